@@ -1,0 +1,96 @@
+/**
+ * Buffers: device memory of a dtype and size, allocated on first use, possibly a view into another one. A Storage of the
+ * graph maps to its Buffer here; when the Storage is collected, a FinalizationRegistry frees the memory.
+ *
+ * @module
+ */
+import type { DType } from "../dtype/dtype.ts";
+import { SpecError } from "../helpers/errors.ts";
+import type { Storage } from "../uop/args.ts";
+import type { Block } from "./allocator.ts";
+import type { Device } from "./device.ts";
+
+/** Memory on one device. Not thread-safe; freed by {@linkcode Buffer.free} or when its Storage is collected. */
+export class Buffer {
+  private block: Block | undefined;
+  /** The buffer that owns the memory: this one, or the one viewed. */
+  readonly base: Buffer;
+
+  /** @param size in elements; `offset` in bytes from the start of `base` */
+  constructor(
+    readonly device: Device,
+    readonly dtype: DType,
+    readonly size: number,
+    base?: Buffer,
+    readonly offset: number = 0,
+  ) {
+    this.base = base ?? this;
+    this.block = undefined;
+  }
+
+  get nbytes(): number {
+    return this.size * this.dtype.itemsize;
+  }
+  get isAllocated(): boolean {
+    return this.base.block !== undefined;
+  }
+
+  /** The device memory, allocated if need be. Add `offset` to address this buffer. */
+  get memory(): Block {
+    return this.base.block ??= this.device.allocator.alloc(this.base.nbytes);
+  }
+
+  /** A part of this buffer: `offset` in bytes, `size` in elements. */
+  view(offset: number, size: number, dtype: DType = this.dtype): Buffer {
+    if (offset + size * dtype.itemsize > this.nbytes) {
+      throw new SpecError(`View beyond the end of a buffer of ${this.nbytes} bytes`);
+    }
+    return new Buffer(this.device, dtype, size, this.base, this.offset + offset);
+  }
+
+  /** Writes host bytes, `nbytes` of them. */
+  copyIn(src: Uint8Array): this {
+    if (this.nbytes > 0) this.device.allocator.copyIn(this.memory, this.offset, src);
+    return this;
+  }
+  /** Reads into host bytes, synchronously. Only where the device can. */
+  copyOut(dst: Uint8Array): Uint8Array {
+    if (this.nbytes > 0) this.device.allocator.copyOut!(dst, this.memory, this.offset);
+    return dst;
+  }
+  async copyOutAsync(dst: Uint8Array): Promise<Uint8Array> {
+    if (this.nbytes > 0) await this.device.allocator.copyOutAsync(dst, this.memory, this.offset);
+    return dst;
+  }
+
+  /** Gives the memory back. Views free nothing. Freeing twice is harmless. */
+  free(): void {
+    const block = this.block;
+    if (block === undefined) return;
+    this.block = undefined;
+    this.device.allocator.free(block, this.nbytes);
+  }
+}
+
+const buffers = new WeakMap<Storage, Buffer>();
+const registry = new FinalizationRegistry<Buffer>((buffer) => buffer.free());
+
+/** The buffer of a storage, if it has one. */
+export function bufferOf(storage: Storage): Buffer | undefined {
+  return buffers.get(storage);
+}
+
+/** Makes `buffer` the memory of `storage`: it lives as long as the storage does. */
+export function attachBuffer(storage: Storage, buffer: Buffer): void {
+  buffers.set(storage, buffer);
+  registry.register(storage, buffer, storage);
+}
+
+/** Frees the memory of a storage now. */
+export function releaseStorage(storage: Storage): void {
+  const buffer = buffers.get(storage);
+  if (buffer === undefined) return;
+  registry.unregister(storage);
+  buffers.delete(storage);
+  buffer.free();
+}

@@ -1,0 +1,154 @@
+/**
+ * The registry of devices: names and ordinals ("CUDA:1"), opening on first use, the default, what is missing and why.
+ *
+ * @module
+ */
+import { envText, readEnv } from "../helpers/env.ts";
+import { DeviceError } from "../helpers/errors.ts";
+import type { Renderer } from "../renderer/renderer.ts";
+import type { LruAllocator } from "./allocator.ts";
+import type { Compiler, Graph, Launch } from "./program.ts";
+
+/** An open device. Backends implement it; only `mod.ts` knows them. */
+export interface Device {
+  /** Canonical: "WASM", "CUDA:1". */
+  readonly name: string;
+  readonly renderer: Renderer;
+  readonly compiler: Compiler;
+  readonly allocator: LruAllocator;
+  /** Runs launches in order, each after all earlier ones have finished with its buffers. May return before they have. */
+  run(launches: readonly Launch[]): void;
+  /** Prepares launches for replay. */
+  graph(launches: readonly Launch[]): Graph;
+  /** Settles when all queued work is done; rejects with what went wrong in it. */
+  synchronize(): Promise<void>;
+  /** What `doctor` and `info()` show: compiler, threads, features. */
+  info(): Record<string, string | number | boolean>;
+  /** Stops threads, frees everything. */
+  close(): void;
+}
+
+/** How a backend introduces itself. */
+export interface Backend {
+  /** "WASM". */
+  readonly name: string;
+  /** One line for docs and doctor. */
+  readonly description: string;
+  /** What it needs under Deno, as flags: ["--allow-ffi"]. */
+  readonly permissions: readonly string[];
+  /** Position in the choice of a default; undefined: never chosen. Lower first. */
+  readonly rank?: number;
+  /** Why it cannot open here, or undefined. Cheap, prompts for nothing. */
+  unavailable(): string | undefined;
+  /** @throws {DeviceError} saying what is missing and how to get it */
+  open(ordinal: number): Device;
+  /** Where opening is asynchronous (WEBGPU): called by `Device.open`; then `open` gives what it made. */
+  openAsync?(ordinal: number): Promise<Device>;
+}
+
+const backends = new Map<string, Backend>();
+const opened = new Map<string, Device>();
+let chosen: string | undefined;
+let selfTest: ((device: Device) => void) | undefined;
+const tested = new Set<string>();
+
+function parse(name: string): [base: string, ordinal: number, canonical: string] {
+  const m = /^([A-Za-z]+)(?::(\d+))?$/.exec(name);
+  if (m === null) {
+    throw new DeviceError(`use device "${name}"`, { device: name, reason: "a device is named as WASM or CUDA:1" });
+  }
+  const base = m[1].toUpperCase(), ordinal = Number(m[2] ?? 0);
+  return [base, ordinal, ordinal === 0 ? base : `${base}:${ordinal}`];
+}
+
+function lookup(name: string): Backend {
+  const [base] = parse(name);
+  const backend = backends.get(base);
+  if (backend === undefined) {
+    throw new DeviceError(`use device "${name}"`, {
+      device: name,
+      reason: `known devices are ${[...backends.keys()].join(", ")}`,
+    });
+  }
+  return backend;
+}
+
+function openNames(): string {
+  return [...backends.values()].filter((b) => b.rank !== undefined && b.unavailable() === undefined).map((b) => b.name)
+    .join(", ") || "none";
+}
+
+/** Adds a backend to the registry. Called by `mod.ts`. */
+export function registerBackend(backend: Backend): void {
+  backends.set(backend.name, backend);
+}
+
+/** Sets what runs when a device is used for the first time; it throws DeviceError where results are wrong. */
+export function setSelfTest(test: (device: Device) => void): void {
+  selfTest = test;
+}
+
+/** All registered backends. */
+export function listBackends(): Backend[] {
+  return [...backends.values()];
+}
+
+/** "cuda:0" to "CUDA". */
+export function canonicalize(name: string): string {
+  return parse(name)[2];
+}
+
+/** The device by name, opened if need be. @throws {DeviceError} */
+export function getDevice(name: string): Device {
+  const known = opened.get(name);
+  if (known !== undefined) return known;
+  const [, ordinal, canonical] = parse(name);
+  let device = opened.get(canonical);
+  if (device === undefined) {
+    const backend = lookup(canonical);
+    const why = backend.unavailable();
+    if (why !== undefined) {
+      throw new DeviceError(`open device ${canonical}`, {
+        device: canonical,
+        reason: `${why}; available here: ${openNames()}`,
+      });
+    }
+    opened.set(canonical, device = backend.open(ordinal));
+    if (selfTest !== undefined && !tested.has(canonical)) {
+      tested.add(canonical);
+      try {
+        selfTest(device);
+      } catch (error) {
+        opened.delete(canonical);
+        device.close();
+        throw error;
+      }
+    }
+  }
+  return device;
+}
+
+/** The name of the default device: as set, as DEV says, else the best that is available. */
+export function defaultDevice(): string {
+  const named = chosen ?? (envText("DEV") || readEnv("DEV"));
+  if (named) return canonicalize(named);
+  let best: Backend | undefined;
+  for (const b of backends.values()) {
+    if (b.rank === undefined || (best !== undefined && best.rank! <= b.rank)) continue;
+    if (b.unavailable() === undefined) best = b;
+  }
+  if (best === undefined) {
+    throw new DeviceError("choose a default device", { device: "", reason: "no backend is available" });
+  }
+  return best.name;
+}
+
+/** Sets the default device. @throws {DeviceError} where it cannot open */
+export function setDefaultDevice(name: string): void {
+  chosen = getDevice(name).name;
+}
+
+/** Devices that are open now. */
+export function openDevices(): Device[] {
+  return [...opened.values()];
+}

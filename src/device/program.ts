@@ -1,0 +1,38 @@
+/**
+ * The whole backend seam: what a device makes of linear programs (Program), and how it runs them, once (`run`) or again
+ * and again with other buffers (Graph). Everything here is synchronous: a launch may only be queued.
+ *
+ * @module
+ */
+import type { LinearProgram } from "../renderer/renderer.ts";
+import type { Buffer } from "./buffer.ts";
+
+/** A compiled kernel of one device. */
+export interface Program {
+  readonly linear: LinearProgram;
+  /** What was rendered, for DEBUG=4: text, or a listing where the source is bytes. */
+  readonly source: string;
+}
+
+/** One kernel with its arguments. */
+export interface Launch {
+  readonly program: Program;
+  /** By slot. */
+  readonly buffers: readonly Buffer[];
+  /** In the order of `program.linear.vars`; 64-bit values beyond 2^53 as bigint. */
+  readonly vars: readonly (number | bigint)[];
+}
+
+/** A list of launches, prepared once and replayed with patched arguments. */
+export interface Graph {
+  setBuffer(launch: number, slot: number, buffer: Buffer): void;
+  setVar(launch: number, position: number, value: number | bigint): void;
+  run(): void;
+  dispose(): void;
+}
+
+/** Turns programs into something that runs; caches by content. All programs of a schedule come in one call. */
+export interface Compiler {
+  /** @throws {CompileError} with the source and the log */
+  compile(programs: readonly LinearProgram[]): Program[];
+}

@@ -1,0 +1,201 @@
+/**
+ * The one table of ops: arity and facts about each. `Ops` is a plain object of small integers; facts are unpacked once
+ * into typed arrays indexed by op.
+ *
+ * Stages: T tensor graph, K kernel AST, P linear program (what renderers see). `spec.ts` checks them.
+ *
+ * @module
+ */
+
+/** Every op, by name. Order is stable; the numbers are not serialized anywhere. */
+export const Ops = {
+  // leaves
+  CONST: 0, // T K P: arg ConstValue; any dtype, a vector dtype is a splat. Rank 0 in the tensor graph
+  BUFFER: 1, // T: arg BufferArg (storage, version); never interned; shape [size]
+  VARIABLE: 2, // T K P: arg VariableArg; a scalar argument of the kernel
+  IOTA: 3, // T: arg n; shape [n]; 0, 1, ..., n-1
+  PARAM: 4, // K P: arg ParamArg; a buffer argument of the kernel
+  RANGE: 5, // K P: src [end]; arg RangeArg; a loop variable, int32 or int64
+  SPECIAL: 6, // P: src [end]; arg name ("gidx0"): a hardware index
+  LOCAL: 7, // P: arg LocalArg; memory of the kernel itself (register array, thread's or shared)
+  ACC: 8, // P: src [identity, ...reduce ranges]; arg AccArg; an accumulator, initialized outside those ranges
+  // structure
+  SINK: 9, // T K: the roots; arg undefined or KernelInfo
+  AFTER: 10, // T: src [storage node, ...STOREs]: the value of src[0] after the writes. P: src[0] ordered after src[1:]
+  BIND: 11, // T: src [VARIABLE, CONST]: a variable with its value now
+  TUPLE: 12, // any: several values
+  GETTUPLE: 13, // K: src [tuple-valued REDUCE]; arg lane index
+  GROUP: 14, // any: several effects
+  // movement (T)
+  RESHAPE: 15, // arg ShapeArg
+  EXPAND: 16, // arg ShapeArg; same rank, 1 -> n
+  PERMUTE: 17, // arg AxesArg (order)
+  PAD: 18, // arg PairsArg (before, after), both >= 0; pads with zero
+  SHRINK: 19, // arg PairsArg (start, stop)
+  FLIP: 20, // arg AxesArg (axes)
+  // effects and boundaries (T)
+  CONTIGUOUS: 21, // own buffer
+  CONTIGUOUS_BACKWARD: 22, // identity; its gradient is contiguous
+  DETACH: 23, // identity; no gradient
+  COPY: 24, // src [x]; arg device name
+  // reduce
+  REDUCE: 25, // T: src [x]; arg ReduceArg (axes kept as size 1). K: src [...lifts, ...ranges]; arg CarrierArg
+  // memory
+  INDEX: 26, // K P: src [PARAM|LOCAL|STAGE|AFTER, index, gate?]; index is flat, in elements
+  LOAD: 27, // K P: src [INDEX, alt?] (alt where the gate is false, else 0). P also: src [ACC, order]
+  STORE: 28, // T: src [target view, value]. K P: src [INDEX, value]. P also: src [ACC, value]
+  STAGE: 29, // K: src [value, ...ranges]; arg StageArg; the value over those ranges, kept in scope memory
+  // control (P)
+  END: 30, // src [RANGE]
+  IF: 31, // src [condition]
+  ENDIF: 32, // src [IF]
+  BARRIER: 33,
+  // vectors (K P)
+  VECTORIZE: 34, // src n scalars: lanes
+  BROADCAST: 35, // src [scalar]; all lanes alike
+  EXTRACT: 36, // src [vector]; arg lane
+  // unary
+  CAST: 37,
+  BITCAST: 38, // same itemsize, except T where the last axis is rescaled
+  EXP2: 39,
+  LOG2: 40,
+  SIN: 41,
+  SQRT: 42,
+  TRUNC: 43,
+  NEG: 44, // P only, introduced late
+  // binary
+  ADD: 45,
+  MUL: 46,
+  SUB: 47, // P only, introduced late; a - b is a + b * -1
+  FDIV: 48, // floats
+  MAX: 49, // NaN if either is NaN
+  FLOORDIV: 50, // ints, as Python's //
+  FLOORMOD: 51, // ints, as Python's %
+  CDIV: 52, // ints, toward zero
+  CMOD: 53, // ints, sign of the dividend
+  CMPLT: 54,
+  CMPNE: 55,
+  CMPEQ: 56,
+  AND: 57,
+  OR: 58,
+  XOR: 59,
+  SHL: 60,
+  SHR: 61, // arithmetic for signed
+  // ternary
+  WHERE: 62,
+  MULACC: 63, // P only: a * b + c, fused where the device fuses
+  // matrix units
+  WMMA: 64, // P: a * b + c on tiles; arg atom
+} as const;
+
+/** One of {@linkcode Ops}. */
+export type Ops = (typeof Ops)[keyof typeof Ops];
+
+/** Flags of {@linkcode opFlags}. */
+export const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
+
+/** Classes of {@linkcode opClass}: 1 unary, 2 binary, 3 ternary ALU ops; 0 otherwise. */
+const N = -1; // any number of sources
+const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, alu: 0 | 1 | 2 | 3]> = {
+  CONST: [0, 0, 0],
+  BUFFER: [0, 0, 0],
+  VARIABLE: [0, 0, 0],
+  IOTA: [0, 0, 0],
+  PARAM: [0, 0, 0],
+  RANGE: [1, 0, 0],
+  SPECIAL: [1, 0, 0],
+  LOCAL: [0, 0, 0],
+  ACC: [N, 0, 0],
+  SINK: [N, 0, 0],
+  AFTER: [N, 0, 0],
+  BIND: [2, 0, 0],
+  TUPLE: [N, 0, 0],
+  GETTUPLE: [1, 0, 0],
+  GROUP: [N, 0, 0],
+  RESHAPE: [1, MOVEMENT, 0],
+  EXPAND: [1, MOVEMENT, 0],
+  PERMUTE: [1, MOVEMENT, 0],
+  PAD: [1, MOVEMENT, 0],
+  SHRINK: [1, MOVEMENT, 0],
+  FLIP: [1, MOVEMENT, 0],
+  CONTIGUOUS: [1, BOUNDARY, 0],
+  CONTIGUOUS_BACKWARD: [1, 0, 0],
+  DETACH: [1, 0, 0],
+  COPY: [1, BOUNDARY, 0],
+  REDUCE: [N, 0, 0],
+  INDEX: [N, 0, 0],
+  LOAD: [N, 0, 0],
+  STORE: [2, 0, 0],
+  STAGE: [N, 0, 0],
+  END: [1, 0, 0],
+  IF: [1, 0, 0],
+  ENDIF: [1, 0, 0],
+  BARRIER: [N, 0, 0],
+  VECTORIZE: [N, 0, 0],
+  BROADCAST: [1, 0, 0],
+  EXTRACT: [1, 0, 0],
+  CAST: [1, 0, 1],
+  BITCAST: [1, 0, 1],
+  EXP2: [1, 0, 1],
+  LOG2: [1, 0, 1],
+  SIN: [1, 0, 1],
+  SQRT: [1, 0, 1],
+  TRUNC: [1, 0, 1],
+  NEG: [1, 0, 1],
+  ADD: [2, COMMUTATIVE | ASSOCIATIVE, 2],
+  MUL: [2, COMMUTATIVE | ASSOCIATIVE, 2],
+  SUB: [2, 0, 2],
+  FDIV: [2, 0, 2],
+  MAX: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT, 2],
+  FLOORDIV: [2, 0, 2],
+  FLOORMOD: [2, 0, 2],
+  CDIV: [2, 0, 2],
+  CMOD: [2, 0, 2],
+  CMPLT: [2, COMPARISON, 2],
+  CMPNE: [2, COMPARISON | COMMUTATIVE, 2],
+  CMPEQ: [2, COMPARISON | COMMUTATIVE, 2],
+  AND: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT, 2],
+  OR: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT, 2],
+  XOR: [2, COMMUTATIVE | ASSOCIATIVE, 2],
+  SHL: [2, 0, 2],
+  SHR: [2, 0, 2],
+  WHERE: [3, 0, 3],
+  MULACC: [3, 0, 3],
+  WMMA: [3, 0, 0],
+};
+
+const names = Object.keys(Ops) as (keyof typeof Ops)[];
+
+/** Number of ops. */
+export const OP_COUNT: number = names.length;
+/** Name of each op. */
+export const opName: readonly string[] = names.slice().sort((a, b) => Ops[a] - Ops[b]);
+/** Number of sources of each op; −1 for any. */
+export const opArity: Int8Array = new Int8Array(OP_COUNT);
+/** Flags of each op. */
+export const opFlags: Uint8Array = new Uint8Array(OP_COUNT);
+/** 1, 2 or 3 for unary, binary and ternary ALU ops (casts included); 0 for all others. */
+export const opAlu: Uint8Array = new Uint8Array(OP_COUNT);
+for (const name of names) {
+  const [arity, flags, alu] = TABLE[name];
+  opArity[Ops[name]] = arity;
+  opFlags[Ops[name]] = flags;
+  opAlu[Ops[name]] = alu;
+}
+
+/** True for elementwise ops: unary, binary, ternary. */
+export function isAlu(op: Ops): boolean {
+  return opAlu[op] !== 0;
+}
+/** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP. */
+export function isMovement(op: Ops): boolean {
+  return (opFlags[op] & MOVEMENT) !== 0;
+}
+/** True where both orders of the sources mean the same. */
+export function isCommutative(op: Ops): boolean {
+  return (opFlags[op] & COMMUTATIVE) !== 0;
+}
+/** True for CMPLT, CMPNE, CMPEQ. */
+export function isComparison(op: Ops): boolean {
+  return (opFlags[op] & COMPARISON) !== 0;
+}

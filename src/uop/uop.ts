@@ -1,0 +1,261 @@
+/**
+ * The node. One type from the tensor graph to the linear program; hash-consed: same op, dtype, sources and arg mean the
+ * same object, so `===` is equality (of nodes interned in one generation) and a Map keyed by node is a memo.
+ * The node holds no analysis; functions memoize in the slots declared here.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { mix } from "../helpers/hash.ts";
+import {
+  type Arg,
+  BufferArg,
+  type ConstValue,
+  hashArg,
+  Int64,
+  ParamArg,
+  RangeArg,
+  sameArg,
+  type Storage,
+  VariableArg,
+} from "./args.ts";
+import type { AxisKind } from "./args.ts";
+import { Arithmetic } from "./math.ts";
+import { isComparison, Ops } from "./ops.ts";
+
+/** A node of the graph. Make one with {@linkcode uop} or a method, never with `new`. */
+export class UOp extends Arithmetic<UOp> {
+  readonly op: Ops;
+  readonly dtype: DType;
+  readonly src: readonly UOp[];
+  readonly arg: Arg;
+  readonly hash: number;
+  /** Memo of `shapeOf` (shape.ts); null where a node has no shape. */
+  shapeMemo: readonly number[] | null | undefined;
+  /** Memo of `deviceOf` (shape.ts). */
+  deviceMemo: string | null | undefined;
+  /** Memo of `rangesOf` (ranges.ts): the free ranges below. */
+  rangesMemo: readonly UOp[] | undefined;
+  /** Memos of `boundsOf` (bounds.ts). */
+  minMemo: number | undefined;
+  maxMemo: number | undefined;
+  /** Bit set of the ops of the sources (two words), for early reject; by matcher.ts. */
+  srcMask0: number;
+  srcMask1: number;
+  /** What a realized node is now: read it through. Set by the scheduler only. */
+  becomes: UOp | undefined;
+  /** The user's line that made it, where recorded. */
+  line: string | undefined;
+
+  /** Internal: use {@linkcode uop}. */
+  constructor(op: Ops, dtype: DType, src: readonly UOp[], arg: Arg, hash: number) {
+    super();
+    this.op = op;
+    this.dtype = dtype;
+    this.src = src;
+    this.arg = arg;
+    this.hash = hash;
+    this.shapeMemo = undefined;
+    this.deviceMemo = undefined;
+    this.rangesMemo = undefined;
+    this.minMemo = undefined;
+    this.maxMemo = undefined;
+    let m0 = 0, m1 = 0;
+    for (let i = 0; i < src.length; i++) {
+      const o = src[i].op;
+      if (o < 32) m0 |= 1 << o;
+      else m1 |= 1 << (o & 31);
+    }
+    this.srcMask0 = m0;
+    this.srcMask1 = m1;
+    this.becomes = undefined;
+    this.line = undefined;
+  }
+
+  /** Applies `op`: comparisons give bool, WHERE the dtype of its second source, all others this dtype. */
+  alu(op: Ops, ...src: (UOp | number)[]): UOp {
+    const first = op === Ops.WHERE ? src[0] as UOp : this;
+    const all = new Array<UOp>(src.length + 1);
+    all[0] = this;
+    for (let i = 0; i < src.length; i++) {
+      const s = src[i];
+      all[i + 1] = typeof s === "number" ? constant(s, first.dtype) : s;
+    }
+    const dtype = isComparison(op) ? dtypes.bool.vec(this.dtype.count) : first.dtype;
+    return uop(op, dtype, all);
+  }
+  cast(dtype: DType): UOp {
+    return dtype === this.dtype ? this : uop(Ops.CAST, dtype, [this]);
+  }
+  bitcast(dtype: DType): UOp {
+    return dtype === this.dtype ? this : uop(Ops.BITCAST, dtype, [this]);
+  }
+  /** A constant of this dtype. */
+  constLike(value: ConstValue): UOp {
+    return constant(value, this.dtype);
+  }
+  /** This node with other sources; itself when they are the same. */
+  withSrc(src: readonly UOp[]): UOp {
+    if (src.length === this.src.length && src.every((s, i) => s === this.src[i])) return this;
+    return uop(this.op, this.dtype, src, this.arg);
+  }
+  /** The value of a CONST as a number (64-bit values beyond 2^53 rounded). */
+  get value(): number {
+    return this.arg instanceof Int64 ? Number(this.arg.toBigInt()) : this.arg as number;
+  }
+  isConst(value?: number): boolean {
+    return this.op === Ops.CONST && (value === undefined || this.arg === value);
+  }
+}
+
+/** One generation of the intern table: open addressing, a power of two, at most half full. */
+class Table {
+  slots: (UOp | undefined)[];
+  mask: number;
+  used = 0;
+  constructor(size: number) {
+    this.slots = new Array<UOp | undefined>(size).fill(undefined);
+    this.mask = size - 1;
+  }
+  find(hash: number, op: Ops, dtype: DType, src: readonly UOp[], arg: Arg): UOp | undefined {
+    const { slots, mask } = this;
+    for (let i = hash & mask;; i = (i + 1) & mask) {
+      const u = slots[i];
+      if (u === undefined) return undefined;
+      if (u.hash === hash && u.op === op && u.dtype === dtype && sameSrc(u.src, src) && sameArg(u.arg, arg)) return u;
+    }
+  }
+  insert(u: UOp): void {
+    if (this.used * 2 >= this.slots.length) this.grow();
+    const { slots, mask } = this;
+    let i = u.hash & mask;
+    while (slots[i] !== undefined) i = (i + 1) & mask;
+    slots[i] = u;
+    this.used++;
+  }
+  private grow(): void {
+    const old = this.slots;
+    this.slots = new Array<UOp | undefined>(old.length * 2).fill(undefined);
+    this.mask = this.slots.length - 1;
+    this.used = 0;
+    for (const u of old) if (u !== undefined) this.insert(u);
+  }
+}
+
+function sameSrc(a: readonly UOp[], b: readonly UOp[]): boolean {
+  if (a.length !== b.length) return false;
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
+  return true;
+}
+
+let current = new Table(1 << 12);
+let previous = new Table(1 << 4);
+
+const NO_SRC: readonly UOp[] = Object.freeze([]);
+
+/** The node with these fields: the one that exists, else a new one. Keep `src` unchanged afterwards. */
+export function uop(op: Ops, dtype: DType, src: readonly UOp[] = NO_SRC, arg?: Arg): UOp {
+  let h = mix(Math.imul(op + 1, 0x85ebca6b) ^ (dtype.id << 8) ^ dtype.count, hashArg(arg));
+  for (let i = 0; i < src.length; i++) h = mix(h, src[i].hash);
+  let u = current.find(h, op, dtype, src, arg);
+  if (u !== undefined) return u;
+  u = previous.find(h, op, dtype, src, arg) ?? new UOp(op, dtype, src, arg, h);
+  current.insert(u);
+  return u;
+}
+
+/** Starts a new generation of the intern table; what the older one alone held may be collected. At realize only. */
+export function rotateInternTable(): void {
+  previous = current;
+  current = new Table(1 << 12);
+}
+
+/** Nodes in both generations. */
+export function internedCount(): number {
+  return current.used + previous.used;
+}
+
+/** A constant. Bool as 0 or 1; integers are wrapped by the caller; a vector dtype is a splat. */
+export function constant(value: ConstValue, dtype: DType): UOp {
+  return uop(Ops.CONST, dtype, NO_SRC, value);
+}
+
+/** An int32 constant. */
+export function int(value: number): UOp {
+  return uop(Ops.CONST, dtypes.int32, NO_SRC, value);
+}
+
+/** A loop variable 0 <= r < end. */
+export function range(end: UOp | number, id: number, kind: AxisKind, sub = 0): UOp {
+  const e = typeof end === "number" ? int(end) : end;
+  return uop(Ops.RANGE, e.dtype, [e], new RangeArg(id, kind, sub));
+}
+
+/** A BUFFER node: this version of this storage. Not interned by content: each storage has its own arg. Shape `[size]`. */
+export function bufferNode(storage: Storage, version: number = storage.version): UOp {
+  const arg = new BufferArg(storage, version);
+  return new UOp(Ops.BUFFER, storage.dtype, NO_SRC, arg, mix(0x2545f491, arg.hash));
+}
+
+/** A scalar kernel argument with inclusive bounds. */
+export function variable(name: string, min: number, max: number, dtype: DType = dtypes.int32): UOp {
+  return uop(Ops.VARIABLE, dtype, NO_SRC, new VariableArg(name, min, max));
+}
+
+/** A buffer argument of a kernel; `size` in elements. */
+export function param(slot: number, dtype: DType, size: number): UOp {
+  return uop(Ops.PARAM, dtype, NO_SRC, new ParamArg(slot, size));
+}
+
+/** An element of a buffer argument or stage: `gate` false means it must not be touched. */
+export function index(base: UOp, idx: UOp, gate?: UOp): UOp {
+  return uop(Ops.INDEX, base.dtype, gate === undefined ? [base, idx] : [base, idx, gate]);
+}
+
+/** Reads an INDEX. `alt` is the value where the gate is false (0 when absent). */
+export function load(at: UOp, alt?: UOp): UOp {
+  return uop(Ops.LOAD, at.dtype, alt === undefined ? [at] : [at, alt]);
+}
+
+/** Writes an INDEX (or, in the tensor graph, a view). */
+export function store(at: UOp, value: UOp): UOp {
+  return uop(Ops.STORE, dtypes.void, [at, value]);
+}
+
+/** The roots of a graph. */
+export function sink(roots: readonly UOp[], arg?: Arg): UOp {
+  return uop(Ops.SINK, dtypes.void, roots, arg);
+}
+
+/** All nodes below `roots`, sources before users, each once. `enter` false: keep the node, not what is below it. */
+export function toposort(roots: UOp | readonly UOp[], enter?: (u: UOp) => boolean): UOp[] {
+  const out: UOp[] = [];
+  const seen = new Set<UOp>();
+  const stack: UOp[] = [];
+  const cursor: number[] = [];
+  for (const root of Array.isArray(roots) ? roots as readonly UOp[] : [roots as UOp]) {
+    if (seen.has(root)) continue;
+    seen.add(root);
+    stack.push(root);
+    cursor.push(enter !== undefined && !enter(root) ? root.src.length : 0);
+    while (stack.length > 0) {
+      const top = stack.length - 1;
+      const u = stack[top];
+      const i = cursor[top];
+      if (i < u.src.length) {
+        cursor[top] = i + 1;
+        const s = u.src[i];
+        if (!seen.has(s)) {
+          seen.add(s);
+          stack.push(s);
+          cursor.push(enter !== undefined && !enter(s) ? s.src.length : 0);
+        }
+      } else {
+        out.push(u);
+        stack.pop();
+        cursor.pop();
+      }
+    }
+  }
+  return out;
+}
