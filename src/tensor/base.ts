@@ -1,0 +1,227 @@
+/**
+ * The root of the chain of classes that ends in Tensor: a handle on a node of the lazy graph, and what every later
+ * class needs to build nodes: wrapping, operands of all kinds, promotion and broadcasting.
+ *
+ * @module
+ */
+import { DType, dtypes } from "../dtype/dtype.ts";
+import { defaultFloat, defaultInt, promote, promoteScalar } from "../dtype/promotion.ts";
+import { DTypeError, ShapeError } from "../helpers/errors.ts";
+import { envNumber } from "../helpers/env.ts";
+import { prod } from "../helpers/math.ts";
+import { userLine } from "../helpers/stack.ts";
+import { Int64 } from "../uop/args.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+
+/** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
+export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
+/** What stands beside a tensor in an operation. */
+export type Operand = TensorBase | number | boolean | bigint | NestedArray;
+
+/** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
+export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
+let nextIdentity = 1;
+
+/** A CONST for a JavaScript scalar in `dtype`, wrapped or rounded to it as a cast would. */
+export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp {
+  if (dtype.isBool) return constant(value ? 1 : 0, dtype);
+  if (dtype.isFloat) {
+    const x = Number(value);
+    if (dtype === dtypes.float32) return constant(Math.fround(x), dtype);
+    return constant(x, dtype);
+  }
+  let big: bigint;
+  if (typeof value === "bigint") big = value;
+  else {
+    const x = Math.trunc(Number(value));
+    if (!Number.isFinite(x)) {
+      throw new DTypeError(`make a constant of dtype`, { dtypes: [dtype], reason: `${value} is no integer` });
+    }
+    if (dtype.bits < 64 || Number.isSafeInteger(x)) {
+      if (dtype.bits === 64) {
+        if (dtype.isUnsigned && x < 0) big = BigInt(x);
+        else return constant(x, dtype);
+      } else {
+        const m = 2 ** dtype.bits;
+        let w = ((x % m) + m) % m;
+        if (!dtype.isUnsigned && w >= m / 2) w -= m;
+        return constant(w, dtype);
+      }
+    } else big = BigInt(x);
+  }
+  const wrapped = dtype.isUnsigned ? BigInt.asUintN(dtype.bits, big) : BigInt.asIntN(dtype.bits, big);
+  const n = Number(wrapped);
+  return constant(Number.isSafeInteger(n) ? n : Int64.fromBigInt(wrapped), dtype);
+}
+
+/** "bool", "int", "float" or "bigint": how a JavaScript scalar takes part in promotion. */
+export function scalarKind(x: number | boolean | bigint): "bool" | "int" | "float" | "bigint" {
+  if (typeof x === "boolean") return "bool";
+  if (typeof x === "bigint") return "bigint";
+  return Number.isInteger(x) && Math.abs(x) < 2 ** 31 && !Object.is(x, -0) ? "int" : "float";
+}
+
+/** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis (from the end, as NumPy aligns) */
+export function broadcastShape(action: string, shapes: readonly (readonly number[])[]): number[] {
+  const rank = Math.max(...shapes.map((s) => s.length));
+  const out: number[] = [];
+  for (let i = 0; i < rank; i++) {
+    let size = 1;
+    for (const s of shapes) {
+      const n = s[s.length - rank + i];
+      if (n === undefined || n === 1 || n === size) continue;
+      if (size !== 1) {
+        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${i - rank} has sizes ${size} and ${n}` });
+      }
+      size = n;
+    }
+    out.push(size);
+  }
+  return out;
+}
+
+/** A handle on a node of the lazy graph. */
+export abstract class TensorBase {
+  private node: UOp;
+  private wantsGrad: boolean | undefined;
+  private leafRef: WeakRef<TensorBase> | undefined;
+  /** The gradient that `backward()` filled, of this shape; undefined until then. */
+  grad: this | undefined;
+
+  protected constructor(node: UOp) {
+    this.node = node;
+    this.wantsGrad = undefined;
+    this.leafRef = undefined;
+    this.grad = undefined;
+    if (node.line === undefined && (envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2)) node.line = userLine();
+  }
+
+  /** The graph node. Realized nodes are read through what they became. */
+  get uop(): UOp {
+    let u = this.node;
+    while (u.becomes !== undefined) u = u.becomes;
+    return this.node = u;
+  }
+  /** Points the handle at another node of the same shape and dtype. */
+  protected setUop(u: UOp): void {
+    this.node = u;
+  }
+
+  /** A tensor of this class on another node. */
+  protected wrap(u: UOp): this {
+    return new (this.constructor as new (u: UOp) => this)(u);
+  }
+
+  get shape(): number[] {
+    return [...shapeOf(this.node)];
+  }
+  get dtype(): DType {
+    return this.node.dtype;
+  }
+  /** Canonical device name, e.g. "WASM"; constants have that of their consumer, and say the default. */
+  get device(): string {
+    return deviceOf(this.uop) ?? this.constantDevice();
+  }
+  /** What `device` says for a node that lives nowhere yet. */
+  protected abstract constantDevice(): string;
+  get ndim(): number {
+    return shapeOf(this.node).length;
+  }
+  /** Elements. */
+  numel(): number {
+    return prod(shapeOf(this.node));
+  }
+  /** Bytes of all elements. */
+  nbytes(): number {
+    return this.numel() * this.dtype.itemsize;
+  }
+  /** Bytes of one element. */
+  elementSize(): number {
+    return this.dtype.itemsize;
+  }
+  isFloatingPoint(): boolean {
+    return this.dtype.isFloat;
+  }
+
+  /** Whether `backward()` fills `grad`. Setting it true makes this a leaf with storage of its own. */
+  get requiresGrad(): boolean | undefined {
+    return this.wantsGrad;
+  }
+  set requiresGrad(value: boolean | undefined) {
+    if (value && !this.dtype.isFloat) {
+      throw new DTypeError("require a gradient of dtype", {
+        dtypes: [this.dtype],
+        reason: "only floating-point tensors have gradients",
+      });
+    }
+    this.wantsGrad = value;
+    if (value && this.leafRef === undefined) {
+      if (!hasIdentity(this.uop)) this.node = uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++);
+      gradLeaves.add(this.leafRef = new WeakRef<TensorBase>(this));
+    } else if (!value && this.leafRef !== undefined) {
+      gradLeaves.delete(this.leafRef);
+      this.leafRef = undefined;
+    }
+  }
+
+  /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Nested arrays are made tensors. */
+  protected operand(x: Operand): TensorBase {
+    if (x instanceof TensorBase) return x;
+    if (typeof x === "object") return this.fromNested(x);
+    return this.wrap(scalarConst(x, promoteScalar(this.dtype, scalarKind(x))));
+  }
+  /** A tensor of nested lists, on this device. */
+  protected abstract fromNested(x: NestedArray): TensorBase;
+
+  /**
+   * The nodes of this and `x`, promoted to one dtype and broadcast to one shape. Scalars stay rank-0 constants.
+   * @throws {ShapeError} if the shapes do not broadcast
+   */
+  protected broadcasted(action: string, x: Operand, reverse = false): [UOp, UOp] {
+    const other = this.operand(x);
+    const scalar = typeof x === "object" ? undefined : scalarKind(x);
+    const dtype = scalar === undefined ? promote(this.dtype, other.dtype) : promoteScalar(this.dtype, scalar);
+    let a = this.uop.cast(dtype), b = scalar === undefined ? other.uop.cast(dtype) : scalarConst(x as number, dtype);
+    [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
+    return reverse ? [b, a] : [a, b];
+  }
+}
+
+/** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */
+function hasIdentity(u: UOp): boolean {
+  while (u.op === Ops.RESHAPE) u = u.src[0];
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
+    (u.op === Ops.COPY && u.src[0].op === Ops.BUFFER) || (u.op === Ops.COPY && hasIdentity(u.src[0]));
+}
+
+/** A rank-0 leaf: it broadcasts without movement nodes. */
+export function isScalarLeaf(u: UOp): boolean {
+  return u.op === Ops.CONST || u.op === Ops.VARIABLE || u.op === Ops.BIND;
+}
+
+/** Broadcasts nodes to one shape; rank-0 leaves stay as they are, unless all are. */
+export function broadcastNodes(action: string, nodes: readonly UOp[]): UOp[] {
+  const shape = broadcastShape(action, nodes.map(shapeOf));
+  return nodes.map((u) => isScalarLeaf(u) ? u : broadcastTo(u, shape));
+}
+
+/** `u` under exactly `shape`, also for rank-0 leaves, which get real axes. */
+export function materializeShape(u: UOp, shape: readonly number[]): UOp {
+  return shape.length === 0 ? reshape(u, shape) : broadcastTo(u, shape);
+}
+
+/** The dtype that a list of JavaScript scalars has: float if any is one, else int64 for a bigint, int32, bool. */
+export function inferDType(values: Iterable<number | boolean | bigint>): DType {
+  let best: DType = dtypes.bool, any = false;
+  for (const v of values) {
+    any = true;
+    const kind = scalarKind(v);
+    if (kind === "float") return defaultFloat();
+    if (kind === "bigint") best = dtypes.int64;
+    else if (kind === "int" && best !== dtypes.int64) best = defaultInt();
+  }
+  return any ? best : defaultFloat();
+}
