@@ -172,3 +172,17 @@ export class FormatError extends Error {
     this.file = options.file;
   }
 }
+
+/** Assignments that each need the other's old value: no order of kernels satisfies both. Names both lines. */
+export class CycleError extends Error {
+  override readonly name: string = "CycleError";
+  readonly lines: readonly string[];
+
+  constructor(lines: readonly string[]) {
+    super(
+      `Cannot order the assignments at ${listText(lines)}: each reads what the other overwrites; ` +
+        `make a copy of one operand with .contiguous() first`,
+    );
+    this.lines = lines;
+  }
+}

@@ -4,9 +4,10 @@
  *
  * @module
  */
-import { DType, dtypes } from "../dtype/dtype.ts";
+import { roundFloat } from "../dtype/convert.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
 import { defaultFloat, defaultInt, promote, promoteScalar } from "../dtype/promotion.ts";
-import { DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { envNumber } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
 import { userLine } from "../helpers/stack.ts";
@@ -30,8 +31,7 @@ export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp
   if (dtype.isBool) return constant(value ? 1 : 0, dtype);
   if (dtype.isFloat) {
     const x = Number(value);
-    if (dtype === dtypes.float32) return constant(Math.fround(x), dtype);
-    return constant(x, dtype);
+    return constant(roundFloat(dtype, x), dtype);
   }
   let big: bigint;
   if (typeof value === "bigint") big = value;
@@ -170,7 +170,8 @@ export abstract class TensorBase {
   /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Nested arrays are made tensors. */
   protected operand(x: Operand): TensorBase {
     if (x instanceof TensorBase) return x;
-    if (typeof x === "object") return this.fromNested(x);
+    if (Array.isArray(x)) return this.fromNested(x);
+    checkScalar(x);
     return this.wrap(scalarConst(x, promoteScalar(this.dtype, scalarKind(x))));
   }
   /** A tensor of nested lists, on this device. */
@@ -181,6 +182,7 @@ export abstract class TensorBase {
    * @throws {ShapeError} if the shapes do not broadcast
    */
   protected broadcasted(action: string, x: Operand, reverse = false): [UOp, UOp] {
+    if (!(x instanceof TensorBase) && !Array.isArray(x)) checkScalar(x, action);
     const other = this.operand(x);
     const scalar = typeof x === "object" ? undefined : scalarKind(x);
     const dtype = scalar === undefined ? promote(this.dtype, other.dtype) : promoteScalar(this.dtype, scalar);
@@ -188,6 +190,15 @@ export abstract class TensorBase {
     [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
     return reverse ? [b, a] : [a, b];
   }
+}
+
+function checkScalar(
+  x: unknown,
+  action = "take an operand",
+): asserts x is number | boolean | bigint {
+  if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") return;
+  const what = x === null ? "null" : typeof x === "object" ? "an object" : typeof x === "string" ? `"${x}"` : typeof x;
+  throw new ArgumentError(action, { reason: `${what} is no tensor, number, boolean, bigint or nested list` });
 }
 
 /** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */

@@ -83,6 +83,28 @@ export class PairsArg implements ArgRecord {
   }
 }
 
+/** UNSKEW and SKEW: position axis `axis`, of `size` in the result, is shifted along `kernelAxis`. */
+export class SkewArg implements ArgRecord {
+  readonly hash: number;
+  constructor(
+    readonly axis: number,
+    readonly kernelAxis: number,
+    readonly stride: number,
+    readonly dilation: number,
+    readonly size: number,
+  ) {
+    this.hash = hashNumbers([axis, kernelAxis, stride, dilation, size]) ^ 0x71374491;
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof SkewArg && o.axis === this.axis && o.kernelAxis === this.kernelAxis &&
+      o.stride === this.stride &&
+      o.dilation === this.dilation && o.size === this.size;
+  }
+  toString(): string {
+    return `axis=${this.axis} by=${this.kernelAxis} stride=${this.stride} dilation=${this.dilation} size=${this.size}`;
+  }
+}
+
 /** Which axes a tensor-graph REDUCE reduces, and how: op is Ops.ADD, MUL or MAX. Reduced axes stay, with size 1. */
 export class ReduceArg implements ArgRecord {
   readonly hash: number;

@@ -5,7 +5,7 @@
  * @module
  */
 import { prod, sameArray } from "../helpers/math.ts";
-import { AxesArg, PairsArg, ShapeArg } from "./args.ts";
+import { AxesArg, PairsArg, ShapeArg, SkewArg } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { type UOp, uop } from "./uop.ts";
@@ -57,6 +57,19 @@ export function flip(x: UOp, axes: readonly number[]): UOp {
   const real = axes.filter((a) => shape[a] !== 1);
   if (real.length === 0) return x;
   return uop(Ops.FLIP, x.dtype, [x], new AxesArg(real.sort((a, b) => a - b)));
+}
+
+/**
+ * Shifts position axis `axis` along `kernelAxis`: out[o, k] = x[o * stride + k * dilation, k]. All of those must exist.
+ * Windows of an axis are this over a repetition of the axis.
+ */
+export function unskew(x: UOp, arg: SkewArg): UOp {
+  return uop(Ops.UNSKEW, x.dtype, [x], arg);
+}
+
+/** The adjoint of {@linkcode unskew}: out[i, k] = x[(i - k * dilation) / stride, k], zero where that is no element. */
+export function skew(x: UOp, arg: SkewArg): UOp {
+  return uop(Ops.SKEW, x.dtype, [x], arg);
 }
 
 /** `x` under `shape`, where axes are added in front and sizes 1 are repeated, as NumPy broadcasts. */

@@ -33,6 +33,8 @@ export const Ops = {
   PAD: 18, // arg PairsArg (before, after), both >= 0; pads with zero
   SHRINK: 19, // arg PairsArg (start, stop)
   FLIP: 20, // arg AxesArg (axes)
+  UNSKEW: 65, // arg SkewArg; out[o, k] = x[o * stride + k * dilation, k]: windows of a repeated axis
+  SKEW: 66, // arg SkewArg; its adjoint: out[i, k] = x[(i - k * dilation) / stride, k] where there is one, else zero
   // effects and boundaries (T)
   CONTIGUOUS: 21, // own buffer
   CONTIGUOUS_BACKWARD: 22, // identity; its gradient is contiguous
@@ -118,6 +120,8 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   PAD: [1, MOVEMENT, 0],
   SHRINK: [1, MOVEMENT, 0],
   FLIP: [1, MOVEMENT, 0],
+  UNSKEW: [1, MOVEMENT, 0],
+  SKEW: [1, MOVEMENT, 0],
   CONTIGUOUS: [1, BOUNDARY, 0],
   CONTIGUOUS_BACKWARD: [1, 0, 0],
   DETACH: [1, 0, 0],
@@ -187,7 +191,7 @@ for (const name of names) {
 export function isAlu(op: Ops): boolean {
   return opAlu[op] !== 0;
 }
-/** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP. */
+/** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP, UNSKEW, SKEW. */
 export function isMovement(op: Ops): boolean {
   return (opFlags[op] & MOVEMENT) !== 0;
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { SpecError } from "../helpers/errors.ts";
-import type { BufferArg, PairsArg, ReduceArg, ShapeArg } from "./args.ts";
+import type { BufferArg, PairsArg, ReduceArg, ShapeArg, SkewArg } from "./args.ts";
 import type { AxesArg } from "./args.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import type { UOp } from "./uop.ts";
@@ -35,6 +35,11 @@ function derive(u: UOp): readonly number[] | null {
     }
     case Ops.SHRINK:
       return (u.arg as PairsArg).pairs.map(([start, stop]) => stop - start);
+    case Ops.UNSKEW:
+    case Ops.SKEW: {
+      const { axis, size } = u.arg as SkewArg;
+      return shapeOf(u.src[0]).map((n, i) => i === axis ? size : n);
+    }
     case Ops.REDUCE: {
       const { axes } = u.arg as ReduceArg;
       return shapeOf(u.src[0]).map((n, i) => axes.includes(i) ? 1 : n);

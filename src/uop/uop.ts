@@ -36,12 +36,17 @@ export class UOp extends Arithmetic<UOp> {
   deviceMemo: string | null | undefined;
   /** Memo of `rangesOf` (ranges.ts): the free ranges below. */
   rangesMemo: readonly UOp[] | undefined;
+  /** Memo of `closedRangesOf` (ranges.ts): the ranges below that some node closes. */
+  closedMemo: readonly UOp[] | undefined;
   /** Memos of `boundsOf` (bounds.ts). */
   minMemo: number | undefined;
   maxMemo: number | undefined;
   /** Bit set of the ops of the sources (two words), for early reject; by matcher.ts. */
   srcMask0: number;
   srcMask1: number;
+  /** Slot of the running rewrite (NodeMemo in rewrite.ts): who uses it (0: nobody), and what this node becomes. */
+  memoOwner: number;
+  memoValue: UOp | undefined;
   /** What a realized node is now: read it through. Set by the scheduler only. */
   becomes: UOp | undefined;
   /** The user's line that made it, where recorded. */
@@ -58,6 +63,7 @@ export class UOp extends Arithmetic<UOp> {
     this.shapeMemo = undefined;
     this.deviceMemo = undefined;
     this.rangesMemo = undefined;
+    this.closedMemo = undefined;
     this.minMemo = undefined;
     this.maxMemo = undefined;
     let m0 = 0, m1 = 0;
@@ -68,6 +74,8 @@ export class UOp extends Arithmetic<UOp> {
     }
     this.srcMask0 = m0;
     this.srcMask1 = m1;
+    this.memoOwner = 0;
+    this.memoValue = undefined;
     this.becomes = undefined;
     this.line = undefined;
   }

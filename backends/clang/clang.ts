@@ -1,0 +1,473 @@
+/**
+ * The CLANG device: linear programs as C with vector types, compiled by whatever C compiler there is, kept in a cache,
+ * run by a small C runtime with a thread pool. A list of launches is one command buffer and one foreign call.
+ *
+ * @module
+ */
+import { type Allocator, type Block, LruAllocator } from "../../src/device/allocator.ts";
+import type { Backend, Device } from "../../src/device/device.ts";
+import type { Buffer } from "../../src/device/buffer.ts";
+import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
+import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { envNumber, envText } from "../../src/helpers/env.ts";
+import { DeviceError, OutOfMemoryError } from "../../src/helpers/errors.ts";
+import { C_LANGUAGE } from "../../src/renderer/c.ts";
+import { CStyleRenderer, identifier } from "../../src/renderer/cstyle.ts";
+import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { cacheDirectory, digest, ObjectCache } from "./cache.ts";
+import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./runtime.ts";
+import {
+  compileError,
+  compilerIdentity,
+  compileUnits,
+  findCompiler,
+  parseProbe,
+  PROBE_ARGS,
+  readLog,
+  runAll,
+  RUNTIME_FLAGS,
+  RUNTIME_LIBRARIES,
+  type Toolchain,
+  type Unit,
+  whyUnavailable,
+} from "./toolchain.ts";
+
+export { clangCounters } from "./toolchain.ts";
+
+type Runtime = Deno.DynamicLibrary<typeof RUNTIME_SYMBOLS>["symbols"];
+
+/** Memory of the CLANG device. */
+class ClangBlock {
+  constructor(readonly address: bigint) {}
+}
+
+class ClangAllocator implements Allocator {
+  constructor(private readonly device: string, private readonly runtime: Runtime) {}
+  alloc(nbytes: number): Block {
+    const address = this.runtime.dino_alloc(BigInt(nbytes));
+    if (address === 0n) {
+      throw new OutOfMemoryError({ device: this.device, nbytes, reason: "the system has no such block of memory" });
+    }
+    return new ClangBlock(address);
+  }
+  free(block: Block, nbytes: number): void {
+    this.runtime.dino_free((block as ClangBlock).address, BigInt(nbytes));
+  }
+  copyIn(block: Block, offset: number, src: Uint8Array): void {
+    const to = (block as ClangBlock).address + BigInt(offset);
+    if (src.byteLength > 0) this.runtime.dino_copy_in(to, exact(src), BigInt(src.byteLength));
+  }
+  copyOut(dst: Uint8Array, block: Block, offset: number): void {
+    const from = (block as ClangBlock).address + BigInt(offset);
+    if (dst.byteLength > 0) this.runtime.dino_copy_out(exact(dst), from, BigInt(dst.byteLength));
+  }
+  copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
+    this.copyOut(dst, block, offset);
+    return Promise.resolve();
+  }
+  transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
+    const to = (dst as ClangBlock).address + BigInt(dstOffset), from = (src as ClangBlock).address + BigInt(srcOffset);
+    this.runtime.dino_copy(to, from, BigInt(nbytes));
+  }
+}
+
+/** The same bytes, typed as the foreign call wants them. */
+function exact(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  return bytes as Uint8Array<ArrayBuffer>;
+}
+
+class ClangProgram implements Program {
+  /** @param chunks into which the THREAD loop is cut: 1 runs it on the calling thread */
+  constructor(
+    readonly linear: LinearProgram,
+    readonly source: string,
+    readonly address: bigint,
+    readonly chunks: number,
+  ) {}
+}
+
+/** Below this a kernel is not worth waking anyone; and no chunk should be much smaller. */
+const MIN_PARALLEL_SECONDS = 20e-6, MIN_CHUNK_SECONDS = 10e-6;
+
+/** Chunks for the THREAD loop of a program, by its work; without a known size one for each thread, four times over. */
+function chunksOf(program: LinearProgram, threads: number): number {
+  const most = Math.min(program.threads, threads * 4);
+  if (most <= 1 || threads === 1) return 1;
+  const seconds = Math.max(program.flops / 10e9, program.bytes / 10e9);
+  if (program.flops === 0 && program.bytes === 0) return most;
+  if (seconds < MIN_PARALLEL_SECONDS) return 1;
+  return Math.max(1, Math.min(most, Math.max(threads, Math.floor(seconds / MIN_CHUNK_SECONDS))));
+}
+
+class ClangCompiler implements Compiler {
+  private readonly addresses = new Map<string, bigint>();
+  private readonly handles = new Map<string, bigint>();
+
+  constructor(
+    private readonly runtime: Runtime,
+    private readonly tool: Toolchain,
+    private readonly cache: ObjectCache,
+    private readonly renderer: CStyleRenderer,
+    private readonly threads: number,
+    private readonly cores: number,
+  ) {}
+
+  compile(programs: readonly LinearProgram[]): Program[] {
+    const keys: string[] = [], sources: string[] = [];
+    const missing = new Map<string, { program: LinearProgram; cost: number }>();
+    for (const program of programs) {
+      const { declarations, body } = this.renderer.parts(program, "kernel");
+      const key = digest(`${[...declarations.values()].join("\n")}\n${body}`);
+      keys.push(key);
+      sources.push(
+        [...declarations.values(), body.replace(/^void kernel\(/, `void ${identifier(program.name)}(`)].join("\n"),
+      );
+      if (!this.addresses.has(key)) missing.set(key, { program, cost: body.length });
+    }
+    if (missing.size > 0) {
+      this.cache.refresh();
+      for (const key of [...missing.keys()]) if (this.load(key)) missing.delete(key);
+      if (missing.size > 0) this.build(missing);
+    }
+    return programs.map((p, i) =>
+      new ClangProgram(p, sources[i], this.addresses.get(keys[i])!, chunksOf(p, this.threads))
+    );
+  }
+
+  /** Finds the function of a key in the cache; false where it must be compiled. */
+  private load(key: string): boolean {
+    const entry = this.cache.get(key);
+    if (entry === undefined) return false;
+    const path = this.cache.path(entry);
+    let handle = this.handles.get(path);
+    if (handle === undefined) {
+      const message = new Uint8Array(512);
+      handle = this.runtime.dino_open(cString(path), message, message.byteLength);
+      this.handles.set(path, handle);
+    }
+    const address = handle === 0n ? 0n : this.runtime.dino_symbol(handle, cString(entry.symbol));
+    if (address === 0n) {
+      this.cache.drop(key);
+      return false;
+    }
+    this.addresses.set(key, address);
+    return true;
+  }
+
+  /** Compiles kernels, spread evenly over one unit a core. */
+  private build(missing: ReadonlyMap<string, { program: LinearProgram; cost: number }>): void {
+    const count = Math.min(this.cores, missing.size);
+    const bins = Array.from({ length: count }, () => ({ cost: 0, keys: [] as string[] }));
+    for (const [key, { cost }] of [...missing].sort((a, b) => b[1].cost - a[1].cost)) {
+      const bin = bins.reduce((best, b) => b.cost < best.cost ? b : best);
+      bin.cost += cost + 400;
+      bin.keys.push(key);
+    }
+    const texts = new Map<string, string>();
+    const units: Unit[] = bins.map(({ keys }) => {
+      const shared = new Map<string, string>(), bodies: string[] = [], symbols: [string, string][] = [];
+      for (const key of keys) {
+        const { program } = missing.get(key)!;
+        const symbol = `${identifier(program.name)}_${key.slice(0, 12)}`;
+        const { declarations, body } = this.renderer.parts(program, symbol);
+        for (const [name, text] of declarations) if (!shared.has(name)) shared.set(name, text);
+        bodies.push(`#line 1 "${symbol}"\n${body}`);
+        symbols.push([key, symbol]);
+        texts.set(symbol, body);
+      }
+      return { source: [...shared.values(), ...bodies].join("\n"), symbols };
+    });
+    const failures = compileUnits(this.tool, this.cache, units);
+    if (failures.length > 0) throw compileError(this.tool, failures[0], texts);
+    for (const key of missing.keys()) {
+      if (!this.load(key)) {
+        const { program } = missing.get(key)!;
+        throw new DeviceError(`load kernel ${program.name}`, {
+          device: "CLANG",
+          reason: "the object that was just compiled cannot be opened",
+        });
+      }
+    }
+  }
+}
+
+function cString(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(`${text}\0`);
+}
+
+/** The views of a command buffer that values of each width are written through. */
+class Commands {
+  readonly words: BigUint64Array<ArrayBuffer>;
+  private readonly i32: Int32Array;
+  private readonly f32: Float32Array;
+  private readonly f64: Float64Array;
+  private readonly f16: Float16Array;
+  private readonly starts: number[] = [];
+  private at = 0;
+
+  constructor(size: number) {
+    this.words = new BigUint64Array(size);
+    const bytes = this.words.buffer;
+    this.i32 = new Int32Array(bytes);
+    this.f32 = new Float32Array(bytes);
+    this.f64 = new Float64Array(bytes);
+    this.f16 = new Float16Array(bytes);
+  }
+
+  static sizeOf({ buffers, vars }: Launch): number {
+    return COMMAND_HEADER + buffers.length + vars.length;
+  }
+  /** Starts over. */
+  reset(): void {
+    this.at = 0;
+    this.starts.length = 0;
+  }
+
+  add(launch: Launch): void {
+    const { buffers, vars } = launch, { address, linear, chunks } = launch.program as ClangProgram;
+    const start = this.at, size = Commands.sizeOf(launch);
+    this.starts.push(start);
+    this.words[start] = address;
+    this.words[start + 1] = BigInt(size);
+    this.words[start + 2] = BigInt(buffers.length);
+    this.words[start + 3] = BigInt(linear.threads);
+    this.words[start + 4] = BigInt(chunks);
+    this.at += size;
+    const launchIndex = this.starts.length - 1;
+    for (let i = 0; i < buffers.length; i++) this.setBuffer(launchIndex, i, buffers[i]);
+    for (let i = 0; i < vars.length; i++) {
+      this.write(start + COMMAND_HEADER + buffers.length + i, linear.vars[i].dtype, vars[i]);
+    }
+  }
+
+  setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    const base = (buffer.memory as ClangBlock).address;
+    this.words[this.starts[launch] + COMMAND_HEADER + slot] = buffer.offset === 0 ? base : base + BigInt(buffer.offset);
+  }
+  setVar(launch: number, position: number, dtype: DType, value: number | bigint): void {
+    const start = this.starts[launch];
+    this.write(start + COMMAND_HEADER + Number(this.words[start + 2]) + position, dtype, value);
+  }
+
+  private write(word: number, dtype: DType, value: number | bigint): void {
+    if (dtype.isInt && dtype.bits === 64) this.words[word] = BigInt.asUintN(64, BigInt(value));
+    else if (dtype === dtypes.float32) this.f32[word * 2] = Number(value);
+    else if (dtype === dtypes.float64) this.f64[word] = Number(value);
+    else if (dtype === dtypes.float16) this.f16[word * 4] = Number(value);
+    else this.i32[word * 2] = Number(value);
+  }
+}
+
+class ClangGraph implements Graph {
+  private readonly commands: Commands;
+  private readonly programs: readonly Program[];
+  /** What the commands point to lives as long as the graph. */
+  private readonly held: Buffer[][];
+
+  constructor(private readonly runtime: Runtime, launches: readonly Launch[]) {
+    this.commands = new Commands(launches.reduce((n, l) => n + Commands.sizeOf(l), 0));
+    for (const l of launches) this.commands.add(l);
+    this.programs = launches.map((l) => l.program);
+    this.held = launches.map((l) => [...l.buffers]);
+  }
+  setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    this.held[launch][slot] = buffer;
+    this.commands.setBuffer(launch, slot, buffer);
+  }
+  setVar(launch: number, position: number, value: number | bigint): void {
+    this.commands.setVar(launch, position, this.programs[launch].linear.vars[position].dtype, value);
+  }
+  run(): void {
+    if (this.held.length > 0) this.runtime.dino_run(this.commands.words, this.held.length);
+  }
+  dispose(): void {
+    this.held.length = 0;
+  }
+}
+
+class ClangDevice implements Device {
+  readonly renderer: CStyleRenderer;
+  readonly compiler: ClangCompiler;
+  readonly allocator: LruAllocator;
+  private readonly runtime: Runtime;
+  private readonly threads: number;
+  private scratch = new Commands(256);
+  private closed = false;
+
+  constructor(
+    readonly name: string,
+    private readonly library: Deno.DynamicLibrary<typeof RUNTIME_SYMBOLS>,
+    private readonly tool: Toolchain,
+    private readonly cache: ObjectCache,
+  ) {
+    const runtime = this.runtime = library.symbols;
+    const cores = Math.max(1, runtime.dino_number(0)), wanted = envNumber("THREADS") || cores;
+    // a pool may hold more threads than this device asked for, if another device did
+    this.threads = Math.min(wanted, runtime.dino_start(wanted));
+    this.renderer = new CStyleRenderer(
+      C_LANGUAGE,
+      capsOf(tool, this.threads, runtime.dino_number(1), runtime.dino_number(2)),
+    );
+    this.compiler = new ClangCompiler(runtime, tool, cache, this.renderer, this.threads, cores);
+    this.allocator = new LruAllocator(name, new ClangAllocator(name, runtime));
+  }
+
+  run(launches: readonly Launch[]): void {
+    if (launches.length === 0) return;
+    let size = 0;
+    for (const l of launches) size += Commands.sizeOf(l);
+    if (size > this.scratch.words.length) this.scratch = new Commands(2 * size);
+    this.scratch.reset();
+    for (const l of launches) this.scratch.add(l);
+    this.runtime.dino_run(this.scratch.words, launches.length);
+  }
+  graph(launches: readonly Launch[]): Graph {
+    return new ClangGraph(this.runtime, launches);
+  }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
+  info(): Record<string, string | number | boolean> {
+    const { vectorBytes } = this.renderer.caps;
+    return {
+      compiler: this.tool.path,
+      version: this.tool.version,
+      threads: this.threads,
+      vectorBits: vectorBytes * 8,
+      fma: this.renderer.caps.hasMulAcc,
+      cache: this.cache.directory,
+    };
+  }
+  close(): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.allocator.drop();
+    this.runtime.dino_stop();
+    this.library.close();
+  }
+}
+
+/** Capabilities of C code made by this compiler for this processor. */
+function capsOf({ macros }: Toolchain, threads: number, l1: number, l2: number): Capabilities {
+  const wide = macros.has("__AVX512F__"), arm = macros.has("__ARM_NEON");
+  const vectorBytes = wide ? 64 : macros.has("__AVX2__") ? 32 : 16;
+  const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32, float64 } = dtypes;
+  const computeDTypes = [bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float32, float64];
+  return {
+    ...SCALAR_CAPS,
+    vectorBytes,
+    registers: wide || arm ? 32 : 16,
+    threads,
+    l1: Math.max(0, l1),
+    l2: Math.max(0, l2),
+    hasMulAcc: macros.has("__FMA__") || macros.has("__ARM_FEATURE_FMA"),
+    nativeOps: [Ops.SQRT, Ops.TRUNC],
+    computeDTypes,
+    storageDTypes: macros.has("__FLT16_MANT_DIG__") ? [...computeDTypes, float16] : computeDTypes,
+    // lanes of 8 and 16 bits are as many as those of 32, so that casts between them keep one register
+    vectorLanes: (d) => vectorBytes / Math.max(4, d.bits >> 3),
+  };
+}
+
+/** The compiled runtime and what the compiler offers, both from the cache where they are there. */
+function prepare(path: string, root: string): { runtime: string; probe: (cpu: string) => Toolchain } {
+  const identity = compilerIdentity(path), cache = new ObjectCache(`${root}/clang/runtime`);
+  const key = digest(`${identity} ${RUNTIME_ABI} ${Deno.build.target} ${RUNTIME_SOURCE}`);
+  cache.refresh();
+  let entry = cache.get(key), printed: string | undefined;
+  const folder = `${cache.directory}/${cache.newName(".tmp")}`;
+  const macros = { args: [path, ...PROBE_ARGS], stdout: `${folder}/macros`, log: `${folder}/macros.log` };
+  const inFolder = <T>(work: () => T): T => {
+    Deno.mkdirSync(folder, { mode: 0o700 });
+    try {
+      return work();
+    } finally {
+      Deno.removeSync(folder, { recursive: true });
+    }
+  };
+  if (entry === undefined) {
+    const name = cache.newName(".so"), source = `${folder}/runtime.c`;
+    inFolder(() => {
+      Deno.writeTextFileSync(source, RUNTIME_SOURCE);
+      const args = [path, ...RUNTIME_FLAGS, "-o", `${folder}/runtime.so`, source, ...RUNTIME_LIBRARIES];
+      const final = `${cache.directory}/${name}`;
+      runAll([{ args, made: `${folder}/runtime.so`, final, log: `${folder}/runtime.log` }, macros]);
+      printed = Deno.readTextFileSync(macros.stdout);
+      try {
+        cache.add(name, [[key, "dino_run"]]);
+      } catch {
+        const log = readLog(`${folder}/runtime.log`).trim().split("\n");
+        throw new DeviceError("open device CLANG", {
+          device: "CLANG",
+          reason: `${path} cannot compile the runtime: ${log.find((l) => l.includes("error")) ?? log[0]}`,
+        });
+      }
+    });
+    entry = cache.get(key)!;
+  }
+  const probe = (cpu: string): Toolchain => {
+    const file = `${cache.directory}/macros-${digest(`${identity} ${cpu} ${PROBE_ARGS.join(" ")}`)}`;
+    try {
+      const known = Deno.readTextFileSync(file);
+      if (known.includes("#define __VERSION__")) return parseProbe(path, known);
+    } catch { /* first time on this processor */ }
+    const text = printed ?? inFolder(() => {
+      runAll([macros]);
+      return Deno.readTextFileSync(macros.stdout);
+    });
+    const temp = `${file}.${cache.newName("")}`;
+    Deno.writeTextFileSync(temp, text.split("\n").filter((l) => /__(VERSION|AVX|FMA|FLT16|ARM)/.test(l)).join("\n"));
+    Deno.renameSync(temp, file);
+    return parseProbe(path, text);
+  };
+  return { runtime: cache.path(entry), probe };
+}
+
+function openDevice(ordinal: number): Device {
+  const why = whyUnavailable();
+  if (why !== undefined) throw new DeviceError("open device CLANG", { device: "CLANG", reason: why });
+  const path = findCompiler()!, root = cacheDirectory();
+  const { runtime, probe } = prepare(path, root);
+  const library = Deno.dlopen(runtime, RUNTIME_SYMBOLS);
+  try {
+    const text = new Uint8Array(16384);
+    const cpu = digest(text.subarray(0, library.symbols.dino_cpu(text, text.byteLength)));
+    const tool = probe(cpu);
+    const key = digest(`${tool.version} ${path} ${tool.flags.join(" ")} ${cpu} ${RUNTIME_ABI} ${Deno.build.target}`);
+    const cache = new ObjectCache(`${root}/clang/${key.slice(0, 16)}`);
+    return new ClangDevice(ordinal === 0 ? "CLANG" : `CLANG:${ordinal}`, library, tool, cache);
+  } catch (error) {
+    library.close();
+    throw error;
+  }
+}
+
+/** The last answer of `unavailable`; `final` where opening failed, which does not heal by itself. */
+let lastCheck: { cc: string; why: string | undefined; final: boolean } | undefined;
+
+/** The CLANG backend. */
+export const clangBackend: Backend = {
+  name: "CLANG",
+  description: "C compiled by clang or gcc, on all cores of the processor",
+  permissions: ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write"],
+  rank: 1,
+  /** A success is remembered, so that asking for the default device costs nothing; so is a failure to open. */
+  unavailable(): string | undefined {
+    const cc = envText("CC");
+    if (lastCheck === undefined || lastCheck.cc !== cc || (lastCheck.why !== undefined && !lastCheck.final)) {
+      lastCheck = { cc, why: whyUnavailable(), final: false };
+    }
+    return lastCheck.why;
+  },
+  open(ordinal: number): Device {
+    try {
+      return openDevice(ordinal);
+    } catch (error) {
+      if (error instanceof DeviceError) {
+        lastCheck = { cc: envText("CC"), why: error.message.replace(/^[^:]*: /, ""), final: true };
+      }
+      throw error;
+    }
+  },
+};

@@ -1,0 +1,244 @@
+/**
+ * The C runtime of the CLANG device, as text: memory, loading of compiled kernels, and a thread pool that runs a whole
+ * command buffer in one call. Compiled once into the cache; the only library that Deno itself opens.
+ *
+ * A command is words of 64 bits: function, words in all, buffers, THREAD extent, chunks, then the buffer addresses and
+ * the values of the variables. A kernel with one chunk runs on the calling thread; the chunks of others are taken by
+ * all threads from one ticket counter, whose upper half names the kernel, so that a thread that comes late takes nothing
+ * of the next one. Kernels are separated by waiting for all chunks, not for all threads: one that the system has put
+ * aside before it took any holds nobody up. Idle workers spin for a moment, then sleep.
+ *
+ * @module
+ */
+
+/** Part of the cache key: raised whenever the text below changes meaning. */
+export const RUNTIME_ABI = 1;
+
+/** Words before the buffer addresses of a command. */
+export const COMMAND_HEADER = 5;
+
+/** Symbols of the runtime, for `Deno.dlopen`. Addresses are u64 (bigint). */
+export const RUNTIME_SYMBOLS = {
+  dino_start: { parameters: ["i32"], result: "i32" },
+  dino_stop: { parameters: [], result: "void" },
+  dino_cpu: { parameters: ["buffer", "i32"], result: "i32" },
+  dino_number: { parameters: ["i32"], result: "f64" },
+  dino_open: { parameters: ["buffer", "buffer", "i32"], result: "u64" },
+  dino_symbol: { parameters: ["u64", "buffer"], result: "u64" },
+  dino_alloc: { parameters: ["u64"], result: "u64" },
+  dino_free: { parameters: ["u64", "u64"], result: "void" },
+  dino_copy_in: { parameters: ["u64", "buffer", "u64"], result: "void" },
+  dino_copy_out: { parameters: ["buffer", "u64", "u64"], result: "void" },
+  dino_copy: { parameters: ["u64", "u64", "u64"], result: "void" },
+  dino_run: { parameters: ["buffer", "i32"], result: "void" },
+} as const;
+
+/** The source. */
+export const RUNTIME_SOURCE: string = `#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+typedef void (*kernel_t)(void **, const unsigned long long *, int, int);
+typedef struct { uint64_t fn, words, nbufs, extent, chunks, args[]; } command_t;
+
+#define MAX_THREADS 256
+#define SPIN 4000
+
+static pthread_t workers[MAX_THREADS];
+static int worker_count;
+static command_t *current;
+static _Alignas(64) atomic_ullong ticket;    /* kernel number << 32 | chunks left to take */
+static _Alignas(64) atomic_uint published;   /* kernel number that the workers look at */
+static _Alignas(64) atomic_uint done;        /* chunks of it that have finished */
+static _Alignas(64) atomic_uint sleepers;
+static atomic_int stopping;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t running = PTHREAD_MUTEX_INITIALIZER;
+static int users; /* devices that have started the pool */
+static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
+
+static inline void relax(void) {
+#if defined(__x86_64__) || defined(__i386__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
+}
+
+/* Takes chunks of kernel number id until none is left. */
+static void work(unsigned id) {
+  for (;;) {
+    unsigned long long t = atomic_load_explicit(&ticket, memory_order_acquire);
+    do {
+      if ((unsigned)(t >> 32) != id || (unsigned)t == 0) return;
+    } while (!atomic_compare_exchange_weak_explicit(&ticket, &t, t - 1, memory_order_acq_rel, memory_order_acquire));
+    command_t *c = current; /* stays until this chunk is counted as done */
+    uint64_t i = c->chunks - (unsigned)t;
+    int begin = (int)(c->extent * i / c->chunks), end = (int)(c->extent * (i + 1) / c->chunks);
+    ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), begin, end);
+    atomic_fetch_add_explicit(&done, 1, memory_order_acq_rel);
+  }
+}
+
+static void *worker(void *arg) {
+  unsigned seen = (unsigned)(uintptr_t)arg;
+  for (;;) {
+    int spins = 0;
+    unsigned now;
+    while ((now = atomic_load(&published)) == seen && !atomic_load(&stopping)) {
+      if (++spins < SPIN) { relax(); continue; }
+      pthread_mutex_lock(&lock);
+      atomic_fetch_add(&sleepers, 1);
+      while (atomic_load(&published) == seen && !atomic_load(&stopping)) pthread_cond_wait(&wake, &lock);
+      atomic_fetch_sub(&sleepers, 1);
+      pthread_mutex_unlock(&lock);
+    }
+    if (atomic_load(&stopping)) return NULL;
+    seen = now;
+    work(now);
+  }
+}
+
+static void wake_all(void) {
+  if (atomic_load(&sleepers) == 0) return;
+  pthread_mutex_lock(&lock);
+  pthread_cond_broadcast(&wake);
+  pthread_mutex_unlock(&lock);
+}
+
+/* Runs n commands in order. One caller at a time: others wait. */
+void dino_run(void *commands, int n) {
+  static unsigned id;
+  command_t *c = commands;
+  pthread_mutex_lock(&running);
+  for (int k = 0; k < n; k++, c = (command_t *)((uint64_t *)c + c->words)) {
+    if (c->chunks <= 1 || worker_count == 0) {
+      ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
+      continue;
+    }
+    id++;
+    current = c;
+    atomic_store(&done, 0);
+    atomic_store_explicit(&ticket, (unsigned long long)id << 32 | c->chunks, memory_order_release);
+    atomic_store(&published, id);
+    wake_all();
+    work(id);
+    for (int spins = 0; atomic_load_explicit(&done, memory_order_acquire) != c->chunks; spins++) {
+      if (spins < SPIN) relax();
+      else sched_yield();
+    }
+  }
+  pthread_mutex_unlock(&running);
+}
+
+/* Sees to a pool of at least so many threads, the caller counted; gives how many there are. */
+int dino_start(int threads) {
+  sigset_t all, old;
+  if (threads > MAX_THREADS) threads = MAX_THREADS;
+  pthread_mutex_lock(&running);
+  users++;
+  atomic_store(&stopping, 0);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &old);
+  while (worker_count < threads - 1) {
+    void *seen = (void *)(uintptr_t)atomic_load(&published);
+    if (pthread_create(&workers[worker_count], NULL, worker, seen) != 0) break;
+    worker_count++;
+  }
+  pthread_sigmask(SIG_SETMASK, &old, NULL);
+  threads = worker_count + 1;
+  pthread_mutex_unlock(&running);
+  return threads;
+}
+
+/* Joins the threads when the last user stops. */
+void dino_stop(void) {
+  pthread_mutex_lock(&running);
+  if (--users == 0) {
+    pthread_mutex_lock(&lock);
+    atomic_store(&stopping, 1);
+    pthread_cond_broadcast(&wake);
+    pthread_mutex_unlock(&lock);
+    while (worker_count > 0) pthread_join(workers[--worker_count], NULL);
+  }
+  pthread_mutex_unlock(&running);
+}
+
+/* What tells this processor from others, as far as compiled code can notice; gives the length. */
+int dino_cpu(char *out, int size) {
+  static const char *keys[] = {"model name", "flags", "cpu family", "model\\t", "Features", "CPU implementer", "CPU part"};
+  int length = 0, found = 0;
+  FILE *f = fopen("/proc/cpuinfo", "r");
+  if (f) {
+    char line[8192];
+    while (fgets(line, sizeof line, f) && !(line[0] == '\\n' && found)) {
+      for (unsigned i = 0; i < sizeof keys / sizeof *keys; i++) {
+        int n = (int)strlen(line);
+        if (strncmp(line, keys[i], strlen(keys[i])) != 0 || length + n >= size) continue;
+        memcpy(out + length, line, n);
+        length += n;
+        found = 1;
+      }
+    }
+    fclose(f);
+  }
+  return length;
+}
+
+/* 0 processors that this process may use, 1 bytes of first-level data cache, 2 of second level, 3 of memory. */
+double dino_number(int what) {
+#ifdef __linux__
+  if (what == 0) {
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  }
+#endif
+#ifdef _SC_LEVEL1_DCACHE_SIZE
+  if (what == 1) return (double)sysconf(_SC_LEVEL1_DCACHE_SIZE);
+  if (what == 2) return (double)sysconf(_SC_LEVEL2_CACHE_SIZE);
+#endif
+  if (what == 0) return (double)sysconf(_SC_NPROCESSORS_ONLN);
+  if (what == 3) return (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  return 0;
+}
+
+/* Opens a compiled object; on failure gives 0 and the reason. */
+uint64_t dino_open(const char *path, char *error, int size) {
+  void *handle = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+  if (!handle) snprintf(error, size, "%s", dlerror());
+  return (uint64_t)(uintptr_t)handle;
+}
+uint64_t dino_symbol(uint64_t handle, const char *name) {
+  return (uint64_t)(uintptr_t)dlsym((void *)(uintptr_t)handle, name);
+}
+
+#define HUGE_PAGE (2u << 20)
+
+uint64_t dino_alloc(uint64_t nbytes) {
+  void *p = NULL;
+  if (nbytes > (uint64_t)dino_number(3)) return 0;
+  if (posix_memalign(&p, nbytes >= 2 * HUGE_PAGE ? HUGE_PAGE : 64, nbytes ? nbytes : 1) != 0) return 0;
+#ifdef MADV_HUGEPAGE
+  if (nbytes >= 2 * HUGE_PAGE) madvise(p, nbytes & ~(uint64_t)(HUGE_PAGE - 1), MADV_HUGEPAGE);
+#endif
+  return (uint64_t)(uintptr_t)p;
+}
+void dino_free(uint64_t p, uint64_t nbytes) {
+  (void)nbytes;
+  free((void *)(uintptr_t)p);
+}
+void dino_copy_in(uint64_t to, const void *from, uint64_t n) { memcpy((void *)(uintptr_t)to, from, n); }
+void dino_copy_out(void *to, uint64_t from, uint64_t n) { memcpy(to, (const void *)(uintptr_t)from, n); }
+void dino_copy(uint64_t to, uint64_t from, uint64_t n) {
+  memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
+}
+`;

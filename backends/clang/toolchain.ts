@@ -1,0 +1,191 @@
+/**
+ * The C compiler: finding it without asking for anything, what it and the processor offer, and running several at once.
+ *
+ * @module
+ */
+import { envText, readEnv } from "../../src/helpers/env.ts";
+import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
+import { digest, type ObjectCache } from "./cache.ts";
+
+/** Compiler processes started and kernels compiled by this process. */
+export const clangCounters: { compilers: number; kernels: number } = { compilers: 0, kernels: 0 };
+
+const NEWEST = 25, OLDEST = 14;
+
+function candidates(): string[] {
+  const names: string[] = [];
+  for (let v = NEWEST; v >= OLDEST; v--) names.push(`clang-${v}`);
+  return [...names, "clang", "gcc", "cc"];
+}
+
+function isFile(path: string): boolean {
+  try {
+    return Deno.statSync(path).isFile;
+  } catch {
+    return false;
+  }
+}
+
+/** The path of the compiler: what CC names, else the newest clang, else gcc or cc. */
+export function findCompiler(): string | undefined {
+  const folders = (readEnv("PATH") || "/usr/bin:/usr/local/bin").split(":").filter((f) => f.startsWith("/"));
+  const named = envText("CC");
+  if (named.includes("/")) return isFile(named) ? named : undefined;
+  for (const name of named !== "" ? [named] : candidates()) {
+    for (const folder of folders) if (isFile(`${folder}/${name}`)) return `${folder}/${name}`;
+  }
+  return undefined;
+}
+
+const PERMISSIONS = ["ffi", "run", "read", "write"] as const;
+
+/** Why the CLANG device cannot open here, or undefined. Asks for no permission. */
+export function whyUnavailable(): string | undefined {
+  const deno = (globalThis as { Deno?: typeof Deno }).Deno;
+  if (deno?.permissions?.querySync === undefined || deno.dlopen === undefined) return "it needs Deno";
+  if (deno.build.os === "windows") return "it needs Linux or macOS";
+  const missing = PERMISSIONS.filter((name) => deno.permissions.querySync({ name }).state !== "granted");
+  if (missing.length > 0) return `it needs ${missing.map((name) => `--allow-${name}`).join(" ")}`;
+  if (findCompiler() !== undefined) return undefined;
+  const named = envText("CC");
+  const what = named !== "" ? `the C compiler that CC names, ${named}, was not found` : "no C compiler was found";
+  return `${what}; install one with "apt-get install clang-19" or "xcode-select --install", or set CC to its path`;
+}
+
+/** What a compiler is and what it can make here. */
+export interface Toolchain {
+  readonly path: string;
+  /** As the compiler states it. */
+  readonly version: string;
+  /** Names of the predefined macros that matter, with -march=native. */
+  readonly macros: ReadonlySet<string>;
+  readonly flags: readonly string[];
+}
+
+/** Identifies the file of a compiler, without running it. */
+export function compilerIdentity(path: string): string {
+  const { size, mtime } = Deno.statSync(path);
+  return digest(`${path} ${size} ${mtime?.getTime() ?? 0}`);
+}
+
+const NATIVE = Deno.build.arch === "aarch64" ? "-mcpu=native" : "-march=native";
+const MACROS = ["__AVX512F__", "__AVX2__", "__FMA__", "__FLT16_MANT_DIG__", "__ARM_FEATURE_FMA", "__ARM_NEON"];
+const LINK: readonly string[] = Deno.build.os === "darwin"
+  ? ["-shared", "-undefined", "dynamic_lookup"]
+  : ["-shared", "-nostdlib"];
+/** NaN and infinity keep their meaning: no -ffast-math, only what changes no value but for contraction to FMA. */
+const FLAGS: readonly string[] = [
+  ...["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w", NATIVE],
+  ...["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fno-stack-protector"],
+];
+
+/** Flags for the runtime: for any processor of this architecture. */
+export const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w", "-shared"];
+/** What the runtime is linked with, after the source. */
+export const RUNTIME_LIBRARIES: readonly string[] = Deno.build.os === "darwin" ? [] : ["-lpthread", "-ldl"];
+
+/** The arguments that print the predefined macros. */
+export const PROBE_ARGS: readonly string[] = [NATIVE, "-dM", "-E", "-x", "c", "/dev/null"];
+
+/** Reads what {@linkcode PROBE_ARGS} printed. */
+export function parseProbe(path: string, text: string): Toolchain {
+  const macros = new Set(MACROS.filter((m) => text.includes(`#define ${m} `)));
+  const version = /#define __VERSION__ "(.*)"/.exec(text)?.[1] ?? "unknown";
+  const wide = macros.has("__AVX512F__") ? ["-mprefer-vector-width=512"] : [];
+  return { path, version, macros, flags: [...FLAGS, ...wide, ...LINK] };
+}
+
+/** One process to start: its arguments, where its output goes, and what to do with the result. */
+export interface Job {
+  readonly args: readonly string[];
+  /** File for standard output, if it is wanted. */
+  readonly stdout?: string;
+  /** File that the process writes, and its name when it is complete. */
+  readonly made?: string;
+  readonly final?: string;
+  /** File for the log. */
+  readonly log: string;
+}
+
+function quote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Starts all jobs at once and waits for them; a job that fails leaves its log and makes nothing. */
+export function runAll(jobs: readonly Job[]): void {
+  const script = jobs.map((j) => {
+    const command = `${j.args.map(quote).join(" ")} 2>${quote(j.log)}${j.stdout ? ` >${quote(j.stdout)}` : ""}`;
+    return `(${command}${j.final !== undefined ? ` && mv ${quote(j.made!)} ${quote(j.final)}` : ""}) </dev/null &`;
+  });
+  clangCounters.compilers += jobs.length;
+  try {
+    new Deno.Command("/bin/sh", {
+      args: ["-c", `${script.join("\n")}\nwait`],
+      stdin: "null",
+      stdout: "null",
+      stderr: "null",
+    }).outputSync();
+  } catch (error) {
+    throw new DeviceError("start the C compiler", { device: "CLANG", reason: String(error), cause: error });
+  }
+}
+
+/** A source to compile, with the symbols that it defines. */
+export interface Unit {
+  readonly source: string;
+  readonly symbols: readonly (readonly [key: string, symbol: string])[];
+}
+
+/** A unit that the compiler rejected. */
+export interface Failure {
+  readonly unit: Unit;
+  readonly log: string;
+}
+
+/** Compiles units in parallel into `cache`, the ones that succeed announced there; gives those that failed. */
+export function compileUnits(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
+  const folder = `${cache.directory}/${cache.newName(".tmp")}`;
+  Deno.mkdirSync(folder, { mode: 0o700 });
+  try {
+    const names = units.map((u, i) => {
+      Deno.writeTextFileSync(`${folder}/${i}.c`, u.source);
+      return cache.newName(".so");
+    });
+    runAll(names.map((name, i) => ({
+      args: [tool.path, ...tool.flags, "-o", `${folder}/${i}.so`, `${folder}/${i}.c`],
+      made: `${folder}/${i}.so`,
+      final: `${cache.directory}/${name}`,
+      log: `${folder}/${i}.log`,
+    })));
+    const failures: Failure[] = [];
+    units.forEach((unit, i) => {
+      if (isFile(`${cache.directory}/${names[i]}`)) cache.add(names[i], unit.symbols);
+      else failures.push({ unit, log: readLog(`${folder}/${i}.log`) });
+    });
+    return failures;
+  } finally {
+    Deno.removeSync(folder, { recursive: true });
+  }
+}
+
+/** The text of a log; what to say where there is none. */
+export function readLog(path: string): string {
+  try {
+    return Deno.readTextFileSync(path) || "the compiler ended without a message";
+  } catch {
+    return "the compiler could not be started";
+  }
+}
+
+/** Turns a compiler's log into an error that quotes the line at fault. `sources`: each kernel's text by its symbol. */
+export function compileError(tool: Toolchain, failure: Failure, sources: ReadonlyMap<string, string>): CompileError {
+  const m = /^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$/m.exec(failure.log);
+  const name = tool.path.slice(tool.path.lastIndexOf("/") + 1);
+  const symbol = m?.[1] ?? failure.unit.symbols[0][1];
+  const source = sources.get(symbol) ?? failure.unit.source;
+  const line = m === null ? undefined : source.split("\n")[Number(m[2]) - 1]?.trim();
+  const reason = m === null
+    ? `${name} failed: ${failure.log.trim().split("\n")[0]}`
+    : `${name} says at line ${m[2]}: ${m[3]}${line ? `: ${line}` : ""}`;
+  return new CompileError(`compile kernel ${symbol} for CLANG`, { reason, source, log: failure.log });
+}

@@ -1,0 +1,284 @@
+/**
+ * The JS device: runs linear programs in plain JavaScript, lane by lane. It is the oracle of the other devices (exact
+ * dtypes, checked accesses, counted bytes and flops) and the host, where data given by the user lives.
+ *
+ * @module
+ */
+import { LruAllocator } from "../../src/device/allocator.ts";
+import type { Allocator, Block } from "../../src/device/allocator.ts";
+import type { Backend, Device } from "../../src/device/device.ts";
+import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
+import type { Buffer } from "../../src/device/buffer.ts";
+import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
+import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { arrayName, isBig, localDType, localsOf, renderJs } from "./codegen.ts";
+
+type Elements = Uint8Array | BigInt64Array;
+type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
+
+/** What programs of the JS device have done since {@linkcode JsCounters.reset}. */
+export class JsCounters {
+  /** Bytes loaded from and stored to buffers, once an access: gates that are false and kernel-local memory count nothing. */
+  read = 0;
+  written = 0;
+  /** Floating-point operations: arithmetic, not comparisons, selects or casts. */
+  flops = 0;
+  launches = 0;
+
+  reset(): void {
+    this.read =
+      this.written =
+      this.flops =
+      this.launches =
+        0;
+  }
+}
+
+/** Counters of all JS devices together. */
+export const jsCounters: JsCounters = new JsCounters();
+
+/** Memory of the JS device. */
+export class JsBlock {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  private readonly whole: (Elements | undefined)[] = [];
+
+  constructor(nbytes: number) {
+    this.bytes = new Uint8Array(nbytes);
+  }
+
+  /** `size` elements from byte `offset` on; a copy where the offset does not suit the dtype (write it back then). */
+  view(dtype: DType, offset: number, size: number): Elements {
+    if (offset === 0) {
+      const known = this.whole[dtype.id];
+      if (known !== undefined && known.length === size) return known;
+    }
+    const Class = (globalThis as unknown as Record<string, ArrayClass>)[arrayName(dtype)];
+    if (offset % dtype.itemsize !== 0) {
+      return new Class(this.bytes.slice(offset, offset + size * dtype.itemsize).buffer as ArrayBuffer);
+    }
+    const made = new Class(this.bytes.buffer, offset, size);
+    if (offset === 0) this.whole[dtype.id] = made;
+    return made;
+  }
+}
+
+class JsAllocator implements Allocator {
+  constructor(private readonly device: string) {}
+  alloc(nbytes: number): Block {
+    try {
+      return new JsBlock(nbytes);
+    } catch (error) {
+      if (!(error instanceof RangeError)) throw error;
+      throw new OutOfMemoryError({ device: this.device, nbytes, reason: "the JavaScript engine refused the array" });
+    }
+  }
+  free(): void {}
+  copyIn(block: Block, offset: number, src: Uint8Array): void {
+    (block as JsBlock).bytes.set(src, offset);
+  }
+  copyOut(dst: Uint8Array, block: Block, offset: number): void {
+    dst.set((block as JsBlock).bytes.subarray(offset, offset + dst.byteLength));
+  }
+  copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
+    this.copyOut(dst, block, offset);
+    return Promise.resolve();
+  }
+  transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
+    (dst as JsBlock).bytes.set((src as JsBlock).bytes.subarray(srcOffset, srcOffset + nbytes), dstOffset);
+  }
+}
+
+const bitBytes = new ArrayBuffer(8);
+const bits = {
+  i8: new Int8Array(bitBytes),
+  u8: new Uint8Array(bitBytes),
+  i16: new Int16Array(bitBytes),
+  u16: new Uint16Array(bitBytes),
+  i32: new Int32Array(bitBytes),
+  u32: new Uint32Array(bitBytes),
+  i64: new BigInt64Array(bitBytes),
+  u64: new BigUint64Array(bitBytes),
+  f16: new Float16Array(bitBytes),
+  f32: new Float32Array(bitBytes),
+  f64: new Float64Array(bitBytes),
+};
+const f32 = new Float32Array(1), u32 = new Uint32Array(f32.buffer);
+
+/** The bits of `x` rounded to bfloat16, by way of float32, ties to even. */
+function bf16bits(x: number): number {
+  f32[0] = x;
+  const b = u32[0];
+  if (x !== x) return (b >>> 16) | 0x40;
+  return ((b + 0x7fff + ((b >>> 16) & 1)) >>> 16) & 0xffff;
+}
+function bf16value(b: number): number {
+  u32[0] = b << 16;
+  return f32[0];
+}
+function floorDivBig(a: bigint, b: bigint): bigint {
+  if (b === 0n) return 0n;
+  const q = a / b;
+  return a % b !== 0n && (a < 0n) !== (b < 0n) ? q - 1n : q;
+}
+
+/** What generated code may call. */
+const RUNTIME = {
+  bits,
+  bf16bits,
+  bf16value,
+  bf16round: (x: number): number => bf16value(bf16bits(x)),
+  fround: Math.fround,
+  f16round: Math.f16round,
+  toBig: (x: number): bigint => Number.isFinite(x) ? BigInt(Math.trunc(x)) : 0n,
+  floorDivBig,
+  floorModBig: (a: bigint, b: bigint): bigint => b === 0n ? 0n : a - floorDivBig(a, b) * b,
+  check(at: number, n: number, size: number, name: string): void {
+    if (!(at >= 0 && at + n <= size)) {
+      throw new SpecError(`Access of ${n} elements at ${at} of ${name}, which has ${size}`);
+    }
+  },
+};
+
+type Kernel = (
+  bufs: readonly Elements[],
+  vars: readonly (number | bigint)[],
+  begin: number,
+  end: number,
+  locals: readonly Elements[],
+  count: { read: number; written: number; flops: number },
+) => void;
+
+/** A program of the JS device. */
+class JsProgram implements Program {
+  /** @param run the compiled function; `locals` are kept between launches, with what they hold */
+  constructor(
+    readonly linear: LinearProgram,
+    readonly source: string,
+    readonly run: Kernel,
+    readonly locals: readonly Elements[],
+  ) {}
+}
+
+class JsRenderer implements Renderer {
+  readonly name: string = "JS";
+  constructor(readonly caps: Capabilities) {}
+  render(program: LinearProgram): string {
+    return renderJs(program);
+  }
+}
+
+class JsCompiler implements Compiler {
+  private readonly kernels = new Map<string, Kernel>();
+  compile(programs: readonly LinearProgram[]): Program[] {
+    return programs.map((program) => {
+      const source = renderJs(program);
+      let kernel = this.kernels.get(source);
+      if (kernel === undefined) this.kernels.set(source, kernel = make(program.name, source));
+      const locals: Elements[] = [];
+      for (const { id, size } of localsOf(program)) {
+        const dtype = localDType(program, id);
+        locals[id] = new JsBlock(size * dtype.itemsize).view(dtype, 0, size * dtype.count);
+      }
+      return new JsProgram(program, source, kernel, locals);
+    });
+  }
+}
+
+function make(name: string, source: string): Kernel {
+  const unpack = `const { ${Object.keys(RUNTIME).join(", ")} } = rt;`;
+  try {
+    const outer = new Function("rt", `${unpack}\nreturn (bufs, vars, begin, end, locals, count) => {\n${source}\n};`);
+    return (outer as (rt: typeof RUNTIME) => Kernel)(RUNTIME);
+  } catch (error) {
+    throw new CompileError(`compile kernel ${name} for JS`, { reason: String(error), source });
+  }
+}
+
+function normalize(dtype: DType, value: number | bigint): number | bigint {
+  if (isBig(dtype)) return dtype.isUnsigned ? BigInt.asUintN(64, BigInt(value)) : BigInt.asIntN(64, BigInt(value));
+  const x = Number(value);
+  if (dtype === dtypes.float32) return Math.fround(x);
+  if (dtype === dtypes.float16) return Math.f16round(x);
+  return dtype === dtypes.bfloat16 ? RUNTIME.bf16round(x) : x;
+}
+
+function launch({ program, buffers, vars }: Launch): void {
+  const { linear, run, locals } = program as JsProgram;
+  const writeBack: [Elements, Buffer][] = [];
+  const views: Elements[] = [];
+  for (const p of linear.params) {
+    if (p === undefined) continue;
+    const buffer = buffers[p.slot], view = (buffer.memory as JsBlock).view(p.dtype, buffer.offset, p.size);
+    views[p.slot] = view;
+    if (p.writes && buffer.offset % p.dtype.itemsize !== 0) writeBack.push([view, buffer]);
+  }
+  const values = vars.map((v, i) => normalize(linear.vars[i].dtype, v));
+  const count = { read: 0, written: 0, flops: 0 };
+  run(views, values, 0, linear.threads, locals, count);
+  for (const [view, buffer] of writeBack) {
+    buffer.copyIn(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
+  }
+  jsCounters.read += count.read;
+  jsCounters.written += count.written;
+  jsCounters.flops += count.flops;
+  jsCounters.launches++;
+}
+
+class JsGraph implements Graph {
+  private readonly launches: { program: Program; buffers: Buffer[]; vars: (number | bigint)[] }[];
+  constructor(launches: readonly Launch[]) {
+    this.launches = launches.map((l) => ({ program: l.program, buffers: [...l.buffers], vars: [...l.vars] }));
+  }
+  setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    this.launches[launch].buffers[slot] = buffer;
+  }
+  setVar(launch: number, position: number, value: number | bigint): void {
+    this.launches[launch].vars[position] = value;
+  }
+  run(): void {
+    this.launches.forEach(launch);
+  }
+  dispose(): void {
+    this.launches.length = 0;
+  }
+}
+
+class JsDevice implements Device {
+  readonly renderer: Renderer;
+  readonly compiler: Compiler = new JsCompiler();
+  readonly allocator: LruAllocator;
+  constructor(readonly name: string, caps: Capabilities) {
+    this.renderer = new JsRenderer(caps);
+    this.allocator = new LruAllocator(name, new JsAllocator(name), 2 ** 26);
+  }
+  run(launches: readonly Launch[]): void {
+    launches.forEach(launch);
+  }
+  graph(launches: readonly Launch[]): Graph {
+    return new JsGraph(launches);
+  }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
+  info(): Record<string, string | number | boolean> {
+    return { threads: 1, vectorBytes: this.renderer.caps.vectorBytes };
+  }
+  close(): void {
+    this.allocator.drop();
+  }
+}
+
+/** A JS device with other capabilities than a scalar machine's: to run what codegen makes for vectors or grids. */
+export function makeJsDevice(caps: Partial<Capabilities> = {}, name = "JS"): Device {
+  return new JsDevice(name, { ...SCALAR_CAPS, ...caps });
+}
+
+/** The JS backend: always there, never the default. */
+export const jsBackend: Backend = {
+  name: "JS",
+  description: "plain JavaScript, one element at a time: the host, and the oracle of tests",
+  permissions: [],
+  unavailable: () => undefined,
+  open: (ordinal: number): Device => makeJsDevice({}, ordinal === 0 ? "JS" : `JS:${ordinal}`),
+};

@@ -1,0 +1,105 @@
+/**
+ * The NULL device: schedules, optimizes and renders for any renderer, launches nothing, holds no memory. For benches of
+ * the compiler and tests without hardware. What is read from it is zero.
+ *
+ * @module
+ */
+import { type Allocator, type Block, LruAllocator } from "../../src/device/allocator.ts";
+import type { Backend, Device } from "../../src/device/device.ts";
+import type { Compiler, Graph, Program } from "../../src/device/program.ts";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { C_LANGUAGE } from "../../src/renderer/c.ts";
+import { CStyleRenderer } from "../../src/renderer/cstyle.ts";
+import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { Ops } from "../../src/uop/ops.ts";
+
+const COMPUTED = SCALAR_CAPS.computeDTypes.filter((d) =>
+  d !== dtypes.void && d !== dtypes.float16 && d !== dtypes.bfloat16
+);
+
+/** A processor with AVX-512, two threads and common caches: the same on every machine, so that counts can be compared. */
+export const NULL_CAPS: Capabilities = {
+  ...SCALAR_CAPS,
+  vectorBytes: 64,
+  registers: 32,
+  threads: 2,
+  l1: 32768,
+  l2: 1048576,
+  hasMulAcc: true,
+  nativeOps: [Ops.SQRT, Ops.TRUNC],
+  computeDTypes: COMPUTED,
+  storageDTypes: [...COMPUTED, dtypes.float16],
+  vectorLanes: (d) => 64 / Math.max(4, d.bits >> 3),
+};
+
+/** What the NULL device would have done. */
+export interface NullCounters {
+  launches: number;
+  compiled: number;
+}
+
+class NullAllocator implements Allocator {
+  alloc(nbytes: number): Block {
+    return { nbytes };
+  }
+  free(): void {}
+  copyIn(): void {}
+  copyOut(dst: Uint8Array): void {
+    dst.fill(0);
+  }
+  copyOutAsync(dst: Uint8Array): Promise<void> {
+    dst.fill(0);
+    return Promise.resolve();
+  }
+  transfer(): void {}
+}
+
+class NullProgram implements Program {
+  constructor(readonly linear: LinearProgram, readonly source: string) {}
+}
+
+/** The NULL device of one renderer. */
+export class NullDevice implements Device {
+  readonly counters: NullCounters = { launches: 0, compiled: 0 };
+  readonly compiler: Compiler;
+  readonly allocator: LruAllocator;
+
+  constructor(readonly name: string, readonly renderer: Renderer) {
+    this.allocator = new LruAllocator(name, new NullAllocator(), 0);
+    this.compiler = { compile: (programs) => this.compile(programs) };
+  }
+  private compile(programs: readonly LinearProgram[]): Program[] {
+    this.counters.compiled += programs.length;
+    return programs.map((p) => {
+      const source = this.renderer.render(p);
+      return new NullProgram(p, typeof source === "string" ? source : `${source.byteLength} bytes`);
+    });
+  }
+  run(launches: readonly unknown[]): void {
+    this.counters.launches += launches.length;
+  }
+  graph(launches: readonly unknown[]): Graph {
+    return { setBuffer() {}, setVar() {}, run: () => this.run(launches), dispose() {} };
+  }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
+  info(): Record<string, string | number | boolean> {
+    return { renderer: this.renderer.name };
+  }
+  close(): void {}
+}
+
+/** A NULL device that renders as another device would; without a renderer, C for {@linkcode NULL_CAPS}. */
+export function makeNullDevice(renderer?: Renderer, name = "NULL"): NullDevice {
+  return new NullDevice(name, renderer ?? new CStyleRenderer(C_LANGUAGE, NULL_CAPS));
+}
+
+/** The NULL backend: always there, never the default. */
+export const nullBackend: Backend = {
+  name: "NULL",
+  description: "compiles, launches nothing: for benches of the compiler",
+  permissions: [],
+  unavailable: () => undefined,
+  open: (ordinal: number): Device => makeNullDevice(undefined, ordinal === 0 ? "NULL" : `NULL:${ordinal}`),
+};

@@ -1,0 +1,92 @@
+/**
+ * The renderer: what WebAssembly can do here, and the function of one linear program.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { emit, type Emitted } from "./emit.ts";
+import { encodeModule, type FuncBody, I32, type ImportItem } from "./encoder.ts";
+import { type Features, features } from "./features.ts";
+import { Node } from "./ir.ts";
+import { lower } from "./lower.ts";
+import { KERNEL_TYPE } from "./runtime.ts";
+
+const DTYPES: readonly DType[] = [
+  dtypes.bool,
+  dtypes.int8,
+  dtypes.uint8,
+  dtypes.int16,
+  dtypes.uint16,
+  dtypes.int32,
+  dtypes.uint32,
+  dtypes.int64,
+  dtypes.uint64,
+  dtypes.float32,
+  dtypes.float64,
+];
+
+/** A rendered kernel, not yet in a module. */
+export interface RenderedKernel extends Emitted {
+  readonly iterations: number;
+  readonly parallel: boolean;
+  readonly setup: boolean;
+  readonly scratch: number;
+}
+
+/** Renders linear programs for this engine. `memoryMaximum` in pages, as the memory that modules will import. */
+export class WasmRenderer implements Renderer {
+  readonly name = "WASM";
+  readonly caps: Capabilities;
+
+  constructor(
+    threads: number,
+    readonly features_: Features = features(),
+    readonly memoryMaximum: number = 65536,
+  ) {
+    const { simd, relaxed } = features_;
+    this.caps = {
+      ...SCALAR_CAPS,
+      vectorBytes: simd ? 16 : 0,
+      registers: 16,
+      threads,
+      l1: 32768,
+      l2: 1 << 20,
+      maxBuffers: 4096,
+      hasMulAcc: relaxed,
+      hasGrid: false,
+      nativeOps: [Ops.SQRT, Ops.TRUNC],
+      computeDTypes: DTYPES,
+      storageDTypes: DTYPES,
+      vectorLanes: (d) => simd && (d.bits === 32 || d.isBool) ? 4 : 1,
+    };
+  }
+
+  /** The function of one kernel; with `listing`, also as text. @throws {CompileError} */
+  kernel(program: LinearProgram, listing = false): RenderedKernel {
+    const lowered = lower(program, this.features_, (b) => {
+      return b.shared("record", 0, () => new Node("instr", "global.get", I32, [], 0, 0));
+    });
+    const { iterations, parallel, setup, scratch } = lowered;
+    const emitted = emit(lowered, listing);
+    const head = `(func $${program.name} (param $bufs i32) (param $vars i32) (param $begin i32) (param $end i32)`;
+    return { ...emitted, text: listing ? `${head}\n${emitted.text}\n)` : "", iterations, parallel, setup, scratch };
+  }
+
+  /** One module of these kernels, which fills the table from `tableBase`. */
+  module(kernels: readonly Emitted[], tableBase: number): Uint8Array {
+    const imports: ImportItem[] = [
+      { kind: "memory", name: "m", maximum: this.memoryMaximum, shared: this.features_.threads },
+      { kind: "table", name: "t" },
+      { kind: "global", name: "r", type: I32 },
+    ];
+    const funcs: FuncBody[] = kernels.map(({ locals, code }) => ({ type: 0, locals, code }));
+    return encodeModule({ types: [KERNEL_TYPE], imports, funcs, exports: [], tableBase });
+  }
+
+  /** A module of one kernel. */
+  render(program: LinearProgram): Uint8Array {
+    return this.module([this.kernel(program)], 0);
+  }
+}

@@ -1,0 +1,57 @@
+/**
+ * dinograd: a tensor compiler and runtime for Deno. Lazy tensors with autograd; WebAssembly, clang, WebGPU and CUDA
+ * behind one module; no native add-on, no install step, no third-party import.
+ *
+ * ```ts
+ * import { Tensor } from "./mod.ts";
+ * const x = new Tensor([[1, 2], [3, 4]]);
+ * console.log(await x.matmul(x).tolist()); // [[7, 10], [15, 22]]
+ * ```
+ *
+ * @module
+ */
+import { clangBackend } from "./backends/clang/clang.ts";
+import { jsBackend } from "./backends/js/js.ts";
+import { nullBackend } from "./backends/null/null.ts";
+import { wasmBackend } from "./backends/wasm/device.ts";
+import { registerBackend, setSelfTest } from "./src/device/device.ts";
+import { selfTest } from "./src/engine/self_test.ts";
+
+for (const backend of [clangBackend, wasmBackend, jsBackend, nullBackend]) registerBackend(backend);
+setSelfTest(selfTest);
+
+export { Device, init } from "./src/device/api.ts";
+export { type DType, type DTypeKind, type DTypeLike, type DTypes, dtypes } from "./src/dtype/dtype.ts";
+export {
+  BufferCopy,
+  BufferXfer,
+  CompiledKernel,
+  CustomOp,
+  EmptyOp,
+  ExecItem,
+  type Runner,
+  ViewOp,
+} from "./src/engine/exec.ts";
+export { GlobalCounters } from "./src/engine/stats.ts";
+export { context, CONTEXT_VARS, type ContextValues, type ContextVar } from "./src/helpers/env.ts";
+export {
+  ArgumentError,
+  CompileError,
+  CycleError,
+  DeviceError,
+  DisposedError,
+  DTypeError,
+  FormatError,
+  IndexError,
+  JitError,
+  OutOfMemoryError,
+  ShapeError,
+  SpecError,
+  StaleReadError,
+} from "./src/helpers/errors.ts";
+export { nn } from "./src/nn/mod.ts";
+export { state } from "./src/state/mod.ts";
+export { jit, type JitOptions } from "./src/tensor/jit.ts";
+export { schedule, Tensor } from "./src/tensor/tensor.ts";
+export { type View, viewOf } from "./src/tensor/view.ts";
+export { record } from "./src/uop/rewrite.ts";

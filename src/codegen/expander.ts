@@ -1,0 +1,395 @@
+/**
+ * Replaces the ranges of kinds UPCAST, UNROLL and VECTOR by copies and lanes, and lowers REDUCE and STAGE on the way.
+ * In: a kernel AST with its opts applied. Out: a graph of stage P (loops, accumulators, vectors) for the linearizer.
+ *
+ * A node has one copy for each combination of the expanded ranges that it depends on, made on demand and kept by that
+ * combination, so the work is linear in what comes out. A VECTOR range has one value more than lanes: "all of them", for
+ * which a node is a vector. Indices are never vectors: an address that grows by one a lane is a vector access, any other
+ * is an access a lane.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { SpecError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import { AxisKind, LocalArg, type RangeArg, type StageArg } from "../uop/args.ts";
+import { vmax, vmin } from "../uop/bounds.ts";
+import type { CarrierArg } from "../uop/carrier.ts";
+import { foldConst } from "../uop/eval.ts";
+import { isAlu, Ops } from "../uop/ops.ts";
+import { constant, index, toposort, type UOp, uop } from "../uop/uop.ts";
+import { broadcast, buildAlu, extract, vectorize } from "./fold.ts";
+import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
+import { compareLoops } from "./linearizer.ts";
+import { freeSets, RangeSets } from "./range_sets.ts";
+import { lowerReduce } from "./reduce.ts";
+
+/** True for kinds that become copies or lanes. */
+export function isExpanded(kind: AxisKind): boolean {
+  return kind === AxisKind.UPCAST || kind === AxisKind.UNROLL || kind === AxisKind.VECTOR;
+}
+
+/** An index expression split by how it changes from copy to copy. */
+interface Address {
+  /** The sum of the terms that no copy changes; undefined when there is none. */
+  readonly rest: UOp | undefined;
+  /** Position of an expanded range, coefficient. */
+  readonly expanded: readonly (readonly [position: number, coefficient: number])[];
+  /** Other terms that differ from copy to copy. */
+  readonly opaque: readonly (readonly [atom: UOp, coefficient: number])[];
+  readonly constant: number;
+  readonly dtype: DType;
+}
+
+/** Accumulators that keep the floating-point units busy: units times latency. */
+const BUSY_ACCUMULATORS = 8;
+
+class Expander {
+  private readonly sets = new RangeSets();
+  private readonly free: Map<UOp, number>;
+  private readonly nodes: readonly UOp[];
+  /** Nodes that have something to expand or lower below them. */
+  private readonly changes = new Set<UOp>();
+  /** Nodes with a LOAD or REDUCE below them. */
+  private readonly reads = new Set<UOp>();
+  private readonly sizes: number[] = [];
+  private readonly lane: boolean[] = [];
+  private readonly expanded: boolean[] = [];
+  /** By range position: the value it has now; its size for "all lanes". */
+  private readonly env: number[] = [];
+  /** By set: the expanded positions in it, and its VECTOR range or -1. */
+  private readonly expandedOf: (readonly number[] | undefined)[] = [];
+  private readonly order = new Map<UOp, number>();
+  private readonly memo = new Map<UOp, Map<number, UOp>>();
+  private readonly reduces = new Map<UOp, Map<number, readonly UOp[]>>();
+  private readonly stages = new Map<UOp, Map<number, UOp>>();
+  private readonly addresses = new Map<UOp, Address>();
+  private accumulators = 0;
+  private locals = 0;
+
+  constructor(private readonly sink: UOp) {
+    this.nodes = toposort(sink);
+    this.free = freeSets(this.nodes, this.sets);
+    for (const r of this.sets.ranges) {
+      const { kind } = r.arg as RangeArg, p = this.sets.position(r);
+      this.expanded[p] = isExpanded(kind);
+      this.lane[p] = kind === AxisKind.VECTOR;
+      this.sizes[p] = this.expanded[p] ? r.src[0].value : 0;
+      this.env[p] = this.lane[p] ? this.sizes[p] : 0;
+    }
+    this.sets.ranges.slice().sort(compareLoops).forEach((r, i) => this.order.set(r, i));
+    for (const u of this.nodes) {
+      let changed = u.op === Ops.REDUCE || u.op === Ops.STAGE, read = u.op === Ops.LOAD || u.op === Ops.REDUCE;
+      if (u.op === Ops.RANGE) changed = this.expanded[this.sets.position(u)];
+      for (const s of u.src) {
+        changed ||= this.changes.has(s);
+        read ||= this.reads.has(s);
+      }
+      if (changed) this.changes.add(u);
+      if (read) this.reads.add(u);
+    }
+  }
+
+  run(): UOp {
+    const out: UOp[] = [];
+    for (const s of this.sink.src) this.storeCopies(s, this.expandedIn(this.free.get(s)!), out);
+    return uop(Ops.SINK, dtypes.void, out, this.sink.arg);
+  }
+
+  // ---- combinations
+
+  private expandedIn(set: number): readonly number[] {
+    return this.expandedOf[set] ??= this.sets.members[set].filter((p) => this.expanded[p]);
+  }
+
+  /** Number of the combination that `positions` have now. */
+  private key(positions: readonly number[]): number {
+    let k = 0;
+    for (let i = 0; i < positions.length; i++) {
+      const p = positions[i];
+      k = k * (this.sizes[p] + 1) + this.env[p];
+    }
+    return k;
+  }
+
+  /** Runs `fn` for every combination of `positions` (all lanes at once for VECTOR), the last one fastest. */
+  private each(positions: readonly number[], fn: () => void, at = 0): void {
+    if (at === positions.length) return fn();
+    const p = positions[at], before = this.env[p];
+    if (this.lane[p]) {
+      this.env[p] = this.sizes[p];
+      this.each(positions, fn, at + 1);
+    } else {
+      for (let i = 0; i < this.sizes[p]; i++) {
+        this.env[p] = i;
+        this.each(positions, fn, at + 1);
+      }
+    }
+    this.env[p] = before;
+  }
+
+  private with<T>(p: number, value: number, fn: () => T): T {
+    const before = this.env[p];
+    this.env[p] = value;
+    const result = fn();
+    this.env[p] = before;
+    return result;
+  }
+
+  /** The VECTOR range that `u` depends on, by position; -1 if none. */
+  private laneOf(u: UOp): number {
+    for (const p of this.expandedIn(this.free.get(u)!)) if (this.lane[p]) return p;
+    return -1;
+  }
+
+  private readonly dependsOnLane = (p: number): (u: UOp) => boolean => {
+    return (u) => {
+      const s = this.free.get(u);
+      // nodes made by the normal form (casts of atoms) are not in the table
+      return s === undefined ? u.src.some((x) => this.dependsOnLane(p)(x)) : this.sets.members[s].includes(p);
+    };
+  };
+
+  // ---- values
+
+  /** The copy of `u` for the current combination. */
+  private get(u: UOp): UOp {
+    if (!this.changes.has(u)) return u;
+    const k = this.key(this.expandedIn(this.free.get(u)!));
+    let copies = this.memo.get(u);
+    if (copies === undefined) this.memo.set(u, copies = new Map());
+    let v = copies.get(k);
+    if (v === undefined) copies.set(k, v = this.build(u));
+    return v;
+  }
+
+  private build(u: UOp): UOp {
+    if (u.op === Ops.RANGE) return this.rangeValue(u);
+    const p = this.laneOf(u);
+    if (p >= 0 && this.env[p] < this.sizes[p] && u.op !== Ops.LOAD) {
+      // one lane: of what is a vector anyway, take it from there; compute indices anew
+      if (u.op === Ops.REDUCE || u.op === Ops.GETTUPLE || (isAlu(u.op) && (u.dtype.isFloat || this.reads.has(u)))) {
+        const l = this.env[p];
+        return extract(this.with(p, this.sizes[p], () => this.get(u)), l);
+      }
+    }
+    switch (u.op) {
+      case Ops.REDUCE:
+        return this.reduceLanes(u)[0];
+      case Ops.GETTUPLE:
+        return this.reduceLanes(u.src[0])[u.arg as number];
+      case Ops.LOAD:
+        return this.load(u);
+    }
+    if (isAlu(u.op)) return buildAlu(u.op, u.dtype, u.src.map((s) => this.get(s)));
+    throw new SpecError("Cannot expand a node of a kernel", String(u.op));
+  }
+
+  private rangeValue(u: UOp): UOp {
+    const p = this.sets.position(u), i = this.env[p];
+    if (i < this.sizes[p]) return constant(i, u.dtype);
+    return vectorize(Array.from({ length: this.sizes[p] }, (_, l) => constant(l, u.dtype)));
+  }
+
+  // ---- addresses
+
+  private address(idx: UOp): Address {
+    let a = this.addresses.get(idx);
+    if (a !== undefined) return a;
+    const form = linearOf(idx);
+    const fixed: [UOp, number, number][] = [];
+    const expanded: [number, number][] = [], opaque: [UOp, number][] = [];
+    for (const [atom, c] of form.terms) {
+      const r = rangeOfAtom(atom);
+      if (r !== undefined && this.expanded[this.sets.position(r)]) expanded.push([this.sets.position(r), c]);
+      else if (this.changes.has(r ?? (this.free.has(atom) ? atom : atom.src[0]))) opaque.push([atom, c]);
+      else fixed.push([atom, c, this.depth(atom)]);
+    }
+    // outer loops first, so that sums of outer terms leave the inner loops
+    fixed.sort((x, y) => x[2] - y[2]);
+    let rest: UOp | undefined;
+    for (const [atom, c] of fixed) rest = plus(rest, times(atom, c));
+    a = { rest, expanded, opaque, constant: form.constant, dtype: idx.dtype };
+    this.addresses.set(idx, a);
+    return a;
+  }
+
+  /** Where in the loop order an atom becomes known. */
+  private depth(atom: UOp): number {
+    const x = this.free.has(atom) ? atom : atom.src[0];
+    let d = -1;
+    for (const p of this.sets.members[this.free.get(x)!]) d = Math.max(d, this.order.get(this.sets.ranges[p])!);
+    return d;
+  }
+
+  /** The index for the current combination; lanes count as `lane0` where all are wanted. */
+  private indexValue(a: Address, lane: number, at: number): UOp {
+    let c = a.constant;
+    for (const [p, k] of a.expanded) c += k * (p === lane ? at : this.env[p]);
+    let v = a.rest;
+    const opaque = (): void => {
+      for (const [atom, k] of a.opaque) {
+        const known = this.free.has(atom);
+        const x = this.get(known ? atom : atom.src[0]);
+        v = plus(v, times(known ? x : buildAlu(Ops.CAST, atom.dtype, [x]), k));
+      }
+    };
+    if (a.opaque.length > 0) lane < 0 ? opaque() : this.with(lane, at, opaque);
+    if (v === undefined) return constant(c, a.dtype);
+    return plus(v, constant(c, a.dtype));
+  }
+
+  /** The gate for the current combination; undefined for true, null for false. */
+  private gate(u: UOp | undefined): UOp | undefined | null {
+    if (u === undefined) return undefined;
+    const g = this.get(u);
+    if (g.dtype.count === 1) {
+      if (vmin(g) === 1) return undefined;
+      if (vmax(g) === 0) return null;
+    }
+    return g;
+  }
+
+  // ---- memory
+
+  private base(u: UOp): UOp {
+    return u.op === Ops.STAGE ? this.stage(u) : u;
+  }
+
+  private load(u: UOp): UOp {
+    const at = u.src[0], gate = at.src[2] as UOp | undefined, alt = u.src[1] as UOp | undefined;
+    const p = this.laneOf(u);
+    if (p < 0 || this.env[p] < this.sizes[p]) {
+      const g = this.gate(gate);
+      if (g === null) return alt === undefined ? constant(0, u.dtype) : this.get(alt);
+      const place = index(this.base(at.src[0]), this.indexValue(this.address(at.src[1]), -1, 0), g);
+      return uop(Ops.LOAD, u.dtype, alt === undefined || g === undefined ? [place] : [place, this.get(alt)]);
+    }
+    const n = this.sizes[p], depends = this.dependsOnLane(p);
+    if (!depends(at.src[0]) && slopeOf(at.src[1], this.sets.ranges[p], n, depends) === 1) {
+      const g = gate === undefined ? undefined : this.uniformGate(gate, p, depends);
+      if (g === null) return alt === undefined ? broadcast(constant(0, u.dtype), n) : broadcast(this.get(alt), n);
+      if (g !== "varies") {
+        const place = index(this.base(at.src[0]), this.indexValue(this.address(at.src[1]), p, 0), g);
+        const v = u.dtype.vec(n);
+        return uop(Ops.LOAD, v, alt === undefined || g === undefined ? [place] : [place, broadcast(this.get(alt), n)]);
+      }
+    }
+    return vectorize(Array.from({ length: n }, (_, l) => this.with(p, l, () => this.get(u))));
+  }
+
+  /** The gate that all lanes share (undefined: true, null: false), or "varies". */
+  private uniformGate(gate: UOp, p: number, depends: (u: UOp) => boolean): UOp | undefined | null | "varies" {
+    if (!depends(gate)) return this.gate(gate);
+    const first = this.with(p, 0, () => this.gate(gate));
+    for (let l = 1; l < this.sizes[p]; l++) if (this.with(p, l, () => this.gate(gate)) !== first) return "varies";
+    return first;
+  }
+
+  /** The STOREs that `u` becomes, one for each combination of `positions`. */
+  private storeCopies(u: UOp, positions: readonly number[], out: UOp[], target?: UOp): void {
+    const [at, value] = u.src;
+    const gate = at.src[2] as UOp | undefined;
+    const address = this.address(at.src[1]);
+    const write = (g: UOp | undefined | null, lane: number, l: number, v: UOp): void => {
+      if (g === null) return;
+      out.push(uop(Ops.STORE, dtypes.void, [index(target ?? at.src[0], this.indexValue(address, lane, l), g), v]));
+    };
+    const p = positions.find((q) => this.lane[q]) ?? -1;
+    this.each(positions, () => {
+      if (p < 0) return write(this.gate(gate), -1, 0, this.get(value));
+      const n = this.sizes[p], depends = this.dependsOnLane(p);
+      if (slopeOf(at.src[1], this.sets.ranges[p], n, depends) === 1) {
+        const g = gate === undefined ? undefined : this.uniformGate(gate, p, depends);
+        if (g !== "varies") return write(g, p, 0, broadcast(this.get(value), n));
+      }
+      const v = this.get(value);
+      for (let l = 0; l < n; l++) {
+        this.with(p, l, () => write(this.gate(gate), p, l, extract(v, l)));
+      }
+    });
+  }
+
+  // ---- reduce and stage
+
+  private reduceLanes(u: UOp): readonly UOp[] {
+    const free = this.free.get(u)!;
+    const k = this.key(this.expandedIn(free));
+    let copies = this.reduces.get(u);
+    if (copies === undefined) this.reduces.set(u, copies = new Map());
+    let v = copies.get(k);
+    if (v !== undefined) return v;
+    const carrier = u.arg as CarrierArg;
+    const loops: UOp[] = [], unrolled: number[] = [];
+    let reduceLanes = 1;
+    for (let i = carrier.lanes; i < u.src.length; i++) {
+      const r = u.src[i], p = this.sets.position(r);
+      if (!this.expanded[p]) loops.push(r);
+      else {
+        unrolled.push(p);
+        if (this.lane[p]) reduceLanes = this.sizes[p];
+      }
+    }
+    const lifts: UOp[][] = [];
+    this.each(unrolled, () => lifts.push(Array.from({ length: carrier.lanes }, (_, i) => this.get(u.src[i]))));
+    const copiesOfU = prod(this.expandedIn(free).map((p) => this.lane[p] ? 1 : this.sizes[p]));
+    v = lowerReduce({
+      carrier,
+      loops,
+      lifts,
+      reduceLanes,
+      accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / (copiesOfU * carrier.lanes))),
+      nextId: () => this.accumulators++,
+    });
+    copies.set(k, v);
+    return v;
+  }
+
+  /** The memory that holds a STAGE, ordered after the loops that fill it. */
+  private stage(u: UOp): UOp {
+    const k = this.key(this.expandedIn(this.free.get(u)!));
+    let copies = this.stages.get(u);
+    if (copies === undefined) this.stages.set(u, copies = new Map());
+    let v = copies.get(k);
+    if (v !== undefined) return v;
+    const ranges = u.src.slice(1);
+    const sizes = ranges.map((r) => r.src[0].value);
+    const local = uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.locals++, prod(sizes), (u.arg as StageArg).scope));
+    let flat: UOp | undefined, stride = 1;
+    for (let i = ranges.length - 1; i >= 0; i--) {
+      flat = plus(times(ranges[i], stride), flat ?? constant(0, ranges[i].dtype));
+      stride *= sizes[i];
+    }
+    const fill = uop(Ops.STORE, dtypes.void, [index(local, flat ?? constant(0, dtypes.int32)), u.src[0]]);
+    for (const x of toposort(fill)) {
+      if (this.free.has(x)) continue;
+      let s = 0;
+      for (const y of x.src) s = this.sets.union(s, this.free.get(y)!);
+      this.free.set(x, s);
+      if (x.src.some((y) => this.changes.has(y))) this.changes.add(x);
+    }
+    const own = ranges.map((r) => this.sets.position(r)).filter((p) => this.expanded[p]);
+    const stores: UOp[] = [];
+    this.storeCopies(fill, own, stores);
+    const loops = ranges.filter((r) => !this.expanded[this.sets.position(r)]);
+    v = uop(Ops.AFTER, u.dtype, [local, ...stores, ...loops]);
+    copies.set(k, v);
+    return v;
+  }
+}
+
+function times(x: UOp, c: number): UOp {
+  if (c === 1) return x;
+  const k = constant(c, x.dtype);
+  return x.op === Ops.CONST ? foldConst(Ops.MUL, x.dtype, [x, k])! : x.mul(c);
+}
+
+function plus(a: UOp | undefined, b: UOp): UOp {
+  if (a === undefined || a.isConst(0)) return b;
+  return buildAlu(Ops.ADD, b.dtype, [a, b]);
+}
+
+/** Expands UPCAST, UNROLL and VECTOR ranges and lowers REDUCE and STAGE. */
+export function expand(sink: UOp): UOp {
+  return new Expander(sink).run();
+}

@@ -1,0 +1,347 @@
+/**
+ * A kernel whose ranges are being optimized. Opts change how its axes will be split; `finish` rewrites the AST once, with
+ * a new RANGE for every piece. What an opt may do is checked here, and only here.
+ *
+ * Axes: output axes count 0, 1, ... in the order of their range ids; for opts on reduce axes alone (UNROLL, GROUP) the
+ * reduce axes count 0, 1, ...; where an opt takes either (VECTOR, PADTO), reduce axes follow the output axes.
+ *
+ * Each split takes the innermost part of what is left of an axis: VECTOR 16, then UPCAST 4 make tiles of 64 contiguous
+ * elements. Where a size is no multiple: an output axis overlaps its last tile with the one before (the same values are
+ * written twice), unless the kernel reads what it writes; a reduce axis leaves its tail to a loop of its own.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { ceilDiv } from "../../helpers/math.ts";
+import { AxisKind, RangeArg } from "../../uop/args.ts";
+import { type CarrierArg, identityConst, reduce } from "../../uop/carrier.ts";
+import { Ops } from "../../uop/ops.ts";
+import { dependsOn, rangesOf } from "../../uop/ranges.ts";
+import { substitute } from "../../uop/rewrite.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
+import { compareLoops } from "../linearizer.ts";
+import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ranges.ts";
+import { type Opt, optText } from "./opt.ts";
+import { stageInput } from "./stage.ts";
+
+/** A piece that was split off an axis. `last`: where the last one starts, when it overlaps the one before. */
+interface Piece {
+  readonly type: "split";
+  readonly size: number;
+  readonly kind: AxisKind;
+  readonly last: number | undefined;
+}
+
+/** What is left of an axis is cut in tiles of `size`, which later splits divide. */
+interface Tile {
+  readonly type: "tile";
+  readonly size: number;
+  readonly last: number | undefined;
+}
+
+/** An axis of a kernel. */
+export interface Axis {
+  /** Its RANGE in the AST that `finish` rewrites. */
+  readonly range: UOp;
+  /** Iterations; 0 where they are not known. */
+  readonly size: number;
+  readonly isReduce: boolean;
+  /** Iterations left to loops: of the current tile, and of the loop over tiles (1 where there is none). */
+  readonly rest: number;
+  readonly outer: number;
+  readonly pieces: readonly Piece[];
+}
+
+class AxisState implements Axis {
+  steps: (Piece | Tile)[] = [];
+  rest: number;
+  outer = 1;
+  tiled = false;
+  thread = false;
+  chunks = 0;
+  constructor(public range: UOp, public size: number, readonly isReduce: boolean) {
+    this.rest = size;
+  }
+  get pieces(): Piece[] {
+    return this.steps.filter((s) => s.type === "split");
+  }
+}
+
+const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
+const EITHER_OPTS = new Set(["VECTOR", "PADTO"]);
+
+/** The size of a range, 0 where it is not constant. */
+export function sizeOf(range: UOp): number {
+  return range.src[0].op === Ops.CONST ? range.src[0].value : 0;
+}
+
+/** Output axes of a kernel, outermost first. */
+export function outputRanges(ast: UOp): UOp[] {
+  const found = new Set<UOp>();
+  for (const s of ast.src) for (const r of rangesOf(s)) found.add(r);
+  return [...found].sort(compareLoops);
+}
+
+/** A kernel AST with opts on their way in. */
+export class Kernel {
+  /** The opts applied so far. */
+  readonly applied: Opt[] = [];
+  private readonly output: AxisState[];
+  private readonly reduce: AxisState[];
+  /** Output axes in loop order. */
+  private readonly order: AxisState[];
+  private readonly stages: Opt[] = [];
+  private nextId: number;
+  /** True where a buffer is both read and written: then no element may be computed twice. */
+  private readonly inPlace: boolean;
+
+  constructor(public ast: UOp) {
+    const nodes = toposort(ast);
+    const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(u)).sort(compareLoops);
+    this.output = outputRanges(ast).map((r) => new AxisState(r, sizeOf(r), false));
+    this.reduce = reduced.map((r) => new AxisState(r, sizeOf(r), true));
+    this.order = this.output.slice();
+    this.nextId = 0;
+    for (const u of nodes) if (u.op === Ops.RANGE) this.nextId = Math.max(this.nextId, (u.arg as RangeArg).id + 1);
+    const written = new Set(ast.src.map((s) => s.src[0].src[0]));
+    this.inPlace = nodes.some((u) => u.op === Ops.LOAD && written.has(u.src[0].src[0]));
+  }
+
+  /** Output axes, then reduce axes. */
+  get axes(): readonly Axis[] {
+    return [...this.output, ...this.reduce];
+  }
+  get outputAxes(): readonly Axis[] {
+    return this.output;
+  }
+  get reduceAxes(): readonly Axis[] {
+    return this.reduce;
+  }
+
+  /** True where the last tile of an output axis may overlap the one before. */
+  get mayOverlap(): boolean {
+    return !this.inPlace;
+  }
+
+  /** Applies one opt. @throws {ArgumentError} where it is not possible, leaving the kernel as it was */
+  apply(opt: Opt): this {
+    const fail = (reason: string): never => {
+      throw new ArgumentError(`apply ${optText(opt)}`, { reason });
+    };
+    const axis = opt.axis < 0 ? undefined : this.axisOf(opt);
+    if (axis === undefined && opt.op !== "STAGE") fail("the kernel has no such axis");
+    const a = axis!;
+    if (axis !== undefined && a.size === 0 && opt.op !== "SWAP") fail("the axis has no constant size");
+    switch (opt.op) {
+      case "UPCAST":
+      case "UNROLL":
+      case "VECTOR": {
+        const kind = opt.op === "UPCAST" ? AxisKind.UPCAST : opt.op === "UNROLL" ? AxisKind.UNROLL : AxisKind.VECTOR;
+        if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
+        if (kind === AxisKind.VECTOR && a.pieces.some((p) => p.kind === kind)) fail("the axis has lanes already");
+        this.split(a, opt.arg, kind, fail);
+        break;
+      }
+      case "PADTO":
+        if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
+        if (a.tiled || a.chunks > 0) fail("the axis is cut in tiles already");
+        if (a.isReduce || this.inPlace || a.rest < opt.arg) {
+          if (a.steps.length > 0) fail("the axis was split before");
+          this.padMasked(a, opt.arg);
+        } else {
+          const last = a.rest % opt.arg === 0 ? undefined : a.rest - opt.arg;
+          a.steps.push({ type: "tile", size: opt.arg, last });
+          a.outer = ceilDiv(a.rest, opt.arg);
+          a.rest = opt.arg;
+          a.tiled = true;
+        }
+        break;
+      case "THREAD": {
+        if (this.output.some((x) => x.thread)) fail("the kernel has a THREAD axis");
+        if (this.ast.src.some((s) => !dependsOn(s, a.range))) fail("a STORE does not depend on the axis");
+        const n = a.tiled ? a.outer : a.rest;
+        if (opt.arg > 0 && n % opt.arg !== 0) fail(`${n} iterations are no multiple of ${opt.arg}`);
+        a.thread = true;
+        if (opt.arg > 0 && opt.arg < n) a.chunks = opt.arg;
+        break;
+      }
+      case "SWAP": {
+        const b = this.output[opt.arg];
+        if (b === undefined) fail("the kernel has no such axis");
+        const i = this.order.indexOf(a), j = this.order.indexOf(b);
+        [this.order[i], this.order[j]] = [this.order[j], this.order[i]];
+        break;
+      }
+      case "STAGE":
+        this.stages.push(opt);
+        break;
+      default:
+        fail("no device with loops has it");
+    }
+    this.applied.push(opt);
+    return this;
+  }
+
+  private axisOf(opt: Opt): AxisState | undefined {
+    if (REDUCE_OPTS.has(opt.op)) return this.reduce[opt.axis];
+    if (!EITHER_OPTS.has(opt.op) || opt.axis < this.output.length) return this.output[opt.axis];
+    return this.reduce[opt.axis - this.output.length];
+  }
+
+  private split(a: AxisState, k: number, kind: AxisKind, fail: (reason: string) => never): void {
+    const onTiles = a.tiled && a.rest === 1;
+    if (a.chunks > 0 && (onTiles || !a.tiled)) fail("the axis is split over threads already");
+    const left = onTiles ? a.outer : a.rest;
+    if (k > left) fail(`the axis has ${left} iterations left`);
+    let last: number | undefined;
+    if (left % k !== 0) {
+      if (a.isReduce) {
+        if (a.steps.length > 0) fail(`${left} iterations are no multiple of ${k}`);
+        this.peel(a, k);
+      } else if (this.inPlace) fail(`${left} iterations are no multiple of ${k}, and the kernel works in place`);
+      else last = left - k;
+    }
+    a.steps.push({ type: "split", size: k, kind, last });
+    if (onTiles) a.outer = ceilDiv(a.outer, k);
+    else a.rest = ceilDiv(a.rest, k);
+  }
+
+  /** Cuts a reduce axis at a multiple of `k`; what follows becomes a reduction of its own, combined after. */
+  private peel(a: AxisState, k: number): void {
+    const main = a.size - a.size % k;
+    const arg = a.range.arg as RangeArg;
+    const head = uop(
+      Ops.RANGE,
+      a.range.dtype,
+      [constant(main, a.range.dtype)],
+      new RangeArg(arg.id, arg.kind, arg.sub),
+    );
+    const tail = uop(
+      Ops.RANGE,
+      a.range.dtype,
+      [constant(a.size - main, a.range.dtype)],
+      new RangeArg(this.nextId++, arg.kind, 0),
+    );
+    const shifted = tail.add(main);
+    this.ast = rebuild(this.ast, (u, src) => {
+      if (u.op !== Ops.REDUCE || !u.src.includes(a.range)) return undefined;
+      const carrier = u.arg as CarrierArg, n = carrier.lanes;
+      const ranges = (r: UOp): UOp[] => src.slice(n).map((s) => s === a.range ? r : s);
+      const parts = [[head, head], [tail, shifted]].map(([r, value]) => {
+        const lifts = src.slice(0, n).map((s) => substitute(s, new Map([[a.range, value]])));
+        const one = reduce(carrier, lifts, ranges(r));
+        return lanesOf(one);
+      });
+      return carrier.combine(parts[0], parts[1]);
+    });
+    a.range = head;
+    a.size = a.rest = main;
+  }
+
+  /** Rounds an axis up to a multiple of `k`; the added iterations touch no memory and add nothing. */
+  private padMasked(a: AxisState, k: number): void {
+    const size = ceilDiv(a.size, k) * k;
+    if (size === a.size) return;
+    const old = a.range;
+    const r = uop(Ops.RANGE, old.dtype, [constant(size, old.dtype)], old.arg);
+    const valid = r.lt(a.size);
+    const depends = (u: UOp): boolean => {
+      const ranges = rangesOf(u);
+      return ranges.includes(old);
+    };
+    this.ast = rebuild(this.ast, (u, src) => {
+      if (u === old) return [r];
+      if (u.op === Ops.INDEX && depends(u)) {
+        return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];
+      }
+      if (u.op === Ops.REDUCE && u.src.includes(old)) {
+        const carrier = u.arg as CarrierArg;
+        const lifts = src.slice(0, carrier.lanes).map((x, i) => valid.where(x, identityConst(carrier, i)));
+        const one = reduce(carrier, lifts, src.slice(carrier.lanes));
+        return lanesOf(one);
+      }
+      return undefined;
+    });
+    a.range = r;
+    a.size = a.rest = size;
+  }
+
+  /** The AST with all opts in it. Indices are not simplified yet. */
+  finish(): UOp {
+    if (this.applied.length === 0) return this.ast;
+    const base = this.stages.length > 0 || toposort(this.ast).some((u) => u.op === Ops.STAGE) ? this.nextId : 0;
+    const n = this.output.length;
+    const map = new Map<UOp, Replacement>();
+    this.order.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + i, base + n + i)));
+    this.reduce.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + 2 * n + i, base + 2 * n + i)));
+    this.ast = replaceRanges(this.ast, map);
+    for (const s of this.stages) this.ast = stageInput(this.ast, s);
+    return this.ast;
+  }
+
+  /** Ranges of the pieces of an axis (loops first) and the index they make. */
+  private pieceRanges(a: AxisState, loopId: number, tileId: number): Replacement {
+    const { dtype } = a.range;
+    const { kind } = a.range.arg as RangeArg;
+    const ranges: UOp[] = [];
+    const make = (end: UOp | number, kind: AxisKind, id: number, sub: number): UOp => {
+      if (end === 1) return constant(0, dtype);
+      const r = uop(
+        Ops.RANGE,
+        dtype,
+        [typeof end === "number" ? constant(end, dtype) : end],
+        new RangeArg(id, kind, sub),
+      );
+      ranges.push(r);
+      return r;
+    };
+    const loop = (size: number): UOp => {
+      if (a.chunks === 0) {
+        return make(a.size === 0 ? a.range.src[0] : size, a.thread ? AxisKind.THREAD : kind, loopId, 0);
+      }
+      const t = make(a.chunks, AxisKind.THREAD, loopId, 0), inner = size / a.chunks;
+      return add(mul(t, inner), make(inner, kind, loopId, 1));
+    };
+    const outer = loop(a.tiled ? a.outer : a.rest);
+    const inner = a.tiled ? make(a.rest, kind, tileId, 2) : outer;
+    // The value from what is left: `o` counts tiles, `x` is within the tile (all there is without tiles).
+    let value = (_o: UOp, x: UOp): UOp => x;
+    let left = 0, sub = 3;
+    for (const s of a.steps) {
+      const inside = value;
+      const { size, last } = s;
+      if (s.type === "tile") {
+        value = (o, x) => inside(o, add(clamp(mul(o, size), last), x));
+        left = size;
+      } else {
+        const piece = make(size, s.kind, loopId, sub++);
+        if (left === 1) value = (o, x) => inside(add(clamp(mul(o, size), last), piece), x);
+        else {
+          value = (o, x) => inside(o, add(clamp(mul(x, size), last), piece));
+          left = Math.ceil(left / size);
+        }
+      }
+    }
+    return { value: value(outer, inner), ranges };
+  }
+}
+
+function isReduceKind(r: UOp): boolean {
+  const { kind } = r.arg as RangeArg;
+  return kind === AxisKind.REDUCE || kind === AxisKind.GROUP_REDUCE;
+}
+
+function mul(x: UOp, k: number): UOp {
+  return k === 1 ? x : x.op === Ops.CONST ? constant(x.value * k, x.dtype) : x.mul(k);
+}
+
+function add(a: UOp, b: UOp): UOp {
+  if (a.isConst(0)) return b;
+  return b.isConst(0) ? a : a.add(b);
+}
+
+/** min(x, last); x where there is no limit. */
+function clamp(x: UOp, last: number | undefined): UOp {
+  if (last === undefined || x.op === Ops.CONST) return x;
+  return x.lt(last).where(x, constant(last, x.dtype));
+}

@@ -1,0 +1,75 @@
+/**
+ * Lowers one kernel-level REDUCE to accumulators: initialized before its loops, combined with each lifted value inside,
+ * read after. Vector accumulators of a VECTOR reduce axis are combined once, lane by lane, after the loops.
+ *
+ * Order of combination: within one accumulator in index order; then accumulators in order; then lanes in order, as a
+ * tree of neighbors. It depends on nothing but the kernel, so reruns are bit-equal. A carrier's combine must be
+ * commutative up to rounding (ties broken by the operands, not by their side) to be vectorized or split this way.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { AccArg } from "../uop/args.ts";
+import { type CarrierArg, identityConst } from "../uop/carrier.ts";
+import { Ops } from "../uop/ops.ts";
+import { type UOp, uop } from "../uop/uop.ts";
+import { broadcast, extract } from "./fold.ts";
+
+/** What {@linkcode lowerReduce} takes. */
+export interface ReduceJob {
+  readonly carrier: CarrierArg;
+  /** The loops that remain, outermost first. */
+  readonly loops: readonly UOp[];
+  /** Lifted values: by unrolled index, then by carrier lane. */
+  readonly lifts: readonly (readonly UOp[])[];
+  /** Lanes of a VECTOR reduce axis; 1 where there is none. */
+  readonly reduceLanes: number;
+  /** Independent accumulators to use, at most `lifts.length`. */
+  readonly accumulators: number;
+  /** A new accumulator number. */
+  readonly nextId: () => number;
+}
+
+/** Combines the values as a tree of neighbors, in order. */
+function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[])[]): readonly UOp[] {
+  let row = values;
+  while (row.length > 1) {
+    const next: (readonly UOp[])[] = [];
+    for (let i = 0; i + 1 < row.length; i += 2) next.push(carrier.combine(row[i], row[i + 1]));
+    if (row.length % 2 === 1) next.push(row[row.length - 1]);
+    row = next;
+  }
+  return row[0];
+}
+
+/** The value of each carrier lane after the reduction. */
+export function lowerReduce(job: ReduceJob): readonly UOp[] {
+  const { carrier, loops, reduceLanes } = job;
+  let n = reduceLanes;
+  for (const l of job.lifts) for (const x of l) n = Math.max(n, x.dtype.count);
+  const lifts = n === 1 ? job.lifts : job.lifts.map((l) => l.map((x) => broadcast(x, n)));
+  let total: readonly UOp[];
+  if (loops.length === 0) {
+    total = lifts.length <= 2 * job.accumulators
+      ? lifts.reduce((a, b) => carrier.combine(a, b))
+      : combineTree(carrier, lifts);
+  } else {
+    const innermost = loops[loops.length - 1];
+    const count = Math.min(job.accumulators, lifts.length);
+    const parts: UOp[][] = [];
+    for (let a = 0; a < count; a++) {
+      const accs = carrier.dtypes.map((d, i) =>
+        uop(Ops.ACC, d.vec(n), [identityConst(carrier, i, d.vec(n)), ...loops], new AccArg(job.nextId()))
+      );
+      let value: readonly UOp[] = accs.map((acc) => uop(Ops.LOAD, acc.dtype, [acc, innermost]));
+      for (let i = a; i < lifts.length; i += count) value = carrier.combine(value, lifts[i]);
+      parts.push(accs.map((acc, i) => {
+        const set = uop(Ops.STORE, dtypes.void, [acc, value[i]]);
+        return uop(Ops.LOAD, acc.dtype, [acc, set]);
+      }));
+    }
+    total = combineTree(carrier, parts);
+  }
+  if (reduceLanes === 1) return total;
+  return combineTree(carrier, Array.from({ length: n }, (_, l) => total.map((x) => extract(x, l))));
+}

@@ -1,0 +1,64 @@
+/**
+ * From a kernel AST to a linear program: the ordered list of passes, and nothing else.
+ *
+ * @module
+ */
+import { envNumber } from "../helpers/env.ts";
+import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
+import { graphRewrite, namedPass } from "../uop/rewrite.ts";
+import type { UOp } from "../uop/uop.ts";
+import { simplifyKernel } from "../uop/valid.ts";
+import { decomposeDTypes } from "./decomp/dtype.ts";
+import { lateRules, pmDivision } from "./decomp/op.ts";
+import { decomposeTranscendentals } from "./decomp/transcendental.ts";
+import { devectorize } from "./devectorizer.ts";
+import { nameOf, workOf } from "./estimate.ts";
+import { expand } from "./expander.ts";
+import { linearize } from "./linearizer.ts";
+import { heuristic } from "./opt/heuristic.ts";
+import { Kernel } from "./opt/kernel.ts";
+import { KernelInfo } from "./opt/opt.ts";
+import { simplifyRanges } from "./simplify.ts";
+
+/** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
+export function optimize(ast: UOp, renderer: Renderer): UOp {
+  const opts = ast.arg instanceof KernelInfo ? ast.arg.opts : undefined;
+  if (opts === undefined && envNumber("NOOPT") !== 0) return ast;
+  const kernel = new Kernel(ast);
+  if (opts === undefined) heuristic(kernel, renderer);
+  else for (const o of opts) kernel.apply(o);
+  return kernel.finish();
+}
+
+const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink));
+const passOptimize = namedPass("apply opts", optimize);
+const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink));
+const passExpand = namedPass("expand, lower reduces", (sink: UOp, _: Renderer) => expand(sink));
+const passDTypes = namedPass("decompose dtypes", (sink: UOp, r: Renderer) => decomposeDTypes(sink, r.caps));
+const passFunctions = namedPass(
+  "decompose functions",
+  (sink: UOp, r: Renderer) => decomposeTranscendentals(sink, r.caps),
+);
+const passDivision = namedPass("decompose division", (sink: UOp, _: Renderer) => graphRewrite(sink, pmDivision));
+const passDevectorize = namedPass("devectorize", (sink: UOp, r: Renderer) => devectorize(sink, r.caps));
+const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrite(sink, lateRules(r.caps)));
+
+/** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */
+export function lower(optimized: UOp, renderer: Renderer): UOp {
+  let sink = passIndices(optimized, renderer);
+  sink = passExpand(sink, renderer);
+  sink = passDTypes(sink, renderer);
+  sink = passFunctions(sink, renderer);
+  sink = passDivision(sink, renderer);
+  sink = passDevectorize(sink, renderer);
+  return passLate(sink, renderer);
+}
+
+/** Compiles a kernel AST (spec "kernel") to a linear program (spec "linear") for a device. Deterministic. */
+export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
+  const simple = passSimplify(ast, renderer);
+  const optimized = passOptimize(simple, renderer);
+  const uops = linearize(lower(optimized, renderer));
+  const { flops, bytes } = workOf(simple);
+  return programOf(nameOf(optimized), uops, flops, bytes);
+}

@@ -1,0 +1,122 @@
+/**
+ * The public face of devices: `Device.default`, `Device.get("WASM").info()`, `await Device.open("WEBGPU")`, memory and
+ * synchronization. The registry behind it is device.ts.
+ *
+ * @module
+ */
+import { checkOptions } from "../helpers/options.ts";
+import {
+  canonicalize,
+  defaultDevice,
+  type Device as OpenDevice,
+  getDevice,
+  listBackends,
+  openDevices,
+  setDefaultDevice,
+} from "./device.ts";
+
+/** A backend as `Device.list()` tells of it. */
+export interface DeviceListing {
+  readonly name: string;
+  readonly description: string;
+  readonly available: boolean;
+  /** Why it cannot open here; undefined where it can. */
+  readonly reason: string | undefined;
+  /** The flags that it needs under Deno. */
+  readonly permissions: readonly string[];
+}
+
+/** Memory of one device. */
+export interface DeviceMemory {
+  /** Bytes handed out. */
+  readonly bytes: number;
+  /** Blocks handed out. */
+  readonly count: number;
+  /** Bytes kept for reuse. */
+  readonly cached: number;
+}
+
+/** The type of {@linkcode Device}. */
+export interface DeviceApi {
+  /** The name of the device that tensors are made on. Setting it opens the device. @throws {DeviceError} */
+  default: string;
+  /** The device by name, the default without, opened if need be. @throws {DeviceError} */
+  get(name?: string): OpenDevice;
+  /** Opens a device, also those that open asynchronously. @throws {DeviceError} */
+  open(name: string): Promise<OpenDevice>;
+  /** "cuda:0" to "CUDA". @throws {DeviceError} for a malformed name */
+  canonicalize(name: string): string;
+  /** All known devices, available or why not. */
+  list(): DeviceListing[];
+  /** Bytes and blocks of each open device. */
+  memory(): Record<string, DeviceMemory>;
+  /** Settles when all queued work is done, on one device or all that are open; rejects with what went wrong in it. */
+  synchronize(name?: string): Promise<void>;
+}
+
+/** Devices, by name. */
+export const Device: DeviceApi = {
+  get default(): string {
+    return defaultDevice();
+  },
+  set default(name: string) {
+    setDefaultDevice(name);
+  },
+  get(name?: string): OpenDevice {
+    return getDevice(name ?? defaultDevice());
+  },
+  async open(name: string): Promise<OpenDevice> {
+    const canonical = canonicalize(name);
+    const [base, ordinal] = canonical.split(":");
+    const backend = listBackends().find((b) => b.name === base);
+    if (backend?.openAsync !== undefined && !openDevices().some((d) => d.name === canonical)) {
+      await backend.openAsync(Number(ordinal ?? 0));
+    }
+    return getDevice(canonical);
+  },
+  canonicalize,
+  list(): DeviceListing[] {
+    return listBackends().map((b) => {
+      const reason = b.unavailable();
+      return {
+        name: b.name,
+        description: b.description,
+        available: reason === undefined,
+        reason,
+        permissions: b.permissions,
+      };
+    });
+  },
+  memory(): Record<string, DeviceMemory> {
+    return Object.fromEntries(
+      openDevices().map((d) => [d.name, {
+        bytes: d.allocator.used,
+        count: d.allocator.count,
+        cached: d.allocator.cached,
+      }]),
+    );
+  },
+  async synchronize(name?: string): Promise<void> {
+    const devices = name === undefined ? openDevices() : [getDevice(name)];
+    await Promise.all(devices.map((d) => d.synchronize()));
+  },
+};
+
+/**
+ * Opens what opens asynchronously (WEBGPU) where it is available, so that it can be the default; with `devices` exactly
+ * those. Gives the names of the devices that are open.
+ *
+ * @throws {DeviceError} if a device that was named cannot open
+ */
+export async function init(options: { readonly devices?: readonly string[] } = {}): Promise<string[]> {
+  checkOptions("initialize", options, ["devices"]);
+  if (options.devices !== undefined) {
+    for (const name of options.devices) await Device.open(name);
+  } else {
+    for (const backend of listBackends()) {
+      if (backend.openAsync === undefined || backend.unavailable() !== undefined) continue;
+      await Device.open(backend.name).catch(() => undefined);
+    }
+  }
+  return openDevices().map((d) => d.name);
+}

@@ -1,0 +1,114 @@
+/**
+ * Values of one dtype in another: bits of float16 and bfloat16 (round to nearest even), and the value that a number
+ * takes when it is stored in a dtype. Pure functions of numbers.
+ *
+ * @module
+ */
+import type { DType } from "./dtype.ts";
+
+const f32 = new Float32Array(1);
+const u32 = new Uint32Array(f32.buffer);
+
+/** The 32 bits of `x` rounded to float32. */
+export function f32Bits(x: number): number {
+  f32[0] = x;
+  return u32[0];
+}
+
+/** The float32 with these bits. */
+export function f32FromBits(bits: number): number {
+  u32[0] = bits;
+  return f32[0];
+}
+
+/** The 16 bits of `x` (rounded to float32 first) as float16, nearest even; too large is infinity, NaN stays quiet. */
+export function f32ToF16Bits(x: number): number {
+  f32[0] = x;
+  const b = u32[0];
+  const sign = (b >>> 16) & 0x8000;
+  const abs = b & 0x7fffffff;
+  if (abs >= 0x7f800000) return sign | (abs > 0x7f800000 ? 0x7e00 : 0x7c00);
+  if (abs >= 0x477ff000) return sign | 0x7c00; // 65520 and above round to infinity
+  if (abs < 0x38800000) { // below 2^-14: subnormal, a multiple of 2^-24
+    const v = Math.abs(f32[0]) * 16777216;
+    let n = Math.floor(v);
+    const rest = v - n;
+    if (rest > 0.5 || (rest === 0.5 && (n & 1) === 1)) n++;
+    return sign | n;
+  }
+  const rounded = abs + 0xfff + ((abs >>> 13) & 1);
+  return sign | ((rounded - 0x38000000) >>> 13);
+}
+
+/** The number that 16 bits mean as float16. */
+export function f16BitsToF32(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >>> 10) & 31, fraction = bits & 1023;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  if (exponent === 0) return sign * fraction * 2 ** -24;
+  return sign * (1024 + fraction) * 2 ** (exponent - 25);
+}
+
+/** The 16 bits of `x` (rounded to float32 first) as bfloat16, nearest even; NaN stays quiet. */
+export function f32ToBf16Bits(x: number): number {
+  f32[0] = x;
+  const b = u32[0];
+  if ((b & 0x7fffffff) > 0x7f800000) return (b >>> 16) | 0x40;
+  return ((b + 0x7fff + ((b >>> 16) & 1)) >>> 16) & 0xffff;
+}
+
+/** The number that 16 bits mean as bfloat16. */
+export function bf16BitsToF32(bits: number): number {
+  u32[0] = bits << 16;
+  return f32[0];
+}
+
+/** `x` rounded to float16, through float32. */
+export function roundF16(x: number): number {
+  return f16BitsToF32(f32ToF16Bits(x));
+}
+
+/** `x` rounded to bfloat16, through float32. */
+export function roundBf16(x: number): number {
+  return bf16BitsToF32(f32ToBf16Bits(x));
+}
+
+/** `x` rounded to the float dtype `d`. */
+export function roundFloat(d: DType, x: number): number {
+  if (d.bits === 32) return Math.fround(x);
+  if (d.bits === 64) return x;
+  return d.scalar.name === "bfloat16" ? roundBf16(x) : roundF16(x);
+}
+
+/**
+ * The value that `x` has once stored in `d`: floats are rounded, integers cut toward zero and wrapped, bool is 1 unless
+ * `x` is 0. 64-bit integers come back as the nearest number.
+ */
+export function truncateTo(d: DType, x: number): number {
+  switch (d.kind) {
+    case "float":
+      return roundFloat(d, x);
+    case "bool":
+      return x === 0 ? 0 : 1;
+    case "int":
+      if (d.bits === 32) return x | 0;
+      if (d.bits === 8) return (x << 24) >> 24;
+      if (d.bits === 16) return (x << 16) >> 16;
+      return wrap64(x, true);
+    case "uint":
+      if (d.bits === 32) return x >>> 0;
+      if (d.bits === 8) return x & 0xff;
+      if (d.bits === 16) return x & 0xffff;
+      return wrap64(x, false);
+    default:
+      return x;
+  }
+}
+
+function wrap64(x: number, signed: boolean): number {
+  const t = Math.trunc(x) + 0;
+  if (Number.isSafeInteger(t) && (signed || t >= 0)) return t;
+  if (!Number.isFinite(t)) return 0;
+  const b = BigInt(t);
+  return Number(signed ? BigInt.asIntN(64, b) : BigInt.asUintN(64, b));
+}

@@ -1,0 +1,102 @@
+/**
+ * What a device runs when it is first used: an elementwise kernel, a sum and a matrix product, with exact results. A
+ * device that gets them wrong is refused.
+ *
+ * @module
+ */
+import { toProgram } from "../codegen/to_program.ts";
+import { Buffer } from "../device/buffer.ts";
+import type { Device } from "../device/device.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { DeviceError } from "../helpers/errors.ts";
+import { AxisKind } from "../uop/args.ts";
+import { opCarrier, reduce } from "../uop/carrier.ts";
+import { Ops } from "../uop/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../uop/uop.ts";
+
+const N = 16;
+
+interface Case {
+  readonly name: string;
+  readonly ast: UOp;
+  readonly outSize: number;
+  readonly expected: (a: Float32Array, b: Float32Array) => Float32Array;
+}
+
+function cases(): Case[] {
+  const f32 = dtypes.float32;
+  const a = param(1, f32, N * N), b = param(2, f32, N * N);
+  const i = range(N, 0, AxisKind.LOOP), j = range(N, 1, AxisKind.LOOP), k = range(N, 2, AxisKind.REDUCE);
+  const flat = i.mul(N).add(j);
+  const out = param(0, f32, N * N), column = param(0, f32, N);
+  const add = store(index(out, flat), load(index(a, flat)).add(load(index(b, flat))));
+  const inRow = i.mul(N).add(k);
+  const sum = store(
+    index(column, i),
+    reduce(opCarrier(Ops.ADD, f32), [load(index(a, inRow)).mul(load(index(b, inRow)))], [k]),
+  );
+  const product = load(index(a, inRow)).mul(load(index(b, k.mul(N).add(j))));
+  const matmul = store(index(out, flat), reduce(opCarrier(Ops.ADD, f32), [product], [k]));
+  return [
+    { name: "add", ast: sink([add]), outSize: N * N, expected: (x, y) => x.map((v, n) => v + y[n]) },
+    {
+      name: "sum",
+      ast: sink([sum]),
+      outSize: N,
+      expected: (x, y) =>
+        Float32Array.from(
+          { length: N },
+          (_, r) => x.subarray(r * N, r * N + N).reduce((s, v, c) => s + v * y[r * N + c], 0),
+        ),
+    },
+    {
+      name: "matmul",
+      ast: sink([matmul]),
+      outSize: N * N,
+      expected: (x, y) =>
+        Float32Array.from({ length: N * N }, (_, n) => {
+          let s = 0;
+          for (let z = 0; z < N; z++) s += x[(n / N | 0) * N + z] * y[z * N + n % N];
+          return s;
+        }),
+    },
+  ];
+}
+
+/** Runs the test on a device that reads synchronously; others test themselves when they open. @throws {DeviceError} */
+export function selfTest(device: Device): void {
+  if (device.allocator.copyOut === undefined || device.name === "NULL" || device.name === "DISK") return;
+  // small integers: every sum is exact, in any order
+  const a = Float32Array.from({ length: N * N }, (_, n) => (n * 7) % 13 - 6),
+    b = Float32Array.from({ length: N * N }, (_, n) => (n * 5) % 11 - 5);
+  const all = cases();
+  const programs = device.compiler.compile(all.map((c) => toProgram(c.ast, device.renderer)));
+  const made: Buffer[] = [];
+  const upload = (x: Float32Array): Buffer => {
+    const buffer = new Buffer(device, dtypes.float32, x.length).copyIn(
+      new Uint8Array(x.buffer, x.byteOffset, x.byteLength),
+    );
+    made.push(buffer);
+    return buffer;
+  };
+  try {
+    const left = upload(a), right = upload(b);
+    const outs = all.map((c) => upload(new Float32Array(c.outSize).fill(NaN)));
+    device.run(all.map((_, n) => ({ program: programs[n], buffers: [outs[n], left, right], vars: [] })));
+    all.forEach((c, n) => {
+      const got = new Float32Array(outs[n].copyOut(new Uint8Array(c.outSize * 4)).buffer);
+      const want = c.expected(a, b);
+      const bad = want.findIndex((v, m) => v !== got[m]);
+      if (bad >= 0) {
+        throw new DeviceError(`use device ${device.name}`, {
+          device: device.name,
+          reason: `its self-test "${c.name}" gave ${got[bad]} instead of ${
+            want[bad]
+          } at element ${bad}; results of this device cannot be trusted`,
+        });
+      }
+    });
+  } finally {
+    for (const buffer of made) buffer.free();
+  }
+}

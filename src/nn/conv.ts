@@ -1,0 +1,179 @@
+/**
+ * Convolutions: Conv1d, Conv2d (any number of spatial axes) and their transposes.
+ *
+ * @module
+ */
+import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { ArgumentError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import type { Tensor } from "../tensor/tensor.ts";
+import { sizesOf, uniformWeight } from "./init.ts";
+
+/** Options of {@linkcode Conv2d}. */
+export interface ConvOptions {
+  /** Step of the window; 1 unless given. */
+  readonly stride?: number | readonly number[];
+  /** Zeros on each side, by axis; "same" keeps the size where the stride is 1. 0 unless given. */
+  readonly padding?: number | readonly number[] | "same";
+  /** Distance of the kernel's taps; 1 unless given. */
+  readonly dilation?: number | readonly number[];
+  /** Groups of channels that do not see one another; 1 unless given. */
+  readonly groups?: number;
+  /** Whether to add a bias; true unless given. */
+  readonly bias?: boolean;
+}
+
+/** Options of {@linkcode ConvTranspose2d}. */
+export interface ConvTransposeOptions extends Omit<ConvOptions, "padding"> {
+  readonly padding?: number | readonly number[];
+  /** Rows added on one side of the output; 0 unless given. */
+  readonly outputPadding?: number | readonly number[];
+}
+
+const CONV_OPTIONS = ["stride", "padding", "dilation", "groups", "bias"];
+
+/** Before and after each axis, last axis first, as `pad` of the convolution takes it. */
+function samePadding(kernel: readonly number[], dilation: number | readonly number[]): number[] {
+  const d = sizesOf(dilation, kernel.length), out: number[] = [];
+  for (let i = kernel.length - 1; i >= 0; i--) {
+    const total = d[i] * (kernel[i] - 1), before = Math.floor(total / 2);
+    out.push(before, total - before);
+  }
+  return out;
+}
+
+function checkChannels(what: string, inChannels: number, outChannels: number, groups: number): void {
+  checkInteger(what, "inChannels", inChannels, 1);
+  checkInteger(what, "outChannels", outChannels, 1);
+  checkInteger(what, "groups", groups, 1);
+  if (inChannels % groups !== 0 || outChannels % groups !== 0) {
+    throw new ArgumentError(what, {
+      reason: `${inChannels} and ${outChannels} channels do not divide into ${groups} groups`,
+    });
+  }
+}
+
+/**
+ * Cross-correlation over the axes after the first two. Shape `[N, inChannels, H, W]` to `[N, outChannels, H', W']`.
+ *
+ * ```ts
+ * import { nn, Tensor } from "../../mod.ts";
+ * new nn.Conv2d(1, 8, 3, { padding: 1 }).call(Tensor.zeros([2, 1, 28, 28])).shape; // [2, 8, 28, 28]
+ * ```
+ */
+export class Conv2d {
+  /** `[outChannels, inChannels / groups, ...kernelSize]`, drawn from ±1/sqrt(fan-in) as in PyTorch. */
+  weight: Tensor;
+  /** `[outChannels]`, or undefined. */
+  bias: Tensor | undefined;
+  readonly kernelSize: readonly number[];
+  readonly stride: number | number[];
+  readonly padding: number | number[];
+  readonly dilation: number | number[];
+  readonly groups: number;
+
+  /** @throws {ArgumentError} for an unknown option, or channels that do not divide into the groups */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernelSize: number | readonly number[],
+    options: ConvOptions = {},
+  ) {
+    checkOptions("make Conv2d", options, CONV_OPTIONS);
+    this.groups = options.groups ?? 1;
+    checkChannels("make Conv2d", inChannels, outChannels, this.groups);
+    this.kernelSize = sizesOf(kernelSize, 2);
+    for (const k of this.kernelSize) checkInteger("make Conv2d", "kernelSize", k, 1);
+    this.stride = listOf(options.stride ?? 1);
+    this.dilation = listOf(options.dilation ?? 1);
+    const padding = options.padding ?? 0;
+    if (typeof padding === "string") {
+      if (padding !== "same") {
+        throw new ArgumentError("make Conv2d", { reason: `padding "${padding}" is neither a size nor "same"` });
+      }
+      if (sizesOf(this.stride, this.kernelSize.length).some((s) => s !== 1)) {
+        throw new ArgumentError("make Conv2d", { reason: `padding "same" needs stride 1` });
+      }
+      this.padding = samePadding(this.kernelSize, this.dilation);
+    } else this.padding = listOf(padding);
+    const shape = [outChannels, inChannels / this.groups, ...this.kernelSize];
+    const bound = 1 / Math.sqrt(prod(shape.slice(1)));
+    this.weight = uniformWeight(shape, bound);
+    this.bias = options.bias ?? true ? uniformWeight([outChannels], bound) : undefined;
+  }
+
+  /** @throws {ShapeError} if the channels of `x` do not fit the weight */
+  call(x: Tensor): Tensor {
+    return x.conv2d(this.weight, this.bias, {
+      groups: this.groups,
+      stride: this.stride,
+      dilation: this.dilation,
+      padding: this.padding,
+    });
+  }
+}
+
+/** Cross-correlation over one axis. Shape `[N, inChannels, L]` to `[N, outChannels, L']`. */
+export class Conv1d extends Conv2d {
+  constructor(inChannels: number, outChannels: number, kernelSize: number, options: ConvOptions = {}) {
+    super(inChannels, outChannels, [kernelSize], options);
+  }
+}
+
+/** The transpose of {@linkcode Conv2d}: its gradient with respect to its input, as a layer. */
+export class ConvTranspose2d {
+  /** `[inChannels, outChannels / groups, ...kernelSize]`. */
+  weight: Tensor;
+  /** `[outChannels]`, or undefined. */
+  bias: Tensor | undefined;
+  readonly kernelSize: readonly number[];
+  readonly stride: number | number[];
+  readonly padding: number | number[];
+  readonly outputPadding: number | number[];
+  readonly dilation: number | number[];
+  readonly groups: number;
+
+  /** @throws {ArgumentError} for an unknown option, or channels that do not divide into the groups */
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernelSize: number | readonly number[],
+    options: ConvTransposeOptions = {},
+  ) {
+    checkOptions("make ConvTranspose2d", options, [...CONV_OPTIONS, "outputPadding"]);
+    this.groups = options.groups ?? 1;
+    checkChannels("make ConvTranspose2d", inChannels, outChannels, this.groups);
+    this.kernelSize = sizesOf(kernelSize, 2);
+    for (const k of this.kernelSize) checkInteger("make ConvTranspose2d", "kernelSize", k, 1);
+    this.stride = listOf(options.stride ?? 1);
+    this.padding = listOf(options.padding ?? 0);
+    this.outputPadding = listOf(options.outputPadding ?? 0);
+    this.dilation = listOf(options.dilation ?? 1);
+    const shape = [inChannels, outChannels / this.groups, ...this.kernelSize];
+    const bound = 1 / Math.sqrt(prod(shape.slice(1)));
+    this.weight = uniformWeight(shape, bound);
+    this.bias = options.bias ?? true ? uniformWeight([outChannels], bound) : undefined;
+  }
+
+  /** @throws {ShapeError} if the channels of `x` do not fit the weight */
+  call(x: Tensor): Tensor {
+    return x.convTranspose2d(this.weight, this.bias, {
+      groups: this.groups,
+      stride: this.stride,
+      dilation: this.dilation,
+      padding: this.padding,
+      outputPadding: this.outputPadding,
+    });
+  }
+}
+
+/** The transpose of {@linkcode Conv1d}. */
+export class ConvTranspose1d extends ConvTranspose2d {
+  constructor(inChannels: number, outChannels: number, kernelSize: number, options: ConvTransposeOptions = {}) {
+    super(inChannels, outChannels, [kernelSize], options);
+  }
+}
+
+function listOf(x: number | readonly number[]): number | number[] {
+  return typeof x === "number" ? x : [...x];
+}

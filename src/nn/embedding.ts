@@ -1,0 +1,40 @@
+/**
+ * The embedding layer: rows of a table by index.
+ *
+ * @module
+ */
+import { checkInteger } from "../helpers/options.ts";
+import { DTypeError } from "../helpers/errors.ts";
+import { Tensor } from "../tensor/tensor.ts";
+
+/** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */
+export class Embedding {
+  /** `[vocabSize, embedSize]`. */
+  weight: Tensor;
+  readonly vocabSize: number;
+  readonly embedSize: number;
+
+  /** @throws {ArgumentError} if a size is no positive integer */
+  constructor(vocabSize: number, embedSize: number) {
+    checkInteger("make Embedding", "vocabSize", vocabSize, 1);
+    checkInteger("make Embedding", "embedSize", embedSize, 1);
+    this.vocabSize = vocabSize;
+    this.embedSize = embedSize;
+    this.weight = Tensor.glorotUniform([vocabSize, embedSize], { requiresGrad: true });
+  }
+
+  /** @throws {DTypeError} if `indices` are no integers */
+  call(indices: Tensor): Tensor {
+    if (!indices.dtype.isInt) {
+      throw new DTypeError("look up an embedding by dtype", {
+        dtypes: [indices.dtype],
+        reason: "indices must be integers",
+      });
+    }
+    // A sum over one-hot rows; the scheduler turns it into a gated load, so nothing of this size is ever computed.
+    const { vocabSize, embedSize } = this;
+    const rows = Tensor.arange(vocabSize, undefined, undefined, { dtype: indices.dtype }).reshape([vocabSize, 1]);
+    const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
+    return hot.where(this.weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
+  }
+}

@@ -1,0 +1,2 @@
+/** The namespace `nn`: layers, optimizers, data sets. @module */
+export * as nn from "./nn.ts";

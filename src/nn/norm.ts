@@ -1,0 +1,250 @@
+/**
+ * Normalization layers: over the batch (BatchNorm), over groups of channels (GroupNorm, InstanceNorm), over the last
+ * axes (LayerNorm, RMSNorm). Scales and shifts require gradients; running statistics do not.
+ *
+ * @module
+ */
+import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { Tensor } from "../tensor/tensor.ts";
+
+function ones(shape: number[]): Tensor {
+  return Tensor.ones(shape, { requiresGrad: true });
+}
+function zeros(shape: number[]): Tensor {
+  return Tensor.zeros(shape, { requiresGrad: true });
+}
+
+/** Options of {@linkcode BatchNorm}. */
+export interface BatchNormOptions {
+  /** Added to the variance; 1e-5 unless given. */
+  readonly eps?: number;
+  /** Whether there are a scale and a shift; true unless given. */
+  readonly affine?: boolean;
+  /** Whether to keep running statistics, used outside training; true unless given. */
+  readonly trackRunningStats?: boolean;
+  /** Weight of a new batch in the running statistics; 0.1 unless given. */
+  readonly momentum?: number;
+}
+
+/**
+ * Batch normalization (Ioffe and Szegedy, arXiv 1502.03167) over all axes but 1: by the statistics of the batch inside
+ * `Tensor.train`, by the running statistics outside. The running variance is the unbiased one, as in PyTorch.
+ * The update of the running statistics is an assignment: `opt.step()` realizes it when the optimizer was given them.
+ */
+export class BatchNorm {
+  /** `[size]` ones, or undefined. */
+  weight: Tensor | undefined;
+  /** `[size]` zeros, or undefined. */
+  bias: Tensor | undefined;
+  /** `[size]`, no gradient. */
+  runningMean: Tensor | undefined;
+  /** `[size]`, no gradient. */
+  runningVar: Tensor | undefined;
+  /** Batches seen in training: int32 `[1]`. */
+  numBatchesTracked: Tensor | undefined;
+  readonly eps: number;
+  readonly momentum: number;
+
+  /** @throws {ArgumentError} for an unknown option */
+  constructor(size: number, options: BatchNormOptions = {}) {
+    checkOptions("make BatchNorm", options, ["eps", "affine", "trackRunningStats", "momentum"]);
+    checkInteger("make BatchNorm", "size", size, 1);
+    const affine = options.affine ?? true, track = options.trackRunningStats ?? true;
+    this.eps = options.eps ?? 1e-5;
+    this.momentum = options.momentum ?? 0.1;
+    this.weight = affine ? ones([size]) : undefined;
+    this.bias = affine ? zeros([size]) : undefined;
+    this.runningMean = track ? Tensor.zeros([size]).clone() : undefined;
+    this.runningVar = track ? Tensor.ones([size]).clone() : undefined;
+    // Clones: constants are shared, and these are written to.
+    this.numBatchesTracked = track ? Tensor.zeros([1], { dtype: dtypes.int32 }).clone() : undefined;
+  }
+
+  /** Mean and biased variance by channel, shape `[size]` each: of the batch in training, else the running ones. */
+  calcStats(x: Tensor): [mean: Tensor, variance: Tensor] {
+    if (!Tensor.training && this.runningMean !== undefined) return [this.runningMean, this.runningVar!];
+    const axes = otherAxes(x.ndim), shape = channelShape(x);
+    const mean = x.mean(axes);
+    // The variance does not depend on the mean to first order, so no gradient is lost by detaching it.
+    const centered = x.sub(mean.detach().reshape(shape));
+    return [mean, centered.square().mean(axes)];
+  }
+
+  /** @throws {ShapeError} if axis 1 of `x` is not `size` */
+  call(x: Tensor): Tensor {
+    const size = (this.weight ?? this.runningMean)?.shape[0];
+    if (x.ndim < 2 || (size !== undefined && x.shape[1] !== size)) {
+      throw new ShapeError("normalize a batch of", {
+        shapes: [x.shape],
+        axis: 1,
+        reason: `axis 1 must have ${size ?? "the"} channels`,
+      });
+    }
+    const [mean, variance] = this.calcStats(x);
+    if (Tensor.training && this.runningMean !== undefined) this.track(x, mean.detach(), variance.detach());
+    return x.batchnorm(this.weight, this.bias, mean, variance.add(this.eps).rsqrt());
+  }
+
+  private track(x: Tensor, mean: Tensor, variance: Tensor): void {
+    const n = x.numel() / x.shape[1], m = this.momentum;
+    this.runningMean!.assign(this.runningMean!.mul(1 - m).add(mean.mul(m)));
+    this.runningVar!.assign(this.runningVar!.mul(1 - m).add(variance.mul(m * n / Math.max(n - 1, 1))));
+    this.numBatchesTracked!.assign(this.numBatchesTracked!.add(1));
+  }
+}
+
+/** {@linkcode BatchNorm}: axis 1 are the channels whatever the number of axes. */
+export const BatchNorm2d: typeof BatchNorm = BatchNorm;
+/** The type of {@linkcode BatchNorm2d}. */
+export type BatchNorm2d = BatchNorm;
+
+/** All axes but 1. */
+function otherAxes(ndim: number): number[] {
+  const axes = [0];
+  for (let i = 2; i < ndim; i++) axes.push(i);
+  return axes;
+}
+
+/** `[1, C, 1, ...]`. */
+function channelShape(x: Tensor): number[] {
+  return x.shape.map((n, i) => i === 1 ? n : 1);
+}
+
+/** Options of {@linkcode LayerNorm}. */
+export interface LayerNormOptions {
+  /** Added to the variance; 1e-5 unless given. */
+  readonly eps?: number;
+  /** Whether there are a scale and a shift; true unless given. */
+  readonly elementwiseAffine?: boolean;
+}
+
+/** Layer normalization (Ba et al., arXiv 1607.06450) over the last axes, `normalizedShape`. Keeps the shape. */
+export class LayerNorm {
+  readonly normalizedShape: readonly number[];
+  readonly eps: number;
+  /** `normalizedShape` ones, or undefined. */
+  weight: Tensor | undefined;
+  /** `normalizedShape` zeros, or undefined. */
+  bias: Tensor | undefined;
+
+  /** @throws {ArgumentError} for an unknown option */
+  constructor(normalizedShape: number | readonly number[], options: LayerNormOptions = {}) {
+    checkOptions("make LayerNorm", options, ["eps", "elementwiseAffine"]);
+    this.normalizedShape = typeof normalizedShape === "number" ? [normalizedShape] : [...normalizedShape];
+    this.eps = options.eps ?? 1e-5;
+    const affine = options.elementwiseAffine ?? true;
+    this.weight = affine ? ones([...this.normalizedShape]) : undefined;
+    this.bias = affine ? zeros([...this.normalizedShape]) : undefined;
+  }
+
+  /** @throws {ShapeError} if `x` does not end in normalizedShape */
+  call(x: Tensor): Tensor {
+    const n = this.normalizedShape.length, tail = x.shape.slice(x.ndim - n);
+    if (x.ndim < n || tail.some((s, i) => s !== this.normalizedShape[i])) {
+      throw new ShapeError("normalize a layer of", {
+        shapes: [x.shape],
+        reason: `the last axes must be [${this.normalizedShape.join(", ")}]`,
+      });
+    }
+    let y = x.layernorm(tail.map((_, i) => i - n), { eps: this.eps });
+    if (this.weight !== undefined) y = y.mul(this.weight);
+    return this.bias === undefined ? y : y.add(this.bias);
+  }
+}
+
+/** {@linkcode LayerNorm} of the channels of `[N, C, H, W]`. */
+export class LayerNorm2d extends LayerNorm {
+  override call(x: Tensor): Tensor {
+    return super.call(x.permute([0, 2, 3, 1])).permute([0, 3, 1, 2]);
+  }
+}
+
+/** Options of {@linkcode GroupNorm} and {@linkcode InstanceNorm}. */
+export interface GroupNormOptions {
+  /** Added to the variance; 1e-5 unless given. */
+  readonly eps?: number;
+  /** Whether there are a scale and a shift by channel; true unless given. */
+  readonly affine?: boolean;
+}
+
+/** Group normalization (Wu and He, arXiv 1803.08494): each sample over groups of channels. Keeps the shape. */
+export class GroupNorm {
+  readonly groups: number;
+  readonly channels: number;
+  readonly eps: number;
+  /** `[channels]` ones, or undefined. */
+  weight: Tensor | undefined;
+  /** `[channels]` zeros, or undefined. */
+  bias: Tensor | undefined;
+
+  /** @throws {ArgumentError} for an unknown option, or channels that do not divide into the groups */
+  constructor(groups: number, channels: number, options: GroupNormOptions = {}) {
+    checkOptions("make GroupNorm", options, ["eps", "affine"]);
+    checkInteger("make GroupNorm", "groups", groups, 1);
+    checkInteger("make GroupNorm", "channels", channels, 1);
+    if (channels % groups !== 0) {
+      throw new ArgumentError("make GroupNorm", {
+        reason: `${channels} channels do not divide into ${groups} groups`,
+      });
+    }
+    this.groups = groups;
+    this.channels = channels;
+    this.eps = options.eps ?? 1e-5;
+    const affine = options.affine ?? true;
+    this.weight = affine ? ones([channels]) : undefined;
+    this.bias = affine ? zeros([channels]) : undefined;
+  }
+
+  /** @throws {ShapeError} if axis 1 of `x` is not `channels` */
+  call(x: Tensor): Tensor {
+    if (x.ndim < 2 || x.shape[1] !== this.channels) {
+      throw new ShapeError("normalize groups of", {
+        shapes: [x.shape],
+        axis: 1,
+        reason: `axis 1 must have ${this.channels} channels`,
+      });
+    }
+    let y = x.reshape([x.shape[0], this.groups, -1]).layernorm(-1, { eps: this.eps }).reshape(x.shape);
+    if (this.weight !== undefined) y = y.mul(this.weight.reshape(channelShape(x)));
+    return this.bias === undefined ? y : y.add(this.bias.reshape(channelShape(x)));
+  }
+}
+
+/** Instance normalization (Ulyanov et al., arXiv 1607.08022): {@linkcode GroupNorm} with a group a channel. */
+export class InstanceNorm extends GroupNorm {
+  constructor(size: number, options: GroupNormOptions = {}) {
+    super(size, size, options);
+  }
+}
+
+/** Options of {@linkcode RMSNorm}. */
+export interface RMSNormOptions {
+  /** Added to the mean of squares; 1e-6 unless given. */
+  readonly eps?: number;
+  /** Whether there is a scale; true unless given. */
+  readonly elementwiseAffine?: boolean;
+}
+
+/** Root mean square normalization (Zhang and Sennrich, arXiv 1910.07467) of the last axis, in float32. Keeps shape and dtype. */
+export class RMSNorm {
+  readonly eps: number;
+  /** `[dim]` ones, or undefined. */
+  weight: Tensor | undefined;
+
+  /** @throws {ArgumentError} for an unknown option */
+  constructor(dim: number, options: RMSNormOptions = {}) {
+    checkOptions("make RMSNorm", options, ["eps", "elementwiseAffine"]);
+    checkInteger("make RMSNorm", "dim", dim, 1);
+    this.eps = options.eps ?? 1e-6;
+    this.weight = options.elementwiseAffine ?? true ? ones([dim]) : undefined;
+  }
+
+  /** @throws {ShapeError} if the last axis of `x` does not fit the weight */
+  call(x: Tensor): Tensor {
+    const wide = x.float();
+    const y = wide.mul(wide.square().mean(-1, { keepdim: true }).add(this.eps).rsqrt()).cast(x.dtype);
+    return this.weight === undefined ? y : y.mul(this.weight);
+  }
+}

@@ -1,0 +1,189 @@
+/**
+ * Folding of the tensor graph before scheduling: uniform values (a constant under movement ops) act as scalars,
+ * identities vanish, reduces of uniform or merely repeated values become arithmetic. Shapes never change.
+ *
+ * @module
+ */
+import type { DType } from "../dtype/dtype.ts";
+import { foldConst } from "../uop/eval.ts";
+import { type PairsArg, ReduceArg } from "../uop/args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
+import type { AxesArg, ShapeArg } from "../uop/args.ts";
+import { PatternMatcher, rule } from "../uop/matcher.ts";
+import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
+import { graphRewriteMap } from "../uop/rewrite.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { UPat } from "../uop/upat.ts";
+
+/** The CONST that every element of `u` equals, if its graph shows one. */
+export function uniformOf(u: UOp): UOp | undefined {
+  while (
+    u.op === Ops.RESHAPE || u.op === Ops.EXPAND || u.op === Ops.PERMUTE || u.op === Ops.SHRINK || u.op === Ops.FLIP
+  ) u = u.src[0];
+  if (u.op === Ops.CONST) return u;
+  if (u.op === Ops.PAD) {
+    const c = uniformOf(u.src[0]);
+    if (c !== undefined && c.arg === 0 && Object.is(c.arg, 0)) return c;
+  }
+  return undefined;
+}
+
+/** `value` under the shape of `like`. */
+function shaped(value: UOp, like: UOp): UOp {
+  const shape = shapeOf(like);
+  return shapeOf(value).length === shape.length ? value : broadcastTo(value, shape);
+}
+
+/** A number times `x`, in the dtype of `x`. */
+function times(x: UOp, n: number): UOp {
+  if (x.dtype.isBool) return x;
+  return x.mul(n);
+}
+
+function foldReduce(u: UOp): UOp | undefined {
+  const { op, axes } = u.arg as ReduceArg;
+  const x = u.src[0], from = shapeOf(x);
+  const real = axes.filter((a) => from[a] !== 1);
+  if (real.length === 0) return x;
+  const n = real.reduce((p, a) => p * from[a], 1);
+  const c = uniformOf(x);
+  if (c !== undefined && n > 0 && (op === Ops.MAX || op === Ops.ADD)) {
+    const value = op === Ops.MAX ? c : foldConst(Ops.MUL, c.dtype, [c, constant(n, c.dtype)]);
+    if (value !== undefined) return shaped(value, u);
+  }
+  if (x.op === Ops.EXPAND && n > 0) { // sum of repeated values is a product
+    const inner = shapeOf(x.src[0]);
+    const repeated = real.filter((a) => inner[a] === 1);
+    if (repeated.length > 0 && op !== Ops.MUL) {
+      const count = repeated.reduce((p, a) => p * from[a], 1);
+      const rest = real.filter((a) => inner[a] !== 1);
+      const keep = from.map((s, a) => repeated.includes(a) ? 1 : s);
+      const part = expand(x.src[0], keep);
+      const reduced = rest.length === 0 ? part : uop(Ops.REDUCE, u.dtype, [part], new ReduceArg(op, rest));
+      return op === Ops.ADD ? times(reduced, count) : reduced;
+    }
+  }
+  if (x.op === Ops.REDUCE && (x.arg as ReduceArg).op === op && op !== Ops.MUL) {
+    const inner = (x.arg as ReduceArg).axes;
+    return uop(
+      Ops.REDUCE,
+      u.dtype,
+      [x.src[0]],
+      new ReduceArg(op, [...new Set([...inner, ...real])].sort((a, b) => a - b)),
+    );
+  }
+  return real.length < axes.length ? uop(Ops.REDUCE, u.dtype, [x], new ReduceArg(op, real)) : undefined;
+}
+
+const ZERO_IS_NEUTRAL: ReadonlySet<Ops> = new Set([Ops.ADD, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR]);
+
+function foldAlu(u: UOp): UOp | undefined {
+  let uniform = 0, same = true;
+  const src = u.src.map((s) => {
+    const c = uniformOf(s);
+    if (c !== undefined) uniform++;
+    if (c !== undefined && c !== s) same = false;
+    return c ?? s;
+  });
+  if (uniform === u.src.length) {
+    const value = foldConst(u.op, u.dtype, src);
+    if (value !== undefined) return shaped(value, u);
+  }
+  const shape = shapeOf(u);
+  if (!same) {
+    // scalars need no axes, as long as one source keeps the shape
+    if (shape.length === 0 || src.some((s) => shapeOf(s).length === shape.length)) {
+      return uop(u.op, u.dtype, src, u.arg);
+    }
+  }
+  const [a, b] = u.src;
+  if (u.op === Ops.CAST && a.dtype === u.dtype) return a;
+  if (u.op === Ops.WHERE) {
+    const c = uniformOf(a);
+    if (c !== undefined) return shaped(c.arg === 0 ? u.src[2] : b, u);
+    if (b === u.src[2]) return shaped(b, u);
+    return undefined;
+  }
+  if (u.src.length !== 2) return undefined;
+  const neutral = (c: UOp, x: UOp): UOp | undefined => {
+    if (c.op !== Ops.CONST || x.dtype !== u.dtype) return undefined;
+    if (c.arg === 0 && Object.is(c.arg, 0) && ZERO_IS_NEUTRAL.has(u.op)) return shaped(x, u);
+    if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV || u.op === Ops.CDIV)) {
+      return shaped(x, u);
+    }
+    if (c.arg === 0 && u.op === Ops.MUL && !isFloat(u.dtype)) return shaped(c, u);
+    return undefined;
+  };
+  const right = neutral(b, a);
+  if (right !== undefined) return right;
+  return u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.OR || u.op === Ops.XOR ? neutral(a, b) : undefined;
+}
+
+function isFloat(d: DType): boolean {
+  return d.kind === "float";
+}
+
+/** A movement node over a movement node of the same kind, as one. */
+function mergeMovement(u: UOp): UOp | undefined {
+  const x = u.src[0];
+  let made: UOp;
+  switch (u.op) {
+    case Ops.RESHAPE:
+      made = reshape(x, (u.arg as ShapeArg).shape);
+      break;
+    case Ops.EXPAND:
+      made = expand(x, (u.arg as ShapeArg).shape);
+      break;
+    case Ops.PERMUTE:
+      made = permute(x, (u.arg as AxesArg).axes);
+      break;
+    case Ops.PAD:
+      made = pad(x, (u.arg as PairsArg).pairs);
+      break;
+    case Ops.UNSKEW:
+    case Ops.SKEW:
+      return undefined;
+    case Ops.SHRINK:
+      made = shrink(x, (u.arg as PairsArg).pairs);
+      break;
+    default:
+      made = flip(x, (u.arg as AxesArg).axes);
+  }
+  return made === u ? undefined : made;
+}
+
+/** A uniform value under a movement op other than RESHAPE and EXPAND, which are how uniform values get a shape. */
+function uniformMovement(u: UOp): UOp | undefined {
+  const c = uniformOf(u);
+  return c === undefined ? undefined : shaped(c, u);
+}
+
+/** CONTIGUOUS of what is contiguous already, where it asks for no identity of its own. */
+function dropContiguous(u: UOp): UOp | undefined {
+  if (u.arg !== undefined) return undefined;
+  let base = u.src[0];
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  return base.op === Ops.CONTIGUOUS || base.op === Ops.COPY || base.op === Ops.BUFFER ? u.src[0] : undefined;
+}
+
+const x = UPat.var("x");
+const ALU = opName.map((_, i) => i as Ops).filter((op) => isAlu(op) && op !== Ops.BITCAST);
+const MOVES = opName.map((_, i) => i as Ops).filter(isMovement);
+
+/** Folding of tensor graphs. Keeps shape and dtype; tensor stage only. */
+export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
+  rule(UPat.op([Ops.DETACH, Ops.CONTIGUOUS_BACKWARD], { src: [x] }), ({ x }) => x), // only autograd sees them
+  rule(UPat.op(MOVES).named("u"), ({ u }) => mergeMovement(u)),
+  rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD]).named("u"), ({ u }) => uniformMovement(u)),
+  rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
+  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),
+  rule(UPat.op(ALU).named("u"), ({ u }) => foldAlu(u)),
+]);
+
+/** Folds everything below `roots`. Returns what each node became. */
+export function foldTensorGraph(roots: readonly UOp[]): Map<UOp, UOp> {
+  const map = graphRewriteMap(roots, pmFold);
+  for (const [from, to] of map) if (from.line !== undefined) to.line ??= from.line;
+  return map;
+}

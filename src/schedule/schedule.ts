@@ -1,0 +1,207 @@
+/**
+ * From lazy nodes to a list of steps with real buffers: resolve, check versions, look the structure up in the cache or
+ * lower it, bind buffers and values. Nothing runs here; `commit` records what the nodes have become once it has.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
+import { defaultDevice, getDevice } from "../device/device.ts";
+import { envNumber } from "../helpers/env.ts";
+import { DisposedError, StaleReadError } from "../helpers/errors.ts";
+import { userLine } from "../helpers/stack.ts";
+import { type BufferArg, Storage, type VariableArg } from "../uop/args.ts";
+import { reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { latest, resolve } from "../uop/resolve.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { bufferNode, type UOp, variable } from "../uop/uop.ts";
+import { type GraphKey, graphKey, sameKey } from "./key.ts";
+import { lowerGraph, type Template, type TemplateItem, withVariables } from "./lower.ts";
+import { type MemoryPlan, planMemory } from "./memory.ts";
+
+/** A template compiled for some values of its scalar constants: those in `abstracted` are arguments. */
+export interface Variant extends Template {
+  /** Positions in the key's list of constants that are arguments here. */
+  readonly abstracted: ReadonlySet<number>;
+  readonly constants: readonly number[];
+  /** Names of the bound variables, in the key's order. */
+  readonly boundNames: readonly string[];
+  readonly plan: MemoryPlan;
+  /** Set by the engine: what it compiled for each item. */
+  programs: unknown[] | undefined;
+}
+
+/** A step with its buffers. */
+export interface BoundItem {
+  readonly template: TemplateItem;
+  readonly buffers: readonly Buffer[];
+}
+
+/** A schedule ready to run. */
+export interface BoundSchedule {
+  readonly variant: Variant;
+  readonly items: readonly BoundItem[];
+  /** Values of scalar arguments by name. */
+  readonly vars: ReadonlyMap<string, number>;
+  /** Buffers to free when it has run. */
+  readonly temporaries: readonly Buffer[];
+  /** Storages that it writes in place, with the number of writes. */
+  readonly written: readonly { readonly storage: Storage; readonly writes: number }[];
+  /** Storages of the entries that have one: whoever replays the items must hold them. */
+  readonly storages: readonly (Storage | undefined)[];
+  /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
+  commit(): void;
+}
+
+interface CacheEntry {
+  readonly key: GraphKey;
+  readonly variants: Variant[];
+}
+
+const cache = new Map<number, CacheEntry[]>();
+/** Hits and misses of the schedule cache. */
+export const scheduleCacheStats: { hits: number; misses: number } = { hits: 0, misses: 0 };
+
+/** Empties the schedule cache. */
+export function clearScheduleCache(): void {
+  cache.clear();
+}
+
+function checkVersions(key: GraphKey): void {
+  for (const u of key.order) {
+    if (u.op !== Ops.BUFFER) continue;
+    const { storage, version } = u.arg as BufferArg;
+    if (storage.disposedAt !== "") throw new DisposedError("realize a graph", { disposedAt: storage.disposedAt });
+    if (version !== storage.version) {
+      const reader = key.order.find((x) => x.src.includes(u) && x.line !== undefined);
+      throw new StaleReadError({
+        writtenAt: storage.writtenAt || "an unknown line",
+        readAt: reader?.line ?? userLine(),
+      });
+    }
+  }
+}
+
+function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>): Variant {
+  const map = new Map<UOp, UOp>();
+  const boundNames = key.boundAt.map((at, i) => `${(key.order[at].src[0].arg as VariableArg).name}_${i}`);
+  key.boundAt.forEach((at, i) => {
+    const u = key.order[at];
+    const arg = u.src[0].arg as VariableArg;
+    map.set(u, variable(boundNames[i], arg.min, arg.max, u.dtype));
+  });
+  for (const i of abstracted) {
+    map.set(key.order[key.constantAt[i]], variable(`c${i}`, -Infinity, Infinity, key.order[key.constantAt[i]].dtype));
+  }
+  const slotOf = new Map(key.storages.map((s, i) => [s, i] as const));
+  // positions of `order` follow the abstraction, so that what becomes what is found by position
+  const all = withVariables(key.order, map);
+  const at = new Map(key.order.map((u, i) => [u, i] as const));
+  const template = lowerGraph(roots.map((r) => all[at.get(r)!]), all, slotOf, {
+    defaultDevice: defaultDevice(),
+    maxBuffers: (device) => getDevice(device).renderer.caps.maxBuffers,
+  });
+  return {
+    ...template,
+    abstracted,
+    constants: key.constants,
+    boundNames,
+    plan: planMemory(template),
+    programs: undefined,
+  };
+}
+
+/** The variant of the cache that serves these constants, lowered if need be. */
+function findVariant(key: GraphKey, roots: readonly UOp[]): Variant {
+  if (envNumber("SCACHE") === 0) return lower(key, roots, new Set());
+  let bucket = cache.get(key.hash);
+  if (bucket === undefined) cache.set(key.hash, bucket = []);
+  let entry = bucket.find((e) => sameKey(e.key, key));
+  if (entry === undefined) bucket.push(entry = { key: stripKey(key), variants: [] });
+  for (const v of entry.variants) {
+    if (key.constants.every((c, i) => v.abstracted.has(i) || Object.is(c, v.constants[i]))) {
+      scheduleCacheStats.hits++;
+      return v;
+    }
+  }
+  scheduleCacheStats.misses++;
+  const abstracted = new Set<number>();
+  for (const v of entry.variants) {
+    for (const i of v.abstracted) abstracted.add(i);
+    key.constants.forEach((c, i) => !Object.is(c, v.constants[i]) && abstracted.add(i));
+  }
+  const made = lower(key, roots, abstracted);
+  entry.variants.push(made);
+  return made;
+}
+
+/** The key without its graph: what the cache may hold for ever. */
+function stripKey(key: GraphKey): GraphKey {
+  return { ...key, order: [], storages: [], constants: [], constantAt: [], bound: [], boundAt: [] };
+}
+
+/** How temporaries get their memory; the JIT keeps its own. */
+export type TakeBuffer = (device: string, nbytes: number) => Buffer;
+
+const takeFresh: TakeBuffer = (device, nbytes) => new Buffer(getDevice(device), dtypes.uint8, nbytes);
+
+/**
+ * Schedules lazy nodes.
+ * @throws {StaleReadError} if the graph reads a version that has been overwritten
+ * @throws {CycleError} if assignments need each other's old values
+ */
+export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFresh): BoundSchedule {
+  const memo = new Map<UOp, UOp>();
+  const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
+  const key = graphKey(roots, [defaultDevice(), envNumber("NOOPT")]);
+  checkVersions(key);
+  const variant = findVariant(key, roots);
+  return bind(variant, key, memo, take);
+}
+
+function bind(variant: Variant, key: GraphKey, memo: ReadonlyMap<UOp, UOp>, take: TakeBuffer): BoundSchedule {
+  const blocks = variant.plan.blocks.map((b) => take(b.device, b.nbytes));
+  const storages: (Storage | undefined)[] = [];
+  const buffers = variant.entries.map((info, e): Buffer => {
+    if (info.slot !== undefined) {
+      const storage = storages[e] = key.storages[info.slot];
+      const known = bufferOf(storage);
+      if (known !== undefined) return known;
+      const made = new Buffer(getDevice(info.device), info.dtype, info.size);
+      attachBuffer(storage, made);
+      return made;
+    }
+    const block = variant.plan.blockOf[e];
+    const device = getDevice(info.device);
+    if (block !== undefined) return new Buffer(device, info.dtype, info.size, blocks[block], 0);
+    const made = new Buffer(device, info.dtype, info.size);
+    if (info.kept) attachBuffer(storages[e] = new Storage(device.name, info.dtype, info.size), made);
+    return made;
+  });
+  const items = variant.items.map((template) => ({ template, buffers: template.entries.map((e) => buffers[e]) }));
+  const vars = new Map<string, number>();
+  key.bound.forEach((v, i) => vars.set(variant.boundNames[i], v));
+  for (const i of variant.abstracted) vars.set(`c${i}`, key.constants[i]);
+  const written: { storage: Storage; writes: number }[] = [];
+  variant.entries.forEach((info, e) => {
+    if (info.slot !== undefined && info.versions > 0) written.push({ storage: storages[e]!, writes: info.versions });
+  });
+  const commit = (): void => {
+    const before = storages.map((s) => s?.version ?? 0);
+    variant.entries.forEach((info, e) => storages[e] !== undefined && (storages[e]!.version += info.versions));
+    const now = new Map<UOp, UOp>();
+    for (const { at, entry, version } of variant.becomes) {
+      const u = key.order[at], storage = storages[entry];
+      if (storage === undefined) continue;
+      if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
+      now.set(u, reshape(bufferNode(storage, before[entry] + version), shapeOf(u)));
+    }
+    for (const [original, resolved] of memo) {
+      const made = now.get(resolved);
+      if (made !== undefined && original.becomes === undefined && latest(original) !== made) original.becomes = made;
+    }
+    for (const [u, made] of now) if (u.becomes === undefined) u.becomes = made;
+  };
+  return { variant, items, vars, temporaries: blocks, written, storages, commit };
+}

@@ -1,0 +1,71 @@
+/**
+ * Axes and shapes as users write them, checked: negative axes count from the end, one number stands for a list of one.
+ * Everything here throws at the call, naming the action, the shape and the axis.
+ *
+ * @module
+ */
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { rangeOf } from "../helpers/math.ts";
+
+/** One axis or a list of them. */
+export type Axes = number | readonly number[];
+
+/** The axis in [0, rank) that `axis` names. @throws {ShapeError} outside [-rank, rank) */
+export function resolveAxis(
+  action: string,
+  axis: unknown,
+  shape: readonly number[],
+  rank: number = shape.length,
+): number {
+  if (typeof axis !== "number" || !Number.isInteger(axis)) {
+    throw new ArgumentError(action, { reason: `an axis must be an integer, not ${String(axis)}` });
+  }
+  // A scalar takes 0 and -1, as in PyTorch.
+  const n = Math.max(rank, 1);
+  if (axis < -n || axis >= n) {
+    throw new ShapeError(action, {
+      shapes: [shape],
+      axis,
+      reason: `axis ${axis} is outside [${-n}, ${n})`,
+    });
+  }
+  return axis < 0 ? axis + n : axis;
+}
+
+/** The axes named, ascending; all of them for undefined. @throws {ShapeError} outside the rank, or twice the same */
+export function resolveAxes(action: string, axes: Axes | undefined | null, shape: readonly number[]): number[] {
+  if (axes === undefined || axes === null) return rangeOf(shape.length);
+  const list = typeof axes === "number" ? [axes] : axes;
+  if (!Array.isArray(list)) {
+    throw new ArgumentError(action, { reason: `axes must be a number or a list of numbers, not ${String(axes)}` });
+  }
+  const out = list.map((a) => resolveAxis(action, a, shape)).sort((a, b) => a - b);
+  for (let i = 1; i < out.length; i++) {
+    if (out[i] === out[i - 1]) {
+      throw new ShapeError(action, { shapes: [shape], axis: out[i], reason: `axis ${out[i]} is given twice` });
+    }
+  }
+  return shape.length === 0 ? [] : out;
+}
+
+/** The same list, if all entries are integers of at least 0. @throws {ShapeError} or {ArgumentError} */
+export function checkShape(action: string, shape: unknown): number[] {
+  const list = typeof shape === "number" ? [shape] : shape;
+  if (!Array.isArray(list)) {
+    throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${String(shape)}` });
+  }
+  list.forEach((n, i) => {
+    if (!Number.isInteger(n) || n < 0) {
+      throw new ShapeError(action, { shapes: [list], axis: i, reason: `size ${String(n)} of axis ${i} is no size` });
+    }
+  });
+  return [...list];
+}
+
+/** The list given, of integers. @throws {ArgumentError} */
+export function checkIntegers(action: string, name: string, list: unknown): number[] {
+  if (!Array.isArray(list) || !list.every((n) => Number.isInteger(n))) {
+    throw new ArgumentError(action, { reason: `${name} must be a list of integers, not ${String(list)}` });
+  }
+  return [...list];
+}

@@ -1,0 +1,171 @@
+/**
+ * Automatic differentiation as a user sees it: `loss.backward()` fills `.grad` of the tensors that require it, and
+ * `loss.gradient(targets)` returns gradients as tensors. Both only build graph; nothing runs.
+ *
+ * @module
+ */
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { checkOptions } from "../helpers/options.ts";
+import { sameArray } from "../helpers/math.ts";
+import { computeGradient } from "../uop/gradient.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { moveLike, resolve } from "../uop/resolve.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, toposort, type UOp } from "../uop/uop.ts";
+import { gradLeaves, isScalarLeaf, materializeShape, type Operand, type TensorBase } from "./base.ts";
+import { RealizeTensor } from "./realize.ts";
+
+/** The losses whose `backward()` filled a gradient. Weak on both sides: neither keeps the other alive. */
+const losses = new WeakMap<TensorBase, readonly WeakRef<TensorBase>[]>();
+
+/** The losses that filled these gradients and still exist, each once: `opt.step()` realizes them with the update. */
+export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
+  const found = new Set<TensorBase>();
+  for (const g of grads) {
+    for (const ref of losses.get(g) ?? []) {
+      const loss = ref.deref();
+      if (loss !== undefined) found.add(loss);
+    }
+  }
+  return [...found];
+}
+
+/** Forgets which losses filled these gradients. */
+export function forgetLosses(grads: readonly TensorBase[]): void {
+  for (const g of grads) losses.delete(g);
+}
+
+/** A target of differentiation: the node to ask for, and how its gradient becomes that of the tensor. */
+interface Target {
+  readonly node: UOp;
+  readonly finish: (gradient: UOp) => UOp;
+}
+
+/** Ops that reorder elements and lose none. */
+function isBijection(u: UOp): boolean {
+  return u.op === Ops.RESHAPE || u.op === Ops.PERMUTE || u.op === Ops.FLIP;
+}
+
+/**
+ * Movement builders merge, so a graph may have passed by the node of a tensor to what lies below it. A tensor that is a
+ * reshape is asked for at its base; other rearrangements only where the graph does not have their own node.
+ */
+function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
+  let base = u;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  const owned = base.op === Ops.BUFFER || base.op === Ops.AFTER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
+  if (owned && graph.has(base)) return { node: base, finish: (g) => reshape(g, shapeOf(u)) };
+  if (graph.has(u)) return { node: u, finish: (g) => g };
+  const chain: UOp[] = [];
+  for (base = u; isBijection(base); base = base.src[0]) {
+    chain.unshift(base);
+    const below = base.src[0];
+    if (graph.has(below) && !isScalarLeaf(below)) {
+      return { node: below, finish: (g) => chain.reduce((x, m) => moveLike(m, x), g) };
+    }
+  }
+  return undefined;
+}
+
+/** Tensors that can be differentiated. */
+export abstract class BackwardTensor extends RealizeTensor {
+  /**
+   * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
+   * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.
+   * @throws {ShapeError} if this is no scalar and `gradient` is missing, or has another shape
+   * @throws {DTypeError} if this is not floating-point
+   */
+  backward(gradient?: Operand): this {
+    const memo = new Map<UOp, UOp>();
+    const root = resolve(this.uop, memo);
+    const seed = this.seed("backward from", gradient);
+    const graph = new Set(toposort(root));
+    const leaves: [BackwardTensor, Target][] = [];
+    for (const ref of gradLeaves) {
+      const leaf = ref.deref();
+      if (leaf === undefined) {
+        gradLeaves.delete(ref);
+        continue;
+      }
+      const target = targetOf(resolve(leaf.uop, memo), graph);
+      if (target !== undefined) leaves.push([leaf as BackwardTensor, target]);
+    }
+    const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
+    for (const [leaf, target] of leaves) {
+      const g = gradients.get(target.node);
+      if (g === undefined) continue;
+      const before = leaf.grad, made = materializeShape(target.finish(g), leaf.shape);
+      const grad = leaf.wrap(before === undefined ? made : before.uop.add(made));
+      const known = before === undefined ? [] : losses.get(before) ?? [];
+      losses.set(grad, [...known.filter((r) => r.deref() !== undefined), new WeakRef<TensorBase>(this)]);
+      leaf.grad = grad;
+    }
+    return this;
+  }
+
+  /**
+   * The gradients of this with respect to `targets`, as tensors of their shapes; fills no `grad`. They can be
+   * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1.
+   * @throws {ShapeError} as {@linkcode backward} @throws {DTypeError} if this or a target is not floating-point
+   * @throws {ArgumentError} for a target that this does not depend on
+   */
+  gradient(targets: readonly this[], options: { readonly gradient?: Operand } = {}): this[] {
+    checkOptions("compute a gradient", options, ["gradient"]);
+    const memo = new Map<UOp, UOp>();
+    const root = resolve(this.uop, memo);
+    const seed = this.seed("compute the gradient of", options.gradient);
+    const graph = new Set(toposort(root));
+    const found = targets.map((t, i) => {
+      if (!t.dtype.isFloat) {
+        throw new DTypeError(`compute a gradient with respect to target ${i} of dtype`, {
+          dtypes: [t.dtype],
+          reason: "only floating-point tensors have gradients",
+        });
+      }
+      const u = resolve(t.uop, memo);
+      return isScalarLeaf(u) ? undefined : targetOf(u, graph);
+    });
+    const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
+    return targets.map((t, i) => {
+      const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
+      if (g === undefined) {
+        throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
+          reason: isScalarLeaf(t.uop)
+            ? "it is a constant; make it with requiresGrad: true"
+            : "the tensor does not depend on it",
+        });
+      }
+      return this.wrap(materializeShape(target!.finish(g), t.shape));
+    });
+  }
+
+  /** The gradient to begin with. */
+  private seed(action: string, gradient: Operand | undefined): UOp {
+    const shape = this.shape;
+    if (!this.dtype.isFloat) {
+      throw new DTypeError(`${action} a tensor of dtype`, {
+        dtypes: [this.dtype],
+        reason: "only floating-point tensors have gradients",
+      });
+    }
+    if (gradient === undefined) {
+      if (this.numel() !== 1) {
+        throw new ShapeError(`${action} a tensor of`, {
+          shapes: [shape],
+          reason: "only a scalar has an implicit gradient; reduce it, or pass a gradient of its shape",
+        });
+      }
+      const one = constant(1, this.dtype);
+      return shape.length === 0 ? one : broadcastTo(one, shape);
+    }
+    const given = this.operand(gradient);
+    if (!sameArray(given.shape, shape)) {
+      throw new ShapeError(`${action} a tensor with a gradient of`, {
+        shapes: [shape, given.shape],
+        reason: "they must be equal",
+      });
+    }
+    return resolve(given.uop).cast(this.dtype);
+  }
+}

@@ -1,0 +1,458 @@
+/**
+ * Convolutions and pooling of any number of spatial axes, by movement ops alone: `pool` turns windows into axes, and what
+ * follows is a product and a sum, a mean or a maximum. The scheduler turns the windows into index arithmetic.
+ *
+ * @module
+ */
+import { type DTypeLike, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
+import { promote, sumDType } from "../dtype/promotion.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ceilDiv, prod, rangeOf } from "../helpers/math.ts";
+import { checkOptions } from "../helpers/options.ts";
+import { ReduceArg } from "../uop/args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { LinalgTensor, sumLast } from "./linalg.ts";
+
+/** One number for all spatial axes, or one an axis. */
+export type PerAxis = number | readonly number[];
+
+/** Options of {@linkcode ConvTensor.conv2d}. */
+export interface ConvOptions {
+  readonly groups?: number;
+  readonly stride?: PerAxis;
+  readonly dilation?: PerAxis;
+  /** Zeros around: one number, one an axis, or before and after each axis with the last axis first. */
+  readonly padding?: PerAxis;
+  /** Dtype of the result; sums are at least as wide. */
+  readonly dtype?: DTypeLike;
+}
+
+/** Options of {@linkcode ConvTensor.convTranspose2d}. */
+export interface ConvTransposeOptions {
+  readonly groups?: number;
+  readonly stride?: PerAxis;
+  readonly dilation?: PerAxis;
+  readonly padding?: PerAxis;
+  /** Rows added at the end of each axis, where a stride leaves the size open. */
+  readonly outputPadding?: PerAxis;
+}
+
+/** Options of pooling. */
+export interface PoolOptions {
+  /** Default: the kernel's size. */
+  readonly stride?: PerAxis;
+  readonly dilation?: PerAxis;
+  readonly padding?: PerAxis;
+  /** Also windows that begin inside and end outside. */
+  readonly ceilMode?: boolean;
+}
+
+/** Options of {@linkcode ConvTensor.interpolate}. */
+export interface InterpolateOptions {
+  /** Default "linear". */
+  readonly mode?: "linear" | "nearest" | "nearest-exact";
+  readonly alignCorners?: boolean;
+}
+
+const POOL_OPTIONS = ["stride", "dilation", "padding", "ceilMode"] as const;
+
+type Pairs = readonly (readonly [number, number])[];
+
+function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
+  const list = typeof value === "number" ? new Array<number>(rank).fill(value) : [...value];
+  if (list.length !== rank || list.some((n) => !Number.isInteger(n) || n < least)) {
+    throw new ArgumentError(`${action} with ${name} [${list.join(", ")}]`, {
+      reason: `it takes ${rank} integers of at least ${least}`,
+    });
+  }
+  return list;
+}
+
+/** Padding as pairs, first spatial axis first. */
+function padPairs(action: string, padding: PerAxis, rank: number): [number, number][] {
+  const list = typeof padding === "number" ? [] : padding;
+  if (rank > 0 && list.length === 2 * rank) { // before, after; the last axis first
+    perAxis(action, "padding", padding, 2 * rank, 0);
+    return rangeOf(rank).map((i) => [list[2 * (rank - 1 - i)], list[2 * (rank - 1 - i) + 1]]);
+  }
+  return perAxis(action, "padding", padding, rank, 0).map((n) => [n, n]);
+}
+
+/** Pads the last axes; negative amounts cut off. */
+function padLast(x: UOp, pairs: Pairs): UOp {
+  const shape = shapeOf(x), lead = shape.length - pairs.length;
+  const all = [...new Array<[number, number]>(lead).fill([0, 0]), ...pairs];
+  const cut = shrink(x, all.map(([a, b], i) => [Math.max(-a, 0), shape[i] - Math.max(-b, 0)] as const));
+  return pad(cut, all.map(([a, b]) => [Math.max(a, 0), Math.max(b, 0)] as const));
+}
+
+/** Windows along an axis of size `n`. */
+function windows(n: number, kernel: number, stride: number, dilation: number): number {
+  return Math.floor((n - dilation * (kernel - 1) - 1) / stride) + 1;
+}
+
+/**
+ * Windows as axes: the last `kernel.length` axes of `x` become `[...windows, ...kernel]`. Where windows do not overlap
+ * this is a reshape; else each axis is repeated in rows that are longer than the axis by the dilation, so that row j
+ * starts j dilations later. The windows must fit at least once.
+ */
+export function pool(x: UOp, kernel: readonly number[], stride: readonly number[], dilation: readonly number[]): UOp {
+  const shape = shapeOf(x), rank = kernel.length, lead = shape.slice(0, shape.length - rank);
+  const sizes = shape.slice(lead.length);
+  const count = sizes.map((n, i) => windows(n, kernel[i], stride[i], dilation[i]));
+  const front = rangeOf(lead.length), spatial = rangeOf(rank);
+  const interleave = (first: (i: number) => number, second: (i: number) => number) => [
+    ...lead,
+    ...spatial.flatMap((i) => [first(i), second(i)]),
+  ];
+  const whole = lead.map((n) => [0, n] as const);
+  const cut = (u: UOp, ends: readonly number[]) => shrink(u, [...whole, ...ends.map((n) => [0, n] as const)]);
+
+  if (kernel.every((k, i) => k <= stride[i] && dilation[i] === 1)) {
+    const used = spatial.map((i) => count[i] * stride[i]);
+    let y = padLast(x, spatial.map((i) => [0, used[i] - sizes[i]] as const)); // adds or cuts what is left over
+    y = reshape(y, interleave((i) => count[i], (i) => stride[i]));
+    y = cut(y, spatial.flatMap((i) => [count[i], kernel[i]]));
+    return permute(y, [
+      ...front,
+      ...spatial.map((i) => lead.length + 2 * i),
+      ...spatial.map((i) => lead.length + 2 * i + 1),
+    ]);
+  }
+
+  // rows of length row[i] = dilation (mod size): element (j, p) of the rows is x[j * dilation + p]
+  const row = spatial.map((i) => {
+    const need = count[i] * stride[i];
+    if (kernel[i] === 1) return need;
+    return sizes[i] * Math.max(1, ceilDiv(need - dilation[i], sizes[i])) + dilation[i];
+  });
+  // up to the last element that a window reads; the rest of the last row is never looked at, so zeros will do
+  const copies = spatial.map((i) => ceilDiv((kernel[i] - 1) * row[i] + (count[i] - 1) * stride[i] + 1, sizes[i]));
+  let y = reshape(x, interleave(() => 1, (i) => sizes[i]));
+  y = expand(y, interleave((i) => copies[i], (i) => sizes[i]));
+  y = reshape(y, [...lead, ...spatial.map((i) => copies[i] * sizes[i])]);
+  y = padLast(y, spatial.map((i) => [0, kernel[i] * row[i] - copies[i] * sizes[i]] as const));
+  y = reshape(y, interleave((i) => kernel[i], (i) => row[i]));
+  y = cut(y, spatial.flatMap((i) => [kernel[i], count[i] * stride[i]]));
+  y = reshape(y, [...lead, ...spatial.flatMap((i) => [kernel[i], count[i], stride[i]])]);
+  y = cut(y, spatial.flatMap((i) => [kernel[i], count[i], 1]));
+  y = reshape(y, interleave((i) => kernel[i], (i) => count[i]));
+  return permute(y, [
+    ...front,
+    ...spatial.map((i) => lead.length + 2 * i + 1),
+    ...spatial.map((i) => lead.length + 2 * i),
+  ]);
+}
+
+function reduceLast(op: Ops, x: UOp, count: number): UOp {
+  const shape = shapeOf(x), keep = shape.length - count;
+  const sum = uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(op, rangeOf(count).map((i) => keep + i)));
+  return reshape(sum, shape.slice(0, keep));
+}
+
+/** A constant of `shape`. */
+function filled(value: number, like: UOp, shape: readonly number[]): UOp {
+  return broadcastTo(constant(value, like.dtype), shape);
+}
+
+/** Elements `index` (int32, `[count]`) of one axis of `x`: a comparison and a sum, which the scheduler folds to a load. */
+function takeAlong(x: UOp, axis: number, index: UOp): UOp {
+  const shape = shapeOf(x), [count] = shapeOf(index);
+  const full = [...shape.slice(0, axis), count, ...shape.slice(axis)];
+  const along = (a: number, n: number) => full.map((_, i) => i === a ? n : 1);
+  const values = broadcastTo(reshape(x, [...shape.slice(0, axis), 1, ...shape.slice(axis)]), full);
+  const place = broadcastTo(reshape(uop(Ops.IOTA, dtypes.int32, [], shape[axis]), along(axis + 1, shape[axis])), full);
+  const wanted = broadcastTo(reshape(index, along(axis, count)), full);
+  const chosen = place.eq(wanted).where(values, constant(0, x.dtype));
+  const sum = uop(Ops.REDUCE, x.dtype, [chosen], new ReduceArg(Ops.ADD, [axis + 1]));
+  return reshape(sum, full.filter((_, i) => i !== axis + 1));
+}
+
+/** What a pooling call comes to. */
+interface Window {
+  readonly kernel: number[];
+  readonly stride: number[];
+  readonly dilation: number[];
+  readonly pairs: [number, number][];
+  /** Beyond `pairs`, at the end of each axis, for ceilMode. */
+  readonly extra: number[];
+}
+
+/** Tensors with convolution and pooling. */
+export abstract class ConvTensor extends LinalgTensor {
+  /**
+   * Cross-correlation. `[N, Cin, ...spatial]` with `weight` `[Cout, Cin / groups, ...kernel]` gives `[N, Cout, ...]`, for
+   * any number of spatial axes; `bias` is `[Cout]`. Small floats are accumulated in float32.
+   * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
+   */
+  conv2d(weight: this, bias?: this, options: ConvOptions = {}): this {
+    checkOptions("convolve", options, ["groups", "stride", "dilation", "padding", "dtype"]);
+    const { groups = 1, stride = 1, dilation = 1, padding = 0 } = options;
+    const shape = this.shape, w = weight.shape, rank = w.length - 2;
+    const fail = (axis: number, reason: string) => new ShapeError("convolve", { shapes: [shape, w], axis, reason });
+    if (rank < 1 || shape.length !== w.length) {
+      throw fail(0, `input and weight take one rank, of 3 or more: [N, Cin, ...] and [Cout, Cin / groups, ...]`);
+    }
+    if (shape[1] !== w[1] * groups) {
+      throw fail(1, `${shape[1]} channels are not the ${w[1]} of the weight times ${groups} groups`);
+    }
+    if (w[0] % groups !== 0) throw fail(0, `${w[0]} output channels do not divide into ${groups} groups`);
+    const steps = perAxis("convolve", "stride", stride, rank, 1);
+    const gaps = perAxis("convolve", "dilation", dilation, rank, 1);
+    const pairs = padPairs("convolve", padding, rank);
+    const kernel = w.slice(2);
+    kernel.forEach((k, i) => {
+      const n = shape[2 + i] + pairs[i][0] + pairs[i][1];
+      if (gaps[i] * (k - 1) + 1 > n) {
+        throw fail(
+          2 + i,
+          `a kernel of extent ${gaps[i] * (k - 1) + 1} is larger than axis ${2 + i}, of padded size ${n}`,
+        );
+      }
+    });
+    const out = options.dtype === undefined ? promote(this.dtype, weight.dtype) : toDType(options.dtype);
+    const wide = sumDType(out);
+    const x = pool(padLast(this.uop.cast(wide), pairs), kernel, steps, gaps);
+    const sizes = shapeOf(x).slice(2, 2 + rank);
+    const each = w[0] / groups, spatial = rangeOf(rank);
+    // both as [N, groups, Cout / groups, ...sizes, Cin / groups, ...kernel]
+    const full = [shape[0], groups, each, ...sizes, w[1], ...kernel];
+    const windowed = permute(
+      reshape(x, [shape[0], groups, w[1], ...sizes, ...kernel]),
+      [0, 1, ...spatial.map((i) => 3 + i), 2, ...spatial.map((i) => 3 + rank + i)],
+    );
+    const left = expand(reshape(windowed, [shape[0], groups, 1, ...sizes, w[1], ...kernel]), full);
+    const right = expand(
+      reshape(weight.uop.cast(wide), [1, groups, each, ...sizes.map(() => 1), w[1], ...kernel]),
+      full,
+    );
+    const sum = sumLast(left.mul(right), 1 + rank);
+    const y = this.wrap(reshape(sum, [shape[0], w[0], ...sizes]).cast(out));
+    return bias === undefined ? y : this.addChannels("convolve", y, bias);
+  }
+
+  /**
+   * The transpose of {@linkcode conv2d} as a map. `[N, Cin, ...]` with `weight` `[Cin, Cout / groups, ...kernel]` gives
+   * `[N, Cout, ...]`, where an axis of size n becomes (n - 1) stride - 2 padding + dilation (k - 1) + outputPadding + 1.
+   * @throws {ShapeError} as {@linkcode conv2d}
+   */
+  convTranspose2d(weight: this, bias?: this, options: ConvTransposeOptions = {}): this {
+    checkOptions("convolve (transposed)", options, ["groups", "stride", "dilation", "padding", "outputPadding"]);
+    const { groups = 1, stride = 1, dilation = 1, padding = 0, outputPadding = 0 } = options;
+    const shape = this.shape, w = weight.shape, rank = w.length - 2;
+    if (rank < 1 || shape.length !== w.length || shape[1] !== w[0] || w[0] % groups !== 0) {
+      throw new ShapeError("convolve (transposed)", {
+        shapes: [shape, w],
+        axis: 1,
+        reason: `they take the forms [N, Cin, ...] and [Cin, Cout / groups, ...], with ${groups} groups dividing Cin`,
+      });
+    }
+    const steps = perAxis("convolve (transposed)", "stride", stride, rank, 1);
+    const gaps = perAxis("convolve (transposed)", "dilation", dilation, rank, 1);
+    const pairs = padPairs("convolve (transposed)", padding, rank);
+    const more = perAxis("convolve (transposed)", "outputPadding", outputPadding, rank, 0);
+    const kernel = w.slice(2), spatial = rangeOf(rank);
+    // the weight with input and output channels swapped within each group, and reversed
+    let turned = reshape(weight.uop, [groups, w[0] / groups, w[1], ...kernel]);
+    turned = permute(turned, [0, 2, 1, ...spatial.map((i) => 3 + i)]);
+    turned = flip(reshape(turned, [groups * w[1], w[0] / groups, ...kernel]), spatial.map((i) => 2 + i));
+    // the input with stride - 1 zeros between its elements
+    let x = reshape(this.uop, [shape[0], shape[1], ...spatial.flatMap((i) => [shape[2 + i], 1])]);
+    x = padLast(x, spatial.flatMap((i) => [[0, 0], [0, steps[i] - 1]] as [number, number][]));
+    x = reshape(x, [shape[0], shape[1], ...spatial.map((i) => shape[2 + i] * steps[i])]);
+    x = padLast(
+      x,
+      spatial.map((i) => {
+        const reach = gaps[i] * (kernel[i] - 1);
+        return [reach - pairs[i][0], reach - pairs[i][1] + more[i] - (steps[i] - 1)] as const;
+      }),
+    );
+    return this.wrap(x).conv2d(this.wrap(turned), bias, { groups, dilation: gaps });
+  }
+
+  /**
+   * Means over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Integers give float32.
+   * `countIncludePad: false` divides by the elements inside only.
+   * @throws {ShapeError} where no window fits
+   */
+  avgPool2d(kernelSize: PerAxis = [2, 2], options: PoolOptions & { readonly countIncludePad?: boolean } = {}): this {
+    checkOptions("average", options, [...POOL_OPTIONS, "countIncludePad"]);
+    const { countIncludePad = true } = options;
+    const w = this.window("average", kernelSize, options), rank = w.kernel.length;
+    const out = this.dtype.isFloat ? this.dtype : dtypes.float32, wide = sumDType(out);
+    const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
+    const gather = (u: UOp, pairs: Pairs) => sumLast(pool(padLast(u, pairs), w.kernel, w.stride, w.dilation), rank);
+    const sum = gather(this.uop.cast(wide), ends);
+    const uniform = w.extra.every((n) => n === 0) &&
+      (countIncludePad || w.pairs.every(([a, b]) => a === 0 && b === 0));
+    if (uniform) return this.wrap(sum.fdiv(prod(w.kernel)).cast(out));
+    const size = this.shape.slice(-rank).map((n, i) => countIncludePad ? n + w.pairs[i][0] + w.pairs[i][1] : n);
+    const ones = filled(1, sum, size);
+    const count = gather(ones, countIncludePad ? w.extra.map((n) => [0, n] as const) : ends);
+    return this.wrap(sum.fdiv(broadcastTo(count, shapeOf(sum))).cast(out));
+  }
+
+  /**
+   * Maxima over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Padding never wins.
+   * With `returnIndices` also where each maximum stands: the first such position, flat in the spatial axes, as int32.
+   * @throws {ShapeError} where no window fits
+   */
+  maxPool2d(kernelSize: PerAxis | undefined, options: PoolOptions & { readonly returnIndices: true }): [this, this];
+  maxPool2d(kernelSize?: PerAxis, options?: PoolOptions & { readonly returnIndices?: false }): this;
+  maxPool2d(
+    kernelSize: PerAxis = [2, 2],
+    options: PoolOptions & { readonly returnIndices?: boolean } = {},
+  ): this | [this, this] {
+    checkOptions("pool", options, [...POOL_OPTIONS, "returnIndices"]);
+    const w = this.window("pool", kernelSize, options), rank = w.kernel.length;
+    const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
+    const spatial = this.shape.slice(-rank);
+    const gather = (u: UOp) => pool(padLast(u, ends), w.kernel, w.stride, w.dilation);
+    let x = this.uop;
+    const inside = broadcastTo(constant(1, dtypes.bool), spatial);
+    const padded = ends.some(([a, b]) => a + b > 0);
+    let pooled: UOp;
+    if (padded) { // padding becomes the least value
+      x = padLast(x, ends);
+      const mask = broadcastTo(padLast(inside, ends), shapeOf(x));
+      x = mask.where(x, constant(dtypeMin(this.dtype), this.dtype));
+      pooled = pool(x, w.kernel, w.stride, w.dilation);
+    } else pooled = gather(x);
+    const most = reduceLast(Ops.MAX, pooled, rank);
+    if (!options.returnIndices) return this.wrap(most);
+    // positions counted from the end, so that the largest is the first; 0 stands for padding
+    const total = prod(spatial), int32 = dtypes.int32;
+    const fromEnd = reshape(uop(Ops.IOTA, int32, [], total).mul(-1).add(total), spatial);
+    const shape = shapeOf(pooled);
+    const found = reshape(most, [...shapeOf(most), ...w.kernel.map(() => 1)]);
+    const isMost = pooled.eq(broadcastTo(found, shape));
+    const place = isMost.where(broadcastTo(gather(fromEnd), shape), constant(0, int32));
+    return [this.wrap(most), this.wrap(reduceLast(Ops.MAX, place, rank).mul(-1).add(total))];
+  }
+
+  /** Undoes {@linkcode maxPool2d}: puts each value at its flat index, and zeros elsewhere. Of equal indices, values add. */
+  maxUnpool2d(
+    indices: this,
+    kernelSize: PerAxis = [2, 2],
+    options: Omit<PoolOptions, "ceilMode"> & { readonly outputSize?: readonly number[] } = {},
+  ): this {
+    checkOptions("unpool", options, ["stride", "dilation", "padding", "outputSize"]);
+    const rank = typeof kernelSize === "number" ? 2 : kernelSize.length;
+    const shape = this.shape, lead = shape.slice(0, -rank), from = prod(shape.slice(-rank));
+    const kernel = perAxis("unpool", "kernelSize", kernelSize, rank, 1);
+    const stride = perAxis("unpool", "stride", options.stride ?? kernel, rank, 1);
+    const gaps = perAxis("unpool", "dilation", options.dilation ?? 1, rank, 1);
+    const pairs = padPairs("unpool", options.padding ?? 0, rank);
+    const size = options.outputSize?.slice(-rank) ??
+      kernel.map((k, i) =>
+        (shape[lead.length + i] - 1) * stride[i] - pairs[i][0] - pairs[i][1] + gaps[i] * (k - 1) + 1
+      );
+    if (!indices.dtype.isInt) {
+      throw new DTypeError("unpool with indices of dtype", {
+        dtypes: [indices.dtype],
+        reason: "they must be integers",
+      });
+    }
+    const total = prod(size), full = [...lead, total, from];
+    const at = broadcastTo(reshape(indices.uop, [...lead, 1, from]), full);
+    const place = broadcastTo(reshape(uop(Ops.IOTA, indices.dtype, [], total), [total, 1]), full);
+    const values = broadcastTo(reshape(this.uop, [...lead, 1, from]), full);
+    const spread = sumLast(place.eq(at).where(values, constant(0, this.dtype)), 1);
+    return this.wrap(reshape(spread, [...lead, ...size]));
+  }
+
+  /**
+   * Resizes the last axes to `size`, by "linear" interpolation along each, or by "nearest" or "nearest-exact" elements, as
+   * PyTorch defines them. `alignCorners` (linear only) puts the first and last elements on those of the result.
+   * @throws {DTypeError} for linear interpolation of integers @throws {ShapeError} for more sizes than axes
+   */
+  interpolate(size: readonly number[], options: InterpolateOptions = {}): this {
+    checkOptions("interpolate", options, ["mode", "alignCorners"]);
+    const { mode = "linear", alignCorners = false } = options;
+    if (mode !== "linear" && mode !== "nearest" && mode !== "nearest-exact") {
+      throw new ArgumentError(`interpolate with mode "${mode}"`, {
+        reason: 'it is "linear", "nearest" or "nearest-exact"',
+      });
+    }
+    const shape = this.shape, rank = size.length;
+    if (rank > shape.length) {
+      throw new ShapeError("interpolate", { shapes: [shape], reason: `it has fewer axes than the size, ${rank}` });
+    }
+    perAxis("interpolate", "size", size, rank, 1);
+    if (mode !== "linear") {
+      return this.wrap(size.reduce((x, out, i) => {
+        const axis = shape.length - rank + i, j = uop(Ops.IOTA, dtypes.int32, [], out);
+        const index = mode === "nearest"
+          ? j.mul(shape[axis]).floorDiv(out) // floor(j in / out)
+          : j.mul(2).add(1).mul(shape[axis]).floorDiv(2 * out); // floor((j + 1/2) in / out)
+        return out === shape[axis] ? x : takeAlong(x, axis, index);
+      }, this.uop));
+    }
+    if (!this.dtype.isFloat) {
+      throw new DTypeError("interpolate linearly between values of dtype", {
+        dtypes: [this.dtype],
+        reason: "cast to a float first",
+      });
+    }
+    const wide = sumDType(this.dtype);
+    const result = size.reduce((x, out, i) => {
+      const axis = shape.length - rank + i, n = shape[axis], j = uop(Ops.IOTA, dtypes.int32, [], out);
+      if (out === n) return x;
+      // the position is numerator / denominator, at least 0
+      const denominator = alignCorners ? Math.max(out - 1, 1) : 2 * out;
+      const numerator = alignCorners ? j.mul(n - 1) : j.mul(2).add(1).mul(n).add(-out).max(0);
+      const low = numerator.floorDiv(denominator), high = low.add(1).lt(n).where(low.add(1), low);
+      const share = reshape(
+        numerator.floorMod(denominator).cast(wide).fdiv(denominator),
+        rangeOf(shape.length).map((a) => a === axis ? out : 1),
+      );
+      const a = takeAlong(x, axis, low), b = takeAlong(x, axis, high), weight = broadcastTo(share, shapeOf(a));
+      return a.add(b.sub(a).mul(weight));
+    }, this.uop.cast(wide));
+    return this.wrap(result.cast(this.dtype));
+  }
+
+  /** Adds `[C]` along axis 1. */
+  private addChannels(action: string, y: this, bias: this): this {
+    const channels = y.shape[1];
+    if (bias.numel() !== channels) {
+      throw new ShapeError(`${action} with a bias of`, {
+        shapes: [bias.shape],
+        axis: 0,
+        reason: `it must be [${channels}], one a channel`,
+      });
+    }
+    return y.add(this.wrap(reshape(bias.uop, [1, channels, ...y.shape.slice(2).map(() => 1)])));
+  }
+
+  /** The checked parameters of a pooling call. */
+  private window(action: string, kernelSize: PerAxis, options: PoolOptions): Window {
+    const rank = typeof kernelSize === "number" ? 2 : kernelSize.length, shape = this.shape;
+    if (shape.length < rank || rank === 0) {
+      throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
+    }
+    const kernel = perAxis(action, "kernelSize", kernelSize, rank, 1);
+    const stride = perAxis(action, "stride", options.stride ?? kernel, rank, 1);
+    const dilation = perAxis(action, "dilation", options.dilation ?? 1, rank, 1);
+    const pairs = padPairs(action, options.padding ?? 0, rank);
+    const extra = kernel.map((k, i) => {
+      const axis = shape.length - rank + i, n = shape[axis] + pairs[i][0] + pairs[i][1];
+      const extent = dilation[i] * (k - 1) + 1;
+      if (extent > n) {
+        throw new ShapeError(action, {
+          shapes: [shape],
+          axis,
+          reason: `a window of extent ${extent} is larger than axis ${axis}, of padded size ${n}`,
+        });
+      }
+      if (!options.ceilMode) return 0;
+      let count = ceilDiv(n - extent, stride[i]) + 1;
+      if ((count - 1) * stride[i] >= shape[axis] + pairs[i][0]) count--; // no window wholly in the padding
+      return Math.max((count - 1) * stride[i] + extent - n, 0);
+    });
+    return { kernel, stride, dilation, pairs, extra };
+  }
+}

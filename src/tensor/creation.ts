@@ -1,0 +1,189 @@
+/**
+ * New tensors as nodes: from values of JavaScript, constants, ramps, empty memory, random draws. Host data enters as a
+ * BUFFER on device JS and a COPY to the target; constants have no memory and no device of their own.
+ *
+ * @module
+ */
+import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
+import { defaultFloat, defaultInt } from "../dtype/promotion.ts";
+import { attachBuffer, Buffer } from "../device/buffer.ts";
+import { canonicalize, defaultDevice, getDevice } from "../device/device.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import { checkInteger } from "../helpers/options.ts";
+import { Storage } from "../uop/args.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { deviceOf } from "../uop/shape.ts";
+import { bufferNode, UOp, uop } from "../uop/uop.ts";
+import { inferDType, type NestedArray, scalarConst } from "./base.ts";
+import { castNode, eqNode } from "./elementwise.ts";
+import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
+import { iotaAlong } from "./movement.ts";
+import { floatConst } from "./numeric.ts";
+
+/** Any TypedArray. */
+export type TypedArray =
+  | Int8Array
+  | Uint8Array
+  | Uint8ClampedArray
+  | Int16Array
+  | Uint16Array
+  | Int32Array
+  | Uint32Array
+  | BigInt64Array
+  | BigUint64Array
+  | Float16Array
+  | Float32Array
+  | Float64Array;
+
+/** What a tensor can be made of. */
+export type TensorData = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer | UOp | null;
+
+/** Options of constructors of tensors. */
+export interface TensorOptions {
+  /** A DType or its name. */
+  readonly dtype?: DTypeLike;
+  /** Where it lives: "WASM", "CUDA:1". Default: the default device. */
+  readonly device?: string;
+  /** Whether `backward()` fills `grad`; needs a float dtype, and makes one the default. */
+  readonly requiresGrad?: boolean;
+}
+
+/** The names in {@linkcode TensorOptions}. */
+export const TENSOR_OPTIONS: readonly string[] = ["dtype", "device", "requiresGrad"];
+
+/** A node for host bytes: a buffer on device JS, copied to `device`. The bytes are taken over. */
+export function hostNode(bytes: Uint8Array, dtype: DType, shape: readonly number[], device?: string): UOp {
+  const target = device === undefined ? defaultDevice() : canonicalize(device);
+  const size = prod(shape);
+  const storage = new Storage("JS", dtype, size);
+  attachBuffer(storage, new Buffer(getDevice("JS"), dtype, size).copyIn(bytes));
+  const buffer = bufferNode(storage);
+  return reshape(target === "JS" ? buffer : uop(Ops.COPY, dtype, [buffer], target), shape);
+}
+
+/** A node for any data, in `dtype` if given. @throws {ShapeError} for ragged lists, {ArgumentError} for other things */
+export function dataNode(data: unknown, options: TensorOptions): UOp {
+  const action = "create a tensor";
+  let dtype = options.dtype === undefined ? undefined : toDType(options.dtype);
+  if (data instanceof UOp) return placed(castNode(data, dtype ?? data.dtype), options.device);
+  if (options.requiresGrad && dtype === undefined && !ArrayBuffer.isView(data)) dtype = defaultFloat();
+  if (typeof data === "number" || typeof data === "boolean" || typeof data === "bigint") {
+    return placed(scalarConst(data, dtype ?? inferDType([data])), options.device);
+  }
+  if (data === undefined || data === null) {
+    return hostNode(new Uint8Array(0), dtype ?? defaultFloat(), [0], options.device);
+  }
+  if (Array.isArray(data)) {
+    const { shape, flat } = flattenNested(action, data);
+    dtype ??= inferDType(flat);
+    return hostNode(packHost(flat, dtype), dtype, shape, options.device);
+  }
+  if (data instanceof ArrayBuffer) return dataNode(new Uint8Array(data), options);
+  const from = dtypeOfArray(data);
+  if (from !== undefined) {
+    const array = data as Exclude<TypedArray, Uint8ClampedArray>;
+    dtype ??= options.requiresGrad && !from.isFloat ? defaultFloat() : from;
+    const bytes = dtype === from ? copyBytes(array) : packHost(array as ArrayLike<number | bigint>, dtype);
+    return hostNode(bytes, dtype, [array.length], options.device);
+  }
+  throw new ArgumentError(action, {
+    reason: `${typeof data === "object" ? "this object" : `a ${typeof data}`} is no data; ` +
+      "give a number, boolean, bigint, nested lists of them, or a TypedArray",
+  });
+}
+
+/** `u` on `device`: constants need no copy on the default device. @throws {DeviceError} for an unknown device */
+export function placed(u: UOp, device: string | undefined): UOp {
+  if (device === undefined) return u;
+  const target = canonicalize(device);
+  const from = deviceOf(u);
+  if (from === target) return u;
+  if (from === null && target === defaultDevice()) return u;
+  return uop(Ops.COPY, u.dtype, [u], target);
+}
+
+/** A constant under `shape`. */
+export function fullNode(shape: readonly number[], value: number | boolean | bigint, dtype?: DType): UOp {
+  if (typeof value !== "number" && typeof value !== "boolean" && typeof value !== "bigint") {
+    throw new ArgumentError("fill a tensor", { reason: `the value must be a scalar, not ${String(value)}` });
+  }
+  return broadcastTo(scalarConst(value, dtype ?? inferDType([value])), shape);
+}
+
+/** Memory that nothing has written. */
+export function emptyNode(shape: readonly number[], dtype: DType, device?: string): UOp {
+  const target = device === undefined ? defaultDevice() : canonicalize(device);
+  const size = prod(shape);
+  const storage = new Storage(target, dtype, size);
+  attachBuffer(storage, new Buffer(getDevice(target), dtype, size));
+  return reshape(bufferNode(storage), shape);
+}
+
+/**
+ * start, start + step, ... below stop (above for a negative step).
+ *
+ * @throws {ArgumentError} for a step of 0, {DTypeError} if an integer dtype cannot hold the values
+ */
+export function arangeNode(start: number, stop: number | undefined, step: number, dtype?: DType): UOp {
+  const action = "make an arange";
+  if (stop === undefined) [start, stop] = [0, start];
+  for (const x of [start, stop, step]) {
+    if (typeof x !== "number" || !Number.isFinite(x)) {
+      throw new ArgumentError(action, { reason: `start, stop and step must be finite numbers, not ${String(x)}` });
+    }
+  }
+  if (step === 0) throw new ArgumentError(action, { reason: "the step must not be 0" });
+  const n = Math.max(0, Math.ceil((stop - start) / step));
+  const whole = [start, stop, step].every((x) => Number.isInteger(x) && !Object.is(x, -0));
+  const last = start + step * (n - 1);
+  const fits = (bits: number) => [start, last].every((x) => x >= -(2 ** (bits - 1)) && x < 2 ** (bits - 1));
+  dtype ??= whole ? n === 0 || fits(32) ? defaultInt() : dtypes.int64 : defaultFloat();
+  if (whole && dtype.isInt && n > 0) {
+    const low = dtype.isUnsigned ? 0 : -(2 ** (dtype.bits - 1));
+    const high = dtype.isUnsigned ? 2 ** dtype.bits : 2 ** (dtype.bits - 1);
+    if ([start, last].some((x) => x < low || x >= high)) {
+      throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: `it cannot hold ${start} to ${last}` });
+    }
+  }
+  if (n === 0) return emptyRow(dtype);
+  // Floats and small integers are computed wide: each element is rounded once.
+  const wide = whole ? dtype.isInt && dtype.bits === 64 ? dtype : fits(32) ? dtypes.int32 : dtypes.int64 : dtype;
+  const calc = wide.isFloat ? wide.bits < 32 ? dtypes.float32 : wide : wide.isInt ? wide : dtypes.float32;
+  const iota = castNode(uop(Ops.IOTA, dtypes.int32, [], n), calc);
+  const scaled = step === 1 ? iota : iota.mul(scalarConst(step, calc));
+  return castNode(start === 0 ? scaled : scaled.add(scalarConst(start, calc)), dtype);
+}
+
+function emptyRow(dtype: DType): UOp {
+  return broadcastTo(scalarConst(0, dtype), [0]);
+}
+
+/** `steps` values from start to stop, both included. @throws {ArgumentError} for a negative number of steps */
+export function linspaceNode(start: number, stop: number, steps: number, dtype: DType): UOp {
+  checkInteger("make a linspace", "steps", steps, 0);
+  if (steps === 0) return emptyRow(dtype);
+  if (steps === 1) return broadcastTo(scalarConst(start, dtype), [1]);
+  const d = dtype === dtypes.float64 ? dtype : dtypes.float32;
+  const i = castNode(uop(Ops.IOTA, dtypes.int32, [], steps), d);
+  const step = (stop - start) / (steps - 1);
+  const up = i.mul(floatConst(step, d)).add(floatConst(start, d));
+  // The second half counts down from the end, so that the end is exact.
+  const back = i.mul(floatConst(-1, d)).add(floatConst(steps - 1, d));
+  const down = back.mul(floatConst(-step, d)).add(floatConst(stop, d));
+  return castNode(i.lt(floatConst(steps / 2, d)).where(up, down), dtype);
+}
+
+/** Ones where row = column, else zeros. @throws {ShapeError} for negative sizes */
+export function eyeNode(n: number, m: number, dtype: DType): UOp {
+  for (const size of [n, m]) {
+    if (!Number.isInteger(size) || size < 0) {
+      throw new ShapeError("make an identity matrix of", { shapes: [[n, m]], reason: `${size} is no size` });
+    }
+  }
+  const shape = [n, m];
+  if (n === 0 || m === 0) return broadcastTo(scalarConst(0, dtype), shape);
+  const same = eqNode(broadcastTo(iotaAlong(n, 0, 2), shape), broadcastTo(iotaAlong(m, 1, 2), shape));
+  return castNode(same, dtype);
+}

@@ -1,0 +1,559 @@
+/**
+ * Elementwise arithmetic on two or three operands, comparisons, bits, selection and casts. Operands are promoted to one
+ * dtype and broadcast to one shape; scalars of JavaScript are weak. Unary functions are in functions.ts.
+ *
+ * @module
+ */
+import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
+import { defaultFloat, floatOf, promote, promoteScalar } from "../dtype/promotion.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { checkOptions } from "../helpers/options.ts";
+import { Int64 } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { broadcastNodes, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
+import { MovementTensor } from "./movement.ts";
+import { detachNode, floatConst, floorNode, intPower, logaddexpNode, powNode, remainderNode } from "./numeric.ts";
+
+/** Options of binary operators. */
+export interface BinaryOptions {
+  /** Swaps the operands: `t.sub(1, { reverse: true })` is 1 - t. */
+  readonly reverse?: boolean;
+}
+/** Options of {@linkcode ElementwiseTensor.div}. */
+export interface DivOptions extends BinaryOptions {
+  /** Rounds the quotient toward zero ("trunc") or down ("floor"); ints then stay ints. */
+  readonly roundingMode?: "trunc" | "floor";
+}
+/** Options of {@linkcode ElementwiseTensor.isclose}. */
+export interface CloseOptions {
+  readonly rtol?: number;
+  readonly atol?: number;
+  readonly equalNan?: boolean;
+}
+
+const REVERSE = ["reverse"];
+
+/** `u` in `dtype`. Floats become narrow or unsigned integers by way of a wider signed one, so that they wrap. */
+export function castNode(u: UOp, dtype: DType): UOp {
+  const from = u.dtype;
+  if (from === dtype) return u;
+  if (u.op === Ops.CONST && (dtype.isFloat || dtype.isBool || Number.isFinite(u.value))) {
+    return scalarConst(u.arg instanceof Int64 ? u.arg.toBigInt() : u.value, dtype);
+  }
+  if (from.isFloat && dtype.isInt) {
+    if (dtype.bits < 32) return u.cast(dtypes.int32).cast(dtype);
+    if (dtype === dtypes.uint32) return u.cast(dtypes.int64).cast(dtype);
+  }
+  return u.cast(dtype);
+}
+
+/** -x; integers wrap. */
+export function negNode(x: UOp): UOp {
+  return x.mul(scalarConst(-1, x.dtype));
+}
+
+/** Logical not of a bool node. */
+export function notNode(x: UOp): UOp {
+  return x.xor(constant(1, dtypes.bool));
+}
+
+/** a <= b; false for NaN. */
+export function leNode(a: UOp, b: UOp): UOp {
+  return a.dtype.isFloat ? a.lt(b).or(a.eq(b)) : notNode(b.lt(a));
+}
+
+/** a == b as bool. */
+export function eqNode(a: UOp, b: UOp): UOp {
+  return a.dtype.isBool ? notNode(a.xor(b)) : a.eq(b);
+}
+
+/** The larger of both; NaN if either is. */
+export function maxNode(a: UOp, b: UOp): UOp {
+  return a.dtype.isBool ? a.or(b) : a.max(b);
+}
+
+/** The smaller of both; NaN if either is. Integers by inverted bits, which cannot overflow. */
+export function minNode(a: UOp, b: UOp): UOp {
+  const d = a.dtype;
+  if (d.isBool) return a.and(b);
+  const invert = (x: UOp) => d.isFloat ? negNode(x) : x.xor(scalarConst(-1, d));
+  return invert(invert(a).max(invert(b)));
+}
+
+/** float16 and bfloat16 are computed in float32 by `f` and rounded once; integers in the default float. */
+export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
+  const d = floatOf(x.dtype);
+  if (d.bits >= 32) return f(x.cast(d));
+  return f(x.cast(dtypes.float32)).cast(d);
+}
+
+/** Methods on one shape and dtype: arithmetic, comparisons, bits, selection, casts. */
+export abstract class ElementwiseTensor extends MovementTensor {
+  // ---- dtypes
+
+  /** In another dtype (a DType or its name). Floats are cut toward zero to integers; NaN and nonzero are true. */
+  cast(dtype: DTypeLike): this {
+    return this.wrap(castNode(this.uop, toDType(dtype)));
+  }
+
+  /**
+   * The same bits as another dtype. Where the sizes differ the last axis is rescaled.
+   *
+   * @throws {ShapeError} if the last axis does not divide
+   */
+  bitcast(dtype: DTypeLike): this {
+    const to = toDType(dtype), from = this.dtype, shape = this.shape;
+    if (to === from) return this.wrap(this.uop);
+    const bytes = (shape[shape.length - 1] ?? 1) * from.itemsize;
+    if (to.itemsize !== from.itemsize && (shape.length === 0 || bytes % to.itemsize !== 0)) {
+      throw new ShapeError(`bitcast ${from} to ${to}`, {
+        shapes: [shape],
+        axis: shape.length - 1,
+        reason: shape.length === 0
+          ? "a scalar has no axis to rescale"
+          : `${bytes} bytes of axis ${shape.length - 1} are no multiple of ${to.itemsize}`,
+      });
+    }
+    return this.wrap(this.uop.bitcast(to));
+  }
+
+  /** As float32. */
+  float(): this {
+    return this.cast(dtypes.float32);
+  }
+  /** As float16. */
+  half(): this {
+    return this.cast(dtypes.float16);
+  }
+  /** As bfloat16. */
+  bfloat16(): this {
+    return this.cast(dtypes.bfloat16);
+  }
+  /** As float64. */
+  double(): this {
+    return this.cast(dtypes.float64);
+  }
+  /** As int32. */
+  int(): this {
+    return this.cast(dtypes.int32);
+  }
+  /** As int64. */
+  long(): this {
+    return this.cast(dtypes.int64);
+  }
+  /** As int16. */
+  short(): this {
+    return this.cast(dtypes.int16);
+  }
+  /** As bool: nonzero is true. */
+  bool(): this {
+    return this.cast(dtypes.bool);
+  }
+
+  // ---- arithmetic
+
+  private operands(action: string, x: Operand, options: BinaryOptions | undefined): [UOp, UOp] {
+    checkOptions(action, options, REVERSE);
+    return this.broadcasted(action, x, options?.reverse);
+  }
+
+  /** Sum, broadcast and promoted; bools are or-ed. @throws {ShapeError} if the shapes do not broadcast */
+  add(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.operands("add", x, options);
+    return this.wrap(a.dtype.isBool ? a.or(b) : a.add(b));
+  }
+
+  /** Difference. @throws {DTypeError} for two bools */
+  sub(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.operands("subtract", x, options);
+    if (a.dtype.isBool) {
+      throw new DTypeError("subtract dtypes", { dtypes: [a.dtype, b.dtype], reason: "use bitwiseXor or logicalNot" });
+    }
+    return this.wrap(
+      b.op === Ops.CONST && typeof b.arg === "number" ? a.add(scalarConst(-b.arg, b.dtype)) : a.add(negNode(b)),
+    );
+  }
+
+  /** Product; bools are and-ed. */
+  mul(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.operands("multiply", x, options);
+    return this.wrap(a.dtype.isBool ? a.and(b) : a.mul(b));
+  }
+
+  /**
+   * True division: floats. With `roundingMode` the quotient is rounded, and integers give integers.
+   *
+   * @throws {ArgumentError} for another rounding mode
+   */
+  div(x: Operand, options: DivOptions = {}): this {
+    checkOptions("divide", options, ["reverse", "roundingMode"]);
+    const mode = options.roundingMode ?? undefined;
+    if (mode !== undefined && mode !== "trunc" && mode !== "floor") {
+      throw new ArgumentError("divide", {
+        reason: `unknown roundingMode "${String(mode)}"; known are trunc and floor`,
+      });
+    }
+    const [a, b] = this.broadcasted("divide", x, options.reverse);
+    if (!a.dtype.isFloat) {
+      if (mode !== undefined) return this.wrap(intDivide(a, b, mode));
+      return this.wrap(castNode(a, defaultFloat()).fdiv(castNode(b, defaultFloat())));
+    }
+    const q = a.fdiv(b);
+    return this.wrap(mode === undefined ? q : mode === "trunc" ? q.trunc() : floorNode(q));
+  }
+
+  /** Quotient rounded down, as Python's `//`; integers give integers. */
+  floorDiv(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.operands("floorDiv", x, options);
+    return this.wrap(a.dtype.isFloat ? floorNode(a.fdiv(b)) : intDivide(a, b, "floor"));
+  }
+
+  /** Remainder with the sign of the divisor, as Python's `%`. */
+  mod(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.operands("mod", x, options);
+    return this.wrap(remainder(a, b, true));
+  }
+
+  /** Remainder with the sign of the dividend, as C's fmod. */
+  fmod(x: Operand): this {
+    const [a, b] = this.broadcasted("fmod", x);
+    return this.wrap(remainder(a, b, false));
+  }
+
+  /**
+   * Power. Constant exponents become products (and a square root for halves); 0^0 is 1; a negative base with a
+   * fractional exponent gives NaN.
+   *
+   * @throws {ArgumentError} for an integer tensor to a negative constant
+   */
+  pow(x: Operand, options?: BinaryOptions): this {
+    if (typeof x === "number" && !options?.reverse) {
+      checkOptions("pow", options, REVERSE);
+      return this.wrap(this.constantPower(x));
+    }
+    const [a, b] = this.operands("pow", x, options);
+    if (!a.dtype.isFloat) return this.wrap(integerPower(a, b));
+    const wide = a.dtype.bits < 32 ? dtypes.float32 : a.dtype;
+    return this.wrap(powNode(a.cast(wide), b.cast(wide)).cast(a.dtype));
+  }
+
+  private constantPower(exponent: number): UOp {
+    const x = this.uop;
+    if (!x.dtype.isFloat && Number.isInteger(exponent)) {
+      if (exponent < 0) {
+        throw new ArgumentError(`raise a tensor of dtype ${x.dtype} to ${exponent}`, {
+          reason: "integers have no negative powers; cast to a float first",
+        });
+      }
+      const base = x.dtype.isBool ? x.cast(dtypes.int32) : x;
+      return exponent === 0 ? this.onesNode(base.dtype) : intPower(base, exponent);
+    }
+    return inFloat(x, (u) => {
+      const n = Math.abs(exponent);
+      if (exponent === 0) return this.onesNode(u.dtype);
+      if (n > 64 || n * 2 !== Math.floor(n * 2)) return powNode(u, floatConst(exponent, u.dtype));
+      const whole = Math.floor(n);
+      let r: UOp | undefined = whole > 0 ? intPower(u, whole) : undefined;
+      if (whole !== n) r = r === undefined ? u.sqrt() : r.mul(u.sqrt());
+      return exponent < 0 ? floatConst(1, u.dtype).fdiv(r!) : r!;
+    });
+  }
+
+  private onesNode(dtype: DType): UOp {
+    return this.broadcastConst(scalarConst(1, dtype));
+  }
+  /** The constant `c` under this shape. */
+  protected broadcastConst(c: UOp): UOp {
+    return this.wrap(c).expand(this.shape).uop;
+  }
+
+  /** The larger of both; NaN if either is. Gradient: half to each where they are equal. */
+  maximum(x: Operand): this {
+    const [a, b] = this.broadcasted("maximum", x);
+    return this.wrap(maxNode(a, b));
+  }
+
+  /** The smaller of both; NaN if either is. */
+  minimum(x: Operand): this {
+    const [a, b] = this.broadcasted("minimum", x);
+    return this.wrap(minNode(a, b));
+  }
+
+  /**
+   * Limits values to [min, max]; either may be missing, both may be tensors. Where min > max the result is max.
+   *
+   * @throws {ArgumentError} without any bound
+   */
+  clamp(min?: Operand | null, max?: Operand | null): this {
+    if ((min ?? undefined) === undefined && (max ?? undefined) === undefined) {
+      throw new ArgumentError("clamp", { reason: "it needs min, max or both" });
+    }
+    const low = min === undefined || min === null ? this : this.bounded(min, false);
+    return max === undefined || max === null ? low : low.bounded(max, true);
+  }
+
+  private bounded(limit: Operand, above: boolean): this {
+    const [a, b] = this.broadcasted("clamp", limit);
+    return this.wrap((above ? b.lt(a) : a.lt(b)).where(b, a));
+  }
+
+  /** Alias of {@linkcode clamp}. */
+  clip(min?: Operand | null, max?: Operand | null): this {
+    return this.clamp(min, max);
+  }
+
+  /** this + (end - this) * weight. */
+  lerp(end: Operand, weight: Operand): this {
+    return this.add((this.operandLike(end).sub(this) as this).mul(weight));
+  }
+
+  /** Magnitude of this with the sign of `other`; the sign of -0 counts. */
+  copysign(other: Operand): this {
+    const [a, b] = this.broadcasted("copysign", other);
+    if (!a.dtype.isFloat) return this.float().copysign(other);
+    const zero = constant(0, a.dtype), minus = constant(-1, a.dtype);
+    const magnitude = a.mul(a.lt(zero).or(constant(1, a.dtype).fdiv(a).lt(zero)).where(minus, constant(1, a.dtype)));
+    const negative = b.lt(zero).or(constant(1, b.dtype).fdiv(b).lt(zero));
+    return this.wrap(negative.where(negNode(magnitude), magnitude));
+  }
+
+  /** log(e^this + e^x) without overflow. */
+  logaddexp(x: Operand): this {
+    const [p, q] = this.broadcasted("logaddexp", x);
+    const d = floatOf(p.dtype), wide = d.bits < 32 ? dtypes.float32 : d;
+    const a = castNode(p, wide), b = castNode(q, wide);
+    return this.wrap(logaddexpNode(a, b).cast(d));
+  }
+
+  private operandLike(x: Operand): this {
+    return (x instanceof TensorBase ? x : this.operand(x)) as this;
+  }
+
+  // ---- comparisons
+
+  private compared(action: string, x: Operand): [UOp, UOp] {
+    const d = this.dtype;
+    // A whole number beyond an integer dtype would wrap as a weak scalar: compare in a wider one.
+    if (d.isInt && (typeof x === "number" || typeof x === "bigint") && (x < dtypeMin(d) || x > dtypeMax(d))) {
+      const wide = Number.isFinite(Number(x)) && d.bits < 64 ? dtypes.int64 : defaultFloat();
+      return [castNode(this.uop, wide), scalarConst(x, wide)];
+    }
+    const [a, b] = this.broadcasted(action, x);
+    return [a, b];
+  }
+
+  private ordered(action: string, x: Operand): [UOp, UOp] {
+    const [a, b] = this.compared(action, x);
+    return a.dtype.isBool ? [castNode(a, dtypes.int32), castNode(b, dtypes.int32)] : [a, b];
+  }
+
+  /** this < x, as bool. */
+  lt(x: Operand): this {
+    const [a, b] = this.ordered("compare", x);
+    return this.wrap(a.lt(b));
+  }
+  /** this <= x, as bool. */
+  le(x: Operand): this {
+    const [a, b] = this.ordered("compare", x);
+    return this.wrap(leNode(a, b));
+  }
+  /** this > x, as bool. */
+  gt(x: Operand): this {
+    const [a, b] = this.ordered("compare", x);
+    return this.wrap(b.lt(a));
+  }
+  /** this >= x, as bool. */
+  ge(x: Operand): this {
+    const [a, b] = this.ordered("compare", x);
+    return this.wrap(leNode(b, a));
+  }
+  /** this == x elementwise, as bool; NaN equals nothing. */
+  eq(x: Operand): this {
+    const [a, b] = this.compared("compare", x);
+    return this.wrap(eqNode(a, b));
+  }
+  /** this != x elementwise, as bool. */
+  ne(x: Operand): this {
+    const [a, b] = this.compared("compare", x);
+    return this.wrap(a.dtype.isBool ? a.xor(b) : a.ne(b));
+  }
+
+  /** |this - other| <= atol + rtol |other|, elementwise; infinities only where equal. */
+  isclose(other: Operand, options: CloseOptions = {}): this {
+    checkOptions("isclose", options, ["rtol", "atol", "equalNan"]);
+    const [p, q] = this.broadcasted("isclose", other);
+    const wide = p.dtype === dtypes.float64 ? p.dtype : dtypes.float32;
+    const a = castNode(p, wide), b = castNode(q, wide), zero = constant(0, wide);
+    const absolute = (x: UOp) => x.lt(zero).where(negNode(x), x);
+    const bound = absolute(b).mul(floatConst(options.rtol ?? 1e-5, wide)).add(floatConst(options.atol ?? 1e-8, wide));
+    const finite = absolute(b).lt(constant(Infinity, wide));
+    let close = p.eq(q).or(leNode(absolute(a.add(negNode(b))), bound).and(finite));
+    if (p.dtype.isBool) close = eqNode(p, q);
+    if (options.equalNan) close = close.or(a.ne(a).and(b.ne(b)));
+    return this.wrap(close);
+  }
+
+  // ---- bits
+
+  private bits(action: string, x: Operand, options?: BinaryOptions): [UOp, UOp] {
+    const [a, b] = this.operands(action, x, options);
+    if (a.dtype.isFloat) {
+      throw new DTypeError(`${action} on dtypes`, {
+        dtypes: [this.dtype, x instanceof TensorBase ? x.dtype : a.dtype],
+        reason: "only integers and bools have bits to combine",
+      });
+    }
+    return [a, b];
+  }
+
+  /** Bits in both. @throws {DTypeError} for floats */
+  bitwiseAnd(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.bits("bitwiseAnd", x, options);
+    return this.wrap(a.and(b));
+  }
+  /** Bits in either. @throws {DTypeError} for floats */
+  bitwiseOr(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.bits("bitwiseOr", x, options);
+    return this.wrap(a.or(b));
+  }
+  /** Bits in one of both. @throws {DTypeError} for floats */
+  bitwiseXor(x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.bits("bitwiseXor", x, options);
+    return this.wrap(a.xor(b));
+  }
+  /** All bits inverted; logical not for bools. @throws {DTypeError} for floats */
+  bitwiseNot(): this {
+    if (this.dtype.isFloat) {
+      throw new DTypeError("bitwiseNot on dtype", {
+        dtypes: [this.dtype],
+        reason: "only integers and bools have bits",
+      });
+    }
+    return this.wrap(this.uop.xor(scalarConst(this.dtype.isBool ? 1 : -1, this.dtype)));
+  }
+  /** True where this is zero or false. */
+  logicalNot(): this {
+    return this.wrap(notNode(castNode(this.uop, dtypes.bool)));
+  }
+
+  /** Bits shifted left; all out from the width of the dtype on. @throws {DTypeError} for floats and bools */
+  lshift(x: Operand, options?: BinaryOptions): this {
+    return this.shifted("lshift", Ops.SHL, x, options);
+  }
+  /** Bits shifted right; signed dtypes keep the sign. @throws {DTypeError} for floats and bools */
+  rshift(x: Operand, options?: BinaryOptions): this {
+    return this.shifted("rshift", Ops.SHR, x, options);
+  }
+
+  private shifted(action: string, op: Ops, x: Operand, options?: BinaryOptions): this {
+    const [a, b] = this.bits(action, x, options);
+    const d = a.dtype;
+    if (d.isBool) throw new DTypeError(`${action} on dtypes`, { dtypes: [d, b.dtype], reason: "only integers shift" });
+    if (b.isConst() && b.value < 0) {
+      throw new ArgumentError(action, { reason: `the amount must be at least 0, not ${b.value}` });
+    }
+    const last = scalarConst(d.bits - 1, d), zero = scalarConst(0, d);
+    if (b.isConst() && b.value < d.bits) return this.wrap(a.alu(op, b));
+    const inside = b.lt(scalarConst(d.bits, d));
+    const amount = inside.where(b, last);
+    const keepsSign = op === Ops.SHR && !d.isUnsigned;
+    const r = a.alu(op, amount);
+    return this.wrap(keepsSign ? r : inside.where(r, zero));
+  }
+
+  // ---- selection
+
+  /**
+   * `x` where this is true (nonzero), else `y`; broadcast and promoted, scalars are weak.
+   *
+   * @throws {ShapeError} if the shapes do not broadcast
+   */
+  where(x: Operand, y: Operand): this {
+    const scalars = [x, y].map((v) => typeof v === "object" ? undefined : scalarKind(v));
+    const nodes = [x, y].map((v, i) => scalars[i] === undefined ? this.operand(v).uop : undefined);
+    const weak = { bool: dtypes.bool, int: dtypes.int32, bigint: dtypes.int64, float: defaultFloat() };
+    const dtype = nodes[0] === undefined
+      ? nodes[1] === undefined
+        ? promote(weak[scalars[0]!], weak[scalars[1]!])
+        : promoteScalar(nodes[1].dtype, scalars[0]!)
+      : nodes[1] === undefined
+      ? promoteScalar(nodes[0].dtype, scalars[1]!)
+      : promote(nodes[0].dtype, nodes[1].dtype);
+    const [a, b] = nodes.map((u, i) =>
+      u === undefined ? scalarConst([x, y][i] as number | boolean | bigint, dtype) : castNode(u, dtype)
+    );
+    const [c, p, q] = broadcastNodes("where", [castNode(this.uop, dtypes.bool), a, b]);
+    return this.wrap(c.where(p, q));
+  }
+
+  /** `value` where `mask` is true, else this. */
+  maskedFill(mask: Operand, value: Operand): this {
+    const m = this.operand(mask) as this;
+    return m.where(value, this) as this;
+  }
+
+  /** This shape filled with a constant, in this dtype unless another is given. */
+  constLike(value: number | boolean | bigint, options: { readonly dtype?: DTypeLike } = {}): this {
+    checkOptions("constLike", options, ["dtype"]);
+    const dtype = options.dtype === undefined ? this.dtype : toDType(options.dtype);
+    return this.wrap(this.broadcastConst(scalarConst(value, dtype)));
+  }
+
+  /** -1, 0 or 1; NaN stays NaN. No gradient. */
+  sign(): this {
+    return this.wrap(signNode(this.uop));
+  }
+
+  /** Negation; logical not for bools. */
+  neg(): this {
+    return this.dtype.isBool ? this.logicalNot() : this.wrap(negNode(this.uop));
+  }
+}
+
+/** -1, 0 or 1; zeros (and NaN) are passed on without a gradient. */
+export function signNode(x: UOp): UOp {
+  const d = x.dtype;
+  if (d.isBool) return x;
+  const zero = scalarConst(0, d), one = scalarConst(1, d);
+  const rest = zero.lt(x).where(one, d.isFloat ? detachNode(x) : zero);
+  return d.isUnsigned ? rest : x.lt(zero).where(scalarConst(-1, d), rest);
+}
+
+function intDivide(a: UOp, b: UOp, mode: "trunc" | "floor"): UOp {
+  if (a.dtype.isBool) {
+    a = castNode(a, dtypes.int32);
+    b = castNode(b, dtypes.int32);
+  }
+  return uop(mode === "floor" ? Ops.FLOORDIV : Ops.CDIV, a.dtype, [a, b]);
+}
+
+function remainder(a: UOp, b: UOp, floor: boolean): UOp {
+  const d = a.dtype;
+  if (d.isFloat) {
+    const wide = d.bits < 32 ? dtypes.float32 : d;
+    return remainderNode(castNode(a, wide), castNode(b, wide), floor).cast(d);
+  }
+  if (d.isBool) return remainder(castNode(a, dtypes.int32), castNode(b, dtypes.int32), floor);
+  return uop(floor ? Ops.FLOORMOD : Ops.CMOD, d, [a, b]);
+}
+
+/** Integers to integers: squaring, one step a bit of the exponent; negative exponents give 0 unless the base is ±1. */
+function integerPower(a: UOp, b: UOp): UOp {
+  if (a.dtype.isBool) {
+    a = castNode(a, dtypes.int32);
+    b = castNode(b, dtypes.int32);
+  }
+  const d = a.dtype, c = (v: number) => scalarConst(v, d);
+  const steps = d.bits - (d.isUnsigned ? 0 : 1);
+  let result: UOp | undefined, square = a;
+  for (let i = 0; i < steps; i++) {
+    const set = b.shr(c(i)).and(c(1)).ne(c(0));
+    result = result === undefined ? set.where(square, c(1)) : set.where(result.mul(square), result);
+    if (i < steps - 1) square = square.mul(square);
+  }
+  if (d.isUnsigned) return result!;
+  const odd = b.and(c(1)).ne(c(0));
+  const inverse = a.eq(c(1)).where(c(1), a.eq(c(-1)).where(odd.where(c(-1), c(1)), c(0)));
+  return b.lt(c(0)).where(inverse, result!);
+}

@@ -1,0 +1,195 @@
+/**
+ * Between JavaScript's values and the bytes of tensors: nested lists and TypedArrays in, TypedArrays and nested lists
+ * out. Row-major, little-endian.
+ *
+ * @module
+ */
+import { f32ToBf16Bits } from "../dtype/convert.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+
+/** What `data()` gives. */
+export type HostArray =
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | BigUint64Array
+  | BigInt64Array
+  | Float16Array
+  | Float32Array
+  | Float64Array;
+
+/** What `tolist()` gives: nested lists, or a value for rank 0. */
+export type NestedValues = number | boolean | bigint | NestedValues[];
+
+type Scalar = number | boolean | bigint;
+/** The array that holds the bytes of each dtype (bits for bfloat16). */
+interface ArrayType {
+  new (length: number): HostArray;
+  new (buffer: ArrayBufferLike, offset: number, length: number): HostArray;
+}
+
+const ARRAYS = new Map<DType, ArrayType>([
+  [dtypes.bool, Uint8Array],
+  [dtypes.int8, Int8Array],
+  [dtypes.uint8, Uint8Array],
+  [dtypes.int16, Int16Array],
+  [dtypes.uint16, Uint16Array],
+  [dtypes.int32, Int32Array],
+  [dtypes.uint32, Uint32Array],
+  [dtypes.int64, BigInt64Array],
+  [dtypes.uint64, BigUint64Array],
+  [dtypes.bfloat16, Uint16Array],
+  [dtypes.float32, Float32Array],
+  [dtypes.float64, Float64Array],
+]);
+if (typeof Float16Array === "function") ARRAYS.set(dtypes.float16, Float16Array);
+
+function arrayType(dtype: DType): ArrayType {
+  const type = ARRAYS.get(dtype);
+  if (type === undefined) {
+    throw new ArgumentError(`hold ${dtype} on the host`, { reason: "this engine has no array for it" });
+  }
+  return type;
+}
+
+/** The dtype whose values a TypedArray holds; undefined for what is none. */
+export function dtypeOfArray(x: unknown): DType | undefined {
+  if (!ArrayBuffer.isView(x) || x instanceof DataView) return undefined;
+  if (x instanceof Uint8ClampedArray) return dtypes.uint8;
+  for (const [dtype, type] of ARRAYS) {
+    if (dtype !== dtypes.bool && dtype !== dtypes.bfloat16 && x instanceof type) return dtype;
+  }
+  return undefined;
+}
+
+/** The shape of nested lists and their values in order. @throws {ShapeError} where lists of one level differ */
+export function flattenNested(action: string, data: readonly unknown[]): { shape: number[]; flat: Scalar[] } {
+  const shape: number[] = [];
+  for (let x: unknown = data; Array.isArray(x); x = x[0]) shape.push(x.length);
+  const flat: Scalar[] = [];
+  const walk = (x: unknown, depth: number, path: string): void => {
+    if (depth === shape.length) {
+      if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") flat.push(x);
+      else if (Array.isArray(x)) {
+        throw new ShapeError(action, {
+          axis: depth,
+          reason: `the list is ragged: data${path} is a list of ${x.length}, its neighbors are values`,
+        });
+      } else {
+        throw new ArgumentError(action, {
+          reason: `data${path} is ${x === null ? "null" : typeof x === "object" ? "an object" : `a ${typeof x}`}, ` +
+            "not a number, boolean or bigint",
+        });
+      }
+      return;
+    }
+    if (!Array.isArray(x) || x.length !== shape[depth]) {
+      throw new ShapeError(action, {
+        axis: depth,
+        reason: `the list is ragged: data${path} ${Array.isArray(x) ? `has ${x.length} entries` : "is a value"}, ` +
+          `its first neighbor has ${shape[depth]}`,
+      });
+    }
+    for (let i = 0; i < x.length; i++) walk(x[i], depth + 1, `${path}[${i}]`);
+  };
+  walk(data, 0, "");
+  return { shape, flat };
+}
+
+/**
+ * The bytes of `values` in `dtype`, converted as a cast would: floats are rounded to nearest even, integers cut toward
+ * zero and wrapped, bool is 1 for what is not 0.
+ */
+export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
+  const n = values.length;
+  const out = new (arrayType(dtype))(n);
+  if (out instanceof BigInt64Array || out instanceof BigUint64Array) {
+    for (let i = 0; i < n; i++) {
+      const v = values[i];
+      out[i] = typeof v === "bigint" ? v : BigInt(toInteger(v));
+    }
+  } else if (dtype.isBool) {
+    for (let i = 0; i < n; i++) out[i] = values[i] ? 1 : 0;
+  } else if (dtype === dtypes.bfloat16) {
+    for (let i = 0; i < n; i++) out[i] = f32ToBf16Bits(Number(values[i]));
+  } else {
+    // A bigint beyond 2^53 must lose its high bits, not be rounded.
+    const wrap = dtype.isInt;
+    for (let i = 0; i < n; i++) {
+      const v = values[i];
+      out[i] = Number(wrap && typeof v === "bigint" ? BigInt.asIntN(32, v) : v);
+    }
+  }
+  return new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
+}
+
+function toInteger(x: number | boolean): number {
+  const n = Math.trunc(Number(x));
+  return Number.isFinite(n) ? n : 0;
+}
+
+/** A copy of the bytes of a TypedArray. */
+export function copyBytes(x: ArrayBufferView): Uint8Array {
+  return new Uint8Array(x.buffer, x.byteOffset, x.byteLength).slice();
+}
+
+/**
+ * The values in `bytes`: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, Float32Array for
+ * bfloat16. Shares the memory of `bytes` where it can.
+ */
+export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
+  const n = bytes.byteLength / dtype.itemsize;
+  const aligned = bytes.byteOffset % dtype.itemsize === 0 ? bytes : bytes.slice();
+  const raw = new (arrayType(dtype))(aligned.buffer, aligned.byteOffset, n);
+  if (dtype !== dtypes.bfloat16) return raw;
+  const bits = new Uint32Array(n);
+  for (let i = 0; i < n; i++) bits[i] = (raw[i] as number) << 16;
+  return new Float32Array(bits.buffer);
+}
+
+/** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53. */
+export function nestedOf(values: HostArray, shape: readonly number[], dtype: DType): NestedValues {
+  const value = (i: number): Scalar => {
+    const v = values[i];
+    if (dtype.isBool) return v !== 0;
+    if (typeof v !== "bigint") return v;
+    const n = Number(v);
+    return Number.isSafeInteger(n) ? n : v;
+  };
+  const build = (axis: number, at: number, stride: number): NestedValues => {
+    if (axis === shape.length) return value(at);
+    const step = shape[axis] === 0 ? 0 : stride / shape[axis];
+    return Array.from({ length: shape[axis] }, (_, i) => build(axis + 1, at + i * step, step));
+  };
+  return build(0, 0, prod(shape));
+}
+
+/** Values as text, nested in brackets; long axes show both ends. */
+export function formatValues(values: HostArray, shape: readonly number[], dtype: DType): string {
+  const edge = prod(shape) > 1000 ? 3 : Infinity;
+  const value = (i: number): string => {
+    const v = values[i];
+    if (dtype.isBool) return v === 0 ? "false" : "true";
+    if (typeof v === "bigint" || !dtype.isFloat) return String(v);
+    return Object.is(v, -0) ? "-0" : String(Number(v.toPrecision(dtype.bits === 64 ? 8 : 5)));
+  };
+  const build = (axis: number, at: number, stride: number): string => {
+    if (axis === shape.length) return value(at);
+    const n = shape[axis], step = n === 0 ? 0 : stride / n;
+    const parts: string[] = [];
+    for (let i = 0; i < n; i++) {
+      if (i >= edge && i < n - edge) {
+        parts.push("...");
+        i = n - edge - 1;
+      } else parts.push(build(axis + 1, at + i * step, step));
+    }
+    const last = axis === shape.length - 1;
+    return `[${parts.join(last ? ", " : `,\n${" ".repeat(axis + 1)}`)}]`;
+  };
+  return build(0, 0, prod(shape));
+}

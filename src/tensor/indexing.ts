@@ -1,0 +1,455 @@
+/**
+ * Indexing as NumPy does it: `at` reads, `setAt` writes lazily. Numbers, null, "...", ":", slices `[start, stop, step]`
+ * are movement; integer tensors are gathers; a boolean tensor can be written through, and read with `maskedSelect`.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
+import { prod, rangeOf, sameArray } from "../helpers/math.ts";
+import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
+import { isMovement, Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { castNode } from "./elementwise.ts";
+import { gatherNode, indexNode, selectNode } from "./gather.ts";
+import { iotaAlong } from "./movement.ts";
+import { reduceNode } from "./reduce.ts";
+import { SortTensor } from "./sort.ts";
+
+type Pair = readonly [number, number];
+
+/** [start, stop] or [start, stop, step]; null for a missing end. */
+export type Slice = readonly [number | null, (number | null)?, (number | null)?];
+/** One index of `at` and `setAt`. */
+export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
+/** Options of `maskedSelect` and `nonzero` in their forms of fixed size. */
+export interface SizeOptions {
+  /** Rows of the result: what is beyond is cut, what is missing filled. */
+  readonly size?: number;
+  readonly fillValue?: number | boolean;
+}
+
+/** What is kept of one axis: positions start, start + step, ..., `count` of them, maybe backward. */
+interface Cut {
+  readonly start: number;
+  readonly count: number;
+  readonly step: number;
+  readonly backward: boolean;
+}
+
+/** Indices understood: a cut for each axis, the shape after dropping and adding axes, and the tensors among them. */
+interface Plan {
+  readonly cuts: readonly Cut[];
+  /** Shape of the basic view. */
+  readonly shape: readonly number[];
+  /** Index tensors (or masks), by axis of that shape. */
+  readonly tensors: readonly { readonly axis: number; readonly index: TensorBase }[];
+}
+
+/** True where a node, below movement that loses nothing, has or will have memory that can be written. */
+function hasStorage(u: UOp): boolean {
+  while (isMovement(u.op)) {
+    if (u.op === Ops.PAD || u.op === Ops.EXPAND) return false;
+    u = u.src[0];
+  }
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
+    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
+}
+
+function describe(x: unknown): string {
+  if (Array.isArray(x)) return `[${x.map(describe).join(", ")}]`;
+  return typeof x === "string" ? `"${x}"` : String(x);
+}
+
+function cutSlice(action: string, slice: readonly unknown[], n: number, axis: number): Cut {
+  const ok = slice.length >= 1 && slice.length <= 3 &&
+    slice.every((x) => x === null || x === undefined || Number.isInteger(x));
+  if (!ok) {
+    throw new IndexError(action, {
+      axis,
+      reason: `${describe(slice)} is no slice [start, stop] or [start, stop, step] of integers and null; ` +
+        "pass lists of positions as an integer tensor",
+    });
+  }
+  const [start, stop, by] = slice as (number | null | undefined)[];
+  const step = by ?? 1;
+  if (step === 0) throw new IndexError(action, { axis, reason: `the step of ${describe(slice)} is 0` });
+  const clamp = (x: number, low: number, high: number) => Math.min(Math.max(x < 0 ? x + n : x, low), high);
+  if (step > 0) {
+    const from = clamp(start ?? 0, 0, n), to = clamp(stop ?? n, 0, n);
+    return { start: from, count: Math.max(0, Math.ceil((to - from) / step)), step, backward: false };
+  }
+  const from = start === null || start === undefined ? n - 1 : clamp(start, -1, n - 1);
+  const to = stop === null || stop === undefined ? -1 : clamp(stop, -1, n - 1);
+  const count = Math.max(0, Math.ceil((from - to) / -step));
+  return { start: count === 0 ? 0 : from + (count - 1) * step, count, step: -step, backward: true };
+}
+
+function parse(action: string, indices: readonly unknown[], shape: readonly number[], masks: boolean): Plan {
+  let used = 0, dots = 0;
+  for (const x of indices) {
+    if (x === "...") dots++;
+    else if (x instanceof TensorBase) used += x.dtype.isBool && masks ? Math.max(x.ndim, 1) : 1;
+    else if (x !== null) used++;
+  }
+  if (dots > 1) throw new IndexError(action, { reason: `only one "..." may be given` });
+  if (used > shape.length) {
+    throw new IndexError(action, { reason: `${used} indices for a tensor of shape [${shape.join(", ")}]` });
+  }
+  const cuts: Cut[] = [], out: number[] = [], tensors: { axis: number; index: TensorBase }[] = [];
+  const whole = (n: number): Cut => ({ start: 0, count: n, step: 1, backward: false });
+  const keep = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const n = shape[cuts.length];
+      cuts.push(whole(n));
+      out.push(n);
+    }
+  };
+  for (const x of dots === 0 ? [...indices, "..."] : indices) {
+    const axis = cuts.length, n = shape[axis];
+    if (x === null) out.push(1);
+    else if (x === "...") keep(shape.length - used);
+    else if (x === ":") keep(1);
+    else if (typeof x === "number" || typeof x === "bigint") {
+      const i = Number(x);
+      if (!Number.isInteger(i) || i < -n || i >= n) {
+        throw new IndexError(action, {
+          axis,
+          reason: Number.isInteger(i) ? `index ${i} is out of range for axis ${axis} of size ${n}` : `${i} is no index`,
+        });
+      }
+      cuts.push({ start: i < 0 ? i + n : i, count: 1, step: 1, backward: false });
+    } else if (x instanceof TensorBase) {
+      if (x.dtype.isBool) {
+        if (!masks) {
+          throw new IndexError(action, {
+            axis,
+            reason:
+              "a boolean tensor selects a number of elements that is not known yet; use `await t.maskedSelect(m)`",
+          });
+        }
+        const part = shape.slice(axis, axis + x.ndim);
+        if (x.ndim === 0 || !sameArray(x.shape, part)) {
+          throw new IndexError(action, {
+            axis,
+            reason: `a mask of shape [${x.shape.join(", ")}] does not fit axes of sizes [${part.join(", ")}]`,
+          });
+        }
+        tensors.push({ axis: out.length, index: x });
+        keep(x.ndim);
+      } else {
+        if (!x.dtype.isInt) {
+          throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${x.dtype}` });
+        }
+        tensors.push({ axis: out.length, index: x });
+        keep(1);
+      }
+    } else if (Array.isArray(x)) {
+      const cut = cutSlice(action, x, n, axis);
+      cuts.push(cut);
+      out.push(cut.count);
+    } else {
+      throw new IndexError(action, {
+        axis,
+        reason: `${describe(x)} is no index; use a number, null, "...", ":", a slice or an integer tensor`,
+      });
+    }
+  }
+  return { cuts, shape: out, tensors };
+}
+
+/** The basic view of `x` that a plan describes, by movement; `pads` true if it had to read beyond the end. */
+function viewNode(x: UOp, plan: Plan): { view: UOp; pads: boolean } {
+  const shape = shapeOf(x);
+  const keep: Pair[] = [], grow: Pair[] = [], split: number[] = [], pick: Pair[] = [], joined: number[] = [];
+  const backward: number[] = [];
+  plan.cuts.forEach(({ start, count, step, backward: turn }, axis) => {
+    const n = shape[axis];
+    const span = count === 0 ? 0 : (count - 1) * step + 1, end = start + span, room = count * step;
+    joined.push(count);
+    if (turn) backward.push(axis);
+    if (step === 1 || count <= 1) {
+      keep.push([start, end]);
+      grow.push([0, 0]);
+      split.push(count, 1);
+      pick.push([0, count], [0, 1]);
+      return;
+    }
+    // Rows of `step`, of which one column is kept: the first, or the last where the row would leave the axis.
+    const first = start + room <= n, last = !first && end >= room;
+    keep.push(first ? [start, start + room] : last ? [end - room, end] : [start, end]);
+    grow.push(first || last ? [0, 0] : [0, room - span]);
+    split.push(count, step);
+    pick.push([0, count], last ? [step - 1, step] : [0, 1]);
+  });
+  const cut = pad(shrink(x, keep), grow);
+  const view = flip(reshape(shrink(reshape(cut, split), pick), joined), backward);
+  return { view: reshape(view, plan.shape), pads: grow.some(([, b]) => b > 0) };
+}
+
+/** The inverse of {@linkcode viewNode}: `value`, of the view's shape, where it belongs in `shape`; zero elsewhere. */
+function placeNode(value: UOp, plan: Plan, shape: readonly number[]): UOp {
+  let v = reshape(value, plan.cuts.map((c) => c.count));
+  v = flip(v, rangeOf(shape.length).filter((a) => plan.cuts[a].backward));
+  v = reshape(v, plan.cuts.flatMap((c) => [c.count, 1]));
+  v = pad(v, plan.cuts.flatMap((c): Pair[] => [[0, 0], [0, c.step - 1]]));
+  v = reshape(v, plan.cuts.map((c) => c.count * c.step));
+  v = shrink(v, plan.cuts.map((c, a): Pair => [0, Math.min(c.count * c.step, shape[a] - c.start)]));
+  const now = shapeOf(v);
+  return pad(v, plan.cuts.map((c, a): Pair => [c.start, shape[a] - c.start - now[a]]));
+}
+
+function isWhole(plan: Plan, shape: readonly number[]): boolean {
+  return plan.cuts.every((c, a) => c.count === shape[a] && !c.backward);
+}
+
+/** How index tensors lie in a view: their common shape, its place in the result, and each as a node. */
+interface Advanced {
+  /** Axes of the view that are indexed. */
+  readonly axes: readonly number[];
+  readonly common: readonly number[];
+  /** How many axes of the view stand before the common ones in the result. */
+  readonly lead: number;
+  readonly indices: readonly UOp[];
+}
+
+function advanced(action: string, plan: Plan): Advanced {
+  const axes = plan.tensors.map((t) => t.axis);
+  let common: number[];
+  try {
+    common = broadcastShape(action, plan.tensors.map((t) => t.index.shape));
+  } catch (error) {
+    if (!(error instanceof ShapeError)) throw error;
+    throw new IndexError(action, {
+      reason: `index tensors of shapes ${
+        plan.tensors.map((t) => `[${t.index.shape.join(", ")}]`).join(" and ")
+      } do not broadcast`,
+    });
+  }
+  const adjacent = axes.every((a, i) => i === 0 || a === axes[i - 1] + 1);
+  const indices = plan.tensors.map((t) =>
+    broadcastTo(indexNode(action, t.index.uop, plan.shape[t.axis], t.axis), common)
+  );
+  return { axes, common, lead: adjacent ? axes[0] : 0, indices };
+}
+
+/** `view` as [before, ...indexed axes, after], and the sizes of the three parts. */
+function gathered(view: UOp, { axes, lead }: Advanced): { x: UOp; before: number[]; sizes: number[]; after: number[] } {
+  const shape = shapeOf(view);
+  const rest = rangeOf(shape.length).filter((a) => !axes.includes(a));
+  const order = [...rest.slice(0, lead), ...axes, ...rest.slice(lead)];
+  return {
+    x: permute(view, order),
+    before: rest.slice(0, lead).map((a) => shape[a]),
+    sizes: axes.map((a) => shape[a]),
+    after: rest.slice(lead).map((a) => shape[a]),
+  };
+}
+
+/** Tensors with indexing. */
+export abstract class IndexingTensor extends SortTensor {
+  /**
+   * Makes this handle, whose node is storage or a view of it, name what it is after `value` has been written to `view`,
+   * a movement view of the same storage.
+   */
+  protected abstract assignView(view: UOp, value: UOp, action: string): void;
+  /** The only value. */
+  abstract item(): Promise<number | boolean | bigint>;
+
+  /**
+   * Reads by NumPy's rules. Numbers drop an axis, null adds one, slices `[start, stop, step]` are clamped, integer
+   * tensors index together: their common axes stand where they are adjacent, else first.
+   *
+   * @throws {IndexError} for a number out of range, too many indices, a boolean or float tensor
+   */
+  at(...index: Index[]): this {
+    const plan = parse("index", index, this.shape, false);
+    const { view } = viewNode(this.uop, plan);
+    if (plan.tensors.length === 0) return this.wrap(view);
+    const a = advanced("index", plan);
+    const { x, before, sizes, after } = gathered(view, a);
+    const rank = before.length + a.common.length + sizes.length + after.length;
+    const full = [...before, ...a.common, ...sizes, ...after];
+    const first = before.length + a.common.length;
+    const wide = expand(reshape(x, [...before, ...a.common.map(() => 1), ...sizes, ...after]), full);
+    const hits = a.indices.map((u, i) => {
+      const at = reshape(u, [...before.map(() => 1), ...a.common, ...sizes.map(() => 1), ...after.map(() => 1)]);
+      return expand(iotaAlong(sizes[i], first + i, rank), full).eq(expand(at, full));
+    });
+    const selected = selectNode(hits.reduce((p, q) => p.and(q)), wide, sizes.map((_, i) => first + i));
+    return this.wrap(reshape(selected, [...before, ...a.common, ...after]));
+  }
+
+  /**
+   * Writes `value`, cast and broadcast, at an index as in {@linkcode at}, or where a boolean tensor is true. Lazy: this
+   * tensor then names the new version of its memory; a tensor without memory of its own becomes a select. Of equal
+   * positions in an index tensor the last wins. Returns this.
+   *
+   * @throws {IndexError} as `at`, {ShapeError} if the value does not broadcast
+   */
+  setAt(index: readonly Index[], value: Operand): this {
+    const action = "setAt";
+    if (!Array.isArray(index)) {
+      throw new ArgumentError(action, { reason: 'the index is a list, as in t.setAt([0, ":"], value)' });
+    }
+    const shape = this.shape;
+    const plan = parse(action, index, shape, true);
+    const given = castNode(this.operand(value).uop, this.dtype);
+    const fit = (target: readonly number[]): UOp => {
+      const s = shapeOf(given);
+      // Leading axes of size 1 may be missing in the target.
+      const extra = s.length - target.length;
+      const trimmed = extra > 0 && s.slice(0, extra).every((n) => n === 1) ? s.slice(extra) : s;
+      const ok = trimmed.length <= target.length &&
+        trimmed.every((n, i) => n === 1 || n === target[target.length - trimmed.length + i]);
+      if (!ok) {
+        throw new ShapeError(action, {
+          shapes: [s, target],
+          reason: "the value does not broadcast to what is indexed",
+        });
+      }
+      return broadcastTo(reshape(given, trimmed), target);
+    };
+    const masks = plan.tensors.filter((t) => t.index.dtype.isBool);
+    if (masks.length > 0) {
+      if (plan.tensors.length > 1) {
+        throw new IndexError(action, { reason: "a mask cannot be combined with other index tensors" });
+      }
+      const { axis, index: mask } = masks[0];
+      const tail = plan.shape.length - axis - mask.ndim;
+      const m = broadcastTo(reshape(mask.uop, [...mask.shape, ...new Array<number>(tail).fill(1)]), plan.shape);
+      const old = viewNode(this.uop, plan).view;
+      this.write(plan, m.where(fit(plan.shape), old));
+      return this;
+    }
+    if (plan.tensors.length === 0) {
+      this.write(plan, fit(plan.shape));
+      return this;
+    }
+    this.write(plan, this.merged(plan, advanced(action, plan), fit));
+    return this;
+  }
+
+  /** The basic view of `plan` with values written at index tensors. */
+  private merged(plan: Plan, a: Advanced, fit: (shape: readonly number[]) => UOp): UOp {
+    const { x, before, sizes, after } = gathered(viewNode(this.uop, plan).view, a);
+    const count = prod(a.common), k = sizes.length;
+    // For each indexed position, the last (of `count`) that writes it, from 1; 0 for none.
+    const grid = [...sizes, count];
+    const writer = expand(iotaAlong(count, k, k + 1), grid).add(1);
+    const hit = a.indices.map((u, i) =>
+      expand(iotaAlong(sizes[i], i, k + 1), grid).eq(expand(reshape(u, [...sizes.map(() => 1), count]), grid))
+    ).reduce((p, q) => p.and(q));
+    const last = reduceNode(hit.where(writer, constant(0, dtypes.int32)), Ops.MAX, [k]);
+    const flat = reshape(fit([...before, ...a.common, ...after]), [...before, count, ...after]);
+    // Spread the value over the indexed axes: [before, ...sizes, after].
+    const full = [...before, ...sizes, ...after, count], rank = full.length;
+    const order = [...before.map((_, i) => i), ...after.map((_, i) => before.length + 1 + i), before.length];
+    const source = expand(
+      reshape(permute(flat, order), [...before, ...sizes.map(() => 1), ...after, count]),
+      full,
+    );
+    const place = reshape(last, [...before.map(() => 1), ...sizes, ...after.map(() => 1), 1]);
+    const chosen = expand(iotaAlong(count, rank - 1, rank), full).add(1).eq(expand(place, full));
+    const spread = full.slice(0, -1);
+    const value = reshape(selectNode(chosen, source, [rank - 1]), spread);
+    const written = expand(constant(0, dtypes.int32).lt(reshape(place, shapeOf(place).slice(0, -1))), spread);
+    const result = written.where(value, x);
+    const view = rangeOf(plan.shape.length), rest = view.filter((v) => !a.axes.includes(v));
+    const forward = [...rest.slice(0, a.lead), ...a.axes, ...rest.slice(a.lead)];
+    return permute(result, view.map((v) => forward.indexOf(v)));
+  }
+
+  /** Replaces the basic view of `plan` by `value`, of its shape. */
+  private write(plan: Plan, value: UOp): void {
+    const action = "setAt", shape = this.shape;
+    if (plan.shape.includes(0)) return;
+    const mask = () => placeNode(broadcastTo(constant(1, dtypes.bool), plan.shape), plan, shape);
+    if (hasStorage(this.uop)) {
+      const { view, pads } = viewNode(this.uop, plan);
+      if (!pads) this.assignView(view, value, action);
+      else this.assignView(this.uop, mask().where(placeNode(value, plan, shape), this.uop), action);
+    } else if (isWhole(plan, shape)) this.setUop(reshape(value, shape));
+    else this.setUop(mask().where(placeNode(value, plan, shape), this.uop));
+  }
+
+  /** For each k < size, the flat position of the k-th true element (by binary search in a running count), and the count. */
+  private truePositions(mask: UOp, size: number): { at: UOp; count: UOp } {
+    const n = prod(shapeOf(mask));
+    const flat = this.wrap(reshape(castNode(mask, dtypes.int32), [n])).cumsum(0).uop;
+    const running = uop(Ops.CONTIGUOUS, dtypes.int32, [flat]);
+    const zero = constant(0, dtypes.int32);
+    const order = uop(Ops.IOTA, dtypes.int32, [], size);
+    let found = order.mul(0);
+    for (let step = 2 ** Math.floor(Math.log2(n)); step >= 1; step /= 2) {
+      const next = found.add(step);
+      const inside = next.lt(n + 1);
+      const before = gatherNode(running, 0, inside.where(next.add(-1), zero));
+      found = inside.and(before.lt(order.add(1))).where(next, found);
+    }
+    return { at: found, count: broadcastTo(shrink(running, [[n - 1, n]]), [size]) };
+  }
+
+  /**
+   * The elements where `mask` is true, 1-D. With `size` a tensor of that many, filled with `fillValue` (0) beyond;
+   * without it a promise, as the count must be computed first.
+   *
+   * @throws {DTypeError} unless the mask is bool, {ShapeError} if it does not broadcast
+   */
+  maskedSelect(mask: TensorBase, options: SizeOptions & { readonly size: number }): this;
+  maskedSelect(mask: TensorBase, options?: SizeOptions): Promise<this>;
+  maskedSelect(mask: TensorBase, options: SizeOptions = {}): this | Promise<this> {
+    checkOptions("maskedSelect", options, ["size", "fillValue"]);
+    if (!(mask instanceof TensorBase) || !mask.dtype.isBool) {
+      throw new DTypeError("maskedSelect with a mask of dtype", {
+        dtypes: mask instanceof TensorBase ? [mask.dtype] : [],
+        reason: "the mask must be a bool tensor",
+      });
+    }
+    const shape = broadcastShape("maskedSelect", [this.shape, mask.shape]);
+    const m = broadcastTo(mask.uop, shape);
+    if (options.size === undefined) {
+      return this.countTrue(m).then((size) => this.maskedSelect(mask, { ...options, size }));
+    }
+    const size = checkInteger("maskedSelect", "size", options.size, 0);
+    const fill = scalarConst(options.fillValue ?? 0, this.dtype);
+    if (prod(shape) === 0 || size === 0) return this.wrap(broadcastTo(fill, [size]));
+    const { at, count } = this.truePositions(m, size);
+    const x = gatherNode(reshape(broadcastTo(this.uop, shape), [prod(shape)]), 0, at);
+    return this.wrap(uop(Ops.IOTA, dtypes.int32, [], size).lt(count).where(x, fill));
+  }
+
+  /**
+   * The indices of what is not zero, one a row: int32 `[count, ndim]`. With `size` a tensor of that many rows, filled
+   * with `fillValue` (0) beyond; without it a promise.
+   */
+  nonzero(options: SizeOptions & { readonly size: number }): this;
+  nonzero(options?: SizeOptions): Promise<this>;
+  nonzero(options: SizeOptions = {}): this | Promise<this> {
+    checkOptions("nonzero", options, ["size", "fillValue"]);
+    const shape = this.shape, rank = shape.length;
+    const mask = castNode(this.uop, dtypes.bool);
+    if (options.size === undefined) return this.countTrue(mask).then((size) => this.nonzero({ ...options, size }));
+    const size = checkInteger("nonzero", "size", options.size, 0);
+    const fill = scalarConst(options.fillValue ?? 0, dtypes.int32);
+    if (prod(shape) === 0 || size === 0 || rank === 0) return this.wrap(broadcastTo(fill, [size, rank]));
+    const { at, count } = this.truePositions(mask, size);
+    let rest = at;
+    const columns = new Array<UOp>(rank);
+    for (let axis = rank - 1; axis >= 0; axis--) {
+      columns[axis] = axis === 0 ? rest : rest.floorMod(shape[axis]);
+      if (axis > 0) rest = rest.floorDiv(shape[axis]);
+    }
+    const here = uop(Ops.IOTA, dtypes.int32, [], size).lt(count);
+    const [first, ...others] = columns.map((c) => this.wrap(here.where(c, fill)));
+    return first.stack(others, 1);
+  }
+
+  private async countTrue(mask: UOp): Promise<number> {
+    if (isScalarLeaf(mask)) return mask.value;
+    return Number(await this.wrap(mask).sum().item());
+  }
+}

@@ -1,0 +1,381 @@
+/**
+ * `jit`: the first call runs, the second is captured, later calls replay the captured launches with the inputs swapped
+ * and fresh outputs: no scheduling, no compilation. Tensors may sit in nested objects and arrays; every other leaf of the
+ * arguments is part of the key.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
+import { type Device, getDevice } from "../device/device.ts";
+import type { Graph, Launch } from "../device/program.ts";
+import { CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "../engine/exec.ts";
+import { currentCapture, realizeNodes, setCapture } from "../engine/realize.ts";
+import { GlobalCounters } from "../engine/stats.ts";
+import { envNumber } from "../helpers/env.ts";
+import { DisposedError, JitError } from "../helpers/errors.ts";
+import { sameArray } from "../helpers/math.ts";
+import { type BufferArg, Storage } from "../uop/args.ts";
+import { reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { bufferNode, type UOp, uop } from "../uop/uop.ts";
+import { TensorBase } from "./base.ts";
+import { RANDOM_VARIABLES, currentCounter, seedKey, reserveCounter } from "./random.ts";
+import { assignedHandles, realizedBuffer } from "./realize.ts";
+
+const WORD = 2 ** 32;
+
+/** Options of {@linkcode jit}. */
+export interface JitOptions {
+  /** Replays write their outputs into the same memory each time: an earlier result changes. Default false. */
+  readonly reuseOutputs?: boolean;
+}
+
+/** Every tensor of a tree of objects and arrays, in a fixed order; other leaves go into `key`. */
+function collect(tree: unknown, into: TensorBase[], key: string[], depth = 0): void {
+  if (tree instanceof TensorBase) {
+    into.push(tree);
+    key.push("T");
+  } else if (Array.isArray(tree)) {
+    key.push("[");
+    for (const x of tree) collect(x, into, key, depth + 1);
+    key.push("]");
+  } else if (typeof tree === "object" && tree !== null && depth < 16) {
+    key.push("{");
+    for (const name of Object.keys(tree)) {
+      key.push(JSON.stringify(name));
+      collect((tree as Record<string, unknown>)[name], into, key, depth + 1);
+    }
+    key.push("}");
+  } else key.push(typeof tree === "function" ? "f" : `${typeof tree}:${String(tree)}`);
+}
+
+/** The same tree with its tensors replaced, in the order of {@linkcode collect}. */
+function replaceTensors(tree: unknown, next: () => TensorBase): unknown {
+  if (tree instanceof TensorBase) return next();
+  if (Array.isArray(tree)) return tree.map((x) => replaceTensors(x, next));
+  if (typeof tree === "object" && tree !== null) {
+    return Object.fromEntries(Object.entries(tree).map(([k, v]) => [k, replaceTensors(v, next)]));
+  }
+  return tree;
+}
+
+/** Exposes what handles keep protected: the JIT moves handles on to new versions. */
+interface Movable {
+  setUop(u: UOp): void;
+  wrap(u: UOp): TensorBase;
+}
+
+function storageOf(t: TensorBase): Storage {
+  return (realizedBuffer(t.uop)!.arg as BufferArg).storage;
+}
+
+/** Where a buffer of a captured launch comes from at replay. */
+type Source = { readonly kind: "input" | "output"; readonly at: number };
+interface Patch {
+  readonly launch: number;
+  readonly slot: number;
+  readonly source: Source;
+}
+/** A scalar argument that random draws bind. */
+interface RandomPatch {
+  readonly launch: number;
+  readonly position: number;
+  readonly word: "rng" | "rngHigh" | "rngKey0" | "rngKey1";
+  /** For "rng": distance of the draw from the counter at capture. */
+  readonly offset: number;
+}
+interface Segment {
+  readonly graph: Graph;
+  readonly patches: readonly Patch[];
+  readonly vars: readonly RandomPatch[];
+  readonly kernels: number;
+  readonly flops: number;
+  readonly bytes: number;
+}
+type Step = Segment | { readonly item: ExecItem; readonly sources: readonly (Source | undefined)[] };
+
+interface InputInfo {
+  readonly shape: readonly number[];
+  readonly dtype: string;
+  readonly device: string;
+}
+
+class Captured {
+  readonly steps: Step[] = [];
+  constructor(
+    readonly inputs: readonly InputInfo[],
+    readonly result: unknown,
+    readonly outputs: readonly {
+      readonly tensor: TensorBase;
+      readonly storage: Storage;
+      readonly fresh: boolean;
+      readonly input: number;
+    }[],
+    readonly held: readonly unknown[],
+    readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
+    readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage }[],
+    readonly draws: number,
+  ) {}
+}
+
+/** Realizes the inputs and gives each a buffer of its own. */
+function prepareInputs(tensors: readonly TensorBase[]): TensorBase[] {
+  const lazy = tensors.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
+  if (lazy.length > 0) realizeNodes(lazy);
+  const seen = new Set<Storage>();
+  return tensors.map((t, i) => {
+    const u = t.uop;
+    const node = realizedBuffer(u);
+    if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
+    const { storage, version } = node.arg as BufferArg;
+    if (storage.disposedAt !== "") throw new DisposedError("call a jit function", { disposedAt: storage.disposedAt });
+    if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, t.dtype, [u])]); // throws StaleReadError
+    if (!seen.has(storage)) {
+      seen.add(storage);
+      return t;
+    }
+    const copy = (t as unknown as Movable).wrap(uop(Ops.CONTIGUOUS, t.dtype, [u]));
+    const arg = uop(Ops.CONTIGUOUS, t.dtype, [u], -1 - i); // a buffer of its own: the argument is passed twice
+    (copy as unknown as Movable).setUop(arg);
+    realizeNodes([arg]);
+    seen.add(storageOf(copy));
+    return copy;
+  });
+}
+
+function infoOf(t: TensorBase): InputInfo {
+  return { shape: t.shape, dtype: t.dtype.name, device: t.device };
+}
+
+/** Runs `fn` once while listening, and makes what replays it. */
+function captureCall(
+  fn: (...args: unknown[]) => unknown,
+  args: unknown[],
+  inputs: readonly TensorBase[],
+  options: JitOptions,
+): { captured: Captured; result: unknown } {
+  const items: ExecItem[] = [];
+  const held: unknown[] = [];
+  const written = new Map<Storage, number>();
+  const counter = currentCounter();
+  const handles = assignedHandles.list = new Set<TensorBase>();
+  setCapture({
+    take: (device, nbytes) => {
+      const b = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+      held.push(b);
+      return b;
+    },
+    add: (more, bound) => {
+      items.push(...more);
+      held.push(...bound.storages);
+      for (const { storage, writes } of bound.written) written.set(storage, (written.get(storage) ?? 0) + writes);
+    },
+  });
+  let result: unknown;
+  const outputs: TensorBase[] = [];
+  try {
+    result = fn(...args);
+    if (result instanceof Promise) {
+      throw new JitError("capture an async function", {
+        reason: "jit() takes a synchronous function; await its results outside",
+      });
+    }
+    collect(result, outputs, []);
+    const lazy = outputs.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
+    if (lazy.length > 0) realizeNodes(lazy);
+  } finally {
+    setCapture(undefined);
+    assignedHandles.list = undefined;
+  }
+  if (!items.some((i) => i.runner instanceof CompiledKernel)) {
+    throw new JitError("capture a function", {
+      reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
+    });
+  }
+  const inputStorages = inputs.map(storageOf);
+  inputStorages.forEach((s, i) => {
+    if (written.has(s)) {
+      throw new JitError("capture a function", {
+        reason: `it assigns to argument tensor ${i}; close over the tensor instead of passing it`,
+      });
+    }
+  });
+  const made = new Set(held.filter((h): h is Storage => h instanceof Storage));
+  const before = new Set<Storage>([...inputStorages, ...written.keys()]);
+  const outs = outputs.map((tensor) => {
+    const storage = storageOf(tensor);
+    const input = inputStorages.indexOf(storage);
+    return {
+      tensor,
+      storage,
+      input,
+      fresh: options.reuseOutputs !== true && input < 0 && made.has(storage) && !before.has(storage),
+    };
+  });
+  const captured = new Captured(
+    inputs.map(infoOf),
+    result,
+    outs,
+    held,
+    [...written].map(([storage, writes]) => ({ storage, writes })),
+    [...handles].filter((t) => realizedBuffer(t.uop) !== undefined).map((t) => ({
+      ref: new WeakRef(t),
+      storage: storageOf(t),
+    })),
+    currentCounter() - counter,
+  );
+  const sources = new Map<Buffer, Source>();
+  inputStorages.forEach((s, at) => sources.set(bufferOf(s)!, { kind: "input", at }));
+  outs.forEach((o, at) => o.fresh && sources.set(bufferOf(o.storage)!, { kind: "output", at }));
+  captured.steps.push(...makeSteps(items, sources, counter));
+  return { captured, result };
+}
+
+function makeSteps(items: readonly ExecItem[], sources: ReadonlyMap<Buffer, Source>, counter: number): Step[] {
+  const steps: Step[] = [];
+  for (let i = 0; i < items.length;) {
+    const { runner, bufs } = items[i];
+    if (!(runner instanceof CompiledKernel)) {
+      steps.push({ item: items[i], sources: bufs.map((b) => sources.get(b.base)) });
+      i++;
+      continue;
+    }
+    const device: Device = bufs[0].device;
+    const launches: Launch[] = [], patches: Patch[] = [];
+    const vars: RandomPatch[] = [];
+    let flops = 0, bytes = 0;
+    for (; i < items.length && items[i].runner instanceof CompiledKernel && items[i].bufs[0].device === device; i++) {
+      const it = items[i];
+      const { program } = it.runner as CompiledKernel;
+      const launch = launches.length;
+      const values = varValues(it);
+      launches.push({ program, buffers: it.bufs, vars: values });
+      flops += program.linear.flops;
+      bytes += program.linear.bytes;
+      it.bufs.forEach((b, slot) => {
+        const source = sources.get(b.base);
+        if (source !== undefined) patches.push({ launch, slot, source });
+      });
+      varNamesOf(it).forEach((name, position) => {
+        const word = name.slice(0, name.indexOf("_")) as RandomPatch["word"];
+        if (!RANDOM_VARIABLES.includes(word)) return;
+        const offset = word === "rng" ? (values[position] - counter % WORD + WORD) % WORD : 0;
+        vars.push({ launch, position, word, offset });
+      });
+    }
+    steps.push({ graph: device.graph(launches), patches, vars, kernels: launches.length, flops, bytes });
+  }
+  return steps;
+}
+
+/** What a random argument is now: draws go on from where the host counter stands, under the present seed. */
+function randomWord(v: RandomPatch, counter: number): number {
+  if (v.word === "rng") return (counter + v.offset) % WORD;
+  if (v.word === "rngHigh") return Math.floor(counter / WORD);
+  return seedKey()[v.word === "rngKey0" ? 0 : 1].src[1].value;
+}
+
+function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
+  const inputBuffers = inputs.map((t) => bufferOf(storageOf(t))!);
+  const fresh = c.outputs.map((o): Storage => {
+    if (!o.fresh) return o.storage;
+    const storage = new Storage(o.storage.device, o.storage.dtype, o.storage.size);
+    attachBuffer(storage, new Buffer(getDevice(storage.device), storage.dtype, storage.size));
+    storage.version = 1;
+    return storage;
+  });
+  const bufferAt = (s: Source): Buffer => s.kind === "input" ? inputBuffers[s.at] : bufferOf(fresh[s.at])!;
+  const counter = reserveCounter(c.draws);
+  for (const step of c.steps) {
+    if ("item" in step) {
+      const { item, sources } = step;
+      const bufs = item.bufs.map((b, i) => sources[i] === undefined ? b : bufferAt(sources[i]));
+      runItems([new ExecItem(item.runner, bufs, item.varNames, item.vars)]);
+      continue;
+    }
+    for (const p of step.patches) step.graph.setBuffer(p.launch, p.slot, bufferAt(p.source));
+    for (const v of step.vars) step.graph.setVar(v.launch, v.position, randomWord(v, counter));
+    step.graph.run();
+    GlobalCounters.kernelCount += step.kernels;
+    GlobalCounters.globalOps += step.flops;
+    GlobalCounters.globalMem += step.bytes;
+  }
+  for (const { storage, writes } of c.written) storage.version += writes;
+  for (const { ref, storage } of c.handles) {
+    const t = ref.deref();
+    if (t !== undefined) (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
+  }
+  let at = 0;
+  return replaceTensors(c.result, () => {
+    const { tensor, input } = c.outputs[at];
+    const storage = input >= 0 ? storageOf(inputs[input]) : fresh[at];
+    at++;
+    return (tensor as unknown as Movable).wrap(reshape(bufferNode(storage), tensor.shape));
+  });
+}
+
+function checkInputs(c: Captured, inputs: readonly TensorBase[]): void {
+  c.inputs.forEach((want, i) => {
+    const got = infoOf(inputs[i]);
+    if (sameArray(want.shape, got.shape) && want.dtype === got.dtype && want.device === got.device) return;
+    const text = (x: InputInfo): string => `[${x.shape.join(", ")}] ${x.dtype} on ${x.device}`;
+    throw new JitError("replay a jit function", {
+      reason: `argument tensor ${i} is ${text(got)}, it was captured with ${
+        text(want)
+      }; use one jit() for each shape, or pad`,
+    });
+  });
+}
+
+/**
+ * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, anything else
+ * is part of the key (another value captures anew); what `fn` closes over is state. Outputs are fresh each time.
+ *
+ * @throws {JitError} for async functions, functions that read values or realize nothing, and inputs of another shape
+ */
+export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): (...args: A) => R {
+  if (fn.constructor.name === "AsyncFunction") {
+    throw new JitError("capture an async function", {
+      reason: "jit() takes a synchronous function; await its results outside",
+    });
+  }
+  const states = new Map<string, { calls: number; captured: Captured | undefined }>();
+  const run = (args: unknown[]): unknown => {
+    const result = (fn as unknown as (...args: unknown[]) => unknown)(...args);
+    if (result instanceof Promise) {
+      throw new JitError("capture an async function", {
+        reason: "jit() takes a synchronous function; await its results outside",
+      });
+    }
+    const outputs: TensorBase[] = [];
+    collect(result, outputs, []);
+    const lazy = outputs.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
+    if (lazy.length > 0) realizeNodes(lazy);
+    return result;
+  };
+  return (...args: A): R => {
+    if (envNumber("JIT") === 0 || currentCapture() !== undefined) return fn(...args);
+    const tensors: TensorBase[] = [], key: string[] = [];
+    collect(args, tensors, key);
+    const inputs = prepareInputs(tensors);
+    let at = 0;
+    const distinct = inputs.every((t, i) => t === tensors[i]) ? args : replaceTensors(args, () => inputs[at++]) as A;
+    const id = key.join(",");
+    let state = states.get(id);
+    if (state === undefined) states.set(id, state = { calls: 0, captured: undefined });
+    if (state.captured !== undefined) {
+      checkInputs(state.captured, inputs);
+      return replay(state.captured, inputs) as R;
+    }
+    if (state.calls++ === 0) return run(distinct) as R;
+    const { captured, result } = captureCall(
+      fn as unknown as (...args: unknown[]) => unknown,
+      distinct,
+      inputs,
+      options,
+    );
+    state.captured = captured;
+    return result as R;
+  };
+}

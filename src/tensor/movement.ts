@@ -1,0 +1,630 @@
+/**
+ * Movement: the same elements under another shape or order. Nothing here computes; the scheduler turns all of it into
+ * index arithmetic. Arguments are checked at the call; `cat`, and `pad` with a value, are selects over padded parts.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { promoteAll } from "../dtype/promotion.ts";
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { prod, rangeOf } from "../helpers/math.ts";
+import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { type Axes, checkIntegers, checkShape, resolveAxes, resolveAxis } from "./axes.ts";
+import { scalarConst, TensorBase } from "./base.ts";
+import { parseRearrange } from "./rearrange.ts";
+
+type Pair = readonly [number, number];
+
+/** How `pad` fills: a value, the mirrored inside, the edge, or the other end. */
+export type PadMode = "constant" | "reflect" | "replicate" | "circular";
+/** Options of {@linkcode MovementTensor.pad}. */
+export interface PadOptions {
+  readonly mode?: PadMode;
+  readonly value?: number | boolean;
+}
+
+/** 0, 1, ..., n-1 along `axis` of a tensor of `rank` axes, size 1 elsewhere. */
+export function iotaAlong(n: number, axis: number, rank: number, dtype: DType = dtypes.int32): UOp {
+  const shape = new Array<number>(rank).fill(1);
+  shape[axis] = n;
+  return reshape(uop(Ops.IOTA, dtype, [], n), shape);
+}
+
+/** Concatenates nodes of one dtype along `axis`: a balanced tree of selects over zero-padded parts. */
+export function catNodes(nodes: readonly UOp[], axis: number): UOp {
+  const parts = nodes.filter((u) => shapeOf(u)[axis] > 0);
+  if (parts.length <= 1) return parts[0] ?? nodes[0];
+  const sizes = parts.map((u) => shapeOf(u)[axis]);
+  const total = sizes.reduce((a, b) => a + b, 0);
+  const shape = [...shapeOf(parts[0])];
+  const starts: number[] = [];
+  for (let i = 0, at = 0; i < sizes.length; at += sizes[i++]) starts.push(at);
+  shape[axis] = total;
+  const position = expand(iotaAlong(total, axis, shape.length), shape);
+  const build = (from: number, to: number): UOp => {
+    if (to - from === 1) {
+      const pairs = shape.map((): Pair => [0, 0]);
+      pairs[axis] = [starts[from], total - starts[from] - sizes[from]];
+      return pad(parts[from], pairs);
+    }
+    const mid = (from + to) >> 1;
+    return position.lt(starts[mid]).where(build(from, mid), build(mid, to));
+  };
+  return build(0, parts.length);
+}
+
+/** Methods that move elements. */
+export abstract class MovementTensor extends TensorBase {
+  /**
+   * The same elements in row-major order under another shape. One size may be -1 (what is left), null keeps the axis.
+   *
+   * @throws {ShapeError} if the sizes do not multiply to the number of elements
+   */
+  reshape(shape: Axes | readonly (number | null)[]): this {
+    return this.wrap(reshape(this.uop, this.resolveShape("reshape", shape)));
+  }
+
+  /** Alias of {@linkcode reshape}. */
+  view(shape: Axes | readonly (number | null)[]): this {
+    return this.wrap(reshape(this.uop, this.resolveShape("view", shape)));
+  }
+
+  private resolveShape(action: string, sizes: unknown): number[] {
+    const from = this.shape;
+    const list: unknown = typeof sizes === "number" ? [sizes] : sizes;
+    if (!Array.isArray(list)) {
+      throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${String(sizes)}` });
+    }
+    const shape = list.map((n, i) => {
+      if (n !== null) return n as number;
+      if (i >= from.length) {
+        throw new ShapeError(action, { shapes: [from], axis: i, reason: `there is no axis ${i} to keep` });
+      }
+      return from[i];
+    });
+    const unknown = shape.indexOf(-1);
+    if (unknown !== shape.lastIndexOf(-1)) {
+      throw new ShapeError(action, { shapes: [from, shape], reason: "only one size may be -1" });
+    }
+    const known = checkShape(action, shape.filter((n) => n !== -1));
+    const count = prod(known), total = prod(from);
+    if (unknown >= 0) {
+      if (count === 0 || total % count !== 0) {
+        throw new ShapeError(action, {
+          shapes: [from, shape],
+          axis: unknown,
+          reason: count === 0
+            ? "-1 is ambiguous beside a size of 0"
+            : `${total} elements do not divide into parts of ${count}`,
+        });
+      }
+      shape[unknown] = total / count;
+    } else if (count !== total) {
+      throw new ShapeError(action, { shapes: [from, shape], reason: `they have ${total} and ${count} elements` });
+    }
+    return shape;
+  }
+
+  /**
+   * Repeats axes of size 1 without copying. -1 or null keeps an axis; more axes may be added in front.
+   *
+   * @throws {ShapeError} if another size would have to change
+   */
+  expand(shape: Axes | readonly (number | null)[]): this {
+    const from = this.shape;
+    const list: unknown = typeof shape === "number" ? [shape] : shape;
+    if (!Array.isArray(list)) {
+      throw new ArgumentError("expand", { reason: `a shape must be a list of sizes, not ${String(shape)}` });
+    }
+    const extra = list.length - from.length;
+    if (extra < 0) {
+      throw new ShapeError("expand", { shapes: [from, list], reason: `the target has fewer axes than the tensor` });
+    }
+    const full = [...new Array<number>(extra).fill(1), ...from];
+    const target = list.map((n, i) => n === -1 || n === null ? full[i] : n);
+    checkShape("expand", target);
+    full.forEach((n, i) => {
+      if (n !== target[i] && n !== 1) {
+        throw new ShapeError("expand", {
+          shapes: [from, list],
+          axis: i,
+          reason: `axis ${i} has size ${n}, only axes of size 1 can become ${target[i]}`,
+        });
+      }
+    });
+    return this.wrap(expand(reshape(this.uop, full), target));
+  }
+
+  /** Axis i of the result is axis `order[i]`. @throws {ShapeError} if `order` is no permutation of the axes */
+  permute(order: readonly number[]): this {
+    const shape = this.shape;
+    const list = checkIntegers("permute", "the order", order);
+    const axes = list.map((a) => resolveAxis("permute", a, shape));
+    if (axes.length !== shape.length || new Set(axes).size !== axes.length) {
+      throw new ShapeError("permute", {
+        shapes: [shape],
+        reason: `[${list.join(", ")}] is no permutation of its ${shape.length} axes`,
+      });
+    }
+    return this.wrap(permute(this.uop, axes));
+  }
+
+  /** Swaps two axes. @throws {ShapeError} if one is outside the rank */
+  transpose(dim0 = 1, dim1 = 0): this {
+    const shape = this.shape;
+    const a = resolveAxis("transpose", dim0, shape), b = resolveAxis("transpose", dim1, shape);
+    if (a === b) return this.wrap(this.uop);
+    const order = rangeOf(shape.length);
+    order[a] = b;
+    order[b] = a;
+    return this.wrap(permute(this.uop, order));
+  }
+
+  /** The first two axes swapped; a tensor of fewer axes is itself. */
+  get T(): this {
+    return this.ndim < 2 ? this : this.transpose();
+  }
+
+  /** Reverses axes. @throws {ShapeError} for an axis outside the rank or given twice */
+  flip(axis: Axes): this {
+    return this.wrap(flip(this.uop, resolveAxes("flip", axis, this.shape)));
+  }
+
+  /** Keeps [start, stop) of each axis; null keeps all of it. @throws {ShapeError} outside the axis */
+  shrink(arg: readonly (Pair | null)[]): this {
+    const shape = this.shape;
+    if (!Array.isArray(arg) || arg.length !== shape.length) {
+      throw new ShapeError("shrink", { shapes: [shape], reason: `it needs one [start, stop] or null for each axis` });
+    }
+    const pairs = arg.map((p: Pair | null | undefined, i): Pair => {
+      if (p === null || p === undefined) return [0, shape[i]];
+      const [start, stop] = checkIntegers("shrink", "a pair", p);
+      if (p.length !== 2 || start < 0 || stop > shape[i] || start > stop) {
+        throw new ShapeError("shrink", {
+          shapes: [shape],
+          axis: i,
+          reason: `[${p.join(", ")}] does not lie within axis ${i} of size ${shape[i]}`,
+        });
+      }
+      return [start, stop];
+    });
+    return this.wrap(shrink(this.uop, pairs));
+  }
+
+  /** Keeps the first n of each axis; null keeps all. @throws {ShapeError} beyond the size */
+  shrinkTo(shape: readonly (number | null)[]): this {
+    const from = this.shape;
+    if (!Array.isArray(shape) || shape.length !== from.length) {
+      throw new ShapeError("shrinkTo", { shapes: [from], reason: "it needs one size or null for each axis" });
+    }
+    return this.shrink(shape.map((n) => n === null ? null : [0, n] as const));
+  }
+
+  /**
+   * Pads. `padding` is a flat list in PyTorch's order (last axis first, before and after) or one pair (or null) an
+   * axis. Negative amounts cut.
+   *
+   * @param options `mode` "constant" (default) with `value` (0), "reflect", "replicate" or "circular"
+   * @throws {ShapeError} for too many amounts, or a mode that would reach beyond the tensor
+   */
+  pad(padding: readonly number[] | readonly (Pair | null)[], options: PadOptions = {}): this {
+    checkOptions("pad", options, ["mode", "value"]);
+    const mode = options.mode ?? "constant";
+    let shape = this.shape;
+    const pairs = padPairs(padding, shape);
+    let x = this.uop;
+    if (pairs.some(([a, b]) => a < 0 || b < 0)) {
+      const cut = pairs.map(([a, b], i): Pair => [Math.max(-a, 0), shape[i] - Math.max(-b, 0)]);
+      cut.forEach(([start, stop], axis) => {
+        if (start <= stop) return;
+        throw new ShapeError("pad", {
+          shapes: [shape],
+          axis,
+          reason: `axis ${axis} of size ${shape[axis]} cannot lose ${-pairs[axis][0]} and ${-pairs[axis][1]}`,
+        });
+      });
+      x = shrink(x, cut);
+      shape = [...shapeOf(x)];
+    }
+    const grow = pairs.map(([a, b]): Pair => [Math.max(a, 0), Math.max(b, 0)]);
+    if (mode === "constant") return this.wrap(padConstant(x, grow, options.value ?? 0));
+    if (mode !== "reflect" && mode !== "replicate" && mode !== "circular") {
+      throw new ArgumentError("pad", {
+        reason: `unknown mode "${String(mode)}"; known are constant, reflect, replicate, circular`,
+      });
+    }
+    grow.forEach(([before, after], axis) => x = padAxis(x, axis, before, after, mode));
+    return this.wrap(x);
+  }
+
+  /** Pads at the end of each axis up to `shape`; null keeps the axis. @throws {ShapeError} if an axis is larger */
+  padTo(shape: readonly (number | null)[], options: { readonly value?: number | boolean } = {}): this {
+    checkOptions("padTo", options, ["value"]);
+    const from = this.shape;
+    if (!Array.isArray(shape) || shape.length !== from.length) {
+      throw new ShapeError("padTo", { shapes: [from], reason: "it needs one size or null for each axis" });
+    }
+    const pairs = from.map((n, axis): Pair => {
+      const to = (shape[axis] as number | null) ?? n;
+      checkInteger("padTo", `size of axis ${axis}`, to, 0);
+      if (to < n) {
+        throw new ShapeError("padTo", { shapes: [from, shape], axis, reason: `axis ${axis} is larger already` });
+      }
+      return [0, to - n];
+    });
+    return this.wrap(padConstant(this.uop, pairs, options.value ?? 0));
+  }
+
+  /** Drops axes of size 1: all, or `dim` if its size is 1. @throws {ShapeError} for an axis outside the rank */
+  squeeze(dim?: number): this {
+    const shape = this.shape;
+    if (dim === undefined) return this.wrap(reshape(this.uop, shape.filter((n) => n !== 1)));
+    const axis = resolveAxis("squeeze", dim, shape);
+    return this.wrap(shape[axis] === 1 ? reshape(this.uop, shape.toSpliced(axis, 1)) : this.uop);
+  }
+
+  /** Inserts an axis of size 1 before `dim`. @throws {ShapeError} outside [-ndim-1, ndim] */
+  unsqueeze(dim: number): this {
+    const shape = this.shape;
+    const axis = resolveAxis("unsqueeze", dim, shape, shape.length + 1);
+    return this.wrap(reshape(this.uop, shape.toSpliced(axis, 0, 1)));
+  }
+
+  /** Merges axes `startDim` to `endDim`, both included, into one. */
+  flatten(startDim = 0, endDim = -1): this {
+    const shape = this.shape;
+    const a = resolveAxis("flatten", startDim, shape), b = resolveAxis("flatten", endDim, shape);
+    if (a > b) {
+      throw new ShapeError("flatten", { shapes: [shape], axis: a, reason: `axis ${a} comes after axis ${b}` });
+    }
+    return this.wrap(reshape(this.uop, [...shape.slice(0, a), prod(shape.slice(a, b + 1)), ...shape.slice(b + 1)]));
+  }
+
+  /** Splits one axis into several; one size may be -1. @throws {ShapeError} if they do not multiply to its size */
+  unflatten(dim: number, sizes: readonly number[]): this {
+    const shape = this.shape;
+    const axis = resolveAxis("unflatten", dim, shape);
+    const list = checkIntegers("unflatten", "the sizes", sizes);
+    const known = prod(list.filter((n) => n !== -1));
+    const open = list.filter((n) => n === -1).length;
+    if (open > 1 || (open === 1 ? known === 0 || shape[axis] % known !== 0 : known !== shape[axis])) {
+      throw new ShapeError("unflatten", {
+        shapes: [shape],
+        axis,
+        reason: `axis ${axis} of size ${shape[axis]} does not split into [${list.join(", ")}]`,
+      });
+    }
+    return this.reshape([...shape.slice(0, axis), ...list, ...shape.slice(axis + 1)]);
+  }
+
+  /** The size of axis `dim`, or the shape. */
+  size(): number[];
+  size(dim: number): number;
+  size(dim?: number): number | number[] {
+    return dim === undefined ? this.shape : this.shape[resolveAxis("size", dim, this.shape)];
+  }
+
+  /**
+   * Cuts along `dim`: into parts of `sizes` (the last may be smaller), or of the sizes listed.
+   *
+   * @throws {ShapeError} if the sizes listed do not add up to the axis
+   */
+  split(sizes: Axes, dim = 0): this[] {
+    const shape = this.shape;
+    const axis = resolveAxis("split", dim, shape);
+    const n = shape[axis];
+    let list: number[];
+    if (typeof sizes === "number") {
+      checkInteger("split", "the size", sizes, 1);
+      list = rangeOf(Math.max(1, Math.ceil(n / sizes))).map((i) => Math.min(sizes, n - i * sizes));
+    } else list = checkShape("split", sizes);
+    const total = list.reduce((a, b) => a + b, 0);
+    if (total !== n) {
+      throw new ShapeError("split", {
+        shapes: [shape],
+        axis,
+        reason: `[${list.join(", ")}] adds up to ${total}, axis ${axis} has size ${n}`,
+      });
+    }
+    let at = 0;
+    return list.map((m) => {
+      const pairs = shape.map((s): Pair => [0, s]);
+      pairs[axis] = [at, at += m];
+      return this.wrap(shrink(this.uop, pairs));
+    });
+  }
+
+  /** At most `chunks` parts of equal size along `dim`; the last may be smaller. */
+  chunk(chunks: number, dim = 0): this[] {
+    checkInteger("chunk", "the number of chunks", chunks, 1);
+    const axis = resolveAxis("chunk", dim, this.shape);
+    return this.split(Math.max(1, Math.ceil(this.shape[axis] / chunks)), axis);
+  }
+
+  /**
+   * Joins this and `tensors` along `dim`. Dtypes are promoted.
+   *
+   * @throws {ShapeError} if they differ on another axis
+   */
+  cat(tensors: readonly TensorBase[] | TensorBase, dim = 0): this {
+    const all = [this as TensorBase, ...tensorList("cat", tensors)];
+    const shape = this.shape;
+    const axis = resolveAxis("cat", dim, shape);
+    for (const t of all) {
+      const s = t.shape;
+      const bad = s.length !== shape.length ? -1 : s.findIndex((n, i) => i !== axis && n !== shape[i]);
+      if (s.length === shape.length && bad < 0 && s.length > 0) continue;
+      throw new ShapeError("cat", {
+        shapes: all.map((t) => t.shape),
+        axis: bad < 0 ? axis : bad,
+        reason: s.length === 0
+          ? "scalars have no axis to join along; use stack"
+          : bad < 0
+          ? "they have different ranks"
+          : `axis ${bad} has sizes ${shape[bad]} and ${s[bad]}`,
+      });
+    }
+    const dtype = promoteAll(all.map((t) => t.dtype));
+    return this.wrap(catNodes(all.map((t) => t.uop.cast(dtype)), axis));
+  }
+
+  /** Joins this and `tensors` along a new axis. @throws {ShapeError} if the shapes differ */
+  stack(tensors: readonly TensorBase[] | TensorBase, dim = 0): this {
+    const all = [this as TensorBase, ...tensorList("stack", tensors)];
+    const shape = this.shape;
+    const axis = resolveAxis("stack", dim, shape, shape.length + 1);
+    const dtype = promoteAll(all.map((t) => t.dtype));
+    const nodes = all.map((t) => {
+      const s = t.shape;
+      if (s.length !== shape.length || s.some((n, i) => n !== shape[i])) {
+        throw new ShapeError("stack", { shapes: all.map((t) => t.shape), reason: "they must all be equal" });
+      }
+      return reshape(t.uop.cast(dtype), shape.toSpliced(axis, 0, 1));
+    });
+    return this.wrap(catNodes(nodes, axis));
+  }
+
+  /** Tiles: axis i is repeated `repeats[i]` times; more repeats than axes add axes in front. */
+  repeat(repeats: Axes): this {
+    const from = this.shape;
+    const list = checkShape("repeat", repeats);
+    if (list.length < from.length) {
+      throw new ShapeError("repeat", { shapes: [from], reason: `it needs at least ${from.length} repeats` });
+    }
+    const base = [...new Array<number>(list.length - from.length).fill(1), ...from];
+    const tall = base.flatMap((n) => [1, n]), wide = base.flatMap((n, i) => [list[i], n]);
+    return this.wrap(reshape(expand(reshape(this.uop, tall), wide), base.map((n, i) => n * list[i])));
+  }
+
+  /** Each element `repeats` times in a row along `dim`; of the flattened tensor without `dim`. */
+  repeatInterleave(repeats: number, dim?: number): this {
+    checkInteger("repeatInterleave", "repeats", repeats, 0);
+    if (dim === undefined) return this.flatten().repeatInterleave(repeats, 0);
+    const shape = this.shape;
+    const axis = resolveAxis("repeatInterleave", dim, shape);
+    const tall = shape.toSpliced(axis + 1, 0, 1), wide = shape.toSpliced(axis + 1, 0, repeats);
+    const out = [...shape];
+    out[axis] *= repeats;
+    return this.wrap(reshape(expand(reshape(this.uop, tall), wide), out));
+  }
+
+  /** Shifts circularly along `dims`; along the flattened tensor without. @throws {ShapeError} for lists of two lengths */
+  roll(shifts: Axes, dims?: Axes): this {
+    if (dims === undefined) return this.flatten().roll(shifts, 0).reshape(this.shape);
+    const by = typeof shifts === "number" ? [shifts] : checkIntegers("roll", "the shifts", shifts);
+    const along = typeof dims === "number" ? [dims] : checkIntegers("roll", "the axes", dims);
+    const shape = this.shape;
+    if (by.length !== along.length) {
+      throw new ShapeError("roll", { shapes: [shape], reason: `${by.length} shifts for ${along.length} axes` });
+    }
+    let x = this.uop;
+    along.forEach((dim, i) => {
+      const axis = resolveAxis("roll", dim, shape);
+      const n = shape[axis];
+      if (n === 0) return;
+      const shift = ((by[i] % n) + n) % n;
+      if (shift === 0) return;
+      const all = shape.map((s): Pair => [0, s]);
+      x = catNodes([shrink(x, all.with(axis, [n - shift, n])), shrink(x, all.with(axis, [0, n - shift]))], axis);
+    });
+    return this.wrap(x);
+  }
+
+  /**
+   * Windows of `size`, every `step`, along `dim`; the window is a new last axis, `dim` counts the windows.
+   *
+   * @throws {ShapeError} if `size` is beyond the axis
+   */
+  unfold(dim: number, size: number, step: number): this {
+    checkInteger("unfold", "size", size, 0);
+    checkInteger("unfold", "step", step, 1);
+    const shape = this.shape;
+    const axis = resolveAxis("unfold", dim, shape);
+    if (size > shape[axis] || shape.length === 0) {
+      throw new ShapeError("unfold", {
+        shapes: [shape],
+        axis,
+        reason: `windows of ${size} do not fit axis ${axis} of size ${shape[axis] ?? 1}`,
+      });
+    }
+    const last = shape.length - 1;
+    const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
+    const windows = unfoldLast(permute(this.uop, order), size, step);
+    const back = rangeOf(last).toSpliced(axis, 0, last);
+    return this.wrap(permute(windows, [...back, last + 1]));
+  }
+
+  /** The diagonal of axes `dim1` and `dim2`, appended as the last axis. @throws {ShapeError} for equal axes */
+  diagonal(options: { readonly offset?: number; readonly dim1?: number; readonly dim2?: number } = {}): this {
+    checkOptions("diagonal", options, ["offset", "dim1", "dim2"]);
+    const shape = this.shape;
+    const offset = checkInteger("diagonal", "offset", options.offset ?? 0);
+    const a = resolveAxis("diagonal", options.dim1 ?? 0, shape), b = resolveAxis("diagonal", options.dim2 ?? 1, shape);
+    if (a === b || shape.length < 2) {
+      throw new ShapeError("diagonal", { shapes: [shape], axis: a, reason: "it needs two different axes" });
+    }
+    const rest = rangeOf(shape.length).filter((i) => i !== a && i !== b);
+    const lead = rest.map((i) => shape[i]);
+    const skipRows = Math.min(Math.max(-offset, 0), shape[a]), skipColumns = Math.min(Math.max(offset, 0), shape[b]);
+    const d = Math.min(shape[a] - skipRows, shape[b] - skipColumns);
+    const all = lead.map((n): Pair => [0, n]), none = lead.map((): Pair => [0, 0]);
+    let x = permute(this.uop, [...rest, a, b]);
+    x = shrink(x, [...all, [skipRows, skipRows + d], [skipColumns, skipColumns + d]]);
+    if (d === 0) return this.wrap(reshape(x, [...lead, 0]));
+    // Element (i, i) of a d x d matrix is element i * (d + 1) of its rows joined: column 0 of rows of d + 1.
+    x = pad(reshape(x, [...lead, d * d]), [...none, [0, d]]);
+    x = shrink(reshape(x, [...lead, d, d + 1]), [...all, [0, d], [0, 1]]);
+    return this.wrap(reshape(x, [...lead, d]));
+  }
+
+  /**
+   * Rearranges by a formula as einops': `"b (h w) c -> b h w c"`, with `...`, `1`, `()` and named sizes.
+   *
+   * @throws {ArgumentError} for a malformed formula, {ShapeError} if it does not fit the shape
+   */
+  rearrange(formula: string, sizes: Readonly<Record<string, number>> = {}): this {
+    const plan = parseRearrange(formula, this.shape, sizes);
+    return this.wrap(reshape(permute(reshape(this.uop, plan.split), plan.order), plan.joined));
+  }
+
+  /**
+   * Coordinate tensors of this and `tensors`, each 1-D or scalar.
+   *
+   * @param options `indexing` "ij" (default) or "xy"
+   */
+  meshgrid(
+    tensors: readonly TensorBase[] | TensorBase = [],
+    options: { readonly indexing?: "ij" | "xy" } = {},
+  ): this[] {
+    checkOptions("meshgrid", options, ["indexing"]);
+    const indexing = options.indexing ?? "ij";
+    if (indexing !== "ij" && indexing !== "xy") {
+      throw new ArgumentError("meshgrid", { reason: `unknown indexing "${String(indexing)}"; known are ij and xy` });
+    }
+    const all = [this as TensorBase, ...tensorList("meshgrid", tensors)];
+    for (const t of all) {
+      if (t.ndim > 1) {
+        throw new ShapeError("meshgrid", { shapes: all.map((t) => t.shape), reason: "each must be 1-D or a scalar" });
+      }
+    }
+    const place = rangeOf(all.length);
+    if (indexing === "xy" && all.length > 1) [place[0], place[1]] = [1, 0];
+    const shape = new Array<number>(all.length);
+    all.forEach((t, i) => shape[place[i]] = t.numel());
+    return all.map((t, i) => {
+      const one = new Array<number>(all.length).fill(1);
+      one[place[i]] = t.numel();
+      return this.wrap(expand(reshape(t.uop, one), shape));
+    });
+  }
+}
+
+function tensorList(action: string, tensors: unknown): TensorBase[] {
+  const list = tensors instanceof TensorBase ? [tensors] : tensors;
+  if (!Array.isArray(list) || !list.every((t) => t instanceof TensorBase)) {
+    throw new ArgumentError(action, { reason: "it takes a list of tensors" });
+  }
+  return list;
+}
+
+function padPairs(padding: unknown, shape: readonly number[]): Pair[] {
+  if (!Array.isArray(padding)) {
+    throw new ArgumentError("pad", { reason: `padding must be a list, not ${String(padding)}` });
+  }
+  if (padding.some((p) => p === null || Array.isArray(p))) {
+    if (padding.length !== shape.length) {
+      throw new ShapeError("pad", { shapes: [shape], reason: `${padding.length} pairs for ${shape.length} axes` });
+    }
+    return padding.map((p): Pair => {
+      if (p === null) return [0, 0];
+      const pair = checkIntegers("pad", "a pair", p);
+      if (pair.length !== 2) throw new ArgumentError("pad", { reason: `[${pair.join(", ")}] is no pair` });
+      return [pair[0], pair[1]];
+    });
+  }
+  const flat = checkIntegers("pad", "padding", padding);
+  if (flat.length % 2 !== 0 || flat.length > 2 * shape.length) {
+    throw new ShapeError("pad", {
+      shapes: [shape],
+      reason: flat.length % 2 !== 0
+        ? `[${flat.join(", ")}] has an odd length, it needs a before and an after an axis`
+        : `${flat.length / 2} pairs for ${shape.length} axes`,
+    });
+  }
+  const pairs = shape.map((): Pair => [0, 0]);
+  for (let i = 0; i < flat.length; i += 2) pairs[shape.length - 1 - i / 2] = [flat[i], flat[i + 1]];
+  return pairs;
+}
+
+/** Zero padding; another value is selected outside the mask of what was there. */
+export function padConstant(x: UOp, pairs: readonly Pair[], value: number | boolean): UOp {
+  if (pairs.every(([a, b]) => a === 0 && b === 0)) return x;
+  const padded = pad(x, pairs);
+  const fill = scalarConst(value, x.dtype);
+  if (fill.arg === 0 && !Object.is(fill.arg, -0)) return padded;
+  const shape = shapeOf(x);
+  const ones = expand(reshape(constant(1, dtypes.bool), shape.map(() => 1)), shape);
+  return pad(ones, pairs).where(padded, fill);
+}
+
+function padAxis(x: UOp, axis: number, before: number, after: number, mode: PadMode): UOp {
+  if (before === 0 && after === 0) return x;
+  const shape = shapeOf(x);
+  const n = shape[axis];
+  const limit = mode === "reflect" ? n - 1 : mode === "circular" ? n : n > 0 ? Infinity : 0;
+  if (before > limit || after > limit) {
+    throw new ShapeError("pad", {
+      shapes: [shape],
+      axis,
+      reason: `mode ${mode} can add at most ${limit} on a side of axis ${axis} of size ${n}, not ${
+        Math.max(before, after)
+      }`,
+    });
+  }
+  const part = (start: number, stop: number) =>
+    shrink(x, shape.map((s, i): Pair => i === axis ? [start, stop] : [0, s]));
+  const repeated = (start: number, count: number) => expand(part(start, start + 1), shape.with(axis, count));
+  const pieces: UOp[] = [];
+  if (before > 0) {
+    pieces.push(
+      mode === "reflect"
+        ? flip(part(1, before + 1), [axis])
+        : mode === "circular"
+        ? part(n - before, n)
+        : repeated(0, before),
+    );
+  }
+  pieces.push(x);
+  if (after > 0) {
+    pieces.push(
+      mode === "reflect"
+        ? flip(part(n - 1 - after, n - 1), [axis])
+        : mode === "circular"
+        ? part(0, after)
+        : repeated(n - 1, after),
+    );
+  }
+  return catNodes(pieces, axis);
+}
+
+/** Windows over the last axis, as one more axis: tile, cut into rows one step longer than the axis, keep their starts. */
+function unfoldLast(x: UOp, size: number, step: number): UOp {
+  const shape = shapeOf(x);
+  const lead = shape.slice(0, -1), n = shape[shape.length - 1];
+  const count = Math.floor((n - size) / step) + 1;
+  const all = lead.map((s): Pair => [0, s]), none = lead.map((): Pair => [0, 0]);
+  if (n === 0 || size === 0) return expand(reshape(shrink(x, [...all, [0, 0]]), [...lead, 1, 0]), [...lead, count, 0]);
+  if (size <= step) {
+    const want = count * step;
+    x = want <= n ? shrink(x, [...all, [0, want]]) : pad(x, [...none, [0, want - n]]);
+    return shrink(reshape(x, [...lead, count, step]), [...all, [0, count], [0, size]]);
+  }
+  const row = n + step, want = count * row, tiles = Math.ceil(want / n);
+  x = reshape(expand(reshape(x, [...lead, 1, n]), [...lead, tiles, n]), [...lead, tiles * n]);
+  x = reshape(shrink(x, [...all, [0, want]]), [...lead, count, row]);
+  return shrink(x, [...all, [0, count], [0, size]]);
+}

@@ -1,0 +1,535 @@
+/**
+ * Transcendental functions as graphs of the primitives EXP2, LOG2, SIN and SQRT. In and out: nodes of float32 or
+ * float64 (callers widen half floats). Accurate to a few units in the last place, at zero too, and safe to
+ * differentiate: the branch that a select does not take stays finite.
+ *
+ * Polynomials are our own Chebyshev interpolants (computed with 60 digits) of the remainder that each names; their
+ * relative error is below 2e-9 for float32 and 2e-18 for float64.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { Ops } from "../uop/ops.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+
+/** Coefficients, lowest power first, for float32 and float64. */
+type Poly = readonly [f32: readonly number[], f64: readonly number[]];
+
+/** (asin(x) - x) / x^3 in z = x^2, |x| <= 1/2. */
+const ASIN: Poly = [
+  [0.166666663374, 0.075000945435, 0.0445994015285, 0.0311006627355, 0.0171492383577, 0.0336908472028],
+  [
+    0.16666666666666666592,
+    0.07500000000000117751,
+    0.044642857142551892902,
+    0.030381944475532339993,
+    0.022372157443507222419,
+    0.017352816540325494994,
+    0.013963780012203569641,
+    0.011566459612121668568,
+    0.0096218429701002810177,
+    0.0093195607947674462957,
+    0.0030448799094556773959,
+    0.019554513336123378949,
+    -0.019241671746743040654,
+    0.02961201126495512036,
+  ],
+];
+/** (atan(x) - x) / x^3 in z = x^2, |x| <= tan(pi/8). */
+const ATAN: Poly = [
+  [-0.333333332793, 0.199999772587, -0.142841511936, 0.110713650219, -0.0862467614525, 0.0504813851208],
+  [
+    -0.33333333333333333217,
+    0.19999999999999804526,
+    -0.14285714285659827606,
+    0.11111111105155446565,
+    -0.090909087535008768442,
+    0.076922963750321423991,
+    -0.066664248857382553335,
+    0.058789289978347751327,
+    -0.052304542706502445183,
+    0.045515932206265491693,
+    -0.034570561981427746882,
+    0.016285756855221028291,
+  ],
+];
+/** (sinh(x) - x) / x^3 in z = x^2, |x| <= 1. */
+const SINH: Poly = [
+  [0.166666666468, 0.00833333967592, 0.000198381019687, 2.80628025823e-6],
+  [
+    0.16666666666666666701,
+    0.0083333333333332993552,
+    0.00019841269841324197917,
+    2.7557319191381816996e-6,
+    2.5052117695907823572e-8,
+    1.6057679623801637746e-10,
+    7.7461785930188274892e-13,
+  ],
+];
+/** (tanh(x) - x) / x^3 in z = x^2, |x| <= 5/8. */
+const TANH: Poly = [
+  [-0.333333331721, 0.133333035569, -0.0539592595772, 0.021768918651, -0.00834394551584, 0.00229274481618],
+  [
+    -0.33333333333333332938,
+    0.13333333333333041602,
+    -0.05396825396789699169,
+    0.021869488519008305756,
+    -0.008863235103240877925,
+    0.0035921217511549622695,
+    -0.0014557754120478055104,
+    0.0005896606577757043347,
+    -0.00023759064960555619551,
+    9.2571161295567682707e-5,
+    -3.1201101425797400033e-5,
+    6.48516348279311315e-6,
+  ],
+];
+/** (exp(x) - 1 - x) / x^2, |x| <= 1/2. */
+const EXPM1: Poly = [
+  [0.5, 0.166666666666, 0.0416666677471, 0.0083333334315, 0.00138886728621, 0.000198410735562, 2.49397333001e-5],
+  [
+    0.49999999999999999863,
+    0.16666666666666666658,
+    0.04166666666666706171,
+    0.0083333333333333596599,
+    0.0013888888888704548969,
+    0.00019841269841146991866,
+    2.4801587616145412717e-5,
+    2.7557319433620242821e-6,
+    2.7557076636642723479e-7,
+    2.5051946709721621128e-8,
+    2.0962955815976075739e-9,
+    1.6116496514371546473e-10,
+  ],
+];
+/** (log(1 + x) - x) / x^2, 1/sqrt(2) <= 1 + x <= sqrt(2). */
+const LOG1P: Poly = [
+  [
+    -0.499999999431,
+    0.333333227852,
+    -0.250000110853,
+    0.200014476945,
+    -0.166675288081,
+    0.142322852277,
+    -0.124209501131,
+    0.118125686731,
+    -0.11556577552,
+    0.06767020336,
+  ],
+  [
+    -0.49999999999999999904,
+    0.33333333333333337865,
+    -0.25000000000000196065,
+    0.19999999999997216794,
+    -0.16666666666598942803,
+    0.14285714286185276296,
+    -0.12500000009217021978,
+    0.11111111078576661887,
+    -0.099999993573058608606,
+    0.090909100245168898653,
+    -0.083333590625173295765,
+    0.076923070334708283869,
+    -0.071422390062785955663,
+    0.066660130670656037536,
+    -0.062588248080006078014,
+    0.059000785912042376245,
+    -0.054874936513497212766,
+    0.050476147752508825608,
+    -0.05177703697430576042,
+    0.059925122382910330809,
+    -0.053731930669100908616,
+    0.022566410660897533046,
+  ],
+];
+/** erf(x) / x - 1 in z = x^2, |x| <= 1. */
+const ERF: Poly = [
+  [
+    0.128379165848,
+    -0.376126266667,
+    0.112835947152,
+    -0.0268542120106,
+    0.00518908742343,
+    -0.000801686428717,
+    7.87587506e-5,
+  ],
+  [
+    0.12837916709551257377,
+    -0.37612638903183748056,
+    0.11283791670954878666,
+    -0.026866170645076793248,
+    0.0052239776248180144673,
+    -0.00085483269808337899052,
+    0.00012055331111642710923,
+    -1.4925595266831181565e-5,
+    1.6461000484121368033e-6,
+    -1.6350312701054695011e-7,
+    1.4659775274047435814e-8,
+    -1.137284885679167367e-9,
+    5.9571761477489114044e-11,
+  ],
+];
+/** log2(erfc(x)), 1 <= x <= 4, for float32. */
+const ERFC_LOG2: readonly number[] = [
+  0.00046186157667,
+  -1.63058217149,
+  -0.911532311289,
+  -0.158811989771,
+  0.03811764189,
+  -0.00686664596893,
+  0.000861008516515,
+  -6.64477097807e-5,
+  2.36191022702e-6,
+];
+/**
+ * exp(x^2) erfc(x) in t = (x - 3) / (x + 3), 1 <= x <= 6, for float64: the mapping of Shepherd and Laframboise,
+ * "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36 (1981).
+ */
+const ERFCX: readonly number[] = [
+  0.17900115118138995038,
+  -0.32623356004303723321,
+  0.24560380171233091336,
+  -0.1501159365007758145,
+  0.071665837197973308226,
+  -0.024392499318790734847,
+  0.0042691363330778686353,
+  0.00070774644356119723542,
+  -0.00059706195318153519556,
+  4.525520140579536031e-5,
+  6.4056577940516656969e-5,
+  -1.2859347351455289403e-5,
+  -7.9776965796440728579e-6,
+  2.1124428949403865976e-6,
+  1.2459620847174091823e-6,
+  -2.6915157592850124842e-7,
+  -2.0355575642200859218e-7,
+];
+
+/** A constant of float dtype `d`, rounded to it. */
+export function floatConst(value: number, d: DType): UOp {
+  return constant(d === dtypes.float32 ? Math.fround(value) : value, d);
+}
+
+/** `x * value`, the constant rounded to the dtype of `x`. */
+export function scale(x: UOp, value: number): UOp {
+  return x.mul(floatConst(value, x.dtype));
+}
+
+/** `x + value`, the constant rounded to the dtype of `x`. */
+export function shift(x: UOp, value: number): UOp {
+  return x.add(floatConst(value, x.dtype));
+}
+
+function lt(x: UOp, value: number): UOp {
+  return x.lt(floatConst(value, x.dtype));
+}
+
+function gt(x: UOp, value: number): UOp {
+  return floatConst(value, x.dtype).lt(x);
+}
+
+/** `condition ? x : value`. */
+function pick(condition: UOp, x: UOp, value: number): UOp {
+  return condition.where(x, floatConst(value, x.dtype));
+}
+
+/** `condition ? value : x`; a comparison with NaN is false, so NaN passes. */
+function unless(condition: UOp, x: UOp, value: number): UOp {
+  return condition.where(floatConst(value, x.dtype), x);
+}
+
+/** value / x. */
+function divideInto(value: number, x: UOp): UOp {
+  return floatConst(value, x.dtype).fdiv(x);
+}
+
+/** Horner's rule. */
+function horner(coefficients: readonly number[], x: UOp): UOp {
+  let p = floatConst(coefficients[coefficients.length - 1], x.dtype);
+  for (let i = coefficients.length - 2; i >= 0; i--) p = shift(x.mul(p), coefficients[i]);
+  return p;
+}
+
+function poly([f32, f64]: Poly, x: UOp): UOp {
+  return horner(x.dtype === dtypes.float64 ? f64 : f32, x);
+}
+
+/** x + x^3 p(x^2) */
+function oddPoly(p: Poly, x: UOp): UOp {
+  const z = x.mul(x);
+  return x.add(x.mul(z).mul(poly(p, z)));
+}
+
+/** -1 where x < 0, else 1; constants, so without a gradient. */
+function signOf(x: UOp): UOp {
+  return lt(x, 0).where(floatConst(-1, x.dtype), floatConst(1, x.dtype));
+}
+
+/** e^x. Codegen computes `EXP2(x * log2 e)` without the rounding of the product. */
+export function expNode(x: UOp): UOp {
+  return scale(x, Math.LOG2E).exp2();
+}
+
+/** Natural logarithm. */
+export function logNode(x: UOp): UOp {
+  return scale(x.log2(), Math.LN2);
+}
+
+/** e^x - 1 without cancellation near zero. */
+export function expm1Node(x: UOp): UOp {
+  const small = lt(x.mul(signOf(x)), 0.5);
+  const near = pick(small, x, 0);
+  return small.where(near.add(near.mul(near).mul(poly(EXPM1, near))), shift(expNode(x), -1));
+}
+
+/** log(1 + x) without cancellation near zero. */
+export function log1pNode(x: UOp): UOp {
+  const small = gt(x, -0.2928).and(lt(x, 0.4142));
+  const near = pick(small, x, 0);
+  return small.where(near.add(near.mul(near).mul(poly(LOG1P, near))), logNode(shift(unless(small, x, 1), 1)));
+}
+
+/** Splits pi into three parts, the first two so short that their products with small multiples are exact. */
+function piParts(d: DType): readonly [number, number, number] {
+  const low = 1.2246467991473532e-16; // pi - Math.PI
+  if (d === dtypes.float64) {
+    const a = Math.round(Math.PI * 2 ** 28) / 2 ** 28;
+    return [a, Math.PI - a, low];
+  }
+  const a = 3.140625, b = Math.round((Math.PI - a) * 2 ** 22) / 2 ** 22;
+  return [a, b, Math.fround(Math.PI - a - b)];
+}
+
+/**
+ * Cosine: with k = floor(x / pi) it is ±sin(x - (k + 1/2) pi), reduced in three parts after Cody and Waite; beyond
+ * 8192 it is 1 - 2 sin(x/2)^2, where the halving is exact.
+ */
+export function cosNode(x: UOp): UOp {
+  const [a, b, c] = piParts(x.dtype);
+  const small = lt(x.mul(signOf(x)), 8192);
+  const near = pick(small, x, 0);
+  const k = floorNode(scale(near, 1 / Math.PI));
+  const m = shift(k, 0.5);
+  const r = near.add(scale(m, -a)).add(scale(m, -b)).add(scale(m, -c));
+  const half = scale(k, 0.5);
+  const s = small.where(r, scale(x, 0.5)).sin();
+  const odd = half.trunc().ne(half);
+  return small.where(odd.where(s, scale(s, -1)), shift(scale(s.mul(s), -2), 1));
+}
+
+/** sin / cos. */
+export function tanNode(x: UOp): UOp {
+  return x.sin().fdiv(cosNode(x));
+}
+
+/** sqrt((1 - a) / 2), and 1 where `unused`. */
+function halfComplement(unused: UOp, a: UOp): UOp {
+  return unless(unused, scale(shift(scale(a, -1), 1), 0.5), 1).sqrt();
+}
+
+/** asin(a) for 0 <= a <= 1: beyond 1/2 as pi/2 - 2 asin(sqrt((1 - a) / 2)). */
+function asinPositive(a: UOp): UOp {
+  const small = lt(a, 0.5);
+  const t = small.where(a, halfComplement(small, a));
+  const core = oddPoly(ASIN, t);
+  return small.where(core, shift(scale(core, -2), Math.PI / 2));
+}
+
+/** Inverse sine; NaN outside [-1, 1]. */
+export function asinNode(x: UOp): UOp {
+  const s = signOf(x);
+  return asinPositive(x.mul(s)).mul(s);
+}
+
+/** Inverse cosine; accurate at 1 too. */
+export function acosNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  const small = lt(a, 0.5);
+  const t = small.where(x, halfComplement(small, a));
+  const core = oddPoly(ASIN, t);
+  const far = lt(x, 0).where(shift(scale(core, -2), Math.PI), scale(core, 2));
+  return small.where(shift(scale(core, -1), Math.PI / 2), far);
+}
+
+/** Inverse tangent: into [0, tan(pi/8)] by atan(a) = pi/4 + atan((a-1)/(a+1)) and pi/2 - atan(1/a). */
+export function atanNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  const big = gt(a, 1);
+  const t = big.where(divideInto(1, pick(big, a, 1)), a);
+  const mid = gt(t, Math.SQRT2 - 1);
+  const u = mid.where(shift(t, -1).fdiv(shift(t, 1)), t);
+  const core = oddPoly(ATAN, u);
+  const quarter = mid.where(shift(core, Math.PI / 4), core);
+  return big.where(shift(scale(quarter, -1), Math.PI / 2), quarter).mul(s);
+}
+
+/** Hyperbolic sine. */
+export function sinhNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  const small = lt(a, 1);
+  const e = expNode(scale(a, 0.5)); // half the exponent: the result may be finite where e^a is not
+  const far = scale(e, 0.5).mul(e).add(divideInto(-0.5, e).fdiv(e));
+  return small.where(oddPoly(SINH, pick(small, x, 0)), far.mul(s));
+}
+
+/** Hyperbolic cosine. */
+export function coshNode(x: UOp): UOp {
+  const e = expNode(scale(x.mul(signOf(x)), 0.5));
+  return scale(e, 0.5).mul(e).add(divideInto(0.5, e).fdiv(e));
+}
+
+/** Hyperbolic tangent: 1 - 2 / (e^2a + 1) away from zero. */
+export function tanhNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  const small = lt(a, 0.625);
+  // Beyond 20 the result is 1 in every float dtype; the exponential must not overflow in the gradient.
+  const e = expNode(scale(unless(gt(a, 20), a, 20), 2));
+  const far = shift(divideInto(-2, shift(e, 1)), 1).mul(s);
+  return small.where(oddPoly(TANH, pick(small, x, 0)), far);
+}
+
+/** Inverse hyperbolic sine: log1p(a + a^2 / (1 + sqrt(a^2 + 1))). */
+export function asinhNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  const huge = gt(a, 2 ** 30);
+  const n = unless(huge, a, 1);
+  const near = log1pNode(n.add(n.mul(n).fdiv(shift(shift(n.mul(n), 1).sqrt(), 1))));
+  return huge.where(shift(logNode(pick(huge, a, 1)), Math.LN2), near).mul(s);
+}
+
+/** Inverse hyperbolic cosine: log1p(t + sqrt(t (t + 2))) with t = x - 1; NaN below 1. */
+export function acoshNode(x: UOp): UOp {
+  const huge = gt(x, 2 ** 30);
+  const t = shift(unless(huge, x, 2), -1);
+  const near = log1pNode(t.add(t.mul(shift(t, 2)).sqrt()));
+  return huge.where(shift(logNode(pick(huge, x, 1)), Math.LN2), near);
+}
+
+/** Inverse hyperbolic tangent: log1p(2a / (1 - a)) / 2. */
+export function atanhNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  return scale(log1pNode(scale(a, 2).fdiv(shift(scale(a, -1), 1))), 0.5).mul(s);
+}
+
+/** The error function. */
+export function erfNode(x: UOp): UOp {
+  const s = signOf(x), a = x.mul(s);
+  const small = lt(a, 1);
+  const near = pick(small, x, 0), z = near.mul(near);
+  const wide = x.dtype === dtypes.float64;
+  const end = wide ? 6 : 4; // from there on it is 1
+  const b = unless(small, unless(gt(a, end), a, end), 1);
+  const tail = wide
+    ? expNode(scale(b.mul(b), -1)).mul(horner(ERFCX, shift(b, -3).fdiv(shift(b, 3))))
+    : horner(ERFC_LOG2, b).exp2();
+  const far = shift(scale(tail, -1), 1).mul(s);
+  return small.where(near.add(near.mul(poly(ERF, z))), far);
+}
+
+/** 1 / (1 + e^-x) without overflow on either side. */
+export function sigmoidNode(x: UOp): UOp {
+  const negative = lt(x, 0);
+  const e = expNode(x.mul(negative.where(floatConst(1, x.dtype), floatConst(-1, x.dtype))));
+  const r = divideInto(1, shift(e, 1));
+  return negative.where(e.mul(r), r);
+}
+
+/** log(1 + e^x) without overflow. */
+export function softplusNode(x: UOp): UOp {
+  const negative = lt(x, 0);
+  const e = expNode(x.mul(negative.where(floatConst(1, x.dtype), floatConst(-1, x.dtype))));
+  return log1pNode(e).add(negative.where(floatConst(0, x.dtype), x));
+}
+
+/** log(e^a + e^b) without overflow. */
+export function logaddexpNode(a: UOp, b: UOp): UOp {
+  const less = a.lt(b);
+  const high = less.where(b, a), low = less.where(a, b);
+  // Equal infinities would give NaN as their difference.
+  const difference = a.eq(b).where(floatConst(0, a.dtype), low.add(scale(high, -1)));
+  return high.add(log1pNode(expNode(difference)));
+}
+
+/** The largest integer not above x. */
+export function floorNode(x: UOp): UOp {
+  const t = x.trunc();
+  return x.lt(t).where(shift(t, -1), t);
+}
+
+/** The smallest integer not below x. */
+export function ceilNode(x: UOp): UOp {
+  const t = x.trunc();
+  return t.lt(x).where(shift(t, 1), t);
+}
+
+/** The nearest integer, halves to the even one. */
+export function roundNode(x: UOp): UOp {
+  const t = x.trunc(), s = signOf(x);
+  const rest = x.add(scale(t, -1)).mul(s); // exact
+  const half = scale(t, 0.5);
+  const up = gt(rest, 0.5).or(rest.eq(floatConst(0.5, x.dtype)).and(half.trunc().ne(half)));
+  return up.where(t.add(s), t);
+}
+
+/** True for NaN. */
+export function isNanNode(x: UOp): UOp {
+  return x.ne(x);
+}
+
+/**
+ * Remainder of a / b, exact while |a / b| < 2^24: q b is formed without rounding (Veltkamp's splitting and Dekker's
+ * product, Numer. Math. 18, 1971), and a quotient that was rounded off by one is corrected.
+ *
+ * @param floor the sign of the divisor (Python's %), else of the dividend (C's fmod)
+ */
+export function remainderNode(a: UOp, b: UOp, floor: boolean): UOp {
+  const d = b.dtype;
+  const splitter = d === dtypes.float64 ? 2 ** 27 + 1 : 2 ** 12 + 1;
+  const split = (x: UOp): [UOp, UOp] => {
+    const c = scale(x, splitter), high = c.add(scale(c.add(scale(x, -1)), -1));
+    return [high, x.add(scale(high, -1))];
+  };
+  const q = a.fdiv(b).trunc();
+  const p = q.mul(b);
+  const [qh, ql] = split(q), [bh, bl] = split(b);
+  const rounding = qh.mul(bh).add(scale(p, -1)).add(qh.mul(bl)).add(ql.mul(bh)).add(ql.mul(bl));
+  let r = a.add(scale(p, -1)).add(scale(rounding, -1));
+  const zero = floatConst(0, d);
+  const absB = b.mul(signOf(b)), signA = signOf(a);
+  const s = r.mul(signA); // the remainder of |a| by |b|, if q was right
+  r = lt(s, 0).where(r.add(absB.mul(signA)), s.lt(absB).where(r, r.add(absB.mul(signA).mul(floatConst(-1, d)))));
+  const infinite = absB.eq(floatConst(Infinity, d)).and(a.mul(signA).lt(floatConst(Infinity, d)));
+  r = infinite.where(a, r);
+  return floor ? r.ne(zero).and(r.lt(zero).ne(b.lt(zero))).where(r.add(b), r) : r;
+}
+
+/** base^exponent for floats: 0^0 is 1, a negative base gives NaN unless the exponent is an integer. */
+export function powNode(base: UOp, exponent: UOp): UOp {
+  const d = base.dtype, c = (v: number) => floatConst(v, d);
+  const a = base.mul(signOf(base));
+  const zero = a.eq(c(0));
+  const magnitude = zero.where(c(1), a).log2().mul(exponent).exp2();
+  const whole = exponent.trunc().eq(exponent);
+  const half = scale(exponent, 0.5);
+  const odd = whole.and(half.trunc().ne(half));
+  const negative = lt(base, 0);
+  let r = negative.where(whole.where(odd.where(scale(magnitude, -1), magnitude), c(NaN)), magnitude);
+  r = zero.where(lt(exponent, 0).where(c(Infinity), c(0)), r);
+  r = exponent.ne(exponent).or(base.ne(base)).where(c(NaN), r);
+  return exponent.eq(c(0)).or(base.eq(c(1))).where(c(1), r);
+}
+
+/** x^n by repeated squaring, n a positive integer. */
+export function intPower(x: UOp, n: number): UOp {
+  let result: UOp | undefined, square = x;
+  for (let k = n;;) {
+    if (k % 2 === 1) result = result === undefined ? square : result.mul(square);
+    k = Math.floor(k / 2);
+    if (k === 0) return result!;
+    square = square.mul(square);
+  }
+}
+
+/** `x`, without a gradient. */
+export function detachNode(x: UOp): UOp {
+  return uop(Ops.DETACH, x.dtype, [x]);
+}

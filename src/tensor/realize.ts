@@ -1,0 +1,287 @@
+/**
+ * What makes lazy tensors real: realize, kernelize, schedule; reading back; assignment; devices; disposal.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
+import { canonicalize, defaultDevice } from "../device/device.ts";
+import { type ExecItem } from "../engine/exec.ts";
+import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
+import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import { userLine } from "../helpers/stack.ts";
+import { type BufferArg, type Storage } from "../uop/args.ts";
+import { broadcastTo } from "../uop/movement.ts";
+import { isMovement, Ops } from "../uop/ops.ts";
+import { latest } from "../uop/resolve.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
+import { type UOp, uop } from "../uop/uop.ts";
+import { materializeShape, type Operand, TensorBase } from "./base.ts";
+import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
+import { IndexingTensor } from "./indexing.ts";
+
+/** Bytes read or allocated since event-loop turns were last given; see `yieldIfNeeded`. */
+let pendingBytes = 0;
+const YIELD_BYTES = 64 * 2 ** 20;
+
+/** After 64 MB of reads, lets the event loop run once, so that finalizers of dropped tensors can. */
+async function yieldIfNeeded(nbytes: number): Promise<void> {
+  pendingBytes += nbytes + 4096;
+  if (pendingBytes < YIELD_BYTES) return;
+  pendingBytes = 0;
+  await new Promise<void>((done) => setTimeout(done, 0));
+}
+
+/** Handles assigned while a capture listens: the JIT moves them on with each replay. */
+export const assignedHandles: { list: Set<TensorBase> | undefined } = { list: undefined };
+
+/** The BUFFER below a node's RESHAPEs, if it is realized. */
+export function realizedBuffer(u: UOp): UOp | undefined {
+  let v = latest(u);
+  while (v.op === Ops.RESHAPE) v = latest(v.src[0]);
+  return v.op === Ops.BUFFER ? v : undefined;
+}
+
+/** Adds realizing, reading, assignment and devices. */
+export abstract class RealizeTensor extends IndexingTensor {
+  private disposedAt: string = "";
+
+  /** This tensor's node, for realizing. @throws {DisposedError} */
+  private liveNode(action: string): UOp {
+    if (this.disposedAt !== "") throw new DisposedError(action, { disposedAt: this.disposedAt });
+    return this.uop;
+  }
+
+  /** Computes this (and `others`) now, as one schedule; returns this. Synchronous. Later reads cost nothing. */
+  realize(others: readonly TensorBase[] = []): this {
+    const nodes = [this.liveNode("realize a tensor"), ...others.map((t) => t.uop)].filter((u) =>
+      realizedBuffer(u) === undefined
+    );
+    if (nodes.length > 0) realizeNodes(nodes);
+    return this;
+  }
+
+  /** Fixes what will be its own kernel without running it: later graphs share the result. Returns this. */
+  kernelize(): this {
+    return this.realize();
+  }
+
+  /** The steps that realizing this would take, compiled but not run. */
+  schedule(): ExecItem[] {
+    return scheduleItems([this.liveNode("schedule a tensor")]);
+  }
+
+  /** True once the values are in memory. */
+  get isRealized(): boolean {
+    return realizedBuffer(this.uop) !== undefined;
+  }
+
+  /** The same values in memory of their own, in row-major order. */
+  contiguous(): this {
+    return this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [materializeShape(this.uop, this.shape)]));
+  }
+  /** Identity whose gradient is made contiguous. */
+  contiguousBackward(): this {
+    return this.wrap(uop(Ops.CONTIGUOUS_BACKWARD, this.dtype, [this.uop]));
+  }
+  /** The same values, cut off from the gradient. */
+  detach(): this {
+    return this.wrap(uop(Ops.DETACH, this.dtype, [this.uop]));
+  }
+  /** A copy with memory of its own, on `device` if given. */
+  clone(options: { readonly device?: string } = {}): this {
+    const copy = this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
+    return options.device === undefined ? copy : copy.to(options.device);
+  }
+
+  /** A lazy copy on `device` (the default device if absent); itself if it is there. @throws {DeviceError} */
+  to(device?: string): this {
+    const target = device === undefined ? defaultDevice() : canonicalize(device);
+    if (deviceOf(this.uop) === target) return this;
+    return this.wrap(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target));
+  }
+  /** Moves this tensor, and its gradient, to `device`. */
+  toInPlace(device?: string): this {
+    this.setUop(this.to(device).uop);
+    if (this.grad !== undefined) (this.grad as RealizeTensor).toInPlace(device);
+    return this;
+  }
+  /** On WASM. */
+  wasm(): this {
+    return this.to("WASM");
+  }
+  /** On CLANG. */
+  clang(): this {
+    return this.to("CLANG");
+  }
+  /** On WEBGPU. */
+  webgpu(): this {
+    return this.to("WEBGPU");
+  }
+  /** On CUDA. */
+  cuda(): this {
+    return this.to("CUDA");
+  }
+  /** On JS, the host. */
+  js(): this {
+    return this.to("JS");
+  }
+
+  /** The buffer that holds exactly this tensor's values, row-major; realizes it, copying if it is a view. */
+  private hostBuffer(action: string): Buffer {
+    if (currentCapture() !== undefined) {
+      throw new JitError(action, {
+        reason: "a function under jit() cannot read values; return the tensor and read it outside",
+      });
+    }
+    const u = this.liveNode(action);
+    if (realizedBuffer(u) === undefined) realizeNodes([u]);
+    const node = realizedBuffer(this.uop);
+    if (node === undefined) {
+      throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
+    }
+    const { storage, version } = node.arg as BufferArg;
+    if (storage.disposedAt !== "") throw new DisposedError(action, { disposedAt: storage.disposedAt });
+    if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, this.dtype, [u])]); // throws StaleReadError
+    return bufferOf(storage)!;
+  }
+
+  /**
+   * The values, row-major: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, BigUint64Array for
+   * uint64, Float32Array for bfloat16, else the array of the dtype. Realizes.
+   */
+  async data(): Promise<HostArray> {
+    const buffer = this.hostBuffer("read a tensor");
+    const bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
+    await yieldIfNeeded(bytes.length);
+    return typedArrayOf(bytes, this.dtype);
+  }
+  /** As {@linkcode data}, at once. @throws {DeviceError} on devices that read only asynchronously */
+  dataSync(): HostArray {
+    const buffer = this.hostBuffer("read a tensor");
+    if (buffer.device.allocator.copyOut === undefined) {
+      throw new DeviceError("read a tensor synchronously", {
+        device: buffer.device.name,
+        reason: `${buffer.device.name} reads only asynchronously: use await t.data()`,
+      });
+    }
+    return typedArrayOf(buffer.copyOut(new Uint8Array(this.nbytes())), this.dtype);
+  }
+  /** Nested lists of numbers (booleans for bool, bigint only beyond 2^53); a value for rank 0. */
+  async tolist(): Promise<NestedValues> {
+    return nestedOf(await this.data(), this.shape, this.dtype);
+  }
+  /** As {@linkcode tolist}, at once. */
+  tolistSync(): NestedValues {
+    return nestedOf(this.dataSync(), this.shape, this.dtype);
+  }
+  private checkItem(): void {
+    if (this.numel() !== 1) {
+      throw new ShapeError("take the item of", {
+        shapes: [this.shape],
+        reason: `it has ${this.numel()} elements, not 1`,
+      });
+    }
+  }
+  /** The only value. @throws {ShapeError} unless there is exactly one */
+  async item(): Promise<number | boolean | bigint> {
+    this.checkItem();
+    return nestedOf(await this.data(), [], this.dtype) as number | boolean | bigint;
+  }
+  /** As {@linkcode item}, at once. */
+  itemSync(): number | boolean | bigint {
+    this.checkItem();
+    return nestedOf(this.dataSync(), [], this.dtype) as number | boolean | bigint;
+  }
+
+  /**
+   * Writes `x`, broadcast to this shape, into this tensor's memory, lazily; earlier lazy reads come first.
+   * @throws {DTypeError} if a tensor `x` has another dtype @throws {DeviceError} if it is on another device
+   */
+  assign(x: Operand): this {
+    const shape = this.shape;
+    let value: UOp;
+    if (x instanceof TensorBase) {
+      if (x.dtype !== this.dtype) {
+        throw new DTypeError("assign dtype", {
+          dtypes: [x.dtype],
+          reason: `the target is ${this.dtype}; cast the value first`,
+        });
+      }
+      const from = deviceOf(x.uop), to = deviceOf(this.uop);
+      if (from !== null && to !== null && from !== to) {
+        throw new DeviceError("assign a tensor", {
+          device: from,
+          reason: `the value is on ${from}, the target on ${to}; use .to("${to}") first`,
+        });
+      }
+      if (x.uop === this.uop) return this;
+      value = x.uop;
+    } else value = this.operand(x).uop.cast(this.dtype);
+    const given = shapeOf(value);
+    if (given.length > shape.length || given.some((n, i) => n !== 1 && n !== shape[shape.length - given.length + i])) {
+      throw new ShapeError("assign", { shapes: [given, shape], reason: "the value does not broadcast to the target" });
+    }
+    value = broadcastTo(value, shape);
+    if (!hasStorage(this.uop)) {
+      this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [value], nextClone++));
+      return this;
+    }
+    this.assignView(this.uop, value, "assign");
+    return this;
+  }
+
+  /** Writes `value` into `view`, a movement view of this tensor's storage; this handle then names the new version. */
+  protected override assignView(view: UOp, value: UOp, _action: string): void {
+    let base = this.uop;
+    while (isMovement(base.op)) base = base.src[0];
+    const line = userLine();
+    const store = uop(Ops.STORE, dtypes.void, [view, value]);
+    store.line ??= line;
+    const after = uop(Ops.AFTER, this.dtype, [base, store]);
+    after.line ??= line;
+    let made: UOp = after;
+    const steps: UOp[] = [];
+    for (let u = this.uop; u !== base; u = u.src[0]) steps.push(u);
+    for (const s of steps.reverse()) made = s.withSrc([made]);
+    this.setUop(made);
+    assignedHandles.list?.add(this);
+  }
+
+  /** Makes this handle name what `x` names; shape and dtype must be the same. */
+  replace(x: TensorBase): this {
+    if (prod(x.shape) !== this.numel() || x.shape.some((n, i) => n !== this.shape[i])) {
+      throw new ShapeError("replace", { shapes: [this.shape, x.shape], reason: "the shapes differ" });
+    }
+    this.setUop(x.uop);
+    return this;
+  }
+
+  /** Gives up this handle; its memory is freed unless it is a view of another tensor's. */
+  dispose(): void {
+    if (this.disposedAt !== "") return;
+    this.disposedAt = userLine();
+    const node = realizedBuffer(this.uop);
+    if (node === undefined) return;
+    const storage = (node.arg as BufferArg).storage as Storage;
+    storage.disposedAt = this.disposedAt;
+    releaseStorage(storage);
+  }
+  /** `using t = ...` disposes at the end of the block. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+}
+
+let nextClone = 1 << 20;
+
+/** True where a node, below movement ops, has or will have memory of its own that can be written. */
+export function hasStorage(u: UOp): boolean {
+  while (isMovement(u.op)) {
+    if (u.op === Ops.PAD || u.op === Ops.EXPAND) return false;
+    u = u.src[0];
+  }
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
+    (u.op === Ops.COPY);
+}

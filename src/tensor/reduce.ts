@@ -1,0 +1,377 @@
+/**
+ * Reductions: sums, extrema, statistics, normalizations and the softmax family. Each reduction over several axes is one
+ * REDUCE node, whose axes stay with size 1; a RESHAPE drops them. Small floats accumulate in float32. Scans are in
+ * scan.ts.
+ *
+ * @module
+ */
+import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
+import { defaultFloat, floatOf, promote, sumDType } from "../dtype/promotion.ts";
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { prod, sameArray } from "../helpers/math.ts";
+import { checkOptions } from "../helpers/options.ts";
+import { ReduceArg } from "../uop/args.ts";
+import { identityOf } from "../uop/carrier.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { ActivationTensor } from "./activation.ts";
+import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
+import { type Operand, scalarConst } from "./base.ts";
+import { castNode, type CloseOptions, eqNode, negNode } from "./elementwise.ts";
+import { iotaAlong } from "./movement.ts";
+import { detachNode, expNode, floatConst, logNode, shift } from "./numeric.ts";
+
+/** Options of reductions. */
+export interface ReduceOptions {
+  /** Keeps reduced axes, with size 1. */
+  readonly keepdim?: boolean;
+}
+/** Options of `sum` and `prod`: `dtype` is that of the accumulator and of the result. */
+export interface SumOptions extends ReduceOptions {
+  readonly dtype?: DTypeLike;
+}
+/** Options of `var`, `std` and their pairs with the mean: the divisor is n - correction. */
+export interface VarOptions extends ReduceOptions {
+  readonly correction?: number;
+}
+
+const KEEP = ["keepdim"];
+
+/** Reduces `axes` of `x`, which stay with size 1. Axes of size 1 cost nothing, empty ones give the identity. */
+export function reduceNode(x: UOp, op: Ops, axes: readonly number[]): UOp {
+  const shape = shapeOf(x);
+  const real = axes.filter((a) => shape[a] !== 1);
+  if (real.length === 0) return x;
+  if (real.some((a) => shape[a] === 0)) {
+    const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
+    return broadcastTo(scalarConst(identityOf(op, x.dtype), x.dtype), out);
+  }
+  return uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(op, real));
+}
+
+/** The smallest along `axes`, which stay with size 1. */
+function minAlong(x: UOp, axes: readonly number[]): UOp {
+  const d = x.dtype;
+  const shape = shapeOf(x);
+  if (axes.some((a) => shape[a] === 0)) {
+    const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
+    return broadcastTo(scalarConst(d.bits === 64 && d.isInt ? largest64(d) : dtypeMax(d), d), out);
+  }
+  const invert = (u: UOp) => d.isFloat ? negNode(u) : u.xor(scalarConst(-1, d));
+  return invert(reduceNode(invert(x), Ops.MAX, axes));
+}
+
+function largest64(d: DType): bigint {
+  return (1n << BigInt(d.isUnsigned ? 64 : 63)) - 1n;
+}
+
+/** Tensors with reductions. */
+export abstract class ReduceTensor extends ActivationTensor {
+  /** Drops `axes`, which have size 1, unless they are to be kept. */
+  private finish(u: UOp, axes: readonly number[], keepdim: boolean | undefined): this {
+    if (keepdim) return this.wrap(u);
+    return this.wrap(reshape(u, shapeOf(u).filter((_, i) => !axes.includes(i))));
+  }
+
+  private axes(action: string, axis: Axes | undefined | null, options: ReduceOptions, allowed = KEEP): number[] {
+    checkOptions(action, options, allowed);
+    return resolveAxes(action, axis, this.shape);
+  }
+
+  /**
+   * Sum over `axis` (one, several, or all). Bools and small integers widen to 32 bits; half floats accumulate in
+   * float32 and are cast back; an empty sum is 0.
+   *
+   * @throws {ShapeError} if `axis` is outside [-ndim, ndim)
+   */
+  sum(axis?: Axes | null, options: SumOptions = {}): this {
+    const axes = this.axes("sum", axis, options, ["keepdim", "dtype"]);
+    const given = options.dtype === undefined ? undefined : toDType(options.dtype);
+    const acc = given ?? sumDType(this.dtype);
+    const out = given ?? (this.dtype.isFloat ? this.dtype : acc);
+    return this.finish(reduceNode(castNode(this.uop, acc), Ops.ADD, axes).cast(out), axes, options.keepdim);
+  }
+
+  /** Product over `axis`; an empty product is 1. @throws {ShapeError} as {@linkcode sum} */
+  prod(axis?: Axes | null, options: SumOptions = {}): this {
+    const axes = this.axes("prod", axis, options, ["keepdim", "dtype"]);
+    const given = options.dtype === undefined ? undefined : toDType(options.dtype);
+    if (given === undefined && this.dtype.isBool) return this.all(axis, { keepdim: options.keepdim });
+    const out = given ?? this.dtype;
+    const acc = out.isFloat ? promote(out, dtypes.float32) : out;
+    return this.finish(reduceNode(castNode(this.uop, acc), Ops.MUL, axes).cast(out), axes, options.keepdim);
+  }
+
+  /** Largest over `axis`; NaN if there is one. Empty: the smallest value of the dtype. @throws {ShapeError} */
+  max(axis?: Axes | null, options: ReduceOptions = {}): this {
+    if (this.dtype.isBool) return this.any(axis, options);
+    const axes = this.axes("max", axis, options);
+    return this.finish(reduceNode(this.uop, Ops.MAX, axes), axes, options.keepdim);
+  }
+
+  /** Smallest over `axis`; NaN if there is one. Empty: the largest value of the dtype. @throws {ShapeError} */
+  min(axis?: Axes | null, options: ReduceOptions = {}): this {
+    if (this.dtype.isBool) return this.all(axis, options);
+    const axes = this.axes("min", axis, options);
+    return this.finish(minAlong(this.uop, axes), axes, options.keepdim);
+  }
+
+  /** Whether any is true (nonzero). @throws {ShapeError} */
+  any(axis?: Axes | null, options: ReduceOptions = {}): this {
+    const axes = this.axes("any", axis, options);
+    const x = castNode(castNode(this.uop, dtypes.bool), dtypes.int32);
+    return this.finish(castNode(orReduce(x, axes), dtypes.bool), axes, options.keepdim);
+  }
+
+  /** Whether all are true (nonzero). @throws {ShapeError} */
+  all(axis?: Axes | null, options: ReduceOptions = {}): this {
+    const axes = this.axes("all", axis, options);
+    const x = castNode(castNode(this.uop, dtypes.bool).xor(constant(1, dtypes.bool)), dtypes.int32);
+    const u = castNode(orReduce(x, axes), dtypes.bool).xor(constant(1, dtypes.bool));
+    return this.finish(u, axes, options.keepdim);
+  }
+
+  /** Whether all elements are close: a bool scalar. Options as `isclose`. */
+  allclose(other: Operand, options: CloseOptions = {}): this {
+    return this.isclose(other, options).all();
+  }
+
+  /** The float dtype in which statistics of this are computed, at least float32. */
+  private get wide(): DType {
+    return promote(floatOf(this.dtype), dtypes.float32);
+  }
+
+  /** Mean over `axis`; integers give the default float. @throws {ShapeError} */
+  mean(axis?: Axes | null, options: ReduceOptions = {}): this {
+    const axes = this.axes("mean", axis, options);
+    const u = meanNode(castNode(this.uop, this.wide), axes).cast(floatOf(this.dtype));
+    return this.finish(u, axes, options.keepdim);
+  }
+
+  /** Variance (in the wide dtype) and mean, axes kept. */
+  private moments(axes: readonly number[], correction: number): [variance: UOp, mean: UOp] {
+    const x = castNode(this.uop, this.wide);
+    const mean = meanNode(x, axes);
+    const away = x.add(negNode(broadcastTo(mean, shapeOf(x))));
+    const n = prod(axes.map((a) => this.shape[a]));
+    const sum = reduceNode(away.mul(away), Ops.ADD, axes);
+    return [sum.fdiv(floatConst(Math.max(n - correction, 0), x.dtype)), mean];
+  }
+
+  private spread(action: string, axis: Axes | undefined | null, options: VarOptions, root: boolean): [this, this] {
+    const axes = this.axes(action, axis, options, ["keepdim", "correction"]);
+    const [variance, mean] = this.moments(axes, options.correction ?? 1);
+    const out = floatOf(this.dtype);
+    const first = root ? variance.sqrt() : variance;
+    return [
+      this.finish(first.cast(out), axes, options.keepdim),
+      this.finish(mean.cast(out), axes, options.keepdim),
+    ];
+  }
+
+  /** Variance over `axis`: squared distances from the mean, over n - correction (1). @throws {ShapeError} */
+  var(axis?: Axes | null, options: VarOptions = {}): this {
+    return this.spread("var", axis, options, false)[0];
+  }
+  /** Standard deviation over `axis`. @throws {ShapeError} */
+  std(axis?: Axes | null, options: VarOptions = {}): this {
+    return this.spread("std", axis, options, true)[0];
+  }
+  /** Variance and mean. @throws {ShapeError} */
+  varMean(axis?: Axes | null, options: VarOptions = {}): [this, this] {
+    return this.spread("varMean", axis, options, false);
+  }
+  /** Standard deviation and mean. @throws {ShapeError} */
+  stdMean(axis?: Axes | null, options: VarOptions = {}): [this, this] {
+    return this.spread("stdMean", axis, options, true);
+  }
+
+  /**
+   * Index of the largest element along `axis` (of the flattened tensor without), the first if there are several, or of
+   * the first NaN; int32.
+   *
+   * @throws {ShapeError} outside the rank, or without elements
+   */
+  argmax(axis?: number | null, options: ReduceOptions = {}): this {
+    return this.argExtremum("argmax", axis, options, false);
+  }
+  /** Index of the smallest element, as {@linkcode argmax}. */
+  argmin(axis?: number | null, options: ReduceOptions = {}): this {
+    return this.argExtremum("argmin", axis, options, true);
+  }
+
+  private argExtremum(action: string, axis: number | undefined | null, options: ReduceOptions, least: boolean): this {
+    checkOptions(action, options, KEEP);
+    const shape = this.shape;
+    if (axis === undefined || axis === null) {
+      const flat = this.flatten().argExtremum(action, 0, {}, least);
+      return options.keepdim ? flat.reshape(shape.map(() => 1)) : flat;
+    }
+    const at = resolveAxis(action, axis, shape);
+    if (shape.length === 0) return this.wrap(this.broadcastConst(constant(0, dtypes.int32)));
+    const n = shape[at];
+    if (n === 0) throw new ShapeError(action, { shapes: [shape], axis: at, reason: `axis ${at} has no elements` });
+    const x = this.dtype.isBool ? castNode(this.uop, dtypes.int32) : this.uop;
+    const best = broadcastTo(least ? minAlong(x, [at]) : reduceNode(x, Ops.MAX, [at]), shape);
+    const hit = x.dtype.isFloat ? x.eq(best).or(x.ne(x)) : eqNode(x, best);
+    // The first hit is the one with the largest n - position.
+    const rank = broadcastTo(iotaAlong(n, at, shape.length), shape).mul(-1).add(n);
+    const first = reduceNode(hit.where(rank, constant(0, dtypes.int32)), Ops.MAX, [at]).mul(-1).add(n);
+    return this.finish(first, [at], options.keepdim);
+  }
+
+  // ---- the softmax family
+
+  private softmaxInput(action: string, axis: number, dtype: DTypeLike | undefined): [UOp, number[], DType] {
+    const at = resolveAxis(action, axis, this.shape);
+    const out = dtype === undefined ? floatOf(this.dtype) : floatOf(toDType(dtype));
+    const x = castNode(castNode(this.uop, out), promote(out, dtypes.float32));
+    return [x, this.ndim === 0 ? [] : [at], out];
+  }
+
+  /**
+   * e^x over its sum along `axis`, shifted by the maximum so that nothing overflows.
+   *
+   * @param options `dtype`: cast to it first
+   * @throws {ShapeError} if `axis` is outside the rank
+   */
+  softmax(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
+    checkOptions("softmax", options, ["dtype"]);
+    const [x, axes, out] = this.softmaxInput("softmax", axis, options.dtype);
+    const shape = shapeOf(x);
+    const e = expNode(belowMax(x, axes));
+    return this.wrap(e.fdiv(broadcastTo(reduceNode(e, Ops.ADD, axes), shape)).cast(out));
+  }
+
+  /** Logarithm of {@linkcode softmax}. @throws {ShapeError} */
+  logSoftmax(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
+    checkOptions("logSoftmax", options, ["dtype"]);
+    const [x, axes, out] = this.softmaxInput("logSoftmax", axis, options.dtype);
+    const shape = shapeOf(x);
+    const below = belowMax(x, axes);
+    const log = logNode(reduceNode(expNode(below), Ops.ADD, axes));
+    return this.wrap(below.add(negNode(broadcastTo(log, shape))).cast(out));
+  }
+
+  /** Softmax of the negated tensor. @throws {ShapeError} */
+  softmin(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
+    checkOptions("softmin", options, ["dtype"]);
+    const t = this.dtype.isFloat ? this : this.cast(defaultFloat());
+    return t.neg().softmax(axis, options);
+  }
+
+  /** log(sum(e^x)) over `axis` without overflow. @throws {ShapeError} */
+  logsumexp(axis?: Axes | null, options: ReduceOptions = {}): this {
+    const axes = this.axes("logsumexp", axis, options);
+    const x = castNode(this.uop, this.wide), d = x.dtype;
+    const max = detachNode(reduceNode(x, Ops.MAX, axes));
+    // An infinite maximum would subtract to NaN.
+    const finite = max.lt(constant(Infinity, d)).and(constant(-Infinity, d).lt(max));
+    const base = finite.where(max, constant(0, d));
+    const e = expNode(x.add(negNode(broadcastTo(base, shapeOf(x)))));
+    const u = logNode(reduceNode(e, Ops.ADD, axes)).add(base);
+    return this.finish(u.cast(floatOf(this.dtype)), axes, options.keepdim);
+  }
+
+  // ---- normalization
+
+  /**
+   * (x - mean) / sqrt(variance + eps) over `axis`, without weights.
+   *
+   * @param options `eps` 1e-5
+   * @throws {ShapeError}
+   */
+  layernorm(axis: Axes = -1, options: { readonly eps?: number } = {}): this {
+    checkOptions("layernorm", options, ["eps"]);
+    const axes = resolveAxes("layernorm", axis, this.shape);
+    const x = castNode(this.uop, this.wide), shape = shapeOf(x);
+    const y = x.add(negNode(broadcastTo(meanNode(x, axes), shape)));
+    const deviation = shift(meanNode(y.mul(y), axes), options.eps ?? 1e-5).sqrt();
+    return this.wrap(y.mul(broadcastTo(floatConst(1, x.dtype).fdiv(deviation), shape)).cast(floatOf(this.dtype)));
+  }
+
+  /**
+   * (x - mean) * invstd * weight + bias, each of these of the size of `axis` (by default 1).
+   *
+   * @throws {ShapeError} if a size differs
+   */
+  batchnorm(
+    weight: Operand | null | undefined,
+    bias: Operand | null | undefined,
+    mean: Operand,
+    invstd: Operand,
+    axis: Axes = 1,
+  ): this {
+    const axes = resolveAxes("batchnorm", axis, this.shape);
+    const shape = this.shape;
+    const along = shape.map((n, i) => axes.includes(i) ? n : 1);
+    const place = (x: Operand, name: string): this => {
+      const t = this.operand(x) as this;
+      if (t.numel() === 1 || sameArray(t.shape, along)) return t;
+      const count = prod(along);
+      if (t.numel() !== count) {
+        throw new ShapeError("batchnorm", {
+          shapes: [shape, t.shape],
+          axis: axes[0],
+          reason: `${name} has ${t.numel()} elements, axis ${axes.join(", ")} has ${count}`,
+        });
+      }
+      return t.reshape(along);
+    };
+    const factor = weight === null || weight === undefined
+      ? place(invstd, "invstd")
+      : place(weight, "weight").mul(place(invstd, "invstd"));
+    const y = this.sub(place(mean, "mean")).mul(factor);
+    return bias === null || bias === undefined ? y : y.add(place(bias, "bias"));
+  }
+
+  /**
+   * Over the p-norm along `dim`, which is at least `eps`; p = 0 counts what is not zero.
+   *
+   * @param options `p` 2, `dim` 1, `eps` 1e-12
+   * @throws {ShapeError}
+   */
+  normalize(options: { readonly p?: number; readonly dim?: number; readonly eps?: number } = {}): this {
+    checkOptions("normalize", options, ["p", "dim", "eps"]);
+    const { p = 2, dim = 1, eps = 1e-12 } = options;
+    const at = resolveAxis("normalize", dim, this.shape);
+    const x = castNode(this.uop, this.wide);
+    const t = this.wrap(x);
+    const keep = { keepdim: true };
+    let norm: this;
+    if (p === 0) norm = t.ne(0).sum(at, keep).cast(x.dtype);
+    else if (p === Infinity) norm = t.abs().max(at, keep);
+    else if (p === 2) norm = t.square().sum(at, keep).sqrt();
+    else if (p === 1) norm = t.abs().sum(at, keep);
+    else if (p > 0) norm = t.abs().pow(p).sum(at, keep).pow(1 / p);
+    else throw new ArgumentError("normalize", { reason: `p must be at least 0, not ${p}` });
+    return t.div(norm.clamp(eps)).cast(floatOf(this.dtype));
+  }
+}
+
+function orReduce(x: UOp, axes: readonly number[]): UOp {
+  const shape = shapeOf(x);
+  if (axes.some((a) => shape[a] === 0)) {
+    return broadcastTo(constant(0, x.dtype), shape.map((n, i) => axes.includes(i) ? 1 : n));
+  }
+  return reduceNode(x, Ops.MAX, axes);
+}
+
+/** Mean of float nodes over `axes`, kept; NaN where there is nothing. */
+export function meanNode(x: UOp, axes: readonly number[]): UOp {
+  const shape = shapeOf(x);
+  return reduceNode(x, Ops.ADD, axes).fdiv(floatConst(prod(axes.map((a) => shape[a])), x.dtype));
+}
+
+/** x minus its maximum along `axes`; the maximum is a constant to the gradient, as it cancels. */
+function belowMax(x: UOp, axes: readonly number[]): UOp {
+  const max = detachNode(reduceNode(x, Ops.MAX, axes));
+  return x.add(negNode(broadcastTo(max, shapeOf(x))));
+}
+
+/** The identity of MAX for a dtype, exact for 64-bit integers. */
+export function smallestOf(d: DType): number | bigint {
+  return d.bits === 64 && d.kind === "int" ? -(1n << 63n) : dtypeMin(d);
+}

@@ -1,0 +1,151 @@
+/**
+ * Scans: cumulative sums, products, extrema. Short axes are one masked reduction; long ones are scanned in blocks of 32,
+ * the blocks' totals are scanned the same way, and added: linear work, two kernels a level.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { floatOf, promote } from "../dtype/promotion.ts";
+import { ceilDiv, rangeOf } from "../helpers/math.ts";
+import { identityOf } from "../uop/carrier.ts";
+import { broadcastTo, expand, permute, reshape, shrink } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { resolveAxis } from "./axes.ts";
+import { scalarConst } from "./base.ts";
+import { castNode, maxNode, negNode } from "./elementwise.ts";
+import { LossTensor } from "./loss.ts";
+import { iotaAlong, padConstant } from "./movement.ts";
+import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
+import { reduceNode } from "./reduce.ts";
+
+const SHORT = 64, BLOCK = 32;
+
+/** An associative operation to scan with. */
+interface Scan {
+  /** Scans a short last axis. */
+  readonly direct: (x: UOp) => UOp;
+  /** Combines what came before with what follows. */
+  readonly combine: (before: UOp, after: UOp) => UOp;
+  readonly identity: number;
+}
+
+/** For each i of the last axis: REDUCE over j <= i. */
+function triangle(x: UOp, op: Ops): UOp {
+  const shape = shapeOf(x), n = shape[shape.length - 1];
+  const square = [...shape.slice(0, -1), n, n], rank = square.length;
+  const row = broadcastTo(iotaAlong(n, rank - 2, rank), square),
+    column = broadcastTo(iotaAlong(n, rank - 1, rank), square);
+  const wide = expand(reshape(x, [...shape.slice(0, -1), 1, n]), square);
+  const seen = row.lt(column).where(scalarConst(identityOf(op, x.dtype), x.dtype), wide);
+  return reshape(reduceNode(seen, op, [rank - 1]), shape);
+}
+
+function opScan(op: typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX, x: UOp): Scan {
+  return {
+    direct: (u) => triangle(u, op),
+    combine: (a, b) => op === Ops.MAX ? maxNode(a, b) : a.alu(op, b),
+    identity: identityOf(op, x.dtype),
+  };
+}
+
+/** log of the running sum of e^x, shifted by the running maximum. */
+function logSumTriangle(x: UOp): UOp {
+  const d = x.dtype, shape = shapeOf(x), n = shape[shape.length - 1];
+  const max = detachNode(triangle(x, Ops.MAX));
+  const finite = max.lt(constant(Infinity, d)).and(constant(-Infinity, d).lt(max));
+  const base = finite.where(max, constant(0, d));
+  const square = [...shape.slice(0, -1), n, n], rank = square.length;
+  const row = broadcastTo(iotaAlong(n, rank - 2, rank), square),
+    column = broadcastTo(iotaAlong(n, rank - 1, rank), square);
+  const wide = expand(reshape(x, [...shape.slice(0, -1), 1, n]), square);
+  const below = wide.add(negNode(expand(reshape(base, [...shape, 1]), square)));
+  // The branch that is not seen must stay finite for the gradient.
+  const hidden = row.lt(column);
+  const e = hidden.where(constant(0, d), expNode(hidden.where(constant(0, d), below)));
+  return logNode(reshape(reduceNode(e, Ops.ADD, [rank - 1]), shape)).add(base);
+}
+
+/** Scans the last axis. */
+function scanLast(x: UOp, scan: Scan): UOp {
+  const shape = shapeOf(x), n = shape[shape.length - 1], lead = shape.slice(0, -1);
+  if (n <= SHORT) return scan.direct(x);
+  const count = ceilDiv(n, BLOCK);
+  const none = lead.map((): [number, number] => [0, 0]), all = lead.map((s): [number, number] => [0, s]);
+  const padded = padConstant(x, [...none, [0, count * BLOCK - n]], scan.identity);
+  const blocks = scan.direct(reshape(padded, [...lead, count, BLOCK]));
+  const inner = uop(Ops.CONTIGUOUS, x.dtype, [blocks]);
+  const totals = reshape(shrink(inner, [...all, [0, count], [BLOCK - 1, BLOCK]]), [...lead, count]);
+  const running = shrink(scanLast(totals, scan), [...all, [0, count - 1]]);
+  const before = reshape(padConstant(running, [...none, [1, 0]], scan.identity), [...lead, count, 1]);
+  const joined = scan.combine(expand(before, [...lead, count, BLOCK]), inner);
+  return shrink(reshape(joined, [...lead, count * BLOCK]), [...all, [0, n]]);
+}
+
+/** Tensors with scans. */
+export abstract class ScanTensor extends LossTensor {
+  private scanned(action: string, axis: number, x: UOp, scan: Scan): UOp {
+    const shape = this.shape;
+    const at = resolveAxis(action, axis, shape);
+    if (shape.length === 0 || shape.includes(0)) return x;
+    const last = shape.length - 1;
+    const order = rangeOf(shape.length).filter((a) => a !== at);
+    const back = rangeOf(last).toSpliced(at, 0, last);
+    return permute(scanLast(permute(x, [...order, at]), scan), back);
+  }
+
+  /** Running sum along `axis`; bools count in int32, half floats accumulate in float32. @throws {ShapeError} */
+  cumsum(axis = 0): this {
+    const d = this.dtype.isBool ? dtypes.int32 : this.dtype;
+    const x = castNode(this.uop, d.isFloat ? promote(d, dtypes.float32) : d);
+    return this.wrap(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(d));
+  }
+
+  /** Running product along `axis`. @throws {ShapeError} */
+  cumprod(axis: number): this {
+    const d = this.dtype.isBool ? dtypes.int32 : this.dtype;
+    const x = castNode(this.uop, d.isFloat ? promote(d, dtypes.float32) : d);
+    return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(d));
+  }
+
+  /** Running maximum along `axis` and its index, the earliest if equal (int32). @throws {ShapeError} */
+  cummax(axis = 0): [values: this, indices: this] {
+    return this.extremes("cummax", axis, (x) => x);
+  }
+
+  /** Running minimum along `axis` and its index, the earliest if equal (int32). @throws {ShapeError} */
+  cummin(axis = 0): [values: this, indices: this] {
+    return this.extremes("cummin", axis, (x) => x.dtype.isFloat ? negNode(x) : x.xor(scalarConst(-1, x.dtype)));
+  }
+
+  private extremes(action: string, axis: number, turn: (x: UOp) => UOp): [this, this] {
+    const shape = this.shape, at = resolveAxis(action, axis, shape);
+    if (shape.length === 0) return [this, this.constLike(0, { dtype: dtypes.int32 })];
+    const bool = this.dtype.isBool;
+    const x = turn(bool ? castNode(this.uop, dtypes.int32) : this.uop);
+    const best = this.scanned(action, at, x, opScan(Ops.MAX, x));
+    const n = shape[at];
+    const place = broadcastTo(iotaAlong(n, at, shape.length), shape);
+    let earlier = best;
+    if (n > 1) {
+      const cut = shape.map((s, i): [number, number] => [0, i === at ? n - 1 : s]);
+      const grow = shape.map((_, i): [number, number] => [i === at ? 1 : 0, 0]);
+      earlier = padConstant(shrink(best, cut), grow, 0);
+    }
+    let isNew = place.lt(1).or(earlier.lt(x));
+    if (x.dtype.isFloat) isNew = isNew.or(x.ne(x).and(earlier.eq(earlier)));
+    const marks = isNew.where(place, constant(0, dtypes.int32));
+    const index = this.scanned(action, at, marks, opScan(Ops.MAX, marks));
+    const values = turn(best);
+    return [this.wrap(bool ? castNode(values, dtypes.bool) : values), this.wrap(index)];
+  }
+
+  /** log of the running sum of e^x along `axis`, without overflow. @throws {ShapeError} */
+  logcumsumexp(axis = 0): this {
+    const d = floatOf(this.dtype);
+    const x = castNode(this.uop, promote(d, dtypes.float32));
+    const scan: Scan = { direct: logSumTriangle, combine: logaddexpNode, identity: -Infinity };
+    return this.wrap(this.scanned("logcumsumexp", axis, x, scan).cast(d));
+  }
+}

@@ -1,0 +1,479 @@
+/**
+ * Tensor: the last of the chain. Its constructor, the static constructors, the forms of one tensor like another, random
+ * draws, and how a tensor prints. What it can compute is in the classes below it.
+ *
+ * @module
+ */
+import { bufferOf } from "../device/buffer.ts";
+import { defaultDevice } from "../device/device.ts";
+import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
+import { defaultFloat } from "../dtype/promotion.ts";
+import type { ExecItem } from "../engine/exec.ts";
+import { scheduleItems } from "../engine/realize.ts";
+import { context, envNumber, setEnv } from "../helpers/env.ts";
+import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import { checkInteger, checkOptions } from "../helpers/options.ts";
+import type { BufferArg } from "../uop/args.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { deviceOf } from "../uop/shape.ts";
+import { constant, UOp, uop } from "../uop/uop.ts";
+import { type Axes, checkShape } from "./axes.ts";
+import { inferDType, type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
+import {
+  arangeNode,
+  dataNode,
+  emptyNode,
+  eyeNode,
+  fullNode,
+  linspaceNode,
+  placed,
+  TENSOR_OPTIONS,
+  type TensorData,
+  type TensorOptions,
+} from "./creation.ts";
+import { castNode } from "./elementwise.ts";
+import { formatValues, typedArrayOf } from "./host.ts";
+import { InPlaceTensor } from "./inplace.ts";
+import { drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
+import { realizedBuffer } from "./realize.ts";
+
+/** Options of {@linkcode Tensor.rand}. */
+export interface RandOptions extends TensorOptions {
+  /** False leaves the numbers fusable: each kernel that reads them draws them again. Default true. */
+  readonly contiguous?: boolean;
+}
+
+const LIKE = TENSOR_OPTIONS;
+
+/**
+ * A multi-dimensional array that is computed when it is needed.
+ *
+ * ```ts
+ * import { Tensor } from "../../mod.ts";
+ * const x = new Tensor([[1, 2], [3, 4]]);
+ * const y = x.mul(2).sum(0); // nothing has run
+ * console.log(await y.tolist()); // [8, 12]
+ * ```
+ */
+export class Tensor extends InPlaceTensor {
+  /**
+   * A tensor of a number, boolean or bigint, of nested lists of them, or of a TypedArray (copied). Numbers are int32 if
+   * all are integers (bool, int64 for booleans, bigints), else float32.
+   *
+   * @param options `dtype`, `device`, `requiresGrad` (the default dtype is then float32)
+   * @throws {ShapeError} for ragged lists, {ArgumentError} for other data or unknown options
+   */
+  constructor(data?: TensorData, options?: TensorOptions) {
+    if (options !== undefined) checkOptions("create a tensor", options, TENSOR_OPTIONS);
+    super(data instanceof UOp && options === undefined ? data : dataNode(data, options ?? {}));
+    if (options?.requiresGrad !== undefined) this.requiresGrad = options.requiresGrad;
+  }
+
+  protected constantDevice(): string {
+    return defaultDevice();
+  }
+  protected fromNested(x: NestedArray): TensorBase {
+    return new Tensor(dataNode(x, { device: deviceOf(this.uop) ?? undefined }));
+  }
+
+  // ---- constants and ramps
+
+  /** All elements `fillValue`. Dtype: that of the value. @throws {ShapeError} for bad sizes */
+  static full(shape: Axes, fillValue: number | boolean | bigint, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("fill a tensor", options) ??
+      (options.requiresGrad ? defaultFloat() : inferDType([fillValue]));
+    return make(fullNode(checkShape("fill a tensor", shape), fillValue, dtype), options);
+  }
+  /** Zeros. Dtype float32. @throws {ShapeError} */
+  static zeros(shape: Axes, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("make zeros", options) ?? defaultFloat();
+    return make(fullNode(checkShape("make zeros", shape), 0, dtype), options);
+  }
+  /** Ones. Dtype float32. @throws {ShapeError} */
+  static ones(shape: Axes, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("make ones", options) ?? defaultFloat();
+    return make(fullNode(checkShape("make ones", shape), 1, dtype), options);
+  }
+  /** Memory that nothing has written. @throws {ShapeError} */
+  static empty(shape: Axes, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("make an empty tensor", options) ?? defaultFloat();
+    return make(emptyNode(checkShape("make an empty tensor", shape), dtype, options.device), options);
+  }
+  /**
+   * start, start + step, ... up to and without stop; with one argument, 0 to it. Integers give int32 (int64 beyond),
+   * any float gives float32.
+   *
+   * @throws {ArgumentError} for a step of 0
+   */
+  static arange(start: number, stop?: number, step = 1, options: TensorOptions = {}): Tensor {
+    return make(arangeNode(start, stop, step, chosen("make an arange", options)), options);
+  }
+  /** `steps` values from start to stop, both included. @throws {ArgumentError} for negative `steps` */
+  static linspace(start: number, stop: number, steps: number, options: TensorOptions = {}): Tensor {
+    return make(linspaceNode(start, stop, steps, chosen("make a linspace", options) ?? defaultFloat()), options);
+  }
+  /** The identity matrix, n by m (n). @throws {ShapeError} */
+  static eye(n: number, m: number = n, options: TensorOptions = {}): Tensor {
+    return make(eyeNode(n, m, chosen("make an identity matrix", options) ?? defaultFloat()), options);
+  }
+
+  /** The bytes at `url` as uint8; `gunzip` unpacks them. @throws {FormatError} if the server refuses */
+  static async fromUrl(url: string, options: { readonly gunzip?: boolean } & TensorOptions = {}): Promise<Tensor> {
+    checkOptions("load from a URL", options, ["gunzip", ...TENSOR_OPTIONS]);
+    const response = await fetch(url);
+    if (!response.ok || response.body === null) {
+      await response.body?.cancel();
+      throw new FormatError("load", { file: url, reason: `the server answers ${response.status}` });
+    }
+    const body = options.gunzip ? response.body.pipeThrough(new DecompressionStream("gzip")) : response.body;
+    const bytes = new Uint8Array(await new Response(body).arrayBuffer());
+    const { gunzip: _, ...rest } = options;
+    return new Tensor(bytes, rest);
+  }
+
+  /** This shape, filled. */
+  fullLike(
+    fillValue: number | boolean | bigint,
+    options: TensorOptions & { readonly buffer?: boolean } = {},
+  ): this {
+    checkOptions("fullLike", options, [...LIKE, "buffer"]);
+    const { buffer: _, ...rest } = options;
+    return Tensor.full(this.shape, fillValue, { dtype: this.dtype, ...rest }) as this;
+  }
+  /** Zeros of this shape and dtype. */
+  zerosLike(options: TensorOptions = {}): this {
+    return this.fullLike(0, options);
+  }
+  /** Ones of this shape and dtype. */
+  onesLike(options: TensorOptions = {}): this {
+    return this.fullLike(1, options);
+  }
+  /** Memory of this shape, dtype and device that nothing has written. */
+  emptyLike(options: TensorOptions = {}): this {
+    checkOptions("emptyLike", options, LIKE);
+    return Tensor.empty(this.shape, { dtype: this.dtype, device: this.device, ...options }) as this;
+  }
+
+  // ---- random
+
+  /** Sets the seed of all random draws, and starts their counter anew. Without a seed, the time. */
+  static manualSeed(seed?: number | bigint): void {
+    setSeed(seed);
+  }
+
+  /**
+   * Uniform in [0, 1). Dtype: floats, default float32. Each call draws new numbers, fixed at the call.
+   *
+   * @throws {DTypeError} for other dtypes, {ShapeError}
+   */
+  static rand(shape: Axes, options: RandOptions = {}): Tensor {
+    checkOptions("draw random numbers", options, [...TENSOR_OPTIONS, "contiguous"]);
+    const { contiguous = true, ...rest } = options;
+    const dtype = chosen("draw random numbers", rest) ?? defaultFloat();
+    return drawn(drawUniform(checkShape("draw random numbers", shape), dtype), rest, contiguous);
+  }
+  /** Standard normal. @throws {DTypeError} unless the dtype is a float */
+  static randn(shape: Axes, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("draw normal numbers", options) ?? defaultFloat();
+    return drawn(drawNormal(checkShape("draw normal numbers", shape), dtype), options);
+  }
+  /**
+   * Integers in [low, high), by default [0, 10). Dtype int32.
+   *
+   * @throws {ArgumentError} unless both are integers and low < high, {DTypeError} for floats
+   */
+  static randint(
+    shape: Axes,
+    options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
+  ): Tensor {
+    const action = "draw random integers";
+    const { low = 0, high = 10, ...rest } = options;
+    const dtype = chosen(action, rest) ?? dtypes.int32;
+    if (!dtype.isInt) throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: "it must be an integer" });
+    if (!Number.isSafeInteger(low) || !Number.isSafeInteger(high) || low >= high || high - low > 2 ** 32) {
+      throw new ArgumentError(action, {
+        reason: `low and high must be integers with low < high, at most 2^32 apart, not ${low} and ${high}`,
+      });
+    }
+    const sizes = checkShape(action, shape);
+    const bits = drawBits(prod(sizes)), span = high - low;
+    const ranged = span === 2 ** 32 ? bits : bits.cmod(constant(span, dtypes.uint32));
+    const small = low >= -(2 ** 31) && high <= 2 ** 31 && span <= 2 ** 31;
+    const wide = castNode(ranged, small ? dtypes.int32 : dtypes.int64);
+    return drawn(castNode(reshape(wide.add(scalarConst(low, wide.dtype)), sizes), dtype), rest);
+  }
+  /** Normal with `mean` (0) and `std` (1). */
+  static normal(
+    shape: Axes,
+    options: TensorOptions & { readonly mean?: number; readonly std?: number } = {},
+  ): Tensor {
+    const { mean = 0, std = 1, ...rest } = options;
+    const dtype = chosen("draw normal numbers", rest) ?? defaultFloat();
+    const u = drawNormal(checkShape("draw normal numbers", shape), dtype);
+    return drawn(u.mul(scalarConst(std, dtype)).add(scalarConst(mean, dtype)), rest);
+  }
+  /** Uniform in [low, high), by default [0, 1). @throws {ArgumentError} unless low < high */
+  static uniform(
+    shape: Axes,
+    options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
+  ): Tensor {
+    const { low = 0, high = 1, ...rest } = options;
+    if (!(low < high)) {
+      throw new ArgumentError("draw uniform numbers", { reason: `low must be below high, not ${low} and ${high}` });
+    }
+    const dtype = chosen("draw uniform numbers", rest) ?? defaultFloat();
+    const wide = dtype.isFloat ? dtype : dtypes.float32;
+    const u = drawUniform(checkShape("draw uniform numbers", shape), wide);
+    return drawn(castNode(u.mul(scalarConst(high - low, wide)).add(scalarConst(low, wide)), dtype), rest);
+  }
+  /** Uniform in [-1, 1) over the square root of the number of elements. */
+  static scaledUniform(shape: Axes, options: TensorOptions = {}): Tensor {
+    const sizes = checkShape("draw uniform numbers", shape);
+    return scaledDraw(sizes, prod(sizes) ** -0.5, options);
+  }
+  /** Uniform within ±sqrt(6 / (fan in + fan out)): Glorot and Bengio (2010). */
+  static glorotUniform(shape: Axes, options: TensorOptions = {}): Tensor {
+    const sizes = checkShape("draw uniform numbers", shape);
+    return scaledDraw(sizes, Math.sqrt(6 / ((sizes[0] ?? 1) + prod(sizes.slice(1)))), options);
+  }
+  /** Uniform within ±sqrt(6 / ((1 + a^2) fan in)), a = 0.01, fan in without axis 0: He et al. (2015). */
+  static kaimingUniform(shape: Axes, options: TensorOptions & { readonly a?: number } = {}): Tensor {
+    const { a = 0.01, ...rest } = options;
+    const sizes = checkShape("draw uniform numbers", shape);
+    return scaledDraw(sizes, Math.sqrt(6 / ((1 + a * a) * prod(sizes.slice(1)))), rest);
+  }
+  /** Normal with variance 2 / ((1 + a^2) fan in), a = 0.01, fan in without axis 0. */
+  static kaimingNormal(shape: Axes, options: TensorOptions & { readonly a?: number } = {}): Tensor {
+    const { a = 0.01, ...rest } = options;
+    const sizes = checkShape("draw normal numbers", shape);
+    return Tensor.normal(sizes, { std: Math.sqrt(2 / ((1 + a * a) * prod(sizes.slice(1)))), ...rest });
+  }
+  /** The integers below n in random order; int32. */
+  static randperm(n: number, options: TensorOptions = {}): Tensor {
+    checkInteger("draw a permutation", "n", n, 0);
+    const dtype = chosen("draw a permutation", options) ?? dtypes.int32;
+    return make(castNode(new Tensor(drawUniform([n], dtypes.float32)).argsort(0).uop, dtype), options);
+  }
+  /**
+   * `num` random words (uint32) of the stream of `key` from `counter` on: threefry2x32 in JAX's partitionable form.
+   *
+   * @param key two words, high first: numbers or a uint32 tensor
+   * @param counter a number, or a uint32 tensor of one word, or two, low first
+   */
+  static randomBits(key: Tensor | readonly [number, number], counter: Tensor | number | bigint, num: number): Tensor {
+    const action = "draw random bits";
+    checkInteger(action, "num", num, 0);
+    if (num === 0) return new Tensor(fullNode([0], 0, dtypes.uint32));
+    const word = (t: Tensor, i: number): UOp =>
+      broadcastTo(castNode(t.flatten().at([i, i + 1]).uop, dtypes.uint32), [num]);
+    const value = (x: bigint): UOp => scalarConst(BigInt.asUintN(32, x), dtypes.uint32);
+    if (!(key instanceof Tensor ? key.numel() === 2 : Array.isArray(key) && key.length === 2)) {
+      throw new ArgumentError(action, { reason: "the key must have two words" });
+    }
+    const k: [UOp, UOp] = key instanceof Tensor
+      ? [word(key, 0), word(key, 1)]
+      : [value(BigInt((key as readonly number[])[0])), value(BigInt((key as readonly number[])[1]))];
+    let c: [UOp, UOp];
+    if (counter instanceof Tensor) {
+      c = [counter.numel() > 1 ? word(counter, 1) : constant(0, dtypes.uint32), word(counter, 0)];
+    } else {
+      if (typeof counter !== "bigint") checkInteger(action, "the counter", counter, 0);
+      c = [value(BigInt(counter) >> 32n), value(BigInt(counter))];
+    }
+    const [a, b] = randomBitsNode(k, c, num, true);
+    return new Tensor(a.xor(b));
+  }
+
+  /** Uniform in [0, 1), of this shape and dtype. */
+  randLike(options: TensorOptions = {}): this {
+    checkOptions("randLike", options, LIKE);
+    return Tensor.rand(this.shape, { dtype: this.dtype, ...options }) as this;
+  }
+  /** Standard normal, of this shape and dtype. */
+  randnLike(options: TensorOptions = {}): this {
+    checkOptions("randnLike", options, LIKE);
+    return Tensor.randn(this.shape, { dtype: this.dtype, ...options }) as this;
+  }
+
+  /**
+   * Draws positions with probabilities proportional to this, 1-D or one distribution a row; int32.
+   *
+   * @param options `numSamples` 1, `replacement` false
+   * @throws {ShapeError} for other ranks, {ArgumentError} for more samples than positions without replacement
+   */
+  multinomial(options: { readonly numSamples?: number; readonly replacement?: boolean } = {}): this {
+    const action = "multinomial";
+    checkOptions(action, options, ["numSamples", "replacement"]);
+    const { numSamples = 1, replacement = false } = options;
+    checkInteger(action, "numSamples", numSamples, 1);
+    const shape = this.shape;
+    if (shape.length !== 1 && shape.length !== 2) {
+      throw new ShapeError(action, { shapes: [shape], reason: "weights must be 1-D or 2-D" });
+    }
+    const n = shape[shape.length - 1], rows = shape.length === 2 ? shape[0] : 1;
+    if (!replacement && numSamples > n) {
+      throw new ArgumentError(action, { reason: `${numSamples} samples of ${n} positions need replacement: true` });
+    }
+    const weights = this.float().reshape([rows, n]);
+    let picked: this;
+    if (replacement || numSamples === 1) { // where the running sum passes a uniform share of the total
+      const running = weights.cumsum(1);
+      const total = running.at(":", [n - 1, n]);
+      const u = this.wrap(drawUniform([rows, numSamples], dtypes.float32)).mul(total) as this;
+      picked = running.unsqueeze(1).le(u.unsqueeze(2)).sum(-1).clamp(0, n - 1) as this;
+    } else { // keys log(u) / w: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (2006)
+      const u = this.wrap(drawUniform([rows, n], dtypes.float32)).mul(-1).add(1) as this;
+      picked = u.log().div(weights).topk(numSamples, 1)[1];
+    }
+    return picked.cast(dtypes.int32).reshape(shape.length === 2 ? [rows, numSamples] : [numSamples]);
+  }
+
+  /** threefry2x32 of the 64-bit counters in this under the 64-bit keys in `seed`; uint64. */
+  threefry(seed: Operand): this {
+    const [x, k] = this.cast(dtypes.uint64).broadcasted("threefry", seed);
+    const low = (u: UOp) => castNode(u.and(scalarConst(0xffffffff, dtypes.uint64)), dtypes.uint32);
+    const high = (u: UOp) => castNode(u.shr(scalarConst(32, dtypes.uint64)), dtypes.uint32);
+    const [a, b] = threefryNode([low(k), high(k)], [low(x), high(x)]).map((u) => castNode(u, dtypes.uint64));
+    return this.wrap(b.shl(scalarConst(32, dtypes.uint64)).or(a));
+  }
+
+  // ---- several tensors
+
+  /** Joins along `dim`; see the method. */
+  static cat(tensors: readonly Tensor[], dim = 0): Tensor {
+    const [first, ...rest] = several("cat", tensors);
+    return first.cat(rest, dim);
+  }
+  /** Joins along a new axis; see the method. */
+  static stack(tensors: readonly Tensor[], dim = 0): Tensor {
+    const [first, ...rest] = several("stack", tensors);
+    return first.stack(rest, dim);
+  }
+  /** `x` where `condition`, else `y`; see the method. */
+  static where(condition: Tensor, x: Operand, y: Operand): Tensor {
+    return condition.where(x, y);
+  }
+  /** Computes tensors as one schedule. Synchronous. */
+  static realize(tensors: readonly Tensor[]): void {
+    if (tensors.length === 0) return;
+    const [first, ...rest] = several("realize tensors", tensors);
+    first.realize(rest);
+  }
+  /** Fixes what will be kernels of their own; see the method. */
+  static kernelize(tensors: readonly Tensor[]): void {
+    for (const t of several("kernelize tensors", tensors)) t.kernelize();
+  }
+
+  /** Runs `fn` in training mode: dropout drops, batch normalization uses the batch. Async functions too. */
+  static train<T>(fn: () => T): T {
+    return context({ TRAINING: 1 }, fn);
+  }
+  /** Whether training mode is on; prefer {@linkcode Tensor.train}. */
+  static get training(): boolean {
+    return envNumber("TRAINING") > 0;
+  }
+  static set training(on: boolean) {
+    setEnv("TRAINING", on ? 1 : 0);
+  }
+
+  /** The functions of `layers` applied in turn. */
+  sequential(layers: readonly ((x: this) => this)[]): this {
+    return layers.reduce((x, f) => f(x), this as this);
+  }
+
+  // ---- printing
+
+  /** Shape, dtype, device, and the values where they are on the host already. Computes nothing. */
+  override toString(): string {
+    const shape = this.shape;
+    const head = `Tensor [${shape.join(", ")}] ${this.dtype} ${deviceOf(this.uop) ?? "constant"}`;
+    const values = this.visibleValues();
+    const grad = this.requiresGrad ? ` requiresGrad${this.grad === undefined ? "" : ", grad filled"}` : "";
+    return values === undefined ? `${head}${grad} (lazy)` : `${head}${grad}\n${values}`;
+  }
+
+  private visibleValues(): string | undefined {
+    let u = this.uop;
+    while (u.op === Ops.RESHAPE || u.op === Ops.EXPAND) u = u.src[0];
+    if (u.op === Ops.CONST) return this.ndim === 0 ? String(u.arg) : `filled with ${u.arg}`;
+    const node = realizedBuffer(this.uop.op === Ops.COPY ? this.uop.src[0] : hostSource(this.uop));
+    if (node === undefined) return undefined;
+    const { storage, version } = node.arg as BufferArg;
+    const buffer = bufferOf(storage);
+    const onHost = /^(JS|WASM|CLANG)$/.test(storage.device);
+    if (!onHost || buffer === undefined || !buffer.isAllocated || storage.version !== version) return undefined;
+    if (storage.size !== this.numel() || buffer.device.allocator.copyOut === undefined) return undefined;
+    if (storage.size > 1 << 20) return undefined;
+    return formatValues(
+      typedArrayOf(buffer.copyOut(new Uint8Array(storage.nbytes)), storage.dtype),
+      this.shape,
+      this.dtype,
+    );
+  }
+
+  /** How Deno, Node and Jupyter print a tensor. */
+  static {
+    const text = function (this: Tensor): string {
+      return this.toString();
+    };
+    const display = function (this: Tensor): Record<string, string> {
+      return { "text/plain": this.toString() };
+    };
+    for (
+      const [key, value] of [["Deno.customInspect", text], ["nodejs.util.inspect.custom", text], [
+        "Jupyter.display",
+        display,
+      ]] as const
+    ) Object.defineProperty(this.prototype, Symbol.for(key), { value, configurable: true, writable: true });
+  }
+  /** Tensors have methods, not operators. @throws {ArgumentError} but where a string is asked for */
+  [Symbol.toPrimitive](hint: string): string {
+    if (hint === "string") return this.toString();
+    throw new ArgumentError("use an operator on a tensor", {
+      reason: "JavaScript cannot overload them; write a.add(b), and `await t.item()` for a value",
+    });
+  }
+}
+
+/** The compiled steps that realizing `tensors` together would take; nothing runs. */
+export function schedule(tensors: readonly Tensor[]): ExecItem[] {
+  return scheduleItems(several("schedule", tensors).map((t) => t.uop));
+}
+
+/** What a chain of RESHAPE and COPY started from. */
+function hostSource(u: UOp): UOp {
+  let v = u;
+  while (v.op === Ops.RESHAPE || v.op === Ops.COPY) v = v.src[0].becomes ?? v.src[0];
+  return v;
+}
+
+/** The dtype asked for, after checking the options. */
+function chosen(action: string, options: TensorOptions): DType | undefined {
+  checkOptions(action, options, TENSOR_OPTIONS);
+  return options.dtype === undefined ? undefined : toDType(options.dtype as DTypeLike);
+}
+
+function make(u: UOp, options: TensorOptions): Tensor {
+  const t = new Tensor(placed(u, options.device));
+  if (options.requiresGrad !== undefined) t.requiresGrad = options.requiresGrad;
+  return t;
+}
+
+/** A random tensor: in memory of its own, so that all who read it read the same numbers at no cost. */
+function drawn(u: UOp, options: TensorOptions, contiguous = true): Tensor {
+  const own = contiguous && !options.requiresGrad ? uop(Ops.CONTIGUOUS, u.dtype, [u]) : u;
+  return make(own, options);
+}
+
+function scaledDraw(shape: readonly number[], bound: number, options: TensorOptions): Tensor {
+  return Tensor.uniform(shape, { ...options, low: -bound, high: bound });
+}
+
+function several(action: string, tensors: readonly Tensor[]): Tensor[] {
+  if (!Array.isArray(tensors) || tensors.length === 0 || !tensors.every((t) => t instanceof Tensor)) {
+    throw new ArgumentError(action, { reason: "it takes a list of at least one tensor" });
+  }
+  return [...tensors];
+}

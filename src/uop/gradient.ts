@@ -1,0 +1,216 @@
+/**
+ * Reverse-mode differentiation of the tensor graph by one table of rules. In: a root, the gradient of something with
+ * respect to it, and targets below it. Out: nodes of the same graph, one gradient a target, so that gradients can be
+ * differentiated again. Only nodes on a path to a target are visited; constants, integers and comparisons have none.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { sumDType } from "../dtype/promotion.ts";
+import { SpecError } from "../helpers/errors.ts";
+import type { AxesArg, PairsArg } from "./args.ts";
+import { ReduceArg } from "./args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "./movement.ts";
+import { isMovement, opName, Ops } from "./ops.ts";
+import { moveLike } from "./resolve.ts";
+import { deviceOf, shapeOf } from "./shape.ts";
+import { constant, toposort, type UOp, uop } from "./uop.ts";
+
+/** Adds to the gradient of a node; `make` is called only where somebody wants it. */
+type Accumulate = (node: UOp, make: () => UOp) => void;
+/** Hands the gradient `g` of node `u` on to its sources. `g` has the shape and dtype of `u`. */
+type Rule = (u: UOp, g: UOp, add: Accumulate) => void;
+
+/** A float constant in the precision of `d`. */
+function float(value: number, d: DType): UOp {
+  return constant(d === dtypes.float32 ? Math.fround(value) : value, d);
+}
+
+function zeros(like: UOp): UOp {
+  const shape = shapeOf(like);
+  return shape.length === 0 ? constant(0, like.dtype) : broadcastTo(constant(0, like.dtype), shape);
+}
+
+/** Sum over `axes`, kept as size 1; small floats are accumulated in float32. */
+function sumOver(x: UOp, axes: readonly number[]): UOp {
+  if (axes.length === 0) return x;
+  const wide = x.cast(sumDType(x.dtype));
+  return uop(Ops.REDUCE, wide.dtype, [wide], new ReduceArg(Ops.ADD, axes)).cast(x.dtype);
+}
+
+/** cos(x) as 1 - 2 sin(x/2)^2: halving is exact, so large arguments lose nothing. At least float32. */
+function cosine(x: UOp): UOp {
+  const wide = x.cast(sumDType(x.dtype)), s = wide.mul(0.5).sin();
+  return s.mul(s).mul(-2).add(1).cast(x.dtype);
+}
+
+/** d max(a, b) / da: all where a is larger, half of it where they are equal. */
+function maxShare(a: UOp, b: UOp, g: UOp): UOp {
+  const zero = constant(0, g.dtype);
+  return a.lt(b).where(zero, a.eq(b).where(g.mul(0.5), g));
+}
+
+function reduceRule(u: UOp, g: UOp, add: Accumulate): void {
+  const [x] = u.src, shape = shapeOf(x);
+  const { op, axes } = u.arg as ReduceArg;
+  if (op === Ops.ADD) return add(x, () => expand(g, shape));
+  const zero = constant(0, x.dtype), one = constant(1, x.dtype);
+  if (op === Ops.MAX) { // divided among the maxima
+    return add(x, () => {
+      const isMax = x.eq(expand(u, shape));
+      const count = sumOver(isMax.cast(sumDType(x.dtype)), axes).cast(x.dtype);
+      return isMax.where(expand(g.fdiv(count), shape), zero);
+    });
+  }
+  // product: that of all others, also where some are zero
+  const isZero = x.eq(zero);
+  const wide = sumDType(x.dtype);
+  const zeroCount = expand(sumOver(isZero.cast(wide), axes), shape);
+  const rest = isZero.where(one, x);
+  const product = expand(uop(Ops.REDUCE, x.dtype, [rest], u.arg), shape);
+  const others = isZero.where(
+    zeroCount.eq(constant(1, wide)).where(product, zero),
+    zeroCount.eq(constant(0, wide)).where(product.fdiv(rest), zero),
+  );
+  add(x, () => expand(g, shape).mul(others));
+}
+
+/** The chain of movement nodes from `u` down to what they move, outermost first. */
+function chainOf(u: UOp): { chain: UOp[]; base: UOp } {
+  const chain: UOp[] = [];
+  while (isMovement(u.op)) {
+    chain.push(u);
+    u = u.src[0];
+  }
+  return { chain, base: u };
+}
+
+/** What the contents of storage say after writes: the values own their regions, the old contents the rest. */
+function afterRule(u: UOp, g: UOp, add: Accumulate): void {
+  const own = chainOf(u.src[0]);
+  if (own.chain.some((m) => m.op !== Ops.RESHAPE)) throw new SpecError("AFTER of a view that is no reshape");
+  let rest = reshape(g, shapeOf(own.base));
+  for (const write of u.src.slice(1).reverse()) {
+    if (write.op !== Ops.STORE) continue;
+    const [target, value] = write.src;
+    const { chain, base } = chainOf(target);
+    if (base !== own.base) throw new SpecError("STORE into another storage than that of its AFTER");
+    const whole = rest;
+    add(value, () => chain.reduceRight((part, m) => moveLike(m, part), whole));
+    const shape = shapeOf(target), yes = constant(1, dtypes.bool);
+    let written = shape.length === 0 ? yes : broadcastTo(yes, shape);
+    for (const m of chain) written = unmove(m, written);
+    rest = broadcastTo(written, shapeOf(rest)).where(constant(0, rest.dtype), rest);
+  }
+  add(u.src[0], () => reshape(rest, shapeOf(u.src[0])));
+}
+
+/** The transpose of movement `m`, applied to `g` of its shape. */
+function unmove(m: UOp, g: UOp): UOp {
+  const shape = shapeOf(m.src[0]);
+  switch (m.op) {
+    case Ops.RESHAPE:
+      return reshape(g, shape);
+    case Ops.PERMUTE: {
+      const { axes } = m.arg as AxesArg, inverse: number[] = [];
+      axes.forEach((a, i) => inverse[a] = i);
+      return permute(g, inverse);
+    }
+    case Ops.PAD:
+      return shrink(g, (m.arg as PairsArg).pairs.map(([before], i) => [before, before + shape[i]] as const));
+    case Ops.SHRINK:
+      return pad(g, (m.arg as PairsArg).pairs.map(([start, stop], i) => [start, shape[i] - stop] as const));
+    case Ops.FLIP:
+      return flip(g, [...(m.arg as AxesArg).axes]);
+    case Ops.EXPAND: {
+      const out = shapeOf(m);
+      return sumOver(g, out.flatMap((n, i) => n !== shape[i] ? [i] : []));
+    }
+  }
+  throw new SpecError(`${opName[m.op]} is no movement`);
+}
+
+const moved: Rule = (u, g, add) => add(u.src[0], () => unmove(u, g));
+const same: Rule = (u, g, add) => add(u.src[0], () => g);
+
+/** The rules. Ops that are absent pass nothing on: DETACH, BITCAST, comparisons, leaves. */
+const RULES: { readonly [op: number]: Rule } = {
+  [Ops.CAST]: (u, g, add) => add(u.src[0], () => g.cast(u.src[0].dtype)),
+  [Ops.EXP2]: (u, g, add) => add(u.src[0], () => g.mul(u).mul(float(Math.LN2, u.dtype))), // d 2^x = 2^x ln 2
+  [Ops.LOG2]: (u, g, add) => add(u.src[0], () => g.fdiv(u.src[0].mul(float(Math.LN2, u.dtype)))), // d log2 x = 1 / (x ln 2)
+  [Ops.SIN]: (u, g, add) => add(u.src[0], () => g.mul(cosine(u.src[0]))),
+  [Ops.SQRT]: (u, g, add) => add(u.src[0], () => g.fdiv(u.mul(2))), // d √x = 1 / (2 √x)
+  [Ops.TRUNC]: (u, _, add) => add(u.src[0], () => zeros(u)),
+  [Ops.ADD]: (u, g, add) => {
+    add(u.src[0], () => g);
+    add(u.src[1], () => g);
+  },
+  [Ops.MUL]: ({ src: [a, b] }, g, add) => {
+    add(a, () => g.mul(b));
+    add(b, () => g.mul(a));
+  },
+  [Ops.FDIV]: (u, g, add) => { // d (a/b) = da / b - (a/b) db / b
+    const [a, b] = u.src;
+    add(a, () => g.fdiv(b));
+    add(b, () => g.mul(u).fdiv(b).mul(-1));
+  },
+  [Ops.MAX]: ({ src: [a, b] }, g, add) => {
+    add(a, () => maxShare(a, b, g));
+    add(b, () => maxShare(b, a, g));
+  },
+  [Ops.WHERE]: (u, g, add) => {
+    const [condition, a, b] = u.src, zero = constant(0, u.dtype);
+    add(a, () => condition.where(g, zero));
+    add(b, () => condition.where(zero, g));
+  },
+  [Ops.REDUCE]: reduceRule,
+  [Ops.RESHAPE]: moved,
+  [Ops.EXPAND]: moved,
+  [Ops.PERMUTE]: moved,
+  [Ops.PAD]: moved,
+  [Ops.SHRINK]: moved,
+  [Ops.FLIP]: moved,
+  [Ops.CONTIGUOUS]: same,
+  [Ops.CONTIGUOUS_BACKWARD]: (u, g, add) => add(u.src[0], () => uop(Ops.CONTIGUOUS, g.dtype, [g])),
+  [Ops.COPY]: (u, g, add) => {
+    const home = deviceOf(u.src[0]);
+    add(u.src[0], () => home === null || home === u.arg ? g : uop(Ops.COPY, g.dtype, [g], home));
+  },
+  [Ops.AFTER]: afterRule,
+};
+
+/** Nodes at or above a target, by which a gradient can reach it. */
+function pathsTo(targets: ReadonlySet<UOp>, order: readonly UOp[]): Set<UOp> {
+  const paths = new Set<UOp>();
+  for (const u of order) {
+    const passes = u.op === Ops.STORE
+      ? paths.has(u.src[1])
+      : u.dtype.isFloat && RULES[u.op] !== undefined && u.src.some((s) => paths.has(s));
+    if (passes || (targets.has(u) && u.dtype.isFloat)) paths.add(u);
+  }
+  return paths;
+}
+
+/**
+ * Gradients of `root` with respect to each of `targets`, given the gradient `rootGrad` with respect to `root` (of its
+ * shape and dtype). A target that `root` does not depend on has no entry. Works on one interned generation: resolve
+ * graphs with realized nodes first.
+ */
+export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[]): Map<UOp, UOp> {
+  const wanted = new Set(targets), order = toposort(root), paths = pathsTo(wanted, order);
+  const gradients = new Map<UOp, UOp>(), found = new Map<UOp, UOp>();
+  const add: Accumulate = (node, make) => {
+    if (!paths.has(node)) return;
+    const before = gradients.get(node);
+    gradients.set(node, before === undefined ? make() : before.add(make()));
+  };
+  add(root, () => rootGrad);
+  for (let i = order.length - 1; i >= 0; i--) {
+    const u = order[i], g = gradients.get(u);
+    if (g === undefined) continue;
+    if (wanted.has(u)) found.set(u, g);
+    gradients.delete(u);
+    RULES[u.op]?.(u, g, add);
+  }
+  return found;
+}

@@ -1,0 +1,91 @@
+/**
+ * Reads realized nodes through. In: a tensor graph in which some nodes have become buffers. Out: the same graph on those
+ * buffers, interned anew, so that `===` is equality again. Iterative: graphs may be deep.
+ *
+ * @module
+ */
+import { SpecError } from "../helpers/errors.ts";
+import { isMovement, opName, Ops } from "./ops.ts";
+import { expand, flip, pad, permute, reshape, shrink } from "./movement.ts";
+import type { AxesArg, PairsArg, ShapeArg } from "./args.ts";
+import { type UOp, uop } from "./uop.ts";
+
+/** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
+export function latest(u: UOp): UOp {
+  if (u.becomes === undefined) return u;
+  let end = u.becomes;
+  while (end.becomes !== undefined) end = end.becomes;
+  for (let v = u; v !== end;) {
+    const next = v.becomes!;
+    v.becomes = end;
+    v = next;
+  }
+  return end;
+}
+
+/** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
+export function moveLike(u: UOp, x: UOp): UOp {
+  switch (u.op) {
+    case Ops.RESHAPE:
+      return reshape(x, (u.arg as ShapeArg).shape);
+    case Ops.EXPAND:
+      return expand(x, (u.arg as ShapeArg).shape);
+    case Ops.PERMUTE:
+      return permute(x, (u.arg as AxesArg).axes);
+    case Ops.PAD:
+      return pad(x, (u.arg as PairsArg).pairs);
+    case Ops.SHRINK:
+      return shrink(x, (u.arg as PairsArg).pairs);
+    case Ops.FLIP:
+      return flip(x, (u.arg as AxesArg).axes);
+  }
+  throw new SpecError(`${opName[u.op]} is no movement`);
+}
+
+function rebuild(u: UOp, src: readonly UOp[]): UOp {
+  // a realized source is a reshaped buffer: let the builders merge
+  return isMovement(u.op) && src[0] !== u.src[0] ? moveLike(u, src[0]) : uop(u.op, u.dtype, src, u.arg);
+}
+
+/**
+ * `root` with every realized node replaced by what it became, and every other node interned in the present generation.
+ * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph.
+ */
+export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map()): UOp {
+  const stack: UOp[] = [root];
+  while (stack.length > 0) {
+    const u = stack[stack.length - 1];
+    if (memo.has(u)) {
+      stack.pop();
+      continue;
+    }
+    const now = latest(u);
+    if (now !== u) {
+      const done = memo.get(now);
+      if (done === undefined) stack.push(now);
+      else {
+        memo.set(u, done);
+        stack.pop();
+      }
+      continue;
+    }
+    if (u.op === Ops.BUFFER) {
+      memo.set(u, u);
+      stack.pop();
+      continue;
+    }
+    let ready = true;
+    for (let i = u.src.length - 1; i >= 0; i--) {
+      if (!memo.has(u.src[i])) {
+        stack.push(u.src[i]);
+        ready = false;
+      }
+    }
+    if (!ready) continue;
+    stack.pop();
+    const made = rebuild(u, u.src.map((s) => memo.get(s)!));
+    made.line ??= u.line;
+    memo.set(u, made);
+  }
+  return memo.get(root)!;
+}

@@ -1,0 +1,91 @@
+/** Bits and roundings of src/dtype/convert.ts against the machine's own Float16Array where there is one. */
+import { assertEquals } from "@std/assert";
+import {
+  bf16BitsToF32,
+  f16BitsToF32,
+  f32Bits,
+  f32FromBits,
+  f32ToBf16Bits,
+  f32ToF16Bits,
+  roundBf16,
+  roundF16,
+  truncateTo,
+} from "../../src/dtype/convert.ts";
+import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+
+const f16: [number, number][] = [
+  [0, 0],
+  [-0, 0x8000],
+  [1, 0x3c00],
+  [-2, 0xc000],
+  [65504, 0x7bff],
+  [65519.996, 0x7bff],
+  [65520, 0x7c00],
+  [Infinity, 0x7c00],
+  [-Infinity, 0xfc00],
+  [2 ** -14, 0x0400],
+  [2 ** -24, 0x0001],
+  [2 ** -25, 0x0000], // a tie goes to even
+  [1.5 * 2 ** -24, 0x0002],
+  [2 ** -14 - 2 ** -26, 0x0400], // subnormal that rounds to the smallest normal
+  [1 + 2 ** -11, 0x3c00],
+  [1 + 3 * 2 ** -11, 0x3c02],
+];
+Deno.test("convert: float16 bits", () => {
+  for (const [x, bits] of f16) assertEquals(f32ToF16Bits(x), bits, String(x));
+  assertEquals(f32ToF16Bits(NaN) & 0x7e00, 0x7e00);
+  for (let bits = 0; bits < 65536; bits++) {
+    const x = f16BitsToF32(bits);
+    if (x === x) assertEquals(f32ToF16Bits(x), bits);
+  }
+});
+
+Deno.test("convert: float16 as the machine rounds", () => {
+  const native = (Math as { f16round?: (x: number) => number }).f16round;
+  if (native === undefined) return;
+  let seed = 1;
+  for (let i = 0; i < 20000; i++) {
+    seed = Math.imul(seed, 1664525) + 1013904223 | 0;
+    const x = f32FromBits(seed);
+    assertEquals(roundF16(x), native(x), String(x));
+  }
+});
+
+const bf16: [number, number][] = [
+  [1, 0x3f80],
+  [-0, 0x8000],
+  [1 + 2 ** -8, 0x3f80],
+  [1 + 3 * 2 ** -8, 0x3f82],
+  [3.4e38, 0x7f80],
+  [Infinity, 0x7f80],
+];
+Deno.test("convert: bfloat16 bits", () => {
+  for (const [x, bits] of bf16) assertEquals(f32ToBf16Bits(x), bits, String(x));
+  assertEquals(Number.isNaN(roundBf16(NaN)), true);
+  for (let bits = 0; bits < 65536; bits++) {
+    const x = bf16BitsToF32(bits);
+    if (x === x) assertEquals(f32ToBf16Bits(x), bits);
+  }
+});
+
+const cut: [DType, number, number][] = [
+  [dtypes.int8, 200, -56],
+  [dtypes.int8, -129, 127],
+  [dtypes.uint8, -1, 255],
+  [dtypes.int16, 40000, -25536],
+  [dtypes.uint16, -1, 65535],
+  [dtypes.int32, 2 ** 31, -(2 ** 31)],
+  [dtypes.int32, -1.9, -1],
+  [dtypes.uint32, -1, 2 ** 32 - 1],
+  [dtypes.int64, -1.5, -1],
+  [dtypes.bool, 3, 1],
+  [dtypes.bool, NaN, 1],
+  [dtypes.float32, 0.1, Math.fround(0.1)],
+  [dtypes.float64, 0.1, 0.1],
+  [dtypes.float16, 1e6, Infinity],
+  [dtypes.bfloat16, 1.01, 1.0078125],
+];
+Deno.test("convert: truncateTo", () => {
+  for (const [d, x, want] of cut) assertEquals(truncateTo(d, x), want, `${d} ${x}`);
+  assertEquals(f32Bits(1), 0x3f800000);
+});

@@ -1,0 +1,148 @@
+/**
+ * Golden cases from PyTorch: first through the reference evaluator, which needs no kernel, then on each device that can
+ * open here. A case checks dtype, shape and values of its outputs, and gradients with respect to its inputs.
+ */
+import { type DType, toDType } from "../src/dtype/dtype.ts";
+import { Device, Tensor } from "../mod.ts";
+import { evaluate, roundTo } from "./reference.ts";
+import { INT32_INDICES, programOf } from "./golden_cases.ts";
+import { difference, type ToleranceClass, toleranceOf } from "./tolerance.ts";
+
+type Stored = readonly [dtype: string, shape: readonly number[], values: readonly (number | boolean | string)[]];
+
+interface GoldenCase {
+  readonly name: string;
+  readonly program: string;
+  readonly tol: ToleranceClass;
+  readonly inputs: readonly Stored[];
+  readonly outputs: readonly Stored[];
+  readonly grads?: readonly (Stored | null)[];
+}
+
+/** What a case computes: outputs, and the gradients that it has. */
+interface Built {
+  readonly outputs: readonly Tensor[];
+  readonly grads: readonly (Tensor | undefined)[];
+}
+
+const cases: GoldenCase[] = JSON.parse(Deno.readTextFileSync(new URL("./fixtures/golden.json", import.meta.url)));
+
+function numberOf(x: number | boolean | string, d: DType): number | bigint | boolean {
+  if (d.isBool) return Boolean(x);
+  if (d.isFloat) return roundTo(x === "nan" ? NaN : x === "inf" ? Infinity : x === "-inf" ? -Infinity : Number(x), d);
+  return d.bits === 64 ? BigInt(x as number | string) : Number(x);
+}
+
+function load([name, shape, values]: Stored, device: string): Tensor {
+  const dtype = toDType(name);
+  return new Tensor(values.map((v) => numberOf(v, dtype)), { dtype, device }).reshape(shape);
+}
+
+/** Weights of the outputs in the loss whose gradients are stored, as in generate.py. */
+function ramp(t: Tensor): Tensor {
+  const weights = Array.from({ length: t.numel() }, (_, i) => (((7 * i) % 11) - 5) / 4);
+  return new Tensor(weights, { dtype: t.dtype, device: t.device }).reshape(t.shape);
+}
+
+function build(c: GoldenCase, device: string): Built {
+  const inputs = c.inputs.map((x) => load(x, device));
+  const [a, b, d, e] = inputs;
+  const out = programOf(c.name)(a, b, d, e);
+  const outputs: readonly Tensor[] = out instanceof Tensor ? [out] : out;
+  if (c.grads === undefined) return { outputs, grads: [] };
+  const wanted = inputs.filter((_, i) => c.grads![i] !== null);
+  const found = outputs[0].mul(ramp(outputs[0])).sum().gradient(wanted);
+  let next = 0;
+  return { outputs, grads: c.grads.map((g) => g === null ? undefined : found[next++]) };
+}
+
+function check(
+  c: GoldenCase,
+  what: string,
+  stored: Stored,
+  got: { readonly dtype: DType; readonly shape: readonly number[]; readonly data: readonly (number | bigint)[] },
+  gradient: boolean,
+): void {
+  const [name, shape, values] = stored;
+  const want = toDType(name);
+  const dtype = INT32_INDICES.has(c.name) && name === "int64" ? toDType("int32") : want;
+  if (got.dtype !== dtype) throw new Error(`${what} is ${got.dtype}, want ${dtype}  (${c.program})`);
+  if (got.shape.join() !== shape.join()) throw new Error(`${what} is [${got.shape}], want [${shape}]  (${c.program})`);
+  const expected = values.map((v) => numberOf(v, want));
+  const why = dtype.isInt && dtype.bits === 64
+    ? expected.findIndex((v, i) => v !== got.data[i]) < 0 ? undefined : `[${got.data}], want [${expected}]`
+    : difference(got.data.map(Number), expected.map(Number), toleranceOf(c.tol, dtype, gradient));
+  if (why !== undefined) throw new Error(`${what}: ${why}  (${c.program})`);
+}
+
+function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (number | bigint)[]): void {
+  if (built.outputs.length !== c.outputs.length) throw new Error(`${built.outputs.length} outputs`);
+  const value = (t: Tensor) => ({ dtype: t.dtype, shape: t.shape, data: read(t) });
+  c.outputs.forEach((s, i) => check(c, `output ${i}`, s, value(built.outputs[i]), false));
+  c.grads?.forEach((s, i) => {
+    if (s !== null) check(c, `gradient ${i}`, s, value(built.grads[i]!), true);
+  });
+}
+
+for (const c of cases) {
+  Deno.test(`golden reference: ${c.name}`, () => {
+    checkAll(c, build(c, "JS"), (t) => evaluate(t.uop).data);
+  });
+}
+
+/** Devices that open here; the others are named with the reason. */
+const devices = ["JS", "WASM", "CLANG"].filter((name) => {
+  try {
+    Device.get(name);
+    return true;
+  } catch (error) {
+    console.log(`golden: ${name} is left out: ${(error as Error).message}`);
+    return false;
+  }
+});
+
+const BATCH = 32;
+
+/** Cases of one batch are realized in one schedule (compilers run side by side); if that fails, each test tries alone. */
+function batches(device: string): (index: number) => Built {
+  const built = new Map<number, Built>();
+  const tried = new Set<number>();
+  return (index) => {
+    const first = index - index % BATCH;
+    if (!tried.has(first)) {
+      tried.add(first);
+      const all: Tensor[] = [];
+      for (let i = first; i < Math.min(first + BATCH, cases.length); i++) {
+        try {
+          const b = build(cases[i], device);
+          built.set(i, b);
+          all.push(...b.outputs, ...b.grads.filter((g) => g !== undefined));
+        } catch {
+          // the test of this case will say so
+        }
+      }
+      try {
+        Tensor.realize(all);
+      } catch {
+        for (let i = first; i < first + BATCH; i++) built.delete(i);
+      }
+    }
+    const b = built.get(index) ?? build(cases[index], device);
+    built.delete(index);
+    return b;
+  };
+}
+
+for (const device of devices) {
+  const get = batches(device);
+  cases.forEach((c, i) => {
+    Deno.test(`golden ${device}: ${c.name}`, async () => {
+      const b = get(i), read = new Map<Tensor, (number | bigint)[]>();
+      Tensor.realize([...b.outputs, ...b.grads.filter((g) => g !== undefined)]);
+      for (const t of [...b.outputs, ...b.grads]) {
+        if (t !== undefined) read.set(t, Array.from(await t.data() as ArrayLike<number | bigint>));
+      }
+      checkAll(c, b, (t) => read.get(t)!);
+    });
+  });
+}

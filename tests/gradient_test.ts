@@ -1,0 +1,152 @@
+/**
+ * Gradients against central differences, in float64 on the reference evaluator: no kernel takes part, so what fails here
+ * is a rule of `uop/gradient.ts` or a method's formula. Gradients of gradients are checked in the same way.
+ */
+import { Tensor } from "../mod.ts";
+import { dtypes } from "../src/dtype/dtype.ts";
+import { flip, reshape, shrink } from "../src/uop/movement.ts";
+import { Ops } from "../src/uop/ops.ts";
+import { uop } from "../src/uop/uop.ts";
+import { evaluateTensor } from "./reference.ts";
+
+/** Small, distinct, away from zero and from kinks at integers and halves. */
+function values(n: number, seed: number, positive: boolean): number[] {
+  const out: number[] = [];
+  let state = seed * 2654435761 >>> 0;
+  for (let i = 0; i < n; i++) {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    const x = 0.17 + 1.3 * (state / 2 ** 32);
+    out.push(positive || (state >>> 3) % 2 === 0 ? x : -x);
+  }
+  return out;
+}
+
+const size = (shape: readonly number[]) => shape.reduce((a, b) => a * b, 1);
+
+function make(data: readonly number[], shape: readonly number[]): Tensor {
+  return new Tensor(data, { dtype: "float64", device: "JS" }).reshape(shape);
+}
+
+type Fn = (...x: Tensor[]) => Tensor;
+type Row = readonly [name: string, shapes: readonly (readonly number[])[], fn: Fn, positive?: boolean];
+
+/** A scalar that weighs every element of `t` differently. */
+function weigh(t: Tensor): Tensor {
+  const weights = values(t.numel(), 77, false);
+  return t.mul(make(weights, t.shape)).sum();
+}
+
+const labels = () => new Tensor([1, 0, 2], { dtype: "int64", device: "JS" });
+
+const rows: readonly Row[] = [
+  ["add broadcast", [[2, 3], [3]], (a, b) => a.add(b)],
+  ["mul broadcast", [[2, 1], [1, 3]], (a, b) => a.mul(b)],
+  ["x * x + x", [[4]], (a) => a.mul(a).add(a)],
+  ["div", [[2, 3], [3]], (a, b) => a.div(b)],
+  ["scalar / x", [[3]], (a) => a.div(2, { reverse: true })],
+  ["exp2", [[4]], (a) => a.exp2()],
+  ["log2", [[4]], (a) => a.log2(), true],
+  ["sin", [[4]], (a) => a.mul(5).sin()],
+  ["cos", [[4]], (a) => a.cos()],
+  ["sqrt", [[4]], (a) => a.sqrt(), true],
+  ["trunc passes nothing", [[4]], (a) => a.mul(3).trunc().add(a)],
+  ["maximum", [[4], [4]], (a, b) => a.maximum(b)],
+  ["where", [[4], [4]], (a, b) => a.gt(0).where(a.mul(b), b.exp())],
+  ["pow", [[3], [3]], (a, b) => a.pow(b), true],
+  ["tanh", [[4]], (a) => a.tanh()],
+  ["gelu", [[4]], (a) => a.gelu()],
+  ["sum axis", [[2, 3]], (a) => a.sum(1).square()],
+  ["prod", [[2, 3]], (a) => a.prod(1)],
+  ["max", [[2, 4]], (a) => a.max(1)],
+  ["min keepdim", [[2, 4]], (a) => a.min(0, { keepdim: true })],
+  ["mean of square", [[2, 3]], (a) => a.square().mean(0)],
+  ["var", [[2, 4]], (a) => a.var(1)],
+  ["softmax", [[2, 4]], (a) => a.softmax(1)],
+  ["logSoftmax", [[2, 4]], (a) => a.logSoftmax(0)],
+  ["logsumexp", [[2, 4]], (a) => a.logsumexp(1)],
+  ["layernorm", [[2, 4]], (a) => a.layernorm()],
+  ["cumsum", [[5]], (a) => a.cumsum(0).square()],
+  ["permute reshape flip", [[2, 3, 2]], (a) => a.permute([2, 0, 1]).reshape([4, 3]).flip([1]).square()],
+  ["pad shrink", [[3, 3]], (a) => a.pad([[1, 0], [0, 2]]).shrink([[0, 3], [1, 4]]).square()],
+  ["expand", [[2, 1]], (a) => a.expand([2, 3]).sin()],
+  ["cat", [[2, 2], [2, 1]], (a, b) => a.cat([b, a], 1).square()],
+  ["contiguous and contiguousBackward", [[3]], (a) => a.square().contiguous().contiguousBackward().exp()],
+  ["copy to another device and back", [[3]], (a) => a.square().to("NULL").to("JS").exp()],
+  ["one input in two places", [[3], [3]], (a, b) => a.mul(b).add(b.exp())],
+  ["matmul", [[2, 3], [3, 2]], (a, b) => a.matmul(b)],
+  ["matmul batch broadcast", [[2, 1, 2, 3], [2, 3, 2]], (a, b) => a.matmul(b)],
+  ["matmul vector", [[3], [3, 2]], (a, b) => a.matmul(b)],
+  ["two layers", [[2, 3], [3, 4], [4], [4, 2]], (x, w, b, v) => x.linear(w, b).relu().matmul(v)],
+  ["einsum", [[2, 3], [3, 2], [2]], (a, b, c) => Tensor.einsum("ij,jk,k->ik", [a, b, c])],
+  [
+    "attention causal",
+    [[1, 3, 2], [1, 3, 2], [1, 3, 2]],
+    (q, k, v) => q.scaledDotProductAttention(k, v, undefined, { isCausal: true }),
+  ],
+  ["conv2d", [[1, 2, 4, 4], [2, 2, 2, 3], [2]], (x, w, b) => x.conv2d(w, b, { padding: 1, stride: 2 })],
+  ["conv2d grouped, dilated", [[1, 2, 5], [2, 1, 2]], (x, w) => x.conv2d(w, undefined, { groups: 2, dilation: 3 })],
+  ["convTranspose2d", [[1, 2, 2, 2], [2, 1, 2, 2]], (x, w) => x.convTranspose2d(w, undefined, { stride: 2 })],
+  ["maxPool2d", [[1, 1, 4, 4]], (x) => x.maxPool2d(3, { stride: 1 })],
+  ["avgPool2d", [[1, 1, 5, 4]], (x) => x.avgPool2d(2, { padding: 1, countIncludePad: false })],
+  ["crossEntropy", [[3, 4]], (x) => x.crossEntropy(labels(), { labelSmoothing: 0.2 })],
+  ["sparseCategoricalCrossentropy", [[3, 4]], (x) => x.sparseCategoricalCrossentropy(labels(), { ignoreIndex: 0 })],
+  ["binaryCrossentropyLogits", [[4]], (x) => x.binaryCrossentropyLogits([1, 0, 1, 0])],
+  ["newtonSchulz", [[3, 2]], (x) => x.newtonSchulz(2, [2, -1.5, 0.5])],
+  ["at with a tensor", [[4, 2]], (x) => x.at(new Tensor([2, 0, 2], { dtype: "int32", device: "JS" })).square()],
+  ["writes into views", [[4, 3], [2, 3], [4]], (x, v, w) => {
+    const base = x.square().clone().uop;
+    const rows = uop(Ops.STORE, dtypes.void, [shrink(base, [[1, 3], [0, 3]]), v.square().uop]);
+    const column = uop(Ops.STORE, dtypes.void, [reshape(shrink(flip(base, [0]), [[0, 4], [1, 2]]), [4]), w.sin().uop]);
+    const once = uop(Ops.AFTER, base.dtype, [base, rows]);
+    const both = uop(Ops.AFTER, base.dtype, [base, rows, column]);
+    return new Tensor(both).mul(new Tensor(once)).add(x);
+  }],
+  ["setAt", [[4, 2], [2]], (x, v) => {
+    const copy = x.mul(2).clone();
+    copy.setAt([1], v.square());
+    copy.setAt([[2, 4], 0], v);
+    return copy.square();
+  }],
+];
+
+function gradientsOf(fn: Fn, data: readonly number[][], shapes: Row[1]): number[][] {
+  const x = data.map((d, i) => make(d, shapes[i]));
+  return weigh(fn(...x)).gradient(x).map((g) => evaluateTensor(g).data);
+}
+
+function compare(name: string, got: readonly number[], f: (i: number, delta: number) => number): void {
+  for (let i = 0; i < got.length; i++) {
+    const h = 1e-5, want = (f(i, h) - f(i, -h)) / (2 * h);
+    if (Math.abs(got[i] - want) > 2e-6 * (1 + Math.abs(want))) {
+      throw new Error(`${name}, element ${i}: gradient ${got[i]}, difference quotient ${want}`);
+    }
+  }
+}
+
+for (const [name, shapes, fn, positive] of rows) {
+  Deno.test(`gradient: ${name}`, () => {
+    const data = shapes.map((s, i) => values(size(s), i + 1, positive ?? false));
+    const grads = gradientsOf(fn, data, shapes);
+    data.forEach((_, k) => {
+      compare(`input ${k}`, grads[k], (i, delta) => {
+        const moved = data.map((d, j) => make(d.map((v, n) => j === k && n === i ? v + delta : v), shapes[j]));
+        return evaluateTensor(weigh(fn(...moved))).data[0];
+      });
+    });
+  });
+}
+
+const SECOND = ["x * x + x", "div", "sin", "exp2", "log2", "sqrt", "softmax", "matmul", "logsumexp", "prod"];
+
+for (const [name, shapes, fn, positive] of rows.filter(([n]) => SECOND.includes(n))) {
+  Deno.test(`gradient of the gradient: ${name}`, () => {
+    const data = shapes.map((s, i) => values(size(s), i + 5, positive ?? false));
+    const first = (x: Tensor[]) => weigh(weigh(fn(...x)).gradient(x.slice(0, 1))[0].mul(x[0]));
+    const x = data.map((d, i) => make(d, shapes[i]));
+    const grad = evaluateTensor(first(x).gradient(x.slice(0, 1))[0]).data;
+    compare(name, grad, (i, delta) => {
+      const moved = data.map((d, j) => make(d.map((v, n) => j === 0 && n === i ? v + delta : v), shapes[j]));
+      return evaluateTensor(first(moved)).data[0];
+    });
+  });
+}

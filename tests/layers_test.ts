@@ -1,0 +1,170 @@
+/**
+ * The layering of DESIGN.md section 2, checked on the text of the sources: who may import whom, no cycles among files,
+ * nothing third-party, and no runtime API left of `program`.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+
+const ROOT = new URL("../", import.meta.url);
+
+/** A folder of src imports from lower ranks or itself. `nn` stands above `state`, which it offers as `nn.state`. */
+const RANKS: Readonly<Record<string, number>> = {
+  helpers: 0,
+  dtype: 1,
+  uop: 2,
+  renderer: 3,
+  device: 4,
+  schedule: 5,
+  codegen: 5,
+  engine: 6,
+  tensor: 7,
+  state: 8,
+  nn: 8.5,
+};
+/** What a backend may import of src. */
+const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device"]);
+/** Folders that know no runtime: everything left of `program`, and the tensors. */
+const NO_RUNTIME = new Set(["helpers", "dtype", "uop", "renderer", "schedule", "codegen", "tensor"]);
+const MAY_TOUCH_RUNTIME = new Set(["src/helpers/env.ts"]);
+
+function* sources(folder: string): Generator<string> {
+  let entries: Deno.DirEntry[];
+  try {
+    entries = [...Deno.readDirSync(new URL(folder, ROOT))];
+  } catch {
+    return;
+  }
+  for (const e of entries.sort((a, b) => a.name < b.name ? -1 : 1)) {
+    if (e.isDirectory) yield* sources(`${folder}${e.name}/`);
+    else if (e.name.endsWith(".ts")) yield folder + e.name;
+  }
+}
+
+/** The text without comments; `strings` false also empties string literals. Regular expressions are left alone. */
+export function stripped(text: string, strings: boolean): string {
+  const token = /\/\*[\s\S]*?\*\/|\/\/[^\n]*|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\[\s\S])*`/g;
+  return text.replace(token, (t) => {
+    if (t.startsWith("/")) return t.startsWith("/*") ? " " : "";
+    return strings ? t : t[0] + t[0];
+  });
+}
+
+/** The module specifiers of a source: imports, re-exports, dynamic and type imports. */
+export function specifiersOf(text: string): string[] {
+  const code = stripped(text, true);
+  const found: string[] = [];
+  for (
+    const pattern of [
+      /(?:^|[\n;}])\s*(?:import|export)\b[^"'`;]*?\bfrom\s*"([^"]+)"/g,
+      /(?:^|[\n;}])\s*import\s*"([^"]+)"/g,
+      /\bimport\(\s*"([^"]+)"/g,
+    ]
+  ) for (const m of code.matchAll(pattern)) found.push(m[1]);
+  return found;
+}
+
+interface Source {
+  readonly path: string;
+  readonly text: string;
+  readonly imports: readonly string[];
+}
+
+const all: Source[] = ["src/", "backends/"].flatMap((f) => [...sources(f)]).concat(exists("mod.ts") ? ["mod.ts"] : [])
+  .map((path) => {
+    const text = Deno.readTextFileSync(new URL(path, ROOT));
+    return { path, text, imports: specifiersOf(text) };
+  });
+
+function exists(path: string): boolean {
+  try {
+    return Deno.statSync(new URL(path, ROOT)).isFile;
+  } catch {
+    return false;
+  }
+}
+
+/** The path, from the root, that a specifier of `from` names; undefined if it is not relative. */
+function target(from: string, specifier: string): string | undefined {
+  if (!specifier.startsWith("./") && !specifier.startsWith("../")) return undefined;
+  return new URL(specifier, new URL(from, "file:///")).pathname.slice(1);
+}
+
+/** Why `from` may not import `to`, or undefined. */
+function forbidden(from: string, to: string): string | undefined {
+  if (from === "mod.ts") {
+    return to.startsWith("src/") || to.startsWith("backends/") ? undefined : "mod.ts knows only these";
+  }
+  const [top, folder] = from.split("/"), [toTop, toFolder] = to.split("/");
+  if (top === "backends") {
+    if (toTop === "backends") {
+      return toFolder === folder ? undefined : "backends never import each other";
+    }
+    return toTop === "src" && FOR_BACKENDS.has(toFolder) ? undefined : `backends import only ${[...FOR_BACKENDS]}`;
+  }
+  if (toTop !== "src") return "src imports nothing outside src";
+  if (folder === toFolder) return undefined;
+  const rank = RANKS[folder], toRank = RANKS[toFolder];
+  if (rank === undefined) return `src/${folder} has no rank`;
+  if (toRank === undefined) return `src/${toFolder} has no rank`;
+  return toRank < rank ? undefined : `rank ${rank} imports rank ${toRank}`;
+}
+
+Deno.test("layers: every import is relative and goes to a lower rank or the own folder", () => {
+  const wrong: string[] = [];
+  for (const { path, imports } of all) {
+    for (const s of imports) {
+      const to = target(path, s);
+      const why = to === undefined ? "third-party or bare specifier" : forbidden(path, to);
+      if (why !== undefined) wrong.push(`${path} imports ${s}: ${why}`);
+    }
+  }
+  assert.deepEqual(wrong, []);
+});
+
+Deno.test("layers: files form a DAG", () => {
+  const graph = new Map(all.map(({ path, imports }) => [path, imports.map((s) => target(path, s) ?? "")]));
+  const done = new Set<string>(), cycles: string[] = [];
+  const visit = (path: string, trail: readonly string[]): void => {
+    if (done.has(path)) return;
+    const at = trail.indexOf(path);
+    if (at >= 0) {
+      cycles.push([...trail.slice(at), path].join(" -> "));
+      return;
+    }
+    for (const next of graph.get(path) ?? []) visit(next, [...trail, path]);
+    done.add(path);
+  };
+  for (const path of graph.keys()) visit(path, []);
+  assert.deepEqual(cycles, []);
+});
+
+Deno.test("layers: imports name files that exist", () => {
+  const missing = all.flatMap(({ path, imports }) =>
+    imports.map((s) => target(path, s)).filter((to) => to !== undefined && !exists(to)).map((to) => `${path}: ${to}`)
+  );
+  assert.deepEqual(missing, []);
+});
+
+Deno.test("layers: left of program nothing touches Deno or navigator", () => {
+  const wrong: string[] = [];
+  for (const { path, text } of all) {
+    const [top, folder] = path.split("/");
+    if (top !== "src" || !NO_RUNTIME.has(folder) || MAY_TOUCH_RUNTIME.has(path)) continue;
+    const m = /\bDeno\b|\bnavigator\b/.exec(stripped(text, false));
+    if (m !== null) wrong.push(`${path} names ${m[0]}`);
+  }
+  assert.deepEqual(wrong, []);
+});
+
+Deno.test("layers: the parser sees imports and no comments", () => {
+  const text = `/** import { a } from "no.ts"; */
+import type { A } from "./a.ts";
+import { // "b"
+  B } from "./b.ts";
+export * from "../c.ts";
+const x = await import("./d.ts"); // import "e.ts"
+import "./f.ts";`;
+  assert.deepEqual(specifiersOf(text).sort(), ["../c.ts", "./a.ts", "./b.ts", "./d.ts", "./f.ts"]);
+  assert.equal(/Deno/.test(stripped('f("Deno.x"); // Deno', false)), false);
+});

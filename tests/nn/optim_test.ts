@@ -1,0 +1,100 @@
+/** Optimizers against PyTorch over four steps; what they refuse; what one step realizes. @module */
+import assert from "node:assert/strict";
+import { ArgumentError, jit, nn, state, Tensor } from "../../mod.ts";
+import { close, fill, golden } from "./support.ts";
+
+type Make = (p: Tensor[]) => nn.optim.Optimizer;
+const TABLE: readonly (readonly [string, Make])[] = [
+  ["sgd", (p) => new nn.optim.SGD(p, { lr: 0.1 })],
+  ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01 })],
+  ["nesterov", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, nesterov: true })],
+  ["adam", (p) => new nn.optim.Adam(p, { lr: 0.01 })],
+  ["adamwd", (p) => new nn.optim.Adam(p, { lr: 0.01, weightDecay: 0.1, b1: 0.8, b2: 0.99 })],
+  ["adamw", (p) => new nn.optim.AdamW(p, { lr: 0.01, weightDecay: 0.1 })],
+];
+
+function parameters(): [Tensor, Tensor] {
+  const w = fill([3, 2], 0.37, 0.2, 0.1), b = fill([2], 0.3, 0.4);
+  w.requiresGrad = b.requiresGrad = true;
+  return [w, b];
+}
+
+for (const [name, make] of TABLE) {
+  for (const jitted of [false, true]) {
+    Deno.test(`optim: ${name} agrees with PyTorch${jitted ? " under jit" : ""}`, async () => {
+      const [w, b] = parameters(), optimizer = make([w, b]), want = golden[name];
+      const step = (x: Tensor) =>
+        Tensor.train(() => {
+          optimizer.zeroGrad();
+          const loss = x.matmul(w).add(b).tanh().sub(0.3).square().mean().backward();
+          optimizer.step();
+          return loss;
+        });
+      const run = jitted ? jit(step) : step;
+      for (let i = 0; i < 4; i++) await close(run(fill([4, 3], 0.53, 0.1 * i).realize()), [want.l[i]]);
+      await close(w, want.w);
+      await close(b, want.b);
+    });
+  }
+}
+
+Deno.test("optim: the learning rate changes inside a captured step", async () => {
+  const w = new Tensor([1], { requiresGrad: true, dtype: "float32" });
+  const optimizer = new nn.optim.SGD([w], { lr: 0 });
+  const step = jit((x: Tensor) =>
+    Tensor.train(() => {
+      optimizer.zeroGrad();
+      const loss = w.mul(x).sum().backward();
+      optimizer.step();
+      return loss;
+    })
+  );
+  let want = 1;
+  for (const lr of [0.5, 0.25, 0, 1, 2]) {
+    optimizer.setLr(lr);
+    step(new Tensor([1], { dtype: "float32" }).realize());
+    await close(w, [want -= lr]);
+  }
+});
+
+Deno.test("optim: statistics given to the optimizer are realized by its step", async () => {
+  const layer = new nn.BatchNorm(2), optimizer = new nn.optim.SGD(state.getParameters(layer), { lr: 0.1 });
+  assert.equal(optimizer.params.length, 2);
+  assert.equal(optimizer.buffers.length, 3);
+  for (let i = 0; i < 3; i++) {
+    Tensor.train(() => {
+      optimizer.zeroGrad();
+      layer.call(Tensor.full([4, 2, 1, 1], 2)).square().mean().backward();
+      optimizer.step();
+    });
+  }
+  await close(layer.numBatchesTracked, [3]);
+  await close(layer.runningMean, [2 * (1 - 0.9 ** 3), 2 * (1 - 0.9 ** 3)]);
+});
+
+Deno.test("optim: LAMB and groups step", async () => {
+  const [w, b] = parameters();
+  const group = new nn.optim.OptimizerGroup(new nn.optim.LAMB([w], { lr: 0.1 }), new nn.optim.SGD([b], { lr: 0.1 }));
+  const losses: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    const loss = Tensor.train(() => {
+      group.zeroGrad();
+      const loss = fill([4, 3], 0.53, 0).matmul(w).add(b).square().mean().backward();
+      group.step();
+      return loss;
+    });
+    losses.push(Number(await loss.item()));
+  }
+  assert.ok(losses[2] < losses[1] && losses[1] < losses[0], String(losses));
+});
+
+Deno.test("optim: what it refuses", () => {
+  const [w] = parameters(), optimizer = new nn.optim.SGD([w]);
+  assert.throws(() => optimizer.step(), /SGD.*Tensor.training is false/);
+  assert.throws(() => Tensor.train(() => optimizer.step()), /no parameter has a gradient/);
+  assert.throws(() => new nn.optim.Adam([w], { beta1: 0.5 } as object), ArgumentError);
+  assert.throws(() => new nn.optim.Adam([w], { lr: -1 }), ArgumentError);
+  assert.throws(() => new nn.optim.SGD([w], { nesterov: true }), ArgumentError);
+  const fixed = new Tensor([1, 2]);
+  assert.throws(() => new nn.optim.SGD([fixed]), /none of its tensors requires a gradient/);
+});

@@ -1,0 +1,95 @@
+/**
+ * `deno task test`: runs every test that this machine can run, says what was left out and why, and closes with
+ * `N passed, N failed, N skipped`. A skip that no entry of `allowed_skips.json` explains is a failure.
+ *
+ * Arguments are handed to `deno test`: files, `--filter=...`.
+ *
+ * @module
+ */
+import { Device } from "../mod.ts";
+
+interface AllowedSkip {
+  /** A regular expression on the name of the test. */
+  readonly pattern: string;
+  readonly reason: string;
+}
+
+interface Case {
+  readonly file: string;
+  readonly name: string;
+  readonly state: "passed" | "failed" | "skipped";
+}
+
+function unescape(text: string): string {
+  const named: Record<string, string> = { lt: "<", gt: ">", quot: '"', apos: "'", amp: "&" };
+  return text.replace(/&(?:#x([0-9a-fA-F]+)|#(\d+)|(\w+));/g, (all, hex, decimal, name) => {
+    if (hex !== undefined) return String.fromCodePoint(parseInt(hex, 16));
+    if (decimal !== undefined) return String.fromCodePoint(Number(decimal));
+    return named[name] ?? all;
+  });
+}
+
+/** The test cases of a JUnit report. */
+export function parseReport(xml: string): Case[] {
+  const cases: Case[] = [];
+  for (const m of xml.matchAll(/<testcase\b([^>]*?)(?:\/>|>([\s\S]*?)<\/testcase>)/g)) {
+    const attribute = (name: string) => unescape(new RegExp(`\\b${name}="([^"]*)"`).exec(m[1])?.[1] ?? "");
+    const body = m[2] ?? "";
+    const state = /<(?:failure|error)\b/.test(body) ? "failed" : /<skipped\b/.test(body) ? "skipped" : "passed";
+    cases.push({ file: attribute("classname"), name: attribute("name"), state });
+  }
+  return cases;
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const root = new URL("../", import.meta.url);
+  console.log("devices:");
+  for (const { name, reason } of Device.list()) {
+    console.log(`  ${name.padEnd(8)} ${reason === undefined ? "tested" : `left out: ${reason}`}`);
+  }
+  const reports = await Deno.makeTempDir({ prefix: "dinograd-test-" });
+  const report = `${reports}/report.xml`;
+  const files = args.filter((a) => !a.startsWith("-") && a !== "");
+  const flags = args.filter((a) => a.startsWith("-") && a !== "--");
+  const started = performance.now();
+  const child = new Deno.Command(Deno.execPath(), {
+    args: ["test", "-A", "--no-check", `--junit-path=${report}`, ...flags, ...(files.length > 0 ? files : ["tests/"])],
+    cwd: root,
+    stdin: "null",
+    stdout: "inherit",
+    stderr: "inherit",
+  }).spawn();
+  const { code } = await child.status;
+  let cases: Case[] = [];
+  try {
+    cases = parseReport(await Deno.readTextFile(report));
+  } catch {
+    console.log("deno test wrote no report");
+  }
+  await Deno.remove(reports, { recursive: true });
+  const allowed = JSON.parse(await Deno.readTextFile(new URL("allowed_skips.json", import.meta.url))) as AllowedSkip[];
+  let failed = cases.filter((c) => c.state === "failed").length;
+  const skipped = cases.filter((c) => c.state === "skipped");
+  const reasons = new Map<string, string[]>();
+  for (const c of skipped) {
+    const why = allowed.find((a) => new RegExp(a.pattern).test(c.name))?.reason;
+    if (why === undefined) failed++;
+    const list = reasons.get(why ?? "NOT ALLOWED: no reason in tests/allowed_skips.json");
+    if (list === undefined) reasons.set(why ?? "NOT ALLOWED: no reason in tests/allowed_skips.json", [c.name]);
+    else list.push(c.name);
+  }
+  if (reasons.size > 0) console.log("left out:");
+  for (const [why, names] of reasons) {
+    console.log(`  ${why}:`);
+    for (const name of names) console.log(`    ${name}`);
+  }
+  for (const c of cases) if (c.state === "failed") console.log(`failed: ${c.file} ${c.name}`);
+  // A module that does not load has no case of its own.
+  if (code !== 0 && failed === 0) failed = 1;
+  const passed = cases.filter((c) => c.state === "passed").length;
+  console.log(`${((performance.now() - started) / 1000).toFixed(1)} s`);
+  console.log(`${passed} passed, ${failed} failed, ${skipped.length} skipped`);
+  return failed === 0 && code === 0 ? 0 : 1;
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args));

@@ -1,0 +1,98 @@
+/** What the scheduler makes of whole graphs: kernel counts, values, versions, cycles, the cache. Runs on JS alone. */
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { CompiledKernel, context, CycleError, Device, schedule, StaleReadError, Tensor } from "../../mod.ts";
+import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
+
+Device.default = "JS";
+
+function kernels(...ts: Tensor[]): number {
+  return schedule(ts).filter((i) => i.runner instanceof CompiledKernel).length;
+}
+
+const real = (shape: number[]): Tensor => {
+  const n = shape.reduce((a, b) => a * b, 1);
+  return new Tensor(Float32Array.from({ length: n }, (_, i) => (i * 7 % 11) - 5)).reshape(shape).realize();
+};
+
+const COUNTS: [name: string, make: () => Tensor[], count: number][] = [
+  ["ones*15 + ones*30", () => [Tensor.ones([10]).mul(15).add(Tensor.ones([10]).mul(30))], 0],
+  ["x + 1", () => [real([10]).add(1)], 1],
+  ["x + arange", () => [real([10]).add(Tensor.arange(10))], 1],
+  ["dot", () => [new Tensor([1, 2]).dot(new Tensor([3, 4]))], 1],
+  ["matmul + bias + relu", () => [real([8, 4]).matmul(real([4, 6])).add(real([6])).relu()], 1],
+  ["eight movement ops", () => [
+    real([4, 6]).pad([[1, 1], [0, 2]]).permute([1, 0]).flip([0]).shrink([[1, 7], [0, 5]]).reshape([5, 6]).permute([
+      1,
+      0,
+    ]).reshape([3, 10]).flip([1]).add(1),
+  ], 1],
+  ["gather by a tensor", () => [real([9, 3]).at(new Tensor([2, 0, 5]).realize())], 1],
+  ["conv + relu", () => [real([2, 3, 6, 6]).conv2d(real([4, 3, 3, 3]), undefined, { padding: 1 }).relu()], 1],
+  ["sum of products over everything", () => [real([8, 8]).mul(real([8, 8])).sum()], 1],
+];
+for (const [name, make, count] of COUNTS) {
+  Deno.test(`schedule: ${name} takes ${count} kernels`, () => assertEquals(kernels(...make()), count));
+}
+
+Deno.test("schedule: constants are filled by the host", async () => {
+  const t = Tensor.ones([10]).mul(15).add(Tensor.ones([10]).mul(30));
+  assertEquals(await t.tolist(), new Array(10).fill(45));
+});
+
+Deno.test("schedule: a lazy read in the schedule of the write sees the old value", async () => {
+  const a = new Tensor([1, 2, 3]).realize();
+  const b = a.add(1);
+  a.assign(new Tensor([0, 0, 0]));
+  Tensor.realize([a, b]);
+  assertEquals([await a.tolist(), await b.tolist()], [[0, 0, 0], [2, 3, 4]]);
+});
+
+Deno.test("schedule: a lazy read after the write throws StaleReadError naming both lines", () => {
+  const a = new Tensor([1, 2, 3]).realize();
+  const b = a.add(1);
+  a.assign(new Tensor([0, 0, 0])).realize();
+  const error = assertThrows(() => b.realize(), StaleReadError) as StaleReadError;
+  assertStringIncludes(error.writtenAt, "schedule_test.ts");
+  assertStringIncludes(error.readAt, "schedule_test.ts");
+});
+
+Deno.test("schedule: a genuine cycle of assignments names both sides", () => {
+  const a = new Tensor([1, 2]).realize(), b = new Tensor([3, 4]).realize();
+  const oldA = a.add(0.5).sub(0.5).cast(a.dtype), oldB = b.mul(1);
+  a.assign(oldB.flip([0]).add(0));
+  b.assign(oldA.flip([0]).add(0));
+  const error = assertThrows(() => Tensor.realize([a, b]), CycleError) as CycleError;
+  assertEquals(error.lines.length, 2);
+});
+
+Deno.test("schedule: setAt in place reading itself at another index", async () => {
+  const a = new Tensor([1, 2, 3, 4]).realize();
+  a.setAt([[0, 3]], a.at([1, 4]));
+  assertEquals(await a.tolist(), [2, 3, 4, 4]);
+});
+
+Deno.test("schedule: ten setAt on zeros", async () => {
+  const t = Tensor.zeros([10]).contiguous();
+  for (let i = 0; i < 10; i++) t.setAt([i], i);
+  assertEquals(await t.tolist(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+});
+
+Deno.test("schedule: one structure is lowered once, changing constants twice", async () => {
+  const x = real([6]);
+  const misses = scheduleCacheStats.misses;
+  for (let i = 0; i < 5; i++) {
+    assertEquals((await x.mul(0.5 + i).add(0.125).tolist() as number[])[0], -5 * (0.5 + i) + 0.125);
+  }
+  assertEquals(scheduleCacheStats.misses - misses, 2);
+});
+
+Deno.test("schedule: outputs of equal loops that share an input are one kernel", () => {
+  const x = real([16]), a = x.add(1), b = x.mul(2);
+  assertEquals(kernels(a, b), 1);
+});
+
+Deno.test("schedule: NO_MEMORY_PLANNER gives the same values", async () => {
+  const make = () => real([8, 8]).matmul(real([8, 8])).softmax().matmul(real([8, 8])).sum(1);
+  const planned = await make().tolist();
+  assertEquals(await context({ NO_MEMORY_PLANNER: 1, SCACHE: 0 }, () => make().tolist()), planned);
+});

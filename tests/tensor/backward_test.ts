@@ -1,0 +1,74 @@
+/** backward() and gradient(): what is filled, what accumulates, what is refused. Values by the reference evaluator. */
+import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { ArgumentError, DTypeError, ShapeError, Tensor } from "../../mod.ts";
+import { forgetLosses, lossesOf } from "../../src/tensor/backward.ts";
+import { evaluateTensor } from "../reference.ts";
+
+const JS = { device: "JS" };
+const leaf = (data: number[]) => new Tensor(data, { dtype: "float32", requiresGrad: true, ...JS });
+const value = (t: Tensor | undefined) => t === undefined ? undefined : evaluateTensor(t).data;
+
+Deno.test("backward: fills grad of what requires it, and of nothing else; returns the loss", () => {
+  const a = leaf([1, 2, 3]), b = new Tensor([4, 5, 6], { dtype: "float32", ...JS }), other = leaf([7]);
+  const loss = a.mul(b).sum();
+  assertStrictEquals(loss.backward(), loss);
+  assertEquals(value(a.grad), [4, 5, 6]);
+  assertEquals(b.grad, undefined);
+  assertEquals(other.grad, undefined);
+  assertEquals([a.grad!.shape, a.grad!.dtype.name], [[3], "float32"]);
+});
+
+Deno.test("backward: accumulates over calls", () => {
+  const a = leaf([1, 2]);
+  a.square().sum().backward();
+  a.sum().backward();
+  assertEquals(value(a.grad), [3, 5]);
+});
+
+Deno.test("backward: reaches a leaf through any of its shapes", () => {
+  const a = leaf([1, 2, 3, 4]).reshape([2, 2]);
+  const w = leaf([1, 2, 3, 4]);
+  w.reshape([2, 2]).matmul(a).add(w.reshape([2, 2]).T).sum().backward();
+  assertEquals(value(w.grad), [4, 8, 4, 8]);
+});
+
+Deno.test("backward: constants with requiresGrad are leaves of their own", () => {
+  const a = Tensor.ones([2], { requiresGrad: true, ...JS }), b = Tensor.ones([2], { requiresGrad: true, ...JS });
+  a.mul(b).mul(a).sum().backward();
+  assertEquals([value(a.grad), value(b.grad)], [[2, 2], [1, 1]]);
+});
+
+Deno.test("backward: a gradient of one's own, and detach", () => {
+  const a = leaf([1, 2]);
+  a.mul(a.detach()).backward([10, 100]);
+  assertEquals(value(a.grad), [10, 200]);
+});
+
+Deno.test("backward: remembers losses weakly on the gradients, until forgotten", () => {
+  const a = leaf([1, 2]), l1 = a.sum().backward(), l2 = a.square().sum().backward();
+  const found = lossesOf([a.grad!]);
+  assertEquals([found.length, found.includes(l1), found.includes(l2)], [2, true, true]);
+  forgetLosses([a.grad!]);
+  assertEquals(lossesOf([a.grad!]), []);
+});
+
+Deno.test("gradient: of intermediates, of unmarked tensors, and of gradients", () => {
+  const x = new Tensor([2, 3], { dtype: "float32", ...JS }), y = x.mul(x), z = y.mul(y).sum();
+  const [gx, gy] = z.gradient([x, y]);
+  assertEquals([value(gx), value(gy)], [[32, 108], [8, 18]]);
+  assertEquals(value(gx.sum().gradient([x])[0]), [48, 108]);
+  assertEquals(value(z.gradient([x], { gradient: 10 })[0]), [320, 1080]);
+});
+
+Deno.test("backward: errors", () => {
+  const a = leaf([1, 2]), i = new Tensor([1, 2], JS), constant = new Tensor(2.5);
+  const rows: [() => unknown, new (...args: never[]) => Error, string][] = [
+    [() => a.mul(2).backward(), ShapeError, "Cannot backward from a tensor of shape [2]: only a scalar has"],
+    [() => a.backward([1, 2, 3]), ShapeError, "shapes [2] and [3]"],
+    [() => i.sum().backward(), DTypeError, "int32"],
+    [() => a.sum().gradient([i]), DTypeError, "int32"],
+    [() => a.sum().gradient([leaf([1])]), ArgumentError, "does not depend"],
+    [() => a.mul(constant).sum().gradient([constant]), ArgumentError, "constant"],
+  ];
+  for (const [run, kind, text] of rows) assertThrows(run, kind as new () => Error, text);
+});

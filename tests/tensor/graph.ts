@@ -1,0 +1,33 @@
+/** What tests of tensors share: a host device where none is registered, and values by the oracle. */
+import { type Device, listBackends, registerBackend } from "../../src/device/device.ts";
+import { LruAllocator } from "../../src/device/allocator.ts";
+import type { Tensor } from "../../src/tensor/tensor.ts";
+import { type HostArray, nestedOf, type NestedValues } from "../../src/tensor/host.ts";
+import { evaluate } from "../reference.ts";
+
+if (!listBackends().some((b) => b.name === "JS")) {
+  const allocator = new LruAllocator("JS", {
+    alloc: (nbytes) => new Uint8Array(nbytes),
+    free: () => {},
+    copyIn: (block, offset, src) => (block as Uint8Array).set(src, offset),
+    copyOut: (dst, block, offset) => dst.set((block as Uint8Array).subarray(offset, offset + dst.length)),
+    copyOutAsync: (dst, block, offset) => {
+      dst.set((block as Uint8Array).subarray(offset, offset + dst.length));
+      return Promise.resolve();
+    },
+  });
+  registerBackend({
+    name: "JS",
+    description: "host memory, for tests of graphs",
+    permissions: [],
+    rank: 9,
+    unavailable: () => undefined,
+    open: () => ({ name: "JS", allocator, info: () => ({}), close: () => {} }) as unknown as Device,
+  });
+}
+
+/** The value of a tensor by the oracle, as nested lists. */
+export function valueOf(t: Tensor): NestedValues {
+  const v = evaluate(t.uop);
+  return nestedOf(v.data as unknown as HostArray, v.shape, v.dtype);
+}

@@ -1,0 +1,137 @@
+/** graphRewrite in both directions, maps, substitution, records, loops. */
+import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { SpecError } from "../../src/helpers/errors.ts";
+import { AxisKind, Storage } from "../../src/uop/args.ts";
+import { opCarrier, reduce } from "../../src/uop/carrier.ts";
+import { PatternMatcher, rule } from "../../src/uop/matcher.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { graphRewrite, graphRewriteMap, isRecording, namedPass, record, substitute } from "../../src/uop/rewrite.ts";
+import { UPat } from "../../src/uop/upat.ts";
+import { bufferNode, int, range, sink, toposort, type UOp, variable } from "../../src/uop/uop.ts";
+
+const x = UPat.var("x"), y = UPat.var("y"), c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");
+const a = variable("a", 0, 9), b = variable("b", 0, 9);
+const pmFold = new PatternMatcher("fold", [
+  rule(x.add(0), ({ x }) => x, "x+0"),
+  rule(x.add(c0).add(c1), ({ x, c0, c1 }) => x.add(c0.value + c1.value), "constants"),
+]);
+
+const CASES: [string, UOp, UOp][] = [
+  ["nothing to do", a.add(b), a.add(b)],
+  ["at the root", a.add(0), a],
+  ["below", b.mul(a.add(0)), b.mul(a)],
+  ["to a fixed point", a.add(1).add(2).add(3), a.add(6)],
+  ["results are rewritten", a.add(1).add(-1), a],
+  ["everywhere it is used", a.add(0).mul(a.add(0)), a.mul(a)],
+];
+for (const [name, u, want] of CASES) {
+  Deno.test(`rewrite: ${name}`, () => {
+    assertStrictEquals(graphRewrite(u, pmFold), want);
+    assertStrictEquals(graphRewrite(want, pmFold), want);
+    assertStrictEquals(graphRewrite(u, pmFold, { bottomUp: true }), want);
+  });
+}
+
+Deno.test("rewrite: sources first, or the node first", () => {
+  const seen: string[] = [];
+  const pm = new PatternMatcher<undefined>("order", [
+    rule(UPat.op([Ops.ADD, Ops.MUL, Ops.VARIABLE], { name: "u" }), ({ u }) => {
+      seen.push(u.op === Ops.ADD ? "add" : u.op === Ops.MUL ? "mul" : "leaf");
+      return undefined;
+    }),
+  ]);
+  graphRewrite(a.mul(3).add(a), pm);
+  assertEquals(seen, ["leaf", "mul", "add"]);
+  seen.length = 0;
+  graphRewrite(a.mul(3).add(a), pm, { bottomUp: true });
+  assertEquals(seen, ["add", "mul", "leaf"]);
+});
+
+Deno.test("rewrite: context and enter", () => {
+  const pm = new PatternMatcher<Map<UOp, UOp>>("ctx", [
+    rule(UPat.op(Ops.VARIABLE, { name: "v" }), ({ v }, ctx: Map<UOp, UOp>) => ctx.get(v)),
+  ]);
+  assertStrictEquals(graphRewrite(a.add(b), pm, { ctx: new Map([[a, int(5)]]) }), int(5).add(b));
+  const u = a.mul(2).add(a);
+  const kept = graphRewrite(u, pm, { ctx: new Map([[a, b]]), enter: (n) => n.op !== Ops.MUL });
+  assertStrictEquals(kept, a.mul(2).add(b));
+});
+
+Deno.test("rewrite: map of what became what", () => {
+  const u = a.add(1).add(2), v = b.mul(u);
+  const map = graphRewriteMap([v, u], pmFold);
+  assertStrictEquals(map.get(u), a.add(3));
+  assertStrictEquals(map.get(v), b.mul(a.add(3)));
+  assertStrictEquals(map.get(a), a);
+});
+
+Deno.test("rewrite: a rule may rewrite inside", () => {
+  const outer: PatternMatcher = new PatternMatcher("outer", [
+    rule(x.lt(y), ({ x, y }) => {
+      const p = graphRewrite(x, pmFold), q = graphRewrite(y, pmFold);
+      return p === x && q === y ? undefined : p.mul(q);
+    }),
+  ]);
+  const shared = a.add(1).add(2);
+  assertStrictEquals(graphRewrite(shared.lt(b).max(shared.lt(b)), outer), a.add(3).mul(b).max(a.add(3).mul(b)));
+});
+
+Deno.test("rewrite: nodes are left clean, also after a throw", () => {
+  const bad = new PatternMatcher("bad", [rule(x.add(y), () => {
+    throw new RangeError("stop");
+  })]);
+  const u = a.mul(3).add(b);
+  assertThrows(() => graphRewrite(u, bad), RangeError, "stop");
+  for (const n of toposort(u)) assertEquals([n.memoOwner, n.memoValue], [0, undefined]);
+});
+
+Deno.test("rewrite: loops name their rules", () => {
+  const swap = new PatternMatcher("swap", [rule(x.add(y), ({ x, y }) => y.add(x), "x+y -> y+x")]);
+  assertStringIncludes(assertThrows(() => graphRewrite(a.add(b), swap), SpecError).message, "rule x+y -> y+x");
+  const grow = new PatternMatcher("grow", [rule(UPat.op(Ops.VARIABLE, { name: "v" }), ({ v }) => v.add(1), "grow")]);
+  assertThrows(() => graphRewrite(a, grow), SpecError, "by rule grow");
+  assertThrows(() => graphRewrite(a, grow, { bottomUp: true }), SpecError, "by rule grow");
+});
+
+Deno.test("rewrite: deep graphs need no stack", () => {
+  let u: UOp = a;
+  for (let i = 0; i < 40000; i++) u = u.mul(b).add(0);
+  const out = graphRewrite(u, pmFold);
+  assertEquals(toposort(out).length, 40002);
+});
+
+const i = range(4, 0, AxisKind.LOOP), j = range(5, 1, AxisKind.LOOP), k = range(6, 2, AxisKind.REDUCE);
+Deno.test("substitute: ranges, closed ones too; values are not searched again", () => {
+  const u = i.mul(5).add(j);
+  assertStrictEquals(substitute(u, new Map([[i, i.add(1)]])), i.add(1).mul(5).add(j));
+  assertStrictEquals(substitute(u, new Map([[i, j], [j, i]])), j.mul(5).add(i));
+  assertStrictEquals(substitute(u, new Map([[k, i]])), u);
+  const sum = reduce(opCarrier(Ops.ADD, dtypes.int32), [k.add(i)], [k]);
+  const k2 = range(6, 9, AxisKind.REDUCE);
+  assertStrictEquals(
+    substitute(sum, new Map([[k, k2]])),
+    reduce(opCarrier(Ops.ADD, dtypes.int32), [k2.add(i)], [k2]),
+  );
+});
+
+Deno.test("substitute: any node; buffers stay themselves", () => {
+  const buffer = bufferNode(new Storage("JS", dtypes.int32, 4));
+  const u = buffer.add(a.mul(2));
+  const out = substitute(u, new Map([[a.mul(2), b]]));
+  assertStrictEquals(out, buffer.add(b));
+  assertStrictEquals(out.src[0], buffer);
+});
+
+Deno.test("record: passes, rules, nesting; nothing when off", () => {
+  const pass = namedPass("my pass", (u: UOp, _: undefined) => graphRewrite(u, pmFold));
+  assertEquals(pass.name, "my pass");
+  const u = sink([a.add(1).add(2).add(0)]);
+  assert(!isRecording());
+  const { result, passes } = record(() => pass(u, undefined));
+  assertStrictEquals(result, sink([a.add(3)]));
+  assertEquals(passes.map((p) => [p.name, p.depth]), [["my pass", 0], ["fold", 1]]);
+  assertStrictEquals(passes[0].after, result);
+  assertEquals(passes[1].changes.map((c) => c.rule), ["constants", "x+0"]);
+  assertStrictEquals(passes[1].changes[0].to, a.add(3));
+});
