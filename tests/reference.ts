@@ -7,7 +7,7 @@
 import { bufferOf } from "../src/device/buffer.ts";
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
 import { prod, stridesOf } from "../src/helpers/math.ts";
-import type { AxesArg, BufferArg, PairsArg, ReduceArg, Storage } from "../src/uop/args.ts";
+import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage } from "../src/uop/args.ts";
 import { Int64 } from "../src/uop/args.ts";
 import { isAlu, isMovement, opName, Ops } from "../src/uop/ops.ts";
 import { resolve } from "../src/uop/resolve.ts";
@@ -216,8 +216,25 @@ function moveTables(u: UOp, from: readonly number[]): number[][] {
   });
 }
 
+/** UNSKEW and SKEW, by their definition. */
+function skewed(u: UOp, x: Value): Data {
+  const { axis, kernelAxis, stride, dilation } = u.arg as SkewArg;
+  const shape = shapeOf(u), strides = stridesOf(x.shape), n = prod(shape);
+  const index = new Array<number>(shape.length).fill(0), zero = is64(u.dtype) ? 0n : 0;
+  return Array.from({ length: n }, () => {
+    const from = index.slice();
+    const shift = index[kernelAxis] * dilation;
+    from[axis] = u.op === Ops.UNSKEW ? index[axis] * stride + shift : (index[axis] - shift) / stride;
+    const inside = Number.isInteger(from[axis]) && from[axis] >= 0 && from[axis] < x.shape[axis];
+    const value = inside ? x.data[from.reduce((p, i, a) => p + i * strides[a], 0)] : zero;
+    for (let a = index.length - 1; a >= 0 && ++index[a] === shape[a]; a--) index[a] = 0;
+    return value;
+  });
+}
+
 function movement(u: UOp, x: Value): Data {
   if (u.op === Ops.RESHAPE) return x.data;
+  if (u.op === Ops.UNSKEW || u.op === Ops.SKEW) return skewed(u, x);
   const shape = shapeOf(u), tables = moveTables(u, x.shape);
   const n = prod(shape), out: Data = new Array(n), zero = is64(u.dtype) ? 0n : 0;
   const index = new Array<number>(shape.length).fill(0);

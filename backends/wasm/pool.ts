@@ -48,6 +48,7 @@ export class Pool {
   private started = 0;
   private startedAt = 0;
   private failed = false;
+  private url: string | undefined;
   /** An idle web Worker ends after this many nanoseconds. */
   webIdle = 2e9;
 
@@ -124,15 +125,14 @@ export class Pool {
       worker.unref();
       return;
     }
-    const url = URL.createObjectURL(new Blob([WEB_SOURCE], { type: "text/javascript" }));
-    const worker = new Worker(url, { type: "module" });
-    worker.postMessage(data);
-    // the worker has fetched its source by the time it answers anything; a minute is plenty
-    setTimeout(() => URL.revokeObjectURL(url), 60000);
+    this.url ??= URL.createObjectURL(new Blob([WEB_SOURCE], { type: "text/javascript" }));
+    new Worker(this.url, { type: "module" }).postMessage(data);
   }
 
   /** Ends the helpers. */
   close(): void {
+    if (this.url !== undefined) URL.revokeObjectURL(this.url);
+    this.url = undefined;
     if (this.started === 0) return;
     Atomics.store(this.memory.i32, WORDS.MODULES >> 2, -1);
     this.wake();

@@ -16,6 +16,13 @@ function zeros(shape: number[]): Tensor {
   return Tensor.zeros(shape, { requiresGrad: true });
 }
 
+/** Memory of its own (constants are shared, and statistics are written to), without a gradient. */
+function statistic(initial: Tensor): Tensor {
+  const t = initial.clone();
+  t.requiresGrad = false;
+  return t;
+}
+
 /** Options of {@linkcode BatchNorm}. */
 export interface BatchNormOptions {
   /** Added to the variance; 1e-5 unless given. */
@@ -56,10 +63,9 @@ export class BatchNorm {
     this.momentum = options.momentum ?? 0.1;
     this.weight = affine ? ones([size]) : undefined;
     this.bias = affine ? zeros([size]) : undefined;
-    this.runningMean = track ? Tensor.zeros([size]).clone() : undefined;
-    this.runningVar = track ? Tensor.ones([size]).clone() : undefined;
-    // Clones: constants are shared, and these are written to.
-    this.numBatchesTracked = track ? Tensor.zeros([1], { dtype: dtypes.int32 }).clone() : undefined;
+    this.runningMean = track ? statistic(Tensor.zeros([size])) : undefined;
+    this.runningVar = track ? statistic(Tensor.ones([size])) : undefined;
+    this.numBatchesTracked = track ? statistic(Tensor.zeros([1], { dtype: dtypes.int32 })) : undefined;
   }
 
   /** Mean and biased variance by channel, shape `[size]` each: of the batch in training, else the running ones. */

@@ -9,8 +9,8 @@ import { promote, sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { ceilDiv, prod, rangeOf } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { ReduceArg } from "../uop/args.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
+import { ReduceArg, SkewArg } from "../uop/args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
@@ -96,8 +96,8 @@ function windows(n: number, kernel: number, stride: number, dilation: number): n
 
 /**
  * Windows as axes: the last `kernel.length` axes of `x` become `[...windows, ...kernel]`. Where windows do not overlap
- * this is a reshape; else each axis is repeated in rows that are longer than the axis by the dilation, so that row j
- * starts j dilations later. The windows must fit at least once.
+ * this is a reshape; else each axis is repeated along its kernel axis and shifted (UNSKEW). The windows must fit at
+ * least once.
  */
 export function pool(x: UOp, kernel: readonly number[], stride: readonly number[], dilation: readonly number[]): UOp {
   const shape = shapeOf(x), rank = kernel.length, lead = shape.slice(0, shape.length - rank);
@@ -108,43 +108,25 @@ export function pool(x: UOp, kernel: readonly number[], stride: readonly number[
     ...lead,
     ...spatial.flatMap((i) => [first(i), second(i)]),
   ];
-  const whole = lead.map((n) => [0, n] as const);
-  const cut = (u: UOp, ends: readonly number[]) => shrink(u, [...whole, ...ends.map((n) => [0, n] as const)]);
-
+  const order = [
+    ...front,
+    ...spatial.map((i) => lead.length + 2 * i),
+    ...spatial.map((i) => lead.length + 2 * i + 1),
+  ];
   if (kernel.every((k, i) => k <= stride[i] && dilation[i] === 1)) {
     const used = spatial.map((i) => count[i] * stride[i]);
     let y = padLast(x, spatial.map((i) => [0, used[i] - sizes[i]] as const)); // adds or cuts what is left over
     y = reshape(y, interleave((i) => count[i], (i) => stride[i]));
-    y = cut(y, spatial.flatMap((i) => [count[i], kernel[i]]));
-    return permute(y, [
-      ...front,
-      ...spatial.map((i) => lead.length + 2 * i),
-      ...spatial.map((i) => lead.length + 2 * i + 1),
-    ]);
+    const whole = lead.map((n) => [0, n] as const);
+    y = shrink(y, [...whole, ...spatial.flatMap((i) => [[0, count[i]] as const, [0, kernel[i]] as const])]);
+    return permute(y, order);
   }
-
-  // rows of length row[i] = dilation (mod size): element (j, p) of the rows is x[j * dilation + p]
-  const row = spatial.map((i) => {
-    const need = count[i] * stride[i];
-    if (kernel[i] === 1) return need;
-    return sizes[i] * Math.max(1, ceilDiv(need - dilation[i], sizes[i])) + dilation[i];
-  });
-  // up to the last element that a window reads; the rest of the last row is never looked at, so zeros will do
-  const copies = spatial.map((i) => ceilDiv((kernel[i] - 1) * row[i] + (count[i] - 1) * stride[i] + 1, sizes[i]));
-  let y = reshape(x, interleave(() => 1, (i) => sizes[i]));
-  y = expand(y, interleave((i) => copies[i], (i) => sizes[i]));
-  y = reshape(y, [...lead, ...spatial.map((i) => copies[i] * sizes[i])]);
-  y = padLast(y, spatial.map((i) => [0, kernel[i] * row[i] - copies[i] * sizes[i]] as const));
-  y = reshape(y, interleave((i) => kernel[i], (i) => row[i]));
-  y = cut(y, spatial.flatMap((i) => [kernel[i], count[i] * stride[i]]));
-  y = reshape(y, [...lead, ...spatial.flatMap((i) => [kernel[i], count[i], stride[i]])]);
-  y = cut(y, spatial.flatMap((i) => [kernel[i], count[i], 1]));
-  y = reshape(y, interleave((i) => kernel[i], (i) => count[i]));
-  return permute(y, [
-    ...front,
-    ...spatial.map((i) => lead.length + 2 * i + 1),
-    ...spatial.map((i) => lead.length + 2 * i),
-  ]);
+  let y = expand(reshape(x, interleave((i) => sizes[i], () => 1)), interleave((i) => sizes[i], (i) => kernel[i]));
+  for (const i of spatial) {
+    const axis = lead.length + 2 * i;
+    y = unskew(y, new SkewArg(axis, axis + 1, stride[i], dilation[i], count[i]));
+  }
+  return permute(y, order);
 }
 
 function reduceLast(op: Ops, x: UOp, count: number): UOp {

@@ -9,8 +9,8 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { SpecError } from "../helpers/errors.ts";
 import type { AxesArg, PairsArg } from "./args.ts";
-import { ReduceArg } from "./args.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "./movement.ts";
+import { ReduceArg, SkewArg } from "./args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
 import { moveLike } from "./resolve.ts";
 import { deviceOf, shapeOf } from "./shape.ts";
@@ -122,6 +122,12 @@ function unmove(m: UOp, g: UOp): UOp {
       return pad(g, (m.arg as PairsArg).pairs.map(([start, stop], i) => [start, shape[i] - stop] as const));
     case Ops.FLIP:
       return flip(g, [...(m.arg as AxesArg).axes]);
+    case Ops.UNSKEW:
+    case Ops.SKEW: {
+      const { axis, kernelAxis, stride, dilation } = m.arg as SkewArg;
+      const back = new SkewArg(axis, kernelAxis, stride, dilation, shape[axis]);
+      return m.op === Ops.UNSKEW ? skew(g, back) : unskew(g, back);
+    }
     case Ops.EXPAND: {
       const out = shapeOf(m);
       return sumOver(g, out.flatMap((n, i) => n !== shape[i] ? [i] : []));
@@ -170,6 +176,8 @@ const RULES: { readonly [op: number]: Rule } = {
   [Ops.PAD]: moved,
   [Ops.SHRINK]: moved,
   [Ops.FLIP]: moved,
+  [Ops.UNSKEW]: moved,
+  [Ops.SKEW]: moved,
   [Ops.CONTIGUOUS]: same,
   [Ops.CONTIGUOUS_BACKWARD]: (u, g, add) => add(u.src[0], () => uop(Ops.CONTIGUOUS, g.dtype, [g])),
   [Ops.COPY]: (u, g, add) => {

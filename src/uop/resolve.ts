@@ -6,8 +6,8 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
-import { expand, flip, pad, permute, reshape, shrink } from "./movement.ts";
-import type { AxesArg, PairsArg, ShapeArg } from "./args.ts";
+import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
+import type { AxesArg, PairsArg, ShapeArg, SkewArg } from "./args.ts";
 import { type UOp, uop } from "./uop.ts";
 
 /** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
@@ -38,6 +38,10 @@ export function moveLike(u: UOp, x: UOp): UOp {
       return shrink(x, (u.arg as PairsArg).pairs);
     case Ops.FLIP:
       return flip(x, (u.arg as AxesArg).axes);
+    case Ops.UNSKEW:
+      return unskew(x, u.arg as SkewArg);
+    case Ops.SKEW:
+      return skew(x, u.arg as SkewArg);
   }
   throw new SpecError(`${opName[u.op]} is no movement`);
 }
