@@ -52,6 +52,7 @@ export {
 export { nn } from "./src/nn/mod.ts";
 export { state } from "./src/state/mod.ts";
 export { jit, type JitOptions } from "./src/tensor/jit.ts";
+export { scope } from "./src/tensor/scope.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
 export { type View, viewOf } from "./src/tensor/view.ts";
 export { record } from "./src/uop/rewrite.ts";

@@ -23,6 +23,9 @@ export interface Allocator {
   transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void;
 }
 
+/** Bytes handed out by all allocators since the start: what tells when to let finalizers run. */
+export const allocated: { bytes: number } = { bytes: 0 };
+
 /** Keeps freed blocks by size and hands them out again; on failure drops all that it keeps and tries once more. */
 export class LruAllocator implements Allocator {
   private readonly kept = new Map<number, Block[]>();
@@ -54,6 +57,7 @@ export class LruAllocator implements Allocator {
       }
     }
     this.used += nbytes;
+    allocated.bytes += nbytes;
     this.count++;
     return block;
   }

@@ -75,6 +75,15 @@ export class Buffer {
 const buffers = new WeakMap<Storage, Buffer>();
 const registry = new FinalizationRegistry<Buffer>((buffer) => buffer.free());
 
+let tracked: Storage[] | undefined;
+
+/** From now on storages that get a buffer are added to `list`; returns the list before. */
+export function trackStorages(list: Storage[] | undefined): Storage[] | undefined {
+  const before = tracked;
+  tracked = list;
+  return before;
+}
+
 /** The buffer of a storage, if it has one. */
 export function bufferOf(storage: Storage): Buffer | undefined {
   return buffers.get(storage);
@@ -84,6 +93,7 @@ export function bufferOf(storage: Storage): Buffer | undefined {
 export function attachBuffer(storage: Storage, buffer: Buffer): void {
   buffers.set(storage, buffer);
   registry.register(storage, buffer, storage);
+  tracked?.push(storage);
 }
 
 /** Frees the memory of a storage now. */

@@ -12,6 +12,7 @@ export function mix(h: number, x: number): number {
 /** Hash of a number by its bits; −0 differs from 0, and every NaN is one value. */
 export function hashNumber(x: number): number {
   if ((x | 0) === x && !(x === 0 && 1 / x < 0)) return mix(0x51ed270b, x);
+  if (x !== x) return 0x6b43a9b5; // NaNs differ in bits
   f64[0] = x;
   return mix(mix(0x2545f491, u32[0]), u32[1]);
 }

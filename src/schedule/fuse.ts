@@ -126,7 +126,10 @@ export function chooseRealized(roots: readonly UOp[], forced: ReadonlySet<UOp>):
     const u = order[k];
     if (isLeaf(u)) continue;
     let list = contexts.get(u) ?? [];
-    if (!realized.has(u) && list.length > 0 && !isMovement(u.op) && keep(u, list, cost.get(u)!, reduces.has(u), loads.has(u))) {
+    if (
+      !realized.has(u) && list.length > 0 && !isMovement(u.op) &&
+      keep(u, list, cost.get(u)!, reduces.has(u), loads.has(u))
+    ) {
       realized.add(u);
     }
     if (realized.has(u)) {

@@ -141,6 +141,12 @@ function stripKey(key: GraphKey): GraphKey {
   return { ...key, order: [], storages: [], constants: [], constantAt: [], bound: [], boundAt: [] };
 }
 
+/** The storage of a reshaped BUFFER node. */
+function storageBelow(u: UOp): Storage {
+  while (u.op !== Ops.BUFFER) u = u.src[0];
+  return (u.arg as BufferArg).storage;
+}
+
 /** How temporaries get their memory; the JIT keeps its own. */
 export type TakeBuffer = (device: string, nbytes: number) => Buffer;
 
@@ -199,7 +205,10 @@ function bind(variant: Variant, key: GraphKey, memo: ReadonlyMap<UOp, UOp>, take
     }
     for (const [original, resolved] of memo) {
       const made = now.get(resolved);
-      if (made !== undefined && original.becomes === undefined && latest(original) !== made) original.becomes = made;
+      if (made === undefined) continue;
+      const storage = storageBelow(made);
+      storage.born = Math.min(storage.born, original.seq);
+      if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
     }
     for (const [u, made] of now) if (u.becomes === undefined) u.becomes = made;
   };

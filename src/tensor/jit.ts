@@ -20,7 +20,7 @@ import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
-import { RANDOM_VARIABLES, currentCounter, seedKey, reserveCounter } from "./random.ts";
+import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
 import { assignedHandles, realizedBuffer } from "./realize.ts";
 
 const WORD = 2 ** 32;

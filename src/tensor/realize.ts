@@ -5,13 +5,14 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
+import { yieldToFinalizers } from "../device/pressure.ts";
 import { canonicalize, defaultDevice } from "../device/device.ts";
-import { type ExecItem } from "../engine/exec.ts";
+import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
 import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { userLine } from "../helpers/stack.ts";
-import { type BufferArg, type Storage } from "../uop/args.ts";
+import type { BufferArg, Storage } from "../uop/args.ts";
 import { broadcastTo } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
@@ -20,18 +21,6 @@ import { type UOp, uop } from "../uop/uop.ts";
 import { materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { IndexingTensor } from "./indexing.ts";
-
-/** Bytes read or allocated since event-loop turns were last given; see `yieldIfNeeded`. */
-let pendingBytes = 0;
-const YIELD_BYTES = 64 * 2 ** 20;
-
-/** After 64 MB of reads, lets the event loop run once, so that finalizers of dropped tensors can. */
-async function yieldIfNeeded(nbytes: number): Promise<void> {
-  pendingBytes += nbytes + 4096;
-  if (pendingBytes < YIELD_BYTES) return;
-  pendingBytes = 0;
-  await new Promise<void>((done) => setTimeout(done, 0));
-}
 
 /** Handles assigned while a capture listens: the JIT moves them on with each replay. */
 export const assignedHandles: { list: Set<TensorBase> | undefined } = { list: undefined };
@@ -154,7 +143,7 @@ export abstract class RealizeTensor extends IndexingTensor {
   async data(): Promise<HostArray> {
     const buffer = this.hostBuffer("read a tensor");
     const bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
-    await yieldIfNeeded(bytes.length);
+    await yieldToFinalizers();
     return typedArrayOf(bytes, this.dtype);
   }
   /** As {@linkcode data}, at once. @throws {DeviceError} on devices that read only asynchronously */

@@ -132,6 +132,8 @@ export class Storage {
   writtenAt = "";
   /** Where the user disposed it, "" while alive. */
   disposedAt = "";
+  /** `seq` of the oldest node that became it; Infinity while none has. */
+  born: number = Infinity;
 
   /** @param size in elements */
   constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}

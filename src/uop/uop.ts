@@ -23,6 +23,12 @@ import type { AxisKind } from "./args.ts";
 import { Arithmetic } from "./math.ts";
 import { isComparison, Ops } from "./ops.ts";
 
+let made = 0;
+/** How many nodes have been made so far. */
+export function nodesMade(): number {
+  return made;
+}
+
 /** A node of the graph. Make one with {@linkcode uop} or a method, never with `new`. */
 export class UOp extends Arithmetic<UOp> {
   readonly op: Ops;
@@ -51,6 +57,8 @@ export class UOp extends Arithmetic<UOp> {
   becomes: UOp | undefined;
   /** The user's line that made it, where recorded. */
   line: string | undefined;
+  /** Nodes made before this one: tells what is older than a scope. */
+  readonly seq: number;
 
   /** Internal: use {@linkcode uop}. */
   constructor(op: Ops, dtype: DType, src: readonly UOp[], arg: Arg, hash: number) {
@@ -78,6 +86,7 @@ export class UOp extends Arithmetic<UOp> {
     this.memoValue = undefined;
     this.becomes = undefined;
     this.line = undefined;
+    this.seq = made++;
   }
 
   /** Applies `op`: comparisons give bool, WHERE the dtype of its second source, all others this dtype. */

@@ -49,6 +49,8 @@ export interface Axis {
   /** Iterations left to loops: of the current tile, and of the loop over tiles (1 where there is none). */
   readonly rest: number;
   readonly outer: number;
+  /** True where it is cut in tiles: `outer` of them, of which `rest` iterations are left inside. */
+  readonly tiled: boolean;
   readonly pieces: readonly Piece[];
 }
 

@@ -1,0 +1,69 @@
+/**
+ * `scope`: memory without waiting for the garbage collector. What a function realizes is freed when it returns, except
+ * what its result needs and what belongs to tensors made before.
+ *
+ * @module
+ */
+import { releaseStorage, trackStorages } from "../device/buffer.ts";
+import { ArgumentError } from "../helpers/errors.ts";
+import { userLine } from "../helpers/stack.ts";
+import type { BufferArg, Storage } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import { resolve } from "../uop/resolve.ts";
+import { nodesMade, toposort } from "../uop/uop.ts";
+import { TensorBase } from "./base.ts";
+
+function tensorsIn(tree: unknown, into: TensorBase[], depth = 0): TensorBase[] {
+  if (tree instanceof TensorBase) {
+    into.push(tree);
+    if (tree.grad !== undefined) into.push(tree.grad);
+  } else if (typeof tree === "object" && tree !== null && depth < 16 && !ArrayBuffer.isView(tree)) {
+    for (const x of tree instanceof Map ? tree.values() : Object.values(tree)) tensorsIn(x, into, depth + 1);
+  }
+  return into;
+}
+
+/**
+ * Runs `fn` and frees the memory of all that it realized, at once, except what its result (a tensor, or a tree of objects
+ * and arrays with tensors) needs, and what tensors made before the scope became or were assigned. A tensor that escapes
+ * by another way throws DisposedError when it is used. Synchronous only.
+ *
+ * ```ts
+ * import { scope, Tensor } from "../../mod.ts";
+ * const sum = scope(() => Tensor.ones([1000]).mul(2).contiguous().sum().realize());
+ * console.log(await sum.item()); // 2000
+ * ```
+ *
+ * @throws {ArgumentError} if `fn` is asynchronous
+ */
+export function scope<T>(fn: () => T): T {
+  const made: Storage[] = [];
+  const start = nodesMade();
+  const outer = trackStorages(made);
+  let result: T;
+  try {
+    result = fn();
+  } finally {
+    trackStorages(outer);
+  }
+  if (result instanceof Promise) {
+    throw new ArgumentError("run an async function in scope()", {
+      reason: "its memory would be freed before it ends; make it synchronous, or use `using`",
+    });
+  }
+  const kept = new Set<Storage>();
+  const memo = new Map();
+  for (const t of tensorsIn(result, [])) {
+    for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
+  }
+  const at = `the end of scope() at ${userLine()}`;
+  for (const storage of made) {
+    if (kept.has(storage) || storage.born < start) {
+      outer?.push(storage);
+      continue;
+    }
+    storage.disposedAt = at;
+    releaseStorage(storage);
+  }
+  return result;
+}
