@@ -76,17 +76,16 @@ export function extract(b: Builder, d: DType, x: Node, i: number): Node {
   return d.isBool ? b.instr("i32.and", I32, [lane, b.i32(1)]) : lane;
 }
 
+/** The vector with lane `i` replaced by a scalar. */
+export function replaceLane(b: Builder, d: DType, vector: Node, x: Node, i: number): Node {
+  if (d.isFloat) return b.instr("f32x4.replace_lane", V128, [vector, x], i);
+  return b.instr("i32x4.replace_lane", V128, [vector, d.isBool ? b.instr("i32.sub", I32, [b.i32(0), x]) : x], i);
+}
+
 /** A vector `d` of these scalars. */
 export function vectorize(b: Builder, d: DType, lanes: readonly Node[]): Node {
-  if (lanes.every((l) => l === lanes[0])) return splat(b, d, lanes[0]);
   let out = splat(b, d, lanes[0]);
-  for (let i = 1; i < lanes.length; i++) {
-    const lane = lanes[i];
-    if (lane === lanes[0]) continue;
-    out = d.isFloat
-      ? b.instr("f32x4.replace_lane", V128, [out, lane], i)
-      : b.instr("i32x4.replace_lane", V128, [out, d.isBool ? b.instr("i32.sub", I32, [b.i32(0), lane]) : lane], i);
-  }
+  for (let i = 1; i < lanes.length; i++) if (lanes[i] !== lanes[0]) out = replaceLane(b, d, out, lanes[i], i);
   return out;
 }
 

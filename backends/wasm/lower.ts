@@ -238,15 +238,24 @@ class Lowering {
     const acc = this.accs.get(from);
     if (acc !== undefined) return b.get(acc);
     const d = u.dtype;
-    const gate = from.src.length > 2 ? this.value(from.src[2]) : undefined;
-    const [pointer, offset] = this.address(from);
+    let gate = from.src.length > 2 ? this.value(from.src[2]) : undefined;
+    let [pointer, offset] = this.address(from);
+    let alt: Node | undefined;
+    if (gate !== undefined) {
+      if (u.src.length > 1 && !isZero(u.src[1])) alt = this.value(u.src[1]);
+      else {
+        // where the gate is false, read zeros instead: the first bytes of memory are never written
+        if (offset > 0) pointer = b.sharedInstr("i32.add", I32, [pointer, b.i32(offset)]);
+        pointer = b.instr("select", I32, [pointer, b.i32(0), gate]);
+        offset = 0;
+        gate = undefined;
+      }
+    }
     const users = this.uses.get(u);
     if (
       gate === undefined && d.count === 1 && d.bits === 32 && users !== undefined &&
       users.every((x) => x.op === Ops.BROADCAST && x.dtype.count === 4)
     ) return b.load("v128.load32_splat", V128, pointer, offset);
-    let alt: Node | undefined;
-    if (gate !== undefined) alt = u.src.length > 1 ? this.value(u.src[1]) : this.zero(d);
     if (d.count > 1 && d.isBool) {
       if (alt !== undefined) alt = narrowMask(b, d.count, alt);
       const packed = b.load(d.count === 4 ? "i32.load" : "i32.load16_u", I32, pointer, offset, gate, alt);
@@ -299,6 +308,11 @@ function widenMask(b: Builder, packed: Node): Node {
   const halves = b.instr("i16x8.extend_low_i8x16_u", V128, [bytes]);
   const words = b.instr("i32x4.extend_low_i16x8_u", V128, [halves]);
   return b.instr("i32x4.ne", V128, [words, b.splatBits(0)]);
+}
+
+/** True for a constant whose bits are all zero. */
+function isZero(u: UOp): boolean {
+  return u.op === Ops.CONST && Object.is(u.arg, 0);
 }
 
 function kindOf(range: UOp): AxisKind {

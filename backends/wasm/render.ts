@@ -42,10 +42,10 @@ export class WasmRenderer implements Renderer {
 
   constructor(
     threads: number,
-    readonly features_: Features = features(),
+    readonly engine: Features = features(),
     readonly memoryMaximum: number = 65536,
   ) {
-    const { simd, relaxed } = features_;
+    const { simd, relaxed } = engine;
     this.caps = {
       ...SCALAR_CAPS,
       vectorBytes: simd ? 16 : 0,
@@ -65,7 +65,7 @@ export class WasmRenderer implements Renderer {
 
   /** The function of one kernel; with `listing`, also as text. @throws {CompileError} */
   kernel(program: LinearProgram, listing = false): RenderedKernel {
-    const lowered = lower(program, this.features_, (b) => {
+    const lowered = lower(program, this.engine, (b) => {
       return b.shared("record", 0, () => new Node("instr", "global.get", I32, [], 0, 0));
     });
     const { iterations, parallel, setup, scratch } = lowered;
@@ -77,7 +77,7 @@ export class WasmRenderer implements Renderer {
   /** One module of these kernels, which fills the table from `tableBase`. */
   module(kernels: readonly Emitted[], tableBase: number): Uint8Array {
     const imports: ImportItem[] = [
-      { kind: "memory", name: "m", maximum: this.memoryMaximum, shared: this.features_.threads },
+      { kind: "memory", name: "m", maximum: this.memoryMaximum, shared: this.engine.threads },
       { kind: "table", name: "t" },
       { kind: "global", name: "r", type: I32 },
     ];

@@ -10,7 +10,7 @@
  * @module
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { SpecError } from "../helpers/errors.ts";
+import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { AxisKind, LocalArg, type RangeArg, type StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
@@ -64,6 +64,7 @@ class Expander {
   private readonly reduces = new Map<UOp, Map<number, readonly UOp[]>>();
   private readonly stages = new Map<UOp, Map<number, UOp>>();
   private readonly addresses = new Map<UOp, Address>();
+  private readonly updates: UOp[] = [];
   private accumulators = 0;
   private locals = 0;
 
@@ -76,6 +77,11 @@ class Expander {
       this.lane[p] = kind === AxisKind.VECTOR;
       this.sizes[p] = this.expanded[p] ? r.src[0].value : 0;
       this.env[p] = this.lane[p] ? this.sizes[p] : 0;
+    }
+    for (const set of this.sets.members) {
+      if (set.filter((p) => this.lane[p]).length > 1) {
+        throw new ArgumentError("expand a kernel", { reason: "a value depends on two VECTOR axes" });
+      }
     }
     this.sets.ranges.slice().sort(compareLoops).forEach((r, i) => this.order.set(r, i));
     for (const u of this.nodes) {
@@ -93,7 +99,7 @@ class Expander {
   run(): UOp {
     const out: UOp[] = [];
     for (const s of this.sink.src) this.storeCopies(s, this.expandedIn(this.free.get(s)!), out);
-    return uop(Ops.SINK, dtypes.void, out, this.sink.arg);
+    return uop(Ops.SINK, dtypes.void, [...out, ...this.updates], this.sink.arg);
   }
 
   // ---- combinations
@@ -142,13 +148,15 @@ class Expander {
     return -1;
   }
 
-  private readonly dependsOnLane = (p: number): (u: UOp) => boolean => {
-    return (u) => {
+  /** Tells whether a node depends on the range at `p`. */
+  private dependsOnLane(p: number): (u: UOp) => boolean {
+    const depends = (u: UOp): boolean => {
       const s = this.free.get(u);
       // nodes made by the normal form (casts of atoms) are not in the table
-      return s === undefined ? u.src.some((x) => this.dependsOnLane(p)(x)) : this.sets.members[s].includes(p);
+      return s === undefined ? u.src.some(depends) : this.sets.members[s].includes(p);
     };
-  };
+    return depends;
+  }
 
   // ---- values
 
@@ -339,6 +347,7 @@ class Expander {
       lifts,
       reduceLanes,
       accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / (copiesOfU * carrier.lanes))),
+      updates: this.updates,
       nextId: () => this.accumulators++,
     });
     copies.set(k, v);

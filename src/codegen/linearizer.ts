@@ -4,6 +4,7 @@
  *
  * Loops form a tree. An accumulator's loops stand inside the loops that its value depends on besides its own; where
  * several share a range, inside the loops of all. Output loops nest in the order given by {@linkcode compareLoops}.
+ * Updates of accumulators that nothing reads after the loop may stand in the SINK: they are kept where another needs them.
  * A loop is one item in its parent's list, ordered by what goes in and comes out; STOREs end the body of their loop.
  *
  * @module
@@ -45,7 +46,7 @@ function readsResult(u: UOp): boolean {
 }
 
 class Linearizer {
-  private readonly nodes: UOp[];
+  private nodes: UOp[];
   private readonly gates = new Map<UOp, UOp>();
   private readonly sets = new RangeSets();
   private readonly position = new Map<UOp, number>();
@@ -62,8 +63,13 @@ class Linearizer {
   constructor(sink: UOp) {
     const roots: UOp[] = [];
     const stores: UOp[] = [];
+    const sets = new Map<UOp, UOp>();
     for (const s of sink.src) {
       const at = s.src[0];
+      if (at.op === Ops.ACC) {
+        sets.set(at, s);
+        continue;
+      }
       if (at.op !== Ops.INDEX || at.src.length < 3) stores.push(s);
       else {
         const gate = at.src[2];
@@ -75,6 +81,15 @@ class Linearizer {
       }
     }
     this.nodes = toposort([...roots, ...stores]);
+    // a lane of a tuple that only the other lanes read: its updates too
+    for (let i = 0; i < this.nodes.length && sets.size > 0; i++) {
+      const set = sets.get(this.nodes[i]);
+      if (set === undefined) continue;
+      sets.delete(this.nodes[i]);
+      roots.push(set);
+      this.nodes = toposort([...roots, ...stores]);
+      i = 0;
+    }
     this.nodes.forEach((u, i) => this.position.set(u, i));
     for (const u of this.nodes) if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
     let rounds = 0;
@@ -133,6 +148,9 @@ class Linearizer {
     }
     for (const u of stores) {
       const around = sets.list(free[position.get(u)!]).sort(compareLoops);
+      if (around.some((r) => rank((r.arg as RangeArg).kind) === 2)) {
+        throw new SpecError("A STORE depends on a loop that reduces");
+      }
       if (this.nest(around, 0, 0)) changed = true;
     }
     // What stands around a loop must itself be nested, in one chain.

@@ -26,6 +26,8 @@ export interface ReduceJob {
   readonly reduceLanes: number;
   /** Independent accumulators to use, at most `lifts.length`. */
   readonly accumulators: number;
+  /** Where updates of accumulators go that only other lanes read. */
+  readonly updates: UOp[];
   /** A new accumulator number. */
   readonly nextId: () => number;
 }
@@ -65,6 +67,7 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
       for (let i = a; i < lifts.length; i += count) value = carrier.combine(value, lifts[i]);
       parts.push(accs.map((acc, i) => {
         const set = uop(Ops.STORE, dtypes.void, [acc, value[i]]);
+        if (carrier.lanes > 1) job.updates.push(set);
         return uop(Ops.LOAD, acc.dtype, [acc, set]);
       }));
     }

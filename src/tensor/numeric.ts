@@ -301,11 +301,11 @@ function piParts(d: DType): readonly [number, number, number] {
 
 /**
  * Cosine: with k = floor(x / pi) it is ±sin(x - (k + 1/2) pi), reduced in three parts after Cody and Waite; beyond
- * 8192 it is 1 - 2 sin(x/2)^2, where the halving is exact.
+ * 4096 it is 1 - 2 sin(x/2)^2, where the halving is exact.
  */
 export function cosNode(x: UOp): UOp {
   const [a, b, c] = piParts(x.dtype);
-  const small = lt(x.mul(signOf(x)), 8192);
+  const small = lt(x.mul(signOf(x)), 4096);
   const near = pick(small, x, 0);
   const k = floorNode(scale(near, 1 / Math.PI));
   const m = shift(k, 0.5);

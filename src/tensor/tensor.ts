@@ -71,9 +71,11 @@ export class Tensor extends InPlaceTensor {
     if (options?.requiresGrad !== undefined) this.requiresGrad = options.requiresGrad;
   }
 
+  /** Constants live nowhere: they say the default device. */
   protected constantDevice(): string {
     return defaultDevice();
   }
+  /** Nested lists beside a tensor, on its device. */
   protected fromNested(x: NestedArray): TensorBase {
     return new Tensor(dataNode(x, { device: deviceOf(this.uop) ?? undefined }));
   }
@@ -394,6 +396,7 @@ export class Tensor extends InPlaceTensor {
     return values === undefined ? `${head}${grad} (lazy)` : `${head}${grad}\n${values}`;
   }
 
+  /** The values as text, if reading them computes nothing and waits for nothing. */
   private visibleValues(): string | undefined {
     let u = this.uop;
     while (u.op === Ops.RESHAPE || u.op === Ops.EXPAND) u = u.src[0];

@@ -5,13 +5,16 @@
  *
  * @module
  */
-import { type DType, dtypeMax, dtypeMin } from "../dtype/dtype.ts";
+import { type DType, dtypeMax, dtypeMin, DTYPES } from "../dtype/dtype.ts";
 import { floorMod } from "../helpers/math.ts";
-import { type VariableArg } from "./args.ts";
+import type { VariableArg } from "./args.ts";
 import { isAlu, isMovement, Ops } from "./ops.ts";
 import type { UOp } from "./uop.ts";
 
 const SAFE = Number.MAX_SAFE_INTEGER;
+
+/** Smallest and largest value by dtype id; vectors share their scalar's. */
+const MIN = DTYPES.map(dtypeMin), MAX = DTYPES.map(dtypeMax);
 
 // The interval of the node that `derive` looks at; module state avoids an allocation a node.
 let lo = 0, hi = 0;
@@ -22,8 +25,8 @@ function set(a: number, b: number): void {
 }
 
 function unknown(d: DType): void {
-  lo = dtypeMin(d);
-  hi = dtypeMax(d);
+  lo = MIN[d.id];
+  hi = MAX[d.id];
 }
 
 /** The smallest 2^k - 1 that is at least `x`, for x >= 0. */
@@ -118,7 +121,7 @@ function cast(u: UOp): void {
   if (s.dtype.isFloat) return unknown(u.dtype);
   if (u.dtype.isBool) return set(a > 0 || b < 0 ? 1 : 0, a === 0 && b === 0 ? 0 : 1);
   if (u.op === Ops.BITCAST && s.dtype.itemsize !== u.dtype.itemsize) return unknown(u.dtype);
-  if (a < dtypeMin(u.dtype) || b > dtypeMax(u.dtype)) return unknown(u.dtype);
+  if (a < MIN[u.dtype.id] || b > MAX[u.dtype.id]) return unknown(u.dtype);
   set(a, b);
 }
 
@@ -187,7 +190,7 @@ function derive(u: UOp): void {
       else return;
   }
   // Wrap-around: what leaves the dtype may be anything in it. `!(...)` also catches NaN.
-  if (!(lo >= dtypeMin(dtype) && hi <= dtypeMax(dtype)) || (dtype.bits === 64 && !(lo >= -SAFE && hi <= SAFE))) {
+  if (!(lo >= MIN[dtype.id] && hi <= MAX[dtype.id]) || (dtype.bits === 64 && !(lo >= -SAFE && hi <= SAFE))) {
     unknown(dtype);
   }
 }

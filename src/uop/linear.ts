@@ -6,7 +6,7 @@
  * @module
  */
 import { truncateTo } from "../dtype/convert.ts";
-import { type DType, dtypeMax, dtypeMin } from "../dtype/dtype.ts";
+import { type DType, dtypeMax, dtypeMin, DTYPES } from "../dtype/dtype.ts";
 import type { RangeArg, VariableArg } from "./args.ts";
 import { vmax, vmin } from "./bounds.ts";
 import { Ops } from "./ops.ts";
@@ -24,6 +24,7 @@ export interface Linear {
 const MAX_TERMS = 48;
 
 const SAFE = Number.MAX_SAFE_INTEGER;
+const MIN = DTYPES.map(dtypeMin), MAX = DTYPES.map(dtypeMax);
 
 /** Adds `coef * factor`; false when the coefficient is no safe integer any more. */
 export function addTerm(l: Linear, factor: UOp, coef: number): boolean {
@@ -104,7 +105,7 @@ export function fitsDType(l: Linear, d: DType): boolean {
 
 /** True for a safe integer that `d` can hold. */
 export function inDType(x: number, d: DType): boolean {
-  return x >= -SAFE && x <= SAFE && x >= dtypeMin(d) && x <= dtypeMax(d);
+  return x >= -SAFE && x <= SAFE && x >= MIN[d.id] && x <= MAX[d.id];
 }
 
 /** True for a term that only loops, hardware indices and variables make: index arithmetic. */

@@ -32,7 +32,7 @@ export class Random {
   }
 }
 
-const { int32, int64, bool } = dtypes;
+const { int32, int64 } = dtypes;
 
 function wrap(v: bigint, d: DType): bigint {
   if (d.isBool) return v === 0n ? 0n : 1n;

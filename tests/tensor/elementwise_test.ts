@@ -120,7 +120,7 @@ const values: readonly [string, Tensor, unknown, string][] = [
   ["isfinite", edges.isfinite(), [false, false, false, true, true], "bool"],
   ["square", i.square(), [49, 1, 0, 9, 64], "int32"],
   ["rsqrt", new Tensor([4, 0]).rsqrt(), [0.5, inf], "float32"],
-  ["cast wraps", new Tensor([-1, 256.7, 3e9]).cast("uint8"), [255, 0, 0], "uint8"],
+  ["cast wraps", new Tensor([-1, 256.7, -300.5]).cast("uint8"), [255, 0, 212], "uint8"],
   ["cast to uint32", new Tensor([3e9, -1]).cast("uint32"), [3e9, 4294967295], "uint32"],
   ["cast to bool", edges.bool(), [true, true, true, false, false], "bool"],
   ["cast of a constant", new Tensor(300).cast("uint8"), 44, "uint8"],
@@ -192,7 +192,7 @@ const near0 = [1e-30, -1e-10, 1e-4, -1e-3, 0];
 const accuracy: readonly [string, (x: Tensor) => Tensor, (x: number) => number, number[], number][] = [
   ["log", (x) => x.log(), Math.log, [...grid(0.1, 4), 1e-30, 1e30], 3],
   ["log10", (x) => x.log10(), Math.log10, [...grid(2, 9), 1e-30, 1e30], 3],
-  ["cos", (x) => x.cos(), Math.cos, [...grid(-20, 20), 1000, 8000.5], 4],
+  ["cos", (x) => x.cos(), Math.cos, [...grid(-20, 20), 1000, 4000.5], 4],
   ["cos of large arguments", (x) => x.cos().sub(0), Math.cos, [1e5, 1e6, 123456.789], 8],
   ["tan", (x) => x.tan(), Math.tan, [...grid(-5, 5), ...near0], 5],
   ["asin", (x) => x.asin(), Math.asin, [...grid(-1, 1), ...near0], 3],

@@ -134,10 +134,13 @@ class Chooser {
   /** The best lanes of each region's reduce axes, given the output axis with lanes; and the cost of everything. */
   private evaluate(vector: number, lanes: number, tile: Tile): { cost: number; reduceVectors: number[] } {
     let cost = 0;
+    const chosen: number[] = vector >= 0 ? [vector] : [];
     const reduceVectors = this.regions.map((r) => {
-      if (vector >= 0 && r.axes[vector]) {
-        cost += this.regionCost(r, vector, lanes, tile);
-        return -1;
+      // a region inside of another: it has the other's lanes already
+      const outer = chosen.find((i) => r.axes[i]);
+      if (outer !== undefined) {
+        cost += this.regionCost(r, outer, lanes, tile);
+        return r.own.includes(outer) ? outer : -1;
       }
       let best = this.regionCost(r, -1, 1, tile), axis = -1;
       // the last axis of a reduction, or the only one that is long
@@ -147,6 +150,7 @@ class Chooser {
         if (c < best) [best, axis] = [c, i];
       }
       cost += best;
+      if (axis >= 0) chosen.push(axis);
       return axis;
     });
     return { cost, reduceVectors };
@@ -263,7 +267,6 @@ class Chooser {
   /** Unrolls reduce axes: short ones whole, others for accumulators. */
   private unroll(plan: Plan): void {
     const { kernel } = this;
-    const copies = prod(plan.tile.map(([, k]) => k));
     const unrolled = new Map<number, number>();
     this.regions.forEach((r, region) => {
       if (r.own.length === 0) return;
@@ -292,7 +295,6 @@ class Chooser {
         body *= size;
       }
     });
-    void copies;
   }
 
   /** Moves the lanes' axis outside of the other tiled axis where its panel is worth keeping in the cache. Loop order. */

@@ -20,6 +20,7 @@ import { dependsOn, rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { compareLoops } from "../linearizer.ts";
+import { separateNests } from "../simplify.ts";
 import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./stage.ts";
@@ -236,6 +237,11 @@ export class Kernel {
       });
       return carrier.combine(parts[0], parts[1]);
     });
+    this.ast = separateNests(this.ast);
+    this.nextId = 0;
+    for (const u of toposort(this.ast)) {
+      if (u.op === Ops.RANGE) this.nextId = Math.max(this.nextId, (u.arg as RangeArg).id + 1);
+    }
     a.range = head;
     a.size = a.rest = main;
   }
@@ -271,7 +277,13 @@ export class Kernel {
   /** The AST with all opts in it. Indices are not simplified yet. */
   finish(): UOp {
     if (this.applied.length === 0) return this.ast;
-    const base = this.stages.length > 0 || toposort(this.ast).some((u) => u.op === Ops.STAGE) ? this.nextId : 0;
+    const axes = [...this.output, ...this.reduce];
+    const known = new Set(axes.map((a) => a.range));
+    let base = 0;
+    // new ids must not meet those of ranges that stay
+    for (const u of toposort(this.ast)) {
+      if (u.op === Ops.RANGE && !known.has(u)) base = Math.max(base, (u.arg as RangeArg).id + 1);
+    }
     const n = this.output.length;
     const map = new Map<UOp, Replacement>();
     this.order.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + i, base + n + i)));

@@ -1,0 +1,124 @@
+/** Runs kernel ASTs through codegen on the JS device, under given opts and capabilities. */
+import { makeJsDevice } from "../../backends/js/js.ts";
+import { toProgram } from "../../src/codegen/to_program.ts";
+import { KernelInfo, type Opt, type OptOp } from "../../src/codegen/opt/opt.ts";
+import { Buffer } from "../../src/device/buffer.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import type { ParamArg } from "../../src/uop/args.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { verifyLinear } from "./verify.ts";
+import { sink, toposort, type UOp } from "../../src/uop/uop.ts";
+
+export type Data = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array | Uint16Array | Float16Array;
+
+/** A CPU with vectors of 16 bytes and of 64 bytes, for the heuristic and the vector opts. */
+export const CAPS: Record<"scalar" | "small" | "large", Partial<Capabilities>> = {
+  scalar: {},
+  small: {
+    vectorBytes: 16,
+    registers: 16,
+    threads: 2,
+    l1: 1 << 15,
+    l2: 1 << 19,
+    hasMulAcc: true,
+    nativeOps: [Ops.SQRT, Ops.TRUNC],
+    vectorLanes: (d) => d.bits === 32 || d.isBool ? 4 : 1,
+  },
+  large: {
+    vectorBytes: 64,
+    registers: 32,
+    threads: 4,
+    l1: 48 << 10,
+    l2: 1 << 20,
+    hasMulAcc: true,
+    nativeOps: [Ops.SQRT],
+    computeDTypes: SCALAR_CAPS.computeDTypes.filter((d) => d !== dtypes.float16 && d !== dtypes.bfloat16),
+    storageDTypes: SCALAR_CAPS.storageDTypes.filter((d) => d !== dtypes.bfloat16),
+    vectorLanes: (d) => 64 / Math.max(4, d.bits >> 3),
+  },
+};
+
+/** "UPCAST:0:4 VECTOR:1:8" */
+export function opts(text: string): Opt[] {
+  if (text === "") return [];
+  return text.split(" ").map((t) => {
+    const [op, axis, arg] = t.split(":");
+    return { op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) };
+  });
+}
+
+const ARRAYS: Record<string, new (n: number) => Data> = {
+  float32: Float32Array,
+  float64: Float64Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  bool: Uint8Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  bfloat16: Uint16Array,
+  float16: Float16Array,
+};
+
+/** The buffers of a kernel by slot. */
+export function paramsOf(ast: UOp): { dtype: DType; size: number }[] {
+  const out: { dtype: DType; size: number }[] = [];
+  for (const u of toposort(ast)) {
+    if (u.op === Ops.PARAM) out[(u.arg as ParamArg).slot] = { dtype: u.dtype, size: (u.arg as ParamArg).size };
+  }
+  return out;
+}
+
+/** Compiles a kernel. `o` undefined: the heuristic chooses. */
+export function compile(ast: UOp, o: readonly Opt[] | undefined, caps: Partial<Capabilities> = {}): LinearProgram {
+  const device = makeJsDevice(caps);
+  const program = toProgram(o === undefined ? ast : sink(ast.src, new KernelInfo("k", o)), device.renderer);
+  verifyLinear(program.uops, device.renderer.caps);
+  return program;
+}
+
+/** Runs a kernel on copies of `data` (by slot) and returns all buffers after it. */
+export function run(
+  ast: UOp,
+  data: readonly Data[],
+  o: readonly Opt[] | undefined,
+  caps: Partial<Capabilities> = {},
+  vars: readonly number[] = [],
+): Data[] {
+  const device = makeJsDevice(caps);
+  const linear = compile(ast, o, caps);
+  const params = paramsOf(ast);
+  const buffers = params.map((p, i) => {
+    const b = new Buffer(device, p.dtype, p.size);
+    b.copyIn(new Uint8Array(data[i].buffer, data[i].byteOffset, data[i].byteLength).slice());
+    return b;
+  });
+  const [program] = device.compiler.compile([linear]);
+  device.run([{ program, buffers, vars }]);
+  return params.map((p, i) => {
+    const out = new ARRAYS[p.dtype.name](p.size);
+    buffers[i].copyOut(new Uint8Array(out.buffer as ArrayBuffer));
+    return out;
+  });
+}
+
+/** Small integers as data, so that float sums are exact in any order. Deterministic. */
+export function integers(params: readonly { dtype: DType; size: number }[], seed = 1): Data[] {
+  let state = seed * 2654435761 >>> 0;
+  const next = () => (state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 >>> 0) >>> 8;
+  return params.map(({ dtype, size }) => {
+    const a = new ARRAYS[dtype.name](size);
+    for (let i = 0; i < size; i++) {
+      const v = next() % 17 - 8;
+      a[i] = dtype === dtypes.bfloat16
+        ? (new Uint32Array(new Float32Array([v]).buffer)[0] >>> 16)
+        : dtype.isUnsigned
+        ? v + 8
+        : dtype.isBool
+        ? v & 1
+        : v;
+    }
+    return a;
+  });
+}
