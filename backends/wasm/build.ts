@@ -212,7 +212,7 @@ export class Builder {
       const [node, factor] = byDepth[i];
       const loop = this.frames[depth].loop;
       if (j === i + 1 && loop !== undefined && node.variable === loop.counter) {
-        const running = this.induction(loop, depth, at, node, factor);
+        const running = this.induction(loop, depth, at, factor);
         if (running !== undefined) {
           at = running;
           i = j;
@@ -229,7 +229,7 @@ export class Builder {
     return at;
   }
 
-  private induction(loop: Loop, depth: number, base: Node, counter: Node, step: number): Node | undefined {
+  private induction(loop: Loop, depth: number, base: Node, step: number): Node | undefined {
     if (loop.counter.type !== I32) return undefined;
     const key = `ptr ${this.id(base)} ${step}`;
     const known = this.frames[depth].known.get(key);
@@ -246,7 +246,6 @@ export class Builder {
     loop.inductions.push({ variable, init, step });
     const node = this.get(variable, depth);
     this.frames[depth].known.set(key, node);
-    void counter;
     return node;
   }
 
@@ -259,9 +258,4 @@ export class Builder {
 /** The type whose name prefixes the scalar instructions of `type`. */
 export function prefixOf(type: ValType): "i32" | "i64" | "f32" | "f64" {
   return type === I32 ? "i32" : type === I64 ? "i64" : type === F32 ? "f32" : "f64";
-}
-
-/** Zero of a value type. */
-export function zeroOf(b: Builder, type: ValType): Node {
-  return type === V128 ? b.splatBits(0) : b.constant(type, 0);
 }

@@ -264,11 +264,6 @@ class Lowering {
     return b.load(loadOf(d), valTypeOf(d), pointer, offset, gate, alt);
   }
 
-  private zero(d: DType): Node {
-    const type = valTypeOf(d);
-    return type === V128 ? this.b.splatBits(0) : this.b.constant(type, 0);
-  }
-
   private store(u: UOp): void {
     const { b } = this;
     const [target, source] = u.src;
