@@ -26,6 +26,13 @@ export interface Allocator {
 /** Bytes handed out by all allocators since the start: what tells when to let finalizers run. */
 export const allocated: { bytes: number } = { bytes: 0 };
 
+/** What a buffer needs to know of its device. */
+export interface MemoryDevice {
+  /** Canonical: "WASM", "CUDA:1". */
+  readonly name: string;
+  readonly allocator: LruAllocator;
+}
+
 /** Keeps freed blocks by size and hands them out again; on failure drops all that it keeps and tries once more. */
 export class LruAllocator implements Allocator {
   private readonly kept = new Map<number, Block[]>();

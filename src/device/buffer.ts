@@ -7,8 +7,7 @@
 import type { DType } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
-import type { Block } from "./allocator.ts";
-import type { Device } from "./device.ts";
+import type { Block, MemoryDevice } from "./allocator.ts";
 
 /** Memory on one device. Not thread-safe; freed by {@linkcode Buffer.free} or when its Storage is collected. */
 export class Buffer {
@@ -18,7 +17,7 @@ export class Buffer {
 
   /** @param size in elements; `offset` in bytes from the start of `base` */
   constructor(
-    readonly device: Device,
+    readonly device: MemoryDevice,
     readonly dtype: DType,
     readonly size: number,
     base?: Buffer,

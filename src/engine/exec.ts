@@ -206,11 +206,11 @@ export function runItems(items: readonly ExecItem[]): void {
       i++;
       continue;
     }
-    const device = bufs[0].device;
+    const device = getDevice(runner.device);
     const launches: Launch[] = [];
     for (; i < items.length; i++) {
       const it = items[i];
-      if (!(it.runner instanceof CompiledKernel) || it.bufs[0].device !== device) break;
+      if (!(it.runner instanceof CompiledKernel) || it.runner.device !== runner.device) break;
       const program = it.runner.program;
       launches.push({ program, buffers: it.bufs, vars: varValues(it) });
       GlobalCounters.kernelCount++;

@@ -7,7 +7,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
-import { type Device, getDevice } from "../device/device.ts";
+import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
 import { CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, setCapture } from "../engine/realize.ts";
@@ -241,12 +241,13 @@ function makeSteps(items: readonly ExecItem[], sources: ReadonlyMap<Buffer, Sour
       i++;
       continue;
     }
-    const device: Device = bufs[0].device;
+    const device = getDevice(runner.device);
     const launches: Launch[] = [], patches: Patch[] = [];
     const vars: RandomPatch[] = [];
     let flops = 0, bytes = 0;
-    for (; i < items.length && items[i].runner instanceof CompiledKernel && items[i].bufs[0].device === device; i++) {
+    for (; i < items.length; i++) {
       const it = items[i];
+      if (!(it.runner instanceof CompiledKernel) || it.runner.device !== runner.device) break;
       const { program } = it.runner as CompiledKernel;
       const launch = launches.length;
       const values = varValues(it);
