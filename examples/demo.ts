@@ -37,7 +37,7 @@ interface Options {
 }
 
 function parseOptions(args: readonly string[]): Options {
-  let seed = 0, epochs = 25, split: Options["split"] = "random";
+  let seed = 0, epochs = 50, split: Options["split"] = "random";
   for (let i = 0; i < args.length; i++) {
     const [name, inline] = args[i].split("=", 2);
     if (name === "--") continue;

@@ -109,7 +109,8 @@ export function chooseRealized(roots: readonly UOp[], forced: ReadonlySet<UOp>):
       r ||= reduces.has(s);
     }
     if (u.op === Ops.BUFFER || u.op === Ops.AFTER) loads.add(u);
-    cost.set(u, Math.min(c, 1e6));
+    // what is repeated by an EXPAND is decided on below it
+    cost.set(u, u.op === Ops.EXPAND ? Math.min(c, KEEP_COST_REPEATED - 1) : Math.min(c, 1e6));
     if (r && u.op !== Ops.EXPAND) reduces.add(u);
   }
   const contexts = new Map<UOp, Context[]>();

@@ -139,7 +139,12 @@ class Table {
     for (let i = hash & mask;; i = (i + 1) & mask) {
       const u = slots[i];
       if (u === undefined) return undefined;
-      if (u.hash === hash && u.op === op && u.dtype === dtype && sameSrc(u.src, src) && sameArg(u.arg, arg)) return u;
+      if (
+        u.hash === hash && u.op === op && u.dtype === dtype && u.becomes === undefined && sameSrc(u.src, src) &&
+        sameArg(u.arg, arg)
+      ) {
+        return u; // never a realized node: what is built anew is computed anew
+      }
     }
   }
   insert(u: UOp): void {
