@@ -14,40 +14,46 @@ import { Device, nn, state, Tensor } from "../mod.ts";
 import { option } from "./json.ts";
 import { Gpt2, MnistConvNet, ResNet50 } from "./models.ts";
 
-/** Builds a graph: the tensors to realize. Called again and again. */
-type Build = () => Tensor[];
+/** A graph: inputs, made anew for each pass (an equal graph of equal nodes would be the realized one), and what is built on them. */
+export interface Graph {
+  readonly inputs: () => Tensor[];
+  readonly build: (inputs: readonly Tensor[]) => Tensor[];
+}
 
 /** Replaces weights by memory that holds nothing: the clock is not about initial values. */
 function hollow(model: unknown): void {
   for (const t of state.getParameters(model)) t.replace(Tensor.empty(t.shape, { dtype: t.dtype }).realize());
 }
 
-/** The graphs by name; each makes its model, then returns what builds the graph. */
-export const GRAPHS: Readonly<Record<string, () => Build>> = {
+function empty(shape: number[], dtype = "float32"): Tensor {
+  return Tensor.empty(shape, { dtype }).realize();
+}
+
+/** The graphs by name; each makes its model first. */
+export const GRAPHS: Readonly<Record<string, () => Graph>> = {
   resnet50: () => {
     const model = new ResNet50();
     hollow(model);
-    const x = Tensor.empty([64, 3, 224, 224]).realize();
-    return () => [model.call(x)];
+    return { inputs: () => [empty([64, 3, 224, 224])], build: ([x]) => [model.call(x)] };
   },
   mnistStep: () => {
     const model = new MnistConvNet();
     hollow(model);
     const optimizer = new nn.optim.Adam(state.getParameters(model));
-    const x = Tensor.empty([128, 1, 28, 28]).realize();
-    const y = Tensor.empty([128], { dtype: "int32" }).realize();
-    return () =>
-      Tensor.train(() => {
-        optimizer.zeroGrad();
-        model.call(x).sparseCategoricalCrossentropy(y).backward();
-        return optimizer.scheduleStep();
-      });
+    return {
+      inputs: () => [empty([128, 1, 28, 28]), empty([128], "int32")],
+      build: ([x, y]) =>
+        Tensor.train(() => {
+          optimizer.zeroGrad();
+          model.call(x).sparseCategoricalCrossentropy(y).backward();
+          return optimizer.scheduleStep();
+        }),
+    };
   },
   gpt2: () => {
     const model = new Gpt2();
     hollow(model);
-    const tokens = Tensor.empty([1, 64], { dtype: "int32" }).realize();
-    return () => [model.call(tokens)];
+    return { inputs: () => [empty([1, 64], "int32")], build: ([tokens]) => [model.call(tokens)] };
   },
 };
 
@@ -62,10 +68,11 @@ interface Pass {
 }
 
 /** Builds, schedules and lowers once; then, off the clock, runs it (which launches nothing), so that steps do not pile up. */
-function onePass(build: Build, lower: boolean): Pass {
+function onePass(graph: Graph, lower: boolean): Pass {
+  const inputs = graph.inputs();
   const renderer = Device.get("NULL").renderer;
   const start = performance.now();
-  const tensors = build();
+  const tensors = graph.build(inputs);
   const built = performance.now();
   const items = scheduleNodes(tensors.map((t) => t.uop)).items;
   const scheduled = performance.now();
@@ -102,22 +109,22 @@ function distinct(asts: readonly UOp[]): UOp[] {
   return out;
 }
 
-function measureGraph(graph: string): string {
+function measureGraph(name: string): string {
   Device.default = "NULL";
-  const make = GRAPHS[graph];
-  if (make === undefined) throw new Error(`no graph ${graph}; known are ${Object.keys(GRAPHS).join(", ")}`);
-  const build = make();
-  const fresh = onePass(build, true);
+  const make = GRAPHS[name];
+  if (make === undefined) throw new Error(`no graph ${name}; known are ${Object.keys(GRAPHS).join(", ")}`);
+  const graph = make();
+  const fresh = onePass(graph, true);
   const warm: number[] = [], cached: number[] = [];
   for (let i = 0; i < 5; i++) {
     clearScheduleCache();
-    warm.push(onePass(build, true).totalMs);
+    warm.push(onePass(graph, true).totalMs);
   }
-  for (let i = 0; i < 7; i++) cached.push(onePass(build, false).totalMs);
+  for (let i = 0; i < 7; i++) cached.push(onePass(graph, false).totalMs);
   const median = (xs: number[]) => xs.sort((a, b) => a - b)[xs.length >> 1];
   const round = (x: number) => Number(x.toFixed(2));
   return JSON.stringify({
-    graph,
+    graph: name,
     fresh_ms: round(fresh.totalMs),
     warm_ms: round(median(warm)),
     cached_ms: round(median(cached)),

@@ -9,7 +9,7 @@ import type { Capabilities } from "../renderer/renderer.ts";
 import { AccArg } from "../uop/args.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
 import { constant, index, toposort, type UOp, uop } from "../uop/uop.ts";
-import { extract, vectorize } from "./fold.ts";
+import { buildAlu, extract, vectorize } from "./fold.ts";
 
 /** A node of the result, or its lanes. */
 type Value = UOp | readonly UOp[];
@@ -85,7 +85,9 @@ class Devectorizer {
   private at(u: UOp, l: number): UOp {
     const place = this.whole(u);
     const idx = place.src[1];
-    return l === 0 ? place : index(place.src[0], idx.add(constant(l, idx.dtype)), place.src[2]);
+    return l === 0
+      ? place
+      : index(place.src[0], buildAlu(Ops.ADD, idx.dtype, [idx, constant(l, idx.dtype)]), place.src[2]);
   }
 
   run(sink: UOp): UOp {
@@ -93,8 +95,10 @@ class Devectorizer {
     if (nodes.every((u) => this.isLegal(u))) return sink;
     for (const u of nodes) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, (u.arg as AccArg).id + 1);
     for (const u of nodes) {
-      if (!this.isLegal(u)) this.values.set(u, this.split(u));
-      else if (u.op === Ops.SINK || u.op === Ops.AFTER || u.op === Ops.GROUP) {
+      if (u.op !== Ops.TUPLE && !this.isLegal(u)) this.values.set(u, this.split(u));
+      else if (u.op === Ops.TUPLE) {
+        this.values.set(u, u.withSrc(u.src.flatMap((s) => this.values.get(s)!)));
+      } else if (u.op === Ops.SINK || u.op === Ops.AFTER || u.op === Ops.GROUP) {
         const src = u.src.flatMap((s) => s.dtype.kind === "void" ? this.values.get(s)! : [this.whole(s)]);
         this.values.set(u, u.withSrc(src));
       } else this.values.set(u, u.withSrc(u.src.map((s) => this.whole(s))));

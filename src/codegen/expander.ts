@@ -12,12 +12,14 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { AxisKind, LocalArg, type RangeArg, type StageArg } from "../uop/args.ts";
+import { AccArg, AxisKind, LocalArg, RangeArg, type StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { foldConst } from "../uop/eval.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
+import { substitute } from "../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../uop/uop.ts";
+import { splitAnd } from "../uop/valid.ts";
 import { broadcast, buildAlu, extract, vectorize } from "./fold.ts";
 import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
 import { compareLoops } from "./linearizer.ts";
@@ -55,7 +57,7 @@ class Expander {
   private readonly sizes: number[] = [];
   private readonly lane: boolean[] = [];
   private readonly expanded: boolean[] = [];
-  /** By range position: the value it has now; its size for "all lanes". */
+  /** By range position: the value it has now; its size for "all lanes", one more for "some lane" (a symbol). */
   private readonly env: number[] = [];
   /** By set: the expanded positions in it, and its VECTOR range or -1. */
   private readonly expandedOf: (readonly number[] | undefined)[] = [];
@@ -65,6 +67,12 @@ class Expander {
   private readonly stages = new Map<UOp, Map<number, UOp>>();
   private readonly addresses = new Map<UOp, Address>();
   private readonly updates: UOp[] = [];
+  /** By REDUCE: the values after each unrolled index, of all copies. */
+  private readonly steps = new Map<UOp, UOp[][]>();
+  /** By vector dtype: a buffer for the lanes of loads at an edge. */
+  private readonly edges = new Map<DType, UOp>();
+  private readonly symbols: (UOp | undefined)[] = [];
+  private nextRange = 0;
   private accumulators = 0;
   private locals = 0;
 
@@ -72,8 +80,9 @@ class Expander {
     this.nodes = toposort(sink);
     this.free = freeSets(this.nodes, this.sets);
     for (const r of this.sets.ranges) {
-      const { kind } = r.arg as RangeArg, p = this.sets.position(r);
+      const { kind, id } = r.arg as RangeArg, p = this.sets.position(r);
       this.expanded[p] = isExpanded(kind);
+      this.nextRange = Math.max(this.nextRange, id + 1);
       this.lane[p] = kind === AxisKind.VECTOR;
       this.sizes[p] = this.expanded[p] ? r.src[0].value : 0;
       this.env[p] = this.lane[p] ? this.sizes[p] : 0;
@@ -99,7 +108,11 @@ class Expander {
   run(): UOp {
     const out: UOp[] = [];
     for (const s of this.sink.src) this.storeCopies(s, this.expandedIn(this.free.get(s)!), out);
-    return uop(Ops.SINK, dtypes.void, [...out, ...this.updates], this.sink.arg);
+    const hints: UOp[] = [];
+    for (const steps of this.steps.values()) {
+      if (steps.length > 1 && steps[0].length > 1) hints.push(uop(Ops.TUPLE, dtypes.void, steps.flat()));
+    }
+    return uop(Ops.SINK, dtypes.void, [...out, ...this.updates, ...hints], this.sink.arg);
   }
 
   // ---- combinations
@@ -113,7 +126,7 @@ class Expander {
     let k = 0;
     for (let i = 0; i < positions.length; i++) {
       const p = positions[i];
-      k = k * (this.sizes[p] + 1) + this.env[p];
+      k = k * (this.sizes[p] + 2) + this.env[p];
     }
     return k;
   }
@@ -196,7 +209,14 @@ class Expander {
   private rangeValue(u: UOp): UOp {
     const p = this.sets.position(u), i = this.env[p];
     if (i < this.sizes[p]) return constant(i, u.dtype);
+    if (i > this.sizes[p]) return this.symbol(p);
     return vectorize(Array.from({ length: this.sizes[p] }, (_, l) => constant(l, u.dtype)));
+  }
+
+  /** A range that stands for "some lane". */
+  private symbol(p: number): UOp {
+    const r = this.sets.ranges[p];
+    return this.symbols[p] ??= uop(Ops.RANGE, r.dtype, [r.src[0]], new RangeArg(this.nextRange++, AxisKind.LOOP));
   }
 
   // ---- addresses
@@ -232,9 +252,15 @@ class Expander {
 
   /** The index for the current combination; lanes count as `lane0` where all are wanted. */
   private indexValue(a: Address, lane: number, at: number): UOp {
-    let c = a.constant;
-    for (const [p, k] of a.expanded) c += k * (p === lane ? at : this.env[p]);
-    let v = a.rest;
+    let c = a.constant, v = a.rest;
+    for (const [p, k] of a.expanded) {
+      const i = p === lane ? at : this.env[p];
+      if (i <= this.sizes[p]) c += k * i;
+      else {
+        const s = this.symbol(p);
+        v = plus(v, times(s.dtype === a.dtype ? s : s.cast(a.dtype), k));
+      }
+    }
     const opaque = (): void => {
       for (const [atom, k] of a.opaque) {
         const known = this.free.has(atom);
@@ -267,7 +293,7 @@ class Expander {
   private load(u: UOp): UOp {
     const at = u.src[0], gate = at.src[2] as UOp | undefined, alt = u.src[1] as UOp | undefined;
     const p = this.laneOf(u);
-    if (p < 0 || this.env[p] < this.sizes[p]) {
+    if (p < 0 || this.env[p] !== this.sizes[p]) {
       const g = this.gate(gate);
       if (g === null) return alt === undefined ? constant(0, u.dtype) : this.get(alt);
       const place = index(this.base(at.src[0]), this.indexValue(this.address(at.src[1]), -1, 0), g);
@@ -276,6 +302,10 @@ class Expander {
     const n = this.sizes[p], depends = this.dependsOnLane(p);
     if (!depends(at.src[0]) && slopeOf(at.src[1], this.sets.ranges[p], n, depends) === 1) {
       const g = gate === undefined ? undefined : this.uniformGate(gate, p, depends);
+      if (g === "varies") {
+        const v = this.conditionalLoad(u, p, depends);
+        if (v !== undefined) return v;
+      }
       if (g === null) return alt === undefined ? broadcast(constant(0, u.dtype), n) : broadcast(this.get(alt), n);
       if (g !== "varies") {
         const place = index(this.base(at.src[0]), this.indexValue(this.address(at.src[1]), p, 0), g);
@@ -292,6 +322,50 @@ class Expander {
     const first = this.with(p, 0, () => this.gate(gate));
     for (let l = 1; l < this.sizes[p]; l++) if (this.with(p, l, () => this.gate(gate)) !== first) return "varies";
     return first;
+  }
+
+  /**
+   * A contiguous load whose gate varies by lane: where all lanes are inside, one vector load, else a loop over lanes into
+   * a small buffer. For gates that hold on an interval of lanes: then both ends tell. undefined for others.
+   */
+  private conditionalLoad(u: UOp, p: number, depends: (u: UOp) => boolean): UOp | undefined {
+    const [base, idx, gate] = u.src[0].src;
+    const n = this.sizes[p], lane = this.sets.ranges[p];
+    if (this.reads.has(idx) || this.reads.has(gate) || (u.src.length > 1 && depends(u.src[1]))) return undefined;
+    let uniform: UOp = constant(1, dtypes.bool), full = uniform;
+    const and = (a: UOp, b: UOp): UOp => buildAlu(Ops.AND, dtypes.bool, [a, b]);
+    for (const c of splitAnd(gate)) {
+      if (!depends(c)) {
+        uniform = and(uniform, this.get(c));
+        continue;
+      }
+      const less = c.op === Ops.CMPNE && c.src[1].isConst(1) ? c.src[0] : c;
+      if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) return undefined;
+      if (less.src.some((s) => slopeOf(s, lane, n, depends) === undefined)) return undefined;
+      full = and(full, and(this.with(p, 0, () => this.get(c)), this.with(p, n - 1, () => this.get(c))));
+    }
+    full = and(uniform, full);
+    const type = u.dtype.vec(n);
+    const alt = broadcast(u.src.length > 1 ? this.get(u.src[1]) : constant(0, u.dtype), n);
+    const memory = this.base(base), address = this.address(idx);
+    const acc = uop(Ops.ACC, type, [alt], new AccArg(this.accumulators++));
+    const set = (v: UOp, condition: UOp): UOp => {
+      const s = uop(Ops.STORE, dtypes.void, [acc, v]);
+      this.updates.push(uop(Ops.GROUP, dtypes.void, [s, condition]));
+      return s;
+    };
+    if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.indexValue(address, p, 0))]), full);
+    // the loop over lanes
+    let local = this.edges.get(type);
+    if (local === undefined) {
+      this.edges.set(type, local = uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.locals++, n, "thread")));
+    }
+    const r = uop(Ops.RANGE, lane.dtype, [lane.src[0]], new RangeArg(this.nextRange++, AxisKind.LOOP));
+    const one = substitute(this.with(p, n + 1, () => this.get(u)), new Map([[this.symbol(p), r]]));
+    const fill = uop(Ops.STORE, dtypes.void, [index(local, r), one]);
+    const whole = uop(Ops.LOAD, type, [index(uop(Ops.AFTER, u.dtype, [local, fill, r]), constant(0, r.dtype))]);
+    const some = and(uniform, buildAlu(Ops.CMPNE, dtypes.bool, [full, constant(1, dtypes.bool)]));
+    return uop(Ops.LOAD, type, [acc, set(whole, some)]);
   }
 
   /** The STOREs that `u` becomes, one for each combination of `positions`. */
@@ -347,6 +421,11 @@ class Expander {
       lifts,
       reduceLanes,
       accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / (copiesOfU * carrier.lanes))),
+      step: (i, values) => {
+        let steps = this.steps.get(u);
+        if (steps === undefined) this.steps.set(u, steps = []);
+        (steps[i] ??= []).push(...values);
+      },
       updates: this.updates,
       nextId: () => this.accumulators++,
     });

@@ -4,8 +4,11 @@
  *
  * Loops form a tree. An accumulator's loops stand inside the loops that its value depends on besides its own; where
  * several share a range, inside the loops of all. Output loops nest in the order given by {@linkcode compareLoops}.
- * Updates of accumulators that nothing reads after the loop may stand in the SINK: they are kept where another needs them.
  * A loop is one item in its parent's list, ordered by what goes in and comes out; STOREs end the body of their loop.
+ *
+ * The SINK holds the STOREs to memory (the gate of their INDEX becomes an IF around them), and STOREs to accumulators that
+ * a plain walk would miss: those of tuple lanes that only other lanes read, and conditional ones as GROUP(STORE...,
+ * condition). A TUPLE of values there is a wish for their order. What only a conditional STORE needs is computed under its condition.
  *
  * @module
  */
@@ -29,10 +32,11 @@ function rank(kind: AxisKind): number {
 
 /** A list of statements: the whole kernel (range undefined) or the body of a loop. */
 class Block {
-  readonly items: number[] = []; // nodes by position; loops as -1 - their position among the ranges
+  readonly items: number[] = [];
   readonly stores: number[] = [];
   level = 0;
-  constructor(readonly range: UOp | undefined, readonly parent: Block | undefined, readonly id: number) {}
+  isConditional = false;
+  constructor(readonly range: UOp | undefined, readonly parent: Block | undefined, readonly item: number) {}
 }
 
 /** Nodes that stand at the top, before all loops. */
@@ -40,63 +44,121 @@ function isTop(op: Ops): boolean {
   return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
 }
 
-/** True for LOAD(ACC, after): the value after the loops. LOAD(ACC, range) is the value in the loop. */
-function readsResult(u: UOp): boolean {
-  return u.op === Ops.LOAD && u.src[0].op === Ops.ACC && u.src[1].op !== Ops.RANGE;
-}
+/** Group of an item in {@linkcode Linearizer} while sections are found: not seen yet; needed outside of sections. */
+const UNSEEN = -2, OUTSIDE = -1;
 
 class Linearizer {
-  private nodes: UOp[];
-  private readonly gates = new Map<UOp, UOp>();
-  private readonly sets = new RangeSets();
+  private readonly nodes: UOp[];
+  private readonly sets: RangeSets = new RangeSets();
   private readonly position = new Map<UOp, number>();
-  private readonly free: number[] = [];
+  /** Sources by position: those of node i are `sources[first[i]]` to `sources[first[i + 1] - 1]`. */
+  private readonly first: Int32Array;
+  private readonly sources: Int32Array;
+  /** By STORE: the position of its condition, or -1. */
+  private readonly gate: Int32Array;
+  /** By node: the set of ranges that it depends on. */
+  private readonly free: Int32Array;
+  /** By ACC without loops: the set that its STOREs depend on. */
+  private readonly around = new Map<number, number>();
+  /** By ACC: its STOREs that the SINK lists, with those under the same condition. */
+  private readonly updates = new Map<UOp, UOp[]>();
+  /** By conditional STORE to an accumulator: the number of its GROUP. */
+  private readonly groups = new Map<UOp, number>();
   /** By range: the set of ranges around it. */
   private readonly outer: number[] = [];
   private readonly blocks: (Block | undefined)[] = [];
   private readonly blockOfSet: (Block | undefined)[] = [];
   private readonly root: Block = new Block(undefined, undefined, -1);
-  private readonly deps = new Map<number, number[]>();
-  private readonly emitted = new Set<number>();
+  /** By item (a node, or nodes.length + a range): the items before it. */
+  private readonly deps: (number[] | undefined)[] = [];
   private readonly out: UOp[] = [];
 
   constructor(sink: UOp) {
-    const roots: UOp[] = [];
+    const gates = new Map<UOp, UOp>();
     const stores: UOp[] = [];
-    const sets = new Map<UOp, UOp>();
+    const hints: UOp[] = [];
     for (const s of sink.src) {
-      const at = s.src[0];
-      if (at.op === Ops.ACC) {
-        sets.set(at, s);
+      if (s.op === Ops.TUPLE) {
+        hints.push(...s.src);
         continue;
       }
-      if (at.op !== Ops.INDEX || at.src.length < 3) stores.push(s);
-      else {
-        const gate = at.src[2];
-        const plain = s.withSrc([index(at.src[0], at.src[1]), s.src[1]]);
-        const before = this.gates.get(plain);
-        this.gates.set(plain, before === undefined || before === gate ? gate : before.or(gate));
-        roots.push(this.gates.get(plain)!);
-        stores.push(plain);
+      if (s.op === Ops.GROUP) {
+        const last = s.src.length - 1, number = this.groups.size;
+        for (let i = 0; i < last; i++) {
+          gates.set(s.src[i], s.src[last]);
+          this.groups.set(s.src[i], number);
+          this.update(s.src[i].src[0], s.src.slice(0, last));
+        }
+        continue;
       }
+      const at = s.src[0];
+      if (at.op === Ops.ACC) this.update(at, [s]);
+      else if (at.op === Ops.INDEX && at.src.length > 2) {
+        const plain = s.withSrc([index(at.src[0], at.src[1]), s.src[1]]);
+        const before = gates.get(plain), now = at.src[2];
+        gates.set(plain, before === undefined || before === now ? now : before.or(now));
+        stores.push(plain);
+      } else stores.push(s);
     }
-    this.nodes = toposort([...roots, ...stores]);
-    // a lane of a tuple that only the other lanes read: its updates too
-    for (let i = 0; i < this.nodes.length && sets.size > 0; i++) {
-      const set = sets.get(this.nodes[i]);
-      if (set === undefined) continue;
-      sets.delete(this.nodes[i]);
-      roots.push(set);
-      this.nodes = toposort([...roots, ...stores]);
-      i = 0;
+    this.nodes = this.reachable(stores, gates, hints);
+    const n = this.nodes.length;
+    this.first = new Int32Array(n + 1);
+    let edges = 0;
+    for (let i = 0; i < n; i++) {
+      this.position.set(this.nodes[i], i);
+      edges += this.nodes[i].src.length;
     }
-    this.nodes.forEach((u, i) => this.position.set(u, i));
-    for (const u of this.nodes) if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
+    this.sources = new Int32Array(edges);
+    this.gate = new Int32Array(n).fill(-1);
+    this.free = new Int32Array(n);
+    for (let i = 0, e = 0; i < n; i++) {
+      const u = this.nodes[i];
+      this.first[i] = e;
+      for (let k = 0; k < u.src.length; k++) this.sources[e++] = this.position.get(u.src[k])!;
+      this.first[i + 1] = e;
+      if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
+      else if (u.op === Ops.ACC && u.src.length === 1) this.around.set(i, 0);
+    }
+    for (const [s, g] of gates) if (this.position.has(s)) this.gate[this.position.get(s)!] = this.position.get(g)!;
     let rounds = 0;
     while (this.analyze(stores)) {
       if (++rounds > 64) throw new SpecError("Loops of a kernel nest in each other");
     }
   }
+
+  /** `stores` come before a reading of what `acc` holds after all. */
+  private update(acc: UOp, stores: readonly UOp[]): void {
+    const list = this.updates.get(acc);
+    if (list === undefined) this.updates.set(acc, stores.slice());
+    else list.push(...stores);
+  }
+
+  /** All nodes, sources first, with the listed updates of the accumulators among them. */
+  private reachable(stores: readonly UOp[], gates: ReadonlyMap<UOp, UOp>, hints: readonly UOp[]): UOp[] {
+    const roots: UOp[] = [];
+    for (const s of stores) if (gates.has(s)) roots.push(gates.get(s)!);
+    const done = new Set<UOp>();
+    for (;;) {
+      const nodes = toposort([...roots, ...stores]);
+      const before = roots.length;
+      if (done.size < this.updates.size) {
+        for (const u of nodes) {
+          if (u.op !== Ops.ACC || done.has(u)) continue;
+          for (const s of this.updates.get(u) ?? []) {
+            if (gates.has(s)) roots.push(gates.get(s)!);
+            roots.push(s);
+            done.add(u);
+          }
+        }
+      }
+      if (roots.length > before) continue;
+      if (hints.length === 0) return nodes;
+      const all = new Set(nodes);
+      return toposort([...hints.filter((u) => all.has(u)), ...roots, ...stores]);
+    }
+  }
+
+  // ---- the tree of loops
 
   /** Adds to what stands around the ranges of `loops` (outermost first). True if that is news. */
   private nest(loops: readonly UOp[], start: number, around: number): boolean {
@@ -115,48 +177,66 @@ class Linearizer {
 
   /** One pass over all nodes; true if the loop tree changed and what was derived from it must be derived again. */
   private analyze(stores: readonly UOp[]): boolean {
-    const { sets, nodes, free, outer, position } = this;
+    const { sets, nodes, free, outer, first, sources, around } = this;
     let changed = false;
     for (let i = 0; i < nodes.length; i++) {
       const u = nodes[i];
       let s = 0;
-      for (const x of u.src) s = sets.union(s, free[position.get(x)!]);
-      if (u.op === Ops.RANGE) {
-        if (s !== 0 && this.nest([u], 0, s)) changed = true;
-        s = sets.union(s, sets.single(u));
-      } else if (u.op === Ops.ACC) {
-        s = u.src.length > 1 ? outer[sets.position(u.src[1])] : free[position.get(u.src[0])!];
-      } else if (readsResult(u)) {
-        const acc = u.src[0];
-        if (acc.src.length > 1) s = outer[sets.position(acc.src[1])];
-      } else if (u.op === Ops.STORE) {
-        const gate = this.gates.get(u);
-        if (gate !== undefined) s = sets.union(s, free[position.get(gate)!]);
-        if (u.src[0].op === Ops.ACC) {
+      for (let e = first[i]; e < first[i + 1]; e++) s = sets.union(s, free[sources[e]]);
+      switch (u.op) {
+        case Ops.RANGE:
+          if (s !== 0 && this.nest([u], 0, s)) changed = true;
+          s = sets.union(s, sets.single(u));
+          break;
+        case Ops.ACC:
+          s = u.src.length > 1 ? outer[sets.position(u.src[1])] : around.get(i)!;
+          break;
+        case Ops.LOAD:
+          if (u.src[0].op === Ops.ACC && u.src[1].op !== Ops.RANGE) {
+            const acc = u.src[0];
+            s = acc.src.length > 1 ? outer[sets.position(acc.src[1])] : around.get(sources[first[i]])!;
+          }
+          break;
+        case Ops.STORE: {
+          if (this.gate[i] >= 0) s = sets.union(s, free[this.gate[i]]);
+          if (u.src[0].op !== Ops.ACC) break;
           const acc = u.src[0].src;
+          if (acc.length === 1) {
+            const at = sources[first[i]], before = around.get(at)!;
+            s = sets.union(s, before);
+            if (s !== before) {
+              around.set(at, s);
+              changed = true;
+            }
+            break;
+          }
           for (let k = 1; k < acc.length; k++) s = sets.union(s, sets.single(acc[k]));
           if (this.nest(acc, 1, sets.without(s, acc, 1))) changed = true;
+          break;
         }
-      } else if (u.op === Ops.AFTER && u.src[u.src.length - 1].op === Ops.RANGE) {
-        let k = u.src.length;
-        while (u.src[k - 1].op === Ops.RANGE) k--;
-        s = sets.without(s, u.src, k);
-        if (this.nest(u.src, k, s)) changed = true;
-        s = outer[sets.position(u.src[k])];
+        case Ops.AFTER: {
+          let k = u.src.length;
+          while (u.src[k - 1].op === Ops.RANGE) k--;
+          if (k === u.src.length) break;
+          s = sets.without(s, u.src, k);
+          if (this.nest(u.src, k, s)) changed = true;
+          s = outer[sets.position(u.src[k])];
+          break;
+        }
       }
       free[i] = s;
     }
     for (const u of stores) {
-      const around = sets.list(free[position.get(u)!]).sort(compareLoops);
-      if (around.some((r) => rank((r.arg as RangeArg).kind) === 2)) {
+      const loops = sets.list(free[this.position.get(u)!]).sort(compareLoops);
+      if (loops.some((r) => rank((r.arg as RangeArg).kind) === 2)) {
         throw new SpecError("A STORE depends on a loop that reduces");
       }
-      if (this.nest(around, 0, 0)) changed = true;
+      if (this.nest(loops, 0, 0)) changed = true;
     }
     // What stands around a loop must itself be nested, in one chain.
     for (let p = 0; p < sets.ranges.length; p++) {
-      const chain = this.sorted(outer[p]);
-      for (const r of chain) {
+      if (outer[p] === 0) continue;
+      for (const r of this.sorted(outer[p])) {
         outer[p] = sets.union(outer[p], outer[sets.position(r)]);
         if (sets.has(outer[p], sets.ranges[p])) throw new SpecError("Loops of a kernel nest in each other");
       }
@@ -176,7 +256,7 @@ class Linearizer {
     let b = this.blocks[p];
     if (b === undefined) {
       const parent = this.blockOf(this.outer[p]);
-      this.blocks[p] = b = new Block(this.sets.ranges[p], parent, -1 - p);
+      this.blocks[p] = b = new Block(this.sets.ranges[p], parent, this.nodes.length + p);
       b.level = parent.level + 1;
     }
     return b;
@@ -196,88 +276,138 @@ class Linearizer {
     return b;
   }
 
-  private depend(user: number, source: number): void {
-    const list = this.deps.get(user);
-    if (list === undefined) this.deps.set(user, [source]);
-    else if (list[list.length - 1] !== source) list.push(source);
-  }
+  // ---- items and their order
 
-  /** Records that node `i` in block `b` needs node `j` in block `c`, as an order of items where their loops meet. */
-  private edge(i: number, b: Block, j: number, c: Block): void {
-    let x = i, y = j;
+  /** Records that item `x` of block `b` needs node `j` of block `c`, as an order of items where their loops meet. */
+  private edge(x: number, b: Block, j: number, c: Block): void {
+    let y = j;
     while (b !== c) {
       if (b.level >= c.level && b.parent !== undefined) {
-        x = b.id;
+        x = b.item;
         b = b.parent;
       } else {
-        y = c.id;
+        y = c.item;
         c = c.parent!;
       }
     }
-    if (x !== y) this.depend(x, y);
+    if (x === y) return;
+    const list = this.deps[x];
+    if (list === undefined) this.deps[x] = [y];
+    else if (list[list.length - 1] !== y) list.push(y);
   }
 
   private place(): void {
-    const { nodes, free, position } = this;
+    const { nodes, free, first, sources, gate } = this;
     const placed = new Set<Block>([this.root]);
     const where: Block[] = new Array(nodes.length);
+    const need = (i: number, b: Block, j: number): void => {
+      const op = nodes[j].op;
+      if (!isTop(op) && op !== Ops.RANGE) this.edge(i, b, j, where[j]);
+    };
     for (let i = 0; i < nodes.length; i++) {
       const u = nodes[i];
       if (isTop(u.op)) continue;
-      const b = this.blockOf(free[i]);
+      const b = where[i] = this.blockOf(free[i]);
       for (let c = b; !placed.has(c); c = c.parent!) {
         placed.add(c);
-        c.parent!.items.push(c.id);
+        c.parent!.items.push(c.item);
       }
-      where[i] = b;
       if (u.op === Ops.RANGE) {
         // the head of its block: only its end must come before
-        const end = position.get(u.src[0])!;
-        if (where[end] !== undefined) this.edge(b.id, b.parent!, end, where[end]);
+        if (!isTop(u.src[0].op)) this.edge(b.item, b.parent!, sources[first[i]], where[sources[first[i]]]);
         continue;
       }
-      if (u.op === Ops.STORE) b.stores.push(i);
-      else b.items.push(i);
-      for (const s of u.src) this.source(i, b, s, where);
-      const gate = u.op === Ops.STORE ? this.gates.get(u) : undefined;
-      if (gate !== undefined) this.source(i, b, gate, where);
+      for (let e = first[i]; e < first[i + 1]; e++) need(i, b, sources[e]);
+      if (u.op === Ops.STORE) {
+        b.stores.push(i);
+        if (gate[i] >= 0) {
+          b.isConditional = true;
+          need(i, b, gate[i]);
+        }
+      } else {
+        b.items.push(i);
+        if (u.op === Ops.LOAD && u.src[0].op === Ops.ACC && u.src[1].op !== Ops.RANGE) {
+          for (const s of this.updates.get(u.src[0]) ?? []) {
+            const j = this.position.get(s)!;
+            this.edge(i, b, j, where[j]);
+          }
+        }
+      }
     }
   }
 
-  private source(i: number, b: Block, s: UOp, where: readonly Block[]): void {
-    if (isTop(s.op) || s.op === Ops.RANGE) return;
-    const j = this.position.get(s)!;
-    this.edge(i, b, j, where[j]);
+  /** The items of a block in order. */
+  private order(b: Block): number[] {
+    const { deps } = this;
+    const out: number[] = [];
+    const seen = b.items.length + b.stores.length > 0 ? new Set<number>() : undefined;
+    const visit = (item: number): void => {
+      if (seen!.has(item)) return;
+      seen!.add(item);
+      const before = deps[item];
+      if (before !== undefined) { for (let k = 0; k < before.length; k++) visit(before[k]); }
+      out.push(item);
+    };
+    for (let i = 0; i < b.items.length; i++) visit(b.items[i]);
+    // addresses and conditions first, so that stores under one condition stand together
+    for (const item of b.stores) for (const d of deps[item] ?? []) visit(d);
+    for (const item of b.stores) visit(item);
+    return out;
   }
 
-  private visit(item: number): void {
-    if (this.emitted.has(item)) return;
-    this.emitted.add(item);
-    const before = this.deps.get(item);
-    if (before !== undefined) { for (let k = 0; k < before.length; k++) this.visit(before[k]); }
-    if (item < 0) return this.emitBlock(this.blocks[-1 - item]!);
-    const u = this.nodes[item];
-    const gate = u.op === Ops.STORE ? this.gates.get(u) : undefined;
-    if (gate === undefined) {
-      this.out.push(u);
+  private emit(b: Block): void {
+    const order = this.order(b);
+    if (!b.isConditional) {
+      for (let i = 0; i < order.length; i++) this.push(order[i]);
       return;
     }
-    const last = this.out[this.out.length - 1];
-    let open: UOp;
-    if (last?.op === Ops.ENDIF && last.src[0].src[0] === gate) {
-      this.out.pop();
-      open = last.src[0];
-    } else this.out.push(open = uop(Ops.IF, dtypes.void, [gate]));
-    this.out.push(u, uop(Ops.ENDIF, dtypes.void, [open]));
+    // Sections: a conditional STORE (or the STOREs to memory under one condition) and what only it needs.
+    const { nodes, gate, deps } = this;
+    const last = new Map<number, number>(); // by section: its last STORE
+    const sectionOf = new Map<number, number>();
+    const group = new Map<number, number>();
+    for (const i of b.stores) {
+      if (gate[i] < 0) continue;
+      const number = this.groups.get(nodes[i]);
+      sectionOf.set(i, number === undefined ? gate[i] : nodes.length + number);
+    }
+    for (let k = 0; k < order.length; k++) if (sectionOf.has(order[k])) last.set(sectionOf.get(order[k])!, order[k]);
+    for (let k = order.length - 1; k >= 0; k--) {
+      const item = order[k];
+      let g = sectionOf.get(item) ?? group.get(item) ?? UNSEEN;
+      if (g === UNSEEN || (sectionOf.get(item) === undefined && item < nodes.length && nodes[item].op === Ops.STORE)) {
+        g = OUTSIDE;
+      }
+      group.set(item, g);
+      for (const d of deps[item] ?? []) {
+        const before = group.get(d) ?? UNSEEN;
+        group.set(d, before === UNSEEN || before === g ? g : OUTSIDE);
+      }
+      // the condition is computed before
+      if (sectionOf.has(item)) group.set(gate[item], OUTSIDE);
+    }
+    for (const item of order) {
+      const g = group.get(item)!;
+      if (g === OUTSIDE) this.push(item);
+      else if (last.get(g) === item) {
+        const head = uop(Ops.IF, dtypes.void, [nodes[gate[item]]]);
+        this.out.push(head);
+        for (const x of order) if (group.get(x) === g) this.push(x);
+        this.out.push(uop(Ops.ENDIF, dtypes.void, [head]));
+      }
+    }
   }
 
-  private emitBlock(b: Block): void {
-    if (b.range !== undefined) this.out.push(b.range);
-    for (const item of b.items) this.visit(item);
-    // addresses and gates first, so that stores under one condition stand together
-    for (const item of b.stores) for (const d of this.deps.get(item) ?? []) this.visit(d);
-    for (const item of b.stores) this.visit(item);
-    if (b.range !== undefined) this.out.push(uop(Ops.END, dtypes.void, [b.range]));
+  private push(item: number): void {
+    const n = this.nodes.length;
+    if (item < n) {
+      this.out.push(this.nodes[item]);
+      return;
+    }
+    const b = this.blocks[item - n]!;
+    this.out.push(b.range!);
+    this.emit(b);
+    this.out.push(uop(Ops.END, dtypes.void, [b.range!]));
   }
 
   run(): UOp[] {
@@ -287,7 +417,7 @@ class Linearizer {
     out.push(...params);
     for (const op of [Ops.LOCAL, Ops.VARIABLE, Ops.CONST]) for (const u of nodes) if (u.op === op) out.push(u);
     this.place();
-    this.emitBlock(this.root);
+    this.emit(this.root);
     return out;
   }
 }

@@ -26,6 +26,8 @@ export interface ReduceJob {
   readonly reduceLanes: number;
   /** Independent accumulators to use, at most `lifts.length`. */
   readonly accumulators: number;
+  /** Told the values after each lift, by unrolled index: with copies side by side, the order to compute them in. */
+  readonly step: (index: number, values: readonly UOp[]) => void;
   /** Where updates of accumulators go that only other lanes read. */
   readonly updates: UOp[];
   /** A new accumulator number. */
@@ -64,7 +66,10 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
         uop(Ops.ACC, d.vec(n), [identityConst(carrier, i, d.vec(n)), ...loops], new AccArg(job.nextId()))
       );
       let value: readonly UOp[] = accs.map((acc) => uop(Ops.LOAD, acc.dtype, [acc, innermost]));
-      for (let i = a; i < lifts.length; i += count) value = carrier.combine(value, lifts[i]);
+      for (let i = a; i < lifts.length; i += count) {
+        value = carrier.combine(value, lifts[i]);
+        job.step(i, value);
+      }
       parts.push(accs.map((acc, i) => {
         const set = uop(Ops.STORE, dtypes.void, [acc, value[i]]);
         if (carrier.lanes > 1) job.updates.push(set);

@@ -1,9 +1,11 @@
 /**
- * Device memory: what a backend implements (Allocator), and the cache of freed blocks around it (LruAllocator).
+ * Device memory: what a backend implements (Allocator), and the cache of freed blocks around it (LruAllocator), which
+ * also knows who holds what.
  *
  * @module
  */
-import { OutOfMemoryError } from "../helpers/errors.ts";
+import { envNumber } from "../helpers/env.ts";
+import { byteText, type MemoryHolder, OutOfMemoryError } from "../helpers/errors.ts";
 
 /** A block of device memory; only its backend knows what it is. */
 export type Block = object;
@@ -23,21 +25,23 @@ export interface Allocator {
   transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void;
 }
 
-/** Bytes handed out by all allocators since the start: what tells when to let finalizers run. */
-export const allocated: { bytes: number } = { bytes: 0 };
+/** Bytes and blocks handed out by all allocators since the start: what tells when to let finalizers run. */
+export const allocated: { bytes: number; count: number } = { bytes: 0, count: 0 };
 
-/** What a buffer needs to know of its device. */
-export interface MemoryDevice {
-  /** Canonical: "WASM", "CUDA:1". */
-  readonly name: string;
-  readonly allocator: LruAllocator;
-}
+/** How many of the largest holders an OutOfMemoryError names. */
+const NAMED_HOLDERS = 10;
 
-/** Keeps freed blocks by size and hands them out again; on failure drops all that it keeps and tries once more. */
+/**
+ * Keeps freed blocks by size and hands them out again, the sizes not used for longest dropped first where it keeps too
+ * much (`LRU=0` keeps none); on failure drops all that it keeps and tries once more.
+ */
 export class LruAllocator implements Allocator {
+  /** Freed blocks by size; sizes in the order of their last use. */
   private readonly kept = new Map<number, Block[]>();
-  /** Bytes handed out now, and kept for reuse. */
+  private readonly holders = new Set<MemoryHolder>();
+  /** Bytes handed out now, the most there have been, and bytes kept for reuse. */
   used = 0;
+  peak = 0;
   cached = 0;
   /** Blocks handed out now. */
   count = 0;
@@ -51,32 +55,87 @@ export class LruAllocator implements Allocator {
       : (dst, dstOffset, src, srcOffset, nbytes) => inner.transfer!(dst, dstOffset, src, srcOffset, nbytes);
   }
 
-  alloc(nbytes: number): Block {
-    let block = this.kept.get(nbytes)?.pop();
-    if (block !== undefined) this.cached -= nbytes;
-    else {
+  /** A block for `holder`, who is named in errors and tables. @throws {OutOfMemoryError} with the largest holders */
+  alloc(nbytes: number, holder?: MemoryHolder): Block {
+    const list = this.kept.get(nbytes);
+    let block = list?.pop();
+    if (block !== undefined) {
+      this.cached -= nbytes;
+      if (list!.length === 0) this.kept.delete(nbytes);
+    } else {
+      this.checkLimits(nbytes);
       try {
         block = this.inner.alloc(nbytes);
       } catch (error) {
-        if (!(error instanceof OutOfMemoryError) || this.cached === 0) throw error;
-        this.drop();
-        block = this.inner.alloc(nbytes);
+        if (!(error instanceof OutOfMemoryError)) throw error;
+        block = this.allocAgain(nbytes, error.reason);
       }
     }
     this.used += nbytes;
+    if (this.used > this.peak) this.peak = this.used;
     allocated.bytes += nbytes;
+    allocated.count++;
     this.count++;
+    if (holder !== undefined) this.holders.add(holder);
     return block;
   }
 
-  free(block: Block, nbytes: number): void {
+  private checkLimits(nbytes: number): void {
+    const single = envNumber("MAX_BUFFER_SIZE"), total = envNumber("MAX_MEMORY");
+    if (single > 0 && nbytes > single) this.fail(nbytes, `MAX_BUFFER_SIZE allows ${byteText(single)} a buffer`);
+    if (total === 0 || this.used + this.cached + nbytes <= total) return;
+    this.drop();
+    if (this.used + nbytes > total) this.fail(nbytes, `MAX_MEMORY allows ${byteText(total)} a device`);
+  }
+
+  private allocAgain(nbytes: number, reason: string): Block {
+    if (this.cached === 0) this.fail(nbytes, reason);
+    this.drop();
+    try {
+      return this.inner.alloc(nbytes);
+    } catch (error) {
+      if (!(error instanceof OutOfMemoryError)) throw error;
+      this.fail(nbytes, error.reason);
+    }
+  }
+
+  private fail(nbytes: number, reason: string): never {
+    const { device, used, count } = this;
+    throw new OutOfMemoryError({ device, nbytes, reason, used, count, holders: this.largest(NAMED_HOLDERS) });
+  }
+
+  /** Who holds the most, largest first. */
+  largest(limit: number = Infinity): MemoryHolder[] {
+    return [...this.holders].sort((a, b) => b.nbytes - a.nbytes).slice(0, limit);
+  }
+
+  /** Takes a block back. `keep` false gives it to the device at once. */
+  free(block: Block, nbytes: number, holder?: MemoryHolder, keep = true): void {
     this.used -= nbytes;
     this.count--;
-    if (this.cached + nbytes > this.maxCached) return this.inner.free(block, nbytes);
+    if (holder !== undefined) this.holders.delete(holder);
+    if (!keep || nbytes > this.maxCached || envNumber("LRU") === 0) return this.inner.free(block, nbytes);
     const list = this.kept.get(nbytes);
     if (list === undefined) this.kept.set(nbytes, [block]);
-    else list.push(block);
+    else {
+      list.push(block);
+      this.kept.delete(nbytes);
+      this.kept.set(nbytes, list);
+    }
     this.cached += nbytes;
+    if (this.cached > this.maxCached) this.trim();
+  }
+
+  /** Drops blocks of the sizes that were not used for longest, until what is kept fits. */
+  private trim(): void {
+    for (const [nbytes, list] of this.kept) {
+      while (list.length > 0 && this.cached > this.maxCached) {
+        this.inner.free(list.pop()!, nbytes);
+        this.cached -= nbytes;
+      }
+      if (list.length > 0) return;
+      this.kept.delete(nbytes);
+    }
   }
 
   /** Gives all kept blocks back to the device. */

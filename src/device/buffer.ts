@@ -5,19 +5,25 @@
  * @module
  */
 import type { DType } from "../dtype/dtype.ts";
-import { SpecError } from "../helpers/errors.ts";
+import { type MemoryHolder, SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
-import type { Block, MemoryDevice } from "./allocator.ts";
+import type { Block } from "./allocator.ts";
+import type { Device } from "./device.ts";
 
 /** Memory on one device. Not thread-safe; freed by {@linkcode Buffer.free} or when its Storage is collected. */
-export class Buffer {
+export class Buffer implements MemoryHolder {
   private block: Block | undefined;
+  private freed: boolean;
   /** The buffer that owns the memory: this one, or the one viewed. */
   readonly base: Buffer;
+  /** Shape of the tensor that it became, its line where recorded, and what it is for: for tables of memory. */
+  shape: readonly number[] | undefined;
+  line: string | undefined;
+  use: string;
 
   /** @param size in elements; `offset` in bytes from the start of `base` */
   constructor(
-    readonly device: MemoryDevice,
+    readonly device: Device,
     readonly dtype: DType,
     readonly size: number,
     base?: Buffer,
@@ -25,6 +31,10 @@ export class Buffer {
   ) {
     this.base = base ?? this;
     this.block = undefined;
+    this.freed = false;
+    this.shape = undefined;
+    this.line = undefined;
+    this.use = "tensor";
   }
 
   get nbytes(): number {
@@ -34,9 +44,14 @@ export class Buffer {
     return this.base.block !== undefined;
   }
 
-  /** The device memory, allocated if need be. Add `offset` to address this buffer. */
+  /** The device memory, allocated if need be. Add `offset` to address this buffer. @throws {OutOfMemoryError} */
   get memory(): Block {
-    return this.base.block ??= this.device.allocator.alloc(this.base.nbytes);
+    return this.base.block ?? this.base.allocate();
+  }
+
+  private allocate(): Block {
+    if (this.freed) throw new SpecError(`Use of a freed buffer of ${this.nbytes} bytes on ${this.device.name}`);
+    return this.block = this.device.allocator.alloc(this.nbytes, this);
   }
 
   /** A part of this buffer: `offset` in bytes, `size` in elements. */
@@ -62,12 +77,13 @@ export class Buffer {
     return dst;
   }
 
-  /** Gives the memory back. Views free nothing. Freeing twice is harmless. */
-  free(): void {
+  /** Gives the memory back, for good. Views free nothing. Freeing twice is harmless. `keep` false: not for reuse. */
+  free(keep: boolean = true): void {
+    this.freed = true;
     const block = this.block;
     if (block === undefined) return;
     this.block = undefined;
-    this.device.allocator.free(block, this.nbytes);
+    this.device.allocator.free(block, this.nbytes, this, keep);
   }
 }
 
@@ -95,11 +111,15 @@ export function attachBuffer(storage: Storage, buffer: Buffer): void {
   tracked?.push(storage);
 }
 
-/** Frees the memory of a storage now. */
-export function releaseStorage(storage: Storage): void {
+/** Storages freed by disposing so far: whoever replays kernels checks its storages when this has changed. */
+export const releases: { count: number } = { count: 0 };
+
+/** Frees the memory of a storage now; `keep` false: not for reuse. */
+export function releaseStorage(storage: Storage, keep: boolean = true): void {
+  releases.count++;
   const buffer = buffers.get(storage);
   if (buffer === undefined) return;
   registry.unregister(storage);
   buffers.delete(storage);
-  buffer.free();
+  buffer.free(keep);
 }

@@ -98,6 +98,13 @@ export function canonicalize(name: string): string {
   return parse(name)[2];
 }
 
+/** As {@linkcode canonicalize}, for the name of a device that exists, open or not. @throws {DeviceError} */
+export function knownDevice(name: string): string {
+  if (opened.has(name)) return name;
+  lookup(name);
+  return canonicalize(name);
+}
+
 /** The device by name, opened if need be. @throws {DeviceError} */
 export function getDevice(name: string): Device {
   const known = opened.get(name);

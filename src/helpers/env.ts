@@ -5,28 +5,53 @@
  *
  * @module
  */
+import { ArgumentError } from "./errors.ts";
 
-/** Every context variable: default and meaning. A number default makes it numeric. */
+/**
+ * Every context variable: default and meaning. A number default makes it numeric. `early` marks those that are read once,
+ * when a device opens. docs/env.md is made of this table: `deno run -A bench/env_docs.ts`.
+ */
 export const CONTEXT_VARS = {
-  DEV: { value: "", doc: "the default device by name, as CLANG or CUDA:1" },
+  DEV: { value: "", doc: "the default device by name, as CLANG or CUDA:1; empty for the best that is available" },
   DEBUG: {
     value: 0,
-    doc: "how much to print: 1 devices and schedules, 2 kernels, 3 opts, 4 source, 5 linear UOps, 6 rewrites",
+    doc:
+      "how much to print on standard error, each level with those before it: 1 devices as they open, schedules, compiling and captures; 2 a line for each kernel and copy as it ends; 3 applied opts and buffers; 4 the kernel AST as a tree and the generated source; 5 the linear UOps; 6 every rewrite",
   },
-  NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },
-  BEAM: { value: 0, doc: "beam width of the kernel search, 0 for the heuristic" },
-  JIT: { value: 1, doc: "0 makes jit() call the function each time" },
-  SPEC: { value: 0, doc: "1 checks the legal UOps of each stage between passes" },
-  TRACEMETA: { value: 0, doc: "1 records the user's line for each op (implied by DEBUG >= 2)" },
-  TRACK_MATCH_STATS: { value: 0, doc: "1 counts tries, hits and time per rewrite rule" },
-  NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate its own buffer" },
-  SCACHE: { value: 1, doc: "0 turns the schedule cache off" },
-  TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batchnorm uses batch statistics" },
-  THREADS: { value: 0, doc: "threads of CPU devices, 0 for one a core" },
-  CACHEDIR: { value: "", doc: "where compiled kernels are kept; default is the user's cache folder" },
-  CC: { value: "", doc: "the C compiler of the CLANG device" },
-  DEBUG_MEMORY: { value: 0, doc: "1 records the creating line of each live tensor" },
+  NO_COLOR: { value: 0, doc: "1 prints without colors (on a terminal; elsewhere there are none)" },
+  TRACEMETA: { value: 0, doc: "1 records the user's line with each operation; DEBUG >= 2 and DEBUG_MEMORY do so too" },
+  DEBUG_MEMORY: {
+    value: 0,
+    doc:
+      "1 records the line that made each tensor, lists the tensors in Device.memory(), and prints those that are left when the process ends",
+  },
+  TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batch normalization uses the batch" },
   DEFAULT_FLOAT: { value: "float32", doc: "dtype of floating-point values without one" },
+  JIT: { value: 1, doc: "0 makes jit() call the function each time; 2 captures, but replays kernel by kernel" },
+  NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },
+  SCACHE: { value: 1, doc: "0 turns the schedule cache off" },
+  NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate of a schedule its own buffer" },
+  MAX_KERNEL_BUFFERS: { value: 0, doc: "the most buffers a kernel may take, 0 for what the device allows" },
+  LRU: { value: 1, doc: "0 gives freed memory back to the device at once instead of keeping it for reuse" },
+  MAX_BUFFER_SIZE: {
+    value: 0,
+    doc: "the most bytes of one buffer, beyond which OutOfMemoryError is thrown; 0 for any",
+  },
+  MAX_MEMORY: { value: 0, doc: "the most bytes a device may hold, beyond which OutOfMemoryError is thrown; 0 for any" },
+  ALLOW_DEVICE_USAGE: { value: 1, doc: "0 makes opening a device an error" },
+  SPEC: { value: 0, doc: "1 checks that each stage of a kernel has only the UOps that it may have" },
+  VALIDATE_WITH_JS: { value: 0, doc: "1 runs each kernel also on the JS interpreter, and throws where results differ" },
+  TRACK_MATCH_STATS: {
+    value: 0,
+    doc: "1 counts tries, hits and time of each rewrite rule, and prints them when the process ends",
+  },
+  THREADS: { value: 0, early: true, doc: "threads of the CPU devices, 0 for one a core" },
+  CACHEDIR: {
+    value: "",
+    early: true,
+    doc: "where compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd",
+  },
+  CC: { value: "", early: true, doc: "the C compiler of CLANG; empty for the newest clang, else gcc or cc" },
 } as const;
 
 /** The name of a context variable. */
@@ -37,6 +62,8 @@ export type ContextValues = {
 };
 
 const values = new Map<ContextVar, number | string>();
+/** Memo of {@linkcode wantsLines}: asked for each tensor that is made. */
+let linesWanted: boolean | undefined;
 
 interface DenoLike {
   permissions: { querySync(d: { name: string; variable?: string }): { state: string } };
@@ -75,13 +102,34 @@ export function envText(name: ContextVar): string {
   return String(values.get(name) ?? lookup(name));
 }
 
+/** Whether the user's line is recorded with each operation: TRACEMETA, DEBUG >= 2 or DEBUG_MEMORY. */
+export function wantsLines(): boolean {
+  return linesWanted ??= envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2 || envNumber("DEBUG_MEMORY") > 0;
+}
+
 /** Sets a context variable until it is set again. Prefer {@linkcode context}. */
 export function setEnv(name: ContextVar, value: number | string): void {
   values.set(name, value);
+  linesWanted = undefined;
+}
+
+function checkContextValue(name: ContextVar, value: unknown): void {
+  if (!Object.hasOwn(CONTEXT_VARS, name)) {
+    throw new ArgumentError(`set context variable ${name}`, {
+      reason: `there is none of that name; known are ${Object.keys(CONTEXT_VARS).join(", ")}`,
+    });
+  }
+  const kind = typeof CONTEXT_VARS[name].value;
+  if (typeof value === kind && !Number.isNaN(value)) return;
+  throw new ArgumentError(`set context variable ${name}`, {
+    reason: `it takes a ${kind}, not ${typeof value === "string" ? JSON.stringify(value) : String(value)}`,
+  });
 }
 
 /**
  * Runs `fn` with context variables set, and restores them afterwards (for an async `fn`, when it settles).
+ *
+ * @throws {ArgumentError} for an unknown variable or a value of the wrong kind
  *
  * ```ts
  * import { context } from "../../mod.ts";
@@ -90,13 +138,14 @@ export function setEnv(name: ContextVar, value: number | string): void {
  */
 export function context<T>(set: ContextValues, fn: () => T): T {
   const saved: [ContextVar, number | string][] = [];
-  for (const name of Object.keys(set) as ContextVar[]) {
-    if (!(name in CONTEXT_VARS)) throw new TypeError(`Cannot set context variable ${name}: no such variable`);
+  const names = (Object.keys(set) as ContextVar[]).filter((name) => set[name] !== undefined);
+  for (const name of names) checkContextValue(name, set[name]);
+  for (const name of names) {
     saved.push([name, values.get(name) ?? lookup(name)]);
-    values.set(name, set[name]!);
+    setEnv(name, set[name]!);
   }
   const restore = () => {
-    for (const [name, value] of saved) values.set(name, value);
+    for (const [name, value] of saved) setEnv(name, value);
   };
   let result: T;
   try {

@@ -142,16 +142,79 @@ export class DisposedError extends Error {
   }
 }
 
-/** An allocation that the device refused. */
+/** Who holds a block of device memory. */
+export interface MemoryHolder {
+  readonly nbytes: number;
+  readonly dtype: { toString(): string };
+  /** In elements. */
+  readonly size: number;
+  /** Of the tensor, where it is known. */
+  readonly shape: readonly number[] | undefined;
+  /** "tensor", or what else it is for. */
+  readonly use: string;
+  /** The user's line that made it, where recorded: under DEBUG_MEMORY, TRACEMETA or DEBUG >= 2. */
+  readonly line: string | undefined;
+}
+
+/** Bytes for people: "1.5 GB", with powers of ten as the kernel lines have them. */
+export function byteText(nbytes: number): string {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  let n = nbytes, unit = 0;
+  while (n >= 1000 && unit < units.length - 1) {
+    n /= 1000;
+    unit++;
+  }
+  return `${unit === 0 || n >= 100 ? Math.round(n) : n.toFixed(n >= 10 ? 1 : 2)} ${units[unit]}`;
+}
+
+/** A line for each holder: size, dtype, shape, and what it is. */
+export function holderText(holders: readonly MemoryHolder[]): string {
+  return holders.map((h) => {
+    const shape = h.shape === undefined ? `${h.size} elements` : shapeText(h.shape);
+    return `  ${byteText(h.nbytes).padStart(9)}  ${String(h.dtype).padEnd(8)} ${shape}  ${h.use}${
+      h.line === undefined ? "" : ` made at ${h.line}`
+    }`;
+  }).join("\n");
+}
+
+/** What an {@linkcode OutOfMemoryError} says; `used` and `count` of the device, and its largest holders. */
+export interface OutOfMemoryErrorOptions {
+  readonly device: string;
+  readonly nbytes: number;
+  readonly reason: string;
+  readonly used?: number;
+  readonly count?: number;
+  readonly holders?: readonly MemoryHolder[];
+}
+
+function memoryAdvice(options: OutOfMemoryErrorOptions): string {
+  const { used, count, holders = [] } = options;
+  if (used === undefined || count === undefined) return "";
+  const lines = holders.length > 0 && holders.every((h) => h.line === undefined)
+    ? "; DEBUG_MEMORY=1 shows the line that made each"
+    : "";
+  const table = holders.length === 0 ? "" : `; the largest of them:\n${holderText(holders)}\n`;
+  return `; ${byteText(used)} are held in ${count} blocks${table || "; "}` +
+    "free tensors with `using`, dispose() or scope(): inside one synchronous job nothing else frees them; " +
+    `or await a read now and then, which collects what is unreachable; or use smaller batches${lines}`;
+}
+
+/** An allocation that the device refused, after all that was kept for reuse had been given back. */
 export class OutOfMemoryError extends RangeError {
   override readonly name: string = "OutOfMemoryError";
   readonly device: string;
   readonly nbytes: number;
+  /** Why, without the table. */
+  readonly reason: string;
+  /** Who holds the most, largest first. */
+  readonly holders: readonly MemoryHolder[];
 
-  constructor(options: { readonly device: string; readonly nbytes: number; readonly reason: string }) {
-    super(`Cannot allocate ${options.nbytes} bytes on ${options.device}: ${options.reason}`);
+  constructor(options: OutOfMemoryErrorOptions) {
+    super(`Cannot allocate ${options.nbytes} bytes on ${options.device}: ${options.reason}${memoryAdvice(options)}`);
     this.device = options.device;
     this.nbytes = options.nbytes;
+    this.reason = options.reason;
+    this.holders = options.holders ?? [];
   }
 }
 

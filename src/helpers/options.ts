@@ -33,8 +33,10 @@ function optionList(names: readonly string[]): string {
   return names.length === 0 ? "none" : names.join(", ");
 }
 
-function describe(x: unknown): string {
-  if (x === null) return "null";
+/** A value in the text of an error: short, and text in quotes. */
+export function describe(x: unknown): string {
+  if (typeof x === "string") return JSON.stringify(x.length > 40 ? `${x.slice(0, 40)}...` : x);
   if (Array.isArray(x)) return `a list of ${x.length}`;
-  return typeof x === "object" || typeof x === "function" ? `a ${typeof x}` : String(x);
+  if (typeof x === "object" && x !== null) return "an object";
+  return typeof x === "function" ? "a function" : String(x);
 }

@@ -44,8 +44,16 @@ export abstract class Optimizer {
   readonly lr: Tensor;
   private ready = false;
 
-  /** @throws {ArgumentError} where there is nothing to update, or the learning rate is negative */
+  /**
+   * Realizes the parameters: their initial values are drawn before the first step.
+   * @throws {ArgumentError} where there is nothing to update, or the learning rate is negative
+   */
   constructor(params: readonly Tensor[], lr: number | Tensor) {
+    if (!Array.isArray(params) || !params.every((p) => p instanceof Tensor)) {
+      throw new ArgumentError(`make ${this.constructor.name}`, {
+        reason: "it takes a list of tensors, as state.getParameters(model) gives",
+      });
+    }
     const all = [...new Set(params)];
     for (const p of all) if (p.requiresGrad === undefined && p.isFloatingPoint()) p.requiresGrad = true;
     this.params = all.filter((p) => p.requiresGrad === true);
@@ -97,23 +105,23 @@ export abstract class Optimizer {
         `Cannot step ${name}: Tensor.training is false; run the training step inside Tensor.train(() => ...)`,
       );
     }
-    const updated = this.params.filter((p) => p.grad !== undefined);
-    if (updated.length === 0) {
+    const at = [...this.params.keys()].filter((i) => this.params[i].grad !== undefined);
+    if (at.length === 0) {
       throw new Error(`Cannot step ${name}: no parameter has a gradient; call loss.backward() before it`);
     }
-    const losses = lossesOf(gradsOf(updated)) as Tensor[];
+    const losses = lossesOf(gradsOf(this.params)) as Tensor[];
     if (!this.ready) {
       Tensor.realize(this.state());
       this.ready = true;
     }
-    const state = this.update(updated);
-    return [...losses, ...updated, ...state, ...this.buffers];
+    const state = this.update(at);
+    return [...losses, ...at.map((i) => this.params[i]), ...state, ...this.buffers];
   }
 
   /** All tensors that the optimizer keeps, but the learning rate. */
   protected abstract state(): Tensor[];
-  /** Assigns new values to `params`, all of which have gradients, and to state; returns the state that changed. */
-  protected abstract update(params: readonly Tensor[]): Tensor[];
+  /** Assigns new values to the parameters at `at`, all of which have gradients, and to state; returns the state that changed. */
+  protected abstract update(at: readonly number[]): Tensor[];
 }
 
 /** The gradients that `params` have. */
@@ -136,10 +144,13 @@ export interface SGDOptions extends OptimizerOptions {
 
 /** Stochastic gradient descent, as PyTorch's: `v = momentum * v + g + weightDecay * p; p -= lr * v`. */
 export class SGD extends Optimizer {
+  /** Share of the last update kept. */
   readonly momentum: number;
+  /** Whether it looks ahead by one update. */
   readonly nesterov: boolean;
+  /** Pull of the weights toward zero. */
   readonly weightDecay: number;
-  private readonly velocity: Map<Tensor, Tensor> | undefined;
+  private readonly velocity: Tensor[];
 
   /** lr is 0.001 unless given. @throws {ArgumentError} for an unknown option or one out of range */
   constructor(params: readonly Tensor[], options: SGDOptions = {}) {
@@ -151,20 +162,23 @@ export class SGD extends Optimizer {
     if (this.nesterov && this.momentum === 0) {
       throw new ArgumentError("make SGD", { reason: "nesterov needs a momentum" });
     }
-    this.velocity = this.momentum > 0 ? new Map(this.params.map((p) => [p, momentOf(p)])) : undefined;
+    this.velocity = this.momentum > 0 ? this.params.map(momentOf) : [];
   }
 
+  /** The velocities. */
   protected override state(): Tensor[] {
-    return [...(this.velocity?.values() ?? [])];
+    return this.velocity;
   }
 
-  protected override update(params: readonly Tensor[]): Tensor[] {
+  /** `p -= lr * v`. */
+  protected override update(at: readonly number[]): Tensor[] {
     const state: Tensor[] = [], lr = this.lr.reshape([]);
-    for (const p of params) {
+    for (const i of at) {
+      const p = this.params[i];
       let g: Tensor = p.grad!;
       if (this.weightDecay > 0) g = g.add(p.mul(this.weightDecay));
-      if (this.velocity !== undefined) {
-        const v = this.velocity.get(p)!, next = v.mul(this.momentum).add(g);
+      if (this.momentum > 0) {
+        const v = this.velocity[i], next = v.mul(this.momentum).add(g);
         g = this.nesterov ? g.add(next.mul(this.momentum)) : next;
         v.assign(next);
         state.push(v);
@@ -190,15 +204,19 @@ type AdamRule = "adam" | "adamw" | "lamb";
 
 /** Adam, AdamW and LAMB: means of gradients and of their squares, corrected for their start at zero. */
 abstract class AdamFamily extends Optimizer {
+  /** Decay of the mean of gradients. */
   readonly b1: number;
+  /** Decay of the mean of squared gradients. */
   readonly b2: number;
+  /** Added to the denominator. */
   readonly eps: number;
+  /** Pull of the weights toward zero. */
   readonly weightDecay: number;
   /** 1 - b1^t and 1 - b2^t: kept in this form because it does not cancel for small t. */
   private readonly correction1: Tensor;
   private readonly correction2: Tensor;
-  private readonly mean: Map<Tensor, Tensor>;
-  private readonly square: Map<Tensor, Tensor>;
+  private readonly mean: Tensor[];
+  private readonly square: Tensor[];
 
   protected constructor(private readonly rule: AdamRule, params: readonly Tensor[], options: Required<AdamOptions>) {
     super(params, options.lr);
@@ -209,21 +227,23 @@ abstract class AdamFamily extends Optimizer {
     this.weightDecay = checkNumber(name, "weightDecay", options.weightDecay, 0, Infinity);
     this.correction1 = scalarState(0, this.params[0]);
     this.correction2 = scalarState(0, this.params[0]);
-    this.mean = new Map(this.params.map((p) => [p, momentOf(p)]));
-    this.square = new Map(this.params.map((p) => [p, momentOf(p)]));
+    this.mean = this.params.map(momentOf);
+    this.square = this.params.map(momentOf);
   }
 
+  /** Corrections and moments. */
   protected override state(): Tensor[] {
-    return [this.correction1, this.correction2, ...this.mean.values(), ...this.square.values()];
+    return [this.correction1, this.correction2, ...this.mean, ...this.square];
   }
 
-  protected override update(params: readonly Tensor[]): Tensor[] {
+  /** `p -= lr * mean / (sqrt(square) + eps)`, both corrected. */
+  protected override update(at: readonly number[]): Tensor[] {
     const { b1, b2, eps, weightDecay, rule } = this;
     const next1 = this.correction1.mul(b1).add(1 - b1), next2 = this.correction2.mul(b2).add(1 - b2);
     const c1 = next1.reshape([]), c2 = next2.reshape([]), lr = this.lr.reshape([]);
     const state = [this.correction1, this.correction2];
-    for (const p of params) {
-      const m = this.mean.get(p)!, v = this.square.get(p)!;
+    for (const i of at) {
+      const p = this.params[i], m = this.mean[i], v = this.square[i];
       let g: Tensor = p.grad!;
       if (weightDecay > 0 && rule === "adam") g = g.add(p.mul(weightDecay));
       const mean = m.mul(b1).add(g.mul(1 - b1)), square = v.mul(b2).add(g.square().mul(1 - b2));
@@ -288,7 +308,9 @@ export class LAMB extends AdamFamily {
 
 /** Several optimizers stepped as one, each with its own parameters and learning rate. */
 export class OptimizerGroup {
+  /** Its optimizers. */
   readonly optimizers: readonly Optimizer[];
+  /** Takes the optimizers to step together. */
   constructor(...optimizers: readonly Optimizer[]) {
     this.optimizers = optimizers;
   }

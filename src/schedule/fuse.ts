@@ -6,7 +6,8 @@
  * @module
  */
 import { sameArray } from "../helpers/math.ts";
-import { AxisKind, type ReduceArg } from "../uop/args.ts";
+import { AxisKind, type RangeArg, type ReduceArg } from "../uop/args.ts";
+import { rangesOf } from "../uop/ranges.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isAlu, isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -17,6 +18,14 @@ import { sourceIndex } from "./indexing.ts";
 const KEEP_COST = 30;
 /** The same where each element would be computed at least eight times. */
 const KEEP_COST_REPEATED = 4;
+/** Work an element from which a row that is read twice in one kernel is kept rather than computed again. */
+const STAGE_COST = 8;
+/** Elements of a row that is kept. */
+const MAX_ROW = 1 << 14;
+/** Rows that a kernel with reduces in front of its inner loops must have, for threads to share. */
+const MIN_ROWS = 8;
+/** Work up to which one row after another in one thread is cheaper than a kernel more. */
+const MAX_SERIAL = 1 << 14;
 /** How much more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
 /** A node read at more sets of indices than this is realized. */
@@ -79,109 +88,243 @@ interface Context {
   readonly underSum: boolean;
 }
 
-/** Output ranges of a kernel over `shape`: ids 0, 1, ... by axis; axes of size 1 are the constant 0. */
-export function outputRanges(shape: readonly number[]): UOp[] {
-  return shape.map((n, i) => n === 1 ? int(0) : range(n, i, AxisKind.LOOP));
+/** What is kept inside of one kernel besides its output. */
+export interface KernelPlan {
+  /** Output axes that reduces of the kernel depend on: their loops are outermost, the reduces run once in each iteration. */
+  outer: readonly number[] | undefined;
+  /** Nodes whose values over some axes are kept in a STAGE for each iteration of the outer loops: those axes. */
+  readonly staged: Map<UOp, readonly number[]>;
 }
 
-/**
- * The nodes to realize below `roots`, sources before users. `forced` are realized besides (hazards).
- * Roots are stores, copies, or values already stripped of RESHAPE.
- */
-export function chooseRealized(roots: readonly UOp[], forced: ReadonlySet<UOp>): Set<UOp> {
-  const order = toposort(roots);
-  const realized = new Set<UOp>(forced);
-  for (const r of roots) if (!isLeaf(r)) realized.add(r);
-  const cost = new Map<UOp, number>(), reduces = new Set<UOp>(), loads = new Set<UOp>();
-  for (const u of order) {
-    if (mustRealize(u) || u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize) {
+/** Which nodes get buffers, and what else each kernel keeps. */
+export interface FusionPlan {
+  readonly realized: Set<UOp>;
+  readonly kernels: Map<UOp, KernelPlan>;
+}
+
+/** Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. */
+export function outputRanges(shape: readonly number[], outer: readonly number[] = []): UOp[] {
+  const order = [...outer, ...shape.map((_, i) => i).filter((i) => !outer.includes(i))];
+  return shape.map((n, i) => n === 1 ? int(0) : range(n, order.indexOf(i), AxisKind.LOOP));
+}
+
+type Read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void;
+
+/** The LOOP ranges that indices depend on, or undefined where they depend on a range being reduced. */
+function outputDependence(idx: readonly UOp[]): UOp[] | undefined {
+  const found = new Set<UOp>();
+  for (const x of idx) {
+    for (const r of rangesOf(x)) {
+      if ((r.arg as RangeArg).kind !== AxisKind.LOOP) return undefined;
+      found.add(r);
+    }
+  }
+  return [...found];
+}
+
+/** Decides, from consumers to sources, which nodes are realized. */
+class Fuser {
+  readonly realized: Set<UOp>;
+  readonly kernels = new Map<UOp, KernelPlan>();
+  private readonly cost = new Map<UOp, number>();
+  private readonly reduces = new Set<UOp>();
+  private readonly loads = new Set<UOp>();
+  private readonly contexts = new Map<UOp, Context[]>();
+  private nextRange = 1 << 16;
+
+  constructor(private readonly order: readonly UOp[], forced: ReadonlySet<UOp>) {
+    this.realized = new Set(forced);
+  }
+
+  /** Bottom-up facts: work an element, whether a reduce or a load is below. */
+  measure(): void {
+    const { realized, cost, reduces, loads } = this;
+    for (const u of this.order) {
       if (mustRealize(u)) realized.add(u);
-      if (u.op === Ops.COPY || u.op === Ops.BITCAST) {
+      if (u.op === Ops.COPY || (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize)) {
         const base = stripReshape(u.src[0]);
         if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
       }
+      let c = ownCost(u), r = u.op === Ops.REDUCE;
+      for (const s of u.src) {
+        if (realized.has(s) || loads.has(s)) loads.add(u);
+        if (realized.has(s) || isLeaf(s)) continue;
+        c += cost.get(s)!;
+        r ||= reduces.has(s);
+      }
+      if (u.op === Ops.BUFFER || u.op === Ops.AFTER) loads.add(u);
+      // what is repeated by an EXPAND is decided on below it; a reduce runs once or is realized
+      if (u.op === Ops.EXPAND) c = Math.min(c, KEEP_COST_REPEATED - 1);
+      cost.set(u, u.op === Ops.REDUCE ? 0 : Math.min(c, 1e6));
+      if (r && u.op !== Ops.EXPAND) reduces.add(u);
     }
-    let c = ownCost(u), r = u.op === Ops.REDUCE;
-    for (const s of u.src) {
-      if (realized.has(s) || loads.has(s)) loads.add(u);
-      if (realized.has(s) || isLeaf(s)) continue;
-      c += cost.get(s)!;
-      r ||= reduces.has(s);
-    }
-    if (u.op === Ops.BUFFER || u.op === Ops.AFTER) loads.add(u);
-    // what is repeated by an EXPAND is decided on below it
-    cost.set(u, u.op === Ops.EXPAND ? Math.min(c, KEEP_COST_REPEATED - 1) : Math.min(c, 1e6));
-    if (r && u.op !== Ops.EXPAND) reduces.add(u);
   }
-  const contexts = new Map<UOp, Context[]>();
-  const read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean): void => {
-    if (isLeaf(u)) return;
-    const list = contexts.get(u);
-    if (list === undefined) contexts.set(u, [{ kernel, idx, active, underSum }]);
-    else if (!list.some((c) => c.kernel === kernel && sameArray(c.idx, idx))) {
-      list.push({ kernel, idx, active, underSum });
+
+  private planOf(kernel: UOp): KernelPlan {
+    let plan = this.kernels.get(kernel);
+    if (plan === undefined) this.kernels.set(kernel, plan = { outer: undefined, staged: new Map() });
+    return plan;
+  }
+
+  run(): void {
+    const read: Read = (u, kernel, idx, active, underSum) => {
+      if (isLeaf(u)) return;
+      const list = this.contexts.get(u);
+      if (list === undefined) this.contexts.set(u, [{ kernel, idx, active, underSum }]);
+      else if (!list.some((c) => c.kernel === kernel && sameArray(c.idx, idx))) {
+        list.push({ kernel, idx, active, underSum });
+      }
+    };
+    for (let k = this.order.length - 1; k >= 0; k--) {
+      const u = this.order[k];
+      if (isLeaf(u)) continue;
+      let list = this.contexts.get(u) ?? [];
+      if (!this.realized.has(u) && list.length > 0 && !isMovement(u.op)) {
+        const staged = this.decide(u, list);
+        if (staged !== undefined) list = [staged];
+      }
+      if (this.realized.has(u)) {
+        if (u.op === Ops.COPY) continue;
+        if (u.op === Ops.STORE) {
+          read(u.src[1], u, outputRanges(shapeOf(u.src[1])), numelOf(u.src[1]), false);
+          continue;
+        }
+        list = [{ kernel: u, idx: outputRanges(shapeOf(u)), active: numelOf(u), underSum: false }];
+      }
+      for (const c of list) this.enter(u, c, read);
     }
-  };
-  let nextReduce = 1 << 16;
-  for (let k = order.length - 1; k >= 0; k--) {
-    const u = order[k];
-    if (isLeaf(u)) continue;
-    let list = contexts.get(u) ?? [];
-    if (
-      !realized.has(u) && list.length > 0 && !isMovement(u.op) &&
-      keep(u, list, cost.get(u)!, reduces.has(u), loads.has(u))
-    ) {
+  }
+
+  /** Realizes `u` where that is cheaper; a context of its own where it is kept in a STAGE. */
+  private decide(u: UOp, list: readonly Context[]): Context | undefined {
+    const { realized } = this;
+    if (list.length > MAX_CONTEXTS) {
       realized.add(u);
+      return undefined;
     }
-    if (realized.has(u)) {
-      if (u.op === Ops.COPY) continue;
-      if (u.op === Ops.STORE) {
-        const shape = shapeOf(u.src[1]);
-        read(u.src[1], u, outputRanges(shape), numelOf(u.src[1]), false);
+    const cost = this.cost.get(u)!, numel = Math.max(1, numelOf(u));
+    const repeats = list.reduce((t, c) => t + c.active, 0) / numel;
+    if (!this.reduces.has(u)) {
+      const hasLoads = this.loads.has(u);
+      if (repeats > 1 && (cost >= KEEP_COST || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED))) {
+        realized.add(u);
+      }
+      return undefined;
+    }
+    if (list.length === 1 && repeats <= 1) return undefined;
+    // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows)
+    if (
+      list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
+      (u.arg as ReduceArg).op === Ops.ADD
+    ) {
+      return undefined;
+    }
+    const { kernel } = list[0];
+    if (list.some((c) => c.kernel !== kernel)) {
+      realized.add(u);
+      return undefined;
+    }
+    if (u.op === Ops.REDUCE) {
+      if (list.length > 1 || !this.hoist(kernel, list[0], numel)) realized.add(u);
+      return undefined;
+    }
+    if (list.every((c) => this.hoistable(c, numel))) {
+      // computed once in each iteration of the outer loops, or cheap enough to compute in several of the inner ones
+      if (list.length === 1) return undefined;
+    }
+    const rows = this.rowAxes(u, list);
+    if (rows === undefined || !this.fixOuter(kernel, rows.outer)) {
+      realized.add(u);
+      return undefined;
+    }
+    if (cost < STAGE_COST) return undefined;
+    const shape = shapeOf(u);
+    const idx = list[0].idx.map((x, i) =>
+      rows.axes.includes(i) && shape[i] !== 1 ? range(shape[i], this.nextRange++, AxisKind.LOOP) : x
+    );
+    this.planOf(kernel).staged.set(u, rows.axes);
+    return { kernel, idx, active: numel, underSum: false };
+  }
+
+  /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
+  private axesOf(ranges: readonly UOp[]): number[] {
+    return ranges.map((r) => (r.arg as RangeArg).id).filter((id) => id < 1 << 16).sort((a, b) => a - b);
+  }
+
+  private hoistable(c: Context, numel: number): boolean {
+    const ranges = outputDependence(c.idx);
+    if (ranges === undefined) return false;
+    return ranges.reduce((n, r) => n * r.src[0].value, 1) <= numel;
+  }
+
+  /** Makes `outer` the outermost loops of a kernel, unless it has others already. */
+  private fixOuter(kernel: UOp, outer: readonly number[]): boolean {
+    if (kernel.op === Ops.STORE) return false;
+    const plan = this.planOf(kernel);
+    plan.outer ??= outer;
+    return sameArray(plan.outer, outer);
+  }
+
+  /** A reduce that depends on some output loops only runs outside of the others, if enough remain to share out. */
+  private hoist(kernel: UOp, c: Context, numel: number): boolean {
+    const ranges = outputDependence(c.idx);
+    if (ranges === undefined) return false;
+    const iterations = ranges.reduce((n, r) => n * r.src[0].value, 1);
+    if (iterations > numel) return false;
+    if (iterations < MIN_ROWS && c.active > MAX_SERIAL) return false;
+    return this.fixOuter(kernel, this.axesOf(ranges));
+  }
+
+  /** Where the contexts of `u` differ only in which loop runs over whole axes: those axes, and the loops around them. */
+  private rowAxes(u: UOp, list: readonly Context[]): { axes: number[]; outer: number[] } | undefined {
+    const shape = shapeOf(u);
+    const axes: number[] = [], outer = new Set<number>();
+    for (let i = 0; i < shape.length; i++) {
+      const first = list[0].idx[i];
+      if (list.every((c) => c.idx[i] === first)) {
+        const ranges = outputDependence([first]);
+        if (ranges === undefined) return undefined;
+        for (const a of this.axesOf(ranges)) outer.add(a);
         continue;
       }
-      list = [{ kernel: u, idx: outputRanges(shapeOf(u)), active: numelOf(u), underSum: false }];
+      if (list.some((c) => c.idx[i].op !== Ops.RANGE || c.idx[i].src[0].value !== shape[i])) return undefined;
+      axes.push(i);
     }
-    for (const c of list) enter(u, c, read, () => nextReduce++);
+    const row = axes.reduce((n, i) => n * shape[i], 1), rows = numelOf(u) / Math.max(row, 1);
+    if (axes.length === 0 || row > MAX_ROW || (rows < MIN_ROWS && numelOf(u) > MAX_SERIAL)) return undefined;
+    return { axes, outer: [...outer].sort((a, b) => a - b) };
   }
-  return realized;
+
+  /** Passes the context of a node computed in place on to its sources. */
+  private enter(u: UOp, c: Context, read: Read): void {
+    if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
+    if (u.op === Ops.REDUCE) {
+      const { op, axes } = u.arg as ReduceArg;
+      const from = shapeOf(u.src[0]);
+      let active = c.active;
+      const outputs = outputDependence(c.idx);
+      // a reduce outside of some output loops is entered once for each iteration of the others
+      if (outputs !== undefined) active = Math.min(active, outputs.reduce((n, r) => n * r.src[0].value, 1));
+      const idx = c.idx.map((x, i) => {
+        if (!axes.includes(i)) return x;
+        active *= from[i];
+        return from[i] === 1 ? int(0) : range(from[i], this.nextRange++, AxisKind.REDUCE);
+      });
+      return read(u.src[0], c.kernel, idx, active, op === Ops.ADD);
+    }
+    if (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize) return;
+    for (const s of u.src) read(s, c.kernel, c.idx, c.active, false);
+  }
 }
 
-/** Whether a computed node read in these contexts is better kept in memory. */
-function keep(u: UOp, list: readonly Context[], cost: number, hasReduce: boolean, hasLoads: boolean): boolean {
-  if (list.length > MAX_CONTEXTS) return true;
-  const total = list.reduce((t, c) => t + c.active, 0);
-  const repeats = total / Math.max(1, numelOf(u));
-  if (hasReduce) {
-    // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows)
-    if (list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE) {
-      return (u.arg as ReduceArg).op !== Ops.ADD;
-    }
-    return list.length > 1 || repeats > 1;
-  }
-  if (repeats <= 1) return false;
-  return cost >= KEEP_COST || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED);
-}
-
-/** Passes the context of a node computed in place on to its sources. */
-function enter(
-  u: UOp,
-  c: Context,
-  read: (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void,
-  nextId: () => number,
-): void {
-  if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
-  if (u.op === Ops.REDUCE) {
-    const { axes } = u.arg as ReduceArg;
-    const from = shapeOf(u.src[0]);
-    let active = c.active;
-    const idx = c.idx.map((x, i) => {
-      if (!axes.includes(i)) return x;
-      active *= from[i];
-      return from[i] === 1 ? int(0) : range(from[i], nextId(), AxisKind.REDUCE);
-    });
-    return read(u.src[0], c.kernel, idx, active, (u.arg as ReduceArg).op === Ops.ADD);
-  }
-  if (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize) return;
-  for (const s of u.src) read(s, c.kernel, c.idx, c.active, false);
+/**
+ * Chooses the nodes to realize below `roots`, and what each kernel keeps. `forced` are realized besides (hazards).
+ * Roots are stores, copies, or values already stripped of RESHAPE.
+ */
+export function planFusion(roots: readonly UOp[], forced: ReadonlySet<UOp>): FusionPlan {
+  const fuser = new Fuser(toposort(roots), forced);
+  for (const r of roots) if (!isLeaf(r)) fuser.realized.add(r);
+  fuser.measure();
+  fuser.run();
+  return fuser;
 }

@@ -12,7 +12,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { param, sink, toposort, type UOp, uop, variable } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
-import { chooseRealized, isLeaf, stripReshape } from "./fuse.ts";
+import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
 import { simplifyKernel } from "./collapse.ts";
 import {
   entryOfKey,
@@ -179,10 +179,11 @@ function attemptLower(
       if (c !== undefined) fills.set(u, c);
     }
   }
-  const realized = chooseRealized(
+  const plan = planFusion(
     kernelRoots.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA),
     forced,
   );
+  const { realized } = plan;
   for (const r of kernelRoots) {
     if (r.op === Ops.IOTA || r.op === Ops.CONST || r.op === Ops.VARIABLE || r.op === Ops.BIND) realized.add(r);
   }
@@ -229,7 +230,7 @@ function attemptLower(
     }
     const e = entries.make(u, device);
     const out = entries.infos[e];
-    const store = rangeify(u, entries, { id: e, size: out.size });
+    const store = rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u));
     const reads = entries.reads;
     nodes.push({
       kind: "kernel",

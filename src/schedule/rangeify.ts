@@ -6,12 +6,12 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
-import { AxisKind, type ReduceArg } from "../uop/args.ts";
+import { AxisKind, type ReduceArg, StageArg } from "../uop/args.ts";
 import { opCarrier, reduce } from "../uop/carrier.ts";
 import { isMovement, opName, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../uop/uop.ts";
-import { outputRanges, stripReshape } from "./fuse.ts";
+import { type KernelPlan, outputRanges, stripReshape } from "./fuse.ts";
 import { andGate, flatIndex, sourceIndex } from "./indexing.ts";
 
 /** What a kernel needs to know of the storage of a node: which entry, of how many elements. */
@@ -34,16 +34,45 @@ interface Memo {
 /** Builds the expressions of one kernel. */
 class Builder {
   private readonly memo = new Map<UOp, Memo[]>();
+  private readonly rows = new Map<UOp, UOp>();
   private nextRange: number;
 
-  constructor(private readonly layout: Layout, private readonly root: UOp, rank: number) {
+  private nextStage = 0;
+
+  constructor(
+    private readonly layout: Layout,
+    private readonly root: UOp,
+    rank: number,
+    private readonly staged: ReadonlyMap<UOp, readonly number[]>,
+  ) {
     this.nextRange = rank;
   }
 
-  build(u: UOp, idx: readonly UOp[], gate: UOp | undefined): UOp {
+  /** A read of the row of `u` that is kept: its STAGE is the same node wherever it is read. */
+  private readRow(u: UOp, axes: readonly number[], idx: readonly UOp[]): UOp {
+    const shape = shapeOf(u);
+    let row = this.rows.get(u);
+    if (row === undefined) {
+      const ranges: UOp[] = [];
+      const inner = idx.map((x, i) => {
+        if (!axes.includes(i) || shape[i] === 1) return x;
+        const r = range(shape[i], this.nextRange++, AxisKind.LOOP);
+        ranges.push(r);
+        return r;
+      });
+      const value = this.build(u, inner, undefined, true);
+      row = uop(Ops.STAGE, u.dtype, [value, ...ranges], new StageArg(this.nextStage++, "thread"));
+      this.rows.set(u, row);
+    }
+    return load(index(row, flatIndex(axes.map((a) => shape[a]), axes.map((a) => idx[a]))));
+  }
+
+  build(u: UOp, idx: readonly UOp[], gate: UOp | undefined, whole = false): UOp {
     if (u.op === Ops.CONST || u.op === Ops.VARIABLE) return u;
     if (u.op === Ops.BIND) return u.src[0];
     if (u.op === Ops.IOTA) return idx[0].cast(u.dtype);
+    const axes = whole ? undefined : this.staged.get(u);
+    if (axes !== undefined) return this.readRow(u, axes, idx);
     let list = this.memo.get(u);
     if (list === undefined) this.memo.set(u, list = []);
     for (const m of list) if (m.gate === gate && sameArray(m.idx, idx)) return m.value;
@@ -94,13 +123,15 @@ class Builder {
   }
 }
 
+const NONE: ReadonlyMap<UOp, readonly number[]> = new Map();
+
 /** The STORE that computes realized node `u` (a value or a tensor-graph STORE) into entry `out`. */
-export function rangeify(u: UOp, layout: Layout, out: Entry): UOp {
+export function rangeify(u: UOp, layout: Layout, out: Entry, plan?: KernelPlan): UOp {
   const isStore = u.op === Ops.STORE;
   const value = isStore ? u.src[1] : u;
   const shape = isStore && shapeOf(value).length === 0 ? shapeOf(u.src[0]) : shapeOf(value);
-  const ranges = outputRanges(shape);
-  const builder = new Builder(layout, u, shape.length);
+  const ranges = outputRanges(shape, plan?.outer);
+  const builder = new Builder(layout, u, shape.length, plan?.staged ?? NONE);
   const body = builder.build(value, ranges, undefined);
   let at: UOp;
   if (isStore) {

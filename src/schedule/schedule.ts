@@ -8,13 +8,13 @@ import { dtypes } from "../dtype/dtype.ts";
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice } from "../device/device.ts";
 import { envNumber } from "../helpers/env.ts";
-import { DisposedError, StaleReadError } from "../helpers/errors.ts";
+import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage, type VariableArg } from "../uop/args.ts";
 import { reshape } from "../uop/movement.ts";
-import { Ops } from "../uop/ops.ts";
+import { opName, Ops } from "../uop/ops.ts";
 import { latest, resolve } from "../uop/resolve.ts";
-import { shapeOf } from "../uop/shape.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, variable } from "../uop/uop.ts";
 import { type GraphKey, graphKey, sameKey } from "./key.ts";
 import { lowerGraph, type Template, type TemplateItem, withVariables } from "./lower.ts";
@@ -83,7 +83,29 @@ function checkVersions(key: GraphKey): void {
   }
 }
 
+/** Throws where one node reads two devices: only a COPY moves values. @throws {DeviceError} */
+function checkDevices(key: GraphKey): void {
+  for (const u of key.order) {
+    if (u.op === Ops.COPY || u.src.length < 2) continue;
+    let first: string | null = null;
+    for (const s of u.src) {
+      const device = deviceOf(s);
+      if (device === null || device === first) continue;
+      if (first !== null) {
+        throw new DeviceError(`compute ${opName[u.op]} of tensors on ${first} and ${device}`, {
+          device,
+          reason: `all must be on one device; move one with .to("${first}")${
+            u.line === undefined ? "" : ` (${u.line})`
+          }`,
+        });
+      }
+      first = device;
+    }
+  }
+}
+
 function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>): Variant {
+  checkDevices(key);
   const map = new Map<UOp, UOp>();
   const boundNames = key.boundAt.map((at, i) => `${(key.order[at].src[0].arg as VariableArg).name}_${i}`);
   key.boundAt.forEach((at, i) => {

@@ -4,7 +4,7 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
@@ -89,7 +89,11 @@ export function loadStateDict(tree: unknown, dict: Readonly<StateDict>, options:
       if (!planned.has(target)) missing.push(name);
       continue;
     }
-    const source = dict[key], to = target.shape, from = source.shape;
+    const source = dict[key];
+    if (!(source instanceof Tensor)) {
+      throw new ArgumentError(`load "${name}"`, { reason: `it is no tensor but ${describe(source)}` });
+    }
+    const to = target.shape, from = source.shape;
     const scalars = prod(to) === 1 && prod(from) === 1 && to.length <= 1 && from.length <= 1;
     if (!sameArray(to, from) && !scalars) {
       throw new ShapeError(`load "${name}"`, { shapes: [from], reason: `the model has shape [${to.join(", ")}]` });

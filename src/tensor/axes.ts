@@ -6,6 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
+import { describe } from "../helpers/options.ts";
 
 /** One axis or a list of them. */
 export type Axes = number | readonly number[];
@@ -18,7 +19,7 @@ export function resolveAxis(
   rank: number = shape.length,
 ): number {
   if (typeof axis !== "number" || !Number.isInteger(axis)) {
-    throw new ArgumentError(action, { reason: `an axis must be an integer, not ${String(axis)}` });
+    throw new ArgumentError(action, { reason: `an axis must be an integer, not ${describe(axis)}` });
   }
   // A scalar takes 0 and -1, as in PyTorch.
   const n = Math.max(rank, 1);
@@ -37,7 +38,7 @@ export function resolveAxes(action: string, axes: Axes | undefined | null, shape
   if (axes === undefined || axes === null) return rangeOf(shape.length);
   const list = typeof axes === "number" ? [axes] : axes;
   if (!Array.isArray(list)) {
-    throw new ArgumentError(action, { reason: `axes must be a number or a list of numbers, not ${String(axes)}` });
+    throw new ArgumentError(action, { reason: `axes must be a number or a list of numbers, not ${describe(axes)}` });
   }
   const out = list.map((a) => resolveAxis(action, a, shape)).sort((a, b) => a - b);
   for (let i = 1; i < out.length; i++) {
@@ -52,11 +53,11 @@ export function resolveAxes(action: string, axes: Axes | undefined | null, shape
 export function checkShape(action: string, shape: unknown): number[] {
   const list = typeof shape === "number" ? [shape] : shape;
   if (!Array.isArray(list)) {
-    throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${String(shape)}` });
+    throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${describe(shape)}` });
   }
   list.forEach((n, i) => {
     if (!Number.isInteger(n) || n < 0) {
-      throw new ShapeError(action, { shapes: [list], axis: i, reason: `size ${String(n)} of axis ${i} is no size` });
+      throw new ShapeError(action, { shapes: [list], axis: i, reason: `size ${describe(n)} of axis ${i} is no size` });
     }
   });
   return [...list];
@@ -65,7 +66,11 @@ export function checkShape(action: string, shape: unknown): number[] {
 /** The list given, of integers. @throws {ArgumentError} */
 export function checkIntegers(action: string, name: string, list: unknown): number[] {
   if (!Array.isArray(list) || !list.every((n) => Number.isInteger(n))) {
-    throw new ArgumentError(action, { reason: `${name} must be a list of integers, not ${String(list)}` });
+    throw new ArgumentError(action, {
+      reason: `${name} must be a list of integers, not ${
+        Array.isArray(list) ? `[${list.map(describe).join(", ")}]` : describe(list)
+      }`,
+    });
   }
   return [...list];
 }

@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import { sameArray } from "../helpers/math.ts";
 import { computeGradient } from "../uop/gradient.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
@@ -13,7 +13,7 @@ import { Ops } from "../uop/ops.ts";
 import { moveLike, resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp } from "../uop/uop.ts";
-import { gradLeaves, isScalarLeaf, materializeShape, type Operand, type TensorBase } from "./base.ts";
+import { gradLeaves, isScalarLeaf, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { RealizeTensor } from "./realize.ts";
 
 /** The losses whose `backward()` filled a gradient. Weak on both sides: neither keeps the other alive. */
@@ -116,7 +116,13 @@ export abstract class BackwardTensor extends RealizeTensor {
     const root = resolve(this.uop, memo);
     const seed = this.seed("compute the gradient of", options.gradient);
     const graph = new Set(toposort(root));
-    const found = targets.map((t, i) => {
+    if (!Array.isArray(targets)) {
+      throw new ArgumentError("compute a gradient", { reason: `it takes a list of tensors, not ${describe(targets)}` });
+    }
+    const found = targets.map((t: BackwardTensor, i) => {
+      if (!(t instanceof TensorBase)) {
+        throw new ArgumentError("compute a gradient", { reason: `target ${i} is no tensor but ${describe(t)}` });
+      }
       if (!t.dtype.isFloat) {
         throw new DTypeError(`compute a gradient with respect to target ${i} of dtype`, {
           dtypes: [t.dtype],

@@ -7,15 +7,17 @@
 import { roundFloat } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { defaultFloat, defaultInt, promote, promoteScalar } from "../dtype/promotion.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { envNumber } from "../helpers/env.ts";
+import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
+import { describe } from "../helpers/options.ts";
 import { userLine } from "../helpers/stack.ts";
-import { Int64 } from "../uop/args.ts";
+import { Int64, type Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
+import { claim, unclaim } from "./claims.ts";
 
 /** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
@@ -64,7 +66,7 @@ export function scalarKind(x: number | boolean | bigint): "bool" | "int" | "floa
   return Number.isInteger(x) && Math.abs(x) < 2 ** 31 && !Object.is(x, -0) ? "int" : "float";
 }
 
-/** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis (from the end, as NumPy aligns) */
+/** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis */
 export function broadcastShape(action: string, shapes: readonly (readonly number[])[]): number[] {
   const rank = Math.max(...shapes.map((s) => s.length));
   const out: number[] = [];
@@ -74,7 +76,9 @@ export function broadcastShape(action: string, shapes: readonly (readonly number
       const n = s[s.length - rank + i];
       if (n === undefined || n === 1 || n === size) continue;
       if (size !== 1) {
-        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${i - rank} has sizes ${size} and ${n}` });
+        // from the end where ranks differ, as NumPy aligns them
+        const named = shapes.every((x) => x.length === rank) ? i : i - rank;
+        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${named} has sizes ${size} and ${n}` });
       }
       size = n;
     }
@@ -88,6 +92,7 @@ export abstract class TensorBase {
   private node: UOp;
   private wantsGrad: boolean | undefined;
   private leafRef: WeakRef<TensorBase> | undefined;
+  private holds: boolean;
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
   grad: this | undefined;
 
@@ -95,8 +100,9 @@ export abstract class TensorBase {
     this.node = node;
     this.wantsGrad = undefined;
     this.leafRef = undefined;
+    this.holds = false;
     this.grad = undefined;
-    if (node.line === undefined && (envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2)) node.line = userLine();
+    if (node.line === undefined && wantsLines()) node.line = userLine();
   }
 
   /** The graph node. Realized nodes are read through what they became. */
@@ -107,7 +113,24 @@ export abstract class TensorBase {
   }
   /** Points the handle at another node of the same shape and dtype. */
   protected setUop(u: UOp): void {
+    if (this.holds) {
+      unclaim(this.node);
+      claim(u);
+    }
     this.node = u;
+  }
+
+  /** Makes this handle hold the memory that it names, or will name: see claims.ts. */
+  protected hold(): void {
+    if (this.holds) return;
+    this.holds = true;
+    claim(this.node);
+  }
+  /** Gives up this handle's claim; gives what nobody holds any more. */
+  protected letGo(): Storage[] {
+    if (!this.holds) return [];
+    this.holds = false;
+    return unclaim(this.node);
   }
 
   /** A tensor of this class on another node. */
@@ -159,7 +182,10 @@ export abstract class TensorBase {
     }
     this.wantsGrad = value;
     if (value && this.leafRef === undefined) {
-      if (!hasIdentity(this.uop)) this.node = uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++);
+      if (!hasIdentity(this.uop)) {
+        this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+        this.hold();
+      }
       gradLeaves.add(this.leafRef = new WeakRef<TensorBase>(this));
     } else if (!value && this.leafRef !== undefined) {
       gradLeaves.delete(this.leafRef);
@@ -168,10 +194,10 @@ export abstract class TensorBase {
   }
 
   /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Nested arrays are made tensors. */
-  protected operand(x: Operand): TensorBase {
+  protected operand(x: Operand, action?: string): TensorBase {
     if (x instanceof TensorBase) return x;
     if (Array.isArray(x)) return this.fromNested(x);
-    checkScalar(x);
+    checkScalar(x, action);
     return this.wrap(scalarConst(x, promoteScalar(this.dtype, scalarKind(x))));
   }
   /** A tensor of nested lists, on this device. */
@@ -179,7 +205,7 @@ export abstract class TensorBase {
 
   /**
    * The nodes of this and `x`, promoted to one dtype and broadcast to one shape. Scalars stay rank-0 constants.
-   * @throws {ShapeError} if the shapes do not broadcast
+   * @throws {ShapeError} if the shapes do not broadcast @throws {DeviceError} if both live somewhere, on two devices
    */
   protected broadcasted(action: string, x: Operand, reverse = false): [UOp, UOp] {
     if (!(x instanceof TensorBase) && !Array.isArray(x)) checkScalar(x, action);
@@ -187,6 +213,7 @@ export abstract class TensorBase {
     const scalar = typeof x === "object" ? undefined : scalarKind(x);
     const dtype = scalar === undefined ? promote(this.dtype, other.dtype) : promoteScalar(this.dtype, scalar);
     let a = this.uop.cast(dtype), b = scalar === undefined ? other.uop.cast(dtype) : scalarConst(x as number, dtype);
+    if (scalar === undefined) checkSameDevice(action, a, b);
     [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
     return reverse ? [b, a] : [a, b];
   }
@@ -197,8 +224,17 @@ function checkScalar(
   action = "take an operand",
 ): asserts x is number | boolean | bigint {
   if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") return;
-  const what = x === null ? "null" : typeof x === "object" ? "an object" : typeof x === "string" ? `"${x}"` : typeof x;
-  throw new ArgumentError(action, { reason: `${what} is no tensor, number, boolean, bigint or nested list` });
+  throw new ArgumentError(action, { reason: `${describe(x)} is no tensor, number, boolean, bigint or nested list` });
+}
+
+/** Throws where two nodes live on two devices: nothing is moved silently. @throws {DeviceError} */
+export function checkSameDevice(action: string, a: UOp, b: UOp): void {
+  const p = deviceOf(a), q = deviceOf(b);
+  if (p === q || p === null || q === null) return;
+  throw new DeviceError(`${action} tensors on ${p} and ${q}`, {
+    device: q,
+    reason: `both must be on one device; move one with .to("${p}")`,
+  });
 }
 
 /** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */

@@ -7,10 +7,10 @@
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat, defaultInt } from "../dtype/promotion.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
-import { canonicalize, defaultDevice, getDevice } from "../device/device.ts";
+import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/device.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkInteger } from "../helpers/options.ts";
+import { checkInteger, describe } from "../helpers/options.ts";
 import { Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
@@ -55,7 +55,7 @@ export const TENSOR_OPTIONS: readonly string[] = ["dtype", "device", "requiresGr
 
 /** A node for host bytes: a buffer on device JS, copied to `device`. The bytes are taken over. */
 export function hostNode(bytes: Uint8Array, dtype: DType, shape: readonly number[], device?: string): UOp {
-  const target = device === undefined ? defaultDevice() : canonicalize(device);
+  const target = device === undefined ? defaultDevice() : knownDevice(device);
   const size = prod(shape);
   const storage = new Storage("JS", dtype, size);
   attachBuffer(storage, new Buffer(getDevice("JS"), dtype, size).copyIn(bytes));
@@ -78,6 +78,7 @@ export function dataNode(data: unknown, options: TensorOptions): UOp {
   if (Array.isArray(data)) {
     const { shape, flat } = flattenNested(action, data);
     dtype ??= inferDType(flat);
+    if (dtype.isInt) checkFinite(action, flat, dtype);
     return hostNode(packHost(flat, dtype), dtype, shape, options.device);
   }
   if (data instanceof ArrayBuffer) return dataNode(new Uint8Array(data), options);
@@ -94,10 +95,17 @@ export function dataNode(data: unknown, options: TensorOptions): UOp {
   });
 }
 
+/** Throws for the first value that is no number an integer can be made of. @throws {DTypeError} */
+function checkFinite(action: string, values: readonly (number | boolean | bigint)[], dtype: DType): void {
+  const at = values.findIndex((v) => typeof v === "number" && !Number.isFinite(v));
+  if (at < 0) return;
+  throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: `value ${at} is ${values[at]}, no integer` });
+}
+
 /** `u` on `device`: constants need no copy on the default device. @throws {DeviceError} for an unknown device */
 export function placed(u: UOp, device: string | undefined): UOp {
   if (device === undefined) return u;
-  const target = canonicalize(device);
+  const target = knownDevice(device);
   const from = deviceOf(u);
   if (from === target) return u;
   if (from === null && target === defaultDevice()) return u;
@@ -107,7 +115,7 @@ export function placed(u: UOp, device: string | undefined): UOp {
 /** A constant under `shape`. */
 export function fullNode(shape: readonly number[], value: number | boolean | bigint, dtype?: DType): UOp {
   if (typeof value !== "number" && typeof value !== "boolean" && typeof value !== "bigint") {
-    throw new ArgumentError("fill a tensor", { reason: `the value must be a scalar, not ${String(value)}` });
+    throw new ArgumentError("fill a tensor", { reason: `the value must be a scalar, not ${describe(value)}` });
   }
   return broadcastTo(scalarConst(value, dtype ?? inferDType([value])), shape);
 }

@@ -50,11 +50,16 @@ const HOST = /^(JS|WASM|CLANG)$/;
 
 // ---- values that are there
 
-/** A tensor's values, if they are in memory that can be read at once; a constant; or where it was disposed. */
+/** What can be seen of a tensor: nothing, or one of these. */
 export interface Visible {
+  /** Its values, row-major. */
   readonly values?: HostArray;
+  /** The constant that all its values are. */
   readonly constant?: UOp;
+  /** Where it was disposed. */
   readonly disposedAt?: string;
+  /** True where its values are in memory, but too many, or behind a queue. */
+  readonly hidden?: true;
 }
 
 /** What can be seen of a tensor without computing anything. @param anyDevice also read devices with a queue */
@@ -74,10 +79,12 @@ export function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: bo
   if (storage.disposedAt !== "") return { disposedAt: storage.disposedAt };
   const buffer = bufferOf(storage);
   if (buffer === undefined || !buffer.isAllocated || storage.version !== version) return {};
-  if (buffer.device.allocator.copyOut === undefined || !(anyDevice || HOST.test(storage.device))) return {};
-  const n = t.numel();
-  const view = storage.size <= limit && n <= limit ? viewOf(t) : undefined;
+  const view = viewOf(t), n = t.numel();
   if (view === undefined) return {};
+  if (buffer.device.allocator.copyOut === undefined || !(anyDevice || HOST.test(storage.device))) {
+    return { hidden: true };
+  }
+  if (storage.size > limit || n > limit) return { hidden: true };
   const all = typedArrayOf(buffer.copyOut(new Uint8Array(storage.nbytes)), storage.dtype);
   return { values: isWhole(view, storage.size) ? all : gathered(all, view, n) };
 }
@@ -116,10 +123,10 @@ export function headText(t: TensorBase): string {
 
 /** A tensor as text: shape, dtype, device, and its values if they can be seen. */
 export function textOf(t: TensorBase): string {
-  const { values, constant, disposedAt } = visible(t);
+  const { values, constant, disposedAt, hidden } = visible(t);
   if (values !== undefined) return `${headText(t)}\n${formatValues(values, t.shape, t.dtype)}`;
   if (constant !== undefined) return `${headText(t)}\n${t.ndim === 0 ? "" : "filled with "}${constantText(constant)}`;
-  return `${headText(t)} (${disposedAt === undefined ? "lazy" : `disposed at ${disposedAt}`})`;
+  return `${headText(t)} (${hidden ? "realized" : disposedAt === undefined ? "lazy" : `disposed at ${disposedAt}`})`;
 }
 
 function constantText(u: UOp): string {

@@ -8,6 +8,7 @@ import { f32ToBf16Bits } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
+import { describe } from "../helpers/options.ts";
 
 /** What `data()` gives. */
 export type HostArray =
@@ -82,8 +83,7 @@ export function flattenNested(action: string, data: readonly unknown[]): { shape
         });
       } else {
         throw new ArgumentError(action, {
-          reason: `data${path} is ${x === null ? "null" : typeof x === "object" ? "an object" : `a ${typeof x}`}, ` +
-            "not a number, boolean or bigint",
+          reason: `data${path} is ${typeof x === "symbol" ? "a symbol" : describe(x)}, not a number, boolean or bigint`,
         });
       }
       return;

@@ -297,7 +297,7 @@ export abstract class IndexingTensor extends SortTensor {
     }
     const shape = this.shape;
     const plan = parse(action, index, shape, true);
-    const given = castNode(this.operand(value).uop, this.dtype);
+    const given = castNode(this.operand(value, action).uop, this.dtype);
     const fit = (target: readonly number[]): UOp => {
       const s = shapeOf(given);
       // Leading axes of size 1 may be missing in the target.

@@ -6,22 +6,23 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
+import { attachBuffer, Buffer, bufferOf, releases, trackStorages } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
 import { CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, setCapture } from "../engine/realize.ts";
 import { GlobalCounters } from "../engine/stats.ts";
 import { envNumber } from "../helpers/env.ts";
-import { DisposedError, JitError } from "../helpers/errors.ts";
+import { ArgumentError, DisposedError, JitError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
-import { assignedHandles, realizedBuffer } from "./realize.ts";
+import { assignedHandles, holdMemory, realizedBuffer, realizeTensors } from "./realize.ts";
 
 const WORD = 2 ** 32;
 
@@ -87,6 +88,8 @@ interface RandomPatch {
 }
 interface Segment {
   readonly graph: Graph;
+  /** The launches of the graph, one by one: for DEBUG >= 2 and JIT=2. */
+  readonly items: readonly ExecItem[];
   readonly patches: readonly Patch[];
   readonly vars: readonly RandomPatch[];
   readonly kernels: number;
@@ -101,8 +104,15 @@ interface InputInfo {
   readonly device: string;
 }
 
+/** Gives back what devices keep for captures that nobody can call any more. */
+const graphs = new FinalizationRegistry<readonly Graph[]>((list) => {
+  for (const g of list) g.dispose();
+});
+
 class Captured {
   readonly steps: Step[] = [];
+  /** `releases` when the storages were last seen to be alive. */
+  checkedAt = -1;
   constructor(
     readonly inputs: readonly InputInfo[],
     readonly result: unknown,
@@ -112,7 +122,7 @@ class Captured {
       readonly fresh: boolean;
       readonly input: number;
     }[],
-    readonly held: readonly unknown[],
+    readonly held: readonly Storage[],
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
     readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage }[],
     readonly draws: number,
@@ -121,8 +131,8 @@ class Captured {
 
 /** Realizes the inputs and gives each a buffer of its own. */
 function prepareInputs(tensors: readonly TensorBase[]): TensorBase[] {
-  const lazy = tensors.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
-  if (lazy.length > 0) realizeNodes(lazy);
+  const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined);
+  if (lazy.length > 0) realizeTensors(lazy);
   const seen = new Set<Storage>();
   return tensors.map((t, i) => {
     const u = t.uop;
@@ -156,19 +166,24 @@ function captureCall(
   options: JitOptions,
 ): { captured: Captured; result: unknown } {
   const items: ExecItem[] = [];
-  const held: unknown[] = [];
+  const held: Storage[] = [];
   const written = new Map<Storage, number>();
   const counter = currentCounter();
   const handles = assignedHandles.list = new Set<TensorBase>();
+  // what a capture makes lives as long as it does, whatever scope it was made in
+  const tracked = trackStorages(undefined);
   setCapture({
     take: (device, nbytes) => {
-      const b = new Buffer(getDevice(device), dtypes.uint8, nbytes);
-      held.push(b);
-      return b;
+      const storage = new Storage(device, dtypes.uint8, nbytes);
+      const buffer = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+      buffer.use = "intermediates of a jit function";
+      attachBuffer(storage, buffer);
+      held.push(storage);
+      return buffer;
     },
     add: (more, bound) => {
       items.push(...more);
-      held.push(...bound.storages);
+      held.push(...bound.storages.filter((s) => s !== undefined));
       for (const { storage, writes } of bound.written) written.set(storage, (written.get(storage) ?? 0) + writes);
     },
   });
@@ -182,11 +197,11 @@ function captureCall(
       });
     }
     collect(result, outputs, []);
-    const lazy = outputs.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
-    if (lazy.length > 0) realizeNodes(lazy);
+    realizeTensors(outputs);
   } finally {
     setCapture(undefined);
     assignedHandles.list = undefined;
+    trackStorages(tracked);
   }
   if (!items.some((i) => i.runner instanceof CompiledKernel)) {
     throw new JitError("capture a function", {
@@ -201,7 +216,7 @@ function captureCall(
       });
     }
   });
-  const made = new Set(held.filter((h): h is Storage => h instanceof Storage));
+  const made = new Set(held);
   const before = new Set<Storage>([...inputStorages, ...written.keys()]);
   const outs = outputs.map((tensor) => {
     const storage = storageOf(tensor);
@@ -229,6 +244,7 @@ function captureCall(
   inputStorages.forEach((s, at) => sources.set(bufferOf(s)!, { kind: "input", at }));
   outs.forEach((o, at) => o.fresh && sources.set(bufferOf(o.storage)!, { kind: "output", at }));
   captured.steps.push(...makeSteps(items, sources, counter));
+  graphs.register(captured, captured.steps.flatMap((s) => "graph" in s ? [s.graph] : []));
   return { captured, result };
 }
 
@@ -242,7 +258,7 @@ function makeSteps(items: readonly ExecItem[], sources: ReadonlyMap<Buffer, Sour
       continue;
     }
     const device = getDevice(runner.device);
-    const launches: Launch[] = [], patches: Patch[] = [];
+    const launches: Launch[] = [], patches: Patch[] = [], start = i;
     const vars: RandomPatch[] = [];
     let flops = 0, bytes = 0;
     for (; i < items.length; i++) {
@@ -265,7 +281,8 @@ function makeSteps(items: readonly ExecItem[], sources: ReadonlyMap<Buffer, Sour
         vars.push({ launch, position, word, offset });
       });
     }
-    steps.push({ graph: device.graph(launches), patches, vars, kernels: launches.length, flops, bytes });
+    const own = items.slice(start, i);
+    steps.push({ graph: device.graph(launches), items: own, patches, vars, kernels: launches.length, flops, bytes });
   }
   return steps;
 }
@@ -277,7 +294,28 @@ function randomWord(v: RandomPatch, counter: number): number {
   return seedKey()[v.word === "rngKey0" ? 0 : 1].src[1].value;
 }
 
+/** Throws where a captured tensor has been disposed since. */
+function checkHeld(c: Captured): void {
+  if (c.checkedAt === releases.count) return;
+  for (const { disposedAt } of c.held) {
+    if (disposedAt !== "") throw new DisposedError("replay a jit function", { disposedAt });
+  }
+  c.checkedAt = releases.count;
+}
+
+/** Runs the launches of a segment one by one, with this replay's buffers and numbers. */
+function runSingly(step: Segment, bufferAt: (s: Source) => Buffer, counter: number): void {
+  const bufs = step.items.map((it) => [...it.bufs]), vars = step.items.map((it) => new Map(it.vars));
+  for (const p of step.patches) bufs[p.launch][p.slot] = bufferAt(p.source);
+  for (const v of step.vars) {
+    vars[v.launch].set(varNamesOf(step.items[v.launch])[v.position], randomWord(v, counter));
+  }
+  runItems(step.items.map((it, i) => new ExecItem(it.runner, bufs[i], it.varNames, vars[i], it.line)));
+}
+
 function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
+  checkHeld(c);
+  const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
   const inputBuffers = inputs.map((t) => bufferOf(storageOf(t))!);
   const fresh = c.outputs.map((o): Storage => {
     if (!o.fresh) return o.storage;
@@ -292,7 +330,11 @@ function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
     if ("item" in step) {
       const { item, sources } = step;
       const bufs = item.bufs.map((b, i) => sources[i] === undefined ? b : bufferAt(sources[i]));
-      runItems([new ExecItem(item.runner, bufs, item.varNames, item.vars)]);
+      runItems([new ExecItem(item.runner, bufs, item.varNames, item.vars, item.line)]);
+      continue;
+    }
+    if (singly) {
+      runSingly(step, bufferAt, counter);
       continue;
     }
     for (const p of step.patches) step.graph.setBuffer(p.launch, p.slot, bufferAt(p.source));
@@ -312,7 +354,8 @@ function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
     const { tensor, input } = c.outputs[at];
     const storage = input >= 0 ? storageOf(inputs[input]) : fresh[at];
     at++;
-    return (tensor as unknown as Movable).wrap(reshape(bufferNode(storage), tensor.shape));
+    const t = (tensor as unknown as Movable).wrap(reshape(bufferNode(storage), tensor.shape));
+    return fresh[at - 1] === c.outputs[at - 1].storage ? t : holdMemory(t);
   });
 }
 
@@ -336,6 +379,10 @@ function checkInputs(c: Captured, inputs: readonly TensorBase[]): void {
  * @throws {JitError} for async functions, functions that read values or realize nothing, and inputs of another shape
  */
 export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): (...args: A) => R {
+  checkOptions("make a jit function", options, ["reuseOutputs"]);
+  if (typeof fn !== "function") {
+    throw new ArgumentError("make a jit function", { reason: `it takes a function, not ${describe(fn)}` });
+  }
   if (fn.constructor.name === "AsyncFunction") {
     throw new JitError("capture an async function", {
       reason: "jit() takes a synchronous function; await its results outside",
@@ -351,8 +398,7 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
     }
     const outputs: TensorBase[] = [];
     collect(result, outputs, []);
-    const lazy = outputs.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
-    if (lazy.length > 0) realizeNodes(lazy);
+    realizeTensors(outputs);
     return result;
   };
   return (...args: A): R => {

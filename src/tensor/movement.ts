@@ -8,7 +8,7 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { promoteAll } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -77,7 +77,7 @@ export abstract class MovementTensor extends TensorBase {
     const from = this.shape;
     const list: unknown = typeof sizes === "number" ? [sizes] : sizes;
     if (!Array.isArray(list)) {
-      throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${String(sizes)}` });
+      throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${describe(sizes)}` });
     }
     const shape = list.map((n, i) => {
       if (n !== null) return n as number;
@@ -118,7 +118,7 @@ export abstract class MovementTensor extends TensorBase {
     const from = this.shape;
     const list: unknown = typeof shape === "number" ? [shape] : shape;
     if (!Array.isArray(list)) {
-      throw new ArgumentError("expand", { reason: `a shape must be a list of sizes, not ${String(shape)}` });
+      throw new ArgumentError("expand", { reason: `a shape must be a list of sizes, not ${describe(shape)}` });
     }
     const extra = list.length - from.length;
     if (extra < 0) {
@@ -415,8 +415,8 @@ export abstract class MovementTensor extends TensorBase {
   /** Shifts circularly along `dims`; along the flattened tensor without. @throws {ShapeError} for lists of two lengths */
   roll(shifts: Axes, dims?: Axes): this {
     if (dims === undefined) return this.flatten().roll(shifts, 0).reshape(this.shape);
-    const by = typeof shifts === "number" ? [shifts] : checkIntegers("roll", "the shifts", shifts);
-    const along = typeof dims === "number" ? [dims] : checkIntegers("roll", "the axes", dims);
+    const by = checkIntegers("roll", "the shifts", typeof shifts === "number" ? [shifts] : shifts);
+    const along = checkIntegers("roll", "the axes", typeof dims === "number" ? [dims] : dims);
     const shape = this.shape;
     if (by.length !== along.length) {
       throw new ShapeError("roll", { shapes: [shape], reason: `${by.length} shifts for ${along.length} axes` });

@@ -6,18 +6,18 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
 import { yieldToFinalizers } from "../device/pressure.ts";
-import { canonicalize, defaultDevice } from "../device/device.ts";
+import { defaultDevice, knownDevice } from "../device/device.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
 import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { userLine } from "../helpers/stack.ts";
-import type { BufferArg, Storage } from "../uop/args.ts";
-import { broadcastTo } from "../uop/movement.ts";
+import { type BufferArg, Storage } from "../uop/args.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { type UOp, uop } from "../uop/uop.ts";
+import { bufferNode, type UOp, uop } from "../uop/uop.ts";
 import { materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { IndexingTensor } from "./indexing.ts";
@@ -32,9 +32,38 @@ export function realizedBuffer(u: UOp): UOp | undefined {
   return v.op === Ops.BUFFER ? v : undefined;
 }
 
+/** What the functions here may ask of a handle. */
+interface Inside {
+  hold(t: TensorBase): void;
+  liveNode(t: TensorBase, action: string): UOp;
+}
+let inside: Inside;
+
+/** Makes a handle hold its memory, as those do that were made with values or realized; returns it. */
+export function holdMemory<T extends TensorBase>(t: T): T {
+  inside.hold(t);
+  return t;
+}
+
+/** Realizes tensors as one schedule; each then holds its memory. @throws {DisposedError} */
+export function realizeTensors(tensors: readonly TensorBase[]): void {
+  const nodes = tensors.map((t) => inside.liveNode(t, "realize a tensor")).filter((u) =>
+    realizedBuffer(u) === undefined
+  );
+  if (nodes.length > 0) realizeNodes(nodes);
+  for (const t of tensors) inside.hold(t);
+}
+
 /** Adds realizing, reading, assignment and devices. */
 export abstract class RealizeTensor extends IndexingTensor {
   private disposedAt: string = "";
+
+  static {
+    inside = {
+      hold: (t) => (t as RealizeTensor).hold(),
+      liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
+    };
+  }
 
   /** This tensor's node, for realizing. @throws {DisposedError} */
   private liveNode(action: string): UOp {
@@ -42,12 +71,12 @@ export abstract class RealizeTensor extends IndexingTensor {
     return this.uop;
   }
 
-  /** Computes this (and `others`) now, as one schedule; returns this. Synchronous. Later reads cost nothing. */
+  /**
+   * Computes this (and `others`) now, as one schedule; returns this. Synchronous. Later reads cost nothing. From now on
+   * this handle holds the memory: nothing frees it before this is disposed.
+   */
   realize(others: readonly TensorBase[] = []): this {
-    const nodes = [this.liveNode("realize a tensor"), ...others.map((t) => t.uop)].filter((u) =>
-      realizedBuffer(u) === undefined
-    );
-    if (nodes.length > 0) realizeNodes(nodes);
+    realizeTensors([this, ...others]);
     return this;
   }
 
@@ -80,19 +109,20 @@ export abstract class RealizeTensor extends IndexingTensor {
   }
   /** A copy with memory of its own, on `device` if given. */
   clone(options: { readonly device?: string } = {}): this {
-    const copy = this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
+    const copy = holdMemory(this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
     return options.device === undefined ? copy : copy.to(options.device);
   }
 
   /** A lazy copy on `device` (the default device if absent); itself if it is there. @throws {DeviceError} */
   to(device?: string): this {
-    const target = device === undefined ? defaultDevice() : canonicalize(device);
+    const target = device === undefined ? defaultDevice() : knownDevice(device);
     if (deviceOf(this.uop) === target) return this;
-    return this.wrap(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target));
+    return holdMemory(this.wrap(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target)));
   }
   /** Moves this tensor, and its gradient, to `device`. */
   toInPlace(device?: string): this {
-    this.setUop(this.to(device).uop);
+    const moved = this.to(device);
+    if (moved !== this) this.replace(moved);
     if (this.grad !== undefined) (this.grad as RealizeTensor).toInPlace(device);
     return this;
   }
@@ -132,6 +162,7 @@ export abstract class RealizeTensor extends IndexingTensor {
     }
     const { storage, version } = node.arg as BufferArg;
     if (storage.disposedAt !== "") throw new DisposedError(action, { disposedAt: storage.disposedAt });
+    if (storage.claims === 0) this.hold();
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, this.dtype, [u])]); // throws StaleReadError
     return bufferOf(storage)!;
   }
@@ -207,7 +238,7 @@ export abstract class RealizeTensor extends IndexingTensor {
       }
       if (x.uop === this.uop) return this;
       value = x.uop;
-    } else value = this.operand(x).uop.cast(this.dtype);
+    } else value = this.operand(x, "assign").uop.cast(this.dtype);
     const given = shapeOf(value);
     if (given.length > shape.length || given.some((n, i) => n !== 1 && n !== shape[shape.length - given.length + i])) {
       throw new ShapeError("assign", { shapes: [given, shape], reason: "the value does not broadcast to the target" });
@@ -215,6 +246,7 @@ export abstract class RealizeTensor extends IndexingTensor {
     value = broadcastTo(value, shape);
     if (!hasStorage(this.uop)) {
       this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [value], nextClone++));
+      this.hold();
       return this;
     }
     this.assignView(this.uop, value, "assign");
@@ -238,24 +270,32 @@ export abstract class RealizeTensor extends IndexingTensor {
     assignedHandles.list?.add(this);
   }
 
-  /** Makes this handle name what `x` names; shape and dtype must be the same. */
+  /** Makes this handle name, and hold, what `x` names; the shape must be the same. */
   replace(x: TensorBase): this {
     if (prod(x.shape) !== this.numel() || x.shape.some((n, i) => n !== this.shape[i])) {
       throw new ShapeError("replace", { shapes: [this.shape, x.shape], reason: "the shapes differ" });
     }
-    this.setUop(x.uop);
+    this.setUop(inside.liveNode(x, "replace a tensor"));
+    this.hold();
     return this;
   }
 
-  /** Gives up this handle; its memory is freed unless it is a view of another tensor's. */
+  /**
+   * Gives up this handle: using it again throws DisposedError. The memory is freed at once if this was the last handle
+   * to hold it; graphs that still need it then throw, naming this line. A tensor holds the memory that it was made with
+   * (values, `empty`, `clone`, `to`, a leaf that requires a gradient, a result of `jit`) and what it was realized into.
+   * Views hold nothing: disposing one frees nothing, unless it was realized itself.
+   */
   dispose(): void {
     if (this.disposedAt !== "") return;
-    this.disposedAt = userLine();
-    const node = realizedBuffer(this.uop);
-    if (node === undefined) return;
-    const storage = (node.arg as BufferArg).storage as Storage;
-    storage.disposedAt = this.disposedAt;
-    releaseStorage(storage);
+    const line = this.disposedAt = userLine();
+    for (const storage of this.letGo()) {
+      storage.disposedAt = line;
+      releaseStorage(storage);
+    }
+    const gone = new Storage(this.device, this.dtype, this.numel());
+    gone.disposedAt = line;
+    this.setUop(reshape(bufferNode(gone), this.shape));
   }
   /** `using t = ...` disposes at the end of the block. */
   [Symbol.dispose](): void {

@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { bufferOf } from "../device/buffer.ts";
 import { defaultDevice } from "../device/device.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
@@ -14,7 +13,6 @@ import { context, envNumber, setEnv } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import type { BufferArg } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
@@ -33,11 +31,11 @@ import {
   type TensorData,
   type TensorOptions,
 } from "./creation.ts";
+import { bundleOf, type MimeBundle, textOf } from "./display.ts";
 import { castNode } from "./elementwise.ts";
-import { formatValues, typedArrayOf } from "./host.ts";
 import { InPlaceTensor } from "./inplace.ts";
+import { hasStorage, holdMemory } from "./realize.ts";
 import { drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
-import { realizedBuffer } from "./realize.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -68,6 +66,7 @@ export class Tensor extends InPlaceTensor {
   constructor(data?: TensorData, options?: TensorOptions) {
     if (options !== undefined) checkOptions("create a tensor", options, TENSOR_OPTIONS);
     super(data instanceof UOp && options === undefined ? data : dataNode(data, options ?? {}));
+    if (!(data instanceof UOp) || options?.device !== undefined) this.hold();
     if (options?.requiresGrad !== undefined) this.requiresGrad = options.requiresGrad;
   }
 
@@ -389,31 +388,7 @@ export class Tensor extends InPlaceTensor {
 
   /** Shape, dtype, device, and the values where they are on the host already. Computes nothing. */
   override toString(): string {
-    const shape = this.shape;
-    const head = `Tensor [${shape.join(", ")}] ${this.dtype} ${deviceOf(this.uop) ?? "constant"}`;
-    const values = this.visibleValues();
-    const grad = this.requiresGrad ? ` requiresGrad${this.grad === undefined ? "" : ", grad filled"}` : "";
-    return values === undefined ? `${head}${grad} (lazy)` : `${head}${grad}\n${values}`;
-  }
-
-  /** The values as text, if reading them computes nothing and waits for nothing. */
-  private visibleValues(): string | undefined {
-    let u = this.uop;
-    while (u.op === Ops.RESHAPE || u.op === Ops.EXPAND) u = u.src[0];
-    if (u.op === Ops.CONST) return this.ndim === 0 ? String(u.arg) : `filled with ${u.arg}`;
-    const node = realizedBuffer(this.uop.op === Ops.COPY ? this.uop.src[0] : hostSource(this.uop));
-    if (node === undefined) return undefined;
-    const { storage, version } = node.arg as BufferArg;
-    const buffer = bufferOf(storage);
-    const onHost = /^(JS|WASM|CLANG)$/.test(storage.device);
-    if (!onHost || buffer === undefined || !buffer.isAllocated || storage.version !== version) return undefined;
-    if (storage.size !== this.numel() || buffer.device.allocator.copyOut === undefined) return undefined;
-    if (storage.size > 1 << 20) return undefined;
-    return formatValues(
-      typedArrayOf(buffer.copyOut(new Uint8Array(storage.nbytes)), storage.dtype),
-      this.shape,
-      this.dtype,
-    );
+    return textOf(this);
   }
 
   /** How Deno, Node and Jupyter print a tensor. */
@@ -421,8 +396,8 @@ export class Tensor extends InPlaceTensor {
     const text = function (this: Tensor): string {
       return this.toString();
     };
-    const display = function (this: Tensor): Record<string, string> {
-      return { "text/plain": this.toString() };
+    const display = function (this: Tensor): MimeBundle {
+      return bundleOf(this);
     };
     for (
       const [key, value] of [["Deno.customInspect", text], ["nodejs.util.inspect.custom", text], [
@@ -445,13 +420,6 @@ export function schedule(tensors: readonly Tensor[]): ExecItem[] {
   return scheduleItems(several("schedule", tensors).map((t) => t.uop));
 }
 
-/** What a chain of RESHAPE and COPY started from. */
-function hostSource(u: UOp): UOp {
-  let v = u;
-  while (v.op === Ops.RESHAPE || v.op === Ops.COPY) v = v.src[0].becomes ?? v.src[0];
-  return v;
-}
-
 /** The dtype asked for, after checking the options. */
 function chosen(action: string, options: TensorOptions): DType | undefined {
   checkOptions(action, options, TENSOR_OPTIONS);
@@ -460,6 +428,7 @@ function chosen(action: string, options: TensorOptions): DType | undefined {
 
 function make(u: UOp, options: TensorOptions): Tensor {
   const t = new Tensor(placed(u, options.device));
+  if (hasStorage(t.uop)) holdMemory(t);
   if (options.requiresGrad !== undefined) t.requiresGrad = options.requiresGrad;
   return t;
 }

@@ -4,12 +4,14 @@
  * @module
  */
 import type { AxesArg, PairsArg, SkewArg } from "../uop/args.ts";
+import { ArgumentError } from "../helpers/errors.ts";
 import { stridesOf } from "../helpers/math.ts";
+import { describe } from "../helpers/options.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import type { UOp } from "../uop/uop.ts";
-import type { TensorBase } from "./base.ts";
+import { TensorBase } from "./base.ts";
 
 /** One strided view: element at indices i is at `offset + sum(i * strides)`, or zero where i is outside `mask`. */
 export interface View {
@@ -143,6 +145,9 @@ function full(mask: View["mask"], shape: readonly number[]): View["mask"] {
  * Runs nothing.
  */
 export function viewOf(tensor: TensorBase): View | undefined {
+  if (!(tensor instanceof TensorBase)) {
+    throw new ArgumentError("show the view of a tensor", { reason: `it takes a tensor, not ${describe(tensor)}` });
+  }
   const chain: UOp[] = [];
   let base = latest(tensor.uop);
   while (isMovement(base.op)) {

@@ -134,6 +134,10 @@ export class Storage {
   disposedAt = "";
   /** `seq` of the oldest node that became it; Infinity while none has. */
   born: number = Infinity;
+  /** Handles that hold it: the last one to be disposed frees it. Views and collected handles are not counted down. */
+  claims = 0;
+  /** True for host bytes on their way to a device: only the COPY that made it reads it, once. */
+  staging = false;
 
   /** @param size in elements */
   constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}

@@ -29,7 +29,7 @@ const c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");
 const bool = dtypes.bool;
 
 /** Whether a node is of the tensor graph with a shape (1), of another stage (2), or a rank-0 expression of leaves (0). */
-function shapedness(u: UOp): 0 | 1 | 2 {
+function shapedness(u: UOp, seen?: Set<UOp>): 0 | 1 | 2 {
   if (u.shapeMemo !== undefined && u.shapeMemo !== null && u.shapeMemo.length > 0) return 1;
   switch (u.op) {
     case Ops.CONST:
@@ -46,12 +46,15 @@ function shapedness(u: UOp): 0 | 1 | 2 {
     case Ops.REDUCE:
       return u.arg instanceof ReduceArg ? 1 : 2;
     case Ops.AFTER:
-      return shapedness(u.src[0]);
+      return shapedness(u.src[0], seen);
   }
   if (isMovement(u.op)) return 1;
   if (!isAlu(u.op)) return 2;
+  seen ??= new Set(); // expressions of scalars share: each node once
   for (const s of u.src) {
-    const k = shapedness(s);
+    if (seen.has(s)) continue;
+    seen.add(s);
+    const k = shapedness(s, seen);
     if (k !== 0) return k;
   }
   return 0;

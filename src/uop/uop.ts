@@ -55,6 +55,8 @@ export class UOp extends Arithmetic<UOp> {
   memoValue: UOp | undefined;
   /** What a realized node is now: read it through. Set by the scheduler only. */
   becomes: UOp | undefined;
+  /** Handles that hold what this node will become; counted on the Storage once there is one. */
+  claims: number;
   /** The user's line that made it, where recorded. */
   line: string | undefined;
   /** Nodes made before this one: tells what is older than a scope. */
@@ -85,6 +87,7 @@ export class UOp extends Arithmetic<UOp> {
     this.memoOwner = 0;
     this.memoValue = undefined;
     this.becomes = undefined;
+    this.claims = 0;
     this.line = undefined;
     this.seq = made++;
   }

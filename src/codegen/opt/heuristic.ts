@@ -76,7 +76,8 @@ class Chooser {
   /** Instructions for one execution of an access, for a lane axis (or -1). */
   private accessCost(a: Access, lane: number, lanes: number): number {
     if (lane < 0 || !a.depends[lane]) return 0.5;
-    if (a.gated[lane]) return 2 * lanes;
+    // a gate that differs by lane: a branch for loads, a store a lane
+    if (a.gated[lane]) return a.strides[lane] === 1 && !a.isStore ? 2 : 2 * lanes;
     return a.strides[lane] === 1 ? (a.isStore ? 1.5 : 1) : 1.25 * lanes;
   }
 
@@ -158,7 +159,9 @@ class Chooser {
 
   /** Accumulators that fit the registers beside operands. */
   private get budget(): number {
-    return this.caps.registers >= 32 ? 24 : this.caps.registers >= 16 ? 12 : 6;
+    const { registers, vectorBytes } = this.caps;
+    // an engine that compiles in one pass (WebAssembly) spills sooner than a C compiler
+    return registers >= 32 ? 24 : vectorBytes <= 16 ? Math.max(4, Math.floor(registers * 0.57)) : 12;
   }
 
   private plan(): Plan {
@@ -287,7 +290,7 @@ class Chooser {
         const { size } = this.axes[i];
         if (unrolled.has(i)) continue;
         const whole = size <= 8 && size * body <= UNROLL_COPIES;
-        const k = whole ? size : divisorUpTo(size, Math.min(4, Math.floor(UNROLL_COPIES / 2 / body)));
+        const k = whole ? size : divisorUpTo(size, Math.min(4, Math.floor(LATENCY_ACCUMULATORS / here)));
         if (k < 2) break;
         unrolled.set(i, k);
         kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });

@@ -1,0 +1,38 @@
+/**
+ * Who holds memory. A handle holds what it was made with (values, `empty`, `clone`, `to`, leaves that require gradients,
+ * results of a jit function) and what it was asked to realize; views and handles of lazy expressions hold nothing and
+ * read what others hold. The last holder to be disposed frees the memory; a holder that is collected instead leaves it
+ * to the collector. Claims are counted on the Storage, before there is one on the node that will become it.
+ *
+ * @module
+ */
+import { type BufferArg, Storage } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import { latest } from "../uop/resolve.ts";
+import type { UOp } from "../uop/uop.ts";
+
+/** Where claims on what `u` names are counted. */
+function placeOf(u: UOp): Storage | UOp {
+  for (;;) {
+    u = latest(u);
+    if (u.op === Ops.BUFFER) return (u.arg as BufferArg).storage;
+    if (u.op !== Ops.RESHAPE && u.op !== Ops.AFTER) return u;
+    u = u.src[0];
+  }
+}
+
+/** Counts one more holder of what `u` names, or will name. */
+export function claim(u: UOp): void {
+  placeOf(u).claims++;
+}
+
+/** Counts one holder less; gives the storages that nobody holds any more, to be freed where the user asked for it. */
+export function unclaim(u: UOp): Storage[] {
+  const place = placeOf(u);
+  if (--place.claims > 0) return [];
+  if (place instanceof Storage) return [place];
+  // values that were never needed on their device: their bytes are still the host's
+  if (place.op !== Ops.COPY || place.src[0].op !== Ops.BUFFER) return [];
+  const { storage } = place.src[0].arg as BufferArg;
+  return storage.staging ? [storage] : [];
+}
