@@ -304,10 +304,11 @@ class Linearizer {
       const op = nodes[j].op;
       if (!isTop(op) && op !== Ops.RANGE) this.edge(i, b, j, where[j]);
     };
+    for (let i = 0; i < nodes.length; i++) if (!isTop(nodes[i].op)) where[i] = this.blockOf(free[i]);
     for (let i = 0; i < nodes.length; i++) {
       const u = nodes[i];
       if (isTop(u.op)) continue;
-      const b = where[i] = this.blockOf(free[i]);
+      const b = where[i];
       for (let c = b; !placed.has(c); c = c.parent!) {
         placed.add(c);
         c.parent!.items.push(c.item);

@@ -36,8 +36,23 @@ class Reader {
     return m[0];
   }
   private string(): string {
-    // deno-lint-ignore no-control-regex
-    return JSON.parse(this.token(/"(?:[^"\\\x00-\x1f]|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*"/y, "no string")) as string;
+    if (this.text[this.at] !== '"') this.fail("no string");
+    // to the first quote after an even number of backslashes; a regular expression runs out of stack on long strings
+    let end = this.at;
+    for (let escaped = true; escaped;) {
+      end = this.text.indexOf('"', end + 1);
+      if (end < 0) this.fail("no end of a string");
+      let back = end;
+      while (this.text[back - 1] === "\\") back--;
+      escaped = (end - back) % 2 === 1;
+    }
+    try {
+      const value = JSON.parse(this.text.slice(this.at, end + 1)) as string;
+      this.at = end + 1;
+      return value;
+    } catch {
+      this.fail("no valid string");
+    }
   }
 
   value(depth: number): Json {

@@ -6,8 +6,8 @@
  * @module
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { DTypeError, FormatError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import { prod } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { type Json, parseJson } from "./json.ts";
@@ -35,7 +35,7 @@ const FORMAT_NAMES: readonly (readonly [string, DType])[] = [
   ["F32", dtypes.float32],
   ["F64", dtypes.float64],
 ];
-const MAX_HEADER = 100_000_000;
+const MAX_HEADER = 100_000_000, MAX_AXES = 64;
 
 /** Where a tensor lies in the data of a file. */
 interface Entry {
@@ -97,8 +97,11 @@ function entryOf(name: string, value: Json, bad: (reason: string) => FormatError
   if (!Array.isArray(offsets) || offsets.length !== 2 || !offsets.every(isCount)) {
     throw bad(`tensor "${name}" has no valid data_offsets`);
   }
+  if (shape.length > MAX_AXES) throw bad(`tensor "${name}" has ${shape.length} axes, more than ${MAX_AXES}`);
   const [start, stop] = offsets as number[], nbytes = prod(shape as number[]) * dtype.itemsize;
-  if (!Number.isSafeInteger(nbytes) || stop - start !== nbytes) {
+  // sizes beside a 0 may not overflow either: strides are products of them
+  const safe = Number.isSafeInteger(prod((shape as number[]).map((n) => n || 1)) * dtype.itemsize);
+  if (!safe || stop - start !== nbytes) {
     throw bad(
       `tensor "${name}" of shape [${shape.join(", ")}] and dtype ${String(format)} needs ${nbytes} bytes ` +
         `and has ${stop - start}`,
@@ -288,7 +291,14 @@ export async function safeBytes(dict: Readonly<StateDict>, options: SaveOptions 
     entries[j][1].dtype.itemsize - entries[i][1].dtype.itemsize || (entries[i][0] < entries[j][0] ? -1 : 1)
   );
   const header: [string, unknown][] = [];
-  if (options.metadata !== undefined) header.push(["__metadata__", { ...options.metadata }]);
+  if (options.metadata !== undefined) {
+    for (const [name, text] of Object.entries(options.metadata)) {
+      if (typeof text !== "string") {
+        throw new ArgumentError("save tensors", { reason: `metadata "${name}" must be text, not ${describe(text)}` });
+      }
+    }
+    header.push(["__metadata__", { ...options.metadata }]);
+  }
   let end = 0;
   const starts: number[] = [];
   for (const i of order) {
@@ -300,6 +310,11 @@ export async function safeBytes(dict: Readonly<StateDict>, options: SaveOptions 
   let text = `{${header.map(([k, v]) => `${JSON.stringify(k)}:${JSON.stringify(v)}`).join(",")}}`;
   let head = new TextEncoder().encode(text);
   if (head.length % 8 !== 0) head = new TextEncoder().encode(text += " ".repeat(8 - head.length % 8));
+  if (head.length > MAX_HEADER) {
+    throw new ArgumentError("save tensors", {
+      reason: `the header would have ${head.length} bytes, more than the ${MAX_HEADER} that readers accept`,
+    });
+  }
   const out = new Uint8Array(8 + head.length + end);
   new DataView(out.buffer).setBigUint64(0, BigInt(head.length), true);
   out.set(head, 8);

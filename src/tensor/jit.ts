@@ -104,6 +104,19 @@ interface InputInfo {
   readonly device: string;
 }
 
+/** A tensor of the result. */
+interface Output {
+  /** What results are like; the tensor itself where replays give the same memory again. */
+  readonly tensor: TensorBase;
+  readonly storage: Storage;
+  /** Whether each replay gives new memory. */
+  readonly fresh: boolean;
+  /** The argument that it is, or -1. */
+  readonly input: number;
+  /** The first output of this storage. */
+  readonly first: number;
+}
+
 /** Gives back what devices keep for captures that nobody can call any more. */
 const graphs = new FinalizationRegistry<readonly Graph[]>((list) => {
   for (const g of list) g.dispose();
@@ -116,12 +129,7 @@ class Captured {
   constructor(
     readonly inputs: readonly InputInfo[],
     readonly result: unknown,
-    readonly outputs: readonly {
-      readonly tensor: TensorBase;
-      readonly storage: Storage;
-      readonly fresh: boolean;
-      readonly input: number;
-    }[],
+    readonly outputs: readonly Output[],
     readonly held: readonly Storage[],
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
     readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage }[],
@@ -218,21 +226,23 @@ function captureCall(
   });
   const made = new Set(held);
   const before = new Set<Storage>([...inputStorages, ...written.keys()]);
-  const outs = outputs.map((tensor) => {
-    const storage = storageOf(tensor);
-    const input = inputStorages.indexOf(storage);
-    return {
-      tensor,
-      storage,
-      input,
-      fresh: options.reuseOutputs !== true && input < 0 && made.has(storage) && !before.has(storage),
-    };
+  const outputStorages = outputs.map(storageOf), freed = new Set<Storage>();
+  const outs = outputs.map((tensor, at): Output => {
+    const storage = outputStorages[at], input = inputStorages.indexOf(storage);
+    const fresh = options.reuseOutputs !== true && input < 0 && made.has(storage) && !before.has(storage);
+    if (!fresh) return { tensor, storage, input, fresh, first: at };
+    freed.add(storage);
+    // replays need only what it is like: the capture does not keep the first result alive
+    const like = new Storage(storage.device, storage.dtype, storage.size);
+    const empty = (tensor as unknown as Movable).wrap(reshape(bufferNode(like), tensor.shape));
+    return { tensor: empty, storage: like, input, fresh, first: outputStorages.indexOf(storage) };
   });
+  let next = 0;
   const captured = new Captured(
     inputs.map(infoOf),
-    result,
+    replaceTensors(result, () => outs[next++].tensor),
     outs,
-    held,
+    held.filter((s) => !freed.has(s)),
     [...written].map(([storage, writes]) => ({ storage, writes })),
     [...handles].filter((t) => realizedBuffer(t.uop) !== undefined).map((t) => ({
       ref: new WeakRef(t),
@@ -242,7 +252,7 @@ function captureCall(
   );
   const sources = new Map<Buffer, Source>();
   inputStorages.forEach((s, at) => sources.set(bufferOf(s)!, { kind: "input", at }));
-  outs.forEach((o, at) => o.fresh && sources.set(bufferOf(o.storage)!, { kind: "output", at }));
+  outs.forEach((o, at) => o.fresh && sources.set(bufferOf(outputStorages[at])!, { kind: "output", at: o.first }));
   captured.steps.push(...makeSteps(items, sources, counter));
   graphs.register(captured, captured.steps.flatMap((s) => "graph" in s ? [s.graph] : []));
   return { captured, result };
@@ -297,8 +307,12 @@ function randomWord(v: RandomPatch, counter: number): number {
 /** Throws where a captured tensor has been disposed since. */
 function checkHeld(c: Captured): void {
   if (c.checkedAt === releases.count) return;
-  for (const { disposedAt } of c.held) {
-    if (disposedAt !== "") throw new DisposedError("replay a jit function", { disposedAt });
+  for (const storage of c.held) {
+    const { disposedAt } = storage;
+    // a fresh output of the capture is no longer of use: each replay makes its own
+    if (disposedAt !== "" && !c.outputs.some((o) => o.fresh && o.storage === storage)) {
+      throw new DisposedError("replay a jit function", { disposedAt });
+    }
   }
   c.checkedAt = releases.count;
 }
@@ -313,17 +327,20 @@ function runSingly(step: Segment, bufferAt: (s: Source) => Buffer, counter: numb
   runItems(step.items.map((it, i) => new ExecItem(it.runner, bufs[i], it.varNames, vars[i], it.line)));
 }
 
+function freshStorage({ tensor, storage: { device, dtype, size } }: Output): Storage {
+  const storage = new Storage(device, dtype, size), buffer = new Buffer(getDevice(device), dtype, size);
+  buffer.shape = tensor.shape;
+  attachBuffer(storage, buffer);
+  storage.version = 1;
+  return storage;
+}
+
 function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
   checkHeld(c);
   const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
   const inputBuffers = inputs.map((t) => bufferOf(storageOf(t))!);
-  const fresh = c.outputs.map((o): Storage => {
-    if (!o.fresh) return o.storage;
-    const storage = new Storage(o.storage.device, o.storage.dtype, o.storage.size);
-    attachBuffer(storage, new Buffer(getDevice(storage.device), storage.dtype, storage.size));
-    storage.version = 1;
-    return storage;
-  });
+  const fresh: Storage[] = [];
+  for (const o of c.outputs) fresh.push(o.fresh ? fresh[o.first] ?? freshStorage(o) : o.storage);
   const bufferAt = (s: Source): Buffer => s.kind === "input" ? inputBuffers[s.at] : bufferOf(fresh[s.at])!;
   const counter = reserveCounter(c.draws);
   for (const step of c.steps) {
@@ -351,11 +368,11 @@ function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
   }
   let at = 0;
   return replaceTensors(c.result, () => {
-    const { tensor, input } = c.outputs[at];
+    const { tensor, input, fresh: isFresh } = c.outputs[at];
     const storage = input >= 0 ? storageOf(inputs[input]) : fresh[at];
     at++;
     const t = (tensor as unknown as Movable).wrap(reshape(bufferNode(storage), tensor.shape));
-    return fresh[at - 1] === c.outputs[at - 1].storage ? t : holdMemory(t);
+    return isFresh ? holdMemory(t) : t;
   });
 }
 

@@ -289,7 +289,8 @@ export abstract class RealizeTensor extends IndexingTensor {
   dispose(): void {
     if (this.disposedAt !== "") return;
     const line = this.disposedAt = userLine();
-    for (const storage of this.letGo()) {
+    // what a captured function makes belongs to the capture
+    for (const storage of currentCapture() === undefined ? this.letGo() : []) {
       storage.disposedAt = line;
       releaseStorage(storage);
     }

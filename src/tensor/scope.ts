@@ -5,6 +5,7 @@
  * @module
  */
 import { releaseStorage, trackStorages } from "../device/buffer.ts";
+import { currentCapture } from "../engine/realize.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
@@ -37,6 +38,7 @@ function tensorsIn(tree: unknown, into: TensorBase[], depth = 0): TensorBase[] {
  * @throws {ArgumentError} if `fn` is asynchronous
  */
 export function scope<T>(fn: () => T): T {
+  if (currentCapture() !== undefined) return fn(); // what a captured function makes belongs to the capture
   const made: Storage[] = [];
   const start = nodesMade();
   const outer = trackStorages(made);
