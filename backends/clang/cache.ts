@@ -2,10 +2,12 @@
  * The content-addressed cache of compiled objects. A directory holds objects under names that are never used twice, and
  * an index to which a line is appended when an object is complete: key, object, symbol, size and digest of the object.
  * Lines that are torn or name a missing or damaged object are as good as absent; the last good line of a key counts.
+ * A directory that cannot be written is still read; new objects then go to a temporary one of this process.
  *
  * @module
  */
-import { envText, readEnv } from "../../src/helpers/env.ts";
+import { envNumber, envText, readEnv } from "../../src/helpers/env.ts";
+import { DeviceError } from "../../src/helpers/errors.ts";
 
 /** A 128-bit digest in hexadecimal: for content addressing, not for secrecy. */
 export function digest(data: string | Uint8Array): string {
@@ -32,16 +34,19 @@ export function digest(data: string | Uint8Array): string {
 
 let temporary: string | undefined;
 
-/** Where compiled kernels are kept: CACHEDIR, the user's cache folder, else a folder that this process removes. */
+/**
+ * Where compiled kernels are kept: CACHEDIR, the user's cache folder, else a folder that this process removes. Always
+ * absolute: the system's loader and a later change of the working directory must not matter.
+ */
 export function cacheDirectory(): string {
   const xdg = readEnv("XDG_CACHE_HOME"), home = readEnv("HOME");
   const wanted = envText("CACHEDIR") || (xdg ? `${xdg}/dinograd` : home ? `${home}/.cache/dinograd` : "");
-  if (wanted !== "") {
-    try {
-      Deno.mkdirSync(`${wanted}/clang`, { recursive: true, mode: 0o700 });
-      return wanted;
-    } catch { /* a home that cannot be written */ }
-  }
+  if (wanted === "") return temporaryDirectory();
+  return wanted.startsWith("/") ? wanted : `${Deno.cwd()}/${wanted}`;
+}
+
+/** A folder of this process, removed when it ends. */
+function temporaryDirectory(): string {
   if (temporary === undefined) {
     const made = temporary = Deno.makeTempDirSync({ prefix: "dinograd-" });
     globalThis.addEventListener("unload", () => {
@@ -53,8 +58,9 @@ export function cacheDirectory(): string {
   return temporary;
 }
 
-/** A compiled function: the object that holds it, and its symbol there. */
+/** A compiled function: the folder and name of the object that holds it, and its symbol there. */
 export interface CacheEntry {
+  readonly folder: string;
   readonly object: string;
   readonly symbol: string;
 }
@@ -62,6 +68,15 @@ export interface CacheEntry {
 interface Line extends CacheEntry {
   readonly size: number;
   readonly digest: string;
+}
+
+/** Folders of compilers that are older than this were left by a process that was killed; so were unknown objects. */
+const STALE_FOLDER_MS = 3600e3, STALE_OBJECT_MS = 86400e3;
+
+/** True for errors of the file system, as opposed to ours. */
+function isFileError(error: unknown): error is Error {
+  return error instanceof Error && (typeof (error as { code?: unknown }).code === "string" ||
+    error instanceof Deno.errors.NotCapable);
 }
 
 const LINE = /^([0-9a-f]{32}) (\S+) (\S+) (\d+) ([0-9a-f]{32})$/;
@@ -72,13 +87,78 @@ export class ObjectCache {
   private readonly lines = new Map<string, Line>();
   private readonly checked = new Map<string, boolean>();
   private read = 0;
+  private swept = false;
+  /** The directory that is shared, which may be impossible to write. */
+  readonly directory: string;
+  private target: string;
 
-  constructor(readonly directory: string) {
-    Deno.mkdirSync(directory, { recursive: true, mode: 0o700 });
+  /** @param root as {@linkcode cacheDirectory} gives it; `name` of the directory below it */
+  constructor(root: string, private readonly name: string) {
+    this.target = this.directory = `${root}/${name}`;
   }
 
   private get index(): string {
     return `${this.directory}/index`;
+  }
+  /** Where new objects go: the directory, or a temporary one where that cannot be used. */
+  get folder(): string {
+    return this.target;
+  }
+
+  /** From now on new objects go to a folder of this process. False if they do already. */
+  moveToTemporary(why: string): boolean {
+    const folder = `${temporaryDirectory()}/${this.name}`;
+    if (this.target === folder) return false;
+    if (envNumber("DEBUG") >= 1) {
+      console.error(`CLANG: ${this.target} cannot be used (${why}); kernels go to ${folder} until this process ends`);
+    }
+    this.target = folder;
+    return true;
+  }
+
+  /**
+   * Runs `work` with an empty folder beside the objects, which is removed afterwards; once more in a temporary folder
+   * if a file operation fails.
+   *
+   * @throws {DeviceError} if nothing can be written there either
+   */
+  inFolder<T>(work: (folder: string) => T): T {
+    for (;;) {
+      const folder = `${this.target}/${this.newName(".tmp")}`;
+      try {
+        Deno.mkdirSync(folder, { recursive: true, mode: 0o700 });
+        this.sweep();
+        return work(folder);
+      } catch (error) {
+        if (!isFileError(error)) throw error;
+        if (this.moveToTemporary(error.message)) continue;
+        throw new DeviceError("compile kernels for CLANG", {
+          device: "CLANG",
+          reason: `neither ${this.directory} nor ${this.target} can be written: ${error.message}`,
+          cause: error,
+        });
+      } finally {
+        try {
+          Deno.removeSync(folder, { recursive: true });
+        } catch { /* it was never made */ }
+      }
+    }
+  }
+
+  /** Removes what killed processes left, once. */
+  private sweep(): void {
+    if (this.swept || this.target !== this.directory) return;
+    this.swept = true;
+    this.refresh();
+    const known = new Set([...this.lines.values()].map((l) => l.object)), now = Date.now();
+    for (const { name } of Deno.readDirSync(this.directory)) {
+      const limit = name.endsWith(".tmp") ? STALE_FOLDER_MS : name.endsWith(".so") ? STALE_OBJECT_MS : Infinity;
+      if (limit === Infinity || known.has(name)) continue;
+      try {
+        const path = `${this.directory}/${name}`;
+        if (now - (Deno.statSync(path).mtime?.getTime() ?? now) > limit) Deno.removeSync(path, { recursive: true });
+      } catch { /* another process did */ }
+    }
   }
 
   /** Reads what this or another process has appended. */
@@ -89,7 +169,9 @@ export class ObjectCache {
       this.read = new TextEncoder().encode(text).byteLength;
       for (const line of text.split("\n")) {
         const m = LINE.exec(line);
-        if (m !== null) this.lines.set(m[1], { object: m[2], symbol: m[3], size: Number(m[4]), digest: m[5] });
+        if (m === null) continue;
+        const folder = this.directory;
+        this.lines.set(m[1], { folder, object: m[2], symbol: m[3], size: Number(m[4]), digest: m[5] });
       }
     } catch { /* no index yet */ }
   }
@@ -112,7 +194,7 @@ export class ObjectCache {
 
   /** The full path of an entry's object. */
   path(entry: CacheEntry): string {
-    return `${this.directory}/${entry.object}`;
+    return `${entry.folder}/${entry.object}`;
   }
 
   /** The entry of a key, if its object is there and undamaged. Call {@linkcode ObjectCache.refresh} before. */
@@ -132,16 +214,23 @@ export class ObjectCache {
     return `${Date.now().toString(36)}${random[0].toString(36)}${random[1].toString(36)}${serial++}${suffix}`;
   }
 
-  /** Announces symbols of a complete object. One append: other processes see all of it or none. */
+  /**
+   * Announces symbols of a complete object in {@linkcode folder}. One append: other processes see all of it or none.
+   *
+   * @throws if the object cannot be read
+   */
   add(object: string, symbols: readonly (readonly [key: string, symbol: string])[]): void {
-    const bytes = Deno.readFileSync(`${this.directory}/${object}`);
-    const line: Omit<Line, "symbol"> = { object, size: bytes.byteLength, digest: digest(bytes) };
+    const folder = this.target, bytes = Deno.readFileSync(`${folder}/${object}`);
+    const line: Omit<Line, "symbol"> = { folder, object, size: bytes.byteLength, digest: digest(bytes) };
     let text = "";
     for (const [key, symbol] of symbols) {
       this.lines.set(key, { ...line, symbol });
       text += `${key} ${object} ${symbol} ${line.size} ${line.digest}\n`;
     }
     this.checked.set(`${object} ${line.size} ${line.digest}`, true);
-    Deno.writeTextFileSync(this.index, `\n${text}`, { append: true });
+    if (folder !== this.directory) return;
+    try {
+      Deno.writeTextFileSync(this.index, `\n${text}`, { append: true });
+    } catch { /* the object serves this process; others will compile it again */ }
   }
 }

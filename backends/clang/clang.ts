@@ -21,6 +21,7 @@ import {
   compileError,
   compilerIdentity,
   compileUnits,
+  FILE_FAULT,
   findCompiler,
   parseProbe,
   PROBE_ARGS,
@@ -103,6 +104,8 @@ function chunksOf(program: LinearProgram, threads: number): number {
 class ClangCompiler implements Compiler {
   private readonly addresses = new Map<string, bigint>();
   private readonly handles = new Map<string, bigint>();
+  /** Why the loader refused an object last. */
+  private refusal = "it lacks a symbol";
 
   constructor(
     private readonly runtime: Runtime,
@@ -145,6 +148,7 @@ class ClangCompiler implements Compiler {
       const message = new Uint8Array(512);
       handle = this.runtime.dino_open(cString(path), message, message.byteLength);
       this.handles.set(path, handle);
+      if (handle === 0n) this.refusal = new TextDecoder().decode(message.subarray(0, message.indexOf(0)));
     }
     const address = handle === 0n ? 0n : this.runtime.dino_symbol(handle, cString(entry.symbol));
     if (address === 0n) {
@@ -178,16 +182,17 @@ class ClangCompiler implements Compiler {
       }
       return { source: [...shared.values(), ...bodies].join("\n"), symbols };
     });
-    const failures = compileUnits(this.tool, this.cache, units);
-    if (failures.length > 0) throw compileError(this.tool, failures[0], texts);
-    for (const key of missing.keys()) {
-      if (!this.load(key)) {
-        const { program } = missing.get(key)!;
-        throw new DeviceError(`load kernel ${program.name}`, {
-          device: "CLANG",
-          reason: "the object that was just compiled cannot be opened",
-        });
-      }
+    for (;;) {
+      const failures = compileUnits(this.tool, this.cache, units);
+      if (failures.length > 0) throw compileError(this.tool, failures[0], texts);
+      const refused = [...missing.keys()].find((key) => !this.load(key));
+      if (refused === undefined) return;
+      // a loader that opens nothing of that folder may do so elsewhere
+      if (this.cache.moveToTemporary(this.refusal)) continue;
+      throw new DeviceError(`load kernel ${missing.get(refused)!.program.name}`, {
+        device: "CLANG",
+        reason: `the object that was just compiled cannot be opened: ${this.refusal}`,
+      });
     }
   }
 }
@@ -302,7 +307,7 @@ class ClangDevice implements Device {
     private readonly cache: ObjectCache,
   ) {
     const runtime = this.runtime = library.symbols;
-    const cores = Math.max(1, runtime.dino_number(0)), wanted = envNumber("THREADS") || cores;
+    const cores = Math.max(1, runtime.dino_number(0)), wanted = Math.max(1, Math.trunc(envNumber("THREADS") || cores));
     // a pool may hold more threads than this device asked for, if another device did
     this.threads = Math.min(wanted, runtime.dino_start(wanted));
     this.renderer = new CStyleRenderer(
@@ -371,71 +376,109 @@ function capsOf({ macros }: Toolchain, threads: number, l1: number, l2: number):
 }
 
 /** The compiled runtime and what the compiler offers, both from the cache where they are there. */
-function prepare(path: string, root: string): { runtime: string; probe: (cpu: string) => Toolchain } {
-  const identity = compilerIdentity(path), cache = new ObjectCache(`${root}/clang/runtime`);
+interface Prepared {
+  /** Path of the runtime. */
+  readonly runtime: () => string;
+  /** What the compiler offers on this processor. */
+  readonly probe: (cpu: string) => Toolchain;
+  /** Gives up the shared directory: its objects cannot be opened. False if there is no other. */
+  readonly elsewhere: (why: string) => boolean;
+}
+
+function prepare(path: string, root: string): Prepared {
+  const identity = compilerIdentity(path), cache = new ObjectCache(root, "clang/runtime");
   const key = digest(`${identity} ${RUNTIME_ABI} ${Deno.build.target} ${RUNTIME_SOURCE}`);
-  cache.refresh();
-  let entry = cache.get(key), printed: string | undefined;
-  const folder = `${cache.directory}/${cache.newName(".tmp")}`;
-  const macros = { args: [path, ...PROBE_ARGS], stdout: `${folder}/macros`, log: `${folder}/macros.log` };
-  const inFolder = <T>(work: () => T): T => {
-    Deno.mkdirSync(folder, { mode: 0o700 });
-    try {
-      return work();
-    } finally {
-      Deno.removeSync(folder, { recursive: true });
-    }
-  };
-  if (entry === undefined) {
-    const name = cache.newName(".so"), source = `${folder}/runtime.c`;
-    inFolder(() => {
+  let printed: string | undefined;
+  const macros = (folder: string) => ({
+    args: [path, ...PROBE_ARGS],
+    stdout: `${folder}/macros`,
+    log: `${folder}/macros.log`,
+  });
+  /** Compiles the runtime; the log of the compiler where it made nothing. */
+  const compile = (): string | undefined =>
+    cache.inFolder((folder) => {
+      const name = cache.newName(".so"), source = `${folder}/runtime.c`, log = `${folder}/runtime.log`;
       Deno.writeTextFileSync(source, RUNTIME_SOURCE);
       const args = [path, ...RUNTIME_FLAGS, "-o", `${folder}/runtime.so`, source, ...RUNTIME_LIBRARIES];
-      const final = `${cache.directory}/${name}`;
-      runAll([{ args, made: `${folder}/runtime.so`, final, log: `${folder}/runtime.log` }, macros]);
-      printed = Deno.readTextFileSync(macros.stdout);
+      runAll([{ args, made: `${folder}/runtime.so`, final: `${cache.folder}/${name}`, log }, macros(folder)]);
+      printed = Deno.readTextFileSync(`${folder}/macros`);
       try {
         cache.add(name, [[key, "dino_run"]]);
       } catch {
-        const log = readLog(`${folder}/runtime.log`).trim().split("\n");
-        throw new DeviceError("open device CLANG", {
-          device: "CLANG",
-          reason: `${path} cannot compile the runtime: ${log.find((l) => l.includes("error")) ?? log[0]}`,
-        });
+        return readLog(log);
       }
     });
-    entry = cache.get(key)!;
-  }
+  const runtime = (): string => {
+    cache.refresh();
+    let log: string | undefined;
+    // a compiler that was killed, or had no room, gets a second chance
+    for (let attempt = 0; cache.get(key) === undefined && attempt < 2; attempt++) {
+      log = compile();
+      if (log !== undefined && FILE_FAULT.test(log)) cache.moveToTemporary(log.trim().split("\n")[0]);
+    }
+    const entry = cache.get(key);
+    if (entry !== undefined) return cache.path(entry);
+    const lines = (log ?? "").trim().split("\n");
+    throw new DeviceError("open device CLANG", {
+      device: "CLANG",
+      reason: `${path} cannot compile the runtime: ${lines.find((l) => l.includes("error")) ?? lines[0]}`,
+    });
+  };
   const probe = (cpu: string): Toolchain => {
     const file = `${cache.directory}/macros-${digest(`${identity} ${cpu} ${PROBE_ARGS.join(" ")}`)}`;
     try {
       const known = Deno.readTextFileSync(file);
       if (known.includes("#define __VERSION__")) return parseProbe(path, known);
     } catch { /* first time on this processor */ }
-    const text = printed ?? inFolder(() => {
-      runAll([macros]);
-      return Deno.readTextFileSync(macros.stdout);
+    const sound = printed?.includes("#define __VERSION__") ? printed : undefined;
+    const text = sound ?? cache.inFolder((folder) => {
+      runAll([macros(folder)]);
+      return Deno.readTextFileSync(`${folder}/macros`);
     });
-    const temp = `${file}.${cache.newName("")}`;
-    Deno.writeTextFileSync(temp, text.split("\n").filter((l) => /__(VERSION|AVX|FMA|FLT16|ARM)/.test(l)).join("\n"));
-    Deno.renameSync(temp, file);
+    try {
+      const temp = `${file}.${cache.newName("")}`;
+      Deno.writeTextFileSync(temp, text.split("\n").filter((l) => /__(VERSION|AVX|FMA|FLT16|ARM)/.test(l)).join("\n"));
+      Deno.renameSync(temp, file);
+    } catch { /* asked again next time */ }
     return parseProbe(path, text);
   };
-  return { runtime: cache.path(entry), probe };
+  const elsewhere = (why: string): boolean => {
+    cache.drop(key);
+    return cache.moveToTemporary(why);
+  };
+  return { runtime, probe, elsewhere };
+}
+
+/** Opens the runtime; compiled again in a temporary folder where the loader refuses it (a folder without execution). */
+function openRuntime({ runtime, elsewhere }: Prepared): Deno.DynamicLibrary<typeof RUNTIME_SYMBOLS> {
+  for (;;) {
+    const path = runtime();
+    try {
+      return Deno.dlopen(path, RUNTIME_SYMBOLS);
+    } catch (error) {
+      const why = (error as Error).message;
+      if (elsewhere(why)) continue;
+      throw new DeviceError("open device CLANG", {
+        device: "CLANG",
+        reason: `the compiled runtime cannot be loaded: ${why}`,
+        cause: error,
+      });
+    }
+  }
 }
 
 function openDevice(ordinal: number): Device {
   const why = whyUnavailable();
   if (why !== undefined) throw new DeviceError("open device CLANG", { device: "CLANG", reason: why });
   const path = findCompiler()!, root = cacheDirectory();
-  const { runtime, probe } = prepare(path, root);
-  const library = Deno.dlopen(runtime, RUNTIME_SYMBOLS);
+  const prepared = prepare(path, root), { probe } = prepared;
+  const library = openRuntime(prepared);
   try {
     const text = new Uint8Array(16384);
     const cpu = digest(text.subarray(0, library.symbols.dino_cpu(text, text.byteLength)));
     const tool = probe(cpu);
     const key = digest(`${tool.version} ${path} ${tool.flags.join(" ")} ${cpu} ${RUNTIME_ABI} ${Deno.build.target}`);
-    const cache = new ObjectCache(`${root}/clang/${key.slice(0, 16)}`);
+    const cache = new ObjectCache(root, `clang/${key.slice(0, 16)}`);
     return new ClangDevice(ordinal === 0 ? "CLANG" : `CLANG:${ordinal}`, library, tool, cache);
   } catch (error) {
     library.close();

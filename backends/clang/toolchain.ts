@@ -120,7 +120,8 @@ export function runAll(jobs: readonly Job[]): void {
   clangCounters.compilers += jobs.length;
   try {
     new Deno.Command("/bin/sh", {
-      args: ["-c", `${script.join("\n")}\nwait`],
+      // the linker and mv are found even where PATH leads nowhere
+      args: ["-c", `PATH="$PATH:/usr/local/bin:/usr/bin:/bin"\n${script.join("\n")}\nwait`],
       stdin: "null",
       stdout: "null",
       stderr: "null",
@@ -142,11 +143,26 @@ export interface Failure {
   readonly log: string;
 }
 
-/** Compiles units in parallel into `cache`, the ones that succeed announced there; gives those that failed. */
+/** What compilers print where the file system, not the source, is at fault. */
+export const FILE_FAULT: RegExp =
+  /No space left|Read-only file system|Permission denied|quota exceeded|File too large|Input\/output error|IO failure/i;
+/** "file:line: error: text": a fault of the source. */
+const LOCATED = /^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$/m;
+
+/**
+ * Compiles units in parallel into `cache`, the ones that succeed announced there; gives those that failed. A compiler
+ * that ends without finding a fault in the source (killed, or without room) gets a second chance.
+ */
 export function compileUnits(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
-  const folder = `${cache.directory}/${cache.newName(".tmp")}`;
-  Deno.mkdirSync(folder, { mode: 0o700 });
-  try {
+  const failures = compileOnce(tool, cache, units), again = failures.filter((f) => !LOCATED.test(f.log));
+  if (again.length === 0) return failures;
+  const full = again.find((f) => FILE_FAULT.test(f.log));
+  if (full !== undefined) cache.moveToTemporary(full.log.trim().split("\n")[0]);
+  return [...failures.filter((f) => !again.includes(f)), ...compileOnce(tool, cache, again.map((f) => f.unit))];
+}
+
+function compileOnce(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
+  return cache.inFolder((folder) => {
     const names = units.map((u, i) => {
       Deno.writeTextFileSync(`${folder}/${i}.c`, u.source);
       return cache.newName(".so");
@@ -154,18 +170,16 @@ export function compileUnits(tool: Toolchain, cache: ObjectCache, units: readonl
     runAll(names.map((name, i) => ({
       args: [tool.path, ...tool.flags, "-o", `${folder}/${i}.so`, `${folder}/${i}.c`],
       made: `${folder}/${i}.so`,
-      final: `${cache.directory}/${name}`,
+      final: `${cache.folder}/${name}`,
       log: `${folder}/${i}.log`,
     })));
     const failures: Failure[] = [];
     units.forEach((unit, i) => {
-      if (isFile(`${cache.directory}/${names[i]}`)) cache.add(names[i], unit.symbols);
+      if (isFile(`${cache.folder}/${names[i]}`)) cache.add(names[i], unit.symbols);
       else failures.push({ unit, log: readLog(`${folder}/${i}.log`) });
     });
     return failures;
-  } finally {
-    Deno.removeSync(folder, { recursive: true });
-  }
+  });
 }
 
 /** The text of a log; what to say where there is none. */
@@ -179,7 +193,7 @@ export function readLog(path: string): string {
 
 /** Turns a compiler's log into an error that quotes the line at fault. `sources`: each kernel's text by its symbol. */
 export function compileError(tool: Toolchain, failure: Failure, sources: ReadonlyMap<string, string>): CompileError {
-  const m = /^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$/m.exec(failure.log);
+  const m = LOCATED.exec(failure.log);
   const name = tool.path.slice(tool.path.lastIndexOf("/") + 1);
   const symbol = m?.[1] ?? failure.unit.symbols[0][1];
   const source = sources.get(symbol) ?? failure.unit.source;

@@ -29,7 +29,7 @@ const START_NS = 2000000;
 function threadCount(f: Features): number {
   if (!f.threads || !canStartThreads()) return 1;
   const cores = (globalThis as { navigator?: { hardwareConcurrency?: number } }).navigator?.hardwareConcurrency ?? 1;
-  return Math.max(1, Math.min(MAX_THREADS, envNumber("THREADS") || cores));
+  return Math.max(1, Math.min(MAX_THREADS, Math.trunc(envNumber("THREADS") || cores)));
 }
 
 /** Launches laid out in memory: the commands, then the arguments of each. */

@@ -6,6 +6,7 @@
 import { envNumber } from "../helpers/env.ts";
 import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
 import { graphRewrite, namedPass } from "../uop/rewrite.ts";
+import { specKernel, specLinear, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { decomposeDTypes } from "./decomp/dtype.ts";
@@ -17,8 +18,11 @@ import { expand } from "./expander.ts";
 import { linearize } from "./linearizer.ts";
 import { heuristic } from "./opt/heuristic.ts";
 import { Kernel } from "./opt/kernel.ts";
-import { KernelInfo } from "./opt/opt.ts";
+import { KernelInfo, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
+
+/** The opts in an optimized AST, as text. */
+const appliedOpts = new WeakMap<UOp, string>();
 
 /** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
 export function optimize(ast: UOp, renderer: Renderer): UOp {
@@ -27,7 +31,9 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   const kernel = new Kernel(ast);
   if (opts === undefined) heuristic(kernel, renderer);
   else for (const o of opts) kernel.apply(o);
-  return kernel.finish();
+  const made = kernel.finish();
+  appliedOpts.set(made, kernel.applied.map(optText).join(" "));
+  return made;
 }
 
 const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink));
@@ -56,9 +62,13 @@ export function lower(optimized: UOp, renderer: Renderer): UOp {
 
 /** Compiles a kernel AST (spec "kernel") to a linear program (spec "linear") for a device. Deterministic. */
 export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
+  const check = envNumber("SPEC") !== 0;
+  if (check) verify(ast, specKernel, "before codegen");
   const simple = passSimplify(ast, renderer);
   const optimized = passOptimize(simple, renderer);
+  if (check) verify(optimized, specKernel, "after opts");
   const uops = linearize(lower(optimized, renderer));
+  if (check) verify(uops, specLinear, "after linearize");
   const { flops, bytes } = workOf(simple);
-  return programOf(nameOf(optimized), uops, flops, bytes);
+  return { ...programOf(nameOf(optimized), uops, flops, bytes), opts: appliedOpts.get(optimized) ?? "" };
 }

@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { envNumber } from "../helpers/env.ts";
+import type { MemoryHolder } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import {
   canonicalize,
@@ -34,6 +36,10 @@ export interface DeviceMemory {
   readonly count: number;
   /** Bytes kept for reuse. */
   readonly cached: number;
+  /** The most bytes that were handed out at one time. */
+  readonly peak: number;
+  /** Under DEBUG_MEMORY=1: who holds them, largest first, with the line that made each. */
+  readonly holders?: readonly MemoryHolder[];
 }
 
 /** The type of {@linkcode Device}. */
@@ -89,11 +95,14 @@ export const Device: DeviceApi = {
   },
   memory(): Record<string, DeviceMemory> {
     return Object.fromEntries(
-      openDevices().map((d) => [d.name, {
-        bytes: d.allocator.used,
-        count: d.allocator.count,
-        cached: d.allocator.cached,
-      }]),
+      openDevices().map(({ name, allocator }) => {
+        const { used: bytes, count, cached, peak } = allocator;
+        if (envNumber("DEBUG_MEMORY") === 0) return [name, { bytes, count, cached, peak }];
+        const holders = allocator.largest().map(({ nbytes, dtype, size, shape, use, line }) => (
+          { nbytes, dtype: String(dtype), size, shape, use, line }
+        ));
+        return [name, { bytes, count, cached, peak, holders }];
+      }),
     );
   },
   async synchronize(name?: string): Promise<void> {

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { envText, readEnv } from "../helpers/env.ts";
+import { envNumber, envText, readEnv } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import type { Renderer } from "../renderer/renderer.ts";
 import type { LruAllocator } from "./allocator.ts";
@@ -120,6 +120,10 @@ export function getDevice(name: string): Device {
         reason: `${why}; available here: ${openNames()}`,
       });
     }
+    if (envNumber("ALLOW_DEVICE_USAGE") === 0) {
+      throw new DeviceError(`open device ${canonical}`, { device: canonical, reason: "ALLOW_DEVICE_USAGE is 0" });
+    }
+    const start = performance.now();
     opened.set(canonical, device = backend.open(ordinal));
     if (selfTest !== undefined && !tested.has(canonical)) {
       tested.add(canonical);
@@ -130,6 +134,10 @@ export function getDevice(name: string): Device {
         device.close();
         throw error;
       }
+    }
+    if (envNumber("DEBUG") >= 1) {
+      const info = Object.entries(device.info()).map(([name, value]) => `${name} ${value}`).join(", ");
+      console.error(`opened device ${canonical} in ${(performance.now() - start).toFixed(1)} ms${info && `: ${info}`}`);
     }
   }
   return device;

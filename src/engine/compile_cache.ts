@@ -7,8 +7,11 @@ import { toProgram } from "../codegen/to_program.ts";
 import type { Device } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
+import type { LinearProgram } from "../renderer/renderer.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/key.ts";
+import { specKernel, specLinear, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
+import { debugCompile, debugRewrites } from "./debug.ts";
 
 interface Known {
   readonly key: GraphKey;
@@ -23,6 +26,15 @@ export const compileStats: { lowered: number; lowerMs: number; compileMs: number
   lowerMs: 0,
   compileMs: 0,
 };
+
+/** The linear program of a kernel AST; both checked under SPEC=1. @throws {SpecError} */
+function lowered(ast: UOp, device: Device): LinearProgram {
+  if (envNumber("SPEC") === 0) return toProgram(ast, device.renderer);
+  verify(ast, specKernel, "after scheduling");
+  const linear = toProgram(ast, device.renderer);
+  verify(linear.uops, specLinear, `of ${linear.name}`);
+  return linear;
+}
 
 /** The programs of kernel ASTs on a device; those not seen before are compiled in one call. */
 export function compileKernels(device: Device, asts: readonly UOp[]): Program[] {
@@ -41,12 +53,14 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
   });
   if (missing.length > 0) {
     const start = performance.now();
-    const linear = missing.map((m) => toProgram(m.ast, device.renderer));
-    const lowered = performance.now();
+    const linear = debugRewrites(() => missing.map((m) => lowered(m.ast, device)));
+    const between = performance.now();
     const programs = device.compiler.compile(linear);
+    const lowerMs = between - start, compileMs = performance.now() - between;
     compileStats.lowered += missing.length;
-    compileStats.lowerMs += lowered - start;
-    compileStats.compileMs += performance.now() - lowered;
+    compileStats.lowerMs += lowerMs;
+    compileStats.compileMs += compileMs;
+    if (envNumber("DEBUG") >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
     missing.forEach((m, j) => {
       for (const i of m.at) out[i] = programs[j];
       const bucket = known.get(m.key.hash);

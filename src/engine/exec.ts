@@ -4,18 +4,21 @@
  *
  * @module
  */
-import type { Buffer } from "../device/buffer.ts";
+import { Buffer } from "../device/buffer.ts";
 import { type Device, getDevice } from "../device/device.ts";
 import type { Launch, Program } from "../device/program.ts";
 import { f32ToBf16Bits, f32ToF16Bits } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
+import { byteText, SpecError } from "../helpers/errors.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { Int64, type VariableArg } from "../uop/args.ts";
 import { printUOp } from "../uop/print.ts";
 import type { UOp } from "../uop/uop.ts";
 import { compileKernels } from "./compile_cache.ts";
+import { debugKernel, debugStep } from "./debug.ts";
 import { GlobalCounters } from "./stats.ts";
+import { difference } from "./validate.ts";
 
 /** A kernel; compiled when first asked for. */
 export class CompiledKernel {
@@ -87,12 +90,14 @@ export class ExecItem {
   /**
    * @param varNames names of the schedule's variables that the kernel calls v0, v1, ...
    * @param vars values by those names
+   * @param line of the user, where recorded
    */
   constructor(
     readonly runner: Runner,
     readonly bufs: readonly Buffer[],
     readonly varNames: readonly string[],
     readonly vars: ReadonlyMap<string, number>,
+    readonly line: string | undefined = undefined,
   ) {}
 
   /** The kernel's AST, where it has one. */
@@ -175,77 +180,95 @@ export function execItems(bound: BoundSchedule): ExecItem[] {
     }
     variant.programs = programs;
   }
-  return items.map(({ template, buffers }, i) => {
+  return items.map(({ template, buffers, line }, i) => {
     if (template.kind === "kernel") {
       return new ExecItem(
         new CompiledKernel(template.device, template.ast!, programs![i]),
         buffers,
         template.vars,
         vars,
+        line,
       );
     }
     if (template.kind === "fill") {
       const value = template.ast!.arg as number | Int64;
-      return new ExecItem(new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype)), buffers, template.vars, vars);
+      const fill = new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));
+      return new ExecItem(fill, buffers, template.vars, vars, line);
     }
     const [to, from] = buffers;
     const Copy = to.device === from.device && to.device.allocator.transfer !== undefined ? BufferXfer : BufferCopy;
-    return new ExecItem(new Copy(to.device.name, from.device.name, from.nbytes), buffers, template.vars, vars);
+    return new ExecItem(new Copy(to.device.name, from.device.name, from.nbytes), buffers, template.vars, vars, line);
   });
 }
 
 /** Runs ExecItems in order. */
 export function runItems(items: readonly ExecItem[]): void {
-  const debug = envNumber("DEBUG");
+  const debug = envNumber("DEBUG"), singly = debug >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
   for (let i = 0; i < items.length;) {
     const { runner, bufs } = items[i];
     if (!(runner instanceof CompiledKernel)) {
-      if (runner instanceof CustomOp) runner.fn(bufs);
-      else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
-      if (debug >= 2) console.error(`*** ${runner}`);
-      i++;
+      runOther(items[i++], debug);
       continue;
     }
-    const device = getDevice(runner.device);
+    const device = bufs[0].device;
     const launches: Launch[] = [];
     for (; i < items.length; i++) {
       const it = items[i];
-      if (!(it.runner instanceof CompiledKernel) || it.runner.device !== runner.device) break;
-      const program = it.runner.program;
+      if (!(it.runner instanceof CompiledKernel) || it.bufs[0].device !== device) break;
+      const { program } = it.runner;
       launches.push({ program, buffers: it.bufs, vars: varValues(it) });
       GlobalCounters.kernelCount++;
       GlobalCounters.globalOps += program.linear.flops;
       GlobalCounters.globalMem += program.linear.bytes;
-      if (debug >= 2) break;
+      if (singly) break;
     }
-    if (debug >= 2) {
-      i++;
-      debugLaunch(device, launches[0], items[i - 1].ast!, debug);
-    } else device.run(launches);
+    if (singly) runOne(device, items[i++], launches[0], debug);
+    else device.run(launches);
   }
 }
 
-let printed: Set<Program> | undefined;
+function runOther(item: ExecItem, debug: number): void {
+  const { runner, bufs } = item, start = performance.now();
+  if (runner instanceof CustomOp) runner.fn(bufs);
+  else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
+  else return;
+  GlobalCounters.copyCount++;
+  if (debug < 2) return;
+  const ms = performance.now() - start, nbytes = byteText(bufs[0].nbytes);
+  GlobalCounters.timeSumS += ms / 1e3;
+  const text = runner instanceof CustomOp ? `${runner.name} ${nbytes}` : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
+  debugStep(item, bufs[0].device, text, ms);
+}
 
-function debugLaunch(device: Device, launch: Launch, ast: UOp, debug: number): void {
-  const { linear, source } = launch.program;
-  printed ??= new Set();
-  if (debug >= 4 && !printed.has(launch.program)) {
-    printed.add(launch.program);
-    console.error(printUOp(ast));
-    console.error(source);
-  }
+/** Runs one kernel: checked against the interpreter, timed and printed, as asked for. */
+function runOne(device: Device, item: ExecItem, launch: Launch, debug: number): void {
+  const { program } = launch;
+  if (debug >= 3) debugKernel(item, program, debug);
+  const check = envNumber("VALIDATE_WITH_JS") > 0 && device.name !== "JS" ? expectedOf(item.ast!, launch) : undefined;
   const start = performance.now();
   device.run([launch]);
+  const { copyOut } = device.allocator, out = launch.buffers[0];
+  // where launches are only queued, reading a byte waits for them
+  if (device.renderer.caps.hasGrid && copyOut !== undefined) copyOut(new Uint8Array(1), out.memory, out.offset);
   const ms = performance.now() - start;
   GlobalCounters.timeSumS += ms / 1e3;
-  const n = String(GlobalCounters.kernelCount).padStart(5);
-  console.error(
-    `*** ${device.name.padEnd(6)} ${n} ${linear.name.padEnd(36)} args ${String(launch.buffers.length).padStart(2)} ${
-      ms.toFixed(3).padStart(9)
-    } ms ` +
-      `${(linear.flops / ms / 1e6).toFixed(1).padStart(8)} GFLOP/s ${
-        (linear.bytes / ms / 1e6).toFixed(1).padStart(7)
-      } GB/s`,
-  );
+  check?.();
+  if (debug >= 2) debugStep(item, device, program, ms);
+}
+
+/** Runs a kernel on the JS interpreter; the result compares what the device made with it. @throws {SpecError} */
+function expectedOf(ast: UOp, { program, buffers, vars }: Launch): () => void {
+  const js = getDevice("JS"), bytesOf = (b: Buffer): Uint8Array => b.copyOut(new Uint8Array(b.nbytes));
+  const twins = buffers.map((b) => new Buffer(js, b.dtype, b.size).copyIn(bytesOf(b)));
+  js.run([{ program: compileKernels(js, [ast])[0], buffers: twins, vars }]);
+  return () => {
+    for (const { slot, writes } of program.linear.params) {
+      if (!writes) continue;
+      const why = difference(bytesOf(buffers[slot]), bytesOf(twins[slot]), buffers[slot].dtype);
+      if (why !== undefined) {
+        throw new SpecError(`Kernel ${program.linear.name} is wrong on ${buffers[slot].device.name}`, `buffer ${slot}: ${why}`);
+      }
+    }
+    for (const t of twins) t.free();
+  };
 }

@@ -3,9 +3,12 @@
  *
  * @module
  */
+import { releaseStorage } from "../device/buffer.ts";
+import { watchMemory } from "../device/ledger.ts";
 import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import { rotateInternTable, type UOp } from "../uop/uop.ts";
+import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
 
 /** What listens while a function is captured. */
@@ -14,6 +17,9 @@ export interface Capture {
   readonly take: TakeBuffer;
   add(items: readonly ExecItem[], bound: BoundSchedule): void;
 }
+
+/** Larger uploads are not kept for reuse: the next batch of values brings memory of its own. */
+const KEEP_UPLOAD = 1 << 20;
 
 let capture: Capture | undefined;
 
@@ -28,22 +34,39 @@ export function currentCapture(): Capture | undefined {
 
 /** Realizes nodes: afterwards each has become a buffer (or a view of one). */
 export function realizeNodes(nodes: readonly UOp[]): void {
-  const bound = scheduleNodes(nodes, capture?.take);
+  watchStats();
+  watchMemory();
+  const start = performance.now();
+  const bound = debugRewrites(() => scheduleNodes(nodes, capture?.take));
+  const debug = envNumber("DEBUG");
   if (bound.items.length > 0) {
+    if (debug >= 1) debugSchedule(bound, performance.now() - start);
     const items = execItems(bound);
-    if (envNumber("DEBUG") >= 1) console.error(`schedule of ${items.length} items`);
     try {
       runItems(items);
+    } catch (error) {
+      for (const storage of bound.made) releaseStorage(storage);
+      throw error;
     } finally {
       if (capture === undefined) { for (const t of bound.temporaries) t.free(); }
     }
     capture?.add(items, bound);
   }
   bound.commit();
+  if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
+}
+
+/** The host's bytes of values that are on their device now: the copy was the only reader. */
+function releaseUploads(bound: BoundSchedule): void {
+  for (const storage of bound.storages) {
+    if (storage?.staging !== true) continue;
+    storage.disposedAt = "its upload";
+    releaseStorage(storage, storage.nbytes < KEEP_UPLOAD);
+  }
 }
 
 /** A graph's steps, without running them. */
 export function scheduleItems(nodes: readonly UOp[]): ExecItem[] {
-  return execItems(scheduleNodes(nodes));
+  return debugRewrites(() => execItems(scheduleNodes(nodes)));
 }

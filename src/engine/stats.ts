@@ -1,4 +1,5 @@
 /** Counters of the process, as tinygrad's GlobalCounters. @module */
+import { openDevices } from "../device/device.ts";
 
 /** What has run since the start or the last reset. */
 export interface GlobalCounters {
@@ -6,11 +7,17 @@ export interface GlobalCounters {
   globalOps: number;
   /** Bytes that kernels touched. */
   globalMem: number;
-  /** Seconds spent launching, where timed (DEBUG >= 2). */
+  /** Seconds that kernels and copies took, where timed (DEBUG >= 2). */
   timeSumS: number;
+  /** Kernels run. */
   kernelCount: number;
+  /** Copies and fills run. */
+  copyCount: number;
   /** Bytes copied between devices and the host. */
   copiedBytes: number;
+  /** Bytes of device memory in use now, on all open devices. */
+  readonly memUsed: number;
+  /** Sets all but `memUsed` to 0. */
   reset(): void;
 }
 
@@ -20,13 +27,14 @@ export const GlobalCounters: GlobalCounters = {
   globalMem: 0,
   timeSumS: 0,
   kernelCount: 0,
+  copyCount: 0,
   copiedBytes: 0,
+  get memUsed(): number {
+    let bytes = 0;
+    for (const d of openDevices()) bytes += d.allocator.used;
+    return bytes;
+  },
   reset(): void {
-    this.globalOps =
-      this.globalMem =
-      this.timeSumS =
-      this.kernelCount =
-      this.copiedBytes =
-        0;
+    this.globalOps = this.globalMem = this.timeSumS = this.kernelCount = this.copyCount = this.copiedBytes = 0;
   },
 };

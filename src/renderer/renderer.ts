@@ -59,6 +59,8 @@ export interface LinearProgram {
   /** Work of one launch: arithmetic, and bytes touched at least once. */
   readonly flops: number;
   readonly bytes: number;
+  /** The opts that were applied, as text, for DEBUG=3. */
+  readonly opts?: string;
 }
 
 /** Turns linear programs into what the device's compiler takes. */

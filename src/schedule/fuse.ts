@@ -129,6 +129,8 @@ class Fuser {
   private readonly cost = new Map<UOp, number>();
   private readonly reduces = new Set<UOp>();
   private readonly loads = new Set<UOp>();
+  /** Reduces stacked below a node, itself included. */
+  private readonly depth = new Map<UOp, number>();
   private readonly contexts = new Map<UOp, Context[]>();
   private nextRange = 1 << 16;
 
@@ -145,14 +147,16 @@ class Fuser {
         const base = stripReshape(u.src[0]);
         if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
       }
-      let c = ownCost(u), r = u.op === Ops.REDUCE;
+      let c = ownCost(u), r = u.op === Ops.REDUCE, stacked = 0;
       for (const s of u.src) {
         if (realized.has(s) || loads.has(s)) loads.add(u);
         if (realized.has(s) || isLeaf(s)) continue;
         c += cost.get(s)!;
+        stacked = Math.max(stacked, this.depth.get(s)!);
         r ||= reduces.has(s);
       }
       if (u.op === Ops.BUFFER || u.op === Ops.AFTER) loads.add(u);
+      this.depth.set(u, stacked + (u.op === Ops.REDUCE ? 1 : 0));
       // what is repeated by an EXPAND is decided on below it; a reduce runs once or is realized
       if (u.op === Ops.EXPAND) c = Math.min(c, KEEP_COST_REPEATED - 1);
       cost.set(u, u.op === Ops.REDUCE ? 0 : Math.min(c, 1e6));
@@ -211,10 +215,11 @@ class Fuser {
       }
       return undefined;
     }
-    if (list.length === 1 && repeats <= 1) return undefined;
+    if (list.length === 1 && repeats <= 1 && !this.isNested(u, list[0])) return undefined;
     // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows)
     if (
       list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
+      this.depth.get(u) === 1 &&
       (u.arg as ReduceArg).op === Ops.ADD
     ) {
       return undefined;
@@ -244,6 +249,26 @@ class Fuser {
     );
     this.planOf(kernel).staged.set(u, rows.axes);
     return { kernel, idx, active: numel, underSum: false };
+  }
+
+  /**
+   * A reduce inside of the loop of another one runs in one thread with it, and takes its lanes: worth it for little work
+   * only (a sum of sums is one sum, and no such case).
+   */
+  private isNested(u: UOp, c: Context): boolean {
+    if (outputDependence(c.idx) !== undefined) return false;
+    const isSum = u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && c.underSum && this.depth.get(u) === 1;
+    return !isSum && this.workBelow(u) > MAX_SERIAL;
+  }
+
+  /** Elements that the nearest reduces below `u` read. */
+  private workBelow(u: UOp): number {
+    while (isAlu(u.op) || isMovement(u.op)) {
+      const next = u.src.find((s) => this.reduces.has(s) && !this.realized.has(s));
+      if (next === undefined) return 0;
+      u = next;
+    }
+    return u.op === Ops.REDUCE ? numelOf(u.src[0]) : 0;
   }
 
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */

@@ -33,6 +33,8 @@ export interface Node {
   writes: VersionKey[];
   /** The user's line, for errors about assignments. */
   line: string | undefined;
+  /** Position in the graph's order of the node that it computes, for the user's line of each schedule. */
+  readonly at: number | undefined;
   /** Whether the target may be copied to break a cycle (setAt) or not (assign). */
   readonly fillValue?: UOp;
 }

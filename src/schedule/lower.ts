@@ -49,6 +49,8 @@ export interface TemplateItem {
   readonly ast: UOp | undefined;
   /** Names of the schedule's variables that the kernel calls v0, v1, ... */
   readonly vars: readonly string[];
+  /** Position in the key's order of the node that it computes. */
+  readonly at: number | undefined;
 }
 
 /** What realizing a graph takes, in terms of entries. */
@@ -193,12 +195,17 @@ function attemptLower(
   const hazards = new Set<UOp>();
   const sequenceOfNodes = toposort(bases);
   const wanted = devicesWanted(sequenceOfNodes);
+  const positions = new Map<UOp, number>();
+  for (let i = order.length - 1; i >= 0; i--) {
+    const now = folded.get(order[i]);
+    if (now !== undefined) positions.set(stripReshape(now), i);
+  }
   for (const u of sequenceOfNodes) {
     if (!realized.has(u)) continue;
     const device = deviceOf(u) ?? wanted.get(u) ?? options.defaultDevice;
-    const fill = fills.get(u);
+    const fill = fills.get(u), at = positions.get(u);
     if (u.op === Ops.STORE) {
-      lowerStore(u, device, entries, nodes, hazards);
+      lowerStore(u, device, entries, nodes, hazards, at);
       continue;
     }
     if (numelOf(u) === 0) {
@@ -214,6 +221,7 @@ function attemptLower(
         reads: new Set(),
         writes: [versionKey(e, 1)],
         line: undefined,
+        at,
         fillValue: fill,
       });
       continue;
@@ -225,7 +233,7 @@ function attemptLower(
       }
       const reads = entries.reads;
       const e = entries.make(u, device);
-      nodes.push({ kind: "copy", device, stores: [], reads, writes: [versionKey(e, 1)], line: undefined });
+      nodes.push({ kind: "copy", device, stores: [], reads, writes: [versionKey(e, 1)], line: undefined, at });
       continue;
     }
     const e = entries.make(u, device);
@@ -239,6 +247,7 @@ function attemptLower(
       reads,
       writes: [versionKey(e, 1)],
       line: undefined,
+      at,
     });
   }
   if (hazards.size > 0) return hazards;
@@ -267,7 +276,14 @@ function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
   return wanted;
 }
 
-function lowerStore(u: UOp, device: string, entries: Entries, nodes: Node[], hazards: Set<UOp>): void {
+function lowerStore(
+  u: UOp,
+  device: string,
+  entries: Entries,
+  nodes: Node[],
+  hazards: Set<UOp>,
+  position: number | undefined,
+): void {
   let base = u.src[0];
   while (isMovement(base.op)) base = base.src[0];
   const key = entries.keyOf(base);
@@ -279,7 +295,7 @@ function lowerStore(u: UOp, device: string, entries: Entries, nodes: Node[], haz
   const reads = entries.reads;
   const at = store.src[0].src[1];
   if (loadsOf(store, id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
-  nodes.push({ kind: "kernel", device, stores: [store], reads, writes: [key + 1], line: u.line });
+  nodes.push({ kind: "kernel", device, stores: [store], reads, writes: [key + 1], line: u.line, at: position });
 }
 
 /** Drops reads of entries that simplification removed from the kernel. */
@@ -323,7 +339,8 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
   const items: TemplateItem[] = [];
   for (const n of sequence) {
     if (n.kind === "fill") {
-      items.push({ kind: "fill", device: n.device, entries: n.writes.map(entryOfKey), ast: n.fillValue, vars: [] });
+      const made = n.writes.map(entryOfKey);
+      items.push({ kind: "fill", device: n.device, entries: made, ast: n.fillValue, vars: [], at: n.at });
       continue;
     }
     if (n.kind === "copy") {
@@ -333,6 +350,7 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
         entries: [entryOfKey(n.writes[0]), entryOfKey([...n.reads][0])],
         ast: undefined,
         vars: [],
+        at: n.at,
       });
       continue;
     }
@@ -360,7 +378,8 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
         vars.push(name);
       }
     }
-    items.push({ kind: "kernel", device: n.device, entries: used, ast: replaceNodes(sink(stores), map), vars });
+    const ast = replaceNodes(sink(stores), map);
+    items.push({ kind: "kernel", device: n.device, entries: used, ast, vars, at: n.at });
   }
   return items;
 }

@@ -7,7 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice } from "../device/device.ts";
-import { envNumber } from "../helpers/env.ts";
+import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage, type VariableArg } from "../uop/args.ts";
@@ -36,6 +36,8 @@ export interface Variant extends Template {
 export interface BoundItem {
   readonly template: TemplateItem;
   readonly buffers: readonly Buffer[];
+  /** The user's line, where recorded. */
+  readonly line: string | undefined;
 }
 
 /** A schedule ready to run. */
@@ -50,6 +52,11 @@ export interface BoundSchedule {
   readonly written: readonly { readonly storage: Storage; readonly writes: number }[];
   /** Storages of the entries that have one: whoever replays the items must hold them. */
   readonly storages: readonly (Storage | undefined)[];
+  /** Those among them that this schedule makes. */
+  readonly made: readonly Storage[];
+  /** Nodes of the graph, and whether it was found in the cache: for DEBUG=1. */
+  readonly nodes: number;
+  readonly cached: boolean;
   /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
   commit(): void;
 }
@@ -120,9 +127,10 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
   // positions of `order` follow the abstraction, so that what becomes what is found by position
   const all = withVariables(key.order, map);
   const at = new Map(key.order.map((u, i) => [u, i] as const));
+  const limit = envNumber("MAX_KERNEL_BUFFERS");
   const template = lowerGraph(roots.map((r) => all[at.get(r)!]), all, slotOf, {
     defaultDevice: defaultDevice(),
-    maxBuffers: (device) => getDevice(device).renderer.caps.maxBuffers,
+    maxBuffers: (device) => Math.min(getDevice(device).renderer.caps.maxBuffers, limit > 0 ? limit : Infinity),
   });
   return {
     ...template,
@@ -172,7 +180,11 @@ function storageBelow(u: UOp): Storage {
 /** How temporaries get their memory; the JIT keeps its own. */
 export type TakeBuffer = (device: string, nbytes: number) => Buffer;
 
-const takeFresh: TakeBuffer = (device, nbytes) => new Buffer(getDevice(device), dtypes.uint8, nbytes);
+const takeFresh: TakeBuffer = (device, nbytes) => {
+  const buffer = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+  buffer.use = "intermediates of the running schedule";
+  return buffer;
+};
 
 /**
  * Schedules lazy nodes.
@@ -182,13 +194,33 @@ const takeFresh: TakeBuffer = (device, nbytes) => new Buffer(getDevice(device), 
 export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFresh): BoundSchedule {
   const memo = new Map<UOp, UOp>();
   const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
-  const key = graphKey(roots, [defaultDevice(), envNumber("NOOPT")]);
+  const key = graphKey(roots, [defaultDevice(), envNumber("NOOPT"), envNumber("MAX_KERNEL_BUFFERS")]);
   checkVersions(key);
+  const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
   const variant = findVariant(key, roots);
-  return bind(variant, key, memo, take);
+  const cached = scheduleCacheStats.misses === misses && scheduleCacheStats.hits > hits;
+  return bind(variant, key, memo, take, cached);
 }
 
-function bind(variant: Variant, key: GraphKey, memo: ReadonlyMap<UOp, UOp>, take: TakeBuffer): BoundSchedule {
+/** The user's line of the node at a position: its own, else that of the next node that is computed from it. */
+function lineAt(order: readonly UOp[], at: number | undefined): string | undefined {
+  if (at === undefined) return undefined;
+  for (let i = at, u = order[at];;) {
+    if (u.line !== undefined) return u.line;
+    do i++; while (i < order.length && !order[i].src.includes(u));
+    if (i >= order.length) return undefined;
+    u = order[i];
+  }
+}
+
+function bind(
+  variant: Variant,
+  key: GraphKey,
+  memo: ReadonlyMap<UOp, UOp>,
+  take: TakeBuffer,
+  cached: boolean,
+): BoundSchedule {
+  const fresh: Storage[] = [], lines = wantsLines();
   const blocks = variant.plan.blocks.map((b) => take(b.device, b.nbytes));
   const storages: (Storage | undefined)[] = [];
   const buffers = variant.entries.map((info, e): Buffer => {
@@ -204,10 +236,18 @@ function bind(variant: Variant, key: GraphKey, memo: ReadonlyMap<UOp, UOp>, take
     const device = getDevice(info.device);
     if (block !== undefined) return new Buffer(device, info.dtype, info.size, blocks[block], 0);
     const made = new Buffer(device, info.dtype, info.size);
-    if (info.kept) attachBuffer(storages[e] = new Storage(device.name, info.dtype, info.size), made);
+    if (info.kept) {
+      const storage = storages[e] = new Storage(device.name, info.dtype, info.size);
+      attachBuffer(storage, made);
+      fresh.push(storage);
+    }
     return made;
   });
-  const items = variant.items.map((template) => ({ template, buffers: template.entries.map((e) => buffers[e]) }));
+  const items = variant.items.map((template) => ({
+    template,
+    buffers: template.entries.map((e) => buffers[e]),
+    line: lines ? lineAt(key.order, template.at) : undefined,
+  }));
   const vars = new Map<string, number>();
   key.bound.forEach((v, i) => vars.set(variant.boundNames[i], v));
   for (const i of variant.abstracted) vars.set(`c${i}`, key.constants[i]);
@@ -224,15 +264,21 @@ function bind(variant: Variant, key: GraphKey, memo: ReadonlyMap<UOp, UOp>, take
       if (storage === undefined) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
       now.set(u, reshape(bufferNode(storage, before[entry] + version), shapeOf(u)));
+      const buffer = buffers[entry];
+      buffer.shape ??= shapeOf(u);
+      if (lines) buffer.line ??= lineAt(key.order, at);
     }
     for (const [original, resolved] of memo) {
       const made = now.get(resolved);
       if (made === undefined) continue;
       const storage = storageBelow(made);
       storage.born = Math.min(storage.born, original.seq);
+      storage.claims += original.claims;
+      original.claims = 0;
       if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
     }
     for (const [u, made] of now) if (u.becomes === undefined) u.becomes = made;
   };
-  return { variant, items, vars, temporaries: blocks, written, storages, commit };
+  const nodes = key.order.length;
+  return { variant, items, vars, temporaries: blocks, written, storages, made: fresh, nodes, cached, commit };
 }

@@ -41,7 +41,7 @@ class Reader {
     let end = this.at;
     for (let escaped = true; escaped;) {
       end = this.text.indexOf('"', end + 1);
-      if (end < 0) this.fail("no end of a string");
+      if (end < 0) this.fail("no string: it does not end");
       let back = end;
       while (this.text[back - 1] === "\\") back--;
       escaped = (end - back) % 2 === 1;
@@ -51,7 +51,7 @@ class Reader {
       this.at = end + 1;
       return value;
     } catch {
-      this.fail("no valid string");
+      this.fail("no string that JSON allows");
     }
   }
 

@@ -101,7 +101,8 @@ function entryOf(name: string, value: Json, bad: (reason: string) => FormatError
   const [start, stop] = offsets as number[], nbytes = prod(shape as number[]) * dtype.itemsize;
   // sizes beside a 0 may not overflow either: strides are products of them
   const safe = Number.isSafeInteger(prod((shape as number[]).map((n) => n || 1)) * dtype.itemsize);
-  if (!safe || stop - start !== nbytes) {
+  if (!safe) throw bad(`tensor "${name}" of shape [${shape.join(", ")}] needs more bytes than can be counted`);
+  if (stop - start !== nbytes) {
     throw bad(
       `tensor "${name}" of shape [${shape.join(", ")}] and dtype ${String(format)} needs ${nbytes} bytes ` +
         `and has ${stop - start}`,

@@ -16,17 +16,24 @@ import { constant, toposort, type UOp } from "../uop/uop.ts";
 import { gradLeaves, isScalarLeaf, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { RealizeTensor } from "./realize.ts";
 
-/** The losses whose `backward()` filled a gradient. Weak on both sides: neither keeps the other alive. */
-const losses = new WeakMap<TensorBase, readonly WeakRef<TensorBase>[]>();
+/**
+ * A loss whose `backward()` filled a gradient: a handle on its node, and whether the user's handle is still alive. A
+ * WeakRef keeps its target until the running job ends, and with it a whole graph: so it is to a token of the handle.
+ */
+interface Loss {
+  readonly alive: WeakRef<object>;
+  readonly tensor: TensorBase;
+}
+
+/** The losses of a gradient. They are no larger than its own graph. */
+const losses = new WeakMap<TensorBase, readonly Loss[]>();
+const tokens = new WeakMap<TensorBase, object>();
 
 /** The losses that filled these gradients and still exist, each once: `opt.step()` realizes them with the update. */
 export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
   const found = new Set<TensorBase>();
   for (const g of grads) {
-    for (const ref of losses.get(g) ?? []) {
-      const loss = ref.deref();
-      if (loss !== undefined) found.add(loss);
-    }
+    for (const { alive, tensor } of losses.get(g) ?? []) if (alive.deref() !== undefined) found.add(tensor);
   }
   return [...found];
 }
@@ -92,13 +99,14 @@ export abstract class BackwardTensor extends RealizeTensor {
       if (target !== undefined) leaves.push([leaf as BackwardTensor, target]);
     }
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
+    const loss = this.remembered();
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
       if (g === undefined) continue;
       const before = leaf.grad, made = materializeShape(target.finish(g), leaf.shape);
       const grad = leaf.wrap(before === undefined ? made : before.uop.add(made));
       const known = before === undefined ? [] : losses.get(before) ?? [];
-      losses.set(grad, [...known.filter((r) => r.deref() !== undefined), new WeakRef<TensorBase>(this)]);
+      losses.set(grad, [...known.filter((l) => l.alive.deref() !== undefined), loss]);
       leaf.grad = grad;
     }
     return this;
@@ -144,6 +152,14 @@ export abstract class BackwardTensor extends RealizeTensor {
       }
       return this.wrap(materializeShape(target!.finish(g), t.shape));
     });
+  }
+
+  /** This, for the gradients that it fills. */
+  private remembered(): Loss {
+    let token = tokens.get(this);
+    if (token === undefined) tokens.set(this, token = {});
+    this.hold();
+    return { alive: new WeakRef(token), tensor: this.wrap(this.uop).borrow() };
   }
 
   /** The gradient to begin with. */

@@ -126,6 +126,11 @@ export abstract class TensorBase {
     this.holds = true;
     claim(this.node);
   }
+  /** Lets this handle be realized without holding anything: it stands for another one. */
+  protected borrow(): this {
+    this.holds = true;
+    return this;
+  }
   /** Gives up this handle's claim; gives what nobody holds any more. */
   protected letGo(): Storage[] {
     if (!this.holds) return [];

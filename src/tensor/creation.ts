@@ -8,9 +8,11 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat, defaultInt } from "../dtype/promotion.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
 import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/device.ts";
+import { wantsLines } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, describe } from "../helpers/options.ts";
+import { userLine } from "../helpers/stack.ts";
 import { Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
@@ -57,8 +59,12 @@ export const TENSOR_OPTIONS: readonly string[] = ["dtype", "device", "requiresGr
 export function hostNode(bytes: Uint8Array, dtype: DType, shape: readonly number[], device?: string): UOp {
   const target = device === undefined ? defaultDevice() : knownDevice(device);
   const size = prod(shape);
-  const storage = new Storage("JS", dtype, size);
-  attachBuffer(storage, new Buffer(getDevice("JS"), dtype, size).copyIn(bytes));
+  const storage = new Storage("JS", dtype, size), host = new Buffer(getDevice("JS"), dtype, size).copyIn(bytes);
+  storage.staging = target !== "JS";
+  if (storage.staging) host.use = "values not yet on their device";
+  host.shape = shape;
+  if (wantsLines()) host.line = userLine();
+  attachBuffer(storage, host);
   const buffer = bufferNode(storage);
   return reshape(target === "JS" ? buffer : uop(Ops.COPY, dtype, [buffer], target), shape);
 }
@@ -125,7 +131,10 @@ export function emptyNode(shape: readonly number[], dtype: DType, device?: strin
   const target = device === undefined ? defaultDevice() : canonicalize(device);
   const size = prod(shape);
   const storage = new Storage(target, dtype, size);
-  attachBuffer(storage, new Buffer(getDevice(target), dtype, size));
+  const memory = new Buffer(getDevice(target), dtype, size);
+  memory.shape = shape;
+  if (wantsLines()) memory.line = userLine();
+  attachBuffer(storage, memory);
   return reshape(bufferNode(storage), shape);
 }
 

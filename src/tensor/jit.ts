@@ -9,13 +9,15 @@ import { dtypes } from "../dtype/dtype.ts";
 import { attachBuffer, Buffer, bufferOf, releases, trackStorages } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
+import { countText, debugPrint } from "../engine/debug.ts";
 import { CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, setCapture } from "../engine/realize.ts";
 import { GlobalCounters } from "../engine/stats.ts";
-import { envNumber } from "../helpers/env.ts";
+import { envNumber, wantsLines } from "../helpers/env.ts";
 import { ArgumentError, DisposedError, JitError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
+import { userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
@@ -254,6 +256,14 @@ function captureCall(
   inputStorages.forEach((s, at) => sources.set(bufferOf(s)!, { kind: "input", at }));
   outs.forEach((o, at) => o.fresh && sources.set(bufferOf(outputStorages[at])!, { kind: "output", at: o.first }));
   captured.steps.push(...makeSteps(items, sources, counter));
+  if (envNumber("DEBUG") >= 1) {
+    const kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
+    debugPrint(
+      `captured ${countText(kernels, "kernel")} and ${countText(items.length - kernels, "other step")} ` +
+        `in ${countText(captured.steps.length, "part")}; ${countText(inputs.length, "argument tensor")}, ` +
+        `${countText(outs.length, "result")}`,
+    );
+  }
   graphs.register(captured, captured.steps.flatMap((s) => "graph" in s ? [s.graph] : []));
   return { captured, result };
 }
@@ -330,6 +340,8 @@ function runSingly(step: Segment, bufferAt: (s: Source) => Buffer, counter: numb
 function freshStorage({ tensor, storage: { device, dtype, size } }: Output): Storage {
   const storage = new Storage(device, dtype, size), buffer = new Buffer(getDevice(device), dtype, size);
   buffer.shape = tensor.shape;
+  buffer.use = "result of a jit function";
+  if (wantsLines()) buffer.line = userLine();
   attachBuffer(storage, buffer);
   storage.version = 1;
   return storage;

@@ -158,6 +158,13 @@ class Table {
     slots[i] = u;
     this.used++;
   }
+  /** Empty again; a table that had become much larger than what it held shrinks. */
+  clear(): this {
+    if (this.slots.length > SMALL_TABLE && this.used * 16 < this.slots.length) return new Table(SMALL_TABLE) as this;
+    this.slots.fill(undefined);
+    this.used = 0;
+    return this;
+  }
   private grow(): void {
     const old = this.slots;
     this.slots = new Array<UOp | undefined>(old.length * 2).fill(undefined);
@@ -173,8 +180,9 @@ function sameSrc(a: readonly UOp[], b: readonly UOp[]): boolean {
   return true;
 }
 
-let current = new Table(1 << 12);
-let previous = new Table(1 << 4);
+const SMALL_TABLE = 1 << 12;
+let current = new Table(SMALL_TABLE);
+let previous = new Table(SMALL_TABLE);
 
 const NO_SRC: readonly UOp[] = Object.freeze([]);
 
@@ -191,8 +199,9 @@ export function uop(op: Ops, dtype: DType, src: readonly UOp[] = NO_SRC, arg?: A
 
 /** Starts a new generation of the intern table; what the older one alone held may be collected. At realize only. */
 export function rotateInternTable(): void {
+  const cleared = previous.clear();
   previous = current;
-  current = new Table(1 << 12);
+  current = cleared;
 }
 
 /** Nodes in both generations. */

@@ -1,4 +1,4 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError } from "../../src/helpers/errors.ts";
 import { context } from "../../src/helpers/env.ts";
 import { Kernel } from "../../src/codegen/opt/kernel.ts";
@@ -6,6 +6,7 @@ import { type Opt, type OptOp, optText } from "../../src/codegen/opt/opt.ts";
 import { simplifyRanges } from "../../src/codegen/simplify.ts";
 import type { Capabilities } from "../../src/renderer/renderer.ts";
 import { listText } from "../../src/uop/print.ts";
+import { Ops } from "../../src/uop/ops.ts";
 import type { UOp } from "../../src/uop/uop.ts";
 import { addKernel, KERNEL_FIXTURES, matmulKernel } from "../fixtures/kernels.ts";
 import { CAPS, compile, type Data, integers, opts, paramsOf, run } from "./harness.ts";
@@ -53,6 +54,10 @@ const SETS = [
   "SWAP:0:1 UPCAST:1:2 THREAD:1",
   "UNROLL:0:5",
   "THREAD:0:2 UPCAST:0:2",
+  "VECTOR:1:4 UPCAST:0:3 SWAP:0:1 STAGE:2:1",
+  "PADTO:1:8 VECTOR:1:4 UPCAST:1:2 STAGE:1:0 STAGE:2:0",
+  "VECTOR:0:4 STAGE:2:1 STAGE:1:1",
+  "VECTOR:2:4 STAGE:1:1",
 ];
 
 for (const [name, ast] of Object.entries(KERNELS)) {
@@ -80,7 +85,7 @@ for (const [name, ast] of Object.entries(KERNELS)) {
 Deno.test("codegen: random opts give the same values", () => {
   let state = 12345;
   const next = (n: number): number => (state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff) % n;
-  const ops: OptOp[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP"];
+  const ops: OptOp[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
   let applied = 0;
   for (const [name, ast] of Object.entries(KERNELS)) {
     const data = integers(paramsOf(ast), 7);
@@ -89,7 +94,7 @@ Deno.test("codegen: random opts give the same values", () => {
       const kernel = new Kernel(simplifyRanges(ast));
       for (let i = 0; i < 5; i++) {
         const op = ops[next(ops.length)];
-        const arg = op === "SWAP" ? next(3) : op === "THREAD" ? 0 : [2, 3, 4, 8][next(4)];
+        const arg = op === "SWAP" || op === "STAGE" ? next(3) : op === "THREAD" ? 0 : [2, 3, 4, 8][next(4)];
         try {
           kernel.apply({ op, axis: next(4), arg });
         } catch (error) {
@@ -108,6 +113,46 @@ Deno.test("codegen: random opts give the same values", () => {
     }
   }
   assert(applied > 400, `${applied} opts were applied`);
+});
+
+Deno.test("codegen: every stage is legal by its spec", () => {
+  for (const [name, ast] of Object.entries(KERNELS)) {
+    for (const caps of Object.values(CAPS)) {
+      context({ SPEC: 1 }, () => assert(compile(ast, undefined, caps).uops.length > 0, name));
+    }
+  }
+});
+
+Deno.test("codegen: packing keeps a panel in kernel memory", () => {
+  const p = compile(matmulKernel(64, 512, 1024).ast, undefined, CAPS.large);
+  assert(p.uops.some((u) => u.op === Ops.LOCAL));
+  assert(p.uops.length < 500, `${p.uops.length} uops`);
+});
+
+Deno.test("codegen: a padded convolution loads vectors where all lanes are inside", () => {
+  const p = compile(KERNELS.conv_padded, opts("VECTOR:2:4 UPCAST:0:4"), CAPS.small);
+  assert(p.uops.some((u) => u.op === Ops.IF));
+  assert(
+    p.uops.some((u) =>
+      u.op === Ops.LOAD && u.dtype.count === 4 && u.src[0].op === Ops.INDEX && u.src[0].src[0].op === Ops.PARAM
+    ),
+  );
+});
+
+Deno.test("codegen: opts that cannot be are named errors", () => {
+  for (
+    const text of [
+      "UPCAST:5:2",
+      "UPCAST:0:100",
+      "UNROLL:0:1",
+      "VECTOR:0:4 VECTOR:0:2",
+      "THREAD:0:7",
+      "TC:0:0",
+      "STAGE:9:0",
+    ]
+  ) {
+    assertThrows(() => compile(matmulKernel(12, 8, 16).ast, opts(text), CAPS.small), ArgumentError, "apply");
+  }
 });
 
 Deno.test("codegen: names", () => {

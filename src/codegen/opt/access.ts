@@ -1,5 +1,5 @@
 /**
- * What a kernel reads and writes, by region: the body of each REDUCE and of each STORE, with the strides of its accesses
+ * What a kernel reads and writes, by region: the body of each REDUCE, of each STAGE and of each STORE, with the strides of its accesses
  * along the axes. The heuristic's model of cost works on this.
  *
  * @module
@@ -25,8 +25,9 @@ export interface Access {
   readonly gated: readonly boolean[];
 }
 
-/** The body of a REDUCE (`reduces` are its own axes) or of a STORE. */
+/** The body of a REDUCE, of a STAGE or of a STORE. `own` are the axes that the first two close. */
 export interface Region {
+  readonly kind: "reduce" | "stage" | "store";
   readonly root: UOp;
   /** Axes of its loops: those around it and its own. */
   readonly axes: readonly boolean[];
@@ -63,7 +64,7 @@ export type DTypeSet = Set<DType>;
 class Reader {
   readonly regions: Region[] = [];
   readonly dtypes: DTypeSet = new Set();
-  private readonly seenReduce = new Set<UOp>();
+  private readonly seen = new Set<UOp>();
 
   constructor(private readonly axes: readonly Axis[], private readonly at: ReadonlyMap<UOp, number>) {}
 
@@ -97,19 +98,19 @@ class Reader {
     };
   }
 
-  /** Reads one region; REDUCEs below it become regions of their own. */
+  /** Reads one region; REDUCEs and STAGEs below it become regions of their own. */
   region(root: UOp): void {
-    const isReduce = root.op === Ops.REDUCE;
-    const n = isReduce ? (root.arg as CarrierArg).lanes : 0;
-    const own = isReduce ? root.src.slice(n).map((r) => this.at.get(r)!) : [];
+    const kind = root.op === Ops.REDUCE ? "reduce" : root.op === Ops.STAGE ? "stage" : "store";
+    const values = kind === "reduce" ? (root.arg as CarrierArg).lanes : 1;
+    const own = kind === "store" ? [] : root.src.slice(values).map((r) => this.at.get(r)!);
     const axes = this.flags(root);
     for (const i of own) axes[i] = true;
     const accesses: Access[] = [];
     const inner: UOp[] = [];
-    let work = n;
+    let work = kind === "reduce" ? values : 0;
     const seen = new Set<UOp>();
-    const stack: UOp[] = isReduce ? root.src.slice(0, n) : [root.src[1]];
-    if (!isReduce) accesses.push(this.access(root.src[0], root));
+    const stack: UOp[] = kind === "store" ? [root.src[1]] : root.src.slice(0, values);
+    if (kind === "store") accesses.push(this.access(root.src[0], root));
     while (stack.length > 0) {
       const u = stack.pop()!;
       if (seen.has(u)) continue;
@@ -121,17 +122,18 @@ class Reader {
       if (u.dtype.kind !== "void" && !u.dtype.isBool && u.op !== Ops.CONST) this.dtypes.add(u.dtype);
       if (u.op === Ops.LOAD) {
         accesses.push(this.access(u.src[0], u));
+        if (u.src[0].src[0].op === Ops.STAGE) inner.push(u.src[0].src[0]);
         if (u.src.length > 1) stack.push(u.src[1]);
         continue;
       }
       work += workOfOp(u);
       for (const s of u.src) stack.push(s);
     }
-    if (!isReduce) this.dtypes.add(root.src[0].dtype);
-    this.regions.push({ root, axes, own, accesses, work, lanes: Math.max(1, n) });
+    if (kind === "store") this.dtypes.add(root.src[0].dtype);
+    this.regions.push({ kind, root, axes, own, accesses, work, lanes: values });
     for (const r of inner) {
-      if (this.seenReduce.has(r)) continue;
-      this.seenReduce.add(r);
+      if (this.seen.has(r)) continue;
+      this.seen.add(r);
       this.region(r);
     }
   }

@@ -1,27 +1,34 @@
 /**
  * Chooses opts for loops on CPUs, from the device's capabilities and a model of cost. Deterministic.
  *
- * Which axis carries the lanes, and how many copies along which output axes make the register tile, is found by trying
- * the few candidates there are: an iteration costs its arithmetic, its loads (one a vector where the stride is 1, half
- * one for a scalar that is broadcast, one a lane otherwise) and, in a reduction, the latency of too few accumulators.
- * Then small reduce axes are unrolled, loops ordered so that panels are reused from the cache, and threads assigned.
+ * Which axes carry the lanes, and how many copies along which output axes make the register tile, is found by trying the
+ * few candidates there are: an iteration costs its arithmetic, its loads (one a vector where the stride is 1, half one for
+ * a scalar that is broadcast, one a lane otherwise) and, in a reduction, the latency of too few accumulators. Operands that
+ * are read in strides again and again are packed (STAGE). Then small reduce axes are unrolled, loops ordered so that panels
+ * are reused from the cache, and threads assigned.
  *
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
-import { prod } from "../../helpers/math.ts";
+import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
+import type { ParamArg } from "../../uop/args.ts";
+import { Ops } from "../../uop/ops.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "./access.ts";
 import type { Axis, Kernel } from "./kernel.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 const LATENCY_ACCUMULATORS = 8;
-/** Work worth a second thread, in operations. */
-const THREAD_WORK = 60_000;
-/** Copies of a reduction's body that unrolling may make. */
+/** Cost (in the model's unit, about a cycle) worth a second thread. */
+const THREAD_COST = 60_000;
+/** Copies of a reduction's body that unrolling a short axis may make. */
 const UNROLL_COPIES = 64;
+/** Uses of a packed tile below which packing is not considered. */
+const PACK_USES = 4;
 /** Sizes of register tiles that are tried along an axis. */
-const TILE_SIZES = [1, 2, 3, 4, 6, 8, 12];
+const TILE_SIZES = [2, 3, 4, 6, 8, 12];
+/** Regions up to which their lanes are chosen together. */
+const JOINT_REGIONS = 6;
 
 /** Copies along output axes: the register tile. */
 type Tile = readonly (readonly [axis: number, copies: number])[];
@@ -32,8 +39,8 @@ interface Plan {
   /** Output axis with the lanes; -1 where none has. */
   readonly vector: number;
   readonly lanes: number;
-  /** By region: the reduce axis with the lanes; -1 where none has. */
-  readonly reduceVectors: readonly number[];
+  /** By region: the axis with the lanes, -1 where none has. */
+  readonly regionLanes: readonly number[];
   readonly tile: Tile;
 }
 
@@ -55,12 +62,21 @@ function effective(d: DType, caps: Capabilities): DType[] {
   return [dtypes.float32, caps.storageDTypes.includes(d) ? d : dtypes.uint16];
 }
 
+/** The largest divisor of `n` that is at most `limit`. */
+function divisorUpTo(n: number, limit: number): number {
+  for (let k = Math.min(n, limit); k > 1; k--) if (n % k === 0) return k;
+  return 1;
+}
+
 class Chooser {
   private readonly axes: readonly Axis[];
-  private readonly sizes: number[];
+  private readonly sizes: readonly number[];
+  /** Output axes come first. */
   private readonly outputs: number;
   private readonly regions: readonly Region[];
   private readonly lanes: number;
+  /** Bytes that a packed tile may have. */
+  private readonly packBytes: number;
 
   constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
     this.axes = kernel.axes;
@@ -69,16 +85,61 @@ class Chooser {
     const { regions, dtypes } = regionsOf(kernel.ast, this.axes);
     this.regions = regions;
     this.lanes = lanesFor(dtypes, caps);
+    this.packBytes = (caps.l2 || 1 << 19) / 2;
   }
 
   // ---- model
 
-  /** Instructions for one execution of an access, for a lane axis (or -1). */
-  private accessCost(a: Access, lane: number, lanes: number): number {
-    if (lane < 0 || !a.depends[lane]) return 0.5;
+  private copiesOn(tile: Tile, axis: number): number {
+    for (const [i, k] of tile) if (i === axis) return k;
+    return 1;
+  }
+
+  /**
+   * Times a vector of a packed operand is read for each time it is filled; 0 where it cannot be packed: it must be read
+   * in a reduction, and its tile must fit.
+   */
+  private packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
+    if (a.isStore || r.kind !== "reduce" || lane >= this.outputs || !r.own.some((i) => a.depends[i])) return 0;
+    if (a.node.src[0].src[0].op !== Ops.PARAM) return 0;
+    let bytes = a.dtype.itemsize * lanes, uses = 1;
+    for (let i = 0; i < this.sizes.length; i++) {
+      if (!r.axes[i]) continue;
+      const copies = this.copiesOn(tile, i);
+      if (a.depends[i]) bytes *= r.own.includes(i) ? this.sizes[i] : copies;
+      else if (i < this.outputs) uses *= ceilDiv(this.sizes[i], copies);
+      else return 0;
+    }
+    return bytes <= this.packBytes && uses >= PACK_USES ? uses : 0;
+  }
+
+  /** Instructions for one execution of an access in region `r`, for a lane axis (or -1). */
+  private accessCost(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
+    if (lane < 0 || !a.depends[lane]) return a.gated.includes(true) ? 1 : 0.5;
+    const contiguous = a.strides[lane] === 1;
+    let cost: number;
     // a gate that differs by lane: a branch for loads, a store a lane
-    if (a.gated[lane]) return a.strides[lane] === 1 && !a.isStore ? 2 : 2 * lanes;
-    return a.strides[lane] === 1 ? (a.isStore ? 1.5 : 1) : 1.25 * lanes;
+    if (a.gated[lane]) cost = contiguous && !a.isStore ? 2 : 2 * lanes;
+    else if (contiguous) cost = a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
+    else cost = (a.isStore ? 3 : 1.25) * lanes;
+    if (cost <= 1) return cost;
+    const uses = this.packUses(a, r, lane, lanes, tile);
+    return uses === 0 ? cost : Math.min(cost, 1 + this.fillCost(a, lane, lanes) / uses);
+  }
+
+  /** Cost of filling one vector of a packed tile. */
+  private fillCost(a: Access, lane: number, lanes: number): number {
+    return a.strides[lane] === 1 && !a.gated[lane] ? 3 : 3 * lanes;
+  }
+
+  /** Is it an access a lane? */
+  private isScattered(a: Access, lane: number): boolean {
+    return a.depends[lane] && (a.strides[lane] !== 1 || (a.isStore && a.gated[lane]));
+  }
+
+  /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
+  private crowded(a: Access, r: Region): boolean {
+    return r.own.some((i) => a.strides[i] * a.dtype.itemsize % 2048 === 0 && a.strides[i] > 0 && this.sizes[i] >= 64);
   }
 
   /** Useful part of the iterations when an axis of `size` is cut in pieces of `k`. */
@@ -87,74 +148,100 @@ class Chooser {
   }
 
   private regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
-    let iterations = 1;
-    for (let i = 0; i < this.sizes.length; i++) if (r.axes[i]) iterations *= this.sizes[i];
-    let copies = 1;
-    if (lane >= 0) {
-      iterations /= this.isReduce(lane) ? lanes : lanes * this.efficiency(this.sizes[lane], lanes);
-      if (this.isReduce(lane) && this.sizes[lane] < lanes) return Infinity;
+    const { sizes } = this;
+    const here = lane >= 0 && r.axes[lane];
+    if (here && r.kind === "stage" && !r.own.includes(lane)) return Infinity;
+    if (here && lane >= this.outputs && (sizes[lane] < lanes || (r.kind === "stage" && sizes[lane] % lanes !== 0))) {
+      return Infinity;
     }
+    let iterations = 1, copies = 1;
+    for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
+    if (here) iterations /= lane < this.outputs ? lanes * this.efficiency(sizes[lane], lanes) : lanes;
     for (const [axis, k] of tile) {
       if (!r.axes[axis]) continue;
       copies *= k;
-      const n = axis === lane ? Math.ceil(this.sizes[axis] / lanes) : this.sizes[axis];
-      iterations /= this.efficiency(n, k);
+      iterations /= this.efficiency(axis === lane ? ceilDiv(sizes[axis], lanes) : sizes[axis], k);
     }
     let loads = 0;
     for (const a of r.accesses) {
-      let each = this.accessCost(a, lane, lanes);
+      let each = this.accessCost(a, r, lane, lanes, tile);
       for (const [axis, k] of tile) if (a.depends[axis]) each *= k;
-      // what does not depend on the reduced axes stands outside of their loops
+      // what does not depend on the closed axes stands outside of their loops
       if (r.own.length > 0 && !r.own.some((i) => a.depends[i])) {
-        each /= r.own.reduce((n, i) => n * this.sizes[i] / (i === lane ? lanes : 1), 1);
+        each /= r.own.reduce((n, i) => n * sizes[i] / (i === lane ? lanes : 1), 1);
       }
       loads += each;
     }
-    const arithmetic = Math.max(1, r.work - (r.own.length > 0 && this.caps.hasMulAcc ? 1 : 0)) * copies / 2;
+    if (r.kind === "stage") loads += here || lane < 0 ? 1 : lanes;
+    const isReduce = r.kind === "reduce";
+    const arithmetic = Math.max(1, r.work - (isReduce && this.caps.hasMulAcc ? 1 : 0)) * copies / 2;
     let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
-    if (r.own.length > 0) {
-      // unrolling supplies accumulators where lanes are on the reduced axis
-      const chains = copies * r.lanes;
-      const unrolled = lane >= 0 && this.isReduce(lane) ? 4 : 1;
-      body = Math.max(body, 4 * Math.min(1, LATENCY_ACCUMULATORS / (chains * unrolled * 2)));
+    if (isReduce) {
+      // unrolling supplies accumulators where the lanes are on a reduced axis
+      const chains = copies * r.lanes * (lane >= this.outputs && here ? 8 : 2);
+      body = Math.max(body, 4 * Math.min(1, LATENCY_ACCUMULATORS / chains));
     }
-    let total = iterations / copies * body;
-    if (lane >= 0 && this.isReduce(lane)) {
+    // accesses a lane make long programs
+    let scalars = 0;
+    if (here) {
+      for (const a of r.accesses) {
+        if (!this.isScattered(a, lane) || this.packUses(a, r, lane, lanes, tile) > 0) continue;
+        scalars += tile.reduce((n, [i, k]) => a.depends[i] ? n * k : n, lanes);
+      }
+    }
+    let total = iterations / copies * body * (1 + scalars / 2000);
+    if (isReduce && r.own.includes(lane)) {
       // one combination of the lanes for each result
       let results = 1;
-      for (let i = 0; i < this.outputs; i++) if (r.axes[i]) results *= this.sizes[i];
+      for (let i = 0; i < sizes.length; i++) if (r.axes[i] && !r.own.includes(i)) results *= sizes[i];
       total += results * lanes * r.lanes;
     }
     return total;
   }
 
-  private isReduce(axis: number): boolean {
-    return axis >= this.outputs;
+  /** What the arithmetic of a region costs however it is tiled. */
+  private arithmeticCost(r: Region, lane: number, lanes: number): number {
+    let n = Math.max(1, r.work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0)) / 2;
+    for (let i = 0; i < this.sizes.length; i++) if (r.axes[i]) n *= this.sizes[i];
+    return lane >= 0 && r.axes[lane] ? n / lanes : n;
   }
 
-  /** The best lanes of each region's reduce axes, given the output axis with lanes; and the cost of everything. */
-  private evaluate(vector: number, lanes: number, tile: Tile): { cost: number; reduceVectors: number[] } {
-    let cost = 0;
-    const chosen: number[] = vector >= 0 ? [vector] : [];
-    const reduceVectors = this.regions.map((r) => {
-      // a region inside of another: it has the other's lanes already
-      const outer = chosen.find((i) => r.axes[i]);
+  /** The lanes of each region, given the output axis with lanes, and the cost of everything. */
+  private assign(vector: number, lanes: number): { cost: number; regionLanes: readonly number[] } {
+    const { regions } = this;
+    const taken: number[] = vector >= 0 ? [vector] : [];
+    const current = new Array<number>(regions.length).fill(-1);
+    let best = Infinity, bestLanes: readonly number[] = current.slice();
+    const joint = regions.filter((r) => r.own.length > 0).length <= JOINT_REGIONS;
+    const visit = (k: number, cost: number): void => {
+      if (cost >= best) return;
+      if (k === regions.length) {
+        best = cost;
+        bestLanes = current.slice();
+        return;
+      }
+      const r = regions[k];
+      // a region inside of another has the other's lanes already
+      const outer = taken.find((i) => r.axes[i]);
       if (outer !== undefined) {
-        cost += this.regionCost(r, outer, lanes, tile);
-        return r.own.includes(outer) ? outer : -1;
+        current[k] = outer;
+        visit(k + 1, cost + this.regionCost(r, outer, lanes, []));
+        return;
       }
-      let best = this.regionCost(r, -1, 1, tile), axis = -1;
-      // the last axis of a reduction, or the only one that is long
+      const options: [cost: number, axis: number][] = [[this.regionCost(r, -1, 1, []), -1]];
       for (const i of r.own) {
-        if (this.axes[i].size < lanes || lanes === 1) continue;
-        const c = this.regionCost(r, i, lanes, tile);
-        if (c < best) [best, axis] = [c, i];
+        if (lanes > 1 && this.axes[i].size >= lanes) options.push([this.regionCost(r, i, lanes, []), i]);
       }
-      cost += best;
-      if (axis >= 0) chosen.push(axis);
-      return axis;
-    });
-    return { cost, reduceVectors };
+      options.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      for (const [c, i] of joint ? options : options.slice(0, 1)) {
+        current[k] = i;
+        if (i >= 0) taken.push(i);
+        visit(k + 1, cost + c);
+        if (i >= 0) taken.pop();
+      }
+    };
+    visit(0, 0);
+    return { cost: best, regionLanes: bestLanes };
   }
 
   /** Accumulators that fit the registers beside operands. */
@@ -165,13 +252,7 @@ class Chooser {
   }
 
   private plan(): Plan {
-    const { lanes } = this;
-    let best: Plan | undefined;
-    const consider = (vector: number, n: number, tile: Tile): void => {
-      const { cost, reduceVectors } = this.evaluate(vector, n, tile);
-      if (best === undefined || cost < best.cost * 0.995) best = { cost, vector, lanes: n, reduceVectors, tile };
-    };
-    const hasReduce = this.regions.some((r) => r.own.length > 0);
+    const { lanes, regions } = this;
     const vectors: [number, number][] = [[-1, lanes]];
     if (lanes > 1) {
       for (let v = 0; v < this.outputs; v++) {
@@ -182,12 +263,41 @@ class Chooser {
         }
       }
     }
-    for (const [v, n] of vectors) {
-      consider(v, n, []);
-      if (!hasReduce) continue;
-      for (const tile of this.tiles(v, n)) consider(v, n, tile);
+    let best: Plan | undefined;
+    const candidates = vectors.map(([vector, n]) => ({ vector, n, ...this.assign(vector, n) }));
+    candidates.sort((a, b) => a.cost - b.cost);
+    for (const { vector, n, cost, regionLanes } of candidates) {
+      const consider = (cost: number, tile: Tile): void => {
+        if (best === undefined || cost < best.cost * 0.995) best = { cost, vector, lanes: n, regionLanes, tile };
+      };
+      consider(cost, []);
+      const main = this.mainRegion(regionLanes, n);
+      if (main === undefined || cost === Infinity) continue;
+      const least = regions.reduce((sum, r, k) => sum + this.arithmeticCost(r, regionLanes[k], n), 0);
+      if (least >= best!.cost) continue;
+      // what a tile does not touch costs the same
+      const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
+      for (const tile of this.tiles(main, vector, n)) {
+        let sum = 0;
+        for (let k = 0; k < regions.length; k++) {
+          const touched = tile.some(([i]) => regions[k].axes[i]);
+          sum += touched ? this.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
+        }
+        consider(sum, tile);
+      }
     }
     return best!;
+  }
+
+  /** The reduction that costs most. */
+  private mainRegion(regionLanes: readonly number[], lanes: number): Region | undefined {
+    let main: Region | undefined, most = -1;
+    this.regions.forEach((r, k) => {
+      if (r.kind !== "reduce") return;
+      const c = this.regionCost(r, regionLanes[k], lanes, []);
+      if (c > most) [main, most] = [r, c];
+    });
+    return main;
   }
 
   /** Can `k` be split off output axis `i`? */
@@ -196,20 +306,18 @@ class Chooser {
     return size >= k && (size % k === 0 || this.kernel.mayOverlap);
   }
 
-  /** Register tiles of one or two axes that the largest reduction depends on. */
-  private tiles(vector: number, lanes: number): Tile[] {
+  /** Register tiles of one or two axes that a reduction depends on. */
+  private tiles(main: Region, vector: number, lanes: number): Tile[] {
     const out: Tile[] = [];
-    const cost = this.regions.map((r) => r.own.length === 0 ? 0 : this.regionCost(r, -1, 1, []));
-    const main = this.regions[cost.indexOf(Math.max(...cost))];
     const limit = Math.floor(this.budget / main.lanes);
     const options: [number, number][] = [];
     for (let i = 0; i < this.outputs; i++) {
       if (!main.axes[i] || this.axes[i].size === 0) continue;
-      const n = i === vector ? Math.ceil(this.axes[i].size / lanes) : this.axes[i].size;
+      const { size } = this.axes[i];
+      const n = i === vector ? ceilDiv(size, lanes) : size;
       for (const k of TILE_SIZES) {
-        if (k === 1 || k > limit || k > n) continue;
-        if (n % k !== 0 && !this.kernel.mayOverlap) continue;
-        if (i === vector && this.axes[i].size % (k * lanes) !== 0 && this.axes[i].size < k * lanes) continue;
+        if (k > limit || k > n || (n % k !== 0 && !this.kernel.mayOverlap)) continue;
+        if (i === vector && size % (k * lanes) !== 0 && size < k * lanes) continue;
         options.push([i, k]);
       }
     }
@@ -227,130 +335,184 @@ class Chooser {
   // ---- application
 
   run(): void {
-    const { kernel } = this;
-    if (this.axes.some((a) => a.size === 0)) return this.threads(this.totalWork(), []);
+    const { kernel, caps } = this;
+    if (this.axes.some((a) => a.size === 0)) return;
     const plan = this.plan();
-    if (plan.vector >= 0) {
-      const copies = plan.tile.find(([i]) => i === plan.vector)?.[1] ?? this.elementwiseCopies(plan);
-      this.vectorize(plan.vector, plan.lanes, copies);
+    const copies = Array.from({ length: this.outputs }, (_, i) => this.copiesOn(plan.tile, i));
+    const v = plan.vector;
+    if (v >= 0) copies[v] = this.vectorCopies(plan, copies[v]);
+    const tileOf = (i: number): number => copies[i] * (i === v ? plan.lanes : 1);
+    const packed = this.packedAccess(plan);
+    // order of loops, and who is split over threads
+    const order = this.loopOrder(plan, packed);
+    let thread = -1;
+    if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(order, tileOf, packed);
+    let chunk = -1;
+    if (thread >= 0 && packed !== undefined && !packed.depends[thread]) {
+      // a few long chunks, so that each fills its tiles rarely
+      const tiles = ceilDiv(this.sizes[thread], tileOf(thread));
+      const size = ceilDiv(tiles, caps.threads) * tileOf(thread);
+      if (thread !== v && kernel.mayOverlap && size < this.sizes[thread]) {
+        kernel.apply({ op: "PADTO", axis: thread, arg: size });
+        chunk = thread;
+      }
     }
-    for (const [i, k] of plan.tile) if (i !== plan.vector) kernel.apply({ op: "UPCAST", axis: i, arg: k });
-    const done = new Set<number>();
-    plan.reduceVectors.forEach((i) => {
-      if (i < 0 || done.has(i)) return;
-      done.add(i);
-      kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
-    });
+    if (v >= 0) {
+      const tile = tileOf(v);
+      if (this.axes[v].size % tile !== 0) kernel.apply({ op: "PADTO", axis: v, arg: tile });
+      kernel.apply({ op: "VECTOR", axis: v, arg: plan.lanes });
+    }
+    for (let i = 0; i < this.outputs; i++) {
+      if (copies[i] > 1) kernel.apply({ op: "UPCAST", axis: i, arg: copies[i] });
+    }
+    for (const i of new Set(plan.regionLanes)) {
+      if (i >= this.outputs) kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
+    }
     this.unroll(plan);
-    const order = this.order(plan);
-    this.threads(plan.cost, order);
-  }
-
-  /** Copies for independent work where nothing is reduced along the lanes' axis. */
-  private elementwiseCopies(plan: Plan): number {
-    const region = this.regions.find((r) => r.axes[plan.vector] && r.own.length > 0);
-    if (region !== undefined) return 1;
-    const work = this.regions.reduce((n, r) => n + (r.axes[plan.vector] ? r.work + r.accesses.length : 0), 0);
-    return work <= 12 ? 4 : work <= 40 ? 2 : 1;
-  }
-
-  private vectorize(axis: number, lanes: number, copies: number): void {
-    const { kernel } = this;
-    const { size } = this.axes[axis];
-    for (; copies > 1; copies--) {
-      const tile = lanes * copies;
-      if (size % tile === 0 || (kernel.mayOverlap && size >= tile)) break;
+    const now = Array.from({ length: this.outputs }, (_, i) => i);
+    for (let i = 0; i < order.length; i++) {
+      if (now[i] === order[i]) continue;
+      kernel.apply({ op: "SWAP", axis: now[i], arg: order[i] });
+      now[now.indexOf(order[i])] = now[i];
+      now[i] = order[i];
     }
-    const tile = lanes * copies;
-    if (size % tile !== 0) kernel.apply({ op: "PADTO", axis, arg: tile });
-    kernel.apply({ op: "VECTOR", axis, arg: lanes });
-    if (copies > 1) kernel.apply({ op: "UPCAST", axis, arg: copies });
+    if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: 0 });
+    if (packed !== undefined) {
+      let depth = chunk >= 0 ? 1 : 0;
+      for (const i of order) if (packed.depends[i] && i !== chunk && this.loopsOf(i) > 1) depth++;
+      kernel.apply({ op: "STAGE", axis: (packed.node.src[0].src[0].arg as ParamArg).slot, arg: depth });
+    }
   }
 
-  /** Unrolls reduce axes: short ones whole, others for accumulators. */
+  /** Iterations of the loop that an output axis has now. */
+  private loopsOf(i: number): number {
+    const a = this.axes[i];
+    return a.tiled ? a.outer : a.rest;
+  }
+
+  /** Vectors along the lanes' axis: as the tile says, or for independent work where nothing is reduced along it. */
+  private vectorCopies(plan: Plan, copies: number): number {
+    const v = plan.vector, { size } = this.axes[v];
+    if (copies === 1 && !this.regions.some((r) => r.axes[v] && r.own.length > 0)) {
+      const work = this.regions.reduce((n, r) => n + (r.axes[v] ? r.work + r.accesses.length : 0), 0);
+      copies = work <= 12 ? 4 : work <= 40 ? 2 : 1;
+    }
+    for (; copies > 1; copies--) {
+      const tile = plan.lanes * copies;
+      if (size % tile === 0 || (this.kernel.mayOverlap && size >= tile)) break;
+    }
+    return copies;
+  }
+
+  /** The operand to pack: the one where it gains most. */
+  private packedAccess(plan: Plan): Access | undefined {
+    const { vector, lanes, tile } = plan;
+    if (vector < 0) return undefined;
+    let best: Access | undefined, most = 0.25;
+    for (const r of this.regions) {
+      if (r.kind !== "reduce" || !r.axes[vector]) continue;
+      for (const a of r.accesses) {
+        const uses = a.depends[vector] ? this.packUses(a, r, vector, lanes, tile) : 0;
+        if (uses === 0) continue;
+        const contiguous = a.strides[vector] === 1;
+        const plain = a.gated[vector]
+          ? (contiguous ? 2 : 2 * lanes)
+          : !contiguous
+          ? 1.25 * lanes
+          : this.crowded(a, r)
+          ? 1.6
+          : 1;
+        const gain = plain - 1 - this.fillCost(a, vector, lanes) / uses;
+        if (gain > most) [best, most] = [a, gain];
+      }
+    }
+    return best;
+  }
+
+  /**
+   * Unrolls reduce axes: short ones whole; others where that supplies accumulators. Long bodies are left alone: values of
+   * several iterations at once would not fit the registers.
+   */
   private unroll(plan: Plan): void {
     const { kernel } = this;
-    const unrolled = new Map<number, number>();
+    const done = new Set<number>();
     this.regions.forEach((r, region) => {
-      if (r.own.length === 0) return;
-      const here = plan.tile.reduce((n, [i, k]) => r.axes[i] ? n * k : n, 1);
-      let body = here * Math.max(1, r.accesses.length / 2);
-      const lane = plan.reduceVectors[region];
-      if (lane >= 0) {
-        const left = Math.floor(this.axes[lane].size / plan.lanes);
-        const want = Math.max(1, Math.floor(LATENCY_ACCUMULATORS / (here * r.lanes)));
-        const k = divisorUpTo(left, want);
-        if (k > 1 && !unrolled.has(lane)) {
-          unrolled.set(lane, k);
-          kernel.apply({ op: "UNROLL", axis: lane - this.outputs, arg: k });
-        }
+      if (r.kind !== "reduce") return;
+      const here = plan.tile.reduce((n, [i, k]) => r.axes[i] ? n * k : n, r.lanes);
+      const want = Math.max(1, Math.floor(LATENCY_ACCUMULATORS / here));
+      const lane = plan.regionLanes[region];
+      const unroll = (i: number, k: number): void => {
+        done.add(i);
+        kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
+      };
+      if (r.own.includes(lane)) {
+        const scalars = r.accesses.reduce((n, a) => this.isScattered(a, lane) ? n + plan.lanes : n, 1);
+        const most = Math.max(1, Math.min(want, Math.floor(UNROLL_COPIES / scalars)));
+        const k = divisorUpTo(Math.floor(this.axes[lane].size / plan.lanes), most);
+        if (k > 1 && !done.has(lane)) unroll(lane, k);
         return;
+      }
+      let body = here * Math.max(1, r.accesses.length / 2);
+      for (const a of r.accesses) {
+        if (lane < 0 || !this.isScattered(a, lane) || this.packUses(a, r, lane, plan.lanes, plan.tile) > 0) continue;
+        body += plan.tile.reduce((n, [i, k]) => a.depends[i] ? n * k : n, plan.lanes);
       }
       for (const i of [...r.own].reverse()) {
         const { size } = this.axes[i];
-        if (unrolled.has(i)) continue;
+        if (done.has(i)) continue;
         const whole = size <= 8 && size * body <= UNROLL_COPIES;
-        const k = whole ? size : divisorUpTo(size, Math.min(4, Math.floor(LATENCY_ACCUMULATORS / here)));
+        const k = whole ? size : divisorUpTo(size, Math.min(4, want));
         if (k < 2) break;
-        unrolled.set(i, k);
-        kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
+        unroll(i, k);
         if (!whole) break;
         body *= size;
       }
     });
   }
 
-  /** Moves the lanes' axis outside of the other tiled axis where its panel is worth keeping in the cache. Loop order. */
-  private order(plan: Plan): number[] {
+  /**
+   * Loop order of the output axes. With a packed operand: first the axes that it depends on. Else the lanes' axis moves
+   * outside of the other tiled axis where the panel along it is too large for the cache as a whole.
+   */
+  private loopOrder(plan: Plan, packed: Access | undefined): number[] {
     const order = Array.from({ length: this.outputs }, (_, i) => i);
+    if (packed !== undefined) {
+      return order.sort((a, b) => Number(packed.depends[b]) - Number(packed.depends[a]) || a - b);
+    }
     const v = plan.vector;
     const other = plan.tile.find(([i]) => i !== v)?.[0] ?? -1;
     if (v < 0 || other < 0 || other > v) return order;
-    const cache = this.caps.l2 || 1 << 19;
     for (const r of this.regions) {
-      if (r.own.length === 0 || !r.axes[v] || !r.axes[other]) continue;
+      if (r.kind !== "reduce" || !r.axes[v] || !r.axes[other]) continue;
       let bytes = 0;
       for (const a of r.accesses) {
         if (!a.depends[v] || a.depends[other]) continue;
-        bytes += prod(this.sizes.map((n, i) => a.depends[i] && (i === v || this.isReduce(i)) ? n : 1)) *
-          a.dtype.itemsize;
+        const inner = this.sizes.filter((_, i) => a.depends[i] && (i === v || r.own.includes(i)));
+        bytes += prod(inner) * a.dtype.itemsize;
       }
-      if (bytes > cache / 2) {
-        this.kernel.apply({ op: "SWAP", axis: other, arg: v });
-        order[order.indexOf(v)] = other;
-        order[other] = v;
+      if (bytes > this.packBytes) {
+        [order[v], order[other]] = [other, v];
         break;
       }
     }
     return order;
   }
 
-  private totalWork(): number {
-    return this.regions.reduce((n, r) => n + this.regionCost(r, -1, 1, []), 0);
-  }
-
-  /** Splits an outer axis over threads where there is enough to do. */
-  private threads(work: number, order: readonly number[]): void {
+  /** The output axis to split over threads: outer ones first, inner ones only where they balance clearly better. */
+  private threadAxis(order: readonly number[], tileOf: (i: number) => number, packed: Access | undefined): number {
     const { threads } = this.caps;
-    if (threads < 2 || work < THREAD_WORK) return;
     let best = -1, bestBalance = 0.5;
-    const list = order.length > 0 ? order : Array.from({ length: this.outputs }, (_, i) => i);
-    for (const i of list) {
-      const a = this.axes[i];
-      const n = a.size === 0 ? 0 : a.tiled ? a.outer : a.rest;
-      if (n < 2 || this.regions.some((r) => r.own.length === 0 && !r.axes[i])) continue;
-      const balance = n / (Math.ceil(n / threads) * threads);
-      // outer axes first: inner ones only where they balance clearly better
+    for (const i of order) {
+      if (this.regions.some((r) => r.kind === "store" && !r.axes[i])) continue;
+      let n = ceilDiv(this.sizes[i], tileOf(i));
+      if (n < 2) continue;
+      // an axis that the packed operand does not depend on is cut in one chunk a thread
+      if (packed !== undefined && !packed.depends[i]) n = ceilDiv(n, ceilDiv(n, threads));
+      const balance = n / (ceilDiv(n, threads) * threads);
       if (balance > bestBalance + (best < 0 ? 0 : 0.15)) [best, bestBalance] = [i, balance];
     }
-    if (best >= 0) this.kernel.apply({ op: "THREAD", axis: best, arg: 0 });
+    return best;
   }
-}
-
-/** The largest divisor of `n` that is at most `limit`. */
-function divisorUpTo(n: number, limit: number): number {
-  for (let k = Math.min(n, limit); k > 1; k--) if (n % k === 0) return k;
-  return 1;
 }
 
 /** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */

@@ -3,7 +3,8 @@
  * a new RANGE for every piece. What an opt may do is checked here, and only here.
  *
  * Axes: output axes count 0, 1, ... in the order of their range ids; for opts on reduce axes alone (UNROLL, GROUP) the
- * reduce axes count 0, 1, ...; where an opt takes either (VECTOR, PADTO), reduce axes follow the output axes.
+ * reduce axes count 0, 1, ...; where an opt takes any (VECTOR, PADTO), reduce axes follow the output axes, and the axes of
+ * STAGEs follow those. They count after simplify.ts has split and merged ranges.
  *
  * Each split takes the innermost part of what is left of an axis: VECTOR 16, then UPCAST 4 make tiles of 64 contiguous
  * elements. Where a size is no multiple: an output axis overlaps its last tile with the one before (the same values are
@@ -46,7 +47,7 @@ export interface Axis {
   readonly range: UOp;
   /** Iterations; 0 where they are not known. */
   readonly size: number;
-  readonly isReduce: boolean;
+  readonly role: "output" | "reduce" | "stage";
   /** Iterations left to loops: of the current tile, and of the loop over tiles (1 where there is none). */
   readonly rest: number;
   readonly outer: number;
@@ -62,7 +63,7 @@ class AxisState implements Axis {
   tiled = false;
   thread = false;
   chunks = 0;
-  constructor(public range: UOp, public size: number, readonly isReduce: boolean) {
+  constructor(public range: UOp, public size: number, readonly role: Axis["role"]) {
     this.rest = size;
   }
   get pieces(): Piece[] {
@@ -91,6 +92,7 @@ export class Kernel {
   readonly applied: Opt[] = [];
   private readonly output: AxisState[];
   private readonly reduce: AxisState[];
+  private readonly staged: AxisState[];
   /** Output axes in loop order. */
   private readonly order: AxisState[];
   private readonly stages: Opt[] = [];
@@ -101,8 +103,11 @@ export class Kernel {
   constructor(public ast: UOp) {
     const nodes = toposort(ast);
     const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(u)).sort(compareLoops);
-    this.output = outputRanges(ast).map((r) => new AxisState(r, sizeOf(r), false));
-    this.reduce = reduced.map((r) => new AxisState(r, sizeOf(r), true));
+    this.output = outputRanges(ast).map((r) => new AxisState(r, sizeOf(r), "output"));
+    this.reduce = reduced.map((r) => new AxisState(r, sizeOf(r), "reduce"));
+    const own = new Set<UOp>();
+    for (const u of nodes) if (u.op === Ops.STAGE) { for (let i = 1; i < u.src.length; i++) own.add(u.src[i]); }
+    this.staged = [...own].sort(compareLoops).map((r) => new AxisState(r, sizeOf(r), "stage"));
     this.order = this.output.slice();
     this.nextId = 0;
     for (const u of nodes) if (u.op === Ops.RANGE) this.nextId = Math.max(this.nextId, (u.arg as RangeArg).id + 1);
@@ -110,9 +115,9 @@ export class Kernel {
     this.inPlace = nodes.some((u) => u.op === Ops.LOAD && written.has(u.src[0].src[0]));
   }
 
-  /** Output axes, then reduce axes. */
+  /** Output axes, then reduce axes, then those of STAGEs. */
   get axes(): readonly Axis[] {
-    return [...this.output, ...this.reduce];
+    return [...this.output, ...this.reduce, ...this.staged];
   }
   get outputAxes(): readonly Axis[] {
     return this.output;
@@ -148,7 +153,8 @@ export class Kernel {
       case "PADTO":
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
         if (a.tiled || a.chunks > 0) fail("the axis is cut in tiles already");
-        if (a.isReduce || this.inPlace || a.rest < opt.arg) {
+        if (a.role === "stage") fail("a STAGE keeps its size");
+        if (a.role === "reduce" || this.inPlace || a.rest < opt.arg) {
           if (a.steps.length > 0) fail("the axis was split before");
           this.padMasked(a, opt.arg);
         } else {
@@ -188,7 +194,8 @@ export class Kernel {
   private axisOf(opt: Opt): AxisState | undefined {
     if (REDUCE_OPTS.has(opt.op)) return this.reduce[opt.axis];
     if (!EITHER_OPTS.has(opt.op) || opt.axis < this.output.length) return this.output[opt.axis];
-    return this.reduce[opt.axis - this.output.length];
+    const inner = opt.axis - this.output.length;
+    return this.reduce[inner] ?? this.staged[inner - this.reduce.length];
   }
 
   private split(a: AxisState, k: number, kind: AxisKind, fail: (reason: string) => never): void {
@@ -198,7 +205,8 @@ export class Kernel {
     if (k > left) fail(`the axis has ${left} iterations left`);
     let last: number | undefined;
     if (left % k !== 0) {
-      if (a.isReduce) {
+      if (a.role === "stage") fail(`${left} iterations are no multiple of ${k}`);
+      if (a.role === "reduce") {
         if (a.steps.length > 0) fail(`${left} iterations are no multiple of ${k}`);
         this.peel(a, k);
       } else if (this.inPlace) fail(`${left} iterations are no multiple of ${k}, and the kernel works in place`);
@@ -277,7 +285,7 @@ export class Kernel {
   /** The AST with all opts in it. Indices are not simplified yet. */
   finish(): UOp {
     if (this.applied.length === 0) return this.ast;
-    const axes = [...this.output, ...this.reduce];
+    const axes = [...this.output, ...this.reduce, ...this.staged];
     const known = new Set(axes.map((a) => a.range));
     let base = 0;
     // new ids must not meet those of ranges that stay
@@ -288,6 +296,10 @@ export class Kernel {
     const map = new Map<UOp, Replacement>();
     this.order.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + i, base + n + i)));
     this.reduce.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + 2 * n + i, base + 2 * n + i)));
+    this.staged.forEach((a, i) => {
+      const id = base + 2 * n + this.reduce.length + i;
+      map.set(a.range, this.pieceRanges(a, id, id));
+    });
     this.ast = replaceRanges(this.ast, map);
     for (const s of this.stages) this.ast = stageInput(this.ast, s);
     return this.ast;
@@ -336,7 +348,9 @@ export class Kernel {
         }
       }
     }
-    return { value: value(outer, inner), ranges };
+    // pieces in memory order for STAGEs: the first split is the innermost
+    const pieces = ranges.splice(ranges.length - a.steps.filter((s) => s.type === "split").length);
+    return { value: value(outer, inner), ranges: [...ranges, ...pieces.reverse()] };
   }
 }
 

@@ -1,0 +1,41 @@
+/**
+ * Comparing what a device computed with what the interpreter did: VALIDATE_WITH_JS.
+ *
+ * @module
+ */
+import { bf16BitsToF32, f16BitsToF32 } from "../dtype/convert.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
+
+/** How far floats may be apart, relative to the larger of 1 and their size: sums are taken in another order. */
+const TOLERANCE = new Map<DType, number>([
+  [dtypes.float64, 1e-9],
+  [dtypes.float32, 1e-3],
+  [dtypes.float16, 2e-2],
+  [dtypes.bfloat16, 1e-1],
+]);
+
+function floatAt(view: DataView, i: number, dtype: DType): number {
+  if (dtype === dtypes.float64) return view.getFloat64(i * 8, true);
+  if (dtype === dtypes.float32) return view.getFloat32(i * 4, true);
+  const bits = view.getUint16(i * 2, true);
+  return dtype === dtypes.float16 ? f16BitsToF32(bits) : bf16BitsToF32(bits);
+}
+
+/** Where two buffers of a dtype differ first, as text; undefined where they agree. */
+export function difference(got: Uint8Array, want: Uint8Array, dtype: DType): string | undefined {
+  const tolerance = TOLERANCE.get(dtype), size = dtype.itemsize;
+  const a = new DataView(got.buffer, got.byteOffset, got.byteLength);
+  const b = new DataView(want.buffer, want.byteOffset, want.byteLength);
+  for (let i = 0; i * size < got.byteLength; i++) {
+    if (tolerance === undefined) {
+      for (let k = i * size; k < (i + 1) * size; k++) {
+        if (got[k] !== want[k]) return `element ${i} of ${dtype} has the byte ${got[k]}, not ${want[k]}`;
+      }
+      continue;
+    }
+    const x = floatAt(a, i, dtype), y = floatAt(b, i, dtype);
+    if (Object.is(x, y) || x === y || Math.abs(x - y) <= tolerance * Math.max(1, Math.abs(y))) continue;
+    return `element ${i} of ${dtype} is ${x}, not ${y}`;
+  }
+  return undefined;
+}
