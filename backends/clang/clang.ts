@@ -341,7 +341,7 @@ class ClangDevice implements Device {
       threads: this.threads,
       vectorBits: vectorBytes * 8,
       fma: this.renderer.caps.hasMulAcc,
-      cache: this.cache.directory,
+      cache: this.cache.folder,
     };
   }
   close(): void {

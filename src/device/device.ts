@@ -105,6 +105,20 @@ export function knownDevice(name: string): string {
   return canonicalize(name);
 }
 
+/** Opens a device; what else is there is told with a failure. */
+function openBackend(backend: Backend, ordinal: number): Device {
+  try {
+    return backend.open(ordinal);
+  } catch (error) {
+    if (!(error instanceof DeviceError)) throw error;
+    throw new DeviceError(error.message.replace(/^Cannot (.*?): .*$/s, "$1"), {
+      device: error.device,
+      reason: `${error.message.replace(/^Cannot .*?: /, "")}; available here: ${openNames()}`,
+      cause: error,
+    });
+  }
+}
+
 /** The device by name, opened if need be. @throws {DeviceError} */
 export function getDevice(name: string): Device {
   const known = opened.get(name);
@@ -124,7 +138,7 @@ export function getDevice(name: string): Device {
       throw new DeviceError(`open device ${canonical}`, { device: canonical, reason: "ALLOW_DEVICE_USAGE is 0" });
     }
     const start = performance.now();
-    opened.set(canonical, device = backend.open(ordinal));
+    opened.set(canonical, device = openBackend(backend, ordinal));
     if (selfTest !== undefined && !tested.has(canonical)) {
       tested.add(canonical);
       try {
@@ -143,19 +157,33 @@ export function getDevice(name: string): Device {
   return device;
 }
 
-/** The name of the default device: as set, as DEV says, else the best that is available. */
+/** Devices that failed to open when they were tried as the default. */
+const refused = new Set<Backend>();
+
+/**
+ * The name of the default device: as set, as DEV says, else the best that is available and opens: one that nobody named
+ * and that does not open is passed over.
+ */
 export function defaultDevice(): string {
   const named = chosen ?? (envText("DEV") || readEnv("DEV"));
   if (named) return canonicalize(named);
-  let best: Backend | undefined;
-  for (const b of backends.values()) {
-    if (b.rank === undefined || (best !== undefined && best.rank! <= b.rank)) continue;
-    if (b.unavailable() === undefined) best = b;
+  for (;;) {
+    let best: Backend | undefined;
+    for (const b of backends.values()) {
+      if (b.rank === undefined || refused.has(b) || (best !== undefined && best.rank! <= b.rank)) continue;
+      if (b.unavailable() === undefined) best = b;
+    }
+    if (best === undefined) {
+      throw new DeviceError("choose a default device", { device: "", reason: "no backend is available" });
+    }
+    if (opened.has(best.name)) return best.name;
+    try {
+      return getDevice(best.name).name;
+    } catch (error) {
+      if (!(error instanceof DeviceError)) throw error;
+      refused.add(best);
+    }
   }
-  if (best === undefined) {
-    throw new DeviceError("choose a default device", { device: "", reason: "no backend is available" });
-  }
-  return best.name;
 }
 
 /** Sets the default device. @throws {DeviceError} where it cannot open */

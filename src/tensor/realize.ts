@@ -80,9 +80,19 @@ export abstract class RealizeTensor extends IndexingTensor {
     return this;
   }
 
-  /** Fixes what will be its own kernel without running it: later graphs share the result. Returns this. */
-  kernelize(): this {
-    return this.realize();
+  /**
+   * Fixes that this (and `others`) will be kernels of their own, without running them: whatever is computed from these
+   * tensors later reads one result, and realizing them launches what is compiled here. Returns this.
+   */
+  kernelize(others: readonly TensorBase[] = []): this {
+    const all = [this as RealizeTensor, ...others as readonly RealizeTensor[]];
+    for (const t of all) {
+      if (realizedBuffer(t.uop) !== undefined || hasStorage(t.uop)) continue;
+      t.setUop(uop(Ops.CONTIGUOUS, t.dtype, [materializeShape(t.uop, t.shape)], nextClone++));
+    }
+    const pending = all.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
+    if (pending.length > 0) scheduleItems(pending);
+    return this;
   }
 
   /** The steps that realizing this would take, compiled but not run. */

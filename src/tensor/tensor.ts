@@ -364,7 +364,8 @@ export class Tensor extends InPlaceTensor {
   }
   /** Fixes what will be kernels of their own; see the method. */
   static kernelize(tensors: readonly Tensor[]): void {
-    for (const t of several("kernelize tensors", tensors)) t.kernelize();
+    const [first, ...rest] = several("kernelize tensors", tensors);
+    first?.kernelize(rest);
   }
 
   /** Runs `fn` in training mode: dropout drops, batch normalization uses the batch. Async functions too. */

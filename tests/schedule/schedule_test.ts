@@ -1,6 +1,15 @@
 /** What the scheduler makes of whole graphs: kernel counts, values, versions, cycles, the cache. Runs on JS alone. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { CompiledKernel, context, CycleError, Device, schedule, StaleReadError, Tensor } from "../../mod.ts";
+import {
+  CompiledKernel,
+  context,
+  CycleError,
+  Device,
+  GlobalCounters,
+  schedule,
+  StaleReadError,
+  Tensor,
+} from "../../mod.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
 
 Device.default = "JS";
@@ -95,4 +104,26 @@ Deno.test("schedule: NO_MEMORY_PLANNER gives the same values", async () => {
   const make = () => real([8, 8]).matmul(real([8, 8])).softmax().matmul(real([8, 8])).sum(1);
   const planned = await make().tolist();
   assertEquals(await context({ NO_MEMORY_PLANNER: 1, SCACHE: 0 }, () => make().tolist()), planned);
+});
+
+Deno.test("schedule: kernelize runs nothing, compiles, and shares one result", async () => {
+  const x = real([32, 32]);
+  const y = x.matmul(x).add(1);
+  const before = GlobalCounters.kernelCount;
+  y.kernelize();
+  assertEquals(GlobalCounters.kernelCount, before);
+  assertEquals(y.isRealized, false);
+  assertEquals(kernels(y.add(1), y.mul(2)), 2);
+  const a = y.add(1), b = y.mul(2);
+  Tensor.realize([a, b]);
+  assertEquals(GlobalCounters.kernelCount - before, 2);
+  assertEquals((await b.tolist() as number[][])[0][0], 2 * ((await y.tolist() as number[][])[0][0]));
+});
+
+Deno.test("schedule: what is built anew is computed anew, also after its result was overwritten", async () => {
+  const a = real([4]);
+  const first = a.add(1).realize();
+  first.assign(new Tensor([0, 0, 0, 0], { dtype: "float32" })).realize();
+  const second = a.add(1);
+  assertEquals(await second.tolist(), [-4, 3, -1, 6]);
 });
