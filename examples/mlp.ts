@@ -45,7 +45,10 @@ const step = jit((x: Tensor, y: Tensor) =>
   })
 );
 /** The share of points that the model gets right. Outside `Tensor.train`, dropout drops nothing. */
-const accuracy = jit((x: Tensor, y: Tensor) => model.call(x).argmax(1).eq(y).mean());
+async function accuracy({ x, y }: { x: Tensor; y: Tensor }): Promise<string> {
+  const share = await model.call(x).argmax(1).eq(y).mean().item();
+  return `${(100 * Number(share)).toFixed(1)} %`;
+}
 
 for (let epoch = 1; epoch <= EPOCHS; epoch++) {
   optimizer.setLr(LEARNING_RATE * (1 + Math.cos(Math.PI * epoch / EPOCHS)) / 2);
@@ -56,12 +59,9 @@ for (let epoch = 1; epoch <= EPOCHS; epoch++) {
     loss = step(train.x.at(rows).realize(), train.y.at(rows).realize());
   }
   if (epoch % 10 === 0) {
-    const [seen, unseen] = await Promise.all([accuracy(train.x, train.y).item(), accuracy(test.x, test.y).item()]);
-    const percent = (share: unknown) => `${(100 * Number(share)).toFixed(1)} %`;
+    const [seen, unseen] = [await accuracy(train), await accuracy(test)];
     console.log(
-      `epoch ${epoch}  loss ${Number(await loss!.item()).toFixed(4)}  accuracy ${percent(seen)}, on new points ${
-        percent(unseen)
-      }`,
+      `epoch ${epoch}  loss ${Number(await loss!.item()).toFixed(4)}  accuracy ${seen}, on new points ${unseen}`,
     );
   }
 }

@@ -1,5 +1,5 @@
 /**
- * A line through noisy points, by gradient descent written out: no layer, no optimizer.
+ * A plane through noisy points, by gradient descent written out: no layer, no optimizer.
  * Needs no permission: `deno run --no-prompt examples/regression.ts`
  *
  * @module

@@ -212,7 +212,9 @@ export class WasmDevice implements Device {
   /** Runs a list to its end. */
   execute(list: CommandList): void {
     const share = this.threads > 1 && list.shareable > PARALLEL_NS;
-    if (share && (this.missed += list.shareable) >= START_NS && this.pool.ready === 0) this.pool.start();
+    if (share && (this.missed += list.shareable) >= START_NS && this.pool.ready < this.pool.helpers) {
+      this.pool.start();
+    }
     const parallel = share && this.pool.ready > 0;
     let failed = 0, cause: unknown;
     try {

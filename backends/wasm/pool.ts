@@ -5,7 +5,7 @@
  * @module
  */
 import type { WasmBlock, WasmMemory } from "./memory.ts";
-import { MODULE_RECORD, THREAD_RECORDS, WORDS } from "./runtime.ts";
+import { MODULE_RECORD, RECORD_ALIVE, THREAD_RECORDS, WORDS } from "./runtime.ts";
 import { type HelperData, NODE_SOURCE, WEB_SOURCE } from "./worker.ts";
 
 /** Milliseconds that a web Worker may take to check in. */
@@ -13,7 +13,7 @@ const WEB_START = 5000;
 
 interface NodeWorker {
   unref(): void;
-  on(event: "error", listener: () => void): void;
+  on(event: "error" | "exit", listener: () => void): void;
 }
 interface NodeThreads {
   readonly isMainThread: boolean;
@@ -46,6 +46,8 @@ export class Pool {
   private link: number = WORDS.FIRST;
   private published = 0;
   private started = 0;
+  /** Helpers by id that were started and have not ended, as far as is known. */
+  private readonly running: boolean[] = [];
   private startedAt = 0;
   private failed = false;
   private url: string | undefined;
@@ -99,12 +101,17 @@ export class Pool {
       // web Workers end when idle: start again once all have, but not while they are on their way
       if (node !== undefined || this.ready > 0 || performance.now() < this.startedAt + WEB_START) return;
       this.started = 0;
+      this.running.length = 0;
     }
     this.started = this.helpers;
     this.startedAt = performance.now();
     if (this.published === 0) this.publish();
     try {
-      for (let id = 1; id <= this.helpers; id++) this.startOne(node, id);
+      for (let id = 1; id <= this.helpers; id++) {
+        if (this.running[id]) continue;
+        this.startOne(node, id);
+        this.running[id] = true;
+      }
     } catch {
       // without helpers this thread does everything
       this.failed = true;
@@ -122,6 +129,7 @@ export class Pool {
     if (node !== undefined) {
       const worker = new node.Worker(NODE_SOURCE, { eval: true, workerData: data });
       worker.on("error", () => this.failed = true);
+      worker.on("exit", () => this.died(id, record));
       worker.unref();
       return;
     }
@@ -129,14 +137,22 @@ export class Pool {
     new Worker(this.url, { type: "module" }).postMessage(data);
   }
 
+  /** A helper has ended. Where it did not check out first, that is done for it; `start` replaces it. */
+  private died(id: number, record: number): void {
+    this.running[id] = false;
+    if (this.started > 0) this.started--;
+    const words = this.memory.i32;
+    if (Atomics.exchange(words, (record + RECORD_ALIVE) >>> 2, 0) !== 0) Atomics.sub(words, WORDS.READY >> 2, 1);
+  }
+
   /** Ends the helpers. */
   close(): void {
     if (this.url !== undefined) URL.revokeObjectURL(this.url);
     this.url = undefined;
+    this.failed = true;
     if (this.started === 0) return;
     Atomics.store(this.memory.i32, WORDS.MODULES >> 2, -1);
     this.wake();
     this.started = 0;
-    this.failed = true;
   }
 }

@@ -30,6 +30,8 @@ export const WORDS = {
 export const GATE_OPEN = 0x40000000;
 /** Records of the threads: 64 bytes each; the first word points to the thread's scratch memory. */
 export const THREAD_RECORDS = 1024;
+/** Offset in a thread's record of a word that is 1 from the time it checked in until it left. */
+export const RECORD_ALIVE = 4;
 /** Threads at most. */
 export const MAX_THREADS = 128;
 /** A published module: address of its bytes, their number, size of the table it needs, the next record. */

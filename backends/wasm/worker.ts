@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { MODULE_RECORD, WORDS } from "./runtime.ts";
+import { MODULE_RECORD, RECORD_ALIVE, WORDS } from "./runtime.ts";
 
 /** What a helper is started with. */
 export interface HelperData {
@@ -23,7 +23,12 @@ function live(d, quit) {
   const e = { m: d.memory, t: table, r: d.record };
   const timeout = BigInt(d.timeout);
   let loaded = 0, link = ${WORDS.FIRST};
-  Atomics.add(new Int32Array(d.memory.buffer), ${WORDS.READY >> 2}, 1);
+  const here = (value) => {
+    const words = new Int32Array(d.memory.buffer);
+    Atomics.store(words, (d.record + ${RECORD_ALIVE}) >>> 2, value);
+    Atomics.add(words, ${WORDS.READY >> 2}, value ? 1 : -1);
+  };
+  here(1);
   for (;;) {
     const words = new Int32Array(d.memory.buffer);
     const count = Atomics.load(words, ${WORDS.MODULES >> 2});
@@ -47,7 +52,7 @@ function live(d, quit) {
       Atomics.sub(words, ${WORDS.GATE >> 2}, 1);
     }
   }
-  Atomics.sub(new Int32Array(d.memory.buffer), ${WORDS.READY >> 2}, 1);
+  here(0);
   quit();
 }
 `;

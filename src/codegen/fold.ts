@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../dtype/dtype.ts";
+import type { DType } from "../dtype/dtype.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { foldConst } from "../uop/eval.ts";
 import { isComparison, Ops } from "../uop/ops.ts";
@@ -104,9 +104,4 @@ export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
 
 function broadcastLike(x: UOp, n: number): UOp {
   return n === 1 ? x : broadcast(x, n);
-}
-
-/** The integer constant `c` of `dtype`. */
-export function intConst(c: number, dtype: DType = dtypes.int32): UOp {
-  return constant(c, dtype);
 }

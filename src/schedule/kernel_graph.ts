@@ -6,6 +6,7 @@
  * @module
  */
 import { CycleError } from "../helpers/errors.ts";
+import type { Line } from "../helpers/stack.ts";
 import type { ParamArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
@@ -32,7 +33,7 @@ export interface Node {
   /** Versions it makes. */
   writes: VersionKey[];
   /** The user's line, for errors about assignments. */
-  line: string | undefined;
+  line: Line | undefined;
   /** Position in the graph's order of the node that it computes, for the user's line of each schedule. */
   readonly at: number | undefined;
   /** Whether the target may be copied to break a cycle (setAt) or not (assign). */
@@ -46,7 +47,7 @@ function predecessors(nodes: readonly Node[]): Set<number>[] {
     for (const w of n.writes) {
       const other = writer.get(w);
       if (other !== undefined && other !== i) {
-        throw new CycleError([nodes[other].line ?? "an unknown line", n.line ?? "an unknown line"]);
+        throw new CycleError([nodes[other], n].map(({ line }) => String(line ?? "an unknown line")));
       }
       writer.set(w, i);
     }
@@ -90,7 +91,7 @@ export function orderNodes(nodes: readonly Node[]): number[] {
   }
   if (out.length < nodes.length) {
     const done = new Set(out);
-    const stuck = nodes.filter((n, i) => !done.has(i) && n.line !== undefined).map((n) => n.line!);
+    const stuck = nodes.filter((n, i) => !done.has(i) && n.line !== undefined).map((n) => String(n.line));
     throw new CycleError(stuck.length > 0 ? [...new Set(stuck)] : ["an unknown line"]);
   }
   return out;

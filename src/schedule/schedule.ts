@@ -79,12 +79,12 @@ function checkVersions(key: GraphKey): void {
   for (const u of key.order) {
     if (u.op !== Ops.BUFFER) continue;
     const { storage, version } = u.arg as BufferArg;
-    if (storage.disposedAt !== "") throw new DisposedError("realize a graph", { disposedAt: storage.disposedAt });
+    if (storage.disposedAt !== "") throw new DisposedError("realize a graph", { disposedAt: String(storage.disposedAt) });
     if (version !== storage.version) {
       const reader = key.order.find((x) => x.src.includes(u) && x.line !== undefined);
       throw new StaleReadError({
-        writtenAt: storage.writtenAt || "an unknown line",
-        readAt: reader?.line ?? userLine(),
+        writtenAt: String(storage.writtenAt || "an unknown line"),
+        readAt: String(reader?.line ?? userLine()),
       });
     }
   }
@@ -206,7 +206,7 @@ export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFres
 function lineAt(order: readonly UOp[], at: number | undefined): string | undefined {
   if (at === undefined) return undefined;
   for (let i = at, u = order[at];;) {
-    if (u.line !== undefined) return u.line;
+    if (u.line !== undefined) return String(u.line);
     do i++; while (i < order.length && !order[i].src.includes(u));
     if (i >= order.length) return undefined;
     u = order[i];

@@ -11,7 +11,7 @@ import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../helpers/e
 import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
-import { userLine } from "../helpers/stack.ts";
+import { Site } from "../helpers/stack.ts";
 import { Int64, type Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
@@ -102,7 +102,7 @@ export abstract class TensorBase {
     this.leafRef = undefined;
     this.holds = false;
     this.grad = undefined;
-    if (node.line === undefined && wantsLines()) node.line = userLine();
+    if (node.line === undefined && wantsLines()) node.line = new Site();
   }
 
   /** The graph node. Realized nodes are read through what they became. */

@@ -76,7 +76,7 @@ export function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: bo
   }
   if (base.op !== Ops.BUFFER) return {};
   const { storage, version } = base.arg as BufferArg;
-  if (storage.disposedAt !== "") return { disposedAt: storage.disposedAt };
+  if (storage.disposedAt !== "") return { disposedAt: String(storage.disposedAt) };
   const buffer = bufferOf(storage);
   if (buffer === undefined || !buffer.isAllocated || storage.version !== version) return {};
   const view = viewOf(t), n = t.numel();

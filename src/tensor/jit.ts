@@ -149,7 +149,9 @@ function prepareInputs(tensors: readonly TensorBase[]): TensorBase[] {
     const node = realizedBuffer(u);
     if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
     const { storage, version } = node.arg as BufferArg;
-    if (storage.disposedAt !== "") throw new DisposedError("call a jit function", { disposedAt: storage.disposedAt });
+    if (storage.disposedAt !== "") {
+      throw new DisposedError("call a jit function", { disposedAt: String(storage.disposedAt) });
+    }
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, t.dtype, [u])]); // throws StaleReadError
     if (!seen.has(storage)) {
       seen.add(storage);
@@ -321,7 +323,7 @@ function checkHeld(c: Captured): void {
     const { disposedAt } = storage;
     // a fresh output of the capture is no longer of use: each replay makes its own
     if (disposedAt !== "" && !c.outputs.some((o) => o.fresh && o.storage === storage)) {
-      throw new DisposedError("replay a jit function", { disposedAt });
+      throw new DisposedError("replay a jit function", { disposedAt: String(disposedAt) });
     }
   }
   c.checkedAt = releases.count;

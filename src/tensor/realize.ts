@@ -11,7 +11,7 @@ import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
 import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { userLine } from "../helpers/stack.ts";
+import { type Line, Site } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
@@ -56,7 +56,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
 
 /** Adds realizing, reading, assignment and devices. */
 export abstract class RealizeTensor extends IndexingTensor {
-  private disposedAt: string = "";
+  private disposedAt: Line = "";
 
   static {
     inside = {
@@ -67,7 +67,7 @@ export abstract class RealizeTensor extends IndexingTensor {
 
   /** This tensor's node, for realizing. @throws {DisposedError} */
   private liveNode(action: string): UOp {
-    if (this.disposedAt !== "") throw new DisposedError(action, { disposedAt: this.disposedAt });
+    if (this.disposedAt !== "") throw new DisposedError(action, { disposedAt: String(this.disposedAt) });
     return this.uop;
   }
 
@@ -171,7 +171,7 @@ export abstract class RealizeTensor extends IndexingTensor {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
     }
     const { storage, version } = node.arg as BufferArg;
-    if (storage.disposedAt !== "") throw new DisposedError(action, { disposedAt: storage.disposedAt });
+    if (storage.disposedAt !== "") throw new DisposedError(action, { disposedAt: String(storage.disposedAt) });
     if (storage.claims === 0) this.hold();
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, this.dtype, [u])]); // throws StaleReadError
     return bufferOf(storage)!;
@@ -267,7 +267,7 @@ export abstract class RealizeTensor extends IndexingTensor {
   protected override assignView(view: UOp, value: UOp, _action: string): void {
     let base = this.uop;
     while (isMovement(base.op)) base = base.src[0];
-    const line = userLine();
+    const line = new Site();
     const store = uop(Ops.STORE, dtypes.void, [view, value]);
     store.line ??= line;
     const after = uop(Ops.AFTER, this.dtype, [base, store]);
@@ -298,7 +298,7 @@ export abstract class RealizeTensor extends IndexingTensor {
    */
   dispose(): void {
     if (this.disposedAt !== "") return;
-    const line = this.disposedAt = userLine();
+    const line = this.disposedAt = new Site();
     // what a captured function makes belongs to the capture
     for (const storage of currentCapture() === undefined ? this.letGo() : []) {
       storage.disposedAt = line;

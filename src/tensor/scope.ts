@@ -7,7 +7,7 @@
 import { releaseStorage, trackStorages } from "../device/buffer.ts";
 import { currentCapture } from "../engine/realize.ts";
 import { ArgumentError } from "../helpers/errors.ts";
-import { userLine } from "../helpers/stack.ts";
+import { Site } from "../helpers/stack.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
@@ -58,7 +58,7 @@ export function scope<T>(fn: () => T): T {
   for (const t of tensorsIn(result, [])) {
     for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
   }
-  const at = `the end of scope() at ${userLine()}`;
+  const at = new Site("the end of scope() at ");
   for (const storage of made) {
     if (kept.has(storage) || storage.born < start) {
       outer?.push(storage);

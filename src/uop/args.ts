@@ -6,6 +6,7 @@
 import type { DType } from "../dtype/dtype.ts";
 import { hashNumber, hashNumbers, hashString, mix } from "../helpers/hash.ts";
 import { sameArray } from "../helpers/math.ts";
+import type { Line } from "../helpers/stack.ts";
 
 /** What every record arg offers. */
 export interface ArgRecord {
@@ -129,9 +130,9 @@ export class Storage {
   /** Writes so far. A BUFFER node reads the version it names. */
   version = 0;
   /** Where the last write was asked for ("file.ts:3:5"), for StaleReadError. */
-  writtenAt = "";
+  writtenAt: Line = "";
   /** Where the user disposed it, "" while alive. */
-  disposedAt = "";
+  disposedAt: Line = "";
   /** `seq` of the oldest node that became it; Infinity while none has. */
   born: number = Infinity;
   /** Handles that hold it: the last one to be disposed frees it. Views and collected handles are not counted down. */

@@ -7,6 +7,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { mix } from "../helpers/hash.ts";
+import type { Line } from "../helpers/stack.ts";
 import {
   type Arg,
   BufferArg,
@@ -58,7 +59,7 @@ export class UOp extends Arithmetic<UOp> {
   /** Handles that hold what this node will become; counted on the Storage once there is one. */
   claims: number;
   /** The user's line that made it, where recorded. */
-  line: string | undefined;
+  line: Line | undefined;
   /** Nodes made before this one: tells what is older than a scope. */
   readonly seq: number;
 

@@ -73,3 +73,10 @@ Deno.test("valid: clauses", () => {
   assertEquals(splitAnd(p.and(i.lt(3)).and(p)).map((c) => exprText(c)), ["p", "r0l < 3"]);
   assertStrictEquals(simplifyUnder(i.lt(5), [i.lt(3)]), constant(1, dtypes.bool));
 });
+
+Deno.test("valid: a load inside of an index keeps its own gate", () => {
+  const inner = load(index(param(1, dtypes.int32, 5), i, i.lt(5)));
+  const outer = load(index(param(2, dtypes.float32, 9), inner, i.lt(5)));
+  const at = simplifyKernel(sink([store(index(param(0, dtypes.float32, 8), i), outer)])).src[0].src[1].src[0];
+  assertStrictEquals(at.src[1], inner);
+});
