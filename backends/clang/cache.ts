@@ -82,6 +82,10 @@ function isFileError(error: unknown): error is Error {
 const LINE = /^([0-9a-f]{32}) (\S+) (\S+) (\d+) ([0-9a-f]{32})$/;
 let serial = 0;
 
+function objectKey({ object, size, digest }: Omit<Line, "symbol">): string {
+  return `${object} ${size} ${digest}`;
+}
+
 /** One directory of objects with its index. Processes share it. */
 export class ObjectCache {
   private readonly lines = new Map<string, Line>();
@@ -178,7 +182,7 @@ export class ObjectCache {
 
   /** The path of an object that is complete and undamaged. Each object is read once a process. */
   private sound(line: Line): boolean {
-    const key = `${line.object} ${line.size} ${line.digest}`;
+    const key = objectKey(line);
     let good = this.checked.get(key);
     if (good === undefined) {
       try {
@@ -205,7 +209,24 @@ export class ObjectCache {
 
   /** Forgets a key whose object turned out to be unusable. */
   drop(key: string): void {
+    const line = this.lines.get(key);
+    if (line !== undefined) this.checked.set(objectKey(line), false);
     this.lines.delete(key);
+  }
+
+  /** Whether a file of a megabyte can be written beside the objects. */
+  hasRoom(): boolean {
+    const file = `${this.target}/${this.newName(".tmp")}`;
+    try {
+      Deno.writeFileSync(file, new Uint8Array(2 ** 20));
+      return true;
+    } catch {
+      return false;
+    } finally {
+      try {
+        Deno.removeSync(file);
+      } catch { /* it was never made */ }
+    }
   }
 
   /** A name that nobody uses. */
@@ -227,7 +248,7 @@ export class ObjectCache {
       this.lines.set(key, { ...line, symbol });
       text += `${key} ${object} ${symbol} ${line.size} ${line.digest}\n`;
     }
-    this.checked.set(`${object} ${line.size} ${line.digest}`, true);
+    this.checked.set(objectKey(line), true);
     if (folder !== this.directory) return;
     try {
       Deno.writeTextFileSync(this.index, `\n${text}`, { append: true });

@@ -18,10 +18,10 @@ import { Ops } from "../../src/uop/ops.ts";
 import { cacheDirectory, digest, ObjectCache } from "./cache.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./runtime.ts";
 import {
+  anotherChance,
   compileError,
   compilerIdentity,
   compileUnits,
-  FILE_FAULT,
   findCompiler,
   parseProbe,
   PROBE_ARGS,
@@ -411,10 +411,9 @@ function prepare(path: string, root: string): Prepared {
   const runtime = (): string => {
     cache.refresh();
     let log: string | undefined;
-    // a compiler that was killed, or had no room, gets a second chance
-    for (let attempt = 0; cache.get(key) === undefined && attempt < 2; attempt++) {
+    for (let attempt = 0; cache.get(key) === undefined; attempt++) {
       log = compile();
-      if (log !== undefined && FILE_FAULT.test(log)) cache.moveToTemporary(log.trim().split("\n")[0]);
+      if (log !== undefined && !anotherChance(cache, attempt, log)) break;
     }
     const entry = cache.get(key);
     if (entry !== undefined) return cache.path(entry);

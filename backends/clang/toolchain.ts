@@ -143,22 +143,29 @@ export interface Failure {
   readonly log: string;
 }
 
-/** What compilers print where the file system, not the source, is at fault. */
-export const FILE_FAULT: RegExp =
-  /No space left|Read-only file system|Permission denied|quota exceeded|File too large|Input\/output error|IO failure/i;
 /** "file:line: error: text": a fault of the source. */
 const LOCATED = /^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$/m;
 
 /**
  * Compiles units in parallel into `cache`, the ones that succeed announced there; gives those that failed. A compiler
- * that ends without finding a fault in the source (killed, or without room) gets a second chance.
+ * that ends without finding a fault in the source was killed, or had no room: it gets another chance, then one more in a
+ * temporary folder.
  */
 export function compileUnits(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
-  const failures = compileOnce(tool, cache, units), again = failures.filter((f) => !LOCATED.test(f.log));
-  if (again.length === 0) return failures;
-  const full = again.find((f) => FILE_FAULT.test(f.log));
-  if (full !== undefined) cache.moveToTemporary(full.log.trim().split("\n")[0]);
-  return [...failures.filter((f) => !again.includes(f)), ...compileOnce(tool, cache, again.map((f) => f.unit))];
+  const failures: Failure[] = [];
+  for (let attempt = 0;; attempt++) {
+    const failed = compileOnce(tool, cache, units);
+    failures.push(...failed.filter((f) => LOCATED.test(f.log)));
+    const unclear = failed.filter((f) => !LOCATED.test(f.log));
+    if (unclear.length === 0 || !anotherChance(cache, attempt, unclear[0].log)) return [...failures, ...unclear];
+    units = unclear.map((f) => f.unit);
+  }
+}
+
+/** Whether to start a compiler again that ended without finding a fault; moves the cache if that may help. */
+export function anotherChance(cache: ObjectCache, attempt: number, log: string): boolean {
+  if (attempt === 0 && cache.hasRoom()) return true;
+  return cache.moveToTemporary(log.trim().split("\n")[0]);
 }
 
 function compileOnce(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {

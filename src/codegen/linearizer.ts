@@ -391,7 +391,7 @@ class Linearizer {
       const g = group.get(item)!;
       if (g === OUTSIDE) this.push(item);
       else if (last.get(g) === item) {
-        const head = uop(Ops.IF, dtypes.void, [nodes[gate[item]]]);
+        const head = uop(Ops.IF, dtypes.void, [nodes[gate[item]]], this.out.length); // blocks of one condition differ by arg
         this.out.push(head);
         for (const x of order) if (group.get(x) === g) this.push(x);
         this.out.push(uop(Ops.ENDIF, dtypes.void, [head]));

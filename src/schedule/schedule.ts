@@ -14,8 +14,9 @@ import { type BufferArg, Storage, type VariableArg } from "../uop/args.ts";
 import { reshape } from "../uop/movement.ts";
 import { opName, Ops } from "../uop/ops.ts";
 import { latest, resolve } from "../uop/resolve.ts";
+import { specTensor, verify } from "../uop/spec.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { bufferNode, type UOp, variable } from "../uop/uop.ts";
+import { bufferNode, sink, type UOp, variable } from "../uop/uop.ts";
 import { type GraphKey, graphKey, sameKey } from "./key.ts";
 import { lowerGraph, type Template, type TemplateItem, withVariables } from "./lower.ts";
 import { type MemoryPlan, planMemory } from "./memory.ts";
@@ -79,7 +80,9 @@ function checkVersions(key: GraphKey): void {
   for (const u of key.order) {
     if (u.op !== Ops.BUFFER) continue;
     const { storage, version } = u.arg as BufferArg;
-    if (storage.disposedAt !== "") throw new DisposedError("realize a graph", { disposedAt: String(storage.disposedAt) });
+    if (storage.disposedAt !== "") {
+      throw new DisposedError("realize a graph", { disposedAt: String(storage.disposedAt) });
+    }
     if (version !== storage.version) {
       const reader = key.order.find((x) => x.src.includes(u) && x.line !== undefined);
       throw new StaleReadError({
@@ -112,6 +115,7 @@ function checkDevices(key: GraphKey): void {
 }
 
 function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>): Variant {
+  if (envNumber("SPEC") > 0) verify(sink(roots), specTensor, "before scheduling");
   checkDevices(key);
   const map = new Map<UOp, UOp>();
   const boundNames = key.boundAt.map((at, i) => `${(key.order[at].src[0].arg as VariableArg).name}_${i}`);

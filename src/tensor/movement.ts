@@ -17,7 +17,7 @@ import { type Axes, checkIntegers, checkShape, resolveAxes, resolveAxis } from "
 import { scalarConst, TensorBase } from "./base.ts";
 import { parseRearrange } from "./rearrange.ts";
 
-type Pair = readonly [number, number];
+export type Pair = readonly [number, number];
 
 /** How `pad` fills: a value, the mirrored inside, the edge, or the other end. */
 export type PadMode = "constant" | "reflect" | "replicate" | "circular";

@@ -49,7 +49,7 @@ export const Ops = {
   STAGE: 29, // K: src [value, ...ranges]; arg StageArg; the value over those ranges, kept in scope memory
   // control (P)
   END: 30, // src [RANGE]
-  IF: 31, // src [condition]
+  IF: 31, // src [condition]; arg tells blocks of one condition apart
   ENDIF: 32, // src [IF]
   BARRIER: 33,
   // vectors (K P)

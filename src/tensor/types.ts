@@ -1,0 +1,46 @@
+/**
+ * The types that the public interface mentions: what methods of Tensor take and give, the classes whose chain ends in
+ * Tensor, and what schedules, devices and recorded passes are made of.
+ *
+ * @module
+ */
+export type { Allocator, Block, LruAllocator } from "../device/allocator.ts";
+export type { DeviceApi, DeviceListing, DeviceMemory } from "../device/api.ts";
+export type { Buffer } from "../device/buffer.ts";
+export type { Device as OpenDevice } from "../device/device.ts";
+export type { Compiler, Graph, Launch, Program } from "../device/program.ts";
+export type { Capabilities, LinearProgram, ProgramParam, Renderer } from "../renderer/renderer.ts";
+export type { MemoryHolder } from "../helpers/errors.ts";
+export type { Line, Site } from "../helpers/stack.ts";
+export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/args.ts";
+export type { Arithmetic } from "../uop/math.ts";
+export type { Ops } from "../uop/ops.ts";
+export type { Change, PassRecord } from "../uop/rewrite.ts";
+export type { UOp } from "../uop/uop.ts";
+export type { ActivationTensor, GeluOptions } from "./activation.ts";
+export type { Axes } from "./axes.ts";
+export type { BackwardTensor } from "./backward.ts";
+export type { NestedArray, Operand, TensorBase } from "./base.ts";
+export type {
+  ConvOptions,
+  ConvTensor,
+  ConvTransposeOptions,
+  InterpolateOptions,
+  PerAxis,
+  PoolOptions,
+} from "./conv.ts";
+export type { TensorData, TensorOptions, TypedArray } from "./creation.ts";
+export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./elementwise.ts";
+export type { FunctionTensor } from "./functions.ts";
+export type { GatherTensor, ScatterReduction } from "./gather.ts";
+export type { HostArray, NestedValues } from "./host.ts";
+export type { Index, IndexingTensor, SizeOptions, Slice } from "./indexing.ts";
+export type { InPlaceTensor } from "./inplace.ts";
+export type { AttentionOptions, LinalgTensor, ProductOptions } from "./linalg.ts";
+export type { LossOptions, LossTensor, Reduction } from "./loss.ts";
+export type { MovementTensor, PadMode, PadOptions, Pair } from "./movement.ts";
+export type { RealizeTensor } from "./realize.ts";
+export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./reduce.ts";
+export type { ScanTensor } from "./scan.ts";
+export type { SortTensor, TopkOptions } from "./sort.ts";
+export type { RandOptions } from "./tensor.ts";
