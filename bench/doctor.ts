@@ -13,24 +13,30 @@ async function main(): Promise<number> {
   console.log(`processors: ${navigator.hardwareConcurrency}`);
   const states = PERMISSIONS.map((name) => `${name} ${Deno.permissions.querySync({ name }).state}`);
   console.log(`permissions: ${states.join(", ")}\n`);
-  const chosen = Device.default;
   let broken = 0;
-  for (const { name, description, permissions, reason } of Device.list()) {
-    console.log(`${name}${name === chosen ? " (default)" : ""}: ${description}`);
-    console.log(`  needs: ${permissions.length === 0 ? "no permission" : permissions.join(" ")}`);
+  const listing = Device.list(), opened: (string | undefined)[] = [];
+  for (const { name, reason } of listing) {
     if (reason !== undefined) {
-      console.log(`  not available: ${reason}`);
+      opened.push(undefined);
       continue;
     }
     try {
       const at = performance.now(), device = await Device.open(name);
       await device.synchronize();
-      console.log(`  available: opened and tested itself in ${(performance.now() - at).toFixed(0)} ms`);
-      for (const [key, value] of Object.entries(device.info())) console.log(`  ${key}: ${value}`);
+      opened.push(`available: opened and tested itself in ${(performance.now() - at).toFixed(0)} ms`);
     } catch (error) {
       broken++;
-      console.log(`  fails: ${(error as Error).message}`);
+      opened.push(`fails: ${(error as Error).message}`);
     }
+  }
+  // asking for the default opens it: after the times were taken
+  const chosen = Device.default;
+  for (const [i, { name, description, permissions, reason }] of listing.entries()) {
+    console.log(`${name}${name === chosen ? " (default)" : ""}: ${description}`);
+    console.log(`  needs: ${permissions.length === 0 ? "no permission" : permissions.join(" ")}`);
+    console.log(`  ${opened[i] ?? `not available: ${reason}`}`);
+    if (!opened[i]?.startsWith("available")) continue;
+    for (const [key, value] of Object.entries(Device.get(name).info())) console.log(`  ${key}: ${value}`);
   }
   return broken === 0 ? 0 : 1;
 }

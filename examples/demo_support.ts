@@ -3,8 +3,6 @@
  *
  * @module
  */
-import { Tensor } from "../mod.ts";
-
 const SIDE = 8, PIXELS = SIDE * SIDE, CLASSES = 10;
 /** How far training images are distorted: pixels moved, degrees turned, relative size and slant. */
 const SHIFT = 1, DEGREES = 12, STRETCH = 0.15;
@@ -30,18 +28,11 @@ export function permutation(n: number, random: () => number): number[] {
   return out;
 }
 
-/** The images `rows` and their labels, as tensors. */
-export function batchOf(
-  pixels: Float32Array,
-  digits: Int32Array,
-  rows: readonly number[],
-): { readonly x: Tensor; readonly y: Tensor } {
-  const values = new Float32Array(rows.length * PIXELS);
-  rows.forEach((row, i) => values.set(pixels.subarray(row * PIXELS, (row + 1) * PIXELS), i * PIXELS));
-  return {
-    x: new Tensor(values).reshape([rows.length, 1, SIDE, SIDE]),
-    y: new Tensor(Int32Array.from(rows, (row) => digits[row])),
-  };
+/** The pixels of the images `rows`, one after the other. */
+export function gather(pixels: Float32Array, rows: readonly number[]): Float32Array {
+  const out = new Float32Array(rows.length * PIXELS);
+  rows.forEach((row, i) => out.set(pixels.subarray(row * PIXELS, (row + 1) * PIXELS), i * PIXELS));
+  return out;
 }
 
 /** Each image of `rows` a little turned, stretched, slanted and moved; sampled bilinearly, black outside. */

@@ -229,7 +229,11 @@ test("the doctor with and without a compiler on PATH", async (folder) => {
 // ---- processes
 
 test("a process killed while it compiles leaves a cache that works, and is cleaned up", async (folder) => {
-  const cc = await script(folder, `case "$*" in *0.c*) touch ${folder}/started; sleep 1;; esac\nexec ${compiler} "$@"`);
+  // slow the first time
+  const cc = await script(
+    folder,
+    `case "$*" in *0.c*) [ -e ${folder}/started ] || { touch ${folder}/started; sleep 2; };; esac\nexec ${compiler} "$@"`,
+  );
   const cache = `${folder}/cache`, url = `data:application/typescript,${encodeURIComponent(PROGRAM)}`;
   const child = new Deno.Command(Deno.execPath(), {
     args: ["run", "-A", "--no-check", url],

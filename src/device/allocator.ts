@@ -13,7 +13,9 @@ export type Block = object;
 /** What a backend offers. Offsets and sizes in bytes. `Block`s come from `alloc` of the same allocator. */
 export interface Allocator {
   /** @throws {OutOfMemoryError} */
+  /** A block of at least `nbytes`. @throws {OutOfMemoryError} */
   alloc(nbytes: number): Block;
+  /** Takes a block back. `nbytes` as it was asked for. */
   free(block: Block, nbytes: number): void;
   /** Host to device. The bytes may be changed by the caller once this returns. */
   copyIn(block: Block, offset: number, src: Uint8Array): void;
@@ -41,13 +43,16 @@ export class LruAllocator implements Allocator {
   private readonly holders = new Set<MemoryHolder>();
   /** Bytes handed out now, the most there have been, and bytes kept for reuse. */
   used = 0;
+  /** The most bytes that were handed out at a time. */
   peak = 0;
+  /** Bytes kept for reuse. */
   cached = 0;
   /** Blocks handed out now. */
   count = 0;
   readonly copyOut: ((dst: Uint8Array, block: Block, offset: number) => void) | undefined;
   readonly transfer: Allocator["transfer"];
 
+  /** A cache around `inner`. @param maxCached bytes kept for reuse, at most */
   constructor(readonly device: string, readonly inner: Allocator, readonly maxCached: number = 2 ** 30) {
     this.copyOut = inner.copyOut === undefined ? undefined : (dst, block, offset) => inner.copyOut!(dst, block, offset);
     this.transfer = inner.transfer === undefined
@@ -80,6 +85,7 @@ export class LruAllocator implements Allocator {
     return block;
   }
 
+  /** Throws where the block would go over the budget. */
   private checkLimits(nbytes: number): void {
     const single = envNumber("MAX_BUFFER_SIZE"), total = envNumber("MAX_MEMORY");
     if (single > 0 && nbytes > single) this.fail(nbytes, `MAX_BUFFER_SIZE allows ${byteText(single)} a buffer`);
@@ -88,6 +94,7 @@ export class LruAllocator implements Allocator {
     if (this.used + nbytes > total) this.fail(nbytes, `MAX_MEMORY allows ${byteText(total)} a device`);
   }
 
+  /** A block after all that is kept was given back. */
   private allocAgain(nbytes: number, reason: string): Block {
     if (this.cached === 0) this.fail(nbytes, reason);
     this.drop();
@@ -99,6 +106,7 @@ export class LruAllocator implements Allocator {
     }
   }
 
+  /** Throws with the holders of memory. */
   private fail(nbytes: number, reason: string): never {
     const { device, used, count } = this;
     throw new OutOfMemoryError({ device, nbytes, reason, used, count, holders: this.largest(NAMED_HOLDERS) });

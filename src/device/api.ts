@@ -19,8 +19,11 @@ import {
 
 /** A backend as `Device.list()` tells of it. */
 export interface DeviceListing {
+  /** Canonical: "WASM". */
   readonly name: string;
+  /** What it is, in a line. */
   readonly description: string;
+  /** Whether it can open here. */
   readonly available: boolean;
   /** Why it cannot open here; undefined where it can. */
   readonly reason: string | undefined;

@@ -21,7 +21,7 @@ export class Buffer implements MemoryHolder {
   line: string | undefined;
   use: string;
 
-  /** @param size in elements; `offset` in bytes from the start of `base` */
+  /** A buffer, or a view of `base`. @param size in elements @param offset in bytes from the start of `base` */
   constructor(
     readonly device: Device,
     readonly dtype: DType,
@@ -37,9 +37,11 @@ export class Buffer implements MemoryHolder {
     this.use = "tensor";
   }
 
+  /** Bytes of all elements. */
   get nbytes(): number {
     return this.size * this.dtype.itemsize;
   }
+  /** Whether it has memory yet. */
   get isAllocated(): boolean {
     return this.base.block !== undefined;
   }
@@ -49,6 +51,7 @@ export class Buffer implements MemoryHolder {
     return this.base.block ?? this.base.allocate();
   }
 
+  /** Memory for the whole buffer. */
   private allocate(): Block {
     if (this.freed) throw new SpecError(`Use of a freed buffer of ${this.nbytes} bytes on ${this.device.name}`);
     return this.block = this.device.allocator.alloc(this.nbytes, this);
@@ -72,6 +75,7 @@ export class Buffer implements MemoryHolder {
     if (this.nbytes > 0) this.device.allocator.copyOut!(dst, this.memory, this.offset);
     return dst;
   }
+  /** As {@linkcode copyOut}, after all work queued so far. */
   async copyOutAsync(dst: Uint8Array): Promise<Uint8Array> {
     if (this.nbytes > 0) await this.device.allocator.copyOutAsync(dst, this.memory, this.offset);
     return dst;

@@ -13,8 +13,11 @@ import type { Compiler, Graph, Launch } from "./program.ts";
 export interface Device {
   /** Canonical: "WASM", "CUDA:1". */
   readonly name: string;
+  /** What it can do, and how source is written for it. */
   readonly renderer: Renderer;
+  /** Makes programs of linear programs. */
   readonly compiler: Compiler;
+  /** Its memory. */
   readonly allocator: LruAllocator;
   /** Runs launches in order, each after all earlier ones have finished with its buffers. May return before they have. */
   run(launches: readonly Launch[]): void;

@@ -9,6 +9,7 @@ import type { Buffer } from "./buffer.ts";
 
 /** A compiled kernel of one device. */
 export interface Program {
+  /** What it was compiled from. */
   readonly linear: LinearProgram;
   /** What was rendered, for DEBUG=4: text, or a listing where the source is bytes. */
   readonly source: string;
@@ -16,6 +17,7 @@ export interface Program {
 
 /** One kernel with its arguments. */
 export interface Launch {
+  /** What runs. */
   readonly program: Program;
   /** By slot. */
   readonly buffers: readonly Buffer[];
@@ -25,14 +27,19 @@ export interface Launch {
 
 /** A list of launches, prepared once and replayed with patched arguments. */
 export interface Graph {
+  /** Puts another buffer in place of an argument of a launch. */
   setBuffer(launch: number, slot: number, buffer: Buffer): void;
+  /** Puts another value in place of a scalar argument of a launch. */
   setVar(launch: number, position: number, value: number | bigint): void;
+  /** Runs all launches in order. */
   run(): void;
+  /** Gives up what it holds. */
   dispose(): void;
 }
 
 /** Turns programs into something that runs; caches by content. All programs of a schedule come in one call. */
 export interface Compiler {
   /** @throws {CompileError} with the source and the log */
+  /** Compiles all of them, in parallel where the device can. @throws {CompileError} */
   compile(programs: readonly LinearProgram[]): Program[];
 }

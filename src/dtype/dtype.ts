@@ -15,6 +15,7 @@ export class DType {
   readonly id: number;
   /** As in PyTorch: "float32"; vectors print as "float32x16". */
   readonly name: string;
+  /** Void, bool, integer or float. */
   readonly kind: DTypeKind;
   /** Bits of one element in memory (bool is 8). */
   readonly bits: number;
@@ -56,6 +57,7 @@ export class DType {
     return v;
   }
 
+  /** Whether it is a float. */
   get isFloat(): boolean {
     return this.kind === "float";
   }
@@ -63,13 +65,16 @@ export class DType {
   get isInt(): boolean {
     return this.kind === "int" || this.kind === "uint";
   }
+  /** Whether it is an integer without a sign. */
   get isUnsigned(): boolean {
     return this.kind === "uint";
   }
+  /** Whether it is bool. */
   get isBool(): boolean {
     return this.kind === "bool";
   }
 
+  /** Its name. */
   toString(): string {
     return this.name;
   }
@@ -97,30 +102,55 @@ const float64 = make("float64", "float", 64, 15);
 
 /** All data types, with PyTorch's and C's names as aliases. */
 export interface DTypes {
+  /** No value. */
   readonly void: DType;
+  /** True or false; a byte in memory. */
   readonly bool: DType;
+  /** Signed, 8 bits. */
   readonly int8: DType;
+  /** Unsigned, 8 bits. */
   readonly uint8: DType;
+  /** Signed, 16 bits. */
   readonly int16: DType;
+  /** Unsigned, 16 bits. */
   readonly uint16: DType;
+  /** Signed, 32 bits: what whole numbers are. */
   readonly int32: DType;
+  /** Unsigned, 32 bits. */
   readonly uint32: DType;
+  /** Signed, 64 bits: what bigints are. */
   readonly int64: DType;
+  /** Unsigned, 64 bits. */
   readonly uint64: DType;
+  /** IEEE half precision. */
   readonly float16: DType;
+  /** The upper half of a float32. */
   readonly bfloat16: DType;
+  /** IEEE single precision: what other numbers are. */
   readonly float32: DType;
+  /** IEEE double precision. */
   readonly float64: DType;
+  /** float16. */
   readonly half: DType;
+  /** float32. */
   readonly float: DType;
+  /** float64. */
   readonly double: DType;
+  /** int8. */
   readonly char: DType;
+  /** uint8. */
   readonly uchar: DType;
+  /** int16. */
   readonly short: DType;
+  /** uint16. */
   readonly ushort: DType;
+  /** int32. */
   readonly int: DType;
+  /** uint32. */
   readonly uint: DType;
+  /** int64. */
   readonly long: DType;
+  /** uint64. */
   readonly ulong: DType;
 }
 

@@ -22,17 +22,22 @@ import { difference } from "./validate.ts";
 
 /** A kernel; compiled when first asked for. */
 export class CompiledKernel {
+  /** Tells runners apart. */
   readonly kind = "CompiledKernel";
   private made: Program | undefined;
+  /** The kernel of an AST. @param program what it was compiled to, if it was */
   constructor(readonly device: string, readonly ast: UOp, program?: Program) {
     this.made = program;
   }
+  /** What it is compiled to: now, if it was not. */
   get program(): Program {
     return this.made ??= compileKernels(getDevice(this.device), [this.ast])[0];
   }
+  /** The name of the kernel: its kind and the sizes of its loops. */
   get name(): string {
     return this.program.linear.name;
   }
+  /** One line: what, and on which buffers. */
   toString(): string {
     return `CompiledKernel ${this.device} ${this.name}`;
   }
@@ -40,8 +45,11 @@ export class CompiledKernel {
 
 /** A copy through the host: bufs [to, from]. */
 export class BufferCopy {
+  /** Tells runners apart. */
   readonly kind = "BufferCopy";
+  /** Names of the devices, and how much goes. */
   constructor(readonly to: string, readonly from: string, readonly nbytes: number) {}
+  /** One line: what, and on which buffers. */
   toString(): string {
     return `BufferCopy ${this.nbytes} bytes, ${this.to} <- ${this.from}`;
   }
@@ -49,8 +57,11 @@ export class BufferCopy {
 
 /** A copy that the device does itself: bufs [to, from]. */
 export class BufferXfer {
+  /** Tells runners apart. */
   readonly kind = "BufferXfer";
+  /** Names of the devices, and how much goes. */
   constructor(readonly to: string, readonly from: string, readonly nbytes: number) {}
+  /** One line: what, and on which buffers. */
   toString(): string {
     return `BufferXfer ${this.nbytes} bytes, ${this.to} <- ${this.from}`;
   }
@@ -58,8 +69,11 @@ export class BufferXfer {
 
 /** A function of the host: bufs as it likes. Uniform constants are filled this way. */
 export class CustomOp {
+  /** Tells runners apart. */
   readonly kind = "CustomOp";
+  /** A step of the host. @param fn is called with the buffers */
   constructor(readonly name: string, readonly fn: (bufs: readonly Buffer[]) => void) {}
+  /** One line: what, and on which buffers. */
   toString(): string {
     return `CustomOp ${this.name}`;
   }
@@ -67,7 +81,9 @@ export class CustomOp {
 
 /** Nothing to run: a buffer of no elements. */
 export class EmptyOp {
+  /** Tells runners apart. */
   readonly kind = "EmptyOp";
+  /** One line: what, and on which buffers. */
   toString(): string {
     return "EmptyOp";
   }
@@ -75,8 +91,11 @@ export class EmptyOp {
 
 /** Nothing to run: bufs [view, base] share memory. */
 export class ViewOp {
+  /** Tells runners apart. */
   readonly kind = "ViewOp";
+  /** `nbytes` of the base, from byte `offset` on. */
   constructor(readonly offset: number, readonly nbytes: number) {}
+  /** One line: what, and on which buffers. */
   toString(): string {
     return `ViewOp ${this.nbytes} bytes at ${this.offset}`;
   }
@@ -88,6 +107,8 @@ export type Runner = CompiledKernel | BufferCopy | BufferXfer | CustomOp | Empty
 /** One step of a schedule. */
 export class ExecItem {
   /**
+   * A runner on its buffers.
+   *
    * @param varNames names of the schedule's variables that the kernel calls v0, v1, ...
    * @param vars values by those names
    * @param line of the user, where recorded
@@ -104,6 +125,7 @@ export class ExecItem {
   get ast(): UOp | undefined {
     return this.runner instanceof CompiledKernel ? this.runner.ast : undefined;
   }
+  /** One line: what, and on which buffers. */
   toString(): string {
     const bufs = this.bufs.map((b) => `${b.dtype}x${b.size}@${b.device.name}`).join(", ");
     return `${this.runner} (${bufs})`;
@@ -141,15 +163,22 @@ function packConstant(value: number | bigint, dtype: DType): Uint8Array {
   return bytes;
 }
 
+/** Bytes on the host while a buffer is filled, a multiple of every element's. */
+const FILL_BYTES = 2 ** 22;
+
 /** Fills a buffer with one value. */
 export function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType): void {
   const one = packConstant(value instanceof Int64 ? value.toBigInt() : value, dtype);
-  const bytes = new Uint8Array(buffer.nbytes);
+  const bytes = new Uint8Array(Math.min(buffer.nbytes, FILL_BYTES));
   if (one.some((b) => b !== 0)) {
     bytes.set(one);
     for (let n = one.length; n < bytes.length; n *= 2) bytes.copyWithin(n, 0, Math.min(n, bytes.length - n));
   }
-  buffer.copyIn(bytes);
+  const { allocator } = buffer.device;
+  for (let at = 0; at < buffer.nbytes; at += bytes.length) {
+    const part = buffer.nbytes - at < bytes.length ? bytes.subarray(0, buffer.nbytes - at) : bytes;
+    allocator.copyIn(buffer.memory, buffer.offset + at, part);
+  }
 }
 
 /** Copies all of `from` into `to`. */
@@ -236,7 +265,9 @@ function runOther(item: ExecItem, debug: number): void {
   if (debug < 2) return;
   const ms = performance.now() - start, nbytes = byteText(bufs[0].nbytes);
   GlobalCounters.timeSumS += ms / 1e3;
-  const text = runner instanceof CustomOp ? `${runner.name} ${nbytes}` : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
+  const text = runner instanceof CustomOp
+    ? `${runner.name} ${nbytes}`
+    : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
   debugStep(item, bufs[0].device, text, ms);
 }
 
@@ -266,7 +297,10 @@ function expectedOf(ast: UOp, { program, buffers, vars }: Launch): () => void {
       if (!writes) continue;
       const why = difference(bytesOf(buffers[slot]), bytesOf(twins[slot]), buffers[slot].dtype);
       if (why !== undefined) {
-        throw new SpecError(`Kernel ${program.linear.name} is wrong on ${buffers[slot].device.name}`, `buffer ${slot}: ${why}`);
+        throw new SpecError(
+          `Kernel ${program.linear.name} is wrong on ${buffers[slot].device.name}`,
+          `buffer ${slot}: ${why}`,
+        );
       }
     }
     for (const t of twins) t.free();

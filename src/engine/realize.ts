@@ -5,6 +5,7 @@
  */
 import { releaseStorage } from "../device/buffer.ts";
 import { watchMemory } from "../device/ledger.ts";
+import { relieveHeap } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import { rotateInternTable, type UOp } from "../uop/uop.ts";
@@ -55,6 +56,7 @@ export function realizeNodes(nodes: readonly UOp[]): void {
   bound.commit();
   if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
+  relieveHeap();
 }
 
 /** The host's bytes of values that are on their device now: the copy was the only reader. */

@@ -24,11 +24,16 @@ export interface ShapeErrorOptions {
 
 /** Shapes, axes or sizes that do not fit an operation. */
 export class ShapeError extends RangeError {
+  /** The name of the class. */
   override readonly name: string = "ShapeError";
+  /** What was tried, as a verb and its object. */
   readonly action: string;
+  /** The shapes at fault. */
   readonly shapes: readonly (readonly unknown[])[];
+  /** The axis at fault, if there is one. */
   readonly axis: number | undefined;
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: ShapeErrorOptions) {
     const shapes = options.shapes ?? [];
     const noun = shapes.length === 0
@@ -43,10 +48,14 @@ export class ShapeError extends RangeError {
 
 /** An index outside an axis, or of a kind that cannot index. Named as in Python; shadows no builtin of JavaScript. */
 export class IndexError extends RangeError {
+  /** The name of the class. */
   override readonly name: string = "IndexError";
+  /** What was tried, as a verb and its object. */
   readonly action: string;
+  /** The axis at fault, if there is one. */
   readonly axis: number | undefined;
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly axis?: number; readonly reason: string }) {
     super(`Cannot ${action}: ${options.reason}`);
     this.action = action;
@@ -56,10 +65,14 @@ export class IndexError extends RangeError {
 
 /** A data type that an operation does not take. */
 export class DTypeError extends TypeError {
+  /** The name of the class. */
   override readonly name: string = "DTypeError";
+  /** What was tried, as a verb and its object. */
   readonly action: string;
+  /** The names of the dtypes at fault. */
   readonly dtypes: readonly string[];
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(
     action: string,
     options: { readonly dtypes?: readonly { toString(): string }[]; readonly reason: string },
@@ -73,9 +86,12 @@ export class DTypeError extends TypeError {
 
 /** An argument of the wrong kind or value that no other class fits: unknown options, ragged lists. */
 export class ArgumentError extends TypeError {
+  /** The name of the class. */
   override readonly name: string = "ArgumentError";
+  /** What was tried, as a verb and its object. */
   readonly action: string;
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly reason: string }) {
     super(`Cannot ${action}: ${options.reason}`);
     this.action = action;
@@ -84,9 +100,12 @@ export class ArgumentError extends TypeError {
 
 /** A device that cannot open, lacks something, or was lost. */
 export class DeviceError extends Error {
+  /** The name of the class. */
   override readonly name: string = "DeviceError";
+  /** The device at fault. */
   readonly device: string;
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly device: string; readonly reason: string; readonly cause?: unknown }) {
     super(`Cannot ${action}: ${options.reason}`, options.cause === undefined ? undefined : { cause: options.cause });
     this.device = options.device;
@@ -95,10 +114,14 @@ export class DeviceError extends Error {
 
 /** A compiler that rejected what a renderer wrote; carries the source and the tool's log. */
 export class CompileError extends Error {
+  /** The name of the class. */
   override readonly name: string = "CompileError";
+  /** The source that the compiler did not take. */
   readonly source: string;
+  /** What the compiler said. */
   readonly log: string;
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly reason: string; readonly source?: string; readonly log?: string }) {
     super(`Cannot ${action}: ${options.reason}`);
     this.source = options.source ?? "";
@@ -108,7 +131,9 @@ export class CompileError extends Error {
 
 /** Something that a `jit` function cannot capture or replay. */
 export class JitError extends Error {
+  /** The name of the class. */
   override readonly name: string = "JitError";
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly reason: string }) {
     super(`Cannot ${action}: ${options.reason}`);
   }
@@ -116,10 +141,14 @@ export class JitError extends Error {
 
 /** A lazy read of a buffer version that has been overwritten; names the line of the write and of the read. */
 export class StaleReadError extends Error {
+  /** The name of the class. */
   override readonly name: string = "StaleReadError";
+  /** Where the new values were written. */
   readonly writtenAt: string;
+  /** Where the old values were asked for. */
   readonly readAt: string;
 
+  /** The text is made of the fields. */
   constructor(options: { readonly writtenAt: string; readonly readAt: string; readonly shape?: readonly number[] }) {
     const what = options.shape ? `a tensor of shape ${shapeText(options.shape)}` : "a tensor";
     super(
@@ -133,9 +162,12 @@ export class StaleReadError extends Error {
 
 /** A graph that needs a tensor which the user has disposed. */
 export class DisposedError extends Error {
+  /** The name of the class. */
   override readonly name: string = "DisposedError";
+  /** Where it was disposed. */
   readonly disposedAt: string;
 
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly disposedAt: string }) {
     super(`Cannot ${action}: the tensor was disposed at ${options.disposedAt}`);
     this.disposedAt = options.disposedAt;
@@ -144,7 +176,9 @@ export class DisposedError extends Error {
 
 /** Who holds a block of device memory. */
 export interface MemoryHolder {
+  /** Its bytes. */
   readonly nbytes: number;
+  /** The dtype of its elements. */
   readonly dtype: { toString(): string };
   /** In elements. */
   readonly size: number;
@@ -201,14 +235,18 @@ function memoryAdvice(options: OutOfMemoryErrorOptions): string {
 
 /** An allocation that the device refused, after all that was kept for reuse had been given back. */
 export class OutOfMemoryError extends RangeError {
+  /** The name of the class. */
   override readonly name: string = "OutOfMemoryError";
+  /** The device at fault. */
   readonly device: string;
+  /** How much was asked for. */
   readonly nbytes: number;
   /** Why, without the table. */
   readonly reason: string;
   /** Who holds the most, largest first. */
   readonly holders: readonly MemoryHolder[];
 
+  /** The text is made of the fields. */
   constructor(options: OutOfMemoryErrorOptions) {
     super(`Cannot allocate ${options.nbytes} bytes on ${options.device}: ${options.reason}${memoryAdvice(options)}`);
     this.device = options.device;
@@ -220,7 +258,9 @@ export class OutOfMemoryError extends RangeError {
 
 /** An internal contradiction: a graph that the table of its stage does not allow. Please report it. */
 export class SpecError extends Error {
+  /** The name of the class. */
   override readonly name: string = "SpecError";
+  /** The text is `what` and, below, `detail`: the printed nodes at fault. */
   constructor(what: string, detail = "") {
     super(detail ? `${what}:\n${detail}` : what);
   }
@@ -228,8 +268,11 @@ export class SpecError extends Error {
 
 /** A file that does not follow its format; nothing of it was used. */
 export class FormatError extends Error {
+  /** The name of the class. */
   override readonly name: string = "FormatError";
+  /** The file at fault. */
   readonly file: string;
+  /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly file: string; readonly reason: string }) {
     super(`Cannot ${action} ${options.file}: ${options.reason}`);
     this.file = options.file;
@@ -238,9 +281,12 @@ export class FormatError extends Error {
 
 /** Assignments that each need the other's old value: no order of kernels satisfies both. Names both lines. */
 export class CycleError extends Error {
+  /** The name of the class. */
   override readonly name: string = "CycleError";
+  /** Where each side was asked for. */
   readonly lines: readonly string[];
 
+  /** The text names both sides. @param lines where each was asked for */
   constructor(lines: readonly string[]) {
     super(
       `Cannot order the assignments at ${listText(lines)}: each reads what the other overwrites; ` +

@@ -43,7 +43,7 @@ export class Site {
   private error: Error | undefined;
   private text: string;
 
-  /** @param before what the text begins with */
+  /** The line that calls the library now. @param before what the text begins with */
   constructor(before: string = "") {
     const holder = Error as { stackTraceLimit?: number };
     const limit = holder.stackTraceLimit;

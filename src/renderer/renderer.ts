@@ -19,6 +19,7 @@ export interface Capabilities {
   readonly threads: number;
   /** Caches, for tile sizes. 0 where unknown. */
   readonly l1: number;
+  /** The second-level cache. */
   readonly l2: number;
   /** Buffers a kernel may take. */
   readonly maxBuffers: number;
@@ -38,10 +39,15 @@ export interface Capabilities {
 
 /** A buffer argument of a program, in slot order. */
 export interface ProgramParam {
+  /** Its position among the buffer arguments. */
   readonly slot: number;
+  /** The dtype of its elements. */
   readonly dtype: DType;
+  /** In elements. */
   readonly size: number;
+  /** Whether the program reads it. */
   readonly reads: boolean;
+  /** Whether the program writes it. */
   readonly writes: boolean;
 }
 
@@ -49,6 +55,7 @@ export interface ProgramParam {
 export interface LinearProgram {
   /** An identifier, unique by content within one compile. */
   readonly name: string;
+  /** The nodes, sources before users. */
   readonly uops: readonly UOp[];
   /** Buffer arguments by slot: 0, 1, ... */
   readonly params: readonly ProgramParam[];
@@ -58,6 +65,7 @@ export interface LinearProgram {
   readonly threads: number;
   /** Work of one launch: arithmetic, and bytes touched at least once. */
   readonly flops: number;
+  /** Bytes touched at least once by one launch. */
   readonly bytes: number;
   /** The opts that were applied, as text, for DEBUG=3. */
   readonly opts?: string;
@@ -65,7 +73,9 @@ export interface LinearProgram {
 
 /** Turns linear programs into what the device's compiler takes. */
 export interface Renderer {
+  /** As in errors and `info()`. */
   readonly name: string;
+  /** What the device can do. */
   readonly caps: Capabilities;
   /** Source text, or module bytes where the device is its own assembler. */
   render(program: LinearProgram): string | Uint8Array;

@@ -17,6 +17,7 @@ import { drawUniform } from "./random.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {
+  /** "tanh" approximates, "none" is exact. Default "none". */
   readonly approximate?: "none" | "tanh";
 }
 

@@ -96,6 +96,7 @@ export abstract class TensorBase {
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
   grad: this | undefined;
 
+  /** A handle on `node`. */
   protected constructor(node: UOp) {
     this.node = node;
     this.wantsGrad = undefined;
@@ -143,9 +144,11 @@ export abstract class TensorBase {
     return new (this.constructor as new (u: UOp) => this)(u);
   }
 
+  /** The size of each axis; an array of its own. */
   get shape(): number[] {
     return [...shapeOf(this.node)];
   }
+  /** The dtype of the elements. */
   get dtype(): DType {
     return this.node.dtype;
   }
@@ -155,6 +158,7 @@ export abstract class TensorBase {
   }
   /** What `device` says for a node that lives nowhere yet. */
   protected abstract constantDevice(): string;
+  /** How many axes there are. */
   get ndim(): number {
     return shapeOf(this.node).length;
   }
@@ -170,6 +174,7 @@ export abstract class TensorBase {
   elementSize(): number {
     return this.dtype.itemsize;
   }
+  /** Whether the dtype is a float. */
   isFloatingPoint(): boolean {
     return this.dtype.isFloat;
   }

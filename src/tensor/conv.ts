@@ -21,8 +21,11 @@ export type PerAxis = number | readonly number[];
 
 /** Options of {@linkcode ConvTensor.conv2d}. */
 export interface ConvOptions {
+  /** Channels are split into so many groups that do not mix. Default 1. */
   readonly groups?: number;
+  /** Steps between windows. Default 1. */
   readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
   readonly dilation?: PerAxis;
   /** Zeros around: one number, one an axis, or before and after each axis with the last axis first. */
   readonly padding?: PerAxis;
@@ -32,9 +35,13 @@ export interface ConvOptions {
 
 /** Options of {@linkcode ConvTensor.convTranspose2d}. */
 export interface ConvTransposeOptions {
+  /** Channels are split into so many groups that do not mix. Default 1. */
   readonly groups?: number;
+  /** Steps between windows. Default 1. */
   readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
   readonly dilation?: PerAxis;
+  /** Elements taken off both sides of each axis of the result. Default 0. */
   readonly padding?: PerAxis;
   /** Rows added at the end of each axis, where a stride leaves the size open. */
   readonly outputPadding?: PerAxis;
@@ -44,7 +51,9 @@ export interface ConvTransposeOptions {
 export interface PoolOptions {
   /** Default: the kernel's size. */
   readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
   readonly dilation?: PerAxis;
+  /** Elements added on both sides of each axis. Default 0. */
   readonly padding?: PerAxis;
   /** Also windows that begin inside and end outside. */
   readonly ceilMode?: boolean;
@@ -54,6 +63,7 @@ export interface PoolOptions {
 export interface InterpolateOptions {
   /** Default "linear". */
   readonly mode?: "linear" | "nearest" | "nearest-exact";
+  /** Whether the corner elements stay at the corners. Default false. */
   readonly alignCorners?: boolean;
 }
 
@@ -283,6 +293,7 @@ export abstract class ConvTensor extends LinalgTensor {
    * @throws {ShapeError} where no window fits
    */
   maxPool2d(kernelSize: PerAxis | undefined, options: PoolOptions & { readonly returnIndices: true }): [this, this];
+  /** The largest of each window over the last axes, with its position where `returnIndices` asks for it. */
   maxPool2d(kernelSize?: PerAxis, options?: PoolOptions & { readonly returnIndices?: false }): this;
   maxPool2d(
     kernelSize: PerAxis = [2, 2],

@@ -27,8 +27,11 @@ export interface DivOptions extends BinaryOptions {
 }
 /** Options of {@linkcode ElementwiseTensor.isclose}. */
 export interface CloseOptions {
+  /** Relative to the other value. Default 1e-5. */
   readonly rtol?: number;
+  /** Absolute. Default 1e-8. */
   readonly atol?: number;
+  /** Whether NaN is close to NaN. Default false. */
   readonly equalNan?: boolean;
 }
 
@@ -153,6 +156,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
 
   // ---- arithmetic
 
+  /** Both sides, promoted and broadcast, in the order that `options` ask for. */
   private operands(action: string, x: Operand, options: BinaryOptions | undefined): [UOp, UOp] {
     checkOptions(action, options, REVERSE);
     return this.broadcasted(action, x, options?.reverse);
@@ -238,6 +242,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
     return this.wrap(powNode(a.cast(wide), b.cast(wide)).cast(a.dtype));
   }
 
+  /** This to a constant power, by multiplications where it can be. */
   private constantPower(exponent: number): UOp {
     const x = this.uop;
     if (!x.dtype.isFloat && Number.isInteger(exponent)) {
@@ -260,6 +265,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
     });
   }
 
+  /** Ones of this shape. */
   private onesNode(dtype: DType): UOp {
     return this.broadcastConst(scalarConst(1, dtype));
   }
@@ -293,6 +299,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
     return max === undefined || max === null ? low : low.bounded(max, true);
   }
 
+  /** This, not above or not below `limit`. */
   private bounded(limit: Operand, above: boolean): this {
     const [a, b] = this.broadcasted("clamp", limit);
     return this.wrap((above ? b.lt(a) : a.lt(b)).where(b, a));
@@ -326,12 +333,14 @@ export abstract class ElementwiseTensor extends MovementTensor {
     return this.wrap(logaddexpNode(a, b).cast(d));
   }
 
+  /** A scalar or tensor of this dtype. */
   private operandLike(x: Operand): this {
     return (x instanceof TensorBase ? x : this.operand(x)) as this;
   }
 
   // ---- comparisons
 
+  /** Both sides of a comparison. */
   private compared(action: string, x: Operand): [UOp, UOp] {
     const d = this.dtype;
     // A whole number beyond an integer dtype would wrap as a weak scalar: compare in a wider one.
@@ -343,6 +352,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
     return [a, b];
   }
 
+  /** Both sides of a comparison of order. */
   private ordered(action: string, x: Operand): [UOp, UOp] {
     const [a, b] = this.compared(action, x);
     return a.dtype.isBool ? [castNode(a, dtypes.int32), castNode(b, dtypes.int32)] : [a, b];
@@ -396,6 +406,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
 
   // ---- bits
 
+  /** Both sides of a bitwise operation. @throws {DTypeError} for floats */
   private bits(action: string, x: Operand, options?: BinaryOptions): [UOp, UOp] {
     const [a, b] = this.operands(action, x, options);
     if (a.dtype.isFloat) {
@@ -446,6 +457,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
     return this.shifted("rshift", Ops.SHR, x, options);
   }
 
+  /** This shifted by `x` bits. */
   private shifted(action: string, op: Ops, x: Operand, options?: BinaryOptions): this {
     const [a, b] = this.bits(action, x, options);
     const d = a.dtype;

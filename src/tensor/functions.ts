@@ -137,6 +137,7 @@ export abstract class FunctionTensor extends ElementwiseTensor {
     return this.floating(erfNode);
   }
 
+  /** A rounding; integers stay as they are. */
   private rounded(f: (x: UOp) => UOp): this {
     return this.dtype.isFloat ? this.wrap(f(this.uop)) : this.wrap(this.uop);
   }

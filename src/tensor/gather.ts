@@ -85,6 +85,7 @@ export function gatherNode(x: UOp, axis: number, index: UOp): UOp {
 
 /** Tensors with gather and scatter. */
 export abstract class GatherTensor extends ScanTensor {
+  /** Throws unless `index` fits this along all axes but one. */
   private checkIndex(action: string, axis: number, index: TensorBase): void {
     const shape = this.shape, other = index.shape;
     if (other.length !== shape.length) {
@@ -229,6 +230,7 @@ export abstract class GatherTensor extends ScanTensor {
     return this.wrap(castNode(broadcastTo(iotaAlong(numClasses, rank - 1, rank), full).eq(at), dtypes.int32));
   }
 
+  /** Zeros on one side of a diagonal. */
   private triangle(action: string, diagonal: number, lower: boolean): this {
     checkInteger(action, "diagonal", diagonal);
     const shape = this.shape, rank = shape.length;

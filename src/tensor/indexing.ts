@@ -29,6 +29,7 @@ export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
 export interface SizeOptions {
   /** Rows of the result: what is beyond is cut, what is missing filled. */
   readonly size?: number;
+  /** What stands where there are fewer than `size`. Default 0. */
   readonly fillValue?: number | boolean;
 }
 
@@ -400,6 +401,7 @@ export abstract class IndexingTensor extends SortTensor {
    * @throws {DTypeError} unless the mask is bool, {ShapeError} if it does not broadcast
    */
   maskedSelect(mask: TensorBase, options: SizeOptions & { readonly size: number }): this;
+  /** The values where `mask` is true; 1-D. Reads how many there are, unless `size` says so. */
   maskedSelect(mask: TensorBase, options?: SizeOptions): Promise<this>;
   maskedSelect(mask: TensorBase, options: SizeOptions = {}): this | Promise<this> {
     checkOptions("maskedSelect", options, ["size", "fillValue"]);
@@ -427,6 +429,7 @@ export abstract class IndexingTensor extends SortTensor {
    * with `fillValue` (0) beyond; without it a promise.
    */
   nonzero(options: SizeOptions & { readonly size: number }): this;
+  /** The positions that are not zero, a row each. Reads how many there are, unless `size` says so. */
   nonzero(options?: SizeOptions): Promise<this>;
   nonzero(options: SizeOptions = {}): this | Promise<this> {
     checkOptions("nonzero", options, ["size", "fillValue"]);
@@ -448,6 +451,7 @@ export abstract class IndexingTensor extends SortTensor {
     return first.stack(others, 1);
   }
 
+  /** How many are true: read from the device. */
   private async countTrue(mask: UOp): Promise<number> {
     if (isScalarLeaf(mask)) return mask.value;
     return Number(await this.wrap(mask).sum().item());

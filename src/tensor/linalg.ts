@@ -18,6 +18,7 @@ import { ReduceTensor } from "./reduce.ts";
 
 /** Options of products: `dtype` of the result; sums are at least as wide. */
 export interface ProductOptions {
+  /** In which the products are summed. */
   readonly dtype?: DTypeLike;
 }
 

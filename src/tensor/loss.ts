@@ -147,6 +147,7 @@ export abstract class LossTensor extends ConvTensor {
     return reduced((posWeight === undefined ? yes : yes.mul(posWeight)).add(no).neg(), reduction);
   }
 
+  /** Throws unless the labels fit the scores. */
   private checkLabels(action: string, Y: this, axis: number): void {
     const want = this.shape.filter((_, i) => i !== axis);
     if (this.ndim === 0 || !sameArray(Y.shape, want)) {

@@ -17,13 +17,16 @@ import { type Axes, checkIntegers, checkShape, resolveAxes, resolveAxis } from "
 import { scalarConst, TensorBase } from "./base.ts";
 import { parseRearrange } from "./rearrange.ts";
 
+/** What is added before and after an axis, or where a piece of it starts and stops. */
 export type Pair = readonly [number, number];
 
 /** How `pad` fills: a value, the mirrored inside, the edge, or the other end. */
 export type PadMode = "constant" | "reflect" | "replicate" | "circular";
 /** Options of {@linkcode MovementTensor.pad}. */
 export interface PadOptions {
+  /** How it fills. Default "constant". */
   readonly mode?: PadMode;
+  /** What it fills with, in mode "constant". Default 0. */
   readonly value?: number | boolean;
 }
 
@@ -73,6 +76,7 @@ export abstract class MovementTensor extends TensorBase {
     return this.wrap(reshape(this.uop, this.resolveShape("view", shape)));
   }
 
+  /** A shape with its -1 found. @throws {ShapeError} */
   private resolveShape(action: string, sizes: unknown): number[] {
     const from = this.shape;
     const list: unknown = typeof sizes === "number" ? [sizes] : sizes;
@@ -303,6 +307,7 @@ export abstract class MovementTensor extends TensorBase {
 
   /** The size of axis `dim`, or the shape. */
   size(): number[];
+  /** The size of one axis, or of all. @throws {IndexError} if `dim` is outside [-ndim, ndim) */
   size(dim: number): number;
   size(dim?: number): number | number[] {
     return dim === undefined ? this.shape : this.shape[resolveAxis("size", dim, this.shape)];

@@ -206,6 +206,7 @@ export abstract class RealizeTensor extends IndexingTensor {
   tolistSync(): NestedValues {
     return nestedOf(this.dataSync(), this.shape, this.dtype);
   }
+  /** Throws unless there is one element. */
   private checkItem(): void {
     if (this.numel() !== 1) {
       throw new ShapeError("take the item of", {

@@ -30,10 +30,12 @@ export interface ReduceOptions {
 }
 /** Options of `sum` and `prod`: `dtype` is that of the accumulator and of the result. */
 export interface SumOptions extends ReduceOptions {
+  /** In which it is summed, and of the result. */
   readonly dtype?: DTypeLike;
 }
 /** Options of `var`, `std` and their pairs with the mean: the divisor is n - correction. */
 export interface VarOptions extends ReduceOptions {
+  /** Taken from the number of elements. Default 1. */
   readonly correction?: number;
 }
 
@@ -75,6 +77,7 @@ export abstract class ReduceTensor extends ActivationTensor {
     return this.wrap(reshape(u, shapeOf(u).filter((_, i) => !axes.includes(i))));
   }
 
+  /** The axes to reduce, checked. */
   private axes(action: string, axis: Axes | undefined | null, options: ReduceOptions, allowed = KEEP): number[] {
     checkOptions(action, options, allowed);
     return resolveAxes(action, axis, this.shape);
@@ -160,6 +163,7 @@ export abstract class ReduceTensor extends ActivationTensor {
     return [sum.fdiv(floatConst(Math.max(n - correction, 0), x.dtype)), mean];
   }
 
+  /** Variance or its root, and the mean. */
   private spread(action: string, axis: Axes | undefined | null, options: VarOptions, root: boolean): [this, this] {
     const axes = this.axes(action, axis, options, ["keepdim", "correction"]);
     const [variance, mean] = this.moments(axes, options.correction ?? 1);
@@ -202,6 +206,7 @@ export abstract class ReduceTensor extends ActivationTensor {
     return this.argExtremum("argmin", axis, options, true);
   }
 
+  /** The position of the first largest or least value. */
   private argExtremum(action: string, axis: number | undefined | null, options: ReduceOptions, least: boolean): this {
     checkOptions(action, options, KEEP);
     const shape = this.shape;
@@ -224,6 +229,7 @@ export abstract class ReduceTensor extends ActivationTensor {
 
   // ---- the softmax family
 
+  /** What softmax and its like exponentiate. */
   private softmaxInput(action: string, axis: number, dtype: DTypeLike | undefined): [UOp, number[], DType] {
     const at = resolveAxis(action, axis, this.shape);
     const out = dtype === undefined ? floatOf(this.dtype) : floatOf(toDType(dtype));

@@ -85,6 +85,7 @@ function scanLast(x: UOp, scan: Scan): UOp {
 
 /** Tensors with scans. */
 export abstract class ScanTensor extends LossTensor {
+  /** A scan along an axis. */
   private scanned(action: string, axis: number, x: UOp, scan: Scan): UOp {
     const shape = this.shape;
     const at = resolveAxis(action, axis, shape);
@@ -119,6 +120,7 @@ export abstract class ScanTensor extends LossTensor {
     return this.extremes("cummin", axis, (x) => x.dtype.isFloat ? negNode(x) : x.xor(scalarConst(-1, x.dtype)));
   }
 
+  /** Running extremes and their positions. */
   private extremes(action: string, axis: number, turn: (x: UOp) => UOp): [this, this] {
     const shape = this.shape, at = resolveAxis(action, axis, shape);
     if (shape.length === 0) return [this, this.constLike(0, { dtype: dtypes.int32 })];

@@ -115,6 +115,7 @@ function bitonic(lanes: Lanes): Lanes {
 
 /** Tensors with sorting. */
 export abstract class SortTensor extends GatherTensor {
+  /** The order along an axis, as positions. */
   private positions(action: string, dim: number, descending: boolean): [UOp, number] {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
     const n = shape[axis] ?? 1;

@@ -15,6 +15,7 @@ import { TensorBase } from "./base.ts";
 
 /** One strided view: element at indices i is at `offset + sum(i * strides)`, or zero where i is outside `mask`. */
 export interface View {
+  /** The size of each axis. */
   readonly shape: readonly number[];
   /** In elements; 0 along repeated axes, negative along flipped ones. */
   readonly strides: readonly number[];

@@ -10,17 +10,23 @@ import type { Line } from "../helpers/stack.ts";
 
 /** What every record arg offers. */
 export interface ArgRecord {
+  /** Equal for equal records. */
   readonly hash: number;
+  /** Whether two records are equal. */
   same(other: ArgRecord): boolean;
+  /** As printed graphs show it. */
   toString(): string;
 }
 
 /** A 64-bit constant beyond 2^53, as two int32 (low word unsigned in meaning). */
 export class Int64 implements ArgRecord {
+  /** Equal for equal records. */
   readonly hash: number;
+  /** The high and the low word. */
   constructor(readonly hi: number, readonly lo: number) {
     this.hash = mix(mix(0x1b873593, hi), lo);
   }
+  /** Whether two records are equal. */
   same(o: ArgRecord): boolean {
     return o instanceof Int64 && o.hi === this.hi && o.lo === this.lo;
   }
@@ -28,9 +34,11 @@ export class Int64 implements ArgRecord {
   toBigInt(): bigint {
     return (BigInt(this.hi) << 32n) | BigInt(this.lo >>> 0);
   }
+  /** From the low 64 bits of `x`. */
   static fromBigInt(x: bigint): Int64 {
     return new Int64(Number(BigInt.asIntN(32, x >> 32n)), Number(BigInt.asIntN(32, x)));
   }
+  /** As printed graphs show it. */
   toString(): string {
     return `${this.toBigInt()}`;
   }
@@ -126,6 +134,7 @@ export class ReduceArg implements ArgRecord {
  */
 export class Storage {
   private static next = 1;
+  /** Counts up; names it in printed graphs. */
   readonly id: number = Storage.next++;
   /** Writes so far. A BUFFER node reads the version it names. */
   version = 0;
@@ -140,9 +149,10 @@ export class Storage {
   /** True for host bytes on their way to a device: only the COPY that made it reads it, once. */
   staging = false;
 
-  /** @param size in elements */
+  /** Memory that is yet to be had. @param size in elements */
   constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}
 
+  /** Bytes of all elements. */
   get nbytes(): number {
     return this.size * this.dtype.itemsize;
   }

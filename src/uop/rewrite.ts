@@ -26,18 +26,27 @@ export interface RewriteOptions<X> {
 
 /** One application of one rule. */
 export interface Change {
+  /** The rule, as its pattern and place. */
   readonly rule: string;
+  /** The node that matched. */
   readonly from: UOp;
+  /** What it became. */
   readonly to: UOp;
 }
 
 /** What one pass did. `depth` is 0 for outermost passes; passes are listed in the order they began. */
 export interface PassRecord {
+  /** The name of the pass. */
   readonly name: string;
+  /** 0 for passes that no other pass runs. */
   readonly depth: number;
+  /** The graph that went in. */
   readonly before: UOp;
+  /** The graph that came out. */
   after: UOp;
+  /** How long it took, recording included. */
   timeMs: number;
+  /** Each rewrite, in order. */
   readonly changes: Change[];
 }
 

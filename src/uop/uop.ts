@@ -32,10 +32,15 @@ export function nodesMade(): number {
 
 /** A node of the graph. Make one with {@linkcode uop} or a method, never with `new`. */
 export class UOp extends Arithmetic<UOp> {
+  /** What it does. */
   readonly op: Ops;
+  /** The dtype of its value. */
   readonly dtype: DType;
+  /** What it is computed from. */
   readonly src: readonly UOp[];
+  /** What else it needs to know: a number, a text or a record. */
   readonly arg: Arg;
+  /** Of op, dtype, sources and arg. */
   readonly hash: number;
   /** Memo of `shapeOf` (shape.ts); null where a node has no shape. */
   shapeMemo: readonly number[] | null | undefined;
@@ -47,12 +52,15 @@ export class UOp extends Arithmetic<UOp> {
   closedMemo: readonly UOp[] | undefined;
   /** Memos of `boundsOf` (bounds.ts). */
   minMemo: number | undefined;
+  /** The upper bound. */
   maxMemo: number | undefined;
   /** Bit set of the ops of the sources (two words), for early reject; by matcher.ts. */
   srcMask0: number;
+  /** The second word. */
   srcMask1: number;
   /** Slot of the running rewrite (NodeMemo in rewrite.ts): who uses it (0: nobody), and what this node becomes. */
   memoOwner: number;
+  /** What this node becomes. */
   memoValue: UOp | undefined;
   /** What a realized node is now: read it through. Set by the scheduler only. */
   becomes: UOp | undefined;
@@ -105,9 +113,11 @@ export class UOp extends Arithmetic<UOp> {
     const dtype = isComparison(op) ? dtypes.bool.vec(this.dtype.count) : first.dtype;
     return uop(op, dtype, all);
   }
+  /** The value in another dtype; this node where it has it. */
   cast(dtype: DType): UOp {
     return dtype === this.dtype ? this : uop(Ops.CAST, dtype, [this]);
   }
+  /** The bits in another dtype of the same size. */
   bitcast(dtype: DType): UOp {
     return dtype === this.dtype ? this : uop(Ops.BITCAST, dtype, [this]);
   }
@@ -124,6 +134,7 @@ export class UOp extends Arithmetic<UOp> {
   get value(): number {
     return this.arg instanceof Int64 ? Number(this.arg.toBigInt()) : this.arg as number;
   }
+  /** Whether it is a constant, of `value` if given. */
   isConst(value?: number): boolean {
     return this.op === Ops.CONST && (value === undefined || this.arg === value);
   }

@@ -271,7 +271,7 @@ const errors: readonly [string, () => unknown, Thrown, string][] = [
     "shapes",
     () => new Tensor([1, 2]).add([1, 2, 3]),
     ShapeError,
-    "Cannot add shapes [2] and [3]: axis -1 has sizes 2 and 3",
+    "Cannot add shapes [2] and [3]: axis 0 has sizes 2 and 3",
   ],
   ["operand", () => i.add("1" as never), ArgumentError, 'Cannot add: "1" is no tensor'],
   ["undefined operand", () => i.mul(undefined as never), ArgumentError, "Cannot multiply: undefined is no tensor"],

@@ -1,7 +1,9 @@
 /** Losses: shapes, labels and errors. Values and gradients are checked by the golden cases. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { ArgumentError, DTypeError, ShapeError, Tensor } from "../../mod.ts";
+import { ArgumentError, Device, DTypeError, ShapeError, Tensor } from "../../mod.ts";
 import { evaluateTensor } from "../reference.ts";
+
+Device.get(); // devices open outside of tests
 
 const t = (shape: number[]) => Tensor.ones(shape, { device: "JS" });
 const labels = (data: number[], dtype = "int32") => new Tensor(data, { dtype, device: "JS" });

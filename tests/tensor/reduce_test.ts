@@ -158,7 +158,7 @@ type Thrown = new (...args: never[]) => Error;
 const errors: readonly [string, () => unknown, Thrown, string][] = [
   ["axis", () => m.sum(2), ShapeError, "Cannot sum shape [2, 3]: axis 2 is outside [-2, 2)"],
   ["axis twice", () => m.sum([0, -2]), ShapeError, "axis 0 is given twice"],
-  ["axis kind", () => m.sum("0" as never), ArgumentError, "axes must be a number or a list of numbers, not 0"],
+  ["axis kind", () => m.sum("0" as never), ArgumentError, 'axes must be a number or a list of numbers, not "0'],
   ["fraction", () => m.max(0.5), ArgumentError, "an axis must be an integer, not 0.5"],
   ["option", () => m.mean(0, { keepDim: true } as never), ArgumentError, 'unknown option "keepDim"; known are keepdim'],
   ["argmax", () => empty.argmax(0), ShapeError, "axis 0 has no elements"],
