@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { ROOT, runDeno } from "./subprocess.ts";
 
 /** What the package may hold, beside modules. */
-const DOCUMENTS = /^(deno\.json|LICENSE|README\.md|docs\/[a-z_/]+\.md)$/;
+const DOCUMENTS = /^(deno\.json|LICENSE|README\.md|docs\/[A-Za-z_/]+\.md)$/;
 const MAX_BYTES = 2e6;
 
 Deno.test("publish: a dry run is clean, and the package is small", async () => {

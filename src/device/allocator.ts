@@ -27,6 +27,14 @@ export interface Allocator {
   transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void;
 }
 
+/** What memory asks of the device that it is on. */
+export interface MemoryDevice {
+  /** Canonical: "WASM", "CUDA:1". */
+  readonly name: string;
+  /** Its memory. */
+  readonly allocator: LruAllocator;
+}
+
 /** Bytes and blocks handed out by all allocators since the start: what tells when to let finalizers run. */
 export const allocated: { bytes: number; count: number } = { bytes: 0, count: 0 };
 

@@ -7,8 +7,7 @@
 import type { DType } from "../dtype/dtype.ts";
 import { type MemoryHolder, SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
-import type { Block } from "./allocator.ts";
-import type { Device } from "./device.ts";
+import type { Block, MemoryDevice } from "./allocator.ts";
 
 /** Memory on one device. Not thread-safe; freed by {@linkcode Buffer.free} or when its Storage is collected. */
 export class Buffer implements MemoryHolder {
@@ -23,7 +22,7 @@ export class Buffer implements MemoryHolder {
 
   /** A buffer, or a view of `base`. @param size in elements @param offset in bytes from the start of `base` */
   constructor(
-    readonly device: Device,
+    readonly device: MemoryDevice,
     readonly dtype: DType,
     readonly size: number,
     base?: Buffer,

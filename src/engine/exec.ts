@@ -239,11 +239,11 @@ export function runItems(items: readonly ExecItem[]): void {
       runOther(items[i++], debug);
       continue;
     }
-    const device = bufs[0].device;
+    const { name } = bufs[0].device, device = getDevice(name);
     const launches: Launch[] = [];
     for (; i < items.length; i++) {
       const it = items[i];
-      if (!(it.runner instanceof CompiledKernel) || it.bufs[0].device !== device) break;
+      if (!(it.runner instanceof CompiledKernel) || it.bufs[0].device.name !== name) break;
       const { program } = it.runner;
       launches.push({ program, buffers: it.bufs, vars: varValues(it) });
       GlobalCounters.kernelCount++;
@@ -268,7 +268,7 @@ function runOther(item: ExecItem, debug: number): void {
   const text = runner instanceof CustomOp
     ? `${runner.name} ${nbytes}`
     : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
-  debugStep(item, bufs[0].device, text, ms);
+  debugStep(item, getDevice(bufs[0].device.name), text, ms);
 }
 
 /** Runs one kernel: checked against the interpreter, timed and printed, as asked for. */

@@ -204,6 +204,7 @@ function captureCall(
   try {
     result = fn(...args);
     if (result instanceof Promise) {
+      result.catch(() => {}); // this error is the one to tell
       throw new JitError("capture an async function", {
         reason: "jit() takes a synchronous function; await its results outside",
       });
@@ -423,6 +424,7 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
   const run = (args: unknown[]): unknown => {
     const result = (fn as unknown as (...args: unknown[]) => unknown)(...args);
     if (result instanceof Promise) {
+      result.catch(() => {}); // this error is the one to tell
       throw new JitError("capture an async function", {
         reason: "jit() takes a synchronous function; await its results outside",
       });

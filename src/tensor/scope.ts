@@ -49,6 +49,7 @@ export function scope<T>(fn: () => T): T {
     trackStorages(outer);
   }
   if (result instanceof Promise) {
+    result.catch(() => {}); // this error is the one to tell
     throw new ArgumentError("run an async function in scope()", {
       reason: "its memory would be freed before it ends; make it synchronous, or use `using`",
     });

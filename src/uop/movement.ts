@@ -5,7 +5,7 @@
  * @module
  */
 import { prod, sameArray } from "../helpers/math.ts";
-import { AxesArg, PairsArg, ShapeArg, SkewArg } from "./args.ts";
+import { AxesArg, PairsArg, ShapeArg, type SkewArg } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { type UOp, uop } from "./uop.ts";

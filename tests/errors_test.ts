@@ -1,0 +1,145 @@
+/**
+ * What a user is told: class, fields and text of every kind of mistake, at the call that made it where that is known.
+ * The texts read action, offending values, colon, reason, without a period at the end. The mistakes are in tables under
+ * fixtures; here are those that need a compiler or a process of their own.
+ */
+import assert from "node:assert/strict";
+import {
+  ArgumentError,
+  CompileError,
+  context,
+  Device,
+  DTypeError,
+  IndexError,
+  OutOfMemoryError,
+  ShapeError,
+} from "../mod.ts";
+import { clangBackend } from "../backends/clang/clang.ts";
+import { dtypes } from "../src/dtype/dtype.ts";
+import { programOf } from "../src/renderer/renderer.ts";
+import { Ops } from "../src/uop/ops.ts";
+import { uop } from "../src/uop/uop.ts";
+import { type ErrorClass, loose } from "./fixtures/errors_common.ts";
+import { SYSTEM_ERRORS } from "./fixtures/errors_system.ts";
+import { TENSOR_ERRORS } from "./fixtures/errors_tensor.ts";
+import { addKernel } from "./fixtures/kernels.ts";
+import { runDeno } from "./subprocess.ts";
+
+const GROUPS = { ...TENSOR_ERRORS, ...SYSTEM_ERRORS };
+/** Opened here, so that no test seems to leak it. */
+const clang = clangBackend.unavailable() === undefined ? Device.get("CLANG") : undefined;
+
+/** The error that `act` ends in. */
+async function caught(act: () => unknown): Promise<Error> {
+  try {
+    await act();
+  } catch (error) {
+    return error as Error;
+  }
+  throw new assert.AssertionError({ message: "no error" });
+}
+
+const BUILTINS = new Map<ErrorClass, ErrorClass>([
+  [ShapeError, RangeError],
+  [IndexError, RangeError],
+  [OutOfMemoryError, RangeError],
+  [DTypeError, TypeError],
+  [ArgumentError, TypeError],
+]);
+
+for (const [group, rows] of Object.entries(GROUPS)) {
+  for (const [name, act, type, text, fields] of rows) {
+    Deno.test(`errors: ${group.toLowerCase()}: ${name}`, async () => {
+      const error = await caught(act);
+      assert.equal(error.constructor, type, error.stack);
+      assert.ok(error instanceof (BUILTINS.get(type) ?? Error));
+      assert.equal(error.name, type.name);
+      if (typeof text === "string") assert.equal(error.message, text);
+      else assert.match(error.message, text);
+      assert.ok(!error.message.endsWith("."), "no period at the end");
+      for (const [field, want] of Object.entries(fields ?? {})) {
+        const got = (error as unknown as Record<string, unknown>)[field];
+        if (want instanceof RegExp) assert.match(String(got), want, field);
+        else assert.deepEqual(got, want, field);
+      }
+    });
+  }
+}
+
+Deno.test("errors: the tables are as long as they should be, without repetition", () => {
+  const names = Object.entries(GROUPS).flatMap(([group, rows]) => rows.map(([name]) => `${group} ${name}`));
+  assert.equal(new Set(names).size, names.length);
+  assert.ok(names.length >= 60, String(names.length));
+});
+
+Deno.test("errors: a context variable that is refused leaves the others as they were", () => {
+  const before = context({}, () => Device.default);
+  assert.throws(() => context(loose({ DEV: "WASM", NOPE: 1 }), () => 1), ArgumentError);
+  assert.equal(Device.default, before);
+  assert.equal(context({ DEBUG: undefined }, () => 7), 7);
+});
+
+Deno.test({
+  name: "errors: a compiler error on CLANG has the line at fault, the source and the log",
+  ignore: clang === undefined,
+  fn() {
+    const k = addKernel(9), loop = k.linear!.find((u) => u.op === Ops.RANGE)!;
+    const broken = [...k.linear!, uop(Ops.END, dtypes.void, [loop])]; // ends the function early
+    assert.throws(() => clang!.compiler.compile([programOf("broken", broken)]), (error: unknown) => {
+      assert.ok(error instanceof CompileError);
+      assert.match(error.message, /^Cannot compile kernel broken_\w+ for CLANG: \S+ says at line \d+: .*[^.]$/);
+      assert.match(error.source, /void broken_\w+\(/);
+      assert.match(error.log, /error:/);
+      return true;
+    });
+  },
+});
+
+/** The error that a program ends in, under some permissions. */
+async function uncaught(flags: readonly string[], program: string, env: Record<string, string> = {}): Promise<string> {
+  const mod = JSON.stringify(new URL("../mod.ts", import.meta.url).href);
+  const url = `data:application/typescript,${
+    encodeURIComponent(`import { nn, state, Tensor } from ${mod};\n${program}`)
+  }`;
+  const { code, stderr } = await runDeno(["run", "--no-prompt", "--no-check", ...flags, url], { env });
+  assert.equal(code, 1, stderr);
+  return /(?:error: Uncaught )?\(in promise\) (.*)$/m.exec(stderr)?.[1] ?? stderr;
+}
+
+const PERMISSIONS: [name: string, flags: string[], program: string, text: RegExp][] = [
+  [
+    "a device without any",
+    ["--allow-env"],
+    "new Tensor([1]).realize()",
+    /^DeviceError: Cannot open device CLANG: it needs --allow-ffi --allow-run --allow-read --allow-write; available here: WASM$/,
+  ],
+  [
+    "a device without one",
+    ["--allow-env", "--allow-run", "--allow-read", "--allow-write"],
+    "new Tensor([1]).realize()",
+    /^DeviceError: Cannot open device CLANG: it needs --allow-ffi; available here: WASM$/,
+  ],
+  [
+    "loading without read",
+    [],
+    'await state.safeLoad("/tmp/x.safetensors")',
+    /^NotCapable: Requires read access to "\/tmp\/x\.safetensors", run again with the --allow-read flag$/,
+  ],
+  [
+    "saving without write",
+    [],
+    'await state.safeSave({ x: new Tensor([1]) }, "/tmp/x.safetensors")',
+    /^NotCapable: Requires write access to "\/tmp\/x\.safetensors\.\w+\.part", run again with the --allow-write flag$/,
+  ],
+  [
+    "a data set without net",
+    [],
+    'await nn.datasets.mnist("http://127.0.0.1:12345/")',
+    /^NotCapable: Requires net access to "127\.0\.0\.1:12345", run again with the --allow-net flag$/,
+  ],
+];
+for (const [name, flags, program, text] of PERMISSIONS) {
+  Deno.test(`errors: permissions: ${name}`, async () => {
+    assert.match(await uncaught(flags, program, flags.length > 0 ? { DEV: "CLANG" } : {}), text);
+  });
+}
