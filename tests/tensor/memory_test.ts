@@ -271,11 +271,15 @@ each("scopes nest, and pass on what an error interrupts", () => {
   assertEquals(held() - before, 400);
   inner.dispose();
   assertEquals(held(), before);
-  assertThrows(() =>
-    scope(() => {
-      Tensor.rand([100]).realize();
-      throw new Error("no");
-    }), Error, "no");
+  assertThrows(
+    () =>
+      scope(() => {
+        Tensor.rand([100]).realize();
+        throw new Error("no");
+      }),
+    Error,
+    "no",
+  );
   assertEquals(held(), before);
   assertThrows(() => scope(async () => await 1), ArgumentError, "scope()");
 });
@@ -302,7 +306,10 @@ each("what fails halfway holds nothing", () => {
   const error = assertThrows(failing, OutOfMemoryError);
   assertEquals([error.device, error.nbytes], [Device.default, 4_000_000]);
   assert(error.holders.some((h) => h.nbytes === 4000 && String(h.dtype) === "float32"), "names the largest holders");
-  assertMatch(error.message, /^Cannot allocate 4000000 bytes on \w+: MAX_MEMORY allows .*\n +4\.00 kB +float32 +\[1000\]/s);
+  assertMatch(
+    error.message,
+    /^Cannot allocate 4000000 bytes on \w+: MAX_MEMORY allows .*\n +4\.00 kB +float32 +\[1000\]/s,
+  );
   assertMatch(error.message, /scope\(\).*DEBUG_MEMORY=1/s);
   assertEquals(held(), before);
   assert(small.sum().itemSync() as number > 0, "what was there before is untouched");

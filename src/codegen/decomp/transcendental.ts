@@ -79,6 +79,25 @@ export function exp2(x: UOp): UOp {
   return x.ne(x).where(x, value);
 }
 
+/** ln 2 in two parts, of which the first times an exponent is exact (Cody and Waite; the parts of Cephes). */
+const LN2_F32 = [0.693359375, -2.12194440e-4], LN2_F64 = [6.93145751953125e-1, 1.42860682030941723212e-6];
+
+/** e^y for 2^(y * log2(e)): the remainder is taken before the product is rounded, so that large |y| keep their digits. */
+export function exp(y: UOp): UOp {
+  const d = y.dtype, wide = d.bits === 64;
+  const [high, low] = wide ? LN2_F64 : LN2_F32;
+  const hi = wide ? 710.5 : 89.5, lo = wide ? -746 : -104.5;
+  const below = y.lt(hi).where(y, y.constLike(hi)); // also for NaN
+  const c = below.lt(lo).where(y.constLike(lo), below);
+  const log2e = wide ? Math.LOG2E : Math.fround(Math.LOG2E);
+  const n = nearest(c.mul(log2e)), k = n.cast(d);
+  const f = c.add(k.mul(-high)).add(k.mul(-low)).mul(log2e);
+  const p = f.mul(polynomial(f, wide ? EXP2_F64 : EXP2_F32)).add(1);
+  const half = n.shr(1);
+  const value = p.mul(powerOfTwo(half, d)).mul(powerOfTwo(n.sub(half), d));
+  return y.ne(y).where(y, value);
+}
+
 // log2(1 + x) / x for sqrt(1/2) - 1 <= x <= sqrt(2) - 1
 const LOG2_F32 = [
   1.4426950216293335,
@@ -313,10 +332,18 @@ function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
   return x.dtype.bits >= 32 ? f(x) : f(x.cast(dtypes.float32.vec(x.dtype.count))).cast(x.dtype);
 }
 
+/** 2^x, or e^y where x is y * log2(e). */
+function exponential(x: UOp): UOp {
+  const c = x.src[1];
+  const isExp = x.op === Ops.MUL && c.op === Ops.CONST &&
+    c.value === (x.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E));
+  return isExp && x.dtype.bits >= 32 ? exp(x.src[0]) : inFloat(x, exp2);
+}
+
 const x = UPat.var("x");
 const rules = new Map(
   [
-    [Ops.EXP2, rule(x.exp2(), ({ x }) => inFloat(x, exp2))],
+    [Ops.EXP2, rule(x.exp2(), ({ x }) => exponential(x))],
     [Ops.LOG2, rule(x.log2(), ({ x }) => inFloat(x, log2))],
     [Ops.SIN, rule(x.sin(), ({ x }) => inFloat(x, sin))],
     [Ops.TRUNC, rule(x.trunc(), ({ x }) => x.dtype.isFloat ? inFloat(x, trunc) : x)],
