@@ -12,6 +12,9 @@ import { addThreadVector } from "./fixtures/kernels.ts";
 import { type Outcome, ROOT, runDeno } from "./subprocess.ts";
 
 const clang = Device.list().find((d) => d.name === "CLANG")!;
+/** Where the processes have their temporary files: those that fail leave some. */
+const scratch = Deno.makeTempDirSync({ prefix: "dinograd-test-" });
+addEventListener("unload", () => Deno.removeSync(scratch, { recursive: true }));
 const compiler = clang.available ? String(Device.get("CLANG").info().compiler) : "";
 
 async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
@@ -55,7 +58,9 @@ interface Report {
 /** Runs the program on CLANG with its cache in `folder`. */
 function run(folder: string, env: Record<string, string> = {}): Promise<Outcome> {
   const url = `data:application/typescript,${encodeURIComponent(PROGRAM)}`;
-  return runDeno(["run", "-A", "--no-check", url], { env: { DEV: "CLANG", CACHEDIR: folder, ...env } });
+  return runDeno(["run", "-A", "--no-check", url], {
+    env: { DEV: "CLANG", CACHEDIR: folder, TMPDIR: scratch, ...env },
+  });
 }
 /** What the program reported, its values checked. */
 function reportOf({ code, stdout, stderr }: Outcome, device = "CLANG"): Report {
@@ -150,6 +155,16 @@ exec ${compiler} "$@"`,
   const { info } = reportOf(await run(`${folder}/cache`, { CC: cc }));
   assert.ok(!String(info.cache).startsWith(folder), String(info.cache));
   assert.deepEqual(filesBelow(folder).filter((f) => f.endsWith(".so")), []);
+});
+
+test("objects that the loader refuses, as where nothing may be executed: made elsewhere", async (folder) => {
+  const cc = await script(
+    folder,
+    `${compiler} "$@" || exit 1
+for f in "$@"; do case "$f" in *${folder}/cache/*.so) echo junk > "$f";; esac; done`,
+  );
+  const { info } = reportOf(await run(`${folder}/cache`, { CC: cc }));
+  assert.ok(!String(info.cache).startsWith(folder), String(info.cache));
 });
 
 test("a disk that is full wherever one looks: an error that says so", async (folder) => {

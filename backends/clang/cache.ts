@@ -33,6 +33,26 @@ export function digest(data: string | Uint8Array): string {
 }
 
 let temporary: string | undefined;
+/** How the names of temporary folders start. */
+const TEMPORARY = "dinograd-clang-";
+
+/** Folders of compilers that are older than this were left by a process that was killed; so were unknown objects. */
+const STALE_FOLDER_MS = 3600e3, STALE_OBJECT_MS = 86400e3;
+
+/** Removes what is older than `limit` of its name says, in milliseconds. What cannot be removed stays. */
+function removeStale(folder: string, limit: (name: string) => number): void {
+  try {
+    const now = Date.now();
+    for (const { name } of Deno.readDirSync(folder)) {
+      const most = limit(name);
+      if (most === Infinity) continue;
+      try {
+        const path = `${folder}/${name}`;
+        if (now - (Deno.statSync(path).mtime?.getTime() ?? now) > most) Deno.removeSync(path, { recursive: true });
+      } catch { /* another process did, or owns it */ }
+    }
+  } catch { /* a folder that cannot be listed */ }
+}
 
 /**
  * Where compiled kernels are kept: CACHEDIR, the user's cache folder, else a folder that this process removes. Always
@@ -48,7 +68,11 @@ export function cacheDirectory(): string {
 /** A folder of this process, removed when it ends. */
 function temporaryDirectory(): string {
   if (temporary === undefined) {
-    const made = temporary = Deno.makeTempDirSync({ prefix: "dinograd-" });
+    const made = temporary = Deno.makeTempDirSync({ prefix: TEMPORARY });
+    removeStale(
+      made.slice(0, made.lastIndexOf("/")),
+      (name) => name.startsWith(TEMPORARY) ? STALE_OBJECT_MS : Infinity,
+    );
     globalThis.addEventListener("unload", () => {
       try {
         Deno.removeSync(made, { recursive: true });
@@ -69,9 +93,6 @@ interface Line extends CacheEntry {
   readonly size: number;
   readonly digest: string;
 }
-
-/** Folders of compilers that are older than this were left by a process that was killed; so were unknown objects. */
-const STALE_FOLDER_MS = 3600e3, STALE_OBJECT_MS = 86400e3;
 
 /** True for errors of the file system, as opposed to ours. */
 function isFileError(error: unknown): error is Error {
@@ -154,15 +175,11 @@ export class ObjectCache {
     if (this.swept || this.target !== this.directory) return;
     this.swept = true;
     this.refresh();
-    const known = new Set([...this.lines.values()].map((l) => l.object)), now = Date.now();
-    for (const { name } of Deno.readDirSync(this.directory)) {
-      const limit = name.endsWith(".tmp") ? STALE_FOLDER_MS : name.endsWith(".so") ? STALE_OBJECT_MS : Infinity;
-      if (limit === Infinity || known.has(name)) continue;
-      try {
-        const path = `${this.directory}/${name}`;
-        if (now - (Deno.statSync(path).mtime?.getTime() ?? now) > limit) Deno.removeSync(path, { recursive: true });
-      } catch { /* another process did */ }
-    }
+    const known = new Set([...this.lines.values()].map((l) => l.object));
+    removeStale(this.directory, (name) => {
+      if (name.endsWith(".tmp")) return STALE_FOLDER_MS;
+      return name.endsWith(".so") && !known.has(name) ? STALE_OBJECT_MS : Infinity;
+    });
   }
 
   /** Reads what this or another process has appended. */

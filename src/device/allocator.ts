@@ -70,13 +70,14 @@ export class LruAllocator implements Allocator {
 
   /** A block for `holder`, who is named in errors and tables. @throws {OutOfMemoryError} with the largest holders */
   alloc(nbytes: number, holder?: MemoryHolder): Block {
-    const list = this.kept.get(nbytes);
+    const limit = envNumber("MAX_BUFFER_SIZE"), list = this.kept.get(nbytes);
+    if (limit > 0 && nbytes > limit) this.fail(nbytes, `MAX_BUFFER_SIZE allows ${byteText(limit)} a buffer`);
     let block = list?.pop();
     if (block !== undefined) {
       this.cached -= nbytes;
       if (list!.length === 0) this.kept.delete(nbytes);
     } else {
-      this.checkLimits(nbytes);
+      this.checkBudget(nbytes);
       try {
         block = this.inner.alloc(nbytes);
       } catch (error) {
@@ -94,9 +95,8 @@ export class LruAllocator implements Allocator {
   }
 
   /** Throws where the block would go over the budget. */
-  private checkLimits(nbytes: number): void {
-    const single = envNumber("MAX_BUFFER_SIZE"), total = envNumber("MAX_MEMORY");
-    if (single > 0 && nbytes > single) this.fail(nbytes, `MAX_BUFFER_SIZE allows ${byteText(single)} a buffer`);
+  private checkBudget(nbytes: number): void {
+    const total = envNumber("MAX_MEMORY");
     if (total === 0 || this.used + this.cached + nbytes <= total) return;
     this.drop();
     if (this.used + nbytes > total) this.fail(nbytes, `MAX_MEMORY allows ${byteText(total)} a device`);

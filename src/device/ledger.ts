@@ -49,5 +49,7 @@ let watching = false;
 export function watchMemory(): void {
   if (watching || envNumber("DEBUG_MEMORY") === 0) return;
   watching = true;
-  globalThis.addEventListener?.("unload", () => console.error(memoryTable()));
+  globalThis.addEventListener?.("unload", () => {
+    if (envNumber("DEBUG_MEMORY") > 0) console.error(memoryTable());
+  });
 }

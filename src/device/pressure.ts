@@ -9,6 +9,7 @@
  *
  * @module
  */
+import { rotateInternTable } from "../uop/uop.ts";
 import { allocated } from "./allocator.ts";
 import { openDevices } from "./device.ts";
 
@@ -58,6 +59,9 @@ function findCollector(): Collector | null {
 function collect(): void {
   if (collector === undefined) collector = findCollector();
   if (collector === null) return;
+  // the tables of nodes hold the last results
+  rotateInternTable();
+  rotateInternTable();
   collector.collect();
   heapLimit = collector.heapBytes() * HEAP_GROWTH + HEAP_SLACK;
   pending = true;
@@ -97,9 +101,10 @@ export function relieveHeap(): void {
   else if (bytes > heapLimit) collect();
 }
 
-/** Collects, and lets finalizers free what was unreachable: for tests and measurements. Free within 1 ms or 2. */
+/** Collects, and lets finalizers free what was unreachable: for tests and measurements. */
 export async function settleMemory(): Promise<void> {
-  for (let i = 0; i < 2; i++) {
+  for (let before = -1; before !== held();) {
+    before = held();
     collect();
     await new Promise((done) => setTimeout(done, 0)); // finalizers are tasks of their own
     await macrotask();

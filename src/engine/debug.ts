@@ -139,7 +139,10 @@ export function debugRewrites<T>(fn: () => T): T {
 export function passText(p: PassRecord): string {
   const indent = "  ".repeat(p.depth);
   const head = `${indent}${p.name}: ${countText(p.changes.length, "rewrite")} in ${p.timeMs.toFixed(2)} ms`;
-  return [head, ...p.changes.map((c) => `${indent}  ${oneLine(c.rule)}: ${exprText(c.from, 3)} -> ${exprText(c.to, 3)}`)]
+  return [
+    head,
+    ...p.changes.map((c) => `${indent}  ${oneLine(c.rule)}: ${exprText(c.from, 3)} -> ${exprText(c.to, 3)}`),
+  ]
     .join("\n");
 }
 

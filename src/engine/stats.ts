@@ -35,6 +35,12 @@ export const GlobalCounters: GlobalCounters = {
     return bytes;
   },
   reset(): void {
-    this.globalOps = this.globalMem = this.timeSumS = this.kernelCount = this.copyCount = this.copiedBytes = 0;
+    this.globalOps =
+      this.globalMem =
+      this.timeSumS =
+      this.kernelCount =
+      this.copyCount =
+      this.copiedBytes =
+        0;
   },
 };

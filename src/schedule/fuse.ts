@@ -24,6 +24,8 @@ const STAGE_COST = 8;
 const MAX_ROW = 1 << 14;
 /** Rows that a kernel with reduces in front of its inner loops must have, for threads to share. */
 const MIN_ROWS = 8;
+/** Share of a kernel's iterations that work outside of its inner loops may add, an element each, before it is kept. */
+const HOISTED_SHARE = 0.05;
 /** Work up to which one row after another in one thread is cheaper than a kernel more. */
 const MAX_SERIAL = 1 << 14;
 /** How much more a sum inside a sum may compute rather than go through memory. */
@@ -210,6 +212,10 @@ class Fuser {
     const repeats = list.reduce((t, c) => t + c.active, 0) / numel;
     if (!this.reduces.has(u)) {
       const hasLoads = this.loads.has(u);
+      const entered = list.reduce((t, c) => t + this.entered(c), 0), active = list.reduce((t, c) => t + c.active, 0);
+      // outside of the inner loops, or beside a reduce, it costs next to nothing
+      const share = list.every((c) => this.reduces.has(c.kernel)) ? 1 : HOISTED_SHARE;
+      if (entered * cost <= share * active) return undefined;
       if (repeats > 1 && (cost >= KEEP_COST || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED))) {
         realized.add(u);
       }
@@ -274,6 +280,15 @@ class Fuser {
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
   private axesOf(ranges: readonly UOp[]): number[] {
     return ranges.map((r) => (r.arg as RangeArg).id).filter((id) => id < 1 << 16).sort((a, b) => a - b);
+  }
+
+  /** Times a node without reduces is computed: outside of the output loops behind the last one that it depends on. */
+  private entered(c: Context): number {
+    const ranges = outputDependence(c.idx);
+    if (ranges === undefined) return c.active;
+    const shape = shapeOf(c.kernel.op === Ops.STORE ? c.kernel.src[1] : c.kernel);
+    const last = Math.max(-1, ...this.axesOf(ranges));
+    return shape.slice(0, last + 1).reduce((n, size) => n * size, 1);
   }
 
   private hoistable(c: Context, numel: number): boolean {

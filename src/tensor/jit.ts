@@ -21,7 +21,7 @@ import { userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { bufferNode, type UOp, uop } from "../uop/uop.ts";
+import { bufferNode, trimInternTable, type UOp, uop } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
 import { assignedHandles, holdMemory, realizedBuffer, realizeTensors } from "./realize.ts";
@@ -247,7 +247,7 @@ function captureCall(
     inputs.map(infoOf),
     replaceTensors(result, () => outs[next++].tensor),
     outs,
-    held.filter((s) => !freed.has(s)),
+    held.filter((s) => !freed.has(s) && !inputStorages.includes(s)),
     [...written].map(([storage, writes]) => ({ storage, writes })),
     [...handles].filter((t) => realizedBuffer(t.uop) !== undefined).map((t) => ({
       ref: new WeakRef(t),
@@ -381,6 +381,7 @@ function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
     const t = ref.deref();
     if (t !== undefined) (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
   }
+  trimInternTable();
   let at = 0;
   return replaceTensors(c.result, () => {
     const { tensor, input, fresh: isFresh } = c.outputs[at];

@@ -32,6 +32,11 @@ export function realizedBuffer(u: UOp): UOp | undefined {
   return v.op === Ops.BUFFER ? v : undefined;
 }
 
+function checkAlive(buffer: UOp, action: string): void {
+  const { disposedAt } = (buffer.arg as BufferArg).storage;
+  if (disposedAt !== "") throw new DisposedError(action, { disposedAt: String(disposedAt) });
+}
+
 /** What the functions here may ask of a handle. */
 interface Inside {
   hold(t: TensorBase): void;
@@ -47,9 +52,12 @@ export function holdMemory<T extends TensorBase>(t: T): T {
 
 /** Realizes tensors as one schedule; each then holds its memory. @throws {DisposedError} */
 export function realizeTensors(tensors: readonly TensorBase[]): void {
-  const nodes = tensors.map((t) => inside.liveNode(t, "realize a tensor")).filter((u) =>
-    realizedBuffer(u) === undefined
-  );
+  const nodes: UOp[] = [];
+  for (const t of tensors) {
+    const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
+    if (made === undefined) nodes.push(u);
+    else checkAlive(made, "realize a tensor");
+  }
   if (nodes.length > 0) realizeNodes(nodes);
   for (const t of tensors) inside.hold(t);
 }
@@ -171,7 +179,7 @@ export abstract class RealizeTensor extends IndexingTensor {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
     }
     const { storage, version } = node.arg as BufferArg;
-    if (storage.disposedAt !== "") throw new DisposedError(action, { disposedAt: String(storage.disposedAt) });
+    checkAlive(node, action);
     if (storage.claims === 0) this.hold();
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, this.dtype, [u])]); // throws StaleReadError
     return bufferOf(storage)!;

@@ -40,33 +40,30 @@ function tensorsIn(tree: unknown, into: TensorBase[], depth = 0): TensorBase[] {
 export function scope<T>(fn: () => T): T {
   if (currentCapture() !== undefined) return fn(); // what a captured function makes belongs to the capture
   const made: Storage[] = [];
-  const start = nodesMade();
-  const outer = trackStorages(made);
-  let result: T;
+  const start = nodesMade(), outer = trackStorages(made);
+  const kept = new Set<Storage>();
   try {
-    result = fn();
+    const result = fn();
+    if (result instanceof Promise) {
+      result.catch(() => {}); // this error is the one to tell
+      throw new ArgumentError("run an async function in scope()", {
+        reason: "its memory would be freed before it ends; make it synchronous, or use `using`",
+      });
+    }
+    const memo = new Map();
+    for (const t of tensorsIn(result, [])) {
+      for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
+    }
+    return result;
   } finally {
     trackStorages(outer);
-  }
-  if (result instanceof Promise) {
-    result.catch(() => {}); // this error is the one to tell
-    throw new ArgumentError("run an async function in scope()", {
-      reason: "its memory would be freed before it ends; make it synchronous, or use `using`",
-    });
-  }
-  const kept = new Set<Storage>();
-  const memo = new Map();
-  for (const t of tensorsIn(result, [])) {
-    for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
-  }
-  const at = new Site("the end of scope() at ");
-  for (const storage of made) {
-    if (kept.has(storage) || storage.born < start) {
-      outer?.push(storage);
-      continue;
+    const at = new Site("the end of scope() at ");
+    for (const storage of made) {
+      if (kept.has(storage) || storage.born < start) outer?.push(storage);
+      else {
+        storage.disposedAt = at;
+        releaseStorage(storage);
+      }
     }
-    storage.disposedAt = at;
-    releaseStorage(storage);
   }
-  return result;
 }

@@ -216,6 +216,11 @@ export function rotateInternTable(): void {
   current = cleared;
 }
 
+/** Starts a new generation where the present one is large: for what makes nodes and realizes none. */
+export function trimInternTable(): void {
+  if (current.used > SMALL_TABLE / 4) rotateInternTable();
+}
+
 /** Nodes in both generations. */
 export function internedCount(): number {
   return current.used + previous.used;
