@@ -198,7 +198,8 @@ const takeFresh: TakeBuffer = (device, nbytes) => {
 export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFresh): BoundSchedule {
   const memo = new Map<UOp, UOp>();
   const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
-  const key = graphKey(roots, [defaultDevice(), envNumber("NOOPT"), envNumber("MAX_KERNEL_BUFFERS")]);
+  const options = (["NOOPT", "MAX_KERNEL_BUFFERS", "NO_MEMORY_PLANNER"] as const).map(envNumber);
+  const key = graphKey(roots, [defaultDevice(), ...options]);
   checkVersions(key);
   const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
   const variant = findVariant(key, roots);
