@@ -387,7 +387,7 @@ interface Prepared {
 
 function prepare(path: string, root: string): Prepared {
   const identity = compilerIdentity(path), cache = new ObjectCache(root, "clang/runtime");
-  const key = digest(`${identity} ${RUNTIME_ABI} ${Deno.build.target} ${RUNTIME_SOURCE}`);
+  const key = digest(`${identity} ${RUNTIME_ABI} ${Deno.build.target} ${RUNTIME_LIBRARIES} ${RUNTIME_SOURCE}`);
   let printed: string | undefined;
   const macros = (folder: string) => ({
     args: [path, ...PROBE_ARGS],

@@ -5,7 +5,7 @@
  * since the last collection. A collection costs 7 ms and more.
  *
  * V8 also lets the garbage of graphs pile up to several times the size of what is alive: a process that builds graphs in
- * a loop would grow for minutes. So graphs count, and the heap is collected where it has grown by half and 20 MB.
+ * a loop would grow for minutes. So graphs count, and the heap is collected where it has grown by half and 12 MB.
  *
  * @module
  */
@@ -18,7 +18,7 @@ const YIELD_BYTES = 64 * 2 ** 20, YIELD_COUNT = 256;
 const QUIET_BYTES = 64 * 2 ** 20;
 const GROWTH = 1.25;
 /** The heap is looked at every so many schedules; it may grow to `HEAP_GROWTH` of what was alive, and `HEAP_SLACK`. */
-const HEAP_INTERVAL = 32, HEAP_GROWTH = 1.5, HEAP_SLACK = 20 * 2 ** 20;
+const HEAP_INTERVAL = 32, HEAP_GROWTH = 1.5, HEAP_SLACK = 12 * 2 ** 20;
 
 interface V8 {
   setFlagsFromString(flag: string): void;

@@ -78,6 +78,9 @@ export function debugCompile(device: Device, kernels: number, lowerMs: number, c
   );
 }
 
+/** Devices whose roofline has been printed. */
+const told = new WeakSet<Device>();
+
 function column(x: number, digits: number, width: number): string {
   return (Number.isFinite(x) ? x : 0).toFixed(digits).padStart(width);
 }
@@ -91,6 +94,10 @@ export function debugStep({ bufs, line }: DebugItem, device: Device, what: Progr
   let share = "";
   if (kernel) {
     const roof = rooflineOf(device);
+    if (roof !== undefined && !told.has(device)) {
+      told.add(device);
+      debugPrint(`roofline of ${device.name}: ${roof.gflops.toFixed(1)} GFLOP/s, ${roof.gbs.toFixed(1)} GB/s`);
+    }
     if (roof !== undefined) {
       const best = Math.max(flops / roof.gflops, bytes / roof.gbs) / 1e6; // ms at the roof
       const percent = 100 * best / timeMs;

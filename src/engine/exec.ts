@@ -164,7 +164,7 @@ function packConstant(value: number | bigint, dtype: DType): Uint8Array {
 }
 
 /** Bytes on the host while a buffer is filled, a multiple of every element's. */
-const FILL_BYTES = 2 ** 22;
+const FILL_BYTES = 2 ** 16;
 
 /** Fills a buffer with one value. */
 export function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType): void {

@@ -87,7 +87,7 @@ function lookup(name: ContextVar): number | string {
   const fallback = CONTEXT_VARS[name].value;
   const text = readEnv(name);
   let value: number | string = fallback;
-  if (text !== undefined) value = typeof fallback === "number" ? (Number(text) || 0) : text;
+  if (text !== undefined && text !== "") value = typeof fallback === "number" ? (Number(text) || 0) : text;
   values.set(name, value);
   return value;
 }

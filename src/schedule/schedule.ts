@@ -133,7 +133,9 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
   const at = new Map(key.order.map((u, i) => [u, i] as const));
   const limit = envNumber("MAX_KERNEL_BUFFERS");
   const template = lowerGraph(roots.map((r) => all[at.get(r)!]), all, slotOf, {
-    defaultDevice: defaultDevice(),
+    get defaultDevice(): string {
+      return defaultDevice();
+    },
     maxBuffers: (device) => Math.min(getDevice(device).renderer.caps.maxBuffers, limit > 0 ? limit : Infinity),
   });
   return {
@@ -199,7 +201,9 @@ export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFres
   const memo = new Map<UOp, UOp>();
   const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
   const options = (["NOOPT", "MAX_KERNEL_BUFFERS", "NO_MEMORY_PLANNER"] as const).map(envNumber);
-  const key = graphKey(roots, [defaultDevice(), ...options]);
+  // what has a device needs no default one, which may not be open yet
+  const home = roots.some((r) => deviceOf(r) === null) ? defaultDevice() : "";
+  const key = graphKey(roots, [home, ...options]);
   checkVersions(key);
   const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
   const variant = findVariant(key, roots);

@@ -10,6 +10,7 @@ import { runDeno } from "../subprocess.ts";
 
 Device.get("JS");
 Device.get("WASM");
+Device.get();
 
 /** What `fn` prints on standard error. */
 async function printed(fn: () => unknown): Promise<string> {
@@ -83,7 +84,7 @@ Deno.test("debug: 2 prints the kernels of replays, which compute what they did",
   for (let i = 0; i < 5; i++) {
     const x = Tensor.full([7], i, { device: "WASM", dtype: "float32" }).contiguous().realize();
     const text = await printed(() =>
-      context({ DEBUG: i % 2 === 0 ? 2 : 0 }, async () => {
+      context({ DEBUG: i % 2 === 0 ? 2 : 0, TRACEMETA: 1 }, async () => {
         assertEquals(await f(x).item(), 14 * i);
         const [sum, random] = g(x);
         assertEquals(await sum.item(), 14 * i);
@@ -110,7 +111,7 @@ Deno.test("debug: 1 tells what was captured", async () => {
 
 Deno.test("debug: 3 adds opts and buffers", async () => {
   const text = await printed(() => context({ DEBUG: 3 }, () => program(4096).realize()));
-  assertMatch(text, /^r_\S+: opts \S+.*; buffers 0:w float32 x1, 1:r float32 \[4096\]$/m);
+  assertMatch(text, /^r_\S+: opts \S+.*; buffers 0:w float32 x1, 1:r float32 x4096$/m);
   const plain = await printed(() => context({ DEBUG: 3, NOOPT: 1 }, () => program(4096).realize()));
   assertMatch(plain, /^r_4096: opts none; buffers /m);
 });

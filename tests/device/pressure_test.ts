@@ -1,0 +1,46 @@
+/** Yielding to finalizers and collecting: when, and what it costs. */
+import { assert, assertEquals } from "@std/assert";
+import { allocated } from "../../src/device/allocator.ts";
+import { settleMemory, yieldToFinalizers } from "../../src/device/pressure.ts";
+
+/** How many of `n` reads yielded a macrotask, where each follows the allocation of so much. */
+async function yields(n: number, bytes: number, blocks: number): Promise<number> {
+  let count = 0;
+  for (let i = 0; i < n; i++) {
+    allocated.bytes += bytes;
+    allocated.count += blocks;
+    let passed = false;
+    setImmediate(() => passed = true);
+    await yieldToFinalizers();
+    if (passed) count++;
+    else await new Promise((done) => setImmediate(done));
+  }
+  return count;
+}
+
+Deno.test("pressure: reads yield once 64 MB or 256 blocks were allocated, else not", async () => {
+  await settleMemory();
+  await yields(1, 2 ** 26, 0);
+  assertEquals(await yields(10, 0, 1), 0);
+  assertEquals(await yields(20, 2 ** 24, 1), 5);
+  assertEquals(await yields(20, 0, 64), 5);
+  assertEquals(await yields(3, 2 ** 27, 0), 3);
+});
+
+Deno.test("pressure: settling runs finalizers", async () => {
+  let gone = 0;
+  const registry = new FinalizationRegistry<number>(() => gone++);
+  (() => {
+    for (let i = 0; i < 10; i++) registry.register({ i }, i);
+  })();
+  await settleMemory();
+  assertEquals(gone, 10);
+});
+
+Deno.test("pressure: a read that need not yield costs next to nothing", async () => {
+  await settleMemory();
+  await yieldToFinalizers();
+  const start = performance.now();
+  for (let i = 0; i < 10_000; i++) await yieldToFinalizers();
+  assert(performance.now() - start < 200);
+});
