@@ -38,9 +38,6 @@ export interface MemoryDevice {
 /** Bytes and blocks handed out by all allocators since the start: what tells when to let finalizers run. */
 export const allocated: { bytes: number; count: number } = { bytes: 0, count: 0 };
 
-/** How many of the largest holders an OutOfMemoryError names. */
-const NAMED_HOLDERS = 10;
-
 /**
  * Keeps freed blocks by size and hands them out again, the sizes not used for longest dropped first where it keeps too
  * much (`LRU=0` keeps none); on failure drops all that it keeps and tries once more.
@@ -117,12 +114,12 @@ export class LruAllocator implements Allocator {
   /** Throws with the holders of memory. */
   private fail(nbytes: number, reason: string): never {
     const { device, used, count } = this;
-    throw new OutOfMemoryError({ device, nbytes, reason, used, count, holders: this.largest(NAMED_HOLDERS) });
+    throw new OutOfMemoryError({ device, nbytes, reason, used, count, holders: this.largest() });
   }
 
   /** Who holds the most, largest first. */
-  largest(limit: number = Infinity): MemoryHolder[] {
-    return [...this.holders].sort((a, b) => b.nbytes - a.nbytes).slice(0, limit);
+  largest(): MemoryHolder[] {
+    return [...this.holders].sort((a, b) => b.nbytes - a.nbytes);
   }
 
   /** Takes a block back. `keep` false gives it to the device at once. */

@@ -201,15 +201,36 @@ export function byteText(nbytes: number): string {
   return `${unit === 0 || n >= 100 ? Math.round(n) : n.toFixed(n >= 10 ? 1 : 2)} ${units[unit]}`;
 }
 
-/** A line for each holder: size, dtype, shape, and what it is. */
-export function holderText(holders: readonly MemoryHolder[]): string {
-  return holders.map((h) => {
+/** Holders of one line, dtype, shape and use as one, with the sum of their bytes; largest first. */
+function groupHolders(holders: readonly MemoryHolder[]): MemoryHolder[] {
+  const groups = new Map<string, MemoryHolder[]>();
+  for (const h of holders) {
+    const key = [h.line, h.dtype, h.shape ?? h.size, h.use].join();
+    const known = groups.get(key);
+    if (known === undefined) groups.set(key, [h]);
+    else known.push(h);
+  }
+  return [...groups.values()].map((list) => {
+    const { nbytes, dtype, size, shape, use, line } = list[0], n = list.length;
+    return { nbytes: nbytes * n, dtype, size, shape, use: n > 1 ? `${n} x ${use}` : use, line };
+  }).sort((a, b) => b.nbytes - a.nbytes);
+}
+
+/** A table of holders, largest first: bytes, dtype, shape, what they are, and the line that made them. */
+export function holderText(holders: readonly MemoryHolder[], limit: number): string {
+  const rows = groupHolders(holders);
+  const lines = rows.slice(0, limit).map((h) => {
     const shape = h.shape === undefined ? `${h.size} elements` : shapeText(h.shape);
     return `  ${byteText(h.nbytes).padStart(9)}  ${String(h.dtype).padEnd(8)} ${shape}  ${h.use}${
       h.line === undefined ? "" : ` made at ${h.line}`
     }`;
-  }).join("\n");
+  });
+  if (rows.length > limit) lines.push(`  ... and ${rows.length - limit} rows more`);
+  return lines.join("\n");
 }
+
+/** How many rows an OutOfMemoryError has. */
+const NAMED_HOLDERS = 10;
 
 /** What an {@linkcode OutOfMemoryError} says; `used` and `count` of the device, and its largest holders. */
 export interface OutOfMemoryErrorOptions {
@@ -227,7 +248,7 @@ function memoryAdvice(options: OutOfMemoryErrorOptions): string {
   const lines = holders.length > 0 && holders.every((h) => h.line === undefined)
     ? "; DEBUG_MEMORY=1 shows the line that made each"
     : "";
-  const table = holders.length === 0 ? "" : `; the largest of them:\n${holderText(holders)}\n`;
+  const table = holders.length === 0 ? "" : `; the largest of them:\n${holderText(holders, NAMED_HOLDERS)}\n`;
   return `; ${byteText(used)} are held in ${count} blocks${table || "; "}` +
     "free tensors with `using`, dispose() or scope(): inside one synchronous job nothing else frees them; " +
     `or await a read now and then, which collects what is unreachable; or use smaller batches${lines}`;
@@ -243,7 +264,7 @@ export class OutOfMemoryError extends RangeError {
   readonly nbytes: number;
   /** Why, without the table. */
   readonly reason: string;
-  /** Who holds the most, largest first. */
+  /** Who holds memory of the device, largest first. */
   readonly holders: readonly MemoryHolder[];
 
   /** The text is made of the fields. */

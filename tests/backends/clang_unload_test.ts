@@ -5,7 +5,7 @@ import { Device } from "../../mod.ts";
 const available = Device.list().find((d) => d.name === "CLANG")?.available === true;
 
 Deno.test({
-  name: "clang: workers that end without closing the device leave it usable",
+  name: "CLANG: workers that end without closing the device leave it usable",
   ignore: !available,
   fn: async () => {
     const script = new URL("../fixtures/clang_worker.ts", import.meta.url).pathname;
