@@ -315,7 +315,7 @@ each("what fails halfway holds nothing", () => {
   );
   assertMatch(
     error.message,
-    /^Cannot allocate 4000000 bytes on \w+: MAX_MEMORY allows .*\n +4\.00 kB +float32 +\[1000\]/s,
+    /^Cannot allocate 4000000 bytes on \w+: MAX_MEMORY allows .*\n +8\.00 kB +float32 +\[1000\] +2 x tensor/s,
   );
   assertMatch(error.message, /scope\(\).*DEBUG_MEMORY=1/s);
   assertEquals(held(), before);
