@@ -54,6 +54,7 @@ function stepsText(kinds: readonly string[]): string {
   const parts = [countText(count("kernel"), "kernel")];
   if (count("copy") > 0) parts.push(countText(count("copy"), "copy", "copies"));
   if (count("fill") > 0) parts.push(countText(count("fill"), "fill"));
+  if (count("empty") > 0) parts.push(countText(count("empty"), "empty buffer"));
   return parts.join(", ");
 }
 

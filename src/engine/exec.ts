@@ -219,6 +219,7 @@ export function execItems(bound: BoundSchedule): ExecItem[] {
         line,
       );
     }
+    if (template.kind === "empty") return new ExecItem(new EmptyOp(), buffers, template.vars, vars, line);
     if (template.kind === "fill") {
       const value = template.ast!.arg as number | Int64;
       const fill = new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));

@@ -25,7 +25,7 @@ export function entryOfKey(key: VersionKey): number {
 
 /** A kernel or copy before ordering. */
 export interface Node {
-  readonly kind: "kernel" | "copy" | "fill";
+  readonly kind: "kernel" | "copy" | "fill" | "empty";
   readonly device: string;
   /** Kernel-level STOREs (PARAM slot = entry id); empty for copies and fills. */
   stores: UOp[];

@@ -42,7 +42,7 @@ export interface EntryInfo {
 
 /** A step of a template. `entries` by slot of the kernel; for a copy [to, from], for a fill [to]. */
 export interface TemplateItem {
-  readonly kind: "kernel" | "copy" | "fill";
+  readonly kind: "kernel" | "copy" | "fill" | "empty";
   readonly device: string;
   readonly entries: readonly number[];
   /** The kernel AST (PARAM slots 0, 1, ...), or the value of a fill. */
@@ -209,7 +209,8 @@ function attemptLower(
       continue;
     }
     if (numelOf(u) === 0) {
-      entries.make(u, device);
+      const writes = [versionKey(entries.make(u, device), 1)];
+      nodes.push({ kind: "empty", device, stores: [], reads: new Set(), writes, line: undefined, at });
       continue;
     }
     if (fill !== undefined) {
@@ -338,9 +339,9 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
   for (const n of sequence) for (const r of n.reads) readers.add(entryOfKey(r));
   const items: TemplateItem[] = [];
   for (const n of sequence) {
-    if (n.kind === "fill") {
+    if (n.kind === "fill" || n.kind === "empty") {
       const made = n.writes.map(entryOfKey);
-      items.push({ kind: "fill", device: n.device, entries: made, ast: n.fillValue, vars: [], at: n.at });
+      items.push({ kind: n.kind, device: n.device, entries: made, ast: n.fillValue, vars: [], at: n.at });
       continue;
     }
     if (n.kind === "copy") {

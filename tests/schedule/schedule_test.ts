@@ -127,3 +127,22 @@ Deno.test("schedule: what is built anew is computed anew, also after its result 
   const second = a.add(1);
   assertEquals(await second.tolist(), [-4, 3, -1, 6]);
 });
+
+Deno.test("schedule: items print what they do", () => {
+  const x = real([2, 3]);
+  const texts = schedule([
+    x.add(1),
+    Tensor.ones([4]).mul(2),
+    Tensor.zeros([0, 3]).add(x.shrink([[0, 0], [0, 3]])),
+    new Tensor([1, 2], { device: "NULL" }).to("JS"),
+  ]).map(String);
+  const expected = [
+    /^CompiledKernel JS E_6 \(float32x6@JS, float32x6@JS\)$/,
+    /^CustomOp fill \(float32x4@JS\)$/,
+    /^EmptyOp \(float32x0@JS\)$/,
+    /^BufferCopy 8 bytes, JS <- NULL \(int32x2@JS, int32x2@NULL\)$/,
+  ];
+  for (const pattern of expected) {
+    assertEquals(texts.some((t) => pattern.test(t)), true, `${pattern} in ${texts.join("; ")}`);
+  }
+});
