@@ -9,6 +9,7 @@ import { CycleError } from "../helpers/errors.ts";
 import type { Line } from "../helpers/stack.ts";
 import type { ParamArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
+import { substitute } from "../uop/rewrite.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
 
 /** One version of one entry, as a number. */
@@ -108,13 +109,6 @@ function hasReduce(store: UOp): boolean {
   return toposort(store).some((u) => u.op === Ops.REDUCE);
 }
 
-/** Replaces nodes below `root` by `map`, rebuilding what is above them. */
-export function replaceNodes(root: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
-  const memo = new Map<UOp, UOp>();
-  for (const u of toposort(root)) memo.set(u, map.get(u) ?? u.withSrc(u.src.map((s) => memo.get(s)!)));
-  return memo.get(root)!;
-}
-
 /** A candidate group: the loops of its stores as a key. */
 function loopsKey(n: Node): string | undefined {
   if (n.kind !== "kernel" || n.stores.some(hasReduce)) return undefined;
@@ -209,7 +203,7 @@ function tryMerge(
   }
   const i = live.indexOf(g), j = live.indexOf(n);
   if (separated(i, j, predecessors(live))) return undefined;
-  const stores = n.stores.map((s) => inline.size === 0 ? s : s.withSrc([s.src[0], replaceNodes(s.src[1], inline)]));
+  const stores = n.stores.map((s) => inline.size === 0 ? s : s.withSrc([s.src[0], substitute(s.src[1], inline)]));
   const reads = new Set([...g.reads, ...n.reads].filter((r) => !g.writes.includes(r)));
   return { stores: [...g.stores, ...stores], reads, writes: [...g.writes, ...n.writes] };
 }

@@ -9,6 +9,7 @@ import type { DType } from "../dtype/dtype.ts";
 import type { BufferArg, ParamArg, Storage, VariableArg } from "../uop/args.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
+import { substitute } from "../uop/rewrite.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { param, sink, toposort, type UOp, uop, variable } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
@@ -20,7 +21,6 @@ import {
   mergeOutputs,
   type Node,
   orderNodes,
-  replaceNodes,
   type VersionKey,
   versionKey,
 } from "./kernel_graph.ts";
@@ -379,7 +379,7 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
         vars.push(name);
       }
     }
-    const ast = replaceNodes(sink(stores), map);
+    const ast = substitute(sink(stores), map);
     items.push({ kind: "kernel", device: n.device, entries: used, ast, vars, at: n.at });
   }
   return items;

@@ -6,7 +6,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { broadcastTo, expand, flip, permute, reshape, shrink } from "../uop/movement.ts";
@@ -148,7 +148,9 @@ export abstract class SortTensor extends GatherTensor {
   /**
    * The `k` largest along `dim` in descending order (or smallest, ascending), and their positions (int32).
    *
-   * @throws {ShapeError} if k is beyond the axis, {ArgumentError} for `sorted: false`
+   * `sorted: false` asks for no particular order; it gets this one.
+   *
+   * @throws {ShapeError} if k is beyond the axis
    */
   topk(k: number, dim = -1, options: TopkOptions = {}): [values: this, indices: this] {
     checkOptions("topk", options, ["largest", "sorted"]);
@@ -157,7 +159,6 @@ export abstract class SortTensor extends GatherTensor {
     if (k > (shape[axis] ?? 1)) {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
     }
-    if (options.sorted === false) throw new ArgumentError("topk", { reason: "unsorted results are not implemented" });
     const [at] = this.positions("topk", axis, options.largest ?? true);
     if (shape.length === 0) return [this, this.wrap(at)];
     const cut = shrink(at, shape.map((n, i): [number, number] => [0, i === axis ? k : n]));
