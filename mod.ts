@@ -56,5 +56,6 @@ export { jit, type JitOptions } from "./src/tensor/jit.ts";
 export { scope } from "./src/tensor/scope.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
 export type * from "./src/tensor/types.ts";
+export { Variable } from "./src/tensor/variable.ts";
 export { type View, viewOf } from "./src/tensor/view.ts";
 export { record } from "./src/uop/rewrite.ts";

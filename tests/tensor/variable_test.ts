@@ -1,0 +1,30 @@
+/** Variables as operands and indices: right values, one compilation for all of them, errors that name bounds and value. */
+import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { ArgumentError, Device, Tensor, Variable } from "../../mod.ts";
+import { compileStats } from "../../src/engine/compile_cache.ts";
+
+for (
+  const device of Device.list().filter((d) => d.available && d.name !== "NULL").map((d) => Device.get(d.name).name)
+) {
+  Deno.test(`variable ${device}: an operand and an index, compiled once`, async () => {
+    const v = new Variable("v", 0, 9);
+    const x = new Tensor([10, 20, 30, 40], { device }).realize();
+    let lowered = 0;
+    for (let i = 0; i < 4; i++) {
+      assertEquals(await x.mul(v.bind(i)).add(1).tolist(), [10 * i + 1, 20 * i + 1, 30 * i + 1, 40 * i + 1]);
+      assertEquals(await x.float().mul(v.bind(i)).tolist(), [10 * i, 20 * i, 30 * i, 40 * i]);
+      assertEquals(await x.at(v.bind(i)).item(), 10 * (i + 1));
+      if (i === 0) lowered = compileStats.lowered;
+    }
+    assertEquals(compileStats.lowered, lowered);
+  });
+}
+
+Deno.test("variable: errors name the bounds and the value", () => {
+  const v = new Variable("n", 1, 4);
+  const error = assertThrows(() => v.bind(5), ArgumentError);
+  for (const text of ["bind n to 5", "from 1 to 4"]) assertStringIncludes(error.message, text);
+  assertThrows(() => v.bind(1.5), ArgumentError, "bind n to 1.5");
+  assertThrows(() => new Variable("n", 4, 1), ArgumentError, "[4, 1]");
+  assertThrows(() => new Variable("2n", 0, 1), ArgumentError, "letters");
+});
