@@ -16,7 +16,8 @@ import { Tensor } from "./tensor.ts";
  * import { Tensor, Variable } from "../../mod.ts";
  * const row = new Variable("row", 0, 2);
  * const table = new Tensor([10, 20, 30]);
- * for (let i = 0; i < 3; i++) console.log(await table.at(row.bind(i)).item()); // 10, 20 and 30, compiled once
+ * console.log(await table.at(row.bind(0)).item()); // 10
+ * console.log(await table.at(row.bind(2)).item()); // 30
  * ```
  */
 export class Variable {
