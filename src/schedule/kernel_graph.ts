@@ -9,7 +9,10 @@ import { CycleError } from "../helpers/errors.ts";
 import type { Line } from "../helpers/stack.ts";
 import type { ParamArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
+import { rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
+import { sameArray } from "../helpers/math.ts";
+import { vmax, vmin } from "../uop/bounds.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
 
 /** One version of one entry, as a number. */
@@ -123,7 +126,19 @@ function loopsKey(n: Node): string | undefined {
 export function mergeOutputs(nodes: Node[], maxBuffers: (device: string) => number): Node[] {
   let live = nodes.slice();
   const groups = new Map<string, Node[]>();
+  const writer = new Map<VersionKey, Node>();
   for (const n of nodes) {
+    const before = n.kind === "kernel" && n.writes.length === 1 ? writer.get(n.writes[0] - 1) : undefined;
+    if (before !== undefined && loopsKey(before) !== undefined && loopsKey(n) !== undefined) {
+      const made = tryMergeWrites(before, n, live);
+      if (made !== undefined) {
+        Object.assign(before, made);
+        writer.set(n.writes[0], before);
+        live = live.filter((x) => x !== n);
+        continue;
+      }
+    }
+    for (const w of n.writes) writer.set(w, n);
     const key = loopsKey(n);
     if (key === undefined) continue;
     let list = groups.get(key);
@@ -137,6 +152,7 @@ export function mergeOutputs(nodes: Node[], maxBuffers: (device: string) => numb
       g.writes = made.writes;
       g.line ??= n.line;
       live = live.filter((x) => x !== n);
+      for (const w of n.writes) writer.set(w, g);
       merged = true;
       break;
     }
@@ -162,6 +178,37 @@ function separated(a: number, b: number, before: readonly Set<number>[]): boolea
     return false;
   };
   return reach(a, b) || reach(b, a);
+}
+
+/** The part of a buffer that a store may touch, in elements. */
+function extent(store: UOp): readonly [number, number] {
+  const at = store.src[0].src[1];
+  return [vmin(at), vmax(at)];
+}
+
+/**
+ * Two kernels with the same loops that write one entry after each other, in parts that do not overlap (or are the same:
+ * then the later one stands): one kernel, if nobody reads the version between them.
+ */
+function tryMergeWrites(
+  g: Node,
+  n: Node,
+  live: readonly Node[],
+): Pick<Node, "stores" | "reads" | "writes"> | undefined {
+  if (n.writes.length !== 1 || n.stores.length !== 1) return undefined;
+  const [w] = n.writes, e = entryOfKey(w), [store] = n.stores;
+  if (!g.writes.includes(w - 1) || g.writes.some((x) => entryOfKey(x) !== e)) return undefined;
+  if ([...n.reads].some((r) => entryOfKey(r) === e)) return undefined;
+  if (live.some((x) => x !== g && x.reads.has(w - 1))) return undefined;
+  if (!sameArray(rangesOf(store.src[0]), rangesOf(g.stores[0].src[0]))) return undefined;
+  const [low, high] = extent(store);
+  const kept = g.stores.filter((s) => s.src[0] !== store.src[0]);
+  for (const s of kept) {
+    const [a, b] = extent(s);
+    if (a <= high && low <= b) return undefined;
+  }
+  if (separated(live.indexOf(g), live.indexOf(n), predecessors(live))) return undefined;
+  return { stores: [...kept, store], reads: new Set([...g.reads, ...n.reads]), writes: [...g.writes, w] };
 }
 
 function tryMerge(

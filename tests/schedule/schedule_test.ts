@@ -146,3 +146,32 @@ Deno.test("schedule: items print what they do", () => {
     assertEquals(texts.some((t) => pattern.test(t)), true, `${pattern} in ${texts.join("; ")}`);
   }
 });
+
+Deno.test("schedule: writes of parts that do not overlap are one kernel, in the order of the writes where they do", async () => {
+  const t = Tensor.zeros([10]).contiguous().realize();
+  for (let i = 0; i < 10; i++) t.setAt([i], i);
+  assertEquals(kernels(t), 1);
+  assertEquals(await t.tolist(), [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
+  const m = Tensor.zeros([4, 3]).contiguous().realize();
+  for (let i = 0; i < 4; i++) m.setAt([i], new Tensor([i, i + 1, i + 2], { dtype: "float32" }));
+  m.setAt([2], 9);
+  m.setAt([2, 1], 7);
+  m.setAt([":", 0], 5);
+  assertEquals(await m.tolist(), [[5, 1, 2], [5, 2, 3], [5, 7, 9], [5, 4, 5]]);
+});
+
+Deno.test("schedule: a read between two writes sees the first and not the second", async () => {
+  const t = Tensor.zeros([4]).contiguous().realize();
+  const before = t.add(1);
+  t.setAt([1], 3);
+  const between = t.mul(2);
+  t.setAt([2], 4);
+  t.setAt([1], t.at(2).add(1));
+  Tensor.realize([before, between, t]);
+  assertEquals([await before.tolist(), await between.tolist(), await t.tolist()], [[1, 1, 1, 1], [0, 6, 0, 0], [
+    0,
+    5,
+    4,
+    0,
+  ]]);
+});
