@@ -10,13 +10,9 @@ import { reduce } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { simplify } from "../uop/symbolic.ts";
+import { splitAnd } from "../uop/valid.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { andGate } from "./indexing.ts";
-
-/** The factors of a conjunction. */
-function clauses(c: UOp): UOp[] {
-  return c.op === Ops.AND ? [...clauses(c.src[0]), ...clauses(c.src[1])] : [c];
-}
 
 function stripCast(u: UOp): UOp {
   while (u.op === Ops.CAST && u.dtype.isInt && u.src[0].dtype.isInt) u = u.src[0];
@@ -105,7 +101,7 @@ function collapseReduce(u: UOp): UOp | undefined {
   if (sums !== undefined) return sums;
   const c = conditional(lift);
   if (c === undefined) return undefined;
-  const parts = clauses(c.condition);
+  const parts = splitAnd(c.condition);
   for (let i = 0; i < parts.length; i++) {
     const s = selects(parts[i], ranges);
     if (s === undefined) continue;

@@ -4,13 +4,12 @@
  *
  * @module
  */
-import type { DType } from "../dtype/dtype.ts";
 import { foldConst } from "../uop/eval.ts";
-import { type PairsArg, ReduceArg } from "../uop/args.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
-import type { AxesArg, ShapeArg } from "../uop/args.ts";
+import { ReduceArg } from "../uop/args.ts";
+import { broadcastTo, expand } from "../uop/movement.ts";
 import { PatternMatcher, rule } from "../uop/matcher.ts";
 import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
+import { moveLike } from "../uop/resolve.ts";
 import { graphRewriteMap } from "../uop/rewrite.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
@@ -112,7 +111,7 @@ function foldAlu(u: UOp): UOp | undefined {
     if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV || u.op === Ops.CDIV)) {
       return shaped(x, u);
     }
-    if (c.arg === 0 && u.op === Ops.MUL && !isFloat(u.dtype)) return shaped(c, u);
+    if (c.arg === 0 && u.op === Ops.MUL && !u.dtype.isFloat) return shaped(c, u);
     return undefined;
   };
   const right = neutral(b, a);
@@ -120,36 +119,9 @@ function foldAlu(u: UOp): UOp | undefined {
   return u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.OR || u.op === Ops.XOR ? neutral(a, b) : undefined;
 }
 
-function isFloat(d: DType): boolean {
-  return d.kind === "float";
-}
-
-/** A movement node over a movement node of the same kind, as one. */
+/** A movement node as its builder makes it: no-ops vanish, neighbors of one kind merge. */
 function mergeMovement(u: UOp): UOp | undefined {
-  const x = u.src[0];
-  let made: UOp;
-  switch (u.op) {
-    case Ops.RESHAPE:
-      made = reshape(x, (u.arg as ShapeArg).shape);
-      break;
-    case Ops.EXPAND:
-      made = expand(x, (u.arg as ShapeArg).shape);
-      break;
-    case Ops.PERMUTE:
-      made = permute(x, (u.arg as AxesArg).axes);
-      break;
-    case Ops.PAD:
-      made = pad(x, (u.arg as PairsArg).pairs);
-      break;
-    case Ops.UNSKEW:
-    case Ops.SKEW:
-      return undefined;
-    case Ops.SHRINK:
-      made = shrink(x, (u.arg as PairsArg).pairs);
-      break;
-    default:
-      made = flip(x, (u.arg as AxesArg).axes);
-  }
+  const made = moveLike(u, u.src[0]);
   return made === u ? undefined : made;
 }
 

@@ -126,7 +126,7 @@ function outputDependence(idx: readonly UOp[]): UOp[] | undefined {
 
 /** Decides, from consumers to sources, which nodes are realized. */
 class Fuser {
-  readonly realized: Set<UOp>;
+  readonly realized = new Set<UOp>();
   readonly kernels = new Map<UOp, KernelPlan>();
   private readonly cost = new Map<UOp, number>();
   private readonly reduces = new Set<UOp>();
@@ -136,9 +136,7 @@ class Fuser {
   private readonly contexts = new Map<UOp, Context[]>();
   private nextRange = 1 << 16;
 
-  constructor(private readonly order: readonly UOp[], forced: ReadonlySet<UOp>) {
-    this.realized = new Set(forced);
-  }
+  constructor(private readonly order: readonly UOp[]) {}
 
   /** Bottom-up facts: work an element, whether a reduce or a load is below. */
   measure(): void {
@@ -358,11 +356,11 @@ class Fuser {
 }
 
 /**
- * Chooses the nodes to realize below `roots`, and what each kernel keeps. `forced` are realized besides (hazards).
+ * Chooses the nodes to realize below `roots`, and what each kernel keeps.
  * Roots are stores, copies, or values already stripped of RESHAPE.
  */
-export function planFusion(roots: readonly UOp[], forced: ReadonlySet<UOp>): FusionPlan {
-  const fuser = new Fuser(toposort(roots), forced);
+export function planFusion(roots: readonly UOp[]): FusionPlan {
+  const fuser = new Fuser(toposort(roots));
   for (const r of roots) if (!isLeaf(r)) fuser.realized.add(r);
   fuser.measure();
   fuser.run();

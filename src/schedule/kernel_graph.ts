@@ -18,13 +18,16 @@ import { toposort, type UOp } from "../uop/uop.ts";
 /** One version of one entry, as a number. */
 export type VersionKey = number;
 
-/** Packs entry and version. */
+/** More writes than one schedule can hold: what separates the versions of one entry from those of the next. */
+const MAX_VERSIONS = 2 ** 24;
+
+/** Packs entry and version; the next version is one more. */
 export function versionKey(entry: number, version: number): VersionKey {
-  return entry * 4096 + version;
+  return entry * MAX_VERSIONS + version;
 }
 /** The entry of a packed version. */
 export function entryOfKey(key: VersionKey): number {
-  return Math.floor(key / 4096);
+  return Math.floor(key / MAX_VERSIONS);
 }
 
 /** A kernel or copy before ordering. */
@@ -40,7 +43,7 @@ export interface Node {
   line: Line | undefined;
   /** Position in the graph's order of the node that it computes, for the user's line of each schedule. */
   readonly at: number | undefined;
-  /** Whether the target may be copied to break a cycle (setAt) or not (assign). */
+  /** The constant that a fill writes. */
   readonly fillValue?: UOp;
 }
 

@@ -146,9 +146,8 @@ export function lowerGraph(
   options: LowerOptions,
 ): Template {
   const folded = foldTensorGraph(roots);
-  const forced = new Set<UOp>();
   for (let attempt = 0;; attempt++) {
-    const result = attemptLower(roots, order, folded, forced, slotOf, options);
+    const result = attemptLower(roots, order, folded, slotOf, options);
     if (!(result instanceof Set)) return result;
     if (attempt >= 8) throw new SpecError("Scheduling does not settle");
     // hazards: the values of these stores are computed before they are written
@@ -162,7 +161,6 @@ function attemptLower(
   roots: readonly UOp[],
   order: readonly UOp[],
   folded: Map<UOp, UOp>,
-  forced: ReadonlySet<UOp>,
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template | Set<UOp> {
@@ -183,7 +181,6 @@ function attemptLower(
   }
   const plan = planFusion(
     kernelRoots.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA),
-    forced,
   );
   const { realized } = plan;
   for (const r of kernelRoots) {
