@@ -7,7 +7,34 @@
 import { DType, dtypes } from "../dtype/dtype.ts";
 import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
-import type { UOp } from "../uop/uop.ts";
+import { constant, type UOp } from "../uop/uop.ts";
+import type { TensorCore } from "./tensor_core.ts";
+
+/** What a device with a grid of thread groups can do: GLOBAL axes are groups, LOCAL and WARP axes threads of a group. */
+export interface GridCaps {
+  /** Groups along each of the three dimensions. */
+  readonly maxGroups: readonly [number, number, number];
+  /** Threads of a group along each dimension, and in all. */
+  readonly maxGroupSize: readonly [number, number, number];
+  /** Threads of a group. */
+  readonly maxGroupThreads: number;
+  /** Memory that the threads of a group share (LOCAL of scope shared), for one group. */
+  readonly sharedBytes: number;
+  /** Lanes among which SHUFFLE exchanges values and WMMA works; 1 where there is neither. */
+  readonly warp: number;
+  /** Multiprocessors; a guess where the device does not say. */
+  readonly units: number;
+  /** Of one multiprocessor: threads that can be resident, 32-bit registers, shared memory. */
+  readonly unitThreads: number;
+  /** 32-bit registers of one multiprocessor. */
+  readonly unitRegisters: number;
+  /** Shared memory of one multiprocessor. */
+  readonly unitShared: number;
+  /** True for ASYNC_COPY from buffers to shared memory. */
+  readonly hasAsyncCopy: boolean;
+  /** Matrix units, best first. */
+  readonly tensorCores: readonly TensorCore[];
+}
 
 /** What a device can do. All sizes in bytes. */
 export interface Capabilities {
@@ -27,6 +54,12 @@ export interface Capabilities {
   readonly hasMulAcc: boolean;
   /** True for grids of GLOBAL and LOCAL axes, false for loops. */
   readonly hasGrid: boolean;
+  /** Sizes of the grid; present where `hasGrid`. */
+  readonly grid?: GridCaps;
+  /** Bytes that one buffer argument may have; no limit where absent. */
+  readonly maxBufferBytes?: number;
+  /** A sub-buffer that is a kernel argument starts at a multiple of this many bytes; 1 where absent. */
+  readonly bufferAlignment?: number;
   /** Ops beyond the basic ones that the renderer writes itself (EXP2, LOG2, SIN, ...); others are decomposed. */
   readonly nativeOps: readonly Ops[];
   /** Dtypes that can be computed in. Others in `storageDTypes` are cast at loads and stores. */
@@ -51,6 +84,14 @@ export interface ProgramParam {
   readonly writes: boolean;
 }
 
+/** How many groups of how many threads a program runs on. */
+export interface LaunchGrid {
+  /** By dimension: constants, or expressions of the program's variables. */
+  readonly groups: readonly [UOp, UOp, UOp];
+  /** Threads of a group, by dimension. */
+  readonly size: readonly [number, number, number];
+}
+
 /** What renderers take: a kernel as an ordered list of UOps. Its grammar is `specLinear` in uop/spec.ts. */
 export interface LinearProgram {
   /** An identifier, unique by content within one compile. */
@@ -63,6 +104,8 @@ export interface LinearProgram {
   readonly vars: readonly UOp[];
   /** Iterations of the THREAD loop: a launch runs [begin, end) of them. 1 where there is none. */
   readonly threads: number;
+  /** Groups (constants, or expressions of `vars`) and threads of a group, by dimension; absent on devices with loops. */
+  readonly grid?: LaunchGrid;
   /** Work of one launch: arithmetic, and bytes touched at least once. */
   readonly flops: number;
   /** Bytes touched at least once by one launch. */
@@ -85,13 +128,20 @@ export interface Renderer {
 export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes = 0): LinearProgram {
   const params: { slot: number; dtype: DType; size: number; reads: boolean; writes: boolean }[] = [];
   const vars: UOp[] = [];
-  let threads = 1;
+  const one = constant(1, dtypes.int32);
+  const groups: [UOp, UOp, UOp] = [one, one, one], size: [number, number, number] = [1, 1, 1];
+  let threads = 1, hasGrid = false;
   for (const u of uops) {
     if (u.op === Ops.PARAM) {
       const { slot, size } = u.arg as ParamArg;
       params[slot] = { slot, dtype: u.dtype, size, reads: false, writes: false };
     } else if (u.op === Ops.VARIABLE) vars.push(u);
-    else if (u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.THREAD) threads = u.src[0].value;
+    else if (u.op === Ops.SPECIAL) {
+      const name = u.arg as string, dimension = Number(name[4]);
+      hasGrid = true;
+      if (name.startsWith("gidx")) groups[dimension] = u.src[0];
+      else size[dimension] = u.src[0].value;
+    } else if (u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.THREAD) threads = u.src[0].value;
   }
   for (const u of uops) {
     if (u.op !== Ops.LOAD && u.op !== Ops.STORE) continue;
@@ -103,7 +153,8 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
     else p.writes = true;
   }
   vars.sort((a, b) => (a.arg as VariableArg).name < (b.arg as VariableArg).name ? -1 : 1);
-  return { name, uops, params, vars, threads, flops, bytes };
+  const program = { name, uops, params, vars, threads, flops, bytes };
+  return hasGrid ? { ...program, grid: { groups, size } } : program;
 }
 
 /** Capabilities of a scalar machine that has every op and dtype: the base others override. */

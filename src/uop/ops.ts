@@ -16,7 +16,7 @@ export const Ops = {
   IOTA: 3, // T: arg n; shape [n]; 0, 1, ..., n-1
   PARAM: 4, // K P: arg ParamArg; a buffer argument of the kernel
   RANGE: 5, // K P: src [end]; arg RangeArg; a loop variable, int32 or int64
-  SPECIAL: 6, // P: src [end]; arg name ("gidx0"): a hardware index
+  SPECIAL: 6, // P: src [end]; arg name: a hardware index, int32. "gidx0" to "gidx2": the group; "lidx0" to "lidx2": the thread in it
   LOCAL: 7, // P: arg LocalArg; memory of the kernel itself (register array, thread's or shared)
   ACC: 8, // P: src [identity, ...reduce ranges]; arg AccArg; an accumulator, initialized outside those ranges
   // structure
@@ -51,7 +51,11 @@ export const Ops = {
   END: 30, // src [RANGE]
   IF: 31, // src [condition]; arg tells blocks of one condition apart
   ENDIF: 32, // src [IF]
-  BARRIER: 33,
+  BARRIER: 33, // src what comes before; all threads of the group wait for each other and see each other's shared memory
+  SHUFFLE: 67, // src [value]; arg mask: the value of lane (own lane XOR mask) of the warp. All lanes take part
+  ASYNC_COPY: 68, // src [INDEX of shared LOCAL, INDEX of PARAM, gate?]; arg bytes (4, 8, 16): starts a copy; zeros without gate
+  ASYNC_COMMIT: 69, // src what comes before; closes a batch of ASYNC_COPYs of this thread
+  ASYNC_WAIT: 70, // src what comes before; arg n: waits until at most n batches of this thread are still on their way
   // vectors (K P)
   VECTORIZE: 34, // src n scalars: lanes
   BROADCAST: 35, // src [scalar]; all lanes alike
@@ -87,7 +91,8 @@ export const Ops = {
   WHERE: 62,
   MULACC: 63, // P only: a * b + c, fused where the device fuses
   // matrix units
-  WMMA: 64, // P: a * b + c on tiles; arg atom
+  WMMA: 64, // P: src [a, b, c], each the thread's elements of a tile as a vector; arg TensorCore: a * b + c
+  LDMATRIX: 71, // P: src [INDEX of shared LOCAL (a row of 8 16-bit elements a lane)]; arg "" or "trans"; four 8x8 tiles, as mma holds them
 } as const;
 
 /** One of {@linkcode Ops}. */
@@ -135,6 +140,10 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   IF: [1, 0, 0],
   ENDIF: [1, 0, 0],
   BARRIER: [N, 0, 0],
+  SHUFFLE: [1, 0, 0],
+  ASYNC_COPY: [N, 0, 0],
+  ASYNC_COMMIT: [N, 0, 0],
+  ASYNC_WAIT: [N, 0, 0],
   VECTORIZE: [N, 0, 0],
   BROADCAST: [1, 0, 0],
   EXTRACT: [1, 0, 0],
@@ -166,6 +175,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   WHERE: [3, 0, 3],
   MULACC: [3, 0, 3],
   WMMA: [3, 0, 0],
+  LDMATRIX: [1, 0, 0],
 };
 
 const names = Object.keys(Ops) as (keyof typeof Ops)[];

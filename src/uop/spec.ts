@@ -231,10 +231,16 @@ export const specLinear: Spec = table("linear", aluTest, {
   IF: (u) => check(u.src[0].dtype === dtypes.bool, "IF has a scalar bool"),
   ENDIF: (u) => check(u.src[0].op === Ops.IF, "ENDIF closes an IF"),
   BARRIER: any,
+  SHUFFLE: (u) => check(u.dtype === u.src[0].dtype && typeof u.arg === "number", "SHUFFLE keeps the dtype"),
+  ASYNC_COPY: (u) =>
+    check(u.src[0].op === Ops.INDEX && u.src[1].op === Ops.INDEX, "ASYNC_COPY goes from an INDEX to an INDEX"),
+  ASYNC_COMMIT: any,
+  ASYNC_WAIT: (u) => check(typeof u.arg === "number", "ASYNC_WAIT has a number of batches"),
   VECTORIZE: scalars,
   BROADCAST: broadcast,
   EXTRACT: extract,
   WMMA: any,
+  LDMATRIX: (u) => check(u.src[0].op === Ops.INDEX && u.dtype.count === 8, "LDMATRIX reads 8 elements a lane"),
   FLOORDIV: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORDIV",
   FLOORMOD: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORMOD",
 });
