@@ -1,7 +1,8 @@
 /**
  * What memory does: `deno run -A bench/memory.ts [--device D] [--only plans,naive,scope,jit,reads] [--steps N]`.
  *
- * A JSON line each: for models, the bytes of a schedule's intermediates with the planner and without; for loops, each in
+ * A JSON line each: for models, the bytes of a schedule's intermediates as planned, the least that any plan
+ * takes, and without a plan; for loops, each in
  * a process of its own, live device bytes and resident memory at step `from` (100) and at the end: what is left when all that is
  * unreachable has been collected, `raw` as they stood before, and the most that there were in between. Exits with 1 where
  * what is left at the end is not within 10 % of that.
@@ -136,22 +137,36 @@ async function runLoop(name: string, device: string, steps: number): Promise<boo
   return flat;
 }
 
-/** The intermediates of a model's schedule, planned and each for itself. */
-function plans(): void {
+/** What the intermediates of a schedule take. */
+export interface PlanSummary {
+  readonly intermediates: number;
+  readonly blocks: number;
+  /** Bytes of the blocks, the most that is in use at a time, and what a buffer for each would take. */
+  readonly planned: number;
+  readonly bound: number;
+  readonly unplanned: number;
+}
+
+/** The plan for one of {@linkcode GRAPHS}, on the NULL device. */
+export function planOf(name: string): PlanSummary {
   Device.default = "NULL";
-  for (const [name, make] of Object.entries(GRAPHS)) {
-    const graph = make();
-    const { variant: { plan, entries } } = scheduleNodes(graph.build(graph.inputs()).map((t) => t.uop));
-    let unplanned = 0, intermediates = 0;
-    plan.blockOf.forEach((block, e) => {
-      if (block === undefined) return;
-      intermediates++;
-      unplanned += entries[e].size * entries[e].dtype.itemsize;
-    });
-    const planned = plan.blocks.reduce((n, b) => n + b.nbytes, 0);
-    console.log(
-      JSON.stringify({ name: `plan_${name}`, intermediates, blocks: plan.blocks.length, planned, unplanned }),
-    );
+  const graph = GRAPHS[name]();
+  const { variant: { plan, entries } } = scheduleNodes(graph.build(graph.inputs()).map((t) => t.uop));
+  const each = entries.flatMap(({ size, dtype }, e) => plan.places[e] === undefined ? [] : [size * dtype.itemsize]);
+  return {
+    intermediates: each.length,
+    blocks: plan.blocks.length,
+    planned: plan.blocks.reduce((n, b) => n + b.nbytes, 0),
+    bound: plan.boundBytes,
+    unplanned: each.reduce((a, b) => a + b, 0),
+  };
+}
+
+/** The intermediates of models' schedules, planned and each for itself. */
+function plans(): void {
+  for (const name of Object.keys(GRAPHS)) {
+    const plan = planOf(name), over = Number((plan.planned / plan.bound).toFixed(4));
+    console.log(JSON.stringify({ name: `plan_${name}`, ...plan, planned_over_bound: over }));
   }
 }
 

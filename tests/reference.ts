@@ -232,7 +232,8 @@ function skewed(u: UOp, x: Value): Data {
   });
 }
 
-function movement(u: UOp, x: Value): Data {
+/** The elements of `x` as the movement op `u` places them. */
+export function movement(u: UOp, x: Value): Data {
   if (u.op === Ops.RESHAPE) return x.data;
   if (u.op === Ops.UNSKEW || u.op === Ops.SKEW) return skewed(u, x);
   const shape = shapeOf(u), tables = moveTables(u, x.shape);
@@ -332,7 +333,7 @@ function viewThrough(u: UOp, base: UOp, contents: Data): Data {
 }
 
 /** The contents of src[0] after the STOREs, in order. */
-function after(u: UOp, values: Map<UOp, Value>): Data {
+export function after(u: UOp, values: ReadonlyMap<UOp, Value>): Data {
   const base = baseOf(u.src[0]), contents = values.get(base)!.data.slice();
   const places = contents.map((_, i) => i + 1); // 0 is what padding would give: nothing to write there
   for (const s of u.src.slice(1)) {
@@ -348,7 +349,8 @@ function after(u: UOp, values: Map<UOp, Value>): Data {
   return viewThrough(u.src[0], base, contents);
 }
 
-function compute(u: UOp, values: Map<UOp, Value>, read: ReadStorage): Data {
+/** The elements of one node, from the values of its sources. */
+export function compute(u: UOp, values: ReadonlyMap<UOp, Value>, read: ReadStorage): Data {
   const src = u.src.map((s) => values.get(s)!);
   switch (u.op) {
     case Ops.CONST:

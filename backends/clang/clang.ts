@@ -44,6 +44,7 @@ class ClangBlock {
 }
 
 class ClangAllocator implements Allocator {
+  readonly layout = { viewAlign: 1 };
   constructor(private readonly device: string, private readonly runtime: Runtime) {}
   alloc(nbytes: number): Block {
     const address = this.runtime.dino_alloc(BigInt(nbytes));
@@ -70,6 +71,9 @@ class ClangAllocator implements Allocator {
   transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
     const to = (dst as ClangBlock).address + BigInt(dstOffset), from = (src as ClangBlock).address + BigInt(srcOffset);
     this.runtime.dino_copy(to, from, BigInt(nbytes));
+  }
+  peer(other: Allocator): boolean {
+    return other instanceof ClangAllocator;
   }
 }
 

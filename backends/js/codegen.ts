@@ -10,7 +10,9 @@ import { SpecError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/ops.ts";
+import type { TensorCore } from "../../src/renderer/tensor_core.ts";
 import type { UOp } from "../../src/uop/uop.ts";
+import { isCollective } from "./grid.ts";
 
 /** True for dtypes whose values are bigint here. */
 export function isBig(d: DType): boolean {
@@ -207,8 +209,13 @@ class Writer {
   private read = 0;
   private written = 0;
   private flops = 0;
+  private sites = 0;
+  /** True where the threads of a group work together: the body is that of a generator. */
+  private readonly collective: boolean;
 
-  constructor(private readonly program: LinearProgram) {}
+  constructor(private readonly program: LinearProgram) {
+    this.collective = isCollective(program);
+  }
 
   private line(text: string): void {
     this.lines.push("  ".repeat(this.depth) + text);
@@ -268,13 +275,98 @@ class Writer {
     };
   }
 
+  /** The checks of one access: bounds; on grids also alignment, and races where the memory is shared. */
+  private check(base: UOp, name: string, at: string, n: number, size: number, how: "Read" | "Write"): string {
+    const inside = `check(${at}, ${n}, ${size}, "${name}")`;
+    const aligned = this.program.grid !== undefined && n > 1 ? `; aligned(${at}, ${n}, "${name}")` : "";
+    if (!this.collective || !isShared(base)) return inside + aligned;
+    return `${inside}${aligned}; watch${name}.on${how}(${at}, ${n}, me.me, me.epoch)`;
+  }
+
+  /** The threads of the warp, or of the group, meet here. */
+  private meet(group: boolean): void {
+    this.line(`yield { site: ${this.sites++}, group: ${group} };`);
+  }
+
+  /** The ops at which threads work together; false for others. */
+  private together(u: UOp): boolean {
+    switch (u.op) {
+      case Ops.BARRIER:
+        this.meet(true);
+        return true;
+      case Ops.SHUFFLE: {
+        this.line(`me.offer([${this.lanes(u.src[0]).join(", ")}]);`);
+        this.meet(false);
+        const from = `me.from(me.lane ^ ${u.arg as number})`;
+        this.define(u, Array.from({ length: u.dtype.count }, (_, l) => `${from}[${l}]`));
+        return true;
+      }
+      case Ops.WMMA: {
+        const [a, b, c] = u.src.map((s) => this.lanes(s).join(", "));
+        this.line(`me.offer([[${a}], [${b}]]);`);
+        this.meet(false);
+        const { m, n, k, lanes } = u.arg as TensorCore, id = `w${this.next++}`;
+        this.line(`const ${id} = multiply(cores[${this.coreOf(u.arg as TensorCore)}], me, [${c}]);`);
+        this.flops += 2 * m * n * k / lanes;
+        this.names.set(u, Array.from({ length: u.dtype.count }, (_, l) => `${id}[${l}]`));
+        return true;
+      }
+      case Ops.LDMATRIX: {
+        const { base, name, at, size } = this.address(u.src[0]);
+        this.line(`check(${at}, 8, ${size}, "${name}"); aligned(${at}, 8, "${name}"); me.offer(${at});`);
+        this.meet(false);
+        const id = `m${this.next++}`;
+        this.line(`const ${id} = matrixElements(me, ${u.arg === "trans"});`);
+        this.line(`for (const x of ${id}) watch${name}.onRead(x, 1, me.me, me.epoch);`);
+        const decode = (x: string) => base.dtype.scalar === dtypes.bfloat16 ? `bf16value(${x})` : x;
+        this.define(u, Array.from({ length: 8 }, (_, l) => decode(`${name}[${id}[${l}]]`)));
+        return true;
+      }
+      case Ops.ASYNC_COPY: {
+        const to = this.address(u.src[0]), from = this.address(u.src[1]);
+        const n = (u.arg as number) / to.base.dtype.itemsize;
+        const gate = u.src.length > 2 ? this.lanes(u.src[2])[0] : from.gate;
+        this.line(`check(${to.at}, ${n}, ${to.size}, "${to.name}"); aligned(${to.at}, ${n}, "${to.name}");`);
+        this.line(`watch${to.name}.onWrite(${to.at}, ${n}, me.me, me.epoch);`);
+        const read =
+          `check(${from.at}, ${n}, ${from.size}, "${from.name}"); aligned(${from.at}, ${n}, "${from.name}"); ` +
+          `count.read += ${u.arg as number}; me.start(() => { for (let i = 0; i < ${n}; i++) ` +
+          `${to.name}[${to.at} + i] = ${from.name}[${from.at} + i]; });`;
+        if (gate === undefined) this.line(read);
+        else this.line(`if (${gate}) { ${read} } else me.start(() => ${to.name}.fill(0, ${to.at}, ${to.at} + ${n}));`);
+        return true;
+      }
+      case Ops.ASYNC_COMMIT:
+        this.line("me.commit();");
+        return true;
+      case Ops.ASYNC_WAIT:
+        this.line(`me.wait(${u.arg as number});`);
+        return true;
+      case Ops.SPECIAL:
+        this.names.set(u, [u.arg as string]);
+        return true;
+      case Ops.LOCAL: {
+        const { id, size, scope } = u.arg as LocalArg;
+        const n = size * u.dtype.count;
+        if (scope === "shared") this.line(`const local${id} = locals[${id}], watchlocal${id} = watches[${id}];`);
+        else this.line(`const local${id} = new ${arrayName(u.dtype)}(${n});`);
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private coreOf(core: TensorCore): number {
+    return coresOf(this.program).findIndex((c) => c.same(core));
+  }
+
   private load(u: UOp): void {
     const from = u.src[0].op === Ops.AFTER && u.src[0].src[0].op === Ops.ACC ? u.src[0].src[0] : u.src[0];
     if (from.op === Ops.ACC) return this.define(u, this.lanes(from));
     const { base, name, at, gate, size } = this.address(from);
     const n = u.dtype.count, global = base.op === Ops.PARAM, nbytes = u.dtype.itemsize;
     const decode = (x: string) => base.dtype.scalar === dtypes.bfloat16 ? `bf16value(${x})` : x;
-    const check = `check(${at}, ${n}, ${size}, "${name}")`;
+    const check = this.check(base, name, at, n, size, "Read");
     if (gate === undefined) {
       this.line(`${check};`);
       if (global) this.read += nbytes;
@@ -302,12 +394,13 @@ class Writer {
     const { base, name, at, gate, size } = this.address(to);
     if (gate !== undefined) throw new SpecError(`A gated STORE in the program ${this.program.name}`);
     const encode = (x: string) => base.dtype.scalar === dtypes.bfloat16 ? `bf16bits(${x})` : x;
-    this.line(`check(${at}, ${lanes.length}, ${size}, "${name}");`);
+    this.line(`${this.check(base, name, at, lanes.length, size, "Write")};`);
     lanes.forEach((x, l) => this.line(`${name}[${at}${l ? ` + ${l}` : ""}] = ${encode(x)};`));
     if (base.op === Ops.PARAM) this.written += value.dtype.itemsize;
   }
 
   private visit(u: UOp): void {
+    if (this.collective && this.together(u)) return;
     switch (u.op) {
       case Ops.CONST:
       case Ops.PARAM:
@@ -370,6 +463,7 @@ class Writer {
   }
 
   write(): string {
+    if (this.collective) this.line("const [gidx0, gidx1, gidx2] = group, [lidx0, lidx1, lidx2] = thread;");
     for (const p of this.program.params) if (p !== undefined) this.line(`const b${p.slot} = bufs[${p.slot}];`);
     for (const u of this.program.uops) this.visit(u);
     for (; this.specials > 0; this.specials--) this.close();
@@ -378,7 +472,25 @@ class Writer {
   }
 }
 
-/** The body of `(bufs, vars, begin, end, locals, count, rt) => void`. */
+function isShared(base: UOp): boolean {
+  return base.op === Ops.LOCAL && (base.arg as LocalArg).scope === "shared";
+}
+
+/** The matrix units that a program uses. */
+export function coresOf(program: LinearProgram): TensorCore[] {
+  const cores: TensorCore[] = [];
+  for (const u of program.uops) {
+    if (u.op !== Ops.WMMA) continue;
+    const core = u.arg as TensorCore;
+    if (!cores.some((c) => c.same(core))) cores.push(core);
+  }
+  return cores;
+}
+
+/**
+ * The body of `(bufs, vars, begin, end, locals, count) => void`; where threads work together, of the generator that one
+ * thread is, `function* (bufs, vars, locals, count, watches, cores, group, thread, me)`.
+ */
 export function renderJs(program: LinearProgram): string {
   return new Writer(program).write();
 }

@@ -7,12 +7,23 @@
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Allocator, Block } from "../../src/device/allocator.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
-import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
+import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { arrayName, isBig, localDType, localsOf, renderJs } from "./codegen.ts";
+import type { TensorCore } from "../../src/renderer/tensor_core.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { arrayName, coresOf, isBig, localDType, localsOf, renderJs } from "./codegen.ts";
+import {
+  isCollective,
+  matrixElements,
+  type Meeting,
+  multiply,
+  runGroups,
+  SharedWatch,
+  type ThreadContext,
+} from "./grid.ts";
 
 type Elements = Uint8Array | BigInt64Array;
 type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
@@ -64,6 +75,7 @@ export class JsBlock {
 }
 
 class JsAllocator implements Allocator {
+  readonly layout = { viewAlign: 1 };
   constructor(private readonly device: string) {}
   alloc(nbytes: number): Block {
     try {
@@ -79,6 +91,9 @@ class JsAllocator implements Allocator {
   }
   copyOut(dst: Uint8Array, block: Block, offset: number): void {
     dst.set((block as JsBlock).bytes.subarray(offset, offset + dst.byteLength));
+  }
+  peer(other: Allocator): boolean {
+    return other instanceof JsAllocator;
   }
   copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
     this.copyOut(dst, block, offset);
@@ -138,6 +153,11 @@ const RUNTIME = {
       throw new SpecError(`Access of ${n} elements at ${at} of ${name}, which has ${size}`);
     }
   },
+  aligned(at: number, n: number, name: string): void {
+    if (at % n !== 0) throw new SpecError(`Access of ${n} elements at ${at} of ${name} is not aligned`);
+  },
+  multiply,
+  matrixElements,
 };
 
 type Kernel = (
@@ -170,11 +190,16 @@ class JsRenderer implements Renderer {
 
 class JsCompiler implements Compiler {
   private readonly kernels = new Map<string, Kernel>();
+  constructor(private readonly warp: number) {}
   compile(programs: readonly LinearProgram[]): Program[] {
     return programs.map((program) => {
       const source = renderJs(program);
-      let kernel = this.kernels.get(source);
-      if (kernel === undefined) this.kernels.set(source, kernel = make(program.name, source));
+      const key = isCollective(program) ? `${source}\n${gridKey(program)}` : source;
+      let kernel = this.kernels.get(key);
+      if (kernel === undefined) {
+        kernel = isCollective(program) ? makeGroups(program, source, this.warp) : make(program.name, source);
+        this.kernels.set(key, kernel);
+      }
       const locals: Elements[] = [];
       for (const { id, size } of localsOf(program)) {
         const dtype = localDType(program, id);
@@ -193,6 +218,52 @@ function make(name: string, source: string): Kernel {
   } catch (error) {
     throw new CompileError(`compile kernel ${name} for JS`, { reason: String(error), source });
   }
+}
+
+/** What the function of a program with groups closes over besides its source. */
+function gridKey({ grid, uops }: LinearProgram): string {
+  const shared = uops.filter((u) => u.op === Ops.LOCAL).map((u) => String(u.arg));
+  return `${grid?.size} ${grid?.groups.map((g) => g.op === Ops.CONST ? g.value : "?")} ${shared.join()}`;
+}
+
+type Thread = (
+  bufs: readonly Elements[],
+  vars: readonly (number | bigint)[],
+  locals: readonly Elements[],
+  count: { read: number; written: number; flops: number },
+  watches: readonly SharedWatch[],
+  cores: readonly TensorCore[],
+  group: readonly number[],
+  thread: readonly number[],
+  me: ThreadContext,
+) => Generator<Meeting, void, void>;
+
+/** A kernel whose threads work together, group by group. */
+function makeGroups(program: LinearProgram, source: string, warp: number): Kernel {
+  const unpack = `const { ${Object.keys(RUNTIME).join(", ")} } = rt;`;
+  const head = "function* (bufs, vars, locals, count, watches, cores, group, thread, me)";
+  let thread: Thread;
+  try {
+    thread = (new Function("rt", `${unpack}\nreturn ${head} {\n${source}\n};`) as (rt: typeof RUNTIME) => Thread)(
+      RUNTIME,
+    );
+  } catch (error) {
+    throw new CompileError(`compile kernel ${program.name} for JS`, { reason: String(error), source });
+  }
+  const cores = coresOf(program);
+  const watches: SharedWatch[] = [];
+  for (const { id, size, scope } of localsOf(program)) {
+    if (scope === "shared") watches[id] = new SharedWatch(`local${id}`, size * localDType(program, id).count);
+  }
+  return (bufs, vars, _begin, _end, locals, count) => {
+    runGroups(
+      program,
+      warp,
+      groupsOf(program, vars),
+      (group, lidx, me) => thread(bufs, vars, locals, count, watches, cores, group, lidx, me),
+      () => watches.forEach((w) => w.reset()),
+    );
+  };
 }
 
 function normalize(dtype: DType, value: number | bigint): number | bigint {
@@ -246,10 +317,11 @@ class JsGraph implements Graph {
 
 class JsDevice implements Device {
   readonly renderer: Renderer;
-  readonly compiler: Compiler = new JsCompiler();
+  readonly compiler: Compiler;
   readonly allocator: LruAllocator;
   constructor(readonly name: string, caps: Capabilities) {
     this.renderer = new JsRenderer(caps);
+    this.compiler = new JsCompiler(caps.grid?.warp ?? 1);
     this.allocator = new LruAllocator(name, new JsAllocator(name), 2 ** 26);
   }
   run(launches: readonly Launch[]): void {

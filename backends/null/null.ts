@@ -39,6 +39,7 @@ export interface NullCounters {
 }
 
 class NullAllocator implements Allocator {
+  readonly layout = { viewAlign: 1 };
   alloc(nbytes: number): Block {
     return { nbytes };
   }
@@ -52,6 +53,9 @@ class NullAllocator implements Allocator {
     return Promise.resolve();
   }
   transfer(): void {}
+  peer(other: Allocator): boolean {
+    return other instanceof NullAllocator;
+  }
 }
 
 class NullProgram implements Program {

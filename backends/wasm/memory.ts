@@ -22,6 +22,7 @@ export class WasmBlock {
 
 /** Memory and its allocator. */
 export class WasmMemory implements Allocator {
+  readonly layout: { readonly viewAlign: number } = { viewAlign: 1 };
   readonly memory: WebAssembly.Memory;
   /** Pages that it may grow to. */
   readonly maximum: number;
@@ -171,8 +172,19 @@ export class WasmMemory implements Allocator {
     return Promise.resolve();
   }
 
-  transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
-    const from = (src as WasmBlock).address + srcOffset;
-    this.u8.copyWithin((dst as WasmBlock).address + dstOffset, from, from + nbytes);
+  transfer(
+    dst: Block,
+    dstOffset: number,
+    src: Block,
+    srcOffset: number,
+    nbytes: number,
+    from: Allocator = this,
+  ): void {
+    const at = (src as WasmBlock).address + srcOffset;
+    this.u8.set((from as WasmMemory).u8.subarray(at, at + nbytes), (dst as WasmBlock).address + dstOffset);
+  }
+
+  peer(other: Allocator): boolean {
+    return other instanceof WasmMemory;
   }
 }

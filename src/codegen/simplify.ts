@@ -35,20 +35,21 @@ function withId(r: UOp, id: number, size?: number): UOp {
 export function separateNests(ast: UOp): UOp {
   let nextId = 0;
   for (const r of rangesIn(ast)) nextId = Math.max(nextId, (r.arg as RangeArg).id + 1);
-  /** By reduce range: the loops around it, where it was first met. */
+  /** By reduce range: the loops around it where it was first met, those that reduce with it included. */
   const around = new Map<UOp, readonly UOp[]>();
   ast = rebuild(ast, (u, src) => {
     if (u.op !== Ops.REDUCE) return undefined;
     const n = (u.arg as CarrierArg).lanes;
     const now = u.withSrc(src), own = now.src.slice(n), outer = rangesOf(now);
+    const order = own.toSorted(compareLoops), outside = (r: UOp) => [...outer, ...order.slice(0, order.indexOf(r))];
     const below = new Set<UOp>();
     for (let i = 0; i < n; i++) for (const r of closedRangesOf(src[i])) below.add(r);
     const clash = own.some((r) => {
       const first = around.get(r);
-      return below.has(r) || (first !== undefined && !sameList(first, outer));
+      return below.has(r) || (first !== undefined && !sameList(first, outside(r)));
     });
     if (!clash) {
-      for (const r of own) around.set(r, outer);
+      for (const r of own) around.set(r, outside(r));
       return lanesOf(now);
     }
     const map = new Map(own.map((r) => [r, withId(r, nextId++)]));

@@ -12,7 +12,6 @@ export type Block = object;
 
 /** What a backend offers. Offsets and sizes in bytes. `Block`s come from `alloc` of the same allocator. */
 export interface Allocator {
-  /** @throws {OutOfMemoryError} */
   /** A block of at least `nbytes`. @throws {OutOfMemoryError} */
   alloc(nbytes: number): Block;
   /** Takes a block back. `nbytes` as it was asked for. */
@@ -23,9 +22,28 @@ export interface Allocator {
   copyOut?(dst: Uint8Array, block: Block, offset: number): void;
   /** Device to host, after all work queued so far. */
   copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void>;
-  /** Device to device of one backend, where it can do better than through the host. */
-  transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void;
+  /**
+   * Device to device without the host, after all work queued so far. `dst` is a block of this allocator; `src` is one of
+   * `from`, where that is given: another allocator, which {@linkcode Allocator.peer} accepted.
+   */
+  transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number, from?: Allocator): void;
+  /** Whether `transfer` takes blocks of `other`, as those of another ordinal of the backend; absent: of none. */
+  peer?(other: Allocator): boolean;
+  /** What may be done with parts of blocks, and how large blocks may be. */
+  readonly layout?: Partial<MemoryLayout>;
 }
+
+/** How buffers may lie in blocks: what views and the memory planner ask for. */
+export interface MemoryLayout {
+  /** Byte offsets of tensors that share a block are multiples of this; 1 where any element may be addressed. */
+  readonly viewAlign: number;
+  /** False where a kernel must not read and write one block: intermediates then get blocks of their own. */
+  readonly arenas: boolean;
+  /** The most bytes of a block. */
+  readonly maxBytes: number;
+}
+
+const LAYOUT: MemoryLayout = { viewAlign: 256, arenas: true, maxBytes: Infinity };
 
 /** What memory asks of the device that it is on. */
 export interface MemoryDevice {
@@ -42,7 +60,7 @@ export const allocated: { bytes: number; count: number } = { bytes: 0, count: 0 
  * Keeps freed blocks by size and hands them out again, the sizes not used for longest dropped first where it keeps too
  * much (`LRU=0` keeps none); on failure drops all that it keeps and tries once more.
  */
-export class LruAllocator implements Allocator {
+export class LruAllocator implements Omit<Allocator, "peer"> {
   /** Freed blocks by size; sizes in the order of their last use. */
   private readonly kept = new Map<number, Block[]>();
   private readonly holders = new Set<MemoryHolder>();
@@ -56,19 +74,30 @@ export class LruAllocator implements Allocator {
   count = 0;
   readonly copyOut: ((dst: Uint8Array, block: Block, offset: number) => void) | undefined;
   readonly transfer: Allocator["transfer"];
+  readonly layout: MemoryLayout;
 
   /** A cache around `inner`. @param maxCached bytes kept for reuse, at most */
   constructor(readonly device: string, readonly inner: Allocator, readonly maxCached: number = 2 ** 30) {
     this.copyOut = inner.copyOut === undefined ? undefined : (dst, block, offset) => inner.copyOut!(dst, block, offset);
     this.transfer = inner.transfer === undefined
       ? undefined
-      : (dst, dstOffset, src, srcOffset, nbytes) => inner.transfer!(dst, dstOffset, src, srcOffset, nbytes);
+      : (dst, dstOffset, src, srcOffset, nbytes, from) =>
+        inner.transfer!(dst, dstOffset, src, srcOffset, nbytes, from instanceof LruAllocator ? from.inner : from);
+    this.layout = { ...LAYOUT, ...inner.layout };
+  }
+
+  /** Whether `transfer` takes blocks of `other`. */
+  peer(other: LruAllocator): boolean {
+    const { inner } = this;
+    return inner.transfer !== undefined && (other === this || inner.peer?.(other.inner) === true);
   }
 
   /** A block for `holder`, who is named in errors and tables. @throws {OutOfMemoryError} with the largest holders */
   alloc(nbytes: number, holder?: MemoryHolder): Block {
     const limit = envNumber("MAX_BUFFER_SIZE"), list = this.kept.get(nbytes);
     if (limit > 0 && nbytes > limit) this.fail(nbytes, `MAX_BUFFER_SIZE allows ${byteText(limit)} a buffer`);
+    const { maxBytes } = this.layout;
+    if (nbytes > maxBytes) this.fail(nbytes, `the device allows ${byteText(maxBytes)} a buffer`);
     let block = list?.pop();
     if (block !== undefined) {
       this.cached -= nbytes;

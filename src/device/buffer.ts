@@ -5,16 +5,27 @@
  * @module
  */
 import type { DType } from "../dtype/dtype.ts";
-import { type MemoryHolder, SpecError } from "../helpers/errors.ts";
+import { type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
 import type { Block, MemoryDevice } from "./allocator.ts";
 
-/** Memory on one device. Not thread-safe; freed by {@linkcode Buffer.free} or when its Storage is collected. */
+/** How many buffers have come to share memory since the start: whoever replays kernels looks anew when it has changed. */
+export const sharing: { count: number } = { count: 0 };
+
+/**
+ * Memory on one device. Not thread-safe; freed by {@linkcode Buffer.free} or when its Storage is collected.
+ *
+ * Buffers may share memory: a plain view ({@linkcode Buffer.view}) is a window that holds nothing, a shared one
+ * ({@linkcode Buffer.share}) is a tensor of its own that keeps the memory alive. Before a write in place the writer calls
+ * {@linkcode Buffer.unshare}, which gives shared views memory of their own: no tensor sees a write to another.
+ */
 export class Buffer implements MemoryHolder {
   private block: Block | undefined;
   private freed: boolean;
-  /** The buffer that owns the memory: this one, or the one viewed. */
-  readonly base: Buffer;
+  private root: Buffer;
+  private at: number;
+  /** Shared views of this memory that are alive. */
+  private sharers: Set<Buffer> | undefined;
   /** Shape of the tensor that it became, its line where recorded, and what it is for: for tables of memory. */
   shape: readonly number[] | undefined;
   line: string | undefined;
@@ -26,28 +37,38 @@ export class Buffer implements MemoryHolder {
     readonly dtype: DType,
     readonly size: number,
     base?: Buffer,
-    readonly offset: number = 0,
+    offset: number = 0,
   ) {
-    this.base = base ?? this;
+    this.root = base ?? this;
+    this.at = offset;
     this.block = undefined;
     this.freed = false;
+    this.sharers = undefined;
     this.shape = undefined;
     this.line = undefined;
     this.use = "tensor";
   }
 
+  /** The buffer that owns the memory: this one, or the one viewed. */
+  get base(): Buffer {
+    return this.root;
+  }
+  /** In bytes from the start of `base`. */
+  get offset(): number {
+    return this.at;
+  }
   /** Bytes of all elements. */
   get nbytes(): number {
     return this.size * this.dtype.itemsize;
   }
   /** Whether it has memory yet. */
   get isAllocated(): boolean {
-    return this.base.block !== undefined;
+    return this.root.block !== undefined;
   }
 
   /** The device memory, allocated if need be. Add `offset` to address this buffer. @throws {OutOfMemoryError} */
   get memory(): Block {
-    return this.base.block ?? this.base.allocate();
+    return this.root.block ?? this.root.allocate();
   }
 
   /** Memory for the whole buffer. */
@@ -56,34 +77,91 @@ export class Buffer implements MemoryHolder {
     return this.block = this.device.allocator.alloc(this.nbytes, this);
   }
 
-  /** A part of this buffer: `offset` in bytes, `size` in elements. */
+  /** A part of this buffer: `offset` in bytes, `size` in elements. It holds nothing. */
   view(offset: number, size: number, dtype: DType = this.dtype): Buffer {
     if (offset + size * dtype.itemsize > this.nbytes) {
       throw new SpecError(`View beyond the end of a buffer of ${this.nbytes} bytes`);
     }
-    return new Buffer(this.device, dtype, size, this.base, this.offset + offset);
+    return new Buffer(this.device, dtype, size, this.root, this.at + offset);
+  }
+
+  /** As {@linkcode view}, for a tensor of its own: the memory stays until this, too, is freed or has left it. */
+  share(offset: number, size: number, dtype: DType = this.dtype): Buffer {
+    const made = this.view(offset, size, dtype);
+    (this.root.sharers ??= new Set()).add(made);
+    sharing.count++;
+    return made;
+  }
+
+  /**
+   * Makes this buffer's memory its own, so that a write to it is seen by no other tensor: where this is a shared view it
+   * moves into a copy, else the shared views of it do. @throws {OutOfMemoryError}
+   */
+  unshare(): void {
+    const { root } = this;
+    if (root === this) return this.sharers?.forEach((s) => s.move());
+    if (root.sharers?.has(this) !== true) return;
+    this.move();
+    root.settle(true);
+  }
+
+  /** Moves a shared view into memory of its own. */
+  private move(): void {
+    const { root, at, device: { allocator } } = this;
+    if (root.block !== undefined) {
+      const block = allocator.alloc(this.nbytes, this);
+      if (allocator.transfer !== undefined) allocator.transfer(block, 0, root.block, at, this.nbytes);
+      else allocator.copyIn(block, 0, this.copyOut(new Uint8Array(this.nbytes)));
+      this.block = block;
+    }
+    this.root = this;
+    this.at = 0;
+    root.sharers!.delete(this);
   }
 
   /** Writes host bytes, `nbytes` of them. */
   copyIn(src: Uint8Array): this {
-    if (this.nbytes > 0) this.device.allocator.copyIn(this.memory, this.offset, src);
+    if (this.nbytes > 0) this.device.allocator.copyIn(this.memory, this.at, src);
     return this;
   }
   /** Reads into host bytes, synchronously. Only where the device can. */
   copyOut(dst: Uint8Array): Uint8Array {
-    if (this.nbytes > 0) this.device.allocator.copyOut!(dst, this.memory, this.offset);
+    if (this.nbytes > 0) this.device.allocator.copyOut!(dst, this.memory, this.at);
     return dst;
   }
   /** As {@linkcode copyOut}, after all work queued so far. */
   async copyOutAsync(dst: Uint8Array): Promise<Uint8Array> {
-    if (this.nbytes > 0) await this.device.allocator.copyOutAsync(dst, this.memory, this.offset);
+    if (this.nbytes > 0) await this.device.allocator.copyOutAsync(dst, this.memory, this.at);
     return dst;
   }
 
-  /** Gives the memory back, for good. Views free nothing. Freeing twice is harmless. `keep` false: not for reuse. */
+  /**
+   * Gives the memory back, for good; shared views of less than half of it move into copies first, larger ones keep it.
+   * Plain views free nothing. Freeing twice is harmless. `keep` false: not for reuse.
+   */
   free(keep: boolean = true): void {
     this.freed = true;
-    const block = this.block;
+    const { root } = this;
+    if (root !== this && root.sharers?.delete(this) !== true) return;
+    root.settle(keep);
+  }
+
+  /** Frees the block of a buffer that is freed itself, and of no use to others, or of little. */
+  private settle(keep: boolean): void {
+    const { block, sharers } = this;
+    if (!this.freed) return;
+    if (sharers !== undefined && sharers.size > 0) {
+      let shared = 0;
+      for (const s of sharers) shared += s.nbytes;
+      const canMove = this.device.allocator.transfer !== undefined;
+      if (block !== undefined && (shared * 2 >= this.nbytes || !canMove)) return;
+      try {
+        for (const s of sharers) s.move();
+      } catch (error) {
+        if (!(error instanceof OutOfMemoryError)) throw error;
+        return; // no room for copies: they stay where they are
+      }
+    }
     if (block === undefined) return;
     this.block = undefined;
     this.device.allocator.free(block, this.nbytes, this, keep);

@@ -4,7 +4,12 @@
  *
  * @module
  */
+import { SpecError } from "../helpers/errors.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
+import type { ConstValue } from "../uop/args.ts";
+import { evalOp } from "../uop/eval.ts";
+import { Ops } from "../uop/ops.ts";
+import type { UOp } from "../uop/uop.ts";
 import type { Buffer } from "./buffer.ts";
 
 /** A compiled kernel of one device. */
@@ -42,4 +47,18 @@ export interface Compiler {
   /** @throws {CompileError} with the source and the log */
   /** Compiles all of them, in parallel where the device can. @throws {CompileError} */
   compile(programs: readonly LinearProgram[]): Program[];
+}
+
+/** The groups that a launch runs, by dimension: 1 each where the program has no grid. `vars` as {@linkcode Launch} has them. */
+export function groupsOf(linear: LinearProgram, vars: readonly (number | bigint)[]): [number, number, number] {
+  if (linear.grid === undefined) return [1, 1, 1];
+  const valueOf = (u: UOp): ConstValue => {
+    if (u.op === Ops.CONST) return u.arg as ConstValue;
+    if (u.op === Ops.VARIABLE) return Number(vars[linear.vars.indexOf(u)]);
+    const value = evalOp(u.op, u.dtype, u.src[0].dtype, u.src.map(valueOf));
+    if (value === undefined) throw new SpecError(`The grid of ${linear.name} has no value`);
+    return value;
+  };
+  const [x, y, z] = linear.grid.groups;
+  return [Number(valueOf(x)), Number(valueOf(y)), Number(valueOf(z))];
 }

@@ -8,17 +8,16 @@ import type { Device } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
+import { StructureCache } from "../schedule/cache.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/key.ts";
 import { specKernel, specLinear, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { debugCompile, debugRewrites } from "./debug.ts";
 
-interface Known {
-  readonly key: GraphKey;
-  readonly program: Program;
-}
+/** Kernels that are kept: a program whose schedules are kept lives on with them. */
+const MAX_KERNELS = 1 << 14;
 
-const known = new Map<number, Known[]>();
+const known = new StructureCache<Program>(MAX_KERNELS);
 
 /** Kernels lowered and compiled so far in this process. */
 export const compileStats: { lowered: number; lowerMs: number; compileMs: number } = {
@@ -42,9 +41,9 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
   const missing: { key: GraphKey; ast: UOp; at: number[] }[] = [];
   asts.forEach((ast, i) => {
     const key = graphKey([ast], [device.name, envNumber("NOOPT")], true);
-    const hit = known.get(key.hash)?.find((k) => sameKey(k.key, key));
+    const hit = known.get(key);
     if (hit !== undefined) {
-      out[i] = hit.program;
+      out[i] = hit;
       return;
     }
     const twin = missing.find((m) => sameKey(m.key, key));
@@ -63,10 +62,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     if (envNumber("DEBUG") >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
     missing.forEach((m, j) => {
       for (const i of m.at) out[i] = programs[j];
-      const bucket = known.get(m.key.hash);
-      const entry = { key: { ...m.key, order: [] }, program: programs[j] };
-      if (bucket === undefined) known.set(m.key.hash, [entry]);
-      else bucket.push(entry);
+      known.add(m.key, programs[j]);
     });
   }
   return out as Program[];

@@ -53,6 +53,7 @@ function stepsText(kinds: readonly string[]): string {
   const count = (kind: string): number => kinds.filter((k) => k === kind).length;
   const parts = [countText(count("kernel"), "kernel")];
   if (count("copy") > 0) parts.push(countText(count("copy"), "copy", "copies"));
+  if (count("view") > 0) parts.push(countText(count("view"), "view"));
   if (count("fill") > 0) parts.push(countText(count("fill"), "fill"));
   if (count("empty") > 0) parts.push(countText(count("empty"), "empty buffer"));
   return parts.join(", ");
@@ -63,7 +64,7 @@ export function debugSchedule(bound: BoundSchedule, timeMs: number): void {
   const { variant: { plan, entries }, nodes, cached } = bound;
   let planned = 0, needed = 0;
   for (const b of plan.blocks) planned += b.nbytes;
-  plan.blockOf.forEach((b, e) => needed += b === undefined ? 0 : entries[e].size * entries[e].dtype.itemsize);
+  plan.places.forEach((p, e) => needed += p === undefined ? 0 : entries[e].size * entries[e].dtype.itemsize);
   const memory = planned === 0 ? "" : `; intermediates take ${byteText(planned)} instead of ${byteText(needed)}`;
   debugPrint(
     `scheduled ${stepsText(bound.items.map((i) => i.template.kind))} in ${timeMs.toFixed(2)} ms from ` +

@@ -55,7 +55,7 @@ export class BufferCopy {
   }
 }
 
-/** A copy that the device does itself: bufs [to, from]. */
+/** A copy that the device does itself, or two of one backend between them: bufs [to, from]. */
 export class BufferXfer {
   /** Tells runners apart. */
   readonly kind = "BufferXfer";
@@ -181,12 +181,19 @@ export function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType):
   }
 }
 
+/** Whether a copy needs no host: within a device, or between devices that reach each other's memory. */
+function isTransfer(to: Buffer, from: Buffer): boolean {
+  return to.device.allocator.peer(from.device.allocator);
+}
+
 /** Copies all of `from` into `to`. */
 export function copyBuffer(to: Buffer, from: Buffer): void {
   GlobalCounters.copiedBytes += from.nbytes;
-  const { transfer } = to.device.allocator;
-  if (to.device === from.device && transfer !== undefined) {
-    transfer(to.memory, to.offset, from.memory, from.offset, from.nbytes);
+  if (from.nbytes === 0) return;
+  if (isTransfer(to, from)) {
+    const { allocator } = to.device, source = from.device.allocator;
+    const peer = source === allocator ? undefined : source;
+    allocator.transfer!(to.memory, to.offset, from.memory, from.offset, from.nbytes, peer);
   } else to.copyIn(from.copyOut(new Uint8Array(from.nbytes)));
 }
 
@@ -226,7 +233,10 @@ export function execItems(bound: BoundSchedule): ExecItem[] {
       return new ExecItem(fill, buffers, template.vars, vars, line);
     }
     const [to, from] = buffers;
-    const Copy = to.device === from.device && to.device.allocator.transfer !== undefined ? BufferXfer : BufferCopy;
+    if (template.kind === "view") {
+      return new ExecItem(new ViewOp(to.offset - from.offset, to.nbytes), buffers, template.vars, vars, line);
+    }
+    const Copy = isTransfer(to, from) ? BufferXfer : BufferCopy;
     return new ExecItem(new Copy(to.device.name, from.device.name, from.nbytes), buffers, template.vars, vars, line);
   });
 }

@@ -129,7 +129,8 @@ function type(w: CWriter, d: DType, bits = 8): string {
   return isMask(d) ? maskType(w, bits, d.count) : vectorType(w, d);
 }
 
-function integerLiteral(d: DType, value: ConstValue): string {
+/** An integer constant of any width. */
+export function integerLiteral(d: DType, value: ConstValue): string {
   if (d.bits === 64) {
     const x = value instanceof Int64 ? value.toBigInt() : BigInt(Math.trunc(value));
     if (d.isUnsigned) return `${BigInt.asUintN(64, x)}ull`;
@@ -142,7 +143,8 @@ function integerLiteral(d: DType, value: ConstValue): string {
   return x < 0 ? `(${x})` : `${x}`;
 }
 
-function floatLiteral(d: DType, value: number): string {
+/** A float32, float64 or float16 constant. */
+export function floatLiteral(d: DType, value: number): string {
   const wide = d === dtypes.float64, suffix = wide ? "" : "f", x = wide ? value : Math.fround(value);
   if (x !== x) return `__builtin_nan${suffix}("")`;
   if (!Number.isFinite(x)) return x > 0 ? `__builtin_inf${suffix}()` : `(-__builtin_inf${suffix}())`;

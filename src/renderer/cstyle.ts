@@ -16,6 +16,12 @@ import type { Capabilities, LinearProgram, Renderer } from "./renderer.ts";
 /** Text of one op from the texts of its sources. Sources are safe to place anywhere in an expression. */
 export type CRule = (w: CWriter, u: UOp, src: readonly string[]) => string;
 
+/**
+ * Text of an op that is a statement of its own, with `;`. Sources are as in rules, and an INDEX is a pointer followed, if it
+ * is gated, by its gate. `name` is that of the local that the statement has to declare, where the op has a value.
+ */
+export type CStatement = (w: CWriter, u: UOp, src: readonly string[], name: string) => string;
+
 /** A place in memory: an element of a buffer argument or of kernel-local memory. */
 export interface CAddress {
   /** PARAM or LOCAL. */
@@ -30,6 +36,8 @@ export interface CLanguage {
   readonly name: string;
   /** Rules by op: every op that a program may hold, except those that the writer handles (control, memory, order). */
   readonly rules: Readonly<Record<number, CRule>>;
+  /** Ops that stay where they stand in the program: exchanges among threads, asynchronous copies, matrix units. */
+  readonly statements?: Readonly<Record<number, CStatement>>;
   /**
    * The name of a type of locals; declares through {@linkcode CWriter.declare} what it needs. `note` is what
    * {@linkcode CWriter.notes} holds for the value.
@@ -49,8 +57,10 @@ export interface CLanguage {
   open(w: CWriter, program: LinearProgram, symbol: string): readonly string[];
   /** Head of the loop of a RANGE. */
   loop(w: CWriter, u: UOp, name: string, end: string): string;
-  /** Declares a LOCAL. */
-  local(w: CWriter, u: UOp, name: string): string;
+  /** Declares a LOCAL; undefined where {@linkcode CWriter.declare} did. */
+  local(w: CWriter, u: UOp, name: string): string | undefined;
+  /** The declaration of a local with its value, `changes` where it is assigned later; C's where absent. */
+  define?(type: string, name: string, text: string, changes: boolean): string;
   /** A hardware index (SPECIAL); absent where there are none. */
   special?(w: CWriter, u: UOp): string;
   /** Waits for the other threads of the group; absent where there are none. */
@@ -154,8 +164,11 @@ export class CWriter {
 
   private define(u: UOp, text: string): void {
     const name = `v${this.next++}`;
-    this.line(`${this.language.type(this, u.dtype, this.notes.get(u))} ${name} = ${unwrap(text)};`);
+    this.line(this.declaration(this.language.type(this, u.dtype, this.notes.get(u)), name, unwrap(text), false));
     this.names.set(u, name);
+  }
+  private declaration(type: string, name: string, text: string, changes: boolean): string {
+    return this.language.define?.(type, name, text, changes) ?? `${type} ${name} = ${text};`;
   }
 
   /** Gives a value its text: inline where it is used once, else a local. `reads` were collected by `take`. */
@@ -247,7 +260,27 @@ export class CWriter {
     this.statement(this.language.store(this, value, text, address));
   }
 
+  /** An op of {@linkcode CLanguage.statements}. */
+  private still(u: UOp, write: CStatement): void {
+    const texts: string[] = [];
+    for (const s of u.src) {
+      if (s.dtype.kind === "void") continue; // order only
+      if (s.op !== Ops.INDEX && s.op !== Ops.AFTER) texts.push(this.take(s));
+      else {
+        const { name, at, gate } = this.address(s);
+        texts.push(`&${name}[${at}]`);
+        if (gate !== undefined) texts.push(gate);
+      }
+    }
+    this.settle("memory");
+    const name = u.dtype.kind === "void" ? "" : `v${this.next++}`;
+    this.statement(write(this, u, texts, name));
+    if (name !== "") this.names.set(u, name);
+  }
+
   private visit(u: UOp): void {
+    const still = this.language.statements?.[u.op];
+    if (still !== undefined) return this.still(u, still);
     switch (u.op) {
       case Ops.CONST:
       case Ops.SINK:
@@ -279,14 +312,17 @@ export class CWriter {
         if (this.language.barrier === undefined) return;
         this.settle("memory");
         return this.line(this.language.barrier);
-      case Ops.LOCAL:
-        this.names.set(u, `local${(u.arg as LocalArg).id}`);
-        return this.line(this.language.local(this, u, `local${(u.arg as LocalArg).id}`));
+      case Ops.LOCAL: {
+        const name = `local${(u.arg as LocalArg).id}`, text = this.language.local(this, u, name);
+        this.names.set(u, name);
+        if (text !== undefined) this.line(text);
+        return;
+      }
       case Ops.ACC: {
         const name = `acc${(u.arg as AccArg).id}`;
         const text = this.language.convert(this, u.src[0], this.take(u.src[0]), u);
         this.names.set(u, name);
-        return this.statement(`${this.type(u.dtype)} ${name} = ${unwrap(text)};`);
+        return this.statement(this.declaration(this.type(u.dtype), name, unwrap(text), true));
       }
       case Ops.INDEX:
         // one INDEX read and written: its index is used twice

@@ -14,6 +14,7 @@ import { graphRewriteMap } from "../uop/rewrite.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { UPat } from "../uop/upat.ts";
+import { hoistFactors } from "./hoist.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
 export function uniformOf(u: UOp): UOp | undefined {
@@ -150,6 +151,7 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD]).named("u"), ({ u }) => uniformMovement(u)),
   rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),
+  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => hoistFactors(u)),
   rule(UPat.op(ALU).named("u"), ({ u }) => foldAlu(u)),
 ]);
 

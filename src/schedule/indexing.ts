@@ -46,6 +46,7 @@ export function flatIndex(shape: readonly number[], idx: readonly UOp[]): UOp {
 /** Indices under `to` of the element that has indices `idx` under `from`; both shapes hold as many elements. */
 function reshapeIndex(from: readonly number[], to: readonly number[], idx: readonly UOp[]): UOp[] {
   const out = new Array<UOp>(to.length).fill(int(0));
+  if (to.includes(0)) return out; // of no element
   let i = 0, j = 0;
   while (i < from.length || j < to.length) {
     // the smallest groups of axes from[i0..i) and to[j0..j) of equal size

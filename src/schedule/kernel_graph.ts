@@ -34,7 +34,7 @@ export function entryOfKey(key: VersionKey): number {
 export interface Node {
   readonly kind: "kernel" | "copy" | "fill" | "empty";
   readonly device: string;
-  /** Kernel-level STOREs (PARAM slot = entry id); empty for copies and fills. */
+  /** Kernel-level STOREs (PARAM slot = entry id); empty for others than kernels. */
   stores: UOp[];
   reads: Set<VersionKey>;
   /** Versions it makes. */
@@ -122,65 +122,147 @@ function loopsKey(n: Node): string | undefined {
   return `${n.device} ${at.hash}`;
 }
 
-/**
- * Merges kernels of equal loops without reduces, greedily in order, where they share an input or feed each other
- * element by element, no other kernel stands between them, and the result takes at most `maxBuffers` buffers.
- */
-export function mergeOutputs(nodes: Node[], maxBuffers: (device: string) => number): Node[] {
-  let live = nodes.slice();
-  const groups = new Map<string, Node[]>();
-  const writer = new Map<VersionKey, Node>();
-  for (const n of nodes) {
-    const before = n.kind === "kernel" && n.writes.length === 1 ? writer.get(n.writes[0] - 1) : undefined;
-    if (before !== undefined && loopsKey(before) !== undefined && loopsKey(n) !== undefined) {
-      const made = tryMergeWrites(before, n, live);
-      if (made !== undefined) {
-        Object.assign(before, made);
-        writer.set(n.writes[0], before);
-        live = live.filter((x) => x !== n);
-        continue;
-      }
-    }
-    for (const w of n.writes) writer.set(w, n);
-    const key = loopsKey(n);
-    if (key === undefined) continue;
-    let list = groups.get(key);
-    if (list === undefined) groups.set(key, list = []);
-    let merged = false;
-    for (const g of list) {
-      const made = tryMerge(g, n, live, maxBuffers(n.device));
-      if (made === undefined) continue;
-      g.stores = made.stores;
-      g.reads = made.reads;
-      g.writes = made.writes;
-      g.line ??= n.line;
-      live = live.filter((x) => x !== n);
-      for (const w of n.writes) writer.set(w, g);
-      merged = true;
-      break;
-    }
-    if (!merged) list.push(n);
-  }
-  return live;
-}
+/** Nodes while they are merged: what must run before which, kept up to date instead of found anew. */
+class MergeGraph {
+  private readonly before: Set<number>[];
+  private readonly after: Set<number>[];
+  private readonly index: ReadonlyMap<Node, number>;
+  private readonly readers = new Map<VersionKey, Set<Node>>();
+  /** When a node was last visited by a search, by the number of the search. */
+  private readonly seen: Uint32Array;
+  private search = 0;
 
-/** True when some third node must run after one of `a`, `b` and before the other. */
-function separated(a: number, b: number, before: readonly Set<number>[]): boolean {
-  const reach = (from: number, to: number): boolean => {
-    const seen = new Set<number>();
-    const stack = [...before[from]].filter((i) => i !== to);
+  constructor(nodes: readonly Node[]) {
+    this.index = new Map(nodes.map((n, i) => [n, i]));
+    this.before = predecessors(nodes);
+    this.after = nodes.map(() => new Set());
+    this.before.forEach((b, i) => {
+      for (const j of b) this.after[j].add(i);
+    });
+    this.seen = new Uint32Array(nodes.length);
+    for (const n of nodes) this.addReads(n);
+  }
+
+  private addReads(n: Node): void {
+    for (const r of n.reads) {
+      const list = this.readers.get(r);
+      if (list === undefined) this.readers.set(r, new Set([n]));
+      else list.add(n);
+    }
+  }
+
+  /** The position of a node among all that there were. */
+  at(n: Node): number {
+    return this.index.get(n)!;
+  }
+
+  /** Whether a node other than `n` reads a version. */
+  isReadBeside(key: VersionKey, n: Node): boolean {
+    const list = this.readers.get(key);
+    return list !== undefined && list.size > (list.has(n) ? 1 : 0);
+  }
+
+  /** True when some third node must run after one of `a`, `b` and before the other. */
+  separated(a: Node, b: Node): boolean {
+    const i = this.at(a), j = this.at(b);
+    return this.reaches(i, j) || this.reaches(j, i);
+  }
+
+  /** Whether `to` must run before `from` because of a node between them. */
+  private reaches(from: number, to: number): boolean {
+    const { before, seen } = this, search = ++this.search;
+    const stack: number[] = [];
+    for (const i of before[from]) if (i !== to) stack.push(i);
     while (stack.length > 0) {
       const i = stack.pop()!;
-      if (seen.has(i)) continue;
-      seen.add(i);
+      if (seen[i] === search) continue;
+      seen[i] = search;
       for (const j of before[i]) {
         if (j === to) return true;
         stack.push(j);
       }
     }
     return false;
+  }
+
+  /** `g`, whose reads are by now those of both, takes the place of `n`. */
+  merged(g: Node, n: Node): void {
+    const { before, after } = this, i = this.at(g), j = this.at(n);
+    for (const k of before[j]) {
+      after[k].delete(j);
+      if (k === i) continue;
+      before[i].add(k);
+      after[k].add(i);
+    }
+    for (const k of after[j]) {
+      before[k].delete(j);
+      if (k === i) continue;
+      before[k].add(i);
+      after[i].add(k);
+    }
+    before[j].clear();
+    after[j].clear();
+    for (const r of n.reads) {
+      const list = this.readers.get(r)!;
+      list.delete(n);
+      if (g.reads.has(r)) list.add(g);
+    }
+  }
+}
+
+/**
+ * Merges kernels of equal loops without reduces, greedily in order, where they share an input or feed each other
+ * element by element, no other kernel stands between them, and the result takes at most `maxBuffers` buffers.
+ */
+export function mergeOutputs(nodes: Node[], maxBuffers: (device: string) => number): Node[] {
+  const graph = new MergeGraph(nodes), gone = new Set<Node>();
+  const keys = new Map(nodes.map((n) => [n, loopsKey(n)]));
+  /** Kernels that may take others in, by the entries that they touch. */
+  const touching = new Map<number, Set<Node>>();
+  const writer = new Map<VersionKey, Node>(), writes = new Map<Node, WriteGroup>();
+  const touch = (n: Node, keys: Iterable<VersionKey>): void => {
+    for (const k of keys) {
+      const e = entryOfKey(k), list = touching.get(e);
+      if (list === undefined) touching.set(e, new Set([n]));
+      else list.add(n);
+    }
   };
-  return reach(a, b) || reach(b, a);
+  for (const n of nodes) {
+    const key = keys.get(n);
+    const before = key !== undefined && n.writes.length === 1 ? writer.get(n.writes[0] - 1) : undefined;
+    if (before !== undefined && keys.get(before) !== undefined) {
+      let group = writes.get(before);
+      if (group === undefined) writes.set(before, group = new WriteGroup(before));
+      if (group.take(n, graph, maxBuffers(n.device))) {
+        writer.set(n.writes[0], before);
+        gone.add(n);
+        touch(before, n.reads);
+        continue;
+      }
+    }
+    for (const w of n.writes) writer.set(w, n);
+    if (key === undefined) continue;
+    const candidates = new Set<Node>();
+    for (const r of n.reads) {
+      for (const g of touching.get(entryOfKey(r)) ?? []) if (keys.get(g) === key) candidates.add(g);
+    }
+    let into: Node | undefined;
+    for (const g of [...candidates].sort((a, b) => graph.at(a) - graph.at(b))) {
+      const made = tryMerge(g, n, graph, maxBuffers(n.device));
+      if (made === undefined) continue;
+      Object.assign(g, made);
+      g.line ??= n.line;
+      graph.merged(g, n);
+      writes.delete(g);
+      for (const w of n.writes) writer.set(w, g);
+      gone.add(n);
+      into = g;
+      break;
+    }
+    touch(into ?? n, n.reads);
+    touch(into ?? n, n.writes);
+  }
+  return nodes.filter((n) => !gone.has(n));
 }
 
 /** The part of a buffer that a store may touch, in elements. */
@@ -190,34 +272,69 @@ function extent(store: UOp): readonly [number, number] {
 }
 
 /**
- * Two kernels with the same loops that write one entry after each other, in parts that do not overlap (or are the same:
- * then the later one stands): one kernel, if nobody reads the version between them.
+ * A kernel that takes in later writes to its entry: those with the same loops, to parts that do not overlap what it
+ * writes (or to the very same part: then the later one stands), if nobody reads the version between them.
  */
-function tryMergeWrites(
-  g: Node,
-  n: Node,
-  live: readonly Node[],
-): Pick<Node, "stores" | "reads" | "writes"> | undefined {
-  if (n.writes.length !== 1 || n.stores.length !== 1) return undefined;
-  const [w] = n.writes, e = entryOfKey(w), [store] = n.stores;
-  if (!g.writes.includes(w - 1) || g.writes.some((x) => entryOfKey(x) !== e)) return undefined;
-  if ([...n.reads].some((r) => entryOfKey(r) === e)) return undefined;
-  if (live.some((x) => x !== g && x.reads.has(w - 1))) return undefined;
-  if (!sameArray(rangesOf(store.src[0]), rangesOf(g.stores[0].src[0]))) return undefined;
-  const [low, high] = extent(store);
-  const kept = g.stores.filter((s) => s.src[0] !== store.src[0]);
-  for (const s of kept) {
-    const [a, b] = extent(s);
-    if (a <= high && low <= b) return undefined;
+class WriteGroup {
+  private readonly entry: number;
+  /** Parts that are written, in order, each with the position of its store. */
+  private readonly parts: { readonly low: number; readonly high: number; readonly store: number }[] = [];
+  private readonly entries: Set<number>;
+  private readonly ranges: readonly UOp[];
+  /** False where the kernel writes several entries, or parts in a way that is not followed. */
+  private readonly open: boolean;
+
+  constructor(private readonly node: Node) {
+    const { stores, writes, reads } = node;
+    this.entry = entryOfKey(writes[0]);
+    this.entries = new Set([...reads, ...writes].map(entryOfKey));
+    this.ranges = rangesOf(stores[0].src[0]);
+    stores.forEach((s, store) => {
+      const [low, high] = extent(s);
+      this.parts.push({ low, high, store });
+    });
+    this.parts.sort((a, b) => a.low - b.low);
+    this.open = writes.every((w) => entryOfKey(w) === this.entry) &&
+      this.parts.every((p, i) => i === 0 || this.parts[i - 1].high < p.low);
   }
-  if (separated(live.indexOf(g), live.indexOf(n), predecessors(live))) return undefined;
-  return { stores: [...kept, store], reads: new Set([...g.reads, ...n.reads]), writes: [...g.writes, w] };
+
+  /** Takes `n` in, if it may; what both read and write is then `node`'s. */
+  take(n: Node, graph: MergeGraph, maxBuffers: number): boolean {
+    const { node, entry, parts, entries } = this, [w] = n.writes, [store] = n.stores;
+    if (!this.open || n.stores.length !== 1 || entryOfKey(w) !== entry) return false;
+    const reads = [...n.reads].map(entryOfKey);
+    if (reads.includes(entry) || graph.isReadBeside(w - 1, node)) return false;
+    const more = reads.filter((e) => !entries.has(e));
+    if (entries.size + new Set(more).size > maxBuffers) return false;
+    if (!sameArray(rangesOf(store.src[0]), this.ranges)) return false;
+    const [low, high] = extent(store);
+    // the first part that does not end before this one
+    let from = 0, to = parts.length;
+    while (from < to) {
+      const mid = (from + to) >> 1;
+      if (parts[mid].high < low) from = mid + 1;
+      else to = mid;
+    }
+    const hit = from < parts.length && parts[from].low <= high ? parts[from] : undefined;
+    if (hit !== undefined && node.stores[hit.store].src[0] !== store.src[0]) return false;
+    if (graph.separated(node, n)) return false;
+    if (hit !== undefined) node.stores[hit.store] = store;
+    else {
+      parts.splice(from, 0, { low, high, store: node.stores.length });
+      node.stores.push(store);
+    }
+    for (const e of more) entries.add(e);
+    for (const r of n.reads) node.reads.add(r);
+    node.writes.push(w);
+    graph.merged(node, n);
+    return true;
+  }
 }
 
 function tryMerge(
   g: Node,
   n: Node,
-  live: readonly Node[],
+  graph: MergeGraph,
   maxBuffers: number,
 ): Pick<Node, "stores" | "reads" | "writes"> | undefined {
   const gEntries = new Set([...g.reads, ...g.writes].map(entryOfKey));
@@ -251,8 +368,7 @@ function tryMerge(
     if (g.reads.has(w)) return undefined; // g would need to run after n; the order of the list makes this rare
     if (g.reads.has(w - 1) && g.writes.some((x) => entryOfKey(x) === e)) return undefined;
   }
-  const i = live.indexOf(g), j = live.indexOf(n);
-  if (separated(i, j, predecessors(live))) return undefined;
+  if (graph.separated(g, n)) return undefined;
   const stores = n.stores.map((s) => inline.size === 0 ? s : s.withSrc([s.src[0], substitute(s.src[1], inline)]));
   const reads = new Set([...g.reads, ...n.reads].filter((r) => !g.writes.includes(r)));
   return { stores: [...g.stores, ...stores], reads, writes: [...g.writes, ...n.writes] };

@@ -11,6 +11,7 @@ import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { deviceOf } from "../uop/shape.ts";
+import { isRange, nodeView } from "../uop/view.ts";
 import { param, sink, toposort, type UOp, uop, variable } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
@@ -24,6 +25,7 @@ import {
   type VersionKey,
   versionKey,
 } from "./kernel_graph.ts";
+import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
 
 /** A buffer of a schedule: one that exists (a storage of the graph, by slot) or one to be made. */
@@ -38,11 +40,13 @@ export interface EntryInfo {
   versions: number;
   /** New buffers that outlive the schedule: some node becomes them. */
   kept: boolean;
+  /** Where the buffer is part of another entry's: of which, and from which byte on. */
+  readonly view: { readonly base: number; readonly offset: number } | undefined;
 }
 
-/** A step of a template. `entries` by slot of the kernel; for a copy [to, from], for a fill [to]. */
+/** A step of a template. `entries` by slot of the kernel; for a copy [to, from], a view [view, base], a fill [to]. */
 export interface TemplateItem {
-  readonly kind: "kernel" | "copy" | "fill" | "empty";
+  readonly kind: "kernel" | "copy" | "fill" | "empty" | "view";
   readonly device: string;
   readonly entries: readonly number[];
   /** The kernel AST (PARAM slots 0, 1, ...), or the value of a fill. */
@@ -65,6 +69,8 @@ export interface Template {
 export interface LowerOptions {
   readonly defaultDevice: string;
   readonly maxBuffers: (device: string) => number;
+  /** Byte offsets of views are multiples of this; undefined: no views, but copies. */
+  readonly viewAlign: (device: string) => number | undefined;
 }
 
 /** Assigns entries and versions to the storage-bearing nodes of a folded graph. */
@@ -89,7 +95,8 @@ class Entries implements Layout {
       let e = this.byStorage.get(storage);
       if (e === undefined) {
         const { device, dtype, size } = storage;
-        e = this.add({ device, dtype, size, slot: this.slotOf.get(storage), versions: 0, kept: true });
+        const slot = this.slotOf.get(storage);
+        e = this.add({ device, dtype, size, slot, versions: 0, kept: true, view: undefined });
         this.byStorage.set(storage, e);
       }
       this.byNode.set(u, versionKey(e, 0));
@@ -106,8 +113,18 @@ class Entries implements Layout {
   }
   /** Makes a new entry for realized node `u`. */
   make(u: UOp, device: string): number {
-    const e = this.add({ device, dtype: u.dtype, size: numelOf(u), slot: undefined, versions: 1, kept: false });
-    this.byNode.set(u, versionKey(e, 1));
+    return this.place(u, 1, { device, dtype: u.dtype, size: numelOf(u), slot: undefined, view: undefined });
+  }
+  /** Makes an entry of the elements of `base`, a BUFFER, from `offset` on, for `u`. */
+  makeView(u: UOp, base: UOp, offset: number): TemplateItem {
+    const of = entryOfKey(this.keyOf(base)!), { device } = this.infos[of];
+    const view = { base: of, offset: offset * u.dtype.itemsize };
+    const e = this.place(u, 0, { device, dtype: u.dtype, size: numelOf(u), slot: undefined, view });
+    return { kind: "view", device, entries: [e, of], ast: undefined, vars: [], at: undefined };
+  }
+  private place(u: UOp, versions: number, info: Omit<EntryInfo, "versions" | "kept">): number {
+    const e = this.add({ ...info, versions, kept: false });
+    this.byNode.set(u, versionKey(e, versions));
     return e;
   }
   entryOf(u: UOp): Entry | undefined {
@@ -119,21 +136,20 @@ class Entries implements Layout {
   }
 }
 
-/** Replaces nodes of a folded graph by others and rebuilds what is above. */
-function rebuild(map: Map<UOp, UOp>, by: ReadonlyMap<UOp, UOp>): void {
+/** `roots` with nodes changed: `change` gives what stands for a node `u`, which is `made` with its sources changed. */
+export function rebuild(roots: readonly UOp[], change: (u: UOp, made: UOp) => UOp): UOp[] {
   const memo = new Map<UOp, UOp>();
-  const visit = (root: UOp): UOp => {
-    for (const u of toposort(root, (s) => !memo.has(s))) {
-      if (memo.has(u)) continue;
-      const swap = by.get(u);
-      const made = swap ?? (u.src.length === 0 ? u : u.withSrc(u.src.map((s) => memo.get(s)!)));
-      made.line ??= u.line;
-      memo.set(u, made);
-    }
-    return memo.get(root)!;
-  };
-  for (const [k, v] of map) map.set(k, visit(v));
+  for (const u of toposort(roots)) {
+    const same = u.src.length === 0 || u.op === Ops.BIND;
+    const made = change(u, same ? u : u.withSrc(u.src.map((s) => memo.get(s)!)));
+    made.line ??= u.line;
+    memo.set(u, made);
+  }
+  return roots.map((r) => memo.get(r)!);
 }
+
+/** Times a graph is lowered again with more of it realized. */
+const MAX_ATTEMPTS = 16;
 
 /**
  * Lowers the graph whose nodes, sources first, are `order`, for `roots`. `slotOf` numbers its storages.
@@ -145,22 +161,26 @@ export function lowerGraph(
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template {
-  const folded = foldTensorGraph(roots);
+  let folded = foldTensorGraph(roots);
   for (let attempt = 0;; attempt++) {
     const result = attemptLower(roots, order, folded, slotOf, options);
     if (!(result instanceof Set)) return result;
-    if (attempt >= 8) throw new SpecError("Scheduling does not settle");
-    // hazards: the values of these stores are computed before they are written
-    const swaps = new Map<UOp, UOp>();
-    for (const s of result) swaps.set(s, s.withSrc([s.src[0], uop(Ops.CONTIGUOUS, s.src[1].dtype, [s.src[1]])]));
-    rebuild(folded, swaps);
+    if (attempt >= MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
+    // of a store the value is computed before it is written
+    const contiguous = (u: UOp): UOp => uop(Ops.CONTIGUOUS, u.dtype, [u]);
+    const made = rebuild([...folded.values()], (u, made) => {
+      if (!result.has(u)) return made;
+      return u.op === Ops.STORE ? made.withSrc([made.src[0], contiguous(made.src[1])]) : contiguous(made);
+    });
+    folded = new Map([...folded.keys()].map((u, i) => [u, made[i]]));
   }
 }
 
+/** A template, or the nodes that must be realized (of STOREs: the values) before there is one. */
 function attemptLower(
   roots: readonly UOp[],
   order: readonly UOp[],
-  folded: Map<UOp, UOp>,
+  folded: ReadonlyMap<UOp, UOp>,
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template | Set<UOp> {
@@ -189,8 +209,15 @@ function attemptLower(
   for (const f of fills.keys()) realized.add(f);
   const entries = new Entries(slotOf);
   const nodes: Node[] = [];
-  const hazards = new Set<UOp>();
+  const hazards = new Set<UOp>(), views: TemplateItem[] = [];
   const sequenceOfNodes = toposort(bases);
+  const rangeOf = rangeFinder(sequenceOfNodes, options.viewAlign);
+  const tooMany = (u: UOp, store: UOp, device: string): boolean => {
+    const most = options.maxBuffers(device);
+    if (buffersOf(store) <= most) return false;
+    for (const cut of cutInputs(u, (x) => entries.keyOf(x) !== undefined, most, device)) hazards.add(cut);
+    return true;
+  };
   const wanted = devicesWanted(sequenceOfNodes);
   const positions = new Map<UOp, number>();
   for (let i = order.length - 1; i >= 0; i--) {
@@ -202,7 +229,8 @@ function attemptLower(
     const device = deviceOf(u) ?? wanted.get(u) ?? options.defaultDevice;
     const fill = fills.get(u), at = positions.get(u);
     if (u.op === Ops.STORE) {
-      lowerStore(u, device, entries, nodes, hazards, at);
+      const store = lowerStore(u, device, entries, nodes, hazards, at);
+      if (store !== undefined) tooMany(u, store, device);
       continue;
     }
     if (numelOf(u) === 0) {
@@ -224,6 +252,11 @@ function attemptLower(
       });
       continue;
     }
+    const part = rangeOf(u);
+    if (part !== undefined) {
+      views.push({ ...entries.makeView(u, part.base, part.offset), at });
+      continue;
+    }
     entries.reads = new Set();
     if (u.op === Ops.COPY) {
       if (entries.entryOf(stripReshape(u.src[0])) === undefined) {
@@ -236,12 +269,13 @@ function attemptLower(
     }
     const e = entries.make(u, device);
     const out = entries.infos[e];
-    const store = rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u));
+    const store = simplifyKernel(rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u)));
     const reads = entries.reads;
+    if (tooMany(u, store, device)) continue;
     nodes.push({
       kind: "kernel",
       device,
-      stores: [simplifyKernel(store)],
+      stores: [store],
       reads,
       writes: [versionKey(e, 1)],
       line: undefined,
@@ -260,7 +294,39 @@ function attemptLower(
   }
   const becomes = whatBecomes(roots, order, folded, entries);
   for (const b of becomes) entries.infos[b.entry].kept = true;
-  return { entries: entries.infos, items: makeItems(sequence, entries.infos), becomes };
+  // views run nothing: in front they do not part the kernels
+  return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos)], becomes };
+}
+
+/** A part of a BUFFER that needs no copy: `offset` in elements. */
+interface Range {
+  readonly base: UOp;
+  readonly offset: number;
+}
+
+/**
+ * Finds the nodes that are nothing but a range of a buffer that this graph does not write: whoever reads them reads its
+ * memory, in whatever order.
+ */
+function rangeFinder(
+  order: readonly UOp[],
+  viewAlign: (device: string) => number | undefined,
+): (u: UOp) => Range | undefined {
+  const written = new Set<Storage>();
+  for (const u of order) {
+    if (u.op !== Ops.AFTER) continue;
+    const base = stripReshape(u.src[0]);
+    if (base.op === Ops.BUFFER) written.add((base.arg as BufferArg).storage);
+  }
+  return (u) => {
+    if (!(u.op === Ops.CONTIGUOUS && u.arg === undefined) && !isMovement(u.op)) return undefined;
+    const { base, view } = nodeView(u.op === Ops.CONTIGUOUS ? u.src[0] : u);
+    if (base.op !== Ops.BUFFER || base === u || view === undefined || !isRange(view)) return undefined;
+    const { storage } = base.arg as BufferArg, align = viewAlign(storage.device);
+    if (align === undefined || storage.staging || written.has(storage)) return undefined;
+    const { offset } = view;
+    return offset * base.dtype.itemsize % align === 0 ? { base, offset } : undefined;
+  };
 }
 
 /** For nodes that live nowhere (constants, indices, random bits): the device of what reads them. */
@@ -281,19 +347,20 @@ function lowerStore(
   nodes: Node[],
   hazards: Set<UOp>,
   position: number | undefined,
-): void {
+): UOp | undefined {
   let base = u.src[0];
   while (isMovement(base.op)) base = base.src[0];
   const key = entries.keyOf(base);
   if (key === undefined) throw new SpecError("A STORE to a node without storage");
   const id = entryOfKey(key);
-  if (numelOf(u.src[0]) === 0) return;
+  if (numelOf(u.src[0]) === 0) return undefined;
   entries.reads = new Set();
   const store = simplifyKernel(rangeify(u, entries, { id, size: entries.infos[id].size }));
   const reads = entries.reads;
   const at = store.src[0].src[1];
   if (loadsOf(store, id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
   nodes.push({ kind: "kernel", device, stores: [store], reads, writes: [key + 1], line: u.line, at: position });
+  return store;
 }
 
 /** Drops reads of entries that simplification removed from the kernel. */
@@ -380,16 +447,4 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
     items.push({ kind: "kernel", device: n.device, entries: used, ast, vars, at: n.at });
   }
   return items;
-}
-
-/** Replaces constants by variables: `values[i]` of `nodes` becomes the argument named by `name(i)`. */
-export function withVariables(roots: readonly UOp[], map: ReadonlyMap<UOp, UOp>): UOp[] {
-  const memo = new Map<UOp, UOp>();
-  for (const u of toposort(roots)) {
-    const made = map.get(u) ??
-      (u.src.length === 0 || u.op === Ops.BIND ? u : u.withSrc(u.src.map((s) => memo.get(s)!)));
-    made.line ??= u.line;
-    memo.set(u, made);
-  }
-  return roots.map((r) => memo.get(r)!);
 }

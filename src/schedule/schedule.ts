@@ -17,8 +17,9 @@ import { latest, resolve } from "../uop/resolve.ts";
 import { specTensor, verify } from "../uop/spec.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, sink, type UOp, variable } from "../uop/uop.ts";
-import { type GraphKey, graphKey, sameKey } from "./key.ts";
-import { lowerGraph, type Template, type TemplateItem, withVariables } from "./lower.ts";
+import { StructureCache } from "./cache.ts";
+import { type GraphKey, graphKey } from "./key.ts";
+import { type EntryInfo, lowerGraph, rebuild, type Template, type TemplateItem } from "./lower.ts";
 import { type MemoryPlan, planMemory } from "./memory.ts";
 
 /** A template compiled for some values of its scalar constants: those in `abstracted` are arguments. */
@@ -29,6 +30,8 @@ export interface Variant extends Template {
   /** Names of the bound variables, in the key's order. */
   readonly boundNames: readonly string[];
   readonly plan: MemoryPlan;
+  /** Whether some of its buffers are parts of others. */
+  readonly hasViews: boolean;
   /** Set by the engine: what it compiled for each item. */
   programs: unknown[] | undefined;
 }
@@ -62,12 +65,11 @@ export interface BoundSchedule {
   commit(): void;
 }
 
-interface CacheEntry {
-  readonly key: GraphKey;
-  readonly variants: Variant[];
-}
+/** Structures that are kept. */
+const MAX_STRUCTURES = 1024;
 
-const cache = new Map<number, CacheEntry[]>();
+/** The variants of each structure. */
+const cache = new StructureCache<Variant[]>(MAX_STRUCTURES);
 /** Hits and misses of the schedule cache. */
 export const scheduleCacheStats: { hits: number; misses: number } = { hits: 0, misses: 0 };
 
@@ -114,7 +116,7 @@ function checkDevices(key: GraphKey): void {
   }
 }
 
-function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>): Variant {
+function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>, views: boolean): Variant {
   if (envNumber("SPEC") > 0) verify(sink(roots), specTensor, "before scheduling");
   checkDevices(key);
   const map = new Map<UOp, UOp>();
@@ -129,7 +131,7 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
   }
   const slotOf = new Map(key.storages.map((s, i) => [s, i] as const));
   // positions of `order` follow the abstraction, so that what becomes what is found by position
-  const all = withVariables(key.order, map);
+  const all = rebuild(key.order, (u, made) => map.get(u) ?? made);
   const at = new Map(key.order.map((u, i) => [u, i] as const));
   const limit = envNumber("MAX_KERNEL_BUFFERS");
   const template = lowerGraph(roots.map((r) => all[at.get(r)!]), all, slotOf, {
@@ -137,25 +139,31 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
       return defaultDevice();
     },
     maxBuffers: (device) => Math.min(getDevice(device).renderer.caps.maxBuffers, limit > 0 ? limit : Infinity),
+    viewAlign: (device) => views ? viewAlign(device) : undefined,
   });
   return {
     ...template,
     abstracted,
     constants: key.constants,
     boundNames,
-    plan: planMemory(template),
+    plan: planMemory(template, (device) => getDevice(device).allocator.layout),
+    hasViews: template.items.some((i) => i.kind === "view"),
     programs: undefined,
   };
 }
 
-/** The variant of the cache that serves these constants, lowered if need be. */
-function findVariant(key: GraphKey, roots: readonly UOp[]): Variant {
-  if (envNumber("SCACHE") === 0) return lower(key, roots, new Set());
-  let bucket = cache.get(key.hash);
-  if (bucket === undefined) cache.set(key.hash, bucket = []);
-  let entry = bucket.find((e) => sameKey(e.key, key));
-  if (entry === undefined) bucket.push(entry = { key: stripKey(key), variants: [] });
-  for (const v of entry.variants) {
+/** The offsets that views may have on a device; none where what shares memory could not part again. */
+function viewAlign(device: string): number | undefined {
+  const { transfer, copyOut, layout } = getDevice(device).allocator;
+  return transfer === undefined && copyOut === undefined ? undefined : layout.viewAlign;
+}
+
+/** The variant of the cache that serves these constants, lowered if need be; with views only if they may be. */
+function findVariant(key: GraphKey, roots: readonly UOp[], views: boolean): Variant {
+  if (envNumber("SCACHE") === 0) return lower(key, roots, new Set(), views);
+  const variants = cache.get(key) ?? cache.add(key, []);
+  for (const v of variants) {
+    if (v.hasViews && !views) continue;
     if (key.constants.every((c, i) => v.abstracted.has(i) || Object.is(c, v.constants[i]))) {
       scheduleCacheStats.hits++;
       return v;
@@ -163,18 +171,14 @@ function findVariant(key: GraphKey, roots: readonly UOp[]): Variant {
   }
   scheduleCacheStats.misses++;
   const abstracted = new Set<number>();
-  for (const v of entry.variants) {
+  for (const v of variants) {
+    if (v.hasViews && !views) continue;
     for (const i of v.abstracted) abstracted.add(i);
     key.constants.forEach((c, i) => !Object.is(c, v.constants[i]) && abstracted.add(i));
   }
-  const made = lower(key, roots, abstracted);
-  entry.variants.push(made);
+  const made = lower(key, roots, abstracted, views);
+  variants.push(made);
   return made;
-}
-
-/** The key without its graph: what the cache may hold for ever. */
-function stripKey(key: GraphKey): GraphKey {
-  return { ...key, order: [], storages: [], constants: [], constantAt: [], bound: [], boundAt: [] };
 }
 
 /** The storage of a reshaped BUFFER node. */
@@ -193,11 +197,12 @@ const takeFresh: TakeBuffer = (device, nbytes) => {
 };
 
 /**
- * Schedules lazy nodes.
+ * Schedules lazy nodes. With `take` given, the steps may run again: then no buffer is, or stays, part of another's.
+ *
  * @throws {StaleReadError} if the graph reads a version that has been overwritten
  * @throws {CycleError} if assignments need each other's old values
  */
-export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFresh): BoundSchedule {
+export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSchedule {
   const memo = new Map<UOp, UOp>();
   const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
   const options = (["NOOPT", "MAX_KERNEL_BUFFERS", "NO_MEMORY_PLANNER"] as const).map(envNumber);
@@ -206,7 +211,7 @@ export function scheduleNodes(nodes: readonly UOp[], take: TakeBuffer = takeFres
   const key = graphKey(roots, [home, ...options]);
   checkVersions(key);
   const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
-  const variant = findVariant(key, roots);
+  const variant = findVariant(key, roots, take === undefined);
   const cached = scheduleCacheStats.misses === misses && scheduleCacheStats.hits > hits;
   return bind(variant, key, memo, take, cached);
 }
@@ -222,17 +227,27 @@ function lineAt(order: readonly UOp[], at: number | undefined): string | undefin
   }
 }
 
+/** Before any view is made: nobody else's memory is written, and what is replayed finds its own where it was. */
+function partBuffers({ entries }: Variant, key: GraphKey, replayed: boolean): void {
+  for (const { slot, versions } of entries) {
+    const buffer = slot === undefined ? undefined : bufferOf(key.storages[slot]);
+    if (buffer !== undefined && (versions > 0 || (replayed && buffer.base !== buffer))) buffer.unshare();
+  }
+}
+
 function bind(
   variant: Variant,
   key: GraphKey,
   memo: ReadonlyMap<UOp, UOp>,
-  take: TakeBuffer,
+  take: TakeBuffer | undefined,
   cached: boolean,
 ): BoundSchedule {
   const fresh: Storage[] = [], lines = wantsLines();
-  const blocks = variant.plan.blocks.map((b) => take(b.device, b.nbytes));
-  const storages: (Storage | undefined)[] = [];
-  const buffers = variant.entries.map((info, e): Buffer => {
+  const blocks = variant.plan.blocks.map((b) => (take ?? takeFresh)(b.device, b.nbytes));
+  const storages: (Storage | undefined)[] = [], buffers: Buffer[] = [];
+  partBuffers(variant, key, take !== undefined);
+  variant.entries.forEach((info, e) => buffers.push(bufferFor(info, e)));
+  function bufferFor(info: EntryInfo, e: number): Buffer {
     if (info.slot !== undefined) {
       const storage = storages[e] = key.storages[info.slot];
       const known = bufferOf(storage);
@@ -241,17 +256,20 @@ function bind(
       attachBuffer(storage, made);
       return made;
     }
-    const block = variant.plan.blockOf[e];
+    const place = variant.plan.places[e];
     const device = getDevice(info.device);
-    if (block !== undefined) return new Buffer(device, info.dtype, info.size, blocks[block], 0);
-    const made = new Buffer(device, info.dtype, info.size);
+    if (place !== undefined) return new Buffer(device, info.dtype, info.size, blocks[place.block], place.offset);
+    if (info.view !== undefined && !info.kept) return buffers[info.view.base].view(info.view.offset, info.size);
+    const made = info.view === undefined
+      ? new Buffer(device, info.dtype, info.size)
+      : buffers[info.view.base].share(info.view.offset, info.size);
     if (info.kept) {
       const storage = storages[e] = new Storage(device.name, info.dtype, info.size);
       attachBuffer(storage, made);
       fresh.push(storage);
     }
     return made;
-  });
+  }
   const items = variant.items.map((template) => ({
     template,
     buffers: template.entries.map((e) => buffers[e]),

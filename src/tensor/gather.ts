@@ -6,11 +6,9 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
 import { checkInteger } from "../helpers/options.ts";
-import { bufferOf } from "../device/buffer.ts";
-import type { BufferArg } from "../uop/args.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -18,70 +16,13 @@ import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst, TensorBase } from "./base.ts";
 import { castNode, maxNode } from "./elementwise.ts";
-import { type HostArray, typedArrayOf } from "./host.ts";
 import { iotaAlong } from "./movement.ts";
 import { reduceNode, smallestOf } from "./reduce.ts";
 import { ScanTensor } from "./scan.ts";
+import { gatherNode, indexNode, selectNode } from "./select.ts";
 
 /** How {@linkcode GatherTensor.scatterReduce} combines. */
 export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
-
-/** The values of a node that came from the host and is not yet overwritten; undefined for all others. */
-export function hostValues(u: UOp): HostArray | undefined {
-  while (u.op === Ops.RESHAPE || u.op === Ops.COPY) u = u.src[0].becomes ?? u.src[0];
-  if (u.op !== Ops.BUFFER) return undefined;
-  const { storage, version } = u.arg as BufferArg;
-  const buffer = bufferOf(storage);
-  if (storage.device !== "JS" || storage.version !== version || buffer === undefined || !buffer.isAllocated) {
-    return undefined;
-  }
-  return typedArrayOf(buffer.copyOut(new Uint8Array(storage.nbytes)), storage.dtype);
-}
-
-/**
- * An index node as int32, negatives counted from the end of an axis of size `n`; what is out of range matches nothing.
- *
- * @throws {DTypeError} for floats and bools, {IndexError} for values known on the host that are out of range
- */
-export function indexNode(action: string, index: UOp, n: number, axis: number): UOp {
-  const d = index.dtype;
-  if (!d.isInt) {
-    throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${d}` });
-  }
-  const known = hostValues(index);
-  if (known !== undefined && known.length <= 65536) {
-    for (const v of known) {
-      if (v >= -n && v < n) continue;
-      throw new IndexError(action, { axis, reason: `index ${v} is out of range for axis ${axis} of size ${n}` });
-    }
-  }
-  const zero = scalarConst(0, d), size = scalarConst(n, d);
-  const wrapped = d.isUnsigned ? index : index.lt(zero).where(index.add(size), index);
-  if (d.bits < 32 || d === dtypes.int32) {
-    if (d === dtypes.int32) return wrapped;
-    const wide = castNode(index, dtypes.int32);
-    return d.isUnsigned ? wide : wide.lt(0).where(wide.add(n), wide);
-  }
-  const inside = d.isUnsigned ? wrapped.lt(size) : wrapped.lt(size).and(wrapped.lt(zero).xor(constant(1, dtypes.bool)));
-  return inside.where(castNode(wrapped, dtypes.int32), constant(-1, dtypes.int32));
-}
-
-/** Sum over `axes` (kept) of `x` where `condition`, else 0: x at the one position that the condition selects. */
-export function selectNode(condition: UOp, x: UOp, axes: readonly number[]): UOp {
-  const wide = x.dtype.isBool ? castNode(x, dtypes.int32) : x;
-  return castNode(reduceNode(condition.where(wide, scalarConst(0, wide.dtype)), Ops.ADD, axes), x.dtype);
-}
-
-/** `x` at `index` (int32, nonnegative) along `axis`; the other axes of both are equal. */
-export function gatherNode(x: UOp, axis: number, index: UOp): UOp {
-  const from = shapeOf(x), to = shapeOf(index), n = from[axis], rank = from.length;
-  const full = [...to, n];
-  const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
-  const turned = reshape(permute(x, order), [...to.with(axis, 1), n]);
-  const at = expand(reshape(index, [...to, 1]), full);
-  const position = expand(iotaAlong(n, rank, rank + 1), full);
-  return reshape(selectNode(position.eq(at), expand(turned, full), [rank]), to);
-}
 
 /** Tensors with gather and scatter. */
 export abstract class GatherTensor extends ScanTensor {

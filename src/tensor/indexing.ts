@@ -14,9 +14,9 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
 import { castNode } from "./elementwise.ts";
-import { gatherNode, indexNode, selectNode } from "./gather.ts";
 import { iotaAlong } from "./movement.ts";
 import { reduceNode } from "./reduce.ts";
+import { gatherNode, indexNode, selectNode } from "./select.ts";
 import { SortTensor } from "./sort.ts";
 
 type Pair = readonly [number, number];
@@ -378,7 +378,7 @@ export abstract class IndexingTensor extends SortTensor {
   }
 
   /** For each k < size, the flat position of the k-th true element (by binary search in a running count), and the count. */
-  private truePositions(mask: UOp, size: number): { at: UOp; count: UOp } {
+  protected truePositions(mask: UOp, size: number): { at: UOp; count: UOp } {
     const n = prod(shapeOf(mask));
     const flat = this.wrap(reshape(castNode(mask, dtypes.int32), [n])).cumsum(0).uop;
     const running = uop(Ops.CONTIGUOUS, dtypes.int32, [flat]);
@@ -452,7 +452,7 @@ export abstract class IndexingTensor extends SortTensor {
   }
 
   /** How many are true: read from the device. */
-  private async countTrue(mask: UOp): Promise<number> {
+  protected async countTrue(mask: UOp): Promise<number> {
     if (isScalarLeaf(mask)) return mask.value;
     return Number(await this.wrap(mask).sum().item());
   }

@@ -6,7 +6,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { attachBuffer, Buffer, bufferOf, releases, trackStorages } from "../device/buffer.ts";
+import { attachBuffer, Buffer, bufferOf, releases, sharing, trackStorages } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
 import { countText, debugPrint } from "../engine/debug.ts";
@@ -128,6 +128,8 @@ class Captured {
   readonly steps: Step[] = [];
   /** `releases` when the storages were last seen to be alive. */
   checkedAt = -1;
+  /** `sharing` when what replays write was last seen to be shared with nobody. */
+  sharedAt = -1;
   constructor(
     readonly inputs: readonly InputInfo[],
     readonly result: unknown,
@@ -136,6 +138,8 @@ class Captured {
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
     readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage }[],
     readonly draws: number,
+    /** What replays write, besides fresh outputs. */
+    readonly targets: readonly Storage[],
   ) {}
 }
 
@@ -179,7 +183,7 @@ function captureCall(
 ): { captured: Captured; result: unknown } {
   const items: ExecItem[] = [];
   const held: Storage[] = [];
-  const written = new Map<Storage, number>();
+  const written = new Map<Storage, number>(), targets: Storage[] = [];
   const counter = currentCounter();
   const handles = assignedHandles.list = new Set<TensorBase>();
   // what a capture makes lives as long as it does, whatever scope it was made in
@@ -196,6 +200,7 @@ function captureCall(
     add: (more, bound) => {
       items.push(...more);
       held.push(...bound.storages.filter((s) => s !== undefined));
+      targets.push(...bound.made, ...bound.written.map((w) => w.storage));
       for (const { storage, writes } of bound.written) written.set(storage, (written.get(storage) ?? 0) + writes);
     },
   });
@@ -254,6 +259,7 @@ function captureCall(
       storage: storageOf(t),
     })),
     currentCounter() - counter,
+    targets.filter((s) => !freed.has(s)),
   );
   const sources = new Map<Buffer, Source>();
   inputStorages.forEach((s, at) => sources.set(bufferOf(s)!, { kind: "input", at }));
@@ -276,7 +282,7 @@ function makeSteps(items: readonly ExecItem[], sources: ReadonlyMap<Buffer, Sour
   for (let i = 0; i < items.length;) {
     const { runner, bufs } = items[i];
     if (!(runner instanceof CompiledKernel)) {
-      steps.push({ item: items[i], sources: bufs.map((b) => sources.get(b.base)) });
+      steps.push({ item: items[i], sources: bufs.map((b) => sources.get(b)) });
       i++;
       continue;
     }
@@ -294,7 +300,7 @@ function makeSteps(items: readonly ExecItem[], sources: ReadonlyMap<Buffer, Sour
       flops += program.linear.flops;
       bytes += program.linear.bytes;
       it.bufs.forEach((b, slot) => {
-        const source = sources.get(b.base);
+        const source = sources.get(b);
         if (source !== undefined) patches.push({ launch, slot, source });
       });
       varNamesOf(it).forEach((name, position) => {
@@ -350,8 +356,16 @@ function freshStorage({ tensor, storage: { device, dtype, size } }: Output): Sto
   return storage;
 }
 
+/** Gives tensors that share memory which replays write, as slices of results, memory of their own. */
+function partTargets(c: Captured): void {
+  if (c.sharedAt === sharing.count) return;
+  for (const storage of c.targets) bufferOf(storage)?.unshare();
+  c.sharedAt = sharing.count;
+}
+
 function replay(c: Captured, inputs: readonly TensorBase[]): unknown {
   checkHeld(c);
+  partTargets(c);
   const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
   const inputBuffers = inputs.map((t) => bufferOf(storageOf(t))!);
   const fresh: Storage[] = [];

@@ -429,8 +429,8 @@ export abstract class MovementTensor extends TensorBase {
     let x = this.uop;
     along.forEach((dim, i) => {
       const axis = resolveAxis("roll", dim, shape);
-      const n = shape[axis];
-      if (n === 0) return;
+      const n = shape[axis] ?? 1; // a rank of 0 has an axis 0 of one element
+      if (n <= 1) return;
       const shift = ((by[i] % n) + n) % n;
       if (shift === 0) return;
       const all = shape.map((s): Pair => [0, s]);

@@ -10,6 +10,10 @@
  * elements. Where a size is no multiple: an output axis overlaps its last tile with the one before (the same values are
  * written twice), unless the kernel reads what it writes; a reduce axis leaves its tail to a loop of its own.
  *
+ * On a grid there are no lanes (VECTOR copies, and neighboring accesses become wide ones later), tiles do not overlap (what
+ * is beyond the end repeats the last element and stores nothing), and what is left of an output axis are groups: GLOBAL,
+ * unless a long reduction does not depend on the axis, which then stays a loop of the threads that did the reduction.
+ *
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
@@ -32,6 +36,8 @@ interface Piece {
   readonly size: number;
   readonly kind: AxisKind;
   readonly last: number | undefined;
+  /** On a grid: the iterations that the pieces together must not exceed. */
+  readonly limit?: number;
 }
 
 /** What is left of an axis is cut in tiles of `size`, which later splits divide. */
@@ -73,6 +79,8 @@ class AxisState implements Axis {
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
 const EITHER_OPTS = new Set(["VECTOR", "PADTO"]);
+/** Elements that a reduction may read for every thread to do it for itself. */
+const REPEATED_REDUCE = 256;
 
 /** The size of a range, 0 where it is not constant. */
 export function sizeOf(range: UOp): number {
@@ -100,7 +108,8 @@ export class Kernel {
   /** True where a buffer is both read and written: then no element may be computed twice. */
   private readonly inPlace: boolean;
 
-  constructor(public ast: UOp) {
+  /** @param grid true for devices whose output axes are threads and groups */
+  constructor(public ast: UOp, private readonly grid: boolean = false) {
     const nodes = toposort(ast);
     const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(u)).sort(compareLoops);
     this.output = outputRanges(ast).map((r) => new AxisState(r, sizeOf(r), "output"));
@@ -128,7 +137,7 @@ export class Kernel {
 
   /** True where the last tile of an output axis may overlap the one before. */
   get mayOverlap(): boolean {
-    return !this.inPlace;
+    return !this.inPlace && !this.grid;
   }
 
   /** Applies one opt. @throws {ArgumentError} where it is not possible, leaving the kernel as it was */
@@ -137,14 +146,17 @@ export class Kernel {
       throw new ArgumentError(`apply ${optText(opt)}`, { reason });
     };
     const axis = opt.axis < 0 ? undefined : this.axisOf(opt);
-    if (axis === undefined && opt.op !== "STAGE") fail("the kernel has no such axis");
+    if (axis === undefined && opt.op !== "STAGE" && opt.op !== "NOLOCALS") fail("the kernel has no such axis");
     const a = axis!;
     if (axis !== undefined && a.size === 0 && opt.op !== "SWAP") fail("the axis has no constant size");
     switch (opt.op) {
       case "UPCAST":
       case "UNROLL":
       case "VECTOR": {
-        const kind = opt.op === "UPCAST" ? AxisKind.UPCAST : opt.op === "UNROLL" ? AxisKind.UNROLL : AxisKind.VECTOR;
+        let kind: AxisKind = opt.op === "UPCAST" ? AxisKind.UPCAST : AxisKind.UNROLL;
+        if (opt.op === "VECTOR") {
+          kind = !this.grid ? AxisKind.VECTOR : a.role === "reduce" ? AxisKind.UNROLL : AxisKind.UPCAST;
+        }
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
         if (kind === AxisKind.VECTOR && a.pieces.some((p) => p.kind === kind)) fail("the axis has lanes already");
         this.split(a, opt.arg, kind, fail);
@@ -154,7 +166,7 @@ export class Kernel {
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
         if (a.tiled || a.chunks > 0) fail("the axis is cut in tiles already");
         if (a.role === "stage") fail("a STAGE keeps its size");
-        if (a.role === "reduce" || this.inPlace || a.rest < opt.arg) {
+        if (a.role === "reduce" || this.inPlace || this.grid || a.rest < opt.arg) {
           if (a.steps.length > 0) fail("the axis was split before");
           this.padMasked(a, opt.arg);
         } else {
@@ -184,6 +196,23 @@ export class Kernel {
       case "STAGE":
         this.stages.push(opt);
         break;
+      case "LOCAL":
+        if (!this.grid) fail("no device with loops has it");
+        if (this.applied.some((o) => o.op === "NOLOCALS")) fail("the kernel has no threads");
+        if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
+        this.split(a, opt.arg, AxisKind.LOCAL, fail);
+        break;
+      case "GROUP":
+      case "GROUPTOP":
+        if (!this.grid) fail("no device with loops has it");
+        if (this.applied.some((o) => o.op === "NOLOCALS")) fail("the kernel has no threads");
+        this.group(a, opt.arg, fail, opt.op === "GROUPTOP");
+        break;
+      case "NOLOCALS":
+        if (this.applied.some((o) => o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP")) {
+          fail("the kernel has threads already");
+        }
+        break;
       default:
         fail("no device with loops has it");
     }
@@ -203,18 +232,61 @@ export class Kernel {
     if (a.chunks > 0 && (onTiles || !a.tiled)) fail("the axis is split over threads already");
     const left = onTiles ? a.outer : a.rest;
     if (k > left) fail(`the axis has ${left} iterations left`);
-    let last: number | undefined;
+    let last: number | undefined, limit: number | undefined;
     if (left % k !== 0) {
       if (a.role === "stage") fail(`${left} iterations are no multiple of ${k}`);
       if (a.role === "reduce") {
         if (a.steps.length > 0) fail(`${left} iterations are no multiple of ${k}`);
         this.peel(a, k);
-      } else if (this.inPlace) fail(`${left} iterations are no multiple of ${k}, and the kernel works in place`);
+      } else if (this.grid) limit = left;
+      else if (this.inPlace) fail(`${left} iterations are no multiple of ${k}, and the kernel works in place`);
       else last = left - k;
     }
-    a.steps.push({ type: "split", size: k, kind, last });
+    a.steps.push({ type: "split", size: k, kind, last, limit });
     if (onTiles) a.outer = ceilDiv(a.outer, k);
     else a.rest = ceilDiv(a.rest, k);
+  }
+
+  /** Splits a reduce axis over `k` threads, neighbors or (`top`) each with a part of its own. */
+  private group(a: AxisState, k: number, fail: (reason: string) => never, top: boolean): void {
+    if (!Number.isInteger(k) || k < 2 || (k & (k - 1)) !== 0) fail("the threads are a power of two");
+    if (a.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE)) fail("the axis is split over threads already");
+    const others = this.reduce.flatMap((r) => r.pieces.filter((p) => p.kind === AxisKind.GROUP_REDUCE));
+    if (others.some((p) => p.size !== k)) fail("all reductions of a kernel share the same threads");
+    for (const u of toposort(this.ast)) {
+      if (u.op !== Ops.REDUCE || !u.src.includes(a.range)) continue;
+      const shared = this.reduce.some((r) =>
+        r !== a && u.src.includes(r.range) && r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE)
+      );
+      if (shared) fail("another axis of the reduction is split over threads");
+      if (rangesOf(u).some((r) => isReduceKind(r))) fail("the reduction is inside of another one");
+    }
+    if (a.rest % k !== 0) {
+      if (a.steps.length > 0) fail(`${a.rest} iterations are no multiple of ${k}`);
+      this.padMasked(a, k);
+    }
+    if (!top) return this.split(a, k, AxisKind.GROUP_REDUCE, fail);
+    const inner = a.rest / k;
+    a.steps.push({ type: "split", size: inner, kind: AxisKind.REDUCE, last: undefined });
+    a.steps.push({ type: "split", size: k, kind: AxisKind.GROUP_REDUCE, last: undefined });
+    a.rest = 1;
+  }
+
+  /** On a grid: the output axes whose iterations are groups. */
+  private globalAxes(): Set<AxisState> {
+    const grouped = this.reduce.some((r) => r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE));
+    const nodes = toposort(this.ast).filter((u) => u.op === Ops.REDUCE || u.op === Ops.STAGE);
+    const serial = new Set<AxisState>();
+    for (const u of nodes) {
+      const first = u.op === Ops.REDUCE ? (u.arg as CarrierArg).lanes : 1;
+      const work = u.src.slice(first).reduce((n, r) => n * (sizeOf(r) || Infinity), 1);
+      if (!grouped && work <= REPEATED_REDUCE) continue;
+      for (const a of this.output) if (!dependsOn(u, a.range)) serial.add(a);
+    }
+    // a component of its own must keep its size
+    const open = this.output.filter((a) => !serial.has(a));
+    const useful = grouped || open.some((a) => a.size !== 1);
+    return new Set(useful ? open : this.output);
   }
 
   /** Cuts a reduce axis at a multiple of `k`; what follows becomes a reduction of its own, combined after. */
@@ -284,7 +356,9 @@ export class Kernel {
 
   /** The AST with all opts in it. Indices are not simplified yet. */
   finish(): UOp {
-    if (this.applied.length === 0) return this.ast;
+    if (this.applied.length === 0 && !this.grid) return this.ast;
+    const groups = this.grid ? this.globalAxes() : new Set<AxisState>();
+    const depends = this.ast.src.map((s) => this.output.map((a) => dependsOn(s, a.range)));
     const axes = [...this.output, ...this.reduce, ...this.staged];
     const known = new Set(axes.map((a) => a.range));
     let base = 0;
@@ -294,21 +368,34 @@ export class Kernel {
     }
     const n = this.output.length;
     const map = new Map<UOp, Replacement>();
-    this.order.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + i, base + n + i)));
+    const inside = new Map<AxisState, readonly UOp[]>();
+    this.order.forEach((a, i) => {
+      const made = this.pieceRanges(a, base + i, base + n + i, groups.has(a));
+      inside.set(a, made.inside);
+      map.set(a.range, made);
+    });
     this.reduce.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + 2 * n + i, base + 2 * n + i)));
     this.staged.forEach((a, i) => {
       const id = base + 2 * n + this.reduce.length + i;
       map.set(a.range, this.pieceRanges(a, id, id));
     });
     this.ast = replaceRanges(this.ast, map);
+    const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
+    this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
     for (const s of this.stages) this.ast = stageInput(this.ast, s);
     return this.ast;
   }
 
   /** Ranges of the pieces of an axis (loops first) and the index they make. */
-  private pieceRanges(a: AxisState, loopId: number, tileId: number): Replacement {
+  private pieceRanges(
+    a: AxisState,
+    loopId: number,
+    tileId: number,
+    isGlobal = false,
+  ): Replacement & { readonly inside: readonly UOp[] } {
     const { dtype } = a.range;
-    const { kind } = a.range.arg as RangeArg;
+    const inside: UOp[] = [];
+    const kind = isGlobal ? AxisKind.GLOBAL : (a.range.arg as RangeArg).kind;
     const ranges: UOp[] = [];
     const make = (end: UOp | number, kind: AxisKind, id: number, sub: number): UOp => {
       if (end === 1) return constant(0, dtype);
@@ -334,24 +421,38 @@ export class Kernel {
     let value = (_o: UOp, x: UOp): UOp => x;
     let left = 0, sub = 3;
     for (const s of a.steps) {
-      const inside = value;
+      const within = value;
       const { size, last } = s;
       if (s.type === "tile") {
-        value = (o, x) => inside(o, add(clamp(mul(o, size), last), x));
+        value = (o, x) => within(o, add(clamp(mul(o, size), last), x));
         left = size;
       } else {
         const piece = make(size, s.kind, loopId, sub++);
-        if (left === 1) value = (o, x) => inside(add(clamp(mul(o, size), last), piece), x);
+        const { limit } = s;
+        /** The index `at` that may be too large: then the last one, which is not stored. */
+        const limited = (at: UOp): UOp => {
+          if (limit === undefined) return at;
+          const valid = at.lt(limit);
+          inside.push(valid);
+          return valid.where(at, constant(limit - 1, at.dtype));
+        };
+        if (left === 1) value = (o, x) => within(limited(add(clamp(mul(o, size), last), piece)), x);
         else {
-          value = (o, x) => inside(o, add(clamp(mul(x, size), last), piece));
+          value = (o, x) => within(o, limited(add(clamp(mul(x, size), last), piece)));
           left = Math.ceil(left / size);
         }
       }
     }
     // pieces in memory order for STAGEs: the first split is the innermost
     const pieces = ranges.splice(ranges.length - a.steps.filter((s) => s.type === "split").length);
-    return { value: value(outer, inner), ranges: [...ranges, ...pieces.reverse()] };
+    return { value: value(outer, inner), ranges: [...ranges, ...pieces.reverse()], inside };
   }
+}
+
+/** A STORE that is executed only where `valid`. */
+function gated(s: UOp, valid: UOp): UOp {
+  const at = s.src[0];
+  return s.withSrc([index(at.src[0], at.src[1], at.src.length > 2 ? at.src[2].and(valid) : valid), s.src[1]]);
 }
 
 function isReduceKind(r: UOp): boolean {

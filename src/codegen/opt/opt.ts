@@ -12,13 +12,13 @@ export type OptOp =
   | "UPCAST" // split `arg` off an output axis, unrolled into independent values
   | "UNROLL" // split `arg` off a reduce axis, unrolled inside the loop body
   | "VECTOR" // split `arg` off an axis (output or reduce), as lanes of vector values
-  | "LOCAL"
-  | "GROUP"
-  | "GROUPTOP"
+  | "LOCAL" // split `arg` off an output axis, as threads of a group
+  | "GROUP" // split `arg` off a reduce axis over neighboring threads of a group
+  | "GROUPTOP" // the same, each thread with a contiguous part
   | "THREAD" // an output axis (or `arg` chunks of it) is split over CPU threads
   | "PADTO" // round an axis up to a multiple of `arg`; the extra iterations are masked
   | "SWAP" // exchange two output axes in loop order (`arg` is the other axis)
-  | "NOLOCALS"
+  | "NOLOCALS" // groups of one thread
   | "STAGE" // keep a tile of an input: axis is the input's slot, arg the loop depth below which it is filled
   | "SPLIT"; // two-level reduction
 

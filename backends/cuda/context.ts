@@ -1,0 +1,213 @@
+/**
+ * One device of the driver as the other parts use it: its primary context and stream, what was launched since it was
+ * last waited for, and what a failed call means. After a fatal error it is lost: every later call says so.
+ *
+ * @module
+ */
+import { DeviceError } from "../../src/helpers/errors.ts";
+import type { LinearProgram } from "../../src/renderer/renderer.ts";
+import type { Driver } from "./driver.ts";
+import { isFatal, Result, resultError, resultText } from "./results.ts";
+
+/** How many of the latest launches are remembered, to be named in an error. */
+const REMEMBERED = 8;
+const NON_BLOCKING = 1, NO_TIMING = 2;
+/** How long an asynchronous wait asks again at once, and between macrotasks; later it sleeps for a millisecond at a time. */
+const SPIN_MS = 0.03, IMMEDIATE_MS = 2;
+
+/** A kernel and its buffers, as errors name it: "E_4 (float32[16], float32[16])". */
+export function kernelText({ name, params }: LinearProgram): string {
+  return `${name} (${params.map((p) => `${p.dtype}[${p.size}]`).join(", ")})`;
+}
+
+function later(): Promise<void> {
+  return new Promise((done) => setImmediateOf(done));
+}
+function setImmediateOf(done: () => void): void {
+  const { setImmediate } = globalThis as { setImmediate?: (fn: () => void) => unknown };
+  if (setImmediate === undefined) setTimeout(done, 0);
+  else setImmediate(done);
+}
+
+/** A context with its stream. */
+export class CudaContext {
+  /** Of the driver: CUcontext and CUstream. */
+  readonly handle: bigint;
+  readonly stream: bigint;
+  private readonly orderEvent: bigint;
+  private readonly timers: readonly [bigint, bigint];
+  private readonly recent: LinearProgram[] = [];
+  private launched = 0;
+  private lost: DeviceError | undefined;
+  private closed = false;
+  private readonly peers = new Set<CudaContext>();
+
+  /** Retains the primary context of a device. @throws {DeviceError} */
+  constructor(readonly name: string, readonly driver: Driver, readonly device: number) {
+    const { cu, out } = driver;
+    const fail = (code: number): never => {
+      throw resultError(name, `open device ${name}`, code);
+    };
+    let code = cu.cuDevicePrimaryCtxRetain(out.bytes, device);
+    if (code !== 0) fail(code);
+    this.handle = out.words[0];
+    try {
+      if ((code = driver.use(this.handle)) !== 0) fail(code);
+      if ((code = cu.cuStreamCreate(out.bytes, NON_BLOCKING)) !== 0) fail(code);
+      this.stream = out.words[0];
+      this.orderEvent = this.newEvent();
+      this.timers = [this.newEvent(0), this.newEvent(0)];
+    } catch (error) {
+      driver.forget();
+      cu.cuDevicePrimaryCtxRelease_v2(device); // frees what was made in it
+      throw error;
+    }
+  }
+
+  /** Whether calls can be made: neither lost nor closed. */
+  get alive(): boolean {
+    return !this.closed && this.lost === undefined;
+  }
+
+  /** Makes this context current; to be called before others. @throws {DeviceError} if it is lost or closed */
+  enter(): void {
+    if (this.lost !== undefined) {
+      const first = this.lost.message.replace(/^Cannot /, "could not ").replace(/; restart .*$/s, "");
+      throw new DeviceError(`use device ${this.name}`, {
+        device: this.name,
+        reason: `it was lost when it ${first}; restart the process to use it again`,
+        cause: this.lost,
+      });
+    }
+    if (this.closed) {
+      throw new DeviceError(`use device ${this.name}`, { device: this.name, reason: "it was closed" });
+    }
+    const code = this.driver.use(this.handle);
+    if (code !== 0) this.fail(code, `use device ${this.name}`);
+  }
+
+  /** Throws where a call failed. @param action what was tried, as a verb and its object */
+  check(code: number, action: string): void {
+    if (code !== 0) this.fail(code, action);
+  }
+
+  /** Throws what a failed call means; errors of kernels name those that may have made them. */
+  fail(code: number, action: string): never {
+    if (!isFatal(code)) throw resultError(this.name, `${action} on ${this.name}`, code);
+    const n = Math.min(this.launched, REMEMBERED);
+    const kernels = Array.from({ length: n }, (_, i) => kernelText(this.recent[(this.launched - 1 - i) % REMEMBERED]));
+    const what = n === 0
+      ? action
+      : n === 1
+      ? `run kernel ${kernels[0]}`
+      : `run one of the ${this.launched} kernels launched last: ${kernels.join(", ")}${
+        this.launched > n ? " and those before" : ""
+      };`;
+    const hint = n > 1 ? "; DEBUG=2 waits for each kernel and so names the one" : "";
+    this.lost = new DeviceError(`${what} on ${this.name}`, {
+      device: this.name,
+      reason: `${resultText(code)}${hint}; restart the process: the device is of no more use to this one`,
+    });
+    throw this.lost;
+  }
+
+  /** Remembers a launch, for errors that show later. */
+  note(program: LinearProgram): void {
+    this.recent[this.launched++ % REMEMBERED] = program;
+  }
+
+  /** An event. @param flags without timing if not given */
+  newEvent(flags: number = NO_TIMING): bigint {
+    const { cu, out } = this.driver;
+    this.check(cu.cuEventCreate(out.bytes, flags), "make an event");
+    return out.words[0];
+  }
+  /** Marks all that was queued so far. */
+  record(event: bigint): void {
+    this.check(this.driver.cu.cuEventRecord(event, this.stream), "mark the end of queued work");
+  }
+  /** Blocks until an event is reached. */
+  wait(event: bigint): void {
+    this.check(this.driver.cu.cuEventSynchronize(event), "wait for queued work");
+  }
+  /** Settles when an event is reached: at once where it is soon, else the process serves others meanwhile. */
+  async waitAsync(event: bigint): Promise<void> {
+    const start = performance.now();
+    for (;;) {
+      this.enter();
+      const code = this.driver.cu.cuEventQuery(event);
+      if (code !== Result.NOT_READY) return this.check(code, "wait for queued work");
+      const elapsed = performance.now() - start;
+      if (elapsed < SPIN_MS) continue;
+      if (elapsed < IMMEDIATE_MS) await later();
+      else await new Promise((done) => setTimeout(done, 1));
+    }
+  }
+
+  /** Blocks until all queued work is done. */
+  synchronize(): void {
+    this.enter();
+    this.check(this.driver.cu.cuStreamSynchronize(this.stream), "wait for queued work");
+    this.launched = 0;
+  }
+  /** As {@linkcode synchronize}, without blocking the process. */
+  async settle(): Promise<void> {
+    this.enter();
+    const event = this.newEvent();
+    try {
+      this.record(event);
+      const launched = this.launched;
+      await this.waitAsync(event);
+      if (this.launched === launched) this.launched = 0;
+    } finally {
+      if (this.alive) this.driver.cu.cuEventDestroy_v2(event);
+    }
+  }
+
+  /** Milliseconds between two events around what `queue` queues, all of it done. */
+  time(queue: () => void): number {
+    const { cu, out } = this.driver, [start, end] = this.timers;
+    this.enter();
+    this.record(start);
+    queue();
+    this.enter();
+    this.record(end);
+    this.wait(end);
+    this.launched = 0;
+    this.check(cu.cuEventElapsedTime(out.bytes, start, end), "read the time");
+    return out.view.getFloat32(0, true);
+  }
+
+  /** What is queued here from now on runs after all that is queued on `other` now. Both are entered; this one last. */
+  after(other: CudaContext): void {
+    other.enter();
+    other.record(other.orderEvent);
+    this.enter();
+    this.check(this.driver.cu.cuStreamWaitEvent(this.stream, other.orderEvent, 0), `wait for ${other.name}`);
+  }
+
+  /** Lets copies between this device and another go directly, where the cards can. */
+  befriend(other: CudaContext): void {
+    if (this.peers.has(other)) return;
+    this.peers.add(other);
+    const { cu, out } = this.driver;
+    this.check(cu.cuDeviceCanAccessPeer(out.bytes, this.device, other.device), `ask for access to ${other.name}`);
+    if (out.i32[0] === 0) return; // the driver copies through the host
+    const code = cu.cuCtxEnablePeerAccess(other.handle, 0);
+    if (code !== Result.PEER_ACCESS_ALREADY_ENABLED) this.check(code, `enable access to ${other.name}`);
+  }
+
+  /** Destroys stream and events and releases the context. What else was made in it must be gone. */
+  close(): void {
+    if (this.closed) return;
+    const { cu } = this.driver;
+    if (this.alive && this.driver.use(this.handle) === 0) {
+      for (const e of [this.orderEvent, ...this.timers]) cu.cuEventDestroy_v2(e);
+      cu.cuStreamDestroy_v2(this.stream);
+    }
+    this.closed = true;
+    this.driver.forget();
+    cu.cuDevicePrimaryCtxRelease_v2(this.device);
+    this.driver.release();
+  }
+}

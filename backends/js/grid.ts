@@ -1,0 +1,234 @@
+/**
+ * Groups of threads in plain JavaScript, for tests of what codegen makes for GPUs. A kernel whose threads work together
+ * becomes a generator that yields where they meet; the threads of a group run in turn from one meeting to the next. What
+ * goes wrong on a GPU now and then goes wrong here always: a race in shared memory, a barrier that not all threads reach,
+ * a copy that was not waited for, an access that is not aligned.
+ *
+ * @module
+ */
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { SpecError } from "../../src/helpers/errors.ts";
+import type { LinearProgram } from "../../src/renderer/renderer.ts";
+import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../src/renderer/tensor_core.ts";
+import type { LocalArg } from "../../src/uop/args.ts";
+import { Ops } from "../../src/uop/ops.ts";
+
+/** Ops at which threads meet or that act later: kernels with one of them run as generators. */
+const COLLECTIVE: ReadonlySet<number> = new Set<number>([
+  Ops.BARRIER,
+  Ops.SHUFFLE,
+  Ops.WMMA,
+  Ops.LDMATRIX,
+  Ops.ASYNC_COPY,
+]);
+
+/** True where the threads of a group work together. */
+export function isCollective(program: LinearProgram): boolean {
+  return program.uops.some((u) =>
+    COLLECTIVE.has(u.op) || (u.op === Ops.LOCAL && (u.arg as LocalArg).scope === "shared")
+  );
+}
+
+/** What a thread waits for: all threads of the group, or the lanes of its warp. `site` tells the places apart. */
+export interface Meeting {
+  readonly site: number;
+  readonly group: boolean;
+}
+
+/** Who touched each element of one shared array last, between two barriers. */
+export class SharedWatch {
+  private readonly writer: Int32Array;
+  private readonly written: Int32Array;
+  private readonly reader: Int32Array;
+  private readonly read: Int32Array;
+  constructor(private readonly name: string, size: number) {
+    this.writer = new Int32Array(size);
+    this.written = new Int32Array(size).fill(-1);
+    this.reader = new Int32Array(size);
+    this.read = new Int32Array(size).fill(-1);
+  }
+  private race(what: string, at: number, a: number, b: number): never {
+    throw new SpecError(`Threads ${a} and ${b} ${what} element ${at} of ${this.name} without a barrier between`);
+  }
+  /** Thread `me` reads `n` elements in the span `epoch` between barriers. */
+  onRead(at: number, n: number, me: number, epoch: number): void {
+    for (let i = at; i < at + n; i++) {
+      if (this.written[i] < 0) {
+        throw new SpecError(`Thread ${me} reads element ${i} of ${this.name}, which nobody wrote`);
+      }
+      if (this.written[i] === epoch && this.writer[i] !== me) this.race("write and read", i, this.writer[i], me);
+      this.reader[i] = this.read[i] === epoch && this.reader[i] !== me ? -1 : me;
+      this.read[i] = epoch;
+    }
+  }
+  /** Thread `me` writes them. */
+  onWrite(at: number, n: number, me: number, epoch: number): void {
+    for (let i = at; i < at + n; i++) {
+      if (this.written[i] === epoch && this.writer[i] !== me) this.race("both write", i, this.writer[i], me);
+      if (this.read[i] === epoch && this.reader[i] !== me) this.race("read and write", i, this.reader[i], me);
+      this.writer[i] = me;
+      this.written[i] = epoch;
+    }
+  }
+  /** Forgets everything: another group begins. */
+  reset(): void {
+    this.written.fill(-1);
+    this.read.fill(-1);
+  }
+}
+
+/** What one thread of a group sees of the others. */
+export class ThreadContext {
+  /** Copies that were started: closed batches, then the open one. */
+  private readonly batches: (() => void)[][] = [[]];
+  /** Barriers passed. */
+  epoch = 0;
+  private side = 0;
+  constructor(
+    /** Number in the group, and of its warp's first lane. */
+    readonly me: number,
+    readonly first: number,
+    private readonly values: unknown[][],
+  ) {}
+  /** Shows a value to the warp; then the thread meets the others. */
+  offer(value: unknown): void {
+    this.side ^= 1;
+    this.values[this.side][this.me] = value;
+  }
+  /** What lane `lane` of the warp offered. */
+  from(lane: number): unknown {
+    return this.values[this.side][this.first + lane];
+  }
+  get lane(): number {
+    return this.me - this.first;
+  }
+  start(copy: () => void): void {
+    this.batches[this.batches.length - 1].push(copy);
+  }
+  commit(): void {
+    this.batches.push([]);
+  }
+  /** Performs all but the latest `n` batches. */
+  wait(n: number): void {
+    while (this.batches.length > n + 1) for (const copy of this.batches.shift()!) copy();
+  }
+}
+
+/** The body of a thread. */
+export type ThreadBody = (
+  group: readonly number[],
+  thread: readonly number[],
+  context: ThreadContext,
+) => Generator<Meeting, void, void>;
+
+/** Runs all groups, one after the other; `reset` before each. */
+export function runGroups(
+  linear: LinearProgram,
+  warp: number,
+  groups: readonly number[],
+  body: ThreadBody,
+  reset: () => void,
+): void {
+  const [sx, sy, sz] = linear.grid?.size ?? [1, 1, 1];
+  const n = sx * sy * sz;
+  for (let z = 0; z < groups[2]; z++) {
+    for (let y = 0; y < groups[1]; y++) {
+      for (let x = 0; x < groups[0]; x++) {
+        reset();
+        runGroup(linear.name, warp, n, (me, context) => {
+          return body([x, y, z], [me % sx, Math.floor(me / sx) % sy, Math.floor(me / (sx * sy))], context);
+        });
+      }
+    }
+  }
+}
+
+function runGroup(
+  name: string,
+  warp: number,
+  n: number,
+  start: (me: number, context: ThreadContext) => Generator<Meeting, void, void>,
+): void {
+  const values: unknown[][] = [[], []];
+  const contexts = Array.from({ length: n }, (_, me) => new ThreadContext(me, me - me % warp, values));
+  const threads = contexts.map((c, me) => start(me, c));
+  const warps = Math.ceil(n / warp);
+  /** Where each warp waits for the group; undefined once it has ended. */
+  let waiting: (Meeting | undefined)[] = [];
+  do {
+    waiting = [];
+    for (let w = 0; w < warps; w++) {
+      let met: Meeting | undefined;
+      do {
+        const lanes = threads.slice(w * warp, (w + 1) * warp).map((t) => t.next().value as Meeting | undefined);
+        met = lanes[0];
+        const odd = lanes.findIndex((m) => m?.site !== met?.site);
+        if (odd >= 0) {
+          throw new SpecError(`Lanes 0 and ${odd} of warp ${w} part in the program ${name}: not all meet the others`);
+        }
+      } while (met !== undefined && !met.group);
+      waiting.push(met);
+    }
+    const odd = waiting.findIndex((m) => m?.site !== waiting[0]?.site);
+    if (odd >= 0) throw new SpecError(`Warps 0 and ${odd} wait at different barriers in the program ${name}`);
+    for (const c of contexts) c.epoch++;
+  } while (waiting[0] !== undefined);
+}
+
+/** By fragment: lane and element of each position, as lane * elements + element, by row * columns + column. */
+const places = new WeakMap<Fragment, Int32Array>();
+
+function placesOf(f: Fragment, rows: number, columns: number): Int32Array {
+  let table = places.get(f);
+  if (table === undefined) {
+    places.set(f, table = new Int32Array(rows * columns).fill(-1));
+    const elements = elementsOf(f);
+    for (let lane = 0; lane < 1 << f.lane.length; lane++) {
+      for (let e = 0; e < elements; e++) {
+        const [r, c] = positionIn(f, lane, e);
+        table[r * columns + c] = lane * elements + e;
+      }
+    }
+  }
+  return table;
+}
+
+const bits = new Uint32Array(1), float = new Float32Array(bits.buffer);
+
+/** `x` with the ten bits of mantissa that tf32 has, ties away from zero. */
+function tf32(x: number): number {
+  float[0] = x;
+  if ((bits[0] & 0x7f800000) !== 0x7f800000) bits[0] = (bits[0] + 0x1000) & 0xffffe000;
+  return float[0];
+}
+
+/** The thread's elements of A * B + C, from what all lanes of the warp offered: [a, b] each. */
+export function multiply(core: TensorCore, context: ThreadContext, c: readonly number[]): number[] {
+  const a = placesOf(core.a, core.m, core.k), b = placesOf(core.b, core.k, core.n);
+  const na = elementsOf(core.a), nb = elementsOf(core.b);
+  const round = core.input === dtypes.float32 ? tf32 : (x: number): number => x;
+  return c.map((start, e) => {
+    const [row, column] = positionIn(core.c, context.lane, e);
+    let sum = start;
+    for (let k = 0; k < core.k; k++) {
+      const i = a[row * core.k + k], j = b[k * core.n + column];
+      const x = (context.from(Math.floor(i / na)) as number[][])[0][i % na];
+      const y = (context.from(Math.floor(j / nb)) as number[][])[1][j % nb];
+      sum += round(x) * round(y);
+    }
+    return core.output.isFloat ? Math.fround(sum) : sum | 0;
+  });
+}
+
+/** Indices of the eight elements that LDMATRIX gives this lane, from the row addresses that the lanes offered. */
+export function matrixElements(context: ThreadContext, transposed: boolean): number[] {
+  const l = context.lane, out: number[] = [];
+  for (let tile = 0; tile < 4; tile++) {
+    for (let j = 0; j < 2; j++) {
+      const pair = (l & 3) * 2 + j, quad = l >> 2;
+      const [row, column] = transposed ? [pair, quad] : [quad, pair];
+      out.push(context.from(tile * 8 + row) as number + column);
+    }
+  }
+  return out;
+}

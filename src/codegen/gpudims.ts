@@ -1,0 +1,292 @@
+/**
+ * Where the threads of a grid stand: each GLOBAL, LOCAL, WARP and GROUP_REDUCE range becomes an expression of the hardware
+ * indices gidx0..2 and lidx0..2, within the device's limits. In: a kernel AST with its opts applied. Out: the AST with
+ * gates around what not every thread stores, and the expressions, which replace the ranges once the AST is expanded.
+ *
+ * Inner ranges go to low dimensions, so that neighboring threads touch neighboring elements. Threads that share a reduction
+ * (GROUP_REDUCE) are neighbors: lidx0. The same threads share the work after it: LOCAL ranges that no such reduction
+ * depends on. STOREs that have no range in common are computed side by side, each by the first threads.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { SpecError } from "../helpers/errors.ts";
+import { ceilDiv, prod } from "../helpers/math.ts";
+import type { Capabilities, GridCaps } from "../renderer/renderer.ts";
+import { AxisKind, type RangeArg, type StageArg } from "../uop/args.ts";
+import type { CarrierArg } from "../uop/carrier.ts";
+import { Ops } from "../uop/ops.ts";
+import { rangesOf } from "../uop/ranges.ts";
+import { index, int, toposort, type UOp, uop } from "../uop/uop.ts";
+import { compareLoops } from "./linearizer.ts";
+
+/** A kernel AST whose ranges have their places. */
+export interface Placement {
+  /** The AST; ranges are still in it. */
+  readonly sink: UOp;
+  /** What replaces each range of threads and groups. */
+  readonly places: ReadonlyMap<UOp, UOp>;
+}
+
+/** True for ranges that are hardware indices. */
+export function isThreadKind(kind: AxisKind): boolean {
+  return kind === AxisKind.GLOBAL || kind === AxisKind.LOCAL || kind === AxisKind.WARP ||
+    kind === AxisKind.GROUP_REDUCE;
+}
+
+function kindOf(r: UOp): AxisKind {
+  return (r.arg as RangeArg).kind;
+}
+
+/** A hardware index of `size`; 0 where there is only one. */
+function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
+  if (size.isConst(1)) return int(0);
+  const end = size.dtype === dtypes.int32 ? size : size.cast(dtypes.int32);
+  return uop(Ops.SPECIAL, dtypes.int32, [end], `${prefix}${dimension}`);
+}
+
+/** Ranges as digits of one number, innermost first: the digit of each. */
+function digits(flat: UOp, sizes: readonly number[]): UOp[] {
+  let stride = 1;
+  return sizes.map((n, i) => {
+    const shifted = stride === 1 ? flat : flat.floorDiv(stride);
+    stride *= n;
+    if (n === 1) return int(0);
+    return i === sizes.length - 1 ? shifted : shifted.floorMod(n);
+  });
+}
+
+/** One number from 0 to `total` - 1 (or beyond: see `exact`) out of up to three dimensions. */
+function flatIndex(
+  prefix: "gidx" | "lidx",
+  total: number,
+  limits: readonly number[],
+): { flat: UOp; count: number } {
+  let [x, y, z] = [total, 1, 1];
+  if (x > limits[0]) {
+    const least = ceilDiv(total, limits[0]);
+    y = least;
+    while (y <= limits[1] && y < 2 * least && total % y !== 0) y++;
+    if (total % y === 0 && y <= limits[1]) x = total / y;
+    else {
+      x = Math.min(limits[0], 2 ** Math.floor(Math.log2(limits[0])));
+      y = ceilDiv(total, x);
+    }
+  }
+  if (y > limits[1]) {
+    z = ceilDiv(y, limits[1]);
+    y = ceilDiv(y, z);
+  }
+  if (z > limits[2]) throw new SpecError(`A grid of ${total} threads or groups is too large for the device`);
+  let flat = hardware(prefix, 0, int(x));
+  if (y > 1) flat = hardware(prefix, 1, int(y)).mul(x).add(flat);
+  if (z > 1) flat = hardware(prefix, 2, int(z)).mul(x * y).add(flat);
+  return { flat, count: x * y * z };
+}
+
+/** Ranges of one component of stores, innermost first. */
+type Ranges = readonly UOp[];
+
+function constantSizes(ranges: Ranges): number[] | undefined {
+  return ranges.every((r) => r.src[0].op === Ops.CONST) ? ranges.map((r) => r.src[0].value) : undefined;
+}
+
+/** Runs of neighboring ranges, a dimension each; undefined where they do not fit three. */
+function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number): UOp[][] | undefined {
+  const out: UOp[][] = [];
+  const left = 3 - first;
+  let size = 1;
+  ranges.forEach((r, i) => {
+    const n = r.src[0].op === Ops.CONST ? r.src[0].value : Infinity;
+    const last = out[out.length - 1];
+    const mustMerge = ranges.length - i > left - out.length;
+    if (last !== undefined && mustMerge && size * n <= limits[first + out.length - 1]) {
+      last.push(r);
+      size *= n;
+    } else {
+      out.push([r]);
+      size = n;
+    }
+  });
+  if (out.length > left) return undefined;
+  const fits = out.every((list, d) => {
+    const sizes = constantSizes(list);
+    return sizes === undefined ? list.length === 1 : prod(sizes) <= limits[first + d];
+  });
+  return fits ? out : undefined;
+}
+
+class Placer {
+  private readonly places = new Map<UOp, UOp>();
+  /** By STORE: what must hold for it to be executed. */
+  private readonly gates = new Map<UOp, UOp[]>();
+  private readonly stores: readonly UOp[];
+  private readonly ranges: readonly UOp[];
+  private readonly nodes: readonly UOp[];
+
+  constructor(private readonly sink: UOp, private readonly grid: GridCaps) {
+    this.nodes = toposort(sink);
+    this.stores = sink.src;
+    this.ranges = this.nodes.filter((u) => u.op === Ops.RANGE && isThreadKind(kindOf(u))).sort(compareLoops).reverse();
+    for (const s of this.stores) this.gates.set(s, []);
+  }
+
+  /** Ranges of a kind that STOREs depend on, innermost first, by component: stores that share some, with those. */
+  private components(kinds: readonly AxisKind[], skip: ReadonlySet<UOp>): { stores: UOp[]; ranges: UOp[] }[] {
+    const out: { stores: UOp[]; ranges: Set<UOp> }[] = [];
+    for (const s of this.stores) {
+      const mine = rangesOf(s).filter((r) => kinds.includes(kindOf(r)) && !skip.has(r));
+      const joined = out.filter((c) => mine.some((r) => c.ranges.has(r)));
+      const made = { stores: [s], ranges: new Set(mine) };
+      for (const c of joined) {
+        made.stores.unshift(...c.stores);
+        for (const r of c.ranges) made.ranges.add(r);
+        out.splice(out.indexOf(c), 1);
+      }
+      out.push(made);
+    }
+    return out.map(({ stores, ranges }) => ({ stores, ranges: this.ranges.filter((r) => ranges.has(r)) }));
+  }
+
+  private put(range: UOp, value: UOp): void {
+    this.places.set(range, value.dtype === range.dtype ? value : value.cast(range.dtype));
+  }
+
+  /** Places the ranges of all components in dimensions from `first` on. */
+  private place(prefix: "gidx" | "lidx", kinds: readonly AxisKind[], skip: ReadonlySet<UOp>, first: number): number[] {
+    const limits = prefix === "gidx" ? this.grid.maxGroups : this.grid.maxGroupSize;
+    const all = this.components(kinds, skip);
+    const parts = all.filter((c) => c.ranges.length > 0);
+    const used: number[] = [];
+    if (parts.length === 1) {
+      const dims = dimensionsOf(parts[0].ranges, limits, first);
+      if (dims !== undefined) {
+        dims.forEach((list, d) => {
+          const sizes = constantSizes(list);
+          const end = sizes === undefined ? list[0].src[0] : int(prod(sizes));
+          const at = hardware(prefix, first + d, end);
+          used.push(sizes === undefined ? 0 : prod(sizes));
+          if (list.length === 1) this.put(list[0], at);
+          else digits(at, sizes!).forEach((v, i) => this.put(list[i], v));
+        });
+      } else this.placeFlat(prefix, parts, limits, first, used);
+    } else if (parts.length > 1) this.placeFlat(prefix, parts, limits, first, used);
+    // a STORE without some of the ranges is for the first index of those
+    for (const c of all) {
+      for (const s of c.stores) {
+        const own = rangesOf(s);
+        const others = parts.length === 0 ? [] : c.ranges.length > 0 ? c.ranges : parts[0].ranges;
+        for (const r of others) if (!own.includes(r)) this.gates.get(s)!.push(this.places.get(r)!.eq(0));
+      }
+    }
+    return used;
+  }
+
+  /** All ranges of a component as digits of one number; each component of its own. */
+  private placeFlat(
+    prefix: "gidx" | "lidx",
+    parts: readonly { stores: UOp[]; ranges: UOp[] }[],
+    limits: readonly number[],
+    first: number,
+    used: number[],
+  ): void {
+    const totals = parts.map((c) => {
+      const sizes = constantSizes(c.ranges);
+      if (sizes === undefined) throw new SpecError("Ranges of variable size do not fit the dimensions of a grid");
+      return prod(sizes);
+    });
+    const largest = Math.max(...totals);
+    let flat: UOp, count: number;
+    if (first > 0) {
+      flat = hardware(prefix, first, int(largest));
+      count = largest;
+    } else ({ flat, count } = flatIndex(prefix, largest, limits));
+    used.push(count);
+    parts.forEach((c, i) => {
+      let mine = flat;
+      if (totals[i] < count) {
+        const inside = flat.lt(totals[i]);
+        for (const s of c.stores) this.gates.get(s)!.push(inside);
+        mine = inside.where(flat, int(totals[i] - 1));
+      }
+      digits(mine, constantSizes(c.ranges)!).forEach((v, k) => this.put(c.ranges[k], v));
+    });
+  }
+
+  run(): Placement {
+    const reduces = this.nodes.filter((u) =>
+      u.op === Ops.REDUCE && u.src.slice((u.arg as CarrierArg).lanes).some((r) => isGroup(r))
+    );
+    const groups = this.ranges.filter(isGroup);
+    const size = groups.length === 0 ? 1 : groups[0].src[0].value;
+    if (groups.some((r) => r.src[0].value !== size)) throw new SpecError("Reductions shared by different numbers of threads");
+    // threads of a reduction go on with the loops after it
+    const after = new Set<UOp>(), fills = new Set<UOp>();
+    for (const u of this.nodes) {
+      if (u.op !== Ops.STAGE || (u.arg as StageArg).scope !== "shared") continue;
+      for (const r of u.src.slice(1)) if (r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL) fills.add(r);
+    }
+    if (size > 1) {
+      for (const r of this.ranges) {
+        if (kindOf(r) === AxisKind.LOCAL && !fills.has(r) && !reduces.some((u) => rangesOf(u).includes(r))) after.add(r);
+      }
+    }
+    this.place("gidx", [AxisKind.GLOBAL], new Set(), 0);
+    const first = size > 1 ? 1 : 0;
+    const dims = this.place("lidx", [AxisKind.LOCAL, AxisKind.WARP], new Set([...after, ...fills]), first);
+    const lidx0 = size > 1 ? hardware("lidx", 0, int(size)) : undefined;
+    if (lidx0 !== undefined) {
+      for (const r of groups) this.put(r, lidx0);
+      for (const s of this.stores) {
+        const mine = this.ranges.filter((r) => after.has(r) && rangesOf(s).includes(r));
+        const sizes = constantSizes(mine);
+        if (sizes === undefined) throw new SpecError("Threads of variable number");
+        const n = prod(sizes);
+        digits(lidx0, sizes).forEach((v, i) => this.put(mine[i], v));
+        if (n < size) this.gates.get(s)!.push(n === 1 ? lidx0.eq(0) : lidx0.lt(n));
+      }
+    }
+    this.placeFills(fills, size > 1 ? [size, ...dims] : dims);
+    return { sink: this.gated(), places: this.places };
+  }
+
+  /** The threads that fill a STAGE are all of the group, in order. */
+  private placeFills(fills: ReadonlySet<UOp>, dims: readonly number[]): void {
+    if (fills.size === 0) return;
+    const threads = prod(dims);
+    let flat: UOp = int(0), stride = 1;
+    dims.forEach((n, d) => {
+      const at = hardware("lidx", d, int(n));
+      const term = stride === 1 ? at : at.mul(stride);
+      flat = flat.isConst(0) ? term : term.isConst(0) ? flat : term.add(flat);
+      stride *= n;
+    });
+    for (const r of fills) {
+      if (r.src[0].value !== threads) throw new SpecError("A STAGE is filled by another number of threads than there are");
+      this.put(r, flat);
+    }
+  }
+
+  private gated(): UOp {
+    let changed = false;
+    const stores = this.stores.map((s) => {
+      const gates = this.gates.get(s)!;
+      if (gates.length === 0) return s;
+      changed = true;
+      const at = s.src[0];
+      let gate = at.src[2] as UOp | undefined;
+      for (const g of gates) gate = gate === undefined ? g : gate.and(g);
+      return s.withSrc([index(at.src[0], at.src[1], gate), s.src[1]]);
+    });
+    return changed ? this.sink.withSrc(stores) : this.sink;
+  }
+}
+
+function isGroup(r: UOp): boolean {
+  return r.op === Ops.RANGE && kindOf(r) === AxisKind.GROUP_REDUCE;
+}
+
+/** Finds the place of every range of threads and groups, and gates what not all of them store. */
+export function placeThreads(sink: UOp, caps: Capabilities): Placement {
+  return new Placer(sink, caps.grid!).run();
+}

@@ -1,0 +1,318 @@
+/**
+ * Order statistics and counting: search in sorted values, distinct values, counts, histograms, quantiles. All are built
+ * on sorting, running counts and binary search, so nothing is quadratic. What has a size that depends on the data reads
+ * it back and is asynchronous, unless `size` fixes it.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { floatOf, promote, sumDType } from "../dtype/promotion.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { prod, rangeOf, sameArray } from "../helpers/math.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
+import { type Axes, resolveAxes } from "./axes.ts";
+import { type NestedArray, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { castNode } from "./elementwise.ts";
+import { IndexingTensor, type SizeOptions } from "./indexing.ts";
+import { floatConst } from "./numeric.ts";
+import type { ReduceOptions } from "./reduce.ts";
+import { countKeys, foldKeys, searchNode } from "./segments.ts";
+import { gatherNode } from "./select.ts";
+
+/** Options of {@linkcode StatisticsTensor.searchsorted}. */
+export interface SearchOptions {
+  /** Whether equal values are passed: positions are then behind them, else before. Default false. */
+  readonly right?: boolean;
+}
+/** What {@linkcode StatisticsTensor.unique} gives beside the values, in this order. */
+export interface UniqueOptions extends SizeOptions {
+  /** Where each value stands first, int32. */
+  readonly returnIndex?: boolean;
+  /** Which of the values each element is, int32, in the shape of the tensor. */
+  readonly returnInverse?: boolean;
+  /** How often each value occurs, int32. */
+  readonly returnCounts?: boolean;
+}
+type UniqueFlags = { readonly returnIndex: true } | { readonly returnInverse: true } | { readonly returnCounts: true };
+/** Options of {@linkcode StatisticsTensor.bincount}. */
+export interface BincountOptions {
+  /** What each element counts, of the same shape; the result then has its dtype. Default 1. */
+  readonly weights?: TensorBase;
+  /** The least length of the result where there is no `size`. Default 0. */
+  readonly minlength?: number;
+  /** The length of the result; other values are not counted. */
+  readonly size?: number;
+}
+/** Options of {@linkcode StatisticsTensor.histogram}. */
+export interface HistogramOptions {
+  /** Where the first bin begins. Default: the smallest value. */
+  readonly min?: number;
+  /** Where the last bin ends. Default: the largest value. */
+  readonly max?: number;
+  /** What each element counts, of the same shape. Default 1. */
+  readonly weights?: TensorBase;
+  /** Whether to divide so that the integral is 1. Default false. */
+  readonly density?: boolean;
+}
+/** Options of quantiles. */
+export interface QuantileOptions extends ReduceOptions {
+  /** What stands for a position between two elements. Default "linear". */
+  readonly interpolation?: Interpolation;
+}
+/** How a quantile between two elements is found. */
+export type Interpolation = "linear" | "lower" | "higher" | "midpoint" | "nearest";
+
+const INTERPOLATIONS: readonly string[] = ["linear", "lower", "higher", "midpoint", "nearest"];
+
+function own(u: UOp): UOp {
+  return uop(Ops.CONTIGUOUS, u.dtype, [u]);
+}
+
+/** Tensors with order statistics and counts. */
+export abstract class StatisticsTensor extends IndexingTensor {
+  /**
+   * Where `values` would be inserted to keep the last axis of this, which is sorted ascending, in order: int32, of the
+   * shape of `values`. This is `[n]`, or has the leading axes of `values`. NaN counts as the largest.
+   *
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * console.log(await new Tensor([1, 3, 3, 7]).searchsorted(new Tensor([3, 0, 9])).tolist()); // [1, 0, 4]
+   * ```
+   *
+   * @throws {ShapeError} if the leading axes differ, or this is a scalar
+   */
+  searchsorted(values: Operand, options: SearchOptions = {}): this {
+    checkOptions("searchsorted", options, ["right"]);
+    const v = this.operand(values, "searchsorted"), shape = this.shape, to = v.shape;
+    const lead = shape.slice(0, -1);
+    if (shape.length === 0 || (lead.length > 0 && !sameArray(lead, to.slice(0, -1)))) {
+      throw new ShapeError("searchsorted", {
+        shapes: [shape, to],
+        reason: shape.length === 0 ? "a scalar has no axis to search" : "all axes but the last must be equal",
+      });
+    }
+    const d = promote(this.dtype, v.dtype);
+    const sorted = own(castNode(this.uop, d));
+    const flat = lead.length === 0 ? [prod(to)] : to;
+    const found = searchNode(sorted, reshape(broadcastTo(castNode(v.uop, d), to), flat), options.right ?? false);
+    return this.wrap(reshape(found, to));
+  }
+
+  /**
+   * The distinct values of the flattened tensor, ascending; NaN is one value. Without `size` a promise, as the count
+   * must be computed and read; with it a tensor of that many, filled with `fillValue` (0) beyond. With any of
+   * `returnIndex`, `returnInverse`, `returnCounts` a list of the values and these.
+   *
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * const [values, counts] = await new Tensor([3, 1, 3]).unique({ returnCounts: true });
+   * console.log(await values.tolist(), await counts.tolist()); // [1, 3] [1, 2]
+   * ```
+   *
+   * @throws {ArgumentError} for a negative size
+   */
+  unique(options: UniqueOptions & UniqueFlags & { readonly size: number }): this[];
+  /** The distinct values in a tensor of fixed size. */
+  unique(options: UniqueOptions & { readonly size: number }): this;
+  /** The distinct values, and what else is asked for. */
+  unique(options: UniqueOptions & UniqueFlags): Promise<this[]>;
+  /** The distinct values. */
+  unique(options?: UniqueOptions): Promise<this>;
+  unique(options: UniqueOptions = {}): this | this[] | Promise<this | this[]> {
+    const action = "unique";
+    checkOptions(action, options, ["size", "fillValue", "returnIndex", "returnInverse", "returnCounts"]);
+    const n = this.numel(), int32 = dtypes.int32;
+    const fill = scalarConst(options.fillValue ?? 0, this.dtype);
+    const listed = (values: UOp, index: () => UOp, inverse: () => UOp, counts: () => UOp): this | this[] => {
+      const more = [
+        ...options.returnIndex ? [index()] : [],
+        ...options.returnInverse ? [inverse()] : [],
+        ...options.returnCounts ? [counts()] : [],
+      ];
+      return more.length === 0 ? this.wrap(values) : [values, ...more].map((u) => this.wrap(u));
+    };
+    const zeros = (shape: readonly number[]) => () => broadcastTo(constant(0, int32), shape);
+    if (n === 0) {
+      const size = [options.size ?? 0];
+      const all = listed(broadcastTo(fill, size), zeros(size), zeros(this.shape), zeros(size));
+      return options.size === undefined ? Promise.resolve(all) : all;
+    }
+    const [values, order] = this.flatten().sort(0);
+    const sorted = own(values.uop), tail = shrink(sorted, [[1, n]]), head = shrink(sorted, [[0, n - 1]]);
+    let differs = sorted.dtype.isBool ? tail.xor(head) : tail.ne(head);
+    if (sorted.dtype.isFloat) differs = differs.and(tail.eq(tail).or(head.eq(head)));
+    const first = this.wrap(broadcastTo(constant(1, int32), [1]));
+    const isNew = this.wrap(own(first.cat([this.wrap(castNode(differs, int32))]).uop));
+    const sized = (size: number): this | this[] => {
+      const inverse = () => {
+        const rank = isNew.cumsum(0).sub(1);
+        return rank.gather(0, order.argsort(0)).reshape(this.shape).uop;
+      };
+      if (size === 0) return listed(broadcastTo(fill, [0]), zeros([0]), inverse, zeros([0]));
+      // Where the k-th value begins; n behind the last.
+      const { at, count } = this.truePositions(isNew.uop, size + 1);
+      const begins = own(at), mine = shrink(begins, [[0, size]]), next = shrink(begins, [[1, size + 1]]);
+      const here = uop(Ops.IOTA, int32, [], size).lt(shrink(count, [[0, size]]));
+      return listed(
+        here.where(gatherNode(sorted, 0, mine), fill),
+        () => here.where(gatherNode(own(order.uop), 0, mine), constant(0, int32)),
+        inverse,
+        () => next.add(mine.mul(-1)),
+      );
+    };
+    if (options.size !== undefined) return sized(checkInteger(action, "size", options.size, 0));
+    return (async () => sized(Number(await isNew.sum().item())))();
+  }
+
+  /**
+   * How often each of 0, 1, ... occurs in this, 1-D of integers: int32, or with `weights` their sums. Without `size` a
+   * promise of `max + 1` places (at least `minlength`), as the maximum must be computed and read; values outside of
+   * `size` are not counted.
+   *
+   * @throws {DTypeError} unless this has an integer dtype, {ShapeError} unless it is 1-D, and the weights alike
+   */
+  bincount(options: BincountOptions & { readonly size: number }): this;
+  /** How often each of 0, 1, ... occurs. Reads the maximum. */
+  bincount(options?: BincountOptions): Promise<this>;
+  bincount(options: BincountOptions = {}): this | Promise<this> {
+    const action = "bincount";
+    checkOptions(action, options, ["weights", "minlength", "size"]);
+    const shape = this.shape, { weights, minlength = 0 } = options;
+    if (!this.dtype.isInt && !this.dtype.isBool) {
+      throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "only integers are counted" });
+    }
+    if (shape.length !== 1) throw new ShapeError(action, { shapes: [shape], reason: "it must be 1-D" });
+    this.checkWeights(action, weights);
+    checkInteger(action, "minlength", minlength, 0);
+    if (options.size === undefined) {
+      if (shape[0] === 0) return Promise.resolve(this.counted(minlength, weights));
+      return this.max().item().then((most) => this.counted(Math.max(Number(most) + 1, minlength), weights));
+    }
+    return this.counted(checkInteger(action, "size", options.size, 0), weights);
+  }
+
+  private checkWeights(action: string, weights: TensorBase | undefined): void {
+    if (weights === undefined || sameArray(weights.shape, this.shape)) return;
+    throw new ShapeError(action, {
+      shapes: [this.shape, weights.shape],
+      reason: "the weights must have the shape of the values",
+    });
+  }
+
+  /** Counts, or sums of weights, of these integers, 1-D. */
+  private counted(size: number, weights: TensorBase | undefined): this {
+    if (size === 0) return this.wrap(broadcastTo(constant(0, weights?.dtype ?? dtypes.int32), [0]));
+    const inside = this.dtype.bits > 32 ? this.lt(size).where(this, -1) as this : this;
+    const keys = castNode(inside.uop, dtypes.int32);
+    if (weights === undefined) return this.wrap(countKeys(keys, size));
+    const wide = castNode(weights.uop, sumDType(weights.dtype));
+    return this.wrap(castNode(foldKeys(keys, wide, size, Ops.ADD).values, weights.dtype));
+  }
+
+  /**
+   * How many elements fall into each bin, and the edges of the bins: `[bins]` and `[bins + 1]`. `bins` is a number of
+   * equal bins between `min` and `max` (of the data), or ascending edges; the last bin is closed. Counts are int32; with
+   * `weights` or `density` floats. NaN falls into no bin.
+   *
+   * @throws {ArgumentError} for no bins or min >= max, {ShapeError} for weights of another shape
+   */
+  histogram(bins: number | TensorBase | NestedArray = 10, options: HistogramOptions = {}): [counts: this, edges: this] {
+    const action = "histogram";
+    checkOptions(action, options, ["min", "max", "weights", "density"]);
+    const { min, max, weights, density = false } = options;
+    this.checkWeights(action, weights);
+    const d = promote(floatOf(this.dtype), dtypes.float32);
+    const x = this.wrap(own(reshape(castNode(this.uop, d), [this.numel()])));
+    let edges: this;
+    if (typeof bins === "number") {
+      checkInteger(action, "bins", bins, 1);
+      if (min !== undefined && max !== undefined && !(min <= max)) {
+        throw new ArgumentError(action, { reason: `min must not be above max, not ${min} and ${max}` });
+      }
+      if (this.numel() === 0 && (min === undefined || max === undefined)) {
+        throw new ArgumentError(action, { reason: "nothing has no range; give min and max" });
+      }
+      const low = min === undefined ? x.min() : this.wrap(floatConst(min, d));
+      const high = max === undefined ? x.max() : this.wrap(floatConst(max, d));
+      const same = low.eq(high), spread = same.where(0.5, this.wrap(floatConst(0, d))) as this;
+      const from = low.sub(spread), to = high.add(spread);
+      const place = this.wrap(uop(Ops.IOTA, dtypes.int32, [], bins + 1)), share = place.cast(d).div(bins);
+      edges = place.eq(bins).where(to, from.add(to.sub(from).mul(share))) as this;
+    } else {
+      edges = (this.operand(bins, action) as this).cast(d);
+      if (edges.ndim !== 1 || edges.shape[0] < 2) {
+        throw new ShapeError(action, { shapes: [edges.shape], reason: "edges are 1-D, at least two" });
+      }
+    }
+    edges = this.wrap(own(edges.uop));
+    const count = edges.shape[0] - 1;
+    const last = edges.at(count);
+    const found = this.wrap(searchNode(edges.uop, x.uop, true)).sub(1);
+    const bin = x.eq(last).where(count - 1, x.gt(last).logicalNot().bitwiseAnd(x.eq(x)).where(found, -1)) as this;
+    let counts = bin.counted(count, weights === undefined ? undefined : this.wrap(weights.uop).flatten());
+    if (density) {
+      const c = counts.cast(d);
+      counts = c.div(c.sum()).div(edges.at([1, null]).sub(edges.at([0, count])));
+    }
+    return [counts, edges];
+  }
+
+  /**
+   * The value below which the share `q` (in [0, 1]) of the elements over `axis` lies: floats. A list of shares adds a
+   * first axis. NaN where there is one. Integers give the default float.
+   *
+   * @throws {ArgumentError} for a share outside [0, 1] or an unknown interpolation, {ShapeError} for nothing
+   */
+  quantile(q: number | readonly number[], axis?: Axes | null, options: QuantileOptions = {}): this {
+    const action = "quantile";
+    checkOptions(action, options, ["keepdim", "interpolation"]);
+    const { keepdim = false, interpolation = "linear" } = options;
+    const shares = typeof q === "number" ? [q] : q;
+    if (!Array.isArray(shares) || !shares.every((x) => x >= 0 && x <= 1)) {
+      throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describe(q)}` });
+    }
+    if (!INTERPOLATIONS.includes(interpolation)) {
+      throw new ArgumentError(action, {
+        reason: `unknown interpolation "${String(interpolation)}"; known are ${INTERPOLATIONS.join(", ")}`,
+      });
+    }
+    const shape = this.shape, axes = resolveAxes(action, axis, shape);
+    const rest = rangeOf(shape.length).filter((a) => !axes.includes(a)), lead = rest.map((a) => shape[a]);
+    const n = prod(axes.map((a) => shape[a])), out = floatOf(this.dtype), d = promote(out, dtypes.float32);
+    if (n === 0) throw new ShapeError(action, { shapes: [shape], reason: "there are no elements to order" });
+    const flat = reshape(permute(this.uop, [...rest, ...axes]), [...lead, n]);
+    const sorted = this.wrap(own(castNode(this.wrap(flat).sort(-1)[0].uop, d)));
+    const highest = sorted.at("...", n - 1);
+    const results = shares.map((share: number): this => {
+      const place = share * (n - 1), low = Math.floor(place), high = Math.ceil(place);
+      const a = sorted.at("...", low), b = sorted.at("...", high);
+      const between = interpolation === "lower"
+        ? a
+        : interpolation === "higher"
+        ? b
+        : interpolation === "nearest"
+        ? place - low === 0.5 ? low % 2 === 0 ? a : b : place - low < 0.5 ? a : b
+        : low === high
+        ? a
+        : a.lerp(b, interpolation === "midpoint" ? 0.5 : place - low);
+      const value = highest.isnan().where(highest, between) as this;
+      return value.cast(out).reshape(keepdim ? shape.map((s, i) => axes.includes(i) ? 1 : s) : lead);
+    });
+    return typeof q === "number" ? results[0] : results[0].stack(results.slice(1), 0);
+  }
+
+  /**
+   * The middle of the elements over `axis`; the mean of the two in the middle where their number is even, as in NumPy
+   * (`quantile(0.5, axis, { interpolation: "lower" })` is PyTorch's). Floats; NaN where there is one.
+   *
+   * @throws {ShapeError} outside the rank, or for nothing
+   */
+  median(axis?: Axes | null, options: ReduceOptions = {}): this {
+    checkOptions("median", options, ["keepdim"]);
+    return this.quantile(0.5, axis, options);
+  }
+}

@@ -1,0 +1,331 @@
+/**
+ * Random tensor programs: each is computed by the reference from its unscheduled graph, then on every open device, as the
+ * code generator optimizes it and with `NOOPT=1`. Results must agree within the error bounds that tracked.ts derives. A
+ * failure is shrunk and printed as a script that a person can run.
+ *
+ * Run: `deno run -A tests/fuzz/programs.ts --seconds 120 --seed 1`. Other options: `--devices JS,WASM`, `--case 17` (only
+ * that one), `--failures 5` (stop after as many), `--trace` (name each case before it runs).
+ */
+import { context } from "../../src/helpers/env.ts";
+import { Device, Tensor } from "../../mod.ts";
+import { LEAF_SOURCE, type Line, type Names, type Program, ProgramMaker, runLines } from "./program_maker.ts";
+import { Random } from "./simplify.ts";
+import { compareTracked, evaluateTracked, type Tracked } from "./tracked.ts";
+
+/** Where and how a program runs. */
+export interface Mode {
+  readonly device: string;
+  readonly noopt: boolean;
+}
+
+/** What is wrong with one program in one mode; `kind` stays the same while it is shrunk. */
+export interface Failure {
+  readonly mode: Mode;
+  readonly kind: string;
+  readonly why: string;
+}
+
+/** Devices that open here, of those that a program can run on. */
+export function openDevices(): string[] {
+  return ["JS", "WASM", "CLANG", "WEBGPU", "CUDA"].filter((name) => {
+    try {
+      Device.get(name);
+      return true;
+    } catch {
+      return false;
+    }
+  });
+}
+
+/** Both modes of each device. */
+export function modesOf(devices: readonly string[]): Mode[] {
+  return devices.flatMap((device) => [{ device, noopt: true }, { device, noopt: false }]);
+}
+
+function on<T>(device: string, fn: () => T): T {
+  const before = Device.default;
+  Device.default = device;
+  try {
+    return fn();
+  } finally {
+    Device.default = before;
+  }
+}
+
+/** Builds the lines without realizing anything: host memory holds the leaves. */
+function build(lines: readonly Line[]): Names {
+  return on("JS", () => {
+    Tensor.manualSeed(1);
+    return runLines(lines, false);
+  });
+}
+
+/** What the outputs are, by the reference. */
+export function expected(program: Program): Tracked[] {
+  const names = build(program.lines);
+  return evaluateTracked(program.outputs.map((name) => names[name].uop));
+}
+
+/** Errors that a program may deserve: reads of what was overwritten, assignments that need each other. */
+const DESERVED = /^(StaleReadError|CycleError)$/;
+
+/** What a program computes in a mode; undefined where it is refused with a named error that it may deserve. */
+async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike<number | bigint>[] | undefined> {
+  let outputs: Tensor[];
+  try {
+    outputs = on(device, () =>
+      context({ NOOPT: noopt ? 1 : 0 }, () => {
+        Tensor.manualSeed(1);
+        const names = runLines(program.lines, true);
+        const list = program.outputs.map((name) => names[name]);
+        Tensor.realize(list);
+        return list;
+      }));
+  } catch (error) {
+    if (DESERVED.test((error as Error).name)) return undefined;
+    throw error;
+  }
+  const out: ArrayLike<number | bigint>[] = [];
+  for (const t of outputs) out.push(await t.data() as ArrayLike<number | bigint>);
+  return out;
+}
+
+/** The first thing that is wrong with a program in a mode. */
+export async function check(program: Program, want: readonly Tracked[], mode: Mode): Promise<Failure | undefined> {
+  let got: ArrayLike<number | bigint>[] | undefined;
+  try {
+    got = await run(program, mode);
+  } catch (error) {
+    const { name, message, stack } = error as Error;
+    return {
+      mode,
+      kind: `throws ${name}`,
+      why: `${name}: ${message}\n${stack?.split("\n    at ").slice(1, 6).join("\n  ")}`,
+    };
+  }
+  if (got === undefined) return undefined;
+  for (const [i, name] of program.outputs.entries()) {
+    const { why } = compareTracked(got[i], want[i]);
+    if (why !== undefined) return { mode, kind: "is wrong", why: `${name}: ${why}` };
+  }
+  return undefined;
+}
+
+// ---- shrinking
+
+const NAME = /(?<![\w.])t\d+\b/g;
+const definedBy = (line: Line): string[] => (/^const ([^=]*) =/.exec(line.text)?.[1].match(NAME) ?? []);
+const usedBy = (line: Line): string[] => {
+  const defined = definedBy(line);
+  return (line.text.match(NAME) ?? []).filter((name) => !defined.includes(name));
+};
+const rename = (line: Line, from: string, to: string): Line => ({
+  ...line,
+  text: line.text.replace(NAME, (name) => name === from ? to : name),
+});
+
+/** Lines that outputs need, or that write to what they need. */
+function needed(program: Program): Program {
+  const wanted = new Set(program.outputs), kept: Line[] = [];
+  for (const line of [...program.lines].reverse()) {
+    const uses = usedBy(line);
+    if (!definedBy(line).some((n) => wanted.has(n)) && !(line.kind === "write" && wanted.has(uses[0]))) {
+      if (line.kind !== "realize" || !uses.every((n) => wanted.has(n))) continue;
+    }
+    for (const n of uses) wanted.add(n);
+    kept.push(line);
+  }
+  return { ...program, lines: kept.reverse() };
+}
+
+const numbersIn = (text: string): number[] => (text.match(/(?<![\w.])\d+(?![\w.])/g) ?? []).map(Number);
+
+/** How large a program is: statements, those that are no leaf, then its text and numbers. */
+function sizeOf({ lines, outputs }: Program): number {
+  const text = lines.map((l) => l.text).join();
+  const numbers = numbersIn(text).reduce((a, b) => a + Math.min(b, 1000), 0);
+  return lines.length * 100_000 + lines.filter((l) => l.kind !== "leaf").length * 200_000 + outputs.length * 50_000 +
+    text.length * 20 + numbers;
+}
+
+function* smaller(program: Program): Generator<Program> {
+  const { lines, outputs } = program;
+  yield needed(program);
+  if (outputs.length > 1) { for (const name of outputs) yield needed({ lines, outputs: [name] }); }
+  const names = build(lines);
+  for (const [i, line] of lines.entries()) {
+    const rest = [...lines.slice(0, i), ...lines.slice(i + 1)];
+    const defined = definedBy(line);
+    if (defined.length === 0) {
+      yield needed({ lines: rest, outputs });
+      continue;
+    }
+    for (const name of usedBy(line)) {
+      if (line.kind === "op") yield needed({ lines: lines.slice(0, i), outputs: [name] });
+    }
+    for (const name of defined) {
+      const { shape, dtype } = names[name];
+      const twins = Object.keys(names).filter((n) =>
+        n !== name && names[n].dtype === dtype && names[n].shape.join() === shape.join() &&
+        Number(n.slice(1)) < Number(name.slice(1))
+      );
+      const swap = (to: string): Program => ({
+        lines: defined.length === 1
+          ? [...lines.slice(0, i), ...lines.slice(i + 1).map((l) => rename(l, name, to))]
+          : [...lines.slice(0, i + 1), ...lines.slice(i + 1).map((l) => rename(l, name, to))],
+        outputs: [...new Set(outputs.map((o) => o === name ? to : o))],
+      });
+      for (const twin of twins) yield needed(swap(twin));
+      if (line.kind === "op" && defined.length === 1) {
+        const text = `const ${name} = leaf([${shape.join(", ")}], "${dtype.name}", 1);`;
+        yield needed({ lines: [...lines.slice(0, i), { text, kind: "leaf" }, ...lines.slice(i + 1)], outputs });
+      }
+    }
+    // optional arguments, and calls at the end of a chain
+    const cuts = [/, \{[^{}]*\}/, /\.\w+\([^()]*\)(?=;$)/, /^const (\[[^\]]*\]) = (.*);$/];
+    for (const cut of cuts.slice(0, 2)) {
+      const text = line.text.replace(cut, "");
+      if (text !== line.text) yield needed({ lines: lines.map((l) => l === line ? { ...l, text } : l), outputs });
+    }
+  }
+  const replaced = (text: string, from: number, to: number): string =>
+    text.replace(/(?<![\w.])\d+(?![\w.])/g, (n) => Number(n) === from ? String(to) : n);
+  for (const v of new Set(lines.flatMap((l) => numbersIn(l.text)))) {
+    for (const to of [0, 1, 2, v >> 1, v - 1]) {
+      if (to >= v || to < 0) continue;
+      yield { lines: lines.map((l) => ({ ...l, text: replaced(l.text, v, to) })), outputs };
+      for (const line of lines) {
+        const text = replaced(line.text, v, to);
+        if (text !== line.text) yield { lines: lines.map((l) => l === line ? { ...l, text } : l), outputs };
+      }
+    }
+  }
+}
+
+/** The smallest program found by greedy steps that fails alike. */
+export async function shrink(program: Program, failure: Failure, seconds = 60): Promise<[Program, Failure]> {
+  const deadline = performance.now() + seconds * 1000;
+  for (let again = true; again && performance.now() < deadline;) {
+    again = false;
+    for (const p of smaller(program)) {
+      if (performance.now() > deadline) break;
+      if (sizeOf(p) >= sizeOf(program) || p.lines.length === 0) continue;
+      let f: Failure | undefined;
+      try {
+        f = await check(p, expected(p), failure.mode);
+      } catch {
+        continue; // no program
+      }
+      if (f === undefined || f.kind !== failure.kind) continue;
+      [program, failure] = [p, f];
+      again = true;
+      break;
+    }
+  }
+  return [program, failure];
+}
+
+/** The program as a script to be run beside mod.ts. */
+export function script({ lines, outputs }: Program, { device, noopt }: Mode): string {
+  const text = lines.map((l) => l.text).join("\n");
+  return [
+    `import { ${noopt ? "context, " : ""}Device, Tensor } from "./mod.ts";`,
+    `Device.default = "${device}";`,
+    ...(noopt ? ["// with NOOPT=1"] : []),
+    ...(text.includes("leaf(") ? [LEAF_SOURCE] : []),
+    text,
+    `Tensor.realize([${outputs.join(", ")}]);`,
+    ...outputs.map((name) => `console.log(await ${name}.tolist());`),
+  ].join("\n").replace("context, ", "");
+}
+
+/** One program of a seed. */
+export function programOf(seed: number, at: number): Program {
+  const r = new Random(seed * 1000003 + at);
+  return on("JS", () => new ProgramMaker(r).make(r.int(3, 16)));
+}
+
+/** What a run found. */
+export interface Report {
+  readonly programs: number;
+  readonly elements: number;
+  readonly failures: readonly string[];
+}
+
+/** Options of {@linkcode fuzzPrograms}. */
+export interface FuzzOptions {
+  readonly seed: number;
+  readonly seconds: number;
+  readonly devices: readonly string[];
+  /** Only this case. */
+  readonly only?: number;
+  /** Stop after so many. */
+  readonly failures?: number;
+  /** CLANG, whose compiler takes long, sees one program in so many. */
+  readonly clangEvery?: number;
+  readonly log?: (text: string) => void;
+  /** Name each case before it runs: for what ends or hangs the process. */
+  readonly trace?: boolean;
+}
+
+/** Runs programs until the time is up. */
+export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
+  const { seed, seconds, only, clangEvery = 1, log = () => {} } = options;
+  const deadline = performance.now() + seconds * 1000, failures: string[] = [];
+  const modes = modesOf(options.devices);
+  let programs = 0, elements = 0;
+  for (let at = only ?? 0; performance.now() < deadline && (only === undefined || at === only); at++) {
+    const head = `seed ${seed} case ${at}`;
+    if (options.trace) options.log?.(head);
+    let program: Program | undefined, want: Tracked[];
+    try {
+      program = programOf(seed, at);
+      want = expected(program);
+    } catch (error) {
+      const text = program === undefined ? "" : program.lines.map((l) => l.text).join("\n");
+      failures.push(`${head}: ${(error as Error).stack}\n${text}`);
+      log(failures[failures.length - 1]);
+      if (failures.length >= (options.failures ?? 1)) break;
+      continue;
+    }
+    programs++;
+    for (const w of want) elements += w.error.filter((e) => e < Infinity).length;
+    for (const mode of modes) {
+      if (mode.device === "CLANG" && at % clangEvery !== 0) continue;
+      const failure = await check(program, want, mode);
+      if (failure === undefined) continue;
+      const [small, last] = await shrink(program, failure);
+      const how = `${mode.device}${mode.noopt ? " with NOOPT=1" : ""}`;
+      failures.push(`${head} on ${how} ${last.kind}: ${last.why}\n\n${script(small, mode)}\n`);
+      log(failures[failures.length - 1]);
+      break;
+    }
+    if (failures.length >= (options.failures ?? 1)) break;
+    await new Promise((done) => setTimeout(done, 0)); // finalizers
+  }
+  return { programs, elements, failures };
+}
+
+if (import.meta.main) {
+  const option = (name: string): string | undefined => {
+    const i = Deno.args.indexOf(`--${name}`);
+    return i < 0 ? undefined : Deno.args[i + 1];
+  };
+  const seed = Number(option("seed") ?? Math.floor(Math.random() * 1e6)), only = option("case");
+  const devices = option("devices")?.split(",") ?? openDevices();
+  const { programs, elements, failures } = await fuzzPrograms({
+    seed,
+    seconds: Number(option("seconds") ?? (only === undefined ? 20 : 600)),
+    devices,
+    only: only === undefined ? undefined : Number(only),
+    failures: Number(option("failures") ?? 1),
+    log: (text) => console.log(text),
+    trace: Deno.args.includes("--trace"),
+  });
+  console.log(
+    failures.length === 0
+      ? `${programs} programs, ${elements} elements compared on ${devices.join(", ")}, seed ${seed}: all agree`
+      : `${failures.length} of ${programs} programs fail, seed ${seed}`,
+  );
+  Deno.exit(failures.length === 0 ? 0 : 1);
+}
