@@ -14,11 +14,12 @@ import { clangBackend } from "./backends/clang/clang.ts";
 import { jsBackend } from "./backends/js/js.ts";
 import { nullBackend } from "./backends/null/null.ts";
 import { wasmBackend } from "./backends/wasm/device.ts";
+import { webgpuBackend } from "./backends/webgpu/device.ts";
 import { registerBackend, setSelfTest } from "./src/device/device.ts";
-import { selfTest } from "./src/engine/self_test.ts";
+import { selfTest, selfTestAsync } from "./src/engine/self_test.ts";
 
-for (const backend of [clangBackend, wasmBackend, jsBackend, nullBackend]) registerBackend(backend);
-setSelfTest(selfTest);
+for (const backend of [clangBackend, wasmBackend, jsBackend, nullBackend, webgpuBackend]) registerBackend(backend);
+setSelfTest(selfTest, selfTestAsync);
 
 export { Device, init } from "./src/device/api.ts";
 export { type DType, type DTypeKind, type DTypeLike, type DTypes, dtypes } from "./src/dtype/dtype.ts";
@@ -55,6 +56,8 @@ export { type Display, display, type DisplayOptions, type MimeBundle } from "./s
 export { jit, type JitOptions } from "./src/tensor/jit.ts";
 export { scope } from "./src/tensor/scope.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
+export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms.ts";
+export type { GradOptions, TensorFunction, VmapOptions } from "./src/tensor/transforms.ts";
 export type * from "./src/tensor/types.ts";
 export { Variable } from "./src/tensor/variable.ts";
 export { type View, viewOf } from "./src/tensor/view.ts";

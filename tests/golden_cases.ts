@@ -2,9 +2,12 @@
 import type { Tensor } from "../src/tensor/tensor.ts";
 import { Tensor as T } from "../src/tensor/tensor.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
+import { einsumOf, FAMILIES } from "./golden_families.ts";
 
 /** A golden case as a function. */
-export type Program = (a: Tensor, b: Tensor, c: Tensor, d: Tensor) => Tensor | readonly Tensor[];
+export type Program = (
+  ...inputs: [a: Tensor, b: Tensor, c: Tensor, d: Tensor, e: Tensor]
+) => Tensor | readonly Tensor[] | Promise<Tensor | readonly Tensor[]>;
 
 const gelu: Program = (a) => a.gelu();
 
@@ -267,9 +270,13 @@ const LOSSES: Record<string, Program> = {
 
 const ALL = { ...UNARY, ...MATH, ...SHAPES, ...REDUCTIONS, ...PRODUCTS, ...RESIZING, ...LOSSES };
 
-/** The function of a golden case. "exp of edges" and "exp half" are "exp" unless they have an entry of their own. */
+/**
+ * The function of a golden case: of "sin | empty" that of "sin". "exp of edges", "exp half" and "elu below" are "exp" and
+ * "elu" unless they have an entry of their own.
+ */
 export function programOf(name: string): Program {
-  const program = ALL[name] ?? UNARY[name.split(" ")[0]];
+  const [family] = name.split(" | ");
+  const program = ALL[family] ?? FAMILIES[family] ?? einsumOf(family) ?? UNARY[family.split(" ")[0]];
   if (program === undefined) throw new Error(`golden case "${name}" has no entry in golden_cases.ts`);
   return program;
 }

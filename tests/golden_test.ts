@@ -5,16 +5,24 @@
 import { type DType, toDType } from "../src/dtype/dtype.ts";
 import { Device, Tensor } from "../mod.ts";
 import { evaluate, roundTo } from "./reference.ts";
-import { INT32_INDICES, programOf } from "./golden_cases.ts";
+import { INT32_INDICES, type Program, programOf } from "./golden_cases.ts";
+import { VIEWS } from "./golden_families.ts";
 import { difference, type ToleranceClass, toleranceOf } from "./tolerance.ts";
 
 type Stored = readonly [dtype: string, shape: readonly number[], values: readonly (number | boolean | string)[]];
+/** An input is stored with its values, or a seed to draw them from, and maybe what view of it the program gets. */
+type Input = readonly [
+  dtype: string,
+  shape: readonly number[],
+  values: Stored[2] | { readonly seed: number; readonly lo: number; readonly hi: number },
+  view?: string,
+];
 
 interface GoldenCase {
   readonly name: string;
   readonly program: string;
   readonly tol: ToleranceClass;
-  readonly inputs: readonly Stored[];
+  readonly inputs: readonly Input[];
   readonly outputs: readonly Stored[];
   readonly grads?: readonly (Stored | null)[];
 }
@@ -33,9 +41,20 @@ function numberOf(x: number | boolean | string, d: DType): number | bigint | boo
   return d.bits === 64 ? BigInt(x as number | string) : Number(x);
 }
 
-function load([name, shape, values]: Stored, device: string): Tensor {
-  const dtype = toDType(name);
-  return new Tensor(values.map((v) => numberOf(v, dtype)), { dtype, device }).reshape(shape);
+/** The values of a seed, as golden.py draws them: multiples of 1/64 for floats, whole numbers for others. */
+function drawn(n: number, { seed, lo, hi }: Exclude<Input[2], Stored[2]>, dtype: DType): number[] {
+  let x = Math.imul(seed, 2654435761) >>> 0;
+  return Array.from({ length: n }, () => {
+    x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
+    const u = lo + (hi - lo) * ((x >>> 8) / 2 ** 24);
+    return dtype.isFloat ? Math.floor(u * 64) / 64 : Math.floor(u);
+  });
+}
+
+function load([name, shape, values]: Input, device: string): Tensor {
+  const dtype = toDType(name), n = shape.reduce((a, b) => a * b, 1);
+  const list = "seed" in values ? drawn(n, values, dtype) : values;
+  return new Tensor(list.map((v) => numberOf(v, dtype)), { dtype, device }).reshape(shape);
 }
 
 /** Weights of the outputs in the loss whose gradients are stored, as in generate.py. */
@@ -44,10 +63,10 @@ function ramp(t: Tensor): Tensor {
   return new Tensor(weights, { dtype: t.dtype, device: t.device }).reshape(t.shape);
 }
 
-function build(c: GoldenCase, device: string): Built {
+async function build(c: GoldenCase, device: string): Promise<Built> {
   const inputs = c.inputs.map((x) => load(x, device));
-  const [a, b, d, e] = inputs;
-  const out = programOf(c.name)(a, b, d, e);
+  const views = inputs.map((x, i) => VIEWS[c.inputs[i][3] ?? ""]?.(x) ?? x);
+  const out = await programOf(c.name)(...views as Parameters<Program>);
   const outputs: readonly Tensor[] = out instanceof Tensor ? [out] : out;
   if (c.grads === undefined) return { outputs, grads: [] };
   const wanted = inputs.filter((_, i) => c.grads![i] !== null);
@@ -85,36 +104,35 @@ function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (number | bi
 }
 
 for (const c of cases) {
-  Deno.test(`golden reference: ${c.name}`, () => {
-    checkAll(c, build(c, "JS"), (t) => evaluate(t.uop).data);
+  Deno.test(`golden reference: ${c.name}`, async () => {
+    checkAll(c, await build(c, "JS"), (t) => evaluate(t.uop).data);
   });
 }
 
 /** Devices that open here; the others are named with the reason. */
-const devices = ["JS", "WASM", "CLANG"].filter((name) => {
+const devices: string[] = [];
+for (const name of ["JS", "WASM", "CLANG", "WEBGPU"]) {
   try {
-    Device.get(name);
-    return true;
+    devices.push((await Device.open(name)).name);
   } catch (error) {
     console.log(`golden: ${name} is left out: ${(error as Error).message}`);
-    return false;
   }
-});
+}
 
 const BATCH = 32;
 
 /** Cases of one batch are realized in one schedule (compilers run side by side); if that fails, each test tries alone. */
-function batches(device: string): (index: number) => Built {
+function batches(device: string): (index: number) => Promise<Built> {
   const built = new Map<number, Built>();
   const tried = new Set<number>();
-  return (index) => {
+  return async (index) => {
     const first = index - index % BATCH;
     if (!tried.has(first)) {
       tried.add(first);
       const all: Tensor[] = [];
       for (let i = first; i < Math.min(first + BATCH, cases.length); i++) {
         try {
-          const b = build(cases[i], device);
+          const b = await build(cases[i], device);
           built.set(i, b);
           all.push(...b.outputs, ...b.grads.filter((g) => g !== undefined));
         } catch {
@@ -127,7 +145,7 @@ function batches(device: string): (index: number) => Built {
         for (let i = first; i < first + BATCH; i++) built.delete(i);
       }
     }
-    const b = built.get(index) ?? build(cases[index], device);
+    const b = built.get(index) ?? await build(cases[index], device);
     built.delete(index);
     return b;
   };
@@ -137,11 +155,11 @@ for (const device of devices) {
   const get = batches(device);
   cases.forEach((c, i) => {
     Deno.test(`golden ${device}: ${c.name}`, async () => {
-      const b = get(i), read = new Map<Tensor, (number | bigint)[]>();
+      const b = await get(i), read = new Map<Tensor, (number | bigint)[]>();
       Tensor.realize([...b.outputs, ...b.grads.filter((g) => g !== undefined)]);
-      for (const t of [...b.outputs, ...b.grads]) {
+      await Promise.all([...b.outputs, ...b.grads].map(async (t) => {
         if (t !== undefined) read.set(t, Array.from(await t.data() as ArrayLike<number | bigint>));
-      }
+      }));
       checkAll(c, b, (t) => read.get(t)!);
     });
   });

@@ -5,7 +5,7 @@
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
 
 /** A class of operations. Reasons are at {@linkcode toleranceOf}. */
-export type ToleranceClass = "exact" | "arith" | "transcendental" | "accumulate";
+export type ToleranceClass = "exact" | "arith" | "transcendental" | "accumulate" | "solve";
 
 /** |got - want| <= absolute + relative |want|. */
 export interface Tolerance {
@@ -30,6 +30,8 @@ const MULTIPLES: Record<ToleranceClass, readonly [relative: number, absolute: nu
   transcendental: [16, 8],
   // sums of up to some hundred products in any order: errors grow with the root of the count, relative to the operands
   accumulate: [16, 16],
+  // chains of products and quotients over whole matrices, of condition numbers up to about ten
+  solve: [64, 64],
 };
 
 /** The tolerance of a class for results of `dtype`; gradients chain twice the operations and sum over broadcast axes. */

@@ -15,7 +15,7 @@ import { C_LANGUAGE } from "../../src/renderer/c.ts";
 import { CStyleRenderer, identifier } from "../../src/renderer/cstyle.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/ops.ts";
-import { cacheDirectory, digest, ObjectCache } from "./cache.ts";
+import { cacheDirectory, digest, ObjectCache } from "../../src/device/object_cache.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./runtime.ts";
 import {
   anotherChance,
@@ -390,7 +390,7 @@ interface Prepared {
 }
 
 function prepare(path: string, root: string): Prepared {
-  const identity = compilerIdentity(path), cache = new ObjectCache(root, "clang/runtime");
+  const identity = compilerIdentity(path), cache = new ObjectCache(root, "clang/runtime", "CLANG", ".so");
   const key = digest(`${identity} ${RUNTIME_ABI} ${Deno.build.target} ${RUNTIME_LIBRARIES} ${RUNTIME_SOURCE}`);
   let printed: string | undefined;
   const macros = (folder: string) => ({
@@ -481,7 +481,7 @@ function openDevice(ordinal: number): Device {
     const cpu = digest(text.subarray(0, library.symbols.dino_cpu(text, text.byteLength)));
     const tool = probe(cpu);
     const key = digest(`${tool.version} ${path} ${tool.flags.join(" ")} ${cpu} ${RUNTIME_ABI} ${Deno.build.target}`);
-    const cache = new ObjectCache(root, `clang/${key.slice(0, 16)}`);
+    const cache = new ObjectCache(root, `clang/${key.slice(0, 16)}`, "CLANG", ".so");
     return new ClangDevice(ordinal === 0 ? "CLANG" : `CLANG:${ordinal}`, library, tool, cache);
   } catch (error) {
     library.close();

@@ -5,7 +5,7 @@
  */
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
-import { digest, type ObjectCache } from "./cache.ts";
+import { digest, type ObjectCache } from "../../src/device/object_cache.ts";
 
 /** Compiler processes started and kernels compiled by this process. */
 export const clangCounters: { compilers: number; kernels: number } = { compilers: 0, kernels: 0 };

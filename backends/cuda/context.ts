@@ -21,12 +21,8 @@ export function kernelText({ name, params }: LinearProgram): string {
 }
 
 function later(): Promise<void> {
-  return new Promise((done) => setImmediateOf(done));
-}
-function setImmediateOf(done: () => void): void {
   const { setImmediate } = globalThis as { setImmediate?: (fn: () => void) => unknown };
-  if (setImmediate === undefined) setTimeout(done, 0);
-  else setImmediate(done);
+  return new Promise((done) => setImmediate === undefined ? setTimeout(done, 0) : setImmediate(done));
 }
 
 /** A context with its stream. */
@@ -72,10 +68,10 @@ export class CudaContext {
   /** Makes this context current; to be called before others. @throws {DeviceError} if it is lost or closed */
   enter(): void {
     if (this.lost !== undefined) {
-      const first = this.lost.message.replace(/^Cannot /, "could not ").replace(/; restart .*$/s, "");
+      const first = this.lost.message.replace(/^Cannot /, "").replace(/; (DEBUG=2|restart) .*$/s, "");
       throw new DeviceError(`use device ${this.name}`, {
         device: this.name,
-        reason: `it was lost when it ${first}; restart the process to use it again`,
+        reason: `it was lost earlier, when it could not ${first}; restart the process`,
         cause: this.lost,
       });
     }
@@ -96,17 +92,12 @@ export class CudaContext {
     if (!isFatal(code)) throw resultError(this.name, `${action} on ${this.name}`, code);
     const n = Math.min(this.launched, REMEMBERED);
     const kernels = Array.from({ length: n }, (_, i) => kernelText(this.recent[(this.launched - 1 - i) % REMEMBERED]));
-    const what = n === 0
-      ? action
-      : n === 1
-      ? `run kernel ${kernels[0]}`
-      : `run one of the ${this.launched} kernels launched last: ${kernels.join(", ")}${
-        this.launched > n ? " and those before" : ""
-      };`;
+    const more = this.launched > n ? ` and ${this.launched - n} more` : "";
+    const what = n === 0 ? action : n === 1 ? `run kernel ${kernels[0]}` : `run one of ${kernels.join(", ")}${more},`;
     const hint = n > 1 ? "; DEBUG=2 waits for each kernel and so names the one" : "";
     this.lost = new DeviceError(`${what} on ${this.name}`, {
       device: this.name,
-      reason: `${resultText(code)}${hint}; restart the process: the device is of no more use to this one`,
+      reason: `${resultText(code)}${hint}; restart the process: it cannot use the device any more`,
     });
     throw this.lost;
   }
@@ -208,6 +199,5 @@ export class CudaContext {
     this.closed = true;
     this.driver.forget();
     cu.cuDevicePrimaryCtxRelease_v2(this.device);
-    this.driver.release();
   }
 }

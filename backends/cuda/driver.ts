@@ -130,7 +130,7 @@ function openLibrary(named: string): DriverLibrary {
   }
   throw refuse(
     named === ""
-      ? "no NVIDIA driver was found (libcuda.so.1); install one, as with \"apt-get install nvidia-driver\", or set " +
+      ? 'no NVIDIA driver was found (libcuda.so.1); install one, as with "apt-get install nvidia-driver", or set ' +
         "CUDA_DRIVER_PATH to the library"
       : `the driver that CUDA_DRIVER_PATH names cannot be opened: ${reason}`,
   );

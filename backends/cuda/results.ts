@@ -133,7 +133,8 @@ const MEANINGS: Readonly<Record<number, string>> = {
     "CUDA_DRIVER_PATH to its libcuda.so.1",
   36: "the driver is too old for this call; update it",
   46: "another process has the device for itself (exclusive mode), or it is being reset; nvidia-smi shows who",
-  100: "the driver sees no device; check nvidia-smi and CUDA_VISIBLE_DEVICES, and that a container was given the card " +
+  100:
+    "the driver sees no device; check nvidia-smi and CUDA_VISIBLE_DEVICES, and that a container was given the card " +
     "(docker run --gpus all)",
   101: "there is no device of that ordinal",
   200: "the driver does not take the machine code of a kernel; an NVRTC newer than the driver makes such: update the " +
@@ -163,7 +164,8 @@ const MEANINGS: Readonly<Record<number, string>> = {
   800: "the operation is not permitted",
   801: "this card or system does not support the operation",
   802: "the system is still starting (the fabric manager of NVSwitch systems must run); try again, or look at its log",
-  803: "the driver library and the kernel module are of different versions; reboot, or mount the matching library into " +
+  803:
+    "the driver library and the kernel module are of different versions; reboot, or mount the matching library into " +
     "the container",
   804: "the compatibility library (cuda-compat) does not support this card; remove it from the library path",
   999: "something failed in the driver or the card; look at dmesg for lines with Xid",

@@ -1,6 +1,7 @@
 /**
  * Splits vectors that the device does not have into scalars: a node stays a vector where its dtype and those of its
- * sources may have that many lanes. Vectors of bool go with what they were compared from.
+ * sources may have that many lanes. Vectors of bool go with what they were compared from. On devices with a grid all values
+ * are scalars, except what matrix units take and give; wide accesses come later (coalesce.ts).
  *
  * @module
  */
@@ -17,10 +18,29 @@ type Value = UOp | readonly UOp[];
 class Devectorizer {
   private readonly values = new Map<UOp, Value>();
   private nextAcc = 0;
+  /** On a grid: accumulators of matrix units. */
+  private readonly tiles = new Set<UOp>();
 
   constructor(private readonly caps: Capabilities) {}
 
+  /** On a grid: may `u` take or give a vector? */
+  private isTile(u: UOp): boolean {
+    switch (u.op) {
+      case Ops.WMMA:
+      case Ops.LDMATRIX:
+        return true;
+      case Ops.ACC:
+        return this.tiles.has(u);
+      case Ops.LOAD:
+      case Ops.STORE:
+        return this.tiles.has(u.src[0]);
+      default:
+        return u.dtype.count === 1 && u.op !== Ops.EXTRACT;
+    }
+  }
+
   private isLegal(u: UOp): boolean {
+    if (this.caps.hasGrid && (u.dtype.count > 1 || u.src.some((s) => s.dtype.count > 1))) return this.isTile(u);
     if (!this.fits(u.dtype)) return false;
     for (const s of u.src) if (!this.fits(s.dtype)) return false;
     return true;
@@ -92,6 +112,7 @@ class Devectorizer {
 
   run(sink: UOp): UOp {
     const nodes = toposort(sink);
+    for (const u of nodes) if (u.op === Ops.STORE && u.src[1].op === Ops.WMMA) this.tiles.add(u.src[0]);
     if (nodes.every((u) => this.isLegal(u))) return sink;
     for (const u of nodes) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, (u.arg as AccArg).id + 1);
     for (const u of nodes) {

@@ -21,6 +21,8 @@ import { substitute } from "../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../uop/uop.ts";
 import { splitAnd } from "../uop/valid.ts";
 import { broadcast, buildAlu, extract, vectorize } from "./fold.ts";
+import { isThreadKind } from "./gpudims.ts";
+import { combineThreads } from "./group.ts";
 import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
 import { compareLoops } from "./linearizer.ts";
 import { freeSets, RangeSets } from "./range_sets.ts";
@@ -76,7 +78,7 @@ class Expander {
   private accumulators = 0;
   private locals = 0;
 
-  constructor(private readonly sink: UOp) {
+  constructor(private readonly sink: UOp, private readonly warp: number) {
     this.nodes = toposort(sink);
     this.free = freeSets(this.nodes, this.sets);
     for (const r of this.sets.ranges) {
@@ -395,17 +397,45 @@ class Expander {
   // ---- reduce and stage
 
   private reduceLanes(u: UOp): readonly UOp[] {
-    const free = this.free.get(u)!;
-    const k = this.key(this.expandedIn(free));
+    const expanded = this.expandedIn(this.free.get(u)!);
     let copies = this.reduces.get(u);
     if (copies === undefined) this.reduces.set(u, copies = new Map());
-    let v = copies.get(k);
+    let v = copies.get(this.key(expanded));
     if (v !== undefined) return v;
+    const threads = u.src.find((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.GROUP_REDUCE);
+    if (threads === undefined) {
+      copies.set(this.key(expanded), v = this.reduceOne(u));
+      return v;
+    }
+    // the partial results of all copies go through one exchange
+    const keys: number[] = [], values: (readonly UOp[])[] = [];
+    this.each(expanded, () => {
+      keys.push(this.key(expanded));
+      values.push(this.reduceOne(u));
+    });
+    const around = this.sets.list(this.free.get(u)!).filter((r) => !this.expanded[this.sets.position(r)]);
+    const results = combineThreads({
+      carrier: u.arg as CarrierArg,
+      values,
+      threads,
+      others: around.filter((r) => kindOf(r) === AxisKind.LOCAL).sort(compareLoops).reverse(),
+      loops: around.filter((r) => !isThreadKind(kindOf(r))),
+      warp: this.warp,
+      updates: this.updates,
+      nextLocal: () => this.locals++,
+    });
+    keys.forEach((k, i) => copies.set(k, results[i]));
+    return copies.get(this.key(expanded))!;
+  }
+
+  /** What one thread reduces, for the current combination. */
+  private reduceOne(u: UOp): readonly UOp[] {
     const carrier = u.arg as CarrierArg;
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
     for (let i = carrier.lanes; i < u.src.length; i++) {
       const r = u.src[i], p = this.sets.position(r);
+      if (kindOf(r) === AxisKind.GROUP_REDUCE) continue;
       if (!this.expanded[p]) loops.push(r);
       else {
         unrolled.push(p);
@@ -414,13 +444,13 @@ class Expander {
     }
     const lifts: UOp[][] = [];
     this.each(unrolled, () => lifts.push(Array.from({ length: carrier.lanes }, (_, i) => this.get(u.src[i]))));
-    const copiesOfU = prod(this.expandedIn(free).map((p) => this.lane[p] ? 1 : this.sizes[p]));
-    v = lowerReduce({
+    const copies = prod(this.expandedIn(this.free.get(u)!).map((p) => this.lane[p] ? 1 : this.sizes[p]));
+    return lowerReduce({
       carrier,
       loops,
       lifts,
       reduceLanes,
-      accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / (copiesOfU * carrier.lanes))),
+      accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / (copies * carrier.lanes))),
       step: (i, values) => {
         let steps = this.steps.get(u);
         if (steps === undefined) this.steps.set(u, steps = []);
@@ -429,8 +459,6 @@ class Expander {
       updates: this.updates,
       nextId: () => this.accumulators++,
     });
-    copies.set(k, v);
-    return v;
   }
 
   /** The memory that holds a STAGE, ordered after the loops that fill it. */
@@ -477,7 +505,14 @@ function plus(a: UOp | undefined, b: UOp): UOp {
   return buildAlu(Ops.ADD, b.dtype, [a, b]);
 }
 
-/** Expands UPCAST, UNROLL and VECTOR ranges and lowers REDUCE and STAGE. */
-export function expand(sink: UOp): UOp {
-  return new Expander(sink).run();
+function kindOf(r: UOp): AxisKind {
+  return (r.arg as RangeArg).kind;
+}
+
+/**
+ * Expands UPCAST, UNROLL and VECTOR ranges and lowers REDUCE and STAGE.
+ * @param warp neighbors that can exchange values among the threads of a reduction
+ */
+export function expand(sink: UOp, warp = 1): UOp {
+  return new Expander(sink, warp).run();
 }

@@ -4,7 +4,7 @@
  * gates around what not every thread stores, and the expressions, which replace the ranges once the AST is expanded.
  *
  * Inner ranges go to low dimensions, so that neighboring threads touch neighboring elements. Threads that share a reduction
- * (GROUP_REDUCE) are neighbors: lidx0. The same threads share the work after it: LOCAL ranges that no such reduction
+ * (GROUP_REDUCE) are neighbors, at lidx0, unless a LOCAL range around them reads neighboring elements. The same threads share the work after it: LOCAL ranges that no such reduction
  * depends on. STOREs that have no range in common are computed side by side, each by the first threads.
  *
  * @module
@@ -18,6 +18,7 @@ import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { index, int, toposort, type UOp, uop } from "../uop/uop.ts";
+import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
 import { compareLoops } from "./linearizer.ts";
 
 /** A kernel AST whose ranges have their places. */
@@ -26,6 +27,8 @@ export interface Placement {
   readonly sink: UOp;
   /** What replaces each range of threads and groups. */
   readonly places: ReadonlyMap<UOp, UOp>;
+  /** Neighbors that can exchange values among the threads that share a reduction. */
+  readonly warp: number;
 }
 
 /** True for ranges that are hardware indices. */
@@ -91,10 +94,10 @@ function constantSizes(ranges: Ranges): number[] | undefined {
   return ranges.every((r) => r.src[0].op === Ops.CONST) ? ranges.map((r) => r.src[0].value) : undefined;
 }
 
-/** Runs of neighboring ranges, a dimension each; undefined where they do not fit three. */
-function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number): UOp[][] | undefined {
+/** Runs of neighboring ranges, a dimension each from `first` to `end` - 1; undefined where they do not fit. */
+function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number, end: number): UOp[][] | undefined {
   const out: UOp[][] = [];
-  const left = 3 - first;
+  const left = end - first;
   let size = 1;
   ranges.forEach((r, i) => {
     const n = r.src[0].op === Ops.CONST ? r.src[0].value : Infinity;
@@ -152,14 +155,20 @@ class Placer {
     this.places.set(range, value.dtype === range.dtype ? value : value.cast(range.dtype));
   }
 
-  /** Places the ranges of all components in dimensions from `first` on. */
-  private place(prefix: "gidx" | "lidx", kinds: readonly AxisKind[], skip: ReadonlySet<UOp>, first: number): number[] {
+  /** Places the ranges of all components in dimensions from `first` to `end` - 1; gives their sizes. */
+  private place(
+    prefix: "gidx" | "lidx",
+    kinds: readonly AxisKind[],
+    skip: ReadonlySet<UOp>,
+    first: number,
+    end = 3,
+  ): number[] {
     const limits = prefix === "gidx" ? this.grid.maxGroups : this.grid.maxGroupSize;
     const all = this.components(kinds, skip);
     const parts = all.filter((c) => c.ranges.length > 0);
     const used: number[] = [];
     if (parts.length === 1) {
-      const dims = dimensionsOf(parts[0].ranges, limits, first);
+      const dims = dimensionsOf(parts[0].ranges, limits, first, end);
       if (dims !== undefined) {
         dims.forEach((list, d) => {
           const sizes = constantSizes(list);
@@ -232,22 +241,44 @@ class Placer {
       }
     }
     this.place("gidx", [AxisKind.GLOBAL], new Set(), 0);
-    const first = size > 1 ? 1 : 0;
-    const dims = this.place("lidx", [AxisKind.LOCAL, AxisKind.WARP], new Set([...after, ...fills]), first);
-    const lidx0 = size > 1 ? hardware("lidx", 0, int(size)) : undefined;
-    if (lidx0 !== undefined) {
-      for (const r of groups) this.put(r, lidx0);
+    const isApart = size > 1 && this.readsNeighbors(reduces);
+    const skip = new Set([...after, ...fills]);
+    const dims = this.place("lidx", [AxisKind.LOCAL, AxisKind.WARP], skip, size > 1 && !isApart ? 1 : 0, isApart ? 2 : 3);
+    const own = size > 1 ? hardware("lidx", isApart ? dims.length : 0, int(size)) : undefined;
+    if (own !== undefined) {
+      for (const r of groups) this.put(r, own);
       for (const s of this.stores) {
         const mine = this.ranges.filter((r) => after.has(r) && rangesOf(s).includes(r));
         const sizes = constantSizes(mine);
         if (sizes === undefined) throw new SpecError("Threads of variable number");
         const n = prod(sizes);
-        digits(lidx0, sizes).forEach((v, i) => this.put(mine[i], v));
-        if (n < size) this.gates.get(s)!.push(n === 1 ? lidx0.eq(0) : lidx0.lt(n));
+        digits(own, sizes).forEach((v, i) => this.put(mine[i], v));
+        if (n < size) this.gates.get(s)!.push(n === 1 ? own.eq(0) : own.lt(n));
       }
     }
-    this.placeFills(fills, size > 1 ? [size, ...dims] : dims);
-    return { sink: this.gated(), places: this.places };
+    const all = size === 1 ? dims : isApart ? [...dims, size] : [size, ...dims];
+    if (prod(all) > this.grid.maxGroupThreads) throw new SpecError(`A group of ${prod(all)} threads is too large for the device`);
+    this.placeFills(fills, all);
+    return { sink: this.gated(), places: this.places, warp: isApart ? 1 : this.grid.warp };
+  }
+
+  /** Do neighbors along a LOCAL range around a shared reduction read neighboring elements, and its own threads do not? */
+  private readsNeighbors(reduces: readonly UOp[]): boolean {
+    const [u] = reduces;
+    const around = rangesOf(u).filter((r) => kindOf(r) === AxisKind.LOCAL);
+    const least = (ranges: readonly UOp[], form: LinearForm): number => {
+      let n = Infinity;
+      for (const [atom, c] of form.terms) if (ranges.includes(rangeOfAtom(atom)!)) n = Math.min(n, Math.abs(c));
+      return n;
+    };
+    const own = u.src.filter(isGroup);
+    for (const x of toposort(u)) {
+      if (x.op !== Ops.LOAD || x.src[0].src[0].op !== Ops.PARAM) continue;
+      const form = linearOf(x.src[0].src[1]);
+      const threads = least(own, form);
+      if (threads < Infinity && least(around, form) < threads) return true;
+    }
+    return false;
   }
 
   /** The threads that fill a STAGE are all of the group, in order. */

@@ -8,7 +8,8 @@
  *
  * The SINK holds the STOREs to memory (the gate of their INDEX becomes an IF around them), and STOREs to accumulators that
  * a plain walk would miss: those of tuple lanes that only other lanes read, and conditional ones as GROUP(STORE...,
- * condition). A TUPLE of values there is a wish for their order. What only a conditional STORE needs is computed under its condition.
+ * condition), as STOREs to shared memory are. A TUPLE of values there is a wish for their order. What only a conditional STORE
+ * needs is computed under its condition, except where threads meet (BARRIER, SHUFFLE, WMMA, ...): that all of them reach.
  *
  * @module
  */
@@ -36,12 +37,30 @@ class Block {
   readonly stores: number[] = [];
   level = 0;
   isConditional = false;
+  /** Do threads meet in it? */
+  isCollective = false;
   constructor(readonly range: UOp | undefined, readonly parent: Block | undefined, readonly item: number) {}
 }
 
 /** Nodes that stand at the top, before all loops. */
-function isTop(op: Ops): boolean {
+function isLeaf(op: Ops): boolean {
   return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
+}
+
+/** True for ops that all threads of a group or warp must reach together. */
+function isCollective(op: Ops): boolean {
+  switch (op) {
+    case Ops.BARRIER:
+    case Ops.SHUFFLE:
+    case Ops.WMMA:
+    case Ops.LDMATRIX:
+    case Ops.ASYNC_COPY:
+    case Ops.ASYNC_COMMIT:
+    case Ops.ASYNC_WAIT:
+      return true;
+    default:
+      return false;
+  }
 }
 
 /** Group of an item in {@linkcode Linearizer} while sections are found: not seen yet; needed outside of sections. */
@@ -66,6 +85,9 @@ class Linearizer {
   private readonly groups = new Map<UOp, number>();
   /** By range: the set of ranges around it. */
   private readonly outer: number[] = [];
+  /** Hardware indices and what their sizes are made of: they stand at the top too. */
+  private readonly specials: readonly UOp[];
+  private readonly top: Uint8Array;
   private readonly blocks: (Block | undefined)[] = [];
   private readonly blockOfSet: (Block | undefined)[] = [];
   private readonly root: Block = new Block(undefined, undefined, -1);
@@ -87,7 +109,8 @@ class Linearizer {
         for (let i = 0; i < last; i++) {
           gates.set(s.src[i], s.src[last]);
           this.groups.set(s.src[i], number);
-          this.update(s.src[i].src[0], s.src.slice(0, last));
+          if (s.src[i].src[0].op === Ops.INDEX) stores.push(s.src[i]);
+          else this.update(s.src[i].src[0], s.src.slice(0, last));
         }
         continue;
       }
@@ -102,6 +125,8 @@ class Linearizer {
     }
     this.nodes = this.reachable(stores, gates, hints);
     const n = this.nodes.length;
+    this.specials = toposort(this.nodes.filter((u) => u.op === Ops.SPECIAL)).filter((u) => !isLeaf(u.op));
+    this.top = new Uint8Array(n);
     this.first = new Int32Array(n + 1);
     let edges = 0;
     for (let i = 0; i < n; i++) {
@@ -116,9 +141,11 @@ class Linearizer {
       this.first[i] = e;
       for (let k = 0; k < u.src.length; k++) this.sources[e++] = this.position.get(u.src[k])!;
       this.first[i + 1] = e;
-      if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
+      if (isLeaf(u.op)) this.top[i] = 1;
+      else if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
       else if (u.op === Ops.ACC && u.src.length === 1) this.around.set(i, 0);
     }
+    for (const u of this.specials) this.top[this.position.get(u)!] = 1;
     for (const [s, g] of gates) if (this.position.has(s)) this.gate[this.position.get(s)!] = this.position.get(g)!;
     let rounds = 0;
     while (this.analyze(stores)) {
@@ -301,21 +328,21 @@ class Linearizer {
     const placed = new Set<Block>([this.root]);
     const where: Block[] = new Array(nodes.length);
     const need = (i: number, b: Block, j: number): void => {
-      const op = nodes[j].op;
-      if (!isTop(op) && op !== Ops.RANGE) this.edge(i, b, j, where[j]);
+      if (this.top[j] === 0 && nodes[j].op !== Ops.RANGE) this.edge(i, b, j, where[j]);
     };
-    for (let i = 0; i < nodes.length; i++) if (!isTop(nodes[i].op)) where[i] = this.blockOf(free[i]);
+    for (let i = 0; i < nodes.length; i++) if (this.top[i] === 0) where[i] = this.blockOf(free[i]);
     for (let i = 0; i < nodes.length; i++) {
       const u = nodes[i];
-      if (isTop(u.op)) continue;
+      if (this.top[i] !== 0) continue;
       const b = where[i];
+      if (isCollective(u.op)) { for (let c: Block | undefined = b; c !== undefined; c = c.parent) c.isCollective = true; }
       for (let c = b; !placed.has(c); c = c.parent!) {
         placed.add(c);
         c.parent!.items.push(c.item);
       }
       if (u.op === Ops.RANGE) {
         // the head of its block: only its end must come before
-        if (!isTop(u.src[0].op)) this.edge(b.item, b.parent!, sources[first[i]], where[sources[first[i]]]);
+        if (this.top[sources[first[i]]] === 0) this.edge(b.item, b.parent!, sources[first[i]], where[sources[first[i]]]);
         continue;
       }
       for (let e = first[i]; e < first[i + 1]; e++) need(i, b, sources[e]);
@@ -376,9 +403,7 @@ class Linearizer {
     for (let k = order.length - 1; k >= 0; k--) {
       const item = order[k];
       let g = sectionOf.get(item) ?? group.get(item) ?? UNSEEN;
-      if (g === UNSEEN || (sectionOf.get(item) === undefined && item < nodes.length && nodes[item].op === Ops.STORE)) {
-        g = OUTSIDE;
-      }
+      if (g === UNSEEN || this.isForAll(item, sectionOf.has(item))) g = OUTSIDE;
       group.set(item, g);
       for (const d of deps[item] ?? []) {
         const before = group.get(d) ?? UNSEEN;
@@ -399,6 +424,13 @@ class Linearizer {
     }
   }
 
+  /** True for items that no condition may stand around. */
+  private isForAll(item: number, isSection: boolean): boolean {
+    if (item >= this.nodes.length) return this.blocks[item - this.nodes.length]!.isCollective;
+    const { op } = this.nodes[item];
+    return isCollective(op) || (op === Ops.STORE && !isSection);
+  }
+
   private push(item: number): void {
     const n = this.nodes.length;
     if (item < n) {
@@ -417,6 +449,7 @@ class Linearizer {
       .sort((a, b) => (a.arg as ParamArg).slot - (b.arg as ParamArg).slot);
     out.push(...params);
     for (const op of [Ops.LOCAL, Ops.VARIABLE, Ops.CONST]) for (const u of nodes) if (u.op === op) out.push(u);
+    out.push(...this.specials);
     this.place();
     this.emit(this.root);
     return out;

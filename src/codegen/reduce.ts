@@ -35,7 +35,7 @@ export interface ReduceJob {
 }
 
 /** Combines the values as a tree of neighbors, in order. */
-function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[])[]): readonly UOp[] {
+export function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[])[]): readonly UOp[] {
   let row = values;
   while (row.length > 1) {
     const next: (readonly UOp[])[] = [];

@@ -5,18 +5,21 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
-import { graphRewrite, namedPass } from "../uop/rewrite.ts";
+import { graphRewrite, namedPass, substitute } from "../uop/rewrite.ts";
 import { specKernel, specLinear, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { decomposeDTypes } from "./decomp/dtype.ts";
 import { lateRules, pmDivision } from "./decomp/op.ts";
 import { decomposeTranscendentals } from "./decomp/transcendental.ts";
+import { coalesce } from "./coalesce.ts";
 import { devectorize } from "./devectorizer.ts";
 import { nameOf, workOf } from "./estimate.ts";
 import { expand } from "./expander.ts";
+import { type Placement, placeThreads } from "./gpudims.ts";
 import { linearize } from "./linearizer.ts";
 import { heuristic } from "./opt/heuristic.ts";
+import { heuristicGrid, spread } from "./opt/heuristic_grid.ts";
 import { Kernel } from "./opt/kernel.ts";
 import { KernelInfo, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
@@ -27,9 +30,11 @@ const appliedOpts = new WeakMap<UOp, string>();
 /** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
 export function optimize(ast: UOp, renderer: Renderer): UOp {
   const opts = ast.arg instanceof KernelInfo ? ast.arg.opts : undefined;
-  if (opts === undefined && envNumber("NOOPT") !== 0) return ast;
-  const kernel = new Kernel(ast);
-  if (opts === undefined) heuristic(kernel, renderer);
+  const { hasGrid } = renderer.caps, isPlain = opts === undefined && envNumber("NOOPT") !== 0;
+  if (isPlain && !hasGrid) return ast;
+  const kernel = new Kernel(ast, hasGrid);
+  if (isPlain) spread(kernel, renderer.caps);
+  else if (opts === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, renderer);
   else for (const o of opts) kernel.apply(o);
   const made = kernel.finish();
   appliedOpts.set(made, kernel.applied.map(optText).join(" "));
@@ -39,7 +44,8 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
 const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink));
 const passOptimize = namedPass("apply opts", optimize);
 const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink));
-const passExpand = namedPass("expand, lower reduces", (sink: UOp, _: Renderer) => expand(sink));
+const passExpand = namedPass("expand, lower reduces", (sink: UOp, warp: number) => expand(sink, warp));
+const passPlace = namedPass("place threads", (sink: UOp, p: Placement) => substitute(sink, p.places));
 const passDTypes = namedPass("decompose dtypes", (sink: UOp, r: Renderer) => decomposeDTypes(sink, r.caps));
 const passFunctions = namedPass(
   "decompose functions",
@@ -47,16 +53,21 @@ const passFunctions = namedPass(
 );
 const passDivision = namedPass("decompose division", (sink: UOp, _: Renderer) => graphRewrite(sink, pmDivision));
 const passDevectorize = namedPass("devectorize", (sink: UOp, r: Renderer) => devectorize(sink, r.caps));
+const passCoalesce = namedPass("coalesce accesses", (sink: UOp, r: Renderer) => coalesce(sink, r.caps));
 const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrite(sink, lateRules(r.caps)));
 
 /** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */
 export function lower(optimized: UOp, renderer: Renderer): UOp {
   let sink = passIndices(optimized, renderer);
-  sink = passExpand(sink, renderer);
+  if (renderer.caps.hasGrid) {
+    const placement = placeThreads(sink, renderer.caps);
+    sink = passPlace(passExpand(placement.sink, placement.warp), placement);
+  } else sink = passExpand(sink, 1);
   sink = passDTypes(sink, renderer);
   sink = passFunctions(sink, renderer);
   sink = passDivision(sink, renderer);
   sink = passDevectorize(sink, renderer);
+  if (renderer.caps.hasGrid) sink = passCoalesce(sink, renderer);
   return passLate(sink, renderer);
 }
 

@@ -60,7 +60,7 @@ export const allocated: { bytes: number; count: number } = { bytes: 0, count: 0 
  * Keeps freed blocks by size and hands them out again, the sizes not used for longest dropped first where it keeps too
  * much (`LRU=0` keeps none); on failure drops all that it keeps and tries once more.
  */
-export class LruAllocator implements Omit<Allocator, "peer"> {
+export class LruAllocator implements Allocator {
   /** Freed blocks by size; sizes in the order of their last use. */
   private readonly kept = new Map<number, Block[]>();
   private readonly holders = new Set<MemoryHolder>();
@@ -87,9 +87,9 @@ export class LruAllocator implements Omit<Allocator, "peer"> {
   }
 
   /** Whether `transfer` takes blocks of `other`. */
-  peer(other: LruAllocator): boolean {
-    const { inner } = this;
-    return inner.transfer !== undefined && (other === this || inner.peer?.(other.inner) === true);
+  peer(other: Allocator): boolean {
+    const { inner } = this, theirs = other instanceof LruAllocator ? other.inner : other;
+    return inner.transfer !== undefined && (theirs === inner || inner.peer?.(theirs) === true);
   }
 
   /** A block for `holder`, who is named in errors and tables. @throws {OutOfMemoryError} with the largest holders */

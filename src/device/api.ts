@@ -13,6 +13,7 @@ import {
   type Device as OpenDevice,
   getDevice,
   listBackends,
+  openDevice,
   openDevices,
   setDefaultDevice,
 } from "./device.ts";
@@ -74,15 +75,7 @@ export const Device: DeviceApi = {
   get(name?: string): OpenDevice {
     return getDevice(name ?? defaultDevice());
   },
-  async open(name: string): Promise<OpenDevice> {
-    const canonical = canonicalize(name);
-    const [base, ordinal] = canonical.split(":");
-    const backend = listBackends().find((b) => b.name === base);
-    if (backend?.openAsync !== undefined && !openDevices().some((d) => d.name === canonical)) {
-      await backend.openAsync(Number(ordinal ?? 0));
-    }
-    return getDevice(canonical);
-  },
+  open: openDevice,
   canonicalize,
   list(): DeviceListing[] {
     return listBackends().map((b) => {

@@ -25,6 +25,8 @@ export interface Device {
   graph(launches: readonly Launch[]): Graph;
   /** Settles when all queued work is done; rejects with what went wrong in it. */
   synchronize(): Promise<void>;
+  /** Whether it is gone, with all that was on it; `Device.open` then opens another in its place. */
+  readonly isLost?: boolean;
   /** What `doctor` and `info()` show: compiler, threads, features. */
   info(): Record<string, string | number | boolean>;
   /** Stops threads, frees everything. */
@@ -53,7 +55,10 @@ const backends = new Map<string, Backend>();
 const opened = new Map<string, Device>();
 let chosen: string | undefined;
 let selfTest: ((device: Device) => void) | undefined;
+let selfTestAsync: ((device: Device) => Promise<void>) | undefined;
 const tested = new Set<string>();
+/** Devices that are opening asynchronously. */
+const opening = new Map<string, Promise<Device>>();
 
 function parse(name: string): [base: string, ordinal: number, canonical: string] {
   const m = /^([A-Za-z]+)(?::(\d+))?$/.exec(name);
@@ -86,9 +91,13 @@ export function registerBackend(backend: Backend): void {
   backends.set(backend.name, backend);
 }
 
-/** Sets what runs when a device is used for the first time; it throws DeviceError where results are wrong. */
-export function setSelfTest(test: (device: Device) => void): void {
+/**
+ * Sets what runs when a device is used for the first time; it throws DeviceError where results are wrong. `testAsync` is
+ * for devices that open asynchronously.
+ */
+export function setSelfTest(test: (device: Device) => void, testAsync?: (device: Device) => Promise<void>): void {
   selfTest = test;
+  selfTestAsync = testAsync;
 }
 
 /** All registered backends. */
@@ -108,17 +117,22 @@ export function knownDevice(name: string): string {
   return canonicalize(name);
 }
 
+/** The failure of a device to open, with what else is there. */
+function withNames(error: unknown): unknown {
+  if (!(error instanceof DeviceError)) return error;
+  return new DeviceError(error.message.replace(/^Cannot (.*?): .*$/s, "$1"), {
+    device: error.device,
+    reason: `${error.message.replace(/^Cannot .*?: /, "")}; available here: ${openNames()}`,
+    cause: error,
+  });
+}
+
 /** Opens a device; what else is there is told with a failure. */
 function openBackend(backend: Backend, ordinal: number): Device {
   try {
     return backend.open(ordinal);
   } catch (error) {
-    if (!(error instanceof DeviceError)) throw error;
-    throw new DeviceError(error.message.replace(/^Cannot (.*?): .*$/s, "$1"), {
-      device: error.device,
-      reason: `${error.message.replace(/^Cannot .*?: /, "")}; available here: ${openNames()}`,
-      cause: error,
-    });
+    throw withNames(error);
   }
 }
 
@@ -156,6 +170,38 @@ export function getDevice(name: string): Device {
       const info = Object.entries(device.info()).map(([name, value]) => `${name} ${value}`).join(", ");
       console.error(`opened device ${canonical} in ${(performance.now() - start).toFixed(1)} ms${info && `: ${info}`}`);
     }
+  }
+  return device;
+}
+
+/** The device by name, opened and tested if need be, also where that is asynchronous. @throws {DeviceError} */
+export async function openDevice(name: string): Promise<Device> {
+  const [base, ordinal, canonical] = parse(name), backend = backends.get(base);
+  if (backend?.openAsync === undefined || backend.unavailable() !== undefined) return getDevice(name);
+  const known = opened.get(canonical);
+  if (known !== undefined && known.isLost !== true && !opening.has(canonical)) return known;
+  let promise = opening.get(canonical);
+  if (promise === undefined) {
+    opened.delete(canonical);
+    promise = openTested(backend, ordinal, canonical).finally(() => opening.delete(canonical));
+    opening.set(canonical, promise);
+  }
+  return await promise;
+}
+
+async function openTested(backend: Backend, ordinal: number, canonical: string): Promise<Device> {
+  try {
+    await backend.openAsync!(ordinal);
+  } catch (error) {
+    throw withNames(error);
+  }
+  const device = getDevice(canonical);
+  try {
+    await selfTestAsync?.(device);
+  } catch (error) {
+    opened.delete(canonical);
+    device.close();
+    throw error;
   }
   return device;
 }

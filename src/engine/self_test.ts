@@ -63,40 +63,74 @@ function cases(): Case[] {
   ];
 }
 
-/** Runs the test on a device that reads synchronously; others test themselves when they open. @throws {DeviceError} */
-export function selfTest(device: Device): void {
-  if (device.allocator.copyOut === undefined || device.name === "NULL" || device.name === "DISK") return;
+/** The kernels of the test, running on a device. */
+class Running {
+  private readonly made: Buffer[] = [];
+  private readonly all: readonly Case[] = cases();
   // small integers: every sum is exact, in any order
-  const a = Float32Array.from({ length: N * N }, (_, n) => (n * 7) % 13 - 6),
-    b = Float32Array.from({ length: N * N }, (_, n) => (n * 5) % 11 - 5);
-  const all = cases();
-  const programs = device.compiler.compile(all.map((c) => toProgram(c.ast, device.renderer)));
-  const made: Buffer[] = [];
-  const upload = (x: Float32Array): Buffer => {
-    const buffer = new Buffer(device, dtypes.float32, x.length).copyIn(
-      new Uint8Array(x.buffer, x.byteOffset, x.byteLength),
-    );
-    made.push(buffer);
-    return buffer;
-  };
-  try {
-    const left = upload(a), right = upload(b);
-    const outs = all.map((c) => upload(new Float32Array(c.outSize).fill(NaN)));
-    device.run(all.map((_, n) => ({ program: programs[n], buffers: [outs[n], left, right], vars: [] })));
-    all.forEach((c, n) => {
-      const got = new Float32Array(outs[n].copyOut(new Uint8Array(c.outSize * 4)).buffer);
-      const want = c.expected(a, b);
+  private readonly a: Float32Array = Float32Array.from({ length: N * N }, (_, n) => (n * 7) % 13 - 6);
+  private readonly b: Float32Array = Float32Array.from({ length: N * N }, (_, n) => (n * 5) % 11 - 5);
+  /** What the kernels write. */
+  readonly outs: readonly Buffer[];
+
+  constructor(private readonly device: Device) {
+    const programs = device.compiler.compile(this.all.map((c) => toProgram(c.ast, device.renderer)));
+    try {
+      const left = this.upload(this.a), right = this.upload(this.b);
+      this.outs = this.all.map((c) => this.upload(new Float32Array(c.outSize).fill(NaN)));
+      device.run(this.outs.map((out, n) => ({ program: programs[n], buffers: [out, left, right], vars: [] })));
+    } catch (error) {
+      this.free();
+      throw error;
+    }
+  }
+
+  private upload(x: Float32Array): Buffer {
+    const bytes = new Uint8Array(x.buffer, x.byteOffset, x.byteLength);
+    const buffer = new Buffer(this.device, dtypes.float32, x.length);
+    this.made.push(buffer);
+    return buffer.copyIn(bytes);
+  }
+
+  /** Compares what was read, by kernel. @throws {DeviceError} */
+  check(results: readonly Uint8Array[]): void {
+    this.all.forEach((c, n) => {
+      const got = new Float32Array(results[n].buffer), want = c.expected(this.a, this.b);
       const bad = want.findIndex((v, m) => v !== got[m]);
-      if (bad >= 0) {
-        throw new DeviceError(`use device ${device.name}`, {
-          device: device.name,
-          reason: `its self-test "${c.name}" gave ${got[bad]} instead of ${
-            want[bad]
-          } at element ${bad}; results of this device cannot be trusted`,
-        });
-      }
+      if (bad < 0) return;
+      const { name } = this.device;
+      throw new DeviceError(`use device ${name}`, {
+        device: name,
+        reason: `its self-test "${c.name}" gave ${got[bad]} instead of ${
+          want[bad]
+        } at element ${bad}; results of this device cannot be trusted`,
+      });
     });
+  }
+
+  free(): void {
+    for (const buffer of this.made) buffer.free();
+  }
+}
+
+/** Runs the test on a device that reads synchronously. @throws {DeviceError} */
+export function selfTest(device: Device): void {
+  if (device.allocator.copyOut === undefined || /^NULL\b/.test(device.name) || device.name === "DISK") return;
+  const test = new Running(device);
+  try {
+    test.check(test.outs.map((out) => out.copyOut(new Uint8Array(out.nbytes))));
   } finally {
-    for (const buffer of made) buffer.free();
+    test.free();
+  }
+}
+
+/** As {@linkcode selfTest}, on a device that reads only asynchronously. @throws {DeviceError} */
+export async function selfTestAsync(device: Device): Promise<void> {
+  if (device.allocator.copyOut !== undefined) return;
+  const test = new Running(device);
+  try {
+    test.check(await Promise.all(test.outs.map((out) => out.copyOutAsync(new Uint8Array(out.nbytes)))));
+  } finally {
+    test.free();
   }
 }

@@ -51,7 +51,28 @@ export const CONTEXT_VARS = {
     early: true,
     doc: "where compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd",
   },
+  WEBGPU_LIMITS: {
+    value: "",
+    early: true,
+    doc: "default opens WEBGPU with the limits that each adapter has; empty raises them to the adapter's own",
+  },
   CC: { value: "", early: true, doc: "the C compiler of CLANG; empty for the newest clang, else gcc or cc" },
+  ALLOW_TF32: {
+    value: 0,
+    early: true,
+    doc: "1 lets matrix units of CUDA multiply float32 with 10 bits of mantissa",
+  },
+  PTX: { value: 0, early: true, doc: "1 renders PTX on CUDA, which the driver assembles; NVRTC is then not opened" },
+  NVRTC_PATH: {
+    value: "",
+    early: true,
+    doc: "the NVRTC library of CUDA, or its folder; empty to look for it where it usually is",
+  },
+  CUDA_DRIVER_PATH: {
+    value: "",
+    early: true,
+    doc: "the driver library of CUDA (libcuda.so.1); empty to look for it where it usually is",
+  },
 } as const;
 
 /** The name of a context variable. */

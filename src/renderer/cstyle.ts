@@ -265,9 +265,11 @@ export class CWriter {
     const texts: string[] = [];
     for (const s of u.src) {
       if (s.dtype.kind === "void") continue; // order only
-      if (s.op !== Ops.INDEX && s.op !== Ops.AFTER) texts.push(this.take(s));
+      let place = s;
+      while (place.op === Ops.AFTER) place = place.src[0];
+      if (place.op !== Ops.INDEX) texts.push(this.take(s));
       else {
-        const { name, at, gate } = this.address(s);
+        const { name, at, gate } = this.address(place);
         texts.push(`&${name}[${at}]`);
         if (gate !== undefined) texts.push(gate);
       }

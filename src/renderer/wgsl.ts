@@ -195,7 +195,8 @@ const compare = (operator: string): CRule => (w, u, src) => {
     return `${operator === "!=" ? "!" : ""}${wideCall(w, "wide_eq", a, b)}`;
   }
   if (s.isBool && operator === "<") return `(!${a} & ${b})`;
-  return `(${a} ${operator} ${b})`;
+  // some compilers take != of floats as false where one is NaN
+  return s.isFloat && operator === "!=" ? `(!(${a} == ${b}))` : `(${a} ${operator} ${b})`;
 };
 
 /** The larger; NaN where either is. */
@@ -230,7 +231,7 @@ function castText(w: CWriter, from: DType, to: DType, x: string): string {
     return wideCall(w, from.isUnsigned ? "wide_of_u32" : "wide_of_i32", x);
   }
   const t = type(w, d), inner = unwrap(x);
-  if (d.isBool) return from.isBool ? x : `(${x} != ${literal(w, from, 0)})`;
+  if (d.isBool) return from.isBool ? x : `(!(${x} == ${literal(w, from, 0)}))`;
   if (d.isFloat || from.isBool) return t === type(w, from) ? x : `${t}(${inner})`;
   if (!from.isFloat) return t === type(w, from) && from.bits <= d.bits ? x : wrap(w, d, `${t}(${inner})`);
   const signed = dtypes.int32.vec(d.count), full = d.bits === 32;

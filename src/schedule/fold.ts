@@ -6,6 +6,7 @@
  */
 import { foldConst } from "../uop/eval.ts";
 import { ReduceArg } from "../uop/args.ts";
+import { identityOf } from "../uop/carrier.ts";
 import { broadcastTo, expand } from "../uop/movement.ts";
 import { PatternMatcher, rule } from "../uop/matcher.ts";
 import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
@@ -47,12 +48,13 @@ function foldReduce(u: UOp): UOp | undefined {
   const real = axes.filter((a) => from[a] !== 1);
   if (real.length === 0) return x;
   const n = real.reduce((p, a) => p * from[a], 1);
+  if (n === 0) return shaped(constant(identityOf(op, u.dtype), u.dtype), u);
   const c = uniformOf(x);
-  if (c !== undefined && n > 0 && (op === Ops.MAX || op === Ops.ADD)) {
+  if (c !== undefined && (op === Ops.MAX || op === Ops.ADD)) {
     const value = op === Ops.MAX ? c : foldConst(Ops.MUL, c.dtype, [c, constant(n, c.dtype)]);
     if (value !== undefined) return shaped(value, u);
   }
-  if (x.op === Ops.EXPAND && n > 0) { // sum of repeated values is a product
+  if (x.op === Ops.EXPAND) { // sum of repeated values is a product
     const inner = shapeOf(x.src[0]);
     const repeated = real.filter((a) => inner[a] === 1);
     if (repeated.length > 0 && op !== Ops.MUL) {
@@ -147,6 +149,7 @@ const MOVES = opName.map((_, i) => i as Ops).filter(isMovement);
 /** Folding of tensor graphs. Keeps shape and dtype; tensor stage only. */
 export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op([Ops.DETACH, Ops.CONTIGUOUS_BACKWARD], { src: [x] }), ({ x }) => x), // only autograd sees them
+  rule(UPat.op(Ops.CHECKPOINT).named("u"), ({ u }) => u.src[0]), // and this one
   rule(UPat.op(MOVES).named("u"), ({ u }) => mergeMovement(u)),
   rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD]).named("u"), ({ u }) => uniformMovement(u)),
   rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),

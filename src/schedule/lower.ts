@@ -292,7 +292,7 @@ function attemptLower(
       info.versions = Math.max(info.versions, w - versionKey(entryOfKey(w), 0));
     }
   }
-  const becomes = whatBecomes(roots, order, folded, entries);
+  const becomes = whatBecomes(roots, order, folded, new Set(sequenceOfNodes), entries);
   for (const b of becomes) entries.infos[b.entry].kept = true;
   // views run nothing: in front they do not part the kernels
   return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos)], becomes };
@@ -377,6 +377,7 @@ function whatBecomes(
   roots: readonly UOp[],
   order: readonly UOp[],
   folded: ReadonlyMap<UOp, UOp>,
+  live: ReadonlySet<UOp>,
   entries: Entries,
 ): { at: number; entry: number; version: number }[] {
   const rootSet = new Set(roots.map(stripReshape));
@@ -389,6 +390,7 @@ function whatBecomes(
     const now = folded.get(u);
     if (now === undefined) return;
     const base = stripReshape(now);
+    if (!live.has(base)) return; // folding left nobody who reads it: it stays lazy, writes too
     const key = entries.keyOf(base);
     if (key === undefined) return;
     const entry = entryOfKey(key);

@@ -7,6 +7,7 @@
 import { SpecError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { AxisKind, type ReduceArg, StageArg } from "../uop/args.ts";
+import { vmax, vmin } from "../uop/bounds.ts";
 import { opCarrier, reduce } from "../uop/carrier.ts";
 import { isMovement, opName, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -54,13 +55,20 @@ class Builder {
     let row = this.rows.get(u);
     if (row === undefined) {
       const ranges: UOp[] = [];
+      // reads under padding have their own conditions, but the row is made for all of them: whole, or not at all
+      let inside: UOp | undefined;
       const inner = idx.map((x, i) => {
-        if (!axes.includes(i) || shape[i] === 1) return x;
+        if (!axes.includes(i)) {
+          if (vmin(x) < 0) inside = andGate(inside, x.lt(0).ne(1));
+          if (vmax(x) >= shape[i]) inside = andGate(inside, x.lt(shape[i]));
+          return x;
+        }
+        if (shape[i] === 1) return x;
         const r = range(shape[i], this.nextRange++, AxisKind.LOOP);
         ranges.push(r);
         return r;
       });
-      const value = this.build(u, inner, undefined, true);
+      const value = this.build(u, inner, inside, true);
       row = uop(Ops.STAGE, u.dtype, [value, ...ranges], new StageArg(this.nextStage++, "thread"));
       this.rows.set(u, row);
     }

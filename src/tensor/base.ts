@@ -17,7 +17,7 @@ import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
-import { claim, unclaim } from "./claims.ts";
+import { claim, moveClaim, unclaim } from "./claims.ts";
 
 /** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
@@ -114,10 +114,7 @@ export abstract class TensorBase {
   }
   /** Points the handle at another node of the same shape and dtype. */
   protected setUop(u: UOp): void {
-    if (this.holds) {
-      unclaim(this.node);
-      claim(u);
-    }
+    if (this.holds) moveClaim(this.node, u);
     this.node = u;
   }
 

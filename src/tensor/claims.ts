@@ -11,14 +11,18 @@ import { Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import type { UOp } from "../uop/uop.ts";
 
+/** What `u` is now, under any shape. */
+function unshaped(u: UOp): UOp {
+  u = latest(u);
+  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+  return u;
+}
+
 /** Where claims on what `u` names are counted. */
 function placeOf(u: UOp): Storage | UOp {
-  for (;;) {
-    u = latest(u);
-    if (u.op === Ops.BUFFER) return (u.arg as BufferArg).storage;
-    if (u.op !== Ops.RESHAPE && u.op !== Ops.AFTER) return u;
-    u = u.src[0];
-  }
+  u = unshaped(u);
+  while (u.op === Ops.AFTER) u = unshaped(u.src[0]);
+  return u.op === Ops.BUFFER ? (u.arg as BufferArg).storage : u;
 }
 
 /** Counts one more holder of what `u` names, or will name. */
@@ -35,4 +39,13 @@ export function unclaim(u: UOp): Storage[] {
   if (place.op !== Ops.COPY || place.src[0].op !== Ops.BUFFER) return [];
   const { storage } = place.src[0].arg as BufferArg;
   return storage.staging ? [storage] : [];
+}
+
+/** Moves a claim on what `from` names to what `to` names. */
+export function moveClaim(from: UOp, to: UOp): void {
+  const next = unshaped(to);
+  // a write makes another version of the same memory: a loop of them never walks back to the first
+  if (next.op === Ops.AFTER && unshaped(next.src[0]) === unshaped(from)) return;
+  unclaim(from);
+  claim(to);
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-export type { Allocator, Block, LruAllocator, MemoryDevice } from "../device/allocator.ts";
+export type { Allocator, Block, LruAllocator, MemoryDevice, MemoryLayout } from "../device/allocator.ts";
 export type { DeviceApi, DeviceListing, DeviceMemory } from "../device/api.ts";
 export type { Buffer } from "../device/buffer.ts";
 export type { Device as OpenDevice } from "../device/device.ts";
@@ -15,7 +15,7 @@ export type { Line, Site } from "../helpers/stack.ts";
 export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/args.ts";
 export type { Arithmetic } from "../uop/math.ts";
 export type { Ops } from "../uop/ops.ts";
-export type { Change, PassRecord } from "../uop/rewrite.ts";
+export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData } from "../uop/recording.ts";
 export type { UOp } from "../uop/uop.ts";
 export type { ActivationTensor, GeluOptions } from "./activation.ts";
 export type { Axes } from "./axes.ts";

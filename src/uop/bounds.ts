@@ -179,6 +179,7 @@ function derive(u: UOp): void {
     case Ops.CONTIGUOUS:
     case Ops.CONTIGUOUS_BACKWARD:
     case Ops.DETACH:
+    case Ops.CHECKPOINT:
     case Ops.COPY:
       if (src[0].dtype.scalar === dtype.scalar && !(op === Ops.AFTER && src.length > 1)) {
         set(src[0].minMemo!, src[0].maxMemo!);

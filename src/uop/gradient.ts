@@ -179,13 +179,38 @@ const RULES: { readonly [op: number]: Rule } = {
   [Ops.UNSKEW]: moved,
   [Ops.SKEW]: moved,
   [Ops.CONTIGUOUS]: same,
-  [Ops.CONTIGUOUS_BACKWARD]: (u, g, add) => add(u.src[0], () => uop(Ops.CONTIGUOUS, g.dtype, [g])),
+  [Ops.CHECKPOINT]: same, // for paths: computeGradient has its own way
+  [Ops.CONTIGUOUS_BACKWARD]: (u, g, add) =>
+    add(u.src[0], () => u.arg === undefined ? uop(Ops.CONTIGUOUS, g.dtype, [g]) : g),
   [Ops.COPY]: (u, g, add) => {
     const home = deviceOf(u.src[0]);
     add(u.src[0], () => home === null || home === u.arg ? g : uop(Ops.COPY, g.dtype, [g], home));
   },
   [Ops.AFTER]: afterRule,
 };
+
+/**
+ * The value of a CHECKPOINT computed again from copies of its inputs. The copies keep the two computations apart: else they
+ * would be one, and its intermediates kept from the forward to the backward pass. `original` gets the node that each new
+ * one repeats.
+ */
+function recompute(u: UOp, original: Map<UOp, UOp>): UOp {
+  const [value, ...inputs] = u.src;
+  const made = new Map<UOp, UOp>();
+  inputs.forEach((x, i) => {
+    const copy = uop(Ops.CONTIGUOUS, x.dtype, [x], -1 - i);
+    made.set(x, copy);
+    original.set(copy, x);
+  });
+  for (const n of toposort(value)) {
+    if (made.has(n) || !n.src.some((s) => made.has(s))) continue;
+    const src = n.src.map((s) => made.get(s) ?? s);
+    const again = isMovement(n.op) ? moveLike(n, src[0]) : uop(n.op, n.dtype, src, n.arg);
+    made.set(n, again);
+    if (!original.has(again)) original.set(again, n);
+  }
+  return made.get(value) ?? value;
+}
 
 /** Nodes at or above a target, by which a gradient can reach it. */
 function pathsTo(targets: ReadonlySet<UOp>, order: readonly UOp[]): Set<UOp> {
@@ -207,18 +232,27 @@ function pathsTo(targets: ReadonlySet<UOp>, order: readonly UOp[]): Set<UOp> {
 export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[]): Map<UOp, UOp> {
   const wanted = new Set(targets), order = toposort(root), paths = pathsTo(wanted, order);
   const gradients = new Map<UOp, UOp>(), found = new Map<UOp, UOp>();
+  /** Nodes computed again for a CHECKPOINT, by the node that they repeat. */
+  const original = new Map<UOp, UOp>();
   const add: Accumulate = (node, make) => {
-    if (!paths.has(node)) return;
+    if (!paths.has(original.get(node) ?? node)) return;
     const before = gradients.get(node);
     gradients.set(node, before === undefined ? make() : before.add(make()));
   };
-  add(root, () => rootGrad);
-  for (let i = order.length - 1; i >= 0; i--) {
-    const u = order[i], g = gradients.get(u);
-    if (g === undefined) continue;
+  const visit = (u: UOp): void => {
+    const g = gradients.get(u);
+    if (g === undefined) return;
     if (wanted.has(u)) found.set(u, g);
     gradients.delete(u);
-    RULES[u.op]?.(u, g, add);
-  }
+    if (u.op === Ops.CHECKPOINT) {
+      const again = recompute(u, original);
+      add(again, () => g);
+      // nodes that do not depend on the inputs are visited later, with the graph that they belong to
+      for (const n of toposort(again).reverse()) if (original.has(n)) visit(n);
+    } else if (original.has(u) && u.op === Ops.CONTIGUOUS && u.src[0] === original.get(u)) add(u.src[0], () => g);
+    else RULES[u.op]?.(u, g, add);
+  };
+  add(root, () => rootGrad);
+  for (let i = order.length - 1; i >= 0; i--) visit(order[i]);
   return found;
 }

@@ -37,8 +37,9 @@ export const Ops = {
   SKEW: 66, // arg SkewArg; its adjoint: out[i, k] = x[(i - k * dilation) / stride, k] where there is one, else zero
   // effects and boundaries (T)
   CONTIGUOUS: 21, // own buffer
-  CONTIGUOUS_BACKWARD: 22, // identity; its gradient is contiguous
+  CONTIGUOUS_BACKWARD: 22, // identity; its gradient is contiguous. With a number as arg nothing but a node of its own
   DETACH: 23, // identity; no gradient
+  CHECKPOINT: 72, // src [value, ...inputs]; the value, whose gradient computes it from the inputs again
   COPY: 24, // src [x]; arg device name
   // reduce
   REDUCE: 25, // T: src [x]; arg ReduceArg (axes kept as size 1). K: src [...lifts, ...ranges]; arg CarrierArg
@@ -130,6 +131,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   CONTIGUOUS: [1, BOUNDARY, 0],
   CONTIGUOUS_BACKWARD: [1, 0, 0],
   DETACH: [1, 0, 0],
+  CHECKPOINT: [N, 0, 0],
   COPY: [1, BOUNDARY, 0],
   REDUCE: [N, 0, 0],
   INDEX: [N, 0, 0],

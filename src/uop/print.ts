@@ -9,7 +9,8 @@ import { axisKindName } from "./args.ts";
 import { opName, Ops } from "./ops.ts";
 import { toposort, type UOp } from "./uop.ts";
 
-function argText(u: UOp): string {
+/** The argument of a node as text; "" where it has none. */
+export function argText(u: UOp): string {
   if (u.arg === undefined) return "";
   if (typeof u.arg === "number") return Object.is(u.arg, -0) ? "-0" : String(u.arg);
   if (typeof u.arg === "string") return JSON.stringify(u.arg);

@@ -10,6 +10,7 @@ import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
 import { Ops } from "./ops.ts";
 import { printUOp } from "./print.ts";
 import { closedRangesOf, rangesOf } from "./ranges.ts";
+import { type PassRecord, Recording } from "./recording.ts";
 import { type UOp, uop } from "./uop.ts";
 
 /** Options of {@linkcode graphRewrite}. */
@@ -24,43 +25,26 @@ export interface RewriteOptions<X> {
   readonly enter?: (u: UOp) => boolean;
 }
 
-/** One application of one rule. */
-export interface Change {
-  /** The rule, as its pattern and place. */
-  readonly rule: string;
-  /** The node that matched. */
-  readonly from: UOp;
-  /** What it became. */
-  readonly to: UOp;
-}
-
-/** What one pass did. `depth` is 0 for outermost passes; passes are listed in the order they began. */
-export interface PassRecord {
-  /** The name of the pass. */
-  readonly name: string;
-  /** 0 for passes that no other pass runs. */
-  readonly depth: number;
-  /** The graph that went in. */
-  readonly before: UOp;
-  /** The graph that came out. */
-  after: UOp;
-  /** How long it took, recording included. */
-  timeMs: number;
-  /** Each rewrite, in order. */
-  readonly changes: Change[];
-}
-
 let recording: PassRecord[] | undefined;
 let depth = 0;
 
-/** Runs `fn` and returns its result with a record of every pass in it. */
-export function record<T>(fn: () => T): { result: T; passes: PassRecord[] } {
+/**
+ * Runs `fn` and returns its result with a record of every pass in it: the graph before and after, and each replacement
+ * with the rule that made it. `JSON.stringify` takes the record.
+ *
+ * ```ts
+ * import { record, Tensor } from "../../mod.ts";
+ * const { result, passes } = record(() => Tensor.arange(6).mul(2).sum().realize());
+ * console.log(result.shape, passes.length > 0); // [] true
+ * ```
+ */
+export function record<T>(fn: () => T): Recording<T> {
   const outer = recording, outerDepth = depth;
   const passes: PassRecord[] = [];
   recording = passes;
   depth = 0;
   try {
-    return { result: fn(), passes };
+    return new Recording(fn(), passes);
   } finally {
     recording = outer;
     depth = outerDepth;

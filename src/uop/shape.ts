@@ -53,6 +53,7 @@ function derive(u: UOp): readonly number[] | null {
     case Ops.CONTIGUOUS:
     case Ops.CONTIGUOUS_BACKWARD:
     case Ops.DETACH:
+    case Ops.CHECKPOINT:
     case Ops.COPY:
     case Ops.AFTER:
       return shapeOf(u.src[0]);

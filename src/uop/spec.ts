@@ -171,6 +171,7 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   CONTIGUOUS: sameDType,
   CONTIGUOUS_BACKWARD: sameDType,
   DETACH: sameDType,
+  CHECKPOINT: sameDType,
   COPY: (u) => typeof u.arg === "string" ? sameDType(u) : "COPY names a device",
   REDUCE: (u) => check(u.arg instanceof ReduceArg, "REDUCE has a ReduceArg here"),
   STORE: (u) => check(u.src[0].dtype === u.src[1].dtype, "STORE writes what is stored"),

@@ -41,6 +41,7 @@ function shapedness(u: UOp, seen?: Set<UOp>): 0 | 1 | 2 {
     case Ops.CONTIGUOUS:
     case Ops.CONTIGUOUS_BACKWARD:
     case Ops.DETACH:
+    case Ops.CHECKPOINT:
     case Ops.COPY:
       return 1;
     case Ops.REDUCE:

@@ -129,7 +129,7 @@ export class ProgramMaker {
   }
 
   private leaf(shape: readonly number[], dtype: string): string {
-    const { r } = this, p = r.next();
+    const { r } = this, p = r.next(), before = this.lines.length;
     const float = dtype.includes("float");
     const value = dtype === "bool"
       ? r.pick(["true", "false"])
@@ -145,7 +145,8 @@ export class ProgramMaker {
         `new Tensor(${list(Array.from({ length: 5 }, () => r.pick(special)))}, { dtype: "${dtype}" })`,
         "leaf",
       );
-    } else this.emit(`leaf(${list(shape)}, "${dtype}", ${r.int(0, 60)})`, "leaf");
+    }
+    if (this.lines.length === before) this.emit(`leaf(${list(shape)}, "${dtype}", ${r.int(0, 60)})`, "leaf");
     return this.live[this.live.length - 1];
   }
 
@@ -510,7 +511,8 @@ export class ProgramMaker {
 
   /** The gradient of a weighted sum with respect to a float that it depends on. */
   private gradient(x: string): void {
-    if (!this.dtypeOf(x).isFloat) return;
+    // what was realized has no past
+    if (!this.dtypeOf(x).isFloat || this.lines.some((l) => l.kind === "realize")) return;
     const below = new Set(toposort(this.names[x].uop));
     const leaves = this.live.filter((y) => y !== x && this.dtypeOf(y).isFloat && below.has(this.names[y].uop));
     if (leaves.length === 0) return;

@@ -71,9 +71,8 @@ const DESERVED = /^(StaleReadError|CycleError)$/;
 
 /** What a program computes in a mode; undefined where it is refused with a named error that it may deserve. */
 async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike<number | bigint>[] | undefined> {
-  let outputs: Tensor[];
   try {
-    outputs = on(device, () =>
+    const outputs = on(device, () =>
       context({ NOOPT: noopt ? 1 : 0 }, () => {
         Tensor.manualSeed(1);
         const names = runLines(program.lines, true);
@@ -81,13 +80,13 @@ async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike
         Tensor.realize(list);
         return list;
       }));
+    const out: ArrayLike<number | bigint>[] = [];
+    for (const t of outputs) out.push(await t.data() as ArrayLike<number | bigint>);
+    return out;
   } catch (error) {
     if (DESERVED.test((error as Error).name)) return undefined;
     throw error;
   }
-  const out: ArrayLike<number | bigint>[] = [];
-  for (const t of outputs) out.push(await t.data() as ArrayLike<number | bigint>);
-  return out;
 }
 
 /** The first thing that is wrong with a program in a mode. */
@@ -248,7 +247,9 @@ export function programOf(seed: number, at: number): Program {
 /** What a run found. */
 export interface Report {
   readonly programs: number;
+  /** Elements of their outputs, and how many of these have an error bound. */
   readonly elements: number;
+  readonly compared: number;
   readonly failures: readonly string[];
 }
 
@@ -273,7 +274,7 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
   const { seed, seconds, only, clangEvery = 1, log = () => {} } = options;
   const deadline = performance.now() + seconds * 1000, failures: string[] = [];
   const modes = modesOf(options.devices);
-  let programs = 0, elements = 0;
+  let programs = 0, elements = 0, compared = 0;
   for (let at = only ?? 0; performance.now() < deadline && (only === undefined || at === only); at++) {
     const head = `seed ${seed} case ${at}`;
     if (options.trace) options.log?.(head);
@@ -289,7 +290,10 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
       continue;
     }
     programs++;
-    for (const w of want) elements += w.error.filter((e) => e < Infinity).length;
+    for (const w of want) {
+      elements += w.error.length;
+      compared += w.error.filter((e) => e < Infinity).length;
+    }
     for (const mode of modes) {
       if (mode.device === "CLANG" && at % clangEvery !== 0) continue;
       const failure = await check(program, want, mode);
@@ -303,7 +307,7 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
     if (failures.length >= (options.failures ?? 1)) break;
     await new Promise((done) => setTimeout(done, 0)); // finalizers
   }
-  return { programs, elements, failures };
+  return { programs, elements, compared, failures };
 }
 
 if (import.meta.main) {
@@ -313,7 +317,7 @@ if (import.meta.main) {
   };
   const seed = Number(option("seed") ?? Math.floor(Math.random() * 1e6)), only = option("case");
   const devices = option("devices")?.split(",") ?? openDevices();
-  const { programs, elements, failures } = await fuzzPrograms({
+  const { programs, elements, compared, failures } = await fuzzPrograms({
     seed,
     seconds: Number(option("seconds") ?? (only === undefined ? 20 : 600)),
     devices,
@@ -324,7 +328,9 @@ if (import.meta.main) {
   });
   console.log(
     failures.length === 0
-      ? `${programs} programs, ${elements} elements compared on ${devices.join(", ")}, seed ${seed}: all agree`
+      ? `${programs} programs, ${compared} of ${elements} elements compared on ${
+        devices.join(", ")
+      }, seed ${seed}: all agree`
       : `${failures.length} of ${programs} programs fail, seed ${seed}`,
   );
   Deno.exit(failures.length === 0 ? 0 : 1);

@@ -272,6 +272,11 @@ export class Kernel {
     a.rest = 1;
   }
 
+  /** On a grid: may the iterations of output axis `i` be groups and threads of their own? */
+  isParallel(i: number): boolean {
+    return this.globalAxes().has(this.output[i]);
+  }
+
   /** On a grid: the output axes whose iterations are groups. */
   private globalAxes(): Set<AxisState> {
     const grouped = this.reduce.some((r) => r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE));

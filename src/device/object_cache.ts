@@ -1,13 +1,14 @@
 /**
- * The content-addressed cache of compiled objects. A directory holds objects under names that are never used twice, and
- * an index to which a line is appended when an object is complete: key, object, symbol, size and digest of the object.
- * Lines that are torn or name a missing or damaged object are as good as absent; the last good line of a key counts.
- * A directory that cannot be written is still read; new objects then go to a temporary one of this process.
+ * The content-addressed cache of compiled objects on disk, for the devices that have one. A directory holds objects under
+ * names that are never used twice, and an index to which a line is appended when an object is complete: key, object,
+ * symbol, size and digest of the object. Lines that are torn or name a missing or damaged object are as good as absent;
+ * the last good line of a key counts. A directory that cannot be written is still read; new objects then go to a temporary
+ * one of this process.
  *
  * @module
  */
-import { envNumber, envText, readEnv } from "../../src/helpers/env.ts";
-import { DeviceError } from "../../src/helpers/errors.ts";
+import { envNumber, envText, readEnv } from "../helpers/env.ts";
+import { DeviceError } from "../helpers/errors.ts";
 
 /** A 128-bit digest in hexadecimal: for content addressing, not for secrecy. */
 export function digest(data: string | Uint8Array): string {
@@ -34,7 +35,7 @@ export function digest(data: string | Uint8Array): string {
 
 let temporary: string | undefined;
 /** How the names of temporary folders start. */
-const TEMPORARY = "dinograd-clang-";
+const TEMPORARY = "dinograd-cache-";
 
 /** Folders of compilers that are older than this were left by a process that was killed; so were unknown objects. */
 const STALE_FOLDER_MS = 3600e3, STALE_OBJECT_MS = 86400e3;
@@ -117,8 +118,13 @@ export class ObjectCache {
   readonly directory: string;
   private target: string;
 
-  /** @param root as {@linkcode cacheDirectory} gives it; `name` of the directory below it */
-  constructor(root: string, private readonly name: string) {
+  /**
+   * @param root as {@linkcode cacheDirectory} gives it
+   * @param name of the directory below it
+   * @param device as errors name it
+   * @param suffix of the names of objects
+   */
+  constructor(root: string, private readonly name: string, readonly device: string, private readonly suffix: string) {
     this.target = this.directory = `${root}/${name}`;
   }
 
@@ -135,7 +141,9 @@ export class ObjectCache {
     const folder = `${temporaryDirectory()}/${this.name}`;
     if (this.target === folder) return false;
     if (envNumber("DEBUG") >= 1) {
-      console.error(`CLANG: ${this.target} cannot be used (${why}); kernels go to ${folder} until this process ends`);
+      console.error(
+        `${this.device}: ${this.target} cannot be used (${why}); kernels go to ${folder} until this process ends`,
+      );
     }
     this.target = folder;
     return true;
@@ -157,8 +165,8 @@ export class ObjectCache {
       } catch (error) {
         if (!isFileError(error)) throw error;
         if (this.moveToTemporary(error.message)) continue;
-        throw new DeviceError("compile kernels for CLANG", {
-          device: "CLANG",
+        throw new DeviceError(`compile kernels for ${this.device}`, {
+          device: this.device,
           reason: `neither ${this.directory} nor ${this.target} can be written: ${error.message}`,
           cause: error,
         });
@@ -178,7 +186,7 @@ export class ObjectCache {
     const known = new Set([...this.lines.values()].map((l) => l.object));
     removeStale(this.directory, (name) => {
       if (name.endsWith(".tmp")) return STALE_FOLDER_MS;
-      return name.endsWith(".so") && !known.has(name) ? STALE_OBJECT_MS : Infinity;
+      return name.endsWith(this.suffix) && !known.has(name) ? STALE_OBJECT_MS : Infinity;
     });
   }
 

@@ -1,0 +1,230 @@
+/**
+ * From linear programs to functions of loaded modules. CUDA C goes through NVRTC to machine code, which is kept on disk
+ * under a digest of the source, the compiler and its options; PTX goes to the driver, which assembles it and keeps a cache
+ * of its own. Equal sources share a module; the last program that is disposed unloads it.
+ *
+ * @module
+ */
+import { cacheDirectory, digest, ObjectCache } from "../../src/device/object_cache.ts";
+import type { Compiler } from "../../src/device/program.ts";
+import { envNumber } from "../../src/helpers/env.ts";
+import { DeviceError } from "../../src/helpers/errors.ts";
+import { identifier } from "../../src/renderer/cstyle.ts";
+import { sharedBytesOf } from "../../src/renderer/lanes.ts";
+import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
+import type { CudaContext } from "./context.ts";
+import { cString, HostMemory, textOf } from "./driver.ts";
+import { CudaProgram } from "./launch.ts";
+import { compileError, type Nvrtc } from "./nvrtc.ts";
+import { Result, resultError, versionText } from "./results.ts";
+import { FunctionAttribute, JitOption } from "./symbols.ts";
+
+/** Makes what the driver loads. */
+export interface Assembler {
+  /** As `info()` and errors name it. */
+  readonly name: string;
+  /** Images of sources, in their order; `names` of their kernels. @throws {CompileError} */
+  assemble(sources: readonly string[], names: readonly string[]): Uint8Array<ArrayBuffer>[];
+  /** What else `info()` shows. */
+  readonly info: Readonly<Record<string, string>>;
+  /** Gives up the library. */
+  close(): void;
+}
+
+/** PTX as it is, for the driver to assemble. */
+export function ptxAssembler(driverVersion: number): Assembler {
+  return {
+    name: `the driver's assembler (CUDA ${versionText(driverVersion)})`,
+    info: {},
+    assemble: (sources) => sources.map(cString),
+    close() {},
+  };
+}
+
+const SUFFIX = ".cubin";
+
+/** The disk cache for one compiler with its options; undefined where files may not be used. */
+function openCache(identity: string): ObjectCache | undefined {
+  const { permissions } = Deno;
+  for (const name of ["read", "write"] as const) if (permissions.querySync({ name }).state !== "granted") return;
+  return new ObjectCache(cacheDirectory(), `cuda/${digest(identity).slice(0, 16)}`, "CUDA", SUFFIX);
+}
+
+/** CUDA C through NVRTC, with its results on disk. */
+export class NvrtcAssembler implements Assembler {
+  readonly name: string;
+  readonly info: Readonly<Record<string, string>>;
+  private readonly options: readonly string[];
+  private readonly cache: ObjectCache | undefined;
+
+  /** @param arch "sm_90a" */
+  constructor(private readonly nvrtc: Nvrtc, arch: string) {
+    this.name = `NVRTC ${nvrtc.version}`;
+    // products and sums are fused where the program says so, and nowhere else
+    this.options = [`--gpu-architecture=${arch}`, "--std=c++17", "--fmad=false", "--restrict"];
+    this.cache = openCache(`${nvrtc.version} ${this.options.join(" ")}`);
+    this.info = { nvrtc: nvrtc.path, nvrtcVersion: nvrtc.version, cache: this.cache?.folder ?? "none" };
+  }
+
+  assemble(sources: readonly string[], names: readonly string[]): Uint8Array<ArrayBuffer>[] {
+    const { cache } = this, keys = sources.map(digest), made: [key: string, name: string, image: Uint8Array][] = [];
+    cache?.refresh();
+    try {
+      return sources.map((source, i) => {
+        const entry = cache?.get(keys[i]);
+        if (entry !== undefined) {
+          try {
+            return Deno.readFileSync(cache!.path(entry));
+          } catch { /* removed just now */ }
+        }
+        const image = this.nvrtc.compile(source, names[i], this.options);
+        made.push([keys[i], names[i], image]);
+        return image;
+      });
+    } finally {
+      if (made.length > 0) this.keep(made);
+    }
+  }
+
+  /** Writes images to disk; where that fails, this process has them all the same. */
+  private keep(made: readonly (readonly [key: string, name: string, image: Uint8Array])[]): void {
+    const { cache } = this;
+    if (cache === undefined) return;
+    try {
+      cache.inFolder((folder) => {
+        for (const [key, name, image] of made) {
+          const object = cache.newName(SUFFIX);
+          Deno.writeFileSync(`${folder}/${object}`, image);
+          Deno.renameSync(`${folder}/${object}`, `${cache.folder}/${object}`);
+          cache.add(object, [[key, name]]);
+        }
+      });
+    } catch (error) {
+      if (!(error instanceof DeviceError)) throw error;
+      if (envNumber("DEBUG") >= 1) console.error(`CUDA: compiled kernels are not kept: ${error.message}`);
+    }
+  }
+  close(): void {
+    this.nvrtc.close();
+  }
+}
+
+/** A loaded module with its only function. */
+interface Loaded {
+  readonly module: bigint;
+  readonly handle: bigint;
+  readonly registers: number;
+  readonly localBytes: number;
+  /** Programs that use it. */
+  users: number;
+}
+
+/** Shared memory that a group may have without asking. */
+const PLAIN_SHARED_BYTES = 48 * 1024;
+const LOG_WORDS = 2048;
+/** What the driver says where the image itself is at fault. */
+const IMAGE_RESULTS: ReadonlySet<number> = new Set([200, Result.NO_BINARY_FOR_GPU, Result.INVALID_PTX, 300]);
+
+/** The compiler of one device. */
+export class CudaCompiler implements Compiler {
+  private readonly loaded = new Map<string, Loaded>();
+  /** The logs of the driver's assembler, and the options that name them. */
+  private readonly log: HostMemory = new HostMemory(LOG_WORDS);
+  private readonly optionTags: Uint32Array<ArrayBuffer>;
+  private readonly optionValues: BigUint64Array<ArrayBuffer>;
+
+  constructor(
+    private readonly context: CudaContext,
+    private readonly renderer: Renderer,
+    readonly assembler: Assembler,
+  ) {
+    this.optionTags = new Uint32Array([JitOption.ERROR_LOG, JitOption.ERROR_LOG_BYTES]);
+    this.optionValues = new BigUint64Array([this.log.address, BigInt(LOG_WORDS * 8)]);
+  }
+
+  compile(programs: readonly LinearProgram[]): CudaProgram[] {
+    const sources = programs.map((p) => this.renderer.render(p) as string);
+    const missing = new Map<string, string>();
+    sources.forEach((source, i) => {
+      if (!this.loaded.has(source) && !missing.has(source)) missing.set(source, programs[i].name);
+    });
+    if (missing.size > 0) {
+      const texts = [...missing.keys()], names = [...missing.values()];
+      this.assembler.assemble(texts, names).forEach((image, i) => this.load(image, texts[i], names[i]));
+    }
+    return programs.map((p, i) => this.programOf(p, sources[i]));
+  }
+
+  private programOf(linear: LinearProgram, source: string): CudaProgram {
+    const { context } = this, loaded = this.loaded.get(source)!, sharedBytes = sharedBytesOf(linear);
+    if (sharedBytes > PLAIN_SHARED_BYTES) {
+      context.enter();
+      const { MAX_DYNAMIC_SHARED } = FunctionAttribute;
+      const code = context.driver.cu.cuFuncSetAttribute(loaded.handle, MAX_DYNAMIC_SHARED, sharedBytes);
+      context.check(code, `give kernel ${linear.name} ${sharedBytes} bytes of shared memory`);
+    }
+    const { handle, registers, localBytes } = loaded;
+    loaded.users++;
+    let disposed = false;
+    return new CudaProgram(linear, source, handle, sharedBytes, registers, localBytes, () => {
+      if (disposed) return;
+      disposed = true;
+      if (--loaded.users > 0 || this.loaded.get(source) !== loaded) return;
+      this.loaded.delete(source);
+      this.unload(loaded);
+    });
+  }
+
+  /** Loads an image. @throws {CompileError} if the driver's assembler does not take it */
+  private load(image: Uint8Array<ArrayBuffer>, source: string, name: string): void {
+    const { context, log, context: { driver: { cu, out } } } = this;
+    context.enter();
+    log.bytes[0] = 0;
+    const { optionTags, optionValues } = this;
+    const code = cu.cuModuleLoadDataEx(out.bytes, image, optionTags.length, optionTags, optionValues);
+    if (code !== 0) this.refuse(code, source, name);
+    const module = out.words[0];
+    try {
+      context.check(
+        cu.cuModuleGetFunction(out.bytes, module, cString(identifier(name))),
+        `find kernel ${name} in its module`,
+      );
+      const handle = out.words[0];
+      const ask = (attribute: number): number => {
+        context.check(cu.cuFuncGetAttribute(out.bytes, attribute, handle), `ask about kernel ${name}`);
+        return out.i32[0];
+      };
+      const registers = ask(FunctionAttribute.REGISTERS), localBytes = ask(FunctionAttribute.LOCAL_BYTES);
+      this.loaded.set(source, { module, handle, registers, localBytes, users: 0 });
+    } catch (error) {
+      cu.cuModuleUnload(module);
+      throw error;
+    }
+  }
+
+  private refuse(code: number, source: string, name: string): never {
+    const { context, context: { driver } } = this, log = textOf(this.log.bytes);
+    if (code === Result.UNSUPPORTED_PTX_VERSION) {
+      const version = /\.version\s+(\S+)/.exec(source)?.[1];
+      const wants = version === undefined ? "" : `; the kernel is PTX ${version}`;
+      const has = `${wants}, the driver supports CUDA ${versionText(driver.version)}`;
+      throw resultError(context.name, `load kernel ${name} on ${context.name}`, code, has);
+    }
+    if (IMAGE_RESULTS.has(code) && log !== "") throw compileError(this.assembler.name, name, source, log, code);
+    context.fail(code, `load kernel ${name}`);
+  }
+
+  private unload({ module }: Loaded): void {
+    const { context } = this;
+    if (!context.alive) return;
+    context.enter();
+    context.check(context.driver.cu.cuModuleUnload(module), "unload a kernel");
+  }
+
+  /** Unloads all modules and the compiler's library. */
+  close(): void {
+    for (const l of this.loaded.values()) this.unload(l);
+    this.loaded.clear();
+    this.assembler.close();
+  }
+}

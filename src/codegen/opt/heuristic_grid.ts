@@ -1,0 +1,254 @@
+/**
+ * Chooses opts for devices with a grid of threads, by arithmetic from the device's capabilities. Deterministic.
+ *
+ * Wide accesses first: the axis with stride 1 gives each thread 16 bytes. Then threads along it, so that a warp touches one
+ * piece of memory; then more wide accesses a thread, so that enough bytes are in flight, while there are enough threads to
+ * fill the device. Reductions along the axis with stride 1 are shared by neighboring threads, others by threads that each
+ * have a column. Rows that are read again after they were reduced stay in registers: their loops are unrolled alike, and
+ * equal loads are one. Products of matrices have a file of their own, heuristic_tile.ts.
+ *
+ * @module
+ */
+import { ceilDiv } from "../../helpers/math.ts";
+import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
+import { type Access, type Region, regionsOf } from "./access.ts";
+import type { Axis, Kernel } from "./kernel.ts";
+
+/** Threads of a group without reductions. */
+const GROUP_THREADS = 256;
+/** Threads of a group where nothing is chosen. */
+const FEW_THREADS = 64;
+/** Bytes that one thread should have on their way. */
+const BYTES_IN_FLIGHT = 64;
+/** Elements of a row that a thread keeps in registers. */
+const ROW_ELEMENTS = 32;
+/** Elements of a row that a thread should have at least. */
+const LEAST_ELEMENTS = 8;
+/** Copies of a body, at most. */
+const MOST_COPIES = 64;
+
+/** Without opts: a thread for each output element, in groups of a few. */
+export function spread(kernel: Kernel, caps: Capabilities): void {
+  const { outputAxes } = kernel;
+  for (let i = outputAxes.length - 1; i >= 0; i--) {
+    const { size } = outputAxes[i];
+    if (size < 2 || !kernel.isParallel(i)) continue;
+    const threads = Math.min(size, FEW_THREADS, caps.grid!.maxGroupSize[0], caps.grid!.maxGroupThreads);
+    kernel.apply({ op: "LOCAL", axis: i, arg: threads });
+    return;
+  }
+}
+
+function powerBelow(n: number): number {
+  return 2 ** Math.floor(Math.log2(Math.max(1, n)));
+}
+
+class GridChooser {
+  private readonly axes: readonly Axis[];
+  private readonly outputs: number;
+  private readonly regions: readonly Region[];
+  private readonly grid: GridCaps;
+  private readonly sizes: number[];
+
+  constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
+    this.axes = kernel.axes;
+    this.outputs = kernel.outputAxes.length;
+    this.regions = regionsOf(kernel.ast, this.axes).regions;
+    this.grid = caps.grid!;
+    this.sizes = this.axes.map((a) => a.size === 0 ? 16 : a.size);
+  }
+
+  private get most(): number {
+    return Math.min(this.grid.maxGroupThreads, this.grid.maxGroupSize[0]);
+  }
+
+  /** The axis along which most bytes are touched with stride 1; -1 where there is none. */
+  private fastAxis(regions: readonly Region[], axes: readonly number[]): number {
+    let best = -1, most = 0;
+    for (const i of axes) {
+      let bytes = 0;
+      for (const r of regions) {
+        for (const a of r.accesses) {
+          if (!r.axes[i] || a.strides[i] !== 1) continue;
+          bytes += a.dtype.itemsize * (a.isStore ? 1.5 : 1);
+        }
+      }
+      if (bytes > most || (bytes === most && bytes > 0 && this.sizes[i] > this.sizes[best])) [best, most] = [i, bytes];
+    }
+    return best;
+  }
+
+  /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
+  private width(axis: number, regions: readonly Region[]): number {
+    let n = 1;
+    const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
+    for (const a of accesses) n = Math.max(n, Math.floor(this.caps.vectorBytes / a.dtype.itemsize));
+    n = Math.min(n, 8);
+    const fits = (a: Access): boolean => a.strides.every((s, i) => i === axis || s !== s || s % n === 0);
+    while (n > 1 && (this.sizes[axis] % n !== 0 || !accesses.some(fits))) n /= 2;
+    return n;
+  }
+
+  // ---- kernels without long reductions
+
+  private elementwise(): void {
+    const { kernel, grid } = this;
+    const parallel = this.axes.slice(0, this.outputs).map((_, i) => i).filter((i) => kernel.isParallel(i));
+    if (parallel.length === 0) return;
+    let fast = this.fastAxis(this.regions, parallel);
+    if (fast < 0) fast = parallel[parallel.length - 1];
+    const total = parallel.reduce((n, i) => n * this.sizes[i], 1);
+    const body = this.regions.reduce((n, r) => n + (r.axes[fast] ? r.work + r.accesses.length : 0), 0);
+    const reads = this.regions.reduce((n, r) =>
+      n + r.accesses.reduce((m, a) => m + (a.isStore || !a.depends[fast] ? 0 : a.dtype.itemsize), 0), 0);
+    let width = this.axes[fast].size === 0 ? 1 : this.width(fast, this.regions);
+    const resident = grid.units * grid.unitThreads;
+    while (width > 1 && (total / width < resident / 2 || width * body > 4 * MOST_COPIES)) width /= 2;
+    if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
+    let left = Math.min(GROUP_THREADS, this.most);
+    const order = [fast, ...parallel.filter((i) => i !== fast).reverse()];
+    for (const i of order) {
+      const n = kernel.axes[i].rest;
+      if (left < 2 || n < 2 || this.axes[i].size === 0) continue;
+      const k = n <= left ? n : i === fast || n > 4 * left ? left : powerBelow(left);
+      if (k < 2) continue;
+      kernel.apply({ op: "LOCAL", axis: i, arg: k });
+      left = Math.floor(left / k);
+    }
+    // more of the same a thread, where plenty remain
+    const copies = Math.min(4, powerBelow(BYTES_IN_FLIGHT / Math.max(4, reads * width)));
+    const rest = kernel.axes[fast].rest;
+    for (let k = copies; k > 1; k /= 2) {
+      if (rest % k !== 0 || total / width / k < 4 * resident || k * width * body > 4 * MOST_COPIES) continue;
+      if (this.axes[fast].size === 0) break;
+      kernel.apply({ op: "UPCAST", axis: fast, arg: k });
+      break;
+    }
+  }
+
+  // ---- reductions
+
+  /** The reduction that reads most. */
+  private mainReduce(): Region | undefined {
+    let main: Region | undefined, most = 0;
+    for (const r of this.regions) {
+      if (r.kind !== "reduce" || r.accesses.length === 0) continue;
+      const n = this.sizes.reduce((p, s, i) => r.axes[i] ? p * s : p, r.accesses.length);
+      if (n > most) [main, most] = [r, n];
+    }
+    return main;
+  }
+
+  private reduction(main: Region): void {
+    const { outputs } = this;
+    if (main.own.some((i) => this.axes[i].size === 0)) return this.elementwise();
+    const length = main.own.reduce((n, i) => n * this.sizes[i], 1);
+    const rows = this.sizes.reduce((n, s, i) => i < outputs && main.axes[i] ? n * s : n, 1);
+    const around = this.axes.slice(0, outputs).map((_, i) => i).filter((i) => main.axes[i]);
+    const resident = this.grid.units * this.grid.unitThreads;
+    const isNested = main.axes.some((here, i) => here && i >= outputs && !main.own.includes(i));
+    if (isNested || length < LEAST_ELEMENTS || this.grid.maxGroupThreads < 32) return this.elementwise();
+    const fast = this.fastAxis([main], [...around, ...main.own]);
+    if (fast >= 0 && main.own.includes(fast)) this.rowReduce(main, fast, rows, around);
+    else if (rows >= 2 * resident || fast < 0) this.elementwise();
+    else this.columnReduce(main, fast, rows, length);
+  }
+
+  /** Neighboring threads share rows along an axis with stride 1. */
+  private rowReduce(main: Region, fast: number, rows: number, around: readonly number[]): void {
+    const { kernel, outputs, grid } = this;
+    const size = this.sizes[fast];
+    // loops over the same row: other reductions, and output axes that no reduction depends on
+    const alike = this.axes.map((_, i) => i).filter((i) => {
+      if (this.sizes[i] !== size) return false;
+      if (i < outputs) return !around.includes(i) && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i]);
+      return this.regions.every((r) => r.kind !== "reduce" || !r.own.includes(i) || r.own.length === 1);
+    });
+    const after = alike.filter((i) => i < outputs);
+    const isKept = after.length > 0 || alike.length > 1;
+    const width = this.width(fast, this.regions);
+    const chunks = ceilDiv(size, width);
+    const resident = grid.units * grid.unitThreads;
+    // few rows: as many threads as a group can have; many: as few as keep enough bytes in flight
+    let threads = powerBelow(ceilDiv(chunks * width, rows * size >= resident * ROW_ELEMENTS ? 2 * LEAST_ELEMENTS : LEAST_ELEMENTS));
+    if (isKept && chunks * width / threads > ROW_ELEMENTS) threads = powerBelow(2 * chunks * width / ROW_ELEMENTS - 1);
+    threads = Math.min(threads, powerBelow(chunks), powerBelow(this.most));
+    // rather half the threads than a part of them idle
+    for (let k = threads; k >= threads / 4 && k > 1; k /= 2) {
+      if (chunks % k !== 0 || (isKept && chunks * width / k > ROW_ELEMENTS)) continue;
+      threads = k;
+      break;
+    }
+    if (threads < 2) return this.elementwise();
+    const each = ceilDiv(chunks, threads);
+    const axes = isKept ? alike : [fast];
+    if (!axes.includes(fast)) axes.push(fast);
+    const whole = isKept && each * width <= ROW_ELEMENTS;
+    for (const i of axes) {
+      const isOutput = i < outputs;
+      const axis = isOutput ? i : i - outputs;
+      if (chunks % threads !== 0 && (isOutput || kernel.axes[i].pieces.length === 0)) {
+        kernel.apply({ op: "PADTO", axis: i, arg: width * threads });
+      }
+      if (width > 1) kernel.apply({ op: isOutput ? "UPCAST" : "UNROLL", axis, arg: width });
+      kernel.apply({ op: isOutput ? "LOCAL" : "GROUP", axis, arg: threads });
+      const rest = kernel.axes[i].rest;
+      const unroll = whole ? rest : isOutput ? 1 : this.unrolling(rest, width * main.accesses.length * main.lanes);
+      if (unroll > 1) kernel.apply({ op: isOutput ? "UPCAST" : "UNROLL", axis, arg: unroll });
+    }
+    // other axes of the output that no reduction depends on share the threads too where they are all there is
+    if (threads * 2 <= GROUP_THREADS / 2) this.localRows(around, Math.floor(GROUP_THREADS / 2 / threads));
+  }
+
+  /** Several rows a group. */
+  private localRows(around: readonly number[], count: number): void {
+    const { kernel } = this;
+    for (const i of [...around].reverse()) {
+      const n = kernel.axes[i].rest;
+      if (this.axes[i].size === 0 || n < 2) continue;
+      let k = Math.min(count, n);
+      while (k > 1 && n % k !== 0) k--;
+      if (k > 1) kernel.apply({ op: "LOCAL", axis: i, arg: k });
+      return;
+    }
+  }
+
+  /** Copies of a loop's body that put enough bytes in flight. */
+  private unrolling(rest: number, elements: number): number {
+    for (let k = Math.min(8, Math.floor(ROW_ELEMENTS / elements)); k > 1; k--) if (rest % k === 0) return k;
+    return 1;
+  }
+
+  /** Neighboring threads have neighboring columns; several threads share each. */
+  private columnReduce(main: Region, fast: number, rows: number, length: number): void {
+    const { kernel, outputs, grid } = this;
+    const resident = grid.units * grid.unitThreads;
+    const columns = Math.min(32, this.sizes[fast]);
+    if (columns < 2) return this.elementwise();
+    let width = this.width(fast, [main]);
+    while (width > 1 && rows / width < resident / 8) width /= 2;
+    if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
+    const n = kernel.axes[fast].rest;
+    kernel.apply({ op: "LOCAL", axis: fast, arg: Math.min(columns, n) });
+    const own = [...main.own].sort((a, b) => this.sizes[b] - this.sizes[a])[0];
+    let share = powerBelow(Math.min(this.most / columns, 32, length / LEAST_ELEMENTS, this.sizes[own]));
+    while (share > 2 && rows * share / width > 2 * resident) share /= 2;
+    if (share < 2) return;
+    if (this.sizes[own] % share !== 0) kernel.apply({ op: "PADTO", axis: own, arg: share });
+    kernel.apply({ op: "GROUP", axis: own - outputs, arg: share });
+    const rest = kernel.axes[own].rest;
+    const unroll = this.unrolling(rest, Math.max(4, width * main.accesses.length * main.lanes));
+    if (unroll > 1) kernel.apply({ op: "UNROLL", axis: own - outputs, arg: unroll });
+  }
+
+  run(): void {
+    const main = this.mainReduce();
+    if (main === undefined) return this.elementwise();
+    this.reduction(main);
+  }
+}
+
+/** Applies the opts that suit the device to a kernel. */
+export function heuristicGrid(kernel: Kernel, renderer: Renderer): void {
+  new GridChooser(kernel, renderer.caps).run();
+}

@@ -1,0 +1,240 @@
+/**
+ * For languages whose vectors only move: in goes a linear program, out comes one whose arithmetic is scalar. Vectors are
+ * left where memory and matrix units have them: what LOAD, LDMATRIX and WMMA give, and VECTORIZEs that STORE and WMMA take.
+ *
+ * Lanes of 8 and 16 bits travel in words of 32 bits: such a VECTORIZE has words as sources (vectors of 2 or 4 lanes), and a
+ * word is a VECTORIZE of scalars, a CAST of two float32 at once, or an EXTRACT of a vector dtype, whose arg counts words.
+ * Two ops tell more than elsewhere: EXP2 with arg "e" is e^x, made from 2^(x * log2 e).
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { SpecError } from "../helpers/errors.ts";
+import { AccArg, type LocalArg } from "../uop/args.ts";
+import { isAlu, opName, Ops } from "../uop/ops.ts";
+import { type UOp, uop } from "../uop/uop.ts";
+import type { LinearProgram } from "./renderer.ts";
+
+/** Lanes that one word of 32 bits holds; 1 for wider ones. */
+export function lanesOfWord(d: DType): number {
+  return Math.max(1, 32 / d.bits);
+}
+
+/** Whether values of this vector dtype travel in words (of 32 bits, or one of 16): lanes of 8 and 16 bits. */
+export function isPacked(d: DType): boolean {
+  return d.count > 1 && d.bits < 32;
+}
+
+/** Words of a packed vector: two lanes of 8 bits are half of one. */
+export function wordsOf(d: DType): number {
+  return Math.max(1, d.itemsize >> 2);
+}
+
+class Lanes {
+  private out: UOp[] = [];
+  /** What has been listed, by open scope. */
+  private readonly scopes: UOp[][] = [[]];
+  private readonly listed = new Set<UOp>();
+  private readonly values = new Map<UOp, readonly UOp[]>();
+  private readonly wholes = new Map<UOp, UOp>();
+  private nextAcc = 0;
+
+  constructor(private readonly uops: readonly UOp[]) {
+    for (const u of uops) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, (u.arg as AccArg).id + 1);
+  }
+
+  private emit(u: UOp): UOp {
+    if (this.listed.has(u)) return u;
+    this.listed.add(u);
+    this.scopes[this.scopes.length - 1].push(u);
+    this.out.push(u);
+    return u;
+  }
+
+  /** The lanes of a value; what a node without a value became. */
+  private of(u: UOp): readonly UOp[] {
+    const known = this.values.get(u);
+    if (known !== undefined) return known;
+    if (u.op === Ops.CONST && u.dtype.count > 1) {
+      const lane = uop(Ops.CONST, u.dtype.scalar, [], u.arg);
+      return new Array<UOp>(u.dtype.count).fill(lane);
+    }
+    return [u];
+  }
+  private one(u: UOp): UOp {
+    return this.of(u)[0];
+  }
+
+  /** Lists the vector of `lanes`. */
+  private vector(lanes: readonly UOp[], d: DType): UOp {
+    const first = lanes[0];
+    if (first.op === Ops.EXTRACT) {
+      const v = first.src[0], at = first.arg as number, n = lanes.length;
+      if (at % n === 0 && lanes.every((x, l) => x.op === Ops.EXTRACT && x.src[0] === v && x.arg === at + l)) {
+        if (v.dtype.count === n) return v;
+        if (isPacked(d) && n === lanesOfWord(d)) return this.emit(uop(Ops.EXTRACT, d, [v], at / n));
+      }
+    }
+    const word = lanesOfWord(d);
+    if (isPacked(d) && lanes.length > word) {
+      const words: UOp[] = [];
+      for (let l = 0; l < lanes.length; l += word) words.push(this.vector(lanes.slice(l, l + word), d.vec(word)));
+      const all = words[0];
+      if (
+        all.op === Ops.EXTRACT && words.length === wordsOf(all.src[0].dtype) &&
+        words.every((x, i) => x.op === Ops.EXTRACT && x.src[0] === all.src[0] && x.arg === i)
+      ) return all.src[0];
+      return this.emit(uop(Ops.VECTORIZE, d, words));
+    }
+    const isRounded = (x: UOp): boolean => x.op === Ops.CAST && x.src[0].dtype === dtypes.float32;
+    if (d.isFloat && d.bits === 16 && lanes.length === 2 && lanes.every(isRounded)) {
+      const pair = this.emit(uop(Ops.VECTORIZE, dtypes.float32.vec(2), lanes.map((x) => x.src[0])));
+      return this.emit(uop(Ops.CAST, d, [pair]));
+    }
+    return this.emit(uop(Ops.VECTORIZE, d, lanes));
+  }
+
+  /** A value as memory and matrix units take it. */
+  private whole(u: UOp): UOp {
+    if (u.dtype.count === 1) return this.one(u);
+    return this.wholes.get(u) ?? this.vector(this.of(u), u.dtype);
+  }
+
+  /** Lists a node that gives a vector, and its lanes. */
+  private origin(u: UOp, made: UOp): void {
+    this.emit(made);
+    if (made.dtype.count === 1) return void this.values.set(u, [made]);
+    this.wholes.set(u, made);
+    const scalar = made.dtype.scalar;
+    this.values.set(
+      u,
+      Array.from({ length: made.dtype.count }, (_, l) => this.emit(uop(Ops.EXTRACT, scalar, [made], l))),
+    );
+  }
+
+  private visit(u: UOp): void {
+    const n = u.dtype.count;
+    const each = (fn: (l: number) => UOp): void =>
+      void this.values.set(u, Array.from({ length: n }, (_, l) => this.emit(fn(l))));
+    const lane = (s: UOp, l: number): UOp => {
+      const all = this.of(s);
+      return all.length === 1 ? all[0] : all[l];
+    };
+    switch (u.op) {
+      case Ops.TUPLE:
+      case Ops.SINK:
+      case Ops.GROUP:
+        return;
+      case Ops.CONST:
+        if (n === 1) this.emit(u);
+        return;
+      case Ops.BROADCAST:
+        return void this.values.set(u, new Array<UOp>(n).fill(this.one(u.src[0])));
+      case Ops.VECTORIZE:
+        return void this.values.set(u, u.src.map((s) => this.one(s)));
+      case Ops.EXTRACT:
+        return void this.values.set(u, [lane(u.src[0], u.arg as number)]);
+      case Ops.WMMA:
+        return this.origin(u, u.withSrc(u.src.map((s) => this.whole(s))));
+      case Ops.ACC:
+        if (n === 1) break;
+        return each((l) =>
+          uop(Ops.ACC, u.dtype.scalar, [lane(u.src[0], l), ...u.src.slice(1)], new AccArg(this.nextAcc++))
+        );
+      case Ops.AFTER:
+        if (n === 1) break;
+        return each((l) => uop(Ops.AFTER, u.dtype.scalar, u.src.map((s) => lane(s, l))));
+      case Ops.LOAD:
+        if (this.isAcc(u.src[0])) {
+          return each((l) => uop(Ops.LOAD, u.dtype.scalar, u.src.map((s) => lane(s, l)), u.arg));
+        }
+        return this.origin(u, u.withSrc([this.one(u.src[0]), ...u.src.slice(1).map((s) => this.whole(s))]));
+      case Ops.LDMATRIX:
+        return this.origin(u, u.withSrc(u.src.map((s) => this.one(s))));
+      case Ops.STORE: {
+        const value = u.src[1];
+        if (!this.isAcc(u.src[0])) {
+          return void this.values.set(u, [this.emit(u.withSrc([this.one(u.src[0]), this.whole(value)]))]);
+        }
+        const stores = Array.from({ length: value.dtype.count }, (_, l) => {
+          return this.emit(uop(Ops.STORE, u.dtype, [lane(u.src[0], l), lane(value, l)]));
+        });
+        return void this.values.set(u, stores);
+      }
+      case Ops.RANGE:
+      case Ops.IF:
+        this.values.set(u, [this.emit(u.withSrc(u.src.map((s) => this.one(s))))]);
+        this.scopes.push([]);
+        return;
+      case Ops.END:
+      case Ops.ENDIF:
+        for (const x of this.scopes.pop()!) this.listed.delete(x);
+        break;
+      case Ops.BITCAST:
+        if (n !== u.src[0].dtype.count) throw new SpecError(`${opName[u.op]} from ${u.src[0].dtype} to ${u.dtype}`);
+    }
+    if (n > 1) return each((l) => this.natural(uop(u.op, u.dtype.scalar, u.src.map((s) => lane(s, l)), u.arg)));
+    const src = u.src.flatMap((s) => s.dtype.kind === "void" ? this.of(s) : this.one(s));
+    this.values.set(u, [this.emit(this.natural(u.withSrc(src)))]);
+  }
+
+  private isAcc(u: UOp): boolean {
+    while (u.op === Ops.AFTER) u = u.src[0];
+    return u.op === Ops.ACC;
+  }
+
+  /** 2^(x * log2 e) as e^x, which loses nothing to the product. */
+  private natural(u: UOp): UOp {
+    if (u.op !== Ops.EXP2 || u.src[0].op !== Ops.MUL || u.dtype.bits < 32) return u;
+    const [x, c] = u.src[0].src, log2e = u.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E);
+    return c.isConst(log2e) ? uop(Ops.EXP2, u.dtype, [x], "e") : u;
+  }
+
+  run(): UOp[] {
+    for (const u of this.uops) this.visit(u);
+    return withoutUnused(this.out);
+  }
+}
+
+/** Drops the values that nothing uses. */
+function withoutUnused(list: readonly UOp[]): UOp[] {
+  const used = new Set<UOp>(), out: UOp[] = [];
+  for (let i = list.length - 1; i >= 0; i--) {
+    const u = list[i];
+    const isPure = isAlu(u.op) || u.op === Ops.EXTRACT || u.op === Ops.VECTORIZE || u.op === Ops.CONST;
+    if (isPure && !used.has(u)) continue;
+    for (const s of u.src) used.add(s);
+    out.push(u);
+  }
+  return out.reverse();
+}
+
+/** The program with scalar arithmetic. */
+export function inLanes(program: LinearProgram): LinearProgram {
+  return { ...program, uops: new Lanes(program.uops).run() };
+}
+
+/** Where the shared memory of a group holds each LOCAL, in bytes, and how much of it there is. */
+export function sharedLayout(
+  program: LinearProgram,
+): { readonly at: ReadonlyMap<UOp, number>; readonly nbytes: number } {
+  const at = new Map<UOp, number>();
+  let nbytes = 0;
+  for (const u of program.uops) {
+    if (u.op !== Ops.LOCAL || (u.arg as LocalArg).scope !== "shared" || at.has(u)) continue;
+    nbytes = Math.ceil(nbytes / 128) * 128;
+    at.set(u, nbytes);
+    nbytes += (u.arg as LocalArg).size * u.dtype.itemsize;
+  }
+  return { at, nbytes };
+}
+
+/** Bytes of shared memory that a launch of the program asks for. */
+export function sharedBytesOf(program: LinearProgram): number {
+  return sharedLayout(program).nbytes;
+}
+
+/** Threads of a group of the program. */
+export function threadsOf(program: LinearProgram): number {
+  return program.grid === undefined ? 1 : program.grid.size.reduce((a, b) => a * b, 1);
+}

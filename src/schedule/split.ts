@@ -1,0 +1,182 @@
+/**
+ * Splits a reduction of much into little over many threads or groups of threads: a kernel that reduces parts, and one that
+ * combines them. In: the AST of a kernel and what the device can do. Out: the two ASTs, or nothing where one kernel keeps
+ * the device as busy.
+ *
+ * The carrier's combine puts the parts together, in their order, so reruns are bit-equal. Parts are cut off the outermost
+ * reduced axes, so that each is contiguous where the reduction is.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { ceilDiv } from "../helpers/math.ts";
+import type { Capabilities } from "../renderer/renderer.ts";
+import { AxisKind, type ParamArg, RangeArg } from "../uop/args.ts";
+import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier.ts";
+import { Ops } from "../uop/ops.ts";
+import { rangesOf } from "../uop/ranges.ts";
+import { substitute } from "../uop/rewrite.ts";
+import { constant, index, int, load, param, sink, store, toposort, type UOp, uop } from "../uop/uop.ts";
+
+/** Elements that a part has at least: on a grid, and on loops shared by threads. */
+const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 19;
+/** Groups of threads that keep a multiprocessor busy. */
+const GROUPS_A_UNIT = 8;
+
+/** A kernel in two. PARAM slots of both count the buffers of the kernel, then the new ones. */
+export interface SplitKernel {
+  /** Reduces parts into the new buffers. */
+  readonly partial: UOp;
+  /** Combines them, and does the rest of the kernel. */
+  readonly combine: UOp;
+  /** Dtype and elements of each new buffer. */
+  readonly made: readonly { readonly dtype: UOp["dtype"]; readonly size: number }[];
+}
+
+function sizeOf(r: UOp): number {
+  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
+}
+
+/** Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. */
+export function partsOf(outputs: number, length: number, caps: Capabilities): number {
+  if (caps.hasGrid) {
+    const { units, unitThreads } = caps.grid!;
+    if (outputs >= 2 * units || outputs * length < units * unitThreads) return 1;
+    return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / outputs), Math.floor(length / LEAST_PART_GRID)));
+  }
+  if (caps.threads < 2 || outputs >= caps.threads) return 1;
+  return Math.max(1, Math.min(ceilDiv(caps.threads, outputs), Math.floor(length / LEAST_PART_LOOPS)));
+}
+
+/** The one reduction of a kernel that can be split: neither inside of another nor around one. */
+function splittable(ast: UOp): UOp | undefined {
+  let found: UOp | undefined;
+  for (const u of toposort(ast)) {
+    if (u.op === Ops.STAGE) return undefined;
+    if (u.op !== Ops.REDUCE) continue;
+    if (found !== undefined) return undefined;
+    found = u;
+  }
+  if (found === undefined) return undefined;
+  const { lanes } = found.arg as CarrierArg;
+  if (found.src.slice(lanes).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
+  const around = rangesOf(found);
+  return around.every((r) => (r.arg as RangeArg).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
+}
+
+/** A divisor of `n` near `want`: at least as many where that is not too far off; 0 where there is none. */
+function divisorNear(n: number, want: number): number {
+  for (let k = want; k <= Math.min(n, 2 * want); k++) if (n % k === 0) return k;
+  for (let k = want - 1; k > want / 2; k--) if (n % k === 0) return k;
+  return 0;
+}
+
+/** Cuts the reduction of a kernel's AST in parts where that keeps the device busier. */
+export function splitKernel(ast: UOp, caps: Capabilities): SplitKernel | undefined {
+  const u = splittable(ast);
+  if (u === undefined) return undefined;
+  const carrier = u.arg as CarrierArg, n = carrier.lanes;
+  const ranges = u.src.slice(n), around = rangesOf(u);
+  const outputs = around.reduce((p, r) => p * sizeOf(r), 1);
+  const want = partsOf(outputs, ranges.reduce((p, r) => p * sizeOf(r), 1), caps);
+  if (want < 2) return undefined;
+  let next = 0;
+  for (const x of toposort(ast)) if (x.op === Ops.RANGE) next = Math.max(next, (x.arg as RangeArg).id + 1);
+  const fresh = (size: number, kind: AxisKind): UOp => uop(Ops.RANGE, dtypes.int32, [int(size)], new RangeArg(next++, kind));
+  // what becomes of the reduced ranges: whole ones number parts, one is cut, the others stay
+  const cut = cutRanges(ranges, want, fresh);
+  if (cut === undefined) return undefined;
+  let lifts = u.src.slice(0, n).map((x) => substitute(x, cut.map));
+  if (cut.valid !== undefined) lifts = masked(carrier, lifts, cut.ranges, cut.valid);
+  const body = reduce(carrier, lifts, cut.rest);
+  const loops = [...around, ...cut.parts];
+  const size = loops.reduce((p, r) => p * sizeOf(r), 1);
+  let slots = 0;
+  for (const x of toposort(ast)) if (x.op === Ops.PARAM) slots = Math.max(slots, (x.arg as ParamArg).slot + 1);
+  const made = carrier.dtypes.map((dtype) => ({ dtype, size }));
+  const flat = (over: readonly UOp[]): UOp => {
+    let at: UOp | undefined;
+    for (const r of over) {
+      const x = r.dtype === dtypes.int32 ? r : r.cast(dtypes.int32);
+      at = at === undefined ? x : at.mul(sizeOf(r)).add(x);
+    }
+    return at ?? int(0);
+  };
+  const stores = made.map(({ dtype }, i) =>
+    store(index(param(slots + i, dtype, size), flat(loops)), getTuple(body, i))
+  );
+  const again = cut.parts.map((r) => fresh(sizeOf(r), AxisKind.REDUCE));
+  const read = made.map(({ dtype }, i) => load(index(param(slots + i, dtype, size), flat([...around, ...again]))));
+  const total = reduce(carrier, read, again);
+  const map = new Map<UOp, UOp>();
+  for (const x of toposort(ast)) if (x.op === Ops.GETTUPLE && x.src[0] === u) map.set(x, getTuple(total, x.arg as number));
+  if (n === 1) map.set(u, total);
+  return { partial: sink(stores), combine: substitute(ast, map), made };
+}
+
+interface Cut {
+  /** By old range. */
+  readonly map: Map<UOp, UOp>;
+  /** Ranges that number the parts. */
+  readonly parts: readonly UOp[];
+  /** Ranges that are still reduced. */
+  readonly rest: readonly UOp[];
+  /** Ranges of which some iterations are beyond the end, and what holds for the others. */
+  readonly ranges: readonly UOp[];
+  readonly valid: UOp | undefined;
+}
+
+function cutRanges(
+  ranges: readonly UOp[],
+  want: number,
+  fresh: (size: number, kind: AxisKind) => UOp,
+): Cut | undefined {
+  const map = new Map<UOp, UOp>(), parts: UOp[] = [], rest: UOp[] = [];
+  const typed = (x: UOp, r: UOp): UOp => x.dtype === r.dtype ? x : x.cast(r.dtype);
+  let valid: UOp | undefined;
+  const beyond: UOp[] = [];
+  ranges.forEach((r, i) => {
+    const n = sizeOf(r);
+    if (want < 2 || (n < 2 && i < ranges.length - 1)) {
+      rest.push(r);
+      return;
+    }
+    if (n <= want && i < ranges.length - 1) {
+      const p = fresh(n, AxisKind.LOOP);
+      map.set(r, typed(p, r));
+      parts.push(p);
+      want = Math.floor(want / n);
+      return;
+    }
+    let k = divisorNear(n, want);
+    if (k === n) k = 0;
+    // else parts of a round size, the last of which is not full
+    const chunk = k > 0 ? n / k : ceilDiv(ceilDiv(n, want), 64) * 64;
+    if (k === 0) k = ceilDiv(n, chunk);
+    want = 1;
+    if (k < 2) {
+      rest.push(r);
+      return;
+    }
+    const p = fresh(k, AxisKind.LOOP), inner = fresh(chunk, AxisKind.REDUCE);
+    const value = p.mul(chunk).add(inner);
+    if (k * chunk > n) {
+      valid = value.lt(n);
+      beyond.push(p, inner);
+    }
+    map.set(r, typed(value, r));
+    parts.push(p);
+    rest.push(inner);
+  });
+  return parts.length === 0 || rest.length === 0 ? undefined : { map, parts, rest, ranges: beyond, valid };
+}
+
+/** Lifts that read nothing and add nothing where `valid` does not hold. */
+function masked(carrier: CarrierArg, lifts: readonly UOp[], ranges: readonly UOp[], valid: UOp): UOp[] {
+  const map = new Map<UOp, UOp>();
+  for (const x of toposort(lifts)) {
+    if (x.op !== Ops.INDEX || !ranges.some((r) => rangesOf(x).includes(r))) continue;
+    map.set(x, index(x.src[0], x.src[1], x.src.length > 2 ? x.src[2].and(valid) : valid));
+  }
+  return lifts.map((x, i) => valid.where(substitute(x, map), identityConst(carrier, i, constant(0, x.dtype).dtype)));
+}

@@ -1,0 +1,145 @@
+/**
+ * A short run of the program fuzzer (long ones are by hand: programs.ts), and the programs that it once found wrong.
+ */
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { constant } from "../../src/uop/uop.ts";
+import { Tensor } from "../../mod.ts";
+import type { Line, Program } from "./program_maker.ts";
+import { check, expected, fuzzPrograms, modesOf, openDevices, programOf, script, shrink } from "./programs.ts";
+import { compareTracked, evaluateTracked } from "./tracked.ts";
+
+const devices = openDevices();
+
+/** Statements, one a line; the last line names the outputs. */
+function parse(text: string): Program {
+  const rows = text.trim().split("\n").map((row) => row.trim());
+  const kindOf = (row: string): Line["kind"] =>
+    row.startsWith("const ")
+      ? (/= (leaf\(|Tensor\.)/.test(row) ? "leaf" : "op")
+      : row.endsWith(".realize();")
+      ? "realize"
+      : "write";
+  return {
+    lines: rows.slice(0, -1).map((row) => ({ text: row, kind: kindOf(row) })),
+    outputs: rows.at(-1)!.split(", "),
+  };
+}
+
+/** What failed, then the program. */
+const FOUND: [string, string][] = [
+  [
+    "a reshape of no elements",
+    `
+    const t0 = leaf([5, 0, 9], "float32", 1);
+    const t1 = t0.matmul(leaf([9], "float32", 2));
+    const t2 = t1.sum(-2, { keepdim: true });
+    const t3 = t1.mul(t2);
+    t1, t3`,
+  ],
+  [
+    "a sum over an axis of no elements",
+    `
+    const t0 = leaf([2, 0], "int32", 1);
+    const t1 = t0.matmul(leaf([0, 2], "uint32", 0));
+    const t2 = t0.add(1).max(1);
+    t1, t2`,
+  ],
+  [
+    "the peeled tail of one of two reduce axes",
+    `
+    const t0 = leaf([6], "float32", 0);
+    const t1 = t0.cumsum(0);
+    const t2 = t1.sum(0);
+    t2`,
+  ],
+  [
+    "the peeled tail of a padded gather",
+    `
+    const t0 = leaf([5, 19], "float64", 0);
+    const t1 = t0.pad([[0, 1], [0, 0]]);
+    const t2 = t1.at(":", leaf([2], "int32", 1)).sum(null);
+    t2`,
+  ],
+  [
+    "a write that folding leaves without a reader",
+    `
+    const t0 = leaf([3], "int32", 0);
+    const t1 = t0.add(1);
+    t0.assign(leaf([3], "int32", 7));
+    const t2 = t0.mul(0);
+    t1.realize();
+    t1, t2, t0`,
+  ],
+  [
+    "a kept row that is read under padding",
+    `
+    const t0 = leaf([1, 1, 4, 4], "float64", 1);
+    const t1 = t0.avgPool2d(2).div(-0.5);
+    const t2 = t1.pad([[0, 0], [0, 0], [0, 0], [0, 1]]);
+    const t3 = t2.lt(t2.sum([0, 2]));
+    t3`,
+  ],
+  [
+    "a roll of a scalar",
+    `
+    const t0 = leaf([], "float32", 3);
+    const t1 = t0.roll(-3, 0);
+    t1`,
+  ],
+];
+
+for (const [name, text] of FOUND) {
+  Deno.test(`programs: ${name}`, async () => {
+    const program = parse(text), want = expected(program);
+    for (const mode of modesOf(devices)) assertEquals(await check(program, want, mode), undefined);
+  });
+}
+
+Deno.test("programs: random ones agree with the reference on every device", async () => {
+  const report = await fuzzPrograms({ seed: 20250601, seconds: 20, devices, clangEvery: 4 });
+  assertEquals(report.failures, []);
+  // most values must have a bound, or nothing is tested
+  assertEquals(report.compared > 0.8 * report.elements && report.programs > 20, true, JSON.stringify(report));
+});
+
+Deno.test("programs: a seed makes the same programs", () => {
+  const text = (at: number) => programOf(5, at).lines.map((l) => l.text).join("\n");
+  for (let i = 0; i < 5; i++) assertEquals(text(i), text(i));
+});
+
+Deno.test("programs: a failure is shrunk to a script", async () => {
+  const program = parse(`
+    const t0 = leaf([4, 5], "float32", 3);
+    const t1 = t0.permute([1, 0]).mul(2);
+    const t2 = leaf([3], "int32", 1);
+    const t3 = t2.cumsum(0);
+    const t4 = t1.sum(0);
+    t3, t4`);
+  // a device that does not exist fails every program alike
+  const mode = { device: "NOWHERE", noopt: true }, failure = await check(program, expected(program), mode);
+  assertMatch(failure!.why, /NOWHERE/);
+  const [small] = await shrink(program, failure!, 10);
+  assertEquals([small.lines.length, small.outputs.length], [1, 1]);
+  assertStringIncludes(script(small, mode), "Tensor.realize([");
+});
+
+Deno.test("tracked: bounds hold what rounding may do, and know what they do not know", () => {
+  const x = new Tensor([1, 2, 3], { dtype: "float32", device: "JS" }), third = x.div(3);
+  const rows: [string, Tensor, boolean[]][] = [
+    ["moved values are exact", x.flip([0]), [true, true, true]],
+    ["far from a threshold", third.lt(0.9), [true, true, true]],
+    ["at a threshold", third.mul(3).lt(x), [false, false, false]],
+    ["truncated at an integer", third.mul(3).cast("int32"), [false, false, false]],
+    ["a cast out of range", new Tensor([1.5, -7, 3e9], { device: "JS" }).cast("int32"), [true, true, false]],
+    ["an overflow", x.mul(2e38), [true, false, false]],
+    ["selected by what is known", x.lt(2).where(x, third), [true, true, true]],
+  ];
+  for (const [name, t, want] of rows) {
+    assertEquals(evaluateTracked([t.uop])[0].error.map((e) => e < Infinity), want, name);
+  }
+  const [sum] = evaluateTracked([third.sum().uop]);
+  assertEquals(compareTracked([2], sum).why, undefined);
+  assertMatch(compareTracked([2.001], sum).why!, /element 0 is 2.001, want 2 ± /);
+  assertMatch(compareTracked([3], evaluateTracked([constant(2, dtypes.int32)])[0]).why!, /is 3, want 2$/);
+});
