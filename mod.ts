@@ -11,6 +11,7 @@
  * @module
  */
 import { clangBackend } from "./backends/clang/clang.ts";
+import { cudaBackend } from "./backends/cuda/cuda.ts";
 import { jsBackend } from "./backends/js/js.ts";
 import { nullBackend } from "./backends/null/null.ts";
 import { wasmBackend } from "./backends/wasm/device.ts";
@@ -18,7 +19,8 @@ import { webgpuBackend } from "./backends/webgpu/device.ts";
 import { registerBackend, setSelfTest } from "./src/device/device.ts";
 import { selfTest, selfTestAsync } from "./src/engine/self_test.ts";
 
-for (const backend of [clangBackend, wasmBackend, jsBackend, nullBackend, webgpuBackend]) registerBackend(backend);
+const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, webgpuBackend, cudaBackend];
+for (const backend of backends) registerBackend(backend);
 setSelfTest(selfTest, selfTestAsync);
 
 export { Device, init } from "./src/device/api.ts";

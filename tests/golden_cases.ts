@@ -275,8 +275,9 @@ const ALL = { ...UNARY, ...MATH, ...SHAPES, ...REDUCTIONS, ...PRODUCTS, ...RESIZ
  * "elu" unless they have an entry of their own.
  */
 export function programOf(name: string): Program {
-  const [family] = name.split(" | ");
-  const program = ALL[family] ?? FAMILIES[family] ?? einsumOf(family) ?? UNARY[family.split(" ")[0]];
+  const [family, variant] = name.split(" | ");
+  const own = variant === undefined ? undefined : FAMILIES[family] ?? einsumOf(family);
+  const program = own ?? ALL[family] ?? UNARY[family.split(" ")[0]];
   if (program === undefined) throw new Error(`golden case "${name}" has no entry in golden_cases.ts`);
   return program;
 }

@@ -110,9 +110,11 @@ export class NvrtcAssembler implements Assembler {
 }
 
 /** A loaded module with its only function. */
-interface Loaded {
+export interface LoadedKernel {
+  readonly name: string;
   readonly module: bigint;
   readonly handle: bigint;
+  /** Of a thread: 32-bit registers, and bytes in memory (spills, private arrays). */
   readonly registers: number;
   readonly localBytes: number;
   /** Programs that use it. */
@@ -127,7 +129,7 @@ const IMAGE_RESULTS: ReadonlySet<number> = new Set([200, Result.NO_BINARY_FOR_GP
 
 /** The compiler of one device. */
 export class CudaCompiler implements Compiler {
-  private readonly loaded = new Map<string, Loaded>();
+  private readonly loaded = new Map<string, LoadedKernel>();
   /** The logs of the driver's assembler, and the options that name them. */
   private readonly log: HostMemory = new HostMemory(LOG_WORDS);
   private readonly optionTags: Uint32Array<ArrayBuffer>;
@@ -195,7 +197,7 @@ export class CudaCompiler implements Compiler {
         return out.i32[0];
       };
       const registers = ask(FunctionAttribute.REGISTERS), localBytes = ask(FunctionAttribute.LOCAL_BYTES);
-      this.loaded.set(source, { module, handle, registers, localBytes, users: 0 });
+      this.loaded.set(source, { name, module, handle, registers, localBytes, users: 0 });
     } catch (error) {
       cu.cuModuleUnload(module);
       throw error;
@@ -211,14 +213,19 @@ export class CudaCompiler implements Compiler {
       throw resultError(context.name, `load kernel ${name} on ${context.name}`, code, has);
     }
     if (IMAGE_RESULTS.has(code) && log !== "") throw compileError(this.assembler.name, name, source, log, code);
-    context.fail(code, `load kernel ${name}`);
+    this.context.fail(code, `load kernel ${name}`);
   }
 
-  private unload({ module }: Loaded): void {
+  private unload({ module }: LoadedKernel): void {
     const { context } = this;
     if (!context.alive) return;
     context.enter();
     context.check(context.driver.cu.cuModuleUnload(module), "unload a kernel");
+  }
+
+  /** What is loaded now. */
+  kernels(): LoadedKernel[] {
+    return [...this.loaded.values()];
   }
 
   /** Unloads all modules and the compiler's library. */

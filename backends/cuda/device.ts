@@ -165,7 +165,7 @@ export class CudaDevice implements Device {
     return this.context.settle();
   }
   /** Milliseconds that the device works on what `queue` queues; waits for it. */
-  time(queue: () => void): number {
+  timeSync(queue: () => void): number {
     return this.context.time(queue);
   }
   info(): Record<string, string | number | boolean> {

@@ -57,8 +57,7 @@ export class CudaGraph implements Graph {
   }
   setBuffer(launch: number, slot: number, buffer: Buffer): void {
     this.held[launch][slot] = buffer;
-    this.slots[launch].setBuffer(slot, buffer);
-    this.touch(launch);
+    if (this.slots[launch].setBuffer(slot, buffer)) this.touch(launch);
   }
   setVar(launch: number, position: number, value: number | bigint): void {
     const vars = this.vars[launch];

@@ -112,9 +112,13 @@ export class LaunchSlot {
     u32[node + 7] = sz;
     u32[node + 8] = program.sharedBytes;
   }
-  setBuffer(slot: number, buffer: Buffer): void {
-    const base = (buffer.memory as CudaBlock).address;
-    this.memory.words[this.at / 8 + slot] = buffer.offset === 0 ? base : base + BigInt(buffer.offset);
+  /** False where it was the argument before. */
+  setBuffer(slot: number, buffer: Buffer): boolean {
+    const { words } = this.memory, base = (buffer.memory as CudaBlock).address, at = this.at / 8 + slot;
+    const address = buffer.offset === 0 ? base : base + BigInt(buffer.offset);
+    if (words[at] === address) return false;
+    words[at] = address;
+    return true;
   }
   setVar(position: number, value: number | bigint): void {
     writeValue(

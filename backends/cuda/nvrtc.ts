@@ -108,6 +108,7 @@ export class Nvrtc {
     /** "13.0". */
     readonly version: string,
     private readonly library: NvrtcLibrary,
+    private readonly builtins: Deno.DynamicLibrary<Record<never, never>> | undefined,
   ) {
     this.rt = library.symbols;
   }
@@ -154,7 +155,7 @@ export class Nvrtc {
     if (known.length === 0 || rt.nvrtcGetSupportedArchs(known) !== 0 || !known.includes(capability)) {
       return refuse(`version ${versionText(version)} does not know sm_${capability}`);
     }
-    return new Nvrtc(path, versionText(version), library);
+    return new Nvrtc(path, versionText(version), library, openBuiltins(path, versionText(version)));
   }
 
   /**
@@ -200,6 +201,21 @@ export class Nvrtc {
   /** Closes the library. */
   close(): void {
     this.library.close();
+    this.builtins?.close();
+  }
+}
+
+/**
+ * NVRTC opens its builtins by their bare name when it first compiles. Where the loader does not look into their folder (a
+ * wheel's) that works only if they have been opened before.
+ */
+function openBuiltins(path: string, version: string): Deno.DynamicLibrary<Record<never, never>> | undefined {
+  const folder = path.slice(0, path.lastIndexOf("/") + 1);
+  if (folder === "") return undefined;
+  try {
+    return Deno.dlopen(`${folder}libnvrtc-builtins.so.${version}`, {});
+  } catch {
+    return undefined; // linked in, or where the loader finds them
   }
 }
 

@@ -228,7 +228,9 @@ class Placer {
     );
     const groups = this.ranges.filter(isGroup);
     const size = groups.length === 0 ? 1 : groups[0].src[0].value;
-    if (groups.some((r) => r.src[0].value !== size)) throw new SpecError("Reductions shared by different numbers of threads");
+    if (groups.some((r) => r.src[0].value !== size)) {
+      throw new SpecError("Reductions shared by different numbers of threads");
+    }
     // threads of a reduction go on with the loops after it
     const after = new Set<UOp>(), fills = new Set<UOp>();
     for (const u of this.nodes) {
@@ -237,13 +239,21 @@ class Placer {
     }
     if (size > 1) {
       for (const r of this.ranges) {
-        if (kindOf(r) === AxisKind.LOCAL && !fills.has(r) && !reduces.some((u) => rangesOf(u).includes(r))) after.add(r);
+        if (kindOf(r) === AxisKind.LOCAL && !fills.has(r) && !reduces.some((u) => rangesOf(u).includes(r))) {
+          after.add(r);
+        }
       }
     }
     this.place("gidx", [AxisKind.GLOBAL], new Set(), 0);
     const isApart = size > 1 && this.readsNeighbors(reduces);
     const skip = new Set([...after, ...fills]);
-    const dims = this.place("lidx", [AxisKind.LOCAL, AxisKind.WARP], skip, size > 1 && !isApart ? 1 : 0, isApart ? 2 : 3);
+    const dims = this.place(
+      "lidx",
+      [AxisKind.LOCAL, AxisKind.WARP],
+      skip,
+      size > 1 && !isApart ? 1 : 0,
+      isApart ? 2 : 3,
+    );
     const own = size > 1 ? hardware("lidx", isApart ? dims.length : 0, int(size)) : undefined;
     if (own !== undefined) {
       for (const r of groups) this.put(r, own);
@@ -257,7 +267,9 @@ class Placer {
       }
     }
     const all = size === 1 ? dims : isApart ? [...dims, size] : [size, ...dims];
-    if (prod(all) > this.grid.maxGroupThreads) throw new SpecError(`A group of ${prod(all)} threads is too large for the device`);
+    if (prod(all) > this.grid.maxGroupThreads) {
+      throw new SpecError(`A group of ${prod(all)} threads is too large for the device`);
+    }
     this.placeFills(fills, all);
     return { sink: this.gated(), places: this.places, warp: isApart ? 1 : this.grid.warp };
   }
@@ -293,7 +305,9 @@ class Placer {
       stride *= n;
     });
     for (const r of fills) {
-      if (r.src[0].value !== threads) throw new SpecError("A STAGE is filled by another number of threads than there are");
+      if (r.src[0].value !== threads) {
+        throw new SpecError("A STAGE is filled by another number of threads than there are");
+      }
       this.put(r, flat);
     }
   }

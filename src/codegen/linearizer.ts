@@ -335,14 +335,18 @@ class Linearizer {
       const u = nodes[i];
       if (this.top[i] !== 0) continue;
       const b = where[i];
-      if (isCollective(u.op)) { for (let c: Block | undefined = b; c !== undefined; c = c.parent) c.isCollective = true; }
+      if (isCollective(u.op)) {
+        for (let c: Block | undefined = b; c !== undefined; c = c.parent) c.isCollective = true;
+      }
       for (let c = b; !placed.has(c); c = c.parent!) {
         placed.add(c);
         c.parent!.items.push(c.item);
       }
       if (u.op === Ops.RANGE) {
         // the head of its block: only its end must come before
-        if (this.top[sources[first[i]]] === 0) this.edge(b.item, b.parent!, sources[first[i]], where[sources[first[i]]]);
+        if (this.top[sources[first[i]]] === 0) {
+          this.edge(b.item, b.parent!, sources[first[i]], where[sources[first[i]]]);
+        }
         continue;
       }
       for (let e = first[i]; e < first[i + 1]; e++) need(i, b, sources[e]);

@@ -6,7 +6,7 @@
 import { envNumber } from "../helpers/env.ts";
 import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
 import { graphRewrite, namedPass, substitute } from "../uop/rewrite.ts";
-import { specKernel, specLinear, verify } from "../uop/spec.ts";
+import { specKernel, specLinear, specLowered, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { decomposeDTypes } from "./decomp/dtype.ts";
@@ -41,19 +41,28 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   return made;
 }
 
-const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink));
-const passOptimize = namedPass("apply opts", optimize);
-const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink));
-const passExpand = namedPass("expand, lower reduces", (sink: UOp, warp: number) => expand(sink, warp));
-const passPlace = namedPass("place threads", (sink: UOp, p: Placement) => substitute(sink, p.places));
-const passDTypes = namedPass("decompose dtypes", (sink: UOp, r: Renderer) => decomposeDTypes(sink, r.caps));
+const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink), specKernel);
+const passOptimize = namedPass("apply opts", optimize, specKernel);
+const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink), specKernel);
+const passExpand = namedPass("expand, lower reduces", (sink: UOp, warp: number) => expand(sink, warp), specLowered);
+const passPlace = namedPass("place threads", (sink: UOp, p: Placement) => substitute(sink, p.places), specLowered);
+const passDTypes = namedPass(
+  "decompose dtypes",
+  (sink: UOp, r: Renderer) => decomposeDTypes(sink, r.caps),
+  specLowered,
+);
 const passFunctions = namedPass(
   "decompose functions",
   (sink: UOp, r: Renderer) => decomposeTranscendentals(sink, r.caps),
+  specLowered,
 );
-const passDivision = namedPass("decompose division", (sink: UOp, _: Renderer) => graphRewrite(sink, pmDivision));
-const passDevectorize = namedPass("devectorize", (sink: UOp, r: Renderer) => devectorize(sink, r.caps));
-const passCoalesce = namedPass("coalesce accesses", (sink: UOp, r: Renderer) => coalesce(sink, r.caps));
+const passDivision = namedPass(
+  "decompose division",
+  (sink: UOp, _: Renderer) => graphRewrite(sink, pmDivision),
+  specLowered,
+);
+const passDevectorize = namedPass("devectorize", (sink: UOp, r: Renderer) => devectorize(sink, r.caps), specLowered);
+const passCoalesce = namedPass("coalesce accesses", (sink: UOp, r: Renderer) => coalesce(sink, r.caps), specLowered);
 const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrite(sink, lateRules(r.caps)));
 
 /** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */
@@ -77,7 +86,6 @@ export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
   if (check) verify(ast, specKernel, "before codegen");
   const simple = passSimplify(ast, renderer);
   const optimized = passOptimize(simple, renderer);
-  if (check) verify(optimized, specKernel, "after opts");
   const uops = linearize(lower(optimized, renderer));
   if (check) verify(uops, specLinear, "after linearize");
   const { flops, bytes } = workOf(simple);

@@ -5,7 +5,7 @@
  * @module
  */
 import type { DType } from "../dtype/dtype.ts";
-import { type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
+import { DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
 import type { Block, MemoryDevice } from "./allocator.ts";
 
@@ -126,7 +126,15 @@ export class Buffer implements MemoryHolder {
   }
   /** Reads into host bytes, synchronously. Only where the device can. */
   copyOut(dst: Uint8Array): Uint8Array {
-    if (this.nbytes > 0) this.device.allocator.copyOut!(dst, this.memory, this.at);
+    if (this.nbytes === 0) return dst;
+    const { name, allocator: { copyOut } } = this.device;
+    if (copyOut === undefined) {
+      throw new DeviceError(`read a buffer of ${name} at once`, {
+        device: name,
+        reason: `${name} reads only asynchronously: await t.data(), and make a tensor of that where it is wanted`,
+      });
+    }
+    copyOut(dst, this.memory, this.at);
     return dst;
   }
   /** As {@linkcode copyOut}, after all work queued so far. */

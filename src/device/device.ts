@@ -25,6 +25,8 @@ export interface Device {
   graph(launches: readonly Launch[]): Graph;
   /** Settles when all queued work is done; rejects with what went wrong in it. */
   synchronize(): Promise<void>;
+  /** Milliseconds that the device works on what `queue` queues, waited for: where it has a clock of its own. */
+  timeSync?(queue: () => void): number;
   /** Whether it is gone, with all that was on it; `Device.open` then opens another in its place. */
   readonly isLost?: boolean;
   /** What `doctor` and `info()` show: compiler, threads, features. */

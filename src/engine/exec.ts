@@ -18,6 +18,7 @@ import type { UOp } from "../uop/uop.ts";
 import { compileKernels } from "./compile_cache.ts";
 import { debugKernel, debugStep } from "./debug.ts";
 import { GlobalCounters } from "./stats.ts";
+import { runTimed } from "./timing.ts";
 import { difference } from "./validate.ts";
 
 /** A kernel; compiled when first asked for. */
@@ -287,12 +288,7 @@ function runOne(device: Device, item: ExecItem, launch: Launch, debug: number): 
   const { program } = launch;
   if (debug >= 3) debugKernel(item, program, debug);
   const check = envNumber("VALIDATE_WITH_JS") > 0 && device.name !== "JS" ? expectedOf(item.ast!, launch) : undefined;
-  const start = performance.now();
-  device.run([launch]);
-  const { copyOut } = device.allocator, out = launch.buffers[0];
-  // where launches are only queued, reading a byte waits for them
-  if (device.renderer.caps.hasGrid && copyOut !== undefined) copyOut(new Uint8Array(1), out.memory, out.offset);
-  const ms = performance.now() - start;
+  const ms = runTimed(device, launch);
   GlobalCounters.timeSumS += ms / 1e3;
   check?.();
   if (debug >= 2) debugStep(item, device, program, ms);

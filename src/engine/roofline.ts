@@ -14,6 +14,7 @@ import { AxisKind } from "../uop/args.ts";
 import { opCarrier, reduce } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../uop/uop.ts";
+import { runTimed } from "./timing.ts";
 
 /** The best rates that were reached. */
 export interface Roofline {
@@ -43,14 +44,10 @@ function pass(n: number): UOp {
 
 /** The shortest of several runs, in ms; all that was queued has finished. */
 function best(device: Device, program: Program, buffers: readonly Buffer[]): number {
-  const launch = { program, buffers, vars: [] }, one = new Uint8Array(4), out = buffers[0];
-  const began = performance.now();
+  const launch = { program, buffers, vars: [] }, began = performance.now();
   let shortest = Infinity;
   for (let i = 0; i < 8 && performance.now() - began < LONGEST_MS; i++) {
-    const start = performance.now();
-    device.run([launch]);
-    device.allocator.copyOut!(one, out.memory, out.offset);
-    shortest = Math.min(shortest, performance.now() - start);
+    shortest = Math.min(shortest, runTimed(device, launch));
   }
   return shortest;
 }

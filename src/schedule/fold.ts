@@ -24,6 +24,7 @@ export function uniformOf(u: UOp): UOp | undefined {
   ) u = u.src[0];
   if (u.op === Ops.CONST) return u;
   if (u.op === Ops.PAD) {
+    if (shapeOf(u.src[0]).includes(0)) return constant(0, u.dtype);
     const c = uniformOf(u.src[0]);
     if (c !== undefined && c.arg === 0 && Object.is(c.arg, 0)) return c;
   }

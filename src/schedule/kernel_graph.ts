@@ -140,11 +140,12 @@ class MergeGraph {
       for (const j of b) this.after[j].add(i);
     });
     this.seen = new Uint32Array(nodes.length);
-    for (const n of nodes) this.addReads(n);
+    for (const n of nodes) this.addReads(n, n.reads);
   }
 
-  private addReads(n: Node): void {
-    for (const r of n.reads) {
+  /** Counts a node among the readers of versions. */
+  addReads(n: Node, keys: Iterable<VersionKey>): void {
+    for (const r of keys) {
       const list = this.readers.get(r);
       if (list === undefined) this.readers.set(r, new Set([n]));
       else list.add(n);
@@ -156,10 +157,10 @@ class MergeGraph {
     return this.index.get(n)!;
   }
 
-  /** Whether a node other than `n` reads a version. */
-  isReadBeside(key: VersionKey, n: Node): boolean {
+  /** Whether a node other than these reads a version. */
+  isReadBeside(key: VersionKey, a: Node, b: Node): boolean {
     const list = this.readers.get(key);
-    return list !== undefined && list.size > (list.has(n) ? 1 : 0);
+    return list !== undefined && list.size > (list.has(a) ? 1 : 0) + (list.has(b) ? 1 : 0);
   }
 
   /** True when some third node must run after one of `a`, `b` and before the other. */
@@ -210,6 +211,32 @@ class MergeGraph {
   }
 }
 
+/** What a kernel touches, for quick answers. */
+class Touched {
+  /** Entries that it reads or writes. */
+  readonly entries: Set<number> = new Set();
+  readonly readEntries: Set<number> = new Set();
+  /** Versions that it writes, by entry. */
+  readonly written: Map<number, VersionKey[]> = new Map();
+
+  constructor(node: Node) {
+    this.add(node);
+  }
+  add({ reads, writes }: Node): void {
+    for (const r of reads) this.addRead(r);
+    for (const w of writes) {
+      const e = entryOfKey(w), list = this.written.get(e);
+      this.entries.add(e);
+      if (list === undefined) this.written.set(e, [w]);
+      else list.push(w);
+    }
+  }
+  addRead(r: VersionKey): void {
+    this.entries.add(entryOfKey(r));
+    this.readEntries.add(entryOfKey(r));
+  }
+}
+
 /**
  * Merges kernels of equal loops without reduces, greedily in order, where they share an input or feed each other
  * element by element, no other kernel stands between them, and the result takes at most `maxBuffers` buffers.
@@ -217,50 +244,51 @@ class MergeGraph {
 export function mergeOutputs(nodes: Node[], maxBuffers: (device: string) => number): Node[] {
   const graph = new MergeGraph(nodes), gone = new Set<Node>();
   const keys = new Map(nodes.map((n) => [n, loopsKey(n)]));
-  /** Kernels that may take others in, by the entries that they touch. */
-  const touching = new Map<number, Set<Node>>();
+  const touched = new Map<Node, Touched>();
   const writer = new Map<VersionKey, Node>(), writes = new Map<Node, WriteGroup>();
-  const touch = (n: Node, keys: Iterable<VersionKey>): void => {
-    for (const k of keys) {
-      const e = entryOfKey(k), list = touching.get(e);
-      if (list === undefined) touching.set(e, new Set([n]));
-      else list.add(n);
-    }
+  /**
+   * Kernels that may take others in, by the versions that they read, make and overwrite: of two that read other versions
+   * of an entry which neither writes, some third one stands between.
+   */
+  const beside = new Map<VersionKey, Set<Node>>();
+  const place = (g: Node, v: VersionKey): void => {
+    const list = beside.get(v);
+    if (list === undefined) beside.set(v, new Set([g]));
+    else list.add(g);
   };
   for (const n of nodes) {
     const key = keys.get(n);
     const before = key !== undefined && n.writes.length === 1 ? writer.get(n.writes[0] - 1) : undefined;
     if (before !== undefined && keys.get(before) !== undefined) {
       let group = writes.get(before);
-      if (group === undefined) writes.set(before, group = new WriteGroup(before));
+      if (group === undefined) writes.set(before, group = new WriteGroup(before, touched.get(before)!));
       if (group.take(n, graph, maxBuffers(n.device))) {
         writer.set(n.writes[0], before);
         gone.add(n);
-        touch(before, n.reads);
+        for (const r of n.reads) place(before, r);
+        place(before, n.writes[0]);
         continue;
       }
     }
     for (const w of n.writes) writer.set(w, n);
     if (key === undefined) continue;
     const candidates = new Set<Node>();
-    for (const r of n.reads) {
-      for (const g of touching.get(entryOfKey(r)) ?? []) if (keys.get(g) === key) candidates.add(g);
-    }
-    let into: Node | undefined;
+    for (const r of n.reads) for (const g of beside.get(r) ?? []) if (keys.get(g) === key) candidates.add(g);
+    let into = n;
     for (const g of [...candidates].sort((a, b) => graph.at(a) - graph.at(b))) {
-      const made = tryMerge(g, n, graph, maxBuffers(n.device));
-      if (made === undefined) continue;
-      Object.assign(g, made);
-      g.line ??= n.line;
-      graph.merged(g, n);
+      if (!tryMerge(g, touched.get(g)!, n, graph, maxBuffers(n.device))) continue;
       writes.delete(g);
       for (const w of n.writes) writer.set(w, g);
       gone.add(n);
       into = g;
       break;
     }
-    touch(into ?? n, n.reads);
-    touch(into ?? n, n.writes);
+    if (into === n) touched.set(n, new Touched(n));
+    for (const r of n.reads) place(into, r);
+    for (const w of n.writes) {
+      place(into, w);
+      place(into, w - 1);
+    }
   }
   return nodes.filter((n) => !gone.has(n));
 }
@@ -273,39 +301,41 @@ function extent(store: UOp): readonly [number, number] {
 
 /**
  * A kernel that takes in later writes to its entry: those with the same loops, to parts that do not overlap what it
- * writes (or to the very same part: then the later one stands), if nobody reads the version between them.
+ * writes (or to the very same part: then the later one stands), if nobody reads the version between them. A write may
+ * read what was in its own place.
  */
 class WriteGroup {
   private readonly entry: number;
   /** Parts that are written, in order, each with the position of its store. */
   private readonly parts: { readonly low: number; readonly high: number; readonly store: number }[] = [];
-  private readonly entries: Set<number>;
   private readonly ranges: readonly UOp[];
-  /** False where the kernel writes several entries, or parts in a way that is not followed. */
+  /** False where the kernel writes several entries, or parts that overlap. */
   private readonly open: boolean;
+  /** What is there before any of it. */
+  private readonly old: VersionKey;
 
-  constructor(private readonly node: Node) {
-    const { stores, writes, reads } = node;
+  constructor(private readonly node: Node, private readonly touched: Touched) {
+    const { stores, writes } = node;
     this.entry = entryOfKey(writes[0]);
-    this.entries = new Set([...reads, ...writes].map(entryOfKey));
+    this.old = writes[0] - 1;
     this.ranges = rangesOf(stores[0].src[0]);
     stores.forEach((s, store) => {
       const [low, high] = extent(s);
       this.parts.push({ low, high, store });
     });
     this.parts.sort((a, b) => a.low - b.low);
-    this.open = writes.every((w) => entryOfKey(w) === this.entry) &&
-      this.parts.every((p, i) => i === 0 || this.parts[i - 1].high < p.low);
+    this.open = touched.written.size === 1 && this.parts.every((p, i) => i === 0 || this.parts[i - 1].high < p.low);
   }
 
   /** Takes `n` in, if it may; what both read and write is then `node`'s. */
   take(n: Node, graph: MergeGraph, maxBuffers: number): boolean {
-    const { node, entry, parts, entries } = this, [w] = n.writes, [store] = n.stores;
+    const { node, entry, parts, touched } = this, [w] = n.writes, [store] = n.stores;
     if (!this.open || n.stores.length !== 1 || entryOfKey(w) !== entry) return false;
-    const reads = [...n.reads].map(entryOfKey);
-    if (reads.includes(entry) || graph.isReadBeside(w - 1, node)) return false;
-    const more = reads.filter((e) => !entries.has(e));
-    if (entries.size + new Set(more).size > maxBuffers) return false;
+    if (graph.isReadBeside(w - 1, node, n)) return false;
+    const reads = [...n.reads], readsOwn = reads.some((r) => entryOfKey(r) === entry);
+    if (readsOwn && !loadsOf(store, entry).every((l) => l.src[0] === store.src[0])) return false;
+    const more = new Set(reads.map(entryOfKey).filter((e) => !touched.entries.has(e)));
+    if (touched.entries.size + more.size > maxBuffers) return false;
     if (!sameArray(rangesOf(store.src[0]), this.ranges)) return false;
     const [low, high] = extent(store);
     // the first part that does not end before this one
@@ -316,60 +346,64 @@ class WriteGroup {
       else to = mid;
     }
     const hit = from < parts.length && parts[from].low <= high ? parts[from] : undefined;
-    if (hit !== undefined && node.stores[hit.store].src[0] !== store.src[0]) return false;
+    if (hit !== undefined && (readsOwn || node.stores[hit.store].src[0] !== store.src[0])) return false;
     if (graph.separated(node, n)) return false;
     if (hit !== undefined) node.stores[hit.store] = store;
     else {
       parts.splice(from, 0, { low, high, store: node.stores.length });
       node.stores.push(store);
     }
-    for (const e of more) entries.add(e);
-    for (const r of n.reads) node.reads.add(r);
+    for (const r of reads) {
+      const now = entryOfKey(r) === entry ? this.old : r;
+      node.reads.add(now);
+      touched.addRead(now);
+    }
+    touched.written.get(entry)!.push(w);
     node.writes.push(w);
     graph.merged(node, n);
+    if (readsOwn) graph.addReads(node, [this.old]);
     return true;
   }
 }
 
-function tryMerge(
-  g: Node,
-  n: Node,
-  graph: MergeGraph,
-  maxBuffers: number,
-): Pick<Node, "stores" | "reads" | "writes"> | undefined {
-  const gEntries = new Set([...g.reads, ...g.writes].map(entryOfKey));
-  const shares = [...n.reads].some((r) => gEntries.has(entryOfKey(r)));
-  if (!shares) return undefined;
-  const entries = new Set([...gEntries, ...[...n.reads, ...n.writes].map(entryOfKey)]);
-  if (entries.size > maxBuffers) return undefined;
+/** Merges `n` into `g`, if it may be: what both read and write is then `g`'s. */
+function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuffers: number): boolean {
+  const { entries, written, readEntries } = touched;
+  const more = new Set([...n.reads, ...n.writes].map(entryOfKey).filter((e) => !entries.has(e)));
+  if (entries.size + more.size > maxBuffers) return false;
   const at = g.stores[0].src[0].src[1];
-  if (n.stores.some((s) => s.src[0].src[1] !== at)) return undefined;
+  if (n.stores.some((s) => s.src[0].src[1] !== at)) return false;
   // every entry written by one and touched by the other must be touched at the very index that is written
-  const elementwise = (writer: Node, other: Node): boolean =>
-    writer.writes.every((w) =>
-      other.stores.every((s) =>
-        loadsOf(s, entryOfKey(w)).every((l) => l.src[0].src[1] === at && l.src[0].src.length === 2)
-      )
-    );
-  if (!elementwise(g, n) || !elementwise(n, g)) return undefined;
+  const elementwise = (stores: readonly UOp[], e: number): boolean =>
+    stores.every((s) => loadsOf(s, e).every((l) => l.src[0].src[1] === at && l.src[0].src.length === 2));
+  for (const w of n.writes) {
+    const e = entryOfKey(w);
+    if (written.has(e) || (readEntries.has(e) && !elementwise(g.stores, e))) return false;
+    if (g.reads.has(w)) return false; // g would need to run after n; the order of the list makes this rare
+  }
   // n may read what g makes (taken from registers) or what g overwrites, but not both of one entry
   const inline = new Map<UOp, UOp>();
-  for (const w of g.writes) {
-    const e = entryOfKey(w);
-    if (n.writes.some((x) => entryOfKey(x) === e)) return undefined;
-    const readsNew = n.reads.has(w), readsOld = n.reads.has(w - 1) && entryOfKey(w - 1) === e;
-    if (readsNew && readsOld) return undefined;
-    if (!readsNew) continue;
+  for (const e of new Set([...n.reads].map(entryOfKey))) {
+    const versions = written.get(e);
+    if (versions === undefined) continue;
+    if (!elementwise(n.stores, e)) return false;
+    if (versions.some((w) => n.reads.has(w) && n.reads.has(w - 1))) return false;
+    if (!versions.some((w) => n.reads.has(w))) continue;
     const made = g.stores.find((s) => (s.src[0].src[0].arg as ParamArg).slot === e)!;
     for (const s of n.stores) for (const l of loadsOf(s, e)) inline.set(l, made.src[1]);
   }
-  for (const w of n.writes) {
-    const e = entryOfKey(w);
-    if (g.reads.has(w)) return undefined; // g would need to run after n; the order of the list makes this rare
-    if (g.reads.has(w - 1) && g.writes.some((x) => entryOfKey(x) === e)) return undefined;
+  if (graph.separated(g, n)) return false;
+  for (const s of n.stores) {
+    g.stores.push(inline.size === 0 ? s : s.withSrc([s.src[0], substitute(s.src[1], inline)]));
   }
-  if (graph.separated(g, n)) return undefined;
-  const stores = n.stores.map((s) => inline.size === 0 ? s : s.withSrc([s.src[0], substitute(s.src[1], inline)]));
-  const reads = new Set([...g.reads, ...n.reads].filter((r) => !g.writes.includes(r)));
-  return { stores: [...g.stores, ...stores], reads, writes: [...g.writes, ...n.writes] };
+  for (const r of n.reads) {
+    if (written.get(entryOfKey(r))?.includes(r) === true) continue;
+    g.reads.add(r);
+    touched.addRead(r);
+  }
+  touched.add({ ...n, reads: new Set() });
+  g.writes.push(...n.writes);
+  g.line ??= n.line;
+  graph.merged(g, n);
+  return true;
 }

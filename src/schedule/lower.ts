@@ -6,6 +6,7 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import type { DType } from "../dtype/dtype.ts";
+import type { Capabilities } from "../renderer/renderer.ts";
 import type { BufferArg, ParamArg, Storage, VariableArg } from "../uop/args.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
@@ -27,6 +28,7 @@ import {
 } from "./kernel_graph.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
+import { splitKernel } from "./split.ts";
 
 /** A buffer of a schedule: one that exists (a storage of the graph, by slot) or one to be made. */
 export interface EntryInfo {
@@ -69,6 +71,8 @@ export interface Template {
 export interface LowerOptions {
   readonly defaultDevice: string;
   readonly maxBuffers: (device: string) => number;
+  /** What a device can do, to split reductions. */
+  readonly caps: (device: string) => Capabilities;
   /** Byte offsets of views are multiples of this; undefined: no views, but copies. */
   readonly viewAlign: (device: string) => number | undefined;
 }
@@ -295,7 +299,7 @@ function attemptLower(
   const becomes = whatBecomes(roots, order, folded, new Set(sequenceOfNodes), entries);
   for (const b of becomes) entries.infos[b.entry].kept = true;
   // views run nothing: in front they do not part the kernels
-  return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos)], becomes };
+  return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos, options)], becomes };
 }
 
 /** A part of a BUFFER that needs no copy: `offset` in elements. */
@@ -400,7 +404,7 @@ function whatBecomes(
 }
 
 /** Kernels with PARAMs renumbered: outputs first, then inputs in order of appearance. Dead stores are dropped. */
-function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): TemplateItem[] {
+function makeItems(sequence: readonly Node[], infos: EntryInfo[], options: LowerOptions): TemplateItem[] {
   const readers = new Set<number>();
   for (const n of sequence) for (const r of n.reads) readers.add(entryOfKey(r));
   const items: TemplateItem[] = [];
@@ -426,27 +430,37 @@ function makeItems(sequence: readonly Node[], infos: readonly EntryInfo[]): Temp
       return infos[e].kept || infos[e].slot !== undefined || readers.has(e);
     });
     if (stores.length === 0) continue;
-    const used: number[] = [];
-    const map = new Map<UOp, UOp>();
-    const take = (p: UOp): void => {
-      if (map.has(p)) return;
-      const { slot, size } = p.arg as ParamArg;
-      // one slot for each (entry, dtype): a bitcast view is a parameter of its own
-      map.set(p, param(used.length, p.dtype, size));
-      used.push(slot);
-    };
-    for (const s of stores) take(s.src[0].src[0]);
-    const vars: string[] = [];
-    for (const u of toposort(stores)) {
-      if (u.op === Ops.PARAM) take(u);
-      else if (u.op === Ops.VARIABLE) {
-        const { name, min, max } = u.arg as VariableArg;
-        map.set(u, variable(`v${vars.length}`, min, max, u.dtype));
-        vars.push(name);
-      }
+    const split = splitKernel(sink(stores), options.caps(n.device), infos.length);
+    for (const { dtype, size } of split?.made ?? []) {
+      infos.push({ device: n.device, dtype, size, slot: undefined, versions: 1, kept: false, view: undefined });
     }
-    const ast = substitute(sink(stores), map);
-    items.push({ kind: "kernel", device: n.device, entries: used, ast, vars, at: n.at });
+    if (split === undefined) items.push(kernelItem(n, stores));
+    else items.push(kernelItem(n, split.partial.src), kernelItem(n, split.combine.src));
   }
   return items;
+}
+
+/** The item of a kernel, its PARAMs renumbered. */
+function kernelItem(n: Node, stores: readonly UOp[]): TemplateItem {
+  const used: number[] = [];
+  const map = new Map<UOp, UOp>();
+  const take = (p: UOp): void => {
+    if (map.has(p)) return;
+    const { slot, size } = p.arg as ParamArg;
+    // one slot for each (entry, dtype): a bitcast view is a parameter of its own
+    map.set(p, param(used.length, p.dtype, size));
+    used.push(slot);
+  };
+  for (const s of stores) take(s.src[0].src[0]);
+  const vars: string[] = [];
+  for (const u of toposort(stores)) {
+    if (u.op === Ops.PARAM) take(u);
+    else if (u.op === Ops.VARIABLE) {
+      const { name, min, max } = u.arg as VariableArg;
+      map.set(u, variable(`v${vars.length}`, min, max, u.dtype));
+      vars.push(name);
+    }
+  }
+  const ast = substitute(sink(stores), map);
+  return { kind: "kernel", device: n.device, entries: used, ast, vars, at: n.at };
 }

@@ -138,6 +138,7 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
     get defaultDevice(): string {
       return defaultDevice();
     },
+    caps: (device) => getDevice(device).renderer.caps,
     maxBuffers: (device) => Math.min(getDevice(device).renderer.caps.maxBuffers, limit > 0 ? limit : Infinity),
     viewAlign: (device) => views ? viewAlign(device) : undefined,
   });

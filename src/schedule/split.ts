@@ -11,7 +11,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { ceilDiv } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { AxisKind, type ParamArg, RangeArg } from "../uop/args.ts";
+import { AxisKind, RangeArg } from "../uop/args.ts";
 import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
@@ -23,7 +23,7 @@ const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 19;
 /** Groups of threads that keep a multiprocessor busy. */
 const GROUPS_A_UNIT = 8;
 
-/** A kernel in two. PARAM slots of both count the buffers of the kernel, then the new ones. */
+/** A kernel in two. */
 export interface SplitKernel {
   /** Reduces parts into the new buffers. */
   readonly partial: UOp;
@@ -71,8 +71,8 @@ function divisorNear(n: number, want: number): number {
   return 0;
 }
 
-/** Cuts the reduction of a kernel's AST in parts where that keeps the device busier. */
-export function splitKernel(ast: UOp, caps: Capabilities): SplitKernel | undefined {
+/** Cuts the reduction of a kernel's AST in parts where that keeps the device busier. `slot`: PARAM of the first new buffer. */
+export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKernel | undefined {
   const u = splittable(ast);
   if (u === undefined) return undefined;
   const carrier = u.arg as CarrierArg, n = carrier.lanes;
@@ -82,7 +82,8 @@ export function splitKernel(ast: UOp, caps: Capabilities): SplitKernel | undefin
   if (want < 2) return undefined;
   let next = 0;
   for (const x of toposort(ast)) if (x.op === Ops.RANGE) next = Math.max(next, (x.arg as RangeArg).id + 1);
-  const fresh = (size: number, kind: AxisKind): UOp => uop(Ops.RANGE, dtypes.int32, [int(size)], new RangeArg(next++, kind));
+  const fresh = (size: number, kind: AxisKind): UOp =>
+    uop(Ops.RANGE, dtypes.int32, [int(size)], new RangeArg(next++, kind));
   // what becomes of the reduced ranges: whole ones number parts, one is cut, the others stay
   const cut = cutRanges(ranges, want, fresh);
   if (cut === undefined) return undefined;
@@ -91,8 +92,6 @@ export function splitKernel(ast: UOp, caps: Capabilities): SplitKernel | undefin
   const body = reduce(carrier, lifts, cut.rest);
   const loops = [...around, ...cut.parts];
   const size = loops.reduce((p, r) => p * sizeOf(r), 1);
-  let slots = 0;
-  for (const x of toposort(ast)) if (x.op === Ops.PARAM) slots = Math.max(slots, (x.arg as ParamArg).slot + 1);
   const made = carrier.dtypes.map((dtype) => ({ dtype, size }));
   const flat = (over: readonly UOp[]): UOp => {
     let at: UOp | undefined;
@@ -102,14 +101,14 @@ export function splitKernel(ast: UOp, caps: Capabilities): SplitKernel | undefin
     }
     return at ?? int(0);
   };
-  const stores = made.map(({ dtype }, i) =>
-    store(index(param(slots + i, dtype, size), flat(loops)), getTuple(body, i))
-  );
+  const stores = made.map(({ dtype }, i) => store(index(param(slot + i, dtype, size), flat(loops)), getTuple(body, i)));
   const again = cut.parts.map((r) => fresh(sizeOf(r), AxisKind.REDUCE));
-  const read = made.map(({ dtype }, i) => load(index(param(slots + i, dtype, size), flat([...around, ...again]))));
+  const read = made.map(({ dtype }, i) => load(index(param(slot + i, dtype, size), flat([...around, ...again]))));
   const total = reduce(carrier, read, again);
   const map = new Map<UOp, UOp>();
-  for (const x of toposort(ast)) if (x.op === Ops.GETTUPLE && x.src[0] === u) map.set(x, getTuple(total, x.arg as number));
+  for (const x of toposort(ast)) {
+    if (x.op === Ops.GETTUPLE && x.src[0] === u) map.set(x, getTuple(total, x.arg as number));
+  }
   if (n === 1) map.set(u, total);
   return { partial: sink(stores), combine: substitute(ast, map), made };
 }

@@ -143,6 +143,7 @@ export abstract class BackwardTensor extends RealizeTensor {
     const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
     return targets.map((t, i) => {
       const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
+      if (t.numel() === 0) return this.wrap(materializeShape(constant(0, t.dtype), t.shape));
       if (g === undefined) {
         throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
           reason: isScalarLeaf(t.uop)

@@ -41,6 +41,21 @@ export function printUOp(root: UOp | readonly UOp[], limit: number = 400): strin
   return cut > 0 ? [`... ${cut} more`, ...all.slice(cut)].join("\n") : all.join("\n");
 }
 
+/** How many users of a node are printed. */
+const MAX_USERS = 8;
+
+/** A node and what surrounds it in `graph`: sources and their sources, the node, marked by >, and who uses it. */
+export function printNeighbors(u: UOp, graph: readonly UOp[]): string {
+  const near = new Set([u]);
+  for (let i = 0; i < 2; i++) { for (const v of [...near]) { for (const s of v.src) near.add(s); } }
+  const users = new Set(graph.filter((v) => v !== u && v.src.includes(u)));
+  const shown = [...toposort(u, (v) => near.has(v)).filter((v) => near.has(v)), ...[...users].slice(0, MAX_USERS)];
+  const at = shown.indexOf(u);
+  const out = lines(shown).map((text, i) => `${i === at ? ">" : " "} ${text}`);
+  if (users.size > MAX_USERS) out.push(`  ... and ${users.size - MAX_USERS} more users`);
+  return out.join("\n");
+}
+
 /** A linear program: as {@linkcode printUOp}, in list order, indented by loops and conditions. */
 export function listText(uops: readonly UOp[]): string {
   let depth = 0;

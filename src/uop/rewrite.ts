@@ -11,6 +11,7 @@ import { Ops } from "./ops.ts";
 import { printUOp } from "./print.ts";
 import { closedRangesOf, rangesOf } from "./ranges.ts";
 import { type PassRecord, Recording } from "./recording.ts";
+import { type Spec, verify } from "./spec.ts";
 import { type UOp, uop } from "./uop.ts";
 
 /** Options of {@linkcode graphRewrite}. */
@@ -56,11 +57,19 @@ export function isRecording(): boolean {
   return recording !== undefined;
 }
 
-/** A pass: a function from a graph to a graph, under a name that records show. */
-export function namedPass<X>(name: string, fn: (sink: UOp, ctx: X) => UOp): (sink: UOp, ctx: X) => UOp {
+/**
+ * A pass: a function from a graph to a graph, under a name that records show. Under SPEC=1 what it returns must be legal
+ * by `spec`, where one is given.
+ */
+export function namedPass<X>(
+  name: string,
+  fn: (sink: UOp, ctx: X) => UOp,
+  spec?: Spec,
+): (sink: UOp, ctx: X) => UOp {
   const pass = (sink: UOp, ctx: X): UOp => {
-    if (recording === undefined) return fn(sink, ctx);
-    return recorded(name, sink, () => fn(sink, ctx));
+    const out = recording === undefined ? fn(sink, ctx) : recorded(name, sink, () => fn(sink, ctx));
+    if (spec !== undefined && envNumber("SPEC") !== 0) verify(out, spec, `after pass "${name}"`);
+    return out;
   };
   Object.defineProperty(pass, "name", { value: name });
   return pass;

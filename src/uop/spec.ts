@@ -23,7 +23,7 @@ import {
 } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { isAlu, isComparison, opArity, opName, Ops } from "./ops.ts";
-import { printUOp } from "./print.ts";
+import { printNeighbors } from "./print.ts";
 import { shapeOf } from "./shape.ts";
 import { toposort, type UOp } from "./uop.ts";
 
@@ -32,7 +32,7 @@ export type SpecTest = (u: UOp) => true | string;
 
 /** The legal nodes of a stage: a test by op; an op without one is not legal there. */
 export interface Spec {
-  readonly stage: "tensor" | "kernel" | "linear";
+  readonly stage: "tensor" | "kernel" | "lowered" | "linear";
   readonly tests: readonly (SpecTest | undefined)[];
 }
 
@@ -246,32 +246,45 @@ export const specLinear: Spec = table("linear", aluTest, {
   FLOORMOD: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORMOD",
 });
 
+/** The graph of a kernel from expansion to linearization: what will be a linear program, not ordered yet. */
+export const specLowered: Spec = {
+  stage: "lowered",
+  tests: Object.assign([...specLinear.tests], {
+    [Ops.SINK]: any,
+    [Ops.GROUP]: any,
+    [Ops.TUPLE]: any,
+    [Ops.FLOORDIV]: aluTest,
+    [Ops.FLOORMOD]: aluTest,
+    [Ops.STORE]: (u: UOp) => readsAcc(u) ? specLinear.tests[Ops.STORE]!(u) : storeTest(u),
+  }),
+};
+
 function plainStore(u: UOp): true | string {
   const test = storeTest(u);
   return test === true && u.src[0].src.length > 2 ? "a store in a linear program is never gated" : test;
 }
 
-function fail(u: UOp, spec: Spec, stage: string, why: string): never {
+function fail(u: UOp, list: readonly UOp[], spec: Spec, stage: string, why: string): never {
   throw new SpecError(
     `Illegal ${opName[u.op]} (${u.dtype}) ${stage}, by the table of the ${spec.stage} stage: ${why}`,
-    printUOp(u, 24),
+    printNeighbors(u, list),
   );
 }
 
 /**
  * Checks a graph, or the list of a linear program (then also that sources come first and loops and conditions nest).
  * @param stage when this runs, for the message: "after expand"
- * @throws {SpecError} at the first node that is not legal
+ * @throws {SpecError} at the first node that is not legal, with its sources and users
  */
 export function verify(root: UOp | readonly UOp[], spec: Spec, stage: string): void {
   const list = spec.stage === "linear" && Array.isArray(root) ? root as readonly UOp[] : toposort(root);
   for (const u of list) {
     const test = spec.tests[u.op];
-    if (test === undefined) fail(u, spec, stage, "this op does not exist here");
+    if (test === undefined) fail(u, list, spec, stage, "this op does not exist here");
     const arity = opArity[u.op];
-    if (arity >= 0 && u.src.length !== arity) fail(u, spec, stage, `it has ${u.src.length} sources, not ${arity}`);
+    if (arity >= 0 && u.src.length !== arity) fail(u, list, spec, stage, `it has ${u.src.length} sources, not ${arity}`);
     const result = test(u);
-    if (result !== true) fail(u, spec, stage, result);
+    if (result !== true) fail(u, list, spec, stage, result);
   }
   if (list === root) verifyOrder(list, spec, stage);
 }
@@ -280,18 +293,18 @@ function verifyOrder(list: readonly UOp[], spec: Spec, stage: string): void {
   const seen = new Set<UOp>();
   const open: UOp[] = [];
   for (const u of list) {
-    if (seen.has(u)) fail(u, spec, stage, "it is listed twice");
+    if (seen.has(u)) fail(u, list, spec, stage, "it is listed twice");
     for (const s of u.src) {
       if (seen.has(s)) continue;
       // An accumulator stands before the loops that it lists.
       if (u.op === Ops.ACC && s.op === Ops.RANGE) continue;
-      fail(u, spec, stage, `its source ${opName[s.op]} does not come before it`);
+      fail(u, list, spec, stage, `its source ${opName[s.op]} does not come before it`);
     }
     seen.add(u);
     if (u.op === Ops.RANGE || u.op === Ops.IF) open.push(u);
     else if (u.op === Ops.END || u.op === Ops.ENDIF) {
-      if (open.pop() !== u.src[0]) fail(u, spec, stage, "it does not close the innermost loop or condition");
+      if (open.pop() !== u.src[0]) fail(u, list, spec, stage, "it does not close the innermost loop or condition");
     }
   }
-  if (open.length > 0) fail(open[open.length - 1], spec, stage, "it is never closed");
+  if (open.length > 0) fail(open[open.length - 1], list, spec, stage, "it is never closed");
 }

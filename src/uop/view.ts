@@ -39,6 +39,7 @@ function reshapeView(view: View, shape: readonly number[]): View | undefined {
     };
   }
   const strides = new Array<number>(shape.length).fill(0);
+  if (shape.includes(0)) return { shape, strides, offset: view.offset, mask: undefined };
   let i = 0, j = 0;
   while (i < view.shape.length || j < shape.length) {
     const i0 = i, j0 = j;

@@ -121,3 +121,29 @@ Deno.test("limits: rows, slices and reads between writes keep their order", asyn
   assertEquals(await seen.tolist(), [[10, 10, 10], [11, 11, 11]]);
   assertEquals(await t.at([10, 12]).tolist(), [[10, -5, 10], [11, 11, 11]]);
 });
+
+Deno.test("limits: elements changed in place are one kernel, each once; a second change is another", async () => {
+  const make = (): Tensor => {
+    const t = Tensor.arange(40).contiguous().realize();
+    for (let i = 0; i < 40; i++) t.setAt([i], t.at(i).mul(2).add(1));
+    return t;
+  };
+  const t = make();
+  assertEquals(schedule([t]).length, 1);
+  assertEquals(await t.tolist(), Array.from({ length: 40 }, (_, i) => 2 * i + 1));
+  const twice = make();
+  twice.setAt([3], twice.at(3).add(100));
+  twice.setAt([3], twice.at(4).add(1000));
+  assertEquals(await twice.at([2, 6]).tolist(), [5, 1009, 9, 11]);
+});
+
+Deno.test("limits: each element made from the one before", async () => {
+  const t = Tensor.zeros([30], { dtype: "int32" }).contiguous().realize();
+  for (let i = 1; i < 30; i++) t.setAt([i], t.at(i - 1).add(i));
+  assertEquals(await t.tolist(), Array.from({ length: 30 }, (_, i) => i * (i + 1) / 2));
+});
+
+Deno.test("limits: many outputs of one input are one kernel", () => {
+  const x = new Tensor([1, 2, 3]).realize();
+  assertEquals(schedule(Array.from({ length: 200 }, (_, i) => x.mul(i + 2))).length, 1);
+});

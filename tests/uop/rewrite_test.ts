@@ -1,12 +1,14 @@
 /** graphRewrite in both directions, maps, substitution, records, loops. */
-import { assert, assertEquals, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStrictEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
+import { context } from "../../src/helpers/env.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import { AxisKind, Storage } from "../../src/uop/args.ts";
 import { opCarrier, reduce } from "../../src/uop/carrier.ts";
 import { PatternMatcher, rule } from "../../src/uop/matcher.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { graphRewrite, graphRewriteMap, isRecording, namedPass, record, substitute } from "../../src/uop/rewrite.ts";
+import { specKernel } from "../../src/uop/spec.ts";
 import { UPat } from "../../src/uop/upat.ts";
 import { bufferNode, int, range, sink, toposort, type UOp, variable } from "../../src/uop/uop.ts";
 
@@ -92,6 +94,45 @@ Deno.test("rewrite: loops name their rules", () => {
   const grow = new PatternMatcher("grow", [rule(UPat.op(Ops.VARIABLE, { name: "v" }), ({ v }) => v.add(1), "grow")]);
   assertThrows(() => graphRewrite(a, grow), SpecError, "by rule grow");
   assertThrows(() => graphRewrite(a, grow, { bottomUp: true }), SpecError, "by rule grow");
+});
+
+Deno.test("rewrite: a loop is stopped with its pass, its rules and the graph", () => {
+  const rows: [string, PatternMatcher, RegExp][] = [
+    [
+      "two rules that undo each other",
+      new PatternMatcher("turns", [
+        rule(x.mul(2), ({ x }) => x.add(x), "x*2 -> x+x"),
+        rule(x.add(x), ({ x }) => x.mul(2), "x+x -> x*2"),
+      ]),
+      /^Cannot finish rewrite "index": it loops, by rule x\*2 -> x\+x and rule x\+x -> x\*2:\n/,
+    ],
+    [
+      "a rule that wraps what it matched",
+      new PatternMatcher("wraps", [rule(x.mul(2), ({ x }) => x.mul(2).max(0), "x*2 -> max(x*2, 0)")]),
+      /^Cannot finish rewrite "index": it loops, by rule x\*2 -> max\(x\*2, 0\):\n/,
+    ],
+  ];
+  for (const [name, pm, want] of rows) {
+    const { message } = assertThrows(() => graphRewrite(sink([a.mul(2)]), pm, { name: "index" }), SpecError);
+    assertMatch(message, want, name);
+    assertMatch(message, /^0 VARIABLE +int32 +a\[0, 9\]$/m, name);
+    assertEquals([a.memoOwner, a.memoValue], [0, undefined], name);
+  }
+});
+
+Deno.test("rewrite: under SPEC=1 a pass that returns an illegal graph is named", () => {
+  const bad = namedPass("bad pass", (u: UOp, _: undefined) => sink([u.src[0].exp2().sqrt()]), specKernel);
+  const u = sink([a.add(b)]);
+  bad(u, undefined);
+  const { message } = assertThrows(() => context({ SPEC: 1 }, () => bad(u, undefined)), SpecError);
+  assertEquals(message.split("\n").map((line) => line.trimEnd()), [
+    'Illegal EXP2 (int32) after pass "bad pass", by the table of the kernel stage: only floats have this op:',
+    "  0 VARIABLE   int32     a[0, 9]",
+    "  1 VARIABLE   int32     b[0, 9]",
+    "  2 ADD        int32     (0, 1)",
+    "> 3 EXP2       int32     (2)",
+    "  4 SQRT       int32     (3)",
+  ]);
 });
 
 Deno.test("rewrite: deep graphs need no stack", () => {

@@ -99,8 +99,10 @@ class GridChooser {
     if (fast < 0) fast = parallel[parallel.length - 1];
     const total = parallel.reduce((n, i) => n * this.sizes[i], 1);
     const body = this.regions.reduce((n, r) => n + (r.axes[fast] ? r.work + r.accesses.length : 0), 0);
-    const reads = this.regions.reduce((n, r) =>
-      n + r.accesses.reduce((m, a) => m + (a.isStore || !a.depends[fast] ? 0 : a.dtype.itemsize), 0), 0);
+    const reads = this.regions.reduce(
+      (n, r) => n + r.accesses.reduce((m, a) => m + (a.isStore || !a.depends[fast] ? 0 : a.dtype.itemsize), 0),
+      0,
+    );
     let width = this.axes[fast].size === 0 ? 1 : this.width(fast, this.regions);
     const resident = grid.units * grid.unitThreads;
     while (width > 1 && (total / width < resident / 2 || width * body > 4 * MOST_COPIES)) width /= 2;
@@ -170,7 +172,9 @@ class GridChooser {
     const chunks = ceilDiv(size, width);
     const resident = grid.units * grid.unitThreads;
     // few rows: as many threads as a group can have; many: as few as keep enough bytes in flight
-    let threads = powerBelow(ceilDiv(chunks * width, rows * size >= resident * ROW_ELEMENTS ? 2 * LEAST_ELEMENTS : LEAST_ELEMENTS));
+    let threads = powerBelow(
+      ceilDiv(chunks * width, rows * size >= resident * ROW_ELEMENTS ? 2 * LEAST_ELEMENTS : LEAST_ELEMENTS),
+    );
     if (isKept && chunks * width / threads > ROW_ELEMENTS) threads = powerBelow(2 * chunks * width / ROW_ELEMENTS - 1);
     threads = Math.min(threads, powerBelow(chunks), powerBelow(this.most));
     // rather half the threads than a part of them idle

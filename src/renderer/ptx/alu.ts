@@ -93,10 +93,11 @@ function cast(e: Emitter, to: DType, from: DType, x: string): string {
 
 function bitcast(e: Emitter, to: DType, from: DType, x: string): string {
   const a = classOf(from), b = classOf(to);
+  if (to === from) return x;
   if (from.isBool) return boolBits(e, x);
   if (to.isBool) return cast(e, to, from, x);
   const r = inRegister(e, from, x);
-  if (a === b) return isSmallFloat(to) || to === from ? r : extend(e, to, r);
+  if (a === b) return isSmallFloat(to) ? r : extend(e, to, r);
   if (a === "b16") return e.op("b32", to.isUnsigned ? "cvt.u32.u16" : "cvt.s32.s16", r);
   return b === "b16" ? e.op("b16", "cvt.u16.u32", r) : e.op(b, `mov.b${to.bits}`, r);
 }
@@ -164,7 +165,6 @@ const INTEGERS: Partial<Record<Ops, string>> = {
   [Ops.SUB]: "sub",
   [Ops.MUL]: "mul.lo",
   [Ops.MULACC]: "mad.lo",
-  [Ops.NEG]: "neg",
   [Ops.CDIV]: "div",
   [Ops.FLOORDIV]: "div", // of unsigned integers only
   [Ops.CMOD]: "rem",
@@ -179,6 +179,7 @@ function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
   if (u.op === Ops.MAX) return maximum(e, d, a, b);
   const head = (d.isFloat ? FLOATS : INTEGERS)[u.op];
   if (head !== undefined) return extend(e, d, e.op(c, `${head}.${t}`, ...src));
+  if (u.op === Ops.NEG && !d.isFloat) return extend(e, d, e.op(c, `neg.s${Math.max(32, d.bits)}`, a));
   if (u.op === Ops.TRUNC) return d.isFloat ? e.op(c, `cvt.rzi.${t}.${t}`, inRegister(e, d, a)) : a;
   const bitwise = BITWISE[u.op];
   if (bitwise !== undefined && !d.isFloat) return e.op(c, `${bitwise}.${c}`, a, b);

@@ -1,0 +1,100 @@
+import { assert, assertEquals } from "@std/assert";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import type { Capabilities } from "../../src/renderer/renderer.ts";
+import { AxisKind } from "../../src/uop/args.ts";
+import { opCarrier, reduce } from "../../src/uop/carrier.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+import { GPU, WEB } from "./grid_caps.ts";
+import { compile, integers, opts, paramsOf, run } from "./harness.ts";
+
+const f32 = dtypes.float32;
+const sum = (x: UOp, r: UOp): UOp => reduce(opCarrier(Ops.ADD, f32), [x], [r]);
+const max = (x: UOp, r: UOp): UOp => reduce(opCarrier(Ops.MAX, f32), [x], [r]);
+
+/** out[r, j] = 2 ** (x[r, j] - max) / sum of those */
+function softmax(rows: number, cols: number): UOp {
+  const r = range(rows, 0, AxisKind.LOOP), j = range(cols, 1, AxisKind.LOOP);
+  const k = range(cols, 2, AxisKind.REDUCE), l = range(cols, 3, AxisKind.REDUCE);
+  const x = (c: UOp): UOp => load(index(param(1, f32, rows * cols), r.mul(cols).add(c)));
+  const m = max(x(k), k);
+  const e = (c: UOp): UOp => x(c).sub(m).exp2();
+  return sink([store(index(param(0, f32, rows * cols), r.mul(cols).add(j)), e(j).fdiv(sum(e(l), l)))]);
+}
+
+function rowSum(rows: number, cols: number): UOp {
+  const r = range(rows, 0, AxisKind.LOOP), k = range(cols, 1, AxisKind.REDUCE);
+  return sink([
+    store(index(param(0, f32, rows), r), sum(load(index(param(1, f32, rows * cols), r.mul(cols).add(k))), k)),
+  ]);
+}
+
+function columnSum(rows: number, cols: number): UOp {
+  const c = range(cols, 0, AxisKind.LOOP), k = range(rows, 1, AxisKind.REDUCE);
+  return sink([
+    store(index(param(0, f32, cols), c), sum(load(index(param(1, f32, rows * cols), k.mul(cols).add(c))), k)),
+  ]);
+}
+
+function count(ast: UOp, text: string | undefined, caps: Partial<Capabilities>, op: Ops): number {
+  const program = compile(ast, text === undefined ? undefined : opts(text), caps);
+  return program.uops.filter((u) => u.op === op).length;
+}
+
+Deno.test("group: a warp exchanges values, more threads meet once", () => {
+  assertEquals(count(rowSum(8, 256), "GROUP:0:32", GPU, Ops.SHUFFLE), 5);
+  assertEquals(count(rowSum(8, 256), "GROUP:0:32", GPU, Ops.BARRIER), 0);
+  assertEquals(count(rowSum(8, 2048), "GROUP:0:256", GPU, Ops.SHUFFLE), 5);
+  assertEquals(count(rowSum(8, 2048), "GROUP:0:256", GPU, Ops.BARRIER), 1);
+});
+
+Deno.test("group: without warps threads meet twice at most", () => {
+  assertEquals(count(rowSum(8, 256), "GROUP:0:16", WEB, Ops.BARRIER), 1);
+  assertEquals(count(rowSum(8, 2048), "GROUP:0:256", WEB, Ops.BARRIER), 2);
+});
+
+for (
+  const [name, ast] of [
+    ["rows of 16 x 512", rowSum(16, 512)],
+    ["rows of 3 x 1000", rowSum(3, 1000)],
+    ["columns of 300 x 40", columnSum(300, 40)],
+    ["columns of 512 x 64", columnSum(512, 64)],
+    ["one row of 5000", rowSum(1, 5000)],
+    ["softmax of 4 x 96", softmax(4, 96)],
+    ["softmax of 3 x 1000", softmax(3, 1000)],
+    ["softmax of 2 x 2048", softmax(2, 2048)],
+  ] as const
+) {
+  Deno.test(`group: ${name}, chosen by the heuristic`, () => {
+    const data = integers(paramsOf(ast));
+    const [want] = run(ast, data, [], {});
+    for (const caps of [GPU, WEB]) {
+      const [got] = run(ast, data, undefined, caps);
+      for (let i = 0; i < want.length; i++) {
+        const a = Number(got[i]), b = Number(want[i]);
+        assert(Math.abs(a - b) <= 1e-5 * Math.max(1, Math.abs(b)), `[${i}] is ${a}, not ${b}`);
+      }
+    }
+  });
+}
+
+Deno.test("group: a row of softmax is read once, 16 bytes at a time, and written once", () => {
+  const { uops } = compile(softmax(16384, 4096), undefined, GPU);
+  const isParam = (u: UOp): boolean => u.src[0].op === Ops.INDEX && u.src[0].src[0].op === Ops.PARAM;
+  const loads = uops.filter((u) => u.op === Ops.LOAD && isParam(u));
+  const stores = uops.filter((u) => u.op === Ops.STORE && isParam(u));
+  const size = compile(softmax(16384, 4096), undefined, GPU).grid!.size[0];
+  assert(size >= 128, `${size} threads a row`);
+  assertEquals(loads.length, 4096 / size / 4);
+  assertEquals(stores.length, loads.length);
+  assert(loads.every((u) => u.dtype === f32.vec(4)) && stores.every((u) => u.src[1].dtype === f32.vec(4)));
+  assertEquals(uops.filter((u) => u.op === Ops.BARRIER).length, 2);
+  assertEquals(uops.filter((u) => u.op === Ops.RANGE).length, 0);
+});
+
+Deno.test("group: the same numbers in every run", () => {
+  const ast = rowSum(2, 4096);
+  const data = [new Float32Array(2), Float32Array.from({ length: 8192 }, (_, i) => Math.sin(i) * 1e3)];
+  const first = run(ast, data, undefined, GPU);
+  assertEquals(run(ast, data, undefined, GPU), first);
+});
