@@ -1,11 +1,10 @@
 /**
  * What memory does: `deno run -A bench/memory.ts [--device D] [--only plans,naive,scope,jit,reads] [--steps N]`.
  *
- * A JSON line each: for models, the bytes of a schedule's intermediates as planned, the least that any plan
- * takes, and without a plan; for loops, each in
- * a process of its own, live device bytes and resident memory at step `from` (100) and at the end: what is left when all that is
- * unreachable has been collected, `raw` as they stood before, and the most that there were in between. Exits with 1 where
- * what is left at the end is not within 10 % of that.
+ * A JSON line each: for models, the bytes of a schedule's intermediates as planned, the least that any plan takes
+ * (`bound`), and without a plan; for loops, each in a process of its own, live device bytes and resident memory at step
+ * `from` (100) and at the end: what is left when all that is unreachable has been collected, `raw` as they stood before,
+ * and the most that there were in between. Exits with 1 where what is left at the end is not within 10 % of that.
  *
  * @module
  */

@@ -135,8 +135,7 @@ const INDEXING: Record<string, Program> = {
   "setAt slice": (a, b) => changed(a, (t) => t.setAt([[1, null], [null, null, 2]], b)),
   "setAt dots": (a, b) => changed(a, (t) => t.setAt(["...", 1], b)),
   "setAt last": (a, b) => changed(a, (t) => t.setAt([":", ":", -1], b)),
-  "setAt backward": (a, b) =>
-    changed(a, (t) => t.setAt([":", [a.shape[1] % 2 === 0 ? -2 : null, null, -2]], b)),
+  "setAt backward": (a, b) => changed(a, (t) => t.setAt([":", [a.shape[1] % 2 === 0 ? -2 : null, null, -2]], b)),
   "setAt list": (a, b, c) => changed(a, (t) => t.setAt([c], b)),
   "setAt two": (a, b, c, d) => changed(a, (t) => t.setAt([c, d], b)),
   "setAt apart": (a, b, c, d) => changed(a, (t) => t.setAt([c, ":", d], b)),

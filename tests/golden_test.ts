@@ -4,6 +4,8 @@
  */
 import { type DType, toDType } from "../src/dtype/dtype.ts";
 import { context, Device, DTypeError, Tensor } from "../mod.ts";
+import type { WebGpuDevice } from "../backends/webgpu/device.ts";
+import { dawnComplaints, hasDawn } from "./fixtures/dawn.ts";
 import { kernelsElsewhere } from "./fixtures/kernels_elsewhere.ts";
 import { evaluate, roundTo } from "./reference.ts";
 import { INT32_INDICES, type Program, programOf } from "./golden_cases.ts";
@@ -15,7 +17,7 @@ type Stored = readonly [dtype: string, shape: readonly number[], values: readonl
 type Input = readonly [
   dtype: string,
   shape: readonly number[],
-  values: Stored[2] | { readonly seed: number; readonly lo: number; readonly hi: number },
+  values: Stored[2] | { readonly seed: number; readonly lo: number; readonly hi: number | null },
   view?: string,
 ];
 
@@ -44,6 +46,7 @@ function numberOf(x: number | boolean | string, d: DType): number | bigint | boo
 
 /** The values of a seed, as golden.py draws them: multiples of 1/64 for floats, whole numbers for others. */
 function drawn(n: number, { seed, lo, hi }: Exclude<Input[2], Stored[2]>, dtype: DType): number[] {
+  if (hi === null) return Array.from({ length: n }, (_, i) => lo + ((i * 7919 + seed * 31) % 1009) / 64);
   let x = Math.imul(seed, 2654435761) >>> 0;
   return Array.from({ length: n }, () => {
     x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
@@ -186,5 +189,18 @@ for (const device of devices) {
       const others = kernelsElsewhere(device) - before;
       if (others > 0) throw new Error(`${others} kernels ran on other devices`);
     });
+  });
+}
+
+if (devices.includes("WEBGPU")) {
+  Deno.test({
+    name: "golden WEBGPU: Dawn takes every kernel",
+    ignore: !await hasDawn(),
+    fn: async () => {
+      const { compiler } = Device.get("WEBGPU") as unknown as WebGpuDevice;
+      const complaints = await dawnComplaints(compiler.sources);
+      if (complaints.length > 0) throw new Error(`${complaints.length} are rejected; the first:\n${complaints[0]}`);
+      console.log(`Dawn compiled ${compiler.sources.length} kernels`);
+    },
   });
 }

@@ -61,7 +61,7 @@ export class NvrtcAssembler implements Assembler {
   constructor(private readonly nvrtc: Nvrtc, arch: string) {
     this.name = `NVRTC ${nvrtc.version}`;
     // products and sums are fused where the program says so, and nowhere else
-    this.options = [`--gpu-architecture=${arch}`, "--std=c++17", "--fmad=false", "--restrict"];
+    this.options = [`--gpu-architecture=${arch}`, "--std=c++17", "--fmad=false"];
     this.cache = openCache(`${nvrtc.version} ${this.options.join(" ")}`);
     this.info = { nvrtc: nvrtc.path, nvrtcVersion: nvrtc.version, cache: this.cache?.folder ?? "none" };
   }

@@ -145,6 +145,11 @@ export class CudaDevice implements Device {
     this.allocator = new LruAllocator(name, this.memory, Math.floor(this.bytes.free * KEPT_SHARE));
   }
 
+  /** Cards that the driver sees. */
+  get cardCount(): number {
+    return this.context.driver.count;
+  }
+
   run(launches: readonly Launch[]): void {
     const { context } = this;
     context.enter();

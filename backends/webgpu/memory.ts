@@ -210,6 +210,10 @@ export class WebGpuAllocator implements Allocator {
     context.fail(block.error);
   }
 
+  isSound(block: Block): boolean {
+    return (block as WebGpuBlock).error === undefined;
+  }
+
   free(block: Block): void {
     (block as WebGpuBlock).buffer.destroy();
   }

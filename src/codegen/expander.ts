@@ -12,21 +12,23 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { AccArg, AxisKind, LocalArg, RangeArg, type StageArg } from "../uop/args.ts";
+import { AccArg, AxisKind, LocalArg, RangeArg, StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { foldConst } from "../uop/eval.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../uop/uop.ts";
-import { splitAnd } from "../uop/valid.ts";
+import { simplifyKernel, splitAnd } from "../uop/valid.ts";
 import { broadcast, buildAlu, extract, vectorize } from "./fold.ts";
 import { isThreadKind } from "./gpudims.ts";
 import { combineThreads } from "./group.ts";
 import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
 import { compareLoops } from "./linearizer.ts";
+import { paddedIndex, paddedSize } from "./opt/stage_shared.ts";
 import { freeSets, RangeSets } from "./range_sets.ts";
 import { lowerReduce } from "./reduce.ts";
+import { fillShared } from "./shared.ts";
 
 /** True for kinds that become copies or lanes. */
 export function isExpanded(kind: AxisKind): boolean {
@@ -67,6 +69,8 @@ class Expander {
   private readonly memo = new Map<UOp, Map<number, UOp>>();
   private readonly reduces = new Map<UOp, Map<number, readonly UOp[]>>();
   private readonly stages = new Map<UOp, Map<number, UOp>>();
+  /** By STAGE in a ring: where the buffer of this iteration begins. */
+  private readonly slots = new Map<UOp, UOp>();
   private readonly addresses = new Map<UOp, Address>();
   private readonly updates: UOp[] = [];
   /** By REDUCE: the values after each unrolled index, of all copies. */
@@ -292,13 +296,22 @@ class Expander {
     return u.op === Ops.STAGE ? this.stage(u) : u;
   }
 
+  private place(at: UOp, lane: number, gate: UOp | undefined): UOp {
+    const base = this.base(at.src[0]), slot = this.slots.get(at.src[0]);
+    const idx = this.indexValue(this.address(at.src[1]), lane, 0);
+    if (slot === undefined) return index(base, idx, gate);
+    // the constant last: copies differ by that
+    const [rest, c] = idx.op === Ops.ADD && idx.src[1].op === Ops.CONST ? idx.src : [idx, constant(0, idx.dtype)];
+    return index(base, plus(plus(slot, rest), c), gate);
+  }
+
   private load(u: UOp): UOp {
     const at = u.src[0], gate = at.src[2] as UOp | undefined, alt = u.src[1] as UOp | undefined;
     const p = this.laneOf(u);
     if (p < 0 || this.env[p] !== this.sizes[p]) {
       const g = this.gate(gate);
       if (g === null) return alt === undefined ? constant(0, u.dtype) : this.get(alt);
-      const place = index(this.base(at.src[0]), this.indexValue(this.address(at.src[1]), -1, 0), g);
+      const place = this.place(at, -1, g);
       return uop(Ops.LOAD, u.dtype, alt === undefined || g === undefined ? [place] : [place, this.get(alt)]);
     }
     const n = this.sizes[p], depends = this.dependsOnLane(p);
@@ -310,7 +323,7 @@ class Expander {
       }
       if (g === null) return alt === undefined ? broadcast(constant(0, u.dtype), n) : broadcast(this.get(alt), n);
       if (g !== "varies") {
-        const place = index(this.base(at.src[0]), this.indexValue(this.address(at.src[1]), p, 0), g);
+        const place = this.place(at, p, g);
         const v = u.dtype.vec(n);
         return uop(Ops.LOAD, v, alt === undefined || g === undefined ? [place] : [place, broadcast(this.get(alt), n)]);
       }
@@ -468,29 +481,81 @@ class Expander {
     if (copies === undefined) this.stages.set(u, copies = new Map());
     let v = copies.get(k);
     if (v !== undefined) return v;
+    if ((u.arg as StageArg).scope === "shared") {
+      this.shareStages(u);
+      return this.stages.get(u)!.get(k)!;
+    }
     const ranges = u.src.slice(1);
-    const sizes = ranges.map((r) => r.src[0].value);
-    const local = uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.locals++, prod(sizes), (u.arg as StageArg).scope));
+    const size = prod(ranges.map((r) => r.src[0].value));
+    const local = uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.locals++, size, (u.arg as StageArg).scope));
+    const stores = this.fill(u, local, new Map(), undefined);
+    const loops = ranges.filter((r) => !this.expanded[this.sets.position(r)]);
+    v = uop(Ops.AFTER, u.dtype, [local, ...stores, ...loops]);
+    copies.set(k, v);
+    return v;
+  }
+
+  /** The STOREs that fill a STAGE's memory at `base`, with ranges around it replaced, from element `slot` on. */
+  private fill(u: UOp, base: UOp, replaced: ReadonlyMap<UOp, UOp>, slot: UOp | undefined): UOp[] {
+    const ranges = u.src.slice(1);
     let flat: UOp | undefined, stride = 1;
     for (let i = ranges.length - 1; i >= 0; i--) {
       flat = plus(times(ranges[i], stride), flat ?? constant(0, ranges[i].dtype));
-      stride *= sizes[i];
+      stride *= ranges[i].src[0].value;
     }
-    const fill = uop(Ops.STORE, dtypes.void, [index(local, flat ?? constant(0, dtypes.int32)), u.src[0]]);
+    const arg = u.arg as StageArg;
+    let at = flat ?? constant(0, dtypes.int32);
+    if (arg.width > 0) at = simplifyKernel(paddedIndex(arg, u.dtype.itemsize, at));
+    if (slot !== undefined) at = plus(slot.dtype === at.dtype ? slot : slot.cast(at.dtype), at);
+    const value = replaced.size === 0 ? u.src[0] : substitute(u.src[0], replaced);
+    const fill = uop(Ops.STORE, dtypes.void, [index(base, at), value]);
     for (const x of toposort(fill)) {
       if (this.free.has(x)) continue;
       let s = 0;
       for (const y of x.src) s = this.sets.union(s, this.free.get(y)!);
       this.free.set(x, s);
       if (x.src.some((y) => this.changes.has(y))) this.changes.add(x);
+      if (x.op === Ops.LOAD || x.src.some((y) => this.reads.has(y))) this.reads.add(x);
     }
     const own = ranges.map((r) => this.sets.position(r)).filter((p) => this.expanded[p]);
     const stores: UOp[] = [];
     this.storeCopies(fill, own, stores);
-    const loops = ranges.filter((r) => !this.expanded[this.sets.position(r)]);
-    v = uop(Ops.AFTER, u.dtype, [local, ...stores, ...loops]);
-    copies.set(k, v);
-    return v;
+    return stores;
+  }
+
+  /** Fills `u` and the other shared STAGEs of the same loops together. */
+  private shareStages(u: UOp): void {
+    const loopsOf = (x: UOp): UOp[] =>
+      this.sets.list(this.free.get(x)!).filter((r) =>
+        !isThreadKind(kindOf(r)) && !this.expanded[this.sets.position(r)]
+      );
+    const loops = loopsOf(u).sort(compareLoops), depth = (u.arg as StageArg).depth;
+    const isAlone = toposort(u.src[0]).some((x) => x.op === Ops.STAGE);
+    const list = isAlone ? [u] : this.nodes.filter((x) => {
+      if (x.op !== Ops.STAGE || (x.arg as StageArg).scope !== "shared" || (x.arg as StageArg).depth !== depth) {
+        return false;
+      }
+      if (toposort(x.src[0]).some((y) => y.op === Ops.STAGE)) return false;
+      const other = loopsOf(x);
+      return other.length === loops.length && other.every((r) => loops.includes(r));
+    });
+    const { bases, slots } = fillShared({
+      stages: list,
+      sizes: list.map((x) => {
+        return paddedSize(x.arg as StageArg, x.dtype.itemsize, prod(x.src.slice(1).map((r) => r.src[0].value)));
+      }),
+      loops,
+      depth,
+      nextLocal: () => this.locals++,
+      fill: (x, base, replaced, slot) => this.fill(x, base, replaced, slot),
+      inner: (x) => x.src.slice(1).filter((r) => !this.expanded[this.sets.position(r)] && !isThreadKind(kindOf(r))),
+    });
+    list.forEach((x, i) => {
+      let copies = this.stages.get(x);
+      if (copies === undefined) this.stages.set(x, copies = new Map());
+      copies.set(0, bases[i]);
+      if (slots[i] !== undefined) this.slots.set(x, slots[i]!);
+    });
   }
 }
 

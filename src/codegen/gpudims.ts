@@ -72,7 +72,8 @@ function flatIndex(
     while (y <= limits[1] && y < 2 * least && total % y !== 0) y++;
     if (total % y === 0 && y <= limits[1]) x = total / y;
     else {
-      x = Math.min(limits[0], 2 ** Math.floor(Math.log2(limits[0])));
+      x = 2 ** Math.floor(Math.log2(limits[0]));
+      if (ceilDiv(total, x) > limits[1] * limits[2]) x = limits[0];
       y = ceilDiv(total, x);
     }
   }

@@ -9,6 +9,7 @@ import { graphRewrite, namedPass, substitute } from "../uop/rewrite.ts";
 import { specKernel, specLinear, specLowered, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
+import { copyAsync } from "./async_copy.ts";
 import { decomposeDTypes } from "./decomp/dtype.ts";
 import { lateRules, pmDivision } from "./decomp/op.ts";
 import { decomposeTranscendentals } from "./decomp/transcendental.ts";
@@ -62,7 +63,10 @@ const passDivision = namedPass(
   specLowered,
 );
 const passDevectorize = namedPass("devectorize", (sink: UOp, r: Renderer) => devectorize(sink, r.caps), specLowered);
-const passCoalesce = namedPass("coalesce accesses", (sink: UOp, r: Renderer) => coalesce(sink, r.caps), specLowered);
+const passCoalesce = namedPass(
+  "coalesce accesses",
+  (sink: UOp, r: Renderer) => copyAsync(coalesce(sink, r.caps)),
+);
 const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrite(sink, lateRules(r.caps)));
 
 /** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */

@@ -29,6 +29,8 @@ export interface Allocator {
   transfer?(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number, from?: Allocator): void;
   /** Whether `transfer` takes blocks of `other`, as those of another ordinal of the backend; absent: of none. */
   peer?(other: Allocator): boolean;
+  /** False for a block that turned out to be of no use; it is not handed out again. */
+  isSound?(block: Block): boolean;
   /** What may be done with parts of blocks, and how large blocks may be. */
   readonly layout?: Partial<MemoryLayout>;
 }
@@ -99,6 +101,11 @@ export class LruAllocator implements Allocator {
     const { maxBytes } = this.layout;
     if (nbytes > maxBytes) this.fail(nbytes, `the device allows ${byteText(maxBytes)} a buffer`);
     let block = list?.pop();
+    if (block !== undefined && this.inner.isSound?.(block) === false) {
+      this.inner.free(block, nbytes);
+      this.cached -= nbytes;
+      block = undefined;
+    }
     if (block !== undefined) {
       this.cached -= nbytes;
       if (list!.length === 0) this.kept.delete(nbytes);

@@ -26,7 +26,7 @@ import {
   identifier,
   unwrap,
 } from "./cstyle.ts";
-import { HELPERS, matrixUnit } from "./cuda_helpers.ts";
+import { HELPERS, matrixUnit, waitCopies } from "./cuda_helpers.ts";
 import { inLanes, isPacked, lanesOfWord, sharedLayout, threadsOf, wordsOf } from "./lanes.ts";
 import type { Capabilities, LinearProgram } from "./renderer.ts";
 import type { TensorCore } from "./tensor_core.ts";
@@ -144,6 +144,7 @@ const cast: CRule = (w, u, [a]) => {
   if (d.isBool) return isSmall(f) ? `((${a} & 0x7fff) != 0)` : `(${a} != 0)`;
   if (isSmall(d)) return round(w, d, toFloat(w, f, a));
   const x = isSmall(f) ? toFloat(w, f, a) : a;
+  if (d === float32 && isSmall(f)) return x;
   if (!f.isFloat || d.isFloat) return `((${scalarNames[d.id]})${x})`;
   // out of range: modulo 2^bits, as far as the next wider integer reaches
   if (d.bits < 32) return `((${scalarNames[d.id]})(int)${x})`;
@@ -163,6 +164,7 @@ function pair(w: CWriter, d: DType): string {
 
 const bitcast: CRule = (_w, u, [a]) => {
   const d = u.dtype, f = u.src[0].dtype;
+  if (d === f) return a;
   if (d === float32) return f.isUnsigned ? `__uint_as_float(${unwrap(a)})` : `__int_as_float(${unwrap(a)})`;
   if (d === float64) return `__longlong_as_double(${f.isUnsigned ? `(long long)${a}` : unwrap(a)})`;
   if (f === float32) return d.isUnsigned ? `__float_as_uint(${unwrap(a)})` : `__float_as_int(${unwrap(a)})`;
@@ -259,8 +261,12 @@ const statements: Record<number, CStatement> = {
   [Ops.SHUFFLE]: shuffle,
   [Ops.ASYNC_COPY]: (w, u, [to, from, gate]) =>
     `${call(w, `copy_async_${u.arg}`, to, from, gate === undefined ? `${u.arg}` : `${gate} ? ${u.arg} : 0`)};`,
-  [Ops.ASYNC_COMMIT]: () => `asm volatile("cp.async.commit_group;" ::: "memory");`,
-  [Ops.ASYNC_WAIT]: (_w, u) => `asm volatile("cp.async.wait_group ${u.arg};" ::: "memory");`,
+  [Ops.ASYNC_COMMIT]: (w) => `${call(w, "commit_copies")};`,
+  [Ops.ASYNC_WAIT]: (w, u) => {
+    const name = `wait_copies_${u.arg}`;
+    w.declare(name, waitCopies(name, u.arg as number));
+    return `${name}();`;
+  },
   [Ops.LDMATRIX]: (w, u, [at], name) =>
     `uint4 ${name} = ${call(w, u.arg === "trans" ? "ldmatrix_trans" : "ldmatrix", at)};`,
   [Ops.WMMA]: (w, u, src, name) => {

@@ -26,6 +26,11 @@ function ldmatrix(name: string, suffix: string): string {
 }`;
 }
 
+/** A function that waits until at most `n` batches of copies are on their way. */
+export function waitCopies(name: string, n: number): string {
+  return `${FN} void ${name}() { asm volatile("cp.async.wait_group ${n};" ::: "memory"); }`;
+}
+
 /** The source of each function. */
 export const HELPERS: Readonly<Record<string, string>> = {
   f16_to_f32: `${FN} float f16_to_f32(unsigned short x) {
@@ -80,6 +85,7 @@ export const HELPERS: Readonly<Record<string, string>> = {
   copy_async_4: copyAsync(4),
   copy_async_8: copyAsync(8),
   copy_async_16: copyAsync(16),
+  commit_copies: `${FN} void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }`,
   ldmatrix: ldmatrix("ldmatrix", ""),
   ldmatrix_trans: ldmatrix("ldmatrix_trans", ".trans"),
 };

@@ -288,9 +288,10 @@ const rules: Record<number, CRule> = {
     return wrap(w, u.dtype, `(${a} * ${b} + ${c})`);
   },
   [Ops.FDIV]: (w, u, src) => {
-    const [a, b] = operands(w, u, src);
-    // by a constant zero is an error
-    return `(${a} / ${u.src[1].op === Ops.CONST && u.src[1].value === 0 ? opaque(w, u.dtype, b) : b})`;
+    const [a, b] = operands(w, u, src), by = u.src[1];
+    if (by.op !== Ops.CONST || by.value !== 0) return `(${a} / ${b})`;
+    // by a constant zero is an error, or wrong where a driver folds it: times infinity is the same
+    return `(${a} * ${literal(w, u.dtype, 1 / by.value)})`;
   },
   [Ops.MAX]: max,
   [Ops.CDIV]: division("/", "wide_div"),

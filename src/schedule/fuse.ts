@@ -6,6 +6,7 @@
  * @module
  */
 import { sameArray } from "../helpers/math.ts";
+import type { Capabilities } from "../renderer/renderer.ts";
 import { AxisKind, type RangeArg, type ReduceArg } from "../uop/args.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { numelOf } from "../uop/movement.ts";
@@ -22,6 +23,10 @@ const KEEP_COST_REPEATED = 4;
 const STAGE_COST = 8;
 /** Elements of a row that is kept. */
 const MAX_ROW = 1 << 14;
+/** Rows side by side in the registers, where what is kept is the result of a reduce. */
+const TILE_ROWS = 8;
+/** Results of a reduce inside of a reduce that fill the lanes and the registers of a machine. */
+const MIN_RESULTS = 1 << 12;
 /** Rows that a kernel with reduces in front of its inner loops must have, for threads to share. */
 const MIN_ROWS = 8;
 /** Share of a kernel's iterations that work outside of its inner loops may add, an element each, before it is kept. */
@@ -110,18 +115,42 @@ export function outputRanges(shape: readonly number[], outer: readonly number[] 
   return shape.map((n, i) => n === 1 ? int(0) : range(n, order.indexOf(i), AxisKind.LOOP));
 }
 
+/** What the fuser asks of the device of a kernel. */
+export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "vectorLanes">;
+
+const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
+
+/** Something that a computation reads: its size, and the ranges that its indices depend on. */
+interface Operand {
+  readonly elements: number;
+  readonly nbytes: number;
+  readonly ranges: ReadonlySet<UOp>;
+  /** Read in the loop of a reduce. */
+  readonly reduced: boolean;
+}
+
 type Read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void;
+
+/** Iterations of loops. */
+function iterationsOf(ranges: readonly UOp[]): number {
+  return ranges.reduce((n, r) => n * r.src[0].value, 1);
+}
+
+function isLoop(r: UOp): boolean {
+  return (r.arg as RangeArg).kind === AxisKind.LOOP;
+}
+
+/** All ranges that indices depend on. */
+function dependence(idx: readonly UOp[]): UOp[] {
+  const found = new Set<UOp>();
+  for (const x of idx) for (const r of rangesOf(x)) found.add(r);
+  return [...found];
+}
 
 /** The LOOP ranges that indices depend on, or undefined where they depend on a range being reduced. */
 function outputDependence(idx: readonly UOp[]): UOp[] | undefined {
-  const found = new Set<UOp>();
-  for (const x of idx) {
-    for (const r of rangesOf(x)) {
-      if ((r.arg as RangeArg).kind !== AxisKind.LOOP) return undefined;
-      found.add(r);
-    }
-  }
-  return [...found];
+  const found = dependence(idx);
+  return found.every(isLoop) ? found : undefined;
 }
 
 /** Decides, from consumers to sources, which nodes are realized. */
@@ -129,6 +158,8 @@ class Fuser {
   readonly realized = new Set<UOp>();
   readonly kernels = new Map<UOp, KernelPlan>();
   private readonly cost = new Map<UOp, number>();
+  /** The same with the reduces below, as far as they are not repeated by an EXPAND. */
+  private readonly fullCost = new Map<UOp, number>();
   private readonly reduces = new Set<UOp>();
   private readonly loads = new Set<UOp>();
   /** Reduces stacked below a node, itself included. */
@@ -136,7 +167,7 @@ class Fuser {
   private readonly contexts = new Map<UOp, Context[]>();
   private nextRange = 1 << 16;
 
-  constructor(private readonly order: readonly UOp[]) {}
+  constructor(private readonly order: readonly UOp[], private readonly capsOf: (kernel: UOp) => FusionCaps) {}
 
   /** Bottom-up facts: work an element, whether a reduce or a load is below. */
   measure(): void {
@@ -147,18 +178,23 @@ class Fuser {
         const base = stripReshape(u.src[0]);
         if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
       }
-      let c = ownCost(u), r = u.op === Ops.REDUCE, stacked = 0;
+      let c = ownCost(u), full = c, r = u.op === Ops.REDUCE, stacked = 0;
       for (const s of u.src) {
         if (realized.has(s) || loads.has(s)) loads.add(u);
         if (realized.has(s) || isLeaf(s)) continue;
         c += cost.get(s)!;
+        full += this.fullCost.get(s)!;
         stacked = Math.max(stacked, this.depth.get(s)!);
         r ||= reduces.has(s);
       }
       if (u.op === Ops.BUFFER || u.op === Ops.AFTER) loads.add(u);
       this.depth.set(u, stacked + (u.op === Ops.REDUCE ? 1 : 0));
       // what is repeated by an EXPAND is decided on below it; a reduce runs once or is realized
-      if (u.op === Ops.EXPAND) c = Math.min(c, KEEP_COST_REPEATED - 1);
+      if (u.op === Ops.EXPAND) {
+        c = Math.min(c, KEEP_COST_REPEATED - 1);
+        full = Math.min(full, KEEP_COST_REPEATED - 1);
+      } else if (u.op === Ops.REDUCE) full = (full + 1) * numelOf(u.src[0]) / Math.max(1, numelOf(u));
+      this.fullCost.set(u, Math.min(full, 1e9));
       cost.set(u, u.op === Ops.REDUCE ? 0 : Math.min(c, 1e6));
       if (r && u.op !== Ops.EXPAND) reduces.add(u);
     }
@@ -233,20 +269,16 @@ class Fuser {
       realized.add(u);
       return undefined;
     }
-    if (u.op === Ops.REDUCE) {
-      if (list.length > 1 || !this.hoist(kernel, list[0], numel)) realized.add(u);
-      return undefined;
+    if (list.length === 1) {
+      if (u.op === Ops.REDUCE ? this.hoist(u, list[0]) : this.hoistable(u, list[0])) return undefined;
     }
-    if (list.every((c) => this.hoistable(c, numel))) {
-      // computed once in each iteration of the outer loops, or cheap enough to compute in several of the inner ones
-      if (list.length === 1) return undefined;
-    }
+    if (u.op !== Ops.REDUCE && this.isCheapRow(u, list)) return undefined;
     const rows = this.rowAxes(u, list);
-    if (rows === undefined || !this.fixOuter(kernel, rows.outer)) {
+    if (rows === undefined || !this.pays(u, list, rows.axes) || !this.fixOuter(kernel, rows.outer)) {
       realized.add(u);
       return undefined;
     }
-    if (cost < STAGE_COST) return undefined;
+    if (this.fullCost.get(u)! < STAGE_COST) return undefined;
     const shape = shapeOf(u);
     const idx = list[0].idx.map((x, i) =>
       rows.axes.includes(i) && shape[i] !== 1 ? range(shape[i], this.nextRange++, AxisKind.LOOP) : x
@@ -262,7 +294,39 @@ class Fuser {
   private isNested(u: UOp, c: Context): boolean {
     if (outputDependence(c.idx) !== undefined) return false;
     const isSum = u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && c.underSum && this.depth.get(u) === 1;
-    return !isSum && this.workBelow(u) > MAX_SERIAL;
+    return !isSum && this.workBelow(u) > MAX_SERIAL && !this.isTiled(u, c);
+  }
+
+  /**
+   * A reduce inside of the loop of another one that fills lanes and registers by the output axes alone: there are enough
+   * results, and every operand serves several of them.
+   */
+  private isTiled(u: UOp, c: Context): boolean {
+    if (c.kernel.op === Ops.STORE || numelOf(c.kernel) < MIN_RESULTS || this.capsOf(c.kernel).hasGrid) return false;
+    const outputs = outputRanges(shapeOf(c.kernel)).filter((r) => r.op === Ops.RANGE);
+    const wide = outputs.filter((r) => r.src[0].value >= TILE_ROWS);
+    return this.operands(u, c.idx).every((o) => !o.reduced || wide.some((r) => !o.ranges.has(r)));
+  }
+
+  /** What `u`, read at `idx`, reads: storage, nodes to be realized, and reduces in front of the first ones below it. */
+  private operands(u: UOp, idx: readonly UOp[]): Operand[] {
+    const out: Operand[] = [], seen = new Map<UOp, (readonly UOp[])[]>();
+    const visit = (v: UOp, at: readonly UOp[], reduced: boolean): void => {
+      if (v.op === Ops.CONST || v.op === Ops.IOTA || v.op === Ops.VARIABLE || v.op === Ops.BIND) return;
+      const before = seen.get(v);
+      if (before === undefined) seen.set(v, [at]);
+      else if (before.some((x) => sameArray(x, at))) return;
+      else before.push(at);
+      if (isLeaf(v) || this.realized.has(v) || (v.op === Ops.REDUCE && reduced)) {
+        const elements = numelOf(v);
+        out.push({ elements, nbytes: elements * v.dtype.itemsize, ranges: new Set(dependence(at)), reduced });
+        return;
+      }
+      const c = { kernel: u, idx: at, active: 1, underSum: false };
+      this.enter(v, c, (s, _, i) => visit(s, i, reduced || v.op === Ops.REDUCE));
+    };
+    visit(u, idx, false);
+    return out;
   }
 
   /** Elements that the nearest reduces below `u` read. */
@@ -289,10 +353,9 @@ class Fuser {
     return shape.slice(0, last + 1).reduce((n, size) => n * size, 1);
   }
 
-  private hoistable(c: Context, numel: number): boolean {
-    const ranges = outputDependence(c.idx);
-    if (ranges === undefined) return false;
-    return ranges.reduce((n, r) => n * r.src[0].value, 1) <= numel;
+  private hoistable(u: UOp, c: Context): boolean {
+    const ranges = dependence(c.idx);
+    return ranges.every(isLoop) ? iterationsOf(ranges) <= numelOf(u) : this.isSmall(u, c);
   }
 
   /** Makes `outer` the outermost loops of a kernel, unless it has others already. */
@@ -303,14 +366,35 @@ class Fuser {
     return sameArray(plan.outer, outer);
   }
 
-  /** A reduce that depends on some output loops only runs outside of the others, if enough remain to share out. */
-  private hoist(kernel: UOp, c: Context, numel: number): boolean {
-    const ranges = outputDependence(c.idx);
-    if (ranges === undefined) return false;
-    const iterations = ranges.reduce((n, r) => n * r.src[0].value, 1);
+  /**
+   * A reduce that depends on some output loops only runs outside of the others, if enough remain to share out. One that
+   * depends on the loop of another reduce too runs once in each of its iterations, where there is little to do.
+   */
+  private hoist(u: UOp, c: Context): boolean {
+    const numel = numelOf(u), ranges = dependence(c.idx);
+    if (!ranges.every(isLoop)) return this.isSmall(u, c);
+    const iterations = iterationsOf(ranges);
     if (iterations > numel) return false;
     if (iterations < MIN_ROWS && c.active > MAX_SERIAL) return false;
-    return this.fixOuter(kernel, this.axesOf(ranges));
+    return this.fixOuter(c.kernel, this.axesOf(ranges));
+  }
+
+  /** Times a reduce is computed: once for each iteration of the loops that it depends on, output loops around the others. */
+  private entries(c: Context): number {
+    const ranges = dependence(c.idx), inner = ranges.filter((r) => !isLoop(r));
+    if (inner.length === 0) return iterationsOf(ranges);
+    return (c.kernel.op === Ops.STORE ? Infinity : numelOf(c.kernel)) * iterationsOf(inner);
+  }
+
+  /** Little work in the iterations of a reduce, none of it done twice: one thread may do it all. */
+  private isSmall(u: UOp, c: Context): boolean {
+    return this.entries(c) <= numelOf(u) && Math.max(numelOf(u), this.workBelow(u)) <= MAX_SERIAL;
+  }
+
+  /** A row that is cheaper to compute again than to keep: only what is reduced below it is expensive. */
+  private isCheapRow(u: UOp, list: readonly Context[]): boolean {
+    if (this.fullCost.get(u)! >= STAGE_COST) return false;
+    return list.every((c) => !dependence(c.idx).every(isLoop) && numelOf(u) <= MAX_SERIAL);
   }
 
   /** Where the contexts of `u` differ only in which loop runs over whole axes: those axes, and the loops around them. */
@@ -319,9 +403,8 @@ class Fuser {
     const axes: number[] = [], outer = new Set<number>();
     for (let i = 0; i < shape.length; i++) {
       const first = list[0].idx[i];
-      if (list.every((c) => c.idx[i] === first)) {
-        const ranges = outputDependence([first]);
-        if (ranges === undefined) return undefined;
+      const ranges = outputDependence([first]);
+      if (ranges !== undefined && list.every((c) => c.idx[i] === first)) {
         for (const a of this.axesOf(ranges)) outer.add(a);
         continue;
       }
@@ -333,6 +416,30 @@ class Fuser {
     return { axes, outer: [...outer].sort((a, b) => a - b) };
   }
 
+  /**
+   * Is a row of `u` better kept than all of it written to memory? Where it is the result of a reduce, the loops of which
+   * run again for each few rows: if what they read stays in the cache, and, for a single reader, only if there is more of
+   * `u` than of what it is made of.
+   */
+  private pays(u: UOp, list: readonly Context[], axes: readonly number[]): boolean {
+    const { kernel, idx } = list[0], caps = this.capsOf(kernel);
+    let reduce: UOp | undefined = u;
+    while (reduce !== undefined && reduce.op !== Ops.REDUCE) {
+      reduce = reduce.op === Ops.EXPAND
+        ? undefined
+        : reduce.src.find((s) => this.reduces.has(s) && !this.realized.has(s));
+    }
+    if (reduce === undefined) return list.length > 1;
+    if (caps.hasGrid || kernel.op === Ops.STORE) return false;
+    const shape = shapeOf(u), row = axes.reduce((n, i) => n * shape[i], 1) * u.dtype.itemsize;
+    const operands = this.operands(u, idx);
+    if (list.length === 1 && numelOf(u) <= operands.reduce((n, o) => n + o.elements, 0)) return false;
+    if (caps.l2 === 0) return true;
+    const outer = dependence(idx).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
+    if (outer.length === 0 || TILE_ROWS * row > caps.l2 / 2) return false;
+    return operands.every((o) => o.ranges.has(outer[0]) || o.nbytes <= caps.l2);
+  }
+
   /** Passes the context of a node computed in place on to its sources. */
   private enter(u: UOp, c: Context, read: Read): void {
     if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
@@ -340,9 +447,8 @@ class Fuser {
       const { op, axes } = u.arg as ReduceArg;
       const from = shapeOf(u.src[0]);
       let active = c.active;
-      const outputs = outputDependence(c.idx);
-      // a reduce outside of some output loops is entered once for each iteration of the others
-      if (outputs !== undefined) active = Math.min(active, outputs.reduce((n, r) => n * r.src[0].value, 1));
+      // a reduce outside of some loops is entered once for each iteration of the others
+      active = Math.min(active, this.entries(c));
       const idx = c.idx.map((x, i) => {
         if (!axes.includes(i)) return x;
         active *= from[i];
@@ -359,8 +465,11 @@ class Fuser {
  * Chooses the nodes to realize below `roots`, and what each kernel keeps.
  * Roots are stores, copies, or values already stripped of RESHAPE.
  */
-export function planFusion(roots: readonly UOp[]): FusionPlan {
-  const fuser = new Fuser(toposort(roots));
+export function planFusion(
+  roots: readonly UOp[],
+  capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
+): FusionPlan {
+  const fuser = new Fuser(toposort(roots), capsOf);
   for (const r of roots) if (!isLeaf(r)) fuser.realized.add(r);
   fuser.measure();
   fuser.run();

@@ -28,6 +28,7 @@ import {
 } from "./kernel_graph.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
+import { keepOnChip } from "./rows.ts";
 import { splitKernel } from "./split.ts";
 
 /** A buffer of a schedule: one that exists (a storage of the graph, by slot) or one to be made. */
@@ -205,6 +206,7 @@ function attemptLower(
   }
   const plan = planFusion(
     kernelRoots.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA),
+    (u) => options.caps(deviceOf(u) ?? options.defaultDevice),
   );
   const { realized } = plan;
   for (const r of kernelRoots) {
@@ -273,7 +275,8 @@ function attemptLower(
     }
     const e = entries.make(u, device);
     const out = entries.infos[e];
-    const store = simplifyKernel(rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u)));
+    const body = simplifyKernel(rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u)));
+    const store = keepOnChip(body, options.caps(device));
     const reads = entries.reads;
     if (tooMany(u, store, device)) continue;
     nodes.push({

@@ -4,6 +4,9 @@
  * to the largest sum of what is in use at a time as the best of three packings comes; where a device wants a block for each buffer, a
  * pool of them. `NO_MEMORY_PLANNER=1` gives each temporary its own block.
  *
+ * Memory that exists is never planned over: an input may be read again as long as any handle or lazy node names it, and
+ * a schedule that fails half way must leave it whole. What gives an input's memory to a result is assignment, in place.
+ *
  * @module
  */
 import type { MemoryLayout } from "../device/allocator.ts";

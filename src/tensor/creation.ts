@@ -21,7 +21,7 @@ import { bufferNode, UOp, uop } from "../uop/uop.ts";
 import { inferDType, type NestedArray, scalarConst } from "./base.ts";
 import { castNode, eqNode } from "./elementwise.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
-import { iotaAlong } from "./movement.ts";
+import { iotaAlong } from "./pieces.ts";
 import { floatConst } from "./numeric.ts";
 
 /** Any TypedArray. */

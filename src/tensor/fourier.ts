@@ -21,7 +21,7 @@ import { DecompositionTensor } from "./decompositions.ts";
 import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
 import { sumLast } from "./linalg.ts";
-import { catNodes, iotaAlong, padConstant } from "./movement.ts";
+import { catNodes, iotaAlong, padConstant } from "./pieces.ts";
 import { floatConst } from "./numeric.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */

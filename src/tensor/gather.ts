@@ -1,25 +1,26 @@
 /**
- * Reading and writing along one axis by index tensors, one-hot codes, triangles. Everything is a sum over selected
- * positions, `sum(where(r == index, x[r], 0))`, which the compiler folds into one gated load; so an index out of range
- * reads 0. Negative indices count from the end, once.
+ * Reading and writing along one axis by index tensors, one-hot codes, triangles. Reads are gated loads (select.ts), writes
+ * combine what goes to one place (segments.ts). Negative indices count from the end, once.
  *
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
+import { sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
 import { checkInteger } from "../helpers/options.ts";
-import { broadcastTo, expand, permute, reshape, shrink } from "../uop/movement.ts";
+import { identityOf } from "../uop/carrier.ts";
+import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst, TensorBase } from "./base.ts";
 import { castNode, maxNode } from "./elementwise.ts";
-import { iotaAlong } from "./movement.ts";
-import { reduceNode, smallestOf } from "./reduce.ts";
+import { iotaAlong, padConstant, type Pair } from "./pieces.ts";
+import { smallestOf } from "./reduce.ts";
 import { ScanTensor } from "./scan.ts";
-import { gatherNode, indexNode, selectNode } from "./select.ts";
+import { countKeys, foldKeys } from "./segments.ts";
+import { gatherNode, indexNode } from "./select.ts";
 
 /** How {@linkcode GatherTensor.scatterReduce} combines. */
 export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
@@ -58,7 +59,7 @@ export abstract class GatherTensor extends ScanTensor {
   }
 
   /**
-   * This with `src` written at `index` along `dim`; of several to one place the last wins, or `reduce` says how they
+   * This with `src` written at `index` along `dim`; of several to one place the last (along `dim`) wins, or `reduce` says how they
    * combine with what is there.
    *
    * @throws {ShapeError}, {DTypeError} if the dtypes differ, {ArgumentError} for another reduction
@@ -70,14 +71,9 @@ export abstract class GatherTensor extends ScanTensor {
     if (reduce !== undefined) {
       throw new ArgumentError("scatter", { reason: `unknown reduction "${String(reduce)}"; known are add, multiply` });
     }
-    const [hit, source] = this.scattered("scatter", dim, index, src);
-    const rank = this.ndim, n = shapeOf(hit)[rank];
-    const place = expand(iotaAlong(n, rank, rank + 1), shapeOf(hit)).add(1);
-    const last = reduceNode(hit.where(place, constant(0, dtypes.int32)), Ops.MAX, [rank]);
-    const chosen = expand(last, shapeOf(hit)).eq(place);
-    const value = reshape(selectNode(chosen, source, [rank]), this.shape);
-    const any = constant(0, dtypes.int32).lt(reshape(last, this.shape));
-    return this.wrap(any.where(value, this.uop));
+    const { keys, values, home } = this.scattered("scatter", dim, index, src);
+    const found = foldKeys(keys, values, this.shape[resolveAxis("scatter", dim, this.shape)] ?? 1, "last");
+    return this.wrap(home(found.any).where(home(found.values), this.uop));
   }
 
   /**
@@ -87,31 +83,32 @@ export abstract class GatherTensor extends ScanTensor {
    * @throws {ShapeError}, {DTypeError} if the dtypes differ, {ArgumentError} for another reduction
    */
   scatterReduce(dim: number, index: TensorBase, src: Operand, reduce: ScatterReduction, includeSelf = true): this {
-    const [hit, source] = this.scattered("scatterReduce", dim, index, src);
-    const rank = this.ndim, shape = this.shape, d = this.dtype, x = this.uop;
-    const over = (op: Ops, identity: number | bigint) =>
-      reshape(reduceNode(hit.where(source, scalarConst(identity, d)), op, [rank]), shape);
-    const count = reshape(reduceNode(castNode(hit, dtypes.int32), Ops.ADD, [rank]), shape);
-    const written = constant(0, dtypes.int32).lt(count);
-    const own = (identity: number | bigint) => includeSelf ? x : written.where(scalarConst(identity, d), x);
+    const { keys, values, home } = this.scattered("scatterReduce", dim, index, src);
+    const size = this.shape[resolveAxis("scatterReduce", dim, this.shape)] ?? 1, d = this.dtype;
+    const wide = d.isFloat ? sumDType(d) : d, x = castNode(this.uop, wide);
+    /** What is written, and what is there, by one op. */
+    const folded = (fold: typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX, sign = (u: UOp) => u) => {
+      const found = foldKeys(keys, sign(castNode(values, wide)), size, fold);
+      const identity = scalarConst(fold === Ops.MAX ? smallestOf(wide) : identityOf(fold, wide), wide);
+      const own = includeSelf ? sign(x) : home(found.any).where(identity, sign(x));
+      const all = home(found.values);
+      return fold === Ops.MAX ? maxNode(own, all) : own.alu(fold, all);
+    };
     switch (reduce) {
       case "sum":
-        return this.wrap(own(0).add(over(Ops.ADD, 0)));
+        return this.wrap(castNode(folded(Ops.ADD), d));
       case "prod":
-        return this.wrap(own(1).mul(over(Ops.MUL, 1)));
+        return this.wrap(castNode(folded(Ops.MUL), d));
       case "mean": {
-        const total = this.wrap(own(0).add(over(Ops.ADD, 0)));
-        const members = this.wrap(includeSelf ? count.add(1) : written.where(count, constant(1, dtypes.int32)));
-        return total.div(members, d.isFloat ? {} : { roundingMode: "floor" }).cast(d);
+        const count = home(countKeys(keys, size)), one = constant(1, dtypes.int32);
+        const members = this.wrap(includeSelf ? count.add(1) : constant(0, dtypes.int32).lt(count).where(count, one));
+        return this.wrap(folded(Ops.ADD)).div(members, d.isFloat ? {} : { roundingMode: "floor" }).cast(d);
       }
       case "amax":
-        return this.wrap(maxNode(own(smallestOf(d)), over(Ops.MAX, smallestOf(d))));
+        return this.wrap(castNode(folded(Ops.MAX), d));
       case "amin": {
-        const turn = (t: this) => d.isFloat ? t.neg() : t.bitwiseNot();
-        const sources = src instanceof TensorBase
-          ? src as this
-          : this.wrap(broadcastTo(scalarConst(src as number, d), index.shape));
-        return turn(turn(this).scatterReduce(dim, index, turn(sources), "amax", includeSelf));
+        const turn = (u: UOp) => wide.isFloat ? u.mul(-1) : u.xor(scalarConst(wide.isBool ? 1 : -1, wide));
+        return this.wrap(castNode(turn(folded(Ops.MAX, turn)), d));
       }
       default:
         throw new ArgumentError("scatterReduce", {
@@ -120,8 +117,16 @@ export abstract class GatherTensor extends ScanTensor {
     }
   }
 
-  /** Which source each target takes: [...shape, n] bool, and the sources spread likewise. */
-  private scattered(action: string, dim: number, index: TensorBase, src: Operand): [UOp, UOp] {
+  /**
+   * Where each source goes (int32, -1 for nowhere) and the sources, both with `dim` last and as large as this on the
+   * other axes; `home` puts an axis that is last back in its place.
+   */
+  private scattered(
+    action: string,
+    dim: number,
+    index: TensorBase,
+    src: Operand,
+  ): { keys: UOp; values: UOp; home: (u: UOp) => UOp } {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), rank = shape.length;
     this.checkIndex(action, axis, index);
     const to = index.shape;
@@ -135,25 +140,15 @@ export abstract class GatherTensor extends ScanTensor {
       }
       const bad = src.ndim !== rank || to.some((n, i) => n > src.shape[i]);
       if (bad) throw new ShapeError(action, { shapes: [src.shape, to], reason: "the source must cover the index" });
-      source = shrink(src.uop, to.map((n): [number, number] => [0, n]));
+      source = shrink(src.uop, to.map((n): Pair => [0, n]));
     } else source = broadcastTo(castNode(this.operand(src).uop, this.dtype), to);
-    const at = indexNode(action, index.uop, shape[axis], axis);
-    const n = to[axis], full = [...shape, n];
+    const at = indexNode(action, index.uop, shape[axis] ?? 1, axis);
+    if (rank === 0) return { keys: reshape(at, [1]), values: reshape(source, [1]), home: (u) => reshape(u, []) };
     const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
-    // Sources move to the last axis; other axes beyond the index take nothing.
-    const spread = (u: UOp, fill: UOp): UOp => {
-      let v = reshape(permute(u, order), [...to.with(axis, 1), n]);
-      const missing = to.map((m, i): [number, number] => [0, i === axis ? 0 : shape[i] - m]);
-      if (missing.some(([, b]) => b > 0)) {
-        const inside = rangeOf(rank).filter((i) => missing[i][1] > 0).map((i) =>
-          expand(iotaAlong(shape[i], i, rank + 1), [...shape.with(axis, 1), n]).lt(to[i])
-        ).reduce((a, b) => a.and(b));
-        v = inside.where(this.wrap(v).pad([...missing, [0, 0]]).uop, fill);
-      }
-      return expand(v, full);
-    };
-    const target = expand(iotaAlong(shape[axis], axis, rank + 1), full);
-    return [target.eq(spread(at, constant(-1, dtypes.int32))), spread(source, scalarConst(0, this.dtype))];
+    const missing = to.map((m, i): Pair => [0, i === axis ? 0 : shape[i] - m]);
+    const last = (u: UOp, fill: number) => permute(padConstant(u, missing, fill), order);
+    const back = rangeOf(rank - 1).toSpliced(axis, 0, rank - 1);
+    return { keys: last(at, -1), values: last(source, 0), home: (u) => permute(u, back) };
   }
 
   /**

@@ -6,17 +6,19 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
-import { prod, rangeOf, sameArray } from "../helpers/math.ts";
+import { prod, rangeOf, sameArray, stridesOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { hostNode } from "./creation.ts";
 import { castNode } from "./elementwise.ts";
-import { iotaAlong } from "./movement.ts";
+import { packHost } from "./host.ts";
+import { iotaAlong } from "./pieces.ts";
 import { reduceNode } from "./reduce.ts";
-import { gatherNode, indexNode, selectNode } from "./select.ts";
+import { gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
 import { SortTensor } from "./sort.ts";
 
 type Pair = readonly [number, number];
@@ -250,6 +252,28 @@ function gathered(view: UOp, { axes, lead }: Advanced): { x: UOp; before: number
   };
 }
 
+/** An int32 tensor of positions, of the class and on the device of `like`. */
+function positionsLike(like: TensorBase, positions: readonly number[]): TensorBase {
+  const node = hostNode(packHost(positions, dtypes.int32), dtypes.int32, [positions.length], like.device);
+  return new (like.constructor as new (u: UOp) => TensorBase)(node);
+}
+
+/** Masks as the index tensors of their true elements, which NumPy takes them for. @throws {IndexError} */
+function expandMasks(action: string, index: readonly Index[]): Index[] {
+  return index.flatMap((x): Index[] => {
+    if (!(x instanceof TensorBase) || !x.dtype.isBool) return [x];
+    const values = hostValues(x.uop);
+    if (values === undefined) {
+      throw new IndexError(action, {
+        reason: "a mask that is not known on the host cannot be combined with other index tensors",
+      });
+    }
+    const shape = x.shape, strides = stridesOf(shape);
+    const hits = rangeOf(values.length).filter((i) => values[i] !== 0);
+    return shape.map((n, axis) => positionsLike(x, hits.map((i) => Math.floor(i / strides[axis]) % n)));
+  });
+}
+
 /** Tensors with indexing. */
 export abstract class IndexingTensor extends SortTensor {
   /**
@@ -286,8 +310,12 @@ export abstract class IndexingTensor extends SortTensor {
 
   /**
    * Writes `value`, cast and broadcast, at an index as in {@linkcode at}, or where a boolean tensor is true. Lazy: this
-   * tensor then names the new version of its memory; a tensor without memory of its own becomes a select. Of equal
-   * positions in an index tensor the last wins. Returns this.
+   * tensor then names the new version of its memory; a tensor without memory of its own becomes a select. Returns this.
+   *
+   * Of equal positions in index tensors the last in row-major order of the index wins, on every device; positions out of
+   * range write nothing. The value of a mask of k true elements may be `[k, ...]`: its rows go to the true elements in
+   * order (what is beyond the rows stays as it is); a value of the shape of the whole view gives each element its own.
+   * A mask beside other index tensors must have values that are known on the host.
    *
    * @throws {IndexError} as `at`, {ShapeError} if the value does not broadcast
    */
@@ -314,16 +342,10 @@ export abstract class IndexingTensor extends SortTensor {
       }
       return broadcastTo(reshape(given, trimmed), target);
     };
-    const masks = plan.tensors.filter((t) => t.index.dtype.isBool);
-    if (masks.length > 0) {
-      if (plan.tensors.length > 1) {
-        throw new IndexError(action, { reason: "a mask cannot be combined with other index tensors" });
-      }
-      const { axis, index: mask } = masks[0];
-      const tail = plan.shape.length - axis - mask.ndim;
-      const m = broadcastTo(reshape(mask.uop, [...mask.shape, ...new Array<number>(tail).fill(1)]), plan.shape);
-      const old = viewNode(this.uop, plan).view;
-      this.write(plan, m.where(fit(plan.shape), old));
+    const mask = plan.tensors.find((t) => t.index.dtype.isBool);
+    if (mask !== undefined) {
+      if (plan.tensors.length > 1) return this.setAt(expandMasks(action, index), value);
+      this.write(plan, this.masked(plan, mask.axis, mask.index, given, fit));
       return this;
     }
     if (plan.tensors.length === 0) {
@@ -332,6 +354,34 @@ export abstract class IndexingTensor extends SortTensor {
     }
     this.write(plan, this.merged(plan, advanced(action, plan), fit));
     return this;
+  }
+
+  /**
+   * The basic view of `plan` where `value` is written where `mask`, which covers axes from `axis` on, is true: a value for
+   * all, one for each axis beside the mask, one for each true element in order, or one for each element of the view.
+   */
+  private masked(
+    plan: Plan,
+    axis: number,
+    mask: TensorBase,
+    value: UOp,
+    fit: (shape: readonly number[]) => UOp,
+  ): UOp {
+    const { shape } = plan, width = mask.ndim, old = viewNode(this.uop, plan).view;
+    const before = shape.slice(0, axis), after = shape.slice(axis + width), total = prod(mask.shape);
+    const spread = (u: UOp) => broadcastTo(reshape(u, [...mask.shape, ...after.map(() => 1)]), shape);
+    const given = shapeOf(value), count = given[given.length - after.length - 1] ?? 1;
+    const whole = given.length > before.length + 1 + after.length || (width === 1 && count === total);
+    if (whole && width > 0) return spread(mask.uop).where(fit(shape), old);
+    const chosen = fit([...before, count, ...after]);
+    const one = [...before, ...mask.shape.map(() => 1), ...after];
+    if (count === 1) return spread(mask.uop).where(broadcastTo(reshape(chosen, one), shape), old);
+    const flat = this.wrap(castNode(reshape(mask.uop, [total]), dtypes.int32)).cumsum(0).uop;
+    const order = uop(Ops.CONTIGUOUS, dtypes.int32, [flat]).add(-1);
+    const full = [...before, total, ...after];
+    const at = broadcastTo(reshape(order, [...before.map(() => 1), total, ...after.map(() => 1)]), full);
+    const values = reshape(gatherNode(chosen, before.length, at), shape);
+    return spread(mask.uop).and(spread(reshape(order.lt(count), mask.shape))).where(values, old);
   }
 
   /** The basic view of `plan` with values written at index tensors. */

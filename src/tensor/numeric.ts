@@ -515,7 +515,10 @@ export function powNode(base: UOp, exponent: UOp): UOp {
   let r = negative.where(whole.where(odd.where(scale(magnitude, -1), magnitude), c(NaN)), magnitude);
   r = zero.where(lt(exponent, 0).where(c(Infinity), c(0)), r);
   r = exponent.ne(exponent).or(base.ne(base)).where(c(NaN), r);
-  return exponent.eq(c(0)).or(base.eq(c(1))).where(c(1), r);
+  // What logarithms do not give: x^0 where x is 0, infinite or NaN, and 1^x where x is infinite or NaN.
+  const endless = (x: UOp) => x.ne(x).or(x.eq(c(Infinity))).or(x.eq(c(-Infinity)));
+  const special = zero.or(endless(base)), atOne = base.eq(c(1)).and(endless(exponent));
+  return exponent.eq(c(0)).and(special).or(atOne).where(c(1), r);
 }
 
 /** x^n by repeated squaring, n a positive integer. */

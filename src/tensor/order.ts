@@ -12,7 +12,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { castNode } from "./elementwise.ts";
-import { catNodes, iotaAlong, padConstant } from "./movement.ts";
+import { catNodes, iotaAlong, padConstant } from "./pieces.ts";
 import { reduceNode } from "./reduce.ts";
 import { selectNode } from "./select.ts";
 

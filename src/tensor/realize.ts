@@ -20,7 +20,7 @@ import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
 import { materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
-import { FourierTensor } from "./fourier.ts";
+import { CallTensor } from "./call.ts";
 
 /** Handles assigned while a capture listens: the JIT moves them on with each replay. */
 export const assignedHandles: { list: Set<TensorBase> | undefined } = { list: undefined };
@@ -63,7 +63,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
 }
 
 /** Adds realizing, reading, assignment and devices. */
-export abstract class RealizeTensor extends FourierTensor {
+export abstract class RealizeTensor extends CallTensor {
   private disposedAt: Line = "";
 
   static {

@@ -12,7 +12,7 @@ import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { identityOf } from "../uop/carrier.ts";
-import { broadcastTo, reshape } from "../uop/movement.ts";
+import { broadcastTo, pad, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
@@ -20,7 +20,7 @@ import { ActivationTensor } from "./activation.ts";
 import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst } from "./base.ts";
 import { castNode, type CloseOptions, eqNode, negNode } from "./elementwise.ts";
-import { iotaAlong } from "./movement.ts";
+import { iotaAlong } from "./pieces.ts";
 import { detachNode, expNode, floatConst, logNode, shift } from "./numeric.ts";
 
 /** Options of reductions. */
@@ -48,7 +48,12 @@ export function reduceNode(x: UOp, op: Ops, axes: readonly number[]): UOp {
   if (real.length === 0) return x;
   if (real.some((a) => shape[a] === 0)) {
     const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
-    return broadcastTo(scalarConst(identityOf(op, x.dtype), x.dtype), out);
+    const nothing = broadcastTo(scalarConst(identityOf(op, x.dtype), x.dtype), out);
+    if (!x.dtype.isFloat || op === Ops.MAX) return nothing;
+    // Zeros that depend on x: its gradient is nothing, but that of what was broadcast into it is zeros.
+    const none = shape.map((n, i): [number, number] => axes.includes(i) ? [0, Math.min(n, 1)] : [0, n]);
+    const grow = shape.map((n, i): [number, number] => [0, axes.includes(i) && n === 0 ? 1 : 0]);
+    return pad(shrink(x, none), grow).add(nothing);
   }
   return uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(op, real));
 }

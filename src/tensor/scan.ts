@@ -16,7 +16,7 @@ import { resolveAxis } from "./axes.ts";
 import { scalarConst } from "./base.ts";
 import { castNode, maxNode, negNode } from "./elementwise.ts";
 import { LossTensor } from "./loss.ts";
-import { iotaAlong, padConstant } from "./movement.ts";
+import { iotaAlong, padConstant } from "./pieces.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
 import { reduceNode } from "./reduce.ts";
 

@@ -12,10 +12,9 @@ import { prod, rangeOf, sameArray } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
-import { type NestedArray, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
 import { castNode } from "./elementwise.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
 import { floatConst } from "./numeric.ts";
@@ -37,7 +36,10 @@ export interface UniqueOptions extends SizeOptions {
   /** How often each value occurs, int32. */
   readonly returnCounts?: boolean;
 }
-type UniqueFlags = { readonly returnIndex: true } | { readonly returnInverse: true } | { readonly returnCounts: true };
+/** At least one of what `unique` gives beside the values. */
+export type UniqueFlags = { readonly returnIndex: true } | { readonly returnInverse: true } | {
+  readonly returnCounts: true;
+};
 /** Options of {@linkcode StatisticsTensor.bincount}. */
 export interface BincountOptions {
   /** What each element counts, of the same shape; the result then has its dtype. Default 1. */
@@ -195,6 +197,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
     return this.counted(checkInteger(action, "size", options.size, 0), weights);
   }
 
+  /** Throws unless the weights have this shape. */
   private checkWeights(action: string, weights: TensorBase | undefined): void {
     if (weights === undefined || sameArray(weights.shape, this.shape)) return;
     throw new ShapeError(action, {

@@ -102,6 +102,14 @@ export class Tensor extends InPlaceTensor {
     const dtype = chosen("make an empty tensor", options) ?? defaultFloat();
     return make(emptyNode(checkShape("make an empty tensor", shape), dtype, options.device), options);
   }
+  /** Memory that nothing has written, for a kernel to write to: {@linkcode Tensor.empty}. @throws {ShapeError} */
+  static invalids(shape: Axes, options: TensorOptions = {}): Tensor {
+    return Tensor.empty(shape, options);
+  }
+  /** A scalar without memory, that takes its device from what it meets. Dtype: that of the value. */
+  static const(value: number | boolean | bigint, dtype?: DTypeLike): Tensor {
+    return new Tensor(value, dtype === undefined ? undefined : { dtype });
+  }
   /**
    * start, start + step, ... up to and without stop; with one argument, 0 to it. Integers give int32 (int64 beyond),
    * any float gives float32.

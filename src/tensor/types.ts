@@ -38,9 +38,23 @@ export type { Index, IndexingTensor, SizeOptions, Slice } from "./indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./linalg.ts";
 export type { LossOptions, LossTensor, Reduction } from "./loss.ts";
-export type { MovementTensor, PadMode, PadOptions, Pair } from "./movement.ts";
+export type { MovementTensor, PadOptions } from "./movement.ts";
+export type { PadMode, Pair } from "./pieces.ts";
 export type { RealizeTensor } from "./realize.ts";
 export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./reduce.ts";
 export type { ScanTensor } from "./scan.ts";
 export type { SortTensor, TopkOptions } from "./sort.ts";
 export type { RandOptions } from "./tensor.ts";
+export type { CallOptions, CallTensor } from "./call.ts";
+export type { DecompositionTensor } from "./decompositions.ts";
+export type { FourierNorm, FourierOptions, FourierTensor } from "./fourier.ts";
+export type {
+  BincountOptions,
+  HistogramOptions,
+  Interpolation,
+  QuantileOptions,
+  SearchOptions,
+  StatisticsTensor,
+  UniqueFlags,
+  UniqueOptions,
+} from "./statistics.ts";

@@ -263,7 +263,10 @@ export class LocalArg implements ArgRecord {
   }
 }
 
-/** How a STAGE keeps its tile: scope of the memory, layout, how it is filled, buffers in its ring. */
+/**
+ * How a STAGE keeps its tile: scope of the memory, layout, how it is filled, buffers in its ring. A padded one has rows of
+ * `width` elements, each followed by 16 bytes that are not used.
+ */
 export class StageArg implements ArgRecord {
   readonly hash: number;
   constructor(
@@ -272,15 +275,16 @@ export class StageArg implements ArgRecord {
     readonly layout: "linear" | "padded" | "swizzled" | "packed" = "linear",
     readonly mode: "copy" | "cp.async" | "tma" = "copy",
     readonly depth: number = 1,
+    readonly width: number = 0,
   ) {
-    this.hash = mix(mix(mix(mix(hashString(scope), hashString(layout)), hashString(mode)), depth), id);
+    this.hash = mix(mix(mix(mix(mix(hashString(scope), hashString(layout)), hashString(mode)), depth), width), id);
   }
   same(o: ArgRecord): boolean {
     return o instanceof StageArg && o.id === this.id && o.scope === this.scope && o.layout === this.layout &&
-      o.mode === this.mode && o.depth === this.depth;
+      o.mode === this.mode && o.depth === this.depth && o.width === this.width;
   }
   toString(): string {
-    return `${this.id} ${this.scope} ${this.layout} ${this.mode} x${this.depth}`;
+    return `${this.id} ${this.scope} ${this.layout} ${this.mode} x${this.depth}${this.width ? ` w${this.width}` : ""}`;
   }
 }
 

@@ -8,7 +8,7 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { SpecError } from "../helpers/errors.ts";
-import type { AxesArg, PairsArg } from "./args.ts";
+import type { ArgRecord, AxesArg, PairsArg } from "./args.ts";
 import { ReduceArg, SkewArg } from "./args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
@@ -20,6 +20,18 @@ import { constant, toposort, type UOp, uop } from "./uop.ts";
 type Accumulate = (node: UOp, make: () => UOp) => void;
 /** Hands the gradient `g` of node `u` on to its sources. `g` has the shape and dtype of `u`. */
 type Rule = (u: UOp, g: UOp, add: Accumulate) => void;
+
+let nextGradient = 1;
+
+/** The arg of a CHECKPOINT whose gradient is not that of its value: a function of the gradient and the inputs. */
+export class GradientArg implements ArgRecord {
+  readonly hash: number = nextGradient++;
+  /** @param gradients that of each input (undefined for none), in the input's shape and dtype */
+  constructor(readonly gradients: (g: UOp, inputs: readonly UOp[]) => readonly (UOp | undefined)[]) {}
+  same(other: ArgRecord): boolean {
+    return this === other;
+  }
+}
 
 /** A float constant in the precision of `d`. */
 function float(value: number, d: DType): UOp {
@@ -34,6 +46,10 @@ function zeros(like: UOp): UOp {
 /** Sum over `axes`, kept as size 1; small floats are accumulated in float32. */
 function sumOver(x: UOp, axes: readonly number[]): UOp {
   if (axes.length === 0) return x;
+  const shape = shapeOf(x);
+  if (axes.some((a) => shape[a] === 0)) {
+    return broadcastTo(constant(0, x.dtype), shape.map((n, i) => axes.includes(i) ? 1 : n));
+  }
   const wide = x.cast(sumDType(x.dtype));
   return uop(Ops.REDUCE, wide.dtype, [wide], new ReduceArg(Ops.ADD, axes)).cast(x.dtype);
 }
@@ -244,7 +260,10 @@ export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[
     if (g === undefined) return;
     if (wanted.has(u)) found.set(u, g);
     gradients.delete(u);
-    if (u.op === Ops.CHECKPOINT) {
+    if (u.op === Ops.CHECKPOINT && u.arg instanceof GradientArg) {
+      const inputs = u.src.slice(1);
+      u.arg.gradients(g, inputs).forEach((x, i) => x !== undefined && add(inputs[i], () => x));
+    } else if (u.op === Ops.CHECKPOINT) {
       const again = recompute(u, original);
       add(again, () => g);
       // nodes that do not depend on the inputs are visited later, with the graph that they belong to

@@ -226,8 +226,11 @@ export function internedCount(): number {
   return current.used + previous.used;
 }
 
-/** A constant. Bool as 0 or 1; integers are wrapped by the caller; a vector dtype is a splat. */
+/** A constant. Bool as 0 or 1; integers are wrapped by the caller (a 64-bit bound as a number is taken exactly); a vector dtype is a splat. */
 export function constant(value: ConstValue, dtype: DType): UOp {
+  if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER && dtype.isInt) {
+    value = Int64.fromBigInt(BigInt(value));
+  }
   return uop(Ops.CONST, dtype, NO_SRC, value);
 }
 

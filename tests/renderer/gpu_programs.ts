@@ -11,6 +11,8 @@ import { constant, index, int, param, range, store, toposort, type UOp, uop, var
 
 const { float16, bfloat16, float32, bool, int32, int64, uint32 } = dtypes;
 const SCALARS = DTYPES.slice(1), v = dtypes.void;
+/** Elements of every buffer. */
+const ELEMENTS = 8192;
 
 /** The thread of a group of `n`. */
 export function thread(n = 32, dimension = 0): UOp {
@@ -18,12 +20,12 @@ export function thread(n = 32, dimension = 0): UOp {
 }
 /** Reads `n` elements of a buffer at element `at`. */
 export function read(slot: number, d: DType, at: UOp, gate?: UOp, alt?: UOp): UOp {
-  const place = index(param(slot, d.scalar, 1024), at, gate);
+  const place = index(param(slot, d.scalar, ELEMENTS), at, gate);
   return uop(Ops.LOAD, d, alt === undefined ? [place] : [place, alt]);
 }
 /** Writes a value to buffer 0 at element `at`. */
 export function write(value: UOp, at: UOp): UOp {
-  return store(index(param(0, value.dtype.scalar, 1024), at), value);
+  return store(index(param(0, value.dtype.scalar, ELEMENTS), at), value);
 }
 /** A program of roots, in the order of their sources. */
 export function program(name: string, ...roots: UOp[]): LinearProgram {
@@ -105,7 +107,7 @@ function loopProgram(d: DType, lanes: number, end: UOp): LinearProgram {
   const set = uop(Ops.STORE, v, [acc, next]), done = uop(Ops.END, v, [k]), after = uop(Ops.LOAD, x, [acc, set]);
   const head = toposort([i, end, acc.src[0]]);
   const inside = toposort(set).filter((u) => !head.includes(u) && u !== acc && u !== k && u.op !== Ops.PARAM);
-  const list = [...head, param(1, d, 1024), acc, k, ...inside, done, after];
+  const list = [...head, param(1, d, ELEMENTS), acc, k, ...inside, done, after];
   const rest = toposort(write(after, i.mul(lanes))).filter((u) => !list.includes(u));
   const params = rest.filter((u) => u.op === Ops.PARAM);
   return programOf(`loop_${d}_${lanes}_${end.op}`, [...params, ...list, ...rest.filter((u) => !params.includes(u))]);
@@ -121,13 +123,13 @@ function conditional(): LinearProgram {
 
 /** Through memory of the thread or of the group, then read by another thread. */
 function localProgram(d: DType, scope: "thread" | "shared", lanes: number): LinearProgram {
-  const memory = uop(Ops.LOCAL, d, [], new LocalArg(0, 256, scope)), i = thread(), x = d.vec(lanes);
+  const memory = uop(Ops.LOCAL, d, [], new LocalArg(0, 512, scope)), i = thread(), x = d.vec(lanes);
   const second = uop(Ops.LOCAL, d, [], new LocalArg(1, 40, scope));
   const set = store(index(memory, i.mul(lanes)), read(1, x, i.mul(lanes)));
   const set2 = store(index(second, i), read(2, d, i));
   const wait = uop(Ops.BARRIER, v, [set, set2]);
   const there = uop(Ops.AFTER, d, [memory, wait]), there2 = uop(Ops.AFTER, d, [second, wait]);
-  const mirror = i.mul(-lanes).add(31 * lanes);
+  const mirror = scope === "thread" ? i.mul(lanes) : i.mul(-lanes).add(31 * lanes);
   const y = uop(Ops.LOAD, x, [index(there, mirror)]);
   const z = uop(Ops.LOAD, d, [index(there2, i.cast(int64))]);
   return program(`local_${d}_${scope}_${lanes}`, write(y, mirror), write(z, i));
@@ -159,11 +161,11 @@ export function pipelined(d: DType, unit: TensorCore): LinearProgram {
   const memory = uop(Ops.LOCAL, d, [], new LocalArg(0, 1024, "shared")), i = thread(), n = variable("n", 0, 32);
   const copy = uop(Ops.ASYNC_COPY, v, [
     index(memory, i.mul(8)),
-    index(param(1, d, 1024), i.mul(8)),
+    index(param(1, d, ELEMENTS), i.mul(8)),
   ], 16);
   const guarded = uop(Ops.ASYNC_COPY, v, [
     index(memory, i.mul(8).add(256)),
-    index(param(2, d, 1024), i.mul(8)),
+    index(param(2, d, ELEMENTS), i.mul(8)),
     i.lt(n),
   ], 16);
   const commit = uop(Ops.ASYNC_COMMIT, v, [copy, guarded]), wait = uop(Ops.ASYNC_WAIT, v, [commit], 0);
@@ -190,7 +192,7 @@ function smallCopies(): LinearProgram {
   const copies = [4, 8].map((bytes) =>
     uop(Ops.ASYNC_COPY, v, [
       index(memory, i.mul(bytes >> 2).add(bytes * 8 - 32)),
-      index(param(1, float32, 1024), i.mul(bytes >> 2)),
+      index(param(1, float32, ELEMENTS), i.mul(bytes >> 2)),
     ], bytes)
   );
   const wait = uop(Ops.ASYNC_WAIT, v, [uop(Ops.ASYNC_COMMIT, v, copies)], 0);
@@ -200,10 +202,10 @@ function smallCopies(): LinearProgram {
 
 /** Indices of every kind: groups, 64 bits, large constants, variables of several dtypes. */
 function indices(): LinearProgram[] {
-  const i = thread(8, 1), g = uop(Ops.SPECIAL, int32, [int(70000)], "gidx2"), at = g.mul(8).add(i);
+  const i = thread(8, 1), g = uop(Ops.SPECIAL, int32, [int(7)], "gidx2"), at = g.mul(8).add(i);
   const s = variable("s", 0, 1, float32), b = variable("flag", 0, 1, bool), q = variable("q", 0, 2 ** 40, int64);
   const x = read(1, float32, at.cast(int64).add(q)).mul(s);
-  const far = read(2, float32, constant(2 ** 30, int64)), near = read(2, float32, int(3));
+  const far = read(2, float32, constant(2 ** 12, int64)), near = read(2, float32, int(3));
   return [
     program("index_64", write(b.where(x, far.add(near)), at.cast(int64).mul(3).add(5))),
     program("scalar", write(read(1, float32, int(0)).add(1), int(0))),
@@ -237,7 +239,9 @@ export function gpuPrograms(hasFunctions: boolean): LinearProgram[] {
     }
     for (const to of SCALARS) {
       list.push(castProgram(d, to, 1));
-      if (d.bits === to.bits) list.push(castProgram(d, to, 1, Ops.BITCAST), castProgram(d, to, lanesOf(d)));
+      if (d.bits !== to.bits) continue;
+      list.push(castProgram(d, to, lanesOf(d)));
+      if (!to.isBool || d === to) list.push(castProgram(d, to, 1, Ops.BITCAST)); // other bytes than 0 and 1 are no bools
     }
     for (const lanes of new Set([1, Math.max(1, 32 / d.bits), lanesOf(d)])) list.push(gated(d, lanes));
     if (d.bits === 8) list.push(opProgram(Ops.ADD, d, 2), gated(d, 2));

@@ -125,7 +125,7 @@ Deno.test("rewrite: under SPEC=1 a pass that returns an illegal graph is named",
   const u = sink([a.add(b)]);
   bad(u, undefined);
   const { message } = assertThrows(() => context({ SPEC: 1 }, () => bad(u, undefined)), SpecError);
-  assertEquals(message.split("\n").map((line) => line.trimEnd()), [
+  assertEquals(message.split("\n").map((line: string) => line.trimEnd()), [
     'Illegal EXP2 (int32) after pass "bad pass", by the table of the kernel stage: only floats have this op:',
     "  0 VARIABLE   int32     a[0, 9]",
     "  1 VARIABLE   int32     b[0, 9]",

@@ -77,6 +77,8 @@ class Chooser {
   private readonly lanes: number;
   /** Bytes that a packed tile may have. */
   private readonly packBytes: number;
+  /** Memo of `stageTile`, by reduce and lanes. */
+  private readonly stageTiles = new Map<string, Tile>();
 
   constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
     this.axes = kernel.axes;
@@ -100,14 +102,16 @@ class Chooser {
    * in a reduction, and its tile must fit.
    */
   private packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
-    if (a.isStore || r.kind !== "reduce" || lane >= this.outputs || !r.own.some((i) => a.depends[i])) return 0;
+    if (a.isStore || r.kind !== "reduce" || r.own.includes(lane) || !r.own.some((i) => a.depends[i])) return 0;
     if (a.node.src[0].src[0].op !== Ops.PARAM) return 0;
-    let bytes = a.dtype.itemsize * lanes, uses = 1;
+    let bytes = a.dtype.itemsize * (lane < this.outputs ? lanes : this.sizes[lane]), uses = 1;
     for (let i = 0; i < this.sizes.length; i++) {
       if (!r.axes[i]) continue;
       const copies = this.copiesOn(tile, i);
-      if (a.depends[i]) bytes *= r.own.includes(i) ? this.sizes[i] : copies;
-      else if (i < this.outputs) uses *= ceilDiv(this.sizes[i], copies);
+      // loops of a STAGE are inside of those around the tile
+      const isStage = this.axes[i].role === "stage";
+      if (a.depends[i]) bytes *= r.own.includes(i) || (isStage && i !== lane) ? this.sizes[i] : copies;
+      else if (i < this.outputs || isStage) uses *= ceilDiv(this.sizes[i], copies);
       else return 0;
     }
     return bytes <= this.packBytes && uses >= PACK_USES ? uses : 0;
@@ -147,7 +151,13 @@ class Chooser {
     return size / (Math.ceil(size / k) * k);
   }
 
+  /** The cost of a region, with the tile along output axes given, and the best along those of a STAGE around it. */
   private regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
+    const inner = this.stageTile(r, lane, lanes);
+    return this.tiledCost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
+  }
+
+  private tiledCost(r: Region, lane: number, lanes: number, tile: Tile): number {
     const { sizes } = this;
     const here = lane >= 0 && r.axes[lane];
     if (here && r.kind === "stage" && !r.own.includes(lane)) return Infinity;
@@ -278,6 +288,7 @@ class Chooser {
       // what a tile does not touch costs the same
       const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
       for (const tile of this.tiles(main, vector, n)) {
+        if (this.copiesMemory(tile)) continue;
         let sum = 0;
         for (let k = 0; k < regions.length; k++) {
           const touched = tile.some(([i]) => regions[k].axes[i]);
@@ -306,17 +317,23 @@ class Chooser {
     return size >= k && (size % k === 0 || this.kernel.mayOverlap);
   }
 
-  /** Register tiles of one or two axes that a reduction depends on. */
+  /** Register tiles of one or two output axes that a reduction depends on. */
   private tiles(main: Region, vector: number, lanes: number): Tile[] {
+    const axes = Array.from({ length: this.outputs }, (_, i) => i);
+    return this.tilesOf(main, axes, vector, lanes);
+  }
+
+  /** Register tiles of one or two of `axes`. Those of a STAGE are cut in equal parts. */
+  private tilesOf(main: Region, axes: readonly number[], vector: number, lanes: number): Tile[] {
     const out: Tile[] = [];
     const limit = Math.floor(this.budget / main.lanes);
     const options: [number, number][] = [];
-    for (let i = 0; i < this.outputs; i++) {
+    for (const i of axes) {
       if (!main.axes[i] || this.axes[i].size === 0) continue;
-      const { size } = this.axes[i];
+      const { size } = this.axes[i], overlaps = i < this.outputs && this.kernel.mayOverlap;
       const n = i === vector ? ceilDiv(size, lanes) : size;
       for (const k of TILE_SIZES) {
-        if (k > limit || k > n || (n % k !== 0 && !this.kernel.mayOverlap)) continue;
+        if (k > limit || k > n || (n % k !== 0 && !overlaps)) continue;
         if (i === vector && size % (k * lanes) !== 0 && size < k * lanes) continue;
         options.push([i, k]);
       }
@@ -330,6 +347,36 @@ class Chooser {
       }
     }
     return out;
+  }
+
+  /** The register tile of a reduce in a STAGE, along the axes of the STAGE: where not all that it reads depends on them. */
+  private stageTile(r: Region, lane: number, lanes: number): Tile {
+    if (r.kind !== "reduce") return [];
+    const axes = this.axes.flatMap((a, i) => a.role === "stage" && r.axes[i] ? [i] : []);
+    if (axes.length === 0 || r.accesses.every((a) => axes.every((i) => a.depends[i]))) return [];
+    const key = `${this.regions.indexOf(r)} ${lane} ${lanes}`;
+    let best = this.stageTiles.get(key);
+    if (best !== undefined) return best;
+    best = [];
+    let least = this.tiledCost(r, lane, lanes, []);
+    for (const tile of this.tilesOf(r, axes, lane, lanes)) {
+      const cost = this.tiledCost(r, lane, lanes, tile);
+      if (cost < least * 0.995) [best, least] = [tile, cost];
+    }
+    this.stageTiles.set(key, best);
+    return best;
+  }
+
+  /** Would copies along output axes multiply what the kernel keeps beyond the first cache? */
+  private copiesMemory(tile: Tile): boolean {
+    let nbytes = 0, copies = 1;
+    for (const r of this.regions) {
+      if (r.kind !== "stage") continue;
+      const n = tile.reduce((n, [i, k]) => r.axes[i] ? n * k : n, 1);
+      copies = Math.max(copies, n);
+      nbytes += r.own.reduce((p, i) => p * this.sizes[i], n * r.root.dtype.itemsize);
+    }
+    return copies > 1 && nbytes > (this.caps.l1 || 1 << 15);
   }
 
   // ---- application
@@ -368,6 +415,11 @@ class Chooser {
     for (const i of new Set(plan.regionLanes)) {
       if (i >= this.outputs) kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
     }
+    this.regions.forEach((r, k) => {
+      for (const [i, n] of this.stageTile(r, plan.regionLanes[k], plan.lanes)) {
+        kernel.apply({ op: "UPCAST", axis: i, arg: n });
+      }
+    });
     this.unroll(plan);
     const now = Array.from({ length: this.outputs }, (_, i) => i);
     for (let i = 0; i < order.length; i++) {
@@ -406,11 +458,11 @@ class Chooser {
 
   /** The operand to pack: the one where it gains most. */
   private packedAccess(plan: Plan): Access | undefined {
-    const { vector, lanes, tile } = plan;
-    if (vector < 0) return undefined;
+    const { lanes, tile } = plan;
     let best: Access | undefined, most = 0.25;
-    for (const r of this.regions) {
-      if (r.kind !== "reduce" || !r.axes[vector]) continue;
+    for (const [k, r] of this.regions.entries()) {
+      const vector = plan.regionLanes[k];
+      if (r.kind !== "reduce" || vector < 0 || r.own.includes(vector)) continue;
       for (const a of r.accesses) {
         const uses = a.depends[vector] ? this.packUses(a, r, vector, lanes, tile) : 0;
         if (uses === 0) continue;

@@ -29,6 +29,7 @@ import { separateNests } from "../simplify.ts";
 import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./stage.ts";
+import { stageShared } from "./stage_shared.ts";
 
 /** A piece that was split off an axis. `last`: where the last one starts, when it overlaps the one before. */
 interface Piece {
@@ -78,7 +79,7 @@ class AxisState implements Axis {
 }
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
-const EITHER_OPTS = new Set(["VECTOR", "PADTO"]);
+const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST"]);
 /** Elements that a reduction may read for every thread to do it for itself. */
 const REPEATED_REDUCE = 256;
 
@@ -387,7 +388,12 @@ export class Kernel {
     this.ast = replaceRanges(this.ast, map);
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
     this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
-    for (const s of this.stages) this.ast = stageInput(this.ast, s);
+    if (this.grid) {
+      const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
+        return p.kind === AxisKind.LOCAL ? n * p.size : n;
+      }, 1);
+      for (const s of this.stages) this.ast = stageShared(this.ast, s, threads);
+    } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
     return this.ast;
   }
 

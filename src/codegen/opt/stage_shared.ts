@@ -1,0 +1,137 @@
+/**
+ * The STAGE opt on a grid: a tile of an input is copied to shared memory by all threads of a group together, once for each
+ * iteration of the loops around; then each thread reads what it needs from there. What a thread or its neighbors read in
+ * one iteration makes the tile: the ranges of threads, copies and unrolled reductions that the LOAD depends on.
+ *
+ * The tile lies in memory as the input does: the range with stride 1 first. So both sides of the copy are wide accesses, and
+ * reads along that range are too. Rows are padded by 16 bytes, so that neighboring rows lie in other banks.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
+import { AxisKind, type ParamArg, RangeArg, StageArg } from "../../uop/args.ts";
+import { Ops } from "../../uop/ops.ts";
+import { rangesOf } from "../../uop/ranges.ts";
+import { substitute } from "../../uop/rewrite.ts";
+import { constant, index, load, toposort, type UOp, uop } from "../../uop/uop.ts";
+import { simplifyKernel } from "../../uop/valid.ts";
+import { linearOf, rangeOfAtom } from "../linear_form.ts";
+import { compareLoops } from "../linearizer.ts";
+import { renameFree } from "../replace_ranges.ts";
+import { type Opt, optText } from "./opt.ts";
+
+/** Bytes of an access, at most, and of the padding of a row. */
+const WIDE = 16;
+
+/** True for ranges that are inside of a tile: threads, copies, unrolled iterations, elements of matrix units. */
+function isInside(r: UOp): boolean {
+  const { kind } = r.arg as RangeArg;
+  return kind === AxisKind.LOCAL || kind === AxisKind.WARP || kind === AxisKind.UPCAST || kind === AxisKind.UNROLL ||
+    kind === AxisKind.VECTOR;
+}
+
+function sizeOf(r: UOp): number {
+  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
+}
+
+/** Ranges of a tile in memory order, the fastest first, and the elements of a row. */
+interface Tile {
+  readonly ranges: readonly UOp[];
+  readonly width: number;
+}
+
+/** The tile that the threads read of `l` at a time; undefined where there is none. */
+export function tileOf(l: UOp): Tile | undefined {
+  const ranges = rangesOf(l).filter(isInside);
+  const isReduced = ranges.some((r) =>
+    (r.arg as RangeArg).kind === AxisKind.UNROLL || (r.arg as RangeArg).kind === AxisKind.VECTOR
+  );
+  if (!isReduced || ranges.some((r) => sizeOf(r) === 0)) return undefined;
+  const strides = new Map<UOp, number>();
+  for (const [atom, c] of linearOf(l.src[0].src[1]).terms) {
+    const r = rangeOfAtom(atom);
+    if (r !== undefined) strides.set(r, (strides.get(r) ?? 0) + c);
+  }
+  const stride = (r: UOp): number => Math.abs(strides.get(r) ?? Infinity);
+  const order = ranges.slice().sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
+  let width = 1;
+  for (const r of order) {
+    if (stride(r) !== width) break;
+    width *= sizeOf(r);
+  }
+  return { ranges: order, width: width === 1 ? sizeOf(order[0]) : width };
+}
+
+/** Keeps the tiles of the input in slot `opt.axis` in shared memory, `opt.arg` of them in a ring. @throws {ArgumentError} */
+export function stageShared(ast: UOp, opt: Opt, threads: number): UOp {
+  const fail = (reason: string): never => {
+    throw new ArgumentError(`apply ${optText(opt)}`, { reason });
+  };
+  let nextRange = 0, nextStage = 0;
+  const nodes = toposort(ast);
+  for (const u of nodes) {
+    if (u.op === Ops.RANGE) nextRange = Math.max(nextRange, (u.arg as RangeArg).id + 1);
+    else if (u.op === Ops.STAGE) nextStage = Math.max(nextStage, (u.arg as StageArg).id + 1);
+  }
+  const map = new Map<UOp, UOp>();
+  for (const l of nodes) {
+    if (l.op !== Ops.LOAD || l.src[0].op !== Ops.INDEX) continue;
+    const base = l.src[0].src[0];
+    if (base.op !== Ops.PARAM || (base.arg as ParamArg).slot !== opt.axis) continue;
+    const tile = tileOf(l);
+    if (tile === undefined) continue;
+    const { dtype } = l.src[0].src[1];
+    const size = prod(tile.ranges.map(sizeOf));
+    let lanes = WIDE / l.dtype.itemsize;
+    while (lanes > 1 && (tile.width % lanes !== 0 || size % (threads * lanes) !== 0)) lanes /= 2;
+    if (size % (threads * lanes) !== 0) fail(`${threads} threads cannot fill ${size} elements alike`);
+    // who fills which element
+    const make = (n: number, kind: AxisKind): UOp =>
+      uop(Ops.RANGE, dtype, [constant(n, dtype)], new RangeArg(nextRange++, kind));
+    const own: UOp[] = [];
+    let flat: UOp = constant(0, dtype), stride = size;
+    for (
+      const [n, kind] of [[size / (threads * lanes), AxisKind.UPCAST], [threads, AxisKind.LOCAL], [
+        lanes,
+        AxisKind.UPCAST,
+      ]] as const
+    ) {
+      stride /= n;
+      if (n === 1) continue;
+      const r = make(n, kind);
+      own.push(r);
+      flat = flat.add(stride === 1 ? r : r.mul(stride));
+    }
+    const renamed = new Map<UOp, UOp>();
+    let at: UOp = constant(0, dtype), before = 1;
+    const pad = WIDE / l.dtype.itemsize;
+    for (const r of tile.ranges) {
+      const n = sizeOf(r);
+      const shifted = before === 1 ? flat : flat.floorDiv(before);
+      const digit = before * n === size ? shifted : shifted.floorMod(n);
+      renamed.set(r, r.dtype === dtype ? digit : digit.cast(r.dtype));
+      const step = before < tile.width ? before : before / tile.width * (tile.width + pad);
+      const x = r.dtype === dtype ? r : r.cast(dtype);
+      at = at.add(step === 1 ? x : x.mul(step));
+      before *= n;
+    }
+    const value = simplifyKernel(renameFree(l, renamed));
+    const ring = Math.max(1, opt.arg);
+    const arg = new StageArg(nextStage++, "shared", "padded", ring > 1 ? "cp.async" : "copy", ring, tile.width);
+    map.set(l, load(index(uop(Ops.STAGE, l.dtype, [value, ...own], arg), at)));
+  }
+  if (map.size === 0) fail("no LOAD of that input can be kept");
+  return substitute(ast, map);
+}
+
+/** Where element `flat` of a STAGE lies, with its padding. */
+export function paddedIndex(arg: StageArg, itemsize: number, flat: UOp): UOp {
+  if (arg.width === 0) return flat;
+  return flat.add(flat.floorDiv(arg.width).mul(WIDE / itemsize));
+}
+
+/** Elements of memory that `size` elements of a STAGE take. */
+export function paddedSize(arg: StageArg, itemsize: number, size: number): number {
+  return arg.width === 0 ? size : size / arg.width * (arg.width + WIDE / itemsize);
+}

@@ -1,0 +1,114 @@
+/**
+ * Functions of tensors with a gradient of their own, and what else of the graph is open to users: constants without
+ * memory, single ops, sums and products of lists.
+ *
+ * @module
+ */
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { prod, sameArray } from "../helpers/math.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
+import { GradientArg } from "../uop/gradient.ts";
+import { isAlu, opName, Ops } from "../uop/ops.ts";
+import { resolve } from "../uop/resolve.ts";
+import { uop } from "../uop/uop.ts";
+import { broadcastNodes, materializeShape, type Operand, TensorBase } from "./base.ts";
+import { FourierTensor } from "./fourier.ts";
+
+/** Options of {@linkcode CallTensor.call}. */
+export interface CallOptions<T> {
+  /**
+   * The gradients of something with respect to each input (undefined for none), given that with respect to the result
+   * and the inputs.
+   */
+  readonly gradFxn?: (gradient: T, ...inputs: T[]) => readonly (T | undefined)[];
+}
+
+/** Tensors that functions can be applied to. */
+export abstract class CallTensor extends FourierTensor {
+  /**
+   * `fxn` of this and `lst`. With `gradFxn` its gradient is what that says, and what `fxn` does is not differentiated.
+   *
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * const x = new Tensor([-1, 2], { requiresGrad: true });
+   * // Rounds, and passes the gradient on as if it had not.
+   * const y = x.call([], (t) => t.round(), { gradFxn: (g) => [g] });
+   * console.log(await y.sum().gradient([x])[0].tolist()); // [1, 1]
+   * ```
+   *
+   * @throws {ArgumentError} unless `fxn` gives a tensor
+   */
+  call(lst: readonly this[], fxn: (...inputs: this[]) => this, options: CallOptions<this> = {}): this {
+    const action = "call a function";
+    checkOptions(action, options, ["gradFxn"]);
+    const given: unknown = lst;
+    if (!Array.isArray(given) || !given.every((t) => t instanceof TensorBase) || typeof fxn !== "function") {
+      throw new ArgumentError(action, { reason: "it takes a list of tensors and a function of tensors" });
+    }
+    const inputs: this[] = [this, ...lst], result: unknown = fxn(...inputs);
+    if (!(result instanceof TensorBase)) {
+      throw new ArgumentError(action, { reason: `it must give a tensor, not ${describe(result)}` });
+    }
+    const { gradFxn } = options;
+    if (gradFxn === undefined) return result as this;
+    const rule = new GradientArg((g, nodes) => {
+      const found = gradFxn(this.wrap(g), ...nodes.map((u) => this.wrap(u)));
+      return nodes.map((u, i) => {
+        const t = found[i];
+        if (t === undefined) return undefined;
+        const shape = inputs[i].shape;
+        if (!sameArray(t.shape, shape)) {
+          throw new ShapeError("take from gradFxn a gradient of", {
+            shapes: [t.shape, shape],
+            reason: `it must have the shape of input ${i}`,
+          });
+        }
+        return materializeShape(resolve(t.uop), shape).cast(u.dtype);
+      });
+    });
+    const nodes = [result, ...inputs].map((t) => materializeShape(t.uop, t.shape));
+    return this.wrap(uop(Ops.CHECKPOINT, result.dtype, nodes, rule));
+  }
+
+  /** One op of the graph on this and `src`, promoted and broadcast. @throws {ArgumentError} unless it is elementwise */
+  alu(op: Ops, ...src: Operand[]): this {
+    if (!isAlu(op)) {
+      throw new ArgumentError("apply an op", { reason: `${opName[op] ?? String(op)} is not elementwise` });
+    }
+    const nodes = src.reduce<TensorBase[]>((list, x) => [...list, this.operand(x)], [this]).map((t) => t.uop);
+    const [first, ...rest] = broadcastNodes("apply an op", nodes);
+    return this.wrap(first.alu(op, ...rest));
+  }
+  /** A number, list or tensor as a tensor that fits beside this: scalars take the dtype that they would have here. */
+  ufix(x: Operand): this {
+    return this.operand(x) as this;
+  }
+  /** The sum of this and `others`, added pairwise. */
+  usum(others: readonly Operand[]): this {
+    return balanced([this, ...others.map((x) => this.ufix(x))], (a, b) => a.add(b));
+  }
+  /** The product of this and `others`, multiplied pairwise; bools are and-ed. */
+  uprod(others: readonly Operand[]): this {
+    return balanced([this, ...others.map((x) => this.ufix(x))], (a, b) => a.mul(b));
+  }
+
+  /** The shape: sizes are numbers here, and bounds of themselves. */
+  get maxShape(): number[] {
+    return this.shape;
+  }
+  /** Elements of {@linkcode maxShape}. */
+  get maxNumel(): number {
+    return prod(this.maxShape);
+  }
+  /** The size of axis 0, as of an array. @throws {ShapeError} for a scalar */
+  get length(): number {
+    if (this.ndim === 0) throw new ShapeError("take the length of", { shapes: [[]], reason: "a scalar has none" });
+    return this.shape[0];
+  }
+}
+
+function balanced<T>(list: readonly T[], f: (a: T, b: T) => T): T {
+  if (list.length === 1) return list[0];
+  const half = list.length >> 1;
+  return f(balanced(list.slice(0, half), f), balanced(list.slice(half), f));
+}
