@@ -14,7 +14,8 @@ import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { AccArg, AxisKind, LocalArg, RangeArg, StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import type { CarrierArg } from "../uop/carrier.ts";
+import { elementsOf, type Fragment, type TensorCore } from "../renderer/tensor_core.ts";
+import { CarrierArg } from "../uop/carrier.ts";
 import { foldConst } from "../uop/eval.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
@@ -25,6 +26,7 @@ import { isThreadKind } from "./gpudims.ts";
 import { combineThreads } from "./group.ts";
 import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
 import { compareLoops } from "./linearizer.ts";
+import { rowRead } from "./opt/tensor_core.ts";
 import { paddedIndex, paddedSize } from "./opt/stage_shared.ts";
 import { freeSets, RangeSets } from "./range_sets.ts";
 import { lowerReduce } from "./reduce.ts";
@@ -195,7 +197,10 @@ class Expander {
     const p = this.laneOf(u);
     if (p >= 0 && this.env[p] < this.sizes[p] && u.op !== Ops.LOAD) {
       // one lane: of what is a vector anyway, take it from there; compute indices anew
-      if (u.op === Ops.REDUCE || u.op === Ops.GETTUPLE || (isAlu(u.op) && (u.dtype.isFloat || this.reads.has(u)))) {
+      if (
+        u.op === Ops.REDUCE || u.op === Ops.GETTUPLE || u.op === Ops.WMMA ||
+        (isAlu(u.op) && (u.dtype.isFloat || this.reads.has(u)))
+      ) {
         const l = this.env[p];
         return extract(this.with(p, this.sizes[p], () => this.get(u)), l);
       }
@@ -207,9 +212,35 @@ class Expander {
         return this.reduceLanes(u.src[0])[u.arg as number];
       case Ops.LOAD:
         return this.load(u);
+      case Ops.WMMA:
+        return this.product(u);
     }
     if (isAlu(u.op)) return buildAlu(u.op, u.dtype, u.src.map((s) => this.get(s)));
     throw new SpecError("Cannot expand a node of a kernel", String(u.op));
+  }
+
+  /** A product of tiles: vectors of the thread's elements. */
+  private product(u: UOp): UOp {
+    const core = u.arg as TensorCore;
+    const zero = constant(0, u.dtype.vec(elementsOf(core.c)));
+    const a = this.fragment(u.src[0], core.a, u.src[3]), b = this.fragment(u.src[1], core.b, u.src[4]);
+    return uop(Ops.WMMA, zero.dtype, [a, b, zero], core);
+  }
+
+  /** The thread's elements of an operand: read as a whole where shared memory holds rows of 16-bit elements. */
+  private fragment(u: UOp, f: Fragment, element: UOp): UOp {
+    const lane = this.sets.ranges.find((r) => kindOf(r) === AxisKind.WARP)!;
+    const read = rowRead(u, f, lane, element);
+    if (read === undefined) return this.get(u);
+    const { at, copies } = read;
+    this.register(at);
+    const mode = read.isTransposed ? "trans" : "";
+    const whole = (): UOp => uop(Ops.LDMATRIX, u.dtype.vec(8), [this.place(at, -1, undefined)], mode);
+    if (copies === undefined) return whole();
+    // two neighboring copies share a read: each has half of it
+    const p = this.sets.position(copies), i = this.env[p];
+    const both = this.with(p, i - i % 2, whole), n = elementsOf(f);
+    return vectorize(Array.from({ length: n }, (_, l) => extract(both, i % 2 * n + l)));
   }
 
   private rangeValue(u: UOp): UOp {
@@ -443,7 +474,7 @@ class Expander {
 
   /** What one thread reduces, for the current combination. */
   private reduceOne(u: UOp): readonly UOp[] {
-    const carrier = u.arg as CarrierArg;
+    const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : u.arg as CarrierArg;
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
     for (let i = carrier.lanes; i < u.src.length; i++) {
@@ -509,7 +540,16 @@ class Expander {
     if (slot !== undefined) at = plus(slot.dtype === at.dtype ? slot : slot.cast(at.dtype), at);
     const value = replaced.size === 0 ? u.src[0] : substitute(u.src[0], replaced);
     const fill = uop(Ops.STORE, dtypes.void, [index(base, at), value]);
-    for (const x of toposort(fill)) {
+    this.register(fill);
+    const own = ranges.map((r) => this.sets.position(r)).filter((p) => this.expanded[p]);
+    const stores: UOp[] = [];
+    this.storeCopies(fill, own, stores);
+    return stores;
+  }
+
+  /** Makes nodes known that were not in the kernel at first. */
+  private register(root: UOp): void {
+    for (const x of toposort(root, (y) => !this.free.has(y))) {
       if (this.free.has(x)) continue;
       let s = 0;
       for (const y of x.src) s = this.sets.union(s, this.free.get(y)!);
@@ -517,10 +557,6 @@ class Expander {
       if (x.src.some((y) => this.changes.has(y))) this.changes.add(x);
       if (x.op === Ops.LOAD || x.src.some((y) => this.reads.has(y))) this.reads.add(x);
     }
-    const own = ranges.map((r) => this.sets.position(r)).filter((p) => this.expanded[p]);
-    const stores: UOp[] = [];
-    this.storeCopies(fill, own, stores);
-    return stores;
   }
 
   /** Fills `u` and the other shared STAGEs of the same loops together. */
@@ -568,6 +604,14 @@ function times(x: UOp, c: number): UOp {
 function plus(a: UOp | undefined, b: UOp): UOp {
   if (a === undefined || a.isConst(0)) return b;
   return buildAlu(Ops.ADD, b.dtype, [a, b]);
+}
+
+/** Sums of tiles: a product takes what it is added to as its third operand. */
+function tiles(dtype: DType): CarrierArg {
+  return new CarrierArg("tiles", [dtype], [0], ([a], [b]) => {
+    if (b.op === Ops.WMMA && b.src[2].op === Ops.CONST) return [b.withSrc([b.src[0], b.src[1], a])];
+    return [a.alu(Ops.ADD, b)];
+  });
 }
 
 function kindOf(r: UOp): AxisKind {

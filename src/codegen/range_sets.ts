@@ -87,6 +87,7 @@ export function freeSets(nodes: readonly UOp[], sets: RangeSets): Map<UOp, numbe
     if (u.op === Ops.RANGE) s = sets.union(s, sets.single(u));
     else if (u.op === Ops.REDUCE) s = sets.without(s, u.src, (u.arg as CarrierArg).lanes);
     else if (u.op === Ops.STAGE) s = sets.without(s, u.src, 1);
+    else if (u.op === Ops.WMMA) s = sets.without(s, u.src, 3);
     free.set(u, s);
   }
   return free;

@@ -33,7 +33,7 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   const opts = ast.arg instanceof KernelInfo ? ast.arg.opts : undefined;
   const { hasGrid } = renderer.caps, isPlain = opts === undefined && envNumber("NOOPT") !== 0;
   if (isPlain && !hasGrid) return ast;
-  const kernel = new Kernel(ast, hasGrid);
+  const kernel = new Kernel(ast, hasGrid, renderer.caps.grid?.tensorCores);
   if (isPlain) spread(kernel, renderer.caps);
   else if (opts === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, renderer);
   else for (const o of opts) kernel.apply(o);

@@ -79,6 +79,49 @@ export function productCarrier(parts: readonly CarrierArg[]): CarrierArg {
   );
 }
 
+/**
+ * Mean and sum of squares about it. Lanes: how many (int32), their mean, the sum of (x - mean)^2. Lifts: 1, x, 0.
+ * Merging is exact algebra and as stable as two passes, however large the mean is.
+ */
+export function momentsCarrier(dtype: DType): CarrierArg {
+  return new CarrierArg("MOMENTS", [dtypes.int32, dtype, dtype], [0, 0, 0], ([n, mean, sum], [m, mean2, sum2]) => {
+    const all = n.add(m), delta = mean2.add(mean.mul(-1));
+    // of nothing and nothing the share is 0
+    const share = m.cast(like(dtype, m)).alu(Ops.FDIV, all.alu(Ops.MAX, 1).cast(like(dtype, m)));
+    const step = delta.mul(share);
+    return [all, mean.add(step), sum.add(sum2).add(delta.mul(n.cast(like(dtype, n))).mul(step))];
+  });
+}
+
+/** `dtype` with as many lanes as `u` has. */
+function like(dtype: DType, u: UOp): DType {
+  return u.dtype.count === 1 ? dtype : dtype.vec(u.dtype.count);
+}
+
+/** A maximum r and a sum of terms with a factor exp2(a * (x - r)), a < 0. Lifts: x, and the term with x for r. */
+export function rescaleCarrier(dtype: DType, a: number): CarrierArg {
+  return new CarrierArg(`MAX,EXP2(${-a})`, [dtype, dtype], [dtypeMin(dtype), 0], ([r, s], [r2, s2]) => {
+    const top = r.alu(Ops.MAX, r2);
+    // what belongs to the maximum is kept as it is, infinite ones too
+    const scaled = (x: UOp, of: UOp): UOp =>
+      x.mul(top.eq(of).where(x.constLike(1), top.add(of.mul(-1)).mul(a).alu(Ops.EXP2)));
+    return [top, scaled(s, r).add(scaled(s2, r2))];
+  });
+}
+
+/** A maximum, and a reduce by `op` of what stands where it is (NaN is the maximum of all). Lifts: x, and its value. */
+export function selectCarrier(dtype: DType, op: Ops, value: DType): CarrierArg {
+  const none = identityOf(op, value);
+  return new CarrierArg(`MAX,${KEYS[op]}`, [dtype, value], [dtypeMin(dtype), none], ([r, s], [r2, s2]) => {
+    const top = r.alu(Ops.MAX, r2);
+    const kept = (x: UOp, of: UOp): UOp => {
+      const isTop = of.eq(top);
+      return (dtype.isFloat ? isTop.or(of.ne(of)) : isTop).where(x, x.constLike(none));
+    };
+    return [top, kept(s, r).alu(op, kept(s2, r2))];
+  });
+}
+
 /** A kernel-level REDUCE: lane 0 itself where the carrier has one lane, else a tuple for {@linkcode getTuple}. */
 export function reduce(carrier: CarrierArg, lifts: readonly UOp[], ranges: readonly UOp[]): UOp {
   return uop(Ops.REDUCE, carrier.lanes === 1 ? lifts[0].dtype : dtypes.void, [...lifts, ...ranges], carrier);

@@ -92,7 +92,8 @@ export const Ops = {
   WHERE: 62,
   MULACC: 63, // P only: a * b + c, fused where the device fuses
   // matrix units
-  WMMA: 64, // P: src [a, b, c], each the thread's elements of a tile as a vector; arg TensorCore: a * b + c
+  WMMA: 64, // P: src [a, b, c], each the thread's elements of a tile as a vector; arg TensorCore: a * b + c.
+  // K: src [a, b, element, element of a, element of b], VECTOR ranges that count a thread's elements: one of a * b
   LDMATRIX: 71, // P: src [INDEX of shared LOCAL (a row of 8 16-bit elements a lane)]; arg "" or "trans"; four 8x8 tiles, as mma holds them
 } as const;
 
@@ -176,7 +177,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   SHR: [2, 0, 2],
   WHERE: [3, 0, 3],
   MULACC: [3, 0, 3],
-  WMMA: [3, 0, 0],
+  WMMA: [N, 0, 0],
   LDMATRIX: [1, 0, 0],
 };
 

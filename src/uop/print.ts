@@ -47,7 +47,7 @@ const MAX_USERS = 8;
 /** A node and what surrounds it in `graph`: sources and their sources, the node, marked by >, and who uses it. */
 export function printNeighbors(u: UOp, graph: readonly UOp[]): string {
   const near = new Set([u]);
-  for (let i = 0; i < 2; i++) { for (const v of [...near]) { for (const s of v.src) near.add(s); } }
+  for (let i = 0; i < 2; i++) for (const v of [...near]) for (const s of v.src) near.add(s);
   const users = new Set(graph.filter((v) => v !== u && v.src.includes(u)));
   const shown = [...toposort(u, (v) => near.has(v)).filter((v) => near.has(v)), ...[...users].slice(0, MAX_USERS)];
   const at = shown.indexOf(u);

@@ -63,6 +63,8 @@ function closes(u: UOp): number {
       return u.arg instanceof CarrierArg ? u.arg.lanes : -1;
     case Ops.STAGE:
       return 1;
+    case Ops.WMMA:
+      return 3;
     case Ops.END:
       return 0;
     default:

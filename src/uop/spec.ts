@@ -204,6 +204,7 @@ export const specKernel: Spec = table("kernel", aluTest, {
   STORE: storeTest,
   STAGE: (u) => check(u.arg instanceof StageArg && u.src.slice(1).every(isLoop), "STAGE has a value and ranges"),
   BARRIER: any,
+  WMMA: (u) => check(u.src.length === 5 && u.src.slice(2).every(isLoop), "WMMA has two values and three ranges here"),
   VECTORIZE: scalars,
   BROADCAST: broadcast,
   EXTRACT: extract,
@@ -240,7 +241,7 @@ export const specLinear: Spec = table("linear", aluTest, {
   VECTORIZE: scalars,
   BROADCAST: broadcast,
   EXTRACT: extract,
-  WMMA: any,
+  WMMA: (u) => check(u.src.length === 3 && u.src[2].dtype === u.dtype, "WMMA adds to a tile of its dtype"),
   LDMATRIX: (u) => check(u.src[0].op === Ops.INDEX && u.dtype.count === 8, "LDMATRIX reads 8 elements a lane"),
   FLOORDIV: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORDIV",
   FLOORMOD: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORMOD",
@@ -282,7 +283,9 @@ export function verify(root: UOp | readonly UOp[], spec: Spec, stage: string): v
     const test = spec.tests[u.op];
     if (test === undefined) fail(u, list, spec, stage, "this op does not exist here");
     const arity = opArity[u.op];
-    if (arity >= 0 && u.src.length !== arity) fail(u, list, spec, stage, `it has ${u.src.length} sources, not ${arity}`);
+    if (arity >= 0 && u.src.length !== arity) {
+      fail(u, list, spec, stage, `it has ${u.src.length} sources, not ${arity}`);
+    }
     const result = test(u);
     if (result !== true) fail(u, list, spec, stage, result);
   }

@@ -18,6 +18,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv } from "../../helpers/math.ts";
+import type { TensorCore } from "../../renderer/tensor_core.ts";
 import { AxisKind, RangeArg } from "../../uop/args.ts";
 import { type CarrierArg, identityConst, reduce } from "../../uop/carrier.ts";
 import { Ops } from "../../uop/ops.ts";
@@ -30,6 +31,7 @@ import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ra
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./stage.ts";
 import { stageShared } from "./stage_shared.ts";
+import { productOf, useTensorCore } from "./tensor_core.ts";
 
 /** A piece that was split off an axis. `last`: where the last one starts, when it overlaps the one before. */
 interface Piece {
@@ -106,11 +108,20 @@ export class Kernel {
   private readonly order: AxisState[];
   private readonly stages: Opt[] = [];
   private nextId: number;
+  /** The matrix unit in use, and the axes whose first pieces are its tile. */
+  private unit: { core: TensorCore; axes: readonly AxisState[] } | undefined;
   /** True where a buffer is both read and written: then no element may be computed twice. */
   private readonly inPlace: boolean;
 
-  /** @param grid true for devices whose output axes are threads and groups */
-  constructor(public ast: UOp, private readonly grid: boolean = false) {
+  /**
+   * @param grid true for devices whose output axes are threads and groups
+   * @param cores matrix units, as TC numbers them
+   */
+  constructor(
+    public ast: UOp,
+    private readonly grid: boolean = false,
+    private readonly cores: readonly TensorCore[] = [],
+  ) {
     const nodes = toposort(ast);
     const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(u)).sort(compareLoops);
     this.output = outputRanges(ast).map((r) => new AxisState(r, sizeOf(r), "output"));
@@ -147,7 +158,9 @@ export class Kernel {
       throw new ArgumentError(`apply ${optText(opt)}`, { reason });
     };
     const axis = opt.axis < 0 ? undefined : this.axisOf(opt);
-    if (axis === undefined && opt.op !== "STAGE" && opt.op !== "NOLOCALS") fail("the kernel has no such axis");
+    if (axis === undefined && opt.op !== "STAGE" && opt.op !== "NOLOCALS" && opt.op !== "TC") {
+      fail("the kernel has no such axis");
+    }
     const a = axis!;
     if (axis !== undefined && a.size === 0 && opt.op !== "SWAP") fail("the axis has no constant size");
     switch (opt.op) {
@@ -209,6 +222,9 @@ export class Kernel {
         if (this.applied.some((o) => o.op === "NOLOCALS")) fail("the kernel has no threads");
         this.group(a, opt.arg, fail, opt.op === "GROUPTOP");
         break;
+      case "TC":
+        this.tile(opt.arg, fail);
+        break;
       case "NOLOCALS":
         if (this.applied.some((o) => o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP")) {
           fail("the kernel has threads already");
@@ -246,6 +262,42 @@ export class Kernel {
     a.steps.push({ type: "split", size: k, kind, last, limit });
     if (onTiles) a.outer = ceilDiv(a.outer, k);
     else a.rest = ceilDiv(a.rest, k);
+  }
+
+  /** The axes of rows, columns and sums that matrix unit `core` works on: by position; undefined where there are none. */
+  productAxes(core: TensorCore): { rows: number; columns: number; sum: number } | undefined {
+    for (const u of toposort(this.ast)) {
+      const product = productOf(u, core);
+      if (product === undefined) continue;
+      const own = this.reduce.findIndex((r) => r.range === u.src[u.src.length - 1]);
+      const only = (x: UOp, y: UOp): number[] =>
+        this.output.map((_, i) => i).filter((i) => {
+          const r = this.output[i].range;
+          return dependsOn(x, r) && !dependsOn(y, r);
+        });
+      const inA = only(product.a, product.b), inB = only(product.b, product.a);
+      if (own < 0 || inA.length === 0 || inB.length === 0) continue;
+      // columns are what is stored next to each other
+      const [last, other] = [inA[inA.length - 1], inB[inB.length - 1]];
+      return { rows: Math.min(last, other), columns: Math.max(last, other), sum: own };
+    }
+    return undefined;
+  }
+
+  /** Splits the tile of a matrix unit off the axes of a product. */
+  private tile(number: number, fail: (reason: string) => never): void {
+    const core = this.cores[number];
+    if (core === undefined) return fail("the device has no such matrix unit");
+    if (this.applied.some((o) => o.op !== "PADTO" && o.op !== "SWAP")) fail("it comes before other opts");
+    const axes = this.productAxes(core);
+    if (axes === undefined) return fail("there is no sum of products of its dtypes");
+    const list = [this.output[axes.rows], this.output[axes.columns], this.reduce[axes.sum]];
+    const sizes = [core.m, core.n, core.k];
+    list.forEach((a, i) => {
+      if (a.rest % sizes[i] !== 0) fail(`${a.rest} iterations are no multiple of ${sizes[i]}`);
+    });
+    list.forEach((a, i) => this.split(a, sizes[i], AxisKind.UPCAST, fail));
+    this.unit = { core, axes: list };
   }
 
   /** Splits a reduce axis over `k` threads, neighbors or (`top`) each with a part of its own. */
@@ -388,10 +440,17 @@ export class Kernel {
     this.ast = replaceRanges(this.ast, map);
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
     this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
+    if (this.unit !== undefined) {
+      const [rows, columns, sum] = this.unit.axes.map((a) => {
+        const { ranges } = map.get(a.range)!;
+        return ranges[ranges.length - 1];
+      });
+      this.ast = useTensorCore(this.ast, this.unit.core, rows, columns, sum);
+    }
     if (this.grid) {
       const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
         return p.kind === AxisKind.LOCAL ? n * p.size : n;
-      }, 1);
+      }, this.unit?.core.lanes ?? 1);
       for (const s of this.stages) this.ast = stageShared(this.ast, s, threads);
     } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
     return this.ast;

@@ -1,0 +1,159 @@
+/**
+ * The opt TC: a sum of products is computed by the matrix units, tile by tile. Three ranges, of the rows, the columns and
+ * the reduced axis, have been split off by the sizes of the unit's tile. They become expressions of the lane of a warp and of
+ * the number of an element in the lane, as the unit's row in renderer/tensor_core.ts has it: other ones for each operand and
+ * for the result. Everything after the sum stays ordinary arithmetic on the elements of the result.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core.ts";
+import { AxisKind, RangeArg, type StageArg } from "../../uop/args.ts";
+import { type CarrierArg, reduce } from "../../uop/carrier.ts";
+import { Ops } from "../../uop/ops.ts";
+import { dependsOn, rangesOf } from "../../uop/ranges.ts";
+import { substitute } from "../../uop/rewrite.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
+import { simplifyKernel } from "../../uop/valid.ts";
+import { linearOf } from "../linear_form.ts";
+
+/** A sum of products that a unit can do. */
+export interface Product {
+  readonly reduce: UOp;
+  /** Its operands, in the unit's dtype. */
+  readonly a: UOp;
+  readonly b: UOp;
+}
+
+/** An operand in the dtype of the unit: without the cast to the dtype of the sum. */
+function operand(u: UOp, core: TensorCore): UOp | undefined {
+  if (u.dtype === core.input) return u;
+  return u.op === Ops.CAST && u.src[0].dtype === core.input ? u.src[0] : undefined;
+}
+
+/** The product that `u`, a REDUCE, sums; undefined where the unit cannot do it. */
+export function productOf(u: UOp, core: TensorCore): Product | undefined {
+  if (u.op !== Ops.REDUCE || (u.arg as CarrierArg).key !== "ADD" || u.dtype !== core.output) return undefined;
+  let x = u.src[0];
+  // what lies beyond the end of a padded axis is read as zero anyway
+  if (x.op === Ops.WHERE && x.src[2].isConst(0) && isMasked(x.src[1])) x = x.src[1];
+  // a product in the dtype of the operands is not rounded by the unit
+  if (x.op !== Ops.MUL) return undefined;
+  const a = operand(x.src[0], core), b = operand(x.src[1], core);
+  return a === undefined || b === undefined ? undefined : { reduce: u, a, b };
+}
+
+function isMasked(u: UOp): boolean {
+  const loads = toposort(u).filter((x) => x.op === Ops.LOAD);
+  return loads.length > 0 && loads.every((x) => x.src[0].src.length > 2);
+}
+
+/** x divided by 2^i, modulo 2^n, for a number of `bits` bits. */
+function field(x: UOp, i: number, n: number, bits: number): UOp {
+  const shifted = i === 0 ? x : x.floorDiv(2 ** i);
+  return i + n === bits ? shifted : shifted.floorMod(2 ** n);
+}
+
+/** The sum of the offsets of the bits of `x`, in one dimension of a tile. */
+function offsetOf(x: UOp, offsets: Fragment["lane"], dimension: 0 | 1): UOp | undefined {
+  let sum: UOp | undefined;
+  for (let i = 0; i < offsets.length;) {
+    const step = offsets[i][dimension];
+    let n = 1;
+    while (i + n < offsets.length && offsets[i + n][dimension] === step * 2 ** n) n++;
+    if (step > 0) {
+      const digit = field(x, i, n, offsets.length);
+      const term = step === 1 ? digit : digit.mul(step);
+      sum = sum === undefined ? term : sum.add(term);
+    }
+    i += n;
+  }
+  return sum;
+}
+
+/** Where in a tile element `element` of lane `lane` is. */
+function positionOf(f: Fragment, lane: UOp, element: UOp, dimension: 0 | 1): UOp {
+  const a = offsetOf(lane, f.lane, dimension), b = offsetOf(element, f.element, dimension);
+  if (a === undefined || b === undefined) return a ?? b ?? constant(0, lane.dtype);
+  return a.add(b);
+}
+
+/** Has the unit do the sum over `k` in tiles of `rows` x `columns`: ranges of its sizes. @throws {ArgumentError} */
+export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UOp, k: UOp): UOp {
+  const nodes = toposort(ast);
+  let next = 0;
+  for (const u of nodes) if (u.op === Ops.RANGE) next = Math.max(next, (u.arg as RangeArg).id + 1);
+  const u = nodes.find((x) => x.op === Ops.REDUCE && x.src.includes(k));
+  const product = u === undefined ? undefined : productOf(u, core);
+  if (u === undefined || product === undefined) {
+    throw new ArgumentError("apply TC", { reason: "the reduction is no sum of products of the unit's dtypes" });
+  }
+  const isSwapped = dependsOn(product.b, rows);
+  const [a, b] = isSwapped ? [product.b, product.a] : [product.a, product.b];
+  const make = (n: number, kind: AxisKind): UOp =>
+    uop(Ops.RANGE, rows.dtype, [constant(n, rows.dtype)], new RangeArg(next++, kind));
+  const lane = make(core.lanes, AxisKind.WARP);
+  const [inA, inB, inC] = [core.a, core.b, core.c].map((f) => make(elementsOf(f), AxisKind.VECTOR));
+  const typed = (x: UOp, like: UOp): UOp => x.dtype === like.dtype ? x : x.cast(like.dtype);
+  const place = (x: UOp, f: Fragment, e: UOp, first: UOp, second: UOp): UOp =>
+    substitute(
+      x,
+      new Map([
+        [first, typed(positionOf(f, lane, e, 0), first)],
+        [second, typed(positionOf(f, lane, e, 1), second)],
+      ]),
+    );
+  const tile = uop(
+    Ops.WMMA,
+    core.output,
+    [place(a, core.a, inA, rows, k), place(b, core.b, inB, k, columns), inC, inA, inB],
+    core,
+  );
+  const sum = reduce(u.arg as CarrierArg, [tile], u.src.slice(1).filter((r) => r !== k));
+  return place(substitute(ast, new Map([[u, sum]])), core.c, inC, rows, columns);
+}
+
+/** How LDMATRIX reads an operand. */
+export interface RowRead {
+  /** The row that each lane gives the address of. */
+  readonly at: UOp;
+  readonly isTransposed: boolean;
+  /** Where two tiles are read at once: the range that numbers them. */
+  readonly copies: UOp | undefined;
+}
+
+/**
+ * How an operand is read as rows of eight 16-bit elements: it must be read from a STAGE in shared memory in which it is
+ * contiguous along one of the dimensions of its tile. undefined for others.
+ */
+export function rowRead(u: UOp, f: Fragment, lane: UOp, element: UOp): RowRead | undefined {
+  if (u.op !== Ops.LOAD || u.dtype.itemsize !== 2 || f.lane.length !== 5) return undefined;
+  const [base, flat] = u.src[0].src;
+  if (base.op !== Ops.STAGE || (base.arg as StageArg).scope !== "shared" || u.src[0].src.length > 2) return undefined;
+  const four = elementsOf(f) === 8;
+  if (!four && elementsOf(f) !== 4) return undefined;
+  const offset = (l: number, e: number): number => {
+    const map = new Map([[lane, constant(l, lane.dtype)], [element, constant(e, element.dtype)]]);
+    return linearOf(simplifyKernel(substitute(flat, map))).constant;
+  };
+  const start = offset(0, 0);
+  const isTransposed = offset(0, 1) - start !== 1;
+  if (isTransposed && offset(4, 0) - start !== 1) return undefined;
+  // the lane gives the address of row `row` of matrix `matrix`
+  const row = lane.floorMod(8), matrix = lane.floorDiv(8);
+  const map = new Map<UOp, UOp>();
+  let copies: UOp | undefined;
+  let which = matrix.mul(2);
+  if (!four) {
+    copies = rangesOf(flat).find((r) => {
+      const { kind } = r.arg as RangeArg;
+      return kind === AxisKind.UPCAST && r.src[0].value % 2 === 0;
+    });
+    if (copies === undefined) return undefined;
+    which = matrix.floorMod(2).mul(2);
+    map.set(copies, copies.add(lane.floorDiv(16)));
+  }
+  map.set(lane, isTransposed ? row.floorDiv(2) : row.mul(4));
+  map.set(element, isTransposed ? which.add(row.floorMod(2)) : which);
+  return { at: index(base, substitute(flat, map)), isTransposed, copies };
+}

@@ -1,0 +1,178 @@
+/**
+ * Cascades: a reduce whose terms wait for the result of another one over the same axes. By algebra both are one reduce with
+ * a tuple for a carrier, in one pass over what they read:
+ *
+ * - moments: the sum of (f - mean f) * (g - mean g). Partial sums about partial means are merged by what the means differ
+ *   (Chan, Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979).
+ * - rescale: the sum of terms with a factor exp2(a * (f - max f)). Partial sums are scaled by exp2 of what the maxima differ
+ *   (Milakov and Gimelshein, "Online normalizer calculation for softmax", arXiv 1805.02867).
+ * - select: a reduce of g where f = max f. What belongs to a smaller maximum is dropped.
+ *
+ * In: a REDUCE of the tensor graph. Out: what it waits for, and the carrier. Nothing is known here of what a graph is for.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { sameArray } from "../helpers/math.ts";
+import type { ReduceArg } from "../uop/args.ts";
+import { type CarrierArg, identityOf, momentsCarrier, rescaleCarrier, selectCarrier } from "../uop/carrier.ts";
+import { isAlu, Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
+import type { UOp } from "../uop/uop.ts";
+
+/** Two reduces over the same axes, of which the second waits for the first. */
+export interface Cascade {
+  readonly kind: "moments" | "rescale" | "select";
+  readonly carrier: CarrierArg;
+  readonly first: UOp;
+  readonly second: UOp;
+  /** Elements that are reduced to one. */
+  readonly count: number;
+  /**
+   * What is lifted, as nodes of the graph at one element. Moments: the terms of which the mean is taken. Rescale, select:
+   * the terms of the second reduce, in which the first one is to be replaced by its own term.
+   */
+  readonly terms: readonly UOp[];
+}
+
+function isSum(u: UOp, axes: readonly number[]): boolean {
+  return u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && sameArray((u.arg as ReduceArg).axes, axes);
+}
+
+/** The sum whose mean is subtracted from what it sums: `u` is f - sum(f) / count. */
+function centered(u: UOp, axes: readonly number[], count: number): UOp | undefined {
+  if (u.op !== Ops.ADD) return undefined;
+  for (const [x, negated] of [[u.src[0], u.src[1]], [u.src[1], u.src[0]]]) {
+    if (negated.op !== Ops.MUL || !negated.src[1].isConst(-1) || negated.src[0].op !== Ops.EXPAND) continue;
+    const mean = negated.src[0].src[0];
+    if (mean.op !== Ops.FDIV && mean.op !== Ops.MUL) continue;
+    const [sum, by] = mean.src;
+    if (!isSum(sum, axes) || sum.src[0] !== x || by.op !== Ops.CONST) continue;
+    if (mean.op === Ops.FDIV ? by.value === count : by.value === Math.fround(1 / count) || by.value === 1 / count) {
+      return sum;
+    }
+  }
+  return undefined;
+}
+
+/** The reduces over `axes` that `u` reads repeated along them. Undefined where there are too many nodes to look at. */
+function waitsFor(u: UOp, axes: readonly number[]): UOp[] | undefined {
+  const found = new Set<UOp>(), seen = new Set<UOp>(), stack = [u];
+  while (stack.length > 0) {
+    const v = stack.pop()!;
+    if (seen.has(v)) continue;
+    seen.add(v);
+    if (seen.size > 64) return undefined;
+    if (v.op === Ops.REDUCE) {
+      if (sameArray((v.arg as ReduceArg).axes, axes)) found.add(v);
+    } else if (isAlu(v.op) || v.op === Ops.EXPAND) stack.push(...v.src);
+  }
+  return [...found];
+}
+
+/** `r`, or `r` where it is finite and 0 elsewhere, under an EXPAND. */
+function isReference(u: UOp, r: UOp): boolean {
+  if (u.op !== Ops.EXPAND) return false;
+  const v = u.src[0];
+  return v === r || (v.op === Ops.WHERE && v.src[1] === r && v.src[2].isConst(0));
+}
+
+/** The factor of `r` in `u`, which must be linear in it; undefined where it is not. */
+function slopeIn(u: UOp, r: UOp): number | undefined {
+  if (isReference(u, r)) return 1;
+  if (u.op === Ops.ADD) {
+    const a = slopeIn(u.src[0], r), b = slopeIn(u.src[1], r);
+    return a === undefined || b === undefined ? undefined : a + b;
+  }
+  if (u.op === Ops.MUL && u.src[1].op === Ops.CONST) {
+    const a = slopeIn(u.src[0], r);
+    return a === undefined ? undefined : a * u.src[1].value;
+  }
+  return reads(u, r) ? undefined : 0;
+}
+
+function reads(u: UOp, r: UOp): boolean {
+  return waitsFor(u, (r.arg as ReduceArg).axes)?.includes(r) ?? true;
+}
+
+/** a, where `u` is g * exp2(a * (f - r)) and g does not know r: undefined for anything else. */
+function exponentIn(u: UOp, r: UOp): number | undefined {
+  if (u.op === Ops.EXP2) return slopeIn(u.src[0], r);
+  if (u.op === Ops.MUL || u.op === Ops.FDIV) {
+    const [x, y] = u.src;
+    if (!reads(y, r)) return exponentIn(x, r);
+    return u.op === Ops.MUL && !reads(x, r) ? exponentIn(y, r) : undefined;
+  }
+  return undefined;
+}
+
+/** Does `c` say that f is the maximum `r` of all f, or no number? */
+function isMaximum(c: UOp, r: UOp): boolean {
+  const f = r.src[0];
+  const equal = (u: UOp): boolean => {
+    const at = u.op === Ops.CMPEQ ? u.src.indexOf(f) : -1;
+    return at >= 0 && u.src[1 - at].op === Ops.EXPAND && u.src[1 - at].src[0] === r;
+  };
+  const isNaN = (u: UOp): boolean => u.op === Ops.CMPNE && u.src[0] === f && u.src[1] === f;
+  if (!f.dtype.isFloat) return equal(c);
+  return c.op === Ops.OR && ((equal(c.src[0]) && isNaN(c.src[1])) || (equal(c.src[1]) && isNaN(c.src[0])));
+}
+
+/** A bound from below, for index arithmetic. */
+function leastOf(u: UOp): number {
+  return boundsOf(u)[0];
+}
+
+function boundsOf(u: UOp): [number, number] {
+  const x = u.src.map((s) => s.dtype.isInt ? boundsOf(s) : [-Infinity, Infinity]);
+  switch (u.op) {
+    case Ops.CONST:
+      return [u.value, u.value];
+    case Ops.IOTA:
+      return [0, (u.arg as number) - 1];
+    case Ops.RESHAPE:
+    case Ops.EXPAND:
+      return [x[0][0], x[0][1]];
+    case Ops.ADD:
+      return [x[0][0] + x[1][0], x[0][1] + x[1][1]];
+    case Ops.MUL: {
+      const all = [x[0][0] * x[1][0], x[0][0] * x[1][1], x[0][1] * x[1][0], x[0][1] * x[1][1]];
+      return [Math.min(...all), Math.max(...all)];
+    }
+    default:
+      return [-Infinity, Infinity];
+  }
+}
+
+/** The cascade that ends in `u`, if it is one that a carrier can hold. */
+export function cascadeOf(u: UOp): Cascade | undefined {
+  const { op, axes } = u.arg as ReduceArg;
+  const term = u.src[0], shape = shapeOf(term);
+  const count = axes.reduce((n, a) => n * shape[a], 1);
+  if (count < 2 || count >= 2 ** 31) return undefined;
+  const wide = u.dtype === dtypes.float32 || u.dtype === dtypes.float64;
+  if (op === Ops.ADD && wide && term.op === Ops.MUL) {
+    const f = centered(term.src[0], axes, count), g = centered(term.src[1], axes, count);
+    if (f !== undefined && f === g) {
+      const carrier = momentsCarrier(u.dtype);
+      return { kind: "moments", carrier, first: f, second: u, count, terms: [f.src[0]] };
+    }
+  }
+  const waits = waitsFor(term, axes);
+  if (waits?.length !== 1) return undefined;
+  const [first] = waits;
+  if ((first.arg as ReduceArg).op !== Ops.MAX) return undefined;
+  if (op === Ops.ADD && wide && first.dtype === u.dtype) {
+    const a = exponentIn(term, first);
+    if (a !== undefined && a < 0) {
+      return { kind: "rescale", carrier: rescaleCarrier(u.dtype, a), first, second: u, count, terms: [term] };
+    }
+  }
+  if (term.op === Ops.WHERE && isMaximum(term.src[0], first) && !reads(term.src[1], first)) {
+    const [, g, rest] = term.src;
+    if (rest.op !== Ops.CONST) return undefined;
+    if (rest.value !== identityOf(op, u.dtype) && !(op === Ops.MAX && leastOf(g) >= rest.value)) return undefined;
+    return { kind: "select", carrier: selectCarrier(first.dtype, op as Ops, u.dtype), first, second: u, count, terms: [g] };
+  }
+  return undefined;
+}
