@@ -12,6 +12,7 @@
  */
 import { clangBackend } from "./backends/clang/clang.ts";
 import { cudaBackend } from "./backends/cuda/cuda.ts";
+import { diskBackend } from "./backends/disk/disk.ts";
 import { jsBackend } from "./backends/js/js.ts";
 import { nullBackend } from "./backends/null/null.ts";
 import { wasmBackend } from "./backends/wasm/device.ts";
@@ -19,7 +20,7 @@ import { webgpuBackend } from "./backends/webgpu/device.ts";
 import { registerBackend, setSelfTest } from "./src/device/device.ts";
 import { selfTest, selfTestAsync } from "./src/engine/self_test.ts";
 
-const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, webgpuBackend, cudaBackend];
+const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
 setSelfTest(selfTest, selfTestAsync);
 

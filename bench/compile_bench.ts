@@ -2,7 +2,9 @@
  * How long the compiler itself takes, on the NULL device: `deno run -A bench/compile_bench.ts --json [--only a,b]`.
  * A JSON line a graph: `fresh_ms` in a fresh process, `warm_ms` again in that process with nothing cached (the median of
  * five), `cached_ms` where the schedule is known; `phases` are those of the fresh run. Weights exist before the clock
- * starts; from there on the graph is built, scheduled, and each unique kernel lowered to its linear form.
+ * starts; from there on the graph is built, scheduled, and each unique kernel lowered to its linear form. `gpt2` is a
+ * forward and backward pass. `--scaling` measures an MLP of 100 and of 200 layers, of which no two are alike, and adds a
+ * line with the quotients of their times.
  *
  * @module
  */
@@ -53,9 +55,32 @@ export const GRAPHS: Readonly<Record<string, () => Graph>> = {
   gpt2: () => {
     const model = new Gpt2();
     hollow(model);
-    return { inputs: () => [empty([1, 64], "int32")], build: ([tokens]) => [model.call(tokens)] };
+    const weights = state.getParameters(model);
+    return {
+      inputs: () => [empty([1, 64], "int32"), empty([64], "int32")],
+      build: ([tokens, next]) => {
+        const loss = model.call(tokens).reshape([64, -1]).sparseCategoricalCrossentropy(next);
+        return [loss, ...loss.gradient(weights)];
+      },
+    };
   },
+  mlp100: () => deepMlp(100),
+  mlp200: () => deepMlp(200),
 };
+
+/** Graphs that are measured unless others are asked for. */
+const DEFAULT_GRAPHS: readonly string[] = ["resnet50", "mnistStep", "gpt2"];
+
+/** `depth` layers, no two alike: each has a kernel of its own. Widths rise and fall, so that layers cost the same at any depth. */
+function deepMlp(depth: number): Graph {
+  const widths = Array.from({ length: depth + 1 }, (_, i) => 64 + Math.min(i, 200 - i));
+  const layers = widths.slice(1).map((n, i) => new nn.Linear(widths[i], n));
+  hollow(layers);
+  return {
+    inputs: () => [empty([32, widths[0]])],
+    build: ([x]) => [layers.reduce((h, layer) => layer.call(h).relu(), x)],
+  };
+}
 
 interface Pass {
   readonly buildMs: number;
@@ -68,7 +93,7 @@ interface Pass {
 }
 
 /** Builds, schedules and lowers once; then, off the clock, runs it (which launches nothing), so that steps do not pile up. */
-function onePass(graph: Graph, lower: boolean): Pass {
+export function onePass(graph: Graph, lower: boolean): Pass {
   const inputs = graph.inputs();
   const renderer = Device.get("NULL").renderer;
   const start = performance.now();
@@ -135,21 +160,43 @@ function measureGraph(name: string): string {
   });
 }
 
+/** What a line says. */
+interface Result {
+  readonly fresh_ms: number;
+  readonly warm_ms: number;
+  readonly cached_ms: number;
+}
+
 async function main(args: readonly string[]): Promise<number> {
   const one = option(args, "graph");
   if (one !== undefined) {
     console.log(measureGraph(one));
     return 0;
   }
-  const names = option(args, "only")?.split(",") ?? Object.keys(GRAPHS);
+  const scaling = args.includes("--scaling");
+  const names = scaling ? ["mlp100", "mlp200"] : option(args, "only")?.split(",") ?? DEFAULT_GRAPHS;
   let failed = 0;
+  const rows: Result[] = [];
   for (const name of names) {
-    const { success } = await new Deno.Command(Deno.execPath(), {
+    const { success, stdout } = await new Deno.Command(Deno.execPath(), {
       args: ["run", "-A", "--no-check", import.meta.filename!, "--graph", name],
-      stdout: "inherit",
+      stdout: "piped",
       stderr: "inherit",
     }).output();
-    if (!success) failed++;
+    const line = new TextDecoder().decode(stdout).trim();
+    console.log(line);
+    if (success) rows.push(JSON.parse(line));
+    else failed++;
+  }
+  if (scaling && failed === 0) {
+    const [small, large] = rows;
+    const times = (key: "fresh_ms" | "warm_ms" | "cached_ms"): number => Number((large[key] / small[key]).toFixed(2));
+    console.log(JSON.stringify({
+      graph: "mlp200 / mlp100",
+      fresh: times("fresh_ms"),
+      warm: times("warm_ms"),
+      cached: times("cached_ms"),
+    }));
   }
   return failed === 0 ? 0 : 1;
 }

@@ -77,7 +77,7 @@ const random = randomOf(seed);
 const { pixels, digits, attribution } = await nn.datasets.digits();
 const order = split === "writers" ? Array.from(digits.keys()) : permutation(digits.length, random);
 const train = order.slice(0, TRAIN), test = order.slice(-TEST);
-const device = Device.default;
+const device = (await Device.open(Device.default)).name;
 console.log(`${attribution}\n`);
 console.log(
   `device ${device}, seed ${seed}, split ${split}, ${epochs} epochs, ${TRAIN} images to train on, ${TEST} to test`,

@@ -39,7 +39,22 @@ const ELEMENTWISE: Record<string, Program> = {
   "clamp tensors": (a, b, c) => a.clamp(b, c),
   "bitcast int32": (a) => a.bitcast("int32"),
 };
-for (const d of ["bool", "int8", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64"]) {
+for (
+  const d of [
+    "bool",
+    "int8",
+    "uint8",
+    "int16",
+    "int32",
+    "int64",
+    "float16",
+    "bfloat16",
+    "float32",
+    "float64",
+    "fp8e4m3",
+    "fp8e5m2",
+  ]
+) {
   ELEMENTWISE[`cast ${d}`] = (a) => a.cast(d);
 }
 

@@ -47,6 +47,10 @@ export function roundTo(x: number, d: DType): number {
   if (d === dtypes.float32) return Math.fround(x);
   if (d === dtypes.float16) return roundFloat(x, 10, -14, 65520);
   if (d === dtypes.bfloat16) return roundFloat(x, 7, -126, 2 ** 128);
+  if (d === dtypes.fp8e4m3) return Math.max(-448, Math.min(448, roundFloat(x, 3, -6, Infinity)));
+  if (d === dtypes.fp8e5m2) {
+    return Number.isFinite(x) ? Math.max(-57344, Math.min(57344, roundFloat(x, 2, -14, Infinity))) : x;
+  }
   return x;
 }
 
@@ -67,7 +71,7 @@ function fit(x: number | bigint, d: DType): number | bigint {
   return d.isBool ? Number(Boolean(x)) : wrap(x, d);
 }
 
-/** A cast. Out of range, float to integer is unspecified: here NaN and infinities give 0, all else wraps. */
+/** A cast. Out of range, float to integer is unspecified at this level: here NaN and infinities give 0, all else wraps. */
 function cast(x: number | bigint, from: DType, to: DType): number | bigint {
   if (to.isBool) return x === 0 || x === 0n ? 0 : 1; // NaN is true
   if (Number.isNaN(x) && !to.isFloat) return fit(0, to);
@@ -273,6 +277,16 @@ function reduce(u: UOp, x: Value): Data {
   return out.map((v) => fit(v, d));
 }
 
+/** What each byte means as fp8. */
+function tiny(d: DType): readonly number[] {
+  const [bits, bias] = d === dtypes.fp8e4m3 ? [3, 7] : [2, 15], infinite = d === dtypes.fp8e5m2;
+  return Array.from({ length: 256 }, (_, i) => {
+    const sign = i < 128 ? 1 : -1, exponent = (i & 127) >> bits, fraction = (i & (2 ** bits - 1)) / 2 ** bits;
+    if (infinite ? exponent === 31 : (i & 127) === 127) return infinite && fraction === 0 ? sign * Infinity : NaN;
+    return sign * (exponent === 0 ? fraction * 2 ** (1 - bias) : (1 + fraction) * 2 ** (exponent - bias));
+  });
+}
+
 /** The bytes of values, little endian. */
 export function encode(data: ArrayLike<number | bigint>, d: DType): Uint8Array {
   const size = d.itemsize, view = new DataView(new ArrayBuffer(data.length * size));
@@ -285,7 +299,8 @@ export function encode(data: ArrayLike<number | bigint>, d: DType): Uint8Array {
       const word = new DataView(new ArrayBuffer(4));
       word.setFloat32(0, Number(x), true);
       view.setUint16(at, word.getUint16(2, true), true);
-    } else if (size === 8) view.setBigUint64(at, BigInt.asUintN(64, BigInt(x)), true);
+    } else if (d.isFloat) view.setUint8(at, tiny(d).findIndex((v) => Object.is(v, Number(x))) & 0xff);
+    else if (size === 8) view.setBigUint64(at, BigInt.asUintN(64, BigInt(x)), true);
     else if (size === 4) view.setUint32(at, Number(x) >>> 0, true);
     else if (size === 2) view.setUint16(at, Number(x) & 0xffff, true);
     else view.setUint8(at, Number(x) & 0xff);
@@ -305,7 +320,8 @@ export function decode(bytes: Uint8Array, d: DType): Data {
       const word = new DataView(new ArrayBuffer(4));
       word.setUint16(2, view.getUint16(at, true), true);
       out.push(word.getFloat32(0, true));
-    } else if (size === 8) out.push(wrap(view.getBigUint64(at, true), d));
+    } else if (d.isFloat) out.push(tiny(d)[view.getUint8(at)]);
+    else if (size === 8) out.push(wrap(view.getBigUint64(at, true), d));
     else if (d.isBool) out.push(view.getUint8(at) ? 1 : 0);
     else {out.push(
         wrap(size === 4 ? view.getUint32(at, true) : size === 2 ? view.getUint16(at, true) : view.getUint8(at), d),

@@ -17,6 +17,8 @@ export interface Tolerance {
 export function epsilonOf(d: DType): number {
   if (d === dtypes.float64) return 2 ** -52;
   if (d === dtypes.float16) return 2 ** -10;
+  if (d === dtypes.fp8e4m3) return 2 ** -3;
+  if (d === dtypes.fp8e5m2) return 2 ** -2;
   return d === dtypes.bfloat16 ? 2 ** -7 : 2 ** -23;
 }
 
@@ -38,7 +40,7 @@ const MULTIPLES: Record<ToleranceClass, readonly [relative: number, absolute: nu
 export function toleranceOf(kind: ToleranceClass, dtype: DType, gradient = false): Tolerance {
   if (!dtype.isFloat) return { relative: 0, absolute: 0 };
   // small floats are computed in float32, so only the last rounding counts, and that of intermediate results
-  const small = dtype === dtypes.float16 || dtype === dtypes.bfloat16;
+  const small = dtype.bits < 32;
   const [relative, absolute] = gradient ? MULTIPLES[kind].map((m) => 4 * m + 1) : MULTIPLES[kind];
   const eps = epsilonOf(dtype), scale = small ? Math.min(1, 4 / Math.max(relative, 1)) : 1;
   return { relative: relative * scale * eps, absolute: absolute * scale * eps };

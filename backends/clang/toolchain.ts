@@ -68,9 +68,11 @@ export function compilerIdentity(path: string): string {
   return digest(`${path} ${size} ${mtime?.getTime() ?? 0}`);
 }
 
-const NATIVE = Deno.build.arch === "aarch64" ? "-mcpu=native" : "-march=native";
+/** The build of Deno; elsewhere (in a browser) this module loads, too, and its device says that it cannot open. */
+const build: { readonly arch?: string; readonly os?: string } = globalThis.Deno?.build ?? {};
+const NATIVE = build.arch === "aarch64" ? "-mcpu=native" : "-march=native";
 const MACROS = ["__AVX512F__", "__AVX2__", "__FMA__", "__FLT16_MANT_DIG__", "__ARM_FEATURE_FMA", "__ARM_NEON"];
-const LINK: readonly string[] = Deno.build.os === "darwin"
+const LINK: readonly string[] = build.os === "darwin"
   ? ["-shared", "-undefined", "dynamic_lookup"]
   : ["-shared", "-nostdlib"];
 /** NaN and infinity keep their meaning: no -ffast-math, only what changes no value but for contraction to FMA. */
@@ -85,7 +87,7 @@ export const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2",
  * What the runtime is linked with, after the source. It is never unloaded: its threads may still wait in it when the
  * last module that opened it ends without closing its device, as workers and test files do.
  */
-export const RUNTIME_LIBRARIES: readonly string[] = Deno.build.os === "darwin"
+export const RUNTIME_LIBRARIES: readonly string[] = build.os === "darwin"
   ? []
   : ["-lpthread", "-ldl", "-Wl,-z,nodelete"];
 

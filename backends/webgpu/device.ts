@@ -152,6 +152,8 @@ export class WebGpuDevice implements Device {
 /** The open device, or its opening. */
 let current: WebGpuDevice | undefined;
 let opening: Promise<WebGpuDevice> | undefined;
+/** Why it did not open: an adapter does not appear later. */
+let failure: string | undefined;
 
 function fail(reason: string): DeviceError {
   return new DeviceError("open device WEBGPU", { device: "WEBGPU", reason });
@@ -170,9 +172,10 @@ export const webgpuBackend: Backend = {
     return current !== undefined && !current.isLost && current.info().software === false ? 0.5 : undefined;
   },
   unavailable: () =>
-    typeof navigator === "object" && "gpu" in navigator
-      ? undefined
-      : "this JavaScript engine has no WebGPU (navigator.gpu); use Deno 2.8 or later, or a browser that has it",
+    failure ??
+      (typeof navigator === "object" && "gpu" in navigator
+        ? undefined
+        : "this JavaScript engine has no WebGPU (navigator.gpu); use Deno 2.8 or later, or a browser that has it"),
   open(ordinal: number): Device {
     checkOrdinal(ordinal);
     if (current === undefined || current.isLost) {
@@ -186,6 +189,11 @@ export const webgpuBackend: Backend = {
     opening ??= openGpu(navigator.gpu).then((opened) => current = new WebGpuDevice("WEBGPU", opened)).finally(() => {
       opening = undefined;
     });
-    return await opening;
+    try {
+      return await opening;
+    } catch (error) {
+      if (error instanceof DeviceError) failure = error.message.replace(/^Cannot .*?: /, "");
+      throw error;
+    }
   },
 };

@@ -12,7 +12,7 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { AccArg, AxisKind, LocalArg, RangeArg, StageArg } from "../uop/args.ts";
+import { AccArg, AxisKind, LocalArg, RangeArg, type StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../renderer/tensor_core.ts";
 import { CarrierArg } from "../uop/carrier.ts";
@@ -95,8 +95,8 @@ class Expander {
       this.sizes[p] = this.expanded[p] ? r.src[0].value : 0;
       this.env[p] = this.lane[p] ? this.sizes[p] : 0;
     }
-    for (const set of this.sets.members) {
-      if (set.filter((p) => this.lane[p]).length > 1) {
+    for (const set of new Set(this.free.values())) {
+      if (this.sets.members[set].filter((p) => this.lane[p]).length > 1) {
         throw new ArgumentError("expand a kernel", { reason: "a value depends on two VECTOR axes" });
       }
     }
@@ -462,7 +462,7 @@ class Expander {
       carrier: u.arg as CarrierArg,
       values,
       threads,
-      others: around.filter((r) => kindOf(r) === AxisKind.LOCAL).sort(compareLoops).reverse(),
+      others: this.neighbors(),
       loops: around.filter((r) => !isThreadKind(kindOf(r))),
       warp: this.warp,
       updates: this.updates,
@@ -470,6 +470,18 @@ class Expander {
     });
     keys.forEach((k, i) => copies.set(k, results[i]));
     return copies.get(this.key(expanded))!;
+  }
+
+  /** Ranges of threads that do not share a reduction with each other: those that some shared reduction depends on. */
+  private neighbors(): UOp[] {
+    const found = new Set<UOp>();
+    for (const u of this.nodes) {
+      if (u.op !== Ops.REDUCE || !u.src.some((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.GROUP_REDUCE)) {
+        continue;
+      }
+      for (const r of this.sets.list(this.free.get(u)!)) if (kindOf(r) === AxisKind.LOCAL) found.add(r);
+    }
+    return [...found].sort(compareLoops).reverse();
   }
 
   /** What one thread reduces, for the current combination. */

@@ -94,8 +94,10 @@ class Linearizer {
   /** By item (a node, or nodes.length + a range): the items before it. */
   private readonly deps: (number[] | undefined)[] = [];
   private readonly out: UOp[] = [];
+  private readonly storesEarly: boolean;
 
-  constructor(sink: UOp) {
+  /** @param storesEarly for STOREs right after their values, where no buffer is both read and written */
+  constructor(sink: UOp, storesEarly: boolean) {
     const gates = new Map<UOp, UOp>();
     const stores: UOp[] = [];
     const hints: UOp[] = [];
@@ -147,10 +149,18 @@ class Linearizer {
     }
     for (const u of this.specials) this.top[this.position.get(u)!] = 1;
     for (const [s, g] of gates) if (this.position.has(s)) this.gate[this.position.get(s)!] = this.position.get(g)!;
+    this.storesEarly = storesEarly && !this.isInPlace();
     let rounds = 0;
     while (this.analyze(stores)) {
       if (++rounds > 64) throw new SpecError("Loops of a kernel nest in each other");
     }
+  }
+
+  private isInPlace(): boolean {
+    const written = new Set(this.nodes.filter((u) => u.op === Ops.STORE).map((u) => u.src[0].src[0]));
+    return this.nodes.some((u) =>
+      u.op === Ops.LOAD && u.src[0].src[0]?.op === Ops.PARAM && written.has(u.src[0].src[0])
+    );
   }
 
   /** `stores` come before a reading of what `acc` holds after all. */
@@ -380,6 +390,8 @@ class Linearizer {
       if (before !== undefined) { for (let k = 0; k < before.length; k++) visit(before[k]); }
       out.push(item);
     };
+    // each result leaves its registers before the next is computed
+    if (this.storesEarly) { for (const item of b.stores) visit(item); }
     for (let i = 0; i < b.items.length; i++) visit(b.items[i]);
     // addresses and conditions first, so that stores under one condition stand together
     for (const item of b.stores) for (const d of deps[item] ?? []) visit(d);
@@ -460,7 +472,11 @@ class Linearizer {
   }
 }
 
-/** The ordered list for a lowered kernel. Deterministic. @throws {SpecError} where loops cannot nest */
-export function linearize(sink: UOp): UOp[] {
-  return new Linearizer(sink).run();
+/**
+ * The ordered list for a lowered kernel. Deterministic.
+ * @param storesEarly STOREs stand right after their values, not at the end of their loop
+ * @throws {SpecError} where loops cannot nest
+ */
+export function linearize(sink: UOp, storesEarly = false): UOp[] {
+  return new Linearizer(sink, storesEarly).run();
 }

@@ -22,6 +22,7 @@ import { linearize } from "./linearizer.ts";
 import { heuristic } from "./opt/heuristic.ts";
 import { heuristicGrid, spread } from "./opt/heuristic_grid.ts";
 import { Kernel } from "./opt/kernel.ts";
+import { inlineRows } from "./opt/rows.ts";
 import { KernelInfo, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
 
@@ -33,7 +34,7 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   const opts = ast.arg instanceof KernelInfo ? ast.arg.opts : undefined;
   const { hasGrid } = renderer.caps, isPlain = opts === undefined && envNumber("NOOPT") !== 0;
   if (isPlain && !hasGrid) return ast;
-  const kernel = new Kernel(ast, hasGrid, renderer.caps.grid?.tensorCores);
+  const kernel = new Kernel(hasGrid ? inlineRows(ast) : ast, hasGrid, renderer.caps.grid?.tensorCores);
   if (isPlain) spread(kernel, renderer.caps);
   else if (opts === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, renderer);
   else for (const o of opts) kernel.apply(o);
@@ -90,7 +91,7 @@ export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
   if (check) verify(ast, specKernel, "before codegen");
   const simple = passSimplify(ast, renderer);
   const optimized = passOptimize(simple, renderer);
-  const uops = linearize(lower(optimized, renderer));
+  const uops = linearize(lower(optimized, renderer), renderer.caps.hasGrid);
   if (check) verify(uops, specLinear, "after linearize");
   const { flops, bytes } = workOf(simple);
   return { ...programOf(nameOf(optimized), uops, flops, bytes), opts: appliedOpts.get(optimized) ?? "" };

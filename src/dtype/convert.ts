@@ -1,10 +1,10 @@
 /**
- * Values of one dtype in another: bits of float16 and bfloat16 (round to nearest even), and the value that a number
+ * Values of one dtype in another: bits of float16, bfloat16 and fp8 (round to nearest even), and the value that a number
  * takes when it is stored in a dtype. Pure functions of numbers.
  *
  * @module
  */
-import type { DType } from "./dtype.ts";
+import { type DType, dtypes, smallFloatOf } from "./dtype.ts";
 
 const f32 = new Float32Array(1);
 const u32 = new Uint32Array(f32.buffer);
@@ -73,10 +73,40 @@ export function roundBf16(x: number): number {
   return bf16BitsToF32(f32ToBf16Bits(x));
 }
 
+/**
+ * The 8 bits of `x` (rounded to float32 first) as fp8, nearest even. What is too large becomes the largest value; infinity
+ * stays infinite in fp8e5m2, and is the largest value in fp8e4m3, which has none.
+ */
+export function f32ToFp8Bits(x: number, d: DType): number {
+  const v = Math.fround(x), a = Math.abs(v), sign = v < 0 || Object.is(v, -0) ? 0x80 : 0;
+  const wide = d.scalar === dtypes.fp8e5m2, { mantissa, bias } = smallFloatOf(d)!;
+  if (v !== v) return 0x7f;
+  const most = wide ? 0x7b : 0x7e;
+  if (a === Infinity) return sign | (wide ? 0x7c : most);
+  const exponent = Math.max(Math.floor(Math.log2(a)), 1 - bias), step = 2 ** (exponent - mantissa);
+  const units = a / step, down = Math.floor(units), rest = units - down;
+  const n = rest > 0.5 || (rest === 0.5 && down % 2 !== 0) ? down + 1 : down;
+  // Subnormals have exponent bits 0; a mantissa that overflows counts the exponent up.
+  const bits = ((exponent + bias - 1) << mantissa) + n;
+  return sign | Math.min(bits, most);
+}
+
+/** The number that 8 bits mean as fp8. */
+export function fp8BitsToF32(bits: number, d: DType): number {
+  const wide = d.scalar === dtypes.fp8e5m2, { mantissa, bias } = smallFloatOf(d)!;
+  const sign = bits & 0x80 ? -1 : 1, exponent = (bits & 0x7f) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
+  if (wide ? exponent === 31 : (bits & 0x7f) === 0x7f) return wide && fraction === 0 ? sign * Infinity : NaN;
+  const unit = 1 << mantissa;
+  return exponent === 0
+    ? sign * fraction * 2 ** (1 - bias - mantissa)
+    : sign * (unit + fraction) * 2 ** (exponent - bias - mantissa);
+}
+
 /** `x` rounded to the float dtype `d`. */
 export function roundFloat(d: DType, x: number): number {
   if (d.bits === 32) return Math.fround(x);
   if (d.bits === 64) return x;
+  if (d.bits === 8) return fp8BitsToF32(f32ToFp8Bits(x, d), d);
   return d.scalar.name === "bfloat16" ? roundBf16(x) : roundF16(x);
 }
 

@@ -99,6 +99,8 @@ const float16 = make("float16", "float", 16, 12);
 const bfloat16 = make("bfloat16", "float", 16, 13);
 const float32 = make("float32", "float", 32, 14);
 const float64 = make("float64", "float", 64, 15);
+const fp8e4m3 = make("fp8e4m3", "float", 8, 10);
+const fp8e5m2 = make("fp8e5m2", "float", 8, 11);
 
 /** All data types, with PyTorch's and C's names as aliases. */
 export interface DTypes {
@@ -130,6 +132,10 @@ export interface DTypes {
   readonly float32: DType;
   /** IEEE double precision. */
   readonly float64: DType;
+  /** 8 bits of OCP: 4 of exponent, 3 of mantissa, up to 448; has NaN, no infinity. */
+  readonly fp8e4m3: DType;
+  /** 8 bits of OCP: 5 of exponent, 2 of mantissa, up to 57344; has NaN and infinities. */
+  readonly fp8e5m2: DType;
   /** float16. */
   readonly half: DType;
   /** float32. */
@@ -170,6 +176,8 @@ export const dtypes: DTypes = Object.freeze({
   bfloat16,
   float32,
   float64,
+  fp8e4m3,
+  fp8e5m2,
   half: float16,
   float: float32,
   double: float64,
@@ -199,6 +207,26 @@ export const DTYPES: readonly DType[] = Object.freeze([
   bfloat16,
   float32,
   float64,
+  fp8e4m3,
+  fp8e5m2,
+]);
+
+/** The layout of a float of fewer than 32 bits: bits of its mantissa, and the bias of its exponent. */
+export interface SmallFloat {
+  readonly mantissa: number;
+  readonly bias: number;
+}
+
+/** The layout of a float of fewer than 32 bits; undefined for other dtypes. */
+export function smallFloatOf(d: DType): SmallFloat | undefined {
+  return SMALL_FLOATS.get(d.scalar);
+}
+
+const SMALL_FLOATS: ReadonlyMap<DType, SmallFloat> = new Map([
+  [float16, { mantissa: 10, bias: 15 }],
+  [bfloat16, { mantissa: 7, bias: 127 }],
+  [fp8e4m3, { mantissa: 3, bias: 7 }],
+  [fp8e5m2, { mantissa: 2, bias: 15 }],
 ]);
 
 /** A DType or its name. */

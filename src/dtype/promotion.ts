@@ -8,6 +8,7 @@ import { type DType, DTYPES, dtypes, toDType } from "./dtype.ts";
 import { envText } from "../helpers/env.ts";
 
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64 } = dtypes;
+const { fp8e4m3, fp8e5m2 } = dtypes;
 
 /** Directed edges of the lattice. int64 and uint64 meet at the default float, as in JAX. */
 const UP: readonly (readonly [DType, readonly DType[]])[] = [
@@ -18,8 +19,10 @@ const UP: readonly (readonly [DType, readonly DType[]])[] = [
   [uint16, [int32, uint32]],
   [int32, [int64]],
   [uint32, [int64, uint64]],
-  [int64, [float16, bfloat16]],
-  [uint64, [float16, bfloat16]],
+  [int64, [fp8e4m3, fp8e5m2]],
+  [uint64, [fp8e4m3, fp8e5m2]],
+  [fp8e4m3, [float16, bfloat16]],
+  [fp8e5m2, [float16, bfloat16]],
   [float16, [float32]],
   [bfloat16, [float32]],
   [float32, [float64]],
@@ -86,7 +89,9 @@ export function sumDType(d: DType): DType {
 export function isLossless(from: DType, to: DType): boolean {
   if (from === to || from.isBool) return true;
   if (from.isFloat) return to.isFloat && above[from.id].has(to);
-  if (to.isFloat) return from.bits < (to === float64 ? 64 : to === float32 ? 32 : to === float16 ? 16 : 9);
+  if (to.isFloat) {
+    return to.bits > 8 && from.bits < (to === float64 ? 64 : to === float32 ? 32 : to === float16 ? 16 : 9);
+  }
   if (to.isBool) return false;
   return from.isUnsigned
     ? to.bits > from.bits || (to.isUnsigned && to.bits >= from.bits)

@@ -7,7 +7,7 @@
 import { Buffer } from "../device/buffer.ts";
 import { type Device, getDevice } from "../device/device.ts";
 import type { Launch, Program } from "../device/program.ts";
-import { f32ToBf16Bits, f32ToF16Bits } from "../dtype/convert.ts";
+import { f32ToBf16Bits, f32ToF16Bits, f32ToFp8Bits } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
@@ -157,6 +157,7 @@ function packConstant(value: number | bigint, dtype: DType): Uint8Array {
   else if (dtype === dtypes.float64) view.setFloat64(0, Number(value), true);
   else if (dtype === dtypes.float16) view.setUint16(0, f32ToF16Bits(Number(value)), true);
   else if (dtype === dtypes.bfloat16) view.setUint16(0, f32ToBf16Bits(Number(value)), true);
+  else if (dtype.isFloat) view.setUint8(0, f32ToFp8Bits(Number(value), dtype));
   else if (dtype.bits === 64) view.setBigInt64(0, BigInt.asIntN(64, BigInt(value)), true);
   else if (dtype.bits === 32) view.setInt32(0, Number(value) | 0, true);
   else if (dtype.bits === 16) view.setInt16(0, Number(value), true);

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { bf16BitsToF32, f16BitsToF32 } from "../dtype/convert.ts";
+import { bf16BitsToF32, f16BitsToF32, fp8BitsToF32 } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 
 /** How far floats may be apart, relative to the larger of 1 and their size: sums are taken in another order. */
@@ -12,11 +12,14 @@ const TOLERANCE = new Map<DType, number>([
   [dtypes.float32, 1e-3],
   [dtypes.float16, 2e-2],
   [dtypes.bfloat16, 1e-1],
+  [dtypes.fp8e4m3, 0.5],
+  [dtypes.fp8e5m2, 0.75],
 ]);
 
 function floatAt(view: DataView, i: number, dtype: DType): number {
   if (dtype === dtypes.float64) return view.getFloat64(i * 8, true);
   if (dtype === dtypes.float32) return view.getFloat32(i * 4, true);
+  if (dtype.bits === 8) return fp8BitsToF32(view.getUint8(i), dtype);
   const bits = view.getUint16(i * 2, true);
   return dtype === dtypes.float16 ? f16BitsToF32(bits) : bf16BitsToF32(bits);
 }

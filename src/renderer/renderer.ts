@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { DType, dtypes } from "../dtype/dtype.ts";
+import { type DType, DTYPES, dtypes } from "../dtype/dtype.ts";
 import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp } from "../uop/uop.ts";
@@ -168,7 +168,7 @@ export const SCALAR_CAPS: Capabilities = {
   hasMulAcc: false,
   hasGrid: false,
   nativeOps: [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.TRUNC],
-  computeDTypes: Object.values(dtypes).filter((d): d is DType => d instanceof DType),
-  storageDTypes: Object.values(dtypes).filter((d): d is DType => d instanceof DType),
+  computeDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
+  storageDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   vectorLanes: () => 1,
 };

@@ -17,8 +17,9 @@ import { sameArray } from "../helpers/math.ts";
 import type { ReduceArg } from "../uop/args.ts";
 import { type CarrierArg, identityOf, momentsCarrier, rescaleCarrier, selectCarrier } from "../uop/carrier.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
+import { expand } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
-import type { UOp } from "../uop/uop.ts";
+import { constant, type UOp, uop } from "../uop/uop.ts";
 
 /** Two reduces over the same axes, of which the second waits for the first. */
 export interface Cascade {
@@ -28,11 +29,10 @@ export interface Cascade {
   readonly second: UOp;
   /** Elements that are reduced to one. */
   readonly count: number;
-  /**
-   * What is lifted, as nodes of the graph at one element. Moments: the terms of which the mean is taken. Rescale, select:
-   * the terms of the second reduce, in which the first one is to be replaced by its own term.
-   */
-  readonly terms: readonly UOp[];
+  /** What the second reduce takes of an element where the first one takes nothing else; moments: 0. */
+  readonly term: UOp;
+  /** Rescale: does the second reduce itself see to it that a maximum of -infinity is no exponent? */
+  readonly guarded: boolean;
 }
 
 function isSum(u: UOp, axes: readonly number[]): boolean {
@@ -89,6 +89,25 @@ function slopeIn(u: UOp, r: UOp): number | undefined {
     return a === undefined ? undefined : a * u.src[1].value;
   }
   return reads(u, r) ? undefined : 0;
+}
+
+/** `u` where reduce `r` is over one element only, so that it is what it reduces there. */
+function alone(u: UOp, r: UOp): UOp {
+  if (!reads(u, r)) return u;
+  const f = r.src[0], shape = shapeOf(f);
+  const below = (v: UOp): UOp => {
+    if (v === r) return f;
+    if (shapeOf(v).length === 0) return v;
+    return isAlu(v.op) && reads(v, r) ? uop(v.op, v.dtype, v.src.map(below), v.arg) : expand(v, shape);
+  };
+  if (u.op === Ops.EXPAND) return below(u.src[0]);
+  return uop(u.op, u.dtype, u.src.map((s) => alone(s, r)), u.arg);
+}
+
+/** Is `r` itself, infinite or not, subtracted somewhere in `u`? */
+function isBare(u: UOp, r: UOp): boolean {
+  if (u.op === Ops.EXPAND) return u.src[0] === r;
+  return isAlu(u.op) && reads(u, r) && u.src.some((s) => isBare(s, r));
 }
 
 function reads(u: UOp, r: UOp): boolean {
@@ -155,7 +174,7 @@ export function cascadeOf(u: UOp): Cascade | undefined {
     const f = centered(term.src[0], axes, count), g = centered(term.src[1], axes, count);
     if (f !== undefined && f === g) {
       const carrier = momentsCarrier(u.dtype);
-      return { kind: "moments", carrier, first: f, second: u, count, terms: [f.src[0]] };
+      return { kind: "moments", carrier, first: f, second: u, count, term: constant(0, u.dtype), guarded: true };
     }
   }
   const waits = waitsFor(term, axes);
@@ -165,14 +184,16 @@ export function cascadeOf(u: UOp): Cascade | undefined {
   if (op === Ops.ADD && wide && first.dtype === u.dtype) {
     const a = exponentIn(term, first);
     if (a !== undefined && a < 0) {
-      return { kind: "rescale", carrier: rescaleCarrier(u.dtype, a), first, second: u, count, terms: [term] };
+      const carrier = rescaleCarrier(u.dtype, a), guarded = !isBare(term, first);
+      return { kind: "rescale", carrier, first, second: u, count, term: alone(term, first), guarded };
     }
   }
   if (term.op === Ops.WHERE && isMaximum(term.src[0], first) && !reads(term.src[1], first)) {
     const [, g, rest] = term.src;
     if (rest.op !== Ops.CONST) return undefined;
     if (rest.value !== identityOf(op, u.dtype) && !(op === Ops.MAX && leastOf(g) >= rest.value)) return undefined;
-    return { kind: "select", carrier: selectCarrier(first.dtype, op as Ops, u.dtype), first, second: u, count, terms: [g] };
+    const carrier = selectCarrier(first.dtype, op as Ops, u.dtype);
+    return { kind: "select", carrier, first, second: u, count, term: g, guarded: true };
   }
   return undefined;
 }

@@ -13,6 +13,7 @@ import { numelOf } from "../uop/movement.ts";
 import { isAlu, isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { int, range, toposort, type UOp } from "../uop/uop.ts";
+import { type Cascade, cascadeOf } from "./carriers.ts";
 import { sourceIndex } from "./indexing.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
@@ -23,6 +24,8 @@ const KEEP_COST_REPEATED = 4;
 const STAGE_COST = 8;
 /** Elements of a row that is kept. */
 const MAX_ROW = 1 << 14;
+/** Bytes of a row of an input that is kept where no cache keeps it. */
+export const ROW_BYTES: number = 1 << 17;
 /** Rows side by side in the registers, where what is kept is the result of a reduce. */
 const TILE_ROWS = 8;
 /** Results of a reduce inside of a reduce that fill the lanes and the registers of a machine. */
@@ -35,6 +38,8 @@ const HOISTED_SHARE = 0.05;
 const MAX_SERIAL = 1 << 14;
 /** How much more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
+/** Nodes below one that are looked at to decide on it. */
+const MAX_LOOKED_AT = 96;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
 
@@ -101,6 +106,8 @@ export interface KernelPlan {
   outer: readonly number[] | undefined;
   /** Nodes whose values over some axes are kept in a STAGE for each iteration of the outer loops: those axes. */
   readonly staged: Map<UOp, readonly number[]>;
+  /** Reduces that are lanes of one carrier, both of a cascade by node. */
+  readonly joined: Map<UOp, Cascade>;
 }
 
 /** Which nodes get buffers, and what else each kernel keeps. */
@@ -120,13 +127,10 @@ export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "vectorLanes">;
 
 const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 
-/** Something that a computation reads: its size, and the ranges that its indices depend on. */
+/** Something that a computation reads: its bytes, and the ranges that its indices depend on. */
 interface Operand {
-  readonly elements: number;
   readonly nbytes: number;
   readonly ranges: ReadonlySet<UOp>;
-  /** Read in the loop of a reduce. */
-  readonly reduced: boolean;
 }
 
 type Read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void;
@@ -164,6 +168,8 @@ class Fuser {
   private readonly loads = new Set<UOp>();
   /** Reduces stacked below a node, itself included. */
   private readonly depth = new Map<UOp, number>();
+  /** By the first reduce of a cascade. */
+  private readonly cascades = new Map<UOp, Cascade>();
   private readonly contexts = new Map<UOp, Context[]>();
   private nextRange = 1 << 16;
 
@@ -195,6 +201,8 @@ class Fuser {
         full = Math.min(full, KEEP_COST_REPEATED - 1);
       } else if (u.op === Ops.REDUCE) full = (full + 1) * numelOf(u.src[0]) / Math.max(1, numelOf(u));
       this.fullCost.set(u, Math.min(full, 1e9));
+      const cascade = u.op === Ops.REDUCE ? cascadeOf(u) : undefined;
+      if (cascade !== undefined) this.cascades.set(cascade.first, cascade);
       cost.set(u, u.op === Ops.REDUCE ? 0 : Math.min(c, 1e6));
       if (r && u.op !== Ops.EXPAND) reduces.add(u);
     }
@@ -202,18 +210,21 @@ class Fuser {
 
   private planOf(kernel: UOp): KernelPlan {
     let plan = this.kernels.get(kernel);
-    if (plan === undefined) this.kernels.set(kernel, plan = { outer: undefined, staged: new Map() });
+    if (plan === undefined) this.kernels.set(kernel, plan = { outer: undefined, staged: new Map(), joined: new Map() });
     return plan;
   }
 
   run(): void {
     const read: Read = (u, kernel, idx, active, underSum) => {
       if (isLeaf(u)) return;
-      const list = this.contexts.get(u);
-      if (list === undefined) this.contexts.set(u, [{ kernel, idx, active, underSum }]);
-      else if (!list.some((c) => c.kernel === kernel && sameArray(c.idx, idx))) {
-        list.push({ kernel, idx, active, underSum });
+      const c = { kernel, idx, active, underSum }, list = this.contexts.get(u);
+      if (list === undefined) {
+        this.contexts.set(u, [c]);
+        return;
       }
+      const same = list.findIndex((x) => x.kernel === kernel && sameArray(x.idx, idx));
+      if (same < 0) list.push(c);
+      else if (list[same].active < active) list[same] = { ...c, underSum: false };
     };
     for (let k = this.order.length - 1; k >= 0; k--) {
       const u = this.order[k];
@@ -231,7 +242,7 @@ class Fuser {
         }
         list = [{ kernel: u, idx: outputRanges(shapeOf(u)), active: numelOf(u), underSum: false }];
       }
-      for (const c of list) this.enter(u, c, read);
+      for (const c of list) if (this.kernels.get(c.kernel)?.joined.get(u)?.first !== u) this.enter(u, c, read);
     }
   }
 
@@ -250,6 +261,8 @@ class Fuser {
       // outside of the inner loops, or beside a reduce, it costs next to nothing
       const share = list.every((c) => this.reduces.has(c.kernel)) ? 1 : HOISTED_SHARE;
       if (entered * cost <= share * active) return undefined;
+      const kept = this.keepRow(u, list);
+      if (kept !== undefined) return kept;
       if (repeats > 1 && (cost >= KEEP_COST || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED))) {
         realized.add(u);
       }
@@ -270,6 +283,7 @@ class Fuser {
       return undefined;
     }
     if (list.length === 1) {
+      if (u.op === Ops.REDUCE && this.join(u, list[0])) return undefined;
       if (u.op === Ops.REDUCE ? this.hoist(u, list[0]) : this.hoistable(u, list[0])) return undefined;
     }
     if (u.op !== Ops.REDUCE && this.isCheapRow(u, list)) return undefined;
@@ -278,13 +292,32 @@ class Fuser {
       realized.add(u);
       return undefined;
     }
-    if (this.fullCost.get(u)! < STAGE_COST) return undefined;
+    return this.fullCost.get(u)! < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
+  }
+
+  /** Keeps rows of `u`: the context in which they are computed. */
+  private stage(u: UOp, { kernel, idx }: Context, axes: readonly number[]): Context {
     const shape = shapeOf(u);
-    const idx = list[0].idx.map((x, i) =>
-      rows.axes.includes(i) && shape[i] !== 1 ? range(shape[i], this.nextRange++, AxisKind.LOOP) : x
+    this.planOf(kernel).staged.set(u, axes);
+    const inner = idx.map((x, i) =>
+      axes.includes(i) && shape[i] !== 1 ? range(shape[i], this.nextRange++, AxisKind.LOOP) : x
     );
-    this.planOf(kernel).staged.set(u, rows.axes);
-    return { kernel, idx, active: numel, underSum: false };
+    return { kernel, idx: inner, active: numelOf(u), underSum: false };
+  }
+
+  /**
+   * Keeps rows of a node without reduces that several loops of a kernel run through, where the kernel has rows anyway, and
+   * to compute an element again takes longer than to keep it.
+   */
+  private keepRow(u: UOp, list: readonly Context[]): Context | undefined {
+    const { kernel } = list[0];
+    if (list.length < 2 || kernel.op === Ops.STORE || list.some((c) => c.kernel !== kernel)) return undefined;
+    const outer = this.kernels.get(kernel)?.outer;
+    // without vectors, an operation and an access cost the same
+    const least = this.capsOf(kernel).vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
+    if (outer === undefined || this.cost.get(u)! < least) return undefined;
+    const rows = this.rowAxes(u, list);
+    return rows !== undefined && sameArray(rows.outer, outer) ? this.stage(u, list[0], rows.axes) : undefined;
   }
 
   /**
@@ -305,28 +338,58 @@ class Fuser {
     if (c.kernel.op === Ops.STORE || numelOf(c.kernel) < MIN_RESULTS || this.capsOf(c.kernel).hasGrid) return false;
     const outputs = outputRanges(shapeOf(c.kernel)).filter((r) => r.op === Ops.RANGE);
     const wide = outputs.filter((r) => r.src[0].value >= TILE_ROWS);
-    return this.operands(u, c.idx).every((o) => !o.reduced || wide.some((r) => !o.ranges.has(r)));
+    const below = this.nearestReduce(u, c.idx);
+    return below !== undefined &&
+      this.everyOperand(below.reduce, below.idx, (o) => wide.some((r) => !o.ranges.has(r)));
   }
 
-  /** What `u`, read at `idx`, reads: storage, nodes to be realized, and reduces in front of the first ones below it. */
-  private operands(u: UOp, idx: readonly UOp[]): Operand[] {
-    const out: Operand[] = [], seen = new Map<UOp, (readonly UOp[])[]>();
-    const visit = (v: UOp, at: readonly UOp[], reduced: boolean): void => {
-      if (v.op === Ops.CONST || v.op === Ops.IOTA || v.op === Ops.VARIABLE || v.op === Ops.BIND) return;
+  /** Elements that reduce `u` is made of: of storage, of nodes to be realized and of other reduces. */
+  private elementsBelow(u: UOp): number {
+    const seen = new Set<UOp>(), stack = [...u.src];
+    let elements = 0;
+    while (stack.length > 0) {
+      const v = stack.pop()!;
+      if (seen.has(v) || v.op === Ops.CONST || v.op === Ops.IOTA) continue;
+      seen.add(v);
+      if (isLeaf(v) || this.realized.has(v) || v.op === Ops.REDUCE) elements += numelOf(v);
+      else stack.push(...v.src);
+    }
+    return elements;
+  }
+
+  /** The nearest reduce below `u` that is computed with it, and where it is read if `u` is read at `idx`. */
+  private nearestReduce(u: UOp, idx: readonly UOp[]): { reduce: UOp; idx: readonly UOp[] } | undefined {
+    while (u.op !== Ops.REDUCE) {
+      const next = u.op === Ops.EXPAND ? undefined : u.src.find((s) => this.reduces.has(s) && !this.realized.has(s));
+      if (next === undefined) return undefined;
+      if (isMovement(u.op)) idx = sourceIndex(u, idx).idx;
+      u = next;
+    }
+    return { reduce: u, idx };
+  }
+
+  /**
+   * Does `test` hold for all that reduce `u`, read at `idx`, reads: storage, nodes to be realized, other reduces? false
+   * also where there is too much to look at.
+   */
+  private everyOperand(u: UOp, idx: readonly UOp[], test: (o: Operand) => boolean): boolean {
+    const seen = new Map<UOp, (readonly UOp[])[]>();
+    let left = MAX_LOOKED_AT;
+    const visit = (v: UOp, at: readonly UOp[]): void => {
+      if (left <= 0 || v.op === Ops.CONST || v.op === Ops.IOTA || v.op === Ops.VARIABLE || v.op === Ops.BIND) return;
       const before = seen.get(v);
       if (before === undefined) seen.set(v, [at]);
       else if (before.some((x) => sameArray(x, at))) return;
       else before.push(at);
-      if (isLeaf(v) || this.realized.has(v) || (v.op === Ops.REDUCE && reduced)) {
-        const elements = numelOf(v);
-        out.push({ elements, nbytes: elements * v.dtype.itemsize, ranges: new Set(dependence(at)), reduced });
+      left--;
+      if (isLeaf(v) || this.realized.has(v) || (v.op === Ops.REDUCE && v !== u)) {
+        if (!test({ nbytes: numelOf(v) * v.dtype.itemsize, ranges: new Set(dependence(at)) })) left = 0;
         return;
       }
-      const c = { kernel: u, idx: at, active: 1, underSum: false };
-      this.enter(v, c, (s, _, i) => visit(s, i, reduced || v.op === Ops.REDUCE));
+      this.enter(v, { kernel: u, idx: at, active: 1, underSum: false }, (s, _, i) => visit(s, i));
     };
-    visit(u, idx, false);
-    return out;
+    visit(u, idx);
+    return left > 0;
   }
 
   /** Elements that the nearest reduces below `u` read. */
@@ -351,6 +414,31 @@ class Fuser {
     const shape = shapeOf(c.kernel.op === Ops.STORE ? c.kernel.src[1] : c.kernel);
     const last = Math.max(-1, ...this.axesOf(ranges));
     return shape.slice(0, last + 1).reduce((n, size) => n * size, 1);
+  }
+
+  /**
+   * Computes the first reduce of a cascade in one pass with the second one, where it cannot stand in front of it: the row
+   * is too long to be read twice from a cache, or there are too few rows to share out.
+   */
+  private join(u: UOp, c: Context): boolean {
+    const cascade = this.cascades.get(u);
+    if (cascade === undefined || c.kernel.op === Ops.STORE) return false;
+    const { second, kind, count } = cascade, { kernel } = c;
+    const at = second === kernel
+      ? outputRanges(shapeOf(second))
+      : this.realized.has(second)
+      ? undefined
+      : this.contexts.get(second)?.find((x) => x.kernel === kernel)?.idx;
+    if (at === undefined || !sameArray(at, c.idx)) return false;
+    const ranges = outputDependence(c.idx);
+    if (ranges === undefined || iterationsOf(ranges) > numelOf(u)) return false;
+    const { l2, hasGrid } = this.capsOf(kernel);
+    if (count * u.src[0].dtype.itemsize <= (l2 === 0 ? ROW_BYTES : l2 / 2)) return false;
+    // an exponential more for each element, where arithmetic is what the device has too little of
+    if (kind === "rescale" && l2 > 0 && !hasGrid) return false;
+    const { joined } = this.planOf(kernel);
+    joined.set(u, cascade).set(second, cascade);
+    return ranges.length === 0 || this.fixOuter(kernel, this.axesOf(ranges));
   }
 
   private hoistable(u: UOp, c: Context): boolean {
@@ -423,21 +511,15 @@ class Fuser {
    */
   private pays(u: UOp, list: readonly Context[], axes: readonly number[]): boolean {
     const { kernel, idx } = list[0], caps = this.capsOf(kernel);
-    let reduce: UOp | undefined = u;
-    while (reduce !== undefined && reduce.op !== Ops.REDUCE) {
-      reduce = reduce.op === Ops.EXPAND
-        ? undefined
-        : reduce.src.find((s) => this.reduces.has(s) && !this.realized.has(s));
-    }
-    if (reduce === undefined) return list.length > 1;
+    const below = this.nearestReduce(u, idx);
+    if (below === undefined) return list.length > 1;
     if (caps.hasGrid || kernel.op === Ops.STORE) return false;
     const shape = shapeOf(u), row = axes.reduce((n, i) => n * shape[i], 1) * u.dtype.itemsize;
-    const operands = this.operands(u, idx);
-    if (list.length === 1 && numelOf(u) <= operands.reduce((n, o) => n + o.elements, 0)) return false;
+    if (list.length === 1 && numelOf(u) <= this.elementsBelow(below.reduce)) return false;
     if (caps.l2 === 0) return true;
     const outer = dependence(idx).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
     if (outer.length === 0 || TILE_ROWS * row > caps.l2 / 2) return false;
-    return operands.every((o) => o.ranges.has(outer[0]) || o.nbytes <= caps.l2);
+    return this.everyOperand(below.reduce, below.idx, (o) => o.ranges.has(outer[0]) || o.nbytes <= caps.l2);
   }
 
   /** Passes the context of a node computed in place on to its sources. */

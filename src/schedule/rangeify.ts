@@ -8,10 +8,11 @@ import { SpecError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { AxisKind, type ReduceArg, StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import { opCarrier, reduce } from "../uop/carrier.ts";
+import { getTuple, opCarrier, reduce } from "../uop/carrier.ts";
 import { isMovement, opName, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../uop/uop.ts";
+import type { Cascade } from "./carriers.ts";
 import { type KernelPlan, outputRanges, stripReshape } from "./fuse.ts";
 import { andGate, flatIndex, sourceIndex } from "./indexing.ts";
 
@@ -45,8 +46,45 @@ class Builder {
     private readonly root: UOp,
     rank: number,
     private readonly staged: ReadonlyMap<UOp, readonly number[]>,
+    private readonly joined: ReadonlyMap<UOp, Cascade>,
   ) {
     this.nextRange = rank;
+  }
+
+  /** The ranges of a reduce of `from` over `axes`, read at `idx`; and the indices of what it reduces. */
+  private reduced(from: readonly number[], axes: readonly number[], idx: readonly UOp[]): [inner: UOp[], own: UOp[]] {
+    const own: UOp[] = [];
+    const inner = idx.map((x, i) => {
+      if (!axes.includes(i)) return x;
+      if (from[i] === 1) return int(0);
+      const r = range(from[i], this.nextRange++, AxisKind.REDUCE);
+      own.push(r);
+      return r;
+    });
+    return [inner, own];
+  }
+
+  /** The two results of a cascade, from one REDUCE. */
+  private join(c: Cascade, idx: readonly UOp[], gate: UOp | undefined): { first: UOp; second: UOp } {
+    const [inner, own] = this.reduced(shapeOf(c.first.src[0]), (c.first.arg as ReduceArg).axes, idx);
+    const x = this.build(c.first.src[0], inner, gate), term = this.build(c.term, inner, gate);
+    if (c.kind === "moments") {
+      // about one of the values: what is far from 0 and close together keeps its digits
+      const from = shapeOf(c.first.src[0]);
+      const value = (share: number): UOp => {
+        const at = idx.map((i, a) => inner[a] === i ? i : int(Math.floor((from[a] - 1) * share)));
+        return this.build(c.first.src[0], at, gate);
+      };
+      const pivot = median(value(0), value(0.5), value(1));
+      const all = reduce(c.carrier, [int(1), x.add(pivot.mul(-1)), term], own), mean = getTuple(all, 1).add(pivot);
+      // where the mean is infinite, nothing has a distance from it
+      return { first: mean.mul(c.count), second: getTuple(all, 2).add(mean.add(mean.mul(-1))) };
+    }
+    const none = constant(-Infinity, x.dtype);
+    const lift = c.guarded ? term : x.eq(none).where(constant(0, term.dtype), term);
+    const all = reduce(c.carrier, [x, lift], own), first = getTuple(all, 0), second = getTuple(all, 1);
+    // subtracted from itself, an infinite maximum is no number
+    return { first, second: c.guarded ? second : second.add(first.add(first.mul(-1))) };
   }
 
   /** A read of the row of `u` that is kept: its STAGE is the same node wherever it is read. */
@@ -81,12 +119,16 @@ class Builder {
     if (u.op === Ops.IOTA) return idx[0].cast(u.dtype);
     const axes = whole ? undefined : this.staged.get(u);
     if (axes !== undefined) return this.readRow(u, axes, idx);
-    let list = this.memo.get(u);
-    if (list === undefined) this.memo.set(u, list = []);
-    for (const m of list) if (m.gate === gate && sameArray(m.idx, idx)) return m.value;
+    for (const m of this.memo.get(u) ?? []) if (m.gate === gate && sameArray(m.idx, idx)) return m.value;
     const value = this.make(u, idx, gate);
-    list.push({ idx, gate, value });
+    this.remember(u, idx, gate, value);
     return value;
+  }
+
+  private remember(u: UOp, idx: readonly UOp[], gate: UOp | undefined, value: UOp): void {
+    const list = this.memo.get(u), memo = { idx, gate, value };
+    if (list === undefined) this.memo.set(u, [memo]);
+    else list.push(memo);
   }
 
   private make(u: UOp, idx: readonly UOp[], gate: UOp | undefined): UOp {
@@ -105,16 +147,15 @@ class Builder {
       return at.valid === undefined ? value : at.valid.where(value, constant(0, u.dtype));
     }
     if (u.op === Ops.REDUCE) {
+      const cascade = this.joined.get(u);
+      if (cascade !== undefined) {
+        const both = this.join(cascade, idx, gate);
+        this.remember(cascade.first, idx, gate, both.first);
+        this.remember(cascade.second, idx, gate, both.second);
+        return u === cascade.first ? both.first : both.second;
+      }
       const arg = u.arg as ReduceArg;
-      const from = shapeOf(u.src[0]);
-      const ranges: UOp[] = [];
-      const inner = idx.map((x, i) => {
-        if (!arg.axes.includes(i)) return x;
-        if (from[i] === 1) return int(0);
-        const r = range(from[i], this.nextRange++, AxisKind.REDUCE);
-        ranges.push(r);
-        return r;
-      });
+      const [inner, ranges] = this.reduced(shapeOf(u.src[0]), arg.axes, idx);
       const value = this.build(u.src[0], inner, gate);
       return ranges.length === 0 ? value : reduce(opCarrier(arg.op as Ops, u.dtype), [value], ranges);
     }
@@ -131,15 +172,21 @@ class Builder {
   }
 }
 
-const NONE: ReadonlyMap<UOp, readonly number[]> = new Map();
+/** The one of three that is neither the least nor the greatest: not the one that is far from all others. */
+function median(a: UOp, b: UOp, c: UOp): UOp {
+  const least = (x: UOp, y: UOp): UOp => x.mul(-1).alu(Ops.MAX, y.mul(-1)).mul(-1);
+  return least(a, b).alu(Ops.MAX, least(a.alu(Ops.MAX, b), c));
+}
+
+const NO_PLAN: KernelPlan = { outer: undefined, staged: new Map(), joined: new Map() };
 
 /** The STORE that computes realized node `u` (a value or a tensor-graph STORE) into entry `out`. */
-export function rangeify(u: UOp, layout: Layout, out: Entry, plan?: KernelPlan): UOp {
+export function rangeify(u: UOp, layout: Layout, out: Entry, plan: KernelPlan = NO_PLAN): UOp {
   const isStore = u.op === Ops.STORE;
   const value = isStore ? u.src[1] : u;
   const shape = isStore && shapeOf(value).length === 0 ? shapeOf(u.src[0]) : shapeOf(value);
-  const ranges = outputRanges(shape, plan?.outer);
-  const builder = new Builder(layout, u, shape.length, plan?.staged ?? NONE);
+  const ranges = outputRanges(shape, plan.outer);
+  const builder = new Builder(layout, u, shape.length, plan.staged, plan.joined);
   const body = builder.build(value, ranges, undefined);
   let at: UOp;
   if (isStore) {

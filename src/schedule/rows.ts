@@ -12,14 +12,11 @@ import { substitute } from "../uop/rewrite.ts";
 import { index, load as read, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { splitAnd } from "../uop/valid.ts";
-import type { FusionCaps } from "./fuse.ts";
+import { type FusionCaps, ROW_BYTES } from "./fuse.ts";
 import { andGate, flatIndex } from "./indexing.ts";
 
 /** Rows of a tile, at most and at least. */
 const MAX_TILE = 64, MIN_TILE = 8;
-
-/** Bytes of input rows that a kernel keeps, where the device names no cache. */
-const ROW_BYTES = 1 << 17;
 
 function sizeOf(r: UOp): number {
   return r.src[0].value;
@@ -56,6 +53,23 @@ interface RowRead {
   readonly along: readonly UOp[];
 }
 
+/** By LOAD: the ranges of the loops in which it stands, in a kernel whose REDUCEs, STAGEs and STORE are `regions`. */
+function loopsAround(regions: readonly UOp[]): Map<UOp, Set<UOp>> {
+  const out = new Map<UOp, Set<UOp>>();
+  for (const region of regions) {
+    const closes = region.op !== Ops.STORE;
+    const loops = [...rangesOf(region), ...(closes ? ownRanges(region) : [])];
+    const values = closes ? region.src.slice(0, region.src.length - ownRanges(region).length) : region.src;
+    for (const u of toposort(values, (x) => x.op !== Ops.REDUCE && x.op !== Ops.STAGE)) {
+      if (u.op !== Ops.LOAD) continue;
+      const known = out.get(u);
+      if (known === undefined) out.set(u, new Set(loops));
+      else for (const r of loops) known.add(r);
+    }
+  }
+  return out;
+}
+
 /** The gate of `at` says that some e is less than `n`, and e for `r` in `row` gives its index: that e. */
 function pickedAt(at: UOp, row: UOp, r: UOp): UOp | undefined {
   if (at.src.length < 3) return undefined;
@@ -68,7 +82,11 @@ function pickedAt(at: UOp, row: UOp, r: UOp): UOp | undefined {
 }
 
 /** The loads as reads of one row, by ranges of their own or at an index; undefined where they are not. */
-function rowReads(loads: readonly UOp[], store: UOp, reduces: readonly UOp[]): RowRead[] | undefined {
+function rowReads(
+  loads: readonly UOp[],
+  loopsOf: ReadonlyMap<UOp, ReadonlySet<UOp>>,
+  reduces: readonly UOp[],
+): RowRead[] | undefined {
   const around = rangesOf(loads[0]).filter((r) => loads.every((l) => dependsOn(l, r)));
   const reads = loads.map((load) => ({ load, along: rangesOf(load).filter((r) => !around.includes(r)) }));
   const first = reads.find((x) => x.along.length > 0);
@@ -87,9 +105,11 @@ function rowReads(loads: readonly UOp[], store: UOp, reduces: readonly UOp[]): R
     const rename = new Map(x.along.map((r, i) => [r, first.along[i]]));
     if (at.src.some((s, i) => i > 0 && simplify(substitute(other.src[i], rename)) !== s)) return undefined;
   }
-  // a loop around that some load does not depend on reads it again and again, with other operands: a matter of tiles
+  // a loop that a load does not depend on reads it again and again, with other operands: a matter of tiles
+  for (const { load, along } of reads) {
+    for (const r of loopsOf.get(load)!) if (!around.includes(r) && !along.includes(r)) return undefined;
+  }
   const own = new Set(reads.flatMap((x) => x.along));
-  if (rangesOf(store.src[0]).some((r) => !around.includes(r) && !own.has(r))) return undefined;
   const mixed = (r: UOp): boolean =>
     ownRanges(r).some((x) => own.has(x)) && ownRanges(r).some((x) => around.includes(x));
   return reduces.some(mixed) ? undefined : reads;
@@ -102,21 +122,24 @@ function rowReads(loads: readonly UOp[], store: UOp, reduces: readonly UOp[]): R
 export function keepRows(store: UOp, caps: FusionCaps): UOp {
   if (caps.l2 > 0 || caps.hasGrid) return store;
   const nodes = toposort(store);
-  const groups = new Map<UOp, UOp[]>(), reduces: UOp[] = [];
+  const groups = new Map<UOp, UOp[]>(), reduces: UOp[] = [], regions = [store];
   let nextRange = 0, nextStage = 0;
   for (const u of nodes) {
     if (u.op === Ops.RANGE) nextRange = Math.max(nextRange, (u.arg as RangeArg).id + 1);
-    else if (u.op === Ops.STAGE) nextStage = Math.max(nextStage, (u.arg as StageArg).id + 1);
-    else if (u.op === Ops.REDUCE) reduces.push(u);
+    else if (u.op === Ops.STAGE) {
+      nextStage = Math.max(nextStage, (u.arg as StageArg).id + 1);
+      regions.push(u);
+    } else if (u.op === Ops.REDUCE) reduces.push(u);
     else if (u.op === Ops.LOAD && u.src[0].src[0].op === Ops.PARAM) {
       const list = groups.get(u.src[0].src[0]);
       if (list === undefined) groups.set(u.src[0].src[0], [u]);
       else list.push(u);
     }
   }
+  const loopsOf = loopsAround([...regions, ...reduces]);
   const map = new Map<UOp, UOp>();
   for (const loads of groups.values()) {
-    const reads = loads.length > 1 ? rowReads(loads, store, reduces) : undefined;
+    const reads = loads.length > 1 ? rowReads(loads, loopsOf, reduces) : undefined;
     if (reads === undefined) continue;
     const { load, along } = reads.find((x) => x.along.every((r) => r.op === Ops.RANGE))!;
     const shape = along.map(sizeOf);

@@ -37,18 +37,44 @@ export interface CloseOptions {
 
 const REVERSE = ["reverse"];
 
-/** `u` in `dtype`. Floats become narrow or unsigned integers by way of a wider signed one, so that they wrap. */
+/** `u` in `dtype`: see {@linkcode ElementwiseTensor.cast}. */
 export function castNode(u: UOp, dtype: DType): UOp {
   const from = u.dtype;
   if (from === dtype) return u;
-  if (u.op === Ops.CONST && (dtype.isFloat || dtype.isBool || Number.isFinite(u.value))) {
-    return scalarConst(u.arg instanceof Int64 ? u.arg.toBigInt() : u.value, dtype);
-  }
-  if (from.isFloat && dtype.isInt) {
-    if (dtype.bits < 32) return u.cast(dtypes.int32).cast(dtype);
-    if (dtype === dtypes.uint32) return u.cast(dtypes.int64).cast(dtype);
-  }
+  if (from.isFloat && dtype.isInt) return floatToInt(u, dtype);
+  if (u.op === Ops.CONST) return scalarConst(u.arg instanceof Int64 ? u.arg.toBigInt() : u.value, dtype);
   return u.cast(dtype);
+}
+
+/**
+ * A float as an integer, alike on all devices, whose own conversions differ out of range: NaN is 0, int32 and int64 are
+ * saturated; narrower dtypes are the low bits of an int32, uint32 those of an int64, and uint64 is saturated above, with
+ * the bits of an int64 below 0.
+ */
+function floatToInt(u: UOp, dtype: DType): UOp {
+  if (dtype.bits < 32) return castNode(floatToInt(u, dtypes.int32), dtype);
+  if (dtype === dtypes.uint32) return castNode(floatToInt(u, dtypes.int64), dtype);
+  const d = u.dtype;
+  if (d.bits < 32) return floatToInt(u.cast(dtypes.float32), dtype);
+  const end = 2 ** (dtype.bits - 1), c = (v: number) => constant(v, d);
+  if (dtype === dtypes.uint64) {
+    const high = u.lt(c(end)).xor(constant(1, dtypes.bool)); // also for NaN
+    const low = floatToInt(high.where(c(0), u), dtypes.int64).cast(dtype);
+    const rest = floatToInt(u.add(c(-end)), dtypes.int64).cast(dtype).add(scalarConst(1n << 63n, dtype));
+    const top = u.lt(c(2 * end)).where(rest, scalarConst((1n << 64n) - 1n, dtype));
+    return high.where(u.ne(u).where(scalarConst(0, dtype), top), low);
+  }
+  if (u.op === Ops.CONST) {
+    const x = Math.trunc(u.value);
+    const most = dtype.bits === 64 ? (1n << 63n) - 1n : end - 1;
+    return scalarConst(x !== x ? 0 : x >= end ? most : x < -end ? -end : x, dtype);
+  }
+  const below = u.lt(c(end));
+  const inside = below.where(u.lt(c(-end)).where(c(-end), u), c(0)).cast(dtype);
+  return c(end).lt(u).or(c(end).eq(u)).where(
+    scalarConst(dtype.bits === 64 ? (1n << 63n) - 1n : end - 1, dtype),
+    inside,
+  );
 }
 
 /** -x; integers wrap. */
@@ -95,7 +121,12 @@ export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
 export abstract class ElementwiseTensor extends MovementTensor {
   // ---- dtypes
 
-  /** In another dtype (a DType or its name). Floats are cut toward zero to integers; NaN and nonzero are true. */
+  /**
+   * In another dtype (a DType or its name). Floats are rounded to the nearest, ties to even; NaN and nonzero are true.
+   *
+   * Floats are cut toward zero to integers, alike on every device: NaN gives 0, int32 and int64 saturate; narrower dtypes
+   * take the low bits of that int32, uint32 those of the int64; uint64 saturates above, and wraps below 0. Integers wrap.
+   */
   cast(dtype: DTypeLike): this {
     return this.wrap(castNode(this.uop, toDType(dtype)));
   }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { f32ToBf16Bits } from "../dtype/convert.ts";
+import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32 } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
@@ -45,6 +45,8 @@ const ARRAYS = new Map<DType, ArrayType>([
   [dtypes.int64, BigInt64Array],
   [dtypes.uint64, BigUint64Array],
   [dtypes.bfloat16, Uint16Array],
+  [dtypes.fp8e4m3, Uint8Array],
+  [dtypes.fp8e5m2, Uint8Array],
   [dtypes.float32, Float32Array],
   [dtypes.float64, Float64Array],
 ]);
@@ -58,12 +60,18 @@ function arrayType(dtype: DType): ArrayType {
   return type;
 }
 
+/** Whether the host has only bits of a dtype, in an array of integers. */
+function isBits(dtype: DType): boolean {
+  return dtype === dtypes.bfloat16 || (dtype.isFloat && dtype.bits === 8);
+}
+
 /** The dtype whose values a TypedArray holds; undefined for what is none. */
 export function dtypeOfArray(x: unknown): DType | undefined {
   if (!ArrayBuffer.isView(x) || x instanceof DataView) return undefined;
   if (x instanceof Uint8ClampedArray) return dtypes.uint8;
   for (const [dtype, type] of ARRAYS) {
-    if (dtype !== dtypes.bool && dtype !== dtypes.bfloat16 && x instanceof type) return dtype;
+    if (dtype.isBool || isBits(dtype)) continue;
+    if (x instanceof type) return dtype;
   }
   return undefined;
 }
@@ -117,6 +125,8 @@ export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
     for (let i = 0; i < n; i++) out[i] = values[i] ? 1 : 0;
   } else if (dtype === dtypes.bfloat16) {
     for (let i = 0; i < n; i++) out[i] = f32ToBf16Bits(Number(values[i]));
+  } else if (isBits(dtype)) {
+    for (let i = 0; i < n; i++) out[i] = f32ToFp8Bits(Number(values[i]), dtype);
   } else {
     // A bigint beyond 2^53 must lose its high bits, not be rounded.
     const wrap = dtype.isInt;
@@ -140,13 +150,14 @@ export function copyBytes(x: ArrayBufferView): Uint8Array {
 
 /**
  * The values in `bytes`: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, Float32Array for
- * bfloat16. Shares the memory of `bytes` where it can.
+ * bfloat16 and fp8. Shares the memory of `bytes` where it can.
  */
 export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
   const n = bytes.byteLength / dtype.itemsize;
   const aligned = bytes.byteOffset % dtype.itemsize === 0 ? bytes : bytes.slice();
   const raw = new (arrayType(dtype))(aligned.buffer, aligned.byteOffset, n);
-  if (dtype !== dtypes.bfloat16) return raw;
+  if (!isBits(dtype)) return raw;
+  if (dtype.bits === 8) return Float32Array.from(raw as Uint8Array, (x) => fp8BitsToF32(x, dtype));
   const bits = new Uint32Array(n);
   for (let i = 0; i < n; i++) bits[i] = (raw[i] as number) << 16;
   return new Float32Array(bits.buffer);

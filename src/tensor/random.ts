@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../dtype/dtype.ts";
+import { type DType, dtypes, smallFloatOf } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { reshape } from "../uop/movement.ts";
@@ -129,8 +129,8 @@ export function drawUniform(shape: readonly number[], dtype: DType): UOp {
     x = scale(a.cast(dtype), 2 ** -32).add(scale(b.shr(12).cast(dtype), 2 ** -52));
   } else if (dtype === dtypes.float32) {
     x = shift(drawBits(n).shr(9).or(0x3f800000).bitcast(dtype), -1);
-  } else { // the low 16 bits; m / 2^bits is exact in both half floats
-    const bits = dtype === dtypes.bfloat16 ? 7 : 10;
+  } else { // the low 16 bits; m / 2^bits is exact in the small floats
+    const bits = smallFloatOf(dtype)!.mantissa;
     const m = drawBits(n).and(0xffff).shr(16 - bits);
     x = scale(m.cast(dtypes.int32).cast(dtypes.float32), 2 ** -bits).cast(dtype);
   }

@@ -187,7 +187,7 @@ export abstract class RealizeTensor extends CallTensor {
 
   /**
    * The values, row-major: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, BigUint64Array for
-   * uint64, Float32Array for bfloat16, else the array of the dtype. Realizes.
+   * uint64, Float32Array for bfloat16 and fp8, else the array of the dtype. Realizes.
    */
   async data(): Promise<HostArray> {
     const buffer = this.hostBuffer("read a tensor");

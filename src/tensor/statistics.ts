@@ -271,8 +271,17 @@ export abstract class StatisticsTensor extends IndexingTensor {
    * @throws {ArgumentError} for a share outside [0, 1] or an unknown interpolation, {ShapeError} for nothing
    */
   quantile(q: number | readonly number[], axis?: Axes | null, options: QuantileOptions = {}): this {
-    const action = "quantile";
-    checkOptions(action, options, ["keepdim", "interpolation"]);
+    checkOptions("quantile", options, ["keepdim", "interpolation"]);
+    return this.quantiles("quantile", q, axis, options);
+  }
+
+  /** {@linkcode quantile}, under the name of what was called. */
+  private quantiles(
+    action: string,
+    q: number | readonly number[],
+    axis: Axes | undefined | null,
+    options: QuantileOptions,
+  ): this {
     const { keepdim = false, interpolation = "linear" } = options;
     const shares = typeof q === "number" ? [q] : q;
     if (!Array.isArray(shares) || !shares.every((x) => x >= 0 && x <= 1)) {
@@ -316,6 +325,6 @@ export abstract class StatisticsTensor extends IndexingTensor {
    */
   median(axis?: Axes | null, options: ReduceOptions = {}): this {
     checkOptions("median", options, ["keepdim"]);
-    return this.quantile(0.5, axis, options);
+    return this.quantiles("median", 0.5, axis, options);
   }
 }

@@ -112,7 +112,7 @@ export function rescaleCarrier(dtype: DType, a: number): CarrierArg {
 /** A maximum, and a reduce by `op` of what stands where it is (NaN is the maximum of all). Lifts: x, and its value. */
 export function selectCarrier(dtype: DType, op: Ops, value: DType): CarrierArg {
   const none = identityOf(op, value);
-  return new CarrierArg(`MAX,${KEYS[op]}`, [dtype, value], [dtypeMin(dtype), none], ([r, s], [r2, s2]) => {
+  return new CarrierArg(`SELECT,${KEYS[op]}`, [dtype, value], [dtypeMin(dtype), none], ([r, s], [r2, s2]) => {
     const top = r.alu(Ops.MAX, r2);
     const kept = (x: UOp, of: UOp): UOp => {
       const isTop = of.eq(top);

@@ -8,9 +8,11 @@ import { Ops } from "../../src/uop/ops.ts";
 import { listText } from "../../src/uop/print.ts";
 import { specLinear, verify } from "../../src/uop/spec.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
-import { GPU, WEB } from "./grid_caps.ts";
+import { SIM_GRID, simCaps, SMALL_GRID } from "../fixtures/sim.ts";
 import { compile, type Data, integers, opts, paramsOf, run } from "./harness.ts";
 import { KERNELS } from "./kernels.ts";
+
+const GPU = simCaps(SIM_GRID), WEB = simCaps(SMALL_GRID);
 
 const SETS = [
   "",

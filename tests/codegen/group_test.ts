@@ -5,8 +5,10 @@ import { AxisKind } from "../../src/uop/args.ts";
 import { opCarrier, reduce } from "../../src/uop/carrier.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
-import { GPU, WEB } from "./grid_caps.ts";
+import { SIM_GRID, simCaps, SMALL_GRID } from "../fixtures/sim.ts";
 import { compile, integers, opts, paramsOf, run } from "./harness.ts";
+
+const GPU = simCaps(SIM_GRID), WEB = simCaps(SMALL_GRID);
 
 const f32 = dtypes.float32;
 const sum = (x: UOp, r: UOp): UOp => reduce(opCarrier(Ops.ADD, f32), [x], [r]);
@@ -97,4 +99,19 @@ Deno.test("group: the same numbers in every run", () => {
   const data = [new Float32Array(2), Float32Array.from({ length: 8192 }, (_, i) => Math.sin(i) * 1e3)];
   const first = run(ast, data, undefined, GPU);
   assertEquals(run(ast, data, undefined, GPU), first);
+});
+
+Deno.test("group: threads that share one reduction, but not another, keep apart", () => {
+  // out[i, d] = sum over j of (x[i, j] - max of x[i]) * v[j, d]
+  const i = range(4, 0, AxisKind.LOOP), d = range(8, 1, AxisKind.LOOP);
+  const j = range(64, 2, AxisKind.REDUCE), k = range(64, 3, AxisKind.REDUCE);
+  const x = (c: UOp): UOp => load(index(param(1, f32, 256), i.mul(64).add(c)));
+  const v = load(index(param(2, f32, 512), j.mul(8).add(d)));
+  const ast = sink([store(index(param(0, f32, 32), i.mul(8).add(d)), sum(x(j).sub(max(x(k), k)).mul(v), j))]);
+  const data = integers(paramsOf(ast));
+  const [want] = run(ast, data, [], {});
+  for (const caps of [GPU, WEB]) {
+    assertEquals(run(ast, data, opts("GROUP:0:8 GROUP:1:8 LOCAL:1:4"), caps)[0], want);
+    assertEquals(run(ast, data, undefined, caps)[0], want);
+  }
 });

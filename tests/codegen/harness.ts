@@ -55,6 +55,7 @@ const ARRAYS: Record<string, new (n: number) => Data> = {
   int32: Int32Array,
   uint32: Uint32Array,
   bool: Uint8Array,
+  int8: Int8Array as unknown as new (n: number) => Data,
   uint8: Uint8Array,
   uint16: Uint16Array,
   bfloat16: Uint16Array,

@@ -81,6 +81,30 @@ const FOUND: [string, string][] = [
     t3`,
   ],
   [
+    "padding of no elements",
+    `
+    const t0 = leaf([0, 1, 3], "float32", 7);
+    const t1 = t0.pad([[1, 3], [0, 0], [0, 0]]);
+    const t2 = t1.add(1).sum(0);
+    t1, t2`,
+  ],
+  [
+    "two reduces of one kept row that want tiles of it",
+    `
+    const t0 = leaf([2], "float64", 0);
+    const t1 = t0.scatter(0, leaf([3], "int64", 0).mod(2), leaf([3], "float64", 0));
+    const t2 = t1.logSoftmax(0);
+    t2`,
+  ],
+  [
+    "the smallest int64 as the start of a maximum",
+    `
+    const t0 = new Tensor([-9223372036854775808n, -9223372036854775807n], { dtype: "int64" });
+    const t1 = t0.reshape([2, 1]).max(1);
+    const t2 = t0.max();
+    t1, t2`,
+  ],
+  [
     "a roll of a scalar",
     `
     const t0 = leaf([], "float32", 3);

@@ -19,6 +19,8 @@ import { epsilonOf } from "../tolerance.ts";
 /** A value, and for each element how far from it is still right; Infinity where nothing is known. */
 export interface Tracked extends Value {
   readonly error: readonly number[];
+  /** Of an evaluation's results: no value on the way to any of them was infinite or NaN. */
+  readonly finite?: boolean;
 }
 
 /** Largest finite value, smallest normal one. */
@@ -223,12 +225,14 @@ function errors(u: UOp, values: ReadonlyMap<UOp, Tracked>, out: Value): readonly
 /** Values and error bounds of tensor-graph nodes, as one evaluation. */
 export function evaluateTracked(roots: readonly UOp[], read: ReadStorage = readStorage): Tracked[] {
   const values = new Map<UOp, Tracked>(), resolved = roots.map((u) => resolve(u));
+  let finite = true;
   for (const u of toposort(resolved)) {
     if (u.op === Ops.STORE || u.op === Ops.VARIABLE) continue; // no value of their own
     const out: Value = { shape: shapeOf(u), dtype: u.dtype, data: compute(u, values, read) };
     values.set(u, { ...out, error: errors(u, values, out) });
+    finite &&= !u.dtype.isFloat || out.data.every((x) => Number.isFinite(x));
   }
-  return resolved.map((u) => values.get(u)!);
+  return resolved.map((u) => ({ ...values.get(u)!, finite }));
 }
 
 /** Why what a device computed is wrong, or undefined; and how many elements could be compared. */

@@ -2,7 +2,8 @@
  * Linear programs for devices with grids, written by hand: every op in every dtype, scalar and as vectors, conversions
  * between all dtypes, memory in all its forms, and what threads do together. Renderers' outputs for them are assembled.
  */
-import { type DType, DTYPES, dtypes } from "../../src/dtype/dtype.ts";
+import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import { type LinearProgram, programOf } from "../../src/renderer/renderer.ts";
 import { elementsOf, MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "../../src/renderer/tensor_core.ts";
 import { AccArg, AxisKind, LocalArg } from "../../src/uop/args.ts";
@@ -10,7 +11,9 @@ import { opName, Ops } from "../../src/uop/ops.ts";
 import { constant, index, int, param, range, store, toposort, type UOp, uop, variable } from "../../src/uop/uop.ts";
 
 const { float16, bfloat16, float32, bool, int32, int64, uint32 } = dtypes;
-const SCALARS = DTYPES.slice(1), v = dtypes.void;
+/** What a CUDA device loads and stores. */
+const SCALARS: readonly DType[] = cudaCaps({ arch: "sm_90a" }).storageDTypes;
+const v = dtypes.void;
 /** Elements of every buffer. */
 const ELEMENTS = 8192;
 

@@ -1,11 +1,10 @@
 /** Variables as operands and indices: right values, one compilation for all of them, errors that name bounds and value. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { ArgumentError, Device, Tensor, Variable } from "../../mod.ts";
+import { ArgumentError, Tensor, Variable } from "../../mod.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 
-for (
-  const device of Device.list().filter((d) => d.available && d.name !== "NULL").map((d) => Device.get(d.name).name)
-) {
+for (const device of await devicesHere()) {
   Deno.test(`variable ${device}: an operand and an index, compiled once`, async () => {
     const v = new Variable("v", 0, 9);
     const x = new Tensor([10, 20, 30, 40], { device }).realize();

@@ -1,18 +1,18 @@
 /**
- * Small floats on devices that cannot compute in them: float16 and bfloat16 values live as float32, rounded after every
- * op that rounds. Where a device can store them, LOAD, STORE and CAST stay; else their buffers are seen as uint16 and
- * the bits are converted by integer arithmetic (ties to even, NaN, infinities and subnormals right).
+ * Small floats on devices that cannot compute in them: float16, bfloat16 and fp8 values live as float32, rounded after
+ * every op that rounds. Where a device can store them, LOAD, STORE and CAST stay; else their buffers are seen as uint16
+ * (uint8) and the bits are converted by integer arithmetic (ties to even, NaN, infinities and subnormals right).
  *
  * @module
  */
 import { roundFloat } from "../../dtype/convert.ts";
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { isAlu, isComparison, Ops } from "../../uop/ops.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/uop.ts";
-import { broadcast } from "../fold.ts";
+import { broadcast, extract, vectorize } from "../fold.ts";
 
-const { float16, bfloat16, float32, uint16, uint32 } = dtypes;
+const { float16, float32, uint8, uint16, uint32 } = dtypes;
 
 /** The bits of a float32 rounded to float16, as uint16. */
 export function halfBits(x: UOp): UOp {
@@ -51,11 +51,42 @@ export function bfloatValue(bits: UOp): UOp {
   return bits.cast(uint32.vec(n)).shl(16).bitcast(float32.vec(n));
 }
 
+/** The bits of a float32 rounded to fp8, as uint8; what is too large is the largest value. */
+export function fp8Bits(x: UOp, d: DType): UOp {
+  const n = x.dtype.count, uint = uint32.vec(n), { mantissa, bias } = smallFloatOf(d)!;
+  const infinite = d.scalar === dtypes.fp8e5m2, most = infinite ? 0x7b : 0x7e, drop = 23 - mantissa;
+  const bits = x.bitcast(uint), sign = bits.shr(24).and(0x80), abs = bits.and(0x7fffffff);
+  const rounded = abs.add((1 << (drop - 1)) - 1).add(abs.shr(drop).and(1)).shr(drop);
+  const normal = rounded.add(constant(2 ** 32 - ((127 - bias) << mantissa), uint));
+  const finite = constant(most, uint).lt(normal).where(constant(most, uint), normal);
+  // adding a power of two rounds to subnormal steps
+  const exponent = 127 + 24 - bias - mantissa, magic = 2 ** (exponent - 127);
+  const small = abs.bitcast(x.dtype).add(magic).bitcast(uint).add(constant(2 ** 32 - exponent * 2 ** 23, uint));
+  const value = abs.lt(constant((128 - bias) << 23, uint)).where(small, finite);
+  const limited = infinite ? abs.eq(constant(0x7f800000, uint)).where(constant(0x7c, uint), value) : value;
+  return constant(0x7f800000, uint).lt(abs).where(constant(0x7f, uint), limited.or(sign)).cast(uint8.vec(n));
+}
+
+/** The float32 value of fp8 bits. */
+export function fp8Value(bits: UOp, d: DType): UOp {
+  const n = bits.dtype.count, uint = uint32.vec(n), float = float32.vec(n), { mantissa, bias } = smallFloatOf(d)!;
+  const h = bits.cast(uint), abs = h.and(0x7f), shifted = abs.shl(23 - mantissa);
+  const finite = shifted.bitcast(float).mul(2 ** (127 - bias)).bitcast(uint);
+  const any = d.scalar === dtypes.fp8e5m2
+    ? h.and(0x7c).eq(0x7c).where(shifted.or(0x7f800000), finite)
+    : abs.eq(0x7f).where(constant(0x7fc00000, uint), finite);
+  return any.or(h.and(0x80).shl(24)).bitcast(float);
+}
+
 function bitsOf(d: DType, x: UOp): UOp {
-  return d.scalar === float16 ? halfBits(x) : bfloatBits(x);
+  return d.bits === 8 ? fp8Bits(x, d) : d.scalar === float16 ? halfBits(x) : bfloatBits(x);
 }
 function valueOf(d: DType, bits: UOp): UOp {
-  return d.scalar === float16 ? halfValue(bits) : bfloatValue(bits);
+  return d.bits === 8 ? fp8Value(bits, d) : d.scalar === float16 ? halfValue(bits) : bfloatValue(bits);
+}
+/** The integers that hold the bits of `d`. */
+function bitType(d: DType): DType {
+  return (d.bits === 8 ? uint8 : uint16).vec(d.count);
 }
 
 /** Ops whose result needs no rounding when the operands are of the small dtype. */
@@ -68,8 +99,7 @@ class SmallFloats {
   constructor(private readonly caps: Capabilities) {}
 
   isSmall(d: DType): boolean {
-    const s = d.scalar;
-    return (s === float16 || s === bfloat16) && !this.caps.computeDTypes.includes(s);
+    return smallFloatOf(d) !== undefined && !this.caps.computeDTypes.includes(d.scalar);
   }
   private isStored(d: DType): boolean {
     return this.caps.storageDTypes.includes(d.scalar);
@@ -91,7 +121,7 @@ class SmallFloats {
         return small ? constant(roundFloat(dtype.scalar, u.value), wide) : u;
       case Ops.PARAM:
       case Ops.LOCAL:
-        return small && !this.isStored(dtype) ? uop(u.op, uint16, [], u.arg) : u;
+        return small && !this.isStored(dtype) ? uop(u.op, bitType(dtype.scalar), [], u.arg) : u;
       case Ops.VARIABLE:
         return small && this.isStored(dtype) ? u.cast(float32) : u;
       case Ops.INDEX:
@@ -100,7 +130,7 @@ class SmallFloats {
       case Ops.LOAD: {
         if (!small || u.src[0].op === Ops.ACC) return uop(u.op, wide, src, u.arg);
         const stored = this.isStored(dtype);
-        const bits = uop(Ops.LOAD, stored ? dtype : uint16.vec(dtype.count), [src[0]]);
+        const bits = uop(Ops.LOAD, stored ? dtype : bitType(dtype), [src[0]]);
         const value = stored ? bits.cast(wide) : valueOf(dtype, bits);
         if (src.length === 1) return value;
         return broadcast(src[0].src[2], dtype.count).where(value, src[1]);
@@ -110,6 +140,11 @@ class SmallFloats {
         if (!this.isSmall(d) || u.src[0].op === Ops.ACC) return u.withSrc(src);
         return u.withSrc([src[0], this.isStored(d) ? narrow(src[1], d) : bitsOf(d, src[1])]);
       }
+      case Ops.LDMATRIX:
+        return small ? uop(u.op, dtype, src, u.arg).cast(wide) : u.withSrc(src);
+      case Ops.WMMA:
+        // matrix units take small dtypes as they are
+        return u.withSrc(src.map((x, i) => this.isSmall(u.src[i].dtype) ? narrow(x, u.src[i].dtype) : x));
       case Ops.CAST: {
         const from = u.src[0].dtype;
         if (small) return from === dtype ? src[0] : this.round(src[0].cast(wide), dtype);
@@ -117,7 +152,7 @@ class SmallFloats {
       }
       case Ops.BITCAST: {
         const from = u.src[0].dtype;
-        if (small) return valueOf(dtype, src[0].bitcast(uint16.vec(dtype.count)));
+        if (small) return valueOf(dtype, src[0].bitcast(bitType(dtype)));
         return this.isSmall(from) ? bitsOf(from, src[0]).bitcast(dtype) : u.withSrc(src);
       }
     }
@@ -136,10 +171,16 @@ class SmallFloats {
 
 /** `x` as `d`; what was just widened from it is taken as it was. */
 function narrow(x: UOp, d: DType): UOp {
-  return x.op === Ops.CAST && x.src[0].dtype === d ? x.src[0] : x.cast(d);
+  if (x.op === Ops.CAST && x.src[0].dtype === d) return x.src[0];
+  if (x.op === Ops.VECTORIZE) return vectorize(x.src.map((s) => narrow(s, d.scalar)));
+  if (x.op === Ops.EXTRACT) {
+    const whole = narrow(x.src[0], d.vec(x.src[0].dtype.count));
+    if (whole.op !== Ops.CAST) return extract(whole, x.arg as number);
+  }
+  return x.cast(d);
 }
 
-/** Computes float16 and bfloat16 in float32 where the device cannot compute in them. */
+/** Computes float16, bfloat16 and fp8 in float32 where the device cannot compute in them. */
 export function decomposeDTypes(sink: UOp, caps: Capabilities): UOp {
   return new SmallFloats(caps).run(sink);
 }

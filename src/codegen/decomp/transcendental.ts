@@ -228,26 +228,63 @@ function reduceBits(x: UOp): [r: UOp, quadrant: UOp] {
   return [turns.mul(Math.PI / 2), quadrant.bitcast(int)];
 }
 
-/** The two halves of a float64 of 26 and 27 bits (Veltkamp), so that products of halves are exact. */
-function halves(x: UOp): [UOp, UOp] {
-  const t = x.mul(134217729);
-  const high = t.sub(t.sub(x));
-  return [high, x.sub(high)];
+/** Bits of 2/pi after 64 zeros, as hexadecimal words. */
+const TWO_OVER_PI_64: readonly bigint[] = [
+  0n,
+  0xa2f9836e4e441529n,
+  0xfc2757d1f534ddc0n,
+  0xdb6295993c439041n,
+  0xfe5163abdebbc561n,
+  0xb7246e3a424dd2e0n,
+  0x06492eea09d1921cn,
+  0xfe1deb1cb129a73en,
+  0xe88235f52ebb4484n,
+  0xe99c7026b45f7e41n,
+  0x3991d639835339f4n,
+  0x9c845f8bbdf9283bn,
+  0x1ff897ffde05980fn,
+  0xef2f118b5a0a6d1fn,
+  0x6d367ecf27cb09b7n,
+  0x4f463f669e5fea2dn,
+  0x7527bac7ebe5f17bn,
+  0x3d0739f78a5292ean,
+  0x6bfb5fb11f8d5d08n,
+  0x56033046fc7b6babn,
+];
+
+/** Upper half of the product of a 53-bit integer and a 64-bit one, as uint64. */
+function mulHighWide(m: UOp, a: UOp): UOp {
+  const low = constant(0xffffffff, m.dtype);
+  const m0 = m.and(low), m1 = m.shr(32), a0 = a.and(low), a1 = a.shr(32);
+  const cross = m0.mul(a1);
+  const middle = m1.mul(a0).add(m0.mul(a0).shr(32)).add(cross.and(low));
+  return m1.mul(a1).add(cross.shr(32)).add(middle.shr(32));
 }
 
-/** |x| modulo pi/2 for float64 up to 2^52: each product with a part of pi/2 is taken with its rounding error (Dekker). */
-function reduceExactly(x: UOp): [r: UOp, quadrant: UOp] {
-  const n = x.mul(2 / Math.PI).add(0.5).trunc();
-  const [nh, nl] = halves(n);
-  let r = x;
-  for (const part of [1.5707963267948966, 6.123233995736766e-17, -1.4973849048591833e-33]) {
-    const t = part * 134217729, ph = t - (t - part), pl = part - ph;
-    const p = n.mul(part);
-    const error = nh.mul(ph).sub(p).add(nh.mul(pl)).add(nl.mul(ph)).add(nl.mul(pl));
-    r = r.sub(p).sub(error);
+/** |x| modulo pi/2 for large float64, as {@linkcode reduceBits}; the window of words is found by the bits of its place. */
+function reduceWide(x: UOp): [r: UOp, quadrant: UOp] {
+  const n = x.dtype.count, uint = dtypes.uint64.vec(n), int = dtypes.int64.vec(n);
+  const word = (v: bigint) => constant(Int64.fromBigInt(BigInt.asIntN(64, v)), uint);
+  const bits = x.bitcast(uint);
+  const m = bits.and(word((1n << 52n) - 1n)).or(word(1n << 52n));
+  // x = m * 2^(e - 1075); bits of 2/pi that make multiples of 4 are left out
+  const start = bits.shr(52).and(2047).add(word(-1013n));
+  const shift = start.and(63), back = shift.xor(63);
+  let words = TWO_OVER_PI_64.map(word);
+  for (const [by, keep] of [[16, 19], [8, 11], [4, 7], [2, 5], [1, 4]]) {
+    const moves = start.and(64 * by).ne(uintConst(0, uint));
+    words = words.slice(0, keep).map((w, i) => i + by < words.length ? moves.where(words[i + by], w) : w);
   }
-  const quadrant = n.sub(n.mul(0.25).trunc().mul(4)).cast(dtypes.int32.vec(x.dtype.count));
-  return [r, quadrant];
+  const window = [0, 1, 2].map((i) => words[i].shl(shift).or(words[i + 1].shr(1).shr(back)));
+  const low = mulHighWide(m, window[2]);
+  const middle = m.mul(window[1]).add(low);
+  const carry = middle.lt(low).where(uintConst(1, uint), uintConst(0, uint));
+  const top = m.mul(window[0]).add(mulHighWide(m, window[1])).add(carry);
+  const quadrant = top.add(word(1n << 61n)).shr(62);
+  const fraction = top.shl(2).or(middle.shr(62)).bitcast(int);
+  const rest = middle.shl(2).shr(11).bitcast(int); // 53 bits: exact
+  const turns = fraction.cast(x.dtype).mul(2 ** -64).add(rest.cast(x.dtype).mul(2 ** -117));
+  return [turns.mul(Math.PI / 2), quadrant.cast(dtypes.int32.vec(n))];
 }
 
 function uintConst(v: number, d: DType): UOp {
@@ -291,7 +328,7 @@ function maxAbs(x: UOp, depth = 8): number {
   return Infinity;
 }
 
-/** Sine. All float32 arguments; float64 ones up to 2^52, beyond which it is NaN. */
+/** Sine. */
 export function sin(x: UOp): UOp {
   const d = x.dtype, wide = d.bits === 64;
   const a = x.lt(0).where(x.mul(-1), x);
@@ -304,7 +341,7 @@ export function sin(x: UOp): UOp {
   }
   let [r, quadrant] = reduceByParts(small);
   if (mayBeBig) {
-    const [r2, q2] = wide ? reduceExactly(a.lt(2 ** 52).where(a, a.constLike(0))) : reduceBits(a);
+    const [r2, q2] = wide ? reduceWide(a) : reduceBits(a);
     r = isBig.where(r2, r);
     quadrant = isBig.where(q2, quadrant);
   }
@@ -314,7 +351,7 @@ export function sin(x: UOp): UOp {
   const value = quadrant.and(1).eq(0).where(s, c);
   const negative = quadrant.and(2).ne(0).ne(x.lt(0));
   const signed = negative.where(value.mul(-1), value);
-  const finite = mayBeBig ? a.lt(wide ? 2 ** 52 : Infinity).where(signed, x.constLike(NaN)) : signed;
+  const finite = mayBeBig ? a.lt(Infinity).where(signed, x.constLike(NaN)) : signed;
   return x.eq(0).where(x, finite); // keeps -0
 }
 

@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import type { ParamArg } from "../../uop/args.ts";
@@ -58,8 +58,8 @@ function lanesFor(values: DTypeSet, caps: Capabilities): number {
 
 /** The dtypes in which a value of `d` is kept and computed. */
 function effective(d: DType, caps: Capabilities): DType[] {
-  if (caps.computeDTypes.includes(d) || (d !== dtypes.float16 && d !== dtypes.bfloat16)) return [d];
-  return [dtypes.float32, caps.storageDTypes.includes(d) ? d : dtypes.uint16];
+  if (caps.computeDTypes.includes(d) || smallFloatOf(d) === undefined) return [d];
+  return [dtypes.float32, caps.storageDTypes.includes(d) ? d : d.bits === 8 ? dtypes.uint8 : dtypes.uint16];
 }
 
 /** The largest divisor of `n` that is at most `limit`. */
@@ -415,8 +415,13 @@ class Chooser {
     for (const i of new Set(plan.regionLanes)) {
       if (i >= this.outputs) kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
     }
+    // reductions of one STAGE share its axes: the first that wants a tile has it
+    const tiled = new Set<number>();
     this.regions.forEach((r, k) => {
-      for (const [i, n] of this.stageTile(r, plan.regionLanes[k], plan.lanes)) {
+      const tile = this.stageTile(r, plan.regionLanes[k], plan.lanes);
+      if (tile.some(([i]) => tiled.has(i))) return;
+      for (const [i, n] of tile) {
+        tiled.add(i);
         kernel.apply({ op: "UPCAST", axis: i, arg: n });
       }
     });

@@ -12,6 +12,7 @@
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
 import { type Access, type Region, regionsOf } from "./access.ts";
+import { tileProduct } from "./heuristic_tile.ts";
 import type { Axis, Kernel } from "./kernel.ts";
 
 /** Threads of a group without reductions. */
@@ -162,7 +163,7 @@ class GridChooser {
     const size = this.sizes[fast];
     // loops over the same row: other reductions, and output axes that no reduction depends on
     const alike = this.axes.map((_, i) => i).filter((i) => {
-      if (this.sizes[i] !== size) return false;
+      if (this.sizes[i] !== size || this.axes[i].role === "stage") return false;
       if (i < outputs) return !around.includes(i) && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i]);
       return this.regions.every((r) => r.kind !== "reduce" || !r.own.includes(i) || r.own.length === 1);
     });
@@ -246,6 +247,7 @@ class GridChooser {
   }
 
   run(): void {
+    if (tileProduct(this.kernel, this.caps, this.regions, this.sizes)) return;
     const main = this.mainReduce();
     if (main === undefined) return this.elementwise();
     this.reduction(main);

@@ -269,7 +269,7 @@ export class Kernel {
     for (const u of toposort(this.ast)) {
       const product = productOf(u, core);
       if (product === undefined) continue;
-      const own = this.reduce.findIndex((r) => r.range === u.src[u.src.length - 1]);
+      const own = this.reduce.findLastIndex((r) => u.src.includes(r.range) && r.size >= core.k);
       const only = (x: UOp, y: UOp): number[] =>
         this.output.map((_, i) => i).filter((i) => {
           const r = this.output[i].range;
@@ -296,7 +296,7 @@ export class Kernel {
     list.forEach((a, i) => {
       if (a.rest % sizes[i] !== 0) fail(`${a.rest} iterations are no multiple of ${sizes[i]}`);
     });
-    list.forEach((a, i) => this.split(a, sizes[i], AxisKind.UPCAST, fail));
+    list.forEach((a, i) => this.split(a, sizes[i], i < 2 ? AxisKind.UPCAST : AxisKind.UNROLL, fail));
     this.unit = { core, axes: list };
   }
 
@@ -440,6 +440,12 @@ export class Kernel {
     this.ast = replaceRanges(this.ast, map);
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
     this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
+    if (this.grid) {
+      const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
+        return p.kind === AxisKind.LOCAL ? n * p.size : n;
+      }, this.unit?.core.lanes ?? 1);
+      for (const s of this.stages) this.ast = stageShared(this.ast, s, threads);
+    } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
     if (this.unit !== undefined) {
       const [rows, columns, sum] = this.unit.axes.map((a) => {
         const { ranges } = map.get(a.range)!;
@@ -447,12 +453,6 @@ export class Kernel {
       });
       this.ast = useTensorCore(this.ast, this.unit.core, rows, columns, sum);
     }
-    if (this.grid) {
-      const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
-        return p.kind === AxisKind.LOCAL ? n * p.size : n;
-      }, this.unit?.core.lanes ?? 1);
-      for (const s of this.stages) this.ast = stageShared(this.ast, s, threads);
-    } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
     return this.ast;
   }
 

@@ -14,7 +14,7 @@ import { Ops } from "../../uop/ops.ts";
 import { dependsOn, rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
-import { simplifyKernel } from "../../uop/valid.ts";
+import { simplifyKernel, splitAnd } from "../../uop/valid.ts";
 import { linearOf } from "../linear_form.ts";
 
 /** A sum of products that a unit can do. */
@@ -27,6 +27,8 @@ export interface Product {
 
 /** An operand in the dtype of the unit: without the cast to the dtype of the sum. */
 function operand(u: UOp, core: TensorCore): UOp | undefined {
+  // padding is read as zero anyway
+  if (u.op === Ops.WHERE && u.src[2].isConst(0) && isPadding(u.src[0], u.src[1])) return operand(u.src[1], core);
   if (u.dtype === core.input) return u;
   return u.op === Ops.CAST && u.src[0].dtype === core.input ? u.src[0] : undefined;
 }
@@ -43,8 +45,21 @@ export function productOf(u: UOp, core: TensorCore): Product | undefined {
   return a === undefined || b === undefined ? undefined : { reduce: u, a, b };
 }
 
+/** Is `u` one read, perhaps cast, that gives zero where `valid` does not hold? */
+function isPadding(valid: UOp, u: UOp): boolean {
+  const read = u.op === Ops.CAST ? u.src[0] : u;
+  if (read.op !== Ops.LOAD || read.src.length > 1) return false;
+  const base = read.src[0].src[0];
+  // a STAGE was filled through the same gate
+  if (base.op === Ops.STAGE) return isMasked(base);
+  const gate = read.src[0].src[2] as UOp | undefined;
+  if (gate === undefined) return false;
+  const clauses = splitAnd(gate);
+  return splitAnd(valid).every((c) => clauses.includes(c));
+}
+
 function isMasked(u: UOp): boolean {
-  const loads = toposort(u).filter((x) => x.op === Ops.LOAD);
+  const loads = toposort(u).filter((x) => x.op === Ops.LOAD && x.src[0].src[0].op === Ops.PARAM);
   return loads.length > 0 && loads.every((x) => x.src[0].src.length > 2);
 }
 

@@ -1,0 +1,187 @@
+/**
+ * Chooses opts for products of matrices on a grid: tiles of both operands in shared memory, tiles of the result in the
+ * registers of threads or of matrix units. By arithmetic: of the tiles that fit the device, the one with the least time by
+ * the waves of groups that it takes, what a group computes, and how often it reads an element.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { envNumber } from "../../helpers/env.ts";
+import { ceilDiv, roundUp } from "../../helpers/math.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
+import type { TensorCore } from "../../renderer/tensor_core.ts";
+import type { ParamArg } from "../../uop/args.ts";
+import { Ops } from "../../uop/ops.ts";
+import type { Access, Region } from "./access.ts";
+import type { Kernel } from "./kernel.ts";
+
+/** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
+type Pieces = readonly [near: number, threads: number, far: number];
+
+/** How a group computes its part of the result. */
+interface Shape {
+  readonly rows: Pieces;
+  readonly columns: Pieces;
+  /** Iterations of the sum that are in shared memory at a time. */
+  readonly depth: number;
+}
+
+/** Tiles for matrix units of 16 x 8: pieces count them. */
+const UNIT_SHAPES: readonly Shape[] = [
+  { rows: [4, 2, 1], columns: [8, 4, 1], depth: 2 },
+  { rows: [4, 2, 1], columns: [4, 4, 1], depth: 2 },
+  { rows: [2, 2, 1], columns: [4, 4, 1], depth: 2 },
+  { rows: [2, 2, 1], columns: [4, 2, 1], depth: 2 },
+  { rows: [1, 2, 1], columns: [4, 2, 1], depth: 2 },
+  { rows: [1, 1, 1], columns: [4, 2, 1], depth: 2 },
+];
+/** Tiles for threads. */
+const THREAD_SHAPES: readonly Shape[] = [
+  { rows: [4, 16, 2], columns: [4, 16, 2], depth: 8 },
+  { rows: [4, 16, 1], columns: [4, 16, 2], depth: 8 },
+  { rows: [4, 16, 1], columns: [4, 16, 1], depth: 16 },
+  { rows: [4, 8, 1], columns: [4, 16, 1], depth: 8 },
+  { rows: [4, 8, 1], columns: [4, 8, 1], depth: 8 },
+  { rows: [2, 8, 1], columns: [4, 8, 1], depth: 8 },
+];
+/** Buffers of a ring. */
+const RING = 4;
+/** Sides of a product from which tiles pay. */
+const LEAST_SIDE = 16;
+/** Part of the padded product that must be useful. */
+const LEAST_USE = 0.6;
+/** Elements that a side of a tile must have for reading it to take as long as computing with it. */
+const READ_SIDE = 32;
+
+/** A product: its two reads, and its axes. */
+interface Matrices {
+  readonly reads: readonly [Access, Access];
+  /** Positions among all axes. */
+  readonly rows: number;
+  readonly columns: number;
+  readonly sum: number;
+}
+
+/** The product that a kernel's only reduction sums; undefined where it is something else. */
+function matricesOf(regions: readonly Region[], outputs: number, sizes: readonly number[]): Matrices | undefined {
+  const reduces = regions.filter((r) => r.kind !== "store");
+  if (reduces.length !== 1 || reduces[0].kind !== "reduce" || reduces[0].lanes !== 1) return undefined;
+  const [r] = reduces;
+  const reads = r.accesses.filter((a) => a.node.op === Ops.LOAD && a.node.src[0].src[0].op === Ops.PARAM);
+  if (reads.length !== 2 || reads.length !== r.accesses.length) return undefined;
+  const [a, b] = reads;
+  const only = (x: Access, y: Access): number =>
+    sizes.findLastIndex((n, i) => i < outputs && n > 1 && x.depends[i] && !y.depends[i]);
+  const [i, j] = [only(a, b), only(b, a)];
+  if (i < 0 || j < 0) return undefined;
+  const sums = r.own.filter((k) => a.depends[k] && b.depends[k] && sizes[k] >= LEAST_SIDE).sort((x, y) => x - y);
+  if (sums.length === 0) return undefined;
+  return { reads: [a, b], rows: Math.min(i, j), columns: Math.max(i, j), sum: sums[sums.length - 1] };
+}
+
+function sideOf([near, threads, far]: Pieces, unit: number): number {
+  return near * threads * far * unit;
+}
+
+class TileChooser {
+  constructor(
+    private readonly kernel: Kernel,
+    private readonly caps: Capabilities,
+    private readonly matrices: Matrices,
+    private readonly sizes: readonly number[],
+    private readonly outputs: number,
+  ) {}
+
+  /** The first matrix unit that can do it, by number; -1 for none. */
+  private unit(): number {
+    return this.caps.grid!.tensorCores.findIndex((core) => {
+      if (core.input === dtypes.float32 && envNumber("ALLOW_TF32") === 0) return false;
+      const axes = this.kernel.productAxes(core);
+      const { rows, columns, sum } = this.matrices;
+      return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
+    });
+  }
+
+  /** Bytes of shared memory that one buffer of both tiles takes. */
+  private bytesOf(rows: number, columns: number, depth: number): number {
+    const { reads, sum } = this.matrices;
+    const side = (a: Access): number => a.depends[this.matrices.rows] ? rows : columns;
+    return reads.reduce((n, a) => {
+      const lines = a.strides[sum] === 1 ? side(a) : depth;
+      return n + side(a) * depth * a.dtype.itemsize + lines * 16;
+    }, 0);
+  }
+
+  /** Can all threads fill both tiles alike? */
+  private fills(shape: Shape, units: readonly number[], threads: number): boolean {
+    const elements = (p: Pieces, unit: number): number => sideOf(p, unit) * shape.depth * units[2];
+    return elements(shape.rows, units[0]) % threads === 0 && elements(shape.columns, units[1]) % threads === 0;
+  }
+
+  private best(shapes: readonly Shape[], units: readonly number[], lanes: number): Shape | undefined {
+    const grid = this.caps.grid!;
+    const { rows, columns, sum } = this.matrices;
+    const [m, n, k] = [this.sizes[rows], this.sizes[columns], this.sizes[sum]];
+    let batch = 1;
+    for (let i = 0; i < this.outputs; i++) if (i !== rows && i !== columns) batch *= this.sizes[i];
+    let best: Shape | undefined, least = Infinity;
+    for (const s of shapes) {
+      const [x, y, depth] = [sideOf(s.rows, units[0]), sideOf(s.columns, units[1]), s.depth * units[2]];
+      const threads = s.rows[1] * s.columns[1] * lanes;
+      if (threads > grid.maxGroupThreads || this.bytesOf(x, y, depth) > grid.sharedBytes) continue;
+      if (!this.fills(s, units, threads)) continue;
+      const use = m * n * k / (roundUp(m, x) * roundUp(n, y) * roundUp(k, depth));
+      const tiles = ceilDiv(m, x) * ceilDiv(n, y) * batch;
+      const waves = Math.max(1, tiles / grid.units);
+      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + READ_SIDE / x + READ_SIDE / y);
+      if (use >= LEAST_USE && time < least) [best, least] = [s, time];
+    }
+    return best;
+  }
+
+  run(): boolean {
+    const { kernel, matrices, sizes, outputs } = this;
+    const { rows, columns, sum } = matrices;
+    const number = this.unit();
+    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
+    const units = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
+    const shape = this.best(core === undefined ? THREAD_SHAPES : UNIT_SHAPES, units, core?.lanes ?? 1);
+    if (shape === undefined) return false;
+    const depth = shape.depth * units[2];
+    const sides = [sideOf(shape.rows, units[0]), sideOf(shape.columns, units[1]), depth];
+    [rows, columns, sum].forEach((axis, i) => {
+      if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, arg: sides[i] });
+    });
+    if (core !== undefined) kernel.apply({ op: "TC", axis: -1, arg: number });
+    for (const [axis, [near, threads, far]] of [[rows, shape.rows], [columns, shape.columns]] as const) {
+      if (near > 1) kernel.apply({ op: "UPCAST", axis, arg: near });
+      if (threads > 1) kernel.apply({ op: "LOCAL", axis, arg: threads });
+      if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
+    }
+    kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: shape.depth });
+    const loops = Math.ceil(sizes[sum] / depth);
+    const bytes = this.bytesOf(sides[0], sides[1], depth);
+    let ring = this.caps.grid!.hasAsyncCopy && loops > 1 ? RING : 1;
+    while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
+    // a ring runs in one loop
+    if (matrices.reads.some((a) => a.depends.some((d, i) => d && i >= outputs && i !== sum))) ring = 1;
+    const slots = new Set(matrices.reads.map((a) => (a.node.src[0].src[0].arg as ParamArg).slot));
+    for (const slot of slots) kernel.apply({ op: "STAGE", axis: slot, arg: ring });
+    return true;
+  }
+}
+
+/** Tiles a product of matrices; false where the kernel is none, or too small, and nothing was done. */
+export function tileProduct(
+  kernel: Kernel,
+  caps: Capabilities,
+  regions: readonly Region[],
+  sizes: readonly number[],
+): boolean {
+  const outputs = kernel.outputAxes.length;
+  const matrices = matricesOf(regions, outputs, sizes);
+  if (matrices === undefined) return false;
+  const { rows, columns, sum } = matrices;
+  if ([rows, columns, sum].some((i) => kernel.axes[i].size < LEAST_SIDE)) return false;
+  return new TileChooser(kernel, caps, matrices, sizes, outputs).run();
+}

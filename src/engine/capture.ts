@@ -1,0 +1,84 @@
+/**
+ * What a function realizes while it is captured: the steps of all its schedules, in order, and the memory they use. In,
+ * bound schedules as they run; out, the material of a replay (replay.ts).
+ *
+ * @module
+ */
+import { Buffer, bufferOf } from "../device/buffer.ts";
+import { getDevice } from "../device/device.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import type { BoundSchedule, TakeBuffer } from "../schedule/schedule.ts";
+import type { Storage } from "../uop/args.ts";
+import { CompiledKernel, type ExecItem } from "./exec.ts";
+import type { Capture } from "./realize.ts";
+
+/** Listens to every realize of one call. */
+export class Recording implements Capture {
+  /** The steps, in the order in which they ran. */
+  readonly items: ExecItem[] = [];
+  /** Where intermediates come from: they live until the recording is {@linkcode release}d. */
+  readonly take: TakeBuffer;
+  /** The storage of each buffer of a step that has one. */
+  readonly storages: Map<Buffer, Storage> = new Map();
+  /** Storages that did not exist before. */
+  readonly made: Set<Storage> = new Set();
+  /** Storages that did, with the number of writes to them. */
+  readonly written: Map<Storage, number> = new Map();
+  private readonly blocks = new Set<Buffer>();
+
+  /** Hears nothing until it is set as the capture. */
+  constructor() {
+    this.take = (device, nbytes) => {
+      const block = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+      block.use = "intermediates of a jit function";
+      this.blocks.add(block);
+      return block;
+    };
+  }
+
+  /** Takes the steps of a schedule that has run. */
+  add(items: readonly ExecItem[], bound: BoundSchedule): void {
+    for (const item of items) this.items.push(item);
+    for (const storage of bound.storages) {
+      const buffer = storage === undefined ? undefined : bufferOf(storage);
+      if (buffer !== undefined) this.storages.set(buffer, storage!);
+    }
+    for (const storage of bound.made) this.made.add(storage);
+    for (const { storage, writes } of bound.written) {
+      if (this.made.has(storage)) continue;
+      this.written.set(storage, (this.written.get(storage) ?? 0) + writes);
+    }
+  }
+
+  /** Whether a buffer is an intermediate of one of the schedules. */
+  isTemporary(buffer: Buffer): boolean {
+    return this.blocks.has(buffer.base);
+  }
+
+  /** Frees the intermediates. */
+  release(): void {
+    for (const block of this.blocks) block.free();
+    this.blocks.clear();
+  }
+}
+
+/** The buffers that a step reads, and those it writes. */
+export interface Access {
+  readonly reads: readonly Buffer[];
+  readonly writes: readonly Buffer[];
+}
+
+/** What a step does to its buffers. */
+export function accessOf({ runner, bufs }: ExecItem): Access {
+  if (runner instanceof CompiledKernel) {
+    const reads: Buffer[] = [], writes: Buffer[] = [];
+    runner.program.linear.params.forEach((p, slot) => {
+      if (p.writes) writes.push(bufs[slot]);
+      // copies that a device makes on its own are no loads
+      if (p.reads || !p.writes) reads.push(bufs[slot]);
+    });
+    return { reads, writes };
+  }
+  if (runner.kind === "BufferCopy" || runner.kind === "BufferXfer") return { reads: [bufs[1]], writes: [bufs[0]] };
+  return { reads: [], writes: bufs.slice(0, 1) };
+}

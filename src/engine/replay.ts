@@ -1,0 +1,298 @@
+/**
+ * A captured call made ready to run again. In, the steps that it took and what of their memory others can see; out, the
+ * steps that are needed, with their intermediates planned into one arena a device, as graphs in which the buffers and
+ * numbers of each call are put. What depends on no call (uploads of constants, and what is made of them alone) is not
+ * repeated.
+ *
+ * @module
+ */
+import { attachBuffer, Buffer } from "../device/buffer.ts";
+import { getDevice } from "../device/device.ts";
+import type { Graph, Launch } from "../device/program.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { envNumber } from "../helpers/env.ts";
+import { planMemory } from "../schedule/memory.ts";
+import { Storage } from "../uop/args.ts";
+import { accessOf, type Recording } from "./capture.ts";
+import { CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "./exec.ts";
+import { GlobalCounters } from "./stats.ts";
+
+/** What a call brings: the buffer of each source, where its random numbers begin, and the values of its variables. */
+export interface Call {
+  buffer(source: number): Buffer;
+  readonly counter: number;
+  readonly bound: ReadonlyMap<string, number>;
+}
+
+/** What a replay is to be made of, besides the recording. */
+export interface ReplaySpec {
+  /** Buffers that each call brings its own of, by number of the source. */
+  readonly sources: ReadonlyMap<Buffer, number>;
+  /** Storages made in the call that others can see: they are written where they are. */
+  readonly visible: ReadonlySet<Storage>;
+  /** Storages that existed in name before the call, and were first filled in it: filled once, never again. */
+  readonly older: ReadonlySet<Storage>;
+  /** How a scalar argument follows from a call; undefined where it is the same in all. */
+  variable(name: string, value: number): ((call: Call) => number) | undefined;
+}
+
+interface BufferPatch {
+  readonly launch: number;
+  readonly slot: number;
+  readonly source: number;
+}
+interface VarPatch {
+  readonly launch: number;
+  readonly position: number;
+  readonly value: (call: Call) => number;
+}
+
+/** Launches of one device that follow each other. */
+interface Segment {
+  readonly graph: Graph;
+  /** The same one by one: for DEBUG >= 2, JIT=2 and VALIDATE_WITH_JS. */
+  readonly items: readonly ExecItem[];
+  readonly patches: readonly BufferPatch[];
+  readonly vars: readonly VarPatch[];
+  readonly flops: number;
+  readonly bytes: number;
+}
+/** A step that no graph takes: a copy between devices, or a fill. */
+interface Single {
+  readonly item: ExecItem;
+  readonly sources: readonly (number | undefined)[];
+}
+
+/** Results of steps that are not repeated stay; larger ones are made again rather than kept. */
+const KEEP_CONSTANT = 1 << 24;
+
+/** A captured call that can run again. */
+export class Replay {
+  /** The steps: graphs, and what stands between them. */
+  readonly steps: readonly (Segment | Single)[];
+  /** Kernels of one run. */
+  readonly kernels: number;
+  /** Bytes that intermediates take. */
+  readonly arenaBytes: number;
+  /** Storages that the steps use, but those of sources. */
+  readonly held: readonly Storage[];
+  /** Storages among them that the steps write. */
+  readonly targets: readonly Storage[];
+  /** What keeps the arena alive. */
+  private readonly arena: readonly Storage[];
+
+  /** Takes what `recording` heard apart; the recording's own intermediates are freed. */
+  constructor(recording: Recording, spec: ReplaySpec) {
+    const inner = (b: Buffer): boolean => isInner(recording, spec, b);
+    const needed = prune(dropFirstFills(recording, spec), inner);
+    const { items, constants } = hoist(needed, recording, spec, inner);
+    recording.release();
+    const planned = plan(items, (b) => inner(b) && !constants.has(b));
+    this.arena = [...planned.arena, ...constants.values()];
+    this.arenaBytes = planned.arena.reduce((n, s) => n + s.nbytes, 0);
+    const held = new Set<Storage>(), targets = new Set<Storage>();
+    for (const item of items) {
+      for (const b of item.bufs) {
+        const storage = recording.storages.get(b);
+        if (storage !== undefined && !spec.sources.has(b) && !inner(b)) held.add(storage);
+      }
+      for (const b of accessOf(item).writes) {
+        const storage = recording.storages.get(b);
+        if (storage !== undefined && held.has(storage)) targets.add(storage);
+      }
+    }
+    this.held = [...held];
+    this.targets = [...targets];
+    this.steps = makeSteps(planned.items, spec);
+    this.kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
+  }
+
+  /** The graphs, to be disposed of when nobody can run them any more. */
+  get graphs(): Graph[] {
+    return this.steps.flatMap((s) => "graph" in s ? [s.graph] : []);
+  }
+
+  /** Runs the steps with what `call` brings. */
+  run(call: Call): void {
+    const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
+    for (const step of this.steps) {
+      if ("item" in step) runSingle(step, call);
+      else if (singly) runOneByOne(step, call);
+      else {
+        const { graph, patches, vars } = step;
+        for (let i = 0; i < patches.length; i++) {
+          graph.setBuffer(patches[i].launch, patches[i].slot, call.buffer(patches[i].source));
+        }
+        for (let i = 0; i < vars.length; i++) graph.setVar(vars[i].launch, vars[i].position, vars[i].value(call));
+        graph.run();
+        GlobalCounters.kernelCount += step.items.length;
+        GlobalCounters.globalOps += step.flops;
+        GlobalCounters.globalMem += step.bytes;
+      }
+    }
+  }
+}
+
+/** Whether nobody but the steps themselves can see a buffer. */
+function isInner(recording: Recording, spec: ReplaySpec, buffer: Buffer): boolean {
+  if (spec.sources.has(buffer)) return false;
+  const storage = recording.storages.get(buffer);
+  if (storage === undefined) return recording.isTemporary(buffer);
+  return recording.made.has(storage) && !spec.visible.has(storage);
+}
+
+/** The steps without those that fill, for the first time, what is older than the call. */
+function dropFirstFills({ items, storages }: Recording, { older }: ReplaySpec): ExecItem[] {
+  if (older.size === 0) return [...items];
+  const filled = new Set<Storage>();
+  return items.filter((item) => {
+    const { writes } = accessOf(item);
+    const fresh = writes.map((b) => storages.get(b)).filter((s) => s !== undefined && older.has(s) && !filled.has(s));
+    for (const s of fresh) filled.add(s!);
+    return fresh.length === 0 || fresh.length < writes.length;
+  });
+}
+
+/** The steps that something visible depends on. */
+function prune(items: readonly ExecItem[], inner: (b: Buffer) => boolean): ExecItem[] {
+  const live = new Set<Buffer>(), out: ExecItem[] = [];
+  for (let i = items.length - 1; i >= 0; i--) {
+    const { reads, writes } = accessOf(items[i]);
+    if (!writes.some((b) => !inner(b) || live.has(b))) continue;
+    for (const b of reads) live.add(b);
+    for (const b of writes) live.add(b);
+    out.push(items[i]);
+  }
+  return out.reverse();
+}
+
+/**
+ * Parts the steps that give the same in each call: they read nothing but host values and each other, take no number, and
+ * are alone in writing what they write, which nobody else sees. They run once more, into memory that stays.
+ */
+function hoist(
+  items: readonly ExecItem[],
+  recording: Recording,
+  spec: ReplaySpec,
+  inner: (b: Buffer) => boolean,
+): { items: ExecItem[]; constants: Map<Buffer, Storage> } {
+  const writers = new Map<Buffer, number>();
+  for (const item of items) { for (const b of accessOf(item).writes) writers.set(b, (writers.get(b) ?? 0) + 1); }
+  const constants = new Map<Buffer, Storage>(), moved = new Map<Buffer, Buffer>();
+  const isConstant = (b: Buffer): boolean => constants.has(b) || recording.storages.get(b)?.staging === true;
+  const rest: ExecItem[] = [], once: ExecItem[] = [];
+  for (const item of items) {
+    const { reads, writes } = accessOf(item);
+    const fixed = reads.every(isConstant) && writes.length > 0 &&
+      writes.every((b) => inner(b) && writers.get(b) === 1 && !reads.includes(b) && b.nbytes <= KEEP_CONSTANT) &&
+      !(item.runner instanceof CompiledKernel &&
+        varNamesOf(item).some((name) => spec.variable(name, item.vars.get(name) ?? 0) !== undefined));
+    if (!fixed) {
+      rest.push(item);
+      continue;
+    }
+    for (const b of writes) {
+      const storage = new Storage(b.device.name, b.dtype, b.size), own = new Buffer(getDevice(b.device.name), b.dtype, b.size);
+      own.use = "constants of a jit function";
+      attachBuffer(storage, own);
+      constants.set(b, storage);
+      moved.set(b, own);
+    }
+    once.push(onBuffers(item, (b) => moved.get(b) ?? b));
+  }
+  runItems(once);
+  return { items: rest.map((item) => onBuffers(item, (b) => moved.get(b) ?? b)), constants };
+}
+
+function onBuffers(item: ExecItem, change: (b: Buffer) => Buffer): ExecItem {
+  return new ExecItem(item.runner, item.bufs.map(change), item.varNames, item.vars, item.line);
+}
+
+/** Gives all inner buffers of the steps places in one arena a device. */
+function plan(
+  items: readonly ExecItem[],
+  inner: (b: Buffer) => boolean,
+): { items: ExecItem[]; arena: Storage[] } {
+  const entries: Buffer[] = [], at = new Map<Buffer, number>();
+  const steps = items.map(({ bufs }) => {
+    const used: number[] = [];
+    for (const b of bufs) {
+      if (!inner(b)) continue;
+      let e = at.get(b);
+      if (e === undefined) {
+        at.set(b, e = entries.length);
+        entries.push(b);
+      }
+      used.push(e);
+    }
+    return { entries: used };
+  });
+  const infos = entries.map((b) => (
+    { device: b.device.name, dtype: b.dtype, size: b.size, slot: undefined, kept: false, view: undefined }
+  ));
+  const { blocks, places } = planMemory({ entries: infos, items: steps }, (d) => getDevice(d).allocator.layout);
+  const arena: Storage[] = [], memory = blocks.map(({ device, nbytes }) => {
+    const storage = new Storage(device, dtypes.uint8, nbytes), block = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+    block.use = "intermediates of a jit function";
+    attachBuffer(storage, block);
+    arena.push(storage);
+    return block;
+  });
+  const moved = entries.map((b, e) => {
+    const { block, offset } = places[e]!;
+    return new Buffer(getDevice(b.device.name), b.dtype, b.size, memory[block], offset);
+  });
+  const change = (b: Buffer): Buffer => at.has(b) ? moved[at.get(b)!] : b;
+  return { items: items.map((item) => onBuffers(item, change)), arena };
+}
+
+function makeSteps(items: readonly ExecItem[], spec: ReplaySpec): (Segment | Single)[] {
+  const steps: (Segment | Single)[] = [];
+  for (let i = 0; i < items.length;) {
+    const { runner, bufs } = items[i];
+    if (!(runner instanceof CompiledKernel)) {
+      if (runner.kind !== "EmptyOp" && runner.kind !== "ViewOp") {
+        steps.push({ item: items[i], sources: bufs.map((b) => spec.sources.get(b)) });
+      }
+      i++;
+      continue;
+    }
+    const start = i;
+    while (i < items.length && (items[i].runner as CompiledKernel).device === runner.device) i++;
+    steps.push(makeSegment(items.slice(start, i), runner.device, spec));
+  }
+  return steps;
+}
+
+function makeSegment(items: readonly ExecItem[], device: string, spec: ReplaySpec): Segment {
+  const launches: Launch[] = [], patches: BufferPatch[] = [], vars: VarPatch[] = [];
+  let flops = 0, bytes = 0;
+  items.forEach((item, launch) => {
+    const { program } = item.runner as CompiledKernel, values = varValues(item);
+    launches.push({ program, buffers: item.bufs, vars: values });
+    flops += program.linear.flops;
+    bytes += program.linear.bytes;
+    item.bufs.forEach((b, slot) => {
+      const source = spec.sources.get(b);
+      if (source !== undefined) patches.push({ launch, slot, source });
+    });
+    varNamesOf(item).forEach((name, position) => {
+      const value = spec.variable(name, values[position]);
+      if (value !== undefined) vars.push({ launch, position, value });
+    });
+  });
+  return { graph: getDevice(device).graph(launches), items, patches, vars, flops, bytes };
+}
+
+function runSingle({ item, sources }: Single, call: Call): void {
+  const bufs = item.bufs.map((b, i) => sources[i] === undefined ? b : call.buffer(sources[i]!));
+  runItems([new ExecItem(item.runner, bufs, item.varNames, item.vars, item.line)]);
+}
+
+/** Runs the launches of a segment one by one, with the buffers and numbers of `call`. */
+function runOneByOne({ items, patches, vars }: Segment, call: Call): void {
+  const bufs = items.map((it) => [...it.bufs]), values = items.map((it) => new Map(it.vars));
+  for (const p of patches) bufs[p.launch][p.slot] = call.buffer(p.source);
+  for (const v of vars) values[v.launch].set(varNamesOf(items[v.launch])[v.position], v.value(call));
+  runItems(items.map((it, i) => new ExecItem(it.runner, bufs[i], it.varNames, values[i], it.line)));
+}

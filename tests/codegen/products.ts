@@ -1,0 +1,31 @@
+/** Products of matrices as kernels, for tests of tiles: with either operand transposed, in any dtype, with an epilogue. */
+import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { AxisKind } from "../../src/uop/args.ts";
+import { opCarrier, reduce } from "../../src/uop/carrier.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+
+/** What a product is made of. */
+export interface ProductOptions {
+  readonly dtype?: DType;
+  readonly transposeA?: boolean;
+  readonly transposeB?: boolean;
+  /** Adds the bias of slot 3 and takes what is positive. */
+  readonly bias?: boolean;
+}
+
+/** out (m x n) = a (m x k) times b (k x n), summed in float32. */
+export function productKernel(m: number, n: number, k: number, options: ProductOptions = {}): UOp {
+  const { dtype = dtypes.float32, transposeA = false, transposeB = false, bias = false } = options;
+  const i = range(m, 0, AxisKind.LOOP), j = range(n, 1, AxisKind.LOOP), l = range(k, 2, AxisKind.REDUCE);
+  const sumType = dtype.isInt ? dtypes.int32 : dtypes.float32;
+  const wide = (x: UOp): UOp => x.dtype === sumType ? x : x.cast(sumType);
+  const a = load(index(param(1, dtype, m * k), transposeA ? l.mul(m).add(i) : i.mul(k).add(l)));
+  const b = load(index(param(2, dtype, k * n), transposeB ? j.mul(k).add(l) : l.mul(n).add(j)));
+  let sum = reduce(opCarrier(Ops.ADD, sumType), [wide(a).mul(wide(b))], [l]);
+  if (bias) {
+    const x = sum.add(load(index(param(3, sumType, n), j)));
+    sum = x.lt(0).where(x.constLike(0), x);
+  }
+  return sink([store(index(param(0, sumType, m * n), i.mul(n).add(j)), sum)]);
+}

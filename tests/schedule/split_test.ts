@@ -1,0 +1,61 @@
+import { assert, assertEquals } from "@std/assert";
+import { partsOf, splitKernel } from "../../src/schedule/split.ts";
+import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { AxisKind } from "../../src/uop/args.ts";
+import { getTuple, opCarrier, productCarrier, reduce } from "../../src/uop/carrier.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { specKernel, verify } from "../../src/uop/spec.ts";
+import { index, int, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+import { SIM_GRID, simCaps } from "../fixtures/sim.ts";
+import { type Data, run } from "../codegen/harness.ts";
+
+const f32 = dtypes.float32;
+const GPU = simCaps(SIM_GRID), CPU: Capabilities = { ...SCALAR_CAPS, threads: 4 };
+/** A grid so small that small reductions are split. */
+const TINY = simCaps({ ...SIM_GRID, units: 2, unitThreads: 64 });
+
+/** out[i] = (sum + max over k of x[i, k]) * 2 */
+function kernel(rows: number, length: number, isTuple: boolean): UOp {
+  const i = rows === 1 ? int(0) : range(rows, 0, AxisKind.LOOP), k = range(length, 1, AxisKind.REDUCE);
+  const x = load(index(param(1, f32, rows * length), i.mul(length).add(k)));
+  const both = productCarrier([opCarrier(Ops.ADD, f32), opCarrier(Ops.MAX, f32)]);
+  const r = reduce(isTuple ? both : opCarrier(Ops.ADD, f32), isTuple ? [x, x] : [x], [k]);
+  const value = isTuple ? getTuple(r, 0).add(getTuple(r, 1)) : r;
+  return sink([store(index(param(0, f32, rows), i), value.mul(2))]);
+}
+
+Deno.test("split: parts by outputs, length and device", () => {
+  assertEquals(partsOf(4096, 4096, GPU), 1);
+  assertEquals(partsOf(1, 1000, GPU), 1);
+  assert(partsOf(1, 1 << 28, GPU) >= SIM_GRID.units * 4);
+  assertEquals(partsOf(1, 1 << 24, CPU), 4);
+  assertEquals(partsOf(4, 1 << 24, CPU), 1);
+  assertEquals(partsOf(1, 1000, CPU), 1);
+  assertEquals(partsOf(1, 1 << 24, SCALAR_CAPS), 1);
+});
+
+for (
+  const [rows, length, isTuple] of [[1, 1 << 16, false], [3, 40000, false], [1, 50021, true], [
+    2,
+    1 << 15,
+    true,
+  ]] as const
+) {
+  Deno.test(`split: ${rows} x ${length}${isTuple ? ", a tuple" : ""}`, () => {
+    const ast = kernel(rows, length, isTuple);
+    const split = splitKernel(ast, TINY, 2);
+    assert(split !== undefined);
+    for (const part of [split.partial, split.combine]) verify(part, specKernel, "after the split");
+    const data: Data[] = [
+      new Float32Array(rows),
+      Float32Array.from({ length: rows * length }, (_, i) => i * 7 % 13 - 5),
+    ];
+    const [want] = run(ast, data, []);
+    // slots: the partial kernel has its outputs at 2, 3, ..., the second kernel reads them there
+    const temps: Data[] = split.made.map(({ size }) => new Float32Array(size).fill(NaN));
+    const made = run(split.partial, [...data, ...temps], []);
+    const all = [...data, ...temps.map((_, i) => made[2 + i])];
+    assertEquals(run(split.combine, all, [])[0], want);
+  });
+}

@@ -1,0 +1,79 @@
+/** Decompositions, systems and transforms: what they must satisfy, on matrices that golden cases do not have. */
+import { assert, assertEquals } from "@std/assert";
+import { Device, Tensor } from "../../mod.ts";
+
+Device.default = "JS";
+const on = { device: "JS" };
+
+function matrix(rows: number, columns: number, dtype = "float32"): Tensor {
+  const values = Array.from({ length: rows * columns }, (_, i) => ((i * 7919 + 3) % 1009) / 256 - 2);
+  return new Tensor(values, { dtype, ...on }).reshape([rows, columns]);
+}
+async function near(a: Tensor, b: Tensor, tolerance: number): Promise<void> {
+  const x = await a.data(), y = await b.data();
+  assertEquals(a.shape, b.shape);
+  const worst = Array.from(x as ArrayLike<number>, (v, i) => Math.abs(v - Number(y[i]))).reduce(
+    (a, b) => Math.max(a, b),
+    0,
+  );
+  assert(worst <= tolerance, `differs by ${worst}`);
+}
+const identity = (n: number) => Tensor.eye(n, n, on);
+
+for (const [m, n] of [[5, 3], [3, 5], [1, 4], [4, 1], [6, 6]]) {
+  Deno.test(`decompositions: qr and svd of ${m} by ${n}`, async () => {
+    const a = matrix(m, n), [q, r] = a.qr();
+    await near(q.matmul(r), a, 1e-5);
+    await near(q.T.matmul(q), identity(m), 1e-5);
+    assertEquals(await r.tril(-1).abs().sum().item(), 0);
+    const [u, s, vt] = a.svd(), k = Math.min(m, n);
+    assertEquals([u.shape, s.shape, vt.shape], [[m, m], [k], [n, n]]);
+    await near(u.at("...", [0, k]).mul(s).matmul(vt.at([0, k])), a, 2e-5);
+    await near(u.T.matmul(u), identity(m), 1e-5);
+    await near(vt.matmul(vt.T), identity(n), 1e-5);
+    const [reduced, , rows] = a.svd(false);
+    assertEquals([reduced.shape, rows.shape], [[m, k], [k, n]]);
+  });
+}
+
+Deno.test("decompositions: an orthogonal basis completes a matrix of low rank", async () => {
+  const a = new Tensor([[1, 2], [2, 4], [3, 6]], { dtype: "float64", ...on }), [u, s, vt] = a.svd();
+  const values = await s.data();
+  assert(Math.abs(Number(values[0]) - Math.sqrt(70)) < 1e-12 && Math.abs(Number(values[1])) < 1e-12, `${values}`);
+  await near(u.T.matmul(u), identity(3).double(), 1e-12);
+  await near(vt.matmul(vt.T), identity(2).double(), 1e-12);
+});
+
+Deno.test("decompositions: systems that need exchanges of rows, and singular ones behind a computation", async () => {
+  const a = new Tensor([[0, 1], [1, 0]], { dtype: "float32", ...on });
+  assertEquals(await a.solve(new Tensor([3, 4], on)).tolist(), [4, 3]);
+  assertEquals(await a.det().item(), -1);
+  assertEquals(await a.mul(0).det().item(), 0);
+  assertEquals(await a.solve(Tensor.ones([2, 0], on)).tolist(), [[], []]);
+  const nothing = await a.mul(0).inv().data();
+  assert(Array.from(nothing as ArrayLike<number>).every((x) => !Number.isFinite(x)));
+  assert(Number.isNaN(await new Tensor([[-1]], { dtype: "float32", ...on }).cholesky().item()));
+  assertEquals(await new Tensor([[4, 2], [2, 5]], on).cholesky({ upper: true }).tolist(), [[2, 1], [0, 2]]);
+});
+
+Deno.test("decompositions: the gradient of a determinant is its cofactors", async () => {
+  const a = matrix(3, 3, "float64");
+  const [g] = a.det().gradient([a]);
+  await near(g, a.inv().T.mul(a.det()), 1e-9);
+});
+
+Deno.test("fourier: inverses, lengths and norms", async () => {
+  for (const n of [1, 2, 9, 30, 71, 128, 130]) {
+    const x = matrix(n, 2);
+    await near(x.fft().ifft(), x, 2e-6);
+    await near(x.fft(-1, { norm: "ortho" }).ifft(-1, { norm: "ortho" }), x, 2e-6);
+    await near(x.fft(-1, { norm: "forward" }).ifft(-1, { norm: "forward" }), x, 2e-6);
+    const real = x.at(":", 0);
+    await near(real.rfft().irfft(-1, { n }), real, 2e-6);
+  }
+  // Parseval
+  const x = matrix(40, 2, "float64");
+  await near(x.fft().square().sum(), x.square().sum().mul(40), 1e-9);
+  assertEquals(matrix(3, 2).fft(-1, { n: 5 }).shape, [5, 2]);
+  assertEquals(Tensor.ones([2, 8, 3], on).rfft(1).shape, [2, 5, 3, 2]);
+});
