@@ -5,9 +5,9 @@
 import { type DType, toDType } from "../src/dtype/dtype.ts";
 import { Device, Tensor } from "../mod.ts";
 import { roundTo } from "./reference.ts";
-import { type Program, programOf } from "./golden_cases.ts";
+import { INT32_INDICES, type Program, programOf } from "./golden_cases.ts";
 import { VIEWS } from "./golden_families.ts";
-import { epsilonOf, type ToleranceClass, toleranceOf } from "./tolerance.ts";
+import { difference, epsilonOf, type ToleranceClass, toleranceOf } from "./tolerance.ts";
 
 /** An array as it is stored. */
 export type Stored = readonly [dtype: string, shape: readonly number[], values: readonly (number | boolean | string)[]];
@@ -70,11 +70,18 @@ function ramp(t: Tensor): Tensor {
   return new Tensor(weights, { dtype: t.dtype, device: t.device }).reshape(t.shape);
 }
 
-/** A case on a device; nothing has run. */
-export async function build(c: GoldenCase, device: string): Promise<Built> {
+/** A case on a device; nothing has run. `inside` hears when its program begins and ends. */
+export async function build(
+  c: GoldenCase,
+  device: string,
+  inside: (running: boolean) => void = () => {},
+): Promise<Built> {
   const inputs = c.inputs.map((x) => load(x, device));
   const views = inputs.map((x, i) => VIEWS[c.inputs[i][3] ?? ""]?.(x) ?? x);
-  const out = await programOf(c.name)(...views as Parameters<Program>);
+  inside(true);
+  const result = programOf(c.name)(...views as Parameters<Program>);
+  inside(false);
+  const out = await result;
   const outputs: readonly Tensor[] = out instanceof Tensor ? [out] : out;
   if (c.grads === undefined) return { outputs, grads: [] };
   const wanted = inputs.filter((_, i) => c.grads![i] !== null);
@@ -143,6 +150,35 @@ export async function readAll(b: Built): Promise<Map<Tensor, (number | bigint)[]
   const read = new Map<Tensor, (number | bigint)[]>();
   await Promise.all(all.map(async (t) => read.set(t, Array.from(await t.data() as ArrayLike<number | bigint>))));
   return read;
+}
+
+function check(
+  c: GoldenCase,
+  what: string,
+  stored: Stored,
+  got: { readonly dtype: DType; readonly shape: readonly number[]; readonly data: readonly (number | bigint)[] },
+  gradient: boolean,
+): void {
+  const [name, shape, values] = stored;
+  const want = toDType(name);
+  const dtype = INT32_INDICES.has(c.name) && name === "int64" ? toDType("int32") : want;
+  if (got.dtype !== dtype) throw new Error(`${what} is ${got.dtype}, want ${dtype}  (${c.program})`);
+  if (got.shape.join() !== shape.join()) throw new Error(`${what} is [${got.shape}], want [${shape}]  (${c.program})`);
+  const expected = values.map((v) => numberOf(v, want));
+  const why = dtype.isInt && dtype.bits === 64
+    ? expected.findIndex((v, i) => v !== got.data[i]) < 0 ? undefined : `[${got.data}], want [${expected}]`
+    : difference(got.data.map(Number), expected.map(Number), toleranceOf(c.tol, dtype, gradient));
+  if (why !== undefined) throw new Error(`${what}: ${why}  (${c.program})`);
+}
+
+/** Throws where dtype, shape or values of a case are not what is stored. */
+export function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (number | bigint)[]): void {
+  if (built.outputs.length !== c.outputs.length) throw new Error(`${built.outputs.length} outputs`);
+  const value = (t: Tensor) => ({ dtype: t.dtype, shape: t.shape, data: read(t) });
+  c.outputs.forEach((s, i) => check(c, `output ${i}`, s, value(built.outputs[i]), false));
+  c.grads?.forEach((s, i) => {
+    if (s !== null) check(c, `gradient ${i}`, s, value(built.grads[i]!), true);
+  });
 }
 
 /** How far one result is from what is stored. */

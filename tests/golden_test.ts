@@ -2,54 +2,12 @@
  * Golden cases from PyTorch: first through the reference evaluator, which needs no kernel, then on each device that can
  * open here. A case checks dtype, shape and values of its outputs, and gradients with respect to its inputs.
  */
-import { type DType, toDType } from "../src/dtype/dtype.ts";
-import { context, Device, DTypeError, type Tensor } from "../mod.ts";
+import { context, Device, DTypeError } from "../mod.ts";
 import type { WebGpuDevice } from "../backends/webgpu/device.ts";
 import { dawnComplaints, hasDawn } from "./fixtures/dawn.ts";
 import { kernelsElsewhere } from "./fixtures/kernels_elsewhere.ts";
 import { evaluate } from "./reference.ts";
-import {
-  batches,
-  build,
-  type Built,
-  cases,
-  devicesOpen,
-  type GoldenCase,
-  isBeyond,
-  numberOf,
-  readAll,
-  type Stored,
-} from "./golden.ts";
-import { INT32_INDICES } from "./golden_cases.ts";
-import { difference, toleranceOf } from "./tolerance.ts";
-
-function check(
-  c: GoldenCase,
-  what: string,
-  stored: Stored,
-  got: { readonly dtype: DType; readonly shape: readonly number[]; readonly data: readonly (number | bigint)[] },
-  gradient: boolean,
-): void {
-  const [name, shape, values] = stored;
-  const want = toDType(name);
-  const dtype = INT32_INDICES.has(c.name) && name === "int64" ? toDType("int32") : want;
-  if (got.dtype !== dtype) throw new Error(`${what} is ${got.dtype}, want ${dtype}  (${c.program})`);
-  if (got.shape.join() !== shape.join()) throw new Error(`${what} is [${got.shape}], want [${shape}]  (${c.program})`);
-  const expected = values.map((v) => numberOf(v, want));
-  const why = dtype.isInt && dtype.bits === 64
-    ? expected.findIndex((v, i) => v !== got.data[i]) < 0 ? undefined : `[${got.data}], want [${expected}]`
-    : difference(got.data.map(Number), expected.map(Number), toleranceOf(c.tol, dtype, gradient));
-  if (why !== undefined) throw new Error(`${what}: ${why}  (${c.program})`);
-}
-
-function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (number | bigint)[]): void {
-  if (built.outputs.length !== c.outputs.length) throw new Error(`${built.outputs.length} outputs`);
-  const value = (t: Tensor) => ({ dtype: t.dtype, shape: t.shape, data: read(t) });
-  c.outputs.forEach((s, i) => check(c, `output ${i}`, s, value(built.outputs[i]), false));
-  c.grads?.forEach((s, i) => {
-    if (s !== null) check(c, `gradient ${i}`, s, value(built.grads[i]!), true);
-  });
-}
+import { batches, build, cases, checkAll, devicesOpen, isBeyond, readAll } from "./golden.ts";
 
 for (const c of cases) {
   Deno.test(`golden reference: ${c.name}`, async () => {

@@ -58,7 +58,6 @@ export class Recording implements Capture {
   /** Frees the intermediates. */
   release(): void {
     for (const block of this.blocks) block.free();
-    this.blocks.clear();
   }
 }
 

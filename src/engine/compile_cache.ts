@@ -40,7 +40,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
   const out: (Program | undefined)[] = [];
   const missing: { key: GraphKey; ast: UOp; at: number[] }[] = [];
   asts.forEach((ast, i) => {
-    const key = graphKey([ast], [device.name, envNumber("NOOPT")], true);
+    const key = graphKey([ast], [device.name, envNumber("NOOPT"), envNumber("ALLOW_TF32")], true);
     const hit = known.get(key);
     if (hit !== undefined) {
       out[i] = hit;

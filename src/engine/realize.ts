@@ -8,6 +8,7 @@ import { watchMemory } from "../device/ledger.ts";
 import { relieveHeap } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
+import type { Storage } from "../uop/args.ts";
 import { rotateInternTable, type UOp } from "../uop/uop.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
@@ -28,6 +29,9 @@ let capture: Capture | undefined;
 export function setCapture(c: Capture | undefined): void {
   capture = c;
 }
+/** While `set` is given, the storages that are written in place are put into it. */
+export const writeLog: { set: Set<Storage> | undefined } = { set: undefined };
+
 /** The capture that listens now. */
 export function currentCapture(): Capture | undefined {
   return capture;
@@ -52,6 +56,7 @@ export function realizeNodes(nodes: readonly UOp[]): void {
       if (capture === undefined) { for (const t of bound.temporaries) t.free(); }
     }
     capture?.add(items, bound);
+    if (writeLog.set !== undefined) { for (const w of bound.written) writeLog.set.add(w.storage); }
   }
   bound.commit();
   if (capture === undefined) releaseUploads(bound);

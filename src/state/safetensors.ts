@@ -1,17 +1,30 @@
 /**
  * Files of named tensors in the safetensors format (https://github.com/huggingface/safetensors): eight bytes with the
- * size of a JSON header, the header, the data. Reading checks everything before it uses anything; writing goes to a
- * file beside the target that is then renamed, so that no half of a file is ever seen.
+ * size of a JSON header, the header, the data. Reading checks everything before it uses anything; large models are
+ * spread over several files with an index.
  *
  * @module
  */
+import { FILES } from "../device/files.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
-import { checkOptions, describe } from "../helpers/options.ts";
-import { prod } from "../helpers/math.ts";
+import { ArgumentError, DTypeError, type FormatError } from "../helpers/errors.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { prod, roundUp } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { type Json, parseJson } from "./json.ts";
+import {
+  type Bad,
+  bytesOfTensor,
+  fileRange,
+  type Loadable,
+  memorySource,
+  pathOf,
+  type PlaceOptions,
+  type Source,
+  withSource,
+} from "./source.ts";
 import type { StateDict } from "./tree.ts";
+import { type Put, writeFile, writeFiles } from "./write.ts";
 
 /** Options of {@linkcode safeSave}. */
 export interface SaveOptions {
@@ -52,28 +65,6 @@ interface Header {
   readonly metadata: Record<string, string>;
   /** Where the data starts in the file. */
   readonly dataStart: number;
-}
-
-/** The file functions of the runtime that are used here. */
-interface Files {
-  open(path: string | URL, options: { read: true }): Promise<OpenFile>;
-  writeFile(path: string, data: Uint8Array, options: { createNew: boolean }): Promise<void>;
-  rename(from: string, to: string): Promise<void>;
-  remove(path: string): Promise<void>;
-}
-interface OpenFile {
-  stat(): Promise<{ readonly size: number }>;
-  seek(offset: number, whence: number): Promise<number>;
-  read(into: Uint8Array): Promise<number | null>;
-  close(): void;
-}
-
-function files(action: string, file: string): Files {
-  const deno = (globalThis as { Deno?: Files }).Deno;
-  if (deno === undefined) {
-    throw new FormatError(action, { file, reason: "this runtime has no files; use safeParse or safeBytes" });
-  }
-  return deno;
 }
 
 /** A safe whole number. */
@@ -153,123 +144,159 @@ function parseHeader(bytes: Uint8Array, size: number, bad: (reason: string) => F
   return { entries, metadata: Object.fromEntries(metadata), dataStart };
 }
 
-type HostArray =
-  | Uint8Array
-  | Int8Array
-  | Uint16Array
-  | Int16Array
-  | Uint32Array
-  | Int32Array
-  | BigUint64Array
-  | BigInt64Array
-  | Float32Array
-  | Float64Array;
 
-/** How the host sees elements of `dtype`; float16 and bfloat16 as bits. */
-function hostArray(dtype: DType, buffer: ArrayBuffer): HostArray {
-  switch (dtype) {
-    case dtypes.bool:
-    case dtypes.uint8:
-      return new Uint8Array(buffer);
-    case dtypes.int8:
-      return new Int8Array(buffer);
-    case dtypes.uint16:
-    case dtypes.float16:
-    case dtypes.bfloat16:
-      return new Uint16Array(buffer);
-    case dtypes.int16:
-      return new Int16Array(buffer);
-    case dtypes.uint32:
-      return new Uint32Array(buffer);
-    case dtypes.int32:
-      return new Int32Array(buffer);
-    case dtypes.uint64:
-      return new BigUint64Array(buffer);
-    case dtypes.int64:
-      return new BigInt64Array(buffer);
-    case dtypes.float64:
-      return new Float64Array(buffer);
-    default:
-      return new Float32Array(buffer);
-  }
-}
-
-/** A tensor of the bytes of an entry, which are aligned by being in a buffer of their own. */
-function tensorOf(entry: Entry, buffer: ArrayBuffer): Tensor {
-  const { dtype, shape } = entry, data = hostArray(dtype, buffer);
-  if (dtype === dtypes.float16 || dtype === dtypes.bfloat16) {
-    return new Tensor(data, { dtype: dtypes.uint16 }).bitcast(dtype).reshape(shape);
-  }
-  return new Tensor(data, { dtype }).reshape(shape);
+/** The tensors of a source. */
+function parseSource(source: Source): { readonly header: Header; readonly tensors: StateDict } {
+  const { size, bad } = source, n = headerSize(source.read(0, Math.min(8, size)), size, bad);
+  const header = parseHeader(source.read(8, n), size, bad);
+  const tensors = Object.fromEntries(
+    header.entries.map((e) => [e.name, source.tensor(header.dataStart + e.start, e.dtype, e.shape)]),
+  );
+  return { header, tensors };
 }
 
 /**
- * The tensors of safetensors bytes, by name, on the default device.
+ * The tensors of safetensors bytes, by name.
  * @throws {FormatError} saying what is wrong
  */
-export function safeParse(bytes: Uint8Array): StateDict {
-  const bad = (reason: string) => new FormatError("parse", { file: "safetensors bytes", reason });
-  const n = headerSize(bytes.subarray(0, 8), bytes.length, bad);
-  const header = parseHeader(bytes.subarray(8, 8 + n), bytes.length, bad);
-  return Object.fromEntries(header.entries.map((e) => {
-    const data = bytes.slice(header.dataStart + e.start, header.dataStart + e.stop);
-    return [e.name, tensorOf(e, data.buffer)];
-  }));
-}
-
-async function readAll(file: OpenFile, offset: number, nbytes: number, bad: (reason: string) => FormatError) {
-  const out = new Uint8Array(nbytes);
-  await file.seek(offset, 0);
-  for (let n = 0; n < nbytes;) {
-    const got = await file.read(out.subarray(n));
-    if (got === null || got === 0) throw bad(`it ended at byte ${offset + n} while it was read`);
-    n += got;
-  }
-  return out;
-}
-
-/** Opens a file, checks its header, and hands both to `use`. */
-async function withHeader<T>(
-  path: string | URL,
-  use: (header: Header, read: (e: Entry) => Promise<ArrayBuffer>) => Promise<T>,
-): Promise<T> {
-  const name = String(path), bad = (reason: string) => new FormatError("load", { file: name, reason });
-  const file = await files("load", name).open(path, { read: true });
-  try {
-    const { size } = await file.stat();
-    const n = headerSize(await readAll(file, 0, Math.min(8, size), bad), size, bad);
-    const header = parseHeader(await readAll(file, 8, n, bad), size, bad);
-    return await use(
-      header,
-      async (e) => (await readAll(file, header.dataStart + e.start, e.stop - e.start, bad)).buffer,
-    );
-  } finally {
-    file.close();
-  }
+export function safeParse(bytes: Uint8Array, options: PlaceOptions = {}): StateDict {
+  checkOptions("parse safetensors", options, ["device"]);
+  return parseSource(memorySource(bytes, "safetensors bytes", options)).tensors;
 }
 
 /**
- * The tensors of a safetensors file, by name, on the default device. Needs read permission.
+ * The tensors of a safetensors file, by name, lazily: a tensor is read from the file when it is first used, and of its
+ * first rows (`t.at([0, 10])`) only those. `from` may also be an index of several files (`model.safetensors.index.json`),
+ * or a tensor of bytes. `device` is the default device unless given; "DISK" leaves tensors in the file, to be moved by
+ * `to`. Needs read permission.
  * @throws {FormatError} saying what is wrong with the file; nothing of it was used
  */
-export function safeLoad(path: string | URL): Promise<StateDict> {
-  return withHeader(path, async (header, read) => {
-    const out: [string, Tensor][] = [];
-    for (const e of header.entries) out.push([e.name, tensorOf(e, await read(e))]);
-    return Object.fromEntries(out);
-  });
+export async function safeLoad(from: Loadable, options: PlaceOptions = {}): Promise<StateDict> {
+  checkOptions("load safetensors", options, ["device"]);
+  if (!(from instanceof Tensor)) {
+    const path = pathOf("load safetensors", from);
+    if (path.endsWith(".index.json")) return loadShards(path, options);
+  }
+  return await withSource(from, options, (source) => parseSource(source).tensors);
 }
 
 /** The metadata of a safetensors file: text by name. @throws {FormatError} as {@linkcode safeLoad} */
-export function safeLoadMetadata(path: string | URL): Promise<Record<string, string>> {
-  return withHeader(path, (header) => Promise.resolve(header.metadata));
+export async function safeLoadMetadata(from: Loadable): Promise<Record<string, string>> {
+  return await withSource(from, { device: FILES }, (source) => {
+    const { size, bad } = source, n = headerSize(source.read(0, Math.min(8, size)), size, bad);
+    return parseHeader(source.read(8, n), size, bad).metadata;
+  });
 }
 
-/** Bytes of a tensor's elements, row-major, little-endian. */
-async function bytesOf(t: Tensor): Promise<Uint8Array> {
-  const bits = t.dtype === dtypes.bfloat16 || t.dtype === dtypes.float16 ? t.bitcast(dtypes.uint16) : t;
-  const data = await bits.data();
-  return new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+// ---- several files
+
+const MAX_INDEX = 100_000_000;
+
+/** The names of tensors by file, as an index says. Files are plain names beside it. */
+function parseIndex(text: Uint8Array, bad: Bad): Map<string, string[]> {
+  let root: Json;
+  try {
+    root = parseJson(new TextDecoder("utf-8", { fatal: true }).decode(text));
+  } catch (error) {
+    throw bad(`it is no valid JSON (${(error as Error).message})`);
+  }
+  const map = root instanceof Map ? root.get("weight_map") : undefined;
+  if (!(map instanceof Map)) throw bad("it has no weight_map");
+  const files = new Map<string, string[]>();
+  for (const [name, file] of map) {
+    if (typeof file !== "string" || !/^[^/\\:\0]+$/.test(file) || file === "." || file === "..") {
+      throw bad(`tensor "${name}" is in ${JSON.stringify(file)}, which is no plain file name`);
+    }
+    const names = files.get(file);
+    if (names === undefined) files.set(file, [name]);
+    else names.push(name);
+  }
+  return files;
+}
+
+async function loadShards(path: string, options: PlaceOptions): Promise<StateDict> {
+  const out: [string, Tensor][] = [];
+  const { files, bad } = await withSource(path, { device: FILES }, (source) => {
+    if (source.size > MAX_INDEX) throw source.bad(`it has ${source.size} bytes, more than ${MAX_INDEX}`);
+    return { files: parseIndex(source.read(0, source.size), source.bad), bad: source.bad };
+  });
+  const folder = path.slice(0, path.length - path.split(/[/\\]/).at(-1)!.length);
+  for (const [file, names] of files) {
+    const tensors = await withSource(folder + file, options, (source) => parseSource(source).tensors);
+    for (const name of names) {
+      if (!Object.hasOwn(tensors, name)) throw bad(`${file} has no tensor "${name}"`);
+      out.push([name, tensors[name]]);
+    }
+  }
+  return Object.fromEntries(out);
+}
+
+// ---- writing
+
+/** A file to be: its header, and its tensors in the order of their bytes. */
+interface Layout {
+  readonly head: Uint8Array;
+  readonly tensors: readonly Tensor[];
+  readonly nbytes: number;
+}
+
+function checkMetadata(metadata: SaveOptions["metadata"]): void {
+  for (const [name, text] of Object.entries(metadata ?? {})) {
+    if (typeof text === "string") continue;
+    throw new ArgumentError("save tensors", { reason: `metadata "${name}" must be text, not ${describe(text)}` });
+  }
+}
+
+function layoutOf(entries: readonly (readonly [string, Tensor])[], metadata: SaveOptions["metadata"]): Layout {
+  const formats = entries.map(([name, t]) => {
+    const format = FORMAT_NAMES.find(([, d]) => d === t.dtype);
+    if (format === undefined || name === "__metadata__") {
+      throw new DTypeError(`save "${name}" of dtype`, { dtypes: [t.dtype], reason: "safetensors has no such entry" });
+    }
+    return format[0];
+  });
+  // Wide elements first, so that all are aligned; then by name.
+  const order = entries.map((_, i) => i).sort((i, j) =>
+    entries[j][1].dtype.itemsize - entries[i][1].dtype.itemsize || (entries[i][0] < entries[j][0] ? -1 : 1)
+  );
+  const header: [string, unknown][] = metadata === undefined ? [] : [["__metadata__", { ...metadata }]];
+  let end = 0;
+  for (const i of order) {
+    const [name, t] = entries[i], start = end;
+    end += t.nbytes();
+    header.push([name, { dtype: formats[i], shape: t.shape, data_offsets: [start, end] }]);
+  }
+  const text = new TextEncoder().encode(
+    `{${header.map(([k, v]) => `${JSON.stringify(k)}:${JSON.stringify(v)}`).join(",")}}`,
+  );
+  const size = roundUp(text.length, 8);
+  if (size > MAX_HEADER) {
+    throw new ArgumentError("save tensors", {
+      reason: `the header would have ${size} bytes, more than the ${MAX_HEADER} that readers accept`,
+    });
+  }
+  const head = new Uint8Array(8 + size).fill(0x20);
+  new DataView(head.buffer).setBigUint64(0, BigInt(size), true);
+  head.set(text, 8);
+  return { head, tensors: order.map((i) => entries[i][1]), nbytes: end };
+}
+
+async function putLayout({ head, tensors }: Layout, put: Put): Promise<void> {
+  await put(head);
+  for (const t of tensors) await put(await bytesOfTensor(t));
+}
+
+/** A dictionary's tensors, checked. */
+function entriesOf(dict: Readonly<StateDict>): [string, Tensor][] {
+  return Object.entries(dict).map(([name, t]) => {
+    if (t instanceof Tensor) return [name, t];
+    throw new ArgumentError(`save "${name}"`, { reason: `it is no tensor but ${describe(t)}` });
+  });
+}
+
+/** Computes what is still lazy, in one schedule; what is on disk stays there until its turn. */
+function realizeAll(entries: readonly (readonly [string, Tensor])[]): void {
+  Tensor.realize(entries.map(([, t]) => t).filter((t) => fileRange(t) === undefined));
 }
 
 /**
@@ -278,68 +305,69 @@ async function bytesOf(t: Tensor): Promise<Uint8Array> {
  */
 export async function safeBytes(dict: Readonly<StateDict>, options: SaveOptions = {}): Promise<Uint8Array> {
   checkOptions("save tensors", options, ["metadata"]);
-  const entries = Object.entries(dict);
-  const formats = entries.map(([name, t]) => {
-    const format = FORMAT_NAMES.find(([, d]) => d === t.dtype);
-    if (format === undefined || name === "__metadata__") {
-      throw new DTypeError(`save "${name}" of dtype`, { dtypes: [t.dtype], reason: "safetensors has no such entry" });
-    }
-    return format[0];
+  checkMetadata(options.metadata);
+  const entries = entriesOf(dict), layout = layoutOf(entries, options.metadata);
+  realizeAll(entries);
+  const out = new Uint8Array(layout.head.length + layout.nbytes);
+  let at = 0;
+  await putLayout(layout, (bytes) => {
+    out.set(bytes, at);
+    at += bytes.length;
+    return Promise.resolve();
   });
-  Tensor.realize(entries.map(([, t]) => t));
-  // Wide elements first, so that all are aligned; then by name.
-  const order = entries.map((_, i) => i).sort((i, j) =>
-    entries[j][1].dtype.itemsize - entries[i][1].dtype.itemsize || (entries[i][0] < entries[j][0] ? -1 : 1)
-  );
-  const header: [string, unknown][] = [];
-  if (options.metadata !== undefined) {
-    for (const [name, text] of Object.entries(options.metadata)) {
-      if (typeof text !== "string") {
-        throw new ArgumentError("save tensors", { reason: `metadata "${name}" must be text, not ${describe(text)}` });
-      }
-    }
-    header.push(["__metadata__", { ...options.metadata }]);
-  }
-  let end = 0;
-  const starts: number[] = [];
-  for (const i of order) {
-    const [name, t] = entries[i], start = end;
-    starts.push(start);
-    end += t.nbytes();
-    header.push([name, { dtype: formats[i], shape: t.shape, data_offsets: [start, end] }]);
-  }
-  let text = `{${header.map(([k, v]) => `${JSON.stringify(k)}:${JSON.stringify(v)}`).join(",")}}`;
-  let head = new TextEncoder().encode(text);
-  if (head.length % 8 !== 0) head = new TextEncoder().encode(text += " ".repeat(8 - head.length % 8));
-  if (head.length > MAX_HEADER) {
-    throw new ArgumentError("save tensors", {
-      reason: `the header would have ${head.length} bytes, more than the ${MAX_HEADER} that readers accept`,
-    });
-  }
-  const out = new Uint8Array(8 + head.length + end);
-  new DataView(out.buffer).setBigUint64(0, BigInt(head.length), true);
-  out.set(head, 8);
-  for (let k = 0; k < order.length; k++) out.set(await bytesOf(entries[order[k]][1]), 8 + head.length + starts[k]);
   return out;
 }
 
+/** Groups of entries of at most `limit` bytes, or of one entry. */
+function shardsOf(entries: readonly (readonly [string, Tensor])[], limit: number): (readonly [string, Tensor])[][] {
+  const shards: (readonly [string, Tensor])[][] = [];
+  let room = 0;
+  for (const entry of entries) {
+    const nbytes = entry[1].nbytes();
+    if (shards.length === 0 || nbytes > room) {
+      shards.push([]);
+      room = limit;
+    }
+    shards.at(-1)!.push(entry);
+    room -= nbytes;
+  }
+  return shards;
+}
+
 /**
- * Writes the tensors of `dict` to a safetensors file: all of it or nothing. Needs write permission for the folder.
+ * Writes the tensors of `dict` to a safetensors file: all of it or nothing. With `maxShardBytes`, to several files of at
+ * most that many bytes of tensors (`model-00001-of-00002.safetensors`) and their index (`model.safetensors.index.json`),
+ * where one would be larger. Needs write permission for the folder.
  * @throws {DTypeError} for a dtype that the format has not
  */
 export async function safeSave(
   dict: Readonly<StateDict>,
   path: string | URL,
-  options: SaveOptions = {},
+  options: SaveOptions & { readonly maxShardBytes?: number } = {},
 ): Promise<void> {
-  const target = path instanceof URL ? decodeURIComponent(path.pathname) : path;
-  const deno = files("save", target), bytes = await safeBytes(dict, options);
-  const temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
-  try {
-    await deno.writeFile(temporary, bytes, { createNew: true });
-    await deno.rename(temporary, target);
-  } catch (error) {
-    await deno.remove(temporary).catch(() => {});
-    throw error;
+  checkOptions("save tensors", options, ["metadata", "maxShardBytes"]);
+  checkMetadata(options.metadata);
+  const target = pathOf("save tensors", path), entries = entriesOf(dict);
+  const limit = options.maxShardBytes === undefined
+    ? Infinity
+    : checkInteger("save tensors", "maxShardBytes", options.maxShardBytes, 1);
+  const shards = shardsOf(entries, limit), { metadata } = options;
+  if (shards.length <= 1) {
+    const layout = layoutOf(entries, metadata);
+    realizeAll(entries);
+    return await writeFile(target, (put) => putLayout(layout, put));
   }
+  const stem = target.replace(/\.safetensors$/, ""), count = String(shards.length).padStart(5, "0");
+  const names = shards.map((_, i) => `${stem}-${String(i + 1).padStart(5, "0")}-of-${count}.safetensors`);
+  const weights: [string, string][] = shards.flatMap((shard, i) =>
+    shard.map(([name]): [string, string] => [name, names[i].split(/[/\\]/).at(-1)!])
+  );
+  const total = entries.reduce((n, [, t]) => n + t.nbytes(), 0);
+  const index = { metadata: { ...metadata, total_size: total }, weight_map: Object.fromEntries(weights) };
+  const layouts = shards.map((shard) => layoutOf(shard, metadata));
+  realizeAll(entries);
+  await writeFiles([
+    ...layouts.map((layout, i) => [names[i], (put: Put) => putLayout(layout, put)] as const),
+    [`${stem}.safetensors.index.json`, (put) => put(new TextEncoder().encode(JSON.stringify(index, null, 2)))],
+  ]);
 }

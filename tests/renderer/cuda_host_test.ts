@@ -30,9 +30,12 @@ function scheduled(): LinearProgram[] {
     t([8, 512], "float16").max(1),
     t([33, 100], "float32").transpose().contiguous(),
   ];
-  return outputs.flatMap((o) => schedule([o])).filter((i) => i.ast !== undefined).map((i) =>
-    toProgram(i.ast!, renderer)
-  );
+  const items = outputs.flatMap((o) => schedule([o])).filter((i) => i.ast !== undefined);
+  const programs = items.map((i) => toProgram(i.ast!, renderer));
+  for (const op of [Ops.WMMA, Ops.BARRIER, Ops.SHUFFLE]) {
+    assert(programs.some((p) => p.uops.some((u) => u.op === op)), `no program has ${opName[op]}`);
+  }
+  return programs;
 }
 const whole = (): Draw => "whole";
 const SUITES: [what: string, make: () => LinearProgram[], draw: (p: LinearProgram) => Draw][] = [

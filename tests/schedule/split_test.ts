@@ -44,7 +44,7 @@ for (
 ) {
   Deno.test(`split: ${rows} x ${length}${isTuple ? ", a tuple" : ""}`, () => {
     const ast = kernel(rows, length, isTuple);
-    const split = splitKernel(ast, TINY, 2);
+    const split = splitKernel(ast, TINY, 2)!;
     assert(split !== undefined);
     for (const part of [split.partial, split.combine]) verify(part, specKernel, "after the split");
     const data: Data[] = [

@@ -1,0 +1,226 @@
+/**
+ * Where a format is read from: a file (nothing of it read but what is asked for), bytes, or a part of either. A format
+ * gives its tensors as ranges of its source; those of a file stay on disk until they are used.
+ *
+ * @module
+ */
+import { attachBuffer, type Buffer } from "../device/buffer.ts";
+import { defaultDevice, knownDevice } from "../device/device.ts";
+import { fileDevice, FILES } from "../device/files.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { ArgumentError, FormatError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import { describe } from "../helpers/options.ts";
+import { holdMemory } from "../tensor/realize.ts";
+import { Tensor } from "../tensor/tensor.ts";
+import { Storage } from "../uop/args.ts";
+import { reshape } from "../uop/movement.ts";
+import { bufferNode } from "../uop/uop.ts";
+
+/** Bytes of our own. */
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/** What can be loaded: a path, a `file:` URL, or a tensor of bytes. */
+export type Loadable = string | URL | Tensor;
+
+/** Options of everything that loads tensors. */
+export interface PlaceOptions {
+  /** The device of the tensors, the default device unless given; "DISK" leaves them in the file. */
+  readonly device?: string;
+}
+
+/** Makes the error of a format: what is wrong, of which file. */
+export type Bad = (reason: string) => FormatError;
+
+/** A range of bytes with a name. */
+export interface Source {
+  /** What errors call it. */
+  readonly name: string;
+  /** In bytes. */
+  readonly size: number;
+  /** Makes errors about it. */
+  readonly bad: Bad;
+  /** A copy of some bytes. @throws {FormatError} beyond the end */
+  read(offset: number, nbytes: number): Bytes;
+  /** The elements that start at byte `offset`, row-major, little-endian. @throws {FormatError} beyond the end */
+  tensor(offset: number, dtype: DType, shape: readonly number[]): Tensor;
+  /** A range of it. */
+  part(offset: number, size: number, name?: string): Source;
+}
+
+/** Throws unless `[offset, offset + nbytes)` lies within. */
+function checkRange(source: Source, offset: number, nbytes: number): void {
+  if (offset >= 0 && nbytes >= 0 && offset + nbytes <= source.size) return;
+  throw source.bad(`it is truncated: ${nbytes} bytes at ${offset} are needed, and it has ${source.size}`);
+}
+
+/** Where tensors of a source go: a device by its canonical name. */
+export function placeOf(options: PlaceOptions): string {
+  return options.device === undefined ? defaultDevice() : knownDevice(options.device);
+}
+
+/** A range of a file. */
+class FileSource implements Source {
+  readonly bad: Bad;
+  constructor(
+    readonly name: string,
+    private readonly file: Buffer,
+    private readonly start: number,
+    readonly size: number,
+    private readonly device: string,
+    action: string,
+  ) {
+    this.bad = (reason) => new FormatError(action, { file: name, reason });
+    this.action = action;
+  }
+  private readonly action: string;
+
+  read(offset: number, nbytes: number): Bytes {
+    checkRange(this, offset, nbytes);
+    const out = new Uint8Array(nbytes);
+    this.file.view(this.start + offset, nbytes).copyOut(out);
+    return out;
+  }
+  tensor(offset: number, dtype: DType, shape: readonly number[]): Tensor {
+    const size = prod(shape);
+    checkRange(this, offset, size * dtype.itemsize);
+    const storage = new Storage(FILES, dtype, size);
+    const part = this.file.share(this.start + offset, size, dtype);
+    part.use = this.name;
+    attachBuffer(storage, part);
+    const t = new Tensor(reshape(bufferNode(storage), shape));
+    return this.device === FILES ? holdMemory(t) : t.to(this.device);
+  }
+  part(offset: number, size: number, name: string = this.name): Source {
+    checkRange(this, offset, size);
+    return new FileSource(name, this.file, this.start + offset, size, this.device, this.action);
+  }
+}
+
+/** Bytes in memory. */
+class MemorySource implements Source {
+  readonly bad: Bad;
+  constructor(
+    readonly name: string,
+    private readonly bytes: Bytes,
+    private readonly device: string,
+    private readonly action: string,
+  ) {
+    this.bad = (reason) => new FormatError(action, { file: name, reason });
+  }
+  get size(): number {
+    return this.bytes.length;
+  }
+  read(offset: number, nbytes: number): Bytes {
+    checkRange(this, offset, nbytes);
+    return this.bytes.slice(offset, offset + nbytes);
+  }
+  tensor(offset: number, dtype: DType, shape: readonly number[]): Tensor {
+    return tensorOfBytes(this.read(offset, prod(shape) * dtype.itemsize), dtype, shape, this.device);
+  }
+  part(offset: number, size: number, name: string = this.name): Source {
+    checkRange(this, offset, size);
+    return new MemorySource(name, this.bytes.subarray(offset, offset + size), this.device, this.action);
+  }
+}
+
+/** The unsigned integers as wide as a dtype that the host has no array for. */
+function bitsOf(dtype: DType): DType {
+  return dtype.itemsize === 1 ? dtypes.uint8 : dtypes.uint16;
+}
+/** Whether elements of `dtype` pass the host as bits. */
+function passesAsBits(dtype: DType): boolean {
+  return dtype.isBool || dtype.isFloat && dtype.itemsize <= 2;
+}
+
+const ARRAYS: ReadonlyMap<DType, new (buffer: ArrayBuffer) => ArrayBufferView> = new Map<
+  DType,
+  new (buffer: ArrayBuffer) => ArrayBufferView
+>([
+  [dtypes.uint8, Uint8Array],
+  [dtypes.int8, Int8Array],
+  [dtypes.uint16, Uint16Array],
+  [dtypes.int16, Int16Array],
+  [dtypes.uint32, Uint32Array],
+  [dtypes.int32, Int32Array],
+  [dtypes.uint64, BigUint64Array],
+  [dtypes.int64, BigInt64Array],
+  [dtypes.float32, Float32Array],
+  [dtypes.float64, Float64Array],
+]);
+
+/** A tensor of little-endian bytes, on `device`. */
+export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number[], device: string): Tensor {
+  const target = device === FILES ? defaultDevice() : device;
+  const buffer = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength
+    ? bytes.buffer
+    : bytes.slice().buffer;
+  if (dtype.isBool) return new Tensor(new Uint8Array(buffer), { device: target }).reshape(shape).ne(0);
+  const raw = passesAsBits(dtype) ? bitsOf(dtype) : dtype;
+  const t = new Tensor(new (ARRAYS.get(raw)!)(buffer) as Uint8Array, { device: target });
+  return (raw === dtype ? t : t.bitcast(dtype)).reshape(shape);
+}
+
+/** The bytes of a tensor's elements, row-major, little-endian. Realizes it. */
+export async function bytesOfTensor(t: Tensor): Promise<Uint8Array> {
+  const bits = passesAsBits(t.dtype) && !t.dtype.isBool ? t.bitcast(bitsOf(t.dtype)) : t;
+  const data = await bits.data();
+  return new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+}
+
+/** A source of bytes in memory. */
+export function memorySource(bytes: Uint8Array, name: string, options: PlaceOptions = {}, action = "parse"): Source {
+  const own = bytes.buffer instanceof ArrayBuffer ? bytes as Bytes : bytes.slice();
+  return new MemorySource(name, own, placeOf(options), action);
+}
+
+/** The path of a URL, or the path itself. @throws {ArgumentError} for other URLs and other things */
+export function pathOf(action: string, path: unknown): string {
+  if (path instanceof URL) {
+    if (path.protocol === "file:") {
+      const text = decodeURIComponent(path.pathname);
+      return /^\/[A-Za-z]:\//.test(text) ? text.slice(1) : text;
+    }
+    throw new ArgumentError(action, { reason: `the URL must be file:, not ${path.protocol}` });
+  }
+  if (typeof path === "string" && path !== "") return path;
+  throw new ArgumentError(action, { reason: `it takes a path or a file: URL, not ${describe(path)}` });
+}
+
+/**
+ * Opens what is to be loaded, and hands it to `use`. A file stays open, as memory that nothing has read, as long as one
+ * of its tensors lives.
+ */
+export async function withSource<T>(
+  from: Loadable,
+  options: PlaceOptions,
+  use: (source: Source) => T | Promise<T>,
+): Promise<T> {
+  const device = placeOf(options);
+  if (from instanceof Tensor) {
+    if (from.dtype !== dtypes.uint8 || from.ndim !== 1) {
+      throw new ArgumentError("load from a tensor", {
+        reason: `it has dtype ${from.dtype} and ${from.ndim} axes; bytes are uint8 with one axis`,
+      });
+    }
+    const bytes = (await from.data()) as Bytes;
+    return await use(new MemorySource("a tensor of bytes", bytes, device, "load"));
+  }
+  const path = pathOf("load a file", from);
+  const file = fileDevice().openFile(path);
+  try {
+    return await use(new FileSource(path, file, 0, file.size, device, "load"));
+  } finally {
+    file.free();
+  }
+}
+
+/** Options of {@linkcode fromFile}. */
+export interface FileOptions extends PlaceOptions {
+  /** Of the elements; uint8 unless given. */
+  readonly dtype?: DType;
+  /** All that fits in the rest of the file, along one axis, unless given. */
+  readonly shape?: readonly number[];
+  /** Where the elements start, in bytes; 0 unless given. */
+  readonly offset?: number;
+}

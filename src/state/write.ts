@@ -1,0 +1,66 @@
+/**
+ * Writing files so that no half of one is ever seen: to a file of another name beside the target, which is flushed to
+ * the disk and then renamed. After an error the target is as it was, and nothing is left beside it.
+ *
+ * @module
+ */
+import { FormatError } from "../helpers/errors.ts";
+
+/** Adds bytes to the end of a file. */
+export type Put = (bytes: Uint8Array) => Promise<void>;
+
+/** A file that is written but has not its name yet. */
+interface Written {
+  readonly temporary: string;
+  readonly target: string;
+}
+
+function runtime(file: string): typeof Deno {
+  const deno = (globalThis as { Deno?: typeof Deno }).Deno;
+  if (deno === undefined) throw new FormatError("save", { file, reason: "this runtime has no files" });
+  return deno;
+}
+
+async function writeBeside(target: string, write: (put: Put) => Promise<void>): Promise<Written> {
+  const deno = runtime(target), temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
+  const file = await deno.open(temporary, { write: true, createNew: true });
+  try {
+    try {
+      await write(async (bytes) => {
+        for (let n = 0; n < bytes.length;) n += await file.write(bytes.subarray(n));
+      });
+      await file.sync();
+    } finally {
+      file.close();
+    }
+  } catch (error) {
+    await deno.remove(temporary).catch(() => {});
+    throw error;
+  }
+  return { temporary, target };
+}
+
+/** Writes one file, all of it or nothing. */
+export async function writeFile(target: string, write: (put: Put) => Promise<void>): Promise<void> {
+  await writeFiles([[target, write]]);
+}
+
+/**
+ * Writes several files. All are complete before the first gets its name; they get them in order, so that a list of the
+ * others belongs last.
+ */
+export async function writeFiles(
+  files: readonly (readonly [target: string, write: (put: Put) => Promise<void>])[],
+): Promise<void> {
+  const done: Written[] = [];
+  try {
+    for (const [target, write] of files) done.push(await writeBeside(target, write));
+    while (done.length > 0) {
+      const { temporary, target } = done[0];
+      await runtime(target).rename(temporary, target);
+      done.shift();
+    }
+  } finally {
+    for (const { temporary, target } of done) await runtime(target).remove(temporary).catch(() => {});
+  }
+}

@@ -1,0 +1,173 @@
+/**
+ * The arguments and results of a jit function as trees: which tensors and bound variables they hold, and a key of
+ * everything else. Objects of any class, arrays, maps and sets are walked; cycles are followed once.
+ *
+ * @module
+ */
+import { JitError } from "../helpers/errors.ts";
+import { isAlu, opName, Ops } from "../uop/ops.ts";
+import type { VariableArg } from "../uop/args.ts";
+import type { UOp } from "../uop/uop.ts";
+import { TensorBase } from "./base.ts";
+import { RANDOM_VARIABLES } from "./random.ts";
+
+/** A tree taken apart. */
+export interface Leaves {
+  /** In the order of the tree. */
+  readonly tensors: readonly TensorBase[];
+  /** Equal for trees that differ at most in the memory of their tensors and the values of their variables. */
+  readonly key: string;
+  /** Values of the bound variables in it, by name. */
+  readonly bound: ReadonlyMap<string, number>;
+}
+
+/** Numbers of an array argument that may be part of a key. */
+const MAX_NUMBERS = 4096;
+
+const identities = new WeakMap<object, number>();
+let nextIdentity = 1;
+
+function identityOf(x: object): number {
+  let id = identities.get(x);
+  if (id === undefined) identities.set(x, id = nextIdentity++);
+  return id;
+}
+
+/** Whether a node is a bound variable of the user's, or integer arithmetic of such. */
+export function isBound(u: UOp): boolean {
+  if (u.op === Ops.BIND) return !RANDOM_VARIABLES.includes((u.src[0].arg as VariableArg).name);
+  return u.dtype.isInt && isAlu(u.op) && u.src.some(isBound) && u.src.every((s) => s.op === Ops.CONST || isBound(s));
+}
+
+class Walk {
+  readonly tensors: TensorBase[] = [];
+  readonly parts: string[] = [];
+  readonly bound = new Map<string, number>();
+  private readonly inside: object[] = [];
+
+  constructor(private readonly action: string) {}
+
+  visit(x: unknown): void {
+    const { parts } = this;
+    if (x instanceof TensorBase) {
+      if (isBound(x.uop)) this.expression(x.uop);
+      else {
+        this.tensors.push(x);
+        parts.push("T");
+      }
+    } else if (typeof x === "object" && x !== null) this.branch(x);
+    else if (typeof x === "function") parts.push(`f${identityOf(x)}`);
+    else if (typeof x === "string") parts.push(JSON.stringify(x));
+    else parts.push(`${(typeof x)[0]}${Object.is(x, -0) ? "-0" : String(x)}`);
+  }
+
+  private branch(x: object): void {
+    const { parts, inside } = this;
+    const outer = inside.indexOf(x);
+    if (outer >= 0) return void parts.push(`^${outer}`);
+    if (ArrayBuffer.isView(x) || x instanceof ArrayBuffer) return this.bytes(x);
+    inside.push(x);
+    if (Array.isArray(x)) {
+      parts.push("[");
+      for (let i = 0; i < x.length; i++) this.visit(x[i]);
+      parts.push("]");
+    } else if (x instanceof Map) {
+      parts.push("M(");
+      for (const [k, v] of x) {
+        this.visit(k);
+        this.visit(v);
+      }
+      parts.push(")");
+    } else if (x instanceof Set) {
+      parts.push("S(");
+      for (const v of x) this.visit(v);
+      parts.push(")");
+    } else if (x instanceof Date) parts.push(`D${x.getTime()}`);
+    else {
+      const type = x.constructor;
+      parts.push(type === Object || type === undefined ? "{" : `${type.name}{`);
+      for (const name of Object.keys(x)) {
+        parts.push(JSON.stringify(name));
+        this.visit((x as Record<string, unknown>)[name]);
+      }
+      parts.push("}");
+    }
+    inside.pop();
+  }
+
+  private bytes(x: ArrayBufferView | ArrayBuffer): void {
+    const name = x.constructor.name;
+    const numbers = Array.isArray(x) || !("length" in x) ? undefined : x as unknown as ArrayLike<number>;
+    if (numbers === undefined || numbers.length > MAX_NUMBERS) {
+      throw new JitError(this.action, {
+        reason: `an argument is a ${name} of ${x.byteLength} bytes, whose values would be part of the key; ` +
+          "pass a tensor: new Tensor(values)",
+      });
+    }
+    this.parts.push(`${name}(${Array.prototype.join.call(numbers)})`);
+  }
+
+  /** A bound variable, or arithmetic of such: its form is part of the key, values are not. */
+  private expression(u: UOp): void {
+    if (u.op === Ops.BIND) {
+      const { name, min, max } = u.src[0].arg as VariableArg, value = u.src[1].value;
+      const known = this.bound.get(name);
+      if (known !== undefined && known !== value) {
+        throw new JitError(this.action, {
+          reason: `its arguments bind variable ${name} to ${known} and to ${value}; use two variables`,
+        });
+      }
+      this.bound.set(name, value);
+      this.parts.push(`V${name}[${min},${max}]`);
+    } else if (u.op === Ops.CONST) this.parts.push(String(u.arg));
+    else {
+      this.parts.push(`${opName[u.op]}(`);
+      for (const s of u.src) this.expression(s);
+      this.parts.push(")");
+    }
+  }
+}
+
+/** Takes a tree apart. @throws {JitError} for a variable with two values, and arrays of numbers too long for a key */
+export function leavesOfTree(tree: unknown, action: string): Leaves {
+  const walk = new Walk(action);
+  walk.visit(tree);
+  return { tensors: walk.tensors, key: walk.parts.join(","), bound: walk.bound };
+}
+
+/** The same tree with its tensors replaced, in the order of {@linkcode leavesOfTree}; objects keep their class. */
+export function replaceTensors(tree: unknown, next: (t: TensorBase) => TensorBase): unknown {
+  const made = new Map<object, unknown>();
+  const visit = (x: unknown): unknown => {
+    if (x instanceof TensorBase) return isBound(x.uop) ? x : next(x);
+    if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || x instanceof Date) return x;
+    if (made.has(x)) return made.get(x);
+    if (Array.isArray(x)) {
+      const out: unknown[] = [];
+      made.set(x, out);
+      for (let i = 0; i < x.length; i++) out.push(visit(x[i]));
+      made.delete(x);
+      return out;
+    }
+    if (x instanceof Map) {
+      const out = new Map<unknown, unknown>();
+      made.set(x, out);
+      for (const [k, v] of x) out.set(visit(k), visit(v));
+      made.delete(x);
+      return out;
+    }
+    if (x instanceof Set) {
+      const out = new Set<unknown>();
+      made.set(x, out);
+      for (const v of x) out.add(visit(v));
+      made.delete(x);
+      return out;
+    }
+    const out: Record<string, unknown> = Object.create(Object.getPrototypeOf(x));
+    made.set(x, out);
+    for (const name of Object.keys(x)) out[name] = visit((x as Record<string, unknown>)[name]);
+    made.delete(x);
+    return out;
+  };
+  return visit(tree);
+}
