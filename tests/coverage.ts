@@ -88,7 +88,7 @@ async function testFiles(): Promise<Map<string, string>> {
   const walk = async (dir: string): Promise<void> => {
     for await (const e of Deno.readDir(new URL(dir, ROOT))) {
       if (e.isDirectory) await walk(`${dir}${e.name}/`);
-      else if (/(_test|errors_\w+|golden_\w+|families)\.(ts|py)$/.test(e.name)) {
+      else if (/(_test|errors_\w+|golden_\w+|families|generate)\.(ts|py)$/.test(e.name)) {
         files.set(`${dir}${e.name}`, await Deno.readTextFile(new URL(dir + e.name, ROOT)));
       }
     }

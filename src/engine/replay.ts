@@ -177,7 +177,7 @@ function hoist(
   inner: (b: Buffer) => boolean,
 ): { items: ExecItem[]; constants: Map<Buffer, Storage> } {
   const writers = new Map<Buffer, number>();
-  for (const item of items) { for (const b of accessOf(item).writes) writers.set(b, (writers.get(b) ?? 0) + 1); }
+  for (const item of items) for (const b of accessOf(item).writes) writers.set(b, (writers.get(b) ?? 0) + 1);
   const constants = new Map<Buffer, Storage>(), moved = new Map<Buffer, Buffer>();
   const isConstant = (b: Buffer): boolean => constants.has(b) || recording.storages.get(b)?.staging === true;
   const rest: ExecItem[] = [], once: ExecItem[] = [];
@@ -192,7 +192,8 @@ function hoist(
       continue;
     }
     for (const b of writes) {
-      const storage = new Storage(b.device.name, b.dtype, b.size), own = new Buffer(getDevice(b.device.name), b.dtype, b.size);
+      const storage = new Storage(b.device.name, b.dtype, b.size),
+        own = new Buffer(getDevice(b.device.name), b.dtype, b.size);
       own.use = "constants of a jit function";
       attachBuffer(storage, own);
       constants.set(b, storage);
@@ -231,13 +232,15 @@ function plan(
     { device: b.device.name, dtype: b.dtype, size: b.size, slot: undefined, kept: false, view: undefined }
   ));
   const { blocks, places } = planMemory({ entries: infos, items: steps }, (d) => getDevice(d).allocator.layout);
-  const arena: Storage[] = [], memory = blocks.map(({ device, nbytes }) => {
-    const storage = new Storage(device, dtypes.uint8, nbytes), block = new Buffer(getDevice(device), dtypes.uint8, nbytes);
-    block.use = "intermediates of a jit function";
-    attachBuffer(storage, block);
-    arena.push(storage);
-    return block;
-  });
+  const arena: Storage[] = [],
+    memory = blocks.map(({ device, nbytes }) => {
+      const storage = new Storage(device, dtypes.uint8, nbytes),
+        block = new Buffer(getDevice(device), dtypes.uint8, nbytes);
+      block.use = "intermediates of a jit function";
+      attachBuffer(storage, block);
+      arena.push(storage);
+      return block;
+    });
   const moved = entries.map((b, e) => {
     const { block, offset } = places[e]!;
     return new Buffer(getDevice(b.device.name), b.dtype, b.size, memory[block], offset);

@@ -28,6 +28,7 @@ export const CONTEXT_VARS = {
   TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batch normalization uses the batch" },
   DEFAULT_FLOAT: { value: "float32", doc: "dtype of floating-point values without one" },
   JIT: { value: 1, doc: "0 makes jit() call the function each time; 2 captures, but replays kernel by kernel" },
+  JIT_CHECK: { value: 0, doc: "1 calls the function beside each replay of jit(), and throws where a bit differs" },
   NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },
   SCACHE: { value: 1, doc: "0 turns the schedule cache off" },
   NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate of a schedule its own buffer" },

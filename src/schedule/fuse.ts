@@ -28,6 +28,10 @@ const MAX_ROW = 1 << 14;
 export const ROW_BYTES: number = 1 << 17;
 /** Rows side by side in the registers, where what is kept is the result of a reduce. */
 const TILE_ROWS = 8;
+/** Share of the second-level cache for the rows of a tile. */
+export const TILE_SHARE: number = 1 / 8;
+/** Share of it for what is read again for each tile. */
+const OPERAND_SHARE = 1 / 2;
 /** Results of a reduce inside of a reduce that fill the lanes and the registers of a machine. */
 const MIN_RESULTS = 1 << 12;
 /** Rows that a kernel with reduces in front of its inner loops must have, for threads to share. */
@@ -518,8 +522,12 @@ class Fuser {
     if (list.length === 1 && numelOf(u) <= this.elementsBelow(below.reduce)) return false;
     if (caps.l2 === 0) return true;
     const outer = dependence(idx).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
-    if (outer.length === 0 || TILE_ROWS * row > caps.l2 / 2) return false;
-    return this.everyOperand(below.reduce, below.idx, (o) => o.ranges.has(outer[0]) || o.nbytes <= caps.l2);
+    if (outer.length === 0 || TILE_ROWS * row > caps.l2 * TILE_SHARE) return false;
+    return this.everyOperand(
+      below.reduce,
+      below.idx,
+      (o) => o.ranges.has(outer[0]) || o.nbytes <= caps.l2 * OPERAND_SHARE,
+    );
   }
 
   /** Passes the context of a node computed in place on to its sources. */

@@ -12,7 +12,7 @@ import { substitute } from "../uop/rewrite.ts";
 import { index, load as read, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { splitAnd } from "../uop/valid.ts";
-import { type FusionCaps, ROW_BYTES } from "./fuse.ts";
+import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "./fuse.ts";
 import { andGate, flatIndex } from "./indexing.ts";
 
 /** Rows of a tile, at most and at least. */
@@ -213,7 +213,8 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
     (n, s) => n + s.dtype.itemsize * ownRanges(s).reduce((p, r) => p * sizeOf(r), 1),
     0,
   );
-  const size = tileOf(sizeOf(row), Math.min(MAX_TILE, Math.floor(caps.l2 / 2 / kept)));
+  const most = Math.max(MIN_TILE, Math.floor(caps.l2 * TILE_SHARE / kept));
+  const size = tileOf(sizeOf(row), Math.min(MAX_TILE, most));
   if (size === 0 || size === sizeOf(row)) return store;
   // the new loop comes right after the one that is split
   const { id } = row.arg as RangeArg;

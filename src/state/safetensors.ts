@@ -144,7 +144,6 @@ function parseHeader(bytes: Uint8Array, size: number, bad: (reason: string) => F
   return { entries, metadata: Object.fromEntries(metadata), dataStart };
 }
 
-
 /** The tensors of a source. */
 function parseSource(source: Source): { readonly header: Header; readonly tensors: StateDict } {
   const { size, bad } = source, n = headerSize(source.read(0, Math.min(8, size)), size, bad);

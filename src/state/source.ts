@@ -4,18 +4,20 @@
  *
  * @module
  */
-import { attachBuffer, type Buffer } from "../device/buffer.ts";
+import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
-import { type DType, dtypes } from "../dtype/dtype.ts";
+import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { describe } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { holdMemory } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
-import { Storage } from "../uop/args.ts";
+import { type BufferArg, Storage } from "../uop/args.ts";
 import { reshape } from "../uop/movement.ts";
-import { bufferNode } from "../uop/uop.ts";
+import { Ops } from "../uop/ops.ts";
+import { latest } from "../uop/resolve.ts";
+import { bufferNode, type UOp } from "../uop/uop.ts";
 
 /** Bytes of our own. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -84,12 +86,8 @@ class FileSource implements Source {
   tensor(offset: number, dtype: DType, shape: readonly number[]): Tensor {
     const size = prod(shape);
     checkRange(this, offset, size * dtype.itemsize);
-    const storage = new Storage(FILES, dtype, size);
-    const part = this.file.share(this.start + offset, size, dtype);
-    part.use = this.name;
-    attachBuffer(storage, part);
-    const t = new Tensor(reshape(bufferNode(storage), shape));
-    return this.device === FILES ? holdMemory(t) : t.to(this.device);
+    const t = tensorOfRange(this.file.share(this.start + offset, size, dtype), shape);
+    return this.device === FILES ? t : t.to(this.device);
   }
   part(offset: number, size: number, name: string = this.name): Source {
     checkRange(this, offset, size);
@@ -155,14 +153,44 @@ export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number
   const buffer = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength
     ? bytes.buffer
     : bytes.slice().buffer;
-  if (dtype.isBool) return new Tensor(new Uint8Array(buffer), { device: target }).reshape(shape).ne(0);
+  if (dtype.isBool) return new Tensor(new Uint8Array(buffer), { dtype, device: target }).reshape(shape);
   const raw = passesAsBits(dtype) ? bitsOf(dtype) : dtype;
   const t = new Tensor(new (ARRAYS.get(raw)!)(buffer) as Uint8Array, { device: target });
   return (raw === dtype ? t : t.bitcast(dtype)).reshape(shape);
 }
 
-/** The bytes of a tensor's elements, row-major, little-endian. Realizes it. */
+/** A tensor on DISK: the elements of a range of a file, which it keeps open. */
+function tensorOfRange(range: Buffer, shape: readonly number[]): Tensor {
+  const storage = new Storage(FILES, range.dtype, range.size);
+  range.shape = shape;
+  attachBuffer(storage, range);
+  return holdMemory(new Tensor(reshape(bufferNode(storage), shape)));
+}
+
+/** The range of a file that a tensor is, or is a copy of that nobody has made yet; undefined for all others. */
+export function fileRange(t: Tensor): Buffer | undefined {
+  const unshaped = (u: UOp): UOp => {
+    u = latest(u);
+    while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+    return u;
+  };
+  let u = unshaped(t.uop);
+  if (u.op === Ops.COPY) u = unshaped(u.src[0]);
+  if (u.op !== Ops.BUFFER) return undefined;
+  const { storage } = u.arg as BufferArg;
+  return storage.device === FILES ? bufferOf(storage) : undefined;
+}
+
+/** The same range of a file as a tensor of its own on `device`, lazily: what is made of it stays its own. */
+export function anewFromFile(t: Tensor, device: string): Tensor | undefined {
+  const range = fileRange(t);
+  return range && tensorOfRange(range.share(0, range.size, range.dtype), t.shape).to(device);
+}
+
+/** The bytes of a tensor's elements, row-major, little-endian. Realizes it, unless they are in a file. */
 export async function bytesOfTensor(t: Tensor): Promise<Uint8Array> {
+  const range = fileRange(t);
+  if (range !== undefined) return range.copyOut(new Uint8Array(range.nbytes));
   const bits = passesAsBits(t.dtype) && !t.dtype.isBool ? t.bitcast(bitsOf(t.dtype)) : t;
   const data = await bits.data();
   return new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
@@ -218,9 +246,31 @@ export async function withSource<T>(
 /** Options of {@linkcode fromFile}. */
 export interface FileOptions extends PlaceOptions {
   /** Of the elements; uint8 unless given. */
-  readonly dtype?: DType;
+  readonly dtype?: DTypeLike;
   /** All that fits in the rest of the file, along one axis, unless given. */
   readonly shape?: readonly number[];
   /** Where the elements start, in bytes; 0 unless given. */
   readonly offset?: number;
+}
+
+/**
+ * The elements in a file, lazily: a part is read when it is used. Little-endian. Needs read permission.
+ *
+ * ```ts ignore
+ * const tokens = await state.fromFile("train.bin", { dtype: "uint16", device: "DISK" });
+ * const batch = tokens.at([1000, 2024]).to("WASM"); // reads 2048 bytes
+ * ```
+ *
+ * @throws {FormatError} where the file has too few bytes
+ */
+export async function fromFile(path: string | URL, options: FileOptions = {}): Promise<Tensor> {
+  const action = "load a file";
+  checkOptions(action, options, ["dtype", "shape", "offset", "device"]);
+  const dtype = toDType(options.dtype ?? dtypes.uint8);
+  const offset = checkInteger(action, "offset", options.offset ?? 0, 0);
+  for (const n of options.shape ?? []) checkInteger(action, "shape", n, 0);
+  return await withSource(pathOf(action, path), options, (source) => {
+    const shape = options.shape ?? [Math.floor(Math.max(0, source.size - offset) / dtype.itemsize)];
+    return source.tensor(offset, dtype, shape);
+  });
 }

@@ -12,3 +12,9 @@ export {
   type StateDictOptions,
 } from "./tree.ts";
 export { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave, type SaveOptions } from "./safetensors.ts";
+export { npyBytes, npyLoad, npyParse, npySave, npzLoad, npzSave } from "./npy.ts";
+export { torchLoad } from "./torch.ts";
+export { type ArchiveOptions, zipExtract } from "./zip.ts";
+export { tarExtract } from "./tar.ts";
+export { TensorIO, type Whence } from "./tensor_io.ts";
+export { type FileOptions, fromFile, type Loadable, type PlaceOptions } from "./source.ts";

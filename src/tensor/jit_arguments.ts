@@ -135,39 +135,46 @@ export function leavesOfTree(tree: unknown, action: string): Leaves {
   return { tensors: walk.tensors, key: walk.parts.join(","), bound: walk.bound };
 }
 
-/** The same tree with its tensors replaced, in the order of {@linkcode leavesOfTree}; objects keep their class. */
+/**
+ * The same tree with its tensors replaced, in the order of {@linkcode leavesOfTree}; objects keep their class, and what
+ * holds no tensor is itself.
+ */
 export function replaceTensors(tree: unknown, next: (t: TensorBase) => TensorBase): unknown {
-  const made = new Map<object, unknown>();
+  const copies = new Map<object, unknown>();
+  /** Fills `copy` with what `fill` visits; gives `x` where nothing was replaced. */
+  const copied = <T>(x: object, copy: T, fill: (copy: T, visit: (v: unknown) => unknown) => void): unknown => {
+    let changed = false;
+    copies.set(x, copy);
+    fill(copy, (v) => {
+      const made = visit(v);
+      changed ||= made !== v;
+      return made;
+    });
+    copies.delete(x);
+    return changed ? copy : x;
+  };
   const visit = (x: unknown): unknown => {
     if (x instanceof TensorBase) return isBound(x.uop) ? x : next(x);
     if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || x instanceof Date) return x;
-    if (made.has(x)) return made.get(x);
+    if (copies.has(x)) return copies.get(x);
     if (Array.isArray(x)) {
-      const out: unknown[] = [];
-      made.set(x, out);
-      for (let i = 0; i < x.length; i++) out.push(visit(x[i]));
-      made.delete(x);
-      return out;
+      return copied(x, [] as unknown[], (copy, one) => {
+        for (let i = 0; i < x.length; i++) copy.push(one(x[i]));
+      });
     }
     if (x instanceof Map) {
-      const out = new Map<unknown, unknown>();
-      made.set(x, out);
-      for (const [k, v] of x) out.set(visit(k), visit(v));
-      made.delete(x);
-      return out;
+      return copied(x, new Map<unknown, unknown>(), (copy, one) => {
+        for (const [k, v] of x) copy.set(one(k), one(v));
+      });
     }
     if (x instanceof Set) {
-      const out = new Set<unknown>();
-      made.set(x, out);
-      for (const v of x) out.add(visit(v));
-      made.delete(x);
-      return out;
+      return copied(x, new Set<unknown>(), (copy, one) => {
+        for (const v of x) copy.add(one(v));
+      });
     }
-    const out: Record<string, unknown> = Object.create(Object.getPrototypeOf(x));
-    made.set(x, out);
-    for (const name of Object.keys(x)) out[name] = visit((x as Record<string, unknown>)[name]);
-    made.delete(x);
-    return out;
+    return copied(x, Object.create(Object.getPrototypeOf(x)) as Record<string, unknown>, (copy, one) => {
+      for (const name of Object.keys(x)) copy[name] = one((x as Record<string, unknown>)[name]);
+    });
   };
   return visit(tree);
 }

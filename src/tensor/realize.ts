@@ -22,8 +22,14 @@ import { materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { CallTensor } from "./call.ts";
 
-/** Handles assigned while a capture listens: the JIT moves them on with each replay. */
-export const assignedHandles: { list: Set<TensorBase> | undefined } = { list: undefined };
+/** Handles moved while a capture listens, which replays move on: assigned ones, and replaced ones as they were before. */
+export const movedHandles: {
+  assigned: Set<TensorBase> | undefined;
+  replaced: Map<TensorBase, TensorBase> | undefined;
+} = { assigned: undefined, replaced: undefined };
+
+/** How often handles have been replaced outside of captures, and at which count one last left a storage. */
+export const replacements: { count: number; readonly at: WeakMap<Storage, number> } = { count: 0, at: new WeakMap() };
 
 /** The BUFFER below a node's RESHAPEs, if it is realized. */
 export function realizedBuffer(u: UOp): UOp | undefined {
@@ -286,7 +292,7 @@ export abstract class RealizeTensor extends CallTensor {
     for (let u = this.uop; u !== base; u = u.src[0]) steps.push(u);
     for (const s of steps.reverse()) made = s.withSrc([made]);
     this.setUop(made);
-    assignedHandles.list?.add(this);
+    movedHandles.assigned?.add(this);
   }
 
   /** Makes this handle name, and hold, what `x` names; the shape must be the same. */
@@ -294,7 +300,11 @@ export abstract class RealizeTensor extends CallTensor {
     if (prod(x.shape) !== this.numel() || x.shape.some((n, i) => n !== this.shape[i])) {
       throw new ShapeError("replace", { shapes: [this.shape, x.shape], reason: "the shapes differ" });
     }
-    this.setUop(inside.liveNode(x, "replace a tensor"));
+    const next = inside.liveNode(x, "replace a tensor"), old = realizedBuffer(this.uop);
+    if (movedHandles.replaced !== undefined) {
+      if (!movedHandles.replaced.has(this)) movedHandles.replaced.set(this, this.wrap(this.uop));
+    } else if (old !== undefined) replacements.at.set((old.arg as BufferArg).storage, ++replacements.count);
+    this.setUop(next);
     this.hold();
     return this;
   }

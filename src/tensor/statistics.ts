@@ -15,6 +15,7 @@ import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
 import { type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
+import { placed } from "./creation.ts";
 import { castNode } from "./elementwise.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
 import { floatConst } from "./numeric.ts";
@@ -148,7 +149,8 @@ export abstract class StatisticsTensor extends IndexingTensor {
     let differs = sorted.dtype.isBool ? tail.xor(head) : tail.ne(head);
     if (sorted.dtype.isFloat) differs = differs.and(tail.eq(tail).or(head.eq(head)));
     const first = this.wrap(broadcastTo(constant(1, int32), [1]));
-    const isNew = this.wrap(own(first.cat([this.wrap(castNode(differs, int32))]).uop));
+    // With one element it is a constant, which would live on the default device.
+    const isNew = this.wrap(placed(own(first.cat([this.wrap(castNode(differs, int32))]).uop), this.device));
     const sized = (size: number): this | this[] => {
       const inverse = () => {
         const rank = isNew.cumsum(0).sub(1);

@@ -67,6 +67,10 @@ export class PatternMatcher<X = unknown> {
   /** By op: each rule with its own test, for counting. */
   private readonly single: ([Rule<X>, Test][] | undefined)[];
   private readonly joined: Map<unknown, unknown>;
+  /** Bit set of the ops that rules are about (numbers modulo 64), as `below0` and `below1` of nodes. */
+  readonly roots0: number;
+  /** The second word. */
+  readonly roots1: number;
 
   constructor(name: string, rules: readonly Rule<X>[]) {
     this.name = name;
@@ -74,6 +78,19 @@ export class PatternMatcher<X = unknown> {
     this.table = new Array<Test | null | undefined>(OP_COUNT).fill(undefined);
     this.single = new Array<[Rule<X>, Test][] | undefined>(OP_COUNT).fill(undefined);
     this.joined = new Map();
+    let r0 = 0, r1 = 0;
+    for (const { pattern } of rules) {
+      const ops = rootsOf(pattern);
+      if (ops === undefined) r0 = r1 = -1;
+      else {
+        for (const op of ops) {
+          if ((op & 32) === 0) r0 |= 1 << (op & 31);
+          else r1 |= 1 << (op & 31);
+        }
+      }
+    }
+    this.roots0 = r0;
+    this.roots1 = r1;
   }
 
   /** These rules, then the other's. Cached: the same two give the same matcher. */
@@ -132,6 +149,18 @@ export class PatternMatcher<X = unknown> {
 function canBe(p: UPat, op: Ops): boolean {
   if (p.alternatives !== undefined) return p.alternatives.some((a) => canBe(a, op));
   return p.ops === undefined || p.ops.includes(op);
+}
+
+/** The ops that a pattern can be; undefined for any. */
+function rootsOf(p: UPat): readonly Ops[] | undefined {
+  if (p.alternatives === undefined) return p.ops;
+  const all: Ops[] = [];
+  for (const a of p.alternatives) {
+    const ops = rootsOf(a);
+    if (ops === undefined) return undefined;
+    all.push(...ops);
+  }
+  return all;
 }
 
 // ---- compiler

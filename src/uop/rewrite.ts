@@ -110,24 +110,24 @@ export function graphRewriteMap<X>(
 ): Map<UOp, UOp> {
   const memo = new NodeMemo();
   try {
-    for (const r of Array.isArray(root) ? root as readonly UOp[] : [root as UOp]) run(r, pm, options, memo);
+    for (const r of Array.isArray(root) ? root as readonly UOp[] : [root as UOp]) run(r, pm, options, memo, true);
     return memo.toMap();
   } finally {
     memo.clear();
   }
 }
 
-function run<X>(root: UOp, pm: PatternMatcher<X>, options: RewriteOptions<X>, memo: NodeMemo): UOp {
+function run<X>(root: UOp, pm: PatternMatcher<X>, options: RewriteOptions<X>, memo: NodeMemo, all = false): UOp {
   if (recording === undefined && envNumber("TRACK_MATCH_STATS") === 0) {
-    return new Rewriter(pm, options, memo, undefined).run(root);
+    return new Rewriter(pm, options, memo, all, undefined).run(root);
   }
   const name = options.name ?? pm.name;
-  if (recording === undefined) return new Rewriter(pm, options, memo, () => {}).run(root);
+  if (recording === undefined) return new Rewriter(pm, options, memo, all, () => {}).run(root);
   return recorded(name, root, (r) => {
     const onHit = (rule: Rule<X>, from: UOp, to: UOp): void => {
       r.changes.push({ rule: ruleName(rule), from, to });
     };
-    return new Rewriter(pm, options, memo, onHit).run(root);
+    return new Rewriter(pm, options, memo, all, onHit).run(root);
   });
 }
 
@@ -179,6 +179,9 @@ class Rewriter<X> {
   private readonly ctx: X;
   private readonly memo: NodeMemo;
   private readonly onHit: ((rule: Rule<X>, from: UOp, to: UOp) => void) | undefined;
+  /** Ops that rules are about: below a node without any of them nothing can change, and nothing is visited. */
+  private readonly roots0: number;
+  private readonly roots1: number;
   // Frames as parallel arrays: the node as it is now, the next source to visit (-1: try rules first), and the earlier
   // forms of the node, which all become what it becomes.
   private readonly nodes: UOp[] = [];
@@ -189,8 +192,11 @@ class Rewriter<X> {
     pm: PatternMatcher<X>,
     options: RewriteOptions<X>,
     memo: NodeMemo,
+    all: boolean,
     onHit: ((rule: Rule<X>, from: UOp, to: UOp) => void) | undefined,
   ) {
+    this.roots0 = all ? -1 : pm.roots0;
+    this.roots1 = all ? -1 : pm.roots1;
     this.pm = pm;
     this.options = options;
     this.ctx = options.ctx as X;
@@ -199,9 +205,10 @@ class Rewriter<X> {
   }
 
   run(root: UOp): UOp {
-    const { memo, nodes, cursors, earlier, pm, ctx, onHit } = this;
+    const { memo, nodes, cursors, earlier, pm, ctx, onHit, roots0, roots1 } = this;
     const { enter, bottomUp } = this.options;
     const start = bottomUp ? -1 : 0;
+    if ((root.below0 & roots0 | root.below1 & roots1) === 0) return root;
     const known = memo.get(root);
     if (known !== undefined) return known;
     nodes.push(root);
@@ -224,7 +231,11 @@ class Rewriter<X> {
         i = 0;
       }
       const src = n.src, length = src.length;
-      while (i < length && memo.get(src[i]) !== undefined) i++;
+      while (i < length) {
+        const s = src[i];
+        if ((s.below0 & roots0 | s.below1 & roots1) !== 0 && memo.get(s) === undefined) break;
+        i++;
+      }
       if (i < length) {
         cursors[top] = i + 1;
         nodes.push(src[i]);
@@ -236,7 +247,7 @@ class Rewriter<X> {
       let now = n;
       let changed: UOp[] | undefined;
       for (let j = 0; j < length; j++) {
-        const s = memo.get(src[j])!;
+        const s = memo.get(src[j]) ?? src[j];
         if (changed !== undefined) changed[j] = s;
         else if (s !== src[j]) {
           changed = src.slice() as UOp[];
@@ -274,6 +285,7 @@ class Rewriter<X> {
 
   /** The node of the top frame is `to` from now on. */
   private become(to: UOp, start: number): void {
+    if ((to.below0 & this.roots0 | to.below1 & this.roots1) === 0) return this.finish(to);
     const done = this.memo.get(to);
     if (done !== undefined) return this.finish(done);
     const top = this.nodes.length - 1;

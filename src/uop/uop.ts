@@ -58,6 +58,10 @@ export class UOp extends Arithmetic<UOp> {
   srcMask0: number;
   /** The second word. */
   srcMask1: number;
+  /** Bit set of the ops of this node and of all below it (numbers modulo 64), to leave alone what no rule can match. */
+  below0: number;
+  /** The second word. */
+  below1: number;
   /** Slot of the running rewrite (NodeMemo in rewrite.ts): who uses it (0: nobody), and what this node becomes. */
   memoOwner: number;
   /** What this node becomes. */
@@ -87,14 +91,20 @@ export class UOp extends Arithmetic<UOp> {
     this.closedMemo = undefined;
     this.minMemo = undefined;
     this.maxMemo = undefined;
-    let m0 = 0, m1 = 0;
+    let m0 = 0, m1 = 0, b0 = 0, b1 = 0;
+    if ((op & 32) === 0) b0 = 1 << (op & 31);
+    else b1 = 1 << (op & 31);
     for (let i = 0; i < src.length; i++) {
-      const o = src[i].op;
+      const s = src[i], o = s.op;
       if (o < 32) m0 |= 1 << o;
       else m1 |= 1 << (o & 31);
+      b0 |= s.below0;
+      b1 |= s.below1;
     }
     this.srcMask0 = m0;
     this.srcMask1 = m1;
+    this.below0 = b0;
+    this.below1 = b1;
     this.memoOwner = 0;
     this.memoValue = undefined;
     this.walk = 0;

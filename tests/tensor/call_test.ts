@@ -40,3 +40,9 @@ Deno.test("call: ops, sums and products of lists, constants and sizes", async ()
   assertEquals([Tensor.const(2.5).shape, Tensor.const(1, "int8").dtype.name], [[], "int8"]);
   assertEquals(Tensor.invalids([2, 3], on).shape, [2, 3]);
 });
+
+Deno.test("tensors have methods, not operators: numbers cannot be made of them", () => {
+  const x = new Tensor([1, 2], on);
+  assertThrows(() => Number(x), ArgumentError, "JavaScript cannot overload them");
+  assertEquals(`${x}`.includes("[2]"), true);
+});

@@ -1,6 +1,7 @@
 /** Random words on every device: Random123's known answers, and those of JAX 0.10.2 (`jax.random.bits(key(seed), (6,))`). */
 import { assertEquals } from "@std/assert";
-import { Device, Tensor } from "../../mod.ts";
+import { Tensor } from "../../mod.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 
 const JAX: readonly [seed: number, words: readonly number[]][] = [
   [0, [4070199207, 4202968722, 1427181096, 2012915765, 2447653815, 710830403]],
@@ -18,31 +19,19 @@ const RANDOM123: readonly [counter: bigint, key: bigint, want: bigint][] = [
   [0x85a308d3_243f6a88n, 0x03707344_13198a2en, 0x483df7a0_c4923a9cn],
 ];
 
-for (const name of ["JS", "WASM", "CLANG"]) {
-  const missing = (() => {
-    try {
-      Device.get(name);
-      return false;
-    } catch {
-      return true;
+for (const device of await devicesHere()) {
+  Deno.test(`random ${device}: words are Random123's and JAX's, and rand is jax.random.uniform`, async () => {
+    const at = { device };
+    for (const [seed, want] of JAX) {
+      const key = new Tensor([0, seed], { dtype: "uint32", ...at });
+      assertEquals(await Tensor.randomBits(key, 0, 6).tolist(), want);
     }
-  })();
-  Deno.test({
-    name: `random ${name}: words are Random123's and JAX's, and rand is jax.random.uniform`,
-    ignore: missing,
-    fn: async () => {
-      const at = { device: name };
-      for (const [seed, want] of JAX) {
-        const key = new Tensor([0, seed], { dtype: "uint32", ...at });
-        assertEquals(await Tensor.randomBits(key, 0, 6).tolist(), want);
-      }
-      for (const [counter, key, want] of RANDOM123) {
-        const x = new Tensor([counter], { dtype: "uint64", ...at }), k = new Tensor([key], { dtype: "uint64", ...at });
-        assertEquals((await x.threefry(k).data())[0], want);
-      }
-      Tensor.manualSeed(42);
-      const uniform = await Tensor.rand([4], at).tolist();
-      assertEquals(uniform, [0.48870956897735596, 0.6797971725463867, 0.6162714958190918, 0.5610160827636719]);
-    },
+    for (const [counter, key, want] of RANDOM123) {
+      const x = new Tensor([counter], { dtype: "uint64", ...at }), k = new Tensor([key], { dtype: "uint64", ...at });
+      assertEquals((await x.threefry(k).data())[0], want);
+    }
+    Tensor.manualSeed(42);
+    const uniform = await Tensor.rand([4], at).tolist();
+    assertEquals(uniform, [0.48870956897735596, 0.6797971725463867, 0.6162714958190918, 0.5610160827636719]);
   });
 }

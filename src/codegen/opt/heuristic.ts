@@ -68,6 +68,25 @@ function divisorUpTo(n: number, limit: number): number {
   return 1;
 }
 
+/** Does an access depend on one of these axes? */
+function dependsOn(a: Access, axes: readonly number[]): boolean {
+  for (let k = 0; k < axes.length; k++) if (a.depends[axes[k]]) return true;
+  return false;
+}
+
+/** Copies of an access that a tile makes. */
+function copiesOf(a: Access, tile: Tile): number {
+  let copies = 1;
+  for (let t = 0; t < tile.length; t++) if (a.depends[tile[t][0]]) copies *= tile[t][1];
+  return copies;
+}
+
+/** Does a tile have an axis of a region? */
+function touches(tile: Tile, r: Region): boolean {
+  for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) return true;
+  return false;
+}
+
 class Chooser {
   private readonly axes: readonly Axis[];
   private readonly sizes: readonly number[];
@@ -93,7 +112,7 @@ class Chooser {
   // ---- model
 
   private copiesOn(tile: Tile, axis: number): number {
-    for (const [i, k] of tile) if (i === axis) return k;
+    for (let t = 0; t < tile.length; t++) if (tile[t][0] === axis) return tile[t][1];
     return 1;
   }
 
@@ -102,7 +121,7 @@ class Chooser {
    * in a reduction, and its tile must fit.
    */
   private packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
-    if (a.isStore || r.kind !== "reduce" || r.own.includes(lane) || !r.own.some((i) => a.depends[i])) return 0;
+    if (a.isStore || r.kind !== "reduce" || r.own.includes(lane) || !dependsOn(a, r.own)) return 0;
     if (a.node.src[0].src[0].op !== Ops.PARAM) return 0;
     let bytes = a.dtype.itemsize * (lane < this.outputs ? lanes : this.sizes[lane]), uses = 1;
     for (let i = 0; i < this.sizes.length; i++) {
@@ -143,7 +162,12 @@ class Chooser {
 
   /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
   private crowded(a: Access, r: Region): boolean {
-    return r.own.some((i) => a.strides[i] * a.dtype.itemsize % 2048 === 0 && a.strides[i] > 0 && this.sizes[i] >= 64);
+    const { own } = r, { itemsize } = a.dtype;
+    for (let k = 0; k < own.length; k++) {
+      const stride = a.strides[own[k]];
+      if (stride > 0 && stride * itemsize % 2048 === 0 && this.sizes[own[k]] >= 64) return true;
+    }
+    return false;
   }
 
   /** Useful part of the iterations when an axis of `size` is cut in pieces of `k`. */
@@ -157,8 +181,9 @@ class Chooser {
     return this.tiledCost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
   }
 
+  /** Called for each tile that is considered: plain loops, which cost nothing before they are compiled. */
   private tiledCost(r: Region, lane: number, lanes: number, tile: Tile): number {
-    const { sizes } = this;
+    const { sizes } = this, { own, accesses } = r;
     const here = lane >= 0 && r.axes[lane];
     if (here && r.kind === "stage" && !r.own.includes(lane)) return Infinity;
     if (here && lane >= this.outputs && (sizes[lane] < lanes || (r.kind === "stage" && sizes[lane] % lanes !== 0))) {
@@ -167,18 +192,21 @@ class Chooser {
     let iterations = 1, copies = 1;
     for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
     if (here) iterations /= lane < this.outputs ? lanes * this.efficiency(sizes[lane], lanes) : lanes;
-    for (const [axis, k] of tile) {
+    for (let t = 0; t < tile.length; t++) {
+      const axis = tile[t][0], k = tile[t][1];
       if (!r.axes[axis]) continue;
       copies *= k;
       iterations /= this.efficiency(axis === lane ? ceilDiv(sizes[axis], lanes) : sizes[axis], k);
     }
     let loads = 0;
-    for (const a of r.accesses) {
-      let each = this.accessCost(a, r, lane, lanes, tile);
-      for (const [axis, k] of tile) if (a.depends[axis]) each *= k;
+    for (let n = 0; n < accesses.length; n++) {
+      const a = accesses[n];
+      let each = this.accessCost(a, r, lane, lanes, tile) * copiesOf(a, tile);
       // what does not depend on the closed axes stands outside of their loops
-      if (r.own.length > 0 && !r.own.some((i) => a.depends[i])) {
-        each /= r.own.reduce((n, i) => n * sizes[i] / (i === lane ? lanes : 1), 1);
+      if (own.length > 0 && !dependsOn(a, own)) {
+        let count = 1;
+        for (let k = 0; k < own.length; k++) count *= own[k] === lane ? sizes[lane] / lanes : sizes[own[k]];
+        each /= count;
       }
       loads += each;
     }
@@ -194,16 +222,17 @@ class Chooser {
     // accesses a lane make long programs
     let scalars = 0;
     if (here) {
-      for (const a of r.accesses) {
+      for (let n = 0; n < accesses.length; n++) {
+        const a = accesses[n];
         if (!this.isScattered(a, lane) || this.packUses(a, r, lane, lanes, tile) > 0) continue;
-        scalars += tile.reduce((n, [i, k]) => a.depends[i] ? n * k : n, lanes);
+        scalars += lanes * copiesOf(a, tile);
       }
     }
     let total = iterations / copies * body * (1 + scalars / 2000);
-    if (isReduce && r.own.includes(lane)) {
+    if (isReduce && own.includes(lane)) {
       // one combination of the lanes for each result
       let results = 1;
-      for (let i = 0; i < sizes.length; i++) if (r.axes[i] && !r.own.includes(i)) results *= sizes[i];
+      for (let i = 0; i < sizes.length; i++) if (r.axes[i] && !own.includes(i)) results *= sizes[i];
       total += results * lanes * r.lanes;
     }
     return total;
@@ -291,8 +320,7 @@ class Chooser {
         if (this.copiesMemory(tile)) continue;
         let sum = 0;
         for (let k = 0; k < regions.length; k++) {
-          const touched = tile.some(([i]) => regions[k].axes[i]);
-          sum += touched ? this.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
+          sum += touches(tile, regions[k]) ? this.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
         }
         consider(sum, tile);
       }
@@ -372,7 +400,8 @@ class Chooser {
     let nbytes = 0, copies = 1;
     for (const r of this.regions) {
       if (r.kind !== "stage") continue;
-      const n = tile.reduce((n, [i, k]) => r.axes[i] ? n * k : n, 1);
+      let n = 1;
+      for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) n *= tile[t][1];
       copies = Math.max(copies, n);
       nbytes += r.own.reduce((p, i) => p * this.sizes[i], n * r.root.dtype.itemsize);
     }

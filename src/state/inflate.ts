@@ -1,0 +1,92 @@
+/**
+ * Unpacking with a limit: a few bytes of a hostile file may claim, or turn into, any number of them.
+ *
+ * @module
+ */
+import type { Bad, Bytes } from "./source.ts";
+
+/** The most bytes that are unpacked of one archive, unless asked otherwise. */
+export const MAX_UNPACKED: number = 2 ** 32;
+/** Deflate gives at most 1032 bytes for one (258 of a match in 2 bits). */
+const MAX_RATIO = 1032;
+
+/** The size that a packed part claims, if that is possible at all. */
+export function checkClaim(packed: number, claimed: number, limit: number, bad: Bad, what: string): void {
+  if (claimed > limit) throw bad(`${what} unpacks to ${claimed} bytes, more than the ${limit} that are allowed`);
+  if (claimed > packed * MAX_RATIO + 64) {
+    throw bad(`${what} claims that ${packed} bytes unpack to ${claimed}, more than any can`);
+  }
+}
+
+/**
+ * Unpacks `packed`. With `size`, exactly that many bytes must come, and memory is taken only for them; else at most
+ * `limit`.
+ */
+export async function unpack(
+  packed: Bytes,
+  format: "deflate-raw" | "gzip",
+  bad: Bad,
+  { size, limit = MAX_UNPACKED, what = "it" }: {
+    readonly size?: number;
+    readonly limit?: number;
+    readonly what?: string;
+  },
+): Promise<Bytes> {
+  const most = size ?? limit, parts: Uint8Array[] = [];
+  const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream(format)).getReader();
+  let have = 0;
+  try {
+    for (;;) {
+      let chunk: Uint8Array | undefined;
+      try {
+        chunk = (await reader.read()).value;
+      } catch (error) {
+        throw bad(`${what} cannot be unpacked (${(error as Error).message})`);
+      }
+      if (chunk === undefined) break;
+      if ((have += chunk.length) > most) throw bad(`${what} unpacks to more than ${most} bytes`);
+      parts.push(chunk);
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+  if (size !== undefined && have !== size) throw bad(`${what} unpacks to ${have} bytes, not ${size}`);
+  const out = new Uint8Array(have);
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}
+
+/** Packs bytes as deflate does. */
+export async function pack(bytes: Uint8Array): Promise<Bytes> {
+  const stream = new Blob([bytes as Bytes]).stream().pipeThrough(new CompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
+}
+
+let table: Uint32Array | undefined;
+
+/** CRC-32 (ISO 3309) of bytes; `crc` continues an earlier one. */
+export function crc32(bytes: Uint8Array, crc = 0): number {
+  if (table === undefined) {
+    table = new Uint32Array(256);
+    for (let n = 0; n < 256; n++) {
+      let c = n;
+      for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
+      table[n] = c >>> 0;
+    }
+  }
+  let c = ~crc;
+  for (let i = 0; i < bytes.length; i++) c = table[(c ^ bytes[i]) & 255] ^ (c >>> 8);
+  return ~c >>> 0;
+}
+
+/** Throws for a member's name that could lead out of a folder. */
+export function checkMemberName(name: string, bad: Bad): void {
+  const parts = name.split("/");
+  if (name === "" || /[\\\0]|^[A-Za-z]:/.test(name) || name.startsWith("/") || parts.includes("..")) {
+    throw bad(`member ${JSON.stringify(name.slice(0, 80))} has a name that leads out of the archive`);
+  }
+}

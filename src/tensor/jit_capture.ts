@@ -1,0 +1,515 @@
+/**
+ * One captured call of a jit function: from a function and its arguments to what replays it. Arguments appear inside as
+ * tensors on memory of their own name, so that a tensor that is an argument and closed over, too, is told apart. What the
+ * call left behind in handles is repeated by each replay: assigned tensors move on to their next version, and gradients
+ * and replaced tensors, which get other memory in each call, are inputs and results that nobody names.
+ *
+ * @module
+ */
+import { attachBuffer, Buffer, bufferOf, releases, releaseStorage, sharing, trackStorages } from "../device/buffer.ts";
+import { getDevice } from "../device/device.ts";
+import { Recording } from "../engine/capture.ts";
+import { countText, debugPrint } from "../engine/debug.ts";
+import { CompiledKernel, copyBuffer } from "../engine/exec.ts";
+import { setCapture } from "../engine/realize.ts";
+import { type Call, Replay } from "../engine/replay.ts";
+import { envNumber, wantsLines } from "../helpers/env.ts";
+import { DisposedError, JitError } from "../helpers/errors.ts";
+import { Site, userLine } from "../helpers/stack.ts";
+import { type BufferArg, Storage } from "../uop/args.ts";
+import { reshape } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
+import { resolve } from "../uop/resolve.ts";
+import { bufferNode, nodesMade, toposort, trimInternTable, type UOp } from "../uop/uop.ts";
+import { gradLeaves, TensorBase } from "./base.ts";
+import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
+import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
+import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "./realize.ts";
+
+const WORD = 2 ** 32;
+
+/** What an argument tensor was like. */
+export interface InputInfo {
+  readonly shape: readonly number[];
+  readonly dtype: string;
+  readonly device: string;
+}
+
+/** Exposes what handles keep protected: the JIT moves handles on to new versions. */
+interface Movable {
+  setUop(u: UOp): void;
+  wrap(u: UOp): TensorBase;
+}
+function wrap(like: TensorBase, u: UOp): TensorBase {
+  return (like as unknown as Movable).wrap(u);
+}
+
+/** The storage of a realized tensor. */
+export function storageOf(t: TensorBase): Storage {
+  return (realizedBuffer(t.uop)!.arg as BufferArg).storage;
+}
+
+/** The storage of a tensor, if it is realized. */
+function madeOf(t: TensorBase | undefined): Storage | undefined {
+  const node = t === undefined ? undefined : realizedBuffer(t.uop);
+  return node === undefined ? undefined : (node.arg as BufferArg).storage;
+}
+
+/** Whether a tensor could be realized, and is not. */
+function isPending(t: TensorBase): boolean {
+  return madeOf(t) === undefined && !isStale(t.uop);
+}
+
+/** @throws {JitError} where the function has disposed of an argument */
+export function checkAlive(inputs: readonly TensorBase[]): void {
+  inputs.forEach((t, i) => {
+    const node = realizedBuffer(t.uop), at = node === undefined ? "" : (node.arg as BufferArg).storage.disposedAt;
+    if (at === "") return;
+    throw new JitError("capture a function", {
+      reason: `it disposes of argument tensor ${i} (at ${at}), which is the caller's; dispose of it outside`,
+    });
+  });
+}
+
+/** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
+function isStale(u: UOp): boolean {
+  return toposort(resolve(u)).some((v) => {
+    if (v.op !== Ops.BUFFER) return false;
+    const { storage, version } = v.arg as BufferArg;
+    return storage.version !== version || storage.disposedAt !== "";
+  });
+}
+
+/** A place where a call leaves a tensor: a gradient, or a handle that is made to name another tensor. */
+interface Place {
+  read(): TensorBase | undefined;
+  write(t: TensorBase | undefined): void;
+}
+
+class GradientPlace implements Place {
+  constructor(private readonly leaf: WeakRef<TensorBase>) {}
+  read(): TensorBase | undefined {
+    return this.leaf.deref()?.grad;
+  }
+  write(t: TensorBase | undefined): void {
+    const leaf = this.leaf.deref();
+    if (leaf !== undefined) leaf.grad = t;
+  }
+}
+
+class HandlePlace implements Place {
+  constructor(private readonly handle: WeakRef<TensorBase>) {}
+  read(): TensorBase | undefined {
+    return this.handle.deref();
+  }
+  write(t: TensorBase | undefined): void {
+    const handle = this.handle.deref();
+    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).setUop(t.uop);
+  }
+}
+
+/** What a capture knows of a place. */
+interface State {
+  readonly place: Place;
+  /** Number among the sources of what was there before, if the call read it; -1. */
+  readonly input: number;
+  /** The call found nothing there, and left something. */
+  readonly wasEmpty: boolean;
+  /** Number among the outputs of what it left there; -1. */
+  readonly output: number;
+  /** What it left there, where that is no output: nothing, or a lazy tensor that reads what was overwritten. */
+  readonly left: TensorBase | undefined;
+  readonly changes: boolean;
+}
+
+/** A tensor that each call gives. */
+interface Output {
+  /** What it is like. */
+  readonly tensor: TensorBase;
+  readonly storage: Storage;
+  /** Whether each replay gives new memory. */
+  readonly fresh: boolean;
+  /** The argument that it is, or -1. */
+  readonly input: number;
+  /** The first output of this storage. */
+  readonly first: number;
+}
+
+/** Gives back what devices keep for captures that nobody can call any more. */
+const graphs = new FinalizationRegistry<readonly { dispose(): void }[]>((list) => {
+  for (const g of list) g.dispose();
+});
+
+/** The buffers and numbers of one replay. */
+class ReplayCall implements Call {
+  constructor(
+    private readonly buffers: readonly (Buffer | undefined)[],
+    readonly counter: number,
+    readonly bound: ReadonlyMap<string, number>,
+  ) {}
+  buffer(source: number): Buffer {
+    return this.buffers[source]!;
+  }
+}
+
+/** A captured call. */
+export class Captured {
+  private checkedAt = -1;
+  private sharedAt = -1;
+  private readonly since: number = replacements.count;
+
+  constructor(
+    readonly inputs: readonly InputInfo[],
+    private readonly result: unknown,
+    /** Those of the result, then those of places. */
+    private readonly outputs: readonly Output[],
+    private readonly results: number,
+    private readonly states: readonly State[],
+    readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
+    private readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage }[],
+    /** Random numbers that a call draws. */
+    readonly draws: number,
+    readonly replay: Replay,
+  ) {
+    graphs.register(this, replay.graphs);
+  }
+
+  /** Whether a tensor that it closes over names other memory by now. */
+  isOutdated(): boolean {
+    if (replacements.count === this.since) return false;
+    return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > this.since);
+  }
+
+  /** Whether the places hold what the call found there: something, or nothing. */
+  fits(): boolean {
+    return this.states.every(({ place, input, wasEmpty }) => {
+      if (input >= 0) return place.read() !== undefined;
+      return !wasEmpty || place.read() === undefined;
+    });
+  }
+
+  /** The tensors at the places that a call changes. */
+  gradients(): (TensorBase | undefined)[] {
+    return this.states.filter((s) => s.output >= 0).map((s) => s.place.read());
+  }
+  /** Puts tensors there. */
+  setGradients(tensors: readonly (TensorBase | undefined)[]): void {
+    this.states.filter((s) => s.output >= 0).forEach((s, i) => s.place.write(tensors[i]));
+  }
+
+  /** Throws where memory that it uses has been freed; sees that nobody shares what it writes. @throws {DisposedError} */
+  private checkMemory(): void {
+    if (this.checkedAt !== releases.count) {
+      for (const { disposedAt } of this.replay.held) {
+        if (disposedAt !== "") throw new DisposedError("replay a jit function", { disposedAt: String(disposedAt) });
+      }
+      this.checkedAt = releases.count;
+    }
+    if (this.sharedAt === sharing.count) return;
+    for (const storage of this.replay.targets) bufferOf(storage)?.unshare();
+    this.sharedAt = sharing.count;
+  }
+
+  /** Runs the captured steps on these arguments. */
+  run(leaves: Leaves, storages: readonly Storage[]): unknown {
+    this.checkMemory();
+    const buffers: (Buffer | undefined)[] = storages.map((s) => bufferOf(s)!);
+    const copies: Buffer[] = [];
+    for (let i = 0; i < storages.length; i++) {
+      if (!this.replay.targets.includes(storages[i])) continue; // written while it is read
+      copies.push(buffers[i] = copyOf(storages[i]));
+    }
+    const made: Storage[] = [];
+    for (const o of this.outputs) {
+      made.push(o.fresh ? made[o.first] ?? freshStorage(o) : o.storage);
+      buffers.push(o.fresh ? bufferOf(made[made.length - 1]) : undefined);
+    }
+    for (const { place, input } of this.states) {
+      if (input < 0) continue;
+      const t = place.read()!;
+      if (madeOf(t) === undefined) realizeTensors([t]);
+      buffers[input] = bufferOf(storageOf(t));
+    }
+    this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
+    for (const c of copies) c.free();
+    for (const { storage, writes } of this.written) storage.version += writes;
+    for (const { ref, storage } of this.handles) {
+      const t = ref.deref();
+      if (t !== undefined) (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
+    }
+    const tensorAt = (at: number): TensorBase => {
+      const { tensor, input, fresh } = this.outputs[at];
+      const storage = input >= 0 ? storages[input] : made[at];
+      const t = wrap(tensor, reshape(bufferNode(storage), tensor.shape));
+      return fresh ? holdMemory(t) : t;
+    };
+    for (const { place, output, left, changes } of this.states) {
+      if (changes) place.write(output >= 0 ? tensorAt(output) : left);
+    }
+    trimInternTable();
+    if (this.results === 1 && this.result instanceof TensorBase) return tensorAt(0);
+    let at = 0;
+    return replaceTensors(this.result, () => tensorAt(at++));
+  }
+}
+
+function freshStorage({ tensor, storage: { device, dtype, size } }: Output): Storage {
+  const storage = new Storage(device, dtype, size), buffer = new Buffer(getDevice(device), dtype, size);
+  buffer.shape = tensor.shape;
+  buffer.use = "result of a jit function";
+  if (wantsLines()) buffer.line = userLine();
+  attachBuffer(storage, buffer);
+  storage.version = 1;
+  return storage;
+}
+
+function copyOf(storage: Storage): Buffer {
+  const from = bufferOf(storage)!, copy = new Buffer(getDevice(storage.device), storage.dtype, storage.size);
+  copyBuffer(copy, from);
+  return copy;
+}
+
+/** A call to capture. */
+export interface CallToCapture {
+  readonly fn: (...args: unknown[]) => unknown;
+  readonly args: unknown[];
+  readonly leaves: Leaves;
+  /** Of the tensors among the arguments. */
+  readonly storages: readonly Storage[];
+  /** Storages that earlier calls wrote in place. */
+  readonly written: ReadonlySet<Storage>;
+  readonly reuseOutputs: boolean;
+}
+
+/** An argument under a name of its own; a copy where the function writes its memory. */
+function aliasOf(t: TensorBase, storage: Storage, copies: boolean): TensorBase {
+  const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
+  const own = copies ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype);
+  attachBuffer(alias, own);
+  return wrap(t, reshape(bufferNode(alias), t.shape));
+}
+
+/** The places where tensors may be left, and what is in them: lazy gradients are realized, so that they can be inputs. */
+function placesNow(): Map<Place, TensorBase | undefined> {
+  const places = new Map<Place, TensorBase | undefined>(), lazy: TensorBase[] = [];
+  for (const ref of gradLeaves) {
+    const leaf = ref.deref();
+    if (leaf === undefined) continue;
+    const { grad } = leaf;
+    places.set(new GradientPlace(ref), grad);
+    if (grad !== undefined && isPending(grad)) lazy.push(grad);
+  }
+  if (lazy.length > 0) realizeTensors(lazy);
+  return places;
+}
+
+/** Runs `fn` once while listening, and makes what replays it. @throws {JitError} */
+export function captureCall(call: CallToCapture): { captured: Captured; result: unknown } {
+  // what a capture makes lives as long as it does, whatever scope it was made in
+  const tracked = trackStorages(undefined);
+  try {
+    return finish(call, listen(call));
+  } finally {
+    trackStorages(tracked);
+  }
+}
+
+function listen(call: CallToCapture): Heard {
+  const { args, leaves, storages } = call;
+  const recording = new Recording(), counter = currentCounter();
+  const places = placesNow(), start = nodesMade();
+  const seen = new Set<Storage>();
+  const inside = leaves.tensors.map((t, i) => {
+    const again = seen.has(storages[i]);
+    seen.add(storages[i]);
+    // a leaf is filled by backward(): it stays itself
+    return t.requiresGrad === true && !again ? t : aliasOf(t, storages[i], call.written.has(storages[i]));
+  });
+  const insideStorages = inside.map(storageOf);
+  const handles = movedHandles.assigned = new Set<TensorBase>();
+  const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
+  const states: { place: Place; before: TensorBase | undefined; after: TensorBase | undefined }[] = [];
+  let result: unknown, outputs: TensorBase[];
+  setCapture(recording);
+  try {
+    let next = 0;
+    result = call.fn(...replaceTensors(args, () => inside[next++]) as unknown[]);
+    if (result instanceof Promise) {
+      result.catch(() => {}); // this error is the one to tell
+      throw new JitError("capture an async function", {
+        reason: "jit() takes a synchronous function; await its results outside",
+      });
+    }
+    checkAlive(inside);
+    outputs = [...leavesOfTree(result, "capture a function").tensors];
+    for (const [place, before] of places) states.push({ place, before, after: place.read() });
+    for (const [handle, before] of replaced) {
+      states.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
+    }
+    const left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
+    realizeTensors([...outputs, ...left.filter(isPending)]);
+  } finally {
+    setCapture(undefined);
+    movedHandles.assigned = movedHandles.replaced = undefined;
+  }
+  if (!recording.items.some((i) => i.runner instanceof CompiledKernel)) {
+    throw new JitError("capture a function", {
+      reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
+    });
+  }
+  checkWrites(recording, insideStorages, storages);
+  return { recording, counter, start, inside: insideStorages, outputs, states, handles, result };
+}
+
+/** @throws {JitError} where an argument is written */
+function checkWrites(recording: Recording, inside: readonly Storage[], storages: readonly Storage[]): void {
+  inside.forEach((s, i) => {
+    if (recording.written.has(s)) {
+      throw new JitError("capture a function", {
+        reason: `it assigns to argument tensor ${i}; close over the tensor instead of passing it`,
+      });
+    }
+    if (s === storages[i] || bufferOf(s)!.base !== bufferOf(storages[i])!.base) return; // itself, or a copy
+    if (!recording.written.has(storages[i])) return;
+    throw new JitError("capture a function", {
+      reason: `it assigns to a tensor that it closes over and that is argument tensor ${i}, too; pass a clone()`,
+    });
+  });
+}
+
+interface Heard {
+  readonly recording: Recording;
+  readonly counter: number;
+  /** Nodes made before the call. */
+  readonly start: number;
+  readonly inside: readonly Storage[];
+  readonly outputs: readonly TensorBase[];
+  readonly states: readonly { place: Place; before: TensorBase | undefined; after: TensorBase | undefined }[];
+  readonly handles: ReadonlySet<TensorBase>;
+  readonly result: unknown;
+}
+
+function finish(call: CallToCapture, heard: Heard): { captured: Captured; result: unknown } {
+  const { leaves, reuseOutputs } = call;
+  const { recording, counter, start, inside, states } = heard;
+  const { made } = recording, count = inside.length;
+  const read = new Set<Buffer>();
+  for (const item of recording.items) for (const b of item.bufs) read.add(b);
+  const sources = new Map<Buffer, number>();
+  inside.forEach((s, i) => sources.set(bufferOf(s)!, i));
+  const results = heard.outputs.length;
+  const isMade = (t: TensorBase | undefined): boolean => {
+    const storage = madeOf(t);
+    return storage !== undefined && made.has(storage);
+  };
+  const tensors = [...heard.outputs];
+  for (const { before, after } of states) {
+    if (after !== before && isMade(after)) tensors.push(after!);
+  }
+  const storages = tensors.map(storageOf), older = new Set<Storage>();
+  for (const s of made) if (s.born < start && !storages.includes(s)) older.add(s);
+  const outs = tensors.map((tensor, at): Output => {
+    const storage = storages[at], input = inside.indexOf(storage);
+    const fresh = input < 0 && made.has(storage) && (at >= results || !reuseOutputs);
+    if (!fresh) return { tensor, storage, input, fresh, first: at };
+    const first = storages.indexOf(storage);
+    sources.set(bufferOf(storage)!, count + first);
+    // replays need only what it is like: the capture does not keep the first result alive
+    const like = new Storage(storage.device, storage.dtype, storage.size);
+    return { tensor: wrap(tensor, reshape(bufferNode(like), tensor.shape)), storage: like, input, fresh, first };
+  });
+  let nextOutput = results, nextSource = count + outs.length;
+  const kept = states.flatMap(({ place, before, after }): State[] => {
+    const changes = after !== before || place instanceof HandlePlace;
+    const found = madeOf(before), buffer = found === undefined ? undefined : bufferOf(found);
+    let input = -1;
+    if (buffer !== undefined && read.has(buffer) && !sources.has(buffer)) sources.set(buffer, input = nextSource++);
+    const isOutput = after !== before && isMade(after);
+    const output = isOutput ? nextOutput++ : -1;
+    if (!changes && input < 0) return [];
+    return [{
+      place,
+      input,
+      wasEmpty: before === undefined && changes,
+      output,
+      left: isOutput ? undefined : after,
+      changes,
+    }];
+  });
+  const draws = currentCounter() - counter;
+  const visible = new Set([...storages, ...older]);
+  releaseInner(made, visible);
+  const replay = new Replay(recording, { sources, visible, older, variable: variableOf(leaves, counter, draws) });
+  let next = 0;
+  const captured = new Captured(
+    leaves.tensors.map((t) => ({ shape: t.shape, dtype: t.dtype.name, device: t.device })),
+    replaceTensors(heard.result, () => outs[next++].tensor),
+    outs,
+    results,
+    kept,
+    [
+      ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
+      ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
+    ],
+    [...heard.handles].filter((t) => madeOf(t)?.disposedAt === "").map((t) => ({
+      ref: new WeakRef(t),
+      storage: storageOf(t),
+    })),
+    draws,
+    replay,
+  );
+  tellCapture(captured.replay, leaves.tensors.length, results);
+  // arguments that come back are the caller's own
+  const back = new Map(inside.map((s, i) => [s, i]));
+  const result = replaceTensors(heard.result, (t) => {
+    const i = back.get(storageOf(t));
+    return i === undefined ? t : wrap(t, reshape(bufferNode(call.storages[i]), t.shape));
+  });
+  return { captured, result };
+}
+
+/** Frees what the call made for itself: handles on it say so when they are used. */
+function releaseInner(made: ReadonlySet<Storage>, visible: ReadonlySet<Storage>): void {
+  const at = new Site("the end of the captured call, which keeps nothing but what it returns and assigns, at ");
+  for (const storage of made) {
+    if (visible.has(storage)) continue;
+    if (storage.disposedAt === "") storage.disposedAt = at;
+    releaseStorage(storage);
+  }
+}
+
+/** How scalar arguments follow from a call: random counters go on, variables take the value of the arguments. */
+function variableOf(leaves: Leaves, counter: number, draws: number) {
+  return (name: string, value: number): ((call: Call) => number) | undefined => {
+    const word = name.slice(0, name.lastIndexOf("_"));
+    if (word === "") return undefined; // a constant of the graph
+    switch (RANDOM_VARIABLES.indexOf(word)) {
+      case 0: {
+        const offset = (value - counter % WORD + WORD) % WORD;
+        // a draw that was made before the call is the same in all
+        return offset < draws ? (call) => (call.counter + offset) % WORD : undefined;
+      }
+      case 1:
+        return (call) => Math.floor(call.counter / WORD);
+      case 2:
+      case 3:
+        return () => seedKey()[word === "rngKey0" ? 0 : 1].src[1].value;
+    }
+    const given = leaves.bound.get(word);
+    if (given === value) return (call) => call.bound.get(word)!;
+    throw new JitError("capture a function", {
+      reason:
+        `it binds variable ${word} to ${value} inside, which each replay would repeat; pass ${word}.bind(${value}) ` +
+        "as an argument",
+    });
+  };
+}
+
+function tellCapture({ kernels, steps }: Replay, inputs: number, results: number): void {
+  if (envNumber("DEBUG") < 1) return;
+  const others = steps.filter((s) => "item" in s).length;
+  debugPrint(
+    `captured ${countText(kernels, "kernel")} and ${countText(others, "other step")} ` +
+      `in ${countText(steps.length, "part")}; ${countText(inputs, "argument tensor")}, ${countText(results, "result")}`,
+  );
+}

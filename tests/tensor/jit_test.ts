@@ -1,0 +1,454 @@
+import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
+import {
+  checkpoint,
+  context,
+  Device,
+  DisposedError,
+  GlobalCounters,
+  jit,
+  JitError,
+  nn,
+  state,
+  Tensor,
+  Variable,
+} from "../../mod.ts";
+
+Device.default = "WASM";
+
+/** A realized tensor of its own memory. */
+function made(values: number[] | number[][], requiresGrad = false): Tensor {
+  return new Tensor(values, { dtype: "float32", requiresGrad }).realize();
+}
+
+function fails(action: () => unknown, text: RegExp): void {
+  throws(action, (error: unknown) => {
+    ok(error instanceof JitError, String(error));
+    match(error.message, text);
+    return true;
+  });
+}
+
+// What tinygrad's users reported, by issue.
+
+Deno.test("jit: tensors in a list are inputs (tinygrad 10850)", async () => {
+  const f = jit((xs: Tensor[]) => xs[0].add(xs[1]));
+  for (let i = 0; i < 5; i++) assertEquals(await f([made([i]), made([2 * i])]).tolist(), [3 * i]);
+  strictEqual(f.stats.replays, 3);
+});
+
+Deno.test("jit: a number is not frozen (tinygrad 10956)", async () => {
+  const f = jit((x: Tensor, k: number) => x.mul(k));
+  for (let i = 0; i < 12; i++) assertEquals(await f(made([i]), i % 3).tolist(), [i * (i % 3)]);
+  assertEquals([f.stats.eager, f.stats.captures, f.stats.replays, f.stats.retraces], [3, 3, 6, 2]);
+});
+
+Deno.test("jit: inputs that are views are as good as others (tinygrad 13361)", async () => {
+  const f = jit((x: Tensor) => x.add(1));
+  for (let i = 0; i < 4; i++) {
+    const x = made([[i, 2], [3, 4]]);
+    assertEquals(await f(x.T).tolist(), [[i + 1, 4], [3, 5]]);
+    assertEquals(await f(x.flip(0).at([0, 2])).tolist(), [[4, 5], [i + 1, 3]]);
+  }
+});
+
+Deno.test("jit: a function that realizes nothing is told so (tinygrad 7637, 5184)", () => {
+  const f = jit((x: Tensor) => x.shape[0]);
+  const x = made([1, 2]);
+  f(x);
+  fails(() => f(x), /^Cannot capture a function: it realizes nothing: return a tensor computed from the arguments/);
+});
+
+Deno.test("jit: results are not overwritten by later calls (tinygrad 14045)", async () => {
+  const f = jit((x: Tensor) => x.mul(x).sum());
+  const losses = Array.from({ length: 20 }, (_, i) => f(made([i, 1])));
+  assertEquals(await Promise.all(losses.map((l) => l.item())), losses.map((_, i) => i * i + 1));
+  const g = jit((x: Tensor) => x.mul(x), { reuseOutputs: true });
+  const [, , a, b] = [1, 2, 3, 4].map((i) => g(made([i])));
+  assertEquals([await a.tolist(), await b.tolist()], [[16], [16]]);
+});
+
+Deno.test("jit: the same tensor twice, and one that is closed over, too (tinygrad 13701)", async () => {
+  const f = jit((a: Tensor, b: Tensor) => a.mul(10).add(b));
+  for (let i = 0; i < 3; i++) {
+    const x = made([i]);
+    assertEquals(await f(x, x).tolist(), [11 * i]);
+  }
+  assertEquals(await f(made([1]), made([2])).tolist(), [12]);
+  const w = made([7]), g = jit((x: Tensor) => x.mul(10).add(w));
+  for (let i = 0; i < 3; i++) assertEquals(await g(w).tolist(), [77]);
+  assertEquals(await g(made([1])).tolist(), [17]);
+});
+
+Deno.test("jit: values cannot be read inside (tinygrad 16276)", async () => {
+  const bodies = [(x: Tensor) => x.itemSync(), (x: Tensor) => x.tolistSync(), (x: Tensor) => x.dataSync()];
+  for (const body of bodies) {
+    const f = jit((x: Tensor) => x.add(body(x.sum()) as number));
+    const x = made([1]);
+    if (body === bodies[0]) f(x);
+    else throws(() => f(x));
+    fails(() => f(x), /^Cannot read a tensor: a function under jit\(\) cannot read values; return the tensor/);
+  }
+  assertEquals(await jit((x: Tensor) => x.add(1))(made([1])).tolist(), [2]); // nothing listens any more
+});
+
+Deno.test("jit: a chain of blocks gives bit for bit what it gives without (tinygrad 6803, 16191)", async () => {
+  Tensor.manualSeed(5);
+  const layers = Array.from({ length: 4 }, () => ({ l: new nn.Linear(16, 16), n: new nn.LayerNorm(16) }));
+  const net = (x: Tensor): Tensor => layers.reduce((h, { l, n }) => n.call(l.call(h).gelu()).add(h), x).softmax(1);
+  const f = jit(net);
+  for (let i = 0; i < 4; i++) {
+    const x = Tensor.randn([8, 16]).realize();
+    assertEquals(await f(x).data(), await net(x).data());
+  }
+  await context({ JIT_CHECK: 1 }, async () => void await f(Tensor.randn([8, 16])).data());
+});
+
+for (const realizes of [true, false]) {
+  Deno.test(`jit: gradients accumulate over calls${realizes ? ", realized" : ""} (tinygrad 13642)`, async () => {
+    const run = async (wrap: <A extends unknown[], R>(f: (...a: A) => R) => (...a: A) => R): Promise<unknown[]> => {
+      const w = made([1, 2], true), opt = new nn.optim.SGD([w], { lr: 0.1 }), out: unknown[] = [];
+      const micro = wrap((x: Tensor) => {
+        const loss = w.mul(x).square().sum().backward();
+        if (realizes) Tensor.realize([loss, w.grad!]);
+        return loss;
+      });
+      const step = wrap(() => Tensor.train(() => opt.step()) as undefined ?? w.sum());
+      for (let i = 0; i < 6; i++) {
+        for (let k = 0; k < 4; k++) out.push(await micro(made([i, k])).item());
+        out.push(await w.grad!.tolist());
+        out.push(await step().item());
+        opt.zeroGrad();
+      }
+      return [...out, await w.tolist()];
+    };
+    assertEquals(await run(jit), await run((f) => f));
+  });
+}
+
+Deno.test("jit: gradients accumulate within a call", async () => {
+  const run = async (jitted: boolean): Promise<unknown[]> => {
+    const w = made([1, 2], true), opt = new nn.optim.Adam([w], { lr: 0.1 }), out: unknown[] = [];
+    const body = (xs: Tensor[]): Tensor =>
+      Tensor.train(() => {
+        opt.zeroGrad();
+        let total = Tensor.zeros([]);
+        for (const x of xs) total = total.add(w.mul(x).square().sum().backward());
+        Tensor.realize([total, ...opt.scheduleStep()]);
+        return total;
+      });
+    const step = jitted ? jit(body) : body;
+    for (let i = 0; i < 5; i++) out.push(await step([made([i, 1]), made([1, i])]).item());
+    return [...out, await w.tolist()];
+  };
+  assertEquals(await run(true), await run(false));
+});
+
+Deno.test("jit: checkpoint, and mixed precision with a scaled loss", async () => {
+  const run = async (jitted: boolean): Promise<unknown[]> => {
+    Tensor.manualSeed(3);
+    const l1 = new nn.Linear(6, 8), l2 = new nn.Linear(8, 3), params = state.getParameters([l1, l2]);
+    const opt = new nn.optim.SGD(params, { lr: 0.1 }), scale = made([128]), good = made([0]), out: unknown[] = [];
+    const half = (l: nn.Linear, x: Tensor): Tensor =>
+      x.cast("float16").matmul(l.weight.cast("float16").T).add(l.bias!.cast("float16"));
+    const block = checkpoint((x: Tensor) => half(l1, x).relu());
+    const body = (x: Tensor, y: Tensor): Tensor =>
+      Tensor.train(() => {
+        opt.zeroGrad();
+        const loss = half(l2, block(x)).cast("float32").crossEntropy(y), k = scale.reshape([]);
+        loss.mul(k).backward();
+        let finite = Tensor.ones([]).cast("bool");
+        for (const p of params) finite = finite.mul(p.grad!.isfinite().all());
+        for (const p of params) p.grad = finite.where(p.grad!.div(k), 0);
+        const again = good.add(1).mod(3);
+        scale.assign(finite.where(again.eq(0).where(scale.mul(2), scale), scale.div(2)));
+        good.assign(finite.where(again, 0).cast("float32"));
+        Tensor.realize([loss, scale, good, ...opt.scheduleStep()]);
+        return loss;
+      });
+    const step = jitted ? jit(body) : body;
+    for (let i = 0; i < 6; i++) {
+      const x = Tensor.randn([5, 6]).realize();
+      out.push(await step(x, new Tensor([0, 1, 2, 0, 1])).item());
+    }
+    return [...out, await scale.item(), await l1.weight.tolist()];
+  };
+  assertEquals(await run(true), await run(false));
+});
+
+// Arguments
+
+Deno.test("jit: tensors in objects, classes, maps and sets; results of such forms", async () => {
+  class Pair {
+    constructor(readonly a: Tensor, readonly name: string, readonly more: Map<string, Tensor>) {}
+    sum(): Tensor {
+      return this.a.add(this.more.get("b")!);
+    }
+  }
+  const f = jit((p: Pair, rest: { deep: { set: Set<Tensor> } }) => {
+    const [c] = rest.deep.set;
+    return new Pair(p.sum().add(c), p.name, new Map([["b", c.mul(2)]]));
+  });
+  for (let i = 0; i < 4; i++) {
+    const got = f(new Pair(made([i]), "p", new Map([["b", made([10])]])), { deep: { set: new Set([made([i])]) } });
+    ok(got instanceof Pair);
+    strictEqual(got.name, "p");
+    assertEquals([await got.a.tolist(), await got.more.get("b")!.tolist(), await got.sum().tolist()], [
+      [10 + 2 * i],
+      [2 * i],
+      [10 + 4 * i],
+    ]);
+  }
+  strictEqual(f.stats.replays, 2);
+});
+
+Deno.test("jit: cycles in arguments, functions and arrays of numbers as arguments", async () => {
+  const node: { x: Tensor; self?: unknown } = { x: made([1]) };
+  node.self = node;
+  const f = jit((n: typeof node, g: (t: Tensor) => Tensor, v: Float32Array) => g(n.x).add(v[0]));
+  const twice = (t: Tensor): Tensor => t.mul(2), thrice = (t: Tensor): Tensor => t.mul(3);
+  for (let i = 0; i < 8; i++) {
+    node.x = made([i]);
+    const k = i % 2;
+    const want = [i * (k === 0 ? 2 : 3) + k];
+    assertEquals(await f(node, k === 0 ? twice : thrice, Float32Array.of(k)).tolist(), want);
+  }
+  strictEqual(f.stats.captures, 2);
+  fails(() => f(node, twice, new Float32Array(5000)), /an argument is a Float32Array of 20000 bytes.* pass a tensor/);
+});
+
+Deno.test("jit: other shapes, dtypes and devices are refused by name", () => {
+  const f = jit((o: { a: Tensor; b: Tensor }) => o.a.add(o.b.cast("float32")));
+  const good = (): { a: Tensor; b: Tensor } => ({ a: made([1, 2]), b: made([1, 2]) });
+  for (let i = 0; i < 3; i++) f(good());
+  const start = "^Cannot replay a jit function: argument tensor 1 is ";
+  for (
+    const [b, text] of [
+      [made([1]), "\\[1\\] float32 on WASM, it was captured with \\[2\\] float32 on WASM; use one jit"],
+      [new Tensor([1, 2]), "\\[2\\] int32 on WASM"],
+      [made([1, 2]).to("JS"), "\\[2\\] float32 on JS"],
+    ] as const
+  ) fails(() => f({ ...good(), b }), new RegExp(start + text));
+});
+
+Deno.test("jit: many keys are told of once", () => {
+  const lines: string[] = [], { error } = console;
+  console.error = (line: string) => void lines.push(line);
+  try {
+    const f = jit(function scaled(x: Tensor, k: number): Tensor {
+      return x.mul(k);
+    });
+    for (let i = 0; i < 12; i++) f(made([1]), i);
+    strictEqual(f.stats.retraces, 11);
+  } finally {
+    console.error = error;
+  }
+  strictEqual(lines.length, 1);
+  match(lines[0], /^jit: scaled has been called with 9 different values .*pass what changes as a tensor/);
+});
+
+Deno.test("jit: an argument is assigned to, or freed", () => {
+  const assigns = jit((x: Tensor) => x.assign(x.add(1)).sum());
+  assigns(made([1]));
+  fails(() => assigns(made([1])), /it assigns to argument tensor 0; close over the tensor instead of passing it/);
+  const frees = jit((y: Tensor, x: Tensor) => {
+    const z = x.add(y).realize();
+    x.dispose();
+    return z;
+  });
+  fails(() => frees(made([1]), made([2])), /it disposes of argument tensor 1 \(at .*jit_test.ts:\d+:\d+\)/);
+  fails(() => frees(made([1]), made([2])), /dispose of it outside$/);
+});
+
+Deno.test("jit: async functions, in whatever form", () => {
+  fails(() => jit(async (x: Tensor) => await x.item()), /^Cannot capture an async function: jit\(\) takes a sync/);
+  const hidden = jit((x: Tensor) => Promise.resolve(x));
+  fails(() => hidden(made([1])), /^Cannot capture an async function/);
+});
+
+// State
+
+Deno.test("jit: what is closed over is read where it is, and moves on", async () => {
+  const w = made([1]), total = made([0]);
+  const f = jit((x: Tensor) => {
+    const y = x.mul(w);
+    total.assign(total.add(y)).realize();
+    return y;
+  });
+  let sum = 0;
+  for (let i = 1; i < 7; i++) {
+    assertEquals(await f(made([i])).tolist(), [i * i]);
+    assertEquals(await total.tolist(), [sum += i * i]);
+    w.assign(new Tensor([i + 1], { dtype: "float32" })).realize();
+  }
+});
+
+Deno.test("jit: a closed-over tensor that is replaced is captured anew", async () => {
+  const w = made([2]), f = jit((x: Tensor) => x.mul(w));
+  for (let i = 0; i < 3; i++) assertEquals(await f(made([i])).tolist(), [2 * i]);
+  w.replace(made([5]));
+  for (let i = 0; i < 3; i++) assertEquals(await f(made([i])).tolist(), [5 * i]);
+  assertEquals([f.stats.captures, f.stats.retraces], [2, 1]);
+});
+
+Deno.test("jit: a handle that the function itself replaces moves on", async () => {
+  const h = made([1, 1]),
+    f = jit((x: Tensor) => {
+      h.replace(h.mul(2).add(x));
+      return h.sum();
+    });
+  let want = 1;
+  for (let i = 0; i < 6; i++) {
+    want = 2 * want + i;
+    strictEqual(await f(made([i, i])).item(), 2 * want);
+    assertEquals(await h.tolist(), [want, want]);
+  }
+});
+
+Deno.test("jit: an argument that is also state is read before it is written", async () => {
+  const acc = made([1]), f = jit((x: Tensor) => acc.assign(acc.add(x)).mul(1));
+  f(made([1])), f(made([1])), f(made([1]));
+  assertEquals(await f(acc).tolist(), [8]);
+  assertEquals(await acc.tolist(), [8]);
+  const g = jit((x: Tensor) => acc.assign(acc.add(x)).mul(1));
+  for (let i = 0; i < 3; i++) g(acc);
+  assertEquals(await acc.tolist(), [64]);
+});
+
+Deno.test("jit: a tensor that is lazy outside is filled once", async () => {
+  const lazy = Tensor.full([2], 3).clone(), f = jit((x: Tensor, k: number) => x.add(lazy).mul(k));
+  f(made([1, 1]), 1);
+  const later = Tensor.full([2], 5).clone();
+  const g = jit((x: Tensor, first: boolean) => first ? x.mul(1) : later.assign(later.add(x)).mul(1));
+  g(made([0, 0]), true);
+  for (let i = 0; i < 5; i++) {
+    assertEquals(await g(made([i, i]), false).tolist(), [[5, 5], [6, 6], [8, 8], [11, 11], [15, 15]][i]);
+  }
+  assertEquals(await later.tolist(), [15, 15]);
+});
+
+Deno.test("jit: what a call made for itself says so when it is used", async () => {
+  let kept: Tensor | undefined;
+  const f = jit((x: Tensor) => {
+    kept = x.add(1).realize();
+    return kept.mul(2);
+  });
+  f(made([1]));
+  assertEquals(await kept!.tolist(), [2]);
+  f(made([1]));
+  throws(
+    () => kept!.dataSync(),
+    (e) => e instanceof DisposedError && /the end of the captured call, which keeps/.test(e.message),
+  );
+  assertEquals(await f(made([4])).tolist(), [10]);
+});
+
+Deno.test("jit: random numbers go on as they would", async () => {
+  const w = Tensor.rand([2]);
+  const body = (x: Tensor): Tensor => x.add(Tensor.rand([2])).add(Tensor.randn([2])).add(w);
+  const draw = async (f: (x: Tensor) => Tensor): Promise<unknown[]> => {
+    Tensor.manualSeed(11);
+    const out: unknown[] = [];
+    for (let i = 0; i < 5; i++) {
+      out.push(await f(made([i, 0])).tolist());
+      if (i === 2) Tensor.rand([5]); // draws outside
+      if (i === 3) Tensor.manualSeed(12);
+    }
+    return out;
+  };
+  assertEquals(await draw(jit(body)), await draw(body));
+});
+
+// What is captured
+
+Deno.test("jit: several realizes are one list of kernels without what is not needed, in one arena", async () => {
+  const body = (x: Tensor): Tensor => {
+    x.exp().realize(); // nobody reads it
+    const a = x.add(1).contiguous().realize(), b = a.mul(2).contiguous().realize();
+    const c = b.sub(3).contiguous().realize(), d = c.mul(c).contiguous().realize();
+    return d.sum();
+  };
+  const f = jit(body), x = made(Array.from({ length: 1000 }, (_, i) => i));
+  const want = await body(x).item();
+  for (let i = 0; i < 4; i++) strictEqual(await f(x).item(), want);
+  strictEqual(f.stats.kernels, 5);
+  ok(f.stats.arenaBytes <= 2 * 4096, `${f.stats.arenaBytes} bytes`);
+  GlobalCounters.reset();
+  await f(x).item();
+  strictEqual(GlobalCounters.kernelCount, 5);
+});
+
+Deno.test("jit: constants are uploaded once", async () => {
+  const f = jit((x: Tensor) => x.mul(new Tensor([1, 2, 3], { dtype: "float32" })).add(Tensor.arange(3).contiguous()));
+  for (let i = 0; i < 4; i++) {
+    GlobalCounters.reset();
+    assertEquals(await f(made([1, 1, i])).tolist(), [1, 3, 3 * i + 2]);
+    if (i === 3) assertEquals([GlobalCounters.kernelCount, GlobalCounters.copyCount], [1, 1]); // the copy is made([...])'s
+  }
+});
+
+Deno.test("jit: a jit function within another, captured or not", async () => {
+  const inner = jit((x: Tensor) => x.mul(3));
+  const outer = jit((x: Tensor) => inner(x.add(1)).add(inner(x)));
+  for (let i = 0; i < 5; i++) assertEquals(await outer(made([i])).tolist(), [6 * i + 3]);
+  const g = jit((x: Tensor) => inner(x));
+  for (let i = 0; i < 5; i++) assertEquals(await g(made([i])).tolist(), [3 * i]);
+  assertEquals(await inner(made([5])).tolist(), [15]);
+});
+
+Deno.test("jit: reset forgets, and frees", async () => {
+  let scale = 2;
+  const f = jit((x: Tensor) => x.mul(scale));
+  for (let i = 0; i < 3; i++) await f(made([i])).item();
+  scale = 3;
+  strictEqual(await f(made([1])).item(), 2); // what is no tensor is as it was captured
+  f.reset();
+  for (let i = 0; i < 3; i++) strictEqual(await f(made([i])).item(), 3 * i);
+  strictEqual(f.stats.captures, 2);
+});
+
+Deno.test("jit: JIT=0 calls, JIT=2 replays kernel by kernel", async () => {
+  let calls = 0;
+  const f = jit((x: Tensor) => {
+    calls++;
+    return x.add(1).contiguous().mul(2);
+  });
+  await context({ JIT: 0 }, async () => {
+    for (let i = 0; i < 3; i++) assertEquals(await f(made([i])).tolist(), [2 * i + 2]);
+  });
+  strictEqual(calls, 3);
+  await context({ JIT: 2 }, async () => {
+    for (let i = 0; i < 4; i++) assertEquals(await f(made([i])).tolist(), [2 * i + 2]);
+  });
+  strictEqual(calls, 5);
+});
+
+Deno.test("jit: JIT_CHECK finds what has gone stale, and leaves the state of one call", async () => {
+  let scale = 2;
+  const w = made([1], true), opt = new nn.optim.SGD([w], { lr: 0.5 }), noise = made([0]);
+  const f = jit((x: Tensor) =>
+    Tensor.train(() => {
+      opt.zeroGrad();
+      const loss = w.mul(x).mul(scale).add(Tensor.rand([1])).sum().backward();
+      noise.assign(noise.add(1));
+      Tensor.realize([loss, noise, ...opt.scheduleStep()]);
+      return loss;
+    })
+  );
+  await context({ JIT_CHECK: 1 }, async () => {
+    for (let i = 0; i < 6; i++) await f(made([0.25])).item();
+    assertEquals([await w.tolist(), await noise.tolist()], [[1 - 6 * 0.25], [6]]);
+    scale = 3;
+    fails(() => f(made([0.25])), /JIT_CHECK: element 0 of result 0 has the bits [0-9a-f]{8}, the function called now/);
+  });
+});
+
+Deno.test("jit: a variable is an argument", async () => {
+  const i = new Variable("i", 0, 9), x = made(Array.from({ length: 10 }, (_, k) => k * k));
+  const f = jit((x: Tensor, at: Tensor) => x.at(at).add(at));
+  for (const v of [3, 4, 0, 9, 5]) strictEqual(await f(x, i.bind(v)).item(), v * v + v);
+  assertEquals([f.stats.captures, f.stats.replays], [1, 3]);
+  fails(() => jit((a: Tensor, b: Tensor) => a.add(b))(i.bind(1), i.bind(2)), /bind variable i to 1 and to 2; use two/);
+  const frozen = jit((x: Tensor) => x.at(i.bind(2)));
+  frozen(x);
+  fails(() => frozen(x), /it binds variable i to 2 inside, which each replay would repeat; pass i.bind\(2\) as an arg/);
+});
