@@ -185,7 +185,7 @@ export function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (numb
 export interface Distance {
   readonly dtype: string;
   readonly gradient: boolean;
-  /** The worst element, in units in the last place of the stored value, or of 1/16 of the largest one if that is more. */
+  /** The worst element, in units in the last place of the stored value, or of 1/16 of the largest one, or of 2^-10, if that is more. */
   readonly ulp: number;
   /** Of what the tolerance allows; beyond 1 a test fails. */
   readonly share: number;
@@ -205,7 +205,7 @@ function distance(
     const have = Number(got[i]), apart = Math.abs(have - want);
     if (Object.is(have, want) || have === want || (want !== want && have !== have)) return;
     const unit = dtype.isFloat
-      ? epsilonOf(dtype) * 2 ** Math.floor(Math.log2(Math.max(Math.abs(want), peak, 1e-30)))
+      ? epsilonOf(dtype) * 2 ** Math.floor(Math.log2(Math.max(Math.abs(want), peak, 2 ** -10)))
       : 1;
     ulp = Math.max(ulp, apart / unit);
     share = Math.max(share, apart / (t.absolute + t.relative * Math.abs(want)));

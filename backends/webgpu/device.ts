@@ -44,6 +44,7 @@ export function capsOf(limits: GPUSupportedLimits, hasF16: boolean, isSoftware: 
     maxBuffers: limits.maxStorageBuffersPerShaderStage,
     hasMulAcc: true,
     hasGrid: true,
+    flushesSubnormals: true,
     grid: {
       maxGroups: [groups, groups, groups],
       maxGroupSize: [

@@ -10,7 +10,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { SpecError } from "../helpers/errors.ts";
+import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { ceilDiv, prod } from "../helpers/math.ts";
 import type { Capabilities, GridCaps } from "../renderer/renderer.ts";
 import { AxisKind, type RangeArg, type StageArg } from "../uop/args.ts";
@@ -263,6 +263,11 @@ class Placer {
         const sizes = constantSizes(mine);
         if (sizes === undefined) throw new SpecError("Threads of variable number");
         const n = prod(sizes);
+        if (n > size) {
+          throw new ArgumentError("place threads", {
+            reason: `${n} threads go on after a reduction that ${size} threads share`,
+          });
+        }
         digits(own, sizes).forEach((v, i) => this.put(mine[i], v));
         if (n < size) this.gates.get(s)!.push(n === 1 ? own.eq(0) : own.lt(n));
       }

@@ -1,5 +1,5 @@
 /**
- * Convolutions: Conv1d, Conv2d (any number of spatial axes) and their transposes.
+ * Convolutions: Conv1d, Conv2d (any number of spatial axes), Conv3d and their transposes.
  *
  * @module
  */
@@ -42,27 +42,13 @@ function samePadding(kernel: readonly number[], dilation: number | readonly numb
   return out;
 }
 
-function checkChannels(what: string, inChannels: number, outChannels: number, groups: number): void {
-  checkInteger(what, "inChannels", inChannels, 1);
-  checkInteger(what, "outChannels", outChannels, 1);
-  checkInteger(what, "groups", groups, 1);
-  if (inChannels % groups !== 0 || outChannels % groups !== 0) {
-    throw new ArgumentError(what, {
-      reason: `${inChannels} and ${outChannels} channels do not divide into ${groups} groups`,
-    });
-  }
+function listOf(x: number | readonly number[]): number | number[] {
+  return typeof x === "number" ? x : [...x];
 }
 
-/**
- * Cross-correlation over the axes after the first two. Shape `[N, inChannels, H, W]` to `[N, outChannels, H', W']`.
- *
- * ```ts
- * import { nn, Tensor } from "../../mod.ts";
- * new nn.Conv2d(1, 8, 3, { padding: 1 }).call(Tensor.zeros([2, 1, 28, 28])).shape; // [2, 8, 28, 28]
- * ```
- */
-export class Conv2d {
-  /** `[outChannels, inChannels / groups, ...kernelSize]`, drawn from ±1/sqrt(fan-in) as in PyTorch. */
+/** What a convolution and its transpose have in common: checked sizes, a weight and a bias. */
+abstract class Convolution {
+  /** See the class. Drawn from ±1/sqrt(fan-in) as in PyTorch. */
   weight: Tensor;
   /** `[outChannels]`, or undefined. */
   bias: Tensor | undefined;
@@ -72,6 +58,60 @@ export class Conv2d {
   readonly dilation: number | number[];
   readonly groups: number;
 
+  /** @param rank spatial axes where kernelSize is a number @param first whether the weight starts with outChannels */
+  protected constructor(
+    what: string,
+    [inChannels, outChannels]: readonly [number, number],
+    kernelSize: number | readonly number[],
+    rank: number,
+    options: ConvOptions,
+    first: boolean,
+  ) {
+    this.groups = options.groups ?? 1;
+    checkInteger(what, "inChannels", inChannels, 1);
+    checkInteger(what, "outChannels", outChannels, 1);
+    checkInteger(what, "groups", this.groups, 1);
+    if (inChannels % this.groups !== 0 || outChannels % this.groups !== 0) {
+      throw new ArgumentError(what, {
+        reason: `${inChannels} and ${outChannels} channels do not divide into ${this.groups} groups`,
+      });
+    }
+    this.kernelSize = sizesOf(kernelSize, rank);
+    for (const k of this.kernelSize) checkInteger(what, "kernelSize", k, 1);
+    this.stride = listOf(options.stride ?? 1);
+    this.dilation = listOf(options.dilation ?? 1);
+    this.padding = this.paddingOf(what, options.padding ?? 0);
+    const [head, tail] = first ? [outChannels, inChannels] : [inChannels, outChannels];
+    const shape = [head, tail / this.groups, ...this.kernelSize], bound = 1 / Math.sqrt(prod(shape.slice(1)));
+    this.weight = uniformWeight(shape, bound);
+    this.bias = options.bias ?? true ? uniformWeight([outChannels], bound) : undefined;
+  }
+
+  private paddingOf(what: string, padding: number | readonly number[] | string): number | number[] {
+    if (typeof padding !== "string") return listOf(padding);
+    if (padding !== "same") {
+      throw new ArgumentError(what, { reason: `padding "${padding}" is neither a size nor "same"` });
+    }
+    if (sizesOf(this.stride, this.kernelSize.length).some((s) => s !== 1)) {
+      throw new ArgumentError(what, { reason: `padding "same" needs stride 1` });
+    }
+    return samePadding(this.kernelSize, this.dilation);
+  }
+
+  /** @throws {ShapeError} if the channels of `x` do not fit the weight */
+  abstract call(x: Tensor): Tensor;
+}
+
+/**
+ * Cross-correlation over the axes after the first two, as many as `kernelSize` has (2 for a number). Shape
+ * `[N, inChannels, H, W]` to `[N, outChannels, H', W']`. Weight `[outChannels, inChannels / groups, ...kernelSize]`.
+ *
+ * ```ts
+ * import { nn, Tensor } from "../../mod.ts";
+ * new nn.Conv2d(1, 8, 3, { padding: 1 }).call(Tensor.zeros([2, 1, 28, 28])).shape; // [2, 8, 28, 28]
+ * ```
+ */
+export class Conv2d extends Convolution {
   /** @throws {ArgumentError} for an unknown option, or channels that do not divide into the groups */
   constructor(
     inChannels: number,
@@ -80,36 +120,12 @@ export class Conv2d {
     options: ConvOptions = {},
   ) {
     checkOptions("make Conv2d", options, CONV_OPTIONS);
-    this.groups = options.groups ?? 1;
-    checkChannels("make Conv2d", inChannels, outChannels, this.groups);
-    this.kernelSize = sizesOf(kernelSize, 2);
-    for (const k of this.kernelSize) checkInteger("make Conv2d", "kernelSize", k, 1);
-    this.stride = listOf(options.stride ?? 1);
-    this.dilation = listOf(options.dilation ?? 1);
-    const padding = options.padding ?? 0;
-    if (typeof padding === "string") {
-      if (padding !== "same") {
-        throw new ArgumentError("make Conv2d", { reason: `padding "${padding}" is neither a size nor "same"` });
-      }
-      if (sizesOf(this.stride, this.kernelSize.length).some((s) => s !== 1)) {
-        throw new ArgumentError("make Conv2d", { reason: `padding "same" needs stride 1` });
-      }
-      this.padding = samePadding(this.kernelSize, this.dilation);
-    } else this.padding = listOf(padding);
-    const shape = [outChannels, inChannels / this.groups, ...this.kernelSize];
-    const bound = 1 / Math.sqrt(prod(shape.slice(1)));
-    this.weight = uniformWeight(shape, bound);
-    this.bias = options.bias ?? true ? uniformWeight([outChannels], bound) : undefined;
+    super("make Conv2d", [inChannels, outChannels], kernelSize, 2, options, true);
   }
 
-  /** @throws {ShapeError} if the channels of `x` do not fit the weight */
-  call(x: Tensor): Tensor {
-    return x.conv2d(this.weight, this.bias, {
-      groups: this.groups,
-      stride: this.stride,
-      dilation: this.dilation,
-      padding: this.padding,
-    });
+  override call(x: Tensor): Tensor {
+    const { groups, stride, dilation, padding } = this;
+    return x.conv2d(this.weight, this.bias, { groups, stride, dilation, padding });
   }
 }
 
@@ -120,18 +136,24 @@ export class Conv1d extends Conv2d {
   }
 }
 
-/** The transpose of {@linkcode Conv2d}: its gradient with respect to its input, as a layer. */
-export class ConvTranspose2d {
-  /** `[inChannels, outChannels / groups, ...kernelSize]`. */
-  weight: Tensor;
-  /** `[outChannels]`, or undefined. */
-  bias: Tensor | undefined;
-  readonly kernelSize: readonly number[];
-  readonly stride: number | number[];
-  readonly padding: number | number[];
+/** Cross-correlation over three axes. Shape `[N, inChannels, D, H, W]` to `[N, outChannels, D', H', W']`. */
+export class Conv3d extends Conv2d {
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernelSize: number | readonly number[],
+    options: ConvOptions = {},
+  ) {
+    super(inChannels, outChannels, sizesOf(kernelSize, 3), options);
+  }
+}
+
+/**
+ * The transpose of {@linkcode Conv2d}: its gradient with respect to its input, as a layer. Weight
+ * `[inChannels, outChannels / groups, ...kernelSize]`.
+ */
+export class ConvTranspose2d extends Convolution {
   readonly outputPadding: number | number[];
-  readonly dilation: number | number[];
-  readonly groups: number;
 
   /** @throws {ArgumentError} for an unknown option, or channels that do not divide into the groups */
   constructor(
@@ -141,28 +163,18 @@ export class ConvTranspose2d {
     options: ConvTransposeOptions = {},
   ) {
     checkOptions("make ConvTranspose2d", options, [...CONV_OPTIONS, "outputPadding"]);
-    this.groups = options.groups ?? 1;
-    checkChannels("make ConvTranspose2d", inChannels, outChannels, this.groups);
-    this.kernelSize = sizesOf(kernelSize, 2);
-    for (const k of this.kernelSize) checkInteger("make ConvTranspose2d", "kernelSize", k, 1);
-    this.stride = listOf(options.stride ?? 1);
-    this.padding = listOf(options.padding ?? 0);
+    super("make ConvTranspose2d", [inChannels, outChannels], kernelSize, 2, options, false);
     this.outputPadding = listOf(options.outputPadding ?? 0);
-    this.dilation = listOf(options.dilation ?? 1);
-    const shape = [inChannels, outChannels / this.groups, ...this.kernelSize];
-    const bound = 1 / Math.sqrt(prod(shape.slice(1)));
-    this.weight = uniformWeight(shape, bound);
-    this.bias = options.bias ?? true ? uniformWeight([outChannels], bound) : undefined;
   }
 
-  /** @throws {ShapeError} if the channels of `x` do not fit the weight */
-  call(x: Tensor): Tensor {
+  override call(x: Tensor): Tensor {
+    const { groups, stride, dilation, padding, outputPadding } = this;
     return x.convTranspose2d(this.weight, this.bias, {
-      groups: this.groups,
-      stride: this.stride,
-      dilation: this.dilation,
-      padding: this.padding,
-      outputPadding: this.outputPadding,
+      groups,
+      stride,
+      dilation,
+      padding: padding as number,
+      outputPadding,
     });
   }
 }
@@ -174,6 +186,14 @@ export class ConvTranspose1d extends ConvTranspose2d {
   }
 }
 
-function listOf(x: number | readonly number[]): number | number[] {
-  return typeof x === "number" ? x : [...x];
+/** The transpose of {@linkcode Conv3d}. */
+export class ConvTranspose3d extends ConvTranspose2d {
+  constructor(
+    inChannels: number,
+    outChannels: number,
+    kernelSize: number | readonly number[],
+    options: ConvTransposeOptions = {},
+  ) {
+    super(inChannels, outChannels, sizesOf(kernelSize, 3), options);
+  }
 }

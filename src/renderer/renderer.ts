@@ -52,6 +52,8 @@ export interface Capabilities {
   readonly maxBuffers: number;
   /** True where MULACC is one rounding or at least no slower. */
   readonly hasMulAcc: boolean;
+  /** True where subnormal float32 may count as zero; false where absent. */
+  readonly flushesSubnormals?: boolean;
   /** True for grids of GLOBAL and LOCAL axes, false for loops. */
   readonly hasGrid: boolean;
   /** Sizes of the grid; present where `hasGrid`. */

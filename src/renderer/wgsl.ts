@@ -14,6 +14,7 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { DTypeError, SpecError } from "../helpers/errors.ts";
 import { type ConstValue, Int64, type LocalArg, type ParamArg, type VariableArg } from "../uop/args.ts";
+import { vmin } from "../uop/bounds.ts";
 import { Ops } from "../uop/ops.ts";
 import type { UOp } from "../uop/uop.ts";
 import { type CAddress, type CLanguage, type CRule, type CWriter, identifier, staysInRange, unwrap } from "./cstyle.ts";
@@ -141,7 +142,14 @@ const division = (operator: string, wideName: string): CRule => (w, u, [a, b]) =
   const d = u.dtype;
   if (isWide(d)) return wideCall(w, `${wideName}_${signOf(d)}`, a, b);
   // a constant divisor of zero is an error, as is a constant quotient that overflows
-  const text = `(${a} ${operator} ${u.src[1].op === Ops.CONST && u.src[1].value <= 0 ? opaque(w, d, b) : b})`;
+  const by = u.src[1].op === Ops.CONST && u.src[1].value <= 0 ? opaque(w, d, b) : b;
+  if (operator === "%" && !d.isUnsigned && vmin(u.src[0]) < 0) {
+    // Vulkan leaves the remainder of a negative number open (OpSRem), the quotient not
+    const t = type(w, d), name = `remainder_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
+    w.declare(name, `fn ${name}(a: ${t}, b: ${t}) -> ${t} { return a - a / b * b; }`);
+    return wrap(w, d, `${name}(${unwrap(a)}, ${unwrap(by)})`);
+  }
+  const text = `(${a} ${operator} ${by})`;
   return d.isUnsigned ? text : wrap(w, d, text);
 };
 
@@ -211,7 +219,21 @@ const max: CRule = (w, u, src) => {
   return `${name}(${a}, ${b})`;
 };
 
-const where: CRule = (_w, _u, [condition, a, b]) => `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
+/** Is it the lesser or the larger of what its condition compares, in a float of 32 bits? */
+function isClamp(u: UOp): boolean {
+  const [condition, a, b] = u.src;
+  if (u.dtype.scalar !== dtypes.float32 || condition.op !== Ops.CMPLT) return false;
+  return condition.src.includes(a) && condition.src.includes(b);
+}
+
+const where: CRule = (w, u, [condition, a, b]) => {
+  if (!isClamp(u)) return `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
+  // drivers take such a select of floats for min or max, which lose a NaN; one of bits they leave alone
+  const bits = type(w, dtypes.uint32.vec(u.dtype.count));
+  const of = (s: UOp, x: string): string =>
+    `bitcast<${bits}>(${s.op === Ops.CONST ? opaque(w, s.dtype, x) : unwrap(x)})`;
+  return `bitcast<${type(w, u.dtype)}>(select(${of(u.src[2], b)}, ${of(u.src[1], a)}, ${unwrap(condition)}))`;
+};
 
 /** The value `x` of dtype `from` in the dtype `to`, lane by lane. */
 function castText(w: CWriter, from: DType, to: DType, x: string): string {

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { FILES } from "../device/files.ts";
 import { foldConst } from "../uop/eval.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { identityOf } from "../uop/carrier.ts";
@@ -12,9 +13,10 @@ import { PatternMatcher, rule } from "../uop/matcher.ts";
 import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
 import { moveLike } from "../uop/resolve.ts";
 import { graphRewriteMap } from "../uop/rewrite.ts";
-import { shapeOf } from "../uop/shape.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { UPat } from "../uop/upat.ts";
+import { isRange, nodeView } from "../uop/view.ts";
 import { hoistFactors } from "./hoist.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
@@ -143,6 +145,17 @@ function dropContiguous(u: UOp): UOp | undefined {
   return base.op === Ops.CONTIGUOUS || base.op === Ops.COPY || base.op === Ops.BUFFER ? u.src[0] : undefined;
 }
 
+/**
+ * A part of a copy from DISK, where it is a range of the file, is a copy of that part: nothing else of the file is read,
+ * which may be larger than the device.
+ */
+function shrinkCopy(u: UOp): UOp | undefined {
+  const copy = u.src[0];
+  if (copy.op !== Ops.COPY || deviceOf(copy.src[0]) !== FILES) return undefined;
+  const part = moveLike(u, copy.src[0]), { view } = nodeView(part);
+  return view !== undefined && isRange(view) ? uop(Ops.COPY, u.dtype, [part], copy.arg) : undefined;
+}
+
 const x = UPat.var("x");
 const ALU = opName.map((_, i) => i as Ops).filter((op) => isAlu(op) && op !== Ops.BITCAST);
 const MOVES = opName.map((_, i) => i as Ops).filter(isMovement);
@@ -152,6 +165,7 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op([Ops.DETACH, Ops.CONTIGUOUS_BACKWARD], { src: [x] }), ({ x }) => x), // only autograd sees them
   rule(UPat.op(Ops.CHECKPOINT).named("u"), ({ u }) => u.src[0]), // and this one
   rule(UPat.op(MOVES).named("u"), ({ u }) => mergeMovement(u)),
+  rule(UPat.op(Ops.SHRINK).named("u"), ({ u }) => shrinkCopy(u)),
   rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD]).named("u"), ({ u }) => uniformMovement(u)),
   rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),

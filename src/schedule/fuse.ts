@@ -320,8 +320,13 @@ class Fuser {
     // without vectors, an operation and an access cost the same
     const least = this.capsOf(kernel).vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
     if (outer === undefined || this.cost.get(u)! < least) return undefined;
-    const rows = this.rowAxes(u, list);
-    return rows !== undefined && sameArray(rows.outer, outer) ? this.stage(u, list[0], rows.axes) : undefined;
+    const rows = this.rowAxes(u, list), { l2 } = this.capsOf(kernel);
+    if (rows === undefined || !sameArray(rows.outer, outer)) return undefined;
+    // what it is multiplied with is read again for every few rows: then all of it should be near
+    const row = rows.axes.reduce((n, i) => n * shapeOf(u)[i], u.dtype.itemsize);
+    const isRepeated = list.some((c) => c.active > numelOf(u));
+    if (isRepeated && l2 > 0 && 2 * TILE_ROWS * row > l2 * TILE_SHARE) return undefined;
+    return this.stage(u, list[0], rows.axes);
   }
 
   /**
@@ -521,13 +526,13 @@ class Fuser {
     const shape = shapeOf(u), row = axes.reduce((n, i) => n * shape[i], 1) * u.dtype.itemsize;
     if (list.length === 1 && numelOf(u) <= this.elementsBelow(below.reduce)) return false;
     if (caps.l2 === 0) return true;
-    const outer = dependence(idx).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
+    const around = idx.filter((_, i) => !axes.includes(i));
+    const outer = dependence(around).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
     if (outer.length === 0 || TILE_ROWS * row > caps.l2 * TILE_SHARE) return false;
-    return this.everyOperand(
-      below.reduce,
-      below.idx,
-      (o) => o.ranges.has(outer[0]) || o.nbytes <= caps.l2 * OPERAND_SHARE,
-    );
+    return this.everyOperand(below.reduce, below.idx, (o) => {
+      const part = o.nbytes / iterationsOf(outer.filter((r) => o.ranges.has(r)));
+      return o.ranges.has(outer[0]) || part <= caps.l2 * OPERAND_SHARE;
+    });
   }
 
   /** Passes the context of a node computed in place on to its sources. */

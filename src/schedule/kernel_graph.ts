@@ -173,6 +173,7 @@ class MergeGraph {
   private reaches(from: number, to: number): boolean {
     const { before, seen } = this, search = ++this.search;
     const stack: number[] = [];
+    seen[from] = search; // a node that each of two needs may yet be merged with both
     for (const i of before[from]) if (i !== to) stack.push(i);
     while (stack.length > 0) {
       const i = stack.pop()!;

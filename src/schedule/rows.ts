@@ -27,18 +27,25 @@ function ownRanges(u: UOp): readonly UOp[] {
   return u.src.slice(u.op === Ops.STAGE ? 1 : (u.arg as CarrierArg).lanes);
 }
 
-/** True where a reduce in the value of `stage` reads something again for each iteration of `row`. */
-function sharesOperand(stage: UOp, row: UOp): boolean {
-  const own = ownRanges(stage);
-  for (const r of toposort(stage.src[0])) {
-    if (r.op !== Ops.REDUCE || !own.some((x) => dependsOn(r, x))) continue;
-    const reduced = ownRanges(r);
+/** True where a reduce in `value` reads some input that depends on its own range and on one of `own`, but not on `row`. */
+function sharesInput(value: UOp, row: UOp, own: (reduce: UOp) => readonly UOp[]): boolean {
+  for (const r of toposort(value)) {
+    if (r.op !== Ops.REDUCE) continue;
+    const reduced = ownRanges(r), others = own(r);
     for (const l of toposort(r.src[0])) {
       if (l.op !== Ops.LOAD || l.src[0].src[0].op !== Ops.PARAM || dependsOn(l, row)) continue;
-      if (reduced.some((x) => dependsOn(l, x)) && own.some((x) => dependsOn(l, x))) return true;
+      if (reduced.some((x) => dependsOn(l, x)) && others.some((x) => dependsOn(l, x))) return true;
     }
   }
   return false;
+}
+
+/** Do rows share what they are made of, or what they are multiplied with? */
+function sharesOperand(stage: UOp, store: UOp, row: UOp): boolean {
+  const own = ownRanges(stage), outputs = rangesOf(store);
+  const reads = (r: UOp): boolean => toposort(r.src[0], (x) => x.op !== Ops.STAGE).includes(stage);
+  return sharesInput(stage.src[0], row, () => own) ||
+    sharesInput(store.src[1], row, (r) => reads(r) ? outputs : []);
 }
 
 /** The largest divisor of `n` from MIN_TILE to `most`; 0 where there is none. */
@@ -206,7 +213,7 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
   for (const s of stages) {
     const around = rangesOf(s).filter((r) => (r.arg as RangeArg).kind === AxisKind.LOOP && dependsOn(store, r));
     const last = around[around.length - 1];
-    if (last !== undefined && last.src[0].op === Ops.CONST && sharesOperand(s, last)) row ??= last;
+    if (last !== undefined && last.src[0].op === Ops.CONST && sharesOperand(s, store, last)) row ??= last;
   }
   if (row === undefined) return store;
   const kept = stages.filter((s) => dependsOn(s, row)).reduce(

@@ -245,9 +245,12 @@ class Machine {
           this.push(c.text(c.uint(8)));
           break;
         case "U": // text of Python 2: bytes, here as Latin-1
-        case "T":
-          this.push(String.fromCharCode(...c.take(op === "U" ? c.uint(1) : Math.min(c.uint(4), WINDOW))));
+        case "T": {
+          const n = c.uint(op === "U" ? 1 : 4);
+          if (n > WINDOW) throw this.bad(`text of ${n} bytes at byte ${at}, more than ${WINDOW}`);
+          this.push(String.fromCharCode(...c.take(n)));
           break;
+        }
         case "C":
         case "B":
         case "\x8e":

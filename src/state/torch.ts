@@ -102,6 +102,7 @@ class TorchGlobals implements PickleHooks {
       add(`torch.${name}`);
       add(`torch.cuda.${name}`);
       add(`torch.storage.${name}`);
+      add(`torch.${name.replace("Storage", "Tensor")}`);
     }
     for (const name of DTYPES) add(`torch.${name}`);
   }

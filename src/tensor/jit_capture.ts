@@ -10,7 +10,7 @@ import { attachBuffer, Buffer, bufferOf, releases, releaseStorage, sharing, trac
 import { getDevice } from "../device/device.ts";
 import { Recording } from "../engine/capture.ts";
 import { countText, debugPrint } from "../engine/debug.ts";
-import { CompiledKernel, copyBuffer } from "../engine/exec.ts";
+import { copyBuffer } from "../engine/exec.ts";
 import { setCapture } from "../engine/realize.ts";
 import { type Call, Replay } from "../engine/replay.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
@@ -352,7 +352,7 @@ function listen(call: CallToCapture): Heard {
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = undefined;
   }
-  if (!recording.items.some((i) => i.runner instanceof CompiledKernel)) {
+  if (recording.items.length === 0 && outputs.length === 0) {
     throw new JitError("capture a function", {
       reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
     });
@@ -481,8 +481,8 @@ function releaseInner(made: ReadonlySet<Storage>, visible: ReadonlySet<Storage>)
 /** How scalar arguments follow from a call: random counters go on, variables take the value of the arguments. */
 function variableOf(leaves: Leaves, counter: number, draws: number) {
   return (name: string, value: number): ((call: Call) => number) | undefined => {
-    const word = name.slice(0, name.lastIndexOf("_"));
-    if (word === "") return undefined; // a constant of the graph
+    const end = name.lastIndexOf("_"), word = name.slice(0, end);
+    if (end < 0) return undefined; // a constant of the graph
     switch (RANDOM_VARIABLES.indexOf(word)) {
       case 0: {
         const offset = (value - counter % WORD + WORD) % WORD;
@@ -492,8 +492,10 @@ function variableOf(leaves: Leaves, counter: number, draws: number) {
       case 1:
         return (call) => Math.floor(call.counter / WORD);
       case 2:
-      case 3:
-        return () => seedKey()[word === "rngKey0" ? 0 : 1].src[1].value;
+      case 3: {
+        const seeded = (): number => seedKey()[word === "rngKey0" ? 0 : 1].src[1].value;
+        return seeded() === value ? seeded : undefined;
+      }
     }
     const given = leaves.bound.get(word);
     if (given === value) return (call) => call.bound.get(word)!;

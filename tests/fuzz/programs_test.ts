@@ -3,7 +3,7 @@
  */
 import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { constant } from "../../src/uop/uop.ts";
+import { constant, type UOp } from "../../src/uop/uop.ts";
 import { Tensor } from "../../mod.ts";
 import type { Line, Program } from "./program_maker.ts";
 import { check, expected, fuzzPrograms, modesOf, openDevices, programOf, script, shrink } from "./programs.ts";
@@ -105,6 +105,22 @@ const FOUND: [string, string][] = [
     t1, t2`,
   ],
   [
+    "sums of what is written, in its windows",
+    `
+    const t0 = leaf([3, 3, 3, 3], "float16", 0);
+    const t1 = t0.unfold(0, 1, 2);
+    t1.setAt([[0, 1], [0, 2], [0, 1], [0, 1]], t1.sum());
+    t1.setAt([[0, 2], [1, 2], [0, 3], 2, [0, 1]], t1.sum());
+    t1`,
+  ],
+  [
+    "a kept row of a sum over another axis",
+    `
+    const t0 = leaf([2, 1, 9, 1], "float32", 1);
+    const t1 = t0.sum(0).softmax(1);
+    t1`,
+  ],
+  [
     "a roll of a scalar",
     `
     const t0 = leaf([], "float32", 3);
@@ -150,17 +166,17 @@ Deno.test("programs: a failure is shrunk to a script", async () => {
 
 Deno.test("tracked: bounds hold what rounding may do, and know what they do not know", () => {
   const x = new Tensor([1, 2, 3], { dtype: "float32", device: "JS" }), third = x.div(3);
-  const rows: [string, Tensor, boolean[]][] = [
-    ["moved values are exact", x.flip([0]), [true, true, true]],
-    ["far from a threshold", third.lt(0.9), [true, true, true]],
-    ["at a threshold", third.mul(3).lt(x), [false, false, false]],
-    ["truncated at an integer", third.mul(3).cast("int32"), [false, false, false]],
-    ["a cast out of range", new Tensor([1.5, -7, 3e9], { device: "JS" }).cast("int32"), [true, true, false]],
-    ["an overflow", x.mul(2e38), [true, false, false]],
-    ["selected by what is known", x.lt(2).where(x, third), [true, true, true]],
+  const rows: [string, UOp, boolean[]][] = [
+    ["moved values are exact", x.flip([0]).uop, [true, true, true]],
+    ["far from a threshold", third.lt(0.9).uop, [true, true, true]],
+    ["at a threshold", third.mul(3).lt(x).uop, [false, false, false]],
+    ["truncated at an integer", third.mul(3).uop.cast(dtypes.int32), [false, false, false]],
+    ["a cast out of range", new Tensor([1.5, -7, 3e9], { device: "JS" }).uop.cast(dtypes.int32), [true, true, false]],
+    ["an overflow", x.mul(2e38).uop, [true, false, false]],
+    ["selected by what is known", x.lt(2).where(x, third).uop, [true, true, true]],
   ];
-  for (const [name, t, want] of rows) {
-    assertEquals(evaluateTracked([t.uop])[0].error.map((e) => e < Infinity), want, name);
+  for (const [name, u, want] of rows) {
+    assertEquals(evaluateTracked([u])[0].error.map((e) => e < Infinity), want, name);
   }
   const [sum] = evaluateTracked([third.sum().uop]);
   assertEquals(compareTracked([2], sum).why, undefined);

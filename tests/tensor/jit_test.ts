@@ -80,12 +80,11 @@ Deno.test("jit: the same tensor twice, and one that is closed over, too (tinygra
 });
 
 Deno.test("jit: values cannot be read inside (tinygrad 16276)", async () => {
-  const bodies = [(x: Tensor) => x.itemSync(), (x: Tensor) => x.tolistSync(), (x: Tensor) => x.dataSync()];
+  const bodies = [(x: Tensor) => x.itemSync(), (x: Tensor) => x.tolistSync(), (x: Tensor) => x.dataSync()[0]];
   for (const body of bodies) {
     const f = jit((x: Tensor) => x.add(body(x.sum()) as number));
     const x = made([1]);
-    if (body === bodies[0]) f(x);
-    else throws(() => f(x));
+    f(x);
     fails(() => f(x), /^Cannot read a tensor: a function under jit\(\) cannot read values; return the tensor/);
   }
   assertEquals(await jit((x: Tensor) => x.add(1))(made([1])).tolist(), [2]); // nothing listens any more
@@ -106,15 +105,15 @@ Deno.test("jit: a chain of blocks gives bit for bit what it gives without (tinyg
 for (const realizes of [true, false]) {
   Deno.test(`jit: gradients accumulate over calls${realizes ? ", realized" : ""} (tinygrad 13642)`, async () => {
     const run = async (wrap: <A extends unknown[], R>(f: (...a: A) => R) => (...a: A) => R): Promise<unknown[]> => {
-      const w = made([1, 2], true), opt = new nn.optim.SGD([w], { lr: 0.1 }), out: unknown[] = [];
+      const w = made([1, 2], true), opt = new nn.optim.SGD([w], { lr: 2 ** -6 }), out: unknown[] = [];
       const micro = wrap((x: Tensor) => {
         const loss = w.mul(x).square().sum().backward();
         if (realizes) Tensor.realize([loss, w.grad!]);
         return loss;
       });
       const step = wrap(() => Tensor.train(() => opt.step()) as undefined ?? w.sum());
-      for (let i = 0; i < 6; i++) {
-        for (let k = 0; k < 4; k++) out.push(await micro(made([i, k])).item());
+      for (let i = 0; i < 4; i++) {
+        for (let k = 0; k < 4; k++) out.push(await micro(made([i % 2, k % 2])).item());
         out.push(await w.grad!.tolist());
         out.push(await step().item());
         opt.zeroGrad();
@@ -317,7 +316,7 @@ Deno.test("jit: an argument that is also state is read before it is written", as
 Deno.test("jit: a tensor that is lazy outside is filled once", async () => {
   const lazy = Tensor.full([2], 3).clone(), f = jit((x: Tensor, k: number) => x.add(lazy).mul(k));
   f(made([1, 1]), 1);
-  const later = Tensor.full([2], 5).clone();
+  const later = Tensor.full([2], 5, { dtype: "float32" }).clone();
   const g = jit((x: Tensor, first: boolean) => first ? x.mul(1) : later.assign(later.add(x)).mul(1));
   g(made([0, 0]), true);
   for (let i = 0; i < 5; i++) {

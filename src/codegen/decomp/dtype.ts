@@ -27,12 +27,25 @@ export function halfBits(x: UOp): UOp {
   return any.or(sign).cast(uint16.vec(n));
 }
 
-/** The float32 value of float16 bits. */
-export function halfValue(bits: UOp): UOp {
+/**
+ * The bits of the float32 value of a small float's exponent and mantissa, which `shifted` has where a float32 has its own.
+ * A product moves the exponent, of subnormals too: they are subnormal float32. Where a device flushes those to zero, they
+ * are numbers from the smallest normal one on, less that.
+ */
+function rebias(shifted: UOp, bias: number, flushes: boolean): UOp {
+  const uint = shifted.dtype, float = float32.vec(uint.count);
+  if (!flushes) return shifted.bitcast(float).mul(2 ** (127 - bias)).bitcast(uint);
+  const least = (128 - bias) << 23;
+  const subnormal = shifted.add(least).bitcast(float).add(-(2 ** (1 - bias))).bitcast(uint);
+  return shifted.lt(constant(1 << 23, uint)).where(subnormal, shifted.add((127 - bias) << 23));
+}
+
+/** The float32 value of float16 bits. `flushes`: the device may take subnormal float32 as zero. */
+export function halfValue(bits: UOp, flushes: boolean = false): UOp {
   const n = bits.dtype.count, uint = uint32.vec(n), float = float32.vec(n);
   const h = bits.cast(uint);
   const shifted = h.and(0x7fff).shl(13);
-  const finite = shifted.bitcast(float).mul(2 ** 112).bitcast(uint);
+  const finite = rebias(shifted, 15, flushes);
   const any = h.and(0x7c00).eq(0x7c00).where(shifted.or(0x7f800000), finite);
   return any.or(h.and(0x8000).shl(16)).bitcast(float);
 }
@@ -67,11 +80,11 @@ export function fp8Bits(x: UOp, d: DType): UOp {
   return constant(0x7f800000, uint).lt(abs).where(constant(0x7f, uint), limited.or(sign)).cast(uint8.vec(n));
 }
 
-/** The float32 value of fp8 bits. */
-export function fp8Value(bits: UOp, d: DType): UOp {
+/** The float32 value of fp8 bits. `flushes`: the device may take subnormal float32 as zero. */
+export function fp8Value(bits: UOp, d: DType, flushes: boolean = false): UOp {
   const n = bits.dtype.count, uint = uint32.vec(n), float = float32.vec(n), { mantissa, bias } = smallFloatOf(d)!;
   const h = bits.cast(uint), abs = h.and(0x7f), shifted = abs.shl(23 - mantissa);
-  const finite = shifted.bitcast(float).mul(2 ** (127 - bias)).bitcast(uint);
+  const finite = rebias(shifted, bias, flushes);
   const any = d.scalar === dtypes.fp8e5m2
     ? h.and(0x7c).eq(0x7c).where(shifted.or(0x7f800000), finite)
     : abs.eq(0x7f).where(constant(0x7fc00000, uint), finite);
@@ -81,8 +94,12 @@ export function fp8Value(bits: UOp, d: DType): UOp {
 function bitsOf(d: DType, x: UOp): UOp {
   return d.bits === 8 ? fp8Bits(x, d) : d.scalar === float16 ? halfBits(x) : bfloatBits(x);
 }
-function valueOf(d: DType, bits: UOp): UOp {
-  return d.bits === 8 ? fp8Value(bits, d) : d.scalar === float16 ? halfValue(bits) : bfloatValue(bits);
+function valueOf(d: DType, bits: UOp, flushes: boolean): UOp {
+  return d.bits === 8
+    ? fp8Value(bits, d, flushes)
+    : d.scalar === float16
+    ? halfValue(bits, flushes)
+    : bfloatValue(bits);
 }
 /** The integers that hold the bits of `d`. */
 function bitType(d: DType): DType {
@@ -96,7 +113,10 @@ function isExact(op: Ops): boolean {
 
 class SmallFloats {
   private readonly memo = new Map<UOp, UOp>();
-  constructor(private readonly caps: Capabilities) {}
+  private readonly flushes: boolean;
+  constructor(private readonly caps: Capabilities) {
+    this.flushes = caps.flushesSubnormals ?? false;
+  }
 
   isSmall(d: DType): boolean {
     return smallFloatOf(d) !== undefined && !this.caps.computeDTypes.includes(d.scalar);
@@ -108,7 +128,7 @@ class SmallFloats {
   /** The float32 `x` rounded to `d`, as float32. */
   private round(x: UOp, d: DType): UOp {
     if (this.isStored(d)) return x.cast(d).cast(x.dtype);
-    return valueOf(d, bitsOf(d, x));
+    return valueOf(d, bitsOf(d, x), this.flushes);
   }
 
   /** What `u` becomes; values of small dtypes become float32. */
@@ -131,7 +151,7 @@ class SmallFloats {
         if (!small || u.src[0].op === Ops.ACC) return uop(u.op, wide, src, u.arg);
         const stored = this.isStored(dtype);
         const bits = uop(Ops.LOAD, stored ? dtype : bitType(dtype), [src[0]]);
-        const value = stored ? bits.cast(wide) : valueOf(dtype, bits);
+        const value = stored ? bits.cast(wide) : valueOf(dtype, bits, this.flushes);
         if (src.length === 1) return value;
         return broadcast(src[0].src[2], dtype.count).where(value, src[1]);
       }
@@ -152,7 +172,7 @@ class SmallFloats {
       }
       case Ops.BITCAST: {
         const from = u.src[0].dtype;
-        if (small) return valueOf(dtype, src[0].bitcast(bitType(dtype)));
+        if (small) return valueOf(dtype, src[0].bitcast(bitType(dtype)), this.flushes);
         return this.isSmall(from) ? bitsOf(from, src[0]).bitcast(dtype) : u.withSrc(src);
       }
     }

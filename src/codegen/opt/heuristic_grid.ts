@@ -162,13 +162,13 @@ class GridChooser {
     const { kernel, outputs, grid } = this;
     const size = this.sizes[fast];
     // loops over the same row: other reductions, and output axes that no reduction depends on
+    const after = this.nextTo(size, around);
     const alike = this.axes.map((_, i) => i).filter((i) => {
       if (this.sizes[i] !== size || this.axes[i].role === "stage") return false;
-      if (i < outputs) return !around.includes(i) && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i]);
+      if (i < outputs) return i === after;
       return this.regions.every((r) => r.kind !== "reduce" || !r.own.includes(i) || r.own.length === 1);
     });
-    const after = alike.filter((i) => i < outputs);
-    const isKept = after.length > 0 || alike.length > 1;
+    const isKept = alike.length > 1;
     const width = this.width(fast, this.regions);
     const chunks = ceilDiv(size, width);
     const resident = grid.units * grid.unitThreads;
@@ -203,6 +203,18 @@ class GridChooser {
     }
     // other axes of the output that no reduction depends on share the threads too where they are all there is
     if (threads * 2 <= GROUP_THREADS / 2) this.localRows(around, Math.floor(GROUP_THREADS / 2 / threads));
+  }
+
+  /** The output axis over a row of `size` elements that the threads of its reduction go on with: no reduction depends on it. */
+  private nextTo(size: number, around: readonly number[]): number {
+    const free = around.length === this.outputs
+      ? []
+      : this.axes.slice(0, this.outputs).map((_, i) => i).filter((i) =>
+        this.sizes[i] === size && !around.includes(i) && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i])
+      );
+    if (free.length < 2) return free[0] ?? -1;
+    const fast = this.fastAxis(this.regions.filter((r) => r.kind === "store"), free);
+    return fast >= 0 ? fast : free[free.length - 1];
   }
 
   /** Several rows a group. */
