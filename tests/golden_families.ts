@@ -2,6 +2,7 @@
  * The programs of families of golden cases (fixtures/families.py) in our API, by the name before " | ". Unary functions
  * and what golden_cases.ts has under the same name are not repeated.
  */
+import { context } from "../src/helpers/env.ts";
 import { Tensor } from "../src/tensor/tensor.ts";
 import type { Program } from "./golden_cases.ts";
 
@@ -11,6 +12,7 @@ const changed = (a: Tensor, write: (t: Tensor) => unknown): Tensor => {
   write(copy);
   return copy;
 };
+const minimal = (fn: () => Tensor) => context({ WINO: 1 }, fn);
 /** As many spatial axes as the input has. */
 const all = (k: number, a: Tensor) => new Array<number>(a.ndim - 2).fill(k);
 
@@ -189,6 +191,9 @@ const PRODUCTS: Record<string, Program> = {
   "conv dilation": (a, b) => a.conv2d(b, undefined, { dilation: 2 }),
   "conv groups": (a, b) => a.conv2d(b, undefined, { groups: 2 }),
   "conv bias": (a, b, c) => a.conv2d(b, c, { padding: 1 }),
+  "conv winograd": (a, b) => minimal(() => a.conv2d(b)),
+  "conv winograd bias": (a, b, c) => minimal(() => a.conv2d(b, c, { padding: 1 })),
+  "conv winograd groups": (a, b) => minimal(() => a.conv2d(b, undefined, { groups: 2, padding: [2, 2, 1, 1] })),
   "convTranspose": (a, b) => a.convTranspose2d(b),
   "convTranspose stride": (a, b) => a.convTranspose2d(b, undefined, { stride: 2, padding: 1, outputPadding: 1 }),
   "convTranspose groups": (a, b) => a.convTranspose2d(b, undefined, { groups: 2, dilation: 2 }),

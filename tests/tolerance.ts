@@ -5,7 +5,7 @@
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
 
 /** A class of operations. Reasons are at {@linkcode toleranceOf}. */
-export type ToleranceClass = "exact" | "arith" | "transcendental" | "accumulate" | "solve";
+export type ToleranceClass = "exact" | "arith" | "transcendental" | "accumulate" | "solve" | "minimal";
 
 /** |got - want| <= absolute + relative |want|. */
 export interface Tolerance {
@@ -34,6 +34,8 @@ const MULTIPLES: Record<ToleranceClass, readonly [relative: number, absolute: nu
   accumulate: [16, 16],
   // chains of products and quotients over whole matrices, of condition numbers up to about ten
   solve: [64, 64],
+  // Winograd's transforms sum terms that are up to 19 and 10 times the operands an axis, twice each, and cancel again
+  minimal: [64, 256],
 };
 
 /** The tolerance of a class for results of `dtype`; gradients chain twice the operations and sum over broadcast axes. */

@@ -7,9 +7,11 @@ import { toProgram } from "../codegen/to_program.ts";
 import type { Device } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
+import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import { StructureCache } from "../schedule/cache.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/key.ts";
+import { printUOp } from "../uop/print.ts";
 import { specKernel, specLinear, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { debugCompile, debugRewrites } from "./debug.ts";
@@ -26,11 +28,21 @@ export const compileStats: { lowered: number; lowerMs: number; compileMs: number
   compileMs: 0,
 };
 
+/** {@linkcode toProgram}; what goes wrong in it shows the kernel. */
+function program(ast: UOp, device: Device): LinearProgram {
+  try {
+    return toProgram(ast, device.renderer);
+  } catch (error) {
+    if (!(error instanceof SpecError || error instanceof ArgumentError)) throw error;
+    throw new SpecError(`${error.message}, in a kernel for ${device.name}`, printUOp(ast, 200));
+  }
+}
+
 /** The linear program of a kernel AST; both checked under SPEC=1. @throws {SpecError} */
 function lowered(ast: UOp, device: Device): LinearProgram {
-  if (envNumber("SPEC") === 0) return toProgram(ast, device.renderer);
+  if (envNumber("SPEC") === 0) return program(ast, device);
   verify(ast, specKernel, "after scheduling");
-  const linear = toProgram(ast, device.renderer);
+  const linear = program(ast, device);
   verify(linear.uops, specLinear, `of ${linear.name}`);
   return linear;
 }

@@ -27,6 +27,7 @@ export const CONTEXT_VARS = {
   },
   TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batch normalization uses the batch" },
   DEFAULT_FLOAT: { value: "float32", doc: "dtype of floating-point values without one" },
+  WINO: { value: 0, doc: "1 convolves with 3x3 kernels and stride 1 by Winograd's algorithm" },
   JIT: { value: 1, doc: "0 makes jit() call the function each time; 2 captures, but replays kernel by kernel" },
   JIT_CHECK: { value: 0, doc: "1 calls the function beside each replay of jit(), and throws where a bit differs" },
   NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },

@@ -89,8 +89,10 @@ abstract class Convolution {
 
   private paddingOf(what: string, padding: number | readonly number[] | string): number | number[] {
     if (typeof padding !== "string") return listOf(padding);
-    if (padding !== "same") {
-      throw new ArgumentError(what, { reason: `padding "${padding}" is neither a size nor "same"` });
+    if (padding !== "same" || what.includes("Transpose")) {
+      throw new ArgumentError(what, {
+        reason: `padding is "${padding}", not a size${what.includes("Transpose") ? "" : ' and not "same"'}`,
+      });
     }
     if (sizesOf(this.stride, this.kernelSize.length).some((s) => s !== 1)) {
       throw new ArgumentError(what, { reason: `padding "same" needs stride 1` });

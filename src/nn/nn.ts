@@ -4,19 +4,39 @@
  * @module
  */
 export {
+  type AttentionCallOptions,
+  MultiHeadAttention,
+  MultiheadAttention,
+  type MultiHeadAttentionOptions,
+} from "./attention.ts";
+export {
+  type CellOptions,
+  GRUCell,
+  type GRUCellOptions,
+  LSTMCell,
+  LSTMCell as LstmCell,
+  type LSTMCellOptions,
+  type Nonlinearity,
+  RNNCell,
+  type RNNCellOptions,
+} from "./cells.ts";
+export {
   Conv1d,
   Conv2d,
+  Conv3d,
   type ConvOptions,
   ConvTranspose1d,
   ConvTranspose2d,
+  ConvTranspose3d,
   type ConvTransposeOptions,
 } from "./conv.ts";
 export { Dropout } from "./dropout.ts";
 export { Embedding } from "./embedding.ts";
 export { Linear, type LinearOptions } from "./linear.ts";
-export { LSTMCell, type LSTMCellOptions } from "./lstm.ts";
 export {
   BatchNorm,
+  BatchNorm as BatchNorm1d,
+  BatchNorm as BatchNorm3d,
   BatchNorm2d,
   type BatchNormOptions,
   GroupNorm,
@@ -26,8 +46,16 @@ export {
   LayerNorm2d,
   type LayerNormOptions,
   RMSNorm,
+  RMSNorm as RmsNorm,
   type RMSNormOptions,
 } from "./norm.ts";
+export { GRU, LSTM, type RecurrentOptions, RNN, type RNNOptions } from "./recurrent.ts";
+export {
+  type SequenceMasks,
+  TransformerDecoderLayer,
+  TransformerEncoderLayer,
+  type TransformerLayerOptions,
+} from "./transformer.ts";
 export * as optim from "./optim.ts";
 export * as datasets from "./datasets/mod.ts";
 export * as state from "../state/state.ts";

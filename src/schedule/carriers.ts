@@ -16,6 +16,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { sameArray } from "../helpers/math.ts";
 import type { ReduceArg } from "../uop/args.ts";
 import { type CarrierArg, identityOf, momentsCarrier, rescaleCarrier, selectCarrier } from "../uop/carrier.ts";
+import { extentsOf, sameExtent } from "../uop/extent.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
 import { expand } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -167,10 +168,10 @@ function boundsOf(u: UOp): [number, number] {
 export function cascadeOf(u: UOp): Cascade | undefined {
   const { op, axes } = u.arg as ReduceArg;
   const term = u.src[0], shape = shapeOf(term);
-  const count = axes.reduce((n, a) => n * shape[a], 1);
+  const count = axes.reduce((n, a) => n * shape[a], 1), extents = extentsOf(term);
   if (count < 2 || count >= 2 ** 31) return undefined;
   const wide = u.dtype === dtypes.float32 || u.dtype === dtypes.float64;
-  if (op === Ops.ADD && wide && term.op === Ops.MUL) {
+  if (op === Ops.ADD && wide && term.op === Ops.MUL && extents === null) {
     const f = centered(term.src[0], axes, count), g = centered(term.src[1], axes, count);
     if (f !== undefined && f === g) {
       const carrier = momentsCarrier(u.dtype);
@@ -181,6 +182,9 @@ export function cascadeOf(u: UOp): Cascade | undefined {
   if (waits?.length !== 1) return undefined;
   const [first] = waits;
   if ((first.arg as ReduceArg).op !== Ops.MAX) return undefined;
+  // one loop over both
+  const other = extentsOf(first.src[0]);
+  if (axes.some((a) => !sameExtent(extents?.[a], other?.[a]))) return undefined;
   if (op === Ops.ADD && wide && first.dtype === u.dtype) {
     const a = exponentIn(term, first);
     if (a !== undefined && a < 0) {

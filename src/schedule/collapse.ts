@@ -94,8 +94,11 @@ function collapseReduce(u: UOp): UOp | undefined {
   const unused = ranges.filter((r) => !rangesOf(lift).includes(r));
   if (unused.length > 0) {
     const rest = ranges.filter((r) => !unused.includes(r));
-    const n = unused.reduce((p, r) => p * r.src[0].value, 1);
-    return (rest.length === 0 ? lift : reduce(carrier, [lift], rest)).mul(n);
+    const sum = rest.length === 0 ? lift : reduce(carrier, [lift], rest);
+    return unused.reduce(
+      (x, r) => r.src[0].op === Ops.CONST ? x.mul(r.src[0].value) : x.mul(r.src[0].cast(x.dtype)),
+      sum,
+    );
   }
   const sums = sumOfSums(carrier, lift, ranges);
   if (sums !== undefined) return sums;
@@ -105,7 +108,7 @@ function collapseReduce(u: UOp): UOp | undefined {
   for (let i = 0; i < parts.length; i++) {
     const s = selects(parts[i], ranges);
     if (s === undefined) continue;
-    const n = s.r.src[0].value;
+    const n = s.r.src[0].cast(s.e.dtype);
     const zero = constant(0, s.e.dtype);
     let valid = s.e.lt(zero).ne(1).and(s.e.lt(n));
     const at = s.e.cast(s.r.dtype);

@@ -8,6 +8,7 @@ import { FILES } from "../device/files.ts";
 import { foldConst } from "../uop/eval.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { identityOf } from "../uop/carrier.ts";
+import { extentsOf, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand } from "../uop/movement.ts";
 import { PatternMatcher, rule } from "../uop/matcher.ts";
 import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
@@ -125,6 +126,11 @@ function foldAlu(u: UOp): UOp | undefined {
   return u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.OR || u.op === Ops.XOR ? neutral(a, b) : undefined;
 }
 
+/** What `u` folds to, with the symbolic sizes that it may have had from a source that is gone. */
+function keepExtents(u: UOp, made: UOp | undefined): UOp | undefined {
+  return made === undefined ? undefined : withExtents(made, extentsOf(u));
+}
+
 /** A movement node as its builder makes it: no-ops vanish, neighbors of one kind merge. */
 function mergeMovement(u: UOp): UOp | undefined {
   const made = moveLike(u, u.src[0]);
@@ -170,7 +176,7 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => hoistFactors(u)),
-  rule(UPat.op(ALU).named("u"), ({ u }) => foldAlu(u)),
+  rule(UPat.op(ALU).named("u"), ({ u }) => keepExtents(u, foldAlu(u))),
 ]);
 
 /** Folds everything below `roots`. Returns what each node became. */

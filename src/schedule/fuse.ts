@@ -12,7 +12,7 @@ import { rangesOf } from "../uop/ranges.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isAlu, isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { int, range, toposort, type UOp } from "../uop/uop.ts";
+import { type Extents, int, range, toposort, type UOp } from "../uop/uop.ts";
 import { type Cascade, cascadeOf } from "./carriers.ts";
 import { sourceIndex } from "./indexing.ts";
 
@@ -121,9 +121,13 @@ export interface FusionPlan {
 }
 
 /** Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. */
-export function outputRanges(shape: readonly number[], outer: readonly number[] = []): UOp[] {
+export function outputRanges(
+  shape: readonly number[],
+  outer: readonly number[] = [],
+  extents: Extents | null = null,
+): UOp[] {
   const order = [...outer, ...shape.map((_, i) => i).filter((i) => !outer.includes(i))];
-  return shape.map((n, i) => n === 1 ? int(0) : range(n, order.indexOf(i), AxisKind.LOOP));
+  return shape.map((n, i) => n === 1 ? int(0) : range(extents?.[i] ?? n, order.indexOf(i), AxisKind.LOOP));
 }
 
 /** What the fuser asks of the device of a kernel. */
@@ -317,10 +321,11 @@ class Fuser {
     const { kernel } = list[0];
     if (list.length < 2 || kernel.op === Ops.STORE || list.some((c) => c.kernel !== kernel)) return undefined;
     const outer = this.kernels.get(kernel)?.outer;
+    const { l2, hasGrid, vectorLanes } = this.capsOf(kernel);
     // without vectors, an operation and an access cost the same
-    const least = this.capsOf(kernel).vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
-    if (outer === undefined || this.cost.get(u)! < least) return undefined;
-    const rows = this.rowAxes(u, list), { l2 } = this.capsOf(kernel);
+    const least = vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
+    if (hasGrid || outer === undefined || this.cost.get(u)! < least) return undefined;
+    const rows = this.rowAxes(u, list);
     if (rows === undefined || !sameArray(rows.outer, outer)) return undefined;
     // what it is multiplied with is read again for every few rows: then all of it should be near
     const row = rows.axes.reduce((n, i) => n * shapeOf(u)[i], u.dtype.itemsize);

@@ -7,8 +7,9 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
-import type { AxesArg, PairsArg, SkewArg } from "../uop/args.ts";
+import type { AxesArg, PairsArg, SkewArg, WindowArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
+import { extentOf, extentsOf } from "../uop/extent.ts";
 import { opName, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
@@ -109,9 +110,23 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
     case Ops.FLIP: {
       const { axes } = u.arg as AxesArg;
       return {
-        idx: idx.map((x, i) => axes.includes(i) ? addIndex(mulIndex(x, -1), from[i] - 1) : x),
+        idx: idx.map((x, i) => {
+          if (!axes.includes(i)) return x;
+          const e = extentsOf(u.src[0])?.[i];
+          return e === undefined ? addIndex(mulIndex(x, -1), from[i] - 1) : addIndex(mulIndex(x, -1), e.add(-1));
+        }),
         valid: undefined,
       };
+    }
+    case Ops.WINDOW: {
+      const { axis } = u.arg as WindowArg, [, start, size] = u.src, e = extentOf(u.src[0], axis);
+      const at = simplify(addIndex(idx[axis], start.cast(idx[axis].dtype)));
+      let valid: UOp | undefined;
+      // an index is less than the size: what is known of the bounds decides whether it can leave the source
+      if (vmin(start) < 0 && vmin(at) < 0) valid = at.lt(0).ne(1);
+      const room = simplify(e.add(start.mul(-1)).add(size.mul(-1)));
+      if (vmin(room) < 0 && vmax(at) >= vmin(e)) valid = andGate(valid, at.lt(e.cast(at.dtype)));
+      return { idx: idx.map((x, i) => i === axis ? at : x), valid };
     }
     case Ops.SHRINK: {
       const { pairs } = u.arg as PairsArg;
@@ -139,7 +154,9 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
         const [before, after] = pairs[i];
         if (before === 0 && after === 0) return x;
         if (before > 0 && vmin(x) < before) valid = andGate(valid, x.lt(before).ne(1));
-        if (after > 0 && vmax(x) >= before + from[i]) valid = andGate(valid, x.lt(before + from[i]));
+        const e = extentsOf(u.src[0])?.[i];
+        if (after > 0 && e !== undefined) valid = andGate(valid, x.lt(addIndex(e, before)));
+        else if (after > 0 && vmax(x) >= before + from[i]) valid = andGate(valid, x.lt(before + from[i]));
         return simplify(addIndex(x, -before));
       });
       return { idx: out, valid };

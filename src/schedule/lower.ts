@@ -276,7 +276,7 @@ function attemptLower(
     const e = entries.make(u, device);
     const out = entries.infos[e];
     const body = simplifyKernel(rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u)));
-    const store = keepOnChip(body, options.caps(device));
+    const store = isSymbolic([body]) ? body : keepOnChip(body, options.caps(device));
     const reads = entries.reads;
     if (tooMany(u, store, device)) continue;
     nodes.push({
@@ -370,6 +370,11 @@ function lowerStore(
   return store;
 }
 
+/** Whether a loop of a kernel ends at a variable. */
+function isSymbolic(stores: readonly UOp[]): boolean {
+  return toposort(stores).some((u) => u.op === Ops.RANGE && u.src[0].op !== Ops.CONST);
+}
+
 /** Drops reads of entries that simplification removed from the kernel. */
 function pruneReads(n: Node): void {
   if (n.kind !== "kernel") return;
@@ -433,7 +438,7 @@ function makeItems(sequence: readonly Node[], infos: EntryInfo[], options: Lower
       return infos[e].kept || infos[e].slot !== undefined || readers.has(e);
     });
     if (stores.length === 0) continue;
-    const split = splitKernel(sink(stores), options.caps(n.device), infos.length);
+    const split = isSymbolic(stores) ? undefined : splitKernel(sink(stores), options.caps(n.device), infos.length);
     for (const { dtype, size } of split?.made ?? []) {
       infos.push({ device: n.device, dtype, size, slot: undefined, versions: 1, kept: false, view: undefined });
     }

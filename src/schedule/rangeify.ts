@@ -9,6 +9,7 @@ import { sameArray } from "../helpers/math.ts";
 import { AxisKind, type ReduceArg, StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { getTuple, opCarrier, reduce } from "../uop/carrier.ts";
+import { extentsOf } from "../uop/extent.ts";
 import { isMovement, opName, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../uop/uop.ts";
@@ -52,12 +53,12 @@ class Builder {
   }
 
   /** The ranges of a reduce of `from` over `axes`, read at `idx`; and the indices of what it reduces. */
-  private reduced(from: readonly number[], axes: readonly number[], idx: readonly UOp[]): [inner: UOp[], own: UOp[]] {
-    const own: UOp[] = [];
+  private reduced(x: UOp, axes: readonly number[], idx: readonly UOp[]): [inner: UOp[], own: UOp[]] {
+    const own: UOp[] = [], from = shapeOf(x), extents = extentsOf(x);
     const inner = idx.map((x, i) => {
       if (!axes.includes(i)) return x;
       if (from[i] === 1) return int(0);
-      const r = range(from[i], this.nextRange++, AxisKind.REDUCE);
+      const r = range(extents?.[i] ?? from[i], this.nextRange++, AxisKind.REDUCE);
       own.push(r);
       return r;
     });
@@ -66,7 +67,7 @@ class Builder {
 
   /** The two results of a cascade, from one REDUCE. */
   private join(c: Cascade, idx: readonly UOp[], gate: UOp | undefined): { first: UOp; second: UOp } {
-    const [inner, own] = this.reduced(shapeOf(c.first.src[0]), (c.first.arg as ReduceArg).axes, idx);
+    const [inner, own] = this.reduced(c.first.src[0], (c.first.arg as ReduceArg).axes, idx);
     const x = this.build(c.first.src[0], inner, gate), term = this.build(c.term, inner, gate);
     if (c.kind === "moments") {
       // about one of the values: what is far from 0 and close together keeps its digits
@@ -89,7 +90,7 @@ class Builder {
 
   /** A read of the row of `u` that is kept: its STAGE is the same node wherever it is read. */
   private readRow(u: UOp, axes: readonly number[], idx: readonly UOp[]): UOp {
-    const shape = shapeOf(u);
+    const shape = shapeOf(u), extents = extentsOf(u);
     let row = this.rows.get(u);
     if (row === undefined) {
       const ranges: UOp[] = [];
@@ -102,7 +103,7 @@ class Builder {
           return x;
         }
         if (shape[i] === 1) return x;
-        const r = range(shape[i], this.nextRange++, AxisKind.LOOP);
+        const r = range(extents?.[i] ?? shape[i], this.nextRange++, AxisKind.LOOP);
         ranges.push(r);
         return r;
       });
@@ -155,7 +156,7 @@ class Builder {
         return u === cascade.first ? both.first : both.second;
       }
       const arg = u.arg as ReduceArg;
-      const [inner, ranges] = this.reduced(shapeOf(u.src[0]), arg.axes, idx);
+      const [inner, ranges] = this.reduced(u.src[0], arg.axes, idx);
       const value = this.build(u.src[0], inner, gate);
       return ranges.length === 0 ? value : reduce(opCarrier(arg.op as Ops, u.dtype), [value], ranges);
     }
@@ -185,7 +186,8 @@ export function rangeify(u: UOp, layout: Layout, out: Entry, plan: KernelPlan = 
   const isStore = u.op === Ops.STORE;
   const value = isStore ? u.src[1] : u;
   const shape = isStore && shapeOf(value).length === 0 ? shapeOf(u.src[0]) : shapeOf(value);
-  const ranges = outputRanges(shape, plan.outer);
+  const extents = extentsOf(value) ?? (isStore ? extentsOf(u.src[0]) : null);
+  const ranges = outputRanges(shape, plan.outer, extents);
   const builder = new Builder(layout, u, shape.length, plan.staged, plan.joined);
   const body = builder.build(value, ranges, undefined);
   let at: UOp;

@@ -18,8 +18,8 @@ import { rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { constant, index, int, load, param, sink, store, toposort, type UOp, uop } from "../uop/uop.ts";
 
-/** Elements that a part has at least: on a grid, and on loops shared by threads. */
-const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 19;
+/** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
+const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
 /** Groups of threads that keep a multiprocessor busy. */
 const GROUPS_A_UNIT = 8;
 

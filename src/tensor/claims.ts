@@ -7,6 +7,7 @@
  * @module
  */
 import { type BufferArg, Storage } from "../uop/args.ts";
+import { isLabel } from "../uop/extent.ts";
 import { Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import type { UOp } from "../uop/uop.ts";
@@ -14,7 +15,7 @@ import type { UOp } from "../uop/uop.ts";
 /** What `u` is now, under any shape. */
 function unshaped(u: UOp): UOp {
   u = latest(u);
-  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+  while (u.op === Ops.RESHAPE || isLabel(u)) u = latest(u.src[0]);
   return u;
 }
 

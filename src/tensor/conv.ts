@@ -6,15 +6,18 @@
  */
 import { type DTypeLike, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
 import { promote, sumDType } from "../dtype/promotion.ts";
+import { envNumber } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { ceilDiv, prod, rangeOf } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { ReduceArg, SkewArg } from "../uop/args.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../uop/movement.ts";
+import { ReduceArg } from "../uop/args.ts";
+import { broadcastTo, expand, flip, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
+import { padLast, type Pairs, pool } from "./windows.ts";
+import { winograd } from "./winograd.ts";
 
 /** One number for all spatial axes, or one an axis. */
 export type PerAxis = number | readonly number[];
@@ -69,8 +72,6 @@ export interface InterpolateOptions {
 
 const POOL_OPTIONS = ["stride", "dilation", "padding", "ceilMode"] as const;
 
-type Pairs = readonly (readonly [number, number])[];
-
 function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
   const list = typeof value === "number" ? new Array<number>(rank).fill(value) : [...value];
   if (list.length !== rank || list.some((n) => !Number.isInteger(n) || n < least)) {
@@ -89,54 +90,6 @@ function padPairs(action: string, padding: PerAxis, rank: number): [number, numb
     return rangeOf(rank).map((i) => [list[2 * (rank - 1 - i)], list[2 * (rank - 1 - i) + 1]]);
   }
   return perAxis(action, "padding", padding, rank, 0).map((n) => [n, n]);
-}
-
-/** Pads the last axes; negative amounts cut off. */
-function padLast(x: UOp, pairs: Pairs): UOp {
-  const shape = shapeOf(x), lead = shape.length - pairs.length;
-  const all = [...new Array<[number, number]>(lead).fill([0, 0]), ...pairs];
-  const cut = shrink(x, all.map(([a, b], i) => [Math.max(-a, 0), shape[i] - Math.max(-b, 0)] as const));
-  return pad(cut, all.map(([a, b]) => [Math.max(a, 0), Math.max(b, 0)] as const));
-}
-
-/** Windows along an axis of size `n`. */
-function windows(n: number, kernel: number, stride: number, dilation: number): number {
-  return Math.floor((n - dilation * (kernel - 1) - 1) / stride) + 1;
-}
-
-/**
- * Windows as axes: the last `kernel.length` axes of `x` become `[...windows, ...kernel]`. Where windows do not overlap
- * this is a reshape; else each axis is repeated along its kernel axis and shifted (UNSKEW). The windows must fit at
- * least once.
- */
-export function pool(x: UOp, kernel: readonly number[], stride: readonly number[], dilation: readonly number[]): UOp {
-  const shape = shapeOf(x), rank = kernel.length, lead = shape.slice(0, shape.length - rank);
-  const sizes = shape.slice(lead.length);
-  const count = sizes.map((n, i) => windows(n, kernel[i], stride[i], dilation[i]));
-  const front = rangeOf(lead.length), spatial = rangeOf(rank);
-  const interleave = (first: (i: number) => number, second: (i: number) => number) => [
-    ...lead,
-    ...spatial.flatMap((i) => [first(i), second(i)]),
-  ];
-  const order = [
-    ...front,
-    ...spatial.map((i) => lead.length + 2 * i),
-    ...spatial.map((i) => lead.length + 2 * i + 1),
-  ];
-  if (kernel.every((k, i) => k <= stride[i] && dilation[i] === 1)) {
-    const used = spatial.map((i) => count[i] * stride[i]);
-    let y = padLast(x, spatial.map((i) => [0, used[i] - sizes[i]] as const)); // adds or cuts what is left over
-    y = reshape(y, interleave((i) => count[i], (i) => stride[i]));
-    const whole = lead.map((n) => [0, n] as const);
-    y = shrink(y, [...whole, ...spatial.flatMap((i) => [[0, count[i]] as const, [0, kernel[i]] as const])]);
-    return permute(y, order);
-  }
-  let y = expand(reshape(x, interleave((i) => sizes[i], () => 1)), interleave((i) => sizes[i], (i) => kernel[i]));
-  for (const i of spatial) {
-    const axis = lead.length + 2 * i;
-    y = unskew(y, new SkewArg(axis, axis + 1, stride[i], dilation[i], count[i]));
-  }
-  return permute(y, order);
 }
 
 function reduceLast(op: Ops, x: UOp, count: number): UOp {
@@ -163,6 +116,22 @@ function takeAlong(x: UOp, axis: number, index: UOp): UOp {
   return reshape(sum, full.filter((_, i) => i !== axis + 1));
 }
 
+/**
+ * The sum over windows: `x` `[N, groups, Cin, ...spatial]` with `weight` `[groups, Cout, Cin, ...kernel]` of the same dtype
+ * gives `[N, groups, Cout, ...]`.
+ */
+function direct(x: UOp, weight: UOp, stride: readonly number[], dilation: readonly number[]): UOp {
+  const [n, groups, channels] = shapeOf(x), [, each, , ...kernel] = shapeOf(weight), rank = kernel.length;
+  const windows = pool(x, kernel, stride, dilation), spatial = rangeOf(rank);
+  const sizes = shapeOf(windows).slice(3, 3 + rank);
+  // both as [N, groups, Cout, ...sizes, Cin, ...kernel]
+  const full = [n, groups, each, ...sizes, channels, ...kernel];
+  const turned = permute(windows, [0, 1, ...spatial.map((i) => 3 + i), 2, ...spatial.map((i) => 3 + rank + i)]);
+  const left = expand(reshape(turned, [n, groups, 1, ...sizes, channels, ...kernel]), full);
+  const right = expand(reshape(weight, [1, groups, each, ...sizes.map(() => 1), channels, ...kernel]), full);
+  return sumLast(left.mul(right), 1 + rank);
+}
+
 /** What a pooling call comes to. */
 interface Window {
   readonly kernel: number[];
@@ -177,7 +146,8 @@ interface Window {
 export abstract class ConvTensor extends LinalgTensor {
   /**
    * Cross-correlation. `[N, Cin, ...spatial]` with `weight` `[Cout, Cin / groups, ...kernel]` gives `[N, Cout, ...]`, for
-   * any number of spatial axes; `bias` is `[Cout]`. Small floats are accumulated in float32.
+   * any number of spatial axes; `bias` is `[Cout]`. Small floats are accumulated in float32. Under the context variable WINO
+   * floats convolve with 3x3 kernels and stride 1 by Winograd's algorithm, with fewer products (winograd.ts).
    * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
    */
   conv2d(weight: this, bias?: this, options: ConvOptions = {}): this {
@@ -207,22 +177,13 @@ export abstract class ConvTensor extends LinalgTensor {
     });
     const out = options.dtype === undefined ? promote(this.dtype, weight.dtype) : toDType(options.dtype);
     const wide = sumDType(out);
-    const x = pool(padLast(this.uop.cast(wide), pairs), kernel, steps, gaps);
-    const sizes = shapeOf(x).slice(2, 2 + rank);
-    const each = w[0] / groups, spatial = rangeOf(rank);
-    // both as [N, groups, Cout / groups, ...sizes, Cin / groups, ...kernel]
-    const full = [shape[0], groups, each, ...sizes, w[1], ...kernel];
-    const windowed = permute(
-      reshape(x, [shape[0], groups, w[1], ...sizes, ...kernel]),
-      [0, 1, ...spatial.map((i) => 3 + i), 2, ...spatial.map((i) => 3 + rank + i)],
-    );
-    const left = expand(reshape(windowed, [shape[0], groups, 1, ...sizes, w[1], ...kernel]), full);
-    const right = expand(
-      reshape(weight.uop.cast(wide), [1, groups, each, ...sizes.map(() => 1), w[1], ...kernel]),
-      full,
-    );
-    const sum = sumLast(left.mul(right), 1 + rank);
-    const y = this.wrap(reshape(sum, [shape[0], w[0], ...sizes]).cast(out));
+    const padded = padLast(this.uop.cast(wide), pairs), each = w[0] / groups;
+    const channelled = reshape(padded, [shape[0], groups, w[1], ...shapeOf(padded).slice(2)]);
+    const grouped = reshape(weight.uop.cast(wide), [groups, each, w[1], ...kernel]);
+    const minimal = envNumber("WINO") > 0 && wide.isFloat && rank === 2 &&
+      rangeOf(2).every((i) => kernel[i] === 3 && steps[i] === 1 && gaps[i] === 1);
+    const sum = minimal ? winograd(channelled, grouped) : direct(channelled, grouped, steps, gaps);
+    const y = this.wrap(reshape(sum, [shape[0], w[0], ...shapeOf(sum).slice(3)]).cast(out));
     return bias === undefined ? y : this.addChannels("convolve", y, bias);
   }
 

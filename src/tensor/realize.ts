@@ -13,6 +13,7 @@ import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "..
 import { prod } from "../helpers/math.ts";
 import { type Line, Site } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
+import { isLabel } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
@@ -31,10 +32,10 @@ export const movedHandles: {
 /** How often handles have been replaced outside of captures, and at which count one last left a storage. */
 export const replacements: { count: number; readonly at: WeakMap<Storage, number> } = { count: 0, at: new WeakMap() };
 
-/** The BUFFER below a node's RESHAPEs, if it is realized. */
+/** The BUFFER below a node's RESHAPEs and symbolic sizes, if it is realized. */
 export function realizedBuffer(u: UOp): UOp | undefined {
   let v = latest(u);
-  while (v.op === Ops.RESHAPE) v = latest(v.src[0]);
+  while (v.op === Ops.RESHAPE || isLabel(v)) v = latest(v.src[0]);
   return v.op === Ops.BUFFER ? v : undefined;
 }
 

@@ -372,8 +372,16 @@ function orReduce(x: UOp, axes: readonly number[]): UOp {
 
 /** Mean of float nodes over `axes`, kept; NaN where there is nothing. */
 export function meanNode(x: UOp, axes: readonly number[]): UOp {
-  const shape = shapeOf(x);
-  return reduceNode(x, Ops.ADD, axes).fdiv(floatConst(prod(axes.map((a) => shape[a])), x.dtype));
+  const sum = reduceNode(x, Ops.ADD, axes);
+  return sum.fdiv(countNode(x, axes, shapeOf(sum)));
+}
+
+/** How many elements `axes` of a float node hold, in its dtype: a constant, or of `shape` where one is symbolic. */
+function countNode(x: UOp, axes: readonly number[], shape: readonly number[]): UOp {
+  const sizes = shapeOf(x), extents = extentsOf(x), symbolic = axes.filter((a) => extents?.[a] !== undefined);
+  const known = floatConst(prod(axes.map((a) => symbolic.includes(a) ? 1 : sizes[a])), x.dtype);
+  if (symbolic.length === 0) return known;
+  return broadcastTo(symbolic.reduce((n, a) => n.mul(extents![a]!.cast(x.dtype)), known), shape);
 }
 
 /** x minus its maximum along `axes`; the maximum is a constant to the gradient, as it cancels. */

@@ -143,6 +143,7 @@ export function grad<A extends unknown[]>(
   fn: TensorFunction<A>,
   options?: { readonly argnums: 0 },
 ): TensorFunction<A, A[0]>;
+/** With options: of other arguments than the first, or of a function with more to give. @throws as without */
 export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOptions): TensorFunction<A>;
 export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOptions = {}): TensorFunction<A> {
   return (...args: A) => {

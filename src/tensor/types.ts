@@ -9,7 +9,15 @@ export type { DeviceApi, DeviceListing, DeviceMemory } from "../device/api.ts";
 export type { Buffer } from "../device/buffer.ts";
 export type { Device as OpenDevice } from "../device/device.ts";
 export type { Compiler, Graph, Launch, Program } from "../device/program.ts";
-export type { Capabilities, LinearProgram, ProgramParam, Renderer } from "../renderer/renderer.ts";
+export type {
+  Capabilities,
+  GridCaps,
+  LaunchGrid,
+  LinearProgram,
+  ProgramParam,
+  Renderer,
+} from "../renderer/renderer.ts";
+export type { Fragment, TensorCore, TileOffset } from "../renderer/tensor_core.ts";
 export type { MemoryHolder } from "../helpers/errors.ts";
 export type { Line, Site } from "../helpers/stack.ts";
 export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/args.ts";

@@ -114,6 +114,20 @@ export class SkewArg implements ArgRecord {
   }
 }
 
+/** WINDOW: the axis, and how many elements the result may have along it: the largest value of its size. */
+export class WindowArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly axis: number, readonly capacity: number) {
+    this.hash = mix(mix(0x1f3d5b79, axis), capacity);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof WindowArg && o.axis === this.axis && o.capacity === this.capacity;
+  }
+  toString(): string {
+    return `axis=${this.axis} capacity=${this.capacity}`;
+  }
+}
+
 /** Which axes a tensor-graph REDUCE reduces, and how: op is Ops.ADD, MUL or MAX. Reduced axes stay, with size 1. */
 export class ReduceArg implements ArgRecord {
   readonly hash: number;

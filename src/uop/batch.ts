@@ -5,9 +5,9 @@
  *
  * @module
  */
-import { type AxesArg, type PairsArg, ReduceArg, type ShapeArg, SkewArg } from "./args.ts";
+import { type AxesArg, type PairsArg, ReduceArg, type ShapeArg, SkewArg, type WindowArg } from "./args.ts";
 import { SpecError } from "../helpers/errors.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import { isAlu, isMovement, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { toposort, type UOp, uop } from "./uop.ts";
@@ -32,6 +32,10 @@ function moveBehind(u: UOp, x: UOp, size: number): UOp {
       const { axis, kernelAxis, stride, dilation, size: out } = u.arg as SkewArg;
       const arg = new SkewArg(axis + 1, kernelAxis + 1, stride, dilation, out);
       return u.op === Ops.UNSKEW ? unskew(x, arg) : skew(x, arg);
+    }
+    case Ops.WINDOW: {
+      const { axis, capacity } = u.arg as WindowArg;
+      return window(x, axis + 1, u.src[1], u.src[2], capacity);
     }
   }
   throw new SpecError(`${opName[u.op]} is no movement`);

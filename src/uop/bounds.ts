@@ -169,6 +169,7 @@ function derive(u: UOp): void {
       break;
     case Ops.PAD:
     case Ops.SKEW:
+    case Ops.WINDOW:
       set(Math.min(0, src[0].minMemo!), Math.max(0, src[0].maxMemo!));
       break;
     case Ops.BROADCAST:

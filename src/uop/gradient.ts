@@ -8,12 +8,14 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { SpecError } from "../helpers/errors.ts";
-import type { ArgRecord, AxesArg, PairsArg } from "./args.ts";
+import type { ArgRecord, AxesArg, PairsArg, WindowArg } from "./args.ts";
 import { ReduceArg, SkewArg } from "./args.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
+import { extentOf, extentsOf, label, withExtents } from "./extent.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
 import { moveLike } from "./resolve.ts";
 import { deviceOf, shapeOf } from "./shape.ts";
+import { simplify } from "./symbolic.ts";
 import { constant, toposort, type UOp, uop } from "./uop.ts";
 
 /** Adds to the gradient of a node; `make` is called only where somebody wants it. */
@@ -144,6 +146,10 @@ function unmove(m: UOp, g: UOp): UOp {
       const back = new SkewArg(axis, kernelAxis, stride, dilation, shape[axis]);
       return m.op === Ops.UNSKEW ? skew(g, back) : unskew(g, back);
     }
+    case Ops.WINDOW: {
+      const { axis } = m.arg as WindowArg, [x, start, size] = m.src;
+      return window(label(g, axis, size), axis, simplify(start.mul(-1)), extentOf(x, axis), shape[axis]);
+    }
     case Ops.EXPAND: {
       const out = shapeOf(m);
       return sumOver(g, out.flatMap((n, i) => n !== shape[i] ? [i] : []));
@@ -194,6 +200,7 @@ const RULES: { readonly [op: number]: Rule } = {
   [Ops.FLIP]: moved,
   [Ops.UNSKEW]: moved,
   [Ops.SKEW]: moved,
+  [Ops.WINDOW]: moved,
   [Ops.CONTIGUOUS]: same,
   [Ops.CHECKPOINT]: same, // for paths: computeGradient has its own way
   [Ops.CONTIGUOUS_BACKWARD]: (u, g, add) =>
@@ -252,8 +259,8 @@ export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[
   const original = new Map<UOp, UOp>();
   const add: Accumulate = (node, make) => {
     if (!paths.has(original.get(node) ?? node)) return;
-    const before = gradients.get(node);
-    gradients.set(node, before === undefined ? make() : before.add(make()));
+    const before = gradients.get(node), made = withExtents(make(), extentsOf(node));
+    gradients.set(node, before === undefined ? made : before.add(made));
   };
   const visit = (u: UOp): void => {
     const g = gradients.get(u);

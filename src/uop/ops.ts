@@ -35,6 +35,8 @@ export const Ops = {
   FLIP: 20, // arg AxesArg (axes)
   UNSKEW: 65, // arg SkewArg; out[o, k] = x[o * stride + k * dilation, k]: windows of a repeated axis
   SKEW: 66, // arg SkewArg; its adjoint: out[i, k] = x[(i - k * dilation) / stride, k] where there is one, else zero
+  WINDOW: 73, // src [x, start, size]; arg WindowArg; out[i] = x[i + start] along an axis, zero where x has no such element;
+  // start and size are rank-0 integers that may be variables: the one op that gives an axis a symbolic extent (extent.ts)
   // effects and boundaries (T)
   CONTIGUOUS: 21, // own buffer
   CONTIGUOUS_BACKWARD: 22, // identity; its gradient is contiguous. With a number as arg nothing but a node of its own
@@ -129,6 +131,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   FLIP: [1, MOVEMENT, 0],
   UNSKEW: [1, MOVEMENT, 0],
   SKEW: [1, MOVEMENT, 0],
+  WINDOW: [3, MOVEMENT, 0],
   CONTIGUOUS: [1, BOUNDARY, 0],
   CONTIGUOUS_BACKWARD: [1, 0, 0],
   DETACH: [1, 0, 0],
@@ -204,7 +207,7 @@ for (const name of names) {
 export function isAlu(op: Ops): boolean {
   return opAlu[op] !== 0;
 }
-/** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP, UNSKEW, SKEW. */
+/** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP, UNSKEW, SKEW, WINDOW: what they move is `src[0]`. */
 export function isMovement(op: Ops): boolean {
   return (opFlags[op] & MOVEMENT) !== 0;
 }

@@ -6,8 +6,8 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
-import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
-import type { AxesArg, PairsArg, ShapeArg, SkewArg } from "./args.ts";
+import { expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
+import type { AxesArg, PairsArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
 import { type UOp, uop } from "./uop.ts";
 
 /** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
@@ -42,13 +42,19 @@ export function moveLike(u: UOp, x: UOp): UOp {
       return unskew(x, u.arg as SkewArg);
     case Ops.SKEW:
       return skew(x, u.arg as SkewArg);
+    case Ops.WINDOW: {
+      const { axis, capacity } = u.arg as WindowArg;
+      return window(x, axis, u.src[1], u.src[2], capacity);
+    }
   }
   throw new SpecError(`${opName[u.op]} is no movement`);
 }
 
 function rebuild(u: UOp, src: readonly UOp[]): UOp {
   // a realized source is a reshaped buffer: let the builders merge
-  return isMovement(u.op) && src[0] !== u.src[0] ? moveLike(u, src[0]) : uop(u.op, u.dtype, src, u.arg);
+  return isMovement(u.op) && u.op !== Ops.WINDOW && src[0] !== u.src[0]
+    ? moveLike(u, src[0])
+    : uop(u.op, u.dtype, src, u.arg);
 }
 
 /**

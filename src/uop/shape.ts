@@ -5,7 +5,7 @@
  * @module
  */
 import { SpecError } from "../helpers/errors.ts";
-import type { BufferArg, PairsArg, ReduceArg, ShapeArg, SkewArg } from "./args.ts";
+import type { BufferArg, PairsArg, ReduceArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
 import type { AxesArg } from "./args.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import type { UOp } from "./uop.ts";
@@ -39,6 +39,10 @@ function derive(u: UOp): readonly number[] | null {
     case Ops.SKEW: {
       const { axis, size } = u.arg as SkewArg;
       return shapeOf(u.src[0]).map((n, i) => i === axis ? size : n);
+    }
+    case Ops.WINDOW: {
+      const { axis, capacity } = u.arg as WindowArg;
+      return shapeOf(u.src[0]).map((n, i) => i === axis ? capacity : n);
     }
     case Ops.REDUCE: {
       const { axes } = u.arg as ReduceArg;

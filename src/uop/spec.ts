@@ -20,6 +20,7 @@ import {
   ShapeArg,
   StageArg,
   VariableArg,
+  WindowArg,
 } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { isAlu, isComparison, opArity, opName, Ops } from "./ops.ts";
@@ -168,6 +169,10 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   FLIP: movementTest(AxesArg),
   UNSKEW: sameDType,
   SKEW: sameDType,
+  WINDOW: (u) =>
+    u.arg instanceof WindowArg && u.src[1].dtype.isInt && u.src[2].dtype.isInt
+      ? sameDType(u)
+      : "start and size are integers",
   CONTIGUOUS: sameDType,
   CONTIGUOUS_BACKWARD: sameDType,
   DETACH: sameDType,

@@ -30,6 +30,9 @@ export function nodesMade(): number {
   return made;
 }
 
+/** By axis: how many elements there are, where that is no constant. */
+export type Extents = readonly (UOp | undefined)[];
+
 /** A node of the graph. Make one with {@linkcode uop} or a method, never with `new`. */
 export class UOp extends Arithmetic<UOp> {
   /** What it does. */
@@ -44,6 +47,8 @@ export class UOp extends Arithmetic<UOp> {
   readonly hash: number;
   /** Memo of `shapeOf` (shape.ts); null where a node has no shape. */
   shapeMemo: readonly number[] | null | undefined;
+  /** Memo of `extentsOf` (extent.ts); null where all axes have the extent that the shape says. */
+  extentMemo: Extents | null | undefined;
   /** Memo of `deviceOf` (shape.ts). */
   deviceMemo: string | null | undefined;
   /** Memo of `rangesOf` (ranges.ts): the free ranges below. */
@@ -86,6 +91,7 @@ export class UOp extends Arithmetic<UOp> {
     this.arg = arg;
     this.hash = hash;
     this.shapeMemo = undefined;
+    this.extentMemo = undefined;
     this.deviceMemo = undefined;
     this.rangesMemo = undefined;
     this.closedMemo = undefined;

@@ -242,6 +242,15 @@ export const KERNELS: Readonly<Record<string, UOp>> = {
     const b = load(index(stage, k.mul(4).add(ji)));
     return sink([write(0, 96, i.mul(16).add(jo.mul(4)).add(ji), sum(at(1, 48, i.mul(8).add(k)).mul(b), k))]);
   })(),
+  staged_rows: (() => {
+    // two matmuls, one on rows of the other: 4 rows at a time are kept
+    const t = loop(6, 0), i = loop(4, 1), j = loop(8, 2), k = red(8, 3);
+    const row = loop(4, 10), q = loop(8, 11), d = red(2, 12);
+    const first = sum(at(1, 48, t.mul(4).add(row).mul(2).add(d)).mul(at(2, 16, q.mul(2).add(d))), d);
+    const stage = uop(Ops.STAGE, f32, [first, row, q], new StageArg(0, "thread"));
+    const second = sum(load(index(stage, i.mul(8).add(k))).mul(at(3, 64, j.mul(8).add(k))), k);
+    return sink([write(0, 192, t.mul(4).add(i).mul(8).add(j), second)]);
+  })(),
   half: (() => {
     const i = loop(24, 0), h = dtypes.float16;
     const a = at(1, 24, i, undefined, h), b = at(2, 24, i, undefined, h);

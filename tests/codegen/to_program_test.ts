@@ -123,6 +123,13 @@ Deno.test("codegen: every stage is legal by its spec", () => {
   }
 });
 
+Deno.test("codegen: a tile along what a STAGE depends on stands outside of the STAGE", () => {
+  const ast = KERNELS.staged_rows, data = integers(paramsOf(ast), 3), want = run(ast, data, []);
+  for (const text of ["PADTO:0:2", "PADTO:0:4 VECTOR:2:4 UPCAST:1:2", "PADTO:0:2 UPCAST:0:2 THREAD:0:0"]) {
+    same(run(ast, data, opts(text), CAPS.small), want, text, ast, opts(text), CAPS.small);
+  }
+});
+
 Deno.test("codegen: packing keeps a panel in kernel memory", () => {
   const p = compile(matmulKernel(64, 512, 1024).ast, undefined, CAPS.large);
   assert(p.uops.some((u) => u.op === Ops.LOCAL));

@@ -1,7 +1,7 @@
 /** Windows, convolution and pooling: windows against plain loops, shapes, errors. Values are checked by the golden cases. */
 import { assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, ShapeError, Tensor } from "../../mod.ts";
-import { pool } from "../../src/tensor/conv.ts";
+import { pool } from "../../src/tensor/windows.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { reshape } from "../../src/uop/movement.ts";

@@ -427,8 +427,12 @@ export class Kernel {
     const n = this.output.length;
     const map = new Map<UOp, Replacement>();
     const inside = new Map<AxisState, readonly UOp[]>();
+    // the loop within a tile stands inside of all others, but where a STAGE is filled between: that stands inside of it
+    const outside = new Set<UOp>();
+    for (const u of toposort(this.ast)) if (u.op === Ops.STAGE) { for (const r of rangesOf(u)) outside.add(r); }
     this.order.forEach((a, i) => {
-      const made = this.pieceRanges(a, base + i, base + n + i, groups.has(a));
+      const tile = outside.has(a.range) ? base + i : base + n + i;
+      const made = this.pieceRanges(a, base + i, tile, groups.has(a));
       inside.set(a, made.inside);
       map.set(a.range, made);
     });

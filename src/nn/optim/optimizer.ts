@@ -1,0 +1,278 @@
+/**
+ * What all optimizers share. Each takes parameters and statistics, and updates those that require a gradient; `step()`
+ * realizes the parameters, the optimizer's state, pending assignments of the others, and the losses whose `backward()`
+ * filled the gradients, in one schedule.
+ *
+ * All outputs for one parameter (the parameter and its moments) are elementwise functions of old values, so that one
+ * kernel can write them together. What changes from step to step (learning rate, bias corrections) are tensors, so
+ * that a captured step advances when it is replayed.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { currentCapture } from "../../engine/realize.ts";
+import { knownDevice } from "../../device/device.ts";
+import { checkOptions } from "../../helpers/options.ts";
+import { ArgumentError, JitError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
+import { forgetLosses, lossesOf } from "../../tensor/backward.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+
+/** Options that every optimizer takes. */
+export interface OptimizerOptions {
+  /** Learning rate: a number, or a 1-element tensor that the optimizer keeps and reads at each step. */
+  readonly lr?: number | Tensor;
+  /** Pull of the weights toward zero; 0 unless given. */
+  readonly weightDecay?: number;
+  /** Where the optimizer's state lives and updates are computed; with each parameter unless given. */
+  readonly device?: string;
+}
+
+/** Options of optimizers whose update of an element needs no other element. */
+export interface FusedOptions {
+  /** Whether all parameters are updated as one vector, in few kernels; false unless given. */
+  readonly fused?: boolean;
+}
+
+/** Options of a step. */
+export interface StepOptions {
+  /** A bool tensor of one element: where it is false, parameters and state stay as they are. */
+  readonly when?: Tensor;
+  /** What else is to be realized in the same schedule, as an accuracy. */
+  readonly also?: readonly Tensor[];
+}
+
+/** The names in {@linkcode OptimizerOptions}. */
+export const OPTIMIZER_OPTIONS: readonly string[] = ["lr", "weightDecay", "device"];
+
+/** `x` if it lies in [low, high]. @throws {ArgumentError} */
+export function checkNumber(what: string, name: string, x: number, low: number, high: number): number {
+  if (!(x >= low && x <= high)) {
+    throw new ArgumentError(`make ${what}`, { reason: `${name} is ${x}, outside [${low}, ${high}]` });
+  }
+  return x;
+}
+
+/** The gradients that `params` have. */
+export function gradsOf(params: readonly Tensor[]): Tensor[] {
+  return params.flatMap((p) => p.grad === undefined ? [] : [p.grad]);
+}
+
+/** A parameter, or all of them as one vector, with its gradient: what a rule updates. */
+export interface Slot {
+  /** Its position among the optimizer's moments. */
+  readonly at: number;
+  readonly value: Tensor;
+  readonly grad: Tensor;
+}
+
+/** What all optimizers share. Subclasses say how one parameter is updated. */
+export abstract class Optimizer {
+  /** The tensors that are updated: those given that require a gradient, or did not say. */
+  readonly params: Tensor[];
+  /** The other tensors given, as running statistics: realized by `step()`. */
+  readonly buffers: Tensor[];
+  /** The learning rate, shape `[1]`: `opt.lr.assign(...)` or {@linkcode setLr} changes it without recompiling. */
+  readonly lr: Tensor;
+  /** Whether all parameters are updated as one vector. */
+  readonly fused: boolean;
+  private readonly device: string | undefined;
+  private ready = false;
+  private gate: Tensor | undefined;
+  private rate: number | undefined;
+
+  /**
+   * Realizes the parameters: their initial values are drawn before the first step.
+   * @throws {ArgumentError} where there is nothing to update, or the learning rate is negative
+   */
+  constructor(
+    params: readonly Tensor[],
+    lr: number | Tensor,
+    options: FusedOptions & Pick<OptimizerOptions, "device">,
+  ) {
+    const name = this.constructor.name;
+    if (!Array.isArray(params) || !params.every((p) => p instanceof Tensor)) {
+      throw new ArgumentError(`make ${name}`, {
+        reason: "it takes a list of tensors, as state.getParameters(model) gives",
+      });
+    }
+    const all = [...new Set(params)];
+    for (const p of all) if (p.requiresGrad === undefined && p.isFloatingPoint()) p.requiresGrad = true;
+    this.params = all.filter((p) => p.requiresGrad === true);
+    this.buffers = all.filter((p) => p.requiresGrad !== true);
+    if (this.params.length === 0) {
+      throw new ArgumentError(`make ${name}`, { reason: "none of its tensors requires a gradient" });
+    }
+    this.device = options.device === undefined ? undefined : knownDevice(options.device);
+    this.fused = options.fused ?? false;
+    const first = this.params[0];
+    if (this.fused && this.params.some((p) => p.dtype !== first.dtype || p.device !== first.device)) {
+      throw new ArgumentError(`make ${name}`, { reason: "fused parameters must have one dtype and one device" });
+    }
+    if (lr instanceof Tensor) {
+      if (lr.numel() !== 1) {
+        throw new ArgumentError(`make ${name}`, { reason: `lr has ${lr.numel()} elements, not 1` });
+      }
+      this.lr = lr;
+      this.rate = undefined;
+    } else {
+      this.rate = checkNumber(name, "lr", lr, 0, Infinity);
+      this.lr = this.scalarState(lr);
+    }
+    // Initial values are drawn before the first step, so that its graph is that of all later ones.
+    Tensor.realize([this.lr, ...this.params, ...this.buffers]);
+  }
+
+  /** Sets the learning rate, now. @throws {JitError} inside a function under jit(), which would keep this value */
+  setLr(value: number): void {
+    if (currentCapture() !== undefined) {
+      throw new JitError("set a learning rate", {
+        reason: "a function under jit() would keep this value; set it outside, between calls",
+      });
+    }
+    this.lr.assign(new Tensor([value], { dtype: this.lr.dtype, device: this.lr.device }).reshape(this.lr.shape))
+      .realize();
+    this.rate = value;
+  }
+  /** The learning rate as a number: as it was set last, else read from the tensor, on devices that read at once. */
+  getLr(): number {
+    return this.rate ?? Number(this.lr.itemSync());
+  }
+
+  /** Forgets the gradients of the parameters, and the losses that filled them. */
+  zeroGrad(): void {
+    forgetLosses(gradsOf(this.params));
+    for (const p of this.params) p.grad = undefined;
+  }
+
+  /**
+   * Updates the parameters: assigns in the graph, and realizes the tensors of {@linkcode scheduleStep}.
+   * @throws {Error} outside `Tensor.train`, or where no parameter has a gradient
+   */
+  step(options: StepOptions = {}): void {
+    Tensor.realize(this.scheduleStep(options));
+    forgetLosses(gradsOf(this.params));
+  }
+
+  /**
+   * Assigns the update without realizing it, and returns what is to be realized in one schedule: parameters, state,
+   * statistics and losses. `Tensor.realize([accuracy, ...opt.scheduleStep()])` reads the forward pass beside it.
+   * @throws {Error} outside `Tensor.train`, or where no parameter has a gradient
+   */
+  scheduleStep(options: StepOptions = {}): Tensor[] {
+    const name = this.constructor.name;
+    checkOptions(`step ${name}`, options, ["when", "also"]);
+    if (!Tensor.training) {
+      throw new Error(
+        `Cannot step ${name}: Tensor.training is false; run the training step inside Tensor.train(() => ...)`,
+      );
+    }
+    const at = [...this.params.keys()].filter((i) => this.params[i].grad !== undefined);
+    if (at.length === 0) {
+      throw new Error(`Cannot step ${name}: no parameter has a gradient; call loss.backward() before it`);
+    }
+    if (this.fused && at.length < this.params.length) {
+      throw new Error(`Cannot step ${name}: a fused optimizer needs the gradients of all parameters`);
+    }
+    const { when, also = [] } = options;
+    if (when !== undefined && (!when.dtype.isBool || when.numel() !== 1)) {
+      throw new ArgumentError(`step ${name}`, {
+        reason: `when is ${when.dtype} with ${when.numel()} elements, not one bool`,
+      });
+    }
+    const losses = lossesOf(gradsOf(this.params)) as Tensor[];
+    if (!this.ready) {
+      Tensor.realize(this.state());
+      this.ready = true;
+    }
+    this.gate = when?.reshape([]);
+    try {
+      const state = this.update(this.slots(at));
+      return [...losses, ...at.map((i) => this.params[i]), ...state, ...this.buffers, ...also];
+    } finally {
+      this.gate = undefined;
+    }
+  }
+
+  /** All tensors that the optimizer keeps, but the learning rate. */
+  protected abstract state(): Tensor[];
+  /** Assigns new values to parameters and state, by {@linkcode write} and {@linkcode keep}; returns the state that changed. */
+  protected abstract update(slots: readonly Slot[]): Tensor[];
+
+  /** A 1-element float32 tensor in memory of its own, with the state. */
+  protected scalarState(value: number): Tensor {
+    const device = this.device ?? this.params[0].device;
+    return new Tensor([value], { dtype: "float32", device, requiresGrad: false });
+  }
+  /** Zeros for each slot, in memory of their own: float32, or the parameter's dtype where that is wider. */
+  protected moments(): Tensor[] {
+    const zeros = (shape: number[], p: Tensor) =>
+      Tensor.zeros(shape, {
+        dtype: p.dtype === dtypes.float64 ? p.dtype : "float32",
+        device: this.device ?? p.device,
+        requiresGrad: false,
+      }).clone();
+    if (this.fused) return [zeros([this.params.reduce((n, p) => n + p.numel(), 0)], this.params[0])];
+    return this.params.map((p) => zeros(p.shape, p));
+  }
+  /** `t` beside `other`, as the learning rate beside a parameter on another device. */
+  protected beside(t: Tensor, other: Tensor): Tensor {
+    const scalar = t.reshape([]);
+    return scalar.device === other.device ? scalar : scalar.to(other.device);
+  }
+
+  /** What is to be updated: the parameters at `at`, or all as one vector. */
+  private slots(at: readonly number[]): Slot[] {
+    const here = (t: Tensor) => this.device === undefined ? t : t.to(this.device);
+    if (!this.fused) return at.map((i) => ({ at: i, value: here(this.params[i]), grad: here(this.params[i].grad!) }));
+    const flat = (list: readonly Tensor[]) => here(Tensor.cat(list.map((t) => t.flatten())).contiguous());
+    return [{ at: 0, value: flat(this.params), grad: flat(gradsOf(this.params)) }];
+  }
+  /** Assigns `next` to a tensor of the state, unless the step is off. */
+  protected keep(target: Tensor, next: Tensor): void {
+    next = next.cast(target.dtype);
+    if (this.gate !== undefined) next = this.beside(this.gate, target).where(next, target);
+    target.assign(next);
+  }
+  /** Assigns `next` to the parameters of a slot, unless the step is off. */
+  protected write(slot: Slot, next: Tensor): void {
+    if (!this.fused) {
+      const p = this.params[slot.at];
+      return this.keep(p, next.cast(p.dtype).to(p.device));
+    }
+    const flat = next.cast(this.params[0].dtype).contiguous().to(this.params[0].device);
+    let start = 0;
+    for (const p of this.params) {
+      const stop = start + prod(p.shape);
+      this.keep(p, flat.shrink([[start, stop]]).reshape(p.shape));
+      start = stop;
+    }
+  }
+}
+
+/** Several optimizers stepped as one, each with its own parameters and learning rate. */
+export class OptimizerGroup {
+  /** Its optimizers. */
+  readonly optimizers: readonly Optimizer[];
+  /** Takes the optimizers to step together. */
+  constructor(...optimizers: readonly Optimizer[]) {
+    this.optimizers = optimizers;
+  }
+  /** The tensors that are updated. */
+  get params(): Tensor[] {
+    return this.optimizers.flatMap((o) => o.params);
+  }
+  /** Forgets all gradients. */
+  zeroGrad(): void {
+    for (const o of this.optimizers) o.zeroGrad();
+  }
+  /** As {@linkcode Optimizer.scheduleStep}. */
+  scheduleStep(options: StepOptions = {}): Tensor[] {
+    return this.optimizers.flatMap((o) => o.scheduleStep(options));
+  }
+  /** As {@linkcode Optimizer.step}, in one schedule. */
+  step(options: StepOptions = {}): void {
+    Tensor.realize(this.scheduleStep(options));
+    for (const o of this.optimizers) forgetLosses(gradsOf(o.params));
+  }
+}

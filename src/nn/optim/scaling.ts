@@ -1,0 +1,162 @@
+/**
+ * What is done to gradients between `backward()` and `step()`: clipping, and loss scaling for float16. All of it is
+ * lazy, part of the schedule of the step, and reads nothing back: it works under jit.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { dtypes } from "../../dtype/dtype.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { checkNumber, type Optimizer, type OptimizerGroup, type StepOptions } from "./optimizer.ts";
+
+/** The gradients of parameters; at least one. */
+function gradients(action: string, params: readonly Tensor[]): Tensor[] {
+  const found = params.flatMap((p) => p.grad === undefined ? [] : [p.grad]);
+  if (found.length > 0) return found;
+  throw new ArgumentError(action, { reason: "no parameter has a gradient; call loss.backward() before it" });
+}
+
+/** Puts another value in place of a gradient: the handle, which knows its losses, stays. */
+function setGrad(grad: Tensor, value: Tensor): void {
+  grad.replace(value.cast(grad.dtype));
+}
+
+/**
+ * Scales the gradients of `params` so that their norm, taken as one vector, is at most `maxNorm`. Returns the norm
+ * before, a float32 scalar, lazily. `normType` is 2 unless given; Infinity is the largest magnitude.
+ *
+ * ```ts
+ * import { nn, Tensor } from "../../../mod.ts";
+ * const w = new Tensor([1, 2], { requiresGrad: true });
+ * w.mul(new Tensor([3, 4])).sum().backward();
+ * console.log(await nn.optim.clipGradNorm([w], 1).item()); // 5
+ * ```
+ *
+ * @throws {ArgumentError} for a maxNorm or normType that is not positive, or where no parameter has a gradient
+ */
+export function clipGradNorm(
+  params: readonly Tensor[],
+  maxNorm: number,
+  options: { readonly normType?: number } = {},
+): Tensor {
+  const action = "clip gradients", { normType = 2 } = options;
+  checkOptions(action, options, ["normType"]);
+  if (!(maxNorm > 0) || !(normType > 0)) {
+    throw new ArgumentError(action, {
+      reason: `maxNorm is ${maxNorm} and normType ${normType}; both must be positive`,
+    });
+  }
+  const grads = gradients(action, params), device = grads[0].device;
+  const parts = grads.map((g) => {
+    const x = g.float().abs();
+    const part = normType === Infinity ? x.max() : normType === 2 ? x.square().sum() : x.pow(normType).sum();
+    return part.to(device);
+  });
+  const all = Tensor.stack(parts);
+  const norm = normType === Infinity ? all.max() : normType === 2 ? all.sum().sqrt() : all.sum().pow(1 / normType);
+  const factor = norm.add(1e-6).reciprocal().mul(maxNorm).minimum(1);
+  for (const g of grads) setGrad(g, g.float().mul(factor.to(g.device)));
+  return norm;
+}
+
+/** Clamps the gradients of `params` to [-clipValue, clipValue]. @throws {ArgumentError} as {@linkcode clipGradNorm} */
+export function clipGradValue(params: readonly Tensor[], clipValue: number): void {
+  const action = "clip gradients";
+  if (!(clipValue > 0)) throw new ArgumentError(action, { reason: `clipValue is ${clipValue}; it must be positive` });
+  for (const g of gradients(action, params)) setGrad(g, g.clamp(-clipValue, clipValue));
+}
+
+/** Options of {@linkcode GradScaler}. */
+export interface GradScalerOptions {
+  /** The first scale; 65536 unless given. */
+  readonly initScale?: number;
+  /** What the scale grows by; 2 unless given. */
+  readonly growthFactor?: number;
+  /** What the scale shrinks by after a step whose gradients overflowed; 0.5 unless given. */
+  readonly backoffFactor?: number;
+  /** Sound steps after which the scale grows; 2000 unless given. */
+  readonly growthInterval?: number;
+}
+
+/**
+ * Loss scaling for float16 (Micikevicius et al., arXiv 1710.03740): gradients are computed of a multiple of the loss, so
+ * that small ones do not vanish; where one overflows, the step is left out and the scale shrinks. Scale and count are
+ * tensors: nothing is read back, and a captured step goes on scaling.
+ *
+ * ```ts ignore
+ * const scaler = new nn.optim.GradScaler();
+ * const step = jit((x: Tensor, y: Tensor) => Tensor.train(() => {
+ *   optimizer.zeroGrad();
+ *   const loss = scaler.backward(model.call(x).float().crossEntropy(y));
+ *   scaler.unscale(optimizer);            // only where gradients are looked at or clipped before the step
+ *   scaler.step(optimizer);
+ *   return loss;
+ * }));
+ * ```
+ */
+export class GradScaler {
+  /** float32 `[1]`. */
+  readonly scaleFactor: Tensor;
+  /** Sound steps since the scale changed: int32 `[1]`. */
+  readonly growthTracker: Tensor;
+  readonly growthFactor: number;
+  readonly backoffFactor: number;
+  readonly growthInterval: number;
+  /** Whether the gradients of this step are sound, once they are unscaled. */
+  private sound: { readonly of: Optimizer | OptimizerGroup; readonly flag: Tensor } | undefined;
+
+  /** @throws {ArgumentError} for an unknown option or one out of range */
+  constructor(options: GradScalerOptions = {}) {
+    const what = "GradScaler";
+    checkOptions(`make ${what}`, options, ["initScale", "growthFactor", "backoffFactor", "growthInterval"]);
+    const initial = checkNumber(what, "initScale", options.initScale ?? 65536, 1e-30, 1e30);
+    this.growthFactor = checkNumber(what, "growthFactor", options.growthFactor ?? 2, 1, Infinity);
+    this.backoffFactor = checkNumber(what, "backoffFactor", options.backoffFactor ?? 0.5, 0, 1);
+    this.growthInterval = checkInteger(`make ${what}`, "growthInterval", options.growthInterval ?? 2000, 1);
+    this.scaleFactor = new Tensor([initial], { dtype: "float32" }).realize();
+    this.growthTracker = new Tensor([0], { dtype: "int32" }).realize();
+  }
+
+  /** `loss` times the scale, as PyTorch's; {@linkcode GradScaler.backward} needs no scaled loss. */
+  scale(loss: Tensor): Tensor {
+    return loss.mul(this.scaleFactor.reshape([]).to(loss.device));
+  }
+  /** `loss.backward()` of the scaled loss; returns the loss as it is. */
+  backward(loss: Tensor): Tensor {
+    // a float16 loss cannot hold the scale: its gradient starts in float32
+    const wide = loss.dtype === dtypes.float16 ? loss.float() : loss;
+    wide.backward(this.scaleFactor.reshape([]).cast(wide.dtype).to(loss.device));
+    return loss;
+  }
+
+  /** Divides the gradients by the scale, and notes whether all are finite. `step` does it where this was not called. */
+  unscale(optimizer: Optimizer | OptimizerGroup): void {
+    const grads = gradients("unscale gradients", optimizer.params), device = grads[0].device;
+    const inverse = this.scaleFactor.reshape([]).reciprocal();
+    let flag: Tensor | undefined;
+    for (const g of grads) {
+      const value = g.float().mul(inverse.to(g.device)), finite = value.isfinite().all().to(device);
+      flag = flag === undefined ? finite : flag.bitwiseAnd(finite);
+      // float32 holds what float16 could not
+      if (g.dtype === dtypes.float16) (g as Tensor).replace(value);
+      else setGrad(g, value);
+    }
+    this.sound = { of: optimizer, flag: flag! };
+  }
+
+  /**
+   * `optimizer.step()` where all gradients are finite, and nothing else; then the scale grows or shrinks. One schedule.
+   * @throws {ArgumentError} where no parameter has a gradient
+   */
+  step(optimizer: Optimizer | OptimizerGroup, options: Pick<StepOptions, "also"> = {}): void {
+    if (this.sound?.of !== optimizer) this.unscale(optimizer);
+    const { flag } = this.sound!, { scaleFactor: scale, growthTracker: tracker } = this;
+    this.sound = undefined;
+    const here = flag.to(scale.device).reshape([1]), next = tracker.add(1), grows = next.ge(this.growthInterval);
+    const grown = grows.where(scale.mul(this.growthFactor), scale), kept = grows.where(0, next);
+    scale.assign(here.where(grown, scale.mul(this.backoffFactor)));
+    tracker.assign(here.where(kept, 0).cast(tracker.dtype));
+    optimizer.step({ when: flag, also: [scale, tracker, ...options.also ?? []] });
+  }
+}

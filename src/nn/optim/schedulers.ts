@@ -1,0 +1,351 @@
+/**
+ * Learning-rate schedules. Each sets the learning rate of its optimizer, a tensor, when it is made and at each `step()`:
+ * nothing is compiled anew, and captured steps follow. Call `step()` outside of functions under jit.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkNumber, type Optimizer, OptimizerGroup } from "./optimizer.ts";
+
+/** What a schedule drives. */
+export type Scheduled = Optimizer | OptimizerGroup;
+
+/** A schedule: learning rates by the number of steps so far. */
+export abstract class LRScheduler {
+  /** Steps so far. */
+  lastEpoch = 0;
+  /** What is driven. */
+  protected readonly optimizers: readonly Optimizer[];
+  /** The learning rates at the start, by optimizer. */
+  readonly baseLrs: readonly number[];
+  private rates: number[];
+
+  /** Takes the learning rates that the optimizers have now as those of the start. */
+  constructor(optimizer: Scheduled) {
+    this.optimizers = optimizer instanceof OptimizerGroup ? optimizer.optimizers : [optimizer];
+    this.baseLrs = this.optimizers.map((o) => o.getLr());
+    this.rates = [...this.baseLrs];
+  }
+  /** The learning rates now, by optimizer. */
+  get lastLr(): readonly number[] {
+    return this.rates;
+  }
+  /** Sets the learning rates, where they change. */
+  protected setLrs(rates: readonly number[]): void {
+    rates.forEach((lr, i) => lr !== this.rates[i] && this.optimizers[i].setLr(lr));
+    this.rates = [...rates];
+  }
+}
+
+/** A schedule that is a function of the number of steps. */
+export abstract class StepSchedule extends LRScheduler {
+  /** The learning rate after `epoch` steps, of `base` at the start. */
+  protected abstract at(epoch: number, base: number): number;
+  /** Sets what belongs to the start. Subclasses call it once their fields are there. */
+  protected start(): void {
+    this.setLrs(this.baseLrs.map((base) => this.at(0, base)));
+  }
+  /** Goes one step on. @throws {JitError} inside a function under jit() */
+  step(): void {
+    const epoch = this.lastEpoch + 1;
+    this.setLrs(this.baseLrs.map((base) => this.at(epoch, base)));
+    this.lastEpoch = epoch;
+  }
+}
+
+/** The learning rate times a function of the number of steps. */
+export class LambdaLR extends StepSchedule {
+  private readonly fn: (epoch: number) => number;
+  /** Sets the learning rate of step 0. */
+  constructor(optimizer: Scheduled, fn: (epoch: number) => number) {
+    super(optimizer);
+    this.fn = fn;
+    this.start();
+  }
+  protected override at(epoch: number, base: number): number {
+    return base * this.fn(epoch);
+  }
+}
+
+/** Times `gamma` (0.1) every `stepSize` steps. */
+export class StepLR extends LambdaLR {
+  /** @throws {ArgumentError} for a stepSize that is no positive integer */
+  constructor(optimizer: Scheduled, options: { readonly stepSize: number; readonly gamma?: number }) {
+    checkOptions("make StepLR", options, ["stepSize", "gamma"]);
+    const { stepSize, gamma = 0.1 } = options;
+    checkInteger("make StepLR", "stepSize", stepSize, 1);
+    super(optimizer, (epoch) => gamma ** Math.floor(epoch / stepSize));
+  }
+}
+
+/** Times `gamma` (0.1) at each of the steps `milestones`. */
+export class MultiStepLR extends LambdaLR {
+  /** @throws {ArgumentError} for milestones that are no list of integers */
+  constructor(optimizer: Scheduled, options: { readonly milestones: readonly number[]; readonly gamma?: number }) {
+    checkOptions("make MultiStepLR", options, ["milestones", "gamma"]);
+    const { milestones, gamma = 0.1 } = options;
+    if (!Array.isArray(milestones)) {
+      throw new ArgumentError("make MultiStepLR", { reason: "milestones must be a list" });
+    }
+    for (const m of milestones) checkInteger("make MultiStepLR", "milestones", m, 0);
+    super(optimizer, (epoch) => gamma ** milestones.filter((m: number) => m <= epoch).length);
+  }
+}
+
+/** Times `gamma` at every step. */
+export class ExponentialLR extends LambdaLR {
+  /** @throws {ArgumentError} for an unknown option */
+  constructor(optimizer: Scheduled, options: { readonly gamma: number }) {
+    checkOptions("make ExponentialLR", options, ["gamma"]);
+    const gamma = checkNumber("ExponentialLR", "gamma", options.gamma, 0, Infinity);
+    super(optimizer, (epoch) => gamma ** epoch);
+  }
+}
+
+/** Options of {@linkcode LinearLR}. */
+export interface LinearLROptions {
+  /** Factor at the start; 1/3 unless given. */
+  readonly startFactor?: number;
+  /** Factor at the end; 1 unless given. */
+  readonly endFactor?: number;
+  /** Steps from one to the other; 5 unless given. */
+  readonly totalIters?: number;
+}
+
+/** From `startFactor` to `endFactor` times the learning rate, in a line: a warmup, or a decay. */
+export class LinearLR extends LambdaLR {
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: LinearLROptions = {}) {
+    checkOptions("make LinearLR", options, ["startFactor", "endFactor", "totalIters"]);
+    const { startFactor = 1 / 3, endFactor = 1, totalIters = 5 } = options;
+    checkInteger("make LinearLR", "totalIters", totalIters, 1);
+    super(optimizer, (epoch) => startFactor + (endFactor - startFactor) * Math.min(1, epoch / totalIters));
+  }
+}
+
+/** Down to 0 in `totalIters` (5) steps, as the `power` (1) of what is left. */
+export class PolynomialLR extends LambdaLR {
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: { readonly totalIters?: number; readonly power?: number } = {}) {
+    checkOptions("make PolynomialLR", options, ["totalIters", "power"]);
+    const { totalIters = 5, power = 1 } = options;
+    checkInteger("make PolynomialLR", "totalIters", totalIters, 1);
+    super(optimizer, (epoch) => (1 - Math.min(1, epoch / totalIters)) ** power);
+  }
+}
+
+/** Options of {@linkcode CosineAnnealingLR}. */
+export interface CosineAnnealingOptions {
+  /** Steps from the learning rate down to `etaMin`. */
+  readonly tMax: number;
+  /** The lowest learning rate; 0 unless given. */
+  readonly etaMin?: number;
+  /** Steps before that in which the learning rate rises in a line from 0; 0 unless given. */
+  readonly warmupSteps?: number;
+}
+
+/** Half a cosine from the learning rate to `etaMin` (Loshchilov and Hutter, arXiv 1608.03983), and back. */
+export class CosineAnnealingLR extends StepSchedule {
+  private readonly options: Required<CosineAnnealingOptions>;
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: CosineAnnealingOptions) {
+    checkOptions("make CosineAnnealingLR", options, ["tMax", "etaMin", "warmupSteps"]);
+    super(optimizer);
+    const { tMax, etaMin = 0, warmupSteps = 0 } = options;
+    checkInteger("make CosineAnnealingLR", "tMax", tMax, 1);
+    checkInteger("make CosineAnnealingLR", "warmupSteps", warmupSteps, 0);
+    this.options = { tMax, etaMin, warmupSteps };
+    this.start();
+  }
+  protected override at(epoch: number, base: number): number {
+    const { tMax, etaMin, warmupSteps } = this.options;
+    if (epoch < warmupSteps) return base * (epoch + 1) / (warmupSteps + 1);
+    return etaMin + (base - etaMin) * (1 + Math.cos(Math.PI * (epoch - warmupSteps) / tMax)) / 2;
+  }
+}
+
+/** Options of {@linkcode PolynomialDecayWithWarmup}. */
+export interface PolynomialDecayOptions {
+  /** Steps in all. */
+  readonly totalSteps: number;
+  /** The first of them, in which the learning rate rises in a line from 0. */
+  readonly warmupSteps: number;
+  /** The learning rate at the end; 0 unless given. */
+  readonly endLr?: number;
+  /** Power of what is left; 2 unless given. */
+  readonly power?: number;
+}
+
+/** A warmup in a line, then a polynomial down to `endLr`: the schedule of LARS and LAMB in MLPerf. */
+export class PolynomialDecayWithWarmup extends StepSchedule {
+  private readonly options: Required<PolynomialDecayOptions>;
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: PolynomialDecayOptions) {
+    const what = "make PolynomialDecayWithWarmup";
+    checkOptions(what, options, ["totalSteps", "warmupSteps", "endLr", "power"]);
+    super(optimizer);
+    const { totalSteps, warmupSteps, endLr = 0, power = 2 } = options;
+    checkInteger(what, "warmupSteps", warmupSteps, 0);
+    checkInteger(what, "totalSteps", totalSteps, warmupSteps + 1);
+    this.options = { totalSteps, warmupSteps, endLr, power };
+    this.start();
+  }
+  protected override at(epoch: number, base: number): number {
+    const { totalSteps, warmupSteps, endLr, power } = this.options;
+    if (epoch < warmupSteps) return base * (epoch + 1) / (warmupSteps + 1);
+    const left = Math.max(0, 1 - (epoch - warmupSteps) / (totalSteps - warmupSteps));
+    return endLr + (base - endLr) * left ** power;
+  }
+}
+
+/** Options of {@linkcode OneCycleLR}. */
+export interface OneCycleOptions {
+  /** The highest learning rate, whatever the optimizer had. */
+  readonly maxLr: number;
+  /** Steps in all. */
+  readonly totalSteps: number;
+  /** Share of the steps that rise; 0.3 unless given. */
+  readonly pctStart?: number;
+  /** "cos" unless given, or "linear". */
+  readonly annealStrategy?: "cos" | "linear";
+  /** The first learning rate is the highest divided by this; 25 unless given. */
+  readonly divFactor?: number;
+  /** The last learning rate is the first divided by this; 10000 unless given. */
+  readonly finalDivFactor?: number;
+}
+
+/** Up to `maxLr` and down again, in one cycle (Smith and Topin, arXiv 1708.07120). Momentum stays as it is. */
+export class OneCycleLR extends StepSchedule {
+  private readonly options: Required<OneCycleOptions>;
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: OneCycleOptions) {
+    const what = "make OneCycleLR";
+    checkOptions(what, options, ["maxLr", "totalSteps", "pctStart", "annealStrategy", "divFactor", "finalDivFactor"]);
+    super(optimizer);
+    const { maxLr, totalSteps, pctStart = 0.3, annealStrategy = "cos", divFactor = 25, finalDivFactor = 1e4 } = options;
+    checkInteger(what, "totalSteps", totalSteps, 1);
+    checkNumber("OneCycleLR", "maxLr", maxLr, 0, Infinity);
+    checkNumber("OneCycleLR", "pctStart", pctStart, 0, 1);
+    if (annealStrategy !== "cos" && annealStrategy !== "linear") {
+      throw new ArgumentError(what, { reason: `annealStrategy is "${annealStrategy}", not "cos" or "linear"` });
+    }
+    this.options = { maxLr, totalSteps, pctStart, annealStrategy, divFactor, finalDivFactor };
+    this.start();
+  }
+  /** @throws {RangeError} beyond `totalSteps` */
+  override step(): void {
+    const { totalSteps } = this.options;
+    if (this.lastEpoch + 1 > totalSteps) {
+      throw new RangeError(`Cannot step OneCycleLR: its ${totalSteps} steps are over`);
+    }
+    super.step();
+  }
+  protected override at(epoch: number): number {
+    const { maxLr, totalSteps, pctStart, annealStrategy, divFactor, finalDivFactor } = this.options;
+    const first = maxLr / divFactor, last = first / finalDivFactor, top = pctStart * totalSteps - 1;
+    const [from, to, part] = epoch <= top
+      ? [first, maxLr, epoch / top]
+      : [maxLr, last, (epoch - top) / (totalSteps - 1 - top)];
+    if (annealStrategy === "linear") return from + (to - from) * part;
+    return to + (from - to) * (1 + Math.cos(Math.PI * part)) / 2;
+  }
+}
+
+/** Options of {@linkcode ReduceLROnPlateau}. */
+export interface PlateauOptions {
+  /** Whether the metric should fall or rise; "min" unless given. */
+  readonly mode?: "min" | "max";
+  /** What the learning rate is multiplied by; 0.1 unless given. */
+  readonly factor?: number;
+  /** Steps without progress that are borne; 10 unless given. */
+  readonly patience?: number;
+  /** What counts as progress; 0.0001 unless given. */
+  readonly threshold?: number;
+  /** Whether the threshold is a share of the best, or a difference; "rel" unless given. */
+  readonly thresholdMode?: "rel" | "abs";
+  /** Steps after a reduction in which nothing is counted; 0 unless given. */
+  readonly cooldown?: number;
+  /** The lowest learning rate; 0 unless given. */
+  readonly minLr?: number;
+  /** Smaller reductions are left out; 1e-8 unless given. */
+  readonly eps?: number;
+}
+
+/** Reduces the learning rate when a metric has stopped to improve. */
+export class ReduceLROnPlateau extends LRScheduler {
+  private readonly options: Required<PlateauOptions>;
+  private best: number;
+  private bad = 0;
+  private resting = 0;
+
+  /** @throws {ArgumentError} for a bad option */
+  constructor(optimizer: Scheduled, options: PlateauOptions = {}) {
+    const what = "make ReduceLROnPlateau";
+    checkOptions(what, options, [
+      "mode",
+      "factor",
+      "patience",
+      "threshold",
+      "thresholdMode",
+      "cooldown",
+      "minLr",
+      "eps",
+    ]);
+    super(optimizer);
+    const { mode = "min", factor = 0.1, patience = 10, threshold = 1e-4, thresholdMode = "rel" } = options;
+    const { cooldown = 0, minLr = 0, eps = 1e-8 } = options;
+    if (mode !== "min" && mode !== "max") {
+      throw new ArgumentError(what, { reason: `mode is "${mode}", not "min" or "max"` });
+    }
+    if (thresholdMode !== "rel" && thresholdMode !== "abs") {
+      throw new ArgumentError(what, { reason: `thresholdMode is "${thresholdMode}", not "rel" or "abs"` });
+    }
+    if (!(factor >= 0 && factor < 1)) throw new ArgumentError(what, { reason: `factor is ${factor}, not in [0, 1)` });
+    checkInteger(what, "patience", patience, 0);
+    checkInteger(what, "cooldown", cooldown, 0);
+    this.options = { mode, factor, patience, threshold, thresholdMode, cooldown, minLr, eps };
+    this.best = mode === "min" ? Infinity : -Infinity;
+  }
+
+  private isBetter(x: number): boolean {
+    const { mode, threshold, thresholdMode } = this.options, sign = mode === "min" ? -1 : 1;
+    const goal = thresholdMode === "rel" ? this.best * (1 + sign * threshold) : this.best + sign * threshold;
+    return mode === "min" ? x < goal : x > goal;
+  }
+
+  /** Counts a step with this metric. @throws {JitError} inside a function under jit() */
+  step(metric: number): void {
+    const { factor, patience, cooldown, minLr, eps } = this.options;
+    this.lastEpoch++;
+    if (this.isBetter(metric)) {
+      this.best = metric;
+      this.bad = 0;
+    } else this.bad++;
+    if (this.resting > 0) {
+      this.resting--;
+      this.bad = 0;
+    }
+    if (this.bad <= patience) return;
+    this.setLrs(this.lastLr.map((lr) => {
+      const next = Math.max(lr * factor, minLr);
+      return lr - next > eps ? next : lr;
+    }));
+    this.resting = cooldown;
+    this.bad = 0;
+  }
+}
+
+/** Several schedules stepped as one. */
+export class LRSchedulerGroup {
+  /** Its schedules. */
+  readonly schedulers: readonly StepSchedule[];
+  /** Takes the schedules to step together. */
+  constructor(...schedulers: readonly StepSchedule[]) {
+    this.schedulers = schedulers;
+  }
+  /** Steps all. */
+  step(): void {
+    for (const s of this.schedulers) s.step();
+  }
+}

@@ -1,0 +1,230 @@
+/**
+ * Symbolic extents. A shape in the graph has a number for each axis: how many elements memory holds along it. Where a
+ * WINDOW made the size of an axis a variable (or an expression of some), that number is the largest value, and the
+ * extent, kept here, says how many elements there are in truth. Loops run to the extent; strides, buffers and plans go by
+ * the number, so that one kernel and one plan serve all values, and an index is never beyond memory. What lies beyond the
+ * extent is nothing: nobody reads it.
+ *
+ * An op passes extents on as it passes sizes on. Elementwise ops take those of their sources, which must be equal where
+ * two have one; an axis of a constant size beside a symbolic one has the elements that both have.
+ *
+ * @module
+ */
+import { ShapeError } from "../helpers/errors.ts";
+import { type AxesArg, type PairsArg, type ReduceArg, type SkewArg, type VariableArg, type WindowArg } from "./args.ts";
+import { vmin } from "./bounds.ts";
+import { window } from "./movement.ts";
+import { isAlu, opName, Ops } from "./ops.ts";
+import { shapeOf } from "./shape.ts";
+import { simplify } from "./symbolic.ts";
+import { type Extents, int, type UOp } from "./uop.ts";
+
+/** The text of an extent or bound: "pos + 1". */
+export function extentText(u: UOp): string {
+  switch (u.op) {
+    case Ops.CONST:
+      return String(u.value);
+    case Ops.BIND:
+      return extentText(u.src[0]);
+    case Ops.VARIABLE:
+      return (u.arg as VariableArg).name;
+    case Ops.ADD:
+      return `${extentText(u.src[0])} + ${extentText(u.src[1])}`;
+    case Ops.MUL:
+      return `${extentText(u.src[0])} * ${extentText(u.src[1])}`;
+  }
+  return `${opName[u.op]}(${u.src.map(extentText).join(", ")})`;
+}
+
+/** Whether two nodes are the same expression, also across generations of the intern table. */
+export function sameExtent(a: UOp | undefined, b: UOp | undefined): boolean {
+  if (a === b) return true;
+  if (a === undefined || b === undefined || a.hash !== b.hash || a.op !== b.op) return false;
+  return a.src.length === b.src.length && a.src.every((s, i) => sameExtent(s, b.src[i])) &&
+    extentText(a) === extentText(b);
+}
+
+/** The value of an expression of bound variables; undefined where one is not bound. */
+export function boundValue(u: UOp): number | undefined {
+  if (u.op === Ops.BIND) return u.src[1].value;
+  const bound = simplify(valuesOf(u));
+  return bound.op === Ops.CONST ? bound.value : undefined;
+}
+
+function valuesOf(u: UOp): UOp {
+  if (u.op === Ops.BIND) return u.src[1];
+  return u.src.length === 0 ? u : u.withSrc(u.src.map(valuesOf));
+}
+
+/** The extent of `n` elements from `start` to `stop`, simplified. */
+export function extentBetween(start: UOp, stop: UOp): UOp {
+  return simplify(stop.add(start.mul(-1)));
+}
+
+function plus(e: UOp, n: number): UOp {
+  return n === 0 ? e : simplify(e.add(n));
+}
+
+function refuse(u: UOp, axis: number, e: UOp, reason: string): never {
+  throw new ShapeError(opName[u.op].toLowerCase(), {
+    shapes: [shapeOf(u.src[0])],
+    axis,
+    reason: `axis ${axis} has the symbolic size ${extentText(e)}: ${reason}`,
+  });
+}
+
+/** Extents under another shape: a symbolic axis may be split or merged where it is the outermost of its group. */
+function reshaped(u: UOp, x: Extents): Extents {
+  const from = shapeOf(u.src[0]), to = shapeOf(u);
+  const out = new Array<UOp | undefined>(to.length).fill(undefined);
+  for (let i = 0, j = 0; i < from.length || j < to.length;) {
+    const i0 = i, j0 = j;
+    let a = i < from.length ? from[i++] : 1, b = j < to.length ? to[j++] : 1;
+    while (a !== b) {
+      if (a < b) a *= from[i++];
+      else b *= to[j++];
+    }
+    let first = i0;
+    while (first < i - 1 && from[first] === 1) first++;
+    for (let k = first + 1; k < i; k++) {
+      if (x[k] !== undefined) refuse(u, k, x[k]!, "it can only be joined to axes behind it; permute it to the front");
+    }
+    const e = first < i ? x[first] : undefined;
+    if (e === undefined) continue;
+    let target = j0;
+    while (target < j - 1 && to[target] === 1) target++;
+    let inner = 1, rest = 1;
+    for (let k = first + 1; k < i; k++) inner *= from[k];
+    for (let k = target + 1; k < j; k++) rest *= to[k];
+    const elements = simplify(e.mul(inner));
+    if (!simplify(elements.floorMod(rest)).isConst(0)) refuse(u, first, e, `it does not split into parts of ${rest}`);
+    out[target] = simplify(elements.floorDiv(rest));
+  }
+  return out;
+}
+
+/** Extents of elementwise ops: those of the sources. */
+function joined(u: UOp): Extents | null {
+  let out: (UOp | undefined)[] | undefined;
+  for (const s of u.src) {
+    const x = extentsOf(s);
+    if (x === null) continue;
+    if (out === undefined) out = [...x];
+    else {
+      x.forEach((e, axis) => {
+        if (e === undefined) return;
+        if (out![axis] !== undefined && !sameExtent(out![axis], e)) {
+          throw new ShapeError(opName[u.op].toLowerCase(), {
+            shapes: u.src.map(shapeOf),
+            axis,
+            reason: `axis ${axis} has the symbolic sizes ${extentText(out![axis]!)} and ${extentText(e)}`,
+          });
+        }
+        out![axis] = e;
+      });
+    }
+  }
+  return out ?? null;
+}
+
+function derive(u: UOp): Extents | null {
+  if (u.op === Ops.WINDOW) {
+    const { axis, capacity } = u.arg as WindowArg, size = u.src[2];
+    const out = [...extentsOf(u.src[0]) ?? shapeOf(u).map(() => undefined)];
+    out[axis] = size.op === Ops.CONST && size.value === capacity ? undefined : size;
+    return out;
+  }
+  if (isAlu(u.op)) return joined(u);
+  const x = u.src.length === 0 || u.op === Ops.BIND || u.op === Ops.STORE ? null : extentsOf(u.src[0]);
+  if (x === null) return null;
+  switch (u.op) {
+    case Ops.RESHAPE:
+      return reshaped(u, x);
+    case Ops.PERMUTE:
+      return (u.arg as AxesArg).axes.map((a) => x[a]);
+    case Ops.PAD:
+      return (u.arg as PairsArg).pairs.map(([before, after], i) => x[i] && plus(x[i]!, before + after));
+    case Ops.SHRINK: {
+      const from = shapeOf(u.src[0]);
+      return (u.arg as PairsArg).pairs.map(([start, stop], i) => {
+        const e = x[i];
+        if (e === undefined) return undefined;
+        if (stop === from[i]) {
+          if (start > vmin(e)) refuse(u, i, e, `it may be less than ${start}`);
+          return plus(e, -start);
+        }
+        if (stop > vmin(e)) refuse(u, i, e, `it may be less than ${stop}`);
+        return undefined;
+      });
+    }
+    case Ops.UNSKEW:
+    case Ops.SKEW: {
+      const { axis, kernelAxis } = u.arg as SkewArg;
+      for (const a of [axis, kernelAxis]) if (x[a] !== undefined) refuse(u, a, x[a]!, "windows need a constant one");
+      return x;
+    }
+    case Ops.REDUCE: {
+      const { axes } = u.arg as ReduceArg;
+      return x.map((e, i) => axes.includes(i) ? undefined : e);
+    }
+    case Ops.EXPAND:
+    case Ops.FLIP:
+    case Ops.CONTIGUOUS:
+    case Ops.CONTIGUOUS_BACKWARD:
+    case Ops.DETACH:
+    case Ops.CHECKPOINT:
+    case Ops.COPY:
+    case Ops.AFTER:
+      return x;
+  }
+  return null;
+}
+
+/** The extents of a tensor-graph node; null where all are what its shape says. @throws {ShapeError} where there are none */
+export function extentsOf(root: UOp): Extents | null {
+  if (root.extentMemo !== undefined) return root.extentMemo;
+  const stack: UOp[] = [root];
+  while (stack.length > 0) {
+    const u = stack[stack.length - 1];
+    let ready = true;
+    for (const s of u.src) {
+      if (s.extentMemo === undefined) {
+        stack.push(s);
+        ready = false;
+      }
+    }
+    if (!ready) continue;
+    stack.pop();
+    if (u.extentMemo !== undefined) continue;
+    const made = derive(u);
+    u.extentMemo = made === null || made.every((e) => e === undefined) ? null : made;
+  }
+  return root.extentMemo!;
+}
+
+/** The extent of an axis: its symbolic one, or its size. */
+export function extentOf(u: UOp, axis: number): UOp {
+  return extentsOf(u)?.[axis] ?? int(shapeOf(u)[axis]);
+}
+
+/** `x` with these extents, which its shape must hold; axes that have one already keep theirs. */
+export function withExtents(x: UOp, extents: Extents | null): UOp {
+  if (extents === null) return x;
+  const own = extentsOf(x);
+  extents.forEach((e, axis) => {
+    if (e !== undefined && own?.[axis] === undefined) x = label(x, axis, e);
+  });
+  return x;
+}
+
+/** The first `e` elements of an axis; the shape stays. */
+export function label(x: UOp, axis: number, e: UOp): UOp {
+  return sameExtent(extentOf(x, axis), e) ? x : window(x, axis, int(0), e, shapeOf(x)[axis]);
+}
+
+/** Whether a node only says how many elements of its source there are: it has the memory of that. */
+export function isLabel(u: UOp): boolean {
+  if (u.op !== Ops.WINDOW || !u.src[1].isConst(0)) return false;
+  const { axis, capacity } = u.arg as WindowArg;
+  return shapeOf(u.src[0])[axis] === capacity && extentsOf(u.src[0])?.[axis] === undefined;
+}
