@@ -55,6 +55,7 @@ export {
 } from "./src/helpers/errors.ts";
 export { nn } from "./src/nn/mod.ts";
 export { state } from "./src/state/mod.ts";
+export { kernel } from "./src/tensor/custom.ts";
 export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/display.ts";
 export { jit, type JitOptions } from "./src/tensor/jit.ts";
 export { scope } from "./src/tensor/scope.ts";

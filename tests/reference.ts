@@ -7,12 +7,31 @@
 import { bufferOf } from "../src/device/buffer.ts";
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
 import { prod, stridesOf } from "../src/helpers/math.ts";
-import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage } from "../src/uop/args.ts";
+import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage, WindowArg } from "../src/uop/args.ts";
 import { Int64 } from "../src/uop/args.ts";
+import { boundValue, extentsOf } from "../src/uop/extent.ts";
 import { isAlu, isMovement, opName, Ops } from "../src/uop/ops.ts";
 import { resolve } from "../src/uop/resolve.ts";
-import { shapeOf } from "../src/uop/shape.ts";
+import { shapeOf as largestShape } from "../src/uop/shape.ts";
 import { toposort, type UOp } from "../src/uop/uop.ts";
+
+/** The sizes of a node: of symbolic axes, what their variables are bound to. */
+function shapeOf(u: UOp): readonly number[] {
+  const extents = extentsOf(u), shape = largestShape(u);
+  return extents === null ? shape : shape.map((n, i) => extents[i] === undefined ? n : boundValue(extents[i]!)!);
+}
+
+/** The elements of `v` within `shape`: an axis of a constant size has more than the symbolic one it stands beside. */
+function within(v: Value, shape: readonly number[]): Value {
+  if (v.shape.length === 0 || v.shape.every((n, i) => n === shape[i])) return v;
+  const strides = stridesOf(v.shape), index = shape.map(() => 0);
+  const data = Array.from({ length: prod(shape) }, () => {
+    const value = v.data[index.reduce((p, i, a) => p + i * strides[a], 0)];
+    for (let a = index.length - 1; a >= 0 && ++index[a] === shape[a]; a--) index[a] = 0;
+    return value;
+  });
+  return { ...v, shape, data };
+}
 
 /** Row-major elements: bigints for int64 and uint64, numbers (0 and 1 for bool) for all others. */
 export type Data = (number | bigint)[];
@@ -182,7 +201,7 @@ function binary(op: Ops, a: number | bigint, b: number | bigint, operands: DType
 function elementwise(u: UOp, src: readonly Value[]): Data {
   const n = prod(shapeOf(u)), out: Data = new Array(n);
   const at = (v: Value, i: number) => v.data[v.shape.length === 0 ? 0 : i];
-  const [a, b, c] = src;
+  const [a, b, c] = src.map((v) => within(v, shapeOf(u)));
   for (let i = 0; i < n; i++) {
     if (u.op === Ops.CAST) out[i] = cast(at(a, i), a.dtype, u.dtype);
     else if (u.op === Ops.WHERE) out[i] = at(a, i) ? at(b, i) : at(c, i);
@@ -214,6 +233,11 @@ function moveTables(u: UOp, from: readonly number[]): number[][] {
       case Ops.PAD: {
         const before = (u.arg as PairsArg).pairs[axis][0];
         return table(axis, (i) => i < before || i >= before + n ? -1 : (i - before) * s);
+      }
+      case Ops.WINDOW: {
+        if (axis !== (u.arg as WindowArg).axis) return table(axis, (i) => i * s);
+        const start = boundValue(u.src[1])!;
+        return table(axis, (i) => i + start < 0 || i + start >= n ? -1 : (i + start) * s);
       }
     }
     throw new Error(`${opName[u.op]} is no movement`);
@@ -384,6 +408,7 @@ export function compute(u: UOp, values: ReadonlyMap<UOp, Value>, read: ReadStora
     case Ops.CONTIGUOUS:
     case Ops.CONTIGUOUS_BACKWARD:
     case Ops.DETACH:
+    case Ops.CHECKPOINT:
     case Ops.COPY:
       return src[0].data;
     case Ops.REDUCE:

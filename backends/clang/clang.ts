@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type Allocator, type Block, LruAllocator } from "../../src/device/allocator.ts";
+import { type Allocator, type Block, type ForeignMemory, LruAllocator } from "../../src/device/allocator.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
@@ -40,7 +40,8 @@ type Runtime = Deno.DynamicLibrary<typeof RUNTIME_SYMBOLS>["symbols"];
 
 /** Memory of the CLANG device. */
 class ClangBlock {
-  constructor(readonly address: bigint) {}
+  /** @param owner keeps memory alive that is not the allocator's */
+  constructor(readonly address: bigint, readonly owner?: object) {}
 }
 
 class ClangAllocator implements Allocator {
@@ -55,6 +56,14 @@ class ClangAllocator implements Allocator {
   }
   free(block: Block, nbytes: number): void {
     this.runtime.dino_free((block as ClangBlock).address, BigInt(nbytes));
+  }
+  adopt(memory: ForeignMemory): { block: Block; offset: number } {
+    if (typeof memory === "bigint") return { block: new ClangBlock(memory), offset: 0 };
+    if (!(memory instanceof Uint8Array)) {
+      return { block: new ClangBlock(Deno.UnsafePointer.value(memory as Deno.PointerObject)), offset: 0 };
+    }
+    const address = Deno.UnsafePointer.value(Deno.UnsafePointer.of(exact(memory)));
+    return { block: new ClangBlock(address, memory), offset: 0 };
   }
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     const to = (block as ClangBlock).address + BigInt(offset);

@@ -5,8 +5,8 @@
  *
  * @module
  */
-import type { Allocator, Block } from "../../src/device/allocator.ts";
-import { byteText, OutOfMemoryError } from "../../src/helpers/errors.ts";
+import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator.ts";
+import { byteText, DeviceError, OutOfMemoryError } from "../../src/helpers/errors.ts";
 import type { CudaContext } from "./context.ts";
 import { addressOf } from "./driver.ts";
 import { Result } from "./results.ts";
@@ -77,6 +77,20 @@ export class CudaAllocator implements Allocator {
     if (!this.blocks.delete(block as CudaBlock) || !context.alive) return;
     context.enter();
     context.check(context.driver.cu.cuMemFree_v2((block as CudaBlock).address), "free memory");
+  }
+
+  /** Memory of the device that another library allocated, by its address. That of the host is not used in place. */
+  adopt(memory: ForeignMemory): { block: Block; offset: number } | undefined {
+    if (memory instanceof Uint8Array) return undefined;
+    const address = typeof memory === "bigint" ? memory : Deno.UnsafePointer.value(memory as Deno.PointerObject);
+    const { viewAlign } = this.layout, { name } = this.context;
+    if (address % BigInt(viewAlign) !== 0n) {
+      throw new DeviceError(`use the memory at 0x${address.toString(16)}`, {
+        device: name,
+        reason: `kernels take addresses that are multiples of ${viewAlign}`,
+      });
+    }
+    return { block: new CudaBlock(address), offset: 0 };
   }
 
   private newSlot(): Slot {

@@ -177,7 +177,7 @@ class DiskDevice implements FileDevice {
 export const diskBackend: Backend = {
   name: "DISK",
   description: "files as memory, read when they are copied to another device",
-  permissions: ["--allow-read"],
+  permissions: [], // to open it; each file needs read permission
   unavailable: () => typeof Deno === "object" && typeof Deno.statSync === "function" ? undefined : "it needs Deno",
   open: (ordinal): FileDevice => {
     if (ordinal !== 0) throw new DeviceError(`open device DISK:${ordinal}`, { device: "DISK", reason: "there is one" });

@@ -5,7 +5,7 @@
  * @module
  */
 import { LruAllocator } from "../../src/device/allocator.ts";
-import type { Allocator, Block } from "../../src/device/allocator.ts";
+import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
@@ -54,8 +54,8 @@ export class JsBlock {
   readonly bytes: Uint8Array<ArrayBuffer>;
   private readonly whole: (Elements | undefined)[] = [];
 
-  constructor(nbytes: number) {
-    this.bytes = new Uint8Array(nbytes);
+  constructor(memory: number | ArrayBuffer) {
+    this.bytes = typeof memory === "number" ? new Uint8Array(memory) : new Uint8Array(memory);
   }
 
   /** `size` elements from byte `offset` on; a copy where the offset does not suit the dtype (write it back then). */
@@ -86,6 +86,13 @@ class JsAllocator implements Allocator {
     }
   }
   free(): void {}
+  adopt(memory: ForeignMemory, nbytes: number): { block: Block; offset: number } {
+    if (memory instanceof Uint8Array) {
+      return { block: new JsBlock(memory.buffer as ArrayBuffer), offset: memory.byteOffset };
+    }
+    const pointer = typeof memory === "bigint" ? Deno.UnsafePointer.create(memory) : memory as Deno.PointerObject;
+    return { block: new JsBlock(Deno.UnsafePointerView.getArrayBuffer(pointer!, nbytes)), offset: 0 };
+  }
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     (block as JsBlock).bytes.set(src, offset);
   }

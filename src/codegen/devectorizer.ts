@@ -42,7 +42,8 @@ class Devectorizer {
   private isLegal(u: UOp): boolean {
     if (this.caps.hasGrid && (u.dtype.count > 1 || u.src.some((s) => s.dtype.count > 1))) return this.isTile(u);
     if (!this.fits(u.dtype)) return false;
-    for (const s of u.src) if (!this.fits(s.dtype)) return false;
+    const { src } = u;
+    for (let i = 0; i < src.length; i++) if (!this.fits(src[i].dtype)) return false;
     return true;
   }
   private fits(d: DType): boolean {

@@ -27,7 +27,7 @@ import { combineThreads } from "./group.ts";
 import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
 import { compareLoops } from "./linearizer.ts";
 import { rowRead } from "./opt/tensor_core.ts";
-import { paddedIndex, paddedSize } from "./opt/stage_shared.ts";
+import { paddedIndex, paddedSize, WIDE } from "./opt/stage_shared.ts";
 import { freeSets, RangeSets } from "./range_sets.ts";
 import { lowerReduce } from "./reduce.ts";
 import { fillShared } from "./shared.ts";
@@ -47,6 +47,13 @@ interface Address {
   readonly opaque: readonly (readonly [atom: UOp, coefficient: number])[];
   readonly constant: number;
   readonly dtype: DType;
+}
+
+/** How the tiles of a ring are read: `together` unrolled steps after what `bases` of their number stand behind. */
+interface Ring {
+  readonly bases: readonly UOp[];
+  readonly positions: readonly number[];
+  readonly together: number;
 }
 
 /** Accumulators that keep the floating-point units busy: units times latency. */
@@ -73,6 +80,8 @@ class Expander {
   private readonly stages = new Map<UOp, Map<number, UOp>>();
   /** By STAGE in a ring: where the buffer of this iteration begins. */
   private readonly slots = new Map<UOp, UOp>();
+  /** By STAGE in a ring that is filled between the steps in which it is read. */
+  private readonly rings = new Map<UOp, Ring>();
   private readonly addresses = new Map<UOp, Address>();
   private readonly updates: UOp[] = [];
   /** By REDUCE: the values after each unrolled index, of all copies. */
@@ -118,7 +127,9 @@ class Expander {
     for (const s of this.sink.src) this.storeCopies(s, this.expandedIn(this.free.get(s)!), out);
     const hints: UOp[] = [];
     for (const steps of this.steps.values()) {
-      if (steps.length > 1 && steps[0].length > 1) hints.push(uop(Ops.TUPLE, dtypes.void, steps.flat()));
+      if (steps.length > 1 && steps[0].length > 1) {
+        for (const values of steps) hints.push(uop(Ops.TUPLE, dtypes.void, values));
+      }
     }
     return uop(Ops.SINK, dtypes.void, [...out, ...this.updates, ...hints], this.sink.arg);
   }
@@ -327,8 +338,28 @@ class Expander {
     return u.op === Ops.STAGE ? this.stage(u) : u;
   }
 
+  /** The memory of a STAGE as the current step reads it. */
+  private stepBase(u: UOp, base: UOp): UOp {
+    const ring = this.rings.get(u);
+    if (ring === undefined) return base;
+    const step = ring.positions.reduce((k, p) => k * this.sizes[p] + this.env[p], 0);
+    return ring.bases[Math.floor(step / ring.together)];
+  }
+
+  /** The unrolled ranges that all reads of the STAGEs depend on, by position; none where they differ. */
+  private stepPositions(stages: readonly UOp[]): readonly number[] {
+    let common: readonly number[] | undefined;
+    for (const u of this.nodes) {
+      if (u.op !== Ops.INDEX || !stages.includes(u.src[0])) continue;
+      const mine = this.expandedIn(this.free.get(u)!).filter((p) => kindOf(this.sets.ranges[p]) === AxisKind.UNROLL);
+      common ??= mine;
+      if (common.length !== mine.length || common.some((p) => !mine.includes(p))) return [];
+    }
+    return common ?? [];
+  }
+
   private place(at: UOp, lane: number, gate: UOp | undefined): UOp {
-    const base = this.base(at.src[0]), slot = this.slots.get(at.src[0]);
+    const base = this.stepBase(at.src[0], this.base(at.src[0])), slot = this.slots.get(at.src[0]);
     const idx = this.indexValue(this.address(at.src[1]), lane, 0);
     if (slot === undefined) return index(base, idx, gate);
     // the constant last: copies differ by that
@@ -529,7 +560,7 @@ class Expander {
       return this.stages.get(u)!.get(k)!;
     }
     const ranges = u.src.slice(1);
-    const size = prod(ranges.map((r) => r.src[0].value));
+    const size = prod(ranges.map((r) => vmax(r.src[0])));
     const local = uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.locals++, size, (u.arg as StageArg).scope));
     const stores = this.fill(u, local, new Map(), undefined);
     const loops = ranges.filter((r) => !this.expanded[this.sets.position(r)]);
@@ -544,7 +575,7 @@ class Expander {
     let flat: UOp | undefined, stride = 1;
     for (let i = ranges.length - 1; i >= 0; i--) {
       flat = plus(times(ranges[i], stride), flat ?? constant(0, ranges[i].dtype));
-      stride *= ranges[i].src[0].value;
+      stride *= vmax(ranges[i].src[0]);
     }
     const arg = u.arg as StageArg;
     let at = flat ?? constant(0, dtypes.int32);
@@ -587,10 +618,15 @@ class Expander {
       const other = loopsOf(x);
       return other.length === loops.length && other.every((r) => loops.includes(r));
     });
+    const positions = this.stepPositions(list);
+    // elements that one access may read stay together
+    const hasUnits = this.nodes.some((x) => x.op === Ops.WMMA);
+    const together = hasUnits ? 1 : Math.max(...list.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
     const { bases, slots } = fillShared({
       stages: list,
+      steps: Math.ceil(prod(positions.map((p) => this.sizes[p])) / together),
       sizes: list.map((x) => {
-        return paddedSize(x.arg as StageArg, x.dtype.itemsize, prod(x.src.slice(1).map((r) => r.src[0].value)));
+        return paddedSize(x.arg as StageArg, x.dtype.itemsize, prod(x.src.slice(1).map((r) => vmax(r.src[0]))));
       }),
       loops,
       depth,
@@ -601,8 +637,10 @@ class Expander {
     list.forEach((x, i) => {
       let copies = this.stages.get(x);
       if (copies === undefined) this.stages.set(x, copies = new Map());
-      copies.set(0, bases[i]);
-      if (slots[i] !== undefined) this.slots.set(x, slots[i]!);
+      copies.set(0, bases[i][0]);
+      if (slots[i] === undefined) return;
+      this.slots.set(x, slots[i]!);
+      if (bases[i].length > 1) this.rings.set(x, { bases: bases[i], positions, together });
     });
   }
 }

@@ -8,7 +8,7 @@
  *
  * The SINK holds the STOREs to memory (the gate of their INDEX becomes an IF around them), and STOREs to accumulators that
  * a plain walk would miss: those of tuple lanes that only other lanes read, and conditional ones as GROUP(STORE...,
- * condition), as STOREs to shared memory are. A TUPLE of values there is a wish for their order. What only a conditional STORE
+ * condition), as STOREs to shared memory are. A TUPLE there is a wish: its values are computed before those of the next one. What only a conditional STORE
  * needs is computed under its condition, except where threads meet (BARRIER, SHUFFLE, WMMA, ...): that all of them reach.
  *
  * @module
@@ -66,6 +66,27 @@ function isCollective(op: Ops): boolean {
 /** Group of an item in {@linkcode Linearizer} while sections are found: not seen yet; needed outside of sections. */
 const UNSEEN = -2, OUTSIDE = -1;
 
+/** The operands of products of tiles, as they are read from memory. */
+function fragmentsOf(values: readonly UOp[]): UOp[] {
+  const found = new Set<UOp>();
+  const stack = values.flatMap((v) => v.op === Ops.WMMA ? v.src.slice(0, 2) : []).reverse();
+  while (stack.length > 0) {
+    const u = stack.pop()!;
+    if (u.op === Ops.LDMATRIX || u.op === Ops.LOAD) found.add(u);
+    else stack.push(...u.src.toReversed());
+  }
+  return [...found];
+}
+
+/**
+ * Values in the order in which to compute them: step by step. Matrix units have the operands of the next step before the
+ * products of this one.
+ */
+function inOrder(steps: readonly (readonly UOp[])[]): UOp[] {
+  const fragments = steps.map(fragmentsOf);
+  return steps.flatMap((values, i) => [...(i === 0 ? fragments[0] : []), ...(fragments[i + 1] ?? []), ...values]);
+}
+
 class Linearizer {
   private readonly nodes: UOp[];
   private readonly sets: RangeSets = new RangeSets();
@@ -100,10 +121,10 @@ class Linearizer {
   constructor(sink: UOp, storesEarly: boolean) {
     const gates = new Map<UOp, UOp>();
     const stores: UOp[] = [];
-    const hints: UOp[] = [];
+    const steps: UOp[][] = [];
     for (const s of sink.src) {
       if (s.op === Ops.TUPLE) {
-        hints.push(...s.src);
+        steps.push(s.src.map((x) => x.op === Ops.EXTRACT ? x.src[0] : x));
         continue;
       }
       if (s.op === Ops.GROUP) {
@@ -125,7 +146,7 @@ class Linearizer {
         stores.push(plain);
       } else stores.push(s);
     }
-    this.nodes = this.reachable(stores, gates, hints);
+    this.nodes = this.reachable(stores, gates, inOrder(steps));
     const n = this.nodes.length;
     this.specials = toposort(this.nodes.filter((u) => u.op === Ops.SPECIAL)).filter((u) => !isLeaf(u.op));
     this.top = new Uint8Array(n);
@@ -391,7 +412,7 @@ class Linearizer {
       out.push(item);
     };
     // each result leaves its registers before the next is computed
-    if (this.storesEarly) { for (const item of b.stores) visit(item); }
+    if (this.storesEarly) { for (const item of b.stores) if (this.nodes[item].src[0].op !== Ops.ACC) visit(item); }
     for (let i = 0; i < b.items.length; i++) visit(b.items[i]);
     // addresses and conditions first, so that stores under one condition stand together
     for (const item of b.stores) for (const d of deps[item] ?? []) visit(d);

@@ -61,10 +61,13 @@ export class RangeSets {
   /** The set without the ranges of `list` from `start` on. */
   without(set: number, list: readonly UOp[], start: number): number {
     if (set === 0 || start >= list.length) return set;
-    const closed = new Set<number>();
-    for (let i = start; i < list.length; i++) closed.add(this.position(list[i]));
-    const left = this.members[set].filter((p) => !closed.has(p));
-    return left.length === this.members[set].length ? set : this.intern(left);
+    const members = this.members[set];
+    let left: number[] | undefined;
+    for (let i = start; i < list.length; i++) {
+      const at = (left ?? members).indexOf(this.position(list[i]));
+      if (at >= 0) (left ??= members.slice()).splice(at, 1);
+    }
+    return left === undefined ? set : this.intern(left);
   }
 
   has(set: number, range: UOp): boolean {

@@ -4,7 +4,8 @@
  *
  * One buffer: wait until all have read the last iteration's tile, fill, wait, read. A ring of n buffers: tiles are fetched
  * n - 1 iterations ahead. In each iteration a thread waits until its own part of the tile has come, then for the others;
- * then nobody reads the buffer before it in the ring any more, and it can be filled again. One barrier an iteration.
+ * then nobody reads the buffer before it in the ring any more, and it can be filled again, bit by bit between the steps in
+ * which the tile is read. One barrier an iteration.
  *
  * @module
  */
@@ -28,11 +29,14 @@ export interface SharedJob {
   readonly fill: (stage: UOp, base: UOp, replaced: ReadonlyMap<UOp, UOp>, slot: UOp | undefined) => UOp[];
   /** Loops of a STAGE's own that remain in the program. */
   readonly inner: (stage: UOp) => readonly UOp[];
+  /** Unrolled steps in which the tiles are read. */
+  readonly steps: number;
 }
 
 /** The memory of each STAGE, and where in it the current buffer begins. */
 export interface SharedMemory {
-  readonly bases: readonly UOp[];
+  /** By STAGE, then by step: the memory after what must come before that step. */
+  readonly bases: readonly (readonly UOp[])[];
   readonly slots: readonly (UOp | undefined)[];
 }
 
@@ -56,11 +60,11 @@ export function fillShared(job: SharedJob): SharedMemory {
     return after(memory[i], ...job.fill(s, base, new Map(), undefined), ...job.inner(s));
   });
   const barrier = uop(Ops.BARRIER, dtypes.void, filled);
-  return { bases: memory.map((m) => after(m, barrier)), slots: stages.map(() => undefined) };
+  return { bases: memory.map((m) => [after(m, barrier)]), slots: stages.map(() => undefined) };
 }
 
 function fillRing(job: SharedJob, memory: readonly UOp[], loop: UOp, iterations: number): SharedMemory {
-  const { stages, sizes, depth } = job;
+  const { stages, sizes, depth, steps } = job;
   const { dtype } = loop;
   let commit: UOp | undefined;
   for (let k = 0; k < depth - 1; k++) {
@@ -79,5 +83,13 @@ function fillRing(job: SharedJob, memory: readonly UOp[], loop: UOp, iterations:
   const slotOf = (k: UOp, size: number): UOp => k.floorMod(depth).mul(size);
   const stores = stages.flatMap((s, i) => job.fill(s, after(memory[i], barrier), replaced, slotOf(ahead, sizes[i])));
   const next = uop(Ops.ASYNC_COMMIT, dtypes.void, stores);
-  return { bases: memory.map((m) => after(m, next)), slots: sizes.map((n) => slotOf(loop, n)) };
+  const bases = memory.map((m) => [
+    // copies go between the steps, so that they do not hold up the first one
+    ...Array.from({ length: steps - 1 }, (_, k) => {
+      const before = stores.slice(0, Math.floor(stores.length * k / (steps - 1)));
+      return after(m, barrier, ...before);
+    }),
+    after(m, next),
+  ]);
+  return { bases, slots: sizes.map((n) => slotOf(loop, n)) };
 }

@@ -22,6 +22,7 @@ import { linearize } from "./linearizer.ts";
 import { heuristic } from "./opt/heuristic.ts";
 import { heuristicGrid, spread } from "./opt/heuristic_grid.ts";
 import { Kernel } from "./opt/kernel.ts";
+import { onlineTilesOf, tileOnline } from "./online_tiles.ts";
 import { inlineRows } from "./opt/rows.ts";
 import { KernelInfo, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
@@ -34,6 +35,7 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   const opts = ast.arg instanceof KernelInfo ? ast.arg.opts : undefined;
   const { hasGrid } = renderer.caps, isPlain = opts === undefined && envNumber("NOOPT") !== 0;
   if (isPlain && !hasGrid) return ast;
+  if (hasGrid && !isPlain && opts === undefined && onlineTilesOf(ast, renderer.caps) !== undefined) return ast;
   const kernel = new Kernel(hasGrid ? inlineRows(ast) : ast, hasGrid, renderer.caps.grid?.tensorCores);
   if (isPlain) spread(kernel, renderer.caps);
   else if (opts === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, renderer);
@@ -47,6 +49,7 @@ const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => si
 const passOptimize = namedPass("apply opts", optimize, specKernel);
 const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink), specKernel);
 const passExpand = namedPass("expand, lower reduces", (sink: UOp, warp: number) => expand(sink, warp), specLowered);
+const passOnline = namedPass("tile online products", tileOnline, specLowered);
 const passPlace = namedPass("place threads", (sink: UOp, p: Placement) => substitute(sink, p.places), specLowered);
 const passDTypes = namedPass(
   "decompose dtypes",
@@ -73,7 +76,9 @@ const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrit
 /** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */
 export function lower(optimized: UOp, renderer: Renderer): UOp {
   let sink = passIndices(optimized, renderer);
-  if (renderer.caps.hasGrid) {
+  const online = renderer.caps.hasGrid ? onlineTilesOf(sink, renderer.caps) : undefined;
+  if (online !== undefined) sink = passOnline(sink, online);
+  else if (renderer.caps.hasGrid) {
     const placement = placeThreads(sink, renderer.caps);
     sink = passPlace(passExpand(placement.sink, placement.warp), placement);
   } else sink = passExpand(sink, 1);

@@ -10,6 +10,9 @@ import { byteText, type MemoryHolder, OutOfMemoryError } from "../helpers/errors
 /** A block of device memory; only its backend knows what it is. */
 export type Block = object;
 
+/** Memory of somebody else: bytes of the host, or an address, as a number or as a pointer of Deno's. */
+export type ForeignMemory = Uint8Array | bigint | object;
+
 /** What a backend offers. Offsets and sizes in bytes. `Block`s come from `alloc` of the same allocator. */
 export interface Allocator {
   /** A block of at least `nbytes`. @throws {OutOfMemoryError} */
@@ -31,6 +34,11 @@ export interface Allocator {
   peer?(other: Allocator): boolean;
   /** False for a block that turned out to be of no use; it is not handed out again. */
   isSound?(block: Block): boolean;
+  /**
+   * `nbytes` of foreign memory as a block that is used where it is, and where they start in it; undefined where the device
+   * cannot. Addresses are the device's own. Such a block is never freed.
+   */
+  adopt?(memory: ForeignMemory, nbytes: number): { readonly block: Block; readonly offset: number } | undefined;
   /** What may be done with parts of blocks, and how large blocks may be. */
   readonly layout?: Partial<MemoryLayout>;
 }
@@ -194,6 +202,10 @@ export class LruAllocator implements Allocator {
     this.cached = 0;
   }
 
+  /** Foreign memory as a block; it is in no budget. */
+  adopt(memory: ForeignMemory, nbytes: number): { readonly block: Block; readonly offset: number } | undefined {
+    return this.inner.adopt?.(memory, nbytes);
+  }
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     this.inner.copyIn(block, offset, src);
   }

@@ -7,7 +7,7 @@
 import type { DType } from "../dtype/dtype.ts";
 import { DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
-import type { Block, MemoryDevice } from "./allocator.ts";
+import type { Block, ForeignMemory, MemoryDevice } from "./allocator.ts";
 
 /** How many buffers have come to share memory since the start: whoever replays kernels looks anew when it has changed. */
 export const sharing: { count: number } = { count: 0 };
@@ -22,6 +22,8 @@ export const sharing: { count: number } = { count: 0 };
 export class Buffer implements MemoryHolder {
   private block: Block | undefined;
   private freed: boolean;
+  /** Whether somebody else owns the memory. */
+  private foreign: boolean;
   private root: Buffer;
   private at: number;
   /** Shared views of this memory that are alive. */
@@ -43,10 +45,21 @@ export class Buffer implements MemoryHolder {
     this.at = offset;
     this.block = undefined;
     this.freed = false;
+    this.foreign = false;
     this.sharers = undefined;
     this.shape = undefined;
     this.line = undefined;
     this.use = "tensor";
+  }
+
+  /** Memory of somebody else, used where it is; undefined where the device cannot. It is never freed here. */
+  static adopt(device: MemoryDevice, dtype: DType, size: number, memory: ForeignMemory): Buffer | undefined {
+    const found = device.allocator.adopt(memory, size * dtype.itemsize);
+    if (found === undefined) return undefined;
+    const made = new Buffer(device, dtype, size, undefined, found.offset);
+    made.block = found.block;
+    made.foreign = true;
+    return made;
   }
 
   /** The buffer that owns the memory: this one, or the one viewed. */
@@ -172,6 +185,7 @@ export class Buffer implements MemoryHolder {
     }
     if (block === undefined) return;
     this.block = undefined;
+    if (this.foreign) return;
     this.device.allocator.free(block, this.nbytes, this, keep);
   }
 }

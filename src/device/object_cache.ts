@@ -2,8 +2,9 @@
  * The content-addressed cache of compiled objects on disk, for the devices that have one. A directory holds objects under
  * names that are never used twice, and an index to which a line is appended when an object is complete: key, object,
  * symbol, size and digest of the object. Lines that are torn or name a missing or damaged object are as good as absent;
- * the last good line of a key counts. A directory that cannot be written is still read; new objects then go to a temporary
- * one of this process.
+ * the last good line of a key counts, and of damage the user is told once. A directory that cannot be written is still
+ * read; new objects then go to a temporary one of this process. Of a directory that has grown beyond CACHE_SIZE the objects
+ * not used for longest are removed: for processes that know them they are missing, and compiled again.
  *
  * @module
  */
@@ -39,6 +40,10 @@ const TEMPORARY = "dinograd-cache-";
 
 /** Folders of compilers that are older than this were left by a process that was killed; so were unknown objects. */
 const STALE_FOLDER_MS = 3600e3, STALE_OBJECT_MS = 86400e3;
+/** The time of an object is set when it is used, if it is older than this. */
+const USED_MS = 3600e3;
+/** How full a directory is left that was too large. */
+const LEFT_FULL = 0.75;
 
 /** Removes what is older than `limit` of its name says, in milliseconds. What cannot be removed stays. */
 function removeStale(folder: string, limit: (name: string) => number): void {
@@ -114,6 +119,7 @@ export class ObjectCache {
   private readonly checked = new Map<string, boolean>();
   private read = 0;
   private swept = false;
+  private told = false;
   /** The directory that is shared, which may be impossible to write. */
   readonly directory: string;
   private target: string;
@@ -188,6 +194,45 @@ export class ObjectCache {
       if (name.endsWith(".tmp")) return STALE_FOLDER_MS;
       return name.endsWith(this.suffix) && !known.has(name) ? STALE_OBJECT_MS : Infinity;
     });
+    const most = envNumber("CACHE_SIZE") * 2 ** 20;
+    if (most > 0) this.limit(most);
+  }
+
+  /** Removes the objects not used for longest where all take more than `most` bytes, and what the index says of them. */
+  limit(most: number): void {
+    try {
+      const objects: { name: string; size: number; time: number }[] = [];
+      let total = 0;
+      for (const { name, isFile } of Deno.readDirSync(this.directory)) {
+        if (!isFile || !name.endsWith(this.suffix)) continue;
+        const { size, mtime } = Deno.statSync(`${this.directory}/${name}`);
+        objects.push({ name, size, time: mtime?.getTime() ?? 0 });
+        total += size;
+      }
+      if (total <= most) return;
+      const gone = new Set<string>();
+      for (const { name, size } of objects.sort((a, b) => a.time - b.time)) {
+        if (total <= most * LEFT_FULL) break;
+        gone.add(name);
+        total -= size;
+      }
+      // first the index: an object that it does not name is never opened
+      const kept = [...this.lines].filter(([, l]) => l.folder === this.directory && !gone.has(l.object));
+      const fresh = `${this.directory}/${this.newName(".tmp")}`;
+      const text = kept.map(([key, l]) => `${key} ${l.object} ${l.symbol} ${l.size} ${l.digest}\n`).join("");
+      Deno.writeTextFileSync(fresh, text);
+      Deno.renameSync(fresh, this.index);
+      this.read = text.length;
+      for (const [key, l] of [...this.lines]) if (gone.has(l.object)) this.lines.delete(key);
+      for (const name of gone) Deno.removeSync(`${this.directory}/${name}`);
+    } catch { /* another process does the same, or the directory cannot be written */ }
+  }
+
+  /** Tells once that something here was damaged. */
+  private tell(object: string): void {
+    if (this.told) return;
+    this.told = true;
+    console.error(`${this.device}: ${this.directory}/${object} is damaged; its kernels are compiled again`);
   }
 
   /** Reads what this or another process has appended. */
@@ -211,14 +256,24 @@ export class ObjectCache {
     let good = this.checked.get(key);
     if (good === undefined) {
       try {
-        const bytes = Deno.readFileSync(this.path(line));
+        const path = this.path(line), bytes = Deno.readFileSync(path);
         good = bytes.byteLength === line.size && digest(bytes) === line.digest;
+        if (good) this.markUsed(path);
+        else this.tell(line.object);
       } catch {
         good = false;
       }
       this.checked.set(key, good);
     }
     return good;
+  }
+
+  /** Sets the time of an object, by which the oldest are found. */
+  private markUsed(path: string): void {
+    try {
+      const now = Date.now();
+      if (now - (Deno.statSync(path).mtime?.getTime() ?? now) > USED_MS) Deno.utimeSync(path, now / 1e3, now / 1e3);
+    } catch { /* it is another user's */ }
   }
 
   /** The full path of an entry's object. */

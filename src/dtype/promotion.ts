@@ -6,6 +6,7 @@
  */
 import { type DType, DTYPES, dtypes, toDType } from "./dtype.ts";
 import { envText } from "../helpers/env.ts";
+import { DTypeError } from "../helpers/errors.ts";
 
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64 } = dtypes;
 const { fp8e4m3, fp8e5m2 } = dtypes;
@@ -38,12 +39,20 @@ for (const [d] of [...UP].reverse()) {
 
 /** The dtype of floating-point values without one: float32 unless DEFAULT_FLOAT says otherwise. */
 export function defaultFloat(): DType {
-  return toDType(envText("DEFAULT_FLOAT"));
+  return defaultOf("DEFAULT_FLOAT", "isFloat");
 }
 
-/** The dtype of integers without one: int32. */
+/** The dtype of integers without one: int32 unless DEFAULT_INT says otherwise. */
 export function defaultInt(): DType {
-  return int32;
+  return defaultOf("DEFAULT_INT", "isInt");
+}
+
+/** The dtype that a context variable names. @throws {DTypeError} for one of another kind */
+function defaultOf(name: "DEFAULT_FLOAT" | "DEFAULT_INT", kind: "isFloat" | "isInt"): DType {
+  const dtype = toDType(envText(name));
+  if (dtype[kind]) return dtype;
+  const reason = `${name} takes ${kind === "isInt" ? "an integer" : "a float"} dtype`;
+  throw new DTypeError("take as a default dtype", { dtypes: [dtype], reason });
 }
 
 const table: (DType | undefined)[] = [];

@@ -26,6 +26,7 @@ export const CONTEXT_VARS = {
       "1 records the line that made each tensor, lists the tensors in Device.memory(), and prints those that are left when the process ends",
   },
   TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batch normalization uses the batch" },
+  DEFAULT_INT: { value: "int32", doc: "dtype of integers without one, where they fit" },
   DEFAULT_FLOAT: { value: "float32", doc: "dtype of floating-point values without one" },
   WINO: { value: 0, doc: "1 convolves with 3x3 kernels and stride 1 by Winograd's algorithm" },
   JIT: { value: 1, doc: "0 makes jit() call the function each time; 2 captures, but replays kernel by kernel" },
@@ -52,6 +53,11 @@ export const CONTEXT_VARS = {
     value: "",
     early: true,
     doc: "where compiled kernels are kept; empty for $XDG_CACHE_HOME/dinograd or ~/.cache/dinograd",
+  },
+  CACHE_SIZE: {
+    value: 1024,
+    early: true,
+    doc: "the most megabytes of compiled kernels in a cache folder; those not used for longest go first. 0 for any",
   },
   WEBGPU_LIMITS: {
     value: "",

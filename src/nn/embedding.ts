@@ -5,6 +5,8 @@
  */
 import { checkInteger } from "../helpers/options.ts";
 import { DTypeError } from "../helpers/errors.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { lookUp, sorts } from "../tensor/segments.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */
@@ -35,6 +37,16 @@ export class Embedding {
     const { vocabSize, embedSize } = this;
     const rows = Tensor.arange(vocabSize, undefined, undefined, { dtype: indices.dtype }).reshape([vocabSize, 1]);
     const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
-    return hot.where(this.weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
+    const found = hot.where(this.weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
+    const count = indices.numel();
+    if (count === 0 || !sorts(count, vocabSize, embedSize)) return found;
+    // the same, with a gradient that sorts the indices
+    const keys = indices.lt(0).bitwiseOr(indices.ge(vocabSize)).where(-1, indices).cast(dtypes.int32);
+    const known = lookUp(
+      this.weight.reshape([1, vocabSize, embedSize]).uop,
+      keys.reshape([1, count]).uop,
+      found.reshape([1, count, embedSize]).uop,
+    );
+    return new Tensor(known).reshape(found.shape);
   }
 }

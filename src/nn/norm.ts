@@ -124,6 +124,8 @@ export interface LayerNormOptions {
   readonly eps?: number;
   /** Whether there are a scale and a shift; true unless given. */
   readonly elementwiseAffine?: boolean;
+  /** Whether there is a shift, where there is a scale; true unless given. */
+  readonly bias?: boolean;
 }
 
 /** Layer normalization (Ba et al., arXiv 1607.06450) over the last axes, `normalizedShape`. Keeps the shape. */
@@ -137,12 +139,12 @@ export class LayerNorm {
 
   /** @throws {ArgumentError} for an unknown option */
   constructor(normalizedShape: number | readonly number[], options: LayerNormOptions = {}) {
-    checkOptions("make LayerNorm", options, ["eps", "elementwiseAffine"]);
+    checkOptions("make LayerNorm", options, ["eps", "elementwiseAffine", "bias"]);
     this.normalizedShape = typeof normalizedShape === "number" ? [normalizedShape] : [...normalizedShape];
     this.eps = options.eps ?? 1e-5;
     const affine = options.elementwiseAffine ?? true;
     this.weight = affine ? ones([...this.normalizedShape]) : undefined;
-    this.bias = affine ? zeros([...this.normalizedShape]) : undefined;
+    this.bias = affine && (options.bias ?? true) ? zeros([...this.normalizedShape]) : undefined;
   }
 
   /** @throws {ShapeError} if `x` does not end in normalizedShape */

@@ -26,7 +26,7 @@ export interface TransformerLayerOptions {
   readonly batchFirst?: boolean;
   /** Whether to normalize before each part instead of after it; false unless given. */
   readonly normFirst?: boolean;
-  /** Whether linear layers have biases; true unless given. */
+  /** Whether linear layers and normalizations have biases; true unless given. */
   readonly bias?: boolean;
 }
 
@@ -61,8 +61,9 @@ abstract class Block {
     this.selfAttn = this.attention(dModel, numHeads, options);
     this.linear1 = new Linear(dModel, width, { bias });
     this.linear2 = new Linear(width, dModel, { bias });
-    this.norm1 = new LayerNorm(dModel, { eps: options.layerNormEps });
-    this.norm2 = new LayerNorm(dModel, { eps: options.layerNormEps });
+    const norm = { eps: options.layerNormEps, bias };
+    this.norm1 = new LayerNorm(dModel, norm);
+    this.norm2 = new LayerNorm(dModel, norm);
     this.normFirst = options.normFirst ?? false;
     this.drop = new Dropout(dropout);
     this.activation = activation === "relu" ? (x) => x.relu() : activation === "gelu" ? (x) => x.gelu() : activation;
@@ -105,7 +106,7 @@ export class TransformerDecoderLayer extends Block {
   constructor(dModel: number, numHeads: number, options: TransformerLayerOptions = {}) {
     super("make TransformerDecoderLayer", dModel, numHeads, options);
     this.multiheadAttn = this.attention(dModel, numHeads, options);
-    this.norm3 = new LayerNorm(dModel, { eps: options.layerNormEps });
+    this.norm3 = new LayerNorm(dModel, { eps: options.layerNormEps, bias: options.bias });
   }
   /** `masks` are of the sequence, `memoryMasks` of memory. @throws {ShapeError} {DTypeError} for masks that do not fit */
   call(x: Tensor, memory: Tensor, masks: SequenceMasks = {}, memoryMasks: SequenceMasks = {}): Tensor {

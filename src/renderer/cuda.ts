@@ -230,7 +230,10 @@ const rules: Record<number, CRule> = {
   [Ops.FLOORMOD]: division("%"),
   [Ops.SQRT]: fn("sqrtf", "sqrt"),
   [Ops.TRUNC]: fn("truncf", "trunc"),
-  [Ops.EXP2]: (w, u, src) => (u.arg === "e" ? fn("expf", "exp") : fn("exp2f", "exp2"))(w, u, src),
+  [Ops.EXP2]: (w, u, src) => {
+    if (u.arg === "flush" && u.dtype === float32) return call(w, "exp2_flush", src[0]);
+    return (u.arg === "e" ? fn("expf", "exp") : fn("exp2f", "exp2"))(w, u, src);
+  },
   [Ops.LOG2]: fn("log2f", "log2"),
   [Ops.SIN]: fn("sinf", "sin"),
 };
@@ -297,8 +300,10 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
   for (const v of program.vars) {
     args.push(`const ${scalarNames[v.dtype.id]} var_${identifier((v.arg as VariableArg).name)}`);
   }
+  // a group with tiles in registers may have them all: the assembler's own guess is more groups and no operands ahead
+  const bounds = `${threadsOf(program)}${program.uops.some((u) => u.op === Ops.WMMA) ? ", 1" : ""}`;
   const lines = [
-    `extern "C" __global__ void __launch_bounds__(${threadsOf(program)}) ${symbol}(${args.join(", ")}) {`,
+    `extern "C" __global__ void __launch_bounds__(${bounds}) ${symbol}(${args.join(", ")}) {`,
   ];
   if (sharedLayout(program).nbytes > 0) lines.push("extern __shared__ __align__(128) unsigned char shared[];");
   return lines;

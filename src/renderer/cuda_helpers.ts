@@ -80,6 +80,11 @@ export const HELPERS: Readonly<Record<string, string>> = {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
   return r;
 }`,
+  exp2_flush: `${FN} float exp2_flush(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}`,
   max_f32_select: `${FN} float max_f32_select(float a, float b) { return a > b || a != a ? a : b; }`,
   max_f64: `${FN} double max_f64(double a, double b) { return a > b || a != a ? a : b; }`,
   copy_async_4: copyAsync(4),

@@ -49,7 +49,7 @@ const MAX_CONTEXTS = 8;
 
 /** True for nodes that are storage already or always get some. */
 export function mustRealize(u: UOp): boolean {
-  return u.op === Ops.CONTIGUOUS || u.op === Ops.COPY || u.op === Ops.STORE;
+  return u.op === Ops.CONTIGUOUS || u.op === Ops.COPY || u.op === Ops.STORE || u.op === Ops.CUSTOM;
 }
 
 /** True where reading a node reads memory or needs none: nothing is computed. */
@@ -131,7 +131,13 @@ export function outputRanges(
 }
 
 /** What the fuser asks of the device of a kernel. */
-export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "vectorLanes">;
+export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes">;
+
+/** Nodes to be computed in place, whatever it costs elsewhere, and nodes that get buffers. */
+export interface OnlinePlan {
+  readonly inside: ReadonlySet<UOp>;
+  readonly realized: ReadonlySet<UOp>;
+}
 
 const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 
@@ -181,7 +187,12 @@ class Fuser {
   private readonly contexts = new Map<UOp, Context[]>();
   private nextRange = 1 << 16;
 
-  constructor(private readonly order: readonly UOp[], private readonly capsOf: (kernel: UOp) => FusionCaps) {}
+  /** @param inPlace nodes that are computed in place, whatever it costs */
+  constructor(
+    private readonly order: readonly UOp[],
+    private readonly capsOf: (kernel: UOp) => FusionCaps,
+    private readonly inPlace: ReadonlySet<UOp>,
+  ) {}
 
   /** Bottom-up facts: work an element, whether a reduce or a load is below. */
   measure(): void {
@@ -191,6 +202,12 @@ class Fuser {
       if (u.op === Ops.COPY || (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize)) {
         const base = stripReshape(u.src[0]);
         if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
+      }
+      if (u.op === Ops.CUSTOM) {
+        for (const s of u.src) {
+          const base = stripReshape(s);
+          if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
+        }
       }
       let c = ownCost(u), full = c, r = u.op === Ops.REDUCE, stacked = 0;
       for (const s of u.src) {
@@ -243,7 +260,7 @@ class Fuser {
         if (staged !== undefined) list = [staged];
       }
       if (this.realized.has(u)) {
-        if (u.op === Ops.COPY) continue;
+        if (u.op === Ops.COPY || u.op === Ops.CUSTOM) continue;
         if (u.op === Ops.STORE) {
           read(u.src[1], u, outputRanges(shapeOf(u.src[1])), numelOf(u.src[1]), false);
           continue;
@@ -257,6 +274,7 @@ class Fuser {
   /** Realizes `u` where that is cheaper; a context of its own where it is kept in a STAGE. */
   private decide(u: UOp, list: readonly Context[]): Context | undefined {
     const { realized } = this;
+    if (this.inPlace.has(u)) return undefined;
     if (list.length > MAX_CONTEXTS) {
       realized.add(u);
       return undefined;
@@ -568,8 +586,10 @@ class Fuser {
 export function planFusion(
   roots: readonly UOp[],
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
+  online: OnlinePlan = { inside: new Set(), realized: new Set() },
 ): FusionPlan {
-  const fuser = new Fuser(toposort(roots), capsOf);
+  const fuser = new Fuser(toposort(roots), capsOf, online.inside);
+  for (const u of online.realized) fuser.realized.add(u);
   for (const r of roots) if (!isLeaf(r)) fuser.realized.add(r);
   fuser.measure();
   fuser.run();

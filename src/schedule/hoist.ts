@@ -135,7 +135,8 @@ function split(u: UOp, axes: readonly number[], depth: number): Product | undefi
     const below = sourceAxes(u, axes);
     const p = below && split(u.src[0], below, depth - 1);
     if (p === undefined) return undefined;
-    const inner = moveLike(u, p.inner);
+    // a scalar has no axes to move
+    const inner = shapeOf(p.inner).length === 0 ? p.inner : moveLike(u, p.inner);
     return { inner, factors: p.factors.map(({ op, by }) => ({ op, by: moveFlat(u, by, axes) })) };
   }
   if (u.op !== Ops.MUL && u.op !== Ops.FDIV) return undefined;
@@ -165,7 +166,8 @@ export function hoistFactors(u: UOp): UOp | undefined {
   const p = split(u.src[0], axes, MAX_DEPTH);
   if (p === undefined) return undefined;
   const shape = shapeOf(u);
-  let out = uop(Ops.REDUCE, u.dtype, [p.inner], u.arg);
+  const inner = shapeOf(p.inner).length === 0 ? broadcastTo(p.inner, shapeOf(u.src[0])) : p.inner;
+  let out = uop(Ops.REDUCE, u.dtype, [inner], u.arg);
   for (const { op, by } of p.factors) {
     out = uop(op, u.dtype, [out, shapeOf(by).length === 0 ? by : broadcastTo(by, shape)]);
   }

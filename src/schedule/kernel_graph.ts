@@ -32,7 +32,7 @@ export function entryOfKey(key: VersionKey): number {
 
 /** A kernel or copy before ordering. */
 export interface Node {
-  readonly kind: "kernel" | "copy" | "fill" | "empty";
+  readonly kind: "kernel" | "copy" | "fill" | "empty" | "custom";
   readonly device: string;
   /** Kernel-level STOREs (PARAM slot = entry id); empty for others than kernels. */
   stores: UOp[];
@@ -45,6 +45,8 @@ export interface Node {
   readonly at: number | undefined;
   /** The constant that a fill writes. */
   readonly fillValue?: UOp;
+  /** Of a kernel of the user's: its AST, and the entries of its buffers by slot. */
+  readonly custom?: { readonly ast: UOp; readonly entries: readonly number[] };
 }
 
 /** Sources of the edges into each node: what must run before it. */

@@ -8,6 +8,7 @@ import { SpecError } from "../helpers/errors.ts";
 import type { DType } from "../dtype/dtype.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import type { BufferArg, ParamArg, Storage, VariableArg } from "../uop/args.ts";
+import type { CustomArg } from "../uop/custom.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
@@ -28,6 +29,7 @@ import {
 } from "./kernel_graph.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
+import { planOnline } from "./online.ts";
 import { keepOnChip } from "./rows.ts";
 import { splitKernel } from "./split.ts";
 
@@ -166,7 +168,7 @@ export function lowerGraph(
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template {
-  let folded = foldTensorGraph(roots);
+  let folded = settleDevices(foldTensorGraph(roots));
   for (let attempt = 0;; attempt++) {
     const result = attemptLower(roots, order, folded, slotOf, options);
     if (!(result instanceof Set)) return result;
@@ -204,10 +206,9 @@ function attemptLower(
       if (c !== undefined) fills.set(u, c);
     }
   }
-  const plan = planFusion(
-    kernelRoots.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA),
-    (u) => options.caps(deviceOf(u) ?? options.defaultDevice),
-  );
+  const wantedRoots = kernelRoots.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA);
+  const capsOf = (u: UOp): Capabilities => options.caps(deviceOf(u) ?? options.defaultDevice);
+  const plan = planFusion(wantedRoots, capsOf, planOnline(toposort(wantedRoots), wantedRoots, capsOf));
   const { realized } = plan;
   for (const r of kernelRoots) {
     if (r.op === Ops.IOTA || r.op === Ops.CONST || r.op === Ops.VARIABLE || r.op === Ops.BIND) realized.add(r);
@@ -237,6 +238,10 @@ function attemptLower(
     if (u.op === Ops.STORE) {
       const store = lowerStore(u, device, entries, nodes, hazards, at);
       if (store !== undefined) tooMany(u, store, device);
+      continue;
+    }
+    if (u.op === Ops.CUSTOM) {
+      nodes.push(lowerCustom(u, device, entries, at));
       continue;
     }
     if (numelOf(u) === 0) {
@@ -347,6 +352,28 @@ function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
   return wanted;
 }
 
+/**
+ * A node that lives nowhere is computed on the device of one that reads it; readers on other devices get a COPY. Where
+ * all is on one device, nothing changes.
+ */
+function settleDevices(folded: ReadonlyMap<UOp, UOp>): ReadonlyMap<UOp, UOp> {
+  const order = toposort([...folded.values()]);
+  if (new Set(order.map(deviceOf).filter((d) => d !== null)).size < 2) return folded;
+  const wanted = devicesWanted(order);
+  const made = rebuild([...folded.values()], (u, made) => {
+    const device = deviceOf(u) ?? wanted.get(u);
+    const isElsewhere = (s: UOp): boolean => {
+      const home = wanted.get(s);
+      return s.src.length > 0 && s.op !== Ops.BIND && deviceOf(s) === null && home !== undefined && home !== device;
+    };
+    if (device === undefined || u.op === Ops.COPY || !u.src.some(isElsewhere)) return made;
+    return made.withSrc(
+      made.src.map((s, i) => isElsewhere(u.src[i]) ? uop(Ops.COPY, s.dtype, [s], device) : s),
+    );
+  });
+  return new Map([...folded.keys()].map((u, i) => [u, made[i]]));
+}
+
 function lowerStore(
   u: UOp,
   device: string,
@@ -368,6 +395,26 @@ function lowerStore(
   if (loadsOf(store, id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
   nodes.push({ kind: "kernel", device, stores: [store], reads, writes: [key + 1], line: u.line, at: position });
   return store;
+}
+
+/** A kernel of the user's: it runs as it is, on the memory of its sources. */
+function lowerCustom(u: UOp, device: string, entries: Entries, at: number | undefined): Node {
+  const { kernel, written } = u.arg as CustomArg;
+  const keys = u.src.map((s) => {
+    const key = entries.keyOf(stripReshape(s));
+    if (key === undefined) throw new SpecError("A CUSTOM of a node without storage");
+    return key;
+  });
+  return {
+    kind: "custom",
+    device,
+    stores: [],
+    reads: new Set(keys),
+    writes: written.map((slot) => keys[slot] + 1),
+    line: u.line,
+    at,
+    custom: { ast: kernel, entries: keys.map(entryOfKey) },
+  };
 }
 
 /** Whether a loop of a kernel ends at a variable. */
@@ -420,6 +467,11 @@ function makeItems(sequence: readonly Node[], infos: EntryInfo[], options: Lower
     if (n.kind === "fill" || n.kind === "empty") {
       const made = n.writes.map(entryOfKey);
       items.push({ kind: n.kind, device: n.device, entries: made, ast: n.fillValue, vars: [], at: n.at });
+      continue;
+    }
+    if (n.custom !== undefined) {
+      const { ast, entries } = n.custom;
+      items.push({ kind: "kernel", device: n.device, entries, ast, vars: [], at: n.at });
       continue;
     }
     if (n.kind === "copy") {

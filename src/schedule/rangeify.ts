@@ -111,7 +111,8 @@ class Builder {
       row = uop(Ops.STAGE, u.dtype, [value, ...ranges], new StageArg(this.nextStage++, "thread"));
       this.rows.set(u, row);
     }
-    return load(index(row, flatIndex(axes.map((a) => shape[a]), axes.map((a) => idx[a]))));
+    const sizes = axes.map((a) => extents?.[a] === undefined ? shape[a] : vmax(extents[a]!));
+    return load(index(row, flatIndex(sizes, axes.map((a) => idx[a]))));
   }
 
   build(u: UOp, idx: readonly UOp[], gate: UOp | undefined, whole = false): UOp {

@@ -14,6 +14,7 @@ import { simplify } from "../uop/symbolic.ts";
 import { splitAnd } from "../uop/valid.ts";
 import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "./fuse.ts";
 import { andGate, flatIndex } from "./indexing.ts";
+import { joinOnline } from "./online.ts";
 
 /** Rows of a tile, at most and at least. */
 const MAX_TILE = 64, MIN_TILE = 8;
@@ -267,5 +268,7 @@ function padRows(store: UOp, caps: FusionCaps): UOp {
 
 /** What a kernel keeps besides what the plan of its fusion says, by its AST and the device. */
 export function keepOnChip(store: UOp, caps: FusionCaps): UOp {
+  const online = joinOnline(store, caps);
+  if (online !== undefined) return online;
   return tileRows(padRows(keepRows(store, caps), caps), caps);
 }

@@ -11,7 +11,7 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage, type VariableArg } from "../uop/args.ts";
-import { extentsOf, withExtents } from "../uop/extent.ts";
+import { extentsOf, isBoundNode, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { opName, Ops } from "../uop/ops.ts";
 import { latest, resolve } from "../uop/resolve.ts";
@@ -292,7 +292,7 @@ function bind(
     const now = new Map<UOp, UOp>();
     for (const { at, entry, version } of variant.becomes) {
       const u = key.order[at], storage = storages[entry];
-      if (storage === undefined) continue;
+      if (storage === undefined || isBoundNode(u)) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
       now.set(u, withExtents(reshape(bufferNode(storage, before[entry] + version), shapeOf(u)), extentsOf(u)));
       const buffer = buffers[entry];

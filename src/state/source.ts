@@ -237,7 +237,7 @@ export async function withSource<T>(
   const path = pathOf("load a file", from);
   const file = fileDevice().openFile(path);
   try {
-    return await use(new FileSource(path, file, 0, file.size, device, "load"));
+    return await use(new FileSource(String(from), file, 0, file.size, device, "load"));
   } finally {
     file.free();
   }

@@ -123,7 +123,7 @@ function planLoad(tree: unknown, dict: Readonly<StateDict>, strict: boolean): St
       ...unexpected.length > 0 ? [`the model has no ${someOf(unexpected)}`] : [],
     ];
     throw new ArgumentError("load a state dictionary", {
-      reason: `${reasons.join("; ")}; { strict: false } loads what both have`,
+      reason: `${reasons.join("; ")}; { strict: false } loads the rest`,
     });
   }
   return steps;

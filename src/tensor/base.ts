@@ -13,6 +13,7 @@ import { prod } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { Int64, type Storage } from "../uop/args.ts";
+import { extentsOf } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
@@ -103,6 +104,7 @@ export abstract class TensorBase {
     this.leafRef = undefined;
     this.holds = false;
     this.grad = undefined;
+    if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
     if (node.line === undefined && wantsLines()) node.line = new Site();
   }
 
@@ -270,12 +272,13 @@ export function materializeShape(u: UOp, shape: readonly number[]): UOp {
 /** The dtype that a list of JavaScript scalars has: float if any is one, else int64 for a bigint, int32, bool. */
 export function inferDType(values: Iterable<number | boolean | bigint>): DType {
   let best: DType = dtypes.bool, any = false;
+  const int = defaultInt();
   for (const v of values) {
     any = true;
     const kind = scalarKind(v);
     if (kind === "float") return defaultFloat();
     if (kind === "bigint") best = dtypes.int64;
-    else if (kind === "int" && best !== dtypes.int64) best = defaultInt();
+    else if (kind === "int" && best !== dtypes.int64) best = int;
   }
   return any ? best : defaultFloat();
 }

@@ -6,6 +6,7 @@
  */
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat, defaultInt } from "../dtype/promotion.ts";
+import type { ForeignMemory } from "../device/allocator.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
 import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/device.ts";
 import { wantsLines } from "../helpers/env.ts";
@@ -135,6 +136,44 @@ export function emptyNode(shape: readonly number[], dtype: DType, device?: strin
   memory.shape = shape;
   if (wantsLines()) memory.line = userLine();
   attachBuffer(storage, memory);
+  return reshape(bufferNode(storage), shape);
+}
+
+/**
+ * Foreign memory as a tensor: used where it is on devices whose memory it is, else copied now.
+ *
+ * @throws {ArgumentError} for what is no memory, {ShapeError} where there is too little
+ */
+export function blobNode(memory: unknown, shape: readonly number[], options: TensorOptions): UOp {
+  const action = "make a tensor of memory";
+  const target = options.device === undefined ? defaultDevice() : knownDevice(options.device);
+  let source: ForeignMemory, given: number | undefined, dtype: DType | undefined;
+  if (memory instanceof ArrayBuffer || memory instanceof SharedArrayBuffer) source = new Uint8Array(memory);
+  else if (ArrayBuffer.isView(memory)) {
+    dtype = dtypeOfArray(memory);
+    source = new Uint8Array(memory.buffer, memory.byteOffset, memory.byteLength);
+  } else if (typeof memory === "bigint" && memory > 0n) source = memory;
+  else if (typeof memory === "object" && memory !== null && Object.getPrototypeOf(memory) === null) source = memory;
+  else {
+    throw new ArgumentError(action, {
+      reason: `${describe(memory)} is no memory; give a TypedArray, an ArrayBuffer, a pointer of Deno's or an address`,
+    });
+  }
+  if (source instanceof Uint8Array) given = source.byteLength;
+  if (options.dtype !== undefined) dtype = toDType(options.dtype);
+  dtype ??= defaultFloat();
+  const size = prod(shape), nbytes = size * dtype.itemsize;
+  if (given !== undefined && given < nbytes) {
+    throw new ShapeError(action, { shapes: [shape], reason: `${dtype} needs ${nbytes} bytes, and there are ${given}` });
+  }
+  const device = getDevice(target), host = getDevice("JS");
+  const found = Buffer.adopt(device, dtype, size, source) ??
+    new Buffer(device, dtype, size).copyIn(Buffer.adopt(host, dtype, size, source)!.copyOut(new Uint8Array(nbytes)));
+  const storage = new Storage(target, dtype, size);
+  found.shape = shape;
+  found.use = "memory of somebody else";
+  if (wantsLines()) found.line = userLine();
+  attachBuffer(storage, found);
   return reshape(bufferNode(storage), shape);
 }
 

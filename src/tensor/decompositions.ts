@@ -268,21 +268,25 @@ export abstract class DecompositionTensor extends StatisticsTensor {
     return [u.cast(out), values.at("...", [0, n]).cast(out), v.transpose(-1, -2).cast(out)];
   }
 
-  /** Column i turned against column n-1-i until their first `m` rows are orthogonal; then all but the first move on by one. */
+  /**
+   * All columns but the first moved on by one; then column i turned against column n-1-i, until their first `m` rows are
+   * orthogonal. Each column sees the other one from its side, so that all do the same: one kernel.
+   */
   private rotated(m: number, n: number): this {
-    const half = n / 2, axis = this.ndim - 1;
-    const first = this.at("...", [0, half]), second = this.at("...", [half, n]).flip(axis);
-    const x = first.at("...", [0, m], ":"), y = second.at("...", [0, m], ":");
+    const axis = this.ndim - 1, d = this.dtype;
+    const parts = [this.at("...", [0, 1]), this.at("...", [n - 1, n]), this.at("...", [1, n - 1])];
+    const own = parts[0].cat(parts.slice(1), axis), other = own.flip(axis);
+    const x = own.at("...", [0, m], ":"), y = other.at("...", [0, m], ":");
     const over = (t: this) => t.sum(-2, { keepdim: true });
     const xx = over(x.square()), yy = over(y.square()), xy = over(x.mul(y));
-    const done = xy.square().le(xx.mul(yy).mul(x.dtype === dtypes.float64 ? 1e-34 : 1e-17));
+    const done = xy.square().le(xx.mul(yy).mul(d === dtypes.float64 ? 1e-34 : 1e-17));
     const zeta = yy.sub(xx).div(done.where(1, xy.mul(2)));
-    const t = zeta.lt(0).where(-1, this.wrap(floatConst(1, x.dtype))).div(zeta.abs().add(zeta.square().add(1).sqrt()));
-    const tangent = done.where(0, t) as this;
-    const c = tangent.square().add(1).rsqrt().kept() as this, s = c.mul(tangent).kept() as this;
-    const low = c.mul(first).sub(s.mul(second)), high = s.mul(first).add(c.mul(second)).flip(axis);
-    const all = low.cat([high], axis);
-    const parts = [all.at("...", [0, 1]), all.at("...", [n - 1, n]), all.at("...", [1, n - 1])];
-    return parts[0].cat(parts.slice(1), axis).kept() as this;
+    // where both are as long, one of them turns forward
+    const behind = this.wrap(iotaAlong(n, axis, this.ndim)).ge(n / 2);
+    const backward = zeta.lt(0).bitwiseOr(zeta.eq(0).bitwiseAnd(behind));
+    const one = this.wrap(floatConst(1, d));
+    const t = backward.where(-1, one).div(zeta.abs().add(zeta.square().add(1).sqrt()));
+    const tangent = done.where(0, t) as this, c = tangent.square().add(1).rsqrt();
+    return c.mul(own.sub(tangent.mul(other))).kept() as this;
   }
 }

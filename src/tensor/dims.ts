@@ -7,9 +7,18 @@
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { describe } from "../helpers/options.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import { boundValue, extentBetween, extentOf, extentsOf, extentText, label, sameExtent } from "../uop/extent.ts";
+import {
+  boundValue,
+  extentBetween,
+  extentOf,
+  extentsOf,
+  extentText,
+  isBoundNode,
+  label,
+  sameExtent,
+} from "../uop/extent.ts";
 import { window } from "../uop/movement.ts";
-import { isAlu, Ops } from "../uop/ops.ts";
+import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
@@ -17,13 +26,6 @@ import { TensorBase } from "./base.ts";
 
 /** A size or bound: a number, or a bound variable (or arithmetic of such, as `pos.bind(3).add(1)`). */
 export type Dim = number | TensorBase;
-
-/** Whether a node is a bound variable, or integer arithmetic of such. */
-export function isBoundNode(u: UOp): boolean {
-  if (u.op === Ops.BIND) return true;
-  return u.dtype.isInt && shapeOf(u).length === 0 && isAlu(u.op) && u.src.some(isBoundNode) &&
-    u.src.every((s) => s.op === Ops.CONST || isBoundNode(s));
-}
 
 /** Whether one of these is a variable: what is none keeps to the paths of plain numbers. */
 export function hasVariable(list: unknown): boolean {
@@ -55,7 +57,8 @@ function checkCapacity(action: string, size: UOp): void {
   if (vmin(size) === vmax(size)) return;
   if (vmin(size) < 0 || vmax(size) < 2) {
     throw new ArgumentError(action, {
-      reason: `${extentText(size)} is a size from ${vmin(size)} to ${vmax(size)}; a symbolic one is at least 0, and its ` +
+      reason:
+        `${extentText(size)} is a size from ${vmin(size)} to ${vmax(size)}; a symbolic one is at least 0, and its ` +
         "bound at least 2",
     });
   }
@@ -81,8 +84,19 @@ export function withSizes(action: string, u: UOp, shape: readonly unknown[], may
 
 /** Elements from `start` to `stop` of an axis, either of which may be a variable. @throws {ShapeError} outside the axis */
 export function shrinkAxis(action: string, u: UOp, axis: number, start: unknown, stop: unknown): UOp {
-  const from = dimNode(action, start ?? 0), e = extentOf(u, axis);
-  const to = stop === null || stop === undefined ? e : dimNode(action, stop), size = extentBetween(from, to);
+  const to = stop === null || stop === undefined ? extentOf(u, axis) : dimNode(action, stop);
+  return cutAxis(action, u, axis, dimNode(action, start ?? 0), to);
+}
+
+/** The element of an axis at a variable; the axis stays, with size 1. Undefined where it may be outside. */
+export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined {
+  const from = simplify(at.uop), stop = simplify(from.add(1));
+  if (axis >= shapeOf(u).length || vmin(from) < 0 || vmin(extentBetween(stop, extentOf(u, axis))) < 0) return undefined;
+  return window(u, axis, from, int(1));
+}
+
+function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
+  const e = extentOf(u, axis), size = extentBetween(from, to);
   const fail = (reason: string): never => {
     throw new ShapeError(action, { shapes: [shapeOf(u)], axis, reason });
   };

@@ -7,11 +7,12 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { rangeOf } from "../helpers/math.ts";
+import { prod, rangeOf } from "../helpers/math.ts";
 import { checkInteger } from "../helpers/options.ts";
 import { identityOf } from "../uop/carrier.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst, TensorBase } from "./base.ts";
@@ -19,11 +20,16 @@ import { castNode, maxNode } from "./elementwise.ts";
 import { iotaAlong, padConstant, type Pair } from "./pieces.ts";
 import { smallestOf } from "./reduce.ts";
 import { ScanTensor } from "./scan.ts";
-import { countKeys, foldKeys } from "./segments.ts";
+import { countKeys, foldKeys, lookUp, sorts } from "./segments.ts";
 import { gatherNode, indexNode } from "./select.ts";
 
 /** How {@linkcode GatherTensor.scatterReduce} combines. */
 export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
+
+/** The order that brings the last of `rank` axes to `axis`. */
+function lastTo(axis: number, rank: number): number[] {
+  return rangeOf(rank - 1).toSpliced(axis, 0, rank - 1);
+}
 
 /** Tensors with gather and scatter. */
 export abstract class GatherTensor extends ScanTensor {
@@ -55,7 +61,13 @@ export abstract class GatherTensor extends ScanTensor {
     const at = indexNode("gather", index.uop, shape[axis] ?? 1, axis);
     if (shape.length === 0) return this.wrap(this.uop);
     const x = shrink(this.uop, shape.map((n, i): [number, number] => [0, i === axis ? n : to[i]]));
-    return this.wrap(gatherNode(x, axis, at));
+    const found = gatherNode(x, axis, at);
+    if (!this.dtype.isFloat || prod(to) === 0 || !sorts(to[axis], shape[axis], 1)) return this.wrap(found);
+    // as rows of one element, with the axis last
+    const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis], rows = prod(to) / to[axis];
+    const last = (u: UOp, ...tail: number[]) => reshape(permute(u, order), [rows, shapeOf(u)[axis], ...tail]);
+    const known = reshape(lookUp(last(x, 1), last(at), last(found, 1)), order.map((a) => to[a]));
+    return this.wrap(permute(known, lastTo(axis, shape.length)));
   }
 
   /**
@@ -147,8 +159,7 @@ export abstract class GatherTensor extends ScanTensor {
     const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
     const missing = to.map((m, i): Pair => [0, i === axis ? 0 : shape[i] - m]);
     const last = (u: UOp, fill: number) => permute(padConstant(u, missing, fill), order);
-    const back = rangeOf(rank - 1).toSpliced(axis, 0, rank - 1);
-    return { keys: last(at, -1), values: last(source, 0), home: (u) => permute(u, back) };
+    return { keys: last(at, -1), values: last(source, 0), home: (u) => permute(u, lastTo(axis, rank)) };
   }
 
   /**

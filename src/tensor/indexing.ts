@@ -8,23 +8,26 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, sameArray, stridesOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { extentOf, extentsOf, extentText, isBoundNode, sameExtent, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
+import { type Dim, hasVariable, pickAxis, shrinkAxis } from "./dims.ts";
 import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
 import { iotaAlong } from "./pieces.ts";
 import { reduceNode } from "./reduce.ts";
+import { lookUp, sorts } from "./segments.ts";
 import { gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
 import { SortTensor } from "./sort.ts";
 
 type Pair = readonly [number, number];
 
-/** [start, stop] or [start, stop, step]; null for a missing end. */
-export type Slice = readonly [number | null, (number | null)?, (number | null)?];
+/** [start, stop] or [start, stop, step]; null for a missing end. Ends may be bound variables. */
+export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?];
 /** One index of `at` and `setAt`. */
 export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
 /** Options of `maskedSelect` and `nonzero` in their forms of fixed size. */
@@ -252,6 +255,14 @@ function gathered(view: UOp, { axes, lead }: Advanced): { x: UOp; before: number
   };
 }
 
+/** Positions on several axes of `sizes` as one, row-major, `[1, count]`; -1 where one is out of range. */
+function flatPositions(indices: readonly UOp[], sizes: readonly number[], count: number): UOp {
+  const zero = constant(0, dtypes.int32), all = indices.map((u) => reshape(u, [1, count]));
+  const flat = all.reduce((p, u, i) => p.mul(sizes[i]).add(u));
+  const inside = all.map((u, i) => u.lt(sizes[i]).and(u.lt(zero).xor(constant(1, dtypes.bool))));
+  return inside.reduce((p, q) => p.and(q)).where(flat, constant(-1, dtypes.int32));
+}
+
 /** An int32 tensor of positions, of the class and on the device of `like`. */
 function positionsLike(like: TensorBase, positions: readonly number[]): TensorBase {
   const node = hostNode(packHost(positions, dtypes.int32), dtypes.int32, [positions.length], like.device);
@@ -274,6 +285,42 @@ function expandMasks(action: string, index: readonly Index[]): Index[] {
   });
 }
 
+/** Whether an index is a variable, or a slice with one. */
+function isVariable(x: Index): boolean {
+  return x instanceof TensorBase ? isBoundNode(x.uop) : Array.isArray(x) && hasVariable(x);
+}
+
+/**
+ * `u` cut at variables and slices whose ends are such, and the indices that are left for it: those axes whole, or their
+ * one element. Undefined where there is none that lies inside for certain, or beside other index tensors: then a variable
+ * is one of those. @throws {IndexError} {ShapeError} for slices that may be outside
+ */
+function cutVariables(action: string, u: UOp, indices: readonly Index[]): { u: UOp; rest: Index[] } | undefined {
+  if (!indices.some(isVariable) || indices.some((x) => x instanceof TensorBase && !isVariable(x))) return undefined;
+  const used = indices.filter((x) => x !== null && x !== "...").length, rank = shapeOf(u).length, whole = u;
+  let axis = 0;
+  const rest = indices.map((x): Index => {
+    if (x === "...") axis += Math.max(0, rank - used);
+    if (x === null || x === "...") return x;
+    const at = axis++;
+    if (!isVariable(x)) return x;
+    if (x instanceof TensorBase) {
+      const picked = pickAxis(u, at, x);
+      if (picked === undefined) return x;
+      u = picked;
+      return 0;
+    }
+    if (!Array.isArray(x)) return x;
+    if (x.length > 2 && (x[2] ?? 1) !== 1) {
+      throw new IndexError(action, { axis: at, reason: "a slice whose ends are variables has step 1" });
+    }
+    if (at >= rank) throw new IndexError(action, { reason: `${used} indices for a tensor of ${rank} axes` });
+    u = shrinkAxis(action, u, at, x[0], x[1]);
+    return ":";
+  });
+  return u === whole ? undefined : { u, rest };
+}
+
 /** Tensors with indexing. */
 export abstract class IndexingTensor extends SortTensor {
   /**
@@ -291,6 +338,8 @@ export abstract class IndexingTensor extends SortTensor {
    * @throws {IndexError} for a number out of range, too many indices, a boolean or float tensor
    */
   at(...index: Index[]): this {
+    const cut = cutVariables("index", this.uop, index);
+    if (cut !== undefined) return this.wrap(cut.u).at(...cut.rest);
     const plan = parse("index", index, this.shape, false);
     const { view } = viewNode(this.uop, plan);
     if (plan.tensors.length === 0) return this.wrap(view);
@@ -305,7 +354,15 @@ export abstract class IndexingTensor extends SortTensor {
       return expand(iotaAlong(sizes[i], first + i, rank), full).eq(expand(at, full));
     });
     const selected = selectNode(hits.reduce((p, q) => p.and(q)), wide, sizes.map((_, i) => first + i));
-    return this.wrap(reshape(selected, [...before, ...a.common, ...after]));
+    const count = prod(a.common), rows = prod(before) * prod(after), shape = [...before, ...a.common, ...after];
+    const many = this.dtype.isFloat && rows * count > 0 && sorts(count, prod(sizes), rows);
+    if (!many) return this.wrap(reshape(selected, shape));
+    // rows of what is not indexed, at one index
+    const first3 = (u: UOp, n: number) =>
+      reshape(permute(reshape(u, [prod(before), n, prod(after)]), [1, 0, 2]), [1, n, rows]);
+    const known = lookUp(first3(x, prod(sizes)), flatPositions(a.indices, sizes, count), first3(selected, count));
+    const back = permute(reshape(known, [count, prod(before), prod(after)]), [1, 0, 2]);
+    return this.wrap(reshape(back, shape));
   }
 
   /**
@@ -325,6 +382,8 @@ export abstract class IndexingTensor extends SortTensor {
       throw new ArgumentError(action, { reason: 'the index is a list, as in t.setAt([0, ":"], value)' });
     }
     const shape = this.shape;
+    const cut = cutVariables(action, this.uop, index);
+    if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value);
     const plan = parse(action, index, shape, true);
     const given = castNode(this.operand(value, action).uop, this.dtype);
     const fit = (target: readonly number[]): UOp => {
@@ -353,6 +412,39 @@ export abstract class IndexingTensor extends SortTensor {
       return this;
     }
     this.write(plan, this.merged(plan, advanced(action, plan), fit));
+    return this;
+  }
+
+  /** Writes `value` to a view of a window of this. */
+  private setWindow(window: UOp, index: readonly Index[], value: Operand): this {
+    const action = "setAt";
+    if (!hasStorage(this.uop)) {
+      throw new IndexError(action, {
+        reason: "at variables only a tensor with memory of its own can be written: realize() or clone() it first",
+      });
+    }
+    const plan = parse(action, index, shapeOf(window), false), { view } = viewNode(window, plan);
+    if (plan.tensors.length > 0) {
+      throw new IndexError(action, {
+        reason: "an index that may be out of range cannot stand beside slices at variables",
+      });
+    }
+    const given = castNode(this.operand(value, action).uop, this.dtype), to = shapeOf(view), from = shapeOf(given);
+    const extra = to.length - from.length;
+    if (extra < 0 || from.some((n, i) => n !== 1 && n !== to[extra + i])) {
+      throw new ShapeError(action, { shapes: [from, to], reason: "the value does not broadcast to what is indexed" });
+    }
+    const fitted = withExtents(broadcastTo(given, to), extentsOf(view));
+    to.forEach((_, axis) => {
+      const own = extentOf(fitted, axis), want = extentOf(view, axis);
+      if (sameExtent(own, want)) return;
+      throw new ShapeError(action, {
+        shapes: [from, to],
+        axis,
+        reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
+      });
+    });
+    this.assignView(view, fitted, action);
     return this;
   }
 

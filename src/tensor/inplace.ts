@@ -4,10 +4,10 @@
  * @module
  */
 import type { Operand } from "./base.ts";
-import { BackwardTensor } from "./backward.ts";
+import { CustomTensor } from "./custom.ts";
 
 /** Tensors with operators in place. The result must fit this shape and, but for precision, this dtype. */
-export abstract class InPlaceTensor extends BackwardTensor {
+export abstract class InPlaceTensor extends CustomTensor {
   /** Assigns `result`, in this precision where both are floats, or both integers. */
   private keep(result: this): this {
     const from = result.dtype, to = this.dtype;

@@ -5,8 +5,9 @@
  * @module
  */
 import { JitError } from "../helpers/errors.ts";
-import { isAlu, opName, Ops } from "../uop/ops.ts";
 import type { VariableArg } from "../uop/args.ts";
+import { extentsOf, isBoundNode } from "../uop/extent.ts";
+import { opName, Ops } from "../uop/ops.ts";
 import type { UOp } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 import { RANDOM_VARIABLES } from "./random.ts";
@@ -33,10 +34,14 @@ function identityOf(x: object): number {
   return id;
 }
 
-/** Whether a node is a bound variable of the user's, or integer arithmetic of such. */
-export function isBound(u: UOp): boolean {
-  if (u.op === Ops.BIND) return !RANDOM_VARIABLES.includes((u.src[0].arg as VariableArg).name);
-  return u.dtype.isInt && isAlu(u.op) && u.src.some(isBound) && u.src.every((s) => s.op === Ops.CONST || isBound(s));
+/** Whether a tensor is a variable of the user's, or arithmetic of such: a number that calls may differ in. */
+function isBound(t: TensorBase): boolean {
+  return isBoundNode(t.uop) && !RANDOM_VARIABLES.includes(firstName(t.uop));
+}
+
+function firstName(u: UOp): string {
+  while (u.op !== Ops.BIND) u = u.src.find((s) => s.op !== Ops.CONST)!;
+  return (u.src[0].arg as VariableArg).name;
 }
 
 class Walk {
@@ -50,10 +55,11 @@ class Walk {
   visit(x: unknown): void {
     const { parts } = this;
     if (x instanceof TensorBase) {
-      if (isBound(x.uop)) this.expression(x.uop);
+      if (isBound(x)) this.expression(x.uop);
       else {
         this.tensors.push(x);
         parts.push("T");
+        for (const e of extentsOf(x.uop) ?? []) if (e !== undefined) this.expression(e);
       }
     } else if (typeof x === "object" && x !== null) this.branch(x);
     else if (typeof x === "function") parts.push(`f${identityOf(x)}`);
@@ -154,7 +160,7 @@ export function replaceTensors(tree: unknown, next: (t: TensorBase) => TensorBas
     return changed ? copy : x;
   };
   const visit = (x: unknown): unknown => {
-    if (x instanceof TensorBase) return isBound(x.uop) ? x : next(x);
+    if (x instanceof TensorBase) return isBound(x) ? x : next(x);
     if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || x instanceof Date) return x;
     if (copies.has(x)) return copies.get(x);
     if (Array.isArray(x)) {

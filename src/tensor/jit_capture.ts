@@ -17,10 +17,11 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DisposedError, JitError } from "../helpers/errors.ts";
 import { Site, userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
+import { extentsOf, rebound, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
-import { bufferNode, nodesMade, toposort, trimInternTable, type UOp } from "../uop/uop.ts";
+import { bufferNode, type Extents, nodesMade, toposort, trimInternTable, type UOp } from "../uop/uop.ts";
 import { gradLeaves, TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
@@ -133,6 +134,8 @@ interface Output {
   readonly input: number;
   /** The first output of this storage. */
   readonly first: number;
+  /** Its symbolic sizes. */
+  readonly extents: Extents | null;
 }
 
 /** Gives back what devices keep for captures that nobody can call any more. */
@@ -238,9 +241,10 @@ export class Captured {
       if (t !== undefined) (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
     }
     const tensorAt = (at: number): TensorBase => {
-      const { tensor, input, fresh } = this.outputs[at];
+      const { tensor, input, fresh, extents } = this.outputs[at];
       const storage = input >= 0 ? storages[input] : made[at];
-      const t = wrap(tensor, reshape(bufferNode(storage), tensor.shape));
+      const sizes = extents === null ? null : extents.map((e) => e === undefined ? e : rebound(e, leaves.bound));
+      const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
       return fresh ? holdMemory(t) : t;
     };
     for (const { place, output, left, changes } of this.states) {
@@ -286,7 +290,7 @@ function aliasOf(t: TensorBase, storage: Storage, copies: boolean): TensorBase {
   const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
   const own = copies ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype);
   attachBuffer(alias, own);
-  return wrap(t, reshape(bufferNode(alias), t.shape));
+  return wrap(t, withExtents(reshape(bufferNode(alias), t.shape), extentsOf(t.uop)));
 }
 
 /** The places where tensors may be left, and what is in them: lazy gradients are realized, so that they can be inputs. */
@@ -411,12 +415,20 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   const outs = tensors.map((tensor, at): Output => {
     const storage = storages[at], input = inside.indexOf(storage);
     const fresh = input < 0 && made.has(storage) && (at >= results || !reuseOutputs);
-    if (!fresh) return { tensor, storage, input, fresh, first: at };
+    const extents = extentsOf(tensor.uop);
+    if (!fresh) return { tensor, storage, input, fresh, first: at, extents };
     const first = storages.indexOf(storage);
     sources.set(bufferOf(storage)!, count + first);
     // replays need only what it is like: the capture does not keep the first result alive
     const like = new Storage(storage.device, storage.dtype, storage.size);
-    return { tensor: wrap(tensor, reshape(bufferNode(like), tensor.shape)), storage: like, input, fresh, first };
+    return {
+      tensor: wrap(tensor, reshape(bufferNode(like), tensor.shape)),
+      storage: like,
+      input,
+      fresh,
+      first,
+      extents,
+    };
   });
   let nextOutput = results, nextSource = count + outs.length;
   const kept = states.flatMap(({ place, before, after }): State[] => {
@@ -463,7 +475,7 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   const back = new Map(inside.map((s, i) => [s, i]));
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(storageOf(t));
-    return i === undefined ? t : wrap(t, reshape(bufferNode(call.storages[i]), t.shape));
+    return i === undefined ? t : wrap(t, withExtents(reshape(bufferNode(call.storages[i]), t.shape), extentsOf(t.uop)));
   });
   return { captured, result };
 }

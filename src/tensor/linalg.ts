@@ -159,7 +159,7 @@ export abstract class LinalgTensor extends ReduceTensor {
   /**
    * `softmax(this @ keyᵀ / √E + mask) @ value` over `[..., L, E]`, `[..., S, E]` and `[..., S, V]`, giving `[..., L, V]`.
    * `attnMask` broadcasts to `[..., L, S]`: bool (true takes part) or added to the scores. Scores are computed in at
-   * least float32 and cast back to the dtype of this before the softmax.
+   * least float32, and so is the softmax; the weights are cast back to the dtype of this.
    * @throws {ArgumentError} for a mask together with `isCausal` @throws {ShapeError} as {@linkcode dot}
    */
   scaledDotProductAttention(key: this, value: this, attnMask?: this, options: AttentionOptions = {}): this {
@@ -183,7 +183,7 @@ export abstract class LinalgTensor extends ReduceTensor {
     } else if (attnMask !== undefined) {
       scores = attnMask.dtype.isBool ? attnMask.where(scores, never) : scores.add(attnMask);
     }
-    const weights = scores.cast(this.dtype).softmax(-1);
+    const weights = scores.softmax(-1).cast(this.dtype);
     return (dropoutP > 0 ? weights.dropout(dropoutP) : weights).dot(v);
   }
 

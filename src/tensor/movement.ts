@@ -8,10 +8,12 @@ import { promoteAll } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { extentsOf } from "../uop/extent.ts";
 import { expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxes, resolveAxis } from "./axes.ts";
 import { TensorBase } from "./base.ts";
+import { type Dim, hasVariable, largestSizes, padAxisBy, shrinkAxis, sizesNow, withSizes } from "./dims.ts";
 import { catNodes, padAxis, padConstant, type PadMode, type Pair, unfoldLast } from "./pieces.ts";
 import { parseRearrange } from "./rearrange.ts";
 
@@ -27,16 +29,24 @@ export interface PadOptions {
 export abstract class MovementTensor extends TensorBase {
   /**
    * The same elements in row-major order under another shape. One size may be -1 (what is left), null keeps the axis.
+   * A symbolic axis keeps its size, or is split or joined with the axes behind it.
    *
    * @throws {ShapeError} if the sizes do not multiply to the number of elements
    */
-  reshape(shape: Axes | readonly (number | null)[]): this {
-    return this.wrap(reshape(this.uop, this.resolveShape("reshape", shape)));
+  reshape(shape: Axes | readonly (Dim | null)[]): this {
+    return this.reshapeTo("reshape", shape);
   }
 
   /** Alias of {@linkcode reshape}. */
-  view(shape: Axes | readonly (number | null)[]): this {
-    return this.wrap(reshape(this.uop, this.resolveShape("view", shape)));
+  view(shape: Axes | readonly (Dim | null)[]): this {
+    return this.reshapeTo("view", shape);
+  }
+
+  private reshapeTo(action: string, shape: Axes | readonly (Dim | null)[]): this {
+    if (!hasVariable(shape)) return this.wrap(reshape(this.uop, this.resolveShape(action, shape)));
+    const list = shape as readonly (Dim | null)[];
+    const made = reshape(this.uop, this.resolveShape(action, largestSizes(action, list)));
+    return this.wrap(withSizes(action, made, list, () => false));
   }
 
   /** A shape with its -1 found. @throws {ShapeError} */
@@ -81,8 +91,13 @@ export abstract class MovementTensor extends TensorBase {
    *
    * @throws {ShapeError} if another size would have to change
    */
-  expand(shape: Axes | readonly (number | null)[]): this {
+  expand(shape: Axes | readonly (Dim | null)[]): this {
     const from = this.shape;
+    if (hasVariable(shape)) {
+      const list = shape as readonly (Dim | null)[], extra = list.length - from.length;
+      const made = this.expand(largestSizes("expand", list));
+      return this.wrap(withSizes("expand", made.uop, list, (axis) => axis < extra || from[axis - extra] === 1));
+    }
     const list: unknown = typeof shape === "number" ? [shape] : shape;
     if (!Array.isArray(list)) {
       throw new ArgumentError("expand", { reason: `a shape must be a list of sizes, not ${describe(shape)}` });
@@ -141,13 +156,23 @@ export abstract class MovementTensor extends TensorBase {
     return this.wrap(flip(this.uop, resolveAxes("flip", axis, this.shape)));
   }
 
-  /** Keeps [start, stop) of each axis; null keeps all of it. @throws {ShapeError} outside the axis */
-  shrink(arg: readonly (Pair | null)[]): this {
+  /**
+   * Keeps [start, stop) of each axis; null keeps all of it. Bound variables may stand for numbers: the axis then has a
+   * symbolic size, for which one kernel serves all values.
+   *
+   * @throws {ShapeError} outside the axis, also for a variable that may be
+   */
+  shrink(arg: readonly (readonly [Dim, Dim] | null)[]): this {
     const shape = this.shape;
+    if (hasVariable(arg) && arg.length === shape.length) {
+      return this.wrap(
+        arg.reduce((u, p, axis) => p === null ? u : shrinkAxis("shrink", u, axis, p[0], p[1]), this.uop),
+      );
+    }
     if (!Array.isArray(arg) || arg.length !== shape.length) {
       throw new ShapeError("shrink", { shapes: [shape], reason: `it needs one [start, stop] or null for each axis` });
     }
-    const pairs = arg.map((p: Pair | null | undefined, i): Pair => {
+    const pairs = (arg as readonly (Pair | null)[]).map((p: Pair | null | undefined, i): Pair => {
       if (p === null || p === undefined) return [0, shape[i]];
       const [start, stop] = checkIntegers("shrink", "a pair", p);
       if (p.length !== 2 || start < 0 || stop > shape[i] || start > stop) {
@@ -163,7 +188,7 @@ export abstract class MovementTensor extends TensorBase {
   }
 
   /** Keeps the first n of each axis; null keeps all. @throws {ShapeError} beyond the size */
-  shrinkTo(shape: readonly (number | null)[]): this {
+  shrinkTo(shape: readonly (Dim | null)[]): this {
     const from = this.shape;
     if (!Array.isArray(shape) || shape.length !== from.length) {
       throw new ShapeError("shrinkTo", { shapes: [from], reason: "it needs one size or null for each axis" });
@@ -178,9 +203,15 @@ export abstract class MovementTensor extends TensorBase {
    * @param options `mode` "constant" (default) with `value` (0), "reflect", "replicate" or "circular"
    * @throws {ShapeError} for too many amounts, or a mode that would reach beyond the tensor
    */
-  pad(padding: readonly number[] | readonly (Pair | null)[], options: PadOptions = {}): this {
+  pad(padding: readonly number[] | readonly (readonly [Dim, Dim] | null)[], options: PadOptions = {}): this {
     checkOptions("pad", options, ["mode", "value"]);
     const mode = options.mode ?? "constant";
+    if (hasVariable(padding) && padding.length === this.ndim && mode === "constant" && (options.value ?? 0) === 0) {
+      const amounts = padding as readonly (readonly [Dim, Dim] | null)[];
+      return this.wrap(
+        amounts.reduce((u, p, axis) => p === null ? u : padAxisBy("pad", u, axis, p[0], p[1]), this.uop),
+      );
+    }
     let shape = this.shape;
     const pairs = padPairs(padding, shape);
     let x = this.uop;
@@ -267,6 +298,20 @@ export abstract class MovementTensor extends TensorBase {
     }
     const found = list.map((n) => n === -1 ? shape[axis] / known : n);
     return this.reshape([...shape.slice(0, axis), ...found, ...shape.slice(axis + 1)]);
+  }
+
+  /** The size of each axis now: as `shape`, but of symbolic axes what their variables are bound to. */
+  get boundShape(): number[] {
+    return sizesNow(this.uop);
+  }
+
+  /**
+   * The size of each axis, of symbolic ones the bound variable (or expression) that it is: what may be passed as a shape,
+   * where `shape` has the largest value.
+   */
+  get symbolicShape(): (number | this)[] {
+    const extents = extentsOf(this.uop);
+    return this.shape.map((n, i) => extents?.[i] === undefined ? n : this.wrap(extents[i]!));
   }
 
   /** The size of axis `dim`, or the shape. */

@@ -168,40 +168,54 @@ const ERF: Poly = [
     5.9571761477489114044e-11,
   ],
 ];
-/** log2(erfc(x)), 1 <= x <= 4, for float32. */
-const ERFC_LOG2: readonly number[] = [
-  0.00046186157667,
-  -1.63058217149,
-  -0.911532311289,
-  -0.158811989771,
-  0.03811764189,
-  -0.00686664596893,
-  0.000861008516515,
-  -6.64477097807e-5,
-  2.36191022702e-6,
+/** log2(exp(x^2) erfc(x)) in (x - 5.625) / 4.625, 1 <= x <= 10.25, for float32. */
+const ERFCX_LOG2: readonly number[] = [
+  -3.33956189013,
+  -1.15138578052,
+  0.446677778841,
+  -0.224868613997,
+  0.12405262639,
+  -0.0710849567764,
+  0.0410609588341,
+  -0.0238416300745,
+  0.0147209964157,
+  -0.00851027203435,
+  0.00269145230824,
+  -0.00108385182543,
+  0.00284168407539,
+  -0.001861536686,
+  -0.000387477998588,
+  0.000454393762103,
 ];
 /**
- * exp(x^2) erfc(x) in t = (x - 3) / (x + 3), 1 <= x <= 6, for float64: the mapping of Shepherd and Laframboise,
+ * exp(x^2) erfc(x) in t = (x - 3) / (x + 3), 1 <= x <= 27.5, for float64: the mapping of Shepherd and Laframboise,
  * "Chebyshev approximation of (1 + 2x) exp(x^2) erfc x", Math. Comp. 36 (1981).
  */
 const ERFCX: readonly number[] = [
-  0.17900115118138995038,
-  -0.32623356004303723321,
-  0.24560380171233091336,
-  -0.1501159365007758145,
-  0.071665837197973308226,
-  -0.024392499318790734847,
-  0.0042691363330778686353,
-  0.00070774644356119723542,
-  -0.00059706195318153519556,
-  4.525520140579536031e-5,
-  6.4056577940516656969e-5,
-  -1.2859347351455289403e-5,
-  -7.9776965796440728579e-6,
-  2.1124428949403865976e-6,
-  1.2459620847174091823e-6,
-  -2.6915157592850124842e-7,
-  -2.0355575642200859218e-7,
+  0.17900115118138995042,
+  -0.32623356004303722831,
+  0.24560380171233087696,
+  -0.15011593650077721507,
+  0.071665837197978605212,
+  -0.024392499318671480608,
+  0.0042691363328193483366,
+  0.00070774643891780723313,
+  -0.00059706194811227547843,
+  0.000045255298338981187463,
+  0.000064056551069680151144,
+  -0.000012860492094825897451,
+  -7.9781093760333732176e-6,
+  2.1199508298113206839e-6,
+  1.2524517631410940607e-6,
+  -2.9359551196857214124e-7,
+  -2.3475061101605227082e-7,
+  2.7427683103202734163e-8,
+  4.7705908460059538221e-8,
+  2.6351550873839999157e-9,
+  -1.079671979035449463e-8,
+  -1.7089797195577269212e-9,
+  2.9880307711394622127e-9,
+  -6.0829303131650220882e-10,
 ];
 
 /** A constant of float dtype `d`, rounded to it. */
@@ -410,19 +424,30 @@ export function atanhNode(x: UOp): UOp {
   return scale(log1pNode(scale(a, 2).fdiv(shift(scale(a, -1), 1))), 0.5).mul(s);
 }
 
+/** erfc(b) by its logarithm, 1 <= b <= 10.25 (27.5 in float64): good digits also where it is tiny. `z` is b^2. */
+function erfcNode(b: UOp, z: UOp): UOp {
+  if (b.dtype === dtypes.float64) return expNode(scale(z, -1)).mul(horner(ERFCX, shift(b, -3).fdiv(shift(b, 3))));
+  return horner(ERFCX_LOG2, scale(shift(b, -5.625), 1 / 4.625)).add(scale(z, -Math.LOG2E)).exp2();
+}
+
 /** The error function. */
 export function erfNode(x: UOp): UOp {
-  const s = signOf(x), a = x.mul(s);
-  const small = lt(a, 1);
+  const s = signOf(x), a = x.mul(s), small = lt(a, 1);
   const near = pick(small, x, 0), z = near.mul(near);
-  const wide = x.dtype === dtypes.float64;
-  const end = wide ? 6 : 4; // from there on it is 1
+  const end = x.dtype === dtypes.float64 ? 6 : 4; // from there on it is 1
   const b = unless(small, unless(gt(a, end), a, end), 1);
-  const tail = wide
-    ? expNode(scale(b.mul(b), -1)).mul(horner(ERFCX, shift(b, -3).fdiv(shift(b, 3))))
-    : horner(ERFC_LOG2, b).exp2();
-  const far = shift(scale(tail, -1), 1).mul(s);
+  const far = shift(scale(erfcNode(b, b.mul(b)), -1), 1).mul(s);
   return small.where(near.add(near.mul(poly(ERF, z))), far);
+}
+
+/** The distribution function of the normal distribution: (1 + erf(x / sqrt 2)) / 2, also where that is nearly 0. */
+export function normalNode(x: UOp): UOp {
+  const a = x.mul(signOf(x)), small = lt(a, Math.SQRT2), end = x.dtype === dtypes.float64 ? 38.75 : 14.375;
+  const near = scale(pick(small, x, 0), Math.SQRT1_2), z = near.mul(near);
+  const b = unless(small, unless(gt(a, end), a, end), Math.SQRT2);
+  const tail = scale(erfcNode(scale(b, Math.SQRT1_2), scale(b.mul(b), 0.5)), 0.5);
+  const far = lt(x, 0).where(tail, shift(scale(tail, -1), 1));
+  return small.where(shift(scale(near.add(near.mul(poly(ERF, z))), 0.5), 0.5), far);
 }
 
 /** 1 / (1 + e^-x) without overflow on either side. */

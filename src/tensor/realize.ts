@@ -10,10 +10,10 @@ import { defaultDevice, knownDevice } from "../device/device.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
 import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
-import { prod } from "../helpers/math.ts";
+import { prod, stridesOf } from "../helpers/math.ts";
 import { type Line, Site } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
-import { isLabel } from "../uop/extent.ts";
+import { extentsOf, isBoundNode, isLabel } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
@@ -62,11 +62,12 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
   const nodes: UOp[] = [];
   for (const t of tensors) {
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
+    if (isBoundNode(u)) continue; // a number, which kernels take as such
     if (made === undefined) nodes.push(u);
     else checkAlive(made, "realize a tensor");
   }
   if (nodes.length > 0) realizeNodes(nodes);
-  for (const t of tensors) inside.hold(t);
+  for (const t of tensors) if (!isBoundNode(t.uop)) inside.hold(t);
 }
 
 /** Adds realizing, reading, assignment and devices. */
@@ -117,7 +118,7 @@ export abstract class RealizeTensor extends CallTensor {
 
   /** True once the values are in memory. */
   get isRealized(): boolean {
-    return realizedBuffer(this.uop) !== undefined;
+    return isBoundNode(this.uop) || realizedBuffer(this.uop) !== undefined;
   }
 
   /** The same values in memory of their own, in row-major order. */
@@ -179,9 +180,10 @@ export abstract class RealizeTensor extends CallTensor {
         reason: "a function under jit() cannot read values; return the tensor and read it outside",
       });
     }
-    const u = this.liveNode(action);
+    let u = this.liveNode(action);
+    if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one
     if (realizedBuffer(u) === undefined) realizeNodes([u]);
-    const node = realizedBuffer(this.uop);
+    const node = realizedBuffer(u);
     if (node === undefined) {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
     }
@@ -200,7 +202,7 @@ export abstract class RealizeTensor extends CallTensor {
     const buffer = this.hostBuffer("read a tensor");
     const bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
     await yieldToFinalizers();
-    return typedArrayOf(bytes, this.dtype);
+    return typedArrayOf(this.bytesNow(bytes), this.dtype);
   }
   /** As {@linkcode data}, at once. @throws {DeviceError} on devices that read only asynchronously */
   dataSync(): HostArray {
@@ -211,23 +213,26 @@ export abstract class RealizeTensor extends CallTensor {
         reason: `${buffer.device.name} reads only asynchronously: use await t.data()`,
       });
     }
-    return typedArrayOf(buffer.copyOut(new Uint8Array(this.nbytes())), this.dtype);
+    return typedArrayOf(this.bytesNow(buffer.copyOut(new Uint8Array(this.nbytes()))), this.dtype);
+  }
+  /** Of the bytes of the largest shape those of the elements that there are. */
+  private bytesNow(bytes: Uint8Array): Uint8Array {
+    if (extentsOf(this.uop) === null) return bytes;
+    return cutBytes(bytes, this.shape, this.boundShape, this.elementSize());
   }
   /** Nested lists of numbers (booleans for bool, bigint only beyond 2^53); a value for rank 0. */
   async tolist(): Promise<NestedValues> {
-    return nestedOf(await this.data(), this.shape, this.dtype);
+    return nestedOf(await this.data(), this.boundShape, this.dtype);
   }
   /** As {@linkcode tolist}, at once. */
   tolistSync(): NestedValues {
-    return nestedOf(this.dataSync(), this.shape, this.dtype);
+    return nestedOf(this.dataSync(), this.boundShape, this.dtype);
   }
   /** Throws unless there is one element. */
   private checkItem(): void {
-    if (this.numel() !== 1) {
-      throw new ShapeError("take the item of", {
-        shapes: [this.shape],
-        reason: `it has ${this.numel()} elements, not 1`,
-      });
+    const count = prod(this.boundShape);
+    if (count !== 1) {
+      throw new ShapeError("take the item of", { shapes: [this.shape], reason: `it has ${count} elements, not 1` });
     }
   }
   /** The only value. @throws {ShapeError} unless there is exactly one */
@@ -332,6 +337,24 @@ export abstract class RealizeTensor extends CallTensor {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** The bytes of the elements of `shape` that lie within `part`, row by row. */
+function cutBytes(bytes: Uint8Array, shape: readonly number[], part: readonly number[], itemsize: number): Uint8Array {
+  const out = new Uint8Array(prod(part) * itemsize), strides = stridesOf(shape);
+  let to = 0;
+  const copy = (axis: number, from: number): void => {
+    if (axis === shape.length) {
+      out.set(bytes.subarray(from * itemsize, (from + 1) * itemsize), to);
+      to += itemsize;
+    } else if (strides[axis] === 1 || shape.slice(axis + 1).every((n, i) => n === part[axis + 1 + i])) {
+      const n = part[axis] * strides[axis] * itemsize;
+      out.set(bytes.subarray(from * itemsize, from * itemsize + n), to);
+      to += n;
+    } else for (let i = 0; i < part[axis]; i++) copy(axis + 1, from + i * strides[axis]);
+  };
+  copy(0, 0);
+  return out;
 }
 
 let nextClone = 1 << 20;

@@ -12,6 +12,7 @@ import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { identityOf } from "../uop/carrier.ts";
+import { extentsOf } from "../uop/extent.ts";
 import { broadcastTo, pad, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -163,9 +164,11 @@ export abstract class ReduceTensor extends ActivationTensor {
     const x = castNode(this.uop, this.wide);
     const mean = meanNode(x, axes);
     const away = x.add(negNode(broadcastTo(mean, shapeOf(x))));
-    const n = prod(axes.map((a) => this.shape[a]));
-    const sum = reduceNode(away.mul(away), Ops.ADD, axes);
-    return [sum.fdiv(floatConst(Math.max(n - correction, 0), x.dtype)), mean];
+    const sum = reduceNode(away.mul(away), Ops.ADD, axes), n = countNode(x, axes, shapeOf(sum));
+    const divisor = n.op === Ops.CONST
+      ? floatConst(Math.max(n.value - correction, 0), x.dtype)
+      : shift(n, -correction).alu(Ops.MAX, constant(0, x.dtype));
+    return [sum.fdiv(divisor), mean];
   }
 
   /** Variance or its root, and the mean. */

@@ -1,13 +1,15 @@
 /**
  * Reductions by key: all values whose key is t combine into place t. Small problems compare every key with every place;
- * large ones sort the keys and combine runs of equal ones by doubling, O(n log^2 n). Orders are fixed: reruns are
- * bit-equal.
+ * large ones sort the keys, O(n log^2 n), and combine runs of equal ones. Orders are fixed: reruns are bit-equal. Sums by
+ * key and reads of rows by index are each other's gradients.
  *
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { prod } from "../helpers/math.ts";
+import { sumDType } from "../dtype/promotion.ts";
+import { ceilDiv, prod } from "../helpers/math.ts";
 import { identityOf } from "../uop/carrier.ts";
+import { GradientArg } from "../uop/gradient.ts";
 import { broadcastTo, expand, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -20,6 +22,12 @@ import { gatherNode, selectNode } from "./select.ts";
 
 /** Comparisons up to which every key is compared with every place. */
 const DIRECT = 1 << 20;
+/** Rows of a run that one kernel combines. */
+const BLOCK = 16;
+/** Elements that a kernel could have computed in the time that it takes to launch one. */
+const KERNEL = 20_000;
+/** Larger than every key. */
+const NO_KEY = 2 ** 31 - 1;
 
 /** How values of one key combine; "last" keeps the one that stands last. */
 export type Fold = typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX | "last";
@@ -88,23 +96,86 @@ export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { va
     }
     return { values: reshape(selectNode(expand(last, full).eq(place), wide(values), [rank]), flat), any };
   }
-  const order = own(sortedPositions(keys));
-  const sorted = own(gatherNode(own(keys), rank - 1, order));
-  let run = own(gatherNode(own(values), rank - 1, order));
-  const before = (u: UOp, by: number, fill: number) => {
-    const kept = shrink(u, shape.map((s, i): [number, number] => [0, i === rank - 1 ? s - by : s]));
-    return padConstant(kept, shape.map((_, i): [number, number] => [i === rank - 1 ? by : 0, 0]), fill);
-  };
-  for (let by = 1; by < n && fold !== "last"; by *= 2) { // then each is the fold of up to 2 by of its run
-    const same = before(sorted, by, -1).eq(sorted).and(
-      expand(iotaAlong(n, rank - 1, rank), shape).lt(by).xor(
-        constant(1, dtypes.bool),
-      ),
-    );
-    run = own(same.where(before(run, by, 0).alu(fold, run), run));
-  }
-  const end = own(searchNode(sorted, at, true));
+  const rows = prod(lead);
+  const folded = foldSorted(reshape(keys, [rows, n]), reshape(values, [rows, n, 1]), size, fold);
+  return { values: reshape(folded.values, [...lead, size]), any: reshape(folded.any, [...lead, size]) };
+}
+
+/** Rows of `x` `[l, n, r]` at `index` `[l, m]` (int32): `[l, m, r]`. */
+function rowsAt(x: UOp, index: UOp): UOp {
+  const [l, n, r] = shapeOf(x), [, m] = shapeOf(index), full = [l, m, n, r];
+  const place = broadcastTo(iotaAlong(n, 2, 4), full), at = expand(reshape(index, [l, m, 1, 1]), full);
+  return reshape(selectNode(place.eq(at), expand(reshape(x, [l, 1, n, r]), full), [2]), [l, m, r]);
+}
+
+/** As {@linkcode foldKeys} of rows: `keys` `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
+function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
+  const [l, , r] = shapeOf(values), d = values.dtype, zero = constant(0, dtypes.int32);
+  const order = own(sortedPositions(keys)), sorted = own(gatherNode(own(keys), 1, order));
+  const ordered = own(rowsAt(own(values), order)), run = fold === "last" ? ordered : foldRuns(sorted, ordered, fold);
+  const at = places([l], size), end = own(searchNode(sorted, at, true));
   const last = zero.lt(end).where(end.add(-1), zero);
-  const any = zero.lt(end).and(gatherNode(sorted, rank - 1, last).eq(at));
-  return { values: any.where(gatherNode(run, rank - 1, last), identity), any };
+  const any = zero.lt(end).and(gatherNode(sorted, 1, last).eq(at));
+  const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
+  const found = expand(reshape(any, [l, size, 1]), [l, size, r]);
+  return { values: found.where(rowsAt(run, last), identity), any };
+}
+
+/**
+ * For each row of `values` `[l, n, r]` the fold of those up to it that have its key, where `keys` `[l, n]` are sorted: in
+ * blocks, then of the last rows of all blocks in the same way, each of which goes on in the next block that begins with
+ * its key. O(n) work, a few kernels.
+ */
+function foldRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
+  const [l, n, r] = shapeOf(values), blocks = ceilDiv(n, BLOCK), missing = blocks * BLOCK - n;
+  const identity = scalarConst(identityOf(fold, values.dtype), values.dtype);
+  const key = reshape(padConstant(keys, [[0, 0], [0, missing]], NO_KEY), [l, blocks, BLOCK]);
+  const value = reshape(padConstant(values, [[0, 0], [0, missing], [0, 0]], 0), [l, blocks, BLOCK, r]);
+  const square = [l, blocks, BLOCK, BLOCK, r];
+  const along = (axis: number) => broadcastTo(iotaAlong(BLOCK, axis, 5), square);
+  const mine = expand(reshape(key, [l, blocks, BLOCK, 1, 1]), square);
+  const other = expand(reshape(key, [l, blocks, 1, BLOCK, 1]), square);
+  const counts = mine.eq(other).and(along(3).lt(along(2).add(1)));
+  const each = expand(reshape(value, [l, blocks, 1, BLOCK, r]), square);
+  const inside = own(reshape(reduceNode(counts.where(each, identity), fold, [3]), [l, blocks, BLOCK, r]));
+  if (blocks === 1) return reshape(shrink(inside, [[0, l], [0, 1], [0, n], [0, r]]), [l, n, r]);
+  const lastKeys = reshape(shrink(key, [[0, l], [0, blocks], [BLOCK - 1, BLOCK]]), [l, blocks]);
+  const lastRows = shrink(inside, [[0, l], [0, blocks], [BLOCK - 1, BLOCK], [0, r]]);
+  const carried = foldRuns(own(lastKeys), reshape(lastRows, [l, blocks, r]), fold);
+  // what the block before hands on
+  const before = (u: UOp, fill: number) => {
+    const shape = shapeOf(u), kept = shrink(u, shape.map((s, i): [number, number] => [0, i === 1 ? s - 1 : s]));
+    return padConstant(kept, shape.map((_, i): [number, number] => [i === 1 ? 1 : 0, 0]), fill);
+  };
+  const full = [l, blocks, BLOCK, r];
+  const goesOn = expand(reshape(key, [l, blocks, BLOCK, 1]), full)
+    .eq(expand(reshape(before(lastKeys, NO_KEY - 1), [l, blocks, 1, 1]), full));
+  const handed = expand(reshape(before(carried, 0), [l, blocks, 1, r]), full);
+  const all = own(reshape(goesOn.where(handed, identity).alu(fold, inside), [l, blocks * BLOCK, r]));
+  return shrink(all, [[0, l], [0, n], [0, r]]);
+}
+
+/** Whether sorting `n` keys of rows of `r` values takes less than comparing each key with `size` places. */
+export function sorts(n: number, size: number, r: number): boolean {
+  const levels = Math.ceil(Math.log2(Math.max(n, 2)));
+  const work = BLOCK * n * r + levels * levels * n + KERNEL * (levels * levels / 2 + 8);
+  return n * size * r > work;
+}
+
+/** The sums of rows by key, in the accumulator's dtype; its gradient reads rows back. */
+function sumRows(keys: UOp, values: UOp, size: number): UOp {
+  const wide = values.cast(sumDType(values.dtype));
+  const { values: sums } = foldSorted(keys, wide, size, Ops.ADD);
+  return uop(Ops.CHECKPOINT, values.dtype, [sums.cast(values.dtype), values, keys], READS);
+}
+
+const SUMS = new GradientArg((g, [x, index]) => [sumRows(index, g, shapeOf(x)[1]), undefined]);
+const READS = new GradientArg((g, [, keys]) => [lookUp(g, keys), undefined]);
+
+/**
+ * Rows of `x` `[l, n, r]` at `index` `[l, m]` (int32; zeros where it is out of range): `[l, m, r]`, which `rows` may be
+ * already. The gradient, sums of rows that came from one place, sorts the index: for where {@linkcode sorts}.
+ */
+export function lookUp(x: UOp, index: UOp, rows: UOp = rowsAt(x, index)): UOp {
+  return uop(Ops.CHECKPOINT, x.dtype, [rows, x, index], SUMS);
 }

@@ -21,6 +21,7 @@ import { type Axes, checkShape } from "./axes.ts";
 import { inferDType, type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
 import {
   arangeNode,
+  blobNode,
   dataNode,
   emptyNode,
   eyeNode,
@@ -105,6 +106,32 @@ export class Tensor extends InPlaceTensor {
   /** Memory that nothing has written, for a kernel to write to: {@linkcode Tensor.empty}. @throws {ShapeError} */
   static invalids(shape: Axes, options: TensorOptions = {}): Tensor {
     return Tensor.empty(shape, options);
+  }
+  /**
+   * Memory of somebody else as a tensor of `shape`: a TypedArray or ArrayBuffer, or the address of a library's memory as a
+   * pointer of Deno's or a bigint, for which `shape` is trusted. Devices whose memory it is use it where it is, without a
+   * copy: JS and CLANG that of the host, CUDA its own by address. Reads then see what is there when they run, and
+   * assignments write to it; it must stay valid while the tensor is in use (a TypedArray does). All other devices copy it
+   * at once; for an address that takes the permission to call foreign functions. Dtype: that of a TypedArray, else float32.
+   *
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * const samples = new Float32Array([1, 2, 3, 4]);
+   * const t = Tensor.fromBlob(samples, [2, 2], { device: "JS" });
+   * samples[0] = 10;
+   * console.log(await t.sum(0).tolist()); // [13, 6]
+   * ```
+   *
+   * @throws {ArgumentError} for what is no memory, {ShapeError} where a TypedArray or ArrayBuffer is too small
+   */
+  static fromBlob(
+    memory: ArrayBufferView | ArrayBuffer | bigint | object,
+    shape: Axes,
+    options: TensorOptions = {},
+  ): Tensor {
+    const action = "make a tensor of memory";
+    checkOptions(action, options, TENSOR_OPTIONS);
+    return make(blobNode(memory, checkShape(action, shape), options), { requiresGrad: options.requiresGrad });
   }
   /** A scalar without memory, that takes its device from what it meets. Dtype: that of the value. */
   static const(value: number | boolean | bigint, dtype?: DTypeLike): Tensor {

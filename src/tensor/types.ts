@@ -54,6 +54,7 @@ export type { ScanTensor } from "./scan.ts";
 export type { SortTensor, TopkOptions } from "./sort.ts";
 export type { RandOptions } from "./tensor.ts";
 export type { CallOptions, CallTensor } from "./call.ts";
+export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom.ts";
 export type { DecompositionTensor } from "./decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./fourier.ts";
 export type {

@@ -7,10 +7,15 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
+import { RANDOM_VARIABLES } from "./random.ts";
 import { Tensor } from "./tensor.ts";
 
 /**
- * An integer argument of kernels. A bound one is a rank-0 int32 tensor: an operand, or an index for `at`.
+ * An integer argument of kernels. A bound one is a rank-0 int32 tensor: an operand, an index, and, as integer arithmetic of
+ * it is, a size or an end of a slice wherever a number may be one: in `at`, `setAt`, `shrink`, `pad`, `reshape`, `expand`.
+ * An axis of such a size is symbolic: one kernel, and one capture of `jit`, serve all values. The `shape` of a tensor has
+ * the largest value, which is how much memory it takes; `boundShape` the present one, which is what is computed and read
+ * back; `symbolicShape` the variable itself.
  *
  * ```ts
  * import { Tensor, Variable } from "../../mod.ts";
@@ -18,6 +23,10 @@ import { Tensor } from "./tensor.ts";
  * const table = new Tensor([10, 20, 30]);
  * console.log(await table.at(row.bind(0)).item()); // 10
  * console.log(await table.at(row.bind(2)).item()); // 30
+ * const n = new Variable("n", 1, 3);
+ * const part = table.at([0, n.bind(2)]);
+ * console.log(await part.tolist(), await part.mean().item()); // [10, 20] 15
+ * console.log(part.shape, part.boundShape); // [3] [2]
  * ```
  */
 export class Variable {
@@ -38,6 +47,9 @@ export class Variable {
     const action = `make the variable ${String(name)}`;
     if (typeof name !== "string" || !/^[A-Za-z_]\w*$/.test(name)) {
       throw new ArgumentError(action, { reason: "a name is letters, digits and underscores" });
+    }
+    if (RANDOM_VARIABLES.includes(name)) {
+      throw new ArgumentError(action, { reason: "random draws use that name; take another" });
     }
     if ([min, max].some((x) => (x | 0) !== x) || min > max) {
       throw new ArgumentError(action, { reason: `its bounds [${min}, ${max}] are not two int32 in order` });

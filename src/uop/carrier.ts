@@ -119,13 +119,12 @@ export class RescaleCarrier extends CarrierArg {
    * @param sums how many
    * @param weight what the factor may be rounded to before it is multiplied with the last term; undefined: nothing
    */
-  constructor(dtype: DType, readonly slope: number, sums: number, readonly weight?: DType) {
+  constructor(dtype: DType, readonly slope: number, sums: number, readonly weight: DType | undefined = undefined) {
     const all = <T>(first: T, rest: T): T[] => [first, ...Array.from({ length: sums }, () => rest)];
     const key = `RESCALE(${slope})x${sums}${weight === undefined ? "" : ` ${weight}`}`;
     super(key, all(dtype, dtype), all(dtypeMin(dtype), 0), ([r, ...s], [r2, ...s2]) => {
       const top = r.alu(Ops.MAX, r2);
-      const factor = (of: UOp): UOp =>
-        top.eq(of).where(of.constLike(1), of.add(top.mul(-1)).mul(slope).alu(Ops.EXP2));
+      const factor = (of: UOp): UOp => top.eq(of).where(of.constLike(1), of.add(top.mul(-1)).mul(slope).alu(Ops.EXP2));
       const [a, b] = [factor(r), factor(r2)];
       return [top, ...s.map((x, i) => x.mul(a).add(s2[i].mul(b)))];
     });

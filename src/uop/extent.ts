@@ -17,7 +17,14 @@ import { window } from "./movement.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
-import { type Extents, int, type UOp } from "./uop.ts";
+import { type Extents, int, type UOp, uop } from "./uop.ts";
+
+/** Whether a node is a bound variable, or integer arithmetic of such: a number that a graph knows by name. */
+export function isBoundNode(u: UOp): boolean {
+  if (u.op === Ops.BIND) return true;
+  return u.dtype.isInt && isAlu(u.op) && u.src.some(isBoundNode) &&
+    u.src.every((s) => s.op === Ops.CONST || isBoundNode(s));
+}
 
 /** The text of an extent or bound: "pos + 1". */
 export function extentText(u: UOp): string {
@@ -56,7 +63,16 @@ function valuesOf(u: UOp): UOp {
   return u.src.length === 0 ? u : u.withSrc(u.src.map(valuesOf));
 }
 
-/** The extent of `n` elements from `start` to `stop`, simplified. */
+/** An expression with its variables bound to other values; those that `values` lacks keep theirs. */
+export function rebound(u: UOp, values: ReadonlyMap<string, number>): UOp {
+  if (u.op === Ops.BIND) {
+    const value = values.get((u.src[0].arg as VariableArg).name);
+    return value === undefined ? u : uop(Ops.BIND, u.dtype, [u.src[0], u.src[1].constLike(value)]);
+  }
+  return u.src.length === 0 ? u : u.withSrc(u.src.map((s) => rebound(s, values)));
+}
+
+/** How many elements there are from `start` to `stop`, simplified. */
 export function extentBetween(start: UOp, stop: UOp): UOp {
   return simplify(stop.add(start.mul(-1)));
 }

@@ -7,7 +7,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
-import { SpecError } from "../helpers/errors.ts";
+import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import type { ArgRecord, AxesArg, PairsArg, WindowArg } from "./args.ts";
 import { ReduceArg, SkewArg } from "./args.ts";
 import { extentOf, extentsOf, label, withExtents } from "./extent.ts";
@@ -16,7 +16,7 @@ import { isMovement, opName, Ops } from "./ops.ts";
 import { moveLike } from "./resolve.ts";
 import { deviceOf, shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
-import { constant, toposort, type UOp, uop } from "./uop.ts";
+import { constant, int, toposort, type UOp, uop } from "./uop.ts";
 
 /** Adds to the gradient of a node; `make` is called only where somebody wants it. */
 type Accumulate = (node: UOp, make: () => UOp) => void;
@@ -109,6 +109,11 @@ function afterRule(u: UOp, g: UOp, add: Accumulate): void {
   if (own.chain.some((m) => m.op !== Ops.RESHAPE)) throw new SpecError("AFTER of a view that is no reshape");
   let rest = reshape(g, shapeOf(own.base));
   for (const write of u.src.slice(1).reverse()) {
+    if (write.op === Ops.CUSTOM) {
+      throw new ArgumentError("compute a gradient through a custom kernel", {
+        reason: "it has none; give it a gradFxn",
+      });
+    }
     if (write.op !== Ops.STORE) continue;
     const [target, value] = write.src;
     const { chain, base } = chainOf(target);
@@ -134,8 +139,14 @@ function unmove(m: UOp, g: UOp): UOp {
       axes.forEach((a, i) => inverse[a] = i);
       return permute(g, inverse);
     }
-    case Ops.PAD:
-      return shrink(g, (m.arg as PairsArg).pairs.map(([before], i) => [before, before + shape[i]] as const));
+    case Ops.PAD: {
+      const { pairs } = m.arg as PairsArg, extents = extentsOf(m.src[0]);
+      extents?.forEach((e, i) => g = e === undefined ? g : window(g, i, int(pairs[i][0]), e, shape[i]));
+      const inner = pairs.map(([before], i) =>
+        extents?.[i] !== undefined ? [0, shape[i]] as const : [before, before + shape[i]] as const
+      );
+      return shrink(g, inner);
+    }
     case Ops.SHRINK:
       return pad(g, (m.arg as PairsArg).pairs.map(([start, stop], i) => [start, shape[i] - stop] as const));
     case Ops.FLIP:
@@ -241,6 +252,8 @@ function pathsTo(targets: ReadonlySet<UOp>, order: readonly UOp[]): Set<UOp> {
   for (const u of order) {
     const passes = u.op === Ops.STORE
       ? paths.has(u.src[1])
+      : u.op === Ops.CUSTOM
+      ? u.src.some((s) => paths.has(s))
       : u.dtype.isFloat && RULES[u.op] !== undefined && u.src.some((s) => paths.has(s));
     if (passes || (targets.has(u) && u.dtype.isFloat)) paths.add(u);
   }

@@ -43,6 +43,7 @@ export const Ops = {
   DETACH: 23, // identity; no gradient
   CHECKPOINT: 72, // src [value, ...inputs]; the value, whose gradient computes it from the inputs again
   COPY: 24, // src [x]; arg device name
+  CUSTOM: 74, // src the buffers of a kernel of the user's, by slot; arg CustomArg. An effect, as STORE is
   // reduce
   REDUCE: 25, // T: src [x]; arg ReduceArg (axes kept as size 1). K: src [...lifts, ...ranges]; arg CarrierArg
   // memory
@@ -66,7 +67,7 @@ export const Ops = {
   // unary
   CAST: 37,
   BITCAST: 38, // same itemsize, except T where the last axis is rescaled
-  EXP2: 39,
+  EXP2: 39, // arg "flush": what is smaller than the least normal number may be 0
   LOG2: 40,
   SIN: 41,
   SQRT: 42,
@@ -137,6 +138,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   DETACH: [1, 0, 0],
   CHECKPOINT: [N, 0, 0],
   COPY: [1, BOUNDARY, 0],
+  CUSTOM: [N, BOUNDARY, 0],
   REDUCE: [N, 0, 0],
   INDEX: [N, 0, 0],
   LOAD: [N, 0, 0],

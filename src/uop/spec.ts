@@ -23,6 +23,7 @@ import {
   WindowArg,
 } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
+import { CustomArg } from "./custom.ts";
 import { isAlu, isComparison, opArity, opName, Ops } from "./ops.ts";
 import { printNeighbors } from "./print.ts";
 import { shapeOf } from "./shape.ts";
@@ -40,6 +41,9 @@ export interface Spec {
 const FLOAT_ONLY: readonly number[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.FDIV];
 const INT_ONLY: readonly number[] = [Ops.FLOORDIV, Ops.FLOORMOD, Ops.CDIV, Ops.CMOD, Ops.SHL, Ops.SHR];
 const NO_FLOAT: readonly number[] = [...INT_ONLY, Ops.AND, Ops.OR, Ops.XOR];
+
+/** What stands behind the storage in an AFTER. */
+const EFFECTS: readonly number[] = [Ops.STORE, Ops.AFTER, Ops.CUSTOM];
 
 function check(ok: boolean, why: string): true | string {
   return ok || why;
@@ -157,7 +161,7 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   VARIABLE: leaf(VariableArg),
   IOTA: (u) => check(typeof u.arg === "number", "IOTA has a size"),
   SINK: any,
-  AFTER: (u) => check(u.src.slice(1).every((s) => s.op === Ops.STORE || s.op === Ops.AFTER), "AFTER follows STOREs"),
+  AFTER: (u) => check(u.src.slice(1).every((s) => EFFECTS.includes(s.op)), "AFTER follows STOREs"),
   BIND: (u) => check(u.src[0].op === Ops.VARIABLE && u.src[1].op === Ops.CONST, "BIND gives a VARIABLE a CONST"),
   TUPLE: any,
   GROUP: any,
@@ -177,6 +181,7 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   CONTIGUOUS_BACKWARD: sameDType,
   DETACH: sameDType,
   CHECKPOINT: sameDType,
+  CUSTOM: (u) => check(u.arg instanceof CustomArg && u.dtype === dtypes.void, "CUSTOM has a kernel, and no value"),
   COPY: (u) => typeof u.arg === "string" ? sameDType(u) : "COPY names a device",
   REDUCE: (u) => check(u.arg instanceof ReduceArg, "REDUCE has a ReduceArg here"),
   STORE: (u) => check(u.src[0].dtype === u.src[1].dtype, "STORE writes what is stored"),

@@ -159,11 +159,17 @@ export class UOp extends Arithmetic<UOp> {
   }
 }
 
+const SMALL_TABLE = 1 << 12;
+/** Nodes up to which a generation is emptied slot by slot. */
+const FEW = 256;
+
 /** One generation of the intern table: open addressing, a power of two, at most half full. */
 class Table {
   slots: (UOp | undefined)[];
   mask: number;
   used = 0;
+  /** Slots of the first nodes: few are emptied one by one. */
+  private readonly filled: number[] = [];
   constructor(size: number) {
     this.slots = new Array<UOp | undefined>(size).fill(undefined);
     this.mask = size - 1;
@@ -187,21 +193,29 @@ class Table {
     let i = u.hash & mask;
     while (slots[i] !== undefined) i = (i + 1) & mask;
     slots[i] = u;
-    this.used++;
+    if (this.used++ < FEW) this.filled.push(i);
   }
   /** Empty again; a table that had become much larger than what it held shrinks. */
   clear(): this {
     if (this.slots.length > SMALL_TABLE && this.used * 16 < this.slots.length) return new Table(SMALL_TABLE) as this;
-    this.slots.fill(undefined);
+    const { slots, filled } = this;
+    if (this.used > FEW || slots.length > SMALL_TABLE) slots.fill(undefined);
+    else for (let k = 0; k < filled.length; k++) slots[filled[k]] = undefined;
+    filled.length = 0;
     this.used = 0;
     return this;
   }
   private grow(): void {
-    const old = this.slots;
-    this.slots = new Array<UOp | undefined>(old.length * 2).fill(undefined);
-    this.mask = this.slots.length - 1;
-    this.used = 0;
-    for (const u of old) if (u !== undefined) this.insert(u);
+    const old = this.slots, size = old.length * 4, slots = new Array<UOp | undefined>(size).fill(undefined);
+    this.slots = slots;
+    this.mask = size - 1;
+    for (let k = 0; k < old.length; k++) {
+      const u = old[k];
+      if (u === undefined) continue;
+      let i = u.hash & this.mask;
+      while (slots[i] !== undefined) i = (i + 1) & this.mask;
+      slots[i] = u;
+    }
   }
 }
 
@@ -211,7 +225,6 @@ function sameSrc(a: readonly UOp[], b: readonly UOp[]): boolean {
   return true;
 }
 
-const SMALL_TABLE = 1 << 12;
 let current = new Table(SMALL_TABLE);
 let previous = new Table(SMALL_TABLE);
 

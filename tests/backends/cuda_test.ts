@@ -31,6 +31,8 @@ if (canFake) {
   });
 }
 
+cudaBackend.unavailable(); // where there is a driver, it stays open: not within a test
+
 function test(name: string, fn: () => void | Promise<void>): void {
   Deno.test({ name: `CUDA: ${name}`, ignore: !canFake, fn });
 }

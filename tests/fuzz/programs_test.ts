@@ -121,6 +121,22 @@ const FOUND: [string, string][] = [
     t1`,
   ],
   [
+    "a sum of nothing but factors",
+    `
+    const t0 = leaf([1, 1], "float16", 0);
+    const t1 = t0.expand([2, 1]);
+    const t2 = t1.sub(t1.var(0));
+    const t3 = t2.mul(t1).sum().gradient([t0])[0];
+    t3`,
+  ],
+  [
+    "a float16 scalar that is written",
+    `
+    const t0 = leaf([], "float16", 0);
+    t0.assign(2);
+    t0`,
+  ],
+  [
     "a roll of a scalar",
     `
     const t0 = leaf([], "float32", 3);

@@ -11,6 +11,11 @@ const TABLE: readonly (readonly [string, Make])[] = [
   ["adam", (p) => new nn.optim.Adam(p, { lr: 0.01 })],
   ["adamwd", (p) => new nn.optim.Adam(p, { lr: 0.01, weightDecay: 0.1, b1: 0.8, b2: 0.99 })],
   ["adamw", (p) => new nn.optim.AdamW(p, { lr: 0.01, weightDecay: 0.1 })],
+  ["lars", (p) => new nn.optim.LARS(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, tcoef: 0.02 })],
+  ["lamb", (p) => new nn.optim.LAMB(p, { lr: 0.1, weightDecay: 0.05 })],
+  ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.1, momentum: 0.9, weightDecay: 0.01, fused: true })],
+  ["adamw", (p) => new nn.optim.AdamW(p, { lr: 0.01, weightDecay: 0.1, fused: true })],
+  ["adam", (p) => new nn.optim.Adam(p, { lr: 0.01, device: "WASM" })],
 ];
 
 function parameters(): [Tensor, Tensor] {
@@ -19,9 +24,9 @@ function parameters(): [Tensor, Tensor] {
   return [w, b];
 }
 
-for (const [name, make] of TABLE) {
+for (const [i, [name, make]] of TABLE.entries()) {
   for (const jitted of [false, true]) {
-    Deno.test(`optim: ${name} agrees with PyTorch${jitted ? " under jit" : ""}`, async () => {
+    Deno.test(`optim: ${name} (${i}) agrees with PyTorch${jitted ? " under jit" : ""}`, async () => {
       const [w, b] = parameters(), optimizer = make([w, b]), want = golden[name];
       const step = (x: Tensor) =>
         Tensor.train(() => {
@@ -37,6 +42,47 @@ for (const [name, make] of TABLE) {
     });
   }
 }
+
+Deno.test("optim: Muon agrees with PyTorch", async () => {
+  const w = fill([2, 3], 0.37, 0.2, 0.1), b = fill([2], 0.3, 0.4), want = golden.muon;
+  w.requiresGrad = true;
+  const optimizer = new nn.optim.Muon([w], { lr: 0.1 });
+  for (let i = 0; i < 4; i++) {
+    const loss = Tensor.train(() => {
+      optimizer.zeroGrad();
+      const x = fill([4, 3], 0.53, 0.1 * i);
+      const loss = x.matmul(w.transpose()).add(b).tanh().sub(0.3).square().mean().backward();
+      optimizer.step();
+      return loss;
+    });
+    await close(loss, [want.l[i]], 1e-4);
+  }
+  await close(w, want.w, 1e-4);
+});
+
+Deno.test("optim: classic momentum keeps the learning rates of its steps", async () => {
+  const [w, b] = parameters(), optimizer = new nn.optim.SGD([w, b], { lr: 0.1, momentum: 0.9, classic: true });
+  for (let i = 0; i < 4; i++) {
+    optimizer.setLr(0.1 / (i + 1));
+    Tensor.train(() => {
+      optimizer.zeroGrad();
+      fill([4, 3], 0.53, 0.1 * i).matmul(w).add(b).tanh().sub(0.3).square().mean().backward();
+      optimizer.step();
+    });
+  }
+  await close(w, golden.classic.w);
+  await close(b, golden.classic.b);
+});
+
+Deno.test("optim: float16 parameters keep moments in float32", async () => {
+  const w = Tensor.ones([4], { dtype: "float16", requiresGrad: true }), optimizer = new nn.optim.Adam([w], { lr: 0.5 });
+  Tensor.train(() => {
+    w.mul(1e-4).sum().backward();
+    optimizer.step();
+  });
+  await close(w, [0.5, 0.5, 0.5, 0.5], 1e-3);
+  assert.equal(w.dtype.name, "float16");
+});
 
 Deno.test("optim: the learning rate changes inside a captured step", async () => {
   const w = new Tensor([1], { requiresGrad: true, dtype: "float32" });
@@ -95,6 +141,15 @@ Deno.test("optim: what it refuses", () => {
   assert.throws(() => new nn.optim.Adam([w], { beta1: 0.5 } as object), ArgumentError);
   assert.throws(() => new nn.optim.Adam([w], { lr: -1 }), ArgumentError);
   assert.throws(() => new nn.optim.SGD([w], { nesterov: true }), ArgumentError);
+  assert.throws(() => new nn.optim.LAMB([w], { fused: true } as object), ArgumentError);
+  assert.throws(() => Tensor.train(() => optimizer.step({ when: Tensor.ones([1]) })), /no parameter has a gradient/);
+  w.sum().backward();
+  assert.throws(() => Tensor.train(() => optimizer.step({ when: Tensor.ones([1]) })), /when is float32 with 1/);
+  const rate = jit((x: Tensor) => {
+    optimizer.setLr(0.5);
+    return x.add(1);
+  });
+  assert.throws(() => [1, 2].map(() => rate(Tensor.ones([1]).realize())), /under jit\(\) would keep this value/);
   const fixed = new Tensor([1, 2]);
   assert.throws(() => new nn.optim.SGD([fixed]), /none of its tensors requires a gradient/);
 });

@@ -1,6 +1,6 @@
 /** What the tests of `nn` share: golden values, the inputs they were made with, comparison. @module */
 import assert from "node:assert/strict";
-import { Device, Tensor } from "../../mod.ts";
+import { Device, state, Tensor } from "../../mod.ts";
 
 Device.default = "JS";
 
@@ -28,4 +28,12 @@ export async function close(t: Tensor | undefined, want: readonly number[], tole
   got.forEach((x, i) => {
     assert.ok(Math.abs(x - want[i]) <= tolerance * Math.max(1, Math.abs(want[i])), `${i}: ${x}, not ${want[i]}`);
   });
+}
+
+/** Sets all parameters of a layer as generate.py does: in the order of PyTorch's names of them. */
+export function setAll(layer: unknown): void {
+  const named = Object.entries(state.getStateDict(layer)).map(([name, t]) =>
+    [name.replace(/[A-Z]/g, (c) => `_${c.toLowerCase()}`), t] as const
+  );
+  setParameters(named.sort(([a], [b]) => a < b ? -1 : 1).map(([, t]) => t));
 }

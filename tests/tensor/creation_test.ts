@@ -193,3 +193,22 @@ for (const [name, make, type, text] of errors) {
     assertThrows(make, type as new (...args: unknown[]) => Error, text);
   });
 }
+
+Deno.test("default dtypes: DEFAULT_INT and DEFAULT_FLOAT are those of values without one", () => {
+  const names = () => [
+    new Tensor([1, 2]).dtype.name,
+    Tensor.arange(3).dtype.name,
+    Tensor.full([2], 7).dtype.name,
+    new Tensor([true]).add(1).dtype.name,
+    new Tensor([1.5]).dtype.name,
+    Tensor.zeros([2]).dtype.name,
+    new Tensor([1], { dtype: "uint8" }).mul(2.5).dtype.name,
+  ];
+  assertEquals(names(), ["int32", "int32", "int32", "int32", "float32", "float32", "float32"]);
+  const other = context({ DEFAULT_INT: "int64", DEFAULT_FLOAT: "float64" }, names);
+  assertEquals(other, ["int64", "int64", "int64", "int64", "float64", "float64", "float64"]);
+  context(
+    { DEFAULT_INT: "float32" },
+    () => assertThrows(() => new Tensor([1]), DTypeError, "DEFAULT_INT takes an integer dtype"),
+  );
+});

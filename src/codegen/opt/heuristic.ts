@@ -87,6 +87,9 @@ function touches(tile: Tile, r: Region): boolean {
   return false;
 }
 
+/** What an axis that ends at a variable is taken to be: it stays a loop, and the others are chosen around it. */
+const UNKNOWN_SIZE = 64;
+
 class Chooser {
   private readonly axes: readonly Axis[];
   private readonly sizes: readonly number[];
@@ -102,7 +105,7 @@ class Chooser {
   constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
     this.axes = kernel.axes;
     this.outputs = kernel.outputAxes.length;
-    this.sizes = this.axes.map((a) => a.size === 0 ? 16 : a.size);
+    this.sizes = this.axes.map((a) => a.size === 0 ? UNKNOWN_SIZE : a.size);
     const { regions, dtypes } = regionsOf(kernel.ast, this.axes);
     this.regions = regions;
     this.lanes = lanesFor(dtypes, caps);
@@ -123,6 +126,7 @@ class Chooser {
   private packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
     if (a.isStore || r.kind !== "reduce" || r.own.includes(lane) || !dependsOn(a, r.own)) return 0;
     if (a.node.src[0].src[0].op !== Ops.PARAM) return 0;
+    if (this.axes.some(({ size }, i) => size === 0 && a.depends[i])) return 0;
     let bytes = a.dtype.itemsize * (lane < this.outputs ? lanes : this.sizes[lane]), uses = 1;
     for (let i = 0; i < this.sizes.length; i++) {
       if (!r.axes[i]) continue;
@@ -412,7 +416,6 @@ class Chooser {
 
   run(): void {
     const { kernel, caps } = this;
-    if (this.axes.some((a) => a.size === 0)) return;
     const plan = this.plan();
     const copies = Array.from({ length: this.outputs }, (_, i) => this.copiesOn(plan.tile, i));
     const v = plan.vector;
@@ -545,6 +548,7 @@ class Chooser {
       }
       for (const i of [...r.own].reverse()) {
         const { size } = this.axes[i];
+        if (size === 0) break;
         if (done.has(i)) continue;
         const whole = size <= 8 && size * body <= UNROLL_COPIES;
         const k = whole ? size : divisorUpTo(size, Math.min(4, want));
@@ -589,7 +593,7 @@ class Chooser {
     const { threads } = this.caps;
     let best = -1, bestBalance = 0.5;
     for (const i of order) {
-      if (this.regions.some((r) => r.kind === "store" && !r.axes[i])) continue;
+      if (this.axes[i].size === 0 || this.regions.some((r) => r.kind === "store" && !r.axes[i])) continue;
       let n = ceilDiv(this.sizes[i], tileOf(i));
       if (n < 2) continue;
       // an axis that the packed operand does not depend on is cut in one chunk a thread

@@ -28,30 +28,36 @@ interface Shape {
 
 /** Tiles for matrix units of 16 x 8: pieces count them. */
 const UNIT_SHAPES: readonly Shape[] = [
-  { rows: [4, 2, 1], columns: [8, 4, 1], depth: 2 },
-  { rows: [4, 2, 1], columns: [4, 4, 1], depth: 2 },
-  { rows: [2, 2, 1], columns: [4, 4, 1], depth: 2 },
-  { rows: [2, 2, 1], columns: [4, 2, 1], depth: 2 },
+  { rows: [4, 2, 1], columns: [8, 4, 1], depth: 4 },
+  { rows: [4, 2, 1], columns: [4, 4, 1], depth: 4 },
+  { rows: [2, 2, 1], columns: [4, 4, 1], depth: 4 },
+  { rows: [4, 2, 1], columns: [4, 2, 1], depth: 4 },
+  { rows: [2, 2, 1], columns: [4, 2, 1], depth: 4 },
+  { rows: [1, 2, 1], columns: [4, 2, 1], depth: 4 },
   { rows: [1, 2, 1], columns: [4, 2, 1], depth: 2 },
   { rows: [1, 1, 1], columns: [4, 2, 1], depth: 2 },
 ];
 /** Tiles for threads. */
 const THREAD_SHAPES: readonly Shape[] = [
   { rows: [4, 16, 2], columns: [4, 16, 2], depth: 8 },
-  { rows: [4, 16, 1], columns: [4, 16, 2], depth: 8 },
+  { rows: [4, 8, 2], columns: [4, 16, 2], depth: 8 },
   { rows: [4, 16, 1], columns: [4, 16, 1], depth: 16 },
   { rows: [4, 8, 1], columns: [4, 16, 1], depth: 8 },
   { rows: [4, 8, 1], columns: [4, 8, 1], depth: 8 },
   { rows: [2, 8, 1], columns: [4, 8, 1], depth: 8 },
 ];
-/** Buffers of a ring. */
-const RING = 4;
+/** Buffers of a ring: of tiles that are small, and of others. */
+const RING = 4, LARGE_RING = 3;
+/** Bytes of a large tile. */
+const LARGE_TILE = 32 << 10;
 /** Sides of a product from which tiles pay. */
 const LEAST_SIDE = 16;
 /** Part of the padded product that must be useful. */
 const LEAST_USE = 0.6;
-/** Elements that a side of a tile must have for reading it to take as long as computing with it. */
-const READ_SIDE = 32;
+/** Elements that a side of a tile must have for reading it to take as long as computing with it: on units, by threads. */
+const UNIT_SIDE = 32, THREAD_SIDE = 8;
+/** Threads of a unit with so many registers that they have a tile each. */
+const TILE_THREADS = 512;
 
 /** A product: its two reads, and its axes. */
 interface Matrices {
@@ -71,7 +77,7 @@ function matricesOf(regions: readonly Region[], outputs: number, sizes: readonly
   if (reads.length !== 2 || reads.length !== r.accesses.length) return undefined;
   const [a, b] = reads;
   const only = (x: Access, y: Access): number =>
-    sizes.findLastIndex((n, i) => i < outputs && n > 1 && x.depends[i] && !y.depends[i]);
+    sizes.findLastIndex((n, i) => i < outputs && n >= LEAST_SIDE && x.depends[i] && !y.depends[i]);
   const [i, j] = [only(a, b), only(b, a)];
   if (i < 0 || j < 0) return undefined;
   const sums = r.own.filter((k) => a.depends[k] && b.depends[k] && sizes[k] >= LEAST_SIDE).sort((x, y) => x - y);
@@ -88,6 +94,7 @@ class TileChooser {
     private readonly kernel: Kernel,
     private readonly caps: Capabilities,
     private readonly matrices: Matrices,
+    private readonly regions: readonly Region[],
     private readonly sizes: readonly number[],
     private readonly outputs: number,
   ) {}
@@ -133,7 +140,10 @@ class TileChooser {
       const use = m * n * k / (roundUp(m, x) * roundUp(n, y) * roundUp(k, depth));
       const tiles = ceilDiv(m, x) * ceilDiv(n, y) * batch;
       const waves = Math.max(1, tiles / grid.units);
-      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + READ_SIDE / x + READ_SIDE / y);
+      const side = lanes > 1 ? UNIT_SIDE : THREAD_SIDE;
+      // threads that wait for others leave the unit to other groups, if there are some
+      const idle = lanes > 1 ? 1 : 1 + threads / TILE_THREADS / 2;
+      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + side / x + side / y) * idle;
       if (use >= LEAST_USE && time < least) [best, least] = [s, time];
     }
     return best;
@@ -159,12 +169,12 @@ class TileChooser {
       if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
     }
     kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: shape.depth });
-    const loops = Math.ceil(sizes[sum] / depth);
+    const loops = this.regions.reduce((n, r) => {
+      return r.kind === "reduce" ? r.own.reduce((m, i) => m * (i === sum ? ceilDiv(sizes[i], depth) : sizes[i]), n) : n;
+    }, 1);
     const bytes = this.bytesOf(sides[0], sides[1], depth);
-    let ring = this.caps.grid!.hasAsyncCopy && loops > 1 ? RING : 1;
+    let ring = !this.caps.grid!.hasAsyncCopy || loops < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
     while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
-    // a ring runs in one loop
-    if (matrices.reads.some((a) => a.depends.some((d, i) => d && i >= outputs && i !== sum))) ring = 1;
     const slots = new Set(matrices.reads.map((a) => (a.node.src[0].src[0].arg as ParamArg).slot));
     for (const slot of slots) kernel.apply({ op: "STAGE", axis: slot, arg: ring });
     return true;
@@ -183,5 +193,5 @@ export function tileProduct(
   if (matrices === undefined) return false;
   const { rows, columns, sum } = matrices;
   if ([rows, columns, sum].some((i) => kernel.axes[i].size < LEAST_SIDE)) return false;
-  return new TileChooser(kernel, caps, matrices, sizes, outputs).run();
+  return new TileChooser(kernel, caps, matrices, regions, sizes, outputs).run();
 }

@@ -25,6 +25,7 @@ import { Ops } from "../../uop/ops.ts";
 import { dependsOn, rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
+import { simplifyKernel } from "../../uop/valid.ts";
 import { compareLoops } from "../linearizer.ts";
 import { separateNests } from "../simplify.ts";
 import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ranges.ts";
@@ -448,6 +449,7 @@ export class Kernel {
       const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
         return p.kind === AxisKind.LOCAL ? n * p.size : n;
       }, this.unit?.core.lanes ?? 1);
+      if (this.stages.some((s) => s.arg > 1)) this.ast = oneLoop(this.ast);
       for (const s of this.stages) this.ast = stageShared(this.ast, s, threads);
     } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
     if (this.unit !== undefined) {
@@ -527,6 +529,27 @@ export class Kernel {
 function gated(s: UOp, valid: UOp): UOp {
   const at = s.src[0];
   return s.withSrc([index(at.src[0], at.src[1], at.src.length > 2 ? at.src[2].and(valid) : valid), s.src[1]]);
+}
+
+/** Sums over several loops run in one instead: a ring of tiles needs to know what comes next. */
+function oneLoop(ast: UOp): UOp {
+  const map = new Map<UOp, Replacement>();
+  for (const u of toposort(ast)) {
+    if (u.op !== Ops.REDUCE) continue;
+    const loops = u.src.filter((r) => r.op === Ops.RANGE && (r.arg as RangeArg).kind === AxisKind.REDUCE)
+      .sort(compareLoops);
+    if (loops.length < 2 || loops.some((r) => map.has(r) || sizeOf(r) === 0)) continue;
+    const [{ dtype, arg }] = loops;
+    const count = loops.reduce((n, r) => n * sizeOf(r), 1);
+    const all = uop(Ops.RANGE, dtype, [constant(count, dtype)], arg);
+    let left = count;
+    loops.forEach((r, i) => {
+      const shifted = (left /= sizeOf(r)) === 1 ? all : all.floorDiv(left);
+      const digit = i === 0 ? shifted : shifted.floorMod(sizeOf(r));
+      map.set(r, { value: digit.dtype === r.dtype ? digit : digit.cast(r.dtype), ranges: i === 0 ? [all] : [] });
+    });
+  }
+  return map.size === 0 ? ast : simplifyKernel(replaceRanges(ast, map));
 }
 
 function isReduceKind(r: UOp): boolean {

@@ -22,7 +22,7 @@ import { renameFree } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
 
 /** Bytes of an access, at most, and of the padding of a row. */
-const WIDE = 16;
+export const WIDE = 16;
 
 /** True for ranges that are inside of a tile: threads, copies, unrolled iterations, elements of matrix units. */
 function isInside(r: UOp): boolean {

@@ -122,12 +122,11 @@ export class GradScaler {
   scale(loss: Tensor): Tensor {
     return loss.mul(this.scaleFactor.reshape([]).to(loss.device));
   }
-  /** `loss.backward()` of the scaled loss; returns the loss as it is. */
+  /** `loss.backward()` of the scaled loss; returns the loss itself, in float32, unscaled. */
   backward(loss: Tensor): Tensor {
     // a float16 loss cannot hold the scale: its gradient starts in float32
     const wide = loss.dtype === dtypes.float16 ? loss.float() : loss;
-    wide.backward(this.scaleFactor.reshape([]).cast(wide.dtype).to(loss.device));
-    return loss;
+    return wide.backward(this.scaleFactor.reshape([]).cast(wide.dtype).to(loss.device));
   }
 
   /** Divides the gradients by the scale, and notes whether all are finite. `step` does it where this was not called. */

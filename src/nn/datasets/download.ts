@@ -1,0 +1,182 @@
+/**
+ * Files of data sets from servers: fetched once, checked, and kept in the user's cache folder where that is permitted.
+ *
+ * @module
+ */
+import { envText, readEnv } from "../../helpers/env.ts";
+import { ArgumentError, FormatError } from "../../helpers/errors.ts";
+import { describe } from "../../helpers/options.ts";
+
+/** How far a download is. */
+export interface DownloadProgress {
+  readonly file: string;
+  /** Bytes so far. */
+  readonly loaded: number;
+  /** Bytes in all, where the server says so. */
+  readonly total: number | undefined;
+}
+
+/** Options of data sets that are downloaded. */
+export interface DownloadOptions {
+  /** Where downloads are kept; false keeps none. Default: CACHEDIR, else the user's cache folder. */
+  readonly cache?: string | boolean;
+  /** The device of the tensors. */
+  readonly device?: string;
+  /** Stops downloads. */
+  readonly signal?: AbortSignal;
+  /** Called as bytes arrive. */
+  readonly onProgress?: (progress: DownloadProgress) => void;
+}
+
+/** The names in {@linkcode DownloadOptions}. */
+export const DOWNLOAD_OPTIONS: readonly string[] = ["cache", "device", "signal", "onProgress"];
+
+const MAX_DOWNLOAD = 2 ** 30;
+
+/** Bytes of our own. */
+export type Bytes = Uint8Array<ArrayBuffer>;
+
+/** Where a data set is: a folder, or the URL of one, with a slash at its end. */
+export type Place = { readonly folder: string } | { readonly server: URL };
+
+function runtime(): typeof Deno | undefined {
+  return (globalThis as { Deno?: typeof Deno }).Deno;
+}
+
+/** What the user gave, as a folder or a server. @throws {ArgumentError} */
+export function placeOf(action: string, source: unknown): Place {
+  if (!(source instanceof URL) && (typeof source !== "string" || source === "")) {
+    throw new ArgumentError(action, { reason: `it takes a folder or a URL, not ${describe(source)}` });
+  }
+  const url = source instanceof URL ? source : /^[a-z]+:\/\//i.test(source) ? new URL(source) : undefined;
+  const where = String(source).replace(/\/+$/, "");
+  if (url === undefined) return { folder: where };
+  if (url.protocol === "file:") return { folder: decodeURIComponent(url.pathname).replace(/\/+$/, "") };
+  if (url.protocol === "http:" || url.protocol === "https:") return { server: new URL(`${where}/`) };
+  throw new ArgumentError(action, { reason: `the URL must be http, https or file, not ${url.protocol}` });
+}
+
+/** The first of some files of a folder that is there. @throws {FormatError} where the runtime has no files */
+export async function readFirst(
+  folder: string,
+  names: readonly string[],
+): Promise<{ readonly bytes: Bytes; readonly file: string } | undefined> {
+  const deno = runtime();
+  if (deno === undefined) {
+    throw new FormatError("load", { file: folder, reason: "this runtime has no files; give a URL" });
+  }
+  for (const file of names.map((name) => `${folder}/${name}`)) {
+    try {
+      return { bytes: await deno.readFile(file), file };
+    } catch (error) {
+      if (!(error instanceof deno.errors.NotFound)) throw error;
+    }
+  }
+  return undefined;
+}
+
+/** The folder for what comes from `base`; undefined where none is wanted or permitted. */
+async function cacheFolder(base: string, wanted: string | boolean | undefined): Promise<string | undefined> {
+  const deno = runtime();
+  if (wanted === false || deno?.permissions?.querySync === undefined) return undefined;
+  const xdg = readEnv("XDG_CACHE_HOME"), home = readEnv("HOME");
+  const root = typeof wanted === "string"
+    ? wanted
+    : envText("CACHEDIR") || (xdg ? `${xdg}/dinograd` : home ? `${home}/.cache/dinograd` : "");
+  if (root === "") return undefined;
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(base)));
+  const folder = `${root}/datasets/${[...hash.subarray(0, 8)].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
+  const granted = (["read", "write"] as const).every((name) =>
+    deno.permissions.querySync({ name, path: folder }).state === "granted"
+  );
+  return granted ? folder : undefined;
+}
+
+/** Writes a file, or leaves none: a cache that cannot be written is no error. */
+async function keep(folder: string, name: string, bytes: Bytes): Promise<void> {
+  const deno = runtime()!, temporary = `${folder}/${name}.${crypto.randomUUID().slice(0, 8)}.part`;
+  try {
+    await deno.mkdir(folder, { recursive: true });
+    await deno.writeFile(temporary, bytes, { createNew: true });
+    await deno.rename(temporary, `${folder}/${name}`);
+  } catch {
+    await deno.remove(temporary).catch(() => {});
+  }
+}
+
+/** The body of a response, counted as it comes. */
+async function bodyOf(response: Response, file: string, options: DownloadOptions): Promise<Bytes> {
+  const length = Number(response.headers.get("content-length") ?? NaN);
+  const total = Number.isFinite(length) && !response.headers.has("content-encoding") ? length : undefined;
+  const parts: Bytes[] = [];
+  let loaded = 0;
+  for await (const part of response.body ?? []) {
+    loaded += part.length;
+    if (loaded > MAX_DOWNLOAD) {
+      throw new FormatError("load", { file, reason: `the server sends more than ${MAX_DOWNLOAD} bytes` });
+    }
+    parts.push(part as Bytes);
+    options.onProgress?.({ file, loaded, total });
+  }
+  const bytes = new Uint8Array(loaded);
+  let at = 0;
+  for (const part of parts) {
+    bytes.set(part, at);
+    at += part.length;
+  }
+  return bytes;
+}
+
+/** The first of some files of a server that is there. @throws {FormatError} saying what the server did wrong */
+async function fetchFirst(
+  base: URL,
+  names: readonly string[],
+  options: DownloadOptions,
+): Promise<{ readonly bytes: Bytes; readonly file: string }> {
+  for (const [i, name] of names.entries()) {
+    const url = new URL(name, base), file = url.href;
+    let response: Response;
+    try {
+      response = await fetch(url, { signal: options.signal });
+    } catch (error) {
+      if (options.signal?.aborted || !(error instanceof TypeError)) throw error;
+      const reason = `the server cannot be reached (${error.message}); a folder with the files works offline`;
+      throw new FormatError("load", { file, reason });
+    }
+    if (url.protocol === "https:" && !response.url.startsWith("https:")) {
+      await response.body?.cancel();
+      throw new FormatError("load", { file, reason: `the server redirects to ${response.url}, without TLS` });
+    }
+    if (response.ok) return { bytes: await bodyOf(response, file, options), file };
+    await response.body?.cancel();
+    const reason = `the server answers ${response.status}`;
+    if (response.status !== 404) throw new FormatError("load", { file, reason });
+    if (i < names.length - 1) continue;
+    const also = names.length > 1 ? ", with .gz and without" : "";
+    throw new FormatError("load", { file, reason: reason + also });
+  }
+  throw new ArgumentError("load a data set", { reason: "it has no files" });
+}
+
+/**
+ * A file of a server, by way of the cache: what is there under one of `names` and can be used is not fetched. `use` makes
+ * something of the bytes, and throws where they are damaged.
+ */
+export async function fetched<T>(
+  base: URL,
+  names: readonly string[],
+  options: DownloadOptions,
+  use: (bytes: Bytes, file: string) => Promise<T>,
+): Promise<T> {
+  const cache = await cacheFolder(base.href, options.cache);
+  if (cache !== undefined) {
+    const known = await readFirst(cache, names).catch(() => undefined);
+    // what was damaged since is fetched again
+    const used = known && await use(known.bytes, known.file).catch(() => undefined);
+    if (used !== undefined) return used;
+  }
+  const { bytes, file } = await fetchFirst(base, names, options);
+  const used = await use(bytes, file);
+  if (cache !== undefined) await keep(cache, names[names.length - 1], bytes);
+  return used;
+}
