@@ -57,7 +57,7 @@ export { nn } from "./src/nn/mod.ts";
 export { state } from "./src/state/mod.ts";
 export { kernel } from "./src/tensor/custom.ts";
 export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/display.ts";
-export { jit, type JitOptions } from "./src/tensor/jit.ts";
+export { jit, type JitFunction, type JitOptions, type JitStats } from "./src/tensor/jit.ts";
 export { scope } from "./src/tensor/scope.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms.ts";

@@ -68,12 +68,15 @@ const UNSEEN = -2, OUTSIDE = -1;
 
 /** The operands of products of tiles, as they are read from memory. */
 function fragmentsOf(values: readonly UOp[]): UOp[] {
-  const found = new Set<UOp>();
+  const found = new Set<UOp>(), seen = new Set<UOp>();
   const stack = values.flatMap((v) => v.op === Ops.WMMA ? v.src.slice(0, 2) : []).reverse();
   while (stack.length > 0) {
     const u = stack.pop()!;
-    if (u.op === Ops.LDMATRIX || u.op === Ops.LOAD) found.add(u);
-    else stack.push(...u.src.toReversed());
+    if (seen.has(u)) continue;
+    seen.add(u);
+    if (u.op === Ops.LDMATRIX || (u.op === Ops.LOAD && u.src[0].op === Ops.INDEX)) found.add(u);
+    // what other products or other lanes give is no operand in memory
+    else if (u.op !== Ops.WMMA && u.op !== Ops.SHUFFLE && u.op !== Ops.LOAD) stack.push(...u.src.toReversed());
   }
   return [...found];
 }

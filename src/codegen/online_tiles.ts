@@ -16,7 +16,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ceilDiv, prod } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import { elementsOf, type Fragment, positionIn, type TensorCore } from "../renderer/tensor_core.ts";
-import { AccArg, AxisKind, LocalArg, RangeArg, VariableArg } from "../uop/args.ts";
+import { AccArg, AxisKind, LocalArg, type RangeArg, VariableArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { type OnlineProduct, onlineProductOf } from "../uop/online.ts";
 import { rangesOf } from "../uop/ranges.ts";
@@ -25,9 +25,12 @@ import { constant, index, int, range, toposort, type UOp, uop } from "../uop/uop
 import { simplifyKernel, splitAnd } from "../uop/valid.ts";
 import { extract, vectorize } from "./fold.ts";
 import { linearOf, rangeOfAtom } from "./linear_form.ts";
+import { offsetOf } from "./opt/tensor_core.ts";
 
 /** Bytes of an asynchronous copy and of a row that LDMATRIX reads, and elements of 16 bits in it. */
 const WIDE = 16, ELEMENTS = 8;
+/** Products of a step, in which the operands of the next one are read. */
+const STEP = 8;
 /** Buffers in the ring. */
 const DEPTH = 2;
 /** Tiles of the unit's rows that a warp owns, and warps of a group, at most. */
@@ -122,7 +125,7 @@ class Tiler {
   private readonly loop: UOp;
   private readonly updates: UOp[] = [];
   /** Products of tiles in the order to compute them in: those of one operand together, each sum far from its next term. */
-  private readonly products: UOp[] = [];
+  private readonly steps: UOp[][] = [];
   private accumulators = 0;
 
   constructor(private readonly sink: UOp, { product, core, sharedBytes }: OnlineTiles) {
@@ -189,21 +192,7 @@ class Tiler {
 
   /** What the lane adds to a position in a tile. */
   private laneOffset(f: Fragment, dimension: 0 | 1): UOp {
-    let sum: UOp = int(0);
-    f.lane.forEach((offset, i) => {
-      const step = offset[dimension];
-      if (step === 0) return;
-      const bit = this.lane.floorDiv(2 ** i).floorMod(2);
-      sum = plus(sum, times(bit, step));
-    });
-    // neighboring bits with growing offsets are one digit
-    const steps = f.lane.map((o) => o[dimension]), first = steps.findIndex((s) => s > 0);
-    const run = steps.filter((s) => s > 0).length;
-    if (first >= 0 && steps.slice(first, first + run).every((s, i) => s === steps[first] * 2 ** i)) {
-      const shifted = first === 0 ? this.lane : this.lane.floorDiv(2 ** first);
-      sum = times(first + run === f.lane.length ? shifted : shifted.floorMod(2 ** run), steps[first]);
-    }
-    return sum;
+    return offsetOf(this.lane, f.lane, dimension) ?? int(0);
   }
 
   /**
@@ -311,7 +300,7 @@ class Tiler {
 
   private multiply(a: UOp, b: UOp, c: UOp): UOp {
     const product = uop(Ops.WMMA, this.core.output.vec(elementsOf(this.core.c)), [a, b, c], this.core);
-    this.products.push(product);
+    this.steps[this.steps.length - 1].push(product);
     return product;
   }
 
@@ -390,6 +379,7 @@ class Tiler {
       for (let k = 0; k < this.keysOfTile / core.k; k++) {
         const a = vectorize(next.map(([tile, e]) => weight(2 * k + tile, e)));
         for (let c = 0; c < columns / core.n; c += 2) {
+          if (c % STEP === 0) this.steps.push([]);
           const pair = this.pair(values, valueSlot, columns, k * core.k, c * core.n, true);
           pair.forEach((b, i) => scaled[c + i] = this.multiply(a, b, scaled[c + i]));
         }
@@ -397,8 +387,8 @@ class Tiler {
       accs.forEach(({ acc }, c) => sums.push(this.set(acc, scaled[c])));
       stores.push(...this.results(state, sums, rows, rowOf, distinct, scale));
     }
-    const order = uop(Ops.TUPLE, dtypes.void, this.products);
-    const all = uop(Ops.SINK, dtypes.void, [...stores, ...this.updates, order], this.sink.arg);
+    const order = this.steps.map((products) => uop(Ops.TUPLE, dtypes.void, products));
+    const all = uop(Ops.SINK, dtypes.void, [...stores, ...this.updates, ...order], this.sink.arg);
     const memo = new Map([[this.loop, this.loop.withSrc([this.bound])]]);
     for (const u of toposort(all)) if (!memo.has(u)) memo.set(u, u.withSrc(u.src.map((s) => memo.get(s)!)));
     return memo.get(all)!;
@@ -423,6 +413,7 @@ class Tiler {
     );
     const out: UOp[] = Array.from({ length: tiles }, () => constant(0, core.output.vec(elementsOf(core.c))));
     queries.forEach((a, k) => {
+      this.steps.push([]);
       for (let n = 0; n < tiles; n += 2) {
         const pair = this.pair(keys, slot, features, n * core.n, k * core.k, false);
         pair.forEach((b, i) => out[n + i] = this.multiply(a, b, out[n + i]));

@@ -66,6 +66,10 @@ export class Buffer implements MemoryHolder {
   get base(): Buffer {
     return this.root;
   }
+  /** Whether the memory is another buffer's, or others are views of it that keep it. */
+  get isShared(): boolean {
+    return this.root !== this || (this.sharers !== undefined && this.sharers.size > 0);
+  }
   /** In bytes from the start of `base`. */
   get offset(): number {
     return this.at;
@@ -212,6 +216,15 @@ export function attachBuffer(storage: Storage, buffer: Buffer): void {
   buffers.set(storage, buffer);
   registry.register(storage, buffer, storage);
   tracked?.push(storage);
+}
+
+/** Takes its memory from a storage, for another to have; undefined where it has none, or not alone. */
+export function detachBuffer(storage: Storage): Buffer | undefined {
+  const buffer = buffers.get(storage);
+  if (buffer === undefined || buffer.isShared) return undefined;
+  registry.unregister(storage);
+  buffers.delete(storage);
+  return buffer;
 }
 
 /** Storages freed by disposing so far: whoever replays kernels checks its storages when this has changed. */

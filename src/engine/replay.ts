@@ -74,6 +74,8 @@ export class Replay {
   readonly kernels: number;
   /** Bytes that intermediates take. */
   readonly arenaBytes: number;
+  /** By source, the first and the last step that uses its buffer. */
+  readonly uses: ReadonlyMap<number, readonly [first: number, last: number]>;
   /** Storages that the steps use, but those of sources. */
   readonly held: readonly Storage[];
   /** Storages among them that the steps write. */
@@ -90,9 +92,11 @@ export class Replay {
     const planned = plan(items, (b) => inner(b) && !constants.has(b));
     this.arena = [...planned.arena, ...constants.values()];
     this.arenaBytes = planned.arena.reduce((n, s) => n + s.nbytes, 0);
-    const held = new Set<Storage>(), targets = new Set<Storage>();
-    for (const item of items) {
+    const held = new Set<Storage>(), targets = new Set<Storage>(), uses = new Map<number, readonly [number, number]>();
+    for (const [i, item] of items.entries()) {
       for (const b of item.bufs) {
+        const source = spec.sources.get(b);
+        if (source !== undefined) uses.set(source, [uses.get(source)?.[0] ?? i, i]);
         const storage = recording.storages.get(b);
         if (storage !== undefined && !spec.sources.has(b) && !inner(b)) held.add(storage);
       }
@@ -101,6 +105,7 @@ export class Replay {
         if (storage !== undefined && held.has(storage)) targets.add(storage);
       }
     }
+    this.uses = uses;
     this.held = [...held];
     this.targets = [...targets];
     this.steps = makeSteps(planned.items, spec);

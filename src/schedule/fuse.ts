@@ -44,6 +44,8 @@ const MAX_SERIAL = 1 << 14;
 const SUM_OF_SUMS = 2;
 /** Nodes below one that are looked at to decide on it. */
 const MAX_LOOKED_AT = 96;
+/** Nodes below one whose work is counted one by one. */
+const MAX_BELOW = 512;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
 
@@ -185,6 +187,7 @@ class Fuser {
   /** By the first reduce of a cascade. */
   private readonly cascades = new Map<UOp, Cascade>();
   private readonly contexts = new Map<UOp, Context[]>();
+  private readers: Map<UOp, UOp[]> | undefined;
   private nextRange = 1 << 16;
 
   /** @param inPlace nodes that are computed in place, whatever it costs */
@@ -289,7 +292,8 @@ class Fuser {
       if (entered * cost <= share * active) return undefined;
       const kept = this.keepRow(u, list);
       if (kept !== undefined) return kept;
-      if (repeats > 1 && (cost >= KEEP_COST || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED))) {
+      const isDear = cost >= KEEP_COST && this.marginalCost(u, list) >= KEEP_COST;
+      if (repeats > 1 && (isDear || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED))) {
         realized.add(u);
       }
       return undefined;
@@ -305,7 +309,7 @@ class Fuser {
     }
     const { kernel } = list[0];
     if (list.some((c) => c.kernel !== kernel)) {
-      realized.add(u);
+      if (u.op === Ops.REDUCE || this.marginalCost(u, list) >= KEEP_COST) realized.add(u);
       return undefined;
     }
     if (list.length === 1) {
@@ -319,6 +323,58 @@ class Fuser {
       return undefined;
     }
     return this.fullCost.get(u)! < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
+  }
+
+  /** Nodes that read each node; made when first asked for. */
+  private readersOf(u: UOp): readonly UOp[] {
+    if (this.readers === undefined) {
+      this.readers = new Map();
+      for (const r of this.order) {
+        for (const s of r.src) {
+          const list = this.readers.get(s);
+          if (list === undefined) this.readers.set(s, [r]);
+          else list.push(r);
+        }
+      }
+    }
+    return this.readers.get(u) ?? [];
+  }
+
+  /**
+   * Work that computing `u` again in all but one of its kernels adds: that of the nodes below, each once, without those that
+   * these kernels compute, or read, anyway for other readers. Of a chain whose every step a backward pass reads as well (a
+   * polynomial), no step is worth a buffer of its own. Infinite where a reduce would run again.
+   */
+  private marginalCost(u: UOp, list: readonly Context[]): number {
+    const kernels = new Set(list.map((c) => c.kernel));
+    const most = this.reduces.has(u) ? Infinity : this.cost.get(u)!;
+    if (kernels.size < list.length) return most; // read at other indices by one kernel
+    const below = new Set<UOp>([u]);
+    for (const v of below) {
+      if (below.size > MAX_BELOW) return most;
+      if (v !== u && (v.op === Ops.REDUCE || v.op === Ops.EXPAND)) continue;
+      for (const s of v.src) if (!isLeaf(s) && !this.realized.has(s)) below.add(s);
+    }
+    const isShared = (v: UOp): boolean => {
+      const others = new Set<UOp>();
+      for (const r of this.readersOf(v)) {
+        if (below.has(r)) continue;
+        if (this.realized.has(r)) others.add(r);
+        else for (const c of this.contexts.get(r) ?? []) others.add(c.kernel);
+      }
+      let n = 0;
+      for (const k of kernels) if (others.has(k)) n++;
+      return n >= kernels.size - 1;
+    };
+    const needed = new Set<UOp>([u]);
+    let work = 0;
+    for (const v of needed) {
+      if (v.op === Ops.REDUCE) return Infinity;
+      work += v.op === Ops.EXPAND ? KEEP_COST_REPEATED - 1 : ownCost(v);
+      if (v.op === Ops.EXPAND) continue;
+      for (const s of v.src) if (below.has(s) && !needed.has(s) && !isShared(s)) needed.add(s);
+    }
+    return work;
   }
 
   /** Keeps rows of `u`: the context in which they are computed. */

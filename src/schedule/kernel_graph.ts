@@ -50,7 +50,7 @@ export interface Node {
 }
 
 /** Sources of the edges into each node: what must run before it. */
-function predecessors(nodes: readonly Node[]): Set<number>[] {
+export function predecessors(nodes: readonly Node[]): Set<number>[] {
   const writer = new Map<VersionKey, number>();
   nodes.forEach((n, i) => {
     for (const w of n.writes) {

@@ -27,6 +27,7 @@ import {
   type VersionKey,
   versionKey,
 } from "./kernel_graph.ts";
+import { orderForMemory } from "./order.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
 import { planOnline } from "./online.ts";
@@ -168,7 +169,7 @@ export function lowerGraph(
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template {
-  let folded = settleDevices(foldTensorGraph(roots));
+  let folded = settleDevices(foldTensorGraph(roots), roots, () => options.defaultDevice);
   for (let attempt = 0;; attempt++) {
     const result = attemptLower(roots, order, folded, slotOf, options);
     if (!(result instanceof Set)) return result;
@@ -297,15 +298,18 @@ function attemptLower(
   if (hazards.size > 0) return hazards;
   for (const n of nodes) pruneReads(n);
   const merged = mergeOutputs(nodes, options.maxBuffers);
-  const sequence = orderNodes(merged).map((i) => merged[i]);
+  const becomes = whatBecomes(roots, order, folded, new Set(sequenceOfNodes), entries);
+  for (const b of becomes) entries.infos[b.entry].kept = true;
+  const sequence = orderForMemory(orderNodes(merged).map((i) => merged[i]), (e) => {
+    const { kept, slot, view, size, dtype } = entries.infos[e];
+    return kept || slot !== undefined || view !== undefined ? 0 : size * dtype.itemsize;
+  });
   for (const n of sequence) {
     for (const w of n.writes) {
       const info = entries.infos[entryOfKey(w)];
       info.versions = Math.max(info.versions, w - versionKey(entryOfKey(w), 0));
     }
   }
-  const becomes = whatBecomes(roots, order, folded, new Set(sequenceOfNodes), entries);
-  for (const b of becomes) entries.infos[b.entry].kept = true;
   // views run nothing: in front they do not part the kernels
   return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos, options)], becomes };
 }
@@ -353,25 +357,34 @@ function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
 }
 
 /**
- * A node that lives nowhere is computed on the device of one that reads it; readers on other devices get a COPY. Where
- * all is on one device, nothing changes.
+ * A node that lives nowhere is computed on the device of one that reads it; readers on other devices get a COPY. What was
+ * on a device before folding left nothing but constants of it is still wanted there. Where all is on one device, nothing
+ * changes.
  */
-function settleDevices(folded: ReadonlyMap<UOp, UOp>): ReadonlyMap<UOp, UOp> {
-  const order = toposort([...folded.values()]);
-  if (new Set(order.map(deviceOf).filter((d) => d !== null)).size < 2) return folded;
+function settleDevices(
+  folded: ReadonlyMap<UOp, UOp>,
+  roots: readonly UOp[],
+  defaultDevice: () => string,
+): ReadonlyMap<UOp, UOp> {
+  const order = toposort([...folded.values()]), homes = new Map<UOp, string>();
+  for (const r of roots) {
+    const home = deviceOf(r), now = folded.get(r)!;
+    if (home !== null && deviceOf(now) === null) homes.set(r, home);
+  }
+  const devices = new Set([...order.map(deviceOf), ...homes.values()].filter((d) => d !== null));
+  if (devices.size < 2 && [...homes.values()].every((d) => d === defaultDevice())) return folded;
   const wanted = devicesWanted(order);
+  const isElsewhere = (s: UOp, device: string): boolean => {
+    const home = wanted.get(s);
+    return s.src.length > 0 && s.op !== Ops.BIND && deviceOf(s) === null && home !== undefined && home !== device;
+  };
+  const copy = (u: UOp, device: string): UOp => uop(Ops.COPY, u.dtype, [u], device);
   const made = rebuild([...folded.values()], (u, made) => {
     const device = deviceOf(u) ?? wanted.get(u);
-    const isElsewhere = (s: UOp): boolean => {
-      const home = wanted.get(s);
-      return s.src.length > 0 && s.op !== Ops.BIND && deviceOf(s) === null && home !== undefined && home !== device;
-    };
-    if (device === undefined || u.op === Ops.COPY || !u.src.some(isElsewhere)) return made;
-    return made.withSrc(
-      made.src.map((s, i) => isElsewhere(u.src[i]) ? uop(Ops.COPY, s.dtype, [s], device) : s),
-    );
+    if (device === undefined || u.op === Ops.COPY || !u.src.some((s) => isElsewhere(s, device))) return made;
+    return made.withSrc(made.src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
   });
-  return new Map([...folded.keys()].map((u, i) => [u, made[i]]));
+  return new Map([...folded.keys()].map((u, i) => [u, homes.has(u) ? copy(made[i], homes.get(u)!) : made[i]]));
 }
 
 function lowerStore(

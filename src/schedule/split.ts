@@ -48,6 +48,36 @@ export function partsOf(outputs: number, length: number, caps: Capabilities): nu
   return Math.max(1, Math.min(ceilDiv(caps.threads, outputs), Math.floor(length / LEAST_PART_LOOPS)));
 }
 
+/** The same for a product whose result has so many tiles. */
+function partsOfProduct(tiles: number, length: number, caps: Capabilities): number {
+  const { units } = caps.grid!;
+  if (tiles >= 2 * units) return 1;
+  const least = tiles >= units ? LONG_SUM : LEAST_SUM;
+  return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / tiles), Math.floor(length / least)));
+}
+
+/** Sides of a tile of a product, at most. */
+const TILE_SIDE = 64;
+/** Iterations of a product's sum that are worth a part: while units are idle, and where all have a tile already. */
+const LEAST_SUM = 256, LONG_SUM = 4096;
+
+/**
+ * Tiles of the result of a product of two reads, on a grid: a group of threads has one, because each read is for many
+ * elements. 0 where the reduction is something else.
+ */
+function tilesOf(u: UOp, around: readonly UOp[]): number {
+  if (u.op !== Ops.REDUCE || (u.arg as CarrierArg).key !== "ADD") return 0;
+  const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
+  if (loads.length !== 2) return 0;
+  const [a, b] = loads.map((x) => rangesOf(x));
+  const size = (list: readonly UOp[]): number => list.reduce((n, r) => n * sizeOf(r), 1);
+  const rows = size(around.filter((r) => a.includes(r) && !b.includes(r)));
+  const columns = size(around.filter((r) => b.includes(r) && !a.includes(r)));
+  if (Math.min(rows, columns) < TILE_SIDE / 4) return 0;
+  const batch = size(around) / rows / columns;
+  return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
+}
+
 /** The one reduction of a kernel that can be split: neither inside of another nor around one. */
 function splittable(ast: UOp): UOp | undefined {
   let found: UOp | undefined;
@@ -78,7 +108,8 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const carrier = u.arg as CarrierArg, n = carrier.lanes;
   const ranges = u.src.slice(n), around = rangesOf(u);
   const outputs = around.reduce((p, r) => p * sizeOf(r), 1);
-  const want = partsOf(outputs, ranges.reduce((p, r) => p * sizeOf(r), 1), caps);
+  const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
+  const want = tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
   if (want < 2) return undefined;
   let next = 0;
   for (const x of toposort(ast)) if (x.op === Ops.RANGE) next = Math.max(next, (x.arg as RangeArg).id + 1);
@@ -140,11 +171,11 @@ function cutRanges(
       rest.push(r);
       return;
     }
-    if (n <= want && i < ranges.length - 1) {
+    if (i < ranges.length - 1 && (n <= want || divisorNear(n, want) === n)) {
       const p = fresh(n, AxisKind.LOOP);
       map.set(r, typed(p, r));
       parts.push(p);
-      want = Math.floor(want / n);
+      want = Math.max(1, Math.floor(want / n));
       return;
     }
     let k = divisorNear(n, want);

@@ -49,22 +49,24 @@ const STORAGES: Readonly<Record<string, DType>> = {
   FloatStorage: dtypes.float32,
   DoubleStorage: dtypes.float64,
 };
-/** PyTorch's names of dtypes that untyped storages are seen as. */
-const DTYPES: readonly string[] = [
-  "bool",
-  "uint8",
-  "int8",
-  "uint16",
-  "int16",
-  "uint32",
-  "int32",
-  "uint64",
-  "int64",
-  "float16",
-  "bfloat16",
-  "float32",
-  "float64",
-];
+/** PyTorch's dtypes, that untyped storages are seen as. */
+const DTYPES: Readonly<Record<string, DType>> = {
+  bool: dtypes.bool,
+  uint8: dtypes.uint8,
+  int8: dtypes.int8,
+  uint16: dtypes.uint16,
+  int16: dtypes.int16,
+  uint32: dtypes.uint32,
+  int32: dtypes.int32,
+  uint64: dtypes.uint64,
+  int64: dtypes.int64,
+  float16: dtypes.float16,
+  bfloat16: dtypes.bfloat16,
+  float32: dtypes.float32,
+  float64: dtypes.float64,
+  float8_e4m3fn: dtypes.fp8e4m3,
+  float8_e5m2: dtypes.fp8e5m2,
+};
 const MAX_AXES = 64, MAX_VALUES = 1 << 22;
 
 function isCount(x: unknown): x is number {
@@ -104,7 +106,7 @@ class TorchGlobals implements PickleHooks {
       add(`torch.storage.${name}`);
       add(`torch.${name.replace("Storage", "Tensor")}`);
     }
-    for (const name of DTYPES) add(`torch.${name}`);
+    for (const name of Object.keys(DTYPES)) add(`torch.${name}`);
   }
 
   find(name: string): PyGlobal | undefined {
@@ -160,7 +162,7 @@ class TorchGlobals implements PickleHooks {
       throw this.bad("a tensor has no valid storage, offset, shape and strides");
     }
     const name = type instanceof PyGlobal ? type.name.replace("torch.", "") : "";
-    const dtype = ref.dtype ?? (DTYPES.includes(name) ? dtypes[name as "float32"] : undefined);
+    const dtype = ref.dtype ?? (Object.hasOwn(DTYPES, name) ? DTYPES[name] : undefined);
     if (dtype === undefined) throw this.bad("a tensor of an untyped storage has no dtype");
     const text = `[${shape.join(", ")}] with strides [${strides.join(", ")}] at ${offset}`;
     if (!Number.isSafeInteger(prod(shape.map((n) => n || 1)) * dtype.itemsize)) {

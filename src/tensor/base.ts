@@ -143,7 +143,7 @@ export abstract class TensorBase {
     return new (this.constructor as new (u: UOp) => this)(u);
   }
 
-  /** The size of each axis; an array of its own. */
+  /** The size of each axis (of a symbolic one the largest, see `Variable`); an array of its own. */
   get shape(): number[] {
     return [...shapeOf(this.node)];
   }

@@ -13,7 +13,8 @@ import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastNodes, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
 import { MovementTensor } from "./movement.ts";
-import { detachNode, floatConst, floorNode, intPower, logaddexpNode, powNode, remainderNode } from "./numeric.ts";
+import { intDivide, remainder, wholeQuotient } from "./division.ts";
+import { detachNode, floatConst, intPower, logaddexpNode, powNode } from "./numeric.ts";
 
 /** Options of binary operators. */
 export interface BinaryOptions {
@@ -234,14 +235,13 @@ export abstract class ElementwiseTensor extends MovementTensor {
       if (mode !== undefined) return this.wrap(intDivide(a, b, mode));
       return this.wrap(castNode(a, defaultFloat()).fdiv(castNode(b, defaultFloat())));
     }
-    const q = a.fdiv(b);
-    return this.wrap(mode === undefined ? q : mode === "trunc" ? q.trunc() : floorNode(q));
+    return this.wrap(mode === undefined ? a.fdiv(b) : wholeQuotient(a, b, mode));
   }
 
   /** Quotient rounded down, as Python's `//`; integers give integers. */
   floorDiv(x: Operand, options?: BinaryOptions): this {
     const [a, b] = this.operands("floorDiv", x, options);
-    return this.wrap(a.dtype.isFloat ? floorNode(a.fdiv(b)) : intDivide(a, b, "floor"));
+    return this.wrap(a.dtype.isFloat ? wholeQuotient(a, b, "floor") : intDivide(a, b, "floor"));
   }
 
   /** Remainder with the sign of the divisor, as Python's `%`. */
@@ -561,24 +561,6 @@ export function signNode(x: UOp): UOp {
   const zero = scalarConst(0, d), one = scalarConst(1, d);
   const rest = zero.lt(x).where(one, d.isFloat ? detachNode(x) : zero);
   return d.isUnsigned ? rest : x.lt(zero).where(scalarConst(-1, d), rest);
-}
-
-function intDivide(a: UOp, b: UOp, mode: "trunc" | "floor"): UOp {
-  if (a.dtype.isBool) {
-    a = castNode(a, dtypes.int32);
-    b = castNode(b, dtypes.int32);
-  }
-  return uop(mode === "floor" ? Ops.FLOORDIV : Ops.CDIV, a.dtype, [a, b]);
-}
-
-function remainder(a: UOp, b: UOp, floor: boolean): UOp {
-  const d = a.dtype;
-  if (d.isFloat) {
-    const wide = d.bits < 32 ? dtypes.float32 : d;
-    return remainderNode(castNode(a, wide), castNode(b, wide), floor).cast(d);
-  }
-  if (d.isBool) return remainder(castNode(a, dtypes.int32), castNode(b, dtypes.int32), floor);
-  return uop(floor ? Ops.FLOORMOD : Ops.CMOD, d, [a, b]);
 }
 
 /** Integers to integers: squaring, one step a bit of the exponent; negative exponents give 0 unless the base is ±1. */

@@ -16,14 +16,20 @@ import { Ops } from "../uop/ops.ts";
 import { uop } from "../uop/uop.ts";
 import type { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
-import { captureCall, type Captured, checkAlive, type InputInfo } from "./jit_capture.ts";
+import { captureCall, type Captured, checkAlive, type InputInfo, storageOf } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { realizedBuffer, realizeTensors } from "./realize.ts";
+import { realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
   /** Replays write their outputs into the same memory each time: an earlier result changes. Default false. */
   readonly reuseOutputs?: boolean;
+  /**
+   * Positions of arguments that the caller gives away: their tensors are disposed of after each call, and replays write
+   * results into their memory where they can. For state that goes in and comes out: a step that takes the parameters and
+   * returns the next ones then needs memory for them once.
+   */
+  readonly donate?: readonly number[];
 }
 
 /** What a jit function has done so far. */
@@ -116,9 +122,31 @@ class Jit {
   constructor(readonly fn: AnyFunction, readonly options: JitOptions) {}
 
   call(args: unknown[]): unknown {
-    const { stats } = this, leaves = leavesOfTree(args, "call a jit function");
+    const leaves = leavesOfTree(args, "call a jit function");
     const storages = prepareInputs(leaves.tensors);
-    const entry = this.entryOf(leaves.key);
+    const donated = this.donatedOf(args), result = this.answer(args, leaves, storages, donated);
+    if (donated.size > 0) {
+      const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
+      for (const i of donated) if (!kept.has(storages[i])) (leaves.tensors[i] as RealizeTensor).dispose();
+    }
+    return result;
+  }
+
+  /** Which of the tensors among the arguments are given away. */
+  private donatedOf(args: readonly unknown[]): Set<number> {
+    const out = new Set<number>(), { donate } = this.options;
+    if (donate === undefined) return out;
+    let at = 0;
+    args.forEach((arg, position) => {
+      const count = leavesOfTree(arg, "call a jit function").tensors.length;
+      if (donate.includes(position)) { for (let k = 0; k < count; k++) out.add(at + k); }
+      at += count;
+    });
+    return out;
+  }
+
+  private answer(args: unknown[], leaves: Leaves, storages: readonly Storage[], donated: Set<number>): unknown {
+    const { stats } = this, entry = this.entryOf(leaves.key);
     stats.calls++;
     if (entry.captures.length > 0) {
       checkInputs(entry.captures[0], leaves.tensors);
@@ -127,7 +155,7 @@ class Jit {
         if (c.isOutdated()) {
           entry.captures.splice(i, 1);
           stats.retraces++;
-        } else if (c.fits()) return this.replay(c, args, leaves, storages);
+        } else if (c.fits()) return this.replay(c, args, leaves, storages, donated);
       }
     }
     if (entry.calls++ === 0) {
@@ -141,6 +169,7 @@ class Jit {
       storages,
       written: this.written,
       reuseOutputs: this.options.reuseOutputs === true,
+      donated,
     });
     entry.captures.push(captured);
     stats.captures++;
@@ -189,10 +218,16 @@ class Jit {
     return result;
   }
 
-  private replay(c: Captured, args: unknown[], leaves: Leaves, storages: readonly Storage[]): unknown {
+  private replay(
+    c: Captured,
+    args: unknown[],
+    leaves: Leaves,
+    storages: readonly Storage[],
+    donated: Set<number>,
+  ): unknown {
     this.stats.replays++;
     if (writeLog.set !== undefined) { for (const { storage } of c.written) writeLog.set.add(storage); }
-    if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages);
+    if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
     return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors));
   }
 
@@ -214,15 +249,15 @@ class Jit {
  * ```ts
  * import { jit, Tensor } from "../../mod.ts";
  * const double = jit((x: Tensor) => x.mul(2));
- * for (let i = 0; i < 4; i++) console.log(await double(new Tensor([i])).tolist()); // [0], [2], [4], [6]
- * console.log(double.stats.replays); // 2
+ * const results = [1, 2, 3, 4].map((i) => double(new Tensor([i])));
+ * console.log(await results[3].tolist(), double.stats.replays); // [8] 2
  * ```
  *
  * @throws {JitError} for async functions, functions that read values or realize nothing, that bind a variable which is
  * no argument, or dispose of an argument; and for inputs of another shape, dtype or device
  */
 export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): JitFunction<A, R> {
-  checkOptions("make a jit function", options, ["reuseOutputs"]);
+  checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);
   if (typeof fn !== "function") {
     throw new ArgumentError("make a jit function", { reason: `it takes a function, not ${describe(fn)}` });
   }

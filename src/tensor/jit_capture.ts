@@ -6,7 +6,16 @@
  *
  * @module
  */
-import { attachBuffer, Buffer, bufferOf, releases, releaseStorage, sharing, trackStorages } from "../device/buffer.ts";
+import {
+  attachBuffer,
+  Buffer,
+  bufferOf,
+  detachBuffer,
+  releases,
+  releaseStorage,
+  sharing,
+  trackStorages,
+} from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import { Recording } from "../engine/capture.ts";
 import { countText, debugPrint } from "../engine/debug.ts";
@@ -173,6 +182,8 @@ export class Captured {
     /** Random numbers that a call draws. */
     readonly draws: number,
     readonly replay: Replay,
+    /** By output, the donated argument whose memory it may have; -1 for none. */
+    private readonly heirs: readonly number[],
   ) {
     graphs.register(this, replay.graphs);
   }
@@ -213,8 +224,8 @@ export class Captured {
     this.sharedAt = sharing.count;
   }
 
-  /** Runs the captured steps on these arguments. */
-  run(leaves: Leaves, storages: readonly Storage[]): unknown {
+  /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
+  run(leaves: Leaves, storages: readonly Storage[], donates: boolean): unknown {
     this.checkMemory();
     const buffers: (Buffer | undefined)[] = storages.map((s) => bufferOf(s)!);
     const copies: Buffer[] = [];
@@ -223,8 +234,11 @@ export class Captured {
       copies.push(buffers[i] = copyOf(storages[i]));
     }
     const made: Storage[] = [];
-    for (const o of this.outputs) {
-      made.push(o.fresh ? made[o.first] ?? freshStorage(o) : o.storage);
+    for (const [at, o] of this.outputs.entries()) {
+      const heir = donates && o.first === at ? this.heirs[at] : -1;
+      made.push(
+        o.fresh ? made[o.first] ?? freshStorage(o, heir < 0 ? undefined : inherited(storages, heir)) : o.storage,
+      );
       buffers.push(o.fresh ? bufferOf(made[made.length - 1]) : undefined);
     }
     for (const { place, input } of this.states) {
@@ -257,8 +271,15 @@ export class Captured {
   }
 }
 
-function freshStorage({ tensor, storage: { device, dtype, size } }: Output): Storage {
-  const storage = new Storage(device, dtype, size), buffer = new Buffer(getDevice(device), dtype, size);
+/** The memory of a donated argument, if nobody else holds it. */
+function inherited(storages: readonly Storage[], input: number): Buffer | undefined {
+  const storage = storages[input];
+  if (storage.claims > 1 || storages.indexOf(storage) !== storages.lastIndexOf(storage)) return undefined;
+  return detachBuffer(storage);
+}
+
+function freshStorage({ tensor, storage: { device, dtype, size } }: Output, memory?: Buffer): Storage {
+  const storage = new Storage(device, dtype, size), buffer = memory ?? new Buffer(getDevice(device), dtype, size);
   buffer.shape = tensor.shape;
   buffer.use = "result of a jit function";
   if (wantsLines()) buffer.line = userLine();
@@ -283,6 +304,8 @@ export interface CallToCapture {
   /** Storages that earlier calls wrote in place. */
   readonly written: ReadonlySet<Storage>;
   readonly reuseOutputs: boolean;
+  /** Arguments that the caller gives away, among the tensors. */
+  readonly donated: ReadonlySet<number>;
 }
 
 /** An argument under a name of its own; a copy where the function writes its memory. */
@@ -469,6 +492,7 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     })),
     draws,
     replay,
+    heirsOf(replay, outs, call),
   );
   tellCapture(captured.replay, leaves.tensors.length, results);
   // arguments that come back are the caller's own
@@ -478,6 +502,23 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     return i === undefined ? t : wrap(t, withExtents(reshape(bufferNode(call.storages[i]), t.shape), extentsOf(t.uop)));
   });
   return { captured, result };
+}
+
+/** Which donated argument each output may take the memory of: one of its size that no step uses any more when it is written. */
+function heirsOf(replay: Replay, outputs: readonly Output[], { donated, storages }: CallToCapture): number[] {
+  const free = new Set(donated);
+  for (const { input } of outputs) free.delete(input);
+  return outputs.map(({ fresh, first, storage }, at) => {
+    const written = replay.uses.get(storages.length + at)?.[0] ?? -1;
+    if (!fresh || first !== at || written < 0) return -1;
+    for (const i of free) {
+      const { device, dtype, size } = storages[i], last = replay.uses.get(i)?.[1] ?? -1;
+      if (device !== storage.device || dtype !== storage.dtype || size !== storage.size || last >= written) continue;
+      free.delete(i);
+      return i;
+    }
+    return -1;
+  });
 }
 
 /** Frees what the call made for itself: handles on it say so when they are used. */

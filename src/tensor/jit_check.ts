@@ -50,11 +50,11 @@ export function checkedReplay(
 ): unknown {
   const targets = c.replay.targets.map((s) => bufferOf(s)!), watched = [...targets];
   if ([...watched, ...storages.map((s) => bufferOf(s)!)].some((b) => b.device.allocator.copyOut === undefined)) {
-    return c.run(leaves, storages);
+    return c.run(leaves, storages, false);
   }
   const before = targets.map(bytesOf), grads = c.gradients();
   const outputs = (tree: unknown): TensorBase[] => [...leavesOfTree(tree, "call a jit function").tensors];
-  const result = c.run(leaves, storages);
+  const result = c.run(leaves, storages, false);
   const got = [...outputs(result), ...c.gradients().filter((g) => g !== undefined)];
   const values = got.map((t) => bytesOf(bufferOf(storageOf(t))!)), state = targets.map(bytesOf);
   targets.forEach((b, i) => b.copyIn(before[i]));

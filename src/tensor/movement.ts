@@ -42,6 +42,7 @@ export abstract class MovementTensor extends TensorBase {
     return this.reshapeTo("view", shape);
   }
 
+  /** What `reshape` and `view` do. */
   private reshapeTo(action: string, shape: Axes | readonly (Dim | null)[]): this {
     if (!hasVariable(shape)) return this.wrap(reshape(this.uop, this.resolveShape(action, shape)));
     const list = shape as readonly (Dim | null)[];

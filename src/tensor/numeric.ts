@@ -233,7 +233,7 @@ export function shift(x: UOp, value: number): UOp {
   return x.add(floatConst(value, x.dtype));
 }
 
-function lt(x: UOp, value: number): UOp {
+export function lt(x: UOp, value: number): UOp {
   return x.lt(floatConst(value, x.dtype));
 }
 
@@ -274,7 +274,7 @@ function oddPoly(p: Poly, x: UOp): UOp {
 }
 
 /** -1 where x < 0, else 1; constants, so without a gradient. */
-function signOf(x: UOp): UOp {
+export function signOf(x: UOp): UOp {
   return lt(x, 0).where(floatConst(-1, x.dtype), floatConst(1, x.dtype));
 }
 
@@ -498,33 +498,6 @@ export function roundNode(x: UOp): UOp {
 /** True for NaN. */
 export function isNanNode(x: UOp): UOp {
   return x.ne(x);
-}
-
-/**
- * Remainder of a / b, exact while |a / b| < 2^24: q b is formed without rounding (Veltkamp's splitting and Dekker's
- * product, Numer. Math. 18, 1971), and a quotient that was rounded off by one is corrected.
- *
- * @param floor the sign of the divisor (Python's %), else of the dividend (C's fmod)
- */
-export function remainderNode(a: UOp, b: UOp, floor: boolean): UOp {
-  const d = b.dtype;
-  const splitter = d === dtypes.float64 ? 2 ** 27 + 1 : 2 ** 12 + 1;
-  const split = (x: UOp): [UOp, UOp] => {
-    const c = scale(x, splitter), high = c.add(scale(c.add(scale(x, -1)), -1));
-    return [high, x.add(scale(high, -1))];
-  };
-  const q = a.fdiv(b).trunc();
-  const p = q.mul(b);
-  const [qh, ql] = split(q), [bh, bl] = split(b);
-  const rounding = qh.mul(bh).add(scale(p, -1)).add(qh.mul(bl)).add(ql.mul(bh)).add(ql.mul(bl));
-  let r = a.add(scale(p, -1)).add(scale(rounding, -1));
-  const zero = floatConst(0, d);
-  const absB = b.mul(signOf(b)), signA = signOf(a);
-  const s = r.mul(signA); // the remainder of |a| by |b|, if q was right
-  r = lt(s, 0).where(r.add(absB.mul(signA)), s.lt(absB).where(r, r.add(absB.mul(signA).mul(floatConst(-1, d)))));
-  const infinite = absB.eq(floatConst(Infinity, d)).and(a.mul(signA).lt(floatConst(Infinity, d)));
-  r = infinite.where(a, r);
-  return floor ? r.ne(zero).and(r.lt(zero).ne(b.lt(zero))).where(r.add(b), r) : r;
 }
 
 /** base^exponent for floats: 0^0 is 1, a negative base gives NaN unless the exponent is an integer. */

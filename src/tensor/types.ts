@@ -24,9 +24,10 @@ export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/args.ts"
 export type { Arithmetic } from "../uop/math.ts";
 export type { Ops } from "../uop/ops.ts";
 export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData } from "../uop/recording.ts";
-export type { UOp } from "../uop/uop.ts";
+export type { Extents, UOp } from "../uop/uop.ts";
 export type { ActivationTensor, GeluOptions } from "./activation.ts";
 export type { Axes } from "./axes.ts";
+export type { Dim } from "./dims.ts";
 export type { BackwardTensor } from "./backward.ts";
 export type { NestedArray, Operand, TensorBase } from "./base.ts";
 export type {

@@ -11,7 +11,7 @@
  * @module
  */
 import { ShapeError } from "../helpers/errors.ts";
-import { type AxesArg, type PairsArg, type ReduceArg, type SkewArg, type VariableArg, type WindowArg } from "./args.ts";
+import type { AxesArg, PairsArg, ReduceArg, SkewArg, VariableArg, WindowArg } from "./args.ts";
 import { vmin } from "./bounds.ts";
 import { window } from "./movement.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
@@ -22,8 +22,18 @@ import { type Extents, int, type UOp, uop } from "./uop.ts";
 /** Whether a node is a bound variable, or integer arithmetic of such: a number that a graph knows by name. */
 export function isBoundNode(u: UOp): boolean {
   if (u.op === Ops.BIND) return true;
-  return u.dtype.isInt && isAlu(u.op) && u.src.some(isBoundNode) &&
-    u.src.every((s) => s.op === Ops.CONST || isBoundNode(s));
+  if (!u.dtype.isInt || !isAlu(u.op)) return false;
+  const seen = new Set<UOp>(), stack = [u]; // values that are used twice are looked at once
+  let isBound = false;
+  for (let v = stack.pop(); v !== undefined; v = stack.pop()) {
+    if (seen.has(v)) continue;
+    seen.add(v);
+    if (v.op === Ops.BIND) isBound = true;
+    else if (v.op === Ops.CONST) continue;
+    else if (v.dtype.isInt && isAlu(v.op)) stack.push(...v.src);
+    else return false;
+  }
+  return isBound;
 }
 
 /** The text of an extent or bound: "pos + 1". */

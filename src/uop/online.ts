@@ -9,8 +9,7 @@
  */
 import type { DType } from "../dtype/dtype.ts";
 import type { ParamArg } from "./args.ts";
-import { RescaleCarrier } from "./carrier.ts";
-import { CarrierArg } from "./carrier.ts";
+import { type CarrierArg, RescaleCarrier } from "./carrier.ts";
 import { Ops } from "./ops.ts";
 import { dependsOn, rangesOf } from "./ranges.ts";
 import { toposort, type UOp } from "./uop.ts";

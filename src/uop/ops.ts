@@ -67,7 +67,7 @@ export const Ops = {
   // unary
   CAST: 37,
   BITCAST: 38, // same itemsize, except T where the last axis is rescaled
-  EXP2: 39, // arg "flush": what is smaller than the least normal number may be 0
+  EXP2: 39, // arg "flush" (with matrix units): what is below the least normal number may be 0
   LOG2: 40,
   SIN: 41,
   SQRT: 42,

@@ -7,6 +7,7 @@ import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { AxisKind } from "../../src/uop/args.ts";
 import { getTuple, opCarrier, reduce, RescaleCarrier } from "../../src/uop/carrier.ts";
 import { Ops } from "../../src/uop/ops.ts";
+import { jsCounters } from "../../backends/js/js.ts";
 import { onlineProductOf } from "../../src/uop/online.ts";
 import { specLinear, verify } from "../../src/uop/spec.ts";
 import { constant, index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
@@ -105,13 +106,15 @@ Deno.test("online tiles: hidden keys bound the loop", () => {
   const loopOf = (shape: Shape): UOp => compile(kernel(shape), undefined, GPU).uops.find((u) => u.op === Ops.RANGE)!;
   assert(loopOf({ rows: 512, keys: 512 }).src[0].isConst(8));
   assert(loopOf({ rows: 512, keys: 512, causal: true }).src[0].op !== Ops.CONST);
-  // 128 rows and 20 keys before them are in at most four tiles of 64
-  const groups = (shape: Shape): number => {
-    const data = dataOf(kernel(shape)), before = performance.now();
-    run(kernel(shape), data, undefined, GPU);
-    return performance.now() - before;
+  // of 1024 keys, 128 rows and the 20 before them are in at most four tiles of 64
+  const copies = (shape: Shape): number => {
+    const ast = kernel(shape), before = jsCounters.read;
+    run(ast, dataOf(ast), undefined, GPU);
+    return jsCounters.read - before;
   };
-  assert(groups({ rows: 256, keys: 2048, causal: true, window: 20, heads: 1 }) > 0);
+  const wide = { rows: 128, keys: 1024, heads: 1 };
+  assert(copies({ ...wide, window: 20 }) > 0.9 * copies(wide), "a window that has no end");
+  assert(copies({ ...wide, causal: true, window: 20 }) < 0.4 * copies(wide));
 });
 
 Deno.test("online tiles: fewer keys where little memory is shared", () => {
@@ -200,7 +203,8 @@ const PROGRAMS: Readonly<Record<string, (make: Make) => Tensor>> = {
 for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
   const maker = (device: string): Make => (shape, seed) => {
     const n = shape.reduce((a, b) => a * b, 1);
-    return new Tensor(Float32Array.from(numbers(n, seed)), { device }).reshape(shape).cast(dtype).contiguous().realize();
+    return new Tensor(Float32Array.from(numbers(n, seed)), { device }).reshape(shape).cast(dtype).contiguous()
+      .realize();
   };
   for (const [name, program] of Object.entries(PROGRAMS)) {
     Deno.test(`online products: ${name}, ${dtype}, is one kernel`, async () => {

@@ -48,6 +48,22 @@ for (const file of ["state.pt", "legacy.pt"]) {
   });
 }
 
+Deno.test("torch: dtypes without a storage of their own", async () => {
+  const dict = await state.torchLoad(at("untyped.pt"));
+  for (
+    const [name, dtype, last] of [
+      ["uint16", "uint16", 100],
+      ["uint32", "uint32", 100],
+      ["uint64", "uint64", 100],
+      ["float8_e4m3fn", "fp8e4m3", 96],
+      ["float8_e5m2", "fp8e5m2", 96],
+    ] as const
+  ) {
+    assert.equal(dict[name].dtype.name, dtype);
+    assert.deepEqual(await dict[name].tolist(), [0, 1, 2, last], name);
+  }
+});
+
 Deno.test("torch: a tar archive of PyTorch 0.1", async () => {
   const { w, b } = await state.torchLoad(at("old.pt"));
   assert.deepEqual(await w.tolist(), [[0, 1, 2], [3, 4, 5]]);

@@ -14,6 +14,7 @@ torch.save(state, "state.pt")
 torch.save(state, "legacy.pt", _use_new_zipfile_serialization=False)
 torch.save({"model": torch.nn.Linear(2, 1).state_dict(), "epoch": 3, "lr": 0.5, "tags": ["a", ("b", None, True)], "big": 2**70,
             "raw": b"\x00\xff", "shape": torch.Size([2, 3])}, "checkpoint.pt")
+torch.save({d: torch.tensor([0, 1, 2, 100]).to(getattr(torch, d)) for d in ["uint16", "uint32", "uint64", "float8_e4m3fn", "float8_e5m2"]}, "untyped.pt")
 np.save("c.npy", np.arange(6, dtype="<i4").reshape(2, 3))
 np.save("fortran.npy", np.asfortranarray(np.arange(6, dtype="<f8").reshape(2, 3)))
 np.save("big.npy", np.arange(6, dtype=">f4").reshape(2, 3))

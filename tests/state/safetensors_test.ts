@@ -18,6 +18,8 @@ Deno.test("safetensors: every dtype comes back, bit for bit", async () => {
   }
   dict.half = new Tensor([0.5, -2, 65504], { dtype: "float16" });
   dict.brain = new Tensor([0.5, -2, 3e38], { dtype: "bfloat16" });
+  dict.small = new Tensor([0.5, -2, 448], { dtype: "fp8e4m3" });
+  dict.tiny = new Tensor([0.5, -2, Infinity], { dtype: "fp8e5m2" });
   dict.flags = new Tensor([true, false]);
   dict.scalar = new Tensor(2.5);
   dict.none = Tensor.zeros([0, 3]);

@@ -357,6 +357,33 @@ Deno.test("jit: random numbers go on as they would", async () => {
   assertEquals(await draw(jit(body)), await draw(body));
 });
 
+Deno.test("jit: donated arguments give their memory to results", async () => {
+  const held = () => Object.values(Device.memory()).reduce((n, m) => n + m.bytes, 0);
+  const f = jit((state: { a: Tensor; b: Tensor }, x: Tensor) => {
+    const sum = state.a.sum().add(state.b.sum());
+    return { a: state.a.add(x.sum()), b: sum.add(x).contiguous().realize().mul(2) };
+  }, { donate: [0] });
+  const x = made([1, 2, 3, 4]);
+  let s = { a: made([0, 0, 0, 0]), b: made([1, 1, 1, 1]) }, before = 0;
+  const want = { a: [0, 0, 0, 0], b: [1, 1, 1, 1] };
+  for (let i = 0; i < 6; i++) {
+    const old = s, sum = [...want.a, ...want.b].reduce((p, v) => p + v);
+    s = f(s, x);
+    throws(() => old.a.dataSync(), DisposedError);
+    want.a = want.a.map((v) => v + 10);
+    want.b = [1, 2, 3, 4].map((v) => 2 * (sum + v));
+    assertEquals([await s.a.tolist(), await s.b.tolist()], [want.a, want.b]);
+    if (i === 2) before = held();
+  }
+  strictEqual(held(), before);
+  await context({ JIT_CHECK: 1 }, async () => {
+    s = f(s, x);
+    assertEquals(await s.a.tolist(), want.a.map((v) => v + 10));
+  });
+  const whole = jit((x: Tensor) => x, { donate: [0] });
+  for (let i = 0; i < 3; i++) await whole(made([i])).add(0).tolist();
+});
+
 // What is captured
 
 Deno.test("jit: several realizes are one list of kernels without what is not needed, in one arena", async () => {

@@ -380,7 +380,11 @@ function exponential(x: UOp): UOp {
 const x = UPat.var("x");
 const rules = new Map(
   [
-    [Ops.EXP2, rule(x.exp2(), ({ x }) => exponential(x))],
+    // where matrix units are, there is an instruction for the other kind
+    [
+      Ops.EXP2,
+      rule(UPat.op(Ops.EXP2, { name: "u" }), ({ u }) => u.arg === "flush" ? undefined : exponential(u.src[0])),
+    ],
     [Ops.LOG2, rule(x.log2(), ({ x }) => inFloat(x, log2))],
     [Ops.SIN, rule(x.sin(), ({ x }) => inFloat(x, sin))],
     [Ops.TRUNC, rule(x.trunc(), ({ x }) => x.dtype.isFloat ? inFloat(x, trunc) : x)],

@@ -21,6 +21,8 @@ export interface Access {
   readonly depends: readonly boolean[];
   /** Elements from one iteration of the axis to the next; NaN where that is not constant. */
   readonly strides: readonly number[];
+  /** The constant part of its index. */
+  readonly offset: number;
   /** Does its gate depend on the axis? */
   readonly gated: readonly boolean[];
 }
@@ -80,7 +82,8 @@ class Reader {
   private access(place: UOp, node: UOp): Access {
     const [, idx, gate] = place.src as readonly (UOp | undefined)[];
     const strides = new Array<number>(this.axes.length).fill(0);
-    for (const [atom, c] of linearOf(idx!).terms) {
+    const form = linearOf(idx!);
+    for (const [atom, c] of form.terms) {
       const r = rangeOfAtom(atom);
       if (r !== undefined) {
         const i = this.at.get(r);
@@ -94,6 +97,7 @@ class Reader {
       dtype: place.dtype,
       depends: this.flags(place),
       strides,
+      offset: form.constant,
       gated: gate === undefined ? new Array<boolean>(this.axes.length).fill(false) : this.flags(gate),
     };
   }

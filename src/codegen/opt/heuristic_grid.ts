@@ -13,7 +13,8 @@ import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
 import { type Access, type Region, regionsOf } from "./access.ts";
 import { tileProduct } from "./heuristic_tile.ts";
-import type { Axis, Kernel } from "./kernel.ts";
+import { applyMerges, type Axis, type Kernel } from "./kernel.ts";
+import type { Opt } from "./opt.ts";
 
 /** Threads of a group without reductions. */
 const GROUP_THREADS = 256;
@@ -25,6 +26,8 @@ const BYTES_IN_FLIGHT = 64;
 const ROW_ELEMENTS = 32;
 /** Elements of a row that a thread should have at least. */
 const LEAST_ELEMENTS = 8;
+/** Threads of the device for each row from which a thread has a row of its own where reductions are nested. */
+const NESTED_SHARE = 4;
 /** Copies of a body, at most. */
 const MOST_COPIES = 64;
 
@@ -85,8 +88,10 @@ class GridChooser {
     const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
     for (const a of accesses) n = Math.max(n, Math.floor(this.caps.vectorBytes / a.dtype.itemsize));
     n = Math.min(n, 8);
-    const fits = (a: Access): boolean => a.strides.every((s, i) => i === axis || s !== s || s % n === 0);
-    while (n > 1 && (this.sizes[axis] % n !== 0 || !accesses.some(fits))) n /= 2;
+    // narrow accesses of neighboring threads are better than those of one thread
+    const fits = (a: Access): boolean =>
+      !a.gated[axis] && a.strides.every((s, i) => i === axis || s !== s || s % n === 0) && a.offset % n === 0;
+    while (n > 1 && (this.sizes[axis] % n !== 0 || !accesses.every(fits))) n /= 2;
     return n;
   }
 
@@ -150,15 +155,70 @@ class GridChooser {
     const around = this.axes.slice(0, outputs).map((_, i) => i).filter((i) => main.axes[i]);
     const resident = this.grid.units * this.grid.unitThreads;
     const isNested = main.axes.some((here, i) => here && i >= outputs && !main.own.includes(i));
+    if (isNested && rows < resident / NESTED_SHARE) return this.nestedReduce(main);
     if (isNested || length < LEAST_ELEMENTS || this.grid.maxGroupThreads < 32) return this.elementwise();
     const fast = this.fastAxis([main], [...around, ...main.own]);
-    if (fast >= 0 && main.own.includes(fast)) this.rowReduce(main, fast, rows, around);
-    else if (rows >= 2 * resident || fast < 0) this.elementwise();
+    if (fast >= 0 && main.own.includes(fast)) {
+      if (!this.mergedReduce(main, fast, rows, length)) this.rowReduce(main, fast, rows, around);
+    } else if (rows >= 2 * resident || fast < 0) this.elementwise();
     else this.columnReduce(main, fast, rows, length);
   }
 
+  /** Reductions inside of another one: threads share the outer one. */
+  private nestedReduce(main: Region): void {
+    const { kernel, outputs } = this;
+    const outer = this.regions.find((r) =>
+      r.kind === "reduce" && r.own.some((i) => main.axes[i] && !main.own.includes(i)) &&
+      r.axes.every((here, i) => !here || i < outputs || r.own.includes(i))
+    );
+    const longest = outer?.own.toSorted((a, b) => this.sizes[b] - this.sizes[a])[0];
+    const threads = longest === undefined ? 1 : powerBelow(Math.min(this.sizes[longest], GROUP_THREADS, this.most));
+    if (threads < 2) return this.elementwise();
+    kernel.apply({ op: "GROUP", axis: longest! - outputs, arg: threads });
+  }
+
+  /** Sums over several short axes are sums over one, where threads would find too little along the fastest. */
+  private mergedReduce(main: Region, fast: number, rows: number, length: number): boolean {
+    const { kernel, outputs, sizes, grid } = this;
+    const width = this.width(fast, this.regions);
+    const wanted = Math.min(GROUP_THREADS, length / LEAST_ELEMENTS, grid.units * grid.unitThreads / rows);
+    if (main.own.length < 2 || !kernel.mayMerge || sizes[fast] / width >= wanted) return false;
+    if (kernel.axes.some((a) => a.role === "stage" || a.size === 0)) return false;
+    const opts: Opt[] = [];
+    // the longer the stride, the further out
+    const load = main.accesses.find((a) => a.strides[fast] === 1) ?? main.accesses[0];
+    const order = (axes: readonly number[]): number[] =>
+      axes.toSorted((a, b) => (Math.abs(load.strides[b]) || 0) - (Math.abs(load.strides[a]) || 0) || a - b);
+    const join = (axes: readonly number[]): void => {
+      const last = axes[axes.length - 1];
+      for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, arg: last });
+    };
+    const seen = new Set<string>();
+    for (const r of this.regions) {
+      if (r.kind !== "reduce" || r.own.length < 2 || seen.has(r.own.toSorted().join())) continue;
+      seen.add(r.own.toSorted().join());
+      join(r === main ? order(r.own) : r.own);
+    }
+    const free = sizes.flatMap((_, i) => {
+      return i < outputs && sizes[i] > 1 && this.regions.every((r) => r.axes[i] === (r.kind !== "reduce")) ? [i] : [];
+    });
+    if (free.length > 1) join(free);
+    if (!applyMerges(kernel, opts)) return false;
+    const next = new GridChooser(kernel, this.caps);
+    const [now] = next.regions.filter((r) => r.kind === "reduce" && r.own.some((i) => next.sizes[i] === length));
+    const around = next.axes.slice(0, next.outputs).map((_, i) => i).filter((i) => now.axes[i]);
+    next.rowReduce(now, now.own[0], rows, around, width);
+    return true;
+  }
+
   /** Neighboring threads share rows along an axis with stride 1. */
-  private rowReduce(main: Region, fast: number, rows: number, around: readonly number[]): void {
+  private rowReduce(
+    main: Region,
+    fast: number,
+    rows: number,
+    around: readonly number[],
+    width: number = this.width(fast, this.regions),
+  ): void {
     const { kernel, outputs, grid } = this;
     const size = this.sizes[fast];
     // loops over the same row: other reductions, and output axes that no reduction depends on
@@ -169,7 +229,6 @@ class GridChooser {
       return this.regions.every((r) => r.kind !== "reduce" || !r.own.includes(i) || r.own.length === 1);
     });
     const isKept = alike.length > 1;
-    const width = this.width(fast, this.regions);
     const chunks = ceilDiv(size, width);
     const resident = grid.units * grid.unitThreads;
     // few rows: as many threads as a group can have; many: as few as keep enough bytes in flight
@@ -243,7 +302,10 @@ class GridChooser {
     const columns = Math.min(32, this.sizes[fast]);
     if (columns < 2) return this.elementwise();
     let width = this.width(fast, [main]);
-    while (width > 1 && rows / width < resident / 8) width /= 2;
+    // a warp reads 128 bytes at a time at least
+    const sizes = main.accesses.filter((a) => a.strides[fast] === 1).map((a) => a.dtype.itemsize);
+    const least = Math.max(1, 4 / Math.max(...sizes));
+    while (width > least && rows / width < resident / 8) width /= 2;
     if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
     const n = kernel.axes[fast].rest;
     kernel.apply({ op: "LOCAL", axis: fast, arg: Math.min(columns, n) });

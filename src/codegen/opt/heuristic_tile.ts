@@ -12,8 +12,9 @@ import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core.ts";
 import type { ParamArg } from "../../uop/args.ts";
 import { Ops } from "../../uop/ops.ts";
-import type { Access, Region } from "./access.ts";
-import type { Kernel } from "./kernel.ts";
+import { type Access, type Region, regionsOf } from "./access.ts";
+import { applyMerges, type Kernel } from "./kernel.ts";
+import type { Opt } from "./opt.ts";
 
 /** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
 type Pieces = readonly [near: number, threads: number, far: number];
@@ -42,6 +43,7 @@ const THREAD_SHAPES: readonly Shape[] = [
   { rows: [4, 16, 2], columns: [4, 16, 2], depth: 8 },
   { rows: [4, 8, 2], columns: [4, 16, 2], depth: 8 },
   { rows: [4, 16, 1], columns: [4, 16, 1], depth: 16 },
+  { rows: [4, 8, 1], columns: [4, 16, 2], depth: 8 },
   { rows: [4, 8, 1], columns: [4, 16, 1], depth: 8 },
   { rows: [4, 8, 1], columns: [4, 8, 1], depth: 8 },
   { rows: [2, 8, 1], columns: [4, 8, 1], depth: 8 },
@@ -56,6 +58,8 @@ const LEAST_SIDE = 16;
 const LEAST_USE = 0.6;
 /** Elements that a side of a tile must have for reading it to take as long as computing with it: on units, by threads. */
 const UNIT_SIDE = 32, THREAD_SIDE = 8;
+/** How much longer a product takes if a read touches a piece of memory for each element. */
+const APART_COST = 1.5;
 /** Threads of a unit with so many registers that they have a tile each. */
 const TILE_THREADS = 512;
 
@@ -66,27 +70,52 @@ interface Matrices {
   readonly rows: number;
   readonly columns: number;
   readonly sum: number;
+  /** Iterations of the sum along other axes. */
+  readonly loops: number;
+}
+
+/** The axes of a product by what depends on them, outermost first. */
+interface Sides {
+  readonly reads: readonly [Access, Access];
+  readonly rows: readonly number[];
+  readonly columns: readonly number[];
+  readonly sums: readonly number[];
 }
 
 /** The product that a kernel's only reduction sums; undefined where it is something else. */
-function matricesOf(regions: readonly Region[], outputs: number, sizes: readonly number[]): Matrices | undefined {
+function sidesOf(regions: readonly Region[], outputs: number, sizes: readonly number[]): Sides | undefined {
   const reduces = regions.filter((r) => r.kind !== "store");
   if (reduces.length !== 1 || reduces[0].kind !== "reduce" || reduces[0].lanes !== 1) return undefined;
   const [r] = reduces;
   const reads = r.accesses.filter((a) => a.node.op === Ops.LOAD && a.node.src[0].src[0].op === Ops.PARAM);
   if (reads.length !== 2 || reads.length !== r.accesses.length) return undefined;
   const [a, b] = reads;
-  const only = (x: Access, y: Access): number =>
-    sizes.findLastIndex((n, i) => i < outputs && n >= LEAST_SIDE && x.depends[i] && !y.depends[i]);
-  const [i, j] = [only(a, b), only(b, a)];
-  if (i < 0 || j < 0) return undefined;
-  const sums = r.own.filter((k) => a.depends[k] && b.depends[k] && sizes[k] >= LEAST_SIDE).sort((x, y) => x - y);
-  if (sums.length === 0) return undefined;
-  return { reads: [a, b], rows: Math.min(i, j), columns: Math.max(i, j), sum: sums[sums.length - 1] };
+  const only = (x: Access, y: Access): number[] =>
+    sizes.flatMap((n, i) => i < outputs && n > 1 && x.depends[i] && !y.depends[i] ? [i] : []);
+  const [inA, inB] = [only(a, b), only(b, a)];
+  const sums = r.own.filter((k) => a.depends[k] && b.depends[k]).sort((x, y) => x - y);
+  if (inA.length === 0 || inB.length === 0 || sums.length === 0) return undefined;
+  const isSwapped = inA[inA.length - 1] > inB[inB.length - 1];
+  return { reads: [a, b], rows: isSwapped ? inB : inA, columns: isSwapped ? inA : inB, sums };
+}
+
+/** The innermost axes that are long enough for tiles; undefined where a side has none. */
+function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly number[]): Matrices | undefined {
+  const long = (axes: readonly number[]): number => axes.findLast((i) => sizes[i] >= LEAST_SIDE) ?? -1;
+  const [i, j, k] = [long(rows), long(columns), long(sums)];
+  if (i < 0 || j < 0 || k < 0) return undefined;
+  const loops = sums.reduce((n, x) => x === k ? n : n * sizes[x], 1);
+  return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, loops };
 }
 
 function sideOf([near, threads, far]: Pieces, unit: number): number {
   return near * threads * far * unit;
+}
+
+/** A choice of tiles, and about how long it takes. */
+interface Tiling {
+  readonly shape: Shape;
+  readonly time: number;
 }
 
 class TileChooser {
@@ -94,7 +123,6 @@ class TileChooser {
     private readonly kernel: Kernel,
     private readonly caps: Capabilities,
     private readonly matrices: Matrices,
-    private readonly regions: readonly Region[],
     private readonly sizes: readonly number[],
     private readonly outputs: number,
   ) {}
@@ -125,13 +153,15 @@ class TileChooser {
     return elements(shape.rows, units[0]) % threads === 0 && elements(shape.columns, units[1]) % threads === 0;
   }
 
-  private best(shapes: readonly Shape[], units: readonly number[], lanes: number): Shape | undefined {
+  private best(shapes: readonly Shape[], units: readonly number[], lanes: number): Tiling | undefined {
     const grid = this.caps.grid!;
     const { rows, columns, sum } = this.matrices;
     const [m, n, k] = [this.sizes[rows], this.sizes[columns], this.sizes[sum]];
     let batch = 1;
     for (let i = 0; i < this.outputs; i++) if (i !== rows && i !== columns) batch *= this.sizes[i];
-    let best: Shape | undefined, least = Infinity;
+    // neighboring threads read neighbors along a side of the tile, or each a piece of memory of its own
+    const apart = this.matrices.reads.filter((a) => [rows, columns, sum].every((i) => a.strides[i] !== 1)).length;
+    let best: Tiling | undefined;
     for (const s of shapes) {
       const [x, y, depth] = [sideOf(s.rows, units[0]), sideOf(s.columns, units[1]), s.depth * units[2]];
       const threads = s.rows[1] * s.columns[1] * lanes;
@@ -143,20 +173,35 @@ class TileChooser {
       const side = lanes > 1 ? UNIT_SIDE : THREAD_SIDE;
       // threads that wait for others leave the unit to other groups, if there are some
       const idle = lanes > 1 ? 1 : 1 + threads / TILE_THREADS / 2;
-      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + side / x + side / y) * idle;
-      if (use >= LEAST_USE && time < least) [best, least] = [s, time];
+      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + side / x + side / y) * idle *
+        roundUp(k, depth) * this.matrices.loops * APART_COST ** apart;
+      if (use >= LEAST_USE && (best === undefined || time < best.time)) best = { shape: s, time };
     }
     return best;
+  }
+
+  /** The matrix unit, if there is one, its sizes, and the tiles to use; undefined where none fit. */
+  private choose():
+    | { core: TensorCore | undefined; number: number; units: readonly number[]; best: Tiling }
+    | undefined {
+    const number = this.unit();
+    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
+    const units = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
+    const best = this.best(core === undefined ? THREAD_SHAPES : UNIT_SHAPES, units, core?.lanes ?? 1);
+    return best === undefined ? undefined : { core, number, units, best };
+  }
+
+  /** About how long it takes, in products of one unit or thread; infinite where it cannot be done. */
+  get time(): number {
+    return this.choose()?.best.time ?? Infinity;
   }
 
   run(): boolean {
     const { kernel, matrices, sizes, outputs } = this;
     const { rows, columns, sum } = matrices;
-    const number = this.unit();
-    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
-    const units = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
-    const shape = this.best(core === undefined ? THREAD_SHAPES : UNIT_SHAPES, units, core?.lanes ?? 1);
-    if (shape === undefined) return false;
+    const choice = this.choose();
+    if (choice === undefined) return false;
+    const { core, number, units, best: { shape } } = choice;
     const depth = shape.depth * units[2];
     const sides = [sideOf(shape.rows, units[0]), sideOf(shape.columns, units[1]), depth];
     [rows, columns, sum].forEach((axis, i) => {
@@ -169,9 +214,7 @@ class TileChooser {
       if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
     }
     kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: shape.depth });
-    const loops = this.regions.reduce((n, r) => {
-      return r.kind === "reduce" ? r.own.reduce((m, i) => m * (i === sum ? ceilDiv(sizes[i], depth) : sizes[i]), n) : n;
-    }, 1);
+    const loops = ceilDiv(sizes[sum], depth) * matrices.loops;
     const bytes = this.bytesOf(sides[0], sides[1], depth);
     let ring = !this.caps.grid!.hasAsyncCopy || loops < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
     while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
@@ -179,6 +222,25 @@ class TileChooser {
     for (const slot of slots) kernel.apply({ op: "STAGE", axis: slot, arg: ring });
     return true;
   }
+}
+
+/** How much longer copies take whose addresses are quotients and remainders. */
+const MERGED_COST = 1.15;
+
+/** The same product with one axis a side: what its tiles would take, and the opts that make it so. */
+function merged(sides: Sides, sizes: readonly number[]): { matrices: Matrices; sizes: number[]; opts: Opt[] } {
+  const opts: Opt[] = [], now = sizes.slice();
+  const axisOf = (axes: readonly number[]): number => {
+    const last = axes[axes.length - 1];
+    for (const i of axes.slice(0, -1).reverse()) {
+      opts.push({ op: "MERGE", axis: i, arg: last });
+      now[last] *= now[i];
+      now[i] = 1;
+    }
+    return last;
+  };
+  const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sides.sums)];
+  return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
 }
 
 /** Tiles a product of matrices; false where the kernel is none, or too small, and nothing was done. */
@@ -189,9 +251,23 @@ export function tileProduct(
   sizes: readonly number[],
 ): boolean {
   const outputs = kernel.outputAxes.length;
-  const matrices = matricesOf(regions, outputs, sizes);
-  if (matrices === undefined) return false;
-  const { rows, columns, sum } = matrices;
-  if ([rows, columns, sum].some((i) => kernel.axes[i].size < LEAST_SIDE)) return false;
-  return new TileChooser(kernel, caps, matrices, regions, sizes, outputs).run();
+  const sides = sidesOf(regions, outputs, sizes);
+  if (sides === undefined || kernel.axes.some((a) => a.size === 0)) return false;
+  const plain = matricesOf(sides, sizes);
+  const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs);
+  const time = chooser?.time ?? Infinity;
+  const flat = merged(sides, sizes);
+  if (
+    flat.opts.length > 0 && kernel.mayMerge &&
+    [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)
+  ) {
+    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs).time * MERGED_COST;
+    if (other < time && applyMerges(kernel, flat.opts)) {
+      const size = kernel.axes.map((a) => a.size), count = kernel.outputAxes.length;
+      const again = sidesOf(regionsOf(kernel.ast, kernel.axes).regions, count, size);
+      const matrices = again === undefined ? undefined : matricesOf(again, size);
+      return matrices !== undefined && new TileChooser(kernel, caps, matrices, size, count).run();
+    }
+  }
+  return time < Infinity && chooser!.run();
 }

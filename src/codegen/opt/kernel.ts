@@ -82,7 +82,7 @@ class AxisState implements Axis {
 }
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
-const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST"]);
+const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST", "MERGE"]);
 /** Elements that a reduction may read for every thread to do it for itself. */
 const REPEATED_REDUCE = 256;
 
@@ -153,6 +153,11 @@ export class Kernel {
     return !this.inPlace && !this.grid;
   }
 
+  /** True where axes may become one. */
+  get mayMerge(): boolean {
+    return this.grid && this.applied.length === 0;
+  }
+
   /** Applies one opt. @throws {ArgumentError} where it is not possible, leaving the kernel as it was */
   apply(opt: Opt): this {
     const fail = (reason: string): never => {
@@ -211,6 +216,11 @@ export class Kernel {
       case "STAGE":
         this.stages.push(opt);
         break;
+      case "MERGE":
+        if (!this.grid) fail("loops stay apart where there is no grid");
+        if (this.applied.some((o) => o.op !== "MERGE")) fail("it comes before other opts");
+        this.merge(a, this.axisOf({ ...opt, axis: opt.arg }), fail);
+        break;
       case "LOCAL":
         if (!this.grid) fail("no device with loops has it");
         if (this.applied.some((o) => o.op === "NOLOCALS")) fail("the kernel has no threads");
@@ -265,6 +275,53 @@ export class Kernel {
     else a.rest = ceilDiv(a.rest, k);
   }
 
+  /** Why axes cannot become one; undefined where they can. */
+  private mergeProblem(a: AxisState, b: AxisState | undefined): string | undefined {
+    if (b === undefined || a === b || a.size === 0 || b.size === 0 || b.role !== a.role) {
+      return "it takes two axes of a kind";
+    }
+    if (a.role === "stage") return "a STAGE keeps its axes";
+    const [outer, inner] = [a.range, b.range];
+    if (a.role === "output") {
+      if (this.ast.src.some((s) => dependsOn(s, outer) !== dependsOn(s, inner))) return "a STORE has only one of them";
+    } else {
+      for (const u of toposort(this.ast)) {
+        if (u.op === Ops.REDUCE && u.src.includes(outer) !== u.src.includes(inner)) {
+          return "a REDUCE has only one of them";
+        }
+      }
+    }
+    return undefined;
+  }
+
+  /** May axes `a` and `b`, by position, become one? */
+  canMerge(a: number, b: number): boolean {
+    const all = [...this.output, ...this.reduce, ...this.staged];
+    return all[a] !== undefined && this.mergeProblem(all[a], all[b]) === undefined;
+  }
+
+  /** Makes one axis of two: their indices become its quotient and remainder. */
+  private merge(a: AxisState, b: AxisState | undefined, fail: (reason: string) => never): void {
+    const problem = this.mergeProblem(a, b);
+    if (problem !== undefined || b === undefined) return fail(problem!);
+    const [outer, inner] = [a.range, b.range];
+    const all = uop(Ops.RANGE, inner.dtype, [constant(a.size * b.size, inner.dtype)], inner.arg);
+    const high = all.floorDiv(b.size);
+    this.ast = simplifyKernel(replaceRanges(
+      this.ast,
+      new Map([
+        [outer, { value: high.dtype === outer.dtype ? high : high.cast(outer.dtype), ranges: [] }],
+        [inner, { value: all.floorMod(b.size), ranges: [all] }],
+      ]),
+    ));
+    b.range = all;
+    b.size = b.rest = a.size * b.size;
+    for (const list of [this.output, this.reduce, this.order]) {
+      const i = list.indexOf(a);
+      if (i >= 0) list.splice(i, 1);
+    }
+  }
+
   /** The axes of rows, columns and sums that matrix unit `core` works on: by position; undefined where there are none. */
   productAxes(core: TensorCore): { rows: number; columns: number; sum: number } | undefined {
     for (const u of toposort(this.ast)) {
@@ -289,7 +346,7 @@ export class Kernel {
   private tile(number: number, fail: (reason: string) => never): void {
     const core = this.cores[number];
     if (core === undefined) return fail("the device has no such matrix unit");
-    if (this.applied.some((o) => o.op !== "PADTO" && o.op !== "SWAP")) fail("it comes before other opts");
+    if (this.applied.some((o) => o.op !== "PADTO" && o.op !== "SWAP" && o.op !== "MERGE")) fail("it comes before other opts");
     const axes = this.productAxes(core);
     if (axes === undefined) return fail("there is no sum of products of its dtypes");
     const list = [this.output[axes.rows], this.output[axes.columns], this.reduce[axes.sum]];
@@ -523,6 +580,21 @@ export class Kernel {
     const pieces = ranges.splice(ranges.length - a.steps.filter((s) => s.type === "split").length);
     return { value: value(outer, inner), ranges: [...ranges, ...pieces.reverse()], inside };
   }
+}
+
+/**
+ * Applies opts that merge axes, whose positions are those before the first of them, which must be the first opts of all.
+ * False, and nothing done, where one is not possible.
+ */
+export function applyMerges(kernel: Kernel, opts: readonly Opt[]): boolean {
+  if (!opts.every((o) => kernel.canMerge(o.axis, o.arg))) return false;
+  const gone: number[] = [];
+  const now = (i: number): number => i - gone.filter((g) => g < i).length;
+  for (const o of opts) {
+    kernel.apply({ ...o, axis: now(o.axis), arg: now(o.arg) });
+    gone.push(o.axis);
+  }
+  return true;
 }
 
 /** A STORE that is executed only where `valid`. */

@@ -17,6 +17,7 @@ export type OptOp =
   | "GROUPTOP" // the same, each thread with a contiguous part
   | "THREAD" // an output axis (or `arg` chunks of it) is split over CPU threads
   | "PADTO" // round an axis up to a multiple of `arg`; the extra iterations are masked
+  | "MERGE" // axis `axis` and axis `arg`, the inner one, become one, in the place of the latter
   | "SWAP" // exchange two output axes in loop order (`arg` is the other axis)
   | "NOLOCALS" // groups of one thread
   | "STAGE" // keep a tile of an input: axis is the input's slot, arg the loop depth below which it is filled

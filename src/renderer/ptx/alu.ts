@@ -177,6 +177,7 @@ function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
   const compare = COMPARE[u.op];
   if (compare !== undefined) return e.op("pred", `setp.${d.isFloat && compare === "ne" ? "neu" : compare}.${t}`, a, b);
   if (u.op === Ops.MAX) return maximum(e, d, a, b);
+  if (u.op === Ops.EXP2 && u.arg === "flush" && d === float32) return e.op(c, "ex2.approx.ftz.f32", a);
   const head = (d.isFloat ? FLOATS : INTEGERS)[u.op];
   if (head !== undefined) return extend(e, d, e.op(c, `${head}.${t}`, ...src));
   if (u.op === Ops.NEG && !d.isFloat) return extend(e, d, e.op(c, `neg.s${Math.max(32, d.bits)}`, a));

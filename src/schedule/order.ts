@@ -1,0 +1,90 @@
+/**
+ * Order of kernels for little memory: of the orders that the dependencies allow, one that keeps less alive at a time than
+ * the order of the graph. Found from the end: what was placed last needs its inputs alive, so the next one placed (the one
+ * before, in time) is that which adds least to them. So a gradient of a weight runs as soon as it can free the activation
+ * it reads, and what a checkpoint computes again runs when it is needed and not before.
+ *
+ * @module
+ */
+import { entryOfKey, type Node, predecessors, versionKey } from "./kernel_graph.ts";
+
+/** Kernels beyond which the order is left: the search looks at all that are ready, each time. */
+const MOST = 4096;
+/** A new order must save this share of the peak. */
+const LEAST_GAIN = 0.02;
+
+/** What each node makes and reads of intermediates. */
+interface Uses {
+  readonly made: number[];
+  readonly used: number[];
+}
+
+function usesOf(nodes: readonly Node[], bytesOf: (entry: number) => number): Uses[] {
+  return nodes.map((n) => {
+    const made: number[] = [], used = new Set<number>();
+    for (const w of n.writes) {
+      const e = entryOfKey(w);
+      if (bytesOf(e) === 0) continue;
+      used.add(e);
+      if (w === versionKey(e, 1)) made.push(e);
+    }
+    for (const r of n.reads) if (bytesOf(entryOfKey(r)) > 0) used.add(entryOfKey(r));
+    return { made, used: [...used] };
+  });
+}
+
+/** The most bytes of intermediates that are alive at a time when nodes run in this order. */
+function peakOf(order: readonly number[], uses: readonly Uses[], bytesOf: (entry: number) => number): number {
+  const last = new Map<number, number>();
+  order.forEach((i, at) => {
+    for (const e of uses[i].used) last.set(e, at);
+  });
+  let live = 0, peak = 0;
+  order.forEach((i, at) => {
+    for (const e of uses[i].made) live += bytesOf(e);
+    peak = Math.max(peak, live);
+    for (const e of uses[i].used) if (last.get(e) === at) live -= bytesOf(e);
+  });
+  return peak;
+}
+
+/**
+ * `nodes`, which are in a legal order, in one that needs less memory where one is found. `bytesOf` an entry: 0 where it
+ * lives on anyway. Deterministic.
+ */
+export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) => number): readonly Node[] {
+  if (nodes.length < 3 || nodes.length > MOST) return nodes;
+  const uses = usesOf(nodes, bytesOf), before = predecessors(nodes);
+  const plain = nodes.map((_, i) => i);
+  const most = peakOf(plain, uses, bytesOf);
+  if (most === 0) return nodes;
+  const waiting = nodes.map(() => 0);
+  for (const b of before) for (const j of b) waiting[j]++;
+  const ready = plain.filter((i) => waiting[i] === 0), live = new Set<number>();
+  const cost = (i: number): number => {
+    let c = 0;
+    for (const e of uses[i].used) if (!live.has(e)) c += bytesOf(e);
+    for (const e of uses[i].made) c -= bytesOf(e);
+    return c;
+  };
+  const reversed: number[] = [];
+  while (ready.length > 0) {
+    let best = 0, least = Infinity;
+    for (let k = 0; k < ready.length; k++) {
+      const c = cost(ready[k]);
+      if (c < least || (c === least && ready[k] > ready[best])) {
+        best = k;
+        least = c;
+      }
+    }
+    const i = ready[best];
+    ready[best] = ready[ready.length - 1];
+    ready.pop();
+    reversed.push(i);
+    for (const e of uses[i].used) live.add(e);
+    for (const e of uses[i].made) live.delete(e);
+    for (const j of before[i]) if (--waiting[j] === 0) ready.push(j);
+  }
+  const order = reversed.reverse();
+  return peakOf(order, uses, bytesOf) <= most * (1 - LEAST_GAIN) ? order.map((i) => nodes[i]) : nodes;
+}
