@@ -7,16 +7,14 @@
  *
  * @module
  */
-import { prod } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import type { AxesArg, ReduceArg } from "../uop/args.ts";
+import type { ReduceArg } from "../uop/args.ts";
 import { numelOf, permute } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { moveLike } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { toposort, type UOp, uop } from "../uop/uop.ts";
-import { rebuild } from "../uop/rewrite.ts";
-import { isLeaf, outputRanges, stripReshape } from "./fuse.ts";
+import { type UOp, uop } from "../uop/uop.ts";
+import { outputRanges } from "./fuse.ts";
 import { sourceIndex } from "./indexing.ts";
 
 /** Uses of each element from which a copy pays. */
@@ -41,15 +39,10 @@ function operandOf(u: UOp, caps: Capabilities): Operand | undefined {
     chain.push(u);
   }
   if (!cast || u.dtype.itemsize !== 2) return undefined;
-  // of a buffer, a shape that it has already
-  while (chain.length > 0 && stripReshape(u) !== u && isMovement(u.op)) u = u.src[0];
-  let base = u;
+  // memory is flat: its shape is that of the node above
   const last = chain[chain.length - 1];
-  if (last.op === Ops.RESHAPE && shapeOf(base).length < 2) {
-    chain.pop();
-    base = last;
-  }
-  return { chain, base };
+  if (last.op !== Ops.RESHAPE || shapeOf(u).length > 1) return { chain, base: u };
+  return { chain: chain.slice(0, -1), base: last };
 }
 
 /** The order of axes in which `o` should lie in memory; undefined where it may stay as it is. */
@@ -76,19 +69,14 @@ function copied({ chain, base }: Operand, order: readonly number[]): UOp {
   return u;
 }
 
-/** Copies operands of products on matrix units to the layout that their tiles are read in; roots in their order. */
-export function layOut(roots: readonly UOp[], capsOf: (u: UOp) => Capabilities): readonly UOp[] {
-  const products = new Map<UOp, UOp>();
-  for (const u of toposort([...roots])) {
-    if (u.op !== Ops.REDUCE || (u.arg as ReduceArg).op !== Ops.ADD || u.src[0].op !== Ops.MUL) continue;
-    const caps = capsOf(u);
-    if (!caps.hasGrid || caps.grid!.tensorCores.length === 0 || prod(shapeOf(u.src[0])) === 0) continue;
-    const product = u.src[0], { axes } = u.arg as unknown as AxesArg;
-    const src = product.src.map((s) => {
-      const o = operandOf(s, caps), order = o === undefined ? undefined : orderFor(o, product, axes);
-      return order === undefined ? s : copied(o!, order);
-    });
-    if (src.some((s, i) => s !== product.src[i])) products.set(product, product.withSrc(src));
-  }
-  return products.size === 0 ? roots : rebuild(roots, (u, made) => products.get(u) ?? made);
+/** What node `u` becomes: a sum of products has its operands copied to the layout that its tiles are read in. */
+export function layOut(u: UOp, capsOf: (u: UOp) => Capabilities): UOp {
+  if (u.op !== Ops.REDUCE || (u.arg as ReduceArg).op !== Ops.ADD || u.src[0].op !== Ops.MUL) return u;
+  const caps = capsOf(u), [product] = u.src;
+  if (!caps.hasGrid || caps.grid!.tensorCores.length === 0 || numelOf(product) === 0) return u;
+  const src = product.src.map((s) => {
+    const o = operandOf(s, caps), order = o === undefined ? undefined : orderFor(o, product, (u.arg as ReduceArg).axes);
+    return order === undefined ? s : copied(o!, order);
+  });
+  return src.every((s, i) => s === product.src[i]) ? u : u.withSrc([product.withSrc(src)]);
 }

@@ -28,6 +28,7 @@ import {
   versionKey,
 } from "./kernel_graph.ts";
 import { orderForMemory } from "./order.ts";
+import { layOut } from "./layout.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
 import { planOnline } from "./online.ts";
@@ -170,6 +171,11 @@ export function lowerGraph(
   options: LowerOptions,
 ): Template {
   let folded = settleDevices(foldTensorGraph(roots), roots, () => options.defaultDevice);
+  const capsOf = (u: UOp): Capabilities => options.caps(deviceOf(u) ?? options.defaultDevice);
+  if (roots.some((r) => capsOf(r).hasGrid)) {
+    const made = rebuild([...folded.values()], (_, made) => layOut(made, capsOf));
+    folded = new Map([...folded.keys()].map((u, i) => [u, made[i]]));
+  }
   for (let attempt = 0;; attempt++) {
     const result = attemptLower(roots, order, folded, slotOf, options);
     if (!(result instanceof Set)) return result;

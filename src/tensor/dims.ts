@@ -131,3 +131,16 @@ export function sizesNow(u: UOp): number[] {
   const extents = extentsOf(u);
   return shapeOf(u).map((n, i) => extents?.[i] === undefined ? n : boundValue(extents[i]!) ?? n);
 }
+
+/** Refuses an axis of symbolic size, where an operation needs to know how many elements there are. @throws {ShapeError} */
+export function constantAxis(action: string, u: UOp, axis: number): void {
+  const extent = extentsOf(u)?.[axis];
+  if (extent === undefined) return;
+  throw new ShapeError(action, {
+    shapes: [shapeOf(u)],
+    axis,
+    reason: `axis ${axis} has the symbolic size ${
+      extentText(extent)
+    }; it takes a constant one: use numbers for its bounds`,
+  });
+}

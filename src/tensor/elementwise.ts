@@ -10,7 +10,7 @@ import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { Int64 } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, type UOp } from "../uop/uop.ts";
 import { broadcastNodes, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
 import { MovementTensor } from "./movement.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";

@@ -21,7 +21,7 @@ import { packHost } from "./host.ts";
 import { iotaAlong } from "./pieces.ts";
 import { reduceNode } from "./reduce.ts";
 import { lookUp, sorts } from "./segments.ts";
-import { gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
+import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
 import { SortTensor } from "./sort.ts";
 
 type Pair = readonly [number, number];
@@ -253,14 +253,6 @@ function gathered(view: UOp, { axes, lead }: Advanced): { x: UOp; before: number
     sizes: axes.map((a) => shape[a]),
     after: rest.slice(lead).map((a) => shape[a]),
   };
-}
-
-/** Positions on several axes of `sizes` as one, row-major, `[1, count]`; -1 where one is out of range. */
-function flatPositions(indices: readonly UOp[], sizes: readonly number[], count: number): UOp {
-  const zero = constant(0, dtypes.int32), all = indices.map((u) => reshape(u, [1, count]));
-  const flat = all.reduce((p, u, i) => p.mul(sizes[i]).add(u));
-  const inside = all.map((u, i) => u.lt(sizes[i]).and(u.lt(zero).xor(constant(1, dtypes.bool))));
-  return inside.reduce((p, q) => p.and(q)).where(flat, constant(-1, dtypes.int32));
 }
 
 /** An int32 tensor of positions, of the class and on the device of `like`. */

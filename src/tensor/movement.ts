@@ -13,7 +13,16 @@ import { expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts"
 import { shapeOf } from "../uop/shape.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxes, resolveAxis } from "./axes.ts";
 import { TensorBase } from "./base.ts";
-import { type Dim, hasVariable, largestSizes, padAxisBy, shrinkAxis, sizesNow, withSizes } from "./dims.ts";
+import {
+  constantAxis,
+  type Dim,
+  hasVariable,
+  largestSizes,
+  padAxisBy,
+  shrinkAxis,
+  sizesNow,
+  withSizes,
+} from "./dims.ts";
 import { catNodes, padAxis, padConstant, type PadMode, type Pair, unfoldLast } from "./pieces.ts";
 import { parseRearrange } from "./rearrange.ts";
 
@@ -331,6 +340,7 @@ export abstract class MovementTensor extends TensorBase {
   split(sizes: Axes, dim = 0): this[] {
     const shape = this.shape;
     const axis = resolveAxis("split", dim, shape);
+    constantAxis("split", this.uop, axis);
     const n = shape[axis];
     let list: number[];
     if (typeof sizes === "number") {
@@ -370,6 +380,7 @@ export abstract class MovementTensor extends TensorBase {
     const shape = this.shape;
     const axis = resolveAxis("cat", dim, shape);
     for (const t of all) {
+      constantAxis("cat", t.uop, axis);
       const s = t.shape;
       const bad = s.length !== shape.length ? -1 : s.findIndex((n, i) => i !== axis && n !== shape[i]);
       if (s.length === shape.length && bad < 0 && s.length > 0) continue;

@@ -233,6 +233,7 @@ export function shift(x: UOp, value: number): UOp {
   return x.add(floatConst(value, x.dtype));
 }
 
+/** x < value. */
 export function lt(x: UOp, value: number): UOp {
   return x.lt(floatConst(value, x.dtype));
 }

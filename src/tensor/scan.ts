@@ -13,6 +13,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
+import { constantAxis } from "./dims.ts";
 import { scalarConst } from "./base.ts";
 import { castNode, maxNode, negNode } from "./elementwise.ts";
 import { LossTensor } from "./loss.ts";
@@ -89,6 +90,7 @@ export abstract class ScanTensor extends LossTensor {
   private scanned(action: string, axis: number, x: UOp, scan: Scan): UOp {
     const shape = this.shape;
     const at = resolveAxis(action, axis, shape);
+    constantAxis(action, x, at);
     if (shape.length === 0 || shape.includes(0)) return x;
     const last = shape.length - 1;
     const order = rangeOf(shape.length).filter((a) => a !== at);

@@ -75,3 +75,11 @@ export function gatherNode(x: UOp, axis: number, index: UOp): UOp {
   const position = expand(iotaAlong(n, rank, rank + 1), full);
   return reshape(selectNode(position.eq(at), expand(turned, full), [rank]), to);
 }
+
+/** Positions on several axes of `sizes` as one, row-major, `[1, count]`; -1 where one is out of range. */
+export function flatPositions(indices: readonly UOp[], sizes: readonly number[], count: number): UOp {
+  const zero = constant(0, dtypes.int32), all = indices.map((u) => reshape(u, [1, count]));
+  const flat = all.reduce((p, u, i) => p.mul(sizes[i]).add(u));
+  const inside = all.map((u, i) => u.lt(sizes[i]).and(u.lt(zero).xor(constant(1, dtypes.bool))));
+  return inside.reduce((p, q) => p.and(q)).where(flat, constant(-1, dtypes.int32));
+}

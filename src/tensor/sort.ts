@@ -11,6 +11,7 @@ import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { broadcastTo, permute, shrink } from "../uop/movement.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
+import { constantAxis } from "./dims.ts";
 import { GatherTensor } from "./gather.ts";
 import { sortedPositions } from "./order.ts";
 import { gatherNode } from "./select.ts";
@@ -28,6 +29,7 @@ export abstract class SortTensor extends GatherTensor {
   /** The order along an axis, as positions. */
   private positions(action: string, dim: number, descending: boolean): [UOp, number] {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
+    constantAxis(action, this.uop, axis);
     const n = shape[axis] ?? 1;
     if (n <= 1 || shape.includes(0)) {
       return [broadcastTo(constant(0, dtypes.int32), shape), axis];
@@ -65,6 +67,7 @@ export abstract class SortTensor extends GatherTensor {
   topk(k: number, dim = -1, options: TopkOptions = {}): [values: this, indices: this] {
     checkOptions("topk", options, ["largest", "sorted"]);
     const shape = this.shape, axis = resolveAxis("topk", dim, shape);
+    constantAxis("topk", this.uop, axis);
     checkInteger("topk", "k", k, 0);
     if (k > (shape[axis] ?? 1)) {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });

@@ -288,3 +288,28 @@ Deno.test("symbolic: a replay gives results of the size that its variable says, 
   }
   assertEquals([f.stats.captures, g.stats.captures], [1, 1]);
 });
+
+Deno.test("symbolic: what needs to know how many elements there are says so", () => {
+  const x = Tensor.ones([16, 4]).contiguous(), t = x.at([null, new Variable("n", 2, 16).bind(5)]);
+  const table: [string, () => unknown][] = [
+    ["cumsum", () => t.cumsum(0)],
+    ["cumprod", () => t.cumprod(0)],
+    ["cummax", () => t.cummax(0)],
+    ["logcumsumexp", () => t.logcumsumexp(0)],
+    ["sort", () => t.sort(0)],
+    ["argsort", () => t.argsort(0)],
+    ["topk", () => t.topk(2, 0)],
+    ["cat", () => t.cat([x], 0)],
+    ["cat", () => x.cat([t], 0)],
+    ["split", () => t.split(2, 0)],
+    ["split", () => t.chunk(2, 0)],
+  ];
+  for (const [name, run] of table) {
+    throws(
+      run,
+      (e) =>
+        e instanceof ShapeError && e.message.includes(`Cannot ${name} shape [16, 4]: axis 0 has the symbolic size n`),
+    );
+  }
+  assertEquals([t.cat([t], 1).shape, t.cumsum(1).boundShape, t.split(2, 1).length], [[16, 8], [5, 4], 2]);
+});

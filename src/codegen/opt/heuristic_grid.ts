@@ -114,8 +114,20 @@ class GridChooser {
     while (width > 1 && (total / width < resident / 2 || width * body > 4 * MOST_COPIES)) width /= 2;
     if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
     let left = Math.min(GROUP_THREADS, this.most);
-    const order = [fast, ...parallel.filter((i) => i !== fast).reverse()];
+    const across = width > 1 ? this.acrossAxis(fast, width * body, parallel) : -1;
+    const order = [
+      fast,
+      ...across < 0 ? [] : [across],
+      ...parallel.filter((i) => i !== fast && i !== across).reverse(),
+    ];
     for (const i of order) {
+      if (across >= 0 && i === fast) {
+        // of a transposed copy both sides are pieces of 128 bytes
+        const k = powerBelow(Math.min(8, kernel.axes[i].rest));
+        if (k > 1) kernel.apply({ op: "LOCAL", axis: i, arg: k });
+        left = Math.floor(left / k);
+        continue;
+      }
       const n = kernel.axes[i].rest;
       if (left < 2 || n < 2 || this.axes[i].size === 0) continue;
       const k = n <= left ? n : i === fast || n > 4 * left ? left : powerBelow(left);
@@ -126,12 +138,25 @@ class GridChooser {
     // more of the same a thread, where plenty remain
     const copies = Math.min(4, powerBelow(BYTES_IN_FLIGHT / Math.max(4, reads * width)));
     const rest = kernel.axes[fast].rest;
-    for (let k = copies; k > 1; k /= 2) {
+    for (let k = across < 0 ? copies : 1; k > 1; k /= 2) {
       if (rest % k !== 0 || total / width / k < 4 * resident || k * width * body > 4 * MOST_COPIES) continue;
       if (this.axes[fast].size === 0) break;
       kernel.apply({ op: "UPCAST", axis: fast, arg: k });
       break;
     }
+  }
+
+  /** Cuts wide pieces off the axis along which a copy reads what it stores along `fast`; -1 where there is none. */
+  private acrossAxis(fast: number, work: number, parallel: readonly number[]): number {
+    const loads = this.regions.flatMap((r) => r.accesses.filter((a) => !a.isStore));
+    const across = parallel.find((i) =>
+      i !== fast && loads.some((a) => a.strides[i] === 1 && a.depends[fast] && a.strides[fast] !== 1)
+    );
+    if (across === undefined || this.axes[across].size === 0) return -1;
+    const width = this.width(across, this.regions);
+    if (width < 2 || width * work > 4 * MOST_COPIES) return -1;
+    this.kernel.apply({ op: "UPCAST", axis: across, arg: width });
+    return across;
   }
 
   // ---- reductions
@@ -308,7 +333,7 @@ class GridChooser {
     while (width > least && rows / width < resident / 8) width /= 2;
     if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
     const n = kernel.axes[fast].rest;
-    kernel.apply({ op: "LOCAL", axis: fast, arg: Math.min(columns, n) });
+    if (n > 1) kernel.apply({ op: "LOCAL", axis: fast, arg: Math.min(columns, n) });
     const own = [...main.own].sort((a, b) => this.sizes[b] - this.sizes[a])[0];
     let share = powerBelow(Math.min(this.most / columns, 32, length / LEAST_ELEMENTS, this.sizes[own]));
     while (share > 2 && rows * share / width > 2 * resident) share /= 2;

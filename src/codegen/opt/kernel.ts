@@ -346,7 +346,9 @@ export class Kernel {
   private tile(number: number, fail: (reason: string) => never): void {
     const core = this.cores[number];
     if (core === undefined) return fail("the device has no such matrix unit");
-    if (this.applied.some((o) => o.op !== "PADTO" && o.op !== "SWAP" && o.op !== "MERGE")) fail("it comes before other opts");
+    if (this.applied.some((o) => o.op !== "PADTO" && o.op !== "SWAP" && o.op !== "MERGE")) {
+      fail("it comes before other opts");
+    }
     const axes = this.productAxes(core);
     if (axes === undefined) return fail("there is no sum of products of its dtypes");
     const list = [this.output[axes.rows], this.output[axes.columns], this.reduce[axes.sum]];
