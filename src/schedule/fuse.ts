@@ -15,11 +15,10 @@ import { shapeOf } from "../uop/shape.ts";
 import { type Extents, int, range, toposort, type UOp } from "../uop/uop.ts";
 import { type Cascade, cascadeOf } from "./carriers.ts";
 import { sourceIndex } from "./indexing.ts";
+import { KEEP_COST_REPEATED, ownCost, readersIn, workAgain } from "./recompute.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
 const KEEP_COST = 30;
-/** The same where each element would be computed at least eight times. */
-const KEEP_COST_REPEATED = 4;
 /** Work an element from which a row that is read twice in one kernel is kept rather than computed again. */
 const STAGE_COST = 8;
 /** Elements of a row that is kept. */
@@ -44,8 +43,6 @@ const MAX_SERIAL = 1 << 14;
 const SUM_OF_SUMS = 2;
 /** Nodes below one that are looked at to decide on it. */
 const MAX_LOOKED_AT = 96;
-/** Nodes below one whose work is counted one by one. */
-const MAX_BELOW = 512;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
 
@@ -73,28 +70,6 @@ export function isLeaf(u: UOp): boolean {
 export function stripReshape(u: UOp): UOp {
   while (u.op === Ops.RESHAPE) u = u.src[0];
   return u;
-}
-
-function ownCost(u: UOp): number {
-  switch (u.op) {
-    case Ops.EXP2:
-    case Ops.LOG2:
-    case Ops.SIN:
-      return 12;
-    case Ops.SQRT:
-    case Ops.FDIV:
-      return 4;
-    case Ops.FLOORDIV:
-    case Ops.FLOORMOD:
-    case Ops.CDIV:
-    case Ops.CMOD:
-      return 6;
-    case Ops.CAST:
-    case Ops.BITCAST:
-      return 0;
-    default:
-      return isAlu(u.op) ? 1 : 0;
-  }
 }
 
 interface Context {
@@ -187,7 +162,7 @@ class Fuser {
   /** By the first reduce of a cascade. */
   private readonly cascades = new Map<UOp, Cascade>();
   private readonly contexts = new Map<UOp, Context[]>();
-  private readers: Map<UOp, UOp[]> | undefined;
+  private readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
   private nextRange = 1 << 16;
 
   /** @param inPlace nodes that are computed in place, whatever it costs */
@@ -325,56 +300,17 @@ class Fuser {
     return this.fullCost.get(u)! < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
   }
 
-  /** Nodes that read each node; made when first asked for. */
-  private readersOf(u: UOp): readonly UOp[] {
-    if (this.readers === undefined) {
-      this.readers = new Map();
-      for (const r of this.order) {
-        for (const s of r.src) {
-          const list = this.readers.get(s);
-          if (list === undefined) this.readers.set(s, [r]);
-          else list.push(r);
-        }
-      }
-    }
-    return this.readers.get(u) ?? [];
-  }
-
-  /**
-   * Work that computing `u` again in all but one of its kernels adds: that of the nodes below, each once, without those that
-   * these kernels compute, or read, anyway for other readers. Of a chain whose every step a backward pass reads as well (a
-   * polynomial), no step is worth a buffer of its own. Infinite where a reduce would run again.
-   */
+  /** Work that computing `u` again in all but one of its kernels adds; infinite where a reduce would run again. */
   private marginalCost(u: UOp, list: readonly Context[]): number {
     const kernels = new Set(list.map((c) => c.kernel));
     const most = this.reduces.has(u) ? Infinity : this.cost.get(u)!;
     if (kernels.size < list.length) return most; // read at other indices by one kernel
-    const below = new Set<UOp>([u]);
-    for (const v of below) {
-      if (below.size > MAX_BELOW) return most;
-      if (v !== u && (v.op === Ops.REDUCE || v.op === Ops.EXPAND)) continue;
-      for (const s of v.src) if (!isLeaf(s) && !this.realized.has(s)) below.add(s);
-    }
-    const isShared = (v: UOp): boolean => {
-      const others = new Set<UOp>();
-      for (const r of this.readersOf(v)) {
-        if (below.has(r)) continue;
-        if (this.realized.has(r)) others.add(r);
-        else for (const c of this.contexts.get(r) ?? []) others.add(c.kernel);
-      }
-      let n = 0;
-      for (const k of kernels) if (others.has(k)) n++;
-      return n >= kernels.size - 1;
-    };
-    const needed = new Set<UOp>([u]);
-    let work = 0;
-    for (const v of needed) {
-      if (v.op === Ops.REDUCE) return Infinity;
-      work += v.op === Ops.EXPAND ? KEEP_COST_REPEATED - 1 : ownCost(v);
-      if (v.op === Ops.EXPAND) continue;
-      for (const s of v.src) if (below.has(s) && !needed.has(s) && !isShared(s)) needed.add(s);
-    }
-    return work;
+    this.readers ??= readersIn(this.order);
+    return workAgain(u, kernels, {
+      readers: this.readers,
+      isStored: (v) => isLeaf(v) || this.realized.has(v),
+      kernelsOf: (v) => this.realized.has(v) ? [v] : (this.contexts.get(v) ?? []).map((c) => c.kernel),
+    }) ?? most;
   }
 
   /** Keeps rows of `u`: the context in which they are computed. */

@@ -215,7 +215,7 @@ function attemptLower(
   }
   const wantedRoots = kernelRoots.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA);
   const capsOf = (u: UOp): Capabilities => options.caps(deviceOf(u) ?? options.defaultDevice);
-  const plan = planFusion(wantedRoots, capsOf, planOnline(toposort(wantedRoots), wantedRoots, capsOf));
+  const plan = planFusion(wantedRoots, capsOf, planOnline(wantedRoots, capsOf));
   const { realized } = plan;
   for (const r of kernelRoots) {
     if (r.op === Ops.IOTA || r.op === Ops.CONST || r.op === Ops.VARIABLE || r.op === Ops.BIND) realized.add(r);

@@ -29,6 +29,7 @@ import { type Layout, rangeify } from "./rangeify.ts";
 /** What online products ask of a device. */
 export type OnlineCaps = Pick<Capabilities, "hasGrid" | "grid">;
 
+const NO_PLAN: OnlinePlan = { inside: new Set(), realized: new Set() };
 /** Nodes of one online product that are looked at. */
 const MAX_NODES = 400;
 
@@ -126,8 +127,9 @@ export function joinOnline(store: UOp, caps: OnlineCaps): UOp | undefined {
 /** What a node is made of, without passing storage or a sum of products. */
 const NOTHING = 0, MAXIMUM = 1, POWER = 2;
 
+/** The node that is moved and widened. */
 function stripped(u: UOp): UOp {
-  while (isMovement(u.op) || u.op === Ops.CAST) u = u.src[0];
+  while (isMovement(u.op) || (u.op === Ops.CAST && u.src[0].dtype.bits < u.dtype.bits)) u = u.src[0];
   return u;
 }
 
@@ -171,12 +173,11 @@ class Collector {
   }
 }
 
-/** Finds the online products of a graph, of nodes in order. `roots` get buffers. */
-export function planOnline(
-  order: readonly UOp[],
-  roots: readonly UOp[],
-  capsOf: (u: UOp) => OnlineCaps,
-): OnlinePlan {
+/** Finds the online products of the graph below `roots`, which get buffers. */
+export function planOnline(roots: readonly UOp[], capsOf: (u: UOp) => OnlineCaps): OnlinePlan {
+  if (!roots.some((r) => capsOf(r).hasGrid)) return NO_PLAN;
+  const order = toposort(roots);
+  if (!order.some((u) => u.op === Ops.EXP2)) return NO_PLAN;
   const kinds = new Map<UOp, number>(), sums: UOp[] = [], storage = new Set<UOp>(roots);
   const reduces = new Set<UOp>();
   for (const u of order) {
@@ -185,7 +186,7 @@ export function planOnline(
     else if (!storage.has(u)) {
       for (const s of u.src) {
         kind = Math.max(kind, kinds.get(s)!);
-        if (reduces.has(s)) reduces.add(u);
+        if (reduces.has(s) && !storage.has(s)) reduces.add(u);
       }
     }
     if (u.op === Ops.REDUCE) {
@@ -198,14 +199,14 @@ export function planOnline(
     } else if (u.op === Ops.EXP2 && kind === MAXIMUM) kind = POWER;
     kinds.set(u, storage.has(u) ? NOTHING : kind);
   }
+  if (sums.length === 0) return NO_PLAN;
   const inside = new Set<UOp>(), realized = new Set<UOp>();
-  if (sums.length === 0) return { inside, realized };
   const readers = new Map<UOp, UOp[]>();
   for (const u of order) {
     for (const s of u.src) {
       const list = readers.get(s);
       if (list === undefined) readers.set(s, [u]);
-      else if (!list.includes(u)) list.push(u);
+      else if (list[list.length - 1] !== u) list.push(u);
     }
   }
   for (const sum of sums) {

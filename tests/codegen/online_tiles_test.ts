@@ -229,6 +229,18 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
     }
   });
 
+  Deno.test(`online products: operands that are products get memory first, ${dtype}`, async () => {
+    const program = (make: Make): Tensor => {
+      const [x, ...weights] = [make([2, 24, 32], 1), make([32, 64], 2), make([32, 64], 3), make([32, 64], 4)];
+      const [q, k, v] = weights.map((w) => x.dot(w.mul(0.1)).reshape([2, 24, 2, 32]).transpose(1, 2));
+      return q.scaledDotProductAttention(k, v).transpose(1, 2).reshape([2, 24, 64]);
+    };
+    const want = evaluateTensor(program(maker("JS")));
+    assertEquals(kernels(program(maker("SIM"))), 4);
+    const got = await program(maker("SIM")).data() as Float32Array;
+    assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+  });
+
   Deno.test(`online products: operands that are computed get memory first, ${dtype}`, async () => {
     const program = (make: Make): Tensor => {
       const [q, k, v] = heads(make, 20, 24);

@@ -215,3 +215,11 @@ Deno.test("cascades: found by their algebra, and nothing else is", () => {
   ];
   for (const [t, want] of cases) assertEquals(kinds(t), want);
 });
+
+Deno.test("fuse: what the backward pass reads of a function step by step is computed again, not kept", () => {
+  const [w, v] = [0, 1].map(() => Tensor.ones([64, 64], { requiresGrad: true }).realize());
+  const x = Tensor.ones([128, 64]).contiguous().realize();
+  const loss = x.matmul(w).gelu().matmul(v).gelu().mean().backward();
+  const items = schedule([loss, w.grad!, v.grad!]);
+  assertEquals(items.filter((i) => i.bufs.length > 5).map(String), []);
+});

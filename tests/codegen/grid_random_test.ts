@@ -1,0 +1,183 @@
+/**
+ * Random kernels under random opts on simulated grids, against the same kernels on the JS device. What is only written holds
+ * NaN before: an element that no thread writes shows.
+ */
+import { assert } from "@std/assert";
+import { Kernel } from "../../src/codegen/opt/kernel.ts";
+import { type Opt, optText } from "../../src/codegen/opt/opt.ts";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { ArgumentError } from "../../src/helpers/errors.ts";
+import { AxisKind, type ParamArg } from "../../src/uop/args.ts";
+import { opCarrier, reduce } from "../../src/uop/carrier.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { index, load, param, range, sink, store, toposort, type UOp } from "../../src/uop/uop.ts";
+import { SIM_GRID, simCaps, SMALL_GRID } from "../fixtures/sim.ts";
+import { compile, type Data, integers, paramsOf, run } from "./harness.ts";
+
+const GRIDS = { GPU: simCaps(SIM_GRID), WEB: simCaps(SMALL_GRID) } as const;
+const f32 = dtypes.float32;
+
+/** Numbers from a seed. */
+class Random {
+  constructor(private state: number) {}
+  /** From 0 to n - 1. */
+  below(n: number): number {
+    this.state = Math.imul(this.state ^ (this.state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 >>> 0;
+    return (this.state >>> 8) % n;
+  }
+  pick<T>(list: readonly T[]): T {
+    return list[this.below(list.length)];
+  }
+}
+
+const SIZES = [1, 2, 3, 4, 5, 8, 12, 16, 17, 20, 32, 33];
+
+/** A read of slot `slot` at a random layout of `loops`: some axes left out, in a random order, perhaps shifted and gated. */
+function read(random: Random, slot: number, loops: readonly UOp[], all: boolean): UOp {
+  const axes = loops.filter(() => all || random.below(4) > 0);
+  if (random.below(2) > 0) axes.reverse();
+  let at: UOp | undefined, gate: UOp | undefined, size = 1;
+  for (const r of axes) {
+    let n = r.src[0].value, x = r;
+    if (n > 2 && random.below(8) === 0) {
+      // a shifted axis, of which the first element is beyond the edge
+      x = r.add(-1);
+      const inside = r.lt(1).ne(1);
+      gate = gate === undefined ? inside : gate.and(inside);
+      n--;
+    }
+    at = at === undefined ? x : at.mul(n).add(x);
+    size *= n;
+  }
+  return load(index(param(slot, f32, size), at ?? range(1, 99, AxisKind.LOOP).constLike(0), gate));
+}
+
+/** A kernel: an expression, a reduction, a product, a reduction and what follows it, or a reduction of reductions. */
+function kernel(random: Random): UOp {
+  let id = 0, budget = 3000;
+  const axis = (kind: AxisKind): UOp => {
+    const n = Math.min(random.pick(SIZES), Math.max(1, budget));
+    budget = Math.floor(budget / n);
+    return range(n, id++, kind);
+  };
+  const axes = (kind: AxisKind, least: number, most: number): UOp[] =>
+    Array.from({ length: least + random.below(most - least + 1) }, () => axis(kind));
+  const add = opCarrier(Ops.ADD, f32), max = opCarrier(Ops.MAX, f32);
+  const outer = axes(AxisKind.LOOP, 1, 3);
+  let written = outer, value: UOp;
+  const kind = random.below(5);
+  if (kind === 0) value = read(random, 1, outer, true).add(read(random, 2, outer, false));
+  else if (kind === 1) {
+    const own = axes(AxisKind.REDUCE, 1, 3);
+    value = reduce(random.pick([add, max]), [read(random, 1, [...outer, ...own], true)], own);
+  } else if (kind === 2) {
+    const columns = axes(AxisKind.LOOP, 1, 2), own = axes(AxisKind.REDUCE, 1, 2);
+    written = [...outer, ...columns];
+    value = reduce(
+      add,
+      [read(random, 1, [...outer, ...own], true).mul(read(random, 2, [...columns, ...own], true))],
+      own,
+    );
+  } else if (kind === 3) {
+    const own = axes(AxisKind.REDUCE, 1, 2), after = axes(AxisKind.LOOP, 1, 2);
+    written = [...outer, ...after];
+    value = read(random, 2, written, true).add(reduce(add, [read(random, 1, [...outer, ...own], true)], own));
+  } else {
+    const first = axes(AxisKind.REDUCE, 1, 1), second = axes(AxisKind.REDUCE, 1, 1);
+    const inner = reduce(max, [read(random, 1, [...outer, ...first, ...second], true)], second);
+    value = reduce(add, [inner.add(read(random, 2, [...outer, ...first], false))], first);
+  }
+  if (random.below(3) === 0) value = value.mul(2).add(1);
+  const order = random.below(3) === 0 ? written.toReversed() : written;
+  let at: UOp | undefined, size = 1;
+  for (const r of order) {
+    at = at === undefined ? r : at.mul(r.src[0].value).add(r);
+    size *= r.src[0].value;
+  }
+  return sink([store(index(param(0, f32, size), at!), value)]);
+}
+
+/** Opts that are possible, one after the other. */
+function randomOpts(random: Random, ast: UOp): Opt[] {
+  const k = new Kernel(ast, true, []), out: Opt[] = [];
+  let threads = 1;
+  for (let i = random.below(6); i > 0; i--) {
+    const outputs = k.outputAxes.length, reduces = k.reduceAxes.length, any = random.below(outputs + reduces);
+    const factor = random.pick([2, 3, 4, 5, 8]);
+    const o: Opt = random.pick<Opt>([
+      { op: "LOCAL", axis: random.below(outputs), arg: factor },
+      { op: "LOCAL", axis: random.below(outputs), arg: factor },
+      { op: "UPCAST", axis: random.below(outputs), arg: factor },
+      { op: "UNROLL", axis: random.below(reduces + 1), arg: factor },
+      { op: "GROUP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8, 32, 64]) },
+      { op: "GROUPTOP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8]) },
+      { op: "PADTO", axis: any, arg: factor },
+      { op: "MERGE", axis: any, arg: random.below(outputs + reduces) },
+      { op: "STAGE", axis: 1 + random.below(2), arg: random.pick([1, 3]) },
+    ]);
+    const more = o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP" ? o.arg : 1;
+    if (threads * more > 256) continue;
+    try {
+      k.apply(o);
+      out.push(o);
+      threads *= more;
+    } catch (error) {
+      if (!(error instanceof ArgumentError)) throw error;
+    }
+  }
+  return out;
+}
+
+function poisoned(ast: UOp, seed: number): Data[] {
+  const data = integers(paramsOf(ast), seed), loaded = new Set<number>();
+  for (const u of toposort(ast)) if (u.op === Ops.LOAD) loaded.add((u.src[0].src[0].arg as ParamArg).slot);
+  data.forEach((d, slot) => {
+    if (!loaded.has(slot)) d.fill(NaN);
+  });
+  return data;
+}
+
+function check(
+  ast: UOp,
+  data: readonly Data[],
+  want: Data,
+  opts: readonly Opt[] | undefined,
+  grid: "GPU" | "WEB",
+): void {
+  const [got] = run(ast, data, opts, GRIDS[grid]);
+  for (let i = 0; i < want.length; i++) {
+    if (got[i] === want[i]) continue;
+    const text = opts === undefined ? "the heuristic's opts" : opts.map(optText).join(" ");
+    throw new Error(`${text} on ${grid}: element ${i} of ${want.length} is ${got[i]}, not ${want[i]}`);
+  }
+}
+
+const SEEDS = 20, KERNELS_EACH = 12;
+
+for (let seed = 0; seed < SEEDS; seed++) {
+  Deno.test(`grid: random kernels and opts, every element written (seed ${seed})`, () => {
+    const random = new Random(seed * 7919 + 1);
+    let possible = 0;
+    for (let i = 0; i < KERNELS_EACH; i++) {
+      const ast = kernel(random), data = poisoned(ast, seed * 100 + i), [want] = run(ast, data, [], {});
+      assert(want.every((x) => !Number.isNaN(x)), "the JS device writes every element");
+      try {
+        for (const grid of ["GPU", "WEB"] as const) check(ast, data, want, undefined, grid);
+        for (let k = 0; k < 3; k++) {
+          const opts = randomOpts(random, ast);
+          try {
+            compile(ast, opts, GRIDS.GPU);
+          } catch (error) {
+            if (error instanceof ArgumentError) continue; // threads or tiles that do not go together
+            throw new Error(opts.map(optText).join(" "), { cause: error });
+          }
+          check(ast, data, want, opts, "GPU");
+          possible++;
+        }
+      } catch (error) {
+        throw new Error(`kernel ${i} of seed ${seed}`, { cause: error });
+      }
+    }
+    assert(possible >= KERNELS_EACH, `${possible} lists of opts were possible`);
+  });
+}
