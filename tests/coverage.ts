@@ -109,6 +109,7 @@ function exists(name: string): boolean {
     : scope === "dtypes"
     ? dtypes
     : undefined;
+  if (scope === "Symbol") return (Symbol as unknown as Record<string, symbol>)[rest[0]] in Tensor.prototype;
   if (owner !== undefined && rest.length > 0) {
     let at: unknown = owner;
     for (const part of rest) at = (at as Record<string, unknown> | undefined)?.[part];

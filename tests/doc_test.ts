@@ -13,7 +13,7 @@ function documented(): string[] {
     }
   };
   for (const folder of ["src/", "backends/", "docs/"]) walk(folder);
-  return found.filter((f) => /^(?: \* ?)?```ts\b/m.test(Deno.readTextFileSync(new URL(f, ROOT)))).sort();
+  return found.filter((f) => /^(?: +\* ?)?```ts\b/m.test(Deno.readTextFileSync(new URL(f, ROOT)))).sort();
 }
 
 const files = documented();

@@ -2,12 +2,14 @@
  * Gradients against central differences, in float64 on the reference evaluator: no kernel takes part, so what fails here
  * is a rule of `uop/gradient.ts` or a method's formula. Gradients of gradients are checked in the same way.
  */
-import { Tensor } from "../mod.ts";
+import { context, Device, Tensor } from "../mod.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
 import { flip, reshape, shrink } from "../src/uop/movement.ts";
 import { Ops } from "../src/uop/ops.ts";
 import { uop } from "../src/uop/uop.ts";
 import { evaluateTensor } from "./reference.ts";
+
+Device.default = "JS";
 
 /** Small, distinct, away from zero and from kinks at integers and halves. */
 function values(n: number, seed: number, positive: boolean): number[] {
@@ -36,6 +38,7 @@ function weigh(t: Tensor): Tensor {
   return t.mul(make(weights, t.shape)).sum();
 }
 
+const on = { dtype: "int32", device: "JS" } as const;
 const labels = () => new Tensor([1, 0, 2], { dtype: "int64", device: "JS" });
 
 const rows: readonly Row[] = [
@@ -93,6 +96,32 @@ const rows: readonly Row[] = [
   ["binaryCrossentropyLogits", [[4]], (x) => x.binaryCrossentropyLogits([1, 0, 1, 0])],
   ["newtonSchulz", [[3, 2]], (x) => x.newtonSchulz(2, [2, -1.5, 0.5])],
   ["at with a tensor", [[4, 2]], (x) => x.at(new Tensor([2, 0, 2], { dtype: "int32", device: "JS" })).square()],
+  ["gather", [[3, 4]], (x) => x.gather(1, new Tensor([[3, 0, 3], [1, 1, 2]], on)).square()],
+  ["scatterReduce", [[4], [5]], (x, v) => x.scatterReduce(0, new Tensor([1, 3, 1, 0, 1], on), v, "sum").square()],
+  ["scatterReduce amax", [[4], [3]], (x, v) => x.scatterReduce(0, new Tensor([1, 3, 0], on), v, "amax").square()],
+  ["sort", [[5]], (x) => x.sort()[0].mul(make([1, 2, 3, 4, 5], [5]))],
+  ["topk", [[6]], (x) => x.topk(3)[0].square()],
+  ["cumprod", [[4]], (x) => x.cumprod(0)],
+  ["cummax", [[5]], (x) => x.cummax(0)[0].square()],
+  ["logcumsumexp", [[4]], (x) => x.logcumsumexp(0)],
+  ["fft", [[5, 2]], (x) => x.fft().square()],
+  ["rfft of a prime beyond 64", [[67]], (x) => x.rfft().square().mul(0.01)],
+  ["cholesky", [[3, 3]], (x) => x.matmul(x.transpose()).add(Tensor.eye(3, 3, { dtype: "float64" })).cholesky()],
+  ["inv", [[3, 3]], (x) => x.add(Tensor.eye(3, 3, { dtype: "float64" }).mul(4)).inv()],
+  ["det", [[3, 3]], (x) => x.det()],
+  ["solve", [[2, 2], [2]], (a, b) => a.add(Tensor.eye(2, 2, { dtype: "float64" }).mul(4)).solve(b)],
+  ["interpolate", [[1, 1, 3, 4]], (x) => x.interpolate([5, 3]).square()],
+  ["mod", [[4], [4]], (a, b) => a.mul(3).mod(b), true],
+  [
+    "winograd",
+    [[1, 1, 5, 4], [2, 1, 3, 3]],
+    (x, w) => context({ WINO: 1 }, () => x.conv2d(w, undefined, { padding: 1 })),
+  ],
+  ["quantile", [[5]], (x) => x.quantile(0.3)],
+  ["gelu in the tail", [[4]], (x) => x.mul(3).gelu()],
+  ["pad reflect", [[4]], (x) => x.pad([2, 3], { mode: "reflect" }).square()],
+  ["lerp", [[3], [3], [3]], (a, b, w) => a.lerp(b, w)],
+  ["logaddexp", [[3], [3]], (a, b) => a.logaddexp(b)],
   ["writes into views", [[4, 3], [2, 3], [4]], (x, v, w) => {
     const base = x.square().clone().uop;
     const rows = uop(Ops.STORE, dtypes.void, [shrink(base, [[1, 3], [0, 3]]), v.square().uop]);
@@ -150,3 +179,22 @@ for (const [name, shapes, fn, positive] of rows.filter(([n]) => SECOND.includes(
     });
   });
 }
+
+Deno.test("gradient: that of a product takes no more than three times the memory of its operands", () => {
+  const { allocator } = Device.get("JS"), n = 48, on = { device: "JS", requiresGrad: true };
+  const a = Tensor.rand([n, n], on), b = Tensor.rand([n, n], on);
+  Tensor.realize([a, b]);
+  const before = allocator.used;
+  allocator.drop();
+  allocator.peak = before;
+  const gradients = a.matmul(b).sum().gradient([a, b]);
+  Tensor.realize(gradients);
+  const operands = a.nbytes() + b.nbytes(), most = allocator.peak - before + operands;
+  if (most > 3 * operands) throw new Error(`${most} bytes at the peak, for operands of ${operands}`);
+  const square = a.matmul(b).square().sum().gradient([a, b]);
+  allocator.peak = allocator.used;
+  const held = allocator.used - before;
+  Tensor.realize(square);
+  const peak = allocator.peak - before - held + operands;
+  if (peak > 3 * operands) throw new Error(`${peak} bytes at the peak, for operands of ${operands}`);
+});

@@ -312,7 +312,9 @@ class Placer {
     });
     for (const r of fills) {
       if (r.src[0].value !== threads) {
-        throw new SpecError("A STAGE is filled by another number of threads than there are");
+        throw new ArgumentError("place threads", {
+          reason: "a STAGE is filled by another number of threads than there are",
+        });
       }
       this.put(r, flat);
     }

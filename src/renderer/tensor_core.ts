@@ -24,7 +24,9 @@ export interface Fragment {
 
 /** One product of tiles: C (m x n) += A (m x k) * B (k x n), done by the lanes of a warp together. The arg of WMMA. */
 export class TensorCore implements ArgRecord {
+  /** Equal for equal units. */
   readonly hash: number;
+  /** A row of the table. */
   constructor(
     /** As renderers know it: "m16n8k16". */
     readonly name: string,
@@ -46,9 +48,11 @@ export class TensorCore implements ArgRecord {
   ) {
     this.hash = hashString(`${name} ${input} ${output}`);
   }
+  /** Whether two are one unit. */
   same(o: ArgRecord): boolean {
     return o instanceof TensorCore && o.name === this.name && o.input === this.input && o.output === this.output;
   }
+  /** As printed graphs show it. */
   toString(): string {
     return `${this.name} ${this.input} ${this.output}`;
   }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-export type { Allocator, Block, LruAllocator, MemoryDevice, MemoryLayout } from "../device/allocator.ts";
+export type { Allocator, Block, ForeignMemory, LruAllocator, MemoryDevice, MemoryLayout } from "../device/allocator.ts";
 export type { DeviceApi, DeviceListing, DeviceMemory } from "../device/api.ts";
 export type { Buffer } from "../device/buffer.ts";
 export type { Device as OpenDevice } from "../device/device.ts";

@@ -54,7 +54,7 @@ function read(random: Random, slot: number, loops: readonly UOp[], all: boolean)
 
 /** A kernel: an expression, a reduction, a product, a reduction and what follows it, or a reduction of reductions. */
 function kernel(random: Random): UOp {
-  let id = 0, budget = 3000;
+  let id = 0, budget = 8000;
   const axis = (kind: AxisKind): UOp => {
     const n = Math.min(random.pick(SIZES), Math.max(1, budget));
     budget = Math.floor(budget / n);
@@ -63,9 +63,8 @@ function kernel(random: Random): UOp {
   const axes = (kind: AxisKind, least: number, most: number): UOp[] =>
     Array.from({ length: least + random.below(most - least + 1) }, () => axis(kind));
   const add = opCarrier(Ops.ADD, f32), max = opCarrier(Ops.MAX, f32);
-  const outer = axes(AxisKind.LOOP, 1, 3);
+  const kind = random.below(5), outer = axes(AxisKind.LOOP, 1, kind < 2 ? 3 : 1);
   let written = outer, value: UOp;
-  const kind = random.below(5);
   if (kind === 0) value = read(random, 1, outer, true).add(read(random, 2, outer, false));
   else if (kind === 1) {
     const own = axes(AxisKind.REDUCE, 1, 3);
@@ -101,7 +100,7 @@ function kernel(random: Random): UOp {
 function randomOpts(random: Random, ast: UOp): Opt[] {
   const k = new Kernel(ast, true, []), out: Opt[] = [];
   let threads = 1;
-  for (let i = random.below(6); i > 0; i--) {
+  for (let i = 1 + random.below(7); i > 0; i--) {
     const outputs = k.outputAxes.length, reduces = k.reduceAxes.length, any = random.below(outputs + reduces);
     const factor = random.pick([2, 3, 4, 5, 8]);
     const o: Opt = random.pick<Opt>([
@@ -163,7 +162,7 @@ for (let seed = 0; seed < SEEDS; seed++) {
       assert(want.every((x) => !Number.isNaN(x)), "the JS device writes every element");
       try {
         for (const grid of ["GPU", "WEB"] as const) check(ast, data, want, undefined, grid);
-        for (let k = 0; k < 3; k++) {
+        for (let k = 0; k < 6; k++) {
           const opts = randomOpts(random, ast);
           try {
             compile(ast, opts, GRIDS.GPU);

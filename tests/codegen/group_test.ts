@@ -1,5 +1,6 @@
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
+import { ArgumentError } from "../../src/helpers/errors.ts";
 import type { Capabilities } from "../../src/renderer/renderer.ts";
 import { AxisKind } from "../../src/uop/args.ts";
 import { opCarrier, reduce } from "../../src/uop/carrier.ts";
@@ -114,4 +115,31 @@ Deno.test("group: threads that share one reduction, but not another, keep apart"
     assertEquals(run(ast, data, opts("GROUP:0:8 GROUP:1:8 LOCAL:1:4"), caps)[0], want);
     assertEquals(run(ast, data, undefined, caps)[0], want);
   }
+});
+
+/** out[c, i, j] = x[c, i, j] - sum of y[c] over rows and columns, as long as those of x or not */
+function centered(channels: number, rows: number, cols: number, length: number): UOp {
+  const c = range(channels, 0, AxisKind.LOOP), i = range(rows, 1, AxisKind.LOOP), j = range(cols, 2, AxisKind.LOOP);
+  const k = range(rows, 3, AxisKind.REDUCE), l = range(length, 4, AxisKind.REDUCE);
+  const at = c.mul(rows * cols).add(i.mul(cols)).add(j), size = channels * rows * cols;
+  const y = load(index(param(2, f32, channels * rows * length), c.mul(rows * length).add(k.mul(length)).add(l)));
+  const total = reduce(opCarrier(Ops.ADD, f32), [y], [k, l]);
+  return sink([store(index(param(0, f32, size), at), load(index(param(1, f32, size), at)).sub(total))]);
+}
+
+for (const [channels, rows, cols, length] of [[16, 64, 64, 64], [3, 61, 8, 8], [5, 17, 33, 9], [2, 4, 64, 8]]) {
+  Deno.test(`group: threads write all ${channels} x ${rows} x ${cols} elements after a reduction that they share`, () => {
+    const ast = centered(channels, rows, cols, length), data = integers(paramsOf(ast));
+    data[0].fill(NaN);
+    const [want] = run(ast, data, [], {});
+    for (const caps of [GPU, WEB]) assertEquals(run(ast, data, undefined, caps)[0], want);
+  });
+}
+
+Deno.test("group: more threads than share a reduction cannot go on after it", () => {
+  assertThrows(
+    () => compile(centered(2, 4, 64, 8), opts("GROUP:0:8 LOCAL:1:16"), GPU),
+    ArgumentError,
+    "16 threads go on after a reduction that 8 threads share",
+  );
 });

@@ -42,7 +42,7 @@ const HEADER = `#include <math.h>
 #define __shared__
 #define __forceinline__ inline
 #define __restrict__ __restrict
-#define __launch_bounds__(n)
+#define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 ${VECTORS.join("\n")}
 template <class T, class F> static inline T bits(F x) { T r; memcpy(&r, &x, sizeof r); return r; }
@@ -149,6 +149,7 @@ const FUNCTIONS: Record<string, string> = {
     "static unsigned f32x2_to_f16x2(float2 x) { return round_half(x.x) | (unsigned)round_half(x.y) << 16; }",
   f32x2_to_bf16x2:
     "static unsigned f32x2_to_bf16x2(float2 x) { return round_bfloat(x.x) | (unsigned)round_bfloat(x.y) << 16; }",
+  exp2_flush: "static float exp2_flush(float x) { return exp2f(x); }",
   max_f32: "static float max_f32(float a, float b) { return a > b || a != a ? a : b; }",
   copy_async_4: copy(4),
   copy_async_8: copy(8),

@@ -139,7 +139,7 @@ for (
     ],
     [
       "pipelined_float16",
-      `extern "C" __global__ void __launch_bounds__(32) pipelined_float16(unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, const unsigned short *__restrict__ b2, const int var_n) {
+      `extern "C" __global__ void __launch_bounds__(32, 1) pipelined_float16(unsigned short *__restrict__ b0, const unsigned short *__restrict__ b1, const unsigned short *__restrict__ b2, const int var_n) {
   extern __shared__ __align__(128) unsigned char shared[];
   int v0 = (int)threadIdx.x;
   unsigned short *const local0 = (unsigned short *)(shared + 0);

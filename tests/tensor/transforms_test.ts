@@ -2,6 +2,7 @@ import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@
 import {
   ArgumentError,
   checkpoint,
+  context,
   Device,
   DisposedError,
   DTypeError,
@@ -107,6 +108,19 @@ for (
     ["pooling", (x) => x.reshape([1, 1, 3, 4]).maxPool2d([2, 2], { stride: 1 })],
     ["gather", (x) => x.at(new Tensor([2, 0, 1, 1]))],
     ["sort", (x) => x.sort(-1)[0]],
+    ["gather along an axis", (x) => x.gather(0, new Tensor([[2, 0, 1, 1], [0, 0, 2, 1]]))],
+    ["scatter", (x) => x.scatterReduce(1, new Tensor([[0, 1, 1], [3, 3, 0], [2, 2, 2]]), x.mul(2), "sum")],
+    ["topk", (x) => x.topk(2, 0)[0]],
+    ["average pooling", (x) => x.reshape([1, 1, 3, 4]).avgPool2d(2, { stride: 1, padding: 1 })],
+    ["cumulative sums and extrema", (x) => x.cumsum(1).add(x.cummax(0)[0]).add(x.cumprod(1))],
+    ["Fourier transform", (x) => x.rfft().square().sum(-1)],
+    ["a linear system", (x) => {
+      const a = x.matmul(x.transpose()).add(Tensor.eye(3).mul(3));
+      return a.cholesky().add(a.inv()).add(a.solve(x).sum());
+    }],
+    ["Winograd", (x) => context({ WINO: 1 }, () => x.reshape([1, 1, 3, 4]).conv2d(Tensor.ones([2, 1, 3, 3])))],
+    ["losses", (x) => x.crossEntropy(new Tensor([0, 3, 1])).add(x.gelu().mean())],
+    ["attention", (x) => x.scaledDotProductAttention(x.mul(2), x, undefined, { isCausal: true })],
     ["gradient", (x) => grad((y: Tensor) => y.mul(y).cumsum(1).sum())(x)],
     ["setAt", (x) => {
       const y = Tensor.zeros([3, 5]).contiguous();

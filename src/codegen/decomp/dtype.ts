@@ -194,8 +194,8 @@ function narrow(x: UOp, d: DType): UOp {
   if (x.op === Ops.CAST && x.src[0].dtype === d) return x.src[0];
   if (x.op === Ops.VECTORIZE) return vectorize(x.src.map((s) => narrow(s, d.scalar)));
   if (x.op === Ops.EXTRACT) {
-    const whole = narrow(x.src[0], d.vec(x.src[0].dtype.count));
-    if (whole.op !== Ops.CAST) return extract(whole, x.arg as number);
+    const [from] = x.src, whole = narrow(from, d.vec(from.dtype.count));
+    if (whole.op !== Ops.CAST || whole === from.src[0]) return extract(whole, x.arg as number);
   }
   return x.cast(d);
 }

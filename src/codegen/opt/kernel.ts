@@ -214,6 +214,7 @@ export class Kernel {
         break;
       }
       case "STAGE":
+        if (this.grid && this.isGrouped) fail("its threads share a reduction");
         this.stages.push(opt);
         break;
       case "MERGE":
@@ -363,6 +364,7 @@ export class Kernel {
   /** Splits a reduce axis over `k` threads, neighbors or (`top`) each with a part of its own. */
   private group(a: AxisState, k: number, fail: (reason: string) => never, top: boolean): void {
     if (!Number.isInteger(k) || k < 2 || (k & (k - 1)) !== 0) fail("the threads are a power of two");
+    if (this.stages.length > 0) fail("the threads fill a STAGE");
     if (a.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE)) fail("the axis is split over threads already");
     const others = this.reduce.flatMap((r) => r.pieces.filter((p) => p.kind === AxisKind.GROUP_REDUCE));
     if (others.some((p) => p.size !== k)) fail("all reductions of a kernel share the same threads");
@@ -390,9 +392,13 @@ export class Kernel {
     return this.globalAxes().has(this.output[i]);
   }
 
+  private get isGrouped(): boolean {
+    return this.reduce.some((r) => r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE));
+  }
+
   /** On a grid: the output axes whose iterations are groups. */
   private globalAxes(): Set<AxisState> {
-    const grouped = this.reduce.some((r) => r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE));
+    const grouped = this.isGrouped;
     const nodes = toposort(this.ast).filter((u) => u.op === Ops.REDUCE || u.op === Ops.STAGE);
     const serial = new Set<AxisState>();
     for (const u of nodes) {
@@ -608,11 +614,13 @@ function gated(s: UOp, valid: UOp): UOp {
 /** Sums over several loops run in one instead: a ring of tiles needs to know what comes next. */
 function oneLoop(ast: UOp): UOp {
   const map = new Map<UOp, Replacement>();
-  for (const u of toposort(ast)) {
-    if (u.op !== Ops.REDUCE) continue;
-    const loops = u.src.filter((r) => r.op === Ops.RANGE && (r.arg as RangeArg).kind === AxisKind.REDUCE)
-      .sort(compareLoops);
+  const loopsOf = (u: UOp): UOp[] =>
+    u.src.filter((r) => r.op === Ops.RANGE && (r.arg as RangeArg).kind === AxisKind.REDUCE).sort(compareLoops);
+  const lists = toposort(ast).filter((u) => u.op === Ops.REDUCE).map(loopsOf);
+  for (const loops of lists) {
     if (loops.length < 2 || loops.some((r) => map.has(r) || sizeOf(r) === 0)) continue;
+    // another reduction with some of the loops keeps them
+    if (lists.some((l) => loops.some((r) => l.includes(r)) && (l.length !== loops.length || loops.some((r, i) => l[i] !== r)))) continue;
     const [{ dtype, arg }] = loops;
     const count = loops.reduce((n, r) => n * sizeOf(r), 1);
     const all = uop(Ops.RANGE, dtype, [constant(count, dtype)], arg);
