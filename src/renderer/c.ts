@@ -440,7 +440,8 @@ export const C_LANGUAGE: CLanguage = {
     w.notes.set(target, 8);
     return mask(w, value, text, 8);
   },
-  choose: (_w, _d, condition, a, b) => `(${condition} ? ${a} : ${b})`,
+  // gcc takes an unaligned vector for another type than the vector
+  choose: (w, d, condition, a, b) => `(${condition} ? ${d.count > 1 ? `(${w.type(d)})` : ""}${a} : ${b})`,
   open,
   loop,
   local: (_w, u, name) =>
