@@ -47,13 +47,13 @@ for (
       "gated_int8_4",
       `extern "C" __global__ void __launch_bounds__(32) gated_int8_4(signed char *__restrict__ b0, const signed char *__restrict__ b1, const signed char *__restrict__ b2, const signed char *__restrict__ b3, const signed char *__restrict__ b4) {
   int v0 = (int)threadIdx.x;
-  int v1 = v0 * 4;
-  bool v2 = v0 < 7;
-  *(unsigned *)&b0[v1] = v2 ? (*(const unsigned *)&b1[v1]) : 0u;
-  int v3 = v1 + 4;
-  *(unsigned *)&b0[v3] = v2 ? (*(const unsigned *)&b2[v3]) : (*(const unsigned *)&b3[v1]);
+  int v1 = v0 * 12;
+  int v2 = v0 * 4;
+  bool v3 = v0 < 7;
+  *(unsigned *)&b0[v1] = v3 ? (*(const unsigned *)&b1[v2]) : 0u;
+  *(unsigned *)&b0[v1 + 4] = v3 ? (*(const unsigned *)&b2[v2 + 4]) : (*(const unsigned *)&b3[v2]);
   unsigned v4 = (unsigned)(unsigned char)1 | (unsigned)(unsigned char)1 << 8 | (unsigned)(unsigned char)1 << 16 | (unsigned)(unsigned char)1 << 24;
-  *(unsigned *)&b0[v1 + 8] = v2 ? (*(const unsigned *)&b4[v1]) : v4;
+  *(unsigned *)&b0[v1 + 8] = v3 ? (*(const unsigned *)&b4[v2]) : v4;
 }
 `,
     ],
@@ -81,7 +81,7 @@ for (
   local1[v0] = b2[v0];
   __syncthreads();
   b0[v1] = local0[v1];
-  b0[v0] = local1[(long long)v0];
+  b0[v0 + 32] = local1[(long long)v0];
 }
 `,
     ],

@@ -90,14 +90,14 @@ export function lanesOf(d: DType): number {
 }
 
 function gated(d: DType, lanes: number): LinearProgram {
-  const i = thread(), at = i.mul(lanes), gate = i.lt(7), x = d.vec(lanes);
+  const i = thread(), at = i.mul(lanes), out = i.mul(3 * lanes), gate = i.lt(7), x = d.vec(lanes);
   const plain = read(1, x, at, gate), other = read(2, x, at.add(lanes), gate, read(3, x, at));
   const fixed = read(4, x, at, gate, constant(1, x));
   return program(
     `gated_${d}_${lanes}`,
-    write(plain, at),
-    write(other, at.add(lanes)),
-    write(fixed, at.add(2 * lanes)),
+    write(plain, out),
+    write(other, out.add(lanes)),
+    write(fixed, out.add(2 * lanes)),
   );
 }
 
@@ -135,7 +135,7 @@ function localProgram(d: DType, scope: "thread" | "shared", lanes: number): Line
   const mirror = scope === "thread" ? i.mul(lanes) : i.mul(-lanes).add(31 * lanes);
   const y = uop(Ops.LOAD, x, [index(there, mirror)]);
   const z = uop(Ops.LOAD, d, [index(there2, i.cast(int64))]);
-  return program(`local_${d}_${scope}_${lanes}`, write(y, mirror), write(z, i));
+  return program(`local_${d}_${scope}_${lanes}`, write(y, mirror), write(z, i.add(32 * lanes)));
 }
 
 function shuffleProgram(d: DType): LinearProgram {

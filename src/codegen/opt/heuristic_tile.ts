@@ -1,7 +1,9 @@
 /**
  * Chooses opts for products of matrices on a grid: tiles of both operands in shared memory, tiles of the result in the
  * registers of threads or of matrix units. By arithmetic: of the tiles that fit the device, the one with the least time by
- * the waves of groups that it takes, what a group computes, and how often it reads an element.
+ * the waves of groups that it takes, what a group computes, and how often it reads an element. Convolutions and their
+ * gradients are products too, with several axes a side: either one axis of each makes the tiles and the others are loops and
+ * groups, or all of a side are merged into one.
  *
  * @module
  */

@@ -29,6 +29,7 @@ import { simplifyKernel } from "../../uop/valid.ts";
 import { compareLoops } from "../linearizer.ts";
 import { separateNests } from "../simplify.ts";
 import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ranges.ts";
+import { oneLoop } from "./one_loop.ts";
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./stage.ts";
 import { stageShared } from "./stage_shared.ts";
@@ -282,6 +283,7 @@ export class Kernel {
       return "it takes two axes of a kind";
     }
     if (a.role === "stage") return "a STAGE keeps its axes";
+    if (a.size * b.size > 2 ** 31 - 1) return "one index cannot count both";
     const [outer, inner] = [a.range, b.range];
     if (a.role === "output") {
       if (this.ast.src.some((s) => dependsOn(s, outer) !== dependsOn(s, inner))) return "a STORE has only one of them";
@@ -609,29 +611,6 @@ export function applyMerges(kernel: Kernel, opts: readonly Opt[]): boolean {
 function gated(s: UOp, valid: UOp): UOp {
   const at = s.src[0];
   return s.withSrc([index(at.src[0], at.src[1], at.src.length > 2 ? at.src[2].and(valid) : valid), s.src[1]]);
-}
-
-/** Sums over several loops run in one instead: a ring of tiles needs to know what comes next. */
-function oneLoop(ast: UOp): UOp {
-  const map = new Map<UOp, Replacement>();
-  const loopsOf = (u: UOp): UOp[] =>
-    u.src.filter((r) => r.op === Ops.RANGE && (r.arg as RangeArg).kind === AxisKind.REDUCE).sort(compareLoops);
-  const lists = toposort(ast).filter((u) => u.op === Ops.REDUCE).map(loopsOf);
-  for (const loops of lists) {
-    if (loops.length < 2 || loops.some((r) => map.has(r) || sizeOf(r) === 0)) continue;
-    // another reduction with some of the loops keeps them
-    if (lists.some((l) => loops.some((r) => l.includes(r)) && (l.length !== loops.length || loops.some((r, i) => l[i] !== r)))) continue;
-    const [{ dtype, arg }] = loops;
-    const count = loops.reduce((n, r) => n * sizeOf(r), 1);
-    const all = uop(Ops.RANGE, dtype, [constant(count, dtype)], arg);
-    let left = count;
-    loops.forEach((r, i) => {
-      const shifted = (left /= sizeOf(r)) === 1 ? all : all.floorDiv(left);
-      const digit = i === 0 ? shifted : shifted.floorMod(sizeOf(r));
-      map.set(r, { value: digit.dtype === r.dtype ? digit : digit.cast(r.dtype), ranges: i === 0 ? [all] : [] });
-    });
-  }
-  return map.size === 0 ? ast : simplifyKernel(replaceRanges(ast, map));
 }
 
 function isReduceKind(r: UOp): boolean {

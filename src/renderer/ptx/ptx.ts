@@ -350,9 +350,11 @@ class Writer {
       args.push(`.param .${memoryTypeOf(v.dtype)} ${this.symbol}_${name}`);
     }
     const size = this.program.grid?.size ?? [1, 1, 1];
+    // a group with tiles in registers may have them all
+    const groups = this.program.uops.some((u) => u.op === Ops.WMMA) ? "\n.minnctapersm 1" : "";
     return [
       `.visible .entry ${this.symbol}(${args.map((a) => `\n  ${a}`).join(",")}`,
-      `)\n.maxntid ${size.join(", ")}\n{`,
+      `)\n.maxntid ${size.join(", ")}${groups}\n{`,
       this.e.body(),
       "  ret;\n}\n",
     ].join("\n");
