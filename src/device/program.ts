@@ -44,8 +44,7 @@ export interface Graph {
 
 /** Turns programs into something that runs; caches by content. All programs of a schedule come in one call. */
 export interface Compiler {
-  /** @throws {CompileError} with the source and the log */
-  /** Compiles all of them, in parallel where the device can. @throws {CompileError} */
+  /** Compiles all of them, in parallel where the device can. @throws {CompileError} with the source and the log */
   compile(programs: readonly LinearProgram[]): Program[];
 }
 

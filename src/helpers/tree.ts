@@ -4,25 +4,29 @@
  * @module
  */
 
-/** Levels below which nothing is looked for: a cycle ends there. */
-const MAX_DEPTH = 64;
-
 function isBranch(x: unknown): x is Record<string, unknown> {
   return typeof x === "object" && x !== null && !ArrayBuffer.isView(x);
 }
 
-/** All leaves of `tree` for which `isLeaf` holds, in order. @param into receives them */
-export function leavesOf<T>(tree: unknown, isLeaf: (x: unknown) => x is T, into: T[] = [], depth = 0): T[] {
-  if (isLeaf(tree)) into.push(tree);
-  else if (isBranch(tree) && depth < MAX_DEPTH) {
-    for (const x of tree instanceof Map ? tree.values() : Object.values(tree)) leavesOf(x, isLeaf, into, depth + 1);
-  }
-  return into;
+/** All leaves of `tree` for which `isLeaf` holds, in order. A branch inside of itself (a cycle) is not entered again. */
+export function leavesOf<T>(tree: unknown, isLeaf: (x: unknown) => x is T): T[] {
+  const found: T[] = [], inside = new Set<unknown>();
+  const visit = (x: unknown): void => {
+    if (isLeaf(x)) found.push(x);
+    else if (isBranch(x) && !inside.has(x)) {
+      inside.add(x);
+      for (const v of x instanceof Map ? x.values() : Object.values(x)) visit(v);
+      inside.delete(x);
+    }
+  };
+  visit(tree);
+  return found;
 }
 
 /**
  * The same tree with every leaf replaced by `replace(leaf, index)`. Arrays and maps stay such; other objects keep their
- * prototype, so that an instance of a class still has its methods. What has no leaf below it is not copied.
+ * prototype, so that an instance of a class still has its methods. What has no leaf below it is not copied, nor is a branch
+ * inside of itself (a cycle), which stays what it was.
  */
 export function mapLeaves<T>(
   tree: unknown,
@@ -30,20 +34,27 @@ export function mapLeaves<T>(
   replace: (leaf: T, index: number) => unknown,
 ): unknown {
   let next = 0;
-  const visit = (x: unknown, depth: number): unknown => {
-    if (isLeaf(x)) return replace(x, next++);
-    if (!isBranch(x) || depth >= MAX_DEPTH) return x;
+  const inside = new Set<unknown>();
+  const branch = (x: Record<string, unknown>): unknown => {
     const before = next;
     if (x instanceof Map) {
-      const made = new Map([...x].map(([k, v]) => [k, visit(v, depth + 1)]));
+      const made = new Map([...x].map(([k, v]) => [k, visit(v)]));
       return next === before ? x : made;
     }
     if (Array.isArray(x)) {
-      const made = x.map((v) => visit(v, depth + 1));
+      const made = x.map(visit);
       return next === before ? x : made;
     }
-    const fields = Object.keys(x).map((k) => [k, visit(x[k], depth + 1)] as const);
+    const fields = Object.keys(x).map((k) => [k, visit(x[k])] as const);
     return next === before ? x : Object.assign(Object.create(Object.getPrototypeOf(x)), x, Object.fromEntries(fields));
   };
-  return visit(tree, 0);
+  const visit = (x: unknown): unknown => {
+    if (isLeaf(x)) return replace(x, next++);
+    if (!isBranch(x) || inside.has(x)) return x;
+    inside.add(x);
+    const made = branch(x);
+    inside.delete(x);
+    return made;
+  };
+  return visit(tree);
 }

@@ -267,10 +267,9 @@ class Fuser {
       if (entered * cost <= share * active) return undefined;
       const kept = this.keepRow(u, list);
       if (kept !== undefined) return kept;
-      const isDear = cost >= KEEP_COST && this.marginalCost(u, list) >= KEEP_COST;
-      if (repeats > 1 && (isDear || (hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED))) {
-        realized.add(u);
-      }
+      if (repeats <= 1) return undefined;
+      const isRepeated = hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED;
+      if (isRepeated || (cost >= KEEP_COST && this.marginalCost(u, list) >= KEEP_COST)) realized.add(u);
       return undefined;
     }
     if (list.length === 1 && repeats <= 1 && !this.isNested(u, list[0])) return undefined;

@@ -51,12 +51,20 @@ export abstract class CallTensor extends FourierTensor {
     }
     const { gradFxn } = options;
     if (gradFxn === undefined) return result as this;
+    return this.differentiated(result as this, inputs, gradFxn);
+  }
+
+  /** `result` with a gradient that `gradFxn` gives. */
+  protected differentiated(
+    result: this,
+    inputs: readonly this[],
+    gradFxn: NonNullable<CallOptions<this>["gradFxn"]>,
+  ): this {
     const rule = new GradientArg((g, nodes) => {
       const found = gradFxn(this.wrap(g), ...nodes.map((u) => this.wrap(u)));
       return nodes.map((u, i) => {
-        const t = found[i];
+        const t = found[i], { shape } = inputs[i];
         if (t === undefined) return undefined;
-        const shape = inputs[i].shape;
         if (!sameArray(t.shape, shape)) {
           throw new ShapeError("take from gradFxn a gradient of", {
             shapes: [t.shape, shape],

@@ -5,17 +5,15 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { prod, sameArray } from "../helpers/math.ts";
+import { ArgumentError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { AxisKind, type ParamArg } from "../uop/args.ts";
 import { opCarrier, reduce } from "../uop/carrier.ts";
 import { CustomArg } from "../uop/custom.ts";
-import { GradientArg } from "../uop/gradient.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { resolve } from "../uop/resolve.ts";
 import { specKernel, verify } from "../uop/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/uop.ts";
 import { BackwardTensor } from "./backward.ts";
@@ -146,30 +144,6 @@ export abstract class CustomTensor extends BackwardTensor {
     results[first] = this.differentiated(results[first], inputs, gradFxn);
     for (const slot of others) results[slot] = this.wrap(detachNode(results[slot].uop));
     return results;
-  }
-
-  /** `result` with a gradient that `gradFxn` gives. */
-  private differentiated(
-    result: this,
-    inputs: readonly this[],
-    gradFxn: NonNullable<CustomKernelOptions<this>["gradFxn"]>,
-  ): this {
-    const rule = new GradientArg((g, nodes) => {
-      const found = gradFxn(this.wrap(g), ...nodes.map((u) => this.wrap(u)));
-      return nodes.map((u, i) => {
-        const t = found[i], { shape } = inputs[i];
-        if (t === undefined) return undefined;
-        if (!sameArray(t.shape, shape)) {
-          throw new ShapeError("take from gradFxn a gradient of", {
-            shapes: [t.shape, shape],
-            reason: `it must have the shape of input ${i}`,
-          });
-        }
-        return materializeShape(resolve(t.uop), shape).cast(u.dtype);
-      });
-    });
-    const nodes = [result, ...inputs].map((t) => materializeShape(t.uop, t.shape));
-    return this.wrap(uop(Ops.CHECKPOINT, result.dtype, nodes, rule));
   }
 }
 

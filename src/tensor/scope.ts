@@ -8,20 +8,17 @@ import { releaseStorage, trackStorages } from "../device/buffer.ts";
 import { currentCapture } from "../engine/realize.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { Site } from "../helpers/stack.ts";
+import { leavesOf } from "../helpers/tree.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { nodesMade, toposort } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 
-function tensorsIn(tree: unknown, into: TensorBase[], depth = 0): TensorBase[] {
-  if (tree instanceof TensorBase) {
-    into.push(tree);
-    if (tree.grad !== undefined) into.push(tree.grad);
-  } else if (typeof tree === "object" && tree !== null && depth < 16 && !ArrayBuffer.isView(tree)) {
-    for (const x of tree instanceof Map ? tree.values() : Object.values(tree)) tensorsIn(x, into, depth + 1);
-  }
-  return into;
+/** The tensors of a tree and their gradients. */
+function tensorsIn(tree: unknown): TensorBase[] {
+  const found = leavesOf(tree, (x): x is TensorBase => x instanceof TensorBase);
+  return found.flatMap((t) => t.grad === undefined ? [t] : [t, t.grad]);
 }
 
 /**
@@ -51,7 +48,7 @@ export function scope<T>(fn: () => T): T {
       });
     }
     const memo = new Map();
-    for (const t of tensorsIn(result, [])) {
+    for (const t of tensorsIn(result)) {
       for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
     }
     return result;

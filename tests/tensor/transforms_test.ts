@@ -217,3 +217,12 @@ Deno.test("vmap: an argument that is read inside", async () => {
   const f = vmap((v: Tensor) => v.realize());
   await assertRejects(async () => void await f(t([[1, 2]])).tolist(), DisposedError, "in vmap or jvp");
 });
+
+Deno.test("grad: objects that refer to each other are walked once", async () => {
+  type Node = { w: Tensor; next?: Node; back?: Node };
+  const a: Node = { w: t([1, 2]) }, b: Node = { w: t([3, 4]), back: a };
+  a.next = b;
+  const g = grad((n: Node) => n.w.mul(n.next!.w).sum())(a);
+  await close(g.w, t([3, 4]));
+  await close(g.next!.w, t([1, 2]));
+});

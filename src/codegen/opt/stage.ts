@@ -44,22 +44,34 @@ export function stageable(l: UOp, outer: readonly UOp[]): UOp[] | undefined {
   return inner.sort((a, b) => layoutRank(a) - layoutRank(b) || compareLoops(a, b));
 }
 
+/** The first numbers of RANGEs and STAGEs that no node has. */
+export function freeIds(nodes: readonly UOp[]): { range: number; stage: number } {
+  let range = 0, stage = 0;
+  for (const u of nodes) {
+    if (u.op === Ops.RANGE) range = Math.max(range, (u.arg as RangeArg).id + 1);
+    else if (u.op === Ops.STAGE) stage = Math.max(stage, (u.arg as StageArg).id + 1);
+  }
+  return { range, stage };
+}
+
+/** The LOADs of the input in a slot. */
+export function loadsOfInput(nodes: readonly UOp[], slot: number): UOp[] {
+  return nodes.filter((l) => {
+    if (l.op !== Ops.LOAD || l.src[0].op !== Ops.INDEX) return false;
+    const base = l.src[0].src[0];
+    return base.op === Ops.PARAM && (base.arg as ParamArg).slot === slot;
+  });
+}
+
 /** Keeps tiles of the input in slot `opt.axis` inside the outermost `opt.arg` loops. @throws {ArgumentError} */
 export function stageInput(ast: UOp, opt: Opt): UOp {
   const nodes = toposort(ast);
   const loops = new Set<UOp>();
   for (const s of ast.src) for (const r of rangesOf(s)) if (layoutRank(r) === 0) loops.add(r);
   const outer = [...loops].sort(compareLoops).slice(0, opt.arg);
-  let nextRange = 0, nextStage = 0;
-  for (const u of nodes) {
-    if (u.op === Ops.RANGE) nextRange = Math.max(nextRange, (u.arg as RangeArg).id + 1);
-    else if (u.op === Ops.STAGE) nextStage = Math.max(nextStage, (u.arg as StageArg).id + 1);
-  }
+  const next = freeIds(nodes);
   const map = new Map<UOp, UOp>();
-  for (const l of nodes) {
-    if (l.op !== Ops.LOAD || l.src[0].op !== Ops.INDEX) continue;
-    const base = l.src[0].src[0];
-    if (base.op !== Ops.PARAM || (base.arg as ParamArg).slot !== opt.axis) continue;
+  for (const l of loadsOfInput(nodes, opt.axis)) {
     const inner = stageable(l, outer);
     if (inner === undefined) continue;
     const renamed = new Map<UOp, UOp>();
@@ -67,13 +79,13 @@ export function stageInput(ast: UOp, opt: Opt): UOp {
     for (const r of inner) {
       const { kind } = r.arg as RangeArg;
       const lanes = kind === AxisKind.VECTOR && copiesLanes(l, r);
-      renamed.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(nextRange++, lanes ? kind : AxisKind.LOOP)));
+      renamed.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(next.range++, lanes ? kind : AxisKind.LOOP)));
       stride /= r.src[0].value;
       const term = stride === 1 ? r : r.mul(constant(stride, r.dtype));
       flat = flat === undefined ? term : flat.add(term);
     }
     const value = simplifyKernel(renameFree(l, renamed));
-    const tile = uop(Ops.STAGE, l.dtype, [value, ...renamed.values()], new StageArg(nextStage++, "thread", "packed"));
+    const tile = uop(Ops.STAGE, l.dtype, [value, ...renamed.values()], new StageArg(next.stage++, "thread", "packed"));
     map.set(l, load(index(tile, flat!)));
   }
   if (map.size === 0) {

@@ -10,7 +10,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { AxisKind, type ParamArg, RangeArg, StageArg } from "../../uop/args.ts";
+import { AxisKind, RangeArg, StageArg } from "../../uop/args.ts";
 import { Ops } from "../../uop/ops.ts";
 import { rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
@@ -20,6 +20,7 @@ import { linearOf, rangeOfAtom } from "../linear_form.ts";
 import { compareLoops } from "../linearizer.ts";
 import { renameFree } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
+import { freeIds, loadsOfInput } from "./stage.ts";
 
 /** Bytes of an access, at most, and of the padding of a row. */
 export const WIDE = 16;
@@ -68,17 +69,9 @@ export function stageShared(ast: UOp, opt: Opt, threads: number): UOp {
   const fail = (reason: string): never => {
     throw new ArgumentError(`apply ${optText(opt)}`, { reason });
   };
-  let nextRange = 0, nextStage = 0;
-  const nodes = toposort(ast);
-  for (const u of nodes) {
-    if (u.op === Ops.RANGE) nextRange = Math.max(nextRange, (u.arg as RangeArg).id + 1);
-    else if (u.op === Ops.STAGE) nextStage = Math.max(nextStage, (u.arg as StageArg).id + 1);
-  }
+  const nodes = toposort(ast), next = freeIds(nodes);
   const map = new Map<UOp, UOp>();
-  for (const l of nodes) {
-    if (l.op !== Ops.LOAD || l.src[0].op !== Ops.INDEX) continue;
-    const base = l.src[0].src[0];
-    if (base.op !== Ops.PARAM || (base.arg as ParamArg).slot !== opt.axis) continue;
+  for (const l of loadsOfInput(nodes, opt.axis)) {
     const tile = tileOf(l);
     if (tile === undefined) continue;
     const { dtype } = l.src[0].src[1];
@@ -88,7 +81,7 @@ export function stageShared(ast: UOp, opt: Opt, threads: number): UOp {
     if (size % (threads * lanes) !== 0) fail(`${threads} threads cannot fill ${size} elements alike`);
     // who fills which element
     const make = (n: number, kind: AxisKind): UOp =>
-      uop(Ops.RANGE, dtype, [constant(n, dtype)], new RangeArg(nextRange++, kind));
+      uop(Ops.RANGE, dtype, [constant(n, dtype)], new RangeArg(next.range++, kind));
     const own: UOp[] = [];
     let flat: UOp = constant(0, dtype), stride = size;
     for (
@@ -118,7 +111,7 @@ export function stageShared(ast: UOp, opt: Opt, threads: number): UOp {
     }
     const value = simplifyKernel(renameFree(l, renamed));
     const ring = Math.max(1, opt.arg);
-    const arg = new StageArg(nextStage++, "shared", "padded", ring > 1 ? "cp.async" : "copy", ring, tile.width);
+    const arg = new StageArg(next.stage++, "shared", "padded", ring > 1 ? "cp.async" : "copy", ring, tile.width);
     map.set(l, load(index(uop(Ops.STAGE, l.dtype, [value, ...own], arg), at)));
   }
   if (map.size === 0) fail("no LOAD of that input can be kept");
