@@ -92,6 +92,7 @@ const INT_OPS: Ops[] = [
   Ops.RANGE,
   Ops.SPECIAL,
   Ops.VARIABLE,
+  Ops.BIND,
 ];
 
 function byBounds(u: UOp): UOp | undefined {

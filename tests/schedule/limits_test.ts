@@ -81,23 +81,24 @@ Deno.test("limits: a tensor larger than MAX_BUFFER_SIZE is an error that names t
   });
 });
 
-/** Milliseconds to schedule and lower `n` writes, one element each; the least of three. */
+/** Milliseconds to schedule and lower `n` writes, one element each. */
 function writesMs(n: number): number {
-  let least = Infinity;
-  for (let k = 0; k < 3; k++) {
-    const t = Tensor.empty([n], { device: "NULL" }).realize();
-    const start = performance.now();
-    for (let i = 0; i < n; i++) t.setAt([i], i % 97);
-    const { items } = context({ SCACHE: 0 }, () => scheduleNodes([t.uop]));
-    least = Math.min(least, performance.now() - start);
-    assertEquals(items.length, 1);
-  }
-  return least;
+  const t = Tensor.empty([n], { device: "NULL" }).realize();
+  const start = performance.now();
+  for (let i = 0; i < n; i++) t.setAt([i], i % 97);
+  const { items } = context({ SCACHE: 0, SPEC: 0 }, () => scheduleNodes([t.uop]));
+  const ms = performance.now() - start;
+  assertEquals(items.length, 1);
+  return ms;
 }
 
 Deno.test("limits: twice the writes to one tensor take about twice the time", () => {
   writesMs(500);
-  const one = writesMs(1000), two = writesMs(2000);
+  let one = Infinity, two = Infinity;
+  for (let k = 0; k < 5; k++) { // in turn, so that what else runs meanwhile slows both
+    one = Math.min(one, writesMs(1000));
+    two = Math.min(two, writesMs(2000));
+  }
   assert(two <= 3 * one, `${one.toFixed(1)} ms for 1000, ${two.toFixed(1)} ms for 2000`); // quadratic would be 4 and more
 });
 

@@ -1,6 +1,6 @@
 /** Variables as operands and indices: right values, one compilation for all of them, errors that name bounds and value. */
 import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
-import { ArgumentError, Tensor, Variable } from "../../mod.ts";
+import { ArgumentError, context, Tensor, Variable } from "../../mod.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 
@@ -18,6 +18,14 @@ for (const device of await devicesHere()) {
     assertEquals(compileStats.lowered, lowered);
   });
 }
+
+Deno.test("variable: bounds that are equal leave a constant, legal at each stage", async () => {
+  const v = new Variable("four", 4, 4).bind(4);
+  await context({ SPEC: 1 }, async () => {
+    assertEquals(await Tensor.arange(8).contiguous().at(v).item(), 4);
+    assertEquals(await Tensor.arange(8).contiguous().at([null, v]).sum().item(), 6);
+  });
+});
 
 Deno.test("variable: errors name the bounds and the value", () => {
   const v = new Variable("n", 1, 4);
