@@ -8,6 +8,7 @@ import { Ops } from "../../src/uop/ops.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../fixtures/sim.ts";
 import { compile, integers, opts, paramsOf, run } from "./harness.ts";
+import { optimized } from "../fixtures/optimized.ts";
 
 const GPU = simCaps(SIM_GRID), WEB = simCaps(SMALL_GRID);
 
@@ -81,19 +82,22 @@ for (
   });
 }
 
-Deno.test("group: a row of softmax is read once, 16 bytes at a time, and written once", () => {
-  const { uops } = compile(softmax(16384, 4096), undefined, GPU);
-  const isParam = (u: UOp): boolean => u.src[0].op === Ops.INDEX && u.src[0].src[0].op === Ops.PARAM;
-  const loads = uops.filter((u) => u.op === Ops.LOAD && isParam(u));
-  const stores = uops.filter((u) => u.op === Ops.STORE && isParam(u));
-  const size = compile(softmax(16384, 4096), undefined, GPU).grid!.size[0];
-  assert(size >= 128, `${size} threads a row`);
-  assertEquals(loads.length, 4096 / size / 4);
-  assertEquals(stores.length, loads.length);
-  assert(loads.every((u) => u.dtype === f32.vec(4)) && stores.every((u) => u.src[1].dtype === f32.vec(4)));
-  assertEquals(uops.filter((u) => u.op === Ops.BARRIER).length, 2);
-  assertEquals(uops.filter((u) => u.op === Ops.RANGE).length, 0);
-});
+Deno.test(
+  "group: a row of softmax is read once, 16 bytes at a time, and written once",
+  optimized(() => {
+    const { uops } = compile(softmax(16384, 4096), undefined, GPU);
+    const isParam = (u: UOp): boolean => u.src[0].op === Ops.INDEX && u.src[0].src[0].op === Ops.PARAM;
+    const loads = uops.filter((u) => u.op === Ops.LOAD && isParam(u));
+    const stores = uops.filter((u) => u.op === Ops.STORE && isParam(u));
+    const size = compile(softmax(16384, 4096), undefined, GPU).grid!.size[0];
+    assert(size >= 128, `${size} threads a row`);
+    assertEquals(loads.length, 4096 / size / 4);
+    assertEquals(stores.length, loads.length);
+    assert(loads.every((u) => u.dtype === f32.vec(4)) && stores.every((u) => u.src[1].dtype === f32.vec(4)));
+    assertEquals(uops.filter((u) => u.op === Ops.BARRIER).length, 2);
+    assertEquals(uops.filter((u) => u.op === Ops.RANGE).length, 0);
+  }),
+);
 
 Deno.test("group: the same numbers in every run", () => {
   const ast = rowSum(2, 4096);

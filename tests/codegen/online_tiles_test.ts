@@ -15,6 +15,7 @@ import { registerSim, SIM_GRID, simCaps } from "../fixtures/sim.ts";
 import { decode, encode, evaluateTensor } from "../reference.ts";
 import { difference, toleranceOf } from "../tolerance.ts";
 import { compile, type Data, paramsOf, run } from "./harness.ts";
+import { optimized } from "../fixtures/optimized.ts";
 
 registerSim();
 Device.get("SIM");
@@ -90,32 +91,38 @@ const SHAPES: Readonly<Record<string, Shape>> = {
 };
 
 for (const [name, shape] of Object.entries(SHAPES)) {
-  Deno.test(`online tiles: ${name}`, () => {
-    const ast = kernel(shape), data = dataOf(ast), dtype = shape.dtype ?? dtypes.bfloat16;
-    const [want] = run(ast, data, [], {}), [got] = run(ast, data, undefined, GPU);
-    const wrong = difference(valuesOf(got, dtype), valuesOf(want, dtype), toleranceOf("accumulate", dtype));
-    assertEquals(wrong, undefined);
-    const p = compile(ast, undefined, GPU);
-    verify(p.uops, specLinear, "in a test");
-    assert(count(p, Ops.WMMA) > 0 && count(p, Ops.LDMATRIX) > 0 && count(p, Ops.ASYNC_COPY) > 0);
-    assertEquals([count(p, Ops.BARRIER), count(p, Ops.RANGE)], [1, 1]);
-  });
+  Deno.test(
+    `online tiles: ${name}`,
+    optimized(() => {
+      const ast = kernel(shape), data = dataOf(ast), dtype = shape.dtype ?? dtypes.bfloat16;
+      const [want] = run(ast, data, [], {}), [got] = run(ast, data, undefined, GPU);
+      const wrong = difference(valuesOf(got, dtype), valuesOf(want, dtype), toleranceOf("accumulate", dtype));
+      assertEquals(wrong, undefined);
+      const p = compile(ast, undefined, GPU);
+      verify(p.uops, specLinear, "in a test");
+      assert(count(p, Ops.WMMA) > 0 && count(p, Ops.LDMATRIX) > 0 && count(p, Ops.ASYNC_COPY) > 0);
+      assertEquals([count(p, Ops.BARRIER), count(p, Ops.RANGE)], [1, 1]);
+    }),
+  );
 }
 
-Deno.test("online tiles: hidden keys bound the loop", () => {
-  const loopOf = (shape: Shape): UOp => compile(kernel(shape), undefined, GPU).uops.find((u) => u.op === Ops.RANGE)!;
-  assert(loopOf({ rows: 512, keys: 512 }).src[0].isConst(8));
-  assert(loopOf({ rows: 512, keys: 512, causal: true }).src[0].op !== Ops.CONST);
-  // of 1024 keys, 128 rows and the 20 before them are in at most four tiles of 64
-  const copies = (shape: Shape): number => {
-    const ast = kernel(shape), before = jsCounters.read;
-    run(ast, dataOf(ast), undefined, GPU);
-    return jsCounters.read - before;
-  };
-  const wide = { rows: 128, keys: 1024, heads: 1 };
-  assert(copies({ ...wide, window: 20 }) > 0.9 * copies(wide), "a window that has no end");
-  assert(copies({ ...wide, causal: true, window: 20 }) < 0.4 * copies(wide));
-});
+Deno.test(
+  "online tiles: hidden keys bound the loop",
+  optimized(() => {
+    const loopOf = (shape: Shape): UOp => compile(kernel(shape), undefined, GPU).uops.find((u) => u.op === Ops.RANGE)!;
+    assert(loopOf({ rows: 512, keys: 512 }).src[0].isConst(8));
+    assert(loopOf({ rows: 512, keys: 512, causal: true }).src[0].op !== Ops.CONST);
+    // of 1024 keys, 128 rows and the 20 before them are in at most four tiles of 64
+    const copies = (shape: Shape): number => {
+      const ast = kernel(shape), before = jsCounters.read;
+      run(ast, dataOf(ast), undefined, GPU);
+      return jsCounters.read - before;
+    };
+    const wide = { rows: 128, keys: 1024, heads: 1 };
+    assert(copies({ ...wide, window: 20 }) > 0.9 * copies(wide), "a window that has no end");
+    assert(copies({ ...wide, causal: true, window: 20 }) < 0.4 * copies(wide));
+  }),
+);
 
 Deno.test("online tiles: fewer keys where little memory is shared", () => {
   const shape = { heads: 1, rows: 32, keys: 48, features: 128, columns: 128 };
@@ -207,12 +214,15 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
       .realize();
   };
   for (const [name, program] of Object.entries(PROGRAMS)) {
-    Deno.test(`online products: ${name}, ${dtype}, is one kernel`, async () => {
-      const want = evaluateTensor(program(maker("JS"))), make = maker("SIM");
-      assertEquals(kernels(program(make)), 1);
-      const got = await program(make).data() as Float32Array;
-      assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
-    });
+    Deno.test(
+      `online products: ${name}, ${dtype}, is one kernel`,
+      optimized(async () => {
+        const want = evaluateTensor(program(maker("JS"))), make = maker("SIM");
+        assertEquals(kernels(program(make)), 1);
+        const got = await program(make).data() as Float32Array;
+        assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+      }),
+    );
   }
 
   Deno.test(`online products: weights that are read again are kept, ${dtype}`, async () => {
@@ -229,26 +239,32 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
     }
   });
 
-  Deno.test(`online products: operands that are products get memory first, ${dtype}`, async () => {
-    const program = (make: Make): Tensor => {
-      const [x, ...weights] = [make([2, 24, 32], 1), make([32, 64], 2), make([32, 64], 3), make([32, 64], 4)];
-      const [q, k, v] = weights.map((w) => x.dot(w.mul(0.1)).reshape([2, 24, 2, 32]).transpose(1, 2));
-      return q.scaledDotProductAttention(k, v).transpose(1, 2).reshape([2, 24, 64]);
-    };
-    const want = evaluateTensor(program(maker("JS")));
-    assertEquals(kernels(program(maker("SIM"))), 4);
-    const got = await program(maker("SIM")).data() as Float32Array;
-    assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
-  });
+  Deno.test(
+    `online products: operands that are products get memory first, ${dtype}`,
+    optimized(async () => {
+      const program = (make: Make): Tensor => {
+        const [x, ...weights] = [make([2, 24, 32], 1), make([32, 64], 2), make([32, 64], 3), make([32, 64], 4)];
+        const [q, k, v] = weights.map((w) => x.dot(w.mul(0.1)).reshape([2, 24, 2, 32]).transpose(1, 2));
+        return q.scaledDotProductAttention(k, v).transpose(1, 2).reshape([2, 24, 64]);
+      };
+      const want = evaluateTensor(program(maker("JS")));
+      assertEquals(kernels(program(maker("SIM"))), 4);
+      const got = await program(maker("SIM")).data() as Float32Array;
+      assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+    }),
+  );
 
-  Deno.test(`online products: operands that are computed get memory first, ${dtype}`, async () => {
-    const program = (make: Make): Tensor => {
-      const [q, k, v] = heads(make, 20, 24);
-      return q.mul(0.5).scaledDotProductAttention(k.add(1), v.relu());
-    };
-    const want = evaluateTensor(program(maker("JS")));
-    assertEquals(kernels(program(maker("SIM"))), 4);
-    const got = await program(maker("SIM")).data() as Float32Array;
-    assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
-  });
+  Deno.test(
+    `online products: operands that are computed get memory first, ${dtype}`,
+    optimized(async () => {
+      const program = (make: Make): Tensor => {
+        const [q, k, v] = heads(make, 20, 24);
+        return q.mul(0.5).scaledDotProductAttention(k.add(1), v.relu());
+      };
+      const want = evaluateTensor(program(maker("JS")));
+      assertEquals(kernels(program(maker("SIM"))), 4);
+      const got = await program(maker("SIM")).data() as Float32Array;
+      assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+    }),
+  );
 }

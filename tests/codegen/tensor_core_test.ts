@@ -9,6 +9,7 @@ import type { UOp } from "../../src/uop/uop.ts";
 import { SIM_GRID, simCaps } from "../fixtures/sim.ts";
 import { compile, integers, opts, paramsOf, run } from "./harness.ts";
 import { productKernel } from "./products.ts";
+import { optimized } from "../fixtures/optimized.ts";
 
 const GPU = simCaps(SIM_GRID);
 
@@ -76,26 +77,35 @@ Deno.test("tensor cores: what cannot be is a named error", () => {
 });
 
 for (const [m, n, k] of [[128, 128, 64], [64, 256, 96], [80, 120, 60], [256, 130, 64]]) {
-  Deno.test(`tensor cores: ${m} x ${n} x ${k}, chosen by the heuristic`, () => {
-    for (const transposeB of [false, true]) {
-      const p = expectSame(productKernel(m, n, k, { dtype: dtypes.bfloat16, transposeB, bias: true }), undefined);
-      assert(count(p, Ops.WMMA) > 0);
-    }
-  });
+  Deno.test(
+    `tensor cores: ${m} x ${n} x ${k}, chosen by the heuristic`,
+    optimized(() => {
+      for (const transposeB of [false, true]) {
+        const p = expectSame(productKernel(m, n, k, { dtype: dtypes.bfloat16, transposeB, bias: true }), undefined);
+        assert(count(p, Ops.WMMA) > 0);
+      }
+    }),
+  );
 }
 
-Deno.test("tensor cores: a large product goes through a ring in shared memory", () => {
-  const p = compile(productKernel(4096, 4096, 4096, { dtype: dtypes.bfloat16 }), undefined, GPU);
-  assertEquals(count(p, Ops.BARRIER), 1);
-  assert(count(p, Ops.WMMA) >= 32 && count(p, Ops.LDMATRIX) * 4 <= count(p, Ops.WMMA) * 2);
-  for (const u of p.uops) {
-    if (u.op === Ops.ASYNC_COPY) assertEquals(u.arg, 16);
-    else if (u.op === Ops.LOAD) assert(u.src[0].op === Ops.ACC);
-  }
-});
+Deno.test(
+  "tensor cores: a large product goes through a ring in shared memory",
+  optimized(() => {
+    const p = compile(productKernel(4096, 4096, 4096, { dtype: dtypes.bfloat16 }), undefined, GPU);
+    assertEquals(count(p, Ops.BARRIER), 1);
+    assert(count(p, Ops.WMMA) >= 32 && count(p, Ops.LDMATRIX) * 4 <= count(p, Ops.WMMA) * 2);
+    for (const u of p.uops) {
+      if (u.op === Ops.ASYNC_COPY) assertEquals(u.arg, 16);
+      else if (u.op === Ops.LOAD) assert(u.src[0].op === Ops.ACC);
+    }
+  }),
+);
 
-Deno.test("tensor cores: float32 only where the user allows it", () => {
-  const ast = productKernel(128, 128, 64);
-  assertEquals(count(compile(ast, undefined, GPU), Ops.WMMA), 0);
-  assert(count(context({ ALLOW_TF32: 1 }, () => compile(ast, undefined, GPU)), Ops.WMMA) > 0);
-});
+Deno.test(
+  "tensor cores: float32 only where the user allows it",
+  optimized(() => {
+    const ast = productKernel(128, 128, 64);
+    assertEquals(count(compile(ast, undefined, GPU), Ops.WMMA), 0);
+    assert(count(context({ ALLOW_TF32: 1 }, () => compile(ast, undefined, GPU)), Ops.WMMA) > 0);
+  }),
+);

@@ -11,6 +11,7 @@ import type { UOp } from "../../src/uop/uop.ts";
 import { addKernel, KERNEL_FIXTURES, matmulKernel } from "../fixtures/kernels.ts";
 import { CAPS, compile, type Data, integers, opts, paramsOf, run } from "./harness.ts";
 import { KERNELS } from "./kernels.ts";
+import { optimized } from "../fixtures/optimized.ts";
 
 function varsOf(name: string): number[] {
   return name === "symbolic" ? [11] : [];
@@ -130,11 +131,14 @@ Deno.test("codegen: a tile along what a STAGE depends on stands outside of the S
   }
 });
 
-Deno.test("codegen: packing keeps a panel in kernel memory", () => {
-  const p = compile(matmulKernel(64, 512, 1024).ast, undefined, CAPS.large);
-  assert(p.uops.some((u) => u.op === Ops.LOCAL));
-  assert(p.uops.length < 500, `${p.uops.length} uops`);
-});
+Deno.test(
+  "codegen: packing keeps a panel in kernel memory",
+  optimized(() => {
+    const p = compile(matmulKernel(64, 512, 1024).ast, undefined, CAPS.large);
+    assert(p.uops.some((u) => u.op === Ops.LOCAL));
+    assert(p.uops.length < 500, `${p.uops.length} uops`);
+  }),
+);
 
 Deno.test("codegen: a padded convolution loads vectors where all lanes are inside", () => {
   const p = compile(KERNELS.conv_padded, opts("VECTOR:2:4 UPCAST:0:4"), CAPS.small);
@@ -173,11 +177,14 @@ Deno.test("codegen: estimates", () => {
   assertEquals([p.flops, p.bytes], [2 * 6 * 5 * 8, 4 * (48 + 30 + 40)]);
 });
 
-Deno.test("codegen: NOOPT", () => {
-  const ast = matmulKernel(64, 64, 64).ast;
-  assertEquals(context({ NOOPT: 1 }, () => compile(ast, undefined, CAPS.large).name), "r_64_64_64");
-  assert(compile(ast, undefined, CAPS.large).name !== "r_64_64_64");
-});
+Deno.test(
+  "codegen: NOOPT",
+  optimized(() => {
+    const ast = matmulKernel(64, 64, 64).ast;
+    assertEquals(context({ NOOPT: 1 }, () => compile(ast, undefined, CAPS.large).name), "r_64_64_64");
+    assert(compile(ast, undefined, CAPS.large).name !== "r_64_64_64");
+  }),
+);
 
 Deno.test("codegen: the same kernel gives the same program", () => {
   for (const ast of Object.values(KERNELS)) {
@@ -188,8 +195,11 @@ Deno.test("codegen: the same kernel gives the same program", () => {
   }
 });
 
-Deno.test("codegen: a large matmul stays small", () => {
-  const p = compile(matmulKernel(1024, 1024, 1024).ast, undefined, CAPS.large);
-  assert(p.uops.length < 500, `${p.uops.length} uops`);
-  assert(p.threads > 1);
-});
+Deno.test(
+  "codegen: a large matmul stays small",
+  optimized(() => {
+    const p = compile(matmulKernel(1024, 1024, 1024).ast, undefined, CAPS.large);
+    assert(p.uops.length < 500, `${p.uops.length} uops`);
+    assert(p.threads > 1);
+  }),
+);

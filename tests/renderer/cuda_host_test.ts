@@ -13,6 +13,7 @@ import { KERNELS } from "../codegen/kernels.ts";
 import { compileForHost, hostCompiler } from "./cuda_host.ts";
 import { gpuPrograms } from "./gpu_programs.ts";
 import { caps, checkPrograms, type Draw, drawOf } from "./oracle.ts";
+import { optimized } from "../fixtures/optimized.ts";
 
 const renderer = new CudaRenderer(caps, 90);
 const kernels = (): LinearProgram[] => Object.values(KERNELS).map((k) => toProgram(k, renderer));
@@ -41,7 +42,7 @@ const whole = (): Draw => "whole";
 const SUITES: [what: string, make: () => LinearProgram[], draw: (p: LinearProgram) => Draw][] = [
   ["programs written by hand", () => gpuPrograms(true), drawOf],
   ["kernels of code generation", kernels, whole],
-  ["kernels of schedules", scheduled, whole],
+  ["kernels of schedules", optimized(scheduled), whole],
   ["plain kernels", () => context({ NOOPT: 1 }, kernels), whole],
 ];
 for (const [what, make, draw] of SUITES) {
