@@ -1,13 +1,14 @@
 /**
  * Writes docs/coverage.md from the tests: runs every golden case on each device, notes which methods its program calls and
  * on what dtypes, and counts those whose values are right. Rows of tests/parity.ts that no case computes are looked up in
- * the tests that assert. `deno task coverage`
+ * the table of random programs, whose values are compared, and in the tests that assert. `deno task coverage`
  *
  * @module
  */
 import { Device, dtypes, nn, state, Tensor } from "../mod.ts";
 import * as library from "../mod.ts";
 import { type DType, DTYPES } from "../src/dtype/dtype.ts";
+import { ALL_ROWS } from "./fuzz/op_rows_more.ts";
 import { batches, build, cases, checkAll, readAll } from "./golden.ts";
 import { PARITY } from "./parity.ts";
 
@@ -82,19 +83,24 @@ async function cover(): Promise<Map<string, Covered>> {
   return covered;
 }
 
+/** Tests that name much and assert other things. */
+const NO_VALUES = /fuzz\/|coverage_test|doc_test|layers_test|publish_test|import_test|web\//;
+
 /** Tests that assert, by path. */
 async function testFiles(): Promise<Map<string, string>> {
   const files = new Map<string, string>();
   const walk = async (dir: string): Promise<void> => {
     for await (const e of Deno.readDir(new URL(dir, ROOT))) {
       if (e.isDirectory) await walk(`${dir}${e.name}/`);
-      else if (/(_test|errors_\w+|golden_\w+|families|generate)\.(ts|py)$/.test(e.name)) {
+      else if (/(_test|errors_\w+)\.ts$/.test(e.name) && !NO_VALUES.test(dir + e.name)) {
         files.set(`${dir}${e.name}`, await Deno.readTextFile(new URL(dir + e.name, ROOT)));
       }
     }
   };
   await walk("tests/");
-  return new Map([...files].sort());
+  // tests of single files before those of mistakes
+  const order = (path: string): string => `${path.includes("fixtures/") ? 1 : 0}${path}`;
+  return new Map([...files].sort(([a], [b]) => order(a) < order(b) ? -1 : 1));
 }
 
 /** Whether the library has a member of that name. */
@@ -123,6 +129,7 @@ function short(d: DType): string {
 }
 
 const covered = await cover(), files = await testFiles();
+const random = new Set(ALL_ROWS.flatMap(([, rows]) => rows.map((r) => r.name)));
 const lines: string[] = [];
 let computed = 0, asserted = 0, later = 0, missing = 0;
 for (const { number, title, rows } of PARITY) {
@@ -143,16 +150,26 @@ for (const { number, title, rows } of PARITY) {
       later++;
       continue;
     }
-    const pattern = new RegExp(word === undefined ? `\\b${name.split(".").pop()}\\b` : word);
-    const hits = [...files].filter(([, source]) => pattern.test(source)).map(([path]) => path.replace("tests/", ""));
-    const first = hits.find((h) => h.endsWith("_test.ts")) ?? hits[0];
+    if (random.has(name)) {
+      lines.push(`| \`${name}\`${text} | random programs, against the reference, on every device | |`);
+      asserted++;
+      continue;
+    }
+    const last = name.split(".").pop()!;
+    const pattern = new RegExp(word ?? `[.\\s]${last}\\(|new (nn\\.)?(optim\\.)?${last}\\b|\\.${last}\\b`);
+    const named = word === undefined ? 0 : cases.filter((c) => pattern.test(c.name)).length;
+    if (named > 0) {
+      lines.push(`| \`${name}\`${text} | ${named} golden cases on ${DEVICES.join(", ")} | |`);
+      asserted++;
+      continue;
+    }
+    const first = [...files].find(([, source]) => pattern.test(source))?.[0].replace("tests/", "");
     const known = /^[\w.]+$/.test(name) && number !== "1.16" && number < "3.2" && number !== "1.17";
     if (first === undefined || (known && !exists(name))) {
       lines.push(`| \`${name}\`${text} | not yet | |`);
       missing++;
     } else {
-      const rest = hits.length > 1 ? ` and ${hits.length - 1} more` : "";
-      lines.push(`| \`${name}\`${text} | ${first}${rest} | |`);
+      lines.push(`| \`${name}\`${text} | ${first} | |`);
       asserted++;
     }
   }

@@ -13,6 +13,7 @@ import {
   IndexError,
   OutOfMemoryError,
   ShapeError,
+  Tensor,
 } from "../mod.ts";
 import { clangBackend } from "../backends/clang/clang.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
@@ -20,13 +21,16 @@ import { programOf } from "../src/renderer/renderer.ts";
 import { Ops } from "../src/uop/ops.ts";
 import { uop } from "../src/uop/uop.ts";
 import { type ErrorClass, loose } from "./fixtures/errors_common.ts";
+import { MORE_ERRORS } from "./fixtures/errors_more.ts";
 import { OP_ERRORS } from "./fixtures/errors_ops.ts";
+import { MORE_OP_ERRORS } from "./fixtures/errors_ops_more.ts";
 import { SYSTEM_ERRORS } from "./fixtures/errors_system.ts";
 import { TENSOR_ERRORS } from "./fixtures/errors_tensor.ts";
 import { addKernel } from "./fixtures/kernels.ts";
+import { PARITY } from "./parity.ts";
 import { runDeno } from "./subprocess.ts";
 
-const GROUPS = { ...TENSOR_ERRORS, ...OP_ERRORS, ...SYSTEM_ERRORS };
+const GROUPS = { ...TENSOR_ERRORS, ...OP_ERRORS, ...MORE_OP_ERRORS, ...MORE_ERRORS, ...SYSTEM_ERRORS };
 /** Opened here, so that no test seems to leak it. */
 const clang = clangBackend.unavailable() === undefined ? Device.get("CLANG") : undefined;
 
@@ -71,6 +75,38 @@ Deno.test("errors: the tables are as long as they should be, without repetition"
   const names = Object.entries(GROUPS).flatMap(([group, rows]) => rows.map(([name]) => `${group} ${name}`));
   assert.equal(new Set(names).size, names.length);
   assert.ok(names.length >= 240, String(names.length));
+});
+
+/** Members that nothing can be done wrong with: they take nothing, and every tensor. */
+const HARMLESS = new Set(
+  ("logicalNot abs square sqrt rsqrt reciprocal exp exp2 log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh " +
+    "acosh atanh erf trunc ceil floor round isnan isfinite relu relu6 sigmoid logsigmoid hardswish silu swish quickGelu " +
+    "mish softsign sign neg contiguous contiguousBackward detach numel nbytes elementSize isFloatingPoint toString float " +
+    "half bfloat16 double int long short bool requiresGrad manualSeed getStateDict getParameters").split(" "),
+);
+/** What takes one number that may be any, and a class that only others extend. */
+const LENIENT = new Set(["leakyRelu", "elu", "celu", "softplus", "schedule", "Optimizer"]);
+
+/** Whether an object or one that it inherits from has such a method. */
+function isMethod(owner: object | null, name: string): boolean {
+  if (owner === null || owner === Object.prototype || owner === Function.prototype) return false;
+  const own: unknown = Object.getOwnPropertyDescriptor(owner, name)?.value;
+  return typeof own === "function" || isMethod(Object.getPrototypeOf(owner), name);
+}
+
+Deno.test("errors: every op that takes anything has a row", () => {
+  const acts = Object.values(GROUPS).flatMap((rows) => rows.map(([, act]) => act.toString())).join("\n");
+  const without: string[] = [];
+  for (const { number, rows } of PARITY) {
+    if (!/^(1\.([1-9]|1[0-5])|2\.[123])$/.test(number)) continue;
+    for (const [full, , note = ""] of rows) {
+      const name = full.split(".").at(-1)!;
+      if (!/^\w+$/.test(name) || note !== "" || HARMLESS.has(name) || LENIENT.has(name)) continue;
+      const isMember = /^(nn|state)\./.test(full) || isMethod(Tensor, name) || isMethod(Tensor.prototype, name);
+      if (isMember && !new RegExp(`\\b${name}\\(`).test(acts)) without.push(full);
+    }
+  }
+  assert.deepEqual(without, []);
 });
 
 Deno.test("errors: a context variable that is refused leaves the others as they were", () => {

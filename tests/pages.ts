@@ -23,7 +23,7 @@ export interface Snippet {
 
 /** The TypeScript examples of a page, or of the comments of a source. */
 export function snippetsOf(file: string, text: string): Snippet[] {
-  const prefix = file.endsWith(".md") ? "" : " +\\* ?";
+  const prefix = file.endsWith(".md") ? "" : " +\\*(?: |$)";
   const fence = new RegExp(`^${prefix}\`\`\`ts\\b *(.*)\\n((?:${prefix}(?!\`\`\`).*\\n)*)${prefix}\`\`\`$`, "gm");
   return [...text.matchAll(fence)].map((m) => ({
     file,

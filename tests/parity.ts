@@ -71,6 +71,7 @@ export const PARITY: readonly ParitySection[] = [
     title: "Properties, host access, Python protocol",
     rows: [
       ["shape"],
+      ["dtype"],
       ["device"],
       ["ndim"],
       ["T"],
@@ -428,7 +429,7 @@ export const PARITY: readonly ParitySection[] = [
     rows: [
       ["ShapeError, ArgumentError", "ShapeError"],
       ["ShapeError, DTypeError, DeviceError", "DTypeError"],
-      ["IndexError"],
+      ["IndexError", "IndexError"],
       ["DTypeError, ArgumentError", "ArgumentError"],
       ["DTypeError", "it cannot hold"],
       ["ArgumentError", "unknown mode"],
@@ -553,7 +554,7 @@ export const PARITY: readonly ParitySection[] = [
       ["prod, max, min", "dtype"],
       ["mean/var/std/softmax of int", "dtype"],
       ["exp/log/sin/sqrt… of int", "dtype"],
-      ["sigmoid, tanh, gelu, softplus, mish, hardswish, round, `**2.0` of int", "dtype"],
+      ["sigmoid, tanh, gelu, softplus, mish, hardswish, round, **2.0 of int", "dtype"],
       ["elu, erf, softmax, log_softmax, logsumexp, reciprocal, var of int", "dtype"],
       ["floor, ceil, trunc, abs, sign, neg, relu, cumsum of int", "dtype"],
       ["bool: cumsum → ; relu → ; abs/neg/max →", "dtype"],

@@ -6,8 +6,8 @@
  */
 import { FILES } from "../device/files.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { DTypeError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { ArgumentError, DTypeError } from "../helpers/errors.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import {
@@ -149,6 +149,10 @@ export async function npyLoad(from: Loadable, options: PlaceOptions = {}): Promi
 
 /** The header of a `.npy` file of a tensor, as NumPy writes it. */
 function headerOf(t: Tensor): Uint8Array {
+  const given: unknown = t;
+  if (!(given instanceof Tensor)) {
+    throw new ArgumentError("save a .npy file", { reason: `it takes a tensor, not ${describe(given)}` });
+  }
   const name = NAMES.find(([, d]) => d === t.dtype)?.[0];
   if (name === undefined) {
     throw new DTypeError("save a .npy file of dtype", { dtypes: [t.dtype], reason: "NumPy has none" });

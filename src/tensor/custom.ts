@@ -1,6 +1,7 @@
 /**
- * Kernels of the user's own: a function builds the AST of one from its buffers, and it takes its place in the graph as a
- * write to memory: scheduled with all else, optimized by codegen, compiled for whatever device the tensors are on.
+ * Kernels of the user's own: a function builds the AST of one from its buffers, or it is given as text in the language of
+ * a device. It takes its place in the graph as a write to memory: scheduled with all else; ASTs are optimized by codegen and
+ * compiled for whatever device the tensors are on.
  *
  * @module
  */
@@ -18,6 +19,7 @@ import { specKernel, verify } from "../uop/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/uop.ts";
 import { BackwardTensor } from "./backward.ts";
 import { checkSameDevice, materializeShape, scalarConst, TensorBase } from "./base.ts";
+import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./numeric.ts";
 
 let nextRange = 0;
@@ -103,22 +105,40 @@ export abstract class CustomTensor extends BackwardTensor {
    * console.log(await sum.tolist()); // [11, 22, 33]
    * ```
    *
+   * In place of the function a {@linkcode KernelText} gives the kernel as it is in the language of each device that the
+   * program may run on: a function of the buffers' pointers, in the same order.
+   *
+   * ```ts ignore
+   * const CLANG = `void twice(int *out, const int *x) { for (int i = 0; i < 3; i++) out[i] = 2 * x[i]; }`;
+   * const CUDA = `extern "C" __global__ void twice(int *out, const int *x) { out[threadIdx.x] = 2 * x[threadIdx.x]; }`;
+   * const [y] = Tensor.empty([3], { dtype: "int32" }).customKernel([x], { name: "twice", text: { CLANG, CUDA }, threads: [3] });
+   * ```
+   *
    * @throws {ArgumentError} where the function gives no stores, or writes what has no memory of its own
-   * @throws {DeviceError} for tensors on several devices, {SpecError} for a kernel that is none
+   * @throws {DeviceError} for tensors on several devices, or a device that no text is for
+   * @throws {SpecError} for a kernel that is none
    */
   customKernel(
     lst: readonly this[],
-    fxn: (...buffers: UOp[]) => UOp | readonly UOp[],
+    fxn: ((...buffers: UOp[]) => UOp | readonly UOp[]) | KernelText,
     options: CustomKernelOptions<this> = {},
   ): this[] {
     const action = "run a custom kernel";
     checkOptions(action, options, ["gradFxn"]);
-    const given: unknown = lst;
-    if (!Array.isArray(given) || !given.every((t) => t instanceof TensorBase) || typeof fxn !== "function") {
-      throw new ArgumentError(action, { reason: "it takes a list of tensors and a function of kernel parameters" });
+    const given: unknown = lst, isText = typeof fxn === "object" && fxn !== null;
+    if (
+      !Array.isArray(given) || !given.every((t) => t instanceof TensorBase) || !(isText || typeof fxn === "function")
+    ) {
+      throw new ArgumentError(action, {
+        reason: "it takes a list of tensors and a function of kernel parameters, or texts",
+      });
     }
     const tensors: this[] = [this, ...lst], params = tensors.map((t, slot) => t.asParam(slot));
-    const arg = new CustomArg(checked(action, built(action, fxn, params), params));
+    const arg = new CustomArg(
+      isText
+        ? sink(params, textArg(action, fxn, this.device, params.length))
+        : checked(action, built(action, fxn, params), params),
+    );
     const nodes = tensors.map((t, slot) => {
       const u = t.uop, base = below(u);
       if (isMemory(base)) return base;

@@ -5,8 +5,17 @@
  *
  * @module
  */
-import { type AxesArg, type PairsArg, ReduceArg, type ShapeArg, SkewArg, type WindowArg } from "./args.ts";
-import { SpecError } from "../helpers/errors.ts";
+import { ArgumentError, SpecError } from "../helpers/errors.ts";
+import {
+  type ArgRecord,
+  type AxesArg,
+  type PairsArg,
+  ReduceArg,
+  type ShapeArg,
+  SkewArg,
+  type WindowArg,
+} from "./args.ts";
+import { GradientArg } from "./gradient.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import { isAlu, isMovement, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
@@ -43,29 +52,37 @@ function moveBehind(u: UOp, x: UOp, size: number): UOp {
 
 class Batcher {
   private readonly made: Map<UOp, UOp>;
-  constructor(leaves: ReadonlyMap<UOp, UOp>, private readonly size: number) {
+  /** Writes of what differs between examples: the AFTERs over them take them. */
+  private readonly effects = new Set<UOp>();
+  constructor(private readonly leaves: ReadonlyMap<UOp, UOp>, private readonly size: number) {
     this.made = new Map(leaves);
   }
 
   /** The batched node of `u`; undefined where it is the same for all examples. */
   of(root: UOp): UOp | undefined {
     for (const u of toposort(root)) {
-      if (this.made.has(u) || !u.src.some((s) => this.made.has(s))) continue;
-      const b = this.batch(u);
-      if (b !== undefined) this.made.set(u, b);
+      if (this.made.has(u) || !u.src.some((s) => this.made.has(s) || this.effects.has(s))) continue;
+      if (u.op === Ops.STORE || u.op === Ops.CUSTOM) {
+        this.effects.add(u);
+        continue;
+      }
+      this.made.set(u, this.batch(u));
     }
     return this.made.get(root);
   }
 
-  /** A source of `u`, batched: repeated where all examples share it. Rank-0 leaves broadcast by themselves. */
+  /** A source of `u`, batched: repeated where all examples share it. Scalars beside axes broadcast by themselves. */
   private source(u: UOp, s: UOp): UOp {
-    const b = this.made.get(s);
-    if (b !== undefined) return b;
+    const b = this.made.get(s), shape = shapeOf(s), full = isAlu(u.op) ? shapeOf(u) : shape;
+    const isScalar = shape.length < full.length;
+    if (b !== undefined) {
+      return isScalar ? broadcastTo(reshape(b, [this.size, ...full.map(() => 1)]), [this.size, ...full]) : b;
+    }
     const isLeaf = s.op === Ops.CONST || s.op === Ops.VARIABLE || s.op === Ops.BIND;
-    return isLeaf && isAlu(u.op) ? s : broadcastTo(s, [this.size, ...shapeOf(s)]);
+    return isScalar || (isLeaf && isAlu(u.op)) ? s : broadcastTo(s, [this.size, ...shape]);
   }
 
-  private batch(u: UOp): UOp | undefined {
+  private batch(u: UOp): UOp {
     if (isMovement(u.op)) return moveBehind(u, this.source(u, u.src[0]), this.size);
     if (isAlu(u.op)) return uop(u.op, u.dtype, u.src.map((s) => this.source(u, s)), u.arg);
     switch (u.op) {
@@ -79,13 +96,27 @@ class Batcher {
       case Ops.COPY:
         return uop(u.op, u.dtype, [this.source(u, u.src[0])], u.arg);
       case Ops.CHECKPOINT:
-        return uop(u.op, u.dtype, u.src.map((s) => this.source(u, s)));
+        return uop(u.op, u.dtype, u.src.map((s) => this.source(u, s)), this.gradientOf(u));
       case Ops.AFTER:
         return this.after(u);
-      case Ops.STORE:
-        return undefined; // its AFTER takes it
     }
     throw new SpecError(`${opName[u.op]} has no batched form`);
+  }
+
+  /** The gradient of its own that a CHECKPOINT has: that of one example, batched. */
+  private gradientOf(u: UOp): ArgRecord | undefined {
+    if (!(u.arg instanceof GradientArg)) return undefined;
+    const { gradients } = u.arg, { leaves, size } = this, [value, ...inputs] = u.src;
+    return new GradientArg((g, batched) => {
+      const seed = uop(Ops.CONTIGUOUS_BACKWARD, u.dtype, [value], "gradient"), known = new Map(leaves);
+      inputs.forEach((s, i) => known.set(s, batched[i]));
+      known.set(seed, g);
+      const found = gradients(seed, inputs), batcher = new Batcher(known, size);
+      return found.map((x) => {
+        if (x === undefined) return undefined;
+        return batcher.of(x) ?? broadcastTo(x, [size, ...shapeOf(x)]);
+      });
+    });
   }
 
   /** Writes into a copy of the old contents for each example: what is written elsewhere stays as it is. */
@@ -93,6 +124,9 @@ class Batcher {
     const old = u.src[0];
     const base = uop(Ops.CONTIGUOUS, old.dtype, [this.source(u, old)]);
     const stores = u.src.slice(1).map((s) => {
+      if (s.op === Ops.CUSTOM) {
+        throw new ArgumentError("vmap", { reason: "a custom kernel has no batched form; run it on the whole batch" });
+      }
       if (s.op !== Ops.STORE) throw new SpecError(`${opName[s.op]} has no batched form`);
       const chain: UOp[] = [];
       let at = s.src[0];

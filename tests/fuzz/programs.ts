@@ -1,14 +1,26 @@
 /**
  * Random tensor programs: each is computed by the reference from its unscheduled graph, then on every open device, as the
- * code generator optimizes it and with `NOOPT=1`. Results must agree within the error bounds that tracked.ts derives. A
- * failure is shrunk and printed as a script that a person can run.
+ * code generator optimizes it and with `NOOPT=1`. Results must agree within the error bounds that tracked.ts derives, and
+ * gradients with differences (gradients.ts). A failure is shrunk and printed as a script that a person can run.
  *
- * Run: `deno run -A tests/fuzz/programs.ts --seconds 120 --seed 1`. Other options: `--devices JS,WASM`, `--case 17` (only
+ * Run: `deno run -A tests/fuzz/programs.ts --seconds 120 --seed 1`. Other options: `--devices JS,WASM,SIM`, `--case 17` (only
  * that one), `--failures 5` (stop after as many), `--trace` (name each case before it runs).
  */
 import { context } from "../../src/helpers/env.ts";
 import { Device, Tensor } from "../../mod.ts";
-import { LEAF_SOURCE, type Line, type Names, type Program, ProgramMaker, runLines } from "./program_maker.ts";
+import { registerSim } from "../fixtures/sim.ts";
+import { checkDifference, gradientProgram } from "./gradients.ts";
+import type { OpRow } from "./op_rows.ts";
+import { ALL_ROWS } from "./op_rows_more.ts";
+import {
+  LEAF_SOURCE,
+  LIBRARY_NAMES,
+  type Line,
+  type Names,
+  type Program,
+  ProgramMaker,
+  runLines,
+} from "./program_maker.ts";
 import { Random } from "./simplify.ts";
 import { compareTracked, evaluateTracked, type Tracked } from "./tracked.ts";
 
@@ -30,6 +42,7 @@ export async function openDevices(
   names: readonly string[] = ["JS", "WASM", "CLANG", "WEBGPU", "CUDA"],
 ): Promise<string[]> {
   const open: string[] = [];
+  if (names.includes("SIM")) registerSim();
   for (const name of names) {
     try {
       await Device.open(name);
@@ -237,20 +250,36 @@ export async function shrink(program: Program, failure: Failure, seconds = 60): 
 export function script({ lines, outputs }: Program, { device, noopt }: Mode): string {
   const text = lines.map((l) => l.text).join("\n");
   return [
-    `import { ${noopt ? "context, " : ""}Device, Tensor } from "./mod.ts";`,
+    `import { ${
+      ["Device", "Tensor", ...LIBRARY_NAMES.filter((n) => text.includes(`${n}(`))].join(", ")
+    } } from "./mod.ts";`,
     `Device.default = "${device}";`,
     ...(noopt ? ["// with NOOPT=1"] : []),
     ...(text.includes("leaf(") ? [LEAF_SOURCE] : []),
     text,
     `Tensor.realize([${outputs.join(", ")}]);`,
     ...outputs.map((name) => `console.log(await ${name}.tolist());`),
-  ].join("\n").replace("context, ", "");
+  ].join("\n");
+}
+
+const ROWS = ALL_ROWS.flatMap(([, rows]) => rows);
+
+/** The op of the table that program `at` of a seed has. Each has its turn, in an order of the seed's own. */
+function opOf(seed: number, at: number): OpRow {
+  return ROWS[(seed * 31 + at * 89) % ROWS.length];
 }
 
 /** One program of a seed. */
 export function programOf(seed: number, at: number): Program {
   const r = new Random(seed * 1000003 + at);
-  return on("JS", () => new ProgramMaker(r).make(r.int(3, 16)));
+  return on("JS", () => new ProgramMaker(r, { op: opOf(seed, at) }).make(r.int(3, 12)));
+}
+
+/** What is wrong with the gradient of the op of a program in float64, by differences. */
+function wrongGradient(seed: number, at: number): string | undefined {
+  const op = opOf(seed, at), program = op.smooth ? gradientProgram(op, seed * 1000003 + at) : undefined;
+  const why = program === undefined ? undefined : checkDifference(program).why;
+  return why && `${why}\n\n${script(program!, { device: "JS", noopt: false })}\n`;
 }
 
 /** What a run found. */
@@ -289,6 +318,12 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
   for (let at = only ?? 0; performance.now() < deadline && (only === undefined || at === only); at++) {
     const head = `seed ${seed} case ${at}`;
     if (options.trace) options.log?.(head);
+    const slope = wrongGradient(seed, at);
+    if (slope !== undefined) {
+      failures.push(`${head}: ${slope}`);
+      log(failures[failures.length - 1]);
+      if (failures.length >= (options.failures ?? 1)) break;
+    }
     let program: Program | undefined, want: Tracked[];
     try {
       program = programOf(seed, at);

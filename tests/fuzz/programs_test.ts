@@ -1,12 +1,16 @@
 /**
  * A short run of the program fuzzer (long ones are by hand: programs.ts), and the programs that it once found wrong.
  */
-import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
+import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { constant, type UOp } from "../../src/uop/uop.ts";
 import { Tensor } from "../../mod.ts";
-import type { Line, Program } from "./program_maker.ts";
+import { PARITY } from "../parity.ts";
+import { checkDifference, gradientProgram } from "./gradients.ts";
+import { ALL_ROWS } from "./op_rows_more.ts";
+import { type Line, type Program, ProgramMaker } from "./program_maker.ts";
 import { check, expected, fuzzPrograms, modesOf, openDevices, programOf, script, shrink } from "./programs.ts";
+import { Random } from "./simplify.ts";
 import { compareTracked, evaluateTracked } from "./tracked.ts";
 
 const devices = await openDevices();
@@ -143,6 +147,24 @@ const FOUND: [string, string][] = [
     const t1 = t0.roll(-3, 0);
     t1`,
   ],
+  [
+    "bits of one small float as another",
+    `
+    const t0 = leaf([3], "float16", 0);
+    const t1 = t0.bitcast("bfloat16");
+    const t2 = leaf([3], "fp8e4m3", 2).bitcast("fp8e5m2");
+    const t3 = t0.bitcast("int16");
+    const t4 = t3.add(1).bitcast("float16");
+    t1, t2, t3, t4`,
+  ],
+  [
+    "a scalar beside axes that are mapped over",
+    `
+    const t0 = leaf([0, 3], "float32", 0);
+    const t1 = Tensor.full([], -0.5);
+    const t2 = vmap((a) => a.copysign(t1))(t0);
+    t2`,
+  ],
 ];
 
 for (const [name, text] of FOUND) {
@@ -153,10 +175,87 @@ for (const [name, text] of FOUND) {
 }
 
 Deno.test("programs: random ones agree with the reference on every device", async () => {
-  const report = await fuzzPrograms({ seed: 20250601, seconds: 20, devices, slowEvery: 4 });
+  const report = await fuzzPrograms({ seed: 20250601, seconds: 60, devices, slowEvery: 4 });
   assertEquals(report.failures, []);
   // most values must have a bound, or nothing is tested
   assertEquals(report.compared > 0.8 * report.elements && report.programs > 20, true, JSON.stringify(report));
+});
+
+const ROWS = ALL_ROWS.flatMap(([, rows]) => rows);
+
+/** Rows of the parity table that no random program has, and why. */
+const UNMADE: Readonly<Record<string, string>> = {
+  "new Tensor": "every leaf",
+  "Tensor.empty": "holds anything",
+  "emptyLike": "holds anything",
+  "Tensor.invalids": "holds anything",
+  "Tensor.full": "a kind of leaf",
+  "Tensor.fromBlob": "memory of others",
+  "Tensor.fromUrl": "reads",
+  "einsum": "a function of `Tensor`",
+  "asParam": "a part of custom kernels",
+  "Tensor.manualSeed": "every program begins with it",
+  "bool": "a cast",
+  "alu": "what other ops are made of",
+  "ufix": "a constant",
+  "imageDot": "later",
+  "imageConv2d": "later",
+  "decodeHevcFrame": "later",
+  "keccak": "later",
+  "hash": "later",
+  "eq": "one of the comparisons",
+  "ne": "one of the comparisons",
+};
+
+Deno.test("programs: the table has every op of the sections on tensors", () => {
+  const made = new Set(ROWS.map((r) => r.name)), missing: string[] = [], needless: string[] = [];
+  for (const { number, rows } of PARITY) {
+    if (!/^1\.([12456789]|1[0-3])$/.test(number)) continue;
+    for (const [name] of rows) if (!made.has(name) && UNMADE[name] === undefined) missing.push(name);
+  }
+  for (const name of Object.keys(UNMADE)) if (made.has(name) && name !== "bool") needless.push(name);
+  assertEquals({ missing, needless }, { missing: [], needless: [] });
+});
+
+Deno.test("programs: every row of the table makes programs, and those with a gradient agree with differences", () => {
+  let smooth = 0;
+  for (const [i, op] of ROWS.entries()) {
+    const program = new ProgramMaker(new Random(i * 7919 + 13), { op }).make(1);
+    assert(program.lines.some((l) => l.kind === "op"), `no program for ${op.name} (${op.on})`);
+    if (!op.smooth) continue;
+    for (let seed = 0; seed < 2; seed++) {
+      const made = gradientProgram(op, i * 101 + seed);
+      if (made === undefined) continue;
+      const found = checkDifference(made);
+      assertEquals(found.why, undefined, made.lines.map((l) => l.text).join("\n"));
+      if (found.smooth) smooth++;
+    }
+  }
+  assert(smooth > 200, `${smooth} gradients have been compared`);
+});
+
+const SLOPES: [string, string][] = [
+  [
+    "logaddexp of what is equal",
+    `
+    const t0 = leaf([4], "float64", 0);
+    const t1 = leaf([4], "float64", 0);
+    const t2 = t0.logaddexp(t1).mul(leaf([4], "float64", 5)).sum().gradient([t0])[0];
+    t2`,
+  ],
+];
+
+for (const [name, text] of SLOPES) {
+  Deno.test(`gradients: ${name}`, () => assertEquals(checkDifference(parse(text)), { smooth: true }));
+}
+
+Deno.test("gradients: a wrong one is found", () => {
+  const program = parse(`
+    const t0 = leaf([5], "float64", 3);
+    const t1 = t0.call([], (a) => a.square(), { gradFxn: (g, a) => [g.mul(a)] });
+    const t2 = t1.mul(leaf([5], "float64", 7)).sum().gradient([t0])[0];
+    t2`);
+  assertMatch(checkDifference(program).why!, /along the direction the gradient is -?[\d.]+, and the difference/);
 });
 
 Deno.test("programs: a seed makes the same programs", () => {

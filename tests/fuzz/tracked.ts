@@ -27,6 +27,8 @@ export interface Tracked extends Value {
 function limitsOf(d: DType): readonly [max: number, tiny: number] {
   if (d === dtypes.float16) return [65504, 2 ** -14];
   if (d === dtypes.bfloat16) return [3.3895313892515355e38, 2 ** -126];
+  if (d === dtypes.fp8e4m3) return [448, 2 ** -6];
+  if (d === dtypes.fp8e5m2) return [57344, 2 ** -14];
   return d === dtypes.float64 ? [Number.MAX_VALUE, 2 ** -1022] : [3.4028234663852886e38, 2 ** -126];
 }
 
@@ -161,7 +163,7 @@ function reduceErrors(u: UOp, x: Tracked, out: Value): number[] {
   let count = 1;
   for (const axis of axes) count *= x.shape[axis];
   // more digits while adding small floats, one rounding at the end
-  const step = d.isFloat ? epsilonOf(d) * (d.itemsize === 2 ? 2 ** -10 : 1) : 0;
+  const step = d.isFloat ? epsilonOf(d) * (d.itemsize <= 2 ? 2 ** -10 : 1) : 0;
   for (let i = 0; i < x.data.length; i++) {
     let o = 0;
     for (let axis = 0; axis < index.length; axis++) o += index[axis] * strides[axis];
@@ -201,6 +203,7 @@ function errors(u: UOp, values: ReadonlyMap<UOp, Tracked>, out: Value): readonly
     case Ops.CONTIGUOUS:
     case Ops.CONTIGUOUS_BACKWARD:
     case Ops.DETACH:
+    case Ops.CHECKPOINT:
     case Ops.COPY:
       return src[0].error;
     case Ops.REDUCE:

@@ -24,7 +24,10 @@ export interface Cifar {
 
 /** Options of {@linkcode cifar}. */
 export interface CifarOptions extends DownloadOptions {
-  /** SHA-256 that the archive must have, in hex. */
+  /**
+   * SHA-256 that the archive must have, in hex. That of the published one is
+   * c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd.
+   */
   readonly sha256?: string;
 }
 

@@ -12,7 +12,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { currentCapture } from "../../engine/realize.ts";
 import { knownDevice } from "../../device/device.ts";
-import { checkOptions } from "../../helpers/options.ts";
+import { checkOptions, describe } from "../../helpers/options.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { forgetLosses, lossesOf } from "../../tensor/backward.ts";
@@ -254,8 +254,12 @@ export abstract class Optimizer {
 export class OptimizerGroup {
   /** Its optimizers. */
   readonly optimizers: readonly Optimizer[];
-  /** Takes the optimizers to step together. */
+  /** Takes the optimizers to step together. @throws {ArgumentError} for what is none */
   constructor(...optimizers: readonly Optimizer[]) {
+    for (const o of optimizers) {
+      if (o instanceof Optimizer) continue;
+      throw new ArgumentError("make OptimizerGroup", { reason: `it takes optimizers, not ${describe(o)}` });
+    }
     this.optimizers = optimizers;
   }
   /** The tensors that are updated. */
