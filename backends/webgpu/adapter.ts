@@ -9,6 +9,8 @@ import { DeviceError } from "../../src/helpers/errors.ts";
 /** What {@linkcode openGpu} found. */
 export interface Opened {
   readonly device: GPUDevice;
+  /** The limits to keep to: the device's, or lower ones. */
+  readonly limits: Limits;
   /** The adapter in words. */
   readonly description: string;
   /** Whether the adapter is a program on the CPU. */
@@ -27,13 +29,17 @@ const LIMITS = [
   "maxComputeWorkgroupSizeZ",
   "maxComputeWorkgroupsPerDimension",
 ] as const;
+/** A number for each limit that kernels and buffers are made by. */
+export type Limits = Readonly<Record<(typeof LIMITS)[number], number>>;
+
 const FEATURES = ["shader-f16", "timestamp-query"] as const;
 
 const NO_ADAPTER = "no adapter was found; on Linux it takes the Vulkan loader and a driver: " +
   '"apt-get install libvulkan1" and the driver of the card, or "apt-get install mesa-vulkan-drivers" for others and ' +
   "for a software adapter (VK_DRIVER_FILES and DENO_WEBGPU_BACKEND choose among them)";
 
-let warned = false;
+/** Software adapters that were warned about. */
+const warned = new Set<string>();
 
 function fail(reason: string, cause?: unknown): DeviceError {
   return new DeviceError("open device WEBGPU", { device: "WEBGPU", reason, cause });
@@ -57,11 +63,26 @@ export async function openGpu(gpu: GPU): Promise<Opened> {
   const description = info?.description || info?.device || info?.vendor || "unknown";
   const isSoftware = (info as { isFallbackAdapter?: boolean } | undefined)?.isFallbackAdapter === true ||
     /llvmpipe|lavapipe|swiftshader|basic render/i.test(`${description} ${info?.architecture ?? ""}`);
-  if (isSoftware && !warned) {
-    warned = true;
+  if (isSoftware && !warned.has(description)) {
+    warned.add(description);
     console.warn(`WEBGPU runs on a software adapter (${description}): results are right, but slow`);
   }
-  return { device: await requestDevice(adapter), description, isSoftware };
+  const device = await requestDevice(adapter);
+  return { device, limits: limitsOf(device), description, isSoftware };
+}
+
+/** The limits of a device, or what WEBGPU_LIMITS lowers them to: "name=number", by commas. */
+function limitsOf(device: GPUDevice): Limits {
+  const limits = Object.fromEntries(LIMITS.map((name) => [name, device.limits[name]])) as Record<string, number>;
+  for (const part of envText("WEBGPU_LIMITS").split(",")) {
+    if (part === "" || part === "default") continue;
+    const [name, text] = part.split("="), value = Number(text);
+    if (!(name in limits) || !Number.isInteger(value) || value < 1) {
+      throw fail(`WEBGPU_LIMITS is "${part}", and takes default or <limit>=<number>; limits are ${LIMITS.join(", ")}`);
+    }
+    limits[name] = Math.min(limits[name], value);
+  }
+  return limits as Limits;
 }
 
 async function requestDevice(adapter: GPUAdapter): Promise<GPUDevice> {
@@ -75,7 +96,7 @@ async function requestDevice(adapter: GPUAdapter): Promise<GPUDevice> {
     { requiredFeatures },
     {},
   ];
-  const clamped = envText("WEBGPU_LIMITS") === "default";
+  const clamped = envText("WEBGPU_LIMITS").split(",").includes("default");
   let why: unknown;
   for (const step of clamped ? steps.slice(2) : steps) {
     try {

@@ -43,10 +43,10 @@ export class GpuContext {
   }
   /** The error of whoever uses it then. */
   lostError(action: string): DeviceError {
-    const { name, lostWhy } = this;
+    const { name, closed, lostWhy } = this;
     return new DeviceError(action, {
       device: name,
-      reason: lostWhy === undefined
+      reason: closed || lostWhy === undefined
         ? `${name} was closed`
         : `${name} was lost (${lostWhy}) with all tensors on it; await Device.open("${name}") opens it anew`,
     });

@@ -13,7 +13,7 @@ import { CStyleRenderer } from "../../src/renderer/cstyle.ts";
 import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { WGSL_LANGUAGE } from "../../src/renderer/wgsl.ts";
 import { Ops } from "../../src/uop/ops.ts";
-import { type Opened, openGpu } from "./adapter.ts";
+import { type Limits, type Opened, openGpu } from "./adapter.ts";
 import { GpuContext } from "./context.ts";
 import { Launcher, WebGpuGraph } from "./launch.ts";
 import { BINDING_ALIGN, WebGpuAllocator } from "./memory.ts";
@@ -22,7 +22,7 @@ import { WebGpuCompiler } from "./program.ts";
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32 } = dtypes;
 
 /** What a device with these limits and features can do. */
-export function capsOf(limits: GPUSupportedLimits, hasF16: boolean, isSoftware: boolean): Capabilities {
+export function capsOf(limits: Limits, hasF16: boolean, isSoftware: boolean): Capabilities {
   const compute = [
     bool,
     int8,
@@ -63,7 +63,7 @@ export function capsOf(limits: GPUSupportedLimits, hasF16: boolean, isSoftware: 
       hasAsyncCopy: false,
       tensorCores: [],
     },
-    maxBufferBytes: maxBytesOf(limits),
+    maxBufferBytes: aligned(limits.maxBufferSize),
     bufferAlignment: BINDING_ALIGN,
     nativeOps: [Ops.SQRT, Ops.TRUNC],
     computeDTypes: compute,
@@ -72,10 +72,8 @@ export function capsOf(limits: GPUSupportedLimits, hasF16: boolean, isSoftware: 
   };
 }
 
-/** Bytes of one block: what one binding holds. */
-function maxBytesOf(limits: GPUSupportedLimits): number {
-  const most = Math.min(limits.maxStorageBufferBindingSize, limits.maxBufferSize);
-  return most - most % BINDING_ALIGN;
+function aligned(nbytes: number): number {
+  return nbytes - nbytes % BINDING_ALIGN;
 }
 
 /** An open WEBGPU device. */
@@ -89,11 +87,11 @@ export class WebGpuDevice implements Device {
   private readonly memory: WebGpuAllocator;
 
   constructor(readonly name: string, private readonly opened: Opened) {
-    const { device, isSoftware } = opened, { limits, features } = device;
+    const { device: { features }, device, limits, isSoftware } = opened;
     this.context = new GpuContext(name, device);
     this.renderer = new CStyleRenderer(WGSL_LANGUAGE, capsOf(limits, features.has("shader-f16"), isSoftware));
-    this.compiler = new WebGpuCompiler(this.context, this.renderer);
-    this.memory = new WebGpuAllocator(this.context, maxBytesOf(limits));
+    this.compiler = new WebGpuCompiler(this.context, this.renderer, aligned(limits.maxStorageBufferBindingSize));
+    this.memory = new WebGpuAllocator(this.context, aligned(limits.maxBufferSize));
     this.allocator = this.memory.cache = new LruAllocator(name, this.memory);
     this.launcher = new Launcher(this.context, this.compiler);
   }
@@ -129,14 +127,15 @@ export class WebGpuDevice implements Device {
     if (error !== undefined) throw error;
   }
   info(): Record<string, string | number | boolean> {
-    const { description, isSoftware, device: { limits, features } } = this.opened;
+    const { description, isSoftware, limits, device: { features } } = this.opened;
     return {
       adapter: description,
       software: isSoftware,
       f16: features.has("shader-f16"),
       timestamps: this.hasTimestamps,
       buffers: limits.maxStorageBuffersPerShaderStage,
-      bufferBytes: maxBytesOf(limits),
+      bufferBytes: aligned(limits.maxBufferSize),
+      bindingBytes: aligned(limits.maxStorageBufferBindingSize),
       groupThreads: limits.maxComputeInvocationsPerWorkgroup,
       sharedBytes: limits.maxComputeWorkgroupStorageSize,
     };

@@ -9,6 +9,7 @@ import { type Graph, groupsOf, type Launch } from "../../src/device/program.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { roundUp } from "../../src/helpers/math.ts";
+import type { Box, Windows } from "../../src/renderer/windows.ts";
 import type { GpuContext, ScopeError } from "./context.ts";
 import { BINDING_ALIGN, GRAIN, type WebGpuBlock } from "./memory.ts";
 import type { WebGpuCompiler, WebGpuProgram } from "./program.ts";
@@ -24,9 +25,15 @@ interface Detour {
   readonly back: boolean;
 }
 
+/** Arguments bound, and the groups to run with them: all of the launch where there is no box. */
+interface Dispatch {
+  readonly bindGroup: GPUBindGroup;
+  readonly box: Box | undefined;
+}
+
 /** A launch ready to be encoded. */
 interface Prepared {
-  readonly bindGroup: GPUBindGroup;
+  readonly dispatches: readonly Dispatch[];
   readonly pipeline: GPUComputePipeline;
   readonly blocks: readonly WebGpuBlock[];
   readonly detours: readonly Detour[];
@@ -61,10 +68,21 @@ class Uniforms {
   }
 }
 
+/** Bytes from the scalar arguments of a box to those of the next. */
+function uniformStride(words: number): number {
+  return roundUp(words * 4, BINDING_ALIGN);
+}
+/** The groups of a box that a launch of `x` by `y` by `z` has. */
+function within({ first, count }: Box, x: number, y: number, z: number): number[] {
+  return [x, y, z].map((n, d) => Math.max(0, Math.min(count[d], n - first[d])));
+}
+
 /** Encodes and submits launches. */
 export class Launcher {
   private readonly uniforms = new Uniforms();
   private uniformBuffer: GPUBuffer | undefined;
+  /** What windows behind the end of a buffer are bound to. */
+  private nothing: GPUBuffer | undefined;
 
   constructor(private readonly context: GpuContext, private readonly compiler: WebGpuCompiler) {}
 
@@ -93,20 +111,42 @@ export class Launcher {
     }, this.settler(launches));
   }
 
-  /** Puts the scalar arguments of a launch behind those of the launches before; the offset. */
+  /** Puts the scalar arguments of a launch behind those of the launches before, for each of its boxes; the offset. */
   writeVars(into: Uniforms, { program, vars }: Launch): number {
-    const { linear, uniforms: { at, words } } = program as WebGpuProgram;
+    const { linear, windows, uniforms: { at, words } } = program as WebGpuProgram;
     if (words === 0) return 0;
-    const offset = into.reserve(words);
-    for (let i = 0; i < vars.length; i++) into.write(offset + at[i] * 4, linear.vars[i].dtype, vars[i]);
-    return offset;
+    if (windows === undefined) {
+      const offset = into.reserve(words);
+      for (let i = 0; i < vars.length; i++) into.write(offset + at[i] * 4, linear.vars[i].dtype, vars[i]);
+      return offset;
+    }
+    const offsets = windows.boxes.map((box) => {
+      const offset = into.reserve(words);
+      windows.vars.forEach((v, i) => {
+        const value = v.kind === "given"
+          ? vars[v.position]
+          : v.kind === "group"
+          ? box.first[v.dimension]
+          : box.starts.get(v.slot)! / v.itemsize;
+        into.write(offset + at[i] * 4, windows.program.vars[i].dtype, value);
+      });
+      return offset;
+    });
+    return offsets[0];
+  }
+  /** Puts another value in place of a scalar argument, for each box of the launch. */
+  writeVar(into: Uniforms, program: WebGpuProgram, offset: number, position: number, value: number | bigint): void {
+    const { linear, windows, uniforms: { at, words } } = program, { dtype } = linear.vars[position];
+    if (windows === undefined) return into.write(offset + at[position] * 4, dtype, value);
+    const i = windows.vars.findIndex((v) => v.kind === "given" && v.position === position);
+    windows.boxes.forEach((_, k) => into.write(offset + k * uniformStride(words) + at[i] * 4, dtype, value));
   }
 
   /** Binds the arguments of a launch. */
   prepare(launch: Launch, uniform: GPUBuffer | undefined, offset: number): Prepared {
     const { context: { gpu } } = this, { buffers } = launch, program = launch.program as WebGpuProgram;
-    const { linear, uniforms: { words } } = program, { pipeline, layout } = this.compiler.adopt(program);
-    const blocks: WebGpuBlock[] = [], detours: Detour[] = [], entries: GPUBindGroupEntry[] = [];
+    const { linear, windows, uniforms: { words } } = program, { pipeline, layout } = this.compiler.adopt(program);
+    const blocks: WebGpuBlock[] = [], detours: Detour[] = [], places: GPUBufferBinding[] = [];
     for (const b of buffers) {
       const block = b.memory as WebGpuBlock;
       block.use(b.base);
@@ -119,19 +159,42 @@ export class Launcher {
       const size = Math.min(roundUp(Math.max(p.size * p.dtype.itemsize, GRAIN), GRAIN), block.nbytes - at);
       const shared = !writes && linear.params.some((q) => q?.writes === true && blocks[q.slot] === block);
       if (!shared && at % BINDING_ALIGN === 0) {
-        entries.push({ binding: slot, resource: { buffer: block.buffer, offset: at, size } });
+        places[slot] = { buffer: block.buffer, offset: at, size };
         continue;
       }
       if (at % 4 !== 0) this.misaligned(linear.name, slot, at);
       const nbytes = size - size % 4;
       const buffer = gpu.createBuffer({ size: roundUp(nbytes, GRAIN), usage: STORAGE | COPY_SRC | COPY_DST });
       detours.push({ buffer, block, offset: at, nbytes, back: writes });
-      entries.push({ binding: slot, resource: { buffer } });
+      places[slot] = { buffer, offset: 0, size: buffer.size };
     }
-    if (words > 0) {
-      entries.push({ binding: linear.params.length, resource: { buffer: uniform!, offset, size: words * 4 } });
+    const { params } = program.bound, boxes: readonly (Box | undefined)[] = windows?.boxes ?? [undefined];
+    const dispatches = boxes.map((box, k): Dispatch => {
+      const entries: GPUBindGroupEntry[] = [];
+      params.forEach((_, binding) => {
+        const resource = windows === undefined ? places[binding] : this.window(windows, box!, binding, places);
+        entries.push({ binding, resource });
+      });
+      if (words > 0) {
+        const at = offset + k * uniformStride(words);
+        entries.push({ binding: params.length, resource: { buffer: uniform!, offset: at, size: words * 4 } });
+      }
+      return { bindGroup: gpu.createBindGroup({ layout, entries }), box };
+    });
+    return { dispatches, pipeline, blocks, detours };
+  }
+  /** The part of a buffer that a slot of a program in windows is. */
+  private window(windows: Windows, box: Box, binding: number, places: readonly GPUBufferBinding[]): GPUBufferBinding {
+    const { slot, part } = windows.slots[binding], place = places[slot];
+    if (part === undefined) return place;
+    const from = box.starts.get(slot)! + part * windows.nbytes, left = place.size! - from;
+    if (left > 0) return { buffer: place.buffer, offset: place.offset! + from, size: Math.min(windows.nbytes, left) };
+    // behind the end, where no access goes: bytes that no other binding has
+    const size = windows.slots.length * BINDING_ALIGN;
+    if (this.nothing === undefined || this.nothing.size < size) {
+      this.nothing = this.context.gpu.createBuffer({ size, usage: STORAGE });
     }
-    return { bindGroup: gpu.createBindGroup({ layout, entries }), pipeline, blocks, detours };
+    return { buffer: this.nothing, offset: binding * BINDING_ALIGN, size: BINDING_ALIGN };
   }
   private misaligned(kernel: string, slot: number, at: number): never {
     throw new DeviceError(`run kernel ${kernel}`, {
@@ -161,8 +224,12 @@ export class Launcher {
         );
       }
       if (p.pipeline !== pipeline) pass.setPipeline(pipeline = p.pipeline);
-      pass.setBindGroup(0, p.bindGroup);
-      pass.dispatchWorkgroups(x, y, z);
+      for (const { bindGroup, box } of p.dispatches) {
+        const [nx, ny, nz] = box === undefined ? [x, y, z] : within(box, x, y, z);
+        if (nx * ny * nz === 0) continue;
+        pass.setBindGroup(0, bindGroup);
+        pass.dispatchWorkgroups(nx, ny, nz);
+      }
       if (p.detours.length > 0 || times !== undefined) end();
       for (const d of p.detours) {
         if (d.back) encoder.copyBufferToBuffer(d.buffer, 0, d.block.buffer, d.offset, d.nbytes);
@@ -257,8 +324,7 @@ export class WebGpuGraph implements Graph {
   setVar(launch: number, position: number, value: number | bigint): void {
     const l = this.launches[launch];
     l.vars[position] = value;
-    const { linear, uniforms: { at } } = l.program;
-    this.uniforms.write(this.offsets[launch] + at[position] * 4, linear.vars[position].dtype, value);
+    this.launcher.writeVar(this.uniforms, l.program, this.offsets[launch], position, value);
     this.written = false;
   }
 

@@ -181,7 +181,7 @@ export class WebGpuAllocator implements Allocator {
     const { context } = this, size = roundUp(Math.max(nbytes, GRAIN), GRAIN);
     context.check(`allocate ${nbytes} bytes`);
     if (size > this.maxBytes) {
-      const reason = `one binding of this adapter holds at most ${this.maxBytes} bytes (maxStorageBufferBindingSize)`;
+      const reason = `one buffer of this adapter has at most ${this.maxBytes} bytes (maxBufferSize)`;
       throw new OutOfMemoryError({ device: context.name, nbytes, reason });
     }
     const block: WebGpuBlock = new WebGpuBlock(

@@ -8,7 +8,9 @@ import type { Compiler, Program } from "../../src/device/program.ts";
 import { CompileError } from "../../src/helpers/errors.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 import { uniformWords } from "../../src/renderer/wgsl.ts";
+import { inWindows, type Windows } from "../../src/renderer/windows.ts";
 import type { GpuContext, ScopeError } from "./context.ts";
+import { BINDING_ALIGN } from "./memory.ts";
 
 const COMPUTE = 0x4;
 
@@ -22,13 +24,19 @@ export class Pipeline {
 /** A program: its source, and where its scalar arguments lie in the uniform buffer. */
 export class WebGpuProgram implements Program {
   readonly uniforms: { readonly at: readonly number[]; readonly words: number };
+  /** @param windows where its buffers are larger than a binding: what is rendered and bound in place of `linear` */
   constructor(
     readonly linear: LinearProgram,
+    readonly windows: Windows | undefined,
     readonly source: string,
     public pipeline: Pipeline,
     public owner: WebGpuCompiler,
   ) {
-    this.uniforms = uniformWords(linear);
+    this.uniforms = uniformWords(this.bound);
+  }
+  /** What is bound: the program, or it in windows. */
+  get bound(): LinearProgram {
+    return this.windows?.program ?? this.linear;
   }
 }
 
@@ -36,7 +44,12 @@ export class WebGpuProgram implements Program {
 export class WebGpuCompiler implements Compiler {
   private readonly pipelines = new Map<string, Pipeline>();
   private readonly layouts = new Map<string, GPUBindGroupLayout>();
-  constructor(private readonly context: GpuContext, private readonly renderer: Renderer) {}
+  /** @param maxBinding bytes that one binding holds */
+  constructor(
+    private readonly context: GpuContext,
+    private readonly renderer: Renderer,
+    private readonly maxBinding: number,
+  ) {}
 
   /** All sources compiled so far. */
   get sources(): string[] {
@@ -44,16 +57,20 @@ export class WebGpuCompiler implements Compiler {
   }
 
   compile(programs: readonly LinearProgram[]): Program[] {
+    const { maxBinding, renderer, context: { name } } = this;
+    const limits = { device: name, maxBytes: maxBinding, align: BINDING_ALIGN, maxBuffers: renderer.caps.maxBuffers };
     return programs.map((linear) => {
-      const source = this.renderer.render(linear) as string;
-      return new WebGpuProgram(linear, source, this.pipelineOf(linear, source), this);
+      const windows = inWindows(linear, limits);
+      const bound = windows?.program ?? linear;
+      const source = renderer.render(bound) as string;
+      return new WebGpuProgram(linear, windows, source, this.pipelineOf(bound, source), this);
     });
   }
 
   /** The pipeline of a program, made again where another device compiled it: that was lost. */
   adopt(program: WebGpuProgram): Pipeline {
     if (program.owner !== this) {
-      program.pipeline = this.pipelineOf(program.linear, program.source);
+      program.pipeline = this.pipelineOf(program.bound, program.source);
       program.owner = this;
     }
     return program.pipeline;
@@ -71,7 +88,7 @@ export class WebGpuCompiler implements Compiler {
       const pipeline = gpu.createComputePipeline({
         label: linear.name,
         layout: gpu.createPipelineLayout({ bindGroupLayouts: [layout] }),
-        compute: { module, entryPoint: "main" },
+        compute: { module, entryPoint: linear.text === undefined ? "main" : linear.name },
       });
       return new Pipeline(pipeline, layout);
     }, async (error) => {
@@ -88,7 +105,8 @@ export class WebGpuCompiler implements Compiler {
   /** The layout of a program's bindings: buffers by slot, then its scalar arguments. */
   private layoutOf(linear: LinearProgram): GPUBindGroupLayout {
     const { words } = uniformWords(linear);
-    const key = linear.params.map((p) => p === undefined ? "-" : p.writes ? "w" : "r").join("") +
+    // a slot that the kernel does not use is a hole in `params`, which `map` would skip
+    const key = Array.from(linear.params, (p) => p === undefined ? "-" : p.writes ? "w" : "r").join("") +
       (words > 0 ? "u" : "");
     let layout = this.layouts.get(key);
     if (layout === undefined) {

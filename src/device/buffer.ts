@@ -183,8 +183,9 @@ export class Buffer implements MemoryHolder {
       try {
         for (const s of sharers) s.move();
       } catch (error) {
-        if (!(error instanceof OutOfMemoryError)) throw error;
-        return; // no room for copies: they stay where they are
+        // no room for copies, or the device is gone: they stay where they are
+        if (!(error instanceof OutOfMemoryError || error instanceof DeviceError)) throw error;
+        return;
       }
     }
     if (block === undefined) return;

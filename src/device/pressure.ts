@@ -103,11 +103,13 @@ export function relieveHeap(): void {
 
 /** Collects, and lets finalizers free what was unreachable: for tests and measurements. */
 export async function settleMemory(): Promise<void> {
-  for (let before = -1; before !== held();) {
-    before = held();
+  // what a finalizer lets go may take another collection, and the first one may free nothing itself
+  for (let unchanged = 0; unchanged < 2;) {
+    const before = held();
     collect();
     await new Promise((done) => setTimeout(done, 0)); // finalizers are tasks of their own
     await macrotask();
+    unchanged = held() === before ? unchanged + 1 : 0;
   }
   pending = false;
   heldAfterCollection = held();

@@ -62,7 +62,7 @@ export const CONTEXT_VARS = {
   WEBGPU_LIMITS: {
     value: "",
     early: true,
-    doc: "default opens WEBGPU with the limits that each adapter has; empty raises them to the adapter's own",
+    doc: "empty raises WEBGPU's limits to the adapter's, default does not; maxBufferSize=65536 and its like lower one",
   },
   CC: { value: "", early: true, doc: "the C compiler of CLANG; empty for the newest clang, else gcc or cc" },
   ALLOW_TF32: {

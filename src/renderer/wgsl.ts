@@ -219,20 +219,34 @@ const max: CRule = (w, u, src) => {
   return `${name}(${a}, ${b})`;
 };
 
-/** Is it the lesser or the larger of what its condition compares, in a float of 32 bits? */
-function isClamp(u: UOp): boolean {
-  const [condition, a, b] = u.src;
-  if (u.dtype.scalar !== dtypes.float32 || condition.op !== Ops.CMPLT) return false;
-  return condition.src.includes(a) && condition.src.includes(b);
+/** What a condition is where `a` or `b`, floats, is NaN; undefined where it is not by comparing these two. */
+function whereNan(condition: UOp, a: UOp, b: UOp): boolean | undefined {
+  const { op, src } = condition;
+  if (op === Ops.CONST) return condition.value !== 0;
+  const isOrder = op === Ops.CMPLT || op === Ops.CMPEQ || op === Ops.CMPNE;
+  if (isOrder && src[0].dtype.isFloat) return src.includes(a) && src.includes(b) ? op === Ops.CMPNE : undefined;
+  if (!src.every((s) => s.dtype.isBool) || src.length !== 2) return undefined;
+  const x = whereNan(src[0], a, b), y = whereNan(src[1], a, b);
+  if (x === undefined || y === undefined) return undefined;
+  if (op === Ops.OR) return x || y;
+  if (op === Ops.AND) return x && y;
+  if (op === Ops.CMPEQ) return x === y;
+  return op === Ops.CMPNE || op === Ops.XOR ? x !== y : undefined;
 }
 
 const where: CRule = (w, u, [condition, a, b]) => {
-  if (!isClamp(u)) return `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
-  // drivers take such a select of floats for min or max, which lose a NaN; one of bits they leave alone
-  const bits = type(w, dtypes.uint32.vec(u.dtype.count));
-  const of = (s: UOp, x: string): string =>
-    `bitcast<${bits}>(${s.op === Ops.CONST ? opaque(w, s.dtype, x) : unwrap(x)})`;
-  return `bitcast<${type(w, u.dtype)}>(select(${of(u.src[2], b)}, ${of(u.src[1], a)}, ${unwrap(condition)}))`;
+  const chosen = u.dtype.isFloat ? whereNan(u.src[0], u.src[1], u.src[2]) : undefined;
+  if (chosen === undefined) return `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
+  // the lesser or larger of two: drivers make it min or max, which lose a NaN; of bits most leave it alone
+  let text = `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
+  if (u.dtype.bits === 32) {
+    const bits = type(w, dtypes.uint32.vec(u.dtype.count));
+    const of = (s: UOp, x: string): string =>
+      `bitcast<${bits}>(${s.op === Ops.CONST ? opaque(w, s.dtype, x) : unwrap(x)})`;
+    text = `bitcast<${type(w, u.dtype)}>(select(${of(u.src[2], b)}, ${of(u.src[1], a)}, ${unwrap(condition)}))`;
+  }
+  const [kept, its] = chosen ? [u.src[1], a] : [u.src[2], b];
+  return kept.op === Ops.CONST ? text : `select(${text}, ${unwrap(its)}, ${isNan(w, u.dtype, its)})`;
 };
 
 /** The value `x` of dtype `from` in the dtype `to`, lane by lane. */
@@ -281,8 +295,9 @@ const bitcast: CRule = (w, u, src) => {
   const half = (e: DType): boolean => e.scalar === dtypes.float16;
   if (half(d) || half(f)) {
     if (d.count > 1) throw new SpecError(`WGSL cannot write BITCAST of ${f} to ${d}`);
-    if (half(d)) return `bitcast<vec2<f16>>(${d.count && f.isUnsigned ? x : `bitcast<u32>(${x})`}).x`;
-    const bits = `(bitcast<u32>(vec2<f16>(${x}, 0h)) & 65535u)`;
+    // not all implementations have bitcasts between vectors and scalars
+    if (half(d)) return `f16(unpack2x16float(${f.isUnsigned ? unwrap(x) : `bitcast<u32>(${unwrap(x)})`}).x)`;
+    const bits = `pack2x16float(vec2<f32>(f32(${unwrap(x)}), 0f))`;
     return d.isUnsigned ? bits : wrap(w, d, `bitcast<i32>(${bits})`);
   }
   if (d.isBool || f.isBool) return d.isBool ? `(${x} != ${literal(w, f, 0)})` : `${type(w, d)}(${unwrap(x)})`;

@@ -49,13 +49,14 @@ Deno.test("fake WEBGPU: limits are raised to the adapter's, and lowered step by 
   assertEquals(gpu.requests[0].requiredFeatures, ["shader-f16"]);
   assertEquals(gpu.requests[0].requiredLimits, FAKE_LIMITS);
   assertEquals(device.renderer.caps.maxBuffers, 16);
-  assertEquals(device.renderer.caps.maxBufferBytes, 2 ** 28);
+  assertEquals(device.renderer.caps.maxBufferBytes, 2 ** 30);
+  assertEquals(device.info().bindingBytes, 2 ** 28);
   const refused = await openFake({ refusals: 1, features: ["shader-f16"] });
   assertEquals(refused.device.renderer.caps.maxBuffers, 8);
-  assertEquals(refused.device.renderer.caps.maxBufferBytes, 2 ** 28);
+  assertEquals(refused.device.renderer.caps.maxBufferBytes, 2 ** 30);
   const plain = await openFake({ refusals: 3, features: ["shader-f16"] });
   assertEquals(plain.gpu.requests[3], {});
-  assertEquals(plain.device.renderer.caps.maxBufferBytes, 2 ** 27);
+  assertEquals([plain.device.renderer.caps.maxBufferBytes, plain.device.info().bindingBytes], [2 ** 29, 2 ** 27]);
   assertEquals(plain.device.renderer.caps.computeDTypes.includes(dtypes.float16), false);
   const error = await assertRejects(() => openFake({ refusals: 4 }), DeviceError);
   assertMatch(error.message, /the adapter gives no device, even with default limits: limits are too high/);
@@ -147,9 +148,9 @@ Deno.test("fake WEBGPU: lack of memory names the holders, and the next owner sta
   assertEquals([error.device, error.nbytes, error.holders.length], ["WEBGPU", 32, 2]);
   assertMatch(error.message, /the adapter refused the buffer: Not enough memory left; 64 bytes are held in 2 blocks/);
   assertThrows(
-    () => new Buffer(device, dtypes.uint8, 2 ** 29).memory,
+    () => new Buffer(device, dtypes.uint8, 2 ** 31).memory,
     OutOfMemoryError,
-    "Cannot allocate 536870912 bytes on WEBGPU: the device allows 268 MB a buffer",
+    "Cannot allocate 2147483648 bytes on WEBGPU: the device allows 1.07 GB a buffer",
   );
   b.free();
   await read(floats(device)); // memory of its own, not the refused block
@@ -172,6 +173,15 @@ Deno.test("fake WEBGPU: after its loss every use says so", async () => {
   assertMatch(assertThrows(() => run(device, program, b, a), DeviceError).message, lost);
   assertMatch(assertThrows(() => floats(device), DeviceError).message, lost);
   device.close();
+});
+
+Deno.test("fake WEBGPU: a closed device says so", async () => {
+  const { device } = await openFake(), program = increment(device), [a, b] = [floats(device), floats(device)];
+  device.close();
+  device.close();
+  const closed = /^Cannot .*: WEBGPU was closed$/;
+  assertMatch(assertThrows(() => run(device, program, b, a), DeviceError).message, closed);
+  assertMatch((await assertRejects(() => read(a), DeviceError)).message, closed);
 });
 
 Deno.test("fake WEBGPU: a program runs on the device that took the place of a lost one", async () => {

@@ -106,6 +106,18 @@ Deno.test("wgsl: NaN is told by its bits, and != by ==", () => {
   assertStringIncludes(write(bool(uop(Ops.CMPNE, dtypes.bool, [x, y]))), "!(b1[0i] == b1[1i])");
 });
 
+Deno.test("wgsl: a NaN of the lesser or larger of two is told by its bits", () => {
+  const x = load(index(param(1, float32, 2), int(0))), zero = constant(0, float32), yes = constant(1, dtypes.bool);
+  const text = (v: UOp): string => write(store(index(param(0, float32, 1), int(0)), v));
+  const orEqual = x.lt(zero).or(uop(Ops.CMPEQ, dtypes.bool, [x, zero]));
+  for (const v of [x.lt(zero).where(zero, x), orEqual.where(zero, x), orEqual.ne(yes).where(x, zero)]) {
+    assertStringIncludes(text(v), "v0, is_nan(v0))");
+  }
+  // NaN gives the constant, as min and max do
+  assertEquals(text(x.lt(zero).where(x, zero)).includes("is_nan"), false);
+  assertEquals(text(x.lt(zero).where(constant(1, float32), x)).includes("is_nan"), false);
+});
+
 Deno.test("wgsl: what it has no words for", () => {
   const i = range(4, 0, AxisKind.LOOP);
   const error = assertThrows(() => write(store(index(param(0, float64, 4), i), constant(1, float64))), DTypeError);

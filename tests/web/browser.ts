@@ -1,0 +1,133 @@
+/**
+ * The op smoke suite in headless Chromium, from the bundle: on WASM, and on WEBGPU where the browser offers an adapter.
+ * `CHROMIUM` names the program; playwright-core (npm, for tests alone) drives it.
+ *
+ * @module
+ */
+import type { Library, Outcome } from "./smoke.ts";
+
+const ROOT = new URL("../../", import.meta.url).pathname;
+const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+const DRIVER = "npm:playwright-core@1.56.1";
+const PATIENCE_MS = 180_000;
+
+/** What became of the suite on a device. */
+export interface Report {
+  readonly device: string;
+  readonly adapter?: string;
+  /** Why the device was left out. */
+  readonly skipped?: string;
+  readonly outcomes: readonly Outcome[];
+}
+
+/** What is used of playwright-core. */
+interface Driver {
+  readonly chromium: {
+    launch(options: { executablePath: string; args: string[] }): Promise<Browser>;
+  };
+}
+interface Browser {
+  newPage(): Promise<Page>;
+  close(): Promise<void>;
+}
+interface Page {
+  setDefaultTimeout(ms: number): void;
+  route(pattern: string, answer: (route: Route) => Promise<void>): Promise<void>;
+  goto(url: string): Promise<unknown>;
+  evaluate<T>(f: () => Promise<T>): Promise<T>;
+}
+interface Route {
+  request(): { url(): string };
+  fulfill(answer: { status: number; headers: Record<string, string>; body: string }): Promise<void>;
+}
+
+/** Path of the browser; undefined where there is none. */
+async function findBrowser(): Promise<string | undefined> {
+  const named = Deno.env.get("CHROMIUM");
+  for (const name of named ? [named] : BROWSERS) {
+    try {
+      const { success, stdout } = await new Deno.Command("/bin/sh", {
+        args: ["-c", 'command -v "$0"', name],
+        stderr: "null",
+      }).output();
+      if (success) return new TextDecoder().decode(stdout).trim();
+    } catch { /* no shell, no browser */ }
+  }
+}
+
+async function bundle(entry: string, to: string): Promise<string> {
+  const args = ["bundle", "--quiet", "--platform", "browser", "-o", to, entry];
+  const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT, stdout: "null" }).output();
+  if (!success) throw new Error(new TextDecoder().decode(stderr));
+  return await Deno.readTextFile(to);
+}
+
+/** Runs in the page, which has nothing but what it imports. */
+async function inPage(): Promise<Report[]> {
+  // paths of the page, which no checker of this module knows
+  const from = (path: string): Promise<unknown> => import(path), reports: Report[] = [];
+  const library = await from("/dinograd.js") as Library;
+  const { smoke } = await from("/smoke.js") as typeof import("./smoke.ts");
+  reports.push({ device: "WASM", outcomes: await smoke(library, "WASM") });
+  const adapter = await navigator.gpu?.requestAdapter();
+  if (!adapter) return [...reports, { device: "WEBGPU", skipped: "the browser offers no adapter", outcomes: [] }];
+  const { vendor, architecture, description } = adapter.info, name = description || `${vendor} ${architecture}`;
+  return [...reports, { device: "WEBGPU", adapter: name, outcomes: await smoke(library, "WEBGPU") }];
+}
+
+async function runPage(driver: Driver, executablePath: string, files: Record<string, string>): Promise<Report[]> {
+  const browser = await driver.chromium.launch({
+    executablePath,
+    args: ["--no-sandbox", "--disable-dev-shm-usage", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
+  });
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`the page did not end in ${PATIENCE_MS / 1000} s`)), PATIENCE_MS);
+  });
+  try {
+    const page = await browser.newPage();
+    page.setDefaultTimeout(PATIENCE_MS);
+    await page.route("**/*", (route) => {
+      const { pathname } = new URL(route.request().url()), body = files[pathname];
+      return route.fulfill({
+        status: body === undefined ? 404 : 200,
+        headers: {
+          "content-type": pathname === "/" ? "text/html" : "text/javascript",
+          // shared memory, and so threads, only where the page is isolated
+          "cross-origin-opener-policy": "same-origin",
+          "cross-origin-embedder-policy": "require-corp",
+        },
+        body: body ?? "",
+      });
+    });
+    await page.goto("http://localhost/");
+    return await Promise.race([page.evaluate(inPage), late]);
+  } finally {
+    clearTimeout(timer);
+    await browser.close();
+  }
+}
+
+/** Runs the suite; text says why it could not. @throws {Error} where the page fails */
+export async function runInBrowser(): Promise<Report[] | string> {
+  const executablePath = await findBrowser();
+  if (executablePath === undefined) {
+    return `no browser (${BROWSERS.join(", ")}); "apt-get install chromium" brings one`;
+  }
+  let driver: Driver;
+  try {
+    driver = await import(DRIVER);
+  } catch (error) {
+    return `playwright-core cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
+  }
+  const folder = await Deno.makeTempDir({ prefix: "dinograd-web-" });
+  try {
+    return await runPage(driver, executablePath, {
+      "/": "<!doctype html><title>dinograd</title>",
+      "/dinograd.js": await bundle("mod.ts", `${folder}/dinograd.js`),
+      "/smoke.js": await bundle("tests/web/smoke.ts", `${folder}/smoke.js`),
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true }).catch(() => {});
+  }
+}
