@@ -8,7 +8,7 @@
 import { cacheDirectory, digest, ObjectCache } from "../../src/device/object_cache.ts";
 import type { Compiler } from "../../src/device/program.ts";
 import { envNumber } from "../../src/helpers/env.ts";
-import { DeviceError } from "../../src/helpers/errors.ts";
+import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
 import { identifier } from "../../src/renderer/cstyle.ts";
 import { sharedBytesOf } from "../../src/renderer/lanes.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
@@ -16,6 +16,7 @@ import type { CudaContext } from "./context.ts";
 import { cString, HostMemory, textOf } from "./driver.ts";
 import { CudaProgram } from "./launch.ts";
 import { compileError, type Nvrtc } from "./nvrtc.ts";
+import type { CompileThreads } from "./nvrtc_threads.ts";
 import { Result, resultError, versionText } from "./results.ts";
 import { FunctionAttribute, JitOption } from "./symbols.ts";
 
@@ -54,35 +55,45 @@ function openCache(identity: string): ObjectCache | undefined {
 export class NvrtcAssembler implements Assembler {
   readonly name: string;
   readonly info: Readonly<Record<string, string>>;
-  private readonly options: readonly string[];
+  private readonly threads: CompileThreads;
   private readonly cache: ObjectCache | undefined;
 
   /** @param arch "sm_90a" */
   constructor(private readonly nvrtc: Nvrtc, arch: string) {
     this.name = `NVRTC ${nvrtc.version}`;
     // products and sums are fused where the program says so, and nowhere else
-    this.options = [`--gpu-architecture=${arch}`, "--std=c++17", "--fmad=false"];
-    this.cache = openCache(`${nvrtc.version} ${this.options.join(" ")}`);
+    const options = [`--gpu-architecture=${arch}`, "--std=c++17", "--fmad=false"];
+    this.threads = nvrtc.threads(options);
+    this.cache = openCache(`${nvrtc.version} ${options.join(" ")}`);
     this.info = { nvrtc: nvrtc.path, nvrtcVersion: nvrtc.version, cache: this.cache?.folder ?? "none" };
   }
 
   assemble(sources: readonly string[], names: readonly string[]): Uint8Array<ArrayBuffer>[] {
-    const { cache } = this, keys = sources.map(digest), made: [key: string, name: string, image: Uint8Array][] = [];
+    const { cache } = this, keys = sources.map(digest);
     cache?.refresh();
+    const images = keys.map((key) => this.read(key)),
+      missing = images.flatMap((image, i) => image === undefined ? [i] : []);
+    const made = this.nvrtc.compile(missing.map((i) => sources[i]), missing.map((i) => names[i]), this.threads);
+    const kept: [key: string, name: string, image: Uint8Array][] = [];
+    let error: CompileError | undefined;
+    missing.forEach((i, k) => {
+      const image = made[k];
+      if (image instanceof CompileError) error ??= image;
+      else kept.push([keys[i], names[i], images[i] = image]);
+    });
+    if (kept.length > 0) this.keep(kept);
+    if (error !== undefined) throw error;
+    return images as Uint8Array<ArrayBuffer>[];
+  }
+
+  /** The image on disk. */
+  private read(key: string): Uint8Array<ArrayBuffer> | undefined {
+    const entry = this.cache?.get(key);
+    if (entry === undefined) return undefined;
     try {
-      return sources.map((source, i) => {
-        const entry = cache?.get(keys[i]);
-        if (entry !== undefined) {
-          try {
-            return Deno.readFileSync(cache!.path(entry));
-          } catch { /* removed just now */ }
-        }
-        const image = this.nvrtc.compile(source, names[i], this.options);
-        made.push([keys[i], names[i], image]);
-        return image;
-      });
-    } finally {
-      if (made.length > 0) this.keep(made);
+      return Deno.readFileSync(this.cache!.path(entry));
+    } catch {
+      return undefined; // removed just now
     }
   }
 
@@ -105,6 +116,7 @@ export class NvrtcAssembler implements Assembler {
     }
   }
   close(): void {
+    this.threads.close();
     this.nvrtc.close();
   }
 }

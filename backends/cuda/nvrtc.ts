@@ -17,6 +17,7 @@
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
 import { cString, textOf } from "./driver.ts";
+import { CompileThreads } from "./nvrtc_threads.ts";
 import { versionText } from "./results.ts";
 import { NVRTC_SYMBOLS } from "./symbols.ts";
 
@@ -24,6 +25,9 @@ type NvrtcLibrary = Deno.DynamicLibrary<typeof NVRTC_SYMBOLS>;
 
 /** NVRTC libraries opened and programs compiled by this process: under PTX=1 both stay 0. */
 export const nvrtcCounters: { opened: number; compiled: number } = { opened: 0, compiled: 0 };
+
+/** Programs that are compiled beside the one on the calling thread, at most. */
+const MOST_LANES = 31;
 
 /** Names by which the loader may know it, newest first. */
 const NAMES: readonly string[] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
@@ -158,37 +162,51 @@ export class Nvrtc {
     return new Nvrtc(path, versionText(version), library, openBuiltins(path, versionText(version)));
   }
 
-  /**
-   * Machine code of one kernel.
-   *
-   * @param options as nvcc takes them
-   * @throws {CompileError} with the line at fault, the source and the log
-   */
-  compile(source: string, kernel: string, options: readonly string[]): Uint8Array<ArrayBuffer> {
-    const { rt, word } = this, made = new BigUint64Array(1);
-    const action = `compile kernel ${kernel} for CUDA`;
-    if (rt.nvrtcCreateProgram(made, cString(source), cString(`${kernel}.cu`), 0, 0n, 0n) !== 0) {
-      throw new CompileError(action, { reason: `NVRTC ${this.version} takes no more programs`, source });
+  /** Threads that compile with these options, as nvcc takes them. */
+  threads(options: readonly string[]): CompileThreads {
+    const { rt: { nvrtcCompileProgram } } = this;
+    return new CompileThreads(
+      this.path,
+      options,
+      nvrtcCompileProgram,
+      Math.min(MOST_LANES, navigator.hardwareConcurrency - 1),
+    );
+  }
+
+  /** Machine code of each source, or why there is none: the line at fault, the source and the log. */
+  compile(
+    sources: readonly string[],
+    kernels: readonly string[],
+    threads: CompileThreads,
+  ): (Uint8Array<ArrayBuffer> | CompileError)[] {
+    const { rt } = this, made = new BigUint64Array(1), programs: bigint[] = [];
+    const refuse = (i: number, reason: string): CompileError =>
+      new CompileError(`compile kernel ${kernels[i]} for CUDA`, {
+        reason: `NVRTC ${this.version} ${reason}`,
+        source: sources[i],
+      });
+    for (const [i, source] of sources.entries()) {
+      if (rt.nvrtcCreateProgram(made, cString(source), cString(`${kernels[i]}.cu`), 0, 0n, 0n) !== 0) break;
+      programs.push(made[0]);
     }
-    try {
-      const [program] = made;
-      const texts = options.map(cString);
-      const pointers = BigUint64Array.from(
-        texts,
-        (t) => BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(t))),
-      );
-      nvrtcCounters.compiled++;
-      const code = rt.nvrtcCompileProgram(program, texts.length, pointers);
-      if (code !== 0) throw compileError(`NVRTC ${this.version}`, kernel, source, this.log(program), code);
-      rt.nvrtcGetCUBINSize(program, word);
-      const cubin = new Uint8Array(Number(word[0]));
-      if (cubin.byteLength === 0 || rt.nvrtcGetCUBIN(program, cubin) !== 0) {
-        throw new CompileError(action, { reason: `NVRTC ${this.version} made no machine code`, source });
-      }
-      return cubin;
-    } finally {
+    nvrtcCounters.compiled += programs.length;
+    const statuses = threads.run(programs);
+    const images = programs.map((program, i) => {
+      if (statuses[i] === 0) return this.image(program) ?? refuse(i, "made no machine code");
+      return compileError(`NVRTC ${this.version}`, kernels[i], sources[i], this.log(program), statuses[i]);
+    });
+    for (const program of programs) {
+      made[0] = program;
       rt.nvrtcDestroyProgram(made);
     }
+    return sources.map((_, i) => images[i] ?? refuse(i, "takes no more programs"));
+  }
+
+  private image(program: bigint): Uint8Array<ArrayBuffer> | undefined {
+    const { rt, word } = this;
+    if (rt.nvrtcGetCUBINSize(program, word) !== 0 || word[0] === 0n) return undefined;
+    const cubin = new Uint8Array(Number(word[0]));
+    return rt.nvrtcGetCUBIN(program, cubin) === 0 ? cubin : undefined;
   }
 
   private log(program: bigint): string {

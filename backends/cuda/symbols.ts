@@ -124,7 +124,7 @@ export const NVRTC_SYMBOLS = {
   /** (nvrtcProgram *, const char *source, const char *name, int n = 0, headers = 0, names = 0) */
   nvrtcCreateProgram: { parameters: ["buffer", "buffer", "buffer", "i32", "u64", "u64"], result: "i32" },
   /** (nvrtcProgram, int n, const char **options) */
-  nvrtcCompileProgram: { parameters: ["u64", "i32", "buffer"], result: "i32" },
+  nvrtcCompileProgram: { parameters: ["u64", "i32", "u64"], result: "i32" },
   /** (nvrtcProgram, size_t *) */
   nvrtcGetProgramLogSize: { parameters: ["u64", "buffer"], result: "i32" },
   /** (nvrtcProgram, char *) */

@@ -34,8 +34,9 @@ export interface ReduceJob {
   readonly nextId: () => number;
 }
 
-/** Combines the values as a tree of neighbors, in order. */
+/** Combines the values as a tree of neighbors, in order, or at once where the carrier knows how. */
 export function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[])[]): readonly UOp[] {
+  if (carrier.join !== undefined && values.length > 1) return carrier.join(values);
   let row = values;
   while (row.length > 1) {
     const next: (readonly UOp[])[] = [];
@@ -51,7 +52,9 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
   const { carrier, loops, reduceLanes } = job;
   let n = reduceLanes;
   for (const l of job.lifts) for (const x of l) n = Math.max(n, x.dtype.count);
-  const lifts = n === 1 ? job.lifts : job.lifts.map((l) => l.map((x) => broadcast(x, n)));
+  const wide = n === 1 ? job.lifts : job.lifts.map((l) => l.map((x) => broadcast(x, n)));
+  // what can be joined is one lifted value
+  const lifts = carrier.join === undefined ? wide : [combineTree(carrier, wide)];
   let total: readonly UOp[];
   if (loops.length === 0) {
     total = lifts.length <= 2 * job.accumulators

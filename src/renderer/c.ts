@@ -422,6 +422,11 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
   return lines;
 }
 
+function calls({ name, params }: LinearProgram, symbol: string): string {
+  const given = params.map((p) => `bufs[${p.slot}]`).join(", ");
+  return `void ${symbol}(void **bufs, const unsigned long long *vars, int begin, int end) {\n  ${name}(${given});\n}\n`;
+}
+
 function loop(w: CWriter, u: UOp, name: string, end: string): string {
   const thread = (u.arg as RangeArg).kind === AxisKind.THREAD;
   return `for (${type(w, u.dtype)} ${name} = ${thread ? "begin" : "0"}; ${name} < ${thread ? "end" : end}; ${name}++)`;
@@ -443,6 +448,7 @@ export const C_LANGUAGE: CLanguage = {
   // gcc takes an unaligned vector for another type than the vector
   choose: (w, d, condition, a, b) => `(${condition} ? ${d.count > 1 ? `(${w.type(d)})` : ""}${a} : ${b})`,
   open,
+  calls,
   loop,
   local: (_w, u, name) =>
     `${memoryType(u.dtype.scalar)} ${name}[${(u.arg as LocalArg).size * u.dtype.count}] __attribute__((aligned(64)));`,

@@ -65,6 +65,8 @@ export interface CLanguage {
   special?(w: CWriter, u: UOp): string;
   /** Waits for the other threads of the group; absent where there are none. */
   readonly barrier?: string;
+  /** The function `symbol` that calls the one of the user's text; absent where that is launched itself. */
+  calls?(program: LinearProgram, symbol: string): string;
 }
 
 /** A rendered kernel: what it shares with other kernels of the same unit, and its own function. */
@@ -303,7 +305,7 @@ export class CWriter {
         const { id, sub } = u.arg as RangeArg;
         const name = sub === 0 ? `i${id}` : `i${id}_${sub}`;
         this.names.set(u, name);
-        return this.enter(this.language.loop(this, u, name, unwrap(this.take(u.src[0]))));
+        return this.enter(this.language.loop(this, u, name, this.take(u.src[0]))); // it stands beside "<"
       }
       case Ops.IF:
         return this.enter(`if (${unwrap(this.take(u.src[0]))})`);
@@ -369,8 +371,14 @@ export class CStyleRenderer implements Renderer {
   get name(): string {
     return this.language.name;
   }
-  /** Declarations and function apart, the function under another name than the program's. */
+  /** Declarations and function apart, the function under another name than the program's; the user's text as it is. */
   parts(program: LinearProgram, symbol: string): CSource {
+    const { text } = program;
+    if (text !== undefined) {
+      // sources are kept by their text, which may have several functions
+      const end = this.language.calls?.(program, symbol) ?? `// ${program.name}\n`;
+      return { declarations: new Map(), body: `${text}\n${end}` };
+    }
     return new CWriter(this.language, program).write(symbol);
   }
   render(program: LinearProgram): string {

@@ -109,10 +109,15 @@ function call(w: CWriter, name: string, ...args: readonly string[]): string {
   return `${name}(${args.map(unwrap).join(", ")})`;
 }
 
+/** How the text of a float32 that was rounded to bfloat16 begins. */
+const ROUNDING = "f32_to_bf16(";
+
 /** The float32 value of a scalar of any dtype. */
 function toFloat(w: CWriter, d: DType, x: string): string {
   if (d === float32) return x;
   if (d === float16) return call(w, "f16_to_f32", x);
+  // what was rounded just now
+  if (x.startsWith(ROUNDING)) return call(w, "round_bf16", x.slice(ROUNDING.length, -1));
   return d === bfloat16 ? call(w, "bf16_to_f32", x) : `((float)${x})`;
 }
 
@@ -233,6 +238,10 @@ const rules: Record<number, CRule> = {
   [Ops.EXP2]: (w, u, src) => {
     if (u.arg === "flush" && u.dtype === float32) return call(w, "exp2_flush", src[0]);
     return (u.arg === "e" ? fn("expf", "exp") : fn("exp2f", "exp2"))(w, u, src);
+  },
+  [Ops.FDIV]: (w, u, src) => {
+    if (u.arg === "rounded" && u.dtype === float32) return call(w, "divide_rounded", ...src);
+    return C_LANGUAGE.rules[Ops.FDIV](w, u, src);
   },
   [Ops.LOG2]: fn("log2f", "log2"),
   [Ops.SIN]: fn("sinf", "sin"),

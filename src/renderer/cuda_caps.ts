@@ -63,6 +63,7 @@ export function cudaCaps(limits: CudaLimits): Capabilities {
     hasGrid: true,
     bufferAlignment: 16,
     nativeOps: CUDA_C_OPS,
+    roundedOps: [Ops.EXP2, Ops.FDIV],
     computeDTypes: COMPUTED,
     storageDTypes: [...COMPUTED, dtypes.float16, dtypes.bfloat16],
     vectorLanes: (d) => Math.max(1, 128 / d.bits),

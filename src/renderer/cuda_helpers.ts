@@ -44,10 +44,16 @@ export const HELPERS: Readonly<Record<string, string>> = {
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x));
   return r;
 }`,
+  // instructions for pairs have no need of the slow conversion unit
   f32_to_bf16: `${FN} unsigned short f32_to_bf16(float x) {
-  unsigned short r;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r) : "f"(x));
-  return r;
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(0.0f), "f"(x));
+  return (unsigned short)r;
+}`,
+  round_bf16: `${FN} float round_bf16(float x) {
+  unsigned r;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(r) : "f"(x), "f"(0.0f));
+  return __uint_as_float(r);
 }`,
   f32_to_bf16_bits: `${FN} unsigned short f32_to_bf16_bits(float x) {
   unsigned b = __float_as_uint(x);
@@ -84,6 +90,12 @@ export const HELPERS: Readonly<Record<string, string>> = {
   float r;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
   return r;
+}`,
+  // divisors from 1 on: a quarter has a reciprocal that is no subnormal
+  divide_rounded: `${FN} float divide_rounded(float a, float b) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b * 0.25f));
+  return a * 0.25f * r;
 }`,
   max_f32_select: `${FN} float max_f32_select(float a, float b) { return a > b || a != a ? a : b; }`,
   max_f64: `${FN} double max_f64(double a, double b) { return a > b || a != a ? a : b; }`,

@@ -185,7 +185,7 @@ class Lanes {
 
   /** 2^(x * log2 e) as e^x, which loses nothing to the product. */
   private natural(u: UOp): UOp {
-    if (u.op !== Ops.EXP2 || u.src[0].op !== Ops.MUL || u.dtype.bits < 32) return u;
+    if (u.op !== Ops.EXP2 || u.arg !== undefined || u.src[0].op !== Ops.MUL || u.dtype.bits < 32) return u;
     const [x, c] = u.src[0].src, log2e = u.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E);
     return c.isConst(log2e) ? uop(Ops.EXP2, u.dtype, [x], "e") : u;
   }

@@ -64,6 +64,11 @@ export interface Capabilities {
   readonly bufferAlignment?: number;
   /** Ops beyond the basic ones that the renderer writes itself (EXP2, LOG2, SIN, ...); others are decomposed. */
   readonly nativeOps: readonly Ops[];
+  /**
+   * Ops that have a quick form under the arg "rounded", with a relative error of some 2^-16, for what becomes a 16-bit float:
+   * EXP2, and FDIV by at least 1. None where absent.
+   */
+  readonly roundedOps?: readonly Ops[];
   /** Dtypes that can be computed in. Others in `storageDTypes` are cast at loads and stores. */
   readonly computeDTypes: readonly DType[];
   /** Dtypes that LOAD, STORE and CAST to and from float32 take directly; others are emulated by integer bits. */
@@ -114,6 +119,8 @@ export interface LinearProgram {
   readonly bytes: number;
   /** The opts that were applied, as text, for DEBUG=3. */
   readonly opts?: string;
+  /** The source where the user wrote it, in the language of the renderer: it has a function `name`. Then no `uops`. */
+  readonly text?: string;
 }
 
 /** Turns linear programs into what the device's compiler takes. */

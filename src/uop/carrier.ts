@@ -12,6 +12,8 @@ import { constant, type UOp, uop } from "./uop.ts";
 
 /** Builds the combined lanes from the lanes of two partial results (left before right in index order). */
 export type Combine = (left: readonly UOp[], right: readonly UOp[]) => UOp[];
+/** Builds the combined lanes from those of several partial results at once. */
+export type Join = (parts: readonly (readonly UOp[])[]) => UOp[];
 
 /** The arg of a kernel-level REDUCE. `key` names the combine: two carriers are the same when key and dtypes are. */
 export class CarrierArg implements ArgRecord {
@@ -22,12 +24,14 @@ export class CarrierArg implements ArgRecord {
    * @param dtypes one a lane
    * @param identity one constant value a lane
    * @param combine must be a function of its operands alone
+   * @param join the same for several, where that is cheaper than combining one after the other
    */
   constructor(
     readonly key: string,
     readonly dtypes: readonly DType[],
     readonly identity: readonly number[],
     readonly combine: Combine,
+    readonly join: Join | undefined = undefined,
   ) {
     let h = 0x27d4eb2f;
     for (let i = 0; i < key.length; i++) h = mix(h, key.charCodeAt(i));
@@ -71,26 +75,60 @@ export function productCarrier(parts: readonly CarrierArg[]): CarrierArg {
     }
     return out;
   };
+  const join: Join = (rows) => {
+    let at = 0;
+    return parts.flatMap((p) => {
+      const own = rows.map((row) => row.slice(at, at + p.lanes));
+      at += p.lanes;
+      return p.join?.(own) ?? own.reduce((a, b) => p.combine(a, b));
+    });
+  };
   return new CarrierArg(
     parts.map((p) => p.key).join(","),
     parts.flatMap((p) => p.dtypes),
     parts.flatMap((p) => p.identity),
     combine,
+    parts.some((p) => p.join !== undefined) ? join : undefined,
   );
 }
 
 /**
  * Mean and sum of squares about it. Lanes: how many (int32), their mean, the sum of (x - mean)^2. Lifts: 1, x, 0.
- * Merging is exact algebra and as stable as two passes, however large the mean is.
+ * Merging is exact algebra and as stable as two passes, however large the mean is. Several are joined about their common
+ * mean: two passes over registers, with one division.
  */
 export function momentsCarrier(dtype: DType): CarrierArg {
-  return new CarrierArg("MOMENTS", [dtypes.int32, dtype, dtype], [0, 0, 0], ([n, mean, sum], [m, mean2, sum2]) => {
+  const combine: Combine = ([n, mean, sum], [m, mean2, sum2]) => {
     const all = n.add(m), delta = mean2.add(mean.mul(-1));
     // of nothing and nothing the share is 0
     const share = m.cast(like(dtype, m)).alu(Ops.FDIV, all.alu(Ops.MAX, 1).cast(like(dtype, m)));
     const step = delta.mul(share);
     return [all, mean.add(step), sum.add(sum2).add(delta.mul(n.cast(like(dtype, n))).mul(step))];
-  });
+  };
+  const join: Join = (parts) => {
+    const [[n0, first]] = parts, weighted = (x: UOp, n: UOp): UOp => n.isConst(1) ? x : x.mul(n.cast(like(dtype, n)));
+    const isFixed = parts.every(([n]) => n.op === Ops.CONST);
+    const all = isFixed ? constant(parts.reduce((s, [n]) => s + n.value, 0), n0.dtype) : sumOf(parts.map(([n]) => n));
+    // about the first mean, which may be large
+    const deltas = parts.map(([, mean]) => mean.add(first.mul(-1)));
+    const total = sumOf(parts.slice(1).map(([n], i) => weighted(deltas[i + 1], n)));
+    const step = isFixed
+      ? total.mul(1 / Math.max(1, all.value))
+      : total.alu(Ops.FDIV, all.alu(Ops.MAX, 1).cast(like(dtype, all)));
+    const squares = parts.map(([n], i) => {
+      const far = i === 0 ? step : deltas[i].add(step.mul(-1));
+      return weighted(far.mul(far), n);
+    });
+    return [all, first.add(step), sumOf([...parts.map(([, , sum]) => sum).filter((s) => !s.isConst(0)), ...squares])];
+  };
+  return new CarrierArg("MOMENTS", [dtypes.int32, dtype, dtype], [0, 0, 0], combine, join);
+}
+
+/** The sum of `terms`, as a tree of neighbors. */
+function sumOf(terms: readonly UOp[]): UOp {
+  if (terms.length === 1) return terms[0];
+  const half = terms.length >> 1;
+  return sumOf(terms.slice(0, half)).add(sumOf(terms.slice(half)));
 }
 
 /** `dtype` with as many lanes as `u` has. */

@@ -12,12 +12,23 @@ const SYMBOLS = {
   fake_reset: { parameters: [], result: "void" },
   fake_set: { parameters: ["i32", "i64"], result: "void" },
   fake_alive: { parameters: ["i32"], result: "i64" },
+  fake_most_compiling: { parameters: [], result: "i64" },
   fake_fail: { parameters: ["buffer", "i32", "i32"], result: "void" },
   fake_log: { parameters: ["buffer", "i64"], result: "i64" },
 } as const;
 
 /** What can be set, in the order of the C source. */
-const SETTINGS = ["version", "devices", "late", "freeBytes", "major", "nvrtcMajor", "noRegister", "peers"] as const;
+const SETTINGS = [
+  "version",
+  "devices",
+  "late",
+  "freeBytes",
+  "major",
+  "nvrtcMajor",
+  "noRegister",
+  "peers",
+  "compileMs",
+] as const;
 const KINDS = [
   "contexts",
   "streams",
@@ -68,6 +79,10 @@ export class FakeDriver {
   /** A device of the fake. NVRTC is the fake's too, unless `set` says otherwise. */
   open(ordinal: number = 0, set: ContextValues = {}): CudaDevice {
     return context({ CUDA_DRIVER_PATH: this.path, NVRTC_PATH: this.path, ...set }, () => openCuda(ordinal));
+  }
+  /** Programs that NVRTC compiled at a time, at most. */
+  mostCompiling(): number {
+    return Number(this.library.symbols.fake_most_compiling());
   }
   close(): void {
     this.library.close();

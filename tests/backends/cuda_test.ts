@@ -18,6 +18,7 @@ import { type LinearProgram, programOf } from "../../src/renderer/renderer.ts";
 import { LocalArg } from "../../src/uop/args.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { index, int, load, param, store, type UOp, uop, variable } from "../../src/uop/uop.ts";
+import { runDeno } from "../subprocess.ts";
 import { buildFake, canFake, FakeDriver } from "./cuda_fake.ts";
 
 const folder = canFake ? Deno.makeTempDirSync({ prefix: "dinograd-test-" }) : "";
@@ -342,6 +343,28 @@ test("machine code is kept on disk, by source and options", async () => {
   }
 });
 
+test("NVRTC compiles several programs at a time, in threads that end with the device", async () => {
+  await withDevice((device) => {
+    fake.set("compileMs", 5);
+    const { assembler } = device.compiler, text = new TextDecoder();
+    for (const round of ["a", "b"]) {
+      const sources = Array.from({ length: 60 }, (_, i) => `kernel ${round}${i}`),
+        names = sources.map((_, i) => `k${i}`);
+      const images = assembler.assemble(sources, names);
+      assert.deepEqual(images.map((x) => text.decode(x)), sources.map((s) => `CUBIN ${s}\0`));
+      assert.equal(fake.alive().programs, undefined);
+      const broken = sources.map((s, i) => `${s}${i % 20 === 9 ? " BROKEN" : ""}!`);
+      assert.throws(() => assembler.assemble(broken, names), /compile kernel k9 for CUDA: NVRTC 13.0 says at line 2/);
+      // what was compiled beside what is refused is kept
+      const before = nvrtcCounters.compiled;
+      assembler.assemble(broken.filter((s) => !s.includes("BROKEN")), names);
+      assert.equal(nvrtcCounters.compiled, before);
+      assert.equal(fake.alive().programs, undefined);
+    }
+    if (navigator.hardwareConcurrency > 1) assert.ok(fake.mostCompiling() > 1, "one at a time");
+  });
+});
+
 test("PTX=1 hands PTX to the driver and never opens NVRTC", async () => {
   const before = nvrtcCounters.opened;
   await withDevice((device) => {
@@ -411,6 +434,16 @@ test("errors: unavailable says why, and is asked once", () => {
     context({ CUDA_DRIVER_PATH: path }, () => cudaBackend.unavailable());
   assert.match(ask("/nowhere/a.so")!, /^the driver that CUDA_DRIVER_PATH names cannot be opened: /);
   if (ask("") !== undefined) assert.match(ask("")!, /no NVIDIA driver was found \(libcuda.so.1\); install one|NVIDIA/);
+});
+
+test("errors: a process without the permission names it", async () => {
+  const mod = JSON.stringify(new URL("../../mod.ts", import.meta.url).href);
+  const program =
+    `import { Tensor } from ${mod}; try { new Tensor([1]).realize() } catch (e) { console.log(String(e)) }`;
+  const url = `data:application/typescript,${encodeURIComponent(program)}`;
+  const args = ["run", "--no-prompt", "--no-check", "--allow-env", url];
+  const { stdout } = await runDeno(args, { env: { DEV: "CUDA", CUDA_DRIVER_PATH: fake.path } });
+  assert.match(stdout, /^DeviceError: Cannot open device CUDA: it needs --allow-ffi; available here: WASM/);
 });
 
 test("errors: out of memory has the table of holders", async () => {

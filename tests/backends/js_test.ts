@@ -4,6 +4,7 @@ import { Buffer } from "../../src/device/buffer.ts";
 import type { Device } from "../../src/device/device.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { programOf } from "../../src/renderer/renderer.ts";
+import { Tensor } from "../../mod.ts";
 import { AxisKind } from "../../src/uop/args.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { constant, index, int, load, param, range, store, toposort, type UOp, uop } from "../../src/uop/uop.ts";
@@ -143,4 +144,9 @@ Deno.test("js: a graph replays with other buffers", () => {
 
 Deno.test("js: capabilities can be given", () => {
   assertEquals(makeJsDevice({ vectorBytes: 64 }).renderer.caps.vectorBytes, 64);
+});
+
+Deno.test("js: e^x is without the rounding of x log2(e)", async () => {
+  const x = [88.5, -80.25, 50.7, 1e-3], t = new Tensor(x, { dtype: "float32", device: "JS" });
+  assertEquals(await t.exp().tolist(), x.map((v) => Math.fround(Math.exp(Math.fround(v)))));
 });

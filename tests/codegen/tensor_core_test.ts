@@ -1,4 +1,4 @@
-import { assert, assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { context } from "../../src/helpers/env.ts";
 import { ArgumentError } from "../../src/helpers/errors.ts";
@@ -100,6 +100,30 @@ Deno.test(
     }
   }),
 );
+
+Deno.test("tensor cores: tiles of 128 x 192, the depth of a stage", () => {
+  const text = `TC:-1:${
+    numberOf(dtypes.bfloat16)
+  } UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4 UNROLL:0:4 STAGE:2:3 STAGE:1:3`;
+  expectSame(productKernel(128, 192, 64, { dtype: dtypes.bfloat16, bias: true }), text);
+});
+
+for (
+  const [m, n, k, want] of [
+    [4096, 4096, 4096, "UPCAST:0:4 LOCAL:0:2 UPCAST:1:8 LOCAL:1:4"],
+    [2048, 2048, 2048, "UPCAST:0:4 LOCAL:0:2 UPCAST:1:8 LOCAL:1:4"],
+    [4096, 576, 7168, "UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4"], // three tiles of columns, none in part
+    [1024, 1024, 1024, "UPCAST:0:2 LOCAL:0:2 UPCAST:1:4 LOCAL:1:4"], // a tile for each multiprocessor
+  ] as const
+) {
+  Deno.test(
+    `tensor cores: the tile of ${m} x ${n} x ${k} by waves and by reads`,
+    optimized(() => {
+      const p = compile(productKernel(m, n, k, { dtype: dtypes.bfloat16 }), undefined, GPU);
+      assertStringIncludes(p.opts!, want);
+    }),
+  );
+}
 
 Deno.test(
   "tensor cores: float32 only where the user allows it",

@@ -145,11 +145,13 @@ const FUNCTIONS: Record<string, string> = {
   f16_to_f32: "static float f16_to_f32(unsigned short x) { return half_value(x); }",
   f32_to_f16: "static unsigned short f32_to_f16(float x) { return round_half(x); }",
   f32_to_bf16: "static unsigned short f32_to_bf16(float x) { return round_bfloat(x); }",
+  round_bf16: "static float round_bf16(float x) { return __uint_as_float((unsigned)round_bfloat(x) << 16); }",
   f32x2_to_f16x2:
     "static unsigned f32x2_to_f16x2(float2 x) { return round_half(x.x) | (unsigned)round_half(x.y) << 16; }",
   f32x2_to_bf16x2:
     "static unsigned f32x2_to_bf16x2(float2 x) { return round_bfloat(x.x) | (unsigned)round_bfloat(x.y) << 16; }",
   exp2_flush: "static float exp2_flush(float x) { return exp2f(x); }",
+  divide_rounded: "static float divide_rounded(float a, float b) { return a * 0.25f * (1 / (b * 0.25f)); }",
   max_f32: "static float max_f32(float a, float b) { return a > b || a != a ? a : b; }",
   copy_async_4: copy(4),
   copy_async_8: copy(8),

@@ -208,6 +208,18 @@ for (
     ["bfloat16 to int", b.cast(int32), "(int)bf16_to_f32(b1[1])"],
     ["float64 to float16", read(1, float64, at).cast(float16), "f32_to_f16((float)b1[1])"],
     ["to bfloat16 without instruction", x.cast(bfloat16), "f32_to_bf16_bits(b1[1])", old],
+    ["what was rounded to bfloat16", x.cast(bfloat16).cast(float32), "round_bf16(b1[1])"],
+    [
+      "bfloat16 sums, rounded",
+      b.add(b).mul(b),
+      "f32_to_bf16(round_bf16(bf16_to_f32(v0) + bf16_to_f32(v0)) * bf16_to_f32(v0))",
+    ],
+    [
+      "2^x for 16 bits",
+      uop(Ops.EXP2, float32, [x.mul(Math.fround(Math.LOG2E))], "rounded"),
+      "exp2f(b1[1] * 1.4426950216293335f)",
+    ],
+    ["quotient for 16 bits", uop(Ops.FDIV, float32, [x, y], "rounded"), "divide_rounded(b1[1], b2[1])"],
     ["float16 sums", h.add(h), "f32_to_f16(f16_to_f32(v0) + f16_to_f32(v0))"],
     ["float to small integers wraps", x.cast(uint8), "(unsigned char)(int)b1[1]"],
     ["float to unsigned wraps", x.cast(uint32), "(unsigned)(long long)b1[1]"],

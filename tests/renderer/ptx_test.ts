@@ -352,6 +352,25 @@ Deno.test("ptx: functions without instructions are left to code generation", () 
   assertThrows(() => renderer.render(opProgram(Ops.SIN, float32)), SpecError, "PTX cannot write SIN of float32");
 });
 
+Deno.test("ptx: what becomes a 16-bit float has quick functions", () => {
+  const [x, y] = [1, 2].map((slot) => read(slot, float32, int(0)));
+  const [quotient, power] = [uop(Ops.FDIV, float32, [x, y], "rounded"), uop(Ops.EXP2, float32, [x], "rounded")];
+  const text = (value: UOp): string[] =>
+    instructions(renderer.body(program("k", write(value, int(0))), "k")).slice(-6, -2);
+  assertEquals(text(quotient), [
+    "mul.rn.f32 %f2, %f0, 0f3E800000;",
+    "mul.rn.f32 %f3, %f1, 0f3E800000;",
+    "rcp.approx.ftz.f32 %f4, %f3;",
+    "mul.rn.f32 %f5, %f2, %f4;",
+  ]);
+  assertEquals(text(power).slice(-1), ["ex2.approx.f32 %f1, %f0;"]);
+  assertEquals(text(x.cast(bfloat16).cast(float32)).slice(-3), [
+    "cvt.rn.bf16.f32 %h0, %f0;",
+    "cvt.rn.bf16x2.f32 %r0, %f0, 0f00000000;",
+    "mov.b32 %f1, %r0;",
+  ]);
+});
+
 Deno.test("ptx: what is far goes into a register", () => {
   const text = renderer.body(program("far", write(read(1, float32, constant(2 ** 30, int64)), int(0))), "k");
   assertStringIncludes(text, "add.s64 %rd4, %rd3, 4294967296;");

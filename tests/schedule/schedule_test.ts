@@ -6,11 +6,13 @@ import {
   CycleError,
   Device,
   GlobalCounters,
+  record,
   schedule,
   StaleReadError,
   Tensor,
 } from "../../mod.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
+import { Ops } from "../../src/uop/ops.ts";
 
 Device.default = "JS";
 
@@ -98,6 +100,16 @@ Deno.test("schedule: one structure is lowered once, changing constants twice", a
 Deno.test("schedule: outputs of equal loops that share an input are one kernel", () => {
   const x = real([16]), a = x.add(1), b = x.mul(2);
   assertEquals(kernels(a, b), 1);
+});
+
+Deno.test("schedule: the kernels of layers that are alike are simplified once", () => {
+  let x = Tensor.empty([9, 22], { device: "NULL" }).realize();
+  const weights = Array.from({ length: 6 }, () => Tensor.empty([22, 22], { device: "NULL" }).realize());
+  const { passes } = record(() => {
+    for (const w of weights) x = x.matmul(w).relu().contiguous();
+    return x.realize();
+  });
+  assertEquals(passes.filter((p) => p.before.op === Ops.STORE && p.name.startsWith("symbolic")).length, 1);
 });
 
 Deno.test("schedule: NO_MEMORY_PLANNER gives the same values", async () => {

@@ -3,10 +3,11 @@ import { partsOf, splitKernel } from "../../src/schedule/split.ts";
 import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { AxisKind } from "../../src/uop/args.ts";
-import { getTuple, opCarrier, productCarrier, reduce } from "../../src/uop/carrier.ts";
+import { getTuple, momentsCarrier, opCarrier, productCarrier, reduce } from "../../src/uop/carrier.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { specKernel, verify } from "../../src/uop/spec.ts";
-import { index, int, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+import { rangesOf } from "../../src/uop/ranges.ts";
+import { constant, index, int, load, param, range, sink, store, toposort, type UOp } from "../../src/uop/uop.ts";
 import { SIM_GRID, simCaps } from "../fixtures/sim.ts";
 import { type Data, run } from "../codegen/harness.ts";
 
@@ -58,4 +59,33 @@ for (
     const all = [...data, ...temps.map((_, i) => made[2 + i])];
     assertEquals(run(split.combine, all, [])[0], want);
   });
+}
+
+/** Values that lie far from 0 and close together: sums of squares have no digit in common with the answer. */
+const NOISE: readonly (readonly [name: string, at: (i: number) => number])[] = [
+  ["at 1e8", (i) => 1e8 + Math.round(Math.sin(i * 12.9898) * 50) * 8],
+  ["around 0", (i) => Math.sin(i * 12.9898)],
+  ["of two kinds", (i) => i < 30000 ? -1000 : 1000 + i % 5],
+];
+for (const length of [1 << 16, 50021]) {
+  for (const [name, at] of NOISE) {
+    Deno.test(`split: moments of ${length} in one read, merged in the order of the parts: ${name}`, () => {
+      const k = range(length, 1, AxisKind.REDUCE), x = load(index(param(1, f32, length), k));
+      const pivot = load(index(param(1, f32, length), int(0)));
+      const r = reduce(momentsCarrier(f32), [int(1), x.add(pivot.mul(-1)), constant(0, f32)], [k]);
+      const ast = sink([store(index(param(0, f32, 1), int(0)), getTuple(r, 2).mul(1 / length))]);
+      const split = splitKernel(ast, TINY, 2)!, values = Float32Array.from({ length }, (_, i) => at(i));
+      assertEquals(split.made.length, 3);
+      const reads = toposort(split.partial).filter((u) => u.op === Ops.LOAD && rangesOf(u).length > 0);
+      assertEquals(reads.length, 1);
+      const temps: Data[] = split.made.map(({ dtype, size }) =>
+        dtype === f32 ? new Float32Array(size) : new Int32Array(size)
+      );
+      const data: Data[] = [new Float32Array(1), values], made = run(split.partial, [...data, ...temps], []);
+      const [got] = run(split.combine, [...data, ...temps.map((_, i) => made[2 + i])], [])[0] as Float32Array;
+      const mean = values.reduce((s, v) => s + v, 0) / length;
+      const want = values.reduce((s, v) => s + (v - mean) ** 2, 0) / length;
+      assert(Math.abs(got - want) <= 1e-5 * want, `${got}, want ${want}`);
+    });
+  }
 }

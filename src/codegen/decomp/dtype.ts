@@ -172,8 +172,9 @@ class SmallFloats {
       }
       case Ops.BITCAST: {
         const from = u.src[0].dtype;
-        if (small) return valueOf(dtype, src[0].bitcast(bitType(dtype)), this.flushes);
-        return this.isSmall(from) ? bitsOf(from, src[0]).bitcast(dtype) : u.withSrc(src);
+        if (!small && !this.isSmall(from)) return u.withSrc(src);
+        const bits = this.isSmall(from) ? bitsOf(from, src[0]) : src[0];
+        return small ? valueOf(dtype, bits.bitcast(bitType(dtype)), this.flushes) : bits.bitcast(dtype);
       }
     }
     if (!small) return u.withSrc(src);
@@ -183,7 +184,8 @@ class SmallFloats {
 
   run(sink: UOp): UOp {
     const nodes = toposort(sink);
-    if (!nodes.some((u) => this.isSmall(u.dtype))) return sink;
+    let last: DType = dtypes.void; // neighbors mostly have the same
+    if (!nodes.some(({ dtype }) => dtype !== last && this.isSmall(last = dtype))) return sink;
     for (const u of nodes) this.memo.set(u, this.build(u));
     return this.memo.get(sink)!;
   }

@@ -380,10 +380,10 @@ function exponential(x: UOp): UOp {
 const x = UPat.var("x");
 const rules = new Map(
   [
-    // where matrix units are, there is an instruction for the other kind
+    // with an arg it is an instruction
     [
       Ops.EXP2,
-      rule(UPat.op(Ops.EXP2, { name: "u" }), ({ u }) => u.arg === "flush" ? undefined : exponential(u.src[0])),
+      rule(UPat.op(Ops.EXP2, { name: "u" }), ({ u }) => u.arg === undefined ? exponential(u.src[0]) : undefined),
     ],
     [Ops.LOG2, rule(x.log2(), ({ x }) => inFloat(x, log2))],
     [Ops.SIN, rule(x.sin(), ({ x }) => inFloat(x, sin))],

@@ -12,6 +12,7 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
+import type { CarrierArg } from "../../uop/carrier.ts";
 import { type Access, type Region, regionsOf } from "./access.ts";
 import { tileProduct } from "./heuristic_tile.ts";
 import { applyMerges, type Axis, type Kernel } from "./kernel.ts";
@@ -46,6 +47,11 @@ export function spread(kernel: Kernel, caps: Capabilities): void {
 
 function powerBelow(n: number): number {
   return 2 ** Math.floor(Math.log2(Math.max(1, n)));
+}
+
+/** Does a reduction take several elements at once? */
+function isJoined({ root }: Region): boolean {
+  return (root.arg as CarrierArg).join !== undefined;
 }
 
 class GridChooser {
@@ -262,7 +268,9 @@ class GridChooser {
       ceilDiv(chunks * width, rows * size >= resident * ROW_ELEMENTS ? 2 * LEAST_ELEMENTS : LEAST_ELEMENTS),
     );
     if (isKept && chunks * width / threads > ROW_ELEMENTS) threads = powerBelow(2 * chunks * width / ROW_ELEMENTS - 1);
-    threads = Math.min(threads, powerBelow(chunks), powerBelow(this.most));
+    // what is joined is in registers together: small groups, so that some read while others combine
+    const most = !isKept && isJoined(main) ? Math.min(GROUP_THREADS, this.most) : this.most;
+    threads = Math.min(threads, powerBelow(chunks), powerBelow(most));
     // rather half the threads than a part of them idle
     for (let k = threads; k >= threads / 4 && k > 1; k /= 2) {
       if (chunks % k !== 0 || (isKept && chunks * width / k > ROW_ELEMENTS)) continue;
@@ -283,7 +291,7 @@ class GridChooser {
       if (width > 1) kernel.apply({ op: isOutput ? "UPCAST" : "UNROLL", axis, arg: width });
       kernel.apply({ op: isOutput ? "LOCAL" : "GROUP", axis, arg: threads });
       const rest = kernel.axes[i].rest;
-      const unroll = whole ? rest : isOutput ? 1 : this.unrolling(rest, width * main.accesses.length * main.lanes);
+      const unroll = whole ? rest : isOutput ? 1 : this.unrolling(rest, width * this.valuesOf(main, fast));
       if (unroll > 1) kernel.apply({ op: isOutput ? "UPCAST" : "UNROLL", axis, arg: unroll });
     }
     // other axes of the output that no reduction depends on share the threads too where they are all there is
@@ -315,6 +323,11 @@ class GridChooser {
     }
   }
 
+  /** Values that a thread has in registers for each iteration of a reduction along `axis`. */
+  private valuesOf(main: Region, axis: number): number {
+    return main.accesses.filter((a) => a.depends[axis]).length * (isJoined(main) ? 1 : main.lanes);
+  }
+
   /** Copies of a loop's body that put enough bytes in flight. */
   private unrolling(rest: number, elements: number): number {
     for (let k = Math.min(8, Math.floor(ROW_ELEMENTS / elements)); k > 1; k--) if (rest % k === 0) return k;
@@ -342,7 +355,7 @@ class GridChooser {
     if (this.sizes[own] % share !== 0) kernel.apply({ op: "PADTO", axis: own, arg: share });
     kernel.apply({ op: "GROUP", axis: own - outputs, arg: share });
     const rest = kernel.axes[own].rest;
-    const unroll = this.unrolling(rest, Math.max(4, width * main.accesses.length * main.lanes));
+    const unroll = this.unrolling(rest, Math.max(4, width * this.valuesOf(main, own)));
     if (unroll > 1) kernel.apply({ op: "UNROLL", axis: own - outputs, arg: unroll });
   }
 

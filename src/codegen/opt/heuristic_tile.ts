@@ -17,6 +17,7 @@ import { Ops } from "../../uop/ops.ts";
 import { type Access, type Region, regionsOf } from "./access.ts";
 import { applyMerges, type Kernel } from "./kernel.ts";
 import type { Opt } from "./opt.ts";
+import { WIDE } from "./stage_shared.ts";
 
 /** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
 type Pieces = readonly [near: number, threads: number, far: number];
@@ -32,6 +33,7 @@ interface Shape {
 /** Tiles for matrix units of 16 x 8: pieces count them. */
 const UNIT_SHAPES: readonly Shape[] = [
   { rows: [4, 2, 1], columns: [8, 4, 1], depth: 4 },
+  { rows: [4, 2, 1], columns: [6, 4, 1], depth: 4 },
   { rows: [4, 2, 1], columns: [4, 4, 1], depth: 4 },
   { rows: [2, 2, 1], columns: [4, 4, 1], depth: 4 },
   { rows: [4, 2, 1], columns: [4, 2, 1], depth: 4 },
@@ -140,12 +142,12 @@ class TileChooser {
   }
 
   /** Bytes of shared memory that one buffer of both tiles takes. */
-  private bytesOf(rows: number, columns: number, depth: number): number {
-    const { reads, sum } = this.matrices;
-    const side = (a: Access): number => a.depends[this.matrices.rows] ? rows : columns;
+  private bytesOf(x: number, y: number, depth: number): number {
+    const { reads, rows, columns, sum } = this.matrices;
     return reads.reduce((n, a) => {
-      const lines = a.strides[sum] === 1 ? side(a) : depth;
-      return n + side(a) * depth * a.dtype.itemsize + lines * 16;
+      const side = a.depends[rows] ? x : y;
+      const isTransposed = a.strides[rows] === 1 || a.strides[columns] === 1;
+      return n + side * depth * a.dtype.itemsize + (isTransposed ? depth : side) * WIDE;
     }, 0);
   }
 
@@ -241,7 +243,10 @@ function merged(sides: Sides, sizes: readonly number[]): { matrices: Matrices; s
     }
     return last;
   };
-  const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sides.sums)];
+  // a sum in any order: neighbors in memory innermost, so that copies of tiles are wide
+  const isNear = (i: number): number => sides.reads.filter((a) => a.strides[i] === 1).length;
+  const sums = sides.sums.slice().sort((i, j) => isNear(i) - isNear(j));
+  const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sums)];
   return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
 }
 

@@ -42,6 +42,14 @@ interface Tile {
   readonly width: number;
 }
 
+/** How far an index moves by the first step along a range, from where all ranges start; Infinity where that varies. */
+function firstStep(idx: UOp, r: UOp): number {
+  const at = (n: number): UOp =>
+    simplifyKernel(renameFree(idx, new Map(rangesOf(idx).map((x) => [x, constant(x === r ? n : 0, x.dtype)]))));
+  const from = at(0), to = at(1);
+  return from.op === Ops.CONST && to.op === Ops.CONST ? to.value - from.value : Infinity;
+}
+
 /** The tile that the threads read of `l` at a time; undefined where there is none. */
 export function tileOf(l: UOp): Tile | undefined {
   const ranges = rangesOf(l).filter(isInside);
@@ -49,12 +57,13 @@ export function tileOf(l: UOp): Tile | undefined {
     (r.arg as RangeArg).kind === AxisKind.UNROLL || (r.arg as RangeArg).kind === AxisKind.VECTOR
   );
   if (!isReduced || ranges.some((r) => sizeOf(r) === 0)) return undefined;
-  const strides = new Map<UOp, number>();
-  for (const [atom, c] of linearOf(l.src[0].src[1]).terms) {
+  const idx = l.src[0].src[1], strides = new Map<UOp, number>();
+  for (const [atom, c] of linearOf(idx).terms) {
     const r = rangeOfAtom(atom);
     if (r !== undefined) strides.set(r, (strides.get(r) ?? 0) + c);
   }
-  const stride = (r: UOp): number => Math.abs(strides.get(r) ?? Infinity);
+  for (const r of ranges) if (!strides.has(r)) strides.set(r, firstStep(idx, r));
+  const stride = (r: UOp): number => Math.abs(strides.get(r)!);
   const order = ranges.slice().sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
   let width = 1;
   for (const r of order) {

@@ -38,6 +38,11 @@ function extend(e: Emitter, d: DType, r: string): string {
 /** A 16-bit float as float32. */
 export function widen(e: Emitter, d: DType, x: string): string {
   const h = inRegister(e, d, x);
+  const rounded = e.find(`rounded ${h}`);
+  if (rounded !== undefined) {
+    // one instruction for pairs, without the slow conversion unit
+    return e.op("f32", "mov.b32", e.op("b32", "cvt.rn.bf16x2.f32", rounded[0], literalOf(float32, 0)));
+  }
   if (d === float16) return e.op("f32", "cvt.f32.f16", h);
   const zero = e.once("b16 0", () => [e.op("b16", "mov.b16", "0")])[0];
   return e.op("f32", "mov.b32", `{${zero}, ${h}}`);
@@ -47,7 +52,11 @@ export function widen(e: Emitter, d: DType, x: string): string {
 export function narrow(e: Emitter, d: DType, x: string): string {
   const r = inRegister(e, float32, x);
   if (d === float16) return e.op("b16", "cvt.rn.f16.f32", r);
-  if (e.arch >= 80) return e.op("b16", "cvt.rn.bf16.f32", r);
+  if (e.arch >= 80) {
+    const h = e.op("b16", "cvt.rn.bf16.f32", r);
+    e.once(`rounded ${h}`, () => [r]);
+    return h;
+  }
   const bits = e.op("b32", "mov.b32", r), odd = e.op("b32", "bfe.u32", bits, "16", "1");
   const up = e.op("b32", "add.s32", e.op("b32", "add.s32", bits, odd), "32767");
   const quiet = e.op("b32", "or.b32", bits, "0x400000");
@@ -177,7 +186,14 @@ function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
   const compare = COMPARE[u.op];
   if (compare !== undefined) return e.op("pred", `setp.${d.isFloat && compare === "ne" ? "neu" : compare}.${t}`, a, b);
   if (u.op === Ops.MAX) return maximum(e, d, a, b);
-  if (u.op === Ops.EXP2 && u.arg === "flush" && d === float32) return e.op(c, "ex2.approx.ftz.f32", a);
+  if (u.op === Ops.EXP2 && u.arg !== undefined && d === float32) {
+    return e.op(c, `ex2.approx${u.arg === "flush" ? ".ftz" : ""}.f32`, a);
+  }
+  if (u.op === Ops.FDIV && u.arg === "rounded" && d === float32) {
+    // divisors from 1 on: a quarter has a reciprocal that is no subnormal
+    const quarter = literalOf(float32, 0.25), [x, y] = src.map((s) => e.op(c, "mul.rn.f32", s, quarter));
+    return e.op(c, "mul.rn.f32", x, e.op(c, "rcp.approx.ftz.f32", y));
+  }
   const head = (d.isFloat ? FLOATS : INTEGERS)[u.op];
   if (head !== undefined) return extend(e, d, e.op(c, `${head}.${t}`, ...src));
   if (u.op === Ops.NEG && !d.isFloat) return extend(e, d, e.op(c, `neg.s${Math.max(32, d.bits)}`, a));

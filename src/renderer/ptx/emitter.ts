@@ -99,12 +99,18 @@ export class Emitter {
   leave(): void {
     this.known.pop();
   }
-  /** Registers that `make` gives, made once in a scope and those within it. */
-  once(key: string, make: () => readonly string[]): readonly string[] {
+  /** The registers known by a key, if there are some. */
+  find(key: string): readonly string[] | undefined {
     for (const m of this.known) {
       const r = m.get(key);
       if (r !== undefined) return r;
     }
+    return undefined;
+  }
+  /** Registers that `make` gives, made once in a scope and those within it. */
+  once(key: string, make: () => readonly string[]): readonly string[] {
+    const known = this.find(key);
+    if (known !== undefined) return known;
     const made = make();
     this.known[this.known.length - 1].set(key, made);
     return made;
