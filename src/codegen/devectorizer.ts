@@ -18,6 +18,8 @@ type Value = UOp | readonly UOp[];
 class Devectorizer {
   private readonly values = new Map<UOp, Value>();
   private nextAcc = 0;
+  /** The vector dtype that was last found to fit: most nodes have the same. */
+  private fitting: DType | undefined = undefined;
   /** On a grid: accumulators of matrix units. */
   private readonly tiles = new Set<UOp>();
 
@@ -47,7 +49,10 @@ class Devectorizer {
     return true;
   }
   private fits(d: DType): boolean {
-    return d.count === 1 || d.isBool || d.kind === "void" || this.caps.vectorLanes(d.scalar) >= d.count;
+    if (d.count === 1 || d === this.fitting) return true;
+    if (!d.isBool && d.kind !== "void" && this.caps.vectorLanes(d.scalar) < d.count) return false;
+    this.fitting = d;
+    return true;
   }
 
   private whole(u: UOp): UOp {

@@ -16,7 +16,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
 import { AxisKind, type ParamArg, type RangeArg } from "../uop/args.ts";
-import { Ops } from "../uop/ops.ts";
+import { OP_COUNT, Ops } from "../uop/ops.ts";
 import { index, toposort, type UOp, uop } from "../uop/uop.ts";
 import { RangeSets } from "./range_sets.ts";
 
@@ -39,28 +39,29 @@ class Block {
   isConditional = false;
   /** Do threads meet in it? */
   isCollective = false;
+  /** Is it among the items of its parent? */
+  isPlaced = false;
   constructor(readonly range: UOp | undefined, readonly parent: Block | undefined, readonly item: number) {}
 }
 
-/** Nodes that stand at the top, before all loops. */
-function isLeaf(op: Ops): boolean {
-  return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
-}
+/** By op: 1 for nodes that stand at the top, before all loops. */
+const LEAF = tableOf([Ops.PARAM, Ops.CONST, Ops.VARIABLE, Ops.LOCAL]);
 
-/** True for ops that all threads of a group or warp must reach together. */
-function isCollective(op: Ops): boolean {
-  switch (op) {
-    case Ops.BARRIER:
-    case Ops.SHUFFLE:
-    case Ops.WMMA:
-    case Ops.LDMATRIX:
-    case Ops.ASYNC_COPY:
-    case Ops.ASYNC_COMMIT:
-    case Ops.ASYNC_WAIT:
-      return true;
-    default:
-      return false;
-  }
+/** By op: 1 for what all threads of a group or warp must reach together. */
+const COLLECTIVE = tableOf([
+  Ops.BARRIER,
+  Ops.SHUFFLE,
+  Ops.WMMA,
+  Ops.LDMATRIX,
+  Ops.ASYNC_COPY,
+  Ops.ASYNC_COMMIT,
+  Ops.ASYNC_WAIT,
+]);
+
+function tableOf(ops: readonly Ops[]): Uint8Array {
+  const table = new Uint8Array(OP_COUNT);
+  for (const op of ops) table[op] = 1;
+  return table;
 }
 
 /** Group of an item in {@linkcode Linearizer} while sections are found: not seen yet; needed outside of sections. */
@@ -93,7 +94,6 @@ function inOrder(steps: readonly (readonly UOp[])[]): UOp[] {
 class Linearizer {
   private readonly nodes: UOp[];
   private readonly sets: RangeSets = new RangeSets();
-  private readonly position = new Map<UOp, number>();
   /** Sources by position: those of node i are `sources[first[i]]` to `sources[first[i + 1] - 1]`. */
   private readonly first: Int32Array;
   private readonly sources: Int32Array;
@@ -101,6 +101,17 @@ class Linearizer {
   private readonly gate: Int32Array;
   /** By node: the set of ranges that it depends on. */
   private readonly free: Int32Array;
+  /** By ACC: its list in `loopLists`, or -1 where it has no loops. */
+  private readonly loops: Int32Array;
+  /** Lists of the loops of accumulators, with the set of each. */
+  private readonly loopLists: (readonly UOp[])[] = [];
+  private readonly loopSets: number[] = [];
+  /** By list and set around it, or by set: the state of the tree in which they were nested, which changes nothing again. */
+  private readonly nested = new Map<number, number>();
+  private readonly nestedSets: number[] = [];
+  private treeState = 0;
+  /** Has the running pass over all nodes changed what it began with? */
+  private isNews = false;
   /** By ACC without loops: the set that its STOREs depend on. */
   private readonly around = new Map<number, number>();
   /** By ACC: its STOREs that the SINK lists, with those under the same condition. */
@@ -115,8 +126,9 @@ class Linearizer {
   private readonly blocks: (Block | undefined)[] = [];
   private readonly blockOfSet: (Block | undefined)[] = [];
   private readonly root: Block = new Block(undefined, undefined, -1);
-  /** By item (a node, or nodes.length + a range): the items before it. */
+  /** By item (a node, or nodes.length + a range): the items before it, and 1 where it stands in its block. */
   private readonly deps: (number[] | undefined)[] = [];
+  private done: Uint8Array = new Uint8Array(0);
   private readonly out: UOp[] = [];
   private readonly storesEarly: boolean;
 
@@ -149,30 +161,36 @@ class Linearizer {
         stores.push(plain);
       } else stores.push(s);
     }
-    this.nodes = this.reachable(stores, gates, inOrder(steps));
-    const n = this.nodes.length;
-    this.specials = toposort(this.nodes.filter((u) => u.op === Ops.SPECIAL)).filter((u) => !isLeaf(u.op));
-    this.top = new Uint8Array(n);
-    this.first = new Int32Array(n + 1);
+    const nodes = this.nodes = this.reachable(stores, gates, inOrder(steps));
+    const n = nodes.length, specials: UOp[] = [];
     let edges = 0;
     for (let i = 0; i < n; i++) {
-      this.position.set(this.nodes[i], i);
-      edges += this.nodes[i].src.length;
+      const u = nodes[i];
+      if (u.op === Ops.SPECIAL) specials.push(u);
+      edges += u.src.length;
     }
+    this.specials = specials.length === 0 ? specials : toposort(specials).filter((u) => LEAF[u.op] === 0);
+    this.top = new Uint8Array(n);
+    this.first = new Int32Array(n + 1);
     this.sources = new Int32Array(edges);
     this.gate = new Int32Array(n).fill(-1);
     this.free = new Int32Array(n);
+    this.loops = new Int32Array(n).fill(-1);
     for (let i = 0, e = 0; i < n; i++) {
-      const u = this.nodes[i];
+      const u = nodes[i], { src } = u;
+      u.at = i;
       this.first[i] = e;
-      for (let k = 0; k < u.src.length; k++) this.sources[e++] = this.position.get(u.src[k])!;
-      this.first[i + 1] = e;
-      if (isLeaf(u.op)) this.top[i] = 1;
+      for (let k = 0; k < src.length; k++) this.sources[e++] = src[k].at;
+      if (LEAF[u.op] !== 0) this.top[i] = 1;
       else if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
-      else if (u.op === Ops.ACC && u.src.length === 1) this.around.set(i, 0);
+      else if (u.op === Ops.ACC) {
+        if (src.length === 1) this.around.set(i, 0);
+        else this.loops[i] = this.loopList(src);
+      }
     }
-    for (const u of this.specials) this.top[this.position.get(u)!] = 1;
-    for (const [s, g] of gates) if (this.position.has(s)) this.gate[this.position.get(s)!] = this.position.get(g)!;
+    this.first[n] = edges;
+    for (const u of this.specials) this.top[u.at] = 1;
+    for (const [s, g] of gates) if (nodes[s.at] === s) this.gate[s.at] = g.at;
     this.storesEarly = storesEarly && !this.isInPlace();
     let rounds = 0;
     while (this.analyze(stores)) {
@@ -181,10 +199,26 @@ class Linearizer {
   }
 
   private isInPlace(): boolean {
-    const written = new Set(this.nodes.filter((u) => u.op === Ops.STORE).map((u) => u.src[0].src[0]));
+    const written = new Set<UOp>();
+    for (const u of this.nodes) if (u.op === Ops.STORE) written.add(u.src[0].src[0]);
     return this.nodes.some((u) =>
       u.op === Ops.LOAD && u.src[0].src[0]?.op === Ops.PARAM && written.has(u.src[0].src[0])
     );
+  }
+
+  /** The number of the list of loops that an ACC of these sources has. */
+  private loopList(src: readonly UOp[]): number {
+    const { loopLists, loopSets, sets } = this;
+    for (let k = 0; k < loopLists.length; k++) {
+      const list = loopLists[k];
+      if (list.length !== src.length - 1) continue;
+      let same = true;
+      for (let i = 0; i < list.length && same; i++) same = list[i] === src[i + 1];
+      if (same) return k;
+    }
+    const list = src.slice(1);
+    loopSets.push(list.reduce((s, r) => sets.union(s, sets.single(r)), 0));
+    return loopLists.push(list) - 1;
   }
 
   /** `stores` come before a reading of what `acc` holds after all. */
@@ -221,58 +255,80 @@ class Linearizer {
 
   // ---- the tree of loops
 
-  /** Adds to what stands around the ranges of `loops` (outermost first). True if that is news. */
-  private nest(loops: readonly UOp[], start: number, around: number): boolean {
-    let changed = false;
+  /** Adds to what stands around the ranges of `loops` (outermost first). */
+  private nest(loops: readonly UOp[], start: number, around: number): void {
+    const { sets, outer } = this;
     for (let i = start; i < loops.length; i++) {
-      const p = this.sets.position(loops[i]);
-      const next = this.sets.without(this.sets.union(this.outer[p], around), loops, i);
-      if (next !== this.outer[p]) {
-        this.outer[p] = next;
-        changed = true;
+      const p = sets.position(loops[i]);
+      const next = sets.without(sets.union(outer[p], around), loops, i);
+      if (next !== outer[p]) {
+        outer[p] = next;
+        this.treeState++;
+        this.isNews = true;
       }
-      around = this.sets.union(around, this.sets.single(loops[i]));
+      around = sets.union(around, sets.single(loops[i]));
     }
-    return changed;
+  }
+
+  /** {@linkcode nest} for the loops of an accumulator, where that can be news. */
+  private nestLoops(list: number, around: number): void {
+    const key = list * 0x4000000 + around;
+    if (this.nested.get(key) === this.treeState) return;
+    this.nest(this.loopLists[list], 0, around);
+    this.nested.set(key, this.treeState);
+  }
+
+  /** {@linkcode nest} for the loops around a STORE to memory, where that can be news. */
+  private nestSet(set: number): void {
+    if (this.nestedSets[set] === this.treeState) return;
+    const loops = this.sets.list(set).sort(compareLoops);
+    if (loops.some((r) => rank((r.arg as RangeArg).kind) === 2)) {
+      throw new SpecError("A STORE depends on a loop that reduces");
+    }
+    this.nest(loops, 0, 0);
+    this.nestedSets[set] = this.treeState;
   }
 
   /** One pass over all nodes; true if the loop tree changed and what was derived from it must be derived again. */
   private analyze(stores: readonly UOp[]): boolean {
-    const { sets, nodes, free, outer, first, sources, around } = this;
-    let changed = false;
+    const { sets, nodes, free, outer, first, sources, around, loops, loopLists, loopSets } = this;
+    this.isNews = false;
     for (let i = 0; i < nodes.length; i++) {
       const u = nodes[i];
       let s = 0;
-      for (let e = first[i]; e < first[i + 1]; e++) s = sets.union(s, free[sources[e]]);
+      for (let e = first[i]; e < first[i + 1]; e++) {
+        const t = free[sources[e]];
+        if (t !== s && t !== 0) s = sets.union(s, t);
+      }
       switch (u.op) {
         case Ops.RANGE:
-          if (s !== 0 && this.nest([u], 0, s)) changed = true;
+          if (s !== 0) this.nest([u], 0, s);
           s = sets.union(s, sets.single(u));
           break;
         case Ops.ACC:
-          s = u.src.length > 1 ? outer[sets.position(u.src[1])] : around.get(i)!;
+          s = loops[i] < 0 ? around.get(i)! : outer[sets.position(loopLists[loops[i]][0])];
           break;
         case Ops.LOAD:
           if (u.src[0].op === Ops.ACC && u.src[1].op !== Ops.RANGE) {
-            const acc = u.src[0];
-            s = acc.src.length > 1 ? outer[sets.position(acc.src[1])] : around.get(sources[first[i]])!;
+            const at = sources[first[i]];
+            s = loops[at] < 0 ? around.get(at)! : outer[sets.position(loopLists[loops[at]][0])];
           }
           break;
         case Ops.STORE: {
           if (this.gate[i] >= 0) s = sets.union(s, free[this.gate[i]]);
           if (u.src[0].op !== Ops.ACC) break;
-          const acc = u.src[0].src;
-          if (acc.length === 1) {
-            const at = sources[first[i]], before = around.get(at)!;
-            s = sets.union(s, before);
-            if (s !== before) {
+          const at = sources[first[i]], list = loops[at];
+          if (list < 0) {
+            const known = around.get(at)!;
+            s = sets.union(s, known);
+            if (s !== known) {
               around.set(at, s);
-              changed = true;
+              this.isNews = true;
             }
             break;
           }
-          for (let k = 1; k < acc.length; k++) s = sets.union(s, sets.single(acc[k]));
-          if (this.nest(acc, 1, sets.without(s, acc, 1))) changed = true;
+          s = sets.union(s, loopSets[list]);
+          this.nestLoops(list, sets.without(s, loopLists[list], 0));
           break;
         }
         case Ops.AFTER: {
@@ -280,30 +336,27 @@ class Linearizer {
           while (u.src[k - 1].op === Ops.RANGE) k--;
           if (k === u.src.length) break;
           s = sets.without(s, u.src, k);
-          if (this.nest(u.src, k, s)) changed = true;
+          this.nest(u.src, k, s);
           s = outer[sets.position(u.src[k])];
           break;
         }
       }
       free[i] = s;
     }
-    for (const u of stores) {
-      const loops = sets.list(free[this.position.get(u)!]).sort(compareLoops);
-      if (loops.some((r) => rank((r.arg as RangeArg).kind) === 2)) {
-        throw new SpecError("A STORE depends on a loop that reduces");
-      }
-      if (this.nest(loops, 0, 0)) changed = true;
-    }
+    for (const u of stores) this.nestSet(free[u.at]);
     // What stands around a loop must itself be nested, in one chain.
     for (let p = 0; p < sets.ranges.length; p++) {
       if (outer[p] === 0) continue;
       for (const r of this.sorted(outer[p])) {
-        outer[p] = sets.union(outer[p], outer[sets.position(r)]);
-        if (sets.has(outer[p], sets.ranges[p])) throw new SpecError("Loops of a kernel nest in each other");
+        const next = sets.union(outer[p], outer[sets.position(r)]);
+        if (sets.has(next, sets.ranges[p])) throw new SpecError("Loops of a kernel nest in each other");
+        if (next === outer[p]) continue;
+        outer[p] = next;
+        this.treeState++;
       }
-      if (this.nest(this.sorted(outer[p]), 0, 0)) changed = true;
+      this.nest(this.sorted(outer[p]), 0, 0);
     }
-    return changed;
+    return this.isNews;
   }
 
   /** The ranges of a set, outermost first. */
@@ -358,68 +411,70 @@ class Linearizer {
   }
 
   private place(): void {
-    const { nodes, free, first, sources, gate } = this;
-    const placed = new Set<Block>([this.root]);
+    const { nodes, free, first, sources, gate, top } = this;
     const where: Block[] = new Array(nodes.length);
-    const need = (i: number, b: Block, j: number): void => {
-      if (this.top[j] === 0 && nodes[j].op !== Ops.RANGE) this.edge(i, b, j, where[j]);
-    };
-    for (let i = 0; i < nodes.length; i++) if (this.top[i] === 0) where[i] = this.blockOf(free[i]);
     for (let i = 0; i < nodes.length; i++) {
-      const u = nodes[i];
-      if (this.top[i] !== 0) continue;
-      const b = where[i];
-      if (isCollective(u.op)) {
+      if (top[i] === 0) where[i] = this.blockOfSet[free[i]] ?? this.blockOf(free[i]);
+    }
+    for (let i = 0; i < nodes.length; i++) {
+      if (top[i] !== 0) continue;
+      const u = nodes[i], b = where[i];
+      if (COLLECTIVE[u.op] !== 0) {
         for (let c: Block | undefined = b; c !== undefined; c = c.parent) c.isCollective = true;
       }
-      for (let c = b; !placed.has(c); c = c.parent!) {
-        placed.add(c);
-        c.parent!.items.push(c.item);
+      for (let c = b; !c.isPlaced && c.parent !== undefined; c = c.parent) {
+        c.isPlaced = true;
+        c.parent.items.push(c.item);
       }
       if (u.op === Ops.RANGE) {
         // the head of its block: only its end must come before
-        if (this.top[sources[first[i]]] === 0) {
-          this.edge(b.item, b.parent!, sources[first[i]], where[sources[first[i]]]);
-        }
+        const end = sources[first[i]];
+        if (top[end] === 0) this.edge(b.item, b.parent!, end, where[end]);
         continue;
       }
-      for (let e = first[i]; e < first[i + 1]; e++) need(i, b, sources[e]);
+      for (let e = first[i]; e < first[i + 1]; e++) {
+        const j = sources[e];
+        if (top[j] === 0 && nodes[j].op !== Ops.RANGE) this.edge(i, b, j, where[j]);
+      }
       if (u.op === Ops.STORE) {
         b.stores.push(i);
-        if (gate[i] >= 0) {
+        const g = gate[i];
+        if (g >= 0) {
           b.isConditional = true;
-          need(i, b, gate[i]);
+          if (top[g] === 0 && nodes[g].op !== Ops.RANGE) this.edge(i, b, g, where[g]);
         }
       } else {
         b.items.push(i);
         if (u.op === Ops.LOAD && u.src[0].op === Ops.ACC && u.src[1].op !== Ops.RANGE) {
-          for (const s of this.updates.get(u.src[0]) ?? []) {
-            const j = this.position.get(s)!;
-            this.edge(i, b, j, where[j]);
-          }
+          for (const s of this.updates.get(u.src[0]) ?? []) this.edge(i, b, s.at, where[s.at]);
         }
       }
     }
   }
 
+  /** Puts an item behind what it needs. */
+  private visit(item: number, out: number[]): void {
+    const { deps, done } = this;
+    if (done[item] !== 0) return;
+    done[item] = 1;
+    const before = deps[item];
+    if (before !== undefined) { for (let k = 0; k < before.length; k++) this.visit(before[k], out); }
+    out.push(item);
+  }
+
   /** The items of a block in order. */
   private order(b: Block): number[] {
-    const { deps } = this;
-    const out: number[] = [];
-    const seen = b.items.length + b.stores.length > 0 ? new Set<number>() : undefined;
-    const visit = (item: number): void => {
-      if (seen!.has(item)) return;
-      seen!.add(item);
-      const before = deps[item];
-      if (before !== undefined) { for (let k = 0; k < before.length; k++) visit(before[k]); }
-      out.push(item);
-    };
+    const { items, stores } = b, out: number[] = [];
     // each result leaves its registers before the next is computed
-    if (this.storesEarly) { for (const item of b.stores) if (this.nodes[item].src[0].op !== Ops.ACC) visit(item); }
-    for (let i = 0; i < b.items.length; i++) visit(b.items[i]);
+    if (this.storesEarly) {
+      for (const item of stores) {
+        if (this.nodes[item].src[0].op !== Ops.ACC) this.visit(item, out);
+      }
+    }
+    for (let i = 0; i < items.length; i++) this.visit(items[i], out);
     // addresses and conditions first, so that stores under one condition stand together
-    for (const item of b.stores) for (const d of deps[item] ?? []) visit(d);
-    for (const item of b.stores) visit(item);
+    for (const item of stores) for (const d of this.deps[item] ?? []) this.visit(d, out);
+    for (let i = 0; i < stores.length; i++) this.visit(stores[i], out);
     return out;
   }
 
@@ -468,7 +523,7 @@ class Linearizer {
   private isForAll(item: number, isSection: boolean): boolean {
     if (item >= this.nodes.length) return this.blocks[item - this.nodes.length]!.isCollective;
     const { op } = this.nodes[item];
-    return isCollective(op) || (op === Ops.STORE && !isSection);
+    return COLLECTIVE[op] !== 0 || (op === Ops.STORE && !isSection);
   }
 
   private push(item: number): void {
@@ -485,11 +540,17 @@ class Linearizer {
 
   run(): UOp[] {
     const { nodes, out } = this;
-    const params = nodes.filter((u) => u.op === Ops.PARAM)
-      .sort((a, b) => (a.arg as ParamArg).slot - (b.arg as ParamArg).slot);
-    out.push(...params);
-    for (const op of [Ops.LOCAL, Ops.VARIABLE, Ops.CONST]) for (const u of nodes) if (u.op === op) out.push(u);
-    out.push(...this.specials);
+    const params: UOp[] = [], locals: UOp[] = [], variables: UOp[] = [], constants: UOp[] = [];
+    for (let i = 0; i < nodes.length; i++) {
+      const u = nodes[i];
+      if (u.op === Ops.CONST) constants.push(u);
+      else if (u.op === Ops.PARAM) params.push(u);
+      else if (u.op === Ops.LOCAL) locals.push(u);
+      else if (u.op === Ops.VARIABLE) variables.push(u);
+    }
+    params.sort((a, b) => (a.arg as ParamArg).slot - (b.arg as ParamArg).slot);
+    out.push(...params, ...locals, ...variables, ...constants, ...this.specials);
+    this.done = new Uint8Array(nodes.length + this.sets.ranges.length);
     this.place();
     this.emit(this.root);
     return out;

@@ -52,8 +52,7 @@ export class RangeSets {
     const key = a < b ? a * 0x4000000 + b : b * 0x4000000 + a;
     let id = this.unions.get(key);
     if (id === undefined) {
-      const all = new Set([...this.members[a], ...this.members[b]]);
-      this.unions.set(key, id = this.intern([...all].sort((x, y) => x - y)));
+      this.unions.set(key, id = this.intern(merged(this.members[a], this.members[b])));
     }
     return id;
   }
@@ -81,12 +80,28 @@ export class RangeSets {
   }
 }
 
+/** What is in one of two ascending lists, ascending. */
+function merged(a: readonly number[], b: readonly number[]): number[] {
+  const out: number[] = [];
+  for (let i = 0, j = 0; i < a.length || j < b.length;) {
+    const x = i < a.length ? a[i] : Infinity, y = j < b.length ? b[j] : Infinity;
+    out.push(Math.min(x, y));
+    if (x <= y) i++;
+    if (y <= x) j++;
+  }
+  return out;
+}
+
 /** The free ranges of each of `nodes` (sources first): a kernel's REDUCE and STAGE close their own. */
 export function freeSets(nodes: readonly UOp[], sets: RangeSets): Map<UOp, number> {
   const free = new Map<UOp, number>();
-  for (const u of nodes) {
+  for (let k = 0; k < nodes.length; k++) {
+    const u = nodes[k];
     let s = 0;
-    for (let i = 0; i < u.src.length; i++) s = sets.union(s, free.get(u.src[i])!);
+    for (let i = 0; i < u.src.length; i++) {
+      const t = free.get(u.src[i])!;
+      if (t !== s && t !== 0) s = sets.union(s, t);
+    }
     if (u.op === Ops.RANGE) s = sets.union(s, sets.single(u));
     else if (u.op === Ops.REDUCE) s = sets.without(s, u.src, (u.arg as CarrierArg).lanes);
     else if (u.op === Ops.STAGE) s = sets.without(s, u.src, 1);

@@ -5,6 +5,7 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
+import { TextArg } from "../uop/custom.ts";
 import { graphRewrite, namedPass, substitute } from "../uop/rewrite.ts";
 import { specKernel, specLinear, specLowered, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
@@ -12,6 +13,7 @@ import { simplifyKernel } from "../uop/valid.ts";
 import { copyAsync } from "./async_copy.ts";
 import { decomposeDTypes } from "./decomp/dtype.ts";
 import { lateRules, pmDivision } from "./decomp/op.ts";
+import { markRounded } from "./decomp/rounded.ts";
 import { decomposeTranscendentals } from "./decomp/transcendental.ts";
 import { coalesce } from "./coalesce.ts";
 import { devectorize } from "./devectorizer.ts";
@@ -26,6 +28,7 @@ import { onlineTilesOf, tileOnline } from "./online_tiles.ts";
 import { inlineRows } from "./opt/rows.ts";
 import { KernelInfo, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
+import { textProgram } from "./text_program.ts";
 
 /** The opts in an optimized AST, as text. */
 const appliedOpts = new WeakMap<UOp, string>();
@@ -56,6 +59,11 @@ const passDTypes = namedPass(
   (sink: UOp, r: Renderer) => decomposeDTypes(sink, r.caps),
   specLowered,
 );
+const passRounded = namedPass(
+  "mark rounded functions",
+  (sink: UOp, r: Renderer) => markRounded(sink, r.caps),
+  specLowered,
+);
 const passFunctions = namedPass(
   "decompose functions",
   (sink: UOp, r: Renderer) => decomposeTranscendentals(sink, r.caps),
@@ -83,6 +91,7 @@ export function lower(optimized: UOp, renderer: Renderer): UOp {
     sink = passPlace(passExpand(placement.sink, placement.warp), placement);
   } else sink = passExpand(sink, 1);
   sink = passDTypes(sink, renderer);
+  if (renderer.caps.roundedOps !== undefined) sink = passRounded(sink, renderer);
   sink = passFunctions(sink, renderer);
   sink = passDivision(sink, renderer);
   sink = passDevectorize(sink, renderer);
@@ -92,6 +101,7 @@ export function lower(optimized: UOp, renderer: Renderer): UOp {
 
 /** Compiles a kernel AST (spec "kernel") to a linear program (spec "linear") for a device. Deterministic. */
 export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
+  if (ast.arg instanceof TextArg) return textProgram(ast, ast.arg, renderer);
   const check = envNumber("SPEC") !== 0;
   if (check) verify(ast, specKernel, "before codegen");
   const simple = passSimplify(ast, renderer);

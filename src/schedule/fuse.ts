@@ -43,6 +43,8 @@ const MAX_SERIAL = 1 << 14;
 const SUM_OF_SUMS = 2;
 /** Nodes below one that are looked at to decide on it. */
 const MAX_LOOKED_AT = 96;
+/** Numbers of the ranges of a kernel's output; those of its reduces and rows follow. */
+const OUTPUT_RANGES = 1 << 16;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
 
@@ -163,7 +165,8 @@ class Fuser {
   private readonly cascades = new Map<UOp, Cascade>();
   private readonly contexts = new Map<UOp, Context[]>();
   private readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
-  private nextRange = 1 << 16;
+  /** By kernel: the next range of a reduce or of a row. Kernels that are alike have the same ones, and the same indices. */
+  private readonly nextRange = new Map<UOp, number>();
 
   /** @param inPlace nodes that are computed in place, whatever it costs */
   constructor(
@@ -317,7 +320,7 @@ class Fuser {
     const shape = shapeOf(u);
     this.planOf(kernel).staged.set(u, axes);
     const inner = idx.map((x, i) =>
-      axes.includes(i) && shape[i] !== 1 ? range(shape[i], this.nextRange++, AxisKind.LOOP) : x
+      axes.includes(i) && shape[i] !== 1 ? range(shape[i], this.newRange(kernel), AxisKind.LOOP) : x
     );
     return { kernel, idx: inner, active: numelOf(u), underSum: false };
   }
@@ -427,7 +430,7 @@ class Fuser {
 
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
   private axesOf(ranges: readonly UOp[]): number[] {
-    return ranges.map((r) => (r.arg as RangeArg).id).filter((id) => id < 1 << 16).sort((a, b) => a - b);
+    return ranges.map((r) => (r.arg as RangeArg).id).filter((id) => id < OUTPUT_RANGES).sort((a, b) => a - b);
   }
 
   /** Times a node without reduces is computed: outside of the output loops behind the last one that it depends on. */
@@ -549,6 +552,13 @@ class Fuser {
     });
   }
 
+  private newRange(kernel: UOp): number {
+    // a reduce that is only looked at, in the place of a kernel, has others than the kernel that reads it
+    const id = this.nextRange.get(kernel) ?? (this.realized.has(kernel) ? 1 : 2) * OUTPUT_RANGES;
+    this.nextRange.set(kernel, id + 1);
+    return id;
+  }
+
   /** Passes the context of a node computed in place on to its sources. */
   private enter(u: UOp, c: Context, read: Read): void {
     if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
@@ -561,7 +571,7 @@ class Fuser {
       const idx = c.idx.map((x, i) => {
         if (!axes.includes(i)) return x;
         active *= from[i];
-        return from[i] === 1 ? int(0) : range(from[i], this.nextRange++, AxisKind.REDUCE);
+        return from[i] === 1 ? int(0) : range(from[i], this.newRange(c.kernel), AxisKind.REDUCE);
       });
       return read(u.src[0], c.kernel, idx, active, op === Ops.ADD);
     }

@@ -13,7 +13,7 @@ import { rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { sameArray } from "../helpers/math.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import { toposort, type UOp } from "../uop/uop.ts";
+import { mayHave, toposort, type UOp } from "../uop/uop.ts";
 
 /** One version of one entry, as a number. */
 export type VersionKey = number;
@@ -114,7 +114,7 @@ export function loadsOf(root: UOp, entry: number): UOp[] {
 }
 
 function hasReduce(store: UOp): boolean {
-  return toposort(store).some((u) => u.op === Ops.REDUCE);
+  return mayHave(store, Ops.REDUCE) && toposort(store).some((u) => u.op === Ops.REDUCE);
 }
 
 /** A candidate group: the loops of its stores as a key. */

@@ -14,7 +14,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { isRange, nodeView } from "../uop/view.ts";
-import { param, sink, toposort, type UOp, uop, variable } from "../uop/uop.ts";
+import { mayHave, param, sink, toposort, type UOp, uop, variable } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
 import { simplifyKernel } from "./collapse.ts";
@@ -145,6 +145,33 @@ class Entries implements Layout {
   }
 }
 
+/** The entries of one kernel, numbered as they appear in it: kernels that differ in nothing else are one node. */
+class OwnEntries implements Layout {
+  private readonly ids: number[] = [];
+
+  constructor(private readonly entries: Entries) {}
+
+  /** The number of entry `id` here. */
+  own(id: number): number {
+    const at = this.ids.indexOf(id);
+    return at >= 0 ? at : this.ids.push(id) - 1;
+  }
+  entryOf(u: UOp): Entry | undefined {
+    const entry = this.entries.entryOf(u);
+    return entry && { id: this.own(entry.id), size: entry.size };
+  }
+  /** The kernel with the numbers that the schedule has for its entries. */
+  restore(kernel: UOp): UOp {
+    const map = new Map<UOp, UOp>();
+    for (const u of toposort(kernel)) {
+      if (u.op !== Ops.PARAM) continue;
+      const { slot, size } = u.arg as ParamArg;
+      map.set(u, param(this.ids[slot], u.dtype, size));
+    }
+    return substitute(kernel, map);
+  }
+}
+
 /** `roots` with nodes changed: `change` gives what stands for a node `u`, which is `made` with its sources changed. */
 export function rebuild(roots: readonly UOp[], change: (u: UOp, made: UOp) => UOp): UOp[] {
   const memo = new Map<UOp, UOp>();
@@ -232,6 +259,18 @@ function attemptLower(
     for (const cut of cutInputs(u, (x) => entries.keyOf(x) !== undefined, most, device)) hazards.add(cut);
     return true;
   };
+  // layers that are alike have kernels that are: each is simplified once
+  const done = new Map<string, Map<UOp, UOp>>();
+  const finished = (kernel: UOp, device: string): UOp => {
+    let known = done.get(device);
+    if (known === undefined) done.set(device, known = new Map());
+    let made = known.get(kernel);
+    if (made === undefined) {
+      const body = simplifyKernel(kernel);
+      known.set(kernel, made = isSymbolic([body]) ? body : keepOnChip(body, options.caps(device)));
+    }
+    return made;
+  };
   const wanted = devicesWanted(sequenceOfNodes);
   const positions = new Map<UOp, number>();
   for (let i = order.length - 1; i >= 0; i--) {
@@ -287,8 +326,9 @@ function attemptLower(
     }
     const e = entries.make(u, device);
     const out = entries.infos[e];
-    const body = simplifyKernel(rangeify(u, entries, { id: e, size: out.size }, plan.kernels.get(u)));
-    const store = isSymbolic([body]) ? body : keepOnChip(body, options.caps(device));
+    const own = new OwnEntries(entries);
+    const kernel = rangeify(u, own, { id: own.own(e), size: out.size }, plan.kernels.get(u));
+    const store = own.restore(finished(kernel, device));
     const reads = entries.reads;
     if (tooMany(u, store, device)) continue;
     nodes.push({
@@ -438,12 +478,13 @@ function lowerCustom(u: UOp, device: string, entries: Entries, at: number | unde
 
 /** Whether a loop of a kernel ends at a variable. */
 function isSymbolic(stores: readonly UOp[]): boolean {
+  if (!stores.some((s) => mayHave(s, Ops.VARIABLE))) return false;
   return toposort(stores).some((u) => u.op === Ops.RANGE && u.src[0].op !== Ops.CONST);
 }
 
 /** Drops reads of entries that simplification removed from the kernel. */
 function pruneReads(n: Node): void {
-  if (n.kind !== "kernel") return;
+  if (n.kind !== "kernel" || n.reads.size === 0) return;
   const used = new Set<number>();
   for (const u of toposort(n.stores)) {
     if (u.op === Ops.LOAD && u.src[0].src[0].op === Ops.PARAM) used.add((u.src[0].src[0].arg as ParamArg).slot);

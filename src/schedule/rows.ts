@@ -9,7 +9,7 @@ import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { dependsOn, rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
-import { index, load as read, range, toposort, type UOp, uop } from "../uop/uop.ts";
+import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { splitAnd } from "../uop/valid.ts";
 import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "./fuse.ts";
@@ -208,7 +208,7 @@ class RowTiler {
  * weights before a norm): splits the innermost loop around the rows in tiles, and keeps all rows of a tile.
  */
 export function tileRows(store: UOp, caps: FusionCaps): UOp {
-  if (caps.l2 === 0 || caps.hasGrid) return store;
+  if (caps.l2 === 0 || caps.hasGrid || !mayHave(store, Ops.STAGE)) return store;
   const stages = toposort(store).filter((u) => u.op === Ops.STAGE);
   let row: UOp | undefined;
   for (const s of stages) {
@@ -243,7 +243,7 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
  * axis, long enough that it costs little.
  */
 function padRows(store: UOp, caps: FusionCaps): UOp {
-  if (caps.hasGrid) return store;
+  if (caps.hasGrid || !mayHave(store, Ops.STAGE)) return store;
   const map = new Map<UOp, UOp>();
   for (const u of toposort(store)) {
     if (u.op !== Ops.STAGE || u.src.length !== 2 || u.src[1].src[0].op !== Ops.CONST) continue;

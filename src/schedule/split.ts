@@ -16,7 +16,7 @@ import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
-import { constant, index, int, load, param, sink, store, toposort, type UOp, uop } from "../uop/uop.ts";
+import { constant, index, int, load, mayHave, param, sink, store, toposort, type UOp, uop } from "../uop/uop.ts";
 
 /** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
@@ -81,6 +81,7 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
 /** The one reduction of a kernel that can be split: neither inside of another nor around one. */
 function splittable(ast: UOp): UOp | undefined {
   let found: UOp | undefined;
+  if (!mayHave(ast, Ops.REDUCE)) return found;
   for (const u of toposort(ast)) {
     if (u.op === Ops.STAGE) return undefined;
     if (u.op !== Ops.REDUCE) continue;

@@ -87,6 +87,7 @@ function binary(u: UOp): void {
       return c > 0 || d < 0 ? modulo(a, b, c, d, false) : unknown(u.dtype);
     case Ops.AND:
       if (u.dtype.isBool) return set(a * c, b * d);
+      if (c === d && c > 0 && mask(c) === c) return modulo(a, b, c + 1, c + 1, true); // the low bits
       if (a >= 0 || c >= 0) return set(0, a >= 0 && c >= 0 ? Math.min(b, d) : a >= 0 ? b : d);
       return unknown(u.dtype);
     case Ops.OR:

@@ -123,7 +123,9 @@ function reshaped(u: UOp, x: Extents): Extents {
     for (let k = first + 1; k < i; k++) inner *= from[k];
     for (let k = target + 1; k < j; k++) rest *= to[k];
     const elements = simplify(e.mul(inner));
-    if (!simplify(elements.floorMod(rest)).isConst(0)) refuse(u, first, e, `it does not split into parts of ${rest}`);
+    if (!simplify(elements.floorMod(rest)).isConst(0)) {
+      refuse(u, first, e, `it does not split into parts of ${rest}; pad it to a multiple`);
+    }
     out[target] = simplify(elements.floorDiv(rest));
   }
   return out;
@@ -160,7 +162,7 @@ function derive(u: UOp): Extents | null {
     out[axis] = size.op === Ops.CONST && size.value === capacity ? undefined : size;
     return out;
   }
-  if (isAlu(u.op)) return joined(u);
+  if (isAlu(u.op) && u.op !== Ops.BITCAST) return joined(u);
   const x = u.src.length === 0 || u.op === Ops.BIND || u.op === Ops.STORE ? null : extentsOf(u.src[0]);
   if (x === null) return null;
   switch (u.op) {
@@ -176,17 +178,24 @@ function derive(u: UOp): Extents | null {
         const e = x[i];
         if (e === undefined) return undefined;
         if (stop === from[i]) {
-          if (start > vmin(e)) refuse(u, i, e, `it may be less than ${start}`);
+          if (start > vmin(e)) refuse(u, i, e, `it may be less than ${start}; raise the least value of its variable`);
           return plus(e, -start);
         }
-        if (stop > vmin(e)) refuse(u, i, e, `it may be less than ${stop}`);
+        if (stop > vmin(e)) refuse(u, i, e, `it may be less than ${stop}; raise the least value of its variable`);
         return undefined;
       });
     }
     case Ops.UNSKEW:
     case Ops.SKEW: {
       const { axis, kernelAxis } = u.arg as SkewArg;
-      for (const a of [axis, kernelAxis]) if (x[a] !== undefined) refuse(u, a, x[a]!, "windows need a constant one");
+      for (const a of [axis, kernelAxis]) {
+        if (x[a] !== undefined) refuse(u, a, x[a]!, "windows need a constant one; padTo(shape) gives it one");
+      }
+      return x;
+    }
+    case Ops.BITCAST: {
+      const last = x.length - 1, from = u.src[0].dtype.itemsize, to = u.dtype.itemsize;
+      if (from !== to && x[last] !== undefined) refuse(u, last, x[last]!, "elements of another size change it");
       return x;
     }
     case Ops.REDUCE: {

@@ -7,6 +7,7 @@
  * @module
  */
 import { isCommutative, OP_COUNT, opArity, type Ops } from "./ops.ts";
+import { SpecError } from "../helpers/errors.ts";
 import { sameArg } from "./args.ts";
 import type { UPat } from "./upat.ts";
 import type { UOp } from "./uop.ts";
@@ -56,6 +57,9 @@ export function resetMatchStats(): void {
   stats.clear();
 }
 
+/** The next bit of `settled` in nodes. */
+let settledBits = 1;
+
 type Test = (u: UOp, ctx: unknown) => UOp | undefined;
 
 /** A named list of rules, tried in order; the first replacement that differs from the node wins. */
@@ -71,9 +75,18 @@ export class PatternMatcher<X = unknown> {
   readonly roots0: number;
   /** The second word. */
   readonly roots1: number;
+  /** Bit of `settled` in nodes that these rules leave alone; 0 where that is not kept. */
+  settledBit = 0;
+  /** Where these rules are those of a matcher that settles, and more: its bits, and the ops that the others are about. */
+  readonly base: { readonly bits: number; readonly roots0: number; readonly roots1: number };
 
-  constructor(name: string, rules: readonly Rule<X>[]) {
+  constructor(
+    name: string,
+    rules: readonly Rule<X>[],
+    base: PatternMatcher["base"] = { bits: 0, roots0: 0, roots1: 0 },
+  ) {
     this.name = name;
+    this.base = base;
     this.rules = rules;
     this.table = new Array<Test | null | undefined>(OP_COUNT).fill(undefined);
     this.single = new Array<[Rule<X>, Test][] | undefined>(OP_COUNT).fill(undefined);
@@ -98,10 +111,25 @@ export class PatternMatcher<X = unknown> {
     let m = this.joined.get(other) as PatternMatcher<X & Y> | undefined;
     if (m === undefined) {
       const rules = [...this.rules as readonly Rule<never>[], ...other.rules as readonly Rule<never>[]];
-      m = new PatternMatcher<X & Y>(`${this.name} + ${other.name}`, rules as unknown as Rule<X & Y>[]);
+      const { bits, roots0, roots1 } = this.base;
+      const base = this.settledBit !== 0
+        ? { bits: bits | this.settledBit, roots0: other.roots0, roots1: other.roots1 }
+        : { bits, roots0: roots0 | other.roots0, roots1: roots1 | other.roots1 };
+      m = new PatternMatcher<X & Y>(`${this.name} + ${other.name}`, rules as unknown as Rule<X & Y>[], base);
       this.joined.set(other, m);
     }
     return m;
+  }
+
+  /**
+   * Nodes that these rules leave alone, with all below them, are marked and not visited again. For rules that see nothing
+   * but the node: neither a context nor anything that changes.
+   */
+  settles(): this {
+    if (settledBits === 1 << 31) throw new SpecError("Too many matchers settle");
+    this.settledBit = settledBits;
+    settledBits <<= 1;
+    return this;
   }
 
   /** The replacement of `u` by the first rule that has one; undefined if none has. One step, at this node only. */

@@ -59,9 +59,10 @@ function rebuild(u: UOp, src: readonly UOp[]): UOp {
 
 /**
  * `root` with every realized node replaced by what it became, and every other node interned in the present generation.
- * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph.
+ * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph. Nodes in `unread` are built
+ * anew although they are realized.
  */
-export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map()): UOp {
+export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: ReadonlySet<UOp>): UOp {
   const stack: UOp[] = [root];
   while (stack.length > 0) {
     const u = stack[stack.length - 1];
@@ -69,7 +70,7 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map()): UOp {
       stack.pop();
       continue;
     }
-    const now = latest(u);
+    const now = unread?.has(u) ? u : latest(u);
     if (now !== u) {
       const done = memo.get(now);
       if (done === undefined) stack.push(now);

@@ -138,7 +138,7 @@ let owners = 0;
  * outer traversal is using). `clear` must follow, so that no node keeps another alive.
  */
 class NodeMemo {
-  private readonly id = ++owners;
+  readonly id: number = ++owners;
   private readonly held: UOp[] = [];
   private spill: Map<UOp, UOp> | undefined = undefined;
 
@@ -165,7 +165,6 @@ class NodeMemo {
       held[i].memoOwner = 0;
       held[i].memoValue = undefined;
     }
-    held.length = 0;
     this.spill = undefined;
   }
 }
@@ -173,20 +172,29 @@ class NodeMemo {
 /** Rewrites of one node in a row, and depth of nesting, at which a loop is looked for. */
 const CHAIN_CHECK = 256, CHAIN_LIMIT = 1 << 14, DEPTH_CHECK = 1 << 14;
 
+// Frames of the running rewrites, the inner ones above the outer ones, as parallel arrays: the node as it is now, the next
+// source to visit (-1: try rules first), and the earlier forms of the node, which all become what it becomes.
+const nodes: UOp[] = [], cursors: number[] = [], earlier: (UOp[] | undefined)[] = [];
+
 class Rewriter<X> {
   private readonly pm: PatternMatcher<X>;
   private readonly options: RewriteOptions<X>;
   private readonly ctx: X;
   private readonly memo: NodeMemo;
+  private readonly id: number;
   private readonly onHit: ((rule: Rule<X>, from: UOp, to: UOp) => void) | undefined;
   /** Ops that rules are about: below a node without any of them nothing can change, and nothing is visited. */
   private readonly roots0: number;
   private readonly roots1: number;
-  // Frames as parallel arrays: the node as it is now, the next source to visit (-1: try rules first), and the earlier
-  // forms of the node, which all become what it becomes.
-  private readonly nodes: UOp[] = [];
-  private readonly cursors: number[] = [];
-  private readonly earlier: (UOp[] | undefined)[] = [];
+  /** Nodes marked by one of these bits are not visited, by one of `baseBits` where there is no op of `more` below. */
+  private readonly bit: number;
+  private readonly baseBits: number;
+  private readonly more0: number;
+  private readonly more1: number;
+  /** Marks of what is done. */
+  private readonly marks: number;
+  /** Frames of outer rewrites. */
+  private readonly base: number = nodes.length;
 
   constructor(
     pm: PatternMatcher<X>,
@@ -195,26 +203,48 @@ class Rewriter<X> {
     all: boolean,
     onHit: ((rule: Rule<X>, from: UOp, to: UOp) => void) | undefined,
   ) {
-    this.roots0 = all ? -1 : pm.roots0;
-    this.roots1 = all ? -1 : pm.roots1;
     this.pm = pm;
     this.options = options;
     this.ctx = options.ctx as X;
     this.memo = memo;
+    this.id = memo.id;
     this.onHit = onHit;
+    this.roots0 = all ? -1 : pm.roots0;
+    this.roots1 = all ? -1 : pm.roots1;
+    const marks = !all && options.enter === undefined;
+    this.bit = marks ? pm.settledBit : 0;
+    this.baseBits = marks ? pm.base.bits : 0;
+    this.more0 = pm.base.roots0;
+    this.more1 = pm.base.roots1;
+    this.marks = this.bit === 0 ? 0 : this.bit | this.baseBits;
+  }
+
+  /** What `u` becomes, where that is known. */
+  private known(u: UOp): UOp | undefined {
+    if (u.memoOwner === this.id) return u.memoValue;
+    if ((u.below0 & this.roots0 | u.below1 & this.roots1) === 0 || (u.settled & this.bit) !== 0) return u;
+    if ((u.settled & this.baseBits) !== 0 && (u.below0 & this.more0 | u.below1 & this.more1) === 0) return u;
+    return this.memo.get(u);
   }
 
   run(root: UOp): UOp {
-    const { memo, nodes, cursors, earlier, pm, ctx, onHit, roots0, roots1 } = this;
+    const known = this.known(root);
+    if (known !== undefined) return known;
+    try {
+      return this.runFrames(root);
+    } finally {
+      if (nodes.length > this.base) nodes.length = cursors.length = earlier.length = this.base;
+    }
+  }
+
+  private runFrames(root: UOp): UOp {
+    const { pm, ctx, onHit, base } = this;
     const { enter, bottomUp } = this.options;
     const start = bottomUp ? -1 : 0;
-    if ((root.below0 & roots0 | root.below1 & roots1) === 0) return root;
-    const known = memo.get(root);
-    if (known !== undefined) return known;
     nodes.push(root);
     cursors.push(start);
     earlier.push(undefined);
-    while (nodes.length > 0) {
+    while (nodes.length > base) {
       const top = nodes.length - 1;
       const n = nodes[top];
       let i = cursors[top];
@@ -231,11 +261,7 @@ class Rewriter<X> {
         i = 0;
       }
       const src = n.src, length = src.length;
-      while (i < length) {
-        const s = src[i];
-        if ((s.below0 & roots0 | s.below1 & roots1) !== 0 && memo.get(s) === undefined) break;
-        i++;
-      }
+      while (i < length && this.known(src[i]) !== undefined) i++;
       if (i < length) {
         cursors[top] = i + 1;
         nodes.push(src[i]);
@@ -247,7 +273,7 @@ class Rewriter<X> {
       let now = n;
       let changed: UOp[] | undefined;
       for (let j = 0; j < length; j++) {
-        const s = memo.get(src[j]) ?? src[j];
+        const s = this.known(src[j])!;
         if (changed !== undefined) changed[j] = s;
         else if (s !== src[j]) {
           changed = src.slice() as UOp[];
@@ -262,7 +288,7 @@ class Rewriter<X> {
           continue;
         }
         if (now !== n) {
-          const done = memo.get(now);
+          const done = this.known(now);
           if (done !== undefined) {
             this.finish(done);
             continue;
@@ -280,24 +306,23 @@ class Rewriter<X> {
       if (now !== n) this.remember(now);
       this.become(to, start);
     }
-    return memo.get(root)!;
+    return this.memo.get(root)!;
   }
 
   /** The node of the top frame is `to` from now on. */
   private become(to: UOp, start: number): void {
-    if ((to.below0 & this.roots0 | to.below1 & this.roots1) === 0) return this.finish(to);
-    const done = this.memo.get(to);
+    const done = this.known(to);
     if (done !== undefined) return this.finish(done);
-    const top = this.nodes.length - 1;
-    this.remember(this.nodes[top]);
-    this.nodes[top] = to;
-    this.cursors[top] = start;
+    const top = nodes.length - 1;
+    this.remember(nodes[top]);
+    nodes[top] = to;
+    cursors[top] = start;
   }
 
   private remember(u: UOp): void {
-    const top = this.nodes.length - 1;
-    const list = this.earlier[top];
-    if (list === undefined) this.earlier[top] = [u];
+    const top = nodes.length - 1;
+    const list = earlier[top];
+    if (list === undefined) earlier[top] = [u];
     else {
       list.push(u);
       if (list.length >= CHAIN_CHECK && (list.length % CHAIN_CHECK) === 0) {
@@ -309,9 +334,10 @@ class Rewriter<X> {
   /** The node of the top frame, and its earlier forms, are finally `to`. */
   private finish(to: UOp): void {
     const { memo } = this;
-    const n = this.nodes.pop()!;
-    this.cursors.pop();
-    const list = this.earlier.pop();
+    const n = nodes.pop()!;
+    cursors.pop();
+    const list = earlier.pop();
+    to.settled |= this.marks;
     memo.set(n, to);
     if (n !== to) memo.set(to, to);
     if (list !== undefined) { for (let i = 0; i < list.length; i++) memo.set(list[i], to); }
@@ -319,13 +345,13 @@ class Rewriter<X> {
 
   private checkDepth(): void {
     const all: UOp[] = [];
-    this.nodes.forEach((n, i) => all.push(n, ...(this.earlier[i] ?? [])));
-    if (new Set(all).size < all.length || this.nodes.length > (1 << 21)) this.fail(all);
+    for (let i = this.base; i < nodes.length; i++) all.push(nodes[i], ...(earlier[i] ?? []));
+    if (new Set(all).size < all.length || nodes.length - this.base > (1 << 21)) this.fail(all);
   }
 
-  private fail(nodes: readonly UOp[]): never {
+  private fail(loop: readonly UOp[]): never {
     const rules = new Set<string>();
-    for (const u of nodes.slice(-64)) {
+    for (const u of loop.slice(-64)) {
       const r = this.pm.ruleFor(u, this.ctx);
       if (r !== undefined) rules.add(ruleName(r));
     }
@@ -333,7 +359,7 @@ class Rewriter<X> {
       `Cannot finish rewrite "${this.options.name ?? this.pm.name}": it loops, by ${
         [...rules].map((r) => `rule ${r}`).join(" and ")
       }`,
-      printUOp(nodes[nodes.length - 1], 60),
+      printUOp(loop[loop.length - 1], 60),
     );
   }
 }
@@ -353,6 +379,11 @@ export function substitute(root: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
     ranges.push(key);
   }
   const keys = ranges;
+  let ops0 = 0, ops1 = 0;
+  for (const { op } of map.keys()) {
+    if ((op & 32) === 0) ops0 |= 1 << (op & 31);
+    else ops1 |= 1 << (op & 31);
+  }
   const touches = (u: UOp): boolean => {
     if (u.src.length === 0) return map.has(u);
     if (keys === undefined) return true;
@@ -360,13 +391,17 @@ export function substitute(root: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
     for (let i = 0; i < keys.length; i++) if (free.includes(keys[i]) || closed.includes(keys[i])) return true;
     return false;
   };
-  const memo = new NodeMemo();
+  const memo = new NodeMemo(), { id } = memo;
+  const known = (u: UOp): UOp | undefined => {
+    if (u.memoOwner === id) return u.memoValue;
+    return (u.below0 & ops0 | u.below1 & ops1) === 0 ? u : memo.get(u);
+  };
   try {
     for (const [from, to] of map) memo.set(from, to);
     const stack: UOp[] = [root];
     while (stack.length > 0) {
-      const u = stack[stack.length - 1];
-      if (memo.get(u) !== undefined) {
+      const u = stack[stack.length - 1], { src } = u;
+      if (known(u) !== undefined) {
         stack.pop();
         continue;
       }
@@ -376,18 +411,18 @@ export function substitute(root: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
         continue;
       }
       let ready = true, same = true;
-      for (let i = u.src.length - 1; i >= 0; i--) {
-        const s = memo.get(u.src[i]);
+      for (let i = src.length - 1; i >= 0; i--) {
+        const s = known(src[i]);
         if (s === undefined) {
-          stack.push(u.src[i]);
+          stack.push(src[i]);
           ready = false;
-        } else if (s !== u.src[i]) same = false;
+        } else if (s !== src[i]) same = false;
       }
       if (!ready) continue;
       stack.pop();
-      memo.set(u, same ? u : uop(u.op, u.dtype, u.src.map((s) => memo.get(s)!), u.arg));
+      memo.set(u, same ? u : uop(u.op, u.dtype, src.map((s) => known(s)!), u.arg));
     }
-    return memo.get(root)!;
+    return known(root)!;
   } finally {
     memo.clear();
   }

@@ -19,10 +19,10 @@ import { addLinear, buildLinear, compareTerms, emptyLinear, factorOf, inDType, i
 import { PatternMatcher, rule } from "./matcher.ts";
 import { broadcastTo } from "./movement.ts";
 import { isAlu, isMovement, Ops } from "./ops.ts";
-import { graphRewrite } from "./rewrite.ts";
+import { graphRewrite, isRecording } from "./rewrite.ts";
 import { shapeOf } from "./shape.ts";
 import { UPat } from "./upat.ts";
-import { constant, type UOp, uop } from "./uop.ts";
+import { constant, generation, type UOp, uop } from "./uop.ts";
 
 const x = UPat.var("x"), y = UPat.var("y"), z = UPat.var("z"), c = UPat.var("c");
 const c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");
@@ -528,9 +528,21 @@ export const pmIndex: PatternMatcher = new PatternMatcher("index", [
 ]);
 
 /** All algebra: {@linkcode symbolicSimple} and the normal forms of {@linkcode pmIndex}. */
-export const symbolic: PatternMatcher = symbolicSimple.concat(pmIndex);
+export const symbolic: PatternMatcher = symbolicSimple.concat(pmIndex).settles();
+
+/** What nodes were simplified to in this generation. */
+const simplest = new Map<UOp, UOp>();
+let simplestIn = 0;
 
 /** The simplest form of `u` that the rules know; the same node when there is none simpler. */
 export function simplify(u: UOp): UOp {
-  return graphRewrite(u, symbolic);
+  if (u.src.length === 0 || (u.settled & symbolic.settledBit) !== 0) return u;
+  if (isRecording()) return graphRewrite(u, symbolic);
+  if (simplestIn !== generation()) {
+    simplest.clear();
+    simplestIn = generation();
+  }
+  let to = simplest.get(u);
+  if (to === undefined) simplest.set(u, to = graphRewrite(u, symbolic));
+  return to;
 }

@@ -67,12 +67,16 @@ export class UOp extends Arithmetic<UOp> {
   below0: number;
   /** The second word. */
   below1: number;
+  /** Bit set of the matchers that are known to change neither it nor what is below it (`settles` in matcher.ts). */
+  settled: number;
   /** Slot of the running rewrite (NodeMemo in rewrite.ts): who uses it (0: nobody), and what this node becomes. */
   memoOwner: number;
   /** What this node becomes. */
   memoValue: UOp | undefined;
   /** The walk (of `toposort`) that has seen it last. */
   walk: number;
+  /** Its position in the list of the pass that runs: it is in `list` where `list[u.at] === u`. */
+  at: number;
   /** What a realized node is now: read it through. Set by the scheduler only. */
   becomes: UOp | undefined;
   /** Handles that hold what this node will become; counted on the Storage once there is one. */
@@ -111,9 +115,11 @@ export class UOp extends Arithmetic<UOp> {
     this.srcMask1 = m1;
     this.below0 = b0;
     this.below1 = b1;
+    this.settled = 0;
     this.memoOwner = 0;
     this.memoValue = undefined;
     this.walk = 0;
+    this.at = 0;
     this.becomes = undefined;
     this.claims = 0;
     this.line = undefined;
@@ -165,56 +171,77 @@ const FEW = 256;
 
 /** One generation of the intern table: open addressing, a power of two, at most half full. */
 class Table {
-  slots: (UOp | undefined)[];
-  mask: number;
+  private slots: (UOp | undefined)[];
+  /** Hashes of the nodes in the slots, 0 for none: most comparisons need no node. */
+  private hashes: Int32Array;
+  private mask: number;
   used = 0;
+  /** Where the last `find` without success ended. */
+  private free = 0;
   /** Slots of the first nodes: few are emptied one by one. */
   private readonly filled: number[] = [];
   constructor(size: number) {
     this.slots = new Array<UOp | undefined>(size).fill(undefined);
+    this.hashes = new Int32Array(size);
     this.mask = size - 1;
   }
   find(hash: number, op: Ops, dtype: DType, src: readonly UOp[], arg: Arg): UOp | undefined {
-    const { slots, mask } = this;
-    for (let i = hash & mask;; i = (i + 1) & mask) {
-      const u = slots[i];
-      if (u === undefined) return undefined;
-      if (
-        u.hash === hash && u.op === op && u.dtype === dtype && u.becomes === undefined && sameSrc(u.src, src) &&
-        sameArg(u.arg, arg)
-      ) {
+    const { hashes, mask } = this;
+    let i = hash & mask;
+    for (let h = hashes[i]; h !== 0; h = hashes[i = (i + 1) & mask]) {
+      if (h !== hash) continue;
+      const u = this.slots[i]!;
+      if (u.op === op && u.dtype === dtype && u.becomes === undefined && sameSrc(u.src, src) && sameArg(u.arg, arg)) {
         return u; // never a realized node: what is built anew is computed anew
       }
     }
+    this.free = i;
+    return undefined;
   }
+  /** Adds a node that {@linkcode find} has just not found. */
   insert(u: UOp): void {
-    if (this.used * 2 >= this.slots.length) this.grow();
-    const { slots, mask } = this;
-    let i = u.hash & mask;
-    while (slots[i] !== undefined) i = (i + 1) & mask;
-    slots[i] = u;
+    let i = this.free;
+    if (this.used * 2 >= this.slots.length) {
+      this.grow();
+      i = this.freeFor(u.hash);
+    }
+    this.slots[i] = u;
+    this.hashes[i] = u.hash;
     if (this.used++ < FEW) this.filled.push(i);
   }
   /** Empty again; a table that had become much larger than what it held shrinks. */
   clear(): this {
     if (this.slots.length > SMALL_TABLE && this.used * 16 < this.slots.length) return new Table(SMALL_TABLE) as this;
-    const { slots, filled } = this;
-    if (this.used > FEW || slots.length > SMALL_TABLE) slots.fill(undefined);
-    else for (let k = 0; k < filled.length; k++) slots[filled[k]] = undefined;
+    const { slots, hashes, filled } = this;
+    if (this.used > FEW || slots.length > SMALL_TABLE) {
+      slots.fill(undefined);
+      hashes.fill(0);
+    } else {
+      for (let k = 0; k < filled.length; k++) {
+        slots[filled[k]] = undefined;
+        hashes[filled[k]] = 0;
+      }
+    }
     filled.length = 0;
     this.used = 0;
     return this;
   }
+  private freeFor(hash: number): number {
+    const { hashes, mask } = this;
+    let i = hash & mask;
+    while (hashes[i] !== 0) i = (i + 1) & mask;
+    return i;
+  }
   private grow(): void {
-    const old = this.slots, size = old.length * 4, slots = new Array<UOp | undefined>(size).fill(undefined);
-    this.slots = slots;
+    const { slots, hashes } = this, size = slots.length * 2;
+    this.slots = new Array<UOp | undefined>(size).fill(undefined);
+    this.hashes = new Int32Array(size);
     this.mask = size - 1;
-    for (let k = 0; k < old.length; k++) {
-      const u = old[k];
-      if (u === undefined) continue;
-      let i = u.hash & this.mask;
-      while (slots[i] !== undefined) i = (i + 1) & this.mask;
-      slots[i] = u;
+    for (let k = 0; k < slots.length; k++) {
+      if (hashes[k] === 0) continue;
+      const i = this.freeFor(hashes[k]);
+      this.slots[i] = slots[k];
+      this.hashes[i] = hashes[k];
     }
   }
 }
@@ -234,15 +261,25 @@ const NO_SRC: readonly UOp[] = Object.freeze([]);
 export function uop(op: Ops, dtype: DType, src: readonly UOp[] = NO_SRC, arg?: Arg): UOp {
   let h = mix(Math.imul(op + 1, 0x85ebca6b) ^ (dtype.id << 8) ^ dtype.count, hashArg(arg));
   for (let i = 0; i < src.length; i++) h = mix(h, src[i].hash);
+  if (h === 0) h = 1; // what marks an empty slot
   let u = current.find(h, op, dtype, src, arg);
   if (u !== undefined) return u;
-  u = previous.find(h, op, dtype, src, arg) ?? new UOp(op, dtype, src, arg, h);
+  if (previous.used > 0) u = previous.find(h, op, dtype, src, arg);
+  u ??= new UOp(op, dtype, src, arg, h);
   current.insert(u);
   return u;
 }
 
+let generations = 0;
+
+/** Number of the present generation of the intern table: what holds nodes for reuse drops them when it changes. */
+export function generation(): number {
+  return generations;
+}
+
 /** Starts a new generation of the intern table; what the older one alone held may be collected. At realize only. */
 export function rotateInternTable(): void {
+  generations++;
   const cleared = previous.clear();
   previous = current;
   current = cleared;
@@ -313,76 +350,57 @@ export function sink(roots: readonly UOp[], arg?: Arg): UOp {
   return uop(Ops.SINK, dtypes.void, roots, arg);
 }
 
-let walks = 0;
+/** Could a node of this op be `u` or below it? false is certain. */
+export function mayHave(u: UOp, op: Ops): boolean {
+  return (((op & 32) === 0 ? u.below0 : u.below1) & 1 << (op & 31)) !== 0;
+}
 
-/** All nodes below `roots`, sources before users, each once. `enter` false: keep the node, not what is below it. */
+let walks = 0;
+/** The nodes above the one that `toposort` is at, and their next sources. */
+const above: (UOp | undefined)[] = [], cursors: number[] = [];
+
+/**
+ * All nodes below `roots`, sources before users, each once. `enter` false: keep the node, not what is below it; it must
+ * not walk a graph itself.
+ */
 export function toposort(roots: UOp | readonly UOp[], enter?: (u: UOp) => boolean): UOp[] {
-  if (enter !== undefined) return toposortWhere(roots, enter);
-  // nothing runs in between, so that marks in the nodes are as good as a Set, and quicker
-  const walk = ++walks, out: UOp[] = [], stack: UOp[] = [], cursor: number[] = [];
-  for (const root of Array.isArray(roots) ? roots as readonly UOp[] : [roots as UOp]) {
-    if (root.walk === walk) continue;
-    root.walk = walk;
-    let u = root, i = 0;
-    for (;;) {
-      const src = u.src;
-      let next: UOp | undefined;
-      while (i < src.length) {
-        const s = src[i++];
-        if (s.walk !== walk) {
-          next = s;
-          break;
-        }
-      }
-      if (next !== undefined) {
-        next.walk = walk;
-        if (next.src.length === 0) {
-          out.push(next);
-          continue;
-        }
-        stack.push(u);
-        cursor.push(i);
-        u = next;
-        i = 0;
-        continue;
-      }
-      out.push(u);
-      if (stack.length === 0) break;
-      u = stack.pop()!;
-      i = cursor.pop()!;
-    }
-  }
+  // no other walk runs in between, so that marks in the nodes are as good as a Set, and quicker
+  const walk = ++walks, out: UOp[] = [];
+  if (!Array.isArray(roots)) visit(roots as UOp, walk, out, enter);
+  else for (let i = 0; i < roots.length; i++) visit(roots[i], walk, out, enter);
   return out;
 }
 
-function toposortWhere(roots: UOp | readonly UOp[], enter: (u: UOp) => boolean): UOp[] {
-  const out: UOp[] = [];
-  const seen = new Set<UOp>();
-  const stack: UOp[] = [];
-  const cursor: number[] = [];
-  for (const root of Array.isArray(roots) ? roots as readonly UOp[] : [roots as UOp]) {
-    if (seen.has(root)) continue;
-    seen.add(root);
-    stack.push(root);
-    cursor.push(enter(root) ? 0 : root.src.length);
-    while (stack.length > 0) {
-      const top = stack.length - 1;
-      const u = stack[top];
-      const i = cursor[top];
-      if (i < u.src.length) {
-        cursor[top] = i + 1;
-        const s = u.src[i];
-        if (!seen.has(s)) {
-          seen.add(s);
-          stack.push(s);
-          cursor.push(enter(s) ? 0 : s.src.length);
-        }
-      } else {
-        out.push(u);
-        stack.pop();
-        cursor.pop();
+function visit(root: UOp, walk: number, out: UOp[], enter: ((u: UOp) => boolean) | undefined): void {
+  if (root.walk === walk) return;
+  root.walk = walk;
+  let u = root, i = enter === undefined || enter(root) ? 0 : root.src.length, depth = 0;
+  for (;;) {
+    const { src } = u;
+    let next: UOp | undefined;
+    while (i < src.length) {
+      const s = src[i++];
+      if (s.walk !== walk) {
+        next = s;
+        break;
       }
     }
+    if (next !== undefined) {
+      next.walk = walk;
+      if (next.src.length === 0 || (enter !== undefined && !enter(next))) {
+        out.push(next);
+        continue;
+      }
+      above[depth] = u;
+      cursors[depth++] = i;
+      u = next;
+      i = 0;
+      continue;
+    }
+    out.push(u);
+    if (depth === 0) return;
+    u = above[--depth]!;
+    above[depth] = undefined;
+    i = cursors[depth];
   }
-  return out;
 }

@@ -235,7 +235,7 @@ export const pmMoveGates: PatternMatcher = new PatternMatcher("move gates", [
 ]);
 
 /** As {@linkcode symbolic}, with gates moved into loads and used to simplify indices. Kernel stage. */
-export const symbolicValid: PatternMatcher = symbolic.concat(pmMoveGates).concat(pmValid);
+export const symbolicValid: PatternMatcher = symbolic.concat(pmMoveGates).concat(pmValid).settles();
 
 /** The graph with its algebra and its gated accesses simplified. */
 export function simplifyKernel(root: UOp): UOp {

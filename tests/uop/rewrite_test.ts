@@ -10,7 +10,7 @@ import { Ops } from "../../src/uop/ops.ts";
 import { graphRewrite, graphRewriteMap, isRecording, namedPass, record, substitute } from "../../src/uop/rewrite.ts";
 import { specKernel } from "../../src/uop/spec.ts";
 import { UPat } from "../../src/uop/upat.ts";
-import { bufferNode, int, range, sink, toposort, type UOp, variable } from "../../src/uop/uop.ts";
+import { bufferNode, int, mayHave, range, sink, toposort, type UOp, variable } from "../../src/uop/uop.ts";
 
 const x = UPat.var("x"), y = UPat.var("y"), c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");
 const a = variable("a", 0, 9), b = variable("b", 0, 9);
@@ -34,6 +34,48 @@ for (const [name, u, want] of CASES) {
     assertStrictEquals(graphRewrite(u, pmFold, { bottomUp: true }), want);
   });
 }
+
+Deno.test("rewrite: what settles is visited once, by the matchers that extend it too", () => {
+  let tries = 0;
+  const declines = (op: Ops, name: string) =>
+    rule(UPat.op(op, { name: "u" }), () => {
+      tries++;
+      return undefined;
+    }, name);
+  const plain = new PatternMatcher("plain", [declines(Ops.ADD, "sums")]);
+  const settling = new PatternMatcher("settling", [declines(Ops.ADD, "sums")]).settles();
+  const longer = settling.concat(new PatternMatcher("more", [declines(Ops.MUL, "products")])).settles();
+  const inner = a.add(b).add(11), outer = inner.mul(b).add(13);
+  const triesOf = (pm: PatternMatcher, u: UOp): number => {
+    tries = 0;
+    assertStrictEquals(graphRewrite(u, pm), u);
+    return tries;
+  };
+  assertEquals([triesOf(plain, inner), triesOf(plain, inner)], [2, 2]);
+  assertEquals([triesOf(settling, inner), triesOf(settling, inner)], [2, 0]);
+  assertEquals([triesOf(longer, outer), triesOf(longer, outer)], [2, 0], "the product and the sum around it");
+  assertEquals(triesOf(settling, outer), 0, "the longer list has the same rules");
+  tries = 0;
+  assertEquals(graphRewriteMap(inner, settling).size, 5, "a map has every node");
+  assertEquals(tries, 2);
+});
+
+Deno.test("rewrite: a rule that throws leaves outer rewrites as they were", () => {
+  const failing = new PatternMatcher("failing", [rule(x.mul(c0), () => {
+    throw new RangeError("no");
+  })]);
+  const pm = new PatternMatcher("outer", [rule(x.add(17), ({ x }) => {
+    assertThrows(() => graphRewrite(x.add(b.mul(3)), failing), RangeError);
+    return x;
+  })]);
+  assertStrictEquals(graphRewrite(a.add(17).mul(b.add(17)), pm), a.mul(b));
+});
+
+Deno.test("mayHave: false is certain", () => {
+  const u = a.mul(b).add(range(4, 0, AxisKind.LOOP));
+  for (const op of [Ops.ADD, Ops.MUL, Ops.VARIABLE, Ops.RANGE, Ops.CONST]) assert(mayHave(u, op));
+  for (const op of [Ops.STAGE, Ops.REDUCE, Ops.LOAD]) assert(!mayHave(u, op));
+});
 
 Deno.test("rewrite: sources first, or the node first", () => {
   const seen: string[] = [];

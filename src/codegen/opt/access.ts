@@ -106,7 +106,8 @@ class Reader {
   region(root: UOp): void {
     const kind = root.op === Ops.REDUCE ? "reduce" : root.op === Ops.STAGE ? "stage" : "store";
     const values = kind === "reduce" ? (root.arg as CarrierArg).lanes : 1;
-    const own = kind === "store" ? [] : root.src.slice(values).map((r) => this.at.get(r)!);
+    const closed = kind === "store" ? [] : root.src.slice(values).map((r) => this.at.get(r));
+    const own = closed.filter((i) => i !== undefined); // the rests of axes that are cut in blocks are no axes
     const axes = this.flags(root);
     for (const i of own) axes[i] = true;
     const accesses: Access[] = [];

@@ -13,25 +13,25 @@ import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import type { ParamArg } from "../../uop/args.ts";
-import { Ops } from "../../uop/ops.ts";
+import { vmax } from "../../uop/bounds.ts";
+import { dependsOn as dependsOnRange } from "../../uop/ranges.ts";
+import type { UOp } from "../../uop/uop.ts";
+import { linearOf, rangeOfAtom } from "../linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "./access.ts";
+import { blockStage, stagesIn } from "./blocks.ts";
+import { copiesOn, CostModel, LATENCY_ACCUMULATORS, type Tile } from "./cost_model.ts";
 import type { Axis, Kernel } from "./kernel.ts";
 
-/** Accumulators that hide the latency of an addition: two units, four cycles. */
-const LATENCY_ACCUMULATORS = 8;
 /** Cost (in the model's unit, about a cycle) worth a second thread. */
 const THREAD_COST = 60_000;
 /** Copies of a reduction's body that unrolling a short axis may make. */
 const UNROLL_COPIES = 64;
-/** Uses of a packed tile below which packing is not considered. */
-const PACK_USES = 4;
 /** Sizes of register tiles that are tried along an axis. */
 const TILE_SIZES = [2, 3, 4, 6, 8, 12];
 /** Regions up to which their lanes are chosen together. */
 const JOINT_REGIONS = 6;
 
-/** Copies along output axes: the register tile. */
-type Tile = readonly (readonly [axis: number, copies: number])[];
+const NO_TILE: Tile = [];
 
 /** How a kernel is vectorized and tiled. */
 interface Plan {
@@ -68,27 +68,14 @@ function divisorUpTo(n: number, limit: number): number {
   return 1;
 }
 
-/** Does an access depend on one of these axes? */
-function dependsOn(a: Access, axes: readonly number[]): boolean {
-  for (let k = 0; k < axes.length; k++) if (a.depends[axes[k]]) return true;
-  return false;
-}
-
-/** Copies of an access that a tile makes. */
-function copiesOf(a: Access, tile: Tile): number {
-  let copies = 1;
-  for (let t = 0; t < tile.length; t++) if (a.depends[tile[t][0]]) copies *= tile[t][1];
-  return copies;
-}
-
 /** Does a tile have an axis of a region? */
 function touches(tile: Tile, r: Region): boolean {
   for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) return true;
   return false;
 }
 
-/** What an axis that ends at a variable is taken to be: it stays a loop, and the others are chosen around it. */
-const UNKNOWN_SIZE = 64;
+/** Vectors in a block of an axis that ends at a variable. */
+const BLOCK_VECTORS = 4;
 
 class Chooser {
   private readonly axes: readonly Axis[];
@@ -97,156 +84,29 @@ class Chooser {
   private readonly outputs: number;
   private readonly regions: readonly Region[];
   private readonly lanes: number;
-  /** Bytes that a packed tile may have. */
-  private readonly packBytes: number;
+  private readonly model: CostModel;
+  /** The regions of STAGEs. */
+  private readonly stages: readonly Region[];
   /** Memo of `stageTile`, by reduce and lanes. */
   private readonly stageTiles = new Map<string, Tile>();
 
   constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
     this.axes = kernel.axes;
     this.outputs = kernel.outputAxes.length;
-    this.sizes = this.axes.map((a) => a.size === 0 ? UNKNOWN_SIZE : a.size);
+    this.sizes = this.axes.map((a) => a.expected);
     const { regions, dtypes } = regionsOf(kernel.ast, this.axes);
     this.regions = regions;
     this.lanes = lanesFor(dtypes, caps);
-    this.packBytes = (caps.l2 || 1 << 19) / 2;
+    this.model = new CostModel(this.axes, this.sizes, this.outputs, caps);
+    this.stages = regions.filter((r) => r.kind === "stage");
   }
 
   // ---- model
 
-  private copiesOn(tile: Tile, axis: number): number {
-    for (let t = 0; t < tile.length; t++) if (tile[t][0] === axis) return tile[t][1];
-    return 1;
-  }
-
-  /**
-   * Times a vector of a packed operand is read for each time it is filled; 0 where it cannot be packed: it must be read
-   * in a reduction, and its tile must fit.
-   */
-  private packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
-    if (a.isStore || r.kind !== "reduce" || r.own.includes(lane) || !dependsOn(a, r.own)) return 0;
-    if (a.node.src[0].src[0].op !== Ops.PARAM) return 0;
-    if (this.axes.some(({ size }, i) => size === 0 && a.depends[i])) return 0;
-    let bytes = a.dtype.itemsize * (lane < this.outputs ? lanes : this.sizes[lane]), uses = 1;
-    for (let i = 0; i < this.sizes.length; i++) {
-      if (!r.axes[i]) continue;
-      const copies = this.copiesOn(tile, i);
-      // loops of a STAGE are inside of those around the tile
-      const isStage = this.axes[i].role === "stage";
-      if (a.depends[i]) bytes *= r.own.includes(i) || (isStage && i !== lane) ? this.sizes[i] : copies;
-      else if (i < this.outputs || isStage) uses *= ceilDiv(this.sizes[i], copies);
-      else return 0;
-    }
-    return bytes <= this.packBytes && uses >= PACK_USES ? uses : 0;
-  }
-
-  /** Instructions for one execution of an access in region `r`, for a lane axis (or -1). */
-  private accessCost(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
-    if (lane < 0 || !a.depends[lane]) return a.gated.includes(true) ? 1 : 0.5;
-    const contiguous = a.strides[lane] === 1;
-    let cost: number;
-    // a gate that differs by lane: a branch for loads, a store a lane
-    if (a.gated[lane]) cost = contiguous && !a.isStore ? 2 : 2 * lanes;
-    else if (contiguous) cost = a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
-    else cost = (a.isStore ? 3 : 1.25) * lanes;
-    if (cost <= 1) return cost;
-    const uses = this.packUses(a, r, lane, lanes, tile);
-    return uses === 0 ? cost : Math.min(cost, 1 + this.fillCost(a, lane, lanes) / uses);
-  }
-
-  /** Cost of filling one vector of a packed tile. */
-  private fillCost(a: Access, lane: number, lanes: number): number {
-    return a.strides[lane] === 1 && !a.gated[lane] ? 3 : 3 * lanes;
-  }
-
-  /** Is it an access a lane? */
-  private isScattered(a: Access, lane: number): boolean {
-    return a.depends[lane] && (a.strides[lane] !== 1 || (a.isStore && a.gated[lane]));
-  }
-
-  /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
-  private crowded(a: Access, r: Region): boolean {
-    const { own } = r, { itemsize } = a.dtype;
-    for (let k = 0; k < own.length; k++) {
-      const stride = a.strides[own[k]];
-      if (stride > 0 && stride * itemsize % 2048 === 0 && this.sizes[own[k]] >= 64) return true;
-    }
-    return false;
-  }
-
-  /** Useful part of the iterations when an axis of `size` is cut in pieces of `k`. */
-  private efficiency(size: number, k: number): number {
-    return size / (Math.ceil(size / k) * k);
-  }
-
   /** The cost of a region, with the tile along output axes given, and the best along those of a STAGE around it. */
   private regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
     const inner = this.stageTile(r, lane, lanes);
-    return this.tiledCost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
-  }
-
-  /** Called for each tile that is considered: plain loops, which cost nothing before they are compiled. */
-  private tiledCost(r: Region, lane: number, lanes: number, tile: Tile): number {
-    const { sizes } = this, { own, accesses } = r;
-    const here = lane >= 0 && r.axes[lane];
-    if (here && r.kind === "stage" && !r.own.includes(lane)) return Infinity;
-    if (here && lane >= this.outputs && (sizes[lane] < lanes || (r.kind === "stage" && sizes[lane] % lanes !== 0))) {
-      return Infinity;
-    }
-    let iterations = 1, copies = 1;
-    for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
-    if (here) iterations /= lane < this.outputs ? lanes * this.efficiency(sizes[lane], lanes) : lanes;
-    for (let t = 0; t < tile.length; t++) {
-      const axis = tile[t][0], k = tile[t][1];
-      if (!r.axes[axis]) continue;
-      copies *= k;
-      iterations /= this.efficiency(axis === lane ? ceilDiv(sizes[axis], lanes) : sizes[axis], k);
-    }
-    let loads = 0;
-    for (let n = 0; n < accesses.length; n++) {
-      const a = accesses[n];
-      let each = this.accessCost(a, r, lane, lanes, tile) * copiesOf(a, tile);
-      // what does not depend on the closed axes stands outside of their loops
-      if (own.length > 0 && !dependsOn(a, own)) {
-        let count = 1;
-        for (let k = 0; k < own.length; k++) count *= own[k] === lane ? sizes[lane] / lanes : sizes[own[k]];
-        each /= count;
-      }
-      loads += each;
-    }
-    if (r.kind === "stage") loads += here || lane < 0 ? 1 : lanes;
-    const isReduce = r.kind === "reduce";
-    const arithmetic = Math.max(1, r.work - (isReduce && this.caps.hasMulAcc ? 1 : 0)) * copies / 2;
-    let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
-    if (isReduce) {
-      // unrolling supplies accumulators where the lanes are on a reduced axis
-      const chains = copies * r.lanes * (lane >= this.outputs && here ? 8 : 2);
-      body = Math.max(body, 4 * Math.min(1, LATENCY_ACCUMULATORS / chains));
-    }
-    // accesses a lane make long programs
-    let scalars = 0;
-    if (here) {
-      for (let n = 0; n < accesses.length; n++) {
-        const a = accesses[n];
-        if (!this.isScattered(a, lane) || this.packUses(a, r, lane, lanes, tile) > 0) continue;
-        scalars += lanes * copiesOf(a, tile);
-      }
-    }
-    let total = iterations / copies * body * (1 + scalars / 2000);
-    if (isReduce && own.includes(lane)) {
-      // one combination of the lanes for each result
-      let results = 1;
-      for (let i = 0; i < sizes.length; i++) if (r.axes[i] && !own.includes(i)) results *= sizes[i];
-      total += results * lanes * r.lanes;
-    }
-    return total;
-  }
-
-  /** What the arithmetic of a region costs however it is tiled. */
-  private arithmeticCost(r: Region, lane: number, lanes: number): number {
-    let n = Math.max(1, r.work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0)) / 2;
-    for (let i = 0; i < this.sizes.length; i++) if (r.axes[i]) n *= this.sizes[i];
-    return lane >= 0 && r.axes[lane] ? n / lanes : n;
+    return this.model.cost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
   }
 
   /** The lanes of each region, given the output axis with lanes, and the cost of everything. */
@@ -316,7 +176,7 @@ class Chooser {
       consider(cost, []);
       const main = this.mainRegion(regionLanes, n);
       if (main === undefined || cost === Infinity) continue;
-      const least = regions.reduce((sum, r, k) => sum + this.arithmeticCost(r, regionLanes[k], n), 0);
+      const least = regions.reduce((sum, r, k) => sum + this.model.arithmeticCost(r, regionLanes[k], n), 0);
       if (least >= best!.cost) continue;
       // what a tile does not touch costs the same
       const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
@@ -362,7 +222,7 @@ class Chooser {
     const options: [number, number][] = [];
     for (const i of axes) {
       if (!main.axes[i] || this.axes[i].size === 0) continue;
-      const { size } = this.axes[i], overlaps = i < this.outputs && this.kernel.mayOverlap;
+      const { size, isOpen } = this.axes[i], overlaps = i < this.outputs && !isOpen && this.kernel.mayOverlap;
       const n = i === vector ? ceilDiv(size, lanes) : size;
       for (const k of TILE_SIZES) {
         if (k > limit || k > n || (n % k !== 0 && !overlaps)) continue;
@@ -383,16 +243,16 @@ class Chooser {
 
   /** The register tile of a reduce in a STAGE, along the axes of the STAGE: where not all that it reads depends on them. */
   private stageTile(r: Region, lane: number, lanes: number): Tile {
-    if (r.kind !== "reduce") return [];
+    if (r.kind !== "reduce" || this.stages.length === 0) return NO_TILE;
     const axes = this.axes.flatMap((a, i) => a.role === "stage" && r.axes[i] ? [i] : []);
-    if (axes.length === 0 || r.accesses.every((a) => axes.every((i) => a.depends[i]))) return [];
+    if (axes.length === 0 || r.accesses.every((a) => axes.every((i) => a.depends[i]))) return NO_TILE;
     const key = `${this.regions.indexOf(r)} ${lane} ${lanes}`;
     let best = this.stageTiles.get(key);
     if (best !== undefined) return best;
     best = [];
-    let least = this.tiledCost(r, lane, lanes, []);
+    let least = this.model.cost(r, lane, lanes, []);
     for (const tile of this.tilesOf(r, axes, lane, lanes)) {
-      const cost = this.tiledCost(r, lane, lanes, tile);
+      const cost = this.model.cost(r, lane, lanes, tile);
       if (cost < least * 0.995) [best, least] = [tile, cost];
     }
     this.stageTiles.set(key, best);
@@ -402,8 +262,7 @@ class Chooser {
   /** Would copies along output axes multiply what the kernel keeps beyond the first cache? */
   private copiesMemory(tile: Tile): boolean {
     let nbytes = 0, copies = 1;
-    for (const r of this.regions) {
-      if (r.kind !== "stage") continue;
+    for (const r of this.stages) {
       let n = 1;
       for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) n *= tile[t][1];
       copies = Math.max(copies, n);
@@ -417,7 +276,7 @@ class Chooser {
   run(): void {
     const { kernel, caps } = this;
     const plan = this.plan();
-    const copies = Array.from({ length: this.outputs }, (_, i) => this.copiesOn(plan.tile, i));
+    const copies = Array.from({ length: this.outputs }, (_, i) => copiesOn(plan.tile, i));
     const v = plan.vector;
     if (v >= 0) copies[v] = this.vectorCopies(plan, copies[v]);
     const tileOf = (i: number): number => copies[i] * (i === v ? plan.lanes : 1);
@@ -501,17 +360,17 @@ class Chooser {
       const vector = plan.regionLanes[k];
       if (r.kind !== "reduce" || vector < 0 || r.own.includes(vector)) continue;
       for (const a of r.accesses) {
-        const uses = a.depends[vector] ? this.packUses(a, r, vector, lanes, tile) : 0;
+        const uses = a.depends[vector] ? this.model.packUses(a, r, vector, lanes, tile) : 0;
         if (uses === 0) continue;
         const contiguous = a.strides[vector] === 1;
         const plain = a.gated[vector]
           ? (contiguous ? 2 : 2 * lanes)
           : !contiguous
           ? 1.25 * lanes
-          : this.crowded(a, r)
+          : this.model.crowded(a, r)
           ? 1.6
           : 1;
-        const gain = plain - 1 - this.fillCost(a, vector, lanes) / uses;
+        const gain = plain - 1 - this.model.fillCost(a, vector, lanes) / uses;
         if (gain > most) [best, most] = [a, gain];
       }
     }
@@ -535,7 +394,7 @@ class Chooser {
         kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
       };
       if (r.own.includes(lane)) {
-        const scalars = r.accesses.reduce((n, a) => this.isScattered(a, lane) ? n + plan.lanes : n, 1);
+        const scalars = r.accesses.reduce((n, a) => this.model.isScattered(a, lane) ? n + plan.lanes : n, 1);
         const most = Math.max(1, Math.min(want, Math.floor(UNROLL_COPIES / scalars)));
         const k = divisorUpTo(Math.floor(this.axes[lane].size / plan.lanes), most);
         if (k > 1 && !done.has(lane)) unroll(lane, k);
@@ -543,7 +402,9 @@ class Chooser {
       }
       let body = here * Math.max(1, r.accesses.length / 2);
       for (const a of r.accesses) {
-        if (lane < 0 || !this.isScattered(a, lane) || this.packUses(a, r, lane, plan.lanes, plan.tile) > 0) continue;
+        if (
+          lane < 0 || !this.model.isScattered(a, lane) || this.model.packUses(a, r, lane, plan.lanes, plan.tile) > 0
+        ) continue;
         body += plan.tile.reduce((n, [i, k]) => a.depends[i] ? n * k : n, plan.lanes);
       }
       for (const i of [...r.own].reverse()) {
@@ -580,7 +441,7 @@ class Chooser {
         const inner = this.sizes.filter((_, i) => a.depends[i] && (i === v || r.own.includes(i)));
         bytes += prod(inner) * a.dtype.itemsize;
       }
-      if (bytes > this.packBytes) {
+      if (bytes > this.model.packBytes) {
         [order[v], order[other]] = [other, v];
         break;
       }
@@ -605,9 +466,35 @@ class Chooser {
   }
 }
 
+/** Does a STORE that has this range write what is next to each other along it? */
+function isContiguous(ast: UOp, range: UOp): boolean {
+  return ast.src.every((s) => {
+    if (!dependsOnRange(s, range)) return true;
+    return [...linearOf(s.src[0].src[1]).terms].every(([atom, c]) => {
+      return rangeOfAtom(atom) === range ? c === 1 : !dependsOnRange(atom, range);
+    });
+  });
+}
+
+/** Cuts axes that end at variables in blocks of a few vectors: reductions, rows, and what is stored side by side. */
+function blockAxes(kernel: Kernel, caps: Capabilities): void {
+  const lanes = caps.vectorLanes(dtypes.float32);
+  kernel.axes.forEach(({ size, role, range }, axis) => {
+    if (size > 0 || lanes < 2 || (role === "output" && !isContiguous(kernel.ast, range))) return;
+    if (role !== "stage" && stagesIn(kernel.ast, range)) return; // the rest would fill them in loops that it shares
+    const most = vmax(range.src[0]);
+    for (let k = BLOCK_VECTORS * lanes; k >= lanes; k /= 2) {
+      if (2 * k > most || (role === "stage" && blockStage(kernel.ast, range, k) === undefined)) continue;
+      kernel.apply({ op: "PADTO", axis, arg: k });
+      return;
+    }
+  });
+}
+
 /** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
 export function heuristic(kernel: Kernel, renderer: Renderer): void {
   const { caps } = renderer;
   if (caps.hasGrid || (caps.vectorBytes === 0 && caps.threads < 2)) return;
+  blockAxes(kernel, caps);
   new Chooser(kernel, caps).run();
 }

@@ -8,7 +8,8 @@
  *
  * Each split takes the innermost part of what is left of an axis: VECTOR 16, then UPCAST 4 make tiles of 64 contiguous
  * elements. Where a size is no multiple: an output axis overlaps its last tile with the one before (the same values are
- * written twice), unless the kernel reads what it writes; a reduce axis leaves its tail to a loop of its own.
+ * written twice), unless the kernel reads what it writes; a reduce axis leaves its tail to a loop of its own. An axis that
+ * ends at a variable is cut in blocks first (PADTO), of which there are as many as the variable says (blocks.ts).
  *
  * On a grid there are no lanes (VECTOR copies, and neighboring accesses become wide ones later), tiles do not overlap (what
  * is beyond the end repeats the last element and stores nothing), and what is left of an output axis are groups: GLOBAL,
@@ -20,15 +21,25 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import type { TensorCore } from "../../renderer/tensor_core.ts";
 import { AxisKind, RangeArg } from "../../uop/args.ts";
-import { type CarrierArg, identityConst, reduce } from "../../uop/carrier.ts";
+import { vmax } from "../../uop/bounds.ts";
+import type { CarrierArg } from "../../uop/carrier.ts";
 import { Ops } from "../../uop/ops.ts";
 import { dependsOn, rangesOf } from "../../uop/ranges.ts";
-import { substitute } from "../../uop/rewrite.ts";
+import { simplify } from "../../uop/symbolic.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
 import { compareLoops } from "../linearizer.ts";
-import { separateNests } from "../simplify.ts";
-import { lanesOf, rebuild, type Replacement, replaceRanges } from "../replace_ranges.ts";
+import { type Replacement, replaceRanges } from "../replace_ranges.ts";
+import {
+  blockReduce,
+  blocksOf,
+  blockStage,
+  blockStores,
+  type Cut,
+  cutReduce,
+  freeRangeId,
+  maskRange,
+} from "./blocks.ts";
 import { oneLoop } from "./one_loop.ts";
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./stage.ts";
@@ -64,6 +75,10 @@ export interface Axis {
   readonly outer: number;
   /** True where it is cut in tiles: `outer` of them, of which `rest` iterations are left inside. */
   readonly tiled: boolean;
+  /** Does it end at a variable? Cut in blocks, its size is that of one. */
+  readonly isOpen: boolean;
+  /** Iterations to count with where they are not known. */
+  readonly expected: number;
   readonly pieces: readonly Piece[];
 }
 
@@ -74,8 +89,14 @@ class AxisState implements Axis {
   tiled = false;
   thread = false;
   chunks = 0;
+  readonly isOpen: boolean;
+  expected: number;
+  /** How many tiles there are, where that is not known: `size` is then that of one. */
+  blocks: UOp | undefined = undefined;
   constructor(public range: UOp, public size: number, readonly role: Axis["role"]) {
     this.rest = size;
+    this.isOpen = size === 0;
+    this.expected = size === 0 ? ceilDiv(vmax(range.src[0]), 2) : size;
   }
   get pieces(): Piece[] {
     return this.steps.filter((s) => s.type === "split");
@@ -106,6 +127,8 @@ export class Kernel {
   private readonly output: AxisState[];
   private readonly reduce: AxisState[];
   private readonly staged: AxisState[];
+  /** What follows the blocks of output axes: the innermost loops of STOREs of their own. */
+  private readonly rests: AxisState[] = [];
   /** Output axes in loop order. */
   private readonly order: AxisState[];
   private readonly stages: Opt[] = [];
@@ -169,7 +192,9 @@ export class Kernel {
       fail("the kernel has no such axis");
     }
     const a = axis!;
-    if (axis !== undefined && a.size === 0 && opt.op !== "SWAP") fail("the axis has no constant size");
+    if (axis !== undefined && a.size === 0 && opt.op !== "SWAP" && opt.op !== "PADTO") {
+      fail("the axis has no constant size");
+    }
     switch (opt.op) {
       case "UPCAST":
       case "UNROLL":
@@ -186,6 +211,10 @@ export class Kernel {
       case "PADTO":
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
         if (a.tiled || a.chunks > 0) fail("the axis is cut in tiles already");
+        if (a.size === 0) {
+          this.block(a, opt.arg, fail);
+          break;
+        }
         if (a.role === "stage") fail("a STAGE keeps its size");
         if (a.role === "reduce" || this.inPlace || this.grid || a.rest < opt.arg) {
           if (a.steps.length > 0) fail("the axis was split before");
@@ -417,66 +446,44 @@ export class Kernel {
 
   /** Cuts a reduce axis at a multiple of `k`; what follows becomes a reduction of its own, combined after. */
   private peel(a: AxisState, k: number): void {
-    const main = a.size - a.size % k;
-    const arg = a.range.arg as RangeArg;
-    const head = uop(
-      Ops.RANGE,
-      a.range.dtype,
-      [constant(main, a.range.dtype)],
-      new RangeArg(arg.id, arg.kind, arg.sub),
-    );
-    const tail = uop(
-      Ops.RANGE,
-      a.range.dtype,
-      [constant(a.size - main, a.range.dtype)],
-      new RangeArg(this.nextId++, arg.kind, 0),
-    );
-    const shifted = tail.add(main);
-    this.ast = rebuild(this.ast, (u, src) => {
-      if (u.op !== Ops.REDUCE || !u.src.includes(a.range)) return undefined;
-      const carrier = u.arg as CarrierArg, n = carrier.lanes;
-      const ranges = (r: UOp): UOp[] => src.slice(n).map((s) => s === a.range ? r : s);
-      const parts = [[head, head], [tail, shifted]].map(([r, value]) => {
-        const lifts = src.slice(0, n).map((s) => substitute(s, new Map([[a.range, value]])));
-        const one = reduce(carrier, lifts, ranges(r));
-        return lanesOf(one);
-      });
-      return carrier.combine(parts[0], parts[1]);
-    });
-    this.ast = separateNests(this.ast);
-    this.nextId = 0;
-    for (const u of toposort(this.ast)) {
-      if (u.op === Ops.RANGE) this.nextId = Math.max(this.nextId, (u.arg as RangeArg).id + 1);
-    }
-    a.range = head;
+    const main = a.size - a.size % k, { dtype } = a.range;
+    this.cut(a, cutReduce(this.ast, a.range, constant(main, dtype), constant(a.size - main, dtype)));
     a.size = a.rest = main;
+  }
+
+  /** Cuts an axis that ends at a variable in blocks of `k`, which opts then split. */
+  private block(a: AxisState, k: number, fail: (reason: string) => never): void {
+    if (this.grid) fail("the axis has no constant size");
+    const count = a.role === "stage" ? simplify(a.range.src[0].add(k - 1).floorDiv(k)) : blocksOf(a.range, k);
+    const most = vmax(a.range.src[0]);
+    if (a.role === "output") {
+      const cut = blockStores(this.ast, a.range, k);
+      this.cut(a, cut);
+      this.rests.push(new AxisState(cut.rest, 0, "output"));
+    } else {
+      const cut = a.role === "reduce" ? blockReduce(this.ast, a.range, k) : blockStage(this.ast, a.range, k);
+      this.cut(a, cut ?? fail(`its row of ${most} elements does not hold blocks of ${k}`));
+    }
+    a.blocks = count;
+    a.size = a.rest = k;
+    a.expected = ceilDiv(most, 2);
+    a.tiled = true;
+    a.steps.push({ type: "tile", size: k, last: undefined });
+  }
+
+  private cut(a: AxisState, { ast, head }: Cut): void {
+    this.ast = ast;
+    this.nextId = freeRangeId(ast);
+    a.range = head;
   }
 
   /** Rounds an axis up to a multiple of `k`; the added iterations touch no memory and add nothing. */
   private padMasked(a: AxisState, k: number): void {
     const size = ceilDiv(a.size, k) * k;
     if (size === a.size) return;
-    const old = a.range;
-    const r = uop(Ops.RANGE, old.dtype, [constant(size, old.dtype)], old.arg);
-    const valid = r.lt(a.size);
-    const depends = (u: UOp): boolean => {
-      const ranges = rangesOf(u);
-      return ranges.includes(old);
-    };
-    this.ast = rebuild(this.ast, (u, src) => {
-      if (u === old) return [r];
-      if (u.op === Ops.INDEX && depends(u)) {
-        return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];
-      }
-      if (u.op === Ops.REDUCE && u.src.includes(old)) {
-        const carrier = u.arg as CarrierArg;
-        const lifts = src.slice(0, carrier.lanes).map((x, i) => valid.where(x, identityConst(carrier, i)));
-        const one = reduce(carrier, lifts, src.slice(carrier.lanes));
-        return lanesOf(one);
-      }
-      return undefined;
-    });
-    a.range = r;
+    const { ast, head } = maskRange(this.ast, a.range, a.size, size);
+    this.ast = ast;
+    a.range = head;
     a.size = a.rest = size;
   }
 
@@ -485,7 +492,7 @@ export class Kernel {
     if (this.applied.length === 0 && !this.grid) return this.ast;
     const groups = this.grid ? this.globalAxes() : new Set<AxisState>();
     const depends = this.ast.src.map((s) => this.output.map((a) => dependsOn(s, a.range)));
-    const axes = [...this.output, ...this.reduce, ...this.staged];
+    const axes = [...this.output, ...this.reduce, ...this.staged, ...this.rests];
     const known = new Set(axes.map((a) => a.range));
     let base = 0;
     // new ids must not meet those of ranges that stay
@@ -505,7 +512,7 @@ export class Kernel {
       map.set(a.range, made);
     });
     this.reduce.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + 2 * n + i, base + 2 * n + i)));
-    this.staged.forEach((a, i) => {
+    [...this.staged, ...this.rests].forEach((a, i) => {
       const id = base + 2 * n + this.reduce.length + i;
       map.set(a.range, this.pieceRanges(a, id, id));
     });
@@ -553,7 +560,7 @@ export class Kernel {
     };
     const loop = (size: number): UOp => {
       if (a.chunks === 0) {
-        return make(a.size === 0 ? a.range.src[0] : size, a.thread ? AxisKind.THREAD : kind, loopId, 0);
+        return make(a.blocks ?? (a.size === 0 ? a.range.src[0] : size), a.thread ? AxisKind.THREAD : kind, loopId, 0);
       }
       const t = make(a.chunks, AxisKind.THREAD, loopId, 0), inner = size / a.chunks;
       return add(mul(t, inner), make(inner, kind, loopId, 1));

@@ -1,0 +1,118 @@
+/**
+ * Axes in whole blocks and a rest. In: a kernel AST and one of its ranges. Out: the AST where that range ends at a multiple
+ * of the block, so that opts can split the block, and what follows is computed by a loop of its own; and that range.
+ *
+ * A rest of a reduction is reduced apart and combined; what is stored has STOREs of its own for the rest. A row that a kernel keeps is filled to the end of its last block, for
+ * which there is memory: what is behind its end is read by nobody.
+ *
+ * @module
+ */
+import { AxisKind, RangeArg } from "../../uop/args.ts";
+import { vmax } from "../../uop/bounds.ts";
+import { type CarrierArg, identityConst, reduce } from "../../uop/carrier.ts";
+import { Ops } from "../../uop/ops.ts";
+import { dependsOn } from "../../uop/ranges.ts";
+import { substitute } from "../../uop/rewrite.ts";
+import { simplify } from "../../uop/symbolic.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
+import { simplifyKernel } from "../../uop/valid.ts";
+import { lanesOf, rebuild } from "../replace_ranges.ts";
+import { separateNests } from "../simplify.ts";
+
+/** An AST in which an axis is cut, and the range of its blocks. */
+export interface Cut {
+  readonly ast: UOp;
+  readonly head: UOp;
+}
+
+/** An id that no range of `ast` has. */
+export function freeRangeId(ast: UOp): number {
+  let id = 0;
+  for (const u of toposort(ast)) if (u.op === Ops.RANGE) id = Math.max(id, (u.arg as RangeArg).id + 1);
+  return id;
+}
+
+/** Cuts a reduce range at `main` of its iterations; the `rest` that follow become a reduction of their own, combined after. */
+export function cutReduce(ast: UOp, range: UOp, main: UOp, rest: UOp): Cut {
+  const { id, kind, sub } = range.arg as RangeArg;
+  const head = uop(Ops.RANGE, range.dtype, [main], new RangeArg(id, kind, sub));
+  const tail = uop(Ops.RANGE, range.dtype, [rest], new RangeArg(freeRangeId(ast), kind, 0));
+  const shifted = tail.add(main);
+  const made = rebuild(ast, (u, src) => {
+    if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
+    const carrier = u.arg as CarrierArg, n = carrier.lanes;
+    const parts = [[head, head], [tail, shifted]].map(([r, value]) => {
+      const lifts = src.slice(0, n).map((s) => substitute(s, new Map([[range, value]])));
+      return lanesOf(reduce(carrier, lifts, src.slice(n).map((s) => s === range ? r : s)));
+    });
+    return carrier.combine(parts[0], parts[1]);
+  });
+  return { ast: separateNests(made), head };
+}
+
+/** The whole blocks of `k` iterations of a range that ends at a variable. */
+export function blocksOf(range: UOp, k: number): UOp {
+  return simplify(range.src[0].floorDiv(k));
+}
+
+/** Cuts a reduce range that ends at a variable after its last whole block of `k`. */
+export function blockReduce(ast: UOp, range: UOp, k: number): Cut {
+  const end = range.src[0], main = simplify(blocksOf(range, k).mul(k));
+  return cutReduce(ast, range, main, simplify(end.floorMod(k)));
+}
+
+/** Are there STAGEs inside of a range? */
+export function stagesIn(ast: UOp, range: UOp): boolean {
+  return toposort(ast).some((u) => u.op === Ops.STAGE && dependsOn(u, range));
+}
+
+/** Cuts a range of STOREs that ends at a variable after its last whole block of `k`; `rest` is the range of what follows. */
+export function blockStores(ast: UOp, range: UOp, k: number): Cut & { readonly rest: UOp } {
+  const { id, kind, sub } = range.arg as RangeArg, main = simplify(blocksOf(range, k).mul(k));
+  const head = uop(Ops.RANGE, range.dtype, [main], new RangeArg(id, kind, sub));
+  const rest = uop(
+    Ops.RANGE,
+    range.dtype,
+    [simplify(range.src[0].floorMod(k))],
+    new RangeArg(freeRangeId(ast), kind, 0),
+  );
+  const cut = (value: UOp) => ast.src.map((s) => substitute(s, new Map([[range, value]])));
+  const stores = ast.src.flatMap((s, i) => dependsOn(s, range) ? [] : [ast.src[i]]);
+  const both = [head, rest.add(main)].flatMap((value) => cut(value).filter((_, i) => dependsOn(ast.src[i], range)));
+  return { ast: separateNests(ast.withSrc([...stores, ...both])), head, rest };
+}
+
+/** May a STAGE compute elements behind its end? Not where what it loads says where it loads from. */
+function mayOverfill(ast: UOp, range: UOp): boolean {
+  return toposort(ast).every((u) => {
+    if (u.op !== Ops.INDEX || !dependsOn(u, range)) return true;
+    return u.src.slice(1).every((place) => toposort(place).every((x) => x.op !== Ops.LOAD));
+  });
+}
+
+/** Rounds a range of a STAGE that ends at a variable up to blocks of `k`; undefined where that would leave its memory. */
+export function blockStage(ast: UOp, range: UOp, k: number): Cut | undefined {
+  const end = range.src[0];
+  if (vmax(end) % k !== 0 || (range.arg as RangeArg).kind !== AxisKind.LOOP || !mayOverfill(ast, range)) {
+    return undefined;
+  }
+  const up = simplify(end.add(k - 1).floorDiv(k).mul(k));
+  const head = uop(Ops.RANGE, range.dtype, [up], range.arg);
+  return { ast: simplifyKernel(rebuild(ast, (u) => u === range ? [head] : undefined)), head };
+}
+
+/** A range of `n` iterations as one of `size`: those that are added touch no memory and add nothing. */
+export function maskRange(ast: UOp, range: UOp, n: number, size: number): Cut {
+  const head = uop(Ops.RANGE, range.dtype, [constant(size, range.dtype)], range.arg), valid = head.lt(n);
+  const masked = rebuild(ast, (u, src) => {
+    if (u === range) return [head];
+    if (u.op === Ops.INDEX && dependsOn(u, range)) {
+      return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];
+    }
+    if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
+    const carrier = u.arg as CarrierArg;
+    const lifts = src.slice(0, carrier.lanes).map((x, i) => valid.where(x, identityConst(carrier, i)));
+    return lanesOf(reduce(carrier, lifts, src.slice(carrier.lanes)));
+  });
+  return { ast: masked, head };
+}
