@@ -92,6 +92,7 @@ const MATH: Record<string, Program> = {
   "minimum int": (a, b) => a.minimum(b),
   "pow 3": (a) => a.pow(3),
   "pow 0.5": (a) => a.pow(0.5),
+  "pow 1.5": (a) => a.pow(1.5),
   "pow -2": (a) => a.pow(-2),
   "pow base 2": (a) => a.pow(2, { reverse: true }),
   "pow tensors": (a, b) => a.pow(b),

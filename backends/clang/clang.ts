@@ -172,17 +172,19 @@ class ClangCompiler implements Compiler {
     return true;
   }
 
-  /** Compiles kernels, spread evenly over one unit a core. */
+  /** Compiles kernels, spread evenly over one unit a core; each text of a user is one of its own. */
   private build(missing: ReadonlyMap<string, { program: LinearProgram; cost: number }>): void {
-    const count = Math.min(this.cores, missing.size);
+    const own = [...missing].filter(([, { program }]) => program.text !== undefined);
+    const generated = [...missing].filter(([, { program }]) => program.text === undefined);
+    const count = Math.min(this.cores, generated.length);
     const bins = Array.from({ length: count }, () => ({ cost: 0, keys: [] as string[] }));
-    for (const [key, { cost }] of [...missing].sort((a, b) => b[1].cost - a[1].cost)) {
+    for (const [key, { cost }] of generated.sort((a, b) => b[1].cost - a[1].cost)) {
       const bin = bins.reduce((best, b) => b.cost < best.cost ? b : best);
       bin.cost += cost + 400;
       bin.keys.push(key);
     }
     const texts = new Map<string, string>();
-    const units: Unit[] = bins.map(({ keys }) => {
+    const units: Unit[] = [...bins, ...own.map(([key]) => ({ keys: [key] }))].map(({ keys }) => {
       const shared = new Map<string, string>(), bodies: string[] = [], symbols: [string, string][] = [];
       for (const key of keys) {
         const { program } = missing.get(key)!;

@@ -95,6 +95,13 @@ function bitcast(to: DType, from: DType, x: string): string {
   return to.scalar === dtypes.bfloat16 ? `bf16value(${out})` : out;
 }
 
+/** The y of `EXP2(y * log2(e))`, which is e^y without the rounding of the product; undefined for any other node. */
+function naturalExponent({ op, src: [x] }: UOp): UOp | undefined {
+  if (op !== Ops.EXP2 || x.op !== Ops.MUL || x.dtype.bits < 32) return undefined;
+  const [y, c] = x.src, log2e = x.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E);
+  return c.op === Ops.CONST && c.arg === log2e ? y : undefined;
+}
+
 /** The expression of one lane of an ALU op. */
 function alu(u: UOp, a: string, b: string, c: string): string {
   const d = u.dtype, s = u.src[0].dtype, big = isBig(d), float = d.isFloat;
@@ -104,7 +111,7 @@ function alu(u: UOp, a: string, b: string, c: string): string {
     case Ops.BITCAST:
       return bitcast(d, s, a);
     case Ops.EXP2:
-      return wrap(d, `2 ** ${a}`);
+      return wrap(d, naturalExponent(u) === undefined ? `2 ** ${a}` : `Math.exp(${a})`);
     case Ops.LOG2:
       return wrap(d, `Math.log2(${a})`);
     case Ops.SIN:
@@ -456,7 +463,8 @@ class Writer {
         return;
     }
     if (!isAlu(u.op)) throw new SpecError(`The JS device cannot run ${opName[u.op]}`);
-    const [a, b, c] = u.src.map((s) => this.lanes(s));
+    const natural = naturalExponent(u);
+    const [a, b, c] = (natural === undefined ? u.src : [natural]).map((s) => this.lanes(s));
     if (u.dtype.isFloat) this.flops += (FLOPS[u.op] ?? 0) * u.dtype.count;
     const lane = (x: readonly string[] | undefined, l: number) => x === undefined ? "" : x.length > 1 ? x[l] : x[0];
     this.define(u, Array.from({ length: u.dtype.count }, (_, l) => alu(u, lane(a, l), lane(b, l), lane(c, l))));

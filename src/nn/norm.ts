@@ -94,9 +94,14 @@ export class BatchNorm {
   }
 
   private track(x: Tensor, mean: Tensor, variance: Tensor): void {
-    const n = x.numel() / x.shape[1], m = this.momentum;
+    const m = this.momentum;
+    const n = otherAxes(x.ndim).reduce<number | Tensor>((n, axis) => {
+      const size = x.symbolicShape[axis];
+      return typeof n === "number" && typeof size === "number" ? n * size : Tensor.ones([]).mul(n).mul(size);
+    }, 1);
+    const unbiased = typeof n === "number" ? n / Math.max(n - 1, 1) : n.div(n.sub(1).maximum(1));
     this.runningMean!.assign(this.runningMean!.mul(1 - m).add(mean.mul(m)));
-    this.runningVar!.assign(this.runningVar!.mul(1 - m).add(variance.mul(m * n / Math.max(n - 1, 1))));
+    this.runningVar!.assign(this.runningVar!.mul(1 - m).add(variance.mul(m).mul(unbiased)));
     this.numBatchesTracked!.assign(this.numBatchesTracked!.add(1));
   }
 }

@@ -12,7 +12,7 @@ import { constant, type UOp } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { leNode } from "./elementwise.ts";
 import { FunctionTensor } from "./functions.ts";
-import { expm1Node, floatConst, normalNode, scale, shift, sigmoidNode, softplusNode, tanhNode } from "./numeric.ts";
+import { expm1Node, floatConst, geluNode, scale, shift, sigmoidNode, softplusNode, tanhNode } from "./numeric.ts";
 import { drawUniform } from "./random.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
@@ -114,7 +114,7 @@ export abstract class ActivationTensor extends FunctionTensor {
     checkOptions("gelu", options, ["approximate"]);
     const approximate = options.approximate ?? "none";
     if (approximate === "none") {
-      return this.floating((x) => x.mul(normalNode(x)));
+      return this.floating(geluNode);
     }
     if (approximate !== "tanh") {
       throw new ArgumentError("gelu", {

@@ -74,3 +74,33 @@ export function checkIntegers(action: string, name: string, list: unknown): numb
   }
   return [...list];
 }
+
+/** Amounts to pad with, as a pair an axis: a flat list has the last axis first. @throws {ShapeError} {ArgumentError} */
+export function padPairs(padding: unknown, shape: readonly number[]): (readonly [number, number])[] {
+  if (!Array.isArray(padding)) {
+    throw new ArgumentError("pad", { reason: `padding must be a list, not ${String(padding)}` });
+  }
+  if (padding.some((p) => p === null || Array.isArray(p))) {
+    if (padding.length !== shape.length) {
+      throw new ShapeError("pad", { shapes: [shape], reason: `${padding.length} pairs for ${shape.length} axes` });
+    }
+    return padding.map((p): readonly [number, number] => {
+      if (p === null) return [0, 0];
+      const pair = checkIntegers("pad", "a pair", p);
+      if (pair.length !== 2) throw new ArgumentError("pad", { reason: `[${pair.join(", ")}] is no pair` });
+      return [pair[0], pair[1]];
+    });
+  }
+  const flat = checkIntegers("pad", "padding", padding);
+  if (flat.length % 2 !== 0 || flat.length > 2 * shape.length) {
+    throw new ShapeError("pad", {
+      shapes: [shape],
+      reason: flat.length % 2 !== 0
+        ? `[${flat.join(", ")}] has an odd length, it needs a before and an after an axis`
+        : `${flat.length / 2} pairs for ${shape.length} axes`,
+    });
+  }
+  const pairs = shape.map((): readonly [number, number] => [0, 0]);
+  for (let i = 0; i < flat.length; i += 2) pairs[shape.length - 1 - i / 2] = [flat[i], flat[i + 1]];
+  return pairs;
+}

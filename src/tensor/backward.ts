@@ -10,10 +10,11 @@ import { sameArray } from "../helpers/math.ts";
 import { computeGradient } from "../uop/gradient.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { moveLike, resolve } from "../uop/resolve.ts";
+import { latest, moveLike, resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp } from "../uop/uop.ts";
-import { gradLeaves, isScalarLeaf, materializeShape, type Operand, TensorBase } from "./base.ts";
+import { isScalarLeaf, materializeShape, type Operand, TensorBase } from "./base.ts";
+import { forgetOrigin, liveLeaves, originOf, ownersOf, realizedWays, tokenOf } from "./origins.ts";
 import { RealizeTensor } from "./realize.ts";
 
 /**
@@ -27,7 +28,6 @@ interface Loss {
 
 /** The losses of a gradient. They are no larger than its own graph. */
 const losses = new WeakMap<TensorBase, readonly Loss[]>();
-const tokens = new WeakMap<TensorBase, object>();
 
 /** The losses that filled these gradients and still exist, each once: `opt.step()` realizes them with the update. */
 export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
@@ -38,9 +38,15 @@ export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
   return [...found];
 }
 
-/** Forgets which losses filled these gradients. */
+/** Forgets which losses filled these gradients, and their graphs. */
 export function forgetLosses(grads: readonly TensorBase[]): void {
-  for (const g of grads) losses.delete(g);
+  for (const g of grads) {
+    for (const { alive } of losses.get(g) ?? []) {
+      const token = alive.deref();
+      if (token !== undefined) forgetOrigin(token);
+    }
+    losses.delete(g);
+  }
 }
 
 /** A target of differentiation: the node to ask for, and how its gradient becomes that of the tensor. */
@@ -75,30 +81,36 @@ function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
   return undefined;
 }
 
+/** Lets what has been built anew read what it was realized as: the values of the forward pass. */
+function readAgain(unread: ReadonlySet<UOp> | undefined, memo: ReadonlyMap<UOp, UOp>): void {
+  for (const u of unread ?? []) {
+    const made = memo.get(u)!, end = latest(u);
+    if (made !== end) made.becomes ??= end;
+  }
+}
+
 /** Tensors that can be differentiated. */
 export abstract class BackwardTensor extends RealizeTensor {
   /**
    * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
    * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.
+   * This may have been read before, and so may what it was computed from; what was built on a tensor after that was read
+   * or realized starts from its values, and passes no gradient on.
    * @throws {ShapeError} if this is no scalar and `gradient` is missing, or has another shape
    * @throws {DTypeError} if this is not floating-point
    */
   backward(gradient?: Operand): this {
-    const memo = new Map<UOp, UOp>();
-    const root = resolve(this.uop, memo);
+    const memo = new Map<UOp, UOp>(), live = liveLeaves();
+    const { root, unread } = this.differentiable(live, memo);
     const seed = this.seed("backward from", gradient);
     const graph = new Set(toposort(root));
     const leaves: [BackwardTensor, Target][] = [];
-    for (const ref of gradLeaves) {
-      const leaf = ref.deref();
-      if (leaf === undefined) {
-        gradLeaves.delete(ref);
-        continue;
-      }
+    for (const leaf of live) {
       const target = targetOf(resolve(leaf.uop, memo), graph);
       if (target !== undefined) leaves.push([leaf as BackwardTensor, target]);
     }
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
+    readAgain(unread, memo);
     const loss = this.remembered();
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
@@ -114,19 +126,20 @@ export abstract class BackwardTensor extends RealizeTensor {
 
   /**
    * The gradients of this with respect to `targets`, as tensors of their shapes; fills no `grad`. They can be
-   * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1.
+   * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1. Equal constants
+   * (`Tensor.ones([2])` made twice) are one value to it; those made with `requiresGrad` are two.
    * @throws {ShapeError} as {@linkcode backward} @throws {DTypeError} if this or a target is not floating-point
    * @throws {ArgumentError} for a target that this does not depend on
    */
   gradient(targets: readonly this[], options: { readonly gradient?: Operand } = {}): this[] {
     checkOptions("compute a gradient", options, ["gradient"]);
-    const memo = new Map<UOp, UOp>();
-    const root = resolve(this.uop, memo);
-    const seed = this.seed("compute the gradient of", options.gradient);
-    const graph = new Set(toposort(root));
     if (!Array.isArray(targets)) {
       throw new ArgumentError("compute a gradient", { reason: `it takes a list of tensors, not ${describe(targets)}` });
     }
+    const memo = new Map<UOp, UOp>();
+    const { root, unread } = this.differentiable(targets.filter((t) => t instanceof TensorBase), memo);
+    const seed = this.seed("compute the gradient of", options.gradient);
+    const graph = new Set(toposort(root));
     const found = targets.map((t: BackwardTensor, i) => {
       if (!(t instanceof TensorBase)) {
         throw new ArgumentError("compute a gradient", { reason: `target ${i} is no tensor but ${describe(t)}` });
@@ -141,6 +154,7 @@ export abstract class BackwardTensor extends RealizeTensor {
       return isScalarLeaf(u) ? undefined : targetOf(u, graph);
     });
     const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
+    readAgain(unread, memo);
     return targets.map((t, i) => {
       const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
       if (t.numel() === 0) return this.wrap(materializeShape(constant(0, t.dtype), t.shape));
@@ -157,10 +171,16 @@ export abstract class BackwardTensor extends RealizeTensor {
 
   /** This, for the gradients that it fills. */
   private remembered(): Loss {
-    let token = tokens.get(this);
-    if (token === undefined) tokens.set(this, token = {});
     this.hold();
-    return { alive: new WeakRef(token), tensor: this.wrap(this.uop).borrow() };
+    return { alive: new WeakRef(tokenOf(this)), tensor: this.wrap(this.uop).borrow() };
+  }
+
+  /** The graph of this down to `targets`, past what has been realized on the way: the nodes that are `unread`. */
+  private differentiable(targets: readonly TensorBase[], memo: Map<UOp, UOp>): { root: UOp; unread?: Set<UOp> } {
+    const origin = originOf(this), unread = realizedWays(origin, ownersOf(targets));
+    const root = resolve(unread === undefined ? this.uop : origin, memo, unread);
+    for (const u of unread ?? []) memo.set(latest(u), memo.get(u)!); // targets that are on the way
+    return { root, unread };
   }
 
   /** The gradient to begin with. */

@@ -161,7 +161,7 @@ export abstract class TensorBase {
   get ndim(): number {
     return shapeOf(this.node).length;
   }
-  /** Elements. */
+  /** Elements; of a symbolic axis, as in `shape`, the most that there may be. */
   numel(): number {
     return prod(shapeOf(this.node));
   }

@@ -93,11 +93,11 @@ export abstract class CallTensor extends FourierTensor {
   }
   /** The sum of this and `others`, added pairwise. */
   usum(others: readonly Operand[]): this {
-    return balanced([this, ...others.map((x) => this.ufix(x))], (a, b) => a.add(b));
+    return balanced([this, ...listOf("add up", others).map((x) => this.ufix(x))], (a, b) => a.add(b));
   }
   /** The product of this and `others`, multiplied pairwise; bools are and-ed. */
   uprod(others: readonly Operand[]): this {
-    return balanced([this, ...others.map((x) => this.ufix(x))], (a, b) => a.mul(b));
+    return balanced([this, ...listOf("multiply up", others).map((x) => this.ufix(x))], (a, b) => a.mul(b));
   }
 
   /** The shape: sizes are numbers here, and bounds of themselves. */
@@ -113,6 +113,11 @@ export abstract class CallTensor extends FourierTensor {
     if (this.ndim === 0) throw new ShapeError("take the length of", { shapes: [[]], reason: "a scalar has none" });
     return this.shape[0];
   }
+}
+
+function listOf(action: string, others: readonly Operand[]): readonly Operand[] {
+  if (Array.isArray(others)) return others;
+  throw new ArgumentError(action, { reason: `it takes a list of operands, not ${describe(others)}` });
 }
 
 function balanced<T>(list: readonly T[], f: (a: T, b: T) => T): T {

@@ -15,6 +15,7 @@ import { broadcastTo, expand, flip, permute, reshape } from "../uop/movement.ts"
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constantAxis } from "./dims.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
 import { padLast, type Pairs, pool } from "./windows.ts";
 import { winograd } from "./winograd.ts";
@@ -336,6 +337,7 @@ export abstract class ConvTensor extends LinalgTensor {
       throw new ShapeError("interpolate", { shapes: [shape], reason: `it has fewer axes than the size, ${rank}` });
     }
     perAxis("interpolate", "size", size, rank, 1);
+    for (let i = 1; i <= rank; i++) constantAxis("interpolate", this.uop, shape.length - i);
     if (mode !== "linear") {
       return this.wrap(size.reduce((x, out, i) => {
         const axis = shape.length - rank + i, j = uop(Ops.IOTA, dtypes.int32, [], out);

@@ -18,8 +18,10 @@ import { Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
+import { simplify } from "../uop/symbolic.ts";
 import { bufferNode, UOp, uop } from "../uop/uop.ts";
-import { inferDType, type NestedArray, scalarConst } from "./base.ts";
+import { inferDType, type NestedArray, scalarConst, type TensorBase } from "./base.ts";
+import { type Dim, dimNode, sized } from "./dims.ts";
 import { castNode, eqNode } from "./elementwise.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
 import { iotaAlong } from "./pieces.ts";
@@ -210,6 +212,32 @@ export function arangeNode(start: number, stop: number | undefined, step: number
   const iota = castNode(uop(Ops.IOTA, dtypes.int32, [], n), calc);
   const scaled = step === 1 ? iota : iota.mul(scalarConst(step, calc));
   return castNode(start === 0 ? scaled : scaled.add(scalarConst(start, calc)), dtype);
+}
+
+/** {@linkcode arangeNode} of which an end is a variable: integers. @throws {ArgumentError} unless there are at least 0 */
+export function arangeSized(start: Dim, stop: Dim, step: number, dtype: DType = defaultInt()): UOp {
+  const action = "make an arange";
+  checkInteger(action, "the step beside a variable", step, 1);
+  const from = dimNode(action, start), span = dimNode(action, stop).add(from.mul(-1)).add(step - 1);
+  return sized(action, simplify(span.floorDiv(step)), (n) => {
+    const row = uop(Ops.IOTA, dtypes.int32, [], n), scaled = step === 1 ? row : row.mul(step);
+    return castNode(from.isConst(0) ? scaled : scaled.add(broadcastTo(from, [n])), dtype);
+  });
+}
+
+/** {@linkcode linspaceNode} of a number of values that is a variable. */
+export function linspaceSized(start: number, stop: number, steps: TensorBase, dtype: DType): UOp {
+  const action = "make a linspace", d = dtype === dtypes.float64 ? dtype : dtypes.float32;
+  const count = dimNode(action, steps);
+  return sized(action, count, (n) => {
+    const spread = (u: UOp) => broadcastTo(u, [n]).cast(d), last = spread(simplify(count.add(-1)));
+    const i = uop(Ops.IOTA, dtypes.int32, [], n).cast(d), whole = floatConst(stop - start, d);
+    // both halves count from their end, so that the ends are exact
+    const up = i.mul(whole).fdiv(last).add(floatConst(start, d));
+    const down = last.add(i.mul(-1)).mul(floatConst(start - stop, d)).fdiv(last).add(floatConst(stop, d));
+    const one = last.lt(floatConst(1, d));
+    return castNode(one.or(i.add(i).lt(last)).where(one.where(floatConst(start, d), up), down), dtype);
+  });
 }
 
 function emptyRow(dtype: DType): UOp {

@@ -13,6 +13,7 @@ import { broadcastTo } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
 import { broadcastShape, type Operand } from "./base.ts";
+import { constantAxis } from "./dims.ts";
 import { iotaAlong } from "./pieces.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { hostValues } from "./select.ts";
@@ -60,6 +61,7 @@ export abstract class DecompositionTensor extends StatisticsTensor {
         reason: square ? "it takes square matrices, in the last two axes" : "it takes matrices, of two axes or more",
       });
     }
+    for (const axis of [n - 2, n - 1]) constantAxis(action, this.uop, axis);
     return this.cast(this.precise);
   }
 

@@ -17,15 +17,19 @@ import {
   label,
   sameExtent,
 } from "../uop/extent.ts";
-import { window } from "../uop/movement.ts";
+import { broadcastTo, expand, window } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
+import { checkShape } from "./axes.ts";
 import { TensorBase } from "./base.ts";
+import { iotaAlong } from "./pieces.ts";
 
 /** A size or bound: a number, or a bound variable (or arithmetic of such, as `pos.bind(3).add(1)`). */
 export type Dim = number | TensorBase;
+/** The size of each axis; one size stands for a list of one. */
+export type Shape = Dim | readonly Dim[];
 
 /** Whether one of these is a variable: what is none keeps to the paths of plain numbers. */
 export function hasVariable(list: unknown): boolean {
@@ -64,6 +68,21 @@ function checkCapacity(action: string, size: UOp): void {
   }
 }
 
+/** What `make` gives for the largest sizes of `shape`, with its sizes. @throws {ShapeError} {ArgumentError} for what are none */
+export function shaped(action: string, shape: Shape, make: (sizes: readonly number[]) => UOp): UOp {
+  const list = shape instanceof TensorBase ? [shape] : shape;
+  if (!hasVariable(list)) return make(checkShape(action, list));
+  const sizes = list as readonly Dim[];
+  return withSizes(action, make(checkShape(action, largestSizes(action, sizes))), sizes, () => true);
+}
+
+/** A row of so many elements: what `make` gives for the most that there may be. @throws {ArgumentError} below 0 */
+export function sized(action: string, size: UOp, make: (n: number) => UOp): UOp {
+  if (size.op === Ops.CONST) return make(Math.max(size.value, 0));
+  checkCapacity(action, size);
+  return label(make(vmax(size)), 0, size);
+}
+
 /** `u` with the sizes of `shape` that are variables: axes must have them, or get them where `may` says so. */
 export function withSizes(action: string, u: UOp, shape: readonly unknown[], may: (axis: number) => boolean): UOp {
   shape.forEach((n, axis) => {
@@ -95,7 +114,8 @@ export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined 
   return window(u, axis, from, int(1));
 }
 
-function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
+/** {@linkcode shrinkAxis} of nodes. @throws {ShapeError} for what may be outside */
+export function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
   const e = extentOf(u, axis), size = extentBetween(from, to);
   const fail = (reason: string): never => {
     throw new ShapeError(action, { shapes: [shapeOf(u)], axis, reason });
@@ -108,6 +128,43 @@ function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp 
   checkCapacity(action, size);
   if (from.isConst(0) && sameExtent(size, e)) return u;
   return window(u, axis, from, size);
+}
+
+/** The parts of an axis that these sizes cut. @throws {ShapeError} unless they add up to it */
+export function splitAxis(action: string, u: UOp, axis: number, sizes: readonly unknown[]): UOp[] {
+  const e = extentOf(u, axis), ends = [int(0)];
+  for (const size of sizes) ends.push(simplify(ends[ends.length - 1].add(dimNode(action, size))));
+  const total = ends[sizes.length];
+  if (!sameExtent(total, e)) {
+    throw new ShapeError(action, {
+      shapes: [shapeOf(u)],
+      axis,
+      reason: `the sizes add up to ${extentText(total)}, axis ${axis} has size ${extentText(e)}`,
+    });
+  }
+  return sizes.map((_, i) => cutAxis(action, u, axis, ends[i], ends[i + 1]));
+}
+
+/** An axis of symbolic size as the sizes of `count` equal parts. @throws {ShapeError} where it does not divide */
+export function chunkSizes(action: string, u: UOp, axis: number, count: number): UOp[] {
+  const e = extentOf(u, axis);
+  if (simplify(e.floorMod(count)).isConst(0)) return new Array<UOp>(count).fill(simplify(e.floorDiv(count)));
+  throw new ShapeError(action, {
+    shapes: [shapeOf(u)],
+    axis,
+    reason: `axis ${axis} has the symbolic size ${extentText(e)}, which is no multiple of ${count}; ` +
+      "split it into parts of sizes that you list",
+  });
+}
+
+/** An axis shifted circularly: element i goes to `by + i`. */
+export function rolled(u: UOp, axis: number, by: UOp): UOp {
+  const e = extentOf(u, axis), n = shapeOf(u)[axis], shift = simplify(by.floorMod(e.alu(Ops.MAX, int(1))));
+  const first = window(u, axis, extentBetween(shift, e), e, n);
+  const second = window(u, axis, simplify(shift.mul(-1)), e, n);
+  const ones = shapeOf(u).map((_, i) => i === axis ? n : 1);
+  const wraps = iotaAlong(n, axis, ones.length).lt(broadcastTo(shift, ones));
+  return expand(wraps, shapeOf(u)).where(first, second);
 }
 
 /** Zeros before and after an axis, as many as numbers or variables say. @throws {ShapeError} for negative amounts */
@@ -126,21 +183,50 @@ export function padAxisBy(action: string, u: UOp, axis: number, before: unknown,
   return window(u, axis, simplify(front.mul(-1)), size);
 }
 
+/** Zeros after an axis, up to a number or variable. @throws {ShapeError} if the axis may be larger */
+export function padAxisTo(action: string, u: UOp, axis: number, to: unknown): UOp {
+  const size = dimNode(action, to), e = extentOf(u, axis);
+  if (vmin(extentBetween(e, size)) < 0) {
+    throw new ShapeError(action, {
+      shapes: [shapeOf(u)],
+      axis,
+      reason: `axis ${axis} of size ${extentText(e)} may be larger than ${extentText(size)}`,
+    });
+  }
+  checkCapacity(action, size);
+  return window(u, axis, int(0), size);
+}
+
 /** The sizes of a node now: of symbolic axes the value that their variables are bound to. */
 export function sizesNow(u: UOp): number[] {
   const extents = extentsOf(u);
   return shapeOf(u).map((n, i) => extents?.[i] === undefined ? n : boundValue(extents[i]!) ?? n);
 }
 
-/** Refuses an axis of symbolic size, where an operation needs to know how many elements there are. @throws {ShapeError} */
-export function constantAxis(action: string, u: UOp, axis: number): void {
+/**
+ * Refuses an axis of symbolic size, where an operation needs to know how many elements there are, and says what to do.
+ * @throws {ShapeError}
+ */
+export function constantAxis(
+  action: string,
+  u: UOp,
+  axis: number,
+  cure = "padTo(shape) gives it one, with zeros behind",
+): void {
   const extent = extentsOf(u)?.[axis];
   if (extent === undefined) return;
   throw new ShapeError(action, {
     shapes: [shapeOf(u)],
     axis,
-    reason: `axis ${axis} has the symbolic size ${
-      extentText(extent)
-    }; it takes a constant one: use numbers for its bounds`,
+    reason: `axis ${axis} has the symbolic size ${extentText(extent)}; it takes a constant one: ${cure}`,
   });
+}
+
+/** A tensor or a list of tensors, as a list. @throws {ArgumentError} for anything else */
+export function tensorList(action: string, tensors: unknown): TensorBase[] {
+  const list = tensors instanceof TensorBase ? [tensors] : tensors;
+  if (!Array.isArray(list) || !list.every((t) => t instanceof TensorBase)) {
+    throw new ArgumentError(action, { reason: "it takes a list of tensors" });
+  }
+  return list;
 }

@@ -39,8 +39,9 @@ function dividedNode(a: UOp, b: UOp, floor: boolean): Divided {
   const over = lt(s, 0), under = absB.lt(s).or(absB.eq(s));
   r = over.where(r.add(absB.mul(signA)), under.where(r.add(scale(absB.mul(signA), -1)), r));
   q = over.where(q.add(scale(sign, -1)), under.where(q.add(sign), q));
-  const infinite = absB.eq(floatConst(Infinity, d)).and(a.mul(signA).lt(floatConst(Infinity, d)));
-  r = infinite.where(a, r);
+  const below = a.mul(signA).lt(absB); // all is left; what is nearly infinite, or is, has no parts to multiply
+  r = below.where(a, r);
+  q = below.where(zero, q);
   if (!floor) return { quotient: q, remainder: r };
   const other = r.ne(zero).and(r.lt(zero).ne(b.lt(zero))).and(r.eq(r));
   return { quotient: other.where(shift(q, -1), q), remainder: other.where(r.add(b), r) };

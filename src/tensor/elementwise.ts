@@ -14,7 +14,7 @@ import { constant, type UOp } from "../uop/uop.ts";
 import { broadcastNodes, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
 import { MovementTensor } from "./movement.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
-import { detachNode, floatConst, intPower, logaddexpNode, powNode } from "./numeric.ts";
+import { detachNode, floatConst, intPower, logaddexpNode, powNode, rootNode } from "./numeric.ts";
 
 /** Options of binary operators. */
 export interface BinaryOptions {
@@ -291,7 +291,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
       if (n > 64 || n * 2 !== Math.floor(n * 2)) return powNode(u, floatConst(exponent, u.dtype));
       const whole = Math.floor(n);
       let r: UOp | undefined = whole > 0 ? intPower(u, whole) : undefined;
-      if (whole !== n) r = r === undefined ? u.sqrt() : r.mul(u.sqrt());
+      if (whole !== n) r = r === undefined ? u.sqrt() : r.mul(rootNode(u));
       return exponent < 0 ? floatConst(1, u.dtype).fdiv(r!) : r!;
     });
   }

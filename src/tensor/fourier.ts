@@ -18,10 +18,11 @@ import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { hostNode } from "./creation.ts";
 import { DecompositionTensor } from "./decompositions.ts";
+import { constantAxis } from "./dims.ts";
 import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
 import { sumLast } from "./linalg.ts";
-import { catNodes, iotaAlong, padConstant } from "./pieces.ts";
+import { catNodes, filled, iotaAlong, padConstant } from "./pieces.ts";
 import { floatConst } from "./numeric.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */
@@ -178,11 +179,12 @@ export abstract class FourierTensor extends DecompositionTensor {
     }
     const signal = pairs ? shape.slice(0, -1) : shape;
     const axis = resolveAxis(action, dim, signal);
+    if (options.n === undefined) constantAxis(action, this.uop, axis, "give the length n, up to which zeros count");
     const n = options.n === undefined ? length(signal[axis]) : checkInteger(action, "n", options.n, 1);
     if (n < 1) throw new ShapeError(action, { shapes: [shape], axis, reason: `axis ${axis} is empty` });
     const d = promote(floatOf(this.dtype), dtypes.float32), rest = rangeOf(signal.length).filter((a) => a !== axis);
     const tail = pairs ? [signal.length] : [];
-    const x = permute(castNode(this.uop, d), [...rest, axis, ...tail]);
+    const x = permute(castNode(filled(this.uop, axis), d), [...rest, axis, ...tail]);
     const transform = new Transform(d, deviceOf(this.uop) ?? undefined);
     const y = f(x, transform, n);
     const divisor = norm === "ortho" ? Math.sqrt(n) : (norm === "backward") === inverse ? n : 1;

@@ -10,14 +10,16 @@ import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { checkInteger } from "../helpers/options.ts";
 import { identityOf } from "../uop/carrier.ts";
+import { extentsOf, label } from "../uop/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst, TensorBase } from "./base.ts";
+import { type Dim, largestSizes, withSizes } from "./dims.ts";
 import { castNode, maxNode } from "./elementwise.ts";
-import { iotaAlong, padConstant, type Pair } from "./pieces.ts";
+import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./pieces.ts";
 import { smallestOf } from "./reduce.ts";
 import { ScanTensor } from "./scan.ts";
 import { countKeys, foldKeys, lookUp, sorts } from "./segments.ts";
@@ -58,11 +60,13 @@ export abstract class GatherTensor extends ScanTensor {
     const shape = this.shape, axis = resolveAxis("gather", dim, shape);
     this.checkIndex("gather", axis, index);
     const to = index.shape;
-    const at = indexNode("gather", index.uop, shape[axis] ?? 1, axis);
+    const at = indexNode("gather", index.uop, this.uop, axis);
     if (shape.length === 0) return this.wrap(this.uop);
-    const x = shrink(this.uop, shape.map((n, i): [number, number] => [0, i === axis ? n : to[i]]));
-    const found = gatherNode(x, axis, at);
-    if (!this.dtype.isFloat || prod(to) === 0 || !sorts(to[axis], shape[axis], 1)) return this.wrap(found);
+    // the index has no more elements than this along other axes: those beyond them are not read
+    const whole = shape.reduce((u, _, i) => i === axis ? u : filled(u, i), this.uop);
+    const x = shrink(whole, shape.map((n, i): [number, number] => [0, i === axis ? n : to[i]]));
+    const found = gatherNode(x, axis, at), isSized = extentsOf(this.uop) !== null || extentsOf(at) !== null;
+    if (isSized || !this.dtype.isFloat || prod(to) === 0 || !sorts(to[axis], shape[axis], 1)) return this.wrap(found);
     // as rows of one element, with the axis last
     const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis], rows = prod(to) / to[axis];
     const last = (u: UOp, ...tail: number[]) => reshape(permute(u, order), [rows, shapeOf(u)[axis], ...tail]);
@@ -152,9 +156,9 @@ export abstract class GatherTensor extends ScanTensor {
       }
       const bad = src.ndim !== rank || to.some((n, i) => n > src.shape[i]);
       if (bad) throw new ShapeError(action, { shapes: [src.shape, to], reason: "the source must cover the index" });
-      source = shrink(src.uop, to.map((n): Pair => [0, n]));
+      source = shrink(allFilled(src.uop), to.map((n): Pair => [0, n]));
     } else source = broadcastTo(castNode(this.operand(src).uop, this.dtype), to);
-    const at = indexNode(action, index.uop, shape[axis] ?? 1, axis);
+    const at = allFilled(indexNode(action, index.uop, this.uop, axis), -1); // what is beyond goes nowhere
     if (rank === 0) return { keys: reshape(at, [1]), values: reshape(source, [1]), home: (u) => reshape(u, []) };
     const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
     const missing = to.map((m, i): Pair => [0, i === axis ? 0 : shape[i] - m]);
@@ -163,18 +167,20 @@ export abstract class GatherTensor extends ScanTensor {
   }
 
   /**
-   * One more axis of size `numClasses`: 1 where its position is the value, else 0; int32.
+   * One more axis of size `numClasses`, a number or variable: 1 where its position is the value, else 0; int32.
    *
    * @throws {DTypeError} for floats
    */
-  oneHot(numClasses: number): this {
-    checkInteger("oneHot", "numClasses", numClasses, 0);
+  oneHot(numClasses: Dim): this {
+    if (typeof numClasses === "number") checkInteger("oneHot", "numClasses", numClasses, 0);
+    const [classes] = largestSizes("oneHot", [numClasses]) as number[];
     if (!this.dtype.isInt) {
       throw new DTypeError("oneHot of dtype", { dtypes: [this.dtype], reason: "classes are integers" });
     }
-    const shape = this.shape, full = [...shape, numClasses], rank = full.length;
+    const shape = this.shape, full = [...shape, classes], rank = full.length;
     const at = broadcastTo(reshape(castNode(this.uop, dtypes.int32), [...shape, 1]), full);
-    return this.wrap(castNode(broadcastTo(iotaAlong(numClasses, rank - 1, rank), full).eq(at), dtypes.int32));
+    const hit = castNode(broadcastTo(iotaAlong(classes, rank - 1, rank), full).eq(at), dtypes.int32);
+    return this.wrap(withSizes("oneHot", hit, [...shape, numClasses], (i) => i === rank - 1));
   }
 
   /** Zeros on one side of a diagonal. */
@@ -205,6 +211,7 @@ export abstract class GatherTensor extends ScanTensor {
     if (shape.length !== 1) throw new ShapeError("diag", { shapes: [shape], reason: "it must be 1-D" });
     const n = shape[0], full = [n, n];
     const same = broadcastTo(iotaAlong(n, 0, 2), full).eq(broadcastTo(iotaAlong(n, 1, 2), full));
-    return this.wrap(same.where(broadcastTo(this.uop, full), scalarConst(0, this.dtype)));
+    const made = same.where(broadcastTo(this.uop, full), scalarConst(0, this.dtype)), e = extentsOf(this.uop)?.[0];
+    return this.wrap(e === undefined ? made : label(made, 0, e));
   }
 }

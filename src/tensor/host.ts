@@ -163,14 +163,16 @@ export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
   return new Float32Array(bits.buffer);
 }
 
+/** Up to here a number is every integer. */
+const EXACT = 2n ** 53n;
+
 /** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53. */
 export function nestedOf(values: HostArray, shape: readonly number[], dtype: DType): NestedValues {
   const value = (i: number): Scalar => {
     const v = values[i];
     if (dtype.isBool) return v !== 0;
     if (typeof v !== "bigint") return v;
-    const n = Number(v);
-    return Number.isSafeInteger(n) ? n : v;
+    return -EXACT <= v && v <= EXACT ? Number(v) : v;
   };
   const build = (axis: number, at: number, stride: number): NestedValues => {
     if (axis === shape.length) return value(at);

@@ -8,17 +8,17 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, sameArray, stridesOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { extentOf, extentsOf, extentText, isBoundNode, sameExtent, withExtents } from "../uop/extent.ts";
+import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
-import { type Dim, hasVariable, pickAxis, shrinkAxis } from "./dims.ts";
+import { adjoint, cutVariables, describeIndex, type Index } from "./cuts.ts";
 import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
-import { iotaAlong } from "./pieces.ts";
+import { allFilled, iotaAlong, trueOf } from "./pieces.ts";
 import { reduceNode } from "./reduce.ts";
 import { lookUp, sorts } from "./segments.ts";
 import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
@@ -26,10 +26,8 @@ import { SortTensor } from "./sort.ts";
 
 type Pair = readonly [number, number];
 
-/** [start, stop] or [start, stop, step]; null for a missing end. Ends may be bound variables. */
-export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?];
-/** One index of `at` and `setAt`. */
-export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
+export type { Index, Slice } from "./cuts.ts";
+
 /** Options of `maskedSelect` and `nonzero` in their forms of fixed size. */
 export interface SizeOptions {
   /** Rows of the result: what is beyond is cut, what is missing filled. */
@@ -65,24 +63,19 @@ function hasStorage(u: UOp): boolean {
     (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
 }
 
-function describe(x: unknown): string {
-  if (Array.isArray(x)) return `[${x.map(describe).join(", ")}]`;
-  return typeof x === "string" ? `"${x}"` : String(x);
-}
-
 function cutSlice(action: string, slice: readonly unknown[], n: number, axis: number): Cut {
   const ok = slice.length >= 1 && slice.length <= 3 &&
     slice.every((x) => x === null || x === undefined || Number.isInteger(x));
   if (!ok) {
     throw new IndexError(action, {
       axis,
-      reason: `${describe(slice)} is no slice [start, stop] or [start, stop, step] of integers and null; ` +
+      reason: `${describeIndex(slice)} is no slice [start, stop] or [start, stop, step] of integers and null; ` +
         "pass lists of positions as an integer tensor",
     });
   }
   const [start, stop, by] = slice as (number | null | undefined)[];
   const step = by ?? 1;
-  if (step === 0) throw new IndexError(action, { axis, reason: `the step of ${describe(slice)} is 0` });
+  if (step === 0) throw new IndexError(action, { axis, reason: `the step of ${describeIndex(slice)} is 0` });
   const clamp = (x: number, low: number, high: number) => Math.min(Math.max(x < 0 ? x + n : x, low), high);
   if (step > 0) {
     const from = clamp(start ?? 0, 0, n), to = clamp(stop ?? n, 0, n);
@@ -160,7 +153,7 @@ function parse(action: string, indices: readonly unknown[], shape: readonly numb
     } else {
       throw new IndexError(action, {
         axis,
-        reason: `${describe(x)} is no index; use a number, null, "...", ":", a slice or an integer tensor`,
+        reason: `${describeIndex(x)} is no index; use a number, null, "...", ":", a slice or an integer tensor`,
       });
     }
   }
@@ -222,7 +215,7 @@ interface Advanced {
   readonly indices: readonly UOp[];
 }
 
-function advanced(action: string, plan: Plan): Advanced {
+function advanced(action: string, plan: Plan, view: UOp): Advanced {
   const axes = plan.tensors.map((t) => t.axis);
   let common: number[];
   try {
@@ -236,9 +229,7 @@ function advanced(action: string, plan: Plan): Advanced {
     });
   }
   const adjacent = axes.every((a, i) => i === 0 || a === axes[i - 1] + 1);
-  const indices = plan.tensors.map((t) =>
-    broadcastTo(indexNode(action, t.index.uop, plan.shape[t.axis], t.axis), common)
-  );
+  const indices = plan.tensors.map((t) => broadcastTo(indexNode(action, t.index.uop, view, t.axis), common));
   return { axes, common, lead: adjacent ? axes[0] : 0, indices };
 }
 
@@ -277,42 +268,6 @@ function expandMasks(action: string, index: readonly Index[]): Index[] {
   });
 }
 
-/** Whether an index is a variable, or a slice with one. */
-function isVariable(x: Index): boolean {
-  return x instanceof TensorBase ? isBoundNode(x.uop) : Array.isArray(x) && hasVariable(x);
-}
-
-/**
- * `u` cut at variables and slices whose ends are such, and the indices that are left for it: those axes whole, or their
- * one element. Undefined where there is none that lies inside for certain, or beside other index tensors: then a variable
- * is one of those. @throws {IndexError} {ShapeError} for slices that may be outside
- */
-function cutVariables(action: string, u: UOp, indices: readonly Index[]): { u: UOp; rest: Index[] } | undefined {
-  if (!indices.some(isVariable) || indices.some((x) => x instanceof TensorBase && !isVariable(x))) return undefined;
-  const used = indices.filter((x) => x !== null && x !== "...").length, rank = shapeOf(u).length, whole = u;
-  let axis = 0;
-  const rest = indices.map((x): Index => {
-    if (x === "...") axis += Math.max(0, rank - used);
-    if (x === null || x === "...") return x;
-    const at = axis++;
-    if (!isVariable(x)) return x;
-    if (x instanceof TensorBase) {
-      const picked = pickAxis(u, at, x);
-      if (picked === undefined) return x;
-      u = picked;
-      return 0;
-    }
-    if (!Array.isArray(x)) return x;
-    if (x.length > 2 && (x[2] ?? 1) !== 1) {
-      throw new IndexError(action, { axis: at, reason: "a slice whose ends are variables has step 1" });
-    }
-    if (at >= rank) throw new IndexError(action, { reason: `${used} indices for a tensor of ${rank} axes` });
-    u = shrinkAxis(action, u, at, x[0], x[1]);
-    return ":";
-  });
-  return u === whole ? undefined : { u, rest };
-}
-
 /** Tensors with indexing. */
 export abstract class IndexingTensor extends SortTensor {
   /**
@@ -335,7 +290,7 @@ export abstract class IndexingTensor extends SortTensor {
     const plan = parse("index", index, this.shape, false);
     const { view } = viewNode(this.uop, plan);
     if (plan.tensors.length === 0) return this.wrap(view);
-    const a = advanced("index", plan);
+    const a = advanced("index", plan, view);
     const { x, before, sizes, after } = gathered(view, a);
     const rank = before.length + a.common.length + sizes.length + after.length;
     const full = [...before, ...a.common, ...sizes, ...after];
@@ -347,7 +302,8 @@ export abstract class IndexingTensor extends SortTensor {
     });
     const selected = selectNode(hits.reduce((p, q) => p.and(q)), wide, sizes.map((_, i) => first + i));
     const count = prod(a.common), rows = prod(before) * prod(after), shape = [...before, ...a.common, ...after];
-    const many = this.dtype.isFloat && rows * count > 0 && sorts(count, prod(sizes), rows);
+    const isSized = [view, ...a.indices].some((u) => extentsOf(u) !== null);
+    const many = !isSized && this.dtype.isFloat && rows * count > 0 && sorts(count, prod(sizes), rows);
     if (!many) return this.wrap(reshape(selected, shape));
     // rows of what is not indexed, at one index
     const first3 = (u: UOp, n: number) =>
@@ -403,23 +359,16 @@ export abstract class IndexingTensor extends SortTensor {
       this.write(plan, fit(plan.shape));
       return this;
     }
-    this.write(plan, this.merged(plan, advanced(action, plan), fit));
+    this.write(plan, this.merged(plan, advanced(action, plan, viewNode(this.uop, plan).view), fit));
     return this;
   }
 
   /** Writes `value` to a view of a window of this. */
   private setWindow(window: UOp, index: readonly Index[], value: Operand): this {
-    const action = "setAt";
-    if (!hasStorage(this.uop)) {
-      throw new IndexError(action, {
-        reason: "at variables only a tensor with memory of its own can be written: realize() or clone() it first",
-      });
-    }
-    const plan = parse(action, index, shapeOf(window), false), { view } = viewNode(window, plan);
-    if (plan.tensors.length > 0) {
-      throw new IndexError(action, {
-        reason: "an index that may be out of range cannot stand beside slices at variables",
-      });
+    const action = "setAt", plan = parse(action, index, shapeOf(window), true), { view } = viewNode(window, plan);
+    if (plan.tensors.length > 0) { // what is written there is selected, and written as a whole
+      const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
+      return this.setWindow(window, [], part);
     }
     const given = castNode(this.operand(value, action).uop, this.dtype), to = shapeOf(view), from = shapeOf(given);
     const extra = to.length - from.length;
@@ -436,7 +385,15 @@ export abstract class IndexingTensor extends SortTensor {
         reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
       });
     });
-    this.assignView(view, fitted, action);
+    if (hasStorage(this.uop)) this.assignView(view, fitted, action);
+    else {
+      const back = (x: UOp): UOp => {
+        let placed = placeNode(x, plan, shapeOf(window));
+        for (let w = window; w !== this.uop; w = w.src[0]) placed = adjoint(w, placed);
+        return placed;
+      };
+      this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), this.uop));
+    }
     return this;
   }
 
@@ -475,11 +432,12 @@ export abstract class IndexingTensor extends SortTensor {
     // For each indexed position, the last (of `count`) that writes it, from 1; 0 for none.
     const grid = [...sizes, count];
     const writer = expand(iotaAlong(count, k, k + 1), grid).add(1);
-    const hit = a.indices.map((u, i) =>
+    const indices = a.indices.map((u) => allFilled(u, -1)); // what is beyond goes nowhere
+    const hit = indices.map((u, i) =>
       expand(iotaAlong(sizes[i], i, k + 1), grid).eq(expand(reshape(u, [...sizes.map(() => 1), count]), grid))
     ).reduce((p, q) => p.and(q));
     const last = reduceNode(hit.where(writer, constant(0, dtypes.int32)), Ops.MAX, [k]);
-    const flat = reshape(fit([...before, ...a.common, ...after]), [...before, count, ...after]);
+    const flat = reshape(allFilled(fit([...before, ...a.common, ...after])), [...before, count, ...after]);
     // Spread the value over the indexed axes: [before, ...sizes, after].
     const full = [...before, ...sizes, ...after, count], rank = full.length;
     const order = [...before.map((_, i) => i), ...after.map((_, i) => before.length + 1 + i), before.length];
@@ -546,7 +504,8 @@ export abstract class IndexingTensor extends SortTensor {
       });
     }
     const shape = broadcastShape("maskedSelect", [this.shape, mask.shape]);
-    const m = broadcastTo(mask.uop, shape);
+    const values = broadcastTo(this.uop, shape);
+    const m = allFilled(withExtents(broadcastTo(mask.uop, shape), extentsOf(values)));
     if (options.size === undefined) {
       return this.countTrue(m).then((size) => this.maskedSelect(mask, { ...options, size }));
     }
@@ -554,7 +513,7 @@ export abstract class IndexingTensor extends SortTensor {
     const fill = scalarConst(options.fillValue ?? 0, this.dtype);
     if (prod(shape) === 0 || size === 0) return this.wrap(broadcastTo(fill, [size]));
     const { at, count } = this.truePositions(m, size);
-    const x = gatherNode(reshape(broadcastTo(this.uop, shape), [prod(shape)]), 0, at);
+    const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, at);
     return this.wrap(uop(Ops.IOTA, dtypes.int32, [], size).lt(count).where(x, fill));
   }
 
@@ -568,7 +527,7 @@ export abstract class IndexingTensor extends SortTensor {
   nonzero(options: SizeOptions = {}): this | Promise<this> {
     checkOptions("nonzero", options, ["size", "fillValue"]);
     const shape = this.shape, rank = shape.length;
-    const mask = castNode(this.uop, dtypes.bool);
+    const mask = allFilled(castNode(this.uop, dtypes.bool));
     if (options.size === undefined) return this.countTrue(mask).then((size) => this.nonzero({ ...options, size }));
     const size = checkInteger("nonzero", "size", options.size, 0);
     const fill = scalarConst(options.fillValue ?? 0, dtypes.int32);

@@ -8,22 +8,31 @@ import { promoteAll } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
-import { extentsOf } from "../uop/extent.ts";
-import { expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
+import { extentOf, extentsOf, sameExtent, withExtents } from "../uop/extent.ts";
+import { expand, flip, permute, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { type Axes, checkIntegers, checkShape, resolveAxes, resolveAxis } from "./axes.ts";
-import { TensorBase } from "./base.ts";
+import type { UOp } from "../uop/uop.ts";
+import { type Axes, checkIntegers, checkShape, padPairs, resolveAxes, resolveAxis } from "./axes.ts";
+import { scalarConst, TensorBase } from "./base.ts";
 import {
+  chunkSizes,
   constantAxis,
   type Dim,
+  dimNode,
   hasVariable,
   largestSizes,
   padAxisBy,
+  padAxisTo,
+  rolled,
+  type Shape,
   shrinkAxis,
   sizesNow,
+  splitAxis,
+  tensorList,
   withSizes,
 } from "./dims.ts";
-import { catNodes, padAxis, padConstant, type PadMode, type Pair, unfoldLast } from "./pieces.ts";
+import { reshapeSized, squareDiagonal } from "./joined.ts";
+import { catNodes, diagonalNode, padAxis, padConstant, type PadMode, type Pair, trueOf, unfoldLast } from "./pieces.ts";
 import { parseRearrange } from "./rearrange.ts";
 
 /** Options of {@linkcode MovementTensor.pad}. */
@@ -53,9 +62,9 @@ export abstract class MovementTensor extends TensorBase {
 
   /** What `reshape` and `view` do. */
   private reshapeTo(action: string, shape: Axes | readonly (Dim | null)[]): this {
-    if (!hasVariable(shape)) return this.wrap(reshape(this.uop, this.resolveShape(action, shape)));
+    if (!hasVariable(shape)) return this.wrap(reshapeSized(this.uop, this.resolveShape(action, shape)));
     const list = shape as readonly (Dim | null)[];
-    const made = reshape(this.uop, this.resolveShape(action, largestSizes(action, list)));
+    const made = reshapeSized(this.uop, this.resolveShape(action, largestSizes(action, list)));
     return this.wrap(withSizes(action, made, list, () => false));
   }
 
@@ -216,10 +225,11 @@ export abstract class MovementTensor extends TensorBase {
   pad(padding: readonly number[] | readonly (readonly [Dim, Dim] | null)[], options: PadOptions = {}): this {
     checkOptions("pad", options, ["mode", "value"]);
     const mode = options.mode ?? "constant";
-    if (hasVariable(padding) && padding.length === this.ndim && mode === "constant" && (options.value ?? 0) === 0) {
+    if (hasVariable(padding) && padding.length === this.ndim && mode === "constant") {
       const amounts = padding as readonly (readonly [Dim, Dim] | null)[];
-      return this.wrap(
-        amounts.reduce((u, p, axis) => p === null ? u : padAxisBy("pad", u, axis, p[0], p[1]), this.uop),
+      return this.padBy(
+        options.value ?? 0,
+        (x) => amounts.reduce((u, p, axis) => p === null ? u : padAxisBy("pad", u, axis, p[0], p[1]), x),
       );
     }
     let shape = this.shape;
@@ -249,12 +259,30 @@ export abstract class MovementTensor extends TensorBase {
     return this.wrap(x);
   }
 
-  /** Pads at the end of each axis up to `shape`; null keeps the axis. @throws {ShapeError} if an axis is larger */
-  padTo(shape: readonly (number | null)[], options: { readonly value?: number | boolean } = {}): this {
+  /** What `grow`, which pads with zeros, makes of this, with `value` where it added something. */
+  private padBy(value: number | boolean, grow: (x: UOp) => UOp): this {
+    const x = this.uop, wide = grow(x), fill = scalarConst(value, x.dtype);
+    if (fill.arg === 0 && !Object.is(fill.arg, -0)) return this.wrap(wide);
+    return this.wrap(grow(withExtents(trueOf(shapeOf(x)), extentsOf(x))).where(wide, fill));
+  }
+
+  /**
+   * Pads at the end of each axis up to `shape`; null keeps the axis. Sizes may be variables; a symbolic axis gets a
+   * constant size by a number.
+   *
+   * @throws {ShapeError} if an axis is larger
+   */
+  padTo(shape: readonly (Dim | null)[], options: { readonly value?: number | boolean } = {}): this {
     checkOptions("padTo", options, ["value"]);
     const from = this.shape;
     if (!Array.isArray(shape) || shape.length !== from.length) {
       throw new ShapeError("padTo", { shapes: [from], reason: "it needs one size or null for each axis" });
+    }
+    if (hasVariable(shape) || extentsOf(this.uop) !== null) {
+      return this.padBy(
+        options.value ?? 0,
+        (x) => shape.reduce((u: UOp, to, axis) => to === null ? u : padAxisTo("padTo", u, axis, to), x),
+      );
     }
     const pairs = from.map((n, axis): Pair => {
       const to = (shape[axis] as number | null) ?? n;
@@ -289,7 +317,8 @@ export abstract class MovementTensor extends TensorBase {
     if (a > b) {
       throw new ShapeError("flatten", { shapes: [shape], axis: a, reason: `axis ${a} comes after axis ${b}` });
     }
-    return this.wrap(reshape(this.uop, [...shape.slice(0, a), prod(shape.slice(a, b + 1)), ...shape.slice(b + 1)]));
+    const merged = [...shape.slice(0, a), prod(shape.slice(a, b + 1)), ...shape.slice(b + 1)];
+    return this.wrap(reshapeSized(this.uop, merged));
   }
 
   /** Splits one axis into several; one size may be -1. @throws {ShapeError} if they do not multiply to its size */
@@ -333,14 +362,17 @@ export abstract class MovementTensor extends TensorBase {
   }
 
   /**
-   * Cuts along `dim`: into parts of `sizes` (the last may be smaller), or of the sizes listed.
+   * Cuts along `dim`: into parts of `sizes` (the last may be smaller), or of the sizes listed, which may be variables.
    *
    * @throws {ShapeError} if the sizes listed do not add up to the axis
    */
-  split(sizes: Axes, dim = 0): this[] {
+  split(sizes: Axes | readonly Dim[], dim = 0): this[] {
     const shape = this.shape;
     const axis = resolveAxis("split", dim, shape);
-    constantAxis("split", this.uop, axis);
+    if (Array.isArray(sizes) && (hasVariable(sizes) || extentsOf(this.uop)?.[axis] !== undefined)) {
+      return splitAxis("split", this.uop, axis, sizes).map((u) => this.wrap(u));
+    }
+    constantAxis("split", this.uop, axis, "list the sizes of the parts");
     const n = shape[axis];
     let list: number[];
     if (typeof sizes === "number") {
@@ -367,6 +399,9 @@ export abstract class MovementTensor extends TensorBase {
   chunk(chunks: number, dim = 0): this[] {
     checkInteger("chunk", "the number of chunks", chunks, 1);
     const axis = resolveAxis("chunk", dim, this.shape);
+    if (extentsOf(this.uop)?.[axis] !== undefined) {
+      return this.split(chunkSizes("chunk", this.uop, axis, chunks).map((u) => this.wrap(u)), axis);
+    }
     return this.split(Math.max(1, Math.ceil(this.shape[axis] / chunks)), axis);
   }
 
@@ -380,7 +415,6 @@ export abstract class MovementTensor extends TensorBase {
     const shape = this.shape;
     const axis = resolveAxis("cat", dim, shape);
     for (const t of all) {
-      constantAxis("cat", t.uop, axis);
       const s = t.shape;
       const bad = s.length !== shape.length ? -1 : s.findIndex((n, i) => i !== axis && n !== shape[i]);
       if (s.length === shape.length && bad < 0 && s.length > 0) continue;
@@ -415,33 +449,60 @@ export abstract class MovementTensor extends TensorBase {
   }
 
   /** Tiles: axis i is repeated `repeats[i]` times; more repeats than axes add axes in front. */
-  repeat(repeats: Axes): this {
-    const from = this.shape;
-    const list = checkShape("repeat", repeats);
-    if (list.length < from.length) {
+  repeat(repeats: Shape): this {
+    const list = hasVariable(repeats) ? largestSizes("repeat", repeats as readonly Dim[]) : repeats;
+    const from = this.shape, counts = checkShape("repeat", list), extra = counts.length - from.length;
+    if (extra < 0) {
       throw new ShapeError("repeat", { shapes: [from], reason: `it needs at least ${from.length} repeats` });
     }
-    const base = [...new Array<number>(list.length - from.length).fill(1), ...from];
-    const tall = base.flatMap((n) => [1, n]), wide = base.flatMap((n, i) => [list[i], n]);
-    return this.wrap(reshape(expand(reshape(this.uop, tall), wide), base.map((n, i) => n * list[i])));
+    const base = [...new Array<number>(extra).fill(1), ...from];
+    let x = reshape(this.uop, base);
+    base.forEach((_, axis) => {
+      if (extentsOf(x)?.[axis] === undefined || counts[axis] === 1) return;
+      if (Array.isArray(repeats) && repeats[axis] instanceof TensorBase) {
+        constantAxis("repeat", x, axis, "repeat it a number of times, or flatten a stack");
+      }
+      x = catNodes(new Array<UOp>(counts[axis]).fill(x), axis);
+      counts[axis] = 1;
+    });
+    const tall = shapeOf(x).flatMap((n) => [1, n]), wide = shapeOf(x).flatMap((n, i) => [counts[i], n]);
+    let tiles = expand(reshape(x, tall), wide);
+    if (hasVariable(repeats)) {
+      tiles = withSizes(
+        "repeat",
+        tiles,
+        (repeats as readonly Dim[]).flatMap((n) => [n, null]),
+        (axis) => axis % 2 === 0,
+      );
+    }
+    return this.wrap(reshape(tiles, shapeOf(x).map((n, i) => n * counts[i])));
   }
 
   /** Each element `repeats` times in a row along `dim`; of the flattened tensor without `dim`. */
-  repeatInterleave(repeats: number, dim?: number): this {
-    checkInteger("repeatInterleave", "repeats", repeats, 0);
+  repeatInterleave(repeats: Dim, dim?: number): this {
+    const [count] = repeats instanceof TensorBase
+      ? largestSizes("repeatInterleave", [repeats]) as number[]
+      : [checkInteger("repeatInterleave", "repeats", repeats, 0)];
     if (dim === undefined) return this.flatten().repeatInterleave(repeats, 0);
     const shape = this.shape;
     const axis = resolveAxis("repeatInterleave", dim, shape);
-    const tall = shape.toSpliced(axis + 1, 0, 1), wide = shape.toSpliced(axis + 1, 0, repeats);
+    const tall = shape.toSpliced(axis + 1, 0, 1), wide = shape.toSpliced(axis + 1, 0, count);
     const out = [...shape];
-    out[axis] *= repeats;
-    return this.wrap(reshape(expand(reshape(this.uop, tall), wide), out));
+    out[axis] *= count;
+    const many = wide.map((_, i) => i === axis + 1 ? repeats : null);
+    const rows = withSizes("repeatInterleave", expand(reshape(this.uop, tall), wide), many, () => true);
+    return this.wrap(reshapeSized(rows, out));
   }
 
-  /** Shifts circularly along `dims`; along the flattened tensor without. @throws {ShapeError} for lists of two lengths */
-  roll(shifts: Axes, dims?: Axes): this {
-    if (dims === undefined) return this.flatten().roll(shifts, 0).reshape(this.shape);
-    const by = checkIntegers("roll", "the shifts", typeof shifts === "number" ? [shifts] : shifts);
+  /**
+   * Shifts circularly along `dims`; along the flattened tensor without. Shifts may be variables.
+   *
+   * @throws {ShapeError} for lists of two lengths
+   */
+  roll(shifts: Shape, dims?: Axes): this {
+    if (dims === undefined) return this.flatten().roll(shifts, 0).reshape(this.symbolicShape);
+    const list = Array.isArray(shifts) ? shifts as readonly Dim[] : [shifts as Dim];
+    const by = hasVariable(list) ? list : checkIntegers("roll", "the shifts", list);
     const along = checkIntegers("roll", "the axes", typeof dims === "number" ? [dims] : dims);
     const shape = this.shape;
     if (by.length !== along.length) {
@@ -452,7 +513,11 @@ export abstract class MovementTensor extends TensorBase {
       const axis = resolveAxis("roll", dim, shape);
       const n = shape[axis] ?? 1; // a rank of 0 has an axis 0 of one element
       if (n <= 1) return;
-      const shift = ((by[i] % n) + n) % n;
+      if (by[i] instanceof TensorBase || extentsOf(x)?.[axis] !== undefined) {
+        x = rolled(x, axis, dimNode("roll", by[i]));
+        return;
+      }
+      const shift = (((by[i] as number) % n) + n) % n;
       if (shift === 0) return;
       const all = shape.map((s): Pair => [0, s]);
       x = catNodes([shrink(x, all.with(axis, [n - shift, n])), shrink(x, all.with(axis, [0, n - shift]))], axis);
@@ -470,6 +535,7 @@ export abstract class MovementTensor extends TensorBase {
     checkInteger("unfold", "step", step, 1);
     const shape = this.shape;
     const axis = resolveAxis("unfold", dim, shape);
+    constantAxis("unfold", this.uop, axis);
     if (size > shape[axis] || shape.length === 0) {
       throw new ShapeError("unfold", {
         shapes: [shape],
@@ -493,18 +559,12 @@ export abstract class MovementTensor extends TensorBase {
     if (a === b || shape.length < 2) {
       throw new ShapeError("diagonal", { shapes: [shape], axis: a, reason: "it needs two different axes" });
     }
-    const rest = rangeOf(shape.length).filter((i) => i !== a && i !== b);
-    const lead = rest.map((i) => shape[i]);
-    const skipRows = Math.min(Math.max(-offset, 0), shape[a]), skipColumns = Math.min(Math.max(offset, 0), shape[b]);
-    const d = Math.min(shape[a] - skipRows, shape[b] - skipColumns);
-    const all = lead.map((n): Pair => [0, n]), none = lead.map((): Pair => [0, 0]);
-    let x = permute(this.uop, [...rest, a, b]);
-    x = shrink(x, [...all, [skipRows, skipRows + d], [skipColumns, skipColumns + d]]);
-    if (d === 0) return this.wrap(reshape(x, [...lead, 0]));
-    // Element (i, i) of a d x d matrix is element i * (d + 1) of its rows joined: column 0 of rows of d + 1.
-    x = pad(reshape(x, [...lead, d * d]), [...none, [0, d]]);
-    x = shrink(reshape(x, [...lead, d, d + 1]), [...all, [0, d], [0, 1]]);
-    return this.wrap(reshape(x, [...lead, d]));
+    const own = extentOf(this.uop, a);
+    if (offset === 0 && extentsOf(this.uop)?.[a] !== undefined && sameExtent(own, extentOf(this.uop, b))) {
+      return this.wrap(squareDiagonal(this.uop, a, b));
+    }
+    for (const axis of [a, b]) constantAxis("diagonal", this.uop, axis);
+    return this.wrap(diagonalNode(this.uop, a, b, offset));
   }
 
   /**
@@ -514,7 +574,7 @@ export abstract class MovementTensor extends TensorBase {
    */
   rearrange(formula: string, sizes: Readonly<Record<string, number>> = {}): this {
     const plan = parseRearrange(formula, this.shape, sizes);
-    return this.wrap(reshape(permute(reshape(this.uop, plan.split), plan.order), plan.joined));
+    return this.wrap(reshapeSized(permute(reshape(this.uop, plan.split), plan.order), plan.joined));
   }
 
   /**
@@ -540,48 +600,15 @@ export abstract class MovementTensor extends TensorBase {
     const place = rangeOf(all.length);
     if (indexing === "xy" && all.length > 1) [place[0], place[1]] = [1, 0];
     const shape = new Array<number>(all.length);
-    all.forEach((t, i) => shape[place[i]] = t.numel());
+    const sizes = new Array<Dim>(all.length);
+    all.forEach((t, i) => {
+      shape[place[i]] = t.numel();
+      sizes[place[i]] = t.ndim === 0 ? 1 : (t as MovementTensor).symbolicShape[0];
+    });
     return all.map((t, i) => {
       const one = new Array<number>(all.length).fill(1);
       one[place[i]] = t.numel();
-      return this.wrap(expand(reshape(t.uop, one), shape));
+      return this.wrap(withSizes("meshgrid", expand(reshape(t.uop, one), shape), sizes, () => true));
     });
   }
-}
-
-function tensorList(action: string, tensors: unknown): TensorBase[] {
-  const list = tensors instanceof TensorBase ? [tensors] : tensors;
-  if (!Array.isArray(list) || !list.every((t) => t instanceof TensorBase)) {
-    throw new ArgumentError(action, { reason: "it takes a list of tensors" });
-  }
-  return list;
-}
-
-function padPairs(padding: unknown, shape: readonly number[]): Pair[] {
-  if (!Array.isArray(padding)) {
-    throw new ArgumentError("pad", { reason: `padding must be a list, not ${String(padding)}` });
-  }
-  if (padding.some((p) => p === null || Array.isArray(p))) {
-    if (padding.length !== shape.length) {
-      throw new ShapeError("pad", { shapes: [shape], reason: `${padding.length} pairs for ${shape.length} axes` });
-    }
-    return padding.map((p): Pair => {
-      if (p === null) return [0, 0];
-      const pair = checkIntegers("pad", "a pair", p);
-      if (pair.length !== 2) throw new ArgumentError("pad", { reason: `[${pair.join(", ")}] is no pair` });
-      return [pair[0], pair[1]];
-    });
-  }
-  const flat = checkIntegers("pad", "padding", padding);
-  if (flat.length % 2 !== 0 || flat.length > 2 * shape.length) {
-    throw new ShapeError("pad", {
-      shapes: [shape],
-      reason: flat.length % 2 !== 0
-        ? `[${flat.join(", ")}] has an odd length, it needs a before and an after an axis`
-        : `${flat.length / 2} pairs for ${shape.length} axes`,
-    });
-  }
-  const pairs = shape.map((): Pair => [0, 0]);
-  for (let i = 0; i < flat.length; i += 2) pairs[shape.length - 1 - i / 2] = [flat[i], flat[i + 1]];
-  return pairs;
 }

@@ -414,7 +414,7 @@ export function asinhNode(x: UOp): UOp {
 /** Inverse hyperbolic cosine: log1p(t + sqrt(t (t + 2))) with t = x - 1; NaN below 1. */
 export function acoshNode(x: UOp): UOp {
   const huge = gt(x, 2 ** 30);
-  const t = shift(unless(huge, x, 2), -1);
+  const t = shift(unless(huge, x, 2).alu(Ops.MAX, floatConst(0, x.dtype)), -1); // far below, t (t + 2) were positive
   const near = log1pNode(t.add(t.mul(shift(t, 2)).sqrt()));
   return huge.where(shift(logNode(pick(huge, x, 1)), Math.LN2), near);
 }
@@ -425,10 +425,17 @@ export function atanhNode(x: UOp): UOp {
   return scale(log1pNode(scale(a, 2).fdiv(shift(scale(a, -1), 1))), 0.5).mul(s);
 }
 
-/** erfc(b) by its logarithm, 1 <= b <= 10.25 (27.5 in float64): good digits also where it is tiny. `z` is b^2. */
+/** log2(erfc(b)) for 1 <= b <= 10.25, and little less beyond. `z` is b^2. */
+function erfcLog2(b: UOp, z: UOp): UOp {
+  return horner(ERFCX_LOG2, scale(shift(b, -5.625), 1 / 4.625)).add(scale(z, -Math.LOG2E));
+}
+/** erfc(b) e^(b^2) in float64, b >= 1. */
+function erfcx(b: UOp): UOp {
+  return horner(ERFCX, shift(b, -3).fdiv(shift(b, 3)));
+}
+/** erfc(b), 1 <= b <= 10.25 (27.5 in float64): good digits also where it is tiny. `z` is b^2. */
 function erfcNode(b: UOp, z: UOp): UOp {
-  if (b.dtype === dtypes.float64) return expNode(scale(z, -1)).mul(horner(ERFCX, shift(b, -3).fdiv(shift(b, 3))));
-  return horner(ERFCX_LOG2, scale(shift(b, -5.625), 1 / 4.625)).add(scale(z, -Math.LOG2E)).exp2();
+  return b.dtype === dtypes.float64 ? expNode(scale(z, -1)).mul(erfcx(b)) : erfcLog2(b, z).exp2();
 }
 
 /** The error function. */
@@ -441,14 +448,21 @@ export function erfNode(x: UOp): UOp {
   return small.where(near.add(near.mul(poly(ERF, z))), far);
 }
 
-/** The distribution function of the normal distribution: (1 + erf(x / sqrt 2)) / 2, also where that is nearly 0. */
-export function normalNode(x: UOp): UOp {
-  const a = x.mul(signOf(x)), small = lt(a, Math.SQRT2), end = x.dtype === dtypes.float64 ? 38.75 : 14.375;
-  const near = scale(pick(small, x, 0), Math.SQRT1_2), z = near.mul(near);
+/**
+ * x times the distribution function of the normal distribution, (1 + erf(x / sqrt 2)) / 2. Far below 0 that is subnormal,
+ * which some devices take as zero, before the product is: x is multiplied by its roots instead. At the end they are 0.
+ */
+export function geluNode(x: UOp): UOp {
+  const wide = x.dtype === dtypes.float64, end = wide ? 56 : 22;
+  const a = x.mul(signOf(x)), small = lt(a, Math.SQRT2);
+  const near = scale(pick(small, x, 0), Math.SQRT1_2), square = near.mul(near);
+  const center = shift(scale(near.add(near.mul(poly(ERF, square))), 0.5), 0.5);
   const b = unless(small, unless(gt(a, end), a, end), Math.SQRT2);
-  const tail = scale(erfcNode(scale(b, Math.SQRT1_2), scale(b.mul(b), 0.5)), 0.5);
-  const far = lt(x, 0).where(tail, shift(scale(tail, -1), 1));
-  return small.where(shift(scale(near.add(near.mul(poly(ERF, z))), 0.5), 0.5), far);
+  const t = scale(b, Math.SQRT1_2), z = scale(b.mul(b), 0.5);
+  const root = wide ? expNode(scale(z, -0.5)) : scale(erfcLog2(t, z), 0.5).exp2();
+  const other = wide ? root.mul(erfcx(t)) : root;
+  const below = scale(x, 0.5).mul(other).mul(root), above = x.mul(shift(scale(other.mul(root), -0.5), 1));
+  return small.where(x.mul(center), lt(x, 0).where(below, above));
 }
 
 /** 1 / (1 + e^-x) without overflow on either side. */
@@ -468,10 +482,10 @@ export function softplusNode(x: UOp): UOp {
 
 /** log(e^a + e^b) without overflow. */
 export function logaddexpNode(a: UOp, b: UOp): UOp {
-  const less = a.lt(b);
-  const high = less.where(b, a), low = less.where(a, b);
-  // Equal infinities would give NaN as their difference.
-  const difference = a.eq(b).where(floatConst(0, a.dtype), low.add(scale(high, -1)));
+  const high = a.alu(Ops.MAX, b), low = scale(scale(a, -1).alu(Ops.MAX, scale(b, -1)), -1);
+  // Equal infinities would give NaN as their difference. Of equal numbers it is 0, and has a gradient.
+  const infinite = a.eq(b).and(a.eq(floatConst(Infinity, a.dtype)).or(a.eq(floatConst(-Infinity, a.dtype))));
+  const difference = infinite.where(floatConst(0, a.dtype), low.add(scale(high, -1)));
   return high.add(log1pNode(expNode(difference)));
 }
 
@@ -510,14 +524,22 @@ export function powNode(base: UOp, exponent: UOp): UOp {
   const whole = exponent.trunc().eq(exponent);
   const half = scale(exponent, 0.5);
   const odd = whole.and(half.trunc().ne(half));
-  const negative = lt(base, 0);
-  let r = negative.where(whole.where(odd.where(scale(magnitude, -1), magnitude), c(NaN)), magnitude);
-  r = zero.where(lt(exponent, 0).where(c(Infinity), c(0)), r);
+  const signed = odd.where(scale(magnitude, -1), magnitude);
+  let r = lt(base, 0).where(whole.or(base.eq(c(-Infinity))).where(signed, c(NaN)), magnitude);
+  // 0^x has the sign of its base if x is odd; its gradient is 0, but that of 0^1 is 1.
+  const nothing = odd.where(detachNode(base), c(0));
+  r = zero.where(lt(exponent, 0).where(divideInto(1, nothing), exponent.eq(c(1)).where(base, nothing)), r);
   r = exponent.ne(exponent).or(base.ne(base)).where(c(NaN), r);
   // What logarithms do not give: x^0 where x is 0, infinite or NaN, and 1^x where x is infinite or NaN.
   const endless = (x: UOp) => x.ne(x).or(x.eq(c(Infinity))).or(x.eq(c(-Infinity)));
   const special = zero.or(endless(base)), atOne = base.eq(c(1)).and(endless(exponent));
   return exponent.eq(c(0)).and(special).or(atOne).where(c(1), r);
+}
+
+/** The square root, with the gradient 0 at 0 instead of an infinite one: for what is not below 0. */
+export function rootNode(x: UOp): UOp {
+  const zero = x.eq(floatConst(0, x.dtype));
+  return zero.where(floatConst(0, x.dtype), unless(zero, x, 1).sqrt());
 }
 
 /** x^n by repeated squaring, n a positive integer. */

@@ -6,13 +6,14 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
+import { extentsOf, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand, flip, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { castNode } from "./elementwise.ts";
-import { catNodes, iotaAlong, padConstant } from "./pieces.ts";
+import { catNodes, filled, iotaAlong, padConstant } from "./pieces.ts";
 import { reduceNode } from "./reduce.ts";
 import { selectNode } from "./select.ts";
 
@@ -44,17 +45,17 @@ function less(a: Lanes, b: Lanes): UOp {
 
 /** Positions (int32) that sort the last axis of `x`. */
 export function sortedPositions(x: UOp, descending = false): UOp {
-  const shape = shapeOf(x), n = shape[shape.length - 1];
+  const shape = shapeOf(x), last = shape.length - 1, n = shape[last];
   let key = orderKey(x);
   if (descending) key = key.xor(constant(-1, dtypes.int64));
   const position = broadcastTo(iotaAlong(n, shape.length - 1, shape.length), shape);
   const pack = x.dtype.bits <= 32;
-  const lanes: Lanes = pack
-    ? [key.mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64))]
-    : [key, position];
-  if (n <= COUNTED) return byCounting(lanes, position);
+  const packed = pack ? key.mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64)) : key;
+  const first = filled(packed, last, MAX64), lanes: Lanes = pack ? [first] : [first, position];
+  if (n <= COUNTED) return withExtents(byCounting(lanes, position), extentsOf(x));
   const sorted = bitonic(lanes.map((u) => uop(Ops.CONTIGUOUS, u.dtype, [u])));
-  return pack ? castNode(sorted[0].and(scalarConst(2 ** 32 - 1, dtypes.int64)), dtypes.int32) : sorted[1];
+  const places = pack ? castNode(sorted[0].and(scalarConst(2 ** 32 - 1, dtypes.int64)), dtypes.int32) : sorted[1];
+  return withExtents(places, extentsOf(x));
 }
 
 /** Rank of each: how many are less. Then who has rank r. */

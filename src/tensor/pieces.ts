@@ -6,10 +6,14 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
-import { expand, flip, pad, reshape, shrink } from "../uop/movement.ts";
+import { rangeOf } from "../helpers/math.ts";
+import { vmax, vmin } from "../uop/bounds.ts";
+import { extentBetween, extentOf, extentsOf, extentText, withExtents } from "../uop/extent.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, window } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { simplify } from "../uop/symbolic.ts";
+import { constant, int, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 
 /** What is added before and after an axis, or where a piece of it starts and stops. */
@@ -25,10 +29,27 @@ export function iotaAlong(n: number, axis: number, rank: number, dtype: DType = 
   return reshape(uop(Ops.IOTA, dtype, [], n), shape);
 }
 
+/** As many elements along `axis` as memory holds: beyond a symbolic size stands `fill`. */
+export function filled(x: UOp, axis: number, fill: number | bigint | boolean = 0): UOp {
+  const e = extentsOf(x)?.[axis], shape = shapeOf(x), n = shape[axis];
+  if (e === undefined) return x;
+  const wide = window(x, axis, int(0), int(n), n), value = scalarConst(fill, x.dtype);
+  if (value.arg === 0 && !Object.is(value.arg, -0)) return wide;
+  const inside = iotaAlong(n, axis, shape.length).lt(broadcastTo(e, shape.map((_, i) => i === axis ? n : 1)));
+  return expand(inside, shape).where(wide, value);
+}
+
+/** {@linkcode filled} along all axes. */
+export function allFilled(x: UOp, fill: number | bigint | boolean = 0): UOp {
+  if (extentsOf(x) === null) return x;
+  return shapeOf(x).reduce((u, _, axis) => filled(u, axis, fill), x);
+}
+
 /** Concatenates nodes of one dtype along `axis`: a balanced tree of selects over zero-padded parts. */
 export function catNodes(nodes: readonly UOp[], axis: number): UOp {
   const parts = nodes.filter((u) => shapeOf(u)[axis] > 0);
   if (parts.length <= 1) return parts[0] ?? nodes[0];
+  if (parts.some((u) => extentsOf(u)?.[axis] !== undefined)) return catSized(parts, axis);
   const sizes = parts.map((u) => shapeOf(u)[axis]);
   const total = sizes.reduce((a, b) => a + b, 0);
   const shape = [...shapeOf(parts[0])];
@@ -48,6 +69,20 @@ export function catNodes(nodes: readonly UOp[], axis: number): UOp {
   return build(0, parts.length);
 }
 
+/** {@linkcode catNodes} of parts of which some have a symbolic size. */
+function catSized(parts: readonly UOp[], axis: number): UOp {
+  const starts = [int(0)];
+  for (const u of parts) starts.push(simplify(starts[starts.length - 1].add(extentOf(u, axis))));
+  const total = starts.pop()!, capacity = vmax(total), shape = shapeOf(parts[0]).with(axis, capacity);
+  const one = shape.map((_, i) => i === axis ? capacity : 1), position = iotaAlong(capacity, axis, shape.length);
+  const build = (from: number, to: number): UOp => {
+    if (to - from === 1) return window(parts[from], axis, simplify(starts[from].mul(-1)), total, capacity);
+    const mid = (from + to) >> 1;
+    return expand(position.lt(broadcastTo(starts[mid], one)), shape).where(build(from, mid), build(mid, to));
+  };
+  return build(0, parts.length);
+}
+
 /** Zero padding; another value is selected outside the mask of what was there. */
 export function padConstant(x: UOp, pairs: readonly Pair[], value: number | boolean): UOp {
   if (pairs.every(([a, b]) => a === 0 && b === 0)) return x;
@@ -55,46 +90,55 @@ export function padConstant(x: UOp, pairs: readonly Pair[], value: number | bool
   const fill = scalarConst(value, x.dtype);
   if (fill.arg === 0 && !Object.is(fill.arg, -0)) return padded;
   const shape = shapeOf(x);
-  const ones = expand(reshape(constant(1, dtypes.bool), shape.map(() => 1)), shape);
-  return pad(ones, pairs).where(padded, fill);
+  return pad(withExtents(trueOf(shape), extentsOf(x)), pairs).where(padded, fill);
+}
+
+/** True everywhere. */
+export function trueOf(shape: readonly number[]): UOp {
+  return broadcastTo(constant(1, dtypes.bool), shape);
 }
 
 /** Pads one axis from what is inside. @throws {ShapeError} where there is not enough */
 export function padAxis(x: UOp, axis: number, before: number, after: number, mode: PadMode): UOp {
   if (before === 0 && after === 0) return x;
-  const shape = shapeOf(x);
-  const n = shape[axis];
+  const shape = shapeOf(x), e = extentOf(x, axis);
+  const n = vmin(e); // of a symbolic axis the least
   const limit = mode === "reflect" ? n - 1 : mode === "circular" ? n : n > 0 ? Infinity : 0;
   if (before > limit || after > limit) {
     throw new ShapeError("pad", {
       shapes: [shape],
       axis,
-      reason: `mode ${mode} can add at most ${limit} on a side of axis ${axis} of size ${n}, not ${
+      reason: `mode ${mode} can add at most ${limit} on a side of axis ${axis} of size ${extentText(e)}, not ${
         Math.max(before, after)
       }`,
     });
   }
   const part = (start: number, stop: number) =>
     shrink(x, shape.map((s, i): Pair => i === axis ? [start, stop] : [0, s]));
-  const repeated = (start: number, count: number) => expand(part(start, start + 1), shape.with(axis, count));
+  /** `count` elements, `back` before the end. */
+  const atEnd = (count: number, back = 0) =>
+    e.op === Ops.CONST
+      ? part(n - back - count, n - back)
+      : window(x, axis, extentBetween(int(count + back), e), int(count));
+  const repeated = (u: UOp, count: number) => expand(u, shape.with(axis, count));
   const pieces: UOp[] = [];
   if (before > 0) {
     pieces.push(
       mode === "reflect"
         ? flip(part(1, before + 1), [axis])
         : mode === "circular"
-        ? part(n - before, n)
-        : repeated(0, before),
+        ? atEnd(before)
+        : repeated(part(0, 1), before),
     );
   }
   pieces.push(x);
   if (after > 0) {
     pieces.push(
       mode === "reflect"
-        ? flip(part(n - 1 - after, n - 1), [axis])
+        ? flip(atEnd(after, 1), [axis])
         : mode === "circular"
         ? part(0, after)
-        : repeated(n - 1, after),
+        : repeated(atEnd(1), after),
     );
   }
   return catNodes(pieces, axis);
@@ -116,4 +160,21 @@ export function unfoldLast(x: UOp, size: number, step: number): UOp {
   x = reshape(expand(reshape(x, [...lead, 1, n]), [...lead, tiles, n]), [...lead, tiles * n]);
   x = reshape(shrink(x, [...all, [0, want]]), [...lead, count, row]);
   return shrink(x, [...all, [0, count], [0, size]]);
+}
+
+/** The diagonal of axes `a` and `b`, `offset` columns to the right, as the last axis. */
+export function diagonalNode(u: UOp, a: number, b: number, offset: number): UOp {
+  const shape = shapeOf(u);
+  const rest = rangeOf(shape.length).filter((i) => i !== a && i !== b);
+  const lead = rest.map((i) => shape[i]);
+  const skipRows = Math.min(Math.max(-offset, 0), shape[a]), skipColumns = Math.min(Math.max(offset, 0), shape[b]);
+  const d = Math.min(shape[a] - skipRows, shape[b] - skipColumns);
+  const all = lead.map((n): Pair => [0, n]), none = lead.map((): Pair => [0, 0]);
+  let x = permute(u, [...rest, a, b]);
+  x = shrink(x, [...all, [skipRows, skipRows + d], [skipColumns, skipColumns + d]]);
+  if (d === 0) return reshape(x, [...lead, 0]);
+  // Element (i, i) of a d x d matrix is element i * (d + 1) of its rows joined: column 0 of rows of d + 1.
+  x = pad(reshape(x, [...lead, d * d]), [...none, [0, d]]);
+  x = shrink(reshape(x, [...lead, d, d + 1]), [...all, [0, d], [0, 1]]);
+  return reshape(x, [...lead, d]);
 }

@@ -9,8 +9,9 @@ import { yieldToFinalizers } from "../device/pressure.ts";
 import { defaultDevice, knownDevice } from "../device/device.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
-import { DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import { type Line, Site } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { extentsOf, isBoundNode, isLabel } from "../uop/extent.ts";
@@ -22,6 +23,7 @@ import { bufferNode, type UOp, uop } from "../uop/uop.ts";
 import { materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { CallTensor } from "./call.ts";
+import { keepOrigins } from "./origins.ts";
 
 /** Handles moved while a capture listens, which replays move on: assigned ones, and replaced ones as they were before. */
 export const movedHandles: {
@@ -66,7 +68,10 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
     if (made === undefined) nodes.push(u);
     else checkAlive(made, "realize a tensor");
   }
-  if (nodes.length > 0) realizeNodes(nodes);
+  if (nodes.length > 0) {
+    keepOrigins(tensors);
+    realizeNodes(nodes);
+  }
   for (const t of tensors) if (!isBoundNode(t.uop)) inside.hold(t);
 }
 
@@ -101,6 +106,10 @@ export abstract class RealizeTensor extends CallTensor {
    * tensors later reads one result, and realizing them launches what is compiled here. Returns this.
    */
   kernelize(others: readonly TensorBase[] = []): this {
+    const given: unknown = others;
+    if (!Array.isArray(given) || !given.every((t) => t instanceof TensorBase)) {
+      throw new ArgumentError("kernelize", { reason: `others must be a list of tensors, not ${describe(given)}` });
+    }
     const all = [this as RealizeTensor, ...others as readonly RealizeTensor[]];
     for (const t of all) {
       if (realizedBuffer(t.uop) !== undefined || hasStorage(t.uop)) continue;
@@ -133,8 +142,9 @@ export abstract class RealizeTensor extends CallTensor {
   detach(): this {
     return this.wrap(uop(Ops.DETACH, this.dtype, [this.uop]));
   }
-  /** A copy with memory of its own, on `device` if given. */
+  /** A copy with memory of its own, on `device` if given. @throws {DeviceError} */
   clone(options: { readonly device?: string } = {}): this {
+    checkOptions("clone", options, ["device"]);
     const copy = holdMemory(this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
     return options.device === undefined ? copy : copy.to(options.device);
   }
@@ -182,7 +192,10 @@ export abstract class RealizeTensor extends CallTensor {
     }
     let u = this.liveNode(action);
     if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one
-    if (realizedBuffer(u) === undefined) realizeNodes([u]);
+    if (realizedBuffer(u) === undefined) {
+      keepOrigins([this]);
+      realizeNodes([u]);
+    }
     const node = realizedBuffer(u);
     if (node === undefined) {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
@@ -303,6 +316,10 @@ export abstract class RealizeTensor extends CallTensor {
 
   /** Makes this handle name, and hold, what `x` names; the shape must be the same. */
   replace(x: TensorBase): this {
+    const given: unknown = x;
+    if (!(given instanceof TensorBase)) {
+      throw new ArgumentError("replace a tensor", { reason: `it takes a tensor, not ${describe(given)}` });
+    }
     if (prod(x.shape) !== this.numel() || x.shape.some((n, i) => n !== this.shape[i])) {
       throw new ShapeError("replace", { shapes: [this.shape, x.shape], reason: "the shapes differ" });
     }

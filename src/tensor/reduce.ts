@@ -22,7 +22,7 @@ import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst } from "./base.ts";
 import { castNode, type CloseOptions, eqNode, negNode } from "./elementwise.ts";
 import { iotaAlong } from "./pieces.ts";
-import { detachNode, expNode, floatConst, logNode, shift } from "./numeric.ts";
+import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "./numeric.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
@@ -176,7 +176,7 @@ export abstract class ReduceTensor extends ActivationTensor {
     const axes = this.axes(action, axis, options, ["keepdim", "correction"]);
     const [variance, mean] = this.moments(axes, options.correction ?? 1);
     const out = floatOf(this.dtype);
-    const first = root ? variance.sqrt() : variance;
+    const first = root ? rootNode(variance) : variance;
     return [
       this.finish(first.cast(out), axes, options.keepdim),
       this.finish(mean.cast(out), axes, options.keepdim),
@@ -272,6 +272,7 @@ export abstract class ReduceTensor extends ActivationTensor {
   /** Softmax of the negated tensor. @throws {ShapeError} */
   softmin(axis = -1, options: { readonly dtype?: DTypeLike } = {}): this {
     checkOptions("softmin", options, ["dtype"]);
+    resolveAxis("softmin", axis, this.shape);
     const t = this.dtype.isFloat ? this : this.cast(defaultFloat());
     return t.neg().softmax(axis, options);
   }
@@ -357,7 +358,7 @@ export abstract class ReduceTensor extends ActivationTensor {
     let norm: this;
     if (p === 0) norm = t.ne(0).sum(at, keep).cast(x.dtype);
     else if (p === Infinity) norm = t.abs().max(at, keep);
-    else if (p === 2) norm = t.square().sum(at, keep).sqrt();
+    else if (p === 2) norm = this.wrap(rootNode(t.square().sum(at, keep).uop));
     else if (p === 1) norm = t.abs().sum(at, keep);
     else if (p > 0) norm = t.abs().pow(p).sum(at, keep).pow(1 / p);
     else throw new ArgumentError("normalize", { reason: `p must be at least 0, not ${p}` });

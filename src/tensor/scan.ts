@@ -8,16 +8,16 @@ import { dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote } from "../dtype/promotion.ts";
 import { ceilDiv, rangeOf } from "../helpers/math.ts";
 import { identityOf } from "../uop/carrier.ts";
+import { extentsOf, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { constantAxis } from "./dims.ts";
 import { scalarConst } from "./base.ts";
 import { castNode, maxNode, negNode } from "./elementwise.ts";
 import { LossTensor } from "./loss.ts";
-import { iotaAlong, padConstant } from "./pieces.ts";
+import { filled, iotaAlong, padConstant } from "./pieces.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
 import { reduceNode } from "./reduce.ts";
 
@@ -90,12 +90,12 @@ export abstract class ScanTensor extends LossTensor {
   private scanned(action: string, axis: number, x: UOp, scan: Scan): UOp {
     const shape = this.shape;
     const at = resolveAxis(action, axis, shape);
-    constantAxis(action, x, at);
     if (shape.length === 0 || shape.includes(0)) return x;
     const last = shape.length - 1;
     const order = rangeOf(shape.length).filter((a) => a !== at);
     const back = rangeOf(last).toSpliced(at, 0, last);
-    return permute(scanLast(permute(x, [...order, at]), scan), back);
+    const all = filled(x, at, scan.identity); // what stands behind changes nothing before it
+    return withExtents(permute(scanLast(permute(all, [...order, at]), scan), back), extentsOf(x));
   }
 
   /** Running sum along `axis`; bools count in int32, half floats accumulate in float32. @throws {ShapeError} */
@@ -127,7 +127,8 @@ export abstract class ScanTensor extends LossTensor {
     const shape = this.shape, at = resolveAxis(action, axis, shape);
     if (shape.length === 0) return [this, this.constLike(0, { dtype: dtypes.int32 })];
     const bool = this.dtype.isBool;
-    const x = turn(bool ? castNode(this.uop, dtypes.int32) : this.uop);
+    const own = turn(bool ? castNode(this.uop, dtypes.int32) : this.uop);
+    const x = filled(own, at, identityOf(Ops.MAX, own.dtype));
     const best = this.scanned(action, at, x, opScan(Ops.MAX, x));
     const n = shape[at];
     const place = broadcastTo(iotaAlong(n, at, shape.length), shape);
@@ -141,8 +142,8 @@ export abstract class ScanTensor extends LossTensor {
     if (x.dtype.isFloat) isNew = isNew.or(x.ne(x).and(earlier.eq(earlier)));
     const marks = isNew.where(place, constant(0, dtypes.int32));
     const index = this.scanned(action, at, marks, opScan(Ops.MAX, marks));
-    const values = turn(best);
-    return [this.wrap(bool ? castNode(values, dtypes.bool) : values), this.wrap(index)];
+    const values = turn(best), sized = (u: UOp) => this.wrap(withExtents(u, extentsOf(own)));
+    return [sized(bool ? castNode(values, dtypes.bool) : values), sized(index)];
   }
 
   /** log of the running sum of e^x along `axis`, without overflow. @throws {ShapeError} */

@@ -9,7 +9,8 @@ import { dtypes } from "../dtype/dtype.ts";
 import { IndexError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
 import type { BufferArg } from "../uop/args.ts";
-import { expand, permute, reshape } from "../uop/movement.ts";
+import { boundValue, extentsOf } from "../uop/extent.ts";
+import { broadcastTo, expand, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp } from "../uop/uop.ts";
@@ -32,12 +33,12 @@ export function hostValues(u: UOp): HostArray | undefined {
 }
 
 /**
- * An index node as int32, negatives counted from the end of an axis of size `n`; what is out of range matches nothing.
+ * An index node as int32, negatives counted from the end of axis `axis` of `x`; what is out of range matches nothing.
  *
  * @throws {DTypeError} for floats and bools, {IndexError} for values known on the host that are out of range
  */
-export function indexNode(action: string, index: UOp, n: number, axis: number): UOp {
-  const d = index.dtype;
+export function indexNode(action: string, index: UOp, x: UOp, axis: number): UOp {
+  const d = index.dtype, e = extentsOf(x)?.[axis], n = e === undefined ? shapeOf(x)[axis] ?? 1 : boundValue(e)!;
   if (!d.isInt) {
     throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${d}` });
   }
@@ -48,12 +49,13 @@ export function indexNode(action: string, index: UOp, n: number, axis: number): 
       throw new IndexError(action, { axis, reason: `index ${v} is out of range for axis ${axis} of size ${n}` });
     }
   }
-  const zero = scalarConst(0, d), size = scalarConst(n, d);
+  const zero = scalarConst(0, d), length = e === undefined ? undefined : broadcastTo(e, shapeOf(index));
+  const size = length === undefined ? scalarConst(n, d) : castNode(length, d);
   const wrapped = d.isUnsigned ? index : index.lt(zero).where(index.add(size), index);
   if (d.bits < 32 || d === dtypes.int32) {
     if (d === dtypes.int32) return wrapped;
     const wide = castNode(index, dtypes.int32);
-    return d.isUnsigned ? wide : wide.lt(0).where(wide.add(n), wide);
+    return d.isUnsigned ? wide : wide.lt(0).where(wide.add(length ?? n), wide);
   }
   const inside = d.isUnsigned ? wrapped.lt(size) : wrapped.lt(size).and(wrapped.lt(zero).xor(constant(1, dtypes.bool)));
   return inside.where(castNode(wrapped, dtypes.int32), constant(-1, dtypes.int32));

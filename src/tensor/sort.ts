@@ -8,10 +8,11 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { broadcastTo, permute, shrink } from "../uop/movement.ts";
+import { extentsOf, withExtents } from "../uop/extent.ts";
+import { broadcastTo, permute } from "../uop/movement.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { constantAxis } from "./dims.ts";
+import { type Dim, shrinkAxis } from "./dims.ts";
 import { GatherTensor } from "./gather.ts";
 import { sortedPositions } from "./order.ts";
 import { gatherNode } from "./select.ts";
@@ -29,10 +30,9 @@ export abstract class SortTensor extends GatherTensor {
   /** The order along an axis, as positions. */
   private positions(action: string, dim: number, descending: boolean): [UOp, number] {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
-    constantAxis(action, this.uop, axis);
     const n = shape[axis] ?? 1;
     if (n <= 1 || shape.includes(0)) {
-      return [broadcastTo(constant(0, dtypes.int32), shape), axis];
+      return [withExtents(broadcastTo(constant(0, dtypes.int32), shape), extentsOf(this.uop)), axis];
     }
     const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
     const back = rangeOf(last).toSpliced(axis, 0, last);
@@ -60,21 +60,20 @@ export abstract class SortTensor extends GatherTensor {
   /**
    * The `k` largest along `dim` in descending order (or smallest, ascending), and their positions (int32).
    *
-   * `sorted: false` asks for no particular order; it gets this one.
+   * `sorted: false` asks for no particular order; it gets this one. `k` may be a variable.
    *
-   * @throws {ShapeError} if k is beyond the axis
+   * @throws {ShapeError} if k is, or may be, beyond the axis
    */
-  topk(k: number, dim = -1, options: TopkOptions = {}): [values: this, indices: this] {
+  topk(k: Dim, dim = -1, options: TopkOptions = {}): [values: this, indices: this] {
     checkOptions("topk", options, ["largest", "sorted"]);
     const shape = this.shape, axis = resolveAxis("topk", dim, shape);
-    constantAxis("topk", this.uop, axis);
-    checkInteger("topk", "k", k, 0);
-    if (k > (shape[axis] ?? 1)) {
+    if (typeof k === "number") checkInteger("topk", "k", k, 0);
+    if (typeof k === "number" && k > (shape[axis] ?? 1)) {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
     }
     const [at] = this.positions("topk", axis, options.largest ?? true);
     if (shape.length === 0) return [this, this.wrap(at)];
-    const cut = shrink(at, shape.map((n, i): [number, number] => [0, i === axis ? k : n]));
+    const cut = shrinkAxis("topk", at, axis, 0, k);
     return [this.wrap(gatherNode(this.uop, axis, cut)), this.wrap(cut)];
   }
 }

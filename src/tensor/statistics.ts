@@ -5,18 +5,23 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
+import { type DType, dtypeMax, dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote, sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { extentOf, extentsOf } from "../uop/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
 import { type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
 import { placed } from "./creation.ts";
+import { constantAxis, type Dim } from "./dims.ts";
 import { castNode } from "./elementwise.ts";
+import { reshapeSized } from "./joined.ts";
+import { filled } from "./pieces.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
 import { floatConst } from "./numeric.ts";
 import type { ReduceOptions } from "./reduce.ts";
@@ -75,6 +80,35 @@ function own(u: UOp): UOp {
   return uop(Ops.CONTIGUOUS, u.dtype, [u]);
 }
 
+/** The largest integer of a dtype. */
+function largestOf(d: DType): number | bigint {
+  return d.bits === 64 ? 2n ** (d.isUnsigned ? 64n : 63n) - 1n : dtypeMax(d);
+}
+
+/**
+ * The value at a share of the last axis, which is sorted and of symbolic size. Its place is computed in float32, which is
+ * exact enough where the result does not jump there. @throws {ShapeError} where it may
+ */
+function atShare(action: string, sorted: UOp, share: number, interpolation: Interpolation): UOp {
+  const shape = shapeOf(sorted), axis = shape.length - 1, d = sorted.dtype, one = shape.with(axis, 1);
+  if (interpolation !== "linear" && (share * 64) % 1 !== 0) {
+    constantAxis(action, sorted, axis, `with "linear" it may have any; padTo(shape) gives it one`);
+  }
+  const size = broadcastTo(extentOf(sorted, axis), one), place = size.add(-1).cast(dtypes.float32).mul(share);
+  const low = place.cast(dtypes.int32), rest = place.add(low.cast(dtypes.float32).mul(-1));
+  const exact = rest.eq(constant(0, dtypes.float32)), high = exact.where(low, low.add(1));
+  const at = (u: UOp): UOp => gatherNode(sorted, axis, u);
+  if (interpolation === "lower") return at(low);
+  if (interpolation === "higher") return at(high);
+  const half = constant(0.5, dtypes.float32);
+  if (interpolation === "nearest") {
+    const up = half.lt(rest).or(half.eq(rest).and(low.floorMod(2).eq(1)));
+    return at(up.where(high, low));
+  }
+  const a = at(low), b = at(high), weight = (interpolation === "midpoint" ? broadcastTo(half, one) : rest).cast(d);
+  return exact.where(a, a.add(b.add(a.mul(-1)).mul(weight)));
+}
+
 /** Tensors with order statistics and counts. */
 export abstract class StatisticsTensor extends IndexingTensor {
   /**
@@ -101,8 +135,11 @@ export abstract class StatisticsTensor extends IndexingTensor {
     const d = promote(this.dtype, v.dtype);
     const sorted = own(castNode(this.uop, d));
     const flat = lead.length === 0 ? [prod(to)] : to;
-    const found = searchNode(sorted, reshape(broadcastTo(castNode(v.uop, d), to), flat), options.right ?? false);
-    return this.wrap(reshape(found, to));
+    const end = extentsOf(sorted)?.[lead.length]; // behind it stands what is larger than all
+    const whole = end === undefined ? sorted : filled(sorted, lead.length, d.isFloat ? NaN : largestOf(d));
+    const found = searchNode(whole, reshape(broadcastTo(castNode(v.uop, d), to), flat), options.right ?? false);
+    const place = this.wrap(reshape(found, to));
+    return end === undefined ? place : place.minimum(this.wrap(end)) as this;
   }
 
   /**
@@ -128,6 +165,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
   unique(options: UniqueOptions = {}): this | this[] | Promise<this | this[]> {
     const action = "unique";
     checkOptions(action, options, ["size", "fillValue", "returnIndex", "returnInverse", "returnCounts"]);
+    this.shape.forEach((_, axis) => constantAxis(action, this.uop, axis));
     const n = this.numel(), int32 = dtypes.int32;
     const fill = scalarConst(options.fillValue ?? 0, this.dtype);
     const listed = (values: UOp, index: () => UOp, inverse: () => UOp, counts: () => UOp): this | this[] => {
@@ -277,6 +315,11 @@ export abstract class StatisticsTensor extends IndexingTensor {
     return this.quantiles("quantile", q, axis, options);
   }
 
+  /** The sizes with those of `axes` as 1. */
+  private keptShape(axes: readonly number[]): Dim[] {
+    return this.symbolicShape.map((size, i) => axes.includes(i) ? 1 : size);
+  }
+
   /** {@linkcode quantile}, under the name of what was called. */
   private quantiles(
     action: string,
@@ -298,10 +341,15 @@ export abstract class StatisticsTensor extends IndexingTensor {
     const rest = rangeOf(shape.length).filter((a) => !axes.includes(a)), lead = rest.map((a) => shape[a]);
     const n = prod(axes.map((a) => shape[a])), out = floatOf(this.dtype), d = promote(out, dtypes.float32);
     if (n === 0) throw new ShapeError(action, { shapes: [shape], reason: "there are no elements to order" });
-    const flat = reshape(permute(this.uop, [...rest, ...axes]), [...lead, n]);
+    const flat = reshapeSized(permute(this.uop, [...rest, ...axes]), [...lead, n]);
     const sorted = this.wrap(own(castNode(this.wrap(flat).sort(-1)[0].uop, d)));
-    const highest = sorted.at("...", n - 1);
+    const highest = sorted.at("...", -1);
     const results = shares.map((share: number): this => {
+      if (extentsOf(flat)?.[lead.length] !== undefined) {
+        const between = atShare(action, sorted.uop, share, interpolation);
+        const value = highest.isnan().where(highest, sorted.wrap(reshape(between, lead))) as this;
+        return value.cast(out).reshape(keepdim ? this.keptShape(axes) : value.symbolicShape);
+      }
       const place = share * (n - 1), low = Math.floor(place), high = Math.ceil(place);
       const a = sorted.at("...", low), b = sorted.at("...", high);
       const between = interpolation === "lower"
@@ -314,7 +362,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
         ? a
         : a.lerp(b, interpolation === "midpoint" ? 0.5 : place - low);
       const value = highest.isnan().where(highest, between) as this;
-      return value.cast(out).reshape(keepdim ? shape.map((s, i) => axes.includes(i) ? 1 : s) : lead);
+      return value.cast(out).reshape(keepdim ? this.keptShape(axes) : value.symbolicShape);
     });
     return typeof q === "number" ? results[0] : results[0].stack(results.slice(1), 0);
   }

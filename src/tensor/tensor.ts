@@ -18,20 +18,23 @@ import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { constant, UOp, uop } from "../uop/uop.ts";
 import { type Axes, checkShape } from "./axes.ts";
-import { inferDType, type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
+import { inferDType, type NestedArray, type Operand, scalarConst, TensorBase } from "./base.ts";
 import {
   arangeNode,
+  arangeSized,
   blobNode,
   dataNode,
   emptyNode,
   eyeNode,
   fullNode,
   linspaceNode,
+  linspaceSized,
   placed,
   TENSOR_OPTIONS,
   type TensorData,
   type TensorOptions,
 } from "./creation.ts";
+import { type Dim, hasVariable, type Shape, shaped } from "./dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./display.ts";
 import { castNode } from "./elementwise.ts";
 import { InPlaceTensor } from "./inplace.ts";
@@ -83,28 +86,29 @@ export class Tensor extends InPlaceTensor {
   // ---- constants and ramps
 
   /** All elements `fillValue`. Dtype: that of the value. @throws {ShapeError} for bad sizes */
-  static full(shape: Axes, fillValue: number | boolean | bigint, options: TensorOptions = {}): Tensor {
+  static full(shape: Shape, fillValue: number | boolean | bigint, options: TensorOptions = {}): Tensor {
     const dtype = chosen("fill a tensor", options) ??
       (options.requiresGrad ? defaultFloat() : inferDType([fillValue]));
-    return make(fullNode(checkShape("fill a tensor", shape), fillValue, dtype), options);
+    return make(shaped("fill a tensor", shape, (sizes) => fullNode(sizes, fillValue, dtype)), options);
   }
   /** Zeros. Dtype float32. @throws {ShapeError} */
-  static zeros(shape: Axes, options: TensorOptions = {}): Tensor {
+  static zeros(shape: Shape, options: TensorOptions = {}): Tensor {
     const dtype = chosen("make zeros", options) ?? defaultFloat();
-    return make(fullNode(checkShape("make zeros", shape), 0, dtype), options);
+    return make(shaped("make zeros", shape, (sizes) => fullNode(sizes, 0, dtype)), options);
   }
   /** Ones. Dtype float32. @throws {ShapeError} */
-  static ones(shape: Axes, options: TensorOptions = {}): Tensor {
+  static ones(shape: Shape, options: TensorOptions = {}): Tensor {
     const dtype = chosen("make ones", options) ?? defaultFloat();
-    return make(fullNode(checkShape("make ones", shape), 1, dtype), options);
+    return make(shaped("make ones", shape, (sizes) => fullNode(sizes, 1, dtype)), options);
   }
   /** Memory that nothing has written. @throws {ShapeError} */
-  static empty(shape: Axes, options: TensorOptions = {}): Tensor {
+  static empty(shape: Shape, options: TensorOptions = {}): Tensor {
     const dtype = chosen("make an empty tensor", options) ?? defaultFloat();
-    return make(emptyNode(checkShape("make an empty tensor", shape), dtype, options.device), options);
+    const node = shaped("make an empty tensor", shape, (sizes) => emptyNode(sizes, dtype, options.device));
+    return make(node, options);
   }
   /** Memory that nothing has written, for a kernel to write to: {@linkcode Tensor.empty}. @throws {ShapeError} */
-  static invalids(shape: Axes, options: TensorOptions = {}): Tensor {
+  static invalids(shape: Shape, options: TensorOptions = {}): Tensor {
     return Tensor.empty(shape, options);
   }
   /**
@@ -143,16 +147,24 @@ export class Tensor extends InPlaceTensor {
    *
    * @throws {ArgumentError} for a step of 0
    */
-  static arange(start: number, stop?: number, step = 1, options: TensorOptions = {}): Tensor {
-    return make(arangeNode(start, stop, step, chosen("make an arange", options)), options);
+  static arange(start: Dim, stop?: Dim, step = 1, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("make an arange", options);
+    if (start instanceof TensorBase || stop instanceof TensorBase) {
+      return make(arangeSized(stop === undefined ? 0 : start, stop ?? start, step, dtype), options);
+    }
+    return make(arangeNode(start, stop, step, dtype), options);
   }
   /** `steps` values from start to stop, both included. @throws {ArgumentError} for negative `steps` */
-  static linspace(start: number, stop: number, steps: number, options: TensorOptions = {}): Tensor {
-    return make(linspaceNode(start, stop, steps, chosen("make a linspace", options) ?? defaultFloat()), options);
+  static linspace(start: number, stop: number, steps: Dim, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("make a linspace", options) ?? defaultFloat();
+    if (steps instanceof TensorBase) return make(linspaceSized(start, stop, steps, dtype), options);
+    return make(linspaceNode(start, stop, steps, dtype), options);
   }
   /** The identity matrix, n by m (n). @throws {ShapeError} */
-  static eye(n: number, m: number = n, options: TensorOptions = {}): Tensor {
-    return make(eyeNode(n, m, chosen("make an identity matrix", options) ?? defaultFloat()), options);
+  static eye(n: Dim, m: Dim = n, options: TensorOptions = {}): Tensor {
+    const dtype = chosen("make an identity matrix", options) ?? defaultFloat();
+    if (!hasVariable([n, m])) return make(eyeNode(n as number, m as number, dtype), options);
+    return make(shaped("make an identity matrix", [n, m], ([rows, columns]) => eyeNode(rows, columns, dtype)), options);
   }
 
   /** The bytes at `url` as uint8; `gunzip` unpacks them. @throws {FormatError} if the server refuses */
@@ -176,7 +188,7 @@ export class Tensor extends InPlaceTensor {
   ): this {
     checkOptions("fullLike", options, [...LIKE, "buffer"]);
     const { buffer: _, ...rest } = options;
-    return Tensor.full(this.shape, fillValue, { dtype: this.dtype, ...rest }) as this;
+    return Tensor.full(this.symbolicShape, fillValue, { dtype: this.dtype, ...rest }) as this;
   }
   /** Zeros of this shape and dtype. */
   zerosLike(options: TensorOptions = {}): this {
@@ -189,7 +201,7 @@ export class Tensor extends InPlaceTensor {
   /** Memory of this shape, dtype and device that nothing has written. */
   emptyLike(options: TensorOptions = {}): this {
     checkOptions("emptyLike", options, LIKE);
-    return Tensor.empty(this.shape, { dtype: this.dtype, device: this.device, ...options }) as this;
+    return Tensor.empty(this.symbolicShape, { dtype: this.dtype, device: this.device, ...options }) as this;
   }
 
   // ---- random
@@ -204,16 +216,16 @@ export class Tensor extends InPlaceTensor {
    *
    * @throws {DTypeError} for other dtypes, {ShapeError}
    */
-  static rand(shape: Axes, options: RandOptions = {}): Tensor {
+  static rand(shape: Shape, options: RandOptions = {}): Tensor {
     checkOptions("draw random numbers", options, [...TENSOR_OPTIONS, "contiguous"]);
     const { contiguous = true, ...rest } = options;
     const dtype = chosen("draw random numbers", rest) ?? defaultFloat();
-    return drawn(drawUniform(checkShape("draw random numbers", shape), dtype), rest, contiguous);
+    return drawn(shaped("draw random numbers", shape, (sizes) => drawUniform(sizes, dtype)), rest, contiguous);
   }
   /** Standard normal. @throws {DTypeError} unless the dtype is a float */
-  static randn(shape: Axes, options: TensorOptions = {}): Tensor {
+  static randn(shape: Shape, options: TensorOptions = {}): Tensor {
     const dtype = chosen("draw normal numbers", options) ?? defaultFloat();
-    return drawn(drawNormal(checkShape("draw normal numbers", shape), dtype), options);
+    return drawn(shaped("draw normal numbers", shape, (sizes) => drawNormal(sizes, dtype)), options);
   }
   /**
    * Integers in [low, high), by default [0, 10). Dtype int32.
@@ -221,7 +233,7 @@ export class Tensor extends InPlaceTensor {
    * @throws {ArgumentError} unless both are integers and low < high, {DTypeError} for floats
    */
   static randint(
-    shape: Axes,
+    shape: Shape,
     options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
   ): Tensor {
     const action = "draw random integers";
@@ -233,26 +245,27 @@ export class Tensor extends InPlaceTensor {
         reason: `low and high must be integers with low < high, at most 2^32 apart, not ${low} and ${high}`,
       });
     }
-    const sizes = checkShape(action, shape);
-    const bits = drawBits(prod(sizes)), span = high - low;
-    const ranged = span === 2 ** 32 ? bits : bits.cmod(constant(span, dtypes.uint32));
-    const small = low >= -(2 ** 31) && high <= 2 ** 31 && span <= 2 ** 31;
-    const wide = castNode(ranged, small ? dtypes.int32 : dtypes.int64);
-    return drawn(castNode(reshape(wide.add(scalarConst(low, wide.dtype)), sizes), dtype), rest);
+    const span = high - low, small = low >= -(2 ** 31) && high <= 2 ** 31 && span <= 2 ** 31;
+    const node = shaped(action, shape, (sizes) => {
+      const bits = drawBits(prod(sizes)), ranged = span === 2 ** 32 ? bits : bits.cmod(constant(span, dtypes.uint32));
+      const wide = castNode(ranged, small ? dtypes.int32 : dtypes.int64);
+      return castNode(reshape(wide.add(scalarConst(low, wide.dtype)), sizes), dtype);
+    });
+    return drawn(node, rest);
   }
   /** Normal with `mean` (0) and `std` (1). */
   static normal(
-    shape: Axes,
+    shape: Shape,
     options: TensorOptions & { readonly mean?: number; readonly std?: number } = {},
   ): Tensor {
     const { mean = 0, std = 1, ...rest } = options;
     const dtype = chosen("draw normal numbers", rest) ?? defaultFloat();
-    const u = drawNormal(checkShape("draw normal numbers", shape), dtype);
+    const u = shaped("draw normal numbers", shape, (sizes) => drawNormal(sizes, dtype));
     return drawn(u.mul(scalarConst(std, dtype)).add(scalarConst(mean, dtype)), rest);
   }
   /** Uniform in [low, high), by default [0, 1). @throws {ArgumentError} unless low < high */
   static uniform(
-    shape: Axes,
+    shape: Shape,
     options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
   ): Tensor {
     const { low = 0, high = 1, ...rest } = options;
@@ -261,7 +274,7 @@ export class Tensor extends InPlaceTensor {
     }
     const dtype = chosen("draw uniform numbers", rest) ?? defaultFloat();
     const wide = dtype.isFloat ? dtype : dtypes.float32;
-    const u = drawUniform(checkShape("draw uniform numbers", shape), wide);
+    const u = shaped("draw uniform numbers", shape, (sizes) => drawUniform(sizes, wide));
     return drawn(castNode(u.mul(scalarConst(high - low, wide)).add(scalarConst(low, wide)), dtype), rest);
   }
   /** Uniform in [-1, 1) over the square root of the number of elements. */
@@ -287,10 +300,11 @@ export class Tensor extends InPlaceTensor {
     return Tensor.normal(sizes, { std: Math.sqrt(2 / ((1 + a * a) * prod(sizes.slice(1)))), ...rest });
   }
   /** The integers below n in random order; int32. */
-  static randperm(n: number, options: TensorOptions = {}): Tensor {
-    checkInteger("draw a permutation", "n", n, 0);
+  static randperm(n: Dim, options: TensorOptions = {}): Tensor {
+    if (typeof n === "number") checkInteger("draw a permutation", "n", n, 0);
     const dtype = chosen("draw a permutation", options) ?? dtypes.int32;
-    return make(castNode(new Tensor(drawUniform([n], dtypes.float32)).argsort(0).uop, dtype), options);
+    const keys = shaped("draw a permutation", n, (sizes) => drawUniform(sizes, dtypes.float32));
+    return make(castNode(new Tensor(keys).argsort(0).uop, dtype), options);
   }
   /**
    * `num` random words (uint32) of the stream of `key` from `counter` on: threefry2x32 in JAX's partitionable form.
@@ -325,12 +339,12 @@ export class Tensor extends InPlaceTensor {
   /** Uniform in [0, 1), of this shape and dtype. */
   randLike(options: TensorOptions = {}): this {
     checkOptions("randLike", options, LIKE);
-    return Tensor.rand(this.shape, { dtype: this.dtype, ...options }) as this;
+    return Tensor.rand(this.symbolicShape, { dtype: this.dtype, ...options }) as this;
   }
   /** Standard normal, of this shape and dtype. */
   randnLike(options: TensorOptions = {}): this {
     checkOptions("randnLike", options, LIKE);
-    return Tensor.randn(this.shape, { dtype: this.dtype, ...options }) as this;
+    return Tensor.randn(this.symbolicShape, { dtype: this.dtype, ...options }) as this;
   }
 
   /**
@@ -356,7 +370,7 @@ export class Tensor extends InPlaceTensor {
     let picked: this;
     if (replacement || numSamples === 1) { // where the running sum passes a uniform share of the total
       const running = weights.cumsum(1);
-      const total = running.at(":", [n - 1, n]);
+      const total = running.at(":", [-1, null]);
       const u = this.wrap(drawUniform([rows, numSamples], dtypes.float32)).mul(total) as this;
       picked = running.unsqueeze(1).le(u.unsqueeze(2)).sum(-1).clamp(0, n - 1) as this;
     } else { // keys log(u) / w: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (2006)
@@ -366,8 +380,15 @@ export class Tensor extends InPlaceTensor {
     return picked.cast(dtypes.int32).reshape(shape.length === 2 ? [rows, numSamples] : [numSamples]);
   }
 
-  /** threefry2x32 of the 64-bit counters in this under the 64-bit keys in `seed`; uint64. */
+  /**
+   * threefry2x32 of the 64-bit counters in this under the 64-bit keys in `seed`; uint64.
+   * @throws {DTypeError} unless both are integers
+   */
   threefry(seed: Operand): this {
+    for (const { dtype } of [this, this.operand(seed, "threefry")]) {
+      if (dtype.isInt) continue;
+      throw new DTypeError("threefry of dtype", { dtypes: [dtype], reason: "counters and keys are integers" });
+    }
     const [x, k] = this.cast(dtypes.uint64).broadcasted("threefry", seed);
     const low = (u: UOp) => castNode(u.and(scalarConst(0xffffffff, dtypes.uint64)), dtypes.uint32);
     const high = (u: UOp) => castNode(u.shr(scalarConst(32, dtypes.uint64)), dtypes.uint32);
@@ -415,8 +436,12 @@ export class Tensor extends InPlaceTensor {
     setEnv("TRAINING", on ? 1 : 0);
   }
 
-  /** The functions of `layers` applied in turn. */
+  /** The functions of `layers` applied in turn. @throws {ArgumentError} unless they are functions */
   sequential(layers: readonly ((x: this) => this)[]): this {
+    const given: unknown = layers;
+    if (!Array.isArray(given) || !given.every((f) => typeof f === "function")) {
+      throw new ArgumentError("apply layers", { reason: "they must be a list of functions" });
+    }
     return layers.reduce((x, f) => f(x), this as this);
   }
 

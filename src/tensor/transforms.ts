@@ -247,7 +247,8 @@ function normalizeAxis(action: string, axis: number, rank: number, shape: readon
 /**
  * `fn`, a function of single examples, as a function of batches: `fn` is called once, on stand-ins without the mapped axis,
  * and its graph is given the axis back. Arguments with axis null, and what `fn` closes over, are shared by all examples, as
- * are random numbers that `fn` draws. `setAt` in `fn` writes to a copy for each example.
+ * are random numbers that `fn` draws. `setAt` in `fn` writes to a copy for each example. A `gradFxn` in `fn` is kept, as a
+ * function of single examples.
  *
  * ```ts
  * import { Tensor, vmap } from "../../mod.ts";
@@ -257,7 +258,7 @@ function normalizeAxis(action: string, axis: number, rank: number, shape: readon
  * ```
  *
  * @throws {ShapeError} for an axis that is not there, or mapped axes of several sizes
- * @throws {ArgumentError} if nothing is mapped
+ * @throws {ArgumentError} if nothing is mapped, or a custom kernel reads or writes what is
  */
 export function vmap<A extends unknown[], R>(
   fn: TensorFunction<A, R>,

@@ -27,7 +27,7 @@ export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData }
 export type { Extents, UOp } from "../uop/uop.ts";
 export type { ActivationTensor, GeluOptions } from "./activation.ts";
 export type { Axes } from "./axes.ts";
-export type { Dim } from "./dims.ts";
+export type { Dim, Shape } from "./dims.ts";
 export type { BackwardTensor } from "./backward.ts";
 export type { NestedArray, Operand, TensorBase } from "./base.ts";
 export type {
@@ -56,6 +56,7 @@ export type { SortTensor, TopkOptions } from "./sort.ts";
 export type { RandOptions } from "./tensor.ts";
 export type { CallOptions, CallTensor } from "./call.ts";
 export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom.ts";
+export type { KernelText } from "./kernel_text.ts";
 export type { DecompositionTensor } from "./decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./fourier.ts";
 export type {

@@ -12,8 +12,10 @@ import { Tensor } from "./tensor.ts";
 
 /**
  * An integer argument of kernels. A bound one is a rank-0 int32 tensor: an operand, an index, and, as integer arithmetic of
- * it is, a size or an end of a slice wherever a number may be one: in `at`, `setAt`, `shrink`, `pad`, `reshape`, `expand`.
- * An axis of such a size is symbolic: one kernel, and one capture of `jit`, serve all values. The `shape` of a tensor has
+ * it is, a size or an end of a slice wherever a number may be one: in `at`, `setAt`, `shrink`, `pad`, `reshape`, `expand`,
+ * `split`, `repeat`, `roll`, `topk`, `oneHot`, and in `Tensor.zeros`, `arange`, `rand` and their like.
+ * An axis of such a size is symbolic: one kernel, and one capture of `jit`, serve all values. Sorts and scans along it take
+ * the time of the largest value, all else that of the present one; random draws take as many numbers as the largest has. The `shape` of a tensor has
  * the largest value, which is how much memory it takes; `boundShape` the present one, which is what is computed and read
  * back; `symbolicShape` the variable itself.
  *

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/ass
 import { dtypes } from "../../mod.ts";
 import { type Allocator, type Block, LruAllocator } from "../../src/device/allocator.ts";
 import { Buffer, sharing } from "../../src/device/buffer.ts";
-import { OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
+import { DeviceError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 
 /** Host memory of at most `capacity` bytes. */
 class Bytes implements Allocator {
@@ -75,6 +75,18 @@ Deno.test("buffer: a view of half of the base or more keeps its memory", () => {
   v.free();
   assertEquals(inner.held, 0);
   assertThrows(() => base.memory, SpecError, "freed buffer");
+});
+
+Deno.test("buffer: views stay where they are when the base is freed after the device was lost", () => {
+  const { base, inner, allocator } = tenBytes();
+  const v = base.share(2, 2);
+  inner.alloc = () => {
+    throw new DeviceError("allocate 2 bytes", { device: "TEST", reason: "TEST was lost" });
+  };
+  base.free();
+  assertEquals([v.base === base, allocator.used], [true, 10]);
+  v.free();
+  assertEquals(allocator.used, 0);
 });
 
 Deno.test("buffer: views of less than half move into copies when the base is freed", () => {

@@ -58,6 +58,37 @@ Deno.test("backward: remembers losses weakly on the gradients, until forgotten",
   assertEquals(lossesOf([a.grad!]), []);
 });
 
+for (
+  const [name, read] of [
+    ["the loss", (_h: Tensor, l: Tensor) => l.realize()],
+    ["what it is computed from", (h: Tensor) => h.realize()],
+    ["both", (h: Tensor, l: Tensor) => void Tensor.realize([l, h])],
+  ] as const
+) {
+  Deno.test(`backward: after ${name} has been read`, () => {
+    const a = leaf([1, 2, 3]), h = a.square(), l = h.mul(h).sum();
+    read(h, l);
+    assertEquals(l.gradient([a, h]).map((t) => [...t.dataSync()]), [[4, 32, 108], [2, 8, 18]]);
+    l.backward();
+    assertEquals([...a.grad!.dataSync()], [4, 32, 108]);
+    l.backward();
+    assertEquals([...a.grad!.dataSync()], [8, 64, 216]);
+    forgetLosses([a.grad!]);
+  });
+}
+
+Deno.test("backward: a loss that has been read reads its intermediates again, and no weights of a later time", () => {
+  const a = leaf([1, 2, 3]), h = a.exp2().contiguous(), l = h.square().sum();
+  Tensor.realize([h, l]);
+  const [g] = l.gradient([h]);
+  assertEquals(g.schedule().length, 1);
+  a.assign(a.add(1)).realize();
+  const [late] = a.square().sum().realize().gradient([a]), w = leaf([2]), old = w.square().sum().realize();
+  assertEquals([...late.dataSync()], [4, 6, 8]);
+  w.assign(w.add(1)).realize();
+  assertThrows(() => old.gradient([w]), ArgumentError, "does not depend on it");
+});
+
 Deno.test("gradient: of intermediates, of unmarked tensors, and of gradients", () => {
   const x = new Tensor([2, 3], { dtype: "float32", ...JS }), y = x.mul(x), z = y.mul(y).sum();
   const [gx, gy] = z.gradient([x, y]);

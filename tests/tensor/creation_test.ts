@@ -133,6 +133,8 @@ Deno.test("host: bytes and arrays of each dtype", () => {
     const shifted = new Uint8Array([0, ...packHost(given, dtype)]).subarray(1);
     assertEquals([...typedArrayOf(shifted, dtype)], want);
   }
+  const edges = new BigInt64Array([2n ** 53n, -(2n ** 53n), -(2n ** 53n) - 1n]);
+  assertEquals(nestedOf(edges, [3], dtypes.int64), [2 ** 53, -(2 ** 53), -(2n ** 53n) - 1n]);
   const big = new BigInt64Array([2n ** 53n + 1n, 5n]);
   assertEquals(nestedOf(big, [2, 1], dtypes.int64), [[2n ** 53n + 1n], [5]]);
   assertEquals(nestedOf(new Uint8Array([1, 0]), [2], dtypes.bool), [true, false]);

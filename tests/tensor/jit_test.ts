@@ -403,6 +403,12 @@ Deno.test("jit: several realizes are one list of kernels without what is not nee
   strictEqual(GlobalCounters.kernelCount, 5);
 });
 
+Deno.test("jit: what no graph takes stands between graphs", async () => {
+  const f = jit((x: Tensor) => x.add(1).contiguous().mul(2).to("JS").add(3).contiguous().to("WASM").flip(0).mul(x));
+  for (let i = 0; i < 5; i++) assertEquals(await f(made([i, 1])).tolist(), [7 * i, 2 * i + 5]);
+  assertEquals([f.stats.captures, f.stats.replays], [1, 3]);
+});
+
 Deno.test("jit: constants are uploaded once", async () => {
   const f = jit((x: Tensor) => x.mul(new Tensor([1, 2, 3], { dtype: "float32" })).add(Tensor.arange(3).contiguous()));
   for (let i = 0; i < 4; i++) {

@@ -31,17 +31,19 @@ const devices = ["JS", "WASM", "CLANG"].filter((name) => {
   }
 });
 
+/** Opened here, not inside of the first test. */
+const usual = Device.default;
+
 /** One test a device, which is the default one meanwhile. */
 function each(name: string, fn: (device: string) => void | Promise<void>, on: readonly string[] = devices): void {
   for (const device of on) {
     Deno.test(`memory ${device}: ${name}`, async () => {
-      const before = Device.default;
       Device.default = device;
       await settleMemory();
       try {
         await fn(device);
       } finally {
-        Device.default = before;
+        Device.default = usual;
       }
     });
   }

@@ -156,7 +156,7 @@ Deno.test("symbolic: gradients", async () => {
 Deno.test("symbolic: what shape, boundShape, symbolicShape and tolist say", async () => {
   const x = operands("WASM")[0].at([0, n.bind(3)]);
   assertEquals([x.shape, x.boundShape], [[MAX, 6], [3, 6]]);
-  strictEqual((x.realize().symbolicShape[0] as Tensor).itemSync(), 3);
+  strictEqual(await (x.realize().symbolicShape[0] as Tensor).item(), 3);
   assertEquals(((await x.tolist()) as number[][]).map((r) => r.length), [6, 6, 6]);
   assertEquals(x.T.add(1).boundShape, [6, 3]);
   assertEquals(((await x.T.contiguous().tolist()) as number[][]).map((r) => r.length), [3, 3, 3, 3, 3, 3]);
@@ -177,8 +177,7 @@ Deno.test("symbolic: errors name the variable and what it may be", () => {
   fails(() => x.shrink([[n.bind(1), k.bind(5)], null]), /there may be -23 elements/);
   fails(() => x.at([0, n.bind(2)]).add(x.at([0, k.bind(2)])), /axis 0 has the symbolic sizes n and k/);
   fails(() => x.at([0, n.bind(2)]).add(x.at([0, n.bind(3)])), /axis 0 has the symbolic sizes n and n/);
-  fails(() => x.T.at(":", [0, n.bind(2)]).reshape([6 * MAX]), /axis 1 has the symbolic size n: it can only be joined/);
-  fails(() => x.at([0, n.bind(4)]).at([0, 3]), /axis 0 has the symbolic size n: it may be less than 3/);
+  fails(() => x.at([0, n.bind(4)]).at([0, 3]), /the stop 3 may be 3, and axis 0 has size n/);
   fails(() => x.reshape([n.bind(4), 6]), /axis 0 has size 24, not n; shrink it first/);
   fails(
     () => x.shrink([[0, x.sum().cast("int32")], null]),
@@ -287,29 +286,4 @@ Deno.test("symbolic: a replay gives results of the size that its variable says, 
     ok(Math.abs(await g(y).item() as number - want) < 1e-4);
   }
   assertEquals([f.stats.captures, g.stats.captures], [1, 1]);
-});
-
-Deno.test("symbolic: what needs to know how many elements there are says so", () => {
-  const x = Tensor.ones([16, 4]).contiguous(), t = x.at([null, new Variable("n", 2, 16).bind(5)]);
-  const table: [string, () => unknown][] = [
-    ["cumsum", () => t.cumsum(0)],
-    ["cumprod", () => t.cumprod(0)],
-    ["cummax", () => t.cummax(0)],
-    ["logcumsumexp", () => t.logcumsumexp(0)],
-    ["sort", () => t.sort(0)],
-    ["argsort", () => t.argsort(0)],
-    ["topk", () => t.topk(2, 0)],
-    ["cat", () => t.cat([x], 0)],
-    ["cat", () => x.cat([t], 0)],
-    ["split", () => t.split(2, 0)],
-    ["split", () => t.chunk(2, 0)],
-  ];
-  for (const [name, run] of table) {
-    throws(
-      run,
-      (e) =>
-        e instanceof ShapeError && e.message.includes(`Cannot ${name} shape [16, 4]: axis 0 has the symbolic size n`),
-    );
-  }
-  assertEquals([t.cat([t], 1).shape, t.cumsum(1).boundShape, t.split(2, 1).length], [[16, 8], [5, 4], 2]);
 });

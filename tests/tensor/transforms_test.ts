@@ -8,6 +8,7 @@ import {
   DTypeError,
   grad,
   jvp,
+  kernel,
   ShapeError,
   Tensor,
   valueAndGrad,
@@ -127,6 +128,10 @@ for (
       y.setAt([":", [1, 5]], x);
       return y.mul(2);
     }],
+    ["setAt of what is shared", (x) => {
+      const shared = Tensor.zeros([3, 2]).clone();
+      return shared.setAt([[1, 3], 0], x.sum()).add(shared.setAt([0], x.at(0, 2)));
+    }],
     ["constant", (_) => Tensor.arange(3)],
   ] as [string, (x: Tensor) => Tensor][]
 ) {
@@ -142,6 +147,30 @@ for (
 function moved(n: number): number[] {
   return [...Array.from({ length: n - 1 }, (_, i) => i + 1), 0];
 }
+
+Deno.test("vmap: a function with a gradient of its own keeps it", async () => {
+  // values are squares, the gradient says twice the truth, and what is closed over counts, too
+  const x = t([[1, 2], [3, 4], [5, 6]]), scale = t([[1], [10], [100]]);
+  const own = (a: Tensor, s: Tensor) => a.call([s], (p) => p.square(), { gradFxn: (g, p) => [g.mul(p).mul(4).mul(s)] });
+  const y = vmap(own)(x, scale), [slope] = y.sum().gradient([x]);
+  assertEquals(await y.tolist(), [[1, 4], [9, 16], [25, 36]]);
+  assertEquals(await slope.tolist(), [[4, 8], [120, 160], [2000, 2400]]);
+  const each = vmap((a: Tensor, s: Tensor) => grad((b: Tensor) => own(b, s).sum())(a))(x, scale);
+  assertEquals(await each.tolist(), [[4, 8], [120, 160], [2000, 2400]]);
+  const twice = vmap((a: Tensor) => vmap((b: Tensor) => own(b, new Tensor(2, { dtype: "float32" })))(a))(x);
+  assertEquals(await twice.sum().gradient([x])[0].tolist(), [[8, 16], [24, 32], [40, 48]]);
+  const second = grad((p: Tensor) => grad((q: Tensor) => vmap(own)(q, scale).sum())(p).sum())(x);
+  assertEquals(await second.tolist(), [[4, 4], [40, 40], [400, 400]]);
+});
+
+Deno.test("vmap: lookups that have rules of their own have gradients", async () => {
+  const x = Tensor.arange(4000, undefined, undefined, { dtype: "float32" }).reshape([2, 2000]);
+  const index = Tensor.arange(3000).mul(7).mod(2000);
+  const [got, want] = [vmap((a: Tensor) => a.at(index).mul(2))(x), x.at(":", index).mul(2)];
+  const slopes = [got, want].map((y) => y.sum().gradient([x])[0]);
+  assertEquals(await got.tolist(), await want.tolist());
+  assertEquals(await slopes[0].tolist(), await slopes[1].tolist());
+});
 
 Deno.test("vmap: nests", async () => {
   const a = t([[1, 2, 3], [4, 5, 6]]), b = t([[1, 1, 1], [0, 1, 0]]);
@@ -204,6 +233,15 @@ for (
       ArgumentError,
       "inAxes has 2 axes for 1",
       () => vmap(cube, { inAxes: [0, 0] })(t([1])),
+    ],
+    [
+      "a custom kernel",
+      ArgumentError,
+      "a custom kernel has no batched form",
+      () =>
+        vmap((x: Tensor) => Tensor.empty([2]).customKernel([x], (o, p) => kernel.write(o, 0, kernel.read(p, 0)))[0])(
+          t([[1, 2], [3, 4]]),
+        ),
     ],
     ["unknown options", ArgumentError, "inAxis", () => vmap(cube, { inAxis: 0 } as never)(t([1]))],
   ] as [string, new (...a: never[]) => Error, string, () => unknown][]
