@@ -1,5 +1,5 @@
 /**
- * What memory does: `deno run -A bench/memory.ts [--device D] [--only plans,naive,scope,jit,reads] [--steps N]`.
+ * What memory does: `deno run -A bench/memory.ts [--device D] [--only plans,naive,carried,scope,jit,reads] [--steps N]`.
  *
  * A JSON line each: for models, the bytes of a schedule's intermediates as planned, the least that any plan takes
  * (`bound`), and without a plan; for loops, each in a process of its own, live device bytes and resident memory at step
@@ -52,6 +52,24 @@ const LOOPS: Readonly<Record<string, Loop>> = {
     make: () => {
       const step = trainer();
       return () => step().item();
+    },
+  },
+  carried: { // a state and a sum that each step builds on, realized and never detached
+    steps: 3_000,
+    make: () => {
+      const w = Tensor.rand([64, 64]).mul(0.1), u = Tensor.rand([64, 64]).mul(0.1);
+      const optimizer = new nn.optim.SGD([w, u], { lr: 1e-3 });
+      let h = Tensor.zeros([8, 64]).clone(), total = Tensor.zeros([]).clone();
+      return () =>
+        Tensor.train(() => {
+          optimizer.zeroGrad();
+          h = h.matmul(w).add(Tensor.rand([8, 64]).matmul(u)).tanh();
+          const loss = h.square().mean().backward();
+          total = total.add(loss);
+          Tensor.realize([loss, h, total]);
+          optimizer.step();
+          return total.item();
+        });
     },
   },
   scope: {

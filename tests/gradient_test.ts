@@ -2,6 +2,7 @@
  * Gradients against central differences, in float64 on the reference evaluator: no kernel takes part, so what fails here
  * is a rule of `uop/gradient.ts` or a method's formula. Gradients of gradients are checked in the same way.
  */
+import { assertEquals } from "@std/assert";
 import { context, Device, Tensor } from "../mod.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
 import { flip, reshape, shrink } from "../src/uop/movement.ts";
@@ -177,6 +178,28 @@ for (const [name, shapes, fn, positive] of rows.filter(([n]) => SECOND.includes(
       const moved = data.map((d, j) => make(d.map((v, n) => j === 0 && n === i ? v + delta : v), shapes[j]));
       return evaluateTensor(first(moved)).data[0];
     });
+  });
+}
+
+/** Gradients of prod, and of cumprod weighed by 1, 2, 3: first, and of the first weighed by 1, 2, 3; by torch.autograd. */
+const ZEROS: readonly [x: number[], prod: number[][], cumprod: number[][]][] = [
+  [[0, 2, 3], [[6, 0, 0], [12, 3, 2]], [[23, 0, 0], [40, 11, 6]]],
+  [[0, 0, 3], [[0, 0, 0], [6, 3, 0]], [[1, 0, 0], [22, 11, 0]]],
+  [[0, 0, 0], [[0, 0, 0], [0, 0, 0]], [[1, 0, 0], [4, 2, 0]]],
+  [[2, 3, 4], [[12, 8, 6], [17, 10, 7]], [[43, 28, 18], [55, 32, 21]]],
+];
+for (const [data, prod, cumprod] of ZEROS) {
+  Deno.test(`gradient of gradient: products of ${data}`, () => {
+    const weights = make([1, 2, 3], [3]);
+    const twice = (f: (x: Tensor) => Tensor) => {
+      const x = make(data, [3]), [g] = f(x).gradient([x]), [gg] = g.mul(weights).sum().gradient([x]);
+      const third = gg.mul(weights).sum().gradient([x])[0];
+      return [g, gg, third].map((t) => evaluateTensor(t).data);
+    };
+    const third = [12, 6, 4];
+    assertEquals(twice((x) => x.prod()), [...prod, third]);
+    assertEquals(twice((x) => x.reshape([3, 1, 1]).mul(make([1], [1, 1, 1])).prod([0, 2]).sum()), [...prod, third]);
+    assertEquals(twice((x) => x.cumprod(0).mul(weights).sum()), [...cumprod, third.map((v) => 3 * v)]);
   });
 }
 

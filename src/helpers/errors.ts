@@ -149,11 +149,19 @@ export class StaleReadError extends Error {
   readonly readAt: string;
 
   /** The text is made of the fields. */
-  constructor(options: { readonly writtenAt: string; readonly readAt: string; readonly shape?: readonly number[] }) {
+  constructor(options: {
+    readonly action?: string;
+    readonly writtenAt: string;
+    readonly readAt: string;
+    readonly shape?: readonly number[];
+    readonly wayOut?: string;
+  }) {
     const what = options.shape ? `a tensor of shape ${shapeText(options.shape)}` : "a tensor";
+    const wayOut = options.wayOut ??
+      "realize the read before the write, or realize both together with Tensor.realize([...])";
     super(
-      `Cannot read the earlier value of ${what} (read at ${options.readAt}): it was overwritten at ${options.writtenAt}; ` +
-        `realize the read before the write, or realize both together with Tensor.realize([...])`,
+      `Cannot ${options.action ?? "read"} the earlier value of ${what} (read at ${options.readAt}): ` +
+        `it was overwritten at ${options.writtenAt}; ${wayOut}`,
     );
     this.writtenAt = options.writtenAt;
     this.readAt = options.readAt;

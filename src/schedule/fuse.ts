@@ -8,13 +8,12 @@
 import { sameArray } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import { AxisKind, type RangeArg, type ReduceArg } from "../uop/args.ts";
-import { rangesOf } from "../uop/ranges.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isAlu, isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { type Extents, int, range, toposort, type UOp } from "../uop/uop.ts";
 import { type Cascade, cascadeOf } from "./carriers.ts";
-import { sourceIndex } from "./indexing.ts";
+import { dependence, isLoop, iterationsOf, outputDependence, sourceIndex } from "./indexing.ts";
 import { KEEP_COST_REPEATED, ownCost, readersIn, workAgain } from "./recompute.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
@@ -128,42 +127,27 @@ interface Operand {
 
 type Read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void;
 
-/** Iterations of loops. */
-function iterationsOf(ranges: readonly UOp[]): number {
-  return ranges.reduce((n, r) => n * r.src[0].value, 1);
-}
-
-function isLoop(r: UOp): boolean {
-  return (r.arg as RangeArg).kind === AxisKind.LOOP;
-}
-
-/** All ranges that indices depend on. */
-function dependence(idx: readonly UOp[]): UOp[] {
-  const found = new Set<UOp>();
-  for (const x of idx) for (const r of rangesOf(x)) found.add(r);
-  return [...found];
-}
-
-/** The LOOP ranges that indices depend on, or undefined where they depend on a range being reduced. */
-function outputDependence(idx: readonly UOp[]): UOp[] | undefined {
-  const found = dependence(idx);
-  return found.every(isLoop) ? found : undefined;
+/** What the graph below a node says of it, and where it is read. */
+interface Facts {
+  /** Work an element. */
+  readonly cost: number;
+  /** The same with the reduces below, as far as they are not repeated by an EXPAND. */
+  readonly fullCost: number;
+  /** Whether a reduce, and whether a load, is computed with it. */
+  readonly reduces: boolean;
+  readonly loads: boolean;
+  /** Reduces stacked below it, itself included. */
+  readonly depth: number;
+  readonly contexts: Context[];
 }
 
 /** Decides, from consumers to sources, which nodes are realized. */
 class Fuser {
   readonly realized = new Set<UOp>();
   readonly kernels = new Map<UOp, KernelPlan>();
-  private readonly cost = new Map<UOp, number>();
-  /** The same with the reduces below, as far as they are not repeated by an EXPAND. */
-  private readonly fullCost = new Map<UOp, number>();
-  private readonly reduces = new Set<UOp>();
-  private readonly loads = new Set<UOp>();
-  /** Reduces stacked below a node, itself included. */
-  private readonly depth = new Map<UOp, number>();
+  private readonly facts = new Map<UOp, Facts>();
   /** By the first reduce of a cascade. */
   private readonly cascades = new Map<UOp, Cascade>();
-  private readonly contexts = new Map<UOp, Context[]>();
   private readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
   /** By kernel: the next range of a reduce or of a row. Kernels that are alike have the same ones, and the same indices. */
   private readonly nextRange = new Map<UOp, number>();
@@ -177,41 +161,51 @@ class Fuser {
 
   /** Bottom-up facts: work an element, whether a reduce or a load is below. */
   measure(): void {
-    const { realized, cost, reduces, loads } = this;
     for (const u of this.order) {
-      if (mustRealize(u)) realized.add(u);
-      if (u.op === Ops.COPY || (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize)) {
-        const base = stripReshape(u.src[0]);
-        if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
+      this.realizeSources(u);
+      const isReduce = u.op === Ops.REDUCE, isExpand = u.op === Ops.EXPAND;
+      let cost = ownCost(u), full = cost, depth = 0, reduces = isReduce;
+      let loads = u.op === Ops.BUFFER || u.op === Ops.AFTER;
+      for (let i = 0; i < u.src.length; i++) {
+        const s = u.src[i], below = this.of(s), isRealized = this.realized.has(s);
+        if (isRealized || below.loads) loads = true;
+        if (isRealized || isLeaf(s)) continue;
+        cost += below.cost;
+        full += below.fullCost;
+        depth = Math.max(depth, below.depth);
+        reduces ||= below.reduces;
       }
-      if (u.op === Ops.CUSTOM) {
-        for (const s of u.src) {
-          const base = stripReshape(s);
-          if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) realized.add(base);
-        }
-      }
-      let c = ownCost(u), full = c, r = u.op === Ops.REDUCE, stacked = 0;
-      for (const s of u.src) {
-        if (realized.has(s) || loads.has(s)) loads.add(u);
-        if (realized.has(s) || isLeaf(s)) continue;
-        c += cost.get(s)!;
-        full += this.fullCost.get(s)!;
-        stacked = Math.max(stacked, this.depth.get(s)!);
-        r ||= reduces.has(s);
-      }
-      if (u.op === Ops.BUFFER || u.op === Ops.AFTER) loads.add(u);
-      this.depth.set(u, stacked + (u.op === Ops.REDUCE ? 1 : 0));
       // what is repeated by an EXPAND is decided on below it; a reduce runs once or is realized
-      if (u.op === Ops.EXPAND) {
-        c = Math.min(c, KEEP_COST_REPEATED - 1);
+      if (isExpand) {
+        cost = Math.min(cost, KEEP_COST_REPEATED - 1);
         full = Math.min(full, KEEP_COST_REPEATED - 1);
-      } else if (u.op === Ops.REDUCE) full = (full + 1) * numelOf(u.src[0]) / Math.max(1, numelOf(u));
-      this.fullCost.set(u, Math.min(full, 1e9));
-      const cascade = u.op === Ops.REDUCE ? cascadeOf(u) : undefined;
+      } else if (isReduce) full = (full + 1) * numelOf(u.src[0]) / Math.max(1, numelOf(u));
+      const cascade = isReduce ? cascadeOf(u) : undefined;
       if (cascade !== undefined) this.cascades.set(cascade.first, cascade);
-      cost.set(u, u.op === Ops.REDUCE ? 0 : Math.min(c, 1e6));
-      if (r && u.op !== Ops.EXPAND) reduces.add(u);
+      this.facts.set(u, {
+        cost: isReduce ? 0 : Math.min(cost, 1e6),
+        fullCost: Math.min(full, 1e9),
+        reduces: reduces && !isExpand,
+        loads,
+        depth: isReduce ? depth + 1 : depth,
+        contexts: [],
+      });
     }
+  }
+
+  /** Realizes `u`, or what it reads, where it cannot be otherwise. */
+  private realizeSources(u: UOp): void {
+    if (mustRealize(u)) this.realized.add(u);
+    const resized = u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize;
+    if (u.op !== Ops.COPY && u.op !== Ops.CUSTOM && !resized) return;
+    for (const s of u.op === Ops.CUSTOM ? u.src : [u.src[0]]) {
+      const base = stripReshape(s);
+      if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) this.realized.add(base);
+    }
+  }
+
+  private of(u: UOp): Facts {
+    return this.facts.get(u)!;
   }
 
   private planOf(kernel: UOp): KernelPlan {
@@ -223,11 +217,7 @@ class Fuser {
   run(): void {
     const read: Read = (u, kernel, idx, active, underSum) => {
       if (isLeaf(u)) return;
-      const c = { kernel, idx, active, underSum }, list = this.contexts.get(u);
-      if (list === undefined) {
-        this.contexts.set(u, [c]);
-        return;
-      }
+      const c = { kernel, idx, active, underSum }, list = this.of(u).contexts;
       const same = list.findIndex((x) => x.kernel === kernel && sameArray(x.idx, idx));
       if (same < 0) list.push(c);
       else if (list[same].active < active) list[same] = { ...c, underSum: false };
@@ -235,7 +225,7 @@ class Fuser {
     for (let k = this.order.length - 1; k >= 0; k--) {
       const u = this.order[k];
       if (isLeaf(u)) continue;
-      let list = this.contexts.get(u) ?? [];
+      let list = this.of(u).contexts;
       if (!this.realized.has(u) && list.length > 0 && !isMovement(u.op)) {
         const staged = this.decide(u, list);
         if (staged !== undefined) list = [staged];
@@ -260,13 +250,13 @@ class Fuser {
       realized.add(u);
       return undefined;
     }
-    const cost = this.cost.get(u)!, numel = Math.max(1, numelOf(u));
+    const cost = this.of(u).cost, numel = Math.max(1, numelOf(u));
     const repeats = list.reduce((t, c) => t + c.active, 0) / numel;
-    if (!this.reduces.has(u)) {
-      const hasLoads = this.loads.has(u);
+    if (!this.of(u).reduces) {
+      const hasLoads = this.of(u).loads;
       const entered = list.reduce((t, c) => t + this.entered(c), 0), active = list.reduce((t, c) => t + c.active, 0);
       // outside of the inner loops, or beside a reduce, it costs next to nothing
-      const share = list.every((c) => this.reduces.has(c.kernel)) ? 1 : HOISTED_SHARE;
+      const share = list.every((c) => this.of(c.kernel).reduces) ? 1 : HOISTED_SHARE;
       if (entered * cost <= share * active) return undefined;
       const kept = this.keepRow(u, list);
       if (kept !== undefined) return kept;
@@ -279,7 +269,7 @@ class Fuser {
     // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows)
     if (
       list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
-      this.depth.get(u) === 1 &&
+      this.of(u).depth === 1 &&
       (u.arg as ReduceArg).op === Ops.ADD
     ) {
       return undefined;
@@ -299,19 +289,19 @@ class Fuser {
       realized.add(u);
       return undefined;
     }
-    return this.fullCost.get(u)! < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
+    return this.of(u).fullCost < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
   }
 
   /** Work that computing `u` again in all but one of its kernels adds; infinite where a reduce would run again. */
   private marginalCost(u: UOp, list: readonly Context[]): number {
     const kernels = new Set(list.map((c) => c.kernel));
-    const most = this.reduces.has(u) ? Infinity : this.cost.get(u)!;
+    const most = this.of(u).reduces ? Infinity : this.of(u).cost;
     if (kernels.size < list.length) return most; // read at other indices by one kernel
     this.readers ??= readersIn(this.order);
     return workAgain(u, kernels, {
       readers: this.readers,
       isStored: (v) => isLeaf(v) || this.realized.has(v),
-      kernelsOf: (v) => this.realized.has(v) ? [v] : (this.contexts.get(v) ?? []).map((c) => c.kernel),
+      kernelsOf: (v) => this.realized.has(v) ? [v] : this.of(v).contexts.map((c) => c.kernel),
     }) ?? most;
   }
 
@@ -336,7 +326,7 @@ class Fuser {
     const { l2, hasGrid, vectorLanes } = this.capsOf(kernel);
     // without vectors, an operation and an access cost the same
     const least = vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
-    if (hasGrid || outer === undefined || this.cost.get(u)! < least) return undefined;
+    if (hasGrid || outer === undefined || this.of(u).cost < least) return undefined;
     const rows = this.rowAxes(u, list);
     if (rows === undefined || !sameArray(rows.outer, outer)) return undefined;
     // what it is multiplied with is read again for every few rows: then all of it should be near
@@ -352,7 +342,7 @@ class Fuser {
    */
   private isNested(u: UOp, c: Context): boolean {
     if (outputDependence(c.idx) !== undefined) return false;
-    const isSum = u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && c.underSum && this.depth.get(u) === 1;
+    const isSum = u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && c.underSum && this.of(u).depth === 1;
     return !isSum && this.workBelow(u) > MAX_SERIAL && !this.isTiled(u, c);
   }
 
@@ -386,7 +376,7 @@ class Fuser {
   /** The nearest reduce below `u` that is computed with it, and where it is read if `u` is read at `idx`. */
   private nearestReduce(u: UOp, idx: readonly UOp[]): { reduce: UOp; idx: readonly UOp[] } | undefined {
     while (u.op !== Ops.REDUCE) {
-      const next = u.op === Ops.EXPAND ? undefined : u.src.find((s) => this.reduces.has(s) && !this.realized.has(s));
+      const next = u.op === Ops.EXPAND ? undefined : u.src.find((s) => this.of(s).reduces && !this.realized.has(s));
       if (next === undefined) return undefined;
       if (isMovement(u.op)) idx = sourceIndex(u, idx).idx;
       u = next;
@@ -421,7 +411,7 @@ class Fuser {
   /** Elements that the nearest reduces below `u` read. */
   private workBelow(u: UOp): number {
     while (isAlu(u.op) || isMovement(u.op)) {
-      const next = u.src.find((s) => this.reduces.has(s) && !this.realized.has(s));
+      const next = u.src.find((s) => this.of(s).reduces && !this.realized.has(s));
       if (next === undefined) return 0;
       u = next;
     }
@@ -454,7 +444,7 @@ class Fuser {
       ? outputRanges(shapeOf(second))
       : this.realized.has(second)
       ? undefined
-      : this.contexts.get(second)?.find((x) => x.kernel === kernel)?.idx;
+      : this.facts.get(second)?.contexts.find((x) => x.kernel === kernel)?.idx;
     if (at === undefined || !sameArray(at, c.idx)) return false;
     const ranges = outputDependence(c.idx);
     if (ranges === undefined || iterationsOf(ranges) > numelOf(u)) return false;
@@ -507,7 +497,7 @@ class Fuser {
 
   /** A row that is cheaper to compute again than to keep: only what is reduced below it is expensive. */
   private isCheapRow(u: UOp, list: readonly Context[]): boolean {
-    if (this.fullCost.get(u)! >= STAGE_COST) return false;
+    if (this.of(u).fullCost >= STAGE_COST) return false;
     return list.every((c) => !dependence(c.idx).every(isLoop) && numelOf(u) <= MAX_SERIAL);
   }
 

@@ -7,10 +7,11 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
-import type { AxesArg, PairsArg, SkewArg, WindowArg } from "../uop/args.ts";
+import { type AxesArg, AxisKind, type PairsArg, type RangeArg, type SkewArg, type WindowArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { extentOf, extentsOf } from "../uop/extent.ts";
 import { opName, Ops } from "../uop/ops.ts";
+import { rangesOf } from "../uop/ranges.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { constant, int, type UOp } from "../uop/uop.ts";
@@ -30,6 +31,32 @@ export function mulIndex(a: UOp, c: number): UOp {
   if (c === 1) return a;
   if (c === 0) return a.constLike(0);
   return a.op === Ops.CONST ? a.constLike(a.value * c) : a.mul(c);
+}
+
+/** Iterations of loops. */
+export function iterationsOf(ranges: readonly UOp[]): number {
+  return ranges.reduce((n, r) => n * r.src[0].value, 1);
+}
+
+/** Whether a range is a loop over results. */
+export function isLoop(r: UOp): boolean {
+  return (r.arg as RangeArg).kind === AxisKind.LOOP;
+}
+
+/** All ranges that indices depend on. */
+export function dependence(idx: readonly UOp[]): UOp[] {
+  const found: UOp[] = [];
+  for (let i = 0; i < idx.length; i++) {
+    const ranges = rangesOf(idx[i]);
+    for (let k = 0; k < ranges.length; k++) if (!found.includes(ranges[k])) found.push(ranges[k]);
+  }
+  return found;
+}
+
+/** The LOOP ranges that indices depend on, or undefined where they depend on a range being reduced. */
+export function outputDependence(idx: readonly UOp[]): UOp[] | undefined {
+  const found = dependence(idx);
+  return found.every(isLoop) ? found : undefined;
 }
 
 /** Row-major position of `idx` in `shape`; int64 where int32 cannot count the elements. */

@@ -7,13 +7,13 @@
  */
 import { CycleError } from "../helpers/errors.ts";
 import type { Line } from "../helpers/stack.ts";
-import type { ParamArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { sameArray } from "../helpers/math.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import { mayHave, toposort, type UOp } from "../uop/uop.ts";
+import { mayHave, type UOp } from "../uop/uop.ts";
+import { factsOf, loadsOf, renumber, Slots, slotWritten } from "./slots.ts";
 
 /** One version of one entry, as a number. */
 export type VersionKey = number;
@@ -34,8 +34,10 @@ export function entryOfKey(key: VersionKey): number {
 export interface Node {
   readonly kind: "kernel" | "copy" | "fill" | "empty" | "custom";
   readonly device: string;
-  /** Kernel-level STOREs (PARAM slot = entry id); empty for others than kernels. */
+  /** Kernel-level STOREs; empty for others than kernels. */
   stores: UOp[];
+  /** The entries of their PARAMs. */
+  readonly slots: Slots;
   reads: Set<VersionKey>;
   /** Versions it makes. */
   writes: VersionKey[];
@@ -106,22 +108,11 @@ export function orderNodes(nodes: readonly Node[]): number[] {
   return out;
 }
 
-/** The loads of PARAM `entry` in an expression. */
-export function loadsOf(root: UOp, entry: number): UOp[] {
-  return toposort(root).filter((u) =>
-    u.op === Ops.LOAD && u.src[0].src[0].op === Ops.PARAM && (u.src[0].src[0].arg as ParamArg).slot === entry
-  );
-}
-
-function hasReduce(store: UOp): boolean {
-  return mayHave(store, Ops.REDUCE) && toposort(store).some((u) => u.op === Ops.REDUCE);
-}
-
 /** A candidate group: the loops of its stores as a key. */
-function loopsKey(n: Node): string | undefined {
-  if (n.kind !== "kernel" || n.stores.some(hasReduce)) return undefined;
+function loopsKey(n: Node, common: Slots): string | undefined {
+  if (n.kind !== "kernel" || n.stores.some((s) => factsOf(s).hasReduce)) return undefined;
   const at = n.stores[0].src[0].src[1];
-  return `${n.device} ${at.hash}`;
+  return `${n.device} ${(mayHave(at, Ops.PARAM) ? renumber(at, n.slots, common) : at).hash}`;
 }
 
 /** Nodes while they are merged: what must run before which, kept up to date instead of found anew. */
@@ -181,10 +172,8 @@ class MergeGraph {
       const i = stack.pop()!;
       if (seen[i] === search) continue;
       seen[i] = search;
-      for (const j of before[i]) {
-        if (j === to) return true;
-        stack.push(j);
-      }
+      if (before[i].has(to)) return true;
+      before[i].forEach((j) => seen[j] !== search && stack.push(j));
     }
     return false;
   }
@@ -246,7 +235,7 @@ class Touched {
  */
 export function mergeOutputs(nodes: Node[], maxBuffers: (device: string) => number): Node[] {
   const graph = new MergeGraph(nodes), gone = new Set<Node>();
-  const keys = new Map(nodes.map((n) => [n, loopsKey(n)]));
+  const common = new Slots(), keys = new Map(nodes.map((n) => [n, loopsKey(n, common)]));
   const touched = new Map<Node, Touched>();
   const writer = new Map<VersionKey, Node>(), writes = new Map<Node, WriteGroup>();
   /**
@@ -336,7 +325,7 @@ class WriteGroup {
     if (!this.open || n.stores.length !== 1 || entryOfKey(w) !== entry) return false;
     if (graph.isReadBeside(w - 1, node, n)) return false;
     const reads = [...n.reads], readsOwn = reads.some((r) => entryOfKey(r) === entry);
-    if (readsOwn && !loadsOf(store, entry).every((l) => l.src[0] === store.src[0])) return false;
+    if (readsOwn && !loadsOf(store, n.slots.find(entry)).every((l) => l.src[0] === store.src[0])) return false;
     const more = new Set(reads.map(entryOfKey).filter((e) => !touched.entries.has(e)));
     if (touched.entries.size + more.size > maxBuffers) return false;
     if (!sameArray(rangesOf(store.src[0]), this.ranges)) return false;
@@ -349,12 +338,14 @@ class WriteGroup {
       else to = mid;
     }
     const hit = from < parts.length && parts[from].low <= high ? parts[from] : undefined;
-    if (hit !== undefined && (readsOwn || node.stores[hit.store].src[0] !== store.src[0])) return false;
+    if (hit !== undefined && readsOwn) return false;
+    const taken = renumber(store, n.slots, node.slots);
+    if (hit !== undefined && node.stores[hit.store].src[0] !== taken.src[0]) return false;
     if (graph.separated(node, n)) return false;
-    if (hit !== undefined) node.stores[hit.store] = store;
+    if (hit !== undefined) node.stores[hit.store] = taken;
     else {
       parts.splice(from, 0, { low, high, store: node.stores.length });
-      node.stores.push(store);
+      node.stores.push(taken);
     }
     for (const r of reads) {
       const now = entryOfKey(r) === entry ? this.old : r;
@@ -374,11 +365,13 @@ function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuff
   const { entries, written, readEntries } = touched;
   const more = new Set([...n.reads, ...n.writes].map(entryOfKey).filter((e) => !entries.has(e)));
   if (entries.size + more.size > maxBuffers) return false;
-  const at = g.stores[0].src[0].src[1];
-  if (n.stores.some((s) => s.src[0].src[1] !== at)) return false;
+  const at = g.stores[0].src[0].src[1], { slots } = g, isAt = (s: UOp): boolean => s.src[0].src[1] === at;
+  if (!mayHave(at, Ops.PARAM) && !n.stores.every(isAt)) return false;
+  const taken = n.stores.map((s) => renumber(s, n.slots, slots));
+  if (!taken.every(isAt)) return false;
   // every entry written by one and touched by the other must be touched at the very index that is written
   const elementwise = (stores: readonly UOp[], e: number): boolean =>
-    stores.every((s) => loadsOf(s, e).every((l) => l.src[0].src[1] === at && l.src[0].src.length === 2));
+    stores.every((s) => loadsOf(s, slots.find(e)).every((l) => l.src[0].src[1] === at && l.src[0].src.length === 2));
   for (const w of n.writes) {
     const e = entryOfKey(w);
     if (written.has(e) || (readEntries.has(e) && !elementwise(g.stores, e))) return false;
@@ -389,14 +382,14 @@ function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuff
   for (const e of new Set([...n.reads].map(entryOfKey))) {
     const versions = written.get(e);
     if (versions === undefined) continue;
-    if (!elementwise(n.stores, e)) return false;
+    if (!elementwise(taken, e)) return false;
     if (versions.some((w) => n.reads.has(w) && n.reads.has(w - 1))) return false;
     if (!versions.some((w) => n.reads.has(w))) continue;
-    const made = g.stores.find((s) => (s.src[0].src[0].arg as ParamArg).slot === e)!;
-    for (const s of n.stores) for (const l of loadsOf(s, e)) inline.set(l, made.src[1]);
+    const slot = slots.find(e), made = g.stores.find((s) => slotWritten(s) === slot)!;
+    for (const s of taken) for (const l of loadsOf(s, slot)) inline.set(l, made.src[1]);
   }
   if (graph.separated(g, n)) return false;
-  for (const s of n.stores) {
+  for (const s of taken) {
     g.stores.push(inline.size === 0 ? s : s.withSrc([s.src[0], substitute(s.src[1], inline)]));
   }
   for (const r of n.reads) {

@@ -48,7 +48,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
     const u = order[i];
     at.set(u, i);
     ints.push(u.op | (u.dtype.id << 8) | (u.dtype.count << 16), u.src.length);
-    if (u.op !== Ops.BIND) { for (const s of u.src) ints.push(at.get(s)!); }
+    if (u.op !== Ops.BIND) { for (let k = 0; k < u.src.length; k++) ints.push(at.get(u.src[k])!); }
     if (u.op === Ops.BUFFER) {
       const { storage, version } = u.arg as BufferArg;
       let slot = slots.get(storage);
@@ -68,7 +68,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
     } else args.push(u.arg);
   }
   for (const r of roots) ints.push(at.get(r)!);
-  for (const x of ints) hash = mix(hash, x);
+  for (let i = 0; i < ints.length; i++) hash = mix(hash, ints[i]);
   for (let i = extra.length; i < args.length; i++) hash = mix(hash, hashArg(args[i]));
   return { hash, ints, args, order, storages, constants, constantAt, bound, boundAt };
 }

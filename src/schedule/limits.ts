@@ -7,12 +7,11 @@
 import { DeviceError } from "../helpers/errors.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
+import { factsOf } from "./slots.ts";
 
 /** Buffers that a kernel with this store alone takes. */
 export function buffersOf(store: UOp): number {
-  let count = 0;
-  for (const u of toposort(store)) if (u.op === Ops.PARAM) count++;
-  return count;
+  return factsOf(store).params.length;
 }
 
 /** The node below movement ops: realized there, a value takes no more memory than it must. */

@@ -5,72 +5,27 @@
  * @module
  */
 import { SpecError } from "../helpers/errors.ts";
-import type { DType } from "../dtype/dtype.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import type { BufferArg, ParamArg, Storage, VariableArg } from "../uop/args.ts";
+import type { BufferArg, Storage } from "../uop/args.ts";
 import type { CustomArg } from "../uop/custom.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
-import { substitute } from "../uop/rewrite.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { isRange, nodeView } from "../uop/view.ts";
-import { mayHave, param, sink, toposort, type UOp, uop, variable } from "../uop/uop.ts";
+import { toposort, type UOp, uop } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
 import { simplifyKernel } from "./collapse.ts";
-import {
-  entryOfKey,
-  loadsOf,
-  mergeOutputs,
-  type Node,
-  orderNodes,
-  type VersionKey,
-  versionKey,
-} from "./kernel_graph.ts";
+import { entryOfKey, mergeOutputs, type Node, orderNodes, type VersionKey, versionKey } from "./kernel_graph.ts";
+import { makeItems } from "./kernel_items.ts";
 import { orderForMemory } from "./order.ts";
 import { layOut } from "./layout.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
 import { planOnline } from "./online.ts";
 import { keepOnChip } from "./rows.ts";
-import { splitKernel } from "./split.ts";
-
-/** A buffer of a schedule: one that exists (a storage of the graph, by slot) or one to be made. */
-export interface EntryInfo {
-  readonly device: string;
-  readonly dtype: DType;
-  /** In elements. */
-  readonly size: number;
-  /** Slot of the storage in the graph's key; undefined for new buffers. */
-  readonly slot: number | undefined;
-  /** Writes in this schedule. */
-  versions: number;
-  /** New buffers that outlive the schedule: some node becomes them. */
-  kept: boolean;
-  /** Where the buffer is part of another entry's: of which, and from which byte on. */
-  readonly view: { readonly base: number; readonly offset: number } | undefined;
-}
-
-/** A step of a template. `entries` by slot of the kernel; for a copy [to, from], a view [view, base], a fill [to]. */
-export interface TemplateItem {
-  readonly kind: "kernel" | "copy" | "fill" | "empty" | "view";
-  readonly device: string;
-  readonly entries: readonly number[];
-  /** The kernel AST (PARAM slots 0, 1, ...), or the value of a fill. */
-  readonly ast: UOp | undefined;
-  /** Names of the schedule's variables that the kernel calls v0, v1, ... */
-  readonly vars: readonly string[];
-  /** Position in the key's order of the node that it computes. */
-  readonly at: number | undefined;
-}
-
-/** What realizing a graph takes, in terms of entries. */
-export interface Template {
-  readonly entries: readonly EntryInfo[];
-  readonly items: readonly TemplateItem[];
-  /** Nodes of the graph that become (entry, version), by position in the key's order. */
-  readonly becomes: readonly { readonly at: number; readonly entry: number; readonly version: number }[];
-}
+import type { EntryInfo, Template, TemplateItem } from "./template.ts";
+import { factsOf, loadsOf, Slots } from "./slots.ts";
 
 /** Limits and defaults that lowering asks for. */
 export interface LowerOptions {
@@ -145,30 +100,19 @@ class Entries implements Layout {
   }
 }
 
-/** The entries of one kernel, numbered as they appear in it: kernels that differ in nothing else are one node. */
+/** The entries of one kernel, numbered as they appear in it. */
 class OwnEntries implements Layout {
-  private readonly ids: number[] = [];
+  readonly slots: Slots = new Slots();
 
   constructor(private readonly entries: Entries) {}
 
-  /** The number of entry `id` here. */
-  own(id: number): number {
-    const at = this.ids.indexOf(id);
-    return at >= 0 ? at : this.ids.push(id) - 1;
+  /** An entry as the kernel has it. */
+  own(id: number): Entry {
+    return { id: this.slots.take(id), size: this.entries.infos[id].size };
   }
   entryOf(u: UOp): Entry | undefined {
     const entry = this.entries.entryOf(u);
-    return entry && { id: this.own(entry.id), size: entry.size };
-  }
-  /** The kernel with the numbers that the schedule has for its entries. */
-  restore(kernel: UOp): UOp {
-    const map = new Map<UOp, UOp>();
-    for (const u of toposort(kernel)) {
-      if (u.op !== Ops.PARAM) continue;
-      const { slot, size } = u.arg as ParamArg;
-      map.set(u, param(this.ids[slot], u.dtype, size));
-    }
-    return substitute(kernel, map);
+    return entry && this.own(entry.id);
   }
 }
 
@@ -216,6 +160,9 @@ export function lowerGraph(
     folded = new Map([...folded.keys()].map((u, i) => [u, made[i]]));
   }
 }
+
+/** What nodes that are no kernels of the schedule's have in common. */
+const NO_KERNEL = { stores: [], slots: new Slots(), line: undefined };
 
 /** A template, or the nodes that must be realized (of STOREs: the values) before there is one. */
 function attemptLower(
@@ -267,7 +214,7 @@ function attemptLower(
     let made = known.get(kernel);
     if (made === undefined) {
       const body = simplifyKernel(kernel);
-      known.set(kernel, made = isSymbolic([body]) ? body : keepOnChip(body, options.caps(device)));
+      known.set(kernel, made = factsOf(body).isSymbolic ? body : keepOnChip(body, options.caps(device)));
     }
     return made;
   };
@@ -292,21 +239,13 @@ function attemptLower(
     }
     if (numelOf(u) === 0) {
       const writes = [versionKey(entries.make(u, device), 1)];
-      nodes.push({ kind: "empty", device, stores: [], reads: new Set(), writes, line: undefined, at });
+      nodes.push({ ...NO_KERNEL, kind: "empty", device, reads: new Set(), writes, at });
       continue;
     }
     if (fill !== undefined) {
       const e = entries.make(u, device);
-      nodes.push({
-        kind: "fill",
-        device,
-        stores: [],
-        reads: new Set(),
-        writes: [versionKey(e, 1)],
-        line: undefined,
-        at,
-        fillValue: fill,
-      });
+      const writes = [versionKey(e, 1)];
+      nodes.push({ ...NO_KERNEL, kind: "fill", device, reads: new Set(), writes, at, fillValue: fill });
       continue;
     }
     const part = rangeOf(u);
@@ -321,20 +260,18 @@ function attemptLower(
       }
       const reads = entries.reads;
       const e = entries.make(u, device);
-      nodes.push({ kind: "copy", device, stores: [], reads, writes: [versionKey(e, 1)], line: undefined, at });
+      nodes.push({ ...NO_KERNEL, kind: "copy", device, reads, writes: [versionKey(e, 1)], at });
       continue;
     }
-    const e = entries.make(u, device);
-    const out = entries.infos[e];
-    const own = new OwnEntries(entries);
-    const kernel = rangeify(u, own, { id: own.own(e), size: out.size }, plan.kernels.get(u));
-    const store = own.restore(finished(kernel, device));
-    const reads = entries.reads;
+    const e = entries.make(u, device), own = new OwnEntries(entries);
+    const store = finished(rangeify(u, own, own.own(e), plan.kernels.get(u)), device);
+    const { reads } = entries, { slots } = own;
     if (tooMany(u, store, device)) continue;
     nodes.push({
       kind: "kernel",
       device,
       stores: [store],
+      slots,
       reads,
       writes: [versionKey(e, 1)],
       line: undefined,
@@ -357,7 +294,7 @@ function attemptLower(
     }
   }
   // views run nothing: in front they do not part the kernels
-  return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos, options)], becomes };
+  return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos, options.caps)], becomes };
 }
 
 /** A part of a BUFFER that needs no copy: `offset` in elements. */
@@ -448,11 +385,12 @@ function lowerStore(
   const id = entryOfKey(key);
   if (numelOf(u.src[0]) === 0) return undefined;
   entries.reads = new Set();
-  const store = simplifyKernel(rangeify(u, entries, { id, size: entries.infos[id].size }));
-  const reads = entries.reads;
+  const own = new OwnEntries(entries), out = own.own(id);
+  const store = simplifyKernel(rangeify(u, own, out));
+  const { reads } = entries, { slots } = own;
   const at = store.src[0].src[1];
-  if (loadsOf(store, id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
-  nodes.push({ kind: "kernel", device, stores: [store], reads, writes: [key + 1], line: u.line, at: position });
+  if (loadsOf(store, out.id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
+  nodes.push({ kind: "kernel", device, stores: [store], slots, reads, writes: [key + 1], line: u.line, at: position });
   return store;
 }
 
@@ -465,9 +403,9 @@ function lowerCustom(u: UOp, device: string, entries: Entries, at: number | unde
     return key;
   });
   return {
+    ...NO_KERNEL,
     kind: "custom",
     device,
-    stores: [],
     reads: new Set(keys),
     writes: written.map((slot) => keys[slot] + 1),
     line: u.line,
@@ -476,20 +414,10 @@ function lowerCustom(u: UOp, device: string, entries: Entries, at: number | unde
   };
 }
 
-/** Whether a loop of a kernel ends at a variable. */
-function isSymbolic(stores: readonly UOp[]): boolean {
-  if (!stores.some((s) => mayHave(s, Ops.VARIABLE))) return false;
-  return toposort(stores).some((u) => u.op === Ops.RANGE && u.src[0].op !== Ops.CONST);
-}
-
 /** Drops reads of entries that simplification removed from the kernel. */
-function pruneReads(n: Node): void {
-  if (n.kind !== "kernel" || n.reads.size === 0) return;
-  const used = new Set<number>();
-  for (const u of toposort(n.stores)) {
-    if (u.op === Ops.LOAD && u.src[0].src[0].op === Ops.PARAM) used.add((u.src[0].src[0].arg as ParamArg).slot);
-  }
-  for (const r of n.reads) if (!used.has(entryOfKey(r))) n.reads.delete(r);
+function pruneReads({ kind, stores, slots, reads }: Node): void {
+  if (kind !== "kernel") return;
+  for (const r of reads) if (stores.every((s) => loadsOf(s, slots.find(entryOfKey(r))).length === 0)) reads.delete(r);
 }
 
 function whatBecomes(
@@ -516,71 +444,4 @@ function whatBecomes(
     out.push({ at, entry, version: key - versionKey(entry, 0) });
   });
   return out;
-}
-
-/** Kernels with PARAMs renumbered: outputs first, then inputs in order of appearance. Dead stores are dropped. */
-function makeItems(sequence: readonly Node[], infos: EntryInfo[], options: LowerOptions): TemplateItem[] {
-  const readers = new Set<number>();
-  for (const n of sequence) for (const r of n.reads) readers.add(entryOfKey(r));
-  const items: TemplateItem[] = [];
-  for (const n of sequence) {
-    if (n.kind === "fill" || n.kind === "empty") {
-      const made = n.writes.map(entryOfKey);
-      items.push({ kind: n.kind, device: n.device, entries: made, ast: n.fillValue, vars: [], at: n.at });
-      continue;
-    }
-    if (n.custom !== undefined) {
-      const { ast, entries } = n.custom;
-      items.push({ kind: "kernel", device: n.device, entries, ast, vars: [], at: n.at });
-      continue;
-    }
-    if (n.kind === "copy") {
-      items.push({
-        kind: "copy",
-        device: n.device,
-        entries: [entryOfKey(n.writes[0]), entryOfKey([...n.reads][0])],
-        ast: undefined,
-        vars: [],
-        at: n.at,
-      });
-      continue;
-    }
-    const stores = n.stores.filter((s) => {
-      const e = (s.src[0].src[0].arg as ParamArg).slot;
-      return infos[e].kept || infos[e].slot !== undefined || readers.has(e);
-    });
-    if (stores.length === 0) continue;
-    const split = isSymbolic(stores) ? undefined : splitKernel(sink(stores), options.caps(n.device), infos.length);
-    for (const { dtype, size } of split?.made ?? []) {
-      infos.push({ device: n.device, dtype, size, slot: undefined, versions: 1, kept: false, view: undefined });
-    }
-    if (split === undefined) items.push(kernelItem(n, stores));
-    else items.push(kernelItem(n, split.partial.src), kernelItem(n, split.combine.src));
-  }
-  return items;
-}
-
-/** The item of a kernel, its PARAMs renumbered. */
-function kernelItem(n: Node, stores: readonly UOp[]): TemplateItem {
-  const used: number[] = [];
-  const map = new Map<UOp, UOp>();
-  const take = (p: UOp): void => {
-    if (map.has(p)) return;
-    const { slot, size } = p.arg as ParamArg;
-    // one slot for each (entry, dtype): a bitcast view is a parameter of its own
-    map.set(p, param(used.length, p.dtype, size));
-    used.push(slot);
-  };
-  for (const s of stores) take(s.src[0].src[0]);
-  const vars: string[] = [];
-  for (const u of toposort(stores)) {
-    if (u.op === Ops.PARAM) take(u);
-    else if (u.op === Ops.VARIABLE) {
-      const { name, min, max } = u.arg as VariableArg;
-      map.set(u, variable(`v${vars.length}`, min, max, u.dtype));
-      vars.push(name);
-    }
-  }
-  const ast = substitute(sink(stores), map);
-  return { kind: "kernel", device: n.device, entries: used, ast, vars, at: n.at };
 }

@@ -12,7 +12,7 @@
 import type { MemoryLayout } from "../device/allocator.ts";
 import { envNumber } from "../helpers/env.ts";
 import { roundUp } from "../helpers/math.ts";
-import type { EntryInfo, TemplateItem } from "./lower.ts";
+import type { EntryInfo, TemplateItem } from "./template.ts";
 
 /** A block that temporaries share. */
 export interface PlannedBlock {

@@ -62,9 +62,10 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
   for (const b of before) for (const j of b) waiting[j]++;
   const ready = plain.filter((i) => waiting[i] === 0), live = new Set<number>();
   const cost = (i: number): number => {
+    const { used, made } = uses[i];
     let c = 0;
-    for (const e of uses[i].used) if (!live.has(e)) c += bytesOf(e);
-    for (const e of uses[i].made) c -= bytesOf(e);
+    for (let k = 0; k < used.length; k++) if (!live.has(used[k])) c += bytesOf(used[k]);
+    for (let k = 0; k < made.length; k++) c -= bytesOf(made[k]);
     return c;
   };
   const reversed: number[] = [];

@@ -49,8 +49,8 @@ export interface Surroundings {
 export function readersIn(order: readonly UOp[]): Map<UOp, UOp[]> {
   const readers = new Map<UOp, UOp[]>();
   for (const r of order) {
-    for (const s of r.src) {
-      const list = readers.get(s);
+    for (let i = 0; i < r.src.length; i++) {
+      const s = r.src[i], list = readers.get(s);
       if (list === undefined) readers.set(s, [r]);
       else list.push(r);
     }

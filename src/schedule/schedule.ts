@@ -20,8 +20,9 @@ import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, sink, type UOp, variable } from "../uop/uop.ts";
 import { StructureCache } from "./cache.ts";
 import { type GraphKey, graphKey } from "./key.ts";
-import { type EntryInfo, lowerGraph, rebuild, type Template, type TemplateItem } from "./lower.ts";
+import { lowerGraph, rebuild } from "./lower.ts";
 import { type MemoryPlan, planMemory } from "./memory.ts";
+import type { EntryInfo, Template, TemplateItem } from "./template.ts";
 
 /** A template compiled for some values of its scalar constants: those in `abstracted` are arguments. */
 export interface Variant extends Template {
@@ -101,8 +102,8 @@ function checkDevices(key: GraphKey): void {
   for (const u of key.order) {
     if (u.op === Ops.COPY || u.src.length < 2) continue;
     let first: string | null = null;
-    for (const s of u.src) {
-      const device = deviceOf(s);
+    for (let i = 0; i < u.src.length; i++) {
+      const device = deviceOf(u.src[i]);
       if (device === null || device === first) continue;
       if (first !== null) {
         throw new DeviceError(`compute ${opName[u.op]} of tensors on ${first} and ${device}`, {

@@ -4,17 +4,18 @@
  *
  * @module
  */
-import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, ShapeError, StaleReadError } from "../helpers/errors.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
+import { userLine } from "../helpers/stack.ts";
 import { sameArray } from "../helpers/math.ts";
 import { computeGradient } from "../uop/gradient.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
-import { Ops } from "../uop/ops.ts";
+import { isMovement, Ops } from "../uop/ops.ts";
 import { latest, moveLike, resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, toposort, type UOp } from "../uop/uop.ts";
+import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { isScalarLeaf, materializeShape, type Operand, TensorBase } from "./base.ts";
-import { forgetOrigin, liveLeaves, originOf, ownersOf, realizedWays, tokenOf } from "./origins.ts";
+import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 import { RealizeTensor } from "./realize.ts";
 
 /**
@@ -24,6 +25,15 @@ import { RealizeTensor } from "./realize.ts";
 interface Loss {
   readonly alive: WeakRef<object>;
   readonly tensor: TensorBase;
+}
+
+/** What stands for a handle without keeping it alive. */
+const tokens = new WeakMap<TensorBase, object>();
+
+function tokenOf(t: TensorBase): object {
+  let token = tokens.get(t);
+  if (token === undefined) tokens.set(t, token = {});
+  return token;
 }
 
 /** The losses of a gradient. They are no larger than its own graph. */
@@ -41,10 +51,7 @@ export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
 /** Forgets which losses filled these gradients, and their graphs. */
 export function forgetLosses(grads: readonly TensorBase[]): void {
   for (const g of grads) {
-    for (const { alive } of losses.get(g) ?? []) {
-      const token = alive.deref();
-      if (token !== undefined) forgetOrigin(token);
-    }
+    for (const { tensor } of losses.get(g) ?? []) forgetOrigin(tensor.uop);
     losses.delete(g);
   }
 }
@@ -81,11 +88,67 @@ function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
   return undefined;
 }
 
-/** Lets what has been built anew read what it was realized as: the values of the forward pass. */
-function readAgain(unread: ReadonlySet<UOp> | undefined, memo: ReadonlyMap<UOp, UOp>): void {
-  for (const u of unread ?? []) {
-    const made = memo.get(u)!, end = latest(u);
-    if (made !== end) made.becomes ??= end;
+/** The arg of a CONTIGUOUS that stands for a buffer. */
+const READ = "read";
+
+/** A rearranged node as one that movement builders do not merge with. */
+function opaque(u: UOp): UOp {
+  let base = u;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  return isMovement(base.op) ? uop(Ops.CONTIGUOUS, u.dtype, [u], READ) : u;
+}
+
+/** Lets a node that was built anew read what it was realized as. */
+function settle(made: UOp, end: UOp): void {
+  if (made !== end) made.becomes ??= end;
+}
+
+/** A graph to differentiate, in which the realized nodes on the way to the targets are built anew. */
+class Differentiable {
+  private readonly memo = new Map<UOp, UOp>();
+  private readonly ways: Ways;
+  readonly root: UOp;
+
+  constructor(root: UOp, targets: readonly TensorBase[], all: boolean) {
+    const { memo } = this, { behind, unread } = this.ways = waysTo(root, targetsOf(targets), all);
+    for (const [buffer, origin] of behind) {
+      const made = resolve(origin, memo, unread);
+      memo.set(buffer, buffer.op === Ops.BUFFER ? opaque(reshape(made, shapeOf(buffer))) : made);
+    }
+    this.root = resolve(root, memo, unread);
+    for (const u of unread) memo.set(latest(u), memo.get(u)!); // targets that are on the way
+  }
+
+  /** Whether any target is reached. */
+  get open(): boolean {
+    return this.ways.open;
+  }
+
+  /** What stands for `u` in the graph. */
+  get(u: UOp): UOp {
+    return resolve(u, this.memo);
+  }
+
+  /** Lets what has been built anew read what it was realized as: the values of the forward pass. */
+  readAgain(): void {
+    const { memo, ways } = this;
+    for (const u of ways.unread) settle(memo.get(u)!, latest(u));
+    for (const buffer of ways.behind.keys()) {
+      const made = memo.get(buffer)!;
+      if (made.op === Ops.CONTIGUOUS && made.arg === READ) settle(made, buffer);
+    }
+  }
+
+  /** @throws {StaleReadError} if this reads an earlier value of a target */
+  checkVersions(): void {
+    const { overwritten } = this.ways;
+    if (overwritten === undefined) return;
+    throw new StaleReadError({
+      writtenAt: String(overwritten.writtenAt || "an unknown line"),
+      readAt: String(this.root.line ?? userLine()),
+      action: "differentiate with respect to",
+      wayOut: "call backward() before the write, or detach() what was computed before it",
+    });
   }
 }
 
@@ -94,23 +157,32 @@ export abstract class BackwardTensor extends RealizeTensor {
   /**
    * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
    * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.
-   * This may have been read before, and so may what it was computed from; what was built on a tensor after that was read
-   * or realized starts from its values, and passes no gradient on.
+   * Reading or realizing a tensor, before or after something is built on it, changes no gradient; only `detach()` cuts.
+   * What was computed before an optimizer's step is values after it.
    * @throws {ShapeError} if this is no scalar and `gradient` is missing, or has another shape
    * @throws {DTypeError} if this is not floating-point
+   * @throws {ArgumentError} if nothing that this was computed from requires a gradient
+   * @throws {StaleReadError} if this was computed from a value of such a tensor that has been assigned over since
    */
   backward(gradient?: Operand): this {
-    const memo = new Map<UOp, UOp>(), live = liveLeaves();
-    const { root, unread } = this.differentiable(live, memo);
-    const seed = this.seed("backward from", gradient);
+    const seed = this.seed("backward from", gradient), live = liveLeaves();
+    const it = new Differentiable(this.uop, live, true), { root } = it;
+    it.checkVersions();
     const graph = new Set(toposort(root));
     const leaves: [BackwardTensor, Target][] = [];
     for (const leaf of live) {
-      const target = targetOf(resolve(leaf.uop, memo), graph);
+      const target = targetOf(it.get(leaf.uop), graph);
       if (target !== undefined) leaves.push([leaf as BackwardTensor, target]);
     }
+    if (!it.open) {
+      throw new ArgumentError("backward", {
+        reason:
+          "nothing that this was computed from requires a gradient; make tensors with requiresGrad: true, or the " +
+          "optimizer first (a graph ends with the optimizer's step)",
+      });
+    }
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
-    readAgain(unread, memo);
+    it.readAgain();
     const loss = this.remembered();
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
@@ -136,9 +208,8 @@ export abstract class BackwardTensor extends RealizeTensor {
     if (!Array.isArray(targets)) {
       throw new ArgumentError("compute a gradient", { reason: `it takes a list of tensors, not ${describe(targets)}` });
     }
-    const memo = new Map<UOp, UOp>();
-    const { root, unread } = this.differentiable(targets.filter((t) => t instanceof TensorBase), memo);
     const seed = this.seed("compute the gradient of", options.gradient);
+    const it = new Differentiable(this.uop, targets.filter((t) => t instanceof TensorBase), false), { root } = it;
     const graph = new Set(toposort(root));
     const found = targets.map((t: BackwardTensor, i) => {
       if (!(t instanceof TensorBase)) {
@@ -150,15 +221,16 @@ export abstract class BackwardTensor extends RealizeTensor {
           reason: "only floating-point tensors have gradients",
         });
       }
-      const u = resolve(t.uop, memo);
+      const u = it.get(t.uop);
       return isScalarLeaf(u) ? undefined : targetOf(u, graph);
     });
     const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
-    readAgain(unread, memo);
+    it.readAgain();
     return targets.map((t, i) => {
       const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
       if (t.numel() === 0) return this.wrap(materializeShape(constant(0, t.dtype), t.shape));
       if (g === undefined) {
+        it.checkVersions();
         throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
           reason: isScalarLeaf(t.uop)
             ? "it is a constant; make it with requiresGrad: true"
@@ -173,14 +245,6 @@ export abstract class BackwardTensor extends RealizeTensor {
   private remembered(): Loss {
     this.hold();
     return { alive: new WeakRef(tokenOf(this)), tensor: this.wrap(this.uop).borrow() };
-  }
-
-  /** The graph of this down to `targets`, past what has been realized on the way: the nodes that are `unread`. */
-  private differentiable(targets: readonly TensorBase[], memo: Map<UOp, UOp>): { root: UOp; unread?: Set<UOp> } {
-    const origin = originOf(this), unread = realizedWays(origin, ownersOf(targets));
-    const root = resolve(unread === undefined ? this.uop : origin, memo, unread);
-    for (const u of unread ?? []) memo.set(latest(u), memo.get(u)!); // targets that are on the way
-    return { root, unread };
   }
 
   /** The gradient to begin with. */

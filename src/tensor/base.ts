@@ -207,7 +207,9 @@ export abstract class TensorBase {
     if (x instanceof TensorBase) return x;
     if (Array.isArray(x)) return this.fromNested(x);
     checkScalar(x, action);
-    return this.wrap(scalarConst(x, promoteScalar(this.dtype, scalarKind(x))));
+    const dtype = promoteScalar(this.dtype, scalarKind(x));
+    checkFits(x, dtype, action);
+    return this.wrap(scalarConst(x, dtype));
   }
   /** A tensor of nested lists, on this device. */
   protected abstract fromNested(x: NestedArray): TensorBase;
@@ -215,10 +217,10 @@ export abstract class TensorBase {
   /**
    * The nodes of this and `x`, promoted to one dtype and broadcast to one shape. Scalars stay rank-0 constants.
    * @throws {ShapeError} if the shapes do not broadcast @throws {DeviceError} if both live somewhere, on two devices
+   * @throws {DTypeError} for a bigint beyond an integer dtype; a number wraps there
    */
   protected broadcasted(action: string, x: Operand, reverse = false): [UOp, UOp] {
-    if (!(x instanceof TensorBase) && !Array.isArray(x)) checkScalar(x, action);
-    const other = this.operand(x);
+    const other = this.operand(x, action);
     const scalar = typeof x === "object" ? undefined : scalarKind(x);
     const dtype = scalar === undefined ? promote(this.dtype, other.dtype) : promoteScalar(this.dtype, scalar);
     let a = this.uop.cast(dtype), b = scalar === undefined ? other.uop.cast(dtype) : scalarConst(x as number, dtype);
@@ -234,6 +236,20 @@ function checkScalar(
 ): asserts x is number | boolean | bigint {
   if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") return;
   throw new ArgumentError(action, { reason: `${describe(x)} is no tensor, number, boolean, bigint or nested list` });
+}
+
+/** Throws for a bigint that is no value of an integer dtype. */
+export function checkFits(x: number | boolean | bigint, dtype: DType, action = "take an operand"): void {
+  if (typeof x !== "bigint" || !dtype.isInt) return;
+  const fits = (d: DType) => (d.isUnsigned ? BigInt.asUintN(d.bits, x) : BigInt.asIntN(d.bits, x)) === x;
+  if (fits(dtype)) return;
+  const wide = [dtypes.int64, dtypes.uint64].find(fits);
+  throw new DTypeError(`${action} ${x} and a tensor of dtype`, {
+    dtypes: [dtype],
+    reason: wide === undefined
+      ? "no integer dtype holds it; use a number"
+      : `it does not fit; cast the tensor to ${wide}`,
+  });
 }
 
 /** Throws where two nodes live on two devices: nothing is moved silently. @throws {DeviceError} */

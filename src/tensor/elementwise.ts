@@ -11,10 +11,10 @@ import { checkOptions } from "../helpers/options.ts";
 import { Int64 } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { broadcastNodes, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
-import { MovementTensor } from "./movement.ts";
+import { broadcastNodes, checkFits, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
 import { detachNode, floatConst, intPower, logaddexpNode, powNode, rootNode } from "./numeric.ts";
+import { PartsTensor } from "./parts.ts";
 
 /** Options of binary operators. */
 export interface BinaryOptions {
@@ -119,7 +119,7 @@ export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
 }
 
 /** Methods on one shape and dtype: arithmetic, comparisons, bits, selection, casts. */
-export abstract class ElementwiseTensor extends MovementTensor {
+export abstract class ElementwiseTensor extends PartsTensor {
   // ---- dtypes
 
   /**
@@ -510,7 +510,7 @@ export abstract class ElementwiseTensor extends MovementTensor {
   /**
    * `x` where this is true (nonzero), else `y`; broadcast and promoted, scalars are weak.
    *
-   * @throws {ShapeError} if the shapes do not broadcast
+   * @throws {ShapeError} if the shapes do not broadcast @throws {DTypeError} for a bigint beyond an integer dtype
    */
   where(x: Operand, y: Operand): this {
     const scalars = [x, y].map((v) => typeof v === "object" ? undefined : scalarKind(v));
@@ -523,9 +523,12 @@ export abstract class ElementwiseTensor extends MovementTensor {
       : nodes[1] === undefined
       ? promoteScalar(nodes[0].dtype, scalars[1]!)
       : promote(nodes[0].dtype, nodes[1].dtype);
-    const [a, b] = nodes.map((u, i) =>
-      u === undefined ? scalarConst([x, y][i] as number | boolean | bigint, dtype) : castNode(u, dtype)
-    );
+    const [a, b] = nodes.map((u, i) => {
+      if (u !== undefined) return castNode(u, dtype);
+      const scalar = [x, y][i] as number | boolean | bigint;
+      checkFits(scalar, dtype, "where");
+      return scalarConst(scalar, dtype);
+    });
     const [c, p, q] = broadcastNodes("where", [castNode(this.uop, dtypes.bool), a, b]);
     return this.wrap(c.where(p, q));
   }

@@ -68,10 +68,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
     if (made === undefined) nodes.push(u);
     else checkAlive(made, "realize a tensor");
   }
-  if (nodes.length > 0) {
-    keepOrigins(tensors);
-    realizeNodes(nodes);
-  }
+  if (nodes.length > 0) keepOrigins(tensors, () => realizeNodes(nodes));
   for (const t of tensors) if (!isBoundNode(t.uop)) inside.hold(t);
 }
 
@@ -192,10 +189,7 @@ export abstract class RealizeTensor extends CallTensor {
     }
     let u = this.liveNode(action);
     if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one
-    if (realizedBuffer(u) === undefined) {
-      keepOrigins([this]);
-      realizeNodes([u]);
-    }
+    if (realizedBuffer(u) === undefined) keepOrigins([this], () => realizeNodes([u]));
     const node = realizedBuffer(u);
     if (node === undefined) {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });

@@ -17,7 +17,7 @@ import { window } from "./movement.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
-import { type Extents, int, type UOp, uop } from "./uop.ts";
+import { type Extents, int, mayHave, type UOp, uop } from "./uop.ts";
 
 /** Whether a node is a bound variable, or integer arithmetic of such: a number that a graph knows by name. */
 export function isBoundNode(u: UOp): boolean {
@@ -218,11 +218,13 @@ function derive(u: UOp): Extents | null {
 /** The extents of a tensor-graph node; null where all are what its shape says. @throws {ShapeError} where there are none */
 export function extentsOf(root: UOp): Extents | null {
   if (root.extentMemo !== undefined) return root.extentMemo;
+  if (!mayHave(root, Ops.WINDOW)) return root.extentMemo = null; // all begin there
   const stack: UOp[] = [root];
   while (stack.length > 0) {
     const u = stack[stack.length - 1];
     let ready = true;
-    for (const s of u.src) {
+    for (let i = 0; i < u.src.length; i++) {
+      const s = u.src[i];
       if (s.extentMemo === undefined) {
         stack.push(s);
         ready = false;

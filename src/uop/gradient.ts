@@ -72,7 +72,7 @@ function reduceRule(u: UOp, g: UOp, add: Accumulate): void {
   const [x] = u.src, shape = shapeOf(x);
   const { op, axes } = u.arg as ReduceArg;
   if (op === Ops.ADD) return add(x, () => expand(g, shape));
-  const zero = constant(0, x.dtype), one = constant(1, x.dtype);
+  const zero = constant(0, x.dtype);
   if (op === Ops.MAX) { // divided among the maxima
     return add(x, () => {
       const isMax = x.eq(expand(u, shape));
@@ -80,17 +80,46 @@ function reduceRule(u: UOp, g: UOp, add: Accumulate): void {
       return isMax.where(expand(g.fdiv(count), shape), zero);
     });
   }
-  // product: that of all others, also where some are zero
-  const isZero = x.eq(zero);
-  const wide = sumDType(x.dtype);
+  add(x, () => expand(g, shape).mul(productOfOthers(x, axes)));
+}
+
+/** Of each element of `x` the product of all others over `axes`, also where some are zero. */
+function productOfOthers(x: UOp, axes: readonly number[]): UOp {
+  const shape = shapeOf(x), wide = sumDType(x.dtype), zero = constant(0, x.dtype);
+  const isZero = x.eq(zero), rest = isZero.where(constant(1, x.dtype), x);
   const zeroCount = expand(sumOver(isZero.cast(wide), axes), shape);
-  const rest = isZero.where(one, x);
-  const product = expand(uop(Ops.REDUCE, x.dtype, [rest], u.arg), shape);
+  const product = expand(uop(Ops.REDUCE, x.dtype, [rest], new ReduceArg(Ops.MUL, axes)), shape);
   const others = isZero.where(
     zeroCount.eq(constant(1, wide)).where(product, zero),
     zeroCount.eq(constant(0, wide)).where(product.fdiv(rest), zero),
   );
-  add(x, () => expand(g, shape).mul(others));
+  if (extentsOf(x) !== null || shape.includes(0)) return others;
+  return uop(Ops.CHECKPOINT, x.dtype, [others, x], othersGradient(axes)); // selects by zeros hide how it changes there
+}
+
+const othersGradients = new Map<string, GradientArg>();
+
+/** The gradient of {@linkcode productOfOthers}: for each element the sum over the others of g times what is left without both. */
+function othersGradient(axes: readonly number[]): GradientArg {
+  const known = othersGradients.get(String(axes));
+  if (known !== undefined) return known;
+  const made = new GradientArg((g, [x]) => {
+    const sizes = shapeOf(x), order = [...sizes.keys()].filter((a) => !axes.includes(a)), rank = order.length;
+    const lead = order.map((a) => sizes[a]), n = axes.reduce((p, a) => p * sizes[a], 1), square = [...lead, n, n];
+    order.push(...axes);
+    /** Repeats `u` for each element that is left out. */
+    const repeated = (u: UOp) => expand(reshape(permute(u, order), [...lead, 1, n]), square);
+    const position = (axis: number) =>
+      broadcastTo(reshape(uop(Ops.IOTA, dtypes.int32, [], n), square.map((_, i) => i === axis ? n : 1)), square);
+    const own = position(rank).eq(position(rank + 1));
+    const left = productOfOthers(own.where(constant(1, x.dtype), repeated(x)), [rank + 1]);
+    const sums = sumOver(own.where(constant(0, x.dtype), repeated(g).mul(left)), [rank + 1]);
+    const inverse: number[] = [];
+    order.forEach((a, i) => inverse[a] = i);
+    return [permute(reshape(sums, order.map((a) => sizes[a])), inverse)];
+  });
+  othersGradients.set(String(axes), made);
+  return made;
 }
 
 /** The chain of movement nodes from `u` down to what they move, outermost first. */

@@ -156,7 +156,8 @@ class NodeMemo {
   }
   toMap(): Map<UOp, UOp> {
     const map = new Map<UOp, UOp>(this.spill);
-    for (const u of this.held) map.set(u, u.memoValue!);
+    const { held } = this;
+    for (let i = 0; i < held.length; i++) map.set(held[i], held[i].memoValue!);
     return map;
   }
   clear(): void {

@@ -88,7 +88,8 @@ function fill(root: UOp): void {
   while (stack.length > 0) {
     const u = stack[stack.length - 1];
     let ready = true;
-    for (const s of u.src) {
+    for (let i = 0; i < u.src.length; i++) {
+      const s = u.src[i];
       if (s.shapeMemo === undefined) {
         stack.push(s);
         ready = false;
@@ -111,7 +112,8 @@ export function deviceOf(root: UOp): string | null {
     else if (u.op === Ops.COPY) device = u.arg as string;
     else {
       let ready = true;
-      for (const s of u.src) {
+      for (let i = 0; i < u.src.length; i++) {
+        const s = u.src[i];
         if (s.deviceMemo === undefined) {
           stack.push(s);
           ready = false;

@@ -166,6 +166,8 @@ export class UOp extends Arithmetic<UOp> {
 }
 
 const SMALL_TABLE = 1 << 12;
+/** Size up to which a table grows by more than it must, so that few nodes are put in again. */
+const FAST_GROWTH = 1 << 16;
 /** Nodes up to which a generation is emptied slot by slot. */
 const FEW = 256;
 
@@ -233,7 +235,7 @@ class Table {
     return i;
   }
   private grow(): void {
-    const { slots, hashes } = this, size = slots.length * 2;
+    const { slots, hashes } = this, size = slots.length * (slots.length < FAST_GROWTH ? 4 : 2);
     this.slots = new Array<UOp | undefined>(size).fill(undefined);
     this.hashes = new Int32Array(size);
     this.mask = size - 1;

@@ -16,6 +16,7 @@ import { checkOptions, describe } from "../../helpers/options.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { forgetLosses, lossesOf } from "../../tensor/backward.ts";
+import { endGraphs, forgetOrigin } from "../../tensor/origins.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 
 /** Options that every optimizer takes. */
@@ -121,6 +122,7 @@ export abstract class Optimizer {
     }
     // Initial values are drawn before the first step, so that its graph is that of all later ones.
     Tensor.realize([this.lr, ...this.params, ...this.buffers]);
+    for (const p of this.params) forgetOrigin(p.uop);
   }
 
   /** Sets the learning rate, now. @throws {JitError} inside a function under jit(), which would keep this value */
@@ -185,6 +187,7 @@ export abstract class Optimizer {
       Tensor.realize(this.state());
       this.ready = true;
     }
+    endGraphs(at.map((i) => this.params[i]));
     this.gate = when?.reshape([]);
     try {
       const state = this.update(this.slots(at));
