@@ -9,9 +9,7 @@
  * @module
  */
 import { toProgram } from "../src/codegen/to_program.ts";
-import { type GraphKey, graphKey, sameKey } from "../src/schedule/key.ts";
 import { clearScheduleCache, scheduleNodes } from "../src/schedule/schedule.ts";
-import type { UOp } from "../src/uop/uop.ts";
 import { Device, nn, state, Tensor } from "../mod.ts";
 import { option } from "./json.ts";
 import { Gpt2, MnistConvNet, ResNet50 } from "./models.ts";
@@ -104,7 +102,7 @@ export function onePass(graph: Graph, lower: boolean): Pass {
   const asts = items.flatMap(({ template }) => template.kind === "kernel" ? [template.ast!] : []);
   let uops = 0, unique = 0;
   if (lower) {
-    for (const ast of distinct(asts)) {
+    for (const ast of new Set(asts)) { // kernels that are alike are one node
       uops += toProgram(ast, renderer).uops.length;
       unique++;
     }
@@ -120,18 +118,6 @@ export function onePass(graph: Graph, lower: boolean): Pass {
     unique,
     uops,
   };
-}
-
-/** Kernels of different structure. */
-function distinct(asts: readonly UOp[]): UOp[] {
-  const seen = new Map<number, GraphKey[]>(), out: UOp[] = [];
-  for (const ast of asts) {
-    const key = graphKey([ast], [], true), bucket = seen.get(key.hash) ?? [];
-    if (bucket.some((k) => sameKey(k, key))) continue;
-    seen.set(key.hash, [...bucket, key]);
-    out.push(ast);
-  }
-  return out;
 }
 
 function measureGraph(name: string): string {

@@ -4,7 +4,8 @@
  * - `eager`: microseconds a kernel from making the graph to its end, at a hit of the schedule cache; for one kernel a
  *   realize, and for 100.
  * - `replay`: microseconds a launch of `jit` with one kernel, and what each further kernel adds, on kernels of two elements.
- * - `threads`: the same of kernels that all threads share, where the device has some.
+ * - `threads`: what a kernel takes that all threads share, and the same with one thread (in a process of its own); the
+ *   barrier is what is over the latter divided by the threads. Kernels compute much on little, so that memory is idle.
  * - `train`: a replayed training step (mlp_train), beside the sum of its kernels' own times.
  * - `symbolic`: attention over 16 and over 4096 positions of one capture, and over 4096 that are a number.
  * - `memory`: `--replays` (1,000,000) replays: resident memory after a tenth of them and at the end, both when all that is
@@ -34,9 +35,12 @@ function round(x: number): number {
   return Math.round(x * 1000) / 1000;
 }
 
+type Step = (x: Tensor) => Tensor;
+const addOne: Step = (x) => x.add(1);
+
 /** `count` kernels, each of which reads all that the one before has written: none can be made one with the next. */
-function chain(x: Tensor, count: number): Tensor {
-  for (let i = 0; i < count; i++) x = x.flip(0).add(1).contiguous();
+function chain(x: Tensor, count: number, step = addOne): Tensor {
+  for (let i = 0; i < count; i++) x = step(x.flip(0)).contiguous();
   return x;
 }
 
@@ -47,15 +51,31 @@ function eager(): Record<string, number> {
   return { one_us: round(one), of_100_us: round(hundred) };
 }
 
-/** Launch and kernel overhead of replays of kernels with `size` elements. */
-function replay(size: number, many: number): Record<string, number> {
+/** Launch and kernel overhead of replays of kernels with `size` elements; about `kernels` of them a round. */
+function replay(size: number, many: number, step = addOne, kernels = 20000): Record<string, number> {
   const x = Tensor.zeros([size]).contiguous().realize();
   const time = (count: number): number => {
-    const f = jit((x: Tensor) => chain(x, count), { reuseOutputs: true });
-    return micros(() => f(x), Math.max(5, Math.floor(20000 / count)));
+    const f = jit((x: Tensor) => chain(x, count, step), { reuseOutputs: true });
+    return micros(() => f(x), Math.max(5, Math.floor(kernels / count)));
   };
   const one = time(1), all = time(many);
   return { launch_us: round(one), kernel_us: round((all - one) / (many - 1)) };
+}
+
+/** Kernels that are worth several threads on few elements. */
+function heavy(): number {
+  return replay(1 << 15, 20, (x) => x.sin().sin(), 200).kernel_us;
+}
+
+async function threads(device: string): Promise<Record<string, number>> {
+  const count = Device.get(device).renderer.caps.threads, kernel = heavy();
+  const { stdout } = await new Deno.Command(Deno.execPath(), {
+    args: ["run", "-A", "--no-check", import.meta.url, "--device", device, "--heavy"],
+    env: { THREADS: "1" },
+    stderr: "inherit",
+  }).output();
+  const alone = Number(new TextDecoder().decode(stdout));
+  return { threads: count, kernel_us: kernel, alone_us: alone, barrier_us: round(kernel - alone / count) };
 }
 
 /** A training step as a whole, and kernel by kernel. */
@@ -130,12 +150,13 @@ async function memory(replays: number): Promise<Record<string, number>> {
 
 async function main(args: readonly string[]): Promise<void> {
   const device = Device.default = option(args, "device") ?? Device.default;
+  if (args.includes("--heavy")) return console.log(heavy());
   const replays = Number(option(args, "replays") ?? 1e6);
   const print = (name: string, values: Record<string, number>): void =>
     console.log(JSON.stringify({ name, device, ...values }));
   print("eager", eager());
   print("replay", replay(2, 1000));
-  print("threads", replay(1 << 16, 200));
+  print("threads", await threads(device));
   print("train", train(device));
   print("symbolic", symbolic());
   print("memory", await memory(replays));

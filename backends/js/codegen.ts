@@ -7,10 +7,11 @@
  */
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
+import { naturalExponent } from "../../src/renderer/natural.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
+import type { TensorCore } from "../../src/renderer/tensor_core.ts";
 import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/ops.ts";
-import type { TensorCore } from "../../src/renderer/tensor_core.ts";
 import type { UOp } from "../../src/uop/uop.ts";
 import { isCollective } from "./grid.ts";
 
@@ -93,13 +94,6 @@ function bitcast(to: DType, from: DType, x: string): string {
   const raw = from.scalar === dtypes.bfloat16 ? `bf16bits(${x})` : x;
   const out = `(${bitView(from)}[0] = ${raw}, ${bitView(to)}[0])`;
   return to.scalar === dtypes.bfloat16 ? `bf16value(${out})` : out;
-}
-
-/** The y of `EXP2(y * log2(e))`, which is e^y without the rounding of the product; undefined for any other node. */
-function naturalExponent({ op, src: [x] }: UOp): UOp | undefined {
-  if (op !== Ops.EXP2 || x.op !== Ops.MUL || x.dtype.bits < 32) return undefined;
-  const [y, c] = x.src, log2e = x.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E);
-  return c.op === Ops.CONST && c.arg === log2e ? y : undefined;
 }
 
 /** The expression of one lane of an ALU op. */

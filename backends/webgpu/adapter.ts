@@ -77,7 +77,7 @@ function limitsOf(device: GPUDevice): Limits {
   for (const part of envText("WEBGPU_LIMITS").split(",")) {
     if (part === "" || part === "default") continue;
     const [name, text] = part.split("="), value = Number(text);
-    if (!(name in limits) || !Number.isInteger(value) || value < 1) {
+    if (typeof limits[name] !== "number" || !Number.isInteger(value) || value < 1) {
       throw fail(`WEBGPU_LIMITS is "${part}", and takes default or <limit>=<number>; limits are ${LIMITS.join(", ")}`);
     }
     limits[name] = Math.min(limits[name], value);

@@ -4,8 +4,9 @@
  * gates around what not every thread stores, and the expressions, which replace the ranges once the AST is expanded.
  *
  * Inner ranges go to low dimensions, so that neighboring threads touch neighboring elements. Threads that share a reduction
- * (GROUP_REDUCE) are neighbors, at lidx0, unless a LOCAL range around them reads neighboring elements. The same threads share the work after it: LOCAL ranges that no such reduction
- * depends on. STOREs that have no range in common are computed side by side, each by the first threads.
+ * (GROUP_REDUCE) are neighbors, at lidx0, unless a LOCAL range around them reads neighboring elements. The same threads
+ * share the work after it: LOCAL ranges that no such reduction depends on. STOREs that have no range in common are computed
+ * side by side, each by the first threads.
  *
  * @module
  */
@@ -13,13 +14,13 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import { ceilDiv, prod } from "../helpers/math.ts";
 import type { Capabilities, GridCaps } from "../renderer/renderer.ts";
-import { AxisKind, type RangeArg, type StageArg } from "../uop/args.ts";
+import { AxisKind, type StageArg } from "../uop/args.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { index, int, toposort, type UOp, uop } from "../uop/uop.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
-import { compareLoops } from "./linearizer.ts";
+import { compareLoops, isGroup, isThreadKind, kindOf } from "./ranges.ts";
 
 /** A kernel AST whose ranges have their places. */
 export interface Placement {
@@ -29,16 +30,6 @@ export interface Placement {
   readonly places: ReadonlyMap<UOp, UOp>;
   /** Neighbors that can exchange values among the threads that share a reduction. */
   readonly warp: number;
-}
-
-/** True for ranges that are hardware indices. */
-export function isThreadKind(kind: AxisKind): boolean {
-  return kind === AxisKind.GLOBAL || kind === AxisKind.LOCAL || kind === AxisKind.WARP ||
-    kind === AxisKind.GROUP_REDUCE;
-}
-
-function kindOf(r: UOp): AxisKind {
-  return (r.arg as RangeArg).kind;
 }
 
 /** A hardware index of `size`; 0 where there is only one. */
@@ -333,10 +324,6 @@ class Placer {
     });
     return changed ? this.sink.withSrc(stores) : this.sink;
   }
-}
-
-function isGroup(r: UOp): boolean {
-  return r.op === Ops.RANGE && kindOf(r) === AxisKind.GROUP_REDUCE;
 }
 
 /** Finds the place of every range of threads and groups, and gates what not all of them store. */

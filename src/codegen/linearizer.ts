@@ -8,28 +8,19 @@
  *
  * The SINK holds the STOREs to memory (the gate of their INDEX becomes an IF around them), and STOREs to accumulators that
  * a plain walk would miss: those of tuple lanes that only other lanes read, and conditional ones as GROUP(STORE...,
- * condition), as STOREs to shared memory are. A TUPLE there is a wish: its values are computed before those of the next one. What only a conditional STORE
- * needs is computed under its condition, except where threads meet (BARRIER, SHUFFLE, WMMA, ...): that all of them reach.
+ * condition), as STOREs to shared memory are. A TUPLE there is a wish: its values are computed before those of the next
+ * one. What only a conditional STORE needs is computed under its condition, except where threads meet (BARRIER, SHUFFLE,
+ * WMMA, ...): that all of them reach.
  *
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
-import { AxisKind, type ParamArg, type RangeArg } from "../uop/args.ts";
+import type { ParamArg } from "../uop/args.ts";
 import { OP_COUNT, Ops } from "../uop/ops.ts";
 import { index, toposort, type UOp, uop } from "../uop/uop.ts";
 import { RangeSets } from "./range_sets.ts";
-
-/** Order of loops where nothing else decides: THREAD outermost, then output loops, then reduces, each by id and piece. */
-export function compareLoops(a: UOp, b: UOp): number {
-  const x = a.arg as RangeArg, y = b.arg as RangeArg;
-  return rank(x.kind) - rank(y.kind) || x.id - y.id || x.sub - y.sub;
-}
-
-function rank(kind: AxisKind): number {
-  if (kind === AxisKind.THREAD || kind === AxisKind.GLOBAL) return 0;
-  return kind === AxisKind.REDUCE || kind === AxisKind.GROUP_REDUCE ? 2 : 1;
-}
+import { compareLoops, isReduceKind, kindOf } from "./ranges.ts";
 
 /** A list of statements: the whole kernel (range undefined) or the body of a loop. */
 class Block {
@@ -282,7 +273,7 @@ class Linearizer {
   private nestSet(set: number): void {
     if (this.nestedSets[set] === this.treeState) return;
     const loops = this.sets.list(set).sort(compareLoops);
-    if (loops.some((r) => rank((r.arg as RangeArg).kind) === 2)) {
+    if (loops.some((r) => isReduceKind(kindOf(r)))) {
       throw new SpecError("A STORE depends on a loop that reduces");
     }
     this.nest(loops, 0, 0);

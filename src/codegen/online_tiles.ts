@@ -26,6 +26,7 @@ import { simplifyKernel, splitAnd } from "../uop/valid.ts";
 import { extract, vectorize } from "./fold.ts";
 import { linearOf, rangeOfAtom } from "./linear_form.ts";
 import { offsetOf } from "./opt/tensor_core.ts";
+import { sizeOf } from "./ranges.ts";
 
 /** Bytes of an asynchronous copy and of a row that LDMATRIX reads, and elements of 16 bits in it. */
 const WIDE = 16, ELEMENTS = 8;
@@ -74,10 +75,6 @@ function nextOperand(core: TensorCore): (readonly [tile: number, element: number
     if (out.length === e) return undefined;
   }
   return out;
-}
-
-function sizeOf(r: UOp): number {
-  return r.src[0].value;
 }
 
 function plus(a: UOp, b: UOp): UOp {

@@ -11,16 +11,12 @@ import { closedRangesOf, dependsOn, rangesOf } from "../uop/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
-import { compareLoops } from "./linearizer.ts";
+import { compareLoops, sizeOf } from "./ranges.ts";
 import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
 /** All ranges of an AST in loop order. */
 function rangesIn(ast: UOp): UOp[] {
   return toposort(ast).filter((u) => u.op === Ops.RANGE).sort(compareLoops);
-}
-
-function sizeOf(r: UOp): number {
-  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
 }
 
 function withId(r: UOp, id: number, size?: number): UOp {

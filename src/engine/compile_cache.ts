@@ -49,22 +49,22 @@ function lowered(ast: UOp, device: Device): LinearProgram {
 
 /** The programs of kernel ASTs on a device; those not seen before are compiled in one call. */
 export function compileKernels(device: Device, asts: readonly UOp[]): Program[] {
-  const out: (Program | undefined)[] = [];
-  const missing: { key: GraphKey; ast: UOp; at: number[] }[] = [];
-  asts.forEach((ast, i) => {
+  const out = new Map<UOp, Program>();
+  const missing: { key: GraphKey; asts: UOp[] }[] = [];
+  for (const ast of new Set(asts)) {
     const key = graphKey([ast], [device.name, envNumber("NOOPT"), envNumber("ALLOW_TF32")], true);
     const hit = known.get(key);
     if (hit !== undefined) {
-      out[i] = hit;
-      return;
+      out.set(ast, hit);
+      continue;
     }
     const twin = missing.find((m) => sameKey(m.key, key));
-    if (twin !== undefined) twin.at.push(i);
-    else missing.push({ key, ast, at: [i] });
-  });
+    if (twin !== undefined) twin.asts.push(ast);
+    else missing.push({ key, asts: [ast] });
+  }
   if (missing.length > 0) {
     const start = performance.now();
-    const linear = debugRewrites(() => missing.map((m) => lowered(m.ast, device)));
+    const linear = debugRewrites(() => missing.map((m) => lowered(m.asts[0], device)));
     const between = performance.now();
     const programs = device.compiler.compile(linear);
     const lowerMs = between - start, compileMs = performance.now() - between;
@@ -73,9 +73,9 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     compileStats.compileMs += compileMs;
     if (envNumber("DEBUG") >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
     missing.forEach((m, j) => {
-      for (const i of m.at) out[i] = programs[j];
+      for (const ast of m.asts) out.set(ast, programs[j]);
       known.add(m.key, programs[j]);
     });
   }
-  return out as Program[];
+  return asts.map((ast) => out.get(ast)!);
 }

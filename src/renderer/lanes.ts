@@ -13,6 +13,7 @@ import { SpecError } from "../helpers/errors.ts";
 import { AccArg, type LocalArg } from "../uop/args.ts";
 import { isAlu, opName, Ops } from "../uop/ops.ts";
 import { type UOp, uop } from "../uop/uop.ts";
+import { naturalExponent } from "./natural.ts";
 import type { LinearProgram } from "./renderer.ts";
 
 /** Lanes that one word of 32 bits holds; 1 for wider ones. */
@@ -183,11 +184,10 @@ class Lanes {
     return u.op === Ops.ACC;
   }
 
-  /** 2^(x * log2 e) as e^x, which loses nothing to the product. */
+  /** e^y under the arg "e". */
   private natural(u: UOp): UOp {
-    if (u.op !== Ops.EXP2 || u.arg !== undefined || u.src[0].op !== Ops.MUL || u.dtype.bits < 32) return u;
-    const [x, c] = u.src[0].src, log2e = u.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E);
-    return c.isConst(log2e) ? uop(Ops.EXP2, u.dtype, [x], "e") : u;
+    const y = u.arg === undefined ? naturalExponent(u) : undefined;
+    return y === undefined ? u : uop(Ops.EXP2, u.dtype, [y], "e");
   }
 
   run(): UOp[] {

@@ -21,6 +21,7 @@ import type { Pair } from "./pieces.ts";
 export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?];
 /** One index of `at` and `setAt`. */
 export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
+
 /** An index as users wrote it. */
 export function describeIndex(x: unknown): string {
   if (Array.isArray(x)) return `[${x.map(describeIndex).join(", ")}]`;

@@ -48,6 +48,7 @@ export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./linalg.ts";
 export type { LossOptions, LossTensor, Reduction } from "./loss.ts";
 export type { MovementTensor, PadOptions } from "./movement.ts";
+export type { PartsTensor } from "./parts.ts";
 export type { PadMode, Pair } from "./pieces.ts";
 export type { RealizeTensor } from "./realize.ts";
 export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./reduce.ts";

@@ -17,47 +17,56 @@ function isLanes(u: UOp): boolean {
   return u.op === Ops.VECTORIZE || u.op === Ops.BROADCAST || u.op === Ops.EXTRACT;
 }
 
-/** What is known of floats by bound: at least 0, at least 1. */
-type Known = readonly [Map<UOp, boolean>, Map<UOp, boolean>];
+/** Floats that are at least 0 or no numbers, and those of them that are at least 1 or no numbers. */
+interface Bounded {
+  readonly positive: ReadonlySet<UOp>;
+  readonly large: ReadonlySet<UOp>;
+}
 
-/** Is a float at least `least`, or no number? */
-function isAtLeast(u: UOp, least: 0 | 1, known: Known): boolean {
-  const before = known[least].get(u);
-  if (before !== undefined) return before;
-  const is = (s: UOp): boolean => isAtLeast(s, least, known), isPositive = (s: UOp): boolean => isAtLeast(s, 0, known);
-  let answer = least === 0 && u.op === Ops.EXP2;
-  if (u.op === Ops.CONST) answer = u.value >= least;
-  else if (u.op === Ops.WHERE) answer = u.src.slice(1).every(is);
-  else if (isLanes(u)) answer = u.src.every(is);
-  else if (u.op === Ops.ADD) answer = u.src.every(isPositive) && (least === 0 || u.src.some(is));
-  else if (u.op === Ops.MUL) answer = (least === 0 && u.src[0] === u.src[1]) || u.src.every(is);
-  else if (u.op === Ops.FDIV) answer = least === 0 && u.src.every(is);
-  known[least].set(u, answer);
-  return answer;
+/** What is known of the floats in `order`, sources first. */
+function boundsOf(order: readonly UOp[]): Bounded {
+  const positive = new Set<UOp>(), large = new Set<UOp>();
+  for (const u of order) {
+    if (!u.dtype.isFloat) continue;
+    const all = (known: ReadonlySet<UOp>, from = 0): boolean => u.src.every((s, i) => i < from || known.has(s));
+    let isPositive = u.op === Ops.EXP2, isLarge = false;
+    if (u.op === Ops.CONST) [isPositive, isLarge] = [u.value >= 0, u.value >= 1];
+    else if (u.op === Ops.WHERE) [isPositive, isLarge] = [all(positive, 1), all(large, 1)];
+    else if (isLanes(u)) [isPositive, isLarge] = [all(positive), all(large)];
+    else if (u.op === Ops.MUL) [isPositive, isLarge] = [u.src[0] === u.src[1] || all(positive), all(large)];
+    else if (u.op === Ops.FDIV) isPositive = all(positive);
+    else if (u.op === Ops.ADD) {
+      isPositive = all(positive);
+      isLarge = isPositive && u.src.some((s) => large.has(s));
+    }
+    if (isPositive) positive.add(u);
+    if (isLarge) large.add(u);
+  }
+  return { positive, large };
 }
 
 /** Does `u` keep the relative error of its operand number `i`? */
-function keepsError(u: UOp, i: number, known: Known): boolean {
+function keepsError(u: UOp, i: number, { positive }: Bounded): boolean {
   if (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.NEG || isLanes(u)) return true;
   if (u.op === Ops.WHERE) return i > 0;
-  return u.op === Ops.ADD && u.src.every((s) => isAtLeast(s, 0, known));
+  return u.op === Ops.ADD && u.src.every((s) => positive.has(s));
 }
 
 /** Gives functions the arg "rounded" where their quick form does. */
 export function markRounded(sink: UOp, caps: Capabilities): UOp {
   const quick = caps.roundedOps ?? [], order = toposort(sink);
   if (!order.some((u) => quick.includes(u.op))) return sink;
-  const known: Known = [new Map(), new Map()], exact = new Set<UOp>();
+  const bounds = boundsOf(order), exact = new Set<UOp>();
   for (let k = order.length - 1; k >= 0; k--) {
     const u = order[k], isRounding = u.op === Ops.CAST && u.dtype.isFloat && u.dtype.scalar.bits <= 16;
     u.src.forEach((s, i) => {
-      if (!isRounding && (exact.has(u) || !keepsError(u, i, known))) exact.add(s);
+      if (!isRounding && (exact.has(u) || !keepsError(u, i, bounds))) exact.add(s);
     });
   }
   exact.add(sink);
   const marked = order.filter((u) =>
     quick.includes(u.op) && !exact.has(u) && u.dtype.scalar === dtypes.float32 && u.arg === undefined &&
-    (u.op !== Ops.FDIV || isAtLeast(u.src[1], 1, known))
+    (u.op !== Ops.FDIV || bounds.large.has(u.src[1]))
   );
   if (marked.length === 0) return sink;
   const set = new Set(marked);

@@ -9,6 +9,7 @@
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { naturalExponent } from "../../renderer/natural.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { Int64 } from "../../uop/args.ts";
 import { vmax, vmin } from "../../uop/bounds.ts";
@@ -369,12 +370,10 @@ function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
   return x.dtype.bits >= 32 ? f(x) : f(x.cast(dtypes.float32.vec(x.dtype.count))).cast(x.dtype);
 }
 
-/** 2^x, or e^y where x is y * log2(e). */
-function exponential(x: UOp): UOp {
-  const c = x.src[1];
-  const isExp = x.op === Ops.MUL && c.op === Ops.CONST &&
-    c.value === (x.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E));
-  return isExp && x.dtype.bits >= 32 ? exp(x.src[0]) : inFloat(x, exp2);
+/** An EXP2: 2^x, or e^y. */
+function exponential(u: UOp): UOp {
+  const y = naturalExponent(u);
+  return y === undefined ? inFloat(u.src[0], exp2) : exp(y);
 }
 
 const x = UPat.var("x");
@@ -383,7 +382,7 @@ const rules = new Map(
     // with an arg it is an instruction
     [
       Ops.EXP2,
-      rule(UPat.op(Ops.EXP2, { name: "u" }), ({ u }) => u.arg === undefined ? exponential(u.src[0]) : undefined),
+      rule(UPat.op(Ops.EXP2, { name: "u" }), ({ u }) => u.arg === undefined ? exponential(u) : undefined),
     ],
     [Ops.LOG2, rule(x.log2(), ({ x }) => inFloat(x, log2))],
     [Ops.SIN, rule(x.sin(), ({ x }) => inFloat(x, sin))],

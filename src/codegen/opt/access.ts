@@ -10,7 +10,7 @@ import { isAlu, Ops } from "../../uop/ops.ts";
 import { rangesOf } from "../../uop/ranges.ts";
 import type { UOp } from "../../uop/uop.ts";
 import { linearOf, rangeOfAtom } from "../linear_form.ts";
-import type { Axis } from "./kernel.ts";
+import type { Axis } from "./axis.ts";
 
 /** One LOAD or STORE. Axes by their position in the list given to {@linkcode regionsOf}. */
 export interface Access {

@@ -2,8 +2,8 @@
  * Axes in whole blocks and a rest. In: a kernel AST and one of its ranges. Out: the AST where that range ends at a multiple
  * of the block, so that opts can split the block, and what follows is computed by a loop of its own; and that range.
  *
- * A rest of a reduction is reduced apart and combined; what is stored has STOREs of its own for the rest. A row that a kernel keeps is filled to the end of its last block, for
- * which there is memory: what is behind its end is read by nobody.
+ * The rest of a reduction is reduced apart and combined; what is stored has STOREs of its own for the rest. A row that a
+ * kernel keeps is filled to the end of its last block, for which there is memory: what is behind its end is read by nobody.
  *
  * @module
  */
@@ -26,18 +26,22 @@ export interface Cut {
 }
 
 /** An id that no range of `ast` has. */
-export function freeRangeId(ast: UOp): number {
+function freeRangeId(ast: UOp): number {
   let id = 0;
   for (const u of toposort(ast)) if (u.op === Ops.RANGE) id = Math.max(id, (u.arg as RangeArg).id + 1);
   return id;
 }
 
+/** The ranges of the first `main` iterations of a range, and of the `rest` that follow. */
+function halves(ast: UOp, range: UOp, main: UOp, rest: UOp): [head: UOp, tail: UOp] {
+  const { id, kind, sub } = range.arg as RangeArg;
+  const part = (end: UOp, arg: RangeArg): UOp => uop(Ops.RANGE, range.dtype, [end], arg);
+  return [part(main, new RangeArg(id, kind, sub)), part(rest, new RangeArg(freeRangeId(ast), kind, 0))];
+}
+
 /** Cuts a reduce range at `main` of its iterations; the `rest` that follow become a reduction of their own, combined after. */
 export function cutReduce(ast: UOp, range: UOp, main: UOp, rest: UOp): Cut {
-  const { id, kind, sub } = range.arg as RangeArg;
-  const head = uop(Ops.RANGE, range.dtype, [main], new RangeArg(id, kind, sub));
-  const tail = uop(Ops.RANGE, range.dtype, [rest], new RangeArg(freeRangeId(ast), kind, 0));
-  const shifted = tail.add(main);
+  const [head, tail] = halves(ast, range, main, rest), shifted = tail.add(main);
   const made = rebuild(ast, (u, src) => {
     if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
     const carrier = u.arg as CarrierArg, n = carrier.lanes;
@@ -68,18 +72,11 @@ export function stagesIn(ast: UOp, range: UOp): boolean {
 
 /** Cuts a range of STOREs that ends at a variable after its last whole block of `k`; `rest` is the range of what follows. */
 export function blockStores(ast: UOp, range: UOp, k: number): Cut & { readonly rest: UOp } {
-  const { id, kind, sub } = range.arg as RangeArg, main = simplify(blocksOf(range, k).mul(k));
-  const head = uop(Ops.RANGE, range.dtype, [main], new RangeArg(id, kind, sub));
-  const rest = uop(
-    Ops.RANGE,
-    range.dtype,
-    [simplify(range.src[0].floorMod(k))],
-    new RangeArg(freeRangeId(ast), kind, 0),
-  );
-  const cut = (value: UOp) => ast.src.map((s) => substitute(s, new Map([[range, value]])));
-  const stores = ast.src.flatMap((s, i) => dependsOn(s, range) ? [] : [ast.src[i]]);
-  const both = [head, rest.add(main)].flatMap((value) => cut(value).filter((_, i) => dependsOn(ast.src[i], range)));
-  return { ast: separateNests(ast.withSrc([...stores, ...both])), head, rest };
+  const main = simplify(blocksOf(range, k).mul(k));
+  const [head, rest] = halves(ast, range, main, simplify(range.src[0].floorMod(k)));
+  const cut = ast.src.filter((s) => dependsOn(s, range)), others = ast.src.filter((s) => !dependsOn(s, range));
+  const both = [head, rest.add(main)].flatMap((i) => cut.map((s) => substitute(s, new Map([[range, i]]))));
+  return { ast: separateNests(ast.withSrc([...others, ...both])), head, rest };
 }
 
 /** May a STAGE compute elements behind its end? Not where what it loads says where it loads from. */

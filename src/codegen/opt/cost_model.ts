@@ -10,7 +10,7 @@ import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/ops.ts";
 import type { Access, Region } from "./access.ts";
-import type { Axis } from "./kernel.ts";
+import type { Axis } from "./axis.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 export const LATENCY_ACCUMULATORS: number = 8;
@@ -200,7 +200,8 @@ export class CostModel {
         pack: this.packOf(a, r, lane, lanes),
       };
     });
-    return { lane, lanes, iterations, accesses, others: isStage ? here || lane < 0 ? 1 : lanes : 0, combine };
+    const others = !isStage ? 0 : here || lane < 0 ? 1 : lanes;
+    return { lane, lanes, iterations, accesses, others, combine };
   }
 
   /** Instructions for one execution of an access that is not packed. */

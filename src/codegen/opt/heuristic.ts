@@ -18,9 +18,10 @@ import { dependsOn as dependsOnRange } from "../../uop/ranges.ts";
 import type { UOp } from "../../uop/uop.ts";
 import { linearOf, rangeOfAtom } from "../linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "./access.ts";
+import type { Axis } from "./axis.ts";
 import { blockStage, stagesIn } from "./blocks.ts";
 import { copiesOn, CostModel, LATENCY_ACCUMULATORS, type Tile } from "./cost_model.ts";
-import type { Axis, Kernel } from "./kernel.ts";
+import type { Kernel } from "./kernel.ts";
 
 /** Cost (in the model's unit, about a cycle) worth a second thread. */
 const THREAD_COST = 60_000;

@@ -14,8 +14,9 @@ import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
 import type { CarrierArg } from "../../uop/carrier.ts";
 import { type Access, type Region, regionsOf } from "./access.ts";
+import type { Axis } from "./axis.ts";
 import { tileProduct } from "./heuristic_tile.ts";
-import { applyMerges, type Axis, type Kernel } from "./kernel.ts";
+import { applyMerges, type Kernel } from "./kernel.ts";
 import type { Opt } from "./opt.ts";
 
 /** Threads of a group without reductions. */

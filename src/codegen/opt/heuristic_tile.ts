@@ -143,7 +143,7 @@ class TileChooser {
 
   /** Bytes of shared memory that one buffer of both tiles takes. */
   private bytesOf(x: number, y: number, depth: number): number {
-    const { reads, rows, columns, sum } = this.matrices;
+    const { reads, rows, columns } = this.matrices;
     return reads.reduce((n, a) => {
       const side = a.depends[rows] ? x : y;
       const isTransposed = a.strides[rows] === 1 || a.strides[columns] === 1;

@@ -6,10 +6,10 @@
  * reduce axes count 0, 1, ...; where an opt takes any (VECTOR, PADTO), reduce axes follow the output axes, and the axes of
  * STAGEs follow those. They count after simplify.ts has split and merged ranges.
  *
- * Each split takes the innermost part of what is left of an axis: VECTOR 16, then UPCAST 4 make tiles of 64 contiguous
- * elements. Where a size is no multiple: an output axis overlaps its last tile with the one before (the same values are
- * written twice), unless the kernel reads what it writes; a reduce axis leaves its tail to a loop of its own. An axis that
- * ends at a variable is cut in blocks first (PADTO), of which there are as many as the variable says (blocks.ts).
+ * Each split takes the innermost part of what is left of an axis (axis.ts). Where a size is no multiple: an output axis
+ * overlaps its last tile with the one before (the same values are written twice), unless the kernel reads what it writes; a
+ * reduce axis leaves its tail to a loop of its own. An axis that ends at a variable is cut in blocks first (PADTO), of which
+ * there are as many as the variable says (blocks.ts).
  *
  * On a grid there are no lanes (VECTOR copies, and neighboring accesses become wide ones later), tiles do not overlap (what
  * is beyond the end repeats the last element and stores nothing), and what is left of an output axis are groups: GLOBAL,
@@ -20,7 +20,7 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import type { TensorCore } from "../../renderer/tensor_core.ts";
-import { AxisKind, RangeArg } from "../../uop/args.ts";
+import { AxisKind, type RangeArg } from "../../uop/args.ts";
 import { vmax } from "../../uop/bounds.ts";
 import type { CarrierArg } from "../../uop/carrier.ts";
 import { Ops } from "../../uop/ops.ts";
@@ -28,93 +28,23 @@ import { dependsOn, rangesOf } from "../../uop/ranges.ts";
 import { simplify } from "../../uop/symbolic.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
-import { compareLoops } from "../linearizer.ts";
+import { compareLoops, isReduceKind, kindOf, sizeOf } from "../ranges.ts";
 import { type Replacement, replaceRanges } from "../replace_ranges.ts";
-import {
-  blockReduce,
-  blocksOf,
-  blockStage,
-  blockStores,
-  type Cut,
-  cutReduce,
-  freeRangeId,
-  maskRange,
-} from "./blocks.ts";
+import { type Axis, axisRanges, AxisState } from "./axis.ts";
+import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, maskRange } from "./blocks.ts";
 import { oneLoop } from "./one_loop.ts";
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./stage.ts";
 import { stageShared } from "./stage_shared.ts";
 import { productOf, useTensorCore } from "./tensor_core.ts";
 
-/** A piece that was split off an axis. `last`: where the last one starts, when it overlaps the one before. */
-interface Piece {
-  readonly type: "split";
-  readonly size: number;
-  readonly kind: AxisKind;
-  readonly last: number | undefined;
-  /** On a grid: the iterations that the pieces together must not exceed. */
-  readonly limit?: number;
-}
-
-/** What is left of an axis is cut in tiles of `size`, which later splits divide. */
-interface Tile {
-  readonly type: "tile";
-  readonly size: number;
-  readonly last: number | undefined;
-}
-
-/** An axis of a kernel. */
-export interface Axis {
-  /** Its RANGE in the AST that `finish` rewrites. */
-  readonly range: UOp;
-  /** Iterations; 0 where they are not known. */
-  readonly size: number;
-  readonly role: "output" | "reduce" | "stage";
-  /** Iterations left to loops: of the current tile, and of the loop over tiles (1 where there is none). */
-  readonly rest: number;
-  readonly outer: number;
-  /** True where it is cut in tiles: `outer` of them, of which `rest` iterations are left inside. */
-  readonly tiled: boolean;
-  /** Does it end at a variable? Cut in blocks, its size is that of one. */
-  readonly isOpen: boolean;
-  /** Iterations to count with where they are not known. */
-  readonly expected: number;
-  readonly pieces: readonly Piece[];
-}
-
-class AxisState implements Axis {
-  steps: (Piece | Tile)[] = [];
-  rest: number;
-  outer = 1;
-  tiled = false;
-  thread = false;
-  chunks = 0;
-  readonly isOpen: boolean;
-  expected: number;
-  /** How many tiles there are, where that is not known: `size` is then that of one. */
-  blocks: UOp | undefined = undefined;
-  constructor(public range: UOp, public size: number, readonly role: Axis["role"]) {
-    this.rest = size;
-    this.isOpen = size === 0;
-    this.expected = size === 0 ? ceilDiv(vmax(range.src[0]), 2) : size;
-  }
-  get pieces(): Piece[] {
-    return this.steps.filter((s) => s.type === "split");
-  }
-}
-
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
 const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST", "MERGE"]);
 /** Elements that a reduction may read for every thread to do it for itself. */
 const REPEATED_REDUCE = 256;
 
-/** The size of a range, 0 where it is not constant. */
-export function sizeOf(range: UOp): number {
-  return range.src[0].op === Ops.CONST ? range.src[0].value : 0;
-}
-
 /** Output axes of a kernel, outermost first. */
-export function outputRanges(ast: UOp): UOp[] {
+function outputRanges(ast: UOp): UOp[] {
   const found = new Set<UOp>();
   for (const s of ast.src) for (const r of rangesOf(s)) found.add(r);
   return [...found].sort(compareLoops);
@@ -132,7 +62,6 @@ export class Kernel {
   /** Output axes in loop order. */
   private readonly order: AxisState[];
   private readonly stages: Opt[] = [];
-  private nextId: number;
   /** The matrix unit in use, and the axes whose first pieces are its tile. */
   private unit: { core: TensorCore; axes: readonly AxisState[] } | undefined;
   /** True where a buffer is both read and written: then no element may be computed twice. */
@@ -148,15 +77,13 @@ export class Kernel {
     private readonly cores: readonly TensorCore[] = [],
   ) {
     const nodes = toposort(ast);
-    const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(u)).sort(compareLoops);
+    const reduced = nodes.filter((u) => u.op === Ops.RANGE && isReduceKind(kindOf(u))).sort(compareLoops);
     this.output = outputRanges(ast).map((r) => new AxisState(r, sizeOf(r), "output"));
     this.reduce = reduced.map((r) => new AxisState(r, sizeOf(r), "reduce"));
     const own = new Set<UOp>();
     for (const u of nodes) if (u.op === Ops.STAGE) { for (let i = 1; i < u.src.length; i++) own.add(u.src[i]); }
     this.staged = [...own].sort(compareLoops).map((r) => new AxisState(r, sizeOf(r), "stage"));
     this.order = this.output.slice();
-    this.nextId = 0;
-    for (const u of nodes) if (u.op === Ops.RANGE) this.nextId = Math.max(this.nextId, (u.arg as RangeArg).id + 1);
     const written = new Set(ast.src.map((s) => s.src[0].src[0]));
     this.inPlace = nodes.some((u) => u.op === Ops.LOAD && written.has(u.src[0].src[0]));
   }
@@ -405,7 +332,7 @@ export class Kernel {
         r !== a && u.src.includes(r.range) && r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE)
       );
       if (shared) fail("another axis of the reduction is split over threads");
-      if (rangesOf(u).some((r) => isReduceKind(r))) fail("the reduction is inside of another one");
+      if (rangesOf(u).some((r) => isReduceKind(kindOf(r)))) fail("the reduction is inside of another one");
     }
     if (a.rest % k !== 0) {
       if (a.steps.length > 0) fail(`${a.rest} iterations are no multiple of ${k}`);
@@ -473,7 +400,6 @@ export class Kernel {
 
   private cut(a: AxisState, { ast, head }: Cut): void {
     this.ast = ast;
-    this.nextId = freeRangeId(ast);
     a.range = head;
   }
 
@@ -507,14 +433,14 @@ export class Kernel {
     for (const u of toposort(this.ast)) if (u.op === Ops.STAGE) { for (const r of rangesOf(u)) outside.add(r); }
     this.order.forEach((a, i) => {
       const tile = outside.has(a.range) ? base + i : base + n + i;
-      const made = this.pieceRanges(a, base + i, tile, groups.has(a));
+      const made = axisRanges(a, base + i, tile, groups.has(a));
       inside.set(a, made.inside);
       map.set(a.range, made);
     });
-    this.reduce.forEach((a, i) => map.set(a.range, this.pieceRanges(a, base + 2 * n + i, base + 2 * n + i)));
+    this.reduce.forEach((a, i) => map.set(a.range, axisRanges(a, base + 2 * n + i, base + 2 * n + i)));
     [...this.staged, ...this.rests].forEach((a, i) => {
       const id = base + 2 * n + this.reduce.length + i;
-      map.set(a.range, this.pieceRanges(a, id, id));
+      map.set(a.range, axisRanges(a, id, id));
     });
     this.ast = replaceRanges(this.ast, map);
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
@@ -534,68 +460,6 @@ export class Kernel {
       this.ast = useTensorCore(this.ast, this.unit.core, rows, columns, sum);
     }
     return this.ast;
-  }
-
-  /** Ranges of the pieces of an axis (loops first) and the index they make. */
-  private pieceRanges(
-    a: AxisState,
-    loopId: number,
-    tileId: number,
-    isGlobal = false,
-  ): Replacement & { readonly inside: readonly UOp[] } {
-    const { dtype } = a.range;
-    const inside: UOp[] = [];
-    const kind = isGlobal ? AxisKind.GLOBAL : (a.range.arg as RangeArg).kind;
-    const ranges: UOp[] = [];
-    const make = (end: UOp | number, kind: AxisKind, id: number, sub: number): UOp => {
-      if (end === 1) return constant(0, dtype);
-      const r = uop(
-        Ops.RANGE,
-        dtype,
-        [typeof end === "number" ? constant(end, dtype) : end],
-        new RangeArg(id, kind, sub),
-      );
-      ranges.push(r);
-      return r;
-    };
-    const loop = (size: number): UOp => {
-      if (a.chunks === 0) {
-        return make(a.blocks ?? (a.size === 0 ? a.range.src[0] : size), a.thread ? AxisKind.THREAD : kind, loopId, 0);
-      }
-      const t = make(a.chunks, AxisKind.THREAD, loopId, 0), inner = size / a.chunks;
-      return add(mul(t, inner), make(inner, kind, loopId, 1));
-    };
-    const outer = loop(a.tiled ? a.outer : a.rest);
-    const inner = a.tiled ? make(a.rest, kind, tileId, 2) : outer;
-    // The value from what is left: `o` counts tiles, `x` is within the tile (all there is without tiles).
-    let value = (_o: UOp, x: UOp): UOp => x;
-    let left = 0, sub = 3;
-    for (const s of a.steps) {
-      const within = value;
-      const { size, last } = s;
-      if (s.type === "tile") {
-        value = (o, x) => within(o, add(clamp(mul(o, size), last), x));
-        left = size;
-      } else {
-        const piece = make(size, s.kind, loopId, sub++);
-        const { limit } = s;
-        /** The index `at` that may be too large: then the last one, which is not stored. */
-        const limited = (at: UOp): UOp => {
-          if (limit === undefined) return at;
-          const valid = at.lt(limit);
-          inside.push(valid);
-          return valid.where(at, constant(limit - 1, at.dtype));
-        };
-        if (left === 1) value = (o, x) => within(limited(add(clamp(mul(o, size), last), piece)), x);
-        else {
-          value = (o, x) => within(o, limited(add(clamp(mul(x, size), last), piece)));
-          left = Math.ceil(left / size);
-        }
-      }
-    }
-    // pieces in memory order for STAGEs: the first split is the innermost
-    const pieces = ranges.splice(ranges.length - a.steps.filter((s) => s.type === "split").length);
-    return { value: value(outer, inner), ranges: [...ranges, ...pieces.reverse()], inside };
   }
 }
 
@@ -618,24 +482,4 @@ export function applyMerges(kernel: Kernel, opts: readonly Opt[]): boolean {
 function gated(s: UOp, valid: UOp): UOp {
   const at = s.src[0];
   return s.withSrc([index(at.src[0], at.src[1], at.src.length > 2 ? at.src[2].and(valid) : valid), s.src[1]]);
-}
-
-function isReduceKind(r: UOp): boolean {
-  const { kind } = r.arg as RangeArg;
-  return kind === AxisKind.REDUCE || kind === AxisKind.GROUP_REDUCE;
-}
-
-function mul(x: UOp, k: number): UOp {
-  return k === 1 ? x : x.op === Ops.CONST ? constant(x.value * k, x.dtype) : x.mul(k);
-}
-
-function add(a: UOp, b: UOp): UOp {
-  if (a.isConst(0)) return b;
-  return b.isConst(0) ? a : a.add(b);
-}
-
-/** min(x, last); x where there is no limit. */
-function clamp(x: UOp, last: number | undefined): UOp {
-  if (last === undefined || x.op === Ops.CONST) return x;
-  return x.lt(last).where(x, constant(last, x.dtype));
 }

@@ -8,12 +8,8 @@ import { AxisKind, type RangeArg } from "../../uop/args.ts";
 import { Ops } from "../../uop/ops.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
-import { compareLoops } from "../linearizer.ts";
+import { compareLoops, sizeOf } from "../ranges.ts";
 import { type Replacement, replaceRanges } from "../replace_ranges.ts";
-
-function sizeOf(r: UOp): number {
-  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
-}
 
 /** The AST with one loop for each REDUCE that had several. */
 export function oneLoop(ast: UOp): UOp {

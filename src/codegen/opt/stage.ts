@@ -17,7 +17,7 @@ import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
 import { slopeOf } from "../linear_form.ts";
-import { compareLoops } from "../linearizer.ts";
+import { compareLoops } from "../ranges.ts";
 import { renameFree } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
 

@@ -17,7 +17,7 @@ import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
 import { linearOf, rangeOfAtom } from "../linear_form.ts";
-import { compareLoops } from "../linearizer.ts";
+import { compareLoops, sizeOf } from "../ranges.ts";
 import { renameFree } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
 import { freeIds, loadsOfInput } from "./stage.ts";
@@ -30,10 +30,6 @@ function isInside(r: UOp): boolean {
   const { kind } = r.arg as RangeArg;
   return kind === AxisKind.LOCAL || kind === AxisKind.WARP || kind === AxisKind.UPCAST || kind === AxisKind.UNROLL ||
     kind === AxisKind.VECTOR;
-}
-
-function sizeOf(r: UOp): number {
-  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
 }
 
 /** Ranges of a tile in memory order, the fastest first, and the elements of a row. */

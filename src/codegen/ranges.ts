@@ -1,0 +1,45 @@
+/**
+ * What codegen asks of a RANGE: its kind, its size, and its place among other loops.
+ *
+ * @module
+ */
+import { AxisKind, type RangeArg } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import type { UOp } from "../uop/uop.ts";
+
+/** The kind of a range. */
+export function kindOf(r: UOp): AxisKind {
+  return (r.arg as RangeArg).kind;
+}
+
+/** The iterations of a range, 0 where they are not constant. */
+export function sizeOf(r: UOp): number {
+  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
+}
+
+/** True for kinds that are hardware indices. */
+export function isThreadKind(kind: AxisKind): boolean {
+  return kind === AxisKind.GLOBAL || kind === AxisKind.LOCAL || kind === AxisKind.WARP ||
+    kind === AxisKind.GROUP_REDUCE;
+}
+
+/** True for kinds that a REDUCE closes: loops, and threads that share it. */
+export function isReduceKind(kind: AxisKind): boolean {
+  return kind === AxisKind.REDUCE || kind === AxisKind.GROUP_REDUCE;
+}
+
+/** Is `u` a range of threads that share a reduction? */
+export function isGroup(u: UOp): boolean {
+  return u.op === Ops.RANGE && kindOf(u) === AxisKind.GROUP_REDUCE;
+}
+
+/** Order of loops where nothing else decides: THREAD outermost, then output loops, then reduces, each by id and piece. */
+export function compareLoops(a: UOp, b: UOp): number {
+  const x = a.arg as RangeArg, y = b.arg as RangeArg;
+  return rank(x.kind) - rank(y.kind) || x.id - y.id || x.sub - y.sub;
+}
+
+function rank(kind: AxisKind): number {
+  if (kind === AxisKind.THREAD || kind === AxisKind.GLOBAL) return 0;
+  return isReduceKind(kind) ? 2 : 1;
+}

@@ -1,0 +1,15 @@
+/**
+ * Powers of e in graphs, which have EXP2 alone: e^y is EXP2(y * log2(e)). The rounding of that product would cost large y
+ * their last digits, so whoever computes EXP2 asks here first.
+ *
+ * @module
+ */
+import { Ops } from "../uop/ops.ts";
+import type { UOp } from "../uop/uop.ts";
+
+/** The y of a node that is e^y; undefined for any other, and for floats of less than 32 bits. */
+export function naturalExponent(u: UOp): UOp | undefined {
+  if (u.op !== Ops.EXP2 || u.src[0].op !== Ops.MUL || u.dtype.bits < 32) return undefined;
+  const [y, c] = u.src[0].src;
+  return c.isConst(u.dtype.bits === 64 ? Math.LOG2E : Math.fround(Math.LOG2E)) ? y : undefined;
+}
