@@ -1,5 +1,9 @@
 import { assert, assertEquals } from "@std/assert";
 import { Device, dtypes, schedule, Tensor } from "../../mod.ts";
+import { toProgram } from "../../src/codegen/to_program.ts";
+import { sharedBytesOf } from "../../src/renderer/lanes.ts";
+import { Ops } from "../../src/uop/ops.ts";
+import { optimized } from "../fixtures/optimized.ts";
 import { registerSim } from "../fixtures/sim.ts";
 
 registerSim();
@@ -31,3 +35,18 @@ Deno.test("layout: nothing is copied without a matrix unit, or where channels ar
   assertEquals((await convolve("SIM", "float16", 6))[1], 1);
   assertEquals((await convolve("JS", "float16", 16))[1], 1);
 });
+
+Deno.test(
+  "layout: tiles of a large convolution fit the device's memory",
+  optimized(() => {
+    const { renderer } = Device.get("SIM"), on = { dtype: dtypes.float16, device: "SIM" };
+    for (const [n, channels, side, k] of [[64, 256, 56, 3], [64, 128, 56, 3], [16, 64, 28, 5], [8, 256, 14, 3]]) {
+      const x = Tensor.empty([n, channels, side, side], on), w = Tensor.empty([channels, channels, k, k], on);
+      const asts = schedule([x.conv2d(w, undefined, { padding: k >> 1 })]).flatMap((i) => i.ast ?? []);
+      const products = asts.map((ast) => toProgram(ast, renderer)).filter((p) => p.uops.some((u) => u.op === Ops.WMMA));
+      assertEquals(products.length, 1);
+      const bytes = sharedBytesOf(products[0]);
+      assert(bytes > 0 && bytes <= renderer.caps.grid!.sharedBytes, `${products[0].name}: ${bytes} bytes`);
+    }
+  }),
+);

@@ -1,6 +1,7 @@
 /** Reading and realizing change no gradient; what ends a graph does: detach, an optimizer's step, a write to a weight. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
+import { difference } from "../tolerance.ts";
 
 Device.get(); // devices open outside of tests
 
@@ -46,18 +47,24 @@ const LOOKS: Readonly<Record<string, Look>> = {
   "realized with its detached self": (t) => (Tensor.realize([t.detach(), t, t.detach().mul(1)]), t),
 };
 
+/** Kernels are cut elsewhere, so that sums may round otherwise. */
+function assertSame(got: Tensor | undefined, want: ArrayLike<number>): void {
+  assertEquals(difference(got!.dataSync() as Float32Array, want, { relative: 1e-6, absolute: 1e-6 }), undefined);
+}
+
 for (const [name, program] of Object.entries(PROGRAMS)) {
   const w = leaf([1, -2, 3, 0.5, -1, 2]), plain = program(w, (t) => t);
   plain.backward();
-  const want = values(w.grad);
+  const want = w.grad!.dataSync() as Float32Array, loss = plain.dataSync() as Float32Array;
   for (const [how, look] of Object.entries(LOOKS)) {
     if (name === "of a bound length" && how === "read as another shape") continue;
     Deno.test(`origins: ${name}, ${how}`, () => {
-      const w = leaf([1, -2, 3, 0.5, -1, 2]), loss = program(w, look);
-      assertEquals(loss.itemSync(), plain.itemSync());
-      assertEquals(values(loss.backward() && w.grad), want);
+      const w = leaf([1, -2, 3, 0.5, -1, 2]), l = program(w, look);
+      assertSame(l, loss);
+      l.backward();
+      assertSame(w.grad, want);
       const v = leaf([1, -2, 3, 0.5, -1, 2]);
-      assertEquals(values(program(v, look).gradient([v])[0]), want);
+      assertSame(program(v, look).gradient([v])[0], want);
     });
   }
 }

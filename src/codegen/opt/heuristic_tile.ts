@@ -112,6 +112,12 @@ function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly numbe
   return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, loops };
 }
 
+/** The axes of a product that a matrix unit can do, and may. */
+function productAxes(kernel: Kernel, core: TensorCore): ReturnType<Kernel["productAxes"]> {
+  const isExcluded = core.input === dtypes.float32 && envNumber("ALLOW_TF32") === 0;
+  return isExcluded ? undefined : kernel.productAxes(core);
+}
+
 function sideOf([near, threads, far]: Pieces, unit: number): number {
   return near * threads * far * unit;
 }
@@ -134,8 +140,7 @@ class TileChooser {
   /** The first matrix unit that can do it, by number; -1 for none. */
   private unit(): number {
     return this.caps.grid!.tensorCores.findIndex((core) => {
-      if (core.input === dtypes.float32 && envNumber("ALLOW_TF32") === 0) return false;
-      const axes = this.kernel.productAxes(core);
+      const axes = productAxes(this.kernel, core);
       const { rows, columns, sum } = this.matrices;
       return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
     });
@@ -232,7 +237,11 @@ class TileChooser {
 const MERGED_COST = 1.15;
 
 /** The same product with one axis a side: what its tiles would take, and the opts that make it so. */
-function merged(sides: Sides, sizes: readonly number[]): { matrices: Matrices; sizes: number[]; opts: Opt[] } {
+function merged(
+  sides: Sides,
+  sizes: readonly number[],
+  onUnits: boolean,
+): { matrices: Matrices; sizes: number[]; opts: Opt[] } {
   const opts: Opt[] = [], now = sizes.slice();
   const axisOf = (axes: readonly number[]): number => {
     const last = axes[axes.length - 1];
@@ -243,8 +252,8 @@ function merged(sides: Sides, sizes: readonly number[]): { matrices: Matrices; s
     }
     return last;
   };
-  // a sum in any order: neighbors in memory innermost, so that copies of tiles are wide
-  const isNear = (i: number): number => sides.reads.filter((a) => a.strides[i] === 1).length;
+  // matrix units take the sum in any order: neighbors in memory innermost, so that copies of tiles are wide
+  const isNear = (i: number): number => onUnits ? sides.reads.filter((a) => a.strides[i] === 1).length : 0;
   const sums = sides.sums.slice().sort((i, j) => isNear(i) - isNear(j));
   const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sums)];
   return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
@@ -263,7 +272,8 @@ export function tileProduct(
   const plain = matricesOf(sides, sizes);
   const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs);
   const time = chooser?.time ?? Infinity;
-  const flat = merged(sides, sizes);
+  const onUnits = caps.grid!.tensorCores.some((core) => productAxes(kernel, core) !== undefined);
+  const flat = merged(sides, sizes, onUnits);
   if (
     flat.opts.length > 0 && kernel.mayMerge &&
     [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)

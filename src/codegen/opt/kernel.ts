@@ -450,7 +450,7 @@ export class Kernel {
         return p.kind === AxisKind.LOCAL ? n * p.size : n;
       }, this.unit?.core.lanes ?? 1);
       if (this.stages.some((s) => s.arg > 1)) this.ast = oneLoop(this.ast);
-      for (const s of this.stages) this.ast = stageShared(this.ast, s, threads);
+      for (const s of this.stages) this.ast = stageShared(this.ast, s, threads, this.unit !== undefined);
     } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
     if (this.unit !== undefined) {
       const [rows, columns, sum] = this.unit.axes.map((a) => {

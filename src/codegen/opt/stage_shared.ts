@@ -38,16 +38,19 @@ interface Tile {
   readonly width: number;
 }
 
-/** How far an index moves by the first step along a range, from where all ranges start; Infinity where that varies. */
-function firstStep(idx: UOp, r: UOp): number {
-  const at = (n: number): UOp =>
-    simplifyKernel(renameFree(idx, new Map(rangesOf(idx).map((x) => [x, constant(x === r ? n : 0, x.dtype)]))));
-  const from = at(0), to = at(1);
-  return from.op === Ops.CONST && to.op === Ops.CONST ? to.value - from.value : Infinity;
+/** How far an index moves by each step along a range, from where all ranges start; Infinity where the steps differ. */
+function stepOf(idx: UOp, r: UOp): number {
+  const ranges = rangesOf(idx), n = sizeOf(r) - 1;
+  const at = (i: number): number => {
+    const u = simplifyKernel(renameFree(idx, new Map(ranges.map((x) => [x, constant(x === r ? i : 0, x.dtype)]))));
+    return u.op === Ops.CONST ? u.value : NaN;
+  };
+  const from = at(0), step = at(1) - from;
+  return at(n) - from === step * n ? step : Infinity;
 }
 
 /** The tile that the threads read of `l` at a time; undefined where there is none. */
-export function tileOf(l: UOp): Tile | undefined {
+function tileOf(l: UOp, onUnits: boolean): Tile | undefined {
   const ranges = rangesOf(l).filter(isInside);
   const isReduced = ranges.some((r) =>
     (r.arg as RangeArg).kind === AxisKind.UNROLL || (r.arg as RangeArg).kind === AxisKind.VECTOR
@@ -58,7 +61,8 @@ export function tileOf(l: UOp): Tile | undefined {
     const r = rangeOfAtom(atom);
     if (r !== undefined) strides.set(r, (strides.get(r) ?? 0) + c);
   }
-  for (const r of ranges) if (!strides.has(r)) strides.set(r, firstStep(idx, r));
+  // matrix units read rows along the sum, also where its index has quotients
+  for (const r of ranges) if (!strides.has(r)) strides.set(r, onUnits ? stepOf(idx, r) : Infinity);
   const stride = (r: UOp): number => Math.abs(strides.get(r)!);
   const order = ranges.slice().sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
   let width = 1;
@@ -70,14 +74,14 @@ export function tileOf(l: UOp): Tile | undefined {
 }
 
 /** Keeps the tiles of the input in slot `opt.axis` in shared memory, `opt.arg` of them in a ring. @throws {ArgumentError} */
-export function stageShared(ast: UOp, opt: Opt, threads: number): UOp {
+export function stageShared(ast: UOp, opt: Opt, threads: number, onUnits: boolean): UOp {
   const fail = (reason: string): never => {
     throw new ArgumentError(`apply ${optText(opt)}`, { reason });
   };
   const nodes = toposort(ast), next = freeIds(nodes);
   const map = new Map<UOp, UOp>();
   for (const l of loadsOfInput(nodes, opt.axis)) {
-    const tile = tileOf(l);
+    const tile = tileOf(l, onUnits);
     if (tile === undefined) continue;
     const { dtype } = l.src[0].src[1];
     const size = prod(tile.ranges.map(sizeOf));
