@@ -80,8 +80,8 @@ const LOOPS: Readonly<Record<string, Loop>> = {
     },
   },
   jit: {
-    steps: 100_000,
-    from: 2_000,
+    steps: 1_000_000,
+    from: 20_000,
     make: () => {
       const x = Tensor.rand([64]).realize(), w = Tensor.rand([64, 64]).realize();
       const step = jit((x: Tensor) => x.matmul(w).relu().sum());

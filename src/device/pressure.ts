@@ -5,7 +5,8 @@
  * since the last collection. A collection costs 7 ms and more.
  *
  * V8 also lets the garbage of graphs pile up to several times the size of what is alive: a process that builds graphs in
- * a loop would grow for minutes. So graphs count, and the heap is collected where it has grown by half and 12 MB.
+ * a loop would grow for minutes. So graphs count, results of replays a little, and the heap is collected where it has grown
+ * by half and 12 MB.
  *
  * @module
  */
@@ -19,6 +20,8 @@ const QUIET_BYTES = 64 * 2 ** 20;
 const GROWTH = 1.25;
 /** The heap is looked at every so many schedules; it may grow to `HEAP_GROWTH` of what was alive, and `HEAP_SLACK`. */
 const HEAP_INTERVAL = 32, HEAP_GROWTH = 1.5, HEAP_SLACK = 12 * 2 ** 20;
+/** What a replay leaves behind, as a part of what a schedule does. */
+export const REPLAY_SHARE: number = 1 / 64;
 
 interface V8 {
   setFlagsFromString(flag: string): void;
@@ -36,7 +39,7 @@ interface Collector {
 let collector: Collector | null | undefined;
 let yieldedBytes = 0, yieldedCount = 0;
 let heldAfterCollection = 0;
-let schedules = 0, heapLimit = 0;
+let piled = 0, heapLimit = 0;
 /** True from a collection until the macrotask in which finalizers have run. */
 let pending = false;
 
@@ -91,9 +94,11 @@ export async function yieldToFinalizers(): Promise<void> {
   heldAfterCollection = held();
 }
 
-/** Called for each schedule: collects the garbage of graphs where it has piled up. */
-export function relieveHeap(): void {
-  if (++schedules % HEAP_INTERVAL !== 0) return;
+/** Called for each schedule, or for a `share` of one: collects the garbage of graphs where it has piled up. */
+export function relieveHeap(share = 1): void {
+  piled += share;
+  if (piled < HEAP_INTERVAL) return;
+  piled = 0;
   if (collector === undefined) collector = findCollector();
   if (collector === null) return;
   const bytes = collector.heapBytes();

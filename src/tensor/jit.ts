@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { relieveHeap, REPLAY_SHARE } from "../device/pressure.ts";
 import { debugPrint } from "../engine/debug.ts";
 import { currentCapture, realizeNodes, writeLog } from "../engine/realize.ts";
 import { envNumber } from "../helpers/env.ts";
@@ -226,6 +227,7 @@ class Jit {
     donated: Set<number>,
   ): unknown {
     this.stats.replays++;
+    relieveHeap(REPLAY_SHARE);
     if (writeLog.set !== undefined) { for (const { storage } of c.written) writeLog.set.add(storage); }
     if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
     return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors));

@@ -443,3 +443,16 @@ each("asynchronous reads let go of large tensors", async () => {
   }
   assert(most - before < 256e6, `${most} bytes were held at one time`);
 }, devices.filter((d) => d !== "JS"));
+
+Deno.test("memory WASM: results of replays that are dropped do not pile up", async () => {
+  const x = Tensor.ones([8], { device: "WASM" }).contiguous().realize(), f = jit((x: Tensor) => x.mul(2).sum());
+  for (let i = 0; i < 4; i++) f(x);
+  await settleMemory();
+  const { rss } = Deno.memoryUsage();
+  for (let i = 1; i <= 200_000; i++) {
+    const y = f(x);
+    if (i % 10 === 0) await y.item();
+  }
+  const more = Math.round((Deno.memoryUsage().rss - rss) / 2 ** 20);
+  assert(more < 100, `${more} MB more`);
+});
