@@ -509,6 +509,7 @@ export const clangBackend: Backend = {
   description: "C compiled by clang or gcc, on all cores of the processor",
   permissions: ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write"],
   rank: 1,
+  textLanguage: C_LANGUAGE.name,
   /** A success is remembered, so that asking for the default device costs nothing; so is a failure to open. */
   unavailable(): string | undefined {
     const cc = envText("CC");

@@ -16,6 +16,7 @@ export const cudaBackend: Backend = {
   description: "NVIDIA cards through their driver; kernels by NVRTC where it is found, else by the driver itself",
   permissions: ["--allow-ffi"],
   rank: 0,
+  textLanguage: "CUDA C",
   unavailable: whyUnavailable,
   open: openCuda,
 };

@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { nodeThreads } from "../../src/device/node.ts";
 import { addressOf, cString } from "./driver.ts";
 
 /**
@@ -32,12 +33,6 @@ interface HelperData {
   /** The options: how many, and the address of their addresses. */
   readonly count: number;
   readonly options: bigint;
-}
-interface NodeThreads {
-  Worker: new (source: string, options: { eval: true; workerData: HelperData; name?: string }) => {
-    unref(): void;
-    on(event: "error", listener: () => void): void;
-  };
 }
 
 const HELPER = `
@@ -72,11 +67,6 @@ async function live() {
 }
 live();
 `;
-
-function nodeThreads(): NodeThreads | undefined {
-  const process = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process;
-  return process?.getBuiltinModule?.("node:worker_threads") as NodeThreads | undefined;
-}
 
 /** Compiles programs of one library, all with the same options. */
 export class CompileThreads {
@@ -146,7 +136,7 @@ export class CompileThreads {
     if (lanes < 1 || this.failed || Atomics.compareExchange(list, ALIVE, 0, 1) !== 0) return;
     try {
       const { Worker } = nodeThreads()!;
-      const workerData = { path, list, lanes, count: texts.length, options: address };
+      const workerData: HelperData = { path, list, lanes, count: texts.length, options: address };
       const worker = new Worker(HELPER, { eval: true, workerData, name: "NVRTC" });
       worker.on("error", () => this.failed = true);
       worker.unref();

@@ -4,30 +4,13 @@
  *
  * @module
  */
+import { type NodeThreads, nodeThreads } from "../../src/device/node.ts";
 import type { WasmBlock, WasmMemory } from "./memory.ts";
 import { MODULE_RECORD, RECORD_ALIVE, THREAD_RECORDS, WORDS } from "./runtime.ts";
 import { type HelperData, NODE_SOURCE, WEB_SOURCE } from "./worker.ts";
 
 /** Milliseconds that a web Worker may take to check in. */
 const WEB_START = 5000;
-
-interface NodeWorker {
-  unref(): void;
-  on(event: "error" | "exit", listener: () => void): void;
-}
-interface NodeThreads {
-  readonly isMainThread: boolean;
-  Worker: new (source: string, options: { eval: true; workerData: HelperData; name?: string }) => NodeWorker;
-}
-
-function nodeThreads(): NodeThreads | undefined {
-  const process = (globalThis as { process?: { getBuiltinModule?: (name: string) => unknown } }).process;
-  try {
-    return process?.getBuiltinModule?.("node:worker_threads") as NodeThreads | undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 /** True where helpers can be started. */
 export function canStartThreads(): boolean {

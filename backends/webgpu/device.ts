@@ -168,6 +168,7 @@ export const webgpuBackend: Backend = {
   name: "WEBGPU",
   description: "the GPU by WebGPU: compute shaders in WGSL",
   permissions: [],
+  textLanguage: WGSL_LANGUAGE.name,
   get rank(): number | undefined {
     return current !== undefined && !current.isLost && current.info().software === false ? 0.5 : undefined;
   },

@@ -30,8 +30,15 @@ export class Addresses {
   private readonly split = new Map<UOp, Address>();
   private readonly order: ReadonlyMap<UOp, number>;
 
-  /** @param get the current copy of a node */
-  constructor(private readonly copies: Copies, private readonly get: (u: UOp) => UOp) {
+  /**
+   * @param get the current copy of a node
+   * @param finish what stands for a node in the result
+   */
+  constructor(
+    private readonly copies: Copies,
+    private readonly get: (u: UOp) => UOp,
+    private readonly finish: (u: UOp) => UOp,
+  ) {
     this.order = copies.loopOrder();
   }
 
@@ -44,18 +51,18 @@ export class Addresses {
       if (i <= copies.sizes[p]) c += k * i;
       else {
         const s = copies.symbol(p);
-        v = plus(v, times(s.dtype === a.dtype ? s : s.cast(a.dtype), k));
+        v = this.sum(v, s.dtype === a.dtype ? s : s.cast(a.dtype), k);
       }
     }
     const opaque = (): void => {
       for (const [atom, k] of a.opaque) {
         const known = copies.isKnown(atom);
         const x = this.get(known ? atom : atom.src[0]);
-        v = plus(v, times(known ? x : buildAlu(Ops.CAST, atom.dtype, [x]), k));
+        v = this.sum(v, known ? x : buildAlu(Ops.CAST, atom.dtype, [x]), k);
       }
     };
     if (a.opaque.length > 0) lane < 0 ? opaque() : copies.with(lane, at, opaque);
-    return plus(v, constant(c, a.dtype));
+    return this.finish(plus(v, constant(c, a.dtype)));
   }
 
   private address(idx: UOp): Address {
@@ -72,10 +79,15 @@ export class Addresses {
     }
     fixed.sort((x, y) => x[2] - y[2]);
     let rest: UOp | undefined;
-    for (const [atom, c] of fixed) rest = plus(rest, times(atom, c));
+    for (const [atom, c] of fixed) rest = this.sum(rest, this.finish(atom), c);
     a = { rest, expanded, opaque, constant: form.constant, dtype: idx.dtype };
     this.split.set(idx, a);
     return a;
+  }
+
+  /** `v` plus `x` times `c`. */
+  private sum(v: UOp | undefined, x: UOp, c: number): UOp {
+    return this.finish(plus(v, this.finish(times(x, c))));
   }
 
   /** What the kernel has of an atom: the normal form may have cast it. */

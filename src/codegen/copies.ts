@@ -11,6 +11,7 @@
 import { ArgumentError } from "../helpers/errors.ts";
 import { AxisKind, RangeArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
+import { freeIds } from "../uop/ranges.ts";
 import { toposort, type UOp, uop } from "../uop/uop.ts";
 import { freeSets, RangeSets } from "./range_sets.ts";
 import { compareLoops } from "./ranges.ts";
@@ -40,16 +41,16 @@ export class Copies {
   /** By set: the expanded positions in it. */
   private readonly expandedOf: (readonly number[] | undefined)[] = [];
   private readonly symbols: (UOp | undefined)[] = [];
-  private nextRange = 0;
+  private nextRange: number;
 
   /** @throws {ArgumentError} where a value depends on two VECTOR ranges */
   constructor(sink: UOp) {
     this.nodes = toposort(sink);
     this.free = freeSets(this.nodes, this.sets);
+    this.nextRange = freeIds(this.sets.ranges).range;
     for (const r of this.sets.ranges) {
-      const { kind, id } = r.arg as RangeArg, p = this.sets.position(r);
+      const { kind } = r.arg as RangeArg, p = this.sets.position(r);
       this.expanded[p] = isExpandedKind(kind);
-      this.nextRange = Math.max(this.nextRange, id + 1);
       this.lane[p] = kind === AxisKind.VECTOR;
       this.sizes[p] = this.expanded[p] ? r.src[0].value : 0;
       this.env[p] = this.lane[p] ? this.sizes[p] : 0;

@@ -7,7 +7,7 @@
  */
 import type { DType } from "../dtype/dtype.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { AccArg } from "../uop/args.ts";
+import { AccArg, AxisKind, type RangeArg } from "../uop/args.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
 import { constant, index, toposort, type UOp, uop } from "../uop/uop.ts";
 import { buildAlu, extract, vectorize } from "./fold.ts";
@@ -132,6 +132,18 @@ class Devectorizer {
     }
     return this.values.get(sink) as UOp;
   }
+}
+
+/** Does the device have all vectors that a kernel AST expands to, on loops? */
+export function fitsVectors(ast: UOp, caps: Capabilities): boolean {
+  let lanes = 1;
+  const dtypes = new Set<DType>();
+  for (const u of toposort(ast)) {
+    const isLane = u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.VECTOR;
+    lanes = Math.max(lanes, isLane ? u.src[0].value : u.dtype.count);
+    dtypes.add(u.dtype);
+  }
+  return lanes === 1 || [...dtypes].every((d) => d.isBool || d.kind === "void" || caps.vectorLanes(d.scalar) >= lanes);
 }
 
 /** Splits the vectors of a lowered kernel that the device does not have. */

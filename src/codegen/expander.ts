@@ -16,7 +16,8 @@ import { AccArg, AxisKind, LocalArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { CarrierArg } from "../uop/carrier.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
-import { substitute } from "../uop/rewrite.ts";
+import type { PatternMatcher } from "../uop/matcher.ts";
+import { settle, substitute } from "../uop/rewrite.ts";
 import { constant, index, type UOp, uop } from "../uop/uop.ts";
 import { splitAnd } from "../uop/valid.ts";
 import { Addresses } from "./addresses.ts";
@@ -44,12 +45,16 @@ class Expander {
   private readonly steps = new Map<UOp, UOp[][]>();
   /** By vector dtype: a buffer for the lanes of loads at an edge. */
   private readonly edges = new Map<DType, UOp>();
+  /** By node that no copy changes: what stands for it. */
+  private readonly finished = new Map<UOp, UOp>();
+  /** The carriers whose results {@linkcode finish} has seen. */
+  private readonly carriers = new Map<CarrierArg, CarrierArg>();
   private accumulators = 0;
   private locals = 0;
 
-  constructor(private readonly sink: UOp, private readonly warp: number) {
+  constructor(private readonly sink: UOp, private readonly warp: number, private readonly late?: PatternMatcher) {
     this.copies = new Copies(sink);
-    this.addresses = new Addresses(this.copies, (u) => this.get(u));
+    this.addresses = new Addresses(this.copies, (u) => this.get(u), (u) => this.finish(u));
     this.stages = new StageMemory(this.copies, {
       nextLocal: () => this.locals++,
       storeCopies: (store, positions) => this.storeCopies(store, positions),
@@ -71,9 +76,43 @@ class Expander {
 
   /** The copy of `u` for the current combination. */
   private get(u: UOp): UOp {
-    if (!this.copies.changes.has(u)) return u;
+    if (!this.copies.changes.has(u)) return this.unchanged(u);
     const key = this.copies.keyOf(u);
-    return this.memo.get(u, key) ?? this.memo.set(u, key, this.build(u));
+    return this.memo.get(u, key) ?? this.memo.set(u, key, this.finish(this.build(u)));
+  }
+
+  /** What stands for a node that has just been made: what the late rules make of it. */
+  private finish(u: UOp): UOp {
+    return this.late === undefined ? u : settle(u, this.late);
+  }
+
+  /** {@linkcode finish} for a node of the AST. */
+  private unchanged(u: UOp): UOp {
+    if (this.late === undefined || u.src.length === 0) return u;
+    let v = this.finished.get(u);
+    if (v === undefined) this.finished.set(u, v = settle(u, this.late));
+    return v;
+  }
+
+  /** The carrier with finished results. */
+  private finishing(carrier: CarrierArg): CarrierArg {
+    if (this.late === undefined) return carrier;
+    let made = this.carriers.get(carrier);
+    if (made === undefined) {
+      const { key, dtypes, identity, combine, join } = carrier;
+      const finished = (values: UOp[]): UOp[] => values.map((u) => this.finish(u));
+      this.carriers.set(
+        carrier,
+        made = new CarrierArg(
+          key,
+          dtypes,
+          identity,
+          (left, right) => finished(combine(left, right)),
+          join && ((parts) => finished(join(parts))),
+        ),
+      );
+    }
+    return made;
   }
 
   private build(u: UOp): UOp {
@@ -98,7 +137,13 @@ class Expander {
       case Ops.WMMA:
         return this.product(u);
     }
-    if (isAlu(u.op)) return buildAlu(u.op, u.dtype, u.src.map((s) => this.get(s)));
+    if (isAlu(u.op)) {
+      const [a, b, c] = u.src;
+      const src = [this.get(a)];
+      if (b !== undefined) src.push(this.get(b));
+      if (c !== undefined) src.push(this.get(c));
+      return buildAlu(u.op, u.dtype, src);
+    }
     throw new SpecError("Cannot expand a node of a kernel", String(u.op));
   }
 
@@ -236,7 +281,7 @@ class Expander {
     const gate = at.src[2] as UOp | undefined, { copies } = this, stores: UOp[] = [];
     const write = (g: UOp | undefined | null, lane: number, l: number, v: UOp): void => {
       if (g === null) return;
-      stores.push(uop(Ops.STORE, dtypes.void, [index(memory, this.addresses.value(idx, lane, l), g), v]));
+      stores.push(this.finish(uop(Ops.STORE, dtypes.void, [index(memory, this.addresses.value(idx, lane, l), g), v])));
     };
     const p = positions.find((q) => copies.lane[q]) ?? -1;
     copies.each(positions, () => {
@@ -247,7 +292,12 @@ class Expander {
         if (g !== "varies") return write(g, p, 0, broadcast(this.get(value), n));
       }
       const v = this.get(value);
-      for (let l = 0; l < n; l++) copies.with(p, l, () => write(this.gate(gate), p, l, extract(v, l)));
+      const before = copies.env[p];
+      for (let l = 0; l < n; l++) {
+        copies.env[p] = l;
+        write(this.gate(gate), p, l, extract(v, l));
+      }
+      copies.env[p] = before;
     });
     return stores;
   }
@@ -294,7 +344,7 @@ class Expander {
   /** What one thread reduces, for the current combination. */
   private reduceOne(u: UOp): readonly UOp[] {
     const { copies } = this;
-    const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : u.arg as CarrierArg;
+    const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(u.arg as CarrierArg);
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
     for (let i = carrier.lanes; i < u.src.length; i++) {
@@ -321,6 +371,7 @@ class Expander {
         (steps[i] ??= []).push(...values);
       },
       updates: this.updates,
+      finish: (v) => this.finish(v),
       nextId: () => this.accumulators++,
     });
   }
@@ -337,7 +388,8 @@ function tiles(dtype: DType): CarrierArg {
 /**
  * Expands UPCAST, UNROLL and VECTOR ranges and lowers REDUCE and STAGE.
  * @param warp neighbors that can exchange values among the threads of a reduction
+ * @param late rules that settle and run later anyway: what is made is built as they would leave it
  */
-export function expand(sink: UOp, warp = 1): UOp {
-  return new Expander(sink, warp).run();
+export function expand(sink: UOp, warp = 1, late?: PatternMatcher): UOp {
+  return new Expander(sink, warp, late).run();
 }

@@ -26,11 +26,16 @@ export function extract(x: UOp, l: number): UOp {
   return uop(Ops.EXTRACT, x.dtype.scalar, [x], l);
 }
 
+function allAre(lanes: readonly UOp[], x: UOp): boolean {
+  for (let l = 0; l < lanes.length; l++) if (lanes[l] !== x) return false;
+  return true;
+}
+
 /** The vector of these scalars. */
 export function vectorize(lanes: readonly UOp[]): UOp {
   const first = lanes[0];
   if (lanes.length === 1) return first;
-  if (lanes.every((x) => x === first)) return broadcast(first, lanes.length);
+  if (allAre(lanes, first)) return broadcast(first, lanes.length);
   if (first.op === Ops.EXTRACT && first.src[0].dtype.count === lanes.length) {
     const whole = first.src[0];
     if (lanes.every((x, l) => x.op === Ops.EXTRACT && x.src[0] === whole && x.arg === l)) return whole;
@@ -74,6 +79,11 @@ function simplifyScalar(op: Ops, dtype: DType, src: readonly UOp[]): UOp | undef
 /** x + c, merged with a constant already there. */
 function add(x: UOp, c: UOp): UOp | undefined {
   if (c.arg === 0) return x;
+  if (x.op === Ops.SUB && x.src[0].op === Ops.CONST) { // (c - y) + d -> (c + d) - y
+    const sum = foldConst(Ops.ADD, c.dtype, [x.src[0], c]);
+    if (sum === undefined) return undefined;
+    return sum.arg === 0 ? uop(Ops.NEG, x.dtype, [x.src[1]]) : uop(Ops.SUB, x.dtype, [sum, x.src[1]]);
+  }
   if (x.op !== Ops.ADD || x.src[1].op !== Ops.CONST) return undefined;
   const sum = foldConst(Ops.ADD, c.dtype, [x.src[1], c]);
   if (sum === undefined) return undefined;
@@ -83,7 +93,7 @@ function add(x: UOp, c: UOp): UOp | undefined {
 /** `op` of `src`: `dtype` is the scalar result; one vector source makes it a vector. */
 export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
   let n = 1;
-  for (const s of src) if (s.dtype.count > n) n = s.dtype.count;
+  for (let i = 0; i < src.length; i++) n = Math.max(n, src[i].dtype.count);
   if (op === Ops.WHERE) {
     if (src[0].op === Ops.CONST) return broadcastLike(src[src[0].arg === 0 ? 2 : 1], n);
     if (src[1] === src[2]) return broadcastLike(src[1], n);
@@ -95,8 +105,12 @@ export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
     }
     return uop(op, dtype, src);
   }
-  for (let i = 0; i < src.length; i++) src[i] = broadcast(src[i], n);
-  if (src.every((s) => s.op === Ops.BROADCAST || s.op === Ops.CONST)) {
+  let isUniform = true;
+  for (let i = 0; i < src.length; i++) {
+    const s = src[i] = broadcast(src[i], n);
+    if (s.op !== Ops.BROADCAST && s.op !== Ops.CONST) isUniform = false;
+  }
+  if (isUniform) {
     return broadcast(buildAlu(op, dtype.scalar, src.map((s) => extract(s, 0))), n);
   }
   return uop(op, dtype.vec(n), src);

@@ -82,6 +82,17 @@ function inOrder(steps: readonly (readonly UOp[])[]): UOp[] {
   return steps.flatMap((values, i) => [...(i === 0 ? fragments[0] : []), ...(fragments[i + 1] ?? []), ...values]);
 }
 
+/** Is each of `values` a source in `nodes`? Then there is nothing in `nodes` that only `values` need. */
+function areUsed(values: readonly UOp[], nodes: readonly UOp[]): boolean {
+  if (values.length === 0) return true;
+  for (let i = 0; i < values.length; i++) values[i].at = -1;
+  for (let i = 0; i < nodes.length; i++) {
+    const { src } = nodes[i];
+    for (let k = 0; k < src.length; k++) src[k].at = 0;
+  }
+  return values.every((u) => u.at === 0);
+}
+
 class Linearizer {
   private readonly nodes: UOp[];
   private readonly sets: RangeSets = new RangeSets();
@@ -117,8 +128,16 @@ class Linearizer {
   private readonly blocks: (Block | undefined)[] = [];
   private readonly blockOfSet: (Block | undefined)[] = [];
   private readonly root: Block = new Block(undefined, undefined, -1);
-  /** By item (a node, or nodes.length + a range): the items before it, and 1 where it stands in its block. */
-  private readonly deps: (number[] | undefined)[] = [];
+  /**
+   * By item (a node, or nodes.length + a range): the first and the last of the links to the items before it (0: none).
+   * Link k is to item `before[k]`, and link `next[k]` follows it.
+   */
+  private head: Int32Array = new Int32Array(0);
+  private tail: Int32Array = this.head;
+  private before: Int32Array = this.head;
+  private next: Int32Array = this.head;
+  private links = 0;
+  /** By item: 1 where it stands in its block. */
   private done: Uint8Array = new Uint8Array(0);
   private readonly out: UOp[] = [];
   private readonly storesEarly: boolean;
@@ -223,6 +242,10 @@ class Linearizer {
   private reachable(stores: readonly UOp[], gates: ReadonlyMap<UOp, UOp>, hints: readonly UOp[]): UOp[] {
     const roots: UOp[] = [];
     for (const s of stores) if (gates.has(s)) roots.push(gates.get(s)!);
+    if (this.updates.size === 0) {
+      const nodes = toposort([...hints, ...roots, ...stores]);
+      if (areUsed(hints, nodes)) return nodes;
+    }
     const done = new Set<UOp>();
     for (;;) {
       const nodes = toposort([...roots, ...stores]);
@@ -396,13 +419,30 @@ class Linearizer {
       }
     }
     if (x === y) return;
-    const list = this.deps[x];
-    if (list === undefined) this.deps[x] = [y];
-    else if (list[list.length - 1] !== y) list.push(y);
+    const last = this.tail[x];
+    if (last !== 0 && this.before[last] === y) return;
+    const k = ++this.links;
+    if (k === this.before.length) this.grow();
+    this.before[k] = y;
+    if (last === 0) this.head[x] = k;
+    else this.next[last] = k;
+    this.tail[x] = k;
+  }
+
+  /** Makes room for links. */
+  private grow(): void {
+    const doubled = (a: Int32Array): Int32Array => Int32Array.from({ length: 2 * a.length }, (_, k) => a[k] ?? 0);
+    this.before = doubled(this.before);
+    this.next = doubled(this.next);
   }
 
   private place(): void {
     const { nodes, free, first, sources, gate, top } = this;
+    const items = nodes.length + this.sets.ranges.length, edges = sources.length + items + 1;
+    this.head = new Int32Array(items);
+    this.tail = new Int32Array(items);
+    this.before = new Int32Array(edges);
+    this.next = new Int32Array(edges);
     const where: Block[] = new Array(nodes.length);
     for (let i = 0; i < nodes.length; i++) {
       if (top[i] === 0) where[i] = this.blockOfSet[free[i]] ?? this.blockOf(free[i]);
@@ -445,26 +485,27 @@ class Linearizer {
 
   /** Puts an item behind what it needs. */
   private visit(item: number, out: number[]): void {
-    const { deps, done } = this;
+    const { before, next, done } = this;
     if (done[item] !== 0) return;
     done[item] = 1;
-    const before = deps[item];
-    if (before !== undefined) { for (let k = 0; k < before.length; k++) this.visit(before[k], out); }
+    for (let k = this.head[item]; k !== 0; k = next[k]) if (done[before[k]] === 0) this.visit(before[k], out);
     out.push(item);
   }
 
   /** The items of a block in order. */
   private order(b: Block): number[] {
-    const { items, stores } = b, out: number[] = [];
+    const { items, stores } = b, { head, before, next, done } = this, out: number[] = [];
     // each result leaves its registers before the next is computed
     if (this.storesEarly) {
       for (const item of stores) {
         if (this.nodes[item].src[0].op !== Ops.ACC) this.visit(item, out);
       }
     }
-    for (let i = 0; i < items.length; i++) this.visit(items[i], out);
+    for (let i = 0; i < items.length; i++) if (done[items[i]] === 0) this.visit(items[i], out);
     // addresses and conditions first, so that stores under one condition stand together
-    for (const item of stores) for (const d of this.deps[item] ?? []) this.visit(d, out);
+    for (let i = 0; i < stores.length; i++) {
+      for (let k = head[stores[i]]; k !== 0; k = next[k]) if (done[before[k]] === 0) this.visit(before[k], out);
+    }
     for (let i = 0; i < stores.length; i++) this.visit(stores[i], out);
     return out;
   }
@@ -476,7 +517,7 @@ class Linearizer {
       return;
     }
     // Sections: a conditional STORE (or the STOREs to memory under one condition) and what only it needs.
-    const { nodes, gate, deps } = this;
+    const { nodes, gate } = this;
     const last = new Map<number, number>(); // by section: its last STORE
     const sectionOf = new Map<number, number>();
     const group = new Map<number, number>();
@@ -491,8 +532,8 @@ class Linearizer {
       let g = sectionOf.get(item) ?? group.get(item) ?? UNSEEN;
       if (g === UNSEEN || this.isForAll(item, sectionOf.has(item))) g = OUTSIDE;
       group.set(item, g);
-      for (const d of deps[item] ?? []) {
-        const before = group.get(d) ?? UNSEEN;
+      for (let i = this.head[item]; i !== 0; i = this.next[i]) {
+        const d = this.before[i], before = group.get(d) ?? UNSEEN;
         group.set(d, before === UNSEEN || before === g ? g : OUTSIDE);
       }
       // the condition is computed before

@@ -19,7 +19,7 @@ import { elementsOf, type Fragment, positionIn, type TensorCore } from "../rende
 import { AccArg, AxisKind, LocalArg, type RangeArg, VariableArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { type OnlineProduct, onlineProductOf } from "../uop/online.ts";
-import { rangesOf } from "../uop/ranges.ts";
+import { freeIds, rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { constant, index, int, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel, splitAnd } from "../uop/valid.ts";
@@ -167,8 +167,7 @@ class Tiler {
     this.first = simplifyKernel(first);
     end = end.add(this.keysOfTile - 1).floorDiv(this.keysOfTile).add(this.first.mul(-1));
     this.bound = simplifyKernel(bounds.length === 0 ? end : end.max(1));
-    let id = 0;
-    for (const u of toposort(sink)) if (u.op === Ops.RANGE) id = Math.max(id, (u.arg as RangeArg).id + 1);
+    const id = freeIds(toposort(sink)).range;
     this.loop = range(this.bound.op === Ops.CONST ? this.bound : count, id, AxisKind.REDUCE);
   }
 

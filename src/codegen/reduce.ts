@@ -30,6 +30,8 @@ export interface ReduceJob {
   readonly step: (index: number, values: readonly UOp[]) => void;
   /** Where updates of accumulators go that only other lanes read. */
   readonly updates: UOp[];
+  /** What stands for a node that is made. */
+  readonly finish: (u: UOp) => UOp;
   /** A new accumulator number. */
   readonly nextId: () => number;
 }
@@ -49,7 +51,7 @@ export function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[
 
 /** The value of each carrier lane after the reduction. */
 export function lowerReduce(job: ReduceJob): readonly UOp[] {
-  const { carrier, loops, reduceLanes } = job;
+  const { carrier, loops, reduceLanes, finish } = job;
   let n = reduceLanes;
   for (const l of job.lifts) for (const x of l) n = Math.max(n, x.dtype.count);
   const wide = n === 1 ? job.lifts : job.lifts.map((l) => l.map((x) => broadcast(x, n)));
@@ -66,17 +68,17 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
     const parts: UOp[][] = [];
     for (let a = 0; a < count; a++) {
       const accs = carrier.dtypes.map((d, i) =>
-        uop(Ops.ACC, d.vec(n), [identityConst(carrier, i, d.vec(n)), ...loops], new AccArg(job.nextId()))
+        finish(uop(Ops.ACC, d.vec(n), [identityConst(carrier, i, d.vec(n)), ...loops], new AccArg(job.nextId())))
       );
-      let value: readonly UOp[] = accs.map((acc) => uop(Ops.LOAD, acc.dtype, [acc, innermost]));
+      let value: readonly UOp[] = accs.map((acc) => finish(uop(Ops.LOAD, acc.dtype, [acc, innermost])));
       for (let i = a; i < lifts.length; i += count) {
         value = carrier.combine(value, lifts[i]);
         job.step(i, value);
       }
       parts.push(accs.map((acc, i) => {
-        const set = uop(Ops.STORE, dtypes.void, [acc, value[i]]);
+        const set = finish(uop(Ops.STORE, dtypes.void, [acc, value[i]]));
         if (carrier.lanes > 1) job.updates.push(set);
-        return uop(Ops.LOAD, acc.dtype, [acc, set]);
+        return finish(uop(Ops.LOAD, acc.dtype, [acc, set]));
       }));
     }
     total = combineTree(carrier, parts);

@@ -7,7 +7,7 @@
 import { AxisKind, RangeArg } from "../uop/args.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
-import { closedRangesOf, dependsOn, rangesOf } from "../uop/ranges.ts";
+import { closedRangesOf, dependsOn, freeIds, rangesOf } from "../uop/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
@@ -29,8 +29,7 @@ function withId(r: UOp, id: number, size?: number): UOp {
  * STOREs that would nest a shared loop in different ways, get copies.
  */
 export function separateNests(ast: UOp): UOp {
-  let nextId = 0;
-  for (const r of rangesIn(ast)) nextId = Math.max(nextId, (r.arg as RangeArg).id + 1);
+  let nextId = freeIds(rangesIn(ast)).range;
   /** By reduce range: the loops around it where it was first met, those that reduce with it included. */
   const around = new Map<UOp, readonly UOp[]>();
   ast = rebuild(ast, (u, src) => {

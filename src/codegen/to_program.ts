@@ -4,19 +4,20 @@
  * @module
  */
 import { envNumber } from "../helpers/env.ts";
-import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
+import { type Capabilities, type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
 import { TextArg } from "../uop/custom.ts";
-import { graphRewrite, namedPass, substitute } from "../uop/rewrite.ts";
+import type { PatternMatcher } from "../uop/matcher.ts";
+import { graphRewrite, isRecording, namedPass, substitute } from "../uop/rewrite.ts";
 import { specKernel, specLinear, specLowered, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { copyAsync } from "./async_copy.ts";
-import { decomposeDTypes } from "./decomp/dtype.ts";
+import { decomposeDTypes, hasSmallFloats } from "./decomp/dtype.ts";
 import { lateRules, pmDivision } from "./decomp/op.ts";
 import { markRounded } from "./decomp/rounded.ts";
 import { decomposeTranscendentals } from "./decomp/transcendental.ts";
 import { coalesce } from "./coalesce.ts";
-import { devectorize } from "./devectorizer.ts";
+import { devectorize, fitsVectors } from "./devectorizer.ts";
 import { nameOf, workOf } from "./estimate.ts";
 import { expand } from "./expander.ts";
 import { type Placement, placeThreads } from "./gpudims.ts";
@@ -48,15 +49,33 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   return made;
 }
 
+/** What the AST of a kernel tells before it is expanded: the graph that later passes would search is much larger. */
+interface Known {
+  readonly caps: Capabilities;
+  /** May there be values of dtypes that the device does not compute in? */
+  readonly hasSmall: boolean;
+  /** Is it certain that the device has all vectors of the expanded graph? */
+  readonly fits: boolean;
+}
+
+/** What is known of a kernel that loops run. */
+function knownOf(ast: UOp, caps: Capabilities): Known {
+  return { caps, hasSmall: hasSmallFloats(ast, caps), fits: fitsVectors(ast, caps) };
+}
+
 const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink), specKernel);
 const passOptimize = namedPass("apply opts", optimize, specKernel);
 const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink), specKernel);
-const passExpand = namedPass("expand, lower reduces", (sink: UOp, warp: number) => expand(sink, warp), specLowered);
+const passExpand = namedPass(
+  "expand, lower reduces",
+  (sink: UOp, { warp, late }: { warp: number; late?: PatternMatcher }) => expand(sink, warp, late),
+  specLowered,
+);
 const passOnline = namedPass("tile online products", tileOnline, specLowered);
 const passPlace = namedPass("place threads", (sink: UOp, p: Placement) => substitute(sink, p.places), specLowered);
 const passDTypes = namedPass(
   "decompose dtypes",
-  (sink: UOp, r: Renderer) => decomposeDTypes(sink, r.caps),
+  (sink: UOp, { caps, hasSmall }: Known) => hasSmall ? decomposeDTypes(sink, caps) : sink,
   specLowered,
 );
 const passRounded = namedPass(
@@ -74,7 +93,11 @@ const passDivision = namedPass(
   (sink: UOp, _: Renderer) => graphRewrite(sink, pmDivision),
   specLowered,
 );
-const passDevectorize = namedPass("devectorize", (sink: UOp, r: Renderer) => devectorize(sink, r.caps), specLowered);
+const passDevectorize = namedPass(
+  "devectorize",
+  (sink: UOp, { caps, fits }: Known) => fits ? sink : devectorize(sink, caps),
+  specLowered,
+);
 const passCoalesce = namedPass(
   "coalesce accesses",
   (sink: UOp, r: Renderer) => copyAsync(coalesce(sink, r.caps)),
@@ -83,19 +106,28 @@ const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrit
 
 /** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */
 export function lower(optimized: UOp, renderer: Renderer): UOp {
-  let sink = passIndices(optimized, renderer);
-  const online = renderer.caps.hasGrid ? onlineTilesOf(sink, renderer.caps) : undefined;
+  const { caps } = renderer;
+  let sink = passIndices(optimized, renderer), known: Known = { caps, hasSmall: true, fits: false };
+  const online = caps.hasGrid ? onlineTilesOf(sink, caps) : undefined;
   if (online !== undefined) sink = passOnline(sink, online);
-  else if (renderer.caps.hasGrid) {
-    const placement = placeThreads(sink, renderer.caps);
-    sink = passPlace(passExpand(placement.sink, placement.warp), placement);
-  } else sink = passExpand(sink, 1);
-  sink = passDTypes(sink, renderer);
-  if (renderer.caps.roundedOps !== undefined) sink = passRounded(sink, renderer);
+  else if (caps.hasGrid) {
+    const placement = placeThreads(sink, caps);
+    sink = passPlace(passExpand(placement.sink, placement), placement);
+  } else {
+    known = knownOf(sink, caps);
+    // what rounds after each op must see each op, and a record or a count which rule made what
+    const isLater = known.hasSmall || caps.roundedOps !== undefined || isRecording() ||
+      envNumber("TRACK_MATCH_STATS") !== 0;
+    const late = isLater ? undefined : lateRules(caps);
+    sink = passExpand(sink, { warp: 1, late });
+  }
+  const expanded = sink;
+  sink = passDTypes(sink, known);
+  if (caps.roundedOps !== undefined) sink = passRounded(sink, renderer);
   sink = passFunctions(sink, renderer);
   sink = passDivision(sink, renderer);
-  sink = passDevectorize(sink, renderer);
-  if (renderer.caps.hasGrid) sink = passCoalesce(sink, renderer);
+  sink = passDevectorize(sink, sink === expanded ? known : { ...known, fits: false });
+  if (caps.hasGrid) sink = passCoalesce(sink, renderer);
   return passLate(sink, renderer);
 }
 

@@ -45,6 +45,8 @@ export interface Backend {
   readonly permissions: readonly string[];
   /** Position in the choice of a default; undefined: never chosen. Lower first. */
   readonly rank?: number;
+  /** The language of kernels that a user writes for it as text, as its renderer is named; absent where it takes none. */
+  readonly textLanguage?: string;
   /** Why it cannot open here, or undefined. Cheap, prompts for nothing. */
   unavailable(): string | undefined;
   /** @throws {DeviceError} saying what is missing and how to get it */

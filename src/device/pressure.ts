@@ -13,6 +13,7 @@
 import { rotateInternTable } from "../uop/uop.ts";
 import { allocated } from "./allocator.ts";
 import { openDevices } from "./device.ts";
+import { nodeModule } from "./node.ts";
 
 const YIELD_BYTES = 64 * 2 ** 20, YIELD_COUNT = 256;
 /** Device memory held below this is no reason to collect. */
@@ -26,9 +27,6 @@ export const REPLAY_SHARE: number = 1 / 64;
 interface V8 {
   setFlagsFromString(flag: string): void;
   getHeapStatistics(): { readonly used_heap_size: number };
-}
-interface NodeProcess {
-  getBuiltinModule?(name: string): unknown;
 }
 interface Collector {
   collect(): void;
@@ -46,9 +44,8 @@ let pending = false;
 /** V8's collector, reached without a flag or a permission; null where there is none (a browser). */
 function findCollector(): Collector | null {
   try {
-    const { process } = globalThis as { process?: NodeProcess };
-    const v8 = process?.getBuiltinModule?.("node:v8") as V8 | undefined;
-    const vm = process?.getBuiltinModule?.("node:vm") as { runInNewContext(code: string): unknown } | undefined;
+    const v8 = nodeModule("node:v8") as V8 | undefined;
+    const vm = nodeModule("node:vm") as { runInNewContext(code: string): unknown } | undefined;
     if (v8 === undefined || vm === undefined) return null;
     v8.setFlagsFromString("--expose-gc");
     const gc = vm.runInNewContext("gc");

@@ -27,7 +27,7 @@ import {
   unwrap,
 } from "./cstyle.ts";
 import { HELPERS, matrixUnit, waitCopies } from "./cuda_helpers.ts";
-import { inLanes, isPacked, lanesOfWord, sharedLayout, threadsOf, wordsOf } from "./lanes.ts";
+import { inLanes, isPacked, lanesOfWord, ROUNDED, sharedLayout, threadsOf, wordsOf } from "./lanes.ts";
 import type { Capabilities, LinearProgram } from "./renderer.ts";
 import type { TensorCore } from "./tensor_core.ts";
 
@@ -109,15 +109,10 @@ function call(w: CWriter, name: string, ...args: readonly string[]): string {
   return `${name}(${args.map(unwrap).join(", ")})`;
 }
 
-/** How the text of a float32 that was rounded to bfloat16 begins. */
-const ROUNDING = "f32_to_bf16(";
-
 /** The float32 value of a scalar of any dtype. */
 function toFloat(w: CWriter, d: DType, x: string): string {
   if (d === float32) return x;
   if (d === float16) return call(w, "f16_to_f32", x);
-  // what was rounded just now
-  if (x.startsWith(ROUNDING)) return call(w, "round_bf16", x.slice(ROUNDING.length, -1));
   return d === bfloat16 ? call(w, "bf16_to_f32", x) : `((float)${x})`;
 }
 
@@ -145,6 +140,7 @@ function widened(rule: CRule): CRule {
 const cast: CRule = (w, u, [a]) => {
   const d = u.dtype, f = u.src[0].dtype;
   if (d.count > 1) return call(w, pair(w, d.scalar), a);
+  if (u.arg === ROUNDED) return isModern(w) ? call(w, "round_bf16", a) : toFloat(w, bfloat16, round(w, bfloat16, a));
   if (d === f) return a;
   if (d.isBool) return isSmall(f) ? `((${a} & 0x7fff) != 0)` : `(${a} != 0)`;
   if (isSmall(d)) return round(w, d, toFloat(w, f, a));
@@ -241,6 +237,7 @@ const rules: Record<number, CRule> = {
   },
   [Ops.FDIV]: (w, u, src) => {
     if (u.arg === "rounded" && u.dtype === float32) return call(w, "divide_rounded", ...src);
+    if (u.arg === "reciprocal" && u.dtype === float32) return call(w, "divide_reciprocal", ...src);
     return C_LANGUAGE.rules[Ops.FDIV](w, u, src);
   },
   [Ops.LOG2]: fn("log2f", "log2"),

@@ -97,6 +97,11 @@ export const HELPERS: Readonly<Record<string, string>> = {
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b * 0.25f));
   return a * 0.25f * r;
 }`,
+  divide_reciprocal: `${FN} float divide_reciprocal(float a, float b) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+  return r * a;
+}`,
   max_f32_select: `${FN} float max_f32_select(float a, float b) { return a > b || a != a ? a : b; }`,
   max_f64: `${FN} double max_f64(double a, double b) { return a > b || a != a ? a : b; }`,
   copy_async_4: copyAsync(4),

@@ -4,7 +4,8 @@
  *
  * Lanes of 8 and 16 bits travel in words of 32 bits: such a VECTORIZE has words as sources (vectors of 2 or 4 lanes), and a
  * word is a VECTORIZE of scalars, a CAST of two float32 at once, or an EXTRACT of a vector dtype, whose arg counts words.
- * Two ops tell more than elsewhere: EXP2 with arg "e" is e^x, made from 2^(x * log2 e).
+ * Two ops tell more than elsewhere: EXP2 with arg "e" is e^x, made from 2^(x * log2 e); CAST of float32 to itself with arg
+ * "bfloat16" rounds to that, made from two CASTs.
  *
  * @module
  */
@@ -15,6 +16,9 @@ import { isAlu, opName, Ops } from "../uop/ops.ts";
 import { type UOp, uop } from "../uop/uop.ts";
 import { naturalExponent } from "./natural.ts";
 import type { LinearProgram } from "./renderer.ts";
+
+/** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
+export const ROUNDED = "bfloat16";
 
 /** Lanes that one word of 32 bits holds; 1 for wider ones. */
 export function lanesOfWord(d: DType): number {
@@ -174,9 +178,9 @@ class Lanes {
       case Ops.BITCAST:
         if (n !== u.src[0].dtype.count) throw new SpecError(`${opName[u.op]} from ${u.src[0].dtype} to ${u.dtype}`);
     }
-    if (n > 1) return each((l) => this.natural(uop(u.op, u.dtype.scalar, u.src.map((s) => lane(s, l)), u.arg)));
+    if (n > 1) return each((l) => this.special(uop(u.op, u.dtype.scalar, u.src.map((s) => lane(s, l)), u.arg)));
     const src = u.src.flatMap((s) => s.dtype.kind === "void" ? this.of(s) : this.one(s));
-    this.values.set(u, [this.emit(this.natural(u.withSrc(src)))]);
+    this.values.set(u, [this.emit(this.special(u.withSrc(src)))]);
   }
 
   private isAcc(u: UOp): boolean {
@@ -184,10 +188,14 @@ class Lanes {
     return u.op === Ops.ACC;
   }
 
-  /** e^y under the arg "e". */
-  private natural(u: UOp): UOp {
+  /** e^y under the arg "e", two CASTs as one that rounds. */
+  private special(u: UOp): UOp {
+    const { dtype, src: [s] } = u;
+    if (u.op === Ops.CAST && dtype === dtypes.float32 && s.op === Ops.CAST && s.dtype === dtypes.bfloat16) {
+      return s.src[0].dtype === dtype ? uop(Ops.CAST, dtype, s.src, ROUNDED) : u;
+    }
     const y = u.arg === undefined ? naturalExponent(u) : undefined;
-    return y === undefined ? u : uop(Ops.EXP2, u.dtype, [y], "e");
+    return y === undefined ? u : uop(Ops.EXP2, dtype, [y], "e");
   }
 
   run(): UOp[] {

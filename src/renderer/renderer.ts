@@ -66,7 +66,8 @@ export interface Capabilities {
   readonly nativeOps: readonly Ops[];
   /**
    * Ops that have a quick form under the arg "rounded", with a relative error of some 2^-16, for what becomes a 16-bit float:
-   * EXP2, and FDIV by at least 1. None where absent.
+   * EXP2, and FDIV by at least 1. With both there are EXP2 with arg "flush" and FDIV with arg "reciprocal" too. None where
+   * absent.
    */
   readonly roundedOps?: readonly Ops[];
   /** Dtypes that can be computed in. Others in `storageDTypes` are cast at loads and stores. */

@@ -10,7 +10,7 @@
  * @module
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { byteText, DeviceError, SpecError } from "../helpers/errors.ts";
+import { byteText, DeviceError } from "../helpers/errors.ts";
 import type { ParamArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { Ops } from "../uop/ops.ts";
@@ -163,34 +163,33 @@ class Cutter {
         count.with(best, count[best] - half) as unknown as Triple,
       );
   }
-  /** Gives what reaches too far another window, the least first. @throws {DeviceError} where that takes too many */
+  /** Gives what reaches too far another window, the least first. */
   private widen(reaches: readonly [number, number][]): false {
-    const { counts, large, limits, program } = this;
-    const needs = large.map((p, i) => [p.slot, this.windowsFor(reaches[i])] as const)
-      .filter(([slot, n]) => n > counts.get(slot)!).sort((a, b) => a[1] - b[1]);
-    counts.set(...needs[0]);
-    let bindings = program.params.filter((p) => p !== undefined).length - large.length;
-    for (const n of counts.values()) bindings += n;
-    if (bindings > limits.maxBuffers) {
-      const most = byteText(this.windowBytes);
-      throw new DeviceError(`compile kernel ${program.name} for ${limits.device}`, {
-        device: limits.device,
-        reason:
-          `buffers larger than a binding (${most}, maxStorageBufferBindingSize) take ${bindings} bindings at once, ` +
-          `and there are ${limits.maxBuffers} (maxStorageBuffersPerShaderStage); split the tensors`,
-      });
-    }
+    const needs = this.large.map((p, i) => [p.slot, this.windowsFor(reaches[i])] as const)
+      .filter(([slot, n]) => n > this.counts.get(slot)!).sort((a, b) => a[1] - b[1]);
+    this.counts.set(...needs[0]);
     return false;
   }
 
-  /** Finds them. @throws {DeviceError} where the device binds too little */
-  run(): void {
+  /** Bindings that a launch takes: the windows, and the parameters that are bound as a whole. */
+  bindings(): number {
+    let bindings = this.program.params.filter((p) => p !== undefined).length - this.large.length;
+    for (const n of this.counts.values()) bindings += n;
+    return bindings;
+  }
+
+  /** Finds boxes and windows; false where that takes more bindings than there are. */
+  run(): boolean {
     const count = (d: number): number => {
       const special = this.specials[d];
       return special === undefined ? 1 : Math.max(1, vmax(special.src[0]));
     };
     const all: Triple = [count(0), count(1), count(2)];
-    do this.boxes.length = 0; while (!this.cut([0, 0, 0], all));
+    while (!this.cut([0, 0, 0], all)) {
+      if (this.bindings() > this.limits.maxBuffers) return false;
+      this.boxes.length = 0;
+    }
+    return true;
   }
 }
 
@@ -336,17 +335,20 @@ class Rewriter {
   }
 }
 
+/** The boxes and windows of a program. @throws {DeviceError} where the device binds too little */
 function cutProgram(program: LinearProgram, large: readonly Large[], limits: BindingLimits): Cutter {
-  for (const [i, maxBoxes] of MAX_BOXES.entries()) {
+  let bindings = 0, windowBytes = 0;
+  for (const maxBoxes of MAX_BOXES) {
     const cutter = new Cutter(program, large, limits, maxBoxes);
-    try {
-      cutter.run();
-      return cutter;
-    } catch (error) {
-      if (!(error instanceof DeviceError) || i === MAX_BOXES.length - 1) throw error;
-    }
+    if (cutter.run()) return cutter;
+    [bindings, windowBytes] = [cutter.bindings(), cutter.windowBytes];
   }
-  throw new SpecError(`No windows for ${program.name}`);
+  const most = byteText(windowBytes);
+  throw new DeviceError(`compile kernel ${program.name} for ${limits.device}`, {
+    device: limits.device,
+    reason: `buffers larger than a binding (${most}, maxStorageBufferBindingSize) take ${bindings} bindings at once, ` +
+      `and there are ${limits.maxBuffers} (maxStorageBuffersPerShaderStage); split the tensors`,
+  });
 }
 
 /**

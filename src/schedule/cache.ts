@@ -35,7 +35,7 @@ export class StructureCache<T> {
 
   /** Adds what was not known. Of the key only what tells graphs apart is kept, not the graph. */
   add(key: GraphKey, value: T): T {
-    const bare = { ...key, order: [], storages: [], constants: [], constantAt: [], bound: [], boundAt: [] };
+    const bare = { ...key, order: [], rootAt: [], storages: [], constants: [], constantAt: [], bound: [], boundAt: [] };
     const bucket = this.buckets.get(key.hash) ?? [];
     this.buckets.delete(key.hash);
     this.buckets.set(key.hash, [...bucket, { key: bare, value }]);

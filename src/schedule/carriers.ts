@@ -22,6 +22,9 @@ import { expand } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 
+/** Nodes of the terms of a reduce that are looked at. */
+const MAX_LOOKED_AT = 64;
+
 /** Two reduces over the same axes, of which the second waits for the first. */
 export interface Cascade {
   readonly kind: "moments" | "rescale" | "select";
@@ -58,17 +61,20 @@ function centered(u: UOp, axes: readonly number[], count: number): UOp | undefin
 
 /** The reduces over `axes` that `u` reads repeated along them. Undefined where there are too many nodes to look at. */
 function waitsFor(u: UOp, axes: readonly number[]): UOp[] | undefined {
-  const found = new Set<UOp>(), seen = new Set<UOp>(), stack = [u];
-  while (stack.length > 0) {
-    const v = stack.pop()!;
-    if (seen.has(v)) continue;
-    seen.add(v);
-    if (seen.size > 64) return undefined;
-    if (v.op === Ops.REDUCE) {
-      if (sameArray((v.arg as ReduceArg).axes, axes)) found.add(v);
-    } else if (isAlu(v.op) || v.op === Ops.EXPAND) stack.push(...v.src);
+  const found: UOp[] = [], seen = [u]; // so few that a list is as quick as a Set
+  for (let k = 0; k < seen.length; k++) {
+    const { op, arg, src } = seen[k];
+    if (op === Ops.REDUCE) {
+      if (sameArray((arg as ReduceArg).axes, axes)) found.push(seen[k]);
+    } else if (isAlu(op) || op === Ops.EXPAND) {
+      for (let i = 0; i < src.length; i++) {
+        if (seen.includes(src[i])) continue;
+        if (seen.length === MAX_LOOKED_AT) return undefined;
+        seen.push(src[i]);
+      }
+    }
   }
-  return [...found];
+  return found;
 }
 
 /** `r`, or `r` where it is finite and 0 elsewhere, under an EXPAND. */

@@ -11,7 +11,7 @@ import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { splitAnd } from "../uop/valid.ts";
-import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
+import { constant, mayHave, toposort, type UOp, uop } from "../uop/uop.ts";
 import { andGate } from "./indexing.ts";
 
 function stripCast(u: UOp): UOp {
@@ -125,21 +125,15 @@ function collapseReduce(u: UOp): UOp | undefined {
 /** A kernel's STORE or SINK simplified. */
 export function simplifyKernel(root: UOp): UOp {
   let out = simplify(root);
-  for (let i = 0; i < 8; i++) {
-    const memo = new Map<UOp, UOp>();
-    let changed = false;
-    for (const u of toposort(out)) {
-      let made = u.withSrc(u.src.map((s) => memo.get(s)!));
-      if (made.op === Ops.REDUCE) {
-        const c = collapseReduce(made);
-        if (c !== undefined) {
-          made = c;
-          changed = true;
-        }
-      }
-      memo.set(u, made);
+  for (let i = 0; i < 8 && mayHave(out, Ops.REDUCE); i++) {
+    const memo = new Map<UOp, UOp>(); // of what changes
+    for (const u of toposort(out, (x) => mayHave(x, Ops.REDUCE))) {
+      if (!mayHave(u, Ops.REDUCE)) continue;
+      let made = memo.size === 0 ? u : u.withSrc(u.src.map((s) => memo.get(s) ?? s));
+      if (made.op === Ops.REDUCE) made = collapseReduce(made) ?? made;
+      if (made !== u) memo.set(u, made);
     }
-    if (!changed) return out;
+    if (memo.size === 0) return out;
     out = simplify(memo.get(out)!);
   }
   return out;

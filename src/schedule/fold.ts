@@ -5,6 +5,7 @@
  * @module
  */
 import { FILES } from "../device/files.ts";
+import { sameArray } from "../helpers/math.ts";
 import { foldConst } from "../uop/eval.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { identityOf } from "../uop/carrier.ts";
@@ -13,7 +14,7 @@ import { broadcastTo, expand } from "../uop/movement.ts";
 import { PatternMatcher, rule } from "../uop/matcher.ts";
 import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
 import { moveLike } from "../uop/resolve.ts";
-import { graphRewriteMap } from "../uop/rewrite.ts";
+import { graphRewriteEach } from "../uop/rewrite.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { UPat } from "../uop/upat.ts";
@@ -85,19 +86,19 @@ function foldReduce(u: UOp): UOp | undefined {
 const ZERO_IS_NEUTRAL: ReadonlySet<Ops> = new Set([Ops.ADD, Ops.OR, Ops.XOR, Ops.SHL, Ops.SHR]);
 
 function foldAlu(u: UOp): UOp | undefined {
-  let uniform = 0, same = true;
-  const src = u.src.map((s) => {
-    const c = uniformOf(s);
-    if (c !== undefined) uniform++;
-    if (c !== undefined && c !== s) same = false;
-    return c ?? s;
-  });
+  let uniform = 0, src: UOp[] | undefined;
+  for (let i = 0; i < u.src.length; i++) {
+    const c = uniformOf(u.src[i]);
+    if (c === undefined) continue;
+    uniform++;
+    if (c !== u.src[i]) (src ??= u.src.slice())[i] = c;
+  }
   if (uniform === u.src.length) {
-    const value = foldConst(u.op, u.dtype, src);
+    const value = foldConst(u.op, u.dtype, src ?? u.src);
     if (value !== undefined) return shaped(value, u);
   }
-  const shape = shapeOf(u);
-  if (!same) {
+  if (src !== undefined) {
+    const shape = shapeOf(u);
     // scalars need no axes, as long as one source keeps the shape
     if (shape.length === 0 || src.some((s) => shapeOf(s).length === shape.length)) {
       return uop(u.op, u.dtype, src, u.arg);
@@ -112,18 +113,20 @@ function foldAlu(u: UOp): UOp | undefined {
     return undefined;
   }
   if (u.src.length !== 2) return undefined;
-  const neutral = (c: UOp, x: UOp): UOp | undefined => {
-    if (c.op !== Ops.CONST || x.dtype !== u.dtype) return undefined;
-    if (c.arg === 0 && Object.is(c.arg, 0) && ZERO_IS_NEUTRAL.has(u.op)) return shaped(x, u);
-    if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV || u.op === Ops.CDIV)) {
-      return shaped(x, u);
-    }
-    if (c.arg === 0 && u.op === Ops.MUL && !u.dtype.isFloat) return shaped(c, u);
-    return undefined;
-  };
-  const right = neutral(b, a);
+  const right = neutral(u, b, a);
   if (right !== undefined) return right;
-  return u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.OR || u.op === Ops.XOR ? neutral(a, b) : undefined;
+  return u.op === Ops.ADD || u.op === Ops.MUL || u.op === Ops.OR || u.op === Ops.XOR ? neutral(u, a, b) : undefined;
+}
+
+/** What `u` is, an operation of `x` and constant `c`, where that leaves `x` as it is or makes nothing of it. */
+function neutral(u: UOp, c: UOp, x: UOp): UOp | undefined {
+  if (c.op !== Ops.CONST || x.dtype !== u.dtype) return undefined;
+  if (c.arg === 0 && Object.is(c.arg, 0) && ZERO_IS_NEUTRAL.has(u.op)) return shaped(x, u);
+  if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV || u.op === Ops.CDIV)) {
+    return shaped(x, u);
+  }
+  if (c.arg === 0 && u.op === Ops.MUL && !u.dtype.isFloat) return shaped(c, u);
+  return undefined;
 }
 
 /** What `u` folds to, with the symbolic sizes that it may have had from a source that is gone. */
@@ -133,7 +136,9 @@ function keepExtents(u: UOp, made: UOp | undefined): UOp | undefined {
 
 /** A movement node as its builder makes it: no-ops vanish, neighbors of one kind merge. */
 function mergeMovement(u: UOp): UOp | undefined {
-  const made = moveLike(u, u.src[0]);
+  const [x] = u.src;
+  if (x.op !== u.op && !sameArray(shapeOf(x), shapeOf(u))) return undefined; // neither
+  const made = moveLike(u, x);
   return made === u ? undefined : made;
 }
 
@@ -179,9 +184,9 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op(ALU).named("u"), ({ u }) => keepExtents(u, foldAlu(u))),
 ]);
 
-/** Folds everything below `roots`. Returns what each node became. */
-export function foldTensorGraph(roots: readonly UOp[]): Map<UOp, UOp> {
-  const map = graphRewriteMap(roots, pmFold);
-  for (const [from, to] of map) if (from.line !== undefined) to.line ??= from.line;
-  return map;
+/** Folds everything below `roots`. Returns what each node of `order`, which has all of them, became. */
+export function foldTensorGraph(roots: readonly UOp[], order: readonly UOp[]): UOp[] {
+  const folded = graphRewriteEach(roots, order, pmFold);
+  for (let i = 0; i < order.length; i++) if (order[i].line !== undefined) folded[i].line ??= order[i].line;
+  return folded;
 }

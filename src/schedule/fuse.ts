@@ -13,8 +13,8 @@ import { isAlu, isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { type Extents, int, range, toposort, type UOp } from "../uop/uop.ts";
 import { type Cascade, cascadeOf } from "./carriers.ts";
-import { dependence, isLoop, iterationsOf, outputDependence, sourceIndex } from "./indexing.ts";
-import { KEEP_COST_REPEATED, ownCost, readersIn, workAgain } from "./recompute.ts";
+import { dependence, isLoop, isOutputOnly, iterationsOf, outputDependence, sourceIndex } from "./indexing.ts";
+import { KEEP_COST_REPEATED, ownCost, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
 const KEEP_COST = 30;
@@ -104,8 +104,13 @@ export function outputRanges(
   outer: readonly number[] = [],
   extents: Extents | null = null,
 ): UOp[] {
-  const order = [...outer, ...shape.map((_, i) => i).filter((i) => !outer.includes(i))];
-  return shape.map((n, i) => n === 1 ? int(0) : range(extents?.[i] ?? n, order.indexOf(i), AxisKind.LOOP));
+  const out = new Array<UOp>(shape.length);
+  let next = outer.length; // of the axes that are not outer ones
+  for (let i = 0; i < shape.length; i++) {
+    const at = outer.indexOf(i), id = at < 0 ? next++ : at;
+    out[i] = shape[i] === 1 ? int(0) : range(extents?.[i] ?? shape[i], id, AxisKind.LOOP);
+  }
+  return out;
 }
 
 /** What the fuser asks of the device of a kernel. */
@@ -122,7 +127,7 @@ const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 /** Something that a computation reads: its bytes, and the ranges that its indices depend on. */
 interface Operand {
   readonly nbytes: number;
-  readonly ranges: ReadonlySet<UOp>;
+  readonly ranges: readonly UOp[];
 }
 
 type Read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void;
@@ -138,8 +143,11 @@ interface Facts {
   readonly loads: boolean;
   /** Reduces stacked below it, itself included. */
   readonly depth: number;
-  readonly contexts: Context[];
+  contexts: Context[];
 }
+
+/** What a node has that is not read yet: a list to be replaced. */
+const NO_CONTEXTS: Context[] = [];
 
 /** Decides, from consumers to sources, which nodes are realized. */
 class Fuser {
@@ -148,7 +156,7 @@ class Fuser {
   private readonly facts = new Map<UOp, Facts>();
   /** By the first reduce of a cascade. */
   private readonly cascades = new Map<UOp, Cascade>();
-  private readers: ReadonlyMap<UOp, readonly UOp[]> | undefined;
+  private surroundings: Surroundings | undefined;
   /** By kernel: the next range of a reduce or of a row. Kernels that are alike have the same ones, and the same indices. */
   private readonly nextRange = new Map<UOp, number>();
 
@@ -161,7 +169,9 @@ class Fuser {
 
   /** Bottom-up facts: work an element, whether a reduce or a load is below. */
   measure(): void {
-    for (const u of this.order) {
+    const { order } = this;
+    for (let k = 0; k < order.length; k++) {
+      const u = order[k];
       this.realizeSources(u);
       const isReduce = u.op === Ops.REDUCE, isExpand = u.op === Ops.EXPAND;
       let cost = ownCost(u), full = cost, depth = 0, reduces = isReduce;
@@ -188,7 +198,7 @@ class Fuser {
         reduces: reduces && !isExpand,
         loads,
         depth: isReduce ? depth + 1 : depth,
-        contexts: [],
+        contexts: NO_CONTEXTS,
       });
     }
   }
@@ -217,10 +227,17 @@ class Fuser {
   run(): void {
     const read: Read = (u, kernel, idx, active, underSum) => {
       if (isLeaf(u)) return;
-      const c = { kernel, idx, active, underSum }, list = this.of(u).contexts;
-      const same = list.findIndex((x) => x.kernel === kernel && sameArray(x.idx, idx));
-      if (same < 0) list.push(c);
-      else if (list[same].active < active) list[same] = { ...c, underSum: false };
+      const facts = this.of(u), list = facts.contexts;
+      if (list.length === 0) {
+        facts.contexts = [{ kernel, idx, active, underSum }];
+        return;
+      }
+      for (let i = 0; i < list.length; i++) {
+        if (list[i].kernel !== kernel || !sameArray(list[i].idx, idx)) continue;
+        if (list[i].active < active) list[i] = { kernel, idx, active, underSum: false };
+        return;
+      }
+      list.push({ kernel, idx, active, underSum });
     };
     for (let k = this.order.length - 1; k >= 0; k--) {
       const u = this.order[k];
@@ -238,8 +255,15 @@ class Fuser {
         }
         list = [{ kernel: u, idx: outputRanges(shapeOf(u)), active: numelOf(u), underSum: false }];
       }
-      for (const c of list) if (this.kernels.get(c.kernel)?.joined.get(u)?.first !== u) this.enter(u, c, read);
+      for (let i = 0; i < list.length; i++) {
+        if (u.op !== Ops.REDUCE || !this.isJoined(u, list[i].kernel)) this.enter(u, list[i], read);
+      }
     }
+  }
+
+  /** Whether a kernel computes `u`, the first reduce of a cascade, with the second one. */
+  private isJoined(u: UOp, kernel: UOp): boolean {
+    return this.kernels.get(kernel)?.joined.get(u)?.first === u;
   }
 
   /** Realizes `u` where that is cheaper; a context of its own where it is kept in a STAGE. */
@@ -250,18 +274,20 @@ class Fuser {
       realized.add(u);
       return undefined;
     }
-    const cost = this.of(u).cost, numel = Math.max(1, numelOf(u));
-    const repeats = list.reduce((t, c) => t + c.active, 0) / numel;
-    if (!this.of(u).reduces) {
-      const hasLoads = this.of(u).loads;
-      const entered = list.reduce((t, c) => t + this.entered(c), 0), active = list.reduce((t, c) => t + c.active, 0);
+    const { cost, reduces, loads } = this.of(u);
+    let active = 0;
+    for (let i = 0; i < list.length; i++) active += list[i].active;
+    const repeats = active / Math.max(1, numelOf(u));
+    if (!reduces) {
+      if (repeats <= 1 && list.length < 2) return undefined;
+      const entered = list.reduce((t, c) => t + this.entered(c), 0);
       // outside of the inner loops, or beside a reduce, it costs next to nothing
       const share = list.every((c) => this.of(c.kernel).reduces) ? 1 : HOISTED_SHARE;
       if (entered * cost <= share * active) return undefined;
       const kept = this.keepRow(u, list);
       if (kept !== undefined) return kept;
       if (repeats <= 1) return undefined;
-      const isRepeated = hasLoads && repeats >= 8 && cost >= KEEP_COST_REPEATED;
+      const isRepeated = loads && repeats >= 8 && cost >= KEEP_COST_REPEATED;
       if (isRepeated || (cost >= KEEP_COST && this.marginalCost(u, list) >= KEEP_COST)) realized.add(u);
       return undefined;
     }
@@ -292,17 +318,19 @@ class Fuser {
     return this.of(u).fullCost < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
   }
 
-  /** Work that computing `u` again in all but one of its kernels adds; infinite where a reduce would run again. */
+  /**
+   * Work that computing `u` again in all but one of its kernels adds: counted up to KEEP_COST, infinite where a reduce
+   * would run again.
+   */
   private marginalCost(u: UOp, list: readonly Context[]): number {
-    const kernels = new Set(list.map((c) => c.kernel));
-    const most = this.of(u).reduces ? Infinity : this.of(u).cost;
-    if (kernels.size < list.length) return most; // read at other indices by one kernel
-    this.readers ??= readersIn(this.order);
-    return workAgain(u, kernels, {
-      readers: this.readers,
+    const kernels = list.map((c) => c.kernel), most = this.of(u).reduces ? Infinity : this.of(u).cost;
+    if (new Set(kernels).size < list.length) return most; // read at other indices by one kernel
+    this.surroundings ??= {
+      readers: readersIn(this.order),
       isStored: (v) => isLeaf(v) || this.realized.has(v),
-      kernelsOf: (v) => this.realized.has(v) ? [v] : this.of(v).contexts.map((c) => c.kernel),
-    }) ?? most;
+      isIn: (v, k) => this.realized.has(v) ? v === k : this.of(v).contexts.some((c) => c.kernel === k),
+    };
+    return workAgain(u, kernels, this.surroundings, KEEP_COST) ?? most;
   }
 
   /** Keeps rows of `u`: the context in which they are computed. */
@@ -341,7 +369,7 @@ class Fuser {
    * only (a sum of sums is one sum, and no such case).
    */
   private isNested(u: UOp, c: Context): boolean {
-    if (outputDependence(c.idx) !== undefined) return false;
+    if (isOutputOnly(c.idx)) return false;
     const isSum = u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && c.underSum && this.of(u).depth === 1;
     return !isSum && this.workBelow(u) > MAX_SERIAL && !this.isTiled(u, c);
   }
@@ -356,19 +384,15 @@ class Fuser {
     const wide = outputs.filter((r) => r.src[0].value >= TILE_ROWS);
     const below = this.nearestReduce(u, c.idx);
     return below !== undefined &&
-      this.everyOperand(below.reduce, below.idx, (o) => wide.some((r) => !o.ranges.has(r)));
+      this.everyOperand(below.reduce, below.idx, (o) => wide.some((r) => !o.ranges.includes(r)));
   }
 
   /** Elements that reduce `u` is made of: of storage, of nodes to be realized and of other reduces. */
   private elementsBelow(u: UOp): number {
-    const seen = new Set<UOp>(), stack = [...u.src];
+    const isEnd = (v: UOp): boolean => isLeaf(v) || this.realized.has(v) || v.op === Ops.REDUCE;
     let elements = 0;
-    while (stack.length > 0) {
-      const v = stack.pop()!;
-      if (seen.has(v) || v.op === Ops.CONST || v.op === Ops.IOTA) continue;
-      seen.add(v);
-      if (isLeaf(v) || this.realized.has(v) || v.op === Ops.REDUCE) elements += numelOf(v);
-      else stack.push(...v.src);
+    for (const v of toposort(u.src, (v) => !isEnd(v))) {
+      if (v.op !== Ops.CONST && v.op !== Ops.IOTA && isEnd(v)) elements += numelOf(v);
     }
     return elements;
   }
@@ -399,7 +423,7 @@ class Fuser {
       else before.push(at);
       left--;
       if (isLeaf(v) || this.realized.has(v) || (v.op === Ops.REDUCE && v !== u)) {
-        if (!test({ nbytes: numelOf(v) * v.dtype.itemsize, ranges: new Set(dependence(at)) })) left = 0;
+        if (!test({ nbytes: numelOf(v) * v.dtype.itemsize, ranges: dependence(at) })) left = 0;
         return;
       }
       this.enter(v, { kernel: u, idx: at, active: 1, underSum: false }, (s, _, i) => visit(s, i));
@@ -537,8 +561,8 @@ class Fuser {
     const outer = dependence(around).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
     if (outer.length === 0 || TILE_ROWS * row > caps.l2 * TILE_SHARE) return false;
     return this.everyOperand(below.reduce, below.idx, (o) => {
-      const part = o.nbytes / iterationsOf(outer.filter((r) => o.ranges.has(r)));
-      return o.ranges.has(outer[0]) || part <= caps.l2 * OPERAND_SHARE;
+      const part = o.nbytes / iterationsOf(outer.filter((r) => o.ranges.includes(r)));
+      return o.ranges.includes(outer[0]) || part <= caps.l2 * OPERAND_SHARE;
     });
   }
 
@@ -558,15 +582,16 @@ class Fuser {
       let active = c.active;
       // a reduce outside of some loops is entered once for each iteration of the others
       active = Math.min(active, this.entries(c));
-      const idx = c.idx.map((x, i) => {
-        if (!axes.includes(i)) return x;
+      const idx = c.idx.slice();
+      for (let i = 0; i < idx.length; i++) {
+        if (!axes.includes(i)) continue;
         active *= from[i];
-        return from[i] === 1 ? int(0) : range(from[i], this.newRange(c.kernel), AxisKind.REDUCE);
-      });
+        idx[i] = from[i] === 1 ? int(0) : range(from[i], this.newRange(c.kernel), AxisKind.REDUCE);
+      }
       return read(u.src[0], c.kernel, idx, active, op === Ops.ADD);
     }
     if (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize) return;
-    for (const s of u.src) read(s, c.kernel, c.idx, c.active, false);
+    for (let i = 0; i < u.src.length; i++) read(u.src[i], c.kernel, c.idx, c.active, false);
   }
 }
 

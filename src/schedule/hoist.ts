@@ -13,7 +13,7 @@ import { broadcastTo, expand, reshape } from "../uop/movement.ts";
 import { isAlu, Ops } from "../uop/ops.ts";
 import { moveLike } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { type UOp, uop } from "../uop/uop.ts";
+import { mayHave, type UOp, uop } from "../uop/uop.ts";
 
 /** A factor that left a product: what is left is multiplied with it or divided by it. */
 interface Factor {
@@ -34,6 +34,12 @@ const MAX_DEPTH = 12;
 /** `shape` with size 1 along `axes`. */
 function flat(shape: readonly number[], axes: readonly number[]): number[] {
   return shape.map((n, i) => axes.includes(i) ? 1 : n);
+}
+
+/** Whether `shape` has size 1 along `axes`. */
+function isFlat(shape: readonly number[], axes: readonly number[]): boolean {
+  for (let i = 0; i < axes.length; i++) if (shape[axes[i]] !== 1) return false;
+  return true;
 }
 
 /** Where RESHAPE `u` maps whole groups of axes onto each other: the source axes that `axes` are; undefined elsewhere. */
@@ -96,8 +102,10 @@ function moveFlat(u: UOp, source: UOp, axes: readonly number[]): UOp {
 /** Tells whether a reduction is computed below `u`, without passing storage. */
 function reducesBelow(u: UOp, depth = MAX_DEPTH): boolean {
   if (u.op === Ops.REDUCE) return true;
-  if (depth === 0 || !(isAlu(u.op) || moves(u.op))) return false;
-  return u.src.some((s) => reducesBelow(s, depth - 1));
+  if (depth === 0 || !mayHave(u, Ops.REDUCE) || !(isAlu(u.op) || moves(u.op))) return false;
+  const { src } = u;
+  for (let i = 0; i < src.length; i++) if (reducesBelow(src[i], depth - 1)) return true;
+  return false;
 }
 
 function moves(op: Ops): boolean {
@@ -107,12 +115,9 @@ function moves(op: Ops): boolean {
 /** `u` with size 1 along `axes`, if it is the same everywhere along them. */
 function constantAlong(u: UOp, axes: readonly number[], depth: number): UOp | undefined {
   const shape = shapeOf(u);
-  if (shape.length === 0 || axes.every((a) => shape[a] === 1)) return u;
+  if (shape.length === 0 || isFlat(shape, axes)) return u;
   if (depth === 0) return undefined;
-  if (u.op === Ops.EXPAND) {
-    const from = shapeOf(u.src[0]);
-    if (axes.every((a) => from[a] === 1)) return expand(u.src[0], flat(shape, axes));
-  }
+  if (u.op === Ops.EXPAND && isFlat(shapeOf(u.src[0]), axes)) return expand(u.src[0], flat(shape, axes));
   if (moves(u.op)) {
     const below = sourceAxes(u, axes);
     const source = below && constantAlong(u.src[0], below, depth - 1);
@@ -120,8 +125,8 @@ function constantAlong(u: UOp, axes: readonly number[], depth: number): UOp | un
   }
   if (!isAlu(u.op) || u.op === Ops.BITCAST) return undefined;
   const src: UOp[] = [];
-  for (const s of u.src) {
-    const c = constantAlong(s, axes, depth - 1);
+  for (let i = 0; i < u.src.length; i++) {
+    const c = constantAlong(u.src[i], axes, depth - 1);
     if (c === undefined) return undefined;
     src.push(c);
   }

@@ -6,15 +6,17 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
-import { prod, stridesOf } from "../helpers/math.ts";
+import { mix } from "../helpers/hash.ts";
+import { prod, sameArray, stridesOf } from "../helpers/math.ts";
 import { type AxesArg, AxisKind, type PairsArg, type RangeArg, type SkewArg, type WindowArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { extentOf, extentsOf } from "../uop/extent.ts";
 import { opName, Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
+import { isRecording } from "../uop/rewrite.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { constant, int, type UOp } from "../uop/uop.ts";
+import { constant, generation, int, type UOp } from "../uop/uop.ts";
 
 const INT32_MAX = 2 ** 31 - 1;
 
@@ -55,14 +57,21 @@ export function dependence(idx: readonly UOp[]): UOp[] {
 
 /** The LOOP ranges that indices depend on, or undefined where they depend on a range being reduced. */
 export function outputDependence(idx: readonly UOp[]): UOp[] | undefined {
-  const found = dependence(idx);
-  return found.every(isLoop) ? found : undefined;
+  return isOutputOnly(idx) ? dependence(idx) : undefined;
+}
+
+/** Whether indices depend on no range being reduced. */
+export function isOutputOnly(idx: readonly UOp[]): boolean {
+  for (let i = 0; i < idx.length; i++) {
+    const ranges = rangesOf(idx[i]);
+    for (let k = 0; k < ranges.length; k++) if (!isLoop(ranges[k])) return false;
+  }
+  return true;
 }
 
 /** Row-major position of `idx` in `shape`; int64 where int32 cannot count the elements. */
 export function flatIndex(shape: readonly number[], idx: readonly UOp[]): UOp {
-  const wide = prod(shape) > INT32_MAX;
-  const strides = stridesOf(shape);
+  const wide = prod(shape) > INT32_MAX, strides = stridesOf(shape);
   let flat = wide ? constant(0, dtypes.int64) : int(0);
   for (let i = 0; i < shape.length; i++) {
     if (shape[i] === 1) continue;
@@ -73,7 +82,8 @@ export function flatIndex(shape: readonly number[], idx: readonly UOp[]): UOp {
 
 /** Indices under `to` of the element that has indices `idx` under `from`; both shapes hold as many elements. */
 function reshapeIndex(from: readonly number[], to: readonly number[], idx: readonly UOp[]): UOp[] {
-  const out = new Array<UOp>(to.length).fill(int(0));
+  const zero = int(0), out = new Array<UOp>(to.length);
+  for (let k = 0; k < to.length; k++) out[k] = zero;
   if (to.includes(0)) return out; // of no element
   let i = 0, j = 0;
   while (i < from.length || j < to.length) {
@@ -86,25 +96,78 @@ function reshapeIndex(from: readonly number[], to: readonly number[], idx: reado
       if (a < b) a *= from[i++];
       else b *= to[j++];
     }
-    const source = [];
-    for (let k = i0; k < i; k++) if (from[k] !== 1) source.push(k);
-    const target = [];
-    for (let k = j0; k < j; k++) if (to[k] !== 1) target.push(k);
-    if (target.length === 0) continue;
-    if (target.length === 1 && source.length === 1) {
-      out[target[0]] = idx[source[0]];
+    // how many axes are longer than 1, and the first of them
+    let sources = 0, targets = 0, source = 0, target = 0;
+    for (let k = i - 1; k >= i0; k--) {
+      if (from[k] === 1) continue;
+      sources++;
+      source = k;
+    }
+    for (let k = j - 1; k >= j0; k--) {
+      if (to[k] === 1) continue;
+      targets++;
+      target = k;
+    }
+    if (targets === 0) continue;
+    if (targets === 1 && sources === 1) {
+      out[target] = idx[source];
       continue;
     }
-    const flat = simplify(flatIndex(source.map((k) => from[k]), source.map((k) => idx[k])));
-    let stride = 1;
-    for (let t = target.length - 1; t >= 0; t--) {
-      let x = stride === 1 ? flat : flat.floorDiv(stride);
-      if (t > 0) x = x.floorMod(to[target[t]]);
-      stride *= to[target[t]];
-      x = simplify(x);
-      out[target[t]] = x.dtype === dtypes.int64 && to[target[t]] <= INT32_MAX ? simplify(x.cast(dtypes.int32)) : x;
-    }
+    const made = regrouped(from.slice(i0, i), to.slice(j0, j), idx.slice(i0, i));
+    for (let t = target; t < j; t++) if (to[t] !== 1) out[t] = made[t - j0];
   }
+  return out;
+}
+
+/** Indices of one group of axes under other axes. */
+interface Regrouped {
+  readonly from: readonly number[];
+  readonly to: readonly number[];
+  readonly idx: readonly UOp[];
+  readonly made: readonly UOp[];
+}
+
+/** By hash, what {@linkcode regrouped} made in this generation: parts of a graph that are alike ask for the same. */
+const known = new Map<number, Regrouped[]>();
+let knownIn = -1;
+
+/** As {@linkcode regroup}, each once, but where a record is to show how it is simplified. */
+function regrouped(from: readonly number[], to: readonly number[], idx: readonly UOp[]): readonly UOp[] {
+  if (isRecording()) return regroup(from, to, idx);
+  if (knownIn !== generation()) known.clear();
+  knownIn = generation();
+  let hash = from.length;
+  for (let i = 0; i < from.length; i++) hash = mix(mix(hash, from[i]), idx[i].hash);
+  for (let i = 0; i < to.length; i++) hash = mix(hash, to[i]);
+  let list = known.get(hash);
+  if (list === undefined) known.set(hash, list = []);
+  for (let i = 0; i < list.length; i++) {
+    const k = list[i];
+    if (sameArray(k.idx, idx) && sameArray(k.from, from) && sameArray(k.to, to)) return k.made;
+  }
+  const made = regroup(from, to, idx);
+  list.push({ from, to, idx, made });
+  return made;
+}
+
+/** Indices under `to` of the element that has indices `idx` under `from`, by its position; 0 for axes of size 1. */
+function regroup(from: readonly number[], to: readonly number[], idx: readonly UOp[]): UOp[] {
+  const made = to.map(() => int(0)), flat = simplify(flatIndex(from, idx)), first = to.findIndex((n) => n !== 1);
+  for (let t = to.length - 1, stride = 1; t >= first; t--) {
+    if (to[t] === 1) continue;
+    let x = stride === 1 ? flat : flat.floorDiv(stride);
+    if (t > first) x = x.floorMod(to[t]);
+    stride *= to[t];
+    x = simplify(x);
+    made[t] = x.dtype === dtypes.int64 && to[t] <= INT32_MAX ? simplify(x.cast(dtypes.int32)) : x;
+  }
+  return made;
+}
+
+/** `idx` with 0 for the axes of size 1. */
+function atStart(idx: readonly UOp[], shape: readonly number[]): UOp[] {
+  const zero = int(0), out = new Array<UOp>(idx.length);
+  for (let i = 0; i < idx.length; i++) out[i] = shape[i] === 1 ? zero : idx[i];
   return out;
 }
 
@@ -128,10 +191,10 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
     case Ops.RESHAPE:
       return { idx: reshapeIndex(shapeOf(u), from, idx), valid: undefined };
     case Ops.EXPAND:
-      return { idx: idx.map((x, i) => from[i] === 1 ? int(0) : x), valid: undefined };
+      return { idx: atStart(idx, from), valid: undefined };
     case Ops.PERMUTE: {
-      const out = new Array<UOp>(idx.length);
-      (u.arg as AxesArg).axes.forEach((axis, i) => out[axis] = idx[i]);
+      const { axes } = u.arg as AxesArg, out = new Array<UOp>(idx.length);
+      for (let i = 0; i < axes.length; i++) out[axes[i]] = idx[i];
       return { idx: out, valid: undefined };
     }
     case Ops.FLIP: {

@@ -65,14 +65,14 @@ export function predecessors(nodes: readonly Node[]): Set<number>[] {
   });
   const before = nodes.map(() => new Set<number>());
   nodes.forEach((n, i) => {
-    for (const r of n.reads) {
+    n.reads.forEach((r) => {
       const made = writer.get(r);
       if (made !== undefined && made !== i) before[i].add(made);
       const next = writer.get(r + 1);
       if (next !== undefined && next !== i) before[next].add(i);
-    }
-    for (const w of n.writes) {
-      const made = writer.get(w - 1);
+    });
+    for (let k = 0; k < n.writes.length; k++) {
+      const w = n.writes[k], made = writer.get(w - 1);
       if (made !== undefined && made !== i && entryOfKey(w - 1) === entryOfKey(w)) before[i].add(made);
     }
   });
@@ -165,15 +165,18 @@ class MergeGraph {
   /** Whether `to` must run before `from` because of a node between them. */
   private reaches(from: number, to: number): boolean {
     const { before, seen } = this, search = ++this.search;
-    const stack: number[] = [];
+    const stack: number[] = [],
+      visit = (i: number): void => {
+        if (seen[i] === search) return;
+        seen[i] = search;
+        stack.push(i);
+      };
     seen[from] = search; // a node that each of two needs may yet be merged with both
-    for (const i of before[from]) if (i !== to) stack.push(i);
+    before[from].forEach((i) => i !== to && visit(i));
     while (stack.length > 0) {
       const i = stack.pop()!;
-      if (seen[i] === search) continue;
-      seen[i] = search;
       if (before[i].has(to)) return true;
-      before[i].forEach((j) => seen[j] !== search && stack.push(j));
+      before[i].forEach(visit);
     }
     return false;
   }
@@ -366,29 +369,35 @@ function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuff
   const more = new Set([...n.reads, ...n.writes].map(entryOfKey).filter((e) => !entries.has(e)));
   if (entries.size + more.size > maxBuffers) return false;
   const at = g.stores[0].src[0].src[1], { slots } = g, isAt = (s: UOp): boolean => s.src[0].src[1] === at;
-  if (!mayHave(at, Ops.PARAM) && !n.stores.every(isAt)) return false;
-  const taken = n.stores.map((s) => renumber(s, n.slots, slots));
-  if (!taken.every(isAt)) return false;
+  const renumbered = (): UOp[] => n.stores.map((s) => renumber(s, n.slots, slots));
+  // indices without PARAMs are the same in both: then n's stores are renumbered only when all else is settled
+  const isPlain = !mayHave(at, Ops.PARAM),
+    own = isPlain ? n.stores : renumbered(),
+    ownSlots = isPlain ? n.slots : slots;
+  if (!own.every(isAt)) return false;
   // every entry written by one and touched by the other must be touched at the very index that is written
-  const elementwise = (stores: readonly UOp[], e: number): boolean =>
-    stores.every((s) => loadsOf(s, slots.find(e)).every((l) => l.src[0].src[1] === at && l.src[0].src.length === 2));
+  const elementwise = (stores: readonly UOp[], slot: number | undefined): boolean =>
+    stores.every((s) => loadsOf(s, slot).every((l) => l.src[0].src[1] === at && l.src[0].src.length === 2));
   for (const w of n.writes) {
     const e = entryOfKey(w);
-    if (written.has(e) || (readEntries.has(e) && !elementwise(g.stores, e))) return false;
+    if (written.has(e) || (readEntries.has(e) && !elementwise(g.stores, slots.find(e)))) return false;
     if (g.reads.has(w)) return false; // g would need to run after n; the order of the list makes this rare
   }
   // n may read what g makes (taken from registers) or what g overwrites, but not both of one entry
-  const inline = new Map<UOp, UOp>();
+  const inner: number[] = [];
   for (const e of new Set([...n.reads].map(entryOfKey))) {
     const versions = written.get(e);
     if (versions === undefined) continue;
-    if (!elementwise(taken, e)) return false;
+    if (!elementwise(own, ownSlots.find(e))) return false;
     if (versions.some((w) => n.reads.has(w) && n.reads.has(w - 1))) return false;
-    if (!versions.some((w) => n.reads.has(w))) continue;
+    if (versions.some((w) => n.reads.has(w))) inner.push(e);
+  }
+  if (graph.separated(g, n)) return false;
+  const taken = isPlain ? renumbered() : own, inline = new Map<UOp, UOp>();
+  for (const e of inner) {
     const slot = slots.find(e), made = g.stores.find((s) => slotWritten(s) === slot)!;
     for (const s of taken) for (const l of loadsOf(s, slot)) inline.set(l, made.src[1]);
   }
-  if (graph.separated(g, n)) return false;
   for (const s of taken) {
     g.stores.push(inline.size === 0 ? s : s.withSrc([s.src[0], substitute(s.src[1], inline)]));
   }

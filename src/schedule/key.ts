@@ -7,7 +7,7 @@
 import { mix } from "../helpers/hash.ts";
 import { type Arg, type BufferArg, hashArg, sameArg, type Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
-import { toposort, type UOp } from "../uop/uop.ts";
+import { mayHave, toposort, type UOp } from "../uop/uop.ts";
 
 /** A graph taken apart. */
 export interface GraphKey {
@@ -16,6 +16,8 @@ export interface GraphKey {
   readonly args: readonly Arg[];
   /** All nodes, sources first: positions are stable for one key. */
   readonly order: readonly UOp[];
+  /** Positions of the roots in `order`. */
+  readonly rootAt: readonly number[];
   /** Storages by slot, in order of first appearance. */
   readonly storages: readonly Storage[];
   /** Values of scalar constants that may become arguments, with their positions in `order`. */
@@ -35,8 +37,8 @@ function isParameter(u: UOp): boolean {
 
 /** Takes the graph below `roots` apart. `extra` (a device, options) takes part in the key; so do all constants where `exact`. */
 export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exact = false): GraphKey {
-  const order = toposort(roots, (u) => u.op !== Ops.BIND);
-  const at = new Map<UOp, number>();
+  const hasBound = roots.some((r) => mayHave(r, Ops.BIND));
+  const order = toposort(roots, hasBound ? (u) => u.op !== Ops.BIND : undefined);
   const ints: number[] = [order.length, roots.length];
   const args: Arg[] = [...extra];
   const storages: Storage[] = [];
@@ -46,9 +48,9 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
   for (const a of extra) hash = mix(hash, hashArg(a));
   for (let i = 0; i < order.length; i++) {
     const u = order[i];
-    at.set(u, i);
+    u.at = i; // where it is in `order`
     ints.push(u.op | (u.dtype.id << 8) | (u.dtype.count << 16), u.src.length);
-    if (u.op !== Ops.BIND) { for (let k = 0; k < u.src.length; k++) ints.push(at.get(u.src[k])!); }
+    if (u.op !== Ops.BIND) { for (let k = 0; k < u.src.length; k++) ints.push(u.src[k].at); }
     if (u.op === Ops.BUFFER) {
       const { storage, version } = u.arg as BufferArg;
       let slot = slots.get(storage);
@@ -67,10 +69,11 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
       args.push(u.src[0].arg);
     } else args.push(u.arg);
   }
-  for (const r of roots) ints.push(at.get(r)!);
+  const rootAt = roots.map((r) => r.at);
+  for (let i = 0; i < rootAt.length; i++) ints.push(rootAt[i]);
   for (let i = 0; i < ints.length; i++) hash = mix(hash, ints[i]);
   for (let i = extra.length; i < args.length; i++) hash = mix(hash, hashArg(args[i]));
-  return { hash, ints, args, order, storages, constants, constantAt, bound, boundAt };
+  return { hash, ints, args, order, rootAt, storages, constants, constantAt, bound, boundAt };
 }
 
 /** True when two graphs differ at most in buffers, bound values and scalar constants. */

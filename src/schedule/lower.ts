@@ -12,7 +12,7 @@ import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { isRange, nodeView } from "../uop/view.ts";
-import { toposort, type UOp, uop } from "../uop/uop.ts";
+import { mayHave, toposort, type UOp, uop } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
 import { simplifyKernel } from "./collapse.ts";
@@ -131,33 +131,48 @@ export function rebuild(roots: readonly UOp[], change: (u: UOp, made: UOp) => UO
 /** Times a graph is lowered again with more of it realized. */
 const MAX_ATTEMPTS = 16;
 
+/** A graph to lower, and what became of it by folding. */
+interface Folded {
+  /** Its nodes, sources first. */
+  readonly order: readonly UOp[];
+  /** Positions of the roots in it. */
+  readonly rootAt: readonly number[];
+  /** What each node of `order` became. */
+  readonly now: readonly UOp[];
+}
+
+/** Whether all of a graph is on one device, the storages of which are `storages`. */
+export function isOnOneDevice(roots: readonly UOp[], storages: Iterable<Storage>): boolean {
+  let device: string | undefined;
+  for (const s of storages) if ((device ??= s.device) !== s.device) return false;
+  return !roots.some((r) => mayHave(r, Ops.COPY));
+}
+
 /**
- * Lowers the graph whose nodes, sources first, are `order`, for `roots`. `slotOf` numbers its storages.
+ * Lowers the graph whose nodes, sources first, are `order`, for the roots at positions `rootAt`. `slotOf` numbers its
+ * storages.
  * @throws {CycleError} where assignments need each other's old values
  */
 export function lowerGraph(
-  roots: readonly UOp[],
   order: readonly UOp[],
+  rootAt: readonly number[],
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template {
-  let folded = settleDevices(foldTensorGraph(roots), roots, () => options.defaultDevice);
+  const roots = rootAt.map((i) => order[i]);
+  let now = settleDevices({ order, rootAt, now: foldTensorGraph(roots, order) }, slotOf, () => options.defaultDevice);
   const capsOf = (u: UOp): Capabilities => options.caps(deviceOf(u) ?? options.defaultDevice);
-  if (roots.some((r) => capsOf(r).hasGrid)) {
-    const made = rebuild([...folded.values()], (_, made) => layOut(made, capsOf));
-    folded = new Map([...folded.keys()].map((u, i) => [u, made[i]]));
-  }
+  if (roots.some((r) => capsOf(r).hasGrid)) now = rebuild(now, (_, made) => layOut(made, capsOf));
   for (let attempt = 0;; attempt++) {
-    const result = attemptLower(roots, order, folded, slotOf, options);
+    const result = attemptLower({ order, rootAt, now }, slotOf, options);
     if (!(result instanceof Set)) return result;
     if (attempt >= MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
     // of a store the value is computed before it is written
     const contiguous = (u: UOp): UOp => uop(Ops.CONTIGUOUS, u.dtype, [u]);
-    const made = rebuild([...folded.values()], (u, made) => {
+    now = rebuild(now, (u, made) => {
       if (!result.has(u)) return made;
       return u.op === Ops.STORE ? made.withSrc([made.src[0], contiguous(made.src[1])]) : contiguous(made);
     });
-    folded = new Map([...folded.keys()].map((u, i) => [u, made[i]]));
   }
 }
 
@@ -166,23 +181,24 @@ const NO_KERNEL = { stores: [], slots: new Slots(), line: undefined };
 
 /** A template, or the nodes that must be realized (of STOREs: the values) before there is one. */
 function attemptLower(
-  roots: readonly UOp[],
-  order: readonly UOp[],
-  folded: ReadonlyMap<UOp, UOp>,
+  folded: Folded,
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Template | Set<UOp> {
+  const { rootAt, now } = folded;
   const bases: UOp[] = [], fills = new Map<UOp, UOp>();
-  for (const r of roots) {
-    const base = stripReshape(folded.get(r)!);
+  for (const i of rootAt) {
+    const base = stripReshape(now[i]);
     const c = uniformOf(base);
     if (c !== undefined && numelOf(base) > 0) fills.set(base, c);
     bases.push(base);
   }
   // CONTIGUOUS and COPY of uniform values are filled by the host
   const kernelRoots = bases.filter((b) => !fills.has(b));
-  for (const u of toposort([...bases])) {
-    if ((u.op === Ops.CONTIGUOUS || u.op === Ops.COPY) && numelOf(u) > 0) {
+  const sequenceOfNodes = toposort(bases), isAnywhere = (op: Ops): boolean => bases.some((b) => mayHave(b, op));
+  if (isAnywhere(Ops.CONTIGUOUS) || isAnywhere(Ops.COPY)) {
+    for (const u of sequenceOfNodes) {
+      if ((u.op !== Ops.CONTIGUOUS && u.op !== Ops.COPY) || numelOf(u) === 0) continue;
       const c = uniformOf(u.src[0]);
       if (c !== undefined) fills.set(u, c);
     }
@@ -198,8 +214,7 @@ function attemptLower(
   const entries = new Entries(slotOf);
   const nodes: Node[] = [];
   const hazards = new Set<UOp>(), views: TemplateItem[] = [];
-  const sequenceOfNodes = toposort(bases);
-  const rangeOf = rangeFinder(sequenceOfNodes, options.viewAlign);
+  const rangeOf = rangeFinder(isAnywhere(Ops.AFTER) ? sequenceOfNodes : [], options.viewAlign);
   const tooMany = (u: UOp, store: UOp, device: string): boolean => {
     const most = options.maxBuffers(device);
     if (buffersOf(store) <= most) return false;
@@ -218,16 +233,13 @@ function attemptLower(
     }
     return made;
   };
-  const wanted = devicesWanted(sequenceOfNodes);
-  const positions = new Map<UOp, number>();
-  for (let i = order.length - 1; i >= 0; i--) {
-    const now = folded.get(order[i]);
-    if (now !== undefined) positions.set(stripReshape(now), i);
-  }
-  for (const u of sequenceOfNodes) {
+  let wanted: Map<UOp, string> | undefined;
+  const positionOf = positions(now);
+  for (let k = 0; k < sequenceOfNodes.length; k++) {
+    const u = sequenceOfNodes[k];
     if (!realized.has(u)) continue;
-    const device = deviceOf(u) ?? wanted.get(u) ?? options.defaultDevice;
-    const fill = fills.get(u), at = positions.get(u);
+    const device = deviceOf(u) ?? (wanted ??= devicesWanted(sequenceOfNodes)).get(u) ?? options.defaultDevice;
+    const fill = fills.get(u), at = positionOf(u);
     if (u.op === Ops.STORE) {
       const store = lowerStore(u, device, entries, nodes, hazards, at);
       if (store !== undefined) tooMany(u, store, device);
@@ -281,7 +293,7 @@ function attemptLower(
   if (hazards.size > 0) return hazards;
   for (const n of nodes) pruneReads(n);
   const merged = mergeOutputs(nodes, options.maxBuffers);
-  const becomes = whatBecomes(roots, order, folded, new Set(sequenceOfNodes), entries);
+  const becomes = whatBecomes(folded, sequenceOfNodes, entries);
   for (const b of becomes) entries.infos[b.entry].kept = true;
   const sequence = orderForMemory(orderNodes(merged).map((i) => merged[i]), (e) => {
     const { kept, slot, view, size, dtype } = entries.infos[e];
@@ -328,13 +340,19 @@ function rangeFinder(
   };
 }
 
+/** Finds the first node of the graph, by position, that became a node under any shape. Kept in `at` of the nodes. */
+function positions(now: readonly UOp[]): (u: UOp) => number | undefined {
+  for (let i = now.length - 1; i >= 0; i--) stripReshape(now[i]).at = i;
+  return (u) => u.at < now.length && stripReshape(now[u.at]) === u ? u.at : undefined;
+}
+
 /** For nodes that live nowhere (constants, indices, random bits): the device of what reads them. */
 function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
   const wanted = new Map<UOp, string>();
   for (let i = order.length - 1; i >= 0; i--) {
-    const device = deviceOf(order[i]) ?? wanted.get(order[i]);
+    const { src } = order[i], device = deviceOf(order[i]) ?? wanted.get(order[i]);
     if (device === undefined) continue;
-    for (const s of order[i].src) if (deviceOf(s) === null) wanted.set(s, device);
+    for (let k = 0; k < src.length; k++) if (deviceOf(src[k]) === null) wanted.set(src[k], device);
   }
   return wanted;
 }
@@ -345,29 +363,32 @@ function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
  * changes.
  */
 function settleDevices(
-  folded: ReadonlyMap<UOp, UOp>,
-  roots: readonly UOp[],
+  { order: before, rootAt, now }: Folded,
+  slotOf: ReadonlyMap<Storage, number>,
   defaultDevice: () => string,
-): ReadonlyMap<UOp, UOp> {
-  const order = toposort([...folded.values()]), homes = new Map<UOp, string>();
-  for (const r of roots) {
-    const home = deviceOf(r), now = folded.get(r)!;
-    if (home !== null && deviceOf(now) === null) homes.set(r, home);
+): readonly UOp[] {
+  const homes = new Map<number, string>(), roots = rootAt.map((i) => before[i]);
+  for (const i of rootAt) {
+    const home = deviceOf(before[i]);
+    if (home !== null && deviceOf(now[i]) === null) homes.set(i, home);
   }
+  if (homes.size === 0 && isOnOneDevice(roots, slotOf.keys())) return now;
+  const order = toposort(now);
   const devices = new Set([...order.map(deviceOf), ...homes.values()].filter((d) => d !== null));
-  if (devices.size < 2 && [...homes.values()].every((d) => d === defaultDevice())) return folded;
+  if (devices.size < 2 && [...homes.values()].every((d) => d === defaultDevice())) return now;
   const wanted = devicesWanted(order);
   const isElsewhere = (s: UOp, device: string): boolean => {
     const home = wanted.get(s);
     return s.src.length > 0 && s.op !== Ops.BIND && deviceOf(s) === null && home !== undefined && home !== device;
   };
   const copy = (u: UOp, device: string): UOp => uop(Ops.COPY, u.dtype, [u], device);
-  const made = rebuild([...folded.values()], (u, made) => {
+  const settled = rebuild(now, (u, made) => {
     const device = deviceOf(u) ?? wanted.get(u);
     if (device === undefined || u.op === Ops.COPY || !u.src.some((s) => isElsewhere(s, device))) return made;
     return made.withSrc(made.src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
   });
-  return new Map([...folded.keys()].map((u, i) => [u, homes.has(u) ? copy(made[i], homes.get(u)!) : made[i]]));
+  for (const [i, home] of homes) settled[i] = copy(settled[i], home);
+  return settled;
 }
 
 function lowerStore(
@@ -421,23 +442,20 @@ function pruneReads({ kind, stores, slots, reads }: Node): void {
 }
 
 function whatBecomes(
-  roots: readonly UOp[],
-  order: readonly UOp[],
-  folded: ReadonlyMap<UOp, UOp>,
-  live: ReadonlySet<UOp>,
+  { order, rootAt, now }: Folded,
+  live: readonly UOp[],
   entries: Entries,
 ): { at: number; entry: number; version: number }[] {
-  const rootSet = new Set(roots.map(stripReshape));
-  for (const r of roots) rootSet.add(r);
+  const rootSet = new Set(rootAt.map((i) => stripReshape(order[i])));
+  for (const i of rootAt) rootSet.add(order[i]);
+  for (let k = 0; k < live.length; k++) live[k].at = k;
   const out: { at: number; entry: number; version: number }[] = [];
   order.forEach((u, at) => {
     const lasting = rootSet.has(u) || u.op === Ops.AFTER || u.op === Ops.COPY ||
       (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
     if (!lasting || u.op === Ops.BUFFER || u.op === Ops.STORE) return;
-    const now = folded.get(u);
-    if (now === undefined) return;
-    const base = stripReshape(now);
-    if (!live.has(base)) return; // folding left nobody who reads it: it stays lazy, writes too
+    const base = stripReshape(now[at]);
+    if (live[base.at] !== base) return; // folding left nobody who reads it: it stays lazy, writes too
     const key = entries.keyOf(base);
     if (key === undefined) return;
     const entry = entryOfKey(key);

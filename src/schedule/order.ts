@@ -21,30 +21,40 @@ interface Uses {
 
 function usesOf(nodes: readonly Node[], bytesOf: (entry: number) => number): Uses[] {
   return nodes.map((n) => {
-    const made: number[] = [], used = new Set<number>();
-    for (const w of n.writes) {
-      const e = entryOfKey(w);
+    const made: number[] = [], used: number[] = [];
+    const use = (e: number): void => {
+      if (!used.includes(e)) used.push(e);
+    };
+    for (let k = 0; k < n.writes.length; k++) {
+      const w = n.writes[k], e = entryOfKey(w);
       if (bytesOf(e) === 0) continue;
-      used.add(e);
+      use(e);
       if (w === versionKey(e, 1)) made.push(e);
     }
-    for (const r of n.reads) if (bytesOf(entryOfKey(r)) > 0) used.add(entryOfKey(r));
-    return { made, used: [...used] };
+    n.reads.forEach((r) => bytesOf(entryOfKey(r)) > 0 && use(entryOfKey(r)));
+    return { made, used };
   });
+}
+
+/** Numbers of entries are less than this. */
+function entriesOf(uses: readonly Uses[]): number {
+  return 1 + uses.reduce((n, { used }) => Math.max(n, ...used), 0);
 }
 
 /** The most bytes of intermediates that are alive at a time when nodes run in this order. */
 function peakOf(order: readonly number[], uses: readonly Uses[], bytesOf: (entry: number) => number): number {
-  const last = new Map<number, number>();
-  order.forEach((i, at) => {
-    for (const e of uses[i].used) last.set(e, at);
-  });
+  const last = new Int32Array(entriesOf(uses));
+  for (let at = 0; at < order.length; at++) {
+    const { used } = uses[order[at]];
+    for (let k = 0; k < used.length; k++) last[used[k]] = at;
+  }
   let live = 0, peak = 0;
-  order.forEach((i, at) => {
-    for (const e of uses[i].made) live += bytesOf(e);
+  for (let at = 0; at < order.length; at++) {
+    const { made, used } = uses[order[at]];
+    for (let k = 0; k < made.length; k++) live += bytesOf(made[k]);
     peak = Math.max(peak, live);
-    for (const e of uses[i].used) if (last.get(e) === at) live -= bytesOf(e);
-  });
+    for (let k = 0; k < used.length; k++) if (last[used[k]] === at) live -= bytesOf(used[k]);
+  }
   return peak;
 }
 
@@ -60,11 +70,11 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
   if (most === 0) return nodes;
   const waiting = nodes.map(() => 0);
   for (const b of before) for (const j of b) waiting[j]++;
-  const ready = plain.filter((i) => waiting[i] === 0), live = new Set<number>();
+  const ready = plain.filter((i) => waiting[i] === 0), isLive = new Uint8Array(entriesOf(uses));
   const cost = (i: number): number => {
     const { used, made } = uses[i];
     let c = 0;
-    for (let k = 0; k < used.length; k++) if (!live.has(used[k])) c += bytesOf(used[k]);
+    for (let k = 0; k < used.length; k++) if (isLive[used[k]] === 0) c += bytesOf(used[k]);
     for (let k = 0; k < made.length; k++) c -= bytesOf(made[k]);
     return c;
   };
@@ -82,9 +92,10 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
     ready[best] = ready[ready.length - 1];
     ready.pop();
     reversed.push(i);
-    for (const e of uses[i].used) live.add(e);
-    for (const e of uses[i].made) live.delete(e);
-    for (const j of before[i]) if (--waiting[j] === 0) ready.push(j);
+    const { used, made } = uses[i];
+    for (let k = 0; k < used.length; k++) isLive[used[k]] = 1;
+    for (let k = 0; k < made.length; k++) isLive[made[k]] = 0;
+    before[i].forEach((j) => --waiting[j] === 0 && ready.push(j));
   }
   const order = reversed.reverse();
   return peakOf(order, uses, bytesOf) <= most * (1 - LEAST_GAIN) ? order.map((i) => nodes[i]) : nodes;

@@ -121,7 +121,12 @@ class Builder {
     if (u.op === Ops.IOTA) return idx[0].cast(u.dtype);
     const axes = whole ? undefined : this.staged.get(u);
     if (axes !== undefined) return this.readRow(u, axes, idx);
-    for (const m of this.memo.get(u) ?? []) if (m.gate === gate && sameArray(m.idx, idx)) return m.value;
+    const known = this.memo.get(u);
+    if (known !== undefined) {
+      for (let i = 0; i < known.length; i++) {
+        if (known[i].gate === gate && sameArray(known[i].idx, idx)) return known[i].value;
+      }
+    }
     const value = this.make(u, idx, gate);
     this.remember(u, idx, gate, value);
     return value;
@@ -170,7 +175,9 @@ class Builder {
     if (shapeOf(u).length !== idx.length && shapeOf(u).length !== 0) {
       throw new SpecError(`${opName[u.op]} of rank ${shapeOf(u).length} read at ${idx.length} indices`);
     }
-    return uop(u.op, u.dtype, u.src.map((s) => this.build(s, idx, gate)), u.arg);
+    const src = new Array<UOp>(u.src.length);
+    for (let i = 0; i < src.length; i++) src[i] = this.build(u.src[i], idx, gate);
+    return uop(u.op, u.dtype, src, u.arg);
   }
 }
 

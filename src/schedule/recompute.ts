@@ -41,14 +41,15 @@ export interface Surroundings {
   readonly readers: ReadonlyMap<UOp, readonly UOp[]>;
   /** Is it in memory? */
   readonly isStored: (u: UOp) => boolean;
-  /** The kernels that compute or read it, as far as is decided. */
-  readonly kernelsOf: (u: UOp) => readonly UOp[];
+  /** Does this kernel compute or read it, as far as is decided? */
+  readonly isIn: (u: UOp, kernel: UOp) => boolean;
 }
 
 /** The readers of each node of a graph. */
 export function readersIn(order: readonly UOp[]): Map<UOp, UOp[]> {
   const readers = new Map<UOp, UOp[]>();
-  for (const r of order) {
+  for (let k = 0; k < order.length; k++) {
+    const r = order[k];
     for (let i = 0; i < r.src.length; i++) {
       const s = r.src[i], list = readers.get(s);
       if (list === undefined) readers.set(s, [r]);
@@ -62,31 +63,46 @@ export function readersIn(order: readonly UOp[]): Map<UOp, UOp[]> {
  * Work that computing `u` again in all but one of `kernels` adds: that of the nodes below, each once, without those that
  * these kernels compute, or read, anyway for other readers. Of a chain whose every step a backward pass reads as well (a
  * polynomial), no step is worth a buffer of its own. Infinite where a reduce would run again, undefined where there is too
- * much below to tell.
+ * much below to tell; from `enough` on it is not counted further.
  */
-export function workAgain(u: UOp, kernels: ReadonlySet<UOp>, around: Surroundings): number | undefined {
-  const { readers, isStored, kernelsOf } = around;
-  const below = new Set<UOp>([u]);
-  for (const v of below) {
-    if (below.size > MAX_BELOW) return undefined;
-    if (v !== u && (v.op === Ops.REDUCE || v.op === Ops.EXPAND)) continue;
-    for (const s of v.src) if (!isStored(s)) below.add(s);
+export function workAgain(
+  u: UOp,
+  kernels: readonly UOp[],
+  { readers, isStored, isIn }: Surroundings,
+  enough: number,
+): number | undefined {
+  const list = [u], isBelow = (v: UOp): boolean => list[v.at] === v;
+  u.at = 0;
+  for (let k = 0; k < list.length; k++) {
+    if (list.length > MAX_BELOW) return undefined;
+    const { op, src } = list[k];
+    if (k > 0 && (op === Ops.REDUCE || op === Ops.EXPAND)) continue;
+    for (let i = 0; i < src.length; i++) {
+      if (isBelow(src[i]) || isStored(src[i])) continue;
+      src[i].at = list.length;
+      list.push(src[i]);
+    }
   }
   const isShared = (v: UOp): boolean => {
-    const others = new Set<UOp>();
-    for (const r of readers.get(v) ?? []) if (!below.has(r)) { for (const k of kernelsOf(r)) others.add(k); }
-    let n = 0;
-    for (const k of kernels) if (others.has(k)) n++;
-    return n >= kernels.size - 1;
+    let without = 0;
+    for (let k = 0; k < kernels.length; k++) {
+      const isRead = readers.get(v)!.some((r) => !isBelow(r) && isIn(r, kernels[k]));
+      if (!isRead && ++without > 1) return false;
+    }
+    return true;
   };
-  const needed = new Set<UOp>([u]);
+  const needed = [u];
   let work = 0;
-  for (const v of needed) {
-    if (v.op === Ops.REDUCE) return Infinity;
-    if (v.op === Ops.EXPAND) work += KEEP_COST_REPEATED - 1;
+  for (let k = 0; k < needed.length && work < enough; k++) {
+    const { op, src } = needed[k];
+    if (op === Ops.REDUCE) return Infinity;
+    if (op === Ops.EXPAND) work += KEEP_COST_REPEATED - 1;
     else {
-      work += ownCost(v);
-      for (const s of v.src) if (below.has(s) && !needed.has(s) && !isShared(s)) needed.add(s);
+      work += ownCost(needed[k]);
+      for (let i = 0; i < src.length; i++) {
+        const s = src[i];
+        if (isBelow(s) && !needed.includes(s) && !isShared(s)) needed.push(s);
+      }
     }
   }
   return work;

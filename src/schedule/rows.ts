@@ -7,7 +7,7 @@
 import { AxisKind, RangeArg, StageArg } from "../uop/args.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
-import { dependsOn, rangesOf } from "../uop/ranges.ts";
+import { dependsOn, freeIds, rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplify } from "../uop/symbolic.ts";
@@ -131,13 +131,9 @@ export function keepRows(store: UOp, caps: FusionCaps): UOp {
   if (caps.l2 > 0 || caps.hasGrid) return store;
   const nodes = toposort(store);
   const groups = new Map<UOp, UOp[]>(), reduces: UOp[] = [], regions = [store];
-  let nextRange = 0, nextStage = 0;
   for (const u of nodes) {
-    if (u.op === Ops.RANGE) nextRange = Math.max(nextRange, (u.arg as RangeArg).id + 1);
-    else if (u.op === Ops.STAGE) {
-      nextStage = Math.max(nextStage, (u.arg as StageArg).id + 1);
-      regions.push(u);
-    } else if (u.op === Ops.REDUCE) reduces.push(u);
+    if (u.op === Ops.STAGE) regions.push(u);
+    else if (u.op === Ops.REDUCE) reduces.push(u);
     else if (u.op === Ops.LOAD && u.src[0].src[0].op === Ops.PARAM) {
       const list = groups.get(u.src[0].src[0]);
       if (list === undefined) groups.set(u.src[0].src[0], [u]);
@@ -145,16 +141,16 @@ export function keepRows(store: UOp, caps: FusionCaps): UOp {
     }
   }
   const loopsOf = loopsAround([...regions, ...reduces]);
-  const map = new Map<UOp, UOp>();
+  const map = new Map<UOp, UOp>(), next = freeIds(nodes);
   for (const loads of groups.values()) {
     const reads = loads.length > 1 ? rowReads(loads, loopsOf, reduces) : undefined;
     if (reads === undefined) continue;
     const { load, along } = reads.find((x) => x.along.every((r) => r.op === Ops.RANGE))!;
     const shape = along.map(sizeOf);
     if (shape.reduce((n, k) => n * k, load.dtype.itemsize) > ROW_BYTES) continue;
-    const fresh = along.map((r) => range(sizeOf(r), nextRange++, AxisKind.LOOP));
+    const fresh = along.map((r) => range(sizeOf(r), next.range++, AxisKind.LOOP));
     const value = substitute(load, new Map(along.map((r, i) => [r, fresh[i]])));
-    const row = uop(Ops.STAGE, load.dtype, [value, ...fresh], new StageArg(nextStage++, "thread"));
+    const row = uop(Ops.STAGE, load.dtype, [value, ...fresh], new StageArg(next.stage++, "thread"));
     for (const r of reads) {
       const gate = r.along[0].op === Ops.RANGE ? undefined : r.load.src[0].src[2];
       map.set(r.load, read(index(row, flatIndex(shape, r.along), gate)));

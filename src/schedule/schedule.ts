@@ -20,7 +20,7 @@ import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, sink, type UOp, variable } from "../uop/uop.ts";
 import { StructureCache } from "./cache.ts";
 import { type GraphKey, graphKey } from "./key.ts";
-import { lowerGraph, rebuild } from "./lower.ts";
+import { isOnOneDevice, lowerGraph, rebuild } from "./lower.ts";
 import { type MemoryPlan, planMemory } from "./memory.ts";
 import type { EntryInfo, Template, TemplateItem } from "./template.ts";
 
@@ -81,7 +81,8 @@ export function clearScheduleCache(): void {
 }
 
 function checkVersions(key: GraphKey): void {
-  for (const u of key.order) {
+  for (let i = 0; i < key.order.length; i++) {
+    const u = key.order[i];
     if (u.op !== Ops.BUFFER) continue;
     const { storage, version } = u.arg as BufferArg;
     if (storage.disposedAt !== "") {
@@ -98,7 +99,8 @@ function checkVersions(key: GraphKey): void {
 }
 
 /** Throws where one node reads two devices: only a COPY moves values. @throws {DeviceError} */
-function checkDevices(key: GraphKey): void {
+function checkDevices(key: GraphKey, roots: readonly UOp[]): void {
+  if (isOnOneDevice(roots, key.storages)) return;
   for (const u of key.order) {
     if (u.op === Ops.COPY || u.src.length < 2) continue;
     let first: string | null = null;
@@ -120,7 +122,7 @@ function checkDevices(key: GraphKey): void {
 
 function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>, views: boolean): Variant {
   if (envNumber("SPEC") > 0) verify(sink(roots), specTensor, "before scheduling");
-  checkDevices(key);
+  checkDevices(key, roots);
   const map = new Map<UOp, UOp>();
   const boundNames = key.boundAt.map((at, i) => `${(key.order[at].src[0].arg as VariableArg).name}_${i}`);
   key.boundAt.forEach((at, i) => {
@@ -133,10 +135,9 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
   }
   const slotOf = new Map(key.storages.map((s, i) => [s, i] as const));
   // positions of `order` follow the abstraction, so that what becomes what is found by position
-  const all = rebuild(key.order, (u, made) => map.get(u) ?? made);
-  const at = new Map(key.order.map((u, i) => [u, i] as const));
+  const all = map.size === 0 ? key.order : rebuild(key.order, (u, made) => map.get(u) ?? made);
   const limit = envNumber("MAX_KERNEL_BUFFERS");
-  const template = lowerGraph(roots.map((r) => all[at.get(r)!]), all, slotOf, {
+  const template = lowerGraph(all, key.rootAt, slotOf, {
     get defaultDevice(): string {
       return defaultDevice();
     },

@@ -14,7 +14,7 @@ import type { Capabilities } from "../renderer/renderer.ts";
 import { AxisKind, RangeArg } from "../uop/args.ts";
 import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
-import { rangesOf } from "../uop/ranges.ts";
+import { freeIds, rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { constant, index, int, load, mayHave, param, sink, store, toposort, type UOp, uop } from "../uop/uop.ts";
 
@@ -112,8 +112,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
   const want = tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
   if (want < 2) return undefined;
-  let next = 0;
-  for (const x of toposort(ast)) if (x.op === Ops.RANGE) next = Math.max(next, (x.arg as RangeArg).id + 1);
+  let next = freeIds(toposort(ast)).range;
   const fresh = (size: number, kind: AxisKind): UOp =>
     uop(Ops.RANGE, dtypes.int32, [int(size)], new RangeArg(next++, kind));
   // what becomes of the reduced ranges: whole ones number parts, one is cut, the others stay

@@ -8,7 +8,9 @@ import type { Bad, Bytes } from "./source.ts";
 /** The most bytes that are unpacked of one archive, unless asked otherwise. */
 export const MAX_UNPACKED: number = 2 ** 32;
 /** Deflate gives at most 1032 bytes for one (258 of a match in 2 bits). */
-const MAX_RATIO = 1032;
+export const MAX_RATIO: number = 1032;
+/** How bytes are packed. */
+export type PackedFormat = "deflate-raw" | "gzip";
 
 /** The size that a packed part claims, if that is possible at all. */
 export function checkClaim(packed: number, claimed: number, limit: number, bad: Bad, what: string): void {
@@ -18,13 +20,36 @@ export function checkClaim(packed: number, claimed: number, limit: number, bad: 
   }
 }
 
+/** What `packed` unpacks to, chunk by chunk. Throws what `broken` makes of the reason where it cannot be unpacked. */
+export async function* unpackedChunks(
+  packed: Bytes,
+  format: PackedFormat,
+  broken: (reason: string) => Error,
+): AsyncGenerator<Uint8Array> {
+  const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream(format)).getReader();
+  try {
+    for (;;) {
+      let chunk: Uint8Array | undefined;
+      try {
+        chunk = (await reader.read()).value;
+      } catch (error) {
+        throw broken((error as Error).message);
+      }
+      if (chunk === undefined) return;
+      yield chunk;
+    }
+  } finally {
+    await reader.cancel().catch(() => {});
+  }
+}
+
 /**
  * Unpacks `packed`. With `size`, exactly that many bytes must come, and memory is taken only for them; else at most
  * `limit`.
  */
 export async function unpack(
   packed: Bytes,
-  format: "deflate-raw" | "gzip",
+  format: PackedFormat,
   bad: Bad,
   { size, limit = MAX_UNPACKED, what = "it" }: {
     readonly size?: number;
@@ -33,22 +58,10 @@ export async function unpack(
   },
 ): Promise<Bytes> {
   const most = size ?? limit, parts: Uint8Array[] = [];
-  const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream(format)).getReader();
   let have = 0;
-  try {
-    for (;;) {
-      let chunk: Uint8Array | undefined;
-      try {
-        chunk = (await reader.read()).value;
-      } catch (error) {
-        throw bad(`${what} cannot be unpacked (${(error as Error).message})`);
-      }
-      if (chunk === undefined) break;
-      if ((have += chunk.length) > most) throw bad(`${what} unpacks to more than ${most} bytes`);
-      parts.push(chunk);
-    }
-  } finally {
-    await reader.cancel().catch(() => {});
+  for await (const chunk of unpackedChunks(packed, format, (why) => bad(`${what} cannot be unpacked (${why})`))) {
+    if ((have += chunk.length) > most) throw bad(`${what} unpacks to more than ${most} bytes`);
+    parts.push(chunk);
   }
   if (size !== undefined && have !== size) throw bad(`${what} unpacks to ${have} bytes, not ${size}`);
   const out = new Uint8Array(have);

@@ -178,7 +178,7 @@ export abstract class BackwardTensor extends RealizeTensor {
       throw new ArgumentError("backward", {
         reason:
           "nothing that this was computed from requires a gradient; make tensors with requiresGrad: true, or the " +
-          "optimizer first (a graph ends with the optimizer's step)",
+          "optimizer first (a graph ends with the optimizer's step, and with what jit() returns)",
       });
     }
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));

@@ -24,7 +24,7 @@ import { inferDType, type NestedArray, scalarConst, type TensorBase } from "./ba
 import { type Dim, dimNode, sized } from "./dims.ts";
 import { castNode, eqNode } from "./elementwise.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
-import { iotaAlong } from "./pieces.ts";
+import { iotaAlong } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
 
 /** Any TypedArray. */

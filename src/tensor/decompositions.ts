@@ -14,7 +14,7 @@ import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
 import { broadcastShape, type Operand } from "./base.ts";
 import { constantAxis } from "./dims.ts";
-import { iotaAlong } from "./pieces.ts";
+import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { hostValues } from "./select.ts";
 import { StatisticsTensor } from "./statistics.ts";

@@ -24,7 +24,7 @@ import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
 import { checkShape } from "./axes.ts";
 import { TensorBase } from "./base.ts";
-import { iotaAlong } from "./pieces.ts";
+import { iotaAlong } from "./movement_nodes.ts";
 
 /** A size or bound: a number, or a bound variable (or arithmetic of such, as `pos.bind(3).add(1)`). */
 export type Dim = number | TensorBase;

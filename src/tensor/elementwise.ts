@@ -13,8 +13,8 @@ import { Ops } from "../uop/ops.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { broadcastNodes, checkFits, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
+import { JoinTensor } from "./join.ts";
 import { detachNode, floatConst, intPower, logaddexpNode, powNode, rootNode } from "./numeric.ts";
-import { PartsTensor } from "./parts.ts";
 
 /** Options of binary operators. */
 export interface BinaryOptions {
@@ -119,7 +119,7 @@ export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
 }
 
 /** Methods on one shape and dtype: arithmetic, comparisons, bits, selection, casts. */
-export abstract class ElementwiseTensor extends PartsTensor {
+export abstract class ElementwiseTensor extends JoinTensor {
   // ---- dtypes
 
   /**

@@ -22,7 +22,7 @@ import { constantAxis } from "./dims.ts";
 import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
 import { sumLast } from "./linalg.ts";
-import { catNodes, filled, iotaAlong, padConstant } from "./pieces.ts";
+import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */

@@ -19,7 +19,7 @@ import { resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst, TensorBase } from "./base.ts";
 import { type Dim, largestSizes, withSizes } from "./dims.ts";
 import { castNode, maxNode } from "./elementwise.ts";
-import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./pieces.ts";
+import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./movement_nodes.ts";
 import { smallestOf } from "./reduce.ts";
 import { ScanTensor } from "./scan.ts";
 import { countKeys, foldKeys, lookUp, sorts } from "./segments.ts";

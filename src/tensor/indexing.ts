@@ -15,18 +15,18 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
-import { adjoint, cutVariables, describeIndex, type Index } from "./cuts.ts";
 import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
-import { allFilled, iotaAlong, trueOf } from "./pieces.ts";
+import { allFilled, iotaAlong, trueOf } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
 import { lookUp, sorts } from "./segments.ts";
 import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
 import { SortTensor } from "./sort.ts";
+import { adjoint, cutVariables, describeIndex, type Index } from "./symbolic_index.ts";
 
 type Pair = readonly [number, number];
 
-export type { Index, Slice } from "./cuts.ts";
+export type { Index, Slice } from "./symbolic_index.ts";
 
 /** Options of `maskedSelect` and `nonzero` in their forms of fixed size. */
 export interface SizeOptions {

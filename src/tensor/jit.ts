@@ -14,11 +14,12 @@ import { sameArray } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
-import { uop } from "../uop/uop.ts";
+import { nodesMade, uop } from "../uop/uop.ts";
 import type { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, storageOf } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
+import { forgetOrigin } from "./origins.ts";
 import { realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 
 /** Options of {@linkcode jit}. */
@@ -112,6 +113,14 @@ function checkInputs(c: Captured, inputs: readonly TensorBase[]): void {
   }
 }
 
+/** Tensors of a result that were made after so many nodes are values alone, as replays give them: no gradient goes on. */
+function withoutGraphs(result: unknown, start: number): unknown {
+  for (const t of leavesOfTree(result, "call a jit function").tensors) {
+    if (storageOf(t).born >= start) forgetOrigin(t.uop);
+  }
+  return result;
+}
+
 /** A function under `jit`, with all that it has captured. */
 class Jit {
   readonly entries = new Map<string, Entry>();
@@ -159,9 +168,10 @@ class Jit {
         } else if (c.fits()) return this.replay(c, args, leaves, storages, donated);
       }
     }
+    const start = nodesMade();
     if (entry.calls++ === 0) {
       stats.eager++;
-      return this.run(args, leaves.tensors);
+      return withoutGraphs(this.run(args, leaves.tensors), start);
     }
     const { captured, result } = captureCall({
       fn: this.fn,
@@ -176,7 +186,7 @@ class Jit {
     stats.captures++;
     stats.kernels = captured.replay.kernels;
     stats.arenaBytes = captured.replay.arenaBytes;
-    return result;
+    return withoutGraphs(result, start);
   }
 
   private entryOf(key: string): Entry {
@@ -201,7 +211,6 @@ class Jit {
 
   /** Calls the function as it is, and sees what it writes. */
   run(args: unknown[], inputs: readonly TensorBase[]): unknown {
-    const outer = writeLog.set;
     writeLog.set = this.written;
     let result: unknown;
     try {
@@ -212,8 +221,7 @@ class Jit {
       }
       realizeTensors(leavesOfTree(result, "call a jit function").tensors);
     } finally {
-      writeLog.set = outer;
-      if (outer !== undefined) { for (const s of this.written) outer.add(s); }
+      writeLog.set = undefined;
     }
     checkAlive(inputs);
     return result;
@@ -228,7 +236,6 @@ class Jit {
   ): unknown {
     this.stats.replays++;
     relieveHeap(REPLAY_SHARE);
-    if (writeLog.set !== undefined) { for (const { storage } of c.written) writeLog.set.add(storage); }
     if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
     return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors));
   }
@@ -242,7 +249,7 @@ class Jit {
  * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, in objects of
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
  * the key (another value captures anew). What `fn` closes over is state: replays read and write it where it is now.
- * Results are fresh each time.
+ * Results are fresh each time, and values alone: a gradient is computed inside, none goes through a result.
  *
  * `fn` is called twice for each key, and never after that: what it does besides computing tensors (printing, counting,
  * putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
@@ -266,7 +273,8 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
   if (fn.constructor.name === "AsyncFunction") throw asyncError();
   const state = new Jit(fn as unknown as AnyFunction, options);
   const made = (...args: A): R => {
-    if (envNumber("JIT") === 0 || currentCapture() !== undefined) return fn(...args);
+    const isInside = currentCapture() !== undefined || writeLog.set !== undefined; // a part of another one
+    if (envNumber("JIT") === 0 || isInside) return fn(...args);
     return state.call(args) as R;
   };
   return Object.defineProperties(made, {

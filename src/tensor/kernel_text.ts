@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { listBackends } from "../device/device.ts";
 import { ArgumentError, DeviceError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { type GridSize, TextArg } from "../uop/custom.ts";
@@ -26,8 +27,6 @@ export interface KernelText {
   readonly threads?: readonly number[];
 }
 
-/** The languages that devices compile, by the names of their renderers. */
-const LANGUAGES: Readonly<Record<string, string>> = { CLANG: "C", CUDA: "CUDA C", WEBGPU: "WGSL" };
 const KNOWN = ["name", "text", "writes", "groups", "threads"];
 
 function gridSize(action: string, name: string, sizes: unknown): GridSize {
@@ -48,15 +47,16 @@ export function textArg(action: string, kernel: KernelText, device: string, coun
   if (typeof text !== "object" || text === null) {
     throw new ArgumentError(action, { reason: `its text must be one a device, not ${describe(text)}` });
   }
-  const backend = device.split(":")[0];
+  const languages = new Map(listBackends().map((b) => [b.name, b.textLanguage]));
   for (const key of Object.keys(text)) {
-    if (LANGUAGES[key] !== undefined && typeof text[key] === "string") continue;
-    const known = Object.keys(LANGUAGES).join(", ");
+    if (languages.get(key) !== undefined && typeof text[key] === "string") continue;
+    const known = [...languages.keys()].filter((name) => languages.get(name) !== undefined).sort().join(", ");
     throw new ArgumentError(action, {
       reason: `there may be texts for ${known}, not ${describe(text[key])} for ${key}`,
     });
   }
-  if (text[backend] === undefined) {
+  const backend = device.split(":")[0], language = languages.get(backend);
+  if (language === undefined || text[backend] === undefined) {
     throw new DeviceError(`run kernel ${name}`, {
       device,
       reason: `the tensors are on ${device}, and its text is for ${Object.keys(text).join(", ") || "no device"}`,
@@ -72,5 +72,5 @@ export function textArg(action: string, kernel: KernelText, device: string, coun
   }
   const written = [...new Set(writes)].sort((a, b) => a - b);
   const [g, t] = [gridSize(action, "groups", groups), gridSize(action, "threads", threads)];
-  return new TextArg(LANGUAGES[backend], name, text[backend], written, g, t);
+  return new TextArg(language, name, text[backend], written, g, t);
 }

@@ -24,9 +24,9 @@ import {
   sizesNow,
   withSizes,
 } from "./dims.ts";
-import { reshapeSized, squareDiagonal } from "./joined.ts";
-import { diagonalNode, padAxis, padConstant, type PadMode, type Pair, trueOf, unfoldLast } from "./pieces.ts";
+import { diagonalNode, padAxis, padConstant, type PadMode, type Pair, trueOf, unfoldLast } from "./movement_nodes.ts";
 import { parseRearrange } from "./rearrange.ts";
+import { reshapeSized, squareDiagonal } from "./symbolic_reshape.ts";
 
 /** Options of {@linkcode MovementTensor.pad}. */
 export interface PadOptions {

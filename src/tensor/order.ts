@@ -13,7 +13,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { castNode } from "./elementwise.ts";
-import { catNodes, filled, iotaAlong, padConstant } from "./pieces.ts";
+import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
 import { selectNode } from "./select.ts";
 

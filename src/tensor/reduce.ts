@@ -21,7 +21,7 @@ import { ActivationTensor } from "./activation.ts";
 import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
 import { type Operand, scalarConst } from "./base.ts";
 import { castNode, type CloseOptions, eqNode, negNode } from "./elementwise.ts";
-import { iotaAlong } from "./pieces.ts";
+import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "./numeric.ts";
 
 /** Options of reductions. */

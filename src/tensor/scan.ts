@@ -17,7 +17,7 @@ import { resolveAxis } from "./axes.ts";
 import { scalarConst } from "./base.ts";
 import { castNode, maxNode, negNode } from "./elementwise.ts";
 import { LossTensor } from "./loss.ts";
-import { filled, iotaAlong, padConstant } from "./pieces.ts";
+import { filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
 import { reduceNode } from "./reduce.ts";
 

@@ -15,7 +15,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
-import { iotaAlong, padConstant } from "./pieces.ts";
+import { iotaAlong, padConstant } from "./movement_nodes.ts";
 import { sortedPositions } from "./order.ts";
 import { reduceNode } from "./reduce.ts";
 import { gatherNode, selectNode } from "./select.ts";

@@ -17,7 +17,7 @@ import { constant, type UOp } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { castNode } from "./elementwise.ts";
 import { type HostArray, typedArrayOf } from "./host.ts";
-import { iotaAlong } from "./pieces.ts";
+import { iotaAlong } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
 
 /** The values of a node that came from the host and is not yet overwritten; undefined for all others. */

@@ -20,13 +20,13 @@ import { type NestedArray, type Operand, scalarConst, type TensorBase } from "./
 import { placed } from "./creation.ts";
 import { constantAxis, type Dim } from "./dims.ts";
 import { castNode } from "./elementwise.ts";
-import { reshapeSized } from "./joined.ts";
-import { filled } from "./pieces.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
+import { filled } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
 import type { ReduceOptions } from "./reduce.ts";
 import { countKeys, foldKeys, searchNode } from "./segments.ts";
 import { gatherNode } from "./select.ts";
+import { reshapeSized } from "./symbolic_reshape.ts";
 
 /** Options of {@linkcode StatisticsTensor.searchsorted}. */
 export interface SearchOptions {

@@ -12,8 +12,8 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { type UOp, uop } from "../uop/uop.ts";
 import { sumLast } from "./linalg.ts";
+import { catNodes, type Pair } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
-import { catNodes, type Pair } from "./pieces.ts";
 import { pool } from "./windows.ts";
 
 /** Elements of a tile of the result along an axis, and of the input. */

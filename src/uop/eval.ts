@@ -252,12 +252,10 @@ export function evalOp(op: Ops, dtype: DType, from: DType, values: readonly Cons
 
 /** The constant that `op` of constants is; undefined where it has no value or a source is no constant. */
 export function foldConst(op: Ops, dtype: DType, srcs: readonly UOp[]): UOp | undefined {
+  if (srcs.length === 0) return undefined;
+  for (let i = 0; i < srcs.length; i++) if (srcs[i].op !== Ops.CONST) return undefined;
   const values = new Array<ConstValue>(srcs.length);
-  for (let i = 0; i < srcs.length; i++) {
-    if (srcs[i].op !== Ops.CONST) return undefined;
-    values[i] = srcs[i].arg as ConstValue;
-  }
-  if (values.length === 0) return undefined;
+  for (let i = 0; i < srcs.length; i++) values[i] = srcs[i].arg as ConstValue;
   const value = evalOp(op, dtype, srcs[0].dtype, values);
   return value === undefined ? undefined : constant(value, dtype);
 }

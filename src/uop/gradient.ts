@@ -278,13 +278,13 @@ function recompute(u: UOp, original: Map<UOp, UOp>): UOp {
 /** Nodes at or above a target, by which a gradient can reach it. */
 function pathsTo(targets: ReadonlySet<UOp>, order: readonly UOp[]): Set<UOp> {
   const paths = new Set<UOp>();
-  for (const u of order) {
-    const passes = u.op === Ops.STORE
-      ? paths.has(u.src[1])
-      : u.op === Ops.CUSTOM
-      ? u.src.some((s) => paths.has(s))
-      : u.dtype.isFloat && RULES[u.op] !== undefined && u.src.some((s) => paths.has(s));
-    if (passes || (targets.has(u) && u.dtype.isFloat)) paths.add(u);
+  for (let i = 0; i < order.length; i++) {
+    const u = order[i], { src } = u;
+    const hasRule = u.op === Ops.STORE || u.op === Ops.CUSTOM || (u.dtype.isFloat && RULES[u.op] !== undefined);
+    let passes = u.dtype.isFloat && targets.has(u);
+    // of a write the value alone
+    for (let k = u.op === Ops.STORE ? 1 : 0; k < src.length && hasRule && !passes; k++) passes = paths.has(src[k]);
+    if (passes) paths.add(u);
   }
   return paths;
 }

@@ -170,7 +170,7 @@ export class PatternMatcher<X = unknown> {
 
   private compile(op: Ops): Test | null {
     const rules = this.rulesOf(op);
-    return this.table[op] = rules.length === 0 ? null : compileRules(rules, op);
+    return this.table[op] = rules.length === 0 ? null : sharedTest(rules, op);
   }
 }
 
@@ -334,9 +334,43 @@ function weight(p: UPat): number {
   return p.src === undefined ? 0 : 1 + p.src.length;
 }
 
+/** By first rule: tests of lists of rules. Matchers that are joined of others have the code of those that add nothing to an op. */
+const compiled = new WeakMap<Rule<never>, { op: Ops; rules: readonly Rule<never>[]; test: Test }[]>();
+
+/** The test of these rules for `op`: that of an equal list, where there is one. */
+function sharedTest(rules: readonly Rule<never>[], op: Ops): Test {
+  let known = compiled.get(rules[0]);
+  if (known === undefined) compiled.set(rules[0], known = []);
+  for (const k of known) {
+    if (k.op === op && k.rules.length === rules.length && k.rules.every((r, i) => r === rules[i])) return k.test;
+  }
+  const test = compileRules(rules, op);
+  known.push({ op, rules, test });
+  return test;
+}
+
 let canCompile = true;
 
+/** Whether a pattern asks for nothing but an op. */
+function isBare(p: UPat): boolean {
+  return p.alternatives === undefined && p.src === undefined && p.everySrc === undefined && p.dtypes === undefined &&
+    p.when === undefined && p.value === undefined && !p.hasArg;
+}
+
+/** The test of rules for whole nodes: there is nothing to compile. */
+function callRules(rules: readonly Rule<never>[]): Test {
+  return (u, ctx) => {
+    for (let i = 0; i < rules.length; i++) {
+      const { pattern: { name }, apply } = rules[i];
+      const to = apply(name === undefined ? {} : { [name]: u }, ctx as never);
+      if (to !== undefined && to !== u) return to;
+    }
+    return undefined;
+  };
+}
+
 function compileRules(rules: readonly Rule<never>[], op: Ops): Test {
+  if (rules.every((r) => isBare(r.pattern))) return callRules(rules);
   if (canCompile) {
     try {
       const g = new Generator();

@@ -67,7 +67,7 @@ export const Ops = {
   // unary
   CAST: 37,
   BITCAST: 38, // same itemsize, except T where the last axis is rescaled
-  EXP2: 39, // arg "flush" (with matrix units): what is below the least normal number may be 0; "rounded": caps.roundedOps
+  EXP2: 39, // arg "flush": what is below the least normal number may be 0; "rounded": caps.roundedOps
   LOG2: 40,
   SIN: 41,
   SQRT: 42,
@@ -77,7 +77,7 @@ export const Ops = {
   ADD: 45,
   MUL: 46,
   SUB: 47, // P only, introduced late; a - b is a + b * -1
-  FDIV: 48, // floats; arg "rounded": caps.roundedOps
+  FDIV: 48, // floats; arg "rounded": caps.roundedOps; "reciprocal": also, 0 where it is by more than 2^126
   MAX: 49, // NaN if either is NaN
   FLOORDIV: 50, // ints, as Python's //
   FLOORMOD: 51, // ints, as Python's %

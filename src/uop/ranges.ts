@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { RangeArg } from "./args.ts";
+import type { RangeArg, StageArg } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { Ops } from "./ops.ts";
 import type { UOp } from "./uop.ts";
@@ -134,6 +134,16 @@ export function rangesOf(u: UOp): readonly UOp[] {
 export function closedRangesOf(u: UOp): readonly UOp[] {
   if (u.closedMemo === undefined) fill(u);
   return u.closedMemo!;
+}
+
+/** The first numbers of RANGEs and STAGEs that none of `nodes` has. */
+export function freeIds(nodes: readonly UOp[]): { range: number; stage: number } {
+  let range = 0, stage = 0;
+  for (const u of nodes) {
+    if (u.op === Ops.RANGE) range = Math.max(range, (u.arg as RangeArg).id + 1);
+    else if (u.op === Ops.STAGE) stage = Math.max(stage, (u.arg as StageArg).id + 1);
+  }
+  return { range, stage };
 }
 
 /** True when `u` depends on `range`. */

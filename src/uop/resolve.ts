@@ -8,7 +8,7 @@ import { SpecError } from "../helpers/errors.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import type { AxesArg, PairsArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
-import { type UOp, uop } from "./uop.ts";
+import { renewed, type UOp, uop } from "./uop.ts";
 
 /** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
 export function latest(u: UOp): UOp {
@@ -65,12 +65,12 @@ function rebuild(u: UOp, src: readonly UOp[]): UOp {
 export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: ReadonlySet<UOp>): UOp {
   const stack: UOp[] = [root];
   while (stack.length > 0) {
-    const u = stack[stack.length - 1];
+    const u = stack[stack.length - 1], { src } = u;
     if (memo.has(u)) {
       stack.pop();
       continue;
     }
-    const now = unread?.has(u) ? u : latest(u);
+    const now = u.becomes === undefined || unread?.has(u) ? u : latest(u);
     if (now !== u) {
       const done = memo.get(now);
       if (done === undefined) stack.push(now);
@@ -85,16 +85,17 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
       stack.pop();
       continue;
     }
-    let ready = true;
-    for (let i = u.src.length - 1; i >= 0; i--) {
-      if (!memo.has(u.src[i])) {
-        stack.push(u.src[i]);
+    let ready = true, same = true;
+    for (let i = src.length - 1; i >= 0; i--) {
+      const s = memo.get(src[i]);
+      if (s === undefined) {
+        stack.push(src[i]);
         ready = false;
-      }
+      } else if (s !== src[i]) same = false;
     }
     if (!ready) continue;
     stack.pop();
-    const made = rebuild(u, u.src.map((s) => memo.get(s)!));
+    const made = same ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
     memo.set(u, made);
   }

@@ -102,6 +102,31 @@ export function graphRewrite<X>(root: UOp, pm: PatternMatcher<X>, options: Rewri
   }
 }
 
+/**
+ * As {@linkcode graphRewrite}, by rules that settle: one step where nothing below `u` can change any more. For who builds a
+ * graph that such rules will see, so that they find nothing to do.
+ */
+export function settle(u: UOp, pm: PatternMatcher, depth: number = SETTLE_DEPTH): UOp {
+  if (isSettled(u, pm)) return u;
+  const { src } = u;
+  for (let i = 0; i < src.length; i++) {
+    if (isSettled(src[i], pm)) continue;
+    if (depth === 0 || settle(src[i], pm, depth - 1) !== src[i]) return graphRewrite(u, pm);
+  }
+  const to = pm.rewrite(u, undefined);
+  if (to !== undefined) return settle(to, pm);
+  u.settled |= pm.settledBit;
+  return u;
+}
+
+/** Nodes that are new, one above the other, for which {@linkcode settle} needs no traversal. */
+const SETTLE_DEPTH = 3;
+
+/** Is it certain that these rules change neither `u` nor what is below it? */
+function isSettled(u: UOp, pm: PatternMatcher): boolean {
+  return (u.settled & pm.settledBit) !== 0 || (u.below0 & pm.roots0 | u.below1 & pm.roots1) === 0;
+}
+
 /** As {@linkcode graphRewrite}: every node that was visited, with what it became (itself where nothing changed). */
 export function graphRewriteMap<X>(
   root: UOp | readonly UOp[],
@@ -112,6 +137,22 @@ export function graphRewriteMap<X>(
   try {
     for (const r of Array.isArray(root) ? root as readonly UOp[] : [root as UOp]) run(r, pm, options, memo, true);
     return memo.toMap();
+  } finally {
+    memo.clear();
+  }
+}
+
+/** As {@linkcode graphRewrite} for several roots: what each of `nodes`, which are below them, became. */
+export function graphRewriteEach<X>(
+  roots: readonly UOp[],
+  nodes: readonly UOp[],
+  pm: PatternMatcher<X>,
+  options: RewriteOptions<X> = {},
+): UOp[] {
+  const memo = new NodeMemo();
+  try {
+    for (const r of roots) run(r, pm, options, memo);
+    return nodes.map((u) => memo.get(u) ?? u);
   } finally {
     memo.clear();
   }

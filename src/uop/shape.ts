@@ -64,8 +64,8 @@ function derive(u: UOp): readonly number[] | null {
     default:
       if (!isAlu(u.op)) return null;
   }
-  for (const s of u.src) {
-    const shape = shapeOf(s);
+  for (let i = 0; i < u.src.length; i++) {
+    const shape = shapeOf(u.src[i]);
     if (shape.length > 0) return shape;
   }
   return SCALAR;
@@ -75,11 +75,18 @@ function derive(u: UOp): readonly number[] | null {
 export function shapeOf(u: UOp): readonly number[] {
   let s = u.shapeMemo;
   if (s === undefined) {
-    fill(u);
+    if (isReady(u)) u.shapeMemo = derive(u);
+    else fill(u);
     s = u.shapeMemo;
   }
   if (s === null || s === undefined) throw new SpecError(`${opName[u.op]} has no shape`);
   return s;
+}
+
+/** Whether the sources have their memos. */
+function isReady({ src }: UOp): boolean {
+  for (let i = 0; i < src.length; i++) if (src[i].shapeMemo === undefined) return false;
+  return true;
 }
 
 /** Fills memos below `u` without deep recursion. */

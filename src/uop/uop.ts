@@ -152,7 +152,7 @@ export class UOp extends Arithmetic<UOp> {
   }
   /** This node with other sources; itself when they are the same. */
   withSrc(src: readonly UOp[]): UOp {
-    if (src.length === this.src.length && src.every((s, i) => s === this.src[i])) return this;
+    if (sameSrc(src, this.src)) return this;
     return uop(this.op, this.dtype, src, this.arg);
   }
   /** The value of a CONST as a number (64-bit values beyond 2^53 rounded). */
@@ -270,6 +270,12 @@ export function uop(op: Ops, dtype: DType, src: readonly UOp[] = NO_SRC, arg?: A
   u ??= new UOp(op, dtype, src, arg, h);
   current.insert(u);
   return u;
+}
+
+/** `u`, whose sources are of the present generation, as a node of it: as {@linkcode uop} of its fields, but quicker. */
+export function renewed(u: UOp): UOp {
+  const { hash, op, dtype, src, arg } = u;
+  return current.find(hash, op, dtype, src, arg) ?? uop(op, dtype, src, arg);
 }
 
 let generations = 0;

@@ -5,6 +5,7 @@ import { Kernel } from "../../src/codegen/opt/kernel.ts";
 import { simplifyRanges } from "../../src/codegen/simplify.ts";
 import { CompiledKernel } from "../../src/engine/exec.ts";
 import { devicesHere } from "../fixtures/devices.ts";
+import { optimized } from "../fixtures/optimized.ts";
 import { difference, toleranceOf } from "../tolerance.ts";
 
 const MAX = 256, n = new Variable("n", 0, MAX);
@@ -67,19 +68,22 @@ function programs(t: Tensor): CompiledKernel[] {
   return schedule([t]).map((s) => s.runner).filter((r) => r instanceof CompiledKernel);
 }
 
-Deno.test("blocks: reductions, rows and stores get lanes", () => {
-  const was = Device.default;
-  Device.default = "WASM";
-  try {
-    const x = Tensor.ones([6, MAX]).contiguous().realize();
-    for (const name of ["sum of rows", "elementwise", "softmax", "matmul"]) {
-      const { opts = "" } = programs(CASES[name](x, n.bind(9))).at(-1)!.program.linear;
-      match(opts, /PADTO:\d+:16 .*VECTOR/, name);
+Deno.test(
+  "blocks: reductions, rows and stores get lanes",
+  optimized(() => {
+    const was = Device.default;
+    Device.default = "WASM";
+    try {
+      const x = Tensor.ones([6, MAX]).contiguous().realize();
+      for (const name of ["sum of rows", "elementwise", "softmax", "matmul"]) {
+        const { opts = "" } = programs(CASES[name](x, n.bind(9))).at(-1)!.program.linear;
+        match(opts, /PADTO:\d+:16 .*VECTOR/, name);
+      }
+    } finally {
+      Device.default = was;
     }
-  } finally {
-    Device.default = was;
-  }
-});
+  }),
+);
 
 Deno.test("blocks: what cannot be cut says so", () => {
   const x = Tensor.ones([6, MAX]).contiguous().realize();

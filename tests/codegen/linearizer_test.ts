@@ -89,3 +89,12 @@ Deno.test("linear form: sums, slopes and quotients without carry", () => {
   assertEquals(slope(l.mul(l)), undefined);
   assertEquals(slope(int(7)), 0);
 });
+
+Deno.test("linearizer: values that only a wish for an order needs are not computed", () => {
+  const i = range(8, 0, AxisKind.LOOP);
+  const x = load(index(param(1, f32, 8), i)), a = x.mul(2), b = x.mul(3);
+  const root = store(index(param(0, f32, 8), i), a);
+  const wishes = [uop(Ops.TUPLE, dtypes.void, [a]), uop(Ops.TUPLE, dtypes.void, [b.add(1)])];
+  const list = linearize(sink([root, ...wishes]));
+  assert(list.includes(a) && !list.includes(b) && list.length === linearize(sink([root])).length);
+});

@@ -151,6 +151,7 @@ const FUNCTIONS: Record<string, string> = {
   f32x2_to_bf16x2:
     "static unsigned f32x2_to_bf16x2(float2 x) { return round_bfloat(x.x) | (unsigned)round_bfloat(x.y) << 16; }",
   exp2_flush: "static float exp2_flush(float x) { return exp2f(x); }",
+  divide_reciprocal: "static float divide_reciprocal(float a, float b) { return a * (1 / b); }",
   divide_rounded: "static float divide_rounded(float a, float b) { return a * 0.25f * (1 / (b * 0.25f)); }",
   max_f32: "static float max_f32(float a, float b) { return a > b || a != a ? a : b; }",
   copy_async_4: copy(4),

@@ -210,9 +210,20 @@ for (
     ["to bfloat16 without instruction", x.cast(bfloat16), "f32_to_bf16_bits(b1[1])", old],
     ["what was rounded to bfloat16", x.cast(bfloat16).cast(float32), "round_bf16(b1[1])"],
     [
+      "what was rounded without instruction",
+      x.cast(bfloat16).cast(float32),
+      "bf16_to_f32(f32_to_bf16_bits(b1[1]))",
+      old,
+    ],
+    [
+      "what was rounded from double",
+      read(1, float64, at).cast(bfloat16).cast(float32),
+      "bf16_to_f32(f32_to_bf16((float)b1[1]))",
+    ],
+    [
       "bfloat16 sums, rounded",
       b.add(b).mul(b),
-      "f32_to_bf16(round_bf16(bf16_to_f32(v0) + bf16_to_f32(v0)) * bf16_to_f32(v0))",
+      "f32_to_bf16(bf16_to_f32(f32_to_bf16(bf16_to_f32(v0) + bf16_to_f32(v0))) * bf16_to_f32(v0))",
     ],
     [
       "2^x for 16 bits",
@@ -220,6 +231,7 @@ for (
       "exp2f(b1[1] * 1.4426950216293335f)",
     ],
     ["quotient for 16 bits", uop(Ops.FDIV, float32, [x, y], "rounded"), "divide_rounded(b1[1], b2[1])"],
+    ["quotient by a reciprocal", uop(Ops.FDIV, float32, [x, y], "reciprocal"), "divide_reciprocal(b1[1], b2[1])"],
     ["float16 sums", h.add(h), "f32_to_f16(f16_to_f32(v0) + f16_to_f32(v0))"],
     ["float to small integers wraps", x.cast(uint8), "(unsigned char)(int)b1[1]"],
     ["float to unsigned wraps", x.cast(uint32), "(unsigned)(long long)b1[1]"],

@@ -364,8 +364,11 @@ Deno.test("ptx: what becomes a 16-bit float has quick functions", () => {
     "mul.rn.f32 %f5, %f2, %f4;",
   ]);
   assertEquals(text(power).slice(-1), ["ex2.approx.f32 %f1, %f0;"]);
-  assertEquals(text(x.cast(bfloat16).cast(float32)).slice(-3), [
-    "cvt.rn.bf16.f32 %h0, %f0;",
+  assertEquals(text(uop(Ops.FDIV, float32, [x, y], "reciprocal")).slice(-2), [
+    "rcp.approx.ftz.f32 %f2, %f1;",
+    "mul.rn.f32 %f3, %f2, %f0;",
+  ]);
+  assertEquals(text(x.cast(bfloat16).cast(float32)).slice(-2), [
     "cvt.rn.bf16x2.f32 %r0, %f0, 0f00000000;",
     "mov.b32 %f1, %r0;",
   ]);

@@ -11,6 +11,7 @@ import { AxisKind, type VariableArg } from "../../src/uop/args.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { specLinear, verify } from "../../src/uop/spec.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+import { optimized } from "../fixtures/optimized.ts";
 import { simCaps, SMALL_GRID } from "../fixtures/sim.ts";
 
 const renderer: Renderer = { name: "TEST", caps: simCaps(SMALL_GRID), render: () => "" };
@@ -19,7 +20,7 @@ const { float32, uint8, int32 } = dtypes;
 
 const at = (slot: number, n: number, i: UOp, dtype = float32): UOp => index(param(slot, dtype, n), i);
 function compiled(to: UOp, value: UOp): LinearProgram {
-  return toProgram(sink([store(to, value)]), renderer);
+  return optimized(() => toProgram(sink([store(to, value)]), renderer))();
 }
 const loop = (n: number, id: number): UOp => range(n, id, AxisKind.LOOP);
 

@@ -216,7 +216,7 @@ Deno.test("cascades: found by their algebra, and nothing else is", () => {
   Device.default = "JS";
   const x = real([4, 64]), y = real([4, 64], 2);
   const kinds = (t: Tensor): string[] => {
-    const nodes = toposort(foldTensorGraph([t.uop]).get(t.uop)!);
+    const nodes = toposort(foldTensorGraph([t.uop], [t.uop])[0]);
     return nodes.flatMap((u) => u.op === Ops.REDUCE ? cascadeOf(u)?.kind ?? [] : []);
   };
   const mean = x.mean(1, { keepdim: true }), top = x.max(1, { keepdim: true });

@@ -427,6 +427,30 @@ Deno.test("jit: a jit function within another, captured or not", async () => {
   assertEquals(await inner(made([5])).tolist(), [15]);
 });
 
+Deno.test("jit: no gradient goes through a result, in whichever call", async () => {
+  const w = made([2, 3], true), before = w.mul(5).realize();
+  const f = jit((x: Tensor) => [w.mul(x), before] as const);
+  for (let i = 0; i < 4; i++) {
+    const [y] = f(made([1, i]));
+    assertEquals(await y.tolist(), [2, 3 * i]);
+    throws(() => y.sum().backward(), /ArgumentError: .*and with what jit\(\) returns/);
+    throws(() => y.sum().gradient([w]), /ArgumentError: .*the tensor does not depend on it/);
+    assertEquals(await y.mul(w).sum().gradient([w])[0].tolist(), [2, 3 * i]);
+    assertEquals(await before.sum().gradient([w])[0].tolist(), [5, 5]); // what was there before stays as it is
+  }
+});
+
+Deno.test("jit: a gradient through a jit function within another, in whichever call of either", async () => {
+  const w = made([2, 3], true), inner = jit((x: Tensor) => w.mul(x).square());
+  for (let i = 0; i < 3; i++) inner(made([1, 1])); // captured by itself
+  const outer = jit((x: Tensor) => {
+    w.grad = undefined;
+    inner(x).sum().backward();
+    return w.grad!;
+  });
+  for (let i = 0; i < 4; i++) assertEquals(await outer(made([1, i])).tolist(), [4, 6 * i * i]);
+});
+
 Deno.test("jit: reset forgets, and frees", async () => {
   let scale = 2;
   const f = jit((x: Tensor) => x.mul(scale));

@@ -3,6 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { difference } from "../tolerance.ts";
 
+Device.default = "WASM"; // reads synchronously
 Device.get(); // devices open outside of tests
 
 const leaf = (data: number[]) => new Tensor(data, { dtype: "float32", requiresGrad: true });

@@ -5,7 +5,7 @@ import { Storage } from "../../src/uop/args.ts";
 import { permute, reshape } from "../../src/uop/movement.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { latest, resolve } from "../../src/uop/resolve.ts";
-import { bufferNode, rotateInternTable, type UOp } from "../../src/uop/uop.ts";
+import { bufferNode, renewed, rotateInternTable, type UOp } from "../../src/uop/uop.ts";
 
 const buffer = (size: number) => bufferNode(new Storage("JS", dtypes.float32, size));
 
@@ -23,6 +23,17 @@ Deno.test("resolve: realized nodes are replaced, chains of them compressed", () 
   assertStrictEquals(sum.becomes as UOp, step.becomes);
   const now = resolve(u);
   assertEquals([now.op, now.src[0]], [Ops.MUL, c]); // reshape of reshape of c is c
+});
+
+Deno.test("resolve: a node of an earlier generation is renewed", () => {
+  const x = buffer(4), u = x.add(1).mul(2);
+  assertStrictEquals(renewed(u), u);
+  rotateInternTable();
+  assertStrictEquals(resolve(u), u, "what the generation before has");
+  rotateInternTable();
+  rotateInternTable();
+  const made = resolve(u);
+  assertEquals([made === u, made.hash === u.hash, renewed(made) === made], [false, true, true]);
 });
 
 Deno.test("resolve: graphs of different generations meet", () => {

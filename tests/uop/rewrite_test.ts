@@ -7,7 +7,16 @@ import { AxisKind, Storage } from "../../src/uop/args.ts";
 import { opCarrier, reduce } from "../../src/uop/carrier.ts";
 import { PatternMatcher, rule } from "../../src/uop/matcher.ts";
 import { Ops } from "../../src/uop/ops.ts";
-import { graphRewrite, graphRewriteMap, isRecording, namedPass, record, substitute } from "../../src/uop/rewrite.ts";
+import {
+  graphRewrite,
+  graphRewriteEach,
+  graphRewriteMap,
+  isRecording,
+  namedPass,
+  record,
+  settle,
+  substitute,
+} from "../../src/uop/rewrite.ts";
 import { specKernel } from "../../src/uop/spec.ts";
 import { UPat } from "../../src/uop/upat.ts";
 import { bufferNode, int, mayHave, range, sink, toposort, type UOp, variable } from "../../src/uop/uop.ts";
@@ -108,6 +117,8 @@ Deno.test("rewrite: map of what became what", () => {
   assertStrictEquals(map.get(u), a.add(3));
   assertStrictEquals(map.get(v), b.mul(a.add(3)));
   assertStrictEquals(map.get(a), a);
+  const each = graphRewriteEach([v], [a, u, v], pmFold);
+  [a, a.add(3), b.mul(a.add(3))].forEach((want, i) => assertStrictEquals(each[i], want));
 });
 
 Deno.test("rewrite: a rule may rewrite inside", () => {
@@ -217,4 +228,17 @@ Deno.test("record: passes, rules, nesting; nothing when off", () => {
   assertStrictEquals(passes[0].after, result);
   assertEquals(passes[1].changes.map((c) => c.rule), ["constants", "x+0"]);
   assertStrictEquals(passes[1].changes[0].to, a.add(3));
+});
+
+Deno.test("rewrite: settle does what a rewrite does, and marks what is done", () => {
+  const pm = new PatternMatcher("fold", pmFold.rules).settles();
+  const deep = a.add(0).mul(3).add(b).mul(5).add(a).mul(7);
+  for (const [, u] of CASES) assertStrictEquals(settle(u, pm), graphRewrite(u, pmFold));
+  const done = settle(deep, pm);
+  assertStrictEquals(done, graphRewrite(deep, pmFold));
+  assert(
+    (done.settled & pm.settledBit) !== 0 &&
+      done.src.every((s) => (s.settled & pm.settledBit) !== 0 || s === done.src[1]),
+  );
+  assertStrictEquals(settle(done, pm), done);
 });

@@ -182,10 +182,14 @@ class SmallFloats {
     return isAlu(u.op) && !isExact(u.op) ? this.round(value, dtype) : value;
   }
 
+  isIn(nodes: readonly UOp[]): boolean {
+    let last: DType = dtypes.void; // neighbors mostly have the same
+    return nodes.some(({ dtype }) => dtype !== last && this.isSmall(last = dtype));
+  }
+
   run(sink: UOp): UOp {
     const nodes = toposort(sink);
-    let last: DType = dtypes.void; // neighbors mostly have the same
-    if (!nodes.some(({ dtype }) => dtype !== last && this.isSmall(last = dtype))) return sink;
+    if (!this.isIn(nodes)) return sink;
     for (const u of nodes) this.memo.set(u, this.build(u));
     return this.memo.get(sink)!;
   }
@@ -200,6 +204,11 @@ function narrow(x: UOp, d: DType): UOp {
     if (whole.op !== Ops.CAST || whole === from.src[0]) return extract(whole, x.arg as number);
   }
   return x.cast(d);
+}
+
+/** Has a kernel values of dtypes that {@linkcode decomposeDTypes} replaces? Its AST tells as well as what it is expanded to. */
+export function hasSmallFloats(ast: UOp, caps: Capabilities): boolean {
+  return new SmallFloats(caps).isIn(toposort(ast));
 }
 
 /** Computes float16, bfloat16 and fp8 in float32 where the device cannot compute in them. */

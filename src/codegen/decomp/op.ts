@@ -90,14 +90,14 @@ function isSigned(u: UOp): boolean {
 export const pmLate: PatternMatcher = new PatternMatcher("late", [
   rule(x.mul(-1), ({ x }) => isSigned(x) ? uop(Ops.NEG, x.dtype, [x]) : undefined), // x * -1 -> -x
   rule(x.add(UPat.op(Ops.NEG, { src: [y] })), ({ x, y }) => uop(Ops.SUB, x.dtype, [x, y])), // x + -y -> x - y
-]);
+]).settles();
 
 /** MULACC, where the device fuses it. Stage P, last. */
 export const pmMulAcc: PatternMatcher = new PatternMatcher("mulacc", [
   rule(x.mul(y).add(z), ({ x, y, z }) => x.dtype.isFloat ? uop(Ops.MULACC, x.dtype, [x, y, z]) : undefined), // x*y + z
 ]);
 
-const pmLateFused = pmLate.concat(pmMulAcc);
+const pmLateFused = pmLate.concat(pmMulAcc).settles();
 
 /** The late rules for a device. */
 export function lateRules(caps: Capabilities): PatternMatcher {

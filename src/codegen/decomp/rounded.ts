@@ -12,6 +12,7 @@ import type { Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/ops.ts";
 import { toposort, type UOp, uop } from "../../uop/uop.ts";
 import { rebuild } from "../replace_ranges.ts";
+import { logisticOf, quickLogistic } from "./logistic.ts";
 
 function isLanes(u: UOp): boolean {
   return u.op === Ops.VECTORIZE || u.op === Ops.BROADCAST || u.op === Ops.EXTRACT;
@@ -52,7 +53,14 @@ function keepsError(u: UOp, i: number, { positive }: Bounded): boolean {
   return u.op === Ops.ADD && u.src.every((s) => positive.has(s));
 }
 
-/** Gives functions the arg "rounded" where their quick form does. */
+/** How often each node is a source. */
+function usesOf(order: readonly UOp[]): ReadonlyMap<UOp, number> {
+  const uses = new Map<UOp, number>();
+  for (const u of order) for (const s of u.src) uses.set(s, (uses.get(s) ?? 0) + 1);
+  return uses;
+}
+
+/** Gives functions the arg "rounded" where their quick form does; logistic functions of such become theirs. */
 export function markRounded(sink: UOp, caps: Capabilities): UOp {
   const quick = caps.roundedOps ?? [], order = toposort(sink);
   if (!order.some((u) => quick.includes(u.op))) return sink;
@@ -69,6 +77,14 @@ export function markRounded(sink: UOp, caps: Capabilities): UOp {
     (u.op !== Ops.FDIV || bounds.large.has(u.src[1]))
   );
   if (marked.length === 0) return sink;
-  const set = new Set(marked);
-  return rebuild(sink, (u, src) => set.has(u) ? [uop(u.op, u.dtype, src, "rounded")] : undefined);
+  const set = new Set(marked), uses = usesOf(order);
+  return rebuild(sink, (u, src) => {
+    if (set.has(u)) return [uop(u.op, u.dtype, src, "rounded")];
+    const logistic = logisticOf(u);
+    if (logistic === undefined) return undefined;
+    const { x, slope, power, quotient } = logistic;
+    // what others need is computed anyway
+    if (!set.has(power) || !set.has(quotient) || uses.get(power) !== 2 || uses.get(quotient) !== 2) return undefined;
+    return [quickLogistic(src[0].src[0], slope, uses.get(x) === 2)];
+  });
 }

@@ -310,7 +310,12 @@ function maxAbs(x: UOp, depth = 8): number {
       return view.getFloat32(0);
     }
     case Ops.ADD:
+    case Ops.SUB:
       return of(0) + of(1);
+    case Ops.MULACC: {
+      const p = of(0) * of(1) + of(2);
+      return p === p ? p : Infinity;
+    }
     case Ops.MUL: {
       const p = of(0) * of(1);
       return p === p ? p : Infinity;
@@ -321,6 +326,7 @@ function maxAbs(x: UOp, depth = 8): number {
       return Math.max(of(0), of(1));
     case Ops.WHERE:
       return Math.max(of(1), of(2));
+    case Ops.NEG:
     case Ops.BROADCAST:
     case Ops.EXTRACT:
     case Ops.TRUNC:

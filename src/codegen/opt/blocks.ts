@@ -11,7 +11,7 @@ import { AxisKind, RangeArg } from "../../uop/args.ts";
 import { vmax } from "../../uop/bounds.ts";
 import { type CarrierArg, identityConst, reduce } from "../../uop/carrier.ts";
 import { Ops } from "../../uop/ops.ts";
-import { dependsOn } from "../../uop/ranges.ts";
+import { dependsOn, freeIds } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { simplify } from "../../uop/symbolic.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
@@ -25,18 +25,11 @@ export interface Cut {
   readonly head: UOp;
 }
 
-/** An id that no range of `ast` has. */
-function freeRangeId(ast: UOp): number {
-  let id = 0;
-  for (const u of toposort(ast)) if (u.op === Ops.RANGE) id = Math.max(id, (u.arg as RangeArg).id + 1);
-  return id;
-}
-
 /** The ranges of the first `main` iterations of a range, and of the `rest` that follow. */
 function halves(ast: UOp, range: UOp, main: UOp, rest: UOp): [head: UOp, tail: UOp] {
   const { id, kind, sub } = range.arg as RangeArg;
   const part = (end: UOp, arg: RangeArg): UOp => uop(Ops.RANGE, range.dtype, [end], arg);
-  return [part(main, new RangeArg(id, kind, sub)), part(rest, new RangeArg(freeRangeId(ast), kind, 0))];
+  return [part(main, new RangeArg(id, kind, sub)), part(rest, new RangeArg(freeIds(toposort(ast)).range, kind, 0))];
 }
 
 /** Cuts a reduce range at `main` of its iterations; the `rest` that follow become a reduction of their own, combined after. */
@@ -59,10 +52,14 @@ export function blocksOf(range: UOp, k: number): UOp {
   return simplify(range.src[0].floorDiv(k));
 }
 
+/** The iterations of a range that ends at a variable: those in its whole blocks of `k`, and the rest. */
+function wholeAndRest(range: UOp, k: number): [main: UOp, rest: UOp] {
+  return [simplify(blocksOf(range, k).mul(k)), simplify(range.src[0].floorMod(k))];
+}
+
 /** Cuts a reduce range that ends at a variable after its last whole block of `k`. */
 export function blockReduce(ast: UOp, range: UOp, k: number): Cut {
-  const end = range.src[0], main = simplify(blocksOf(range, k).mul(k));
-  return cutReduce(ast, range, main, simplify(end.floorMod(k)));
+  return cutReduce(ast, range, ...wholeAndRest(range, k));
 }
 
 /** Are there STAGEs inside of a range? */
@@ -72,8 +69,7 @@ export function stagesIn(ast: UOp, range: UOp): boolean {
 
 /** Cuts a range of STOREs that ends at a variable after its last whole block of `k`; `rest` is the range of what follows. */
 export function blockStores(ast: UOp, range: UOp, k: number): Cut & { readonly rest: UOp } {
-  const main = simplify(blocksOf(range, k).mul(k));
-  const [head, rest] = halves(ast, range, main, simplify(range.src[0].floorMod(k)));
+  const [main, left] = wholeAndRest(range, k), [head, rest] = halves(ast, range, main, left);
   const cut = ast.src.filter((s) => dependsOn(s, range)), others = ast.src.filter((s) => !dependsOn(s, range));
   const both = [head, rest.add(main)].flatMap((i) => cut.map((s) => substitute(s, new Map([[range, i]]))));
   return { ast: separateNests(ast.withSrc([...others, ...both])), head, rest };

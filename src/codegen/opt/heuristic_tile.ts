@@ -236,11 +236,14 @@ class TileChooser {
 /** How much longer copies take whose addresses are quotients and remainders. */
 const MERGED_COST = 1.15;
 
-/** The same product with one axis a side: what its tiles would take, and the opts that make it so. */
+/**
+ * The same product with one axis a side: what its tiles would take, and the opts that make it so.
+ * @param isOnUnits may matrix units compute it? Asked only where there are sums to order
+ */
 function merged(
   sides: Sides,
   sizes: readonly number[],
-  onUnits: boolean,
+  isOnUnits: () => boolean,
 ): { matrices: Matrices; sizes: number[]; opts: Opt[] } {
   const opts: Opt[] = [], now = sizes.slice();
   const axisOf = (axes: readonly number[]): number => {
@@ -253,8 +256,8 @@ function merged(
     return last;
   };
   // matrix units take the sum in any order: neighbors in memory innermost, so that copies of tiles are wide
-  const isNear = (i: number): number => onUnits ? sides.reads.filter((a) => a.strides[i] === 1).length : 0;
-  const sums = sides.sums.slice().sort((i, j) => isNear(i) - isNear(j));
+  const isNear = (i: number): number => sides.reads.filter((a) => a.strides[i] === 1).length;
+  const sums = sides.sums.length > 1 && isOnUnits() ? sides.sums.toSorted((i, j) => isNear(i) - isNear(j)) : sides.sums;
   const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sums)];
   return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
 }
@@ -272,8 +275,8 @@ export function tileProduct(
   const plain = matricesOf(sides, sizes);
   const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs);
   const time = chooser?.time ?? Infinity;
-  const onUnits = caps.grid!.tensorCores.some((core) => productAxes(kernel, core) !== undefined);
-  const flat = merged(sides, sizes, onUnits);
+  const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => productAxes(kernel, core) !== undefined);
+  const flat = merged(sides, sizes, isOnUnits);
   if (
     flat.opts.length > 0 && kernel.mayMerge &&
     [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)

@@ -20,11 +20,11 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import type { TensorCore } from "../../renderer/tensor_core.ts";
-import { AxisKind, type RangeArg } from "../../uop/args.ts";
+import { AxisKind } from "../../uop/args.ts";
 import { vmax } from "../../uop/bounds.ts";
 import type { CarrierArg } from "../../uop/carrier.ts";
 import { Ops } from "../../uop/ops.ts";
-import { dependsOn, rangesOf } from "../../uop/ranges.ts";
+import { dependsOn, freeIds, rangesOf } from "../../uop/ranges.ts";
 import { simplify } from "../../uop/symbolic.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
@@ -420,11 +420,8 @@ export class Kernel {
     const depends = this.ast.src.map((s) => this.output.map((a) => dependsOn(s, a.range)));
     const axes = [...this.output, ...this.reduce, ...this.staged, ...this.rests];
     const known = new Set(axes.map((a) => a.range));
-    let base = 0;
     // new ids must not meet those of ranges that stay
-    for (const u of toposort(this.ast)) {
-      if (u.op === Ops.RANGE && !known.has(u)) base = Math.max(base, (u.arg as RangeArg).id + 1);
-    }
+    const base = freeIds(toposort(this.ast).filter((u) => u.op === Ops.RANGE && !known.has(u))).range;
     const n = this.output.length;
     const map = new Map<UOp, Replacement>();
     const inside = new Map<AxisState, readonly UOp[]>();

@@ -12,7 +12,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { AxisKind, type ParamArg, RangeArg, StageArg } from "../../uop/args.ts";
 import { Ops } from "../../uop/ops.ts";
-import { rangesOf } from "../../uop/ranges.ts";
+import { freeIds, rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
@@ -42,16 +42,6 @@ export function stageable(l: UOp, outer: readonly UOp[]): UOp[] | undefined {
   if (!inner.some(isReduceLike) || inner.some((r) => r.src[0].op !== Ops.CONST)) return undefined;
   if (prod(inner.map((r) => r.src[0].value)) > MAX_TILE) return undefined;
   return inner.sort((a, b) => layoutRank(a) - layoutRank(b) || compareLoops(a, b));
-}
-
-/** The first numbers of RANGEs and STAGEs that no node has. */
-export function freeIds(nodes: readonly UOp[]): { range: number; stage: number } {
-  let range = 0, stage = 0;
-  for (const u of nodes) {
-    if (u.op === Ops.RANGE) range = Math.max(range, (u.arg as RangeArg).id + 1);
-    else if (u.op === Ops.STAGE) stage = Math.max(stage, (u.arg as StageArg).id + 1);
-  }
-  return { range, stage };
 }
 
 /** The LOADs of the input in a slot. */

@@ -12,22 +12,22 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { AxisKind, RangeArg, StageArg } from "../../uop/args.ts";
 import { Ops } from "../../uop/ops.ts";
-import { rangesOf } from "../../uop/ranges.ts";
+import { freeIds, rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
 import { linearOf, rangeOfAtom } from "../linear_form.ts";
-import { compareLoops, sizeOf } from "../ranges.ts";
+import { compareLoops, kindOf, sizeOf } from "../ranges.ts";
 import { renameFree } from "../replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
-import { freeIds, loadsOfInput } from "./stage.ts";
+import { loadsOfInput } from "./stage.ts";
 
 /** Bytes of an access, at most, and of the padding of a row. */
 export const WIDE = 16;
 
 /** True for ranges that are inside of a tile: threads, copies, unrolled iterations, elements of matrix units. */
 function isInside(r: UOp): boolean {
-  const { kind } = r.arg as RangeArg;
+  const kind = kindOf(r);
   return kind === AxisKind.LOCAL || kind === AxisKind.WARP || kind === AxisKind.UPCAST || kind === AxisKind.UNROLL ||
     kind === AxisKind.VECTOR;
 }
@@ -52,9 +52,7 @@ function stepOf(idx: UOp, r: UOp): number {
 /** The tile that the threads read of `l` at a time; undefined where there is none. */
 function tileOf(l: UOp, onUnits: boolean): Tile | undefined {
   const ranges = rangesOf(l).filter(isInside);
-  const isReduced = ranges.some((r) =>
-    (r.arg as RangeArg).kind === AxisKind.UNROLL || (r.arg as RangeArg).kind === AxisKind.VECTOR
-  );
+  const isReduced = ranges.some((r) => kindOf(r) === AxisKind.UNROLL || kindOf(r) === AxisKind.VECTOR);
   if (!isReduced || ranges.some((r) => sizeOf(r) === 0)) return undefined;
   const idx = l.src[0].src[1], strides = new Map<UOp, number>();
   for (const [atom, c] of linearOf(idx).terms) {

@@ -11,7 +11,7 @@ import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tenso
 import { AxisKind, RangeArg, type StageArg } from "../../uop/args.ts";
 import { type CarrierArg, reduce } from "../../uop/carrier.ts";
 import { Ops } from "../../uop/ops.ts";
-import { dependsOn, rangesOf } from "../../uop/ranges.ts";
+import { dependsOn, freeIds, rangesOf } from "../../uop/ranges.ts";
 import { substitute } from "../../uop/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel, splitAnd } from "../../uop/valid.ts";
@@ -96,8 +96,7 @@ function positionOf(f: Fragment, lane: UOp, element: UOp, dimension: 0 | 1): UOp
 /** Has the unit do the sum over `k` in tiles of `rows` x `columns`: ranges of its sizes. @throws {ArgumentError} */
 export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UOp, k: UOp): UOp {
   const nodes = toposort(ast);
-  let next = 0;
-  for (const u of nodes) if (u.op === Ops.RANGE) next = Math.max(next, (u.arg as RangeArg).id + 1);
+  let next = freeIds(nodes).range;
   const u = nodes.find((x) => x.op === Ops.REDUCE && x.src.includes(k));
   const product = u === undefined ? undefined : productOf(u, core);
   if (u === undefined || product === undefined) {

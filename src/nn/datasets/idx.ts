@@ -5,6 +5,7 @@
  * @module
  */
 import { FormatError } from "../../helpers/errors.ts";
+import { MAX_RATIO, unpackedChunks } from "../../state/inflate.ts";
 
 /** Values of an IDX file, row-major. */
 export interface Idx {
@@ -28,8 +29,6 @@ const KINDS: Readonly<Record<number, Kind>> = {
 const MAX_AXES = 8;
 /** No file holds more, unpacked. */
 const MAX_BYTES = 2 ** 31;
-/** Deflate makes no byte more than this of one. */
-const MAX_RATIO = 1032;
 
 function fill<T extends Int16Array | Int32Array | Float32Array | Float64Array>(
   into: T,
@@ -89,7 +88,6 @@ function parsePlain(bytes: Uint8Array<ArrayBuffer>, bad: Bad): Idx {
 }
 
 async function parseGzip(bytes: Uint8Array<ArrayBuffer>, bad: Bad): Promise<Idx> {
-  const reader = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip")).getReader();
   let head: Uint8Array<ArrayBuffer> = new Uint8Array(0), header: Header | undefined;
   let data: Uint8Array<ArrayBuffer> | undefined, have = 0;
   const take = (part: Uint8Array): void => {
@@ -97,31 +95,20 @@ async function parseGzip(bytes: Uint8Array<ArrayBuffer>, bad: Bad): Promise<Idx>
     data!.set(part, have);
     have += part.length;
   };
-  try {
-    for (;;) {
-      let chunk: Uint8Array | undefined;
-      try {
-        chunk = (await reader.read()).value;
-      } catch (error) {
-        throw bad(`it is no sound gzip file (${(error as Error).message})`);
-      }
-      if (chunk === undefined) break;
-      if (data !== undefined) {
-        take(chunk);
-        continue;
-      }
-      const joined: Uint8Array<ArrayBuffer> = new Uint8Array(head.length + chunk.length);
-      joined.set(head);
-      joined.set(chunk, head.length);
-      head = joined;
-      header = headerOf(head, bad);
-      if (header === undefined) continue;
-      if (header.nbytes > bytes.length * MAX_RATIO) throw short(header, head.length, bad);
-      data = new Uint8Array(header.nbytes);
-      take(head.subarray(header.start));
+  for await (const chunk of unpackedChunks(bytes, "gzip", (why) => bad(`it is no sound gzip file (${why})`))) {
+    if (data !== undefined) {
+      take(chunk);
+      continue;
     }
-  } finally {
-    await reader.cancel().catch(() => {});
+    const joined: Uint8Array<ArrayBuffer> = new Uint8Array(head.length + chunk.length);
+    joined.set(head);
+    joined.set(chunk, head.length);
+    head = joined;
+    header = headerOf(head, bad);
+    if (header === undefined) continue;
+    if (header.nbytes > bytes.length * MAX_RATIO) throw short(header, head.length, bad);
+    data = new Uint8Array(header.nbytes);
+    take(head.subarray(header.start));
   }
   if (header === undefined || have < header.nbytes) {
     throw short(header, header ? header.start + have : head.length, bad);

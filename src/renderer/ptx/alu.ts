@@ -8,6 +8,7 @@ import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { isComparison, opName, Ops } from "../../uop/ops.ts";
 import type { UOp } from "../../uop/uop.ts";
+import { ROUNDED } from "../lanes.ts";
 import { classOf, type Emitter, literalOf, typeOf } from "./emitter.ts";
 
 const { float16, bfloat16, float32 } = dtypes;
@@ -38,11 +39,6 @@ function extend(e: Emitter, d: DType, r: string): string {
 /** A 16-bit float as float32. */
 export function widen(e: Emitter, d: DType, x: string): string {
   const h = inRegister(e, d, x);
-  const rounded = e.find(`rounded ${h}`);
-  if (rounded !== undefined) {
-    // one instruction for pairs, without the slow conversion unit
-    return e.op("f32", "mov.b32", e.op("b32", "cvt.rn.bf16x2.f32", rounded[0], literalOf(float32, 0)));
-  }
   if (d === float16) return e.op("f32", "cvt.f32.f16", h);
   const zero = e.once("b16 0", () => [e.op("b16", "mov.b16", "0")])[0];
   return e.op("f32", "mov.b32", `{${zero}, ${h}}`);
@@ -52,17 +48,21 @@ export function widen(e: Emitter, d: DType, x: string): string {
 export function narrow(e: Emitter, d: DType, x: string): string {
   const r = inRegister(e, float32, x);
   if (d === float16) return e.op("b16", "cvt.rn.f16.f32", r);
-  if (e.arch >= 80) {
-    const h = e.op("b16", "cvt.rn.bf16.f32", r);
-    e.once(`rounded ${h}`, () => [r]);
-    return h;
-  }
+  if (e.arch >= 80) return e.op("b16", "cvt.rn.bf16.f32", r);
   const bits = e.op("b32", "mov.b32", r), odd = e.op("b32", "bfe.u32", bits, "16", "1");
   const up = e.op("b32", "add.s32", e.op("b32", "add.s32", bits, odd), "32767");
   const quiet = e.op("b32", "or.b32", bits, "0x400000");
   const all = e.op("b32", "selp.b32", quiet, up, e.op("pred", "setp.nan.f32", r, r));
   const [, high] = halves(e, all);
   return high;
+}
+
+/** A float32 rounded to bfloat16, as float32. */
+function round(e: Emitter, x: string): string {
+  if (e.arch < 80) return widen(e, bfloat16, narrow(e, bfloat16, x));
+  // one instruction for pairs, without the slow conversion unit
+  const pair = e.op("b32", "cvt.rn.bf16x2.f32", inRegister(e, float32, x), literalOf(float32, 0));
+  return e.op("f32", "mov.b32", pair);
 }
 
 /** The two 16-bit halves of a word. */
@@ -189,6 +189,9 @@ function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
   if (u.op === Ops.EXP2 && u.arg !== undefined && d === float32) {
     return e.op(c, `ex2.approx${u.arg === "flush" ? ".ftz" : ""}.f32`, a);
   }
+  if (u.op === Ops.FDIV && u.arg === "reciprocal" && d === float32) {
+    return e.op(c, "mul.rn.f32", e.op(c, "rcp.approx.ftz.f32", b), a);
+  }
   if (u.op === Ops.FDIV && u.arg === "rounded" && d === float32) {
     // divisors from 1 on: a quarter has a reciprocal that is no subnormal
     const quarter = literalOf(float32, 0.25), [x, y] = src.map((s) => e.op(c, "mul.rn.f32", s, quarter));
@@ -207,7 +210,7 @@ function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
 /** Writes a scalar op of operands `src` (registers or constants) and gives its register. */
 export function writeAlu(e: Emitter, u: UOp, src: readonly string[]): string {
   const d = u.dtype, s = u.src[0].dtype;
-  if (u.op === Ops.CAST) return cast(e, d, s, src[0]);
+  if (u.op === Ops.CAST) return u.arg === ROUNDED ? round(e, src[0]) : cast(e, d, s, src[0]);
   if (u.op === Ops.BITCAST) return bitcast(e, d, s, src[0]);
   if (d.isBool && (s.isBool || !isComparison(u.op))) return logical(e, u.op, src);
   if (u.op === Ops.WHERE) {

@@ -1,8 +1,9 @@
-import { assert } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
+import { sin } from "../../../src/codegen/decomp/transcendental.ts";
 import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
 import { AxisKind } from "../../../src/uop/args.ts";
 import { Ops } from "../../../src/uop/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/uop.ts";
+import { index, load, param, range, sink, store, toposort, type UOp, uop, variable } from "../../../src/uop/uop.ts";
 import { compile, opts, run } from "../harness.ts";
 
 const SPECIAL = [
@@ -110,4 +111,15 @@ Deno.test("transcendental: a bounded argument needs no reduction of large number
   const size = (v: UOp): number =>
     compile(sink([store(index(param(0, f, n), i), v.sin())]), [], { nativeOps: [] }).uops.length;
   assert(size(u) < 90, `${size(u)} uops`);
+});
+
+Deno.test("functions: a bounded sine needs no reduction of large values, in whatever form its operand is", () => {
+  const f = dtypes.float32, x = variable("x", 0, 9).cast(f), y = variable("y", 0, 9).cast(f), half = x.constLike(0.5);
+  const count = (u: UOp): number => toposort(u).filter((n) => n.op !== Ops.CONST).length;
+  const size = (u: UOp): number => count(sin(u)) - count(u);
+  const bounded = size(x.mul(half).add(y));
+  assertEquals(size(uop(Ops.MULACC, f, [x, half, y])), bounded);
+  assertEquals(size(uop(Ops.SUB, f, [x, y])), size(x.add(y.mul(-1))));
+  assertEquals(size(uop(Ops.NEG, f, [x])), size(x.mul(-1)));
+  assert(size(load(index(param(1, f, 8), range(8, 0, AxisKind.LOOP)))) > bounded);
 });

@@ -1,7 +1,7 @@
 /**
- * Reads of symbolic axes at computed places. A reshape may join such an axis to axes before it: memory has room for the
- * largest size, so that what is adjacent in row-major order is not adjacent in memory, and each element is read at the
- * place that its position comes from.
+ * Reshapes and diagonals of symbolic axes, as reads at computed places. A reshape may join such an axis to axes before it:
+ * memory has room for the largest size, so that what is adjacent in row-major order is not adjacent in memory, and each
+ * element is read at the place that its position comes from.
  *
  * @module
  */
@@ -14,7 +14,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { constant, int, type UOp, uop } from "../uop/uop.ts";
-import { filled, iotaAlong } from "./pieces.ts";
+import { filled, iotaAlong } from "./movement_nodes.ts";
 
 /** `u` under another shape of as many elements, in row-major order of those that there are. @throws {ShapeError} */
 export function reshapeSized(u: UOp, to: readonly number[]): UOp {
@@ -29,13 +29,13 @@ export function reshapeSized(u: UOp, to: readonly number[]): UOp {
       else b *= to[j++];
     }
     const group = rangeOf(i - start).map((k) => start + k), first = group.findIndex((k) => from[k] !== 1);
-    if (group.some((k, at) => at > first && extents[k] !== undefined)) u = joined(u, group);
+    if (group.some((k, at) => at > first && extents[k] !== undefined)) u = joinAxes(u, group);
   }
   return reshape(u, to);
 }
 
 /** Axes that follow each other as the last of them, the others with size 1. */
-function joined(u: UOp, axes: readonly number[]): UOp {
+function joinAxes(u: UOp, axes: readonly number[]): UOp {
   const shape = shapeOf(u), rank = shape.length, axis = axes[axes.length - 1], sizes = axes.map((a) => shape[a]);
   const extents = axes.map((a) => extentOf(u, a)), room = prod(sizes), strides = stridesOf(sizes);
   const merged = shape.map((n, i) => i === axis ? room : axes.includes(i) ? 1 : n);

@@ -1,6 +1,6 @@
 /**
- * Pieces of movement: builders of nodes that join, pad and cut along axes, for the methods of Tensor. Arguments are
- * checked by the callers, but for what a mode of padding can reach.
+ * Movement on nodes: builders that join, pad and cut along axes, for the methods of Tensor. Arguments are checked by the
+ * callers, but for what a mode of padding can reach.
  *
  * @module
  */

@@ -15,7 +15,7 @@ import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 import { cutAxis, type Dim, dimNode, hasVariable, pickAxis } from "./dims.ts";
-import type { Pair } from "./pieces.ts";
+import type { Pair } from "./movement_nodes.ts";
 
 /** [start, stop] or [start, stop, step]; null for a missing end. Ends may be bound variables. */
 export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?];

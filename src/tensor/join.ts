@@ -1,6 +1,7 @@
 /**
- * Tensors in parts: cut along an axis, joined, repeated, shifted. Joins are selects over padded parts (pieces.ts), so that
- * nothing is copied before the scheduler says so; sizes and cuts may be variables (dims.ts).
+ * Joining tensors along an axis, and the reverse: cat, stack, split, chunk; repeating and shifting. Joins are selects over
+ * padded parts (movement_nodes.ts), so that nothing is copied before the scheduler says so; sizes and cuts may be variables
+ * (dims.ts).
  *
  * @module
  */
@@ -27,12 +28,12 @@ import {
   tensorList,
   withSizes,
 } from "./dims.ts";
-import { reshapeSized } from "./joined.ts";
 import { MovementTensor } from "./movement.ts";
-import { catNodes, type Pair } from "./pieces.ts";
+import { catNodes, type Pair } from "./movement_nodes.ts";
+import { reshapeSized } from "./symbolic_reshape.ts";
 
 /** Methods that cut and join tensors. */
-export abstract class PartsTensor extends MovementTensor {
+export abstract class JoinTensor extends MovementTensor {
   /**
    * Cuts along `dim`: into parts of `sizes` (the last may be smaller), or of the sizes listed, which may be variables.
    *

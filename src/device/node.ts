@@ -1,0 +1,38 @@
+/**
+ * Modules of Node, which Deno has too. They are asked for by name at run time: a browser has none, and an import of one
+ * would keep it from loading the file.
+ *
+ * @module
+ */
+
+/** A thread of node:worker_threads. */
+export interface NodeWorker {
+  /** Lets the process end while it lives. */
+  unref(): void;
+  /** Calls `listener` when it fails, or has ended. */
+  on(event: "error" | "exit", listener: () => void): void;
+}
+
+/** What is used of node:worker_threads. */
+export interface NodeThreads {
+  /** Runs the text `source` in a thread, which finds `workerData` there. */
+  readonly Worker: new (
+    source: string,
+    options: { readonly eval: true; readonly workerData: unknown; readonly name?: string },
+  ) => NodeWorker;
+}
+
+/** A module of Node, as "node:v8"; undefined where there is none. */
+export function nodeModule(name: string): unknown {
+  const { process } = globalThis as { process?: { getBuiltinModule?(name: string): unknown } };
+  try {
+    return process?.getBuiltinModule?.(name);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Threads as Node has them; undefined where there are none. */
+export function nodeThreads(): NodeThreads | undefined {
+  return nodeModule("node:worker_threads") as NodeThreads | undefined;
+}

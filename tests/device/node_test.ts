@@ -1,0 +1,24 @@
+/** Modules of Node: those that are there, and none where there are none. */
+import { assert, assertEquals } from "@std/assert";
+import { nodeModule, nodeThreads } from "../../src/device/node.ts";
+
+Deno.test("node: modules by name", () => {
+  assertEquals(typeof (nodeModule("node:v8") as { getHeapStatistics: unknown }).getHeapStatistics, "function");
+  assertEquals(nodeModule("node:nothing"), undefined);
+  assert(nodeThreads()?.Worker !== undefined);
+});
+
+Deno.test("node: none without Node's process, or where it throws", () => {
+  const scope = globalThis as unknown as { process: unknown }, { process } = scope;
+  try {
+    const refuse = () => {
+      throw new Error("no");
+    };
+    for (const other of [undefined, {}, { getBuiltinModule: refuse }]) {
+      scope.process = other;
+      assertEquals(nodeThreads(), undefined);
+    }
+  } finally {
+    scope.process = process;
+  }
+});
