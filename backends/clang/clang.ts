@@ -369,7 +369,7 @@ class ClangDevice implements Device {
 }
 
 /** Capabilities of C code made by this compiler for this processor. */
-function capsOf({ macros }: Toolchain, threads: number, l1: number, l2: number): Capabilities {
+function capsOf({ macros, version }: Toolchain, threads: number, l1: number, l2: number): Capabilities {
   const wide = macros.has("__AVX512F__"), arm = macros.has("__ARM_NEON");
   const vectorBytes = wide ? 64 : macros.has("__AVX2__") ? 32 : 16;
   const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32, float64 } = dtypes;
@@ -382,6 +382,8 @@ function capsOf({ macros }: Toolchain, threads: number, l1: number, l2: number):
     l1: Math.max(0, l1),
     l2: Math.max(0, l2),
     hasMulAcc: macros.has("__FMA__") || macros.has("__ARM_FEATURE_FMA"),
+    // gcc makes no masked loads of a loop over lanes
+    hasMaskedLoads: macros.has("__AVX2__") && /clang/i.test(version),
     nativeOps: [Ops.SQRT, Ops.TRUNC],
     computeDTypes,
     storageDTypes: macros.has("__FLT16_MANT_DIG__") ? [...computeDTypes, float16] : computeDTypes,

@@ -167,9 +167,9 @@ export class Copies {
     return this.symbols[p] ??= this.loop(this.sets.ranges[p]);
   }
 
-  /** A new loop with the iterations of `range`. */
-  loop(range: UOp): UOp {
-    return uop(Ops.RANGE, range.dtype, [range.src[0]], new RangeArg(this.nextRange++, AxisKind.LOOP));
+  /** A new loop with the iterations of `range`. One of kind VECTOR may run for all of them at a time. */
+  loop(range: UOp, kind: AxisKind = AxisKind.LOOP): UOp {
+    return uop(Ops.RANGE, range.dtype, [range.src[0]], new RangeArg(this.nextRange++, kind));
   }
 
   /** By range: its place in the order of loops, outermost first. */

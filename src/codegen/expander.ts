@@ -29,6 +29,7 @@ import { rowRead } from "./opt/tensor_core.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "./ranges.ts";
 import { lowerReduce } from "./reduce.ts";
 import { StageMemory } from "./staged.ts";
+import { guardedProduct } from "./ungate.ts";
 
 /** Accumulators that keep the floating-point units busy: units times latency. */
 const BUSY_ACCUMULATORS = 8;
@@ -43,6 +44,8 @@ class Expander {
   private readonly updates: UOp[] = [];
   /** By REDUCE: the values after each unrolled index, of all copies. */
   private readonly steps = new Map<UOp, UOp[][]>();
+  /** By REDUCE that adds under a condition only: its updates, of all copies. */
+  private readonly guarded = new Map<UOp, UOp[]>();
   /** By vector dtype: a buffer for the lanes of loads at an edge. */
   private readonly edges = new Map<DType, UOp>();
   /** By node that no copy changes: what stands for it. */
@@ -63,6 +66,9 @@ class Expander {
 
   run(): UOp {
     const stores = this.sink.src.flatMap((s) => this.storeCopies(s, this.copies.expandedIn(s)));
+    for (const [u, sets] of this.guarded) {
+      this.updates.push(uop(Ops.GROUP, dtypes.void, [...sets, this.get(u.src[0].src[0])]));
+    }
     const hints: UOp[] = [];
     for (const steps of this.steps.values()) {
       if (steps.length > 1 && steps[0].length > 1) {
@@ -255,6 +261,14 @@ class Expander {
     const type = u.dtype.vec(n);
     const alt = broadcast(u.src.length > 1 ? this.get(u.src[1]) : constant(0, u.dtype), n);
     const memory = this.stages.of(base);
+    const some = and(uniform, buildAlu(Ops.CMPNE, dtypes.bool, [full, constant(1, dtypes.bool)]));
+    const always = vmin(some) === 1;
+    const local = always ? this.edge(u.dtype, n) : this.sharedEdge(u.dtype, n);
+    const r = copies.loop(lane, AxisKind.VECTOR);
+    const one = substitute(copies.with(p, n + 1, () => this.get(u)), new Map([[copies.symbol(p), r]]));
+    const fill = uop(Ops.STORE, dtypes.void, [index(local, r), one]);
+    const lanes = uop(Ops.LOAD, type, [index(uop(Ops.AFTER, u.dtype, [local, fill, r]), constant(0, r.dtype))]);
+    if (always) return lanes;
     const acc = uop(Ops.ACC, type, [alt], new AccArg(this.accumulators++));
     const set = (v: UOp, condition: UOp): UOp => {
       const s = uop(Ops.STORE, dtypes.void, [acc, v]);
@@ -262,17 +276,20 @@ class Expander {
       return s;
     };
     if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.addresses.value(idx, p, 0))]), full);
-    // the loop over lanes
-    let local = this.edges.get(type);
-    if (local === undefined) {
-      this.edges.set(type, local = uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.locals++, n, "thread")));
-    }
-    const r = copies.loop(lane);
-    const one = substitute(copies.with(p, n + 1, () => this.get(u)), new Map([[copies.symbol(p), r]]));
-    const fill = uop(Ops.STORE, dtypes.void, [index(local, r), one]);
-    const whole = uop(Ops.LOAD, type, [index(uop(Ops.AFTER, u.dtype, [local, fill, r]), constant(0, r.dtype))]);
-    const some = and(uniform, buildAlu(Ops.CMPNE, dtypes.bool, [full, constant(1, dtypes.bool)]));
-    return uop(Ops.LOAD, type, [acc, set(whole, some)]);
+    return uop(Ops.LOAD, type, [acc, set(lanes, some)]);
+  }
+
+  /** A buffer for the lanes of one load at an edge. */
+  private edge(dtype: DType, n: number): UOp {
+    return uop(Ops.LOCAL, dtype, [], new LocalArg(this.locals++, n, "thread"));
+  }
+
+  /** The one for loads under conditions, which are filled and read at once. */
+  private sharedEdge(dtype: DType, n: number): UOp {
+    const key = dtype.vec(n);
+    let local = this.edges.get(key);
+    if (local === undefined) this.edges.set(key, local = this.edge(dtype, n));
+    return local;
   }
 
   /** The STOREs that `u` becomes, one for each combination of `positions`. */
@@ -356,8 +373,13 @@ class Expander {
         if (copies.lane[p]) reduceLanes = copies.sizes[p];
       }
     }
+    // in loops, what all copies add under one condition is skipped where that does not hold
+    const isLoop = loops.length > 0 && !copies.rangesOf(u).some((r) => isThreadKind(kindOf(r)));
+    const product = isLoop ? guardedProduct(u) : undefined;
+    const guarded = product !== undefined && copies.expandedIn(u.src[0].src[0]).length === 0;
+    const values = guarded ? [product] : u.src;
     const lifts: UOp[][] = [];
-    copies.each(unrolled, () => lifts.push(Array.from({ length: carrier.lanes }, (_, i) => this.get(u.src[i]))));
+    copies.each(unrolled, () => lifts.push(Array.from({ length: carrier.lanes }, (_, i) => this.get(values[i]))));
     const results = prod(copies.expandedIn(u).map((p) => copies.lane[p] ? 1 : copies.sizes[p])) * carrier.lanes;
     return lowerReduce({
       carrier,
@@ -365,7 +387,9 @@ class Expander {
       lifts,
       reduceLanes,
       accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / results)),
+      guard: guarded ? (set) => this.guarded.set(u, [...this.guarded.get(u) ?? [], set]) : undefined,
       step: (i, values) => {
+        if (guarded) return;
         let steps = this.steps.get(u);
         if (steps === undefined) this.steps.set(u, steps = []);
         (steps[i] ??= []).push(...values);

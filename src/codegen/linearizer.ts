@@ -358,19 +358,25 @@ class Linearizer {
       free[i] = s;
     }
     for (const u of stores) this.nestSet(free[u.at]);
-    // What stands around a loop must itself be nested, in one chain.
-    for (let p = 0; p < sets.ranges.length; p++) {
-      if (outer[p] === 0) continue;
-      for (const r of this.sorted(outer[p])) {
-        const next = sets.union(outer[p], outer[sets.position(r)]);
-        if (sets.has(next, sets.ranges[p])) throw new SpecError("Loops of a kernel nest in each other");
-        if (next === outer[p]) continue;
-        outer[p] = next;
-        this.treeState++;
+    // What stands around a loop must itself be nested, in one chain; around what stands around it stands around it, too.
+    for (let isClosed = false; !isClosed;) {
+      isClosed = true;
+      for (let p = 0; p < sets.ranges.length; p++) {
+        if (outer[p] !== 0 && this.close(p)) isClosed = false;
       }
-      this.nest(this.sorted(outer[p]), 0, 0);
     }
+    for (let p = 0; p < sets.ranges.length; p++) if (outer[p] !== 0) this.nest(this.sorted(outer[p]), 0, 0);
     return this.isNews;
+  }
+
+  /** Adds what stands around the ranges around `p`; true if there was any. */
+  private close(p: number): boolean {
+    const { sets, outer } = this, before = outer[p];
+    for (const r of sets.list(before)) outer[p] = sets.union(outer[p], outer[sets.position(r)]);
+    if (outer[p] === before) return false;
+    if (sets.has(outer[p], sets.ranges[p])) throw new SpecError("Loops of a kernel nest in each other");
+    this.treeState++;
+    return true;
   }
 
   /** The ranges of a set, outermost first. */

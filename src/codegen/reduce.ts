@@ -32,6 +32,8 @@ export interface ReduceJob {
   readonly updates: UOp[];
   /** What stands for a node that is made. */
   readonly finish: (u: UOp) => UOp;
+  /** Told every update, where they happen under a condition only. */
+  readonly guard?: (set: UOp) => void;
   /** A new accumulator number. */
   readonly nextId: () => number;
 }
@@ -78,6 +80,7 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
       parts.push(accs.map((acc, i) => {
         const set = finish(uop(Ops.STORE, dtypes.void, [acc, value[i]]));
         if (carrier.lanes > 1) job.updates.push(set);
+        job.guard?.(set);
         return finish(uop(Ops.LOAD, acc.dtype, [acc, set]));
       }));
     }

@@ -30,6 +30,7 @@ import { inlineRows } from "./opt/rows.ts";
 import { KernelInfo, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
 import { textProgram } from "./text_program.ts";
+import { ungate } from "./ungate.ts";
 
 /** The opts in an optimized AST, as text. */
 const appliedOpts = new WeakMap<UOp, string>();
@@ -40,7 +41,7 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   const { hasGrid } = renderer.caps, isPlain = opts === undefined && envNumber("NOOPT") !== 0;
   if (isPlain && !hasGrid) return ast;
   if (hasGrid && !isPlain && opts === undefined && onlineTilesOf(ast, renderer.caps) !== undefined) return ast;
-  const kernel = new Kernel(hasGrid ? inlineRows(ast) : ast, hasGrid, renderer.caps.grid?.tensorCores);
+  const kernel = new Kernel(hasGrid ? inlineRows(ast) : ungate(ast), hasGrid, renderer.caps.grid?.tensorCores);
   if (isPlain) spread(kernel, renderer.caps);
   else if (opts === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, renderer);
   else for (const o of opts) kernel.apply(o);

@@ -427,9 +427,17 @@ function calls({ name, params }: LinearProgram, symbol: string): string {
   return `void ${symbol}(void **bufs, const unsigned long long *vars, int begin, int end) {\n  ${name}(${given});\n}\n`;
 }
 
+/** A loop over lanes becomes one access under a mask where the processor has such; gcc ignores what is asked of clang. */
+function lanesPragma(n: string): string {
+  return `_Pragma("clang loop vectorize(enable) vectorize_width(${n}) interleave(disable) unroll(disable)") `;
+}
+
 function loop(w: CWriter, u: UOp, name: string, end: string): string {
-  const thread = (u.arg as RangeArg).kind === AxisKind.THREAD;
-  return `for (${type(w, u.dtype)} ${name} = ${thread ? "begin" : "0"}; ${name} < ${thread ? "end" : end}; ${name}++)`;
+  const { kind } = u.arg as RangeArg, thread = kind === AxisKind.THREAD;
+  const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : "";
+  return `${pragma}for (${type(w, u.dtype)} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
+    thread ? "end" : end
+  }; ${name}++)`;
 }
 
 /** C with vector extensions. */

@@ -52,6 +52,8 @@ export interface Capabilities {
   readonly maxBuffers: number;
   /** True where MULACC is one rounding or at least no slower. */
   readonly hasMulAcc: boolean;
+  /** True where a vector of 32 bits a lane can be loaded under a mask as fast as without; false where absent. */
+  readonly hasMaskedLoads?: boolean;
   /** True where subnormal float32 may count as zero; false where absent. */
   readonly flushesSubnormals?: boolean;
   /** True for grids of GLOBAL and LOCAL axes, false for loops. */

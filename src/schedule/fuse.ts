@@ -38,6 +38,8 @@ const MIN_ROWS = 8;
 const HOISTED_SHARE = 0.05;
 /** Work up to which one row after another in one thread is cheaper than a kernel more. */
 const MAX_SERIAL = 1 << 14;
+/** Terms from which a sum of products is long. */
+const LONG_PRODUCT = 64;
 /** How much more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
 /** Nodes below one that are looked at to decide on it. */
@@ -148,6 +150,24 @@ interface Facts {
 
 /** What a node has that is not read yet: a list to be replaced. */
 const NO_CONTEXTS: Context[] = [];
+
+/** Products that an element of `u` is the sum of, or the sum of sums of; 0 where it is something else. */
+function termsOf(u: UOp): number {
+  let terms = 1;
+  for (;; u = u.src[0]) {
+    if (u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD) {
+      terms *= numelOf(u.src[0]) / Math.max(1, numelOf(u));
+    } else if (!isMovement(u.op)) return u.op === Ops.MUL ? terms : 0;
+  }
+}
+
+/** A product of two operands, of each element of which there are many uses? */
+function isProduct(u: UOp): boolean {
+  return u.op === Ops.MUL && u.src.every((s) => {
+    while (isMovement(s.op) && s.op !== Ops.EXPAND) s = s.src[0];
+    return s.op === Ops.EXPAND;
+  });
+}
 
 /** Decides, from consumers to sources, which nodes are realized. */
 class Fuser {
@@ -292,11 +312,12 @@ class Fuser {
       return undefined;
     }
     if (list.length === 1 && repeats <= 1 && !this.isNested(u, list[0])) return undefined;
-    // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows)
+    // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows); where more is
+    // reduced below, only one of operands that get buffers, and not on a grid: there products are tiled, and memory is quick
     if (
       list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
-      this.of(u).depth === 1 &&
-      (u.arg as ReduceArg).op === Ops.ADD
+      (u.arg as ReduceArg).op === Ops.ADD &&
+      (this.of(u).depth === 1 || (isProduct(u.src[0]) && !this.capsOf(list[0].kernel).hasGrid))
     ) {
       return undefined;
     }
@@ -502,9 +523,16 @@ class Fuser {
     const numel = numelOf(u), ranges = dependence(c.idx);
     if (!ranges.every(isLoop)) return this.isSmall(u, c);
     const iterations = iterationsOf(ranges);
-    if (iterations > numel) return false;
+    if (iterations > numel || this.losesLanes(u, c, iterations)) return false;
     if (iterations < MIN_ROWS && c.active > MAX_SERIAL) return false;
     return this.fixOuter(c.kernel, this.axesOf(ranges));
+  }
+
+  /** Would a long sum of products give up the lanes of its innermost output axis for a few results that it is spread over? */
+  private losesLanes(u: UOp, c: Context, iterations: number): boolean {
+    const { hasGrid, vectorLanes } = this.capsOf(c.kernel), lanes = hasGrid ? 1 : vectorLanes(u.dtype);
+    const copies = (c.kernel.op === Ops.STORE ? iterations : numelOf(c.kernel)) / iterations;
+    return copies > 1 && copies < lanes && termsOf(u) >= LONG_PRODUCT;
   }
 
   /** Times a reduce is computed: once for each iteration of the loops that it depends on, output loops around the others. */

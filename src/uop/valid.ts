@@ -226,12 +226,34 @@ function moveGate(v: UOp, l: UOp, alt: UOp): UOp | undefined {
   return kept.length === 0 ? to : joinAnd(kept).where(to, alt);
 }
 
+/** Is `x` +0 wherever one of `clauses` does not hold, because loads gated by them are all that it is made of? */
+function vanishes(x: UOp, clauses: readonly UOp[]): boolean {
+  switch (x.op) {
+    case Ops.LOAD: {
+      const at = x.src[0];
+      if (at.op !== Ops.INDEX || at.src.length < 3 || (x.src.length > 1 && !x.src[1].isConst(0))) return false;
+      const gates = splitAnd(at.src[2]);
+      return clauses.every((c) => gates.includes(c));
+    }
+    case Ops.MUL:
+    case Ops.ADD:
+      return vanishes(x.src[0], clauses) && vanishes(x.src[1], clauses);
+    case Ops.CAST:
+      return vanishes(x.src[0], clauses);
+    default:
+      return false;
+  }
+}
+
 const v = UPat.var("v"), l = UPat.op(Ops.LOAD, { name: "l" }), alt = UPat.cvar("alt");
 
 /** Moves the condition of a WHERE with a constant into the gate of the load it guards. Kernel stage. */
 export const pmMoveGates: PatternMatcher = new PatternMatcher("move gates", [
   rule(v.where(l, alt), ({ v, l, alt }) => l.dtype.count === 1 ? moveGate(v, l, alt) : undefined),
   rule(v.where(alt, l), ({ v, l, alt }) => l.dtype.count === 1 ? moveGate(v.ne(1), l, alt) : undefined),
+  rule(v.where(UPat.op(Ops.MUL, { name: "x" }), alt), ({ v, x, alt }) => {
+    return Object.is(alt.arg, 0) && vanishes(x, splitAnd(v)) ? x : undefined;
+  }, "product of gated loads"),
 ]);
 
 /** As {@linkcode symbolic}, with gates moved into loads and used to simplify indices. Kernel stage. */

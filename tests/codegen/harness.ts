@@ -33,6 +33,7 @@ export const CAPS: Record<"scalar" | "small" | "large", Partial<Capabilities>> =
     l1: 48 << 10,
     l2: 1 << 20,
     hasMulAcc: true,
+    hasMaskedLoads: true,
     nativeOps: [Ops.SQRT],
     computeDTypes: SCALAR_CAPS.computeDTypes.filter((d) => d !== dtypes.float16 && d !== dtypes.bfloat16),
     storageDTypes: SCALAR_CAPS.storageDTypes.filter((d) => d !== dtypes.bfloat16),

@@ -107,6 +107,12 @@ const PROGRAMS: readonly (readonly [name: string, count: number, make: () => Ten
   ],
   ["attention of 77 keys", 1, () => heads(40, 1).scaledDotProductAttention(heads(77, 2), heads(77, 3))],
   ["pooled convolution", 1, () => real([64, 4, 3, 3]).conv2d(real([64, 4, 1, 1], 2)).relu().mean([2, 3])],
+  // the sums over channels and over windows are one, whatever made the gradient that they read
+  [
+    "gradient of convolutions",
+    3,
+    () => gradient(real([2, 4, 8, 8]), (x) => x.conv2d(real([8, 4, 3, 3], 2)).relu().conv2d(real([6, 8, 3, 3], 3))),
+  ],
   ["gradient of softmax", 1, () => gradient(real([16, 64]), (x) => x.softmax(-1))],
   ["gradient of logSoftmax", 1, () => gradient(real([16, 64]), (x) => x.logSoftmax(-1))],
   ["gradient of layernorm", 1, () => gradient(real([16, 64]), (x) => x.layernorm())],
@@ -123,6 +129,24 @@ for (const device of DEVICES) {
     });
   }
 }
+
+/** A product of long rows, each result of which `copies` elements read. */
+function spread(copies: number): Tensor {
+  const product = real([32, 96]).matmul(real([96, 32], 2));
+  return product.reshape([32, 32, 1]).expand([32, 32, copies]).mul(real([32, 32, copies], 3));
+}
+
+Deno.test("fuse: a long product keeps its lanes, a few readers of each result are a kernel of their own", async () => {
+  const taken: number[] = [];
+  for (const [device, copies] of [["WASM", 2], ["WASM", 16], ["JS", 2]] as const) {
+    Device.default = device;
+    const t = spread(copies), want = evaluateTensor(t);
+    taken.push(kernels([t]));
+    const why = difference(Array.from(await t.data() as Float32Array), want.data, { relative: 2e-5, absolute: 2e-5 });
+    assert(why === undefined, why);
+  }
+  assertEquals(taken, [2, 1, 1]);
+});
 
 /** Mean and variance in double precision, in two passes. */
 function twoPass(x: ArrayLike<number>): { mean: number; variance: number } {

@@ -55,6 +55,21 @@ const MOVES: [string, UOp, UOp][] = [
   ["another value stays", i.lt(3).where(load(at(i, p)), one), i.lt(3).where(load(at(i, p)), one)],
   ["inner loops stay", k.lt(2).where(load(at(i)), zero), k.lt(2).where(load(at(i)), zero)],
   ["in part", k.lt(2).and(i.lt(3)).where(long, zero), k.lt(2).where(load(at(i.mul(4).add(j), i.lt(3))), zero)],
+  [
+    "a product of gated loads needs none",
+    i.lt(3).where(load(at(i, i.lt(3))).mul(load(at(j, i.lt(3).and(p)))), zero),
+    load(at(i, i.lt(3))).mul(load(at(j, i.lt(3).and(p)))),
+  ],
+  [
+    "half gated, a product stays",
+    i.lt(3).where(load(at(i, i.lt(3))).mul(load(at(j))), zero),
+    i.lt(3).where(load(at(i, i.lt(3))).mul(load(at(j))), zero),
+  ],
+  [
+    "a product with another value stays",
+    i.lt(3).where(load(at(i, i.lt(3)), one).mul(load(at(j, i.lt(3)))), zero),
+    i.lt(3).where(load(at(i, i.lt(3)), one).mul(load(at(j, i.lt(3)))), zero),
+  ],
   ["loads stay", long.lt(2).where(long, zero), long.lt(2).where(long, zero)],
 ];
 for (const [name, u, want] of MOVES) {

@@ -10,6 +10,7 @@ import { isAlu, Ops } from "../../uop/ops.ts";
 import { rangesOf } from "../../uop/ranges.ts";
 import type { UOp } from "../../uop/uop.ts";
 import { linearOf, rangeOfAtom } from "../linear_form.ts";
+import { guardedProduct } from "../ungate.ts";
 import type { Axis } from "./axis.ts";
 
 /** One LOAD or STORE. Axes by their position in the list given to {@linkcode regionsOf}. */
@@ -39,6 +40,8 @@ export interface Region {
   readonly work: number;
   /** Values accumulated. */
   readonly lanes: number;
+  /** Axes that the condition of a sum depends on which adds products under one; absent for others. */
+  readonly guard?: readonly boolean[];
 }
 
 /** Operations that a function such as EXP2 takes. */
@@ -114,7 +117,12 @@ class Reader {
     const inner: UOp[] = [];
     let work = kind === "reduce" ? values : 0;
     const seen = new Set<UOp>();
-    const stack: UOp[] = kind === "store" ? [root.src[1]] : root.src.slice(0, values);
+    const guarded = guardedProduct(root); // its condition is outside of the copies
+    const stack: UOp[] = kind === "store"
+      ? [root.src[1]]
+      : guarded !== undefined
+      ? [guarded]
+      : root.src.slice(0, values);
     if (kind === "store") accesses.push(this.access(root.src[0], root));
     while (stack.length > 0) {
       const u = stack.pop()!;
@@ -135,7 +143,8 @@ class Reader {
       for (const s of u.src) stack.push(s);
     }
     if (kind === "store") this.dtypes.add(root.src[0].dtype);
-    this.regions.push({ kind, root, axes, own, accesses, work, lanes: values });
+    const guard = guarded === undefined ? undefined : this.flags(root.src[0].src[0]);
+    this.regions.push({ kind, root, axes, own, accesses, work, lanes: values, guard });
     for (const r of inner) {
       if (this.seen.has(r)) continue;
       this.seen.add(r);

@@ -94,6 +94,15 @@ export function blockStage(ast: UOp, range: UOp, k: number): Cut | undefined {
   return { ast: simplifyKernel(rebuild(ast, (u) => u === range ? [head] : undefined)), head };
 }
 
+/** Is `lift` the identity where what it loads along `range` is 0? */
+function isWithoutLoads(lift: UOp, range: UOp, identity: UOp): boolean {
+  const zeros = new Map<UOp, UOp>();
+  for (const u of toposort(lift)) {
+    if (u.op === Ops.LOAD && u.src.length === 1 && dependsOn(u.src[0], range)) zeros.set(u, constant(0, u.dtype));
+  }
+  return zeros.size > 0 && simplify(substitute(lift, zeros)) === identity;
+}
+
 /** A range of `n` iterations as one of `size`: those that are added touch no memory and add nothing. */
 export function maskRange(ast: UOp, range: UOp, n: number, size: number): Cut {
   const head = uop(Ops.RANGE, range.dtype, [constant(size, range.dtype)], range.arg), valid = head.lt(n);
@@ -104,7 +113,10 @@ export function maskRange(ast: UOp, range: UOp, n: number, size: number): Cut {
     }
     if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
     const carrier = u.arg as CarrierArg;
-    const lifts = src.slice(0, carrier.lanes).map((x, i) => valid.where(x, identityConst(carrier, i)));
+    const lifts = src.slice(0, carrier.lanes).map((x, i) => {
+      const identity = identityConst(carrier, i);
+      return isWithoutLoads(x, head, identity) ? x : valid.where(x, identity);
+    });
     return lanesOf(reduce(carrier, lifts, src.slice(carrier.lanes)));
   });
   return { ast: masked, head };

@@ -113,7 +113,9 @@ export class CostModel {
     }
     loads += others;
     const isReduce = r.kind === "reduce";
-    const arithmetic = this.arithmeticOf(r) * copies / 2;
+    // a condition that copies do not share selects each product
+    const selects = r.guard !== undefined && (r.guard[lane] || tile.some(([axis]) => r.guard![axis])) ? 1 : 0;
+    const arithmetic = (this.arithmeticOf(r) + selects) * copies / 2;
     let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
     if (isReduce) {
       // unrolling supplies accumulators where the lanes are on a reduced axis
@@ -138,7 +140,7 @@ export class CostModel {
 
   /** Cost of filling one vector of a packed tile. */
   fillCost(a: Access, lane: number, lanes: number): number {
-    return a.strides[lane] === 1 && !a.gated[lane] ? 3 : 3 * lanes;
+    return a.strides[lane] !== 1 ? 3 * lanes : a.gated[lane] ? 6 : 3;
   }
 
   /** Is it an access a lane? */
@@ -209,7 +211,7 @@ export class CostModel {
     if (lane < 0 || !a.depends[lane]) return a.gated.includes(true) ? 1 : 0.5;
     const contiguous = a.strides[lane] === 1;
     // a gate that differs by lane: a branch for loads, a store a lane
-    if (a.gated[lane]) return contiguous && !a.isStore ? 2 : 2 * lanes;
+    if (a.gated[lane]) return contiguous && !a.isStore ? 4 : 2 * lanes;
     if (contiguous) return a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
     return (a.isStore ? 3 : 1.25) * lanes;
   }

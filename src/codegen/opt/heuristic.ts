@@ -31,6 +31,8 @@ const UNROLL_COPIES = 64;
 const TILE_SIZES = [2, 3, 4, 6, 8, 12];
 /** Regions up to which their lanes are chosen together. */
 const JOINT_REGIONS = 6;
+/** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop. */
+const MASKED_VECTORS = 4;
 
 const NO_TILE: Tile = [];
 
@@ -305,7 +307,9 @@ class Chooser {
       if (copies[i] > 1) kernel.apply({ op: "UPCAST", axis: i, arg: copies[i] });
     }
     for (const i of new Set(plan.regionLanes)) {
-      if (i >= this.outputs) kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
+      if (i < this.outputs) continue;
+      if (this.masked(i, plan.lanes) > 0) kernel.apply({ op: "PADTO", axis: i, arg: plan.lanes });
+      kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
     }
     // reductions of one STAGE share its axes: the first that wants a tile has it
     const tiled = new Set<number>();
@@ -365,7 +369,7 @@ class Chooser {
         if (uses === 0) continue;
         const contiguous = a.strides[vector] === 1;
         const plain = a.gated[vector]
-          ? (contiguous ? 2 : 2 * lanes)
+          ? (contiguous ? 4 : 2 * lanes)
           : !contiguous
           ? 1.25 * lanes
           : this.model.crowded(a, r)
@@ -376,6 +380,14 @@ class Chooser {
       }
     }
     return best;
+  }
+
+  /** Vectors of a short reduce axis whose last one is computed under a mask; 0 for other axes. */
+  private masked(i: number, lanes: number): number {
+    const size = this.sizes[i], vectors = ceilDiv(size, lanes);
+    const { role, isOpen } = this.axes[i];
+    if (this.caps.hasMaskedLoads !== true || role !== "reduce" || isOpen) return 0;
+    return size % lanes > 1 && vectors <= MASKED_VECTORS ? vectors : 0;
   }
 
   /**
@@ -395,6 +407,11 @@ class Chooser {
         kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
       };
       if (r.own.includes(lane)) {
+        const vectors = this.masked(lane, plan.lanes);
+        if (vectors > 0) {
+          if (vectors > 1 && !done.has(lane)) unroll(lane, vectors);
+          return;
+        }
         const scalars = r.accesses.reduce((n, a) => this.model.isScattered(a, lane) ? n + plan.lanes : n, 1);
         const most = Math.max(1, Math.min(want, Math.floor(UNROLL_COPIES / scalars)));
         const k = divisorUpTo(Math.floor(this.axes[lane].size / plan.lanes), most);

@@ -84,11 +84,10 @@ export function stageInput(ast: UOp, opt: Opt): UOp {
   return substitute(ast, map);
 }
 
-/** Can the copy itself use the lanes: are they contiguous in the input, under one gate? */
+/** Can the copy itself use the lanes: are they contiguous in the input? */
 function copiesLanes(l: UOp, lane: UOp): boolean {
   const at = l.src[0];
   const depends = (u: UOp): boolean => rangesOf(u).includes(lane);
-  if (at.src.length > 2 && depends(at.src[2])) return false;
   if (l.src.length > 1 && depends(l.src[1])) return false;
   return slopeOf(at.src[1], lane, lane.src[0].value, depends) === 1;
 }
