@@ -1,7 +1,7 @@
 /**
- * Splits a reduction of much into little over many threads or groups of threads: a kernel that reduces parts, and one that
- * combines them. In: the AST of a kernel and what the device can do. Out: the two ASTs, or nothing where one kernel keeps
- * the device as busy.
+ * Splits a reduction of much into little over many threads or groups of threads, or a long one so that its parts fit the
+ * cache: a kernel that reduces parts, and one that combines them. In: the AST of a kernel and what the device can do. Out:
+ * the two ASTs, or nothing where one kernel keeps the device as busy.
  *
  * The carrier's combine puts the parts together, in their order, so reruns are bit-equal. Parts are cut off the outermost
  * reduced axes, so that each is contiguous where the reduction is.
@@ -13,6 +13,7 @@ import { ceilDiv } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import { AxisKind, RangeArg } from "../uop/args.ts";
 import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier.ts";
+import { linearOf } from "../uop/linear.ts";
 import { Ops } from "../uop/ops.ts";
 import { freeIds, rangesOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
@@ -78,6 +79,32 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
   return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
 }
 
+/** Rows of both operands of a product that a tile of its result reads, on loops. */
+const TILE_READS = 11;
+/** Share of the second-level cache for them, where all do not fit. */
+const READ_SHARE = 1 / 2;
+/** Results of a product from which its parts may be cut for the cache. */
+const MIN_RESULTS = 1 << 12;
+
+/** Is the address of a LOAD a sum in which `r` counts single elements? */
+function liesAlong(l: UOp, r: UOp): boolean {
+  const sum = linearOf(l.src[0].src[1]);
+  return sum !== undefined && sum.coefs[sum.factors.indexOf(r)] === 1;
+}
+
+/**
+ * Into how many parts a long sum of products is cut on loops, so that what the next tile of the result reads again stays in
+ * the cache: where both operands lie along the sum in memory, and neither is packed. 1 for others.
+ */
+function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
+  if (caps.hasGrid || caps.l2 === 0 || (u.arg as CarrierArg).key !== "ADD" || u.src[0].op !== Ops.MUL) return 1;
+  const nbytes = length * u.dtype.itemsize * TILE_READS;
+  if (outputs < MIN_RESULTS || nbytes <= caps.l2) return 1;
+  const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
+  if (loads.length !== 2 || !loads.every((l) => liesAlong(l, u.src[u.src.length - 1]))) return 1;
+  return ceilDiv(nbytes, caps.l2 * READ_SHARE);
+}
+
 /** The one reduction of a kernel that can be split: neither inside of another nor around one. */
 function splittable(ast: UOp): UOp | undefined {
   let found: UOp | undefined;
@@ -95,6 +122,11 @@ function splittable(ast: UOp): UOp | undefined {
   return around.every((r) => (r.arg as RangeArg).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
 }
 
+/** `x` in the dtype of `r`. */
+function typed(x: UOp, r: UOp): UOp {
+  return x.dtype === r.dtype ? x : x.cast(r.dtype);
+}
+
 /** A divisor of `n` near `want`: at least as many where that is not too far off; 0 where there is none. */
 function divisorNear(n: number, want: number): number {
   for (let k = want; k <= Math.min(n, 2 * want); k++) if (n % k === 0) return k;
@@ -110,7 +142,8 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const ranges = u.src.slice(n), around = rangesOf(u);
   const outputs = around.reduce((p, r) => p * sizeOf(r), 1);
   const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
-  const want = tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
+  const cached = partsForCache(u, outputs, length, caps);
+  const want = cached > 1 ? cached : tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
   if (want < 2) return undefined;
   let next = freeIds(toposort(ast)).range;
   const fresh = (size: number, kind: AxisKind): UOp =>
@@ -120,8 +153,15 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   if (cut === undefined) return undefined;
   let lifts = u.src.slice(0, n).map((x) => substitute(x, cut.map));
   if (cut.valid !== undefined) lifts = masked(carrier, lifts, cut.ranges, cut.valid);
-  const body = reduce(carrier, lifts, cut.rest);
-  const loops = [...around, ...cut.parts];
+  // one part after the other, where they are for the cache: their loop stands around those of the results
+  const inner = cached > 1 ? around.map((r) => fresh(sizeOf(r), AxisKind.LOOP)) : around;
+  if (cached > 1) {
+    const renamed = new Map(around.map((r, i) => [r, typed(inner[i], r)]));
+    lifts = lifts.map((x) => substitute(x, renamed));
+  }
+  const ordered = (results: readonly UOp[], parts: readonly UOp[]): UOp[] =>
+    cached > 1 ? [...parts, ...results] : [...results, ...parts];
+  const body = reduce(carrier, lifts, cut.rest), loops = ordered(inner, cut.parts);
   const size = loops.reduce((p, r) => p * sizeOf(r), 1);
   const made = carrier.dtypes.map((dtype) => ({ dtype, size }));
   const flat = (over: readonly UOp[]): UOp => {
@@ -134,7 +174,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   };
   const stores = made.map(({ dtype }, i) => store(index(param(slot + i, dtype, size), flat(loops)), getTuple(body, i)));
   const again = cut.parts.map((r) => fresh(sizeOf(r), AxisKind.REDUCE));
-  const read = made.map(({ dtype }, i) => load(index(param(slot + i, dtype, size), flat([...around, ...again]))));
+  const read = made.map(({ dtype }, i) => load(index(param(slot + i, dtype, size), flat(ordered(around, again)))));
   const total = reduce(carrier, read, again);
   const map = new Map<UOp, UOp>();
   for (const x of toposort(ast)) {
@@ -162,7 +202,6 @@ function cutRanges(
   fresh: (size: number, kind: AxisKind) => UOp,
 ): Cut | undefined {
   const map = new Map<UOp, UOp>(), parts: UOp[] = [], rest: UOp[] = [];
-  const typed = (x: UOp, r: UOp): UOp => x.dtype === r.dtype ? x : x.cast(r.dtype);
   let valid: UOp | undefined;
   const beyond: UOp[] = [];
   ranges.forEach((r, i) => {

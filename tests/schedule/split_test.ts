@@ -2,7 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import { partsOf, splitKernel } from "../../src/schedule/split.ts";
 import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { AxisKind } from "../../src/uop/args.ts";
+import { AxisKind, type RangeArg } from "../../src/uop/args.ts";
 import { getTuple, momentsCarrier, opCarrier, productCarrier, reduce } from "../../src/uop/carrier.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { specKernel, verify } from "../../src/uop/spec.ts";
@@ -25,6 +25,40 @@ function kernel(rows: number, length: number, isTuple: boolean): UOp {
   const value = isTuple ? getTuple(r, 0).add(getTuple(r, 1)) : r;
   return sink([store(index(param(0, f32, rows), i), value.mul(2))]);
 }
+
+/** out[i, j] = sum over n and k of a[n, i, k] * b[n, j, k], with `k` innermost in memory, or outermost. */
+function product(parts: number, length: number, isAlong = true): UOp {
+  const i = range(64, 0, AxisKind.LOOP), j = range(64, 1, AxisKind.LOOP);
+  const n = range(parts, 2, AxisKind.REDUCE), k = range(length, 3, AxisKind.REDUCE), size = parts * 64 * length;
+  const at = (slot: number, r: UOp): UOp => {
+    const inside = isAlong ? r.mul(length).add(k) : k.mul(64).add(r);
+    return load(index(param(slot, f32, size), n.mul(64 * length).add(inside)));
+  };
+  const sum = reduce(opCarrier(Ops.ADD, f32), [at(1, i).mul(at(2, j))], [n, k]);
+  return sink([store(index(param(0, f32, 4096), i.mul(64).add(j)), sum.add(1))]);
+}
+
+Deno.test("split: a long product, so that what its tiles read again stays in the cache", () => {
+  const small: Capabilities = { ...CPU, l2: 1 << 14 };
+  for (const [parts, length] of [[8, 150], [3, 1000], [1, 2053]]) {
+    const ast = product(parts, length), split = splitKernel(ast, small, 3)!;
+    assert(split !== undefined);
+    for (const part of [split.partial, split.combine]) verify(part, specKernel, "after the split");
+    // the parts are the outermost loops
+    const loops = rangesOf(split.partial.src[0]).slice()
+      .sort((x, y) => (x.arg as RangeArg).id - (y.arg as RangeArg).id).map((r) => r.src[0].value as number);
+    assertEquals(loops.slice(-2), [64, 64]);
+    assertEquals(loops.reduce((n, x) => n * x, 1), split.made[0].size);
+    assert(split.made[0].size >= 2 * 4096);
+    const data: Data[] = [4096, parts * 64 * length, parts * 64 * length].map((size, slot) =>
+      Float32Array.from({ length: size }, (_, i) => (i * (slot + 3)) % 5 - 2)
+    );
+    const made = run(split.partial, [...data, new Float32Array(split.made[0].size).fill(NaN)], []);
+    assertEquals(run(split.combine, [...data, made[3]], [])[0], run(ast, data, [])[0]);
+  }
+  assertEquals(splitKernel(product(8, 150), { ...CPU, l2: 1 << 20 }, 3), undefined);
+  assertEquals(splitKernel(product(8, 150, false), small, 3), undefined);
+});
 
 Deno.test("split: parts by outputs, length and device", () => {
   assertEquals(partsOf(4096, 4096, GPU), 1);

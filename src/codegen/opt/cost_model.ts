@@ -17,6 +17,9 @@ export const LATENCY_ACCUMULATORS: number = 8;
 /** Uses of a packed tile below which packing is not considered. */
 const PACK_USES = 4;
 
+/** What a vector costs to load whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
+export const EDGE_COST: number = 4;
+
 /** Copies along output axes: the register tile. */
 export type Tile = readonly (readonly [axis: number, copies: number])[];
 
@@ -210,8 +213,8 @@ export class CostModel {
   private accessCost(a: Access, r: Region, lane: number, lanes: number): number {
     if (lane < 0 || !a.depends[lane]) return a.gated.includes(true) ? 1 : 0.5;
     const contiguous = a.strides[lane] === 1;
-    // a gate that differs by lane: a branch for loads, a store a lane
-    if (a.gated[lane]) return contiguous && !a.isStore ? 4 : 2 * lanes;
+    // a gate that differs by lane: a store a lane
+    if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 2 * lanes;
     if (contiguous) return a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
     return (a.isStore ? 3 : 1.25) * lanes;
   }

@@ -20,7 +20,7 @@ import { linearOf, rangeOfAtom } from "../linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "./access.ts";
 import type { Axis } from "./axis.ts";
 import { blockStage, stagesIn } from "./blocks.ts";
-import { copiesOn, CostModel, LATENCY_ACCUMULATORS, type Tile } from "./cost_model.ts";
+import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "./cost_model.ts";
 import type { Kernel } from "./kernel.ts";
 
 /** Cost (in the model's unit, about a cycle) worth a second thread. */
@@ -369,7 +369,7 @@ class Chooser {
         if (uses === 0) continue;
         const contiguous = a.strides[vector] === 1;
         const plain = a.gated[vector]
-          ? (contiguous ? 4 : 2 * lanes)
+          ? (contiguous ? EDGE_COST : 2 * lanes)
           : !contiguous
           ? 1.25 * lanes
           : this.model.crowded(a, r)
