@@ -2,6 +2,7 @@
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { context, Device, DisposedError, GlobalCounters, jit, schedule, scope, Tensor } from "../../mod.ts";
 import { bufferOf } from "../../src/device/buffer.ts";
+import { settleMemory } from "../../src/device/pressure.ts";
 import { realizedBuffer } from "../../src/tensor/realize.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { BufferArg } from "../../src/uop/args.ts";
@@ -29,6 +30,11 @@ for (const device of devices) {
   const rows = (n = 10): Tensor => {
     using flat = new Tensor(Float32Array.from({ length: n * 2 }, (_, i) => i), { device });
     return flat.reshape([n, 2]).realize();
+  };
+  /** Bytes of this device, after what other tests left behind is gone. */
+  const held = async (): Promise<number> => {
+    await settleMemory();
+    return Device.memory()[device].bytes;
   };
   const test = (name: string, fn: () => Promise<void> | void) => Deno.test(`view ${device}: ${name}`, fn);
 
@@ -108,7 +114,7 @@ for (const device of devices) {
   });
 
   test("the base is disposed: a view of half keeps its memory, a small one moves out", async () => {
-    const { bytes } = Device.memory()[device];
+    const bytes = await held();
     const x = rows(), half = x.at([0, 5]).realize();
     x.dispose();
     assertEquals([(await half.tolist() as number[][])[4], Device.memory()[device].bytes - bytes], [[8, 9], 80]);
@@ -128,7 +134,7 @@ for (const device of devices) {
   });
 
   test("a view leaves the scope that its base ends with", async () => {
-    const { bytes } = Device.memory()[device];
+    const bytes = await held();
     const y = scope(() => rows().at([8, 10]).realize());
     assertEquals([await y.tolist(), Device.memory()[device].bytes - bytes], [[[16, 17], [18, 19]], 16]);
     y.dispose();
