@@ -17,9 +17,12 @@ for (const name of ["JS", "WASM", "CLANG"]) {
       const before = { ...GlobalCounters }, { bytes } = Device.memory()[name];
       const roof = rooflineOf(Device.get(name))!;
       assert(roof.gflops > 0.001 && roof.gbs > 0.001, JSON.stringify(roof));
-      const start = performance.now();
-      assertStrictEquals(rooflineOf(Device.get(name)), roof);
-      assert(performance.now() - start < 1);
+      const times = Array.from({ length: 5 }, () => { // one of them is not interrupted
+        const start = performance.now();
+        assertStrictEquals(rooflineOf(Device.get(name)), roof);
+        return performance.now() - start;
+      });
+      assert(Math.min(...times) < 1, times.join());
       assertEquals(Device.memory()[name].bytes, bytes);
       assertEquals({ ...GlobalCounters }, before);
     },
