@@ -83,8 +83,11 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
 const TILE_READS = 11;
 /** Share of the second-level cache for them, where all do not fit. */
 const READ_SHARE = 1 / 2;
-/** Results of a product from which its parts may be cut for the cache. */
-const MIN_RESULTS = 1 << 12;
+/** Results of a product from which its parts may be cut for the cache; they themselves take a share of it at most. */
+const MIN_RESULTS = 1 << 12, RESULT_SHARE = 1 / 2;
+
+/** Elements that addresses of 32 bits reach. */
+const MAX_ELEMENTS = 2 ** 31 - 1;
 
 /** Is the address of a LOAD a sum in which `r` counts single elements? */
 function liesAlong(l: UOp, r: UOp): boolean {
@@ -94,15 +97,16 @@ function liesAlong(l: UOp, r: UOp): boolean {
 
 /**
  * Into how many parts a long sum of products is cut on loops, so that what the next tile of the result reads again stays in
- * the cache: where both operands lie along the sum in memory, and neither is packed. 1 for others.
+ * the cache: where both operands lie along the sum in memory (what does not is packed). 1 for others.
  */
 function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
   if (caps.hasGrid || caps.l2 === 0 || (u.arg as CarrierArg).key !== "ADD" || u.src[0].op !== Ops.MUL) return 1;
-  const nbytes = length * u.dtype.itemsize * TILE_READS;
-  if (outputs < MIN_RESULTS || nbytes <= caps.l2) return 1;
+  const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
+  if (outputs < MIN_RESULTS || outputs * itemsize > caps.l2 * RESULT_SHARE || nbytes <= caps.l2) return 1;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
   if (loads.length !== 2 || !loads.every((l) => liesAlong(l, u.src[u.src.length - 1]))) return 1;
-  return ceilDiv(nbytes, caps.l2 * READ_SHARE);
+  const parts = ceilDiv(nbytes, caps.l2 * READ_SHARE);
+  return parts * outputs <= MAX_ELEMENTS ? parts : 1;
 }
 
 /** The one reduction of a kernel that can be split: neither inside of another nor around one. */

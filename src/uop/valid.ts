@@ -231,7 +231,7 @@ function vanishes(x: UOp, clauses: readonly UOp[]): boolean {
   switch (x.op) {
     case Ops.LOAD: {
       const at = x.src[0];
-      if (at.op !== Ops.INDEX || at.src.length < 3 || (x.src.length > 1 && !x.src[1].isConst(0))) return false;
+      if (at.op !== Ops.INDEX || at.src.length < 3 || (x.src.length > 1 && !Object.is(x.src[1].arg, 0))) return false;
       const gates = splitAnd(at.src[2]);
       return clauses.every((c) => gates.includes(c));
     }

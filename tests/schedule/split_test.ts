@@ -39,7 +39,7 @@ function product(parts: number, length: number, isAlong = true): UOp {
 }
 
 Deno.test("split: a long product, so that what its tiles read again stays in the cache", () => {
-  const small: Capabilities = { ...CPU, l2: 1 << 14 };
+  const small: Capabilities = { ...CPU, l2: 1 << 15 };
   for (const [parts, length] of [[8, 150], [3, 1000], [1, 2053]]) {
     const ast = product(parts, length), split = splitKernel(ast, small, 3)!;
     assert(split !== undefined);
@@ -58,6 +58,8 @@ Deno.test("split: a long product, so that what its tiles read again stays in the
   }
   assertEquals(splitKernel(product(8, 150), { ...CPU, l2: 1 << 20 }, 3), undefined);
   assertEquals(splitKernel(product(8, 150, false), small, 3), undefined);
+  // parts of a result that does not fit the cache would cost what they save
+  assertEquals(splitKernel(product(8, 1000), { ...CPU, l2: 1 << 14 }, 3), undefined);
 });
 
 Deno.test("split: parts by outputs, length and device", () => {

@@ -70,6 +70,11 @@ const MOVES: [string, UOp, UOp][] = [
     i.lt(3).where(load(at(i, i.lt(3)), one).mul(load(at(j, i.lt(3)))), zero),
     i.lt(3).where(load(at(i, i.lt(3)), one).mul(load(at(j, i.lt(3)))), zero),
   ],
+  [
+    "a product with -0 stays",
+    i.lt(3).where(load(at(i, i.lt(3)), constant(-0, f32)).mul(load(at(j, i.lt(3)))), zero),
+    i.lt(3).where(load(at(i, i.lt(3)), constant(-0, f32)).mul(load(at(j, i.lt(3)))), zero),
+  ],
   ["loads stay", long.lt(2).where(long, zero), long.lt(2).where(long, zero)],
 ];
 for (const [name, u, want] of MOVES) {

@@ -52,9 +52,12 @@ export function logisticOf(u: UOp): Logistic | undefined {
   return { x, slope: slope.value, power, quotient };
 }
 
-/** `x` times `by`, where constants in it take the factor; undefined where it would be one more product. */
+/** `x` times `by`, where constants in it take the factor; undefined where it would be one more product, or out of range. */
 function scaled(x: UOp, by: number): UOp | undefined {
-  if (x.op === Ops.CONST) return x.constLike(Math.fround(x.value * by));
+  if (x.op === Ops.CONST) {
+    const to = Math.fround(x.value * by);
+    return Number.isFinite(to) ? x.constLike(to) : undefined;
+  }
   if (x.op === Ops.MUL) {
     const [a, b] = x.src, right = scaled(b, by);
     if (right !== undefined) return a.mul(right);

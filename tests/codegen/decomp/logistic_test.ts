@@ -32,6 +32,7 @@ function quick(of: UOp, slope: number, offset = -63): UOp {
 
 const { power, quotient, value } = parts(x);
 const cubic = x.mul(x.mul(x).mul(0.5).add(2)), inner = parts(cubic, 1.5).value;
+const huge = x.mul(2 ** 127).add(1), ofHuge = parts(huge, 4).value;
 const folded = uop(Ops.FDIV, float32, [
   x.constLike(2 ** -63),
   uop(Ops.EXP2, float32, [x.mul(x.mul(x).mul(-0.75).add(-3)).add(-63)], "flush").add(2 ** -63),
@@ -42,6 +43,7 @@ for (
     ["alone", graph(value), graph(quick(x, LOG2E))],
     ["times its operand", graph(value.mul(x)), graph(quick(x, LOG2E).mul(x))],
     ["of a polynomial, whose constants take the slope", graph(inner), graph(folded)],
+    ["of a polynomial with a constant too large to take it", graph(ofHuge), graph(quick(huge, 4))],
     ["of what something else needs", graph(inner.mul(cubic)), graph(quick(cubic, 1.5).mul(cubic))],
     ["in float32", graph(value, float32), graph(value, float32)],
   ] as [string, UOp, UOp][]
