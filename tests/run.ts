@@ -31,6 +31,12 @@ function unescape(text: string): string {
   });
 }
 
+/** What a tool of compute-sanitizer counts in what it printed: errors, or hazards of racecheck; -1 without a summary. */
+export function sanitizerErrors(text: string): number {
+  const count = /(?:ERROR|RACECHECK) SUMMARY: (\d+) (?:error|hazard)/.exec(text)?.[1];
+  return count === undefined ? -1 : Number(count);
+}
+
 /** The test cases of a JUnit report. */
 export function parseReport(xml: string): Case[] {
   const cases: Case[] = [];

@@ -13,7 +13,7 @@
  */
 import { Device } from "../mod.ts";
 import { option } from "../bench/json.ts";
-import { parseReport } from "./run.ts";
+import { parseReport, sanitizerErrors } from "./run.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -71,7 +71,6 @@ async function runSuite({ name, suite, env, tool }: Run, logs: string): Promise<
   const failed = cases.filter((c) => c.state === "failed").map((c) => c.name);
   // a module that does not load, or a process that ends early, has no case of its own
   if (code !== 0 && failed.length === 0 && tool === undefined) failed.push(`the process ended with ${code}`);
-  const count = /ERROR SUMMARY: (\d+) error/.exec(text)?.[1];
   return {
     name,
     passed: cases.filter((c) => c.state === "passed").length,
@@ -79,7 +78,7 @@ async function runSuite({ name, suite, env, tool }: Run, logs: string): Promise<
     skipped: cases.filter((c) => c.state === "skipped").length,
     seconds: Math.round((performance.now() - started) / 100) / 10,
     code,
-    ...(tool !== undefined ? { errors: count === undefined ? -1 : Number(count) } : {}),
+    ...(tool !== undefined ? { errors: sanitizerErrors(text) } : {}),
   };
 }
 
