@@ -66,7 +66,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
     } else if (u.op === Ops.BIND) {
       bound.push(u.src[1].value);
       boundAt.push(i);
-      args.push(u.src[0].arg);
+      args.push(u.src[0].arg, u.arg);
     } else args.push(u.arg);
   }
   const rootAt = roots.map((r) => r.at);

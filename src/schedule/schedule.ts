@@ -124,7 +124,10 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
   if (envNumber("SPEC") > 0) verify(sink(roots), specTensor, "before scheduling");
   checkDevices(key, roots);
   const map = new Map<UOp, UOp>();
-  const boundNames = key.boundAt.map((at, i) => `${(key.order[at].src[0].arg as VariableArg).name}_${i}`);
+  const boundNames = key.boundAt.map((at, i) => {
+    const { src, arg } = key.order[at];
+    return `${(src[0].arg as VariableArg).name}${arg ?? ""}_${i}`;
+  });
   key.boundAt.forEach((at, i) => {
     const u = key.order[at];
     const arg = u.src[0].arg as VariableArg;
@@ -291,6 +294,9 @@ function bind(
   const commit = (): void => {
     const before = storages.map((s) => s?.version ?? 0);
     variant.entries.forEach((info, e) => storages[e] !== undefined && (storages[e]!.version += info.versions));
+    for (const { kind, entries: [to, from] } of variant.items) {
+      if (kind === "copy" && storages[from]?.weak === true && storages[to] !== undefined) storages[to]!.weak = true;
+    }
     const now = new Map<UOp, UOp>();
     for (const { at, entry, version } of variant.becomes) {
       const u = key.order[at], storage = storages[entry];

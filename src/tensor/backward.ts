@@ -14,7 +14,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest, moveLike, resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
-import { isScalarLeaf, materializeShape, type Operand, TensorBase } from "./base.ts";
+import { isScalarLeaf, materializeShape, noGradient, type Operand, TensorBase } from "./base.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 import { RealizeTensor } from "./realize.ts";
 
@@ -218,7 +218,7 @@ export abstract class BackwardTensor extends RealizeTensor {
       if (!t.dtype.isFloat) {
         throw new DTypeError(`compute a gradient with respect to target ${i} of dtype`, {
           dtypes: [t.dtype],
-          reason: "only floating-point tensors have gradients",
+          reason: noGradient(t),
         });
       }
       const u = it.get(t.uop);
@@ -253,7 +253,7 @@ export abstract class BackwardTensor extends RealizeTensor {
     if (!this.dtype.isFloat) {
       throw new DTypeError(`${action} a tensor of dtype`, {
         dtypes: [this.dtype],
-        reason: "only floating-point tensors have gradients",
+        reason: noGradient(this),
       });
     }
     if (gradient === undefined) {

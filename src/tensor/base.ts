@@ -12,12 +12,13 @@ import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
-import { Int64, type Storage } from "../uop/args.ts";
+import { type BufferArg, Int64, type Storage } from "../uop/args.ts";
 import { extentsOf } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
-import { Ops } from "../uop/ops.ts";
+import { isMovement, Ops } from "../uop/ops.ts";
+import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { claim, moveClaim, unclaim } from "./claims.ts";
 
 /** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
@@ -28,6 +29,33 @@ export type Operand = TensorBase | number | boolean | bigint | NestedArray;
 /** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
 export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
 let nextIdentity = 1;
+/** Handles of whole numbers that were given without a dtype, and have no storage to say so. */
+const weakScalars = new WeakSet<TensorBase>();
+
+/** Marks a handle on a constant as one of whole numbers that were given without a dtype. */
+export function markWeak(t: TensorBase): void {
+  weakScalars.add(t);
+}
+
+/**
+ * Whether a tensor is whole numbers that were given without a dtype, under any shape or order: JavaScript cannot tell 1.0
+ * from 1, so where floats are expected they are taken as such.
+ */
+export function isWeak(t: TensorBase): boolean {
+  if (!t.dtype.isInt) return false;
+  if (weakScalars.has(t)) return true;
+  let u = t.uop;
+  while (isMovement(u.op) || u.op === Ops.COPY || u.op === Ops.CONTIGUOUS) u = latest(u.src[0]);
+  return u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak;
+}
+
+/** Why a tensor of integers has no gradient, and what to do about whole numbers that were meant as floats. */
+export function noGradient(t: TensorBase): string {
+  const reason = "only floating-point tensors have gradients";
+  if (isWeak(t)) return `${reason}; make it with { dtype: "float32" }`;
+  const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak);
+  return weak ? `${reason}; make the lists that it is computed from tensors with { dtype: "float32" }` : reason;
+}
 
 /** A CONST for a JavaScript scalar in `dtype`, wrapped or rounded to it as a cast would. */
 export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp {
@@ -186,7 +214,7 @@ export abstract class TensorBase {
     if (value && !this.dtype.isFloat) {
       throw new DTypeError("require a gradient of dtype", {
         dtypes: [this.dtype],
-        reason: "only floating-point tensors have gradients",
+        reason: noGradient(this),
       });
     }
     this.wantsGrad = value;

@@ -58,12 +58,22 @@ export interface TensorOptions {
 /** The names in {@linkcode TensorOptions}. */
 export const TENSOR_OPTIONS: readonly string[] = ["dtype", "device", "requiresGrad"];
 
-/** A node for host bytes: a buffer on device JS, copied to `device`. The bytes are taken over. */
-export function hostNode(bytes: Uint8Array, dtype: DType, shape: readonly number[], device?: string): UOp {
+/**
+ * A node for host bytes: a buffer on device JS, copied to `device`. The bytes are taken over. `weak` where they are whole
+ * numbers that nobody gave a dtype.
+ */
+export function hostNode(
+  bytes: Uint8Array,
+  dtype: DType,
+  shape: readonly number[],
+  device?: string,
+  weak = false,
+): UOp {
   const target = device === undefined ? defaultDevice() : knownDevice(device);
   const size = prod(shape);
   const storage = new Storage("JS", dtype, size), host = new Buffer(getDevice("JS"), dtype, size).copyIn(bytes);
   storage.staging = target !== "JS";
+  storage.weak = weak;
   if (storage.staging) host.use = "values not yet on their device";
   host.shape = shape;
   if (wantsLines()) host.line = userLine();
@@ -86,9 +96,10 @@ export function dataNode(data: unknown, options: TensorOptions): UOp {
   }
   if (Array.isArray(data)) {
     const { shape, flat } = flattenNested(action, data);
+    const weak = dtype === undefined;
     dtype ??= inferDType(flat);
     if (dtype.isInt) checkFinite(action, flat, dtype);
-    return hostNode(packHost(flat, dtype), dtype, shape, options.device);
+    return hostNode(packHost(flat, dtype), dtype, shape, options.device, weak && dtype === defaultInt());
   }
   if (data instanceof ArrayBuffer) return dataNode(new Uint8Array(data), options);
   const from = dtypeOfArray(data);

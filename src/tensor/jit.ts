@@ -1,7 +1,8 @@
 /**
  * `jit`: the first call runs, the second is captured, later calls replay the captured launches with the inputs swapped
  * and fresh outputs: no scheduling, no compilation. Tensors and bound variables may sit in nested objects and arrays;
- * every other leaf of the arguments is part of the key. What is captured is in jit_capture.ts.
+ * every other leaf of the arguments, and the shape, dtype and device of each tensor, says which capture it is. What is
+ * captured is in jit_capture.ts.
  *
  * @module
  */
@@ -9,14 +10,15 @@ import { relieveHeap, REPLAY_SHARE } from "../device/pressure.ts";
 import { debugPrint } from "../engine/debug.ts";
 import { currentCapture, realizeNodes, writeLog } from "../engine/realize.ts";
 import { envNumber } from "../helpers/env.ts";
+import { toDType } from "../dtype/dtype.ts";
 import { ArgumentError, DisposedError, JitError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { nodesMade, uop } from "../uop/uop.ts";
-import type { TensorBase } from "./base.ts";
-import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
+import { isWeak, type TensorBase } from "./base.ts";
+import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, storageOf } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { forgetOrigin } from "./origins.ts";
@@ -38,13 +40,16 @@ export interface JitOptions {
 export interface JitStats {
   /** Calls in all. */
   readonly calls: number;
-  /** Calls that ran the function as it is: the first of each key. */
+  /** Calls that ran the function as it is: the first of each form of the arguments. */
   readonly eager: number;
   /** Calls that were captured. */
   readonly captures: number;
   /** Calls that were replayed. */
   readonly replays: number;
-  /** Calls that began anew because an argument that is no tensor, or what the function closes over, had changed. */
+  /**
+   * Calls that began anew because an argument that is no tensor, the shape, dtype or device of one that is, or what the
+   * function closes over, had changed.
+   */
   readonly retraces: number;
   /** Kernels of the last capture, after what is not needed was left out. */
   readonly kernels: number;
@@ -63,16 +68,20 @@ export interface JitFunction<A extends unknown[], R> {
 
 type AnyFunction = (...args: unknown[]) => unknown;
 
-/** All calls that differ only in tensors and values of variables. */
-interface Entry {
+/** All calls that differ only in the values of tensors and variables. */
+interface Form {
+  readonly key: string;
+  readonly inputs: readonly InputInfo[];
   calls: number;
+  /** The number of the last call of it. */
+  usedAt: number;
   readonly captures: Captured[];
 }
 
-/** Keys that are kept: the one not used for longest goes first. */
-const MAX_KEYS = 256;
-/** Keys from which on somebody should be told. */
-const MANY_KEYS = 8;
+/** Forms of the arguments that are kept: the one not used for longest goes first, with its memory. */
+const MAX_FORMS = 64;
+/** Forms from which on somebody should be told. */
+const MANY_FORMS = 8;
 
 function asyncError(): JitError {
   return new JitError("capture an async function", {
@@ -96,21 +105,22 @@ function prepareInputs(tensors: readonly TensorBase[]): Storage[] {
   });
 }
 
+function infoOf(t: TensorBase): InputInfo {
+  return { shape: t.shape, dtype: t.dtype.name, device: t.device };
+}
+
 function infoText({ shape, dtype, device }: InputInfo): string {
   return `[${shape.join(", ")}] ${dtype} on ${device}`;
 }
 
-/** @throws {JitError} where an input is not what was captured */
-function checkInputs(c: Captured, inputs: readonly TensorBase[]): void {
-  for (let i = 0; i < inputs.length; i++) {
-    const want = c.inputs[i], t = inputs[i];
-    if (sameArray(want.shape, t.shape) && want.dtype === t.dtype.name && want.device === t.device) continue;
-    throw new JitError("replay a jit function", {
-      reason: `argument tensor ${i} is ${
-        infoText({ shape: t.shape, dtype: t.dtype.name, device: t.device })
-      }, it was captured with ${infoText(want)}; use one jit() for each shape, or pad`,
-    });
-  }
+/** Whether a tensor is what was captured, but perhaps for its dtype. */
+function isLike(want: InputInfo, t: TensorBase): boolean {
+  return sameArray(want.shape, t.shape) && want.device === t.device;
+}
+
+/** Whether a tensor of whole numbers without a dtype of their own is taken for the floats that were captured. */
+function turnsInto(want: InputInfo, t: TensorBase): boolean {
+  return want.dtype !== t.dtype.name && isLike(want, t) && toDType(want.dtype).isFloat && isWeak(t);
 }
 
 /** Tensors of a result that were made after so many nodes are values alone, as replays give them: no gradient goes on. */
@@ -121,23 +131,42 @@ function withoutGraphs(result: unknown, start: number): unknown {
   return result;
 }
 
+/** Arguments as a form takes them, which differ in dtype alone: see {@linkcode turnsInto}. */
+function asForm(args: unknown[], { inputs }: Form): { args: unknown[]; leaves: Leaves } {
+  let at = 0;
+  const taken = replaceTensors(args, (t) => {
+    const { dtype } = inputs[at++];
+    return t.dtype.name === dtype ? t : (t as RealizeTensor).cast(dtype);
+  }) as unknown[];
+  return { args: taken, leaves: leavesOfTree(taken, "call a jit function") };
+}
+
 /** A function under `jit`, with all that it has captured. */
 class Jit {
-  readonly entries = new Map<string, Entry>();
+  private readonly forms = new Map<string, Form[]>();
+  private formCount = 0;
   /** Storages that calls wrote in place: where one is an argument, too, the call gets a copy. */
   readonly written = new Set<Storage>();
   readonly stats = { calls: 0, eager: 0, captures: 0, replays: 0, retraces: 0, kernels: 0, arenaBytes: 0 };
-  private warned = false;
+  /** What was told already. */
+  private readonly told = new Set<string>();
 
   constructor(readonly fn: AnyFunction, readonly options: JitOptions) {}
 
   call(args: unknown[]): unknown {
-    const leaves = leavesOfTree(args, "call a jit function");
-    const storages = prepareInputs(leaves.tensors);
-    const donated = this.donatedOf(args), result = this.answer(args, leaves, storages, donated);
+    const given = leavesOfTree(args, "call a jit function"), form = this.formOf(given);
+    const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
+      ? asForm(args, form)
+      : { args, leaves: given };
+    const storages = prepareInputs(taken.leaves.tensors), donated = this.donatedOf(args);
+    const result = this.answer(form, taken.args, taken.leaves, storages, donated);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
-      for (const i of donated) if (!kept.has(storages[i])) (leaves.tensors[i] as RealizeTensor).dispose();
+      for (const i of donated) {
+        for (const t of new Set([given.tensors[i], taken.leaves.tensors[i]])) {
+          if (t !== taken.leaves.tensors[i] || !kept.has(storages[i])) (t as RealizeTensor).dispose();
+        }
+      }
     }
     return result;
   }
@@ -155,21 +184,23 @@ class Jit {
     return out;
   }
 
-  private answer(args: unknown[], leaves: Leaves, storages: readonly Storage[], donated: Set<number>): unknown {
-    const { stats } = this, entry = this.entryOf(leaves.key);
-    stats.calls++;
-    if (entry.captures.length > 0) {
-      checkInputs(entry.captures[0], leaves.tensors);
-      for (let i = entry.captures.length - 1; i >= 0; i--) {
-        const c = entry.captures[i];
-        if (c.isOutdated()) {
-          entry.captures.splice(i, 1);
-          stats.retraces++;
-        } else if (c.fits()) return this.replay(c, args, leaves, storages, donated);
-      }
+  private answer(
+    form: Form,
+    args: unknown[],
+    leaves: Leaves,
+    storages: readonly Storage[],
+    donated: Set<number>,
+  ): unknown {
+    const { stats } = this, { captures } = form;
+    for (let i = captures.length - 1; i >= 0; i--) {
+      const c = captures[i];
+      if (c.isOutdated()) {
+        captures.splice(i, 1);
+        stats.retraces++;
+      } else if (c.fits()) return this.replay(c, args, leaves, storages, donated);
     }
     const start = nodesMade();
-    if (entry.calls++ === 0) {
+    if (form.calls++ === 0) {
       stats.eager++;
       return withoutGraphs(this.run(args, leaves.tensors), start);
     }
@@ -182,31 +213,79 @@ class Jit {
       reuseOutputs: this.options.reuseOutputs === true,
       donated,
     });
-    entry.captures.push(captured);
+    captures.push(captured);
     stats.captures++;
     stats.kernels = captured.replay.kernels;
     stats.arenaBytes = captured.replay.arenaBytes;
     return withoutGraphs(result, start);
   }
 
-  private entryOf(key: string): Entry {
-    const { entries, stats } = this;
-    let entry = entries.get(key);
-    if (entry !== undefined) return entry;
-    if (entries.size > 0) stats.retraces++;
-    entries.set(key, entry = { calls: 0, captures: [] });
-    if (entries.size > MANY_KEYS && !this.warned) {
-      this.warned = true;
-      debugPrint(
-        `jit: ${
-          this.fn.name || "a function"
-        } has been called with ${entries.size} different values of arguments that ` +
-          `are no tensors, and is captured for each (the last: ${key.slice(0, 200)}); pass what changes as a tensor, ` +
-          `or as new Variable("n", min, max).bind(n)`,
+  /** The form of these arguments: of those it has, first one that takes whole numbers without a dtype as floats. */
+  private formOf({ key, tensors }: Leaves): Form {
+    const { forms, stats } = this, list = forms.get(key), call = ++stats.calls;
+    if (list !== undefined) {
+      let exact: Form | undefined;
+      for (const form of list) {
+        let same = true, fits = true;
+        for (let i = 0; i < tensors.length && fits; i++) {
+          const want = form.inputs[i], t = tensors[i];
+          if (want.dtype === t.dtype.name && isLike(want, t)) continue;
+          same = false;
+          fits = turnsInto(want, t);
+        }
+        if (!fits) continue;
+        exact = form;
+        if (!same) break;
+      }
+      if (exact !== undefined) {
+        exact.usedAt = call;
+        return exact;
+      }
+    }
+    return this.newForm(key, tensors, list);
+  }
+
+  private newForm(key: string, tensors: readonly TensorBase[], known: Form[] | undefined): Form {
+    const { forms, stats } = this;
+    const form: Form = { key, inputs: tensors.map(infoOf), calls: 0, usedAt: stats.calls, captures: [] };
+    if (this.formCount++ > 0) stats.retraces++;
+    if (known === undefined) forms.set(key, [form]);
+    else known.push(form);
+    if (forms.size > MANY_FORMS) {
+      this.tell(
+        `${forms.size} different values of arguments that are no tensors`,
+        key.slice(0, 200),
+        'pass what changes as a tensor, or as new Variable("n", min, max).bind(n)',
+      );
+    } else if (known !== undefined && known.length > MANY_FORMS) {
+      this.tell(
+        `tensors of ${known.length} different shapes, dtypes or devices`,
+        form.inputs.map(infoText).join(", ").slice(0, 200),
+        'pad them to few shapes, or cut them at a variable: x.at([0, new Variable("n", 1, max).bind(n)])',
       );
     }
-    if (entries.size > MAX_KEYS) entries.delete(entries.keys().next().value!);
-    return entry;
+    if (this.formCount > MAX_FORMS) this.dropOldest();
+    return form;
+  }
+
+  /** Tells, once for each advice, that it is captured again and again. */
+  private tell(what: string, last: string, advice: string): void {
+    if (this.told.has(advice)) return;
+    this.told.add(advice);
+    const name = this.fn.name || "a function";
+    debugPrint(
+      `jit: ${name} has been called with ${what}, and is captured for each, of which it keeps ${MAX_FORMS} ` +
+        `(the last: ${last}); ${advice}`,
+    );
+  }
+
+  /** Forgets the form that was not called for longest. */
+  private dropOldest(): void {
+    const oldest = [...this.forms.values()].flat().reduce((a, b) => b.usedAt < a.usedAt ? b : a);
+    const rest = this.forms.get(oldest.key)!.filter((f) => f !== oldest);
+    if (rest.length > 0) this.forms.set(oldest.key, rest);
+    else this.forms.delete(oldest.key);
+    this.formCount--;
   }
 
   /** Calls the function as it is, and sees what it writes. */
@@ -241,17 +320,19 @@ class Jit {
   }
 
   reset(): void {
-    this.entries.clear();
+    this.forms.clear();
+    this.formCount = 0;
   }
 }
 
 /**
  * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, in objects of
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
- * the key (another value captures anew). What `fn` closes over is state: replays read and write it where it is now.
+ * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
+ * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where it is now.
  * Results are fresh each time, and values alone: a gradient is computed inside, none goes through a result.
  *
- * `fn` is called twice for each key, and never after that: what it does besides computing tensors (printing, counting,
+ * `fn` is called twice for each form of the arguments, and never after that: what it does besides computing tensors (printing, counting,
  * putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
  * exception: they are filled and added to as without jit. `JIT_CHECK=1` compares each replay with a call.
  *
@@ -262,8 +343,7 @@ class Jit {
  * console.log(await results[3].tolist(), double.stats.replays); // [8] 2
  * ```
  *
- * @throws {JitError} for async functions, functions that read values or realize nothing, that bind a variable which is
- * no argument, or dispose of an argument; and for inputs of another shape, dtype or device
+ * @throws {JitError} for async functions, and functions that read values, realize nothing, or dispose of an argument
  */
 export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): JitFunction<A, R> {
   checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);

@@ -142,10 +142,14 @@ export function leavesOfTree(tree: unknown, action: string): Leaves {
 }
 
 /**
- * The same tree with its tensors replaced, in the order of {@linkcode leavesOfTree}; objects keep their class, and what
- * holds no tensor is itself.
+ * The same tree with its tensors replaced, in the order of {@linkcode leavesOfTree}, and its bound variables by `number`;
+ * objects keep their class, and what holds no tensor is itself.
  */
-export function replaceTensors(tree: unknown, next: (t: TensorBase) => TensorBase): unknown {
+export function replaceTensors(
+  tree: unknown,
+  next: (t: TensorBase) => TensorBase,
+  number: (t: TensorBase) => TensorBase = (t) => t,
+): unknown {
   const copies = new Map<object, unknown>();
   /** Fills `copy` with what `fill` visits; gives `x` where nothing was replaced. */
   const copied = <T>(x: object, copy: T, fill: (copy: T, visit: (v: unknown) => unknown) => void): unknown => {
@@ -160,7 +164,7 @@ export function replaceTensors(tree: unknown, next: (t: TensorBase) => TensorBas
     return changed ? copy : x;
   };
   const visit = (x: unknown): unknown => {
-    if (x instanceof TensorBase) return isBound(x) ? x : next(x);
+    if (x instanceof TensorBase) return isBound(x) ? number(x) : next(x);
     if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || x instanceof Date) return x;
     if (copies.has(x)) return copies.get(x);
     if (Array.isArray(x)) {

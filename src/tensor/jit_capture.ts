@@ -26,7 +26,7 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DisposedError, JitError } from "../helpers/errors.ts";
 import { Site, userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
-import { extentsOf, rebound, withExtents } from "../uop/extent.ts";
+import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
@@ -257,7 +257,7 @@ export class Captured {
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, fresh, extents } = this.outputs[at];
       const storage = input >= 0 ? storages[input] : made[at];
-      const sizes = extents === null ? null : extents.map((e) => e === undefined ? e : rebound(e, leaves.bound));
+      const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
       const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
       return fresh ? holdMemory(t) : t;
     };
@@ -267,7 +267,7 @@ export class Captured {
     trimInternTable();
     if (this.results === 1 && this.result instanceof TensorBase) return tensorAt(0);
     let at = 0;
-    return replaceTensors(this.result, () => tensorAt(at++));
+    return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
   }
 }
 
@@ -308,12 +308,13 @@ export interface CallToCapture {
   readonly donated: ReadonlySet<number>;
 }
 
-/** An argument under a name of its own; a copy where the function writes its memory. */
-function aliasOf(t: TensorBase, storage: Storage, copies: boolean): TensorBase {
+/** An argument under a name of its own, as its variables are; a copy where the function writes its memory. */
+function aliasOf(t: TensorBase, storage: Storage, copies: boolean, bound: ReadonlyMap<string, number>): TensorBase {
   const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
   const own = copies ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype);
   attachBuffer(alias, own);
-  return wrap(t, withExtents(reshape(bufferNode(alias), t.shape), extentsOf(t.uop)));
+  const extents = mapExtents(extentsOf(t.uop), (e) => marked(e, bound));
+  return wrap(t, withExtents(reshape(bufferNode(alias), t.shape), extents));
 }
 
 /** The places where tensors may be left, and what is in them: lazy gradients are realized, so that they can be inputs. */
@@ -342,7 +343,7 @@ export function captureCall(call: CallToCapture): { captured: Captured; result: 
 }
 
 function listen(call: CallToCapture): Heard {
-  const { args, leaves, storages } = call;
+  const { args, leaves, storages } = call, { bound } = leaves;
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade();
   const seen = new Set<Storage>();
@@ -350,7 +351,7 @@ function listen(call: CallToCapture): Heard {
     const again = seen.has(storages[i]);
     seen.add(storages[i]);
     // a leaf is filled by backward(): it stays itself
-    return t.requiresGrad === true && !again ? t : aliasOf(t, storages[i], call.written.has(storages[i]));
+    return t.requiresGrad === true && !again ? t : aliasOf(t, storages[i], call.written.has(storages[i]), bound);
   });
   const insideStorages = inside.map(storageOf);
   const handles = movedHandles.assigned = new Set<TensorBase>();
@@ -360,7 +361,8 @@ function listen(call: CallToCapture): Heard {
   setCapture(recording);
   try {
     let next = 0;
-    result = call.fn(...replaceTensors(args, () => inside[next++]) as unknown[]);
+    const given = replaceTensors(args, () => inside[next++], (t) => wrap(t, marked(t.uop, bound)));
+    result = call.fn(...given as unknown[]);
     if (result instanceof Promise) {
       result.catch(() => {}); // this error is the one to tell
       throw new JitError("capture an async function", {
@@ -474,7 +476,7 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   const draws = currentCounter() - counter;
   const visible = new Set([...storages, ...older]);
   releaseInner(made, visible);
-  const replay = new Replay(recording, { sources, visible, older, variable: variableOf(leaves, counter, draws) });
+  const replay = new Replay(recording, { sources, visible, older, variable: variableOf(counter, draws) });
   let next = 0;
   const captured = new Captured(
     leaves.tensors.map((t) => ({ shape: t.shape, dtype: t.dtype.name, device: t.device })),
@@ -495,12 +497,16 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     heirsOf(replay, outs, call),
   );
   tellCapture(captured.replay, leaves.tensors.length, results);
-  // arguments that come back are the caller's own
-  const back = new Map(inside.map((s, i) => [s, i]));
+  // arguments that come back are the caller's own, and sizes are what they are outside
+  const back = new Map(inside.map((s, i) => [s, i])), { bound } = leaves;
+  const outside = (t: TensorBase, storage: Storage): UOp =>
+    withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(storageOf(t));
-    return i === undefined ? t : wrap(t, withExtents(reshape(bufferNode(call.storages[i]), t.shape), extentsOf(t.uop)));
-  });
+    if (i !== undefined) return wrap(t, outside(t, call.storages[i]));
+    if (extentsOf(t.uop) !== null) (t as unknown as Movable).setUop(outside(t, storageOf(t)));
+    return t;
+  }, (t) => wrap(t, rebound(t.uop, bound)));
   return { captured, result };
 }
 
@@ -532,7 +538,7 @@ function releaseInner(made: ReadonlySet<Storage>, visible: ReadonlySet<Storage>)
 }
 
 /** How scalar arguments follow from a call: random counters go on, variables take the value of the arguments. */
-function variableOf(leaves: Leaves, counter: number, draws: number) {
+function variableOf(counter: number, draws: number) {
   return (name: string, value: number): ((call: Call) => number) | undefined => {
     const end = name.lastIndexOf("_"), word = name.slice(0, end);
     if (end < 0) return undefined; // a constant of the graph
@@ -550,13 +556,9 @@ function variableOf(leaves: Leaves, counter: number, draws: number) {
         return seeded() === value ? seeded : undefined;
       }
     }
-    const given = leaves.bound.get(word);
-    if (given === value) return (call) => call.bound.get(word)!;
-    throw new JitError("capture a function", {
-      reason:
-        `it binds variable ${word} to ${value} inside, which each replay would repeat; pass ${word}.bind(${value}) ` +
-        "as an argument",
-    });
+    if (!word.endsWith(ARGUMENT)) return undefined; // bound inside: a constant of the function
+    const argument = word.slice(0, -ARGUMENT.length);
+    return (call) => call.bound.get(argument)!;
   };
 }
 

@@ -20,7 +20,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
-import { materializeShape, type Operand, TensorBase } from "./base.ts";
+import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { CallTensor } from "./call.ts";
 import { keepOrigins } from "./origins.ts";
@@ -261,6 +261,7 @@ export abstract class RealizeTensor extends CallTensor {
     const shape = this.shape;
     let value: UOp;
     if (x instanceof TensorBase) {
+      if (x.dtype !== this.dtype && this.dtype.isFloat && isWeak(x)) x = (x as this).cast(this.dtype);
       if (x.dtype !== this.dtype) {
         throw new DTypeError("assign dtype", {
           dtypes: [x.dtype],

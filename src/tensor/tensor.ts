@@ -18,7 +18,7 @@ import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { constant, UOp, uop } from "../uop/uop.ts";
 import { type Axes, checkShape } from "./axes.ts";
-import { inferDType, type NestedArray, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { inferDType, markWeak, type NestedArray, type Operand, scalarConst, TensorBase } from "./base.ts";
 import {
   arangeNode,
   arangeSized,
@@ -71,6 +71,7 @@ export class Tensor extends InPlaceTensor {
     if (options !== undefined) checkOptions("create a tensor", options, TENSOR_OPTIONS);
     super(data instanceof UOp && options === undefined ? data : dataNode(data, options ?? {}));
     if (!(data instanceof UOp) || options?.device !== undefined) this.hold();
+    if (typeof data === "number" && options?.dtype === undefined && Number.isInteger(data)) markWeak(this);
     if (options?.requiresGrad !== undefined) this.requiresGrad = options.requiresGrad;
   }
 
@@ -89,7 +90,9 @@ export class Tensor extends InPlaceTensor {
   static full(shape: Shape, fillValue: number | boolean | bigint, options: TensorOptions = {}): Tensor {
     const dtype = chosen("fill a tensor", options) ??
       (options.requiresGrad ? defaultFloat() : inferDType([fillValue]));
-    return make(shaped("fill a tensor", shape, (sizes) => fullNode(sizes, fillValue, dtype)), options);
+    const made = make(shaped("fill a tensor", shape, (sizes) => fullNode(sizes, fillValue, dtype)), options);
+    if (typeof fillValue === "number" && options.dtype === undefined) markWeak(made);
+    return made;
   }
   /** Zeros. Dtype float32. @throws {ShapeError} */
   static zeros(shape: Shape, options: TensorOptions = {}): Tensor {

@@ -17,7 +17,7 @@ import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { bufferNode, constant, type UOp, uop } from "../uop/uop.ts";
-import { materializeShape, TensorBase } from "./base.ts";
+import { materializeShape, noGradient, TensorBase } from "./base.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
 export interface GradOptions {
@@ -75,7 +75,7 @@ function checkFloats(action: string, tensors: readonly TensorBase[]): void {
     if (t.dtype.isFloat) continue;
     throw new DTypeError(`${action} with respect to a tensor of dtype`, {
       dtypes: [t.dtype],
-      reason: "only floating-point tensors have gradients",
+      reason: noGradient(t),
     });
   }
 }

@@ -162,6 +162,8 @@ export class Storage {
   claims = 0;
   /** True for host bytes on their way to a device: only the COPY that made it reads it, once. */
   staging = false;
+  /** True for whole numbers that were given without a dtype: they are taken as floats where such are expected. */
+  weak = false;
 
   /** Memory that is yet to be had. @param size in elements */
   constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}

@@ -73,13 +73,32 @@ function valuesOf(u: UOp): UOp {
   return u.src.length === 0 ? u : u.withSrc(u.src.map(valuesOf));
 }
 
-/** An expression with its variables bound to other values; those that `values` lacks keep theirs. */
+/**
+ * The `arg` of a BIND that stands for an argument of a function that is being captured: what the function binds itself is
+ * another node, also where variable and value are the same. It follows the name in that of the kernel's argument.
+ */
+export const ARGUMENT = "'";
+
+/** An expression in which the variables of `names` are marked as arguments. */
+export function marked(u: UOp, names: ReadonlyMap<string, number>): UOp {
+  if (u.op === Ops.BIND) {
+    return names.has((u.src[0].arg as VariableArg).name) ? uop(Ops.BIND, u.dtype, u.src, ARGUMENT) : u;
+  }
+  return u.src.length === 0 ? u : u.withSrc(u.src.map((s) => marked(s, names)));
+}
+
+/** An expression with the variables that are marked as arguments bound to the values of a call. */
 export function rebound(u: UOp, values: ReadonlyMap<string, number>): UOp {
   if (u.op === Ops.BIND) {
-    const value = values.get((u.src[0].arg as VariableArg).name);
-    return value === undefined ? u : uop(Ops.BIND, u.dtype, [u.src[0], u.src[1].constLike(value)]);
+    if (u.arg !== ARGUMENT) return u;
+    return uop(Ops.BIND, u.dtype, [u.src[0], u.src[1].constLike(values.get((u.src[0].arg as VariableArg).name)!)]);
   }
   return u.src.length === 0 ? u : u.withSrc(u.src.map((s) => rebound(s, values)));
+}
+
+/** As {@linkcode marked} and {@linkcode rebound}, of all extents of a node. */
+export function mapExtents(extents: Extents | null, change: (e: UOp) => UOp): Extents | null {
+  return extents === null ? null : extents.map((e) => e === undefined ? e : change(e));
 }
 
 /** How many elements there are from `start` to `stop`, simplified. */

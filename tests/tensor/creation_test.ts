@@ -180,6 +180,18 @@ const errors: readonly [string, () => unknown, Thrown, string][] = [
     DTypeError,
     "only floating-point tensors have gradients",
   ],
+  [
+    "gradient of whole numbers",
+    () => (new Tensor([1]).requiresGrad = true),
+    DTypeError,
+    '; make it with { dtype: "float32" }',
+  ],
+  [
+    "gradient of what was made of whole numbers",
+    () => new Tensor([1, 2]).sum().backward(),
+    DTypeError,
+    '; make the lists that it is computed from tensors with { dtype: "float32" }',
+  ],
   ["shape", () => Tensor.zeros([2, -1]), ShapeError, "Cannot make zeros shape [2, -1]: size -1 of axis 1 is no size"],
   ["shape kind", () => Tensor.ones("2" as never), ArgumentError, 'a shape must be a list of sizes, not "2"'],
   ["full value", () => Tensor.full([2], "3" as never), ArgumentError, 'the value must be a scalar, not "3"'],
