@@ -81,6 +81,12 @@ const FLAGS: readonly string[] = [
   ...["-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math", "-fno-strict-aliasing", "-fno-stack-protector"],
 ];
 
+/**
+ * Kernels are vectors already; what gcc's loop vectorizer adds is small, and it is wrong where it turns conditional reads
+ * of several neighbors in a loop into one read under a mask (gcc 11 and 12, with -fno-trapping-math: lanes of others).
+ */
+const GCC_FLAGS: readonly string[] = ["-fno-tree-loop-vectorize"];
+
 /** Flags for the runtime: for any processor of this architecture. */
 export const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w", "-shared"];
 /**
@@ -99,7 +105,8 @@ export function parseProbe(path: string, text: string): Toolchain {
   const macros = new Set(MACROS.filter((m) => text.includes(`#define ${m} `)));
   const version = /#define __VERSION__ "(.*)"/.exec(text)?.[1] ?? "unknown";
   const wide = macros.has("__AVX512F__") ? ["-mprefer-vector-width=512"] : [];
-  return { path, version, macros, flags: [...FLAGS, ...wide, ...LINK] };
+  const own = /clang/i.test(version) ? [] : GCC_FLAGS;
+  return { path, version, macros, flags: [...FLAGS, ...own, ...wide, ...LINK] };
 }
 
 /** One process to start: its arguments, where its output goes, and what to do with the result. */
