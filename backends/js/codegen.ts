@@ -81,19 +81,31 @@ function cast(to: DType, from: DType, x: string): string {
   return wrap(to, x);
 }
 
+/** What the functions of a dtype that lies in memory as bits are called by; undefined for others. */
+export function packedName(d: DType): string | undefined {
+  return d.scalar === dtypes.bfloat16 ? "bf16" : d.scalar === dtypes.float16 ? "f16" : undefined;
+}
+/** The value of what was loaded, and what is stored of a value. */
+function decoded(d: DType, x: string): string {
+  const name = packedName(d);
+  return name === undefined ? x : `${name}value(${x})`;
+}
+function encoded(d: DType, x: string): string {
+  const name = packedName(d);
+  return name === undefined ? x : `${name}bits(${x})`;
+}
+
 const BIT_VIEWS: Readonly<Record<number, string>> = { 8: "8", 16: "16", 32: "32", 64: "64" };
 
 function bitView(d: DType): string {
   const size = BIT_VIEWS[d.bits];
-  if (d.isFloat && d.scalar !== dtypes.bfloat16) return `bits.f${size}`;
+  if (d.isFloat && packedName(d) === undefined) return `bits.f${size}`;
   return `bits.${d.isUnsigned || d.isBool || d.isFloat ? "u" : "i"}${size}`;
 }
 
 function bitcast(to: DType, from: DType, x: string): string {
   if (to.scalar === from.scalar) return x;
-  const raw = from.scalar === dtypes.bfloat16 ? `bf16bits(${x})` : x;
-  const out = `(${bitView(from)}[0] = ${raw}, ${bitView(to)}[0])`;
-  return to.scalar === dtypes.bfloat16 ? `bf16value(${out})` : out;
+  return decoded(to, `(${bitView(from)}[0] = ${encoded(from, x)}, ${bitView(to)}[0])`);
 }
 
 /** The expression of one lane of an ALU op. */
@@ -189,11 +201,16 @@ const ARRAYS: readonly (readonly [DType, string])[] = [
   [dtypes.uint32, "Uint32Array"],
   [dtypes.int64, "BigInt64Array"],
   [dtypes.uint64, "BigUint64Array"],
-  [dtypes.float16, "Float16Array"],
+  [dtypes.float16, "Uint16Array"],
   [dtypes.bfloat16, "Uint16Array"],
   [dtypes.float32, "Float32Array"],
   [dtypes.float64, "Float64Array"],
 ];
+
+/** Floating-point operations of an ALU op, over its lanes. */
+export function flopsOf(u: UOp): number {
+  return u.dtype.isFloat ? (FLOPS[u.op] ?? 0) * u.dtype.count : 0;
+}
 
 /** The name of the TypedArray that holds `d` in memory. */
 export function arrayName(d: DType): string {
@@ -319,7 +336,7 @@ class Writer {
         const id = `m${this.next++}`;
         this.line(`const ${id} = matrixElements(me, ${u.arg === "trans"});`);
         this.line(`for (const x of ${id}) watch${name}.onRead(x, 1, me.me, me.epoch);`);
-        const decode = (x: string) => base.dtype.scalar === dtypes.bfloat16 ? `bf16value(${x})` : x;
+        const decode = (x: string) => decoded(base.dtype, x);
         this.define(u, Array.from({ length: 8 }, (_, l) => decode(`${name}[${id}[${l}]]`)));
         return true;
       }
@@ -366,7 +383,7 @@ class Writer {
     if (from.op === Ops.ACC) return this.define(u, this.lanes(from));
     const { base, name, at, gate, size } = this.address(from);
     const n = u.dtype.count, global = base.op === Ops.PARAM, nbytes = u.dtype.itemsize;
-    const decode = (x: string) => base.dtype.scalar === dtypes.bfloat16 ? `bf16value(${x})` : x;
+    const decode = (x: string) => decoded(base.dtype, x);
     const check = this.check(base, name, at, n, size, "Read");
     if (gate === undefined) {
       this.line(`${check};`);
@@ -394,7 +411,7 @@ class Writer {
     }
     const { base, name, at, gate, size } = this.address(to);
     if (gate !== undefined) throw new SpecError(`A gated STORE in the program ${this.program.name}`);
-    const encode = (x: string) => base.dtype.scalar === dtypes.bfloat16 ? `bf16bits(${x})` : x;
+    const encode = (x: string) => encoded(base.dtype, x);
     this.line(`${this.check(base, name, at, lanes.length, size, "Write")};`);
     lanes.forEach((x, l) => this.line(`${name}[${at}${l ? ` + ${l}` : ""}] = ${encode(x)};`));
     if (base.op === Ops.PARAM) this.written += value.dtype.itemsize;
@@ -459,7 +476,7 @@ class Writer {
     if (!isAlu(u.op)) throw new SpecError(`The JS device cannot run ${opName[u.op]}`);
     const natural = naturalExponent(u);
     const [a, b, c] = (natural === undefined ? u.src : [natural]).map((s) => this.lanes(s));
-    if (u.dtype.isFloat) this.flops += (FLOPS[u.op] ?? 0) * u.dtype.count;
+    this.flops += flopsOf(u);
     const lane = (x: readonly string[] | undefined, l: number) => x === undefined ? "" : x.length > 1 ? x[l] : x[0];
     this.define(u, Array.from({ length: u.dtype.count }, (_, l) => alu(u, lane(a, l), lane(b, l), lane(c, l))));
   }

@@ -10,22 +10,17 @@ import type { Backend, Device } from "../../src/device/device.ts";
 import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
-import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
+import { f16Round } from "../../src/dtype/float16.ts";
+import { CompileError, OutOfMemoryError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { arrayName, coresOf, isBig, localDType, localsOf, renderJs } from "./codegen.ts";
-import {
-  isCollective,
-  matrixElements,
-  type Meeting,
-  multiply,
-  runGroups,
-  SharedWatch,
-  type ThreadContext,
-} from "./grid.ts";
+import { isCollective, type Meeting, runGroups, SharedWatch, type ThreadContext } from "./grid.ts";
+import { interpretJs } from "./interpret.ts";
+import * as RUNTIME from "./runtime.ts";
+import type { Elements, Kernel } from "./runtime.ts";
 
-type Elements = Uint8Array | BigInt64Array;
 type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
 
 /** What programs of the JS device have done since {@linkcode JsCounters.reset}. */
@@ -111,71 +106,6 @@ class JsAllocator implements Allocator {
   }
 }
 
-const bitBytes = new ArrayBuffer(8);
-const bits = {
-  i8: new Int8Array(bitBytes),
-  u8: new Uint8Array(bitBytes),
-  i16: new Int16Array(bitBytes),
-  u16: new Uint16Array(bitBytes),
-  i32: new Int32Array(bitBytes),
-  u32: new Uint32Array(bitBytes),
-  i64: new BigInt64Array(bitBytes),
-  u64: new BigUint64Array(bitBytes),
-  f16: new Float16Array(bitBytes),
-  f32: new Float32Array(bitBytes),
-  f64: new Float64Array(bitBytes),
-};
-const f32 = new Float32Array(1), u32 = new Uint32Array(f32.buffer);
-
-/** The bits of `x` rounded to bfloat16, by way of float32, ties to even. */
-function bf16bits(x: number): number {
-  f32[0] = x;
-  const b = u32[0];
-  if (x !== x) return (b >>> 16) | 0x40;
-  return ((b + 0x7fff + ((b >>> 16) & 1)) >>> 16) & 0xffff;
-}
-function bf16value(b: number): number {
-  u32[0] = b << 16;
-  return f32[0];
-}
-function floorDivBig(a: bigint, b: bigint): bigint {
-  if (b === 0n) return 0n;
-  const q = a / b;
-  return a % b !== 0n && (a < 0n) !== (b < 0n) ? q - 1n : q;
-}
-
-/** What generated code may call. */
-const RUNTIME = {
-  bits,
-  bf16bits,
-  bf16value,
-  bf16round: (x: number): number => bf16value(bf16bits(x)),
-  fround: Math.fround,
-  f16round: Math.f16round,
-  toBig: (x: number): bigint => Number.isFinite(x) ? BigInt(Math.trunc(x)) : 0n,
-  floorDivBig,
-  floorModBig: (a: bigint, b: bigint): bigint => b === 0n ? 0n : a - floorDivBig(a, b) * b,
-  check(at: number, n: number, size: number, name: string): void {
-    if (!(at >= 0 && at + n <= size)) {
-      throw new SpecError(`Access of ${n} elements at ${at} of ${name}, which has ${size}`);
-    }
-  },
-  aligned(at: number, n: number, name: string): void {
-    if (at % n !== 0) throw new SpecError(`Access of ${n} elements at ${at} of ${name} is not aligned`);
-  },
-  multiply,
-  matrixElements,
-};
-
-type Kernel = (
-  bufs: readonly Elements[],
-  vars: readonly (number | bigint)[],
-  begin: number,
-  end: number,
-  locals: readonly Elements[],
-  count: { read: number; written: number; flops: number },
-) => void;
-
 /** A program of the JS device. */
 class JsProgram implements Program {
   /** @param run the compiled function; `locals` are kept between launches, with what they hold */
@@ -204,7 +134,7 @@ class JsCompiler implements Compiler {
       const key = isCollective(program) ? `${source}\n${gridKey(program)}` : source;
       let kernel = this.kernels.get(key);
       if (kernel === undefined) {
-        kernel = isCollective(program) ? makeGroups(program, source, this.warp) : make(program.name, source);
+        kernel = isCollective(program) ? makeGroups(program, source, this.warp) : make(program, source);
         this.kernels.set(key, kernel);
       }
       const locals: Elements[] = [];
@@ -217,13 +147,22 @@ class JsCompiler implements Compiler {
   }
 }
 
-function make(name: string, source: string): Kernel {
+/** Whether code can be made of text: not in a page whose policy lacks 'unsafe-eval', until a kernel finds out. */
+let canGenerate = true;
+
+/** The function of a kernel: compiled, or interpreted where the page forbids code from text. */
+function make(program: LinearProgram, source: string): Kernel {
+  if (!canGenerate) return interpretJs(program);
   const unpack = `const { ${Object.keys(RUNTIME).join(", ")} } = rt;`;
   try {
     const outer = new Function("rt", `${unpack}\nreturn (bufs, vars, begin, end, locals, count) => {\n${source}\n};`);
     return (outer as (rt: typeof RUNTIME) => Kernel)(RUNTIME);
   } catch (error) {
-    throw new CompileError(`compile kernel ${name} for JS`, { reason: String(error), source });
+    if (error instanceof EvalError) {
+      canGenerate = false;
+      return interpretJs(program);
+    }
+    throw new CompileError(`compile kernel ${program.name} for JS`, { reason: String(error), source });
   }
 }
 
@@ -277,7 +216,7 @@ function normalize(dtype: DType, value: number | bigint): number | bigint {
   if (isBig(dtype)) return dtype.isUnsigned ? BigInt.asUintN(64, BigInt(value)) : BigInt.asIntN(64, BigInt(value));
   const x = Number(value);
   if (dtype === dtypes.float32) return Math.fround(x);
-  if (dtype === dtypes.float16) return Math.f16round(x);
+  if (dtype === dtypes.float16) return f16Round(x);
   return dtype === dtypes.bfloat16 ? RUNTIME.bf16round(x) : x;
 }
 

@@ -8,6 +8,7 @@
  * @module
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
+import { f16Round } from "../dtype/float16.ts";
 import { DTypeError, SpecError } from "../helpers/errors.ts";
 import { type ConstValue, Int64 } from "../uop/args.ts";
 import { vmin } from "../uop/bounds.ts";
@@ -82,7 +83,7 @@ function scalarLiteral(w: CWriter, d: DType, value: ConstValue): string {
   }
   const t = scalarType(d);
   if (Number.isFinite(x)) {
-    const rounded = t === "f16" ? Math.f16round(x) : Math.fround(x);
+    const rounded = t === "f16" ? f16Round(x) : Math.fround(x);
     if (Number.isFinite(rounded)) {
       if (Object.is(rounded, -0)) return t === "f16" ? "f16(bitcast<f32>(2147483648u))" : "bitcast<f32>(2147483648u)";
       const text = `${Math.abs(rounded)}${t === "f16" ? "h" : "f"}`;

@@ -6,6 +6,7 @@
  */
 import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32 } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
+import { f16Bits, f16Value } from "../dtype/float16.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { describe } from "../helpers/options.ts";
@@ -50,7 +51,9 @@ const ARRAYS = new Map<DType, ArrayType>([
   [dtypes.float32, Float32Array],
   [dtypes.float64, Float64Array],
 ]);
-if (typeof Float16Array === "function") ARRAYS.set(dtypes.float16, Float16Array);
+/** Node.js before 24 has none: bits there, and Float32Array for users. */
+const HAS_FLOAT16 = typeof Float16Array === "function";
+ARRAYS.set(dtypes.float16, HAS_FLOAT16 ? Float16Array : Uint16Array);
 
 function arrayType(dtype: DType): ArrayType {
   const type = ARRAYS.get(dtype);
@@ -62,7 +65,8 @@ function arrayType(dtype: DType): ArrayType {
 
 /** Whether the host has only bits of a dtype, in an array of integers. */
 function isBits(dtype: DType): boolean {
-  return dtype === dtypes.bfloat16 || (dtype.isFloat && dtype.bits === 8);
+  return dtype === dtypes.bfloat16 || (dtype.isFloat && dtype.bits === 8) ||
+    (dtype === dtypes.float16 && !HAS_FLOAT16);
 }
 
 /** The dtype whose values a TypedArray holds; undefined for what is none. */
@@ -126,7 +130,8 @@ export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
   } else if (dtype === dtypes.bfloat16) {
     for (let i = 0; i < n; i++) out[i] = f32ToBf16Bits(Number(values[i]));
   } else if (isBits(dtype)) {
-    for (let i = 0; i < n; i++) out[i] = f32ToFp8Bits(Number(values[i]), dtype);
+    if (dtype.bits === 16) { for (let i = 0; i < n; i++) out[i] = f16Bits(Number(values[i])); }
+    else for (let i = 0; i < n; i++) out[i] = f32ToFp8Bits(Number(values[i]), dtype);
   } else {
     // A bigint beyond 2^53 must lose its high bits, not be rounded.
     const wrap = dtype.isInt;
@@ -149,14 +154,15 @@ export function copyBytes(x: ArrayBufferView): Uint8Array {
 }
 
 /**
- * The values in `bytes`: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, Float32Array for
- * bfloat16 and fp8. Shares the memory of `bytes` where it can.
+ * The values in `bytes`: Uint8Array for bool, Float16Array for float16 (Float32Array where the engine has none),
+ * BigInt64Array for int64, Float32Array for bfloat16 and fp8. Shares the memory of `bytes` where it can.
  */
 export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
   const n = bytes.byteLength / dtype.itemsize;
   const aligned = bytes.byteOffset % dtype.itemsize === 0 ? bytes : bytes.slice();
   const raw = new (arrayType(dtype))(aligned.buffer, aligned.byteOffset, n);
   if (!isBits(dtype)) return raw;
+  if (dtype === dtypes.float16) return Float32Array.from(raw as Uint16Array, f16Value);
   if (dtype.bits === 8) return Float32Array.from(raw as Uint8Array, (x) => fp8BitsToF32(x, dtype));
   const bits = new Uint32Array(n);
   for (let i = 0; i < n; i++) bits[i] = (raw[i] as number) << 16;
