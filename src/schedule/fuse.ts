@@ -230,7 +230,7 @@ class Fuser {
     if (u.op !== Ops.COPY && u.op !== Ops.CUSTOM && !resized) return;
     for (const s of u.op === Ops.CUSTOM ? u.src : [u.src[0]]) {
       const base = stripReshape(s);
-      if (!isLeaf(base) || base.op === Ops.CONST || base.op === Ops.IOTA) this.realized.add(base);
+      if (base.op !== Ops.BUFFER && base.op !== Ops.AFTER) this.realized.add(base); // numbers have no memory of their own
     }
   }
 

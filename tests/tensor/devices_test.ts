@@ -36,3 +36,10 @@ Deno.test("devices: what is realized lives on a device, and the error says how t
   const other = new Tensor([1, 2, 3], { device: names[1] });
   assertThrows(() => other.add(made), DeviceError, `move one with .to("${names[1]}")`);
 });
+
+Deno.test("devices: numbers move, the first and those after it, which are arguments of one schedule", async () => {
+  for (const value of [1.5, 2.5, 3.5]) {
+    assertEquals(await Tensor.full([], value).to("JS").tolist(), value);
+    assertEquals(await Tensor.full([2], value).to("JS").tolist(), [value, value]);
+  }
+});
