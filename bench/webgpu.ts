@@ -7,10 +7,10 @@
  *
  * @module
  */
-import { parseArgs } from "@std/cli/parse-args";
 import type { WebGpuDevice } from "../backends/webgpu/device.ts";
 import { Device, jit, Tensor } from "../mod.ts";
 import type { Launch } from "../src/device/program.ts";
+import { option } from "./json.ts";
 
 const RUNS = 20;
 /** The least milliseconds of a batch timed by the wall clock. */
@@ -36,8 +36,7 @@ interface Workload {
   readonly check: (out: Tensor) => Promise<void>;
 }
 
-const args = parseArgs(Deno.args.filter((a) => a !== "--"), { string: ["only", "scale", "out"] });
-const scale = Math.max(1, Number(args.scale ?? 1)), only = args.only?.split(",");
+const scale = Math.max(1, Number(option(Deno.args, "scale") ?? 1)), only = option(Deno.args, "only")?.split(",");
 const device = await Device.open("WEBGPU") as unknown as WebGpuDevice;
 Device.default = "WEBGPU";
 
@@ -218,6 +217,7 @@ const report = {
   failures,
 };
 const text = JSON.stringify(report, undefined, 1);
-if (args.out) await Deno.writeTextFile(args.out, `${text}\n`);
+const out = option(Deno.args, "out");
+if (out !== undefined) await Deno.writeTextFile(out, `${text}\n`);
 else console.log(text);
 if (failures.length > 0) Deno.exitCode = 1;

@@ -89,5 +89,5 @@ const errors: readonly [string, () => unknown, new (...args: never[]) => Error, 
   ["window", () => t([1, 1, 2, 2]).maxPool2d(3), ShapeError, "a window of extent 3"],
 ];
 for (const [name, run, kind, text] of errors) {
-  Deno.test(`conv error: ${name}`, () => assertThrows(run, kind as new () => Error, text));
+  Deno.test(`conv error: ${name}`, () => void assertThrows(run, kind as new () => Error, text));
 }

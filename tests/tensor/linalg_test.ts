@@ -75,5 +75,5 @@ const errors: readonly [string, () => unknown, new (...args: never[]) => Error, 
   ],
 ];
 for (const [name, run, kind, text] of errors) {
-  Deno.test(`linalg error: ${name}`, () => assertThrows(run, kind as new () => Error, text));
+  Deno.test(`linalg error: ${name}`, () => void assertThrows(run, kind as new () => Error, text));
 }

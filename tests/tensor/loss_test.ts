@@ -52,5 +52,5 @@ const errors: readonly [string, () => unknown, new (...args: never[]) => Error, 
   ["weights", () => t([2, 3]).nllLoss(labels([1, 2]), t([2])), ShapeError, "it must be [3]"],
 ];
 for (const [name, run, kind, text] of errors) {
-  Deno.test(`loss error: ${name}`, () => assertThrows(run, kind as new () => Error, text));
+  Deno.test(`loss error: ${name}`, () => void assertThrows(run, kind as new () => Error, text));
 }

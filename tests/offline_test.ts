@@ -1,0 +1,73 @@
+/**
+ * A machine without network whose Deno has nothing in its cache: no module that a task or an example runs is of a
+ * package, and the README's promise ("nothing is downloaded besides Deno itself") holds.
+ */
+import assert from "node:assert/strict";
+import { ROOT, runCommand, runDeno } from "./subprocess.ts";
+
+const config = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as {
+  readonly imports: Record<string, string>;
+  readonly tasks: Record<string, { readonly command: string }>;
+};
+
+Deno.test("offline: the import map leads to files, and there is nothing to lock", () => {
+  for (const path of Object.values(config.imports)) assert.match(path, /^\.\//);
+  assert.throws(() => Deno.statSync(new URL("deno.lock", ROOT)), Deno.errors.NotFound);
+});
+
+Deno.test("offline: a module of a package is imported by tests of browsers alone, when they run", async () => {
+  const found: string[] = [];
+  for (const folder of ["src", "backends", "bench", "examples", "tests"]) {
+    for (const path of modulesBelow(new URL(`${folder}/`, ROOT))) {
+      const text = await Deno.readTextFile(path);
+      if (/(?:from |import\(?\s*)["'`](?:npm|jsr):/.test(text)) found.push(path.href.slice(ROOT.href.length));
+    }
+  }
+  assert.deepEqual(found, ["tests/fixtures/dawn_check.ts"]);
+});
+
+function modulesBelow(folder: URL): URL[] {
+  return [...Deno.readDirSync(folder)].flatMap((e) => {
+    if (e.isDirectory) return modulesBelow(new URL(`${e.name}/`, folder));
+    return e.name.endsWith(".ts") ? [new URL(e.name, folder)] : [];
+  });
+}
+
+/** How to start a program that has no network; undefined where this user may not. */
+async function withoutNetwork(): Promise<string[] | undefined> {
+  for (const command of [["unshare", "-n"], ["unshare", "-r", "-n"]]) {
+    try {
+      const { code } = await runCommand(command[0], [...command.slice(1), "true"]);
+      if (code === 0) return command;
+    } catch { /* no such program */ }
+  }
+}
+
+const isolated = await withoutNetwork();
+const TASKS: readonly (readonly string[])[] = [
+  ["demo", "--epochs", "1"],
+  ["doctor"],
+  ["test", "tests/run_test.ts"],
+  ["bench:json", "--only", "matmul_256"],
+];
+for (const [task, ...args] of TASKS) {
+  Deno.test({
+    name: `offline: task ${task} with an empty cache and without network`,
+    ignore: isolated === undefined && Deno.build.os !== "linux",
+    async fn() {
+      const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
+      try {
+        const options = { env: { DENO_DIR: `${folder}/deno`, CACHEDIR: `${folder}/kernels` }, timeoutMs: 300_000 };
+        const run = [Deno.execPath(), "task", task, ...args];
+        // where the system keeps processes from having a network of their own: at least nothing may be fetched
+        const { code, stdout, stderr } = isolated === undefined
+          ? await runDeno(run.slice(1), { ...options, env: { ...options.env, HTTPS_PROXY: "http://127.0.0.1:9" } })
+          : await runCommand(isolated[0], [...isolated.slice(1), ...run], options);
+        assert.equal(code, 0, stdout + stderr);
+        assert.doesNotMatch(stderr, /Download/);
+      } finally {
+        await Deno.remove(folder, { recursive: true });
+      }
+    },
+  });
+}
