@@ -18,7 +18,7 @@ import { AxisKind, type StageArg } from "../uop/args.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
 import { rangesOf } from "../uop/ranges.ts";
-import { index, int, toposort, type UOp, uop } from "../uop/uop.ts";
+import { index, int, positionDType, toposort, type UOp, uop } from "../uop/uop.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "./ranges.ts";
 
@@ -73,10 +73,11 @@ function flatIndex(
     y = ceilDiv(y, z);
   }
   if (z > limits[2]) throw new SpecError(`A grid of ${total} threads or groups is too large for the device`);
-  let flat = hardware(prefix, 0, int(x));
-  if (y > 1) flat = hardware(prefix, 1, int(y)).mul(x).add(flat);
-  if (z > 1) flat = hardware(prefix, 2, int(z)).mul(x * y).add(flat);
-  return { flat, count: x * y * z };
+  const count = x * y * z, counted = (u: UOp): UOp => u.cast(positionDType(count));
+  let flat = counted(hardware(prefix, 0, int(x)));
+  if (y > 1) flat = counted(hardware(prefix, 1, int(y))).mul(x).add(flat);
+  if (z > 1) flat = counted(hardware(prefix, 2, int(z))).mul(x * y).add(flat);
+  return { flat, count };
 }
 
 /** Ranges of one component of stores, innermost first. */
@@ -208,7 +209,7 @@ class Placer {
       if (totals[i] < count) {
         const inside = flat.lt(totals[i]);
         for (const s of c.stores) this.gates.get(s)!.push(inside);
-        mine = inside.where(flat, int(totals[i] - 1));
+        mine = inside.where(flat, flat.constLike(totals[i] - 1));
       }
       digits(mine, constantSizes(c.ranges)!).forEach((v, k) => this.put(c.ranges[k], v));
     });

@@ -10,6 +10,7 @@ import { Ops } from "../uop/ops.ts";
 import { closedRangesOf, dependsOn, freeIds, rangesOf } from "../uop/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
+import { cutLongRanges } from "./long_ranges.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
 import { compareLoops, sizeOf } from "./ranges.ts";
 import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
@@ -178,5 +179,6 @@ function mergeRanges(ast: UOp): UOp {
 
 /** Simplifies the ranges of a kernel AST and all that depends on them. */
 export function simplifyRanges(ast: UOp): UOp {
-  return mergeRanges(splitRanges(separateNests(simplifyKernel(ast))));
+  const split = splitRanges(separateNests(simplifyKernel(ast))), short = cutLongRanges(split);
+  return mergeRanges(short === split ? split : simplifyKernel(short));
 }

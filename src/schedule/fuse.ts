@@ -46,6 +46,8 @@ const SUM_OF_SUMS = 2;
 const MAX_LOOKED_AT = 96;
 /** Numbers of the ranges of a kernel's output; those of its reduces and rows follow. */
 const OUTPUT_RANGES = 1 << 16;
+/** Elements beyond which nothing is kept that could be computed again: few devices have the memory. */
+const MOST_KEPT = 2 ** 31;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
 
@@ -299,7 +301,7 @@ class Fuser {
     for (let i = 0; i < list.length; i++) active += list[i].active;
     const repeats = active / Math.max(1, numelOf(u));
     if (!reduces) {
-      if (repeats <= 1 && list.length < 2) return undefined;
+      if ((repeats <= 1 && list.length < 2) || numelOf(u) >= MOST_KEPT) return undefined;
       const entered = list.reduce((t, c) => t + this.entered(c), 0);
       // outside of the inner loops, or beside a reduce, it costs next to nothing
       const share = list.every((c) => this.of(c.kernel).reduces) ? 1 : HOISTED_SHARE;

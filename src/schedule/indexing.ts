@@ -16,23 +16,51 @@ import { rangesOf } from "../uop/ranges.ts";
 import { isRecording } from "../uop/rewrite.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { constant, generation, int, type UOp } from "../uop/uop.ts";
+import { constant, generation, index, int, INT32_MAX, type UOp } from "../uop/uop.ts";
 
-const INT32_MAX = 2 ** 31 - 1;
-
-/** a + b, folding constants. */
-export function addIndex(a: UOp, b: UOp | number): UOp {
-  if (typeof b === "number") return b === 0 ? a : a.op === Ops.CONST ? a.constLike(a.value + b) : a.add(b);
-  if (b.op === Ops.CONST) return addIndex(a, b.value);
-  if (a.op === Ops.CONST) return addIndex(b, a.value);
-  return a.add(b);
+/** Whether all values of an interval are int32. */
+function isNarrow(low: number, high: number): boolean {
+  return low >= -INT32_MAX - 1 && high <= INT32_MAX;
 }
 
-/** a * c, folding constants. */
+/** An index in 64 bits. */
+function widen(x: UOp): UOp {
+  return x.op === Ops.CONST ? constant(x.value, dtypes.int64) : x.cast(dtypes.int64);
+}
+
+/** a + b, folding constants; in 64 bits where 32 may not hold it. */
+export function addIndex(a: UOp, b: UOp | number): UOp {
+  if (typeof b === "number") {
+    if (b === 0) return a;
+    if (a.op === Ops.CONST) return int(a.value + b);
+    return (isNarrow(vmin(a) + b, vmax(a) + b) ? a : widen(a)).add(b);
+  }
+  if (b.op === Ops.CONST) return addIndex(a, b.value);
+  if (a.op === Ops.CONST) return addIndex(b, a.value);
+  if (a.dtype === b.dtype && isNarrow(vmin(a) + vmin(b), vmax(a) + vmax(b))) return a.add(b);
+  return widen(a).add(widen(b));
+}
+
+/** a * c, folding constants; in 64 bits where 32 may not hold it. */
 export function mulIndex(a: UOp, c: number): UOp {
   if (c === 1) return a;
-  if (c === 0) return a.constLike(0);
-  return a.op === Ops.CONST ? a.constLike(a.value * c) : a.mul(c);
+  if (c === 0) return int(0);
+  if (a.op === Ops.CONST) return int(a.value * c);
+  const p = vmin(a) * c, q = vmax(a) * c;
+  return (isNarrow(Math.min(p, q), Math.max(p, q)) ? a : widen(a)).mul(c);
+}
+
+/** a < b. */
+function lessIndex(a: UOp, b: UOp | number): UOp {
+  if (typeof b === "number") return (isNarrow(b, b) ? a : widen(a)).lt(b);
+  return a.dtype === b.dtype ? a.lt(b) : widen(a).lt(widen(b));
+}
+
+/** An index into an axis of `size`, in 32 bits where they count so far: what is beyond is not read. */
+function fitted(x: UOp, size: number): UOp {
+  if (x.dtype !== dtypes.int64 || size > INT32_MAX) return x;
+  if (x.op === Ops.CONST) return int(x.value);
+  return isNarrow(vmin(x), vmax(x)) ? simplify(x.cast(dtypes.int32)) : x;
 }
 
 /** Iterations of loops. */
@@ -72,12 +100,18 @@ export function isOutputOnly(idx: readonly UOp[]): boolean {
 /** Row-major position of `idx` in `shape`; int64 where int32 cannot count the elements. */
 export function flatIndex(shape: readonly number[], idx: readonly UOp[]): UOp {
   const wide = prod(shape) > INT32_MAX, strides = stridesOf(shape);
-  let flat = wide ? constant(0, dtypes.int64) : int(0);
+  let flat = int(0);
   for (let i = 0; i < shape.length; i++) {
     if (shape[i] === 1) continue;
-    flat = addIndex(flat, mulIndex(wide ? idx[i].cast(dtypes.int64) : idx[i], strides[i]));
+    flat = addIndex(flat, mulIndex(wide ? widen(idx[i]) : idx[i], strides[i]));
   }
   return flat;
+}
+
+/** An element of a buffer of `size` elements by its position, where `gate` holds: in 32 bits where they count so far. */
+export function element(base: UOp, size: number, at: UOp, gate?: UOp): UOp {
+  const is32 = at.dtype === dtypes.int64 && size <= INT32_MAX;
+  return index(base, is32 ? simplify(at.cast(dtypes.int32)) : at, gate);
 }
 
 /** Indices under `to` of the element that has indices `idx` under `from`; both shapes hold as many elements. */
@@ -203,24 +237,27 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
         idx: idx.map((x, i) => {
           if (!axes.includes(i)) return x;
           const e = extentsOf(u.src[0])?.[i];
-          return e === undefined ? addIndex(mulIndex(x, -1), from[i] - 1) : addIndex(mulIndex(x, -1), e.add(-1));
+          return e === undefined ? addIndex(mulIndex(x, -1), from[i] - 1) : addIndex(mulIndex(x, -1), addIndex(e, -1));
         }),
         valid: undefined,
       };
     }
     case Ops.WINDOW: {
       const { axis } = u.arg as WindowArg, [, start, size] = u.src, e = extentOf(u.src[0], axis);
-      const at = simplify(addIndex(idx[axis], start.cast(idx[axis].dtype)));
+      const at = simplify(addIndex(idx[axis], start));
       let valid: UOp | undefined;
       // an index is less than the size: what is known of the bounds decides whether it can leave the source
       if (vmin(start) < 0 && vmin(at) < 0) valid = at.lt(0).ne(1);
       const room = simplify(e.add(start.mul(-1)).add(size.mul(-1)));
-      if (vmin(room) < 0 && vmax(at) >= vmin(e)) valid = andGate(valid, at.lt(e.cast(at.dtype)));
+      if (vmin(room) < 0 && vmax(at) >= vmin(e)) valid = andGate(valid, lessIndex(at, e));
       return { idx: idx.map((x, i) => i === axis ? at : x), valid };
     }
     case Ops.SHRINK: {
       const { pairs } = u.arg as PairsArg;
-      return { idx: idx.map((x, i) => from[i] === 1 ? int(0) : simplify(addIndex(x, pairs[i][0]))), valid: undefined };
+      return {
+        idx: idx.map((x, i) => from[i] === 1 ? int(0) : fitted(simplify(addIndex(x, pairs[i][0])), from[i])),
+        valid: undefined,
+      };
     }
     case Ops.UNSKEW: {
       const { axis, kernelAxis, stride, dilation } = u.arg as SkewArg;
@@ -232,10 +269,10 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
       const shifted = simplify(addIndex(idx[axis], mulIndex(idx[kernelAxis], -dilation)));
       let valid: UOp | undefined;
       if (vmin(shifted) < 0) valid = shifted.lt(0).ne(1);
-      if (vmax(shifted) >= from[axis] * stride) valid = andGate(valid, shifted.lt(from[axis] * stride));
+      if (vmax(shifted) >= from[axis] * stride) valid = andGate(valid, lessIndex(shifted, from[axis] * stride));
       if (stride > 1) valid = andGate(valid, shifted.floorMod(stride).eq(0));
       const at = stride > 1 ? simplify(shifted.floorDiv(stride)) : shifted;
-      return { idx: idx.map((x, i) => i === axis ? at : x), valid };
+      return { idx: idx.map((x, i) => i === axis ? fitted(at, from[axis]) : x), valid };
     }
     case Ops.PAD: {
       const { pairs } = u.arg as PairsArg;
@@ -243,11 +280,11 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
       const out = idx.map((x, i) => {
         const [before, after] = pairs[i];
         if (before === 0 && after === 0) return x;
-        if (before > 0 && vmin(x) < before) valid = andGate(valid, x.lt(before).ne(1));
+        if (before > 0 && vmin(x) < before) valid = andGate(valid, lessIndex(x, before).ne(1));
         const e = extentsOf(u.src[0])?.[i];
-        if (after > 0 && e !== undefined) valid = andGate(valid, x.lt(addIndex(e, before)));
-        else if (after > 0 && vmax(x) >= before + from[i]) valid = andGate(valid, x.lt(before + from[i]));
-        return simplify(addIndex(x, -before));
+        if (after > 0 && e !== undefined) valid = andGate(valid, lessIndex(x, addIndex(e, before)));
+        else if (after > 0 && vmax(x) >= before + from[i]) valid = andGate(valid, lessIndex(x, before + from[i]));
+        return fitted(simplify(addIndex(x, -before)), from[i]);
       });
       return { idx: out, valid };
     }

@@ -15,7 +15,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../uop/uop.ts";
 import type { Cascade } from "./carriers.ts";
 import { type KernelPlan, outputRanges, stripReshape } from "./fuse.ts";
-import { andGate, flatIndex, sourceIndex } from "./indexing.ts";
+import { andGate, element, flatIndex, sourceIndex } from "./indexing.ts";
 
 /** What a kernel needs to know of the storage of a node: which entry, of how many elements. */
 export interface Entry {
@@ -142,7 +142,7 @@ class Builder {
     if (u !== this.root) {
       const entry = this.layout.entryOf(u);
       if (entry !== undefined) {
-        return load(index(param(entry.id, u.dtype, entry.size), flatIndex(shapeOf(u), idx), gate));
+        return load(element(param(entry.id, u.dtype, entry.size), entry.size, flatIndex(shapeOf(u), idx), gate));
       }
     }
     if (u.op === Ops.CONTIGUOUS || u.op === Ops.CONTIGUOUS_BACKWARD || u.op === Ops.DETACH) {
@@ -170,7 +170,7 @@ class Builder {
       const entry = this.layout.entryOf(stripReshape(u.src[0]));
       if (entry === undefined) throw new SpecError("A rescaling BITCAST reads no storage");
       const size = entry.size * u.src[0].dtype.itemsize / u.dtype.itemsize;
-      return load(index(param(entry.id, u.dtype, size), flatIndex(shapeOf(u), idx), gate));
+      return load(element(param(entry.id, u.dtype, size), size, flatIndex(shapeOf(u), idx), gate));
     }
     if (shapeOf(u).length !== idx.length && shapeOf(u).length !== 0) {
       throw new SpecError(`${opName[u.op]} of rank ${shapeOf(u).length} read at ${idx.length} indices`);
@@ -209,5 +209,5 @@ export function rangeify(u: UOp, layout: Layout, out: Entry, plan: KernelPlan = 
     }
     at = flatIndex(shapeOf(view), idx);
   } else at = flatIndex(shape, ranges);
-  return store(index(param(out.id, value.dtype, out.size), at), body);
+  return store(element(param(out.id, value.dtype, out.size), out.size, at), body);
 }

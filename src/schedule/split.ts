@@ -8,16 +8,29 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
 import { ceilDiv } from "../helpers/math.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import { AxisKind, RangeArg } from "../uop/args.ts";
+import { AxisKind, type RangeArg } from "../uop/args.ts";
 import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier.ts";
 import { linearOf } from "../uop/linear.ts";
 import { Ops } from "../uop/ops.ts";
 import { freeIds, rangesOf } from "../uop/ranges.ts";
+import { addIndex, mulIndex } from "./indexing.ts";
 import { substitute } from "../uop/rewrite.ts";
-import { constant, index, int, load, mayHave, param, sink, store, toposort, type UOp, uop } from "../uop/uop.ts";
+import {
+  constant,
+  index,
+  int,
+  INT32_MAX,
+  load,
+  mayHave,
+  param,
+  range,
+  sink,
+  store,
+  toposort,
+  type UOp,
+} from "../uop/uop.ts";
 
 /** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
@@ -86,9 +99,6 @@ const READ_SHARE = 1 / 2;
 /** Results of a product from which its parts may be cut for the cache; they themselves take a share of it at most. */
 const MIN_RESULTS = 1 << 12, RESULT_SHARE = 1 / 2;
 
-/** Elements that addresses of 32 bits reach. */
-const MAX_ELEMENTS = 2 ** 31 - 1;
-
 /** Is the address of a LOAD a sum in which `r` counts single elements? */
 function liesAlong(l: UOp, r: UOp): boolean {
   const sum = linearOf(l.src[0].src[1]);
@@ -106,7 +116,7 @@ function partsForCache(u: UOp, outputs: number, length: number, caps: Capabiliti
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
   if (loads.length !== 2 || !loads.every((l) => liesAlong(l, u.src[u.src.length - 1]))) return 1;
   const parts = ceilDiv(nbytes, caps.l2 * READ_SHARE);
-  return parts * outputs <= MAX_ELEMENTS ? parts : 1;
+  return parts * outputs <= INT32_MAX ? parts : 1;
 }
 
 /** The one reduction of a kernel that can be split: neither inside of another nor around one. */
@@ -148,10 +158,9 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
   const cached = partsForCache(u, outputs, length, caps);
   const want = cached > 1 ? cached : tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
-  if (want < 2) return undefined;
+  if (want < 2 || outputs * want > INT32_MAX) return undefined;
   let next = freeIds(toposort(ast)).range;
-  const fresh = (size: number, kind: AxisKind): UOp =>
-    uop(Ops.RANGE, dtypes.int32, [int(size)], new RangeArg(next++, kind));
+  const fresh = (size: number, kind: AxisKind): UOp => range(size, next++, kind);
   // what becomes of the reduced ranges: whole ones number parts, one is cut, the others stay
   const cut = cutRanges(ranges, want, fresh);
   if (cut === undefined) return undefined;
@@ -171,8 +180,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const flat = (over: readonly UOp[]): UOp => {
     let at: UOp | undefined;
     for (const r of over) {
-      const x = r.dtype === dtypes.int32 ? r : r.cast(dtypes.int32);
-      at = at === undefined ? x : at.mul(sizeOf(r)).add(x);
+      at = at === undefined ? r : addIndex(mulIndex(at, sizeOf(r)), r);
     }
     return at ?? int(0);
   };
@@ -232,7 +240,7 @@ function cutRanges(
       return;
     }
     const p = fresh(k, AxisKind.LOOP), inner = fresh(chunk, AxisKind.REDUCE);
-    const value = p.mul(chunk).add(inner);
+    const value = addIndex(mulIndex(p, chunk), inner);
     if (k * chunk > n) {
       valid = value.lt(n);
       beyond.push(p, inner);

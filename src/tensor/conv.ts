@@ -14,7 +14,7 @@ import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { constantAxis } from "./dims.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
 import { padLast, type Pairs, pool } from "./windows.ts";
@@ -104,14 +104,14 @@ function filled(value: number, like: UOp, shape: readonly number[]): UOp {
   return broadcastTo(constant(value, like.dtype), shape);
 }
 
-/** Elements `index` (int32, `[count]`) of one axis of `x`: a comparison and a sum, which the scheduler folds to a load. */
+/** Elements `index` (`[count]`) of one axis of `x`: a comparison and a sum, which the scheduler folds to a load. */
 function takeAlong(x: UOp, axis: number, index: UOp): UOp {
   const shape = shapeOf(x), [count] = shapeOf(index);
   const full = [...shape.slice(0, axis), count, ...shape.slice(axis)];
   const along = (a: number, n: number) => full.map((_, i) => i === a ? n : 1);
   const values = broadcastTo(reshape(x, [...shape.slice(0, axis), 1, ...shape.slice(axis)]), full);
-  const place = broadcastTo(reshape(uop(Ops.IOTA, dtypes.int32, [], shape[axis]), along(axis + 1, shape[axis])), full);
-  const wanted = broadcastTo(reshape(index, along(axis, count)), full);
+  const place = broadcastTo(reshape(iota(shape[axis]), along(axis + 1, shape[axis])), full);
+  const wanted = broadcastTo(reshape(index.cast(place.dtype), along(axis, count)), full);
   const chosen = place.eq(wanted).where(values, constant(0, x.dtype));
   const sum = uop(Ops.REDUCE, x.dtype, [chosen], new ReduceArg(Ops.ADD, [axis + 1]));
   return reshape(sum, full.filter((_, i) => i !== axis + 1));
@@ -251,7 +251,7 @@ export abstract class ConvTensor extends LinalgTensor {
 
   /**
    * Maxima over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Padding never wins.
-   * With `returnIndices` also where each maximum stands: the first such position, flat in the spatial axes, as int32.
+   * With `returnIndices` also where each maximum stands: the first such position, flat in the spatial axes, as int32 (int64 where they have 2^31 positions or more).
    * @throws {ShapeError} where no window fits
    */
   maxPool2d(kernelSize: PerAxis | undefined, options: PoolOptions & { readonly returnIndices: true }): [this, this];
@@ -279,12 +279,12 @@ export abstract class ConvTensor extends LinalgTensor {
     const most = reduceLast(Ops.MAX, pooled, rank);
     if (!options.returnIndices) return this.wrap(most);
     // positions counted from the end, so that the largest is the first; 0 stands for padding
-    const total = prod(spatial), int32 = dtypes.int32;
-    const fromEnd = reshape(uop(Ops.IOTA, int32, [], total).mul(-1).add(total), spatial);
+    const total = prod(spatial);
+    const fromEnd = reshape(iota(total).mul(-1).add(total), spatial);
     const shape = shapeOf(pooled);
     const found = reshape(most, [...shapeOf(most), ...w.kernel.map(() => 1)]);
     const isMost = pooled.eq(broadcastTo(found, shape));
-    const place = isMost.where(broadcastTo(gather(fromEnd), shape), constant(0, int32));
+    const place = isMost.where(broadcastTo(gather(fromEnd), shape), constant(0, fromEnd.dtype));
     return [this.wrap(most), this.wrap(reduceLast(Ops.MAX, place, rank).mul(-1).add(total))];
   }
 
@@ -340,7 +340,7 @@ export abstract class ConvTensor extends LinalgTensor {
     for (let i = 1; i <= rank; i++) constantAxis("interpolate", this.uop, shape.length - i);
     if (mode !== "linear") {
       return this.wrap(size.reduce((x, out, i) => {
-        const axis = shape.length - rank + i, j = uop(Ops.IOTA, dtypes.int32, [], out);
+        const axis = shape.length - rank + i, j = iota(out).cast(positionDType(2 * out * shape[axis]));
         const index = mode === "nearest"
           ? j.mul(shape[axis]).floorDiv(out) // floor(j in / out)
           : j.mul(2).add(1).mul(shape[axis]).floorDiv(2 * out); // floor((j + 1/2) in / out)
@@ -355,7 +355,7 @@ export abstract class ConvTensor extends LinalgTensor {
     }
     const wide = sumDType(this.dtype);
     const result = size.reduce((x, out, i) => {
-      const axis = shape.length - rank + i, n = shape[axis], j = uop(Ops.IOTA, dtypes.int32, [], out);
+      const axis = shape.length - rank + i, n = shape[axis], j = iota(out).cast(positionDType(2 * out * n));
       if (out === n) return x;
       // the position is numerator / denominator, at least 0
       const denominator = alignCorners ? Math.max(out - 1, 1) : 2 * out;

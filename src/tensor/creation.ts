@@ -19,7 +19,7 @@ import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { bufferNode, UOp, uop } from "../uop/uop.ts";
+import { bufferNode, iota, UOp, uop } from "../uop/uop.ts";
 import { inferDType, type NestedArray, scalarConst, type TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 import { castNode, eqNode } from "./elementwise.ts";
@@ -220,8 +220,8 @@ export function arangeNode(start: number, stop: number | undefined, step: number
   // Floats and small integers are computed wide: each element is rounded once.
   const wide = whole ? dtype.isInt && dtype.bits === 64 ? dtype : fits(32) ? dtypes.int32 : dtypes.int64 : dtype;
   const calc = wide.isFloat ? wide.bits < 32 ? dtypes.float32 : wide : wide.isInt ? wide : dtypes.float32;
-  const iota = castNode(uop(Ops.IOTA, dtypes.int32, [], n), calc);
-  const scaled = step === 1 ? iota : iota.mul(scalarConst(step, calc));
+  const row = castNode(iota(n), calc);
+  const scaled = step === 1 ? row : row.mul(scalarConst(step, calc));
   return castNode(start === 0 ? scaled : scaled.add(scalarConst(start, calc)), dtype);
 }
 
@@ -231,7 +231,7 @@ export function arangeSized(start: Dim, stop: Dim, step: number, dtype: DType = 
   checkInteger(action, "the step beside a variable", step, 1);
   const from = dimNode(action, start), span = dimNode(action, stop).add(from.mul(-1)).add(step - 1);
   return sized(action, simplify(span.floorDiv(step)), (n) => {
-    const row = uop(Ops.IOTA, dtypes.int32, [], n), scaled = step === 1 ? row : row.mul(step);
+    const row = iota(n), scaled = step === 1 ? row : row.mul(step);
     return castNode(from.isConst(0) ? scaled : scaled.add(broadcastTo(from, [n])), dtype);
   });
 }
@@ -242,7 +242,7 @@ export function linspaceSized(start: number, stop: number, steps: TensorBase, dt
   const count = dimNode(action, steps);
   return sized(action, count, (n) => {
     const spread = (u: UOp) => broadcastTo(u, [n]).cast(d), last = spread(simplify(count.add(-1)));
-    const i = uop(Ops.IOTA, dtypes.int32, [], n).cast(d), whole = floatConst(stop - start, d);
+    const i = iota(n).cast(d), whole = floatConst(stop - start, d);
     // both halves count from their end, so that the ends are exact
     const up = i.mul(whole).fdiv(last).add(floatConst(start, d));
     const down = last.add(i.mul(-1)).mul(floatConst(start - stop, d)).fdiv(last).add(floatConst(stop, d));
@@ -261,7 +261,7 @@ export function linspaceNode(start: number, stop: number, steps: number, dtype: 
   if (steps === 0) return emptyRow(dtype);
   if (steps === 1) return broadcastTo(scalarConst(start, dtype), [1]);
   const d = dtype === dtypes.float64 ? dtype : dtypes.float32;
-  const i = castNode(uop(Ops.IOTA, dtypes.int32, [], steps), d);
+  const i = castNode(iota(steps), d);
   const step = (stop - start) / (steps - 1);
   const up = i.mul(floatConst(step, d)).add(floatConst(start, d));
   // The second half counts down from the end, so that the end is exact.

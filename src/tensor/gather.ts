@@ -134,7 +134,7 @@ export abstract class GatherTensor extends ScanTensor {
   }
 
   /**
-   * Where each source goes (int32, -1 for nowhere) and the sources, both with `dim` last and as large as this on the
+   * Where each source goes (-1 for nowhere) and the sources, both with `dim` last and as large as this on the
    * other axes; `home` puts an axis that is last back in its place.
    */
   private scattered(
@@ -178,8 +178,9 @@ export abstract class GatherTensor extends ScanTensor {
       throw new DTypeError("oneHot of dtype", { dtypes: [this.dtype], reason: "classes are integers" });
     }
     const shape = this.shape, full = [...shape, classes], rank = full.length;
-    const at = broadcastTo(reshape(castNode(this.uop, dtypes.int32), [...shape, 1]), full);
-    const hit = castNode(broadcastTo(iotaAlong(classes, rank - 1, rank), full).eq(at), dtypes.int32);
+    const place = broadcastTo(iotaAlong(classes, rank - 1, rank), full);
+    const at = broadcastTo(reshape(castNode(this.uop, place.dtype), [...shape, 1]), full);
+    const hit = castNode(place.eq(at), dtypes.int32);
     return this.wrap(withSizes("oneHot", hit, [...shape, numClasses], (i) => i === rank - 1));
   }
 

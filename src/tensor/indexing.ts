@@ -12,7 +12,7 @@ import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../uop
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
 import { castNode } from "./elementwise.ts";
@@ -417,8 +417,8 @@ export abstract class IndexingTensor extends SortTensor {
     const chosen = fit([...before, count, ...after]);
     const one = [...before, ...mask.shape.map(() => 1), ...after];
     if (count === 1) return spread(mask.uop).where(broadcastTo(reshape(chosen, one), shape), old);
-    const flat = this.wrap(castNode(reshape(mask.uop, [total]), dtypes.int32)).cumsum(0).uop;
-    const order = uop(Ops.CONTIGUOUS, dtypes.int32, [flat]).add(-1);
+    const flat = this.wrap(castNode(reshape(mask.uop, [total]), positionDType(total))).cumsum(0).uop;
+    const order = uop(Ops.CONTIGUOUS, flat.dtype, [flat]).add(-1);
     const full = [...before, total, ...after];
     const at = broadcastTo(reshape(order, [...before.map(() => 1), total, ...after.map(() => 1)]), full);
     const values = reshape(gatherNode(chosen, before.length, at), shape);
@@ -436,7 +436,7 @@ export abstract class IndexingTensor extends SortTensor {
     const hit = indices.map((u, i) =>
       expand(iotaAlong(sizes[i], i, k + 1), grid).eq(expand(reshape(u, [...sizes.map(() => 1), count]), grid))
     ).reduce((p, q) => p.and(q));
-    const last = reduceNode(hit.where(writer, constant(0, dtypes.int32)), Ops.MAX, [k]);
+    const last = reduceNode(hit.where(writer, constant(0, writer.dtype)), Ops.MAX, [k]);
     const flat = reshape(allFilled(fit([...before, ...a.common, ...after])), [...before, count, ...after]);
     // Spread the value over the indexed axes: [before, ...sizes, after].
     const full = [...before, ...sizes, ...after, count], rank = full.length;
@@ -449,7 +449,7 @@ export abstract class IndexingTensor extends SortTensor {
     const chosen = expand(iotaAlong(count, rank - 1, rank), full).add(1).eq(expand(place, full));
     const spread = full.slice(0, -1);
     const value = reshape(selectNode(chosen, source, [rank - 1]), spread);
-    const written = expand(constant(0, dtypes.int32).lt(reshape(place, shapeOf(place).slice(0, -1))), spread);
+    const written = expand(constant(0, place.dtype).lt(reshape(place, shapeOf(place).slice(0, -1))), spread);
     const result = written.where(value, x);
     const view = rangeOf(plan.shape.length), rest = view.filter((v) => !a.axes.includes(v));
     const forward = [...rest.slice(0, a.lead), ...a.axes, ...rest.slice(a.lead)];
@@ -472,10 +472,10 @@ export abstract class IndexingTensor extends SortTensor {
   /** For each k < size, the flat position of the k-th true element (by binary search in a running count), and the count. */
   protected truePositions(mask: UOp, size: number): { at: UOp; count: UOp } {
     const n = prod(shapeOf(mask));
-    const flat = this.wrap(reshape(castNode(mask, dtypes.int32), [n])).cumsum(0).uop;
-    const running = uop(Ops.CONTIGUOUS, dtypes.int32, [flat]);
-    const zero = constant(0, dtypes.int32);
-    const order = uop(Ops.IOTA, dtypes.int32, [], size);
+    const d = positionDType(n + 1), flat = this.wrap(reshape(castNode(mask, d), [n])).cumsum(0).uop;
+    const running = uop(Ops.CONTIGUOUS, d, [flat]);
+    const zero = constant(0, d);
+    const order = castNode(iota(size), d);
     let found = order.mul(0);
     for (let step = 2 ** Math.floor(Math.log2(n)); step >= 1; step /= 2) {
       const next = found.add(step);
@@ -514,11 +514,11 @@ export abstract class IndexingTensor extends SortTensor {
     if (prod(shape) === 0 || size === 0) return this.wrap(broadcastTo(fill, [size]));
     const { at, count } = this.truePositions(m, size);
     const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, at);
-    return this.wrap(uop(Ops.IOTA, dtypes.int32, [], size).lt(count).where(x, fill));
+    return this.wrap(castNode(iota(size), count.dtype).lt(count).where(x, fill));
   }
 
   /**
-   * The indices of what is not zero, one a row: int32 `[count, ndim]`. With `size` a tensor of that many rows, filled
+   * The indices of what is not zero, one a row: int32 `[count, ndim]` (int64 from 2^31 elements on). With `size` a tensor of that many rows, filled
    * with `fillValue` (0) beyond; without it a promise.
    */
   nonzero(options: SizeOptions & { readonly size: number }): this;
@@ -530,7 +530,7 @@ export abstract class IndexingTensor extends SortTensor {
     const mask = allFilled(castNode(this.uop, dtypes.bool));
     if (options.size === undefined) return this.countTrue(mask).then((size) => this.nonzero({ ...options, size }));
     const size = checkInteger("nonzero", "size", options.size, 0);
-    const fill = scalarConst(options.fillValue ?? 0, dtypes.int32);
+    const fill = scalarConst(options.fillValue ?? 0, positionDType(prod(shape) + 1));
     if (prod(shape) === 0 || size === 0 || rank === 0) return this.wrap(broadcastTo(fill, [size, rank]));
     const { at, count } = this.truePositions(mask, size);
     let rest = at;
@@ -539,7 +539,7 @@ export abstract class IndexingTensor extends SortTensor {
       columns[axis] = axis === 0 ? rest : rest.floorMod(shape[axis]);
       if (axis > 0) rest = rest.floorDiv(shape[axis]);
     }
-    const here = uop(Ops.IOTA, dtypes.int32, [], size).lt(count);
+    const here = castNode(iota(size), count.dtype).lt(count);
     const [first, ...others] = columns.map((c) => this.wrap(here.where(c, fill)));
     return first.stack(others, 1);
   }
@@ -547,6 +547,6 @@ export abstract class IndexingTensor extends SortTensor {
   /** How many are true: read from the device. */
   protected async countTrue(mask: UOp): Promise<number> {
     if (isScalarLeaf(mask)) return mask.value;
-    return Number(await this.wrap(mask).sum().item());
+    return Number(await this.wrap(castNode(mask, positionDType(prod(shapeOf(mask))))).sum().item());
   }
 }

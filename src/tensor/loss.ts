@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { sameArray } from "../helpers/math.ts";
@@ -12,7 +11,7 @@ import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import type { Operand } from "./base.ts";
 import { ConvTensor } from "./conv.ts";
 
@@ -28,9 +27,9 @@ export interface LossOptions {
 /** For each position, the element of `x` that `labels` names on `axis`; 0 where the label is no index. Axis vanishes. */
 function pick(x: UOp, labels: UOp, axis: number): UOp {
   const shape = shapeOf(x), kept = shape.map((n, i) => i === axis ? 1 : n), rest = shape.filter((_, i) => i !== axis);
-  const classes = uop(Ops.IOTA, dtypes.int32, [], shape[axis]);
+  const classes = iota(shape[axis]);
   const place = broadcastTo(reshape(classes, shape.map((n, i) => i === axis ? n : 1)), shape);
-  const named = broadcastTo(reshape(broadcastTo(labels.cast(dtypes.int32), rest), kept), shape);
+  const named = broadcastTo(reshape(broadcastTo(labels.cast(classes.dtype), rest), kept), shape);
   const chosen = place.eq(named).where(x, constant(0, x.dtype));
   return reshape(uop(Ops.REDUCE, x.dtype, [chosen], new ReduceArg(Ops.ADD, [axis])), rest);
 }

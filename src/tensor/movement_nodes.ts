@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../dtype/dtype.ts";
+import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
@@ -13,8 +13,9 @@ import { broadcastTo, expand, flip, pad, permute, reshape, shrink, window } from
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { constant, int, type UOp, uop } from "../uop/uop.ts";
+import { constant, int, iota, type UOp } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
+import { pool } from "./windows.ts";
 
 /** What is added before and after an axis, or where a piece of it starts and stops. */
 export type Pair = readonly [number, number];
@@ -22,11 +23,11 @@ export type Pair = readonly [number, number];
 /** How `pad` fills: a value, the mirrored inside, the edge, or the other end. */
 export type PadMode = "constant" | "reflect" | "replicate" | "circular";
 
-/** 0, 1, ..., n-1 along `axis` of a tensor of `rank` axes, size 1 elsewhere. */
-export function iotaAlong(n: number, axis: number, rank: number, dtype: DType = dtypes.int32): UOp {
+/** 0, 1, ..., n-1 along `axis` of a tensor of `rank` axes, size 1 elsewhere: int32, or int64 where that cannot count so far. */
+export function iotaAlong(n: number, axis: number, rank: number): UOp {
   const shape = new Array<number>(rank).fill(1);
   shape[axis] = n;
-  return reshape(uop(Ops.IOTA, dtype, [], n), shape);
+  return reshape(iota(n), shape);
 }
 
 /** As many elements along `axis` as memory holds: beyond a symbolic size stands `fill`. */
@@ -144,22 +145,12 @@ export function padAxis(x: UOp, axis: number, before: number, after: number, mod
   return catNodes(pieces, axis);
 }
 
-/** Windows over the last axis, as one more axis: tile, cut into rows one step longer than the axis, keep their starts. */
+/** Windows over the last axis, as one more axis. */
 export function unfoldLast(x: UOp, size: number, step: number): UOp {
-  const shape = shapeOf(x);
-  const lead = shape.slice(0, -1), n = shape[shape.length - 1];
-  const count = Math.floor((n - size) / step) + 1;
-  const all = lead.map((s): Pair => [0, s]), none = lead.map((): Pair => [0, 0]);
-  if (n === 0 || size === 0) return expand(reshape(shrink(x, [...all, [0, 0]]), [...lead, 1, 0]), [...lead, count, 0]);
-  if (size <= step) {
-    const want = count * step;
-    x = want <= n ? shrink(x, [...all, [0, want]]) : pad(x, [...none, [0, want - n]]);
-    return shrink(reshape(x, [...lead, count, step]), [...all, [0, count], [0, size]]);
-  }
-  const row = n + step, want = count * row, tiles = Math.ceil(want / n);
-  x = reshape(expand(reshape(x, [...lead, 1, n]), [...lead, tiles, n]), [...lead, tiles * n]);
-  x = reshape(shrink(x, [...all, [0, want]]), [...lead, count, row]);
-  return shrink(x, [...all, [0, count], [0, size]]);
+  const shape = shapeOf(x), lead = shape.slice(0, -1), n = shape[lead.length];
+  if (n > 0 && size > 0) return pool(x, [size], [step], [1]);
+  const none = shrink(x, [...lead.map((s): Pair => [0, s]), [0, 0]]);
+  return expand(reshape(none, [...lead, 1, 0]), [...lead, Math.floor((n - size) / step) + 1, 0]);
 }
 
 /** The diagonal of axes `a` and `b`, `offset` columns to the right, as the last axis. */

@@ -10,7 +10,7 @@ import { extentsOf, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand, flip, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, INT32_MAX, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { castNode } from "./elementwise.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
@@ -49,7 +49,7 @@ export function sortedPositions(x: UOp, descending = false): UOp {
   let key = orderKey(x);
   if (descending) key = key.xor(constant(-1, dtypes.int64));
   const position = broadcastTo(iotaAlong(n, shape.length - 1, shape.length), shape);
-  const pack = x.dtype.bits <= 32;
+  const pack = x.dtype.bits <= 32 && n <= INT32_MAX;
   const packed = pack ? key.mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64)) : key;
   const first = filled(packed, last, MAX64), lanes: Lanes = pack ? [first] : [first, position];
   if (n <= COUNTED) return withExtents(byCounting(lanes, position), extentsOf(x));
@@ -78,7 +78,7 @@ function bitonic(lanes: Lanes): Lanes {
   let now = lanes.map((u, i) => {
     // Padding must sort last.
     const inside = broadcastTo(iotaAlong(size, lead.length, lead.length + 1), [...lead, size]).lt(n);
-    const fill = scalarConst(i === 0 ? MAX64 : 2 ** 31 - 1, u.dtype);
+    const fill = scalarConst(i === 0 ? MAX64 : u.dtype === dtypes.int64 ? MAX64 : INT32_MAX, u.dtype);
     return size === n ? u : inside.where(padConstant(u, [...none, [0, size - n]], 0), fill);
   });
   // Compares the halves of blocks of 2 half; `mirror` pairs the first with the last, else with its counterpart.

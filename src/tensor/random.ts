@@ -13,7 +13,7 @@ import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { constant, type UOp, uop, variable } from "../uop/uop.ts";
+import { constant, iota, type UOp, uop, variable } from "../uop/uop.ts";
 import { cosNode, logNode, scale, shift } from "./numeric.ts";
 
 const WORD = 2 ** 32;
@@ -93,11 +93,12 @@ export function randomBitsNode(
   n: number,
   carries: boolean,
 ): [UOp, UOp] {
-  const at = uop(Ops.IOTA, dtypes.uint32, [], n);
+  const place = iota(n), at = place.cast(dtypes.uint32);
   const low = at.add(counter[1]);
   const one = constant(1, dtypes.uint32), zero = constant(0, dtypes.uint32);
   // A zero per element gives the high word real axes; where the low word wrapped it is one more.
-  const high = carries ? low.lt(counter[1]).where(one, zero).add(counter[0]) : at.mul(zero).add(counter[0]);
+  const above = n > WORD ? place.floorDiv(WORD).cast(dtypes.uint32) : at.mul(zero);
+  const high = (carries ? low.lt(counter[1]).where(one, zero).add(above) : above).add(counter[0]);
   return threefryNode(key, [high, low]);
 }
 

@@ -202,7 +202,7 @@ export abstract class ReduceTensor extends ActivationTensor {
 
   /**
    * Index of the largest element along `axis` (of the flattened tensor without), the first if there are several, or of
-   * the first NaN; int32.
+   * the first NaN; int32, or int64 where the axis has 2^31 elements or more.
    *
    * @throws {ShapeError} outside the rank, or without elements
    */
@@ -231,7 +231,7 @@ export abstract class ReduceTensor extends ActivationTensor {
     const hit = x.dtype.isFloat ? x.eq(best).or(x.ne(x)) : eqNode(x, best);
     // The first hit is the one with the largest n - position.
     const rank = broadcastTo(iotaAlong(n, at, shape.length), shape).mul(-1).add(n);
-    const first = reduceNode(hit.where(rank, constant(0, dtypes.int32)), Ops.MAX, [at]).mul(-1).add(n);
+    const first = reduceNode(hit.where(rank, constant(0, rank.dtype)), Ops.MAX, [at]).mul(-1).add(n);
     return this.finish(first, [at], options.keepdim);
   }
 

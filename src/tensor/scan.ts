@@ -112,12 +112,12 @@ export abstract class ScanTensor extends LossTensor {
     return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(d));
   }
 
-  /** Running maximum along `axis` and its index, the earliest if equal (int32). @throws {ShapeError} */
+  /** Running maximum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long). @throws {ShapeError} */
   cummax(axis = 0): [values: this, indices: this] {
     return this.extremes("cummax", axis, (x) => x);
   }
 
-  /** Running minimum along `axis` and its index, the earliest if equal (int32). @throws {ShapeError} */
+  /** Running minimum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long). @throws {ShapeError} */
   cummin(axis = 0): [values: this, indices: this] {
     return this.extremes("cummin", axis, (x) => x.dtype.isFloat ? negNode(x) : x.xor(scalarConst(-1, x.dtype)));
   }
@@ -140,7 +140,7 @@ export abstract class ScanTensor extends LossTensor {
     }
     let isNew = place.lt(1).or(earlier.lt(x));
     if (x.dtype.isFloat) isNew = isNew.or(x.ne(x).and(earlier.eq(earlier)));
-    const marks = isNew.where(place, constant(0, dtypes.int32));
+    const marks = isNew.where(place, constant(0, place.dtype));
     const index = this.scanned(action, at, marks, opScan(Ops.MAX, marks));
     const values = turn(best), sized = (u: UOp) => this.wrap(withExtents(u, extentsOf(own)));
     return [sized(bool ? castNode(values, dtypes.bool) : values), sized(index)];

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { ceilDiv, prod } from "../helpers/math.ts";
 import { identityOf } from "../uop/carrier.ts";
@@ -13,8 +13,9 @@ import { GradientArg } from "../uop/gradient.ts";
 import { broadcastTo, expand, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, INT32_MAX, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
+import { castNode } from "./elementwise.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
 import { sortedPositions } from "./order.ts";
 import { reduceNode } from "./reduce.ts";
@@ -26,8 +27,10 @@ const DIRECT = 1 << 20;
 const BLOCK = 16;
 /** Elements that a kernel could have computed in the time that it takes to launch one. */
 const KERNEL = 20_000;
-/** Larger than every key. */
-const NO_KEY = 2 ** 31 - 1;
+/** Larger than every key of a dtype. */
+function noKey(d: DType): number {
+  return d === dtypes.int64 ? Number.MAX_SAFE_INTEGER : INT32_MAX;
+}
 
 /** How values of one key combine; "last" keeps the one that stands last. */
 export type Fold = typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX | "last";
@@ -47,7 +50,7 @@ function before(a: UOp, b: UOp): UOp {
  */
 export function searchNode(sorted: UOp, values: UOp, right: boolean): UOp {
   const axis = shapeOf(sorted).length - 1, n = shapeOf(sorted)[axis];
-  const zero = constant(0, dtypes.int32), one = constant(1, dtypes.bool);
+  const zero = constant(0, positionDType(n + 1)), one = constant(1, dtypes.bool);
   let found = broadcastTo(zero, shapeOf(values));
   for (let step = 2 ** Math.floor(Math.log2(Math.max(n, 1))); n > 0 && step >= 1; step /= 2) {
     const next = found.add(step), inside = next.lt(n + 1);
@@ -80,17 +83,17 @@ export function countKeys(keys: UOp, size: number): UOp {
  */
 export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
   const shape = shapeOf(keys), rank = shape.length, n = shape[rank - 1], lead = shape.slice(0, -1);
-  const d = values.dtype, zero = constant(0, dtypes.int32);
+  const d = values.dtype;
   const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
   const at = places(lead, size);
   if (n === 0) return { values: broadcastTo(identity, [...lead, size]), any: at.lt(0) };
   if (prod(shape) * size <= DIRECT) {
     const full = [...lead, size, n], flat = [...lead, size];
     const wide = (u: UOp) => expand(reshape(u, [...lead, 1, n]), full);
-    const hit = wide(keys).eq(expand(reshape(at, [...lead, size, 1]), full));
+    const hit = wide(castNode(keys, at.dtype)).eq(expand(reshape(at, [...lead, size, 1]), full));
     const place = expand(iotaAlong(n, rank, rank + 1), full).add(1);
-    const last = reduceNode(hit.where(place, zero), Ops.MAX, [rank]);
-    const any = zero.lt(reshape(last, flat));
+    const last = reduceNode(hit.where(place, constant(0, place.dtype)), Ops.MAX, [rank]);
+    const any = constant(0, last.dtype).lt(reshape(last, flat));
     if (fold !== "last") {
       return { values: reshape(reduceNode(hit.where(wide(values), identity), fold, [rank]), flat), any };
     }
@@ -101,19 +104,20 @@ export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { va
   return { values: reshape(folded.values, [...lead, size]), any: reshape(folded.any, [...lead, size]) };
 }
 
-/** Rows of `x` `[l, n, r]` at `index` `[l, m]` (int32): `[l, m, r]`. */
+/** Rows of `x` `[l, n, r]` at `index` `[l, m]`: `[l, m, r]`. */
 function rowsAt(x: UOp, index: UOp): UOp {
   const [l, n, r] = shapeOf(x), [, m] = shapeOf(index), full = [l, m, n, r];
-  const place = broadcastTo(iotaAlong(n, 2, 4), full), at = expand(reshape(index, [l, m, 1, 1]), full);
+  const place = broadcastTo(iotaAlong(n, 2, 4), full),
+    at = expand(castNode(reshape(index, [l, m, 1, 1]), place.dtype), full);
   return reshape(selectNode(place.eq(at), expand(reshape(x, [l, 1, n, r]), full), [2]), [l, m, r]);
 }
 
 /** As {@linkcode foldKeys} of rows: `keys` `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
 function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
-  const [l, , r] = shapeOf(values), d = values.dtype, zero = constant(0, dtypes.int32);
+  const [l, , r] = shapeOf(values), d = values.dtype;
   const order = own(sortedPositions(keys)), sorted = own(gatherNode(own(keys), 1, order));
   const ordered = own(rowsAt(own(values), order)), run = fold === "last" ? ordered : foldRuns(sorted, ordered, fold);
-  const at = places([l], size), end = own(searchNode(sorted, at, true));
+  const at = places([l], size), end = own(searchNode(sorted, at, true)), zero = constant(0, end.dtype);
   const last = zero.lt(end).where(end.add(-1), zero);
   const any = zero.lt(end).and(gatherNode(sorted, 1, last).eq(at));
   const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
@@ -129,7 +133,7 @@ function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values:
 function foldRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
   const [l, n, r] = shapeOf(values), blocks = ceilDiv(n, BLOCK), missing = blocks * BLOCK - n;
   const identity = scalarConst(identityOf(fold, values.dtype), values.dtype);
-  const key = reshape(padConstant(keys, [[0, 0], [0, missing]], NO_KEY), [l, blocks, BLOCK]);
+  const key = reshape(padConstant(keys, [[0, 0], [0, missing]], noKey(keys.dtype)), [l, blocks, BLOCK]);
   const value = reshape(padConstant(values, [[0, 0], [0, missing], [0, 0]], 0), [l, blocks, BLOCK, r]);
   const square = [l, blocks, BLOCK, BLOCK, r];
   const along = (axis: number) => broadcastTo(iotaAlong(BLOCK, axis, 5), square);
@@ -149,7 +153,7 @@ function foldRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
   };
   const full = [l, blocks, BLOCK, r];
   const goesOn = expand(reshape(key, [l, blocks, BLOCK, 1]), full)
-    .eq(expand(reshape(before(lastKeys, NO_KEY - 1), [l, blocks, 1, 1]), full));
+    .eq(expand(reshape(before(lastKeys, noKey(keys.dtype) - 1), [l, blocks, 1, 1]), full));
   const handed = expand(reshape(before(carried, 0), [l, blocks, 1, r]), full);
   const all = own(reshape(goesOn.where(handed, identity).alu(fold, inside), [l, blocks * BLOCK, r]));
   return shrink(all, [[0, l], [0, n], [0, r]]);

@@ -7,13 +7,13 @@
 import { bufferOf } from "../device/buffer.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { IndexError } from "../helpers/errors.ts";
-import { rangeOf } from "../helpers/math.ts";
+import { prod, rangeOf } from "../helpers/math.ts";
 import type { BufferArg } from "../uop/args.ts";
 import { boundValue, extentsOf } from "../uop/extent.ts";
 import { broadcastTo, expand, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp } from "../uop/uop.ts";
+import { constant, int, positionDType, type UOp } from "../uop/uop.ts";
 import { scalarConst } from "./base.ts";
 import { castNode } from "./elementwise.ts";
 import { type HostArray, typedArrayOf } from "./host.ts";
@@ -33,7 +33,8 @@ export function hostValues(u: UOp): HostArray | undefined {
 }
 
 /**
- * An index node as int32, negatives counted from the end of axis `axis` of `x`; what is out of range matches nothing.
+ * An index node as int32 (int64 where the axis has 2^31 elements or more), negatives counted from the end of axis `axis` of
+ * `x`; what is out of range matches nothing.
  *
  * @throws {DTypeError} for floats and bools, {IndexError} for values known on the host that are out of range
  */
@@ -52,13 +53,14 @@ export function indexNode(action: string, index: UOp, x: UOp, axis: number): UOp
   const zero = scalarConst(0, d), length = e === undefined ? undefined : broadcastTo(e, shapeOf(index));
   const size = length === undefined ? scalarConst(n, d) : castNode(length, d);
   const wrapped = d.isUnsigned ? index : index.lt(zero).where(index.add(size), index);
-  if (d.bits < 32 || d === dtypes.int32) {
-    if (d === dtypes.int32) return wrapped;
-    const wide = castNode(index, dtypes.int32);
-    return d.isUnsigned ? wide : wide.lt(0).where(wide.add(length ?? n), wide);
+  const place = positionDType(n);
+  if (d === place) return wrapped;
+  if (d.bits < place.bits) {
+    const wide = castNode(index, place);
+    return d.isUnsigned ? wide : wide.lt(0).where(wide.add(length === undefined ? int(n).cast(place) : length), wide);
   }
   const inside = d.isUnsigned ? wrapped.lt(size) : wrapped.lt(size).and(wrapped.lt(zero).xor(constant(1, dtypes.bool)));
-  return inside.where(castNode(wrapped, dtypes.int32), constant(-1, dtypes.int32));
+  return inside.where(castNode(wrapped, place), constant(-1, place));
 }
 
 /** Sum over `axes` (kept) of `x` where `condition`, else 0: x at the one position that the condition selects. */
@@ -67,21 +69,22 @@ export function selectNode(condition: UOp, x: UOp, axes: readonly number[]): UOp
   return castNode(reduceNode(condition.where(wide, scalarConst(0, wide.dtype)), Ops.ADD, axes), x.dtype);
 }
 
-/** `x` at `index` (int32, nonnegative) along `axis`; the other axes of both are equal. */
+/** `x` at `index` (nonnegative) along `axis`; the other axes of both are equal. */
 export function gatherNode(x: UOp, axis: number, index: UOp): UOp {
   const from = shapeOf(x), to = shapeOf(index), n = from[axis], rank = from.length;
   const full = [...to, n];
   const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
   const turned = reshape(permute(x, order), [...to.with(axis, 1), n]);
-  const at = expand(reshape(index, [...to, 1]), full);
   const position = expand(iotaAlong(n, rank, rank + 1), full);
+  const at = expand(reshape(castNode(index, position.dtype), [...to, 1]), full);
   return reshape(selectNode(position.eq(at), expand(turned, full), [rank]), to);
 }
 
 /** Positions on several axes of `sizes` as one, row-major, `[1, count]`; -1 where one is out of range. */
 export function flatPositions(indices: readonly UOp[], sizes: readonly number[], count: number): UOp {
-  const zero = constant(0, dtypes.int32), all = indices.map((u) => reshape(u, [1, count]));
+  const d = positionDType(prod(sizes)), zero = constant(0, d);
+  const all = indices.map((u) => castNode(reshape(u, [1, count]), d));
   const flat = all.reduce((p, u, i) => p.mul(sizes[i]).add(u));
   const inside = all.map((u, i) => u.lt(sizes[i]).and(u.lt(zero).xor(constant(1, dtypes.bool))));
-  return inside.reduce((p, q) => p.and(q)).where(flat, constant(-1, dtypes.int32));
+  return inside.reduce((p, q) => p.and(q)).where(flat, constant(-1, d));
 }

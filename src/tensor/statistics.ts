@@ -14,7 +14,7 @@ import { extentOf, extentsOf } from "../uop/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
 import { type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
 import { placed } from "./creation.ts";
@@ -198,7 +198,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
       // Where the k-th value begins; n behind the last.
       const { at, count } = this.truePositions(isNew.uop, size + 1);
       const begins = own(at), mine = shrink(begins, [[0, size]]), next = shrink(begins, [[1, size + 1]]);
-      const here = uop(Ops.IOTA, int32, [], size).lt(shrink(count, [[0, size]]));
+      const here = iota(size).lt(shrink(count, [[0, size]]));
       return listed(
         here.where(gatherNode(sorted, 0, mine), fill),
         () => here.where(gatherNode(own(order.uop), 0, mine), constant(0, int32)),
@@ -283,7 +283,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
       const high = max === undefined ? x.max() : this.wrap(floatConst(max, d));
       const same = low.eq(high), spread = same.where(0.5, this.wrap(floatConst(0, d))) as this;
       const from = low.sub(spread), to = high.add(spread);
-      const place = this.wrap(uop(Ops.IOTA, dtypes.int32, [], bins + 1)), share = place.cast(d).div(bins);
+      const place = this.wrap(iota(bins + 1)), share = place.cast(d).div(bins);
       edges = place.eq(bins).where(to, from.add(to.sub(from).mul(share))) as this;
     } else {
       edges = (this.operand(bins, action) as this).cast(d);

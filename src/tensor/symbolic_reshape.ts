@@ -6,6 +6,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
+import { ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, stridesOf } from "../helpers/math.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { extentOf, extentsOf, label } from "../uop/extent.ts";
@@ -18,6 +19,12 @@ import { filled, iotaAlong } from "./movement_nodes.ts";
 
 /** `u` under another shape of as many elements, in row-major order of those that there are. @throws {ShapeError} */
 export function reshapeSized(u: UOp, to: readonly number[]): UOp {
+  if (prod(to) > Number.MAX_SAFE_INTEGER) {
+    throw new ShapeError("reshape", {
+      shapes: [shapeOf(u), to],
+      reason: "positions are counted up to 2^53; cut the axes to what is needed first",
+    });
+  }
   const extents = extentsOf(u);
   if (extents === null) return reshape(u, to);
   const from = shapeOf(u);

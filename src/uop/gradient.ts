@@ -16,7 +16,7 @@ import { isMovement, opName, Ops } from "./ops.ts";
 import { moveLike } from "./resolve.ts";
 import { deviceOf, shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
-import { constant, int, toposort, type UOp, uop } from "./uop.ts";
+import { constant, int, iota, toposort, type UOp, uop } from "./uop.ts";
 
 /** Adds to the gradient of a node; `make` is called only where somebody wants it. */
 type Accumulate = (node: UOp, make: () => UOp) => void;
@@ -109,8 +109,7 @@ function othersGradient(axes: readonly number[]): GradientArg {
     order.push(...axes);
     /** Repeats `u` for each element that is left out. */
     const repeated = (u: UOp) => expand(reshape(permute(u, order), [...lead, 1, n]), square);
-    const position = (axis: number) =>
-      broadcastTo(reshape(uop(Ops.IOTA, dtypes.int32, [], n), square.map((_, i) => i === axis ? n : 1)), square);
+    const position = (axis: number) => broadcastTo(reshape(iota(n), square.map((_, i) => i === axis ? n : 1)), square);
     const own = position(rank).eq(position(rank + 1));
     const left = productOfOthers(own.where(constant(1, x.dtype), repeated(x)), [rank + 1]);
     const sums = sumOver(own.where(constant(0, x.dtype), repeated(g).mul(left)), [rank + 1]);

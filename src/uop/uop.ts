@@ -311,9 +311,22 @@ export function constant(value: ConstValue, dtype: DType): UOp {
   return uop(Ops.CONST, dtype, NO_SRC, value);
 }
 
-/** An int32 constant. */
+/** The largest int32. */
+export const INT32_MAX: number = 2 ** 31 - 1;
+
+/** The dtype of positions on an axis of this size, and of the size: int32, or int64 where that cannot count so far. */
+export function positionDType(size: number): DType {
+  return size <= INT32_MAX ? dtypes.int32 : dtypes.int64;
+}
+
+/** A constant of index arithmetic: int32, or int64 where that cannot hold it. */
 export function int(value: number): UOp {
-  return uop(Ops.CONST, dtypes.int32, NO_SRC, value);
+  return uop(Ops.CONST, value <= INT32_MAX && value >= -INT32_MAX - 1 ? dtypes.int32 : dtypes.int64, NO_SRC, value);
+}
+
+/** The positions 0, 1, ..., n - 1 of an axis: shape `[n]`, int32 or, where that cannot count so far, int64. */
+export function iota(n: number): UOp {
+  return uop(Ops.IOTA, positionDType(n), NO_SRC, n);
 }
 
 /** A loop variable 0 <= r < end. */
