@@ -10,6 +10,18 @@ interface Known<T> {
   readonly value: T;
 }
 
+/** What a key has besides telling graphs apart. */
+const NOTHING = {
+  order: [],
+  rootAt: [],
+  storages: [],
+  constants: [],
+  constantAt: [],
+  bound: [],
+  boundAt: [],
+  offsets: [],
+};
+
 /** What is known of graphs by their keys; the one not used for longest goes first. */
 export class StructureCache<T> {
   /** Entries by hash, in the order of their last use. */
@@ -35,7 +47,8 @@ export class StructureCache<T> {
 
   /** Adds what was not known. Of the key only what tells graphs apart is kept, not the graph. */
   add(key: GraphKey, value: T): T {
-    const bare = { ...key, order: [], rootAt: [], storages: [], constants: [], constantAt: [], bound: [], boundAt: [] };
+    const { hash, ints, args } = key;
+    const bare = { ...NOTHING, hash, ints, args };
     const bucket = this.buckets.get(key.hash) ?? [];
     this.buckets.delete(key.hash);
     this.buckets.set(key.hash, [...bucket, { key: bare, value }]);

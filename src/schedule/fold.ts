@@ -18,16 +18,17 @@ import { graphRewriteEach } from "../uop/rewrite.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { UPat } from "../uop/upat.ts";
-import { isRange, nodeView } from "../uop/view.ts";
+import { isInside, isRange, nodeView } from "../uop/view.ts";
 import { hoistFactors } from "./hoist.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
 export function uniformOf(u: UOp): UOp | undefined {
   while (
-    u.op === Ops.RESHAPE || u.op === Ops.EXPAND || u.op === Ops.PERMUTE || u.op === Ops.SHRINK || u.op === Ops.FLIP
+    u.op === Ops.RESHAPE || u.op === Ops.EXPAND || u.op === Ops.PERMUTE || u.op === Ops.SHRINK || u.op === Ops.FLIP ||
+    (u.op === Ops.WINDOW && isInside(u))
   ) u = u.src[0];
   if (u.op === Ops.CONST) return u;
-  if (u.op === Ops.PAD) {
+  if (u.op === Ops.PAD || (u.op === Ops.WINDOW && u.src[2].op === Ops.CONST)) {
     if (shapeOf(u.src[0]).includes(0)) return constant(0, u.dtype);
     const c = uniformOf(u.src[0]);
     if (c !== undefined && c.arg === 0 && Object.is(c.arg, 0)) return c;
@@ -176,8 +177,8 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op([Ops.DETACH, Ops.CONTIGUOUS_BACKWARD], { src: [x] }), ({ x }) => x), // only autograd sees them
   rule(UPat.op(Ops.CHECKPOINT).named("u"), ({ u }) => u.src[0]), // and this one
   rule(UPat.op(MOVES).named("u"), ({ u }) => mergeMovement(u)),
-  rule(UPat.op(Ops.SHRINK).named("u"), ({ u }) => shrinkCopy(u)),
-  rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD]).named("u"), ({ u }) => uniformMovement(u)),
+  rule(UPat.op([Ops.SHRINK, Ops.WINDOW]).named("u"), ({ u }) => shrinkCopy(u)),
+  rule(UPat.op([Ops.PERMUTE, Ops.SHRINK, Ops.FLIP, Ops.PAD, Ops.WINDOW]).named("u"), ({ u }) => uniformMovement(u)),
   rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => hoistFactors(u)),

@@ -1,13 +1,29 @@
 /**
- * The structural key of a graph: what it is, with buffers as slots, bound values and scalar constants left out. Graphs of
- * one key share a schedule; keys are lists of integers and args, compared exactly.
+ * The structural key of a graph: what it is, with buffers as slots, bound values, scalar constants and the offsets of
+ * slices and padding left out. Graphs of one key share a schedule; keys are lists of integers and args, compared exactly.
  *
  * @module
  */
 import { mix } from "../helpers/hash.ts";
-import { type Arg, type BufferArg, hashArg, sameArg, type Storage } from "../uop/args.ts";
-import { Ops } from "../uop/ops.ts";
+import { type Arg, type BufferArg, hashArg, type PairsArg, sameArg, type Storage } from "../uop/args.ts";
+import { extentsOf } from "../uop/extent.ts";
+import { isMovement, Ops } from "../uop/ops.ts";
+import { shapeOf } from "../uop/shape.ts";
 import { mayHave, toposort, type UOp } from "../uop/uop.ts";
+
+/** The start of a slice along an axis, or the zeros in front of a padded one: a number that may become an argument. */
+export interface Offset {
+  /** Position of the SHRINK or PAD in the key's order, and the axis. */
+  readonly at: number;
+  readonly axis: number;
+  readonly value: number;
+  /** The largest that it may be. */
+  readonly max: number;
+  /** Whether it is a slice of memory: an argument is but part of an address there. */
+  readonly isRead: boolean;
+  /** Whether it stays a number until it is seen to differ: where it is written to, and which part of a whole it is. */
+  isFixed: boolean;
+}
 
 /** A graph taken apart. */
 export interface GraphKey {
@@ -26,6 +42,34 @@ export interface GraphKey {
   /** Values of BINDs, with their positions in `order`. */
   readonly bound: readonly number[];
   readonly boundAt: readonly number[];
+  readonly offsets: readonly Offset[];
+}
+
+const INT32_MAX = 2 ** 31 - 1;
+
+/** Takes the offsets of a SHRINK or PAD; gives whether it has none that may be an argument. */
+function takeOffsets(u: UOp, ints: number[], offsets: Offset[]): boolean {
+  const { pairs } = u.arg as PairsArg, [x] = u.src, from = shapeOf(x), isPad = u.op === Ops.PAD;
+  if (extentsOf(u) !== null || extentsOf(x) !== null) return true;
+  for (let i = 0; i < pairs.length; i++) if (Math.max(from[i], pairs[i][1]) > INT32_MAX) return true;
+  const isRead = !isPad && (x.op === Ops.BUFFER || (x.op === Ops.RESHAPE && x.src[0].op === Ops.BUFFER));
+  for (let axis = 0; axis < pairs.length; axis++) {
+    const [a, b] = pairs[axis], size = isPad ? from[axis] + a + b : b - a;
+    ints.push(size);
+    const max = Math.abs(from[axis] - size);
+    if (max > 0) offsets.push({ at: u.at, axis, value: a, max, isRead, isFixed: false });
+  }
+  return false;
+}
+
+/** Marks what stays where it is: the target of a write, and parts that are put side by side. */
+function fixOffsets(u: UOp, offsets: readonly Offset[]): void {
+  const fix = (x: UOp): void => {
+    for (let i = offsets.length - 1; i >= 0; i--) if (offsets[i].at === x.at) offsets[i].isFixed = true;
+  };
+  if (u.op === Ops.STORE) { for (let x = u.src[0]; isMovement(x.op); x = x.src[0]) fix(x); }
+  if (u.op !== Ops.WHERE || u.src[1].op !== Ops.PAD) return;
+  if (u.src[2].op === Ops.PAD || u.src[2].op === Ops.WHERE) { for (const x of u.src) if (x.op === Ops.PAD) fix(x); }
 }
 
 /** Float constants with no algebra of their own may be passed as arguments. */
@@ -43,6 +87,13 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
   const args: Arg[] = [...extra];
   const storages: Storage[] = [];
   const slots = new Map<Storage, number>();
+  // what tells copies of one value apart
+  const names = new Map<number, number>();
+  const nameOf = (id: number): number => {
+    if (!names.has(id)) names.set(id, names.size);
+    return names.get(id)!;
+  };
+  const offsets: Offset[] = [];
   const constants: number[] = [], constantAt: number[] = [], bound: number[] = [], boundAt: number[] = [];
   let hash = 0x2127599b;
   for (const a of extra) hash = mix(hash, hashArg(a));
@@ -67,16 +118,22 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
       bound.push(u.src[1].value);
       boundAt.push(i);
       args.push(u.src[0].arg, u.arg);
-    } else args.push(u.arg);
+    } else if ((u.op === Ops.SHRINK || u.op === Ops.PAD) && !exact) {
+      if (takeOffsets(u, ints, offsets)) args.push(u.arg);
+    } else {
+      if (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ints.push(nameOf(u.arg as number));
+      else args.push(u.arg);
+      if (offsets.length > 0) fixOffsets(u, offsets);
+    }
   }
   const rootAt = roots.map((r) => r.at);
   for (let i = 0; i < rootAt.length; i++) ints.push(rootAt[i]);
   for (let i = 0; i < ints.length; i++) hash = mix(hash, ints[i]);
   for (let i = extra.length; i < args.length; i++) hash = mix(hash, hashArg(args[i]));
-  return { hash, ints, args, order, rootAt, storages, constants, constantAt, bound, boundAt };
+  return { hash, ints, args, order, rootAt, storages, constants, constantAt, bound, boundAt, offsets };
 }
 
-/** True when two graphs differ at most in buffers, bound values and scalar constants. */
+/** True when two graphs differ at most in buffers, bound values, scalar constants and offsets. */
 export function sameKey(a: GraphKey, b: GraphKey): boolean {
   if (a.hash !== b.hash || a.ints.length !== b.ints.length || a.args.length !== b.args.length) return false;
   for (let i = 0; i < a.ints.length; i++) if (a.ints[i] !== b.ints[i]) return false;

@@ -6,12 +6,12 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import type { BufferArg, Storage } from "../uop/args.ts";
+import type { BufferArg, Storage, VariableArg } from "../uop/args.ts";
 import type { CustomArg } from "../uop/custom.ts";
 import { numelOf } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
-import { isRange, nodeView } from "../uop/view.ts";
+import { isRange, type Moving, nodeView } from "../uop/view.ts";
 import { mayHave, toposort, type UOp, uop } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
@@ -24,7 +24,7 @@ import { buffersOf, cutInputs } from "./limits.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
 import { planOnline } from "./online.ts";
 import { keepOnChip } from "./rows.ts";
-import type { EntryInfo, Template, TemplateItem } from "./template.ts";
+import type { EntryInfo, Template, TemplateItem, ViewInfo } from "./template.ts";
 import { factsOf, loadsOf, Slots } from "./slots.ts";
 
 /** Limits and defaults that lowering asks for. */
@@ -79,10 +79,10 @@ class Entries implements Layout {
   make(u: UOp, device: string): number {
     return this.place(u, 1, { device, dtype: u.dtype, size: numelOf(u), slot: undefined, view: undefined });
   }
-  /** Makes an entry of the elements of `base`, a BUFFER, from `offset` on, for `u`. */
-  makeView(u: UOp, base: UOp, offset: number): TemplateItem {
+  /** Makes an entry of part of a BUFFER, for `u`. */
+  makeView(u: UOp, { base, offset, moving }: Range): TemplateItem {
     const of = entryOfKey(this.keyOf(base)!), { device } = this.infos[of];
-    const view = { base: of, offset: offset * u.dtype.itemsize };
+    const view = { base: of, offset, moving };
     const e = this.place(u, 0, { device, dtype: u.dtype, size: numelOf(u), slot: undefined, view });
     return { kind: "view", device, entries: [e, of], ast: undefined, vars: [], at: undefined };
   }
@@ -262,7 +262,7 @@ function attemptLower(
     }
     const part = rangeOf(u);
     if (part !== undefined) {
-      views.push({ ...entries.makeView(u, part.base, part.offset), at });
+      views.push({ ...entries.makeView(u, part), at });
       continue;
     }
     entries.reads = new Set();
@@ -309,10 +309,18 @@ function attemptLower(
   return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos, options.caps)], becomes };
 }
 
-/** A part of a BUFFER that needs no copy: `offset` in elements. */
-interface Range {
+/** A part of a BUFFER that needs no copy. */
+interface Range extends Omit<ViewInfo, "base"> {
   readonly base: UOp;
-  readonly offset: number;
+}
+
+/** Bytes for each one of a variable; undefined where a start is not a variable, or a multiple of one. */
+function movingOf({ start, stride }: Moving, itemsize: number): ViewInfo["moving"][number] | undefined {
+  const [u, factor] = start.op === Ops.MUL && start.src[1].op === Ops.CONST
+    ? [start.src[0], start.src[1].value]
+    : [start, 1];
+  if (u.op !== Ops.VARIABLE) return undefined;
+  return { name: (u.arg as VariableArg).name, nbytes: factor * stride * itemsize };
 }
 
 /**
@@ -331,12 +339,14 @@ function rangeFinder(
   }
   return (u) => {
     if (!(u.op === Ops.CONTIGUOUS && u.arg === undefined) && !isMovement(u.op)) return undefined;
-    const { base, view } = nodeView(u.op === Ops.CONTIGUOUS ? u.src[0] : u);
+    const { base, view, moving: starts } = nodeView(u.op === Ops.CONTIGUOUS ? u.src[0] : u);
     if (base.op !== Ops.BUFFER || base === u || view === undefined || !isRange(view)) return undefined;
     const { storage } = base.arg as BufferArg, align = viewAlign(storage.device);
     if (align === undefined || storage.staging || written.has(storage)) return undefined;
-    const { offset } = view;
-    return offset * base.dtype.itemsize % align === 0 ? { base, offset } : undefined;
+    const { itemsize } = base.dtype, offset = view.offset * itemsize;
+    const moving = starts.map((m) => movingOf(m, itemsize)).filter((m) => m !== undefined);
+    const isAligned = offset % align === 0 && moving.every((m) => m.nbytes % align === 0);
+    return isAligned && moving.length === starts.length ? { base, offset, moving } : undefined;
   };
 }
 

@@ -10,25 +10,56 @@ import { defaultDevice, getDevice } from "../device/device.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
-import { type BufferArg, Storage, type VariableArg } from "../uop/args.ts";
+import { type Arg, type BufferArg, type PairsArg, Storage, type VariableArg } from "../uop/args.ts";
 import { extentsOf, isBoundNode, withExtents } from "../uop/extent.ts";
-import { reshape } from "../uop/movement.ts";
+import { pad, reshape, shrink, window } from "../uop/movement.ts";
 import { opName, Ops } from "../uop/ops.ts";
 import { latest, resolve } from "../uop/resolve.ts";
 import { specTensor, verify } from "../uop/spec.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { bufferNode, sink, type UOp, variable } from "../uop/uop.ts";
+import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/uop.ts";
+import { slicesApart } from "./apart.ts";
 import { StructureCache } from "./cache.ts";
 import { type GraphKey, graphKey } from "./key.ts";
 import { isOnOneDevice, lowerGraph, rebuild } from "./lower.ts";
 import { type MemoryPlan, planMemory } from "./memory.ts";
 import type { EntryInfo, Template, TemplateItem } from "./template.ts";
 
-/** A template compiled for some values of its scalar constants: those in `abstracted` are arguments. */
+/** A graph's key, and what the nodes in it are that had to be told apart. */
+interface Keyed {
+  readonly key: GraphKey;
+  readonly real: ReadonlyMap<UOp, UOp>;
+}
+
+const ITSELF: ReadonlyMap<UOp, UOp> = new Map();
+
+/** The key of a graph with its slices apart. */
+function keyOf(roots: readonly UOp[], extra: readonly Arg[]): Keyed {
+  const key = graphKey(roots, extra), apart = key.offsets.length > 0 ? slicesApart(key.order, roots) : undefined;
+  return apart === undefined ? { key, real: ITSELF } : { key: graphKey(apart.roots, extra), real: apart.real };
+}
+
+/** What of a key's constants and offsets are arguments of a variant. */
+interface Arguments {
+  /** Positions in the key's list of constants. */
+  readonly constants: ReadonlySet<number>;
+  /** By position in its list of offsets. */
+  readonly offsets: ReadonlyMap<number, FreeOffset>;
+}
+
+/** An offset that is an argument. */
+interface FreeOffset {
+  /** What it is a multiple of. */
+  readonly unit: number;
+  /** The first offset that it is equal to, always so far, of one that is sliced alike: both are one argument. */
+  readonly first: number;
+}
+
+/** A template compiled for some values of its scalar constants and offsets: those in `free` are arguments. */
 export interface Variant extends Template {
-  /** Positions in the key's list of constants that are arguments here. */
-  readonly abstracted: ReadonlySet<number>;
+  readonly free: Arguments;
   readonly constants: readonly number[];
+  readonly offsets: readonly number[];
   /** Names of the bound variables, in the key's order. */
   readonly boundNames: readonly string[];
   readonly plan: MemoryPlan;
@@ -120,7 +151,19 @@ function checkDevices(key: GraphKey, roots: readonly UOp[]): void {
   }
 }
 
-function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<number>, views: boolean): Variant {
+/** A SHRINK or PAD whose offsets along some axes are expressions. */
+function movedTo(u: UOp, starts: ReadonlyMap<number, UOp>): UOp {
+  const from = shapeOf(u.src[0]), to = shapeOf(u), isPad = u.op === Ops.PAD;
+  const still = (u.arg as PairsArg).pairs.map((p, axis) =>
+    !starts.has(axis) ? p : isPad ? [0, 0] as const : [0, from[axis]] as const
+  );
+  let x = isPad ? pad(u.src[0], still) : shrink(u.src[0], still);
+  for (const [axis, start] of starts) x = window(x, axis, isPad ? start.mul(-1) : start, int(to[axis]));
+  return x;
+}
+
+function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
+  const roots = key.rootAt.map((at) => key.order[at]);
   if (envNumber("SPEC") > 0) verify(sink(roots), specTensor, "before scheduling");
   checkDevices(key, roots);
   const map = new Map<UOp, UOp>();
@@ -133,12 +176,22 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
     const arg = u.src[0].arg as VariableArg;
     map.set(u, variable(boundNames[i], arg.min, arg.max, u.dtype));
   });
-  for (const i of abstracted) {
+  for (const i of free.constants) {
     map.set(key.order[key.constantAt[i]], variable(`c${i}`, -Infinity, Infinity, key.order[key.constantAt[i]].dtype));
+  }
+  const starts = new Map<UOp, Map<number, UOp>>();
+  for (const [i, { unit, first }] of free.offsets) {
+    const { at, axis, max } = key.offsets[i], u = key.order[at], n = variable(`o${first}`, 0, Math.floor(max / unit));
+    if (!starts.has(u)) starts.set(u, new Map());
+    starts.get(u)!.set(axis, unit === 1 ? n : n.mul(unit));
   }
   const slotOf = new Map(key.storages.map((s, i) => [s, i] as const));
   // positions of `order` follow the abstraction, so that what becomes what is found by position
-  const all = map.size === 0 ? key.order : rebuild(key.order, (u, made) => map.get(u) ?? made);
+  const all = map.size + starts.size + real.size === 0 ? key.order : rebuild(key.order, (u, made) => {
+    const at = starts.get(u), known = map.get(u);
+    if (known !== undefined || at !== undefined) return known ?? movedTo(made, at!);
+    return real.has(u) ? uop(made.op, made.dtype, made.src, made.arg) : made; // one again
+  });
   const limit = envNumber("MAX_KERNEL_BUFFERS");
   const template = lowerGraph(all, key.rootAt, slotOf, {
     get defaultDevice(): string {
@@ -150,8 +203,9 @@ function lower(key: GraphKey, roots: readonly UOp[], abstracted: ReadonlySet<num
   });
   return {
     ...template,
-    abstracted,
+    free,
     constants: key.constants,
+    offsets: key.offsets.map((o) => o.value),
     boundNames,
     plan: planMemory(template, (device) => getDevice(device).allocator.layout),
     hasViews: template.items.some((i) => i.kind === "view"),
@@ -165,25 +219,80 @@ function viewAlign(device: string): number | undefined {
   return transfer === undefined && copyOut === undefined ? undefined : layout.viewAlign;
 }
 
-/** The variant of the cache that serves these constants, lowered if need be; with views only if they may be. */
-function findVariant(key: GraphKey, roots: readonly UOp[], views: boolean): Variant {
-  if (envNumber("SCACHE") === 0) return lower(key, roots, new Set(), views);
-  const variants = cache.get(key) ?? cache.add(key, []);
-  for (const v of variants) {
-    if (v.hasViews && !views) continue;
-    if (key.constants.every((c, i) => v.abstracted.has(i) || Object.is(c, v.constants[i]))) {
-      scheduleCacheStats.hits++;
-      return v;
+const NOTHING_FREE: Arguments = { constants: new Set(), offsets: new Map() };
+/** So many slices of computed values are arguments as soon as one offset of a graph is; of more only those that differ. */
+const FEW_OFFSETS = 8;
+
+/** Whether a variant serves the constants and offsets of a key. */
+function serves({ free, constants, offsets }: Variant, key: GraphKey): boolean {
+  for (let i = 0; i < key.offsets.length; i++) {
+    const { value } = key.offsets[i], o = free.offsets.get(i);
+    if (o === undefined ? value !== offsets[i] : value % o.unit !== 0 || value !== key.offsets[o.first].value) {
+      return false;
     }
   }
-  scheduleCacheStats.misses++;
-  const abstracted = new Set<number>();
+  return key.constants.every((c, i) => free.constants.has(i) || Object.is(c, constants[i]));
+}
+
+/**
+ * What the next variant of a structure has as arguments: what was one, and what differs from the others. With the first
+ * offset that differs go those of all slices of memory, and a few others: they would differ later.
+ */
+function nextFree(key: GraphKey, variants: readonly Variant[]): Arguments {
+  const constants = new Set<number>(), moving = new Set<number>();
   for (const v of variants) {
-    if (v.hasViews && !views) continue;
-    for (const i of v.abstracted) abstracted.add(i);
-    key.constants.forEach((c, i) => !Object.is(c, v.constants[i]) && abstracted.add(i));
+    for (const i of v.free.constants) constants.add(i);
+    for (const i of v.free.offsets.keys()) moving.add(i);
+    key.constants.forEach((c, i) => !Object.is(c, v.constants[i]) && constants.add(i));
+    key.offsets.forEach((o, i) => o.value !== v.offsets[i] && moving.add(i));
   }
-  const made = lower(key, roots, abstracted, views);
+  if (moving.size === 0) return { constants, offsets: new Map() };
+  const others = key.offsets.filter((o) => !o.isRead && !o.isFixed).length;
+  key.offsets.forEach((o, i) => !o.isFixed && (o.isRead || others <= FEW_OFFSETS) && moving.add(i));
+  const offsets = new Map<number, FreeOffset>(), known = new Map<string, number>();
+  for (const i of [...moving].sort((a, b) => a - b)) {
+    const { at, axis, max, value } = key.offsets[i], { src: [x], op } = key.order[at];
+    const name = [op, x.at, axis, max, value, ...variants.map((v) => v.offsets[i])].join();
+    const first = known.get(name) ?? i, unit = unitOf(key, variants, i);
+    if (first === i) known.set(name, i);
+    offsets.set(i, { unit, first });
+  }
+  return { constants, offsets };
+}
+
+/**
+ * What an offset is taken to be a multiple of, so that wide accesses and views, where a device asks for their addresses to
+ * be aligned, are so for all values: the largest power of two that divides those seen, where that is no coincidence.
+ */
+function unitOf(key: GraphKey, variants: readonly Variant[], i: number): number {
+  const device = deviceOf(key.order[key.offsets[i].at]);
+  if (device === null) return 1;
+  const { renderer, allocator } = getDevice(device);
+  if (!renderer.caps.hasGrid && allocator.layout.viewAlign === 1) return 1;
+  if (variants.some((v) => v.free.offsets.get(i)?.unit === 1)) return 1;
+  let unit = MAX_UNIT;
+  for (const value of [key.offsets[i].value, ...variants.map((v) => v.offsets[i])]) {
+    while (value % unit !== 0) unit /= 2;
+  }
+  return unit >= CHANCE || variants.some((v) => v.hasViews) ? unit : 1;
+}
+
+/** The largest unit of offsets, and the least that is no coincidence. */
+const MAX_UNIT = 64, CHANCE = 16;
+
+/** The variant of the cache that serves these constants and offsets, lowered if need be; with views only if they may be. */
+function findVariant(keyed: Keyed, views: boolean): Variant {
+  const { key } = keyed;
+  if (envNumber("SCACHE") === 0) return lower(keyed, NOTHING_FREE, views);
+  const variants = cache.get(key) ?? cache.add(key, []);
+  for (const v of variants) {
+    if ((v.hasViews && !views) || !serves(v, key)) continue;
+    scheduleCacheStats.hits++;
+    return v;
+  }
+  scheduleCacheStats.misses++;
+  const usable = variants.filter((v) => views || !v.hasViews);
+  const made = lower(keyed, nextFree(key, usable), views);
   variants.push(made);
   return made;
 }
@@ -217,12 +326,12 @@ export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSc
   );
   // what has a device needs no default one, which may not be open yet
   const home = roots.some((r) => deviceOf(r) === null) ? defaultDevice() : "";
-  const key = graphKey(roots, [home, ...options]);
+  const keyed = keyOf(roots, [home, ...options]), { key } = keyed;
   checkVersions(key);
   const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
-  const variant = findVariant(key, roots, take === undefined);
+  const variant = findVariant(keyed, take === undefined);
   const cached = scheduleCacheStats.misses === misses && scheduleCacheStats.hits > hits;
-  return bind(variant, key, memo, take, cached);
+  return bind(variant, keyed, memo, take, cached);
 }
 
 /** The user's line of the node at a position: its own, else that of the next node that is computed from it. */
@@ -246,7 +355,7 @@ function partBuffers({ entries }: Variant, key: GraphKey, replayed: boolean): vo
 
 function bind(
   variant: Variant,
-  key: GraphKey,
+  { key, real }: Keyed,
   memo: ReadonlyMap<UOp, UOp>,
   take: TakeBuffer | undefined,
   cached: boolean,
@@ -255,6 +364,12 @@ function bind(
   const blocks = variant.plan.blocks.map((b) => (take ?? takeFresh)(b.device, b.nbytes));
   const storages: (Storage | undefined)[] = [], buffers: Buffer[] = [];
   partBuffers(variant, key, take !== undefined);
+  const vars = new Map<string, number>();
+  key.bound.forEach((v, i) => vars.set(variant.boundNames[i], v));
+  for (const i of variant.free.constants) vars.set(`c${i}`, key.constants[i]);
+  for (const [i, { unit, first }] of variant.free.offsets) {
+    if (first === i) vars.set(`o${i}`, key.offsets[i].value / unit);
+  }
   variant.entries.forEach((info, e) => buffers.push(bufferFor(info, e)));
   function bufferFor(info: EntryInfo, e: number): Buffer {
     if (info.slot !== undefined) {
@@ -268,10 +383,10 @@ function bind(
     const place = variant.plan.places[e];
     const device = getDevice(info.device);
     if (place !== undefined) return new Buffer(device, info.dtype, info.size, blocks[place.block], place.offset);
-    if (info.view !== undefined && !info.kept) return buffers[info.view.base].view(info.view.offset, info.size);
-    const made = info.view === undefined
-      ? new Buffer(device, info.dtype, info.size)
-      : buffers[info.view.base].share(info.view.offset, info.size);
+    const { view } = info, base = view === undefined ? undefined : buffers[view.base];
+    const offset = view?.moving.reduce((n, { name, nbytes }) => n + vars.get(name)! * nbytes, view.offset) ?? 0;
+    if (base !== undefined && !info.kept) return base.view(offset, info.size);
+    const made = base === undefined ? new Buffer(device, info.dtype, info.size) : base.share(offset, info.size);
     if (info.kept) {
       const storage = storages[e] = new Storage(device.name, info.dtype, info.size);
       attachBuffer(storage, made);
@@ -284,9 +399,6 @@ function bind(
     buffers: template.entries.map((e) => buffers[e]),
     line: lines ? lineAt(key.order, template.at) : undefined,
   }));
-  const vars = new Map<string, number>();
-  key.bound.forEach((v, i) => vars.set(variant.boundNames[i], v));
-  for (const i of variant.abstracted) vars.set(`c${i}`, key.constants[i]);
   const written: { storage: Storage; writes: number }[] = [];
   variant.entries.forEach((info, e) => {
     if (info.slot !== undefined && info.versions > 0) written.push({ storage: storages[e]!, writes: info.versions });
@@ -299,7 +411,7 @@ function bind(
     }
     const now = new Map<UOp, UOp>();
     for (const { at, entry, version } of variant.becomes) {
-      const u = key.order[at], storage = storages[entry];
+      const u = real.get(key.order[at]) ?? key.order[at], storage = storages[entry];
       if (storage === undefined || isBoundNode(u)) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
       now.set(u, withExtents(reshape(bufferNode(storage, before[entry] + version), shapeOf(u)), extentsOf(u)));

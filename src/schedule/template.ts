@@ -19,7 +19,14 @@ export interface EntryInfo {
   /** New buffers that outlive the schedule: some node becomes them. */
   kept: boolean;
   /** Where the buffer is part of another entry's: of which, and from which byte on. */
-  readonly view: { readonly base: number; readonly offset: number } | undefined;
+  readonly view: ViewInfo | undefined;
+}
+
+/** A part of an entry, from byte `offset` on, plus some bytes for each one of variables. */
+export interface ViewInfo {
+  readonly base: number;
+  readonly offset: number;
+  readonly moving: readonly { readonly name: string; readonly nbytes: number }[];
 }
 
 /** A step of a template. `entries` by slot of the kernel; for a copy [to, from], a view [view, base], a fill [to]. */

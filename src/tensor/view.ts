@@ -20,6 +20,7 @@ export function viewOf(tensor: TensorBase): View | undefined {
   if (!(tensor instanceof TensorBase)) {
     throw new ArgumentError("show the view of a tensor", { reason: `it takes a tensor, not ${describe(tensor)}` });
   }
-  const { base: { op }, view } = nodeView(tensor.uop, latest);
+  const { base: { op }, view, moving } = nodeView(tensor.uop, latest);
+  if (moving.length > 0) return undefined;
   return op === Ops.BUFFER || op === Ops.COPY || op === Ops.CONTIGUOUS || op === Ops.AFTER ? view : undefined;
 }

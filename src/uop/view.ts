@@ -5,7 +5,8 @@
  * @module
  */
 import { stridesOf } from "../helpers/math.ts";
-import type { AxesArg, PairsArg, SkewArg } from "./args.ts";
+import type { AxesArg, PairsArg, SkewArg, WindowArg } from "./args.ts";
+import { vmax, vmin } from "./bounds.ts";
 import { isMovement, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import type { UOp } from "./uop.ts";
@@ -144,6 +145,20 @@ export interface NodeView {
   readonly base: UOp;
   /** Undefined where one view does not suffice. */
   readonly view: View | undefined;
+  /** What the offset has besides: `stride` elements for each one of `start`, an expression of variables. */
+  readonly moving: readonly Moving[];
+}
+
+/** A part of an offset that is a variable. */
+export interface Moving {
+  readonly start: UOp;
+  readonly stride: number;
+}
+
+/** Whether a WINDOW has a constant size and lies within its source, wherever it starts. */
+export function isInside(u: UOp): boolean {
+  const { axis, capacity } = u.arg as WindowArg, [x, start, size] = u.src;
+  return size.op === Ops.CONST && vmin(start) >= 0 && vmax(start) + capacity <= shapeOf(x)[axis];
 }
 
 /** The node below the movement ops of `u`, and the view of it that `u` is. `now` reads realized nodes through. */
@@ -156,8 +171,16 @@ export function nodeView(u: UOp, now: (u: UOp) => UOp = (x) => x): NodeView {
   }
   const shape = shapeOf(base);
   let view: View | undefined = { shape, strides: stridesOf(shape), offset: 0, mask: undefined };
-  for (let i = chain.length - 1; i >= 0 && view !== undefined; i--) view = apply(chain[i], view);
-  return { base, view: view && { ...view, strides: view.strides.map((s, i) => view!.shape[i] === 1 ? 0 : s) } };
+  const moving: Moving[] = [];
+  for (let i = chain.length - 1; i >= 0 && view !== undefined; i--) {
+    const node = chain[i];
+    if (node.op === Ops.WINDOW && view.mask === undefined && isInside(node)) {
+      moving.push({ start: node.src[1], stride: view.strides[(node.arg as WindowArg).axis] });
+      view = { ...view, shape: shapeOf(node) };
+    } else view = apply(node, view);
+  }
+  if (view !== undefined) view = { ...view, strides: view.strides.map((s, i) => view!.shape[i] === 1 ? 0 : s) };
+  return { base, view, moving };
 }
 
 /** Whether a view is a range of its buffer from `offset` on: row-major, without gaps, repeats or mask. */
