@@ -256,3 +256,14 @@ export function dtypeMax(d: DType): number {
   if (d.kind === "bool") return 1;
   return d.kind === "int" ? 2 ** (d.bits - 1) - 1 : 2 ** d.bits - 1;
 }
+
+/** Smallest value of an integer dtype, exactly: a bigint where a number would round it. */
+export function leastInt(d: DType): number | bigint {
+  return d.isUnsigned ? 0 : d.bits === 64 ? -(1n << 63n) : -(2 ** (d.bits - 1));
+}
+
+/** Largest value of an integer dtype, exactly: a bigint where a number would round it. */
+export function mostInt(d: DType): number | bigint {
+  const bits = d.isUnsigned ? d.bits : d.bits - 1;
+  return bits > 53 ? (1n << BigInt(bits)) - 1n : 2 ** bits - 1;
+}

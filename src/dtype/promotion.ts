@@ -4,14 +4,15 @@
  *
  * @module
  */
-import { type DType, DTYPES, dtypes, toDType } from "./dtype.ts";
+import { roundFloat } from "./convert.ts";
+import { type DType, DTYPES, dtypes, leastInt, mostInt, toDType } from "./dtype.ts";
 import { envText } from "../helpers/env.ts";
 import { DTypeError } from "../helpers/errors.ts";
 
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64 } = dtypes;
 const { fp8e4m3, fp8e5m2 } = dtypes;
 
-/** Directed edges of the lattice. int64 and uint64 meet at the default float, as in JAX. */
+/** Directed edges of the lattice, but for its weak float, which is {@linkcode defaultFloat} where integers meet there. */
 const UP: readonly (readonly [DType, readonly DType[]])[] = [
   [bool, [int8, uint8]],
   [int8, [int16]],
@@ -55,32 +56,69 @@ function defaultOf(name: "DEFAULT_FLOAT" | "DEFAULT_INT", kind: "isFloat" | "isI
   throw new DTypeError("take as a default dtype", { dtypes: [dtype], reason });
 }
 
-const table: (DType | undefined)[] = [];
+const table: DType[] = [];
 
-/** Least upper bound of two scalar dtypes. int64 with uint64 gives the default float. */
-export function promote(a: DType, b: DType): DType {
-  if (a === b) return a;
-  if (a.isInt && b.isInt && a.bits === 64 && b.bits === 64) return defaultFloat();
+/** The lowest dtype above both: of integers that no integer dtype holds (uint64 and a signed one) a float. */
+function join(a: DType, b: DType): DType {
   const key = a.id * DTYPES.length + b.id;
-  let best = table[key];
+  let best: DType | undefined = table[key];
   if (best === undefined) {
     for (const d of above[a.id]) if (above[b.id].has(d) && (best === undefined || d.priority < best.priority)) best = d;
-    table[key] = best;
+    table[key] = best!;
   }
   return best!;
 }
 
-/** Least upper bound of several dtypes. */
-export function promoteAll(ds: readonly DType[]): DType {
-  return ds.reduce(promote);
+/** Least upper bound of two scalar dtypes. uint64 with a signed integer gives the default float. */
+export function promote(a: DType, b: DType): DType {
+  if (a === b) return a;
+  const d = join(a, b);
+  return d.isFloat && !a.isFloat && !b.isFloat ? defaultFloat() : d;
 }
 
-/** The dtype of a tensor of dtype `d` with a JavaScript scalar of `kind`: the scalar is weak. */
-export function promoteScalar(d: DType, kind: "bool" | "int" | "float" | "bigint"): DType {
-  if (kind === "bool") return d;
-  if (kind === "float") return d.isFloat ? d : defaultFloat();
-  if (kind === "bigint") return d.isFloat || d.isInt ? d : int64;
-  return d.isBool ? defaultInt() : d;
+/** Least upper bound of several dtypes, in any order: beside a float the integers do not count. */
+export function promoteAll(ds: readonly DType[]): DType {
+  if (ds.length < 3) return promote(ds[0], ds[ds.length - 1]);
+  const floats = ds.filter((d) => d.isFloat), [first, ...rest] = floats.length > 0 ? floats : ds;
+  let best = float64;
+  for (const d of above[first.id]) if (d.priority < best.priority && rest.every((r) => above[r.id].has(d))) best = d;
+  return best.isFloat && floats.length === 0 ? defaultFloat() : best;
+}
+
+/** Whether a whole number is a value of an integer dtype. */
+export function holdsWhole(d: DType, x: number | bigint): boolean {
+  return x >= leastInt(d) && x <= mostInt(d);
+}
+
+/** Whether a number is an integer to JavaScript's eye: -0 is not, which only a float holds. */
+export function isWhole(x: number): boolean {
+  return Number.isInteger(x) && !Object.is(x, -0);
+}
+
+/**
+ * The dtype of a tensor of dtype `d` with a JavaScript scalar, which is weak: a float tensor keeps its dtype; a fraction
+ * (and -0, NaN, infinity) makes integers the default float. A whole number takes an integer dtype that holds it, and, up to
+ * 2^31, wraps in one that does not. Larger ones: beside uint32 they are int64; beside uint64 they wrap if negative;
+ * else they are floats, unless the default float would round them, which makes them int64.
+ */
+export function promoteScalar(d: DType, x: number | boolean | bigint): DType {
+  if (d.isFloat || typeof x === "boolean") return d;
+  if (typeof x === "bigint") return d.isInt ? d : int64;
+  if (!isWhole(x)) return defaultFloat();
+  if (d.isInt && holdsWhole(d, x)) return d;
+  if (Math.abs(x) < 2 ** 31) return d.isBool ? defaultInt() : d;
+  if (d.bits === 64) return d.isUnsigned && x < 0 ? d : defaultFloat();
+  return d === uint32 && holdsWhole(int64, x) ? int64 : scalarDType(x);
+}
+
+/** The dtype of a JavaScript scalar that stands alone: as beside bools. */
+export function scalarDType(x: number | boolean | bigint): DType {
+  if (typeof x === "boolean") return bool;
+  if (typeof x === "bigint") return int64;
+  if (!isWhole(x)) return defaultFloat();
+  if (Math.abs(x) < 2 ** 31) return defaultInt();
+  const float = defaultFloat();
+  return roundFloat(float, x) !== x && holdsWhole(int64, x) ? int64 : float;
 }
 
 /** The dtype in which a float function of `d` is computed: floats stay, others take the default float. */

@@ -9,11 +9,11 @@ import { ArgumentError } from "../helpers/errors.ts";
 import { envNumber } from "../helpers/env.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { scalarConst } from "./base.ts";
 import { leNode } from "./elementwise.ts";
 import { FunctionTensor } from "./functions.ts";
 import { expm1Node, floatConst, geluNode, scale, shift, sigmoidNode, softplusNode, tanhNode } from "./numeric.ts";
 import { drawUniform } from "./random.ts";
+import { scalarConst } from "./scalars.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {

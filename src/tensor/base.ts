@@ -4,15 +4,13 @@
  *
  * @module
  */
-import { roundFloat } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { defaultFloat, defaultInt, promote, promoteScalar } from "../dtype/promotion.ts";
-import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { promote, promoteScalar } from "../dtype/promotion.ts";
+import { DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
-import { describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
-import { type BufferArg, Int64, type Storage } from "../uop/args.ts";
+import type { BufferArg, Storage } from "../uop/args.ts";
 import { extentsOf } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
@@ -20,6 +18,7 @@ import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { claim, moveClaim, unclaim } from "./claims.ts";
+import { castNode, checkFits, checkScalar, scalarConst } from "./scalars.ts";
 
 /** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
 export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
@@ -55,44 +54,6 @@ export function noGradient(t: TensorBase): string {
   if (isWeak(t)) return `${reason}; make it with { dtype: "float32" }`;
   const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak);
   return weak ? `${reason}; make the lists that it is computed from tensors with { dtype: "float32" }` : reason;
-}
-
-/** A CONST for a JavaScript scalar in `dtype`, wrapped or rounded to it as a cast would. */
-export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp {
-  if (dtype.isBool) return constant(value ? 1 : 0, dtype);
-  if (dtype.isFloat) {
-    const x = Number(value);
-    return constant(roundFloat(dtype, x), dtype);
-  }
-  let big: bigint;
-  if (typeof value === "bigint") big = value;
-  else {
-    const x = Math.trunc(Number(value));
-    if (!Number.isFinite(x)) {
-      throw new DTypeError(`make a constant of dtype`, { dtypes: [dtype], reason: `${value} is no integer` });
-    }
-    if (dtype.bits < 64 || Number.isSafeInteger(x)) {
-      if (dtype.bits === 64) {
-        if (dtype.isUnsigned && x < 0) big = BigInt(x);
-        else return constant(x, dtype);
-      } else {
-        const m = 2 ** dtype.bits;
-        let w = ((x % m) + m) % m;
-        if (!dtype.isUnsigned && w >= m / 2) w -= m;
-        return constant(w, dtype);
-      }
-    } else big = BigInt(x);
-  }
-  const wrapped = dtype.isUnsigned ? BigInt.asUintN(dtype.bits, big) : BigInt.asIntN(dtype.bits, big);
-  const n = Number(wrapped);
-  return constant(Number.isSafeInteger(n) ? n : Int64.fromBigInt(wrapped), dtype);
-}
-
-/** "bool", "int", "float" or "bigint": how a JavaScript scalar takes part in promotion. */
-export function scalarKind(x: number | boolean | bigint): "bool" | "int" | "float" | "bigint" {
-  if (typeof x === "boolean") return "bool";
-  if (typeof x === "bigint") return "bigint";
-  return Number.isInteger(x) && Math.abs(x) < 2 ** 31 && !Object.is(x, -0) ? "int" : "float";
 }
 
 /** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis */
@@ -235,12 +196,21 @@ export abstract class TensorBase {
     if (x instanceof TensorBase) return x;
     if (Array.isArray(x)) return this.fromNested(x);
     checkScalar(x, action);
-    const dtype = promoteScalar(this.dtype, scalarKind(x));
+    const dtype = promoteScalar(this.dtype, x);
     checkFits(x, dtype, action);
     return this.wrap(scalarConst(x, dtype));
   }
-  /** A tensor of nested lists, on this device. */
-  protected abstract fromNested(x: NestedArray): TensorBase;
+  /** A tensor of nested lists, on this device: as operand beside this, or in `dtype`, as values to be written. */
+  protected abstract fromNested(x: NestedArray, dtype?: DType): TensorBase;
+
+  /** The node of a value that is to be written into this: in this dtype, converted once. @throws as `operand` */
+  protected written(x: Operand, action: string): UOp {
+    if (x instanceof TensorBase) return castNode(x.uop, this.dtype);
+    if (Array.isArray(x)) return castNode(this.fromNested(x, this.dtype).uop, this.dtype);
+    checkScalar(x, action);
+    checkFits(x, this.dtype, action);
+    return typeof x === "number" ? castNode(constant(x, dtypes.float64), this.dtype) : scalarConst(x, this.dtype);
+  }
 
   /**
    * The nodes of this and `x`, promoted to one dtype and broadcast to one shape. Scalars stay rank-0 constants.
@@ -249,35 +219,12 @@ export abstract class TensorBase {
    */
   protected broadcasted(action: string, x: Operand, reverse = false): [UOp, UOp] {
     const other = this.operand(x, action);
-    const scalar = typeof x === "object" ? undefined : scalarKind(x);
-    const dtype = scalar === undefined ? promote(this.dtype, other.dtype) : promoteScalar(this.dtype, scalar);
-    let a = this.uop.cast(dtype), b = scalar === undefined ? other.uop.cast(dtype) : scalarConst(x as number, dtype);
-    if (scalar === undefined) checkSameDevice(action, a, b);
+    const isScalar = typeof x !== "object", dtype = isScalar ? other.dtype : promote(this.dtype, other.dtype);
+    let a = this.uop.cast(dtype), b = isScalar ? other.uop : other.uop.cast(dtype);
+    if (!isScalar) checkSameDevice(action, a, b);
     [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
     return reverse ? [b, a] : [a, b];
   }
-}
-
-function checkScalar(
-  x: unknown,
-  action = "take an operand",
-): asserts x is number | boolean | bigint {
-  if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") return;
-  throw new ArgumentError(action, { reason: `${describe(x)} is no tensor, number, boolean, bigint or nested list` });
-}
-
-/** Throws for a bigint that is no value of an integer dtype. */
-export function checkFits(x: number | boolean | bigint, dtype: DType, action = "take an operand"): void {
-  if (typeof x !== "bigint" || !dtype.isInt) return;
-  const fits = (d: DType) => (d.isUnsigned ? BigInt.asUintN(d.bits, x) : BigInt.asIntN(d.bits, x)) === x;
-  if (fits(dtype)) return;
-  const wide = [dtypes.int64, dtypes.uint64].find(fits);
-  throw new DTypeError(`${action} ${x} and a tensor of dtype`, {
-    dtypes: [dtype],
-    reason: wide === undefined
-      ? "no integer dtype holds it; use a number"
-      : `it does not fit; cast the tensor to ${wide}`,
-  });
 }
 
 /** Throws where two nodes live on two devices: nothing is moved silently. @throws {DeviceError} */
@@ -311,18 +258,4 @@ export function broadcastNodes(action: string, nodes: readonly UOp[]): UOp[] {
 /** `u` under exactly `shape`, also for rank-0 leaves, which get real axes. */
 export function materializeShape(u: UOp, shape: readonly number[]): UOp {
   return shape.length === 0 ? reshape(u, shape) : broadcastTo(u, shape);
-}
-
-/** The dtype that a list of JavaScript scalars has: float if any is one, else int64 for a bigint, int32, bool. */
-export function inferDType(values: Iterable<number | boolean | bigint>): DType {
-  let best: DType = dtypes.bool, any = false;
-  const int = defaultInt();
-  for (const v of values) {
-    any = true;
-    const kind = scalarKind(v);
-    if (kind === "float") return defaultFloat();
-    if (kind === "bigint") best = dtypes.int64;
-    else if (kind === "int" && best !== dtypes.int64) best = int;
-  }
-  return any ? best : defaultFloat();
 }

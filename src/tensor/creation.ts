@@ -5,7 +5,7 @@
  * @module
  */
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
-import { defaultFloat, defaultInt } from "../dtype/promotion.ts";
+import { defaultFloat, defaultInt, holdsWhole } from "../dtype/promotion.ts";
 import type { ForeignMemory } from "../device/allocator.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
 import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/device.ts";
@@ -20,12 +20,13 @@ import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { bufferNode, iota, UOp, uop } from "../uop/uop.ts";
-import { inferDType, type NestedArray, scalarConst, type TensorBase } from "./base.ts";
+import { type NestedArray, type TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
-import { castNode, eqNode } from "./elementwise.ts";
+import { eqNode } from "./elementwise.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
+import { castNode, inferDType, scalarConst } from "./scalars.ts";
 
 /** Any TypedArray. */
 export type TypedArray =
@@ -82,14 +83,20 @@ export function hostNode(
   return reshape(target === "JS" ? buffer : uop(Ops.COPY, dtype, [buffer], target), shape);
 }
 
-/** A node for any data, in `dtype` if given. @throws {ShapeError} for ragged lists, {ArgumentError} for other things */
-export function dataNode(data: unknown, options: TensorOptions): UOp {
+/**
+ * A node for any data, in `dtype` if given. `beside`: the dtype of the tensor that lists stand beside.
+ *
+ * @throws {ShapeError} for ragged lists, {ArgumentError} for other things, {DTypeError} for a bigint that does not fit
+ */
+export function dataNode(data: unknown, options: TensorOptions, beside?: DType): UOp {
   const action = "create a tensor";
   let dtype = options.dtype === undefined ? undefined : toDType(options.dtype);
   if (data instanceof UOp) return placed(castNode(data, dtype ?? data.dtype), options.device);
   if (options.requiresGrad && dtype === undefined && !ArrayBuffer.isView(data)) dtype = defaultFloat();
   if (typeof data === "number" || typeof data === "boolean" || typeof data === "bigint") {
-    return placed(scalarConst(data, dtype ?? inferDType([data])), options.device);
+    dtype ??= inferDType([data]);
+    if (dtype.isInt) checkFinite(action, [data], dtype);
+    return placed(scalarConst(data, dtype), options.device);
   }
   if (data === undefined || data === null) {
     return hostNode(new Uint8Array(0), dtype ?? defaultFloat(), [0], options.device);
@@ -97,9 +104,10 @@ export function dataNode(data: unknown, options: TensorOptions): UOp {
   if (Array.isArray(data)) {
     const { shape, flat } = flattenNested(action, data);
     const weak = dtype === undefined;
-    dtype ??= inferDType(flat);
+    dtype ??= inferDType(flat, beside);
     if (dtype.isInt) checkFinite(action, flat, dtype);
-    return hostNode(packHost(flat, dtype), dtype, shape, options.device, weak && dtype === defaultInt());
+    const isWhole = dtype.isInt && (dtype === defaultInt() || !flat.some((v) => typeof v === "bigint"));
+    return hostNode(packHost(flat, dtype), dtype, shape, options.device, weak && isWhole);
   }
   if (data instanceof ArrayBuffer) return dataNode(new Uint8Array(data), options);
   const from = dtypeOfArray(data);
@@ -115,11 +123,19 @@ export function dataNode(data: unknown, options: TensorOptions): UOp {
   });
 }
 
-/** Throws for the first value that is no number an integer can be made of. @throws {DTypeError} */
+/** Throws for the first value that is no number an integer can be made of, or a bigint beyond the dtype. @throws {DTypeError} */
 function checkFinite(action: string, values: readonly (number | boolean | bigint)[], dtype: DType): void {
   const at = values.findIndex((v) => typeof v === "number" && !Number.isFinite(v));
-  if (at < 0) return;
-  throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: `value ${at} is ${values[at]}, no integer` });
+  if (at >= 0) {
+    throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: `value ${at} is ${values[at]}, no integer` });
+  }
+  const far = values.find((v) => typeof v === "bigint" && !holdsWhole(dtype, v));
+  if (far === undefined) return;
+  const wide = [dtypes.int64, dtypes.uint64].find((d) => holdsWhole(d, far as bigint));
+  throw new DTypeError(`${action} of dtype`, {
+    dtypes: [dtype],
+    reason: `${far} does not fit; ${wide === undefined ? "no integer dtype holds it" : `give { dtype: "${wide}" }`}`,
+  });
 }
 
 /** `u` on `device`: constants need no copy on the default device. @throws {DeviceError} for an unknown device */

@@ -18,9 +18,10 @@ import { Ops } from "../uop/ops.ts";
 import { specKernel, verify } from "../uop/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/uop.ts";
 import { BackwardTensor } from "./backward.ts";
-import { checkSameDevice, materializeShape, scalarConst, TensorBase } from "./base.ts";
+import { checkSameDevice, materializeShape, TensorBase } from "./base.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./numeric.ts";
+import { scalarConst } from "./scalars.ts";
 
 let nextRange = 0;
 

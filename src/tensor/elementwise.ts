@@ -4,17 +4,21 @@
  *
  * @module
  */
-import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
-import { defaultFloat, floatOf, promote, promoteScalar } from "../dtype/promotion.ts";
+import { type DType, type DTypeLike, dtypes, leastInt, mostInt, toDType } from "../dtype/dtype.ts";
+import { defaultFloat, floatOf, holdsWhole, isWhole, promote, promoteScalar } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { Int64 } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { broadcastNodes, checkFits, type Operand, scalarConst, scalarKind, TensorBase } from "./base.ts";
+import { broadcastNodes, type Operand, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
 import { JoinTensor } from "./join.ts";
+import { castNode, checkFits, inferDType, scalarConst } from "./scalars.ts";
 import { detachNode, floatConst, intPower, logaddexpNode, powNode, rootNode } from "./numeric.ts";
+
+function isScalar(x: Operand): x is number | boolean | bigint {
+  return typeof x !== "object";
+}
 
 /** Options of binary operators. */
 export interface BinaryOptions {
@@ -37,46 +41,6 @@ export interface CloseOptions {
 }
 
 const REVERSE = ["reverse"];
-
-/** `u` in `dtype`: see {@linkcode ElementwiseTensor.cast}. */
-export function castNode(u: UOp, dtype: DType): UOp {
-  const from = u.dtype;
-  if (from === dtype) return u;
-  if (from.isFloat && dtype.isInt) return floatToInt(u, dtype);
-  if (u.op === Ops.CONST) return scalarConst(u.arg instanceof Int64 ? u.arg.toBigInt() : u.value, dtype);
-  return u.cast(dtype);
-}
-
-/**
- * A float as an integer, alike on all devices, whose own conversions differ out of range: NaN is 0, int32 and int64 are
- * saturated; narrower dtypes are the low bits of an int32, uint32 those of an int64, and uint64 is saturated above, with
- * the bits of an int64 below 0.
- */
-function floatToInt(u: UOp, dtype: DType): UOp {
-  if (dtype.bits < 32) return castNode(floatToInt(u, dtypes.int32), dtype);
-  if (dtype === dtypes.uint32) return castNode(floatToInt(u, dtypes.int64), dtype);
-  const d = u.dtype;
-  if (d.bits < 32) return floatToInt(u.cast(dtypes.float32), dtype);
-  const end = 2 ** (dtype.bits - 1), c = (v: number) => constant(v, d);
-  if (dtype === dtypes.uint64) {
-    const high = u.lt(c(end)).xor(constant(1, dtypes.bool)); // also for NaN
-    const low = floatToInt(high.where(c(0), u), dtypes.int64).cast(dtype);
-    const rest = floatToInt(u.add(c(-end)), dtypes.int64).cast(dtype).add(scalarConst(1n << 63n, dtype));
-    const top = u.lt(c(2 * end)).where(rest, scalarConst((1n << 64n) - 1n, dtype));
-    return high.where(u.ne(u).where(scalarConst(0, dtype), top), low);
-  }
-  if (u.op === Ops.CONST) {
-    const x = Math.trunc(u.value);
-    const most = dtype.bits === 64 ? (1n << 63n) - 1n : end - 1;
-    return scalarConst(x !== x ? 0 : x >= end ? most : x < -end ? -end : x, dtype);
-  }
-  const below = u.lt(c(end));
-  const inside = below.where(u.lt(c(-end)).where(c(-end), u), c(0)).cast(dtype);
-  return c(end).lt(u).or(c(end).eq(u)).where(
-    scalarConst(dtype.bits === 64 ? (1n << 63n) - 1n : end - 1, dtype),
-    inside,
-  );
-}
 
 /** -x; integers wrap. */
 export function negNode(x: UOp): UOp {
@@ -305,20 +269,24 @@ export abstract class ElementwiseTensor extends JoinTensor {
     return this.wrap(c).expand(this.shape).uop;
   }
 
-  /** The larger of both; NaN if either is. Gradient: half to each where they are equal. */
+  /**
+   * The larger of both; NaN if either is. Gradient: half to each where they are equal. A whole number that an integer dtype
+   * does not hold counts as the nearest that it does.
+   */
   maximum(x: Operand): this {
-    const [a, b] = this.broadcasted("maximum", x);
+    const [a, b] = this.limited("maximum", x);
     return this.wrap(maxNode(a, b));
   }
 
-  /** The smaller of both; NaN if either is. */
+  /** The smaller of both; NaN if either is. Whole numbers as in {@linkcode maximum}. */
   minimum(x: Operand): this {
-    const [a, b] = this.broadcasted("minimum", x);
+    const [a, b] = this.limited("minimum", x);
     return this.wrap(minNode(a, b));
   }
 
   /**
-   * Limits values to [min, max]; either may be missing, both may be tensors. Where min > max the result is max.
+   * Limits values to [min, max]; either may be missing, both may be tensors. Where min > max the result is max. A whole
+   * number that an integer dtype does not hold counts as the nearest that it does: `uint8.clamp(-1, 300)` changes nothing.
    *
    * @throws {ArgumentError} without any bound
    */
@@ -332,8 +300,15 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** This, not above or not below `limit`. */
   private bounded(limit: Operand, above: boolean): this {
-    const [a, b] = this.broadcasted("clamp", limit);
+    const [a, b] = this.limited("clamp", limit);
     return this.wrap((above ? b.lt(a) : a.lt(b)).where(b, a));
+  }
+
+  /** This and a limit: a whole number stays within the dtype of integers. */
+  private limited(action: string, x: Operand): [UOp, UOp] {
+    const d = this.dtype;
+    if (typeof x !== "number" || !isWhole(x) || !d.isInt || holdsWhole(d, x)) return this.broadcasted(action, x);
+    return [this.uop, scalarConst(x < 0 ? leastInt(d) : mostInt(d), d)];
   }
 
   /** Alias of {@linkcode clamp}. */
@@ -371,13 +346,12 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   // ---- comparisons
 
-  /** Both sides of a comparison. */
+  /** Both sides of a comparison. A whole number beside integers is compared exactly, whatever its size. */
   private compared(action: string, x: Operand): [UOp, UOp] {
     const d = this.dtype;
-    // A whole number beyond an integer dtype would wrap as a weak scalar: compare in a wider one.
-    if (d.isInt && (typeof x === "number" || typeof x === "bigint") && (x < dtypeMin(d) || x > dtypeMax(d))) {
-      const wide = Number.isFinite(Number(x)) && d.bits < 64 ? dtypes.int64 : defaultFloat();
-      return [castNode(this.uop, wide), scalarConst(x, wide)];
+    if (d.isInt && (typeof x === "bigint" || (typeof x === "number" && isWhole(x)))) {
+      if (holdsWhole(d, x)) return [this.uop, scalarConst(x, d)];
+      return [this.uop.and(scalarConst(0, d)).cast(dtypes.int32), constant(x < 0 ? -1 : 1, dtypes.int32)]; // all are beyond
     }
     const [a, b] = this.broadcasted(action, x);
     return [a, b];
@@ -490,6 +464,10 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** This shifted by `x` bits. */
   private shifted(action: string, op: Ops, x: Operand, options?: BinaryOptions): this {
+    if (!options?.reverse && isScalar(x) && this.dtype.isInt && isWhole(Number(x))) { // an amount of any size is exact
+      if (x < 0) throw new ArgumentError(action, { reason: `the amount must be at least 0, not ${x}` });
+      if (x >= this.dtype.bits) x = this.dtype.bits;
+    }
     const [a, b] = this.bits(action, x, options);
     const d = a.dtype;
     if (d.isBool) throw new DTypeError(`${action} on dtypes`, { dtypes: [d, b.dtype], reason: "only integers shift" });
@@ -513,21 +491,16 @@ export abstract class ElementwiseTensor extends JoinTensor {
    * @throws {ShapeError} if the shapes do not broadcast @throws {DTypeError} for a bigint beyond an integer dtype
    */
   where(x: Operand, y: Operand): this {
-    const scalars = [x, y].map((v) => typeof v === "object" ? undefined : scalarKind(v));
-    const nodes = [x, y].map((v, i) => scalars[i] === undefined ? this.operand(v).uop : undefined);
-    const weak = { bool: dtypes.bool, int: dtypes.int32, bigint: dtypes.int64, float: defaultFloat() };
-    const dtype = nodes[0] === undefined
-      ? nodes[1] === undefined
-        ? promote(weak[scalars[0]!], weak[scalars[1]!])
-        : promoteScalar(nodes[1].dtype, scalars[0]!)
-      : nodes[1] === undefined
-      ? promoteScalar(nodes[0].dtype, scalars[1]!)
-      : promote(nodes[0].dtype, nodes[1].dtype);
-    const [a, b] = nodes.map((u, i) => {
-      if (u !== undefined) return castNode(u, dtype);
-      const scalar = [x, y][i] as number | boolean | bigint;
-      checkFits(scalar, dtype, "where");
-      return scalarConst(scalar, dtype);
+    const [u, v] = [x, y].map((z) => isScalar(z) ? undefined : this.operand(z).uop);
+    const dtype = isScalar(x)
+      ? isScalar(y) ? inferDType([x, y]) : promoteScalar(v!.dtype, x)
+      : isScalar(y)
+      ? promoteScalar(u!.dtype, y)
+      : promote(u!.dtype, v!.dtype);
+    const [a, b] = [x, y].map((z, i) => {
+      if (!isScalar(z)) return castNode([u, v][i]!, dtype);
+      checkFits(z, dtype, "where");
+      return scalarConst(z, dtype);
     });
     const [c, p, q] = broadcastNodes("where", [castNode(this.uop, dtypes.bool), a, b]);
     return this.wrap(c.where(p, q));

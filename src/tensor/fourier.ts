@@ -19,11 +19,11 @@ import { resolveAxis } from "./axes.ts";
 import { hostNode } from "./creation.ts";
 import { DecompositionTensor } from "./decompositions.ts";
 import { constantAxis } from "./dims.ts";
-import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
 import { sumLast } from "./linalg.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
+import { castNode } from "./scalars.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */
 export type FourierNorm = "backward" | "forward" | "ortho";

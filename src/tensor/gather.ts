@@ -16,14 +16,15 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { type Operand, scalarConst, TensorBase } from "./base.ts";
+import { type Operand, TensorBase } from "./base.ts";
 import { type Dim, largestSizes, withSizes } from "./dims.ts";
-import { castNode, maxNode } from "./elementwise.ts";
+import { maxNode } from "./elementwise.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./movement_nodes.ts";
 import { smallestOf } from "./reduce.ts";
 import { ScanTensor } from "./scan.ts";
 import { countKeys, foldKeys, lookUp, sorts } from "./segments.ts";
 import { gatherNode, indexNode } from "./select.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 
 /** How {@linkcode GatherTensor.scatterReduce} combines. */
 export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
@@ -157,7 +158,7 @@ export abstract class GatherTensor extends ScanTensor {
       const bad = src.ndim !== rank || to.some((n, i) => n > src.shape[i]);
       if (bad) throw new ShapeError(action, { shapes: [src.shape, to], reason: "the source must cover the index" });
       source = shrink(allFilled(src.uop), to.map((n): Pair => [0, n]));
-    } else source = broadcastTo(castNode(this.operand(src).uop, this.dtype), to);
+    } else source = broadcastTo(this.written(src, action), to);
     const at = allFilled(indexNode(action, index.uop, this.uop, axis), -1); // what is beyond goes nowhere
     if (rank === 0) return { keys: reshape(at, [1]), values: reshape(source, [1]), home: (u) => reshape(u, []) };
     const order = [...rangeOf(rank).filter((a) => a !== axis), axis];

@@ -13,12 +13,12 @@ import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop
 import { isMovement, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
-import { broadcastShape, isScalarLeaf, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { broadcastShape, isScalarLeaf, type Operand, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
-import { castNode } from "./elementwise.ts";
 import { packHost } from "./host.ts";
 import { allFilled, iotaAlong, trueOf } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 import { lookUp, sorts } from "./segments.ts";
 import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "./select.ts";
 import { SortTensor } from "./sort.ts";
@@ -333,7 +333,7 @@ export abstract class IndexingTensor extends SortTensor {
     const cut = cutVariables(action, this.uop, index);
     if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value);
     const plan = parse(action, index, shape, true);
-    const given = castNode(this.operand(value, action).uop, this.dtype);
+    const given = this.written(value, action);
     const fit = (target: readonly number[]): UOp => {
       const s = shapeOf(given);
       // Leading axes of size 1 may be missing in the target.
@@ -370,7 +370,7 @@ export abstract class IndexingTensor extends SortTensor {
       const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
       return this.setWindow(window, [], part);
     }
-    const given = castNode(this.operand(value, action).uop, this.dtype), to = shapeOf(view), from = shapeOf(given);
+    const given = this.written(value, action), to = shapeOf(view), from = shapeOf(given);
     const extra = to.length - from.length;
     if (extra < 0 || from.some((n, i) => n !== 1 && n !== to[extra + i])) {
       throw new ShapeError(action, { shapes: [from, to], reason: "the value does not broadcast to what is indexed" });

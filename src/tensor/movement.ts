@@ -12,7 +12,7 @@ import { expand, flip, permute, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
 import type { UOp } from "../uop/uop.ts";
 import { type Axes, checkIntegers, checkShape, padPairs, resolveAxes, resolveAxis } from "./axes.ts";
-import { scalarConst, TensorBase } from "./base.ts";
+import { TensorBase } from "./base.ts";
 import {
   constantAxis,
   type Dim,
@@ -27,6 +27,7 @@ import {
 import { diagonalNode, padAxis, padConstant, type PadMode, type Pair, trueOf, unfoldLast } from "./movement_nodes.ts";
 import { parseRearrange } from "./rearrange.ts";
 import { reshapeSized, squareDiagonal } from "./symbolic_reshape.ts";
+import { scalarConst } from "./scalars.ts";
 
 /** Options of {@linkcode MovementTensor.pad}. */
 export interface PadOptions {

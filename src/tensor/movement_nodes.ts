@@ -14,7 +14,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { constant, int, iota, type UOp } from "../uop/uop.ts";
-import { scalarConst } from "./base.ts";
+import { scalarConst } from "./scalars.ts";
 import { pool } from "./windows.ts";
 
 /** What is added before and after an axis, or where a piece of it starts and stops. */

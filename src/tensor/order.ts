@@ -11,10 +11,9 @@ import { broadcastTo, expand, flip, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, INT32_MAX, type UOp, uop } from "../uop/uop.ts";
-import { scalarConst } from "./base.ts";
-import { castNode } from "./elementwise.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 import { selectNode } from "./select.ts";
 
 const COUNTED = 32;

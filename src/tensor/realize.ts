@@ -277,7 +277,7 @@ export abstract class RealizeTensor extends CallTensor {
       }
       if (x.uop === this.uop) return this;
       value = x.uop;
-    } else value = this.operand(x, "assign").uop.cast(this.dtype);
+    } else value = this.written(x, "assign");
     const given = shapeOf(value);
     if (given.length > shape.length || given.some((n, i) => n !== 1 && n !== shape[shape.length - given.length + i])) {
       throw new ShapeError("assign", { shapes: [given, shape], reason: "the value does not broadcast to the target" });

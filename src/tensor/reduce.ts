@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
+import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, leastInt, mostInt, toDType } from "../dtype/dtype.ts";
 import { defaultFloat, floatOf, promote, sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
@@ -19,10 +19,11 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { ActivationTensor } from "./activation.ts";
 import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
-import { type Operand, scalarConst } from "./base.ts";
-import { castNode, type CloseOptions, eqNode, negNode } from "./elementwise.ts";
+import { type Operand } from "./base.ts";
+import { type CloseOptions, eqNode, negNode } from "./elementwise.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "./numeric.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
@@ -65,14 +66,10 @@ function minAlong(x: UOp, axes: readonly number[]): UOp {
   const shape = shapeOf(x);
   if (axes.some((a) => shape[a] === 0)) {
     const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
-    return broadcastTo(scalarConst(d.bits === 64 && d.isInt ? largest64(d) : dtypeMax(d), d), out);
+    return broadcastTo(scalarConst(d.isInt ? mostInt(d) : dtypeMax(d), d), out);
   }
   const invert = (u: UOp) => d.isFloat ? negNode(u) : u.xor(scalarConst(-1, d));
   return invert(reduceNode(invert(x), Ops.MAX, axes));
-}
-
-function largest64(d: DType): bigint {
-  return (1n << BigInt(d.isUnsigned ? 64 : 63)) - 1n;
 }
 
 /** Tensors with reductions. */
@@ -396,5 +393,5 @@ function belowMax(x: UOp, axes: readonly number[]): UOp {
 
 /** The identity of MAX for a dtype, exact for 64-bit integers. */
 export function smallestOf(d: DType): number | bigint {
-  return d.bits === 64 && d.kind === "int" ? -(1n << 63n) : dtypeMin(d);
+  return d.isInt ? leastInt(d) : dtypeMin(d);
 }

@@ -14,12 +14,12 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { scalarConst } from "./base.ts";
-import { castNode, maxNode, negNode } from "./elementwise.ts";
+import { maxNode, negNode } from "./elementwise.ts";
 import { LossTensor } from "./loss.ts";
 import { filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
 import { reduceNode } from "./reduce.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 
 const SHORT = 64, BLOCK = 32;
 

@@ -14,11 +14,10 @@ import { broadcastTo, expand, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../uop/uop.ts";
-import { scalarConst } from "./base.ts";
-import { castNode } from "./elementwise.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
 import { sortedPositions } from "./order.ts";
 import { reduceNode } from "./reduce.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 import { gatherNode, selectNode } from "./select.ts";
 
 /** Comparisons up to which every key is compared with every place. */

@@ -14,11 +14,10 @@ import { broadcastTo, expand, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, int, positionDType, type UOp } from "../uop/uop.ts";
-import { scalarConst } from "./base.ts";
-import { castNode } from "./elementwise.ts";
 import { type HostArray, typedArrayOf } from "./host.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 
 /** The values of a node that came from the host and is not yet overwritten; undefined for all others. */
 export function hostValues(u: UOp): HostArray | undefined {

@@ -16,10 +16,9 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
-import { type NestedArray, type Operand, scalarConst, type TensorBase } from "./base.ts";
+import { type NestedArray, type Operand, type TensorBase } from "./base.ts";
 import { placed } from "./creation.ts";
 import { constantAxis, type Dim } from "./dims.ts";
-import { castNode } from "./elementwise.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
 import { filled } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
@@ -27,6 +26,7 @@ import type { ReduceOptions } from "./reduce.ts";
 import { countKeys, foldKeys, searchNode } from "./segments.ts";
 import { gatherNode } from "./select.ts";
 import { reshapeSized } from "./symbolic_reshape.ts";
+import { castNode, scalarConst } from "./scalars.ts";
 
 /** Options of {@linkcode StatisticsTensor.searchsorted}. */
 export interface SearchOptions {

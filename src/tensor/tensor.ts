@@ -18,7 +18,7 @@ import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { constant, UOp, uop } from "../uop/uop.ts";
 import { type Axes, checkShape } from "./axes.ts";
-import { inferDType, markWeak, type NestedArray, type Operand, scalarConst, TensorBase } from "./base.ts";
+import { markWeak, type NestedArray, type Operand, TensorBase } from "./base.ts";
 import {
   arangeNode,
   arangeSized,
@@ -36,9 +36,9 @@ import {
 } from "./creation.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./display.ts";
-import { castNode } from "./elementwise.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { hasStorage, holdMemory } from "./realize.ts";
+import { castNode, inferDType, scalarConst } from "./scalars.ts";
 import { drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
@@ -79,9 +79,9 @@ export class Tensor extends InPlaceTensor {
   protected constantDevice(): string {
     return defaultDevice();
   }
-  /** Nested lists beside a tensor, on its device. */
-  protected fromNested(x: NestedArray): TensorBase {
-    return new Tensor(dataNode(x, { device: deviceOf(this.uop) ?? undefined }));
+  /** Nested lists beside a tensor, on its device, or in the dtype that they are to be written in. */
+  protected fromNested(x: NestedArray, dtype?: DType): TensorBase {
+    return new Tensor(dataNode(x, { device: deviceOf(this.uop) ?? undefined, dtype }, this.dtype));
   }
 
   // ---- constants and ramps

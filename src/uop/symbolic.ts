@@ -186,6 +186,8 @@ const pmIdentities = new PatternMatcher("identities", [
     return vmin(x) >= vmax(y) ? like(u, x) : vmin(y) >= vmax(x) ? like(u, y) : undefined;
   }, "max by bounds"),
   rule(x.lt(x).named("u"), ({ u }) => value(u, 0)),
+  rule(x.lt(c0).named("u"), ({ u, c0 }) => Number.isNaN(c0.arg) ? value(u, 0) : undefined), // nothing is below NaN
+  rule(c0.lt(x).named("u"), ({ u, c0 }) => Number.isNaN(c0.arg) ? value(u, 0) : undefined),
   rule(x.ne(x).named("u"), ({ u, x }) => isIntOrBool(x) ? value(u, 0) : undefined), // the NaN test of floats stays
   rule(x.eq(x).named("u"), ({ u, x }) => isIntOrBool(x) ? value(u, 1) : undefined),
   rule(UPat.op(Ops.TRUNC, { src: [x] }), ({ x }) => x.dtype.isFloat ? undefined : x),
@@ -241,8 +243,8 @@ const pmBool = new PatternMatcher("bool", [
 
 /** Which source of two comparisons with constants has the smaller one. */
 function tighter(u: UOp): number {
-  const at = (s: UOp): number => (s.op === Ops.CMPLT ? s : s.src[0]).src[1].value;
-  return at(u.src[0]) <= at(u.src[1]) ? 0 : 1;
+  const at = (s: UOp): UOp => (s.op === Ops.CMPLT ? s : s.src[0]).src[1];
+  return foldConst(Ops.CMPLT, bool, [at(u.src[1]), at(u.src[0])])!.arg as 0 | 1;
 }
 
 /** Casts that change nothing or merge, and comparisons of a bool in another dtype. Every stage. */

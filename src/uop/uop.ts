@@ -157,11 +157,13 @@ export class UOp extends Arithmetic<UOp> {
   }
   /** The value of a CONST as a number (64-bit values beyond 2^53 rounded). */
   get value(): number {
-    return this.arg instanceof Int64 ? Number(this.arg.toBigInt()) : this.arg as number;
+    if (!(this.arg instanceof Int64)) return this.arg as number;
+    const big = this.arg.toBigInt();
+    return Number(this.dtype.isUnsigned ? BigInt.asUintN(64, big) : big);
   }
-  /** Whether it is a constant, of `value` if given. */
+  /** Whether it is a constant, of `value` if given; -0 is not 0. */
   isConst(value?: number): boolean {
-    return this.op === Ops.CONST && (value === undefined || this.arg === value);
+    return this.op === Ops.CONST && (value === undefined || sameArg(this.arg, value));
   }
 }
 
@@ -305,6 +307,7 @@ export function internedCount(): number {
 
 /** A constant. Bool as 0 or 1; integers are wrapped by the caller (a 64-bit bound as a number is taken exactly); a vector dtype is a splat. */
 export function constant(value: ConstValue, dtype: DType): UOp {
+  if (value === 0 && !dtype.isFloat) value = 0; // integers have no -0
   if (typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER && dtype.isInt) {
     value = Int64.fromBigInt(BigInt(value));
   }

@@ -2,7 +2,7 @@
 import { assertEquals } from "@std/assert";
 import { f32ToFp8Bits, fp8BitsToF32 } from "../../src/dtype/convert.ts";
 import { type DType, dtypeMax, dtypeMin, DTYPES, dtypes, smallFloatOf } from "../../src/dtype/dtype.ts";
-import { isLossless, promote, promoteScalar, sumDType } from "../../src/dtype/promotion.ts";
+import { isLossless, promote, promoteAll, promoteScalar, sumDType } from "../../src/dtype/promotion.ts";
 
 const PAIRS: readonly [string, string, string][] = [
   ["bool", "uint8", "uint8"],
@@ -27,11 +27,28 @@ Deno.test("promotion: the least dtype above both, in either order", () => {
   for (const d of DTYPES.slice(1)) assertEquals(promote(d, d), d);
 });
 
+Deno.test("promotion: of many, in any order", () => {
+  const rows: [string[], string][] = [
+    [["int64", "uint64", "float16"], "float16"],
+    [["int8", "uint8", "uint64"], "float32"],
+    [["fp8e4m3", "fp8e5m2", "bfloat16"], "bfloat16"],
+    [["bool", "int8", "uint16"], "int32"],
+    [["uint64", "int8"], "float32"],
+    [["bool"], "bool"],
+  ];
+  for (const [names, want] of rows) {
+    const orders = names.map((_, i) => [...names.slice(i), ...names.slice(0, i)]);
+    for (const order of [...orders, [...names].reverse()]) {
+      assertEquals(promoteAll(order.map(of)).name, want, `${order}`);
+    }
+  }
+});
+
 Deno.test("promotion: scalars are weak, and sums widen", () => {
-  assertEquals(promoteScalar(dtypes.uint8, "int"), dtypes.uint8);
-  assertEquals(promoteScalar(dtypes.fp8e4m3, "float"), dtypes.fp8e4m3);
-  assertEquals(promoteScalar(dtypes.int32, "float"), dtypes.float32);
-  assertEquals(promoteScalar(dtypes.bool, "int"), dtypes.int32);
+  assertEquals(promoteScalar(dtypes.uint8, 3), dtypes.uint8);
+  assertEquals(promoteScalar(dtypes.fp8e4m3, 0.5), dtypes.fp8e4m3);
+  assertEquals(promoteScalar(dtypes.int32, 0.5), dtypes.float32);
+  assertEquals(promoteScalar(dtypes.bool, 3), dtypes.int32);
   for (const d of [dtypes.fp8e4m3, dtypes.fp8e5m2, dtypes.float16, dtypes.bfloat16]) {
     assertEquals(sumDType(d), dtypes.float32);
   }
