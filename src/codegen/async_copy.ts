@@ -19,7 +19,7 @@ function asyncOf(s: UOp): UOp | undefined {
   const { itemsize } = value.dtype;
   if (base!.op !== Ops.PARAM || (itemsize !== 4 && itemsize !== 8 && itemsize !== 16)) return undefined;
   const alt = value.src[1] as UOp | undefined;
-  if (alt !== undefined && !(alt.op === Ops.CONST && alt.arg === 0)) return undefined;
+  if (alt !== undefined && !alt.isConst(0)) return undefined;
   const from = index(base!, at!);
   return uop(Ops.ASYNC_COPY, dtypes.void, gate === undefined ? [to, from] : [to, from, gate], itemsize);
 }

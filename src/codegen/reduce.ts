@@ -64,6 +64,8 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
     total = lifts.length <= 2 * job.accumulators
       ? lifts.reduce((a, b) => carrier.combine(a, b))
       : combineTree(carrier, lifts);
+    // a sum begins with 0, however it is unrolled: of -0 alone it is 0
+    if (carrier.key === "ADD" && carrier.dtypes[0].isFloat) total = [total[0].add(0)];
   } else {
     const innermost = loops[loops.length - 1];
     const count = Math.min(job.accumulators, lifts.length);

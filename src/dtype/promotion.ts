@@ -132,6 +132,11 @@ export function sumDType(d: DType): DType {
   return d.isUnsigned ? promote(d, uint32) : promote(d, int32);
 }
 
+/** The dtype of a sum, product or scan: floats stay, bools and integers have that of the accumulator. */
+export function sumOf(d: DType): DType {
+  return d.isFloat ? d : sumDType(d);
+}
+
 /** True when every value of `from` is a value of `to`. */
 export function isLossless(from: DType, to: DType): boolean {
   if (from === to || from.isBool) return true;

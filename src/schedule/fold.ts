@@ -122,7 +122,9 @@ function foldAlu(u: UOp): UOp | undefined {
 /** What `u` is, an operation of `x` and constant `c`, where that leaves `x` as it is or makes nothing of it. */
 function neutral(u: UOp, c: UOp, x: UOp): UOp | undefined {
   if (c.op !== Ops.CONST || x.dtype !== u.dtype) return undefined;
-  if (c.arg === 0 && Object.is(c.arg, 0) && ZERO_IS_NEUTRAL.has(u.op)) return shaped(x, u);
+  if (c.arg === 0 && ZERO_IS_NEUTRAL.has(u.op)) { // x + 0 is 0 for x = -0
+    if (!u.dtype.isFloat || Object.is(c.arg, -0)) return shaped(x, u);
+  }
   if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV || u.op === Ops.CDIV)) {
     return shaped(x, u);
   }

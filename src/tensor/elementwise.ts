@@ -464,7 +464,8 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** This shifted by `x` bits. */
   private shifted(action: string, op: Ops, x: Operand, options?: BinaryOptions): this {
-    if (!options?.reverse && isScalar(x) && this.dtype.isInt && isWhole(Number(x))) { // an amount of any size is exact
+    const isAmount = !options?.reverse && this.dtype.isInt;
+    if (isAmount && (typeof x === "bigint" || (typeof x === "number" && isWhole(x)))) { // exact, whatever its size
       if (x < 0) throw new ArgumentError(action, { reason: `the amount must be at least 0, not ${x}` });
       if (x >= this.dtype.bits) x = this.dtype.bits;
     }

@@ -110,7 +110,8 @@ class Walk {
           "pass a tensor: new Tensor(values)",
       });
     }
-    this.parts.push(`${name}(${Array.prototype.join.call(numbers)})`);
+    const texts = Array.from(numbers, (v) => Object.is(v, -0) ? "-0" : String(v));
+    this.parts.push(`${name}(${texts.join()})`);
   }
 
   /** A bound variable, or arithmetic of such: its form is part of the key, values are not. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { type DType, type DTypeLike, toDType } from "../dtype/dtype.ts";
-import { promote, sumDType } from "../dtype/promotion.ts";
+import { promote, promoteAll, sumDType, sumOf } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
@@ -119,13 +119,14 @@ export abstract class LinalgTensor extends ReduceTensor {
   /**
    * Sums of products by index letters: `Tensor.einsum("ij,jk->ik", [a, b])`. Knows `...`, repeated letters within an
    * operand (diagonals) and formulas without `->` (letters that occur once, in alphabetical order). Operands are
-   * contracted from left to right, so no intermediate holds more letters than it must.
+   * contracted from left to right, so no intermediate holds more letters than it must. Bools and small integers widen as
+   * in a sum.
    * @throws {ArgumentError} for a malformed formula @throws {ShapeError} where sizes of a letter differ
    */
   static einsum<T extends LinalgTensor>(formula: string, operands: readonly T[], options: ProductOptions = {}): T {
     checkOptions(`evaluate einsum "${formula}"`, options, ["dtype"]);
     const { inputs, output } = parseEinsum(formula, operands);
-    const out = options.dtype === undefined ? operands.map((t) => t.dtype).reduce(promote) : toDType(options.dtype);
+    const out = options.dtype === undefined ? sumOf(promoteAll(operands.map((t) => t.dtype))) : toDType(options.dtype);
     const result = contract(formula, inputs, output, sumDType(out));
     return operands[0].wrap(result.cast(out));
   }

@@ -6,7 +6,7 @@
  * @module
  */
 import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, leastInt, mostInt, toDType } from "../dtype/dtype.ts";
-import { defaultFloat, floatOf, promote, sumDType } from "../dtype/promotion.ts";
+import { defaultFloat, floatOf, promote, sumDType, sumOf } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
@@ -94,20 +94,20 @@ export abstract class ReduceTensor extends ActivationTensor {
    */
   sum(axis?: Axes | null, options: SumOptions = {}): this {
     const axes = this.axes("sum", axis, options, ["keepdim", "dtype"]);
-    const given = options.dtype === undefined ? undefined : toDType(options.dtype);
-    const acc = given ?? sumDType(this.dtype);
-    const out = given ?? (this.dtype.isFloat ? this.dtype : acc);
-    return this.finish(reduceNode(castNode(this.uop, acc), Ops.ADD, axes).cast(out), axes, options.keepdim);
+    return this.finish(this.folded(Ops.ADD, axes, options), axes, options.keepdim);
   }
 
-  /** Product over `axis`; an empty product is 1. @throws {ShapeError} as {@linkcode sum} */
+  /** The sum or product over `axes`, in the dtype given or that of a sum; small floats accumulate in float32. */
+  private folded(op: Ops, axes: readonly number[], { dtype }: SumOptions): UOp {
+    const given = dtype === undefined ? this.dtype : toDType(dtype), out = dtype === undefined ? sumOf(given) : given;
+    const acc = out.isFloat ? sumDType(out) : out;
+    return reduceNode(castNode(castNode(this.uop, given), acc), op, axes).cast(out);
+  }
+
+  /** Product over `axis`; an empty product is 1. Dtypes as {@linkcode sum}. @throws {ShapeError} as {@linkcode sum} */
   prod(axis?: Axes | null, options: SumOptions = {}): this {
     const axes = this.axes("prod", axis, options, ["keepdim", "dtype"]);
-    const given = options.dtype === undefined ? undefined : toDType(options.dtype);
-    if (given === undefined && this.dtype.isBool) return this.all(axis, { keepdim: options.keepdim });
-    const out = given ?? this.dtype;
-    const acc = out.isFloat ? promote(out, dtypes.float32) : out;
-    return this.finish(reduceNode(castNode(this.uop, acc), Ops.MUL, axes).cast(out), axes, options.keepdim);
+    return this.finish(this.folded(Ops.MUL, axes, options), axes, options.keepdim);
   }
 
   /** Largest over `axis`; NaN if there is one. Empty: the smallest value of the dtype. @throws {ShapeError} */

@@ -5,7 +5,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { floatOf, promote } from "../dtype/promotion.ts";
+import { floatOf, promote, sumDType, sumOf } from "../dtype/promotion.ts";
 import { ceilDiv, rangeOf } from "../helpers/math.ts";
 import { identityOf } from "../uop/carrier.ts";
 import { extentsOf, withExtents } from "../uop/extent.ts";
@@ -98,18 +98,19 @@ export abstract class ScanTensor extends LossTensor {
     return withExtents(permute(scanLast(permute(all, [...order, at]), scan), back), extentsOf(x));
   }
 
-  /** Running sum along `axis`; bools count in int32, half floats accumulate in float32. @throws {ShapeError} */
+  /**
+   * Running sum along `axis`. Dtypes as those of `sum`: bools and small integers widen to int32 or uint32, small floats
+   * accumulate in float32. @throws {ShapeError}
+   */
   cumsum(axis = 0): this {
-    const d = this.dtype.isBool ? dtypes.int32 : this.dtype;
-    const x = castNode(this.uop, d.isFloat ? promote(d, dtypes.float32) : d);
-    return this.wrap(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(d));
+    const x = castNode(this.uop, sumDType(this.dtype));
+    return this.wrap(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(sumOf(this.dtype)));
   }
 
-  /** Running product along `axis`. @throws {ShapeError} */
+  /** Running product along `axis`; dtypes as {@linkcode cumsum}. @throws {ShapeError} */
   cumprod(axis: number): this {
-    const d = this.dtype.isBool ? dtypes.int32 : this.dtype;
-    const x = castNode(this.uop, d.isFloat ? promote(d, dtypes.float32) : d);
-    return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(d));
+    const x = castNode(this.uop, sumDType(this.dtype));
+    return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
   }
 
   /** Running maximum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long). @throws {ShapeError} */

@@ -191,7 +191,11 @@ export class Tensor extends InPlaceTensor {
   ): this {
     checkOptions("fullLike", options, [...LIKE, "buffer"]);
     const { buffer: _, ...rest } = options;
-    return Tensor.full(this.symbolicShape, fillValue, { dtype: this.dtype, ...rest }) as this;
+    return Tensor.full(this.symbolicShape, fillValue, this.ownDType(rest)) as this;
+  }
+  /** Options with this dtype, unless they have one: undefined is none. */
+  private ownDType(options: TensorOptions): TensorOptions {
+    return options.dtype === undefined ? { ...options, dtype: this.dtype } : options;
   }
   /** Zeros of this shape and dtype. */
   zerosLike(options: TensorOptions = {}): this {
@@ -204,7 +208,8 @@ export class Tensor extends InPlaceTensor {
   /** Memory of this shape, dtype and device that nothing has written. */
   emptyLike(options: TensorOptions = {}): this {
     checkOptions("emptyLike", options, LIKE);
-    return Tensor.empty(this.symbolicShape, { dtype: this.dtype, device: this.device, ...options }) as this;
+    const { device = this.device, ...rest } = options;
+    return Tensor.empty(this.symbolicShape, { ...this.ownDType(rest), device }) as this;
   }
 
   // ---- random
@@ -342,12 +347,12 @@ export class Tensor extends InPlaceTensor {
   /** Uniform in [0, 1), of this shape and dtype. */
   randLike(options: TensorOptions = {}): this {
     checkOptions("randLike", options, LIKE);
-    return Tensor.rand(this.symbolicShape, { dtype: this.dtype, ...options }) as this;
+    return Tensor.rand(this.symbolicShape, this.ownDType(options)) as this;
   }
   /** Standard normal, of this shape and dtype. */
   randnLike(options: TensorOptions = {}): this {
     checkOptions("randnLike", options, LIKE);
-    return Tensor.randn(this.symbolicShape, { dtype: this.dtype, ...options }) as this;
+    return Tensor.randn(this.symbolicShape, this.ownDType(options)) as this;
   }
 
   /**

@@ -174,6 +174,11 @@ export class PatternMatcher<X = unknown> {
   }
 }
 
+/** The test that the constant `e` has this value: -0 is not 0. */
+function constTest(e: string, value: number): string {
+  return value === 0 ? `Object.is(${e}.arg,${1 / value < 0 ? "-0" : "0"})` : `${e}.arg===${value}`;
+}
+
 function canBe(p: UPat, op: Ops): boolean {
   if (p.alternatives !== undefined) return p.alternatives.some((a) => canBe(a, op));
   return p.ops === undefined || p.ops.includes(op);
@@ -269,7 +274,7 @@ class Generator {
     if (known === undefined && p.ops !== undefined) {
       tests.push(`(${p.ops.map((o) => `${e}.op===${o}`).join("||")})`);
     }
-    if (p.value !== undefined) tests.push(`${e}.arg===${p.value}`);
+    if (p.value !== undefined) tests.push(constTest(e, p.value));
     if (p.hasArg) tests.push(`sameArg(${e}.arg,${this.constant(p.arg)})`);
     if (p.dtypes !== undefined) {
       const one = p.dtypes.map((d) =>
@@ -410,7 +415,7 @@ function interpret(p: UPat, u: UOp, captures: Captures, then: () => UOp | undefi
     return undefined;
   }
   if (p.ops !== undefined && !p.ops.includes(u.op)) return undefined;
-  if (p.value !== undefined && u.arg !== p.value) return undefined;
+  if (p.value !== undefined && !Object.is(u.arg, p.value)) return undefined;
   if (p.hasArg && !sameArg(u.arg, p.arg)) return undefined;
   if (p.dtypes !== undefined && !p.dtypes.some((d) => d === u.dtype || d === u.dtype.scalar)) return undefined;
   const { src } = p;

@@ -131,13 +131,14 @@ const pmOrder = new PatternMatcher("order", [
 
 /** Identities of one op. Every stage. */
 const pmIdentities = new PatternMatcher("identities", [
-  rule(x.add(0), ({ x }) => x), // x+0 -> x
+  rule(x.add(0), ({ x }) => x.dtype.isFloat ? undefined : x), // x+0 -> x, ints only: -0+0 is 0
+  rule(x.add(-0), ({ x }) => x), // x+-0 -> x
   rule(x.mul(1), ({ x }) => x), // x*1 -> x
   rule(x.mul(0).named("u"), ({ u }) => isIntOrBool(u) ? value(u, 0) : undefined), // x*0 -> 0, ints only: inf*0 is NaN
   rule(x.fdiv(1), ({ x }) => x), // x/1 -> x
-  rule(x.fdiv(c0), ({ x, c0 }) => { // x/2^k -> x*2^-k, exact
+  rule(x.fdiv(c0), ({ x, c0 }) => { // x/2^k -> x*2^-k, exact where 2^-k is a normal value of the dtype
     const v = c0.value, k = Math.log2(Math.abs(v));
-    return Number.isInteger(k) && Math.abs(k) <= 14 ? x.mul(1 / v) : undefined;
+    return Number.isInteger(k) && Math.abs(k) <= (x.dtype.bits > 8 ? 14 : 6) ? x.mul(1 / v) : undefined;
   }),
   rule(x.floorDiv(1), ({ x }) => x),
   rule(x.cdiv(1), ({ x }) => x),
@@ -373,7 +374,9 @@ const pmWhere = new PatternMatcher("where", [
   rule(c.where(x, c.where(y, z)), ({ c, x, z }) => c.where(x, z)),
   rule(UPat.var("a").where(UPat.var("b").where(x, y), y), ({ a, b, x, y }) => a.and(b).where(x, y)),
   rule(UPat.var("a").where(x, UPat.var("b").where(x, y)), ({ a, b, x, y }) => a.or(b).where(x, y)),
-  rule(UPat.op(Ops.ADD, { src: [c.where(x, 0), c.where(0, y)] }), ({ c, x, y }) => c.where(x, y)),
+  rule(UPat.op(Ops.ADD, { src: [c.where(x, 0), c.where(0, y)], name: "u" }), ({ u, c, x, y }) => {
+    return u.dtype.isFloat ? undefined : c.where(x, y); // -0+0 is 0
+  }),
   rule(c.where(x, c0).add(c.where(y, c1)), ({ c, x, y, c0, c1 }) => c.where(x.add(y), c0.add(c1))),
   rule(c.where(c0, x).add(c.where(c1, y)), ({ c, x, y, c0, c1 }) => c.where(c0.add(c1), x.add(y))),
   rule(UPat.op(Ops.CAST, { src: [c.where(x, y)], name: "u" }), ({ u, c, x, y }) => { // cast of a constant folds
@@ -442,7 +445,7 @@ const pmStructure = new PatternMatcher("structure", [
   }, "no groups in groups"),
   rule( // v ? load(i, gate v) : alt, where alt is the load's own
     c.where(UPat.op(Ops.LOAD, { src: [UPat.op(Ops.INDEX, { src: [x, y, c] })], allowAny: true, name: "l" }), c0),
-    ({ l, c0 }) => (l.src.length > 1 ? l.src[1] === c0 : c0.arg === 0) ? l : undefined,
+    ({ l, c0 }) => (l.src.length > 1 ? l.src[1] === c0 : c0.isConst(0)) ? l : undefined,
   ),
 ]);
 

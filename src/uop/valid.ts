@@ -215,14 +215,14 @@ function hasLoad(u: UOp): boolean {
 function moveGate(v: UOp, l: UOp, alt: UOp): UOp | undefined {
   const at = l.src[0];
   if (at.op !== Ops.INDEX) return undefined;
-  if (at.src.length > 2 && (l.src.length > 1 ? l.src[1] !== alt : alt.arg !== 0)) return undefined;
+  if (at.src.length > 2 && (l.src.length > 1 ? l.src[1] !== alt : !alt.isConst(0))) return undefined;
   const here = rangesOf(at);
   const moved: UOp[] = [], kept: UOp[] = [];
   for (const c of splitAnd(v)) (rangesOf(c).every((r) => here.includes(r)) && !hasLoad(c) ? moved : kept).push(c);
   if (moved.length === 0) return undefined;
   const gates = at.src.length > 2 ? [...splitAnd(at.src[2]), ...moved] : moved;
   const gate = joinAnd(gates.filter((g, i) => gates.indexOf(g) === i));
-  const to = load(index(at.src[0], at.src[1], gate), alt.arg === 0 ? undefined : alt);
+  const to = load(index(at.src[0], at.src[1], gate), alt.isConst(0) ? undefined : alt);
   return kept.length === 0 ? to : joinAnd(kept).where(to, alt);
 }
 

@@ -142,8 +142,8 @@ class SmallFloats {
       case Ops.PARAM:
       case Ops.LOCAL:
         return small && !this.isStored(dtype) ? uop(u.op, bitType(dtype.scalar), [], u.arg) : u;
-      case Ops.VARIABLE:
-        return small && this.isStored(dtype) ? u.cast(float32) : u;
+      case Ops.VARIABLE: // an argument that a constant became: rounded already, so float32 has its value
+        return small ? uop(u.op, float32, [], u.arg) : u;
       case Ops.INDEX:
       case Ops.AFTER:
         return uop(u.op, src[0].dtype, src, u.arg);
