@@ -20,7 +20,7 @@ import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { bufferNode, iota, UOp, uop } from "../uop/uop.ts";
-import { type NestedArray, type TensorBase } from "./base.ts";
+import type { NestedArray, TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 import { eqNode } from "./elementwise.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";

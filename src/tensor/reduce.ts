@@ -19,7 +19,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { ActivationTensor } from "./activation.ts";
 import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
-import { type Operand } from "./base.ts";
+import type { Operand } from "./base.ts";
 import { type CloseOptions, eqNode, negNode } from "./elementwise.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "./numeric.ts";

@@ -16,7 +16,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
-import { type NestedArray, type Operand, type TensorBase } from "./base.ts";
+import type { NestedArray, Operand, TensorBase } from "./base.ts";
 import { placed } from "./creation.ts";
 import { constantAxis, type Dim } from "./dims.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
