@@ -2,11 +2,13 @@
  * `deno task test`: runs every test that this machine can run, says what was left out and why, and closes with
  * `N passed, N failed, N skipped`. A skip that no entry of `allowed_skips.json` explains is a failure.
  *
- * Arguments are handed to `deno test`: files, `--filter=...`.
+ * What was used is printed in lines "used: clang ...": compilers, adapters, browsers; `--require=clang,gcc,vulkan,chromium,node`
+ * makes what was not used a failure. Other arguments are handed to `deno test`: files, `--filter=...`.
  *
  * @module
  */
-import { Device } from "../mod.ts";
+import { findCompiler } from "../backends/clang/toolchain.ts";
+import { context, Device } from "../mod.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
@@ -80,7 +82,52 @@ async function runTests(args: readonly string[], env: Record<string, string> = {
   }
 }
 
+interface Compiler {
+  readonly path: string;
+  readonly version: string;
+}
+
+/** Names of what was used, with more about it. */
+type Used = Map<string, string>;
+
+function passed(run: TestRun, start: string): number {
+  return run.cases.filter((c) => c.state === "passed" && c.name.startsWith(start)).length;
+}
+
+/** What the cases of a run that passed have used; `compiler` is that of CLANG in this run. */
+function noteUsed(used: Used, run: TestRun, compiler: Compiler | undefined, adapter?: string): void {
+  const kernels = passed(run, "golden CLANG");
+  if (kernels > 0 && compiler !== undefined) {
+    const { path, version } = compiler;
+    used.set(/clang/i.test(version) ? "clang" : "gcc", `${path} (${version}), ${kernels} golden cases of CLANG`);
+  }
+  const shaders = passed(run, "golden WEBGPU");
+  if (shaders > 0) used.set("vulkan", `${adapter}, ${shaders} golden cases of WEBGPU`);
+  for (
+    const [name, start] of [["chromium", "Chromium WASM"], ["node", "the bundle in node"], ["bun", "the bundle in bun"]]
+  ) {
+    const cases = passed(run, start);
+    if (cases > 0) used.set(name, `${cases} cases`);
+  }
+}
+
+/** The compiler that CLANG takes here; undefined without one. */
+function compilerHere(): Compiler | undefined {
+  if (!Device.list().find((d) => d.name === "CLANG")!.available) return undefined;
+  try {
+    const { compiler, version } = Device.get("CLANG").info();
+    return { path: String(compiler), version: String(version) };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both. */
+const BY_EACH_COMPILER = ["tests/golden_test.ts", "tests/fuzz/programs_test.ts", "tests/tensor/symbolic_ops_test.ts"];
+
 async function main(args: readonly string[]): Promise<number> {
+  const required = args.find((a) => a.startsWith("--require="))?.slice("--require=".length).split(",") ?? [];
+  args = args.filter((a) => !a.startsWith("--require="));
   console.log("devices:");
   for (const { name, reason } of Device.list()) {
     console.log(`  ${name.padEnd(8)} ${reason === undefined ? "tested" : `left out: ${reason}`}`);
@@ -89,6 +136,8 @@ async function main(args: readonly string[]): Promise<number> {
   const flags = args.filter((a) => a.startsWith("-") && a !== "--");
   const started = performance.now();
   const runs = [await runTests([...flags, ...(files.length > 0 ? files : ["tests/"])])];
+  const used: Used = new Map(), compiler = compilerHere();
+  noteUsed(used, runs[0], compiler, await Device.open("WEBGPU").then((d) => String(d.info().adapter), () => undefined));
   // Examples in documentation open devices inside the test, so they run on the one that keeps nothing open.
   if (files.length === 0) {
     runs.push(await runTests(["--doc", ...flags, "README.md", "docs/", "mod.ts", "src/", "backends/"], { DEV: "JS" }));
@@ -99,6 +148,13 @@ async function main(args: readonly string[]): Promise<number> {
     const again = await runTests([...flags, "--filter=/golden WEBGPU/", "tests/golden_test.ts"], limits);
     // what the filter leaves out is reported as skipped, and ran before
     runs.push({ ...again, cases: again.cases.filter((c) => c.name.startsWith("golden WEBGPU")) });
+  }
+  const other = context({ CC: "gcc" }, () => findCompiler());
+  if (files.length === 0 && used.has("clang") && other !== undefined) {
+    const again = await runTests([...flags, "--filter=/CLANG|programs/", ...BY_EACH_COMPILER], { CC: other });
+    const cases = again.cases.filter((c) => /CLANG|programs/.test(c.name));
+    runs.push({ ...again, cases });
+    noteUsed(used, { ...again, cases }, { path: other, version: "gcc" });
   }
   const code = runs.find((r) => r.code !== 0)?.code ?? 0;
   const cases = runs.flatMap((r) => r.cases);
@@ -118,12 +174,18 @@ async function main(args: readonly string[]): Promise<number> {
     console.log(`  ${why}:`);
     for (const name of names) console.log(`    ${name}`);
   }
+  for (const [name, what] of used) console.log(`used: ${name}: ${what}`);
+  for (const name of required) {
+    if (used.has(name)) continue;
+    failed++;
+    console.log(`failed: ${name} is required, and was not used`);
+  }
   for (const c of cases) if (c.state === "failed") console.log(`failed: ${c.file} ${c.name}`);
   // A module that does not load has no case of its own.
   if (code !== 0 && failed === 0) failed = 1;
-  const passed = cases.filter((c) => c.state === "passed").length;
+  const good = cases.filter((c) => c.state === "passed").length;
   console.log(`${((performance.now() - started) / 1000).toFixed(1)} s`);
-  console.log(`${passed} passed, ${failed} failed, ${skipped.length} skipped`);
+  console.log(`${good} passed, ${failed} failed, ${skipped.length} skipped`);
   return failed === 0 && code === 0 ? 0 : 1;
 }
 

@@ -1,5 +1,6 @@
 /** What the runners of the tests read: reports and the summaries of tools. */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertMatch } from "@std/assert";
+import { runDeno } from "./subprocess.ts";
 import { parseReport, sanitizerErrors } from "./run.ts";
 
 Deno.test("run: summaries of compute-sanitizer", () => {
@@ -18,4 +19,12 @@ Deno.test("run: cases of a report", () => {
     "d",
     "skipped",
   ]]);
+});
+
+Deno.test("run: what is required and was not used fails", async () => {
+  const run = (...args: string[]) => runDeno(["run", "-A", "tests/run.ts", ...args, "tests/helpers/stack_test.ts"]);
+  const [free, bound] = await Promise.all([run(), run("--require=clang,chromium")]);
+  assertEquals([free.code, bound.code], [0, 1], free.stdout + bound.stdout);
+  assertMatch(bound.stdout, /failed: clang is required, and was not used\nfailed: chromium is required/);
+  assertMatch(bound.stdout, /\d+ passed, 2 failed, \d+ skipped\n$/);
 });

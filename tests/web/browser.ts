@@ -9,11 +9,13 @@ import type { Library, Outcome } from "./smoke.ts";
 const ROOT = new URL("../../", import.meta.url).pathname;
 const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 const DRIVER = "npm:playwright-core@1.56.1";
+const HTML = "<!doctype html><title>dinograd</title>";
 const PATIENCE_MS = 180_000;
 
-/** What became of the suite on a device. */
+/** What became of the suite on a device; `page` where it is not the usual one. */
 export interface Report {
   readonly device: string;
+  readonly page?: string;
   readonly adapter?: string;
   /** Why the device was left out. */
   readonly skipped?: string;
@@ -75,6 +77,27 @@ async function inPage(): Promise<Report[]> {
   return [...reports, { device: "WEBGPU", adapter: name, outcomes: await smoke(library, "WEBGPU") }];
 }
 
+/** Runs in a page whose policy forbids code from text, and helpers from it. */
+async function inStrictPage(): Promise<Report[]> {
+  const from = (path: string): Promise<unknown> => import(path), reports: Report[] = [];
+  const library = await from("/dinograd.js") as Library;
+  const { smoke } = await from("/smoke.js") as typeof import("./smoke.ts");
+  let outcome: string | undefined = "the page made code of text";
+  try {
+    new Function("");
+  } catch {
+    outcome = undefined;
+  }
+  const page = "a strict page", policy = { name: "the policy holds", error: outcome };
+  for (const device of ["WASM", "JS"]) {
+    reports.push({ device, page, outcomes: [policy, ...await smoke(library, device)] });
+  }
+  return reports;
+}
+
+/** The policy of a page that is careful, without `'unsafe-eval'`. */
+const STRICT = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
+
 async function runPage(driver: Driver, executablePath: string, files: Record<string, string>): Promise<Report[]> {
   const browser = await driver.chromium.launch({
     executablePath,
@@ -92,7 +115,8 @@ async function runPage(driver: Driver, executablePath: string, files: Record<str
       return route.fulfill({
         status: body === undefined ? 404 : 200,
         headers: {
-          "content-type": pathname === "/" ? "text/html" : "text/javascript",
+          "content-type": pathname.endsWith("/") ? "text/html" : "text/javascript",
+          ...(pathname === "/strict/" ? { "content-security-policy": STRICT } : {}),
           // shared memory, and so threads, only where the page is isolated
           "cross-origin-opener-policy": "same-origin",
           "cross-origin-embedder-policy": "require-corp",
@@ -101,7 +125,9 @@ async function runPage(driver: Driver, executablePath: string, files: Record<str
       });
     });
     await page.goto("http://localhost/");
-    return await Promise.race([page.evaluate(inPage), late]);
+    const usual = await Promise.race([page.evaluate(inPage), late]);
+    await page.goto("http://localhost/strict/");
+    return [...usual, ...await Promise.race([page.evaluate(inStrictPage), late])];
   } finally {
     clearTimeout(timer);
     await browser.close();
@@ -122,9 +148,16 @@ export async function runInBrowser(): Promise<Report[] | string> {
   }
   const folder = await Deno.makeTempDir({ prefix: "dinograd-web-" });
   try {
+    // deno bundle fetches its bundler once
+    const bundled = await bundle("mod.ts", `${folder}/dinograd.js`).catch((error: Error) => error);
+    if (bundled instanceof Error && /dns|connect|offline|download|fetch/i.test(bundled.message)) {
+      return `deno bundle cannot fetch its bundler: ${bundled.message.split("\n")[0]}`;
+    }
+    if (bundled instanceof Error) throw bundled;
     return await runPage(driver, executablePath, {
-      "/": "<!doctype html><title>dinograd</title>",
-      "/dinograd.js": await bundle("mod.ts", `${folder}/dinograd.js`),
+      "/": HTML,
+      "/strict/": HTML,
+      "/dinograd.js": bundled,
       "/smoke.js": await bundle("tests/web/smoke.ts", `${folder}/smoke.js`),
     });
   } finally {

@@ -15,7 +15,7 @@ async function main(): Promise<number> {
       console.log("0 passed, 0 failed, 2 skipped");
       return 0;
     }
-    for (const { device, adapter, skipped: why, outcomes } of reports) {
+    for (const { device, page, adapter, skipped: why, outcomes } of reports) {
       if (why !== undefined) {
         skipped++;
         console.log(`${device}: left out: ${why}`);
@@ -24,7 +24,11 @@ async function main(): Promise<number> {
       const bad = outcomes.filter((o) => o.error !== undefined);
       passed += outcomes.length - bad.length;
       failed += bad.length;
-      console.log(`${device}${adapter ? ` (${adapter})` : ""}: ${outcomes.length - bad.length} of ${outcomes.length}`);
+      console.log(
+        `${device}${page ? ` in ${page}` : ""}${adapter ? ` (${adapter})` : ""}: ${
+          outcomes.length - bad.length
+        } of ${outcomes.length}`,
+      );
       for (const { name, error } of bad) console.log(`  ${name}: ${error}`);
     }
   } catch (error) {

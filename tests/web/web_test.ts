@@ -19,13 +19,14 @@ Deno.test({
   name: "Chromium: the suite runs on WASM",
   ignore: typeof found === "string",
   fn: () => {
-    assertEquals(reports.map((r) => r.device), ["WASM", "WEBGPU"]);
+    assertEquals(reports.map((r) => r.device), ["WASM", "WEBGPU", "WASM", "JS"]);
     assert(reports[0].outcomes.length > 20);
   },
 });
-for (const { device, skipped, outcomes } of reports) {
+for (const { device, page, skipped, outcomes } of reports) {
   if (skipped !== undefined) Deno.test({ name: `Chromium ${device}: ${skipped}`, ignore: true, fn: () => {} });
   for (const { name, error } of outcomes) {
-    Deno.test(`Chromium ${device}: ${name}`, () => assertEquals(error, undefined));
+    const where = page === undefined ? device : `${device} in ${page}`;
+    Deno.test(`Chromium ${where}: ${name}`, () => assertEquals(error, undefined));
   }
 }
