@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { envText } from "../../src/helpers/env.ts";
+import { envNumber, envText } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 
 /** What {@linkcode openGpu} found. */
@@ -34,15 +34,24 @@ export type Limits = Readonly<Record<(typeof LIMITS)[number], number>>;
 
 const FEATURES = ["shader-f16", "timestamp-query"] as const;
 
-const NO_ADAPTER = "no adapter was found; on Linux it takes the Vulkan loader and a driver: " +
+const VULKAN = "on Linux it takes the Vulkan loader and a driver: " +
   '"apt-get install libvulkan1" and the driver of the card, or "apt-get install mesa-vulkan-drivers" for others and ' +
   "for a software adapter (VK_DRIVER_FILES and DENO_WEBGPU_BACKEND choose among them)";
+const NO_ADAPTER = `no adapter was found; ${VULKAN}`;
 
 /** Software adapters that were warned about. */
 const warned = new Set<string>();
 
 function fail(reason: string, cause?: unknown): DeviceError {
   return new DeviceError("open device WEBGPU", { device: "WEBGPU", reason, cause });
+}
+
+/**
+ * Whether an adapter is OpenGL's. Deno has Vulkan, Metal, Direct3D 12 and, where a machine has none of them, OpenGL, and
+ * does not say which; but only for OpenGL it knows no limit of bindings. Browsers have bounds for all.
+ */
+export function isOpenGL(adapter: GPUAdapter): boolean {
+  return (adapter.limits as unknown as Record<string, number>).maxBindingsPerBindGroup === 2 ** 32 - 1;
 }
 
 /** The words of a rejection. */
@@ -61,6 +70,13 @@ export async function openGpu(gpu: GPU): Promise<Opened> {
   if (adapter === null) throw fail(NO_ADAPTER);
   const { info } = adapter;
   const description = info?.description || info?.device || info?.vendor || "unknown";
+  const openGL = isOpenGL(adapter);
+  if (openGL && envNumber("WEBGPU_OPENGL") === 0) {
+    throw fail(
+      `the only adapter (${description}) is one of OpenGL, whose compilers lose values; ${VULKAN}; ` +
+        "WEBGPU_OPENGL=1 uses it nevertheless",
+    );
+  }
   const isSoftware = (info as { isFallbackAdapter?: boolean } | undefined)?.isFallbackAdapter === true ||
     /llvmpipe|lavapipe|swiftshader|basic render/i.test(`${description} ${info?.architecture ?? ""}`);
   if (isSoftware && !warned.has(description)) {
@@ -68,7 +84,12 @@ export async function openGpu(gpu: GPU): Promise<Opened> {
     console.warn(`WEBGPU runs on a software adapter (${description}): results are right, but slow`);
   }
   const device = await requestDevice(adapter);
-  return { device, limits: limitsOf(device), description, isSoftware };
+  return {
+    device,
+    limits: limitsOf(device),
+    description: openGL ? `${description}, OpenGL` : description,
+    isSoftware,
+  };
 }
 
 /** The limits of a device, or what WEBGPU_LIMITS lowers them to: "name=number", by commas. */

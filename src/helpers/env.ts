@@ -64,6 +64,11 @@ export const CONTEXT_VARS = {
     early: true,
     doc: "empty raises WEBGPU's limits to the adapter's, default does not; maxBufferSize=65536 and its like lower one",
   },
+  WEBGPU_OPENGL: {
+    value: 0,
+    early: true,
+    doc: "1 lets WEBGPU open on an adapter of OpenGL, where there is no other; they are refused otherwise",
+  },
   CC: { value: "", early: true, doc: "the C compiler of CLANG; empty for the newest clang, else gcc or cc" },
   ALLOW_TF32: {
     value: 0,

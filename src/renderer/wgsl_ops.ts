@@ -214,8 +214,13 @@ const max: CRule = (w, u, src) => {
   if (isWide(d)) return wideCall(w, `wide_max_${signOf(d)}`, a, b);
   if (!d.isFloat) return `max(${a}, ${b})`;
   const t = type(w, d), name = `max_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
-  const nan = isNan(w, d, "a");
-  w.declare(name, `fn ${name}(a: ${t}, b: ${t}) -> ${t} { return select(select(b, a, a > b), a, ${nan}); }`);
+  // said so that drivers of OpenGL make no max of it, which loses a NaN
+  const isGreater = `(!(a <= b) & !${isNan(w, d, "b")}) | ${isNan(w, d, "a")}`,
+    words = type(w, dtypes.uint32.vec(d.count));
+  const chosen = d.bits === 32
+    ? `bitcast<${t}>(select(bitcast<${words}>(b), bitcast<${words}>(a), ${isGreater}))`
+    : `select(b, a, ${isGreater})`;
+  w.declare(name, `fn ${name}(a: ${t}, b: ${t}) -> ${t} { return ${chosen}; }`);
   return `${name}(${a}, ${b})`;
 };
 

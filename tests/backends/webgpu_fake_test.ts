@@ -44,6 +44,14 @@ Deno.test("fake WEBGPU: an adapter that throws", async () => {
   assertMatch(error.message, /the request failed: no loader/);
 });
 
+Deno.test("fake WEBGPU: an adapter of OpenGL is refused by name unless it is asked for", async () => {
+  const gl = () => asGpu(new FakeGpu({ limits: { maxBindingsPerBindGroup: 2 ** 32 - 1 } }));
+  const error = await assertRejects(() => openGpu(gl()), DeviceError);
+  assertMatch(error.message, /the only adapter \(.*\) is one of OpenGL, .*mesa-vulkan-drivers.*WEBGPU_OPENGL=1/);
+  const { description } = await context({ WEBGPU_OPENGL: 1 }, () => openGpu(gl()));
+  assertMatch(description, /, OpenGL$/);
+});
+
 Deno.test("fake WEBGPU: limits are raised to the adapter's, and lowered step by step where it refuses", async () => {
   const { device, gpu } = await openFake({ features: ["shader-f16", "subgroups"] });
   assertEquals(gpu.requests[0].requiredFeatures, ["shader-f16"]);
