@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { nodeThreads } from "../../src/device/node.ts";
+import { nodeThreads } from "../../src/helpers/node.ts";
 import { addressOf, cString } from "./driver.ts";
 
 /**

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { type NodeThreads, nodeThreads } from "../../src/device/node.ts";
+import { type NodeThreads, nodeThreads } from "../../src/helpers/node.ts";
 import type { WasmBlock, WasmMemory } from "./memory.ts";
 import { MODULE_RECORD, RECORD_ALIVE, THREAD_RECORDS, WORDS } from "./runtime.ts";
 import { type HelperData, NODE_SOURCE, WEB_SOURCE } from "./worker.ts";

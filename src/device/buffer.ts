@@ -8,6 +8,7 @@ import type { DType } from "../dtype/dtype.ts";
 import { DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
 import type { Storage } from "../uop/args.ts";
 import type { Block, ForeignMemory, MemoryDevice } from "./allocator.ts";
+import { currentScope } from "./scopes.ts";
 
 /** How many buffers have come to share memory since the start: whoever replays kernels looks anew when it has changed. */
 export const sharing: { count: number } = { count: 0 };
@@ -198,15 +199,6 @@ export class Buffer implements MemoryHolder {
 const buffers = new WeakMap<Storage, Buffer>();
 const registry = new FinalizationRegistry<Buffer>((buffer) => buffer.free());
 
-let tracked: Storage[] | undefined;
-
-/** From now on storages that get a buffer are added to `list`; returns the list before. */
-export function trackStorages(list: Storage[] | undefined): Storage[] | undefined {
-  const before = tracked;
-  tracked = list;
-  return before;
-}
-
 /** The buffer of a storage, if it has one. */
 export function bufferOf(storage: Storage): Buffer | undefined {
   return buffers.get(storage);
@@ -216,7 +208,7 @@ export function bufferOf(storage: Storage): Buffer | undefined {
 export function attachBuffer(storage: Storage, buffer: Buffer): void {
   buffers.set(storage, buffer);
   registry.register(storage, buffer, storage);
-  tracked?.push(storage);
+  currentScope()?.made?.push(storage);
 }
 
 /** Takes its memory from a storage, for another to have; undefined where it has none, or not alone. */

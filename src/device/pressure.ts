@@ -13,7 +13,7 @@
 import { rotateInternTable } from "../uop/uop.ts";
 import { allocated } from "./allocator.ts";
 import { openDevices } from "./device.ts";
-import { nodeModule } from "./node.ts";
+import { nodeModule } from "../helpers/node.ts";
 
 const YIELD_BYTES = 64 * 2 ** 20, YIELD_COUNT = 256;
 /** Device memory held below this is no reason to collect. */

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { currentHold, Hold, runHolding } from "./async_local.ts";
 import { ArgumentError } from "./errors.ts";
 
 /**
@@ -95,9 +96,39 @@ export type ContextValues = {
   readonly [K in ContextVar]?: typeof CONTEXT_VARS[K]["value"] extends number ? number : string;
 };
 
+/** Variables as the environment or `setEnv` has them. */
 const values = new Map<ContextVar, number | string>();
-/** Memo of {@linkcode wantsLines}: asked for each tensor that is made. */
+/** Memo of {@linkcode wantsLines}, asked for each tensor that is made, where no context holds. */
 let linesWanted: boolean | undefined;
+/** Counts sets: memos of older ones are void. */
+let sets = 0;
+
+/** Variables as a `context` has them. */
+class ContextHold extends Hold {
+  linesWanted: boolean | undefined;
+  linesAt = -1;
+  constructor(readonly values: Map<ContextVar, number | string>) {
+    super(currentHold());
+  }
+}
+
+/** The innermost context that holds here. */
+function currentContext(): ContextHold | undefined {
+  return contextOf(currentHold());
+}
+function contextOf(hold: Hold | undefined): ContextHold | undefined {
+  while (hold !== undefined && !(hold.isOpen && hold instanceof ContextHold)) hold = hold.outer;
+  return hold;
+}
+
+/** The value of a variable that a context has set. */
+function heldValue(name: ContextVar): number | string | undefined {
+  for (let c = currentContext(); c !== undefined; c = contextOf(c.outer)) {
+    const value = c.values.get(name);
+    if (value !== undefined) return value;
+  }
+  return undefined;
+}
 
 interface DenoLike {
   permissions: { querySync(d: { name: string; variable?: string }): { state: string } };
@@ -128,23 +159,53 @@ function lookup(name: ContextVar): number | string {
 
 /** The numeric context variable `name` now. */
 export function envNumber(name: ContextVar): number {
-  return (values.get(name) ?? lookup(name)) as number;
+  return (heldValue(name) ?? values.get(name) ?? lookup(name)) as number;
 }
 
 /** The textual context variable `name` now. */
 export function envText(name: ContextVar): string {
-  return String(values.get(name) ?? lookup(name));
+  return String(heldValue(name) ?? values.get(name) ?? lookup(name));
 }
 
 /** Whether the user's line is recorded with each operation: TRACEMETA, DEBUG >= 2 or DEBUG_MEMORY. */
 export function wantsLines(): boolean {
-  return linesWanted ??= envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2 || envNumber("DEBUG_MEMORY") > 0;
+  const held = currentContext();
+  if (held === undefined) return linesWanted ??= linesWantedNow();
+  if (held.linesAt !== sets) {
+    held.linesAt = sets;
+    held.linesWanted = linesWantedNow();
+  }
+  return held.linesWanted!;
 }
 
-/** Sets a context variable until it is set again. Prefer {@linkcode context}. */
+function linesWantedNow(): boolean {
+  return envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2 || envNumber("DEBUG_MEMORY") > 0;
+}
+
+/** Variables that a graph depends on which the same calls build. */
+const BUILDING = ["TRAINING", "DEFAULT_INT", "DEFAULT_FLOAT", "WINO"] as const satisfies readonly ContextVar[];
+
+/** What a captured call must be keyed by besides its arguments: "" where all is as it is by default. */
+export function modesText(): string {
+  let text = "";
+  for (const name of BUILDING) {
+    const value = heldValue(name) ?? values.get(name) ?? lookup(name);
+    if (value !== CONTEXT_VARS[name].value) text += `${name}=${value} `;
+  }
+  return text;
+}
+
+/**
+ * Sets a context variable until it is set again, or until the end of the context that has set it here; elsewhere for all.
+ * Prefer {@linkcode context}.
+ */
 export function setEnv(name: ContextVar, value: number | string): void {
-  values.set(name, value);
+  sets++;
   linesWanted = undefined;
+  for (let c = currentContext(); c !== undefined; c = contextOf(c.outer)) {
+    if (c.values.has(name)) return void c.values.set(name, value);
+  }
+  values.set(name, value);
 }
 
 function checkContextValue(name: ContextVar, value: unknown): void {
@@ -161,34 +222,30 @@ function checkContextValue(name: ContextVar, value: unknown): void {
 }
 
 /**
- * Runs `fn` with context variables set, and restores them afterwards (for an async `fn`, when it settles).
+ * Runs `fn` with context variables set. They hold for `fn` and all that it awaits, and for nothing that runs beside it:
+ * async functions overlap as they like. What `fn` starts and does not await sees them until `fn` has ended.
  *
- * @throws {ArgumentError} for an unknown variable or a value of the wrong kind
+ * An async `fn` needs an engine that tells what runs in it from what runs beside it: Deno, Node and Bun do, browsers do
+ * not. There `fn` must be synchronous: let it return tensors, and await their values outside.
+ *
+ * @throws {ArgumentError} for an unknown variable or a value of the wrong kind; for a generator; and in browsers for an
+ * async `fn`
  *
  * ```ts
- * import { context } from "../../mod.ts";
- * context({ NOOPT: 1 }, () => 1 + 1);
+ * import { context, Tensor } from "../../mod.ts";
+ * const half = context({ DEFAULT_FLOAT: "float16" }, () => new Tensor([0.5]));
+ * console.log(half.dtype.name, await half.tolist()); // float16 [0.5]
  * ```
  */
 export function context<T>(set: ContextValues, fn: () => T): T {
-  const saved: [ContextVar, number | string][] = [];
-  const names = (Object.keys(set) as ContextVar[]).filter((name) => set[name] !== undefined);
-  for (const name of names) checkContextValue(name, set[name]);
-  for (const name of names) {
-    saved.push([name, values.get(name) ?? lookup(name)]);
-    setEnv(name, set[name]!);
+  const values = new Map<ContextVar, number | string>();
+  for (const name of Object.keys(set) as ContextVar[]) {
+    const value = set[name];
+    if (value === undefined) continue;
+    checkContextValue(name, value);
+    values.set(name, value);
   }
-  const restore = () => {
-    for (const [name, value] of saved) setEnv(name, value);
-  };
-  let result: T;
-  try {
-    result = fn();
-  } catch (error) {
-    restore();
-    throw error;
-  }
-  if (result instanceof Promise) return result.finally(restore) as T;
-  restore();
-  return result;
+  return runHolding(new ContextHold(values), "context()", fn, nothing);
 }
+
+function nothing(): void {}

@@ -7,6 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice } from "../device/device.ts";
+import { noteBecame, pendingScopes } from "../device/scopes.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
@@ -424,6 +425,7 @@ function bind(
       if (made === undefined) continue;
       const storage = storageBelow(made);
       storage.born = Math.min(storage.born, original.seq);
+      if (pendingScopes.size > 0) noteBecame(original, storage);
       storage.claims += original.claims;
       original.claims = 0;
       if (original.becomes === undefined && latest(original) !== made) original.becomes = made;

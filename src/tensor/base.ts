@@ -7,6 +7,7 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { promote, promoteScalar } from "../dtype/promotion.ts";
 import { DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { noteHandle, pendingScopes } from "../device/scopes.ts";
 import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
 import { Site } from "../helpers/stack.ts";
@@ -17,7 +18,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
-import { claim, moveClaim, unclaim } from "./claims.ts";
+import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "./scalars.ts";
 
 /** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
@@ -95,6 +96,7 @@ export abstract class TensorBase {
     this.grad = undefined;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
     if (node.line === undefined && wantsLines()) node.line = new Site();
+    if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }
 
   /** The graph node. Realized nodes are read through what they became. */

@@ -20,7 +20,7 @@ function unshaped(u: UOp): UOp {
 }
 
 /** Where claims on what `u` names are counted. */
-function placeOf(u: UOp): Storage | UOp {
+export function placeOf(u: UOp): Storage | UOp {
   u = unshaped(u);
   while (u.op === Ops.AFTER) u = unshaped(u.src[0]);
   return u.op === Ops.BUFFER ? (u.arg as BufferArg).storage : u;

@@ -9,7 +9,7 @@
 import { relieveHeap, REPLAY_SHARE } from "../device/pressure.ts";
 import { debugPrint } from "../engine/debug.ts";
 import { currentCapture, realizeNodes, writeLog } from "../engine/realize.ts";
-import { envNumber } from "../helpers/env.ts";
+import { envNumber, modesText } from "../helpers/env.ts";
 import { toDType } from "../dtype/dtype.ts";
 import { ArgumentError, DisposedError, JitError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
@@ -221,8 +221,8 @@ class Jit {
   }
 
   /** The form of these arguments: of those it has, first one that takes whole numbers without a dtype as floats. */
-  private formOf({ key, tensors }: Leaves): Form {
-    const { forms, stats } = this, list = forms.get(key), call = ++stats.calls;
+  private formOf({ key: given, tensors }: Leaves): Form {
+    const { forms, stats } = this, key = modesText() + given, list = forms.get(key), call = ++stats.calls;
     if (list !== undefined) {
       let exact: Form | undefined;
       for (const form of list) {

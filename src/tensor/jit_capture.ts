@@ -14,14 +14,15 @@ import {
   releases,
   releaseStorage,
   sharing,
-  trackStorages,
 } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
+import { ScopeHold } from "../device/scopes.ts";
 import { Recording } from "../engine/capture.ts";
 import { countText, debugPrint } from "../engine/debug.ts";
 import { copyBuffer } from "../engine/exec.ts";
 import { setCapture } from "../engine/realize.ts";
 import { type Call, Replay } from "../engine/replay.ts";
+import { runHolding } from "../helpers/async_local.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DisposedError, JitError } from "../helpers/errors.ts";
 import { Site, userLine } from "../helpers/stack.ts";
@@ -334,12 +335,7 @@ function placesNow(): Map<Place, TensorBase | undefined> {
 /** Runs `fn` once while listening, and makes what replays it. @throws {JitError} */
 export function captureCall(call: CallToCapture): { captured: Captured; result: unknown } {
   // what a capture makes lives as long as it does, whatever scope it was made in
-  const tracked = trackStorages(undefined);
-  try {
-    return finish(call, listen(call));
-  } finally {
-    trackStorages(tracked);
-  }
+  return runHolding(new ScopeHold(undefined), "jit()", () => finish(call, listen(call)), () => {});
 }
 
 function listen(call: CallToCapture): Heard {

@@ -4,15 +4,16 @@
  *
  * @module
  */
-import { releaseStorage, trackStorages } from "../device/buffer.ts";
+import { releaseStorage } from "../device/buffer.ts";
+import { addPending, belongsTo, listAround, removePending, ScopeHold } from "../device/scopes.ts";
 import { currentCapture } from "../engine/realize.ts";
-import { ArgumentError } from "../helpers/errors.ts";
+import { runHolding } from "../helpers/async_local.ts";
 import { Site } from "../helpers/stack.ts";
 import { leavesOf } from "../helpers/tree.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
-import { nodesMade, toposort } from "../uop/uop.ts";
+import { toposort } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 
 /** The tensors of a tree and their gradients. */
@@ -24,43 +25,45 @@ function tensorsIn(tree: unknown): TensorBase[] {
 /**
  * Runs `fn` and frees the memory of all that it realized, at once, except what its result (a tensor, or a tree of objects
  * and arrays with tensors) needs, and what tensors made before the scope became or were assigned. A tensor that escapes
- * by another way throws DisposedError when it is used. Synchronous only.
+ * by another way throws DisposedError when it is used.
+ *
+ * An async `fn` is waited for: the scope is `fn` and all that it awaits, and frees nothing of what runs beside it. That
+ * needs Deno, Node or Bun; in browsers `fn` must be synchronous.
  *
  * ```ts
  * import { scope, Tensor } from "../../mod.ts";
  * const sum = scope(() => Tensor.ones([1000]).mul(2).contiguous().sum().realize());
  * console.log(await sum.item()); // 2000
+ * console.log(await scope(async () => await Tensor.ones([1000]).contiguous().sum().item())); // 1000
  * ```
  *
- * @throws {ArgumentError} if `fn` is asynchronous
+ * @throws {ArgumentError} for a generator, and in browsers for an async `fn`
  */
 export function scope<T>(fn: () => T): T {
   if (currentCapture() !== undefined) return fn(); // what a captured function makes belongs to the capture
-  const made: Storage[] = [];
-  const start = nodesMade(), outer = trackStorages(made);
-  const kept = new Set<Storage>();
-  try {
+  const made: Storage[] = [], hold = new ScopeHold(made);
+  const run = (): T => {
     const result = fn();
-    if (result instanceof Promise) {
-      result.catch(() => {}); // this error is the one to tell
-      throw new ArgumentError("run an async function in scope()", {
-        reason: "its memory would be freed before it ends; make it synchronous, or use `using`",
-      });
-    }
-    const memo = new Map();
-    for (const t of tensorsIn(result)) {
-      for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
-    }
+    if (result instanceof Promise) addPending(hold);
     return result;
-  } finally {
-    trackStorages(outer);
-    const at = new Site("the end of scope() at ");
-    for (const storage of made) {
-      if (kept.has(storage) || storage.born < start) outer?.push(storage);
-      else {
-        storage.disposedAt = at;
-        releaseStorage(storage);
-      }
+  };
+  const end = new Site("the end of scope() at ");
+  return runHolding(hold, "scope()", run, (result) => free(hold, made, end, result));
+}
+
+/** Frees what was made in a scope, but for what its result needs. */
+function free(hold: ScopeHold, made: readonly Storage[], end: Site, result: unknown): void {
+  const kept = new Set<Storage>(), memo = new Map();
+  for (const t of tensorsIn(result)) {
+    for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
+  }
+  const outer = listAround(hold);
+  for (const storage of made) {
+    if (kept.has(storage) || !belongsTo(storage, hold)) outer?.push(storage);
+    else {
+      storage.disposedAt = end;
+      releaseStorage(storage);
     }
   }
+  removePending(hold);
 }

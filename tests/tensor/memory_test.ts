@@ -288,7 +288,10 @@ each("scopes nest, and pass on what an error interrupts", () => {
     "no",
   );
   assertEquals(held(), before);
-  assertThrows(() => scope(async () => await 1), ArgumentError, "scope()");
+  const generator = function* () {
+    yield 1;
+  };
+  assertThrows(() => scope(generator), ArgumentError, "scope()");
 });
 
 each("a scope around a jit function that captures leaves the capture alone", async () => {

@@ -1,6 +1,6 @@
 /** Modules of Node: those that are there, and none where there are none. */
 import { assert, assertEquals } from "@std/assert";
-import { nodeModule, nodeThreads } from "../../src/device/node.ts";
+import { nodeModule, nodeThreads } from "../../src/helpers/node.ts";
 
 Deno.test("node: modules by name", () => {
   assertEquals(typeof (nodeModule("node:v8") as { getHeapStatistics: unknown }).getHeapStatistics, "function");
