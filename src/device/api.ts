@@ -15,8 +15,10 @@ import {
   listBackends,
   openDevice,
   openDevices,
+  refusalOf,
   setDefaultDevice,
 } from "./device.ts";
+import { takeTurn } from "./pressure.ts";
 
 /** A backend as `Device.list()` tells of it. */
 export interface DeviceListing {
@@ -79,7 +81,7 @@ export const Device: DeviceApi = {
   canonicalize,
   list(): DeviceListing[] {
     return listBackends().map((b) => {
-      const reason = b.unavailable();
+      const reason = b.unavailable() ?? refusalOf(b.name)?.message;
       return {
         name: b.name,
         description: b.description,
@@ -104,6 +106,7 @@ export const Device: DeviceApi = {
   async synchronize(name?: string): Promise<void> {
     const devices = name === undefined ? openDevices() : [getDevice(name)];
     await Promise.all(devices.map((d) => d.synchronize()));
+    await takeTurn();
   },
 };
 

@@ -58,9 +58,12 @@ export interface Backend {
 const backends = new Map<string, Backend>();
 const opened = new Map<string, Device>();
 let chosen: string | undefined;
-let selfTest: ((device: Device) => void) | undefined;
-let selfTestAsync: ((device: Device) => Promise<void>) | undefined;
+let selfTest: ((device: Device) => DeviceError | undefined) | undefined;
+let selfTestAsync: ((device: Device) => Promise<DeviceError | undefined>) | undefined;
+/** Devices that have passed it. */
 const tested = new Set<string>();
+/** What was wrong with devices that have failed it: they stay refused, with the same error. */
+const refusals = new Map<string, DeviceError>();
 /** Devices that are opening asynchronously. */
 const opening = new Map<string, Promise<Device>>();
 
@@ -86,8 +89,9 @@ function lookup(name: string): Backend {
 }
 
 function openNames(): string {
-  return [...backends.values()].filter((b) => b.rank !== undefined && b.unavailable() === undefined).map((b) => b.name)
-    .join(", ") || "none";
+  return [...backends.values()].filter((b) =>
+    b.rank !== undefined && b.unavailable() === undefined && !refusals.has(b.name)
+  ).map((b) => b.name).join(", ") || "none";
 }
 
 /** Adds a backend to the registry. Called by `mod.ts`. */
@@ -96,10 +100,13 @@ export function registerBackend(backend: Backend): void {
 }
 
 /**
- * Sets what runs when a device is used for the first time; it throws DeviceError where results are wrong. `testAsync` is
- * for devices that open asynchronously.
+ * Sets what runs when a device is used for the first time; it returns an error where results are wrong. `testAsync` is for
+ * devices that open asynchronously.
  */
-export function setSelfTest(test: (device: Device) => void, testAsync?: (device: Device) => Promise<void>): void {
+export function setSelfTest(
+  test: (device: Device) => DeviceError | undefined,
+  testAsync?: (device: Device) => Promise<DeviceError | undefined>,
+): void {
   selfTest = test;
   selfTestAsync = testAsync;
 }
@@ -131,6 +138,24 @@ function withNames(error: unknown): unknown {
   });
 }
 
+/** Closes a device that could not run its self-test. */
+function abandon(device: Device): void {
+  opened.delete(device.name);
+  device.close();
+}
+
+/** Closes a device whose self-test gave wrong results: it is not opened again. @throws {DeviceError} */
+function refuse(device: Device, wrong: DeviceError): never {
+  refusals.set(device.name, wrong);
+  abandon(device);
+  throw wrong;
+}
+
+/** Why the self-test of a device was not passed, if it was not. */
+export function refusalOf(canonical: string): DeviceError | undefined {
+  return refusals.get(canonical);
+}
+
 /** Opens a device; what else is there is told with a failure. */
 function openBackend(backend: Backend, ordinal: number): Device {
   try {
@@ -147,6 +172,8 @@ export function getDevice(name: string): Device {
   const [, ordinal, canonical] = parse(name);
   let device = opened.get(canonical);
   if (device === undefined) {
+    const refusal = refusals.get(canonical);
+    if (refusal !== undefined) throw refusal;
     const backend = lookup(canonical);
     const why = backend.unavailable();
     if (why !== undefined) {
@@ -161,14 +188,15 @@ export function getDevice(name: string): Device {
     const start = performance.now();
     opened.set(canonical, device = openBackend(backend, ordinal));
     if (selfTest !== undefined && !tested.has(canonical)) {
-      tested.add(canonical);
+      let wrong: DeviceError | undefined;
       try {
-        selfTest(device);
+        wrong = selfTest(device);
       } catch (error) {
-        opened.delete(canonical);
-        device.close();
+        abandon(device);
         throw error;
       }
+      if (wrong !== undefined) refuse(device, wrong);
+      tested.add(canonical);
     }
     if (envNumber("DEBUG") >= 1) {
       const info = Object.entries(device.info()).map(([name, value]) => `${name} ${value}`).join(", ");
@@ -182,7 +210,8 @@ export function getDevice(name: string): Device {
 export async function openDevice(name: string): Promise<Device> {
   const [base, ordinal, canonical] = parse(name), backend = backends.get(base);
   if (backend?.openAsync === undefined || backend.unavailable() !== undefined) return getDevice(name);
-  const known = opened.get(canonical);
+  const known = opened.get(canonical), refusal = refusals.get(canonical);
+  if (refusal !== undefined) throw refusal;
   if (known !== undefined && known.isLost !== true && !opening.has(canonical)) return known;
   let promise = opening.get(canonical);
   if (promise === undefined) {
@@ -200,14 +229,14 @@ async function openTested(backend: Backend, ordinal: number, canonical: string):
     throw withNames(error);
   }
   const device = getDevice(canonical);
+  let wrong: DeviceError | undefined;
   try {
-    await selfTestAsync?.(device);
+    wrong = await selfTestAsync?.(device);
   } catch (error) {
-    opened.delete(canonical);
-    device.close();
+    abandon(device);
     throw error;
   }
-  return device;
+  return wrong === undefined ? device : refuse(device, wrong);
 }
 
 /** Devices that failed to open when they were tried as the default. */

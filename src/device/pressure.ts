@@ -1,8 +1,9 @@
 /**
- * Letting the garbage collector see device memory. V8 counts only the small handles, and finalizers run in no synchronous
- * loop and in no await of resolved promises, only after a macrotask: so asynchronous reads yield one once 64 MB, or 256
- * blocks, were allocated since the last (it costs 6 µs), and collect first where device memory has grown by a quarter
- * since the last collection. A collection costs 7 ms and more.
+ * Letting others have a turn, and the garbage collector see device memory. Timers, frames, signals and finalizers run in
+ * no synchronous loop and in no await of resolved promises, only between macrotasks: so whatever is awaited here, a read
+ * first of all, ends with one once 10 ms have gone by since the last, or 64 MB or 256 blocks were allocated (it costs 6 µs;
+ * looking at the clock 0.1). V8 counts only the small handles of device memory: it is collected first where that has grown
+ * by a quarter since the last collection. A collection costs 7 ms and more.
  *
  * V8 also lets the garbage of graphs pile up to several times the size of what is alive: a process that builds graphs in
  * a loop would grow for minutes. So graphs count, results of replays a little, and the heap is collected where it has grown
@@ -15,6 +16,8 @@ import { allocated } from "./allocator.ts";
 import { openDevices } from "./device.ts";
 import { nodeModule } from "../helpers/node.ts";
 
+/** Nobody waits for a turn longer than this, but for what runs synchronously meanwhile. */
+const TURN_MS = 10;
 const YIELD_BYTES = 64 * 2 ** 20, YIELD_COUNT = 256;
 /** Device memory held below this is no reason to collect. */
 const QUIET_BYTES = 64 * 2 ** 20;
@@ -35,7 +38,7 @@ interface Collector {
 }
 
 let collector: Collector | null | undefined;
-let yieldedBytes = 0, yieldedCount = 0;
+let yieldedBytes = 0, yieldedCount = 0, yieldedAt = -Infinity;
 let heldAfterCollection = 0;
 let piled = 0, heapLimit = 0;
 /** True from a collection until the macrotask in which finalizers have run. */
@@ -73,19 +76,39 @@ function held(): number {
   return bytes;
 }
 
+/** Where there is no setImmediate (browsers), messages to oneself are the fastest tasks: timers are held back for 4 ms. */
+let port: MessagePort | undefined;
+const waiting: (() => void)[] = [];
+
 function macrotask(): Promise<void> {
   const later = (globalThis as { setImmediate?: (fn: () => void) => unknown }).setImmediate;
-  return new Promise((done) => later === undefined ? setTimeout(done, 0) : later(done));
+  return new Promise((done) => {
+    if (later !== undefined) return void later(done);
+    if (typeof MessageChannel !== "function") return void setTimeout(done, 0);
+    if (port === undefined) {
+      const { port1, port2 } = new MessageChannel();
+      port1.onmessage = () => waiting.shift()?.();
+      port = port2;
+    }
+    waiting.push(done);
+    port.postMessage(0);
+  });
 }
 
-/** Yields to finalizers if enough was allocated since the last time; collects first under pressure. */
-export async function yieldToFinalizers(): Promise<void> {
+/**
+ * Gives all others a turn if the last was long ago, and finalizers if much was allocated since; collects first under
+ * pressure. To be awaited at the end of whatever may be awaited in a loop.
+ */
+export async function takeTurn(): Promise<void> {
   const much = allocated.bytes - yieldedBytes >= YIELD_BYTES;
-  if (!much && !pending && allocated.count - yieldedCount < YIELD_COUNT) return;
+  if (!much && !pending && allocated.count - yieldedCount < YIELD_COUNT && performance.now() - yieldedAt < TURN_MS) {
+    return;
+  }
   yieldedBytes = allocated.bytes;
   yieldedCount = allocated.count;
   if (much && held() > Math.max(QUIET_BYTES, heldAfterCollection * GROWTH)) collect();
   await macrotask();
+  yieldedAt = performance.now();
   if (!pending) return;
   pending = false;
   heldAfterCollection = held();

@@ -92,20 +92,21 @@ class Running {
     return buffer.copyIn(bytes);
   }
 
-  /** Compares what was read, by kernel. @throws {DeviceError} */
-  check(results: readonly Uint8Array[]): void {
-    this.all.forEach((c, n) => {
+  /** Compares what was read, by kernel; the first that is wrong, as an error. */
+  check(results: readonly Uint8Array[]): DeviceError | undefined {
+    for (const [n, c] of this.all.entries()) {
       const got = new Float32Array(results[n].buffer), want = c.expected(this.a, this.b);
       const bad = want.findIndex((v, m) => v !== got[m]);
-      if (bad < 0) return;
+      if (bad < 0) continue;
       const { name } = this.device;
-      throw new DeviceError(`use device ${name}`, {
+      return new DeviceError(`use device ${name}`, {
         device: name,
         reason: `its self-test "${c.name}" gave ${got[bad]} instead of ${
           want[bad]
         } at element ${bad}; results of this device cannot be trusted`,
       });
-    });
+    }
+    return undefined;
   }
 
   free(): void {
@@ -113,23 +114,23 @@ class Running {
   }
 }
 
-/** Runs the test on a device that reads synchronously. @throws {DeviceError} */
-export function selfTest(device: Device): void {
-  if (device.allocator.copyOut === undefined || /^NULL\b/.test(device.name) || device.name === "DISK") return;
+/** Runs the test on a device that reads synchronously; what it gets wrong, as an error. */
+export function selfTest(device: Device): DeviceError | undefined {
+  if (device.allocator.copyOut === undefined || /^NULL\b/.test(device.name) || device.name === "DISK") return undefined;
   const test = new Running(device);
   try {
-    test.check(test.outs.map((out) => out.copyOut(new Uint8Array(out.nbytes))));
+    return test.check(test.outs.map((out) => out.copyOut(new Uint8Array(out.nbytes))));
   } finally {
     test.free();
   }
 }
 
-/** As {@linkcode selfTest}, on a device that reads only asynchronously. @throws {DeviceError} */
-export async function selfTestAsync(device: Device): Promise<void> {
-  if (device.allocator.copyOut !== undefined) return;
+/** As {@linkcode selfTest}, on a device that reads only asynchronously. */
+export async function selfTestAsync(device: Device): Promise<DeviceError | undefined> {
+  if (device.allocator.copyOut !== undefined) return undefined;
   const test = new Running(device);
   try {
-    test.check(await Promise.all(test.outs.map((out) => out.copyOutAsync(new Uint8Array(out.nbytes)))));
+    return test.check(await Promise.all(test.outs.map((out) => out.copyOutAsync(new Uint8Array(out.nbytes)))));
   } finally {
     test.free();
   }

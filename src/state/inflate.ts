@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { takeTurn } from "../device/pressure.ts";
 import type { Bad, Bytes } from "./source.ts";
 
 /** The most bytes that are unpacked of one archive, unless asked otherwise. */
@@ -36,6 +37,7 @@ export async function* unpackedChunks(
         throw broken((error as Error).message);
       }
       if (chunk === undefined) return;
+      await takeTurn(); // chunks may come without any
       yield chunk;
     }
   } finally {

@@ -7,6 +7,7 @@
 import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
+import { takeTurn } from "../device/pressure.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
@@ -190,7 +191,10 @@ export function anewFromFile(t: Tensor, device: string): Tensor | undefined {
 /** The bytes of a tensor's elements, row-major, little-endian. Realizes it, unless they are in a file. */
 export async function bytesOfTensor(t: Tensor): Promise<Uint8Array> {
   const range = fileRange(t);
-  if (range !== undefined) return range.copyOut(new Uint8Array(range.nbytes));
+  if (range !== undefined) {
+    await takeTurn();
+    return range.copyOut(new Uint8Array(range.nbytes));
+  }
   const bits = passesAsBits(t.dtype) && !t.dtype.isBool ? t.bitcast(bitsOf(t.dtype)) : t;
   const data = await bits.data();
   return new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);

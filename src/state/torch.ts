@@ -5,6 +5,7 @@
  * @module
  */
 import { FILES } from "../device/files.ts";
+import { takeTurn } from "../device/pressure.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
@@ -216,6 +217,7 @@ async function plainOf(root: unknown, open: OpenStorage, bad: Bad): Promise<unkn
   const visit = async (x: unknown): Promise<unknown> => {
     if (++count > MAX_VALUES) throw bad(`it has more than ${MAX_VALUES} values`);
     if (x instanceof TensorSpec) {
+      await takeTurn();
       let source = opened.get(x.storage);
       if (source === undefined) opened.set(x.storage, source = await open(x.storage));
       let t = made.get(x);

@@ -5,7 +5,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
-import { yieldToFinalizers } from "../device/pressure.ts";
+import { takeTurn } from "../device/pressure.ts";
 import { defaultDevice, knownDevice } from "../device/device.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
@@ -208,7 +208,7 @@ export abstract class RealizeTensor extends CallTensor {
   async data(): Promise<HostArray> {
     const buffer = this.hostBuffer("read a tensor");
     const bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
-    await yieldToFinalizers();
+    await takeTurn();
     return typedArrayOf(this.bytesNow(bytes), this.dtype);
   }
   /** As {@linkcode data}, at once. @throws {DeviceError} on devices that read only asynchronously */

@@ -1,7 +1,19 @@
-/** Yielding to finalizers and collecting: when, and what it costs. */
+/** Giving others a turn, and collecting: when, and what it costs. */
 import { assert, assertEquals } from "@std/assert";
 import { allocated } from "../../src/device/allocator.ts";
-import { settleMemory, yieldToFinalizers } from "../../src/device/pressure.ts";
+import { settleMemory, takeTurn } from "../../src/device/pressure.ts";
+
+/** Runs `fn` with a clock that is moved by hand. */
+async function withClock<T>(fn: (clock: { ms: number }) => Promise<T>): Promise<T> {
+  const { now } = performance, clock = { ms: now.call(performance) + 1e6 };
+  performance.now = () => clock.ms;
+  try {
+    await takeTurn();
+    return await fn(clock);
+  } finally {
+    performance.now = now;
+  }
+}
 
 /** How many of `n` reads yielded a macrotask, where each follows the allocation of so much. */
 async function yields(n: number, bytes: number, blocks: number): Promise<number> {
@@ -11,7 +23,7 @@ async function yields(n: number, bytes: number, blocks: number): Promise<number>
     allocated.count += blocks;
     let passed = false;
     setImmediate(() => passed = true);
-    await yieldToFinalizers();
+    await takeTurn();
     if (passed) count++;
     else await new Promise((done) => setImmediate(done));
   }
@@ -20,11 +32,25 @@ async function yields(n: number, bytes: number, blocks: number): Promise<number>
 
 Deno.test("pressure: reads yield once 64 MB or 256 blocks were allocated, else not", async () => {
   await settleMemory();
-  await yields(1, 2 ** 26, 0);
-  assertEquals(await yields(10, 0, 1), 0);
-  assertEquals(await yields(20, 2 ** 24, 1), 5);
-  assertEquals(await yields(20, 0, 64), 5);
-  assertEquals(await yields(3, 2 ** 27, 0), 3);
+  await withClock(async () => {
+    await yields(1, 2 ** 26, 0);
+    assertEquals(await yields(10, 0, 1), 0);
+    assertEquals(await yields(20, 2 ** 24, 1), 5);
+    assertEquals(await yields(20, 0, 64), 5);
+    assertEquals(await yields(3, 2 ** 27, 0), 3);
+  });
+});
+
+Deno.test("pressure: reads yield once 10 ms have gone by since they last did", async () => {
+  await settleMemory();
+  await withClock(async (clock) => {
+    let count = 0;
+    for (let i = 0; i < 20; i++) {
+      clock.ms += 4;
+      count += await yields(1, 0, 0);
+    }
+    assertEquals(count, 6); // 80 ms in steps of 4: after 12, 24, ...
+  });
 });
 
 Deno.test("pressure: settling runs finalizers", async () => {
@@ -39,8 +65,9 @@ Deno.test("pressure: settling runs finalizers", async () => {
 
 Deno.test("pressure: a read that need not yield costs next to nothing", async () => {
   await settleMemory();
-  await yieldToFinalizers();
   const start = performance.now();
-  for (let i = 0; i < 10_000; i++) await yieldToFinalizers();
+  await withClock(async () => {
+    for (let i = 0; i < 10_000; i++) await takeTurn();
+  });
   assert(performance.now() - start < 200);
 });
