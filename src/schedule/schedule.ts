@@ -304,6 +304,15 @@ function storageBelow(u: UOp): Storage {
   return (u.arg as BufferArg).storage;
 }
 
+/** Notes that a node became a reshaped BUFFER: when that was born, and who holds it. */
+function noteMade(u: UOp, made: UOp): void {
+  const storage = storageBelow(made);
+  storage.born = Math.min(storage.born, u.seq);
+  storage.claims += u.claims;
+  u.claims = 0;
+  if (pendingScopes.size > 0) noteBecame(u, storage);
+}
+
 /** How temporaries get their memory; the JIT keeps its own. */
 export type TakeBuffer = (device: string, nbytes: number) => Buffer;
 
@@ -423,14 +432,14 @@ function bind(
     for (const [original, resolved] of memo) {
       const made = now.get(resolved);
       if (made === undefined) continue;
-      const storage = storageBelow(made);
-      storage.born = Math.min(storage.born, original.seq);
-      if (pendingScopes.size > 0) noteBecame(original, storage);
-      storage.claims += original.claims;
-      original.claims = 0;
+      noteMade(original, made);
       if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
     }
-    for (const [u, made] of now) if (u.becomes === undefined) u.becomes = made;
+    for (const [u, made] of now) {
+      if (u.becomes !== undefined) continue;
+      u.becomes = made;
+      noteMade(u, made); // handles may name it that are of no root here
+    }
   };
   const nodes = key.order.length;
   return { variant, items, vars, temporaries: blocks, written, storages, made: fresh, nodes, cached, commit };
