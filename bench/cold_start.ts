@@ -88,7 +88,8 @@ const PROGRAMS: Readonly<Record<string, Program>> = {
   },
   gru: {
     model: () => new GruClassifier(),
-    batch: () => Promise.resolve([Tensor.randn([32, 100, 8]), new Tensor(Int32Array.from({ length: 32 }, (_, i) => i % 10))]),
+    batch: () =>
+      Promise.resolve([Tensor.randn([32, 100, 8]), new Tensor(Int32Array.from({ length: 32 }, (_, i) => i % 10))]),
   },
 };
 
@@ -123,7 +124,13 @@ async function measure(name: string, cache: string): Promise<void> {
     const start = performance.now();
     losses.push(Number(await step(x, y).item()));
     times.push(performance.now() - start);
-    if (i === 0) Object.assign(before, { lowered: compileStats.lowered - before.lowered, lowerMs: compileStats.lowerMs - before.lowerMs, compileMs: compileStats.compileMs - before.compileMs });
+    if (i === 0) {
+      Object.assign(before, {
+        lowered: compileStats.lowered - before.lowered,
+        lowerMs: compileStats.lowerMs - before.lowerMs,
+        compileMs: compileStats.compileMs - before.compileMs,
+      });
+    }
   }
   if (!(losses[2] < losses[0])) throw new Error(`${name} does not learn: ${losses.join(", ")}`);
   const [own, compilers] = processorMs(), ms = (x: number): number => Math.round(x);

@@ -38,7 +38,8 @@ import { context, Tensor } from "../mod.ts";
 context({ NOOPT: 1, DEBUG: 0 }, () => Tensor.ones([4]).mul(2).realize());
 \`\`\`
 
-\`context\` restores them when the function returns or throws, for an async one when it settles. The environment is read
+\`context\` sets them for the function and all that it awaits, and for nothing that runs beside it (an async function needs
+Deno, Node or Bun; browsers cannot tell it from others). The environment is read
 where that is permitted already (\`--allow-env\`), never with a prompt; a variable that cannot be read has its default.
 
 With its default in parentheses, what each is for:

@@ -1,7 +1,7 @@
 /** Counters of the process, as tinygrad's GlobalCounters. @module */
 import { openDevices } from "../device/device.ts";
 
-/** What has run since the start or the last reset. */
+/** What has run in the process since the start or the last reset, whichever function asked for it. */
 export interface GlobalCounters {
   /** Arithmetic operations of all kernels. */
   globalOps: number;

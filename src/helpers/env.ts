@@ -238,6 +238,11 @@ function checkContextValue(name: ContextVar, value: unknown): void {
  * ```
  */
 export function context<T>(set: ContextValues, fn: () => T): T {
+  return withContext("context()", set, fn);
+}
+
+/** As {@linkcode context}; `where` is what the user called. */
+export function withContext<T>(where: string, set: ContextValues, fn: () => T): T {
   const values = new Map<ContextVar, number | string>();
   for (const name of Object.keys(set) as ContextVar[]) {
     const value = set[name];
@@ -245,7 +250,7 @@ export function context<T>(set: ContextValues, fn: () => T): T {
     checkContextValue(name, value);
     values.set(name, value);
   }
-  return runHolding(new ContextHold(values), "context()", fn, nothing);
+  return runHolding(new ContextHold(values), where, fn, nothing);
 }
 
 function nothing(): void {}

@@ -6,15 +6,7 @@
  *
  * @module
  */
-import {
-  attachBuffer,
-  Buffer,
-  bufferOf,
-  detachBuffer,
-  releases,
-  releaseStorage,
-  sharing,
-} from "../device/buffer.ts";
+import { attachBuffer, Buffer, bufferOf, detachBuffer, releases, releaseStorage, sharing } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import { ScopeHold } from "../device/scopes.ts";
 import { Recording } from "../engine/capture.ts";

@@ -9,7 +9,7 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { scheduleItems } from "../engine/realize.ts";
-import { context, envNumber, setEnv } from "../helpers/env.ts";
+import { envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
@@ -214,7 +214,10 @@ export class Tensor extends InPlaceTensor {
 
   // ---- random
 
-  /** Sets the seed of all random draws, and starts their counter anew. Without a seed, the time. */
+  /**
+   * Sets the seed of all random draws, and starts their counter anew. Without a seed, the time. Seed and counter are the
+   * process's: async functions that overlap draw from one sequence, in the order in which they make their draws.
+   */
   static manualSeed(seed?: number | bigint): void {
     setSeed(seed);
   }
@@ -432,11 +435,15 @@ export class Tensor extends InPlaceTensor {
     first?.kernelize(rest);
   }
 
-  /** Runs `fn` in training mode: dropout drops, batch normalization uses the batch. Async functions too. */
+  /**
+   * Runs `fn` in training mode: dropout drops, batch normalization uses the batch. The mode holds for `fn` and what it
+   * awaits, and for nothing that runs beside it; in browsers `fn` must be synchronous.
+   * @throws {ArgumentError} for a generator, and in browsers for an async `fn`
+   */
   static train<T>(fn: () => T): T {
-    return context({ TRAINING: 1 }, fn);
+    return withContext("Tensor.train()", { TRAINING: 1 }, fn);
   }
-  /** Whether training mode is on; prefer {@linkcode Tensor.train}. */
+  /** Whether training mode is on here. Setting it is for all that runs; prefer {@linkcode Tensor.train}. */
   static get training(): boolean {
     return envNumber("TRAINING") > 0;
   }

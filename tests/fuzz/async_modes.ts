@@ -104,7 +104,7 @@ class Overlap {
       ? this.base.add(value - 1)
       : kind === 2
       ? this.base.mul(value).contiguous()
-      : this.double(this.base.mul(value / 2));
+      : context(USUAL as never, () => this.double(this.base.mul(value / 2)));
     if (this.int(2) === 0) t.realize();
     (scope?.made ?? this.pool).push({ t, value, captured: kind === 3 });
   }
@@ -144,10 +144,14 @@ class Overlap {
         return await this.checkTensor({ t, value: 1 + factor });
       }
       case 4: {
-        const half = this.half(this.base), wide = modes.DEFAULT_FLOAT === "float64" ? "float64" : "float32";
+        // few modes: of each a jit function makes a capture
+        const few = { DEFAULT_INT: USUAL.DEFAULT_INT, WINO: USUAL.WINO };
+        const half = context(few, () => this.half(this.base)),
+          wide = modes.DEFAULT_FLOAT === "float64" ? "float64" : "float32";
         if (half.dtype.name !== wide) fail(`a jit function gives ${half.dtype} beside ${modes.DEFAULT_FLOAT}`);
         if ((await half.tolist() as number[])[0] !== 1.5) fail(`a jit function gives ${await half.tolist()}`);
-        const kept = await this.drop(this.ones).data() as Float32Array, dropped = kept.some((x) => x === 0);
+        const kept = await context(few, () => this.drop(this.ones)).data() as Float32Array,
+          dropped = kept.some((x) => x === 0);
         if (dropped !== (modes.TRAINING === 1)) {
           fail(`dropout ${dropped ? "drops" : "keeps all"} beside ${modes.TRAINING}`);
         }

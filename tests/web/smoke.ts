@@ -67,6 +67,40 @@ const CASES: readonly Case[] = [
   }, [31, 47]],
 ];
 
+declare function requestAnimationFrame(fn: () => void): number;
+
+/** What holds beside other work of the page; gives what is wrong. */
+const BESIDE: readonly (readonly [name: string, find: (d: Library) => Promise<string | undefined>])[] = [
+  ["timers and frames have their turn beside awaited reads", async (d) => {
+    let ticks = 0, frames = 0, reads = 0;
+    const timer = setInterval(() => ticks++, 10);
+    const frame = (): void =>
+      void requestAnimationFrame(() => {
+        frames++;
+        frame();
+      });
+    frame();
+    const step = d.jit((t: Tensor) => t.matmul(t).mul(1e-3)), t = d.Tensor.rand([64, 64]).realize();
+    for (const start = performance.now(); performance.now() - start < 1000; reads++) await step(t).data();
+    clearInterval(timer);
+    return ticks >= 20 && frames >= 5
+      ? undefined
+      : `${ticks} ticks, ${frames} frames beside ${reads} reads in a second`;
+  }],
+  ["an async function in context() is an error that says what to do", async (d) => {
+    try {
+      await d.context({ TRAINING: 1 }, async () => await Promise.resolve(1));
+    } catch (error) {
+      const { name, message } = error as Error;
+      const told = message.includes(
+        "give it a synchronous function that returns tensors, and await their values outside",
+      );
+      return name === "ArgumentError" && told && !d.Tensor.training ? undefined : String(error);
+    }
+    return "no error";
+  }],
+];
+
 function same(got: unknown, want: unknown): boolean {
   if (Array.isArray(want)) {
     return Array.isArray(got) && got.length === want.length && want.every((w, i) => same(got[i], w));
@@ -89,6 +123,9 @@ export async function smoke(library: Library, device: string): Promise<Outcome[]
       error = String((e as Error).stack ?? e);
     }
     outcomes.push({ name, error });
+  }
+  for (const [name, find] of BESIDE) {
+    outcomes.push({ name, error: await find(library).catch((e) => String((e as Error).stack ?? e)) });
   }
   await library.Device.synchronize();
   return outcomes;
