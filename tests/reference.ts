@@ -105,6 +105,7 @@ const unary: Record<number, (x: number) => number> = {
   [Ops.EXP2]: (x) => 2 ** x,
   [Ops.LOG2]: Math.log2,
   [Ops.SIN]: Math.sin,
+  [Ops.COS]: Math.cos,
   [Ops.SQRT]: Math.sqrt,
   [Ops.TRUNC]: Math.trunc,
   [Ops.NEG]: (x) => -x,

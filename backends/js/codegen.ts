@@ -122,6 +122,8 @@ function alu(u: UOp, a: string, b: string, c: string): string {
       return wrap(d, `Math.log2(${a})`);
     case Ops.SIN:
       return wrap(d, `Math.sin(${a})`);
+    case Ops.COS:
+      return wrap(d, `Math.cos(${a})`);
     case Ops.SQRT:
       return wrap(d, `Math.sqrt(${a})`);
     case Ops.TRUNC:
@@ -187,6 +189,7 @@ const FLOPS: Partial<Record<number, number>> = {
   [Ops.EXP2]: 1,
   [Ops.LOG2]: 1,
   [Ops.SIN]: 1,
+  [Ops.COS]: 1,
   [Ops.SQRT]: 1,
   [Ops.MULACC]: 2,
 };

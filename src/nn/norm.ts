@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { dtypes } from "../dtype/dtype.ts";
@@ -219,7 +220,8 @@ export class GroupNorm {
         reason: `axis 1 must have ${this.channels} channels`,
       });
     }
-    let y = x.reshape([x.shape[0], this.groups, -1]).layernorm(-1, { eps: this.eps }).reshape(x.shape);
+    const rest = x.numel() > 0 ? -1 : prod(x.shape.slice(1)) / this.groups; // nothing tells of a size that is left out
+    let y = x.reshape([x.shape[0], this.groups, rest]).layernorm(-1, { eps: this.eps }).reshape(x.shape);
     if (this.weight !== undefined) y = y.mul(this.weight.reshape(channelShape(x)));
     return this.bias === undefined ? y : y.add(this.bias.reshape(channelShape(x)));
   }

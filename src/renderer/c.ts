@@ -384,6 +384,7 @@ const rules: Record<number, CRule> = {
   [Ops.EXP2]: builtin("exp2"),
   [Ops.LOG2]: builtin("log2"),
   [Ops.SIN]: builtin("sin"),
+  [Ops.COS]: builtin("cos"),
   [Ops.VECTORIZE]: vectorize,
   [Ops.BROADCAST]: broadcast,
   [Ops.EXTRACT]: extract,

@@ -242,13 +242,14 @@ const rules: Record<number, CRule> = {
   },
   [Ops.LOG2]: fn("log2f", "log2"),
   [Ops.SIN]: fn("sinf", "sin"),
+  [Ops.COS]: fn("cosf", "cos"),
 };
 const mulAcc = rules[Ops.MULACC];
 rules[Ops.MULACC] = (w, u, src) => u.dtype.isFloat ? fn("fmaf", "fma")(w, u, src) : mulAcc(w, u, src);
 for (
   const op of [
     ...[Ops.ADD, Ops.SUB, Ops.MUL, Ops.NEG, Ops.MULACC, Ops.FDIV, Ops.MAX, Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ],
-    ...[Ops.SQRT, Ops.TRUNC, Ops.EXP2, Ops.LOG2, Ops.SIN],
+    ...[Ops.SQRT, Ops.TRUNC, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS],
   ]
 ) rules[op] = widened(rules[op]);
 Object.assign(rules, {

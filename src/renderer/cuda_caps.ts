@@ -35,7 +35,7 @@ export function archNumber(arch: string): number {
 }
 
 /** Ops that instructions or the compiler's built-in functions compute within two units in the last place. */
-export const CUDA_C_OPS: readonly Ops[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.TRUNC];
+export const CUDA_C_OPS: readonly Ops[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.TRUNC];
 /** Ops that PTX has instructions for, in float32 and float64 alike. */
 export const PTX_OPS: readonly Ops[] = [Ops.SQRT, Ops.TRUNC];
 

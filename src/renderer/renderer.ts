@@ -64,7 +64,7 @@ export interface Capabilities {
   readonly maxBufferBytes?: number;
   /** A sub-buffer that is a kernel argument starts at a multiple of this many bytes; 1 where absent. */
   readonly bufferAlignment?: number;
-  /** Ops beyond the basic ones that the renderer writes itself (EXP2, LOG2, SIN, ...); others are decomposed. */
+  /** Ops beyond the basic ones that the renderer writes itself (EXP2, LOG2, SIN, COS, ...); others are decomposed. */
   readonly nativeOps: readonly Ops[];
   /**
    * Ops that have a quick form under the arg "rounded", with a relative error of some 2^-16, for what becomes a 16-bit float:
@@ -179,7 +179,7 @@ export const SCALAR_CAPS: Capabilities = {
   maxBuffers: 1 << 16,
   hasMulAcc: false,
   hasGrid: false,
-  nativeOps: [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.TRUNC],
+  nativeOps: [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.TRUNC],
   computeDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   storageDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   vectorLanes: () => 1,

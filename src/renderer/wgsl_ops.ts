@@ -357,6 +357,7 @@ export const WGSL_RULES: Record<number, CRule> = {
   [Ops.EXP2]: builtin("exp2"),
   [Ops.LOG2]: builtin("log2"),
   [Ops.SIN]: builtin("sin"),
+  [Ops.COS]: builtin("cos"),
   [Ops.VECTORIZE]: (w, u, src) => `${type(w, u.dtype)}(${src.map(unwrap).join(", ")})`,
   [Ops.BROADCAST]: (w, u, [a]) => splat(w, u.dtype, unwrap(a)),
   [Ops.EXTRACT]: (_w, u, [a]) => `${a}.${LANES[u.arg as number]}`,

@@ -64,9 +64,17 @@ function ownRange(u: UOp, key: string): UOp | undefined {
   return u.op === Ops.REDUCE && (u.arg as CarrierArg).key === key && u.src.length === 2 ? u.src[1] : undefined;
 }
 
+/** x of `x == from ? to : x`; anything else is itself. */
+function guarded(u: UOp, from: number, to: number): UOp {
+  if (u.op !== Ops.WHERE) return u;
+  const [condition, a, b] = u.src, [x, other] = condition.op === Ops.CMPNE ? [a, b] : [b, a];
+  const isTest = condition.op === Ops.CMPNE || condition.op === Ops.CMPEQ;
+  return isTest && condition.src[0] === x && condition.src[1].isConst(from) && other.isConst(to) ? x : u;
+}
+
 /** `u` as slope * x + rest * max, where `max` is that of all x. */
 function exponentOf(u: UOp, max: UOp, k: UOp): { x: UOp; slope: number; rest: number } | undefined {
-  if (u === max) return { x: u, slope: 0, rest: 1 };
+  if (guarded(u, -Infinity, 0) === max) return { x: u, slope: 0, rest: 1 };
   if (isSame(max.src[0], u, max.src[1], k)) return { x: u, slope: 1, rest: 0 };
   if (u.op === Ops.MUL && u.src[1].op === Ops.CONST) {
     const e = exponentOf(u.src[0], max, k), c = u.src[1].value;
@@ -84,17 +92,19 @@ interface Weight {
   readonly slope: number;
   readonly total: UOp;
   readonly dtype: DType;
+  /** Whether it is 0 where all x are -Infinity. */
+  readonly isGuarded: boolean;
 }
 
 function weightOf(u: UOp, max: UOp, k: UOp): Weight | undefined {
   if (u.op !== Ops.CAST || u.src[0].op !== Ops.CAST || u.src[0].src[0].dtype !== u.dtype) return undefined;
   const { dtype, src: [quotient] } = u.src[0];
   if (!dtype.isFloat || quotient.op !== Ops.FDIV || quotient.src[0].op !== Ops.EXP2) return undefined;
-  const [power, total] = quotient.src, own = ownRange(total, "ADD");
+  const [power, divisor] = quotient.src, total = guarded(divisor, 0, 1), own = ownRange(total, "ADD");
   if (own === undefined || dependsOn(total, k) || !isSame(total.src[0], power, own, k)) return undefined;
   const e = exponentOf(power.src[0], max, k);
   if (e === undefined || !(e.slope > 0) || e.slope !== -e.rest || dependsOn(max, k)) return undefined;
-  return { x: e.x, slope: e.slope, total, dtype };
+  return { x: e.x, slope: e.slope, total, dtype, isGuarded: total !== divisor };
 }
 
 /** The kernel with one REDUCE for the maximum, the total and the sum; undefined where it is no online product. */
@@ -115,7 +125,9 @@ export function joinOnline(store: UOp, caps: OnlineCaps): UOp | undefined {
       const all = reduce(carrier, [w.x, constant(1, u.dtype), v], [k]), max = getTuple(all, 0);
       // subtracted from itself, an infinite maximum is no number
       const total = getTuple(all, 1).add(max.add(max.mul(-1)));
-      const made = substitute(store, new Map([[u, getTuple(all, 2).fdiv(total)]]));
+      const sum = getTuple(all, 2).fdiv(total);
+      const known = w.isGuarded ? max.eq(-Infinity).where(constant(0, u.dtype), sum) : sum;
+      const made = substitute(store, new Map([[u, known]]));
       return onlineProductOf(made) === undefined ? undefined : made;
     }
   }

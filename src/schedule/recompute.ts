@@ -18,6 +18,7 @@ export function ownCost(u: UOp): number {
     case Ops.EXP2:
     case Ops.LOG2:
     case Ops.SIN:
+    case Ops.COS:
       return 12;
     case Ops.SQRT:
     case Ops.FDIV:

@@ -8,6 +8,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { envNumber } from "../helpers/env.ts";
 import { checkOptions } from "../helpers/options.ts";
+import { flat } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { leNode } from "./elementwise.ts";
 import { FunctionTensor } from "./functions.ts";
@@ -71,15 +72,18 @@ export abstract class ActivationTensor extends FunctionTensor {
   hardswish(): this {
     return this.floating((x) => scale(x.mul(limit(shift(x, 3), 0, 6)), 1 / 6));
   }
-  /** Limited to [minVal, maxVal], by default [-1, 1]. */
+  /** Limited to [minVal, maxVal], by default [-1, 1]. @throws {ArgumentError} where minVal is larger */
   hardtanh(options: { readonly minVal?: number; readonly maxVal?: number } = {}): this {
     checkOptions("hardtanh", options, ["minVal", "maxVal"]);
     const { minVal = -1, maxVal = 1 } = options;
+    if (!(minVal <= maxVal)) {
+      throw new ArgumentError("hardtanh", { reason: `minVal ${minVal} must not be larger than maxVal ${maxVal}` });
+    }
     return this.floating((x) => limit(x, minVal, maxVal));
   }
-  /** x, and negSlope x below 0. */
+  /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
   leakyRelu(negSlope = 0.01): this {
-    return this.floating((x) => x.lt(constant(0, x.dtype)).where(scale(x, negSlope), x));
+    return this.floating((x) => constant(0, x.dtype).lt(x).where(x, scale(x, negSlope)));
   }
   /** x, and alpha (e^x - 1) below 0. */
   elu(alpha = 1): this {
@@ -155,7 +159,7 @@ export abstract class ActivationTensor extends FunctionTensor {
   dropout(p = 0.5): this {
     if (!(p >= 0 && p <= 1)) throw new ArgumentError("dropout", { reason: `p must lie in [0, 1], not ${p}` });
     if (p === 0 || envNumber("TRAINING") === 0) return this;
-    if (p === 1) return this.constLike(0);
+    if (p === 1) return this.wrap(flat(this.constLike(0).uop, [this.uop]));
     return this.floating((x) => {
       const keep = leNode(floatConst(p, dtypes.float32), drawUniform(this.shape, dtypes.float32));
       return keep.where(scale(x, 1 / (1 - p)), constant(0, x.dtype));

@@ -13,6 +13,7 @@ import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest, moveLike, resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
+import { tied } from "../uop/slope.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, TensorBase } from "./base.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
@@ -101,6 +102,30 @@ function opaque(u: UOp): UOp {
 /** Lets a node that was built anew read what it was realized as. */
 function settle(made: UOp, end: UOp): void {
   if (made !== end) made.becomes ??= end;
+}
+
+/** Throws for a target that a graph does not have, but may have been made from. @throws {ArgumentError} */
+function checkUnused(target: UOp, graph: ReadonlySet<UOp>, i: number): void {
+  let base = target, isPart = false;
+  for (; isMovement(base.op); base = base.src[0]) isPart ||= graph.has(base.src[0]);
+  if (!isPart && !isScalarLeaf(base)) return;
+  throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
+    reason: isScalarLeaf(base)
+      ? "it is a constant; make it with requiresGrad: true"
+      : "it is a view, and the tensor was computed from what it views; compute from view.contiguous(), and ask for that",
+  });
+}
+
+/**
+ * Gradients of linear functions are no functions of the targets: they become so in name, so that a gradient of them is
+ * zeros, and not an error.
+ */
+function tiedTo(targets: readonly UOp[], gradients: readonly UOp[]): UOp[] {
+  const known = new Set(targets), depends = new Set<UOp>();
+  for (const u of toposort(gradients)) {
+    if (u.op !== Ops.DETACH && (known.has(u) || u.src.some((s) => s.dtype.isFloat && depends.has(s)))) depends.add(u);
+  }
+  return gradients.map((g) => depends.has(g) ? g : tied(g, targets));
 }
 
 /** A graph to differentiate, in which the realized nodes on the way to the targets are built anew. */
@@ -198,10 +223,12 @@ export abstract class BackwardTensor extends RealizeTensor {
 
   /**
    * The gradients of this with respect to `targets`, as tensors of their shapes; fills no `grad`. They can be
-   * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1. Equal constants
-   * (`Tensor.ones([2])` made twice) are one value to it; those made with `requiresGrad` are two.
+   * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1. Of a target that
+   * this does not depend on it is zeros. Equal constants (`Tensor.ones([2])` made twice) are one value to it; those made
+   * with `requiresGrad` are two.
    * @throws {ShapeError} as {@linkcode backward} @throws {DTypeError} if this or a target is not floating-point
-   * @throws {ArgumentError} for a target that this does not depend on
+   * @throws {ArgumentError} for a constant, and for a part of a tensor that this was made from, of which the graph knows
+   * the whole alone
    */
   gradient(targets: readonly this[], options: { readonly gradient?: Operand } = {}): this[] {
     checkOptions("compute a gradient", options, ["gradient"]);
@@ -221,24 +248,19 @@ export abstract class BackwardTensor extends RealizeTensor {
           reason: noGradient(t),
         });
       }
-      const u = it.get(t.uop);
-      return isScalarLeaf(u) ? undefined : targetOf(u, graph);
+      const u = it.get(t.uop), target = isScalarLeaf(u) ? undefined : targetOf(u, graph);
+      if (target === undefined && t.numel() > 0) checkUnused(u, graph, i);
+      return target;
     });
     const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
     it.readAgain();
-    return targets.map((t, i) => {
+    const made = targets.map((t, i) => {
       const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
-      if (t.numel() === 0) return this.wrap(materializeShape(constant(0, t.dtype), t.shape));
-      if (g === undefined) {
-        it.checkVersions();
-        throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
-          reason: isScalarLeaf(t.uop)
-            ? "it is a constant; make it with requiresGrad: true"
-            : "the tensor does not depend on it",
-        });
-      }
-      return this.wrap(materializeShape(target!.finish(g), t.shape));
+      if (g === undefined && t.numel() > 0) it.checkVersions();
+      return materializeShape(g === undefined ? constant(0, t.dtype) : target!.finish(g), t.shape);
     });
+    const nodes = targets.map((t) => it.get(t.uop));
+    return tiedTo(nodes, made).map((g) => this.wrap(g));
   }
 
   /** This, for the gradients that it fills. */

@@ -7,7 +7,7 @@
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
-import { GradientArg } from "../uop/gradient.ts";
+import { GradientArg } from "../uop/slope.ts";
 import { isAlu, opName, Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { uop } from "../uop/uop.ts";

@@ -8,15 +8,18 @@ import { type DTypeLike, dtypeMin, dtypes, toDType } from "../dtype/dtype.ts";
 import { promote, sumDType } from "../dtype/promotion.ts";
 import { envNumber } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { ceilDiv, prod, rangeOf } from "../helpers/math.ts";
+import { ceilDiv, prod, rangeOf, sameArray } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
+import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { constantAxis } from "./dims.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
+import { foldKeys } from "./segments.ts";
+import { gatherNode, indexNode } from "./select.ts";
 import { padLast, type Pairs, pool } from "./windows.ts";
 import { winograd } from "./winograd.ts";
 
@@ -132,6 +135,42 @@ function direct(x: UOp, weight: UOp, stride: readonly number[], dilation: readon
   const right = expand(reshape(weight, [1, groups, each, ...sizes.map(() => 1), channels, ...kernel]), full);
   return sumLast(left.mul(right), 1 + rank);
 }
+
+/** Larger than every position of the dtype of `place`, for NaN. */
+function lastOf(place: UOp): number {
+  return place.dtype.bits === 64 ? Number.MAX_SAFE_INTEGER : 2 ** 31 - 1;
+}
+
+/**
+ * How much each element of a window `[..., ...kernel]` is its maximum: the first of equals most, but NaN more, and the last
+ * NaN most; 0 for padding and what is less. `place` has positions that fall from the first on, and 0 for padding.
+ */
+function rankOf(pooled: UOp, place: UOp, largest: UOp, rank: number): UOp {
+  const shape = shapeOf(pooled), zero = constant(0, place.dtype);
+  const found = broadcastTo(reshape(largest, [...shapeOf(largest), ...new Array<number>(rank).fill(1)]), shape);
+  const key = pooled.eq(found).where(place, zero);
+  if (!pooled.dtype.isFloat) return key;
+  return pooled.ne(pooled).and(zero.lt(place)).where(place.mul(-1).add(lastOf(place)), key);
+}
+
+/** The gradient of the maxima of windows, whose last `rank` axes are the kernel's: that of each goes to one element. */
+function toWinner(rank: number): GradientArg {
+  return new GradientArg((g, [pooled, place], most) => {
+    const shape = shapeOf(pooled),
+      wide = (u: UOp) => broadcastTo(reshape(u, [...shape.slice(0, -rank), ...new Array<number>(rank).fill(1)]), shape);
+    const key = rankOf(pooled, place, most, rank), best = reduceLast(Ops.MAX, key, rank);
+    const wins = key.eq(wide(best)).and(constant(0, key.dtype).lt(key));
+    return [wins.where(wide(g), constant(0, g.dtype)), undefined];
+  }, true);
+}
+
+const TO_WINNER: GradientArg[] = [];
+
+/** Of values `[..., n]` written to places `[..., size]` at `keys`: what is at each one's place. */
+const FROM_PLACES = new GradientArg(
+  (g, [values, keys]) => [gatherNode(g, shapeOf(values).length - 1, keys), undefined],
+  true,
+);
 
 /** What a pooling call comes to. */
 interface Window {
@@ -250,9 +289,11 @@ export abstract class ConvTensor extends LinalgTensor {
   }
 
   /**
-   * Maxima over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Padding never wins.
-   * With `returnIndices` also where each maximum stands: the first such position, flat in the spatial axes, as int32 (int64 where they have 2^31 positions or more).
-   * @throws {ShapeError} where no window fits
+   * Maxima over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Padding never wins. Of
+   * equal maxima the first is it, of NaN the last: it has the gradient, and with `returnIndices` its position, flat in the
+   * spatial axes, is given too, as int32
+   * (int64 where they have 2^31 positions or more).
+   * @throws {ShapeError} where no window fits @throws {ArgumentError} for a padding of more than half of the window
    */
   maxPool2d(kernelSize: PerAxis | undefined, options: PoolOptions & { readonly returnIndices: true }): [this, this];
   /** The largest of each window over the last axes, with its position where `returnIndices` asks for it. */
@@ -276,19 +317,24 @@ export abstract class ConvTensor extends LinalgTensor {
       x = mask.where(x, constant(dtypeMin(this.dtype), this.dtype));
       pooled = pool(x, w.kernel, w.stride, w.dilation);
     } else pooled = gather(x);
-    const most = reduceLast(Ops.MAX, pooled, rank);
+    // positions counted from the end, so that the first is the largest; 0 stands for padding
+    const total = prod(spatial), fromEnd = gather(reshape(iota(total).mul(-1).add(total), spatial));
+    const largest = reduceLast(Ops.MAX, pooled, rank), place = broadcastTo(fromEnd, shapeOf(pooled));
+    const most = this.dtype.isFloat
+      ? withGradient(largest, [pooled, place], TO_WINNER[rank] ??= toWinner(rank))
+      : largest;
     if (!options.returnIndices) return this.wrap(most);
-    // positions counted from the end, so that the largest is the first; 0 stands for padding
-    const total = prod(spatial);
-    const fromEnd = reshape(iota(total).mul(-1).add(total), spatial);
-    const shape = shapeOf(pooled);
-    const found = reshape(most, [...shapeOf(most), ...w.kernel.map(() => 1)]);
-    const isMost = pooled.eq(broadcastTo(found, shape));
-    const place = isMost.where(broadcastTo(gather(fromEnd), shape), constant(0, fromEnd.dtype));
-    return [this.wrap(most), this.wrap(reduceLast(Ops.MAX, place, rank).mul(-1).add(total))];
+    const key = reduceLast(Ops.MAX, rankOf(pooled, place, largest, rank), rank);
+    const known = key.lt(total + 1).where(key, key.mul(-1).add(lastOf(key)));
+    return [this.wrap(most), this.wrap(known.mul(-1).add(total))];
   }
 
-  /** Undoes {@linkcode maxPool2d}: puts each value at its flat index, and zeros elsewhere. Of equal indices, values add. */
+  /**
+   * Undoes {@linkcode maxPool2d}: puts each value at its flat index, and zeros elsewhere. Of several at one index, as where
+   * overlapping windows share a maximum, the last is written, and all have the gradient of that place, as in PyTorch. An
+   * index beyond the result writes nothing.
+   * @throws {ShapeError} unless `indices` have this shape @throws {DTypeError} unless they are integers
+   */
   maxUnpool2d(
     indices: this,
     kernelSize: PerAxis = [2, 2],
@@ -301,22 +347,31 @@ export abstract class ConvTensor extends LinalgTensor {
     const stride = perAxis("unpool", "stride", options.stride ?? kernel, rank, 1);
     const gaps = perAxis("unpool", "dilation", options.dilation ?? 1, rank, 1);
     const pairs = padPairs("unpool", options.padding ?? 0, rank);
-    const size = options.outputSize?.slice(-rank) ??
-      kernel.map((k, i) =>
-        (shape[lead.length + i] - 1) * stride[i] - pairs[i][0] - pairs[i][1] + gaps[i] * (k - 1) + 1
-      );
+    if (rank === 0 || shape.length < rank) {
+      throw new ShapeError("unpool", { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
+    }
+    if (!sameArray(indices.shape, shape)) {
+      throw new ShapeError("unpool", {
+        shapes: [shape, indices.shape],
+        reason: "there must be an index for each value",
+      });
+    }
     if (!indices.dtype.isInt) {
       throw new DTypeError("unpool with indices of dtype", {
         dtypes: [indices.dtype],
         reason: "they must be integers",
       });
     }
-    const total = prod(size), full = [...lead, total, from];
-    const at = broadcastTo(reshape(indices.uop, [...lead, 1, from]), full);
-    const place = broadcastTo(reshape(uop(Ops.IOTA, indices.dtype, [], total), [total, 1]), full);
-    const values = broadcastTo(reshape(this.uop, [...lead, 1, from]), full);
-    const spread = sumLast(place.eq(at).where(values, constant(0, this.dtype)), 1);
-    return this.wrap(reshape(spread, [...lead, ...size]));
+    const size = options.outputSize?.slice(-rank) ??
+      kernel.map((k, i) =>
+        (shape[lead.length + i] - 1) * stride[i] - pairs[i][0] - pairs[i][1] + gaps[i] * (k - 1) + 1
+      );
+    perAxis("unpool", "outputSize", size, rank, 0);
+    const total = prod(size), result = broadcastTo(constant(0, this.dtype), [...lead, total]);
+    const keys = indexNode("unpool", reshape(indices.uop, [...lead, from]), result, lead.length);
+    const values = reshape(this.uop, [...lead, from]), spread = foldKeys(keys, values, total, "last").values;
+    const made = this.dtype.isFloat && from > 0 ? withGradient(spread, [values, keys], FROM_PLACES) : spread;
+    return this.wrap(reshape(made, [...lead, ...size]));
   }
 
   /**
@@ -366,7 +421,7 @@ export abstract class ConvTensor extends LinalgTensor {
         rangeOf(shape.length).map((a) => a === axis ? out : 1),
       );
       const a = takeAlong(x, axis, low), b = takeAlong(x, axis, high), weight = broadcastTo(share, shapeOf(a));
-      return a.add(b.sub(a).mul(weight));
+      return a.mul(weight.mul(-1).add(1)).add(b.mul(weight));
     }, this.uop.cast(wide));
     return this.wrap(result.cast(this.dtype));
   }
@@ -394,6 +449,13 @@ export abstract class ConvTensor extends LinalgTensor {
     const stride = perAxis(action, "stride", options.stride ?? kernel, rank, 1);
     const dilation = perAxis(action, "dilation", options.dilation ?? 1, rank, 1);
     const pairs = padPairs(action, options.padding ?? 0, rank);
+    pairs.forEach((pair, i) => {
+      const most = Math.floor((dilation[i] * (kernel[i] - 1) + 1) / 2); // else a window lies in the padding alone
+      if (Math.max(...pair) <= most) return;
+      throw new ArgumentError(`${action} with padding [${pair.join(", ")}]`, {
+        reason: `it may be half of the window's extent at most: ${most} for a kernel of ${kernel[i]}`,
+      });
+    });
     const extra = kernel.map((k, i) => {
       const axis = shape.length - rank + i, n = shape[axis] + pairs[i][0] + pairs[i][1];
       const extent = dilation[i] * (k - 1) + 1;

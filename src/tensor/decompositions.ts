@@ -11,6 +11,7 @@ import { prod } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { broadcastTo } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
+import { tied } from "../uop/slope.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
 import { broadcastShape, type Operand } from "./base.ts";
 import { constantAxis } from "./dims.ts";
@@ -205,7 +206,8 @@ export abstract class DecompositionTensor extends StatisticsTensor {
     const d = promote(a.dtype, columns.dtype), m = columns.shape[columns.ndim - 1];
     const lead = broadcastShape("solve", [a.shape.slice(0, -2), columns.shape.slice(0, -2)]);
     if (n === 0 || m === 0 || prod(lead) === 0) {
-      return this.wrap(broadcastTo(constant(0, d), vector ? [...lead, n] : [...lead, n, m]));
+      const nothing = broadcastTo(constant(0, d), vector ? [...lead, n] : [...lead, n, m]);
+      return this.wrap(tied(nothing, [this.uop, right.uop]));
     }
     const joined = a.cast(d).expand([...lead, n, n]).cat([columns.cast(d).expand([...lead, n, m])], -1);
     const x = joined.eliminated(n, true)[0].at("...", [n, n + m]);
@@ -230,7 +232,8 @@ export abstract class DecompositionTensor extends StatisticsTensor {
     const lead = shape.slice(0, -2), n = shape[shape.length - 1];
     // Behind a pivot of 0 all is NaN, and the determinant 0.
     const [, product] = a.eliminated(n, false);
-    return this.zeroed(product).reshape(lead).cast(floatOf(this.dtype));
+    const value = this.zeroed(product).reshape(lead).cast(floatOf(this.dtype));
+    return n === 0 ? this.wrap(tied(value.uop, [this.uop])) : value;
   }
 
   /** 0 for what became NaN although all values of this are finite. */

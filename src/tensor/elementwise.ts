@@ -9,12 +9,14 @@ import { defaultFloat, floatOf, holdsWhole, isWhole, promote, promoteScalar } fr
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { Ops } from "../uop/ops.ts";
+import { flat, GradientArg, withGradient, zerosLike } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { broadcastNodes, type Operand, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
 import { JoinTensor } from "./join.ts";
+import { floatConst, logaddexpNode } from "./numeric.ts";
+import { constantPower, intPower, powNode } from "./power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "./scalars.ts";
-import { detachNode, floatConst, intPower, logaddexpNode, powNode, rootNode } from "./numeric.ts";
 
 function isScalar(x: Operand): x is number | boolean | bigint {
   return typeof x !== "object";
@@ -199,25 +201,25 @@ export abstract class ElementwiseTensor extends JoinTensor {
       if (mode !== undefined) return this.wrap(intDivide(a, b, mode));
       return this.wrap(castNode(a, defaultFloat()).fdiv(castNode(b, defaultFloat())));
     }
-    return this.wrap(mode === undefined ? a.fdiv(b) : wholeQuotient(a, b, mode));
+    return this.wrap(mode === undefined ? a.fdiv(b) : flat(wholeQuotient(a, b, mode), [a, b]));
   }
 
-  /** Quotient rounded down, as Python's `//`; integers give integers. */
+  /** Quotient rounded down, as Python's `//`; integers give integers. The gradient is 0. */
   floorDiv(x: Operand, options?: BinaryOptions): this {
     const [a, b] = this.operands("floorDiv", x, options);
-    return this.wrap(a.dtype.isFloat ? wholeQuotient(a, b, "floor") : intDivide(a, b, "floor"));
+    return this.wrap(a.dtype.isFloat ? flat(wholeQuotient(a, b, "floor"), [a, b]) : intDivide(a, b, "floor"));
   }
 
   /** Remainder with the sign of the divisor, as Python's `%`. */
   mod(x: Operand, options?: BinaryOptions): this {
     const [a, b] = this.operands("mod", x, options);
-    return this.wrap(remainder(a, b, true));
+    return this.wrap(a.dtype.isFloat ? withGradient(remainder(a, b, true), [a, b], MOD) : remainder(a, b, true));
   }
 
   /** Remainder with the sign of the dividend, as C's fmod. */
   fmod(x: Operand): this {
     const [a, b] = this.broadcasted("fmod", x);
-    return this.wrap(remainder(a, b, false));
+    return this.wrap(a.dtype.isFloat ? withGradient(remainder(a, b, false), [a, b], FMOD) : remainder(a, b, false));
   }
 
   /**
@@ -249,15 +251,7 @@ export abstract class ElementwiseTensor extends JoinTensor {
       const base = x.dtype.isBool ? x.cast(dtypes.int32) : x;
       return exponent === 0 ? this.onesNode(base.dtype) : intPower(base, exponent);
     }
-    return inFloat(x, (u) => {
-      const n = Math.abs(exponent);
-      if (exponent === 0) return this.onesNode(u.dtype);
-      if (n > 64 || n * 2 !== Math.floor(n * 2)) return powNode(u, floatConst(exponent, u.dtype));
-      const whole = Math.floor(n);
-      let r: UOp | undefined = whole > 0 ? intPower(u, whole) : undefined;
-      if (whole !== n) r = r === undefined ? u.sqrt() : r.mul(rootNode(u));
-      return exponent < 0 ? floatConst(1, u.dtype).fdiv(r!) : r!;
-    });
+    return inFloat(x, (u) => exponent === 0 ? flat(this.onesNode(u.dtype), [u]) : constantPower(u, exponent));
   }
 
   /** Ones of this shape. */
@@ -285,8 +279,9 @@ export abstract class ElementwiseTensor extends JoinTensor {
   }
 
   /**
-   * Limits values to [min, max]; either may be missing, both may be tensors. Where min > max the result is max. A whole
-   * number that an integer dtype does not hold counts as the nearest that it does: `uint8.clamp(-1, 300)` changes nothing.
+   * Limits values to [min, max]; either may be missing, both may be tensors. Where min > max the result is max; where one
+   * is NaN, NaN. The gradient is that of this within the bounds and at them, else of the bound. A whole number that an
+   * integer dtype does not hold counts as the nearest that it does: `uint8.clamp(-1, 300)` changes nothing.
    *
    * @throws {ArgumentError} without any bound
    */
@@ -301,7 +296,9 @@ export abstract class ElementwiseTensor extends JoinTensor {
   /** This, not above or not below `limit`. */
   private bounded(limit: Operand, above: boolean): this {
     const [a, b] = this.limited("clamp", limit);
-    return this.wrap((above ? b.lt(a) : a.lt(b)).where(b, a));
+    const isOut = above ? b.lt(a) : a.lt(b);
+    const isSure = !b.dtype.isFloat || (b.op === Ops.CONST && b.value === b.value);
+    return this.wrap((isSure ? isOut : isOut.or(b.ne(b))).where(b, a));
   }
 
   /** This and a limit: a whole number stays within the dtype of integers. */
@@ -316,19 +313,26 @@ export abstract class ElementwiseTensor extends JoinTensor {
     return this.clamp(min, max);
   }
 
-  /** this + (end - this) * weight. */
+  /** this + (end - this) * weight; exactly `end` where the weight is 1. */
   lerp(end: Operand, weight: Operand): this {
-    return this.add((this.operandLike(end).sub(this) as this).mul(weight));
+    const way = this.operandLike(end).sub(this) as this;
+    const first = () => this.add(way.mul(weight));
+    const last = () =>
+      this.operandLike(end).sub(
+        way.mul(typeof weight === "number" ? 1 - weight : this.operandLike(weight).sub(1, { reverse: true })),
+      ) as this;
+    if (typeof weight === "number") return weight < 0.5 ? first() : last();
+    return this.operandLike(weight).lt(0.5).where(first(), last()) as this;
   }
 
-  /** Magnitude of this with the sign of `other`; the sign of -0 counts. */
+  /** Magnitude of this with the sign of `other`; the sign of -0 counts. The gradient is ±1, at 0 it is 0; of `other` 0. */
   copysign(other: Operand): this {
     const [a, b] = this.broadcasted("copysign", other);
     if (!a.dtype.isFloat) return this.float().copysign(other);
     const zero = constant(0, a.dtype), minus = constant(-1, a.dtype);
     const magnitude = a.mul(a.lt(zero).or(constant(1, a.dtype).fdiv(a).lt(zero)).where(minus, constant(1, a.dtype)));
     const negative = b.lt(zero).or(constant(1, b.dtype).fdiv(b).lt(zero));
-    return this.wrap(negative.where(negNode(magnitude), magnitude));
+    return this.wrap(withGradient(negative.where(negNode(magnitude), magnitude), [a, b], COPYSIGN));
   }
 
   /** log(e^this + e^x) without overflow. */
@@ -394,9 +398,17 @@ export abstract class ElementwiseTensor extends JoinTensor {
     return this.wrap(a.dtype.isBool ? a.xor(b) : a.ne(b));
   }
 
-  /** |this - other| <= atol + rtol |other|, elementwise; infinities only where equal. */
+  /**
+   * |this - other| <= atol + rtol |other|, elementwise; infinities only where equal.
+   *
+   * @throws {ArgumentError} for a negative tolerance, or NaN
+   */
   isclose(other: Operand, options: CloseOptions = {}): this {
     checkOptions("isclose", options, ["rtol", "atol", "equalNan"]);
+    for (const name of ["rtol", "atol"] as const) {
+      const value = options[name] ?? 0;
+      if (!(value >= 0)) throw new ArgumentError("isclose", { reason: `${name} must be at least 0, not ${value}` });
+    }
     const [p, q] = this.broadcasted("isclose", other);
     const wide = p.dtype === dtypes.float64 ? p.dtype : dtypes.float32;
     const a = castNode(p, wide), b = castNode(q, wide), zero = constant(0, wide);
@@ -520,9 +532,9 @@ export abstract class ElementwiseTensor extends JoinTensor {
     return this.wrap(this.broadcastConst(scalarConst(value, dtype)));
   }
 
-  /** -1, 0 or 1; NaN stays NaN. No gradient. */
+  /** -1, 0 or 1; NaN stays NaN. The gradient is 0. */
   sign(): this {
-    return this.wrap(signNode(this.uop));
+    return this.wrap(flat(signValue(this.uop), [this.uop]));
   }
 
   /** Negation; logical not for bools. */
@@ -531,14 +543,24 @@ export abstract class ElementwiseTensor extends JoinTensor {
   }
 }
 
-/** -1, 0 or 1; zeros (and NaN) are passed on without a gradient. */
-export function signNode(x: UOp): UOp {
+/** -1, 0 or 1; zeros (and NaN) are passed on. Not to be differentiated. */
+export function signValue(x: UOp): UOp {
   const d = x.dtype;
   if (d.isBool) return x;
   const zero = scalarConst(0, d), one = scalarConst(1, d);
-  const rest = zero.lt(x).where(one, d.isFloat ? detachNode(x) : zero);
+  const rest = zero.lt(x).where(one, d.isFloat ? x : zero);
   return d.isUnsigned ? rest : x.lt(zero).where(scalarConst(-1, d), rest);
 }
+
+/** a - b floor(a / b), and with a quotient cut toward zero: steps do not count. */
+const MOD = new GradientArg((g, [a, b]) => [g, () => g.mul(negNode(wholeQuotient(a, b, "floor")))], true);
+const FMOD = new GradientArg((g, [a, b]) => [g, () => g.mul(negNode(wholeQuotient(a, b, "trunc")))], true);
+
+/** The sign of the result by that of this: result / this, but 0 at 0. */
+const COPYSIGN = new GradientArg((g, [a, b], y) => {
+  const zero = constant(0, a.dtype);
+  return [() => a.eq(zero).where(zero, g.mul(y.fdiv(a))), () => zerosLike(b)];
+}, true);
 
 /** Integers to integers: squaring, one step a bit of the exponent; negative exponents give 0 unless the base is ±1. */
 function integerPower(a: UOp, b: UOp): UOp {

@@ -160,7 +160,8 @@ export abstract class LinalgTensor extends ReduceTensor {
   /**
    * `softmax(this @ keyᵀ / √E + mask) @ value` over `[..., L, E]`, `[..., S, E]` and `[..., S, V]`, giving `[..., L, V]`.
    * `attnMask` broadcasts to `[..., L, S]`: bool (true takes part) or added to the scores. Scores are computed in at
-   * least float32, and so is the softmax; the weights are cast back to the dtype of this.
+   * least float32, and so is the softmax; the weights are cast back to the dtype of this. A row to which the mask leaves
+   * no key gives zeros, as in PyTorch, and has zeros for gradients.
    * @throws {ArgumentError} for a mask together with `isCausal` @throws {ShapeError} as {@linkcode dot}
    */
   scaledDotProductAttention(key: this, value: this, attnMask?: this, options: AttentionOptions = {}): this {
@@ -184,7 +185,7 @@ export abstract class LinalgTensor extends ReduceTensor {
     } else if (attnMask !== undefined) {
       scores = attnMask.dtype.isBool ? attnMask.where(scores, never) : scores.add(attnMask);
     }
-    const weights = scores.softmax(-1).cast(this.dtype);
+    const weights = (attnMask === undefined ? scores.softmax(-1) : scores.maskedSoftmax()).cast(this.dtype);
     return (dropoutP > 0 ? weights.dropout(dropoutP) : weights).dot(v);
   }
 

@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { dtypes } from "../dtype/dtype.ts";
+import { floatOf, promote } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { sameArray } from "../helpers/math.ts";
@@ -11,9 +13,12 @@ import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
+import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import type { Operand } from "./base.ts";
 import { ConvTensor } from "./conv.ts";
+import { castNode } from "./scalars.ts";
+import { floatConst, logNode } from "./numeric.ts";
 
 /** What becomes of the losses of single elements. */
 export type Reduction = "mean" | "sum" | "none";
@@ -33,6 +38,22 @@ function pick(x: UOp, labels: UOp, axis: number): UOp {
   const chosen = place.eq(named).where(x, constant(0, x.dtype));
   return reshape(uop(Ops.REDUCE, x.dtype, [chosen], new ReduceArg(Ops.ADD, [axis])), rest);
 }
+
+/** log(x), at least -100. */
+function logAtLeast(x: UOp): UOp {
+  return logNode(x).max(constant(-100, x.dtype));
+}
+
+/** 1 - x */
+function complement(x: UOp): UOp {
+  return x.mul(-1).add(1);
+}
+
+/** The slope by the probability p, (p - y) / (p (1 - p)), has a divisor of at least 1e-12, as in PyTorch. */
+const CROSS_ENTROPY = new GradientArg((g, [p, y]) => [
+  () => g.mul(p.add(y.mul(-1)).fdiv(complement(p).mul(p).max(floatConst(1e-12, p.dtype)))),
+  () => g.mul(logAtLeast(complement(p)).add(logAtLeast(p).mul(-1))),
+], true);
 
 /** Tensors with losses. */
 export abstract class LossTensor extends ConvTensor {
@@ -127,9 +148,10 @@ export abstract class LossTensor extends ConvTensor {
     if (typeof reduction !== "string") checkOptions("compute binaryCrossentropy", reduction, ["reduction"]);
     const mode = typeof reduction === "string" ? reduction : reduction.reduction ?? "mean";
     checkReduction("compute binaryCrossentropy", mode);
-    const y = this.operand(Y) as this;
-    const yes = this.log().maximum(-100), no = this.neg().add(1).log().maximum(-100);
-    return reduced(y.mul(yes).add(y.neg().add(1).mul(no)).neg(), mode);
+    const [p, q] = this.broadcasted("compute binaryCrossentropy", Y), d = floatOf(p.dtype);
+    const wide = promote(d, dtypes.float32), a = castNode(p, wide), b = castNode(q, wide);
+    const loss = b.mul(logAtLeast(a)).add(complement(b).mul(logAtLeast(complement(a)))).mul(-1);
+    return reduced(this.wrap(withGradient(loss, [a, b], CROSS_ENTROPY).cast(d)), mode);
   }
 
   /**

@@ -1,5 +1,5 @@
 /**
- * Transcendental functions as graphs of the primitives EXP2, LOG2, SIN and SQRT. In and out: nodes of float32 or
+ * Transcendental functions as graphs of the primitives EXP2, LOG2, SIN, COS and SQRT. In and out: nodes of float32 or
  * float64 (callers widen half floats). Accurate to a few units in the last place, at zero too, and safe to
  * differentiate: the branch that a select does not take stays finite.
  *
@@ -10,6 +10,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { Ops } from "../uop/ops.ts";
+import { slope, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 
 /** Coefficients, lowest power first, for float32 and float64. */
@@ -303,37 +304,9 @@ export function log1pNode(x: UOp): UOp {
   return small.where(near.add(near.mul(near).mul(poly(LOG1P, near))), logNode(shift(unless(small, x, 1), 1)));
 }
 
-/** Splits pi into three parts, the first two so short that their products with small multiples are exact. */
-function piParts(d: DType): readonly [number, number, number] {
-  const low = 1.2246467991473532e-16; // pi - Math.PI
-  if (d === dtypes.float64) {
-    const a = Math.round(Math.PI * 2 ** 28) / 2 ** 28;
-    return [a, Math.PI - a, low];
-  }
-  const a = 3.140625, b = Math.round((Math.PI - a) * 2 ** 22) / 2 ** 22;
-  return [a, b, Math.fround(Math.PI - a - b)];
-}
-
-/**
- * Cosine: with k = floor(x / pi) it is ±sin(x - (k + 1/2) pi), reduced in three parts after Cody and Waite; beyond
- * 4096 it is 1 - 2 sin(x/2)^2, where the halving is exact.
- */
-export function cosNode(x: UOp): UOp {
-  const [a, b, c] = piParts(x.dtype);
-  const small = lt(x.mul(signOf(x)), 4096);
-  const near = pick(small, x, 0);
-  const k = floorNode(scale(near, 1 / Math.PI));
-  const m = shift(k, 0.5);
-  const r = near.add(scale(m, -a)).add(scale(m, -b)).add(scale(m, -c));
-  const half = scale(k, 0.5);
-  const s = small.where(r, scale(x, 0.5)).sin();
-  const odd = half.trunc().ne(half);
-  return small.where(odd.where(s, scale(s, -1)), shift(scale(s.mul(s), -2), 1));
-}
-
 /** sin / cos. */
 export function tanNode(x: UOp): UOp {
-  return x.sin().fdiv(cosNode(x));
+  return x.sin().fdiv(x.cos());
 }
 
 /** sqrt((1 - a) / 2), and 1 where `unused`. */
@@ -386,10 +359,12 @@ export function sinhNode(x: UOp): UOp {
   return small.where(oddPoly(SINH, pick(small, x, 0)), far.mul(s));
 }
 
+const COSH_SLOPE = slope((x) => sinhNode(x));
+
 /** Hyperbolic cosine. */
 export function coshNode(x: UOp): UOp {
   const e = expNode(scale(x.mul(signOf(x)), 0.5));
-  return scale(e, 0.5).mul(e).add(divideInto(0.5, e).fdiv(e));
+  return withGradient(scale(e, 0.5).mul(e).add(divideInto(0.5, e).fdiv(e)), [x], COSH_SLOPE);
 }
 
 /** Hyperbolic tangent: 1 - 2 / (e^2a + 1) away from zero. */
@@ -411,18 +386,28 @@ export function asinhNode(x: UOp): UOp {
   return huge.where(shift(logNode(pick(huge, a, 1)), Math.LN2), near).mul(s);
 }
 
+/** d acosh x = 1 / sqrt(x^2 - 1), by factors: near 1 the difference of squares has no digits, and far out no square. */
+const ACOSH_SLOPE = slope((x) => {
+  const a = x.mul(signOf(x));
+  return divideInto(1, shift(a, -1).sqrt().mul(shift(a, 1).sqrt()));
+});
+
 /** Inverse hyperbolic cosine: log1p(t + sqrt(t (t + 2))) with t = x - 1; NaN below 1. */
 export function acoshNode(x: UOp): UOp {
   const huge = gt(x, 2 ** 30);
   const t = shift(unless(huge, x, 2).alu(Ops.MAX, floatConst(0, x.dtype)), -1); // far below, t (t + 2) were positive
   const near = log1pNode(t.add(t.mul(shift(t, 2)).sqrt()));
-  return huge.where(shift(logNode(pick(huge, x, 1)), Math.LN2), near);
+  return withGradient(huge.where(shift(logNode(pick(huge, x, 1)), Math.LN2), near), [x], ACOSH_SLOPE);
 }
+
+/** d atanh x = 1 / (1 - x^2) = 1 / ((1 - x) (1 + x)) */
+const ATANH_SLOPE = slope((x) => divideInto(1, shift(scale(x, -1), 1).mul(shift(x, 1))));
 
 /** Inverse hyperbolic tangent: log1p(2a / (1 - a)) / 2. */
 export function atanhNode(x: UOp): UOp {
   const s = signOf(x), a = x.mul(s);
-  return scale(log1pNode(scale(a, 2).fdiv(shift(scale(a, -1), 1))), 0.5).mul(s);
+  const value = scale(log1pNode(scale(a, 2).fdiv(shift(scale(a, -1), 1))), 0.5).mul(s);
+  return withGradient(value, [x], ATANH_SLOPE);
 }
 
 /** log2(erfc(b)) for 1 <= b <= 10.25, and little less beyond. `z` is b^2. */
@@ -515,42 +500,10 @@ export function isNanNode(x: UOp): UOp {
   return x.ne(x);
 }
 
-/** base^exponent for floats: 0^0 is 1, a negative base gives NaN unless the exponent is an integer. */
-export function powNode(base: UOp, exponent: UOp): UOp {
-  const d = base.dtype, c = (v: number) => floatConst(v, d);
-  const a = base.mul(signOf(base));
-  const zero = a.eq(c(0));
-  const magnitude = zero.where(c(1), a).log2().mul(exponent).exp2();
-  const whole = exponent.trunc().eq(exponent);
-  const half = scale(exponent, 0.5);
-  const odd = whole.and(half.trunc().ne(half));
-  const signed = odd.where(scale(magnitude, -1), magnitude);
-  let r = lt(base, 0).where(whole.or(base.eq(c(-Infinity))).where(signed, c(NaN)), magnitude);
-  // 0^x has the sign of its base if x is odd; its gradient is 0, but that of 0^1 is 1.
-  const nothing = odd.where(detachNode(base), c(0));
-  r = zero.where(lt(exponent, 0).where(divideInto(1, nothing), exponent.eq(c(1)).where(base, nothing)), r);
-  r = exponent.ne(exponent).or(base.ne(base)).where(c(NaN), r);
-  // What logarithms do not give: x^0 where x is 0, infinite or NaN, and 1^x where x is infinite or NaN.
-  const endless = (x: UOp) => x.ne(x).or(x.eq(c(Infinity))).or(x.eq(c(-Infinity)));
-  const special = zero.or(endless(base)), atOne = base.eq(c(1)).and(endless(exponent));
-  return exponent.eq(c(0)).and(special).or(atOne).where(c(1), r);
-}
-
 /** The square root, with the gradient 0 at 0 instead of an infinite one: for what is not below 0. */
 export function rootNode(x: UOp): UOp {
   const zero = x.eq(floatConst(0, x.dtype));
   return zero.where(floatConst(0, x.dtype), unless(zero, x, 1).sqrt());
-}
-
-/** x^n by repeated squaring, n a positive integer. */
-export function intPower(x: UOp, n: number): UOp {
-  let result: UOp | undefined, square = x;
-  for (let k = n;;) {
-    if (k % 2 === 1) result = result === undefined ? square : result.mul(square);
-    k = Math.floor(k / 2);
-    if (k === 0) return result!;
-    square = square.mul(square);
-  }
 }
 
 /** `x`, without a gradient. */

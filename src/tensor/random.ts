@@ -14,7 +14,7 @@ import { prod } from "../helpers/math.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, iota, type UOp, uop, variable } from "../uop/uop.ts";
-import { cosNode, logNode, scale, shift } from "./numeric.ts";
+import { logNode, scale, shift } from "./numeric.ts";
 
 const WORD = 2 ** 32;
 
@@ -149,5 +149,5 @@ export function drawNormal(shape: readonly number[], dtype: DType): UOp {
   const wide = dtype === dtypes.float64 ? dtype : dtypes.float32;
   const angle = drawUniform(shape, wide), u = drawUniform(shape, wide);
   const radius = scale(logNode(shift(scale(u, -1), 1)), -2).sqrt();
-  return cosNode(scale(angle, 2 * Math.PI)).mul(radius).cast(dtype);
+  return scale(angle, 2 * Math.PI).cos().mul(radius).cast(dtype);
 }

@@ -16,6 +16,7 @@ import { extentsOf } from "../uop/extent.ts";
 import { broadcastTo, pad, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
+import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { ActivationTensor } from "./activation.ts";
 import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
@@ -71,6 +72,12 @@ function minAlong(x: UOp, axes: readonly number[]): UOp {
   const invert = (u: UOp) => d.isFloat ? negNode(u) : u.xor(scalarConst(-1, d));
   return invert(reduceNode(invert(x), Ops.MAX, axes));
 }
+
+/** Of softmax y over the last axis: y (g - sum(g y)). */
+const SOFTMAX = new GradientArg((g, _, y) => {
+  const shape = shapeOf(y), along = reduceNode(g.mul(y), Ops.ADD, [shape.length - 1]);
+  return [y.mul(g.add(negNode(broadcastTo(along, shape))))];
+}, true);
 
 /** Tensors with reductions. */
 export abstract class ReduceTensor extends ActivationTensor {
@@ -254,6 +261,17 @@ export abstract class ReduceTensor extends ActivationTensor {
     const shape = shapeOf(x);
     const e = expNode(belowMax(x, axes));
     return this.wrap(e.fdiv(broadcastTo(reduceNode(e, Ops.ADD, axes), shape)).cast(out));
+  }
+
+  /** {@linkcode softmax} of the last axis, of at least float32, where rows of -Infinity are zeros with a gradient of zeros. */
+  protected maskedSoftmax(): this {
+    const x = this.uop, shape = shapeOf(x), axes = [shape.length - 1];
+    const d = x.dtype,
+      max = reduceNode(x, Ops.MAX, axes),
+      base = max.ne(constant(-Infinity, d)).where(max, constant(0, d));
+    const e = expNode(x.add(negNode(broadcastTo(base, shape)))), sum = reduceNode(e, Ops.ADD, axes);
+    const divisor = sum.ne(constant(0, d)).where(sum, constant(1, d));
+    return this.wrap(withGradient(e.fdiv(broadcastTo(divisor, shape)), [x], SOFTMAX));
   }
 
   /** Logarithm of {@linkcode softmax}. @throws {ShapeError} */

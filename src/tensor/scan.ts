@@ -12,6 +12,7 @@ import { extentsOf, withExtents } from "../uop/extent.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
+import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { maxNode, negNode } from "./elementwise.ts";
@@ -20,6 +21,7 @@ import { filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
 import { reduceNode } from "./reduce.ts";
 import { castNode, scalarConst } from "./scalars.ts";
+import { foldKeys } from "./segments.ts";
 
 const SHORT = 64, BLOCK = 32;
 
@@ -84,6 +86,18 @@ function scanLast(x: UOp, scan: Scan): UOp {
   return shrink(reshape(joined, [...lead, count * BLOCK]), [...all, [0, n]]);
 }
 
+/** The gradient of values that stand at an index along axis `at`: it is added up there. */
+function toIndex(at: number): GradientArg {
+  return new GradientArg((g, [x, index]) => {
+    const rank = shapeOf(x).length, order = [...rangeOf(rank).filter((a) => a !== at), at];
+    const last = (u: UOp) => permute(u, order), n = shapeOf(x)[at];
+    const sums = foldKeys(last(index), last(g), n, Ops.ADD).values;
+    return [permute(sums, rangeOf(rank - 1).toSpliced(at, 0, rank - 1)), undefined];
+  });
+}
+
+const TO_INDEX: GradientArg[] = [];
+
 /** Tensors with scans. */
 export abstract class ScanTensor extends LossTensor {
   /** A scan along an axis. */
@@ -113,12 +127,18 @@ export abstract class ScanTensor extends LossTensor {
     return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
   }
 
-  /** Running maximum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long). @throws {ShapeError} */
+  /**
+   * Running maximum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long), to which the
+   * gradient goes. @throws {ShapeError}
+   */
   cummax(axis = 0): [values: this, indices: this] {
     return this.extremes("cummax", axis, (x) => x);
   }
 
-  /** Running minimum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long). @throws {ShapeError} */
+  /**
+   * Running minimum along `axis` and its index, the earliest if equal (int32, or int64 where it is that long), to which the
+   * gradient goes. @throws {ShapeError}
+   */
   cummin(axis = 0): [values: this, indices: this] {
     return this.extremes("cummin", axis, (x) => x.dtype.isFloat ? negNode(x) : x.xor(scalarConst(-1, x.dtype)));
   }
@@ -143,7 +163,8 @@ export abstract class ScanTensor extends LossTensor {
     if (x.dtype.isFloat) isNew = isNew.or(x.ne(x).and(earlier.eq(earlier)));
     const marks = isNew.where(place, constant(0, place.dtype));
     const index = this.scanned(action, at, marks, opScan(Ops.MAX, marks));
-    const values = turn(best), sized = (u: UOp) => this.wrap(withExtents(u, extentsOf(own)));
+    const kept = x.dtype.isFloat && n > 0 ? withGradient(best, [x, index], TO_INDEX[at] ??= toIndex(at)) : best;
+    const values = turn(kept), sized = (u: UOp) => this.wrap(withExtents(u, extentsOf(own)));
     return [sized(bool ? castNode(values, dtypes.bool) : values), sized(index)];
   }
 

@@ -9,7 +9,7 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { ceilDiv, prod } from "../helpers/math.ts";
 import { identityOf } from "../uop/carrier.ts";
-import { GradientArg } from "../uop/gradient.ts";
+import { GradientArg } from "../uop/slope.ts";
 import { broadcastTo, expand, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";

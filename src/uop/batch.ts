@@ -15,7 +15,7 @@ import {
   SkewArg,
   type WindowArg,
 } from "./args.ts";
-import { GradientArg } from "./gradient.ts";
+import { GradientArg } from "./slope.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import { isAlu, isMovement, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
@@ -73,13 +73,14 @@ class Batcher {
 
   /** A source of `u`, batched: repeated where all examples share it. Scalars beside axes broadcast by themselves. */
   private source(u: UOp, s: UOp): UOp {
+    const pointwise = isAlu(u.op) || (u.arg instanceof GradientArg && u.arg.pointwise);
     const b = this.made.get(s), shape = shapeOf(s), full = isAlu(u.op) ? shapeOf(u) : shape;
     const isScalar = shape.length < full.length;
     if (b !== undefined) {
       return isScalar ? broadcastTo(reshape(b, [this.size, ...full.map(() => 1)]), [this.size, ...full]) : b;
     }
     const isLeaf = s.op === Ops.CONST || s.op === Ops.VARIABLE || s.op === Ops.BIND;
-    return isScalar || (isLeaf && isAlu(u.op)) ? s : broadcastTo(s, [this.size, ...shape]);
+    return isScalar || (isLeaf && pointwise) ? s : broadcastTo(s, [this.size, ...shape]);
   }
 
   private batch(u: UOp): UOp {
@@ -106,14 +107,17 @@ class Batcher {
   /** The gradient of its own that a CHECKPOINT has: that of one example, batched. */
   private gradientOf(u: UOp): ArgRecord | undefined {
     if (!(u.arg instanceof GradientArg)) return undefined;
+    if (u.arg.pointwise) return u.arg;
     const { gradients } = u.arg, { leaves, size } = this, [value, ...inputs] = u.src;
-    return new GradientArg((g, batched) => {
+    return new GradientArg((g, batched, result) => {
       const seed = uop(Ops.CONTIGUOUS_BACKWARD, u.dtype, [value], "gradient"), known = new Map(leaves);
       inputs.forEach((s, i) => known.set(s, batched[i]));
       known.set(seed, g);
-      const found = gradients(seed, inputs), batcher = new Batcher(known, size);
-      return found.map((x) => {
-        if (x === undefined) return undefined;
+      known.set(u, result);
+      const found = gradients(seed, inputs, u), batcher = new Batcher(known, size);
+      return found.map((given) => {
+        if (given === undefined) return undefined;
+        const x = typeof given === "function" ? given() : given;
         return batcher.of(x) ?? broadcastTo(x, [size, ...shapeOf(x)]);
       });
     });

@@ -219,6 +219,8 @@ function unaryValue(op: Ops, d: DType, v: ConstValue): ConstValue | undefined {
       return roundFloat(d, Math.log2(x));
     case Ops.SIN:
       return roundFloat(d, Math.sin(x));
+    case Ops.COS:
+      return roundFloat(d, Math.cos(x));
     case Ops.SQRT:
       return roundFloat(d, Math.sqrt(x));
     default:

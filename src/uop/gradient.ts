@@ -8,13 +8,14 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
-import type { ArgRecord, AxesArg, PairsArg, WindowArg } from "./args.ts";
+import type { AxesArg, PairsArg, WindowArg } from "./args.ts";
 import { ReduceArg, SkewArg } from "./args.ts";
 import { extentOf, extentsOf, label, withExtents } from "./extent.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import { isMovement, opName, Ops } from "./ops.ts";
 import { moveLike } from "./resolve.ts";
 import { deviceOf, shapeOf } from "./shape.ts";
+import { GradientArg, zerosLike } from "./slope.ts";
 import { simplify } from "./symbolic.ts";
 import { constant, int, iota, toposort, type UOp, uop } from "./uop.ts";
 
@@ -23,26 +24,15 @@ type Accumulate = (node: UOp, make: () => UOp) => void;
 /** Hands the gradient `g` of node `u` on to its sources. `g` has the shape and dtype of `u`. */
 type Rule = (u: UOp, g: UOp, add: Accumulate) => void;
 
-let nextGradient = 1;
-
-/** The arg of a CHECKPOINT whose gradient is not that of its value: a function of the gradient and the inputs. */
-export class GradientArg implements ArgRecord {
-  readonly hash: number = nextGradient++;
-  /** @param gradients that of each input (undefined for none), in the input's shape and dtype */
-  constructor(readonly gradients: (g: UOp, inputs: readonly UOp[]) => readonly (UOp | undefined)[]) {}
-  same(other: ArgRecord): boolean {
-    return this === other;
-  }
-}
-
 /** A float constant in the precision of `d`. */
 function float(value: number, d: DType): UOp {
   return constant(d === dtypes.float32 ? Math.fround(value) : value, d);
 }
 
-function zeros(like: UOp): UOp {
-  const shape = shapeOf(like);
-  return shape.length === 0 ? constant(0, like.dtype) : broadcastTo(constant(0, like.dtype), shape);
+/** Whether a node is zeros, whatever is computed. */
+function isZeros(u: UOp): boolean {
+  while (u.op === Ops.RESHAPE || u.op === Ops.EXPAND) u = u.src[0];
+  return u.isConst(0);
 }
 
 /** Sum over `axes`, kept as size 1; small floats are accumulated in float32. */
@@ -54,12 +44,6 @@ function sumOver(x: UOp, axes: readonly number[]): UOp {
   }
   const wide = x.cast(sumDType(x.dtype));
   return uop(Ops.REDUCE, wide.dtype, [wide], new ReduceArg(Ops.ADD, axes)).cast(x.dtype);
-}
-
-/** cos(x) as 1 - 2 sin(x/2)^2: halving is exact, so large arguments lose nothing. At least float32. */
-function cosine(x: UOp): UOp {
-  const wide = x.cast(sumDType(x.dtype)), s = wide.mul(0.5).sin();
-  return s.mul(s).mul(-2).add(1).cast(x.dtype);
 }
 
 /** d max(a, b) / da: all where a is larger, half of it where they are equal. */
@@ -77,7 +61,8 @@ function reduceRule(u: UOp, g: UOp, add: Accumulate): void {
     return add(x, () => {
       const isMax = x.eq(expand(u, shape));
       const count = sumOver(isMax.cast(sumDType(x.dtype)), axes).cast(x.dtype);
-      return isMax.where(expand(g.fdiv(count), shape), zero);
+      // of NaN there is no maximum among the elements: NaN is not hidden
+      return isMax.where(expand(g.fdiv(count), shape), expand(zero.fdiv(count), shape));
     });
   }
   add(x, () => expand(g, shape).mul(productOfOthers(x, axes)));
@@ -205,9 +190,10 @@ const RULES: { readonly [op: number]: Rule } = {
   [Ops.CAST]: (u, g, add) => add(u.src[0], () => g.cast(u.src[0].dtype)),
   [Ops.EXP2]: (u, g, add) => add(u.src[0], () => g.mul(u).mul(float(Math.LN2, u.dtype))), // d 2^x = 2^x ln 2
   [Ops.LOG2]: (u, g, add) => add(u.src[0], () => g.fdiv(u.src[0].mul(float(Math.LN2, u.dtype)))), // d log2 x = 1 / (x ln 2)
-  [Ops.SIN]: (u, g, add) => add(u.src[0], () => g.mul(cosine(u.src[0]))),
+  [Ops.SIN]: (u, g, add) => add(u.src[0], () => g.mul(u.src[0].cos())),
+  [Ops.COS]: (u, g, add) => add(u.src[0], () => g.mul(u.src[0].sin()).mul(-1)),
   [Ops.SQRT]: (u, g, add) => add(u.src[0], () => g.fdiv(u.mul(2))), // d √x = 1 / (2 √x)
-  [Ops.TRUNC]: (u, _, add) => add(u.src[0], () => zeros(u)),
+  [Ops.TRUNC]: (u, _, add) => add(u.src[0], () => zerosLike(u)),
   [Ops.ADD]: (u, g, add) => {
     add(u.src[0], () => g);
     add(u.src[1], () => g);
@@ -219,7 +205,7 @@ const RULES: { readonly [op: number]: Rule } = {
   [Ops.FDIV]: (u, g, add) => { // d (a/b) = da / b - (a/b) db / b
     const [a, b] = u.src;
     add(a, () => g.fdiv(b));
-    add(b, () => g.mul(u).fdiv(b).mul(-1));
+    add(b, () => g.mul(u.fdiv(b)).mul(-1));
   },
   [Ops.MAX]: ({ src: [a, b] }, g, add) => {
     add(a, () => maxShare(a, b, g));
@@ -301,7 +287,7 @@ export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[
   const add: Accumulate = (node, make) => {
     if (!paths.has(original.get(node) ?? node)) return;
     const before = gradients.get(node), made = withExtents(make(), extentsOf(node));
-    gradients.set(node, before === undefined ? made : before.add(made));
+    gradients.set(node, before === undefined || isZeros(before) ? made : isZeros(made) ? before : before.add(made));
   };
   const visit = (u: UOp): void => {
     const g = gradients.get(u);
@@ -310,7 +296,9 @@ export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[
     gradients.delete(u);
     if (u.op === Ops.CHECKPOINT && u.arg instanceof GradientArg) {
       const inputs = u.src.slice(1);
-      u.arg.gradients(g, inputs).forEach((x, i) => x !== undefined && add(inputs[i], () => x));
+      u.arg.gradients(g, inputs, u).forEach((x, i) => {
+        if (x !== undefined) add(inputs[i], typeof x === "function" ? x : () => x);
+      });
     } else if (u.op === Ops.CHECKPOINT) {
       const again = recompute(u, original);
       add(again, () => g);

@@ -103,6 +103,10 @@ export abstract class Arithmetic<T> {
   sin(): T {
     return this.alu(Ops.SIN);
   }
+  /** The cosine. */
+  cos(): T {
+    return this.alu(Ops.COS);
+  }
   /** The square root. */
   sqrt(): T {
     return this.alu(Ops.SQRT);

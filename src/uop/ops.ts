@@ -70,6 +70,7 @@ export const Ops = {
   EXP2: 39, // arg "flush": what is below the least normal number may be 0; "rounded": caps.roundedOps
   LOG2: 40,
   SIN: 41,
+  COS: 75,
   SQRT: 42,
   TRUNC: 43,
   NEG: 44, // P only, introduced late
@@ -160,6 +161,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   EXP2: [1, 0, 1],
   LOG2: [1, 0, 1],
   SIN: [1, 0, 1],
+  COS: [1, 0, 1],
   SQRT: [1, 0, 1],
   TRUNC: [1, 0, 1],
   NEG: [1, 0, 1],

@@ -38,7 +38,7 @@ export interface Spec {
   readonly tests: readonly (SpecTest | undefined)[];
 }
 
-const FLOAT_ONLY: readonly number[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.SQRT, Ops.FDIV];
+const FLOAT_ONLY: readonly number[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.FDIV];
 const INT_ONLY: readonly number[] = [Ops.FLOORDIV, Ops.FLOORMOD, Ops.CDIV, Ops.CMOD, Ops.SHL, Ops.SHR];
 const NO_FLOAT: readonly number[] = [...INT_ONLY, Ops.AND, Ops.OR, Ops.XOR];
 

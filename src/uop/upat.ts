@@ -192,6 +192,9 @@ export class UPat<C = unknown> extends Arithmetic<UPat<unknown>> {
   override sin(): UPat<C> {
     return this.alu<unknown>(Ops.SIN) as UPat<C>;
   }
+  override cos(): UPat<C> {
+    return this.alu<unknown>(Ops.COS) as UPat<C>;
+  }
   override sqrt(): UPat<C> {
     return this.alu<unknown>(Ops.SQRT) as UPat<C>;
   }

@@ -58,6 +58,7 @@ function unaryError(u: UOp, a: number, ea: number, v: number): number {
       if (ea === 0 && a <= 0) return 0;
       return a <= ea ? Infinity : rounded(v, -Math.log1p(-ea / a) / Math.LN2, 4, d);
     case Ops.SIN:
+    case Ops.COS:
       return Math.min(rounded(v, ea, 4, d), 4);
     case Ops.SQRT:
       if (ea === 0) return a < 0 ? 0 : rounded(v, 0, 1, d);

@@ -1,5 +1,5 @@
 /**
- * EXP2, LOG2, SIN and TRUNC from arithmetic that vectorizes, for devices without them: no table, no branch, the same
+ * EXP2, LOG2, SIN, COS and TRUNC from arithmetic that vectorizes, for devices without them: no table, no branch, the same
  * for scalars and vectors. Accuracy is 1 to 2 units in the last place; NaN, infinities, zeros and denormals are right.
  *
  * Methods: argument reduction and polynomials as in S. Moshier's Cephes library and P. Tang, "Table-lookup algorithms for
@@ -321,6 +321,7 @@ function maxAbs(x: UOp, depth = 8): number {
       return p === p ? p : Infinity;
     }
     case Ops.SIN:
+    case Ops.COS:
       return 1;
     case Ops.MAX:
       return Math.max(of(0), of(1));
@@ -337,6 +338,16 @@ function maxAbs(x: UOp, depth = 8): number {
 
 /** Sine. */
 export function sin(x: UOp): UOp {
+  return x.eq(0).where(x, circular(x, 0)); // keeps -0
+}
+
+/** Cosine: the sine a quadrant further. */
+export function cos(x: UOp): UOp {
+  return circular(x, 1);
+}
+
+/** sin(x + ahead pi/2). */
+function circular(x: UOp, ahead: 0 | 1): UOp {
   const d = x.dtype, wide = d.bits === 64;
   const a = x.lt(0).where(x.mul(-1), x);
   let small = a;
@@ -355,11 +366,11 @@ export function sin(x: UOp): UOp {
   const z = r.mul(r);
   const s = z.mul(r).mul(polynomial(z, wide ? SIN_F64 : SIN_F32)).add(r);
   const c = z.mul(z).mul(polynomial(z, wide ? COS_F64 : COS_F32)).add(z.mul(-0.5)).add(1);
-  const value = quadrant.and(1).eq(0).where(s, c);
-  const negative = quadrant.and(2).ne(0).ne(x.lt(0));
+  const value = quadrant.and(1).eq(0).where(...ahead === 0 ? [s, c] as const : [c, s] as const);
+  const low = (ahead === 0 ? quadrant : quadrant.add(1)).and(2).ne(0);
+  const negative = ahead === 0 ? low.ne(x.lt(0)) : low; // the cosine is even
   const signed = negative.where(value.mul(-1), value);
-  const finite = mayBeBig ? a.lt(Infinity).where(signed, x.constLike(NaN)) : signed;
-  return x.eq(0).where(x, finite); // keeps -0
+  return mayBeBig ? a.lt(Infinity).where(signed, x.constLike(NaN)) : signed;
 }
 
 /** Rounds toward zero by way of int32, where a fraction is possible at all. */
@@ -392,6 +403,7 @@ const rules = new Map(
     ],
     [Ops.LOG2, rule(x.log2(), ({ x }) => inFloat(x, log2))],
     [Ops.SIN, rule(x.sin(), ({ x }) => inFloat(x, sin))],
+    [Ops.COS, rule(x.cos(), ({ x }) => inFloat(x, cos))],
     [Ops.TRUNC, rule(x.trunc(), ({ x }) => x.dtype.isFloat ? inFloat(x, trunc) : x)],
   ] as const,
 );

@@ -53,6 +53,7 @@ function workOfOp(u: UOp): number {
     case Ops.LOG2:
       return FUNCTION_WORK;
     case Ops.SIN:
+    case Ops.COS:
       return 4 * FUNCTION_WORK;
     case Ops.FDIV:
     case Ops.SQRT:

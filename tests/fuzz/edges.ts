@@ -1,0 +1,178 @@
+/**
+ * Values and gradients at edges (zeros, infinities, NaN, ties, ends of domains, subnormal and huge numbers) against those
+ * of PyTorch in float64: fixtures/edges.json, made by fixtures/edges.py. What is NaN, infinite or a number must be so
+ * exactly; numbers are compared to a few units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
+ *
+ * Run: `deno run -A tests/fuzz/edges.ts --device WASM --dtype float64 --only pow`
+ */
+import { parseArgs } from "@std/cli/parse-args";
+import { Device, nn, Tensor } from "../../mod.ts";
+
+/** A case: a call on its inputs, the values of the result, and the gradient of each input that it is asked for. */
+export interface EdgeCase {
+  readonly op: string;
+  readonly js: string;
+  /** The name of a list of points, or a shape, values, and the dtype of those that are no floats. */
+  readonly inputs: readonly (string | readonly [shape: readonly number[], values: string, dtype?: "int32" | "bool"])[];
+  readonly shape: readonly number[];
+  readonly out: string;
+  readonly grads?: readonly (string | null)[];
+  /** Elementwise: the result's gradient is 1 everywhere. */
+  readonly ones?: boolean;
+  /** PyTorch's formula cancels: only digits relative to 1 are claimed. */
+  readonly absolute?: boolean;
+  /** The sign of a zero is open. */
+  readonly unsigned?: boolean;
+}
+
+const fixture: { points: Record<string, string>; cases: EdgeCase[] } = JSON.parse(
+  Deno.readTextFileSync(new URL("../fixtures/edges.json", import.meta.url)),
+);
+
+/** All cases. */
+export const edgeCases: readonly EdgeCase[] = fixture.cases;
+
+/** Where we differ from PyTorch on purpose: a case, what of it, the elements (all if absent) and why. */
+export interface Deliberate {
+  readonly js: RegExp;
+  readonly of: "value" | "gradient";
+  readonly where?: (inputs: readonly number[]) => boolean;
+  readonly why: string;
+}
+
+/** The list. Keep it short. */
+export const DELIBERATE: readonly Deliberate[] = [];
+
+/** Stored text as numbers. */
+function numbers(text: string): number[] {
+  if (text === "") return [];
+  return text.split(" ").map((w) => w === "n" ? NaN : w === "i" ? Infinity : w === "-i" ? -Infinity : Number(w));
+}
+
+interface Loaded {
+  readonly inputs: readonly { readonly shape: readonly number[]; readonly values: number[]; readonly dtype?: string }[];
+  readonly weights: readonly number[];
+}
+
+function load(c: EdgeCase): Loaded {
+  const inputs = c.inputs.map((x) => {
+    const [shape, text, dtype] = typeof x === "string" ? [undefined, fixture.points[x]] : x;
+    const values = numbers(text);
+    return { shape: shape ?? [values.length], values, dtype };
+  });
+  const n = c.shape.reduce((a, b) => a * b, 1);
+  return { inputs, weights: Array.from({ length: n }, (_, i) => c.ones ? 1 : ((i * 7) % 11 + 1) / 4) };
+}
+
+/** What a case computes: its result and gradients, lazily. */
+export interface EdgeResult {
+  readonly out: Tensor;
+  readonly grads: readonly (Tensor | undefined)[];
+}
+
+const calls = new Map<string, (...args: unknown[]) => Tensor>();
+
+/** A case on a device, not run yet. */
+export function buildEdge(c: EdgeCase, device: string, dtype: "float32" | "float64"): EdgeResult {
+  const { inputs, weights } = load(c);
+  const [x, y, z] = inputs.map((i) => new Tensor(i.values, { dtype: i.dtype ?? dtype, device }).reshape(i.shape));
+  let call = calls.get(c.js);
+  if (call === undefined) {
+    call = new Function("x", "y", "z", "Tensor", "nn", `return ${c.js};`) as (...args: unknown[]) => Tensor;
+    calls.set(c.js, call);
+  }
+  const out = call(x, y, z, Tensor, nn), grads = c.grads ?? [];
+  const wanted = [x, y, z].filter((_, i) => typeof grads[i] === "string");
+  if (wanted.length === 0) return { out, grads: [] };
+  const gradient = new Tensor(weights, { dtype, device }).reshape(c.shape);
+  const found = out.gradient(wanted, { gradient });
+  return { out, grads: grads.map((g) => typeof g === "string" ? found.shift() : undefined) };
+}
+
+/** Whether a number is what float32 has, or nothing lies so near it that arithmetic would get into what it has not. */
+function inFloat32(x: number): boolean {
+  const a = Math.abs(x);
+  return !Number.isFinite(x) || a === 0 || (Math.fround(x) === x && a > 2 ** -80 && a < 2 ** 80);
+}
+
+/** What is wrong with a case, as text; what `DELIBERATE` names is left out. */
+export async function compareEdge(c: EdgeCase, result: EdgeResult, narrow: boolean): Promise<string[]> {
+  const { inputs } = load(c), problems: string[] = [];
+  if (narrow && !c.ones && inputs.some((i) => !i.values.every(inFloat32))) return [];
+  const floats = inputs.filter((i) => i.dtype === undefined);
+  const relative = narrow ? 4e-6 : 2e-11, absolute = c.absolute ? narrow ? 4e-6 : 2e-13 : 0;
+  const check = async (name: string, of: Deliberate["of"], got: Tensor, shape: readonly number[], text: string) => {
+    if (String(got.shape) !== String(shape)) {
+      problems.push(`${c.js}: ${name} has shape [${got.shape}], not [${shape}]`);
+      return;
+    }
+    const want = numbers(text), found = [...await got.data()].map(Number);
+    const least = narrow ? 2 ** -126 : 2 ** -1022;
+    want.forEach((w, i) => {
+      const at = c.ones ? floats.map((x) => x.values[i]) : [];
+      if (narrow && (!at.every(inFloat32) || (Number.isFinite(w) && w !== 0 && !inFloat32(Math.fround(w))))) return;
+      const g = found[i];
+      const bound = relative * Math.abs(w) + absolute + (w === 0 ? 0 : least);
+      const isSigned = of === "value" && w === 0 && !c.absolute && !c.unsigned;
+      const same = isSigned ? Object.is(g, w) : Object.is(g, w) || Math.abs(g - w) <= bound;
+      if (same || DELIBERATE.some((d) => d.of === of && d.js.test(c.js) && (d.where?.(at) ?? true))) return;
+      const place = c.ones ? `at ${at.map((v) => Object.is(v, -0) ? "-0" : v).join(", ")}` : `element ${i}`;
+      problems.push(`${c.js}: ${name} ${place} is ${Object.is(g, -0) ? "-0" : g}, not ${Object.is(w, -0) ? "-0" : w}`);
+    });
+  };
+  await check("value", "value", result.out, c.shape, c.out);
+  for (const [i, g] of result.grads.entries()) {
+    if (g !== undefined) await check(`gradient of ${"xyz"[i]}`, "gradient", g, inputs[i].shape, c.grads![i]!);
+  }
+  return problems;
+}
+
+/** Runs cases on a device, several in one schedule; gives what is wrong. */
+export async function runEdges(
+  chosen: readonly EdgeCase[],
+  device: string,
+  dtype: "float32" | "float64",
+): Promise<string[]> {
+  const problems: string[] = [], size = 16;
+  for (let first = 0; first < chosen.length; first += size) {
+    const built: [EdgeCase, EdgeResult][] = [];
+    for (const c of chosen.slice(first, first + size)) {
+      try {
+        built.push([c, buildEdge(c, device, dtype)]);
+      } catch (e) {
+        problems.push(`${c.js}: ${e}`);
+      }
+    }
+    try {
+      Tensor.realize(built.flatMap(([, r]) => [r.out, ...r.grads.filter((g) => g !== undefined)]));
+    } catch {
+      // each says so alone
+    }
+    for (const [c, r] of built) {
+      try {
+        problems.push(...await compareEdge(c, r, dtype === "float32"));
+      } catch (e) {
+        problems.push(`${c.js}: ${e}`);
+      }
+    }
+  }
+  return problems;
+}
+
+if (import.meta.main) {
+  const args = parseArgs(Deno.args, { string: ["device", "dtype", "only"], default: { device: "JS,WASM,CLANG" } });
+  const only = args.only === undefined ? edgeCases : edgeCases.filter((c) => args.only!.split(",").includes(c.op));
+  let count = 0;
+  for (const device of String(args.device).split(",")) {
+    await Device.open(device);
+    const wide = device !== "WEBGPU";
+    for (const dtype of ["float64", "float32"] as const) {
+      if ((dtype === "float64" && !wide) || (args.dtype !== undefined && args.dtype !== dtype)) continue;
+      const problems = await runEdges(only, device, dtype);
+      for (const p of problems) console.log(`${device} ${dtype} ${p}`);
+      console.log(`${device} ${dtype}: ${only.length} cases, ${problems.length} findings`);
+      count += problems.length;
+    }
+  }
+  if (count > 0) Deno.exit(1);
+}
