@@ -10,7 +10,7 @@ import type { Compiler } from "../../src/device/program.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
 import { identifier } from "../../src/renderer/cstyle.ts";
-import { sharedBytesOf } from "../../src/renderer/lanes.ts";
+import { sharedBytesOf, threadsOf } from "../../src/renderer/lanes.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 import type { CudaContext } from "./context.ts";
 import { cString, HostMemory, textOf } from "./driver.ts";
@@ -178,6 +178,13 @@ export class CudaCompiler implements Compiler {
       context.check(code, `give kernel ${linear.name} ${sharedBytes} bytes of shared memory`);
     }
     const { handle, registers, localBytes } = loaded;
+    const { unitRegisters } = this.renderer.caps.grid!, threads = threadsOf(linear);
+    if (registers * threads > unitRegisters) {
+      throw new DeviceError(`launch kernel ${linear.name}`, {
+        device: context.name,
+        reason: `its ${threads} threads take ${registers} registers each, and a group may take ${unitRegisters}`,
+      });
+    }
     loaded.users++;
     let disposed = false;
     return new CudaProgram(linear, source, handle, sharedBytes, registers, localBytes, () => {

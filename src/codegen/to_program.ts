@@ -4,12 +4,13 @@
  * @module
  */
 import { envNumber } from "../helpers/env.ts";
+import { DeviceError } from "../helpers/errors.ts";
 import { type Capabilities, type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
 import { TextArg } from "../uop/custom.ts";
 import type { PatternMatcher } from "../uop/matcher.ts";
 import { graphRewrite, isRecording, namedPass, substitute } from "../uop/rewrite.ts";
 import { specKernel, specLinear, specLowered, verify } from "../uop/spec.ts";
-import type { UOp } from "../uop/uop.ts";
+import { type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { copyAsync } from "./async_copy.ts";
 import { decomposeDTypes, hasSmallFloats } from "./decomp/dtype.ts";
@@ -21,19 +22,20 @@ import { devectorize, fitsVectors } from "./devectorizer.ts";
 import { nameOf, workOf } from "./estimate.ts";
 import { expand } from "./expander.ts";
 import { type Placement, placeThreads } from "./gpudims.ts";
+import { excessOf, lesserOpts } from "./limits.ts";
 import { linearize } from "./linearizer.ts";
 import { heuristic } from "./opt/heuristic.ts";
 import { heuristicGrid, spread } from "./opt/heuristic_grid.ts";
 import { Kernel } from "./opt/kernel.ts";
 import { onlineTilesOf, tileOnline } from "./online_tiles.ts";
 import { inlineRows } from "./opt/rows.ts";
-import { KernelInfo, optText } from "./opt/opt.ts";
+import { KernelInfo, type Opt, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
 import { textProgram } from "./text_program.ts";
 import { ungate } from "./ungate.ts";
 
-/** The opts in an optimized AST, as text. */
-const appliedOpts = new WeakMap<UOp, string>();
+/** The opts in an optimized AST. */
+const appliedOpts = new WeakMap<UOp, readonly Opt[]>();
 
 /** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
 export function optimize(ast: UOp, renderer: Renderer): UOp {
@@ -46,7 +48,7 @@ export function optimize(ast: UOp, renderer: Renderer): UOp {
   else if (opts === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, renderer);
   else for (const o of opts) kernel.apply(o);
   const made = kernel.finish();
-  appliedOpts.set(made, kernel.applied.map(optText).join(" "));
+  appliedOpts.set(made, kernel.applied.slice());
   return made;
 }
 
@@ -132,15 +134,52 @@ export function lower(optimized: UOp, renderer: Renderer): UOp {
   return passLate(sink, renderer);
 }
 
-/** Compiles a kernel AST (spec "kernel") to a linear program (spec "linear") for a device. Deterministic. */
-export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
-  if (ast.arg instanceof TextArg) return textProgram(ast, ast.arg, renderer);
-  const check = envNumber("SPEC") !== 0;
-  if (check) verify(ast, specKernel, "before codegen");
-  const simple = passSimplify(ast, renderer);
-  const optimized = passOptimize(simple, renderer);
+/** The program of a kernel whose opts are applied; `simple` is what its work is counted of. */
+function finish(optimized: UOp, simple: UOp, renderer: Renderer): LinearProgram {
   const uops = linearize(lower(optimized, renderer), renderer.caps.hasGrid);
-  if (check) verify(uops, specLinear, "after linearize");
-  const { flops, bytes } = workOf(simple);
-  return { ...programOf(nameOf(optimized), uops, flops, bytes), opts: appliedOpts.get(optimized) ?? "" };
+  if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after linearize");
+  const { flops, bytes } = workOf(simple), opts = appliedOpts.get(optimized)?.map(optText).join(" ") ?? "";
+  return { ...programOf(nameOf(optimized), uops, flops, bytes), opts };
+}
+
+/** @throws {DeviceError} for a program that a device has not the memory, threads or bindings for */
+function checkLimits(program: LinearProgram, { name, caps }: Renderer): LinearProgram {
+  const reason = excessOf(program, caps);
+  if (reason !== undefined) throw new DeviceError(`compile kernel ${program.name}`, { device: name, reason });
+  return program;
+}
+
+/**
+ * Compiles a kernel AST (spec "kernel") to a linear program (spec "linear") for a device. Deterministic. Opts that the
+ * heuristic chose and that turn out to ask for more than the device has are given up, one by one.
+ *
+ * @throws {DeviceError} for a kernel beyond the limits of the device
+ */
+export function toProgram(ast: UOp, renderer: Renderer): LinearProgram {
+  if (ast.arg instanceof TextArg) return checkLimits(textProgram(ast, ast.arg, renderer), renderer);
+  if (envNumber("SPEC") !== 0) verify(ast, specKernel, "before codegen");
+  const simple = passSimplify(ast, renderer), isFree = !(simple.arg instanceof KernelInfo) || !simple.arg.opts;
+  const first = choose(simple, renderer, isFree);
+  if (!isFree || excessOf(first, renderer.caps) === undefined) return checkLimits(first, renderer);
+  return checkLimits(choose(simple, withoutUnits(renderer), true), renderer);
+}
+
+/** The program of a kernel by the opts that are chosen for it, or by less of them where they take too much. */
+function choose(simple: UOp, renderer: Renderer, isFree: boolean): LinearProgram {
+  let optimized = passOptimize(simple, renderer), program = finish(optimized, simple, renderer);
+  const name = simple.arg instanceof KernelInfo ? simple.arg.name : "";
+  while (isFree && excessOf(program, renderer.caps) !== undefined) {
+    const opts = lesserOpts(appliedOpts.get(optimized) ?? []);
+    if (opts === undefined) break;
+    optimized = passOptimize(uop(simple.op, simple.dtype, simple.src, new KernelInfo(name, opts)), renderer);
+    program = finish(optimized, simple, renderer);
+  }
+  return program;
+}
+
+/** A device without matrix units, whose kernels share tiles of the least size. */
+function withoutUnits(renderer: Renderer): Renderer {
+  const { caps, name } = renderer;
+  const lean = caps.grid === undefined ? caps : { ...caps, grid: { ...caps.grid, tensorCores: [] } };
+  return { name, caps: lean, render: (program) => renderer.render(program) };
 }
