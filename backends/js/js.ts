@@ -11,7 +11,7 @@ import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "
 import type { Buffer } from "../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { f16Round } from "../../src/dtype/float16.ts";
-import { CompileError, OutOfMemoryError } from "../../src/helpers/errors.ts";
+import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core.ts";
 import { Ops } from "../../src/uop/ops.ts";
@@ -232,7 +232,12 @@ function launch({ program, buffers, vars }: Launch): void {
   }
   const values = vars.map((v, i) => normalize(linear.vars[i].dtype, v));
   const count = { read: 0, written: 0, flops: 0 };
-  run(views, values, 0, linear.threads, locals, count);
+  try {
+    run(views, values, 0, linear.threads, locals, count);
+  } catch (error) {
+    if (!(error instanceof SpecError)) throw error;
+    throw new SpecError(`Kernel ${linear.name} is wrong`, error.message);
+  }
   for (const [view, buffer] of writeBack) {
     buffer.copyIn(new Uint8Array(view.buffer, view.byteOffset, view.byteLength));
   }

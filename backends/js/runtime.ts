@@ -82,13 +82,20 @@ export function floorModBig(a: bigint, b: bigint): bigint {
   return b === 0n ? 0n : a - floorDivBig(a, b) * b;
 }
 
+/** What kernels call b0 is buffer 0. */
+function memoryName(name: string): string {
+  return name.replace(/^b(?=\d)/, "buffer ");
+}
+
 /** @throws {SpecError} where an access leaves its buffer */
 export function check(at: number, n: number, size: number, name: string): void {
   if (!(at >= 0 && at + n <= size)) {
-    throw new SpecError(`Access of ${n} elements at ${at} of ${name}, which has ${size}`);
+    throw new SpecError(
+      `Access to ${n > 1 ? `${n} elements` : "an element"} at ${at} of ${memoryName(name)}, which has ${size}`,
+    );
   }
 }
 /** @throws {SpecError} where a vector does not start at a multiple of its length */
 export function aligned(at: number, n: number, name: string): void {
-  if (at % n !== 0) throw new SpecError(`Access of ${n} elements at ${at} of ${name} is not aligned`);
+  if (at % n !== 0) throw new SpecError(`Access to ${n} elements at ${at} of ${memoryName(name)} is not aligned`);
 }

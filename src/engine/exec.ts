@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { KernelInfo } from "../codegen/opt/opt.ts";
 import { Buffer } from "../device/buffer.ts";
 import { type Device, getDevice } from "../device/device.ts";
 import type { Launch, Program } from "../device/program.ts";
@@ -245,7 +246,7 @@ export function execItems(bound: BoundSchedule): ExecItem[] {
 
 /** Runs ExecItems in order. */
 export function runItems(items: readonly ExecItem[]): void {
-  const debug = envNumber("DEBUG"), singly = debug >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
+  const debug = envNumber("DEBUG"), singly = debug >= 2 || envNumber("VALIDATE_WITH_JS") > 0 || checksCustom(items);
   for (let i = 0; i < items.length;) {
     const { runner, bufs } = items[i];
     if (!(runner instanceof CompiledKernel)) {
@@ -288,22 +289,37 @@ function runOther(item: ExecItem, debug: number): void {
 function runOne(device: Device, item: ExecItem, launch: Launch, debug: number): void {
   const { program } = launch;
   if (debug >= 3) debugKernel(item, program, debug);
-  const checks = envNumber("VALIDATE_WITH_JS") > 0 && device.name !== "JS" && program.linear.text === undefined;
-  const check = checks ? expectedOf(item.ast!, launch) : undefined;
+  const compares = envNumber("VALIDATE_WITH_JS") > 0,
+    isOther = device.name !== "JS" && program.linear.text === undefined;
+  const checks = isOther && (compares || checksCustom([item])) && device.allocator.copyOut !== undefined;
+  const check = checks ? expectedOf(item.ast!, launch, compares) : undefined;
   const ms = runTimed(device, launch);
   GlobalCounters.timeSumS += ms / 1e3;
   check?.();
   if (debug >= 2) debugStep(item, device, program, ms);
 }
 
-/** Runs a kernel on the JS interpreter; the result compares what the device made with it. @throws {SpecError} */
-function expectedOf(ast: UOp, { program, buffers, vars }: Launch): () => void {
+/** Whether kernels of the user's are among the steps, whose accesses SPEC=1 has JS check before they run. */
+export function checksCustom(items: readonly ExecItem[]): boolean {
+  return envNumber("SPEC") > 0 && items.some((i) => i.ast?.arg instanceof KernelInfo);
+}
+
+/**
+ * Runs a kernel on the JS interpreter, which checks each access; the result compares what the device made with it.
+ * @throws {SpecError}
+ */
+function expectedOf(ast: UOp, { program, buffers, vars }: Launch, compares: boolean): () => void {
   const js = getDevice("JS"), bytesOf = (b: Buffer): Uint8Array => b.copyOut(new Uint8Array(b.nbytes));
   const twins = buffers.map((b) => new Buffer(js, b.dtype, b.size).copyIn(bytesOf(b)));
-  js.run([{ program: compileKernels(js, [ast])[0], buffers: twins, vars }]);
+  try {
+    js.run([{ program: compileKernels(js, [ast])[0], buffers: twins, vars }]);
+  } catch (error) {
+    for (const t of twins) t.free();
+    throw error;
+  }
   return () => {
     for (const { slot, writes } of program.linear.params) {
-      if (!writes) continue;
+      if (!writes || !compares) continue;
       const why = difference(bytesOf(buffers[slot]), bytesOf(twins[slot]), buffers[slot].dtype);
       if (why !== undefined) {
         throw new SpecError(

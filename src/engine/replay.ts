@@ -14,7 +14,7 @@ import { envNumber } from "../helpers/env.ts";
 import { planMemory } from "../schedule/memory.ts";
 import { Storage } from "../uop/args.ts";
 import { accessOf, type Recording } from "./capture.ts";
-import { CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "./exec.ts";
+import { checksCustom, CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "./exec.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** What a call brings: the buffer of each source, where its random numbers begin, and the values of its variables. */
@@ -120,9 +120,10 @@ export class Replay {
   /** Runs the steps with what `call` brings. */
   run(call: Call): void {
     const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
+    const spec = envNumber("SPEC") > 0;
     for (const step of this.steps) {
       if ("item" in step) runSingle(step, call);
-      else if (singly) runOneByOne(step, call);
+      else if (singly || (spec && checksCustom(step.items))) runOneByOne(step, call);
       else {
         const { graph, patches, vars } = step;
         for (let i = 0; i < patches.length; i++) {

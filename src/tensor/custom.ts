@@ -5,14 +5,16 @@
  *
  * @module
  */
+import { KernelInfo } from "../codegen/opt/opt.ts";
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError } from "../helpers/errors.ts";
+import { ArgumentError, IndexError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { AxisKind, type ParamArg } from "../uop/args.ts";
 import { opCarrier, reduce } from "../uop/carrier.ts";
 import { CustomArg } from "../uop/custom.ts";
+import { linearMax, linearMin, linearOf } from "../uop/linear.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { specKernel, verify } from "../uop/spec.ts";
@@ -117,6 +119,7 @@ export abstract class CustomTensor extends BackwardTensor {
    *
    * @throws {ArgumentError} where the function gives no stores, or writes what has no memory of its own
    * @throws {DeviceError} for tensors on several devices, or a device that no text is for
+   * @throws {IndexError} where positions leave a buffer; those that depend on data are checked on JS and under SPEC=1
    * @throws {SpecError} for a kernel that is none
    */
   customKernel(
@@ -168,6 +171,23 @@ export abstract class CustomTensor extends BackwardTensor {
   }
 }
 
+/**
+ * Positions that are sums of loops, without a gate, take their least and greatest values: those must lie in the buffer.
+ * Of others SPEC=1 and JS know when the kernel runs.
+ *
+ * @throws {IndexError}
+ */
+function checkPosition(action: string, u: UOp): void {
+  const [buffer, position, gate] = u.src, sum = gate === undefined ? linearOf(position) : undefined;
+  if (sum === undefined || !sum.factors.every((f) => f.op === Ops.RANGE && f.src[0].op === Ops.CONST)) return;
+  if (sum.factors.some((f) => f.src[0].value === 0)) return;
+  const { slot, size } = buffer.arg as ParamArg, least = linearMin(sum), greatest = linearMax(sum);
+  if (least >= 0 && greatest < size) return;
+  throw new IndexError(action, {
+    reason: `it accesses element ${least < 0 ? least : greatest} of buffer ${slot}, which has ${size}`,
+  });
+}
+
 /** The SINK of what a function builds. */
 function built(action: string, fxn: (...buffers: UOp[]) => UOp | readonly UOp[], params: readonly UOp[]): UOp {
   nextRange = 0; // equal bodies are equal kernels
@@ -187,5 +207,7 @@ function checked(action: string, ast: UOp, params: readonly UOp[]): UOp {
     if (p !== undefined && p.dtype === u.dtype && p.arg!.toString() === u.arg!.toString()) continue;
     throw new ArgumentError(action, { reason: `parameter ${slot} is not one that the function was given` });
   }
-  return ast;
+  for (const u of toposort(ast)) if (u.op === Ops.INDEX && u.src[0].op === Ops.PARAM) checkPosition(action, u);
+  // what SPEC=1 knows a kernel of a user's by
+  return ast.arg === undefined ? uop(Ops.SINK, ast.dtype, ast.src, new KernelInfo("custom")) : ast;
 }

@@ -1,6 +1,17 @@
 /** Kernels of the user's own: values on every device, gradients, their place among other steps, and misuse. */
-import { assertAlmostEquals, assertEquals, assertThrows } from "@std/assert";
-import { ArgumentError, CompiledKernel, DeviceError, jit, kernel, ShapeError, SpecError, Tensor } from "../../mod.ts";
+import { assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import {
+  ArgumentError,
+  CompiledKernel,
+  context,
+  DeviceError,
+  IndexError,
+  jit,
+  kernel,
+  ShapeError,
+  SpecError,
+  Tensor,
+} from "../../mod.ts";
 import type { UOp } from "../../mod.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 
@@ -121,5 +132,60 @@ const misuse: readonly [string, () => unknown, new (...args: never[]) => Error, 
 for (const [name, run, type, text] of misuse) {
   Deno.test(`custom kernel error: ${name}`, () => {
     assertThrows(run, type, text);
+  });
+}
+
+Deno.test("custom kernel: positions that leave a buffer are an error before it runs", () => {
+  const out = () => Tensor.empty([2], on), x = Tensor.ones([3], on).contiguous();
+  const rows: [string, () => unknown, string][] = [
+    [
+      "a constant",
+      () => out().customKernel([], (o) => kernel.write(o, 5, kernel.constant(1, o))),
+      "element 5 of buffer 0, which has 2",
+    ],
+    [
+      "a negative one",
+      () => out().customKernel([], (o) => kernel.write(o, -1, kernel.constant(1, o))),
+      "element -1 of buffer 0",
+    ],
+    ["a loop", () =>
+      out().customKernel([x], (o, x) => {
+        const i = kernel.loop(3);
+        return kernel.write(o, i, kernel.read(x, i));
+      }), "element 2 of buffer 0, which has 2"],
+    ["a read", () =>
+      out().customKernel([x], (o, x) => {
+        const i = kernel.loop(2);
+        return kernel.write(o, i, kernel.read(x, i.mul(2).add(1)));
+      }), "element 3 of buffer 1, which has 3"],
+  ];
+  for (const [name, run, text] of rows) assertThrows(run, IndexError, text, name);
+  // under a gate, and of no iterations, nothing leaves it
+  out().customKernel([x], (o, x) => {
+    const i = kernel.loop(3);
+    return kernel.write(o, i, kernel.read(x, i), i.lt(2));
+  });
+});
+
+for (const device of await devicesHere("WEBGPU")) {
+  Deno.test(`custom kernel ${device}: SPEC=1 finds positions of data that leave a buffer`, async () => {
+    const on = { device }, places = new Tensor([0, 7], { dtype: "int32", ...on }).realize();
+    const run = (p: Tensor, n: number) =>
+      Tensor.empty([n], on).customKernel([p], (o, p) => {
+        const i = kernel.loop(2);
+        return kernel.write(o, kernel.read(p, i), kernel.constant(3, o));
+      })[0];
+    await context({ SPEC: 1 }, async () => {
+      const error = assertThrows(() => run(places, 4).realize(), SpecError);
+      assertMatch(error.message, /^Kernel \w+ is wrong:\nAccess to an element at 7 of buffer 0, which has 4$/);
+      assertEquals((await run(places, 8).tolist() as number[])[7], 3);
+      const step = jit((p: Tensor) => run(p, 8));
+      for (let i = 0; i < 3; i++) step(places);
+      assertThrows(
+        () => step(new Tensor([0, 8], { dtype: "int32", ...on }).realize()),
+        SpecError,
+        "element at 8 of buffer 0",
+      );
+    });
   });
 }
