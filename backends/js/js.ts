@@ -69,10 +69,16 @@ export class JsBlock {
   }
 }
 
+/** Bytes of one buffer: beyond some size engines hand out addresses for which there is no memory, which ends the process. */
+const MOST_BYTES = 2 ** 36;
+
 class JsAllocator implements Allocator {
   readonly layout = { viewAlign: 1 };
   constructor(private readonly device: string) {}
   alloc(nbytes: number): Block {
+    if (nbytes > MOST_BYTES) {
+      throw new OutOfMemoryError({ device: this.device, nbytes, reason: "a buffer of the host is at most 64 GiB" });
+    }
     try {
       return new JsBlock(nbytes);
     } catch (error) {
