@@ -6,7 +6,6 @@ import { assert, assertAlmostEquals, assertEquals, assertMatch, assertThrows } f
 import {
   BufferCopy,
   CompiledKernel,
-  CycleError,
   Device,
   GlobalCounters,
   nn,
@@ -251,14 +250,13 @@ each("so does one after setAt", () => {
   assertEquals(lineOf(error.writtenAt), writeLine);
 });
 
-each("a cycle of assignments names both sides", () => {
+each("assignments that read what the other overwrites are simultaneous", async () => {
   const a = new Tensor([1, 2]).realize(), b = new Tensor([3, 4]).realize();
-  const oldA = a.flip([0]), oldB = b.flip([0]), line = here();
+  const oldA = a.flip([0]), oldB = b.flip([0]);
   a.assign(oldB);
   b.assign(oldA);
-  const error = assertThrows(() => Tensor.realize([a, b]), CycleError) as CycleError;
-  assertEquals(error.lines.map(lineOf).sort(), [line + 1, line + 2]);
-  for (const l of error.lines) assert(error.message.includes(l));
+  Tensor.realize([a, b]);
+  assertEquals([await a.tolist(), await b.tolist()], [[4, 3], [2, 1]]);
 });
 
 each("opt.step(), then the loss is that before the step", async () => {

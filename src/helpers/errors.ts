@@ -308,7 +308,7 @@ export class FormatError extends Error {
   }
 }
 
-/** Assignments that each need the other's old value: no order of kernels satisfies both. Names both lines. */
+/** Writes that no order satisfies: two that follow the same version of one memory, or that need each other's result. */
 export class CycleError extends Error {
   /** The name of the class. */
   override readonly name: string = "CycleError";
@@ -318,8 +318,8 @@ export class CycleError extends Error {
   /** The text names both sides. @param lines where each was asked for */
   constructor(lines: readonly string[]) {
     super(
-      `Cannot order the assignments at ${listText(lines)}: each reads what the other overwrites; ` +
-        `make a copy of one operand with .contiguous() first`,
+      `Cannot order the assignments at ${listText(lines)}: each overwrites what the other needs; ` +
+        `let one of them write to a .clone()`,
     );
     this.lines = lines;
   }

@@ -41,6 +41,8 @@ export interface Node {
   reads: Set<VersionKey>;
   /** Versions it makes. */
   writes: VersionKey[];
+  /** The nodes of the graph that it computes. */
+  readonly roots: UOp[];
   /** The user's line, for errors about assignments. */
   line: Line | undefined;
   /** Position in the graph's order of the node that it computes, for the user's line of each schedule. */
@@ -51,8 +53,8 @@ export interface Node {
   readonly custom?: { readonly ast: UOp; readonly entries: readonly number[] };
 }
 
-/** Sources of the edges into each node: what must run before it. */
-export function predecessors(nodes: readonly Node[]): Set<number>[] {
+/** Which node makes each version. @throws {CycleError} where two do */
+export function writersOf(nodes: readonly Node[]): Map<VersionKey, number> {
   const writer = new Map<VersionKey, number>();
   nodes.forEach((n, i) => {
     for (const w of n.writes) {
@@ -63,6 +65,12 @@ export function predecessors(nodes: readonly Node[]): Set<number>[] {
       writer.set(w, i);
     }
   });
+  return writer;
+}
+
+/** Sources of the edges into each node: what must run before it. */
+export function predecessors(nodes: readonly Node[]): Set<number>[] {
+  const writer = writersOf(nodes);
   const before = nodes.map(() => new Set<number>());
   nodes.forEach((n, i) => {
     n.reads.forEach((r) => {
@@ -79,8 +87,8 @@ export function predecessors(nodes: readonly Node[]): Set<number>[] {
   return before;
 }
 
-/** Order of the nodes, stable by position. @throws {CycleError} */
-export function orderNodes(nodes: readonly Node[]): number[] {
+/** Order of the nodes, stable by position; undefined where there is none. */
+export function orderNodes(nodes: readonly Node[]): number[] | undefined {
   const before = predecessors(nodes);
   const after: number[][] = nodes.map(() => []);
   const missing = before.map((b, i) => {
@@ -100,12 +108,7 @@ export function orderNodes(nodes: readonly Node[]): number[] {
     out.push(i);
     for (const j of after[i]) if (--missing[j] === 0) ready.push(j);
   }
-  if (out.length < nodes.length) {
-    const done = new Set(out);
-    const stuck = nodes.filter((n, i) => !done.has(i) && n.line !== undefined).map((n) => String(n.line));
-    throw new CycleError(stuck.length > 0 ? [...new Set(stuck)] : ["an unknown line"]);
-  }
-  return out;
+  return out.length < nodes.length ? undefined : out;
 }
 
 /** A candidate group: the loops of its stores as a key. */
@@ -357,6 +360,7 @@ class WriteGroup {
     }
     touched.written.get(entry)!.push(w);
     node.writes.push(w);
+    node.roots.push(...n.roots);
     graph.merged(node, n);
     if (readsOwn) graph.addReads(node, [this.old]);
     return true;
@@ -408,6 +412,7 @@ function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuff
   }
   touched.add({ ...n, reads: new Set() });
   g.writes.push(...n.writes);
+  g.roots.push(...n.roots);
   g.line ??= n.line;
   graph.merged(g, n);
   return true;

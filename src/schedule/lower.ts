@@ -9,7 +9,7 @@ import type { Capabilities } from "../renderer/renderer.ts";
 import type { BufferArg, Storage, VariableArg } from "../uop/args.ts";
 import type { CustomArg } from "../uop/custom.ts";
 import { numelOf } from "../uop/movement.ts";
-import { isMovement, Ops } from "../uop/ops.ts";
+import { isMovement, isView, Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { isRange, type Moving, nodeView } from "../uop/view.ts";
 import { mayHave, toposort, type UOp, uop } from "../uop/uop.ts";
@@ -21,6 +21,7 @@ import { makeItems } from "./kernel_items.ts";
 import { orderForMemory } from "./order.ts";
 import { layOut } from "./layout.ts";
 import { buffersOf, cutInputs } from "./limits.ts";
+import { findCuts } from "./hazards.ts";
 import { type Entry, type Layout, rangeify } from "./rangeify.ts";
 import { planOnline } from "./online.ts";
 import { keepOnChip } from "./rows.ts";
@@ -129,7 +130,49 @@ export function rebuild(roots: readonly UOp[], change: (u: UOp, made: UOp) => UO
 }
 
 /** Times a graph is lowered again with more of it realized. */
-const MAX_ATTEMPTS = 16;
+const MAX_ATTEMPTS = 64;
+
+/** Whether a node is memory, or will be, that an AFTER may write. */
+function isMemory(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.CONTIGUOUS || u.op === Ops.COPY;
+}
+
+/**
+ * `roots` with the nodes of `kept` in memory of their own: of a STORE its value, computed before it is written; of what is
+ * memory already a copy, for all who read it. What is written to stays what it is.
+ */
+function keep(roots: readonly UOp[], kept: ReadonlySet<UOp>): UOp[] {
+  const values = new Map<UOp, UOp>(), targets = new Map<UOp, UOp>();
+  const contiguous = (u: UOp): UOp => uop(Ops.CONTIGUOUS, u.dtype, [u]);
+  const valueOf = (u: UOp): UOp => values.get(u)!, targetOf = (u: UOp): UOp => targets.get(u)!;
+  for (const u of toposort(roots)) {
+    let made = u, target = u;
+    if (u.src.length > 0 && u.op !== Ops.BIND) {
+      switch (u.op) {
+        case Ops.STORE:
+          made = u.withSrc([targetOf(u.src[0]), kept.has(u) ? contiguous(valueOf(u.src[1])) : valueOf(u.src[1])]);
+          break;
+        case Ops.AFTER:
+          made = u.withSrc([targetOf(u.src[0]), ...u.src.slice(1).map(valueOf)]);
+          break;
+        case Ops.CUSTOM: {
+          const { written } = u.arg as CustomArg;
+          made = u.withSrc(u.src.map((s, slot) => written.includes(slot) ? targetOf(s) : valueOf(s)));
+          break;
+        }
+        default:
+          made = u.withSrc(u.src.map(valueOf));
+      }
+      target = isView(u.op) ? u.withSrc([targetOf(u.src[0]), ...u.src.slice(1).map(valueOf)]) : made;
+    }
+    made.line ??= u.line;
+    target.line ??= u.line;
+    targets.set(u, target);
+    values.set(u, kept.has(u) && u.op !== Ops.STORE ? contiguous(made) : made);
+  }
+  // what becomes a version of a buffer is that one, and not its copy
+  return roots.map((r) => isMemory(stripReshape(r)) ? targetOf(r) : valueOf(r));
+}
 
 /** A graph to lower, and what became of it by folding. */
 interface Folded {
@@ -167,12 +210,7 @@ export function lowerGraph(
     const result = attemptLower({ order, rootAt, now }, slotOf, options);
     if (!(result instanceof Set)) return result;
     if (attempt >= MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
-    // of a store the value is computed before it is written
-    const contiguous = (u: UOp): UOp => uop(Ops.CONTIGUOUS, u.dtype, [u]);
-    now = rebuild(now, (u, made) => {
-      if (!result.has(u)) return made;
-      return u.op === Ops.STORE ? made.withSrc([made.src[0], contiguous(made.src[1])]) : contiguous(made);
-    });
+    now = keep(now, result);
   }
 }
 
@@ -251,13 +289,13 @@ function attemptLower(
     }
     if (numelOf(u) === 0) {
       const writes = [versionKey(entries.make(u, device), 1)];
-      nodes.push({ ...NO_KERNEL, kind: "empty", device, reads: new Set(), writes, at });
+      nodes.push({ ...NO_KERNEL, kind: "empty", device, reads: new Set(), writes, roots: [u], at });
       continue;
     }
     if (fill !== undefined) {
       const e = entries.make(u, device);
       const writes = [versionKey(e, 1)];
-      nodes.push({ ...NO_KERNEL, kind: "fill", device, reads: new Set(), writes, at, fillValue: fill });
+      nodes.push({ ...NO_KERNEL, kind: "fill", device, reads: new Set(), writes, roots: [u], at, fillValue: fill });
       continue;
     }
     const part = rangeOf(u);
@@ -272,7 +310,7 @@ function attemptLower(
       }
       const reads = entries.reads;
       const e = entries.make(u, device);
-      nodes.push({ ...NO_KERNEL, kind: "copy", device, reads, writes: [versionKey(e, 1)], at });
+      nodes.push({ ...NO_KERNEL, kind: "copy", device, reads, writes: [versionKey(e, 1)], roots: [u], at });
       continue;
     }
     const e = entries.make(u, device), own = new OwnEntries(entries);
@@ -286,16 +324,18 @@ function attemptLower(
       slots,
       reads,
       writes: [versionKey(e, 1)],
+      roots: [u],
       line: undefined,
       at,
     });
   }
   if (hazards.size > 0) return hazards;
   for (const n of nodes) pruneReads(n);
-  const merged = mergeOutputs(nodes, options.maxBuffers);
+  const merged = mergeOutputs(nodes, options.maxBuffers), ordered = orderNodes(merged);
+  if (ordered === undefined) return findCuts(merged, (u) => entries.keyOf(u));
   const becomes = whatBecomes(folded, sequenceOfNodes, entries);
   for (const b of becomes) entries.infos[b.entry].kept = true;
-  const sequence = orderForMemory(orderNodes(merged).map((i) => merged[i]), (e) => {
+  const sequence = orderForMemory(ordered.map((i) => merged[i]), (e) => {
     const { kept, slot, view, size, dtype } = entries.infos[e];
     return kept || slot !== undefined || view !== undefined ? 0 : size * dtype.itemsize;
   });
@@ -410,7 +450,7 @@ function lowerStore(
   position: number | undefined,
 ): UOp | undefined {
   let base = u.src[0];
-  while (isMovement(base.op)) base = base.src[0];
+  while (isView(base.op)) base = base.src[0];
   const key = entries.keyOf(base);
   if (key === undefined) throw new SpecError("A STORE to a node without storage");
   const id = entryOfKey(key);
@@ -421,7 +461,8 @@ function lowerStore(
   const { reads } = entries, { slots } = own;
   const at = store.src[0].src[1];
   if (loadsOf(store, out.id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
-  nodes.push({ kind: "kernel", device, stores: [store], slots, reads, writes: [key + 1], line: u.line, at: position });
+  const writes = [key + 1], { line } = u;
+  nodes.push({ kind: "kernel", device, stores: [store], slots, reads, writes, roots: [u], line, at: position });
   return store;
 }
 
@@ -439,6 +480,7 @@ function lowerCustom(u: UOp, device: string, entries: Entries, at: number | unde
     device,
     reads: new Set(keys),
     writes: written.map((slot) => keys[slot] + 1),
+    roots: [u],
     line: u.line,
     at,
     custom: { ast: kernel, entries: keys.map(entryOfKey) },

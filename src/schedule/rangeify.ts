@@ -10,7 +10,7 @@ import { AxisKind, type ReduceArg, StageArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { getTuple, opCarrier, reduce } from "../uop/carrier.ts";
 import { extentsOf } from "../uop/extent.ts";
-import { isMovement, opName, Ops } from "../uop/ops.ts";
+import { isMovement, isView, opName, Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../uop/uop.ts";
 import type { Cascade } from "./carriers.ts";
@@ -201,11 +201,12 @@ export function rangeify(u: UOp, layout: Layout, out: Entry, plan: KernelPlan = 
   let at: UOp;
   if (isStore) {
     let view = u.src[0], idx: readonly UOp[] = ranges;
-    while (layout.entryOf(view) === undefined) {
+    // down to what is written, also where the view itself is a result with memory of its own
+    for (; isView(view.op); view = view.src[0]) {
+      if (!isMovement(view.op)) continue;
       const next = sourceIndex(view, idx);
       if (next.valid !== undefined) throw new SpecError("A STORE through a padded view");
       idx = next.idx;
-      view = view.src[0];
     }
     at = flatIndex(shapeOf(view), idx);
   } else at = flatIndex(shape, ranges);

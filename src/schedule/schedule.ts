@@ -19,6 +19,7 @@ import { latest, resolve } from "../uop/resolve.ts";
 import { specTensor, verify } from "../uop/spec.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/uop.ts";
+import { moveWrites, settleWrites } from "../uop/writes.ts";
 import { slicesApart } from "./apart.ts";
 import { StructureCache } from "./cache.ts";
 import { type GraphKey, graphKey } from "./key.ts";
@@ -433,6 +434,7 @@ function bind(
       const made = now.get(resolved);
       if (made === undefined) continue;
       noteMade(original, made);
+      if (original.op === Ops.CONTIGUOUS || original.op === Ops.COPY) moveWrites(original, storageBelow(made));
       if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
     }
     for (const [u, made] of now) {
@@ -440,6 +442,8 @@ function bind(
       u.becomes = made;
       noteMade(u, made); // handles may name it that are of no root here
     }
+    for (const { storage } of written) settleWrites(storage);
+    for (const storage of fresh) settleWrites(storage);
   };
   const nodes = key.order.length;
   return { variant, items, vars, temporaries: blocks, written, storages, made: fresh, nodes, cached, commit };

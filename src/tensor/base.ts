@@ -6,7 +6,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { promote, promoteScalar } from "../dtype/promotion.ts";
-import { DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { noteHandle, pendingScopes } from "../device/scopes.ts";
 import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
@@ -18,6 +18,8 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
+import { isAlias, isMemory, newestOf, showAs, shown } from "../uop/writes.ts";
+import { type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "./scalars.ts";
 
@@ -78,14 +80,29 @@ export function broadcastShape(action: string, shapes: readonly (readonly number
   return out;
 }
 
+function epochOf(t: TensorBase): number {
+  return epochs(t);
+}
+let epochs: (t: TensorBase) => number;
+
 /** A handle on a node of the lazy graph. */
 export abstract class TensorBase {
   private node: UOp;
   private wantsGrad: boolean | undefined;
   private leafRef: WeakRef<TensorBase> | undefined;
   private holds: boolean;
+  /** What this is a view of. */
+  private source: Source<TensorBase> | undefined;
+  /** Whether something has been written through this: realizing does not part it from what it is a view of. */
+  private isPlace: boolean;
+  /** How often this handle has been made to name another tensor. */
+  private epoch: number;
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
   grad: this | undefined;
+
+  static {
+    epochs = (t) => t.epoch;
+  }
 
   /** A handle on `node`. */
   protected constructor(node: UOp) {
@@ -93,6 +110,9 @@ export abstract class TensorBase {
     this.wantsGrad = undefined;
     this.leafRef = undefined;
     this.holds = false;
+    this.source = undefined;
+    this.isPlace = false;
+    this.epoch = 0;
     this.grad = undefined;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
     if (node.line === undefined && wantsLines()) node.line = new Site();
@@ -101,14 +121,72 @@ export abstract class TensorBase {
 
   /** The graph node. Realized nodes are read through what they became. */
   get uop(): UOp {
-    let u = this.node;
+    const { node } = this;
+    if (node.becomes === undefined) return node;
+    let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
+    this.source = this.source?.weak(node);
     return this.node = u;
   }
   /** Points the handle at another node of the same shape and dtype. */
   protected setUop(u: UOp): void {
     if (this.holds) moveClaim(this.node, u);
     this.node = u;
+  }
+
+  /** Points the handle at what another tensor names. */
+  protected rename(u: UOp): void {
+    this.setUop(u);
+    this.source = undefined;
+    this.epoch++;
+  }
+
+  /** The tensors that this is a view of, from the first on, and this. */
+  protected aliases(): TensorBase[] {
+    const path: TensorBase[] = [this];
+    for (let t = this.source?.handle; t !== undefined; t = t.source?.handle) path.push(t);
+    return path.reverse();
+  }
+  /**
+   * Makes this, and what it is a view of, name the newest version of their memory, for a write. Values that others see
+   * through views get memory. False where this is a value, and no view: nobody else sees it.
+   */
+  protected refresh(): boolean {
+    const path = this.aliases(), [top] = path;
+    const { base, steps } = shown(top.uop);
+    let now: UOp;
+    if (isMemory(base)) now = newestOf(base);
+    else if (path.length === 1) return false;
+    else {
+      now = uop(Ops.CONTIGUOUS, base.dtype, [isScalarLeaf(base) ? reshape(base, shapeOf(base)) : base], nextIdentity++);
+      top.hold();
+    }
+    const moved = path.map((t) => t.uop);
+    if (now !== base) top.setUop(moved[0] = showAs(steps, reshape(now, shapeOf(base))));
+    for (let i = 1; i < path.length; i++) {
+      const t = path[i], made = t.source!.move(moved[i], moved[i - 1]);
+      if (made === undefined) {
+        throw new ArgumentError("write to a view", {
+          reason: "the tensor that it is a view of has other memory by now; make the view again",
+        });
+      }
+      if (made === t.node) continue;
+      t.letGo(); // what it was realized into
+      t.node = moved[i] = made;
+      t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), top, epochOf);
+    }
+    return true;
+  }
+  /** Tells that this has been written through. */
+  protected markPlace(): void {
+    this.isPlace = true;
+  }
+  /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
+  protected settle(): void {
+    if (this.source !== undefined && !this.isPlace) this.source = undefined;
+  }
+  private named(): Named<TensorBase> {
+    return { handle: this, epoch: this.epoch };
   }
 
   /** Makes this handle hold the memory that it names, or will name: see claims.ts. */
@@ -131,7 +209,11 @@ export abstract class TensorBase {
 
   /** A tensor of this class on another node. */
   protected wrap(u: UOp): this {
-    return new (this.constructor as new (u: UOp) => this)(u);
+    const t = new (this.constructor as new (u: UOp) => this)(u), { node } = this;
+    if (isAlias(u.op) || isAlias(node.op) || u === node) {
+      t.source = sourceOf(u, node, this.named(), this.source?.top ?? this, epochOf);
+    }
+    return t;
   }
 
   /** The size of each axis (of a symbolic one the largest, see `Variable`); an array of its own. */
@@ -184,6 +266,7 @@ export abstract class TensorBase {
     if (value && this.leafRef === undefined) {
       if (!hasIdentity(this.uop)) {
         this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+        this.source = undefined;
         this.hold();
       }
       gradLeaves.add(this.leafRef = new WeakRef<TensorBase>(this));

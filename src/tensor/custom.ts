@@ -19,6 +19,7 @@ import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { specKernel, verify } from "../uop/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/uop.ts";
+import { noteWrite } from "../uop/writes.ts";
 import { BackwardTensor } from "./backward.ts";
 import { checkSameDevice, materializeShape, TensorBase } from "./base.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
@@ -160,6 +161,7 @@ export abstract class CustomTensor extends BackwardTensor {
       if (!arg.written.includes(slot)) return t;
       const after = uop(Ops.AFTER, t.dtype, [nodes[slot], run]);
       after.line ??= line;
+      noteWrite(nodes[slot], after);
       return this.wrap(reshape(after, t.shape));
     });
     const { gradFxn } = options, [first, ...others] = arg.written;

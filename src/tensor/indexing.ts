@@ -9,10 +9,12 @@ import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/er
 import { prod, rangeOf, sameArray, stridesOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../uop/extent.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../uop/movement.ts";
-import { isMovement, Ops } from "../uop/ops.ts";
+import { SkewArg } from "../uop/args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../uop/movement.ts";
+import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
+import { isMemory, shown } from "../uop/writes.ts";
 import { broadcastShape, isScalarLeaf, type Operand, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
 import { packHost } from "./host.ts";
@@ -51,16 +53,6 @@ interface Plan {
   readonly shape: readonly number[];
   /** Index tensors (or masks), by axis of that shape. */
   readonly tensors: readonly { readonly axis: number; readonly index: TensorBase }[];
-}
-
-/** True where a node, below movement that loses nothing, has or will have memory that can be written. */
-function hasStorage(u: UOp): boolean {
-  while (isMovement(u.op)) {
-    if (u.op === Ops.PAD || u.op === Ops.EXPAND) return false;
-    u = u.src[0];
-  }
-  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
-    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
 }
 
 function cutSlice(action: string, slice: readonly unknown[], n: number, axis: number): Cut {
@@ -160,33 +152,49 @@ function parse(action: string, indices: readonly unknown[], shape: readonly numb
   return { cuts, shape: out, tensors };
 }
 
-/** The basic view of `x` that a plan describes, by movement; `pads` true if it had to read beyond the end. */
-function viewNode(x: UOp, plan: Plan): { view: UOp; pads: boolean } {
-  const shape = shapeOf(x);
-  const keep: Pair[] = [], grow: Pair[] = [], split: number[] = [], pick: Pair[] = [], joined: number[] = [];
-  const backward: number[] = [];
-  plan.cuts.forEach(({ start, count, step, backward: turn }, axis) => {
-    const n = shape[axis];
-    const span = count === 0 ? 0 : (count - 1) * step + 1, end = start + span, room = count * step;
+/** The basic view of `x` that a plan describes, by movement. */
+function viewNode(x: UOp, plan: Plan): UOp {
+  const keep: Pair[] = [], split: number[] = [], pick: Pair[] = [], joined: number[] = [], backward: number[] = [];
+  plan.cuts.forEach((cut, axis) => {
+    const { count, step, backward: turn } = cut, n = shapeOf(x)[axis], room = count * step;
+    let { start } = cut;
     joined.push(count);
     if (turn) backward.push(axis);
-    if (step === 1 || count <= 1) {
-      keep.push([start, end]);
-      grow.push([0, 0]);
-      split.push(count, 1);
-      pick.push([0, count], [0, 1]);
+    const plain = step === 1 || count <= 1;
+    // Rows of `step`, of which one column is kept: the first, or the last where the row would leave the axis.
+    const end = start + (count === 0 ? 0 : (count - 1) * step + 1),
+      first = start + room <= n,
+      last = !first && end >= room;
+    if (!plain && (first || last)) {
+      keep.push(first ? [start, start + room] : [end - room, end]);
+      split.push(count, step);
+      pick.push([0, count], last ? [step - 1, step] : [0, 1]);
       return;
     }
-    // Rows of `step`, of which one column is kept: the first, or the last where the row would leave the axis.
-    const first = start + room <= n, last = !first && end >= room;
-    keep.push(first ? [start, start + room] : last ? [end - room, end] : [start, end]);
-    grow.push(first || last ? [0, 0] : [0, room - span]);
-    split.push(count, step);
-    pick.push([0, count], last ? [step - 1, step] : [0, 1]);
+    if (!plain) {
+      x = everyNode(x, axis, start, count, step);
+      start = 0;
+    }
+    keep.push([start, start + count]);
+    split.push(count, 1);
+    pick.push([0, count], [0, 1]);
   });
-  const cut = pad(shrink(x, keep), grow);
-  const view = flip(reshape(shrink(reshape(cut, split), pick), joined), backward);
-  return { view: reshape(view, plan.shape), pads: grow.some(([, b]) => b > 0) };
+  const view = flip(reshape(shrink(reshape(shrink(x, keep), split), pick), joined), backward);
+  return reshape(view, plan.shape);
+}
+
+/** `count` elements of an axis, from `start` on, `step` apart, where no row of `step` around each is within the axis. */
+function everyNode(x: UOp, axis: number, start: number, count: number, step: number): UOp {
+  const shape = shapeOf(x), span = (count - 1) * step + 1, before = shape.slice(0, axis), after = shape.slice(axis + 1);
+  if (extentsOf(x)?.[axis] !== undefined) {
+    const whole = shape.map((n): Pair => [0, n]), none = shape.map((): Pair => [0, 0]);
+    const room = pad(shrink(x, whole.with(axis, [start, start + span])), none.with(axis, [0, step - 1]));
+    const rows = reshape(room, [...before, count, step, ...after]), some = shapeOf(rows).map((n): Pair => [0, n]);
+    return reshape(shrink(rows, some.with(axis + 1, [0, 1])), [...before, count, ...after]);
+  }
+  const part = shrink(x, shape.map((n, a): Pair => a === axis ? [start, start + span] : [0, n]));
+  const column = reshape(part, [...before, span, 1, ...after]);
+  return reshape(unskew(column, new SkewArg(axis, axis + 1, step, 1, count)), [...before, count, ...after]);
 }
 
 /** The inverse of {@linkcode viewNode}: `value`, of the view's shape, where it belongs in `shape`; zero elsewhere. */
@@ -288,7 +296,7 @@ export abstract class IndexingTensor extends SortTensor {
     const cut = cutVariables("index", this.uop, index);
     if (cut !== undefined) return this.wrap(cut.u).at(...cut.rest);
     const plan = parse("index", index, this.shape, false);
-    const { view } = viewNode(this.uop, plan);
+    const view = viewNode(this.uop, plan);
     if (plan.tensors.length === 0) return this.wrap(view);
     const a = advanced("index", plan, view);
     const { x, before, sizes, after } = gathered(view, a);
@@ -329,9 +337,9 @@ export abstract class IndexingTensor extends SortTensor {
     if (!Array.isArray(index)) {
       throw new ArgumentError(action, { reason: 'the index is a list, as in t.setAt([0, ":"], value)' });
     }
-    const shape = this.shape;
+    const shape = this.shape, hasMemory = this.refresh();
     const cut = cutVariables(action, this.uop, index);
-    if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value);
+    if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value, hasMemory);
     const plan = parse(action, index, shape, true);
     const given = this.written(value, action);
     const fit = (target: readonly number[]): UOp => {
@@ -352,23 +360,23 @@ export abstract class IndexingTensor extends SortTensor {
     const mask = plan.tensors.find((t) => t.index.dtype.isBool);
     if (mask !== undefined) {
       if (plan.tensors.length > 1) return this.setAt(expandMasks(action, index), value);
-      this.write(plan, this.masked(plan, mask.axis, mask.index, given, fit));
+      this.write(plan, this.masked(plan, mask.axis, mask.index, given, fit), hasMemory);
       return this;
     }
     if (plan.tensors.length === 0) {
-      this.write(plan, fit(plan.shape));
+      this.write(plan, fit(plan.shape), hasMemory);
       return this;
     }
-    this.write(plan, this.merged(plan, advanced(action, plan, viewNode(this.uop, plan).view), fit));
+    this.write(plan, this.merged(plan, advanced(action, plan, viewNode(this.uop, plan)), fit), hasMemory);
     return this;
   }
 
   /** Writes `value` to a view of a window of this. */
-  private setWindow(window: UOp, index: readonly Index[], value: Operand): this {
-    const action = "setAt", plan = parse(action, index, shapeOf(window), true), { view } = viewNode(window, plan);
+  private setWindow(window: UOp, index: readonly Index[], value: Operand, hasMemory: boolean): this {
+    const action = "setAt", plan = parse(action, index, shapeOf(window), true), view = viewNode(window, plan);
     if (plan.tensors.length > 0) { // what is written there is selected, and written as a whole
       const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
-      return this.setWindow(window, [], part);
+      return this.setWindow(window, [], part, hasMemory);
     }
     const given = this.written(value, action), to = shapeOf(view), from = shapeOf(given);
     const extra = to.length - from.length;
@@ -385,7 +393,7 @@ export abstract class IndexingTensor extends SortTensor {
         reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
       });
     });
-    if (hasStorage(this.uop)) this.assignView(view, fitted, action);
+    if (hasMemory) this.assignView(view, fitted, action);
     else {
       const back = (x: UOp): UOp => {
         let placed = placeNode(x, plan, shapeOf(window));
@@ -408,7 +416,7 @@ export abstract class IndexingTensor extends SortTensor {
     value: UOp,
     fit: (shape: readonly number[]) => UOp,
   ): UOp {
-    const { shape } = plan, width = mask.ndim, old = viewNode(this.uop, plan).view;
+    const { shape } = plan, width = mask.ndim, old = viewNode(this.uop, plan);
     const before = shape.slice(0, axis), after = shape.slice(axis + width), total = prod(mask.shape);
     const spread = (u: UOp) => broadcastTo(reshape(u, [...mask.shape, ...after.map(() => 1)]), shape);
     const given = shapeOf(value), count = given[given.length - after.length - 1] ?? 1;
@@ -427,7 +435,7 @@ export abstract class IndexingTensor extends SortTensor {
 
   /** The basic view of `plan` with values written at index tensors. */
   private merged(plan: Plan, a: Advanced, fit: (shape: readonly number[]) => UOp): UOp {
-    const { x, before, sizes, after } = gathered(viewNode(this.uop, plan).view, a);
+    const { x, before, sizes, after } = gathered(viewNode(this.uop, plan), a);
     const count = prod(a.common), k = sizes.length;
     // For each indexed position, the last (of `count`) that writes it, from 1; 0 for none.
     const grid = [...sizes, count];
@@ -457,13 +465,13 @@ export abstract class IndexingTensor extends SortTensor {
   }
 
   /** Replaces the basic view of `plan` by `value`, of its shape. */
-  private write(plan: Plan, value: UOp): void {
+  private write(plan: Plan, value: UOp, hasMemory: boolean): void {
     const action = "setAt", shape = this.shape;
     if (plan.shape.includes(0)) return;
     const mask = () => placeNode(broadcastTo(constant(1, dtypes.bool), plan.shape), plan, shape);
-    if (hasStorage(this.uop)) {
-      const { view, pads } = viewNode(this.uop, plan);
-      if (!pads) this.assignView(view, value, action);
+    if (hasMemory) {
+      const view = viewNode(this.uop, plan);
+      if (isMemory(shown(view).base)) this.assignView(view, value, action);
       else this.assignView(this.uop, mask().where(placeNode(value, plan, shape), this.uop), action);
     } else if (isWhole(plan, shape)) this.setUop(reshape(value, shape));
     else this.setUop(mask().where(placeNode(value, plan, shape), this.uop));

@@ -9,61 +9,62 @@ import { CustomTensor } from "./custom.ts";
 /** Tensors with operators in place. The result must fit this shape and, but for precision, this dtype. */
 export abstract class InPlaceTensor extends CustomTensor {
   /** Assigns `result`, in this precision where both are floats, or both integers. */
-  private keep(result: this): this {
-    const from = result.dtype, to = this.dtype;
+  private keep(make: () => this): this {
+    this.refresh(); // a view is read as it is now
+    const result = make(), from = result.dtype, to = this.dtype;
     const fits = from !== to && ((from.isFloat && to.isFloat) || (from.isInt && to.isInt));
     return this.assign(fits ? result.cast(to) : result);
   }
   /** this += x. @throws {ShapeError} or {DTypeError} if the result does not fit */
   addInPlace(x: Operand): this {
-    return this.keep(this.add(x));
+    return this.keep(() => this.add(x));
   }
   /** this -= x. */
   subInPlace(x: Operand): this {
-    return this.keep(this.sub(x));
+    return this.keep(() => this.sub(x));
   }
   /** this *= x. */
   mulInPlace(x: Operand): this {
-    return this.keep(this.mul(x));
+    return this.keep(() => this.mul(x));
   }
   /** this /= x. */
   divInPlace(x: Operand): this {
-    return this.keep(this.div(x));
+    return this.keep(() => this.div(x));
   }
   /** this = floor(this / x). */
   floorDivInPlace(x: Operand): this {
-    return this.keep(this.floorDiv(x));
+    return this.keep(() => this.floorDiv(x));
   }
   /** this = this mod x. */
   modInPlace(x: Operand): this {
-    return this.keep(this.mod(x));
+    return this.keep(() => this.mod(x));
   }
   /** this = this to the power x. */
   powInPlace(x: Operand): this {
-    return this.keep(this.pow(x));
+    return this.keep(() => this.pow(x));
   }
   /** this = this matmul x. */
   matmulInPlace(x: Operand): this {
-    return this.keep(this.matmul(x));
+    return this.keep(() => this.matmul(x));
   }
   /** this &= x. */
   bitwiseAndInPlace(x: Operand): this {
-    return this.keep(this.bitwiseAnd(x));
+    return this.keep(() => this.bitwiseAnd(x));
   }
   /** this |= x. */
   bitwiseOrInPlace(x: Operand): this {
-    return this.keep(this.bitwiseOr(x));
+    return this.keep(() => this.bitwiseOr(x));
   }
   /** this ^= x. */
   bitwiseXorInPlace(x: Operand): this {
-    return this.keep(this.bitwiseXor(x));
+    return this.keep(() => this.bitwiseXor(x));
   }
   /** this <<= x. */
   lshiftInPlace(x: Operand): this {
-    return this.keep(this.lshift(x));
+    return this.keep(() => this.lshift(x));
   }
   /** this >>= x. */
   rshiftInPlace(x: Operand): this {
-    return this.keep(this.rshift(x));
+    return this.keep(() => this.rshift(x));
   }
 }

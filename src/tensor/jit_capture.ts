@@ -41,6 +41,7 @@ export interface InputInfo {
 /** Exposes what handles keep protected: the JIT moves handles on to new versions. */
 interface Movable {
   setUop(u: UOp): void;
+  rename(u: UOp): void;
   wrap(u: UOp): TensorBase;
 }
 function wrap(like: TensorBase, u: UOp): TensorBase {
@@ -107,7 +108,7 @@ class HandlePlace implements Place {
   }
   write(t: TensorBase | undefined): void {
     const handle = this.handle.deref();
-    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).setUop(t.uop);
+    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).rename(t.uop);
   }
 }
 

@@ -20,6 +20,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
+import { isMemory, noteWrite, showAs, shown } from "../uop/writes.ts";
 import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { CallTensor } from "./call.ts";
@@ -49,6 +50,7 @@ function checkAlive(buffer: UOp, action: string): void {
 /** What the functions here may ask of a handle. */
 interface Inside {
   hold(t: TensorBase): void;
+  settle(t: TensorBase): void;
   liveNode(t: TensorBase, action: string): UOp;
 }
 let inside: Inside;
@@ -69,7 +71,11 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
     else checkAlive(made, "realize a tensor");
   }
   if (nodes.length > 0) keepOrigins(tensors, () => realizeNodes(nodes));
-  for (const t of tensors) if (!isBoundNode(t.uop)) inside.hold(t);
+  for (const t of tensors) {
+    if (isBoundNode(t.uop)) continue;
+    inside.settle(t);
+    inside.hold(t);
+  }
 }
 
 /** Adds realizing, reading, assignment and devices. */
@@ -79,6 +85,7 @@ export abstract class RealizeTensor extends CallTensor {
   static {
     inside = {
       hold: (t) => (t as RealizeTensor).hold(),
+      settle: (t) => (t as RealizeTensor).settle(),
       liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
     };
   }
@@ -109,7 +116,7 @@ export abstract class RealizeTensor extends CallTensor {
     }
     const all = [this as RealizeTensor, ...others as readonly RealizeTensor[]];
     for (const t of all) {
-      if (realizedBuffer(t.uop) !== undefined || hasStorage(t.uop)) continue;
+      if (realizedBuffer(t.uop) !== undefined || isMemory(shown(t.uop).base)) continue;
       t.setUop(uop(Ops.CONTIGUOUS, t.dtype, [materializeShape(t.uop, t.shape)], nextClone++));
     }
     const pending = all.map((t) => t.uop).filter((u) => realizedBuffer(u) === undefined);
@@ -282,31 +289,25 @@ export abstract class RealizeTensor extends CallTensor {
     if (given.length > shape.length || given.some((n, i) => n !== 1 && n !== shape[shape.length - given.length + i])) {
       throw new ShapeError("assign", { shapes: [given, shape], reason: "the value does not broadcast to the target" });
     }
-    value = broadcastTo(value, shape);
-    if (!hasStorage(this.uop)) {
-      this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [value], nextClone++));
+    if (!this.refresh()) {
+      this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [broadcastTo(value, shape)], nextClone++));
       this.hold();
       return this;
     }
-    this.assignView(this.uop, value, "assign");
+    this.assignView(this.uop, broadcastTo(value, shape), "assign");
     return this;
   }
 
-  /** Writes `value` into `view`, a movement view of this tensor's storage; this handle then names the new version. */
+  /** Writes `value` into `view`, a view of this tensor's memory; this, and what it is a view of, then name the new version. */
   protected override assignView(view: UOp, value: UOp, _action: string): void {
-    let base = this.uop;
-    while (isMovement(base.op)) base = base.src[0];
-    const line = new Site();
-    const store = uop(Ops.STORE, dtypes.void, [view, value]);
-    store.line ??= line;
-    const after = uop(Ops.AFTER, this.dtype, [base, store]);
-    after.line ??= line;
-    let made: UOp = after;
-    const steps: UOp[] = [];
-    for (let u = this.uop; u !== base; u = u.src[0]) steps.push(u);
-    for (const s of steps.reverse()) made = s.withSrc([made]);
-    this.setUop(made);
-    movedHandles.assigned?.add(this);
+    const line = new Site(), after = writeNode(view, value);
+    for (const u of [after, after.src[1]]) u.line ??= line;
+    noteWrite(after.src[0], after);
+    this.refresh();
+    for (const t of this.aliases()) {
+      (t as RealizeTensor).markPlace();
+      movedHandles.assigned?.add(t);
+    }
   }
 
   /** Makes this handle name, and hold, what `x` names; the shape must be the same. */
@@ -322,7 +323,7 @@ export abstract class RealizeTensor extends CallTensor {
     if (movedHandles.replaced !== undefined) {
       if (!movedHandles.replaced.has(this)) movedHandles.replaced.set(this, this.wrap(this.uop));
     } else if (old !== undefined) replacements.at.set((old.arg as BufferArg).storage, ++replacements.count);
-    this.setUop(next);
+    this.rename(next);
     this.hold();
     return this;
   }
@@ -343,7 +344,7 @@ export abstract class RealizeTensor extends CallTensor {
     }
     const gone = new Storage(this.device, this.dtype, this.numel());
     gone.disposedAt = line;
-    this.setUop(reshape(bufferNode(gone), this.shape));
+    this.rename(reshape(bufferNode(gone), this.shape));
   }
   /** `using t = ...` disposes at the end of the block. */
   [Symbol.dispose](): void {
@@ -371,12 +372,19 @@ function cutBytes(bytes: Uint8Array, shape: readonly number[], part: readonly nu
 
 let nextClone = 1 << 20;
 
-/** True where a node, below movement ops, has or will have memory of its own that can be written. */
-export function hasStorage(u: UOp): boolean {
-  while (isMovement(u.op)) {
-    if (u.op === Ops.PAD || u.op === Ops.EXPAND) return false;
-    u = u.src[0];
+/** The newest version of the memory of `view` once `value` is written to what `view` shows. */
+function writeNode(view: UOp, value: UOp): UOp {
+  const { base, steps } = shown(view);
+  const at = steps.findIndex((s) => s.op === Ops.BITCAST && s.dtype.itemsize !== s.src[0].dtype.itemsize);
+  if (at >= 0) { // elements of another size: what is below them is written as a whole
+    const whole = steps[at], inner = whole.src[0];
+    if (at > 0) {
+      const copy = uop(Ops.CONTIGUOUS, whole.dtype, [whole], nextClone++);
+      value = writeNode(showAs(steps.slice(0, at), copy), value);
+    }
+    return writeNode(inner, uop(Ops.BITCAST, inner.dtype, [value]));
   }
-  return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
-    (u.op === Ops.COPY);
+  const target = showAs(steps.filter((s) => isMovement(s.op)), base);
+  if (value.dtype !== base.dtype) value = uop(Ops.BITCAST, base.dtype, [value]);
+  return uop(Ops.AFTER, base.dtype, [base, uop(Ops.STORE, dtypes.void, [target, value])]);
 }

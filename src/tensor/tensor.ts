@@ -17,6 +17,7 @@ import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { constant, UOp, uop } from "../uop/uop.ts";
+import { isMemory, shown } from "../uop/writes.ts";
 import { type Axes, checkShape } from "./axes.ts";
 import { markWeak, type NestedArray, type Operand, TensorBase } from "./base.ts";
 import {
@@ -37,7 +38,7 @@ import {
 import { type Dim, hasVariable, type Shape, shaped } from "./dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./display.ts";
 import { InPlaceTensor } from "./inplace.ts";
-import { hasStorage, holdMemory } from "./realize.ts";
+import { holdMemory } from "./realize.ts";
 import { castNode, inferDType, scalarConst } from "./scalars.ts";
 import { drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
 
@@ -504,7 +505,7 @@ function chosen(action: string, options: TensorOptions): DType | undefined {
 
 function make(u: UOp, options: TensorOptions): Tensor {
   const t = new Tensor(placed(u, options.device));
-  if (hasStorage(t.uop)) holdMemory(t);
+  if (isMemory(shown(t.uop).base)) holdMemory(t);
   if (options.requiresGrad !== undefined) t.requiresGrad = options.requiresGrad;
   return t;
 }

@@ -215,6 +215,10 @@ export function isAlu(op: Ops): boolean {
 export function isMovement(op: Ops): boolean {
   return (opFlags[op] & MOVEMENT) !== 0;
 }
+/** True for what shows the memory of `src[0]` in another way: movement, DETACH, CONTIGUOUS_BACKWARD, BITCAST. */
+export function isView(op: Ops): boolean {
+  return isMovement(op) || op === Ops.DETACH || op === Ops.CONTIGUOUS_BACKWARD || op === Ops.BITCAST;
+}
 /** True where both orders of the sources mean the same. */
 export function isCommutative(op: Ops): boolean {
   return (opFlags[op] & COMMUTATIVE) !== 0;

@@ -1,0 +1,287 @@
+/** Writes through views, and writes that read each other: what an eager program gives. On every device that opens here. */
+import { assertEquals, assertThrows } from "@std/assert";
+import { ArgumentError, Device, nn, StaleReadError, Tensor, Variable } from "../../mod.ts";
+import { scheduleNodes } from "../../src/schedule/schedule.ts";
+import type { NestedValues } from "../../src/tensor/host.ts";
+
+const devices: string[] = [];
+for (const name of ["JS", "WASM", "CLANG", "WEBGPU"]) {
+  try {
+    await Device.open(name);
+    devices.push(name);
+  } catch {
+    // not here
+  }
+}
+
+const real = (x: number[] | number[][]): Tensor => new Tensor(x, { dtype: "float32" }).realize();
+const four = () => real([1, 2, 3, 4]);
+const grid = () => real([[1, 2, 3], [4, 5, 6]]);
+const variable = () => new Variable("p", 0, 2).bind(1);
+
+/** A program: the tensors that it gives, and what they hold. */
+const PROGRAMS: [name: string, run: () => Tensor | Tensor[], want: NestedValues][] = [
+  ["a slice", () => {
+    const c = four();
+    c.at([1, 3]).assign(real([20, 30]));
+    return c;
+  }, [1, 20, 30, 4]],
+  ["a slice, realized", () => {
+    const c = four();
+    c.at([1, 3]).assign(real([20, 30])).realize();
+    return c;
+  }, [1, 20, 30, 4]],
+  ["every second from a step that leaves the axis", () => {
+    const c = real([1, 2, 3, 4, 5]);
+    c.at([null, null, 3]).assign(0);
+    return c;
+  }, [0, 2, 3, 0, 5]],
+  ["backward slices", () => {
+    const c = four();
+    c.at([null, null, -1]).at([0, 2]).assign(real([40, 30]));
+    return c;
+  }, [1, 2, 30, 40]],
+  ["permute", () => {
+    const c = grid();
+    c.permute([1, 0]).assign(real([[1, 2], [3, 4], [5, 6]]));
+    return c;
+  }, [[1, 3, 5], [2, 4, 6]]],
+  ["shrink, flip, detach, reshape", () => {
+    const c = grid();
+    c.shrink([[0, 1], [0, 2]]).assign(0);
+    c.flip(0).setAt([0, 0], 9);
+    c.detach().setAt([1, 1], 8);
+    c.reshape([3, 2]).setAt([1, 0], 7);
+    return c;
+  }, [[0, 0, 7], [9, 8, 6]]],
+  ["a view of a view, and both", () => {
+    const c = grid(), row = c.at(1);
+    row.setAt([2], 5);
+    row.at([0, 2]).assign(0);
+    row.flip(0).mulInPlace(3);
+    return [c, row];
+  }, [[[1, 2, 3], [0, 0, 15]], [0, 0, 15]]],
+  ["a write behind the back of a view, then one through it", () => {
+    const c = four(), part = c.at([0, 2]);
+    c.setAt([1], 7);
+    part.mulInPlace(10);
+    return [c, part];
+  }, [[10, 70, 3, 4], [10, 70]]],
+  ["parts of one buffer in one schedule", () => {
+    const c = four(), a = c.at([0, 2]), b = c.at([2, 4]);
+    a.assign(a.add(1));
+    b.assign(b.add(1));
+    Tensor.realize([a, b]);
+    return [c, a, b];
+  }, [[2, 3, 4, 5], [2, 3], [4, 5]]],
+  ["in a loop, realized each time", () => {
+    const c = four(), a = c.at([0, 2]);
+    for (let i = 0; i < 3; i++) a.assign(a.add(1)).realize();
+    for (let i = 0; i < 3; i++) a.addInPlace(1).realize();
+    return [c, a];
+  }, [[7, 8, 3, 4], [7, 8]]],
+  ["with a bound variable", () => {
+    const c = real([[1, 2], [3, 4], [5, 6]]), p = variable(), row = c.at([p, p.add(1)], ":");
+    row.assign(real([[9, 8]]));
+    return [c, row];
+  }, [[[1, 2], [9, 8], [5, 6]], [[9, 8]]]],
+  ["bits", () => {
+    const c = four();
+    c.bitcast("int32").at([1, 3]).assign(new Tensor([0x40400000, -5], { dtype: "int32" }));
+    c.bitcast("uint8").setAt([3], 0xc0);
+    c.bitcast("int32").addInPlace(0);
+    return [c.at([0, 2]), c.bitcast("int32").at(2)];
+  }, [[-4, 3], -5]],
+  ["a value that nobody has realized", () => {
+    const y = four().add(1), part = y.at([0, 2]);
+    part.assign(7);
+    y.at(3).mulInPlace(2);
+    return y;
+  }, [7, 7, 4, 10]],
+  ["zeros, and a sum that a view was made of before a write to it", () => {
+    const z = Tensor.zeros([3]), y = grid().sum(0), part = y.at([0, 2]);
+    z.at([0, 2]).assign(5);
+    y.setAt([2], 1);
+    part.assign(0);
+    return [z, y];
+  }, [[5, 5, 0], [0, 0, 1]]],
+  ["the view that is written is a result", () => {
+    const a = real([0, 1, 2]), before = a.at(1), m = real([[0, 1], [2, 3]]), column = m.at(":", 1);
+    a.setAt([1], 9);
+    m.setAt([":", 1], 7);
+    Tensor.realize([column, a, before, m]);
+    return [a, before, m, column];
+  }, [[0, 9, 2], 1, [[0, 7], [2, 7]], [1, 3]]],
+  ["two change places", () => {
+    const a = real([1, 2]), b = real([3, 4]), wasA = a.flip(0), wasB = b.flip(0);
+    a.assign(wasB);
+    b.assign(wasA);
+    Tensor.realize([a, b]);
+    return [a, b];
+  }, [[4, 3], [2, 1]]],
+  ["three change places", () => {
+    const a = real([1, 2]), b = real([3, 4]), c = real([5, 6]), was = a.mul(1);
+    a.assign(b);
+    b.assign(c);
+    c.assign(was);
+    Tensor.realize([c, b, a]);
+    return [a, b, c];
+  }, [[3, 4], [5, 6], [1, 2]]],
+  ["what reads before and after a write", () => {
+    const x = real([1, 2]), before = x.flip(0);
+    x.assign(x.add(1));
+    const both = before.add(x);
+    Tensor.realize([both, x]);
+    return [both, x];
+  }, [[4, 4], [2, 3]]],
+  ["an old value over a part that was written", () => {
+    const a = real([1, 2, 3]), old = a.mul(2);
+    a.setAt([0], 7);
+    a.assign(old);
+    return a;
+  }, [2, 4, 6]],
+  ["overlapping slices", () => {
+    const a = four(), b = a.at([0, 3]), c = a.at([1, 4]);
+    c.assign(b);
+    a.at([0, 2]).assign(a.at([2, 4]));
+    return a;
+  }, [2, 3, 2, 3]],
+  ["what was realized as a view of its own", () => {
+    const c = four(), part = c.at([0, 2]).realize();
+    part.setAt([0], 9);
+    return [c, part];
+  }, [[1, 2, 3, 4], [9, 2]]],
+  ["reading does not part a view from its tensor", () => {
+    const c = four(), part = c.at([0, 2]);
+    part.at(0).item(); // begins to read
+    part.setAt([0], 9);
+    return [c, part];
+  }, [[9, 2, 3, 4], [9, 2]]],
+  ["there and back", () => {
+    const c = four();
+    c.reshape([2, 2]).reshape([4]).setAt([0], 9);
+    c.reshape([2, 2]).permute([1, 0]).permute([1, 0]).setAt([0, 1], 8);
+    return c;
+  }, [9, 8, 3, 4]],
+  ["another tensor under the same name", () => {
+    const c = four(), part = c.at([0, 2]), other = real([5, 6, 7, 8]);
+    c.replace(other);
+    part.assign(0);
+    return [c, part];
+  }, [[5, 6, 7, 8], [0, 0]]],
+];
+
+for (const device of devices) {
+  for (const [name, run, want] of PROGRAMS) {
+    Deno.test(`in place ${device}: ${name}`, async () => {
+      const before = Device.default;
+      Device.default = device;
+      try {
+        const made = run();
+        const got = Array.isArray(made) ? await Promise.all(made.map((t) => t.tolist())) : await made.tolist();
+        assertEquals(got as NestedValues, want);
+      } finally {
+        Device.default = before;
+      }
+    });
+  }
+}
+
+Deno.test("in place: reads through data() keep a view a view", async () => {
+  const c = four(), part = c.at([0, 2]);
+  assertEquals(await part.tolist(), [1, 2]);
+  part.assign(0);
+  assertEquals(await c.tolist(), [0, 0, 3, 4]);
+});
+
+Deno.test("in place: a read that comes too late says so, and its advice works", async () => {
+  const a = four(), late = a.add(1);
+  a.at([0, 2]).assign(0).realize();
+  assertThrows(() => late.realize(), StaleReadError, "realize the read before the write, or realize both together");
+  const b = four(), early = b.add(1).realize();
+  b.at([0, 2]).assign(0).realize();
+  assertEquals(await early.tolist(), [2, 3, 4, 5]);
+  const c = four(), both = c.add(1);
+  c.at([0, 2]).assign(0);
+  Tensor.realize([c, both]);
+  assertEquals([await c.tolist(), await both.tolist()], [[0, 0, 3, 4], [2, 3, 4, 5]]);
+});
+
+Deno.test("in place: a write that may go nowhere is refused", () => {
+  const y = new Tensor(grid().add(1).permute([1, 0]).uop), part = y.permute([1, 0]);
+  y.setAt([0], 1);
+  assertThrows(() => part.assign(0), ArgumentError, "make the view again");
+});
+
+/** The kernels that a program runs, and the largest of its intermediates, in bytes. */
+function costOf(tensors: Tensor[]): { kernels: number; largest: number } {
+  const bound = scheduleNodes(tensors.map((t) => t.uop));
+  const largest = Math.max(
+    0,
+    ...bound.variant.entries.map((e) => e.slot === undefined ? e.size * e.dtype.itemsize : 0),
+  );
+  for (const t of bound.temporaries) t.free();
+  return { kernels: bound.items.length, largest };
+}
+
+Deno.test("in place: only what stands in a circle is kept, the smaller side of it", () => {
+  type Three = { big: Tensor; small: Tensor; many: Tensor };
+  const made = (): Three => {
+    const ones = (shape: number[]) => Tensor.ones(shape, { device: "JS" }).contiguous().realize();
+    return { big: ones([64, 64]), small: ones([64]), many: ones([64, 64]) };
+  };
+  const rows: [string, (t: Three) => Tensor[], { kernels: number; largest: number }][] = [
+    ["one way", ({ big, small }) => [big.clone().assign(big.add(small)), small.assign(small.mul(2))], {
+      kernels: 2,
+      largest: 16384,
+    }],
+    ["both ways, a row", ({ big, small }) => {
+      const sum = big.sum(0);
+      return [big.assign(big.add(small)), small.assign(sum)];
+    }, { kernels: 3, largest: 256 }],
+    ["both ways, a sum of what is overwritten", ({ big, many }) => {
+      const sums = big.sum(1).mul(2).reshape([64, 1]).expand([64, 64]), was = many.flip(0);
+      return [big.assign(was), many.assign(sums)];
+    }, { kernels: 3, largest: 256 }],
+    ["a write of a part", ({ big, many }) => {
+      const one = big.at([0, 1]), was = many.permute([1, 0]);
+      return [big.assign(was), many.setAt([[3, 4]], one.mul(3))];
+    }, { kernels: 3, largest: 256 }],
+  ];
+  for (const [name, run, want] of rows) assertEquals(costOf(run(made())), want, name);
+});
+
+Deno.test("in place: optimizers step models whose parameters meet", async () => {
+  const x = real([[1, 2], [3, 5]]), y = real([[1], [2]]);
+  const makers: [string, (p: Tensor[]) => nn.optim.Optimizer][] = [
+    ["SGD", (p) => new nn.optim.SGD(p, { lr: 0.01 })],
+    ["momentum", (p) => new nn.optim.SGD(p, { lr: 0.01, momentum: 0.9 })],
+    ["Adam", (p) => new nn.optim.Adam(p, { lr: 0.01 })],
+    ["AdamW", (p) => new nn.optim.AdamW(p, { lr: 0.01 })],
+    ["LAMB", (p) => new nn.optim.LAMB(p, { lr: 0.01 })],
+    ["LARS", (p) => new nn.optim.LARS(p, { lr: 0.01 })],
+    ["Muon", (p) => new nn.optim.Muon(p, { lr: 0.01 })],
+  ];
+  for (const [name, make] of makers) {
+    // the same with the gradients realized first: nothing then reads a weight beside its update
+    const results: NestedValues[] = [];
+    for (const apart of [false, true]) {
+      const w = real([[0.5, -1], [2, 1]]), v = real([[1, 0.5], [0.25, -1]]), b = real([[0.1]]), s = real([[0.3]]);
+      const params = [w, v, b, s];
+      for (const p of params) p.requiresGrad = true;
+      const opt = make(params);
+      for (let i = 0; i < 3; i++) {
+        Tensor.train(() => {
+          opt.zeroGrad();
+          const h = x.matmul(w.add(w.matmul(v).mul(s))).layernorm();
+          const loss = h.matmul(v).sum(1, { keepdim: true }).mul(s).add(b).sub(y).square().mean().backward();
+          if (apart) Tensor.realize([loss, ...params.map((p) => p.grad!)]);
+          opt.step();
+        });
+      }
+      results.push(await Promise.all(params.map((p) => p.tolist())) as NestedValues);
+    }
+    const [together, apart] = results.map((r) => (r as number[][][]).flat(2));
+    together.forEach((t, i) => assertEquals(Math.abs(t - apart[i]) < 1e-4, true, `${name}: ${t} and ${apart[i]}`));
+  }
+});
