@@ -26,75 +26,114 @@ interface Handle {
   readonly uop: UOp;
 }
 
-/** What a view shows when what it is a view of, and the memory below, are `parent` and `base` by now; undefined: it is none. */
+/** A handle as it was: what it names later, by `replace` or in memory of its own, is another tensor. */
+export interface Named<T extends Handle> {
+  /** The tensor. */
+  readonly handle: T;
+  /** How often it had been made to name another one. */
+  readonly epoch: number;
+}
+
+/** Memory, or a value, and what it is by now, not reshaped. */
+export interface Moved {
+  /** What views were made of. */
+  readonly from: UOp;
+  /** Its newest version. */
+  readonly to: UOp;
+}
+
+/** What a view is a view of. */
 export interface Source<T extends Handle> {
-  /** The tensor that it is a view of; undefined where that is gone, or names something else by now. */
+  /** The nearest tensor that it is a view of; undefined where all are gone, or name something else by now. */
   readonly handle: T | undefined;
-  /** The last of the tensors that it leads to. */
-  readonly top: T | undefined;
-  /** What the view is when its tensor is `parent`; `node` is the view as it was. */
-  move(node: UOp, parent: UOp): UOp | undefined;
+  /** The last of the tensors that it leads to, if one is left. */
+  readonly top: Named<T> | undefined;
+  /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
+  move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
   /** This for a view that has been realized; `node` is the view as it was. */
   weak(node: UOp): Source<T> | undefined;
 }
 
-/** A handle as it was: what it names by `replace` later is another tensor. */
-export interface Named<T extends Handle> {
-  readonly handle: T;
-  readonly epoch: number;
+/** The tensor, if it still is what it was. */
+function still<T extends Handle>({ handle, epoch }: Named<T>, epochOf: (t: T) => number): T | undefined {
+  return epochOf(handle) === epoch ? handle : undefined;
+}
+
+/** Whether `base` is what has moved, or another version of it. */
+function hasMoved(base: UOp, { from, to }: Moved): boolean {
+  return base === from || (isMemory(base) && isMemory(to) && isSameMemory(base, to));
 }
 
 /** Of a view that is not realized: it keeps what it is made of. */
 class Strong<T extends Handle> implements Source<T> {
   constructor(
     private readonly named: Named<T>,
-    readonly top: T,
+    /** What that is a view of. */
+    private readonly next: Source<T> | undefined,
     private readonly epochOf: (t: T) => number,
     /** The node of the tensor that the view is made of, if it can be found in the view. */
     private readonly over: UOp | undefined,
   ) {}
   get handle(): T | undefined {
-    return this.epochOf(this.named.handle) === this.named.epoch ? this.named.handle : undefined;
+    return still(this.named, this.epochOf) ?? this.next?.handle;
   }
-  move(node: UOp, parent: UOp): UOp | undefined {
-    const { base, steps } = shown(node), now = shown(parent).base;
-    if (isMemory(base) && isMemory(now) && isSameMemory(base, now)) return showAs(steps, reshape(now, shapeOf(base)));
-    if (this.over === undefined) return undefined;
+  get top(): Named<T> {
+    return this.next?.top ?? this.named;
+  }
+  move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    const { base, steps } = shown(node);
+    if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
+    if (this.over === undefined || still(this.named, this.epochOf) === undefined) return undefined;
     return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
   }
   weak(node: UOp): Source<T> | undefined {
-    const { handle, epoch } = this.named, { base, steps } = shown(node), { over } = this, now = shown(handle.uop).base;
-    const ofMemory = isMemory(base) && isMemory(now) && isSameMemory(base, now);
-    if (!ofMemory && over === undefined) return undefined;
-    const bare = (ofMemory ? steps : shown(node, over).steps).map(({ op, dtype, src, arg }) => {
-      return { op, dtype, rest: src.slice(1), arg };
-    });
-    const shape = shapeOf(ofMemory ? base : over!);
-    return new Weak(new WeakRef(handle), epoch, new WeakRef(this.top), this.epochOf, bare, shape, ofMemory);
+    const { base, steps } = shown(node), { over, top } = this, ofMemory = isMemory(base);
+    const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
+    const own = shown(isNear ? this.named.handle.uop : base).base;
+    if (isNear && (!ofMemory || !isMemory(own) || !isSameMemory(base, own))) {
+      return new Weak(this.named, top, this.epochOf, shown(node, over).steps, over, false);
+    }
+    return ofMemory ? new Weak(this.named, top, this.epochOf, steps, base, true) : undefined;
   }
 }
 
-/** Of a view that has memory of its own. */
+/** Of a view that has memory of its own: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
+  private readonly near: WeakRef<T>;
+  private readonly nearEpoch: number;
+  private readonly far: WeakRef<T>;
+  private readonly farEpoch: number;
+  private readonly steps: readonly Step[];
+  private readonly shape: readonly number[];
+
+  /** @param ofMemory whether the steps are those from the memory, and not from the tensor */
   constructor(
-    private readonly ref: WeakRef<T>,
-    private readonly epoch: number,
-    private readonly topRef: WeakRef<T>,
+    near: Named<T>,
+    far: Named<T>,
     private readonly epochOf: (t: T) => number,
-    private readonly steps: readonly Step[],
-    private readonly shape: readonly number[],
-    /** Whether the steps are those from the memory, and not from the tensor. */
+    steps: readonly UOp[],
+    over: UOp,
     private readonly ofMemory: boolean,
-  ) {}
+  ) {
+    this.near = new WeakRef(near.handle);
+    this.nearEpoch = near.epoch;
+    this.far = new WeakRef(far.handle);
+    this.farEpoch = far.epoch;
+    this.steps = steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
+    this.shape = shapeOf(over);
+  }
   get handle(): T | undefined {
-    const t = this.ref.deref() ?? (this.ofMemory ? this.top : undefined);
-    return t !== undefined && this.epochOf(t) === this.epoch ? t : undefined;
+    const near = this.near.deref();
+    if (near !== undefined && this.epochOf(near) === this.nearEpoch) return near;
+    const far = this.ofMemory ? this.far.deref() : undefined;
+    return far !== undefined && this.epochOf(far) === this.farEpoch ? far : undefined;
   }
-  get top(): T | undefined {
-    return this.topRef.deref();
+  get top(): Named<T> | undefined {
+    const { handle } = this;
+    return handle === undefined ? undefined : { handle, epoch: this.epochOf(handle) };
   }
-  move(_node: UOp, parent: UOp): UOp | undefined {
-    let x = reshape(this.ofMemory ? shown(parent).base : parent, this.shape);
+  move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    let x = reshape(this.ofMemory ? moved.to : parent, this.shape);
     for (let i = this.steps.length - 1; i >= 0; i--) {
       const { op, dtype, rest, arg } = this.steps[i];
       x = uop(op, op === Ops.BITCAST ? dtype : x.dtype, [x, ...rest], arg);
@@ -111,13 +150,13 @@ export function sourceOf<T extends Handle>(
   view: UOp,
   of: UOp,
   named: Named<T>,
-  top: T,
+  next: Source<T> | undefined,
   epochOf: (t: T) => number,
 ): Source<T> | undefined {
   let u = view;
   while (u !== of && isAlias(u.op)) u = u.src[0];
-  if (u === of) return new Strong(named, top, epochOf, of);
+  if (u === of) return new Strong(named, next, epochOf, of);
   const { base, steps } = shown(of);
   if (shown(u).base !== base) return undefined;
-  return new Strong(named, top, epochOf, steps.every((s) => s.op === Ops.RESHAPE) ? base : undefined);
+  return new Strong(named, next, epochOf, steps.every((s) => s.op === Ops.RESHAPE) ? base : undefined);
 }

@@ -164,7 +164,7 @@ export abstract class TensorBase {
     const moved = path.map((t) => t.uop);
     if (now !== base) top.setUop(moved[0] = showAs(steps, reshape(now, shapeOf(base))));
     for (let i = 1; i < path.length; i++) {
-      const t = path[i], made = t.source!.move(moved[i], moved[i - 1]);
+      const t = path[i], made = t.source!.move(moved[i], moved[i - 1], { from: base, to: now });
       if (made === undefined) {
         throw new ArgumentError("write to a view", {
           reason: "the tensor that it is a view of has other memory by now; make the view again",
@@ -173,7 +173,7 @@ export abstract class TensorBase {
       if (made === t.node) continue;
       t.letGo(); // what it was realized into
       t.node = moved[i] = made;
-      t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), top, epochOf);
+      t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
     }
     return true;
   }
@@ -183,8 +183,11 @@ export abstract class TensorBase {
   }
   /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
   protected settle(): void {
-    if (this.source !== undefined && !this.isPlace) this.source = undefined;
+    if (this.source === undefined || this.isPlace) return;
+    this.source = undefined;
+    this.epoch++; // views of this that there are stay what they are
   }
+  /** This, as what it names now. */
   private named(): Named<TensorBase> {
     return { handle: this, epoch: this.epoch };
   }
@@ -211,7 +214,7 @@ export abstract class TensorBase {
   protected wrap(u: UOp): this {
     const t = new (this.constructor as new (u: UOp) => this)(u), { node } = this;
     if (isAlias(u.op) || isAlias(node.op) || u === node) {
-      t.source = sourceOf(u, node, this.named(), this.source?.top ?? this, epochOf);
+      t.source = sourceOf(u, node, this.named(), this.source, epochOf);
     }
     return t;
   }
