@@ -8,11 +8,21 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { envNumber } from "../helpers/env.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { flat } from "../uop/slope.ts";
+import { flat, slope, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { leNode } from "./elementwise.ts";
 import { FunctionTensor } from "./functions.ts";
-import { expm1Node, floatConst, geluNode, scale, shift, sigmoidNode, softplusNode, tanhNode } from "./numeric.ts";
+import {
+  expm1Node,
+  floatConst,
+  geluNode,
+  scale,
+  shift,
+  sigmoidNode,
+  signOf,
+  softplusNode,
+  tanhNode,
+} from "./numeric.ts";
 import { drawUniform } from "./random.ts";
 import { scalarConst } from "./scalars.ts";
 
@@ -42,6 +52,17 @@ function eluNode(x: UOp, alpha: number, width = 1): UOp {
   const below = negative.where(x, zero);
   return negative.where(scale(expm1Node(width === 1 ? below : scale(below, 1 / width)), alpha), x);
 }
+
+/** 1 + |x| */
+function beyondOne(x: UOp): UOp {
+  return shift(x.mul(signOf(x)), 1);
+}
+
+/** d x / (1 + |x|) = 1 / (1 + |x|)^2, and NaN where the value is. */
+const SOFTSIGN = slope((x, y) => {
+  const r = floatConst(1, x.dtype).fdiv(beyondOne(x));
+  return y.ne(y).where(y, r.mul(r));
+});
 
 /** Tensors with activation functions. */
 export abstract class ActivationTensor extends FunctionTensor {
@@ -144,10 +165,7 @@ export abstract class ActivationTensor extends FunctionTensor {
   }
   /** x / (1 + |x|). */
   softsign(): this {
-    return this.floating((x) => {
-      const s = x.lt(constant(0, x.dtype)).where(floatConst(-1, x.dtype), floatConst(1, x.dtype));
-      return x.fdiv(shift(x.mul(s), 1));
-    });
+    return this.floating((x) => withGradient(x.fdiv(beyondOne(x)), [x], SOFTSIGN));
   }
 
   /**

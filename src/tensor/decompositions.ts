@@ -19,6 +19,7 @@ import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { hostValues } from "./select.ts";
 import { StatisticsTensor } from "./statistics.ts";
+import { differentiable } from "./svd_gradient.ts";
 
 /** Values known on the host up to which a matrix is checked for being invertible. */
 const CHECKED = 4096;
@@ -245,7 +246,8 @@ export abstract class DecompositionTensor extends StatisticsTensor {
   /**
    * `U`, the singular values `S` in descending order, and `Vᵀ`: this = `U diag(S) Vᵀ`, by Jacobi's rotations of pairs of
    * columns (Hestenes, 1958), all disjoint pairs at once. `U` is `[..., m, m]` and `Vᵀ` `[..., n, n]`, or with
-   * `fullMatrices` false only their first min(m, n) columns and rows. Signs are not unique.
+   * `fullMatrices` false only their first min(m, n) columns and rows. Signs are not unique. Gradients are those of the first
+   * min(m, n) vectors, and infinite or NaN where two singular values are equal; that of the values alone is finite.
    *
    * @throws {ShapeError} below two axes
    */
@@ -270,7 +272,9 @@ export abstract class DecompositionTensor extends StatisticsTensor {
     const signs = r.diagonal({ dim1: -2, dim2: -1 }).lt(0).where(this.wrap(floatConst(-1, d)), 1).unsqueeze(-2) as this;
     const turned = q.at("...", [0, n]).mul(signs);
     const u = fullMatrices && m > n ? turned.cat([q.at("...", [n, m])], -1) : turned;
-    return [u.cast(out), values.at("...", [0, n]).cast(out), v.transpose(-1, -2).cast(out)];
+    const raw = { u: u.uop, s: values.at("...", [0, n]).uop, vt: v.transpose(-1, -2).uop };
+    const found = prod(shape) === 0 ? raw : differentiable(a.uop, raw);
+    return [this.wrap(found.u).cast(out), this.wrap(found.s).cast(out), this.wrap(found.vt).cast(out)];
   }
 
   /**

@@ -14,6 +14,7 @@ import { extentsOf, label } from "../uop/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
+import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { type Operand, TensorBase } from "./base.ts";
@@ -33,6 +34,37 @@ export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
 function lastTo(axis: number, rank: number): number[] {
   return rangeOf(rank - 1).toSpliced(axis, 0, rank - 1);
 }
+
+/**
+ * The gradient of an extreme of what is there and the values that go to it: the share of each that equals it; NaN where it
+ * is NaN.
+ */
+function sharedAmong(axis: number, includeSelf: boolean): GradientArg {
+  return new GradientArg((g, [x, values, keys], most) => {
+    const rank = shapeOf(x).length, order = [...rangeOf(rank).filter((a) => a !== axis), axis];
+    const last = (u: UOp) => rank === 0 ? reshape(u, [1]) : permute(u, order), at = Math.max(rank - 1, 0);
+    const home = (u: UOp) => rank === 0 ? reshape(u, []) : permute(u, lastTo(axis, rank));
+    const zero = constant(0, g.dtype), one = constant(1, g.dtype), top = last(most), size = shapeOf(top)[at];
+    const goes = constant(-1, keys.dtype).lt(keys).and(keys.lt(size)),
+      equal = values.eq(gatherNode(top, at, keys)).and(goes);
+    let count = foldKeys(keys, equal.where(one, broadcastTo(zero, shapeOf(values))), size, Ops.ADD).values;
+    const own = last(x).eq(top);
+    if (includeSelf) count = count.add(own.where(one, zero));
+    const share = last(g).fdiv(count), nothing = share.mul(zero); // NaN of no members
+    const read = (u: UOp) => gatherNode(u, at, keys), some = count.ne(zero);
+    return [
+      () => home(some.where(includeSelf ? own.where(share, zero) : broadcastTo(zero, shapeOf(top)), nothing)),
+      () =>
+        goes.where(
+          equal.where(read(some.where(share, zero)), read(some.where(broadcastTo(zero, shapeOf(top)), nothing))),
+          zero,
+        ),
+      undefined,
+    ];
+  });
+}
+
+const SHARES = new Map<string, GradientArg>();
 
 /** Tensors with gather and scatter. */
 export abstract class GatherTensor extends ScanTensor {
@@ -111,6 +143,14 @@ export abstract class GatherTensor extends ScanTensor {
       const all = home(found.values);
       return fold === Ops.MAX ? maxNode(own, all) : own.alu(fold, all);
     };
+    /** An extreme, whose gradient is divided among all that equal it. */
+    const shared = (most: UOp) => {
+      if (!wide.isFloat || this.numel() === 0) return most;
+      const axis = resolveAxis("scatterReduce", dim, this.shape), name = `${axis} ${includeSelf}`;
+      let rule = SHARES.get(name);
+      if (rule === undefined) SHARES.set(name, rule = sharedAmong(axis, includeSelf));
+      return withGradient(most, [x, castNode(values, wide), keys], rule);
+    };
     switch (reduce) {
       case "sum":
         return this.wrap(castNode(folded(Ops.ADD), d));
@@ -122,10 +162,10 @@ export abstract class GatherTensor extends ScanTensor {
         return this.wrap(folded(Ops.ADD)).div(members, d.isFloat ? {} : { roundingMode: "floor" }).cast(d);
       }
       case "amax":
-        return this.wrap(castNode(folded(Ops.MAX), d));
+        return this.wrap(castNode(shared(folded(Ops.MAX)), d));
       case "amin": {
         const turn = (u: UOp) => wide.isFloat ? u.mul(-1) : u.xor(scalarConst(wide.isBool ? 1 : -1, wide));
-        return this.wrap(castNode(turn(folded(Ops.MAX, turn)), d));
+        return this.wrap(castNode(shared(turn(folded(Ops.MAX, turn))), d));
       }
       default:
         throw new ArgumentError("scatterReduce", {

@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
 import { flat, GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { floatConst, logNode, scale, signOf } from "./numeric.ts";
@@ -31,7 +30,7 @@ const POWER = new GradientArg((g, [x, e], y) => {
   const zero = constant(0, x.dtype);
   return [
     () => e.eq(zero).where(zero, g.mul(e.mul(powNode(x, e.add(-1))))),
-    () => x.eq(zero).and(e.lt(zero).ne(constant(1, dtypes.bool))).where(zero, g.mul(y.mul(logNode(x)))),
+    () => x.eq(zero).and(zero.lt(e).or(e.eq(zero))).where(zero, g.mul(y.mul(logNode(x)))),
   ];
 }, true);
 

@@ -23,6 +23,7 @@ import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
 import type { Operand } from "./base.ts";
 import { type CloseOptions, eqNode, negNode } from "./elementwise.ts";
 import { iotaAlong } from "./movement_nodes.ts";
+import { constantPower } from "./power.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "./numeric.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 
@@ -375,10 +376,16 @@ export abstract class ReduceTensor extends ActivationTensor {
     else if (p === Infinity) norm = t.abs().max(at, keep);
     else if (p === 2) norm = this.wrap(rootNode(t.square().sum(at, keep).uop));
     else if (p === 1) norm = t.abs().sum(at, keep);
-    else if (p > 0) norm = t.abs().pow(p).sum(at, keep).pow(1 / p);
+    else if (p > 0) norm = this.wrap(rootOf(t.abs().pow(p).sum(at, keep).uop, p));
     else throw new ArgumentError("normalize", { reason: `p must be at least 0, not ${p}` });
     return t.div(norm.clamp(eps)).cast(floatOf(this.dtype));
   }
+}
+
+/** x^(1/p) of what is not negative, with the gradient 0 at 0 instead of an infinite one. */
+function rootOf(x: UOp, p: number): UOp {
+  const zero = x.eq(floatConst(0, x.dtype)), safe = zero.where(floatConst(1, x.dtype), x);
+  return zero.where(floatConst(0, x.dtype), constantPower(safe, 1 / p));
 }
 
 function orReduce(x: UOp, axes: readonly number[]): UOp {

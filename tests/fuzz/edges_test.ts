@@ -1,0 +1,31 @@
+/** A part of the cases of edges.ts on two devices; that every op has one; that none is left out for longer than it differs. */
+import { assert, assertEquals } from "@std/assert";
+import { PARITY } from "../parity.ts";
+import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
+
+/** Sections of ops, by what they are. */
+const SECTIONS = ["1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12"];
+
+Deno.test("edges: every op has a case, or a reason for none", () => {
+  const covered = new Set(edgeCases.map((c) => c.op)), missing: string[] = [];
+  for (const { number, rows } of PARITY) {
+    if (!SECTIONS.includes(number)) continue;
+    for (const [name] of rows) if (!covered.has(name) && NO_EDGES[name] === undefined) missing.push(name);
+  }
+  assertEquals(missing, []);
+  for (const name of Object.keys(NO_EDGES)) assert(!covered.has(name), `${name} has a case`);
+});
+
+Deno.test("edges: values and gradients are PyTorch's, JS float64", async () => {
+  assertEquals(await runEdges(edgeCases.filter((_, i) => i % 3 === 0), "JS", "float64"), []);
+});
+
+Deno.test("edges: values and gradients are PyTorch's, WASM float32", async () => {
+  assertEquals(await runEdges(edgeCases.filter((_, i) => i % 9 === 1), "WASM", "float32"), []);
+});
+
+Deno.test("edges: a wrong value is found", async () => {
+  const c = edgeCases.find((c) => c.js === "x.tanh()")!, { out, grads } = buildEdge(c, "JS", "float64");
+  const wrong = await compareEdge(c, { out: out.add(1e-9), grads: grads.map((g) => g?.mul(1 + 1e-9)) }, false);
+  assert(wrong.some((p) => p.includes("value")) && wrong.some((p) => p.includes("gradient")));
+});
