@@ -148,7 +148,7 @@ export abstract class LossTensor extends ConvTensor {
     if (typeof reduction !== "string") checkOptions("compute binaryCrossentropy", reduction, ["reduction"]);
     const mode = typeof reduction === "string" ? reduction : reduction.reduction ?? "mean";
     checkReduction("compute binaryCrossentropy", mode);
-    const [p, q] = this.broadcasted("compute binaryCrossentropy", Y), d = floatOf(p.dtype);
+    const [p, q] = this.broadcasted("compute binaryCrossentropy of", Y), d = floatOf(p.dtype);
     const wide = promote(d, dtypes.float32), a = castNode(p, wide), b = castNode(q, wide);
     const loss = b.mul(logAtLeast(a)).add(complement(b).mul(logAtLeast(complement(a)))).mul(-1);
     return reduced(this.wrap(withGradient(loss, [a, b], CROSS_ENTROPY).cast(d)), mode);

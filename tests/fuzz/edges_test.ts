@@ -1,7 +1,10 @@
 /** A part of the cases of edges.ts on two devices; that every op has one; that none is left out for longer than it differs. */
 import { assert, assertEquals } from "@std/assert";
+import { Device } from "../../mod.ts";
 import { PARITY } from "../parity.ts";
 import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
+
+Device.default = "JS";
 
 /** Sections of ops, by what they are. */
 const SECTIONS = ["1.4", "1.5", "1.6", "1.7", "1.8", "1.9", "1.10", "1.11", "1.12"];

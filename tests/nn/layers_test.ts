@@ -122,6 +122,13 @@ for (const [name, fn, kind, text] of BAD) {
   });
 }
 
+Deno.test("nn: norms of an empty batch", async () => {
+  for (const layer of [new nn.GroupNorm(1, 2), new nn.InstanceNorm(2), new nn.BatchNorm(2), new nn.LayerNorm(3)]) {
+    const y = layer.call(Tensor.zeros([0, 2, 3]));
+    assert.deepEqual([y.shape, await y.tolist()], [[0, 2, 3], []]);
+  }
+});
+
 Deno.test("nn: padding same keeps the size", () => {
   for (const k of [1, 2, 3, 4, 5]) {
     assert.deepEqual(new nn.Conv2d(1, 2, k, { padding: "same" }).call(Tensor.zeros([1, 1, 7, 6])).shape, [1, 2, 7, 6]);

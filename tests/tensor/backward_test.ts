@@ -1,6 +1,6 @@
 /** backward() and gradient(): what is filled, what accumulates, what is refused. Values by the reference evaluator. */
 import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
-import { ArgumentError, Device, DTypeError, ShapeError, StaleReadError, Tensor } from "../../mod.ts";
+import { ArgumentError, Device, DTypeError, grad, ShapeError, StaleReadError, Tensor, vmap } from "../../mod.ts";
 import { forgetLosses, lossesOf } from "../../src/tensor/backward.ts";
 import { evaluateTensor } from "../reference.ts";
 
@@ -114,4 +114,43 @@ Deno.test("backward: errors", () => {
     [() => a.mul(constant).sum().gradient([constant]), ArgumentError, "constant"],
   ];
   for (const [run, kind, text] of rows) assertThrows(run, kind as new () => Error, text);
+});
+
+Deno.test("backward: what is flat gives zeros, and no error", () => {
+  const flat: [string, (x: Tensor) => Tensor][] = [
+    ["sign", (x) => x.sign()],
+    ["copysign of another", (x) => new Tensor([2, 2, 2], { dtype: "float32", ...JS }).copysign(x)],
+    ["x^0", (x) => x.pow(0)],
+    ["round", (x) => x.round()],
+    ["floorDiv", (x) => x.floorDiv(2)],
+    ["dropout of all", (x) => Tensor.train(() => x.dropout(1))],
+    ["the slope of a linear map", (x) => x.mul(2).sum().gradient([x])[0]],
+    ["the determinant of an empty matrix", (x) => x.shrink([[0, 0]]).reshape([0, 1]).expand([0, 0]).det()],
+    ["the sum of nothing", (x) => x.shrink([[0, 0]]).sum()],
+  ];
+  for (const [name, f] of flat) {
+    const x = leaf([1, -2, 0]);
+    f(x).sum().backward();
+    assertEquals(value(x.grad)!.map((v) => Number(v) + 0), [0, 0, 0], name);
+  }
+});
+
+Deno.test("gradient: zeros for a target that is not used, also of gradients", () => {
+  const x = leaf([1, 2]), y = leaf([3]);
+  assertEquals(value(x.square().sum().gradient([y])[0]), [0]);
+  const [g] = x.mul(3).sum().gradient([x]);
+  assertEquals(value(g), [3, 3]);
+  assertEquals(value(g.mul(x).sum().gradient([x])[0]), [3, 3]);
+  assertEquals(value(grad((v: Tensor) => grad((w: Tensor) => w.mul(3).sum())(v).sum())(x)), [0, 0]);
+  const whole = leaf([1, 2, 3]), part = whole.at([0, 2]);
+  assertThrows(() => whole.square().sum().gradient([part]), ArgumentError, "compute from view.contiguous()");
+  const own = part.contiguous(); // the advice
+  assertEquals(value(own.square().sum().gradient([own])[0]), [2, 4]);
+});
+
+Deno.test("gradient: vmap of functions with a formula", () => {
+  const x = new Tensor([[1, -2], [0.5, 3]], { dtype: "float32", ...JS });
+  const f = (v: Tensor) => v.abs().pow(1.5).add(v.cos()).sum();
+  const each = vmap(grad(f))(x) as Tensor;
+  assertEquals(value(each), [0, 1].flatMap((i) => [...value(grad(f)(x.at(i)))!]));
 });

@@ -1,6 +1,6 @@
 /** Windows, convolution and pooling: windows against plain loops, shapes, errors. Values are checked by the golden cases. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { ArgumentError, ShapeError, Tensor } from "../../mod.ts";
+import { ArgumentError, IndexError, ShapeError, Tensor } from "../../mod.ts";
 import { pool } from "../../src/tensor/windows.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { Ops } from "../../src/uop/ops.ts";
@@ -73,6 +73,18 @@ Deno.test("maxUnpool2d: puts maxima back where they were", () => {
   assertEquals(evaluate(most.maxUnpool2d(at).uop).data, [0, 5, 0, 0, 0, 0, 8, 0]);
 });
 
+Deno.test("maxPool2d, maxUnpool2d: windows that overlap, ties, NaN", () => {
+  const x = new Tensor([[[[0, 5, 5, 0, NaN, 1]]]], { dtype: "float32", device: "JS" });
+  const [most, at] = x.maxPool2d([1, 2], { stride: [1, 1], returnIndices: true });
+  assertEquals(evaluate(most.uop).data, [5, 5, 5, NaN, NaN]);
+  assertEquals(evaluate(at.uop).data, [1, 1, 2, 4, 4]);
+  const [g] = most.sum().gradient([x]);
+  assertEquals(evaluate(g.uop).data, [0, 2, 1, 0, 2, 0]); // to the first of equal ones
+  const back = most.maxUnpool2d(at, [1, 2], { stride: [1, 1] }), [h] = back.mul(2).sum().gradient([most]);
+  assertEquals(evaluate(back.uop).data, [0, 5, 5, 0, NaN, 0]); // each written once
+  assertEquals(evaluate(h.uop).data, [2, 2, 2, 2, 2]);
+});
+
 const errors: readonly [string, () => unknown, new (...args: never[]) => Error, string][] = [
   ["rank", () => t([3, 8, 8]).conv2d(t([4, 3, 3, 3])), ShapeError, "Cannot convolve shapes [3, 8, 8] and [4, 3, 3, 3]"],
   ["channels", () => t([1, 3, 8, 8]).conv2d(t([4, 2, 3, 3])), ShapeError, "3 channels"],
@@ -85,6 +97,20 @@ const errors: readonly [string, () => unknown, new (...args: never[]) => Error, 
     () => t([1, 1, 4, 4]).conv2d(t([1, 1, 3, 3]), undefined, { strides: 2 } as object),
     ArgumentError,
     'unknown option "strides"',
+  ],
+  ["padding", () => t([1, 1, 4, 4]).maxPool2d(2, { padding: 2 }), ArgumentError, "1 for a kernel of 2"],
+  ["padding of means", () => t([1, 1, 4, 4]).avgPool2d(3, { padding: [0, 2] }), ArgumentError, "1 for a kernel of 3"],
+  [
+    "indices of another shape",
+    () => t([8, 8]).maxUnpool2d(Tensor.zeros([8, 7], { dtype: "int64" }), [3], { stride: [2] }),
+    ShapeError,
+    "an index for each value",
+  ],
+  [
+    "indices beyond the result",
+    () => t([1, 1, 1, 1]).maxUnpool2d(new Tensor([[[[4]]]], { device: "JS" }), 2),
+    IndexError,
+    "index 4 is out of range",
   ],
   ["window", () => t([1, 1, 2, 2]).maxPool2d(3), ShapeError, "a window of extent 3"],
 ];

@@ -62,6 +62,21 @@ Deno.test("decompositions: the gradient of a determinant is its cofactors", asyn
   await near(g, a.inv().T.mul(a.det()), 1e-9);
 });
 
+Deno.test("decompositions: gradients of singular values and vectors, also where columns are odd or many", async () => {
+  for (const [m, n] of [[3, 3], [5, 3], [3, 5], [31, 31]]) {
+    const a = matrix(m, n, "float64"), [u, s, vt] = a.svd(false);
+    await near(s.sum().gradient([a])[0], u.dot(vt), 1e-9); // d sum(S) = U Vᵀ
+    const [first] = u.at(":", [0, 1]).mul(s.at([0, 1])).dot(vt.at([0, 1])).sum().gradient([a]);
+    const moved = (by: number) => {
+      const [p, q, r] = a.add(Tensor.full([m, n], by, { dtype: "float64", ...on })).svd(false);
+      return p.at(":", [0, 1]).mul(q.at([0, 1])).dot(r.at([0, 1])).sum();
+    };
+    if (m < 30) await near(first.sum(), moved(1e-6).sub(moved(-1e-6)).div(2e-6), 1e-6);
+  }
+  const a = matrix(3, 3, "float64"), slope = (x: Tensor) => x.svd()[1].square().sum().gradient([x])[0]; // 2 a
+  await near(slope(a).mul(a).sum().gradient([a])[0], a.mul(4), 1e-9);
+});
+
 Deno.test("fourier: inverses, lengths and norms", async () => {
   for (const n of [1, 2, 9, 30, 71, 128, 130]) {
     const x = matrix(n, 2);

@@ -37,6 +37,15 @@ Deno.test("linalg: half products accumulate in float32", () => {
   assertEquals(value(a.matmul(a.T)), [4096]);
 });
 
+Deno.test("linalg: attention of rows that the mask leaves no key is zeros, with finite gradients", () => {
+  const q = t([1, 2, 2]), m = new Tensor([[[true, false], [false, false]]], { device: "JS" });
+  for (const mask of [m, m.where(0, -Infinity)]) {
+    const out = q.scaledDotProductAttention(q, q, mask), [g] = out.sum().gradient([q]);
+    assertEquals(value(out), [1, 1, 0, 0]);
+    assertEquals(value(g), [1, 1, 0, 0]);
+  }
+});
+
 Deno.test("linalg: newtonSchulz drives singular values towards one", () => {
   const x = new Tensor([[2, 0], [0, 1], [0, 0]], { dtype: "float64", device: "JS" });
   const got = value(x.newtonSchulz(12, [1.5, -0.5]));
