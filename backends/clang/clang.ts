@@ -15,7 +15,7 @@ import { C_LANGUAGE } from "../../src/renderer/c.ts";
 import { CStyleRenderer, identifier } from "../../src/renderer/cstyle.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/ops.ts";
-import { cacheDirectory, digest, ObjectCache } from "../../src/device/object_cache.ts";
+import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./runtime.ts";
 import {
   anotherChance,
@@ -145,6 +145,7 @@ class ClangCompiler implements Compiler {
       this.cache.refresh();
       for (const key of [...missing.keys()]) if (this.load(key)) missing.delete(key);
       if (missing.size > 0) this.build(missing);
+      emptyTemporary();
     }
     return programs.map((p, i) =>
       new ClangProgram(p, sources[i], this.addresses.get(keys[i])!, chunksOf(p, this.threads))
@@ -495,6 +496,7 @@ function openDevice(ordinal: number): Device {
     const tool = probe(cpu);
     const key = digest(`${tool.version} ${path} ${tool.flags.join(" ")} ${cpu} ${RUNTIME_ABI} ${Deno.build.target}`);
     const cache = new ObjectCache(root, `clang/${key.slice(0, 16)}`, "CLANG", ".so");
+    emptyTemporary(); // the runtime is loaded
     return new ClangDevice(ordinal === 0 ? "CLANG" : `CLANG:${ordinal}`, library, tool, cache);
   } catch (error) {
     library.close();

@@ -5,7 +5,7 @@
  */
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
-import { digest, type ObjectCache } from "../../src/device/object_cache.ts";
+import { cacheRoot, digest, type ObjectCache, temporaryOf } from "../../src/device/object_cache.ts";
 
 /** Compiler processes started and kernels compiled by this process. */
 export const clangCounters: { compilers: number; kernels: number } = { compilers: 0, kernels: 0 };
@@ -26,25 +26,55 @@ function isFile(path: string): boolean {
   }
 }
 
-/** The path of the compiler: what CC names, else the newest clang, else gcc or cc. */
+/** Whether Deno grants something without asking. */
+function isGranted(permission: Deno.PermissionDescriptor): boolean {
+  return Deno.permissions.querySync(permission).state === "granted";
+}
+
+/** Whether a program is there and may be started. Where its file may not be looked at, starting it tells. */
+function isCompiler(path: string): boolean {
+  if (isGranted({ name: "read", path })) return isFile(path) && mayRun(path);
+  if (!mayRun(path)) return false;
+  try {
+    return new Deno.Command(path, { args: ["--version"], stdin: "null", stdout: "null", stderr: "null" }).outputSync()
+      .success;
+  } catch {
+    return false;
+  }
+}
+function mayRun(command: string): boolean {
+  return isGranted({ name: "run", command });
+}
+
+/** The path of the compiler: what CC names, else the newest clang, else gcc or cc, of those that may be run. */
 export function findCompiler(): string | undefined {
   const folders = (readEnv("PATH") || "/usr/bin:/usr/local/bin").split(":").filter((f) => f.startsWith("/"));
   const named = envText("CC");
-  if (named.includes("/")) return isFile(named) ? named : undefined;
+  if (named.includes("/")) return isCompiler(named) ? named : undefined;
   for (const name of named !== "" ? [named] : candidates()) {
-    for (const folder of folders) if (isFile(`${folder}/${name}`)) return `${folder}/${name}`;
+    for (const folder of folders) if (isCompiler(`${folder}/${name}`)) return `${folder}/${name}`;
   }
   return undefined;
 }
 
 const PERMISSIONS = ["ffi", "run", "read", "write"] as const;
 
+/** The permissions that are missing: each may be granted for the cache folder alone, running for a compiler alone. */
+function missingPermissions(): string[] {
+  const path = cacheRoot();
+  return PERMISSIONS.filter((name) => {
+    if (isGranted({ name })) return false;
+    if (name === "run") return findCompiler() === undefined;
+    return path === undefined || !isGranted({ name, path });
+  });
+}
+
 /** Why the CLANG device cannot open here, or undefined. Asks for no permission. */
 export function whyUnavailable(): string | undefined {
   const deno = (globalThis as { Deno?: typeof Deno }).Deno;
   if (deno?.permissions?.querySync === undefined || deno.dlopen === undefined) return "it needs Deno";
   if (deno.build.os === "windows") return "it needs Linux or macOS";
-  const missing = PERMISSIONS.filter((name) => deno.permissions.querySync({ name }).state !== "granted");
+  const missing = missingPermissions();
   if (missing.length > 0) return `it needs ${missing.map((name) => `--allow-${name}`).join(" ")}`;
   if (findCompiler() !== undefined) return undefined;
   const named = envText("CC");
@@ -62,8 +92,12 @@ export interface Toolchain {
   readonly flags: readonly string[];
 }
 
-/** Identifies the file of a compiler, without running it. */
+/** Identifies the file of a compiler, without running it where the file may be looked at. */
 export function compilerIdentity(path: string): string {
+  if (!isGranted({ name: "read", path })) {
+    const { stdout } = new Deno.Command(path, { args: ["--version"], stdin: "null", stderr: "null" }).outputSync();
+    return digest(`${path} ${new TextDecoder().decode(stdout)}`);
+  }
   const { size, mtime } = Deno.statSync(path);
   return digest(`${path} ${size} ${mtime?.getTime() ?? 0}`);
 }
@@ -125,8 +159,33 @@ function quote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
+/** One job after the other, where the compiler may be started and no shell. */
+function runEach(jobs: readonly Job[]): void {
+  for (const { args, stdout, log, made, final } of jobs) {
+    const result = new Deno.Command(args[0], { args: args.slice(1), stdin: "null" }).outputSync();
+    Deno.writeFileSync(log, result.stderr);
+    if (stdout !== undefined) Deno.writeFileSync(stdout, result.stdout);
+    if (result.success && final !== undefined) Deno.renameSync(made!, final);
+  }
+}
+
+/**
+ * Ends a shell's script: what it makes in a folder of this process goes with the process, if that is interrupted while the
+ * compilers run, or killed.
+ */
+function cleaning(folder: string | undefined): [before: string, after: string] {
+  if (folder === undefined) return ["", ""];
+  const remove = `rm -rf ${quote(folder)}`;
+  return [`trap '' HUP; trap ${quote(`${remove}; exit 1`)} INT TERM\n`, `\nkill -0 $PPID 2>/dev/null || ${remove}`];
+}
+
 /** Starts all jobs at once and waits for them; a job that fails leaves its log and makes nothing. */
 export function runAll(jobs: readonly Job[]): void {
+  if (!mayRun("/bin/sh")) {
+    clangCounters.compilers += jobs.length;
+    return runEach(jobs);
+  }
+  const [before, after] = cleaning(temporaryOf(jobs[0].log));
   const script = jobs.map((j) => {
     const command = `${j.args.map(quote).join(" ")} 2>${quote(j.log)}${j.stdout ? ` >${quote(j.stdout)}` : ""}`;
     return `(${command}${j.final !== undefined ? ` && mv ${quote(j.made!)} ${quote(j.final)}` : ""}) </dev/null &`;
@@ -135,7 +194,7 @@ export function runAll(jobs: readonly Job[]): void {
   try {
     new Deno.Command("/bin/sh", {
       // the linker and mv are found even where PATH leads nowhere
-      args: ["-c", `PATH="$PATH:/usr/local/bin:/usr/bin:/bin"\n${script.join("\n")}\nwait`],
+      args: ["-c", `PATH="$PATH:/usr/local/bin:/usr/bin:/bin"\n${before}${script.join("\n")}\nwait${after}`],
       stdin: "null",
       stdout: "null",
       stderr: "null",
@@ -213,8 +272,20 @@ export function readLog(path: string): string {
 }
 
 /** Turns a compiler's log into an error that quotes the line at fault. `sources`: each kernel's text by its symbol. */
-export function compileError(tool: Toolchain, failure: Failure, sources: ReadonlyMap<string, string>): CompileError {
+export function compileError(
+  tool: Toolchain,
+  failure: Failure,
+  sources: ReadonlyMap<string, string>,
+): CompileError | DeviceError {
   const m = LOCATED.exec(failure.log);
+  if (m === null && /no space|quota|read-only file system/i.test(failure.log)) {
+    return new DeviceError("compile kernels for CLANG", {
+      device: "CLANG",
+      reason: `nothing can be written to the cache or to folders for temporary files: ${
+        failure.log.trim().split("\n").find((l) => /no space|quota|read-only/i.test(l))
+      }; make room, or set CACHEDIR to a folder that has some`,
+    });
+  }
   const name = tool.path.slice(tool.path.lastIndexOf("/") + 1);
   const symbol = m?.[1] ?? failure.unit.symbols[0][1];
   const source = sources.get(symbol) ?? failure.unit.source;

@@ -264,6 +264,7 @@ export function defaultDevice(): string {
     } catch (error) {
       if (!(error instanceof DeviceError)) throw error;
       refused.add(best);
+      console.warn(`${best.name} is passed over: ${error.message}`);
     }
   }
 }

@@ -34,7 +34,9 @@ export function digest(data: string | Uint8Array): string {
   return h.slice(0, 4).map((x) => (x >>> 0).toString(16).padStart(8, "0")).join("");
 }
 
+/** The folder of this process that is in use, and all that there were. */
 let temporary: string | undefined;
+const temporaries = new Set<string>();
 /** How the names of temporary folders start. */
 const TEMPORARY = "dinograd-cache-";
 
@@ -60,32 +62,73 @@ function removeStale(folder: string, limit: (name: string) => number): void {
   } catch { /* a folder that cannot be listed */ }
 }
 
-/**
- * Where compiled kernels are kept: CACHEDIR, the user's cache folder, else a folder that this process removes. Always
- * absolute: the system's loader and a later change of the working directory must not matter.
- */
-export function cacheDirectory(): string {
+/** Where compiled kernels are kept: CACHEDIR, or the user's cache folder, absolute; undefined without either. */
+export function cacheRoot(): string | undefined {
   const xdg = readEnv("XDG_CACHE_HOME"), home = readEnv("HOME");
   const wanted = envText("CACHEDIR") || (xdg ? `${xdg}/dinograd` : home ? `${home}/.cache/dinograd` : "");
-  if (wanted === "") return temporaryDirectory();
+  if (wanted === "") return undefined;
   return wanted.startsWith("/") ? wanted : `${Deno.cwd()}/${wanted}`;
 }
 
-/** A folder of this process, removed when it ends. */
+/**
+ * The root of caches: {@linkcode cacheRoot}, else a folder that this process removes. Always absolute: the system's loader
+ * and a later change of the working directory must not matter.
+ */
+export function cacheDirectory(): string {
+  return cacheRoot() ?? temporaryDirectory();
+}
+
+/** Where temporary folders may be, first the system's: what is full or read-only is passed over. */
+const TEMPORARY_ROOTS: readonly (string | undefined)[] = [undefined, "/dev/shm", "/tmp", "/var/tmp"];
+let temporaryRoot = 0;
+
+/** A folder of this process: removed as soon as what it holds is loaded, at the latest when the process ends. */
 function temporaryDirectory(): string {
-  if (temporary === undefined) {
-    const made = temporary = Deno.makeTempDirSync({ prefix: TEMPORARY });
-    removeStale(
-      made.slice(0, made.lastIndexOf("/")),
-      (name) => name.startsWith(TEMPORARY) ? STALE_OBJECT_MS : Infinity,
-    );
+  if (temporary !== undefined) return temporary;
+  let made: string | undefined, why: unknown;
+  for (; made === undefined && temporaryRoot < TEMPORARY_ROOTS.length; temporaryRoot++) {
+    try {
+      made = Deno.makeTempDirSync({ prefix: TEMPORARY, dir: TEMPORARY_ROOTS[temporaryRoot] });
+      break;
+    } catch (error) {
+      why = error;
+    }
+  }
+  if (made === undefined) {
+    temporaryRoot = 0;
+    throw why ?? new Error("no folder for temporary files can be written");
+  }
+  temporary = made;
+  if (temporaries.size === 0) {
     globalThis.addEventListener("unload", () => {
-      try {
-        Deno.removeSync(made, { recursive: true });
-      } catch { /* the system's cleaner will */ }
+      for (const folder of temporaries) removeFolder(folder);
     });
   }
-  return temporary;
+  temporaries.add(made);
+  removeStale(
+    made.slice(0, made.lastIndexOf("/")),
+    (name) => name.startsWith(TEMPORARY) ? STALE_OBJECT_MS : Infinity,
+  );
+  return made;
+}
+
+function removeFolder(folder: string): void {
+  try {
+    Deno.removeSync(folder, { recursive: true });
+  } catch { /* it is gone, or the system's cleaner will */ }
+}
+
+/**
+ * Removes what is in temporary folders: for those who have loaded it, so that nothing is left of a process that ends by a
+ * signal or an error.
+ */
+export function emptyTemporary(): void {
+  for (const folder of temporaries) removeFolder(folder);
+}
+
+/** The folder of this process that a path is in; undefined for others. */
+export function temporaryOf(path: string): string | undefined {
+  return [...temporaries].find((folder) => path.startsWith(`${folder}/`));
 }
 
 /** A compiled function: the folder and name of the object that holds it, and its symbol there. */
@@ -142,16 +185,29 @@ export class ObjectCache {
     return this.target;
   }
 
-  /** From now on new objects go to a folder of this process. False if they do already. */
+  /**
+   * From now on new objects go to a folder of this process, or to the next such. False if there is none; then the first
+   * place is tried anew.
+   */
   moveToTemporary(why: string): boolean {
-    const folder = `${temporaryDirectory()}/${this.name}`;
-    if (this.target === folder) return false;
+    const was = this.target;
+    if (temporary !== undefined && temporaryOf(was) === temporary) {
+      temporary = undefined;
+      temporaryRoot++;
+    }
+    try {
+      this.target = `${temporaryDirectory()}/${this.name}`;
+    } catch {
+      temporaryRoot = 0;
+      this.target = this.directory;
+      return false;
+    }
+    if (this.target === was) return false;
     if (envNumber("DEBUG") >= 1) {
       console.error(
-        `${this.device}: ${this.target} cannot be used (${why}); kernels go to ${folder} until this process ends`,
+        `${this.device}: ${was} cannot be used (${why}); kernels go to ${this.target} until this process ends`,
       );
     }
-    this.target = folder;
     return true;
   }
 

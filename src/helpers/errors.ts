@@ -302,8 +302,8 @@ export class FormatError extends Error {
   /** The file at fault. */
   readonly file: string;
   /** The text is "Cannot", the action, the values at fault and the reason. */
-  constructor(action: string, options: { readonly file: string; readonly reason: string }) {
-    super(`Cannot ${action} ${options.file}: ${options.reason}`);
+  constructor(action: string, options: { readonly file: string; readonly reason: string; readonly cause?: unknown }) {
+    super(`Cannot ${action} ${options.file}: ${options.reason}`, { cause: options.cause });
     this.file = options.file;
   }
 }

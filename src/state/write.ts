@@ -21,9 +21,19 @@ function runtime(file: string): typeof Deno {
   return deno;
 }
 
+/** An error of the file system with the file and the cause; others as they are. */
+function named(target: string, error: unknown): unknown {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  if (!(error instanceof Error) || error instanceof FormatError) return error;
+  if (typeof code !== "string" && !(error instanceof runtime(target).errors.NotCapable)) return error;
+  return new FormatError("save", { file: target, reason: error.message, cause: error });
+}
+
 async function writeBeside(target: string, write: (put: Put) => Promise<void>): Promise<Written> {
   const deno = runtime(target), temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
-  const file = await deno.open(temporary, { write: true, createNew: true });
+  const file = await deno.open(temporary, { write: true, createNew: true }).catch((error) => {
+    throw named(target, error);
+  });
   try {
     try {
       await write(async (bytes) => {
@@ -35,12 +45,12 @@ async function writeBeside(target: string, write: (put: Put) => Promise<void>): 
     }
   } catch (error) {
     await deno.remove(temporary).catch(() => {});
-    throw error;
+    throw named(target, error);
   }
   return { temporary, target };
 }
 
-/** Writes one file, all of it or nothing. */
+/** Writes one file, all of it or nothing. @throws {FormatError} naming the file, and why it cannot be written */
 export async function writeFile(target: string, write: (put: Put) => Promise<void>): Promise<void> {
   await writeFiles([[target, write]]);
 }
@@ -57,7 +67,9 @@ export async function writeFiles(
     for (const [target, write] of files) done.push(await writeBeside(target, write));
     while (done.length > 0) {
       const { temporary, target } = done[0];
-      await runtime(target).rename(temporary, target);
+      await runtime(target).rename(temporary, target).catch((error) => {
+        throw named(target, error);
+      });
       done.shift();
     }
   } finally {
