@@ -66,6 +66,9 @@ export interface MemoryDevice {
 /** Bytes and blocks handed out by all allocators since the start: what tells when to let finalizers run. */
 export const allocated: { bytes: number; count: number } = { bytes: 0, count: 0 };
 
+/** How often memory was refused. */
+export const shortages: { count: number } = { count: 0 };
+
 /**
  * Keeps freed blocks by size and hands them out again, the sizes not used for longest dropped first where it keeps too
  * much (`LRU=0` keeps none); on failure drops all that it keeps and tries once more.
@@ -158,6 +161,7 @@ export class LruAllocator implements Allocator {
   /** Throws with the holders of memory. */
   private fail(nbytes: number, reason: string): never {
     const { device, used, count } = this;
+    shortages.count++;
     throw new OutOfMemoryError({ device, nbytes, reason, used, count, holders: this.largest() });
   }
 

@@ -10,6 +10,11 @@ import type { Storage } from "../uop/args.ts";
 import type { Block, ForeignMemory, MemoryDevice } from "./allocator.ts";
 import { currentScope } from "./scopes.ts";
 
+/** Bytes from which on a buffer is looked for by {@linkcode freeUnreachable}. */
+const LARGE = 1 << 16;
+/** Large buffers of storages. */
+const large = new Set<Buffer>();
+
 /** How many buffers have come to share memory since the start: whoever replays kernels looks anew when it has changed. */
 export const sharing: { count: number } = { count: 0 };
 
@@ -33,6 +38,8 @@ export class Buffer implements MemoryHolder {
   shape: readonly number[] | undefined;
   line: string | undefined;
   use: string;
+  /** The storage whose memory it is, where that is large. */
+  private owner: WeakRef<Storage> | undefined;
 
   /** A buffer, or a view of `base`. @param size in elements @param offset in bytes from the start of `base` */
   constructor(
@@ -51,6 +58,7 @@ export class Buffer implements MemoryHolder {
     this.shape = undefined;
     this.line = undefined;
     this.use = "tensor";
+    this.owner = undefined;
   }
 
   /** Memory of somebody else, used where it is; undefined where the device cannot. It is never freed here. */
@@ -167,9 +175,27 @@ export class Buffer implements MemoryHolder {
    */
   free(keep: boolean = true): void {
     this.freed = true;
+    this.disown();
     const { root } = this;
     if (root !== this && root.sharers?.delete(this) !== true) return;
     root.settle(keep);
+  }
+
+  /** Makes this the memory of `storage`; gives what to remember it by, which keeps it alive only where it is small. */
+  own(storage: Storage): Storage | WeakRef<Storage> {
+    if (this.nbytes < LARGE) return storage;
+    large.add(this);
+    return this.owner = new WeakRef(storage);
+  }
+  /** Makes it nobody's memory. */
+  disown(): void {
+    if (this.owner === undefined) return;
+    this.owner = undefined;
+    large.delete(this);
+  }
+  /** Whether the storage whose memory it was has been collected. */
+  get isOrphan(): boolean {
+    return this.owner !== undefined && this.owner.deref() === undefined;
   }
 
   /** Frees the block of a buffer that is freed itself, and of no use to others, or of little. */
@@ -199,6 +225,11 @@ export class Buffer implements MemoryHolder {
 const buffers = new WeakMap<Storage, Buffer>();
 const registry = new FinalizationRegistry<Buffer>((buffer) => buffer.free());
 
+/** Frees large buffers whose storages the collector has taken already: their finalizers have yet to run. */
+export function freeUnreachable(): void {
+  for (const buffer of large) if (buffer.isOrphan) buffer.free();
+}
+
 /** The buffer of a storage, if it has one. */
 export function bufferOf(storage: Storage): Buffer | undefined {
   return buffers.get(storage);
@@ -208,7 +239,8 @@ export function bufferOf(storage: Storage): Buffer | undefined {
 export function attachBuffer(storage: Storage, buffer: Buffer): void {
   buffers.set(storage, buffer);
   registry.register(storage, buffer, storage);
-  currentScope()?.made?.push(storage);
+  const known = buffer.own(storage);
+  currentScope()?.made?.push(known);
 }
 
 /** Takes its memory from a storage, for another to have; undefined where it has none, or not alone. */
@@ -217,6 +249,7 @@ export function detachBuffer(storage: Storage): Buffer | undefined {
   if (buffer === undefined || buffer.isShared) return undefined;
   registry.unregister(storage);
   buffers.delete(storage);
+  buffer.disown();
   return buffer;
 }
 

@@ -11,9 +11,12 @@
  *
  * @module
  */
+import { envNumber } from "../helpers/env.ts";
 import { rotateInternTable } from "../uop/uop.ts";
-import { allocated } from "./allocator.ts";
+import { allocated, shortages } from "./allocator.ts";
+import { freeUnreachable } from "./buffer.ts";
 import { openDevices } from "./device.ts";
+import { currentScope } from "./scopes.ts";
 import { nodeModule } from "../helpers/node.ts";
 
 /** Nobody waits for a turn longer than this, but for what runs synchronously meanwhile. */
@@ -27,12 +30,20 @@ const HEAP_INTERVAL = 32, HEAP_GROWTH = 1.5, HEAP_SLACK = 12 * 2 ** 20;
 /** What a replay leaves behind, as a part of what a schedule does. */
 export const REPLAY_SHARE: number = 1 / 64;
 
+/** What node:vm offers. */
+interface VM {
+  runInNewContext(code: string): unknown;
+  createContext(object: object, options: { readonly microtaskMode: "afterEvaluate" }): object;
+  runInContext(code: string, context: object): unknown;
+}
 interface V8 {
   setFlagsFromString(flag: string): void;
   getHeapStatistics(): { readonly used_heap_size: number };
 }
 interface Collector {
   collect(): void;
+  /** Lets the collector take what a WeakRef names, also what this job has seen of it; false where it cannot. */
+  letGo(): boolean;
   /** Bytes of JavaScript objects, dead ones included. */
   heapBytes(): number;
 }
@@ -48,15 +59,60 @@ let pending = false;
 function findCollector(): Collector | null {
   try {
     const v8 = nodeModule("node:v8") as V8 | undefined;
-    const vm = nodeModule("node:vm") as { runInNewContext(code: string): unknown } | undefined;
+    const vm = nodeModule("node:vm") as VM | undefined;
     if (v8 === undefined || vm === undefined) return null;
     v8.setFlagsFromString("--expose-gc");
     const gc = vm.runInNewContext("gc");
     if (typeof gc !== "function") return null;
-    return { collect: () => (gc as () => void)(), heapBytes: () => v8.getHeapStatistics().used_heap_size };
+    return {
+      collect: () => (gc as () => void)(),
+      letGo: () => endsJob(vm),
+      heapBytes: () => v8.getHeapStatistics().used_heap_size,
+    };
   } catch {
     return null; // finalizers still run when V8 collects by itself
   }
+}
+
+let jobs: object | undefined;
+
+/**
+ * WeakRefs made or read in a job keep what they name until its end. A context with microtasks of its own ends with them:
+ * what it leaves can be collected.
+ */
+function endsJob(vm: VM): boolean {
+  try {
+    jobs ??= vm.createContext({}, { microtaskMode: "afterEvaluate" });
+    vm.runInContext("Promise.resolve().then(() => 0)", jobs);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** Bytes that may be allocated, or held, without a thought: less where MAX_MEMORY is little. */
+function quietBytes(bytes: number): number {
+  const most = envNumber("MAX_MEMORY");
+  return most > 0 ? Math.min(bytes, most / 4) : bytes;
+}
+
+/** Shortages of memory that have been seen to. */
+let seenShortages = 0;
+
+/**
+ * Called before each schedule and replay. Inside a synchronous job no finalizer runs, so what is dropped there stays: but
+ * within scope(), where the user has memory managed, and once after it was refused, what is unreachable is freed at once.
+ */
+export function relieveDevices(): void {
+  const isShort = shortages.count !== seenShortages;
+  if (!isShort && currentScope()?.made === undefined) return;
+  if (!isShort && held() <= Math.max(quietBytes(QUIET_BYTES), heldAfterCollection * GROWTH)) return;
+  seenShortages = shortages.count;
+  if (collector === undefined) collector = findCollector();
+  if (collector === null || !collector.letGo()) return;
+  collect();
+  freeUnreachable();
+  heldAfterCollection = held();
 }
 
 function collect(): void {
@@ -100,13 +156,16 @@ function macrotask(): Promise<void> {
  * pressure. To be awaited at the end of whatever may be awaited in a loop.
  */
 export async function takeTurn(): Promise<void> {
-  const much = allocated.bytes - yieldedBytes >= YIELD_BYTES;
+  const much = allocated.bytes - yieldedBytes >= quietBytes(YIELD_BYTES);
   if (!much && !pending && allocated.count - yieldedCount < YIELD_COUNT && performance.now() - yieldedAt < TURN_MS) {
     return;
   }
-  yieldedBytes = allocated.bytes;
   yieldedCount = allocated.count;
-  if (much && held() > Math.max(QUIET_BYTES, heldAfterCollection * GROWTH)) collect();
+  // bytes go on being counted over turns that others were given for the time alone
+  if (much) {
+    yieldedBytes = allocated.bytes;
+    if (held() > Math.max(quietBytes(QUIET_BYTES), heldAfterCollection * GROWTH)) collect();
+  }
   await macrotask();
   yieldedAt = performance.now();
   if (!pending) return;

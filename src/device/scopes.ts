@@ -9,6 +9,9 @@ import { currentHold, Hold } from "../helpers/async_local.ts";
 import type { Storage } from "../uop/args.ts";
 import { nodesMade, type UOp } from "../uop/uop.ts";
 
+/** Storages that got memory: large ones only as long as somebody else holds them. */
+export type Tracked = (Storage | WeakRef<Storage>)[];
+
 /** A scope that has not ended; one without a list keeps memory out of the scopes around it. */
 export class ScopeHold extends Hold {
   /** The number of the first node that is made in it. */
@@ -16,7 +19,7 @@ export class ScopeHold extends Hold {
   /** That of the first node which others may have made: where it awaits for the first time. */
   awaitedAt: number = Infinity;
   /** @param made gets each storage that gets memory */
-  constructor(readonly made: Storage[] | undefined) {
+  constructor(readonly made: Tracked | undefined) {
     super(currentHold());
   }
 }
@@ -34,7 +37,7 @@ function scopeOf(hold: Hold | undefined): ScopeHold | undefined {
 }
 
 /** Where storages are listed that the scope around `hold` is to free. */
-export function listAround(hold: ScopeHold): Storage[] | undefined {
+export function listAround(hold: ScopeHold): Tracked | undefined {
   return scopeOf(hold.outer)?.made;
 }
 

@@ -5,7 +5,7 @@
  */
 import { releaseStorage } from "../device/buffer.ts";
 import { watchMemory } from "../device/ledger.ts";
-import { relieveHeap } from "../device/pressure.ts";
+import { relieveDevices, relieveHeap } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/args.ts";
@@ -41,6 +41,7 @@ export function currentCapture(): Capture | undefined {
 export function realizeNodes(nodes: readonly UOp[]): void {
   watchStats();
   watchMemory();
+  relieveDevices();
   const start = performance.now();
   const bound = debugRewrites(() => scheduleNodes(nodes, capture?.take));
   const debug = envNumber("DEBUG");

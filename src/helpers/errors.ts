@@ -258,7 +258,8 @@ function memoryAdvice(options: OutOfMemoryErrorOptions): string {
     : "";
   const table = holders.length === 0 ? "" : `; the largest of them:\n${holderText(holders, NAMED_HOLDERS)}\n`;
   return `; ${byteText(used)} are held in ${count} blocks${table || "; "}` +
-    "free tensors with `using`, dispose() or scope(): inside one synchronous job nothing else frees them; " +
+    "free tensors with `using`, dispose() or scope() around each step, or give a jit function its arguments with " +
+    "{ donate: true }: inside one synchronous job nothing else frees them; " +
     `or await a read now and then, which collects what is unreachable; or use smaller batches${lines}`;
 }
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { relieveHeap, REPLAY_SHARE } from "../device/pressure.ts";
+import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../device/pressure.ts";
 import { debugPrint } from "../engine/debug.ts";
 import { currentCapture, realizeNodes, writeLog } from "../engine/realize.ts";
 import { envNumber, modesText } from "../helpers/env.ts";
@@ -29,11 +29,11 @@ export interface JitOptions {
   /** Replays write their outputs into the same memory each time: an earlier result changes. Default false. */
   readonly reuseOutputs?: boolean;
   /**
-   * Positions of arguments that the caller gives away: their tensors are disposed of after each call, and replays write
+   * Positions of arguments that the caller gives away, or true for all: their tensors are disposed of after each call, and replays write
    * results into their memory where they can. For state that goes in and comes out: a step that takes the parameters and
    * returns the next ones then needs memory for them once.
    */
-  readonly donate?: readonly number[];
+  readonly donate?: readonly number[] | boolean;
 }
 
 /** What a jit function has done so far. */
@@ -174,11 +174,11 @@ class Jit {
   /** Which of the tensors among the arguments are given away. */
   private donatedOf(args: readonly unknown[]): Set<number> {
     const out = new Set<number>(), { donate } = this.options;
-    if (donate === undefined) return out;
+    if (donate === undefined || donate === false) return out;
     let at = 0;
     args.forEach((arg, position) => {
       const count = leavesOfTree(arg, "call a jit function").tensors.length;
-      if (donate.includes(position)) { for (let k = 0; k < count; k++) out.add(at + k); }
+      if (donate === true || donate.includes(position)) { for (let k = 0; k < count; k++) out.add(at + k); }
       at += count;
     });
     return out;
@@ -315,6 +315,7 @@ class Jit {
   ): unknown {
     this.stats.replays++;
     relieveHeap(REPLAY_SHARE);
+    relieveDevices();
     if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
     return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors));
   }
@@ -347,6 +348,12 @@ class Jit {
  */
 export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): JitFunction<A, R> {
   checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);
+  const donate: unknown = options.donate ?? false;
+  if (typeof donate !== "boolean" && !(Array.isArray(donate) && donate.every((i) => Number.isInteger(i) && i >= 0))) {
+    throw new ArgumentError("make a jit function", {
+      reason: `donate is true or a list of positions of arguments, not ${describe(donate)}`,
+    });
+  }
   if (typeof fn !== "function") {
     throw new ArgumentError("make a jit function", { reason: `it takes a function, not ${describe(fn)}` });
   }
