@@ -6,7 +6,7 @@
  */
 import { bufferOf } from "../src/device/buffer.ts";
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
-import { prod, stridesOf } from "../src/helpers/math.ts";
+import { prod, stridesOf, wholeQuotient } from "../src/helpers/math.ts";
 import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage, WindowArg } from "../src/uop/args.ts";
 import { Int64 } from "../src/uop/args.ts";
 import { boundValue, extentsOf } from "../src/uop/extent.ts";
@@ -121,6 +121,10 @@ function floatOp(op: Ops, a: number, b: number): number {
       return a * b;
     case Ops.FDIV:
       return a / b;
+    case Ops.CDIV:
+      return wholeQuotient(a, b);
+    case Ops.CMOD:
+      return a % b;
     case Ops.MAX:
       return Math.max(a, b);
     case Ops.CMPLT:

@@ -75,7 +75,7 @@ function cast(to: DType, from: DType, x: string): string {
     return wrap(to, isBig(from) ? x : `BigInt(${x})`);
   }
   if (isBig(from)) {
-    if (to.isFloat) return wrap(to, `Number(${x})`);
+    if (to.isFloat) return wrap(to, to.bits < 64 ? `oddBig(${x})` : `Number(${x})`);
     return `Number(${to.isUnsigned ? `BigInt.asUintN(${to.bits}, ${x})` : `BigInt.asIntN(${to.bits}, ${x})`})`;
   }
   return wrap(to, x);
@@ -143,6 +143,7 @@ function alu(u: UOp, a: string, b: string, c: string): string {
     case Ops.MAX:
       return big ? `(${a} > ${b} ? ${a} : ${b})` : `Math.max(${a}, ${b})`;
     case Ops.CDIV:
+      if (float) return wrap(d, `wholeQuotient(${a}, ${b})`);
       return big ? `(${b} === 0n ? 0n : ${wrap(d, `(${a} / ${b})`)})` : wrap(d, `(${a} / ${b})`);
     case Ops.CMOD:
       return big ? `(${b} === 0n ? 0n : ${wrap(d, `(${a} % ${b})`)})` : wrap(d, `(${a} % ${b})`);

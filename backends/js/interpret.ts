@@ -93,7 +93,7 @@ function cast(to: DType, from: DType): Unary {
     return isBig(from) ? wrap : (x) => wrap(BigInt(x));
   }
   if (!isBig(from)) return wrap;
-  if (to.isFloat) return (x) => wrap(Number(x));
+  if (to.isFloat) return to.bits < 64 ? (x) => wrap(rt.oddBig(x as bigint)) : (x) => Number(x);
   const narrow = to.isUnsigned ? BigInt.asUintN : BigInt.asIntN;
   return (x) => Number(narrow(to.bits, x as bigint));
 }
@@ -194,6 +194,7 @@ function alu(u: UOp): Alu {
   }
   let f: Numeric | Wide | undefined = big ? WIDE[u.op] : NUMERIC[u.op];
   if (u.op === Ops.EXP2) f = naturalExponent(u) === undefined ? (a: number) => 2 ** a : Math.exp;
+  else if (u.op === Ops.CDIV && float) f = rt.wholeQuotient;
   else if (u.op === Ops.MUL && !big) f = float ? (a: number, b: number) => a * b : Math.imul;
   else if (u.op === Ops.MULACC && !big) {
     f = float

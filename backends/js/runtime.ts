@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { f32ToBf16Bits, oddNumber } from "../../src/dtype/convert.ts";
+import { wholeQuotient as quotientOf } from "../../src/helpers/math.ts";
 import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 
@@ -51,13 +53,10 @@ export const bits: BitViews = {
 };
 const f32 = new Float32Array(1), u32 = new Uint32Array(f32.buffer);
 
-/** The bits of `x` rounded to bfloat16, by way of float32, ties to even. */
-export function bf16bits(x: number): number {
-  f32[0] = x;
-  const b = u32[0];
-  if (x !== x) return (b >>> 16) | 0x40;
-  return ((b + 0x7fff + ((b >>> 16) & 1)) >>> 16) & 0xffff;
-}
+/** The bits of `x` rounded to bfloat16, ties to even. */
+export const bf16bits: (x: number) => number = f32ToBf16Bits;
+/** A 64-bit integer for a rounding to a float of fewer than 53 bits. */
+export const oddBig: (x: bigint) => number = oddNumber;
 export function bf16value(b: number): number {
   u32[0] = b << 16;
   return f32[0];
@@ -73,6 +72,8 @@ export const fround: (x: number) => number = Math.fround;
 export function toBig(x: number): bigint {
   return Number.isFinite(x) ? BigInt(Math.trunc(x)) : 0n;
 }
+/** The whole quotient of floats. */
+export const wholeQuotient: (a: number, b: number) => number = quotientOf;
 export function floorDivBig(a: bigint, b: bigint): bigint {
   if (b === 0n) return 0n;
   const q = a / b;

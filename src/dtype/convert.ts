@@ -5,9 +5,11 @@
  * @module
  */
 import { type DType, dtypes, smallFloatOf } from "./dtype.ts";
+import { f16Bits } from "./float16.ts";
 
 const f32 = new Float32Array(1);
 const u32 = new Uint32Array(f32.buffer);
+const f64 = new Float64Array(1), i64 = new BigInt64Array(f64.buffer);
 
 /** The 32 bits of `x` rounded to float32. */
 export function f32Bits(x: number): number {
@@ -21,23 +23,30 @@ export function f32FromBits(bits: number): number {
   return f32[0];
 }
 
-/** The 16 bits of `x` (rounded to float32 first) as float16, nearest even; too large is infinity, NaN stays quiet. */
-export function f32ToF16Bits(x: number): number {
+/**
+ * The bits of `x` as float32, rounded to odd: cut, with the last bit set if anything was cut off. What is then rounded to
+ * fewer bits is rounded as if it were `x` itself (Boldo and Melquiond, IEEE Trans. Computers 57, 2008).
+ */
+function oddBits(x: number): number {
   f32[0] = x;
-  const b = u32[0];
-  const sign = (b >>> 16) & 0x8000;
-  const abs = b & 0x7fffffff;
-  if (abs >= 0x7f800000) return sign | (abs > 0x7f800000 ? 0x7e00 : 0x7c00);
-  if (abs >= 0x477ff000) return sign | 0x7c00; // 65520 and above round to infinity
-  if (abs < 0x38800000) { // below 2^-14: subnormal, a multiple of 2^-24
-    const v = Math.abs(f32[0]) * 16777216;
-    let n = Math.floor(v);
-    const rest = v - n;
-    if (rest > 0.5 || (rest === 0.5 && (n & 1) === 1)) n++;
-    return sign | n;
-  }
-  const rounded = abs + 0xfff + ((abs >>> 13) & 1);
-  return sign | ((rounded - 0x38000000) >>> 13);
+  if (f32[0] === x || x !== x) return u32[0];
+  if (Math.abs(f32[0]) > Math.abs(x)) u32[0]--;
+  return u32[0] | 1;
+}
+
+/** `x` as a number, where that is rounded to odd if it must be: for a rounding to a float of fewer bits. */
+export function oddNumber(x: bigint): number {
+  const n = Number(x);
+  if (BigInt(n) === x) return n;
+  f64[0] = n;
+  if (x < 0n ? BigInt(n) < x : BigInt(n) > x) i64[0]--; // toward zero
+  i64[0] |= 1n;
+  return f64[0];
+}
+
+/** The 16 bits of `x` as float16, nearest even; too large is infinity, NaN stays quiet. */
+export function f32ToF16Bits(x: number): number {
+  return f16Bits(x);
 }
 
 /** The number that 16 bits mean as float16. */
@@ -49,10 +58,9 @@ export function f16BitsToF32(bits: number): number {
   return sign * (1024 + fraction) * 2 ** (exponent - 25);
 }
 
-/** The 16 bits of `x` (rounded to float32 first) as bfloat16, nearest even; NaN stays quiet. */
+/** The 16 bits of `x` as bfloat16, nearest even; NaN stays quiet. */
 export function f32ToBf16Bits(x: number): number {
-  f32[0] = x;
-  const b = u32[0];
+  const b = oddBits(x);
   if ((b & 0x7fffffff) > 0x7f800000) return (b >>> 16) | 0x40;
   return ((b + 0x7fff + ((b >>> 16) & 1)) >>> 16) & 0xffff;
 }
@@ -63,22 +71,22 @@ export function bf16BitsToF32(bits: number): number {
   return f32[0];
 }
 
-/** `x` rounded to float16, through float32. */
+/** `x` rounded to float16. */
 export function roundF16(x: number): number {
   return f16BitsToF32(f32ToF16Bits(x));
 }
 
-/** `x` rounded to bfloat16, through float32. */
+/** `x` rounded to bfloat16. */
 export function roundBf16(x: number): number {
   return bf16BitsToF32(f32ToBf16Bits(x));
 }
 
 /**
- * The 8 bits of `x` (rounded to float32 first) as fp8, nearest even. What is too large becomes the largest value; infinity
+ * The 8 bits of `x` as fp8, nearest even. What is too large becomes the largest value; infinity
  * stays infinite in fp8e5m2, and is the largest value in fp8e4m3, which has none.
  */
 export function f32ToFp8Bits(x: number, d: DType): number {
-  const v = Math.fround(x), a = Math.abs(v), sign = v < 0 || Object.is(v, -0) ? 0x80 : 0;
+  const v = f32FromBits(oddBits(x)), a = Math.abs(v), sign = v < 0 || Object.is(v, -0) ? 0x80 : 0;
   const wide = d.scalar === dtypes.fp8e5m2, { mantissa, bias } = smallFloatOf(d)!;
   if (v !== v) return 0x7f;
   const most = wide ? 0x7b : 0x7e;
@@ -102,8 +110,9 @@ export function fp8BitsToF32(bits: number, d: DType): number {
     : sign * (unit + fraction) * 2 ** (exponent - bias - mantissa);
 }
 
-/** `x` rounded to the float dtype `d`. */
-export function roundFloat(d: DType, x: number): number {
+/** `x` rounded to the float dtype `d`, once. */
+export function roundFloat(d: DType, x: number | bigint): number {
+  if (typeof x === "bigint") x = d.bits === 64 ? Number(x) : oddNumber(x);
   if (d.bits === 32) return Math.fround(x);
   if (d.bits === 64) return x;
   if (d.bits === 8) return fp8BitsToF32(f32ToFp8Bits(x, d), d);

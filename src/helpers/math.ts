@@ -58,3 +58,22 @@ export function sameArray<T>(a: readonly T[], b: readonly T[]): boolean {
 export function rangeOf(n: number): number[] {
   return Array.from({ length: n }, (_, i) => i);
 }
+
+const bytes = new DataView(new ArrayBuffer(8));
+
+/** A finite number in units of the smallest one, 2^-1074. */
+function unitsOf(x: number): bigint {
+  bytes.setFloat64(0, Math.abs(x));
+  const bits = bytes.getBigUint64(0), exponent = bits >> 52n, fraction = bits & ((1n << 52n) - 1n);
+  return exponent === 0n ? fraction : (fraction | (1n << 52n)) << (exponent - 1n);
+}
+
+/** a / b toward zero: the exact whole quotient, rounded once. NaN for infinite dividends and for b = 0. */
+export function wholeQuotient(a: number, b: number): number {
+  const rest = a % b;
+  if (rest !== rest) return NaN;
+  if (Math.abs(a) < Math.abs(b)) return b < 0 ? a * -0 : a * 0; // 0 with its sign
+  const near = (a - rest) / b;
+  if (Math.abs(near) < 2 ** 51) return Math.round(near);
+  return Number(unitsOf(a) / unitsOf(b)) * ((a < 0) === (b < 0) ? 1 : -1);
+}

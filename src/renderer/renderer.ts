@@ -179,7 +179,7 @@ export const SCALAR_CAPS: Capabilities = {
   maxBuffers: 1 << 16,
   hasMulAcc: false,
   hasGrid: false,
-  nativeOps: [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.TRUNC],
+  nativeOps: [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.TRUNC, Ops.CDIV, Ops.CMOD],
   computeDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   storageDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   vectorLanes: () => 1,

@@ -125,9 +125,8 @@ function neutral(u: UOp, c: UOp, x: UOp): UOp | undefined {
   if (c.arg === 0 && ZERO_IS_NEUTRAL.has(u.op)) { // x + 0 is 0 for x = -0
     if (!u.dtype.isFloat || Object.is(c.arg, -0)) return shaped(x, u);
   }
-  if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV || u.op === Ops.CDIV)) {
-    return shaped(x, u);
-  }
+  if (c.arg === 1 && (u.op === Ops.MUL || u.op === Ops.FDIV || u.op === Ops.FLOORDIV)) return shaped(x, u);
+  if (c.arg === 1 && u.op === Ops.CDIV && !u.dtype.isFloat) return shaped(x, u);
   if (c.arg === 0 && u.op === Ops.MUL && !u.dtype.isFloat) return shaped(c, u);
   return undefined;
 }

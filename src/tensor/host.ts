@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32 } from "../dtype/convert.ts";
+import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32, oddNumber } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { f16Bits, f16Value } from "../dtype/float16.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
@@ -127,11 +127,18 @@ export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
     }
   } else if (dtype.isBool) {
     for (let i = 0; i < n; i++) out[i] = values[i] ? 1 : 0;
-  } else if (dtype === dtypes.bfloat16) {
-    for (let i = 0; i < n; i++) out[i] = f32ToBf16Bits(Number(values[i]));
-  } else if (isBits(dtype)) {
-    if (dtype.bits === 16) { for (let i = 0; i < n; i++) out[i] = f16Bits(Number(values[i])); }
-    else for (let i = 0; i < n; i++) out[i] = f32ToFp8Bits(Number(values[i]), dtype);
+  } else if (dtype.isFloat && dtype.bits < 64) {
+    const bits = dtype === dtypes.bfloat16
+      ? f32ToBf16Bits
+      : !isBits(dtype)
+      ? (x: number) => x
+      : dtype.bits === 16
+      ? f16Bits
+      : (x: number) => f32ToFp8Bits(x, dtype);
+    for (let i = 0; i < n; i++) {
+      const v = values[i];
+      out[i] = bits(typeof v === "bigint" ? oddNumber(v) : Number(v));
+    }
   } else {
     // A bigint beyond 2^53 must lose its high bits, not be rounded.
     const wrap = dtype.isInt;

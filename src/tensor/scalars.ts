@@ -16,8 +16,7 @@ import { constant, type UOp } from "../uop/uop.ts";
 export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp {
   if (dtype.isBool) return constant(value ? 1 : 0, dtype);
   if (dtype.isFloat) {
-    const x = Number(value);
-    return constant(roundFloat(dtype, x), dtype);
+    return constant(roundFloat(dtype, typeof value === "bigint" ? value : Number(value)), dtype);
   }
   let big: bigint;
   if (typeof value === "bigint") big = value;

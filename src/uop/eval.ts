@@ -7,7 +7,7 @@
  */
 import { roundFloat, truncateTo } from "../dtype/convert.ts";
 import { type DType, dtypeMax, dtypeMin, dtypes } from "../dtype/dtype.ts";
-import { floorDiv, floorMod } from "../helpers/math.ts";
+import { floorDiv, floorMod, wholeQuotient } from "../helpers/math.ts";
 import { type ConstValue, Int64 } from "./args.ts";
 import { isComparison, Ops } from "./ops.ts";
 import { constant, type UOp } from "./uop.ts";
@@ -21,11 +21,6 @@ function fromBig(b: bigint, d: DType): ConstValue {
   const w = d.isUnsigned ? BigInt.asUintN(64, b) : BigInt.asIntN(64, b);
   const n = Number(w);
   return Number.isSafeInteger(n) ? n : Int64.fromBigInt(w);
-}
-
-/** The value of a constant as a number; 64-bit values beyond 2^53 are rounded. */
-function asNumber(v: ConstValue, d: DType): number {
-  return typeof v === "number" ? v : Number(big(v, d));
 }
 
 /** The value that `value` takes in `dtype`: rounded, wrapped, or 0 and 1 for bool. */
@@ -45,7 +40,7 @@ export function constOf(value: ConstValue, dtype: DType): UOp {
 }
 
 function castValue(v: ConstValue, from: DType, to: DType): ConstValue {
-  if (to.isFloat) return roundFloat(to, asNumber(v, from));
+  if (to.isFloat) return roundFloat(to, typeof v === "number" ? v : big(v, from));
   if (to.isBool) return typeof v === "number" && v === 0 ? 0 : 1;
   if (!from.isFloat) {
     return typeof v === "number" ? truncate(v, to) : truncate(fromBig(big(v, from), dtypes.int64), to);
@@ -178,6 +173,10 @@ function floatValue(op: Ops, a: number, b: number): number | undefined {
       return a / b;
     case Ops.MAX:
       return Math.max(a, b);
+    case Ops.CDIV:
+      return wholeQuotient(a, b);
+    case Ops.CMOD:
+      return a % b;
     default:
       return undefined;
   }

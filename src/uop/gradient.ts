@@ -207,6 +207,14 @@ const RULES: { readonly [op: number]: Rule } = {
     add(a, () => g.fdiv(b));
     add(b, () => g.mul(u.fdiv(b)).mul(-1));
   },
+  [Ops.CDIV]: ({ src: [a, b] }, _, add) => { // a step function
+    add(a, () => zerosLike(a));
+    add(b, () => zerosLike(b));
+  },
+  [Ops.CMOD]: ({ src: [a, b] }, g, add) => { // d (a - q b) = da - q db
+    add(a, () => g);
+    add(b, () => g.mul(a.cdiv(b)).mul(-1));
+  },
   [Ops.MAX]: ({ src: [a, b] }, g, add) => {
     add(a, () => maxShare(a, b, g));
     add(b, () => maxShare(b, a, g));

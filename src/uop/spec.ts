@@ -39,7 +39,7 @@ export interface Spec {
 }
 
 const FLOAT_ONLY: readonly number[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.FDIV];
-const INT_ONLY: readonly number[] = [Ops.FLOORDIV, Ops.FLOORMOD, Ops.CDIV, Ops.CMOD, Ops.SHL, Ops.SHR];
+const INT_ONLY: readonly number[] = [Ops.FLOORDIV, Ops.FLOORMOD, Ops.SHL, Ops.SHR];
 const NO_FLOAT: readonly number[] = [...INT_ONLY, Ops.AND, Ops.OR, Ops.XOR];
 
 /** What stands behind the storage in an AFTER. */

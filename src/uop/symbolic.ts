@@ -141,17 +141,17 @@ const pmIdentities = new PatternMatcher("identities", [
     return Number.isInteger(k) && Math.abs(k) <= (x.dtype.bits > 8 ? 14 : 6) ? x.mul(1 / v) : undefined;
   }),
   rule(x.floorDiv(1), ({ x }) => x),
-  rule(x.cdiv(1), ({ x }) => x),
-  rule(x.cmod(1).named("u"), ({ u }) => value(u, 0)),
+  rule(x.cdiv(1), ({ x }) => isInt(x) ? x : undefined),
+  rule(x.cmod(1).named("u"), ({ u }) => isInt(u) ? value(u, 0) : undefined),
   rule(UPat.op([Ops.CDIV, Ops.CMOD], { src: [x, c0], name: "u" }), ({ u, x, c0 }) => { // one bucket
     const v = c0.value;
-    if (v === 0 || !inDType(v, u.dtype)) return undefined;
+    if (!isInt(u) || v === 0 || !inDType(v, u.dtype)) return undefined;
     const lo = vmin(x), hi = vmax(x), q = Math.trunc(lo / v);
     if (q !== Math.trunc(hi / v) || (q === 0 && Math.max(-lo, hi) >= Math.abs(v))) return undefined;
     return u.op === Ops.CDIV ? value(u, q) : q === 0 ? x : undefined;
   }, "constant quotient"),
   rule(UPat.op([Ops.CDIV, Ops.FLOORDIV], { src: [x.mul(y), y], name: "u" }), ({ u, x, y }) => { // x*y//y -> x
-    if (vmin(y) <= 0) return undefined;
+    if (!isInt(u) || vmin(y) <= 0) return undefined;
     const ends = [vmin(x) * vmin(y), vmin(x) * vmax(y), vmax(x) * vmin(y), vmax(x) * vmax(y)];
     return ends.every((e) => inDType(e, u.dtype)) ? like(u, x) : undefined;
   }),

@@ -91,6 +91,33 @@ export function fp8Value(bits: UOp, d: DType, flushes: boolean = false): UOp {
   return any.or(h.and(0x80).shl(24)).bitcast(float);
 }
 
+/**
+ * `x` as a float32 that is rounded to odd where it must be: cut, with the last bit set if anything was cut off. What is
+ * rounded to a small float after is rounded as if from `x` (Boldo and Melquiond, IEEE Trans. Computers 57, 2008).
+ */
+export function oddFloat(x: UOp): UOp {
+  const { dtype } = x, n = dtype.count, float = float32.vec(n), uint = uint32.vec(n);
+  if (dtype.isBool || (dtype.isFloat ? dtype.bits <= 32 : dtype.bits < 32)) return x.cast(float);
+  if (dtype.isFloat) {
+    const near = x.cast(float), back = near.cast(dtype), bits = near.bitcast(uint);
+    const beyond = x.lt(0).where(back.lt(x).cast(uint), x.lt(back).cast(uint));
+    const isCut = back.ne(x).and(x.eq(x));
+    return isCut.where(bits.add(beyond.mul(2 ** 32 - 1)).or(1), bits).bitcast(float);
+  }
+  const unsigned = (dtype.bits === 64 ? dtypes.uint64 : uint32).vec(n), isSigned = !dtype.isUnsigned;
+  const size = isSigned ? x.lt(0).where(x.mul(-1), x).cast(unsigned) : x;
+  // as many bits are shifted out as leave 24, which float32 holds; small floats need 13 of them
+  let shift = constant(0, unsigned), unit = constant(1, float);
+  for (const [from, by] of dtype.bits === 64 ? [[24, 10], [34, 20], [44, 30], [54, 40]] : [[24, 8]]) {
+    const isLarge = size.lt(constant(2 ** from, unsigned)).ne(constant(1, dtypes.bool.vec(n)));
+    shift = isLarge.where(constant(by, unsigned), shift);
+    unit = isLarge.where(constant(2 ** by, float), unit);
+  }
+  const top = size.shr(shift), lost = top.shl(shift).ne(size).cast(unsigned);
+  const value = top.or(lost).cast(dtypes.int32.vec(n)).cast(float).mul(unit);
+  return isSigned ? x.lt(0).where(value.mul(-1), value) : value;
+}
+
 function bitsOf(d: DType, x: UOp): UOp {
   return d.bits === 8 ? fp8Bits(x, d) : d.scalar === float16 ? halfBits(x) : bfloatBits(x);
 }
@@ -167,7 +194,7 @@ class SmallFloats {
         return u.withSrc(src.map((x, i) => this.isSmall(u.src[i].dtype) ? narrow(x, u.src[i].dtype) : x));
       case Ops.CAST: {
         const from = u.src[0].dtype;
-        if (small) return from === dtype ? src[0] : this.round(src[0].cast(wide), dtype);
+        if (small) return from === dtype ? src[0] : this.round(oddFloat(src[0]), dtype);
         return this.isSmall(from) && dtype.scalar === float32 ? src[0] : src[0].cast(dtype);
       }
       case Ops.BITCAST: {

@@ -70,6 +70,7 @@ function floorMod(a: UOp, d: UOp): UOp {
 
 function guard(u: UOp, whole: (a: UOp, d: UOp) => UOp): UOp | undefined {
   const d = u.src[1];
+  if (d.dtype.isFloat) return undefined;
   if (d.op === Ops.WHERE || vmin(d) > 0 || (vmax(d) < 0 && !overflows(d))) return undefined;
   return whole(u.src[0], d);
 }
