@@ -97,8 +97,11 @@ function divide(a: UOp, b: UOp, hasWide: boolean): Division {
   const isFraction = A.lt(B), none = constant(NaN, d), infinity = constant(Infinity, d);
   const meant = A.lt(infinity).and(constant(0, d).lt(B)); // and where b is no number, nothing is below it
   const quotient = signed(made.quotient, a.lt(0).ne(b.lt(0)));
+  // 0 with the sign of a / b, by bits: a product with 0 loses it on some devices
+  const int = narrow.int.vec(d.count), bits = a.bitcast(int).xor(b.bitcast(int));
+  const zero = bits.and(constant(-1, int).shl(d.bits - 1)).bitcast(d);
   return {
-    quotient: isFraction.where(signed(a.mul(0), b.lt(0)), meant.where(quotient, none)), // 0 with its sign
+    quotient: isFraction.where(zero, meant.where(quotient, none)),
     remainder: isFraction.where(a, meant.where(signed(made.remainder, a.lt(0)), none)),
   };
 }
