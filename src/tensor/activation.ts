@@ -8,7 +8,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { envNumber } from "../helpers/env.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { flat, slope, withGradient } from "../uop/slope.ts";
+import { flat, GradientArg, slope, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { leNode } from "./elementwise.ts";
 import { FunctionTensor } from "./functions.ts";
@@ -64,6 +64,12 @@ const SOFTSIGN = slope((x, y) => {
   return y.ne(y).where(y, r.mul(r));
 });
 
+/** Of x limited on both sides: alpha between the ends, 0 at and beyond them, however alpha x + beta is rounded. */
+const HARD_SIGMOID = new GradientArg((g, [x, low, high, alpha]) => {
+  const isOut = leNode(x, low).or(leNode(high, x));
+  return [() => isOut.where(constant(0, x.dtype), g.mul(alpha))];
+}, true);
+
 /** Tensors with activation functions. */
 export abstract class ActivationTensor extends FunctionTensor {
   /** max(x, 0); the gradient at 0 is 0. */
@@ -87,7 +93,15 @@ export abstract class ActivationTensor extends FunctionTensor {
   hardsigmoid(options: { readonly alpha?: number; readonly beta?: number } = {}): this {
     checkOptions("hardsigmoid", options, ["alpha", "beta"]);
     const { alpha = 1 / 6, beta = 0.5 } = options;
-    return this.floating((x) => limit(shift(scale(x, alpha), beta), 0, 1));
+    const ends = [-beta / alpha, (1 - beta) / alpha].sort((a, b) => a - b);
+    return this.floating((x) => {
+      const value = limit(shift(scale(x, alpha), beta), 0, 1);
+      return alpha === 0 ? flat(value, [x]) : withGradient(
+        value,
+        [x, ...[...ends, alpha].map((c) => floatConst(c, x.dtype))],
+        HARD_SIGMOID,
+      );
+    });
   }
   /** x relu6(x + 3) / 6. */
   hardswish(): this {

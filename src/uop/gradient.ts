@@ -62,7 +62,10 @@ function reduceRule(u: UOp, g: UOp, add: Accumulate): void {
       const isMax = x.eq(expand(u, shape));
       const count = sumOver(isMax.cast(sumDType(x.dtype)), axes).cast(x.dtype);
       // of NaN there is no maximum among the elements: NaN is not hidden
-      return isMax.where(expand(g.fdiv(count), shape), expand(zero.fdiv(count), shape));
+      return isMax.where(
+        expand(g.fdiv(count), shape),
+        expand(count.eq(zero).where(constant(NaN, x.dtype), zero), shape),
+      );
     });
   }
   add(x, () => expand(g, shape).mul(productOfOthers(x, axes)));

@@ -134,7 +134,8 @@ const UNARY_ROWS: readonly OpRow[] = [
   ...Object.entries(UNARY).map(([name, [before = "", ...given]]) =>
     row(name, "f", ({ r, x }) => `${x}.${before}${name}(${given.length === 0 ? "" : r.pick(given)})`, smooth)
   ),
-  ...["isnan", "isfinite", "logicalNot", "sign"].map((name) => row(name, "f", ({ x }) => `${x}.${name}()`)),
+  ...["isnan", "isfinite", "logicalNot"].map((name) => row(name, "f", ({ x }) => `${x}.${name}()`)),
+  row("sign", "f", ({ x }) => `${x}.sign()`, smooth),
   row("isinf", "f", ({ r, x }) => `${x}.isinf(${r.pick(["", "{ detectPositive: false }"])})`),
   ...["abs", "neg", "square", "sign", "relu", "relu6", "floor", "ceil", "trunc", "round", "bitwiseNot", "logicalNot"]
     .map((name) => row(name, "i", ({ x }) => `${x}.${name}()`)),
@@ -184,7 +185,10 @@ const BINARY_ROWS: readonly OpRow[] = [
   }, smooth),
   row("div", "f", (h) => `${h.x}.div(3${options(h, { roundingMode: ['"trunc"', '"floor"'] })})`, smooth),
   row("div", "f", (h) => `${h.x}.square().add(0.5).div(${h.operand()}, { reverse: true })`, smooth),
-  ...["mod", "fmod", "floorDiv"].map((name) => row(name, "f", (h) => `${h.x}.${name}(${h.r.pick([2, -3, 0.75])})`)),
+  ...["mod", "fmod", "floorDiv"].map((name) =>
+    row(name, "f", (h) => `${h.x}.${name}(${h.r.pick([2, -3, 0.75])})`, smooth)
+  ),
+  ...["mod", "fmod"].map((name) => row(name, "f", (h) => `${h.x}.${name}(${h.x}.square().add(1.5))`, smooth)),
   row("pow", "f", ({ r, x }) => `${x}.pow(${r.pick([0, 1, 2, 3, -1])})`, smooth),
   row("pow", "f", (h) => `${h.x}.abs().add(0.5).pow(${h.r.next() < 0.3 ? "0.5" : h.operand()})`, smooth),
   row("lerp", "f", (h) => `${h.x}.lerp(${h.operand()}, ${h.r.pick(["0.25", h.operand()])})`, smooth),

@@ -274,6 +274,7 @@ const MATRIX_ROWS: readonly OpRow[] = [
   ofSquare("cholesky", (h, a) => `${a}.cholesky(${h.r.pick(["", "{ upper: true }"])})`),
   ofSquare("qr", (_, a) => `${a}.qr()`, { results: 2 }),
   ofSquare("svd", (_, a) => `${a}.svd()`, { results: 3, smooth: false }),
+  ofSquare("svd", (_, a) => `${a}.svd()[1]`),
   ofSquare("newtonSchulz", (_, a) => `${a}.newtonSchulz(2, [1.5, -0.5])`),
 ];
 

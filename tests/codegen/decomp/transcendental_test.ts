@@ -81,6 +81,10 @@ const CASES: [string, Ops, (x: number) => number, (u: number) => number, ulp32: 
   ["sin", Ops.SIN, Math.sin, (u) => (u - 0.5) * 12, 2.5, 3],
   ["sin by parts", Ops.SIN, Math.sin, (u) => (u - 0.5) * 16000, 3, 3],
   ["sin of large", Ops.SIN, Math.sin, (u) => (random() < 0.5 ? -1 : 1) * Math.exp(u * 30), 3, 3],
+  ["cos", Ops.COS, Math.cos, (u) => (u - 0.5) * 12, 2.5, 3],
+  ["cos by parts", Ops.COS, Math.cos, (u) => (u - 0.5) * 16000, 3, 3],
+  ["cos of large", Ops.COS, Math.cos, (u) => (random() < 0.5 ? -1 : 1) * Math.exp(u * 30), 3, 3],
+  ["cos near its zeros", Ops.COS, Math.cos, (u) => (Math.floor(u * 2000) + 0.5) * Math.PI, 3, 3],
   ["trunc", Ops.TRUNC, Math.trunc, (u) => (u - 0.5) * 100, 0, 0],
 ];
 
@@ -92,7 +96,7 @@ for (const [name, op, ref, at, ulp32, ulp64] of CASES) {
     const e4 = worst(dtypes.float32, op, ref, [...special.slice(0, 28), ...points(400, at)], "VECTOR:0:4");
     assert(e4 <= ulp32, `float32 by lanes: ${e4} ulp`);
     const e64 = worst(dtypes.float64, op, ref, [
-      ...special.filter((x) => op !== Ops.SIN || !(Math.abs(x) > 1e15)),
+      ...special.filter((x) => (op !== Ops.SIN && op !== Ops.COS) || !(Math.abs(x) > 1e15)),
       ...points(3000, at),
     ]);
     assert(e64 <= ulp64, `float64: ${e64} ulp`);
