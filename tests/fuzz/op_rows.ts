@@ -135,7 +135,7 @@ const UNARY_ROWS: readonly OpRow[] = [
     row(name, "f", ({ r, x }) => `${x}.${before}${name}(${given.length === 0 ? "" : r.pick(given)})`, smooth)
   ),
   ...["isnan", "isfinite", "logicalNot"].map((name) => row(name, "f", ({ x }) => `${x}.${name}()`)),
-  row("sign", "f", ({ x }) => `${x}.sign()`, smooth),
+  row("sign", "f", ({ x }) => `${x}.add(0.0625).sign()`, smooth), // no leaf is 0 then
   row("isinf", "f", ({ r, x }) => `${x}.isinf(${r.pick(["", "{ detectPositive: false }"])})`),
   ...["abs", "neg", "square", "sign", "relu", "relu6", "floor", "ceil", "trunc", "round", "bitwiseNot", "logicalNot"]
     .map((name) => row(name, "i", ({ x }) => `${x}.${name}()`)),
@@ -176,9 +176,8 @@ const BINARY_ROWS: readonly OpRow[] = [
   ...["add", "sub", "mul"].map((name) =>
     row(name, "f", (h) => `${h.x}.${name}(${h.operand()}${options(h, { reverse: [true] })})`, smooth)
   ),
-  ...["maximum", "minimum", "copysign", "logaddexp"].map((name) =>
-    row(name, "f", (h) => `${h.x}.${name}(${h.operand()})`, smooth)
-  ),
+  ...["maximum", "minimum", "logaddexp"].map((name) => row(name, "f", (h) => `${h.x}.${name}(${h.operand()})`, smooth)),
+  row("copysign", "f", (h) => `${h.x}.add(0.0625).copysign(${h.operand()})`, smooth),
   row("div", "f", (h) => {
     const y = h.operand();
     return /^t/.test(y) ? `${h.x}.div(${y}.square().add(1))` : `${h.x}.div(${y})`;

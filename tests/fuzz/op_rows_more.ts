@@ -233,7 +233,8 @@ const PRODUCT_ROWS: readonly OpRow[] = [
   }),
   row("maxUnpool2d", "f", (h) => {
     const [m, n] = h.shape.slice(-2);
-    return m * n === 0 ? undefined : `${h.x}.maxUnpool2d(${h.leaf(h.shape, "int32")}.mod(${4 * m * n}))`;
+    const places = `Tensor.arange(${m * n}).reshape([${m}, ${n}]).mul(3).expand([${h.shape.join(", ")}])`; // each once
+    return m * n === 0 ? undefined : `${h.x}.maxUnpool2d(${places})`;
   }, { smooth: true, rank: [2, 4] }),
   row("interpolate", "f", (h) => {
     const size = h.shape.slice(h.r.int(1, h.shape.length - 1)).slice(-2).map(() => h.r.int(1, 7));
