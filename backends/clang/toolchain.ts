@@ -89,7 +89,8 @@ export interface Toolchain {
   readonly version: string;
   /** Names of the predefined macros that matter, with -march=native. */
   readonly macros: ReadonlySet<string>;
-  readonly flags: readonly string[];
+  /** Those after -mllvm go where it turns out that the compiler does not know them. */
+  flags: readonly string[];
 }
 
 /** Identifies the file of a compiler, without running it where the file may be looked at. */
@@ -121,6 +122,12 @@ const FLAGS: readonly string[] = [
  */
 const GCC_FLAGS: readonly string[] = ["-fno-tree-loop-vectorize"];
 
+/**
+ * Kernels are vectors already, and their stores as wide as they can be: looking for more costs much time where a kernel
+ * writes hundreds of single lanes. Options after -mllvm are left out for a compiler that does not know them.
+ */
+const CLANG_FLAGS: readonly string[] = ["-fno-slp-vectorize", "-mllvm", "-combiner-store-merging=false"];
+
 /** Flags for the runtime: for any processor of this architecture. */
 export const RUNTIME_FLAGS: readonly string[] = ["-x", "c", "-std=gnu11", "-O2", "-fPIC", "-w", "-shared"];
 /**
@@ -139,7 +146,7 @@ export function parseProbe(path: string, text: string): Toolchain {
   const macros = new Set(MACROS.filter((m) => text.includes(`#define ${m} `)));
   const version = /#define __VERSION__ "(.*)"/.exec(text)?.[1] ?? "unknown";
   const wide = macros.has("__AVX512F__") ? ["-mprefer-vector-width=512"] : [];
-  const own = /clang/i.test(version) ? [] : GCC_FLAGS;
+  const own = /clang/i.test(version) ? CLANG_FLAGS : GCC_FLAGS;
   return { path, version, macros, flags: [...FLAGS, ...own, ...wide, ...LINK] };
 }
 
@@ -216,6 +223,9 @@ export interface Failure {
   readonly log: string;
 }
 
+/** What LLVM says of an option that it does not have. */
+const UNKNOWN_OPTION = /unknown command line argument/i;
+
 /** "file:line: error: text": a fault of the source. */
 const LOCATED = /^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$/m;
 
@@ -227,7 +237,11 @@ const LOCATED = /^(.*?):(\d+):(?:\d+:)? (?:fatal )?error: (.*)$/m;
 export function compileUnits(tool: Toolchain, cache: ObjectCache, units: readonly Unit[]): Failure[] {
   const failures: Failure[] = [];
   for (let attempt = 0;; attempt++) {
-    const failed = compileOnce(tool, cache, units);
+    let failed = compileOnce(tool, cache, units);
+    if (failed.some((f) => UNKNOWN_OPTION.test(f.log)) && tool.flags.includes("-mllvm")) {
+      tool.flags = tool.flags.filter((flag, i, all) => flag !== "-mllvm" && all[i - 1] !== "-mllvm");
+      failed = compileOnce(tool, cache, failed.map((f) => f.unit));
+    }
     failures.push(...failed.filter((f) => LOCATED.test(f.log)));
     const unclear = failed.filter((f) => !LOCATED.test(f.log));
     if (unclear.length === 0 || !anotherChance(cache, attempt, unclear[0].log)) return [...failures, ...unclear];

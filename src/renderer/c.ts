@@ -5,7 +5,8 @@
  * loop runs from begin to end. A bool vector is a mask: an integer vector of lanes 0 and -1 whose lanes are as wide as
  * what was compared (`notes` keeps the bits); it is converted where another width is needed, and compilers fold that.
  * Signed arithmetic that may leave its range goes through unsigned types, so that it wraps; index arithmetic, which
- * interval analysis proves in range, stays signed and lets the compiler widen it.
+ * interval analysis proves in range, is signed, and kept in 64 bits from the loops on: the compiler would widen it itself,
+ * but its proofs that it may take most of its time.
  *
  * @module
  */
@@ -124,8 +125,21 @@ function commonBits(w: CWriter, src: readonly UOp[]): number {
   return 8;
 }
 
+/** What `notes` holds for an integer of 32 bits that is kept in 64: a loop's, and what is computed of such in range. */
+const WIDE = 64;
+const WIDE_TYPE = "long long";
+
+function isWide(w: CWriter, u: UOp): boolean {
+  while (u.op === Ops.AFTER) u = u.src[0];
+  return u.dtype === dtypes.int32 && w.notes.get(u) === WIDE;
+}
+/** Notes that `u` is kept in 64 bits if one of `src` is. */
+function widenLike(w: CWriter, u: UOp, src: readonly UOp[]): void {
+  if (u.dtype === dtypes.int32 && src.some((s) => isWide(w, s))) w.notes.set(u, WIDE);
+}
+
 function type(w: CWriter, d: DType, bits = 8): string {
-  if (!isVector(d)) return scalarType(d);
+  if (!isVector(d)) return d === dtypes.int32 && bits === WIDE ? WIDE_TYPE : scalarType(d);
   return isMask(d) ? maskType(w, bits, d.count) : vectorType(w, d);
 }
 
@@ -175,7 +189,10 @@ function wrappingType(w: CWriter, d: DType): string {
 function wrapping(w: CWriter, u: UOp, src: readonly string[], write: (src: readonly string[]) => string): string {
   const d = u.dtype;
   if (d.isFloat || (d.isUnsigned && (d.bits >= 32 || isVector(d)))) return write(src);
-  if (!isVector(d) && d.bits >= 32 && u.op !== Ops.SHL && staysInRange(u)) return write(src);
+  if (!isVector(d) && d.bits >= 32 && u.op !== Ops.SHL && staysInRange(u)) {
+    widenLike(w, u, u.src);
+    return write(src);
+  }
   const unsigned = wrappingType(w, d);
   return `((${type(w, d)})${write(src.map((s) => `(${unsigned})${s}`))})`;
 }
@@ -196,6 +213,7 @@ function logic(operator: string): CRule {
       w.notes.set(u, bits);
       return `(${mask(w, u.src[0], a, bits)} ${operator} ${mask(w, u.src[1], b, bits)})`;
     }
+    widenLike(w, u, u.src);
     return `(${a} ${operator} ${b})`;
   };
 }
@@ -221,7 +239,10 @@ function select(w: CWriter, d: DType, m: string, a: string, b: string): string {
 
 const where: CRule = (w, u, [c, a, b]) => {
   const d = u.dtype;
-  if (!isVector(u.src[0].dtype)) return `(${c} ? ${a} : ${b})`;
+  if (!isVector(u.src[0].dtype)) {
+    widenLike(w, u, u.src.slice(1));
+    return `(${c} ? ${a} : ${b})`;
+  }
   if (!d.isBool) return select(w, d, mask(w, u.src[0], c, d.bits), a, b);
   const bits = commonBits(w, u.src), m = mask(w, u.src[0], c, bits), t = maskType(w, bits, d.count);
   w.notes.set(u, bits);
@@ -258,6 +279,7 @@ function division(operator: "/" | "%"): CRule {
   return (w, u, [a, b]) => {
     const d = u.dtype, s = d.scalar, divisor = u.src[1];
     if (divisor.op === Ops.CONST && divisor.value !== 0 && divisor.value !== -1) {
+      widenLike(w, u, u.src);
       return isVector(d) || s.bits >= 32 ? `(${a} ${operator} ${b})` : `((${type(w, d)})(${a} ${operator} ${b}))`;
     }
     const minusOne = operator === "%" ? "0" : wrapNegate(w, s, "a");
@@ -336,6 +358,7 @@ const shift = (operator: string): CRule => (w, u, [a, b]) => {
     if (isVector(d)) return wrapping(w, u, [a, n], ([x, y]) => `(${x} << ${y})`);
     return wrapping(w, u, [a], ([x]) => `(${x} << ${n})`);
   }
+  widenLike(w, u, u.src.slice(0, 1));
   return d.bits < 32 && !isVector(d) ? `((${type(w, d)})(${a} >> ${n}))` : `(${a} >> ${n})`;
 };
 
@@ -436,7 +459,9 @@ function lanesPragma(n: string): string {
 function loop(w: CWriter, u: UOp, name: string, end: string): string {
   const { kind } = u.arg as RangeArg, thread = kind === AxisKind.THREAD;
   const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : "";
-  return `${pragma}for (${type(w, u.dtype)} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
+  // lanes are compared with bounds: in 32 bits as many fit a register as there are values
+  if (u.dtype === dtypes.int32 && kind !== AxisKind.VECTOR) w.notes.set(u, WIDE);
+  return `${pragma}for (${type(w, u.dtype, w.notes.get(u))} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
     thread ? "end" : end
   }; ${name}++)`;
 }

@@ -17,6 +17,7 @@ import { foldTensorGraph, uniformOf } from "./fold.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse.ts";
 import { simplifyKernel } from "./collapse.ts";
 import { entryOfKey, mergeOutputs, type Node, orderNodes, type VersionKey, versionKey } from "./kernel_graph.ts";
+import { shareKernels } from "./alike.ts";
 import { makeItems } from "./kernel_items.ts";
 import { orderForMemory } from "./order.ts";
 import { layOut } from "./layout.ts";
@@ -346,7 +347,11 @@ function attemptLower(
     }
   }
   // views run nothing: in front they do not part the kernels
-  return { entries: entries.infos, items: [...views, ...makeItems(sequence, entries.infos, options.caps)], becomes };
+  return {
+    entries: entries.infos,
+    items: [...views, ...shareKernels(makeItems(sequence, entries.infos, options.caps))],
+    becomes,
+  };
 }
 
 /** A part of a BUFFER that needs no copy. */

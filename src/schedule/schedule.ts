@@ -20,6 +20,7 @@ import { specTensor, verify } from "../uop/spec.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/uop.ts";
 import { moveWrites, settleWrites } from "../uop/writes.ts";
+import { fixedValues } from "./alike.ts";
 import { slicesApart } from "./apart.ts";
 import { StructureCache } from "./cache.ts";
 import { type GraphKey, graphKey } from "./key.ts";
@@ -64,6 +65,8 @@ export interface Variant extends Template {
   readonly offsets: readonly number[];
   /** Names of the bound variables, in the key's order. */
   readonly boundNames: readonly string[];
+  /** Arguments of kernels that are the same in each run, by name. */
+  readonly fixed: ReadonlyMap<string, number>;
   readonly plan: MemoryPlan;
   /** Whether some of its buffers are parts of others. */
   readonly hasViews: boolean;
@@ -209,6 +212,7 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     constants: key.constants,
     offsets: key.offsets.map((o) => o.value),
     boundNames,
+    fixed: fixedValues(template.items),
     plan: planMemory(template, (device) => getDevice(device).allocator.layout),
     hasViews: template.items.some((i) => i.kind === "view"),
     programs: undefined,
@@ -381,6 +385,7 @@ function bind(
   for (const [i, { unit, first }] of variant.free.offsets) {
     if (first === i) vars.set(`o${i}`, key.offsets[i].value / unit);
   }
+  for (const [name, value] of variant.fixed) vars.set(name, value);
   variant.entries.forEach((info, e) => buffers.push(bufferFor(info, e)));
   function bufferFor(info: EntryInfo, e: number): Buffer {
     if (info.slot !== undefined) {

@@ -39,7 +39,7 @@ for (
   float *restrict b0 = bufs[0];
   const float *restrict b1 = bufs[1];
   const float *restrict b2 = bufs[2];
-  for (int i0 = 0; i0 < 10; i0++) {
+  for (long long i0 = 0; i0 < 10; i0++) {
     b0[i0] = b1[i0] + b2[i0];
   }
 }
@@ -52,9 +52,9 @@ for (
   float *restrict b0 = bufs[0];
   const float *restrict b1 = bufs[1];
   const float *restrict b2 = bufs[2];
-  for (int i0 = begin; i0 < end; i0++) {
-    for (int i1 = 0; i1 < 2; i1++) {
-      int v0 = (i0 * 8) + (i1 * 4);
+  for (long long i0 = begin; i0 < end; i0++) {
+    for (long long i1 = 0; i1 < 2; i1++) {
+      long long v0 = (i0 * 8) + (i1 * 4);
       *(f32x4_u *)&b0[v0] = (*(const f32x4_u *)&b1[v0]) + (*(const f32x4_u *)&b2[v0]);
     }
   }
@@ -67,10 +67,10 @@ for (
       `void sum(void **bufs, const unsigned long long *vars, int begin, int end) {
   float *restrict b0 = bufs[0];
   const float *restrict b1 = bufs[1];
-  for (int i0 = 0; i0 < 5; i0++) {
+  for (long long i0 = 0; i0 < 5; i0++) {
     float acc0 = 0.0f;
-    int v0 = i0 * 7;
-    for (int i1 = 0; i1 < 7; i1++) {
+    long long v0 = i0 * 7;
+    for (long long i1 = 0; i1 < 7; i1++) {
       acc0 = acc0 + b1[v0 + i1];
     }
     b0[i0] = acc0;
@@ -84,7 +84,7 @@ for (
       `void pad(void **bufs, const unsigned long long *vars, int begin, int end) {
   float *restrict b0 = bufs[0];
   const float *restrict b1 = bufs[1];
-  for (int i0 = 0; i0 < 7; i0++) {
+  for (long long i0 = 0; i0 < 7; i0++) {
     b0[i0] = ((i0 < 2) != 1) ? b1[i0 + (-2)] : 0.0f;
   }
 }
@@ -141,7 +141,7 @@ Deno.test("cstyle: a value used twice gets a name, an index shared by load and s
   const uops = [a, int(4), int(2), i, i.mul(2), at, y, y.mul(y), store(at, y.mul(y)), uop(Ops.END, dtypes.void, [i])];
   assertStringIncludes(
     write("k", uops)[1],
-    "    int v0 = i0 * 2;\n    float v1 = b0[v0];\n    b0[v0] = v1 * v1;\n",
+    "    long long v0 = i0 * 2;\n    float v1 = b0[v0];\n    b0[v0] = v1 * v1;\n",
   );
 });
 
