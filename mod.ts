@@ -36,6 +36,7 @@ export {
   type Runner,
   ViewOp,
 } from "./src/engine/exec.ts";
+export { type CompileEvent, onCompile } from "./src/engine/progress.ts";
 export { GlobalCounters } from "./src/engine/stats.ts";
 export { context, CONTEXT_VARS, type ContextValues, type ContextVar } from "./src/helpers/env.ts";
 export {

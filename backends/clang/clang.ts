@@ -114,6 +114,12 @@ function chunksOf(program: LinearProgram, threads: number): number {
   return Math.max(1, Math.min(most, Math.max(threads, Math.floor(seconds / MIN_CHUNK_SECONDS))));
 }
 
+type Progress = (done: number, nextMs: number) => void;
+const silent: Progress = () => {};
+
+/** Compiling takes about so long for a character of generated text; a unit of so many is enough for one compiler. */
+const COST_MS = 0.012, ROUND_COST = 150_000;
+
 class ClangCompiler implements Compiler {
   private readonly addresses = new Map<string, bigint>();
   private readonly handles = new Map<string, bigint>();
@@ -129,7 +135,7 @@ class ClangCompiler implements Compiler {
     private readonly cores: number,
   ) {}
 
-  compile(programs: readonly LinearProgram[]): Program[] {
+  compile(programs: readonly LinearProgram[], progress: Progress = silent): Program[] {
     const keys: string[] = [], sources: string[] = [];
     const missing = new Map<string, { program: LinearProgram; cost: number }>();
     for (const program of programs) {
@@ -144,7 +150,9 @@ class ClangCompiler implements Compiler {
     if (missing.size > 0) {
       this.cache.refresh();
       for (const key of [...missing.keys()]) if (this.load(key)) missing.delete(key);
-      if (missing.size > 0) this.build(missing);
+      if (missing.size > 0) {
+        this.build(missing, (done, nextMs) => progress(programs.length - missing.size + done, nextMs));
+      }
       emptyTemporary();
     }
     return programs.map((p, i) =>
@@ -173,11 +181,16 @@ class ClangCompiler implements Compiler {
     return true;
   }
 
-  /** Compiles kernels, spread evenly over one unit a core; each text of a user is one of its own. */
-  private build(missing: ReadonlyMap<string, { program: LinearProgram; cost: number }>): void {
+  /**
+   * Compiles kernels, spread evenly over one unit a core, or several where it takes so long that somebody should be told;
+   * each text of a user is one of its own.
+   */
+  private build(missing: ReadonlyMap<string, { program: LinearProgram; cost: number }>, progress: Progress): void {
     const own = [...missing].filter(([, { program }]) => program.text !== undefined);
     const generated = [...missing].filter(([, { program }]) => program.text === undefined);
-    const count = Math.min(this.cores, generated.length);
+    const total = generated.reduce((sum, [, { cost }]) => sum + cost, 0);
+    const rounds = Math.ceil(total / (this.cores * ROUND_COST)),
+      count = Math.min(this.cores * rounds, generated.length);
     const bins = Array.from({ length: count }, () => ({ cost: 0, keys: [] as string[] }));
     for (const [key, { cost }] of generated.sort((a, b) => b[1].cost - a[1].cost)) {
       const bin = bins.reduce((best, b) => b.cost < best.cost ? b : best);
@@ -199,8 +212,13 @@ class ClangCompiler implements Compiler {
       return { source: [...shared.values(), ...bodies].join("\n"), symbols };
     });
     for (;;) {
-      const failures = compileUnits(this.tool, this.cache, units);
-      if (failures.length > 0) throw compileError(this.tool, failures[0], texts);
+      for (let at = 0, done = 0; at < units.length; at += this.cores) {
+        const some = units.slice(at, at + this.cores);
+        progress(done, Math.max(...some.map((u) => u.source.length)) * COST_MS);
+        const failures = compileUnits(this.tool, this.cache, some);
+        if (failures.length > 0) throw compileError(this.tool, failures[0], texts);
+        for (const u of some) done += u.symbols.length;
+      }
       const refused = [...missing.keys()].find((key) => !this.load(key));
       if (refused === undefined) return;
       // a loader that opens nothing of that folder may do so elsewhere

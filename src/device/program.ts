@@ -44,8 +44,11 @@ export interface Graph {
 
 /** Turns programs into something that runs; caches by content. All programs of a schedule come in one call. */
 export interface Compiler {
-  /** Compiles all of them, in parallel where the device can. @throws {CompileError} with the source and the log */
-  compile(programs: readonly LinearProgram[]): Program[];
+  /**
+   * Compiles all of them, in parallel where the device can. Where that may take seconds, `progress` is told how many are
+   * done, and how many milliseconds may go by until it is told again. @throws {CompileError} with the source and the log
+   */
+  compile(programs: readonly LinearProgram[], progress?: (done: number, nextMs: number) => void): Program[];
 }
 
 /** The groups that a launch runs, by dimension: 1 each where the program has no grid. `vars` as {@linkcode Launch} has them. */

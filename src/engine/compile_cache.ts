@@ -15,6 +15,7 @@ import { printUOp } from "../uop/print.ts";
 import { specKernel, specLinear, verify } from "../uop/spec.ts";
 import type { UOp } from "../uop/uop.ts";
 import { debugCompile, debugRewrites } from "./debug.ts";
+import { tellingProgress } from "./progress.ts";
 
 /** Kernels that are kept: a program whose schedules are kept lives on with them. */
 const MAX_KERNELS = 1 << 14;
@@ -64,9 +65,17 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
   }
   if (missing.length > 0) {
     const start = performance.now();
-    const linear = debugRewrites(() => missing.map((m) => lowered(m.asts[0], device)));
-    const between = performance.now();
-    const programs = device.compiler.compile(linear);
+    let between = start;
+    const programs = tellingProgress(device.name, missing.length, (progress) => {
+      const linear = debugRewrites(() =>
+        missing.map((m) => {
+          progress(0, 0);
+          return lowered(m.asts[0], device);
+        })
+      );
+      between = performance.now();
+      return device.compiler.compile(linear, progress);
+    });
     const lowerMs = between - start, compileMs = performance.now() - between;
     compileStats.lowered += missing.length;
     compileStats.lowerMs += lowerMs;

@@ -19,6 +19,7 @@ export const CONTEXT_VARS = {
     doc:
       "how much to print on standard error, each level with those before it: 1 devices as they open, schedules, compiling and captures; 2 a line for each kernel and copy as it ends; 3 applied opts and buffers; 4 the kernel AST as a tree and the generated source; 5 the linear UOps; 6 every rewrite",
   },
+  PROGRESS: { value: 1, doc: "0 writes no line on a terminal while compiling takes more than a second" },
   NO_COLOR: { value: 0, doc: "1 prints without colors (on a terminal; elsewhere there are none)" },
   TRACEMETA: { value: 0, doc: "1 records the user's line with each operation; DEBUG >= 2 and DEBUG_MEMORY do so too" },
   DEBUG_MEMORY: {
