@@ -145,6 +145,11 @@ function commit(): string {
 }
 
 async function main(args: readonly string[]): Promise<number> {
+  const why = Device.list().find((d) => d.name === "CUDA")!.reason;
+  if (why !== undefined) {
+    console.log(`nothing was measured: CUDA is not available: ${why}`);
+    return 0;
+  }
   const ordinal = Number(option(args, "ordinal") ?? 0), name = ordinal === 0 ? "CUDA" : `CUDA:${ordinal}`;
   const device = Device.get(name) as CudaDevice, peers = await readPeers(option(args, "peers"));
   const names = option(args, "only")?.split(",").filter((n) => n !== "") ??

@@ -47,7 +47,7 @@ const isolated = await withoutNetwork();
 const TASKS: readonly (readonly string[])[] = [
   ["demo", "--epochs", "1"],
   ["doctor"],
-  ["test", "tests/run_test.ts"],
+  ["test", "tests/renderer/natural_test.ts"],
   ["bench:json", "--only", "matmul_256"],
 ];
 for (const [task, ...args] of TASKS) {

@@ -22,7 +22,7 @@ Deno.test("run: cases of a report", () => {
 });
 
 Deno.test("run: what is required and was not used fails", async () => {
-  const run = (...args: string[]) => runDeno(["run", "-A", "tests/run.ts", ...args, "tests/helpers/stack_test.ts"]);
+  const run = (...args: string[]) => runDeno(["run", "-A", "tests/run.ts", ...args, "tests/renderer/natural_test.ts"]);
   const [free, bound] = await Promise.all([run(), run("--require=clang,chromium")]);
   assertEquals([free.code, bound.code], [0, 1], free.stdout + bound.stdout);
   assertMatch(bound.stdout, /failed: clang is required, and was not used\nfailed: chromium is required/);

@@ -1,0 +1,38 @@
+/**
+ * Every task of deno.json and every example, in the shortest form that it has, on the machine as it is: without a card,
+ * a compiler or an adapter they say what is missing, and end well.
+ */
+import assert from "node:assert/strict";
+import { ROOT, runDeno } from "./subprocess.ts";
+
+const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as { tasks: Record<string, unknown> };
+
+/** What each task is started with, and what it must print; a reason for those that are not. */
+const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed: RegExp] | string>> = {
+  demo: [["--epochs", "1"], /test accuracy \d+/],
+  test: [["tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
+  "test:bare": [["--with=nothing", "tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
+  "test:web": "web/web_test.ts runs it",
+  "test:cuda": [["--suites", "card", "--only", "ptx"], /passed|nothing was tested/],
+  bundle: "web/node_test.ts does as it does, in a folder of its own",
+  bench: [["--filter", "matmul_256"], /matmul_256\/WASM/],
+  "bench:json": [["--only", "matmul_256", "--device", "WASM"], /"name":"matmul_256"/],
+  "bench:webgpu": [["--only", "nothing"], /^/],
+  "bench:cuda": [["--only", "nothing"], /^/],
+  coverage: "it takes minutes, and writes documentation",
+  doctor: [[], /^WASM.*:/m],
+  ok: "it takes minutes; continuous integration runs it",
+};
+
+Deno.test("tasks: all are known here", () => assert.deepEqual(Object.keys(TASKS).sort(), Object.keys(tasks).sort()));
+
+for (const [name, form] of Object.entries(TASKS)) {
+  if (typeof form === "string") continue;
+  Deno.test(`tasks: ${name} ends well`, async () => {
+    const { code, stdout, stderr } = await runDeno(["task", name, ...form[0]], { timeoutMs: 300_000 });
+    // where there is a device, these are benches to run by hand
+    if (/^bench:(cuda|webgpu)$/.test(name) && !/nothing was measured/.test(stdout)) return;
+    assert.equal(code, 0, stdout + stderr);
+    assert.match(stdout, form[1]);
+  });
+}
