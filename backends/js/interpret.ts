@@ -126,6 +126,7 @@ type Wide = (a: bigint, b: bigint, c: bigint) => bigint;
 const NUMERIC: Partial<Record<number, Numeric>> = {
   [Ops.LOG2]: Math.log2,
   [Ops.SIN]: Math.sin,
+  [Ops.COS]: Math.cos,
   [Ops.SQRT]: Math.sqrt,
   [Ops.NEG]: (a) => -a,
   [Ops.ADD]: (a, b) => a + b,
