@@ -31,6 +31,8 @@ export function setCapture(c: Capture | undefined): void {
 }
 /** While `set` is given, the storages that are written in place are put into it. */
 export const writeLog: { set: Set<Storage> | undefined } = { set: undefined };
+/** While `look` is given, it is shown what is about to be realized. */
+export const readLog: { look: ((nodes: readonly UOp[]) => void) | undefined } = { look: undefined };
 
 /** The capture that listens now. */
 export function currentCapture(): Capture | undefined {
@@ -42,6 +44,7 @@ export function realizeNodes(nodes: readonly UOp[]): void {
   watchStats();
   watchMemory();
   relieveDevices();
+  readLog.look?.(nodes);
   const start = performance.now();
   const bound = debugRewrites(() => scheduleNodes(nodes, capture?.take));
   const debug = envNumber("DEBUG");

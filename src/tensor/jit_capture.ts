@@ -163,6 +163,8 @@ export class Captured {
   private checkedAt = -1;
   private sharedAt = -1;
   private readonly since: number = replacements.count;
+  /** Nodes made before it. */
+  readonly madeAt: number = nodesMade();
 
   constructor(
     readonly inputs: readonly InputInfo[],

@@ -5,8 +5,13 @@
  * @module
  */
 import { type Buffer, bufferOf } from "../device/buffer.ts";
+import { readLog } from "../engine/realize.ts";
 import { JitError } from "../helpers/errors.ts";
-import type { Storage } from "../uop/args.ts";
+import type { BufferArg, Storage } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import { resolve } from "../uop/resolve.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
+import { nodesMade, toposort, type UOp } from "../uop/uop.ts";
 import type { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import { type Captured, storageOf } from "./jit_capture.ts";
@@ -23,7 +28,53 @@ function firstDifference(a: Uint8Array, b: Uint8Array): number {
   return -1;
 }
 
-function check(what: string, got: Uint8Array, want: Uint8Array, itemsize: number): void {
+/** A tensor that a function read, of whose binding nothing is known: "float32 [3] made at a.ts:3:5". */
+function nameOf(u: UOp): string {
+  const line = u.op === Ops.BUFFER ? bufferOf((u.arg as BufferArg).storage)?.line ?? u.line : u.line;
+  return `${u.dtype.name} [${shapeOf(u).join(", ")}]${line === undefined ? "" : ` made at ${line}`}`;
+}
+
+/**
+ * Watches a call for tensors that it closes over and that did not exist when it was captured: those that were rebound.
+ * `known` are storages that each call brings, or that the function itself gives other tensors.
+ */
+class Watch {
+  /** The outermost of them. */
+  readonly found: Set<UOp> = new Set();
+  private readonly until = nodesMade();
+
+  constructor(private readonly since: number, private readonly known: ReadonlySet<Storage>) {}
+
+  private isNew(u: UOp): boolean {
+    if (u.op !== Ops.BUFFER) return u.seq >= this.since && u.seq < this.until;
+    const { storage } = u.arg as BufferArg;
+    return !this.known.has(storage) && storage.born >= this.since && storage.born < this.until;
+  }
+
+  look(nodes: readonly UOp[]): void {
+    for (const u of toposort(nodes.map((n) => resolve(n)))) {
+      // shapes and constants are shared by everybody
+      if (deviceOf(u) === null || u.op === Ops.RESHAPE || !this.isNew(u)) continue;
+      for (const s of u.src) this.found.delete(s);
+      if (![...this.found].some((f) => f.src.includes(u))) this.found.add(u);
+    }
+  }
+
+  /** What to say of a difference. */
+  get text(): string {
+    const [first] = this.found;
+    if (first === undefined) {
+      return "it depends on something that is no argument: pass it, or call reset() when it changes";
+    }
+    const more = this.found.size > 1 ? `, and ${this.found.size - 1} others` : "";
+    return `it closes over a variable that has been given another tensor since it was captured (${
+      nameOf(first)
+    }${more}): ` +
+      "pass that as an argument, change the tensor it had with assign(x).realize() or replace(x), or call reset() when it changes";
+  }
+}
+
+function check(what: string, got: Uint8Array, want: Uint8Array, itemsize: number, watch: Watch): void {
   const at = firstDifference(got, want);
   if (at < 0) return;
   const element = Math.floor(at / itemsize);
@@ -33,7 +84,7 @@ function check(what: string, got: Uint8Array, want: Uint8Array, itemsize: number
   throw new JitError("replay a jit function", {
     reason: `JIT_CHECK: element ${element} of ${what} has the bits ${text(got)}, the function called now gives ${
       text(want)
-    }; it depends on something that is no argument: pass it, or call reset() when it changes`,
+    }; ${watch.text}`,
   });
 }
 
@@ -60,7 +111,15 @@ export function checkedReplay(
   targets.forEach((b, i) => b.copyIn(before[i]));
   c.setGradients(grads);
   reserveCounter(-c.draws);
-  const again = call();
+  const brought = [...storages, ...c.replay.targets, ...grads.flatMap((g) => g === undefined ? [] : [storageOf(g)])];
+  const watch = new Watch(c.madeAt, new Set(brought));
+  readLog.look = (nodes) => watch.look(nodes);
+  let again: unknown;
+  try {
+    again = call();
+  } finally {
+    readLog.look = undefined;
+  }
   const want = [...outputs(again), ...c.gradients().filter((g) => g !== undefined)];
   if (want.length !== got.length) {
     throw new JitError("replay a jit function", {
@@ -69,8 +128,8 @@ export function checkedReplay(
   }
   want.forEach((t, i) => {
     realizeTensors([t]);
-    check(`result ${i}`, values[i], bytesOf(bufferOf(storageOf(t))!), t.dtype.itemsize);
+    check(`result ${i}`, values[i], bytesOf(bufferOf(storageOf(t))!), t.dtype.itemsize, watch);
   });
-  targets.forEach((b, i) => check(`state tensor ${i}`, state[i], bytesOf(b), b.dtype.itemsize));
+  targets.forEach((b, i) => check(`state tensor ${i}`, state[i], bytesOf(b), b.dtype.itemsize, watch));
   return result;
 }

@@ -573,6 +573,34 @@ Deno.test("jit: JIT_CHECK finds what has gone stale, and leaves the state of one
   });
 });
 
+Deno.test("jit: JIT_CHECK tells a variable that was given another tensor since, and its advice helps", async () => {
+  const rebinds: [string, (w: Tensor) => Tensor][] = [
+    ["realized", (w) => w.mul(2).realize()],
+    ["lazy", (w) => w.mul(2)],
+    ["new", () => made([5, 6])],
+  ];
+  const text =
+    /JIT_CHECK: element 0 of result 0 .*; it closes over a variable that has been given another tensor since it was captured \(float32 \[2\]/;
+  for (const [name, rebind] of rebinds) {
+    let w = made([1, 2]);
+    const f = jit((x: Tensor) => x.mul(w));
+    await context({ JIT_CHECK: 1, TRACEMETA: 1 }, async () => {
+      for (let i = 0; i < 4; i++) assertEquals(await f(made([3, 4])).tolist(), [3, 8], name);
+      w = rebind(w);
+      fails(() => f(made([3, 4])), text);
+      f.reset(); // as it says
+      const want = await w.mul(made([3, 4])).tolist();
+      for (let i = 0; i < 4; i++) assertEquals(await f(made([3, 4])).tolist(), want, name);
+      if (name === "lazy") return; // a handle without memory, which nothing can find again
+      w.replace(w.add(1).realize()); // as it says
+      const next = await w.mul(made([3, 4])).tolist();
+      for (let i = 0; i < 4; i++) assertEquals(await f(made([3, 4])).tolist(), next, name);
+      w.assign(w.add(1)).realize(); // as it says
+      assertEquals(await f(made([3, 4])).tolist(), await w.mul(made([3, 4])).tolist(), name);
+    });
+  }
+});
+
 Deno.test("jit: a variable is an argument", async () => {
   const i = new Variable("i", 0, 9), x = made(Array.from({ length: 10 }, (_, k) => k * k));
   const f = jit((x: Tensor, at: Tensor) => x.at(at).add(at));
