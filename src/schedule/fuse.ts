@@ -14,7 +14,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { type Extents, int, range, toposort, type UOp } from "../uop/uop.ts";
 import { type Cascade, cascadeOf } from "./carriers.ts";
 import { dependence, isLoop, isOutputOnly, iterationsOf, outputDependence, sourceIndex } from "./indexing.ts";
-import { KEEP_COST_REPEATED, ownCost, readersIn, type Surroundings, workAgain } from "./recompute.ts";
+import { bodyWeight, KEEP_COST_REPEATED, ownCost, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
 const KEEP_COST = 30;
@@ -48,6 +48,12 @@ const MAX_LOOKED_AT = 96;
 const OUTPUT_RANGES = 1 << 16;
 /** Elements beyond which nothing is kept that could be computed again: few devices have the memory. */
 const MOST_KEPT = 2 ** 31;
+/** Weight of a kernel's nodes beyond which it is cut in two: compilers take more than linear time, and walks a stack. */
+const MOST_BODY = 1024;
+/** Reshapes in a row beyond which a copy is made: each may divide what the ones before made of an index. */
+const MOST_RESHAPES = 64;
+/** Plans that are made of a graph with more and more cuts. */
+const MOST_PLANS = 4;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
 
@@ -147,6 +153,8 @@ interface Facts {
   readonly loads: boolean;
   /** Reduces stacked below it, itself included. */
   readonly depth: number;
+  /** Reshapes stacked below it, up to what is reduced or repeated. */
+  readonly reshapes: number;
   contexts: Context[];
 }
 
@@ -196,7 +204,7 @@ class Fuser {
       const u = order[k];
       this.realizeSources(u);
       const isReduce = u.op === Ops.REDUCE, isExpand = u.op === Ops.EXPAND;
-      let cost = ownCost(u), full = cost, depth = 0, reduces = isReduce;
+      let cost = ownCost(u), full = cost, depth = 0, reduces = isReduce, reshapes = 0;
       let loads = u.op === Ops.BUFFER || u.op === Ops.AFTER;
       for (let i = 0; i < u.src.length; i++) {
         const s = u.src[i], below = this.of(s), isRealized = this.realized.has(s);
@@ -204,6 +212,7 @@ class Fuser {
         if (isRealized || isLeaf(s)) continue;
         cost += below.cost;
         full += below.fullCost;
+        reshapes = Math.max(reshapes, below.reshapes);
         depth = Math.max(depth, below.depth);
         reduces ||= below.reduces;
       }
@@ -212,6 +221,8 @@ class Fuser {
         cost = Math.min(cost, KEEP_COST_REPEATED - 1);
         full = Math.min(full, KEEP_COST_REPEATED - 1);
       } else if (isReduce) full = (full + 1) * numelOf(u.src[0]) / Math.max(1, numelOf(u));
+      if (isReduce || isExpand) reshapes = 0;
+      else if (u.op === Ops.RESHAPE && ++reshapes > MOST_RESHAPES) this.cut(u);
       const cascade = isReduce ? cascadeOf(u) : undefined;
       if (cascade !== undefined) this.cascades.set(cascade.first, cascade);
       this.facts.set(u, {
@@ -220,9 +231,45 @@ class Fuser {
         reduces: reduces && !isExpand,
         loads,
         depth: isReduce ? depth + 1 : depth,
+        reshapes,
         contexts: NO_CONTEXTS,
       });
     }
+  }
+
+  /** Realizes nodes so that no kernel has too much of a body; false where none has. */
+  cutBodies(): boolean {
+    const bodies = new Map<UOp, number>(), before = this.realized.size;
+    for (const u of this.order) {
+      if (isLeaf(u)) continue;
+      let body = bodyWeight(u);
+      for (const s of u.src) if (!this.realized.has(s)) body += bodies.get(s) ?? 0;
+      if (body > MOST_BODY && (body = this.bodyOf(u)) > MOST_BODY) this.cut(u);
+      bodies.set(u, body);
+    }
+    return this.realized.size > before;
+  }
+
+  /** Weight of the nodes that are computed with `u`, each once; counted up to the limit. */
+  private bodyOf(u: UOp): number {
+    const list = [u];
+    let weight = 0;
+    u.at = 0;
+    for (let k = 0; k < list.length && weight <= MOST_BODY; k++) {
+      weight += bodyWeight(list[k]);
+      for (const s of list[k].src) {
+        if (list[s.at] === s || isLeaf(s) || this.realized.has(s)) continue;
+        s.at = list.length;
+        list.push(s);
+      }
+    }
+    return weight;
+  }
+
+  /** Realizes `u`, of which there is too much for one kernel; a node that only spreads values is left to those that read it. */
+  private cut(u: UOp): void {
+    const isValue = isAlu(u.op) || u.op === Ops.REDUCE || (isMovement(u.op) && numelOf(u) <= numelOf(u.src[0]));
+    if (isValue && !this.inPlace.has(u) && numelOf(u) < MOST_KEPT) this.realized.add(u);
   }
 
   /** Realizes `u`, or what it reads, where it cannot be otherwise. */
@@ -634,10 +681,13 @@ export function planFusion(
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
   online: OnlinePlan = { inside: new Set(), realized: new Set() },
 ): FusionPlan {
-  const fuser = new Fuser(toposort(roots), capsOf, online.inside);
-  for (const u of online.realized) fuser.realized.add(u);
-  for (const r of roots) if (!isLeaf(r)) fuser.realized.add(r);
-  fuser.measure();
-  fuser.run();
-  return fuser;
+  const order = toposort(roots), always = [...online.realized, ...roots.filter((r) => !isLeaf(r))];
+  for (let kept: Iterable<UOp> = always, left = MOST_PLANS;;) {
+    const fuser = new Fuser(order, capsOf, online.inside);
+    for (const u of kept) fuser.realized.add(u);
+    fuser.measure();
+    fuser.run();
+    if (--left === 0 || !fuser.cutBodies()) return fuser;
+    kept = fuser.realized; // the cuts too
+  }
 }

@@ -209,6 +209,14 @@ class MergeGraph {
   }
 }
 
+/** Weight of a kernel beyond which it takes no other in, and none that is computed from what it makes. */
+const MOST_WEIGHT = 1 << 15, MOST_CHAINED = 1 << 11;
+
+/** Weight of stores, each by itself. */
+function weightOf(stores: readonly UOp[]): number {
+  return stores.reduce((n, s) => n + factsOf(s).weight, 0);
+}
+
 /** What a kernel touches, for quick answers. */
 class Touched {
   /** Entries that it reads or writes. */
@@ -216,11 +224,14 @@ class Touched {
   readonly readEntries: Set<number> = new Set();
   /** Versions that it writes, by entry. */
   readonly written: Map<number, VersionKey[]> = new Map();
+  /** Weight of its stores, at most. */
+  weight = 0;
 
   constructor(node: Node) {
     this.add(node);
   }
-  add({ reads, writes }: Node): void {
+  add({ reads, writes, stores }: Node): void {
+    this.weight += weightOf(stores);
     for (const r of reads) this.addRead(r);
     for (const w of writes) {
       const e = entryOfKey(w), list = this.written.get(e);
@@ -329,6 +340,7 @@ class WriteGroup {
   take(n: Node, graph: MergeGraph, maxBuffers: number): boolean {
     const { node, entry, parts, touched } = this, [w] = n.writes, [store] = n.stores;
     if (!this.open || n.stores.length !== 1 || entryOfKey(w) !== entry) return false;
+    if (touched.weight + weightOf(n.stores) > MOST_WEIGHT) return false;
     if (graph.isReadBeside(w - 1, node, n)) return false;
     const reads = [...n.reads], readsOwn = reads.some((r) => entryOfKey(r) === entry);
     if (readsOwn && !loadsOf(store, n.slots.find(entry)).every((l) => l.src[0] === store.src[0])) return false;
@@ -359,6 +371,7 @@ class WriteGroup {
       touched.addRead(now);
     }
     touched.written.get(entry)!.push(w);
+    touched.weight += weightOf([taken]);
     node.writes.push(w);
     node.roots.push(...n.roots);
     graph.merged(node, n);
@@ -371,7 +384,7 @@ class WriteGroup {
 function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuffers: number): boolean {
   const { entries, written, readEntries } = touched;
   const more = new Set([...n.reads, ...n.writes].map(entryOfKey).filter((e) => !entries.has(e)));
-  if (entries.size + more.size > maxBuffers) return false;
+  if (entries.size + more.size > maxBuffers || touched.weight + weightOf(n.stores) > MOST_WEIGHT) return false;
   const at = g.stores[0].src[0].src[1], { slots } = g, isAt = (s: UOp): boolean => s.src[0].src[1] === at;
   const renumbered = (): UOp[] => n.stores.map((s) => renumber(s, n.slots, slots));
   // indices without PARAMs are the same in both: then n's stores are renumbered only when all else is settled
@@ -396,6 +409,7 @@ function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuff
     if (versions.some((w) => n.reads.has(w) && n.reads.has(w - 1))) return false;
     if (versions.some((w) => n.reads.has(w))) inner.push(e);
   }
+  if (inner.length > 0 && touched.weight + weightOf(n.stores) > MOST_CHAINED) return false;
   if (graph.separated(g, n)) return false;
   const taken = isPlain ? renumbered() : own, inline = new Map<UOp, UOp>();
   for (const e of inner) {

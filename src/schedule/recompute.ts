@@ -36,6 +36,13 @@ export function ownCost(u: UOp): number {
   }
 }
 
+/** Weight of a node in the body of a kernel: about what it takes to compile it. */
+export function bodyWeight(u: UOp): number {
+  if (u.op === Ops.REDUCE) return 32;
+  if (u.op === Ops.RESHAPE) return 8;
+  return Math.max(1, ownCost(u));
+}
+
 /** What {@linkcode workAgain} asks of the planner. */
 export interface Surroundings {
   /** By node: those that read it. */

@@ -7,6 +7,7 @@
 import type { ParamArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
+import { bodyWeight } from "./recompute.ts";
 import { param, toposort, type UOp } from "../uop/uop.ts";
 
 /** The entries of a kernel by slot. */
@@ -34,6 +35,8 @@ export interface StoreFacts {
   /** The LOADs of each slot that it reads. */
   readonly loads: ReadonlyMap<number, readonly UOp[]>;
   readonly hasReduce: boolean;
+  /** The weight of its nodes. */
+  readonly weight: number;
   /** Whether a loop ends at a variable. */
   readonly isSymbolic: boolean;
 }
@@ -46,7 +49,9 @@ export function factsOf(store: UOp): StoreFacts {
   if (facts !== undefined) return facts;
   const params: UOp[] = [], loads = new Map<number, UOp[]>();
   let hasReduce = false, isSymbolic = false;
+  let weight = 0;
   for (const u of toposort(store)) {
+    weight += bodyWeight(u);
     if (u.op === Ops.PARAM) params.push(u);
     else if (u.op === Ops.REDUCE) hasReduce = true;
     else if (u.op === Ops.RANGE) isSymbolic ||= u.src[0].op !== Ops.CONST;
@@ -56,7 +61,7 @@ export function factsOf(store: UOp): StoreFacts {
       else list.push(u);
     }
   }
-  known.set(store, facts = { params, loads, hasReduce, isSymbolic });
+  known.set(store, facts = { params, loads, hasReduce, weight, isSymbolic });
   return facts;
 }
 
