@@ -16,24 +16,22 @@ import { isAlu, isMovement, opName, Ops } from "../uop/ops.ts";
 import { moveLike } from "../uop/resolve.ts";
 import { graphRewriteEach } from "../uop/rewrite.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, mayHave, type UOp, uop } from "../uop/uop.ts";
 import { UPat } from "../uop/upat.ts";
 import { isInside, isRange, nodeView } from "../uop/view.ts";
 import { hoistFactors } from "./hoist.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
 export function uniformOf(u: UOp): UOp | undefined {
-  while (
-    u.op === Ops.RESHAPE || u.op === Ops.EXPAND || u.op === Ops.PERMUTE || u.op === Ops.SHRINK || u.op === Ops.FLIP ||
-    (u.op === Ops.WINDOW && isInside(u))
-  ) u = u.src[0];
-  if (u.op === Ops.CONST) return u;
-  if (u.op === Ops.PAD || (u.op === Ops.WINDOW && u.src[2].op === Ops.CONST)) {
-    if (shapeOf(u.src[0]).includes(0)) return constant(0, u.dtype);
-    const c = uniformOf(u.src[0]);
-    if (c !== undefined && c.arg === 0 && Object.is(c.arg, 0)) return c;
+  if (mayHave(u, Ops.BUFFER) || mayHave(u, Ops.IOTA)) return undefined; // however far below
+  for (let isPadded = false;; u = u.src[0]) {
+    if (u.op === Ops.CONST) return !isPadded || Object.is(u.arg, 0) ? u : undefined;
+    if (u.op === Ops.PAD || (u.op === Ops.WINDOW && !isInside(u) && u.src[2].op === Ops.CONST)) {
+      if (shapeOf(u.src[0]).includes(0)) return constant(0, u.dtype);
+      isPadded = true;
+    } else if (!isMovement(u.op) || u.op === Ops.SKEW || u.op === Ops.UNSKEW) return undefined;
+    else if (u.op === Ops.WINDOW && !isInside(u)) return undefined;
   }
-  return undefined;
 }
 
 /** `value` under the shape of `like`. */

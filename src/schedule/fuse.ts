@@ -87,9 +87,9 @@ interface Context {
   readonly kernel: UOp;
   readonly idx: readonly UOp[];
   /** Times the body is entered: product of the ranges around it. */
-  readonly active: number;
+  active: number;
   /** Only movement ops stand between this and a sum that reads it. */
-  readonly underSum: boolean;
+  underSum: boolean;
 }
 
 /** What is kept inside of one kernel besides its output. */
@@ -156,6 +156,34 @@ interface Facts {
   /** Reshapes stacked below it, up to what is reduced or repeated. */
   readonly reshapes: number;
   contexts: Context[];
+  /** The contexts by kernel, where they are many. */
+  byKernel: Map<UOp, Context[]> | undefined;
+}
+
+/** Contexts of a node that are looked at one by one. */
+const FEW_CONTEXTS = 16;
+
+/** The contexts of a node among which one in `kernel` would be. */
+function contextsIn(facts: Facts, kernel: UOp): readonly Context[] {
+  if (facts.contexts.length < FEW_CONTEXTS) return facts.contexts;
+  if (facts.byKernel === undefined) {
+    facts.byKernel = new Map();
+    for (const c of facts.contexts) putContext(facts.byKernel, c);
+  }
+  return facts.byKernel.get(kernel) ?? NO_CONTEXTS;
+}
+
+function putContext(byKernel: Map<UOp, Context[]>, c: Context): void {
+  const list = byKernel.get(c.kernel);
+  if (list === undefined) byKernel.set(c.kernel, [c]);
+  else list.push(c);
+}
+
+/** Adds a context to those of a node. */
+function addContext(facts: Facts, c: Context): void {
+  if (facts.contexts.length === 0) facts.contexts = [c];
+  else facts.contexts.push(c);
+  if (facts.byKernel !== undefined) putContext(facts.byKernel, c);
 }
 
 /** What a node has that is not read yet: a list to be replaced. */
@@ -233,6 +261,7 @@ class Fuser {
         depth: isReduce ? depth + 1 : depth,
         reshapes,
         contexts: NO_CONTEXTS,
+        byKernel: undefined,
       });
     }
   }
@@ -296,17 +325,17 @@ class Fuser {
   run(): void {
     const read: Read = (u, kernel, idx, active, underSum) => {
       if (isLeaf(u)) return;
-      const facts = this.of(u), list = facts.contexts;
-      if (list.length === 0) {
-        facts.contexts = [{ kernel, idx, active, underSum }];
-        return;
-      }
+      const facts = this.of(u), list = contextsIn(facts, kernel);
       for (let i = 0; i < list.length; i++) {
-        if (list[i].kernel !== kernel || !sameArray(list[i].idx, idx)) continue;
-        if (list[i].active < active) list[i] = { kernel, idx, active, underSum: false };
+        const c = list[i];
+        if (c.kernel !== kernel || !sameArray(c.idx, idx)) continue;
+        if (c.active < active) {
+          c.active = active;
+          c.underSum = false;
+        }
         return;
       }
-      list.push({ kernel, idx, active, underSum });
+      addContext(facts, { kernel, idx, active, underSum });
     };
     for (let k = this.order.length - 1; k >= 0; k--) {
       const u = this.order[k];

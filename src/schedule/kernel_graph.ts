@@ -210,7 +210,7 @@ class MergeGraph {
 }
 
 /** Weight of a kernel beyond which it takes no other in, and none that is computed from what it makes. */
-const MOST_WEIGHT = 1 << 15, MOST_CHAINED = 1 << 11;
+const MOST_WEIGHT = 1 << 13, MOST_CHAINED = 1 << 11;
 
 /** Weight of stores, each by itself. */
 function weightOf(stores: readonly UOp[]): number {

@@ -13,7 +13,7 @@ import { broadcastTo, expand, flip, pad, permute, reshape, shrink, window } from
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { constant, int, iota, type UOp } from "../uop/uop.ts";
+import { constant, int, iota, type UOp, uop } from "../uop/uop.ts";
 import { scalarConst } from "./scalars.ts";
 import { pool } from "./windows.ts";
 
@@ -46,9 +46,20 @@ export function allFilled(x: UOp, fill: number | bigint | boolean = 0): UOp {
   return shapeOf(x).reduce((u, _, axis) => filled(u, axis, fill), x);
 }
 
-/** Concatenates nodes of one dtype along `axis`: a balanced tree of selects over zero-padded parts. */
+/** Parts that one kernel joins: it looks for each element among all of them. */
+const MOST_PARTS = 128;
+
+/**
+ * Concatenates nodes of one dtype along `axis`: a balanced tree of selects over zero-padded parts. Of many parts, some at
+ * a time are joined in memory.
+ */
 export function catNodes(nodes: readonly UOp[], axis: number): UOp {
-  const parts = nodes.filter((u) => shapeOf(u)[axis] > 0);
+  let parts = nodes.filter((u) => shapeOf(u)[axis] > 0);
+  while (parts.length > MOST_PARTS && parts.every((u) => extentsOf(u)?.[axis] === undefined)) {
+    const groups = Math.ceil(parts.length / MOST_PARTS), each = Math.ceil(parts.length / groups), all = parts;
+    parts = Array.from({ length: groups }, (_, g) => catNodes(all.slice(g * each, (g + 1) * each), axis))
+      .map((u) => uop(Ops.CONTIGUOUS, u.dtype, [u]));
+  }
   if (parts.length <= 1) return parts[0] ?? nodes[0];
   if (parts.some((u) => extentsOf(u)?.[axis] !== undefined)) return catSized(parts, axis);
   const sizes = parts.map((u) => shapeOf(u)[axis]);
