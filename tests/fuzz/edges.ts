@@ -48,12 +48,8 @@ export interface Deliberate {
 const hasNaN = (_: number, __: number, at: readonly number[]): boolean => at.some(Number.isNaN);
 const isLarge = (_: number, __: number, at: readonly number[]): boolean => at.every((v) => Math.abs(v) === Infinity);
 
-const isFar = (_: number, __: number, [a, b = 1]: readonly number[]): boolean => !(Math.abs(a / b) < 2 ** 22);
-
 /** The list. */
 export const DELIBERATE: readonly Deliberate[] = [
-  { js: /\b(mod|fmod|floorDiv)\(|roundingMode/, of: "value", where: isFar, why: "a quotient beyond 2^24 is not exact" },
-  { js: /\bmod\(/, of: "gradient", where: isFar, why: "nor is the gradient that it is" },
   { js: /sign\(/, of: "value", where: hasNaN, why: "the sign of NaN is NaN, as in NumPy" },
   {
     js: /clamp|clip|hardswish/,
