@@ -5,8 +5,8 @@
  * @module
  */
 import { envNumber } from "../helpers/env.ts";
-import type { MemoryHolder } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { ArgumentError, type MemoryHolder } from "../helpers/errors.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
 import {
   canonicalize,
   defaultDevice,
@@ -119,6 +119,11 @@ export const Device: DeviceApi = {
 export async function init(options: { readonly devices?: readonly string[] } = {}): Promise<string[]> {
   checkOptions("initialize", options, ["devices"]);
   if (options.devices !== undefined) {
+    if (!Array.isArray(options.devices)) {
+      throw new ArgumentError("initialize", {
+        reason: `devices must be a list of names, not ${describe(options.devices)}`,
+      });
+    }
     for (const name of options.devices) await Device.open(name);
   } else {
     for (const backend of listBackends()) {

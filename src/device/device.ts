@@ -5,6 +5,7 @@
  */
 import { envNumber, envText, readEnv } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
+import { checkText } from "../helpers/options.ts";
 import type { Renderer } from "../renderer/renderer.ts";
 import type { LruAllocator } from "./allocator.ts";
 import type { Compiler, Graph, Launch } from "./program.ts";
@@ -68,7 +69,7 @@ const refusals = new Map<string, DeviceError>();
 const opening = new Map<string, Promise<Device>>();
 
 function parse(name: string): [base: string, ordinal: number, canonical: string] {
-  const m = /^([A-Za-z]+)(?::(\d+))?$/.exec(name);
+  const m = /^([A-Za-z]+)(?::(\d+))?$/.exec(checkText("use a device", "its name", name));
   if (m === null) {
     throw new DeviceError(`use device "${name}"`, { device: name, reason: "a device is named as WASM or CUDA:1" });
   }

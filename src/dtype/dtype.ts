@@ -5,6 +5,7 @@
  * @module
  */
 import { DTypeError } from "../helpers/errors.ts";
+import { describe } from "../helpers/options.ts";
 
 /** What family a dtype belongs to. */
 export type DTypeKind = "void" | "bool" | "int" | "uint" | "float";
@@ -235,9 +236,11 @@ export type DTypeLike = DType | string;
 /** The dtype that `x` is or names. @throws {DTypeError} for an unknown name. */
 export function toDType(x: DTypeLike): DType {
   if (x instanceof DType) return x;
-  const found = Object.hasOwn(dtypes, x) ? (dtypes as unknown as Record<string, DType>)[x] : undefined;
+  const found = typeof x === "string" && Object.hasOwn(dtypes, x)
+    ? (dtypes as unknown as Record<string, DType>)[x]
+    : undefined;
   if (found === undefined || found === void_) {
-    throw new DTypeError(`use dtype "${String(x)}"`, {
+    throw new DTypeError(`use dtype ${describe(x)}`, {
       reason: `known are ${DTYPES.slice(1).map((d) => d.name).join(", ")}`,
     });
   }

@@ -7,6 +7,7 @@
  */
 import { currentHold, Hold, runHolding } from "./async_local.ts";
 import { ArgumentError } from "./errors.ts";
+import { checkFunction, describe, isPlain } from "./options.ts";
 
 /**
  * Every context variable: default and meaning. A number default makes it numeric. `early` marks those that are read once,
@@ -218,7 +219,7 @@ function checkContextValue(name: ContextVar, value: unknown): void {
   const kind = typeof CONTEXT_VARS[name].value;
   if (typeof value === kind && !Number.isNaN(value)) return;
   throw new ArgumentError(`set context variable ${name}`, {
-    reason: `it takes a ${kind}, not ${typeof value === "string" ? JSON.stringify(value) : String(value)}`,
+    reason: `it takes a ${kind}, not ${describe(value)}`,
   });
 }
 
@@ -239,6 +240,12 @@ function checkContextValue(name: ContextVar, value: unknown): void {
  * ```
  */
 export function context<T>(set: ContextValues, fn: () => T): T {
+  if (!isPlain(set)) {
+    throw new ArgumentError("set context variables", {
+      reason: `they must be an object by name, not ${describe(set)}`,
+    });
+  }
+  checkFunction("set context variables", "fn", fn);
   return withContext("context()", set, fn);
 }
 

@@ -1,29 +1,110 @@
-/** Checks of option objects: an unknown name is an error, never silently ignored. @module */
+/**
+ * Checks of arguments. An options object is checked by name and type: an unknown name is an error, never silently
+ * ignored, and so is an option of another type; `undefined` is absent. What is positional has one check a kind.
+ *
+ * @module
+ */
 import { ArgumentError } from "./errors.ts";
 
+/** What `typeof` says of an option, by its name, wherever it occurs. What is not here is checked by who takes it. */
+const TYPES: ReadonlyMap<string, string> = new Map(
+  Object.entries({
+    boolean:
+      "affine alignCorners averageAttnWeights batchFirst bias bidirectional buffer ceilMode classic compressed " +
+      "consume contiguous countIncludePad density descending detectNegative detectPositive elementwiseAffine " +
+      "enableGqa equalNan fused gunzip hasAux image isCausal keepdim largest needWeights nesterov normFirst preWd " +
+      "realize replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
+      "sorted strict trackRunningStats upper verbose",
+    number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim dim1 dim2 dimFeedforward " +
+      "divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
+      "groups high ignoreIndex initScale kdim labelSmoothing layerNormEps low max maxBytes maxLr maxShardBytes maxVal " +
+      "mean min minLr minVal minlength momentum n normType nsSteps numLayers numSamples offset outAxes p patience " +
+      "pctStart power rtol scale size startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
+      "warmupSteps weightDecay",
+    string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +
+      "thresholdMode",
+    function: "gradFxn",
+  }).flatMap(([type, names]) => names.split(" ").map((name): [string, string] => [name, type])),
+);
+
 /**
- * Throws if `options` is no plain options object or has a name outside `allowed`.
+ * Throws if `options` is no plain options object, has a name outside `allowed`, or a value of another type than the name
+ * stands for. Gives the options, an object without any where there is none.
  *
- * @throws {ArgumentError} naming the action, the unknown option and the known ones
+ * @throws {ArgumentError} naming the action, the option at fault and what is known
  */
-export function checkOptions(action: string, options: unknown, allowed: readonly string[]): void {
-  if (options === undefined) return;
-  if (typeof options !== "object" || options === null || Array.isArray(options)) {
+export function checkOptions<T>(action: string, options: T, allowed: readonly string[]): T {
+  if (options === undefined) return {} as T;
+  if (!isPlain(options)) {
     throw new ArgumentError(action, {
       reason: `the options must be an object with ${optionList(allowed)}, not ${describe(options)}`,
     });
   }
   for (const name in options) {
-    if (allowed.includes(name)) continue;
-    throw new ArgumentError(action, { reason: `unknown option "${name}"; known are ${optionList(allowed)}` });
+    const value = options[name], type = TYPES.get(name);
+    if (!allowed.includes(name)) {
+      throw new ArgumentError(action, { reason: `unknown option "${name}"; known are ${optionList(allowed)}` });
+    }
+    if (value !== undefined && type !== undefined && typeof value !== type) wrongType(action, name, type, value);
   }
+  return options;
+}
+
+/** Whether something is an object literal, of whatever realm: a tensor, a date or a map among options is a mistake. */
+export function isPlain(x: unknown): x is Record<string, unknown> {
+  if (typeof x !== "object" || x === null || Array.isArray(x)) return false;
+  const proto: unknown = Object.getPrototypeOf(x);
+  return proto === null || Object.getPrototypeOf(proto) === null;
+}
+
+function wrongType(action: string, name: string, type: string, value: unknown): never {
+  const what = type === "string" ? "text" : `a ${type}`;
+  throw new ArgumentError(action, { reason: `${name} must be ${what}, not ${describe(value)}` });
+}
+
+/** The value, if it is a boolean. @throws {ArgumentError} */
+export function checkBoolean(action: string, name: string, value: unknown): boolean {
+  return typeof value === "boolean" ? value : wrongType(action, name, "boolean", value);
+}
+
+/** The value, if it is a number. @throws {ArgumentError} */
+export function checkNumber(action: string, name: string, value: unknown): number {
+  return typeof value === "number" ? value : wrongType(action, name, "number", value);
+}
+
+/** The value, if it is text. @throws {ArgumentError} */
+export function checkText(action: string, name: string, value: unknown): string {
+  return typeof value === "string" ? value : wrongType(action, name, "string", value);
+}
+
+/** The value, if it is a function. @throws {ArgumentError} */
+export function checkFunction<F>(action: string, name: string, value: F): F {
+  if (typeof value !== "function") return wrongType(action, name, "function", value);
+  // of a class the prototype cannot be set
+  if (Object.getOwnPropertyDescriptor(value, "prototype")?.writable !== false) return value;
+  throw new ArgumentError(action, { reason: `${name} must be a function, not the class ${value.name}` });
+}
+
+/** The value, if it is a number, boolean or bigint. @throws {ArgumentError} */
+export function checkScalar(action: string, name: string, value: unknown): number | boolean | bigint {
+  if (typeof value === "number" || typeof value === "boolean" || typeof value === "bigint") return value;
+  throw new ArgumentError(action, { reason: `${name} must be a number, boolean or bigint, not ${describe(value)}` });
+}
+
+/** The value, if it is one of these names. @throws {ArgumentError} */
+export function checkChoice<T extends string>(action: string, name: string, value: unknown, known: readonly T[]): T {
+  if (known.includes(value as T)) return value as T;
+  const given = typeof value === "string" ? `"${value}"` : describe(value);
+  throw new ArgumentError(action, { reason: `unknown ${name} ${given}; known are ${known.join(", ")}` });
 }
 
 /** Throws unless `value` is an integer of at least `min`. @throws {ArgumentError} */
 export function checkInteger(action: string, name: string, value: unknown, min: number = -Infinity): number {
-  if (typeof value !== "number" || !Number.isInteger(value) || value < min) {
+  if (typeof value !== "number" || !Number.isSafeInteger(value) || value < min) {
     throw new ArgumentError(action, {
-      reason: `${name} must be an integer${min > -Infinity ? ` of at least ${min}` : ""}, not ${describe(value)}`,
+      reason: `${name} must be an integer${min > -Infinity ? ` of at least ${min}` : ""}, not ${describe(value)}${
+        Number.isInteger(value) && (value as number) >= min ? ", which is beyond 2^53" : ""
+      }`,
     });
   }
   return value;
@@ -33,10 +114,21 @@ function optionList(names: readonly string[]): string {
   return names.length === 0 ? "none" : names.join(", ");
 }
 
-/** A value in the text of an error: short, and text in quotes. */
+/** A value in the text of an error: short, text in quotes, and of objects the name of their class. Never fails. */
 export function describe(x: unknown): string {
   if (typeof x === "string") return JSON.stringify(x.length > 40 ? `${x.slice(0, 40)}...` : x);
   if (Array.isArray(x)) return `a list of ${x.length}`;
-  if (typeof x === "object" && x !== null) return "an object";
-  return typeof x === "function" ? "a function" : String(x);
+  if (typeof x === "function") return "a function";
+  if (typeof x === "bigint") return `${x}n`;
+  if (typeof x !== "object" || x === null) return String(x);
+  const proto: unknown = Object.getPrototypeOf(x);
+  if (proto === null || isPlain(x)) return "an object";
+  const name: unknown = Object.getOwnPropertyDescriptor(proto, "constructor")?.value?.name;
+  if (typeof name !== "string" || name === "") return "an object";
+  return `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+}
+
+/** {@linkcode describe} of each entry, in brackets; of what is no list as it is. */
+export function describeList(x: unknown): string {
+  return Array.isArray(x) ? `[${Array.from(x, describe).join(", ")}]` : describe(x);
 }

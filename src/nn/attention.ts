@@ -5,6 +5,7 @@
  */
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkTensor } from "../tensor/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 import { Linear } from "./linear.ts";
@@ -138,6 +139,11 @@ export class MultiHeadAttention {
     options: AttentionCallOptions = {},
   ): [output: Tensor, weights: Tensor | undefined] {
     checkOptions("attend", options, ["attnMask", "keyPaddingMask", "isCausal", "needWeights", "averageAttnWeights"]);
+    const { attnMask, keyPaddingMask } = options;
+    for (const [name, t] of Object.entries({ query, key, value })) checkTensor("attend", name, t);
+    for (const [name, t] of Object.entries({ attnMask, keyPaddingMask })) {
+      if (t !== undefined) checkTensor("attend", name, t);
+    }
     const batched = query.ndim === 3;
     if (!batched && query.ndim !== 2 || key.ndim !== query.ndim || value.ndim !== query.ndim) {
       throw new ShapeError("attend with", {

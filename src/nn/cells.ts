@@ -5,7 +5,8 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describeList } from "../helpers/options.ts";
+import { checkTensor } from "../tensor/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 
@@ -93,6 +94,16 @@ export function cellWeights(gates: number, inputSize: number, hiddenSize: number
   };
 }
 
+/** Throws unless a state has its tensors. @throws {ArgumentError} */
+export function checkState(what: string, state: readonly Tensor[], count: number): void {
+  if (Array.isArray(state) && state.length === count && Array.from(state).every((t) => t instanceof Tensor)) return;
+  throw new ArgumentError(what, {
+    reason: `the state must be ${count === 1 ? "a tensor" : `a list of ${count} tensors`}, not ${
+      describeList(count === 1 ? state[0] : state)
+    }`,
+  });
+}
+
 /** What the cells share. */
 abstract class Cell implements CellWeights {
   /** `[gates * hiddenSize, inputSize]`. */
@@ -122,6 +133,8 @@ abstract class Cell implements CellWeights {
 
   /** One step, of a state or of zeros. */
   protected step(x: Tensor, state: readonly Tensor[] | undefined): Tensor[] {
+    checkTensor("step a recurrent cell", "x", x);
+    if (state !== undefined) checkState("step a recurrent cell", state, this.#rule.states);
     if (x.ndim < 1 || x.ndim > 2 || x.shape[x.ndim - 1] !== this.inputSize) {
       throw new ShapeError("step a recurrent cell with", {
         shapes: [x.shape],
@@ -157,7 +170,7 @@ export class GRUCell extends Cell {
   }
   /** `x` of shape `[N, inputSize]` and the state (zeros at first) to the next, `[N, hiddenSize]`. */
   call(x: Tensor, h?: Tensor): Tensor {
-    return this.step(x, h && [h])[0];
+    return this.step(x, h === undefined ? h : [h])[0];
   }
 }
 
@@ -170,6 +183,6 @@ export class RNNCell extends Cell {
   }
   /** `x` of shape `[N, inputSize]` and the state (zeros at first) to the next, `[N, hiddenSize]`. */
   call(x: Tensor, h?: Tensor): Tensor {
-    return this.step(x, h && [h])[0];
+    return this.step(x, h === undefined ? h : [h])[0];
   }
 }

@@ -6,6 +6,7 @@
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
+import { checkTensor } from "../tensor/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { sizesOf, uniformWeight } from "./init.ts";
 
@@ -34,7 +35,7 @@ const CONV_OPTIONS = ["stride", "padding", "dilation", "groups", "bias"];
 
 /** Before and after each axis, last axis first, as `pad` of the convolution takes it. */
 function samePadding(kernel: readonly number[], dilation: number | readonly number[]): number[] {
-  const d = sizesOf(dilation, kernel.length), out: number[] = [];
+  const d = typeof dilation === "number" ? kernel.map(() => dilation) : dilation, out: number[] = [];
   for (let i = kernel.length - 1; i >= 0; i--) {
     const total = d[i] * (kernel[i] - 1), before = Math.floor(total / 2);
     out.push(before, total - before);
@@ -42,8 +43,15 @@ function samePadding(kernel: readonly number[], dilation: number | readonly numb
   return out;
 }
 
-function listOf(x: number | readonly number[]): number | number[] {
-  return typeof x === "number" ? x : [...x];
+/** The option as it is kept, a number or a list, if it is of integers of at least `min`. @throws {ArgumentError} */
+function listOf(
+  what: string,
+  name: string,
+  x: number | readonly number[],
+  min: number,
+): number | number[] {
+  const list = sizesOf(what, name, x, 1, min);
+  return typeof x === "number" ? x : list;
 }
 
 /** What a convolution and its transpose have in common: checked sizes, a weight and a bias. */
@@ -76,10 +84,9 @@ abstract class Convolution {
         reason: `${inChannels} and ${outChannels} channels do not divide into ${this.groups} groups`,
       });
     }
-    this.kernelSize = sizesOf(kernelSize, rank);
-    for (const k of this.kernelSize) checkInteger(what, "kernelSize", k, 1);
-    this.stride = listOf(options.stride ?? 1);
-    this.dilation = listOf(options.dilation ?? 1);
+    this.kernelSize = sizesOf(what, "kernelSize", kernelSize, rank, 1);
+    this.stride = listOf(what, "stride", options.stride ?? 1, 1);
+    this.dilation = listOf(what, "dilation", options.dilation ?? 1, 1);
     this.padding = this.paddingOf(what, options.padding ?? 0);
     const [head, tail] = first ? [outChannels, inChannels] : [inChannels, outChannels];
     const shape = [head, tail / this.groups, ...this.kernelSize], bound = 1 / Math.sqrt(prod(shape.slice(1)));
@@ -88,13 +95,14 @@ abstract class Convolution {
   }
 
   private paddingOf(what: string, padding: number | readonly number[] | string): number | number[] {
-    if (typeof padding !== "string") return listOf(padding);
+    const least = what.includes("Transpose") ? 0 : -Infinity;
+    if (typeof padding !== "string") return listOf(what, "padding", padding, least);
     if (padding !== "same" || what.includes("Transpose")) {
       throw new ArgumentError(what, {
         reason: `padding is "${padding}", not a size${what.includes("Transpose") ? "" : ' and not "same"'}`,
       });
     }
-    if (sizesOf(this.stride, this.kernelSize.length).some((s) => s !== 1)) {
+    if ([this.stride].flat().some((s) => s !== 1)) {
       throw new ArgumentError(what, { reason: `padding "same" needs stride 1` });
     }
     return samePadding(this.kernelSize, this.dilation);
@@ -127,6 +135,7 @@ export class Conv2d extends Convolution {
 
   override call(x: Tensor): Tensor {
     const { groups, stride, dilation, padding } = this;
+    checkTensor("convolve", "x", x);
     return x.conv2d(this.weight, this.bias, { groups, stride, dilation, padding });
   }
 }
@@ -146,7 +155,7 @@ export class Conv3d extends Conv2d {
     kernelSize: number | readonly number[],
     options: ConvOptions = {},
   ) {
-    super(inChannels, outChannels, sizesOf(kernelSize, 3), options);
+    super(inChannels, outChannels, sizesOf("make Conv3d", "kernelSize", kernelSize, 3, 1), options);
   }
 }
 
@@ -166,11 +175,12 @@ export class ConvTranspose2d extends Convolution {
   ) {
     checkOptions("make ConvTranspose2d", options, [...CONV_OPTIONS, "outputPadding"]);
     super("make ConvTranspose2d", [inChannels, outChannels], kernelSize, 2, options, false);
-    this.outputPadding = listOf(options.outputPadding ?? 0);
+    this.outputPadding = listOf("make ConvTranspose2d", "outputPadding", options.outputPadding ?? 0, 0);
   }
 
   override call(x: Tensor): Tensor {
     const { groups, stride, dilation, padding, outputPadding } = this;
+    checkTensor("convolve (transposed)", "x", x);
     return x.convTranspose2d(this.weight, this.bias, {
       groups,
       stride,
@@ -196,6 +206,6 @@ export class ConvTranspose3d extends ConvTranspose2d {
     kernelSize: number | readonly number[],
     options: ConvTransposeOptions = {},
   ) {
-    super(inChannels, outChannels, sizesOf(kernelSize, 3), options);
+    super(inChannels, outChannels, sizesOf("make ConvTranspose3d", "kernelSize", kernelSize, 3, 1), options);
   }
 }

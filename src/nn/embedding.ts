@@ -7,6 +7,7 @@ import { checkInteger } from "../helpers/options.ts";
 import { DTypeError } from "../helpers/errors.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { lookUp, sorts } from "../tensor/segments.ts";
+import { checkTensor } from "../tensor/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */
@@ -27,7 +28,7 @@ export class Embedding {
 
   /** @throws {DTypeError} if `indices` are no integers */
   call(indices: Tensor): Tensor {
-    if (!indices.dtype.isInt) {
+    if (!checkTensor("look up an embedding", "indices", indices).dtype.isInt) {
       throw new DTypeError("look up an embedding by dtype", {
         dtypes: [indices.dtype],
         reason: "indices must be integers",

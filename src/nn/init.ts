@@ -3,6 +3,8 @@
  *
  * @module
  */
+import { ArgumentError } from "../helpers/errors.ts";
+import { describeList } from "../helpers/options.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** A weight drawn from [-bound, bound), as PyTorch initializes linear layers and convolutions. Requires a gradient. */
@@ -10,7 +12,19 @@ export function uniformWeight(shape: number[], bound: number): Tensor {
   return Tensor.uniform(shape, { low: -bound, high: bound, requiresGrad: true });
 }
 
-/** A pair for a number, the list itself otherwise. */
-export function sizesOf(size: number | readonly number[], rank: number): number[] {
-  return typeof size === "number" ? new Array<number>(rank).fill(size) : [...size];
+/** A list of `rank` times a number, or the list itself: of integers of at least `min`. @throws {ArgumentError} */
+export function sizesOf(
+  what: string,
+  name: string,
+  size: number | readonly number[],
+  rank: number,
+  min: number,
+): number[] {
+  const list: unknown = typeof size === "number" ? new Array<number>(rank).fill(size) : size;
+  if (Array.isArray(list) && Array.from(list).every((n) => Number.isSafeInteger(n) && n >= min)) return [...list];
+  throw new ArgumentError(what, {
+    reason: `${name} must be an integer${min > -Infinity ? ` of at least ${min}` : ""} or a list of such, not ${
+      typeof size === "number" ? size : describeList(size)
+    }`,
+  });
 }

@@ -4,6 +4,7 @@
  * @module
  */
 import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkTensor } from "../tensor/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 
@@ -40,6 +41,6 @@ export class Linear {
 
   /** @throws {ShapeError} if the last axis of `x` is not inFeatures */
   call(x: Tensor): Tensor {
-    return x.linear(this.weight.transpose(), this.bias);
+    return checkTensor("apply Linear", "x", x).linear(this.weight.transpose(), this.bias);
   }
 }

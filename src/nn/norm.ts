@@ -8,7 +8,9 @@ import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { dtypes } from "../dtype/dtype.ts";
+import { checkTensor } from "../tensor/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
+import { sizesOf } from "./init.ts";
 
 function ones(shape: number[]): Tensor {
   return Tensor.ones(shape, { requiresGrad: true });
@@ -71,6 +73,7 @@ export class BatchNorm {
 
   /** Mean and biased variance by channel, shape `[size]` each: of the batch in training, else the running ones. */
   calcStats(x: Tensor): [mean: Tensor, variance: Tensor] {
+    checkTensor("normalize a batch", "x", x);
     if (!Tensor.training && this.runningMean !== undefined) return [this.runningMean, this.runningVar!];
     const axes = otherAxes(x.ndim), shape = channelShape(x);
     const mean = x.mean(axes);
@@ -82,6 +85,7 @@ export class BatchNorm {
   /** @throws {ShapeError} if axis 1 of `x` is not `size` */
   call(x: Tensor): Tensor {
     const size = (this.weight ?? this.runningMean)?.shape[0];
+    checkTensor("normalize a batch", "x", x);
     if (x.ndim < 2 || (size !== undefined && x.shape[1] !== size)) {
       throw new ShapeError("normalize a batch of", {
         shapes: [x.shape],
@@ -146,7 +150,7 @@ export class LayerNorm {
   /** @throws {ArgumentError} for an unknown option */
   constructor(normalizedShape: number | readonly number[], options: LayerNormOptions = {}) {
     checkOptions("make LayerNorm", options, ["eps", "elementwiseAffine", "bias"]);
-    this.normalizedShape = typeof normalizedShape === "number" ? [normalizedShape] : [...normalizedShape];
+    this.normalizedShape = sizesOf("make LayerNorm", "normalizedShape", normalizedShape, 1, 1);
     this.eps = options.eps ?? 1e-5;
     const affine = options.elementwiseAffine ?? true;
     this.weight = affine ? ones([...this.normalizedShape]) : undefined;
@@ -155,7 +159,7 @@ export class LayerNorm {
 
   /** @throws {ShapeError} if `x` does not end in normalizedShape */
   call(x: Tensor): Tensor {
-    const n = this.normalizedShape.length, tail = x.shape.slice(x.ndim - n);
+    const n = this.normalizedShape.length, tail = checkTensor("normalize a layer", "x", x).shape.slice(x.ndim - n);
     if (x.ndim < n || tail.some((s, i) => s !== this.normalizedShape[i])) {
       throw new ShapeError("normalize a layer of", {
         shapes: [x.shape],
@@ -171,6 +175,9 @@ export class LayerNorm {
 /** {@linkcode LayerNorm} of the channels of `[N, C, H, W]`. */
 export class LayerNorm2d extends LayerNorm {
   override call(x: Tensor): Tensor {
+    if (checkTensor("normalize a layer", "x", x).ndim !== 4) {
+      throw new ShapeError("normalize a layer of", { shapes: [x.shape], reason: "it takes [N, C, H, W]" });
+    }
     return super.call(x.permute([0, 2, 3, 1])).permute([0, 3, 1, 2]);
   }
 }
@@ -213,7 +220,7 @@ export class GroupNorm {
 
   /** @throws {ShapeError} if axis 1 of `x` is not `channels` */
   call(x: Tensor): Tensor {
-    if (x.ndim < 2 || x.shape[1] !== this.channels) {
+    if (checkTensor("normalize groups", "x", x).ndim < 2 || x.shape[1] !== this.channels) {
       throw new ShapeError("normalize groups of", {
         shapes: [x.shape],
         axis: 1,
@@ -258,7 +265,7 @@ export class RMSNorm {
 
   /** @throws {ShapeError} if the last axis of `x` does not fit the weight */
   call(x: Tensor): Tensor {
-    const wide = x.float();
+    const wide = checkTensor("normalize", "x", x).float();
     const y = wide.mul(wide.square().mean(-1, { keepdim: true }).add(this.eps).rsqrt()).cast(x.dtype);
     return this.weight === undefined ? y : y.mul(this.weight);
   }

@@ -5,12 +5,14 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkBoolean, checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkTensor } from "../tensor/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import {
   type CellRule,
   type CellWeights,
   cellWeights,
+  checkState,
   GRU_RULE,
   LSTM_RULE,
   type Nonlinearity,
@@ -81,6 +83,13 @@ abstract class Recurrent {
   }
   /** The weights of a layer in a direction. */
   weightsOf(layer: number, reverse: boolean = false): CellWeights {
+    const what = "find the weights of a layer";
+    if (checkInteger(what, "layer", layer, 0) >= this.numLayers) {
+      throw new ArgumentError(what, { reason: `layer ${layer} is none of its ${this.numLayers}` });
+    }
+    if (checkBoolean(what, "reverse", reverse) && !this.bidirectional) {
+      throw new ArgumentError(what, { reason: "it goes in one direction; { bidirectional: true } makes two" });
+    }
     const fields = this as unknown as Record<string, Tensor>, suffix = this.suffixes(layer)[reverse ? 1 : 0];
     const [weightIh, weightHh, biasIh, biasHh] = NAMES.map((name) => fields[name + suffix]);
     return { weightIh, weightHh, biasIh, biasHh };
@@ -101,7 +110,8 @@ abstract class Recurrent {
 
   /** Outputs `[L, N, directions * hiddenSize]`, and the last states, `[numLayers * directions, N, hiddenSize]` each. */
   protected run(input: Tensor, initial: readonly Tensor[] | undefined): [Tensor, Tensor[]] {
-    const batched = input.ndim === 3, what = "run a recurrent layer over";
+    const what = "run a recurrent layer over", batched = checkTensor("run a recurrent layer", "x", input).ndim === 3;
+    if (initial !== undefined) checkState("run a recurrent layer", initial, this.#rule.states);
     if ((input.ndim !== 2 && !batched) || input.shape[input.ndim - 1] !== this.inputSize) {
       const axes = this.batchFirst ? "N, L" : "L, N";
       throw new ShapeError(what, {
@@ -175,7 +185,7 @@ export class GRU extends Recurrent {
   }
   /** As {@linkcode LSTM.call}, with a state of one tensor. @throws {ShapeError} */
   call(x: Tensor, h?: Tensor): [output: Tensor, h: Tensor] {
-    const [output, [last]] = this.run(x, h && [h]);
+    const [output, [last]] = this.run(x, h === undefined ? h : [h]);
     return [output, last];
   }
 }
@@ -189,7 +199,7 @@ export class RNN extends Recurrent {
   }
   /** As {@linkcode LSTM.call}, with a state of one tensor. @throws {ShapeError} */
   call(x: Tensor, h?: Tensor): [output: Tensor, h: Tensor] {
-    const [output, [last]] = this.run(x, h && [h]);
+    const [output, [last]] = this.run(x, h === undefined ? h : [h]);
     return [output, last];
   }
 }

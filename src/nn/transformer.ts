@@ -5,7 +5,8 @@
  * @module
  */
 import { ArgumentError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkTensor } from "../tensor/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { MultiHeadAttention } from "./attention.ts";
 import { Dropout } from "./dropout.ts";
@@ -32,6 +33,8 @@ export interface TransformerLayerOptions {
 
 const OPTIONS = ["dimFeedforward", "dropout", "activation", "layerNormEps", "batchFirst", "normFirst", "bias"];
 
+const MASKS = ["attnMask", "keyPaddingMask", "isCausal"];
+
 /** Masks of a sequence, as {@linkcode MultiHeadAttention.call} takes them. */
 export interface SequenceMasks {
   readonly attnMask?: Tensor;
@@ -56,7 +59,9 @@ abstract class Block {
     const { activation = "relu", dropout = 0.1, bias = true } = options;
     const width = checkInteger(what, "dimFeedforward", options.dimFeedforward ?? 2048, 1);
     if (typeof activation !== "function" && activation !== "relu" && activation !== "gelu") {
-      throw new ArgumentError(what, { reason: `activation is "${activation}", not "relu", "gelu" or a function` });
+      throw new ArgumentError(what, {
+        reason: `activation is ${describe(activation)}, not "relu", "gelu" or a function`,
+      });
     }
     this.selfAttn = this.attention(dModel, numHeads, options);
     this.linear1 = new Linear(dModel, width, { bias });
@@ -80,7 +85,8 @@ abstract class Block {
   }
   /** The network of two layers. */
   protected feedForward(x: Tensor): Tensor {
-    return this.linear2.call(this.drop.call(this.activation(this.linear1.call(x))));
+    const inner = checkTensor("apply activation", "what it gives", this.activation(this.linear1.call(x)));
+    return this.linear2.call(this.drop.call(inner));
   }
 }
 
@@ -92,6 +98,8 @@ export class TransformerEncoderLayer extends Block {
   }
   /** @throws {ShapeError} {DTypeError} for masks that do not fit */
   call(x: Tensor, masks: SequenceMasks = {}): Tensor {
+    checkTensor("encode", "x", x);
+    checkOptions("encode", masks, MASKS);
     x = this.residual(x, this.norm1, (y) => this.selfAttn.call(y, y, y, masks)[0]);
     return this.residual(x, this.norm2, (y) => this.feedForward(y));
   }
@@ -110,6 +118,10 @@ export class TransformerDecoderLayer extends Block {
   }
   /** `masks` are of the sequence, `memoryMasks` of memory. @throws {ShapeError} {DTypeError} for masks that do not fit */
   call(x: Tensor, memory: Tensor, masks: SequenceMasks = {}, memoryMasks: SequenceMasks = {}): Tensor {
+    checkTensor("decode", "x", x);
+    checkTensor("decode", "memory", memory);
+    checkOptions("decode", masks, MASKS);
+    checkOptions("decode", memoryMasks, MASKS);
     x = this.residual(x, this.norm1, (y) => this.selfAttn.call(y, y, y, masks)[0]);
     x = this.residual(x, this.norm2, (y) => this.multiheadAttn.call(y, memory, memory, memoryMasks)[0]);
     return this.residual(x, this.norm3, (y) => this.feedForward(y));

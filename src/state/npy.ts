@@ -7,7 +7,7 @@
 import { FILES } from "../device/files.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
-import { checkOptions, describe } from "../helpers/options.ts";
+import { checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import {
@@ -214,6 +214,11 @@ export async function npzSave(
   options: { readonly compressed?: boolean } = {},
 ): Promise<void> {
   checkOptions("save an .npz archive", options, ["compressed"]);
+  if (!isPlain(dict)) {
+    throw new ArgumentError("save an .npz archive", {
+      reason: `it takes an object of tensors by name, not ${describe(dict)}`,
+    });
+  }
   const target = pathOf("save an .npz archive", path), entries = Object.entries(dict);
   for (const [, t] of entries) headerOf(t);
   Tensor.realize(entries.map(([, t]) => t));

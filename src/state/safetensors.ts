@@ -8,7 +8,7 @@
 import { FILES } from "../device/files.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, type FormatError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { prod, roundUp } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { type Json, parseJson } from "./json.ts";
@@ -242,6 +242,11 @@ interface Layout {
 }
 
 function checkMetadata(metadata: SaveOptions["metadata"]): void {
+  if (metadata !== undefined && !isPlain(metadata)) {
+    throw new ArgumentError("save tensors", {
+      reason: `metadata must be an object of texts, not ${describe(metadata)}`,
+    });
+  }
   for (const [name, text] of Object.entries(metadata ?? {})) {
     if (typeof text === "string") continue;
     throw new ArgumentError("save tensors", { reason: `metadata "${name}" must be text, not ${describe(text)}` });
@@ -289,6 +294,9 @@ async function putLayout({ head, tensors }: Layout, put: Put): Promise<void> {
 
 /** A dictionary's tensors, checked. */
 function entriesOf(dict: Readonly<StateDict>): [string, Tensor][] {
+  if (!isPlain(dict)) {
+    throw new ArgumentError("save tensors", { reason: `it takes an object of tensors by name, not ${describe(dict)}` });
+  }
   return Object.entries(dict).map(([name, t]) => {
     if (t instanceof Tensor) return [name, t];
     throw new ArgumentError(`save "${name}"`, { reason: `it is no tensor but ${describe(t)}` });

@@ -12,6 +12,7 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkShape } from "../tensor/axes.ts";
 import { holdMemory } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
@@ -202,6 +203,7 @@ export async function bytesOfTensor(t: Tensor): Promise<Uint8Array> {
 
 /** A source of bytes in memory. */
 export function memorySource(bytes: Uint8Array, name: string, options: PlaceOptions = {}, action = "parse"): Source {
+  checkBytes(action, bytes);
   const own = bytes.buffer instanceof ArrayBuffer ? bytes as Bytes : bytes.slice();
   return new MemorySource(name, own, placeOf(options), action);
 }
@@ -217,6 +219,12 @@ export function pathOf(action: string, path: unknown): string {
   }
   if (typeof path === "string" && path !== "") return path;
   throw new ArgumentError(action, { reason: `it takes a path or a file: URL, not ${describe(path)}` });
+}
+
+/** The bytes given. @throws {ArgumentError} for anything else */
+export function checkBytes(action: string, bytes: Uint8Array): Uint8Array {
+  if (bytes instanceof Uint8Array) return bytes;
+  throw new ArgumentError(action, { reason: `it takes the bytes as a Uint8Array, not ${describe(bytes)}` });
 }
 
 /**
@@ -272,7 +280,7 @@ export async function fromFile(path: string | URL, options: FileOptions = {}): P
   checkOptions(action, options, ["dtype", "shape", "offset", "device"]);
   const dtype = toDType(options.dtype ?? dtypes.uint8);
   const offset = checkInteger(action, "offset", options.offset ?? 0, 0);
-  for (const n of options.shape ?? []) checkInteger(action, "shape", n, 0);
+  if (options.shape !== undefined) checkShape(action, options.shape);
   return await withSource(pathOf(action, path), options, (source) => {
     const shape = options.shape ?? [Math.floor(Math.max(0, source.size - offset) / dtype.itemsize)];
     return source.tensor(offset, dtype, shape);

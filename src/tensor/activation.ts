@@ -7,7 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { envNumber } from "../helpers/env.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkNumber, checkOptions, describe } from "../helpers/options.ts";
 import { flat, GradientArg, slope, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { leNode } from "./elementwise.ts";
@@ -118,15 +118,17 @@ export abstract class ActivationTensor extends FunctionTensor {
   }
   /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
   leakyRelu(negSlope = 0.01): this {
+    checkNumber("leakyRelu", "negSlope", negSlope);
     return this.floating((x) => constant(0, x.dtype).lt(x).where(x, scale(x, negSlope)));
   }
   /** x, and alpha (e^x - 1) below 0. */
   elu(alpha = 1): this {
+    checkNumber("elu", "alpha", alpha);
     return this.floating((x) => eluNode(x, alpha));
   }
   /** x, and alpha (e^(x / alpha) - 1) below 0. @throws {ArgumentError} for alpha 0 */
   celu(alpha = 1): this {
-    if (alpha === 0) throw new ArgumentError("celu", { reason: "alpha must not be 0" });
+    if (checkNumber("celu", "alpha", alpha) === 0) throw new ArgumentError("celu", { reason: "alpha must not be 0" });
     return this.floating((x) => eluNode(x, alpha, alpha));
   }
   /** gamma times elu, with the constants of Klambauer et al., "Self-Normalizing Neural Networks" (2017). */
@@ -157,7 +159,7 @@ export abstract class ActivationTensor extends FunctionTensor {
     }
     if (approximate !== "tanh") {
       throw new ArgumentError("gelu", {
-        reason: `unknown approximation "${String(approximate)}"; known are none and tanh`,
+        reason: `unknown approximation ${describe(approximate)}; known are none and tanh`,
       });
     }
     // (1 + tanh(u)) / 2 is sigmoid(2u).
@@ -174,7 +176,9 @@ export abstract class ActivationTensor extends FunctionTensor {
   }
   /** log(1 + e^(beta x)) / beta. @throws {ArgumentError} for beta 0 */
   softplus(beta = 1): this {
-    if (beta === 0) throw new ArgumentError("softplus", { reason: "beta must not be 0" });
+    if (checkNumber("softplus", "beta", beta) === 0) {
+      throw new ArgumentError("softplus", { reason: "beta must not be 0" });
+    }
     return this.floating((x) => beta === 1 ? softplusNode(x) : scale(softplusNode(scale(x, beta)), 1 / beta));
   }
   /** x / (1 + |x|). */
@@ -189,6 +193,7 @@ export abstract class ActivationTensor extends FunctionTensor {
    * @throws {ArgumentError} unless 0 <= p <= 1
    */
   dropout(p = 0.5): this {
+    checkNumber("dropout", "p", p);
     if (!(p >= 0 && p <= 1)) throw new ArgumentError("dropout", { reason: `p must lie in [0, 1], not ${p}` });
     if (p === 0 || envNumber("TRAINING") === 0) return this;
     if (p === 1) return this.wrap(flat(this.constLike(0).uop, [this.uop]));

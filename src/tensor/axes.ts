@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { describe } from "../helpers/options.ts";
+import { describe, describeList } from "../helpers/options.ts";
 
 /** One axis or a list of them. */
 export type Axes = number | readonly number[];
@@ -40,7 +40,7 @@ export function resolveAxes(action: string, axes: Axes | undefined | null, shape
   if (!Array.isArray(list)) {
     throw new ArgumentError(action, { reason: `axes must be a number or a list of numbers, not ${describe(axes)}` });
   }
-  const out = list.map((a) => resolveAxis(action, a, shape)).sort((a, b) => a - b);
+  const out = Array.from(list, (a) => resolveAxis(action, a, shape)).sort((a, b) => a - b);
   for (let i = 1; i < out.length; i++) {
     if (out[i] === out[i - 1]) {
       throw new ShapeError(action, { shapes: [shape], axis: out[i], reason: `axis ${out[i]} is given twice` });
@@ -55,22 +55,23 @@ export function checkShape(action: string, shape: unknown): number[] {
   if (!Array.isArray(list)) {
     throw new ArgumentError(action, { reason: `a shape must be a list of sizes, not ${describe(shape)}` });
   }
-  list.forEach((n, i) => {
-    if (!Number.isInteger(n) || n < 0) {
-      throw new ShapeError(action, { shapes: [list], axis: i, reason: `size ${describe(n)} of axis ${i} is no size` });
+  for (let i = 0; i < list.length; i++) { // holes of a list, too
+    const n: unknown = list[i];
+    if (!Number.isSafeInteger(n) || (n as number) < 0) {
+      throw new ShapeError(action, {
+        shapes: [list.map(describe)],
+        axis: i,
+        reason: `size ${describe(n)} of axis ${i} is no size`,
+      });
     }
-  });
+  }
   return [...list];
 }
 
 /** The list given, of integers. @throws {ArgumentError} */
 export function checkIntegers(action: string, name: string, list: unknown): number[] {
-  if (!Array.isArray(list) || !list.every((n) => Number.isInteger(n))) {
-    throw new ArgumentError(action, {
-      reason: `${name} must be a list of integers, not ${
-        Array.isArray(list) ? `[${list.map(describe).join(", ")}]` : describe(list)
-      }`,
-    });
+  if (!Array.isArray(list) || !Array.from(list).every((n) => Number.isSafeInteger(n))) {
+    throw new ArgumentError(action, { reason: `${name} must be a list of integers, not ${describeList(list)}` });
   }
   return [...list];
 }
@@ -78,7 +79,7 @@ export function checkIntegers(action: string, name: string, list: unknown): numb
 /** Amounts to pad with, as a pair an axis: a flat list has the last axis first. @throws {ShapeError} {ArgumentError} */
 export function padPairs(padding: unknown, shape: readonly number[]): (readonly [number, number])[] {
   if (!Array.isArray(padding)) {
-    throw new ArgumentError("pad", { reason: `padding must be a list, not ${String(padding)}` });
+    throw new ArgumentError("pad", { reason: `padding must be a list, not ${describe(padding)}` });
   }
   if (padding.some((p) => p === null || Array.isArray(p))) {
     if (padding.length !== shape.length) {

@@ -10,6 +10,7 @@ import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../helpers/e
 import { noteHandle, pendingScopes } from "../device/scopes.ts";
 import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
+import { checkBoolean, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { extentsOf } from "../uop/extent.ts";
@@ -259,6 +260,7 @@ export abstract class TensorBase {
     return this.wantsGrad;
   }
   set requiresGrad(value: boolean | undefined) {
+    if (value !== undefined && value !== null) checkBoolean("set requiresGrad", "it", value);
     if (value && !this.dtype.isFloat) {
       throw new DTypeError("require a gradient of dtype", {
         dtypes: [this.dtype],
@@ -313,6 +315,26 @@ export abstract class TensorBase {
     [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
     return reverse ? [b, a] : [a, b];
   }
+}
+
+/** Whether something is a tensor. */
+export function isTensor(x: unknown): x is TensorBase {
+  return x instanceof TensorBase;
+}
+
+/** The tensor given as the argument `name`. @throws {ArgumentError} for anything else */
+export function checkTensor<T extends TensorBase>(action: string, name: string, x: T): T {
+  if (x instanceof TensorBase) return x;
+  throw new ArgumentError(action, { reason: `${name} must be a tensor, not ${describe(x)}` });
+}
+
+/** The tensor given as the argument `name`, or undefined where there is none. @throws {ArgumentError} for anything else */
+export function maybeTensor<T extends TensorBase>(
+  action: string,
+  name: string,
+  x: T | null | undefined,
+): T | undefined {
+  return x === undefined || x === null ? undefined : checkTensor(action, name, x);
 }
 
 /** Throws where two nodes live on two devices: nothing is moved silently. @throws {DeviceError} */

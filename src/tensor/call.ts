@@ -6,9 +6,9 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
-import { checkOptions, describe } from "../helpers/options.ts";
+import { checkFunction, checkOptions, describe, describeList } from "../helpers/options.ts";
 import { GradientArg } from "../uop/slope.ts";
-import { isAlu, opName, Ops } from "../uop/ops.ts";
+import { isAlu, opArity, opName, Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { uop } from "../uop/uop.ts";
 import { broadcastNodes, materializeShape, type Operand, TensorBase } from "./base.ts";
@@ -42,9 +42,12 @@ export abstract class CallTensor extends FourierTensor {
     const action = "call a function";
     checkOptions(action, options, ["gradFxn"]);
     const given: unknown = lst;
-    if (!Array.isArray(given) || !given.every((t) => t instanceof TensorBase) || typeof fxn !== "function") {
+    if (
+      !Array.isArray(given) || !Array.from(given).every((t) => t instanceof TensorBase) || typeof fxn !== "function"
+    ) {
       throw new ArgumentError(action, { reason: "it takes a list of tensors and a function of tensors" });
     }
+    checkFunction(action, "fxn", fxn);
     const inputs: this[] = [this, ...lst], result: unknown = fxn(...inputs);
     if (!(result instanceof TensorBase)) {
       throw new ArgumentError(action, { reason: `it must give a tensor, not ${describe(result)}` });
@@ -62,6 +65,11 @@ export abstract class CallTensor extends FourierTensor {
   ): this {
     const rule = new GradientArg((g, nodes) => {
       const found = gradFxn(this.wrap(g), ...nodes.map((u) => this.wrap(u)));
+      if (!Array.isArray(found) || !found.every((t) => t === undefined || t instanceof TensorBase)) {
+        throw new ArgumentError("take gradients from gradFxn", {
+          reason: `it must give a list of tensors (undefined for none), not ${describeList(found)}`,
+        });
+      }
       return nodes.map((u, i) => {
         const t = found[i], { shape } = inputs[i];
         if (t === undefined) return undefined;
@@ -80,8 +88,14 @@ export abstract class CallTensor extends FourierTensor {
 
   /** One op of the graph on this and `src`, promoted and broadcast. @throws {ArgumentError} unless it is elementwise */
   alu(op: Ops, ...src: Operand[]): this {
-    if (!isAlu(op)) {
-      throw new ArgumentError("apply an op", { reason: `${opName[op] ?? String(op)} is not elementwise` });
+    if (typeof op !== "number" || !isAlu(op)) {
+      const name = (typeof op === "number" ? opName[op] : undefined) ?? describe(op);
+      throw new ArgumentError("apply an op", { reason: `${name} is not elementwise` });
+    }
+    if (src.length + 1 !== opArity[op]) {
+      throw new ArgumentError(`apply ${opName[op]}`, {
+        reason: `it takes ${opArity[op]} operands, not ${src.length + 1}`,
+      });
     }
     const nodes = src.reduce<TensorBase[]>((list, x) => [...list, this.operand(x)], [this]).map((t) => t.uop);
     const [first, ...rest] = broadcastNodes("apply an op", nodes);
@@ -116,7 +130,7 @@ export abstract class CallTensor extends FourierTensor {
 }
 
 function listOf(action: string, others: readonly Operand[]): readonly Operand[] {
-  if (Array.isArray(others)) return others;
+  if (Array.isArray(others)) return Array.from(others);
   throw new ArgumentError(action, { reason: `it takes a list of operands, not ${describe(others)}` });
 }
 

@@ -9,13 +9,15 @@ import { promote, sumDType } from "../dtype/promotion.ts";
 import { envNumber } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { ceilDiv, prod, rangeOf, sameArray } from "../helpers/math.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe, describeList } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
+import { checkIntegers } from "./axes.ts";
+import { checkTensor, maybeTensor } from "./base.ts";
 import { constantAxis } from "./dims.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
 import { foldKeys } from "./segments.ts";
@@ -77,23 +79,30 @@ export interface InterpolateOptions {
 const POOL_OPTIONS = ["stride", "dilation", "padding", "ceilMode"] as const;
 
 function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
-  const list = typeof value === "number" ? new Array<number>(rank).fill(value) : [...value];
-  if (list.length !== rank || list.some((n) => !Number.isInteger(n) || n < least)) {
-    throw new ArgumentError(`${action} with ${name} [${list.join(", ")}]`, {
-      reason: `it takes ${rank} integers of at least ${least}`,
+  const list: unknown = typeof value === "number" ? new Array<number>(rank).fill(value) : value;
+  const fits = (n: unknown) => Number.isSafeInteger(n) && n as number >= least;
+  if (!Array.isArray(list) || list.length !== rank || !Array.from(list).every(fits)) {
+    throw new ArgumentError(`${action} with ${name} ${describeList(list)}`, {
+      reason: `it takes ${rank} integers${least === -Infinity ? "" : ` of at least ${least}`}`,
     });
   }
-  return list;
+  return [...list];
+}
+
+/** How many axes windows of this size have: a number stands for two. @throws {ArgumentError} for what is no size */
+function windowRank(action: string, name: string, size: PerAxis): number {
+  if (typeof size === "number") return 2;
+  if (Array.isArray(size)) return size.length;
+  throw new ArgumentError(action, { reason: `${name} must be a number or a list of numbers, not ${describe(size)}` });
 }
 
 /** Padding as pairs, first spatial axis first. */
-function padPairs(action: string, padding: PerAxis, rank: number): [number, number][] {
-  const list = typeof padding === "number" ? [] : padding;
-  if (rank > 0 && list.length === 2 * rank) { // before, after; the last axis first
-    perAxis(action, "padding", padding, 2 * rank, 0);
+function padPairs(action: string, padding: PerAxis, rank: number, least = 0): [number, number][] {
+  if (rank > 0 && Array.isArray(padding) && padding.length === 2 * rank) { // before, after; the last axis first
+    const list = perAxis(action, "padding", padding, 2 * rank, least);
     return rangeOf(rank).map((i) => [list[2 * (rank - 1 - i)], list[2 * (rank - 1 - i) + 1]]);
   }
-  return perAxis(action, "padding", padding, rank, 0).map((n) => [n, n]);
+  return perAxis(action, "padding", padding, rank, least).map((n) => [n, n]);
 }
 
 function reduceLast(op: Ops, x: UOp, count: number): UOp {
@@ -186,14 +195,16 @@ interface Window {
 export abstract class ConvTensor extends LinalgTensor {
   /**
    * Cross-correlation. `[N, Cin, ...spatial]` with `weight` `[Cout, Cin / groups, ...kernel]` gives `[N, Cout, ...]`, for
-   * any number of spatial axes; `bias` is `[Cout]`. Small floats are accumulated in float32. Under the context variable WINO
+   * any number of spatial axes; `bias` is `[Cout]`. Negative padding cuts. Small floats are accumulated in float32. Under the context variable WINO
    * floats convolve with 3x3 kernels and stride 1 by Winograd's algorithm, with fewer products (winograd.ts).
    * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
    */
   conv2d(weight: this, bias?: this, options: ConvOptions = {}): this {
     checkOptions("convolve", options, ["groups", "stride", "dilation", "padding", "dtype"]);
     const { groups = 1, stride = 1, dilation = 1, padding = 0 } = options;
-    const shape = this.shape, w = weight.shape, rank = w.length - 2;
+    checkInteger("convolve", "groups", groups, 1);
+    const shape = this.shape, w = checkTensor("convolve", "weight", weight).shape, rank = w.length - 2;
+    const added = maybeTensor("convolve", "bias", bias);
     const fail = (axis: number, reason: string) => new ShapeError("convolve", { shapes: [shape, w], axis, reason });
     if (rank < 1 || shape.length !== w.length) {
       throw fail(0, `input and weight take one rank, of 3 or more: [N, Cin, ...] and [Cout, Cin / groups, ...]`);
@@ -204,10 +215,13 @@ export abstract class ConvTensor extends LinalgTensor {
     if (w[0] % groups !== 0) throw fail(0, `${w[0]} output channels do not divide into ${groups} groups`);
     const steps = perAxis("convolve", "stride", stride, rank, 1);
     const gaps = perAxis("convolve", "dilation", dilation, rank, 1);
-    const pairs = padPairs("convolve", padding, rank);
+    const pairs = padPairs("convolve", padding, rank, -Infinity);
     const kernel = w.slice(2);
     kernel.forEach((k, i) => {
-      const n = shape[2 + i] + pairs[i][0] + pairs[i][1];
+      const n = shape[2 + i] + pairs[i][0] + pairs[i][1], cut = pairs[i].filter((p) => p < 0).map((p) => -p);
+      if (cut.reduce((a, b) => a + b, 0) > shape[2 + i]) {
+        throw fail(2 + i, `axis ${2 + i} of size ${shape[2 + i]} cannot lose ${cut.join(" and ")}`);
+      }
       if (gaps[i] * (k - 1) + 1 > n) {
         throw fail(
           2 + i,
@@ -224,7 +238,7 @@ export abstract class ConvTensor extends LinalgTensor {
       rangeOf(2).every((i) => kernel[i] === 3 && steps[i] === 1 && gaps[i] === 1);
     const sum = minimal ? winograd(channelled, grouped) : direct(channelled, grouped, steps, gaps);
     const y = this.wrap(reshape(sum, [shape[0], w[0], ...shapeOf(sum).slice(3)]).cast(out));
-    return bias === undefined ? y : this.addChannels("convolve", y, bias);
+    return added === undefined ? y : this.addChannels("convolve", y, added);
   }
 
   /**
@@ -235,7 +249,9 @@ export abstract class ConvTensor extends LinalgTensor {
   convTranspose2d(weight: this, bias?: this, options: ConvTransposeOptions = {}): this {
     checkOptions("convolve (transposed)", options, ["groups", "stride", "dilation", "padding", "outputPadding"]);
     const { groups = 1, stride = 1, dilation = 1, padding = 0, outputPadding = 0 } = options;
-    const shape = this.shape, w = weight.shape, rank = w.length - 2;
+    checkInteger("convolve (transposed)", "groups", groups, 1);
+    const shape = this.shape, w = checkTensor("convolve (transposed)", "weight", weight).shape, rank = w.length - 2;
+    maybeTensor("convolve (transposed)", "bias", bias);
     if (rank < 1 || shape.length !== w.length || shape[1] !== w[0] || w[0] % groups !== 0) {
       throw new ShapeError("convolve (transposed)", {
         shapes: [shape, w],
@@ -341,7 +357,8 @@ export abstract class ConvTensor extends LinalgTensor {
     options: Omit<PoolOptions, "ceilMode"> & { readonly outputSize?: readonly number[] } = {},
   ): this {
     checkOptions("unpool", options, ["stride", "dilation", "padding", "outputSize"]);
-    const rank = typeof kernelSize === "number" ? 2 : kernelSize.length;
+    const rank = windowRank("unpool", "kernelSize", kernelSize);
+    checkTensor("unpool", "indices", indices);
     const shape = this.shape, lead = shape.slice(0, -rank), from = prod(shape.slice(-rank));
     const kernel = perAxis("unpool", "kernelSize", kernelSize, rank, 1);
     const stride = perAxis("unpool", "stride", options.stride ?? kernel, rank, 1);
@@ -362,7 +379,10 @@ export abstract class ConvTensor extends LinalgTensor {
         reason: "they must be integers",
       });
     }
-    const size = options.outputSize?.slice(-rank) ??
+    const given = options.outputSize === undefined
+      ? undefined
+      : checkIntegers("unpool", "outputSize", options.outputSize).slice(-rank);
+    const size = given ??
       kernel.map((k, i) =>
         (shape[lead.length + i] - 1) * stride[i] - pairs[i][0] - pairs[i][1] + gaps[i] * (k - 1) + 1
       );
@@ -376,8 +396,9 @@ export abstract class ConvTensor extends LinalgTensor {
 
   /**
    * Resizes the last axes to `size`, by "linear" interpolation along each, or by "nearest" or "nearest-exact" elements, as
-   * PyTorch defines them. `alignCorners` (linear only) puts the first and last elements on those of the result.
-   * @throws {DTypeError} for linear interpolation of integers @throws {ShapeError} for more sizes than axes
+   * PyTorch defines them. `alignCorners` (linear only) puts the first and last elements on those of the result. Values of
+   * uint8, as of images, are interpolated in float32 and rounded, halves up.
+   * @throws {DTypeError} for linear interpolation of other integers @throws {ShapeError} for more sizes than axes
    */
   interpolate(size: readonly number[], options: InterpolateOptions = {}): this {
     checkOptions("interpolate", options, ["mode", "alignCorners"]);
@@ -387,7 +408,7 @@ export abstract class ConvTensor extends LinalgTensor {
         reason: 'it is "linear", "nearest" or "nearest-exact"',
       });
     }
-    const shape = this.shape, rank = size.length;
+    const shape = this.shape, rank = checkIntegers("interpolate", "size", size).length;
     if (rank > shape.length) {
       throw new ShapeError("interpolate", { shapes: [shape], reason: `it has fewer axes than the size, ${rank}` });
     }
@@ -402,13 +423,14 @@ export abstract class ConvTensor extends LinalgTensor {
         return out === shape[axis] ? x : takeAlong(x, axis, index);
       }, this.uop));
     }
-    if (!this.dtype.isFloat) {
+    const rounds = this.dtype === dtypes.uint8;
+    if (!this.dtype.isFloat && !rounds) {
       throw new DTypeError("interpolate linearly between values of dtype", {
         dtypes: [this.dtype],
         reason: "cast to a float first",
       });
     }
-    const wide = sumDType(this.dtype);
+    const wide = rounds ? dtypes.float32 : sumDType(this.dtype);
     const result = size.reduce((x, out, i) => {
       const axis = shape.length - rank + i, n = shape[axis], j = iota(out).cast(positionDType(2 * out * n));
       if (out === n) return x;
@@ -423,6 +445,7 @@ export abstract class ConvTensor extends LinalgTensor {
       const a = takeAlong(x, axis, low), b = takeAlong(x, axis, high), weight = broadcastTo(share, shapeOf(a));
       return a.mul(weight.mul(-1).add(1)).add(b.mul(weight));
     }, this.uop.cast(wide));
+    if (rounds) return this.wrap(result).add(0.5).cast(this.dtype); // at least 0: the cast cuts
     return this.wrap(result.cast(this.dtype));
   }
 
@@ -441,7 +464,7 @@ export abstract class ConvTensor extends LinalgTensor {
 
   /** The checked parameters of a pooling call. */
   private window(action: string, kernelSize: PerAxis, options: PoolOptions): Window {
-    const rank = typeof kernelSize === "number" ? 2 : kernelSize.length, shape = this.shape;
+    const rank = windowRank(action, "kernelSize", kernelSize), shape = this.shape;
     if (shape.length < rank || rank === 0) {
       throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
     }

@@ -12,7 +12,7 @@ import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/d
 import { wantsLines } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkInteger, describe } from "../helpers/options.ts";
+import { checkInteger, checkNumber, describe } from "../helpers/options.ts";
 import { userLine } from "../helpers/stack.ts";
 import { Storage } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
@@ -181,7 +181,7 @@ export function blobNode(memory: unknown, shape: readonly number[], options: Ten
   else if (ArrayBuffer.isView(memory)) {
     dtype = dtypeOfArray(memory);
     source = new Uint8Array(memory.buffer, memory.byteOffset, memory.byteLength);
-  } else if (typeof memory === "bigint" && memory > 0n) source = memory;
+  } else if (typeof memory === "bigint" && memory > 0n && memory < 1n << 64n) source = memory;
   else if (typeof memory === "object" && memory !== null && Object.getPrototypeOf(memory) === null) source = memory;
   else {
     throw new ArgumentError(action, {
@@ -196,8 +196,14 @@ export function blobNode(memory: unknown, shape: readonly number[], options: Ten
     throw new ShapeError(action, { shapes: [shape], reason: `${dtype} needs ${nbytes} bytes, and there are ${given}` });
   }
   const device = getDevice(target), host = getDevice("JS");
-  const found = Buffer.adopt(device, dtype, size, source) ??
-    new Buffer(device, dtype, size).copyIn(Buffer.adopt(host, dtype, size, source)!.copyOut(new Uint8Array(nbytes)));
+  let found: Buffer;
+  try {
+    found = Buffer.adopt(device, dtype, size, source) ??
+      new Buffer(device, dtype, size).copyIn(Buffer.adopt(host, dtype, size, source)!.copyOut(new Uint8Array(nbytes)));
+  } catch (error) {
+    if (!(error instanceof TypeError) || error instanceof ArgumentError) throw error;
+    throw new ArgumentError(action, { reason: `${describe(memory)} is no pointer to memory (${error.message})` });
+  }
   const storage = new Storage(target, dtype, size);
   found.shape = shape;
   found.use = "memory of somebody else";
@@ -216,11 +222,16 @@ export function arangeNode(start: number, stop: number | undefined, step: number
   if (stop === undefined) [start, stop] = [0, start];
   for (const x of [start, stop, step]) {
     if (typeof x !== "number" || !Number.isFinite(x)) {
-      throw new ArgumentError(action, { reason: `start, stop and step must be finite numbers, not ${String(x)}` });
+      throw new ArgumentError(action, { reason: `start, stop and step must be finite numbers, not ${describe(x)}` });
     }
   }
   if (step === 0) throw new ArgumentError(action, { reason: "the step must not be 0" });
   const n = Math.max(0, Math.ceil((stop - start) / step));
+  if (!Number.isSafeInteger(n)) {
+    throw new ArgumentError(action, {
+      reason: `from ${start} to ${stop} by ${step} there are ${n} values, beyond 2^53`,
+    });
+  }
   const whole = [start, stop, step].every((x) => Number.isInteger(x) && !Object.is(x, -0));
   const last = start + step * (n - 1);
   const fits = (bits: number) => [start, last].every((x) => x >= -(2 ** (bits - 1)) && x < 2 ** (bits - 1));
@@ -255,6 +266,7 @@ export function arangeSized(start: Dim, stop: Dim, step: number, dtype: DType = 
 /** {@linkcode linspaceNode} of a number of values that is a variable. */
 export function linspaceSized(start: number, stop: number, steps: TensorBase, dtype: DType): UOp {
   const action = "make a linspace", d = dtype === dtypes.float64 ? dtype : dtypes.float32;
+  checkEnds(start, stop, dtype);
   const count = dimNode(action, steps);
   return sized(action, count, (n) => {
     const spread = (u: UOp) => broadcastTo(u, [n]).cast(d), last = spread(simplify(count.add(-1)));
@@ -267,6 +279,14 @@ export function linspaceSized(start: number, stop: number, steps: TensorBase, dt
   });
 }
 
+/** Throws unless the ends of a linspace are numbers, and its dtype one of numbers. @throws {ArgumentError} {DTypeError} */
+function checkEnds(start: number, stop: number, dtype: DType): void {
+  checkNumber("make a linspace", "start", start);
+  checkNumber("make a linspace", "stop", stop);
+  if (!dtype.isBool) return;
+  throw new DTypeError("make a linspace of dtype", { dtypes: [dtype], reason: "it has no values between two others" });
+}
+
 function emptyRow(dtype: DType): UOp {
   return broadcastTo(scalarConst(0, dtype), [0]);
 }
@@ -274,6 +294,7 @@ function emptyRow(dtype: DType): UOp {
 /** `steps` values from start to stop, both included. @throws {ArgumentError} for a negative number of steps */
 export function linspaceNode(start: number, stop: number, steps: number, dtype: DType): UOp {
   checkInteger("make a linspace", "steps", steps, 0);
+  checkEnds(start, stop, dtype);
   if (steps === 0) return emptyRow(dtype);
   if (steps === 1) return broadcastTo(scalarConst(start, dtype), [1]);
   const d = dtype === dtypes.float64 ? dtype : dtypes.float32;
@@ -289,8 +310,11 @@ export function linspaceNode(start: number, stop: number, steps: number, dtype: 
 /** Ones where row = column, else zeros. @throws {ShapeError} for negative sizes */
 export function eyeNode(n: number, m: number, dtype: DType): UOp {
   for (const size of [n, m]) {
-    if (!Number.isInteger(size) || size < 0) {
-      throw new ShapeError("make an identity matrix of", { shapes: [[n, m]], reason: `${size} is no size` });
+    if (!Number.isSafeInteger(size) || size < 0) {
+      throw new ShapeError("make an identity matrix of", {
+        shapes: [[describe(n), describe(m)]],
+        reason: `${describe(size)} is no size`,
+      });
     }
   }
   const shape = [n, m];

@@ -9,7 +9,7 @@ import { KernelInfo } from "../codegen/opt/opt.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, IndexError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { AxisKind, type ParamArg } from "../uop/args.ts";
 import { opCarrier, reduce } from "../uop/carrier.ts";
@@ -132,12 +132,14 @@ export abstract class CustomTensor extends BackwardTensor {
     checkOptions(action, options, ["gradFxn"]);
     const given: unknown = lst, isText = typeof fxn === "object" && fxn !== null;
     if (
-      !Array.isArray(given) || !given.every((t) => t instanceof TensorBase) || !(isText || typeof fxn === "function")
+      !Array.isArray(given) || !Array.from(given).every((t) => t instanceof TensorBase) ||
+      !(isText || typeof fxn === "function")
     ) {
       throw new ArgumentError(action, {
         reason: "it takes a list of tensors and a function of kernel parameters, or texts",
       });
     }
+    if (typeof fxn === "function") checkFunction(action, "fxn", fxn);
     const tensors: this[] = [this, ...lst], params = tensors.map((t, slot) => t.asParam(slot));
     const arg = new CustomArg(
       isText

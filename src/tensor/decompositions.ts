@@ -8,7 +8,7 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkBoolean, checkOptions } from "../helpers/options.ts";
 import { broadcastTo } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { tied } from "../uop/slope.ts";
@@ -252,6 +252,7 @@ export abstract class DecompositionTensor extends StatisticsTensor {
    * @throws {ShapeError} below two axes
    */
   svd(fullMatrices = true): [U: this, S: this, Vt: this] {
+    checkBoolean("decompose", "fullMatrices", fullMatrices);
     const a = this.matrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
     if (m < n) {
       const [u, s, vt] = this.transpose(-1, -2).svd(fullMatrices);

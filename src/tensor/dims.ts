@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { describe } from "../helpers/options.ts";
+import { describe, describeList } from "../helpers/options.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import {
   boundValue,
@@ -23,7 +23,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
 import { checkShape } from "./axes.ts";
-import { TensorBase } from "./base.ts";
+import { isTensor, TensorBase } from "./base.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 
 /** A size or bound: a number, or a bound variable (or arithmetic of such, as `pos.bind(3).add(1)`). */
@@ -31,9 +31,10 @@ export type Dim = number | TensorBase;
 /** The size of each axis; one size stands for a list of one. */
 export type Shape = Dim | readonly Dim[];
 
-/** Whether one of these is a variable: what is none keeps to the paths of plain numbers. */
+/** Whether one of these, or of pairs of these, is a variable: what is none keeps to the paths of plain numbers. */
 export function hasVariable(list: unknown): boolean {
-  return Array.isArray(list) && list.some((x) => x instanceof TensorBase || hasVariable(x));
+  if (!Array.isArray(list)) return false;
+  return list.some((x) => isTensor(x) || Array.isArray(x) && x.some(isTensor));
 }
 
 /** The node of a size or bound. @throws {ArgumentError} for what is neither an integer nor a bound variable */
@@ -50,7 +51,7 @@ export function dimNode(action: string, x: unknown): UOp {
 /** The largest value of each size, for the shape; -1 and null as they are. */
 export function largestSizes(action: string, shape: readonly unknown[]): (number | null)[] {
   return shape.map((n) => {
-    if (!(n instanceof TensorBase)) return n as number | null;
+    if (n === null || typeof n === "number") return n;
     const size = dimNode(action, n);
     checkCapacity(action, size);
     return vmax(size);
@@ -167,6 +168,14 @@ export function rolled(u: UOp, axis: number, by: UOp): UOp {
   return expand(wraps, shapeOf(u)).where(first, second);
 }
 
+/** A pair of sizes or bounds for each axis, or null. @throws {ArgumentError} for what is none */
+export function dimPairs(action: string, list: readonly unknown[]): (readonly [Dim, Dim] | null)[] {
+  return Array.from(list, (p) => {
+    if (p === null || Array.isArray(p) && p.length === 2) return p as [Dim, Dim] | null;
+    throw new ArgumentError(action, { reason: `it takes a pair or null for each axis, not ${describeList(p)}` });
+  });
+}
+
 /** Zeros before and after an axis, as many as numbers or variables say. @throws {ShapeError} for negative amounts */
 export function padAxisBy(action: string, u: UOp, axis: number, before: unknown, after: unknown): UOp {
   const front = dimNode(action, before), back = dimNode(action, after);
@@ -223,10 +232,10 @@ export function constantAxis(
 }
 
 /** A tensor or a list of tensors, as a list. @throws {ArgumentError} for anything else */
-export function tensorList(action: string, tensors: unknown): TensorBase[] {
+export function tensorList(action: string, tensors: unknown, name = "it"): TensorBase[] {
   const list = tensors instanceof TensorBase ? [tensors] : tensors;
-  if (!Array.isArray(list) || !list.every((t) => t instanceof TensorBase)) {
-    throw new ArgumentError(action, { reason: "it takes a list of tensors" });
+  if (!Array.isArray(list) || !Array.from(list).every(isTensor)) {
+    throw new ArgumentError(action, { reason: `${name} takes a list of tensors, not ${describeList(list)}` });
   }
   return list;
 }

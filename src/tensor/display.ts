@@ -14,7 +14,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf } from "../uop/shape.ts";
 import type { UOp } from "../uop/uop.ts";
-import type { TensorBase } from "./base.ts";
+import { checkTensor, type TensorBase } from "./base.ts";
 import { formatValues, type HostArray, typedArrayOf } from "./host.ts";
 import { type View, viewOf } from "./view.ts";
 
@@ -267,6 +267,7 @@ export function bundleOf(t: TensorBase, options: DisplayOptions = {}): MimeBundl
 export function display(tensor: TensorBase, options: DisplayOptions = {}): Display {
   const action = "display a tensor";
   checkOptions(action, options, ["image", "min", "max", "scale"]);
+  checkTensor(action, "it", tensor);
   if (options.scale !== undefined) checkInteger(action, "scale", options.scale, 1);
   if (options.scale !== undefined && options.scale > VISIBLE) {
     throw new ArgumentError(action, { reason: `scale must be at most ${VISIBLE}, not ${options.scale}` });

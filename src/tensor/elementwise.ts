@@ -7,7 +7,7 @@
 import { type DType, type DTypeLike, dtypes, leastInt, mostInt, toDType } from "../dtype/dtype.ts";
 import { defaultFloat, floatOf, holdsWhole, isWhole, promote, promoteScalar } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkOptions, checkScalar, describe } from "../helpers/options.ts";
 import { Ops } from "../uop/ops.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
@@ -19,7 +19,7 @@ import { constantPower, intPower, powNode } from "./power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "./scalars.ts";
 
 function isScalar(x: Operand): x is number | boolean | bigint {
-  return typeof x !== "object";
+  return typeof x === "number" || typeof x === "boolean" || typeof x === "bigint";
 }
 
 /** Options of binary operators. */
@@ -193,7 +193,7 @@ export abstract class ElementwiseTensor extends JoinTensor {
     const mode = options.roundingMode ?? undefined;
     if (mode !== undefined && mode !== "trunc" && mode !== "floor") {
       throw new ArgumentError("divide", {
-        reason: `unknown roundingMode "${String(mode)}"; known are trunc and floor`,
+        reason: `unknown roundingMode ${describe(mode)}; known are trunc and floor`,
       });
     }
     const [a, b] = this.broadcasted("divide", x, options.reverse);
@@ -315,14 +315,12 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** this + (end - this) * weight; exactly `end` where the weight is 1. */
   lerp(end: Operand, weight: Operand): this {
-    const way = this.operandLike(end).sub(this) as this;
-    const first = () => this.add(way.mul(weight));
-    const last = () =>
-      this.operandLike(end).sub(
-        way.mul(typeof weight === "number" ? 1 - weight : this.operandLike(weight).sub(1, { reverse: true })),
-      ) as this;
-    if (typeof weight === "number") return weight < 0.5 ? first() : last();
-    return this.operandLike(weight).lt(0.5).where(first(), last()) as this;
+    const to = this.operandLike(end, "lerp"), way = to.sub(this) as this;
+    const part = typeof weight === "number" ? weight : this.operandLike(weight, "lerp");
+    const first = () => this.add(way.mul(part));
+    const last = () => to.sub(way.mul(typeof part === "number" ? 1 - part : part.sub(1, { reverse: true }))) as this;
+    if (typeof part === "number") return part < 0.5 ? first() : last();
+    return part.lt(0.5).where(first(), last()) as this;
   }
 
   /** Magnitude of this with the sign of `other`; the sign of -0 counts. The gradient is ±1, at 0 it is 0; of `other` 0. */
@@ -344,8 +342,8 @@ export abstract class ElementwiseTensor extends JoinTensor {
   }
 
   /** A scalar or tensor of this dtype. */
-  private operandLike(x: Operand): this {
-    return (x instanceof TensorBase ? x : this.operand(x)) as this;
+  private operandLike(x: Operand, action: string): this {
+    return (x instanceof TensorBase ? x : this.operand(x, action)) as this;
   }
 
   // ---- comparisons
@@ -504,7 +502,7 @@ export abstract class ElementwiseTensor extends JoinTensor {
    * @throws {ShapeError} if the shapes do not broadcast @throws {DTypeError} for a bigint beyond an integer dtype
    */
   where(x: Operand, y: Operand): this {
-    const [u, v] = [x, y].map((z) => isScalar(z) ? undefined : this.operand(z).uop);
+    const [u, v] = [x, y].map((z) => isScalar(z) ? undefined : this.operand(z, "where").uop);
     const dtype = isScalar(x)
       ? isScalar(y) ? inferDType([x, y]) : promoteScalar(v!.dtype, x)
       : isScalar(y)
@@ -521,13 +519,14 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** `value` where `mask` is true, else this. */
   maskedFill(mask: Operand, value: Operand): this {
-    const m = this.operand(mask) as this;
+    const m = this.operand(mask, "maskedFill") as this;
     return m.where(value, this) as this;
   }
 
   /** This shape filled with a constant, in this dtype unless another is given. */
   constLike(value: number | boolean | bigint, options: { readonly dtype?: DTypeLike } = {}): this {
     checkOptions("constLike", options, ["dtype"]);
+    checkScalar("constLike", "the value", value);
     const dtype = options.dtype === undefined ? this.dtype : toDType(options.dtype);
     return this.wrap(this.broadcastConst(scalarConst(value, dtype)));
   }

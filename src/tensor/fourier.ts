@@ -10,7 +10,7 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { broadcastTo, flip, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
@@ -166,7 +166,7 @@ export abstract class FourierTensor extends DecompositionTensor {
     const shape = this.shape, norm = options.norm ?? "backward";
     if (norm !== "backward" && norm !== "forward" && norm !== "ortho") {
       throw new ArgumentError(action, {
-        reason: `unknown norm "${String(norm)}"; known are backward, forward, ortho`,
+        reason: `unknown norm ${describe(norm)}; known are backward, forward, ortho`,
       });
     }
     if (pairs ? shape.length < 2 || shape[shape.length - 1] !== 2 : shape.length < 1) {

@@ -7,8 +7,8 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { prod, rangeOf } from "../helpers/math.ts";
-import { checkInteger } from "../helpers/options.ts";
+import { prod, rangeOf, sameArray } from "../helpers/math.ts";
+import { checkBoolean, checkInteger, describe } from "../helpers/options.ts";
 import { identityOf } from "../uop/carrier.ts";
 import { extentsOf, label } from "../uop/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
@@ -17,7 +17,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { type Operand, TensorBase } from "./base.ts";
+import { broadcastShape, checkTensor, isTensor, type Operand, TensorBase } from "./base.ts";
 import { type Dim, largestSizes, withSizes } from "./dims.ts";
 import { maxNode } from "./elementwise.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./movement_nodes.ts";
@@ -70,6 +70,7 @@ const SHARES = new Map<string, GradientArg>();
 export abstract class GatherTensor extends ScanTensor {
   /** Throws unless `index` fits this along all axes but one. */
   private checkIndex(action: string, axis: number, index: TensorBase): void {
+    checkTensor(action, "index", index);
     const shape = this.shape, other = index.shape;
     if (other.length !== shape.length) {
       throw new ShapeError(action, { shapes: [shape, other], reason: "the index must have the same number of axes" });
@@ -118,7 +119,7 @@ export abstract class GatherTensor extends ScanTensor {
       return this.scatterReduce(dim, index, src, reduce === "add" ? "sum" : "prod");
     }
     if (reduce !== undefined) {
-      throw new ArgumentError("scatter", { reason: `unknown reduction "${String(reduce)}"; known are add, multiply` });
+      throw new ArgumentError("scatter", { reason: `unknown reduction ${describe(reduce)}; known are add, multiply` });
     }
     const { keys, values, home } = this.scattered("scatter", dim, index, src);
     const found = foldKeys(keys, values, this.shape[resolveAxis("scatter", dim, this.shape)] ?? 1, "last");
@@ -133,6 +134,7 @@ export abstract class GatherTensor extends ScanTensor {
    */
   scatterReduce(dim: number, index: TensorBase, src: Operand, reduce: ScatterReduction, includeSelf = true): this {
     const { keys, values, home } = this.scattered("scatterReduce", dim, index, src);
+    checkBoolean("scatterReduce", "includeSelf", includeSelf);
     const size = this.shape[resolveAxis("scatterReduce", dim, this.shape)] ?? 1, d = this.dtype;
     const wide = d.isFloat ? sumDType(d) : d, x = castNode(this.uop, wide);
     /** What is written, and what is there, by one op. */
@@ -169,7 +171,7 @@ export abstract class GatherTensor extends ScanTensor {
       }
       default:
         throw new ArgumentError("scatterReduce", {
-          reason: `unknown reduction "${String(reduce)}"; known are sum, prod, mean, amax, amin`,
+          reason: `unknown reduction ${describe(reduce)}; known are sum, prod, mean, amax, amin`,
         });
     }
   }
@@ -198,7 +200,13 @@ export abstract class GatherTensor extends ScanTensor {
       const bad = src.ndim !== rank || to.some((n, i) => n > src.shape[i]);
       if (bad) throw new ShapeError(action, { shapes: [src.shape, to], reason: "the source must cover the index" });
       source = shrink(allFilled(src.uop), to.map((n): Pair => [0, n]));
-    } else source = broadcastTo(this.written(src, action), to);
+    } else {
+      const given = this.written(src, action), sizes = shapeOf(given);
+      if (!sameArray(broadcastShape(action, [sizes, to]), to)) {
+        throw new ShapeError(action, { shapes: [sizes, to], reason: "the source does not broadcast to the index" });
+      }
+      source = broadcastTo(given, to);
+    }
     const at = allFilled(indexNode(action, index.uop, this.uop, axis), -1); // what is beyond goes nowhere
     if (rank === 0) return { keys: reshape(at, [1]), values: reshape(source, [1]), home: (u) => reshape(u, []) };
     const order = [...rangeOf(rank).filter((a) => a !== axis), axis];
@@ -213,7 +221,7 @@ export abstract class GatherTensor extends ScanTensor {
    * @throws {DTypeError} for floats
    */
   oneHot(numClasses: Dim): this {
-    if (typeof numClasses === "number") checkInteger("oneHot", "numClasses", numClasses, 0);
+    if (!isTensor(numClasses)) checkInteger("oneHot", "numClasses", numClasses, 0);
     const [classes] = largestSizes("oneHot", [numClasses]) as number[];
     if (!this.dtype.isInt) {
       throw new DTypeError("oneHot of dtype", { dtypes: [this.dtype], reason: "classes are integers" });

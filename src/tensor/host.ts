@@ -29,6 +29,8 @@ export type HostArray =
 export type NestedValues = number | boolean | bigint | NestedValues[];
 
 type Scalar = number | boolean | bigint;
+/** Lists nested deeper contain themselves, or are a mistake. */
+const MOST_AXES = 64;
 /** The array that holds the bytes of each dtype (bits for bfloat16). */
 interface ArrayType {
   new (length: number): HostArray;
@@ -83,7 +85,10 @@ export function dtypeOfArray(x: unknown): DType | undefined {
 /** The shape of nested lists and their values in order. @throws {ShapeError} where lists of one level differ */
 export function flattenNested(action: string, data: readonly unknown[]): { shape: number[]; flat: Scalar[] } {
   const shape: number[] = [];
-  for (let x: unknown = data; Array.isArray(x); x = x[0]) shape.push(x.length);
+  for (let x: unknown = data; Array.isArray(x); x = x[0]) {
+    if (shape.push(x.length) <= MOST_AXES) continue;
+    throw new ShapeError(action, { reason: `the list is nested more than ${MOST_AXES} deep` });
+  }
   const flat: Scalar[] = [];
   const walk = (x: unknown, depth: number, path: string): void => {
     if (depth === shape.length) {

@@ -7,7 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, sameArray, stridesOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, checkScalar } from "../helpers/options.ts";
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../uop/extent.ts";
 import { SkewArg } from "../uop/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../uop/movement.ts";
@@ -518,7 +518,7 @@ export abstract class IndexingTensor extends SortTensor {
       return this.countTrue(m).then((size) => this.maskedSelect(mask, { ...options, size }));
     }
     const size = checkInteger("maskedSelect", "size", options.size, 0);
-    const fill = scalarConst(options.fillValue ?? 0, this.dtype);
+    const fill = scalarConst(checkScalar("maskedSelect", "fillValue", options.fillValue ?? 0), this.dtype);
     if (prod(shape) === 0 || size === 0) return this.wrap(broadcastTo(fill, [size]));
     const { at, count } = this.truePositions(m, size);
     const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, at);
@@ -538,7 +538,10 @@ export abstract class IndexingTensor extends SortTensor {
     const mask = allFilled(castNode(this.uop, dtypes.bool));
     if (options.size === undefined) return this.countTrue(mask).then((size) => this.nonzero({ ...options, size }));
     const size = checkInteger("nonzero", "size", options.size, 0);
-    const fill = scalarConst(options.fillValue ?? 0, positionDType(prod(shape) + 1));
+    const fill = scalarConst(
+      checkScalar("nonzero", "fillValue", options.fillValue ?? 0),
+      positionDType(prod(shape) + 1),
+    );
     if (prod(shape) === 0 || size === 0 || rank === 0) return this.wrap(broadcastTo(fill, [size, rank]));
     const { at, count } = this.truePositions(mask, size);
     let rest = at;

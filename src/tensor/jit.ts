@@ -13,10 +13,11 @@ import { envNumber, modesText } from "../helpers/env.ts";
 import { toDType } from "../dtype/dtype.ts";
 import { ArgumentError, DisposedError, JitError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
-import { checkOptions, describe } from "../helpers/options.ts";
+import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { nodesMade, uop } from "../uop/uop.ts";
+import { checkIntegers } from "./axes.ts";
 import { isWeak, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, storageOf } from "./jit_capture.ts";
@@ -357,6 +358,8 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
   if (typeof fn !== "function") {
     throw new ArgumentError("make a jit function", { reason: `it takes a function, not ${describe(fn)}` });
   }
+  checkFunction("make a jit function", "it", fn);
+  if (options.donate !== undefined) checkIntegers("make a jit function", "donate", options.donate);
   if (fn.constructor.name === "AsyncFunction") throw asyncError();
   const state = new Jit(fn as unknown as AnyFunction, options);
   const made = (...args: A): R => {

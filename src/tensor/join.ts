@@ -8,7 +8,7 @@
 import { promoteAll } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { extentsOf } from "../uop/extent.ts";
 import { expand, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -210,7 +210,7 @@ export abstract class JoinTensor extends MovementTensor {
     checkOptions("meshgrid", options, ["indexing"]);
     const indexing = options.indexing ?? "ij";
     if (indexing !== "ij" && indexing !== "xy") {
-      throw new ArgumentError("meshgrid", { reason: `unknown indexing "${String(indexing)}"; known are ij and xy` });
+      throw new ArgumentError("meshgrid", { reason: `unknown indexing ${describe(indexing)}; known are ij and xy` });
     }
     const all = [this as TensorBase, ...tensorList("meshgrid", tensors)];
     for (const t of all) {

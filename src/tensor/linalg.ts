@@ -7,13 +7,14 @@
 import { type DType, type DTypeLike, toDType } from "../dtype/dtype.ts";
 import { promote, promoteAll, sumDType, sumOf } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkNumber, checkOptions, checkText, describe } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
-import { broadcastShape, type Operand } from "./base.ts";
+import { broadcastShape, checkTensor, maybeTensor, type Operand } from "./base.ts";
+import { tensorList } from "./dims.ts";
 import { ReduceTensor } from "./reduce.ts";
 
 /** Options of products: `dtype` of the result; sums are at least as wide. */
@@ -88,7 +89,7 @@ export abstract class LinalgTensor extends ReduceTensor {
    */
   dot(w: Operand, options: ProductOptions = {}): this {
     checkOptions("matmul", options, ["dtype"]);
-    const other = this.operand(w), shapes = [shapeOf(this.uop), shapeOf(other.uop)];
+    const other = this.operand(w, "matmul"), shapes = [shapeOf(this.uop), shapeOf(other.uop)];
     if (shapes[0].length === 0 || shapes[1].length === 0) {
       throw new ShapeError("matmul", { shapes, reason: "a scalar has no axis to multiply over" });
     }
@@ -105,15 +106,20 @@ export abstract class LinalgTensor extends ReduceTensor {
   }
 
   /**
-   * `this @ weight + bias`; `weight` is `[in, out]`, not transposed. A 1-D weight multiplies elementwise.
+   * `this @ weight + bias`; `weight` is `[in, out]`, not transposed. A 1-D weight multiplies elementwise. With `dtype`
+   * all three are cast to it.
    * @throws {ShapeError} as {@linkcode dot}
    */
-  linear(weight: Operand, bias?: Operand, options: ProductOptions = {}): this {
+  linear(weight: Operand, bias?: Operand | null, options: ProductOptions = {}): this {
     checkOptions("apply linear", options, ["dtype"]);
-    const w = this.operand(weight) as this;
+    const w = this.operand(weight, "apply linear") as this;
     const x = options.dtype === undefined ? this : this.wrap(this.uop.cast(toDType(options.dtype)));
-    const product = w.ndim === 1 ? x.mul(w) : x.dot(w, options);
-    return bias === undefined ? product : product.add(this.operand(bias) as this);
+    const product = w.ndim === 1
+      ? x.mul(this.wrap(w.uop.cast(options.dtype === undefined ? w.dtype : x.dtype)))
+      : x.dot(w, options);
+    if (bias === undefined || bias === null) return product;
+    const added = this.operand(bias, "apply linear");
+    return product.add(options.dtype === undefined ? added : this.wrap(added.uop.cast(product.dtype)));
   }
 
   /**
@@ -124,7 +130,9 @@ export abstract class LinalgTensor extends ReduceTensor {
    * @throws {ArgumentError} for a malformed formula @throws {ShapeError} where sizes of a letter differ
    */
   static einsum<T extends LinalgTensor>(formula: string, operands: readonly T[], options: ProductOptions = {}): T {
+    checkText("evaluate an einsum", "the formula", formula);
     checkOptions(`evaluate einsum "${formula}"`, options, ["dtype"]);
+    tensorList(`evaluate einsum "${formula}"`, Array.isArray(operands) ? operands : null);
     const { inputs, output } = parseEinsum(formula, operands);
     const out = options.dtype === undefined ? sumOf(promoteAll(operands.map((t) => t.dtype))) : toDType(options.dtype);
     const result = contract(formula, inputs, output, sumDType(out));
@@ -138,6 +146,12 @@ export abstract class LinalgTensor extends ReduceTensor {
    */
   newtonSchulz(steps: number, params: readonly number[], eps = 1e-7): this {
     const shape = this.shape, n = shape.length;
+    checkInteger("orthogonalize", "steps", steps, 0);
+    checkNumber("orthogonalize", "eps", eps);
+    if (!Array.isArray(params) || params.length === 0) {
+      throw new ArgumentError("orthogonalize", { reason: `params must be a list of numbers, not ${describe(params)}` });
+    }
+    for (const p of params) checkNumber("orthogonalize", "each of params", p);
     if (n < 2) {
       throw new ShapeError("orthogonalize", { shapes: [shape], reason: "it takes matrices, of two axes or more" });
     }
@@ -167,7 +181,9 @@ export abstract class LinalgTensor extends ReduceTensor {
   scaledDotProductAttention(key: this, value: this, attnMask?: this, options: AttentionOptions = {}): this {
     checkOptions("attend", options, ["dropoutP", "isCausal", "enableGqa"]);
     const { dropoutP = 0, isCausal = false, enableGqa = false } = options;
-    if (isCausal && attnMask !== undefined) {
+    for (const [name, t] of [["key", key], ["value", value]] as const) checkTensor("attend", name, t);
+    const mask = maybeTensor("attend", "attnMask", attnMask);
+    if (isCausal && mask !== undefined) {
       throw new ArgumentError("attend with attnMask and isCausal", { reason: "give one of them" });
     }
     if (!this.dtype.isFloat) {
@@ -182,8 +198,8 @@ export abstract class LinalgTensor extends ReduceTensor {
     if (isCausal) {
       const [l, s] = scores.shape.slice(-2);
       scores = this.wrap(causalMask(l, s, scores.shape)).where(scores, never);
-    } else if (attnMask !== undefined) {
-      scores = attnMask.dtype.isBool ? attnMask.where(scores, never) : scores.add(attnMask);
+    } else if (mask !== undefined) {
+      scores = mask.dtype.isBool ? mask.where(scores, never) : scores.add(mask);
     }
     const weights = (attnMask === undefined ? scores.softmax(-1) : scores.maskedSoftmax()).cast(this.dtype);
     return (dropoutP > 0 ? weights.dropout(dropoutP) : weights).dot(v);

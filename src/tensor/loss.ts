@@ -7,7 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { checkOptions } from "../helpers/options.ts";
+import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { sameArray } from "../helpers/math.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
@@ -15,7 +15,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
-import type { Operand } from "./base.ts";
+import { checkTensor, maybeTensor, type Operand } from "./base.ts";
 import { ConvTensor } from "./conv.ts";
 import { castNode } from "./scalars.ts";
 import { floatConst, logNode } from "./numeric.ts";
@@ -65,20 +65,23 @@ export abstract class LossTensor extends ConvTensor {
   nllLoss(Y: this, weight?: this, options: LossOptions & { readonly ignoreIndex?: number } = {}): this {
     checkOptions("compute nllLoss", options, ["ignoreIndex", "reduction"]);
     const { ignoreIndex, reduction = "mean" } = options;
+    if (ignoreIndex !== undefined) checkInteger("compute nllLoss", "ignoreIndex", ignoreIndex);
     checkReduction("compute nllLoss", reduction);
-    const axis = this.ndim === 1 ? 0 : 1, classes = this.shape[axis];
+    const axis = this.ndim === 1 ? 0 : 1,
+      classes = this.shape[axis],
+      weights = maybeTensor("weigh classes", "weight", weight);
     this.checkLabels("compute nllLoss", Y, axis);
     const losses = this.wrap(pick(this.uop, Y.uop, axis)).neg();
     let factors: this | undefined;
-    if (weight !== undefined) {
-      if (!sameArray(weight.shape, [classes])) {
+    if (weights !== undefined) {
+      if (!sameArray(weights.shape, [classes])) {
         throw new ShapeError("weigh classes by", {
-          shapes: [weight.shape],
+          shapes: [weights.shape],
           axis: 0,
           reason: `it must be [${classes}], one weight a class`,
         });
       }
-      const rest = shapeOf(losses.uop), spread = broadcastTo(weight.uop, [...rest, classes]);
+      const rest = shapeOf(losses.uop), spread = broadcastTo(weights.uop, [...rest, classes]);
       factors = this.wrap(pick(spread, Y.uop, rest.length));
     }
     if (ignoreIndex !== undefined) {
@@ -102,6 +105,7 @@ export abstract class LossTensor extends ConvTensor {
     checkReduction("compute crossEntropy", reduction);
     checkSmoothing("compute crossEntropy", labelSmoothing);
     const axis = this.ndim === 1 ? 0 : 1;
+    checkTensor("compute crossEntropy", "Y", Y);
     const logs = this.logSoftmax(axis);
     let losses: this;
     if (sameArray(this.shape, Y.shape)) losses = logs.mul(Y).sum(axis).neg();
@@ -127,6 +131,7 @@ export abstract class LossTensor extends ConvTensor {
     const known = ["ignoreIndex", "labelSmoothing", "reduction"];
     checkOptions("compute sparseCategoricalCrossentropy", options, known);
     const { ignoreIndex, labelSmoothing = 0, reduction = "mean" } = options;
+    if (ignoreIndex !== undefined) checkInteger("compute sparseCategoricalCrossentropy", "ignoreIndex", ignoreIndex);
     checkReduction("compute sparseCategoricalCrossentropy", reduction);
     checkSmoothing("compute sparseCategoricalCrossentropy", labelSmoothing);
     const axis = this.ndim - 1;
@@ -146,7 +151,7 @@ export abstract class LossTensor extends ConvTensor {
    */
   binaryCrossentropy(Y: Operand, reduction: Reduction | LossOptions = "mean"): this {
     if (typeof reduction !== "string") checkOptions("compute binaryCrossentropy", reduction, ["reduction"]);
-    const mode = typeof reduction === "string" ? reduction : reduction.reduction ?? "mean";
+    const mode = typeof reduction === "object" ? reduction.reduction ?? "mean" : reduction;
     checkReduction("compute binaryCrossentropy", mode);
     const [p, q] = this.broadcasted("compute binaryCrossentropy of", Y), d = floatOf(p.dtype);
     const wide = promote(d, dtypes.float32), a = castNode(p, wide), b = castNode(q, wide);
@@ -163,7 +168,7 @@ export abstract class LossTensor extends ConvTensor {
     checkOptions("compute binaryCrossentropyLogits", options, ["reduction", "posWeight"]);
     const { reduction = "mean", posWeight } = options;
     checkReduction("compute binaryCrossentropyLogits", reduction);
-    const y = this.operand(Y) as this;
+    const y = this.operand(Y, "compute binaryCrossentropyLogits") as this;
     const yes = this.logsigmoid().mul(y), no = this.neg().logsigmoid().mul(y.neg().add(1));
     return reduced((posWeight === undefined ? yes : yes.mul(posWeight)).add(no).neg(), reduction);
   }
@@ -171,6 +176,7 @@ export abstract class LossTensor extends ConvTensor {
   /** Throws unless the labels fit the scores. */
   private checkLabels(action: string, Y: this, axis: number): void {
     const want = this.shape.filter((_, i) => i !== axis);
+    checkTensor(action, "Y", Y);
     if (this.ndim === 0 || !sameArray(Y.shape, want)) {
       throw new ShapeError(action, {
         shapes: [this.shape, Y.shape],
@@ -184,9 +190,11 @@ export abstract class LossTensor extends ConvTensor {
   }
 }
 
-function checkReduction(action: string, reduction: string): void {
+function checkReduction(action: string, reduction: unknown): void {
   if (reduction !== "mean" && reduction !== "sum" && reduction !== "none") {
-    throw new ArgumentError(`${action} with reduction "${reduction}"`, { reason: 'it is "mean", "sum" or "none"' });
+    throw new ArgumentError(`${action} with reduction ${describe(reduction)}`, {
+      reason: 'it is "mean", "sum" or "none"',
+    });
   }
 }
 

@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkInteger, checkOptions, checkScalar, describe } from "../helpers/options.ts";
 import { extentOf, extentsOf, sameExtent, withExtents } from "../uop/extent.ts";
 import { expand, flip, permute, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -16,6 +16,7 @@ import { TensorBase } from "./base.ts";
 import {
   constantAxis,
   type Dim,
+  dimPairs,
   hasVariable,
   largestSizes,
   padAxisBy,
@@ -35,6 +36,11 @@ export interface PadOptions {
   readonly mode?: PadMode;
   /** What it fills with, in mode "constant". Default 0. */
   readonly value?: number | boolean;
+}
+
+/** What to pad with: 0 unless given. */
+function checkFill(action: string, value: unknown): number | boolean {
+  return value === undefined ? 0 : checkScalar(action, "value", value) as number | boolean;
 }
 
 /** Methods that move elements. */
@@ -115,6 +121,7 @@ export abstract class MovementTensor extends TensorBase {
     if (!Array.isArray(list)) {
       throw new ArgumentError("expand", { reason: `a shape must be a list of sizes, not ${describe(shape)}` });
     }
+    checkShape("expand", Array.from(list, (n) => n === -1 || n === null ? 0 : n));
     const extra = list.length - from.length;
     if (extra < 0) {
       throw new ShapeError("expand", { shapes: [from, list], reason: `the target has fewer axes than the tensor` });
@@ -166,6 +173,11 @@ export abstract class MovementTensor extends TensorBase {
 
   /** Reverses axes. @throws {ShapeError} for an axis outside the rank or given twice */
   flip(axis: Axes): this {
+    if (axis === undefined || axis === null) {
+      throw new ArgumentError("flip", {
+        reason: `the axes must be a number or a list of numbers, not ${describe(axis)}`,
+      });
+    }
     return this.wrap(flip(this.uop, resolveAxes("flip", axis, this.shape)));
   }
 
@@ -179,7 +191,10 @@ export abstract class MovementTensor extends TensorBase {
     const shape = this.shape;
     if (hasVariable(arg) && arg.length === shape.length) {
       return this.wrap(
-        arg.reduce((u, p, axis) => p === null ? u : shrinkAxis("shrink", u, axis, p[0], p[1]), this.uop),
+        dimPairs("shrink", arg).reduce(
+          (u, p, axis) => p === null ? u : shrinkAxis("shrink", u, axis, p[0], p[1]),
+          this.uop,
+        ),
       );
     }
     if (!Array.isArray(arg) || arg.length !== shape.length) {
@@ -211,7 +226,7 @@ export abstract class MovementTensor extends TensorBase {
 
   /**
    * Pads. `padding` is a flat list in PyTorch's order (last axis first, before and after) or one pair (or null) an
-   * axis. Negative amounts cut.
+   * axis. Negative amounts cut: zeros are added to what is left, the other modes add what was there before the cut.
    *
    * @param options `mode` "constant" (default) with `value` (0), "reflect", "replicate" or "circular"
    * @throws {ShapeError} for too many amounts, or a mode that would reach beyond the tensor
@@ -220,37 +235,43 @@ export abstract class MovementTensor extends TensorBase {
     checkOptions("pad", options, ["mode", "value"]);
     const mode = options.mode ?? "constant";
     if (hasVariable(padding) && padding.length === this.ndim && mode === "constant") {
-      const amounts = padding as readonly (readonly [Dim, Dim] | null)[];
+      const amounts = dimPairs("pad", padding);
       return this.padBy(
-        options.value ?? 0,
+        checkFill("pad", options.value),
         (x) => amounts.reduce((u, p, axis) => p === null ? u : padAxisBy("pad", u, axis, p[0], p[1]), x),
       );
     }
-    let shape = this.shape;
-    const pairs = padPairs(padding, shape);
-    let x = this.uop;
-    if (pairs.some(([a, b]) => a < 0 || b < 0)) {
-      const cut = pairs.map(([a, b], i): Pair => [Math.max(-a, 0), shape[i] - Math.max(-b, 0)]);
-      cut.forEach(([start, stop], axis) => {
-        if (start <= stop) return;
+    const pairs = padPairs(padding, this.shape), value = checkFill("pad", options.value);
+    const grow = pairs.map(([a, b]): Pair => [Math.max(a, 0), Math.max(b, 0)]);
+    if (mode === "constant") return this.wrap(padConstant(this.cut(this.uop, pairs, true), grow, value));
+    if (mode !== "reflect" && mode !== "replicate" && mode !== "circular") {
+      throw new ArgumentError("pad", {
+        reason: `unknown mode ${describe(mode)}; known are constant, reflect, replicate, circular`,
+      });
+    }
+    const grown = grow.reduce((x, [before, after], axis) => padAxis(x, axis, before, after, mode), this.uop);
+    return this.wrap(this.cut(grown, pairs, false)); // what is added comes from all that there was
+  }
+
+  /** `x` without what negative amounts cut off, before (`first`) or after the positive ones are added. */
+  private cut(x: UOp, pairs: readonly Pair[], first: boolean): UOp {
+    if (pairs.every(([a, b]) => a >= 0 && b >= 0)) return x;
+    const sizes = shapeOf(x), { shape } = this;
+    return shrink(
+      x,
+      pairs.map(([a, b], axis): Pair => {
+        const pair = [Math.max(-a, 0), sizes[axis] - Math.max(-b, 0)] as const;
+        if (pair[0] <= pair[1]) return pair;
+        const lost = [a, b].filter((n) => n < 0).map((n) => -n).join(" and ");
         throw new ShapeError("pad", {
           shapes: [shape],
           axis,
-          reason: `axis ${axis} of size ${shape[axis]} cannot lose ${-pairs[axis][0]} and ${-pairs[axis][1]}`,
+          reason: `axis ${axis} of size ${
+            first ? shape[axis] : `${shape[axis]}, padded ${sizes[axis]},`
+          } cannot lose ${lost}`,
         });
-      });
-      x = shrink(x, cut);
-      shape = [...shapeOf(x)];
-    }
-    const grow = pairs.map(([a, b]): Pair => [Math.max(a, 0), Math.max(b, 0)]);
-    if (mode === "constant") return this.wrap(padConstant(x, grow, options.value ?? 0));
-    if (mode !== "reflect" && mode !== "replicate" && mode !== "circular") {
-      throw new ArgumentError("pad", {
-        reason: `unknown mode "${String(mode)}"; known are constant, reflect, replicate, circular`,
-      });
-    }
-    grow.forEach(([before, after], axis) => x = padAxis(x, axis, before, after, mode));
-    return this.wrap(x);
+      }),
+    );
   }
 
   /** What `grow`, which pads with zeros, makes of this, with `value` where it added something. */
@@ -274,7 +295,7 @@ export abstract class MovementTensor extends TensorBase {
     }
     if (hasVariable(shape) || extentsOf(this.uop) !== null) {
       return this.padBy(
-        options.value ?? 0,
+        checkFill("padTo", options.value),
         (x) => shape.reduce((u: UOp, to, axis) => to === null ? u : padAxisTo("padTo", u, axis, to), x),
       );
     }
@@ -286,7 +307,7 @@ export abstract class MovementTensor extends TensorBase {
       }
       return [0, to - n];
     });
-    return this.wrap(padConstant(this.uop, pairs, options.value ?? 0));
+    return this.wrap(padConstant(this.uop, pairs, checkFill("padTo", options.value)));
   }
 
   /** Drops axes of size 1: all, or `dim` if its size is 1. @throws {ShapeError} for an axis outside the rank */

@@ -11,6 +11,7 @@
 import { type DType, dtypes, smallFloatOf } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
+import { describe } from "../helpers/options.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, iota, type UOp, uop, variable } from "../uop/uop.ts";
@@ -27,7 +28,7 @@ let counter = 0;
 /** Sets the seed (of up to 64 bits) and starts the counter anew; without a seed, the time. */
 export function setSeed(value?: number | bigint): void {
   if (value !== undefined && typeof value !== "bigint" && !Number.isSafeInteger(value)) {
-    throw new ArgumentError("set the seed", { reason: `it must be an integer, not ${String(value)}` });
+    throw new ArgumentError("set the seed", { reason: `it must be an integer, not ${describe(value)}` });
   }
   seed = BigInt.asUintN(64, value === undefined ? BigInt(Date.now()) : BigInt(value));
   counter = 0;

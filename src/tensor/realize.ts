@@ -22,6 +22,7 @@ import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
 import { isMemory, noteWrite, showAs, shown } from "../uop/writes.ts";
 import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
+import { tensorList } from "./dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
 import { CallTensor } from "./call.ts";
 import { keepOrigins } from "./origins.ts";
@@ -101,7 +102,7 @@ export abstract class RealizeTensor extends CallTensor {
    * this handle holds the memory: nothing frees it before this is disposed.
    */
   realize(others: readonly TensorBase[] = []): this {
-    realizeTensors([this, ...others]);
+    realizeTensors([this, ...tensorList("realize tensors", others)]);
     return this;
   }
 
@@ -110,11 +111,7 @@ export abstract class RealizeTensor extends CallTensor {
    * tensors later reads one result, and realizing them launches what is compiled here. Returns this.
    */
   kernelize(others: readonly TensorBase[] = []): this {
-    const given: unknown = others;
-    if (!Array.isArray(given) || !given.every((t) => t instanceof TensorBase)) {
-      throw new ArgumentError("kernelize", { reason: `others must be a list of tensors, not ${describe(given)}` });
-    }
-    const all = [this as RealizeTensor, ...others as readonly RealizeTensor[]];
+    const all = [this, ...tensorList("kernelize", others)] as RealizeTensor[];
     for (const t of all) {
       if (realizedBuffer(t.uop) !== undefined || isMemory(shown(t.uop).base)) continue;
       t.setUop(uop(Ops.CONTIGUOUS, t.dtype, [materializeShape(t.uop, t.shape)], nextClone++));

@@ -6,6 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
+import { checkInteger, checkText, describe, isPlain } from "../helpers/options.ts";
 
 /** Reshape to `split`, permute by `order`, reshape to `joined`. */
 export interface RearrangePlan {
@@ -14,8 +15,10 @@ export interface RearrangePlan {
   readonly joined: readonly number[];
 }
 
-/** One axis of a side: the names that it joins; none for an axis of size 1. */
+/** One axis of a side: the names that it joins; none for an axis of size 1. `...` alone is as many axes as it stands for. */
 type Group = readonly string[];
+/** `(...)`: all axes that `...` stands for, joined to one. */
+const WHOLE: Group = ["..."];
 
 function fail(formula: string, reason: string): never {
   throw new ArgumentError("rearrange", { reason: `${reason} in "${formula}"` });
@@ -31,7 +34,7 @@ function parseSide(formula: string, text: string): Group[] {
       open = [];
     } else if (token === ")") {
       if (open === undefined) fail(formula, "a parenthesis closes that was not opened");
-      groups.push(open);
+      groups.push(open.length === 1 && open[0] === "..." ? WHOLE : open);
       open = undefined;
     } else if (token === "1") {
       if (open === undefined) groups.push([]);
@@ -53,12 +56,18 @@ export function parseRearrange(
   shape: readonly number[],
   sizes: Readonly<Record<string, number>>,
 ): RearrangePlan {
-  const sides = String(formula).split("->");
+  const sides = checkText("rearrange", "the formula", formula).split("->");
+  if (!isPlain(sizes)) {
+    throw new ArgumentError("rearrange", { reason: `the sizes must be an object by name, not ${describe(sizes)}` });
+  }
+  for (const [name, n] of Object.entries(sizes)) checkInteger("rearrange", `size ${name}`, n, 0);
   if (sides.length !== 2) fail(formula, `there must be one "->"`);
   let left = parseSide(formula, sides[0]), right = parseSide(formula, sides[1]);
 
   const dots = (side: Group[]) => side.some((g) => g.includes("..."));
-  if (left.some((g) => g.length > 1 && g.includes("..."))) fail(formula, `"..." cannot be grouped on the left`);
+  if (left.some((g) => g === WHOLE || g.length > 1 && g.includes("..."))) {
+    fail(formula, `"..." cannot be grouped on the left`);
+  }
   if (dots(left) !== dots(right)) fail(formula, `"..." must stand on both sides`);
   const spread = dots(left) ? shape.length - (left.length - 1) : 0;
   if (spread < 0 || (!dots(left) && left.length !== shape.length)) {
@@ -70,7 +79,9 @@ export function parseRearrange(
   const rest = Array.from({ length: spread }, (_, i) => `...${i}`);
   left = left.flatMap((g) => g.includes("...") ? rest.map((n) => [n]) : [g]);
   right = right.flatMap((g) =>
-    g.length === 1 && g[0] === "..." ? rest.map((n) => [n]) : [g.flatMap((n) => n === "..." ? rest : [n])]
+    g.length === 1 && g[0] === "..." && g !== WHOLE
+      ? rest.map((n) => [n])
+      : [g.flatMap((n) => n === "..." ? rest : [n])]
   );
 
   const from = left.flat(), to = right.flat();

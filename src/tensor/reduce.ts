@@ -359,7 +359,8 @@ export abstract class ReduceTensor extends ActivationTensor {
   }
 
   /**
-   * Over the p-norm along `dim`, which is at least `eps`; p = 0 counts what is not zero.
+   * Over the p-norm along `dim`, which is at least `eps`; p = 0 counts what is not zero, and p = -Infinity is
+   * the least magnitude.
    *
    * @param options `p` 2, `dim` 1, `eps` 1e-12
    * @throws {ShapeError}
@@ -372,12 +373,14 @@ export abstract class ReduceTensor extends ActivationTensor {
     const t = this.wrap(x);
     const keep = { keepdim: true };
     let norm: this;
+    if (Number.isNaN(p)) throw new ArgumentError("normalize", { reason: "p must be a number, not NaN" });
     if (p === 0) norm = t.ne(0).sum(at, keep).cast(x.dtype);
     else if (p === Infinity) norm = t.abs().max(at, keep);
     else if (p === 2) norm = this.wrap(rootNode(t.square().sum(at, keep).uop));
     else if (p === 1) norm = t.abs().sum(at, keep);
     else if (p > 0) norm = this.wrap(rootOf(t.abs().pow(p).sum(at, keep).uop, p));
-    else throw new ArgumentError("normalize", { reason: `p must be at least 0, not ${p}` });
+    else if (p === -Infinity) norm = t.abs().min(at, keep);
+    else norm = t.abs().pow(p).sum(at, keep).pow(1 / p);
     return t.div(norm.clamp(eps)).cast(floatOf(this.dtype));
   }
 }

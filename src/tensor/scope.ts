@@ -8,6 +8,7 @@ import { releaseStorage } from "../device/buffer.ts";
 import { addPending, belongsTo, listAround, removePending, ScopeHold, type Tracked } from "../device/scopes.ts";
 import { currentCapture } from "../engine/realize.ts";
 import { runHolding } from "../helpers/async_local.ts";
+import { checkFunction } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { leavesOf } from "../helpers/tree.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
@@ -44,6 +45,7 @@ function tensorsIn(tree: unknown): TensorBase[] {
  * @throws {ArgumentError} for a generator, and in browsers for an async `fn`
  */
 export function scope<T>(fn: () => T): T {
+  checkFunction("run a scope", "fn", fn);
   if (currentCapture() !== undefined) return fn(); // what a captured function makes belongs to the capture
   const made: Tracked = [], hold = new ScopeHold(made);
   const run = (): T => {

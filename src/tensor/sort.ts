@@ -12,6 +12,7 @@ import { extentsOf, withExtents } from "../uop/extent.ts";
 import { broadcastTo, permute } from "../uop/movement.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
+import { isTensor } from "./base.ts";
 import { type Dim, shrinkAxis } from "./dims.ts";
 import { GatherTensor } from "./gather.ts";
 import { sortedPositions } from "./order.ts";
@@ -67,7 +68,7 @@ export abstract class SortTensor extends GatherTensor {
   topk(k: Dim, dim = -1, options: TopkOptions = {}): [values: this, indices: this] {
     checkOptions("topk", options, ["largest", "sorted"]);
     const shape = this.shape, axis = resolveAxis("topk", dim, shape);
-    if (typeof k === "number") checkInteger("topk", "k", k, 0);
+    if (!isTensor(k)) checkInteger("topk", "k", k, 0);
     if (typeof k === "number" && k > (shape[axis] ?? 1)) {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
     }

@@ -9,14 +9,14 @@ import { type DType, dtypeMax, dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote, sumDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../helpers/math.ts";
-import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkInteger, checkOptions, checkScalar, describe, describeList } from "../helpers/options.ts";
 import { extentOf, extentsOf } from "../uop/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
-import type { NestedArray, Operand, TensorBase } from "./base.ts";
+import { checkTensor, type NestedArray, type Operand, type TensorBase } from "./base.ts";
 import { placed } from "./creation.ts";
 import { constantAxis, type Dim } from "./dims.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
@@ -167,7 +167,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
     checkOptions(action, options, ["size", "fillValue", "returnIndex", "returnInverse", "returnCounts"]);
     this.shape.forEach((_, axis) => constantAxis(action, this.uop, axis));
     const n = this.numel(), int32 = dtypes.int32;
-    const fill = scalarConst(options.fillValue ?? 0, this.dtype);
+    const fill = scalarConst(checkScalar(action, "fillValue", options.fillValue ?? 0), this.dtype);
     const listed = (values: UOp, index: () => UOp, inverse: () => UOp, counts: () => UOp): this | this[] => {
       const more = [
         ...options.returnIndex ? [index()] : [],
@@ -239,6 +239,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
 
   /** Throws unless the weights have this shape. */
   private checkWeights(action: string, weights: TensorBase | undefined): void {
+    if (weights !== undefined) checkTensor(action, "weights", weights);
     if (weights === undefined || sameArray(weights.shape, this.shape)) return;
     throw new ShapeError(action, {
       shapes: [this.shape, weights.shape],
@@ -329,12 +330,15 @@ export abstract class StatisticsTensor extends IndexingTensor {
   ): this {
     const { keepdim = false, interpolation = "linear" } = options;
     const shares = typeof q === "number" ? [q] : q;
-    if (!Array.isArray(shares) || !shares.every((x) => x >= 0 && x <= 1)) {
-      throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describe(q)}` });
+    if (
+      !Array.isArray(shares) || shares.length === 0 ||
+      !Array.from(shares).every((x) => typeof x === "number" && x >= 0 && x <= 1)
+    ) {
+      throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describeList(q)}` });
     }
     if (!INTERPOLATIONS.includes(interpolation)) {
       throw new ArgumentError(action, {
-        reason: `unknown interpolation "${String(interpolation)}"; known are ${INTERPOLATIONS.join(", ")}`,
+        reason: `unknown interpolation ${describe(interpolation)}; known are ${INTERPOLATIONS.join(", ")}`,
       });
     }
     const shape = this.shape, axes = resolveAxes(action, axis, shape);

@@ -5,6 +5,7 @@
  * @module
  */
 import { IndexError } from "../helpers/errors.ts";
+import { describeList } from "../helpers/options.ts";
 import type { AxesArg, PairsArg, WindowArg } from "../uop/args.ts";
 import { vmin } from "../uop/bounds.ts";
 import { extentBetween, extentOf, extentsOf, extentText, isBoundNode } from "../uop/extent.ts";
@@ -24,8 +25,7 @@ export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
 
 /** An index as users wrote it. */
 export function describeIndex(x: unknown): string {
-  if (Array.isArray(x)) return `[${x.map(describeIndex).join(", ")}]`;
-  return typeof x === "string" ? `"${x}"` : String(x);
+  return describeList(x);
 }
 
 /** Whether an index is a variable, or a slice with one. */

@@ -12,14 +12,14 @@ import { scheduleItems } from "../engine/realize.ts";
 import { envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkInteger, checkOptions } from "../helpers/options.ts";
+import { checkBoolean, checkFunction, checkInteger, checkOptions, describe, describeList } from "../helpers/options.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { constant, UOp, uop } from "../uop/uop.ts";
 import { isMemory, shown } from "../uop/writes.ts";
 import { type Axes, checkShape } from "./axes.ts";
-import { markWeak, type NestedArray, type Operand, TensorBase } from "./base.ts";
+import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./base.ts";
 import {
   arangeNode,
   arangeSized,
@@ -249,6 +249,7 @@ export class Tensor extends InPlaceTensor {
     options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
   ): Tensor {
     const action = "draw random integers";
+    checkOptions(action, options, [...TENSOR_OPTIONS, "low", "high"]);
     const { low = 0, high = 10, ...rest } = options;
     const dtype = chosen(action, rest) ?? dtypes.int32;
     if (!dtype.isInt) throw new DTypeError(`${action} of dtype`, { dtypes: [dtype], reason: "it must be an integer" });
@@ -265,12 +266,14 @@ export class Tensor extends InPlaceTensor {
     });
     return drawn(node, rest);
   }
-  /** Normal with `mean` (0) and `std` (1). */
+  /** Normal with `mean` (0) and `std` (1). @throws {ArgumentError} for a negative `std` */
   static normal(
     shape: Shape,
     options: TensorOptions & { readonly mean?: number; readonly std?: number } = {},
   ): Tensor {
+    checkOptions("draw normal numbers", options, [...TENSOR_OPTIONS, "mean", "std"]);
     const { mean = 0, std = 1, ...rest } = options;
+    if (!(std >= 0)) throw new ArgumentError("draw normal numbers", { reason: `std must be at least 0, not ${std}` });
     const dtype = chosen("draw normal numbers", rest) ?? defaultFloat();
     const u = shaped("draw normal numbers", shape, (sizes) => drawNormal(sizes, dtype));
     return drawn(u.mul(scalarConst(std, dtype)).add(scalarConst(mean, dtype)), rest);
@@ -280,6 +283,7 @@ export class Tensor extends InPlaceTensor {
     shape: Shape,
     options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
   ): Tensor {
+    checkOptions("draw uniform numbers", options, [...TENSOR_OPTIONS, "low", "high"]);
     const { low = 0, high = 1, ...rest } = options;
     if (!(low < high)) {
       throw new ArgumentError("draw uniform numbers", { reason: `low must be below high, not ${low} and ${high}` });
@@ -301,19 +305,21 @@ export class Tensor extends InPlaceTensor {
   }
   /** Uniform within ±sqrt(6 / ((1 + a^2) fan in)), a = 0.01, fan in without axis 0: He et al. (2015). */
   static kaimingUniform(shape: Axes, options: TensorOptions & { readonly a?: number } = {}): Tensor {
+    checkOptions("draw uniform numbers", options, [...TENSOR_OPTIONS, "a"]);
     const { a = 0.01, ...rest } = options;
     const sizes = checkShape("draw uniform numbers", shape);
     return scaledDraw(sizes, Math.sqrt(6 / ((1 + a * a) * prod(sizes.slice(1)))), rest);
   }
   /** Normal with variance 2 / ((1 + a^2) fan in), a = 0.01, fan in without axis 0. */
   static kaimingNormal(shape: Axes, options: TensorOptions & { readonly a?: number } = {}): Tensor {
+    checkOptions("draw normal numbers", options, [...TENSOR_OPTIONS, "a"]);
     const { a = 0.01, ...rest } = options;
     const sizes = checkShape("draw normal numbers", shape);
     return Tensor.normal(sizes, { std: Math.sqrt(2 / ((1 + a * a) * prod(sizes.slice(1)))), ...rest });
   }
   /** The integers below n in random order; int32. */
   static randperm(n: Dim, options: TensorOptions = {}): Tensor {
-    if (typeof n === "number") checkInteger("draw a permutation", "n", n, 0);
+    if (!isTensor(n)) checkInteger("draw a permutation", "n", n, 0);
     const dtype = chosen("draw a permutation", options) ?? dtypes.int32;
     const keys = shaped("draw a permutation", n, (sizes) => drawUniform(sizes, dtypes.float32));
     return make(castNode(new Tensor(keys).argsort(0).uop, dtype), options);
@@ -331,8 +337,9 @@ export class Tensor extends InPlaceTensor {
     const word = (t: Tensor, i: number): UOp =>
       broadcastTo(castNode(t.flatten().at([i, i + 1]).uop, dtypes.uint32), [num]);
     const value = (x: bigint): UOp => scalarConst(BigInt.asUintN(32, x), dtypes.uint32);
-    if (!(key instanceof Tensor ? key.numel() === 2 : Array.isArray(key) && key.length === 2)) {
-      throw new ArgumentError(action, { reason: "the key must have two words" });
+    const words = Array.isArray(key) && key.length === 2 && Array.from(key).every((x) => Number.isSafeInteger(x));
+    if (!(key instanceof Tensor ? key.numel() === 2 && key.dtype.isInt : words)) {
+      throw new ArgumentError(action, { reason: `the key must have two words, not ${describeList(key)}` });
     }
     const k: [UOp, UOp] = key instanceof Tensor
       ? [word(key, 0), word(key, 1)]
@@ -397,11 +404,12 @@ export class Tensor extends InPlaceTensor {
    * @throws {DTypeError} unless both are integers
    */
   threefry(seed: Operand): this {
-    for (const { dtype } of [this, this.operand(seed, "threefry")]) {
+    const key = this.operand(seed, "threefry");
+    for (const { dtype } of [this, key]) {
       if (dtype.isInt) continue;
       throw new DTypeError("threefry of dtype", { dtypes: [dtype], reason: "counters and keys are integers" });
     }
-    const [x, k] = this.cast(dtypes.uint64).broadcasted("threefry", seed);
+    const [x, k] = this.cast(dtypes.uint64).broadcasted("threefry", this.wrap(castNode(key.uop, dtypes.uint64)));
     const low = (u: UOp) => castNode(u.and(scalarConst(0xffffffff, dtypes.uint64)), dtypes.uint32);
     const high = (u: UOp) => castNode(u.shr(scalarConst(32, dtypes.uint64)), dtypes.uint32);
     const [a, b] = threefryNode([low(k), high(k)], [low(x), high(x)]).map((u) => castNode(u, dtypes.uint64));
@@ -422,11 +430,11 @@ export class Tensor extends InPlaceTensor {
   }
   /** `x` where `condition`, else `y`; see the method. */
   static where(condition: Tensor, x: Operand, y: Operand): Tensor {
-    return condition.where(x, y);
+    return checkTensor("where", "the condition", condition).where(x, y);
   }
   /** Computes tensors as one schedule. Synchronous. */
   static realize(tensors: readonly Tensor[]): void {
-    if (tensors.length === 0) return;
+    if (Array.isArray(tensors) && tensors.length === 0) return;
     const [first, ...rest] = several("realize tensors", tensors);
     first.realize(rest);
   }
@@ -442,6 +450,7 @@ export class Tensor extends InPlaceTensor {
    * @throws {ArgumentError} for a generator, and in browsers for an async `fn`
    */
   static train<T>(fn: () => T): T {
+    checkFunction("train", "fn", fn);
     return withContext("Tensor.train()", { TRAINING: 1 }, fn);
   }
   /** Whether training mode is on here. Setting it is for all that runs; prefer {@linkcode Tensor.train}. */
@@ -449,16 +458,17 @@ export class Tensor extends InPlaceTensor {
     return envNumber("TRAINING") > 0;
   }
   static set training(on: boolean) {
-    setEnv("TRAINING", on ? 1 : 0);
+    setEnv("TRAINING", checkBoolean("set Tensor.training", "it", on) ? 1 : 0);
   }
 
   /** The functions of `layers` applied in turn. @throws {ArgumentError} unless they are functions */
   sequential(layers: readonly ((x: this) => this)[]): this {
     const given: unknown = layers;
-    if (!Array.isArray(given) || !given.every((f) => typeof f === "function")) {
-      throw new ArgumentError("apply layers", { reason: "they must be a list of functions" });
+    if (!Array.isArray(given)) {
+      throw new ArgumentError("apply layers", { reason: `they must be a list of functions, not ${describe(given)}` });
     }
-    return layers.reduce((x, f) => f(x), this as this);
+    for (const f of given) checkFunction("apply layers", "each", f);
+    return layers.reduce((x, f) => checkTensor("apply layers", "what a layer gives", f(x)), this as this);
   }
 
   // ---- printing
@@ -517,12 +527,13 @@ function drawn(u: UOp, options: TensorOptions, contiguous = true): Tensor {
 }
 
 function scaledDraw(shape: readonly number[], bound: number, options: TensorOptions): Tensor {
+  checkOptions("draw uniform numbers", options, TENSOR_OPTIONS);
   return Tensor.uniform(shape, { ...options, low: -bound, high: bound });
 }
 
 function several(action: string, tensors: readonly Tensor[]): Tensor[] {
-  if (!Array.isArray(tensors) || tensors.length === 0 || !tensors.every((t) => t instanceof Tensor)) {
-    throw new ArgumentError(action, { reason: "it takes a list of at least one tensor" });
+  if (!Array.isArray(tensors) || tensors.length === 0 || !Array.from(tensors).every((t) => t instanceof Tensor)) {
+    throw new ArgumentError(action, { reason: `it takes a list of at least one tensor, not ${describeList(tensors)}` });
   }
   return [...tensors];
 }

@@ -7,7 +7,7 @@
  */
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
-import { checkOptions, describe } from "../helpers/options.ts";
+import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { leavesOf, mapLeaves } from "../helpers/tree.ts";
 import { ReduceArg, Storage } from "../uop/args.ts";
 import { batchGraph } from "../uop/batch.ts";
@@ -17,6 +17,7 @@ import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { bufferNode, constant, type UOp, uop } from "../uop/uop.ts";
+import { checkIntegers } from "./axes.ts";
 import { materializeShape, noGradient, TensorBase } from "./base.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
@@ -50,7 +51,7 @@ function wrap(like: TensorBase, u: UOp): TensorBase {
 }
 
 function call(action: string, fn: TensorFunction<never[]>, args: readonly unknown[]): unknown {
-  const result = (fn as (...a: unknown[]) => unknown)(...args);
+  const result = (checkFunction(action, "fn", fn) as (...a: unknown[]) => unknown)(...args);
   if (result instanceof Promise) {
     result.catch(() => {});
     throw new ArgumentError(action, { reason: "the function is asynchronous; make it return tensors, not a promise" });
@@ -84,8 +85,17 @@ function zerosLike(t: TensorBase): UOp {
   return materializeShape(constant(0, t.dtype), t.shape);
 }
 
-function differentiate(action: string, fn: TensorFunction<never[]>, options: GradOptions, args: readonly unknown[]) {
+/** Throws unless there is a function, and argnums names arguments by number. @throws {ArgumentError} */
+function checkArgnums(action: string, fn: unknown, options: GradOptions): void {
+  checkFunction(action, "fn", fn);
   checkOptions(action, options, ["argnums", "hasAux"]);
+  const { argnums = 0 } = options;
+  for (const n of typeof argnums === "number" ? [argnums] : checkIntegers(action, "argnums", argnums)) {
+    checkInteger(action, "argnums", n, 0);
+  }
+}
+
+function differentiate(action: string, fn: TensorFunction<never[]>, options: GradOptions, args: readonly unknown[]) {
   const several = Array.isArray(options.argnums);
   const argnums = several ? options.argnums as readonly number[] : [(options.argnums as number | undefined) ?? 0];
   const stand = [...args];
@@ -93,7 +103,9 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
   let count = 0;
   for (const n of argnums) {
     if (!Number.isInteger(n) || n < 0 || n >= args.length) {
-      throw new ArgumentError(action, { reason: `argnums names argument ${n}, and ${args.length} are given` });
+      throw new ArgumentError(action, {
+        reason: `argnums names argument ${describe(n)}, and ${args.length} are given`,
+      });
     }
     const part = tracers(args[n], count);
     count += part.nodes.length;
@@ -102,6 +114,11 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
     stand[n] = part.tree;
   }
   const result = call(action, fn, stand);
+  if (options.hasAux && !Array.isArray(result)) {
+    throw new ArgumentError(action, {
+      reason: `with hasAux the function must give [value, aux], not ${describe(result)}`,
+    });
+  }
   const [value, aux] = options.hasAux ? result as [unknown, unknown] : [result, undefined];
   if (!isTensor(value)) {
     throw new ArgumentError(action, { reason: `the function gives ${describe(value)}, not a tensor` });
@@ -146,6 +163,7 @@ export function grad<A extends unknown[]>(
 /** With options: of other arguments than the first, or of a function with more to give. @throws as without */
 export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOptions): TensorFunction<A>;
 export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOptions = {}): TensorFunction<A> {
+  checkArgnums("compute grad", fn, options);
   return (...args: A) => {
     const { value, gradients } = differentiate("compute grad", fn, options, args);
     return options.hasAux ? [gradients, (value as unknown[])[1]] : gradients;
@@ -157,6 +175,7 @@ export function valueAndGrad<A extends unknown[], R>(
   fn: TensorFunction<A, R>,
   options: GradOptions = {},
 ): TensorFunction<A, [R, A[0]]> {
+  checkArgnums("compute valueAndGrad", fn, options);
   return (...args: A) => {
     const { value, gradients } = differentiate("compute valueAndGrad", fn, options, args);
     return [value as R, gradients as A[0]];
@@ -239,7 +258,10 @@ function total(x: UOp): UOp {
   return reshape(uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(Ops.ADD, shape.map((_, i) => i))), []);
 }
 
-function normalizeAxis(action: string, axis: number, rank: number, shape: readonly number[]): number {
+function normalizeAxis(action: string, axis: unknown, rank: number, shape: readonly number[]): number {
+  if (typeof axis !== "number") {
+    throw new ArgumentError(action, { reason: `an axis must be an integer, not ${describe(axis)}` });
+  }
   if (Number.isInteger(axis) && axis >= -rank && axis < rank) return axis < 0 ? axis + rank : axis;
   throw new ShapeError(action, { shapes: [shape], axis, reason: `axis ${axis} is outside of [${-rank}, ${rank})` });
 }
@@ -266,6 +288,7 @@ export function vmap<A extends unknown[], R>(
 ): TensorFunction<A, R> {
   const action = "vmap";
   checkOptions(action, options, ["inAxes", "outAxes"]);
+  checkFunction(action, "fn", fn);
   return (...args: A): R => {
     const { inAxes = 0, outAxes = 0 } = options;
     if (Array.isArray(inAxes) && inAxes.length !== args.length) {
@@ -326,6 +349,7 @@ export function vmap<A extends unknown[], R>(
  * ```
  */
 export function checkpoint<A extends unknown[], R>(fn: TensorFunction<A, R>): TensorFunction<A, R> {
+  checkFunction("checkpoint", "fn", fn);
   return (...args: A): R => {
     const inputs = tracers(args, 0);
     const value = call("checkpoint", fn, inputs.tree as unknown[]);

@@ -5,6 +5,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
+import { describe, describeList } from "../helpers/options.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
 import { RANDOM_VARIABLES } from "./random.ts";
@@ -46,15 +47,17 @@ export class Variable {
    * @throws {ArgumentError} for a bad name, or bounds that are no int32 or are crossed
    */
   constructor(name: string, min: number, max: number) {
-    const action = `make the variable ${String(name)}`;
+    const action = typeof name === "string" ? `make the variable ${name}` : "make a variable";
     if (typeof name !== "string" || !/^[A-Za-z_]\w*$/.test(name)) {
-      throw new ArgumentError(action, { reason: "a name is letters, digits and underscores" });
+      throw new ArgumentError(action, {
+        reason: `a name is letters, digits and underscores${typeof name === "string" ? "" : `, not ${describe(name)}`}`,
+      });
     }
     if (RANDOM_VARIABLES.includes(name)) {
       throw new ArgumentError(action, { reason: "random draws use that name; take another" });
     }
-    if ([min, max].some((x) => (x | 0) !== x) || min > max) {
-      throw new ArgumentError(action, { reason: `its bounds [${min}, ${max}] are not two int32 in order` });
+    if ([min, max].some((x) => typeof x !== "number" || (x | 0) !== x) || min > max) {
+      throw new ArgumentError(action, { reason: `its bounds ${describeList([min, max])} are not two int32 in order` });
     }
     this.name = name;
     this.min = min;
@@ -65,7 +68,7 @@ export class Variable {
   /** This variable with a value: a rank-0 int32 tensor. @throws {ArgumentError} outside of the bounds */
   bind(value: number): Tensor {
     if (!Number.isInteger(value) || value < this.min || value > this.max) {
-      throw new ArgumentError(`bind ${this.name} to ${value}`, {
+      throw new ArgumentError(`bind ${this.name} to ${describe(value)}`, {
         reason: `it takes integers from ${this.min} to ${this.max}`,
       });
     }

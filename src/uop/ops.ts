@@ -209,7 +209,7 @@ for (const name of names) {
 
 /** True for elementwise ops: unary, binary, ternary. */
 export function isAlu(op: Ops): boolean {
-  return opAlu[op] !== 0;
+  return opAlu[op] > 0;
 }
 /** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP, UNSKEW, SKEW, WINDOW: what they move is `src[0]`. */
 export function isMovement(op: Ops): boolean {

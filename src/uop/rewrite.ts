@@ -6,6 +6,7 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import { SpecError } from "../helpers/errors.ts";
+import { checkFunction } from "../helpers/options.ts";
 import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
 import { Ops } from "./ops.ts";
 import { printUOp } from "./print.ts";
@@ -40,6 +41,7 @@ let depth = 0;
  * ```
  */
 export function record<T>(fn: () => T): Recording<T> {
+  checkFunction("record passes", "fn", fn);
   const outer = recording, outerDepth = depth;
   const passes: PassRecord[] = [];
   recording = passes;

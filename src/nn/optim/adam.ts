@@ -6,7 +6,7 @@
 import { checkOptions } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import {
-  checkNumber,
+  checkRange,
   type FusedOptions,
   Optimizer,
   OPTIMIZER_OPTIONS,
@@ -46,10 +46,10 @@ abstract class AdamFamily extends Optimizer {
   protected constructor(private readonly rule: AdamRule, params: readonly Tensor[], options: Complete) {
     super(params, options.lr, options);
     const name = this.constructor.name;
-    this.b1 = checkNumber(name, "b1", options.b1, 0, 1);
-    this.b2 = checkNumber(name, "b2", options.b2, 0, 1);
-    this.eps = checkNumber(name, "eps", options.eps, 0, Infinity);
-    this.weightDecay = checkNumber(name, "weightDecay", options.weightDecay, 0, Infinity);
+    this.b1 = checkRange(name, "b1", options.b1, 0, 1);
+    this.b2 = checkRange(name, "b2", options.b2, 0, 1);
+    this.eps = checkRange(name, "eps", options.eps, 0, Infinity);
+    this.weightDecay = checkRange(name, "weightDecay", options.weightDecay, 0, Infinity);
     this.correction1 = this.scalarState(0);
     this.correction2 = this.scalarState(0);
     this.mean = this.moments();

@@ -15,6 +15,8 @@ import { knownDevice } from "../../device/device.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
+import { checkTensor } from "../../tensor/base.ts";
+import { tensorList } from "../../tensor/dims.ts";
 import { forgetLosses, lossesOf } from "../../tensor/backward.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/origins.ts";
 import { Tensor } from "../../tensor/tensor.ts";
@@ -47,9 +49,13 @@ export interface StepOptions {
 export const OPTIMIZER_OPTIONS: readonly string[] = ["lr", "weightDecay", "device"];
 
 /** `x` if it lies in [low, high]. @throws {ArgumentError} */
-export function checkNumber(what: string, name: string, x: number, low: number, high: number): number {
-  if (!(x >= low && x <= high)) {
-    throw new ArgumentError(`make ${what}`, { reason: `${name} is ${x}, outside [${low}, ${high}]` });
+export function checkRange(what: string, name: string, x: unknown, low: number, high: number): number {
+  if (typeof x !== "number" || !(x >= low && x <= high)) {
+    throw new ArgumentError(`make ${what}`, {
+      reason: typeof x === "number"
+        ? `${name} is ${x}, outside [${low}, ${high}]`
+        : `${name} must be a number, not ${describe(x)}`,
+    });
   }
   return x;
 }
@@ -92,7 +98,7 @@ export abstract class Optimizer {
     options: FusedOptions & Pick<OptimizerOptions, "device">,
   ) {
     const name = this.constructor.name;
-    if (!Array.isArray(params) || !params.every((p) => p instanceof Tensor)) {
+    if (!Array.isArray(params) || !Array.from(params).every((p) => p instanceof Tensor)) {
       throw new ArgumentError(`make ${name}`, {
         reason: "it takes a list of tensors, as state.getParameters(model) gives",
       });
@@ -117,7 +123,7 @@ export abstract class Optimizer {
       this.lr = lr;
       this.rate = undefined;
     } else {
-      this.rate = checkNumber(name, "lr", lr, 0, Infinity);
+      this.rate = checkRange(name, "lr", lr, 0, Infinity);
       this.lr = this.scalarState(lr);
     }
     // Initial values are drawn before the first step, so that its graph is that of all later ones.
@@ -127,6 +133,11 @@ export abstract class Optimizer {
 
   /** Sets the learning rate, now. @throws {JitError} inside a function under jit(), which would keep this value */
   setLr(value: number): void {
+    if (typeof value !== "number" || !(value >= 0)) {
+      throw new ArgumentError("set a learning rate", {
+        reason: `it must be a number of at least 0, not ${describe(value)}`,
+      });
+    }
     if (currentCapture() !== undefined) {
       throw new JitError("set a learning rate", {
         reason: "a function under jit() would keep this value; set it outside, between calls",
@@ -149,7 +160,7 @@ export abstract class Optimizer {
 
   /**
    * Updates the parameters: assigns in the graph, and realizes the tensors of {@linkcode scheduleStep}.
-   * @throws {Error} outside `Tensor.train`, or where no parameter has a gradient
+   * @throws {ArgumentError} outside `Tensor.train`, or where no parameter has a gradient
    */
   step(options: StepOptions = {}): void {
     Tensor.realize(this.scheduleStep(options));
@@ -159,25 +170,28 @@ export abstract class Optimizer {
   /**
    * Assigns the update without realizing it, and returns what is to be realized in one schedule: parameters, state,
    * statistics and losses. `Tensor.realize([accuracy, ...opt.scheduleStep()])` reads the forward pass beside it.
-   * @throws {Error} outside `Tensor.train`, or where no parameter has a gradient
+   * @throws {ArgumentError} outside `Tensor.train`, or where no parameter has a gradient
    */
   scheduleStep(options: StepOptions = {}): Tensor[] {
     const name = this.constructor.name;
     checkOptions(`step ${name}`, options, ["when", "also"]);
     if (!Tensor.training) {
-      throw new Error(
-        `Cannot step ${name}: Tensor.training is false; run the training step inside Tensor.train(() => ...)`,
-      );
+      throw new ArgumentError(`step ${name}`, {
+        reason: "Tensor.training is false; run the training step inside Tensor.train(() => ...)",
+      });
     }
     const at = [...this.params.keys()].filter((i) => this.params[i].grad !== undefined);
     if (at.length === 0) {
-      throw new Error(`Cannot step ${name}: no parameter has a gradient; call loss.backward() before it`);
+      throw new ArgumentError(`step ${name}`, {
+        reason: "no parameter has a gradient; call loss.backward() before it",
+      });
     }
     if (this.fused && at.length < this.params.length) {
-      throw new Error(`Cannot step ${name}: a fused optimizer needs the gradients of all parameters`);
+      throw new ArgumentError(`step ${name}`, { reason: "a fused optimizer needs the gradients of all parameters" });
     }
     const { when, also = [] } = options;
-    if (when !== undefined && (!when.dtype.isBool || when.numel() !== 1)) {
+    tensorList(`step ${name}`, Array.isArray(also) ? also : null, "also");
+    if (when !== undefined && (!checkTensor(`step ${name}`, "when", when).dtype.isBool || when.numel() !== 1)) {
       throw new ArgumentError(`step ${name}`, {
         reason: `when is ${when.dtype} with ${when.numel()} elements, not one bool`,
       });
@@ -282,4 +296,10 @@ export class OptimizerGroup {
     Tensor.realize(this.scheduleStep(options));
     for (const o of this.optimizers) forgetLosses(gradsOf(o.params));
   }
+}
+
+/** What is given, if it is an optimizer or a group of them. @throws {ArgumentError} */
+export function checkOptimizer<T extends Optimizer | OptimizerGroup>(action: string, x: T): T {
+  if (x instanceof Optimizer || x instanceof OptimizerGroup) return x;
+  throw new ArgumentError(action, { reason: `it takes an optimizer, not ${describe(x)}` });
 }

@@ -5,14 +5,18 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { dtypes } from "../../dtype/dtype.ts";
+import { checkTensor } from "../../tensor/base.ts";
+import { tensorList } from "../../tensor/dims.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { checkNumber, type Optimizer, type OptimizerGroup, type StepOptions } from "./optimizer.ts";
+import { checkOptimizer, checkRange, type Optimizer, type OptimizerGroup, type StepOptions } from "./optimizer.ts";
 
 /** The gradients of parameters; at least one. */
 function gradients(action: string, params: readonly Tensor[]): Tensor[] {
-  const found = params.flatMap((p) => p.grad === undefined ? [] : [p.grad]);
+  const found = (tensorList(action, Array.isArray(params) ? params : null, "it") as Tensor[]).flatMap((p) =>
+    p.grad === undefined ? [] : [p.grad]
+  );
   if (found.length > 0) return found;
   throw new ArgumentError(action, { reason: "no parameter has a gradient; call loss.backward() before it" });
 }
@@ -40,8 +44,10 @@ export function clipGradNorm(
   maxNorm: number,
   options: { readonly normType?: number } = {},
 ): Tensor {
-  const action = "clip gradients", { normType = 2 } = options;
+  const action = "clip gradients";
   checkOptions(action, options, ["normType"]);
+  const { normType = 2 } = options;
+  checkNumber(action, "maxNorm", maxNorm);
   if (!(maxNorm > 0) || !(normType > 0)) {
     throw new ArgumentError(action, {
       reason: `maxNorm is ${maxNorm} and normType ${normType}; both must be positive`,
@@ -63,6 +69,7 @@ export function clipGradNorm(
 /** Clamps the gradients of `params` to [-clipValue, clipValue]. @throws {ArgumentError} as {@linkcode clipGradNorm} */
 export function clipGradValue(params: readonly Tensor[], clipValue: number): void {
   const action = "clip gradients";
+  checkNumber(action, "clipValue", clipValue);
   if (!(clipValue > 0)) throw new ArgumentError(action, { reason: `clipValue is ${clipValue}; it must be positive` });
   for (const g of gradients(action, params)) setGrad(g, g.clamp(-clipValue, clipValue));
 }
@@ -110,9 +117,9 @@ export class GradScaler {
   constructor(options: GradScalerOptions = {}) {
     const what = "GradScaler";
     checkOptions(`make ${what}`, options, ["initScale", "growthFactor", "backoffFactor", "growthInterval"]);
-    const initial = checkNumber(what, "initScale", options.initScale ?? 65536, 1e-30, 1e30);
-    this.growthFactor = checkNumber(what, "growthFactor", options.growthFactor ?? 2, 1, Infinity);
-    this.backoffFactor = checkNumber(what, "backoffFactor", options.backoffFactor ?? 0.5, 0, 1);
+    const initial = checkRange(what, "initScale", options.initScale ?? 65536, 1e-30, 1e30);
+    this.growthFactor = checkRange(what, "growthFactor", options.growthFactor ?? 2, 1, Infinity);
+    this.backoffFactor = checkRange(what, "backoffFactor", options.backoffFactor ?? 0.5, 0, 1);
     this.growthInterval = checkInteger(`make ${what}`, "growthInterval", options.growthInterval ?? 2000, 1);
     this.scaleFactor = new Tensor([initial], { dtype: "float32" }).realize();
     this.growthTracker = new Tensor([0], { dtype: "int32" }).realize();
@@ -120,18 +127,19 @@ export class GradScaler {
 
   /** `loss` times the scale, as PyTorch's; {@linkcode GradScaler.backward} needs no scaled loss. */
   scale(loss: Tensor): Tensor {
-    return loss.mul(this.scaleFactor.reshape([]).to(loss.device));
+    return checkTensor("scale a loss", "the loss", loss).mul(this.scaleFactor.reshape([]).to(loss.device));
   }
   /** `loss.backward()` of the scaled loss; returns the loss itself, in float32, unscaled. */
   backward(loss: Tensor): Tensor {
     // a float16 loss cannot hold the scale: its gradient starts in float32
-    const wide = loss.dtype === dtypes.float16 ? loss.float() : loss;
+    const wide = checkTensor("scale a loss", "the loss", loss).dtype === dtypes.float16 ? loss.float() : loss;
     return wide.backward(this.scaleFactor.reshape([]).cast(wide.dtype).to(loss.device));
   }
 
   /** Divides the gradients by the scale, and notes whether all are finite. `step` does it where this was not called. */
   unscale(optimizer: Optimizer | OptimizerGroup): void {
-    const grads = gradients("unscale gradients", optimizer.params), device = grads[0].device;
+    const grads = gradients("unscale gradients", checkOptimizer("unscale gradients", optimizer).params),
+      device = grads[0].device;
     const inverse = this.scaleFactor.reshape([]).reciprocal();
     let flag: Tensor | undefined;
     for (const g of grads) {
@@ -149,6 +157,9 @@ export class GradScaler {
    * @throws {ArgumentError} where no parameter has a gradient
    */
   step(optimizer: Optimizer | OptimizerGroup, options: Pick<StepOptions, "also"> = {}): void {
+    checkOptions("step a GradScaler", options, ["also"]);
+    checkOptimizer("step a GradScaler", optimizer);
+    const also = tensorList("step a GradScaler", options.also ?? [], "also") as Tensor[];
     if (this.sound?.of !== optimizer) this.unscale(optimizer);
     const { flag } = this.sound!, { scaleFactor: scale, growthTracker: tracker } = this;
     this.sound = undefined;
@@ -156,6 +167,6 @@ export class GradScaler {
     const grown = grows.where(scale.mul(this.growthFactor), scale), kept = grows.where(0, next);
     scale.assign(here.where(grown, scale.mul(this.backoffFactor)));
     tracker.assign(here.where(kept, 0).cast(tracker.dtype));
-    optimizer.step({ when: flag, also: [scale, tracker, ...options.also ?? []] });
+    optimizer.step({ when: flag, also: [scale, tracker, ...also] });
   }
 }

@@ -5,8 +5,8 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import { checkNumber, type Optimizer, OptimizerGroup } from "./optimizer.ts";
+import { checkFunction, checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
+import { checkOptimizer, checkRange, type Optimizer, OptimizerGroup } from "./optimizer.ts";
 
 /** What a schedule drives. */
 export type Scheduled = Optimizer | OptimizerGroup;
@@ -23,6 +23,7 @@ export abstract class LRScheduler {
 
   /** Takes the learning rates that the optimizers have now as those of the start. */
   constructor(optimizer: Scheduled) {
+    checkOptimizer(`make ${this.constructor.name}`, optimizer);
     this.optimizers = optimizer instanceof OptimizerGroup ? optimizer.optimizers : [optimizer];
     this.baseLrs = this.optimizers.map((o) => o.getLr());
     this.rates = [...this.baseLrs];
@@ -60,11 +61,11 @@ export class LambdaLR extends StepSchedule {
   /** Sets the learning rate of step 0. */
   constructor(optimizer: Scheduled, fn: (epoch: number) => number) {
     super(optimizer);
-    this.fn = fn;
+    this.fn = checkFunction(`make ${this.constructor.name}`, "fn", fn);
     this.start();
   }
   protected override at(epoch: number, base: number): number {
-    return base * this.fn(epoch);
+    return base * checkNumber("compute a learning rate", "what fn gives", this.fn(epoch));
   }
 }
 
@@ -72,8 +73,7 @@ export class LambdaLR extends StepSchedule {
 export class StepLR extends LambdaLR {
   /** @throws {ArgumentError} for a stepSize that is no positive integer */
   constructor(optimizer: Scheduled, options: { readonly stepSize: number; readonly gamma?: number }) {
-    checkOptions("make StepLR", options, ["stepSize", "gamma"]);
-    const { stepSize, gamma = 0.1 } = options;
+    const { stepSize, gamma = 0.1 } = checkOptions("make StepLR", options, ["stepSize", "gamma"]);
     checkInteger("make StepLR", "stepSize", stepSize, 1);
     super(optimizer, (epoch) => gamma ** Math.floor(epoch / stepSize));
   }
@@ -83,10 +83,9 @@ export class StepLR extends LambdaLR {
 export class MultiStepLR extends LambdaLR {
   /** @throws {ArgumentError} for milestones that are no list of integers */
   constructor(optimizer: Scheduled, options: { readonly milestones: readonly number[]; readonly gamma?: number }) {
-    checkOptions("make MultiStepLR", options, ["milestones", "gamma"]);
-    const { milestones, gamma = 0.1 } = options;
+    const { milestones, gamma = 0.1 } = checkOptions("make MultiStepLR", options, ["milestones", "gamma"]);
     if (!Array.isArray(milestones)) {
-      throw new ArgumentError("make MultiStepLR", { reason: "milestones must be a list" });
+      throw new ArgumentError("make MultiStepLR", { reason: `milestones must be a list, not ${describe(milestones)}` });
     }
     for (const m of milestones) checkInteger("make MultiStepLR", "milestones", m, 0);
     super(optimizer, (epoch) => gamma ** milestones.filter((m: number) => m <= epoch).length);
@@ -97,8 +96,8 @@ export class MultiStepLR extends LambdaLR {
 export class ExponentialLR extends LambdaLR {
   /** @throws {ArgumentError} for an unknown option */
   constructor(optimizer: Scheduled, options: { readonly gamma: number }) {
-    checkOptions("make ExponentialLR", options, ["gamma"]);
-    const gamma = checkNumber("ExponentialLR", "gamma", options.gamma, 0, Infinity);
+    const { gamma } = checkOptions("make ExponentialLR", options, ["gamma"]);
+    checkRange("ExponentialLR", "gamma", gamma, 0, Infinity);
     super(optimizer, (epoch) => gamma ** epoch);
   }
 }
@@ -117,8 +116,11 @@ export interface LinearLROptions {
 export class LinearLR extends LambdaLR {
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: LinearLROptions = {}) {
-    checkOptions("make LinearLR", options, ["startFactor", "endFactor", "totalIters"]);
-    const { startFactor = 1 / 3, endFactor = 1, totalIters = 5 } = options;
+    const { startFactor = 1 / 3, endFactor = 1, totalIters = 5 } = checkOptions("make LinearLR", options, [
+      "startFactor",
+      "endFactor",
+      "totalIters",
+    ]);
     checkInteger("make LinearLR", "totalIters", totalIters, 1);
     super(optimizer, (epoch) => startFactor + (endFactor - startFactor) * Math.min(1, epoch / totalIters));
   }
@@ -128,8 +130,7 @@ export class LinearLR extends LambdaLR {
 export class PolynomialLR extends LambdaLR {
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: { readonly totalIters?: number; readonly power?: number } = {}) {
-    checkOptions("make PolynomialLR", options, ["totalIters", "power"]);
-    const { totalIters = 5, power = 1 } = options;
+    const { totalIters = 5, power = 1 } = checkOptions("make PolynomialLR", options, ["totalIters", "power"]);
     checkInteger("make PolynomialLR", "totalIters", totalIters, 1);
     super(optimizer, (epoch) => (1 - Math.min(1, epoch / totalIters)) ** power);
   }
@@ -150,9 +151,9 @@ export class CosineAnnealingLR extends StepSchedule {
   private readonly options: Required<CosineAnnealingOptions>;
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: CosineAnnealingOptions) {
-    checkOptions("make CosineAnnealingLR", options, ["tMax", "etaMin", "warmupSteps"]);
     super(optimizer);
-    const { tMax, etaMin = 0, warmupSteps = 0 } = options;
+    const known = ["tMax", "etaMin", "warmupSteps"];
+    const { tMax, etaMin = 0, warmupSteps = 0 } = checkOptions("make CosineAnnealingLR", options, known);
     checkInteger("make CosineAnnealingLR", "tMax", tMax, 1);
     checkInteger("make CosineAnnealingLR", "warmupSteps", warmupSteps, 0);
     this.options = { tMax, etaMin, warmupSteps };
@@ -183,9 +184,9 @@ export class PolynomialDecayWithWarmup extends StepSchedule {
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: PolynomialDecayOptions) {
     const what = "make PolynomialDecayWithWarmup";
-    checkOptions(what, options, ["totalSteps", "warmupSteps", "endLr", "power"]);
+    const known = ["totalSteps", "warmupSteps", "endLr", "power"];
     super(optimizer);
-    const { totalSteps, warmupSteps, endLr = 0, power = 2 } = options;
+    const { totalSteps, warmupSteps, endLr = 0, power = 2 } = checkOptions(what, options, known);
     checkInteger(what, "warmupSteps", warmupSteps, 0);
     checkInteger(what, "totalSteps", totalSteps, warmupSteps + 1);
     this.options = { totalSteps, warmupSteps, endLr, power };
@@ -221,12 +222,13 @@ export class OneCycleLR extends StepSchedule {
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: OneCycleOptions) {
     const what = "make OneCycleLR";
-    checkOptions(what, options, ["maxLr", "totalSteps", "pctStart", "annealStrategy", "divFactor", "finalDivFactor"]);
+    const known = ["maxLr", "totalSteps", "pctStart", "annealStrategy", "divFactor", "finalDivFactor"];
+    const given = checkOptions(what, options, known);
     super(optimizer);
-    const { maxLr, totalSteps, pctStart = 0.3, annealStrategy = "cos", divFactor = 25, finalDivFactor = 1e4 } = options;
+    const { maxLr, totalSteps, pctStart = 0.3, annealStrategy = "cos", divFactor = 25, finalDivFactor = 1e4 } = given;
     checkInteger(what, "totalSteps", totalSteps, 1);
-    checkNumber("OneCycleLR", "maxLr", maxLr, 0, Infinity);
-    checkNumber("OneCycleLR", "pctStart", pctStart, 0, 1);
+    checkRange("OneCycleLR", "maxLr", maxLr, 0, Infinity);
+    checkRange("OneCycleLR", "pctStart", pctStart, 0, 1);
     if (annealStrategy !== "cos" && annealStrategy !== "linear") {
       throw new ArgumentError(what, { reason: `annealStrategy is "${annealStrategy}", not "cos" or "linear"` });
     }
@@ -237,7 +239,7 @@ export class OneCycleLR extends StepSchedule {
   override step(): void {
     const { totalSteps } = this.options;
     if (this.lastEpoch + 1 > totalSteps) {
-      throw new RangeError(`Cannot step OneCycleLR: its ${totalSteps} steps are over`);
+      throw new ArgumentError("step OneCycleLR", { reason: `its ${totalSteps} steps are over` });
     }
     super.step();
   }
@@ -316,6 +318,7 @@ export class ReduceLROnPlateau extends LRScheduler {
 
   /** Counts a step with this metric. @throws {JitError} inside a function under jit() */
   step(metric: number): void {
+    checkNumber("step ReduceLROnPlateau", "metric", metric);
     const { factor, patience, cooldown, minLr, eps } = this.options;
     this.lastEpoch++;
     if (this.isBetter(metric)) {
@@ -342,6 +345,10 @@ export class LRSchedulerGroup {
   readonly schedulers: readonly StepSchedule[];
   /** Takes the schedules to step together. */
   constructor(...schedulers: readonly StepSchedule[]) {
+    for (const s of schedulers) {
+      if (s instanceof StepSchedule) continue;
+      throw new ArgumentError("make LRSchedulerGroup", { reason: `it takes schedulers, not ${describe(s)}` });
+    }
     this.schedulers = schedulers;
   }
   /** Steps all. */

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import {
-  checkNumber,
+  checkRange,
   type FusedOptions,
   Optimizer,
   OPTIMIZER_OPTIONS,
@@ -76,10 +76,16 @@ abstract class Descent extends Optimizer {
   protected constructor(params: readonly Tensor[], options: OptimizerOptions & FusedOptions, rule: Rule) {
     super(params, options.lr ?? 1e-3, options);
     const name = this.constructor.name;
-    this.momentum = checkNumber(name, "momentum", rule.momentum, 0, 1);
-    this.weightDecay = checkNumber(name, "weightDecay", rule.weightDecay, 0, Infinity);
-    checkNumber(name, "tcoef", rule.tcoef, 0, Infinity);
+    this.momentum = checkRange(name, "momentum", rule.momentum, 0, 1);
+    this.weightDecay = checkRange(name, "weightDecay", rule.weightDecay, 0, Infinity);
+    checkRange(name, "tcoef", rule.tcoef, 0, Infinity);
     checkInteger(`make ${name}`, "nsSteps", rule.nsSteps, 0);
+    const given: unknown = rule.nsCoefficients;
+    if (!Array.isArray(given) || given.length === 0 || !Array.from(given).every((x) => typeof x === "number")) {
+      throw new ArgumentError(`make ${name}`, {
+        reason: `nsCoefficients must be a list of numbers, not ${describeList(given)}`,
+      });
+    }
     this.nesterov = rule.nesterov;
     if (this.nesterov && this.momentum === 0) {
       throw new ArgumentError(`make ${name}`, { reason: "nesterov needs a momentum" });

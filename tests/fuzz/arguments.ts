@@ -1,0 +1,415 @@
+/**
+ * Wrong arguments to every public function: one or two arguments of a valid call are left out, or put in another's place,
+ * or are `undefined`, `null`, of another type, or options of another function. Whatever comes: a value, or an error of one
+ * of our classes that says "Cannot", what was tried, and why; where no value of JavaScript of that kind could be meant,
+ * the error. Results are realized, so that a call that builds a graph that nothing can compute is found, too.
+ *
+ *     deno run -A tests/fuzz/arguments.ts --count 10000 --seed 7 [--device JS] [--only gather,nn] [--all]
+ *
+ * A case that takes more than ten seconds is a finding. `--all` tries every value in every place once.
+ *
+ * @module
+ */
+import * as dinograd from "../../mod.ts";
+import { Device, Tensor } from "../../mod.ts";
+import { type Call, METHODS, STATICS } from "./argument_calls.ts";
+import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./argument_calls_more.ts";
+import { type Arg, VALUES } from "./argument_kinds.ts";
+import { Random } from "./simplify.ts";
+
+/** A public function: its name, a valid call of it, and how it is called. */
+export interface Target {
+  readonly name: string;
+  readonly make: () => Call;
+  readonly apply: (self: unknown, args: unknown[]) => unknown;
+}
+
+type Callable = (...args: unknown[]) => unknown;
+
+// ---- what is public
+
+/** What is private or protected in the sources, as "Class.member". */
+function hiddenMembers(): Set<string> {
+  const hidden = new Set<string>(), root = new URL("../../src/", import.meta.url);
+  const visit = (folder: URL): void => {
+    for (const entry of Deno.readDirSync(folder)) {
+      if (entry.isDirectory) visit(new URL(`${entry.name}/`, folder));
+      else if (entry.name.endsWith(".ts")) {
+        let name = "";
+        for (const line of Deno.readTextFileSync(new URL(entry.name, folder)).split("\n")) {
+          name = /^(?:export )?(?:abstract )?class (\w+)/.exec(line)?.[1] ?? name;
+          const member = /^ {2}(?:private|protected) (?:(?:static|abstract|override|async|readonly|get|set) )*(\w+)/
+            .exec(line);
+          if (member !== null) hidden.add(`${name}.${member[1]}`);
+        }
+      }
+    }
+  };
+  visit(root);
+  return hidden;
+}
+
+/** The public methods of a class and those it extends, each with the class that has it. */
+function methodsOf(cls: { readonly prototype: object }, hidden: Set<string>): [name: string, owner: string][] {
+  const found = new Map<string, string>(), secret = new Set<string>();
+  for (let p = cls.prototype; p !== Object.prototype && p !== null; p = Object.getPrototypeOf(p)) {
+    const owner = (p.constructor as { name: string }).name;
+    for (const name of Object.getOwnPropertyNames(p)) {
+      if (hidden.has(`${owner}.${name}`)) secret.add(name);
+      const own: unknown = Object.getOwnPropertyDescriptor(p, name)!.value;
+      if (name !== "constructor" && typeof own === "function" && !found.has(name)) found.set(name, owner);
+    }
+  }
+  return [...found].filter(([name]) => !secret.has(name));
+}
+
+const isClass = (x: unknown): x is { readonly prototype: object; readonly name: string } =>
+  typeof x === "function" && /^class\b/.test(Function.prototype.toString.call(x));
+
+/** All public functions that have a valid call, and the names of those that have none. */
+export function publicFunctions(): {
+  readonly targets: Target[];
+  readonly missing: string[];
+  readonly unknown: string[];
+} {
+  const hidden = hiddenMembers(), targets: Target[] = [], missing: string[] = [], used = new Set<unknown>();
+  const take = (name: string, make: (() => Call) | undefined, apply: Target["apply"]): void => {
+    if (make !== undefined) {
+      targets.push({ name, make, apply });
+      used.add(make);
+    } else if (!Object.hasOwn(LEFT_OUT, name) && !Object.hasOwn(LEFT_OUT, name.split(".").at(-1)!)) missing.push(name);
+  };
+  const method = (name: string): Target["apply"] => (self, args) => (self as Record<string, Callable>)[name](...args);
+  const setter = (name: string): Target["apply"] => (self, [x]) => {
+    (self as Record<string, unknown>)[name] = x;
+  };
+  const own = <T>(table: Readonly<Record<string, T>>, name: string): T | undefined =>
+    Object.hasOwn(table, name) ? table[name] : undefined;
+  for (const [name] of methodsOf(Tensor, hidden)) take(name, own(METHODS, name), method(name));
+  for (let c: object = Tensor; c !== Function.prototype; c = Object.getPrototypeOf(c)) {
+    for (const [name, { value }] of Object.entries(Object.getOwnPropertyDescriptors(c))) {
+      if (typeof value === "function") take(`Tensor.${name}`, own(STATICS, name), method(name));
+    }
+  }
+  const visit = (value: unknown, name: string): void => {
+    if (isClass(value)) {
+      if (value.prototype instanceof Error) return; // made by the library
+      take(
+        `new ${name}`,
+        own(CLASSES, name),
+        (_, args) => new (value as unknown as new (...a: unknown[]) => object)(...args),
+      );
+      if (value === Tensor || Object.hasOwn(LEFT_OUT, `new ${name}`)) return;
+      for (const [member, owner] of methodsOf(value, hidden)) {
+        const row = own(MEMBERS, value.name) ?? own(MEMBERS, owner);
+        take(`${name}.${member}`, row?.[member] ?? own(MEMBERS, owner)?.[member], method(member));
+      }
+    } else if (typeof value === "function") {
+      take(name, own(FUNCTIONS, name), (self, args) => (value as Callable).apply(self, args));
+      const row = own(MEMBERS, name);
+      if (row !== undefined) take(`${name}(...)`, row.call, method("call"));
+    } else if (typeof value === "object" && value !== null && (name.split(".").length < 3)) {
+      if (name === "dtypes" || name === "nn.state" || name === "CONTEXT_VARS") return;
+      for (const [key, x] of Object.entries(Object.getOwnPropertyDescriptors(value))) {
+        if (x.value !== undefined) visit(x.value, `${name}.${key}`);
+        else if (x.set !== undefined) take(`set ${name}.${key}`, own(SETTERS, `${name}.${key}`), setter(key));
+        else visit(x.get!(), `${name}.${key}`);
+      }
+    }
+  };
+  for (const [name, value] of Object.entries(dinograd)) visit(value, name);
+  for (const name of ["requiresGrad", "training"]) take(`set Tensor.${name}`, SETTERS[`Tensor.${name}`], setter(name));
+  const tables = [METHODS, STATICS, FUNCTIONS, CLASSES, SETTERS, ...Object.values(MEMBERS)];
+  const unknown = tables.flatMap((t) => Object.entries(t).filter(([, make]) => !used.has(make)).map(([name]) => name));
+  return { targets, missing, unknown };
+}
+
+// ---- what is changed
+
+/** A change of a valid call. */
+export type Change =
+  | { readonly kind: "value"; readonly at: number; readonly option?: string; readonly value: number }
+  | { readonly kind: "element"; readonly at: number; readonly index: number; readonly value: number }
+  | { readonly kind: "missing"; readonly at: number }
+  | { readonly kind: "unknown option"; readonly at: number; readonly option: string }
+  | { readonly kind: "swap"; readonly at: number; readonly to: number };
+
+const known = new WeakMap<Target, Change[]>();
+
+/** Every change of one place of a function's valid call. */
+export function changesOf(target: Target): readonly Change[] {
+  const made = known.get(target);
+  if (made !== undefined) return made;
+  const out: Change[] = [], call = target.make(), { args } = call;
+  known.set(target, out);
+  args.forEach((arg, at) => {
+    out.push({ kind: "missing", at });
+    VALUES.forEach((_, value) => out.push({ kind: "value", at, value }));
+    for (const option of Object.keys(arg.options ?? {})) {
+      VALUES.forEach((_, value) => out.push({ kind: "value", at, option, value }));
+      out.push({ kind: "unknown option", at, option });
+    }
+    if (Array.isArray(arg.value)) {
+      arg.value.forEach((_, index) => VALUES.forEach((_, value) => out.push({ kind: "element", at, index, value })));
+    }
+    for (let to = at + 1; to < args.length; to++) out.push({ kind: "swap", at, to });
+  });
+  putBack(Device.default, call);
+  return out;
+}
+
+interface Changed {
+  readonly args: unknown[];
+  /** Whether only an error is right. */
+  readonly mustFail: boolean;
+  /** The same call with what is `undefined` left out, if that is all. */
+  readonly without?: unknown[];
+  readonly text: string;
+}
+
+/** Whether an argument may be this. */
+function may(arg: Arg, x: unknown): boolean {
+  return arg.kind.fits(x) || arg.optional && (x === undefined || x === null);
+}
+
+/** A call with changes; undefined where it must not be tried. */
+function changed(call: Call, changes: readonly Change[]): Changed | undefined {
+  let args = call.args.map((a) => a.value), mustFail = false, without: unknown[] | undefined;
+  const texts: string[] = [];
+  for (const c of changes) {
+    const arg = call.args[c.at];
+    if (c.kind === "missing") {
+      if (args.length <= c.at) continue;
+      args = args.slice(0, c.at);
+      mustFail ||= !arg.optional && !arg.kind.fits(undefined);
+      texts.push(`without argument ${c.at}`);
+    } else if (c.kind === "swap") {
+      if (args.length <= c.to) continue;
+      [args[c.at], args[c.to]] = [args[c.to], args[c.at]];
+      texts.push(`arguments ${c.at} and ${c.to} swapped`);
+    } else if (c.kind === "unknown option") {
+      if (args.length <= c.at || typeof args[c.at] !== "object") continue;
+      const typo = c.option.toLowerCase() === c.option ? `${c.option}s` : c.option.toLowerCase();
+      args[c.at] = { ...args[c.at] as object, [typo]: true };
+      mustFail = true;
+      texts.push(`with option ${typo}`);
+    } else if (c.kind === "element") {
+      const [name, make] = VALUES[c.value], list = args[c.at];
+      if (!Array.isArray(list) || c.index >= list.length) continue;
+      if (arg.kind.guarded && may(arg, make())) return undefined;
+      args[c.at] = list.with(c.index, make());
+      texts.push(`argument ${c.at}[${c.index}] = ${name}`);
+    } else {
+      const [name, make] = VALUES[c.value], x = make();
+      if (args.length <= c.at) continue;
+      const into = c.option === undefined ? arg : arg.options![c.option];
+      if (into.kind.guarded && into.kind.fits(x) || typeof x === "number" && x > (into.kind.tooLarge ?? Infinity)) {
+        return undefined;
+      }
+      if (c.option === undefined) {
+        if (x === undefined && arg.optional && c.at === args.length - 1) without = args.slice(0, c.at);
+        args[c.at] = x;
+      } else {
+        if (typeof args[c.at] !== "object" || args[c.at] === null) continue;
+        if (x === undefined && into.optional) {
+          const rest = { ...args[c.at] as Record<string, unknown> };
+          delete rest[c.option];
+          without = [...args.slice(0, c.at), rest, ...args.slice(c.at + 1)];
+        }
+        args[c.at] = { ...args[c.at] as object, [c.option]: x };
+      }
+      mustFail ||= !may(into, x);
+      texts.push(`${c.option ?? `argument ${c.at}`} = ${name}`);
+    }
+  }
+  // a second change may have made good what the first one spoiled
+  return {
+    args,
+    mustFail: mustFail && changes.length === 1,
+    without: changes.length === 1 ? without : undefined,
+    text: texts.join(", "),
+  };
+}
+
+// ---- what comes of it
+
+const OURS = new Set<unknown>([
+  dinograd.ArgumentError,
+  dinograd.DTypeError,
+  dinograd.DeviceError,
+  dinograd.DisposedError,
+  dinograd.FormatError,
+  dinograd.IndexError,
+  dinograd.JitError,
+  dinograd.OutOfMemoryError,
+  dinograd.ShapeError,
+  dinograd.StaleReadError,
+]);
+const INTERNAL = /\[object|is not a function|not iterable|reading '|=>|class Wrong \{|native code/;
+const MOST = 20_000;
+
+/** Why an error is not as it should be; undefined where it is. */
+function faultOf(error: unknown): string | undefined {
+  if (!(error instanceof Error)) return `threw ${typeof error}`;
+  const file = error instanceof Deno.errors.NotFound || error instanceof Deno.errors.NotADirectory;
+  if (file) return undefined;
+  if (!OURS.has(error.constructor)) return `${error.constructor.name}: ${error.message}\n${error.stack}`;
+  const text = error.message;
+  if (!/^Cannot \S/.test(text) || INTERNAL.test(text) || text.endsWith(".")) return `text: ${text}`;
+  return undefined;
+}
+
+function tensorsIn(x: unknown, found: Tensor[] = [], depth = 0): Tensor[] {
+  if (x instanceof Tensor) found.push(x);
+  else if (typeof x === "object" && x !== null && depth < 6 && !ArrayBuffer.isView(x)) {
+    for (const value of Object.values(x)) tensorsIn(value, found, depth + 1);
+  }
+  return found;
+}
+
+/** What a call came to: an error, or the shapes and dtypes of its tensors, which are computed. */
+async function outcome(
+  target: Target,
+  call: Call,
+  args: unknown[],
+): Promise<{ error?: unknown; result?: unknown; text: string }> {
+  const act = (): unknown => target.apply(call.self, args);
+  try {
+    let result = await (call.training ? Tensor.train(act) : act());
+    if (typeof result === "function") result = await (result as Callable)(Tensor.ones([2, 3]));
+    const found = tensorsIn(result), texts: string[] = [];
+    for (const t of found) {
+      if (!t.shape.every((n) => Number.isSafeInteger(n) && n >= 0)) throw new Error(`shape [${t.shape}]`);
+      texts.push(`${t.dtype}[${t.shape}]`);
+    }
+    const small = found.filter((t) => t.numel() <= MOST && t.device !== "NULL");
+    if (small.length > 0) Tensor.realize(small);
+    return { result, text: texts.join() };
+  } catch (error) {
+    // names of files that were begun differ
+    return { error, text: error instanceof Error ? error.message.replace(/\w+\.part/, "part") : typeof error };
+  }
+}
+
+/** Puts back what setters change, and takes gradients off: every `backward()` looks at all tensors that want one. */
+export function putBack(device: string, ...made: unknown[]): void {
+  if (Tensor.training) Tensor.training = false;
+  if (Device.default !== device) Device.default = device;
+  for (const t of tensorsIn(made)) if (t.requiresGrad) t.requiresGrad = false;
+}
+
+/** Tries a change of a call: what is wrong with what came of it, or undefined. */
+export async function tryCase(target: Target, changes: readonly Change[]): Promise<{ text: string; why?: string }> {
+  const before = Device.default, call = target.make(), made = changed(call, changes);
+  if (made === undefined || made.text === "") return { text: "" };
+  const text = `${target.name}: ${made.text}`;
+  const got = await outcome(target, call, made.args);
+  putBack(before, call.self, call.args, made.args, got.result);
+  if (got.error !== undefined) {
+    const why = faultOf(got.error);
+    if (why !== undefined) return { text, why };
+  } else if (made.mustFail) return { text, why: `accepted; it gave ${got.text || "no tensor"}` };
+  if (made.without === undefined) return { text };
+  const again = target.make(), want = await outcome(target, again, changed(again, changes)!.without!);
+  putBack(before, again.self, again.args, want.result);
+  if (want.text === got.text) return { text };
+  return { text, why: `with undefined: ${got.text}\nwithout: ${want.text}` };
+}
+
+/** Case `index` of `seed`: a function and one change of a valid call of it, sometimes two. */
+export function caseOf(targets: readonly Target[], seed: number, index: number): [Target, Change[]] {
+  const random = new Random(seed * 1_000_003 + index), pick = <T>(list: readonly T[]): T => random.pick(list);
+  for (;;) {
+    const target = pick(targets), all = changesOf(target);
+    if (all.length === 0) continue;
+    return [target, random.int(0, 3) === 0 ? [pick(all), pick(all)] : [pick(all)]];
+  }
+}
+
+// ---- the command line
+
+interface Job {
+  readonly seed: number;
+  readonly from: number;
+  readonly count: number;
+  readonly device: string;
+  readonly only?: string;
+  readonly all: boolean;
+}
+
+/** In a worker, so that what never ends can be ended. */
+async function work({ seed, from, count, device, only, all }: Job): Promise<void> {
+  const post = (message: unknown): void => (self as unknown as { postMessage(m: unknown): void }).postMessage(message);
+  await Device.open(device);
+  Device.default = device;
+  const names = only?.split(","),
+    targets = publicFunctions().targets.filter((t) => names === undefined || names.includes(t.name));
+  const every = all ? targets.flatMap((t) => changesOf(t).map((c): [Target, Change[]] => [t, [c]])) : undefined;
+  const end = every === undefined ? count : every.length;
+  for (let i = from; i < end; i++) {
+    const [target, changes] = every?.[i] ?? caseOf(targets, seed, i);
+    post({ index: i, text: `${target.name} ${JSON.stringify(changes)}` });
+    const { text, why } = await tryCase(target, changes);
+    if (why !== undefined) post({ finding: `${text}\n  ${why}` });
+  }
+  post({ done: end });
+}
+
+const inWorker = "WorkerGlobalScope" in globalThis;
+if (import.meta.main && !inWorker) {
+  const flag = (name: string): string | undefined => Deno.args[Deno.args.indexOf(`--${name}`) + 1];
+  const has = (name: string): boolean => Deno.args.includes(`--${name}`);
+  const job = {
+    seed: has("seed") ? Number(flag("seed")) : 1,
+    count: has("count") ? Number(flag("count")) : 1000,
+    device: has("device") ? flag("device")! : "WASM",
+    only: has("only") ? flag("only") : undefined,
+    all: has("all"),
+  };
+  let findings = 0, from = 0, done = false;
+  const tell = (text: string): void => {
+    findings++;
+    console.log(`finding ${findings}: ${text}\n`);
+  };
+  while (!done) {
+    const worker = new Worker(import.meta.url, { type: "module" });
+    let last = "", at = from, beat = performance.now();
+    await new Promise<void>((resolve) => {
+      const watch = setInterval(() => {
+        if (performance.now() - beat < (at === from ? 60_000 : 10_000)) return;
+        tell(`case ${at} takes more than ten seconds: ${last}`);
+        from = at + 1;
+        clearInterval(watch);
+        resolve();
+      }, 500);
+      worker.onerror = (event) => {
+        event.preventDefault();
+        tell(`case ${at} ended the program: ${last}\n  ${event.message}`);
+        from = at + 1;
+        clearInterval(watch);
+        resolve();
+      };
+      worker.onmessage = ({ data }) => {
+        beat = performance.now();
+        if (data.ready) worker.postMessage({ ...job, from });
+        else if (data.finding !== undefined) tell(data.finding);
+        else if (data.done !== undefined) {
+          from = data.done;
+          done = true;
+          clearInterval(watch);
+          resolve();
+        } else [at, last] = [data.index, data.text];
+      };
+    });
+    worker.terminate();
+  }
+  console.log(`${from} calls with wrong arguments on ${job.device}: ${findings} findings`);
+  Deno.exit(findings === 0 ? 0 : 1);
+} else if (inWorker) {
+  const scope = globalThis as unknown as {
+    onmessage: (event: MessageEvent<Job>) => void;
+    postMessage(message: unknown): void;
+  };
+  scope.onmessage = ({ data }) => void work(data);
+  scope.postMessage({ ready: true });
+}
