@@ -1,0 +1,50 @@
+/** Forms of ops that PyTorch and einops have, with their values, and arguments that say nothing sensible. */
+import { assertEquals, assertThrows } from "@std/assert";
+import { ArgumentError, DTypeError, Tensor } from "../../mod.ts";
+
+new Tensor([1]).realize(); // opens the device
+const row = () => new Tensor([0, 1, 2, 3, 4], { dtype: "float32" });
+
+Deno.test("forms: pad adds what was there before the other side is cut", async () => {
+  assertEquals(await row().pad([3, -3], { mode: "reflect" }).tolist(), [3, 2, 1, 0, 1]);
+  assertEquals(await row().pad([-3, 2], { mode: "replicate" }).tolist(), [3, 4, 4, 4]);
+  assertEquals(await row().pad([2, -4]).tolist(), [0, 0, 0]);
+});
+
+Deno.test("forms: a convolution with negative padding cuts", async () => {
+  const x = row().reshape([1, 1, 5]), w = Tensor.ones([1, 1, 2]);
+  assertEquals(await x.conv2d(w, undefined, { padding: -1 }).tolist(), [[[3, 5]]]);
+  assertThrows(() => x.conv2d(w, undefined, { padding: -3 }), RangeError, "Cannot convolve");
+});
+
+Deno.test("forms: normalize by a negative p", async () => {
+  const x = new Tensor([[1, 2]], { dtype: "float32" });
+  assertEquals(await x.normalize({ p: -1 }).tolist(), [[1.5, 3]]);
+  assertEquals(await x.normalize({ p: -Infinity }).tolist(), [[1, 2]]);
+});
+
+Deno.test("forms: uint8 interpolates and rounds", async () => {
+  const x = new Tensor(new Uint8Array([0, 255]));
+  assertEquals(await x.interpolate([3], { alignCorners: true }).tolist(), [0, 128, 255]);
+  assertThrows(() => x.int().interpolate([3]), DTypeError);
+});
+
+Deno.test("forms: (...) joins axes on the right", () => {
+  assertEquals(Tensor.zeros([2, 3]).rearrange("... -> (...)").shape, [6]);
+  assertEquals(Tensor.zeros([2, 3, 4]).rearrange("a ... -> (...) a").shape, [12, 2]);
+  assertThrows(() => Tensor.zeros([2, 3]).rearrange("(...) -> ..."), ArgumentError, "on the left");
+});
+
+Deno.test("forms: the dtype of linear is that of the result", () => {
+  const x = Tensor.ones([2, 3]), half = { dtype: "float16" };
+  assertEquals(x.linear(Tensor.ones([3, 2]), Tensor.ones([2]), half).dtype.name, "float16");
+  assertEquals(x.linear(Tensor.ones([3]), Tensor.ones([3]), half).dtype.name, "float16");
+});
+
+Deno.test("forms: what says nothing is an error", () => {
+  const x = row(), loose = (f: unknown) => f as never;
+  assertThrows(() => Tensor.normal([2], { std: -1 }), ArgumentError, "std must be at least 0");
+  assertThrows(() => Tensor.linspace(0, 1, 2, { dtype: "bool" }), DTypeError, "bool");
+  assertThrows(() => x.to(loose(null)), ArgumentError, "not null");
+  assertThrows(() => x.gt(0).where(loose(undefined), 1), ArgumentError, "Cannot where: undefined");
+});
