@@ -66,6 +66,8 @@ function hasMoved(base: UOp, { from, to }: Moved): boolean {
 
 /** Of a view that is not realized: it keeps what it is made of. */
 class Strong<T extends Handle> implements Source<T> {
+  /** What it is a view of in the end. */
+  readonly top: Named<T>;
   constructor(
     private readonly named: Named<T>,
     /** What that is a view of. */
@@ -73,12 +75,18 @@ class Strong<T extends Handle> implements Source<T> {
     private readonly epochOf: (t: T) => number,
     /** The node of the tensor that the view is made of, if it can be found in the view. */
     private readonly over: UOp | undefined,
-  ) {}
-  get handle(): T | undefined {
-    return still(this.named, this.epochOf) ?? this.next?.handle;
+  ) {
+    this.top = next?.top ?? named;
   }
-  get top(): Named<T> {
-    return this.next?.top ?? this.named;
+  get handle(): T | undefined {
+    const own = still(this.named, this.epochOf);
+    if (own !== undefined) return own;
+    let at = this.next; // views of views may be many
+    for (; at instanceof Strong; at = at.next) {
+      const its = still(at.named as Named<T>, this.epochOf);
+      if (its !== undefined) return its;
+    }
+    return at?.handle;
   }
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     const { base, steps } = shown(node);
