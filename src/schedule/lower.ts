@@ -29,6 +29,9 @@ import { keepOnChip } from "./rows.ts";
 import type { EntryInfo, Template, TemplateItem, ViewInfo } from "./template.ts";
 import { factsOf, loadsOf, Slots } from "./slots.ts";
 
+/** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
+const OWN = "own";
+
 /** Limits and defaults that lowering asks for. */
 export interface LowerOptions {
   readonly defaultDevice: string;
@@ -45,6 +48,7 @@ class Entries implements Layout {
   private readonly byStorage = new Map<Storage, number>();
   private readonly byNode = new Map<UOp, VersionKey>();
   reads: Set<VersionKey> = new Set();
+  private readonly nodes = new Map<VersionKey, UOp>();
 
   constructor(private readonly slotOf: ReadonlyMap<Storage, number>) {}
 
@@ -93,13 +97,30 @@ class Entries implements Layout {
     this.byNode.set(u, versionKey(e, versions));
     return e;
   }
+  /** Adds the older ones of several versions of an entry that were read. */
+  addOlder(hazards: Set<UOp>): void {
+    if (this.reads.size < 2) return;
+    for (const key of olderVersions(this.reads)) hazards.add(this.nodes.get(key)!);
+  }
   entryOf(u: UOp): Entry | undefined {
     const key = this.keyOf(u);
     if (key === undefined) return undefined;
     this.reads.add(key);
+    this.nodes.set(key, u);
     const id = entryOfKey(key);
     return { id, size: this.infos[id].size };
   }
+}
+
+/** The older ones of several versions of one entry that a kernel reads: in it they would be one. */
+function olderVersions(reads: ReadonlySet<VersionKey>): VersionKey[] {
+  const last = new Map<number, VersionKey>(), older: VersionKey[] = [];
+  for (const key of reads) {
+    const entry = entryOfKey(key), other = last.get(entry);
+    if (other !== undefined) older.push(Math.min(other, key));
+    last.set(entry, Math.max(other ?? key, key));
+  }
+  return older;
 }
 
 /** The entries of one kernel, numbered as they appear in it. */
@@ -205,6 +226,7 @@ export function lowerGraph(
 ): Template {
   const roots = rootAt.map((i) => order[i]);
   let now = settleDevices({ order, rootAt, now: foldTensorGraph(roots, order) }, slotOf, () => options.defaultDevice);
+  now = ownValues(order, rootAt, now);
   const capsOf = (u: UOp): Capabilities => options.caps(deviceOf(u) ?? options.defaultDevice);
   if (roots.some((r) => capsOf(r).hasGrid)) now = rebuild(now, (_, made) => layOut(made, capsOf));
   for (let attempt = 0;; attempt++) {
@@ -213,6 +235,27 @@ export function lowerGraph(
     if (attempt >= MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
     now = keep(now, result);
   }
+}
+
+/** Values that folding found to be memory which has a name already, as `x * 1`: they get memory of their own, once it is written. */
+function ownValues(order: readonly UOp[], rootAt: readonly number[], now: readonly UOp[]): readonly UOp[] {
+  let made: UOp[] | undefined;
+  for (const i of rootAt) {
+    let base = stripReshape(now[i]);
+    while (isView(base.op) && base.op !== Ops.BITCAST) base = base.src[0];
+    if (!isNamed(base)) continue;
+    let u = order[i];
+    while (isView(u.op)) u = u.src[0];
+    if (isNamed(u)) continue;
+    (made ??= now.slice())[i] = uop(Ops.CONTIGUOUS, now[i].dtype, [now[i]], OWN);
+  }
+  return made ?? now;
+}
+
+/** Whether a node is memory that has an identity. */
+function isNamed(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
+    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
 }
 
 /** What nodes that are no kernels of the schedule's have in common. */
@@ -317,6 +360,7 @@ function attemptLower(
     const e = entries.make(u, device), own = new OwnEntries(entries);
     const store = finished(rangeify(u, own, own.own(e), plan.kernels.get(u)), device);
     const { reads } = entries, { slots } = own;
+    entries.addOlder(hazards);
     if (tooMany(u, store, device)) continue;
     nodes.push({
       kind: "kernel",
@@ -383,7 +427,8 @@ function rangeFinder(
     if (base.op === Ops.BUFFER) written.add((base.arg as BufferArg).storage);
   }
   return (u) => {
-    if (!(u.op === Ops.CONTIGUOUS && u.arg === undefined) && !isMovement(u.op)) return undefined;
+    const isCopy = u.op === Ops.CONTIGUOUS && (u.arg === undefined || u.arg === OWN);
+    if (!isCopy && !isMovement(u.op)) return undefined;
     const { base, view, moving: starts } = nodeView(u.op === Ops.CONTIGUOUS ? u.src[0] : u);
     if (base.op !== Ops.BUFFER || base === u || view === undefined || !isRange(view)) return undefined;
     const { storage } = base.arg as BufferArg, align = viewAlign(storage.device);
@@ -464,6 +509,7 @@ function lowerStore(
   const own = new OwnEntries(entries), out = own.own(id);
   const store = simplifyKernel(rangeify(u, own, out));
   const { reads } = entries, { slots } = own;
+  entries.addOlder(hazards);
   const at = store.src[0].src[1];
   if (loadsOf(store, out.id).some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) hazards.add(u);
   const writes = [key + 1], { line } = u;

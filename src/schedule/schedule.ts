@@ -19,7 +19,7 @@ import { latest, resolve } from "../uop/resolve.ts";
 import { specTensor, verify } from "../uop/spec.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/uop.ts";
-import { moveWrites, settleWrites } from "../uop/writes.ts";
+import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/writes.ts";
 import { fixedValues } from "./alike.ts";
 import { slicesApart } from "./apart.ts";
 import { StructureCache } from "./cache.ts";
@@ -315,6 +315,10 @@ function noteMade(u: UOp, made: UOp): void {
   storage.born = Math.min(storage.born, u.seq);
   storage.claims += u.claims;
   u.claims = 0;
+  let base = u;
+  while (isAlias(base.op)) base = base.src[0];
+  if (!isMemory(base)) storage.names += u.names;
+  else if (base === u && u.op !== Ops.AFTER && u.names > 0) storage.names++;
   if (pendingScopes.size > 0) noteBecame(u, storage);
 }
 

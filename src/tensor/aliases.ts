@@ -48,6 +48,8 @@ export interface Source<T extends Handle> {
   readonly handle: T | undefined;
   /** The last of the tensors that it leads to, if one is left. */
   readonly top: Named<T> | undefined;
+  /** The node of the tensor that the view is made of, if it can be found in the view. */
+  readonly over: UOp | undefined;
   /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
   /** This for a view that has been realized; `node` is the view as it was. */
@@ -73,8 +75,7 @@ class Strong<T extends Handle> implements Source<T> {
     /** What that is a view of. */
     private readonly next: Source<T> | undefined,
     private readonly epochOf: (t: T) => number,
-    /** The node of the tensor that the view is made of, if it can be found in the view. */
-    private readonly over: UOp | undefined,
+    readonly over: UOp | undefined,
   ) {
     this.top = next?.top ?? named;
   }
@@ -107,6 +108,7 @@ class Strong<T extends Handle> implements Source<T> {
 
 /** Of a view that has memory of its own: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
+  readonly over: undefined = undefined;
   private readonly near: WeakRef<T>;
   private readonly nearEpoch: number;
   private readonly far: WeakRef<T>;
@@ -161,10 +163,10 @@ export function sourceOf<T extends Handle>(
   next: Source<T> | undefined,
   epochOf: (t: T) => number,
 ): Source<T> | undefined {
-  let u = view;
-  while (u !== of && isAlias(u.op)) u = u.src[0];
-  if (u === of) return new Strong(named, next, epochOf, of);
-  const { base, steps } = shown(of);
-  if (shown(u).base !== base) return undefined;
-  return new Strong(named, next, epochOf, steps.every((s) => s.op === Ops.RESHAPE) ? base : undefined);
+  // a shape more or less is none: builders merge them
+  let over = of, u = view;
+  while (over.op === Ops.RESHAPE) over = over.src[0];
+  while (u !== of && u !== over && isAlias(u.op)) u = u.src[0];
+  if (u === of || u === over) return new Strong(named, next, epochOf, u);
+  return shown(u).base === shown(of).base ? new Strong(named, next, epochOf, undefined) : undefined;
 }

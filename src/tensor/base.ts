@@ -19,7 +19,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
-import { isAlias, isMemory, newestOf, showAs, shown } from "../uop/writes.ts";
+import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../uop/writes.ts";
 import { type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "./scalars.ts";
@@ -96,6 +96,8 @@ export abstract class TensorBase {
   private source: Source<TensorBase> | undefined;
   /** Whether something has been written through this: realizing does not part it from what it is a view of. */
   private isPlace: boolean;
+  /** Whether this is a value that only happens to be what is in memory: a sum over one element. */
+  private isValue: boolean;
   /** How often this handle has been made to name another tensor. */
   private epoch: number;
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
@@ -113,8 +115,10 @@ export abstract class TensorBase {
     this.holds = false;
     this.source = undefined;
     this.isPlace = false;
+    this.isValue = false;
     this.epoch = 0;
     this.grad = undefined;
+    node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
     if (node.line === undefined && wantsLines()) node.line = new Site();
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
@@ -133,6 +137,13 @@ export abstract class TensorBase {
   protected setUop(u: UOp): void {
     if (this.holds) moveClaim(this.node, u);
     this.node = u;
+    this.isValue = false;
+  }
+
+  /** Points the handle at a value, which may be another tensor's: it is not memory that this could write to. */
+  protected setValue(u: UOp): void {
+    this.setUop(u);
+    this.isValue = true;
   }
 
   /** Points the handle at what another tensor names. */
@@ -149,31 +160,46 @@ export abstract class TensorBase {
     return path.reverse();
   }
   /**
-   * Makes this, and what it is a view of, name the newest version of their memory, for a write. Values that others see
-   * through views get memory. False where this is a value, and no view: nobody else sees it.
+   * Makes this name the newest version of its memory, for a write, or, with `all`, what it is a view of, too. Values that
+   * others see through views get memory. False where this is a value, and no view: nobody else sees it.
    */
-  protected refresh(): boolean {
+  protected refresh(all = false): boolean {
     const path = this.aliases(), [top] = path;
-    const { base, steps } = shown(top.uop);
+    const { base, steps } = top.isValue ? { base: top.uop, steps: [] } : shown(top.uop);
     let now: UOp;
-    if (isMemory(base)) now = newestOf(base);
-    else if (path.length === 1) return false;
+    if (isMemory(base) && !top.isValue) {
+      now = newestOf(base);
+      // an equal expression has become the same memory: this one moves out
+      if (now.op === Ops.BUFFER && (now.arg as BufferArg).storage.names > 1) {
+        now = uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++);
+      }
+    } else if (path.length === 1) return false;
     else {
       now = uop(Ops.CONTIGUOUS, base.dtype, [isScalarLeaf(base) ? reshape(base, shapeOf(base)) : base], nextIdentity++);
       top.hold();
     }
-    const moved = path.map((t) => t.uop);
+    const moved = path.map((t) => t.uop), overs = path.map((t) => t.source?.over);
     if (now !== base) top.setUop(moved[0] = showAs(steps, reshape(now, shapeOf(base))));
     for (let i = 1; i < path.length; i++) {
-      const t = path[i], made = t.source!.move(moved[i], moved[i - 1], { from: base, to: now });
+      const t = path[i];
+      let made = t.source!.move(moved[i], moved[i - 1], { from: base, to: now });
+      // what a builder has merged with the view below is found in what that is a view of
+      for (let k = i - 1; made === undefined && k > 0; k--) {
+        const over = overs[k];
+        if (over === undefined) continue;
+        const own = shown(moved[i], over);
+        if (own.base === over) made = showAs(own.steps, reshape(moved[k - 1], shapeOf(over)));
+      }
       if (made === undefined) {
         throw new ArgumentError("write to a view", {
           reason: "the tensor that it is a view of has other memory by now; make the view again",
         });
       }
       if (made === t.node) continue;
+      moved[i] = made;
+      if (t !== this && !all) continue;
       t.letGo(); // what it was realized into
-      t.node = moved[i] = made;
+      t.node = made;
       t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
     }
     return true;
@@ -185,6 +211,8 @@ export abstract class TensorBase {
   /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
   protected settle(): void {
     if (this.source === undefined || this.isPlace) return;
+    const [top] = this.aliases(), own = shown(this.uop).base;
+    if (top !== this && isMemory(own) && isSameMemory(own, shown(top.uop).base)) return; // another shape of it
     this.source = undefined;
     this.epoch++; // views of this that there are stay what they are
   }
@@ -217,6 +245,14 @@ export abstract class TensorBase {
     if (isAlias(u.op) || isAlias(node.op) || u === node) {
       t.source = sourceOf(u, node, this.named(), this.source, epochOf);
     }
+    return t;
+  }
+
+  /** As `wrap`, for an op that gives new values, also where its node shows no others than those of this. */
+  protected wrapValue(u: UOp): this {
+    const t = this.wrap(u);
+    t.isValue = t.source !== undefined;
+    t.source = undefined;
     return t;
   }
 

@@ -473,7 +473,7 @@ export abstract class IndexingTensor extends SortTensor {
       const view = viewNode(this.uop, plan);
       if (isMemory(shown(view).base)) this.assignView(view, value, action);
       else this.assignView(this.uop, mask().where(placeNode(value, plan, shape), this.uop), action);
-    } else if (isWhole(plan, shape)) this.setUop(reshape(value, shape));
+    } else if (isWhole(plan, shape)) this.setValue(reshape(value, shape));
     else this.setUop(mask().where(placeNode(value, plan, shape), this.uop));
   }
 

@@ -20,10 +20,10 @@ import { nodesMade, uop } from "../uop/uop.ts";
 import { checkIntegers } from "./axes.ts";
 import { isWeak, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
-import { captureCall, type Captured, checkAlive, type InputInfo, storageOf } from "./jit_capture.ts";
+import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites, storageOf } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { forgetOrigin } from "./origins.ts";
-import { realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
+import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -292,6 +292,7 @@ class Jit {
   /** Calls the function as it is, and sees what it writes. */
   run(args: unknown[], inputs: readonly TensorBase[]): unknown {
     writeLog.set = this.written;
+    const assigned = movedHandles.assigned = new Set<TensorBase>();
     let result: unknown;
     try {
       result = this.fn(...args);
@@ -299,9 +300,9 @@ class Jit {
         result.catch(() => {}); // this error is the one to tell
         throw asyncError();
       }
-      realizeTensors(leavesOfTree(result, "call a jit function").tensors);
+      realizeTensors([...leavesOfTree(result, "call a jit function").tensors, ...pendingWrites(assigned)]);
     } finally {
-      writeLog.set = undefined;
+      writeLog.set = movedHandles.assigned = undefined;
     }
     checkAlive(inputs);
     return result;

@@ -23,6 +23,7 @@ import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from ".
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
+import { shown } from "../uop/writes.ts";
 import { bufferNode, type Extents, nodesMade, toposort, trimInternTable, type UOp } from "../uop/uop.ts";
 import { gradLeaves, TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
@@ -42,6 +43,8 @@ export interface InputInfo {
 interface Movable {
   setUop(u: UOp): void;
   rename(u: UOp): void;
+  refresh(): boolean;
+  aliases(): TensorBase[];
   wrap(u: UOp): TensorBase;
 }
 function wrap(like: TensorBase, u: UOp): TensorBase {
@@ -174,7 +177,9 @@ export class Captured {
     private readonly results: number,
     private readonly states: readonly State[],
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
-    private readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage }[],
+    /** Arguments that a call writes, and how often. */
+    readonly writtenInputs: ReadonlyMap<number, number>,
+    private readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage | undefined }[],
     /** Random numbers that a call draws. */
     readonly draws: number,
     readonly replay: Replay,
@@ -223,6 +228,10 @@ export class Captured {
   /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
   run(leaves: Leaves, storages: readonly Storage[], donates: boolean): unknown {
     this.checkMemory();
+    for (const i of this.writtenInputs.keys()) {
+      checkOnly(i, storages, this.replay.targets);
+      bufferOf(storages[i])!.unshare();
+    }
     const buffers: (Buffer | undefined)[] = storages.map((s) => bufferOf(s)!);
     const copies: Buffer[] = [];
     for (let i = 0; i < storages.length; i++) {
@@ -246,12 +255,19 @@ export class Captured {
     this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
     for (const c of copies) c.free();
     for (const { storage, writes } of this.written) storage.version += writes;
+    for (const [i, writes] of this.writtenInputs) {
+      storages[i].version += writes;
+      (leaves.tensors[i] as unknown as Movable).refresh();
+    }
     for (const { ref, storage } of this.handles) {
       const t = ref.deref();
-      if (t !== undefined) (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
+      if (t === undefined) continue;
+      if (storage === undefined) (t as unknown as Movable).refresh();
+      else (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
     }
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, fresh, extents } = this.outputs[at];
+      if (input >= 0 && this.writtenInputs.has(input)) return leaves.tensors[input];
       const storage = input >= 0 ? storages[input] : made[at];
       const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
       const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
@@ -307,7 +323,7 @@ export interface CallToCapture {
 /** An argument under a name of its own, as its variables are; a copy where the function writes its memory. */
 function aliasOf(t: TensorBase, storage: Storage, copies: boolean, bound: ReadonlyMap<string, number>): TensorBase {
   const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
-  const own = copies ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype);
+  const own = copies || buffer.isShared ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype);
   attachBuffer(alias, own);
   const extents = mapExtents(extentsOf(t.uop), (e) => marked(e, bound));
   return wrap(t, withExtents(reshape(bufferNode(alias), t.shape), extents));
@@ -367,7 +383,7 @@ function listen(call: CallToCapture): Heard {
       states.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
     }
     const left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
-    realizeTensors([...outputs, ...left.filter(isPending)]);
+    realizeTensors([...outputs, ...left.filter(isPending), ...pendingWrites(handles)]);
   } finally {
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = undefined;
@@ -377,17 +393,48 @@ function listen(call: CallToCapture): Heard {
       reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
     });
   }
-  checkWrites(recording, insideStorages, storages);
-  return { recording, counter, start, inside: insideStorages, outputs, states, handles, result };
+  const writtenInputs = writesTo(recording, insideStorages, call);
+  return { recording, counter, start, inside: insideStorages, outputs, states, handles, writtenInputs, result };
 }
 
-/** @throws {JitError} where an argument is written */
-function checkWrites(recording: Recording, inside: readonly Storage[], storages: readonly Storage[]): void {
+/** What has been assigned to, and is not real yet; of views what they are views of. */
+export function pendingWrites(handles: ReadonlySet<TensorBase>): TensorBase[] {
+  return [...handles].filter((t) => (t as unknown as Movable).aliases()[0] === t && isPending(t));
+}
+
+/** @throws {JitError} where argument `i`, which is written, is there twice, or closed over, too */
+function checkOnly(i: number, storages: readonly Storage[], others: readonly Storage[]): void {
+  const at = storages.findIndex((s, k) => k !== i && s === storages[i]);
+  if (at < 0 && !others.includes(storages[i])) return;
+  throw new JitError("call a jit function", {
+    reason: at < 0
+      ? `it assigns to argument tensor ${i}, which it closes over, too; pass a clone()`
+      : `it assigns to argument tensor ${i}, which is argument tensor ${at}, too; pass a clone() of one`,
+  });
+}
+
+/**
+ * The arguments that a call has written, with the number of writes: what it wrote to copies is written to them.
+ * @throws {JitError} where an argument is closed over, too, and written
+ */
+function writesTo(recording: Recording, inside: readonly Storage[], { leaves, storages }: CallToCapture) {
+  const written = new Map<number, number>();
   inside.forEach((s, i) => {
-    if (recording.written.has(s)) {
-      throw new JitError("capture a function", {
-        reason: `it assigns to argument tensor ${i}; close over the tensor instead of passing it`,
-      });
+    const writes = recording.written.get(s);
+    if (writes !== undefined) {
+      checkOnly(i, storages, s === storages[i] ? [] : [...recording.written.keys()]);
+      written.set(i, writes);
+      if (s === storages[i]) return;
+      recording.written.delete(s);
+      const from = bufferOf(s)!, to = bufferOf(storages[i])!;
+      if (from.base !== to.base) {
+        to.unshare();
+        copyBuffer(to, from);
+      }
+      storages[i].version += writes;
+      storages[i].writtenAt = s.writtenAt;
+      (leaves.tensors[i] as unknown as Movable).refresh();
+      return;
     }
     if (s === storages[i] || bufferOf(s)!.base !== bufferOf(storages[i])!.base) return; // itself, or a copy
     if (!recording.written.has(storages[i])) return;
@@ -395,6 +442,7 @@ function checkWrites(recording: Recording, inside: readonly Storage[], storages:
       reason: `it assigns to a tensor that it closes over and that is argument tensor ${i}, too; pass a clone()`,
     });
   });
+  return written;
 }
 
 interface Heard {
@@ -406,7 +454,14 @@ interface Heard {
   readonly outputs: readonly TensorBase[];
   readonly states: readonly { place: Place; before: TensorBase | undefined; after: TensorBase | undefined }[];
   readonly handles: ReadonlySet<TensorBase>;
+  readonly writtenInputs: ReadonlyMap<number, number>;
   readonly result: unknown;
+}
+
+/** Whether a handle names, or shows, the memory of `storage`. */
+function isOf(t: TensorBase, storage: Storage): boolean {
+  const { base } = shown(t.uop);
+  return base.op === Ops.BUFFER && (base.arg as BufferArg).storage === storage;
 }
 
 function finish(call: CallToCapture, heard: Heard): { captured: Captured; result: unknown } {
@@ -479,10 +534,12 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
       ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
       ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
     ],
-    [...heard.handles].filter((t) => madeOf(t)?.disposedAt === "").map((t) => ({
-      ref: new WeakRef(t),
-      storage: storageOf(t),
-    })),
+    heard.writtenInputs,
+    [...heard.handles].filter((t) => !inside.some((s) => s !== undefined && isOf(t, s))).flatMap((t) => {
+      const isView = (t as unknown as Movable).aliases()[0] !== t;
+      if (!isView && madeOf(t)?.disposedAt !== "") return [];
+      return [{ ref: new WeakRef(t), storage: isView ? undefined : storageOf(t) }];
+    }),
     draws,
     replay,
     heirsOf(replay, outs, call),

@@ -99,7 +99,8 @@ export function checkedReplay(
   storages: readonly Storage[],
   call: () => unknown,
 ): unknown {
-  const targets = c.replay.targets.map((s) => bufferOf(s)!), watched = [...targets];
+  const written = [...c.writtenInputs.keys()].map((i) => storages[i]);
+  const targets = [...c.replay.targets, ...written].map((s) => bufferOf(s)!), watched = [...targets];
   if ([...watched, ...storages.map((s) => bufferOf(s)!)].some((b) => b.device.allocator.copyOut === undefined)) {
     return c.run(leaves, storages, false);
   }

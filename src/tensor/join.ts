@@ -102,7 +102,7 @@ export abstract class JoinTensor extends MovementTensor {
       });
     }
     const dtype = promoteAll(all.map((t) => t.dtype));
-    return this.wrap(catNodes(all.map((t) => t.uop.cast(dtype)), axis));
+    return this.wrapValue(catNodes(all.map((t) => t.uop.cast(dtype)), axis));
   }
 
   /** Joins this and `tensors` along a new axis. @throws {ShapeError} if the shapes differ */
@@ -118,7 +118,7 @@ export abstract class JoinTensor extends MovementTensor {
       }
       return reshape(t.uop.cast(dtype), shape.toSpliced(axis, 0, 1));
     });
-    return this.wrap(catNodes(nodes, axis));
+    return this.wrapValue(catNodes(nodes, axis));
   }
 
   /** Tiles: axis i is repeated `repeats[i]` times; more repeats than axes add axes in front. */
@@ -148,7 +148,7 @@ export abstract class JoinTensor extends MovementTensor {
         (axis) => axis % 2 === 0,
       );
     }
-    return this.wrap(reshape(tiles, shapeOf(x).map((n, i) => n * counts[i])));
+    return this.wrapValue(reshape(tiles, shapeOf(x).map((n, i) => n * counts[i])));
   }
 
   /** Each element `repeats` times in a row along `dim`; of the flattened tensor without `dim`. */

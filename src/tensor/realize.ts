@@ -20,7 +20,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
-import { isMemory, noteWrite, showAs, shown } from "../uop/writes.ts";
+import { isMemory, newestOf, noteWrite, showAs, shown } from "../uop/writes.ts";
 import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { tensorList } from "./dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
@@ -53,6 +53,7 @@ interface Inside {
   hold(t: TensorBase): void;
   settle(t: TensorBase): void;
   liveNode(t: TensorBase, action: string): UOp;
+  keep(t: TensorBase): UOp;
 }
 let inside: Inside;
 
@@ -69,7 +70,10 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
     if (isBoundNode(u)) continue; // a number, which kernels take as such
     if (made === undefined) nodes.push(u);
-    else checkAlive(made, "realize a tensor");
+    else {
+      checkAlive(made, "realize a tensor");
+      if (newestOf(made) !== made) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
+    }
   }
   if (nodes.length > 0) keepOrigins(tensors, () => realizeNodes(nodes));
   for (const t of tensors) {
@@ -87,8 +91,15 @@ export abstract class RealizeTensor extends CallTensor {
     inside = {
       hold: (t) => (t as RealizeTensor).hold(),
       settle: (t) => (t as RealizeTensor).settle(),
+      keep: (t) => (t as RealizeTensor).keepValues(),
       liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
     };
+  }
+
+  /** Makes this name a copy of what it names. */
+  private keepValues(): UOp {
+    this.rename(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
+    return this.uop;
   }
 
   /** This tensor's node, for realizing. @throws {DisposedError} */
@@ -279,7 +290,7 @@ export abstract class RealizeTensor extends CallTensor {
           reason: `the value is on ${from}, the target on ${to}; use .to("${to}") first`,
         });
       }
-      if (x.uop === this.uop) return this;
+      if (x === this) return this;
       value = x.uop;
     } else value = this.written(x, "assign");
     const given = shapeOf(value);
@@ -291,7 +302,7 @@ export abstract class RealizeTensor extends CallTensor {
       this.hold();
       return this;
     }
-    this.assignView(this.uop, broadcastTo(value, shape), "assign");
+    if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape), "assign");
     return this;
   }
 
@@ -300,7 +311,7 @@ export abstract class RealizeTensor extends CallTensor {
     const line = new Site(), after = writeNode(view, value);
     for (const u of [after, after.src[1]]) u.line ??= line;
     noteWrite(after.src[0], after);
-    this.refresh();
+    this.refresh(true);
     for (const t of this.aliases()) {
       (t as RealizeTensor).markPlace();
       movedHandles.assigned?.add(t);

@@ -118,13 +118,13 @@ export abstract class ScanTensor extends LossTensor {
    */
   cumsum(axis = 0): this {
     const x = castNode(this.uop, sumDType(this.dtype));
-    return this.wrap(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(sumOf(this.dtype)));
+    return this.wrapValue(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(sumOf(this.dtype)));
   }
 
   /** Running product along `axis`; dtypes as {@linkcode cumsum}. @throws {ShapeError} */
   cumprod(axis: number): this {
     const x = castNode(this.uop, sumDType(this.dtype));
-    return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
+    return this.wrapValue(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
   }
 
   /**

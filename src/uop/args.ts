@@ -160,6 +160,8 @@ export class Storage {
   born: number = Infinity;
   /** Handles that hold it: the last one to be disposed frees it. Views and collected handles are not counted down. */
   claims = 0;
+  /** Handles of the values that became it: of several, one that is written to must move out. */
+  names = 0;
   /** True for host bytes on their way to a device: only the COPY that made it reads it, once. */
   staging = false;
   /** True for whole numbers that were given without a dtype: they are taken as floats where such are expected. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { SpecError } from "../helpers/errors.ts";
-import { isMovement, opName, Ops } from "./ops.ts";
+import { isMovement, isView, opName, Ops } from "./ops.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
 import type { AxesArg, PairsArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
 import { renewed, type UOp, uop } from "./uop.ts";
@@ -58,6 +58,30 @@ function rebuild(u: UOp, src: readonly UOp[]): UOp {
 }
 
 /**
+ * A STORE through a view, resolved: what it writes is the memory below the view, also where the view itself has been
+ * realized and is memory of its own by now. Pushes what is not resolved yet; undefined then.
+ */
+function resolveStore(u: UOp, memo: ReadonlyMap<UOp, UOp>, stack: UOp[]): UOp | undefined {
+  const steps: UOp[] = [], needed = [u.src[1]];
+  let base = u.src[0];
+  for (; isView(base.op); base = base.src[0]) {
+    steps.push(base);
+    for (let i = 1; i < base.src.length; i++) needed.push(base.src[i]);
+  }
+  needed.push(base);
+  const missing = needed.filter((s) => !memo.has(s));
+  if (missing.length > 0) {
+    stack.push(...missing);
+    return undefined;
+  }
+  const target = steps.reduceRight(
+    (x, s) => rebuild(s, [x, ...s.src.slice(1).map((r) => memo.get(r)!)]),
+    memo.get(base)!,
+  );
+  return uop(Ops.STORE, u.dtype, [target, memo.get(u.src[1])!], u.arg);
+}
+
+/**
  * `root` with every realized node replaced by what it became, and every other node interned in the present generation.
  * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph. Nodes in `unread` are built
  * anew although they are realized.
@@ -83,6 +107,14 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
     if (u.op === Ops.BUFFER) {
       memo.set(u, u);
       stack.pop();
+      continue;
+    }
+    if (u.op === Ops.STORE && isView(src[0].op)) {
+      const made = resolveStore(u, memo, stack);
+      if (made === undefined) continue;
+      stack.pop();
+      made.line ??= u.line;
+      memo.set(u, made);
       continue;
     }
     let ready = true, same = true;

@@ -81,6 +81,8 @@ export class UOp extends Arithmetic<UOp> {
   becomes: UOp | undefined;
   /** Handles that hold what this node will become; counted on the Storage once there is one. */
   claims: number;
+  /** Handles made of it. */
+  names: number;
   /** The user's line that made it, where recorded. */
   line: Line | undefined;
   /** Nodes made before this one: tells what is older than a scope. */
@@ -122,6 +124,7 @@ export class UOp extends Arithmetic<UOp> {
     this.at = 0;
     this.becomes = undefined;
     this.claims = 0;
+    this.names = 0;
     this.line = undefined;
     this.seq = made++;
   }

@@ -163,6 +163,40 @@ const PROGRAMS: [name: string, run: () => Tensor | Tensor[], want: NestedValues]
     c.reshape([2, 2]).permute([1, 0]).permute([1, 0]).setAt([0, 1], 8);
     return c;
   }, [9, 8, 3, 4]],
+  ["a view that was realized between the write and its schedule", () => {
+    const c = four(), part = c.at([1, 3]), twin = c.at([1, 3]);
+    part.assign(0);
+    twin.realize();
+    return [c, twin, part];
+  }, [[1, 0, 0, 4], [2, 3], [0, 0]]],
+  ["equal expressions, and values that are another tensor's", () => {
+    const x = four(), a = x.add(1), b = x.add(1), same = x.mul(1), copy = x.contiguous();
+    Tensor.realize([a, b, same, copy]);
+    a.setAt([0], 9);
+    same.setAt([1], 8);
+    copy.setAt([2], 7);
+    Tensor.realize([a, same, copy]);
+    return [x, a, b, same, copy];
+  }, [[1, 2, 3, 4], [9, 3, 4, 5], [2, 3, 4, 5], [1, 8, 3, 4], [1, 2, 7, 4]]],
+  ["a value that was taken over whole, and a sum over one element", () => {
+    const x = four(), y = x.add(1), column = x.reshape([4, 1]), sum = column.sum(1);
+    y.setAt([":"], x);
+    y.mulInPlace(2);
+    sum.addInPlace(1);
+    return [x, y, sum];
+  }, [[1, 2, 3, 4], [2, 4, 6, 8], [2, 3, 4, 5]]],
+  ["before and after a write, in one kernel", () => {
+    const c = four().clone(), before = c.detach();
+    c.setAt([0], 6);
+    c.subInPlace(before);
+    return c;
+  }, [5, 0, 0, 0]],
+  ["an operand that is what the target is a view of", () => {
+    const c = four(), row = c.reshape([1, 4]), all = row.at(":");
+    c.assign(5);
+    all.mulInPlace(row);
+    return c;
+  }, [5, 10, 15, 20]],
   ["another tensor under the same name", () => {
     const c = four(), part = c.at([0, 2]), other = real([5, 6, 7, 8]);
     c.replace(other);

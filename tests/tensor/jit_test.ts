@@ -320,10 +320,13 @@ Deno.test("jit: many keys are told of once", () => {
   match(lines[0], /^jit: scaled has been called with 9 different values .*pass what changes as a tensor/);
 });
 
-Deno.test("jit: an argument is assigned to, or freed", () => {
-  const assigns = jit((x: Tensor) => x.assign(x.add(1)).sum());
-  assigns(made([1]));
-  fails(() => assigns(made([1])), /it assigns to argument tensor 0; close over the tensor instead of passing it/);
+Deno.test("jit: an argument is assigned to, or freed", async () => {
+  const assigns = jit((x: Tensor, y: Tensor) => x.assign(x.add(y)).sum());
+  const one = made([1, 2]), two = made([1, 1]), sums: unknown[] = [];
+  for (let i = 0; i < 4; i++) sums.push(await assigns(one, two).item());
+  assertEquals([sums, await one.tolist()], [[5, 7, 9, 11], [5, 6]]);
+  for (let i = 0; i < 2; i++) assertEquals([await assigns(two, one).item(), i], [13 + 11 * i, i]);
+  fails(() => assigns(one, one), /it assigns to argument tensor 0, which is argument tensor 1, too; pass a clone/);
   const frees = jit((y: Tensor, x: Tensor) => {
     const z = x.add(y).realize();
     x.dispose();

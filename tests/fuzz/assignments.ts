@@ -1,0 +1,251 @@
+/**
+ * Random programs of reads, views and writes, against an eager model of memory: every tensor is bytes, a view a list of
+ * places in them, a write happens at once, and a read is of what is there when it is asked for. What the model says must
+ * come out, on every device, in whatever order things are realized; a program may also be refused, but only with a
+ * StaleReadError, and only where a lazy read is realized in a later schedule than a write over what it reads. The model
+ * (assignments_model.ts) knows nothing of schedules and kernels. A failure is shrunk and printed as a program.
+ *
+ * Run: `deno run -A tests/fuzz/assignments.ts --count 10000 --seed 7 --device WASM`. Other options: `--case 17` (only that
+ * one), `--failures 3` (stop after as many).
+ */
+import { Device, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
+import { Maker, Model, type Statement, textOf } from "./assignments_model.ts";
+import { Random } from "./simplify.ts";
+
+/** What a run found. */
+export interface Report {
+  /** Programs of which every value was compared. */
+  readonly compared: number;
+  /** Programs that ended in a StaleReadError where the rule says so. */
+  readonly stale: number;
+  readonly failures: readonly string[];
+}
+
+type Names = Map<string, Tensor>;
+
+/** An index of a statement as the library takes it. */
+function indexOf(index: readonly unknown[], names: Names): never[] {
+  return index.map((x) => {
+    if (typeof x !== "object" || x === null || Array.isArray(x)) return x;
+    const at = x as { at?: number[]; gt?: string; bound?: [number, number, number] };
+    if (at.at !== undefined) return new Tensor(at.at, { dtype: "int32" });
+    if (at.gt !== undefined) return names.get(at.gt)!.gt(0);
+    const p = new Variable("p", 0, at.bound![2]).bind(at.bound![0]);
+    return [p, p.add(at.bound![1])];
+  }) as never[];
+}
+
+/** Runs a statement on the library. */
+function step(s: Statement, names: Names): void {
+  const get = (name: string): Tensor => names.get(name)!;
+  const operand = (x: string | number): Tensor | number => typeof x === "number" ? x : get(x);
+  const set = (t: Tensor): void => void names.set(s.to!, t);
+  switch (s.op) {
+    case "leaf": {
+      const t = new Tensor(s.values!, { dtype: s.dtype }).reshape(s.shape!);
+      return set(s.how === "realized" ? t.realize() : s.how === "clone" ? t.clone() : t);
+    }
+    case "view": {
+      const x = get(s.on!), list = s.list!;
+      switch (s.how) {
+        case "at":
+          return set(x.at(...indexOf(s.index!, names)));
+        case "permute":
+          return set(x.permute(list));
+        case "flip":
+          return set(x.flip(list));
+        case "reshape":
+          return set(x.reshape(list));
+        case "shrink":
+          return set(x.shrink(list.map((start, i) => [start, s.shape![i]] as [number, number])));
+        case "bitcast":
+          return set(x.bitcast(s.dtype!));
+      }
+      return set(x.detach());
+    }
+    case "value": {
+      const x = get(s.on!), y = s.value === undefined ? 0 : operand(s.value);
+      switch (s.how) {
+        case "add":
+          return set(x.add(y));
+        case "mul":
+          return set(x.mul(y));
+        case "max":
+          return set(x.maximum(y));
+        case "sum":
+          return set(x.sum(s.list![0]));
+        case "scan":
+          return set(x.cumsum(s.list![0]));
+        case "total":
+          return set(x.sum().add(x.flip(0)));
+        case "expand":
+          return set(x.unsqueeze(0).expand([2, ...x.shape]));
+        case "clone":
+          return set(x.clone());
+        case "pick":
+          return set(x.at(new Tensor(s.list!, { dtype: "int32" })));
+      }
+      return set(x.contiguous());
+    }
+    case "assign":
+      return void get(s.on!).assign(operand(s.value!));
+    case "setAt":
+      return void get(s.on!).setAt(indexOf(s.index!, names), operand(s.value!));
+    case "inplace": {
+      const x = get(s.on!), y = operand(s.value!);
+      return void (s.how === "add" ? x.addInPlace(y) : s.how === "mul" ? x.mulInPlace(y) : x.subInPlace(y));
+    }
+    case "realize":
+      return void Tensor.realize(s.names!.map(get));
+    case "scope":
+      return scope(() => {
+        for (const b of s.body!) step(b, names);
+      });
+    case "jit": {
+      const args = s.names!.map((list) => list.split(" "));
+      const f = jit((...given: Tensor[]) => {
+        const inside = new Map(names);
+        s.params!.forEach((p, i) => inside.set(p, given[i]));
+        for (const b of s.body!) step(b, inside);
+        return inside.get(s.result!)!.mul(1);
+      });
+      return args.forEach((list, i) => void names.set(`${s.to}_${i}`, f(...list.map(get))));
+    }
+    case "optimize": {
+      const params = s.names!.map(get), opt = new nn.optim.SGD(params, { lr: 0.25, momentum: s.list![0] / 2 });
+      for (let i = 0; i < s.list![1]; i++) {
+        Tensor.train(() => {
+          opt.zeroGrad();
+          let loss: Tensor | undefined;
+          for (const [a, b, apart] of s.terms!) {
+            const [p, q] = [params[a], params[b]];
+            const term = apart ? p.sum().mul(q.sum()) : p.mul(q).sum();
+            loss = loss === undefined ? term : loss.add(term);
+          }
+          loss!.backward();
+          opt.step();
+        });
+      }
+      return;
+    }
+  }
+  throw new Error(`no statement: ${s.op}`);
+}
+
+/** The values of a tensor as numbers, in a row. */
+async function valuesOf(t: Tensor): Promise<number[]> {
+  return Array.from(await t.data() as ArrayLike<number>);
+}
+
+/** What is wrong with a program: undefined where nothing is; "stale" where it ended in a StaleReadError as it may. */
+export async function check(program: readonly Statement[]): Promise<string | undefined> {
+  const model = new Model(), names: Names = new Map();
+  const compare = async (name: string): Promise<string | undefined> => {
+    const want = model.read(name), got = await valuesOf(names.get(name)!);
+    if (want.length === got.length && want.every((x, i) => x === got[i])) return undefined;
+    return `${name} is [${got.join(", ")}], want [${want.join(", ")}]`;
+  };
+  let at = "";
+  let mayBeStale = false;
+  try {
+    for (const s of program) {
+      at = textOf(s);
+      if (s.op === "read") {
+        mayBeStale = model.isStale([s.on!]);
+        const why = await compare(s.on!);
+        if (why !== undefined) return `${at}: ${why}`;
+        model.done([s.on!], false);
+        continue;
+      }
+      mayBeStale = model.step(s);
+      step(s, names);
+      model.settle(s);
+    }
+  } catch (error) {
+    const { name, message, stack } = error as Error;
+    if (error instanceof StaleReadError && mayBeStale) return "stale";
+    return `${at}: ${name}: ${message}\n${stack?.split("\n    at ").slice(1, 7).join("\n  ")}`;
+  }
+  return undefined;
+}
+
+/** The smallest program found by leaving out statements that fails alike. */
+async function shrink(program: readonly Statement[], why: string): Promise<[readonly Statement[], string]> {
+  const kindOf = (text: string): string => /: (\w+Error):/.exec(text)?.[1] ?? "value";
+  const deadline = performance.now() + 20000;
+  for (let again = true; again && performance.now() < deadline;) {
+    again = false;
+    for (const smaller of smallerOf(program)) {
+      if (!Model.accepts(smaller)) continue;
+      const found = await check(smaller);
+      if (found === undefined || found === "stale" || kindOf(found) !== kindOf(why)) continue;
+      [program, why, again] = [smaller, found, true];
+      break;
+    }
+  }
+  return [program, why];
+}
+
+function* smallerOf(program: readonly Statement[]): Generator<readonly Statement[]> {
+  for (let i = program.length - 1; i >= 0; i--) {
+    yield [...program.slice(0, i), ...program.slice(i + 1)];
+    const { body, names } = program[i];
+    if (body !== undefined) {
+      for (let k = 0; k < body.length; k++) {
+        yield program.with(i, { ...program[i], body: [...body.slice(0, k), ...body.slice(k + 1)] });
+      }
+    }
+    if (names !== undefined && names.length > 1) {
+      for (let k = 0; k < names.length; k++) {
+        yield program.with(i, { ...program[i], names: [...names.slice(0, k), ...names.slice(k + 1)] });
+      }
+    }
+  }
+}
+
+/** Runs programs on the default device. */
+export async function fuzzAssignments(
+  options: { seed: number; count: number; only?: number; failures?: number; log?: (text: string) => void },
+): Promise<Report> {
+  const { seed, count, only, log = () => {} } = options, failures: string[] = [];
+  let compared = 0, stale = 0;
+  for (let k = only ?? 0; k < (only ?? -1) + 1 || (only === undefined && k < count); k++) {
+    const program = new Maker(new Random(seed * 1000003 + k)).make(), why = await check(program);
+    if (why === "stale") stale++;
+    else if (why === undefined) compared++;
+    else {
+      const [small, found] = await shrink(program, why);
+      failures.push(`seed ${seed} case ${k} on ${Device.default}: ${found}\n${small.map(textOf).join("\n")}\n`);
+      log(failures[failures.length - 1]);
+      if (failures.length >= (options.failures ?? 1)) break;
+    }
+  }
+  return { compared, stale, failures };
+}
+
+if (import.meta.main) {
+  const option = (name: string, otherwise: string): string => {
+    const at = Deno.args.indexOf(`--${name}`);
+    return at < 0 ? otherwise : Deno.args[at + 1];
+  };
+  const names = option("device", "JS,WASM").split(","), only = option("case", "");
+  let found = 0;
+  for (const device of names) {
+    await Device.open(device);
+    Device.default = device;
+    const start = performance.now();
+    const report = await fuzzAssignments({
+      seed: Number(option("seed", "1")),
+      count: Number(option("count", "1000")),
+      only: only === "" ? undefined : Number(only),
+      failures: Number(option("failures", "3")),
+      log: console.log,
+    });
+    found += report.failures.length;
+    console.log(
+      `${device}: ${report.compared} programs compared, ${report.stale} refused as too late, ` +
+        `${report.failures.length} failures, ${((performance.now() - start) / 1000).toFixed(1)} s`,
+    );
+  }
+  if (found > 0) Deno.exit(1);
+}
