@@ -309,6 +309,12 @@ function storageBelow(u: UOp): Storage {
   return (u.arg as BufferArg).storage;
 }
 
+/** The storage of a reshaped BUFFER, if it is one. */
+function storageOf(u: UOp): Storage | undefined {
+  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+  return u.op === Ops.BUFFER ? (u.arg as BufferArg).storage : undefined;
+}
+
 /** Notes that a node became a reshaped BUFFER: when that was born, and who holds it. */
 function noteMade(u: UOp, made: UOp): void {
   const storage = storageBelow(made);
@@ -317,8 +323,9 @@ function noteMade(u: UOp, made: UOp): void {
   u.claims = 0;
   let base = u;
   while (isAlias(base.op)) base = base.src[0];
-  if (!isMemory(base)) storage.names += u.names;
-  else if (base === u && u.op !== Ops.AFTER && u.names > 0) storage.names++;
+  const isShape = isMemory(base) && base !== u && storageOf(latest(base)) === storage;
+  if (base === u && isMemory(u)) storage.names += u.op === Ops.AFTER || u.names === 0 ? 0 : 1;
+  else if (!isShape) storage.names += u.names;
   if (pendingScopes.size > 0) noteBecame(u, storage);
 }
 

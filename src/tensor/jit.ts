@@ -332,7 +332,8 @@ class Jit {
  * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, in objects of
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
- * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where it is now.
+ * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where it is now. An
+ * argument that `fn` assigns to is written in each call, as the caller's tensor.
  * Results are fresh each time, and values alone: a gradient is computed inside, none goes through a result.
  *
  * `fn` is called twice for each form of the arguments, and never after that: what it does besides computing tensors (printing, counting,

@@ -269,7 +269,10 @@ export abstract class RealizeTensor extends CallTensor {
   }
 
   /**
-   * Writes `x`, broadcast to this shape, into this tensor's memory, lazily; earlier lazy reads come first.
+   * Writes `x`, broadcast to this shape, into this tensor's memory, lazily; earlier lazy reads come first. Through a view
+   * (a slice, `flip`, `permute`, `reshape`, `detach`, `bitcast`, one of those of another) it is a write to the tensor that
+   * the view was made of, which names the new version from then on. What repeats or pads, and a view that was realized
+   * before anything was written through it, has memory of its own; a value gets some.
    * @throws {DTypeError} if a tensor `x` has another dtype @throws {DeviceError} if it is on another device
    */
   assign(x: Operand): this {

@@ -4,15 +4,11 @@ import { Device } from "../../mod.ts";
 import { fuzzAssignments } from "./assignments.ts";
 
 for (const device of ["JS", "WASM"]) {
+  await Device.open(device);
   Deno.test(`assignments: random programs on ${device} do what an eager model does`, async () => {
-    const before = Device.default;
     Device.default = device;
-    try {
-      const report = await fuzzAssignments({ seed: 20261122, count: 120 });
-      assertEquals(report.failures, []);
-      assert(report.compared > 100, JSON.stringify(report));
-    } finally {
-      Device.default = before;
-    }
+    const report = await fuzzAssignments({ seed: 20261122, count: 120 });
+    assertEquals(report.failures, []);
+    assert(report.compared > 100, JSON.stringify(report));
   });
 }
