@@ -137,6 +137,7 @@ export abstract class TensorBase {
   protected setUop(u: UOp): void {
     if (this.holds) moveClaim(this.node, u);
     this.node = u;
+    u.names++;
     this.isValue = false;
   }
 
@@ -200,6 +201,7 @@ export abstract class TensorBase {
       if (t !== this && !all) continue;
       t.letGo(); // what it was realized into
       t.node = made;
+      made.names++;
       t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
     }
     return true;
