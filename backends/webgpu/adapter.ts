@@ -46,12 +46,17 @@ function fail(reason: string, cause?: unknown): DeviceError {
   return new DeviceError("open device WEBGPU", { device: "WEBGPU", reason, cause });
 }
 
+/** What OpenGL is taken to have: no limit of bindings, and buffers as large as an int32 counts. */
+const OPENGL = { maxBindingsPerBindGroup: 2 ** 32 - 1, maxBufferSize: 2 ** 31 - 1 } as const;
+
 /**
  * Whether an adapter is OpenGL's. Deno has Vulkan, Metal, Direct3D 12 and, where a machine has none of them, OpenGL, and
- * does not say which; but only for OpenGL it knows no limit of bindings. Browsers have bounds for all.
+ * does not say which; but only for OpenGL it knows both no limit of bindings and none of buffers but that of an int32
+ * (NVIDIA's Vulkan has the first alone, Mesa's the second). Browsers have bounds for all.
  */
 export function isOpenGL(adapter: GPUAdapter): boolean {
-  return (adapter.limits as unknown as Record<string, number>).maxBindingsPerBindGroup === 2 ** 32 - 1;
+  const limits = adapter.limits as unknown as Record<string, number>;
+  return Object.entries(OPENGL).every(([name, value]) => limits[name] === value);
 }
 
 /** The words of a rejection. */

@@ -77,9 +77,9 @@ export abstract class ActivationTensor extends FunctionTensor {
     if (this.dtype.isBool) return this.cast(dtypes.int32);
     return this.dtype.isUnsigned ? this.wrap(this.uop) : this.wrap(reluNode(this.uop));
   }
-  /** Limited to [0, 6]. */
+  /** Limited to [0, 6]; integers stay integers. */
   relu6(): this {
-    return this.floating((x) => limit(x, 0, 6));
+    return this.dtype.isInt ? this.clamp(0, 6) : this.floating((x) => limit(x, 0, 6));
   }
   /** 1 / (1 + e^-x). */
   sigmoid(): this {
@@ -107,14 +107,17 @@ export abstract class ActivationTensor extends FunctionTensor {
   hardswish(): this {
     return this.floating((x) => scale(x.mul(limit(shift(x, 3), 0, 6)), 1 / 6));
   }
-  /** Limited to [minVal, maxVal], by default [-1, 1]. @throws {ArgumentError} where minVal is larger */
+  /**
+   * Limited to [minVal, maxVal], by default [-1, 1]; integers stay integers where the limits are such.
+   * @throws {ArgumentError} where minVal is larger
+   */
   hardtanh(options: { readonly minVal?: number; readonly maxVal?: number } = {}): this {
     checkOptions("hardtanh", options, ["minVal", "maxVal"]);
     const { minVal = -1, maxVal = 1 } = options;
     if (!(minVal <= maxVal)) {
       throw new ArgumentError("hardtanh", { reason: `minVal ${minVal} must not be larger than maxVal ${maxVal}` });
     }
-    return this.floating((x) => limit(x, minVal, maxVal));
+    return this.dtype.isInt ? this.clamp(minVal, maxVal) : this.floating((x) => limit(x, minVal, maxVal));
   }
   /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
   leakyRelu(negSlope = 0.01): this {

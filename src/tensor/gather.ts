@@ -47,13 +47,14 @@ function sharedAmong(axis: number, includeSelf: boolean): GradientArg {
     const zero = constant(0, g.dtype), one = constant(1, g.dtype), top = last(most), size = shapeOf(top)[at];
     const goes = constant(-1, keys.dtype).lt(keys).and(keys.lt(size)),
       equal = values.eq(gatherNode(top, at, keys)).and(goes);
-    let count = foldKeys(keys, equal.where(one, broadcastTo(zero, shapeOf(values))), size, Ops.ADD).values;
-    const own = last(x).eq(top);
-    if (includeSelf) count = count.add(own.where(one, zero));
+    const found = foldKeys(keys, equal.where(one, broadcastTo(zero, shapeOf(values))), size, Ops.ADD);
+    // what nothing goes to stays what is there
+    const same = last(x).eq(top), own = includeSelf ? same : found.any.where(same.constLike(0), same);
+    const count = found.values.add(own.where(one, zero));
     const share = last(g).fdiv(count), nothing = share.mul(zero); // NaN of no members
     const read = (u: UOp) => gatherNode(u, at, keys), some = count.ne(zero);
     return [
-      () => home(some.where(includeSelf ? own.where(share, zero) : broadcastTo(zero, shapeOf(top)), nothing)),
+      () => home(some.where(own.where(share, zero), nothing)),
       () =>
         goes.where(
           equal.where(read(some.where(share, zero)), read(some.where(broadcastTo(zero, shapeOf(top)), nothing))),

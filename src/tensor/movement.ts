@@ -249,8 +249,10 @@ export abstract class MovementTensor extends TensorBase {
         reason: `unknown mode ${describe(mode)}; known are constant, reflect, replicate, circular`,
       });
     }
-    const grown = grow.reduce((x, [before, after], axis) => padAxis(x, axis, before, after, mode), this.uop);
-    return this.wrap(this.cut(grown, pairs, false)); // what is added comes from all that there was
+    // what is added comes from all that there was; a circle closes over what is left
+    const first = mode === "circular", from = first ? this.cut(this.uop, pairs, true) : this.uop;
+    const grown = grow.reduce((x, [before, after], axis) => padAxis(x, axis, before, after, mode), from);
+    return this.wrap(first ? grown : this.cut(grown, pairs, false));
   }
 
   /** `x` without what negative amounts cut off, before (`first`) or after the positive ones are added. */
@@ -386,8 +388,9 @@ export abstract class MovementTensor extends TensorBase {
     checkInteger("unfold", "step", step, 1);
     const shape = this.shape;
     const axis = resolveAxis("unfold", dim, shape);
+    if (shape.length === 0 && size <= 1) return this.reshape([1]).shrink([[0, size]]); // a scalar is a window of one
     constantAxis("unfold", this.uop, axis);
-    if (size > shape[axis] || shape.length === 0) {
+    if (size > (shape[axis] ?? 1)) {
       throw new ShapeError("unfold", {
         shapes: [shape],
         axis,

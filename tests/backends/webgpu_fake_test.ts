@@ -45,7 +45,7 @@ Deno.test("fake WEBGPU: an adapter that throws", async () => {
 });
 
 Deno.test("fake WEBGPU: an adapter of OpenGL is refused by name unless it is asked for", async () => {
-  const gl = () => asGpu(new FakeGpu({ limits: { maxBindingsPerBindGroup: 2 ** 32 - 1 } }));
+  const gl = () => asGpu(new FakeGpu({ limits: { maxBindingsPerBindGroup: 2 ** 32 - 1, maxBufferSize: 2 ** 31 - 1 } }));
   const error = await assertRejects(() => openGpu(gl()), DeviceError);
   assertMatch(error.message, /the only adapter \(.*\) is one of OpenGL, .*mesa-vulkan-drivers.*WEBGPU_OPENGL=1/);
   const { description } = await context({ WEBGPU_OPENGL: 1 }, () => openGpu(gl()));

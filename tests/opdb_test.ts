@@ -1,0 +1,45 @@
+/** A part of PyTorch's own test database; `deno run -A tests/fixtures/opdb.ts` checks all that is stored. */
+import { assert, assertEquals } from "@std/assert";
+import { classOf, judge, nameOf, storedSamples } from "./fixtures/opdb.ts";
+import { devicesHere } from "./fixtures/devices.ts";
+import { Device } from "../mod.ts";
+
+await Device.open(Device.default); // not within a test
+const samples = await storedSamples(), STEP = 12;
+
+Deno.test("op_db: what is stored covers every class of operations, with gradients and errors", () => {
+  assert(samples.length >= 4000, `${samples.length} samples`);
+  assertEquals(new Set(samples.map(classOf)).size, 8);
+  const gradients = samples.filter((s) => s.grads !== undefined).length;
+  const errors = samples.filter((s) => s.error !== undefined).length;
+  assert(gradients > 1000, `${gradients} with gradients`);
+  assert(errors > 150, `${errors} errors`);
+});
+
+for (const device of await devicesHere("WEBGPU", "CLANG", "CUDA")) {
+  Deno.test(`op_db: one sample in ${STEP} on ${device}`, async () => {
+    const found: string[] = [], before = Device.default;
+    let agreed = 0;
+    Device.default = device; // of layers' weights
+    // of each device another part
+    const first = device.length % STEP;
+    for (let i = first; i < samples.length; i += STEP) {
+      const verdict = await judge(samples[i], device);
+      if (verdict.kind === "disagrees") found.push(`${nameOf(samples[i])} ${samples[i].dtype}: ${verdict.text}`);
+      if (verdict.kind === "agrees" || verdict.kind === "in int32") agreed++;
+    }
+    Device.default = before;
+    assertEquals(found, []);
+    assert(agreed > samples.length / STEP * 0.7, `${agreed} agree`);
+  });
+}
+
+Deno.test("op_db: a wrong value is found", async () => {
+  const sample = samples.find((s) => s.op === "add" && s.outputs?.[0].s.length === 2)!;
+  const [want] = sample.outputs!, wrong = { ...want, v: want.v.map((x) => Number(x) + 1) };
+  assertEquals((await judge({ ...sample, outputs: [wrong] }, "JS")).kind, "disagrees");
+  assertEquals(
+    (await judge({ ...sample, grads: sample.grads!.map((g) => ({ ...g, v: g.v.map(() => 7) })) }, "JS")).kind,
+    "disagrees",
+  );
+});
