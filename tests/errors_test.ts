@@ -166,7 +166,7 @@ const PERMISSIONS: [name: string, flags: string[], program: string, text: RegExp
     "saving without write",
     [],
     'await state.safeSave({ x: new Tensor([1]) }, "/tmp/x.safetensors")',
-    /^NotCapable: Requires write access to "\/tmp\/x\.safetensors\.\w+\.part", run again with the --allow-write flag$/,
+    /^FormatError: Cannot save \/tmp\/x\.safetensors: Requires write access to "\/tmp\/x\.safetensors\.\w+\.part", run again with the --allow-write flag$/,
   ],
   [
     "a data set without net",

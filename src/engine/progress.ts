@@ -5,8 +5,7 @@
  * @module
  */
 import { envNumber } from "../helpers/env.ts";
-import { ArgumentError } from "../helpers/errors.ts";
-import { describe } from "../helpers/options.ts";
+import { checkFunction } from "../helpers/options.ts";
 
 /** How far compiling has come. */
 export interface CompileEvent {
@@ -62,9 +61,7 @@ const listeners = new Set<(event: CompileEvent) => void>();
  * @throws {ArgumentError} unless `listener` is a function
  */
 export function onCompile(listener: (event: CompileEvent) => void): () => void {
-  if (typeof listener !== "function") {
-    throw new ArgumentError("listen to compiling", { reason: `it takes a function, not ${describe(listener)}` });
-  }
+  checkFunction("listen to compiling", "the listener", listener);
   // a function given twice is two listeners
   const own = (event: CompileEvent): void => listener(event);
   listeners.add(own);

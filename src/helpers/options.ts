@@ -17,9 +17,9 @@ const TYPES: ReadonlyMap<string, string> = new Map(
       "sorted strict trackRunningStats upper verbose",
     number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim dim1 dim2 dimFeedforward " +
       "divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
-      "groups high ignoreIndex initScale kdim labelSmoothing layerNormEps low max maxBytes maxLr maxShardBytes maxVal " +
+      "high ignoreIndex initScale kdim labelSmoothing layerNormEps low max maxBytes maxLr maxShardBytes maxVal " +
       "mean min minLr minVal minlength momentum n normType nsSteps numLayers numSamples offset outAxes p patience " +
-      "pctStart power rtol scale size startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
+      "pctStart power rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
       "warmupSteps weightDecay",
     string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +
       "thresholdMode",

@@ -17,7 +17,6 @@ import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { nodesMade, uop } from "../uop/uop.ts";
-import { checkIntegers } from "./axes.ts";
 import { isWeak, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites, storageOf } from "./jit_capture.ts";
@@ -361,7 +360,6 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
     throw new ArgumentError("make a jit function", { reason: `it takes a function, not ${describe(fn)}` });
   }
   checkFunction("make a jit function", "it", fn);
-  if (options.donate !== undefined) checkIntegers("make a jit function", "donate", options.donate);
   if (fn.constructor.name === "AsyncFunction") throw asyncError();
   const state = new Jit(fn as unknown as AnyFunction, options);
   const made = (...args: A): R => {
