@@ -132,3 +132,13 @@ export function describe(x: unknown): string {
 export function describeList(x: unknown): string {
   return Array.isArray(x) ? `[${Array.from(x, describe).join(", ")}]` : describe(x);
 }
+
+/** Refuses sizes or axes as arguments of their own, where they are one array. @throws {ArgumentError} with the right form */
+export function checkAlone(action: string, first: unknown, more: readonly unknown[]): void {
+  if (more.length === 0) return;
+  throw new ArgumentError(action, {
+    reason: `it takes one array, not ${more.length + 1} arguments: ${action}([${
+      [first, ...more].map(describe).join(", ")
+    }])`,
+  });
+}

@@ -212,7 +212,7 @@ export abstract class BackwardTensor extends RealizeTensor {
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
       if (g === undefined) continue;
-      const before = leaf.grad, made = materializeShape(target.finish(g), leaf.shape);
+      const before = leaf.grad ?? undefined, made = materializeShape(target.finish(g), leaf.shape);
       const grad = leaf.wrap(before === undefined ? made : before.uop.add(made));
       const known = before === undefined ? [] : losses.get(before) ?? [];
       losses.set(grad, [...known.filter((l) => l.alive.deref() !== undefined), loss]);

@@ -153,7 +153,11 @@ export function fullNode(shape: readonly number[], value: number | boolean | big
   if (typeof value !== "number" && typeof value !== "boolean" && typeof value !== "bigint") {
     throw new ArgumentError("fill a tensor", { reason: `the value must be a scalar, not ${describe(value)}` });
   }
-  return broadcastTo(scalarConst(value, dtype ?? inferDType([value])), shape);
+  dtype ??= inferDType([value]);
+  if (typeof value === "bigint" && dtype.isInt && !holdsWhole(dtype, value)) {
+    throw new DTypeError(`fill a tensor with ${value} in dtype`, { dtypes: [dtype], reason: "it does not fit" });
+  }
+  return broadcastTo(scalarConst(value, dtype), shape);
 }
 
 /** Memory that nothing has written. */

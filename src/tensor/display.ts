@@ -117,7 +117,7 @@ function gathered(all: HostArray, view: View, n: number): HostArray {
 
 /** "Tensor [2, 3] float32 WASM requiresGrad". */
 export function headText(t: TensorBase): string {
-  const grad = t.requiresGrad ? ` requiresGrad${t.grad === undefined ? "" : ", grad filled"}` : "";
+  const grad = t.requiresGrad ? ` requiresGrad${t.grad ? ", grad filled" : ""}` : "";
   return `Tensor [${t.shape.join(", ")}] ${t.dtype} ${deviceOf(t.uop) ?? "constant"}${grad}`;
 }
 

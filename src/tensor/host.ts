@@ -120,7 +120,7 @@ export function flattenNested(action: string, data: readonly unknown[]): { shape
 
 /**
  * The bytes of `values` in `dtype`, converted as a cast would: floats are rounded to nearest even, integers cut toward
- * zero and wrapped, bool is 1 for what is not 0.
+ * zero and wrapped, bool is 1 for what is not 0, NaN too.
  */
 export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
   const n = values.length;
@@ -131,7 +131,7 @@ export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
       out[i] = typeof v === "bigint" ? v : BigInt(toInteger(v));
     }
   } else if (dtype.isBool) {
-    for (let i = 0; i < n; i++) out[i] = values[i] ? 1 : 0;
+    for (let i = 0; i < n; i++) out[i] = values[i] || Number.isNaN(values[i]) ? 1 : 0;
   } else if (dtype.isFloat && dtype.bits < 64) {
     const bits = dtype === dtypes.bfloat16
       ? f32ToBf16Bits

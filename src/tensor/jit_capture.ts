@@ -96,7 +96,7 @@ interface Place {
 class GradientPlace implements Place {
   constructor(private readonly leaf: WeakRef<TensorBase>) {}
   read(): TensorBase | undefined {
-    return this.leaf.deref()?.grad;
+    return this.leaf.deref()?.grad ?? undefined;
   }
   write(t: TensorBase | undefined): void {
     const leaf = this.leaf.deref();

@@ -8,7 +8,7 @@
 import { promoteAll } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { checkAlone, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { extentsOf } from "../uop/extent.ts";
 import { expand, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -122,7 +122,8 @@ export abstract class JoinTensor extends MovementTensor {
   }
 
   /** Tiles: axis i is repeated `repeats[i]` times; more repeats than axes add axes in front. */
-  repeat(repeats: Shape): this {
+  repeat(repeats: Shape, ...more: never[]): this {
+    checkAlone("repeat", repeats, more);
     const list = hasVariable(repeats) ? largestSizes("repeat", repeats as readonly Dim[]) : repeats;
     const from = this.shape, counts = checkShape("repeat", list), extra = counts.length - from.length;
     if (extra < 0) {

@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
-import { checkInteger, checkOptions, checkScalar, describe } from "../helpers/options.ts";
+import { checkAlone, checkInteger, checkOptions, checkScalar, describe } from "../helpers/options.ts";
 import { extentOf, extentsOf, sameExtent, withExtents } from "../uop/extent.ts";
 import { expand, flip, permute, reshape, shrink } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -51,12 +51,14 @@ export abstract class MovementTensor extends TensorBase {
    *
    * @throws {ShapeError} if the sizes do not multiply to the number of elements
    */
-  reshape(shape: Axes | readonly (Dim | null)[]): this {
+  reshape(shape: Axes | readonly (Dim | null)[], ...more: never[]): this {
+    checkAlone("reshape", shape, more);
     return this.reshapeTo("reshape", shape);
   }
 
   /** Alias of {@linkcode reshape}. */
-  view(shape: Axes | readonly (Dim | null)[]): this {
+  view(shape: Axes | readonly (Dim | null)[], ...more: never[]): this {
+    checkAlone("view", shape, more);
     return this.reshapeTo("view", shape);
   }
 
@@ -110,7 +112,8 @@ export abstract class MovementTensor extends TensorBase {
    *
    * @throws {ShapeError} if another size would have to change
    */
-  expand(shape: Axes | readonly (Dim | null)[]): this {
+  expand(shape: Axes | readonly (Dim | null)[], ...more: never[]): this {
+    checkAlone("expand", shape, more);
     const from = this.shape;
     if (hasVariable(shape)) {
       const list = shape as readonly (Dim | null)[], extra = list.length - from.length;
@@ -172,7 +175,8 @@ export abstract class MovementTensor extends TensorBase {
   }
 
   /** Reverses axes. @throws {ShapeError} for an axis outside the rank or given twice */
-  flip(axis: Axes): this {
+  flip(axis: Axes, ...more: never[]): this {
+    checkAlone("flip", axis, more);
     if (axis === undefined || axis === null) {
       throw new ArgumentError("flip", {
         reason: `the axes must be a number or a list of numbers, not ${describe(axis)}`,

@@ -7,9 +7,10 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
+import { SkewArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { extentBetween, extentOf, extentsOf, extentText, withExtents } from "../uop/extent.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink, window } from "../uop/movement.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew, window } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
@@ -171,12 +172,10 @@ export function diagonalNode(u: UOp, a: number, b: number, offset: number): UOp 
   const lead = rest.map((i) => shape[i]);
   const skipRows = Math.min(Math.max(-offset, 0), shape[a]), skipColumns = Math.min(Math.max(offset, 0), shape[b]);
   const d = Math.min(shape[a] - skipRows, shape[b] - skipColumns);
-  const all = lead.map((n): Pair => [0, n]), none = lead.map((): Pair => [0, 0]);
+  const all = lead.map((n): Pair => [0, n]);
   let x = permute(u, [...rest, a, b]);
   x = shrink(x, [...all, [skipRows, skipRows + d], [skipColumns, skipColumns + d]]);
   if (d === 0) return reshape(x, [...lead, 0]);
-  // Element (i, i) of a d x d matrix is element i * (d + 1) of its rows joined: column 0 of rows of d + 1.
-  x = pad(reshape(x, [...lead, d * d]), [...none, [0, d]]);
-  x = shrink(reshape(x, [...lead, d, d + 1]), [...all, [0, d], [0, 1]]);
-  return reshape(x, [...lead, d]);
+  // out[0, k] = x[k, k]: a view, through which one can write
+  return reshape(unskew(x, new SkewArg(lead.length, lead.length + 1, 1, 1, 1)), [...lead, d]);
 }

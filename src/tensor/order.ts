@@ -31,7 +31,9 @@ function orderKey(x: UOp): UOp {
     return castNode(f.ne(f).where(low, ordered), dtypes.int64);
   }
   if (d === dtypes.uint64) return x.xor(scalarConst(1n << 63n, d)).bitcast(dtypes.int64);
-  return castNode(castNode(x, d.isBool ? dtypes.int32 : d), dtypes.int64);
+  const key = castNode(castNode(x, d.isBool ? dtypes.int32 : d), dtypes.int64);
+  // within 32 bits of either sign, so that a position can be packed beside it
+  return d === dtypes.uint32 ? key.add(scalarConst(-(2 ** 31), dtypes.int64)) : key;
 }
 
 /** What is compared, most significant first: the key with the position packed into it, or both apart. */

@@ -171,7 +171,7 @@ export abstract class RealizeTensor extends CallTensor {
   toInPlace(device?: string): this {
     const moved = this.to(device);
     if (moved !== this) this.replace(moved);
-    if (this.grad !== undefined) (this.grad as RealizeTensor).toInPlace(device);
+    if (this.grad) (this.grad as RealizeTensor).toInPlace(device);
     return this;
   }
   /** On WASM. */

@@ -14,7 +14,7 @@ import { constant, type UOp } from "../uop/uop.ts";
 
 /** A CONST for a JavaScript scalar in `dtype`, wrapped or rounded to it as a cast would. */
 export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp {
-  if (dtype.isBool) return constant(value ? 1 : 0, dtype);
+  if (dtype.isBool) return constant(value || value !== value ? 1 : 0, dtype); // NaN is true
   if (dtype.isFloat) {
     return constant(roundFloat(dtype, typeof value === "bigint" ? value : Number(value)), dtype);
   }

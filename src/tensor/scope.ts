@@ -20,7 +20,7 @@ import { TensorBase } from "./base.ts";
 /** The tensors of a tree and their gradients. */
 function tensorsIn(tree: unknown): TensorBase[] {
   const found = leavesOf(tree, (x): x is TensorBase => x instanceof TensorBase);
-  return found.flatMap((t) => t.grad === undefined ? [t] : [t, t.grad]);
+  return found.flatMap((t) => t.grad ? [t, t.grad] : [t]);
 }
 
 /**

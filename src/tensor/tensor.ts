@@ -478,6 +478,13 @@ export class Tensor extends InPlaceTensor {
     return textOf(this);
   }
 
+  /** Values are read asynchronously, and JSON is made at once. @throws {ArgumentError} that says how */
+  toJSON(): never {
+    throw new ArgumentError("make JSON of a tensor", {
+      reason: "read its values first: JSON.stringify(await t.tolist())",
+    });
+  }
+
   /** How Deno, Node and Jupyter print a tensor. */
   static {
     const text = function (this: Tensor): string {

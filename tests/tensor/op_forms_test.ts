@@ -48,3 +48,54 @@ Deno.test("forms: what says nothing is an error", () => {
   assertThrows(() => x.to(loose(null)), ArgumentError, "not null");
   assertThrows(() => x.gt(0).where(loose(undefined), 1), ArgumentError, "Cannot where: undefined");
 });
+
+Deno.test("forms: uint32 sorts by value, not by sign", async () => {
+  for (const n of [4, 40]) {
+    const values = Array.from({ length: n }, (_, i) => (i * 2654435761) % 2 ** 32),
+      x = new Tensor(new Uint32Array(values));
+    const sorted = values.toSorted((a, b) => a - b);
+    assertEquals(await x.sort()[0].tolist(), sorted);
+    assertEquals(await x.sort(0, { descending: true })[0].tolist(), sorted.toReversed());
+    assertEquals(await x.topk(2)[0].tolist(), sorted.toReversed().slice(0, 2));
+    assertEquals(await x.unique().then((u) => u.tolist()), sorted);
+    assertEquals(await x.argsort().tolist(), sorted.map((v) => values.indexOf(v)));
+  }
+});
+
+Deno.test("forms: a diagonal is a view, with offsets and among other axes", async () => {
+  const x = Tensor.zeros([2, 3, 4]).contiguous().realize();
+  x.diagonal({ offset: 1, dim1: 1, dim2: 2 }).assign(1);
+  const rows = [[0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]];
+  assertEquals(await x.tolist(), [rows, rows]);
+  const m = new Tensor([[1, 2, 3], [4, 5, 6]], { dtype: "float32", requiresGrad: true });
+  for (const [offset, want] of [[0, [1, 5]], [1, [2, 6]], [2, [3]], [3, []], [-1, [4]], [-2, []]] as const) {
+    assertEquals(await m.diagonal({ offset }).tolist(), [...want]);
+  }
+  m.diagonal({ offset: 1 }).mul(new Tensor([2, 3])).sum().backward();
+  assertEquals(await m.grad!.tolist(), [[0, 2, 0], [0, 0, 3]]);
+});
+
+Deno.test("forms: NaN is true, bigints that do not fit are refused, a null gradient is none", async () => {
+  assertEquals(await new Tensor([NaN, 0], { dtype: "bool" }).tolist(), [true, false]);
+  assertEquals(await Tensor.full([1], NaN, { dtype: "bool" }).tolist(), [true]);
+  assertThrows(
+    () => Tensor.full([1], 300n, { dtype: "uint8" }),
+    DTypeError,
+    "Cannot fill a tensor with 300 in dtype uint8",
+  );
+  assertThrows(() => Tensor.full([1], 2n ** 63n), DTypeError);
+  const w = new Tensor([1.5], { requiresGrad: true });
+  (w as unknown as { grad: null }).grad = null;
+  w.square().sum().backward();
+  assertEquals(await w.grad!.tolist(), [3]);
+});
+
+Deno.test("forms: sizes are one array, and JSON is made of values", () => {
+  const x = Tensor.zeros([2, 3]);
+  for (const method of ["reshape", "view", "flip", "repeat", "expand"] as const) {
+    const call = x[method] as unknown as (...sizes: number[]) => Tensor;
+    const error = assertThrows(() => call.call(x, 1, 0), ArgumentError);
+    assertEquals(error.message, `Cannot ${method}: it takes one array, not 2 arguments: ${method}([1, 0])`);
+  }
+  assertThrows(() => JSON.stringify({ x }), ArgumentError, "JSON.stringify(await t.tolist())");
+});

@@ -62,7 +62,7 @@ export function checkRange(what: string, name: string, x: unknown, low: number, 
 
 /** The gradients that `params` have. */
 export function gradsOf(params: readonly Tensor[]): Tensor[] {
-  return params.flatMap((p) => p.grad === undefined ? [] : [p.grad]);
+  return params.flatMap((p) => p.grad ? [p.grad] : []);
 }
 
 /** A parameter, or all of them as one vector, with its gradient: what a rule updates. */
@@ -180,7 +180,7 @@ export abstract class Optimizer {
         reason: "Tensor.training is false; run the training step inside Tensor.train(() => ...)",
       });
     }
-    const at = [...this.params.keys()].filter((i) => this.params[i].grad !== undefined);
+    const at = [...this.params.keys()].filter((i) => Boolean(this.params[i].grad));
     if (at.length === 0) {
       throw new ArgumentError(`step ${name}`, {
         reason: "no parameter has a gradient; call loss.backward() before it",

@@ -15,7 +15,7 @@ import { checkOptimizer, checkRange, type Optimizer, type OptimizerGroup, type S
 /** The gradients of parameters; at least one. */
 function gradients(action: string, params: readonly Tensor[]): Tensor[] {
   const found = (tensorList(action, Array.isArray(params) ? params : null, "it") as Tensor[]).flatMap((p) =>
-    p.grad === undefined ? [] : [p.grad]
+    p.grad ? [p.grad] : []
   );
   if (found.length > 0) return found;
   throw new ArgumentError(action, { reason: "no parameter has a gradient; call loss.backward() before it" });
