@@ -18,10 +18,17 @@ export class ScopeHold extends Hold {
   readonly start: number = nodesMade();
   /** That of the first node which others may have made: where it awaits for the first time. */
   awaitedAt: number = Infinity;
-  /** @param made gets each storage that gets memory */
-  constructor(readonly made: Tracked | undefined) {
+  /** Tensors made before it that were pointed at other nodes in it, by their numbers: they keep what they need. */
+  readonly older: Map<Handle, number> = new Map();
+  /** @param made gets each storage that gets memory @param handles how many handles there were when it began */
+  constructor(readonly made: Tracked | undefined, readonly handles: number = 0) {
     super(currentHold());
   }
+}
+
+/** A tensor, as far as this module knows it. */
+interface Handle {
+  readonly uop: UOp;
 }
 
 /** The async scopes that have not ended. */
@@ -36,9 +43,14 @@ function scopeOf(hold: Hold | undefined): ScopeHold | undefined {
   return hold;
 }
 
-/** Where storages are listed that the scope around `hold` is to free. */
-export function listAround(hold: ScopeHold): Tracked | undefined {
-  return scopeOf(hold.outer)?.made;
+/** The scope around `hold`, which is to free what that leaves. */
+export function scopeAround(hold: ScopeHold): ScopeHold | undefined {
+  return scopeOf(hold.outer);
+}
+
+/** Notes that a handle, the `serial`-th one, was pointed at another node in `scope`, if it is older than that. */
+export function notePointed(t: Handle, serial: number, scope: ScopeHold | undefined): void {
+  if (scope?.made !== undefined && serial < scope.handles) scope.older.set(t, serial);
 }
 
 /** By node that handles name, or by what it became: the scope that they were all made in; null where there is none. */

@@ -7,7 +7,7 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { promote, promoteScalar } from "../dtype/promotion.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { noteHandle, pendingScopes } from "../device/scopes.ts";
+import { currentScope, noteHandle, notePointed, pendingScopes } from "../device/scopes.ts";
 import { wantsLines } from "../helpers/env.ts";
 import { prod } from "../helpers/math.ts";
 import { checkBoolean, describe } from "../helpers/options.ts";
@@ -32,6 +32,12 @@ export type Operand = TensorBase | number | boolean | bigint | NestedArray;
 /** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
 export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
 let nextIdentity = 1;
+let nextSerial = 0;
+
+/** How many handles have been made. */
+export function handlesMade(): number {
+  return nextSerial;
+}
 /** Handles of whole numbers that were given without a dtype, and have no storage to say so. */
 const weakScalars = new WeakSet<TensorBase>();
 
@@ -98,6 +104,8 @@ export abstract class TensorBase {
   private isPlace: boolean;
   /** Whether this is a value that only happens to be what is in memory: a sum over one element. */
   private isValue: boolean;
+  /** How many handles were made before this one. */
+  private readonly serial: number;
   /** How often this handle has been made to name another tensor. */
   private epoch: number;
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
@@ -116,6 +124,7 @@ export abstract class TensorBase {
     this.source = undefined;
     this.isPlace = false;
     this.isValue = false;
+    this.serial = nextSerial++;
     this.epoch = 0;
     this.grad = undefined;
     node.names++;
@@ -139,6 +148,7 @@ export abstract class TensorBase {
     this.node = u;
     u.names++;
     this.isValue = false;
+    notePointed(this, this.serial, currentScope());
   }
 
   /** Points the handle at a value, which may be another tensor's: it is not memory that this could write to. */
@@ -202,6 +212,7 @@ export abstract class TensorBase {
       t.letGo(); // what it was realized into
       t.node = made;
       made.names++;
+      notePointed(t, t.serial, currentScope());
       t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
     }
     return true;

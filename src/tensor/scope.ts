@@ -5,7 +5,15 @@
  * @module
  */
 import { releaseStorage } from "../device/buffer.ts";
-import { addPending, belongsTo, listAround, removePending, ScopeHold, type Tracked } from "../device/scopes.ts";
+import {
+  addPending,
+  belongsTo,
+  notePointed,
+  removePending,
+  scopeAround,
+  ScopeHold,
+  type Tracked,
+} from "../device/scopes.ts";
 import { currentCapture } from "../engine/realize.ts";
 import { runHolding } from "../helpers/async_local.ts";
 import { checkFunction } from "../helpers/options.ts";
@@ -15,7 +23,7 @@ import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { toposort } from "../uop/uop.ts";
-import { TensorBase } from "./base.ts";
+import { handlesMade, TensorBase } from "./base.ts";
 
 /** The tensors of a tree and their gradients. */
 function tensorsIn(tree: unknown): TensorBase[] {
@@ -25,8 +33,8 @@ function tensorsIn(tree: unknown): TensorBase[] {
 
 /**
  * Runs `fn` and frees the memory of all that it realized, at once, except what its result (a tensor, or a tree of objects
- * and arrays with tensors) needs, and what tensors made before the scope became or were assigned. A tensor that escapes
- * by another way throws DisposedError when it is used.
+ * and arrays with tensors) needs, and what tensors made before the scope became or were assigned, also through views, and
+ * realized or not. A tensor that escapes by another way throws DisposedError when it is used.
  *
  * An async `fn` is waited for: the scope is `fn` and all that it awaits, and frees nothing of what runs beside it. That
  * needs Deno, Node or Bun; in browsers `fn` must be synchronous.
@@ -47,7 +55,7 @@ function tensorsIn(tree: unknown): TensorBase[] {
 export function scope<T>(fn: () => T): T {
   checkFunction("run a scope", "fn", fn);
   if (currentCapture() !== undefined) return fn(); // what a captured function makes belongs to the capture
-  const made: Tracked = [], hold = new ScopeHold(made);
+  const made: Tracked = [], hold = new ScopeHold(made, handlesMade());
   const run = (): T => {
     const result = fn();
     if (result instanceof Promise) addPending(hold);
@@ -59,15 +67,14 @@ export function scope<T>(fn: () => T): T {
 
 /** Frees what was made in a scope, but for what its result needs. */
 function free(hold: ScopeHold, made: Tracked, end: Site, result: unknown): void {
-  const kept = new Set<Storage>(), memo = new Map();
-  for (const t of tensorsIn(result)) {
-    for (const u of toposort(resolve(t.uop, memo))) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
-  }
-  const outer = listAround(hold);
+  const kept = new Set<Storage>(), memo = new Map(), outer = scopeAround(hold);
+  const needed = [...tensorsIn(result), ...hold.older.keys()].map((t) => resolve(t.uop, memo));
+  for (const u of toposort(needed)) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
+  for (const [t, serial] of hold.older) notePointed(t, serial, outer);
   for (const known of made) {
     const storage = known instanceof WeakRef ? known.deref() : known;
     if (storage === undefined) continue; // collected
-    if (kept.has(storage) || !belongsTo(storage, hold)) outer?.push(known);
+    if (kept.has(storage) || !belongsTo(storage, hold)) outer?.made?.push(known);
     else {
       storage.disposedAt = end;
       releaseStorage(storage);

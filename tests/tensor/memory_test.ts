@@ -272,6 +272,61 @@ each("scope frees what it realized, but for its result and older tensors", async
   assertEquals(held(), before);
 });
 
+/** [3, 6, 9], not computed yet. */
+function lazyThirds(): Tensor {
+  return new Tensor([1, 1, 1]).realize().cumsum(0).mul(3);
+}
+
+const POINTED: readonly (readonly [string, (t: Tensor) => void, number[]])[] = [
+  ["assign", (t) => void t.assign(t.mul(2)), [6, 12, 18]],
+  ["assign a number", (t) => void t.assign(7), [7, 7, 7]],
+  ["addInPlace", (t) => void t.addInPlace(1), [4, 7, 10]],
+  ["setAt", (t) => void t.setAt([0], 1), [1, 6, 9]],
+  ["a write through a view", (t) => void t.at(0).addInPlace(1), [4, 6, 9]],
+  ["a write through a view of a view", (t) => void t.flip(0).at([0, 2]).assign(0), [3, 0, 0]],
+  ["replace", (t) => void t.replace(t.mul(2)), [6, 12, 18]],
+  ["assign what was realized", (t) => void t.assign(t.mul(2).contiguous().realize().add(1)), [7, 13, 19]],
+];
+each(
+  "what a scope writes to older tensors stays theirs, realized in it or not, through views, from scopes within",
+  async () => {
+    for (const [name, write, want] of POINTED) {
+      for (const realized of [true, false]) {
+        const body = (t: Tensor) => () => {
+          write(t);
+          if (realized) t.realize();
+        };
+        const plain = lazyThirds(), nested = lazyThirds(), awaited = lazyThirds();
+        scope(body(plain));
+        assertEquals(await plain.tolist(), want, name);
+        scope(() => scope(body(nested)));
+        assertEquals(await nested.tolist(), want, name);
+        await scope(async () => {
+          await Promise.resolve();
+          body(awaited)();
+        });
+        assertEquals(await awaited.tolist(), want, name);
+        const x = lazyThirds().flip(0), view = x.flip(0);
+        scope(body(view));
+        assertEquals(await view.tolist(), want, name);
+        assertEquals(await x.tolist(), name === "replace" ? [9, 6, 3] : want.toReversed(), name);
+      }
+    }
+  },
+);
+
+each("what a scope writes to tensors of its own is freed with them", () => {
+  const before = held();
+  scope(() => {
+    for (const [, write] of POINTED) {
+      const t = lazyThirds();
+      write(t);
+      t.realize();
+    }
+  });
+  assertEquals(held(), before);
+});
+
 each("scopes nest, and pass on what an error interrupts", () => {
   const before = held();
   const inner = scope(() => scope(() => Tensor.rand([100]).realize()).mul(2).realize());
