@@ -139,7 +139,10 @@ export class JitError extends Error {
   }
 }
 
-/** A lazy read of a buffer version that has been overwritten; names the line of the write and of the read. */
+/**
+ * A lazy read of a buffer version that has been overwritten; names the line of the write and of the read. Realizing the
+ * read before the write helps where that gives it memory: `reshape`, `detach` and the like share it, so they need `clone()`.
+ */
 export class StaleReadError extends Error {
   /** The name of the class. */
   override readonly name: string = "StaleReadError";
@@ -158,7 +161,7 @@ export class StaleReadError extends Error {
   }) {
     const what = options.shape ? `a tensor of shape ${shapeText(options.shape)}` : "a tensor";
     const wayOut = options.wayOut ??
-      "realize the read before the write, or realize both together with Tensor.realize([...])";
+      "realize a clone() of the read before the write, or together with it by Tensor.realize([...])";
     super(
       `Cannot ${options.action ?? "read"} the earlier value of ${what} (read at ${options.readAt}): ` +
         `it was overwritten at ${options.writtenAt}; ${wayOut}`,

@@ -228,17 +228,37 @@ Deno.test("in place: reads through data() keep a view a view", async () => {
   assertEquals(await c.tolist(), [0, 0, 3, 4]);
 });
 
-Deno.test("in place: a read that comes too late says so, and its advice works", async () => {
-  const a = four(), late = a.add(1);
-  a.at([0, 2]).assign(0).realize();
-  assertThrows(() => late.realize(), StaleReadError, "realize the read before the write, or realize both together");
-  const b = four(), early = b.add(1).realize();
-  b.at([0, 2]).assign(0).realize();
-  assertEquals(await early.tolist(), [2, 3, 4, 5]);
-  const c = four(), both = c.add(1);
-  c.at([0, 2]).assign(0);
-  Tensor.realize([c, both]);
-  assertEquals([await c.tolist(), await both.tolist()], [[0, 0, 3, 4], [2, 3, 4, 5]]);
+Deno.test("in place: a read that comes too late says so, and its advice works, whatever the read is", async () => {
+  const reads: [string, (t: Tensor) => Tensor][] = [
+    ["add", (t) => t.add(1)],
+    ["sum over one element", (t) => t.reshape([4, 1]).sum(1)],
+    ["cast", (t) => t.cast(t.dtype)],
+    ["reshape", (t) => t.reshape([2, 2])],
+    ["unsqueeze", (t) => t.unsqueeze(0)],
+    ["detach", (t) => t.detach()],
+    ["slice", (t) => t.at([0, 2])],
+    ["flip", (t) => t.flip(0)],
+    ["permute", (t) => t.reshape([2, 2]).permute([1, 0])],
+    ["expand", (t) => t.unsqueeze(0).expand([2, 4])],
+    ["contiguous", (t) => t.contiguous()],
+    ["clone", (t) => t.clone()],
+  ];
+  const text = "realize a clone() of the read before the write, or together with it by Tensor.realize([...])";
+  for (const [name, read] of reads) {
+    const want = await read(four()).tolist();
+    for (const write of [(t: Tensor) => t.assign(0), (t: Tensor) => t.at([0, 2]).assign(0)]) {
+      const a = four(), late = read(a);
+      write(a).realize();
+      assertThrows(() => (late.realize(), late.tolistSync()), StaleReadError, text, name);
+      const b = four(), early = read(b).clone().realize();
+      write(b).realize();
+      assertEquals(await early.tolist(), want, name);
+      const c = four(), both = read(c).clone();
+      write(c);
+      Tensor.realize([c, both]);
+      assertEquals(await both.tolist(), want, name);
+    }
+  }
 });
 
 Deno.test("in place: a write that may go nowhere is refused", () => {
