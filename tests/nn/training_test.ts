@@ -173,7 +173,7 @@ const BAD: readonly (readonly [string, () => unknown, RegExp])[] = [
   ["a scaler that grows down", () => new optim.GradScaler({ growthFactor: 0.5 }), /growthFactor is 0.5, outside/],
   ["an unknown option", () => new optim.GradScaler({ scale: 1 } as object), /unknown option "scale"/],
   ["a step of 0", () => new optim.StepLR(sgd(), { stepSize: 0 }), /stepSize must be an integer of at least 1, not 0$/],
-  ["no milestones", () => new optim.MultiStepLR(sgd(), { milestones: 3 as never }), /milestones must be a list$/],
+  ["no milestones", () => new optim.MultiStepLR(sgd(), { milestones: 3 as never }), /must be a list, not 3$/],
   ["no steps", () => new optim.CosineAnnealingLR(sgd(), { tMax: 0.5 }), /tMax must be an integer of at least 1/],
   [
     "a strategy",
