@@ -88,7 +88,8 @@ function writesMs(n: number): number {
   for (let i = 0; i < n; i++) t.setAt([i], i % 97);
   const { items } = context({ SCACHE: 0, SPEC: 0 }, () => scheduleNodes([t.uop]));
   const ms = performance.now() - start;
-  assertEquals(items.length, 1);
+  // one kernel, or a few where one body would be too large
+  assert(items.length <= Math.ceil(n / 1000), `${items.length} kernels for ${n} writes`);
   return ms;
 }
 
