@@ -218,6 +218,19 @@ export interface SourceIndex {
   readonly valid: UOp | undefined;
 }
 
+/**
+ * Whether `size` elements from `start` are within `e`, so far as bounds tell: for each term of a maximum that starts, and
+ * for some term of a minimum, which is written as the negative of a maximum, that sizes. A size of 0 reads nothing.
+ */
+function holds(e: UOp, start: UOp, size: UOp): boolean {
+  if (start.op === Ops.MAX) return start.src.every((s) => holds(e, s, size));
+  if (size.op === Ops.MAX) return size.src.every((s) => s.isConst(0) || holds(e, start, s));
+  if (size.op === Ops.MUL && size.src[0].op === Ops.MAX && size.src[1].isConst(-1)) {
+    return size.src[0].src.some((s) => holds(e, start, simplify(s.mul(-1))));
+  }
+  return vmin(simplify(e.add(start.mul(-1)).add(size.mul(-1)))) >= 0;
+}
+
 /** The source's indices for a movement node read at `idx`. */
 export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
   const from = shapeOf(u.src[0]);
@@ -248,8 +261,7 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
       let valid: UOp | undefined;
       // an index is less than the size: what is known of the bounds decides whether it can leave the source
       if (vmin(start) < 0 && vmin(at) < 0) valid = at.lt(0).ne(1);
-      const room = simplify(e.add(start.mul(-1)).add(size.mul(-1)));
-      if (vmin(room) < 0 && vmax(at) >= vmin(e)) valid = andGate(valid, lessIndex(at, e));
+      if (vmax(at) >= vmin(e) && !holds(e, start, size)) valid = andGate(valid, lessIndex(at, e));
       return { idx: idx.map((x, i) => i === axis ? at : x), valid };
     }
     case Ops.SHRINK: {

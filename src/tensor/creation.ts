@@ -15,12 +15,14 @@ import { prod } from "../helpers/math.ts";
 import { checkInteger, checkNumber, describe } from "../helpers/options.ts";
 import { userLine } from "../helpers/stack.ts";
 import { Storage } from "../uop/args.ts";
+import { vmax, vmin } from "../uop/bounds.ts";
+import { extentText, isBoundNode } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { bufferNode, iota, UOp, uop } from "../uop/uop.ts";
-import type { NestedArray, TensorBase } from "./base.ts";
+import { bufferNode, int, iota, UOp, uop } from "../uop/uop.ts";
+import { type NestedArray, TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 import { eqNode } from "./elementwise.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
@@ -148,10 +150,19 @@ export function placed(u: UOp, device: string | undefined): UOp {
   return uop(Ops.COPY, u.dtype, [u], target);
 }
 
-/** A constant under `shape`. */
-export function fullNode(shape: readonly number[], value: number | boolean | bigint, dtype?: DType): UOp {
+/** A constant, or a bound variable, under `shape`. @throws {ArgumentError} for what is neither */
+export function fullNode(
+  shape: readonly number[],
+  value: number | boolean | bigint | TensorBase,
+  dtype?: DType,
+): UOp {
+  if (value instanceof TensorBase && isBoundNode(value.uop)) {
+    return broadcastTo(castNode(value.uop, dtype ?? value.dtype), shape);
+  }
   if (typeof value !== "number" && typeof value !== "boolean" && typeof value !== "bigint") {
-    throw new ArgumentError("fill a tensor", { reason: `the value must be a scalar, not ${describe(value)}` });
+    throw new ArgumentError("fill a tensor", {
+      reason: `the value must be a scalar or a bound variable, not ${describe(value)}`,
+    });
   }
   dtype ??= inferDType([value]);
   if (typeof value === "bigint" && dtype.isInt && !holdsWhole(dtype, value)) {
@@ -256,14 +267,27 @@ export function arangeNode(start: number, stop: number | undefined, step: number
   return castNode(start === 0 ? scaled : scaled.add(scalarConst(start, calc)), dtype);
 }
 
-/** {@linkcode arangeNode} of which an end is a variable: integers. @throws {ArgumentError} unless there are at least 0 */
-export function arangeSized(start: Dim, stop: Dim, step: number, dtype: DType = defaultInt()): UOp {
+/**
+ * {@linkcode arangeNode} of integers, some of them variables; none where the stop is behind the start.
+ * @throws {ArgumentError} for what is no integer, and a step that may be 0
+ */
+export function arangeSized(start: Dim, stop: Dim, step: Dim, dtype: DType = defaultInt()): UOp {
   const action = "make an arange";
-  checkInteger(action, "the step beside a variable", step, 1);
-  const from = dimNode(action, start), span = dimNode(action, stop).add(from.mul(-1)).add(step - 1);
-  return sized(action, simplify(span.floorDiv(step)), (n) => {
-    const row = iota(n), scaled = step === 1 ? row : row.mul(step);
-    return castNode(from.isConst(0) ? scaled : scaled.add(broadcastTo(from, [n])), dtype);
+  if (!(step instanceof TensorBase)) checkInteger(action, "the step beside a variable", step);
+  const from = dimNode(action, start), by = dimNode(action, step), sign = vmin(by) > 0 ? 1 : -1;
+  if (vmin(by) <= 0 && vmax(by) >= 0) {
+    throw new ArgumentError(action, {
+      reason: `the step ${extentText(by)} may be 0: ${
+        by.op === Ops.CONST ? "give another" : "give its variable bounds above or below 0"
+      }`,
+    });
+  }
+  const stride = by.mul(sign), span = dimNode(action, stop).add(from.mul(-1)).mul(sign).add(stride).add(-1);
+  const count = simplify(span.floorDiv(stride));
+  return sized(action, vmin(count) < 0 ? simplify(count.alu(Ops.MAX, int(0))) : count, (n) => {
+    const wide = dtype.bits === 64 && dtype.isInt ? dtype : dtypes.int32, spread = (u: UOp) => broadcastTo(u, [n]);
+    const row = castNode(iota(n), wide), scaled = by.isConst(1) ? row : row.mul(spread(castNode(by, wide)));
+    return castNode(from.isConst(0) ? scaled : scaled.add(spread(castNode(from, wide))), dtype);
   });
 }
 

@@ -58,9 +58,10 @@ export function largestSizes(action: string, shape: readonly unknown[]): (number
   });
 }
 
-function checkCapacity(action: string, size: UOp): void {
+/** Throws unless an axis may have this size. @throws {ArgumentError} */
+export function checkCapacity(action: string, size: UOp, most = 2): void {
   if (vmin(size) === vmax(size)) return;
-  if (vmin(size) < 0 || vmax(size) < 2) {
+  if (vmin(size) < 0 || vmax(size) < most) {
     throw new ArgumentError(action, {
       reason:
         `${extentText(size)} is a size from ${vmin(size)} to ${vmax(size)}; a symbolic one is at least 0, and its ` +
@@ -131,6 +132,33 @@ export function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp
   return window(u, axis, from, size);
 }
 
+/**
+ * Elements from `from` to `to` of an axis: what of them there is, as slices of Python have it. The size is
+ * max(min(to, e) - max(from, 0), 0), of which the terms are left out that bounds decide. There is room for 2 at least,
+ * for an axis of 1 repeats.
+ */
+export function clampAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
+  const e = extentOf(u, axis), first = most([from, int(0)]), ends = [to, e];
+  const size = most([least(ends.flatMap((b) => [extentBetween(int(0), b), extentBetween(from, b)])), int(0)]);
+  if (first.isConst(0) && sameExtent(size, e)) return u;
+  if (vmin(size) === vmax(size)) return window(u, axis, first, size);
+  checkCapacity(action, size, 1);
+  return window(u, axis, first, size, Math.max(vmax(size), 2));
+}
+
+/** The largest of these expressions. */
+function most(list: readonly UOp[]): UOp {
+  return list.reduce((a, b) => {
+    if (vmin(extentBetween(b, a)) >= 0) return a;
+    return vmin(extentBetween(a, b)) >= 0 ? b : simplify(a.alu(Ops.MAX, b));
+  });
+}
+
+/** The least of these expressions. */
+function least(list: readonly UOp[]): UOp {
+  return simplify(most(list.map((x) => simplify(x.mul(-1)))).mul(-1));
+}
+
 /** The parts of an axis that these sizes cut. @throws {ShapeError} unless they add up to it */
 export function splitAxis(action: string, u: UOp, axis: number, sizes: readonly unknown[]): UOp[] {
   const e = extentOf(u, axis), ends = [int(0)];
@@ -173,6 +201,25 @@ export function dimPairs(action: string, list: readonly unknown[]): (readonly [D
   return Array.from(list, (p) => {
     if (p === null || Array.isArray(p) && p.length === 2) return p as [Dim, Dim] | null;
     throw new ArgumentError(action, { reason: `it takes a pair or null for each axis, not ${describeList(p)}` });
+  });
+}
+
+/** Amounts to pad by, of which some are variables, as pairs: given so, or flat, last axis first. @throws {ShapeError} */
+export function padDims(list: readonly unknown[], shape: readonly number[]): (readonly [Dim, Dim] | null)[] {
+  const rank = shape.length;
+  if (list.some((p) => p === null || Array.isArray(p))) {
+    if (list.length === rank) return dimPairs("pad", list);
+    throw new ShapeError("pad", { shapes: [shape], reason: `${list.length} pairs for ${rank} axes` });
+  }
+  if (list.length % 2 !== 0 || list.length > 2 * rank) {
+    throw new ShapeError("pad", {
+      shapes: [shape],
+      reason: `${list.length} amounts for ${rank} axes: it takes one before and one after an axis, last axis first`,
+    });
+  }
+  return shape.map((_, axis) => {
+    const i = 2 * (rank - 1 - axis);
+    return i < list.length ? [list[i] as Dim, list[i + 1] as Dim] : null;
   });
 }
 

@@ -15,10 +15,11 @@ import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
+import { simplify } from "../uop/symbolic.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { broadcastShape, checkTensor, isTensor, type Operand, TensorBase } from "./base.ts";
-import { type Dim, largestSizes, withSizes } from "./dims.ts";
+import { type Dim, dimNode, largestSizes, withSizes } from "./dims.ts";
 import { maxNode } from "./elementwise.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./movement_nodes.ts";
 import { smallestOf } from "./reduce.ts";
@@ -235,24 +236,24 @@ export abstract class GatherTensor extends ScanTensor {
   }
 
   /** Zeros on one side of a diagonal. */
-  private triangle(action: string, diagonal: number, lower: boolean): this {
-    checkInteger(action, "diagonal", diagonal);
-    const shape = this.shape, rank = shape.length;
+  private triangle(action: string, diagonal: Dim, lower: boolean): this {
+    if (!isTensor(diagonal)) checkInteger(action, "diagonal", diagonal);
+    const shape = this.shape, rank = shape.length, by = dimNode(action, diagonal);
     if (rank < 2) throw new ShapeError(action, { shapes: [shape], reason: "it needs at least two axes" });
     const row = broadcastTo(iotaAlong(shape[rank - 2], rank - 2, rank), shape);
     const column = broadcastTo(iotaAlong(shape[rank - 1], rank - 1, rank), shape);
     const zero = scalarConst(0, this.dtype);
     // column <= row + diagonal
-    const below = column.lt(row.add(diagonal + 1));
-    if (lower) return this.wrap(below.where(this.uop, zero));
-    return this.wrap(column.lt(row.add(diagonal)).where(zero, this.uop));
+    const end = row.add(broadcastTo(simplify(by.add(lower ? 1 : 0)).cast(row.dtype), shape));
+    if (lower) return this.wrap(column.lt(end).where(this.uop, zero));
+    return this.wrap(column.lt(end).where(zero, this.uop));
   }
-  /** The last two axes at and below a diagonal (0 is the main one, positive above), else 0. @throws {ShapeError} */
-  tril(diagonal = 0): this {
+  /** The last two axes at and below a diagonal (0 is the main one, positive above), else 0; it may be a bound variable. @throws {ShapeError} */
+  tril(diagonal: Dim = 0): this {
     return this.triangle("tril", diagonal, true);
   }
-  /** The last two axes at and above a diagonal, else 0. @throws {ShapeError} */
-  triu(diagonal = 0): this {
+  /** The last two axes at and above a diagonal, else 0; it may be a bound variable. @throws {ShapeError} */
+  triu(diagonal: Dim = 0): this {
     return this.triangle("triu", diagonal, false);
   }
 

@@ -287,8 +287,9 @@ export abstract class IndexingTensor extends SortTensor {
   abstract item(): Promise<number | boolean | bigint>;
 
   /**
-   * Reads by NumPy's rules. Numbers drop an axis, null adds one, slices `[start, stop, step]` are clamped, integer
-   * tensors index together: their common axes stand where they are adjacent, else first.
+   * Reads by NumPy's rules. Numbers drop an axis, null adds one, slices `[start, stop, step]` are clamped, also
+   * where ends of them or the size of the axis are variables, integer tensors index together: their common axes stand
+   * where they are adjacent, else first.
    *
    * @throws {IndexError} for a number out of range, too many indices, a boolean or float tensor
    */

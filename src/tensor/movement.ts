@@ -21,6 +21,7 @@ import {
   largestSizes,
   padAxisBy,
   padAxisTo,
+  padDims,
   shrinkAxis,
   sizesNow,
   withSizes,
@@ -231,15 +232,21 @@ export abstract class MovementTensor extends TensorBase {
   /**
    * Pads. `padding` is a flat list in PyTorch's order (last axis first, before and after) or one pair (or null) an
    * axis. Negative amounts cut: zeros are added to what is left, the other modes add what was there before the cut.
+   * Beside amounts that are bound variables nothing is cut, and the mode is "constant".
    *
    * @param options `mode` "constant" (default) with `value` (0), "reflect", "replicate" or "circular"
    * @throws {ShapeError} for too many amounts, or a mode that would reach beyond the tensor
    */
-  pad(padding: readonly number[] | readonly (readonly [Dim, Dim] | null)[], options: PadOptions = {}): this {
+  pad(padding: readonly Dim[] | readonly (readonly [Dim, Dim] | null)[], options: PadOptions = {}): this {
     checkOptions("pad", options, ["mode", "value"]);
     const mode = options.mode ?? "constant";
-    if (hasVariable(padding) && padding.length === this.ndim && mode === "constant") {
-      const amounts = dimPairs("pad", padding);
+    if (hasVariable(padding)) {
+      if (mode !== "constant") {
+        throw new ArgumentError("pad", {
+          reason: `mode ${describe(mode)} takes numbers; amounts that are variables go with mode "constant"`,
+        });
+      }
+      const amounts = padDims(padding, this.shape);
       return this.padBy(
         checkFill("pad", options.value),
         (x) => amounts.reduce((u, p, axis) => p === null ? u : padAxisBy("pad", u, axis, p[0], p[1]), x),

@@ -5,9 +5,9 @@
  * @module
  */
 import { IndexError } from "../helpers/errors.ts";
-import { describeList } from "../helpers/options.ts";
+import { describe, describeList } from "../helpers/options.ts";
 import type { AxesArg, PairsArg, WindowArg } from "../uop/args.ts";
-import { vmin } from "../uop/bounds.ts";
+import { vmax, vmin } from "../uop/bounds.ts";
 import { extentBetween, extentOf, extentsOf, extentText, isBoundNode } from "../uop/extent.ts";
 import { flip, pad, reshape, shrink, window } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
@@ -15,7 +15,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
-import { cutAxis, type Dim, dimNode, hasVariable, pickAxis } from "./dims.ts";
+import { checkCapacity, clampAxis, type Dim, dimNode, hasVariable, pickAxis } from "./dims.ts";
 import type { Pair } from "./movement_nodes.ts";
 
 /** [start, stop] or [start, stop, step]; null for a missing end. Ends may be bound variables. */
@@ -34,30 +34,43 @@ function isVariable(x: Index): boolean {
 }
 
 /** Every `step`-th element of an axis. */
-function stride(u: UOp, axis: number, step: number): UOp {
+function stride(action: string, u: UOp, axis: number, step: number): UOp {
   const shape = shapeOf(u), count = simplify(extentOf(u, axis).add(step - 1).floorDiv(step));
+  checkCapacity(action, count);
   const wide = window(u, axis, int(0), simplify(count.mul(step)));
   const rows = reshape(wide, shape.toSpliced(axis, 1, shapeOf(wide)[axis] / step, step));
   const kept = shrink(rows, shapeOf(rows).map((n, i): Pair => [0, i === axis + 1 ? 1 : n]));
   return reshape(kept, shapeOf(kept).toSpliced(axis + 1, 1));
 }
 
-/** A slice of an axis, of which ends or size are variables. @throws {IndexError} {ShapeError} that may be outside */
+/**
+ * A slice of an axis, of which ends or size are variables, cut off at the ends of the axis as Python does. Backward it is
+ * a slice of the flipped axis: what was at i is at e - 1 - i.
+ * @throws {IndexError} for a step that is no integer or 0, and an end of which bounds do not say whether it is negative
+ */
 function cutSymbolic(action: string, u: UOp, axis: number, slice: Slice): UOp {
   const [start, stop, by] = slice, step = by ?? 1, e = extentOf(u, axis);
-  if (!Number.isInteger(step) || step === 0 || (step < 0 && (start ?? stop ?? null) !== null)) {
+  if (!Number.isInteger(step) || step === 0) {
     throw new IndexError(action, {
       axis,
-      reason: `a slice whose ends or axis are variables cannot have the step ${describeIndex(step)}; ` +
-        "cut it with step 1 first, then take the whole with that step",
+      reason: `the step of a slice whose ends or axis are variables is an integer other than 0, not ${describe(step)}`,
     });
   }
   const place = (x: Dim | null | undefined, missing: UOp): UOp => {
     if (x === null || x === undefined) return missing;
-    return typeof x === "number" && x < 0 ? simplify(e.add(dimNode(action, x))) : dimNode(action, x);
+    const own = dimNode(action, x), at = vmax(own) < 0 ? e.add(own) : own;
+    if (vmin(own) < 0 && vmax(own) >= 0) {
+      throw new IndexError(action, {
+        axis,
+        reason:
+          `the end ${extentText(own)} of a slice is from ${vmin(own)} to ${vmax(own)}: it counts from the start ` +
+          "or, below 0, from the end of the axis; give its variable bounds that say which",
+      });
+    }
+    return simplify(step > 0 ? at : e.add(at.mul(-1)).add(-1));
   };
-  const cut = step < 0 ? flip(u, [axis]) : cutAxis(action, u, axis, place(start, int(0)), place(stop, e));
-  return Math.abs(step) === 1 ? cut : stride(cut, axis, Math.abs(step));
+  const cut = clampAxis(action, step < 0 ? flip(u, [axis]) : u, axis, place(start, int(0)), place(stop, e));
+  return Math.abs(step) === 1 ? cut : stride(action, cut, axis, Math.abs(step));
 }
 
 /**

@@ -87,10 +87,10 @@ export class Tensor extends InPlaceTensor {
 
   // ---- constants and ramps
 
-  /** All elements `fillValue`. Dtype: that of the value. @throws {ShapeError} for bad sizes */
-  static full(shape: Shape, fillValue: number | boolean | bigint, options: TensorOptions = {}): Tensor {
-    const dtype = chosen("fill a tensor", options) ??
-      (options.requiresGrad ? defaultFloat() : inferDType([fillValue]));
+  /** All elements `fillValue`, which may be a bound variable. Dtype: that of the value. @throws {ShapeError} for bad sizes */
+  static full(shape: Shape, fillValue: number | boolean | bigint | Tensor, options: TensorOptions = {}): Tensor {
+    const own = () => fillValue instanceof TensorBase ? fillValue.dtype : inferDType([fillValue]);
+    const dtype = chosen("fill a tensor", options) ?? (options.requiresGrad ? defaultFloat() : own());
     const made = make(shaped("fill a tensor", shape, (sizes) => fullNode(sizes, fillValue, dtype)), options);
     if (typeof fillValue === "number" && options.dtype === undefined) markWeak(made);
     return made;
@@ -147,13 +147,13 @@ export class Tensor extends InPlaceTensor {
   }
   /**
    * start, start + step, ... up to and without stop; with one argument, 0 to it. Integers give int32 (int64 beyond),
-   * any float gives float32.
+   * any float gives float32. Each may be a bound variable, beside integers; the size is then symbolic.
    *
-   * @throws {ArgumentError} for a step of 0
+   * @throws {ArgumentError} for a step of 0, or one that may be
    */
-  static arange(start: Dim, stop?: Dim, step = 1, options: TensorOptions = {}): Tensor {
+  static arange(start: Dim, stop?: Dim, step: Dim = 1, options: TensorOptions = {}): Tensor {
     const dtype = chosen("make an arange", options);
-    if (start instanceof TensorBase || stop instanceof TensorBase) {
+    if (start instanceof TensorBase || stop instanceof TensorBase || step instanceof TensorBase) {
       return make(arangeSized(stop === undefined ? 0 : start, stop ?? start, step, dtype), options);
     }
     return make(arangeNode(start, stop, step, dtype), options);
@@ -187,7 +187,7 @@ export class Tensor extends InPlaceTensor {
 
   /** This shape, filled. */
   fullLike(
-    fillValue: number | boolean | bigint,
+    fillValue: number | boolean | bigint | Tensor,
     options: TensorOptions & { readonly buffer?: boolean } = {},
   ): this {
     checkOptions("fullLike", options, [...LIKE, "buffer"]);

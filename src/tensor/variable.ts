@@ -13,8 +13,11 @@ import { Tensor } from "./tensor.ts";
 
 /**
  * An integer argument of kernels. A bound one is a rank-0 int32 tensor: an operand, an index, and, as integer arithmetic of
- * it is, a size or an end of a slice wherever a number may be one: in `at`, `setAt`, `shrink`, `pad`, `reshape`, `expand`,
- * `split`, `repeat`, `roll`, `topk`, `oneHot`, and in `Tensor.zeros`, `arange`, `rand` and their like.
+ * it is, a size or an end of a slice wherever a number may be one: in `at`, `setAt`, `shrink`, `pad` (with a constant),
+ * `reshape`, `expand`, `split`, `repeat`, `roll`, `topk`, `oneHot`, as the diagonal of `tril` and `triu`, start, stop and
+ * step of `Tensor.arange`, value of `full`, and in the shapes of `Tensor.zeros`, `rand` and their like. Slices of `at` and
+ * `setAt`, of numbers or variables, are cut off at the ends of a symbolic axis as Python does; `shrink` refuses what may
+ * be outside.
  * An axis of such a size is symbolic: one kernel, and one capture of `jit`, serve all values. Sorts and scans along it take
  * the time of the largest value, all else that of the present one; random draws take as many numbers as the largest has. The `shape` of a tensor has
  * the largest value, which is how much memory it takes; `boundShape` the present one, which is what is computed and read

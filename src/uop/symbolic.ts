@@ -97,6 +97,7 @@ const INT_OPS: Ops[] = [
 
 function byBounds(u: UOp): UOp | undefined {
   if (!u.dtype.isInt && !u.dtype.isBool) return undefined;
+  if (u.op === Ops.RANGE && vmin(u.src[0]) < 1) return undefined; // a loop that may not run
   const v = vmin(u);
   return v === vmax(u) && Number.isSafeInteger(v) ? value(u, v) : undefined;
 }

@@ -1,6 +1,18 @@
 /** Sizes that are variables: every value gives what the number would, and one compilation serves all. */
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
-import { ArgumentError, context, Device, dtypes, grad, jit, nn, ShapeError, Tensor, Variable } from "../../mod.ts";
+import {
+  ArgumentError,
+  context,
+  Device,
+  dtypes,
+  grad,
+  IndexError,
+  jit,
+  nn,
+  ShapeError,
+  Tensor,
+  Variable,
+} from "../../mod.ts";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 import { evaluate } from "../reference.ts";
@@ -165,19 +177,24 @@ Deno.test("symbolic: what shape, boundShape, symbolicShape and tolist say", asyn
 
 Deno.test("symbolic: errors name the variable and what it may be", () => {
   const [x] = operands("WASM"), m = new Variable("m", 0, 30), k = new Variable("k", 1, MAX);
-  const fails = (f: () => unknown, text: RegExp, type: typeof ShapeError | typeof ArgumentError = ShapeError) =>
+  const fails = (
+    f: () => unknown,
+    text: RegExp,
+    type: typeof ShapeError | typeof ArgumentError | typeof IndexError = ShapeError,
+  ) =>
     throws(f, (e) => {
       ok(e instanceof type, String(e));
       match(e.message, text);
       return true;
     });
   fails(() => n.bind(25), /^Cannot bind n to 25: it takes integers from 1 to 24$/, ArgumentError);
-  fails(() => x.at([0, m.bind(3)]), /the stop m may be 30, and axis 0 has size 24/);
-  fails(() => x.at([n.bind(2).sub(5), null]), /the start n \+ -5 may be -4/);
+  fails(() => x.shrink([[0, m.bind(3)], null]), /the stop m may be 30, and axis 0 has size 24/);
+  fails(() => x.shrink([[n.bind(2).sub(5), 24], null]), /the start n \+ -5 may be -4/);
+  fails(() => x.at([n.bind(2).sub(5), null]), /the end n \+ -5 of a slice is from -4 to 19/, IndexError);
   fails(() => x.shrink([[n.bind(1), k.bind(5)], null]), /there may be -23 elements/);
   fails(() => x.at([0, n.bind(2)]).add(x.at([0, k.bind(2)])), /axis 0 has the symbolic sizes n and k/);
   fails(() => x.at([0, n.bind(2)]).add(x.at([0, n.bind(3)])), /axis 0 has the symbolic sizes n and n/);
-  fails(() => x.at([0, n.bind(4)]).at([0, 3]), /the stop 3 may be 3, and axis 0 has size n/);
+  fails(() => x.at([0, n.bind(4)]).shrink([[0, 3], null]), /axis 0 has the symbolic size n: it may be less than 3/);
   fails(() => x.reshape([n.bind(4), 6]), /axis 0 has size 24, not n; shrink it first/);
   fails(
     () => x.shrink([[0, x.sum().cast("int32")], null]),
