@@ -9,7 +9,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
 import { prod, rangeOf, stridesOf } from "../helpers/math.ts";
 import { ReduceArg } from "../uop/args.ts";
-import { extentOf, extentsOf, label } from "../uop/extent.ts";
+import { extentOf, extentsOf, label, productOf } from "../uop/extent.ts";
 import { broadcastTo, expand, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -61,7 +61,7 @@ function joinAxes(u: UOp, axes: readonly number[]): UOp {
   const hit = expand(iotaAlong(room, rank, rank + 1), full).eq(expand(reshape(at!, [...row, 1]), full));
   const found = hit.where(source, constant(0, wide.dtype));
   const picked = uop(Ops.REDUCE, wide.dtype, [found], new ReduceArg(Ops.ADD, [rank]));
-  const total = simplify(extents.reduce((p, e) => p.mul(e)));
+  const total = extents.reduce(productOf);
   return label(reshape(picked, merged).cast(u.dtype), axis, total);
 }
 

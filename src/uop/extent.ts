@@ -10,14 +10,15 @@
  *
  * @module
  */
+import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
 import type { AxesArg, PairsArg, ReduceArg, SkewArg, VariableArg, WindowArg } from "./args.ts";
-import { vmin } from "./bounds.ts";
+import { vmax, vmin } from "./bounds.ts";
 import { window } from "./movement.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
-import { type Extents, int, mayHave, type UOp, uop } from "./uop.ts";
+import { type Extents, int, INT32_MAX, mayHave, type UOp, uop } from "./uop.ts";
 
 /** Whether a node is a bound variable, or integer arithmetic of such: a number that a graph knows by name. */
 export function isBoundNode(u: UOp): boolean {
@@ -103,7 +104,14 @@ export function mapExtents(extents: Extents | null, change: (e: UOp) => UOp): Ex
 
 /** How many elements there are from `start` to `stop`, simplified. */
 export function extentBetween(start: UOp, stop: UOp): UOp {
-  return simplify(stop.add(start.mul(-1)));
+  const dtype = start.dtype === stop.dtype ? stop.dtype : dtypes.int64;
+  return simplify(stop.cast(dtype).add(start.cast(dtype).mul(-1)));
+}
+
+/** A product of extents, simplified: int64 where int32 may not hold it. */
+export function productOf(a: UOp, b: UOp): UOp {
+  const wide = a.dtype === dtypes.int64 || b.dtype === dtypes.int64 || vmax(a) * vmax(b) > INT32_MAX;
+  return simplify(wide ? a.cast(dtypes.int64).mul(b.cast(dtypes.int64)) : a.mul(b));
 }
 
 function plus(e: UOp, n: number): UOp {
@@ -141,7 +149,7 @@ function reshaped(u: UOp, x: Extents): Extents {
     let inner = 1, rest = 1;
     for (let k = first + 1; k < i; k++) inner *= from[k];
     for (let k = target + 1; k < j; k++) rest *= to[k];
-    const elements = simplify(e.mul(inner));
+    const elements = productOf(e, int(inner));
     if (!simplify(elements.floorMod(rest)).isConst(0)) {
       refuse(u, first, e, `it does not split into parts of ${rest}; pad it to a multiple`);
     }

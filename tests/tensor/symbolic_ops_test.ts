@@ -304,6 +304,16 @@ Deno.test("symbolic ops: draws of symbolic size are the first of those of the la
   assertEquals(await Tensor.rand([n.bind(7), 2]).tolist(), want);
 });
 
+Deno.test("symbolic ops: an axis that joins others may be longer than int32 counts", async () => {
+  const a = new Variable("a", 1, 50_000);
+  for (const value of [50_000, 3]) {
+    const row = Tensor.ones([a.bind(value), 100_000]).flatten();
+    assertEquals([row.shape, row.boundShape], [[5e9], [value * 100_000]]);
+    assertEquals(await row.at([5, 9]).tolist(), [1, 1, 1, 1]);
+    assertEquals(await row.at([a.bind(value), a.bind(value).add(3)]).tolist(), [1, 1, 1]);
+  }
+});
+
 Deno.test("symbolic ops: what cannot be says what to do instead", () => {
   const [all, ints] = rows(), x = all.at([0, n.bind(5)]), i = ints.at([0, n.bind(5)]);
   const table: [string, () => unknown, RegExp, typeof ShapeError | typeof ArgumentError | typeof IndexError][] = [
