@@ -23,6 +23,7 @@ import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites, 
 import { checkedReplay } from "./jit_check.ts";
 import { forgetOrigin } from "./origins.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
+import { isTransformed } from "./transforms.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -333,7 +334,9 @@ class Jit {
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
  * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where it is now. An
  * argument that `fn` assigns to is written in each call, as the caller's tensor.
- * Results are fresh each time, and values alone: a gradient is computed inside, none goes through a result.
+ * Results are fresh each time, and values alone: a gradient is computed inside, none goes through a result. Within
+ * another jit function, and under `grad`, `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn` is called as if it were no
+ * jit function: `jit(grad(f))` is fast, and `grad(jit(f))` right.
  *
  * `fn` is called twice for each form of the arguments, and never after that: what it does besides computing tensors (printing, counting,
  * putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
@@ -363,7 +366,8 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
   if (fn.constructor.name === "AsyncFunction") throw asyncError();
   const state = new Jit(fn as unknown as AnyFunction, options);
   const made = (...args: A): R => {
-    const isInside = currentCapture() !== undefined || writeLog.set !== undefined; // a part of another one
+    // a part of another one, or of a graph that grad, vmap, jvp or checkpoint works on
+    const isInside = currentCapture() !== undefined || writeLog.set !== undefined || isTransformed();
     if (envNumber("JIT") === 0 || isInside) return fn(...args);
     return state.call(args) as R;
   };

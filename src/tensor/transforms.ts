@@ -50,8 +50,23 @@ function wrap(like: TensorBase, u: UOp): TensorBase {
   return (like as unknown as Wrapping).wrap(u);
 }
 
+/** How many functions run on stand-ins now, one within another. */
+let depth = 0;
+
+/** Whether a function runs on stand-ins, whose graph is to be seen: a jit function within it is called. */
+export function isTransformed(): boolean {
+  return depth > 0;
+}
+
 function call(action: string, fn: TensorFunction<never[]>, args: readonly unknown[]): unknown {
-  const result = (checkFunction(action, "fn", fn) as (...a: unknown[]) => unknown)(...args);
+  checkFunction(action, "fn", fn);
+  let result: unknown;
+  depth++;
+  try {
+    result = (fn as (...a: unknown[]) => unknown)(...args);
+  } finally {
+    depth--;
+  }
   if (result instanceof Promise) {
     result.catch(() => {});
     throw new ArgumentError(action, { reason: "the function is asynchronous; make it return tensors, not a promise" });

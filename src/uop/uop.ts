@@ -277,10 +277,17 @@ export function uop(op: Ops, dtype: DType, src: readonly UOp[] = NO_SRC, arg?: A
   return u;
 }
 
-/** `u`, whose sources are of the present generation, as a node of it: as {@linkcode uop} of its fields, but quicker. */
+/**
+ * `u`, whose sources are of the present generation, as a node of it: one that is equal, or itself. A tensor whose handle
+ * names a node of an older generation so sees what the graph of another one makes of it.
+ */
 export function renewed(u: UOp): UOp {
   const { hash, op, dtype, src, arg } = u;
-  return current.find(hash, op, dtype, src, arg) ?? uop(op, dtype, src, arg);
+  const known = current.find(hash, op, dtype, src, arg);
+  if (known !== undefined) return known;
+  const made = previous.find(hash, op, dtype, src, arg) ?? u;
+  current.insert(made);
+  return made;
 }
 
 let generations = 0;

@@ -154,3 +154,16 @@ Deno.test("gradient: vmap of functions with a formula", () => {
   const each = vmap(grad(f))(x) as Tensor;
   assertEquals(value(each), [0, 1].flatMap((i) => [...value(grad(f)(x.at(i)))!]));
 });
+
+Deno.test("backward: tensors that are older than what was realized since stay there after a gradient read them", async () => {
+  for (let realized = 0; realized < 4; realized++) {
+    const x = new Tensor([2, 3], { dtype: "float32" }), w = new Tensor([5, realized], { dtype: "float32" });
+    for (let i = 0; i < realized; i++) new Tensor([i, realized]).add(7).realize();
+    for (let i = 0; i < 3; i++) {
+      assertEquals(await grad((y: Tensor) => w.square().mul(y).sum())(x).tolist(), [25, realized ** 2]);
+      assertEquals(await w.mul(x).sum().gradient([w])[0].tolist(), [2, 3]);
+      assertEquals(await w.square().sum().gradient([w])[0].tolist(), [10, 2 * realized]);
+    }
+    assertEquals([await w.tolist(), await x.tolist()], [[5, realized], [2, 3]]);
+  }
+});

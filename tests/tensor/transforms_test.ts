@@ -7,6 +7,7 @@ import {
   DisposedError,
   DTypeError,
   grad,
+  jit,
   jvp,
   kernel,
   ShapeError,
@@ -263,4 +264,47 @@ Deno.test("grad: objects that refer to each other are walked once", async () => 
   const g = grad((n: Node) => n.w.mul(n.next!.w).sum())(a);
   await close(g.w, t([3, 4]));
   await close(g.next!.w, t([1, 2]));
+});
+
+Deno.test("transforms: a jit function is differentiated and mapped as what it is of, whether captured or not", async () => {
+  type Unary = (x: Tensor) => Tensor;
+  const w = t([5, 7]), x = t([2, 3]), rows = t([[1, 2], [3, 4]]);
+  const forms: [string, (f: Unary) => unknown][] = [
+    ["grad", (f) => grad(f)(x)],
+    ["grad of grad", (f) => grad((y: Tensor) => grad(f)(y).sum())(x)],
+    ["grad, closed over", (f) => grad((y: Tensor) => f(w).mul(y).sum())(x)],
+    ["grad, within jit", (f) => jit(grad(f))(x)],
+    ["grad, within jit, replayed", (f) => {
+      const step = jit(grad(f));
+      return [1, 2, 3].map((i) => step(x.mul(i).realize())).at(-1);
+    }],
+    ["valueAndGrad", (f) => valueAndGrad(f)(x)[1]],
+    ["vmap", (f) => vmap(f)(rows)],
+    ["vmap of grad", (f) => vmap(grad(f))(rows)],
+    ["jvp", (f) => jvp(f, [x], [w])[1]],
+    ["checkpoint", (f) => {
+      const leaf = new Tensor([2, 3], { dtype: "float32", requiresGrad: true });
+      return checkpoint(f)(leaf).gradient([leaf])[0];
+    }],
+  ];
+  for (const [name, run] of forms) {
+    const f = jit(cube), want = await (run(cube) as Tensor).tolist();
+    for (let i = 0; i < 4; i++) {
+      assertEquals(await (run(f) as Tensor).tolist(), want, `${name}, call ${i}`);
+      assertEquals(await f(t([i, 1])).item(), i ** 3 + 1); // its own captures
+    }
+    assertEquals([f.stats.captures, f.stats.replays], [1, 2], name);
+  }
+});
+
+Deno.test("transforms: after an error in a function, jit functions replay as before", async () => {
+  const f = jit(cube);
+  const wrong = (_: Tensor): Tensor => {
+    throw new RangeError("wrong");
+  };
+  for (const run of [() => grad(wrong)(t([1])), () => vmap(wrong)(t([1])), () => checkpoint(wrong)(t([1]))]) {
+    assertThrows(run, RangeError, "wrong");
+  }
+  for (let i = 0; i < 4; i++) assertEquals(await f(t([i])).item(), i ** 3);
+  assertEquals(f.stats.replays, 2);
 });
