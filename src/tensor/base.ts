@@ -153,7 +153,8 @@ export abstract class TensorBase {
 
   /** Points the handle at a value, which may be another tensor's: it is not memory that this could write to. */
   protected setValue(u: UOp): void {
-    this.setUop(u);
+    // what another tensor's memory holds now is copied: that one may be written later
+    this.setUop(isMemory(shown(u).base) ? uop(Ops.CONTIGUOUS, this.dtype, [u], nextIdentity++) : u);
     this.isValue = true;
   }
 
