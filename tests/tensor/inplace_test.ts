@@ -339,3 +339,11 @@ Deno.test("in place: optimizers step models whose parameters meet", async () => 
     together.forEach((t, i) => assertEquals(Math.abs(t - apart[i]) < 1e-4, true, `${name}: ${t} and ${apart[i]}`));
   }
 });
+
+Deno.test("inplace: a whole write to a lazy value is a copy of what is written", async () => {
+  const from = new Tensor([1, 2, 3]).realize(), to = from.add(1);
+  to.setAt([":"], from);
+  to.realize();
+  from.setAt([0], 9).realize();
+  assertEquals([await to.tolist(), await from.tolist()], [[1, 2, 3], [9, 2, 3]]);
+});
