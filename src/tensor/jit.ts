@@ -19,9 +19,10 @@ import { Ops } from "../uop/ops.ts";
 import { nodesMade, uop } from "../uop/uop.ts";
 import { isWeak, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
-import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites, storageOf } from "./jit_capture.ts";
+import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { forgetOrigin } from "./origins.ts";
+import { madeOf, storageOf } from "./jit_places.ts";
+import { forgetOrigin, liveLeaves } from "./origins.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 import { isTransformed } from "./transforms.ts";
 
@@ -163,6 +164,10 @@ class Jit {
     const result = this.answer(form, taken.args, taken.leaves, storages, donated);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
+      for (const { grad } of liveLeaves()) {
+        const storage = madeOf(grad ?? undefined);
+        if (storage !== undefined) kept.add(storage);
+      }
       for (const i of donated) {
         for (const t of new Set([given.tensors[i], taken.leaves.tensors[i]])) {
           if (t !== taken.leaves.tensors[i] || !kept.has(storages[i])) (t as RealizeTensor).dispose();

@@ -22,11 +22,11 @@ import { type BufferArg, Storage } from "../uop/args.ts";
 import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { resolve } from "../uop/resolve.ts";
 import { shown } from "../uop/writes.ts";
-import { bufferNode, type Extents, nodesMade, toposort, trimInternTable, type UOp } from "../uop/uop.ts";
-import { gradLeaves, TensorBase } from "./base.ts";
+import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../uop/uop.ts";
+import { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
+import { isPending, madeOf, type Movable, type Place, placesLeft, placesNow, storageOf } from "./jit_places.ts";
 import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
 import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "./realize.ts";
 
@@ -39,32 +39,8 @@ export interface InputInfo {
   readonly device: string;
 }
 
-/** Exposes what handles keep protected: the JIT moves handles on to new versions. */
-interface Movable {
-  setUop(u: UOp): void;
-  rename(u: UOp): void;
-  refresh(): boolean;
-  aliases(): TensorBase[];
-  wrap(u: UOp): TensorBase;
-}
 function wrap(like: TensorBase, u: UOp): TensorBase {
   return (like as unknown as Movable).wrap(u);
-}
-
-/** The storage of a realized tensor. */
-export function storageOf(t: TensorBase): Storage {
-  return (realizedBuffer(t.uop)!.arg as BufferArg).storage;
-}
-
-/** The storage of a tensor, if it is realized. */
-function madeOf(t: TensorBase | undefined): Storage | undefined {
-  const node = t === undefined ? undefined : realizedBuffer(t.uop);
-  return node === undefined ? undefined : (node.arg as BufferArg).storage;
-}
-
-/** Whether a tensor could be realized, and is not. */
-function isPending(t: TensorBase): boolean {
-  return madeOf(t) === undefined && !isStale(t.uop);
 }
 
 /** @throws {JitError} where the function has disposed of an argument */
@@ -76,43 +52,6 @@ export function checkAlive(inputs: readonly TensorBase[]): void {
       reason: `it disposes of argument tensor ${i} (at ${at}), which is the caller's; dispose of it outside`,
     });
   });
-}
-
-/** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
-function isStale(u: UOp): boolean {
-  return toposort(resolve(u)).some((v) => {
-    if (v.op !== Ops.BUFFER) return false;
-    const { storage, version } = v.arg as BufferArg;
-    return storage.version !== version || storage.disposedAt !== "";
-  });
-}
-
-/** A place where a call leaves a tensor: a gradient, or a handle that is made to name another tensor. */
-interface Place {
-  read(): TensorBase | undefined;
-  write(t: TensorBase | undefined): void;
-}
-
-class GradientPlace implements Place {
-  constructor(private readonly leaf: WeakRef<TensorBase>) {}
-  read(): TensorBase | undefined {
-    return this.leaf.deref()?.grad ?? undefined;
-  }
-  write(t: TensorBase | undefined): void {
-    const leaf = this.leaf.deref();
-    if (leaf !== undefined) leaf.grad = t;
-  }
-}
-
-class HandlePlace implements Place {
-  constructor(private readonly handle: WeakRef<TensorBase>) {}
-  read(): TensorBase | undefined {
-    return this.handle.deref();
-  }
-  write(t: TensorBase | undefined): void {
-    const handle = this.handle.deref();
-    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).rename(t.uop);
-  }
 }
 
 /** What a capture knows of a place. */
@@ -198,7 +137,7 @@ export class Captured {
   /** Whether the places hold what the call found there: something, or nothing. */
   fits(): boolean {
     return this.states.every(({ place, input, wasEmpty }) => {
-      if (input >= 0) return place.read() !== undefined;
+      if (input >= 0 || place.moves) return place.read() !== undefined;
       return !wasEmpty || place.read() === undefined;
     });
   }
@@ -329,20 +268,6 @@ function aliasOf(t: TensorBase, storage: Storage, copies: boolean, bound: Readon
   return wrap(t, withExtents(reshape(bufferNode(alias), t.shape), extents));
 }
 
-/** The places where tensors may be left, and what is in them: lazy gradients are realized, so that they can be inputs. */
-function placesNow(): Map<Place, TensorBase | undefined> {
-  const places = new Map<Place, TensorBase | undefined>(), lazy: TensorBase[] = [];
-  for (const ref of gradLeaves) {
-    const leaf = ref.deref();
-    if (leaf === undefined) continue;
-    const { grad } = leaf;
-    places.set(new GradientPlace(ref), grad);
-    if (grad !== undefined && isPending(grad)) lazy.push(grad);
-  }
-  if (lazy.length > 0) realizeTensors(lazy);
-  return places;
-}
-
 /** Runs `fn` once while listening, and makes what replays it. @throws {JitError} */
 export function captureCall(call: CallToCapture): { captured: Captured; result: unknown } {
   // what a capture makes lives as long as it does, whatever scope it was made in
@@ -363,7 +288,7 @@ function listen(call: CallToCapture): Heard {
   const insideStorages = inside.map(storageOf);
   const handles = movedHandles.assigned = new Set<TensorBase>();
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
-  const states: { place: Place; before: TensorBase | undefined; after: TensorBase | undefined }[] = [];
+  let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [];
   let result: unknown, outputs: TensorBase[];
   setCapture(recording);
   try {
@@ -378,17 +303,14 @@ function listen(call: CallToCapture): Heard {
     }
     checkAlive(inside);
     outputs = [...leavesOfTree(result, "capture a function").tensors];
-    for (const [place, before] of places) states.push({ place, before, after: place.read() });
-    for (const [handle, before] of replaced) {
-      states.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
-    }
-    const left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
+    states = placesLeft(places, replaced, start);
+    left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
     realizeTensors([...outputs, ...left.filter(isPending), ...pendingWrites(handles)]);
   } finally {
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = undefined;
   }
-  if (recording.items.length === 0 && outputs.length === 0) {
+  if (recording.items.length === 0 && outputs.length === 0 && left.length === 0) {
     throw new JitError("capture a function", {
       reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
     });
@@ -452,7 +374,7 @@ interface Heard {
   readonly start: number;
   readonly inside: readonly Storage[];
   readonly outputs: readonly TensorBase[];
-  readonly states: readonly { place: Place; before: TensorBase | undefined; after: TensorBase | undefined }[];
+  readonly states: ReturnType<typeof placesLeft>;
   readonly handles: ReadonlySet<TensorBase>;
   readonly writtenInputs: ReadonlyMap<number, number>;
   readonly result: unknown;
@@ -473,13 +395,14 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   const sources = new Map<Buffer, number>();
   inside.forEach((s, i) => sources.set(bufferOf(s)!, i));
   const results = heard.outputs.length;
-  const isMade = (t: TensorBase | undefined): boolean => {
+  // the memory of an argument is another one in each call, as what the call made is
+  const isOfCall = (t: TensorBase | undefined): boolean => {
     const storage = madeOf(t);
-    return storage !== undefined && made.has(storage);
+    return storage !== undefined && (made.has(storage) || inside.includes(storage));
   };
   const tensors = [...heard.outputs];
   for (const { before, after } of states) {
-    if (after !== before && isMade(after)) tensors.push(after!);
+    if (after !== before && isOfCall(after)) tensors.push(after!);
   }
   const storages = tensors.map(storageOf), older = new Set<Storage>();
   for (const s of made) if (s.born < start && !storages.includes(s)) older.add(s);
@@ -503,11 +426,11 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   });
   let nextOutput = results, nextSource = count + outs.length;
   const kept = states.flatMap(({ place, before, after }): State[] => {
-    const changes = after !== before || place instanceof HandlePlace;
+    const changes = after !== before;
     const found = madeOf(before), buffer = found === undefined ? undefined : bufferOf(found);
     let input = -1;
     if (buffer !== undefined && read.has(buffer) && !sources.has(buffer)) sources.set(buffer, input = nextSource++);
-    const isOutput = after !== before && isMade(after);
+    const isOutput = changes && isOfCall(after);
     const output = isOutput ? nextOutput++ : -1;
     if (!changes && input < 0) return [];
     return [{
@@ -549,6 +472,10 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   const back = new Map(inside.map((s, i) => [s, i])), { bound } = leaves;
   const outside = (t: TensorBase, storage: Storage): UOp =>
     withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
+  for (const { place, before, after } of states) {
+    const i = after === before ? undefined : back.get(madeOf(after)!);
+    if (i !== undefined) place.write(wrap(after!, outside(after!, call.storages[i])));
+  }
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(storageOf(t));
     if (i !== undefined) return wrap(t, outside(t, call.storages[i]));

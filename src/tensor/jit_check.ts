@@ -14,7 +14,8 @@ import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { nodesMade, toposort, type UOp } from "../uop/uop.ts";
 import type { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
-import { type Captured, storageOf } from "./jit_capture.ts";
+import type { Captured } from "./jit_capture.ts";
+import { storageOf } from "./jit_places.ts";
 import { reserveCounter } from "./random.ts";
 import { realizeTensors } from "./realize.ts";
 

@@ -1,0 +1,131 @@
+/**
+ * Where a function under jit leaves tensors besides what it returns: gradients, and handles that it makes name another
+ * tensor. A gradient is found at its leaf, also where it is another handle in each call.
+ *
+ * @module
+ */
+import type { BufferArg, Storage } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import { resolve } from "../uop/resolve.ts";
+import { toposort, type UOp } from "../uop/uop.ts";
+import { gradLeaves, type TensorBase } from "./base.ts";
+import { realizedBuffer, realizeTensors } from "./realize.ts";
+
+/** Exposes what handles keep protected: the JIT moves handles on to new versions. */
+export interface Movable {
+  setUop(u: UOp): void;
+  rename(u: UOp): void;
+  refresh(): boolean;
+  aliases(): TensorBase[];
+  wrap(u: UOp): TensorBase;
+}
+
+/** The storage of a realized tensor. */
+export function storageOf(t: TensorBase): Storage {
+  return (realizedBuffer(t.uop)!.arg as BufferArg).storage;
+}
+
+/** The storage of a tensor, if it is realized. */
+export function madeOf(t: TensorBase | undefined): Storage | undefined {
+  const node = t === undefined ? undefined : realizedBuffer(t.uop);
+  return node === undefined ? undefined : (node.arg as BufferArg).storage;
+}
+
+/** Whether a tensor could be realized, and is not. */
+export function isPending(t: TensorBase): boolean {
+  return madeOf(t) === undefined && !isStale(t.uop);
+}
+
+/** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
+function isStale(u: UOp): boolean {
+  return toposort(resolve(u)).some((v) => {
+    if (v.op !== Ops.BUFFER) return false;
+    const { storage, version } = v.arg as BufferArg;
+    return storage.version !== version || storage.disposedAt !== "";
+  });
+}
+
+/** A place where a call leaves a tensor: a gradient, or a handle that is made to name another tensor. */
+export interface Place {
+  /** Whether it is a handle that stays, and is made to name another tensor. */
+  readonly moves: boolean;
+  read(): TensorBase | undefined;
+  write(t: TensorBase | undefined): void;
+}
+
+/** The gradient of a leaf: another handle, or, if it moves, what is there made to name another tensor. */
+class GradientPlace implements Place {
+  constructor(readonly leaf: WeakRef<TensorBase>, readonly moves: boolean) {}
+  read(): TensorBase | undefined {
+    return this.leaf.deref()?.grad ?? undefined;
+  }
+  write(t: TensorBase | undefined): void {
+    const leaf = this.leaf.deref();
+    if (leaf === undefined) return;
+    if (!this.moves) leaf.grad = t;
+    else if (t !== undefined) (leaf.grad as unknown as Movable | undefined)?.rename(t.uop);
+  }
+}
+
+class HandlePlace implements Place {
+  readonly moves = true;
+  constructor(private readonly handle: WeakRef<TensorBase>) {}
+  read(): TensorBase | undefined {
+    return this.handle.deref();
+  }
+  write(t: TensorBase | undefined): void {
+    const handle = this.handle.deref();
+    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).rename(t.uop);
+  }
+}
+
+/** The leaves, and their gradients: lazy ones are realized, so that they can be inputs. */
+export function placesNow(): Map<WeakRef<TensorBase>, TensorBase | undefined> {
+  const places = new Map<WeakRef<TensorBase>, TensorBase | undefined>(), lazy: TensorBase[] = [];
+  for (const ref of gradLeaves) {
+    const leaf = ref.deref();
+    if (leaf === undefined) continue;
+    const grad = leaf.grad ?? undefined;
+    places.set(ref, grad);
+    if (grad !== undefined && isPending(grad)) lazy.push(grad);
+  }
+  if (lazy.length > 0) realizeTensors(lazy);
+  return places;
+}
+
+/** What a call has left at a place. */
+export interface Left {
+  readonly place: Place;
+  /** What was there before it. */
+  readonly before: TensorBase | undefined;
+  /** What is there now: the same object only if it is the same tensor. */
+  readonly after: TensorBase | undefined;
+}
+
+/**
+ * What is at the leaves, and at handles that were `replaced`, which comes with what these were before. Handles that the
+ * call made, after `start` nodes, are its own: a gradient among them is another one in each call.
+ */
+export function placesLeft(
+  leaves: ReadonlyMap<WeakRef<TensorBase>, TensorBase | undefined>,
+  replaced: ReadonlyMap<TensorBase, TensorBase>,
+  start: number,
+): Left[] {
+  const left: Left[] = [], handles = new Map(replaced);
+  for (const [ref, found] of leaves) {
+    const after = ref.deref()?.grad ?? undefined, moved = found === undefined ? undefined : replaced.get(found);
+    // a gradient that was scaled or clipped: the next call finds another handle here
+    if (found !== undefined) handles.delete(found);
+    const old = after === undefined || after === found ? undefined : handles.get(after);
+    if (old !== undefined && (madeOf(old)?.born ?? start) >= start) handles.delete(after!);
+    left.push({
+      place: new GradientPlace(ref, moved !== undefined && after === found),
+      before: moved ?? found,
+      after,
+    });
+  }
+  for (const [handle, before] of handles) {
+    left.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
+  }
+  return left;
+}
