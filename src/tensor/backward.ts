@@ -8,6 +8,7 @@ import { ArgumentError, DTypeError, ShapeError, StaleReadError } from "../helper
 import { checkOptions, describe } from "../helpers/options.ts";
 import { userLine } from "../helpers/stack.ts";
 import { sameArray } from "../helpers/math.ts";
+import type { BufferArg } from "../uop/args.ts";
 import { computeGradient } from "../uop/gradient.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
@@ -16,6 +17,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { tied } from "../uop/slope.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, TensorBase } from "./base.ts";
+import { placeOf } from "./claims.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 import { RealizeTensor } from "./realize.ts";
 
@@ -55,6 +57,30 @@ export function forgetLosses(grads: readonly TensorBase[]): void {
     for (const { tensor } of losses.get(g) ?? []) forgetOrigin(tensor.uop);
     losses.delete(g);
   }
+}
+
+/**
+ * The gradients of other leaves that read the memory of `weights`, which an optimizer is to overwrite: it realizes them
+ * in the same schedule, for what steps after it. Those of leaves `besides` are its own, and lazy ones that read what has
+ * been overwritten before are lost.
+ */
+export function gradsReading(weights: readonly TensorBase[], besides: readonly TensorBase[]): TensorBase[] {
+  const own = new Set(besides);
+  const others = liveLeaves().flatMap((leaf) => !leaf.grad || own.has(leaf) ? [] : [leaf.grad]);
+  if (others.length === 0) return [];
+  const written = new Set(weights.map((t) => placeOf(t.uop)));
+  const roots = others.map((g) => resolve(g.uop)), reads = new Set<UOp>(), stale = new Set<UOp>();
+  for (const u of toposort(roots)) {
+    if (u.op === Ops.BUFFER) {
+      const { storage, version } = u.arg as BufferArg;
+      if (written.has(storage)) reads.add(u);
+      if (storage.version !== version || storage.disposedAt !== "") stale.add(u);
+      continue;
+    }
+    if (u.src.some((s) => reads.has(s))) reads.add(u);
+    if (stale.size > 0 && u.src.some((s) => stale.has(s))) stale.add(u);
+  }
+  return others.filter((_, i) => reads.has(roots[i]) && !stale.has(roots[i]));
 }
 
 /** A target of differentiation: the node to ask for, and how its gradient becomes that of the tensor. */

@@ -1,7 +1,7 @@
 /**
  * What all optimizers share. Each takes parameters and statistics, and updates those that require a gradient; `step()`
- * realizes the parameters, the optimizer's state, pending assignments of the others, and the losses whose `backward()`
- * filled the gradients, in one schedule.
+ * realizes the parameters, the optimizer's state, pending assignments of the others, the losses whose `backward()` filled
+ * the gradients, and the gradients of other leaves that read what it overwrites, in one schedule.
  *
  * All outputs for one parameter (the parameter and its moments) are elementwise functions of old values, so that one
  * kernel can write them together. What changes from step to step (learning rate, bias corrections) are tensors, so
@@ -17,7 +17,7 @@ import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkTensor } from "../../tensor/base.ts";
 import { tensorList } from "../../tensor/dims.ts";
-import { forgetLosses, lossesOf } from "../../tensor/backward.ts";
+import { forgetLosses, gradsReading, lossesOf } from "../../tensor/backward.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/origins.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 
@@ -73,8 +73,15 @@ export interface Slot {
   readonly grad: Tensor;
 }
 
+/** The step of an optimizer among others. */
+let stepBeside: (o: Optimizer, options: StepOptions, stepped: readonly Tensor[]) => Tensor[];
+
 /** What all optimizers share. Subclasses say how one parameter is updated. */
 export abstract class Optimizer {
+  static {
+    stepBeside = (o, options, stepped) => o.stepBeside(options, stepped);
+  }
+
   /** The tensors that are updated: those given that require a gradient, or did not say. */
   readonly params: Tensor[];
   /** The other tensors given, as running statistics: realized by `step()`. */
@@ -173,6 +180,11 @@ export abstract class Optimizer {
    * @throws {ArgumentError} outside `Tensor.train`, or where no parameter has a gradient
    */
   scheduleStep(options: StepOptions = {}): Tensor[] {
+    return this.stepBeside(options, this.params);
+  }
+
+  /** As {@linkcode scheduleStep}; all of `stepped` are updated in the same schedule. */
+  private stepBeside(options: StepOptions, stepped: readonly Tensor[]): Tensor[] {
     const name = this.constructor.name;
     checkOptions(`step ${name}`, options, ["when", "also"]);
     if (!Tensor.training) {
@@ -187,7 +199,13 @@ export abstract class Optimizer {
       });
     }
     if (this.fused && at.length < this.params.length) {
-      throw new ArgumentError(`step ${name}`, { reason: "a fused optimizer needs the gradients of all parameters" });
+      const none = [...this.params.keys()].filter((i) => !at.includes(i));
+      const list = none.slice(0, 3).map((i) => `${i} ([${this.params[i].shape.join(", ")}])`).join(", ");
+      throw new ArgumentError(`step ${name}`, {
+        reason: `fused: true updates all parameters as one vector, and of ${this.params.length} ` +
+          `${none.length === 1 ? "one has" : `${none.length} have`} no gradient: params ` +
+          `${list}${none.length > 3 ? ", ..." : ""}; make the optimizer without fused, or of the others alone`,
+      });
     }
     const { when, also = [] } = options;
     tensorList(`step ${name}`, Array.isArray(also) ? also : null, "also");
@@ -201,11 +219,12 @@ export abstract class Optimizer {
       Tensor.realize(this.state());
       this.ready = true;
     }
-    endGraphs(at.map((i) => this.params[i]));
+    const weights = at.map((i) => this.params[i]), met = gradsReading(weights, stepped) as Tensor[];
+    endGraphs(weights);
     this.gate = when?.reshape([]);
     try {
       const state = this.update(this.slots(at));
-      return [...losses, ...at.map((i) => this.params[i]), ...state, ...this.buffers, ...also];
+      return [...losses, ...weights, ...state, ...this.buffers, ...met, ...also];
     } finally {
       this.gate = undefined;
     }
@@ -289,7 +308,8 @@ export class OptimizerGroup {
   }
   /** As {@linkcode Optimizer.scheduleStep}. */
   scheduleStep(options: StepOptions = {}): Tensor[] {
-    return this.optimizers.flatMap((o) => o.scheduleStep(options));
+    const { params } = this;
+    return this.optimizers.flatMap((o) => stepBeside(o, options, params));
   }
   /** As {@linkcode Optimizer.step}, in one schedule. */
   step(options: StepOptions = {}): void {
