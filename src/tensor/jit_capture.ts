@@ -63,6 +63,8 @@ interface State {
   readonly wasEmpty: boolean;
   /** Number among the outputs of what it left there; -1. */
   readonly output: number;
+  /** The place whose tensor, as it was before the call, it left there. */
+  readonly from: Place | undefined;
   /** What it left there, where that is no output: nothing, or a lazy tensor that reads what was overwritten. */
   readonly left: TensorBase | undefined;
   readonly changes: boolean;
@@ -136,7 +138,8 @@ export class Captured {
 
   /** Whether the places hold what the call found there: something, or nothing. */
   fits(): boolean {
-    return this.states.every(({ place, input, wasEmpty }) => {
+    return this.states.every(({ place, input, wasEmpty, from }) => {
+      if (from !== undefined && from.read() === undefined) return false;
       if (input >= 0 || place.moves) return place.read() !== undefined;
       return !wasEmpty || place.read() === undefined;
     });
@@ -191,6 +194,12 @@ export class Captured {
       if (madeOf(t) === undefined) realizeTensors([t]);
       buffers[input] = bufferOf(storageOf(t));
     }
+    const moved = this.states.map(({ from, left }) => {
+      if (from === undefined) return undefined;
+      const t = from.read()!;
+      if (madeOf(t) === undefined) realizeTensors([t]);
+      return wrap(t, reshape(bufferNode(storageOf(t)), left!.shape));
+    });
     this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
     for (const c of copies) c.free();
     for (const { storage, writes } of this.written) storage.version += writes;
@@ -212,8 +221,8 @@ export class Captured {
       const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
       return fresh ? holdMemory(t) : t;
     };
-    for (const { place, output, left, changes } of this.states) {
-      if (changes) place.write(output >= 0 ? tensorAt(output) : left);
+    for (const [i, { place, output, left, changes }] of this.states.entries()) {
+      if (changes) place.write(output >= 0 ? tensorAt(output) : moved[i] ?? left);
     }
     trimInternTable();
     if (this.results === 1 && this.result instanceof TensorBase) return tensorAt(0);
@@ -432,12 +441,15 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     if (buffer !== undefined && read.has(buffer) && !sources.has(buffer)) sources.set(buffer, input = nextSource++);
     const isOutput = changes && isOfCall(after);
     const output = isOutput ? nextOutput++ : -1;
+    const storage = changes && !isOutput ? madeOf(after) : undefined;
+    const from = storage && states.find((s) => madeOf(s.before) === storage)?.place;
     if (!changes && input < 0) return [];
     return [{
       place,
       input,
       wasEmpty: before === undefined && changes,
       output,
+      from,
       left: isOutput ? undefined : after,
       changes,
     }];

@@ -65,6 +65,29 @@ for (const device of DEVICES) {
       }
     }
   }
+  Deno.test(`jit: gradients of two leaves change places (${device})`, async () => {
+    const make = (values: number[], requiresGrad = false) =>
+      new Tensor(values, { dtype: "float32", device, requiresGrad }).realize();
+    const a = make([1, 2], true), b = make([3, 4], true);
+    const swaps: (() => unknown)[] = [
+      () => [a.grad, b.grad] = [b.grad, a.grad],
+      () => a.grad = b.grad,
+      () => a.grad!.replace(b.grad!),
+      () => [a.grad!.replace(b.grad!), b.grad!.replace(b.grad!.mul(2))],
+    ];
+    for (const swap of swaps) {
+      const run = (x: Tensor) => (swap(), x.add(1)), f = jit(run), got: unknown[] = [], want: unknown[] = [];
+      for (const [call, out] of [[run, want], [f, got]] as const) {
+        for (let i = 1; i < 6; i++) {
+          a.grad = b.grad = undefined;
+          a.mul(make([i, 1])).add(b.mul(make([-i, 2]))).sum().backward();
+          call(make([i]));
+          out.push(await a.grad!.tolist(), await b.grad!.tolist());
+        }
+      }
+      assert.deepEqual(got, want, String(swap));
+    }
+  });
   Deno.test(`jit: an optimizer steps outside with a gradient that is the argument (${device})`, async () => {
     const w = new Tensor([0, 0], { dtype: "float32", device, requiresGrad: true });
     const optimizer = new nn.optim.SGD([w], { lr: 1 });
