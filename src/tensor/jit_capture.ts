@@ -70,6 +70,11 @@ interface State {
   readonly changes: boolean;
 }
 
+/** Whether each call leaves another tensor there. */
+function isLeft({ output, from }: State): boolean {
+  return output >= 0 || from !== undefined;
+}
+
 /** A tensor that each call gives. */
 interface Output {
   /** What it is like. */
@@ -145,13 +150,25 @@ export class Captured {
     });
   }
 
-  /** The tensors at the places that a call changes. */
+  /** The tensors at the places that a call changes, as they are now. */
   gradients(): (TensorBase | undefined)[] {
-    return this.states.filter((s) => s.output >= 0).map((s) => s.place.read());
+    return this.states.filter(isLeft).map(({ place }) => {
+      const t = place.read();
+      if (t !== undefined && madeOf(t) === undefined) realizeTensors([t]);
+      return t === undefined || !place.moves ? t : wrap(t, t.uop);
+    });
   }
   /** Puts tensors there. */
   setGradients(tensors: readonly (TensorBase | undefined)[]): void {
-    this.states.filter((s) => s.output >= 0).forEach((s, i) => s.place.write(tensors[i]));
+    this.states.filter(isLeft).forEach((s, i) => s.place.write(tensors[i]));
+  }
+  /** What a call finds at places and reads, or writes. */
+  found(): TensorBase[] {
+    return this.states.flatMap(({ place, input }) => {
+      const t = input < 0 ? undefined : place.read();
+      if (t !== undefined && madeOf(t) === undefined) realizeTensors([t]);
+      return t === undefined ? [] : [t];
+    });
   }
 
   /** Throws where memory that it uses has been freed; sees that nobody shares what it writes. @throws {DisposedError} */

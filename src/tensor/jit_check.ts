@@ -100,7 +100,7 @@ export function checkedReplay(
   storages: readonly Storage[],
   call: () => unknown,
 ): unknown {
-  const written = [...c.writtenInputs.keys()].map((i) => storages[i]);
+  const written = [...[...c.writtenInputs.keys()].map((i) => storages[i]), ...c.found().map(storageOf)];
   const targets = [...c.replay.targets, ...written].map((s) => bufferOf(s)!), watched = [...targets];
   if ([...watched, ...storages.map((s) => bufferOf(s)!)].some((b) => b.device.allocator.copyOut === undefined)) {
     return c.run(leaves, storages, false);
