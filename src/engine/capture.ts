@@ -9,6 +9,9 @@ import { getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import type { BoundSchedule, TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/args.ts";
+import { Ops } from "../uop/ops.ts";
+import { latest } from "../uop/resolve.ts";
+import { nodesMade, toposort, type UOp } from "../uop/uop.ts";
 import { CompiledKernel, type ExecItem } from "./exec.ts";
 import type { Capture } from "./realize.ts";
 
@@ -25,6 +28,8 @@ export class Recording implements Capture {
   /** Storages that did, with the number of writes to them. */
   readonly written: Map<Storage, number> = new Map();
   private readonly blocks = new Set<Buffer>();
+  /** Nodes made before it. */
+  private readonly since = nodesMade();
 
   /** Hears nothing until it is set as the capture. */
   constructor() {
@@ -34,6 +39,13 @@ export class Recording implements Capture {
       this.blocks.add(block);
       return block;
     };
+  }
+
+  /** The last writes that somebody asked for before the call: each is done once, not in every replay. */
+  foreign(nodes: readonly UOp[]): UOp[] {
+    const isOlder = (u: UOp): boolean => u.op === Ops.AFTER && u.seq < this.since;
+    return toposort(nodes.map(latest), (u) => u.becomes === undefined && !isOlder(u))
+      .filter((u) => u.becomes === undefined && isOlder(u));
   }
 
   /** Takes the steps of a schedule that has run. */

@@ -17,6 +17,8 @@ import { type ExecItem, execItems, runItems } from "./exec.ts";
 export interface Capture {
   /** Where temporaries come from: they must live as long as the capture. */
   readonly take: TakeBuffer;
+  /** Of what is about to be realized, that which is no part of what is captured: it is realized first, unheard. */
+  foreign(nodes: readonly UOp[]): UOp[];
   add(items: readonly ExecItem[], bound: BoundSchedule): void;
 }
 
@@ -41,6 +43,7 @@ export function currentCapture(): Capture | undefined {
 
 /** Realizes nodes: afterwards each has become a buffer (or a view of one). */
 export function realizeNodes(nodes: readonly UOp[]): void {
+  if (capture !== undefined) realizeForeign(capture, nodes);
   watchStats();
   watchMemory();
   relieveDevices();
@@ -66,6 +69,17 @@ export function realizeNodes(nodes: readonly UOp[]): void {
   if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
   relieveHeap();
+}
+
+function realizeForeign(listening: Capture, nodes: readonly UOp[]): void {
+  const foreign = listening.foreign(nodes);
+  if (foreign.length === 0) return;
+  capture = undefined;
+  try {
+    realizeNodes(foreign);
+  } finally {
+    capture = listening;
+  }
 }
 
 /** The host's bytes of values that are on their device now: the copy was the only reader. */

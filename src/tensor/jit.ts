@@ -21,7 +21,7 @@ import { isWeak, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { madeOf, storageOf } from "./jit_places.ts";
+import { madeOf, realizeResult, storageOf } from "./jit_places.ts";
 import { forgetOrigin, liveLeaves } from "./origins.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 import { isTransformed } from "./transforms.ts";
@@ -208,7 +208,7 @@ class Jit {
     const start = nodesMade();
     if (form.calls++ === 0) {
       stats.eager++;
-      return withoutGraphs(this.run(args, leaves.tensors), start);
+      return withoutGraphs(this.run(args, leaves.tensors, storages), start);
     }
     const { captured, result } = captureCall({
       fn: this.fn,
@@ -295,9 +295,9 @@ class Jit {
   }
 
   /** Calls the function as it is, and sees what it writes. */
-  run(args: unknown[], inputs: readonly TensorBase[]): unknown {
+  run(args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
     writeLog.set = this.written;
-    const assigned = movedHandles.assigned = new Set<TensorBase>();
+    const assigned = movedHandles.assigned = new Set<TensorBase>(), start = nodesMade();
     let result: unknown;
     try {
       result = this.fn(...args);
@@ -305,7 +305,7 @@ class Jit {
         result.catch(() => {}); // this error is the one to tell
         throw asyncError();
       }
-      realizeTensors([...leavesOfTree(result, "call a jit function").tensors, ...pendingWrites(assigned)]);
+      result = realizeResult(result, pendingWrites(assigned), start, storages);
     } finally {
       writeLog.set = movedHandles.assigned = undefined;
     }
@@ -323,8 +323,9 @@ class Jit {
     this.stats.replays++;
     relieveHeap(REPLAY_SHARE);
     relieveDevices();
+    c.catchUp(storages);
     if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
-    return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors));
+    return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors, storages));
   }
 
   reset(): void {
@@ -337,11 +338,12 @@ class Jit {
  * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, in objects of
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
- * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where it is now. An
- * argument that `fn` assigns to is written in each call, as the caller's tensor.
- * Results are fresh each time, and values alone: a gradient is computed inside, none goes through a result. Within
- * another jit function, and under `grad`, `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn` is called as if it were no
- * jit function: `jit(grad(f))` is fast, and `grad(jit(f))` right.
+ * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
+ * it is now, after what has been assigned to it outside. An argument that `fn` assigns to is written in each call, as the
+ * caller's tensor, and comes back as that. What `fn` writes is written when the call ends, whether it realizes it or not.
+ * Results are fresh each time, copies where they are state, and values alone: a gradient is computed inside, none goes
+ * through a result. Within another jit function, and under `grad`, `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn`
+ * is called as if it were no jit function: `jit(grad(f))` is fast, and `grad(jit(f))` right.
  *
  * `fn` is called twice for each form of the arguments, and never after that: what it does besides computing tensors (printing, counting,
  * putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an

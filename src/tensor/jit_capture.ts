@@ -12,7 +12,7 @@ import { ScopeHold } from "../device/scopes.ts";
 import { Recording } from "../engine/capture.ts";
 import { countText, debugPrint } from "../engine/debug.ts";
 import { copyBuffer } from "../engine/exec.ts";
-import { setCapture } from "../engine/realize.ts";
+import { realizeNodes, setCapture } from "../engine/realize.ts";
 import { type Call, Replay } from "../engine/replay.ts";
 import { runHolding } from "../helpers/async_local.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
@@ -22,11 +22,20 @@ import { type BufferArg, Storage } from "../uop/args.ts";
 import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { shown } from "../uop/writes.ts";
+import { noted, pendingWrite, shown } from "../uop/writes.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
-import { isPending, madeOf, type Movable, type Place, placesLeft, placesNow, storageOf } from "./jit_places.ts";
+import {
+  isPending,
+  madeOf,
+  type Movable,
+  type Place,
+  placesLeft,
+  placesNow,
+  realizeResult,
+  storageOf,
+} from "./jit_places.ts";
 import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
 import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "./realize.ts";
 
@@ -111,6 +120,7 @@ class ReplayCall implements Call {
 export class Captured {
   private checkedAt = -1;
   private sharedAt = -1;
+  private notedAt = -1;
   private readonly since: number = replacements.count;
   /** Nodes made before it. */
   readonly madeAt: number = nodesMade();
@@ -184,6 +194,15 @@ export class Captured {
     this.sharedAt = sharing.count;
   }
 
+  /** Does what others have asked to be written to the memory that it reads and writes. */
+  catchUp(storages: readonly Storage[]): void {
+    if (this.notedAt !== noted.count) {
+      realizeWrites(this.replay.held);
+      this.notedAt = noted.count;
+    }
+    if (this.writtenInputs.size > 0) realizeWrites([...this.writtenInputs.keys()].map((i) => storages[i]));
+  }
+
   /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
   run(leaves: Leaves, storages: readonly Storage[], donates: boolean): unknown {
     this.checkMemory();
@@ -246,6 +265,12 @@ export class Captured {
     let at = 0;
     return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
   }
+}
+
+/** Does the writes to some storages that are not done. */
+function realizeWrites(storages: readonly Storage[]): void {
+  const writes = storages.map(pendingWrite).filter((u) => u !== undefined);
+  if (writes.length > 0) realizeNodes(writes);
 }
 
 /** The memory of a donated argument, if nobody else holds it. */
@@ -328,10 +353,10 @@ function listen(call: CallToCapture): Heard {
       });
     }
     checkAlive(inside);
-    outputs = [...leavesOfTree(result, "capture a function").tensors];
     states = placesLeft(places, replaced, start);
     left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
-    realizeTensors([...outputs, ...left.filter(isPending), ...pendingWrites(handles)]);
+    result = realizeResult(result, [...left.filter(isPending), ...pendingWrites(handles)], start, insideStorages);
+    outputs = [...leavesOfTree(result, "capture a function").tensors];
   } finally {
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = undefined;
@@ -507,7 +532,7 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   }
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(storageOf(t));
-    if (i !== undefined) return wrap(t, outside(t, call.storages[i]));
+    if (i !== undefined) return heard.writtenInputs.has(i) ? leaves.tensors[i] : wrap(t, outside(t, call.storages[i]));
     if (extentsOf(t.uop) !== null) (t as unknown as Movable).setUop(outside(t, storageOf(t)));
     return t;
   }, (t) => wrap(t, rebound(t.uop, bound)));

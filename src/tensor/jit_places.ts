@@ -8,7 +8,9 @@ import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
+import { isMemory, shown } from "../uop/writes.ts";
 import { gradLeaves, type TensorBase } from "./base.ts";
+import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { realizedBuffer, realizeTensors } from "./realize.ts";
 
 /** Exposes what handles keep protected: the JIT moves handles on to new versions. */
@@ -18,6 +20,7 @@ export interface Movable {
   refresh(): boolean;
   aliases(): TensorBase[];
   wrap(u: UOp): TensorBase;
+  clone(): TensorBase;
 }
 
 /** The storage of a realized tensor. */
@@ -128,4 +131,34 @@ export function placesLeft(
     left.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
   }
   return left;
+}
+
+/** Whether a tensor shows memory, or what will be, that is older than `start` nodes and no argument's. */
+function isState(t: TensorBase, start: number, inputs: readonly Storage[]): boolean {
+  let { base } = shown(t.uop);
+  while (base.op === Ops.AFTER) base = shown(base.src[0]).base;
+  if (base.op !== Ops.BUFFER) return isMemory(base) && base.arg !== undefined && base.seq < start;
+  const { storage } = base.arg as BufferArg;
+  // what no node has become is the host's own values
+  return (storage.born < start || storage.born === Infinity) && !inputs.includes(storage);
+}
+
+/**
+ * Realizes a result, and `others` with it, in one schedule. Tensors that are state are copied: what a result says does not
+ * change when that is written.
+ */
+export function realizeResult(
+  result: unknown,
+  others: readonly TensorBase[],
+  start: number,
+  inputs: readonly Storage[],
+): unknown {
+  const valuesOf = (tree: unknown): unknown =>
+    replaceTensors(tree, (t) => isState(t, start, inputs) ? (t as unknown as Movable).clone() : t);
+  const tensorsOf = (tree: unknown): readonly TensorBase[] => leavesOfTree(tree, "call a jit function").tensors;
+  const values = valuesOf(result);
+  realizeTensors([...tensorsOf(values), ...others]);
+  const real = valuesOf(values); // a node that computes nothing has become what it was made of
+  if (real !== values) realizeTensors(tensorsOf(real));
+  return real;
 }

@@ -20,6 +20,8 @@ interface Newest {
 }
 
 const newest = new WeakMap<Memory, Newest>();
+/** How often a storage has had one noted: while it stands, no storage has got a write that is not done. */
+export const noted: { count: number } = { count: 0 };
 /** By AFTER: the memory that it is a version of. */
 const written = new WeakMap<UOp, Memory>();
 
@@ -120,6 +122,14 @@ export function noteWrite(base: UOp, after: UOp): void {
   const version = memory instanceof Storage ? newest.get(memory)?.version ?? memory.version : 0;
   written.set(after, memory);
   newest.set(memory, { after, version });
+  noted.count++;
+}
+
+/** The last write to a storage that is not done, if there is one. */
+export function pendingWrite(storage: Storage): UOp | undefined {
+  if (!newest.has(storage)) return undefined;
+  const now = newestOf(bufferNode(storage));
+  return now.op === Ops.AFTER ? now : undefined;
 }
 
 /** Tells that `u`, which may have been written to, is a storage now. */
@@ -129,6 +139,7 @@ export function moveWrites(u: UOp, storage: Storage): void {
   newest.delete(u);
   // by the time of the first write there was nothing but what `u` computes
   newest.set(storage, { after: known.after, version: -1 });
+  noted.count++;
 }
 
 /** Tells that some writes to a storage are done: they, and what they were computed from, are kept no longer. */

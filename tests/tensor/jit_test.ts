@@ -359,6 +359,139 @@ Deno.test("jit: what is closed over is read where it is, and moves on", async ()
   }
 });
 
+const DEVICES = ["JS", "WASM", "CLANG"];
+for (const name of DEVICES) await Device.open(name);
+
+/** Runs a check on every device. */
+async function everywhere(check: () => Promise<void>): Promise<void> {
+  const before = Device.default;
+  for (const name of DEVICES) {
+    Device.default = name;
+    try {
+      await check();
+    } finally {
+      Device.default = before;
+    }
+  }
+}
+
+Deno.test("jit: a lazy write to state outside comes once, before the next call", () =>
+  everywhere(async () => {
+    const want = [[2, 4, 6, 8, 10], [2, 2, 4, 6, 8], [2, 4, 2, 4, 6], [2, 4, 6, 2, 4]];
+    for (let at = 0; at < 4; at++) {
+      for (const start of [Tensor.zeros([2]).realize(), Tensor.zeros([2])]) {
+        const h = start, f = jit((x: Tensor) => h.addInPlace(x).sum()), got: unknown[] = [];
+        for (let i = 0; i < 5; i++) {
+          if (i === at) h.assign(0);
+          got.push(await f(made([1, 1])).item());
+        }
+        assertEquals(got, want[at]);
+        strictEqual(f.stats.replays, 3);
+      }
+    }
+    // state that is only read, through a view, in a ring, and many writes between two calls
+    const buf = Tensor.zeros([4, 2]).realize(), row = buf.at([3]), sums: unknown[] = [];
+    const total = jit((x: Tensor) => buf.sum().add(x));
+    for (let i = 0; i < 7; i++) {
+      buf.setAt([i % 3], made([i, i]));
+      row.addInPlace(1);
+      row.addInPlace(1);
+      sums.push(await total(made([0])).item());
+    }
+    assertEquals(sums, [4, 10, 18, 28, 38, 48, 58]);
+    const other = made([5]), reads = jit((x: Tensor) => x.add(1));
+    for (let i = 0; i < 4; i++) {
+      other.addInPlace(1); // nobody reads it
+      assertEquals(await reads(made([i])).tolist(), [i + 1]);
+    }
+    assertEquals(await other.tolist(), [9]);
+  }));
+
+Deno.test("jit: a learning rate that is assigned to between steps", () =>
+  everywhere(async () => {
+    const p = made([0], true), opt = new nn.optim.SGD([p], { lr: 0.5 }), got: unknown[] = [];
+    const step = jit((x: Tensor) =>
+      Tensor.train(() => {
+        opt.zeroGrad();
+        p.mul(x).sum().backward();
+        opt.step();
+        return x.sum();
+      })
+    );
+    for (let i = 1; i <= 5; i++) {
+      opt.lr.assign(i);
+      step(made([1]));
+      got.push(await p.item());
+    }
+    assertEquals(got, [-1, -3, -6, -10, -15]);
+  }));
+
+Deno.test("jit: state and arguments that are written inside, and not realized there, are written in each call", () =>
+  everywhere(async () => {
+    const h = Tensor.zeros([2]).realize();
+    const f = jit((x: Tensor) => {
+      h.addInPlace(x);
+      h.at(0).addInPlace(1);
+      return x.sum();
+    });
+    for (let i = 1; i <= 5; i++) {
+      f(made([1, 1]));
+      if (i !== 3) assertEquals(await h.tolist(), [2 * i, i]);
+    }
+    const bn = new nn.BatchNorm(1, { momentum: 0.5 }), g = jit((x: Tensor) => Tensor.train(() => bn.call(x).sum()));
+    for (let i = 1; i <= 5; i++) {
+      g(Tensor.full([2, 1, 1, 1], 32, { dtype: "float32" }).realize());
+      assertEquals(await bn.runningMean!.tolist(), [32 - 32 / 2 ** i]);
+    }
+    const set = jit((c: Tensor, x: Tensor) => {
+      c.setAt([0], x);
+      return x.sum();
+    });
+    const c = Tensor.zeros([3, 2]).realize(), d = Tensor.zeros([3, 2]).realize();
+    for (let i = 1; i <= 6; i++) {
+      const at = i < 5 ? c : d;
+      at.addInPlace(1);
+      set(at, made([i, i]));
+      const rest = i < 5 ? i : i - 4;
+      assertEquals(await at.tolist(), [[i, i], [rest, rest], [rest, rest]]);
+    }
+  }));
+
+Deno.test("jit: results are values, also where they are state", () =>
+  everywhere(async () => {
+    const shows: ((h: Tensor) => Tensor)[] = [
+      (h) => h,
+      (h) => h.reshape([2, 1]),
+      (h) => h.flip(0),
+      (h) => h.detach(),
+      (h) => h.contiguous(),
+      (h) => h.contiguous().reshape([2, 1]),
+      (h) => h.cast("float32"),
+      (h) => h.sum(0, { keepdim: true }),
+    ];
+    for (const show of shows) {
+      const h = made([0, 0]), f = jit((x: Tensor) => ({ it: show(h.addInPlace(x)) })), results: Tensor[] = [];
+      for (let i = 0; i < 5; i++) results.push(f(made([1, 1])).it);
+      const sums: unknown[] = [];
+      for (const r of results) sums.push(await r.sum().item());
+      assertEquals(sums, [2, 4, 6, 8, 10]);
+      for (const r of results) r.addInPlace(100);
+      assertEquals(await h.tolist(), [5, 5]);
+    }
+    const h = made([0]), f = jit((_: Tensor) => h), results: Tensor[] = [];
+    for (let i = 0; i < 5; i++) {
+      results.push(f(made([1])));
+      h.addInPlace(1);
+    }
+    for (const [i, r] of results.entries()) assertEquals(await r.tolist(), [i]);
+    // an argument that comes back, written, is the caller's own
+    const c = made([0]), add = jit((x: Tensor) => x.addInPlace(1));
+    for (let i = 1; i < 5; i++) {
+      strictEqual(add(c), c);
+      assertEquals(await c.tolist(), [i]);
+    }
+  }));
+
 Deno.test("jit: a closed-over tensor that is replaced is captured anew", async () => {
   const w = made([2]), f = jit((x: Tensor) => x.mul(w));
   for (let i = 0; i < 3; i++) assertEquals(await f(made([i])).tolist(), [2 * i]);
