@@ -194,7 +194,12 @@ const errors: readonly [string, () => unknown, Thrown, string][] = [
   ],
   ["shape", () => Tensor.zeros([2, -1]), ShapeError, "Cannot make zeros shape [2, -1]: size -1 of axis 1 is no size"],
   ["shape kind", () => Tensor.ones("2" as never), ArgumentError, 'a shape must be a list of sizes, not "2"'],
-  ["full value", () => Tensor.full([2], "3" as never), ArgumentError, 'the value must be a scalar, not "3"'],
+  [
+    "full value",
+    () => Tensor.full([2], "3" as never),
+    ArgumentError,
+    'the value must be a scalar or a bound variable, not "3"',
+  ],
   ["arange step", () => Tensor.arange(0, 3, 0), ArgumentError, "the step must not be 0"],
   ["arange NaN", () => Tensor.arange(NaN), ArgumentError, "must be finite numbers, not NaN"],
   ["arange dtype", () => Tensor.arange(0, 300, 1, { dtype: "int8" }), DTypeError, "it cannot hold 0 to 299"],

@@ -130,7 +130,7 @@ const values: readonly [string, Tensor, unknown, string][] = [
   ["bitcast narrower", new Tensor([258]).bitcast("uint8"), [2, 1, 0, 0], "uint8"],
   ["relu", edges.relu(), [nan, inf, 0, 0, 0], "float32"],
   ["relu of bools", b.relu(), [1, 0], "int32"],
-  ["relu6", new Tensor([-1, 3, 9]).relu6(), [0, 3, 6], "float32"],
+  ["relu6", new Tensor([-1, 3, 9]).relu6(), [0, 3, 6], "int32"],
   ["sigmoid far out", new Tensor([-200, 0, 200]).sigmoid(), [0, 0.5, 1], "float32"],
   ["hardsigmoid", new Tensor([-9, 0, 9]).hardsigmoid(), [0, 0.5, 1], "float32"],
   ["hardtanh", new Tensor([-9, 0.5, 9]).hardtanh({ maxVal: 2 }), [-1, 0.5, 2], "float32"],
