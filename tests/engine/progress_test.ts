@@ -29,7 +29,7 @@ Deno.test("progress: listeners hear the beginning and the end, until they stop",
   const last = seen[seen.length - 1];
   assertEquals([last.device, last.done], ["JS", last.total]);
   assert(seen.length <= 2 * last.total);
-  assertThrows(() => onCompile(3 as never), ArgumentError, "it takes a function, not 3");
+  assertThrows(() => onCompile(3 as never), ArgumentError, "the listener must be a function, not 3");
 });
 
 Deno.test("progress: a line where more than a second is to be expected, rewritten, and removed", () => {
