@@ -85,7 +85,10 @@ function scalarLiteral(w: CWriter, d: DType, value: ConstValue): string {
   if (Number.isFinite(x)) {
     const rounded = t === "f16" ? f16Round(x) : Math.fround(x);
     if (Number.isFinite(rounded)) {
-      if (Object.is(rounded, -0)) return t === "f16" ? "f16(bitcast<f32>(2147483648u))" : "bitcast<f32>(2147483648u)";
+      if (Object.is(rounded, -0)) { // a driver takes a -0 that it sees for 0
+        const zero = bitsLiteral(w, "neg_zero_bits", 0x80000000);
+        return t === "f16" ? `f16(${zero})` : zero;
+      }
       const text = `${Math.abs(rounded)}${t === "f16" ? "h" : "f"}`;
       return rounded < 0 ? `(-${text})` : text;
     }
@@ -103,6 +106,20 @@ function opaque(w: CWriter, d: DType, text: string): string {
   const t = type(w, d), name = `opaque_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
   w.declare(name, `fn ${name}(x: ${t}) -> ${t} { return x; }`);
   return `${name}(${text})`;
+}
+
+/** A float as one that a driver knows nothing of: it would take x / x for 1 and x - x for 0, also where x is 0 or infinite. */
+function hidden(w: CWriter, d: DType, text: string): string {
+  if (scalarType(d) === "f16") {
+    const wider = dtypes.float32.vec(d.count);
+    return `${type(w, d)}(${hidden(w, wider, `${type(w, wider)}(${unwrap(text)})`)})`;
+  }
+  const t = type(w, d),
+    bits = type(w, dtypes.uint32.vec(d.count)),
+    name = `hidden_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
+  w.declare("no_bits", "var<private> no_bits: u32 = 0u;");
+  w.declare(name, `fn ${name}(x: ${t}) -> ${t} { return bitcast<${t}>(bitcast<${bits}>(x) | ${bits}(no_bits)); }`);
+  return `${name}(${unwrap(text)})`;
 }
 
 /** The operands' texts; where all are constant, the first is made opaque. */
@@ -134,7 +151,9 @@ const arithmetic = (operator: string, bool: string, wideName: string): CRule => 
   const d = u.dtype, [a, b] = operands(w, u, src);
   if (d.isBool) return `(${a} ${bool} ${b})`;
   if (isWide(d)) return wideCall(w, wideName, a, b);
-  const text = `(${a} ${operator} ${b})`;
+  // x - x of an infinite x is NaN
+  const same = operator === "-" && d.isFloat && u.src[0] === u.src[1] && u.src[0].op !== Ops.CONST;
+  const text = `(${a} ${operator} ${same ? hidden(w, d, b) : b})`;
   return isNarrow(d) && !(d.count === 1 && staysInRange(u)) ? wrap(w, d, text) : text;
 };
 
@@ -143,8 +162,8 @@ const division = (operator: string, wideName: string): CRule => (w, u, [a, b]) =
   if (isWide(d)) return wideCall(w, `${wideName}_${signOf(d)}`, a, b);
   // a constant divisor of zero is an error, as is a constant quotient that overflows
   const by = u.src[1].op === Ops.CONST && u.src[1].value <= 0 ? opaque(w, d, b) : b;
-  if (operator === "%" && !d.isUnsigned && vmin(u.src[0]) < 0) {
-    // Vulkan leaves the remainder of a negative number open (OpSRem), the quotient not
+  if (operator === "%" && !d.isUnsigned && Math.min(vmin(u.src[0]), vmin(u.src[1])) < 0) {
+    // Vulkan leaves the remainder with a negative operand open (OpSRem), the quotient not
     const t = type(w, d), name = `remainder_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
     w.declare(name, `fn ${name}(a: ${t}, b: ${t}) -> ${t} { return a - a / b * b; }`);
     return wrap(w, d, `${name}(${unwrap(a)}, ${unwrap(by)})`);
@@ -332,7 +351,9 @@ export const WGSL_RULES: Record<number, CRule> = {
   },
   [Ops.FDIV]: (w, u, src) => {
     const [a, b] = operands(w, u, src), by = u.src[1];
-    if (by.op !== Ops.CONST || by.value !== 0) return `(${a} / ${b})`;
+    if (by.op !== Ops.CONST || by.value !== 0) {
+      return `(${a} / ${u.src[0] === by && by.op !== Ops.CONST ? hidden(w, u.dtype, b) : b})`;
+    }
     // by a constant zero is an error, or wrong where a driver folds it: times infinity is the same
     return `(${a} * ${literal(w, u.dtype, 1 / by.value)})`;
   },

@@ -1,5 +1,5 @@
 /** WGSL by expected text: bindings, packed words, vectors of memory, uniforms, constants that WGSL does not take. */
-import { assertEquals, assertStringIncludes, assertThrows } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes, assertThrows } from "@std/assert";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { DTypeError } from "../../src/helpers/errors.ts";
 import { CStyleRenderer } from "../../src/renderer/cstyle.ts";
@@ -81,7 +81,7 @@ for (
   const [name, value, want] of [
     ["infinity", constant(Infinity, float32), "bitcast<f32>(inf_bits)"],
     ["NaN", constant(NaN, float32), "bitcast<f32>(nan_bits)"],
-    ["minus zero", constant(-0, float32), "bitcast<f32>(2147483648u)"],
+    ["minus zero", constant(-0, float32), "bitcast<f32>(neg_zero_bits)"],
     ["the least integer", constant(-(2 ** 31), int32), "i32(-2147483648)"],
     ["a large float", constant(1e30, float32), "1.0000000150474662e+30f"],
     ["a sum of constants", uop(Ops.ADD, int32, [int(2 ** 31 - 1), int(1)]), "opaque_i32(2147483647i) + 1i"],
@@ -104,6 +104,27 @@ Deno.test("wgsl: NaN is told by its bits, and != by ==", () => {
   const bool = (v: UOp): UOp => store(index(param(0, dtypes.bool, 1), int(0)), v);
   assertStringIncludes(write(bool(uop(Ops.CMPNE, dtypes.bool, [x, x]))), "is_nan(v0)");
   assertStringIncludes(write(bool(uop(Ops.CMPNE, dtypes.bool, [x, y]))), "!(b1[0i] == b1[1i])");
+});
+
+Deno.test("wgsl: drivers do not see that both operands of a quotient or a difference are one", () => {
+  const x = load(index(param(1, float32, 2), int(0))), y = load(index(param(1, float32, 2), int(1)));
+  const text = (v: UOp): string => write(store(index(param(0, float32, 1), int(0)), v));
+  for (const op of [Ops.FDIV, Ops.SUB] as const) {
+    assertMatch(text(uop(op, float32, [x, x])), /= v0 [/-] hidden_f32\(v0\);/);
+    assertEquals(text(uop(op, float32, [x, y])).includes("hidden"), false);
+  }
+  const wide = uop(Ops.FDIV, dtypes.float16, [x.cast(dtypes.float16), x.cast(dtypes.float16)]);
+  assertStringIncludes(write(store(index(param(0, dtypes.float16, 1), int(0)), wide)), "f16(hidden_f32(f32(");
+});
+
+Deno.test("wgsl: a remainder with a negative operand is computed from the quotient", () => {
+  const at = (n: number, d = int32): UOp => load(index(param(n, d, 1), int(0)));
+  const text = (a: UOp, b: UOp): string =>
+    write(store(index(param(0, int32, 1), int(0)), uop(Ops.CMOD, int32, [a, b])));
+  const small = at(1, dtypes.uint16).cast(int32);
+  assertStringIncludes(text(at(1), small), "remainder_i32(");
+  assertStringIncludes(text(small, at(2)), "remainder_i32(");
+  assertEquals(text(small, at(2, dtypes.uint16).cast(int32)).includes("remainder_i32("), false);
 });
 
 Deno.test("wgsl: a NaN of the lesser or larger of two is told by its bits", () => {

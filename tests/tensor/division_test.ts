@@ -16,7 +16,7 @@ const HARD = [
   5.5,
   -5.5,
   -1e6,
-  1e-38,
+  2e-38,
   3.4e38,
   -0,
   0,
@@ -25,9 +25,9 @@ const HARD = [
   NaN,
   16777217,
 ];
-const BY = [2 * Math.PI, 1e-8, 3, 1e-38, 0.1, -3, -0.7, 3.4e38, Infinity, -Infinity, NaN, 0, 1, 123.456, -1e-20];
+const BY = [2 * Math.PI, 1e-8, 3, 2e-38, 0.1, -3, -0.7, 3.4e38, Infinity, -Infinity, NaN, 0, 1, 123.456, -1e-20];
 /** Subnormal numbers, which WebGPU may take as zero. */
-const TINY = [1e-45, 1e-40, -3e-39];
+const TINY = [1e-45, 1e-40, -3e-39, 1e-38];
 
 function pairs(dtype: string, tiny: boolean): [number[], number[]] {
   const r = new Random(5), round = dtype === "float32" ? Math.fround : (x: number) => x;
