@@ -261,6 +261,7 @@ export abstract class BackwardTensor extends RealizeTensor {
     if (!Array.isArray(targets)) {
       throw new ArgumentError("compute a gradient", { reason: `it takes a list of tensors, not ${describe(targets)}` });
     }
+    targets = Array.from(targets); // holes of a list, too
     const seed = this.seed("compute the gradient of", options.gradient);
     const it = new Differentiable(this.uop, targets.filter((t) => t instanceof TensorBase), false), { root } = it;
     const graph = new Set(toposort(root));

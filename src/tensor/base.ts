@@ -22,12 +22,13 @@ import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../uop/writes.ts";
 import { type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
+import { isList, type TypedArray } from "./host.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "./scalars.ts";
 
-/** Nested lists of numbers, booleans or bigints; all lists of a level have one length. */
-export type NestedArray = readonly (number | boolean | bigint | NestedArray)[];
+/** Nested lists of numbers, booleans or bigints, or of TypedArrays; all lists of a level have one length. */
+export type NestedArray = readonly (number | boolean | bigint | NestedArray | TypedArray)[];
 /** What stands beside a tensor in an operation. */
-export type Operand = TensorBase | number | boolean | bigint | NestedArray;
+export type Operand = TensorBase | number | boolean | bigint | NestedArray | TypedArray;
 
 /** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
 export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
@@ -331,22 +332,22 @@ export abstract class TensorBase {
     }
   }
 
-  /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Nested arrays are made tensors. */
+  /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Lists are made tensors. */
   protected operand(x: Operand, action?: string): TensorBase {
     if (x instanceof TensorBase) return x;
-    if (Array.isArray(x)) return this.fromNested(x);
+    if (isList(x)) return this.fromList(x);
     checkScalar(x, action);
     const dtype = promoteScalar(this.dtype, x);
     checkFits(x, dtype, action);
     return this.wrap(scalarConst(x, dtype));
   }
-  /** A tensor of nested lists, on this device: as operand beside this, or in `dtype`, as values to be written. */
-  protected abstract fromNested(x: NestedArray, dtype?: DType): TensorBase;
+  /** A tensor of a list, on this device: as operand beside this, or in `dtype`, as values to be written. */
+  protected abstract fromList(x: NestedArray | TypedArray, dtype?: DType): TensorBase;
 
   /** The node of a value that is to be written into this: in this dtype, converted once. @throws as `operand` */
   protected written(x: Operand, action: string): UOp {
     if (x instanceof TensorBase) return castNode(x.uop, this.dtype);
-    if (Array.isArray(x)) return castNode(this.fromNested(x, this.dtype).uop, this.dtype);
+    if (isList(x)) return castNode(this.fromList(x, this.dtype).uop, this.dtype);
     checkScalar(x, action);
     checkFits(x, this.dtype, action);
     return typeof x === "number" ? castNode(constant(x, dtypes.float64), this.dtype) : scalarConst(x, this.dtype);

@@ -5,7 +5,7 @@
  * @module
  */
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
-import { defaultFloat, defaultInt, holdsWhole } from "../dtype/promotion.ts";
+import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../dtype/promotion.ts";
 import type { ForeignMemory } from "../device/allocator.ts";
 import { attachBuffer, Buffer } from "../device/buffer.ts";
 import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/device.ts";
@@ -25,25 +25,10 @@ import { bufferNode, int, iota, UOp, uop } from "../uop/uop.ts";
 import { type NestedArray, TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 import { eqNode } from "./elementwise.ts";
-import { copyBytes, dtypeOfArray, flattenNested, packHost } from "./host.ts";
+import { copyBytes, dtypeOfArray, flattenNested, packHost, type TypedArray } from "./host.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
 import { castNode, inferDType, scalarConst } from "./scalars.ts";
-
-/** Any TypedArray. */
-export type TypedArray =
-  | Int8Array
-  | Uint8Array
-  | Uint8ClampedArray
-  | Int16Array
-  | Uint16Array
-  | Int32Array
-  | Uint32Array
-  | BigInt64Array
-  | BigUint64Array
-  | Float16Array
-  | Float32Array
-  | Float64Array;
 
 /** What a tensor can be made of. */
 export type TensorData = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer | UOp | null;
@@ -104,9 +89,9 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
     return hostNode(new Uint8Array(0), dtype ?? defaultFloat(), [0], options.device);
   }
   if (Array.isArray(data)) {
-    const { shape, flat } = flattenNested(action, data);
-    const weak = dtype === undefined;
-    dtype ??= inferDType(flat, beside);
+    const { shape, flat, typed } = flattenNested(action, data);
+    const weak = dtype === undefined && typed.length === 0;
+    dtype ??= typed.length === 0 ? inferDType(flat, beside) : typedDType(flat, typed);
     if (dtype.isInt) checkFinite(action, flat, dtype);
     const isWhole = dtype.isInt && (dtype === defaultInt() || !flat.some((v) => typeof v === "bigint"));
     return hostNode(packHost(flat, dtype), dtype, shape, options.device, weak && isWhole);
@@ -123,6 +108,21 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
     reason: `${typeof data === "object" ? "this object" : `a ${typeof data}`} is no data; ` +
       "give a number, boolean, bigint, nested lists of them, or a TypedArray",
   });
+}
+
+/** The dtype of lists with TypedArrays: what these and the values beside them promote to. */
+function typedDType(
+  flat: readonly (number | boolean | bigint)[],
+  typed: readonly (readonly [array: TypedArray, end: number])[],
+): DType {
+  const all = typed.map(([array]) => dtypeOfArray(array)!), loose: (number | boolean | bigint)[] = [];
+  let at = 0;
+  for (const [array, end] of typed) {
+    while (at < end - array.length) loose.push(flat[at++]);
+    at = end;
+  }
+  while (at < flat.length) loose.push(flat[at++]);
+  return promoteAll(loose.length === 0 ? all : [...all, inferDType(loose)]);
 }
 
 /** Throws for the first value that is no number an integer can be made of, or a bigint beyond the dtype. @throws {DTypeError} */

@@ -28,6 +28,9 @@ export type HostArray =
 /** What `tolist()` gives: nested lists, or a value for rank 0. */
 export type NestedValues = number | boolean | bigint | NestedValues[];
 
+/** Any TypedArray. */
+export type TypedArray = HostArray | Uint8ClampedArray;
+
 type Scalar = number | boolean | bigint;
 /** Lists nested deeper contain themselves, or are a mistake. */
 const MOST_AXES = 64;
@@ -82,10 +85,29 @@ export function dtypeOfArray(x: unknown): DType | undefined {
   return undefined;
 }
 
+/** Whether something is a TypedArray. */
+export function isTypedArray(x: unknown): x is TypedArray {
+  return ArrayBuffer.isView(x) && !(x instanceof DataView);
+}
+
+/** Whether something is a list of values: an array, or a TypedArray. */
+export function isList(x: unknown): x is readonly unknown[] | TypedArray {
+  return Array.isArray(x) || isTypedArray(x);
+}
+
+/** Nested lists, flat. */
+interface Flat {
+  readonly shape: number[];
+  /** The values in order. */
+  readonly flat: Scalar[];
+  /** Where TypedArrays stand among them, each with the position after its last value. */
+  readonly typed: readonly (readonly [array: TypedArray, end: number])[];
+}
+
 /** The shape of nested lists and their values in order. @throws {ShapeError} where lists of one level differ */
-export function flattenNested(action: string, data: readonly unknown[]): { shape: number[]; flat: Scalar[] } {
-  const shape: number[] = [];
-  for (let x: unknown = data; Array.isArray(x); x = x[0]) {
+export function flattenNested(action: string, data: readonly unknown[]): Flat {
+  const shape: number[] = [], typed: [TypedArray, number][] = [];
+  for (let x: unknown = data; isList(x); x = x[0]) {
     if (shape.push(x.length) <= MOST_AXES) continue;
     throw new ShapeError(action, { reason: `the list is nested more than ${MOST_AXES} deep` });
   }
@@ -93,29 +115,33 @@ export function flattenNested(action: string, data: readonly unknown[]): { shape
   const walk = (x: unknown, depth: number, path: string): void => {
     if (depth === shape.length) {
       if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") flat.push(x);
-      else if (Array.isArray(x)) {
+      else if (isList(x)) {
         throw new ShapeError(action, {
           axis: depth,
-          reason: `the list is ragged: data${path} is a list of ${x.length}, its neighbors are values`,
+          reason: `the list is ragged: data${path} is ${describe(x)}, its neighbors are values`,
         });
       } else {
+        const what = typeof x === "symbol" ? "a symbol" : describe(x);
         throw new ArgumentError(action, {
-          reason: `data${path} is ${typeof x === "symbol" ? "a symbol" : describe(x)}, not a number, boolean or bigint`,
+          reason: `data${path} is ${what}, not a number, boolean or bigint${
+            what === "a Tensor" ? "; join tensors with Tensor.stack or Tensor.cat" : ""
+          }`,
         });
       }
       return;
     }
-    if (!Array.isArray(x) || x.length !== shape[depth]) {
+    if (!isList(x) || x.length !== shape[depth]) {
       throw new ShapeError(action, {
         axis: depth,
-        reason: `the list is ragged: data${path} ${Array.isArray(x) ? `has ${x.length} entries` : "is a value"}, ` +
+        reason: `the list is ragged: data${path} ${isList(x) ? `has ${x.length} entries` : "is a value"}, ` +
           `its first neighbor has ${shape[depth]}`,
       });
     }
     for (let i = 0; i < x.length; i++) walk(x[i], depth + 1, `${path}[${i}]`);
+    if (isTypedArray(x)) typed.push([x, flat.length]);
   };
   walk(data, 0, "");
-  return { shape, flat };
+  return { shape, flat, typed };
 }
 
 /**

@@ -5,7 +5,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, IndexError, ShapeError, shapeText } from "../helpers/errors.ts";
 import { prod, rangeOf, sameArray, stridesOf } from "../helpers/math.ts";
 import { checkInteger, checkOptions, checkScalar } from "../helpers/options.ts";
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../uop/extent.ts";
@@ -17,7 +17,7 @@ import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { isMemory, shown } from "../uop/writes.ts";
 import { broadcastShape, isScalarLeaf, type Operand, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
-import { packHost } from "./host.ts";
+import { isTypedArray, packHost } from "./host.ts";
 import { allFilled, iotaAlong, trueOf } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce.ts";
 import { castNode, scalarConst } from "./scalars.ts";
@@ -294,6 +294,7 @@ export abstract class IndexingTensor extends SortTensor {
    * @throws {IndexError} for a number out of range, too many indices, a boolean or float tensor
    */
   at(...index: Index[]): this {
+    index = this.withTensors(index);
     const cut = cutVariables("index", this.uop, index);
     if (cut !== undefined) return this.wrap(cut.u).at(...cut.rest);
     const plan = parse("index", index, this.shape, false);
@@ -323,6 +324,28 @@ export abstract class IndexingTensor extends SortTensor {
   }
 
   /**
+   * The parts along axis 0, `t.at(0)`, `t.at(1)`, ...: `for (const row of t)`, `const [q, k, v] = t`, `Array.from(t)`.
+   * Views: nothing runs.
+   *
+   * @throws {ShapeError} for a scalar {ArgumentError} where axis 0 is symbolic
+   */
+  *[Symbol.iterator](): IterableIterator<this> {
+    const action = "iterate over a tensor of", shape = this.shape;
+    if (shape.length === 0) {
+      throw new ShapeError(action, { shapes: [shape], reason: "a scalar has no axis; `await t.item()` is its value" });
+    }
+    const extent = extentsOf(this.uop)?.[0];
+    if (extent !== undefined) {
+      throw new ArgumentError(`${action} shape ${shapeText(shape)}`, {
+        reason: `axis 0 has the size ${
+          extentText(extent)
+        }, which changes; take rows by t.at(i), with i below boundShape[0]`,
+      });
+    }
+    for (let i = 0; i < shape[0]; i++) yield this.at(i);
+  }
+
+  /**
    * Writes `value`, cast and broadcast, at an index as in {@linkcode at}, or where a boolean tensor is true. Lazy: this
    * tensor then names the new version of its memory; a tensor without memory of its own becomes a select. Returns this.
    *
@@ -338,6 +361,7 @@ export abstract class IndexingTensor extends SortTensor {
     if (!Array.isArray(index)) {
       throw new ArgumentError(action, { reason: 'the index is a list, as in t.setAt([0, ":"], value)' });
     }
+    index = this.withTensors(index);
     const shape = this.shape, hasMemory = this.refresh();
     const cut = cutVariables(action, this.uop, index);
     if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value, hasMemory);
@@ -370,6 +394,11 @@ export abstract class IndexingTensor extends SortTensor {
     }
     this.write(plan, this.merged(plan, advanced(action, plan, viewNode(this.uop, plan)), fit), hasMemory);
     return this;
+  }
+
+  /** Positions in TypedArrays as tensors. */
+  private withTensors<T extends readonly Index[]>(index: T): T {
+    return index.some(isTypedArray) ? index.map((x) => isTypedArray(x) ? this.fromList(x) : x) as unknown as T : index;
   }
 
   /** Writes `value` to a view of a window of this. */

@@ -6,6 +6,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote, sumDType, sumOf } from "../dtype/promotion.ts";
+import { ArgumentError, shapeText } from "../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../helpers/math.ts";
 import { identityOf } from "../uop/carrier.ts";
 import { extentsOf, withExtents } from "../uop/extent.ts";
@@ -121,8 +122,16 @@ export abstract class ScanTensor extends LossTensor {
     return this.wrapValue(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(sumOf(this.dtype)));
   }
 
-  /** Running product along `axis`; dtypes as {@linkcode cumsum}. @throws {ShapeError} */
-  cumprod(axis: number): this {
+  /**
+   * Running product along `axis`, which a list (1-D) need not name; dtypes as {@linkcode cumsum}. @throws {ShapeError}
+   * @throws {ArgumentError} without an axis where there are several
+   */
+  cumprod(axis: number | undefined = this.ndim < 2 ? 0 : undefined): this {
+    if (axis === undefined) {
+      throw new ArgumentError(`cumprod a tensor of shape ${shapeText(this.shape)}`, {
+        reason: "it has several axes; name one, as in t.cumprod(0)",
+      });
+    }
     const x = castNode(this.uop, sumDType(this.dtype));
     return this.wrapValue(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
   }

@@ -16,12 +16,13 @@ import { simplify } from "../uop/symbolic.ts";
 import { int, type UOp } from "../uop/uop.ts";
 import { TensorBase } from "./base.ts";
 import { checkCapacity, clampAxis, type Dim, dimNode, hasVariable, pickAxis } from "./dims.ts";
+import type { TypedArray } from "./host.ts";
 import type { Pair } from "./movement_nodes.ts";
 
 /** [start, stop] or [start, stop, step]; null for a missing end. Ends may be bound variables. */
 export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?];
 /** One index of `at` and `setAt`. */
-export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase;
+export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase | TypedArray;
 
 /** An index as users wrote it. */
 export function describeIndex(x: unknown): string {

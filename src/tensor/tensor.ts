@@ -37,6 +37,7 @@ import {
 } from "./creation.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./display.ts";
+import type { TypedArray } from "./host.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { holdMemory } from "./realize.ts";
 import { castNode, inferDType, scalarConst } from "./scalars.ts";
@@ -62,7 +63,7 @@ const LIKE = TENSOR_OPTIONS;
  */
 export class Tensor extends InPlaceTensor {
   /**
-   * A tensor of a number, boolean or bigint, of nested lists of them, or of a TypedArray (copied). Numbers are int32 if
+   * A tensor of a number, boolean or bigint, of nested lists of them, or of TypedArrays (copied). Numbers are int32 if
    * all are integers (bool, int64 for booleans, bigints), else float32.
    *
    * @param options `dtype`, `device`, `requiresGrad` (the default dtype is then float32)
@@ -80,8 +81,8 @@ export class Tensor extends InPlaceTensor {
   protected constantDevice(): string {
     return defaultDevice();
   }
-  /** Nested lists beside a tensor, on its device, or in the dtype that they are to be written in. */
-  protected fromNested(x: NestedArray, dtype?: DType): TensorBase {
+  /** A list beside a tensor, on its device, or in the dtype that it is to be written in. */
+  protected fromList(x: NestedArray | TypedArray, dtype?: DType): TensorBase {
     return new Tensor(dataNode(x, { device: deviceOf(this.uop) ?? undefined, dtype }, this.dtype));
   }
 

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { defaultFloat } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
@@ -19,6 +20,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { bufferNode, constant, type UOp, uop } from "../uop/uop.ts";
 import { checkIntegers } from "./axes.ts";
 import { materializeShape, noGradient, TensorBase } from "./base.ts";
+import { Tensor } from "./tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
 export interface GradOptions {
@@ -86,6 +88,21 @@ function tracers(tree: unknown, first: number): { tree: unknown; nodes: UOp[]; t
   return { tree: made, nodes, tensors };
 }
 
+/** A number that stands for an argument, as a scalar of floats; all else as it is. */
+function scalarOf(x: unknown): unknown {
+  return typeof x === "number" ? new Tensor(x, { dtype: defaultFloat() }) : x;
+}
+
+/** Throws for an argument in which there is nothing to differentiate by, but something that was meant so. */
+function checkArgument(action: string, n: number, x: unknown): void {
+  const isTree = typeof x === "object" && x !== null && !ArrayBuffer.isView(x);
+  if (isTree && leavesOf(x, (v) => typeof v === "number").length === 0) return;
+  throw new ArgumentError(action, {
+    reason: `argument ${n} is ${describe(x)}, in which there is no tensor; make its numbers tensors of floats, as ` +
+      'new Tensor([1, 2], { dtype: "float32" })',
+  });
+}
+
 function checkFloats(action: string, tensors: readonly TensorBase[]): void {
   for (const t of tensors) {
     if (t.dtype.isFloat) continue;
@@ -113,7 +130,7 @@ function checkArgnums(action: string, fn: unknown, options: GradOptions): void {
 function differentiate(action: string, fn: TensorFunction<never[]>, options: GradOptions, args: readonly unknown[]) {
   const several = Array.isArray(options.argnums);
   const argnums = several ? options.argnums as readonly number[] : [(options.argnums as number | undefined) ?? 0];
-  const stand = [...args];
+  const given = args.map((x, i) => argnums.includes(i) ? scalarOf(x) : x), stand = [...given];
   const parts = new Map<number, ReturnType<typeof tracers>>();
   let count = 0;
   for (const n of argnums) {
@@ -122,9 +139,10 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
         reason: `argnums names argument ${describe(n)}, and ${args.length} are given`,
       });
     }
-    const part = tracers(args[n], count);
+    const part = tracers(given[n], count);
     count += part.nodes.length;
     checkFloats(action, part.tensors);
+    if (part.tensors.length === 0) checkArgument(action, n, given[n]);
     parts.set(n, part);
     stand[n] = part.tree;
   }
@@ -149,7 +167,7 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
   const found = computeGradient(root, materializeShape(constant(1, value.dtype), value.shape), targets);
   const grads = argnums.map((n) => {
     const { nodes, tensors } = parts.get(n)!;
-    return mapLeaves(args[n], isTensor, (t, i) => {
+    return mapLeaves(given[n], isTensor, (t, i) => {
       return wrap(t, materializeShape(found.get(memo.get(nodes[i])!) ?? zerosLike(tensors[i]), t.shape));
     });
   });
@@ -159,7 +177,7 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
 /**
  * The gradient of `fn`, a function with a floating-point scalar value, as a function of the same arguments. It gives the
  * gradient in the form of the argument (`argnums`; a list of them for a list), zeros where the value does not depend on
- * a tensor. What `fn` closes over is a constant. Nests: `grad(x => grad(f)(x).sum())`.
+ * a tensor. An argument that is a number is a scalar tensor of floats to `fn`, as is its gradient. What `fn` closes over is a constant. Nests: `grad(x => grad(f)(x).sum())`.
  *
  * ```ts
  * import { grad, Tensor } from "../../mod.ts";
@@ -217,7 +235,7 @@ function placeholder(t: TensorBase, shape: readonly number[]): { node: UOp; leaf
  * console.log(await y.tolist(), await dy.tolist()); // [2.25] [7.5]
  * ```
  *
- * @param primals the arguments @param tangents as many, of the same form, shapes and dtypes
+ * @param primals the arguments; numbers are scalars of floats @param tangents as many, of the same form, shapes and dtypes
  * @throws {ShapeError} if a tangent has another shape than its primal @throws {DTypeError} for tensors that are no floats
  */
 export function jvp<A extends unknown[], R>(
@@ -229,8 +247,9 @@ export function jvp<A extends unknown[], R>(
   if (!Array.isArray(primals) || !Array.isArray(tangents)) {
     throw new ArgumentError(action, { reason: "primals and tangents are lists of arguments" });
   }
-  const inputs = tracers(primals, 0);
-  const directions = leavesOf(tangents, isTensor);
+  const inputs = tracers(primals.map(scalarOf), 0);
+  const directions = leavesOf(tangents.map(scalarOf), isTensor);
+  if (inputs.tensors.length === 0) primals.forEach((x, i) => checkArgument(action, i, x));
   checkFloats(action, inputs.tensors);
   if (directions.length !== inputs.tensors.length) {
     throw new ArgumentError(action, {

@@ -38,11 +38,11 @@ export type {
   PerAxis,
   PoolOptions,
 } from "./conv.ts";
-export type { TensorData, TensorOptions, TypedArray } from "./creation.ts";
+export type { TensorData, TensorOptions } from "./creation.ts";
 export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./elementwise.ts";
 export type { FunctionTensor } from "./functions.ts";
 export type { GatherTensor, ScatterReduction } from "./gather.ts";
-export type { HostArray, NestedValues } from "./host.ts";
+export type { HostArray, NestedValues, TypedArray } from "./host.ts";
 export type { Index, IndexingTensor, SizeOptions, Slice } from "./indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./linalg.ts";

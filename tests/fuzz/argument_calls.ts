@@ -99,7 +99,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(on(one, typed), "softmax logSoftmax softmin"),
   ...same(on(one), "cumsum cummax cummin logcumsumexp"),
   ...same(on(maybe(num(0.5))), "leakyRelu elu celu softplus dropout"),
-  ...same(on(maybe(int(1))), "tril triu"),
+  ...same(on(maybe(size(1))), "tril triu"),
   ...same(
     of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
     "addInPlace subInPlace mulInPlace divInPlace floorDivInPlace modInPlace powInPlace",

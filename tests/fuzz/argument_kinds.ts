@@ -62,7 +62,11 @@ export const tensor: (value: Tensor) => Arg = maker(kind("tensor", isTensor));
 export const tensors: (value: Tensor[]) => Arg = maker(kind("tensors", (x) => isTensor(x) || listOf(isTensor)(x)));
 /** What stands beside a tensor. */
 export const operand: (value: unknown) => Arg = maker(
-  kind("operand", (x) => isTensor(x) || ["number", "boolean", "bigint"].includes(typeof x) || Array.isArray(x)),
+  kind(
+    "operand",
+    (x) =>
+      isTensor(x) || ["number", "boolean", "bigint"].includes(typeof x) || Array.isArray(x) || ArrayBuffer.isView(x),
+  ),
 );
 /** What data of a tensor may be. */
 export const data: (value: unknown) => Arg = maker(
@@ -129,8 +133,7 @@ export function either(value: unknown, ...args: Arg[]): Arg {
   return { kind: kind(args.map((a) => a.kind.name).join(" or "), fits), value, optional: false };
 }
 /** An instance of one of these classes. */
-// deno-lint-ignore no-explicit-any
-export function instance(value: object, ...classes: (abstract new (...args: any[]) => object)[]): Arg {
+export function instance(value: object, ...classes: (abstract new (...args: never[]) => object)[]): Arg {
   return { kind: kind("instance", (x) => classes.some((c) => x instanceof c)), value, optional: false };
 }
 

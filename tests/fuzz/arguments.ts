@@ -12,6 +12,7 @@
  */
 import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
+import { liveLeaves } from "../../src/tensor/origins.ts";
 import { type Call, METHODS, STATICS } from "./argument_calls.ts";
 import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./argument_calls_more.ts";
 import { type Arg, VALUES } from "./argument_kinds.ts";
@@ -154,7 +155,7 @@ export function changesOf(target: Target): readonly Change[] {
     }
     for (let to = at + 1; to < args.length; to++) out.push({ kind: "swap", at, to });
   });
-  putBack(Device.default, call);
+  putBack(Device.default);
   return out;
 }
 
@@ -292,10 +293,10 @@ async function outcome(
 }
 
 /** Puts back what setters change, and takes gradients off: every `backward()` looks at all tensors that want one. */
-export function putBack(device: string, ...made: unknown[]): void {
+export function putBack(device: string): void {
   if (Tensor.training) Tensor.training = false;
   if (Device.default !== device) Device.default = device;
-  for (const t of tensorsIn(made)) if (t.requiresGrad) t.requiresGrad = false;
+  for (const t of liveLeaves()) t.requiresGrad = false;
 }
 
 /** Tries a change of a call: what is wrong with what came of it, or undefined. */
@@ -304,14 +305,14 @@ export async function tryCase(target: Target, changes: readonly Change[]): Promi
   if (made === undefined || made.text === "") return { text: "" };
   const text = `${target.name}: ${made.text}`;
   const got = await outcome(target, call, made.args);
-  putBack(before, call.self, call.args, made.args, got.result);
+  putBack(before);
   if (got.error !== undefined) {
     const why = faultOf(got.error);
     if (why !== undefined) return { text, why };
   } else if (made.mustFail) return { text, why: `accepted; it gave ${got.text || "no tensor"}` };
   if (made.without === undefined) return { text };
   const again = target.make(), want = await outcome(target, again, changed(again, changes)!.without!);
-  putBack(before, again.self, again.args, want.result);
+  putBack(before);
   if (want.text === got.text) return { text };
   return { text, why: `with undefined: ${got.text}\nwithout: ${want.text}` };
 }

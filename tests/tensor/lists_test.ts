@@ -1,0 +1,92 @@
+/**
+ * Lists of JavaScript beside tensors: TypedArrays as operands, values, indices and rows of nested lists; tensors as lists
+ * of their rows; numbers where a tensor is differentiated by.
+ */
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { ArgumentError, Device, grad, IndexError, jvp, ShapeError, Tensor, Variable } from "../../mod.ts";
+
+Device.default = "WASM";
+const floats = () => new Tensor([1.5, 2.5]), f32 = (...values: number[]) => new Float32Array(values);
+const zeros = () => Tensor.zeros([3]).realize();
+// deno-fmt-ignore
+const values: [name: string, make: () => Tensor, want: unknown, dtype?: string][] = [
+  ["add", () => floats().add(f32(1, 2)), [2.5, 4.5]],
+  ["an integer array beside floats", () => floats().add(new Int32Array([1, 2])), [2.5, 4.5], "float32"],
+  ["a wider float", () => floats().add(new Float64Array([1, 2])), [2.5, 4.5], "float64"],
+  ["small integers", () => new Tensor([1, 2]).add(new Uint8Array([1, 255])), [2, 257], "int32"],
+  ["clamped bytes", () => new Tensor([1, 2]).add(new Uint8ClampedArray([1, 255])), [2, 257], "int32"],
+  ["64-bit integers", () => new Tensor([1, 2]).mul(new BigInt64Array([2n ** 40n, 1n])), [2 ** 40, 2], "int64"],
+  ["matmul", () => floats().matmul(f32(1, 2)), 6.5],
+  ["linear", () => floats().linear([f32(1, 2), f32(3, 4)], f32(1, 1)), [10, 14]],
+  ["where", () => floats().gt(2).where(f32(7, 8), f32(1, 2)), [1, 8]],
+  ["clamp", () => floats().clamp(f32(2, 2), f32(3, 2.25)), [2, 2.25]],
+  ["eq", () => floats().eq(f32(1.5, 2)), [true, false], "bool"],
+  ["scatter", () => zeros().scatter(0, new Tensor([0, 2]), f32(5, 6)), [5, 0, 6]],
+  ["assign", () => zeros().assign(new Int8Array([7, 8, -9])), [7, 8, -9], "float32"],
+  ["setAt", () => zeros().setAt([[1, 3]], new Uint8Array([7, 8])), [0, 7, 8], "float32"],
+  ["addInPlace", () => zeros().addInPlace(f32(1, 2, 3)), [1, 2, 3]],
+  ["an index", () => new Tensor([10, 20, 30]).at(new Int32Array([2, 0])), [30, 10]],
+  ["an index to write at", () => zeros().setAt([new Uint8Array([2, 0])], 5), [5, 0, 5]],
+  ["rows", () => new Tensor([f32(0, 0.5), f32(1, 2)]), [[0, 0.5], [1, 2]], "float32"],
+  ["rows of whole numbers", () => new Tensor([f32(1, 2)]), [[1, 2]], "float32"],
+  ["rows of two dtypes", () => new Tensor([new Int8Array([1, 2]), new Float32Array([3, 4])]), [[1, 2], [3, 4]], "float32"],
+  ["rows beside lists", () => new Tensor([new Uint8Array([1, 2]), [300, 4]]), [[1, 2], [300, 4]], "int32"],
+  ["empty rows", () => new Tensor([f32()]), [[]], "float32"],
+  ["rows in a dtype", () => new Tensor([f32(1, 2)], { dtype: "int32" }), [[1, 2]], "int32"],
+  ["a gradient", () => grad((x: Tensor) => x.pow(3))(2 as never) as Tensor, 12, "float32"],
+  ["a gradient of a gradient", () => grad((x: Tensor) => grad((y: Tensor) => y.pow(3))(x))(2 as never) as Tensor, 12],
+  ["jvp", () => jvp((x: Tensor) => x.mul(x), [3 as never], [1 as never])[1], 6, "float32"],
+  ["cumprod of a list", () => new Tensor([1, 2, 3]).cumprod(), [1, 2, 6]],
+  ["destructuring", () => {
+    const [a, b] = new Tensor([[1, 2], [3, 4]]);
+    return a.sub(b);
+  }, [-2, -2]],
+  ["rows joined again", () => Tensor.stack([...new Tensor([[1, 2], [3, 4]])].reverse()), [[3, 4], [1, 2]]],
+];
+for (const [name, make, want, dtype] of values) {
+  Deno.test(`lists: ${name}`, async () => {
+    const made = make();
+    assertEquals(await made.tolist(), want as number[]);
+    if (dtype !== undefined) assertEquals(made.dtype.name, dtype);
+  });
+}
+
+Deno.test("lists: a tensor is the list of its rows, which are views of it", async () => {
+  const t = new Tensor([[1, 2], [3, 4]]).realize(), seen: unknown[] = [];
+  for (const row of t) seen.push(await row.tolist());
+  assertEquals(seen, [[1, 2], [3, 4]]);
+  assertEquals(Array.from(Tensor.zeros([0, 3])), []);
+  for (const row of t) row.assign(row.mul(2));
+  assertEquals(await t.tolist(), [[2, 4], [6, 8]]);
+});
+
+const loose = (x: unknown) => x as never;
+for (
+  const [name, act, type, text] of [
+    ["a scalar has no rows", () => [...new Tensor(3)], ShapeError, "shape []"],
+    [
+      "an axis that changes",
+      () => [...Tensor.zeros([9]).at([0, new Variable("rows", 1, 9).bind(2)])],
+      ArgumentError,
+      "axis 0 has the size rows",
+    ],
+    ["two lengths", () => new Tensor([f32(1, 2), f32(1)]), ShapeError, "data[1] has 1 entries"],
+    ["rows beside values", () => new Tensor([f32(1, 2), 3]), ShapeError, "data[1] is a value"],
+    ["a list of tensors", () => new Tensor(loose([floats()])), ArgumentError, "Tensor.stack"],
+    ["raw memory", () => floats().add(loose(new ArrayBuffer(8))), ArgumentError, "an ArrayBuffer"],
+    ["floats as an index", () => floats().at(f32(0)), IndexError, "float32"],
+    ["several axes", () => Tensor.ones([2, 3]).cumprod(), ArgumentError, "t.cumprod(0)"],
+    ["grad of a list", () => grad((x: Tensor) => x)(loose([1, 2])), ArgumentError, "argument 0 is a list of 2"],
+    ["grad of numbers in a tree", () => grad((x: Tensor) => x)(loose({ a: 1 })), ArgumentError, "no tensor"],
+    ["grad of nothing", () => grad((x: Tensor) => x)(loose(undefined)), ArgumentError, "argument 0 is undefined"],
+    ["jvp of a list", () => jvp((x: Tensor) => x, loose([[3]]), loose([[1]])), ArgumentError, "argument 0"],
+  ] as const
+) {
+  Deno.test(`lists: ${name}`, () => {
+    assertThrows(act, type, text);
+  });
+}
+
+Deno.test("lists: a tensor that is spread into numbers is an error that names item()", async () => {
+  await assertRejects(async () => await Promise.resolve(Float32Array.from(loose(floats()))), ArgumentError, "item()");
+});
