@@ -280,9 +280,9 @@ export async function fromFile(path: string | URL, options: FileOptions = {}): P
   checkOptions(action, options, ["dtype", "shape", "offset", "device"]);
   const dtype = toDType(options.dtype ?? dtypes.uint8);
   const offset = checkInteger(action, "offset", options.offset ?? 0, 0);
-  if (options.shape !== undefined) checkShape(action, options.shape);
+  const given = options.shape === undefined ? undefined : checkShape(action, options.shape);
   return await withSource(pathOf(action, path), options, (source) => {
-    const shape = options.shape ?? [Math.floor(Math.max(0, source.size - offset) / dtype.itemsize)];
+    const shape = given ?? [Math.floor(Math.max(0, source.size - offset) / dtype.itemsize)];
     return source.tensor(offset, dtype, shape);
   });
 }

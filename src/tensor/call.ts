@@ -4,15 +4,28 @@
  *
  * @module
  */
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { promoteAll } from "../dtype/promotion.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { checkFunction, checkOptions, describe, describeList } from "../helpers/options.ts";
 import { GradientArg } from "../uop/slope.ts";
-import { isAlu, opArity, opName, Ops } from "../uop/ops.ts";
+import { isAlu, isComparison, opArity, opName, Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
+import { specTensor } from "../uop/spec.ts";
 import { uop } from "../uop/uop.ts";
 import { broadcastNodes, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { FourierTensor } from "./fourier.ts";
+import { castNode } from "./scalars.ts";
+
+/** What is no op of the tensor graph by itself: the methods that make what it stands for. */
+const METHODS: ReadonlyMap<Ops, string> = new Map<Ops, string>([
+  [Ops.CAST, "cast(dtype)"],
+  [Ops.BITCAST, "bitcast(dtype)"],
+  [Ops.NEG, "neg()"],
+  [Ops.SUB, "sub(x)"],
+  [Ops.MULACC, "mul(x).add(y)"],
+]);
 
 /** Options of {@linkcode CallTensor.call}. */
 export interface CallOptions<T> {
@@ -86,20 +99,32 @@ export abstract class CallTensor extends FourierTensor {
     return this.wrap(uop(Ops.CHECKPOINT, result.dtype, nodes, rule));
   }
 
-  /** One op of the graph on this and `src`, promoted and broadcast. @throws {ArgumentError} unless it is elementwise */
+  /**
+   * One op of the graph on this and `src`, promoted and broadcast. @throws {ArgumentError} unless it is elementwise
+   * @throws {DTypeError} for dtypes that it does not take
+   */
   alu(op: Ops, ...src: Operand[]): this {
-    if (typeof op !== "number" || !isAlu(op)) {
-      const name = (typeof op === "number" ? opName[op] : undefined) ?? describe(op);
-      throw new ArgumentError("apply an op", { reason: `${name} is not elementwise` });
-    }
-    if (src.length + 1 !== opArity[op]) {
-      throw new ArgumentError(`apply ${opName[op]}`, {
-        reason: `it takes ${opArity[op]} operands, not ${src.length + 1}`,
+    const name = (typeof op === "number" ? opName[op] : undefined) ?? describe(op), action = `apply ${name}`;
+    const method = typeof op === "number" ? METHODS.get(op) : undefined;
+    if (typeof op !== "number" || !isAlu(op) || method !== undefined) {
+      throw new ArgumentError("apply an op", {
+        reason: method === undefined ? `${name} is not elementwise` : `${name} is made by t.${method}`,
       });
     }
-    const nodes = src.reduce<TensorBase[]>((list, x) => [...list, this.operand(x)], [this]).map((t) => t.uop);
-    const [first, ...rest] = broadcastNodes("apply an op", nodes);
-    return this.wrap(first.alu(op, ...rest));
+    if (src.length + 1 !== opArity[op]) {
+      throw new ArgumentError(action, { reason: `it takes ${opArity[op]} operands, not ${src.length + 1}` });
+    }
+    const given = [this.uop, ...src.map((x) => this.operand(x, action).uop)], values = op === Ops.WHERE ? 1 : 0;
+    const dtype = promoteAll(given.slice(values).map((u) => u.dtype));
+    const nodes = broadcastNodes(action, given.map((u, i) => i < values ? u : castNode(u, dtype)));
+    const made = uop(op, isComparison(op) ? dtypes.bool : dtype, nodes), fits = specTensor.tests[op]!(made);
+    if (fits !== true) {
+      throw new DTypeError(`${action} to dtype${given.length > 1 ? "s" : ""}`, {
+        dtypes: given.map((u) => u.dtype),
+        reason: fits,
+      });
+    }
+    return this.wrap(made);
   }
   /** A number, list or tensor as a tensor that fits beside this: scalars take the dtype that they would have here. */
   ufix(x: Operand): this {

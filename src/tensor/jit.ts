@@ -360,7 +360,7 @@ class Jit {
  */
 export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): JitFunction<A, R> {
   checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);
-  const donate: unknown = options.donate ?? false;
+  const donate: unknown = options.donate === undefined ? false : options.donate;
   if (typeof donate !== "boolean" && !(Array.isArray(donate) && donate.every((i) => Number.isInteger(i) && i >= 0))) {
     throw new ArgumentError("make a jit function", {
       reason: `donate is true or a list of positions of arguments, not ${describe(donate)}`,

@@ -118,7 +118,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     () => [maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })],
   ),
   fullLike: on(
-    scalar(7),
+    either(7, scalar(7), size(7)),
     opts({ dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false), buffer: bool(true) }),
   ),
   ...same(on(like), "zerosLike onesLike emptyLike randLike randnLike"),
@@ -309,7 +309,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
 
 /** Members of Tensor itself. */
 export const STATICS: Readonly<Record<string, MakeCall>> = {
-  full: () => ({ self: Tensor, args: [shape([2, 3]), scalar(7), opts(TENSOR)] }),
+  full: () => ({ self: Tensor, args: [shape([2, 3]), either(7, scalar(7), size(7)), opts(TENSOR)] }),
   ...Object.fromEntries(
     ["zeros", "ones", "empty", "invalids", "randn", "scaledUniform", "glorotUniform"].map((name) => [
       name,
@@ -323,7 +323,12 @@ export const STATICS: Readonly<Record<string, MakeCall>> = {
   const: () => ({ self: Tensor, args: [either(7, scalar(1), data(1)), maybe(dtype("float32"))] }),
   arange: () => ({
     self: Tensor,
-    args: [either(0, num(1), size(1)), maybe(either(5, num(1), size(1))), maybe(num(1)), opts(TENSOR)],
+    args: [
+      either(0, num(1), size(1)),
+      maybe(either(5, num(1), size(1))),
+      maybe(either(1, num(1), size(1))),
+      opts(TENSOR),
+    ],
   }),
   linspace: () => ({ self: Tensor, args: [num(0), num(1), size(5), opts(TENSOR)] }),
   eye: () => ({ self: Tensor, args: [size(2), maybe(size(3)), opts(TENSOR)] }),

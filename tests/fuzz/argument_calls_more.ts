@@ -32,6 +32,7 @@ import {
   tensor,
   tensors,
   text,
+  variadic,
 } from "./argument_kinds.ts";
 
 const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
@@ -152,7 +153,7 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   "nn.optim.clipGradValue": () => ({ args: [tensors(trained()), num(1)] }),
   "state.fromFile": free(
     path(new URL(import.meta.url)),
-    opts({ dtype: dtype("uint8"), shape: ints([4]), offset: int(0), device: device("JS") }),
+    opts({ dtype: dtype("uint8"), shape: either([4], ints([4]), int(4)), offset: int(0), device: device("JS") }),
   ),
   "state.getParameters": free(any({ w: f32(2) })),
   "state.getStateDict": free(any({ w: f32(2) }), opts({ prefix: text("a") })),
@@ -263,9 +264,9 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
       }),
     ],
   }),
-  "nn.optim.OptimizerGroup": () => ({ args: [maybe(instance(sgd(), nn.optim.Optimizer))] }),
+  "nn.optim.OptimizerGroup": () => ({ args: [variadic(instance(sgd(), nn.optim.Optimizer))] }),
   "nn.optim.LRSchedulerGroup": () => ({
-    args: [maybe(instance(new nn.optim.StepLR(sgd(), { stepSize: 1 }), nn.optim.LRScheduler))],
+    args: [variadic(instance(new nn.optim.StepLR(sgd(), { stepSize: 1 }), nn.optim.LRScheduler))],
   }),
   "nn.optim.LambdaLR": () => ({ args: [scheduled(), fn(() => 0.5)] }),
   "nn.optim.StepLR": () => ({ args: [scheduled(), options({ stepSize: int(1), gamma: maybe(num(0.1)) })] }),

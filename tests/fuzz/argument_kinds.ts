@@ -56,6 +56,12 @@ export function maybe(arg: Arg): Arg {
   return { ...arg, optional: true };
 }
 
+/** One of any number of arguments: it may be missing, but `undefined` is no other way to say so. */
+export function variadic(arg: Arg): Arg {
+  const { kind } = arg;
+  return { ...arg, kind: { ...kind, fits: (x) => x === undefined || kind.fits(x) } };
+}
+
 /** A tensor. */
 export const tensor: (value: Tensor) => Arg = maker(kind("tensor", isTensor));
 /** A list of tensors. */

@@ -1,6 +1,6 @@
 /** Functions with gradients of their own, and the small openings of the graph. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { ArgumentError, Device, ShapeError, Tensor } from "../../mod.ts";
+import { ArgumentError, Device, DTypeError, ShapeError, Tensor } from "../../mod.ts";
 import { Ops } from "../../src/uop/ops.ts";
 
 Device.default = "JS";
@@ -32,6 +32,14 @@ Deno.test("call: ops, sums and products of lists, constants and sizes", async ()
   const x = new Tensor([1, 2, 3], on);
   assertEquals(await x.alu(Ops.ADD, 1).tolist(), [2, 3, 4]);
   assertThrows(() => x.alu(Ops.REDUCE), ArgumentError, "REDUCE is not elementwise");
+  assertThrows(() => x.alu(Ops.SUB, 1), ArgumentError, "SUB is made by t.sub(x)");
+  assertEquals(await x.alu(Ops.ADD, new Tensor([[1n], [2n]], on)).tolist(), [[2, 3, 4], [3, 4, 5]]);
+  assertEquals(await x.alu(Ops.MUL, [0.5, 1, 2]).tolist(), [0.5, 2, 6]);
+  assertEquals(await x.gt(1).alu(Ops.WHERE, x, 7).tolist(), [7, 2, 3]);
+  assertEquals(await x.alu(Ops.CMPLT, 2.5).tolist(), [true, true, false]);
+  assertThrows(() => x.float().alu(Ops.XOR, 1), DTypeError, "Cannot apply XOR to dtypes float32 and float32");
+  assertThrows(() => x.alu(Ops.EXP2), DTypeError, "only floats");
+  assertThrows(() => x.alu(Ops.WHERE, 1, 2), DTypeError, "a bool");
   assertEquals(await x.usum([1, x]).tolist(), [3, 5, 7]);
   assertEquals(await x.uprod([2, x]).tolist(), [2, 8, 18]);
   assertEquals([x.ufix(2).dtype.name, x.ufix(2.5).dtype.name], ["int32", "float32"]);
