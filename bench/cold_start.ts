@@ -11,7 +11,7 @@
 import { Device, jit, nn, state, Tensor } from "../mod.ts";
 import { compileStats } from "../src/engine/compile_cache.ts";
 import { option } from "./json.ts";
-import type { Layer } from "./models.ts";
+import { type Layer, trainStep } from "./models.ts";
 
 /** A residual block of ResNet-18: two 3x3 convolutions. */
 class BasicBlock implements Layer {
@@ -110,14 +110,7 @@ async function measure(name: string, cache: string): Promise<void> {
   const optimizer = new nn.optim.Adam(weights, { lr: 1e-3 });
   const [x, y] = await program.batch();
   Tensor.realize([x, y, ...weights]); // initial values are kernels, too, and belong to the wait
-  const step = jit((x: Tensor, y: Tensor) =>
-    Tensor.train(() => {
-      optimizer.zeroGrad();
-      const loss = model.call(x).sparseCategoricalCrossentropy(y).backward();
-      optimizer.step();
-      return loss;
-    })
-  );
+  const step = jit((x: Tensor, y: Tensor) => trainStep(model, optimizer, x, y));
   const times: number[] = [], losses: number[] = [];
   const before = { ...compileStats };
   for (let i = 0; i < 3; i++) {

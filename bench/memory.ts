@@ -14,7 +14,7 @@ import { internedCount } from "../src/uop/uop.ts";
 import { Device, jit, nn, scope, state, Tensor } from "../mod.ts";
 import { GRAPHS } from "./compile_bench.ts";
 import { option } from "./json.ts";
-import { Mlp } from "./models.ts";
+import { Mlp, trainStep } from "./models.ts";
 
 /** Bytes held on all devices. */
 function live(): number {
@@ -30,12 +30,7 @@ function trainer(): () => Tensor {
   const labels = Int32Array.from({ length: BATCH }, (_, i) => i % 10);
   return () => {
     const x = new Tensor(pixels).reshape([BATCH, 784]), y = new Tensor(labels);
-    return Tensor.train(() => {
-      optimizer.zeroGrad();
-      const loss = model.call(x).sparseCategoricalCrossentropy(y).backward();
-      optimizer.step();
-      return loss;
-    });
+    return trainStep(model, optimizer, x, y);
   };
 }
 

@@ -10,6 +10,16 @@ export interface Layer {
   call(x: Tensor): Tensor;
 }
 
+/** A step of training a classifier; gives the loss of the batch before it. */
+export function trainStep(model: Layer, optimizer: nn.optim.Optimizer, x: Tensor, labels: Tensor): Tensor {
+  return Tensor.train(() => {
+    optimizer.zeroGrad();
+    const loss = model.call(x).sparseCategoricalCrossentropy(labels).backward();
+    optimizer.step();
+    return loss;
+  });
+}
+
 /** A residual block of ResNet-50: 1x1, 3x3 and 1x1 convolutions. */
 class Bottleneck {
   readonly conv1: nn.Conv2d;

@@ -6,7 +6,7 @@
  */
 import type { Device as OpenDevice } from "../src/device/device.ts";
 import { Device, GlobalCounters, jit, nn, state, Tensor } from "../mod.ts";
-import { type Layer, Mlp, MnistConvNet } from "./models.ts";
+import { type Layer, Mlp, MnistConvNet, trainStep } from "./models.ts";
 
 /** A workload made ready on a device. */
 export interface Workload {
@@ -218,14 +218,7 @@ function training(make: () => Layer, ...shape: number[]): Setup {
     const x = operand(device, 1, 128, ...shape).tensor;
     const labels = Int32Array.from({ length: 128 }, (_, i) => (i * 7 + (i >> 3)) % 10);
     const y = new Tensor(labels, { device }).realize();
-    const step = jit((x: Tensor, y: Tensor) =>
-      Tensor.train(() => {
-        optimizer.zeroGrad();
-        const loss = model.call(x).sparseCategoricalCrossentropy(y).backward();
-        optimizer.step();
-        return loss;
-      })
-    );
+    const step = jit((x: Tensor, y: Tensor) => trainStep(model, optimizer, x, y));
     let first: number | undefined;
     const check = async (loss: Tensor): Promise<void> => {
       const value = Number(await loss.item());
