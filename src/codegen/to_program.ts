@@ -31,6 +31,7 @@ import { onlineTilesOf, tileOnline } from "./online_tiles.ts";
 import { inlineRows } from "./opt/rows.ts";
 import { KernelInfo, type Opt, optText } from "./opt/opt.ts";
 import { simplifyRanges } from "./simplify.ts";
+import { rollStores } from "./roll.ts";
 import { textProgram } from "./text_program.ts";
 import { ungate } from "./ungate.ts";
 
@@ -69,6 +70,7 @@ function knownOf(ast: UOp, caps: Capabilities): Known {
 const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink), specKernel);
 const passOptimize = namedPass("apply opts", optimize, specKernel);
 const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink), specKernel);
+const passRoll = namedPass("roll stores", (sink: UOp, _: Renderer) => rollStores(sink), specKernel);
 const passExpand = namedPass(
   "expand, lower reduces",
   (sink: UOp, { warp, late }: { warp: number; late?: PatternMatcher }) => expand(sink, warp, late),
@@ -117,6 +119,7 @@ export function lower(optimized: UOp, renderer: Renderer): UOp {
     const placement = placeThreads(sink, caps);
     sink = passPlace(passExpand(placement.sink, placement), placement);
   } else {
+    if (caps.vectorBytes > 0) sink = passRoll(sink, renderer);
     known = knownOf(sink, caps);
     // what rounds after each op must see each op, and a record or a count which rule made what
     const isLater = known.hasSmall || caps.roundedOps !== undefined || isRecording() ||
