@@ -31,8 +31,13 @@ let capture: Capture | undefined;
 export function setCapture(c: Capture | undefined): void {
   capture = c;
 }
-/** While `set` is given, the storages that are written in place are put into it. */
-export const writeLog: { set: Set<Storage> | undefined } = { set: undefined };
+/** What hears which storages schedules use, and which of them they write in place. */
+export interface UseListener {
+  /** One of the storages that a schedule reads, writes or makes. */
+  uses(storage: Storage, isWritten: boolean): void;
+}
+/** What listens now, if anything does. */
+export const useLog: { listener: UseListener | undefined } = { listener: undefined };
 /** While `look` is given, it is shown what is about to be realized. */
 export const readLog: { look: ((nodes: readonly UOp[]) => void) | undefined } = { look: undefined };
 
@@ -63,12 +68,17 @@ export function realizeNodes(nodes: readonly UOp[]): void {
       if (capture === undefined) { for (const t of bound.temporaries) t.free(); }
     }
     capture?.add(items, bound);
-    if (writeLog.set !== undefined) { for (const w of bound.written) writeLog.set.add(w.storage); }
   }
   bound.commit();
+  if (useLog.listener !== undefined) tellUses(useLog.listener, bound);
   if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
   relieveHeap();
+}
+
+function tellUses(listener: UseListener, bound: BoundSchedule): void {
+  for (const storage of bound.storages) if (storage !== undefined) listener.uses(storage, false);
+  for (const { storage } of bound.written) listener.uses(storage, true);
 }
 
 function realizeForeign(listening: Capture, nodes: readonly UOp[]): void {

@@ -159,6 +159,13 @@ export abstract class TensorBase {
     this.isValue = true;
   }
 
+  /** Tells a jit function that runs that this is about to name something else. */
+  protected abstract noteRenamed(): void;
+  /** Whether this is one of the first `count` handles. */
+  protected isBefore(count: number): boolean {
+    return this.serial < count;
+  }
+
   /** Points the handle at what another tensor names. */
   protected rename(u: UOp): void {
     this.setUop(u);
@@ -218,6 +225,12 @@ export abstract class TensorBase {
       t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
     }
     return true;
+  }
+  /** Makes what this names, which is realized, memory that a write through this alone can see. */
+  protected moveOut(): void {
+    const { base } = shown(this.uop);
+    const isOthers = this.isValue || (base.op === Ops.BUFFER && (base.arg as BufferArg).storage.names > 1);
+    if (isOthers) this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
   }
   /** Tells that this has been written through. */
   protected markPlace(): void {

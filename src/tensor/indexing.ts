@@ -430,6 +430,7 @@ export abstract class IndexingTensor extends SortTensor {
         for (let w = window; w !== this.uop; w = w.src[0]) placed = adjoint(w, placed);
         return placed;
       };
+      this.noteRenamed();
       this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), this.uop));
     }
     return this;
@@ -498,6 +499,7 @@ export abstract class IndexingTensor extends SortTensor {
   private write(plan: Plan, value: UOp, hasMemory: boolean): void {
     const action = "setAt", shape = this.shape;
     if (plan.shape.includes(0)) return;
+    if (!hasMemory) this.noteRenamed();
     const mask = () => placeNode(broadcastTo(constant(1, dtypes.bool), plan.shape), plan, shape);
     if (hasMemory) {
       const view = viewNode(this.uop, plan);

@@ -8,7 +8,7 @@
  */
 import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../device/pressure.ts";
 import { debugPrint } from "../engine/debug.ts";
-import { currentCapture, realizeNodes, writeLog } from "../engine/realize.ts";
+import { currentCapture, realizeNodes, useLog } from "../engine/realize.ts";
 import { envNumber, modesText } from "../helpers/env.ts";
 import { toDType } from "../dtype/dtype.ts";
 import { ArgumentError, DisposedError, JitError } from "../helpers/errors.ts";
@@ -17,11 +17,12 @@ import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { nodesMade, uop } from "../uop/uop.ts";
-import { isWeak, type TensorBase } from "./base.ts";
+import { handlesMade, isWeak, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { madeOf, realizeResult, storageOf } from "./jit_places.ts";
+import { Uses } from "./jit_memory.ts";
+import { copyState, isPending, madeOf, type Movable, realizeResult, storageOf } from "./jit_places.ts";
 import { forgetOrigin, liveLeaves } from "./origins.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 import { isTransformed } from "./transforms.ts";
@@ -77,11 +78,17 @@ interface Form {
   calls: number;
   /** The number of the last call of it. */
   usedAt: number;
+  /** Positions of tensors that calls write. */
+  readonly writes: Set<number>;
+  /** Positions of leaves whose gradients captures neither read nor fill. */
+  readonly plain: Set<number>;
   readonly captures: Captured[];
 }
 
 /** Forms of the arguments that are kept: the one not used for longest goes first, with its memory. */
 const MAX_FORMS = 64;
+/** Captures of one form that are kept: the first goes first. */
+const MAX_CAPTURES = 16;
 /** Forms from which on somebody should be told. */
 const MANY_FORMS = 8;
 
@@ -91,10 +98,15 @@ function asyncError(): JitError {
   });
 }
 
-/** Realizes the inputs. @throws {StaleReadError} @throws {DisposedError} */
-function prepareInputs(tensors: readonly TensorBase[]): Storage[] {
-  const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined);
+/** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
+function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>): Storage[] {
+  const isLazy = (t: TensorBase): boolean => realizedBuffer(t.uop) === undefined, lazy = tensors.filter(isLazy);
   if (lazy.length > 0) realizeTensors(lazy);
+  if (written.size > 0) {
+    for (const i of written) (tensors[i] as unknown as Movable).moveOut();
+    const moved = tensors.filter(isLazy);
+    if (moved.length > 0) realizeTensors(moved);
+  }
   return tensors.map((t, i) => {
     const node = realizedBuffer(t.uop);
     if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
@@ -143,12 +155,19 @@ function asForm(args: unknown[], { inputs }: Form): { args: unknown[]; leaves: L
   return { args: taken, leaves: leavesOfTree(taken, "call a jit function") };
 }
 
+/** Calls a function as a part of another one: its results are values, but not real yet. */
+function callInside(fn: AnyFunction, args: unknown[]): unknown {
+  const start = nodesMade(), result = fn(...args);
+  if (result instanceof Promise) return result;
+  return copyState(result, start, leavesOfTree(args, "call a jit function").tensors);
+}
+
 /** A function under `jit`, with all that it has captured. */
 class Jit {
   private readonly forms = new Map<string, Form[]>();
   private formCount = 0;
-  /** Storages that calls wrote in place: where one is an argument, too, the call gets a copy. */
-  readonly written = new Set<Storage>();
+  /** What calls used and wrote. */
+  private readonly uses = new Uses();
   readonly stats = { calls: 0, eager: 0, captures: 0, replays: 0, retraces: 0, kernels: 0, arenaBytes: 0 };
   /** What was told already. */
   private readonly told = new Set<string>();
@@ -156,11 +175,12 @@ class Jit {
   constructor(readonly fn: AnyFunction, readonly options: JitOptions) {}
 
   call(args: unknown[]): unknown {
-    const given = leavesOfTree(args, "call a jit function"), form = this.formOf(given);
+    const given = leavesOfTree(args, "call a jit function");
+    const form = envNumber("JIT") === 0 ? this.noForm(given) : this.formOf(given);
     const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
       ? asForm(args, form)
       : { args, leaves: given };
-    const storages = prepareInputs(taken.leaves.tensors), donated = this.donatedOf(args);
+    const storages = prepareInputs(taken.leaves.tensors, form.writes), donated = this.donatedOf(args);
     const result = this.answer(form, taken.args, taken.leaves, storages, donated);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
@@ -203,23 +223,28 @@ class Jit {
       if (c.isOutdated()) {
         captures.splice(i, 1);
         stats.retraces++;
-      } else if (c.fits()) return this.replay(c, args, leaves, storages, donated);
+      } else if (c.fits(storages)) return this.replay(c, form, args, leaves, storages, donated);
     }
     const start = nodesMade();
     if (form.calls++ === 0) {
       stats.eager++;
-      return withoutGraphs(this.run(args, leaves.tensors, storages), start);
+      return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
     }
     const { captured, result } = captureCall({
       fn: this.fn,
       args,
       leaves,
       storages,
-      written: this.written,
+      uses: this.uses,
+      writes: form.writes,
+      plain: form.plain,
       reuseOutputs: this.options.reuseOutputs === true,
       donated,
     });
     captures.push(captured);
+    if (captures.length > MAX_CAPTURES) captures.shift();
+    for (const i of captured.writtenInputs.keys()) form.writes.add(i);
+    for (const i of captured.plain) form.plain.add(i);
     stats.captures++;
     stats.kernels = captured.replay.kernels;
     stats.arenaBytes = captured.replay.arenaBytes;
@@ -251,9 +276,23 @@ class Jit {
     return this.newForm(key, tensors, list);
   }
 
+  /** The form of arguments that are not captured. */
+  private noForm({ key, tensors }: Leaves): Form {
+    const usedAt = ++this.stats.calls, inputs = tensors.map(infoOf);
+    return { key, inputs, calls: 0, usedAt, writes: new Set(), plain: new Set(), captures: [] };
+  }
+
   private newForm(key: string, tensors: readonly TensorBase[], known: Form[] | undefined): Form {
-    const { forms, stats } = this;
-    const form: Form = { key, inputs: tensors.map(infoOf), calls: 0, usedAt: stats.calls, captures: [] };
+    const { forms, stats } = this, inputs = tensors.map(infoOf);
+    const form: Form = {
+      key,
+      inputs,
+      calls: 0,
+      usedAt: stats.calls,
+      writes: new Set(),
+      plain: new Set(),
+      captures: [],
+    };
     if (this.formCount++ > 0) stats.retraces++;
     if (known === undefined) forms.set(key, [form]);
     else known.push(form);
@@ -295,9 +334,12 @@ class Jit {
   }
 
   /** Calls the function as it is, and sees what it writes. */
-  run(args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
-    writeLog.set = this.written;
-    const assigned = movedHandles.assigned = new Set<TensorBase>(), start = nodesMade();
+  run({ writes }: Form, args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
+    const start = nodesMade();
+    useLog.listener = this.uses.listen(storages, start, writes);
+    const assigned = movedHandles.assigned = new Set<TensorBase>();
+    const renamed = movedHandles.renamed = new Set<TensorBase>();
+    movedHandles.since = handlesMade();
     let result: unknown;
     try {
       result = this.fn(...args);
@@ -305,16 +347,19 @@ class Jit {
         result.catch(() => {}); // this error is the one to tell
         throw asyncError();
       }
-      result = realizeResult(result, pendingWrites(assigned), start, storages);
+      const others = [...pendingWrites(assigned), ...[...renamed].filter(isPending)];
+      result = realizeResult(result, others, start, storages);
     } finally {
-      writeLog.set = movedHandles.assigned = undefined;
+      useLog.listener = movedHandles.assigned = movedHandles.renamed = undefined;
     }
+    this.uses.noteHandles(assigned);
     checkAlive(inputs);
     return result;
   }
 
   private replay(
     c: Captured,
+    form: Form,
     args: unknown[],
     leaves: Leaves,
     storages: readonly Storage[],
@@ -325,7 +370,7 @@ class Jit {
     relieveDevices();
     c.catchUp(storages);
     if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
-    return checkedReplay(c, leaves, storages, () => this.run(args, leaves.tensors, storages));
+    return checkedReplay(c, leaves, storages, () => this.run(form, args, leaves.tensors, storages));
   }
 
   reset(): void {
@@ -340,12 +385,15 @@ class Jit {
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
  * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
  * it is now, after what has been assigned to it outside. An argument that `fn` assigns to is written in each call, as the
- * caller's tensor, and comes back as that. What `fn` writes is written when the call ends, whether it realizes it or not.
+ * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside, too
+(where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when the call
+ends, whether it realizes it or not.
  * Results are fresh each time, copies where they are state, and values alone: a gradient is computed inside, none goes
  * through a result. Within another jit function, and under `grad`, `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn`
- * is called as if it were no jit function: `jit(grad(f))` is fast, and `grad(jit(f))` right.
+ * is called as if it were no jit function (but results that are state are copies): `jit(grad(f))` is fast, and `grad(jit(f))`
+right. With `JIT=0` each call is as the first.
  *
- * `fn` is called twice for each form of the arguments, and never after that: what it does besides computing tensors (printing, counting,
+ * `fn` is called twice for each form of the arguments, and not in later calls that share memory alike: what it does besides computing tensors (printing, counting,
  * putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
  * exception: they are filled and added to as without jit. `JIT_CHECK=1` compares each replay with a call.
  *
@@ -374,9 +422,8 @@ export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitO
   const state = new Jit(fn as unknown as AnyFunction, options);
   const made = (...args: A): R => {
     // a part of another one, or of a graph that grad, vmap, jvp or checkpoint works on
-    const isInside = currentCapture() !== undefined || writeLog.set !== undefined || isTransformed();
-    if (envNumber("JIT") === 0 || isInside) return fn(...args);
-    return state.call(args) as R;
+    const isInside = currentCapture() !== undefined || useLog.listener !== undefined || isTransformed();
+    return (isInside ? callInside(fn as unknown as AnyFunction, args) : state.call(args)) as R;
   };
   return Object.defineProperties(made, {
     name: { value: fn.name === "" ? "jit" : fn.name },

@@ -11,12 +11,12 @@ import { getDevice } from "../device/device.ts";
 import { ScopeHold } from "../device/scopes.ts";
 import { Recording } from "../engine/capture.ts";
 import { countText, debugPrint } from "../engine/debug.ts";
-import { copyBuffer } from "../engine/exec.ts";
 import { realizeNodes, setCapture } from "../engine/realize.ts";
 import { type Call, Replay } from "../engine/replay.ts";
 import { runHolding } from "../helpers/async_local.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DisposedError, JitError } from "../helpers/errors.ts";
+import { sameArray } from "../helpers/math.ts";
 import { Site, userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
@@ -24,9 +24,11 @@ import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { noted, pendingWrite, shown } from "../uop/writes.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../uop/uop.ts";
-import { TensorBase } from "./base.ts";
+import { handlesMade, TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
+import { copyOf, insideOf, Sharing, type Taking, takingOf, type Uses, writesTo } from "./jit_memory.ts";
 import {
+  isFilledAt,
   isPending,
   madeOf,
   type Movable,
@@ -35,6 +37,7 @@ import {
   placesNow,
   realizeResult,
   storageOf,
+  wrap,
 } from "./jit_places.ts";
 import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
 import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "./realize.ts";
@@ -46,10 +49,6 @@ export interface InputInfo {
   readonly shape: readonly number[];
   readonly dtype: string;
   readonly device: string;
-}
-
-function wrap(like: TensorBase, u: UOp): TensorBase {
-  return (like as unknown as Movable).wrap(u);
 }
 
 /** @throws {JitError} where the function has disposed of an argument */
@@ -133,8 +132,12 @@ export class Captured {
     private readonly results: number,
     private readonly states: readonly State[],
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
-    /** Arguments that a call writes, and how often. */
-    readonly writtenInputs: ReadonlyMap<number, number>,
+    /** What arguments may share. */
+    private readonly sharing: Sharing,
+    /** Arguments that are taken as leaves, and whose gradients it neither reads nor fills. */
+    readonly plain: readonly number[],
+    /** Arguments that are assigned to: they move on to their next version. */
+    private readonly assigned: readonly number[],
     private readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage | undefined }[],
     /** Random numbers that a call draws. */
     readonly draws: number,
@@ -151,9 +154,16 @@ export class Captured {
     return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > this.since);
   }
 
-  /** Whether the places hold what the call found there: something, or nothing. */
-  fits(): boolean {
-    return this.states.every(({ place, input, wasEmpty, from }) => {
+  /** Arguments that a call writes, and how often. */
+  get writtenInputs(): ReadonlyMap<number, number> {
+    return this.sharing.written;
+  }
+
+  /**
+   * Whether the arguments share memory as they did, and the places hold what the call found there: something, or nothing.
+   */
+  fits(storages: readonly Storage[]): boolean {
+    return this.sharing.fits(storages) && this.states.every(({ place, input, wasEmpty, from }) => {
       if (from !== undefined && from.read() === undefined) return false;
       if (input >= 0 || place.moves) return place.read() !== undefined;
       return !wasEmpty || place.read() === undefined;
@@ -197,7 +207,7 @@ export class Captured {
   /** Does what others have asked to be written to the memory that it reads and writes. */
   catchUp(storages: readonly Storage[]): void {
     if (this.notedAt !== noted.count) {
-      realizeWrites(this.replay.held);
+      realizeWrites([...this.replay.held, ...this.sharing.tiedOf(storages)]);
       this.notedAt = noted.count;
     }
     if (this.writtenInputs.size > 0) realizeWrites([...this.writtenInputs.keys()].map((i) => storages[i]));
@@ -207,7 +217,11 @@ export class Captured {
   run(leaves: Leaves, storages: readonly Storage[], donates: boolean): unknown {
     this.checkMemory();
     for (const i of this.writtenInputs.keys()) {
-      checkOnly(i, storages, this.replay.targets);
+      if (this.replay.targets.includes(storages[i])) {
+        throw new JitError("call a jit function", {
+          reason: `it assigns to argument tensor ${i}, a result of its own that reuseOutputs writes; pass a clone()`,
+        });
+      }
       bufferOf(storages[i])!.unshare();
     }
     const buffers: (Buffer | undefined)[] = storages.map((s) => bufferOf(s)!);
@@ -239,10 +253,8 @@ export class Captured {
     this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
     for (const c of copies) c.free();
     for (const { storage, writes } of this.written) storage.version += writes;
-    for (const [i, writes] of this.writtenInputs) {
-      storages[i].version += writes;
-      (leaves.tensors[i] as unknown as Movable).refresh();
-    }
+    for (const [i, writes] of this.writtenInputs) storages[i].version += writes;
+    for (const i of this.assigned) (leaves.tensors[i] as unknown as Movable).refresh(true);
     for (const { ref, storage } of this.handles) {
       const t = ref.deref();
       if (t === undefined) continue;
@@ -251,7 +263,7 @@ export class Captured {
     }
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, fresh, extents } = this.outputs[at];
-      if (input >= 0 && this.writtenInputs.has(input)) return leaves.tensors[input];
+      if (input >= 0 && this.writtenInputs.has(input)) return ownOf(leaves.tensors[input], tensor.shape);
       const storage = input >= 0 ? storages[input] : made[at];
       const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
       const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
@@ -265,6 +277,11 @@ export class Captured {
     let at = 0;
     return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
   }
+}
+
+/** An argument that comes back: itself, or a view of it. */
+function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
+  return sameArray(t.shape, shape) ? t : wrap(t, reshape(t.uop, shape));
 }
 
 /** Does the writes to some storages that are not done. */
@@ -290,12 +307,6 @@ function freshStorage({ tensor, storage: { device, dtype, size } }: Output, memo
   return storage;
 }
 
-function copyOf(storage: Storage): Buffer {
-  const from = bufferOf(storage)!, copy = new Buffer(getDevice(storage.device), storage.dtype, storage.size);
-  copyBuffer(copy, from);
-  return copy;
-}
-
 /** A call to capture. */
 export interface CallToCapture {
   readonly fn: (...args: unknown[]) => unknown;
@@ -303,20 +314,15 @@ export interface CallToCapture {
   readonly leaves: Leaves;
   /** Of the tensors among the arguments. */
   readonly storages: readonly Storage[];
-  /** Storages that earlier calls wrote in place. */
-  readonly written: ReadonlySet<Storage>;
+  /** What earlier calls used and wrote. */
+  readonly uses: Uses;
+  /** Positions among the tensors that calls write. */
+  readonly writes: ReadonlySet<number>;
+  /** Positions of leaves that need not be leaves: their gradients are neither read nor filled. */
+  readonly plain: ReadonlySet<number>;
   readonly reuseOutputs: boolean;
   /** Arguments that the caller gives away, among the tensors. */
   readonly donated: ReadonlySet<number>;
-}
-
-/** An argument under a name of its own, as its variables are; a copy where the function writes its memory. */
-function aliasOf(t: TensorBase, storage: Storage, copies: boolean, bound: ReadonlyMap<string, number>): TensorBase {
-  const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
-  const own = copies || buffer.isShared ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype);
-  attachBuffer(alias, own);
-  const extents = mapExtents(extentsOf(t.uop), (e) => marked(e, bound));
-  return wrap(t, withExtents(reshape(bufferNode(alias), t.shape), extents));
 }
 
 /** Runs `fn` once while listening, and makes what replays it. @throws {JitError} */
@@ -329,16 +335,12 @@ function listen(call: CallToCapture): Heard {
   const { args, leaves, storages } = call, { bound } = leaves;
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade();
-  const seen = new Set<Storage>();
-  const inside = leaves.tensors.map((t, i) => {
-    const again = seen.has(storages[i]);
-    seen.add(storages[i]);
-    // a leaf is filled by backward(): it stays itself
-    return t.requiresGrad === true && !again ? t : aliasOf(t, storages[i], call.written.has(storages[i]), bound);
-  });
+  const taking = takingOf(leaves.tensors, storages, call.uses, call.writes, call.plain);
+  const inside = insideOf(leaves, storages, taking);
   const insideStorages = inside.map(storageOf);
   const handles = movedHandles.assigned = new Set<TensorBase>();
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
+  movedHandles.since = handlesMade();
   let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [];
   let result: unknown, outputs: TensorBase[];
   setCapture(recording);
@@ -366,56 +368,28 @@ function listen(call: CallToCapture): Heard {
       reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
     });
   }
-  const writtenInputs = writesTo(recording, insideStorages, call);
-  return { recording, counter, start, inside: insideStorages, outputs, states, handles, writtenInputs, result };
+  call.uses.noteHandles(handles);
+  const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]));
+  const writtenInputs = writesTo(recording, insideStorages, taking, storages);
+  for (const i of assigned) (leaves.tensors[i] as unknown as Movable).refresh(true);
+  return {
+    recording,
+    counter,
+    start,
+    inside: insideStorages,
+    taking,
+    outputs,
+    states,
+    handles,
+    assigned,
+    writtenInputs,
+    result,
+  };
 }
 
 /** What has been assigned to, and is not real yet; of views what they are views of. */
 export function pendingWrites(handles: ReadonlySet<TensorBase>): TensorBase[] {
   return [...handles].filter((t) => (t as unknown as Movable).aliases()[0] === t && isPending(t));
-}
-
-/** @throws {JitError} where argument `i`, which is written, is there twice, or closed over, too */
-function checkOnly(i: number, storages: readonly Storage[], others: readonly Storage[]): void {
-  const at = storages.findIndex((s, k) => k !== i && s === storages[i]);
-  if (at < 0 && !others.includes(storages[i])) return;
-  throw new JitError("call a jit function", {
-    reason: at < 0
-      ? `it assigns to argument tensor ${i}, which it closes over, too; pass a clone()`
-      : `it assigns to argument tensor ${i}, which is argument tensor ${at}, too; pass a clone() of one`,
-  });
-}
-
-/**
- * The arguments that a call has written, with the number of writes: what it wrote to copies is written to them.
- * @throws {JitError} where an argument is closed over, too, and written
- */
-function writesTo(recording: Recording, inside: readonly Storage[], { leaves, storages }: CallToCapture) {
-  const written = new Map<number, number>();
-  inside.forEach((s, i) => {
-    const writes = recording.written.get(s);
-    if (writes !== undefined) {
-      checkOnly(i, storages, s === storages[i] ? [] : [...recording.written.keys()]);
-      written.set(i, writes);
-      if (s === storages[i]) return;
-      recording.written.delete(s);
-      const from = bufferOf(s)!, to = bufferOf(storages[i])!;
-      if (from.base !== to.base) {
-        to.unshare();
-        copyBuffer(to, from);
-      }
-      storages[i].version += writes;
-      storages[i].writtenAt = s.writtenAt;
-      (leaves.tensors[i] as unknown as Movable).refresh();
-      return;
-    }
-    if (s === storages[i] || bufferOf(s)!.base !== bufferOf(storages[i])!.base) return; // itself, or a copy
-    if (!recording.written.has(storages[i])) return;
-    throw new JitError("capture a function", {
-      reason: `it assigns to a tensor that it closes over and that is argument tensor ${i}, too; pass a clone()`,
-    });
-  });
-  return written;
 }
 
 interface Heard {
@@ -424,27 +398,29 @@ interface Heard {
   /** Nodes made before the call. */
   readonly start: number;
   readonly inside: readonly Storage[];
+  readonly taking: Taking;
   readonly outputs: readonly TensorBase[];
   readonly states: ReturnType<typeof placesLeft>;
   readonly handles: ReadonlySet<TensorBase>;
+  readonly assigned: readonly number[];
   readonly writtenInputs: ReadonlyMap<number, number>;
   readonly result: unknown;
 }
 
-/** Whether a handle names, or shows, the memory of `storage`. */
-function isOf(t: TensorBase, storage: Storage): boolean {
+/** The storage that a handle names, or shows. */
+function shownBy(t: TensorBase): Storage | undefined {
   const { base } = shown(t.uop);
-  return base.op === Ops.BUFFER && (base.arg as BufferArg).storage === storage;
+  return base.op === Ops.BUFFER ? (base.arg as BufferArg).storage : undefined;
 }
 
 function finish(call: CallToCapture, heard: Heard): { captured: Captured; result: unknown } {
   const { leaves, reuseOutputs } = call;
-  const { recording, counter, start, inside, states } = heard;
+  const { recording, counter, start, inside, states, taking: { groups, tied } } = heard;
   const { made } = recording, count = inside.length;
   const read = new Set<Buffer>();
   for (const item of recording.items) for (const b of item.bufs) read.add(b);
   const sources = new Map<Buffer, number>();
-  inside.forEach((s, i) => sources.set(bufferOf(s)!, i));
+  inside.forEach((s, i) => groups[i] === i && sources.set(bufferOf(s)!, i));
   const results = heard.outputs.length;
   // the memory of an argument is another one in each call, as what the call made is
   const isOfCall = (t: TensorBase | undefined): boolean => {
@@ -500,6 +476,14 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   const visible = new Set([...storages, ...older]);
   releaseInner(made, visible);
   const replay = new Replay(recording, { sources, visible, older, variable: variableOf(counter, draws) });
+  const isClosed = (s: Storage): boolean => !made.has(s) || older.has(s);
+  const sharing = new Sharing(
+    heard.taking,
+    heard.writtenInputs,
+    new Set(replay.held.filter(isClosed)),
+    new Set(replay.targets.filter(isClosed)),
+  );
+  call.uses.note(sharing.closed, sharing.state);
   let next = 0;
   const captured = new Captured(
     leaves.tensors.map((t) => ({ shape: t.shape, dtype: t.dtype.name, device: t.device })),
@@ -511,8 +495,12 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
       ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
       ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
     ],
-    heard.writtenInputs,
-    [...heard.handles].filter((t) => !inside.some((s) => s !== undefined && isOf(t, s))).flatMap((t) => {
+    sharing,
+    [...inside.keys()].filter((i) => tied[i] !== 0 && !kept.some(({ place }) => isFilledAt(place, leaves.tensors[i]))),
+    heard.assigned,
+    [...heard.handles].flatMap((t) => {
+      const argument = inside.indexOf(shownBy(t)!);
+      if (argument >= 0) return tied[argument] === 0 ? [] : [{ ref: new WeakRef(t), storage: undefined }];
       const isView = (t as unknown as Movable).aliases()[0] !== t;
       if (!isView && madeOf(t)?.disposedAt !== "") return [];
       return [{ ref: new WeakRef(t), storage: isView ? undefined : storageOf(t) }];
@@ -523,7 +511,8 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   );
   tellCapture(captured.replay, leaves.tensors.length, results);
   // arguments that come back are the caller's own, and sizes are what they are outside
-  const back = new Map(inside.map((s, i) => [s, i])), { bound } = leaves;
+  const back = new Map<Storage, number>(), { bound } = leaves;
+  inside.forEach((s, i) => groups[i] === i && back.set(s, i));
   const outside = (t: TensorBase, storage: Storage): UOp =>
     withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
   for (const { place, before, after } of states) {
@@ -532,7 +521,9 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   }
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(storageOf(t));
-    if (i !== undefined) return heard.writtenInputs.has(i) ? leaves.tensors[i] : wrap(t, outside(t, call.storages[i]));
+    if (i !== undefined) {
+      return heard.writtenInputs.has(i) ? ownOf(leaves.tensors[i], t.shape) : wrap(t, outside(t, call.storages[i]));
+    }
     if (extentsOf(t.uop) !== null) (t as unknown as Movable).setUop(outside(t, storageOf(t)));
     return t;
   }, (t) => wrap(t, rebound(t.uop, bound)));

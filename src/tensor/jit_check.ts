@@ -15,7 +15,7 @@ import { nodesMade, toposort, type UOp } from "../uop/uop.ts";
 import type { TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import type { Captured } from "./jit_capture.ts";
-import { storageOf } from "./jit_places.ts";
+import { type Movable, storageOf } from "./jit_places.ts";
 import { reserveCounter } from "./random.ts";
 import { realizeTensors } from "./realize.ts";
 
@@ -133,5 +133,6 @@ export function checkedReplay(
     check(`result ${i}`, values[i], bytesOf(bufferOf(storageOf(t))!), t.dtype.itemsize, watch);
   });
   targets.forEach((b, i) => check(`state tensor ${i}`, state[i], bytesOf(b), b.dtype.itemsize, watch));
+  for (const t of outputs(result) as unknown as Movable[]) if (t.aliases().length > 1) t.refresh(); // arguments, written again
   return result;
 }

@@ -4,12 +4,13 @@
  *
  * @module
  */
-import type { BufferArg, Storage } from "../uop/args.ts";
+import { type BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
 import { isMemory, shown } from "../uop/writes.ts";
 import { gradLeaves, type TensorBase } from "./base.ts";
+import { placeOf } from "./claims.ts";
 import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { realizedBuffer, realizeTensors } from "./realize.ts";
 
@@ -17,10 +18,16 @@ import { realizedBuffer, realizeTensors } from "./realize.ts";
 export interface Movable {
   setUop(u: UOp): void;
   rename(u: UOp): void;
-  refresh(): boolean;
+  refresh(all?: boolean): boolean;
+  moveOut(): void;
   aliases(): TensorBase[];
   wrap(u: UOp): TensorBase;
   clone(): TensorBase;
+}
+
+/** A tensor of the class of `like` on a node. */
+export function wrap(like: TensorBase, u: UOp): TensorBase {
+  return (like as unknown as Movable).wrap(u);
 }
 
 /** The storage of a realized tensor. */
@@ -68,6 +75,11 @@ class GradientPlace implements Place {
     if (!this.moves) leaf.grad = t;
     else if (t !== undefined) (leaf.grad as unknown as Movable | undefined)?.rename(t.uop);
   }
+}
+
+/** Whether a place is the gradient of `leaf`. */
+export function isFilledAt(place: Place, leaf: TensorBase): boolean {
+  return place instanceof GradientPlace && place.leaf.deref() === leaf;
 }
 
 class HandlePlace implements Place {
@@ -131,6 +143,21 @@ export function placesLeft(
     left.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
   }
   return left;
+}
+
+/**
+ * The result of a jit function that is called within another function: tensors that are state are copies, as they are
+ * where it is called by itself. What was there before `start` nodes, and is no argument's, is state.
+ */
+export function copyState(result: unknown, start: number, args: readonly TensorBase[]): unknown {
+  const inputs = new Set(args.map((t) => placeOf(t.uop)));
+  return replaceTensors(result, (t) => {
+    const place = placeOf(shown(t.uop).base);
+    const isOld = place instanceof Storage
+      ? place.born < start || place.born === Infinity
+      : isMemory(place) && place.arg !== undefined && place.seq < start;
+    return isOld && !inputs.has(place) ? (t as unknown as Movable).clone() : t;
+  });
 }
 
 /** Whether a tensor shows memory, or what will be, that is older than `start` nodes and no argument's. */

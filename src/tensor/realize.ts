@@ -27,11 +27,17 @@ import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./hos
 import { CallTensor } from "./call.ts";
 import { keepOrigins } from "./origins.ts";
 
-/** Handles moved while a capture listens, which replays move on: assigned ones, and replaced ones as they were before. */
+/**
+ * Handles moved while a jit function runs: assigned ones, those that have been made to name something else, and, while a
+ * capture listens, these as they were before. Replays move them on.
+ */
 export const movedHandles: {
   assigned: Set<TensorBase> | undefined;
+  renamed: Set<TensorBase> | undefined;
   replaced: Map<TensorBase, TensorBase> | undefined;
-} = { assigned: undefined, replaced: undefined };
+  /** How many handles there were when it began: younger ones are its own. */
+  since: number;
+} = { assigned: undefined, renamed: undefined, replaced: undefined, since: 0 };
 
 /** How often handles have been replaced outside of captures, and at which count one last left a storage. */
 export const replacements: { count: number; readonly at: WeakMap<Storage, number> } = { count: 0, at: new WeakMap() };
@@ -301,6 +307,7 @@ export abstract class RealizeTensor extends CallTensor {
       throw new ShapeError("assign", { shapes: [given, shape], reason: "the value does not broadcast to the target" });
     }
     if (!this.refresh()) {
+      this.noteRenamed();
       this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [broadcastTo(value, shape)], nextClone++));
       this.hold();
       return this;
@@ -321,6 +328,13 @@ export abstract class RealizeTensor extends CallTensor {
     }
   }
 
+  protected override noteRenamed(): void {
+    const { renamed, replaced, since } = movedHandles;
+    if ((renamed ?? replaced) === undefined || !this.isBefore(since)) return;
+    renamed?.add(this);
+    if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrap(this.uop));
+  }
+
   /** Makes this handle name, and hold, what `x` names; the shape must be the same. */
   replace(x: TensorBase): this {
     const given: unknown = x;
@@ -331,9 +345,10 @@ export abstract class RealizeTensor extends CallTensor {
       throw new ShapeError("replace", { shapes: [this.shape, x.shape], reason: "the shapes differ" });
     }
     const next = inside.liveNode(x, "replace a tensor"), old = realizedBuffer(this.uop);
-    if (movedHandles.replaced !== undefined) {
-      if (!movedHandles.replaced.has(this)) movedHandles.replaced.set(this, this.wrap(this.uop));
-    } else if (old !== undefined) replacements.at.set((old.arg as BufferArg).storage, ++replacements.count);
+    this.noteRenamed();
+    if (movedHandles.replaced === undefined && old !== undefined) {
+      replacements.at.set((old.arg as BufferArg).storage, ++replacements.count);
+    }
     this.rename(next);
     this.hold();
     return this;

@@ -1,0 +1,166 @@
+/** Arguments of jit functions that are one another, or what the function closes over: in each call what plain calls give. */
+import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
+import { context, Device, jit, Tensor } from "../../mod.ts";
+
+const DEVICES = ["JS", "WASM"];
+for (const name of DEVICES) await Device.open(name);
+
+type Pick = (t: Tensors) => Tensor[];
+/** Tensors of memory of their own: `w` and `v` are leaves. */
+interface Tensors {
+  readonly a: Tensor;
+  readonly b: Tensor;
+  readonly h: Tensor;
+  readonly w: Tensor;
+  readonly v: Tensor;
+}
+/** A function of some of them, and the arguments of its calls. */
+type Row = readonly [name: string, fn: (t: Tensors, x: Tensor, y: Tensor) => Tensor | Tensor[], calls: readonly Pick[]];
+
+function four(...picks: Pick[]): Pick[] {
+  return [0, 1, 2, 3].flatMap(() => picks);
+}
+
+const ROWS: readonly Row[] = [
+  ["state that is the argument, read after it is written", (t, x) => {
+    t.h.addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.h])],
+  ["state that is the argument, read before it is written", (t, x) => {
+    const sum = x.sum();
+    t.h.addInPlace(1);
+    return sum;
+  }, four((t) => [t.h])],
+  ["state that is the argument, now and then", (t, x) => {
+    t.h.addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.a], (t) => [t.h], (t) => [t.b], (t) => [t.h])],
+  ["an argument that is written, and read under its own name", (t, x) => {
+    x.addInPlace(1);
+    return t.a.sum();
+  }, four((t) => [t.b], (t) => [t.b], (t) => [t.a])],
+  ["one tensor twice", (_, x, y) => {
+    x.addInPlace(1);
+    return y.sum();
+  }, four((t) => [t.a, t.a])],
+  ["one tensor twice, or two", (_, x, y) => {
+    x.addInPlace(1);
+    return y.mul(x);
+  }, four((t) => [t.a, t.b], (t) => [t.a, t.a], (t) => [t.b, t.a], (t) => [t.b, t.b])],
+  ["two that are written", (_, x, y) => {
+    x.addInPlace(1);
+    y.mulInPlace(2);
+    return x.add(y);
+  }, four((t) => [t.a, t.a], (t) => [t.a, t.b], (t) => [t.b, t.a])],
+  ["one is assigned to the other, and state", (t, x, y) => {
+    x.assign(y);
+    t.h.addInPlace(x);
+    return y.mul(1);
+  }, four((t) => [t.a, t.h], (t) => [t.h, t.h], (t) => [t.h, t.a], (t) => [t.a, t.b])],
+  ["through a view", (t, x) => {
+    t.h.at([0, 1]).addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.h], (t) => [t.a])],
+  [
+    "a view of what is written",
+    (_, x) => x.addInPlace(1),
+    four((t) => [t.a.reshape([2, 1])], (t) => [t.b.reshape([2, 1])]),
+  ],
+  [
+    "a view of a written argument comes back",
+    (_, x) => x.addInPlace(1).reshape([2, 1]),
+    four((t) => [t.a], (t) => [t.b]),
+  ],
+  ["it comes back beside state", (t, x) => {
+    t.h.addInPlace(x);
+    return [x, t.h];
+  }, four((t) => [t.a], (t) => [t.h])],
+  ["a leaf, and its name", (t, x) => x.add(t.w), four((t) => [t.w], (t) => [t.v], (t) => [t.a])],
+  ["a leaf twice", (_, x, y) => {
+    x.mul(y).sum().backward();
+    return x.sum();
+  }, four((t) => [t.w, t.w])],
+  ["gradients of each leaf that is an argument", (_, x) => {
+    x.square().sum().backward();
+    return x.sum();
+  }, four((t) => [t.w], (t) => [t.v])],
+];
+
+for (const device of DEVICES) {
+  for (const [name, fn, calls] of ROWS) {
+    Deno.test(`jit: memory of arguments: ${name} (${device})`, async () => {
+      Device.default = device;
+      type Wrap = (f: (x: Tensor, y: Tensor) => Tensor | Tensor[]) => (x: Tensor, y: Tensor) => Tensor | Tensor[];
+      const run = async (wrap: Wrap): Promise<unknown[]> => {
+        const made = (values: number[], requiresGrad = false): Tensor =>
+          new Tensor(values, { dtype: "float32", requiresGrad }).realize();
+        const t = {
+          a: made([1, 2]),
+          b: made([10, 20]),
+          h: made([100, 200]),
+          w: made([3, 4], true),
+          v: made([5, 7], true),
+        };
+        const f = wrap((x, y) => fn(t, x, y)), out: unknown[] = [];
+        for (const pick of calls) {
+          const [x, y = x] = pick(t), results = [f(x, y)].flat();
+          out.push(await Promise.all(results.map((r) => r.tolist())));
+          const state = [...Object.values(t), ...[t.w, t.v].flatMap((leaf) => leaf.grad ?? [])];
+          out.push(await Promise.all(state.map((s) => s.tolist())));
+        }
+        return out;
+      };
+      const want = await run((f) => f);
+      assertEquals(await run(jit), want);
+      assertEquals(await run((f) => jit(jit(f))), want);
+      assertEquals(await context({ JIT: 0 }, () => run(jit)), want);
+      await context({ JIT_CHECK: 1 }, async () => assertEquals(await run(jit), want));
+    });
+  }
+}
+
+Deno.test("jit: captures serve what they can", () => {
+  const made = (): Tensor => new Tensor([1, 2], { dtype: "float32" }).realize();
+  const write = jit((x: Tensor) => x.addInPlace(1)), own = made();
+  for (let i = 0; i < 3; i++) write(own);
+  for (let i = 0; i < 10; i++) write(made());
+  strictEqual(write.stats.captures, 2); // one of what may be closed over, one of all others
+  const read = jit((x: Tensor, y: Tensor) => x.add(y)),
+    leaves = [1, 2, 3].map(() => new Tensor([1, 2], { dtype: "float32", requiresGrad: true }));
+  for (const x of leaves) for (const y of [x, ...leaves, own]) read(x, y);
+  ok(read.stats.captures <= 3, `${read.stats.captures} captures`);
+});
+
+Deno.test("jit: results are values, also without jit and within another function", async () => {
+  const made = (values: number[]): Tensor => new Tensor(values, { dtype: "float32" }).realize();
+  for (const JIT of [1, 0]) {
+    for (const form of ["alone", "nested"]) {
+      await context({ JIT }, async () => {
+        const h = made([0]), add = jit((x: Tensor) => ({ state: h.addInPlace(x), x })), x = made([1]);
+        const outer = form === "alone" ? add : jit((x: Tensor) => add(x)), results: Tensor[] = [];
+        for (let i = 0; i < 4; i++) {
+          const r = outer(x);
+          results.push(r.state);
+          assertEquals(await r.x.tolist(), [1]);
+        }
+        for (const [i, r] of results.entries()) assertEquals(await r.tolist(), [i + 1], `${form} ${JIT}`);
+        results[3].addInPlace(10);
+        assertEquals(await h.tolist(), [4]);
+      });
+    }
+  }
+});
+
+Deno.test("jit: a value that is assigned to is what it was assigned at the end of the call", async () => {
+  const h = new Tensor([[1, 2], [3, 4]], { dtype: "int32" }).clone(), x = h.sum().add(h.flip(0));
+  x.setAt([x.gt(12)], 2);
+  const f = jit((x: Tensor) => {
+    x.assign(h);
+    h.setAt([0], 9);
+    return h.mul(1);
+  });
+  for (let i = 0; i < 4; i++) {
+    assertEquals(await f(x).tolist(), [[9, 9], [3, 4]]);
+    assertEquals(await x.tolist(), i === 0 ? [[1, 2], [3, 4]] : [[9, 9], [3, 4]]);
+  }
+});
