@@ -27,12 +27,9 @@ import { combineThreads } from "./group.ts";
 import { slopeOf } from "./linear_form.ts";
 import { rowRead } from "./opt/tensor_core.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "./ranges.ts";
-import { lowerReduce } from "./reduce.ts";
+import { accumulatorsFor, lowerReduce } from "./reduce.ts";
 import { StageMemory } from "./staged.ts";
 import { guardedProduct } from "./ungate.ts";
-
-/** Accumulators that keep the floating-point units busy: units times latency. */
-const BUSY_ACCUMULATORS = 8;
 
 class Expander {
   private readonly copies: Copies;
@@ -386,7 +383,7 @@ class Expander {
       loops,
       lifts,
       reduceLanes,
-      accumulators: Math.max(1, Math.floor(BUSY_ACCUMULATORS / results)),
+      accumulators: accumulatorsFor(results),
       guard: guarded ? (set) => this.guarded.set(u, [...this.guarded.get(u) ?? [], set]) : undefined,
       step: (i, values) => {
         if (guarded) return;

@@ -15,6 +15,14 @@ import { Ops } from "../uop/ops.ts";
 import { type UOp, uop } from "../uop/uop.ts";
 import { broadcast, extract } from "./fold.ts";
 
+/** Accumulators that keep the floating-point units busy: units times latency. */
+const BUSY_ACCUMULATORS = 8;
+
+/** Accumulators of a REDUCE that gives so many results side by side, where there are copies for them. */
+export function accumulatorsFor(results: number): number {
+  return Math.max(1, Math.floor(BUSY_ACCUMULATORS / results));
+}
+
 /** What {@linkcode lowerReduce} takes. */
 export interface ReduceJob {
   readonly carrier: CarrierArg;

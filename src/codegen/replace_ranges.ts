@@ -29,7 +29,8 @@ export function replaceRanges(ast: UOp, map: ReadonlyMap<UOp, Replacement>): UOp
     if (to !== undefined) return [to.value];
     const start = closingStart(u);
     if (start < 0) return undefined;
-    const ranges = u.src.slice(start).flatMap((r) => map.get(r)?.ranges ?? [r]);
+    // the end of a range may depend on another one
+    const ranges = u.src.slice(start).flatMap((r, i) => map.get(r)?.ranges ?? [src[start + i]]);
     if (u.op === Ops.REDUCE && ranges.length === 0) return src.slice(0, start);
     const made = uop(u.op, u.dtype, [...src.slice(0, start), ...ranges], u.arg);
     return u.op === Ops.REDUCE ? lanesOf(made) : [made];

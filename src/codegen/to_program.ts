@@ -13,6 +13,7 @@ import { specKernel, specLinear, specLowered, verify } from "../uop/spec.ts";
 import { type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { copyAsync } from "./async_copy.ts";
+import { blockSums } from "./blocked_sums.ts";
 import { decomposeDTypes, hasSmallFloats } from "./decomp/dtype.ts";
 import { lateRules, pmDivision } from "./decomp/op.ts";
 import { markRounded } from "./decomp/rounded.ts";
@@ -69,6 +70,7 @@ function knownOf(ast: UOp, caps: Capabilities): Known {
 
 const passSimplify = namedPass("simplify ranges", (sink: UOp, _: Renderer) => simplifyRanges(sink), specKernel);
 const passOptimize = namedPass("apply opts", optimize, specKernel);
+const passBlocks = namedPass("block long sums", (sink: UOp, _: Renderer) => blockSums(sink), specKernel);
 const passIndices = namedPass("simplify indices", (sink: UOp, _: Renderer) => simplifyKernel(sink), specKernel);
 const passRoll = namedPass("roll stores", (sink: UOp, _: Renderer) => rollStores(sink), specKernel);
 const passExpand = namedPass(
@@ -112,7 +114,8 @@ const passLate = namedPass("late rules", (sink: UOp, r: Renderer) => graphRewrit
 /** The lowered graph of a kernel whose opts are applied: what the linearizer orders. */
 export function lower(optimized: UOp, renderer: Renderer): UOp {
   const { caps } = renderer;
-  let sink = passIndices(optimized, renderer), known: Known = { caps, hasSmall: true, fits: false };
+  let sink = passIndices(passBlocks(optimized, renderer), renderer),
+    known: Known = { caps, hasSmall: true, fits: false };
   const online = caps.hasGrid ? onlineTilesOf(sink, caps) : undefined;
   if (online !== undefined) sink = passOnline(sink, online);
   else if (caps.hasGrid) {

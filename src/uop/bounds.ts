@@ -150,7 +150,15 @@ function derive(u: UOp): void {
       if (src[0].minMemo! === src[0].maxMemo!) {
         const s = src[src[0].minMemo! ? 1 : 2];
         set(s.minMemo!, s.maxMemo!);
-      } else set(Math.min(src[1].minMemo!, src[2].minMemo!), Math.max(src[1].maxMemo!, src[2].maxMemo!));
+      } else {
+        let most = src[1].maxMemo!, least = src[2].minMemo!;
+        const [x, y] = src[0].src;
+        if (src[0].op === Ops.CMPLT && x.dtype.isInt) { // x < y ? x : ..., x < y ? ... : x: limits
+          if (src[1] === x) most = Math.min(most, y.maxMemo! - 1);
+          if (src[2] === x) least = Math.max(least, y.minMemo!);
+        }
+        set(Math.min(src[1].minMemo!, least), Math.max(most, src[2].maxMemo!));
+      }
       break;
     case Ops.CAST:
     case Ops.BITCAST:

@@ -49,6 +49,8 @@ const CASES: [UOp, number, number][] = [
   [r.eq(9), 0, 0],
   [w.lt(3).where(r, a), -3, 7],
   [r.lt(9).where(r, w), 0, 7],
+  [r.lt(4).where(r, int(4)), 0, 4], // the smaller of both
+  [a.lt(1).where(int(1), a), 1, 5],
   [a.cast(dtypes.uint8), 0, 255],
   [r.cast(dtypes.uint8), 0, 7],
   [r.add(1).cast(dtypes.bool), 1, 1],
