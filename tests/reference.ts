@@ -196,10 +196,20 @@ function intOp(op: Ops, a: bigint, b: bigint): bigint {
   throw new Error(`no ${opName[op]} on integers`);
 }
 
+/** Those of 32 bits and less that a double has exactly, which is quicker. */
+const EXACT: Record<number, (a: number, b: number) => number> = {
+  [Ops.ADD]: (a, b) => a + b,
+  [Ops.SUB]: (a, b) => a - b,
+  [Ops.MAX]: (a, b) => Math.max(a, b),
+  [Ops.CMPLT]: (a, b) => Number(a < b),
+  [Ops.CMPNE]: (a, b) => Number(a !== b),
+  [Ops.CMPEQ]: (a, b) => Number(a === b),
+};
+
 function binary(op: Ops, a: number | bigint, b: number | bigint, operands: DType, result: DType): number | bigint {
   if (operands.isFloat) return fit(floatOp(op, a as number, b as number), result);
   if (operands.isBool) return fit(boolOp(op, a as number, b as number), result);
-  if (typeof a === "number" && op === Ops.ADD) return fit(a + (b as number), result); // exact in a double, and quick
+  if (typeof a === "number" && EXACT[op] !== undefined) return fit(EXACT[op](a, b as number), result);
   return fit(intOp(op, BigInt(a), BigInt(b)), result);
 }
 

@@ -59,22 +59,37 @@ interface TestRun {
 /** Opens the device that DEV names, in each test file before it loads. */
 const preload = Deno.env.get("DEV") ? ["--preload=tests/fixtures/open_default.ts"] : [];
 
-/** One `deno test`, its output shown as it comes. */
-async function runTests(args: readonly string[], env: Record<string, string> = {}): Promise<TestRun> {
+/** One `deno test`: its arguments and environment, and a name of what it is about. */
+interface Job {
+  readonly about: string;
+  readonly args: readonly string[];
+  readonly env?: Record<string, string>;
+  /** The cases that are meant, where the arguments leave others out; a filter reports those as skipped. */
+  readonly only?: RegExp;
+}
+
+/** Runs a job; its output is shown as it comes, or whole at its end, so that those of two do not mix. */
+async function runTests({ args, env = {}, about, only }: Job, live: boolean): Promise<TestRun> {
   const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" }), report = `${dir}/report.xml`;
   try {
-    const { code } = await new Deno.Command(Deno.execPath(), {
+    const child = new Deno.Command(Deno.execPath(), {
       args: ["test", "-A", "--no-check", ...preload, `--junit-path=${report}`, ...args],
       cwd: ROOT,
       env,
       stdin: "null",
-      stdout: "inherit",
-      stderr: "inherit",
-    }).spawn().status;
+      stdout: live ? "inherit" : "piped",
+      stderr: live ? "inherit" : "piped",
+    }).spawn();
+    const { code } = live ? await child.status : await child.output().then(async (output) => {
+      await Deno.stdout.write(new TextEncoder().encode(`\n${about}:\n`));
+      await new Blob([output.stdout, output.stderr]).stream().pipeTo(Deno.stdout.writable, { preventClose: true });
+      return output;
+    });
     try {
-      return { code, cases: parseReport(await Deno.readTextFile(report)) };
+      const cases = parseReport(await Deno.readTextFile(report));
+      return { code, cases: only === undefined ? cases : cases.filter((c) => only.test(c.name)) };
     } catch (error) {
-      console.log(`deno test wrote no report: ${(error as Error).message}`);
+      console.log(`deno test wrote no report of ${about}: ${(error as Error).message}`);
       return { code: code || 1, cases: [] };
     }
   } finally {
@@ -82,10 +97,27 @@ async function runTests(args: readonly string[], env: Record<string, string> = {
   }
 }
 
+/** Runs all jobs, two at a time where there are two processors; the first is shown as it comes. */
+async function runAll(jobs: readonly Job[]): Promise<TestRun[]> {
+  const runs: TestRun[] = [];
+  let next = 0;
+  const worker = async (): Promise<void> => {
+    while (next < jobs.length) {
+      const k = next++;
+      runs[k] = await runTests(jobs[k], k === 0 || workers === 1);
+    }
+  };
+  const workers = Math.min(2, navigator.hardwareConcurrency, jobs.length);
+  await Promise.all(Array.from({ length: workers }, worker));
+  return runs;
+}
+
 interface Compiler {
   readonly path: string;
   readonly version: string;
 }
+
+const isClang = ({ version }: Compiler): boolean => /clang/i.test(version);
 
 /** Names of what was used, with more about it. */
 type Used = Map<string, string>;
@@ -99,7 +131,7 @@ function noteUsed(used: Used, run: TestRun, compiler: Compiler | undefined, adap
   const kernels = passed(run, "golden CLANG");
   if (kernels > 0 && compiler !== undefined) {
     const { path, version } = compiler;
-    used.set(/clang/i.test(version) ? "clang" : "gcc", `${path} (${version}), ${kernels} golden cases of CLANG`);
+    used.set(isClang(compiler) ? "clang" : "gcc", `${path} (${version}), ${kernels} golden cases of CLANG`);
   }
   const shaders = passed(run, "golden WEBGPU");
   if (shaders > 0) used.set("vulkan", `${adapter}, ${shaders} golden cases of WEBGPU`);
@@ -122,8 +154,9 @@ function compilerHere(): Compiler | undefined {
   }
 }
 
+const GOLDEN = "tests/golden_test.ts";
 /** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both. */
-const BY_EACH_COMPILER = ["tests/golden_test.ts", "tests/fuzz/programs_test.ts", "tests/tensor/symbolic_ops_test.ts"];
+const BY_EACH_COMPILER = [GOLDEN, "tests/fuzz/programs_test.ts", "tests/tensor/symbolic_ops_test.ts"];
 
 async function main(args: readonly string[]): Promise<number> {
   const required = args.find((a) => a.startsWith("--require="))?.slice("--require=".length).split(",") ?? [];
@@ -135,27 +168,34 @@ async function main(args: readonly string[]): Promise<number> {
   const files = args.filter((a) => !a.startsWith("-") && a !== "");
   const flags = args.filter((a) => a.startsWith("-") && a !== "--");
   const started = performance.now();
-  const runs = [await runTests([...flags, ...(files.length > 0 ? files : ["tests/"])])];
   const used: Used = new Map(), compiler = compilerHere();
-  noteUsed(used, runs[0], compiler, await Device.open("WEBGPU").then((d) => String(d.info().adapter), () => undefined));
-  // Examples in documentation open devices inside the test, so they run on the one that keeps nothing open.
-  if (files.length === 0) {
-    runs.push(await runTests(["--doc", ...flags, "README.md", "docs/", "mod.ts", "src/", "backends/"], { DEV: "JS" }));
+  const adapter = await Device.open("WEBGPU").then((d) => String(d.info().adapter), () => undefined);
+  const jobs: Job[] = [], other = context({ CC: "gcc" }, () => findCompiler());
+  if (files.length > 0) jobs.push({ about: "tests", args: [...flags, ...files] });
+  else {
+    jobs.push({ about: "all but golden cases", args: [...flags, `--ignore=${GOLDEN}`, "tests/"] });
+    jobs.push({ about: "golden cases", args: [...flags, GOLDEN] });
+    if (adapter !== undefined) {
+      jobs.push({
+        about: "golden cases with 8 storage buffers and bindings of 128 MiB, what every adapter has",
+        args: [...flags, "--filter=/golden WEBGPU/", GOLDEN],
+        env: { DEV: "WEBGPU", WEBGPU_LIMITS: "default" },
+        only: /^golden WEBGPU/,
+      });
+    }
+    if (compiler !== undefined && isClang(compiler) && other !== undefined) {
+      const only = /CLANG|programs/, args = [...flags, `--filter=${only}`, ...BY_EACH_COMPILER];
+      jobs.push({ about: "once more by gcc", args, env: { CC: other }, only });
+    }
+    // examples in documentation open devices inside the test, so they run on the one that keeps nothing open
+    const documents = ["README.md", "docs/", "mod.ts", "src/", "backends/"];
+    jobs.push({ about: "examples in documentation", args: ["--doc", ...flags, ...documents], env: { DEV: "JS" } });
   }
-  // once more with 8 storage buffers and bindings of 128 MiB, what every adapter has
-  if (files.length === 0 && runs[0].cases.some((c) => c.state === "passed" && c.name.startsWith("golden WEBGPU"))) {
-    const limits = { DEV: "WEBGPU", WEBGPU_LIMITS: "default" };
-    const again = await runTests([...flags, "--filter=/golden WEBGPU/", "tests/golden_test.ts"], limits);
-    // what the filter leaves out is reported as skipped, and ran before
-    runs.push({ ...again, cases: again.cases.filter((c) => c.name.startsWith("golden WEBGPU")) });
-  }
-  const other = context({ CC: "gcc" }, () => findCompiler());
-  if (files.length === 0 && used.has("clang") && other !== undefined) {
-    const again = await runTests([...flags, "--filter=/CLANG|programs/", ...BY_EACH_COMPILER], { CC: other });
-    const cases = again.cases.filter((c) => /CLANG|programs/.test(c.name));
-    runs.push({ ...again, cases });
-    noteUsed(used, { ...again, cases }, { path: other, version: "gcc" });
-  }
+  const runs = await runAll(jobs);
+  runs.forEach((run, k) => {
+    const by = jobs[k].env?.CC;
+    noteUsed(used, run, by === undefined ? compiler : { path: by, version: "gcc" }, adapter);
+  });
   const code = runs.find((r) => r.code !== 0)?.code ?? 0;
   const cases = runs.flatMap((r) => r.cases);
   const allowed = JSON.parse(await Deno.readTextFile(new URL("allowed_skips.json", import.meta.url))) as AllowedSkip[];

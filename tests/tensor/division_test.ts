@@ -25,7 +25,7 @@ const HARD = [
   NaN,
   16777217,
 ];
-const BY = [2 * Math.PI, 1e-8, 3, 2e-38, 0.1, -3, -0.7, 3.4e38, Infinity, -Infinity, NaN, 0, 1, 123.456, -1e-20];
+const BY = [2 * Math.PI, 1e-8, 3, 1e-30, 0.1, -3, -0.7, 3.4e38, Infinity, -Infinity, NaN, 0, 1, 123.456, -1e-20];
 /** Subnormal numbers, which WebGPU may take as zero. */
 const TINY = [1e-45, 1e-40, -3e-39, 1e-38];
 
