@@ -60,6 +60,7 @@ export function cudaCaps(limits: CudaLimits): Capabilities {
     l2: limits.l2 ?? 40 << 20,
     maxBuffers: 256,
     hasMulAcc: true,
+    avoidsShiftedNegations: true, // ptxas 13.0 may add (-x >> n) to a number as -(x >> n)
     hasGrid: true,
     bufferAlignment: 16,
     nativeOps: CUDA_C_OPS,

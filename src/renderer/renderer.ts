@@ -52,6 +52,8 @@ export interface Capabilities {
   readonly maxBuffers: number;
   /** True where MULACC is one rounding or at least no slower. */
   readonly hasMulAcc: boolean;
+  /** True where -x >> n is miscompiled, and written as ~((x - 1) >> n), which is the same; false where absent. */
+  readonly avoidsShiftedNegations?: boolean;
   /** True where a vector of 32 bits a lane can be loaded under a mask as fast as without; false where absent. */
   readonly hasMaskedLoads?: boolean;
   /** True where subnormal float32 may count as zero; false where absent. */

@@ -85,9 +85,11 @@ function scalarLiteral(w: CWriter, d: DType, value: ConstValue): string {
   if (Number.isFinite(x)) {
     const rounded = t === "f16" ? f16Round(x) : Math.fround(x);
     if (Number.isFinite(rounded)) {
-      if (Object.is(rounded, -0)) { // a driver takes a -0 that it sees for 0
-        const zero = bitsLiteral(w, "neg_zero_bits", 0x80000000);
-        return t === "f16" ? `f16(${zero})` : zero;
+      if (Object.is(rounded, -0)) {
+        // drivers take a -0 that they see for 0; that an array has a length they do not know
+        const bits = "2147483648u | select(0u, 1u, arrayLength(&b0) == 0u)";
+        w.declare("minus_zero", `fn minus_zero() -> f32 { return bitcast<f32>(${bits}); }`);
+        return t === "f16" ? "f16(minus_zero())" : "minus_zero()";
       }
       const text = `${Math.abs(rounded)}${t === "f16" ? "h" : "f"}`;
       return rounded < 0 ? `(-${text})` : text;
@@ -108,19 +110,44 @@ function opaque(w: CWriter, d: DType, text: string): string {
   return `${name}(${text})`;
 }
 
-/** A float as one that a driver knows nothing of: it would take x / x for 1 and x - x for 0, also where x is 0 or infinite. */
-function hidden(w: CWriter, d: DType, text: string): string {
+/**
+ * A function of a float's bits, `b` (without its sign, `m`), whose value drivers guess wrong: they take x / x for 1,
+ * x * 0 for 0, x + 0 for x and 0 - x for -x, whatever x is.
+ */
+function ofBits(w: CWriter, d: DType, name: string, text: string, x: string): string {
+  const float = dtypes.float32.vec(d.count);
   if (scalarType(d) === "f16") {
-    const wider = dtypes.float32.vec(d.count);
-    return `${type(w, d)}(${hidden(w, wider, `${type(w, wider)}(${unwrap(text)})`)})`;
+    return `${type(w, d)}(${ofBits(w, float, name, text, `${type(w, float)}(${unwrap(x)})`)})`;
   }
-  const t = type(w, d),
+  const t = type(w, float),
     bits = type(w, dtypes.uint32.vec(d.count)),
-    name = `hidden_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
-  w.declare("no_bits", "var<private> no_bits: u32 = 0u;");
-  w.declare(name, `fn ${name}(x: ${t}) -> ${t} { return bitcast<${t}>(bitcast<${bits}>(x) | ${bits}(no_bits)); }`);
-  return `${name}(${unwrap(text)})`;
+    full = name + (d.count > 1 ? `_${d.count}` : "");
+  const body = text.replace(/\b\d+u/g, (n) => d.count > 1 ? `${bits}(${n})` : n);
+  w.declare(
+    full,
+    `fn ${full}(x: ${t}) -> ${t} { let b = bitcast<${bits}>(x); let m = b & ${bits}(2147483647u); ` +
+      `return bitcast<${t}>(${body}); }`,
+  );
+  return `${full}(${unwrap(x)})`;
 }
+
+/** x / x: NaN for zeros, infinities and NaN. */
+const ownQuotient = (w: CWriter, d: DType, x: string): string =>
+  ofBits(w, d, "own_quotient", "select(1065353216u, 2143289344u, (m == 0u) | (m >= 2139095040u))", x);
+
+/** x * 0, or x * -0: the sign of x, or the other; NaN for infinities and NaN. */
+function timesZero(w: CWriter, d: DType, x: string, minus: boolean): string {
+  const zero = minus ? "(b ^ m) ^ 2147483648u" : "b ^ m";
+  return ofBits(w, d, minus ? "times_minus_zero" : "times_zero", `select(${zero}, 2143289344u, m >= 2139095040u)`, x);
+}
+
+/** x + 0, which is 0 where x is -0. */
+const plusZero = (w: CWriter, d: DType, x: string): string =>
+  ofBits(w, d, "plus_zero", "select(b, 0u, b == 2147483648u)", x);
+
+/** 0 - x, which is 0 where x is. */
+const zeroMinus = (w: CWriter, d: DType, x: string): string =>
+  ofBits(w, d, "zero_minus", "select(b ^ 2147483648u, 0u, m == 0u)", x);
 
 /** The operands' texts; where all are constant, the first is made opaque. */
 function operands(w: CWriter, u: UOp, src: readonly string[]): readonly string[] {
@@ -151,11 +178,13 @@ const arithmetic = (operator: string, bool: string, wideName: string): CRule => 
   const d = u.dtype, [a, b] = operands(w, u, src);
   if (d.isBool) return `(${a} ${bool} ${b})`;
   if (isWide(d)) return wideCall(w, wideName, a, b);
-  // x - x of an infinite x is NaN
-  const same = operator === "-" && d.isFloat && u.src[0] === u.src[1] && u.src[0].op !== Ops.CONST;
-  const text = `(${a} ${operator} ${same ? hidden(w, d, b) : b})`;
+  const text = `(${a} ${operator} ${b})`;
   return isNarrow(d) && !(d.count === 1 && staysInRange(u)) ? wrap(w, d, text) : text;
 };
+
+const isZero = (u: UOp): boolean => u.op === Ops.CONST && Object.is(u.value, 0);
+const sum = arithmetic("+", "!=", "wide_add"), difference = arithmetic("-", "!=", "wide_sub");
+const product = arithmetic("*", "&", "wide_mul");
 
 const division = (operator: string, wideName: string): CRule => (w, u, [a, b]) => {
   const d = u.dtype;
@@ -260,15 +289,16 @@ function whereNan(condition: UOp, a: UOp, b: UOp): boolean | undefined {
 
 const where: CRule = (w, u, [condition, a, b]) => {
   const chosen = u.dtype.isFloat ? whereNan(u.src[0], u.src[1], u.src[2]) : undefined;
-  if (chosen === undefined) return `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
-  // the lesser or larger of two: drivers make it min or max, which lose a NaN; of bits most leave it alone
   let text = `select(${unwrap(b)}, ${unwrap(a)}, ${unwrap(condition)})`;
-  if (u.dtype.bits === 32) {
+  // drivers make the lesser or larger of two min or max, which lose a NaN, and 0 or -0 one of them; bits they leave alone
+  const zeros = u.dtype.isFloat && u.src.some((s) => s.op === Ops.CONST && Object.is(s.value, -0));
+  if ((chosen !== undefined || zeros) && u.dtype.bits === 32) {
     const bits = type(w, dtypes.uint32.vec(u.dtype.count));
     const of = (s: UOp, x: string): string =>
       `bitcast<${bits}>(${s.op === Ops.CONST ? opaque(w, s.dtype, x) : unwrap(x)})`;
     text = `bitcast<${type(w, u.dtype)}>(select(${of(u.src[2], b)}, ${of(u.src[1], a)}, ${unwrap(condition)}))`;
   }
+  if (chosen === undefined) return text;
   const [kept, its] = chosen ? [u.src[1], a] : [u.src[2], b];
   return kept.op === Ops.CONST ? text : `select(${text}, ${unwrap(its)}, ${isNan(w, u.dtype, its)})`;
 };
@@ -334,9 +364,19 @@ const builtin = (name: string): CRule => (w, u, src) =>
 
 /** The expressions of ALU ops. */
 export const WGSL_RULES: Record<number, CRule> = {
-  [Ops.ADD]: arithmetic("+", "|", "wide_add"),
-  [Ops.SUB]: arithmetic("-", "!=", "wide_sub"),
-  [Ops.MUL]: arithmetic("*", "&", "wide_mul"),
+  [Ops.ADD]: (w, u, src) => {
+    const k = u.dtype.isFloat ? u.src.findIndex(isZero) : -1;
+    return k < 0 || u.src[1 - k].op === Ops.CONST ? sum(w, u, src) : plusZero(w, u.dtype, src[1 - k]);
+  },
+  [Ops.SUB]: (w, u, src) =>
+    u.dtype.isFloat && isZero(u.src[0]) && u.src[1].op !== Ops.CONST
+      ? zeroMinus(w, u.dtype, src[1])
+      : difference(w, u, src),
+  [Ops.MUL]: (w, u, src) => {
+    const k = u.src.findIndex((s) => s.op === Ops.CONST && s.value === 0);
+    if (!u.dtype.isFloat || k < 0 || u.src[1 - k].op === Ops.CONST) return product(w, u, src);
+    return timesZero(w, u.dtype, src[1 - k], Object.is(u.src[k].value, -0));
+  },
   [Ops.NEG]: (w, u, [a]) => {
     const d = u.dtype;
     if (d.isBool) return a;
@@ -351,9 +391,8 @@ export const WGSL_RULES: Record<number, CRule> = {
   },
   [Ops.FDIV]: (w, u, src) => {
     const [a, b] = operands(w, u, src), by = u.src[1];
-    if (by.op !== Ops.CONST || by.value !== 0) {
-      return `(${a} / ${u.src[0] === by && by.op !== Ops.CONST ? hidden(w, u.dtype, b) : b})`;
-    }
+    if (u.src[0] === by && by.op !== Ops.CONST) return ownQuotient(w, u.dtype, b);
+    if (by.op !== Ops.CONST || by.value !== 0) return `(${a} / ${b})`;
     // by a constant zero is an error, or wrong where a driver folds it: times infinity is the same
     return `(${a} * ${literal(w, u.dtype, 1 / by.value)})`;
   },

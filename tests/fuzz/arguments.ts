@@ -354,6 +354,7 @@ async function work({ seed, from, count, device, only, all }: Job): Promise<void
     if (why !== undefined) post({ finding: `${text}\n  ${why}` });
   }
   post({ done: end });
+  globalThis.close(); // a worker that is terminated while WEBGPU is open takes Deno with it
 }
 
 const inWorker = "WorkerGlobalScope" in globalThis;
@@ -402,7 +403,7 @@ if (import.meta.main && !inWorker) {
         } else [at, last] = [data.index, data.text];
       };
     });
-    worker.terminate();
+    if (!done) worker.terminate();
   }
   console.log(`${from} calls with wrong arguments on ${job.device}: ${findings} findings`);
   Deno.exit(findings === 0 ? 0 : 1);

@@ -88,6 +88,11 @@ for (const device of devices) {
   }
   Deno.test(`sizes ${device}: random movement`, async () => {
     assertEquals(await fuzzSizes(device === "WEBGPU" ? 10 : 25, 11, device), []);
+    // ptxas 13.0 took (-x >> 2) + y for y - (x >> 2) here
+    const row = Tensor.arange(0, 16, 1, { dtype: "int64", device }).reshape([4, 4]).realize().transpose().flatten();
+    const some = row.at([2, null, 5]).flip(0), far = some.cat([some.flip(0)]).unsqueeze(1).expand([6, 6621857198]);
+    const at = new Tensor([0n, 8589934591n, 18577616000n, 39731143187n], { dtype: "int64", device });
+    assertEquals(await far.flatten().at(at).tolist(), [3n, 13n, 8n, 3n]);
   });
 }
 

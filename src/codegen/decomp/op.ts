@@ -98,9 +98,21 @@ export const pmMulAcc: PatternMatcher = new PatternMatcher("mulacc", [
   rule(x.mul(y).add(z), ({ x, y, z }) => x.dtype.isFloat ? uop(Ops.MULACC, x.dtype, [x, y, z]) : undefined), // x*y + z
 ]);
 
+function shiftedNegation(x: UOp, n: UOp): UOp | undefined {
+  if (x.dtype.isUnsigned) return undefined;
+  return uop(Ops.XOR, x.dtype, [uop(Ops.SHR, x.dtype, [x.add(-1), n]), x.constLike(-1)]);
+}
+
+/** Shifts of negated integers, where the device's compiler gets them wrong. Stage P, last. */
+export const pmShiftedNegation: PatternMatcher = new PatternMatcher("shifted negation", [
+  rule(UPat.op(Ops.SHR, { src: [UPat.op(Ops.NEG, { src: [x] }), y] }), ({ x, y }) => shiftedNegation(x, y)), // -x >> n -> ~((x - 1) >> n)
+]);
+
 const pmLateFused = pmLate.concat(pmMulAcc).settles();
+const pmLateAvoiding = pmLateFused.concat(pmShiftedNegation).settles();
 
 /** The late rules for a device. */
 export function lateRules(caps: Capabilities): PatternMatcher {
+  if (caps.avoidsShiftedNegations) return pmLateAvoiding;
   return caps.hasMulAcc ? pmLateFused : pmLate;
 }
