@@ -118,6 +118,8 @@ class Walk {
   readonly pending: UOp[] = [];
   private readonly open = new Map<UOp, boolean>();
   private readonly stale = new Map<UOp, Overwritten>();
+  /** By AFTER, the BUFFER that it writes to; undefined where there is none yet. */
+  private readonly below = new Map<UOp, UOp | undefined>();
 
   /**
    * @param all whether the targets are all leaves: then origins that lead to none of their values are forgotten
@@ -199,9 +201,23 @@ class Walk {
 
   /** Whether an AFTER writes to a target. */
   private writesTarget(u: UOp): boolean {
-    const buffer = bufferBelow(ownerOf(u));
-    return this.targets.owners.has(u) ||
-      (buffer !== undefined && this.targets.byStorage.has(versionOf(buffer).storage));
+    const { owners, byStorage } = this.targets;
+    if (owners.has(u)) return true;
+    if (byStorage.size === 0) return false;
+    const buffer = this.bufferBelow(ownerOf(u));
+    return buffer !== undefined && byStorage.has(versionOf(buffer).storage);
+  }
+
+  /** As the function of that name; of many writes to one tensor each looks down to the next alone. */
+  private bufferBelow(owner: UOp): UOp | undefined {
+    const { below } = this, passed: UOp[] = [];
+    while (owner.op === Ops.AFTER && !below.has(owner)) {
+      passed.push(owner);
+      owner = ownerOf(owner.src[0]);
+    }
+    const buffer = owner.op === Ops.BUFFER ? owner : below.get(owner);
+    for (const u of passed) below.set(u, buffer);
+    return buffer;
   }
 
   private isTarget(owner: UOp): boolean {
