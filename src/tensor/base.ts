@@ -232,6 +232,16 @@ export abstract class TensorBase {
     const isOthers = this.isValue || (base.op === Ops.BUFFER && (base.arg as BufferArg).storage.names > 1);
     if (isOthers) this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
   }
+  /** What makes this name again what it names now. */
+  protected remember(): () => void {
+    const { node, source, isPlace, isValue } = this;
+    return () => {
+      this.setUop(node);
+      this.source = source;
+      this.isPlace = isPlace;
+      this.isValue = isValue;
+    };
+  }
   /** Tells that this has been written through. */
   protected markPlace(): void {
     this.isPlace = true;

@@ -20,7 +20,7 @@ import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, type UOp, uop } from "../uop/uop.ts";
-import { isMemory, newestOf, noteWrite, showAs, shown } from "../uop/writes.ts";
+import { isMemory, newestOf, noteWrite, showAs, shown, takeBack, writesTo } from "../uop/writes.ts";
 import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { tensorList } from "./dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
@@ -38,6 +38,24 @@ export const movedHandles: {
   /** How many handles there were when it began: younger ones are its own. */
   since: number;
 } = { assigned: undefined, renamed: undefined, replaced: undefined, since: 0 };
+
+/** While something is done as a whole or not at all: what takes back the writes that it has asked for so far, the last one last. */
+let undo: (() => void)[] | undefined;
+
+/** Calls `body`. Where it throws, tensors that it assigned to are what they were before. */
+export function wholly<T>(body: () => T): T {
+  if (undo !== undefined) return body();
+  const list: (() => void)[] = undo = [];
+  try {
+    return body();
+  } catch (error) {
+    undo = undefined;
+    for (const back of list.reverse()) back();
+    throw error;
+  } finally {
+    undo = undefined;
+  }
+}
 
 /** How often handles have been replaced outside of captures, and at which count one last left a storage. */
 export const replacements: { count: number; readonly at: WeakMap<Storage, number> } = { count: 0, at: new WeakMap() };
@@ -320,6 +338,11 @@ export abstract class RealizeTensor extends CallTensor {
   protected override assignView(view: UOp, value: UOp, _action: string): void {
     const line = new Site(), after = writeNode(view, value);
     for (const u of [after, after.src[1]]) u.line ??= line;
+    if (undo !== undefined) {
+      const [base] = after.src, before = writesTo(base);
+      for (const t of this.aliases()) undo.push((t as RealizeTensor).remember());
+      undo.push(() => takeBack(base, before));
+    }
     noteWrite(after.src[0], after);
     this.refresh(true);
     for (const t of this.aliases()) {

@@ -14,8 +14,10 @@ import { bufferNode, type UOp, uop } from "./uop.ts";
 type Memory = Storage | UOp;
 
 /** A write that is not done: the last of them, and the version of the storage that the first one was to follow. */
-interface Newest {
+export interface Newest {
+  /** The last version. */
   readonly after: UOp;
+  /** The version of the storage. */
   version: number;
 }
 
@@ -122,6 +124,18 @@ export function noteWrite(base: UOp, after: UOp): void {
   const version = memory instanceof Storage ? newest.get(memory)?.version ?? memory.version : 0;
   written.set(after, memory);
   newest.set(memory, { after, version });
+  noted.count++;
+}
+
+/** What is known of writes to the memory of `base`, for {@linkcode takeBack}. */
+export function writesTo(base: UOp): Newest | undefined {
+  return newest.get(memoryOf(base));
+}
+/** Makes the writes to the memory of `base` what they were `before`. */
+export function takeBack(base: UOp, before: Newest | undefined): void {
+  const memory = memoryOf(base);
+  if (before === undefined) newest.delete(memory);
+  else newest.set(memory, before);
   noted.count++;
 }
 

@@ -153,3 +153,49 @@ Deno.test("optim: what it refuses", () => {
   const fixed = new Tensor([1, 2]);
   assert.throws(() => new nn.optim.SGD([fixed]), /none of its tensors requires a gradient/);
 });
+
+Deno.test("optim: a step that fails leaves parameters and state as they were, also after a write of the user's", async () => {
+  const makes: Make[] = [
+    (p) => new nn.optim.SGD(p, { lr: 0.5, momentum: 0.5 }),
+    (p) => new nn.optim.AdamW(p, { lr: 0.25 }),
+    (p) => new nn.optim.Adam(p, { lr: 0.25, fused: true }),
+  ];
+  for (const make of makes) {
+    for (
+      const write of [(_: Tensor) => {}, (w: Tensor) => void w.addInPlace(1), (w: Tensor) => void w.at(0).assign(3)]
+    ) {
+      for (const jitted of [false, true]) {
+        const run = async (failsAt: number): Promise<unknown[]> => {
+          const w = new Tensor([1, 2], { dtype: "float32", requiresGrad: true }).realize(), optimizer = make([w]);
+          const scaler = new nn.optim.GradScaler({ initScale: 2 });
+          const body = (x: Tensor, k: Tensor): Tensor =>
+            Tensor.train(() => {
+              optimizer.zeroGrad();
+              const loss = w.mul(x).mul(k).square().sum();
+              scaler.backward(loss);
+              scaler.step(optimizer);
+              return loss;
+            });
+          const f = jitted ? jit(body) : body, got: unknown[] = [];
+          for (let i = 0; i < 5; i++) {
+            const x = new Tensor([1, 2], { dtype: "float32" }).realize(), k = x.mul(1), freed = x.add(1).realize();
+            const lost = freed.mul(k);
+            freed.dispose();
+            if (i === 2) write(w);
+            if (i === failsAt) assert.throws(() => body(x, lost), /disposed/);
+            if (i === failsAt) got.push(await w.tolist());
+            await f(x, k).tolist();
+          }
+          return [await w.tolist(), await scaler.scaleFactor.item(), got.length];
+        };
+        const [want] = await run(-1);
+        for (const at of [0, 2, 4]) {
+          const [w, scale, count] = await run(at);
+          assert.equal(scale, 2);
+          (w as number[]).forEach((v, i) => assert(Math.abs(v - (want as number[])[i]) < 1e-5, `${w} and not ${want}`));
+          assert.equal(count, 1);
+        }
+      }
+    }
+  }
+});

@@ -19,6 +19,7 @@ import { checkTensor } from "../../tensor/base.ts";
 import { tensorList } from "../../tensor/dims.ts";
 import { forgetLosses, gradsReading, lossesOf } from "../../tensor/backward.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/origins.ts";
+import { wholly } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 
 /** Options that every optimizer takes. */
@@ -166,11 +167,12 @@ export abstract class Optimizer {
   }
 
   /**
-   * Updates the parameters: assigns in the graph, and realizes the tensors of {@linkcode scheduleStep}.
+   * Updates the parameters: assigns in the graph, and realizes the tensors of {@linkcode scheduleStep}. Where that fails,
+   * parameters and state are what they were before.
    * @throws {ArgumentError} outside `Tensor.train`, or where no parameter has a gradient
    */
   step(options: StepOptions = {}): void {
-    Tensor.realize(this.scheduleStep(options));
+    wholly(() => Tensor.realize(this.scheduleStep(options)));
     forgetLosses(gradsOf(this.params));
   }
 
@@ -313,7 +315,7 @@ export class OptimizerGroup {
   }
   /** As {@linkcode Optimizer.step}, in one schedule. */
   step(options: StepOptions = {}): void {
-    Tensor.realize(this.scheduleStep(options));
+    wholly(() => Tensor.realize(this.scheduleStep(options)));
     for (const o of this.optimizers) forgetLosses(gradsOf(o.params));
   }
 }
