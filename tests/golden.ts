@@ -90,7 +90,7 @@ export async function build(
   return { outputs, grads: c.grads.map((g) => g === null ? undefined : found[next++]) };
 }
 
-const BATCH = 32;
+export const BATCH = 32;
 
 /** Whether a case needs float64 on a device that lacks it: it gives the right values without a kernel, or says so. */
 export function isBeyond(c: GoldenCase, device: string): boolean {
