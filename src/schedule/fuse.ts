@@ -368,11 +368,12 @@ class Fuser {
   private decide(u: UOp, list: readonly Context[]): Context | undefined {
     const { realized } = this;
     if (this.inPlace.has(u)) return undefined;
+    const { cost, reduces, loads } = this.of(u);
     if (list.length > MAX_CONTEXTS) {
-      realized.add(u);
+      // a position, or a comparison of one, is computed faster than it is read
+      if (loads || reduces || cost >= KEEP_COST) realized.add(u);
       return undefined;
     }
-    const { cost, reduces, loads } = this.of(u);
     let active = 0;
     for (let i = 0; i < list.length; i++) active += list[i].active;
     const repeats = active / Math.max(1, numelOf(u));

@@ -32,6 +32,11 @@ import { MovementTensor } from "./movement.ts";
 import { catNodes, type Pair } from "./movement_nodes.ts";
 import { reshapeSized } from "./symbolic_reshape.ts";
 
+/** The shapes for an error about part `at`: all of a few, of many the first one and that. */
+function shapesOf(parts: readonly TensorBase[], at: number): (readonly number[])[] {
+  return (parts.length > 4 ? [parts[0], parts[at]] : parts).map((t) => t.shape);
+}
+
 /** Methods that cut and join tensors. */
 export abstract class JoinTensor extends MovementTensor {
   /**
@@ -87,12 +92,12 @@ export abstract class JoinTensor extends MovementTensor {
     const all = [this as TensorBase, ...tensorList("cat", tensors)];
     const shape = this.shape;
     const axis = resolveAxis("cat", dim, shape);
-    for (const t of all) {
+    for (const [i, t] of all.entries()) {
       const s = t.shape;
       const bad = s.length !== shape.length ? -1 : s.findIndex((n, i) => i !== axis && n !== shape[i]);
       if (s.length === shape.length && bad < 0 && s.length > 0) continue;
       throw new ShapeError("cat", {
-        shapes: all.map((t) => t.shape),
+        shapes: shapesOf(all, i),
         axis: bad < 0 ? axis : bad,
         reason: s.length === 0
           ? "scalars have no axis to join along; use stack"
@@ -111,10 +116,10 @@ export abstract class JoinTensor extends MovementTensor {
     const shape = this.shape;
     const axis = resolveAxis("stack", dim, shape, shape.length + 1);
     const dtype = promoteAll(all.map((t) => t.dtype));
-    const nodes = all.map((t) => {
+    const nodes = all.map((t, i) => {
       const s = t.shape;
       if (s.length !== shape.length || s.some((n, i) => n !== shape[i])) {
-        throw new ShapeError("stack", { shapes: all.map((t) => t.shape), reason: "they must all be equal" });
+        throw new ShapeError("stack", { shapes: shapesOf(all, i), reason: "they must all be equal" });
       }
       return reshape(t.uop.cast(dtype), shape.toSpliced(axis, 0, 1));
     });

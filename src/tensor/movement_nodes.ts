@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
-import { rangeOf } from "../helpers/math.ts";
+import { prod, rangeOf } from "../helpers/math.ts";
 import { SkewArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import { extentBetween, extentOf, extentsOf, extentText, withExtents } from "../uop/extent.ts";
@@ -47,8 +47,11 @@ export function allFilled(x: UOp, fill: number | bigint | boolean = 0): UOp {
   return shapeOf(x).reduce((u, _, axis) => filled(u, axis, fill), x);
 }
 
-/** Parts that one kernel joins: it looks for each element among all of them. */
-const MOST_PARTS = 128;
+/**
+ * Parts that one kernel joins: it looks for each element among all of them, and takes the longer to compile the more there
+ * are. Where there are few elements, that is all of its time.
+ */
+const MOST_PARTS = 128, MOST_SMALL_PARTS = 32, FEW_ELEMENTS = 1 << 16;
 
 /**
  * Concatenates nodes of one dtype along `axis`: a balanced tree of selects over zero-padded parts. Of many parts, some at
@@ -56,12 +59,23 @@ const MOST_PARTS = 128;
  */
 export function catNodes(nodes: readonly UOp[], axis: number): UOp {
   let parts = nodes.filter((u) => shapeOf(u)[axis] > 0);
-  while (parts.length > MOST_PARTS && parts.every((u) => extentsOf(u)?.[axis] === undefined)) {
-    const groups = Math.ceil(parts.length / MOST_PARTS), each = Math.ceil(parts.length / groups), all = parts;
-    parts = Array.from({ length: groups }, (_, g) => catNodes(all.slice(g * each, (g + 1) * each), axis))
-      .map((u) => uop(Ops.CONTIGUOUS, u.dtype, [u]));
+  const isSmall = parts.length <= MOST_PARTS && parts.reduce((n, u) => n + prod(shapeOf(u)), 0) <= FEW_ELEMENTS;
+  const most = isSmall ? MOST_SMALL_PARTS : MOST_PARTS;
+  while (parts.length > most && parts.every((u) => extentsOf(u)?.[axis] === undefined)) {
+    // as many groups as parts of a group, if that is enough
+    const groups = Math.max(Math.ceil(parts.length / most), Math.min(most, Math.ceil(Math.sqrt(parts.length))));
+    const each = Math.ceil(parts.length / groups), all = parts;
+    parts = Array.from({ length: Math.ceil(all.length / each) }, (_, g) => {
+      const part = selectParts(all.slice(g * each, (g + 1) * each), axis);
+      return uop(Ops.CONTIGUOUS, part.dtype, [part]);
+    });
   }
-  if (parts.length <= 1) return parts[0] ?? nodes[0];
+  return parts.length === 0 ? nodes[0] : selectParts(parts, axis);
+}
+
+/** {@linkcode catNodes} of parts that are not empty, in one kernel. */
+function selectParts(parts: readonly UOp[], axis: number): UOp {
+  if (parts.length === 1) return parts[0];
   if (parts.some((u) => extentsOf(u)?.[axis] !== undefined)) return catSized(parts, axis);
   const sizes = parts.map((u) => shapeOf(u)[axis]);
   const total = sizes.reduce((a, b) => a + b, 0);

@@ -1,6 +1,7 @@
 /** Movement: values by the oracle, shapes, and what each method refuses. */
 import { valueOf } from "./graph.ts";
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { CompiledKernel, schedule } from "../../mod.ts";
 import { ArgumentError, ShapeError } from "../../src/helpers/errors.ts";
 import { Tensor } from "../../src/tensor/tensor.ts";
 
@@ -154,6 +155,28 @@ for (const [name, f, type, text] of errors) {
     assertThrows(f, type as new (...args: unknown[]) => Error, text);
   });
 }
+
+Deno.test("cat and stack: many small parts are joined in groups, whose kernels do not grow with their number", async () => {
+  const parts = (n: number) => Array.from({ length: n }, (_, i) => new Tensor([i, i + 0.5], { device: "NULL" }));
+  for (const join of [(p: Tensor[]) => Tensor.cat(p), (p: Tensor[]) => Tensor.stack(p, 1)]) {
+    for (const [n, most] of [[32, 1], [40, 8], [400, 22], [1000, 34]]) {
+      const kernels = schedule([join(parts(n))]).filter(({ runner }) => runner instanceof CompiledKernel);
+      assert(kernels.length <= most, `${n} parts take ${kernels.length} kernels`);
+      for (const { bufs } of kernels) assert(bufs.length <= 64, `a kernel takes ${bufs.length} buffers`);
+    }
+  }
+  const rows = Array.from({ length: 150 }, (_, i) => Array.from({ length: i % 3 }, (_, k) => i + k / 4));
+  const joined = Tensor.cat(
+    rows.map((row) => new Tensor(row, { dtype: "float32", device: "WASM" }).reshape([1, -1])),
+    1,
+  );
+  assertEquals(await joined.tolist(), [rows.flat()]);
+  assertThrows(
+    () => Tensor.stack([...parts(99), new Tensor([1])]),
+    ShapeError,
+    "Cannot stack shapes [2] and [1]: they must all be equal",
+  );
+});
 
 Deno.test("movement: an error carries its fields", () => {
   try {
