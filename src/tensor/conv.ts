@@ -18,7 +18,7 @@ import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { checkIntegers } from "./axes.ts";
 import { checkTensor, maybeTensor } from "./base.ts";
-import { constantAxis } from "./dims.ts";
+import { constantAxis, sizedAs } from "./dims.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
 import { foldKeys } from "./segments.ts";
 import { gatherNode, indexNode } from "./select.ts";
@@ -181,6 +181,11 @@ const FROM_PLACES = new GradientArg(
   true,
 );
 
+/** The last `rank` axes of a shape. */
+function lastAxes(shape: readonly number[], rank: number): number[] {
+  return rangeOf(rank).map((i) => shape.length - rank + i);
+}
+
 /** What a pooling call comes to. */
 interface Window {
   readonly kernel: number[];
@@ -230,13 +235,15 @@ export abstract class ConvTensor extends LinalgTensor {
       }
     });
     const out = options.dtype === undefined ? promote(this.dtype, weight.dtype) : toDType(options.dtype);
-    const wide = sumDType(out);
-    const padded = padLast(this.uop.cast(wide), pairs), each = w[0] / groups;
-    const channelled = reshape(padded, [shape[0], groups, w[1], ...shapeOf(padded).slice(2)]);
+    const wide = sumDType(out), each = w[0] / groups;
     const grouped = reshape(weight.uop.cast(wide), [groups, each, w[1], ...kernel]);
     const minimal = envNumber("WINO") > 0 && wide.isFloat && rank === 2 &&
       rangeOf(2).every((i) => kernel[i] === 3 && steps[i] === 1 && gaps[i] === 1);
-    const sum = minimal ? winograd(channelled, grouped) : direct(channelled, grouped, steps, gaps);
+    const sum = sizedAs("convolve", this.uop, lastAxes(shape, rank), () => {
+      const padded = padLast(this.uop.cast(wide), pairs);
+      const channelled = reshape(padded, [shape[0], groups, w[1], ...shapeOf(padded).slice(2)]);
+      return minimal ? winograd(channelled, grouped) : direct(channelled, grouped, steps, gaps);
+    });
     const y = this.wrap(reshape(sum, [shape[0], w[0], ...shapeOf(sum).slice(3)]).cast(out));
     return added === undefined ? y : this.addChannels("convolve", y, added);
   }
@@ -268,18 +275,20 @@ export abstract class ConvTensor extends LinalgTensor {
     let turned = reshape(weight.uop, [groups, w[0] / groups, w[1], ...kernel]);
     turned = permute(turned, [0, 2, 1, ...spatial.map((i) => 3 + i)]);
     turned = flip(reshape(turned, [groups * w[1], w[0] / groups, ...kernel]), spatial.map((i) => 2 + i));
-    // the input with stride - 1 zeros between its elements
-    let x = reshape(this.uop, [shape[0], shape[1], ...spatial.flatMap((i) => [shape[2 + i], 1])]);
-    x = padLast(x, spatial.flatMap((i) => [[0, 0], [0, steps[i] - 1]] as [number, number][]));
-    x = reshape(x, [shape[0], shape[1], ...spatial.map((i) => shape[2 + i] * steps[i])]);
-    x = padLast(
-      x,
-      spatial.map((i) => {
-        const reach = gaps[i] * (kernel[i] - 1);
-        return [reach - pairs[i][0], reach - pairs[i][1] + more[i] - (steps[i] - 1)] as const;
-      }),
-    );
-    return this.wrap(x).conv2d(this.wrap(turned), bias, { groups, dilation: gaps });
+    return sizedAs("convolve (transposed)", this.uop, lastAxes(shape, rank), () => {
+      // the input with stride - 1 zeros between its elements
+      let x = reshape(this.uop, [shape[0], shape[1], ...spatial.flatMap((i) => [shape[2 + i], 1])]);
+      x = padLast(x, spatial.flatMap((i) => [[0, 0], [0, steps[i] - 1]] as [number, number][]));
+      x = reshape(x, [shape[0], shape[1], ...spatial.map((i) => shape[2 + i] * steps[i])]);
+      x = padLast(
+        x,
+        spatial.map((i) => {
+          const reach = gaps[i] * (kernel[i] - 1);
+          return [reach - pairs[i][0], reach - pairs[i][1] + more[i] - (steps[i] - 1)] as const;
+        }),
+      );
+      return this.wrap(x).conv2d(this.wrap(turned), bias, { groups, dilation: gaps });
+    });
   }
 
   /**
@@ -294,7 +303,7 @@ export abstract class ConvTensor extends LinalgTensor {
     const out = this.dtype.isFloat ? this.dtype : dtypes.float32, wide = sumDType(out);
     const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
     const gather = (u: UOp, pairs: Pairs) => sumLast(pool(padLast(u, pairs), w.kernel, w.stride, w.dilation), rank);
-    const sum = gather(this.uop.cast(wide), ends);
+    const sum = sizedAs("average", this.uop, lastAxes(this.shape, rank), () => gather(this.uop.cast(wide), ends));
     const uniform = w.extra.every((n) => n === 0) &&
       (countIncludePad || w.pairs.every(([a, b]) => a === 0 && b === 0));
     if (uniform) return this.wrap(sum.fdiv(prod(w.kernel)).cast(out));
@@ -323,16 +332,15 @@ export abstract class ConvTensor extends LinalgTensor {
     const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
     const spatial = this.shape.slice(-rank);
     const gather = (u: UOp) => pool(padLast(u, ends), w.kernel, w.stride, w.dilation);
-    let x = this.uop;
+    const x = this.uop;
     const inside = broadcastTo(constant(1, dtypes.bool), spatial);
     const padded = ends.some(([a, b]) => a + b > 0);
-    let pooled: UOp;
-    if (padded) { // padding becomes the least value
-      x = padLast(x, ends);
-      const mask = broadcastTo(padLast(inside, ends), shapeOf(x));
-      x = mask.where(x, constant(dtypeMin(this.dtype), this.dtype));
-      pooled = pool(x, w.kernel, w.stride, w.dilation);
-    } else pooled = gather(x);
+    const pooled = sizedAs("pool", x, lastAxes(this.shape, rank), () => {
+      if (!padded) return gather(x);
+      const wide = padLast(x, ends), mask = broadcastTo(padLast(inside, ends), shapeOf(wide));
+      // padding becomes the least value
+      return pool(mask.where(wide, constant(dtypeMin(this.dtype), this.dtype)), w.kernel, w.stride, w.dilation);
+    });
     // positions counted from the end, so that the first is the largest; 0 stands for padding
     const total = prod(spatial), fromEnd = gather(reshape(iota(total).mul(-1).add(total), spatial));
     const largest = reduceLast(Ops.MAX, pooled, rank), place = broadcastTo(fromEnd, shapeOf(pooled));
@@ -388,8 +396,10 @@ export abstract class ConvTensor extends LinalgTensor {
       );
     perAxis("unpool", "outputSize", size, rank, 0);
     const total = prod(size), result = broadcastTo(constant(0, this.dtype), [...lead, total]);
+    for (const axis of lastAxes(shape, rank)) constantAxis("unpool", this.uop, axis);
     const keys = indexNode("unpool", reshape(indices.uop, [...lead, from]), result, lead.length);
-    const values = reshape(this.uop, [...lead, from]), spread = foldKeys(keys, values, total, "last").values;
+    const values = reshape(this.uop, [...lead, from]);
+    const spread = foldKeys(keys, values, total, "last").values;
     const made = this.dtype.isFloat && from > 0 ? withGradient(spread, [values, keys], FROM_PLACES) : spread;
     return this.wrap(reshape(made, [...lead, ...size]));
   }

@@ -12,7 +12,7 @@ import { canonicalize, defaultDevice, getDevice, knownDevice } from "../device/d
 import { wantsLines } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkInteger, checkNumber, describe } from "../helpers/options.ts";
+import { checkInteger, checkNumber, describe, isPlain } from "../helpers/options.ts";
 import { userLine } from "../helpers/stack.ts";
 import { Storage } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
@@ -104,9 +104,11 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
     const bytes = dtype === from ? copyBytes(array) : packHost(array as ArrayLike<number | bigint>, dtype);
     return hostNode(bytes, dtype, [array.length], options.device);
   }
+  const what = typeof data !== "object" ? `a ${typeof data}` : isPlain(data) ? "this object" : describe(data);
   throw new ArgumentError(action, {
-    reason: `${typeof data === "object" ? "this object" : `a ${typeof data}`} is no data; ` +
-      "give a number, boolean, bigint, nested lists of them, or a TypedArray",
+    reason: `${what} is no data; give a number, boolean, bigint, nested lists of them, or a TypedArray${
+      data instanceof TensorBase ? " (t.clone() copies a tensor, t.cast(dtype) converts it)" : ""
+    }`,
   });
 }
 

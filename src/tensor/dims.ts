@@ -278,6 +278,26 @@ export function constantAxis(
   });
 }
 
+/**
+ * What `fn` builds of `u`, where an axis of `axes` of symbolic size may be one that it cannot take: then the error is that
+ * of `action` on `u`, and not of what it is made of. @throws {ShapeError}
+ */
+export function sizedAs<T extends UOp | readonly UOp[] | TensorBase>(
+  action: string,
+  u: UOp,
+  axes: readonly number[],
+  fn: () => T,
+): T {
+  try {
+    const made = fn();
+    for (const x of made instanceof TensorBase ? [] : [made].flat() as UOp[]) extentsOf(x);
+    return made;
+  } catch (error) {
+    if (error instanceof ShapeError) { for (const axis of axes) constantAxis(action, u, axis); }
+    throw error;
+  }
+}
+
 /** A tensor or a list of tensors, as a list. @throws {ArgumentError} for anything else */
 export function tensorList(action: string, tensors: unknown, name = "it"): TensorBase[] {
   const list = tensors instanceof TensorBase ? [tensors] : tensors;

@@ -23,6 +23,7 @@ import {
   padAxisTo,
   padDims,
   shrinkAxis,
+  sizedAs,
   sizesNow,
   withSizes,
 } from "./dims.ts";
@@ -364,7 +365,8 @@ export abstract class MovementTensor extends TensorBase {
       });
     }
     const found = list.map((n) => n === -1 ? shape[axis] / known : n);
-    return this.reshape([...shape.slice(0, axis), ...found, ...shape.slice(axis + 1)]);
+    const to = [...shape.slice(0, axis), ...found, ...shape.slice(axis + 1)];
+    return sizedAs("unflatten", this.uop, [axis], () => this.reshape(to));
   }
 
   /** The size of each axis now: as `shape`, but of symbolic axes what their variables are bound to. */
@@ -439,6 +441,7 @@ export abstract class MovementTensor extends TensorBase {
    */
   rearrange(formula: string, sizes: Readonly<Record<string, number>> = {}): this {
     const plan = parseRearrange(formula, this.shape, sizes);
-    return this.wrap(reshapeSized(permute(reshape(this.uop, plan.split), plan.order), plan.joined));
+    const turn = (): UOp => reshapeSized(permute(reshape(this.uop, plan.split), plan.order), plan.joined);
+    return this.wrap(sizedAs("rearrange", this.uop, rangeOf(this.ndim), turn));
   }
 }

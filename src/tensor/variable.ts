@@ -5,7 +5,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
-import { describe, describeList } from "../helpers/options.ts";
+import { CALLED, describe, describeList } from "../helpers/options.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
 import { RANDOM_VARIABLES } from "./random.ts";
@@ -36,6 +36,14 @@ import { Tensor } from "./tensor.ts";
  * ```
  */
 export class Variable {
+  static {
+    /** How errors call a variable where a value is meant: what may stand there is one that is bound. */
+    const get = function (this: Variable): string {
+      return `the variable ${this.name}, not bound by ${this.name}.bind(...)`;
+    };
+    Object.defineProperty(this.prototype, CALLED, { get });
+  }
+
   /** Letters, digits and underscores. */
   readonly name: string;
   /** The least value. */

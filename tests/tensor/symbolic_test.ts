@@ -203,6 +203,51 @@ Deno.test("symbolic: errors name the variable and what it may be", () => {
   );
 });
 
+Deno.test("symbolic: windows along an axis of symbolic size are errors of the operation called", () => {
+  const v = new Variable("v", 4, 8), x = Tensor.ones([1, 2, 8, 8]).realize().at(":", ":", ":", [0, v.bind(6)]);
+  const kernel = (size: number) => Tensor.ones([3, 2, size, size]),
+    index = Tensor.ones([1, 2, 8, 8], { dtype: "int32" });
+  const calls: [RegExp, () => unknown][] = [
+    [/^Cannot convolve shape /, () => x.conv2d(kernel(3))],
+    [/^Cannot convolve shape /, () => x.conv2d(kernel(3), undefined, { padding: 1 })],
+    [/^Cannot convolve shape /, () => x.conv2d(kernel(2), undefined, { stride: 2 })],
+    [/^Cannot convolve \(transposed\) shape /, () => x.convTranspose2d(Tensor.ones([2, 3, 3, 3]))],
+    [/^Cannot pool shape /, () => x.maxPool2d()],
+    [/^Cannot pool shape /, () => x.maxPool2d([3, 3], { stride: 1, padding: 1 })],
+    [/^Cannot average shape /, () => x.avgPool2d([3, 3], { stride: 1 })],
+    [/^Cannot unpool shape /, () => x.maxUnpool2d(index.at(":", ":", ":", [0, v.bind(6)]))],
+    [/^Cannot unflatten shape /, () => x.unflatten(3, [2, -1])],
+    [/^Cannot rearrange shape /, () => x.rearrange("n c h (a b) -> n c h a b", { a: 2 })],
+  ];
+  for (const [start, call] of calls) {
+    throws(call, (e) => {
+      ok(e instanceof ShapeError, String(e));
+      match(e.message, start);
+      match(e.message, /shape \[1, 2, 8, 8\]: axis 3 has the symbolic size v; .*padTo\(shape\)/);
+      return true;
+    });
+  }
+  strictEqual(x.conv2d(kernel(1)).boundShape[3], 6);
+  strictEqual(x.avgPool2d([2, 1]).boundShape[3], 6);
+});
+
+Deno.test("symbolic: a variable without a value says so wherever a value is meant", () => {
+  const k = new Variable("k", 0, 7), loose = k as unknown as Tensor, x = Tensor.ones([4]);
+  const calls = [
+    () => x.at(loose),
+    () => x.at([0, loose]),
+    () => x.setAt([loose], 1),
+    () => x.add(loose),
+    () => x.reshape([loose]),
+    () => x.roll(loose),
+    () => Tensor.zeros([loose]),
+    () => Tensor.arange(loose),
+    () => Tensor.full([2], loose),
+    () => new Tensor(loose as never),
+  ];
+  for (const call of calls) throws(call, /^\w+: Cannot .*the variable k, not bound by k\.bind\(\.\.\.\)/);
+});
+
 /** A transformer of one kind of block, with a cache of keys and values. */
 class Decoder {
   readonly layers: {
