@@ -385,16 +385,15 @@ class Jit {
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
  * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
  * it is now, after what has been assigned to it outside. An argument that `fn` assigns to is written in each call, as the
- * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside, too
-(where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when the call
-ends, whether it realizes it or not.
- * Results are fresh each time, copies where they are state, and values alone: a gradient is computed inside, none goes
- * through a result. Within another jit function, and under `grad`, `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn`
- * is called as if it were no jit function (but results that are state are copies): `jit(grad(f))` is fast, and `grad(jit(f))`
-right. With `JIT=0` each call is as the first.
+ * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside,
+ * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when
+ * the call ends, whether it realizes it or not. Results are fresh each time, copies where they are state, and values alone:
+ * a gradient is computed inside, none goes through a result. Within another jit function, and under `grad`,
+ * `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn` is called as if it were no jit function (but results that are state
+ * are copies): `jit(grad(f))` is fast, and `grad(jit(f))` right. With `JIT=0` each call is as the first.
  *
- * `fn` is called twice for each form of the arguments, and not in later calls that share memory alike: what it does besides computing tensors (printing, counting,
- * putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
+ * `fn` is called twice for each form of the arguments, and not in later calls that share memory alike: what it does besides
+ * computing tensors (printing, counting, putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
  * exception: they are filled and added to as without jit. `JIT_CHECK=1` compares each replay with a call.
  *
  * ```ts
