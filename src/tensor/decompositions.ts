@@ -1,6 +1,7 @@
 /**
  * Matrix decompositions and linear systems, over the last two axes; the axes before are batches. Each is a fixed number
- * of steps on whole matrices, two to five kernels a step, in at least float32. All can be differentiated.
+ * of steps on whole matrices, two to five kernels a step, in at least float32. All can be differentiated, by formulas and
+ * not step by step (matrix_gradients.ts, cofactors.ts, svd_gradient.ts).
  *
  * @module
  */
@@ -11,10 +12,12 @@ import { prod } from "../helpers/math.ts";
 import { checkBoolean, checkOptions } from "../helpers/options.ts";
 import { broadcastTo } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
-import { tied } from "../uop/slope.ts";
+import { tied, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop, variable } from "../uop/uop.ts";
 import { broadcastShape, type Operand } from "./base.ts";
+import { Cofactors } from "./cofactors.ts";
 import { constantAxis } from "./dims.ts";
+import { MatrixGradients } from "./matrix_gradients.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { hostValues } from "./select.ts";
@@ -47,8 +50,27 @@ function pivotsOf(values: ArrayLike<number>, at: number, n: number): number[] {
   return pivots;
 }
 
+/** The formulas of gradients, which solve systems themselves. */
+interface Formulas {
+  readonly matrices: MatrixGradients;
+  readonly cofactors: Cofactors;
+}
+
+let known: Formulas | undefined;
+
 /** Tensors with decompositions of matrices. */
 export abstract class DecompositionTensor extends StatisticsTensor {
+  /** One for all: a formula is part of what a graph is known by. */
+  private get formulas(): Formulas {
+    if (known === undefined) {
+      const none = this.wrap(constant(0, dtypes.float32)), make = (u: UOp): DecompositionTensor => none.wrap(u);
+      const inverse = (a: UOp): UOp => make(a).inverted().uop,
+        solve = (a: UOp, b: UOp): UOp => make(a).solved(make(b)).uop;
+      known = { matrices: new MatrixGradients({ inverse, solve }), cofactors: new Cofactors(make) };
+    }
+    return known;
+  }
+
   /** The float dtype in which matrices are decomposed. */
   private get precise(): DType {
     return promote(floatOf(this.dtype), dtypes.float32);
@@ -104,12 +126,14 @@ export abstract class DecompositionTensor extends StatisticsTensor {
 
   /**
    * `Q` `[..., m, m]`, orthogonal, and `R` `[..., m, n]`, upper triangular, whose product is this, by Householder's
-   * reflections; signs as in LAPACK. Float32, float64 for float64.
+   * reflections; signs as in LAPACK. Float32, float64 for float64. The gradient is not finite where the first min(m, n)
+   * columns depend on each other.
    *
    * @throws {ShapeError} below two axes
    */
   qr(): [Q: this, R: this] {
-    let r = this.matrices("decompose", false);
+    const given = this.matrices("decompose", false);
+    let r = given;
     const shape = r.shape, [m, n] = shape.slice(-2), lead = shape.slice(0, -2), d = r.dtype;
     const zero = this.wrap(constant(0, d));
     let q = this.identity(m, lead, d);
@@ -129,8 +153,9 @@ export abstract class DecompositionTensor extends StatisticsTensor {
       const u = q.dot(v); // Q v
       q = q.sub(tau.mul(u).mul(v.transpose(-1, -2))).kept() as this;
     }
-    const out = floatOf(this.dtype);
-    return [q.cast(out), r.triu().cast(out)];
+    const out = floatOf(this.dtype), isEmpty = prod(shape) === 0, upper = r.triu();
+    const [Q, R] = isEmpty ? [q.uop, upper.uop] : this.formulas.matrices.decomposed(given.uop, q.uop, upper.uop);
+    return [this.wrap(Q).cast(out), this.wrap(R).cast(out)];
   }
 
   /** Identity matrices `[...lead, n, n]`. */
@@ -149,7 +174,8 @@ export abstract class DecompositionTensor extends StatisticsTensor {
   cholesky(options: { readonly upper?: boolean } = {}): this {
     checkOptions("cholesky", options, ["upper"]);
     const given = this.matrices("decompose", true), n = given.shape[given.ndim - 1];
-    let a = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
+    const symmetric = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
+    let a = symmetric;
     for (let i = 0; i < n; i++) {
       const k = step(i, n), at = this.wrap(k), rows = a.along(-2), columns = a.along(-1);
       const column = a.column(k), pivot = a.row(k).column(k);
@@ -157,7 +183,8 @@ export abstract class DecompositionTensor extends StatisticsTensor {
       const rest = a.sub(column.mul(column.transpose(-1, -2)).div(pivot));
       a = below.where(rest, columns.eq(at).where(column.div(pivot.sqrt()), a)).kept() as this;
     }
-    const lower = a.tril().cast(floatOf(this.dtype));
+    const found = withGradient(a.tril().uop, [symmetric.uop], this.formulas.matrices.cholesky);
+    const lower = (n === 0 ? a : this.wrap(found)).cast(floatOf(this.dtype)) as this;
     return options.upper ? lower.transpose(-1, -2) : lower;
   }
 
@@ -210,10 +237,23 @@ export abstract class DecompositionTensor extends StatisticsTensor {
       const nothing = broadcastTo(constant(0, d), vector ? [...lead, n] : [...lead, n, m]);
       return this.wrap(tied(nothing, [this.uop, right.uop]));
     }
-    const joined = a.cast(d).expand([...lead, n, n]).cat([columns.cast(d).expand([...lead, n, m])], -1);
-    const x = joined.eliminated(n, true)[0].at("...", [n, n + m]);
+    const x = a.cast(d).expand([...lead, n, n]).solved(columns.cast(d).expand([...lead, n, m]));
     const out = promote(floatOf(this.dtype), floatOf(right.dtype));
     return (vector ? x.squeeze(-1) : x).cast(out) as this;
+  }
+
+  /** {@linkcode solve} of matrices in one dtype, as many on both sides. */
+  private solved(b: this): this {
+    const [n, m] = b.shape.slice(-2), x = this.cat([b], -1).eliminated(n, true)[0].at("...", [n, n + m]);
+    return this.wrap(withGradient(x.uop, [this.uop, b.uop], this.formulas.matrices.solution));
+  }
+
+  /** {@linkcode inv} of matrices. */
+  private inverted(): this {
+    const shape = this.shape, n = shape[shape.length - 1];
+    const one = this.identity(n, shape.slice(0, -2), this.dtype);
+    const x = this.cat([one], -1).eliminated(n, true)[0].at("...", [n, 2 * n]);
+    return this.wrap(withGradient(x.uop, [this.uop], this.formulas.matrices.inverse));
   }
 
   /**
@@ -224,17 +264,24 @@ export abstract class DecompositionTensor extends StatisticsTensor {
   inv(): this {
     const a = this.matrices("invert", true), shape = a.shape;
     this.checkInvertible("invert");
-    return a.solve(this.identity(shape[shape.length - 1], shape.slice(0, -2), a.dtype)).cast(floatOf(this.dtype));
+    const found = prod(shape) === 0 ? this.wrap(tied(a.uop, [this.uop])) : a.inverted();
+    return found.cast(floatOf(this.dtype)) as this;
   }
 
-  /** The determinant of square matrices: `[..., n, n]` to `[...]`. @throws {ShapeError} unless square */
+  /**
+   * The determinant of square matrices: `[..., n, n]` to `[...]`. Its gradient are the cofactors, also of singular matrices.
+   *
+   * @throws {ShapeError} unless square
+   */
   det(): this {
     const a = this.matrices("take the determinant of", true), shape = a.shape;
     const lead = shape.slice(0, -2), n = shape[shape.length - 1];
     // Behind a pivot of 0 all is NaN, and the determinant 0.
     const [, product] = a.eliminated(n, false);
-    const value = this.zeroed(product).reshape(lead).cast(floatOf(this.dtype));
-    return n === 0 ? this.wrap(tied(value.uop, [this.uop])) : value;
+    const value = this.zeroed(product), out = floatOf(this.dtype);
+    if (prod(shape) === 0) return this.wrap(tied(value.reshape(lead).cast(out).uop, [this.uop]));
+    const found = withGradient(value.uop, [a.uop], this.formulas.cofactors.determinant);
+    return this.wrap(found).reshape(lead).cast(out) as this;
   }
 
   /** 0 for what became NaN although all values of this are finite. */

@@ -10,60 +10,17 @@
  *
  * @module
  */
-import { Ops } from "../uop/ops.ts";
-import { broadcastTo, permute, reshape, shrink } from "../uop/movement.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { iotaAlong, type Pair } from "./movement_nodes.ts";
-import { reduceNode } from "./reduce.ts";
+import { along, first, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
 
 /** `U` `[..., m, k or m]`, `S` `[..., k]`, `Vᵀ` `[..., k or n, n]`. */
 export interface Decomposed {
   readonly u: UOp;
   readonly s: UOp;
   readonly vt: UOp;
-}
-
-/** The transposed matrix. */
-function turned(x: UOp): UOp {
-  const rank = shapeOf(x).length;
-  return permute(x, Array.from({ length: rank }, (_, i) => i < rank - 2 ? i : 2 * rank - 3 - i));
-}
-
-/** The product of matrices `[..., m, k]` and `[..., k, n]`. */
-function times(a: UOp, b: UOp): UOp {
-  const [m, k] = shapeOf(a).slice(-2),
-    [n] = shapeOf(b).slice(-1),
-    lead = shapeOf(a).slice(0, -2),
-    full = [...lead, m, n, k];
-  const left = broadcastTo(reshape(a, [...lead, m, 1, k]), full),
-    right = broadcastTo(reshape(turned(b), [...lead, 1, n, k]), full);
-  return reshape(reduceNode(left.mul(right), Ops.ADD, [full.length - 1]), [...lead, m, n]);
-}
-
-function minus(a: UOp, b: UOp): UOp {
-  return a.add(b.mul(-1));
-}
-
-/** The first `k` of an axis from the end. */
-function first(x: UOp, axis: -1 | -2, k: number): UOp {
-  const shape = shapeOf(x), at = shape.length + axis;
-  return shape[at] === k ? x : shrink(x, shape.map((n, i): Pair => [0, i === at ? k : n]));
-}
-
-/** `x` `[..., k]` under `[..., k, k]`: one value a column, or a row. */
-function along(x: UOp, axis: "column" | "row"): UOp {
-  const shape = shapeOf(x), k = shape[shape.length - 1], lead = shape.slice(0, -1);
-  return broadcastTo(reshape(x, [...lead, ...(axis === "column" ? [1, k] : [k, 1])]), [...lead, k, k]);
-}
-
-/** Where row and column are one, under the shape of `x`. */
-function isDiagonal(x: UOp): UOp {
-  const shape = shapeOf(x),
-    rank = shape.length,
-    place = (axis: number) => broadcastTo(iotaAlong(shape[axis], axis, rank), shape);
-  return place(rank - 2).eq(place(rank - 1));
 }
 
 /** skew(x) / E; 0 on the diagonal, where `x` is anything. */

@@ -62,6 +62,67 @@ Deno.test("decompositions: the gradient of a determinant is its cofactors", asyn
   await near(g, a.inv().T.mul(a.det()), 1e-9);
 });
 
+Deno.test("decompositions: determinants of singular matrices have gradients, and those have", async () => {
+  const weights = new Tensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]], { dtype: "float64", ...on });
+  for (
+    const [rows, want, second] of [
+      [[[1, 2, 3], [2, 4, 6], [1, 0, 1]], [[4, 4, -4], [-2, -2, 2], [0, 0, 0]], undefined],
+      [[[0, 0, 1], [2, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 2, 0]], undefined],
+      // of rank n - 2: no gradient, but one of it: the minors of 2 x 2 that are left
+      [[[1, 2, 3], [2, 4, 6], [3, 6, 9]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[-3, 6, -3], [6, -12, 6], [-3, 6, -3]]],
+      [[[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]]],
+    ]
+  ) {
+    for (const device of ["JS", "WASM"]) {
+      const a = new Tensor(rows, { dtype: "float64", device }), [g] = a.det().gradient([a]);
+      const [h] = g.mul(weights.to(device)).sum().gradient([a]);
+      await near(g, new Tensor(want!, { dtype: "float64", device }), 1e-12);
+      if (second !== undefined) await near(h, new Tensor(second, { dtype: "float64", device }), 1e-9);
+    }
+  }
+});
+
+Deno.test("decompositions: gradients by formula, and theirs, are what differences are", async () => {
+  const spd = matrix(3, 3, "float64"), positive = spd.matmul(spd.T).add(identity(3).double());
+  const pair = matrix(6, 3, "float64").reshape([2, 3, 3]), side = matrix(3, 2, "float64");
+  const weights = (t: Tensor) =>
+    new Tensor(Array.from({ length: t.numel() }, (_, i) => Math.sin(1.3 * i + 0.4)), { dtype: "float64", ...on })
+      .reshape(t.shape);
+  const total = (t: Tensor) => t.mul(weights(t)).sum();
+  const cases: [string, Tensor, (x: Tensor) => Tensor][] = [
+    ["inv", pair, (x) => x.inv()],
+    ["det", pair, (x) => x.det()],
+    ["solve, of the matrix", pair, (x) => x.solve(side)],
+    ["solve, of the side", side, (x) => pair.solve(x)],
+    ["cholesky", positive, (x) => x.cholesky()],
+    ["upper cholesky", positive, (x) => x.cholesky({ upper: true })],
+    ["Q", pair, (x) => x.qr()[0]],
+    ["R", pair, (x) => x.qr()[1]],
+    ["tall Q", matrix(4, 2, "float64"), (x) => x.qr()[0].at("...", [0, 2])],
+    // the basis that is left is any: what it spans is one
+    ["projection", matrix(4, 2, "float64"), (x) => x.qr()[0].at("...", [2, 4]).square().sum(1)],
+    ["tall R", matrix(4, 2, "float64"), (x) => x.qr()[1]],
+    ["wide Q", matrix(2, 4, "float64"), (x) => x.qr()[0]],
+    ["wide R", matrix(2, 4, "float64"), (x) => x.qr()[1]],
+  ];
+  for (const [name, at, f] of cases) {
+    const a = at.detach().contiguous().realize(), along = weights(a), step = 1e-6;
+    const slope = (x: Tensor) => total(f(x)).gradient([x])[0];
+    const moved = (by: number) => a.add(along.mul(by)).detach().contiguous().realize();
+    const values = async (t: Tensor) => [...await t.data()].map(Number);
+    const [ahead, behind] = [moved(step), moved(-step)];
+    for (
+      const [what, got, change] of [
+        ["gradient", slope(a).mul(along).sum(), total(f(ahead)).sub(total(f(behind)))],
+        ["second", total(slope(a)).gradient([a])[0].mul(along).sum(), total(slope(ahead)).sub(total(slope(behind)))],
+      ] as const
+    ) {
+      const [x] = await values(got), y = (await values(change))[0] / (2 * step);
+      assert(Math.abs(x - y) <= 1e-6 * (1 + Math.abs(y)), `${name}, ${what}: ${x}, not ${y}`);
+    }
+  }
+});
+
 Deno.test("decompositions: gradients of singular values and vectors, also where columns are odd or many", async () => {
   for (const [m, n] of [[3, 3], [5, 3], [3, 5], [31, 31]]) {
     const a = matrix(m, n, "float64"), [u, s, vt] = a.svd(false);
