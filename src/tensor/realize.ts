@@ -351,6 +351,7 @@ export abstract class RealizeTensor extends CallTensor {
     }
   }
 
+  /** Tells a jit function that runs that this is about to name something else. */
   protected override noteRenamed(): void {
     const { renamed, replaced, since } = movedHandles;
     if ((renamed ?? replaced) === undefined || !this.isBefore(since)) return;
