@@ -11,7 +11,7 @@ import { checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import {
-  bytesOfTensor,
+  bytesOfTensors,
   type Loadable,
   memorySource,
   pathOf,
@@ -170,7 +170,11 @@ function headerOf(t: Tensor): Uint8Array {
 
 /** The bytes of a `.npy` file with the values of `t`. @throws {DTypeError} for a dtype that NumPy has not */
 export async function npyBytes(t: Tensor): Promise<Uint8Array> {
-  const head = headerOf(t), data = await bytesOfTensor(t), out = new Uint8Array(head.length + data.length);
+  return joined(headerOf(t), await bytesOfTensors([t])[0]());
+}
+
+function joined(head: Uint8Array, data: Uint8Array): Uint8Array {
+  const out = new Uint8Array(head.length + data.length);
   out.set(head);
   out.set(data, head.length);
   return out;
@@ -178,10 +182,10 @@ export async function npyBytes(t: Tensor): Promise<Uint8Array> {
 
 /** Writes a `.npy` file: all of it or nothing. Needs write permission. @throws {DTypeError} for a dtype that NumPy has not */
 export async function npySave(t: Tensor, path: string | URL): Promise<void> {
-  const target = pathOf("save a .npy file", path), head = headerOf(t);
+  const target = pathOf("save a .npy file", path), head = headerOf(t), [take] = bytesOfTensors([t]);
   await writeFile(target, async (put) => {
     await put(head);
-    await put(await bytesOfTensor(t));
+    await put(await take());
   });
 }
 
@@ -220,8 +224,13 @@ export async function npzSave(
     });
   }
   const target = pathOf("save an .npz archive", path), entries = Object.entries(dict);
-  for (const [, t] of entries) headerOf(t);
-  Tensor.realize(entries.map(([, t]) => t));
-  const members = entries.map(([name, t]) => ({ name: `${name}.npy`, bytes: () => npyBytes(t) }));
+  const heads = entries.map(([, t]) => headerOf(t)), taken = bytesOfTensors(entries.map(([, t]) => t));
+  const members = entries.map(([name], i) => ({
+    name: `${name}.npy`,
+    bytes: () => {
+      const data = taken[i]();
+      return data instanceof Promise ? data.then((d) => joined(heads[i], d)) : joined(heads[i], data);
+    },
+  }));
   await writeFile(target, (put) => putZip(members, put, options.compressed ?? false));
 }

@@ -14,7 +14,7 @@ import { Tensor } from "../tensor/tensor.ts";
 import { type Json, parseJson } from "./json.ts";
 import {
   type Bad,
-  bytesOfTensor,
+  bytesOfTensors,
   fileRange,
   type Loadable,
   memorySource,
@@ -287,9 +287,16 @@ function layoutOf(entries: readonly (readonly [string, Tensor])[], metadata: Sav
   return { head, tensors: order.map((i) => entries[i][1]), nbytes: end };
 }
 
-async function putLayout({ head, tensors }: Layout, put: Put): Promise<void> {
-  await put(head);
-  for (const t of tensors) await put(await bytesOfTensor(t));
+/** Puts a file's header and the bytes of its tensors, which are taken at the call. */
+function putting({ head, tensors }: Layout): (put: Put) => Promise<void> {
+  const taken = bytesOfTensors(tensors);
+  return async (put) => {
+    await put(head);
+    for (const take of taken) {
+      const bytes = take(), done = put(bytes instanceof Promise ? await bytes : bytes);
+      if (done !== undefined) await done;
+    }
+  };
 }
 
 /** A dictionary's tensors, checked. */
@@ -319,10 +326,10 @@ export async function safeBytes(dict: Readonly<StateDict>, options: SaveOptions 
   realizeAll(entries);
   const out = new Uint8Array(layout.head.length + layout.nbytes);
   let at = 0;
-  await putLayout(layout, (bytes) => {
+  await putting(layout)((bytes) => {
     out.set(bytes, at);
     at += bytes.length;
-    return Promise.resolve();
+    return undefined;
   });
   return out;
 }
@@ -344,7 +351,7 @@ function shardsOf(entries: readonly (readonly [string, Tensor])[], limit: number
 }
 
 /**
- * Writes the tensors of `dict` to a safetensors file: all of it or nothing. With `maxShardBytes`, to several files of at
+ * Writes the tensors of `dict`, as they are at the call, to a safetensors file: all of it or nothing. With `maxShardBytes`, to several files of at
  * most that many bytes of tensors (`model-00001-of-00002.safetensors`) and their index (`model.safetensors.index.json`),
  * where one would be larger. Needs write permission for the folder.
  * @throws {DTypeError} for a dtype that the format has not
@@ -364,7 +371,7 @@ export async function safeSave(
   if (shards.length <= 1) {
     const layout = layoutOf(entries, metadata);
     realizeAll(entries);
-    return await writeFile(target, (put) => putLayout(layout, put));
+    return await writeFile(target, putting(layout));
   }
   const stem = target.replace(/\.safetensors$/, ""), count = String(shards.length).padStart(5, "0");
   const names = shards.map((_, i) => `${stem}-${String(i + 1).padStart(5, "0")}-of-${count}.safetensors`);
@@ -376,7 +383,10 @@ export async function safeSave(
   const layouts = shards.map((shard) => layoutOf(shard, metadata));
   realizeAll(entries);
   await writeFiles([
-    ...layouts.map((layout, i) => [names[i], (put: Put) => putLayout(layout, put)] as const),
-    [`${stem}.safetensors.index.json`, (put) => put(new TextEncoder().encode(JSON.stringify(index, null, 2)))],
+    ...layouts.map((layout, i) => [names[i], putting(layout)] as const),
+    [
+      `${stem}.safetensors.index.json`,
+      async (put) => await put(new TextEncoder().encode(JSON.stringify(index, null, 2))),
+    ],
   ]);
 }

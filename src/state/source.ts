@@ -5,7 +5,7 @@
  * @module
  */
 import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
-import { defaultDevice, knownDevice } from "../device/device.ts";
+import { defaultDevice, getDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
@@ -189,16 +189,36 @@ export function anewFromFile(t: Tensor, device: string): Tensor | undefined {
   return range && tensorOfRange(range.share(0, range.size, range.dtype), t.shape).to(device);
 }
 
-/** The bytes of a tensor's elements, row-major, little-endian. Realizes it, unless they are in a file. */
-export async function bytesOfTensor(t: Tensor): Promise<Uint8Array> {
-  const range = fileRange(t);
-  if (range !== undefined) {
-    await takeTurn();
-    return range.copyOut(new Uint8Array(range.nbytes));
-  }
+/**
+ * The bytes of tensors, row-major and little-endian, as they are at the call, whatever is written to them until they are asked for: for each what gives
+ * them, once, at once where they are here. One schedule realizes all; what is in files is read when it is asked for.
+ */
+export function bytesOfTensors(tensors: readonly Tensor[]): (() => Uint8Array | Promise<Uint8Array>)[] {
+  const ranges = tensors.map(fileRange);
+  Tensor.realize(tensors.filter((_, i) => ranges[i] === undefined));
+  return tensors.map((t, i) => {
+    const range = ranges[i];
+    if (range !== undefined) {
+      return async () => {
+        await takeTurn();
+        return range.copyOut(new Uint8Array(range.nbytes));
+      };
+    }
+    let taken: Uint8Array | Promise<Uint8Array> | undefined = bytesNow(t);
+    if (taken instanceof Promise) taken.catch(() => {}); // told when it is asked for
+    return () => {
+      const bytes = taken!;
+      taken = undefined; // they are freed one by one
+      return bytes;
+    };
+  });
+}
+
+/** The bytes of a tensor, at once where its device gives them at once. */
+function bytesNow(t: Tensor): Uint8Array | Promise<Uint8Array> {
   const bits = passesAsBits(t.dtype) && !t.dtype.isBool ? t.bitcast(bitsOf(t.dtype)) : t;
-  const data = await bits.data();
-  return new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+  const raw = (data: ArrayBufferView) => new Uint8Array(data.buffer as ArrayBuffer, data.byteOffset, data.byteLength);
+  return getDevice(t.device).allocator.copyOut === undefined ? bits.data().then(raw) : raw(bits.dataSync());
 }
 
 /** A source of bytes in memory. */

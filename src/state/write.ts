@@ -6,8 +6,14 @@
  */
 import { FormatError } from "../helpers/errors.ts";
 
-/** Adds bytes to the end of a file. */
-export type Put = (bytes: Uint8Array) => Promise<void>;
+/**
+ * Adds bytes, which then stay as they are, to the end of a file. Small parts are gathered, and give nothing to wait for:
+ * who waits for each of many gives a training loop beside it a step each time.
+ */
+export type Put = (bytes: Uint8Array) => Promise<void> | undefined;
+
+/** Bytes that are written at once. */
+const GATHERED = 1 << 20;
 
 /** A file that is written but has not its name yet. */
 interface Written {
@@ -29,6 +35,34 @@ function named(target: string, error: unknown): unknown {
   return new FormatError("save", { file: target, reason: error.message, cause: error });
 }
 
+/** A {@linkcode Put} that gathers small parts before it calls `write`, and what writes the rest. */
+function gathering(
+  write: (bytes: Uint8Array) => Promise<void>,
+): { readonly put: Put; readonly end: () => Promise<void> } {
+  let parts: Uint8Array[] = [], size = 0;
+  const end = async (): Promise<void> => {
+    const whole = new Uint8Array(size);
+    let at = 0;
+    for (const part of parts) {
+      whole.set(part, at);
+      at += part.length;
+    }
+    [parts, size] = [[], 0];
+    await write(whole);
+  };
+  const large = async (bytes: Uint8Array): Promise<void> => {
+    if (size > 0) await end();
+    await write(bytes);
+  };
+  const put = (bytes: Uint8Array): Promise<void> | undefined => {
+    if (bytes.length >= GATHERED) return large(bytes);
+    parts.push(bytes);
+    size += bytes.length;
+    return size >= GATHERED ? end() : undefined;
+  };
+  return { put, end };
+}
+
 async function writeBeside(target: string, write: (put: Put) => Promise<void>): Promise<Written> {
   const deno = runtime(target), temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
   const file = await deno.open(temporary, { write: true, createNew: true }).catch((error) => {
@@ -36,9 +70,11 @@ async function writeBeside(target: string, write: (put: Put) => Promise<void>): 
   });
   try {
     try {
-      await write(async (bytes) => {
+      const { put, end } = gathering(async (bytes) => {
         for (let n = 0; n < bytes.length;) n += await file.write(bytes.subarray(n));
       });
+      await write(put);
+      await end();
       await file.sync();
     } finally {
       file.close();

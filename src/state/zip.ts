@@ -188,7 +188,7 @@ export async function zipExtract(from: Loadable, options: ArchiveOptions = {}): 
 /** Bytes of a member that is yet to be written. */
 export interface NewMember {
   readonly name: string;
-  bytes(): Promise<Uint8Array>;
+  bytes(): Uint8Array | Promise<Uint8Array>;
 }
 
 /** Fields of a header, by their widths in bytes. */
@@ -213,20 +213,23 @@ function record(fields: readonly (readonly [width: 2 | 4 | 8, value: number])[],
 export async function putZip(members: readonly NewMember[], put: Put, compressed: boolean): Promise<void> {
   const directory: Uint8Array[] = [], method = compressed ? 8 : 0, date = 0x21;
   let at = 0;
-  const add = async (bytes: Uint8Array) => {
-    await put(bytes);
+  const add = (bytes: Uint8Array): Promise<void> | undefined => {
     at += bytes.length;
+    return put(bytes);
   };
   for (const { name, bytes } of members) {
-    const data = await bytes(), packed = compressed ? await pack(data) : data, crc = crc32(data), place = at;
+    const given = bytes(), data = given instanceof Promise ? await given : given;
+    const packed = compressed ? await pack(data) : data, crc = crc32(data), place = at;
     const text = new TextEncoder().encode(name), wide = data.length >= FULL || packed.length >= FULL || place >= FULL;
     const extra = wide ? record([[2, ZIP64], [2, 24], [8, data.length], [8, packed.length], [8, place]]) : record([]);
     const local = wide ? record([[2, ZIP64], [2, 16], [8, data.length], [8, packed.length]]) : record([]);
     const small = (n: number): [4, number] => [4, wide ? FULL : n];
     const sizes = [[4, crc], small(packed.length), small(data.length), [2, text.length]] as const;
     const common = [[2, wide ? 45 : 20], [2, UTF8], [2, method], [2, 0], [2, date]] as const;
-    await add(record([[4, LOCAL], ...common, ...sizes, [2, local.length]], text, local));
-    await add(packed);
+    for (const part of [record([[4, LOCAL], ...common, ...sizes, [2, local.length]], text, local), packed]) {
+      const done = add(part);
+      if (done !== undefined) await done;
+    }
     directory.push(record(
       [[4, CENTRAL], [2, 45], ...common, ...sizes, [2, extra.length], [2, 0], [2, 0], [2, 0], [4, 0], small(place)],
       text,

@@ -57,6 +57,39 @@ Deno.test("safetensors: files", async () => {
   }
 });
 
+Deno.test("saving: a file has the values of one moment, whatever runs beside it, and does not wait for each tensor", async () => {
+  const dir = await Deno.makeTempDir(), names = Array.from({ length: 40 }, (_, i) => `w${i}`);
+  const dict = Object.fromEntries(names.map((n, i) => [n, Tensor.zeros([3 + i], { device: "JS" }).clone().realize()]));
+  const ways: [string, (path: string) => Promise<void>, (path: string) => Promise<Record<string, Tensor>>][] = [
+    ["safetensors", (path) => state.safeSave(dict, path), state.safeLoad],
+    ["shards", (path) => state.safeSave(dict, path, { maxShardBytes: 1000 }), (p) => state.safeLoad(`${p}.index.json`)],
+    ["npz", (path) => state.npzSave(dict, path), state.npzLoad],
+  ];
+  try {
+    for (const [name, save, load] of ways) {
+      let steps = 0, done = false;
+      const train = async () => {
+        while (!done) {
+          for (const t of Object.values(dict)) t.addInPlace(1);
+          Tensor.realize(Object.values(dict));
+          steps++;
+          await dict.w0.max().item();
+        }
+      };
+      const running = train(), before = steps, path = `${dir}/${name}.safetensors`;
+      await save(path).finally(() => done = true);
+      await running;
+      const loaded = Object.values(await load(path)), values = new Set<unknown>();
+      for (const t of loaded) for (const v of await t.tolist() as number[]) values.add(v);
+      assert.equal(loaded.length, names.length, name);
+      assert.equal(values.size, 1, `${name} has the values ${[...values]}`);
+      assert.ok(name === "shards" || steps - before < 2 * names.length, `${name} took ${steps - before} steps`);
+    }
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+});
+
 const F32 = (shape: string, from: number, to: number) =>
   `{"dtype":"F32","shape":[${shape}],"data_offsets":[${from},${to}]}`;
 const BAD: readonly (readonly [string, Uint8Array, RegExp])[] = [
