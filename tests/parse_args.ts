@@ -11,27 +11,37 @@ export interface ParseOptions {
   readonly default?: Readonly<Record<string, unknown>>;
 }
 
+/** What is given, by name: text under names whose values stay text, true or false under flags; whatever else was given. */
+export type ParsedArgs<O extends ParseOptions> =
+  & Record<string, unknown>
+  & { readonly [K in NonNullable<O["string"]>[number]]?: string }
+  & { readonly [K in NonNullable<O["boolean"]>[number]]: boolean }
+  & { readonly _: readonly string[] };
+
 /** `--name value`, `--name=value`, `--flag` and `--no-flag` by name; others, and what follows `--`, in `_`. */
-// deno-lint-ignore no-explicit-any
-export function parseArgs(args: readonly string[], options: ParseOptions = {}): Record<string, any> & { _: string[] } {
-  // deno-lint-ignore no-explicit-any
-  const out: Record<string, any> & { _: string[] } = { _: [] };
+export function parseArgs<const O extends ParseOptions>(
+  args: readonly string[],
+  options: O = {} as O,
+): ParsedArgs<O> {
+  const rest: string[] = [], out: Record<string, unknown> = { _: rest };
   for (const name of options.boolean ?? []) out[name] = false;
   Object.assign(out, options.default);
   const value = (name: string, text: string): unknown =>
     options.string?.includes(name) || text.trim() === "" || Number.isNaN(Number(text)) ? text : Number(text);
   for (let i = 0; i < args.length; i++) {
     if (args[i] === "--") {
-      out._.push(...args.slice(i + 1));
+      rest.push(...args.slice(i + 1));
       break;
     }
     const [, name, , text] = /^--([^=]+)(=(.*))?$/s.exec(args[i]) ?? [];
-    if (name === undefined) out._.push(args[i]);
+    if (name === undefined) rest.push(args[i]);
     else if (text !== undefined) out[name] = options.boolean?.includes(name) ? text !== "false" : value(name, text);
     else if (options.boolean?.includes(name)) out[name] = true;
-    else if (name.startsWith("no-")) out[name.slice(3)] = false;
-    else if (i + 1 < args.length && !args[i + 1].startsWith("--")) out[name] = value(name, args[++i]);
+    else if (name.startsWith("no-")) {
+      if (options.string?.includes(name.slice(3))) delete out[name.slice(3)];
+      else out[name.slice(3)] = false;
+    } else if (i + 1 < args.length && !args[i + 1].startsWith("--")) out[name] = value(name, args[++i]);
     else out[name] = options.string?.includes(name) ? "" : true;
   }
-  return out;
+  return out as ParsedArgs<O>;
 }
