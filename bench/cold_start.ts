@@ -69,13 +69,15 @@ class GruClassifier implements Layer {
   }
 }
 
-interface Program {
+/** A program that trains. */
+export interface Program {
   readonly model: () => Layer;
   /** A batch: inputs and labels. */
   readonly batch: () => Promise<[Tensor, Tensor]>;
 }
 
-const PROGRAMS: Readonly<Record<string, Program>> = {
+/** The programs by name. */
+export const PROGRAMS: Readonly<Record<string, Program>> = {
   resnet18: {
     model: () => new ResNet18(),
     batch: async () => {

@@ -21,7 +21,7 @@ export interface Graph {
 }
 
 /** Replaces weights by memory that holds nothing: the clock is not about initial values. */
-function hollow(model: unknown): void {
+export function hollow(model: unknown): void {
   for (const t of state.getParameters(model)) t.replace(Tensor.empty(t.shape, { dtype: t.dtype }).realize());
 }
 

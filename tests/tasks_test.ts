@@ -19,6 +19,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   "bench:json": [["--only", "matmul_256", "--device", "WASM"], /"name":"matmul_256"/],
   "bench:webgpu": [["--only", "nothing"], /^/],
   "bench:cuda": [["--only", "nothing"], /^/],
+  snapshot: [["--compare", "--only", "^golden/add broadcast$"], /^0 of 1 programs differ/m],
   coverage: "it takes minutes, and writes documentation",
   doctor: [[], /^WASM.*:/m],
   ok: "it takes minutes; continuous integration runs it",

@@ -388,7 +388,12 @@ class ClangDevice implements Device {
 }
 
 /** Capabilities of C code made by this compiler for this processor. */
-function capsOf({ macros, version }: Toolchain, threads: number, l1: number, l2: number): Capabilities {
+export function capsOf(
+  { macros, version }: Pick<Toolchain, "macros" | "version">,
+  threads: number,
+  l1: number,
+  l2: number,
+): Capabilities {
   const wide = macros.has("__AVX512F__"), arm = macros.has("__ARM_NEON");
   const vectorBytes = wide ? 64 : macros.has("__AVX2__") ? 32 : 16;
   const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32, float64 } = dtypes;
