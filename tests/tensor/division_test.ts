@@ -1,7 +1,9 @@
 /** Whole quotients and remainders of floats: exact for all finite operands, on every device, as C's fmod and Python's %. */
 import { assertEquals, assertStrictEquals } from "@std/assert";
-import { Tensor } from "../../mod.ts";
+import { Device, schedule, Tensor } from "../../mod.ts";
+import { toProgram } from "../../src/codegen/to_program.ts";
 import { wholeQuotient } from "../../src/helpers/math.ts";
+import { Ops } from "../../src/uop/ops.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 import { Random } from "../fuzz/simplify.ts";
 
@@ -97,4 +99,12 @@ Deno.test("division: slopes", async () => {
   const b = new Tensor([2, 2.5], { dtype: "float32", requiresGrad: true });
   a.fmod(b).sum().add(a.floorDiv(b).sum()).backward();
   assertEquals([await a.grad!.tolist(), await b.grad!.tolist()], [[1, 1], [-3, 3]]);
+});
+
+Deno.test("division: one loop for quotient and remainder, short where it is compiled", () => {
+  const { renderer } = Device.get("WASM"), t = () => Tensor.empty([64], { device: "WASM", dtype: "float64" });
+  const a = t(), b = t(), steps = schedule([a.floorDiv(b).add(a.mod(b))]), [step] = steps;
+  const { uops } = toProgram(step.ast!, renderer);
+  assertEquals([steps.length, uops.filter((u) => u.op === Ops.RANGE).length], [1, 2]);
+  assertStrictEquals(uops.length < 400, true, `${uops.length} UOps`);
 });

@@ -18,7 +18,7 @@ import { Ops } from "../../uop/ops.ts";
 import { graphRewrite } from "../../uop/rewrite.ts";
 import { UPat } from "../../uop/upat.ts";
 import { constant, type UOp } from "../../uop/uop.ts";
-import { floatQuotient, floatRemainder } from "./remainder.ts";
+import { decomposeFloatDivision } from "./remainder.ts";
 
 /** Polynomial with the constant term first, by Horner's rule. */
 function polynomial(x: UOp, coefficients: readonly number[]): UOp {
@@ -394,20 +394,8 @@ function exponential(u: UOp): UOp {
   return y === undefined ? inFloat(u.src[0], exp2) : exp(y);
 }
 
-const x = UPat.var("x"), y = UPat.var("y");
+const x = UPat.var("x");
 
-/** `f` of two floats of any size. */
-function inFloats(a: UOp, b: UOp, f: (a: UOp, b: UOp) => UOp): UOp | undefined {
-  if (!a.dtype.isFloat) return undefined;
-  if (a.dtype.bits >= 32) return f(a, b);
-  const wide = dtypes.float32.vec(a.dtype.count);
-  return f(a.cast(wide), b.cast(wide)).cast(a.dtype);
-}
-
-const division = (hasWide: boolean) => [
-  rule(x.cdiv(y), ({ x, y }) => inFloats(x, y, (a, b) => floatQuotient(a, b, hasWide))),
-  rule(x.cmod(y), ({ x, y }) => inFloats(x, y, (a, b) => floatRemainder(a, b, hasWide))),
-];
 const rules = new Map(
   [
     // with an arg it is an instruction
@@ -427,18 +415,15 @@ const matchers = new Map<string, PatternMatcher>();
 /** The rules for a device: one for each of the functions that it does not have. Stage P. */
 export function transcendentalRules(caps: Capabilities): PatternMatcher {
   const missing = [...rules.keys()].filter((op) => !caps.nativeOps.includes(op));
-  const hasWide = caps.computeDTypes.includes(dtypes.float64), divides = caps.nativeOps.includes(Ops.CMOD);
-  const key = `${missing.join()},${divides ? "" : hasWide}`;
+  const key = missing.join();
   let pm = matchers.get(key);
-  if (pm === undefined) {
-    const all = [...missing.map((op) => rules.get(op)!), ...divides ? [] : division(hasWide)];
-    matchers.set(key, pm = new PatternMatcher("functions", all));
-  }
+  if (pm === undefined) matchers.set(key, pm = new PatternMatcher("functions", missing.map((op) => rules.get(op)!)));
   return pm;
 }
 
 /** Replaces the functions that a device does not have. */
 export function decomposeTranscendentals(sink: UOp, caps: Capabilities): UOp {
   const pm = transcendentalRules(caps);
+  if (!caps.nativeOps.includes(Ops.CMOD)) sink = decomposeFloatDivision(sink);
   return pm.rules.length === 0 ? sink : graphRewrite(sink, pm);
 }
