@@ -354,7 +354,6 @@ async function work({ seed, from, count, device, only, all }: Job): Promise<void
     if (why !== undefined) post({ finding: `${text}\n  ${why}` });
   }
   post({ done: end });
-  globalThis.close(); // a worker that is terminated while WEBGPU is open takes Deno with it
 }
 
 const inWorker = "WorkerGlobalScope" in globalThis;
@@ -403,7 +402,7 @@ if (import.meta.main && !inWorker) {
         } else [at, last] = [data.index, data.text];
       };
     });
-    if (!done) worker.terminate();
+    if (!done) worker.terminate(); // which takes Deno with it where WEBGPU is open
   }
   console.log(`${from} calls with wrong arguments on ${job.device}: ${findings} findings`);
   Deno.exit(findings === 0 ? 0 : 1);

@@ -320,7 +320,7 @@ Deno.test("symbolic ops: what cannot be says what to do instead", () => {
     [
       "conv2d",
       () => x.T.unsqueeze(0).conv2d(Tensor.ones([1, 4, 3])),
-      /size n: windows need a constant.*padTo/,
+      /convolve .* size n; it takes a constant one: padTo/,
       ShapeError,
     ],
     [
