@@ -326,7 +326,7 @@ Deno.test("symbolic ops: what cannot be says what to do instead", () => {
     [
       "pool",
       () => x.T.unsqueeze(0).unsqueeze(0).avgPool2d([1, 2]),
-      /does not split into parts of 2; pad it/,
+      /average .* size n; it takes a constant one: padTo/,
       ShapeError,
     ],
     ["unfold", () => x.unfold(0, 2, 1), /unfold .* axis 0 has the symbolic size n.*padTo/, ShapeError],
