@@ -1,24 +1,27 @@
 /**
- * STOREs that many lanes and copies would make one by one, as loops. In: a kernel AST with its opts applied. Out: the AST
- * where such a STORE has loops of its own instead of copies, and reads what is computed in lanes from memory of the kernel.
+ * Accesses that many lanes and copies would make one by one, as loops. In: a kernel AST with its opts applied. Out: the AST
+ * where such a STORE has loops of its own instead of copies, and such LOADs beside a reduction do.
  *
  * Lanes that are not neighbors in memory are stored one at a time, so a tile of a reduction ends in hundreds of statements
- * that a compiler takes longer for than for the reduction. In loops they take as long to run: vectors are written to the
- * first cache, and read from there by element. What is read there lane by lane as well moves into the loops, too.
+ * that a compiler takes longer for than for the reduction. Loops take as long to run: they move elements between buffers
+ * and memory of the kernel, in the first cache, where vectors are written and read. What is computed stays in lanes: element
+ * by element, selections would become branches.
  *
  * @module
  */
 import { prod } from "../helpers/math.ts";
 import { AxisKind, RangeArg, StageArg } from "../uop/args.ts";
-import { isAlu, Ops } from "../uop/ops.ts";
+import { Ops } from "../uop/ops.ts";
 import { freeIds, rangesOf } from "../uop/ranges.ts";
+import { substitute } from "../uop/rewrite.ts";
 import { index, load, store, toposort, type UOp, uop } from "../uop/uop.ts";
 import { linearOf, rangeOfAtom, slopeOf } from "./linear_form.ts";
 import { compareLoops, kindOf } from "./ranges.ts";
+import { renameFree } from "./replace_ranges.ts";
 
-/** STOREs of single lanes from which on they are worth loops. */
-const MANY_STORES = 48;
-/** Operations on indices that are rather computed by element than kept. */
+/** Accesses to single elements from which on they are worth loops. */
+const MANY = 48;
+/** Nodes of what is rather copied, or computed of indices, by element than kept. */
 const FEW_OPS = 12;
 
 /** Is what an INDEX addresses no vector for the lanes of `lane`? */
@@ -47,11 +50,19 @@ function strideOf(idx: UOp, r: UOp): number {
   return Math.abs(stride);
 }
 
+/** Is something read that is written, elsewhere or by another STORE? Loops would change what comes first. */
+function isMixed(sink: UOp): boolean {
+  const written = new Set(sink.src.map((s) => s.src[0].src[0]));
+  return sink.src.some((s) =>
+    toposort(s).some((u) => u.op === Ops.LOAD && written.has(u.src[0].src[0]) && u.src[0] !== s.src[0])
+  );
+}
+
 class Roller {
   private readonly next: { range: number; stage: number };
-  /** By range of copies or lanes: the loop in its place. */
+  /** By range of copies or lanes: the loop in its place in STOREs. */
   private readonly loops = new Map<UOp, UOp>();
-  /** What is kept, by value. */
+  /** What is kept, by value: how it is read. */
   private readonly kept = new Map<UOp, UOp>();
 
   constructor(private readonly sink: UOp) {
@@ -60,82 +71,88 @@ class Roller {
 
   run(): UOp {
     const { sink } = this;
+    if (isMixed(sink)) return sink;
     const made = sink.src.map((s) => this.roll(s));
     return made.every((s, i) => s === sink.src[i]) ? sink : sink.withSrc(made);
   }
 
-  /** A STORE with loops for its copies and lanes, where that is better. */
+  /** A STORE with loops for its copies and lanes, and for what it reads element by element, where there are many. */
   private roll(s: UOp): UOp {
-    const [at, value] = s.src;
+    const [at] = s.src;
     const own = rangesOf(s).filter((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.VECTOR);
     const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR);
-    if (lane === undefined || prod(own.map((r) => r.src[0].value)) < MANY_STORES || !isScattered(at, lane)) return s;
-    // what is written may be read only where it is written
-    if (toposort(s).some((u) => u.op === Ops.LOAD && u.src[0].src[0] === at.src[0] && u.src[0] !== at)) return s;
-    if (ownNodes(s).some((u) => isComputedAlone(u, own))) return s;
-    const order = own.sort((a, b) => strideOf(at.src[1], b) - strideOf(at.src[1], a) || compareLoops(a, b));
-    for (const r of order) {
-      if (this.loops.has(r)) continue;
-      this.loops.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(this.next.range++, AxisKind.LOOP)));
-    }
-    const memo = new Map<UOp, UOp>();
-    const kept = this.keep(value, order, lane, memo);
-    const place = at.src.slice(1).map((u) => this.renamed(u, memo));
+    if (lane === undefined || countOf(own) < MANY) return s;
+    const nodes = ownNodes(s), isApart = isScattered(at, lane);
+    const apart = nodes.filter((u) =>
+      u.op === Ops.LOAD && isScattered(u.src[0], lane) && countOf(ownOf(u, own)) >= MANY
+    );
+    if ((!isApart && apart.length === 0) || nodes.some((u) => isComputedAlone(u, own))) return s;
+    const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));
+    if (!isApart) return s.withSrc([at, value]);
+    for (const r of byStride(own, at.src[1])) if (!this.loops.has(r)) this.loops.set(r, this.loop(r));
+    const place = at.src.slice(1).map((u) => renameFree(u, this.loops));
+    const isCopy = ownNodes(value).every((u) => u.op !== Ops.REDUCE && (u === value || u.op !== Ops.LOAD));
+    const kept = isCopy && ownNodes(value).length <= FEW_OPS
+      ? renameFree(value, this.loops)
+      : this.row(value, value, ownOf(value, own), (r) => r, (r) => this.loops.get(r)!);
     return store(index(at.src[0], place[0], place[1]), kept);
   }
 
-  /** `u` by element: what lanes compute better is kept for all of `ranges`. */
-  private keep(u: UOp, ranges: readonly UOp[], lane: UOp, memo: Map<UOp, UOp>): UOp {
-    const known = memo.get(u);
+  private loop(r: UOp): UOp {
+    return uop(Ops.RANGE, r.dtype, r.src, new RangeArg(this.next.range++, AxisKind.LOOP));
+  }
+
+  /** Reads lanes of what loops have loaded. */
+  private reads(l: UOp, own: readonly UOp[]): UOp {
+    if (this.kept.has(l)) return this.kept.get(l)!;
+    const loops = new Map(own.map((r) => [r, this.loop(r)]));
+    return this.row(l, renameFree(l, loops), own, (r) => loops.get(r)!, (r) => r);
+  }
+
+  /**
+   * Keeps `value`, which stands for `u` and has the ranges `inside`, in the order of lanes, and reads it at `outside`.
+   * Lanes are innermost, so that they are vectors.
+   */
+  private row(
+    u: UOp,
+    value: UOp,
+    own: readonly UOp[],
+    inside: (r: UOp) => UOp,
+    outside: (r: UOp) => UOp,
+  ): UOp {
+    const known = this.kept.get(u);
     if (known !== undefined) return known;
-    const free = rangesOf(u), own = ranges.filter((r) => free.includes(r));
-    let made: UOp;
-    if (own.length === 0) made = u;
-    else if (u.op === Ops.RANGE || u.op === Ops.LOAD || this.isIndex(u)) made = this.renamed(u, memo);
-    else if (!isAlu(u.op) || !ownNodes(u).some((x) => x.op === Ops.LOAD && isScattered(x.src[0], lane))) {
-      made = this.kept.get(u) ?? this.row(u, own);
-    } else made = u.withSrc(u.src.map((x) => this.keep(x, ranges, lane, memo)));
-    memo.set(u, made);
-    return made;
-  }
-
-  /** Is it a little arithmetic on indices? */
-  private isIndex(u: UOp): boolean {
-    const nodes = ownNodes(u);
-    return nodes.length <= FEW_OPS && !nodes.some((x) => x.op === Ops.LOAD || x.op === Ops.REDUCE);
-  }
-
-  /** Reads element after element of `u`, which is kept: lanes innermost, so that vectors are written. */
-  private row(u: UOp, own: readonly UOp[]): UOp {
-    const inOrder = [...own].sort((a, b) =>
-      Number(kindOf(a) === AxisKind.VECTOR) - Number(kindOf(b) === AxisKind.VECTOR)
-    );
-    const arg = new StageArg(this.next.stage++, "thread", "packed");
-    let flat: UOp | undefined, stride = prod(inOrder.map((r) => r.src[0].value));
-    for (const r of inOrder) {
+    const isLane = (r: UOp): number => Number(kindOf(r) === AxisKind.VECTOR);
+    const ranges = [...own].sort((a, b) => isLane(a) - isLane(b));
+    let flat: UOp | undefined, stride = countOf(ranges);
+    for (const r of ranges) {
       stride /= r.src[0].value;
-      const loop = this.loops.get(r)!, term = stride === 1 ? loop : loop.mul(stride);
+      const term = stride === 1 ? outside(r) : outside(r).mul(stride);
       flat = flat === undefined ? term : flat.add(term);
     }
-    const made = load(index(uop(Ops.STAGE, u.dtype, [u, ...inOrder], arg), flat!));
+    const arg = new StageArg(this.next.stage++, "thread", "packed");
+    const made = load(index(uop(Ops.STAGE, u.dtype, [value, ...ranges.map(inside)], arg), flat!));
     this.kept.set(u, made);
-    return made;
-  }
-
-  /** `u` with loops in place of copies and lanes. */
-  private renamed(u: UOp, memo: Map<UOp, UOp>): UOp {
-    const loop = this.loops.get(u);
-    if (loop !== undefined) return loop;
-    const known = memo.get(u);
-    if (known !== undefined || u.src.length === 0) return known ?? u;
-    const free = rangesOf(u);
-    const made = free.some((r) => this.loops.has(r)) ? u.withSrc(u.src.map((x) => this.renamed(x, memo))) : u;
-    memo.set(u, made);
     return made;
   }
 }
 
-/** Makes loops of STOREs that would be hundreds of statements. */
+function countOf(ranges: readonly UOp[]): number {
+  return prod(ranges.map((r) => r.src[0].value));
+}
+
+/** Those of `ranges` that `u` depends on. */
+function ownOf(u: UOp, ranges: readonly UOp[]): UOp[] {
+  const free = rangesOf(u);
+  return ranges.filter((r) => free.includes(r));
+}
+
+/** Ranges in the order of loops: the smallest step in memory innermost. */
+function byStride(ranges: readonly UOp[], idx: UOp): UOp[] {
+  return [...ranges].sort((a, b) => strideOf(idx, b) - strideOf(idx, a) || compareLoops(a, b));
+}
+
+/** Makes loops of what would be hundreds of accesses to single elements. */
 export function rollStores(sink: UOp): UOp {
   return new Roller(sink).run();
 }

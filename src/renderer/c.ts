@@ -433,7 +433,8 @@ function store(w: CWriter, value: UOp, text: string, { name, at }: CAddress): st
   return `{ ${t} x = ${x}; for (int l = 0; l < ${n}; l++) (&${name}[${at}])[l] = x[l]; }`;
 }
 
-function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
+function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
+  noteLoops(w, program.uops);
   const lines = [`void ${symbol}(void **bufs, const unsigned long long *vars, int begin, int end) {`];
   for (const p of program.params) {
     if (p === undefined) continue;
@@ -456,11 +457,53 @@ function lanesPragma(n: string): string {
   return `_Pragma("clang loop vectorize(enable) vectorize_width(${n}) interleave(disable) unroll(disable)") `;
 }
 
+/** A loop around others that adds nothing up: the copies that pay are made before, and others cost most of a compiler's time. */
+const ROLLED = `_Pragma("clang loop unroll(disable)") `;
+/** A loop that stores element by element what was computed in lanes: it is one since its elements lie apart. */
+const BY_ELEMENT = `_Pragma("clang loop vectorize(disable)") `;
+/** What `notes` holds for a loop until it is written: it has accumulators that change, loops, reads of LOCALs, STOREs to buffers. */
+const SUMS = 1, LOOPS = 2, KEPT = 4, STORES = 8;
+
+/** Notes what the compiler is told of loops. */
+function noteLoops(w: CWriter, uops: readonly UOp[]): void {
+  const open: UOp[] = [];
+  const note = (u: UOp, what: number): void => void w.notes.set(u, (w.notes.get(u) ?? 0) | what);
+  for (const u of uops) {
+    if (u.op === Ops.END) open.pop();
+    if (open.length > 0) {
+      const inner = open[open.length - 1], isElement = u.op === Ops.LOAD ? u.dtype.count === 1 : u.op === Ops.STORE;
+      if (u.op === Ops.RANGE) note(inner, LOOPS);
+      else if (u.op === Ops.STORE && u.src[0].op === Ops.ACC) {
+        for (let i = open.length - 1; i >= 0 && ((w.notes.get(open[i]) ?? 0) & SUMS) === 0; i--) note(open[i], SUMS);
+      } else if (isElement && u.src[0].op === Ops.INDEX) {
+        const base = baseOf(u.src[0]).op;
+        if (u.op === Ops.LOAD && base === Ops.LOCAL) note(inner, KEPT);
+        else if (u.op === Ops.STORE && base === Ops.PARAM) note(inner, STORES);
+      }
+    }
+    if (u.op === Ops.RANGE) open.push(u);
+  }
+}
+
+/** The memory of an address. */
+function baseOf(u: UOp): UOp {
+  while (u.op === Ops.AFTER || u.op === Ops.INDEX) u = u.src[0];
+  return u;
+}
+
+/** What the compiler is told of a loop with these notes. */
+function loopPragma(what: number): string {
+  if ((what & SUMS) !== 0) return "";
+  if ((what & LOOPS) !== 0) return ROLLED;
+  return (what & KEPT) !== 0 && (what & STORES) !== 0 ? BY_ELEMENT : "";
+}
+
 function loop(w: CWriter, u: UOp, name: string, end: string): string {
   const { kind } = u.arg as RangeArg, thread = kind === AxisKind.THREAD;
-  const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : "";
+  const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : loopPragma(w.notes.get(u) ?? 0);
   // lanes are compared with bounds: in 32 bits as many fit a register as there are values
   if (u.dtype === dtypes.int32 && kind !== AxisKind.VECTOR) w.notes.set(u, WIDE);
+  else w.notes.delete(u);
   return `${pragma}for (${type(w, u.dtype, w.notes.get(u))} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
     thread ? "end" : end
   }; ${name}++)`;

@@ -42,26 +42,26 @@ function kernel(value: (p: Parts) => UOp | UOp[], dtype: DType = dtypes.float32,
 }
 
 const zero = constant(0, dtypes.float32);
-/** What is stored, and how many rows of a tile are kept for it. */
+/** What is stored, and how many tiles are kept for it: one for each STORE, and for each input that is read as it is stored. */
 const KERNELS: Record<string, [ast: UOp, kept: number]> = {
   "a sum": [kernel(({ sum }) => sum), 1],
   "a largest product": [kernel(({ sum }) => sum, dtypes.float32, Ops.MAX), 1],
   "a sum under a function": [kernel(({ sum }) => sum.add(1).alu(Ops.SQRT).mul(sum)), 1],
-  "beside what is read like it": [kernel(({ sum, beside }) => beside(3).lt(0).where(zero, sum)), 1],
+  "beside what is read like it": [kernel(({ sum, beside }) => beside(3).lt(0).where(zero, sum)), 2],
   "beside what is read in lanes": [kernel(({ sum, across }) => sum.mul(across(3))), 1],
-  "beside both": [kernel(({ sum, beside, across }) => sum.mul(across(3)).add(beside(4))), 1],
+  "beside both": [kernel(({ sum, beside, across }) => sum.mul(across(3)).add(beside(4))), 2],
   "twice beside what is read like it": [
     kernel(({ sum, beside }) => beside(3).lt(0).where(sum.mul(2).add(1), sum.add(beside(4)))),
-    2,
+    3,
   ],
-  "two of one sum": [kernel(({ sum, beside }) => [sum.add(beside(3)), sum.mul(beside(4))]), 1],
+  "two of one sum": [kernel(({ sum, beside }) => [sum.add(beside(3)), sum.mul(beside(4))]), 4],
   "a comparison": [kernel(({ sum }) => sum.lt(3)), 1],
   "by row and column": [kernel(({ sum, i, j }) => i.lt(j.mul(9)).where(sum, zero)), 1],
-  "in place": [kernel(({ sum, beside }) => beside(0).add(sum)), 1],
+  "in place": [kernel(({ sum, beside }) => beside(0).add(sum)), 2],
   integers: [kernel(({ sum }) => sum, dtypes.int32), 1],
-  "small floats": [kernel(({ sum, beside }) => sum.add(beside(3)), dtypes.float16), 1],
-  "floats that are kept as integers": [kernel(({ sum, beside }) => sum.add(beside(3)), dtypes.bfloat16), 1],
-  "no sum": [kernel(({ across, beside }) => across(1).mul(across(1)).add(beside(2))), 1],
+  "small floats": [kernel(({ sum, beside }) => sum.add(beside(3)), dtypes.float16), 2],
+  "floats that are kept as integers": [kernel(({ sum, beside }) => sum.add(beside(3)), dtypes.bfloat16), 2],
+  "no sum": [kernel(({ across, beside }) => across(1).mul(across(1)).add(beside(2))), 2],
 };
 
 /** Elements of each row of the kernel's own memory. */
@@ -92,16 +92,24 @@ Deno.test("roll: few stores, neighbors, and what is read elsewhere than it is wr
   const shifted = sink([store(index(out, i.mul(COLUMNS)), load(index(out, i.mul(COLUMNS).add(SIZE))))]);
   const plain = compile(shifted, opts("VECTOR:0:16 UPCAST:0:4"), CAPS.large);
   assertEquals([memory(plain), stores(plain)], [[], 64]);
+  // one STORE reads what another one writes
+  const other = index(param(0, dtypes.float32, SIZE), i.mul(COLUMNS)), more = param(5, dtypes.float32, SIZE);
+  const swap = compile(
+    sink([store(other, constant(1, dtypes.float32)), store(index(more, i.mul(COLUMNS)), load(other))]),
+    opts("VECTOR:0:16 UPCAST:0:4"),
+    CAPS.large,
+  );
+  assertEquals([memory(swap), stores(swap)], [[], 128]);
 });
 
-Deno.test("roll: the smallest stride is the innermost loop, and tiles that overlap are stored twice", () => {
+Deno.test("roll: the smallest stride is the innermost loop of a store, and tiles that overlap are stored twice", () => {
   const [ast] = KERNELS["beside both"], data = integers(paramsOf(ast));
   for (const o of ["VECTOR:0:16 UPCAST:0:4", "UPCAST:0:3 VECTOR:0:16", "VECTOR:0:16 UPCAST:1:3 UPCAST:0:2"]) {
     assertEquals(run(ast, data, opts(o), CAPS.large), run(ast, data, []), o);
   }
   const { uops } = compile(ast, TILES, CAPS.large);
   const loops = uops.filter((u) => u.op === Ops.RANGE).map((u) => u.src[0].value);
-  // 4 and 2 of rows and columns, the sum, then the tile: 16 rows of 4 neighbors
-  assertEquals(loops, [4, 2, 5, 16, 4]);
+  // 4 and 2 of rows and columns, the sum; what is kept is filled as it lies, and stored by 16 rows of 4 neighbors
+  assertEquals(loops, [4, 2, 5, 4, 16, 16, 4]);
   ok(uops.at(-1)!.op === Ops.END);
 });

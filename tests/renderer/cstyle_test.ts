@@ -30,6 +30,9 @@ function write(name: string, uops: readonly UOp[]): [string[], string] {
   return [[...declarations.keys()], body];
 }
 
+/** What stands before a loop around others that adds nothing up. */
+const ROLLED = `_Pragma("clang loop unroll(disable)") `;
+
 for (
   const [k, declared, body] of [
     [
@@ -52,7 +55,7 @@ for (
   float *restrict b0 = bufs[0];
   const float *restrict b1 = bufs[1];
   const float *restrict b2 = bufs[2];
-  for (long long i0 = begin; i0 < end; i0++) {
+  ${ROLLED}for (long long i0 = begin; i0 < end; i0++) {
     for (long long i1 = 0; i1 < 2; i1++) {
       long long v0 = (i0 * 8) + (i1 * 4);
       *(f32x4_u *)&b0[v0] = (*(const f32x4_u *)&b1[v0]) + (*(const f32x4_u *)&b2[v0]);
