@@ -13,13 +13,14 @@ import { constant, type UOp } from "../uop/uop.ts";
 import { leNode } from "./elementwise.ts";
 import { FunctionTensor } from "./functions.ts";
 import {
+  absNode,
   expm1Node,
+  expNode,
   floatConst,
   geluNode,
   scale,
   shift,
   sigmoidNode,
-  signOf,
   softplusNode,
   tanhNode,
 } from "./numeric.ts";
@@ -45,17 +46,24 @@ function limit(x: UOp, low: number, high: number): UOp {
   return leNode(b, above).where(b, above);
 }
 
+/** Of alpha (e^(x / width) - 1) where x <= 0, else of x: the inputs are alpha / width and 1 / width. At 0 it has no slope. */
+const ELU = new GradientArg((g, [x, height, inverse]) => {
+  const zero = constant(0, x.dtype), below = x.lt(zero).where(x, zero);
+  return [g.mul(leNode(x, zero).where(expNode(below.mul(inverse)).mul(height), floatConst(1, x.dtype)))];
+}, true);
+
 /** alpha (e^(x / width) - 1) where x <= 0, else x. */
 function eluNode(x: UOp, alpha: number, width = 1): UOp {
   const zero = constant(0, x.dtype);
   const negative = leNode(x, zero);
   const below = negative.where(x, zero);
-  return negative.where(scale(expm1Node(width === 1 ? below : scale(below, 1 / width)), alpha), x);
+  const value = negative.where(scale(expm1Node(width === 1 ? below : scale(below, 1 / width)), alpha), x);
+  return withGradient(value, [x, floatConst(alpha / width, x.dtype), floatConst(1 / width, x.dtype)], ELU);
 }
 
 /** 1 + |x| */
 function beyondOne(x: UOp): UOp {
-  return shift(x.mul(signOf(x)), 1);
+  return shift(absNode(x), 1);
 }
 
 /** d x / (1 + |x|) = 1 / (1 + |x|)^2, and NaN where the value is. */

@@ -7,10 +7,10 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { slope, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { ElementwiseTensor, inFloat, negNode, signValue } from "./elementwise.ts";
 import {
+  absNode,
   acoshNode,
   acosNode,
   asinhNode,
@@ -32,12 +32,6 @@ import {
   tanNode,
 } from "./numeric.ts";
 
-/** d |x| is the sign: 0 at 0, and at NaN, where what it is multiplied with is NaN. */
-const SIGN = slope((x) => {
-  const c = (v: number) => floatConst(v, x.dtype);
-  return x.lt(c(0)).where(c(-1), c(0).lt(x).where(c(1), c(0)));
-});
-
 /** Tensors with unary functions. */
 export abstract class FunctionTensor extends ElementwiseTensor {
   /** Applies a function of float nodes; integers are promoted, half floats computed in float32. */
@@ -49,7 +43,7 @@ export abstract class FunctionTensor extends ElementwiseTensor {
   abs(): this {
     const x = this.uop, d = x.dtype;
     if (d.isBool || d.isUnsigned) return this.wrap(x);
-    if (d.isFloat) return this.wrap(withGradient(x.mul(signValue(x)), [x], SIGN));
+    if (d.isFloat) return this.wrap(absNode(x, x.mul(signValue(x))));
     return this.wrap(x.lt(constant(0, d)).where(negNode(x), x));
   }
   /** x * x. */

@@ -269,15 +269,32 @@ function poly([f32, f64]: Poly, x: UOp): UOp {
   return horner(x.dtype === dtypes.float64 ? f64 : f32, x);
 }
 
-/** x + x^3 p(x^2) */
+/** x + x^3 p(x^2), where p is above 0: of -0 it is -0. */
 function oddPoly(p: Poly, x: UOp): UOp {
   const z = x.mul(x);
   return x.add(x.mul(z).mul(poly(p, z)));
 }
 
+/** The same where p is below 0: a sum of -0 and 0 would be 0. */
+function oddProduct(p: Poly, x: UOp): UOp {
+  const z = x.mul(x);
+  return x.mul(shift(z.mul(poly(p, z)), 1));
+}
+
 /** -1 where x < 0, else 1; constants, so without a gradient. */
 export function signOf(x: UOp): UOp {
   return lt(x, 0).where(floatConst(-1, x.dtype), floatConst(1, x.dtype));
+}
+
+/** d |x| is the sign: 0 at 0, and at NaN, where what it is multiplied with is NaN. */
+const SIGN = slope((x) => {
+  const c = (v: number) => floatConst(v, x.dtype);
+  return x.lt(c(0)).where(c(-1), c(0).lt(x).where(c(1), c(0)));
+});
+
+/** |x|, by its value `magnitude`. */
+export function absNode(x: UOp, magnitude: UOp = x.mul(signOf(x))): UOp {
+  return withGradient(magnitude, [x], SIGN);
 }
 
 /** e^x. Codegen computes `EXP2(x * log2 e)` without the rounding of the product. */
@@ -294,7 +311,7 @@ export function logNode(x: UOp): UOp {
 export function expm1Node(x: UOp): UOp {
   const small = lt(x.mul(signOf(x)), 0.5);
   const near = pick(small, x, 0);
-  return small.where(near.add(near.mul(near).mul(poly(EXPM1, near))), shift(expNode(x), -1));
+  return small.where(near.mul(shift(near.mul(poly(EXPM1, near)), 1)), shift(expNode(x), -1)); // keeps -0
 }
 
 /** log(1 + x) without cancellation near zero. */
@@ -314,6 +331,14 @@ function halfComplement(unused: UOp, a: UOp): UOp {
   return unless(unused, scale(shift(scale(a, -1), 1), 0.5), 1).sqrt();
 }
 
+/** d s = x s^3 dx for s = 1 / sqrt(1 - x^2): at the ends of the domain infinite, as s is. */
+const ARC = slope((x, s) => x.mul(s).mul(s).mul(s));
+/** 1 / sqrt(1 - x^2), by factors: near 1 the difference of squares has no digits. */
+function arcSlope(x: UOp): UOp {
+  return withGradient(divideInto(1, shift(scale(x, -1), 1).mul(shift(x, 1)).sqrt()), [x], ARC);
+}
+const ASIN_SLOPE = slope(arcSlope), ACOS_SLOPE = slope((x) => scale(arcSlope(x), -1));
+
 /** asin(a) for 0 <= a <= 1: beyond 1/2 as pi/2 - 2 asin(sqrt((1 - a) / 2)). */
 function asinPositive(a: UOp): UOp {
   const small = lt(a, 0.5);
@@ -325,7 +350,7 @@ function asinPositive(a: UOp): UOp {
 /** Inverse sine; NaN outside [-1, 1]. */
 export function asinNode(x: UOp): UOp {
   const s = signOf(x);
-  return asinPositive(x.mul(s)).mul(s);
+  return withGradient(asinPositive(x.mul(s)).mul(s), [x], ASIN_SLOPE);
 }
 
 /** Inverse cosine; accurate at 1 too. */
@@ -335,7 +360,7 @@ export function acosNode(x: UOp): UOp {
   const t = small.where(x, halfComplement(small, a));
   const core = oddPoly(ASIN, t);
   const far = lt(x, 0).where(shift(scale(core, -2), Math.PI), scale(core, 2));
-  return small.where(shift(scale(core, -1), Math.PI / 2), far);
+  return withGradient(small.where(shift(scale(core, -1), Math.PI / 2), far), [x], ACOS_SLOPE);
 }
 
 /** Inverse tangent: into [0, tan(pi/8)] by atan(a) = pi/4 + atan((a-1)/(a+1)) and pi/2 - atan(1/a). */
@@ -345,10 +370,12 @@ export function atanNode(x: UOp): UOp {
   const t = big.where(divideInto(1, pick(big, a, 1)), a);
   const mid = gt(t, Math.SQRT2 - 1);
   const u = mid.where(shift(t, -1).fdiv(shift(t, 1)), t);
-  const core = oddPoly(ATAN, u);
+  const core = oddProduct(ATAN, u);
   const quarter = mid.where(shift(core, Math.PI / 4), core);
   return big.where(shift(scale(quarter, -1), Math.PI / 2), quarter).mul(s);
 }
+
+const SINH_SLOPE = slope((x) => coshNode(x));
 
 /** Hyperbolic sine. */
 export function sinhNode(x: UOp): UOp {
@@ -356,7 +383,7 @@ export function sinhNode(x: UOp): UOp {
   const small = lt(a, 1);
   const e = expNode(scale(a, 0.5)); // half the exponent: the result may be finite where e^a is not
   const far = scale(e, 0.5).mul(e).add(divideInto(-0.5, e).fdiv(e));
-  return small.where(oddPoly(SINH, pick(small, x, 0)), far.mul(s));
+  return withGradient(small.where(oddPoly(SINH, pick(small, x, 0)), far.mul(s)), [x], SINH_SLOPE);
 }
 
 const COSH_SLOPE = slope((x) => sinhNode(x));
@@ -374,8 +401,11 @@ export function tanhNode(x: UOp): UOp {
   // Beyond 20 the result is 1 in every float dtype; the exponential must not overflow in the gradient.
   const e = expNode(scale(unless(gt(a, 20), a, 20), 2));
   const far = shift(divideInto(-2, shift(e, 1)), 1).mul(s);
-  return small.where(oddPoly(TANH, pick(small, x, 0)), far);
+  return small.where(oddProduct(TANH, pick(small, x, 0)), far);
 }
+
+/** d asinh x = 1 / sqrt(x^2 + 1) */
+const ASINH_SLOPE = slope((x) => divideInto(1, shift(x.mul(x), 1).sqrt()));
 
 /** Inverse hyperbolic sine: log1p(a + a^2 / (1 + sqrt(a^2 + 1))). */
 export function asinhNode(x: UOp): UOp {
@@ -383,13 +413,16 @@ export function asinhNode(x: UOp): UOp {
   const huge = gt(a, 2 ** 30);
   const n = unless(huge, a, 1);
   const near = log1pNode(n.add(n.mul(n).fdiv(shift(shift(n.mul(n), 1).sqrt(), 1))));
-  return huge.where(shift(logNode(pick(huge, a, 1)), Math.LN2), near).mul(s);
+  const value = huge.where(shift(logNode(pick(huge, a, 1)), Math.LN2), near).mul(s);
+  return withGradient(x.eq(floatConst(0, x.dtype)).where(x, value), [x], ASINH_SLOPE); // keeps -0
 }
 
+/** d s = -x s^3 dx for s = 1 / sqrt(x^2 - 1). */
+const ACOSH_SECOND = slope((x, s) => scale(x.mul(s).mul(s).mul(s), -1));
 /** d acosh x = 1 / sqrt(x^2 - 1), by factors: near 1 the difference of squares has no digits, and far out no square. */
 const ACOSH_SLOPE = slope((x) => {
   const a = x.mul(signOf(x));
-  return divideInto(1, shift(a, -1).sqrt().mul(shift(a, 1).sqrt()));
+  return withGradient(divideInto(1, shift(a, -1).sqrt().mul(shift(a, 1).sqrt())), [x], ACOSH_SECOND);
 });
 
 /** Inverse hyperbolic cosine: log1p(t + sqrt(t (t + 2))) with t = x - 1; NaN below 1. */
@@ -400,8 +433,12 @@ export function acoshNode(x: UOp): UOp {
   return withGradient(huge.where(shift(logNode(pick(huge, x, 1)), Math.LN2), near), [x], ACOSH_SLOPE);
 }
 
+/** d s = 2 x s^2 dx for s = 1 / (1 - x^2). */
+const ATANH_SECOND = slope((x, s) => scale(x, 2).mul(s).mul(s));
 /** d atanh x = 1 / (1 - x^2) = 1 / ((1 - x) (1 + x)) */
-const ATANH_SLOPE = slope((x) => divideInto(1, shift(scale(x, -1), 1).mul(shift(x, 1))));
+const ATANH_SLOPE = slope((x) =>
+  withGradient(divideInto(1, shift(scale(x, -1), 1).mul(shift(x, 1))), [x], ATANH_SECOND)
+);
 
 /** Inverse hyperbolic tangent: log1p(2a / (1 - a)) / 2. */
 export function atanhNode(x: UOp): UOp {

@@ -1,7 +1,7 @@
 /**
  * Values and gradients at edges (zeros, infinities, NaN, ties, ends of domains, subnormal and huge numbers) against those
  * of PyTorch in float64: fixtures/edges.json, made by fixtures/edges.py. What is NaN, infinite or a number must be so
- * exactly; numbers are compared to a few units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
+ * exactly, and so must second derivatives of functions of one number; numbers are compared to a few units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
  *
  * Run: `deno run -A tests/fuzz/edges.ts --device WASM --dtype float64 --only pow`
  */
@@ -17,6 +17,8 @@ export interface EdgeCase {
   readonly shape: readonly number[];
   readonly out: string;
   readonly grads?: readonly (string | null)[];
+  /** Of a function of one number: its second derivatives at the points "ends". */
+  readonly second?: string;
   /** Elementwise: the result's gradient is 1 everywhere. */
   readonly ones?: boolean;
   /** PyTorch's formula cancels: only digits relative to 1 are claimed. */
@@ -37,7 +39,7 @@ export const edgeCases: readonly EdgeCase[] = fixture.cases;
 /** Where we differ from PyTorch on purpose: a case, what of it, where, and why. */
 export interface Deliberate {
   readonly js: RegExp;
-  readonly of?: "value" | "gradient";
+  readonly of?: "value" | "gradient" | "second";
   /** The only device. */
   readonly device?: string;
   /** Elementwise cases: `at` are the inputs. */
@@ -53,11 +55,23 @@ export const DELIBERATE: readonly Deliberate[] = [
   { js: /sign\(/, of: "value", where: hasNaN, why: "the sign of NaN is NaN, as in NumPy" },
   {
     js: /clamp|clip|hardswish/,
-    of: "gradient",
     where: hasNaN,
     why: "where the value is NaN, the gradient goes to where NaN came from; PyTorch's comparisons drop it",
   },
   { js: /gelu\(\)|mish/, of: "gradient", where: isLarge, why: "the limit, 0 or 1, where PyTorch has inf * 0" },
+  {
+    js: /atan\(\)|erf\(\)|gelu\(|mish/,
+    of: "second",
+    where: (got, want) => got === 0 && Number.isNaN(want),
+    why: "far out the limit, 0, where PyTorch has inf * 0",
+  },
+  { js: /pow\(-?0(\.0)?, \{ reverse/, of: "second", why: "0^x is 0 or 1, and has no slope where PyTorch has 0 * inf" },
+  {
+    js: /pow\(0.5\)/,
+    of: "second",
+    where: (got) => Number.isNaN(got),
+    why: "the root of -inf is NaN, and so is its slope",
+  },
   {
     js: /logaddexp/,
     of: "gradient",
@@ -128,6 +142,8 @@ function numbers(text: string): number[] {
   return text.split(" ").map((w) => w === "n" ? NaN : w === "i" ? Infinity : w === "-i" ? -Infinity : Number(w));
 }
 
+const ends = numbers(fixture.points.ends);
+
 interface Loaded {
   readonly inputs: readonly { readonly shape: readonly number[]; readonly values: number[]; readonly dtype?: string }[];
   readonly weights: readonly number[];
@@ -147,6 +163,7 @@ function load(c: EdgeCase): Loaded {
 export interface EdgeResult {
   readonly out: Tensor;
   readonly grads: readonly (Tensor | undefined)[];
+  readonly second?: Tensor;
 }
 
 const calls = new Map<string, (...args: unknown[]) => Tensor>();
@@ -161,11 +178,17 @@ export function buildEdge(c: EdgeCase, device: string, dtype: "float32" | "float
     calls.set(c.js, call);
   }
   const out = call(x, y, z, Tensor, nn), grads = c.grads ?? [];
+  let second: Tensor | undefined;
+  if (c.second !== undefined) {
+    const at = new Tensor(ends, { dtype, device }),
+      slope = call(at, undefined, undefined, Tensor, nn).sum().gradient([at])[0];
+    second = slope.sum().gradient([at])[0];
+  }
   const wanted = [x, y, z].filter((_, i) => typeof grads[i] === "string");
   if (wanted.length === 0) return { out, grads: [] };
   const gradient = new Tensor(weights, { dtype, device }).reshape(c.shape);
   const found = out.gradient(wanted, { gradient });
-  return { out, grads: grads.map((g) => typeof g === "string" ? found.shift() : undefined) };
+  return { out, grads: grads.map((g) => typeof g === "string" ? found.shift() : undefined), second };
 }
 
 /** Whether a number is what float32 has, or nothing lies so near it that arithmetic would get into what it has not. */
@@ -194,11 +217,14 @@ export async function compareEdge(c: EdgeCase, result: EdgeResult, narrow: boole
     const least = narrow ? 2 ** -126 : 2 ** -1022;
     want.forEach((exact, i) => {
       const w = narrow ? Math.fround(exact) : exact;
-      const at = c.ones ? floats.map((x) => x.values[i]) : [];
+      const at = of === "second" ? [ends[i]] : c.ones ? floats.map((x) => x.values[i]) : [];
       if (narrow && (!at.every(inFloat32) || (exact !== 0 && !inFloat32(w)))) return;
       const g = found[i];
-      const bound = relative * Math.abs(w) + absolute + (w === 0 ? 0 : least);
-      const isSigned = of === "value" && w === 0 && !c.absolute && !c.unsigned;
+      const [rounded, off] = of === "second" ? [10 * relative, narrow ? 4e-6 : 1e-11] : [relative, absolute];
+      const bound = rounded * Math.abs(w) + off + (w === 0 ? 0 : least);
+      // of zeros the sign is claimed also where formulas cancel
+      const isSigned = of === "value" && w === 0 && !c.unsigned &&
+        (!c.absolute || (c.ones === true && at.every((v) => v === 0)));
       const same = isSigned ? Object.is(g, w) : Object.is(g, w) || Math.abs(g - w) <= bound;
       if (same || differs(c, got.device, of, (d) => d.where?.(g, w, at) ?? true)) return;
       const place = c.ones ? `at ${at.map((v) => Object.is(v, -0) ? "-0" : v).join(", ")}` : `element ${i}`;
@@ -209,6 +235,7 @@ export async function compareEdge(c: EdgeCase, result: EdgeResult, narrow: boole
   for (const [i, g] of result.grads.entries()) {
     if (g !== undefined) await check(`gradient of ${"xyz"[i]}`, "gradient", g, inputs[i].shape, c.grads![i]!);
   }
+  if (result.second !== undefined) await check("second derivative", "second", result.second, [ends.length], c.second!);
   return problems;
 }
 
@@ -239,7 +266,9 @@ async function runAll(chosen: readonly EdgeCase[], device: string, dtype: "float
       }
     }
     try {
-      Tensor.realize(built.flatMap(([, r]) => [r.out, ...r.grads.filter((g) => g !== undefined)]));
+      Tensor.realize(
+        built.flatMap(([, r]) => [r.out, ...r.grads.filter((g) => g !== undefined), ...r.second ? [r.second] : []]),
+      );
     } catch {
       // each says so alone
     }

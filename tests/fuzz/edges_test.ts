@@ -1,6 +1,6 @@
 /** A part of the cases of edges.ts on two devices; that every op has one; that none is left out for longer than it differs. */
 import { assert, assertEquals } from "@std/assert";
-import { Device } from "../../mod.ts";
+import { Device, Tensor } from "../../mod.ts";
 import { PARITY } from "../parity.ts";
 import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
 
@@ -32,3 +32,26 @@ Deno.test("edges: a wrong value is found", async () => {
   const wrong = await compareEdge(c, { out: out.add(1e-9), grads: grads.map((g) => g?.mul(1 + 1e-9)) }, false);
   assert(wrong.some((p) => p.includes("value")) && wrong.some((p) => p.includes("gradient")));
 });
+
+/** Functions of which -0 is -0, in PyTorch too (their signs at 0: fixtures/edges.py). */
+const ODD = ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf", "trunc", "ceil", "floor", "round"]
+  .concat(["sqrt", "hardswish", "hardtanh", "leakyRelu", "elu", "celu", "selu", "silu", "gelu", "quickGelu", "mish"])
+  .concat(["softsign", "clone"]);
+
+for (const device of ["JS", "WASM"]) {
+  Deno.test(`edges ${device}: -0 stays -0, and 0 is 0`, async () => {
+    const wrong: string[] = [];
+    for (const dtype of ["float64", "float32", "float16"]) {
+      const x = new Tensor([-0, 0], { dtype, device });
+      const made = ODD.map((name) => (x as unknown as Record<string, () => Tensor>)[name]());
+      Tensor.realize(made);
+      for (const [i, t] of made.entries()) {
+        const [a, b] = await t.tolist() as number[];
+        if (!Object.is(a, -0) || !Object.is(b, 0)) {
+          wrong.push(`${dtype} ${ODD[i]}: ${Object.is(a, -0) ? "-0" : a}, ${b}`);
+        }
+      }
+    }
+    assertEquals(wrong, []);
+  });
+}
