@@ -116,6 +116,11 @@ export function clearScheduleCache(): void {
   cache.clear();
 }
 
+/** What to do about a read of weights that an optimizer has stepped. */
+const BEFORE_STEP =
+  "gradients and what the weights computed are read before the optimizer's step, or realized with it: " +
+  "Tensor.realize([w.grad, accuracy, ...optimizer.scheduleStep()])";
+
 function checkVersions(key: GraphKey): void {
   for (let i = 0; i < key.order.length; i++) {
     const u = key.order[i];
@@ -129,6 +134,7 @@ function checkVersions(key: GraphKey): void {
       throw new StaleReadError({
         writtenAt: String(storage.writtenAt || "an unknown line"),
         readAt: String(reader?.line ?? userLine()),
+        wayOut: version <= storage.stepped ? BEFORE_STEP : undefined,
       });
     }
   }

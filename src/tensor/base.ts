@@ -30,6 +30,9 @@ export type NestedArray = readonly (number | boolean | bigint | NestedArray | Ty
 /** What stands beside a tensor in an operation. */
 export type Operand = TensorBase | number | boolean | bigint | NestedArray | TypedArray;
 
+/** How copies of the memory of other tensors were made, and how that memory is written instead. */
+const copies = new WeakMap<TensorBase, readonly [method: string, instead: string]>();
+
 /** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
 export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
 let nextIdentity = 1;
@@ -92,6 +95,12 @@ function epochOf(t: TensorBase): number {
   return epochs(t);
 }
 let epochs: (t: TensorBase) => number;
+
+/** What {@linkcode TensorBase} says of casts. */
+export const CAST_COPY: readonly [method: string, instead: string] = [
+  "cast",
+  "cast the value, and assign to that tensor",
+];
 
 /** A handle on a node of the lazy graph. */
 export abstract class TensorBase {
@@ -294,6 +303,20 @@ export abstract class TensorBase {
     return t;
   }
 
+  /** As `wrap`, for what copies elements of this: a write to all of it that reaches nobody is refused. */
+  protected wrapCopy(u: UOp, method: string, instead: string): this {
+    const t = this.wrap(u);
+    if (hasValues(this.node) && !isMemory(shown(u).base)) copies.set(t, [method, instead]);
+    return t;
+  }
+  /** How this was copied from the memory of another tensor, which a write to this does not change; undefined: it was not. */
+  protected copiedBy(): readonly [method: string, instead: string] | undefined {
+    const { uop } = this, known = copies.get(this);
+    if (known !== undefined) return known;
+    if ((uop.op !== Ops.CAST && uop.op !== Ops.EXPAND) || !hasValues(uop.src[0])) return undefined;
+    return uop.op === Ops.CAST ? CAST_COPY : ["expand", "assign to that tensor"];
+  }
+
   /** The size of each axis (of a symbolic one the largest, see `Variable`); an array of its own. */
   get shape(): number[] {
     return [...shapeOf(this.node)];
@@ -419,6 +442,12 @@ export function checkSameDevice(action: string, a: UOp, b: UOp): void {
     device: q,
     reason: `both must be on one device; move one with .to("${p}")`,
   });
+}
+
+/** Whether a node shows memory that somebody has put values in: a constant on a device is none. */
+function hasValues(u: UOp): boolean {
+  const { base } = shown(u);
+  return isMemory(base) && (base.op !== Ops.COPY || shown(base.src[0]).base.op === Ops.BUFFER);
 }
 
 /** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */

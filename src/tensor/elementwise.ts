@@ -11,7 +11,7 @@ import { checkOptions, checkScalar, describe } from "../helpers/options.ts";
 import { Ops } from "../uop/ops.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { broadcastNodes, type Operand, TensorBase } from "./base.ts";
+import { broadcastNodes, CAST_COPY, type Operand, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
 import { JoinTensor } from "./join.ts";
 import { floatConst, logaddexpNode } from "./numeric.ts";
@@ -95,7 +95,8 @@ export abstract class ElementwiseTensor extends JoinTensor {
    * take the low bits of that int32, uint32 those of the int64; uint64 saturates above, and wraps below 0. Integers wrap.
    */
   cast(dtype: DTypeLike): this {
-    return this.wrap(castNode(this.uop, toDType(dtype)));
+    const u = castNode(this.uop, toDType(dtype));
+    return u.op === Ops.CAST ? this.wrap(u) : this.wrapCopy(u, ...CAST_COPY);
   }
 
   /**

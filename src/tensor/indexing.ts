@@ -314,13 +314,15 @@ export abstract class IndexingTensor extends SortTensor {
     const count = prod(a.common), rows = prod(before) * prod(after), shape = [...before, ...a.common, ...after];
     const isSized = [view, ...a.indices].some((u) => extentsOf(u) !== null);
     const many = !isSized && this.dtype.isFloat && rows * count > 0 && sorts(count, prod(sizes), rows);
-    if (!many) return this.wrap(reshape(selected, shape));
+    const copied = (u: UOp): this =>
+      this.wrapCopy(u, "at() by an index tensor", "write to that tensor by t.setAt([index], value)");
+    if (!many) return copied(reshape(selected, shape));
     // rows of what is not indexed, at one index
     const first3 = (u: UOp, n: number) =>
       reshape(permute(reshape(u, [prod(before), n, prod(after)]), [1, 0, 2]), [1, n, rows]);
     const known = lookUp(first3(x, prod(sizes)), flatPositions(a.indices, sizes, count), first3(selected, count));
     const back = permute(reshape(known, [count, prod(before), prod(after)]), [1, 0, 2]);
-    return this.wrap(reshape(back, shape));
+    return copied(reshape(back, shape));
   }
 
   /**

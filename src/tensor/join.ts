@@ -179,7 +179,8 @@ export abstract class JoinTensor extends MovementTensor {
    * @throws {ShapeError} for lists of two lengths
    */
   roll(shifts: Shape, dims?: Axes): this {
-    if (dims === undefined) return this.flatten().roll(shifts, 0).reshape(this.symbolicShape);
+    const copied = (u: UOp): this => this.wrapCopy(u, "roll", "roll the value back, and assign to that tensor");
+    if (dims === undefined) return copied(this.flatten().roll(shifts, 0).reshape(this.symbolicShape).uop);
     const list = Array.isArray(shifts) ? shifts as readonly Dim[] : [shifts as Dim];
     const by = hasVariable(list) ? list : checkIntegers("roll", "the shifts", list);
     const along = checkIntegers("roll", "the axes", typeof dims === "number" ? [dims] : dims);
@@ -201,7 +202,7 @@ export abstract class JoinTensor extends MovementTensor {
       const all = shape.map((s): Pair => [0, s]);
       x = catNodes([shrink(x, all.with(axis, [n - shift, n])), shrink(x, all.with(axis, [0, n - shift]))], axis);
     });
-    return this.wrap(x);
+    return copied(x);
   }
 
   /**

@@ -255,7 +255,8 @@ export abstract class MovementTensor extends TensorBase {
     }
     const pairs = padPairs(padding, this.shape), value = checkFill("pad", options.value);
     const grow = pairs.map(([a, b]): Pair => [Math.max(a, 0), Math.max(b, 0)]);
-    if (mode === "constant") return this.wrap(padConstant(this.cut(this.uop, pairs, true), grow, value));
+    const copied = (u: UOp): this => this.wrapCopy(u, "pad", "assign what is inside to that tensor");
+    if (mode === "constant") return copied(padConstant(this.cut(this.uop, pairs, true), grow, value));
     if (mode !== "reflect" && mode !== "replicate" && mode !== "circular") {
       throw new ArgumentError("pad", {
         reason: `unknown mode ${describe(mode)}; known are constant, reflect, replicate, circular`,
@@ -264,7 +265,7 @@ export abstract class MovementTensor extends TensorBase {
     // what is added comes from all that there was; a circle closes over what is left
     const first = mode === "circular", from = first ? this.cut(this.uop, pairs, true) : this.uop;
     const grown = grow.reduce((x, [before, after], axis) => padAxis(x, axis, before, after, mode), from);
-    return this.wrap(first ? grown : this.cut(grown, pairs, false));
+    return copied(first ? grown : this.cut(grown, pairs, false));
   }
 
   /** `x` without what negative amounts cut off, before (`first`) or after the positive ones are added. */

@@ -30,8 +30,6 @@ interface Overwritten {
 const origins = new WeakMap<UOp, Origin>();
 /** What is known of an origin that has been forgotten because its weights were overwritten. */
 const lost = new WeakMap<UOp, Overwritten>();
-/** The last version of a weight that an optimizer's step replaced. */
-const steps = new WeakMap<Storage, number>();
 
 /** Tensors to differentiate with respect to. */
 export interface Targets {
@@ -233,7 +231,7 @@ class Walk {
     if (owner === undefined || (owner.op === Ops.BUFFER && versionOf(owner).version <= version)) return undefined;
     return {
       writtenAt: owner.op === Ops.AFTER ? owner.line : storage.writtenAt,
-      stepped: version <= (steps.get(storage) ?? -1),
+      stepped: version <= storage.stepped,
     };
   }
 }
@@ -271,6 +269,6 @@ export function forgetOrigin(u: UOp): void {
 export function endGraphs(weights: readonly TensorBase[]): void {
   for (const t of weights) {
     const buffer = bufferBelow(ownerOf(t.uop));
-    if (buffer !== undefined) steps.set(versionOf(buffer).storage, versionOf(buffer).version);
+    if (buffer !== undefined) versionOf(buffer).storage.stepped = versionOf(buffer).version;
   }
 }

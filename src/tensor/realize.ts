@@ -19,7 +19,7 @@ import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { bufferNode, type UOp, uop } from "../uop/uop.ts";
+import { bufferNode, toposort, type UOp, uop } from "../uop/uop.ts";
 import { isMemory, newestOf, noteWrite, showAs, shown, takeBack, writesTo } from "../uop/writes.ts";
 import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { tensorList } from "./dims.ts";
@@ -295,8 +295,10 @@ export abstract class RealizeTensor extends CallTensor {
   /**
    * Writes `x`, broadcast to this shape, into this tensor's memory, lazily; earlier lazy reads come first. Through a view
    * (a slice, `flip`, `permute`, `reshape`, `detach`, `bitcast`, one of those of another) it is a write to the tensor that
-   * the view was made of, which names the new version from then on. What repeats or pads, and a view that was realized
-   * before anything was written through it, has memory of its own; a value gets some.
+   * the view was made of, which names the new version from then on. A view that was realized before anything was
+   * written through it has memory of its own; a value gets some. So does what copies a tensor (`expand`, `pad`, `roll`,
+   * `cast`, `at` an index tensor), where it is clear that the copy is meant: it was realized, or `x` is computed from it.
+   * @throws {ArgumentError} for a copy of which that is not clear
    * @throws {DTypeError} if a tensor `x` has another dtype @throws {DeviceError} if it is on another device
    */
   assign(x: Operand): this {
@@ -325,6 +327,7 @@ export abstract class RealizeTensor extends CallTensor {
       throw new ShapeError("assign", { shapes: [given, shape], reason: "the value does not broadcast to the target" });
     }
     if (!this.refresh()) {
+      this.checkLost(value);
       this.noteRenamed();
       this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [broadcastTo(value, shape)], nextClone++));
       this.hold();
@@ -332,6 +335,17 @@ export abstract class RealizeTensor extends CallTensor {
     }
     if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape), "assign");
     return this;
+  }
+
+  /** Throws where this is a copy that nobody has seen, and `value` owes it nothing: what was copied was meant. */
+  private checkLost(value: UOp): void {
+    const copied = this.copiedBy();
+    if (copied === undefined || realizedBuffer(this.uop) !== undefined || toposort(value).includes(this.uop)) return;
+    const [method, instead] = copied;
+    throw new ArgumentError(`assign to what ${method} gives`, {
+      reason:
+        `it is a copy, and the tensor that it was made of would not change: ${instead}, or to a clone() of the copy`,
+    });
   }
 
   /** Writes `value` into `view`, a view of this tensor's memory; this, and what it is a view of, then name the new version. */

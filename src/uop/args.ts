@@ -154,6 +154,8 @@ export class Storage {
   version = 0;
   /** Where the last write was asked for ("file.ts:3:5"), for StaleReadError. */
   writtenAt: Line = "";
+  /** The last version that an optimizer's step replaced. */
+  stepped: number = -1;
   /** Where the user disposed it, "" while alive. */
   disposedAt: Line = "";
   /** `seq` of the oldest node that became it; Infinity while none has. */

@@ -57,7 +57,8 @@ const floored = (a: number, b: number): number => {
   return r !== 0 && (r < 0) !== (b < 0) ? q - 1 : q;
 };
 
-for (const device of await devicesHere()) {
+const devices = await devicesHere();
+for (const device of devices) {
   for (const dtype of ["float32", "float64"]) {
     if (device === "WEBGPU" && dtype === "float64") continue;
     Deno.test(`division ${device}: remainders of ${dtype}`, async () => {
@@ -107,4 +108,17 @@ Deno.test("division: one loop for quotient and remainder, short where it is comp
   const { uops } = toProgram(step.ast!, renderer);
   assertEquals([steps.length, uops.filter((u) => u.op === Ops.RANGE).length], [1, 2]);
   assertStrictEquals(uops.length < 400, true, `${uops.length} UOps`);
+});
+
+Deno.test("division of integers by 0 is one by 1, and the least one by -1 wraps, on every device", async () => {
+  for (const device of devices) {
+    const on = { dtype: "int32", device },
+      x = new Tensor([7, -7, 0, -(2 ** 31)], on),
+      y = new Tensor([0, 0, 0, -1], on);
+    const cut = { roundingMode: "trunc" } as const, all = [x.floorDiv(y), x.div(y, cut), x.mod(y), x.fmod(y)];
+    Tensor.realize(all);
+    const [floored, truncated, ...rests] = await Promise.all(all.map((t) => t.tolist()));
+    assertEquals([floored, truncated], [[7, -7, 0, -(2 ** 31)], [7, -7, 0, -(2 ** 31)]], device);
+    assertEquals(rests, [[0, 0, 0, 0], [0, 0, 0, 0]], device);
+  }
 });

@@ -1,5 +1,5 @@
 /** Writes through views, and writes that read each other: what an eager program gives. On every device that opens here. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
 import type { NestedValues } from "../../src/tensor/host.ts";
@@ -259,6 +259,48 @@ Deno.test("in place: a read that comes too late says so, and its advice works, w
       assertEquals(await both.tolist(), want, name);
     }
   }
+});
+
+Deno.test("in place: a write to all of a copy that reaches nobody is refused, and its advice works", async () => {
+  const on = { device: "JS" }, index = new Tensor([0, 2], on), zeros = Tensor.zeros([2], on);
+  const four = () => new Tensor([1, 2, 3, 4], { dtype: "float32", ...on }).realize();
+  const copies: [string, (t: Tensor) => Tensor, string][] = [
+    ["at() by an index tensor", (t) => t.at(index), "t.setAt([index], value)"],
+    ["at() by an index tensor", (t) => t.reshape([2, 2]).at(new Tensor([1], on)), "t.setAt([index], value)"],
+    ["cast", (t) => t.cast("float64"), "cast the value"],
+    ["cast", (t) => t.cast("int32"), "cast the value"],
+    ["roll", (t) => t.roll(1), "roll the value back"],
+    ["expand", (t) => t.unsqueeze(0).expand([2, 4]), "assign to that tensor"],
+    ["pad", (t) => t.pad([1, 1]), "what is inside"],
+    ["pad", (t) => t.pad([1, 1], { value: 2 }), "what is inside"],
+    ["pad", (t) => t.pad([1, 1], { mode: "circular" }), "what is inside"],
+  ];
+  for (const [name, copy, instead] of copies) {
+    const t = four(), text = `Cannot assign to what ${name} gives: it is a copy`;
+    const error = assertThrows(() => copy(t).assign(7), ArgumentError, text);
+    assert(error.message.includes(instead), error.message);
+    assertThrows(() => copy(t).assign(copy(four())), ArgumentError, text);
+    const values = await copy(t).tolist();
+    assertEquals(await copy(t).clone().assign(7).eq(7).all().item(), true);
+    // a copy that is read is meant: by its own new value, by realizing it, or in part
+    const own = copy(t), kept = copy(t).realize(), part = copy(t);
+    assertEquals(await own.assign(own.add(0)).tolist(), values, name);
+    assertEquals(await kept.assign(own).tolist(), values, name);
+    part.setAt([0], 5);
+    assertEquals(await part.at(0).eq(5).all().item(), true, name);
+    assertEquals(await copy(t).addInPlace(0).tolist(), values, name);
+    assertEquals(await t.tolist(), [1, 2, 3, 4]);
+  }
+  // what copies nothing is a view, and constants and results are values
+  const t = four();
+  t.cast("float32").assign(5);
+  t.roll(0).at([0, 1]).assign(6);
+  t.pad([0, 0]).at([1, 2]).assign(7);
+  t.setAt([index], 8);
+  assertEquals(await t.tolist(), [8, 7, 8, 5]);
+  assertEquals(await zeros.cast("float16").assign(3).tolist(), [3, 3]);
+  assertEquals(await t.add(1).at(index).assign(3).tolist(), [3, 3]);
+  assertEquals(await t.add(1).cast("int32").assign(3).tolist(), [3, 3, 3, 3]);
 });
 
 Deno.test("in place: a write that may go nowhere is refused", () => {

@@ -101,6 +101,26 @@ Deno.test("origins: no way on where there was none", () => {
   assertEquals([values(w.grad), off.grad], [[3, 4], undefined]);
 });
 
+Deno.test("origins: a read that comes after an optimizer's step says what to do, and that works", () => {
+  const w = leaf([1, 2]), o = new nn.optim.SGD([w], { lr: 0.5 });
+  const train = (step: (accuracy: Tensor) => void): Tensor =>
+    Tensor.train(() => {
+      o.zeroGrad();
+      w.square().sum().backward();
+      const accuracy = w.mul(5).sum();
+      step(accuracy);
+      return accuracy;
+    });
+  const late = train(() => o.step());
+  const advice = "before the optimizer's step, or realized with it: Tensor.realize([w.grad, accuracy, ...";
+  for (const read of [w.grad!, late, w.grad!.square().sum()]) {
+    assertThrows(() => read.dataSync(), StaleReadError, advice);
+  }
+  w.assign([1, 2]).realize();
+  const accuracy = train((accuracy) => Tensor.realize([w.grad!, accuracy, ...o.scheduleStep()]));
+  assertEquals([values(w.grad), values(accuracy), values(w)], [[2, 4], [15], [0, 0]]);
+});
+
 Deno.test("origins: inside of scope()", () => {
   const w = leaf([1, 2]);
   scope(() => {
