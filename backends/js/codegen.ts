@@ -14,6 +14,7 @@ import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "..
 import { isAlu, opName, Ops } from "../../src/uop/ops.ts";
 import type { UOp } from "../../src/uop/uop.ts";
 import { isCollective } from "./grid.ts";
+import { throughAfter } from "../../src/uop/walk.ts";
 
 /** True for dtypes whose values are bigint here. */
 export function isBig(d: DType): boolean {
@@ -282,10 +283,9 @@ class Writer {
 
   /** Base, index text and dtype of an INDEX; follows AFTER. */
   private address(u: UOp): { base: UOp; name: string; at: string; gate: string | undefined; size: number } {
-    while (u.op === Ops.AFTER) u = u.src[0];
+    u = throughAfter(u);
     if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
-    let base = u.src[0];
-    while (base.op === Ops.AFTER) base = base.src[0];
+    const base = throughAfter(u.src[0]);
     const at = this.lanes(u.src[1])[0];
     const size = base.op === Ops.PARAM ? (base.arg as ParamArg).size : (base.arg as LocalArg).size;
     return {

@@ -16,6 +16,7 @@ import { flopsOf, isBig, packedName } from "./codegen.ts";
 import { isCollective } from "./grid.ts";
 import * as rt from "./runtime.ts";
 import type { Kernel } from "./runtime.ts";
+import { throughAfter } from "../../src/uop/walk.ts";
 
 type Value = number | bigint;
 type Memory = { [at: number]: Value };
@@ -264,10 +265,9 @@ class Interpreter {
   }
 
   private address(u: UOp): Address {
-    while (u.op === Ops.AFTER) u = u.src[0];
+    u = throughAfter(u);
     if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
-    let base = u.src[0];
-    while (base.op === Ops.AFTER) base = base.src[0];
+    const base = throughAfter(u.src[0]);
     const [at] = this.lanes(u.src[1]), gate = u.src.length > 2 ? this.lanes(u.src[2])[0] : undefined;
     if (base.op === Ops.PARAM) {
       const { slot, size } = base.arg as ParamArg;

@@ -14,6 +14,7 @@ import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectori
 import { Builder, flatten, OFFSET_WINDOW } from "./build.ts";
 import { F32, F64, I32, I64, type Instr, V128 } from "./encoder.ts";
 import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
+import { throughAfter } from "../../src/uop/walk.ts";
 
 /** Where a value in memory is: the least constant offset of its kin, so that they share one pointer. */
 interface Site {
@@ -74,8 +75,7 @@ class Lowering {
       }
       if (u.op === Ops.INDEX) {
         const { terms, constant } = flatten(u.src[1]);
-        let base = u.src[0];
-        while (base.op === Ops.AFTER) base = base.src[0];
+        const base = throughAfter(u.src[0]);
         const size = u.dtype.scalar.itemsize;
         let key = `${idOf(base)}`;
         for (const [t, c] of terms) key += ` ${idOf(t)}*${c * size}`;

@@ -13,6 +13,7 @@ import { Ops } from "../uop/ops.ts";
 import { index, toposort, type UOp, uop } from "../uop/uop.ts";
 import { broadcast, extract, vectorize } from "./fold.ts";
 import { linearOf } from "./linear_form.ts";
+import { throughAfter } from "../uop/walk.ts";
 
 /** Accesses that differ by a constant only. */
 interface Family {
@@ -86,9 +87,7 @@ class Coalescer {
   /** Cuts a family into aligned runs, the widest first. */
   private cut(f: Family): void {
     const [first] = f.members.values();
-    let base = first.src[0].src[0];
-    while (base.op === Ops.AFTER) base = base.src[0];
-    const { dtype } = first.src[0];
+    const { dtype } = first.src[0], base = throughAfter(first.src[0].src[0]);
     const most = divisibility(f.rest, lanesOf(dtype, this.caps, base.op === Ops.PARAM));
     for (let n = most; n > 1 && n * dtype.itemsize >= 4; n /= 2) {
       for (const c of f.members.keys()) {

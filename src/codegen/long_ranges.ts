@@ -9,9 +9,9 @@ import { ceilDiv, roundUp } from "../helpers/math.ts";
 import { RangeArg } from "../uop/args.ts";
 import { type CarrierArg, identityConst, reduce } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
-import { rangesOf } from "../uop/ranges.ts";
+import { rangesOf, sizeOf } from "../uop/ranges.ts";
 import { index, int, INT32_MAX, toposort, type UOp, uop } from "../uop/uop.ts";
-import { compareLoops, sizeOf } from "./ranges.ts";
+import { compareLoops } from "./ranges.ts";
 import { lanesOf, rebuild, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
 /** Outer iterations that are tried for a number that divides the loop. */

@@ -19,14 +19,13 @@ import { elementsOf, type Fragment, positionIn, type TensorCore } from "../rende
 import { AccArg, AxisKind, LocalArg, type RangeArg, VariableArg } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { type OnlineProduct, onlineProductOf } from "../uop/online.ts";
-import { freeIds, rangesOf } from "../uop/ranges.ts";
+import { freeIds, rangesOf, sizeOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { constant, index, int, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel, splitAnd } from "../uop/valid.ts";
 import { extract, vectorize } from "./fold.ts";
 import { linearOf, rangeOfAtom } from "./linear_form.ts";
 import { offsetOf } from "./opt/tensor_core.ts";
-import { sizeOf } from "./ranges.ts";
 
 /** Bytes of an asynchronous copy and of a row that LDMATRIX reads, and elements of 16 bits in it. */
 const WIDE = 16, ELEMENTS = 8;

@@ -12,11 +12,6 @@ export function kindOf(r: UOp): AxisKind {
   return (r.arg as RangeArg).kind;
 }
 
-/** The iterations of a range, 0 where they are not constant. */
-export function sizeOf(r: UOp): number {
-  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
-}
-
 /** True for kinds that are hardware indices. */
 export function isThreadKind(kind: AxisKind): boolean {
   return kind === AxisKind.GLOBAL || kind === AxisKind.LOCAL || kind === AxisKind.WARP ||

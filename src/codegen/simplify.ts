@@ -7,12 +7,12 @@
 import { AxisKind, RangeArg } from "../uop/args.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
-import { closedRangesOf, dependsOn, freeIds, rangesOf } from "../uop/ranges.ts";
+import { closedRangesOf, dependsOn, freeIds, rangesOf, sizeOf } from "../uop/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplifyKernel } from "../uop/valid.ts";
 import { cutLongRanges } from "./long_ranges.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./linear_form.ts";
-import { compareLoops, sizeOf } from "./ranges.ts";
+import { compareLoops } from "./ranges.ts";
 import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
 /** All ranges of an AST in loop order. */

@@ -58,7 +58,7 @@ export class StageMemory {
       Ops.LOCAL,
       u.dtype,
       [],
-      new LocalArg(this.context.nextLocal(), sizeOf(u), (u.arg as StageArg).scope),
+      new LocalArg(this.context.nextLocal(), elementsOf(u), (u.arg as StageArg).scope),
     );
     const stores = this.fill(u, local, new Map(), undefined);
     const loops = u.src.slice(1).filter((r) => !copies.isExpanded(r));
@@ -124,7 +124,7 @@ export class StageMemory {
     const { bases, slots } = fillShared({
       stages,
       steps: Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
-      sizes: stages.map((x) => paddedSize(x.arg as StageArg, x.dtype.itemsize, sizeOf(x))),
+      sizes: stages.map((x) => paddedSize(x.arg as StageArg, x.dtype.itemsize, elementsOf(x))),
       loops,
       depth,
       nextLocal: this.context.nextLocal,
@@ -154,7 +154,7 @@ export class StageMemory {
 }
 
 /** Elements of a STAGE, at most. */
-function sizeOf(u: UOp): number {
+function elementsOf(u: UOp): number {
   return prod(u.src.slice(1).map((r) => vmax(r.src[0])));
 }
 

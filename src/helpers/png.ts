@@ -5,28 +5,13 @@
  * @module
  */
 import { ArgumentError } from "./errors.ts";
+import { crc32 } from "./crc.ts";
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** PNG's color type by the number of channels: gray, RGB, RGBA. */
 const COLOR_TYPE: Readonly<Record<number, number>> = { 1: 0, 3: 2, 4: 6 };
 /** A stored block of deflate holds at most this. */
 const MAX_STORED = 65535;
-
-let crcTable: Int32Array | undefined;
-
-function crc32(bytes: Uint8Array): number {
-  if (crcTable === undefined) {
-    crcTable = new Int32Array(256);
-    for (let n = 0; n < 256; n++) {
-      let c = n;
-      for (let k = 0; k < 8; k++) c = c & 1 ? (c >>> 1) ^ 0xedb88320 : c >>> 1;
-      crcTable[n] = c;
-    }
-  }
-  let crc = -1;
-  for (let i = 0; i < bytes.length; i++) crc = crcTable[(crc ^ bytes[i]) & 255] ^ (crc >>> 8);
-  return ~crc >>> 0;
-}
 
 function adler32(bytes: Uint8Array): number {
   let a = 1, b = 0;

@@ -17,6 +17,7 @@ import { Ops } from "../uop/ops.ts";
 import type { UOp } from "../uop/uop.ts";
 import { type CAddress, type CLanguage, type CRule, type CWriter, identifier, staysInRange, unwrap } from "./cstyle.ts";
 import type { LinearProgram } from "./renderer.ts";
+import { baseOf, throughAfter } from "../uop/walk.ts";
 
 /** What all units start with. */
 const PRELUDE = `#ifdef __clang__
@@ -104,7 +105,7 @@ function isPowerOfTwo(n: number): boolean {
 
 /** The lane bits in which a mask is kept; 0 for a constant, which has any. */
 function maskBits(w: CWriter, u: UOp): number {
-  while (u.op === Ops.AFTER) u = u.src[0];
+  u = throughAfter(u);
   return u.op === Ops.CONST ? 0 : w.notes.get(u) ?? 8;
 }
 
@@ -130,7 +131,7 @@ const WIDE = 64;
 const WIDE_TYPE = "long long";
 
 function isWide(w: CWriter, u: UOp): boolean {
-  while (u.op === Ops.AFTER) u = u.src[0];
+  u = throughAfter(u);
   return u.dtype === dtypes.int32 && w.notes.get(u) === WIDE;
 }
 /** Notes that `u` is kept in 64 bits if one of `src` is. */
@@ -483,12 +484,6 @@ function noteLoops(w: CWriter, uops: readonly UOp[]): void {
     }
     if (u.op === Ops.RANGE) open.push(u);
   }
-}
-
-/** The memory of an address. */
-function baseOf(u: UOp): UOp {
-  while (u.op === Ops.AFTER || u.op === Ops.INDEX) u = u.src[0];
-  return u;
 }
 
 /** What the compiler is told of a loop with these notes. */

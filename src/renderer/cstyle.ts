@@ -12,6 +12,7 @@ import { vmax, vmin } from "../uop/bounds.ts";
 import { opName, Ops } from "../uop/ops.ts";
 import type { UOp } from "../uop/uop.ts";
 import type { Capabilities, LinearProgram, Renderer } from "./renderer.ts";
+import { baseOf, throughAfter } from "../uop/walk.ts";
 
 /** Text of one op from the texts of its sources. Sources are safe to place anywhere in an expression. */
 export type CRule = (w: CWriter, u: UOp, src: readonly string[]) => string;
@@ -210,16 +211,11 @@ export class CWriter {
     this.line("}");
   }
 
-  private static base(u: UOp): UOp {
-    while (u.op === Ops.AFTER || u.op === Ops.INDEX) u = u.src[0];
-    return u;
-  }
-
   /** The address of an INDEX that is about to be used, and its gate. */
   private address(u: UOp): CAddress & { readonly gate: string | undefined } {
-    while (u.op === Ops.AFTER) u = u.src[0];
+    u = throughAfter(u);
     if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
-    const base = CWriter.base(u);
+    const base = baseOf(u);
     return {
       base,
       name: this.names.get(base)!,
@@ -229,7 +225,7 @@ export class CWriter {
   }
 
   private load(u: UOp): void {
-    const base = CWriter.base(u.src[0]);
+    const base = baseOf(u.src[0]);
     if (base.op === Ops.ACC) {
       this.reads.add(base);
       if (this.notes.has(base)) this.notes.set(u, this.notes.get(base)!);
@@ -249,7 +245,7 @@ export class CWriter {
   }
 
   private store(u: UOp): void {
-    const base = CWriter.base(u.src[0]), value = u.src[1];
+    const base = baseOf(u.src[0]), value = u.src[1];
     if (base.op === Ops.ACC) {
       const text = this.language.convert(this, value, this.take(value), base);
       this.settle(base);
@@ -267,8 +263,7 @@ export class CWriter {
     const texts: string[] = [];
     for (const s of u.src) {
       if (s.dtype.kind === "void") continue; // order only
-      let place = s;
-      while (place.op === Ops.AFTER) place = place.src[0];
+      const place = throughAfter(s);
       if (place.op !== Ops.INDEX) texts.push(this.take(s));
       else {
         const { name, at, gate } = this.address(place);
@@ -353,8 +348,8 @@ export class CWriter {
   write(symbol: string): CSource {
     for (const u of this.program.uops) {
       if (u.op === Ops.AFTER) continue; // its users are users of what it orders
-      for (let s of u.src) {
-        while (s.op === Ops.AFTER) s = s.src[0];
+      for (const x of u.src) {
+        const s = throughAfter(x);
         this.uses.set(s, (this.uses.get(s) ?? 0) + 1);
       }
     }

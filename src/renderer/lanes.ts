@@ -16,6 +16,7 @@ import { isAlu, opName, Ops } from "../uop/ops.ts";
 import { type UOp, uop } from "../uop/uop.ts";
 import { naturalExponent } from "./natural.ts";
 import type { LinearProgram } from "./renderer.ts";
+import { throughAfter } from "../uop/walk.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
 export const ROUNDED = "bfloat16";
@@ -184,8 +185,7 @@ class Lanes {
   }
 
   private isAcc(u: UOp): boolean {
-    while (u.op === Ops.AFTER) u = u.src[0];
-    return u.op === Ops.ACC;
+    return throughAfter(u).op === Ops.ACC;
   }
 
   /** e^y under the arg "e", two CASTs as one that rounds. */

@@ -9,6 +9,7 @@ import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../uop
 import { Ops } from "../uop/ops.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import type { TensorCore } from "./tensor_core.ts";
+import { baseOf } from "../uop/walk.ts";
 
 /** What a device with a grid of thread groups can do: GLOBAL axes are groups, LOCAL and WARP axes threads of a group. */
 export interface GridCaps {
@@ -159,8 +160,7 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
   }
   for (const u of uops) {
     if (u.op !== Ops.LOAD && u.op !== Ops.STORE) continue;
-    let base = u.src[0];
-    while (base.op === Ops.INDEX || base.op === Ops.AFTER) base = base.src[0];
+    const base = baseOf(u.src[0]);
     if (base.op !== Ops.PARAM) continue;
     const p = params[(base.arg as ParamArg).slot];
     if (u.op === Ops.LOAD) p.reads = true;

@@ -17,6 +17,7 @@ import { type CAddress, type CLanguage, type CWriter, identifier, unwrap } from 
 import type { LinearProgram } from "./renderer.ts";
 import { WIDE } from "./wgsl_int64.ts";
 import { isPacked, isWide, LANES, literal, splat, type, WGSL_RULES } from "./wgsl_ops.ts";
+import { baseOf } from "../uop/walk.ts";
 
 /** How a buffer argument or kernel-local memory is declared. */
 interface Memory {
@@ -32,11 +33,6 @@ interface Memory {
 }
 
 const memories = new WeakMap<LinearProgram, Map<UOp, Memory>>();
-
-function baseOf(u: UOp): UOp {
-  while (u.op === Ops.AFTER || u.op === Ops.INDEX) u = u.src[0];
-  return u;
-}
 
 /** Chooses the form of each memory by its accesses. */
 function chooseMemories(program: LinearProgram): Map<UOp, Memory> {

@@ -17,6 +17,7 @@ import { Ops } from "../uop/ops.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { index, int, param, store, type UOp, uop, variable } from "../uop/uop.ts";
 import { type LinearProgram, programOf } from "./renderer.ts";
+import { throughAfter } from "../uop/walk.ts";
 
 type Triple = readonly [number, number, number];
 
@@ -75,11 +76,6 @@ interface Large {
   readonly accesses: { readonly at: UOp; readonly lanes: number }[];
 }
 
-function withoutOrder(u: UOp): UOp {
-  while (u.op === Ops.AFTER) u = u.src[0];
-  return u;
-}
-
 /** Parameters that are larger than a binding. */
 function largeParams(program: LinearProgram, maxBytes: number): Large[] {
   const out = new Map<number, Large>();
@@ -89,9 +85,9 @@ function largeParams(program: LinearProgram, maxBytes: number): Large[] {
   if (out.size === 0) return [];
   for (const u of program.uops) {
     if (u.op !== Ops.LOAD && u.op !== Ops.STORE) continue;
-    const place = withoutOrder(u.src[0]);
+    const place = throughAfter(u.src[0]);
     if (place.op !== Ops.INDEX) continue;
-    const base = withoutOrder(place.src[0]);
+    const base = throughAfter(place.src[0]);
     if (base.op !== Ops.PARAM) continue;
     const lanes = (u.op === Ops.LOAD ? u : u.src[1]).dtype.count;
     out.get((base.arg as ParamArg).slot)?.accesses.push({ at: place.src[1], lanes });
@@ -261,7 +257,7 @@ class Rewriter {
 
   /** An INDEX in each of the windows, relative to its begin. */
   private index(u: UOp): void {
-    const bases = this.parts.get(u.src[0])!, { slot } = withoutOrder(u.src[0]).arg as ParamArg;
+    const bases = this.parts.get(u.src[0])!, { slot } = throughAfter(u.src[0]).arg as ParamArg;
     const idx = this.now(u.src[1]), start = this.starts.get(slot)!, wide = start.dtype === dtypes.int64;
     const same = (x: UOp): UOp => !wide || x.dtype === start.dtype ? x : this.emit(x.cast(start.dtype));
     let own = this.emit(uop(Ops.SUB, start.dtype, [same(idx), start]));
@@ -286,7 +282,7 @@ class Rewriter {
   }
 
   private load(u: UOp): void {
-    const places = this.parts.get(u.src[0])!, tests = this.tests.get(withoutOrder(u.src[0]))!;
+    const places = this.parts.get(u.src[0])!, tests = this.tests.get(throughAfter(u.src[0]))!;
     const values = places.map((p) => this.emit(uop(Ops.LOAD, u.dtype, [p, ...u.src.slice(1).map((s) => this.now(s))])));
     let value = values[values.length - 1];
     for (let part = values.length - 2; part >= 0; part--) {
@@ -300,7 +296,7 @@ class Rewriter {
 
   private store(u: UOp): void {
     const places = this.parts.get(u.src[0])!,
-      tests = this.tests.get(withoutOrder(u.src[0]))!,
+      tests = this.tests.get(throughAfter(u.src[0]))!,
       value = this.now(u.src[1]);
     if (places.length === 1) return void this.parts.set(u, [this.emit(store(places[0], value))]);
     this.parts.set(

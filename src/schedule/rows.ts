@@ -7,7 +7,7 @@
 import { AxisKind, RangeArg, StageArg } from "../uop/args.ts";
 import type { CarrierArg } from "../uop/carrier.ts";
 import { Ops } from "../uop/ops.ts";
-import { dependsOn, freeIds, rangesOf } from "../uop/ranges.ts";
+import { dependsOn, freeIds, rangesOf, sizeOf } from "../uop/ranges.ts";
 import { substitute } from "../uop/rewrite.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../uop/uop.ts";
 import { simplify } from "../uop/symbolic.ts";
@@ -18,10 +18,6 @@ import { joinOnline } from "./online.ts";
 
 /** Rows of a tile, at most and at least. */
 const MAX_TILE = 64, MIN_TILE = 8;
-
-function sizeOf(r: UOp): number {
-  return r.src[0].value;
-}
 
 /** The ranges of a node that closes some. */
 function ownRanges(u: UOp): readonly UOp[] {

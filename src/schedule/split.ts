@@ -14,7 +14,7 @@ import { AxisKind, type RangeArg } from "../uop/args.ts";
 import { type CarrierArg, getTuple, identityConst, reduce } from "../uop/carrier.ts";
 import { linearOf } from "../uop/linear.ts";
 import { Ops } from "../uop/ops.ts";
-import { freeIds, rangesOf } from "../uop/ranges.ts";
+import { freeIds, rangesOf, sizeOf } from "../uop/ranges.ts";
 import { addIndex, mulIndex } from "./indexing.ts";
 import { substitute } from "../uop/rewrite.ts";
 import {
@@ -45,10 +45,6 @@ export interface SplitKernel {
   readonly combine: UOp;
   /** Dtype and elements of each new buffer. */
   readonly made: readonly { readonly dtype: UOp["dtype"]; readonly size: number }[];
-}
-
-function sizeOf(r: UOp): number {
-  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
 }
 
 /** Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. */

@@ -81,23 +81,6 @@ export async function pack(bytes: Uint8Array): Promise<Bytes> {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-let table: Uint32Array | undefined;
-
-/** CRC-32 (ISO 3309) of bytes; `crc` continues an earlier one. */
-export function crc32(bytes: Uint8Array, crc = 0): number {
-  if (table === undefined) {
-    table = new Uint32Array(256);
-    for (let n = 0; n < 256; n++) {
-      let c = n;
-      for (let k = 0; k < 8; k++) c = c & 1 ? 0xedb88320 ^ (c >>> 1) : c >>> 1;
-      table[n] = c >>> 0;
-    }
-  }
-  let c = ~crc;
-  for (let i = 0; i < bytes.length; i++) c = table[(c ^ bytes[i]) & 255] ^ (c >>> 8);
-  return ~c >>> 0;
-}
-
 /** Throws for a member's name that could lead out of a folder. */
 export function checkMemberName(name: string, bad: Bad): void {
   const parts = name.split("/");

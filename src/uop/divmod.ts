@@ -21,9 +21,7 @@ import {
   linearMin,
   linearOf,
 } from "./linear.ts";
-import { PatternMatcher, rule } from "./matcher.ts";
 import { Ops } from "./ops.ts";
-import { UPat } from "./upat.ts";
 import { constant, type UOp } from "./uop.ts";
 
 /** The value of an integer CONST that is a safe integer; undefined otherwise. */
@@ -359,31 +357,3 @@ export function foldEqual(u: UOp): UOp | undefined {
   const r = buildLinear(l, d).alu(u.op, k);
   return r === u ? undefined : r;
 }
-
-const shiftOf = (c: number): number => {
-  const s = Math.log2(c);
-  return Number.isInteger(s) && c > 0 ? s : -1;
-};
-
-function lower(u: UOp): UOp {
-  const [x, y] = u.src;
-  const div = u.op === Ops.FLOORDIV;
-  const c = constOrUndefined(y);
-  const s = c === undefined ? -1 : shiftOf(c);
-  // Shifts and masks floor, for negative numbers too.
-  if (s >= 0) return div ? x.alu(Ops.SHR, s) : x.alu(Ops.AND, c! - 1);
-  const op = div ? Ops.CDIV : Ops.CMOD;
-  if ((vmin(x) >= 0 && vmin(y) > 0) || u.dtype.isUnsigned) return x.alu(op, y);
-  const r = x.alu(Ops.CMOD, y);
-  // Toward zero is one too many where the remainder is not 0 and has not the divisor's sign.
-  const wrong = vmin(y) > 0 ? r.lt(0) : r.ne(0).and(r.lt(0).alu(Ops.CMPNE, y.lt(0)));
-  return div ? x.alu(Ops.CDIV, y).add(wrong.cast(u.dtype).mul(-1)) : r.add(wrong.where(y, u.constLike(0)));
-}
-
-/**
- * FLOORDIV and FLOORMOD into what machines have: shifts, masks, CDIV and CMOD, corrected where an operand may be
- * negative. For the last stages of codegen; nothing in symbolic.ts undoes it.
- */
-export const pmLowerDivMod: PatternMatcher = new PatternMatcher("lower div mod", [
-  rule(UPat.op([Ops.FLOORDIV, Ops.FLOORMOD], { name: "u" }), ({ u }) => lower(u)),
-]);

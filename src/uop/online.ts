@@ -11,7 +11,7 @@ import type { DType } from "../dtype/dtype.ts";
 import type { ParamArg } from "./args.ts";
 import { type CarrierArg, RescaleCarrier } from "./carrier.ts";
 import { Ops } from "./ops.ts";
-import { dependsOn, rangesOf } from "./ranges.ts";
+import { dependsOn, rangesOf, sizeOf } from "./ranges.ts";
 import { toposort, type UOp } from "./uop.ts";
 
 /** The parts of a kernel that is an online product. Sizes of its ranges are constants. */
@@ -47,10 +47,6 @@ const MOST_FEATURES = 256;
 const TILE = 16;
 /** Elements of 16 bytes. */
 const ALIGNED = 8;
-
-function sizeOf(r: UOp): number {
-  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
-}
 
 /** Is `at` a sum of `fast` and multiples of `ALIGNED`? */
 function isAligned(at: UOp, fast: UOp): boolean {

@@ -14,6 +14,11 @@ import type { UOp } from "./uop.ts";
 
 const NONE: readonly UOp[] = Object.freeze([]);
 
+/** The iterations of a range, 0 where they are not constant. */
+export function sizeOf(r: UOp): number {
+  return r.src[0].op === Ops.CONST ? r.src[0].value : 0;
+}
+
 /** Order of ranges: by id, then by the piece, then by kind. */
 export function compareRanges(a: UOp, b: UOp): number {
   const x = a.arg as RangeArg, y = b.arg as RangeArg;

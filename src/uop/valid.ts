@@ -187,12 +187,6 @@ export function simplifyValid(valid: UOp, idx: UOp): readonly [valid: UOp, idx: 
   return [joinAnd(clauses), new Facts(clauses).simplify(idx)];
 }
 
-/** `clause` given that `others` hold. */
-export function simplifyUnder(clause: UOp, others: readonly UOp[]): UOp {
-  const facts = new Facts(others.flatMap(splitAnd));
-  return facts.possible ? facts.simplify(clause) : clause;
-}
-
 function simplifyIndex(u: UOp): UOp | undefined {
   const [base, idx, gate] = u.src;
   const [valid, to] = simplifyValid(gate, idx);

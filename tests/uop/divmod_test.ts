@@ -1,15 +1,10 @@
-/** Quotients and remainders of index arithmetic, and their late lowering. */
+/** Quotients and remainders of index arithmetic. */
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { AxisKind } from "../../src/uop/args.ts";
-import { vmax, vmin } from "../../src/uop/bounds.ts";
-import { pmLowerDivMod } from "../../src/uop/divmod.ts";
-import { Ops } from "../../src/uop/ops.ts";
 import { exprText } from "../../src/uop/print.ts";
-import { graphRewrite } from "../../src/uop/rewrite.ts";
 import { simplify } from "../../src/uop/symbolic.ts";
-import { index, int, load, param, range, toposort, type UOp, variable } from "../../src/uop/uop.ts";
-import { evaluate } from "../fuzz/simplify.ts";
+import { index, int, load, param, range, type UOp, variable } from "../../src/uop/uop.ts";
 
 const r = (end: number, id: number): UOp => range(end, id, AxisKind.LOOP);
 const i = r(8, 0), j = r(4, 1), k = r(3, 2), f = r(96, 0), n = variable("n", 1, 100), a = variable("a", -20, 20);
@@ -63,21 +58,3 @@ for (const [u, want] of CASES) {
     assertStrictEquals(simplify(s), s);
   });
 }
-
-Deno.test("divmod: lowered forms have the same value", () => {
-  const m = variable("m", -4, 5);
-  const inputs = [a.floorDiv(4), a.floorMod(4), a.floorDiv(3), a.floorMod(3), a.floorDiv(-3), a.floorMod(-3)];
-  inputs.push(a.floorDiv(m), a.floorMod(m), i.floorDiv(3), i.floorMod(3), n.floorDiv(n.add(1)));
-  for (const u of inputs) {
-    const s = graphRewrite(u, pmLowerDivMod);
-    assertEquals(toposort(s).some((x) => x.op === Ops.FLOORDIV || x.op === Ops.FLOORMOD), false);
-    for (let x = vmin(a); x <= vmax(a); x++) {
-      for (let y = -4; y <= 5; y++) {
-        if (y === 0) continue;
-        const point = new Map([[a, x], [m, y], [i, x & 7], [n, 1 + (x & 31)]]);
-        assertEquals(evaluate(s, point), evaluate(u, point), `${exprText(u)} at ${x}, ${y}`);
-      }
-    }
-  }
-  assertEquals(exprText(graphRewrite(i.floorDiv(4).add(i.floorMod(4)), pmLowerDivMod)), "(r0l >> 2) + (r0l & 3)");
-});

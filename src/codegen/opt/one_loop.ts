@@ -8,8 +8,9 @@ import { AxisKind, type RangeArg } from "../../uop/args.ts";
 import { Ops } from "../../uop/ops.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/uop.ts";
 import { simplifyKernel } from "../../uop/valid.ts";
-import { compareLoops, sizeOf } from "../ranges.ts";
+import { compareLoops } from "../ranges.ts";
 import { type Replacement, replaceRanges } from "../replace_ranges.ts";
+import { sizeOf } from "../../uop/ranges.ts";
 
 /** The AST with one loop for each REDUCE that had several. */
 export function oneLoop(ast: UOp): UOp {

@@ -21,6 +21,7 @@ import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
 import type { TensorCore } from "../tensor_core.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./emitter.ts";
+import { throughAfter } from "../../uop/walk.ts";
 
 /** Registers of a place in memory and what instructions call its space. */
 interface Place {
@@ -29,11 +30,6 @@ interface Place {
   readonly text: string;
   /** Register of the bool that guards it. */
   readonly gate: string | undefined;
-}
-
-function through(u: UOp): UOp {
-  while (u.op === Ops.AFTER) u = u.src[0];
-  return u;
 }
 
 /** The class of the components that a vector's memory instruction moves, and how many. */
@@ -57,7 +53,7 @@ class Writer {
 
   /** Registers or constants of a value: one, or a vector's components. */
   private all(u: UOp): readonly string[] {
-    const x = through(u);
+    const x = throughAfter(u);
     if (x.op === Ops.CONST) {
       if (x.dtype.isBool) return [x.arg === 0 ? "0" : "1"];
       return [literalOf(x.dtype, x.arg as number)];
@@ -72,7 +68,7 @@ class Writer {
   }
   /** The registers of a value's components. */
   private registers(u: UOp): string[] {
-    const d = through(u).dtype;
+    const d = throughAfter(u).dtype;
     if (d.count > 1) return [...this.all(u)];
     return [inRegister(this.e, d, this.operand(u))];
   }
@@ -83,15 +79,15 @@ class Writer {
   // ---- memory
 
   private place(at: UOp): Place {
-    const u = through(at),
-      base = through(u.src[0]),
+    const u = throughAfter(at),
+      base = throughAfter(u.src[0]),
       gate = u.src[2] === undefined ? undefined : this.register(u.src[2]);
     if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
     const size = base.dtype.itemsize;
-    let idx = through(u.src[1]), offset = 0;
+    let idx = throughAfter(u.src[1]), offset = 0;
     if (idx.op === Ops.CONST) offset = idx.value * size;
     else if (idx.op === Ops.ADD && idx.src[1].op === Ops.CONST && Math.abs(idx.src[1].value * size) < 2 ** 30) {
-      [idx, offset] = [through(idx.src[0]), idx.src[1].value * size];
+      [idx, offset] = [throughAfter(idx.src[0]), idx.src[1].value * size];
     }
     const start = this.operand(base);
     const space = base.op === Ops.PARAM ? "global" : (base.arg as LocalArg).scope === "shared" ? "shared" : "local";
@@ -112,13 +108,13 @@ class Writer {
   }
 
   private load(u: UOp): void {
-    const base = through(u.src[0]), d = u.dtype;
+    const base = throughAfter(u.src[0]), d = u.dtype;
     if (base.op === Ops.ACC) {
       const c = classOf(d);
       return void this.values.set(u, [this.e.op(c, `mov.${c}`, this.operand(base))]);
     }
     const { space, text, gate } = this.place(u.src[0]);
-    const owner = through(through(base).src[0]);
+    const owner = throughAfter(throughAfter(base).src[0]);
     const readOnly = space === "global" && !this.program.params[(owner.arg as ParamArg).slot].writes;
     const head = readOnly ? "ld.global.nc" : `ld.${space}`;
     const [c, type, n] = d.count > 1 ? componentsOf(d) : [d.isBool ? "b32" : classOf(d), memoryTypeOf(d), 1] as const;
@@ -137,7 +133,7 @@ class Writer {
   }
 
   private store(u: UOp): void {
-    const base = through(u.src[0]), value = u.src[1], d = through(value).dtype;
+    const base = throughAfter(u.src[0]), value = u.src[1], d = throughAfter(value).dtype;
     if (base.op === Ops.ACC) return this.e.line(`mov.${classOf(d)} ${this.operand(base)}, ${this.operand(value)}`);
     const { space, text, gate } = this.place(u.src[0]);
     if (gate !== undefined) throw new SpecError(`A gated STORE in the program ${this.program.name}`);
@@ -154,7 +150,7 @@ class Writer {
   // ---- vectors
 
   private extract(u: UOp): void {
-    const from = through(u.src[0]), parts = this.all(from), l = u.arg as number, d = u.dtype;
+    const from = throughAfter(u.src[0]), parts = this.all(from), l = u.arg as number, d = u.dtype;
     if (d.count > 1 || !isPacked(from.dtype)) return void this.values.set(u, [parts[l]]);
     const lanes = lanesOfWord(d), word = parts[Math.floor(l / lanes)], at = l % lanes;
     if (d.isFloat) return void this.values.set(u, [halves(this.e, word)[at]]);
