@@ -46,16 +46,22 @@ class ClangBlock {
 
 class ClangAllocator implements Allocator {
   readonly layout = { viewAlign: 1 };
-  constructor(private readonly device: string, private readonly runtime: Runtime) {}
+  private readonly take: Runtime["dino_alloc"];
+  private readonly give: Runtime["dino_free"];
+  /** @param guarded each block ends where a page without access begins */
+  constructor(private readonly device: string, private readonly runtime: Runtime, guarded: boolean) {
+    this.take = guarded ? runtime.dino_alloc_guarded : runtime.dino_alloc;
+    this.give = guarded ? runtime.dino_free_guarded : runtime.dino_free;
+  }
   alloc(nbytes: number): Block {
-    const address = this.runtime.dino_alloc(BigInt(nbytes));
+    const address = this.take(BigInt(nbytes));
     if (address === 0n) {
       throw new OutOfMemoryError({ device: this.device, nbytes, reason: "the system has no such block of memory" });
     }
     return new ClangBlock(address);
   }
   free(block: Block, nbytes: number): void {
-    this.runtime.dino_free((block as ClangBlock).address, BigInt(nbytes));
+    this.give((block as ClangBlock).address, BigInt(nbytes));
   }
   adopt(memory: ForeignMemory): { block: Block; offset: number } {
     if (typeof memory === "bigint") return { block: new ClangBlock(memory), offset: 0 };
@@ -349,7 +355,7 @@ class ClangDevice implements Device {
       capsOf(tool, this.threads, runtime.dino_number(1), runtime.dino_number(2)),
     );
     this.compiler = new ClangCompiler(runtime, tool, cache, this.renderer, this.threads, cores);
-    this.allocator = new LruAllocator(name, new ClangAllocator(name, runtime));
+    this.allocator = new LruAllocator(name, new ClangAllocator(name, runtime, envNumber("SPEC") !== 0));
   }
 
   run(launches: readonly Launch[]): void {

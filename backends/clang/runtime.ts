@@ -27,6 +27,8 @@ export const RUNTIME_SYMBOLS = {
   dino_symbol: { parameters: ["u64", "buffer"], result: "u64" },
   dino_alloc: { parameters: ["u64"], result: "u64" },
   dino_free: { parameters: ["u64", "u64"], result: "void" },
+  dino_alloc_guarded: { parameters: ["u64"], result: "u64" },
+  dino_free_guarded: { parameters: ["u64", "u64"], result: "void" },
   dino_copy_in: { parameters: ["u64", "buffer", "u64"], result: "void" },
   dino_copy_out: { parameters: ["buffer", "u64", "u64"], result: "void" },
   dino_copy: { parameters: ["u64", "u64", "u64"], result: "void" },
@@ -236,6 +238,27 @@ void dino_free(uint64_t p, uint64_t nbytes) {
   (void)nbytes;
   free((void *)(uintptr_t)p);
 }
+
+/* Memory that ends where a page without access begins, and starts at most a page behind one: for tests. */
+static uint64_t page_size(void) { return (uint64_t)sysconf(_SC_PAGESIZE); }
+static uint64_t whole_pages(uint64_t nbytes) { return (nbytes + page_size() - 1) / page_size() * page_size(); }
+
+uint64_t dino_alloc_guarded(uint64_t nbytes) {
+  uint64_t page = page_size(), body = whole_pages(nbytes);
+  char *p = mmap(NULL, body + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED) return 0;
+  if (body > 0 && mprotect(p + page, body, PROT_READ | PROT_WRITE) != 0) {
+    munmap(p, body + 2 * page);
+    return 0;
+  }
+  memset(p + page, 0xff, body); /* all floats are NaN */
+  return (uint64_t)(uintptr_t)p + page + body - nbytes;
+}
+void dino_free_guarded(uint64_t p, uint64_t nbytes) {
+  uint64_t page = page_size(), body = whole_pages(nbytes);
+  munmap((void *)(uintptr_t)(p + nbytes - body - page), body + 2 * page);
+}
+
 void dino_copy_in(uint64_t to, const void *from, uint64_t n) { memcpy((void *)(uintptr_t)to, from, n); }
 void dino_copy_out(void *to, uint64_t from, uint64_t n) { memcpy(to, (const void *)(uintptr_t)from, n); }
 void dino_copy(uint64_t to, uint64_t from, uint64_t n) {
