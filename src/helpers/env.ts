@@ -45,7 +45,11 @@ export const CONTEXT_VARS = {
   },
   MAX_MEMORY: { value: 0, doc: "the most bytes a device may hold, beyond which OutOfMemoryError is thrown; 0 for any" },
   ALLOW_DEVICE_USAGE: { value: 1, doc: "0 makes opening a device an error" },
-  SPEC: { value: 0, doc: "1 checks that each stage of a kernel has only the UOps that it may have" },
+  SPEC: {
+    value: 0,
+    doc:
+      "1 checks that each stage of a kernel has only the UOps that it may have; CLANG then opens with memory that ends at pages without access, so that reads and writes behind a buffer end the process",
+  },
   VALIDATE_WITH_JS: { value: 0, doc: "1 runs each kernel also on the JS interpreter, and throws where results differ" },
   TRACK_MATCH_STATS: {
     value: 0,

@@ -434,6 +434,36 @@ function store(w: CWriter, value: UOp, text: string, { name, at }: CAddress): st
   return `{ ${t} x = ${x}; for (int l = 0; l < ${n}; l++) (&${name}[${at}])[l] = x[l]; }`;
 }
 
+/** Bytes of LOCALs that a function has on the stack, at most: threads of the host have 2 MB, half of it in use. */
+const STACK_BYTES = 1 << 18;
+/** Bytes that LOCALs are aligned to. */
+const ALIGN = 64;
+
+/** Where LOCALs lie in memory that is taken for a run, and how much that is. */
+interface Heap {
+  readonly at: ReadonlyMap<UOp, number>;
+  readonly nbytes: number;
+}
+const heaps = new WeakMap<LinearProgram, Heap>();
+
+/** The LOCALs that have no room on the stack. */
+function heapOf(program: LinearProgram): Heap {
+  const known = heaps.get(program), at = new Map<UOp, number>();
+  if (known !== undefined) return known;
+  let nbytes = 0, stack = 0;
+  for (const u of program.uops) {
+    if (u.op !== Ops.LOCAL || at.has(u)) continue;
+    const size = Math.ceil((u.arg as LocalArg).size * u.dtype.itemsize / ALIGN) * ALIGN;
+    if (stack + size <= STACK_BYTES) stack += size;
+    else {
+      at.set(u, nbytes);
+      nbytes += size;
+    }
+  }
+  heaps.set(program, { at, nbytes });
+  return { at, nbytes };
+}
+
 function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
   noteLoops(w, program.uops);
   const lines = [`void ${symbol}(void **bufs, const unsigned long long *vars, int begin, int end) {`];
@@ -445,6 +475,14 @@ function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
     const name = identifier((v.arg as VariableArg).name);
     lines.push(`const ${scalarType(v.dtype)} var_${name} = *(const ${memoryType(v.dtype)} *)(vars + ${i});`);
   });
+  const { nbytes } = heapOf(program);
+  if (nbytes > 0) {
+    lines.push(
+      `char *taken = __builtin_malloc(${nbytes + ALIGN - 1});`,
+      "if (!taken) __builtin_trap();",
+      `char *heap = taken + (-(unsigned long long)taken & ${ALIGN - 1});`,
+    );
+  }
   return lines;
 }
 
@@ -522,6 +560,10 @@ export const C_LANGUAGE: CLanguage = {
   open,
   calls,
   loop,
-  local: (_w, u, name) =>
-    `${memoryType(u.dtype.scalar)} ${name}[${(u.arg as LocalArg).size * u.dtype.count}] __attribute__((aligned(64)));`,
+  local(w, u, name) {
+    const type = memoryType(u.dtype.scalar), at = heapOf(w.program).at.get(u);
+    if (at !== undefined) return `${type} *${name} = (${type} *)(heap + ${at});`;
+    return `${type} ${name}[${(u.arg as LocalArg).size * u.dtype.count}] __attribute__((aligned(${ALIGN})));`;
+  },
+  close: (program) => heapOf(program).nbytes > 0 ? ["__builtin_free(taken);"] : [],
 };

@@ -60,6 +60,8 @@ export interface CLanguage {
   loop(w: CWriter, u: UOp, name: string, end: string): string;
   /** Declares a LOCAL; undefined where {@linkcode CWriter.declare} did. */
   local(w: CWriter, u: UOp, name: string): string | undefined;
+  /** Statements that end the function; none where absent. */
+  close?(program: LinearProgram): readonly string[];
   /** The declaration of a local with its value, `changes` where it is assigned later; C's where absent. */
   define?(type: string, name: string, text: string, changes: boolean): string;
   /** A hardware index (SPECIAL); absent where there are none. */
@@ -355,7 +357,9 @@ export class CWriter {
     }
     const head = this.language.open(this, this.program, symbol);
     for (const u of this.program.uops) this.visit(u);
-    const body = [head[0], ...head.slice(1).map((x) => `  ${x}`), ...this.lines, "}", ""].join("\n");
+    const indented = (lines: readonly string[]): string[] => lines.map((x) => `  ${x}`);
+    const tail = this.language.close?.(this.program) ?? [];
+    const body = [head[0], ...indented(head.slice(1)), ...this.lines, ...indented(tail), "}", ""].join("\n");
     return { declarations: this.declarations, body };
   }
 }

@@ -2,13 +2,14 @@ import { assert, assertAlmostEquals, assertEquals, assertStringIncludes, assertT
 import { clangBackend, clangCounters } from "../../backends/clang/clang.ts";
 import { makeJsDevice } from "../../backends/js/js.ts";
 import { Buffer } from "../../src/device/buffer.ts";
+import { toProgram } from "../../src/codegen/to_program.ts";
 import type { Device } from "../../src/device/device.ts";
 import type { Launch } from "../../src/device/program.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { context } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
 import { type LinearProgram, programOf } from "../../src/renderer/renderer.ts";
-import { AccArg, AxisKind, type ParamArg } from "../../src/uop/args.ts";
+import { AccArg, AxisKind, type ParamArg, StageArg } from "../../src/uop/args.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import {
   constant,
@@ -17,6 +18,7 @@ import {
   load,
   param,
   range,
+  sink,
   store,
   toposort,
   type UOp,
@@ -59,6 +61,41 @@ for (const k of KERNEL_FIXTURES) {
     buffers.forEach((b) => b.free());
   });
 }
+
+test("kept rows beyond what a stack holds are taken from the heap", () => {
+  for (const [n, isLarge] of [[1 << 15, false], [1 << 19, true]] as const) {
+    const i = range(n, 0, AxisKind.LOOP), k = range(n, 1, AxisKind.LOOP);
+    const row = uop(Ops.STAGE, f32, [load(index(param(1, f32, n), k)), k], new StageArg(0, "thread"));
+    const backward = store(index(param(0, f32, n), i), load(index(row, int(n - 1).sub(i))));
+    const linear = toProgram(sink([backward]), device.renderer);
+    assertEquals((device.renderer.render(linear) as string).includes("__builtin_malloc("), isLarge);
+    const data = Float32Array.from({ length: n }, (_, x) => x);
+    const buffers = [bufferOf(device, f32, new Float32Array(n)), bufferOf(device, f32, data)];
+    for (let times = 0; times < 3; times++) device.run([{ program: compileOne(device, linear), buffers, vars: [] }]);
+    const got = floats(buffers[0]);
+    assert(got.every((v, x) => v === n - 1 - x));
+    buffers.forEach((b) => b.free());
+  }
+});
+
+test("under SPEC=1 memory ends at a page without access, at any size", () => {
+  const guarded = context({ SPEC: 1, CACHEDIR: cacheFolder, THREADS: 1 }, () => clangBackend.open(0));
+  try {
+    const { allocator } = guarded;
+    for (const n of [1, 3, 64, 4095, 4096, 4097, 70_000]) {
+      const block = allocator.alloc(n) as { readonly address: bigint };
+      assertEquals((block.address + BigInt(n)) % 4096n, 0n);
+      const bytes = Uint8Array.from({ length: n }, (_, i) => i);
+      allocator.copyIn(block, 0, bytes);
+      const got = new Uint8Array(n);
+      allocator.copyOut!(got, block, 0);
+      assert(got.every((v, i) => v === bytes[i]));
+      allocator.free(block, n, undefined, false);
+    }
+  } finally {
+    guarded.close();
+  }
+});
 
 // ---- every op in every dtype, beside the oracle ----
 
