@@ -10,7 +10,7 @@ import { capsOf as clangCaps } from "../backends/clang/clang.ts";
 import { makeJsDevice } from "../backends/js/js.ts";
 import { nullBackend } from "../backends/null/null.ts";
 import { WasmProgram } from "../backends/wasm/program.ts";
-import { WasmRenderer } from "../backends/wasm/render.ts";
+import { type RenderedKernel, WasmRenderer } from "../backends/wasm/render.ts";
 import { capsOf as webgpuCaps } from "../backends/webgpu/device.ts";
 import { BINDING_ALIGN } from "../backends/webgpu/memory.ts";
 import { type Allocator, type Block, LruAllocator, type MemoryLayout } from "../src/device/allocator.ts";
@@ -56,14 +56,19 @@ function clang(): Writer {
 /** An engine with relaxed SIMD and shared memory, on eight cores. */
 function wasm(): Writer {
   const renderer = new WasmRenderer(8, { simd: true, relaxed: true, threads: true }, 65536);
+  const rendered = new WeakMap<LinearProgram, RenderedKernel>();
+  const kernelOf = (program: LinearProgram): RenderedKernel => {
+    const known = rendered.get(program) ?? renderer.kernel(program);
+    rendered.set(program, known);
+    return known;
+  };
   return {
     renderer,
     layout: { viewAlign: 1 },
-    image: (program) => renderer.render(program),
+    image: (program) => renderer.module([kernelOf(program)], 0),
     text: (program) => renderer.kernel(program, true).text,
     more: (program) => {
-      const kernel = { ...renderer.kernel(program), index: 0 };
-      const { call, claim } = new WasmProgram(program, kernel, renderer);
+      const { call, claim, kernel } = new WasmProgram(program, { ...kernelOf(program), index: 0 }, renderer);
       return `calls of ${call}, chunks of ${claim} of ${kernel.iterations}`;
     },
   };
