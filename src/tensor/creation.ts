@@ -16,12 +16,12 @@ import { checkInteger, checkNumber, describe, isPlain } from "../helpers/options
 import { userLine } from "../helpers/stack.ts";
 import { Storage } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import { extentText, isBoundNode } from "../uop/extent.ts";
+import { aligned, extentText, isBoundNode } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { deviceOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { bufferNode, int, iota, UOp, uop } from "../uop/uop.ts";
+import { bufferNode, iota, UOp, uop } from "../uop/uop.ts";
 import { type NestedArray, TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 import { eqNode } from "./elementwise.ts";
@@ -276,7 +276,8 @@ export function arangeNode(start: number, stop: number | undefined, step: number
 export function arangeSized(start: Dim, stop: Dim, step: Dim, dtype: DType = defaultInt()): UOp {
   const action = "make an arange";
   if (!(step instanceof TensorBase)) checkInteger(action, "the step beside a variable", step);
-  const from = dimNode(action, start), by = dimNode(action, step), sign = vmin(by) > 0 ? 1 : -1;
+  const [from, by, to] = aligned(dimNode(action, start), dimNode(action, step), dimNode(action, stop));
+  const sign = vmin(by) > 0 ? 1 : -1;
   if (vmin(by) <= 0 && vmax(by) >= 0) {
     throw new ArgumentError(action, {
       reason: `the step ${extentText(by)} may be 0: ${
@@ -284,9 +285,9 @@ export function arangeSized(start: Dim, stop: Dim, step: Dim, dtype: DType = def
       }`,
     });
   }
-  const stride = by.mul(sign), span = dimNode(action, stop).add(from.mul(-1)).mul(sign).add(stride).add(-1);
+  const stride = by.mul(sign), span = to.add(from.mul(-1)).mul(sign).add(stride).add(-1);
   const count = simplify(span.floorDiv(stride));
-  return sized(action, vmin(count) < 0 ? simplify(count.alu(Ops.MAX, int(0))) : count, (n) => {
+  return sized(action, vmin(count) < 0 ? simplify(count.alu(Ops.MAX, count.constLike(0))) : count, (n) => {
     const wide = dtype.bits === 64 && dtype.isInt ? dtype : dtypes.int32, spread = (u: UOp) => broadcastTo(u, [n]);
     const row = castNode(iota(n), wide), scaled = by.isConst(1) ? row : row.mul(spread(castNode(by, wide)));
     return castNode(from.isConst(0) ? scaled : scaled.add(spread(castNode(from, wide))), dtype);

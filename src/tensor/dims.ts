@@ -4,11 +4,14 @@
  *
  * @module
  */
+import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { describe, describeList } from "../helpers/options.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
 import {
+  aligned,
   boundValue,
+  exact,
   extentBetween,
   extentOf,
   extentsOf,
@@ -16,12 +19,13 @@ import {
   isBoundNode,
   label,
   sameExtent,
+  sumOf,
 } from "../uop/extent.ts";
 import { broadcastTo, expand, window } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";
-import { int, type UOp } from "../uop/uop.ts";
+import { int, INT32_MAX, type UOp } from "../uop/uop.ts";
 import { checkShape } from "./axes.ts";
 import { isTensor, TensorBase } from "./base.ts";
 import { iotaAlong } from "./movement_nodes.ts";
@@ -37,10 +41,16 @@ export function hasVariable(list: unknown): boolean {
   return list.some((x) => isTensor(x) || Array.isArray(x) && x.some(isTensor));
 }
 
+/** An expression in int32 where that holds it. */
+function narrowed(u: UOp): UOp {
+  const isShort = u.dtype === dtypes.int64 && vmin(u) >= -INT32_MAX && vmax(u) <= INT32_MAX;
+  return isShort ? simplify(u.cast(dtypes.int32)) : u;
+}
+
 /** The node of a size or bound. @throws {ArgumentError} for what is neither an integer nor a bound variable */
 export function dimNode(action: string, x: unknown): UOp {
   if (typeof x === "number" && Number.isInteger(x)) return int(x);
-  if (x instanceof TensorBase && isBoundNode(x.uop)) return simplify(x.uop);
+  if (x instanceof TensorBase && isBoundNode(x.uop)) return narrowed(simplify(exact(x.uop)));
   throw new ArgumentError(action, {
     reason: `${
       x instanceof TensorBase ? `a tensor of shape [${x.shape.join(", ")}]` : describe(x)
@@ -111,7 +121,7 @@ export function shrinkAxis(action: string, u: UOp, axis: number, start: unknown,
 
 /** The element of an axis at a variable; the axis stays, with size 1. Undefined where it may be outside. */
 export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined {
-  const from = simplify(at.uop), stop = simplify(from.add(1));
+  const from = simplify(exact(at.uop)), stop = simplify(from.add(1));
   if (axis >= shapeOf(u).length || vmin(from) < 0 || vmin(extentBetween(stop, extentOf(u, axis))) < 0) return undefined;
   return window(u, axis, from, int(1));
 }
@@ -150,7 +160,9 @@ export function clampAxis(action: string, u: UOp, axis: number, from: UOp, to: U
 function most(list: readonly UOp[]): UOp {
   return list.reduce((a, b) => {
     if (vmin(extentBetween(b, a)) >= 0) return a;
-    return vmin(extentBetween(a, b)) >= 0 ? b : simplify(a.alu(Ops.MAX, b));
+    if (vmin(extentBetween(a, b)) >= 0) return b;
+    const [x, y] = aligned(a, b);
+    return simplify(x.alu(Ops.MAX, y));
   });
 }
 
@@ -162,7 +174,7 @@ function least(list: readonly UOp[]): UOp {
 /** The parts of an axis that these sizes cut. @throws {ShapeError} unless they add up to it */
 export function splitAxis(action: string, u: UOp, axis: number, sizes: readonly unknown[]): UOp[] {
   const e = extentOf(u, axis), ends = [int(0)];
-  for (const size of sizes) ends.push(simplify(ends[ends.length - 1].add(dimNode(action, size))));
+  for (const size of sizes) ends.push(sumOf(ends[ends.length - 1], dimNode(action, size)));
   const total = ends[sizes.length];
   if (!sameExtent(total, e)) {
     throw new ShapeError(action, {
@@ -188,7 +200,8 @@ export function chunkSizes(action: string, u: UOp, axis: number, count: number):
 
 /** An axis shifted circularly: element i goes to `by + i`. */
 export function rolled(u: UOp, axis: number, by: UOp): UOp {
-  const e = extentOf(u, axis), n = shapeOf(u)[axis], shift = simplify(by.floorMod(e.alu(Ops.MAX, int(1))));
+  const e = extentOf(u, axis), n = shapeOf(u)[axis], [amount, length] = aligned(by, e.alu(Ops.MAX, int(1)));
+  const shift = simplify(amount.floorMod(length).cast(e.dtype));
   const first = window(u, axis, extentBetween(shift, e), e, n);
   const second = window(u, axis, simplify(shift.mul(-1)), e, n);
   const ones = shapeOf(u).map((_, i) => i === axis ? n : 1);
@@ -234,7 +247,7 @@ export function padAxisBy(action: string, u: UOp, axis: number, before: unknown,
       reason: `the amount ${extentText(x)} may be ${vmin(x)}; with variables nothing is cut`,
     });
   }
-  const size = simplify(extentOf(u, axis).add(front).add(back));
+  const size = sumOf(extentOf(u, axis), front, back);
   checkCapacity(action, size);
   return window(u, axis, simplify(front.mul(-1)), size);
 }

@@ -68,6 +68,12 @@ function sharedAmong(axis: number, includeSelf: boolean): GradientArg {
 
 const SHARES = new Map<string, GradientArg>();
 
+/** An expression within limits. */
+function limited(x: UOp, low: number, high: number): UOp {
+  const above = x.lt(low).where(x.constLike(low), x);
+  return above.lt(high).where(above, x.constLike(high));
+}
+
 /** Tensors with gather and scatter. */
 export abstract class GatherTensor extends ScanTensor {
   /** Throws unless `index` fits this along all axes but one. */
@@ -244,7 +250,9 @@ export abstract class GatherTensor extends ScanTensor {
     const column = broadcastTo(iotaAlong(shape[rank - 1], rank - 1, rank), shape);
     const zero = scalarConst(0, this.dtype);
     // column <= row + diagonal
-    const end = row.add(broadcastTo(simplify(by.add(lower ? 1 : 0)).cast(row.dtype), shape));
+    const sum = simplify(by.add(lower ? 1 : 0)), most = shape[rank - 2] + shape[rank - 1]; // beyond it is all or nothing
+    const near = sum.dtype === row.dtype ? sum : limited(sum, -most, most).cast(row.dtype);
+    const end = row.add(broadcastTo(near, shape));
     if (lower) return this.wrap(column.lt(end).where(this.uop, zero));
     return this.wrap(column.lt(end).where(zero, this.uop));
   }

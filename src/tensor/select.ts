@@ -9,7 +9,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { IndexError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
 import type { BufferArg } from "../uop/args.ts";
-import { boundValue, extentsOf } from "../uop/extent.ts";
+import { boundValue, exact, extentsOf } from "../uop/extent.ts";
 import { broadcastTo, expand, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -38,6 +38,7 @@ export function hostValues(u: UOp): HostArray | undefined {
  * @throws {DTypeError} for floats and bools, {IndexError} for values known on the host that are out of range
  */
 export function indexNode(action: string, index: UOp, x: UOp, axis: number): UOp {
+  index = exact(index);
   const d = index.dtype, e = extentsOf(x)?.[axis], n = e === undefined ? shapeOf(x)[axis] ?? 1 : boundValue(e)!;
   if (!d.isInt) {
     throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${d}` });

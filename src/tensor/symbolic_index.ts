@@ -8,7 +8,7 @@ import { IndexError } from "../helpers/errors.ts";
 import { describe, describeList } from "../helpers/options.ts";
 import type { AxesArg, PairsArg, WindowArg } from "../uop/args.ts";
 import { vmax, vmin } from "../uop/bounds.ts";
-import { extentBetween, extentOf, extentsOf, extentText, isBoundNode } from "../uop/extent.ts";
+import { extentBetween, extentOf, extentsOf, extentText, isBoundNode, sumOf } from "../uop/extent.ts";
 import { flip, pad, reshape, shrink, window } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
@@ -59,7 +59,7 @@ function cutSymbolic(action: string, u: UOp, axis: number, slice: Slice): UOp {
   }
   const place = (x: Dim | null | undefined, missing: UOp): UOp => {
     if (x === null || x === undefined) return missing;
-    const own = dimNode(action, x), at = vmax(own) < 0 ? e.add(own) : own;
+    const own = dimNode(action, x), at = vmax(own) < 0 ? sumOf(e, own) : own;
     if (vmin(own) < 0 && vmax(own) >= 0) {
       throw new IndexError(action, {
         axis,
@@ -68,7 +68,7 @@ function cutSymbolic(action: string, u: UOp, axis: number, slice: Slice): UOp {
           "or, below 0, from the end of the axis; give its variable bounds that say which",
       });
     }
-    return simplify(step > 0 ? at : e.add(at.mul(-1)).add(-1));
+    return step > 0 ? simplify(at) : sumOf(e, at.mul(-1), int(-1));
   };
   const cut = clampAxis(action, step < 0 ? flip(u, [axis]) : u, axis, place(start, int(0)), place(stop, e));
   return Math.abs(step) === 1 ? cut : stride(action, cut, axis, Math.abs(step));

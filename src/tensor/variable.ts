@@ -18,6 +18,7 @@ import { Tensor } from "./tensor.ts";
  * step of `Tensor.arange`, value of `full`, and in the shapes of `Tensor.zeros`, `rand` and their like. Slices of `at` and
  * `setAt`, of numbers or variables, are cut off at the ends of a symbolic axis as Python does; `shrink` refuses what may
  * be outside.
+ * There it counts exactly, also beyond 2^31; as a value of a tensor it is int32, and wraps.
  * An axis of such a size is symbolic: one kernel, and one capture of `jit`, serve all values. Sorts and scans along it take
  * the time of the largest value, all else that of the present one; random draws take as many numbers as the largest has. The `shape` of a tensor has
  * the largest value, which is how much memory it takes; `boundShape` the present one, which is what is computed and read

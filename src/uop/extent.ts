@@ -20,6 +20,8 @@ import { shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
 import { type Extents, int, INT32_MAX, mayHave, type UOp, uop } from "./uop.ts";
 
+const INT32_MIN = -INT32_MAX - 1;
+
 /** Whether a node is a bound variable, or integer arithmetic of such: a number that a graph knows by name. */
 export function isBoundNode(u: UOp): boolean {
   if (u.op === Ops.BIND) return true;
@@ -37,6 +39,36 @@ export function isBoundNode(u: UOp): boolean {
   return isBound;
 }
 
+/**
+ * An expression of bound variables as it is meant where it counts: steps of it that int32 might not hold are computed in
+ * int64. As a value of a tensor it wraps.
+ */
+export function exact(root: UOp): UOp {
+  const made = new Map<UOp, UOp>();
+  const visit = (u: UOp): UOp => {
+    if (u.op === Ops.BIND || u.src.length === 0) return u;
+    let v = made.get(u);
+    if (v === undefined) made.set(u, v = step(u, u.src.map(visit)));
+    return v;
+  };
+  const step = (u: UOp, src: readonly UOp[]): UOp => {
+    const values = u.op === Ops.WHERE ? src.slice(1) : src, isCast = u.op === Ops.CAST || u.op === Ops.BITCAST;
+    if (
+      isCast ||
+      u.dtype !== dtypes.int32 && !values.some((s, i) => s.dtype !== u.src[src.length - values.length + i].dtype)
+    ) {
+      return u.withSrc(src);
+    }
+    const again = (wide: boolean): UOp => {
+      const all = src.map((s) => wide && s.dtype === dtypes.int32 ? s.cast(dtypes.int64) : s);
+      return uop(u.op, u.dtype === dtypes.int32 && wide ? dtypes.int64 : u.dtype, all, u.arg);
+    };
+    const isWide = values.some((s) => s.dtype === dtypes.int64), made = again(isWide);
+    return isWide || vmin(made) > INT32_MIN || vmax(made) < INT32_MAX ? made : again(true);
+  };
+  return isBoundNode(root) ? visit(root) : root;
+}
+
 /** The text of an extent or bound: "pos + 1". */
 export function extentText(u: UOp): string {
   switch (u.op) {
@@ -50,6 +82,8 @@ export function extentText(u: UOp): string {
       return `${extentText(u.src[0])} + ${extentText(u.src[1])}`;
     case Ops.MUL:
       return `${extentText(u.src[0])} * ${extentText(u.src[1])}`;
+    case Ops.CAST:
+      return extentText(u.src[0]);
   }
   return `${opName[u.op]}(${u.src.map(extentText).join(", ")})`;
 }
@@ -100,6 +134,17 @@ export function rebound(u: UOp, values: ReadonlyMap<string, number>): UOp {
 /** As {@linkcode marked} and {@linkcode rebound}, of all extents of a node. */
 export function mapExtents(extents: Extents | null, change: (e: UOp) => UOp): Extents | null {
   return extents === null ? null : extents.map((e) => e === undefined ? e : change(e));
+}
+
+/** Expressions in one dtype: int64 where one of them is. */
+export function aligned(...list: readonly UOp[]): UOp[] {
+  const wide = list.find((u) => u.dtype === dtypes.int64);
+  return wide === undefined ? [...list] : list.map((u) => u.dtype === dtypes.int64 ? u : u.cast(dtypes.int64));
+}
+
+/** The sum of expressions, simplified. */
+export function sumOf(...list: readonly UOp[]): UOp {
+  return simplify(aligned(...list).reduce((a, b) => a.add(b)));
 }
 
 /** How many elements there are from `start` to `stop`, simplified. */

@@ -35,3 +35,23 @@ Deno.test("variable: errors name the bounds and the value", () => {
   assertThrows(() => new Variable("n", 4, 1), ArgumentError, "[4, 1]");
   assertThrows(() => new Variable("2n", 0, 1), ArgumentError, "letters");
 });
+
+Deno.test("variable: sizes and indices beyond int32 are exact, values of tensors wrap", async () => {
+  const n = new Variable("n", 1, 100_000), m = new Variable("m", 1, 100_000);
+  const far = () => n.bind(65536).mul(m.bind(65536)); // 2^32
+  for (const device of ["JS", "WASM"]) {
+    const x = Tensor.arange(10, 20).to(device).contiguous().realize();
+    assertEquals(await far().to(device).item(), 0);
+    assertEquals(await far().long().item(), 0); // it has wrapped by then
+    assertEquals(await x.at(far().add(3)).item(), 0); // outside, as any index that is
+    assertEquals(await x.at(far().sub(m.bind(65536).mul(65536)).add(3)).item(), 13);
+    assertEquals(await x.at([0, far().add(3)]).sum().item(), 145);
+    assertEquals(await x.at([0, n.bind(2).mul(m.bind(2))]).sum().item(), 46);
+    assertEquals(await x.roll(far().add(1), 0).tolist(), [13, 14, 15, 16, 17, 18, 19, 10, 11, 12]);
+    assertEquals(await Tensor.ones([2, 2], { device }).tril(far()).sum().item(), 4);
+    assertEquals(await Tensor.ones([2, 2], { device }).tril(far().neg()).sum().item(), 0);
+  }
+  assertEquals(Tensor.ones([n.bind(3).mul(m.bind(2))]).boundShape, [6]);
+  assertEquals(Tensor.arange(far().add(4)).boundShape, [2 ** 32 + 4]);
+  assertThrows(() => new Variable("wide", 0, 2 ** 40), ArgumentError, "two int32");
+});
