@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { describe, describeList } from "../helpers/options.ts";
+import { describe, describeList, isPlain } from "../helpers/options.ts";
 
 /** One axis or a list of them. */
 export type Axes = number | readonly number[];
@@ -38,7 +38,11 @@ export function resolveAxes(action: string, axes: Axes | undefined | null, shape
   if (axes === undefined || axes === null) return rangeOf(shape.length);
   const list = typeof axes === "number" ? [axes] : axes;
   if (!Array.isArray(list)) {
-    throw new ArgumentError(action, { reason: `axes must be a number or a list of numbers, not ${describe(axes)}` });
+    throw new ArgumentError(action, {
+      reason: `axes must be a number or a list of numbers, not ${describe(axes)}${
+        isPlain(axes) ? `; options come behind them: ${action}(undefined, { ... })` : ""
+      }`,
+    });
   }
   const out = Array.from(list, (a) => resolveAxis(action, a, shape)).sort((a, b) => a - b);
   for (let i = 1; i < out.length; i++) {

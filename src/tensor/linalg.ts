@@ -112,7 +112,14 @@ export abstract class LinalgTensor extends ReduceTensor {
    */
   linear(weight: Operand, bias?: Operand | null, options: ProductOptions = {}): this {
     checkOptions("apply linear", options, ["dtype"]);
-    const w = this.operand(weight, "apply linear") as this;
+    const w = this.operand(weight, "apply linear") as this, from = this.shape, to = w.shape;
+    if (w.ndim === 2 && from.length > 0 && from[from.length - 1] !== to[0]) {
+      throw new ShapeError("apply linear to", {
+        shapes: [from, to],
+        axis: from.length - 1,
+        reason: `the last axis has ${from[from.length - 1]} features, and the weight, [in, out], takes ${to[0]}`,
+      });
+    }
     const x = options.dtype === undefined ? this : this.wrap(this.uop.cast(toDType(options.dtype)));
     const product = w.ndim === 1
       ? x.mul(this.wrap(w.uop.cast(options.dtype === undefined ? w.dtype : x.dtype)))

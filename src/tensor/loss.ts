@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote } from "../dtype/promotion.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, IndexError, ShapeError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { sameArray } from "../helpers/math.ts";
 import { ReduceArg } from "../uop/args.ts";
@@ -19,6 +19,10 @@ import { checkTensor, maybeTensor, type Operand } from "./base.ts";
 import { ConvTensor } from "./conv.ts";
 import { castNode } from "./scalars.ts";
 import { floatConst, logNode } from "./numeric.ts";
+import { hostValues } from "./select.ts";
+
+/** Labels that are checked where they are known. */
+const MOST_LOOKED_AT = 65536;
 
 /** What becomes of the losses of single elements. */
 export type Reduction = "mean" | "sum" | "none";
@@ -61,6 +65,7 @@ export abstract class LossTensor extends ConvTensor {
    * Negative log-likelihood of labels `Y`, of this as log-probabilities `[N, C, ...]` (or `[C]` with a scalar label).
    * `weight` is one factor a class, `[C]`; the mean is over the weights. Positions where Y is `ignoreIndex` count nothing.
    * @throws {ShapeError} where Y is not of this shape without the classes @throws {DTypeError} where Y is no integer
+   * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
   nllLoss(Y: this, weight?: this, options: LossOptions & { readonly ignoreIndex?: number } = {}): this {
     checkOptions("compute nllLoss", options, ["ignoreIndex", "reduction"]);
@@ -71,6 +76,7 @@ export abstract class LossTensor extends ConvTensor {
       classes = this.shape[axis],
       weights = maybeTensor("weigh classes", "weight", weight);
     this.checkLabels("compute nllLoss", Y, axis);
+    this.checkClasses("compute nllLoss", Y, axis, ignoreIndex);
     const losses = this.wrap(pick(this.uop, Y.uop, axis)).neg();
     let factors: this | undefined;
     if (weights !== undefined) {
@@ -98,6 +104,7 @@ export abstract class LossTensor extends ConvTensor {
    * Cross entropy of logits `[N, C, ...]` (or `[C]`) with `Y`: class labels of that shape without axis 1, or
    * probabilities of the same shape. `labelSmoothing` mixes in the uniform distribution.
    * @throws {ShapeError} where Y has neither shape @throws {DTypeError} for labels that are no integers
+   * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
   crossEntropy(Y: this, options: LossOptions & { readonly labelSmoothing?: number } = {}): this {
     checkOptions("compute crossEntropy", options, ["reduction", "labelSmoothing"]);
@@ -111,6 +118,7 @@ export abstract class LossTensor extends ConvTensor {
     if (sameArray(this.shape, Y.shape)) losses = logs.mul(Y).sum(axis).neg();
     else {
       this.checkLabels("compute crossEntropy", Y, axis);
+      this.checkClasses("compute crossEntropy", Y, axis);
       losses = this.wrap(pick(logs.uop, Y.uop, axis)).neg();
     }
     if (labelSmoothing > 0) {
@@ -186,6 +194,19 @@ export abstract class LossTensor extends ConvTensor {
     }
     if (!Y.dtype.isInt) {
       throw new DTypeError(`${action} with labels of dtype`, { dtypes: [Y.dtype], reason: "labels are integers" });
+    }
+  }
+
+  /** Throws for labels that name no class, where they are known on the host. @throws {IndexError} */
+  private checkClasses(action: string, Y: this, axis: number, ignoreIndex?: number): void {
+    const classes = this.shape[axis], known = hostValues(Y.uop);
+    if (known === undefined || known.length > MOST_LOOKED_AT) return;
+    for (const v of known) {
+      if ((v >= 0 && v < classes) || Number(v) === ignoreIndex) continue;
+      const ignored = ignoreIndex === undefined
+        ? "nllLoss and sparseCategoricalCrossentropy have an ignoreIndex"
+        : `ignoreIndex is ${ignoreIndex}`;
+      throw new IndexError(action, { axis, reason: `label ${v} is none of ${classes} classes; ${ignored}` });
     }
   }
 }

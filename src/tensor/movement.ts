@@ -147,7 +147,8 @@ export abstract class MovementTensor extends TensorBase {
   }
 
   /** Axis i of the result is axis `order[i]`. @throws {ShapeError} if `order` is no permutation of the axes */
-  permute(order: readonly number[]): this {
+  permute(order: readonly number[], ...more: never[]): this {
+    checkAlone("permute", order, more);
     const shape = this.shape;
     const list = checkIntegers("permute", "the order", order);
     const axes = list.map((a) => resolveAxis("permute", a, shape));

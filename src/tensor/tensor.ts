@@ -517,6 +517,11 @@ export function schedule(tensors: readonly Tensor[]): ExecItem[] {
 
 /** The dtype asked for, after checking the options. */
 function chosen(action: string, options: TensorOptions): DType | undefined {
+  if (typeof options === "number") {
+    throw new ArgumentError(action, {
+      reason: `sizes are one array, as in [2, 3]; after it comes an object of options, not ${options}`,
+    });
+  }
   checkOptions(action, options, TENSOR_OPTIONS);
   return options.dtype === undefined ? undefined : toDType(options.dtype as DTypeLike);
 }
