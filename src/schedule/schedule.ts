@@ -331,7 +331,7 @@ function noteMade(u: UOp, made: UOp): void {
   while (isAlias(base.op)) base = base.src[0];
   const isShape = isMemory(base) && base !== u && storageOf(latest(base)) === storage;
   if (base === u && isMemory(u)) storage.names += u.op === Ops.AFTER || u.names === 0 ? 0 : 1;
-  else if (!isShape) storage.names += u.names;
+  else if (!isShape) storage.names += u.names + (base === u ? 0 : 1); // views of other tensors may go through a view
   if (pendingScopes.size > 0) noteBecame(u, storage);
 }
 

@@ -6,8 +6,8 @@
  * @module
  */
 import type { DType } from "../dtype/dtype.ts";
-import type { Arg } from "../uop/args.ts";
-import { reshape } from "../uop/movement.ts";
+import type { Arg, AxesArg } from "../uop/args.ts";
+import { flip, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { type UOp, uop } from "../uop/uop.ts";
@@ -34,6 +34,15 @@ export interface Named<T extends Handle> {
   readonly epoch: number;
 }
 
+/** A handle as it was, which that keeps not alive. */
+interface WeaklyNamed<T extends Handle> {
+  readonly ref: WeakRef<T>;
+  readonly epoch: number;
+}
+function weakly<T extends Handle>({ handle, epoch }: Named<T>): WeaklyNamed<T> {
+  return { ref: new WeakRef(handle), epoch };
+}
+
 /** Memory, or a value, and what it is by now, not reshaped. */
 export interface Moved {
   /** What views were made of. */
@@ -46,8 +55,6 @@ export interface Moved {
 export interface Source<T extends Handle> {
   /** The nearest tensor that it is a view of; undefined where all are gone, or name something else by now. */
   readonly handle: T | undefined;
-  /** The last of the tensors that it leads to, if one is left. */
-  readonly top: Named<T> | undefined;
   /** The node of the tensor that the view is made of, if it can be found in the view. */
   readonly over: UOp | undefined;
   /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
@@ -66,19 +73,45 @@ function hasMoved(base: UOp, { from, to }: Moved): boolean {
   return base === from || (isMemory(base) && isMemory(to) && isSameMemory(base, to));
 }
 
+/** Of so many tensors at most a realized view knows that it is a view of them: of the nearest ones, and of the last. */
+const MAX_PATH = 16;
+
+/** What a node is views of, whatever has been realized. */
+function bottom(u: UOp): UOp {
+  while (isAlias(u.op)) u = u.src[0];
+  return u;
+}
+
+/** What view op `u` shows, from what it shows it as; undefined where it shows a part. */
+function undone(u: UOp, x: UOp): UOp | undefined {
+  const shape = shapeOf(u.src[0]);
+  switch (u.op) {
+    case Ops.RESHAPE:
+      return reshape(x, shape);
+    case Ops.FLIP:
+      return flip(x, [...(u.arg as AxesArg).axes]);
+    case Ops.PERMUTE: {
+      const inverse: number[] = [];
+      (u.arg as AxesArg).axes.forEach((a, i) => inverse[a] = i);
+      return permute(x, inverse);
+    }
+    case Ops.DETACH:
+      return x;
+  }
+  return undefined;
+}
+
 /** Of a view that is not realized: it keeps what it is made of. */
 class Strong<T extends Handle> implements Source<T> {
-  /** What it is a view of in the end. */
-  readonly top: Named<T>;
   constructor(
     private readonly named: Named<T>,
     /** What that is a view of. */
     private readonly next: Source<T> | undefined,
     private readonly epochOf: (t: T) => number,
     readonly over: UOp | undefined,
-  ) {
-    this.top = next?.top ?? named;
-  }
+    /** Where builders have merged it with the view that it was made of: both, as views of one node. */
+    private readonly merged?: { readonly view: UOp; readonly of: UOp },
+  ) {}
   get handle(): T | undefined {
     const own = still(this.named, this.epochOf);
     if (own !== undefined) return own;
@@ -92,55 +125,61 @@ class Strong<T extends Handle> implements Source<T> {
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     const { base, steps } = shown(node);
     if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
-    if (this.over === undefined || still(this.named, this.epochOf) === undefined) return undefined;
-    return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
+    if (still(this.named, this.epochOf) === undefined) return undefined;
+    if (this.over !== undefined) return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
+    if (this.merged === undefined) return undefined;
+    let x: UOp | undefined = parent;
+    for (let u = this.merged.of; x !== undefined && isAlias(u.op); u = u.src[0]) x = undone(u, x);
+    if (x === undefined) return undefined;
+    const own: UOp[] = [];
+    for (let u = this.merged.view; isAlias(u.op); u = u.src[0]) own.push(u);
+    return showAs(own, x);
   }
   weak(node: UOp): Source<T> | undefined {
-    const { base, steps } = shown(node), { over, top } = this, ofMemory = isMemory(base);
+    const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);
     const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
     const own = shown(isNear ? this.named.handle.uop : base).base;
     if (isNear && (!ofMemory || !isMemory(own) || !isSameMemory(base, own))) {
-      return new Weak(this.named, top, this.epochOf, shown(node, over).steps, over, false);
+      return new Weak([weakly(this.named)], this.epochOf, shown(node, over).steps, over, false);
     }
-    return ofMemory ? new Weak(this.named, top, this.epochOf, steps, base, true) : undefined;
+    return ofMemory ? new Weak(this.path(), this.epochOf, steps, base, true) : undefined;
+  }
+  /** All that it is a view of, the nearest first. */
+  private path(): WeaklyNamed<T>[] {
+    const path = [weakly(this.named)];
+    let at = this.next; // views of views may be many
+    for (; at instanceof Strong; at = at.next) path.push(weakly(at.named as Named<T>));
+    if (at instanceof Weak) path.push(...at.named as WeaklyNamed<T>[]);
+    return path.length <= MAX_PATH ? path : [...path.slice(0, MAX_PATH - 1), path[path.length - 1]];
   }
 }
 
 /** Of a view that has memory of its own: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
   readonly over: undefined = undefined;
-  private readonly near: WeakRef<T>;
-  private readonly nearEpoch: number;
-  private readonly far: WeakRef<T>;
-  private readonly farEpoch: number;
   private readonly steps: readonly Step[];
   private readonly shape: readonly number[];
 
-  /** @param ofMemory whether the steps are those from the memory, and not from the tensor */
+  /**
+   * @param named what it is a view of, the nearest first
+   * @param ofMemory whether the steps are those from the memory, and not from the tensor
+   */
   constructor(
-    near: Named<T>,
-    far: Named<T>,
+    readonly named: readonly WeaklyNamed<T>[],
     private readonly epochOf: (t: T) => number,
     steps: readonly UOp[],
     over: UOp,
     private readonly ofMemory: boolean,
   ) {
-    this.near = new WeakRef(near.handle);
-    this.nearEpoch = near.epoch;
-    this.far = new WeakRef(far.handle);
-    this.farEpoch = far.epoch;
     this.steps = steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
     this.shape = shapeOf(over);
   }
   get handle(): T | undefined {
-    const near = this.near.deref();
-    if (near !== undefined && this.epochOf(near) === this.nearEpoch) return near;
-    const far = this.ofMemory ? this.far.deref() : undefined;
-    return far !== undefined && this.epochOf(far) === this.farEpoch ? far : undefined;
-  }
-  get top(): Named<T> | undefined {
-    const { handle } = this;
-    return handle === undefined ? undefined : { handle, epoch: this.epochOf(handle) };
+    for (const { ref, epoch } of this.named) {
+      const its = ref.deref();
+      if (its !== undefined && this.epochOf(its) === epoch) return its;
+    }
+    return undefined;
   }
   move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     let x = reshape(this.ofMemory ? moved.to : parent, this.shape);
@@ -168,5 +207,7 @@ export function sourceOf<T extends Handle>(
   while (over.op === Ops.RESHAPE) over = over.src[0];
   while (u !== of && u !== over && isAlias(u.op)) u = u.src[0];
   if (u === of || u === over) return new Strong(named, next, epochOf, u);
-  return shown(u).base === shown(of).base ? new Strong(named, next, epochOf, undefined) : undefined;
+  if (shown(u).base !== shown(of).base) return undefined;
+  const merged = bottom(view) === bottom(of) ? { view, of } : undefined;
+  return new Strong(named, next, epochOf, undefined, merged);
 }
