@@ -37,6 +37,8 @@ const copies = new WeakMap<TensorBase, readonly [method: string, instead: string
 export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
 let nextIdentity = 1;
 let nextSerial = 0;
+/** While `set` is given, the handles that are used are put into it. */
+export const readHandles: { set: Set<TensorBase> | undefined } = { set: undefined };
 
 /** How many handles have been made. */
 export function handlesMade(): number {
@@ -146,6 +148,7 @@ export abstract class TensorBase {
   /** The graph node. Realized nodes are read through what they became. */
   get uop(): UOp {
     const { node } = this;
+    if (readHandles.set !== undefined) readHandles.set.add(this);
     if (node.becomes === undefined) return node;
     let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
@@ -168,8 +171,10 @@ export abstract class TensorBase {
     this.isValue = true;
   }
 
-  /** Tells a jit function that runs that this is about to name something else. */
+  /** Tells jit functions that this is about to name something else. */
   protected abstract noteRenamed(): void;
+  /** Tells jit functions that a handle has left a storage for another one. */
+  protected abstract noteLeft(storage: Storage): void;
   /** Whether this is one of the first `count` handles. */
   protected isBefore(count: number): boolean {
     return this.serial < count;
@@ -200,6 +205,7 @@ export abstract class TensorBase {
       now = newestOf(base);
       // an equal expression has become the same memory: this one moves out
       if (now.op === Ops.BUFFER && (now.arg as BufferArg).storage.names > 1) {
+        this.noteLeft((now.arg as BufferArg).storage);
         now = uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++);
       }
     } else if (path.length === 1) return false;
@@ -239,7 +245,16 @@ export abstract class TensorBase {
   protected moveOut(): void {
     const { base } = shown(this.uop);
     const isOthers = this.isValue || (base.op === Ops.BUFFER && (base.arg as BufferArg).storage.names > 1);
-    if (isOthers) this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+    if (!isOthers) return;
+    if (base.op === Ops.BUFFER) this.noteLeft((base.arg as BufferArg).storage);
+    this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+  }
+  /** Points the handle at a copy of what it names: a view that has been written through stays one. */
+  protected keepCopy(copy: UOp): void {
+    if (!this.isPlace) return this.rename(copy);
+    const source = this.source?.weak(this.node);
+    this.setUop(copy);
+    this.source = source;
   }
   /** What makes this name again what it names now. */
   protected remember(): () => void {

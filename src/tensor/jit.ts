@@ -22,7 +22,7 @@ import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { Uses } from "./jit_memory.ts";
-import { copyState, isPending, madeOf, type Movable, realizeResult, storageOf } from "./jit_places.ts";
+import { copyState, madeOf, realizeResult, storageOf } from "./jit_places.ts";
 import { forgetOrigin, liveLeaves } from "./origins.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 import { isTransformed } from "./transforms.ts";
@@ -99,14 +99,10 @@ function asyncError(): JitError {
 }
 
 /** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
-function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>): Storage[] {
-  const isLazy = (t: TensorBase): boolean => realizedBuffer(t.uop) === undefined, lazy = tensors.filter(isLazy);
+function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>, uses: Uses): Storage[] {
+  const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined);
   if (lazy.length > 0) realizeTensors(lazy);
-  if (written.size > 0) {
-    for (const i of written) (tensors[i] as unknown as Movable).moveOut();
-    const moved = tensors.filter(isLazy);
-    if (moved.length > 0) realizeTensors(moved);
-  }
+  if (written.size > 0) uses.moveOut([...written].map((i) => tensors[i]));
   return tensors.map((t, i) => {
     const node = realizedBuffer(t.uop);
     if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
@@ -157,9 +153,9 @@ function asForm(args: unknown[], { inputs }: Form): { args: unknown[]; leaves: L
 
 /** Calls a function as a part of another one: its results are values, but not real yet. */
 function callInside(fn: AnyFunction, args: unknown[]): unknown {
-  const start = nodesMade(), result = fn(...args);
+  const start = nodesMade(), handles = handlesMade(), result = fn(...args);
   if (result instanceof Promise) return result;
-  return copyState(result, start, leavesOfTree(args, "call a jit function").tensors);
+  return copyState(result, start, handles, leavesOfTree(args, "call a jit function").tensors);
 }
 
 /** A function under `jit`, with all that it has captured. */
@@ -180,7 +176,7 @@ class Jit {
     const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
       ? asForm(args, form)
       : { args, leaves: given };
-    const storages = prepareInputs(taken.leaves.tensors, form.writes), donated = this.donatedOf(args);
+    const storages = prepareInputs(taken.leaves.tensors, form.writes, this.uses), donated = this.donatedOf(args);
     const result = this.answer(form, taken.args, taken.leaves, storages, donated);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
@@ -347,12 +343,14 @@ class Jit {
         result.catch(() => {}); // this error is the one to tell
         throw asyncError();
       }
-      const others = [...pendingWrites(assigned), ...[...renamed].filter(isPending)];
-      result = realizeResult(result, others, start, storages);
+      const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined)];
+      result = realizeResult(result, others, start, storages, inputs);
     } finally {
       useLog.listener = movedHandles.assigned = movedHandles.renamed = undefined;
     }
-    this.uses.noteHandles(assigned);
+    this.uses.noteHandles([...assigned, ...renamed]);
+    // also those that were no memory, and have got some
+    inputs.forEach((t, i) => (assigned.has(t) || renamed.has(t)) && writes.add(i));
     checkAlive(inputs);
     return result;
   }

@@ -16,7 +16,6 @@ import { type Call, Replay } from "../engine/replay.ts";
 import { runHolding } from "../helpers/async_local.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DisposedError, JitError } from "../helpers/errors.ts";
-import { sameArray } from "../helpers/math.ts";
 import { Site, userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
@@ -24,7 +23,7 @@ import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { noted, pendingWrite, shown } from "../uop/writes.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../uop/uop.ts";
-import { handlesMade, TensorBase } from "./base.ts";
+import { handlesMade, readHandles, TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, insideOf, Sharing, type Taking, takingOf, type Uses, writesTo } from "./jit_memory.ts";
 import {
@@ -32,6 +31,7 @@ import {
   isPending,
   madeOf,
   type Movable,
+  ownOf,
   type Place,
   placesLeft,
   placesNow,
@@ -142,6 +142,8 @@ export class Captured {
     /** Random numbers that a call draws. */
     readonly draws: number,
     readonly replay: Replay,
+    /** Tensors that it closes over and that are not real. */
+    private readonly lazy: readonly WeakRef<TensorBase>[],
     /** By output, the donated argument whose memory it may have; -1 for none. */
     private readonly heirs: readonly number[],
   ) {
@@ -151,7 +153,9 @@ export class Captured {
   /** Whether a tensor that it closes over names other memory by now. */
   isOutdated(): boolean {
     if (replacements.count === this.since) return false;
-    return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > this.since);
+    const { since } = this;
+    return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > since) ||
+      this.lazy.some((ref) => (replacements.lazy.get(ref.deref()!) ?? 0) > since);
   }
 
   /** Arguments that a call writes, and how often. */
@@ -263,7 +267,7 @@ export class Captured {
     }
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, fresh, extents } = this.outputs[at];
-      if (input >= 0 && this.writtenInputs.has(input)) return ownOf(leaves.tensors[input], tensor.shape);
+      if (input >= 0 && extents === null) return ownOf(leaves.tensors[input], tensor.shape);
       const storage = input >= 0 ? storages[input] : made[at];
       const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
       const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
@@ -277,11 +281,6 @@ export class Captured {
     let at = 0;
     return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
   }
-}
-
-/** An argument that comes back: itself, or a view of it. */
-function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
-  return sameArray(t.shape, shape) ? t : wrap(t, reshape(t.uop, shape));
 }
 
 /** Does the writes to some storages that are not done. */
@@ -333,6 +332,7 @@ export function captureCall(call: CallToCapture): { captured: Captured; result: 
 
 function listen(call: CallToCapture): Heard {
   const { args, leaves, storages } = call, { bound } = leaves;
+  call.uses.moveOutAll();
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade();
   const taking = takingOf(leaves.tensors, storages, call.uses, call.writes, call.plain);
@@ -341,7 +341,8 @@ function listen(call: CallToCapture): Heard {
   const handles = movedHandles.assigned = new Set<TensorBase>();
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
   movedHandles.since = handlesMade();
-  let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [];
+  const read = readHandles.set = new Set<TensorBase>();
+  let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [], lazy: TensorBase[] = [];
   let result: unknown, outputs: TensorBase[];
   setCapture(recording);
   try {
@@ -354,14 +355,17 @@ function listen(call: CallToCapture): Heard {
         reason: "jit() takes a synchronous function; await its results outside",
       });
     }
+    readHandles.set = undefined;
+    lazy = [...read].filter((t) => (t as unknown as Movable).isBefore(movedHandles.since) && madeOf(t) === undefined);
     checkAlive(inside);
     states = placesLeft(places, replaced, start);
     left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
-    result = realizeResult(result, [...left.filter(isPending), ...pendingWrites(handles)], start, insideStorages);
+    const others = [...left.filter(isPending), ...pendingWrites(handles)];
+    result = realizeResult(result, others, start, insideStorages, inside);
     outputs = [...leavesOfTree(result, "capture a function").tensors];
   } finally {
     setCapture(undefined);
-    movedHandles.assigned = movedHandles.replaced = undefined;
+    movedHandles.assigned = movedHandles.replaced = readHandles.set = undefined;
   }
   if (recording.items.length === 0 && outputs.length === 0 && left.length === 0) {
     throw new JitError("capture a function", {
@@ -381,6 +385,7 @@ function listen(call: CallToCapture): Heard {
     outputs,
     states,
     handles,
+    lazy: lazy.map((t) => new WeakRef(t)),
     assigned,
     writtenInputs,
     result,
@@ -389,7 +394,7 @@ function listen(call: CallToCapture): Heard {
 
 /** What has been assigned to, and is not real yet; of views what they are views of. */
 export function pendingWrites(handles: ReadonlySet<TensorBase>): TensorBase[] {
-  return [...handles].filter((t) => (t as unknown as Movable).aliases()[0] === t && isPending(t));
+  return [...handles].filter((t) => (t as unknown as Movable).aliases()[0] === t && madeOf(t) === undefined);
 }
 
 interface Heard {
@@ -402,6 +407,7 @@ interface Heard {
   readonly outputs: readonly TensorBase[];
   readonly states: ReturnType<typeof placesLeft>;
   readonly handles: ReadonlySet<TensorBase>;
+  readonly lazy: readonly WeakRef<TensorBase>[];
   readonly assigned: readonly number[];
   readonly writtenInputs: ReadonlyMap<number, number>;
   readonly result: unknown;
@@ -507,6 +513,7 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     }),
     draws,
     replay,
+    heard.lazy,
     heirsOf(replay, outs, call),
   );
   tellCapture(captured.replay, leaves.tensors.length, results);
@@ -515,15 +522,15 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
   inside.forEach((s, i) => groups[i] === i && back.set(s, i));
   const outside = (t: TensorBase, storage: Storage): UOp =>
     withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
+  const backOf = (t: TensorBase, i: number): TensorBase =>
+    extentsOf(t.uop) === null ? ownOf(leaves.tensors[i], t.shape) : wrap(t, outside(t, call.storages[i]));
   for (const { place, before, after } of states) {
     const i = after === before ? undefined : back.get(madeOf(after)!);
-    if (i !== undefined) place.write(wrap(after!, outside(after!, call.storages[i])));
+    if (i !== undefined) place.write(backOf(after!, i));
   }
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(storageOf(t));
-    if (i !== undefined) {
-      return heard.writtenInputs.has(i) ? ownOf(leaves.tensors[i], t.shape) : wrap(t, outside(t, call.storages[i]));
-    }
+    if (i !== undefined) return backOf(t, i);
     if (extentsOf(t.uop) !== null) (t as unknown as Movable).setUop(outside(t, storageOf(t)));
     return t;
   }, (t) => wrap(t, rebound(t.uop, bound)));

@@ -18,13 +18,15 @@ import { reshape } from "../uop/movement.ts";
 import { bufferNode } from "../uop/uop.ts";
 import type { TensorBase } from "./base.ts";
 import type { Leaves } from "./jit_arguments.ts";
-import { wrap } from "./jit_places.ts";
+import { madeOf, type Movable, wrap } from "./jit_places.ts";
+import { realizeTensors } from "./realize.ts";
 
 /** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
 export class Uses {
   private readonly used = new WeakSet<Storage>();
   private readonly written = new WeakSet<Storage>();
   private readonly handles = new WeakSet<TensorBase>();
+  private readonly refs: WeakRef<TensorBase>[] = [];
 
   /** Hears a call on these arguments that begins after `start` nodes; positions of those that it writes go to `writes`. */
   listen(storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
@@ -46,7 +48,31 @@ export class Uses {
   }
   /** Notes that these have been assigned to. */
   noteHandles(handles: Iterable<TensorBase>): void {
-    for (const t of handles) this.handles.add(t);
+    for (const t of handles) {
+      if (this.handles.has(t)) continue;
+      this.handles.add(t);
+      this.refs.push(new WeakRef(t));
+    }
+  }
+
+  /** Gives tensors that are written memory that they share with no equal expression, in which they can be written. */
+  moveOut(tensors: Iterable<TensorBase>): void {
+    const lazy: TensorBase[] = [];
+    for (const t of tensors) {
+      const old = madeOf(t), isClosed = old !== undefined && this.used.has(old);
+      if (old === undefined) continue;
+      (t as unknown as Movable).moveOut();
+      if (madeOf(t) !== undefined) continue;
+      lazy.push(t);
+      if (isClosed) this.handles.add(t);
+    }
+    if (lazy.length > 0) realizeTensors(lazy);
+  }
+  /** As {@linkcode moveOut}, all that calls have assigned to. */
+  moveOutAll(): void {
+    this.moveOut(
+      this.refs.flatMap((ref) => ref.deref() ?? []).filter((t) => (t as unknown as Movable).aliases()[0] === t),
+    );
   }
 
   /** Whether an argument may be written, by its position or because it is closed over, too. */
@@ -82,9 +108,16 @@ export function takingOf(
   storages.forEach((s, i) => {
     if (writes.has(i) || uses.mayBeWritten(tensors[i], s)) written.add(s);
   });
-  const groups: number[] = [], tied: number[] = [];
+  const groups: number[] = [], tied: number[] = [], positions = new Map<TensorBase, number>();
   storages.forEach((s, i) => {
-    const t = tensors[i], isLeaf = t.requiresGrad === true && !plain.has(i);
+    const t = tensors[i], same = positions.get(t);
+    if (same !== undefined) { // the function may ask whether they are one
+      groups.push(groups[same]);
+      tied.push(tied[same]);
+      return;
+    }
+    positions.set(t, i);
+    const isLeaf = t.requiresGrad === true && !plain.has(i);
     const isTied = isLeaf || (written.has(s) && uses.mayBeClosed(t, s));
     const known = isTied ? firstTied : first;
     if (isTied || written.has(s)) {

@@ -4,15 +4,17 @@
  *
  * @module
  */
+import { sameArray } from "../helpers/math.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
+import { reshape } from "../uop/movement.ts";
 import { resolve } from "../uop/resolve.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
 import { isMemory, shown } from "../uop/writes.ts";
 import { gradLeaves, type TensorBase } from "./base.ts";
 import { placeOf } from "./claims.ts";
 import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
-import { realizedBuffer, realizeTensors } from "./realize.ts";
+import { movedHandles, realizedBuffer, realizeTensors } from "./realize.ts";
 
 /** Exposes what handles keep protected: the JIT moves handles on to new versions. */
 export interface Movable {
@@ -20,6 +22,7 @@ export interface Movable {
   rename(u: UOp): void;
   refresh(all?: boolean): boolean;
   moveOut(): void;
+  isBefore(handles: number): boolean;
   aliases(): TensorBase[];
   wrap(u: UOp): TensorBase;
   clone(): TensorBase;
@@ -28,6 +31,11 @@ export interface Movable {
 /** A tensor of the class of `like` on a node. */
 export function wrap(like: TensorBase, u: UOp): TensorBase {
   return (like as unknown as Movable).wrap(u);
+}
+
+/** An argument that comes back: itself, or a view of it. */
+export function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
+  return sameArray(t.shape, shape) ? t : wrap(t, reshape(t.uop, shape));
 }
 
 /** The storage of a realized tensor. */
@@ -147,17 +155,27 @@ export function placesLeft(
 
 /**
  * The result of a jit function that is called within another function: tensors that are state are copies, as they are
- * where it is called by itself. What was there before `start` nodes, and is no argument's, is state.
+ * where it is called by itself. What was there before `start` nodes or `handles`, and is no argument's, is state.
  */
-export function copyState(result: unknown, start: number, args: readonly TensorBase[]): unknown {
+export function copyState(
+  result: unknown,
+  start: number,
+  handles: number,
+  args: readonly TensorBase[],
+): unknown {
   const inputs = new Set(args.map((t) => placeOf(t.uop)));
   return replaceTensors(result, (t) => {
     const place = placeOf(shown(t.uop).base);
     const isOld = place instanceof Storage
       ? place.born < start || place.born === Infinity
       : isMemory(place) && place.arg !== undefined && place.seq < start;
-    return isOld && !inputs.has(place) ? (t as unknown as Movable).clone() : t;
+    return (isOld || isOlder(t, handles)) && !inputs.has(place) ? (t as unknown as Movable).clone() : t;
   });
+}
+
+/** Whether a tensor is one of the first `handles`, or a view of one. */
+function isOlder(t: TensorBase, handles: number): boolean {
+  return (t as unknown as Movable).aliases().some((a) => (a as unknown as Movable).isBefore(handles));
 }
 
 /** Whether a tensor shows memory, or what will be, that is older than `start` nodes and no argument's. */
@@ -172,18 +190,30 @@ function isState(t: TensorBase, start: number, inputs: readonly Storage[]): bool
 
 /**
  * Realizes a result, and `others` with it, in one schedule. Tensors that are state are copied: what a result says does not
- * change when that is written.
+ * change when that is written. Arguments, of storages `inputs`, and views of them stay what they are.
  */
 export function realizeResult(
   result: unknown,
   others: readonly TensorBase[],
   start: number,
   inputs: readonly Storage[],
+  args: readonly TensorBase[],
 ): unknown {
+  const isArgument = (t: TensorBase): boolean => (t as unknown as Movable).aliases().some((a) => args.includes(a));
+  // a value may have become the memory of an argument, and is none of its views
+  const isValueOf = (t: TensorBase): boolean => {
+    const storage = madeOf(t);
+    return storage !== undefined && inputs.includes(storage) && !isArgument(t);
+  };
   const valuesOf = (tree: unknown): unknown =>
-    replaceTensors(tree, (t) => isState(t, start, inputs) ? (t as unknown as Movable).clone() : t);
+    replaceTensors(tree, (t) => isState(t, start, inputs) || isValueOf(t) ? (t as unknown as Movable).clone() : t);
+  // a handle from outside that names something new by now
+  const own = replaceTensors(
+    result,
+    (t) => isOlder(t, movedHandles.since) && !isArgument(t) ? (t as unknown as Movable).clone() : t,
+  );
   const tensorsOf = (tree: unknown): readonly TensorBase[] => leavesOfTree(tree, "call a jit function").tensors;
-  const values = valuesOf(result);
+  const values = valuesOf(own);
   realizeTensors([...tensorsOf(values), ...others]);
   const real = valuesOf(values); // a node that computes nothing has become what it was made of
   if (real !== values) realizeTensors(tensorsOf(real));

@@ -57,8 +57,14 @@ export function wholly<T>(body: () => T): T {
   }
 }
 
-/** How often handles have been replaced outside of captures, and at which count one last left a storage. */
-export const replacements: { count: number; readonly at: WeakMap<Storage, number> } = { count: 0, at: new WeakMap() };
+/** How often handles have come to name something else outside of captures. */
+export const replacements: {
+  count: number;
+  /** By storage, the count at which one last left it. */
+  readonly at: WeakMap<Storage, number>;
+  /** By handle, the count at which it last left what was not real. */
+  readonly lazy: WeakMap<TensorBase, number>;
+} = { count: 0, at: new WeakMap(), lazy: new WeakMap() };
 
 /** The BUFFER below a node's RESHAPEs and symbolic sizes, if it is realized. */
 export function realizedBuffer(u: UOp): UOp | undefined {
@@ -122,7 +128,7 @@ export abstract class RealizeTensor extends CallTensor {
 
   /** Makes this name a copy of what it names. */
   private keepValues(): UOp {
-    this.rename(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
+    this.keepCopy(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
     return this.uop;
   }
 
@@ -319,7 +325,10 @@ export abstract class RealizeTensor extends CallTensor {
           reason: `the value is on ${from}, the target on ${to}; use .to("${to}") first`,
         });
       }
-      if (x === this) return this;
+      if (x === this) {
+        movedHandles.renamed?.add(this); // in another call it may be another one
+        return this;
+      }
       value = x.uop;
     } else value = this.written(x, "assign");
     const given = shapeOf(value);
@@ -334,6 +343,7 @@ export abstract class RealizeTensor extends CallTensor {
       return this;
     }
     if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape), "assign");
+    else this.refresh(true); // nothing to write, but what this is a view of is to name it
     return this;
   }
 
@@ -367,10 +377,15 @@ export abstract class RealizeTensor extends CallTensor {
 
   /** Tells a jit function that runs that this is about to name something else. */
   protected override noteRenamed(): void {
-    const { renamed, replaced, since } = movedHandles;
+    const { renamed, replaced, since } = movedHandles, old = realizedBuffer(this.uop);
+    if (old !== undefined) this.noteLeft((old.arg as BufferArg).storage);
+    else if (replaced === undefined) replacements.lazy.set(this, ++replacements.count);
     if ((renamed ?? replaced) === undefined || !this.isBefore(since)) return;
     renamed?.add(this);
     if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrap(this.uop));
+  }
+  protected override noteLeft(storage: Storage): void {
+    if (movedHandles.replaced === undefined) replacements.at.set(storage, ++replacements.count);
   }
 
   /** Makes this handle name, and hold, what `x` names; the shape must be the same. */
@@ -382,11 +397,8 @@ export abstract class RealizeTensor extends CallTensor {
     if (prod(x.shape) !== this.numel() || x.shape.some((n, i) => n !== this.shape[i])) {
       throw new ShapeError("replace", { shapes: [this.shape, x.shape], reason: "the shapes differ" });
     }
-    const next = inside.liveNode(x, "replace a tensor"), old = realizedBuffer(this.uop);
+    const next = inside.liveNode(x, "replace a tensor");
     this.noteRenamed();
-    if (movedHandles.replaced === undefined && old !== undefined) {
-      replacements.at.set((old.arg as BufferArg).storage, ++replacements.count);
-    }
     this.rename(next);
     this.hold();
     return this;

@@ -8,7 +8,7 @@
  * Run: `deno run -A tests/fuzz/assignments.ts --count 10000 --seed 7 --device WASM`. Other options: `--case 17` (only that
  * one), `--failures 3` (stop after as many).
  */
-import { Device, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
+import { context, Device, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { Maker, Model, type Statement, textOf } from "./assignments_model.ts";
 import { Random } from "./simplify.ts";
 
@@ -21,7 +21,10 @@ export interface Report {
   readonly failures: readonly string[];
 }
 
-type Names = Map<string, Tensor>;
+/** Tensors by name, and functions. */
+class Names extends Map<string, Tensor> {
+  readonly functions: Map<string, (...args: Tensor[]) => Tensor> = new Map();
+}
 
 /** An index of a statement as the library takes it. */
 function indexOf(index: readonly unknown[], names: Names): never[] {
@@ -102,15 +105,19 @@ function step(s: Statement, names: Names): void {
         for (const b of s.body!) step(b, names);
       });
     case "jit": {
-      const args = s.names!.map((list) => list.split(" "));
-      const f = jit((...given: Tensor[]) => {
-        const inside = new Map(names);
+      const body = (...given: Tensor[]): Tensor => {
+        const inside = new Names(names);
         s.params!.forEach((p, i) => inside.set(p, given[i]));
         for (const b of s.body!) step(b, inside);
-        return inside.get(s.result!)!.mul(1);
-      });
-      return args.forEach((list, i) => void names.set(`${s.to}_${i}`, f(...list.map(get))));
+        const result = inside.get(s.result!)!;
+        return s.isValue ? result.mul(1) : result;
+      };
+      const inner = jit(body), f = s.how === "nested" ? jit((...given: Tensor[]) => inner(...given)) : inner;
+      const modes = s.how === "check" ? { JIT_CHECK: 1 } : s.how === "off" ? { JIT: 0 } : undefined;
+      return void names.functions.set(s.to!, modes === undefined ? f : (...given) => context(modes, () => f(...given)));
     }
+    case "call":
+      return set(names.functions.get(s.on!)!(...s.names!.map(get)));
     case "optimize": {
       const params = s.names!.map(get), opt = new nn.optim.SGD(params, { lr: 0.25, momentum: s.list![0] / 2 });
       for (let i = 0; i < s.list![1]; i++) {
@@ -139,7 +146,7 @@ async function valuesOf(t: Tensor): Promise<number[]> {
 
 /** What is wrong with a program: undefined where nothing is; "stale" where it ended in a StaleReadError as it may. */
 export async function check(program: readonly Statement[]): Promise<string | undefined> {
-  const model = new Model(), names: Names = new Map();
+  const model = new Model(), names = new Names();
   const compare = async (name: string): Promise<string | undefined> => {
     const want = model.read(name), got = await valuesOf(names.get(name)!);
     if (want.length === got.length && want.every((x, i) => x === got[i])) return undefined;

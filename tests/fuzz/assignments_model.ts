@@ -30,6 +30,7 @@ export interface Statement {
     | "read"
     | "scope"
     | "jit"
+    | "call"
     | "optimize";
   readonly to?: string;
   readonly on?: string;
@@ -44,6 +45,8 @@ export interface Statement {
   readonly body?: readonly Statement[];
   readonly params?: readonly string[];
   readonly result?: string;
+  /** Whether a function gives a value computed from its result, and not that itself. */
+  readonly isValue?: boolean;
   readonly terms?: readonly (readonly [number, number, boolean])[];
 }
 
@@ -67,6 +70,8 @@ interface Version {
   /** Whether it is kept in memory once it has been computed, or computed again for each who reads it. */
   isStored: boolean;
   isDone: boolean;
+  /** Whether who reads it before it is done reads what it was computed from: a sum over one element. */
+  isThrough?: boolean;
 }
 
 /** A view, and the memory that it got when it was realized: what was computed from it reads that. */
@@ -89,6 +94,8 @@ interface Handle {
   isWritten: boolean;
   /** It, and what it is a view of. */
   cells: readonly Cell[];
+  /** What a view reads beside the version: what that was computed from, while it might have been read through. */
+  through?: readonly Version[];
 }
 
 const product = (shape: readonly number[]): number => shape.reduce((a, b) => a * b, 1);
@@ -172,9 +179,15 @@ function isWhole({ memory, places, kind }: Handle): boolean {
   return places.length * SIZE[kind] === memory.newest.bytes.length && places.every((p, i) => p === i * SIZE[kind]);
 }
 
+/** What the value of a handle was computed from, where who reads it now reads that. */
+function readThrough({ version }: Handle): readonly Version[] | undefined {
+  return version.isThrough && !version.isDone ? version.from : undefined;
+}
+
 /** Runs programs eagerly. */
 export class Model {
   readonly handles: Map<string, Handle> = new Map();
+  private readonly functions = new Map<string, Statement>();
 
   get(name: string): Handle {
     const h = this.handles.get(name);
@@ -218,7 +231,7 @@ export class Model {
     };
     return names.some((name) => {
       const h = this.get(name);
-      return (!h.isCopied && visit(h.version)) || h.cells.some(isOver);
+      return (!h.isCopied && (visit(h.version) || (h.through ?? []).some(visit))) || h.cells.some(isOver);
     });
   }
 
@@ -288,6 +301,7 @@ export class Model {
       shape,
       kind,
       parent: h,
+      through: h.through ?? readThrough(h),
       isWritten: false,
       cells: [{ own: undefined }, ...h.cells],
     };
@@ -306,12 +320,14 @@ export class Model {
     const { memory } = h, old = memory.newest, bytes = old.bytes.slice();
     at.forEach((p, i) => store(bytes, h.places[p], h.kind, values[i]));
     const isStored = whole || old.isStored || h.parent !== undefined;
-    const isOld = isStored || isMerged || at.length < bytes.length / SIZE[h.kind], all = isOld ? [old, ...from] : from;
+    const isOld = old.isStored || h.parent !== undefined || isMerged || at.length < bytes.length / SIZE[h.kind],
+      all = isOld ? [old, ...from] : from;
     const version = memory.newest = { memory, at: old.at + 1, bytes, from: all, cells, isStored, isDone: false };
     for (let t: Handle | undefined = h; t !== undefined; t = t.parent) {
       t.version = version;
       t.isCopied = false;
       t.isWritten = true;
+      t.through = undefined;
     }
   }
 
@@ -327,7 +343,7 @@ export class Model {
     return { values: this.read(x), from: this.fromOf(h), cells: h.cells };
   }
   private fromOf(h: Handle): Version[] {
-    return h.isCopied ? [] : [h.version];
+    return h.isCopied ? [] : [...h.through ?? readThrough(h) ?? [h.version]];
   }
 
   /** Runs a statement. Tells whether the library may refuse it with a StaleReadError. */
@@ -389,7 +405,8 @@ export class Model {
       case "inplace": {
         const h = this.get(s.on!), { values, from, cells } = this.operand(s.value!, h.shape);
         const now = this.now(h), other = s.value === s.on ? now : values;
-        this.write(h, range(now.length), now.map((x, i) => combine(s.how!, x, other[i], h.kind)), from, cells);
+        const next = now.map((x, i) => combine(s.how!, x, other[i], h.kind));
+        this.write(h, range(now.length), next, [...from, ...this.fromOf(h)], [...cells, ...h.cells]);
         return false;
       }
       case "realize":
@@ -401,7 +418,11 @@ export class Model {
           return may;
         }).some((may) => may);
       case "jit":
-        return this.calls(s);
+        for (const name of outsideOf(s)) this.get(name);
+        this.functions.set(s.to!, s);
+        return false;
+      case "call":
+        return this.call(s);
       case "optimize":
         return this.optimize(s);
     }
@@ -474,16 +495,21 @@ export class Model {
         const { values, from, cells } = this.operand(s.value!, shape);
         return make(x.map((v, i) => combine(s.how!, v, values[i], kind)), shape, from, cells);
       }
-      case "sum":
-        return make(
+      case "sum": {
+        const made = make(
           along(list[0], (row) => [row.reduce((a, b) => combine("add", a, b, kind))]),
           shape.filter((_, a) => a !== list[0]),
         );
-      case "scan":
-        return make(
-          along(list[0], (row) => row.map((_, i) => row.slice(0, i + 1).reduce((a, b) => combine("add", a, b, kind)))),
-          shape,
-        );
+        made.version.isThrough = shape[list[0]] === 1;
+        return made;
+      }
+      case "scan": {
+        const sums = (row: number[]) =>
+          row.map((_, i) => row.slice(0, i + 1).reduce((a, b) => combine("add", a, b, kind)));
+        const made = make(along(list[0], sums), shape);
+        made.version.isThrough = shape[list[0]] === 1;
+        return made;
+      }
       case "total": {
         const sum = x.reduce((a, b) => combine("add", a, b, kind));
         const { at } = taken(shape, [[null, null, -1]]);
@@ -501,25 +527,35 @@ export class Model {
     return made;
   }
 
-  /** Calls of a jit function: its arguments and what it gives are real, and what it writes. */
-  private calls(s: Statement): boolean {
-    const lists = s.names!.map((list) => list.split(" ")), may = this.isStale(lists.flat());
-    lists.forEach((list, i) => {
-      this.done(list, true);
-      const inside = new Model();
-      for (const [name, h] of this.handles) inside.handles.set(name, h);
-      s.params!.forEach((p, k) => inside.handles.set(p, this.get(list[k])));
-      for (const b of s.body!) inside.step(b);
-      const given = inside.value({ op: "value", on: s.result!, how: "mul", value: 1 });
-      inside.handles.set("", given);
-      const written = s.body!.filter((b) => b.op !== "view").map((b) => {
-        let name = b.on!;
-        for (let v; (v = s.body!.find((x) => x.to === name)) !== undefined;) name = v.on!;
-        return name;
-      });
-      inside.done(["", ...written], true);
-      this.handles.set(`${s.to}_${i}`, given);
+  /** A call of a jit function: its arguments and what it gives are real, and what it writes. */
+  private call({ on, to, names = [] }: Statement): boolean {
+    const f = this.functions.get(on!);
+    if (f === undefined) throw new Error(`no function ${on}`);
+    const { params = [], body = [], result = "", isValue } = f, given = names.map((name) => this.get(name));
+    let may = this.isStale(names);
+    this.done(names, true);
+    may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
+    const inside = new Model();
+    for (const [name, h] of this.handles) inside.handles.set(name, h);
+    params.forEach((p, k) => inside.handles.set(p, given[k]));
+    for (const b of body) inside.step(b);
+    const own = inside.get(result), isArgument = given.some((h) => h.memory === own.memory);
+    let made = own;
+    if (isValue) made = inside.value({ op: "value", on: result, how: "mul", value: 1 });
+    else if (!params.includes(result)) { // state is copied
+      if (isArgument) throw new Error("state or an argument");
+      made = inside.value({ op: "value", on: result, how: "clone" });
+    }
+    inside.handles.set("", made);
+    const isItself = (b: Statement): boolean =>
+      b.op === "assign" && typeof b.value === "string" && inside.get(b.on!) === inside.get(b.value);
+    const written = body.filter((b) => b.op !== "view" && !isItself(b)).map((b) => {
+      let name = b.on!;
+      for (let v; (v = body.find((x) => x.to === name)) !== undefined;) name = v.on!;
+      return name;
     });
+    inside.done(["", ...written], true);
+    this.handles.set(to!, made);
     return may;
   }
 
@@ -544,6 +580,13 @@ export class Model {
     this.done(s.names!, true);
     return may;
   }
+}
+
+/** The tensors that a function closes over. */
+function outsideOf({ params = [], body = [], result = "" }: Statement): string[] {
+  const own = new Set([...params, ...body.map((b) => b.to)]);
+  const all = body.flatMap((b) => [b.on, b.value]).filter((x) => typeof x === "string");
+  return [...new Set([...all, result])].filter((name) => !own.has(name));
 }
 
 function combine(how: string, a: number, b: number, kind: Kind): number {
@@ -612,10 +655,13 @@ export function textOf(s: Statement): string {
       return `await ${s.on}.tolist();`;
     case "scope":
       return `scope(() => {\n  ${s.body!.map(textOf).join("\n  ")}\n});`;
-    case "jit":
+    case "jit": {
+      const what = { nested: " // called by another one", check: " // with JIT_CHECK=1", off: " // with JIT=0" };
       return `const ${s.to} = jit((${s.params!.join(", ")}) => {\n  ${s.body!.map(textOf).join("\n  ")}\n  ` +
-        `return ${s.result}.mul(1);\n});\n` +
-        s.names!.map((args, i) => `const ${s.to}_${i} = ${s.to}(${args.replaceAll(" ", ", ")});`).join("\n");
+        `return ${s.result}${s.isValue ? ".mul(1)" : ""};\n});${what[s.how as keyof typeof what] ?? ""}`;
+    }
+    case "call":
+      return `${to}(${s.names!.join(", ")});`;
     case "optimize":
       return `const opt = new nn.optim.SGD([${s.names!.join(", ")}], { lr: 0.25, momentum: ${s.list![0] / 2} }); ` +
         `// ${s.list![1]} steps of ` +
@@ -638,6 +684,8 @@ export class Maker {
   /** What was made by repeating or picking elements. */
   private readonly copies = new Set<string>();
   private count = 0;
+  /** The functions, and a tensor that is like their arguments. */
+  private readonly functions: { readonly name: string; readonly params: number; readonly like: string }[] = [];
 
   constructor(private readonly r: Random) {}
 
@@ -722,10 +770,11 @@ export class Maker {
       } while (this.chance < 0.5);
       const list = [...names];
       if (list.length > 0) this.add({ op: "realize", names: list });
-    } else if (p < 0.96) {
+    } else if (p < 0.95) {
       const on = this.pick();
       if (on !== undefined) this.read(on);
-    } else if (p < 0.98) this.scoped();
+    } else if (p < 0.965) this.scoped();
+    else if (this.functions.length > 0 && this.chance < 0.6) this.call(this.r.pick(this.functions));
     else this.jit();
   }
 
@@ -843,17 +892,18 @@ export class Maker {
     this.model.handles.delete(inner);
   }
 
-  /** A function of an argument that writes to it, or to what it closes over, called some times. */
+  /** A function that writes to its arguments, and to what it closes over, called some times, with other things in between. */
   private jit(): void {
     const { r, model } = this, own = (h: Handle): boolean => h.parent === undefined && SIZE[h.kind] === 4;
     const arg = this.pick((h) => own(h) && h.shape.length > 0);
     if (arg === undefined) return;
     const { shape, kind } = model.get(arg);
-    const state =
-      this.pick((h) => own(h) && h !== model.get(arg) && h.shape.join() === shape.join() && h.kind === kind) ??
-        this.leaf(kind, shape);
-    this.add({ op: "realize", names: [arg, state] });
-    const body: Statement[] = [], x = this.name(), targets = [x, state];
+    const alike = (h: Handle): boolean => own(h) && h.shape.join() === shape.join() && h.kind === kind;
+    const state = this.pick((h) => alike(h) && (h !== model.get(arg) || this.chance < 0.3)) ?? this.leaf(kind, shape);
+    if (this.chance < 0.5) this.add({ op: "realize", names: [arg, state] });
+    const body: Statement[] = [],
+      params = range(r.pick([1, 1, 2])).map(() => this.name()),
+      targets = [...params, state];
     const length = r.int(1, 3);
     for (let i = 0; i < length; i++) {
       const on = r.pick(targets), p = this.chance;
@@ -866,15 +916,45 @@ export class Maker {
         body.push({ op: "inplace", on: inner, how: "add", value: r.int(1, 9) });
       }
     }
-    this.add({
-      op: "jit",
-      to: this.name(),
-      params: [x],
-      names: new Array<string>(r.int(2, 4)).fill(arg),
-      body,
-      result: r.pick(targets),
-    });
+    const name = this.name(), isValue = this.chance < 0.7, how = r.pick(["", "", "", "", "nested", "check", "off"]);
+    this.add({ op: "jit", to: name, how, params, body, result: r.pick(targets), isValue });
+    const f = { name, params: params.length, like: arg };
+    this.functions.push(f);
+    const calls = r.int(2, 5), same = this.chance < 0.6 ? params.map(() => arg) : undefined;
+    for (let i = 0; i < calls; i++) {
+      this.call(f, this.chance < 0.8 ? same : undefined);
+      while (this.chance < 0.5) this.between([arg, state]);
+    }
   }
+
+  /** A call with these arguments, or any that fit. */
+  private call({ name, params, like }: Maker["functions"][number], given?: readonly string[]): void {
+    const { shape, kind } = this.model.get(like);
+    const names = given ??
+      range(params).map(() =>
+        this.pick((h) => h.parent === undefined && h.kind === kind && h.shape.join() === shape.join())
+      );
+    if (!names.every((n) => n !== undefined)) return;
+    const s: Statement = { op: "call", to: this.name(), on: name, names };
+    if (Model.accepts([...this.program, s])) this.add(s);
+  }
+
+  /** A lazy read, or a write that nothing realizes, of one of these; or anything. */
+  private between(names: readonly string[]): void {
+    const { r } = this, on = r.pick(names), { shape, kind } = this.model.get(on), p = this.chance;
+    if (p < 0.3) {
+      this.add({ op: "value", to: this.name(), on, how: "add", value: this.operand(shape, kind) });
+    } else if (p < 0.5) this.add({ op: "inplace", on, how: r.pick(["add", "mul"]), value: this.operand(shape, kind) });
+    else if (p < 0.6) this.add({ op: "assign", on, value: this.operand(shape, kind) });
+    else if (p < 0.75) this.add({ op: "setAt", on, index: [r.int(0, shape[0] - 1)], value: r.int(1, 9) });
+    else if (p < 0.8) this.read(on);
+    else if (this.depth < 1) {
+      this.depth++;
+      this.any();
+      this.depth--;
+    }
+  }
+  private depth = 0;
 
   /** A model whose parameters meet in its loss. */
   private training(): void {

@@ -75,6 +75,8 @@ const ROWS: readonly Row[] = [
     t.h.addInPlace(x);
     return [x, t.h];
   }, four((t) => [t.a], (t) => [t.h])],
+  ["it comes back as it is", (t, x, y) => [t.h.addInPlace(y).mul(1), x], four((t) => [t.a, t.b], (t) => [t.b, t.a])],
+  ["it is assigned to itself", (t, x) => t.h.assign(x).mul(1), four((t) => [t.h], (t) => [t.h], (t) => [t.a])],
   ["a leaf, and its name", (t, x) => x.add(t.w), four((t) => [t.w], (t) => [t.v], (t) => [t.a])],
   ["a leaf twice", (_, x, y) => {
     x.mul(y).sum().backward();
@@ -162,5 +164,34 @@ Deno.test("jit: a value that is assigned to is what it was assigned at the end o
   for (let i = 0; i < 4; i++) {
     assertEquals(await f(x).tolist(), [[9, 9], [3, 4]]);
     assertEquals(await x.tolist(), i === 0 ? [[1, 2], [3, 4]] : [[9, 9], [3, 4]]);
+  }
+});
+
+Deno.test("jit: tensors that are values without memory, when they are written", async () => {
+  for (const device of DEVICES) {
+    Device.default = device;
+    const x = new Tensor([1, 2, 3], { dtype: "float32" }).realize();
+    // one that is closed over, read, and written outside
+    const read = x.add(1), f = jit((x: Tensor) => x.mul(read)), got: unknown[] = [];
+    for (let i = 0; i < 6; i++) {
+      if (i === 3) read.setAt([0], 10);
+      got.push(await f(x).tolist());
+    }
+    assertEquals(got, [...[0, 1, 2].map(() => [2, 6, 12]), ...[0, 1, 2].map(() => [10, 6, 12])]);
+    // one that equals another, and is written inside; the state that it gives is a copy
+    const a = x.mul(2), b = x.mul(2), g = jit((x: Tensor) => a.addInPlace(x)), results: Tensor[] = [];
+    for (let i = 0; i < 5; i++) results.push(g(x));
+    results[0].addInPlace(100);
+    assertEquals([await a.tolist(), await b.tolist()], [[7, 14, 21], [2, 4, 6]]);
+    for (let i = 1; i < 5; i++) assertEquals(await results[i].tolist(), [3 + i, 6 + 2 * i, 9 + 3 * i]);
+    // one whose lazy readers ask for its values after the next call
+    const h = new Tensor([0], { dtype: "float32" }).realize(), one = h.add(1).realize(), reads: Tensor[] = [];
+    const count = jit((x: Tensor) => h.addInPlace(x).sum());
+    for (let i = 0; i < 5; i++) {
+      h.mulInPlace(2); // nobody realizes it
+      reads.push(h.add(0.5).realize());
+      await count(one).item();
+    }
+    assertEquals(await Promise.all(reads.map((r) => r.item())), [0.5, 2.5, 6.5, 14.5, 30.5]);
   }
 });
