@@ -125,7 +125,7 @@ class Strong<T extends Handle> implements Source<T> {
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     const { base, steps } = shown(node);
     if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
-    if (still(this.named, this.epochOf) === undefined) return undefined;
+    if (still(this.named, this.epochOf) === undefined) return this.moveAbove(node, parent);
     if (this.over !== undefined) return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
     if (this.merged === undefined) return undefined;
     let x: UOp | undefined = parent;
@@ -134,6 +134,14 @@ class Strong<T extends Handle> implements Source<T> {
     const own: UOp[] = [];
     for (let u = this.merged.view; isAlias(u.op); u = u.src[0]) own.push(u);
     return showAs(own, x);
+  }
+  /** As `move`, where what it was made of names something else by now: as a view of what that was a view of. */
+  private moveAbove(node: UOp, parent: UOp): UOp | undefined {
+    let at = this.next;
+    while (at instanceof Strong && still(at.named, this.epochOf) === undefined) at = at.next;
+    if (!(at instanceof Strong) || at.over === undefined) return undefined;
+    const { base, steps } = shown(node, at.over);
+    return base === at.over ? showAs(steps, reshape(parent, shapeOf(base))) : undefined;
   }
   weak(node: UOp): Source<T> | undefined {
     const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);

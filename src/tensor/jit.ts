@@ -17,12 +17,12 @@ import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
 import type { BufferArg, Storage } from "../uop/args.ts";
 import { Ops } from "../uop/ops.ts";
 import { nodesMade, uop } from "../uop/uop.ts";
-import { handlesMade, isWeak, type TensorBase } from "./base.ts";
+import { handlesMade, isWeak, readHandles, type TensorBase } from "./base.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { Uses } from "./jit_memory.ts";
-import { copyState, madeOf, realizeResult, storageOf } from "./jit_places.ts";
+import { copyState, madeOf, type Movable, realizeResult, storageOf } from "./jit_places.ts";
 import { forgetOrigin, liveLeaves } from "./origins.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "./realize.ts";
 import { isTransformed } from "./transforms.ts";
@@ -336,9 +336,11 @@ class Jit {
     const assigned = movedHandles.assigned = new Set<TensorBase>();
     const renamed = movedHandles.renamed = new Set<TensorBase>();
     movedHandles.since = handlesMade();
+    const read = readHandles.set = new Set<TensorBase>();
     let result: unknown;
     try {
       result = this.fn(...args);
+      readHandles.set = undefined;
       if (result instanceof Promise) {
         result.catch(() => {}); // this error is the one to tell
         throw asyncError();
@@ -346,8 +348,13 @@ class Jit {
       const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {
-      useLog.listener = movedHandles.assigned = movedHandles.renamed = undefined;
+      useLog.listener =
+        movedHandles.assigned =
+        movedHandles.renamed =
+        readHandles.set =
+          undefined;
     }
+    this.uses.noteRead([...read].filter((t) => (t as unknown as Movable).isBefore(movedHandles.since)));
     this.uses.noteHandles([...assigned, ...renamed]);
     // also those that were no memory, and have got some
     inputs.forEach((t, i) => (assigned.has(t) || renamed.has(t)) && writes.add(i));

@@ -26,6 +26,7 @@ export class Uses {
   private readonly used = new WeakSet<Storage>();
   private readonly written = new WeakSet<Storage>();
   private readonly handles = new WeakSet<TensorBase>();
+  private readonly read = new WeakSet<TensorBase>();
   private readonly refs: WeakRef<TensorBase>[] = [];
 
   /** Hears a call on these arguments that begins after `start` nodes; positions of those that it writes go to `writes`. */
@@ -45,6 +46,10 @@ export class Uses {
   note(closed: Iterable<Storage>, written: Iterable<Storage>): void {
     for (const s of closed) this.used.add(s);
     for (const s of written) this.written.add(s);
+  }
+  /** Notes that these, which were there before the call, have been read. */
+  noteRead(handles: Iterable<TensorBase>): void {
+    for (const t of handles) this.read.add(t);
   }
   /** Notes that these have been assigned to. */
   noteHandles(handles: Iterable<TensorBase>): void {
@@ -81,7 +86,7 @@ export class Uses {
   }
   /** Whether the function may close over an argument. */
   mayBeClosed(t: TensorBase, storage: Storage): boolean {
-    return this.used.has(storage) || this.handles.has(t);
+    return this.used.has(storage) || this.read.has(t) || this.handles.has(t);
   }
 }
 

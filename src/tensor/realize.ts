@@ -384,6 +384,7 @@ export abstract class RealizeTensor extends CallTensor {
     renamed?.add(this);
     if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrap(this.uop));
   }
+  /** As in the base class. */
   protected override noteLeft(storage: Storage): void {
     if (movedHandles.replaced === undefined) replacements.at.set(storage, ++replacements.count);
   }
