@@ -12,7 +12,7 @@ import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { DeviceError, OutOfMemoryError } from "../../src/helpers/errors.ts";
 import { C_LANGUAGE } from "../../src/renderer/c.ts";
-import { CStyleRenderer, identifier } from "../../src/renderer/cstyle.ts";
+import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/cstyle.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/ops.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
@@ -126,6 +126,17 @@ const silent: Progress = () => {};
 /** Compiling takes about so long for a character of generated text; a unit of so many is enough for one compiler. */
 const COST_MS = 0.012, ROUND_COST = 150_000;
 
+/** A kernel to compile, and its text under the name "kernel". */
+interface Missing {
+  readonly program: LinearProgram;
+  readonly source: CSource;
+}
+
+/** A generated function under another name than "kernel". */
+function renamed(body: string, symbol: string): string {
+  return body.replace(/^void kernel\(/, `void ${symbol}(`);
+}
+
 class ClangCompiler implements Compiler {
   private readonly addresses = new Map<string, bigint>();
   private readonly handles = new Map<string, bigint>();
@@ -143,15 +154,13 @@ class ClangCompiler implements Compiler {
 
   compile(programs: readonly LinearProgram[], progress: Progress = silent): Program[] {
     const keys: string[] = [], sources: string[] = [];
-    const missing = new Map<string, { program: LinearProgram; cost: number }>();
+    const missing = new Map<string, Missing>();
     for (const program of programs) {
-      const { declarations, body } = this.renderer.parts(program, "kernel");
-      const key = digest(`${[...declarations.values()].join("\n")}\n${body}`);
+      const source = this.renderer.parts(program, "kernel"), shared = [...source.declarations.values()].join("\n");
+      const key = digest(`${shared}\n${source.body}`), body = renamed(source.body, identifier(program.name));
       keys.push(key);
-      sources.push(
-        [...declarations.values(), body.replace(/^void kernel\(/, `void ${identifier(program.name)}(`)].join("\n"),
-      );
-      if (!this.addresses.has(key)) missing.set(key, { program, cost: body.length });
+      sources.push(shared === "" ? body : `${shared}\n${body}`);
+      if (!this.addresses.has(key)) missing.set(key, { program, source });
     }
     if (missing.size > 0) {
       this.cache.refresh();
@@ -191,25 +200,28 @@ class ClangCompiler implements Compiler {
    * Compiles kernels, spread evenly over one unit a core, or several where it takes so long that somebody should be told;
    * each text of a user is one of its own.
    */
-  private build(missing: ReadonlyMap<string, { program: LinearProgram; cost: number }>, progress: Progress): void {
+  private build(missing: ReadonlyMap<string, Missing>, progress: Progress): void {
     const own = [...missing].filter(([, { program }]) => program.text !== undefined);
     const generated = [...missing].filter(([, { program }]) => program.text === undefined);
-    const total = generated.reduce((sum, [, { cost }]) => sum + cost, 0);
+    const total = generated.reduce((sum, [, { source }]) => sum + source.body.length, 0);
     const rounds = Math.ceil(total / (this.cores * ROUND_COST)),
       count = Math.min(this.cores * rounds, generated.length);
     const bins = Array.from({ length: count }, () => ({ cost: 0, keys: [] as string[] }));
-    for (const [key, { cost }] of generated.sort((a, b) => b[1].cost - a[1].cost)) {
+    for (const [key, { source }] of generated.sort((a, b) => b[1].source.body.length - a[1].source.body.length)) {
       const bin = bins.reduce((best, b) => b.cost < best.cost ? b : best);
-      bin.cost += cost + 400;
+      bin.cost += source.body.length + 400;
       bin.keys.push(key);
     }
     const texts = new Map<string, string>();
     const units: Unit[] = [...bins, ...own.map(([key]) => ({ keys: [key] }))].map(({ keys }) => {
       const shared = new Map<string, string>(), bodies: string[] = [], symbols: [string, string][] = [];
       for (const key of keys) {
-        const { program } = missing.get(key)!;
+        const { program, source } = missing.get(key)!;
         const symbol = `${identifier(program.name)}_${key.slice(0, 12)}`;
-        const { declarations, body } = this.renderer.parts(program, symbol);
+        const body = program.text === undefined
+          ? renamed(source.body, symbol)
+          : this.renderer.parts(program, symbol).body;
+        const { declarations } = source;
         for (const [name, text] of declarations) if (!shared.has(name)) shared.set(name, text);
         bodies.push(`#line 1 "${symbol}"\n${body}`);
         symbols.push([key, symbol]);
