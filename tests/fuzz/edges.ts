@@ -3,7 +3,8 @@
  * of PyTorch in float64: fixtures/edges.json, made by fixtures/edges.py. What is NaN, infinite or a number must be so
  * exactly, and so must second derivatives of functions of one number; numbers are compared to a few units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
  *
- * Run: `deno run -A tests/fuzz/edges.ts --device WASM --dtype float64 --only pow`
+ * Run: `deno run -A tests/fuzz/edges.ts --device WASM --dtype float64 --only pow`; with `--count 1000 --seed 1` random ones
+ * of edges_random.ts, of which `--case 17` runs only that one.
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device, nn, Tensor } from "../../mod.ts";
@@ -137,12 +138,16 @@ export const NO_EDGES: Readonly<Record<string, string>> = {
 };
 
 /** Stored text as numbers. */
-function numbers(text: string): number[] {
+export function numbers(text: string): number[] {
   if (text === "") return [];
   return text.split(" ").map((w) => w === "n" ? NaN : w === "i" ? Infinity : w === "-i" ? -Infinity : Number(w));
 }
 
 const ends = numbers(fixture.points.ends);
+
+/** The points of functions of one number, and the values of which functions of two have all pairs: left times right. */
+export const unaryPoints: readonly number[] = numbers(fixture.points.unary);
+export const pairPoints: readonly number[] = numbers(fixture.points.right).slice(0, 17);
 
 interface Loaded {
   readonly inputs: readonly { readonly shape: readonly number[]; readonly values: number[]; readonly dtype?: string }[];
@@ -172,16 +177,11 @@ const calls = new Map<string, (...args: unknown[]) => Tensor>();
 export function buildEdge(c: EdgeCase, device: string, dtype: "float32" | "float64"): EdgeResult {
   const { inputs, weights } = load(c);
   const [x, y, z] = inputs.map((i) => new Tensor(i.values, { dtype: i.dtype ?? dtype, device }).reshape(i.shape));
-  let call = calls.get(c.js);
-  if (call === undefined) {
-    call = new Function("x", "y", "z", "Tensor", "nn", `return ${c.js};`) as (...args: unknown[]) => Tensor;
-    calls.set(c.js, call);
-  }
-  const out = call(x, y, z, Tensor, nn), grads = c.grads ?? [];
+  const call = callOf(c.js), out = call(x, y, z), grads = c.grads ?? [];
   let second: Tensor | undefined;
   if (c.second !== undefined) {
     const at = new Tensor(ends, { dtype, device }),
-      slope = call(at, undefined, undefined, Tensor, nn).sum().gradient([at])[0];
+      slope = call(at).sum().gradient([at])[0];
     second = slope.sum().gradient([at])[0];
   }
   const wanted = [x, y, z].filter((_, i) => typeof grads[i] === "string");
@@ -202,33 +202,65 @@ function differs(c: EdgeCase, device: string, of: Deliberate["of"], test: (d: De
   return DELIBERATE.some((d) => (d.device ?? device) === device && (d.of ?? of) === of && d.js.test(c.js) && test(d));
 }
 
+/** A number with the sign of a zero. */
+export function signed(x: number): string {
+  return Object.is(x, -0) ? "-0" : String(x);
+}
+
+/**
+ * Whether a number is what a case says, near enough, or is not compared: where the dtype has not the numbers, and where
+ * `DELIBERATE` says so. `at` are the inputs of elementwise cases, `factor` what the stored number is multiplied with.
+ */
+export function isRight(
+  c: EdgeCase,
+  of: Deliberate["of"],
+  got: number,
+  exact: number,
+  at: readonly number[],
+  device: string,
+  narrow: boolean,
+  factor = 1,
+): boolean {
+  const want = narrow ? Math.fround(exact * factor) : exact * factor;
+  if (narrow && (!at.every(inFloat32) || (exact !== 0 && !inFloat32(Math.fround(exact))))) return true;
+  const relative = narrow ? 4e-6 : c.rough ? 1e-8 : 2e-11, absolute = c.absolute ? narrow ? 4e-6 : 2e-13 : 0;
+  const [rounded, off] = of === "second" ? [10 * relative, narrow ? 4e-6 : 1e-11] : [relative, absolute];
+  const bound = rounded * Math.abs(want) + off * Math.abs(factor) + (want === 0 ? 0 : narrow ? 2 ** -126 : 2 ** -1022);
+  // of zeros the sign is claimed also where formulas cancel
+  const isSigned = of === "value" && want === 0 && !c.unsigned &&
+    (!c.absolute || (c.ones === true && at.every((v) => v === 0)));
+  const same = isSigned ? Object.is(got, want) : Object.is(got, want) || Math.abs(got - want) <= bound;
+  return same || differs(c, device, of, (d) => d.where?.(got, want, at) ?? true);
+}
+
+/** A call on tensors, as a case has it. */
+export function callOf(js: string): (x?: Tensor, y?: Tensor, z?: Tensor) => Tensor {
+  let call = calls.get(js);
+  if (call === undefined) {
+    call = new Function("x", "y", "z", "Tensor", "nn", `return ${js};`) as (...args: unknown[]) => Tensor;
+    calls.set(js, call);
+  }
+  return (x, y, z) => call(x, y, z, Tensor, nn);
+}
+
 /** What is wrong with a case, as text; what `DELIBERATE` names is left out. */
 export async function compareEdge(c: EdgeCase, result: EdgeResult, narrow: boolean): Promise<string[]> {
   const { inputs } = load(c), problems: string[] = [];
   if (narrow && !c.ones && inputs.some((i) => !i.values.every(inFloat32))) return [];
   const floats = inputs.filter((i) => i.dtype === undefined);
-  const relative = narrow ? 4e-6 : c.rough ? 1e-8 : 2e-11, absolute = c.absolute ? narrow ? 4e-6 : 2e-13 : 0;
   const check = async (name: string, of: Deliberate["of"], got: Tensor, shape: readonly number[], text: string) => {
     if (String(got.shape) !== String(shape)) {
       problems.push(`${c.js}: ${name} has shape [${got.shape}], not [${shape}]`);
       return;
     }
     const want = numbers(text), found = [...await got.data()].map(Number);
-    const least = narrow ? 2 ** -126 : 2 ** -1022;
     want.forEach((exact, i) => {
-      const w = narrow ? Math.fround(exact) : exact;
       const at = of === "second" ? [ends[i]] : c.ones ? floats.map((x) => x.values[i]) : [];
-      if (narrow && (!at.every(inFloat32) || (exact !== 0 && !inFloat32(w)))) return;
-      const g = found[i];
-      const [rounded, off] = of === "second" ? [10 * relative, narrow ? 4e-6 : 1e-11] : [relative, absolute];
-      const bound = rounded * Math.abs(w) + off + (w === 0 ? 0 : least);
-      // of zeros the sign is claimed also where formulas cancel
-      const isSigned = of === "value" && w === 0 && !c.unsigned &&
-        (!c.absolute || (c.ones === true && at.every((v) => v === 0)));
-      const same = isSigned ? Object.is(g, w) : Object.is(g, w) || Math.abs(g - w) <= bound;
-      if (same || differs(c, got.device, of, (d) => d.where?.(g, w, at) ?? true)) return;
-      const place = c.ones ? `at ${at.map((v) => Object.is(v, -0) ? "-0" : v).join(", ")}` : `element ${i}`;
-      problems.push(`${c.js}: ${name} ${place} is ${Object.is(g, -0) ? "-0" : g}, not ${Object.is(w, -0) ? "-0" : w}`);
+      if (isRight(c, of, found[i], exact, at, got.device, narrow)) return;
+      const place = c.ones ? `at ${at.map(signed).join(", ")}` : `element ${i}`;
+      problems.push(
+        `${c.js}: ${name} ${place} is ${signed(found[i])}, not ${signed(narrow ? Math.fround(exact) : exact)}`,
+      );
     });
   };
   await check("value", "value", result.out, c.shape, c.out);
@@ -283,13 +315,27 @@ async function runAll(chosen: readonly EdgeCase[], device: string, dtype: "float
   return problems;
 }
 
-if (import.meta.main) {
-  const args = parseArgs(Deno.args, { string: ["device", "dtype", "only"], default: { device: "JS,WASM,CLANG" } });
+async function main(): Promise<void> {
+  const args = parseArgs(Deno.args, {
+    string: ["device", "dtype", "only", "count", "seed", "case"],
+    default: { device: "JS,WASM,CLANG", seed: "1" },
+  });
   const only = args.only === undefined ? edgeCases : edgeCases.filter((c) => args.only!.split(",").includes(c.op));
+  const isRandom = args.count !== undefined || args.case !== undefined;
+  const random = isRandom ? (await import("./edges_random.ts")).runRandomEdges : undefined;
   let count = 0;
   for (const device of String(args.device).split(",")) {
     await Device.open(device);
     const wide = device !== "WEBGPU";
+    if (random !== undefined) {
+      const number = args.case === undefined ? undefined : Number(args.case), before = performance.now();
+      const problems = await random({ device, count: Number(args.count ?? 1), seed: Number(args.seed), number });
+      for (const p of problems) console.log(`${device} ${p}`);
+      const seconds = ((performance.now() - before) / 1000).toFixed(1);
+      console.log(`${device}: ${args.count ?? 1} random cases in ${seconds} s, ${problems.length} findings`);
+      count += problems.length;
+      continue;
+    }
     for (const dtype of ["float64", "float32"] as const) {
       if ((dtype === "float64" && !wide) || (args.dtype !== undefined && args.dtype !== dtype)) continue;
       const problems = await runEdges(only, device, dtype);
@@ -300,3 +346,6 @@ if (import.meta.main) {
   }
   if (count > 0) Deno.exit(1);
 }
+
+// not awaited: what is imported then imports this module
+if (import.meta.main) main();

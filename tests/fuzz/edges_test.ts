@@ -3,6 +3,7 @@ import { assert, assertEquals } from "@std/assert";
 import { Device, Tensor } from "../../mod.ts";
 import { PARITY } from "../parity.ts";
 import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
+import { runRandomEdges } from "./edges_random.ts";
 
 Device.default = "JS";
 
@@ -26,6 +27,12 @@ Deno.test("edges: values and gradients are PyTorch's, JS float64", async () => {
 Deno.test("edges: values and gradients are PyTorch's, WASM float32", async () => {
   assertEquals(await runEdges(edgeCases.filter((_, i) => i % 9 === 1), "WASM", "float32"), []);
 });
+
+for (const [device, count] of [["JS", 96], ["WASM", 48]] as const) {
+  Deno.test(`edges ${device}: ${count} random points, shapes and movements`, async () => {
+    assertEquals(await runRandomEdges({ device, count, seed: 1 }), []);
+  });
+}
 
 Deno.test("edges: a wrong value is found", async () => {
   const c = edgeCases.find((c) => c.js === "x.tanh()")!, { out, grads } = buildEdge(c, "JS", "float64");
