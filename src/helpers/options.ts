@@ -129,7 +129,7 @@ export function describe(x: unknown): string {
   if (CALLED in x) return String(x[CALLED]);
   const name: unknown = Object.getOwnPropertyDescriptor(proto, "constructor")?.value?.name;
   if (typeof name !== "string" || name === "") return "an object";
-  return `${/^[AEIOU]/.test(name) ? "an" : "a"} ${name}`;
+  return `${/^([AEIO]|U(?!int|RL))/.test(name) ? "an" : "a"} ${name}`;
 }
 
 /** {@linkcode describe} of each entry, in brackets; of what is no list as it is. */

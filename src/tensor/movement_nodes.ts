@@ -51,7 +51,7 @@ export function allFilled(x: UOp, fill: number | bigint | boolean = 0): UOp {
  * Parts that one kernel joins: it looks for each element among all of them, and takes the longer to compile the more there
  * are. Where there are few elements, that is all of its time.
  */
-const MOST_PARTS = 128, MOST_SMALL_PARTS = 32, FEW_ELEMENTS = 1 << 16;
+const MOST_PARTS = 128, MOST_SMALL_PARTS = 64, FEW_ELEMENTS = 1 << 16;
 
 /**
  * Concatenates nodes of one dtype along `axis`: a balanced tree of selects over zero-padded parts. Of many parts, some at

@@ -92,6 +92,8 @@ Deno.test("arguments: any value can be described", () => {
       [Object.create(null), "an object"],
       [Promise.resolve(), "a Promise"],
       [new Int8Array(1), "an Int8Array"],
+      [new Uint8Array(1), "a Uint8Array"],
+      [new URL("file:///"), "a URL"],
       [[1, [2]], "a list of 2"],
       [unkind, "an object"],
       ["a".repeat(50), `"${"a".repeat(40)}..."`],
