@@ -18,6 +18,7 @@ import { tied } from "../uop/slope.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, TensorBase } from "./base.ts";
 import { placeOf } from "./claims.ts";
+import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 import { RealizeTensor } from "./realize.ts";
 
@@ -250,10 +251,12 @@ export abstract class BackwardTensor extends RealizeTensor {
   /**
    * The gradients of this with respect to `targets`, as tensors of their shapes; fills no `grad`. They can be
    * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1. Of a target that
-   * this does not depend on it is zeros. Equal constants (`Tensor.ones([2])` made twice) are one value to it; those made
+   * this does not depend on it is zeros. What is read or realized in between keeps its graph only where a tensor that it was
+   * computed from requires a gradient. Equal constants (`Tensor.ones([2])` made twice) are one value to it; those made
    * with `requiresGrad` are two.
    * @throws {ShapeError} as {@linkcode backward} @throws {DTypeError} if this or a target is not floating-point
-   * @throws {ArgumentError} for a constant, and for a part of a tensor that this was made from, of which the graph knows
+   * @throws {ArgumentError} for a target without requiresGrad from which something was computed and then read or realized
+   * that this was computed from, for a constant, and for a part of a tensor that this was made from, of which the graph knows
    * the whole alone
    */
   gradient(targets: readonly this[], options: { readonly gradient?: Operand } = {}): this[] {
@@ -281,9 +284,11 @@ export abstract class BackwardTensor extends RealizeTensor {
     });
     const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
     it.readAgain();
+    const lost = lostBelow(root, targets);
     const made = targets.map((t, i) => {
       const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
       if (g === undefined && t.numel() > 0) it.checkVersions();
+      if (t.requiresGrad !== true && t.numel() > 0) checkLost(lost, t, i, g !== undefined);
       return materializeShape(g === undefined ? constant(0, t.dtype) : target!.finish(g), t.shape);
     });
     const nodes = targets.map((t) => it.get(t.uop));

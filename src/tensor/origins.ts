@@ -12,6 +12,7 @@ import { Ops } from "../uop/ops.ts";
 import { latest } from "../uop/resolve.ts";
 import type { UOp } from "../uop/uop.ts";
 import { gradLeaves, type TensorBase } from "./base.ts";
+import { forgetLineage, keepLineage } from "./lineage.ts";
 
 /** What a buffer was computed as, and how many writes to leaves there had been when it led to one. */
 interface Origin {
@@ -244,12 +245,12 @@ export function waysTo(root: UOp, targets: Targets, all: boolean): Ways {
 
 /** Realizes `tensors` by `realize`, and remembers what they were computed from if it leads to leaves. */
 export function keepOrigins(tensors: readonly TensorBase[], realize: () => void): void {
-  if (gradLeaves.size === 0) return realize();
+  if (gradLeaves.size === 0) return keepLineage(tensors, realize);
   const targets = targetsOf(liveLeaves()), walk = new Walk(targets, true, true);
   // weights and an optimizer's state are written: no gradient goes through that
   for (const t of tensors) if (t.requiresGrad === undefined || ownerOf(t.uop).op !== Ops.AFTER) walk.visit(t.uop);
   const kept = walk.pending.filter((u) => !walk.isTargetWrite(u));
-  realize();
+  keepLineage(tensors, realize);
   for (const u of kept) {
     const place = u.becomes === undefined ? undefined : placeOf(u);
     if (place === undefined) continue;
@@ -262,6 +263,7 @@ export function keepOrigins(tensors: readonly TensorBase[], realize: () => void)
 /** Forgets what `u` was computed as. */
 export function forgetOrigin(u: UOp): void {
   const place = placeOf(u);
+  forgetLineage(u);
   if (place !== undefined) origins.delete(place);
 }
 

@@ -17,9 +17,10 @@ import { broadcastTo, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
-import { bufferNode, constant, type UOp, uop } from "../uop/uop.ts";
+import { bufferNode, constant, nodesMade, type UOp, uop } from "../uop/uop.ts";
 import { checkIntegers } from "./axes.ts";
 import { materializeShape, noGradient, TensorBase } from "./base.ts";
+import { checkLost, lostBelow } from "./lineage.ts";
 import { Tensor } from "./tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
@@ -146,7 +147,7 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
     parts.set(n, part);
     stand[n] = part.tree;
   }
-  const result = call(action, fn, stand);
+  const start = nodesMade(), result = call(action, fn, stand);
   if (options.hasAux && !Array.isArray(result)) {
     throw new ArgumentError(action, {
       reason: `with hasAux the function must give [value, aux], not ${describe(result)}`,
@@ -165,8 +166,10 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
   const root = resolve(value.uop), memo = new Map<UOp, UOp>();
   const targets = [...parts.values()].flatMap((p) => p.nodes.map((n) => resolve(n, memo)));
   const found = computeGradient(root, materializeShape(constant(1, value.dtype), value.shape), targets);
+  const lost = lostBelow(root, [], start);
   const grads = argnums.map((n) => {
     const { nodes, tensors } = parts.get(n)!;
+    for (const u of nodes) checkLost(lost, u, n, found.has(memo.get(u)!));
     return mapLeaves(given[n], isTensor, (t, i) => {
       return wrap(t, materializeShape(found.get(memo.get(nodes[i])!) ?? zerosLike(tensors[i]), t.shape));
     });
@@ -187,7 +190,8 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
  *
  * @throws {ShapeError} if the value is no floating-point scalar
  * @throws {DTypeError} for an argument that is not floating-point
- * @throws {ArgumentError} for an argument that is not there, or a function that gives no tensor
+ * @throws {ArgumentError} for an argument that is not there, a function that gives no tensor, and one that goes on with
+ * what it has read or realized
  */
 export function grad<A extends unknown[]>(
   fn: TensorFunction<A>,

@@ -1,5 +1,5 @@
 /** backward() and gradient(): what is filled, what accumulates, what is refused. Values by the reference evaluator. */
-import { assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
+import { assert, assertEquals, assertStrictEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, DTypeError, grad, ShapeError, StaleReadError, Tensor, vmap } from "../../mod.ts";
 import { forgetLosses, lossesOf } from "../../src/tensor/backward.ts";
 import { evaluateTensor } from "../reference.ts";
@@ -166,4 +166,73 @@ Deno.test("backward: tensors that are older than what was realized since stay th
     }
     assertEquals([await w.tolist(), await x.tolist()], [[5, realized], [2, 3]]);
   }
+});
+
+Deno.test("gradient: of what was read since it was computed is right or an error, and never zeros in silence", async () => {
+  const made = (...values: number[]): Tensor => new Tensor(values, { dtype: "float32" }).realize();
+  const lost: [string, () => Tensor | Promise<Tensor>][] = [
+    ["realized", async () => {
+      const x = made(1, 2), y = x.square().sum();
+      await y.item();
+      return y.gradient([x])[0];
+    }],
+    ["random and lazy", async () => {
+      const x = Tensor.randn([2]), y = x.square().sum();
+      await y.item();
+      return y.gradient([x])[0];
+    }],
+    ["realized with it", () => {
+      const x = Tensor.randn([2]), y = x.square().sum();
+      Tensor.realize([x, y]);
+      return y.gradient([x])[0];
+    }],
+    ["computed", async () => {
+      const h = made(1, 2).mul(2), y = h.square().sum();
+      await y.item();
+      return y.gradient([h])[0];
+    }],
+    ["behind another", () => {
+      const x = made(1, 2), h = x.mul(2).realize();
+      return h.add(1).realize().square().sum().gradient([x])[0];
+    }],
+    ["there by another way, too", async () => {
+      const x = made(1, 2), y = x.square().sum();
+      await y.item();
+      return y.mul(x).sum().gradient([x])[0];
+    }],
+    ["a gradient", async () => {
+      const x = made(1, 2), [g] = x.pow(3).sum().gradient([x]);
+      await g.tolist();
+      return g.sum().gradient([x])[0];
+    }],
+    ["in grad", () => grad((x: Tensor) => x.square().sum().realize().mul(2))(made(1, 2))],
+  ];
+  for (const [name, make] of lost) {
+    const error = await Promise.resolve().then(make).then(() => undefined, (e: unknown) => e as Error);
+    assert(
+      error instanceof ArgumentError && /set requiresGrad = true on the target/.test(error.message),
+      `${name}: ${error}`,
+    );
+  }
+  const x = made(-1, 2),
+    unused = made(1),
+    noise = Tensor.randn([2]).realize(),
+    data = noise.sub(noise.mean()).realize();
+  const right: [string, Tensor, number[]][] = [
+    ["unused", x.square().sum().gradient([unused])[0], [0]],
+    ["unused, beside data", x.mul(data).sum().gradient([unused])[0], [0]],
+    ["a mask", x.mul(x.gt(0).cast("float32").realize()).sum().gradient([x])[0], [0, 1]],
+    ["detached before", x.mul(x.detach().mul(2).realize()).sum().gradient([x])[0], [-2, 4]],
+    ["detached after", x.mul(x.mul(2).realize().detach()).sum().gradient([x])[0], [-2, 4]],
+    ["closed over by grad", grad((t: Tensor) => t.mul(x.mul(3).realize()).sum())(x), [-3, 6]],
+  ];
+  for (const [name, got, want] of right) assertEquals(await got.tolist(), want, name);
+  let w = made(1, 2), b = made(0);
+  for (let i = 0; i < 3; i++) { // weights of a loop by hand are values in each turn
+    const [gw, gb] = x.mul(w).sum().add(b).square().sum().gradient([w, b]);
+    w = w.sub(gw.mul(0.125));
+    b = b.sub(gb.mul(0.125));
+    Tensor.realize([w, b]);
+  }
+  assert(Number.isFinite(await w.sum().item()));
 });
