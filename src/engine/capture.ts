@@ -41,9 +41,10 @@ export class Recording implements Capture {
     };
   }
 
-  /** The last writes that somebody asked for before the call: each is done once, not in every replay. */
+  /** Memory, and the last writes to some, that somebody asked for before the call: each is done once, not in every replay. */
   foreign(nodes: readonly UOp[]): UOp[] {
-    const isOlder = (u: UOp): boolean => u.op === Ops.AFTER && u.seq < this.since;
+    const isOwn = (u: UOp): boolean => u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
+    const isOlder = (u: UOp): boolean => u.seq < this.since && isOwn(u);
     return toposort(nodes.map(latest), (u) => u.becomes === undefined && !isOlder(u))
       .filter((u) => u.becomes === undefined && isOlder(u));
   }

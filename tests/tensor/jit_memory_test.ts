@@ -184,6 +184,14 @@ Deno.test("jit: tensors that are values without memory, when they are written", 
     results[0].addInPlace(100);
     assertEquals([await a.tolist(), await b.tolist()], [[7, 14, 21], [2, 4, 6]]);
     for (let i = 1; i < 5; i++) assertEquals(await results[i].tolist(), [3 + i, 6 + 2 * i, 9 + 3 * i]);
+    // one that gets memory only in the capture
+    const late = x.add(x), takes = jit((x: Tensor) => x.assign(late).mul(1));
+    const own = [0, 1, 2].map((i) => new Tensor([i, 0, 0], { dtype: "float32" }).realize()), taken: unknown[] = [];
+    for (const i of [0, 1, 0, 2]) {
+      taken.push(await takes(own[i]).tolist());
+      late.mulInPlace(2);
+    }
+    assertEquals(taken, [1, 2, 4, 8].map((k) => [2 * k, 4 * k, 6 * k]));
     // one whose lazy readers ask for its values after the next call
     const h = new Tensor([0], { dtype: "float32" }).realize(), one = h.add(1).realize(), reads: Tensor[] = [];
     const count = jit((x: Tensor) => h.addInPlace(x).sum());
