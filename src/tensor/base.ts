@@ -273,10 +273,13 @@ export abstract class TensorBase {
   /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
   protected settle(): void {
     if (this.source === undefined || this.isPlace) return;
-    const [top] = this.aliases(), own = shown(this.uop).base;
+    const [top] = this.aliases();
+    let own = latest(this.uop); // not what a view below it, which has other memory by now, is of
+    while (own.op === Ops.RESHAPE) own = latest(own.src[0]);
     if (top !== this && isMemory(own) && isSameMemory(own, shown(top.uop).base)) return; // another shape of it
     this.source = undefined;
     this.epoch++; // views of this that there are stay what they are
+    if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(reshape(own, shapeOf(this.node)));
   }
   /** This, as what it names now. */
   private named(): Named<TensorBase> {

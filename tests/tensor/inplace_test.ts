@@ -423,6 +423,15 @@ Deno.test("inplace: views stay views of what they were made of, whatever is real
     row.realize();
     assertEquals(await back.detach().tolist(), [[0, -2]]);
   }
+  { // one that shows a view which was realized, in another shape
+    const t = made([0, 9, 2, 1, 8, 1], [3, 2]).clone(), turned = t.permute([1, 0]), back = turned.reshape([3, 2]);
+    turned.realize();
+    back.realize();
+    back.setAt([0], 7);
+    await back.tolist();
+    assertEquals(await t.tolist(), [[0, 9], [2, 1], [8, 1]]);
+    assertEquals([await turned.tolist(), await back.tolist()], [[[0, 2, 8], [9, 1, 1]], [[7, 7], [8, 9], [1, 1]]]);
+  }
   { // one that what it was made of is assigned to
     const t = made([1, 2, 3, 4], [4]), a = t.permute([0]), b = a.flip([]);
     t.setAt([1], 7);
