@@ -24,7 +24,7 @@ import { filled } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";
 import type { ReduceOptions } from "./reduce.ts";
 import { countKeys, foldKeys, searchNode } from "./segments.ts";
-import { gatherNode } from "./select.ts";
+import { gatherNode, hostValues } from "./select.ts";
 import { reshapeSized } from "./symbolic_reshape.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 
@@ -86,6 +86,25 @@ function largestOf(d: DType): number | bigint {
 }
 
 /**
+ * A float over a whole number. Devices divide float32 differently, some to a few units in the last place: where a number
+ * of 16 bits is the quotient, it is that one on all of them.
+ */
+function shortQuotient(x: UOp, by: number): UOp {
+  const divisor = floatConst(by, x.dtype), quotient = x.fdiv(divisor);
+  if (x.dtype !== dtypes.float32) return quotient;
+  const bits = quotient.bitcast(dtypes.uint32).add(constant(0x80, dtypes.uint32));
+  const short = bits.and(constant(0xffffff00, dtypes.uint32)).bitcast(x.dtype);
+  return short.mul(divisor).eq(x).where(short, quotient);
+}
+
+/**
+ * The value between two finite or infinite ones, at a share in (0, 1) of the way: an infinite one is all that counts.
+ */
+function between<T extends StatisticsTensor>(a: T, b: T, share: number | T): T {
+  return a.isinf().bitwiseOr(b.isinf()).where(a.add(b), a.lerp(b, share)) as T;
+}
+
+/**
  * The value at a share of the last axis, which is sorted and of symbolic size. Its place is computed in float32, which is
  * exact enough where the result does not jump there. @throws {ShapeError} where it may
  */
@@ -106,7 +125,8 @@ function atShare(action: string, sorted: UOp, share: number, interpolation: Inte
     return at(up.where(high, low));
   }
   const a = at(low), b = at(high), weight = (interpolation === "midpoint" ? broadcastTo(half, one) : rest).cast(d);
-  return exact.where(a, a.add(b.add(a.mul(-1)).mul(weight)));
+  const end = (u: UOp): UOp => u.mul(floatConst(0, d)).ne(floatConst(0, d)); // of infinity (and NaN, which is seen apart)
+  return exact.where(a, end(a).or(end(b)).where(a.add(b), a.add(b.add(a.mul(-1)).mul(weight))));
 }
 
 /** Tensors with order statistics and counts. */
@@ -259,10 +279,19 @@ export abstract class StatisticsTensor extends IndexingTensor {
 
   /**
    * How many elements fall into each bin, and the edges of the bins: `[bins]` and `[bins + 1]`. `bins` is a number of
-   * equal bins between `min` and `max` (of the data), or ascending edges; the last bin is closed. Counts are int32; with
-   * `weights` or `density` floats. NaN falls into no bin.
+   * equal bins between `min` and `max` (of the finite data), or ascending edges; the last bin is closed. Edges are float32
+   * (float64 for float64), exact where bins are as wide as a whole number or a short fraction; where min and max are equal
+   * they are half below and half above. Counts are int32; with `weights` or `density` floats. NaN falls into no bin, nor
+   * does what lies outside of the edges.
    *
-   * @throws {ArgumentError} for no bins or min >= max, {ShapeError} for weights of another shape
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * const [counts, edges] = Tensor.arange(7).histogram(3);
+   * console.log(await counts.tolist(), await edges.tolist()); // [2, 2, 3] [0, 2, 4, 6]
+   * ```
+   *
+   * @throws {ArgumentError} for no bins, min > max, ends that are not finite, or edges known on the host that descend;
+   * {ShapeError} for weights of another shape
    */
   histogram(bins: number | TensorBase | NestedArray = 10, options: HistogramOptions = {}): [counts: this, edges: this] {
     const action = "histogram";
@@ -274,22 +303,28 @@ export abstract class StatisticsTensor extends IndexingTensor {
     let edges: this;
     if (typeof bins === "number") {
       checkInteger(action, "bins", bins, 1);
+      for (const [name, end] of [["min", min], ["max", max]] as const) {
+        if (end === undefined || Number.isFinite(end)) continue;
+        throw new ArgumentError(action, { reason: `${name} must be a finite number, not ${describe(end)}` });
+      }
       if (min !== undefined && max !== undefined && !(min <= max)) {
         throw new ArgumentError(action, { reason: `min must not be above max, not ${min} and ${max}` });
       }
       if (this.numel() === 0 && (min === undefined || max === undefined)) {
         throw new ArgumentError(action, { reason: "nothing has no range; give min and max" });
       }
-      const low = min === undefined ? x.min() : this.wrap(floatConst(min, d));
-      const high = max === undefined ? x.max() : this.wrap(floatConst(max, d));
-      const same = low.eq(high), spread = same.where(0.5, this.wrap(floatConst(0, d))) as this;
-      const from = low.sub(spread), to = high.add(spread);
-      const place = this.wrap(iota(bins + 1)), share = place.cast(d).div(bins);
-      edges = place.eq(bins).where(to, from.add(to.sub(from).mul(share))) as this;
+      const ends = [min, max].map((x) => x === undefined ? undefined : this.wrap(floatConst(x, d)));
+      edges = x.equalEdges(bins, ends[0], ends[1]);
     } else {
-      edges = (this.operand(bins, action) as this).cast(d);
+      const given = this.operand(bins, action) as this;
+      edges = given.cast(d);
       if (edges.ndim !== 1 || edges.shape[0] < 2) {
         throw new ShapeError(action, { shapes: [edges.shape], reason: "edges are 1-D, at least two" });
+      }
+      const known = hostValues(given.uop),
+        bad = known?.findIndex((v, i) => v !== v || (i > 0 && v < known[i - 1])) ?? -1;
+      if (bad >= 0) {
+        throw new ArgumentError(action, { reason: `edges must ascend, but edge ${bad} is ${known![bad]}` });
       }
     }
     edges = this.wrap(own(edges.uop));
@@ -303,6 +338,22 @@ export abstract class StatisticsTensor extends IndexingTensor {
       counts = c.div(c.sum()).div(edges.at([1, null]).sub(edges.at([0, count])));
     }
     return [counts, edges];
+  }
+
+  /** The edges of `bins` equal bins between two ends, by default those of the finite values of this, 1-D. */
+  private equalEdges(bins: number, min: this | undefined, max: this | undefined): this {
+    const d = this.dtype, finite = this.isfinite();
+    const least = min ?? finite.where(this, Infinity).min() as this, most = max ?? finite.where(this, -Infinity).max();
+    // One end may lie beyond all values. Without finite values there are no ends.
+    const low = max === undefined ? least : least.minimum(max), high = min === undefined ? most : most.maximum(min);
+    const none = low.gt(high), spread = low.eq(high).where(0.5, this.wrap(floatConst(0, d))) as this;
+    const from = none.where(0, low).sub(spread) as this, to = none.where(1, high).add(spread) as this;
+    const step = broadcastTo(shortQuotient(to.sub(from).uop, bins), [bins + 1]);
+    // Counted from the nearer end, so that both are exact; apart from the sum, which would else be fused with it or not.
+    const place = iota(bins + 1), front = place.mul(2).lt(bins);
+    const steps = castNode(front.where(place, place.mul(-1).add(bins)), d);
+    const away = this.wrap(own(steps.mul(step)));
+    return this.wrap(front).where(from.add(away), to.sub(away)) as this;
   }
 
   /**
@@ -356,7 +407,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
       }
       const place = share * (n - 1), low = Math.floor(place), high = Math.ceil(place);
       const a = sorted.at("...", low), b = sorted.at("...", high);
-      const between = interpolation === "lower"
+      const found = interpolation === "lower"
         ? a
         : interpolation === "higher"
         ? b
@@ -364,8 +415,8 @@ export abstract class StatisticsTensor extends IndexingTensor {
         ? place - low === 0.5 ? low % 2 === 0 ? a : b : place - low < 0.5 ? a : b
         : low === high
         ? a
-        : a.lerp(b, interpolation === "midpoint" ? 0.5 : place - low);
-      const value = highest.isnan().where(highest, between) as this;
+        : between(a, b, interpolation === "midpoint" ? 0.5 : place - low);
+      const value = highest.isnan().where(highest, found) as this;
       return value.cast(out).reshape(keepdim ? this.keptShape(axes) : value.symbolicShape);
     });
     return typeof q === "number" ? results[0] : results[0].stack(results.slice(1), 0);

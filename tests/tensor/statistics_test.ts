@@ -1,9 +1,11 @@
 /** Counting, searching and order statistics: large inputs, options and sizes beyond the golden cases. */
-import { assertEquals } from "@std/assert";
-import { Device, Tensor } from "../../mod.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { ArgumentError, Device, Tensor } from "../../mod.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 
 Device.default = "JS";
 const on = { device: "JS" };
+const devices = await devicesHere();
 const ints = (n: number, below: number) => Array.from({ length: n }, (_, i) => (i * 7919 + 13) % 10007 % below);
 
 Deno.test("statistics: bincount of many keys agrees with counting, with and without weights", async () => {
@@ -52,6 +54,51 @@ Deno.test("statistics: histogram with ranges, edges, weights and density", async
   assertEquals(await counts([1, 2, 5], { weights: new Tensor([1, 2, 3, 4, 5, 6], on) }), [4, 11]);
   assertEquals(await counts([1, 2, 4], { density: true }), [0.5, 0.25]);
   assertEquals(await new Tensor([2, 2], on).histogram(2)[1].tolist(), [1.5, 2, 2.5]);
+});
+
+Deno.test("statistics: histograms of whole numbers and whole or short bins are those of plain arithmetic", async () => {
+  for (const device of devices) {
+    const counts = async (x: Tensor, bins: number) => await x.histogram(bins)[0].tolist();
+    assertEquals(await counts(Tensor.arange(101, undefined, 1, { device }), 10), [...new Array(9).fill(10), 11]);
+    assertEquals(await counts(new Tensor([4.5, 1, 7, 7, -2, 0.25], { device }), 3), [2, 1, 3]);
+    const sweep = device === "JS" ? [[-5, 1], [-3, 0.75], [0, 3], [2, 2.5], [100, 1.25]] : [[-5, 1], [2, 2.5]];
+    for (const [low, width] of sweep) {
+      for (const bins of device === "JS" ? [3, 5, 6, 7, 10] : [6, 7]) {
+        const data = Array.from({ length: 4 * bins + 1 }, (_, i) => low + i * width / 4);
+        const want = new Array<number>(bins).fill(0);
+        for (const x of data) want[Math.min(bins - 1, Math.floor((x - low) / width))]++;
+        const [count, edges] = new Tensor(data, { device, dtype: "float32" }).histogram(bins);
+        assertEquals(await count.tolist(), want, `${device} ${low} ${width} ${bins}`);
+        assertEquals(await edges.tolist(), Array.from({ length: bins + 1 }, (_, i) => low + i * width));
+      }
+    }
+  }
+});
+
+Deno.test("statistics: NaN and infinities fall into no bin and set no ends; bad ends and edges are errors", async () => {
+  const lists = async (ts: readonly Tensor[]) => await Promise.all(ts.map((x) => x.tolist()));
+  const of = (data: number[], options = {}) => lists(new Tensor(data, on).histogram(2, options));
+  assertEquals(await of([1, NaN, 2, Infinity]), [[1, 1], [1, 1.5, 2]]);
+  assertEquals(await of([-Infinity, 2, 4]), [[1, 1], [2, 3, 4]]);
+  assertEquals(await of([NaN, Infinity]), [[0, 0], [0, 0.5, 1]]);
+  assertEquals(await of([3, 4, 2], { min: 3, max: 3 }), [[0, 1], [2.5, 3, 3.5]]);
+  assertEquals(await of([1, 2, 3], { min: 5 }), [[0, 0], [4.5, 5, 5.5]]);
+  assertEquals(await lists(new Tensor([0, 1], on).histogram([0, 0, 1])), [[0, 2], [0, 0, 1]]);
+  const x = new Tensor([1, 2], on);
+  assertThrows(() => x.histogram([3, 2, 0]), ArgumentError, "edges must ascend, but edge 1 is 2");
+  assertThrows(() => x.histogram([0, NaN]), ArgumentError, "edges must ascend, but edge 1 is NaN");
+  assertThrows(() => x.histogram(2, { max: Infinity }), ArgumentError, "max must be a finite number, not Infinity");
+});
+
+Deno.test("statistics: medians and quantiles beside infinities", async () => {
+  const at = async (data: number[], q: number[]) => await new Tensor(data, on).quantile(q).tolist();
+  const far = Infinity;
+  assertEquals(await new Tensor([far, far], on).median().item(), far);
+  assertEquals(await at([far, far, 1], [0, 0.25, 0.75, 1]), [1, far, far, far]);
+  assertEquals(await at([-far, -far, 1, 2], [0.1, 0.5, 0.9]), [-far, -far, 1.7000000476837158]);
+  assertEquals(await at([-far, far], [0, 0.5, 1]), [-far, NaN, far]);
+  assertEquals(await at([NaN, far], [0.5]), [NaN]);
+  assertEquals(await at([-far, 1], [0.25, 0.75]), [-far, -far]);
 });
 
 Deno.test("statistics: quantiles by every interpolation, over several axes", async () => {
