@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { roundFloat } from "../dtype/convert.ts";
 import { type DType, dtypes, smallFloatOf } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
@@ -132,11 +133,47 @@ export function drawUniform(shape: readonly number[], dtype: DType): UOp {
   } else if (dtype === dtypes.float32) {
     x = shift(drawBits(n).shr(9).or(0x3f800000).bitcast(dtype), -1);
   } else { // the low 16 bits; m / 2^bits is exact in the small floats
-    const bits = smallFloatOf(dtype)!.mantissa;
+    const bits = bitsOf(dtype);
     const m = drawBits(n).and(0xffff).shr(16 - bits);
     x = scale(m.cast(dtypes.int32).cast(dtypes.float32), 2 ** -bits).cast(dtype);
   }
   return reshape(x, shape);
+}
+
+/** Bits of a draw of a float dtype: the largest is 1 less 2 to minus these. */
+function bitsOf(d: DType): number {
+  return d === dtypes.float64 ? 52 : d === dtypes.float32 ? 23 : smallFloatOf(d)!.mantissa;
+}
+
+/** The largest value of a float dtype that is less than `x`, which is in its range. */
+function largestBelow(d: DType, x: number): number {
+  const near = roundFloat(d, x);
+  let value = near, step = Math.max(Math.abs(near) * 2 ** (-bitsOf(d) - 3), Number.MIN_VALUE);
+  for (; value >= x; step *= 2) value = roundFloat(d, near - step);
+  return value;
+}
+
+/**
+ * Uniform in [low, high) in a float dtype. Where the rounding of a large draw would reach `high` it is the largest value
+ * below.
+ *
+ * @throws {ArgumentError} where an end or their distance is beyond the dtype
+ */
+export function drawBetween(shape: readonly number[], low: number, high: number, dtype: DType): UOp {
+  const u = drawUniform(shape, dtype), round = (x: number) => roundFloat(dtype, x);
+  const span = round(high - low), from = round(low);
+  if (!Number.isFinite(span) || !Number.isFinite(from) || !Number.isFinite(round(high))) {
+    throw new ArgumentError(`draw uniform numbers of dtype ${dtype}`, {
+      reason: `low, high and their distance must be finite in it, not ${low} and ${high}`,
+    });
+  }
+  const most = (1 - 2 ** -bitsOf(dtype)) * span;
+  const x = u.mul(constant(span, dtype)).add(constant(from, dtype));
+  // with the product rounded or, in one step with the sum, not
+  const reached = Math.max(round(most + from), round(round(most) + from)) >= high;
+  if (!reached) return x;
+  const top = constant(largestBelow(dtype, high), dtype);
+  return x.lt(top).where(x, top);
 }
 
 /**

@@ -41,7 +41,7 @@ import type { TypedArray } from "./host.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { holdMemory } from "./realize.ts";
 import { castNode, inferDType, scalarConst } from "./scalars.ts";
-import { drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
+import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -279,7 +279,7 @@ export class Tensor extends InPlaceTensor {
     const u = shaped("draw normal numbers", shape, (sizes) => drawNormal(sizes, dtype));
     return drawn(u.mul(scalarConst(std, dtype)).add(scalarConst(mean, dtype)), rest);
   }
-  /** Uniform in [low, high), by default [0, 1). @throws {ArgumentError} unless low < high */
+  /** Uniform in [low, high), by default [0, 1), never `high`. @throws {ArgumentError} unless low < high, both in the dtype */
   static uniform(
     shape: Shape,
     options: TensorOptions & { readonly low?: number; readonly high?: number } = {},
@@ -291,8 +291,8 @@ export class Tensor extends InPlaceTensor {
     }
     const dtype = chosen("draw uniform numbers", rest) ?? defaultFloat();
     const wide = dtype.isFloat ? dtype : dtypes.float32;
-    const u = shaped("draw uniform numbers", shape, (sizes) => drawUniform(sizes, wide));
-    return drawn(castNode(u.mul(scalarConst(high - low, wide)).add(scalarConst(low, wide)), dtype), rest);
+    const u = shaped("draw uniform numbers", shape, (sizes) => drawBetween(sizes, low, high, wide));
+    return drawn(castNode(u, dtype), rest);
   }
   /** Uniform in [-1, 1) over the square root of the number of elements. */
   static scaledUniform(shape: Axes, options: TensorOptions = {}): Tensor {

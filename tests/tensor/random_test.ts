@@ -127,6 +127,34 @@ Deno.test("random: ranges and bounds", () => {
   assertEquals(Tensor.ones([2, 3]).randnLike().shape, [2, 3]);
 });
 
+const ENDS: readonly [low: number, high: number, dtype: string, most: number][] = [
+  [1e6, 1e6 + 1, "float32", 1e6 + 0.9375],
+  [100, 101, "float32", 101 - 2 ** -17],
+  [-2, -1, "float32", -1 - 2 ** -23],
+  [0, 3, "float32", 3 - 2 ** -21],
+  [16777216, 16777218, "float32", 16777216],
+  [0, 0.1, "float32", Math.fround(0.1) - 2 ** -27],
+  [100, 101, "float16", 101 - 2 ** -4],
+  [1, 2, "float16", 2 - 2 ** -10],
+  [1, 2, "bfloat16", 2 - 2 ** -7],
+  [100, 102, "bfloat16", 101.5],
+  [1e15, 1e15 + 1, "float64", 1e15 + 0.875],
+];
+for (const [low, high, dtype, most] of ENDS) {
+  Deno.test(`random: uniform of ${dtype} stays below ${high}`, () => {
+    Tensor.manualSeed(11);
+    const xs = evaluateTensor(Tensor.uniform([4000], { low, high, dtype })).data.map(Number);
+    const [least, largest] = [Math.min(...xs), Math.max(...xs)];
+    assert(least >= low && largest < high && largest <= most, `[${least}, ${largest}]`);
+    if (dtype !== "float32" || high - low < 2 && high > 1000) assertEquals(largest, most);
+  });
+}
+
+Deno.test("random: uniform beyond a dtype", () => {
+  assertThrows(() => Tensor.uniform([2], { high: 1e6, dtype: "float16" }), ArgumentError, "not 0 and 1000000");
+  assertThrows(() => Tensor.uniform([2], { high: Infinity }), ArgumentError, "must be finite");
+});
+
 Deno.test("random: randperm is a permutation", () => {
   const xs = evaluateTensor(Tensor.randperm(50)).data;
   assertEquals([...xs].sort((a, b) => a - b), Array.from({ length: 50 }, (_, k) => k));
