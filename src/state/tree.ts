@@ -5,6 +5,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
+import { stateOf } from "../helpers/stateful.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { anewFromFile } from "./source.ts";
@@ -46,13 +47,14 @@ function walk(x: unknown, name: string, visit: (name: string, t: Tensor) => void
   else if (x instanceof Set || Array.isArray(x)) {
     let i = 0;
     for (const value of x) walk(value, under(i++), visit, path);
-  } else for (const key of Object.keys(x)) walk((x as Record<string, unknown>)[key], under(key), visit, path);
+  } else for (const [key, value] of Object.entries(stateOf(x) ?? x)) walk(value, under(key), visit, path);
   path.delete(x);
 }
 
 /**
  * The tensors of `tree` by dotted name: fields of objects, indices of arrays, keys of maps. A tensor that is reached by
- * two names has both. Typed arrays, functions and gradients are left out.
+ * two names has both. Typed arrays, functions and gradients are left out. Of a schedule these are its counters and
+ * learning rates, not the optimizer that it drives.
  *
  * ```ts
  * import { nn, state } from "../../mod.ts";

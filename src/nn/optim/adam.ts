@@ -29,31 +29,56 @@ type AdamRule = "adam" | "adamw" | "lamb";
 
 /** Adam, AdamW and LAMB: means of gradients and of their squares, corrected for their start at zero. */
 abstract class AdamFamily extends Optimizer {
-  /** Decay of the mean of gradients. */
-  readonly b1: number;
-  /** Decay of the mean of squared gradients. */
-  readonly b2: number;
-  /** Added to the denominator. */
-  readonly eps: number;
-  /** Pull of the weights toward zero. */
-  readonly weightDecay: number;
   /** 1 - b1^t and 1 - b2^t: kept in this form because it does not cancel for small t. */
   private readonly correction1: Tensor;
   private readonly correction2: Tensor;
   private readonly mean: Tensor[];
   private readonly square: Tensor[];
+  private b1Value: number;
+  private b2Value: number;
+  private epsValue: number;
+  private decay: number;
 
   protected constructor(private readonly rule: AdamRule, params: readonly Tensor[], options: Complete) {
     super(params, options.lr, options);
     const name = this.constructor.name;
-    this.b1 = checkRange(name, "b1", options.b1, 0, 1);
-    this.b2 = checkRange(name, "b2", options.b2, 0, 1);
-    this.eps = checkRange(name, "eps", options.eps, 0, Infinity);
-    this.weightDecay = checkRange(name, "weightDecay", options.weightDecay, 0, Infinity);
+    this.b1Value = checkRange(name, "b1", options.b1, 0, 1);
+    this.b2Value = checkRange(name, "b2", options.b2, 0, 1);
+    this.epsValue = checkRange(name, "eps", options.eps, 0, Infinity);
+    this.decay = checkRange(name, "weightDecay", options.weightDecay, 0, Infinity);
     this.correction1 = this.scalarState(0);
     this.correction2 = this.scalarState(0);
     this.mean = this.moments();
     this.square = this.moments();
+  }
+
+  /** Decay of the mean of gradients. */
+  get b1(): number {
+    return this.b1Value;
+  }
+  set b1(value: number) {
+    this.b1Value = this.changed("b1", value, 0, 1);
+  }
+  /** Decay of the mean of squared gradients. */
+  get b2(): number {
+    return this.b2Value;
+  }
+  set b2(value: number) {
+    this.b2Value = this.changed("b2", value, 0, 1);
+  }
+  /** Added to the denominator. */
+  get eps(): number {
+    return this.epsValue;
+  }
+  set eps(value: number) {
+    this.epsValue = this.changed("eps", value, 0, Infinity);
+  }
+  /** Pull of the weights toward zero. */
+  get weightDecay(): number {
+    return this.decay;
+  }
+  set weightDecay(value: number) {
+    this.decay = this.changed("weightDecay", value, 0, Infinity);
   }
 
   /** Corrections and moments. */

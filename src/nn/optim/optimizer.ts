@@ -15,12 +15,14 @@ import { knownDevice } from "../../device/device.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
+import { hasState } from "../../helpers/stateful.ts";
 import { checkTensor } from "../../tensor/base.ts";
 import { tensorList } from "../../tensor/dims.ts";
 import { forgetLosses, gradsReading, lossesOf } from "../../tensor/backward.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/origins.ts";
 import { wholly } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { KnownNumbers } from "./kept.ts";
 
 /** Options that every optimizer takes. */
 export interface OptimizerOptions {
@@ -50,9 +52,16 @@ export interface StepOptions {
 export const OPTIMIZER_OPTIONS: readonly string[] = ["lr", "weightDecay", "device"];
 
 /** `x` if it lies in [low, high]. @throws {ArgumentError} */
-export function checkRange(what: string, name: string, x: unknown, low: number, high: number): number {
+export function checkRange(
+  what: string,
+  name: string,
+  x: unknown,
+  low: number,
+  high: number,
+  verb: "make" | "set" = "make",
+): number {
   if (typeof x !== "number" || !(x >= low && x <= high)) {
-    throw new ArgumentError(`make ${what}`, {
+    throw new ArgumentError(verb === "make" ? `make ${what}` : `set ${name} of ${what}`, {
       reason: typeof x === "number"
         ? `${name} is ${x}, outside [${low}, ${high}]`
         : `${name} must be a number, not ${describe(x)}`,
@@ -81,20 +90,22 @@ let stepBeside: (o: Optimizer, options: StepOptions, stepped: readonly Tensor[])
 export abstract class Optimizer {
   static {
     stepBeside = (o, options, stepped) => o.stepBeside(options, stepped);
+    hasState(this.prototype, (o) => ({ ...o, lr: o.#lr }));
   }
 
   /** The tensors that are updated: those given that require a gradient, or did not say. */
   readonly params: Tensor[];
   /** The other tensors given, as running statistics: realized by `step()`. */
   readonly buffers: Tensor[];
-  /** The learning rate, shape `[1]`: `opt.lr.assign(...)` or {@linkcode setLr} changes it without recompiling. */
-  readonly lr: Tensor;
   /** Whether all parameters are updated as one vector. */
   readonly fused: boolean;
   private readonly device: string | undefined;
-  private ready = false;
+  /** Whether all of the state has memory. */
+  protected ready = false;
   private gate: Tensor | undefined;
-  private rate: number | undefined;
+  readonly #lr: Tensor;
+  readonly #rate: KnownNumbers;
+  #captured = false;
 
   /**
    * Realizes the parameters: their initial values are drawn before the first step.
@@ -128,15 +139,28 @@ export abstract class Optimizer {
       if (lr.numel() !== 1) {
         throw new ArgumentError(`make ${name}`, { reason: `lr has ${lr.numel()} elements, not 1` });
       }
-      this.lr = lr;
-      this.rate = undefined;
-    } else {
-      this.rate = checkRange(name, "lr", lr, 0, Infinity);
-      this.lr = this.scalarState(lr);
-    }
+      this.#lr = lr;
+    } else this.#lr = this.scalarState(checkRange(name, "lr", lr, 0, Infinity));
     // Initial values are drawn before the first step, so that its graph is that of all later ones.
-    Tensor.realize([this.lr, ...this.params, ...this.buffers]);
+    Tensor.realize([this.#lr, ...this.params, ...this.buffers]);
+    this.#rate = new KnownNumbers(this.#lr);
+    if (typeof lr === "number") this.#rate.note([lr]);
     for (const p of this.params) forgetOrigin(p.uop);
+  }
+
+  /**
+   * The learning rate, shape `[1]`, or that of the tensor given. A number or a tensor that is set, as `opt.lr.assign(...)`
+   * and {@linkcode setLr}, writes its value: nothing is compiled anew, and captured steps follow.
+   */
+  get lr(): Tensor {
+    return this.#lr;
+  }
+  set lr(value: number | Tensor) {
+    if (value === this.#lr) return;
+    if (!(value instanceof Tensor)) this.setLr(value);
+    else if (value.numel() !== 1) {
+      throw new ArgumentError("set a learning rate", { reason: `it has ${value.numel()} elements, not 1` });
+    } else this.#lr.assign(value.detach().to(this.#lr.device).cast(this.#lr.dtype).reshape(this.#lr.shape)).realize();
   }
 
   /** Sets the learning rate, now. @throws {JitError} inside a function under jit(), which would keep this value */
@@ -153,11 +177,29 @@ export abstract class Optimizer {
     }
     this.lr.assign(new Tensor([value], { dtype: this.lr.dtype, device: this.lr.device }).reshape(this.lr.shape))
       .realize();
-    this.rate = value;
+    this.#rate.note([value]);
   }
   /** The learning rate as a number: as it was set last, else read from the tensor, on devices that read at once. */
   getLr(): number {
-    return this.rate ?? Number(this.lr.itemSync());
+    return this.#rate.read()[0];
+  }
+  /**
+   * A value for a number that steps read as a constant, if it lies in [low, high].
+   * @throws {ArgumentError} for one that does not
+   * @throws {JitError} where a captured step keeps the value from before
+   */
+  protected changed(name: string, value: unknown, low: number, high: number): number {
+    this.checkFree(name);
+    return checkRange(this.constructor.name, name, value, low, high, "set");
+  }
+  /** Throws where a captured step would keep what is to be changed. @throws {JitError} */
+  protected checkFree(name: string): void {
+    if (!this.#captured && currentCapture() === undefined) return;
+    throw new JitError(`set ${name} of ${this.constructor.name}`, {
+      reason:
+        "a step under jit() keeps the value that it was captured with; only lr may change, or make an optimizer " +
+        "and a function under jit() anew",
+    });
   }
 
   /** Forgets the gradients of the parameters, and the losses that filled them. */
@@ -216,6 +258,7 @@ export abstract class Optimizer {
         reason: `when is ${when.dtype} with ${when.numel()} elements, not one bool`,
       });
     }
+    if (currentCapture() !== undefined) this.#captured = true;
     const losses = lossesOf(gradsOf(this.params)) as Tensor[];
     if (!this.ready) {
       Tensor.realize(this.state());

@@ -112,7 +112,7 @@ export class GradScaler {
   readonly backoffFactor: number;
   readonly growthInterval: number;
   /** Whether the gradients of this step are sound, once they are unscaled. */
-  private sound: { readonly of: Optimizer | OptimizerGroup; readonly flag: Tensor } | undefined;
+  #sound: { readonly of: Optimizer | OptimizerGroup; readonly flag: Tensor } | undefined;
 
   /** @throws {ArgumentError} for an unknown option or one out of range */
   constructor(options: GradScalerOptions = {}) {
@@ -122,8 +122,8 @@ export class GradScaler {
     this.growthFactor = checkRange(what, "growthFactor", options.growthFactor ?? 2, 1, Infinity);
     this.backoffFactor = checkRange(what, "backoffFactor", options.backoffFactor ?? 0.5, 0, 1);
     this.growthInterval = checkInteger(`make ${what}`, "growthInterval", options.growthInterval ?? 2000, 1);
-    this.scaleFactor = new Tensor([initial], { dtype: "float32" }).realize();
-    this.growthTracker = new Tensor([0], { dtype: "int32" }).realize();
+    this.scaleFactor = new Tensor([initial], { dtype: "float32", requiresGrad: false }).realize();
+    this.growthTracker = new Tensor([0], { dtype: "int32", requiresGrad: false }).realize();
   }
 
   /** `loss` times the scale, as PyTorch's; {@linkcode GradScaler.backward} needs no scaled loss. */
@@ -150,7 +150,7 @@ export class GradScaler {
       if (g.dtype === dtypes.float16) (g as Tensor).replace(value);
       else setGrad(g, value);
     }
-    this.sound = { of: optimizer, flag: flag! };
+    this.#sound = { of: optimizer, flag: flag! };
   }
 
   /**
@@ -161,9 +161,9 @@ export class GradScaler {
     checkOptions("step a GradScaler", options, ["also"]);
     checkOptimizer("step a GradScaler", optimizer);
     const also = tensorList("step a GradScaler", options.also ?? [], "also") as Tensor[];
-    if (this.sound?.of !== optimizer) this.unscale(optimizer);
-    const { flag } = this.sound!, { scaleFactor: scale, growthTracker: tracker } = this;
-    this.sound = undefined;
+    if (this.#sound?.of !== optimizer) this.unscale(optimizer);
+    const { flag } = this.#sound!, { scaleFactor: scale, growthTracker: tracker } = this;
+    this.#sound = undefined;
     const here = flag.to(scale.device).reshape([1]), next = tracker.add(1), grows = next.ge(this.growthInterval);
     const grown = grows.where(scale.mul(this.growthFactor), scale), kept = grows.where(0, next);
     wholly(() => {

@@ -1,11 +1,16 @@
 /**
  * Learning-rate schedules. Each sets the learning rate of its optimizer, a tensor, when it is made and at each `step()`:
- * nothing is compiled anew, and captured steps follow. Call `step()` outside of functions under jit.
+ * nothing is compiled anew, and captured steps follow. Call `step()` outside of functions under jit. What a schedule
+ * counts is in its state dictionary, by the names of its fields: loaded with its optimizer's, it goes on where it was.
  *
  * @module
  */
-import { ArgumentError } from "../../helpers/errors.ts";
+import { currentCapture } from "../../engine/realize.ts";
+import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { checkFunction, checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
+import { hasState } from "../../helpers/stateful.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
+import { KeptNumbers } from "./kept.ts";
 import { checkOptimizer, checkRange, type Optimizer, OptimizerGroup } from "./optimizer.ts";
 
 /** What a schedule drives. */
@@ -13,29 +18,62 @@ export type Scheduled = Optimizer | OptimizerGroup;
 
 /** A schedule: learning rates by the number of steps so far. */
 export abstract class LRScheduler {
-  /** Steps so far. */
-  lastEpoch = 0;
-  /** What is driven. */
-  protected readonly optimizers: readonly Optimizer[];
-  /** The learning rates at the start, by optimizer. */
-  readonly baseLrs: readonly number[];
-  private rates: number[];
+  static {
+    hasState(this.prototype, (s) => ({ ...s, ...s.kept() }));
+  }
+
+  readonly #optimizers: readonly Optimizer[];
+  readonly #epoch: KeptNumbers;
+  readonly #base: KeptNumbers;
+  readonly #last: KeptNumbers;
+  /** What this object has set: after loading, other than the last learning rates. */
+  #set: readonly number[];
 
   /** Takes the learning rates that the optimizers have now as those of the start. */
   constructor(optimizer: Scheduled) {
     checkOptimizer(`make ${this.constructor.name}`, optimizer);
-    this.optimizers = optimizer instanceof OptimizerGroup ? optimizer.optimizers : [optimizer];
-    this.baseLrs = this.optimizers.map((o) => o.getLr());
-    this.rates = [...this.baseLrs];
+    this.#optimizers = optimizer instanceof OptimizerGroup ? optimizer.optimizers : [optimizer];
+    this.#set = this.#optimizers.map((o) => o.getLr());
+    this.#epoch = new KeptNumbers([0], []);
+    this.#base = new KeptNumbers(this.#set);
+    this.#last = new KeptNumbers(this.#set);
+  }
+  /** What is driven. */
+  protected get optimizers(): readonly Optimizer[] {
+    return this.#optimizers;
+  }
+  /** Steps so far. */
+  get lastEpoch(): number {
+    return this.#epoch.values[0];
+  }
+  set lastEpoch(steps: number) {
+    this.#epoch.values = [checkInteger(`set lastEpoch of ${this.constructor.name}`, "lastEpoch", steps, 0)];
+  }
+  /** The learning rates at the start, by optimizer. */
+  get baseLrs(): readonly number[] {
+    return this.#base.values;
   }
   /** The learning rates now, by optimizer. */
   get lastLr(): readonly number[] {
-    return this.rates;
+    return this.#last.values;
+  }
+  /** What a state dictionary holds, by name. */
+  protected kept(): Record<string, Tensor> {
+    return { lastEpoch: this.#epoch.tensor, baseLrs: this.#base.tensor, lastLr: this.#last.tensor };
+  }
+  /** Throws inside a function under jit(), which would keep one step's numbers. @throws {JitError} */
+  protected checkOutside(): void {
+    if (currentCapture() === undefined) return;
+    throw new JitError(`step ${this.constructor.name}`, {
+      reason: "a function under jit() would keep this step's learning rate; step it outside, between calls",
+    });
   }
   /** Sets the learning rates, where they change. */
   protected setLrs(rates: readonly number[]): void {
-    rates.forEach((lr, i) => lr !== this.rates[i] && this.optimizers[i].setLr(lr));
-    this.rates = [...rates];
+    const last = this.lastLr;
+    rates.forEach((lr, i) => (lr !== last[i] || lr !== this.#set[i]) && this.#optimizers[i].setLr(lr));
+    this.#set = [...rates];
+    if (rates.some((lr, i) => lr !== last[i])) this.#last.values = rates;
   }
 }
 
@@ -49,6 +87,7 @@ export abstract class StepSchedule extends LRScheduler {
   }
   /** Goes one step on. @throws {JitError} inside a function under jit() */
   step(): void {
+    this.checkOutside();
     const epoch = this.lastEpoch + 1;
     this.setLrs(this.baseLrs.map((base) => this.at(epoch, base)));
     this.lastEpoch = epoch;
@@ -277,9 +316,9 @@ export interface PlateauOptions {
 /** Reduces the learning rate when a metric has stopped to improve. */
 export class ReduceLROnPlateau extends LRScheduler {
   private readonly options: Required<PlateauOptions>;
-  private best: number;
-  private bad = 0;
-  private resting = 0;
+  readonly #best: KeptNumbers;
+  readonly #bad: KeptNumbers = new KeptNumbers([0], []);
+  readonly #resting: KeptNumbers = new KeptNumbers([0], []);
 
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: PlateauOptions = {}) {
@@ -307,35 +346,38 @@ export class ReduceLROnPlateau extends LRScheduler {
     checkInteger(what, "patience", patience, 0);
     checkInteger(what, "cooldown", cooldown, 0);
     this.options = { mode, factor, patience, threshold, thresholdMode, cooldown, minLr, eps };
-    this.best = mode === "min" ? Infinity : -Infinity;
+    this.#best = new KeptNumbers([mode === "min" ? Infinity : -Infinity], []);
+  }
+
+  /** The best metric, and the steps since it, and those to rest, with what every schedule keeps. */
+  protected override kept(): Record<string, Tensor> {
+    return { ...super.kept(), best: this.#best.tensor, bad: this.#bad.tensor, resting: this.#resting.tensor };
   }
 
   private isBetter(x: number): boolean {
     const { mode, threshold, thresholdMode } = this.options, sign = mode === "min" ? -1 : 1;
-    const goal = thresholdMode === "rel" ? this.best * (1 + sign * threshold) : this.best + sign * threshold;
+    const [best] = this.#best.values;
+    const goal = thresholdMode === "rel" ? best * (1 + sign * threshold) : best + sign * threshold;
     return mode === "min" ? x < goal : x > goal;
   }
 
   /** Counts a step with this metric. @throws {JitError} inside a function under jit() */
   step(metric: number): void {
     checkNumber("step ReduceLROnPlateau", "metric", metric);
+    this.checkOutside();
     const { factor, patience, cooldown, minLr, eps } = this.options;
-    this.lastEpoch++;
-    if (this.isBetter(metric)) {
-      this.best = metric;
-      this.bad = 0;
-    } else this.bad++;
-    if (this.resting > 0) {
-      this.resting--;
-      this.bad = 0;
+    const better = this.isBetter(metric), [resting] = this.#resting.values;
+    const bad = better || resting > 0 ? 0 : this.#bad.values[0] + 1, isOver = bad > patience;
+    if (isOver) {
+      this.setLrs(this.lastLr.map((lr) => {
+        const next = Math.max(lr * factor, minLr);
+        return lr - next > eps ? next : lr;
+      }));
     }
-    if (this.bad <= patience) return;
-    this.setLrs(this.lastLr.map((lr) => {
-      const next = Math.max(lr * factor, minLr);
-      return lr - next > eps ? next : lr;
-    }));
-    this.resting = cooldown;
-    this.bad = 0;
+    this.lastEpoch++;
+    if (better) this.#best.values = [metric];
+    this.#bad.values = [isOver ? 0 : bad];
+    this.#resting.values = [isOver ? cooldown : Math.max(0, resting - 1)];
   }
 }
 

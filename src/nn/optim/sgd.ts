@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
+import { checkBoolean, checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import {
@@ -62,22 +62,21 @@ interface Rule {
 
 const COEFFICIENTS = [3.4445, -4.775, 2.0315];
 
+/** Throws where a rule looks ahead by no momentum. @throws {ArgumentError} */
+function checkNesterov(action: string, { nesterov, momentum }: Rule): void {
+  if (nesterov && momentum === 0) throw new ArgumentError(action, { reason: "nesterov needs a momentum" });
+}
+
 /** Descent with momentum: every rule of the family is a choice of these options. */
 abstract class Descent extends Optimizer {
-  /** Share of the last update kept. */
-  readonly momentum: number;
-  /** Whether it looks ahead by one update. */
-  readonly nesterov: boolean;
-  /** Pull of the weights toward zero. */
-  readonly weightDecay: number;
-  private readonly rule: Rule;
-  private readonly velocity: Tensor[];
+  private rule: Rule;
+  private velocity: Tensor[];
 
   protected constructor(params: readonly Tensor[], options: OptimizerOptions & FusedOptions, rule: Rule) {
     super(params, options.lr ?? 1e-3, options);
     const name = this.constructor.name;
-    this.momentum = checkRange(name, "momentum", rule.momentum, 0, 1);
-    this.weightDecay = checkRange(name, "weightDecay", rule.weightDecay, 0, Infinity);
+    checkRange(name, "momentum", rule.momentum, 0, 1);
+    checkRange(name, "weightDecay", rule.weightDecay, 0, Infinity);
     checkRange(name, "tcoef", rule.tcoef, 0, Infinity);
     checkInteger(`make ${name}`, "nsSteps", rule.nsSteps, 0);
     const given: unknown = rule.nsCoefficients;
@@ -86,12 +85,42 @@ abstract class Descent extends Optimizer {
         reason: `nsCoefficients must be a list of numbers, not ${describeList(given)}`,
       });
     }
-    this.nesterov = rule.nesterov;
-    if (this.nesterov && this.momentum === 0) {
-      throw new ArgumentError(`make ${name}`, { reason: "nesterov needs a momentum" });
-    }
+    checkNesterov(`make ${name}`, rule);
     this.rule = rule;
     this.velocity = this.momentum > 0 ? this.moments() : [];
+  }
+
+  /** Share of the last update kept. */
+  get momentum(): number {
+    return this.rule.momentum;
+  }
+  set momentum(value: number) {
+    this.change("momentum", { momentum: this.changed("momentum", value, 0, 1) });
+    if (value === 0 || this.velocity.length > 0) return;
+    this.velocity = this.moments();
+    this.ready = false;
+  }
+  /** Whether it looks ahead by one update. */
+  get nesterov(): boolean {
+    return this.rule.nesterov;
+  }
+  set nesterov(value: boolean) {
+    this.checkFree("nesterov");
+    this.change("nesterov", {
+      nesterov: checkBoolean(`set nesterov of ${this.constructor.name}`, "nesterov", value),
+    });
+  }
+  /** Pull of the weights toward zero. */
+  get weightDecay(): number {
+    return this.rule.weightDecay;
+  }
+  set weightDecay(value: number) {
+    this.change("weightDecay", { weightDecay: this.changed("weightDecay", value, 0, Infinity) });
+  }
+  private change(name: string, part: Partial<Rule>): void {
+    const rule = { ...this.rule, ...part };
+    checkNesterov(`set ${name} of ${this.constructor.name}`, rule);
+    this.rule = rule;
   }
 
   /** The velocities. */

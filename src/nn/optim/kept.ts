@@ -1,0 +1,65 @@
+/**
+ * Numbers that are kept as tensors, so that a state dictionary holds them, and read as numbers: the host remembers what
+ * it wrote, and reads a tensor only when something else has written it, as loading a checkpoint does.
+ *
+ * @module
+ */
+import type { BufferArg } from "../../uop/args.ts";
+import { Ops } from "../../uop/ops.ts";
+import { latest } from "../../uop/resolve.ts";
+import type { UOp } from "../../uop/uop.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+
+/** What a tensor is now: its node, and how often the memory that this names was written. */
+function placeOf(t: Tensor): { readonly node: UOp; readonly version: number } {
+  let u = latest(t.uop);
+  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+  return { node: u, version: u.op === Ops.BUFFER ? (u.arg as BufferArg).storage.version : 0 };
+}
+
+/** The numbers in a tensor, as long as they are known: nobody wrote it since. */
+export class KnownNumbers {
+  private numbers: readonly number[] = [];
+  private place: ReturnType<typeof placeOf> | undefined;
+  /** Of this tensor; nothing is known yet. */
+  constructor(private readonly tensor: Tensor) {}
+
+  /** Remembers what the tensor has now. */
+  note(numbers: readonly number[]): void {
+    this.numbers = [...numbers];
+    this.place = placeOf(this.tensor);
+  }
+  /** What it has; read from it where that is not known, on devices that read at once. */
+  read(): readonly number[] {
+    const now = placeOf(this.tensor);
+    if (this.place === undefined || now.node !== this.place.node || now.version !== this.place.version) {
+      this.note(Array.from(this.tensor.dataSync(), Number));
+    }
+    return this.numbers;
+  }
+}
+
+/** Numbers of the host as a float64 tensor, that no step of a device waits for. */
+export class KeptNumbers {
+  /** What a state dictionary holds. */
+  readonly tensor: Tensor;
+  private readonly known: KnownNumbers;
+  /** Keeps these numbers, as a tensor of this shape. */
+  constructor(numbers: readonly number[], private readonly shape: readonly number[] = [numbers.length]) {
+    this.tensor = this.made(numbers);
+    this.known = new KnownNumbers(this.tensor);
+    this.known.note(numbers);
+  }
+  private made(numbers: readonly number[]): Tensor {
+    // the host device: it has float64, and is read at once
+    return new Tensor(Float64Array.from(numbers), { device: "JS", requiresGrad: false }).reshape(this.shape);
+  }
+  /** The numbers, row-major. */
+  get values(): readonly number[] {
+    return this.known.read();
+  }
+  set values(numbers: readonly number[]) {
+    this.tensor.replace(this.made(numbers));
+    this.known.note(numbers);
+  }
+}
