@@ -8,9 +8,9 @@ import { SpecError } from "../helpers/errors.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import type { BufferArg, Storage, VariableArg } from "../uop/args.ts";
 import type { CustomArg } from "../uop/custom.ts";
-import { numelOf } from "../uop/movement.ts";
+import { numelOf, reshape } from "../uop/movement.ts";
 import { isMovement, isView, Ops } from "../uop/ops.ts";
-import { deviceOf } from "../uop/shape.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { isRange, type Moving, nodeView } from "../uop/view.ts";
 import { mayHave, toposort, type UOp, uop } from "../uop/uop.ts";
 import { foldTensorGraph, uniformOf } from "./fold.ts";
@@ -237,7 +237,11 @@ export function lowerGraph(
   }
 }
 
-/** Values that folding found to be memory which has a name already, as `x * 1`: they get memory of their own, once it is written. */
+/**
+ * Values that folding found to be memory which has a name already, as `x * 1`: they get memory of their own, once it is
+ * written. What a value is a shape of becomes that memory with it, and never the named one: handles may name it, and
+ * would keep the tensor that is written from being written where it is.
+ */
 function ownValues(order: readonly UOp[], rootAt: readonly number[], now: readonly UOp[]): readonly UOp[] {
   let made: UOp[] | undefined;
   for (const i of rootAt) {
@@ -247,7 +251,11 @@ function ownValues(order: readonly UOp[], rootAt: readonly number[], now: readon
     let u = order[i];
     while (isView(u.op)) u = u.src[0];
     if (isNamed(u)) continue;
-    (made ??= now.slice())[i] = uop(Ops.CONTIGUOUS, now[i].dtype, [now[i]], OWN);
+    const at = order.lastIndexOf(stripReshape(order[i]), i), value = now[at];
+    const own = uop(Ops.CONTIGUOUS, value.dtype, [value], OWN);
+    made ??= now.slice();
+    made[at] = own;
+    made[i] = reshape(own, shapeOf(now[i]));
   }
   return made ?? now;
 }

@@ -83,6 +83,10 @@ function step(s: Statement, names: Names): void {
           return set(x.sum().add(x.flip(0)));
         case "expand":
           return set(x.unsqueeze(0).expand([2, ...x.shape]));
+        case "same":
+          return set(
+            [() => x.mul(1), () => x.add(0), () => new Tensor(true).where(x, x), () => x.contiguous()][s.list![0]](),
+          );
         case "clone":
           return set(x.clone());
         case "pick":

@@ -538,7 +538,10 @@ export class Model {
     const inside = new Model();
     for (const [name, h] of this.handles) inside.handles.set(name, h);
     params.forEach((p, k) => inside.handles.set(p, given[k]));
-    for (const b of body) inside.step(b);
+    for (const b of body) {
+      if (inside.step(b)) may = true;
+      inside.settle(b);
+    }
     const own = inside.get(result), isArgument = given.some((h) => h.memory === own.memory);
     let made = own;
     if (isValue) made = inside.value({ op: "value", on: result, how: "mul", value: 1 });
@@ -549,11 +552,13 @@ export class Model {
     inside.handles.set("", made);
     const isItself = (b: Statement): boolean =>
       b.op === "assign" && typeof b.value === "string" && inside.get(b.on!) === inside.get(b.value);
-    const written = body.filter((b) => b.op !== "view" && !isItself(b)).map((b) => {
+    const isWrite = ({ op }: Statement): boolean => op !== "view" && op !== "value" && op !== "realize";
+    const written = body.filter((b) => isWrite(b) && !isItself(b)).map((b) => {
       let name = b.on!;
       for (let v; (v = body.find((x) => x.to === name)) !== undefined;) name = v.on!;
       return name;
     });
+    may ||= inside.isStale(["", ...written]);
     inside.done(["", ...written], true);
     this.handles.set(to!, made);
     return may;
@@ -585,7 +590,7 @@ export class Model {
 /** The tensors that a function closes over. */
 function outsideOf({ params = [], body = [], result = "" }: Statement): string[] {
   const own = new Set([...params, ...body.map((b) => b.to)]);
-  const all = body.flatMap((b) => [b.on, b.value]).filter((x) => typeof x === "string");
+  const all = body.flatMap((b) => [b.on, b.value, ...b.names ?? []]).filter((x) => typeof x === "string");
   return [...new Set([...all, result])].filter((name) => !own.has(name));
 }
 
@@ -607,6 +612,12 @@ function partText(part: Part): string {
     return `[p(${start}, ${max}), p(${start}, ${max}).add(${count})]`;
   }
   return JSON.stringify(part);
+}
+
+/** Ways to write a value that is another one. */
+export const SAME = 4;
+function sameText(x: string, way: number): string {
+  return [`${x}.mul(1)`, `${x}.add(0)`, `new Tensor(true).where(${x}, ${x})`, `${x}.contiguous()`][way];
 }
 
 /** A statement as a person would write it. */
@@ -638,6 +649,8 @@ export function textOf(s: Statement): string {
           return `${to}.unsqueeze(0).expand([2, ...${s.on}.shape]);`;
         case "pick":
           return `${to}.at(new Tensor(${list}));`;
+        case "same":
+          return `const ${s.to} = ${sameText(s.on!, s.list![0])};`;
         case "clone":
         case "contiguous":
           return `${to}.${s.how}();`;
@@ -674,6 +687,7 @@ export function textOf(s: Statement): string {
 // ---- making programs
 
 const SHAPES: readonly (readonly number[])[] = [[4], [6], [2, 3], [3, 2], [2, 2], [3, 4], [2, 2, 3]];
+const VALUES = ["add", "add", "mul", "max", "sum", "scan", "total", "expand", "clone", "contiguous", "pick", "same"];
 /** Share of lazy reads that may be too late already. */
 const LATE = 0.02;
 
@@ -837,7 +851,7 @@ export class Maker {
     const { r } = this, on = this.pick((h) => SIZE[h.kind] === 4), to = this.name();
     if (on === undefined) return undefined;
     const { shape, kind } = this.model.get(on), rank = shape.length;
-    let how = r.pick(["add", "add", "mul", "max", "sum", "scan", "total", "expand", "clone", "contiguous", "pick"]);
+    let how = r.pick(VALUES);
     if (rank === 0 || product(shape) > 24) how = "add";
     if (how === "expand" || how === "pick") this.copies.add(to);
     if (how === "sum" || how === "scan") this.add({ op: "value", to, on, how, list: [r.int(0, rank - 1)] });
@@ -849,7 +863,8 @@ export class Maker {
         how,
         list: range(r.int(1, 3)).map(() => r.int(0, shape[0] - 1)),
       });
-    } else if (["add", "mul", "max"].includes(how)) {
+    } else if (how === "same") this.add({ op: "value", to, on, how, list: [r.int(0, SAME - 1)] });
+    else if (["add", "mul", "max"].includes(how)) {
       this.add({ op: "value", to, on, how, value: this.operand(shape, kind) });
     } else this.add({ op: "value", to, on, how });
     return to;
@@ -904,8 +919,15 @@ export class Maker {
     const body: Statement[] = [],
       params = range(r.pick([1, 1, 2])).map(() => this.name()),
       targets = [...params, state];
-    const length = r.int(1, 3);
-    for (let i = 0; i < length; i++) {
+    const length = r.int(1, 3), inner = this.chance < 0.4 ? this.kept(body, r.pick(targets), shape) : undefined;
+    // at once, together with what is written, or when the function ends
+    const [at, beside] = [r.int(0, length + 1), this.chance < 0.5 ? r.pick(targets) : undefined];
+    for (let i = 0; i <= length; i++) {
+      if (inner !== undefined && i === at) {
+        const written = beside !== undefined && body.some(({ on }) => on === beside) ? [beside] : [];
+        body.push({ op: "realize", names: [inner, ...written] });
+      }
+      if (i === length) break;
       const on = r.pick(targets), p = this.chance;
       if (p < 0.3) body.push({ op: "inplace", on, how: r.pick(["add", "mul"]), value: r.pick([...targets, 3]) });
       else if (p < 0.5) body.push({ op: "assign", on, value: r.pick(targets) });
@@ -917,7 +939,8 @@ export class Maker {
       }
     }
     const name = this.name(), isValue = this.chance < 0.7, how = r.pick(["", "", "", "", "nested", "check", "off"]);
-    this.add({ op: "jit", to: name, how, params, body, result: r.pick(targets), isValue });
+    const result = r.pick(inner === undefined ? targets : [inner, ...targets]);
+    this.add({ op: "jit", to: name, how, params, body, result, isValue });
     const f = { name, params: params.length, like: arg };
     this.functions.push(f);
     const calls = r.int(2, 5), same = this.chance < 0.6 ? params.map(() => arg) : undefined;
@@ -925,6 +948,17 @@ export class Maker {
       this.call(f, this.chance < 0.8 ? same : undefined);
       while (this.chance < 0.5) this.between([arg, state]);
     }
+  }
+
+  /** A movement of a value that is what `on` is now; that of a part computes nothing. */
+  private kept(body: Statement[], on: string, shape: readonly number[]): string {
+    const { r } = this, value = this.name(), to = this.name(), n = product(shape);
+    body.push({ op: "value", to: value, on, how: "same", list: [r.int(0, SAME - 1)] });
+    const how = r.pick(["reshape", "reshape", "flip", "at"]);
+    if (how === "reshape") body.push({ op: "view", to, on: value, how, list: r.pick([[n], [n, 1], [1, n]]) });
+    else if (how === "flip") body.push({ op: "view", to, on: value, how, list: [0] });
+    else body.push({ op: "view", to, on: value, how, index: [[0, r.int(1, shape[0])]] });
+    return to;
   }
 
   /** A call with these arguments, or any that fit. */

@@ -1,6 +1,6 @@
 /** Arguments of jit functions that are one another, or what the function closes over: in each call what plain calls give. */
 import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
-import { context, Device, jit, Tensor } from "../../mod.ts";
+import { context, Device, jit, nn, Tensor } from "../../mod.ts";
 
 const DEVICES = ["JS", "WASM"];
 for (const name of DEVICES) await Device.open(name);
@@ -202,4 +202,90 @@ Deno.test("jit: tensors that are values without memory, when they are written", 
     }
     assertEquals(await Promise.all(reads.map((r) => r.item())), [0.5, 2.5, 6.5, 14.5, 30.5]);
   }
+});
+
+/** What is realized inside while it equals the state, which is then written. */
+const KEPT: Record<string, (w: Tensor) => Tensor | void> = {
+  "a shape of x * 1, with the write": (w) => {
+    const old = w.mul(1).reshape([-1, 1]);
+    w.assign(w.sub(0.5));
+    Tensor.realize([old, w]);
+    return old;
+  },
+  "a shape of contiguous(), before the write": (w) => {
+    const old = w.contiguous().reshape([-1, 1]).realize();
+    w.assign(w.sub(0.5));
+    return old;
+  },
+  "a shape of where(true, x, x), between writes": (w) => {
+    w.subInPlace(0.5);
+    const old = new Tensor(true).where(w, w).reshape([1, -1]).realize();
+    w.assign(w.mul(2));
+    return old;
+  },
+  "a shape that nobody asks for": (w) => {
+    w.mul(1).reshape([1, -1]).realize();
+    w.setAt([0], w.at(0).sub(0.5));
+  },
+  "a shape, before a write through a view": (w) => {
+    const view = w.reshape([-1, 1]);
+    w.add(0).reshape([1, -1]).realize();
+    view.subInPlace(0.5);
+    return view;
+  },
+  "the value and a shape of it": (w) => {
+    const same = w.mul(1), shape = same.reshape([-1, 1]);
+    Tensor.realize([same, shape]);
+    w.subInPlace(0.5);
+    return same.add(shape.sum());
+  },
+};
+
+for (const device of DEVICES) {
+  for (const [name, body] of Object.entries(KEPT)) {
+    Deno.test(`jit: state is written where it is after a value of it was realized: ${name} (${device})`, async () => {
+      Device.default = device;
+      const got: unknown[][] = [[], []];
+      for (const k of [0, 1]) {
+        const w = Tensor.full([2], 1.5).contiguous().realize(), f = k === 0 ? () => body(w) : jit(() => body(w));
+        for (let i = 0; i < 4; i++) {
+          const result = f();
+          got[k].push(await w.tolist(), await result?.tolist());
+        }
+      }
+      assertEquals(got[1], got[0]);
+    });
+  }
+}
+
+Deno.test("jit: a weight whose loss is a shape of it is trained in each call", async () => {
+  for (const device of DEVICES) {
+    Device.default = device;
+    const w = new Tensor([1.5], { requiresGrad: true }), optimizer = new nn.optim.SGD([w], { lr: 0.25 });
+    const step = jit(() =>
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        w.mul(1).sum().backward();
+        optimizer.step();
+      })
+    );
+    const got: unknown[] = [];
+    for (let i = 0; i < 4; i++) {
+      context({ JIT_CHECK: i % 2 }, step);
+      got.push(await w.item());
+    }
+    assertEquals(got, [1.25, 1, 0.75, 0.5]);
+  }
+});
+
+Deno.test("jit: a closed-over expression that a function gives as it is, when it is written outside", async () => {
+  const x = new Tensor([9, 3], { dtype: "int32" }).realize(),
+    y = x.add(1),
+    f = jit((_: Tensor) => y),
+    got: unknown[] = [];
+  for (let i = 0; i < 6; i++) {
+    if (i === 3) y.setAt([0], 8);
+    got.push(await f(x).tolist());
+  }
+  assertEquals(got, [[10, 4], [10, 4], [10, 4], [8, 4], [8, 4], [8, 4]]);
 });
