@@ -345,6 +345,7 @@ class Jit {
         result.catch(() => {}); // this error is the one to tell
         throw asyncError();
       }
+      for (const t of leavesOfTree(result, "call a jit function").tensors) read.add(t);
       const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {

@@ -356,6 +356,7 @@ function listen(call: CallToCapture): Heard {
       });
     }
     readHandles.set = undefined;
+    for (const t of leavesOfTree(result, "capture a function").tensors) read.add(t);
     lazy = [...read].filter((t) => (t as unknown as Movable).isBefore(movedHandles.since) && madeOf(t) === undefined);
     checkAlive(inside);
     states = placesLeft(places, replaced, start);
