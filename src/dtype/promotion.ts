@@ -95,6 +95,11 @@ export function isWhole(x: number): boolean {
   return Number.isInteger(x) && !Object.is(x, -0);
 }
 
+/** Whether a whole number is an int32. */
+export function isInt32(x: number): boolean {
+  return x >= -(2 ** 31) && x < 2 ** 31;
+}
+
 /**
  * The dtype of a tensor of dtype `d` with a JavaScript scalar, which is weak: a float tensor keeps its dtype; a fraction
  * (and -0, NaN, infinity) makes integers the default float. A whole number takes an integer dtype that holds it, and, up to
@@ -116,7 +121,7 @@ export function scalarDType(x: number | boolean | bigint): DType {
   if (typeof x === "boolean") return bool;
   if (typeof x === "bigint") return int64;
   if (!isWhole(x)) return defaultFloat();
-  if (Math.abs(x) < 2 ** 31) return defaultInt();
+  if (isInt32(x)) return defaultInt();
   const float = defaultFloat();
   return roundFloat(float, x) !== x && holdsWhole(int64, x) ? int64 : float;
 }

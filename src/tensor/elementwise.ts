@@ -18,6 +18,11 @@ import { floatConst, logaddexpNode } from "./numeric.ts";
 import { constantPower, intPower, powNode } from "./power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "./scalars.ts";
 
+/** Whether something is a whole number whose 32 bits an int32 or an uint32 has. */
+function isWord(x: unknown): boolean {
+  return typeof x === "number" && Number.isInteger(x) && x >= -(2 ** 31) && x < 2 ** 32;
+}
+
 function isScalar(x: Operand): x is number | boolean | bigint {
   return typeof x === "number" || typeof x === "boolean" || typeof x === "bigint";
 }
@@ -422,13 +427,26 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   // ---- bits
 
+  /** What is combined with 32 bits or fewer: whole numbers from 2^31 to 2^32 are int32, as JavaScript's `&` has them. */
+  private asBits(x: Operand): Operand {
+    const d = this.dtype, isHigh = (v: unknown): boolean => typeof v === "number" && v >= 2 ** 31 && isWord(v);
+    if (d.isFloat || d.bits > 32 || d === dtypes.uint32) return x;
+    if (typeof x === "number" && isHigh(x)) return d === dtypes.int32 ? x | 0 : this.wrap(scalarConst(x, dtypes.int32));
+    if (d !== dtypes.int32 || !Array.isArray(x)) return x;
+    const flat: unknown[] = x.flat(Infinity);
+    return flat.some(isHigh) && flat.every(isWord) ? this.fromList(x, d) : x;
+  }
+
   /** Both sides of a bitwise operation. @throws {DTypeError} for floats */
   private bits(action: string, x: Operand, options?: BinaryOptions): [UOp, UOp] {
     const [a, b] = this.operands(action, x, options);
     if (a.dtype.isFloat) {
+      const isFar = isScalar(x) && !this.dtype.isFloat && Number.isInteger(x);
       throw new DTypeError(`${action} on dtypes`, {
         dtypes: [this.dtype, x instanceof TensorBase ? x.dtype : a.dtype],
-        reason: "only integers and bools have bits to combine",
+        reason: isFar
+          ? `${x} is beyond the bits of ${this.dtype}; t.long() has 64, and bigints are its values`
+          : "only integers and bools have bits to combine",
       });
     }
     return [a, b];
@@ -436,17 +454,17 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** Bits in both. @throws {DTypeError} for floats */
   bitwiseAnd(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseAnd", x, options);
+    const [a, b] = this.bits("bitwiseAnd", this.asBits(x), options);
     return this.wrap(a.and(b));
   }
   /** Bits in either. @throws {DTypeError} for floats */
   bitwiseOr(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseOr", x, options);
+    const [a, b] = this.bits("bitwiseOr", this.asBits(x), options);
     return this.wrap(a.or(b));
   }
   /** Bits in one of both. @throws {DTypeError} for floats */
   bitwiseXor(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseXor", x, options);
+    const [a, b] = this.bits("bitwiseXor", this.asBits(x), options);
     return this.wrap(a.xor(b));
   }
   /** All bits inverted; logical not for bools. @throws {DTypeError} for floats */

@@ -5,7 +5,7 @@
  */
 import { roundFloat } from "../dtype/convert.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { defaultFloat, defaultInt, holdsWhole, isWhole, scalarDType } from "../dtype/promotion.ts";
+import { defaultFloat, defaultInt, holdsWhole, isInt32, isWhole, scalarDType } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { describe } from "../helpers/options.ts";
 import { Int64 } from "../uop/args.ts";
@@ -106,7 +106,7 @@ export function checkFits(x: number | boolean | bigint, dtype: DType, action = "
 
 /**
  * The dtype that a list of JavaScript scalars has: float if any is a fraction; else int64 for a bigint, int32, bool. Whole
- * numbers from 2^31 on make it a float too, or int64 where the default float would round one of them, or where it stands
+ * numbers beyond int32 make it a float too, or int64 where the default float would round any element, or where it stands
  * beside a tensor of uint32, int64 or uint64.
  */
 export function inferDType(values: readonly (number | boolean | bigint)[], beside?: DType): DType {
@@ -114,7 +114,7 @@ export function inferDType(values: readonly (number | boolean | bigint)[], besid
   const int = defaultInt();
   for (const v of values) {
     if (typeof v === "boolean") continue;
-    const d = typeof v === "number" && isWhole(v) && Math.abs(v) < 2 ** 31 ? int : scalarDType(v);
+    const d = typeof v === "number" && isWhole(v) && isInt32(v) ? int : scalarDType(v);
     if (!d.isFloat) best = best.isBool || d === dtypes.int64 ? d : best;
     else if (isWhole(v as number) && holdsWhole(dtypes.uint64, Math.abs(v as number))) large = true;
     else return d;
@@ -123,6 +123,8 @@ export function inferDType(values: readonly (number | boolean | bigint)[], besid
   if (!large) return best;
   const holds = (d: DType) => values.every((v) => typeof v === "boolean" || holdsWhole(d, v));
   if (beside?.isInt && beside.priority >= dtypes.uint32.priority && holds(beside)) return beside;
-  const exact = best === dtypes.int64 || (beside?.isInt && beside.priority >= dtypes.uint32.priority);
-  return exact && holds(dtypes.int64) ? dtypes.int64 : defaultFloat();
+  const float = defaultFloat(), isRounded = (v: number) => roundFloat(float, v) !== v;
+  const exact = best === dtypes.int64 || (beside?.isInt && beside.priority >= dtypes.uint32.priority) ||
+    values.some((v) => typeof v === "number" && isRounded(v));
+  return exact && holds(dtypes.int64) ? dtypes.int64 : float;
 }

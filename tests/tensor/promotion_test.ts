@@ -106,6 +106,7 @@ function withScalar(d: string, x: number | boolean | bigint): string | undefined
   if (!Number.isInteger(x) || Object.is(x, -0)) return "float32";
   if (d !== "bool" && holds(d, x)) return d;
   if (Math.abs(x) < 2 ** 31) return intOf(d);
+  if (x === -(2 ** 31) && d !== "uint32" && d !== "uint64") return "int32";
   if (d === "int64") return "float32";
   if (d === "uint64") return x < 0 ? d : "float32";
   return holds("int64", x) && (d === "uint32" || Math.fround(x) !== x) ? "int64" : "float32";
@@ -139,6 +140,9 @@ for (const [name, [f, want]] of Object.entries(BINARY)) {
         if (COMPARES.includes(name) && d in INT_BITS && isWhole) dtype = "bool";
         if (LIMITS.includes(name) && d in INT_BITS && isWhole && typeof x === "number") dtype = d;
         if (name.endsWith("shift") && d in INT_BITS && isWhole) dtype = d;
+        const isWord = isWhole && typeof x === "number" && x >= 2 ** 31 && x < 2 ** 32;
+        if (name.startsWith("bitwise") && isWord && d in INT_BITS && !holds(d, x)) dtype = "int32"; // its 32 bits
+        if (name.startsWith("bitwise") && isWord && d === "bool") dtype = "int32";
         if (name === "isclose" && typeof x === "bigint" && dtype === undefined) continue;
         if (name === "pow" && !isFloat(d) && isWhole && x < 0) continue;
         if (name.endsWith("shift") && isWhole && x < 0) continue;

@@ -42,6 +42,20 @@ const ROWS: readonly [name: string, x: Make, f: (x: Tensor) => Tensor, want: unk
   ["int32 and the least", i32(5), (x) => x.add(-(2 ** 31)), [5 - 2 ** 31], "int32"],
   ["int32 and what float32 holds", i32(5), (x) => x.mul(2 ** 31), [5 * 2 ** 31], "float32"],
   ["int32 and what it would round", i32(1), (x) => x.add(2147483649), [2147483650], "int64"],
+  ["uint8 and the least int32", u8(5), (x) => x.add(-(2 ** 31)), [5 - 2 ** 31], "int32"],
+  ["int32 beside a list with the least", i32(123456789), (x) => x.add([-(2 ** 31)]), [123456789 - 2 ** 31], "int32"],
+  ["int32 and its high bit", i32(-5), (x) => x.bitwiseAnd(0x80000000), [-(2 ** 31)], "int32"],
+  ["int32 and high bits", i32(0x12345678), (x) => x.bitwiseAnd(0xffff0000), [0x12340000], "int32"],
+  ["int32 or a word", i32(5), (x) => x.bitwiseOr(0xdeadbeef), [0xdeadbeef | 5], "int32"],
+  ["int32 xor all bits", i32(5), (x) => x.bitwiseXor(0xffffffff), [-6], "int32"],
+  ["bits of a word, reversed", i32(5), (x) => x.bitwiseXor(0x80000001, { reverse: true }), [5 ^ 0x80000001], "int32"],
+  ["int32 xor words", i32(5, 7), (x) => x.bitwiseXor([0x80000000, 1]), [5 ^ 0x80000000, 6], "int32"],
+  ["uint8 and a word", u8(0xff), (x) => x.bitwiseOr(0x8000000f), [0x800000ff | 0], "int32"],
+  ["int64 and a word", i64(-1n), (x) => x.bitwiseAnd(0x80000000), [2 ** 31], "int64"],
+  ["bool xor a word", (device) => new Tensor([true], { device }), (x) => x.bitwiseXor(0x80000000), [
+    1 - 2 ** 31,
+  ], "int32"],
+  ["where the least", i32(1), (x) => x.eq(1).where(-(2 ** 31), 2 ** 31 - 1), [-(2 ** 31)], "int32"],
   ["uint64 less", u64(2n ** 63n), (x) => x.add(-E), [2n ** 63n - BigInt(E)], "uint64"],
   ["int64 clamp", i64(2n ** 62n), (x) => x.clamp(0, E), [E], "int64"],
   ["int64 maximum", i64(1n), (x) => x.maximum(E), [E], "int64"],
@@ -76,6 +90,14 @@ Deno.test("whole numbers: new tensors", async () => {
   const rows: [Tensor, unknown, string][] = [
     [new Tensor([2147483649, 1]), [2147483649, 1], "int64"],
     [new Tensor([2147483648, 1]), [2147483648, 1], "float32"],
+    [new Tensor([-(2 ** 31), 2 ** 31 - 1]), [-(2 ** 31), 2 ** 31 - 1], "int32"],
+    [new Tensor(-(2 ** 31)), -(2 ** 31), "int32"],
+    [Tensor.full([1], -(2 ** 31)), [-(2 ** 31)], "int32"],
+    [new Tensor([2 ** 31, 2 ** 31 - 1]), [2 ** 31, 2 ** 31 - 1], "int64"],
+    [new Tensor([3e9, 16777217]), [3e9, 16777217], "int64"],
+    [new Tensor([[-(2 ** 32), 1], [2, 33554433]]), [[-(2 ** 32), 1], [2, 33554433]], "int64"],
+    [new Tensor([3e9, true]), [3e9, 1], "float32"],
+    [new Tensor([2 ** 63, 16777217]), [2 ** 63, 16777216], "float32"],
     [new Tensor([2147483649, 0.5]), [2147483648, 0.5], "float32"],
     [new Tensor([1e20, 2147483649]), [Math.fround(1e20), 2147483648], "float32"],
     [new Tensor([-(2 ** 53), 2147483649]), [-(2 ** 53), 2147483649], "int64"],
@@ -87,5 +109,10 @@ Deno.test("whole numbers: new tensors", async () => {
   ];
   for (const [x, want, dtype] of rows) assertEquals([await x.tolist(), x.dtype.name], [want, dtype]);
   assertThrows(() => new Tensor([1n, 2n ** 63n]), DTypeError, 'does not fit; give { dtype: "uint64" }');
+  assertThrows(
+    () => new Tensor([1]).bitwiseAnd(2 ** 32),
+    DTypeError,
+    "4294967296 is beyond the bits of int32; t.long()",
+  );
   assertThrows(() => new Tensor(-(2n ** 70n)), DTypeError, "no integer dtype holds it");
 });
