@@ -410,7 +410,10 @@ export abstract class TensorBase {
 
   /** The node of a value that is to be written into this: in this dtype, converted once. @throws as `operand` */
   protected written(x: Operand, action: string): UOp {
-    if (x instanceof TensorBase) return castNode(x.uop, this.dtype);
+    if (x instanceof TensorBase) {
+      checkSameDevice(action, this.uop, x.uop);
+      return castNode(x.uop, this.dtype);
+    }
     if (isList(x)) return castNode(this.fromList(x, this.dtype).uop, this.dtype);
     checkScalar(x, action);
     checkFits(x, this.dtype, action);

@@ -17,7 +17,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { checkIntegers } from "./axes.ts";
-import { checkTensor, maybeTensor } from "./base.ts";
+import { checkSameDevice, checkTensor, maybeTensor } from "./base.ts";
 import { constantAxis, sizedAs } from "./dims.ts";
 import { LinalgTensor, sumLast } from "./linalg.ts";
 import { foldKeys } from "./segments.ts";
@@ -210,6 +210,8 @@ export abstract class ConvTensor extends LinalgTensor {
     checkInteger("convolve", "groups", groups, 1);
     const shape = this.shape, w = checkTensor("convolve", "weight", weight).shape, rank = w.length - 2;
     const added = maybeTensor("convolve", "bias", bias);
+    checkSameDevice("convolve", this.uop, weight.uop);
+    if (added !== undefined) checkSameDevice("convolve", this.uop, added.uop);
     const fail = (axis: number, reason: string) => new ShapeError("convolve", { shapes: [shape, w], axis, reason });
     if (rank < 1 || shape.length !== w.length) {
       throw fail(0, `input and weight take one rank, of 3 or more: [N, Cin, ...] and [Cout, Cin / groups, ...]`);
@@ -258,7 +260,8 @@ export abstract class ConvTensor extends LinalgTensor {
     const { groups = 1, stride = 1, dilation = 1, padding = 0, outputPadding = 0 } = options;
     checkInteger("convolve (transposed)", "groups", groups, 1);
     const shape = this.shape, w = checkTensor("convolve (transposed)", "weight", weight).shape, rank = w.length - 2;
-    maybeTensor("convolve (transposed)", "bias", bias);
+    const added = maybeTensor("convolve (transposed)", "bias", bias);
+    for (const t of [weight, added]) if (t !== undefined) checkSameDevice("convolve (transposed)", this.uop, t.uop);
     if (rank < 1 || shape.length !== w.length || shape[1] !== w[0] || w[0] % groups !== 0) {
       throw new ShapeError("convolve (transposed)", {
         shapes: [shape, w],

@@ -11,7 +11,7 @@ import { checkOptions, checkScalar, describe } from "../helpers/options.ts";
 import { Ops } from "../uop/ops.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { broadcastNodes, CAST_COPY, type Operand, TensorBase } from "./base.ts";
+import { broadcastNodes, CAST_COPY, checkSameDevice, type Operand, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
 import { JoinTensor } from "./join.ts";
 import { floatConst, logaddexpNode } from "./numeric.ts";
@@ -532,6 +532,8 @@ export abstract class ElementwiseTensor extends JoinTensor {
       checkFits(z, dtype, "where");
       return scalarConst(z, dtype);
     });
+    for (const u of [a, b]) checkSameDevice("where", this.uop, u);
+    checkSameDevice("where", a, b);
     const [c, p, q] = broadcastNodes("where", [castNode(this.uop, dtypes.bool), a, b]);
     return this.wrap(c.where(p, q));
   }
@@ -539,6 +541,8 @@ export abstract class ElementwiseTensor extends JoinTensor {
   /** `value` where `mask` is true, else this. */
   maskedFill(mask: Operand, value: Operand): this {
     const m = this.operand(mask, "maskedFill") as this;
+    checkSameDevice("maskedFill", this.uop, m.uop);
+    if (value instanceof TensorBase) checkSameDevice("maskedFill", this.uop, value.uop);
     return m.where(value, this) as this;
   }
 

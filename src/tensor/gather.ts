@@ -18,7 +18,7 @@ import { GradientArg, withGradient } from "../uop/slope.ts";
 import { simplify } from "../uop/symbolic.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { broadcastShape, checkTensor, isTensor, type Operand, TensorBase } from "./base.ts";
+import { broadcastShape, checkSameDevice, checkTensor, isTensor, type Operand, TensorBase } from "./base.ts";
 import { type Dim, dimNode, largestSizes, withSizes } from "./dims.ts";
 import { maxNode } from "./elementwise.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "./movement_nodes.ts";
@@ -78,7 +78,7 @@ function limited(x: UOp, low: number, high: number): UOp {
 export abstract class GatherTensor extends ScanTensor {
   /** Throws unless `index` fits this along all axes but one. */
   private checkIndex(action: string, axis: number, index: TensorBase): void {
-    checkTensor(action, "index", index);
+    checkSameDevice(action, this.uop, checkTensor(action, "index", index).uop);
     const shape = this.shape, other = index.shape;
     if (other.length !== shape.length) {
       throw new ShapeError(action, { shapes: [shape, other], reason: "the index must have the same number of axes" });
@@ -199,6 +199,7 @@ export abstract class GatherTensor extends ScanTensor {
     const to = index.shape;
     let source: UOp;
     if (src instanceof TensorBase) {
+      checkSameDevice(action, this.uop, src.uop);
       if (src.dtype !== this.dtype) {
         throw new DTypeError(action, {
           dtypes: [src.dtype, this.dtype],

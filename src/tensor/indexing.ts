@@ -15,7 +15,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { isMemory, shown } from "../uop/writes.ts";
-import { broadcastShape, isScalarLeaf, type Operand, TensorBase } from "./base.ts";
+import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, TensorBase } from "./base.ts";
 import { hostNode } from "./creation.ts";
 import { isTypedArray, packHost } from "./host.ts";
 import { allFilled, iotaAlong, trueOf } from "./movement_nodes.ts";
@@ -298,6 +298,7 @@ export abstract class IndexingTensor extends SortTensor {
     const cut = cutVariables("index", this.uop, index);
     if (cut !== undefined) return this.wrap(cut.u).at(...cut.rest);
     const plan = parse("index", index, this.shape, false);
+    for (const t of plan.tensors) checkSameDevice("index", this.uop, t.index.uop);
     const view = viewNode(this.uop, plan);
     if (plan.tensors.length === 0) return this.wrap(view);
     const a = advanced("index", plan, view);
@@ -368,6 +369,7 @@ export abstract class IndexingTensor extends SortTensor {
     const cut = cutVariables(action, this.uop, index);
     if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value, hasMemory);
     const plan = parse(action, index, shape, true);
+    for (const t of plan.tensors) checkSameDevice(action, this.uop, t.index.uop);
     const given = this.written(value, action);
     const fit = (target: readonly number[]): UOp => {
       const s = shapeOf(given);
@@ -545,6 +547,7 @@ export abstract class IndexingTensor extends SortTensor {
         reason: "the mask must be a bool tensor",
       });
     }
+    checkSameDevice("maskedSelect", this.uop, mask.uop);
     const shape = broadcastShape("maskedSelect", [this.shape, mask.shape]);
     const values = broadcastTo(this.uop, shape);
     const m = allFilled(withExtents(broadcastTo(mask.uop, shape), extentsOf(values)));

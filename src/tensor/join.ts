@@ -11,10 +11,10 @@ import { rangeOf } from "../helpers/math.ts";
 import { checkAlone, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { extentsOf } from "../uop/extent.ts";
 import { expand, reshape, shrink } from "../uop/movement.ts";
-import { shapeOf } from "../uop/shape.ts";
+import { deviceOf, shapeOf } from "../uop/shape.ts";
 import type { UOp } from "../uop/uop.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "./axes.ts";
-import { TensorBase } from "./base.ts";
+import { checkSameDevice, TensorBase } from "./base.ts";
 import {
   chunkSizes,
   constantAxis,
@@ -91,8 +91,9 @@ export abstract class JoinTensor extends MovementTensor {
   cat(tensors: readonly TensorBase[] | TensorBase, dim = 0): this {
     const all = [this as TensorBase, ...tensorList("cat", tensors)];
     const shape = this.shape;
-    const axis = resolveAxis("cat", dim, shape);
+    const axis = resolveAxis("cat", dim, shape), home = all.find((t) => deviceOf(t.uop) !== null);
     for (const [i, t] of all.entries()) {
+      checkSameDevice("cat", (home ?? t).uop, t.uop);
       const s = t.shape;
       const bad = s.length !== shape.length ? -1 : s.findIndex((n, i) => i !== axis && n !== shape[i]);
       if (s.length === shape.length && bad < 0 && s.length > 0) continue;
@@ -115,9 +116,10 @@ export abstract class JoinTensor extends MovementTensor {
     const all = [this as TensorBase, ...tensorList("stack", tensors)];
     const shape = this.shape;
     const axis = resolveAxis("stack", dim, shape, shape.length + 1);
-    const dtype = promoteAll(all.map((t) => t.dtype));
+    const dtype = promoteAll(all.map((t) => t.dtype)), home = all.find((t) => deviceOf(t.uop) !== null);
     const nodes = all.map((t, i) => {
       const s = t.shape;
+      checkSameDevice("stack", (home ?? t).uop, t.uop);
       if (s.length !== shape.length || s.some((n, i) => n !== shape[i])) {
         throw new ShapeError("stack", { shapes: shapesOf(all, i), reason: "they must all be equal" });
       }

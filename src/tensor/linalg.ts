@@ -13,7 +13,7 @@ import { broadcastTo, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
-import { broadcastShape, checkTensor, maybeTensor, type Operand } from "./base.ts";
+import { broadcastShape, checkSameDevice, checkTensor, maybeTensor, type Operand } from "./base.ts";
 import { tensorList } from "./dims.ts";
 import { ReduceTensor } from "./reduce.ts";
 
@@ -90,6 +90,7 @@ export abstract class LinalgTensor extends ReduceTensor {
   dot(w: Operand, options: ProductOptions = {}): this {
     checkOptions("matmul", options, ["dtype"]);
     const other = this.operand(w, "matmul"), shapes = [shapeOf(this.uop), shapeOf(other.uop)];
+    checkSameDevice("matmul", this.uop, other.uop);
     if (shapes[0].length === 0 || shapes[1].length === 0) {
       throw new ShapeError("matmul", { shapes, reason: "a scalar has no axis to multiply over" });
     }

@@ -15,7 +15,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
-import { checkTensor, maybeTensor, type Operand } from "./base.ts";
+import { checkSameDevice, checkTensor, maybeTensor, type Operand } from "./base.ts";
 import { ConvTensor } from "./conv.ts";
 import { castNode } from "./scalars.ts";
 import { floatConst, logNode } from "./numeric.ts";
@@ -184,7 +184,7 @@ export abstract class LossTensor extends ConvTensor {
   /** Throws unless the labels fit the scores. */
   private checkLabels(action: string, Y: this, axis: number): void {
     const want = this.shape.filter((_, i) => i !== axis);
-    checkTensor(action, "Y", Y);
+    checkSameDevice(`${action} of`, this.uop, checkTensor(action, "Y", Y).uop);
     if (this.ndim === 0 || !sameArray(Y.shape, want)) {
       throw new ShapeError(action, {
         shapes: [this.shape, Y.shape],

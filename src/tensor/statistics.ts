@@ -16,7 +16,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, iota, type UOp, uop } from "../uop/uop.ts";
 import { type Axes, resolveAxes } from "./axes.ts";
-import { checkTensor, type NestedArray, type Operand, type TensorBase } from "./base.ts";
+import { checkSameDevice, checkTensor, type NestedArray, type Operand, type TensorBase } from "./base.ts";
 import { placed } from "./creation.ts";
 import { constantAxis, type Dim } from "./dims.ts";
 import { IndexingTensor, type SizeOptions } from "./indexing.ts";
@@ -145,6 +145,7 @@ export abstract class StatisticsTensor extends IndexingTensor {
   searchsorted(values: Operand, options: SearchOptions = {}): this {
     checkOptions("searchsorted", options, ["right"]);
     const v = this.operand(values, "searchsorted"), shape = this.shape, to = v.shape;
+    checkSameDevice("searchsorted", this.uop, v.uop);
     const lead = shape.slice(0, -1);
     if (shape.length === 0 || (lead.length > 0 && !sameArray(lead, to.slice(0, -1)))) {
       throw new ShapeError("searchsorted", {

@@ -1,6 +1,6 @@
 /** What has no device of its own is computed where it is read: on several devices, with the same values. */
 import { assertEquals, assertThrows } from "@std/assert";
-import { context, DeviceError, Tensor } from "../../mod.ts";
+import { context, DeviceError, nn, Tensor } from "../../mod.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 
 const names = (await devicesHere("WEBGPU", "CUDA")).slice(0, 3);
@@ -36,6 +36,58 @@ Deno.test("devices: what is realized lives on a device, and the error says how t
   const other = new Tensor([1, 2, 3], { device: names[1] });
   assertThrows(() => other.add(made), DeviceError, `move one with .to("${names[1]}")`);
 });
+
+const [here, there] = names;
+const at = (device: string, shape: number[], dtype: "float32" | "int32" | "bool" = "float32") =>
+  new Tensor(Array.from({ length: shape.reduce((a, b) => a * b, 1) }, (_, i) => i % 2), { device })
+    .cast(dtype).reshape(shape).clone().realize();
+const apart: readonly [action: string, run: (a: Tensor) => unknown][] = [
+  ["setAt", (a) => a.setAt([[0, 2]], at(there, [2, 3]))],
+  ["setAt", (a) => a.setAt([0], at(there, []))],
+  ["setAt", (a) => a.setAt([":"], at(there, [3, 3]))],
+  ["setAt", (a) => a.setAt([at(there, [2], "int32")], 5)],
+  ["setAt", (a) => a.setAt([at(here, [2], "int32")], at(there, [2, 3]))],
+  ["setAt", (a) => a.setAt([at(there, [3], "bool")], 5)],
+  ["setAt", (a) => a.setAt([at(here, [3, 3], "bool")], at(there, [4]))],
+  ["assign", (a) => a.assign(at(there, [3, 3]))],
+  ["assign", (a) => a.at(0).assign(at(there, [3]))],
+  ["index", (a) => a.at(at(there, [2], "int32"))],
+  ["gather", (a) => a.gather(0, at(there, [2, 3], "int32"))],
+  ["scatter", (a) => a.scatter(0, at(there, [2, 3], "int32"), 1)],
+  ["scatter", (a) => a.scatter(0, at(here, [2, 3], "int32"), at(there, [2, 3]))],
+  ["scatterReduce", (a) => a.scatterReduce(0, at(here, [2, 3], "int32"), at(there, [2, 3]), "sum")],
+  ["scatterReduce", (a) => a.scatterReduce(0, at(there, [2, 3], "int32"), at(here, [2, 3]), "sum")],
+  ["maskedFill", (a) => a.maskedFill(at(there, [3, 3], "bool"), 1)],
+  ["maskedFill", (a) => a.maskedFill(at(here, [3, 3], "bool"), at(there, []))],
+  ["maskedSelect", (a) => a.maskedSelect(at(there, [3, 3], "bool"))],
+  ["where", (a) => a.gt(0).where(at(there, [3]), 0)],
+  ["where", (a) => at(there, [3], "bool").where(a, 0)],
+  ["cat", (a) => Tensor.cat([a, at(there, [3, 3])])],
+  ["cat", (a) => Tensor.cat([Tensor.zeros([1, 3]), a, at(there, [3, 3])])],
+  ["stack", (a) => Tensor.stack([a, at(there, [3, 3])])],
+  ["matmul", (a) => a.matmul(at(there, [3, 2]))],
+  ["convolve", (a) => a.reshape([1, 1, 3, 3]).conv2d(at(there, [1, 1, 2, 2]))],
+  ["convolve", (a) => a.reshape([1, 1, 3, 3]).conv2d(at(here, [2, 1, 2, 2]), at(there, [2]))],
+  ["convolve", (a) => a.reshape([1, 1, 3, 3]).convTranspose2d(at(there, [1, 1, 2, 2]))],
+  ["compute crossEntropy", (a) => a.crossEntropy(at(there, [3], "int32"))],
+  ["compute nllLoss", (a) => a.nllLoss(at(there, [3], "int32"))],
+  ["searchsorted", (a) => a.at(0).searchsorted(at(there, [2]))],
+  ["step SGD", (a) => {
+    const other = at(here, [2]), optimizer = new nn.optim.SGD([other, a]);
+    other.grad = at(here, [2]);
+    a.grad = at(there, [3, 3]);
+    Tensor.train(() => optimizer.scheduleStep());
+  }],
+];
+for (const [i, [action, run]] of apart.entries()) {
+  Deno.test(`devices: ${action} (${i}) of tensors on two is refused at the call, and harms nothing`, async () => {
+    const a = at(here, [3, 3]);
+    assertThrows(() => run(a), DeviceError, `Cannot ${action}`);
+    assertEquals(await a.tolist(), [[0, 1, 0], [1, 0, 1], [0, 1, 0]]);
+    a.setAt([0], 7);
+    assertEquals(await a.tolist(), [[7, 7, 7], [1, 0, 1], [0, 1, 0]]);
+  });
+}
 
 Deno.test("devices: numbers move, the first and those after it, which are arguments of one schedule", async () => {
   for (const value of [1.5, 2.5, 3.5]) {

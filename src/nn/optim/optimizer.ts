@@ -13,7 +13,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { currentCapture } from "../../engine/realize.ts";
 import { knownDevice } from "../../device/device.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
-import { ArgumentError, JitError } from "../../helpers/errors.ts";
+import { ArgumentError, DeviceError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { hasState } from "../../helpers/stateful.ts";
 import { checkTensor } from "../../tensor/base.ts";
@@ -22,6 +22,7 @@ import { forgetLosses, gradsReading, lossesOf } from "../../tensor/backward.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/origins.ts";
 import { wholly } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { deviceOf } from "../../uop/shape.ts";
 import { KnownNumbers } from "./kept.ts";
 
 /** Options that every optimizer takes. */
@@ -251,6 +252,7 @@ export abstract class Optimizer {
           `${list}${none.length > 3 ? ", ..." : ""}; make the optimizer without fused, or of the others alone`,
       });
     }
+    this.checkDevices(at);
     const { when, also = [] } = options;
     tensorList(`step ${name}`, Array.isArray(also) ? also : null, "also");
     if (when !== undefined && (!checkTensor(`step ${name}`, "when", when).dtype.isBool || when.numel() !== 1)) {
@@ -272,6 +274,20 @@ export abstract class Optimizer {
       return [...losses, ...weights, ...state, ...this.buffers, ...met, ...also];
     } finally {
       this.gate = undefined;
+    }
+  }
+
+  /** Throws where a gradient is elsewhere than its parameter, unless both are moved. @throws {DeviceError} */
+  private checkDevices(at: readonly number[]): void {
+    if (this.device !== undefined) return;
+    for (const i of at) {
+      const p = this.params[i], home = p.device, device = deviceOf(p.grad!.uop) ?? home;
+      if (device === home) continue;
+      throw new DeviceError(`step ${this.constructor.name}`, {
+        device,
+        reason: `parameter ${i}, of shape [${p.shape.join(", ")}], is on ${home}, and its gradient on ${device}; ` +
+          `set it to p.grad.to("${home}")`,
+      });
     }
   }
 
