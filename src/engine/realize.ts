@@ -9,6 +9,7 @@ import { relieveDevices, relieveHeap } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/args.ts";
+import { clonesBeside } from "../uop/clones.ts";
 import { rotateInternTable, type UOp } from "../uop/uop.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
@@ -49,6 +50,10 @@ export function currentCapture(): Capture | undefined {
 /** Realizes nodes: afterwards each has become a buffer (or a view of one). */
 export function realizeNodes(nodes: readonly UOp[]): void {
   if (capture !== undefined) realizeForeign(capture, nodes);
+  else {
+    const clones = clonesBeside(nodes);
+    if (clones.length > 0) nodes = [...nodes, ...clones];
+  }
   watchStats();
   watchMemory();
   relieveDevices();

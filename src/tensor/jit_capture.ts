@@ -21,6 +21,7 @@ import { type BufferArg, Storage } from "../uop/args.ts";
 import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
+import { clonesOf } from "../uop/clones.ts";
 import { noted, pendingWrite, shown } from "../uop/writes.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../uop/uop.ts";
 import { handlesMade, readHandles, TensorBase } from "./base.ts";
@@ -212,6 +213,8 @@ export class Captured {
   catchUp(storages: readonly Storage[]): void {
     if (this.notedAt !== noted.count) {
       realizeWrites([...this.replay.held, ...this.sharing.tiedOf(storages)]);
+      const own = [...this.writtenInputs.keys()].map((i) => storages[i]);
+      realizeClones((storage) => this.written.some((w) => w.storage === storage) || own.includes(storage));
       this.notedAt = noted.count;
     }
     if (this.writtenInputs.size > 0) realizeWrites([...this.writtenInputs.keys()].map((i) => storages[i]));
@@ -289,6 +292,11 @@ function realizeWrites(storages: readonly Storage[]): void {
   if (writes.length > 0) realizeNodes(writes);
 }
 
+function realizeClones(isWritten: (storage: Storage) => boolean): void {
+  const clones = clonesOf(isWritten);
+  if (clones.length > 0) realizeNodes(clones);
+}
+
 /** The memory of a donated argument, if nobody else holds it. */
 function inherited(storages: readonly Storage[], input: number): Buffer | undefined {
   const storage = storages[input];
@@ -333,6 +341,7 @@ export function captureCall(call: CallToCapture): { captured: Captured; result: 
 function listen(call: CallToCapture): Heard {
   const { args, leaves, storages } = call, { bound } = leaves;
   call.uses.moveOutAll();
+  realizeClones(() => true); // what is captured may overwrite anything
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade();
   const taking = takingOf(leaves.tensors, storages, call.uses, call.writes, call.plain);

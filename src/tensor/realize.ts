@@ -17,6 +17,7 @@ import { type BufferArg, Storage } from "../uop/args.ts";
 import { extentsOf, isBoundNode, isLabel } from "../uop/extent.ts";
 import { broadcastTo, reshape } from "../uop/movement.ts";
 import { isMovement, Ops } from "../uop/ops.ts";
+import { noteClone } from "../uop/clones.ts";
 import { latest } from "../uop/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/uop.ts";
@@ -184,10 +185,13 @@ export abstract class RealizeTensor extends CallTensor {
   detach(): this {
     return this.wrap(uop(Ops.DETACH, this.dtype, [this.uop]));
   }
-  /** A copy with memory of its own, on `device` if given. @throws {DeviceError} */
+  /**
+   * A copy with memory of its own, on `device` if given. Of a tensor that is in memory it is what that holds now, whatever
+   * is written to it later. @throws {DeviceError} */
   clone(options: { readonly device?: string } = {}): this {
     checkOptions("clone", options, ["device"]);
     const copy = holdMemory(this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
+    noteClone(copy.uop);
     return options.device === undefined ? copy : copy.to(options.device);
   }
 

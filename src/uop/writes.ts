@@ -75,7 +75,7 @@ export function isMemory(u: UOp): boolean {
 }
 
 /** The memory that a node is a version of. */
-function memoryOf(u: UOp): Memory {
+export function memoryOf(u: UOp): Memory {
   while (u.op === Ops.AFTER) {
     const known = written.get(u);
     if (known !== undefined) return known instanceof Storage ? known : memoryNow(known);

@@ -241,7 +241,6 @@ Deno.test("in place: a read that comes too late says so, and its advice works, w
     ["permute", (t) => t.reshape([2, 2]).permute([1, 0])],
     ["expand", (t) => t.unsqueeze(0).expand([2, 4])],
     ["contiguous", (t) => t.contiguous()],
-    ["clone", (t) => t.clone()],
   ];
   const text = "realize a clone() of the read before the write, or together with it by Tensor.realize([...])";
   for (const [name, read] of reads) {
