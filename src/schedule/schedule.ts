@@ -121,6 +121,18 @@ const BEFORE_STEP =
   "gradients and what the weights computed are read before the optimizer's step, or realized with it: " +
   "Tensor.realize([w.grad, accuracy, ...optimizer.scheduleStep()])";
 
+/** The same where weights are stepped again: what is read is in their gradient. */
+const BEFORE_LAST_STEP =
+  "a gradient was added to one from before the optimizer's last step: call optimizer.zeroGrad() before backward(), or, " +
+  "to add gradients up over steps, realize them with each: Tensor.realize([w.grad, ...optimizer.scheduleStep()])";
+
+/** What to do about a read of an earlier value; undefined for what holds for all. */
+function wayOutOf(key: GraphKey, storage: Storage, version: number): string | undefined {
+  if (version > storage.stepped) return undefined;
+  const isStepped = key.order.some((u) => u.op === Ops.AFTER && storageOf(u.src[0]) === storage);
+  return isStepped ? BEFORE_LAST_STEP : BEFORE_STEP;
+}
+
 function checkVersions(key: GraphKey): void {
   for (let i = 0; i < key.order.length; i++) {
     const u = key.order[i];
@@ -134,7 +146,7 @@ function checkVersions(key: GraphKey): void {
       throw new StaleReadError({
         writtenAt: String(storage.writtenAt || "an unknown line"),
         readAt: String(reader?.line ?? userLine()),
-        wayOut: version <= storage.stepped ? BEFORE_STEP : undefined,
+        wayOut: wayOutOf(key, storage, version),
       });
     }
   }

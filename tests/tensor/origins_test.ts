@@ -121,6 +121,56 @@ Deno.test("origins: a read that comes after an optimizer's step says what to do,
   assertEquals([values(w.grad), values(accuracy), values(w)], [[2, 4], [15], [0, 0]]);
 });
 
+const lr = { lr: 0.5 };
+const ADDED: Readonly<
+  Record<string, (w: Tensor) => [o: nn.optim.Optimizer | nn.optim.OptimizerGroup, go: () => void]>
+> = {
+  "an optimizer": (w) => {
+    const o = new nn.optim.SGD([w], lr);
+    return [o, () => (w.square().sum().backward(), o.step())];
+  },
+  "a group": (w) => {
+    const v = leaf([1, 1]), o = new nn.optim.OptimizerGroup(new nn.optim.SGD([w], lr), new nn.optim.SGD([v], lr));
+    return [o, () => (w.square().mul(v.square()).sum().backward(), o.step())];
+  },
+  "clipped gradients": (w) => {
+    const o = new nn.optim.SGD([w], lr);
+    return [o, () => (w.square().sum().backward(), nn.optim.clipGradNorm([w], 100), o.step())];
+  },
+  "a scaler": (w) => {
+    const o = new nn.optim.SGD([w], lr), scaler = new nn.optim.GradScaler();
+    return [o, () => (scaler.backward(w.square().sum()), scaler.step(o))];
+  },
+};
+for (const [name, make] of Object.entries(ADDED)) {
+  Deno.test(`origins: a gradient that ${name} added up over a step says to call zeroGrad(), and that works`, () => {
+    const w = leaf([1, 2]), [optimizer, go] = make(w), train = () => Tensor.train(go);
+    train();
+    assertEquals(values(w), [0, 0]);
+    for (let i = 0; i < 2; i++) {
+      assertThrows(train, StaleReadError, "call optimizer.zeroGrad() before backward(), or, to add gradients up over");
+      assertEquals(values(w), [0, 0]);
+    }
+    w.assign([3, 1]).realize();
+    optimizer.zeroGrad();
+    if (name === "a group") return;
+    train();
+    assertEquals(values(w), [0, 0]);
+  });
+}
+
+Deno.test("origins: gradients add up over steps where each is realized with its step, as the error says", () => {
+  const w = leaf([1, 2]), o = new nn.optim.SGD([w], { lr: 0.25 });
+  const train = () =>
+    Tensor.train(() => {
+      w.square().sum().backward();
+      Tensor.realize([w.grad!, ...o.scheduleStep()]);
+    });
+  train();
+  train();
+  assertEquals([values(w), values(w.grad)], [[-0.25, -0.5], [3, 6]]);
+});
+
 Deno.test("origins: inside of scope()", () => {
   const w = leaf([1, 2]);
   scope(() => {

@@ -9,6 +9,7 @@ import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.t
 import { dtypes } from "../../dtype/dtype.ts";
 import { checkTensor } from "../../tensor/base.ts";
 import { tensorList } from "../../tensor/dims.ts";
+import { endGraphs } from "../../tensor/origins.ts";
 import { wholly } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { checkOptimizer, checkRange, type Optimizer, type OptimizerGroup, type StepOptions } from "./optimizer.ts";
@@ -167,6 +168,7 @@ export class GradScaler {
     const here = flag.to(scale.device).reshape([1]), next = tracker.add(1), grows = next.ge(this.growthInterval);
     const grown = grows.where(scale.mul(this.growthFactor), scale), kept = grows.where(0, next);
     wholly(() => {
+      endGraphs([scale]); // gradients of scaled losses are of this step, as those of the weights
       scale.assign(here.where(grown, scale.mul(this.backoffFactor)));
       tracker.assign(here.where(kept, 0).cast(tracker.dtype));
       optimizer.step({ when: flag, also: [scale, tracker, ...also] });
