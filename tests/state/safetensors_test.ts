@@ -83,7 +83,8 @@ Deno.test("saving: a file has the values of one moment, whatever runs beside it,
       for (const t of loaded) for (const v of await t.tolist() as number[]) values.add(v);
       assert.equal(loaded.length, names.length, name);
       assert.equal(values.size, 1, `${name} has the values ${[...values]}`);
-      assert.ok(name === "shards" || steps - before < 2 * names.length, `${name} took ${steps - before} steps`);
+      // shards and members of archives are written one after the other
+      assert.ok(name !== "safetensors" || steps - before < 2 * names.length, `${name} took ${steps - before} steps`);
     }
   } finally {
     await Deno.remove(dir, { recursive: true });

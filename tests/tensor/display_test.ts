@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { crc32, inflateSync } from "node:zlib";
 import { Buffer } from "node:buffer";
-import { display, type DisplayOptions, GlobalCounters, Tensor } from "../../mod.ts";
+import { Device, display, type DisplayOptions, GlobalCounters, Tensor } from "../../mod.ts";
 import { ArgumentError, ShapeError } from "../../src/helpers/errors.ts";
 import { encodePng } from "../../src/helpers/png.ts";
 
@@ -54,7 +54,8 @@ written.setAt([0], 1).realize();
 
 /** Name, tensor, its text; `#` stands for what varies. */
 const TEXTS: readonly (readonly [string, Tensor, string])[] = [
-  ["lazy", iota(2, 3).mul(7), "Tensor [2, 3] int32 WASM (lazy)"],
+  // of constants alone, which are on no device: the default one, if that is another, has been asked for
+  ["lazy", iota(2, 3).mul(7), `Tensor [2, 3] int32 ${Device.default === "WASM" ? "constant" : "WASM"} (lazy)`],
   ["realized", iota(2, 3).add(1).realize(), "Tensor [2, 3] int32 WASM\n[[1, 2, 3],\n [4, 5, 6]]"],
   ["a constant", Tensor.full([2, 2], 1.5), "Tensor [2, 2] float32 constant\nfilled with 1.5"],
   ["a scalar constant", new Tensor(3), "Tensor [] int32 constant\n3"],

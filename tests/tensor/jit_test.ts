@@ -1,4 +1,5 @@
 import { deepStrictEqual as assertEquals, match, ok, strictEqual, throws } from "node:assert/strict";
+import { devicesHere } from "../fixtures/devices.ts";
 import {
   checkpoint,
   context,
@@ -359,8 +360,7 @@ Deno.test("jit: what is closed over is read where it is, and moves on", async ()
   }
 });
 
-const DEVICES = ["JS", "WASM", "CLANG"];
-for (const name of DEVICES) await Device.open(name);
+const DEVICES = await devicesHere("WEBGPU", "CUDA");
 
 /** Runs a check on every device. */
 async function everywhere(check: () => Promise<void>): Promise<void> {
