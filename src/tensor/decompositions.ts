@@ -8,8 +8,8 @@
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { floatOf, promote } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { prod } from "../helpers/math.ts";
-import { checkBoolean, checkOptions } from "../helpers/options.ts";
+import { prod, sameArray } from "../helpers/math.ts";
+import { checkBoolean, checkChoice, checkOptions } from "../helpers/options.ts";
 import { broadcastTo } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { tied, withGradient } from "../uop/slope.ts";
@@ -23,6 +23,17 @@ import { detachNode, floatConst } from "./numeric.ts";
 import { hostValues } from "./select.ts";
 import { StatisticsTensor } from "./statistics.ts";
 import { differentiable } from "./svd_gradient.ts";
+
+/** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */
+export interface SvdOptions {
+  /** Whether `U` and `Vᵀ` are square. Default true. */
+  readonly fullMatrices?: boolean;
+}
+/** Options of {@linkcode DecompositionTensor.qr}. */
+export interface QrOptions {
+  /** Whether `Q` is square, "complete", or has the first min(m, n) columns and `R` rows, "reduced". Default "complete". */
+  readonly mode?: "complete" | "reduced";
+}
 
 /** Values known on the host up to which a matrix is checked for being invertible. */
 const CHECKED = 4096;
@@ -126,22 +137,27 @@ export abstract class DecompositionTensor extends StatisticsTensor {
 
   /**
    * `Q` `[..., m, m]`, orthogonal, and `R` `[..., m, n]`, upper triangular, whose product is this, by Householder's
-   * reflections; signs as in LAPACK. Float32, float64 for float64. The gradient is not finite where the first min(m, n)
-   * columns depend on each other.
+   * reflections; signs as in LAPACK. With `mode` "reduced" `Q` is `[..., m, k]` and `R` `[..., k, n]`, k = min(m, n), and
+   * nothing of m by m is computed. Float32, float64 for float64. The gradient is not finite where the first k columns depend
+   * on each other.
    *
-   * @throws {ShapeError} below two axes
+   * @throws {ShapeError} below two axes @throws {ArgumentError} for another mode
    */
-  qr(): [Q: this, R: this] {
+  qr(options: QrOptions = {}): [Q: this, R: this] {
+    const mode = checkOptions("decompose", options, ["mode"]).mode ?? "complete";
+    checkChoice("decompose", "mode", mode, ["complete", "reduced"]);
     const given = this.matrices("decompose", false);
     let r = given;
     const shape = r.shape, [m, n] = shape.slice(-2), lead = shape.slice(0, -2), d = r.dtype;
     const zero = this.wrap(constant(0, d));
+    const k = Math.min(m, n), isReduced = mode === "reduced" && k < m, steps = Math.min(m - 1, n);
     let q = this.identity(m, lead, d);
-    const steps = Math.min(m - 1, n);
+    if (isReduced) q = q.at("...", [0, k]);
+    const reflections: (readonly [v: this, tau: this])[] = [];
     for (let i = 0; i < steps; i++) {
-      const k = step(i, steps), at = this.wrap(k), rows = r.along(-2);
-      const x = rows.lt(at).where(zero, r.column(k)) as this; // [..., m, 1]
-      const head = r.row(k).column(k); // [..., 1, 1]
+      const place = step(i, steps), at = this.wrap(place), rows = r.along(-2);
+      const x = rows.lt(at).where(zero, r.column(place)) as this; // [..., m, 1]
+      const head = r.row(place).column(place); // [..., 1, 1]
       const squares = x.square().sum(-2, { keepdim: true });
       const empty = squares.eq(0), norm = empty.where(1, squares).sqrt();
       const beta = head.lt(0).where(norm, norm.neg());
@@ -150,10 +166,20 @@ export abstract class DecompositionTensor extends StatisticsTensor {
       const tau = empty.where(0, norm.square().add(head.abs().mul(norm)).reciprocal()).kept() as this;
       const w = v.mul(r).sum(-2, { keepdim: true }); // v' R
       r = r.sub(tau.mul(v).mul(w)).kept() as this;
+      if (isReduced) {
+        reflections.push([v, tau]);
+        continue;
+      }
       const u = q.dot(v); // Q v
       q = q.sub(tau.mul(u).mul(v.transpose(-1, -2))).kept() as this;
     }
-    const out = floatOf(this.dtype), isEmpty = prod(shape) === 0, upper = r.triu();
+    // The first columns of the product: from the last reflection to the first, so that no matrix has more.
+    for (const [v, tau] of reflections.reverse()) {
+      const w = v.mul(q).sum(-2, { keepdim: true }); // v' Q
+      q = q.sub(tau.mul(v).mul(w)).kept() as this;
+    }
+    const out = floatOf(this.dtype), isEmpty = prod(shape) === 0;
+    const upper = (isReduced ? r.at("...", [0, k], ":") : r).triu();
     const [Q, R] = isEmpty ? [q.uop, upper.uop] : this.formulas.matrices.decomposed(given.uop, q.uop, upper.uop);
     return [this.wrap(Q).cast(out), this.wrap(R).cast(out)];
   }
@@ -215,14 +241,16 @@ export abstract class DecompositionTensor extends StatisticsTensor {
   }
 
   /**
-   * `X` with `this X = b`, for square matrices `[..., n, n]` and `b` `[..., n, m]` or `[n]`, by Gauss-Jordan elimination
-   * with exchanges of rows. Infinite or NaN where a matrix is singular.
+   * `X` with `this X = b`, for square matrices `[..., n, n]` and `b` `[..., n, m]`, by Gauss-Jordan elimination with exchanges
+   * of rows. As in PyTorch `b` of shape `[n]`, or of that of this without its last axis, is a vector for each matrix. Infinite
+   * or NaN where a matrix is singular.
    *
    * @throws {ShapeError} where they do not fit @throws {ArgumentError} for a singular matrix whose values are known
    */
   solve(b: Operand): this {
     const a = this.matrices("solve", true), n = a.shape[a.ndim - 1];
-    const right = this.operand(b, "solve") as this, vector = right.ndim === 1;
+    const right = this.operand(b, "solve") as this;
+    const vector = right.ndim === 1 || sameArray(right.shape, this.shape.slice(0, -1));
     const columns = vector ? right.unsqueeze(-1) : right;
     if (right.ndim === 0 || columns.shape[columns.ndim - 2] !== n) {
       throw new ShapeError("solve", {
@@ -298,7 +326,10 @@ export abstract class DecompositionTensor extends StatisticsTensor {
    *
    * @throws {ShapeError} below two axes
    */
-  svd(fullMatrices = true): [U: this, S: this, Vt: this] {
+  svd(fullMatrices: boolean | SvdOptions = true): [U: this, S: this, Vt: this] {
+    if (typeof fullMatrices === "object") {
+      fullMatrices = checkOptions("decompose", fullMatrices, ["fullMatrices"]).fullMatrices ?? true;
+    }
     checkBoolean("decompose", "fullMatrices", fullMatrices);
     const a = this.matrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
     if (m < n) {
@@ -316,7 +347,7 @@ export abstract class DecompositionTensor extends StatisticsTensor {
     const ordered = w.gather(-1, pick.expand([...lead, m + n, n])).kept();
     const v = ordered.at("...", [m, null], ":");
     // The columns are orthogonal: reflections give their directions and complete them.
-    const [q, r] = ordered.at("...", [0, m], ":").qr();
+    const [q, r] = ordered.at("...", [0, m], ":").qr({ mode: fullMatrices ? "complete" : "reduced" });
     const signs = r.diagonal({ dim1: -2, dim2: -1 }).lt(0).where(this.wrap(floatConst(-1, d)), 1).unsqueeze(-2) as this;
     const turned = q.at("...", [0, n]).mul(signs);
     const u = fullMatrices && m > n ? turned.cat([q.at("...", [n, m])], -1) : turned;

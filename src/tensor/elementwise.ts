@@ -216,7 +216,10 @@ export abstract class ElementwiseTensor extends JoinTensor {
     return this.wrap(a.dtype.isFloat ? flat(wholeQuotient(a, b, "floor"), [a, b]) : intDivide(a, b, "floor"));
   }
 
-  /** Remainder with the sign of the divisor, as Python's `%`. */
+  /**
+   * Remainder with the sign of the divisor, as Python's `%`; of floats a remainder of 0 has the sign of the dividend, as in
+   * PyTorch: `-4 mod 2` is -0.
+   */
   mod(x: Operand, options?: BinaryOptions): this {
     const [a, b] = this.operands("mod", x, options);
     return this.wrap(a.dtype.isFloat ? withGradient(remainder(a, b, true), [a, b], MOD) : remainder(a, b, true));

@@ -79,6 +79,15 @@ function cutSlice(action: string, slice: readonly unknown[], n: number, axis: nu
   return { start: count === 0 ? 0 : from + (count - 1) * step, count, step: -step, backward: true };
 }
 
+/** How to read what a mask from `axis` on chooses of a tensor of this shape. */
+function chosenBy(mask: TensorBase, axis: number, shape: readonly number[]): string {
+  if (mask.ndim === 0 || mask.ndim >= shape.length) return "`await t.maskedSelect(m)`";
+  const read = (places: readonly string[]) =>
+    `\`t.at(${[...new Array<string>(axis).fill('":"'), ...places].join(", ")})\``;
+  if (mask.ndim === 1) return read(["(await m.nonzero()).flatten()"]);
+  return `${read(rangeOf(mask.ndim).map((i) => `p.at(":", ${i})`))} with \`p = await m.nonzero()\``;
+}
+
 function parse(action: string, indices: readonly unknown[], shape: readonly number[], masks: boolean): Plan {
   let used = 0, dots = 0;
   for (const x of indices) {
@@ -118,8 +127,9 @@ function parse(action: string, indices: readonly unknown[], shape: readonly numb
         if (!masks) {
           throw new IndexError(action, {
             axis,
-            reason:
-              "a boolean tensor selects a number of elements that is not known yet; use `await t.maskedSelect(m)`",
+            reason: `a boolean tensor selects a number of elements that is not known yet; use ${
+              chosenBy(x, axis, shape)
+            }`,
           });
         }
         const part = shape.slice(axis, axis + x.ndim);
@@ -287,9 +297,10 @@ export abstract class IndexingTensor extends SortTensor {
   abstract item(): Promise<number | boolean | bigint>;
 
   /**
-   * Reads by NumPy's rules. Numbers drop an axis, null adds one, slices `[start, stop, step]` are clamped, also
-   * where ends of them or the size of the axis are variables, integer tensors index together: their common axes stand
-   * where they are adjacent, else first.
+   * Reads by the rules that NumPy and PyTorch share. Numbers drop an axis, null adds one, slices `[start, stop, step]` are
+   * clamped, also where ends of them or the size of the axis are variables, integer tensors index together: their common
+   * axes stand where they are adjacent, else first. A number is not one of them, as in PyTorch: with t of shape [2, 3, 4] and
+   * i of shape [5], `t.at(0, ":", i)` is [3, 5], where NumPy has [5, 3].
    *
    * @throws {IndexError} for a number out of range, too many indices, a boolean or float tensor
    */

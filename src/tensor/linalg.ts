@@ -7,7 +7,7 @@
 import { type DType, type DTypeLike, toDType } from "../dtype/dtype.ts";
 import { promote, promoteAll, sumDType, sumOf } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
-import { checkInteger, checkNumber, checkOptions, checkText, describe } from "../helpers/options.ts";
+import { checkInteger, checkNumber, checkOptions, checkText, describe, isPlain } from "../helpers/options.ts";
 import { ReduceArg } from "../uop/args.ts";
 import { broadcastTo, permute, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
@@ -137,12 +137,24 @@ export abstract class LinalgTensor extends ReduceTensor {
    * in a sum.
    * @throws {ArgumentError} for a malformed formula @throws {ShapeError} where sizes of a letter differ
    */
-  static einsum<T extends LinalgTensor>(formula: string, operands: readonly T[], options: ProductOptions = {}): T {
+  static einsum<T extends LinalgTensor>(formula: string, operands: readonly T[], options?: ProductOptions): T;
+  /** Sums of products by index letters, the operands as arguments, as PyTorch has them. */
+  static einsum<T extends LinalgTensor>(formula: string, ...operands: readonly [T, ...T[]]): T;
+  /** The operands as arguments, then options. */
+  static einsum<T extends LinalgTensor>(formula: string, ...operands: readonly [T, ...T[], ProductOptions]): T;
+  static einsum<T extends LinalgTensor>(formula: string, ...rest: readonly unknown[]): T {
     checkText("evaluate an einsum", "the formula", formula);
-    checkOptions(`evaluate einsum "${formula}"`, options, ["dtype"]);
-    tensorList(`evaluate einsum "${formula}"`, Array.isArray(operands) ? operands : null);
+    const action = `evaluate einsum "${formula}"`, last = rest[rest.length - 1];
+    const isList = Array.isArray(rest[0]),
+      options = (isList ? rest[1] : isPlain(last) ? last : undefined) as ProductOptions;
+    if (isList && rest.length > 2) {
+      throw new ArgumentError(action, { reason: "it takes one list of tensors, then options" });
+    }
+    checkOptions(action, options, ["dtype"]);
+    const given = isList ? rest[0] : rest.filter((x) => x !== undefined && x !== options);
+    const operands = tensorList(action, given) as T[];
     const { inputs, output } = parseEinsum(formula, operands);
-    const out = options.dtype === undefined ? sumOf(promoteAll(operands.map((t) => t.dtype))) : toDType(options.dtype);
+    const out = options?.dtype === undefined ? sumOf(promoteAll(operands.map((t) => t.dtype))) : toDType(options.dtype);
     const result = contract(formula, inputs, output, sumDType(out));
     return operands[0].wrap(result.cast(out));
   }

@@ -59,7 +59,9 @@ export class MatrixGradients {
       const [m, n] = shapeOf(a).slice(-2), k = Math.min(m, n);
       const q = first(full, -1, k), r = first(first(whole, -2, k), -1, k);
       let own = first(g, -1, k);
-      if (m > n) own = minus(own, times(columnsOf(full, n, m), times(turned(columnsOf(g, n, m)), q)));
+      if (shapeOf(full)[shapeOf(full).length - 1] > k) {
+        own = minus(own, times(columnsOf(full, n, m), times(turned(columnsOf(g, n, m)), q)));
+      }
       return [wide(ofBasis(own, q, r), n), undefined];
     });
     this.r = new GradientArg((g, [a, full], whole) => {

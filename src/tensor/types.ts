@@ -58,7 +58,7 @@ export type { RandOptions } from "./tensor.ts";
 export type { CallOptions, CallTensor } from "./call.ts";
 export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom.ts";
 export type { KernelText } from "./kernel_text.ts";
-export type { DecompositionTensor } from "./decompositions.ts";
+export type { DecompositionTensor, QrOptions, SvdOptions } from "./decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./fourier.ts";
 export type {
   BincountOptions,

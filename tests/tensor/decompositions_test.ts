@@ -1,6 +1,6 @@
 /** Decompositions, systems and transforms: what they must satisfy, on matrices that golden cases do not have. */
-import { assert, assertEquals } from "@std/assert";
-import { Device, Tensor } from "../../mod.ts";
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { ArgumentError, Device, Tensor } from "../../mod.ts";
 
 Device.default = "JS";
 const on = { device: "JS" };
@@ -33,8 +33,48 @@ for (const [m, n] of [[5, 3], [3, 5], [1, 4], [4, 1], [6, 6]]) {
     await near(vt.matmul(vt.T), identity(n), 1e-5);
     const [reduced, , rows] = a.svd(false);
     assertEquals([reduced.shape, rows.shape], [[m, k], [k, n]]);
+    await near(reduced, u.at(":", [0, k]), 1e-5);
+    const [few, upper] = a.qr({ mode: "reduced" });
+    assertEquals([few.shape, upper.shape], [[m, k], [k, n]]);
+    await near(few, q.at(":", [0, k]), 1e-5);
+    await near(upper, r.at([0, k]), 1e-5);
+    const [full] = a.qr({ mode: "complete" });
+    assertEquals(full.shape, [m, m]);
   });
 }
+
+Deno.test("decompositions: reduced qr of batches, with gradients, without a matrix of m by m", async () => {
+  const a = Tensor.stack([matrix(4, 2, "float64"), matrix(4, 2, "float64").add(matrix(2, 4, "float64").T)], 0);
+  const slope = (mode: "complete" | "reduced") => {
+    const x = a.detach().realize();
+    x.requiresGrad = true;
+    const [q, r] = x.qr({ mode });
+    const weights = matrix(4, 2, "float64");
+    q.at("...", [0, 2]).mul(weights).sum().add(r.at(":", [0, 2]).square().mul(matrix(2, 2, "float64")).sum())
+      .backward();
+    return x.grad!;
+  };
+  await near(slope("reduced"), slope("complete"), 1e-9);
+  const tall = new Tensor(Float32Array.from({ length: 60000 }, (_, i) => (i * 7919 + 3) % 1009), on).reshape([
+    20000,
+    3,
+  ]);
+  const [q, r] = tall.qr({ mode: "reduced" });
+  assertEquals([q.shape, r.shape], [[20000, 3], [3, 3]]);
+  await near(q.T.matmul(q), identity(3), 1e-3);
+  assertEquals((await tall.svd({ fullMatrices: false })[0].at(0).data()).length, 3);
+  assertThrows(() => a.qr({ mode: "r" } as never), ArgumentError, 'unknown mode "r"; known are complete, reduced');
+  assertThrows(() => a.qr({ full: true } as never), ArgumentError, 'unknown option "full"');
+  assertThrows(() => a.svd({ full: true } as never), ArgumentError, 'unknown option "full"');
+});
+
+Deno.test("decompositions: a vector for each of several matrices", async () => {
+  const a = Tensor.stack([matrix(3, 3), matrix(3, 3).add(identity(3))], 0), b = matrix(2, 3);
+  const x = a.solve(b);
+  await near(a.matmul(x.unsqueeze(-1)).squeeze(-1), b, 1e-4);
+  const shapes = ([[3], [2, 3], [2, 3, 1], [3, 2]] as const).map((shape) => a.solve(Tensor.ones([...shape], on)).shape);
+  assertEquals(shapes, [[2, 3], [2, 3], [2, 3, 1], [2, 3, 2]]);
+});
 
 Deno.test("decompositions: an orthogonal basis completes a matrix of low rank", async () => {
   const a = new Tensor([[1, 2], [2, 4], [3, 6]], { dtype: "float64", ...on }), [u, s, vt] = a.svd();

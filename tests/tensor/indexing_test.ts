@@ -205,3 +205,21 @@ for (const [name, make, type, text] of errors) {
     assertThrows(make, type as new (...args: unknown[]) => Error, text);
   });
 }
+
+Deno.test("indexing: rows by a mask, as the error of at says", () => {
+  // of fixed size, which needs no device to count
+  const x = t(3, 3), mask = new Tensor([true, false, true]), places = mask.nonzero({ size: 2 }).flatten();
+  assertThrows(() => x.at(mask), IndexError, "use `t.at((await m.nonzero()).flatten())`");
+  assertEquals(valueOf(x.at(places)), [[0, 1, 2], [6, 7, 8]]);
+  assertThrows(() => x.at(":", mask), IndexError, 'use `t.at(":", (await m.nonzero()).flatten())`');
+  assertEquals(valueOf(x.at(":", places)), [[0, 2], [3, 5], [6, 8]]);
+  assertThrows(() => x.at(x.gt(4)), IndexError, "use `await t.maskedSelect(m)`");
+  const y = t(2, 2, 3), both = new Tensor([[true, false], [false, true]]), p = both.nonzero({ size: 2 });
+  assertThrows(() => y.at(both), IndexError, 'use `t.at(p.at(":", 0), p.at(":", 1))` with `p = await m.nonzero()`');
+  assertEquals(valueOf(y.at(p.at(":", 0), p.at(":", 1))), [[0, 1, 2], [9, 10, 11]]);
+});
+
+Deno.test("indexing: a number beside integer tensors is no integer tensor", () => {
+  const x = t(2, 3, 4), i = ints([1, 0, 1, 1, 0]);
+  assertEquals([x.at(0, ":", i).shape, x.at(i, ":", i).shape, x.at(":", 0, i).shape], [[3, 5], [5, 3], [2, 5]]);
+});
