@@ -101,6 +101,7 @@ const SCHEDULES: readonly (readonly [string, Make])[] = [
   ["linearLR", (o) => new optim.LinearLR(o, { startFactor: 0.25, endFactor: 0.75, totalIters: 6 })],
   ["polynomialLR", (o) => new optim.PolynomialLR(o, { totalIters: 7, power: 2 })],
   ["lambdaLR", (o) => new optim.LambdaLR(o, (t) => 1 / (t + 1))],
+  ["lambdaLR", (o) => new optim.LambdaLR(o, { lrLambda: (t) => 1 / (t + 1) })],
   ["cosine", (o) => new optim.CosineAnnealingLR(o, { tMax: 9, etaMin: 0.01 })],
   ["oneCycle", (o) => new optim.OneCycleLR(o, { maxLr: 0.5, totalSteps: 13 })],
   [
@@ -173,6 +174,9 @@ const BAD: readonly (readonly [string, () => unknown, RegExp])[] = [
   ["a scaler that grows down", () => new optim.GradScaler({ growthFactor: 0.5 }), /growthFactor is 0.5, outside/],
   ["an unknown option", () => new optim.GradScaler({ scale: 1 } as object), /unknown option "scale"/],
   ["a step of 0", () => new optim.StepLR(sgd(), { stepSize: 0 }), /stepSize must be an integer of at least 1, not 0$/],
+  ["no function", () => new optim.LambdaLR(sgd(), {} as never), /lrLambda must be a function, not undefined$/],
+  ["a number", () => new optim.LambdaLR(sgd(), 3 as never), /the options must be an object with lrLambda, not 3$/],
+  ["a lambda", () => new optim.LambdaLR(sgd(), { lambda: Math.sqrt } as never), /unknown option "lambda"/],
   ["no milestones", () => new optim.MultiStepLR(sgd(), { milestones: 3 as never }), /must be a list, not 3$/],
   ["no steps", () => new optim.CosineAnnealingLR(sgd(), { tMax: 0.5 }), /tMax must be an integer of at least 1/],
   [

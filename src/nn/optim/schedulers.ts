@@ -97,14 +97,19 @@ export abstract class StepSchedule extends LRScheduler {
 /** The learning rate times a function of the number of steps. */
 export class LambdaLR extends StepSchedule {
   private readonly fn: (epoch: number) => number;
-  /** Sets the learning rate of step 0. */
-  constructor(optimizer: Scheduled, fn: (epoch: number) => number) {
+  /** Takes the function, alone or as the option `lrLambda`, and sets the learning rate of step 0. */
+  constructor(
+    optimizer: Scheduled,
+    fn: ((epoch: number) => number) | { readonly lrLambda: (epoch: number) => number },
+  ) {
     super(optimizer);
-    this.fn = checkFunction(`make ${this.constructor.name}`, "fn", fn);
+    const action = `make ${this.constructor.name}`, isAlone = typeof fn === "function";
+    const given = isAlone ? fn : checkOptions(action, fn, ["lrLambda"]).lrLambda;
+    this.fn = checkFunction(action, isAlone ? "fn" : "lrLambda", given);
     this.start();
   }
   protected override at(epoch: number, base: number): number {
-    return base * checkNumber("compute a learning rate", "what fn gives", this.fn(epoch));
+    return base * checkNumber("compute a learning rate", "what the function gives", this.fn(epoch));
   }
 }
 
