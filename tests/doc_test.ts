@@ -1,6 +1,7 @@
 /** Every example in the documentation runs, without any permission, and prints what it says that it prints. @module */
 import assert from "node:assert/strict";
 import { printedPage, PROGRAM_PAGES, type Snippet, snippetsOf, wrongComments } from "./pages.ts";
+import { REFERENCE_PAGE, referencePage } from "./reference_page.ts";
 import { ROOT, runDeno } from "./subprocess.ts";
 
 /** What has examples: pages, and sources with comments. */
@@ -44,6 +45,20 @@ for (const file of PROGRAM_PAGES) {
     assert.equal(now, page, "the page is out of date; write it anew: deno run -A tests/pages.ts");
   });
 }
+
+Deno.test(`doc: ${REFERENCE_PAGE} has what the sources declare`, async () => {
+  const want = await referencePage(), page = await Deno.readTextFile(new URL(REFERENCE_PAGE, ROOT));
+  for (
+    const part of [
+      "### `new nn.Linear(inFeatures: number, outFeatures: number, options?: LinearOptions)`",
+      "### `new nn.optim.OneCycleLR(optimizer: Scheduled, options: OneCycleOptions)`",
+      "- `growthInterval?: number`: Sound steps after which the scale grows; 2000 unless given.",
+      "- `crossEntropy(Y: this, ",
+      "### `state.safeSave(",
+    ]
+  ) assert.ok(want.includes(part), part);
+  assert.equal(page, want, "deno run -A tests/reference_page.ts writes it anew");
+});
 
 Deno.test("doc: links between pages lead somewhere", () => {
   for (const page of ["README.md", "bench/README.md", ...files.filter((f) => f.startsWith("docs/"))]) {
