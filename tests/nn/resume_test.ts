@@ -108,6 +108,51 @@ Deno.test("resume: a learning rate that was loaded or assigned is the one that i
   assert.equal(other.getLr(), 0.125);
 });
 
+Deno.test("resume: what a schedule or scaler counts is no weight to train", () => {
+  const { w, optimizer } = driven(), schedule = new optim.ReduceLROnPlateau(optimizer);
+  schedule.step(1);
+  const all = state.getParameters({ w, schedule, scaler: new optim.GradScaler() });
+  assert.deepEqual(new optim.SGD(all).params, [w]);
+});
+
+Deno.test("resume: a step captured before loading goes on with what was loaded", async () => {
+  const make = () => {
+    const w = new Tensor([1.5, 2], { requiresGrad: true }), optimizer = new optim.Adam([w], { lr: 0.1 });
+    const schedule = new optim.ExponentialLR(optimizer, { gamma: 0.5 });
+    const step = jit(() =>
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        const loss = w.square().sum().backward();
+        optimizer.step();
+        return loss;
+      })
+    );
+    const run = (steps: number) =>
+      Array.from({ length: steps }, () => {
+        const loss = Number(step().itemSync());
+        schedule.step();
+        return loss;
+      });
+    return { all: { w, optimizer, schedule }, run };
+  };
+  const first = make(), second = make();
+  first.run(4);
+  second.run(3);
+  const bytes = await state.safeBytes(state.getStateDict(first.all));
+  state.loadStateDict(second.all, state.safeParse(bytes));
+  assert.deepEqual(second.run(3), first.run(3));
+});
+
+Deno.test("resume: a schedule refuses to step inside a captured function", () => {
+  const schedule = new optim.StepLR(driven().optimizer, { stepSize: 5 });
+  const inside = jit((x: Tensor) => {
+    schedule.step();
+    return x.add(1);
+  });
+  inside(new Tensor([1]));
+  assert.throws(() => inside(new Tensor([1])), /Cannot step StepLR: a function under jit\(\) would keep/);
+});
+
 Deno.test("resume: a scaler goes on scaling where it was", async () => {
   const make = () => {
     const { w, optimizer } = driven(), scaler = new optim.GradScaler({ initScale: 8, growthInterval: 3 });

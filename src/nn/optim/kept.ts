@@ -47,12 +47,13 @@ export class KeptNumbers {
   /** Keeps these numbers, as a tensor of this shape. */
   constructor(numbers: readonly number[], private readonly shape: readonly number[] = [numbers.length]) {
     this.tensor = this.made(numbers);
+    this.tensor.requiresGrad = false; // an optimizer of all that a tree has does not train it
     this.known = new KnownNumbers(this.tensor);
     this.known.note(numbers);
   }
   private made(numbers: readonly number[]): Tensor {
     // the host device: it has float64, and is read at once
-    return new Tensor(Float64Array.from(numbers), { device: "JS", requiresGrad: false }).reshape(this.shape);
+    return new Tensor(Float64Array.from(numbers), { device: "JS" }).reshape(this.shape);
   }
   /** The numbers, row-major. */
   get values(): readonly number[] {
