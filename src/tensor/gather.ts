@@ -94,7 +94,9 @@ export abstract class GatherTensor extends ScanTensor {
   }
 
   /**
-   * Elements at `index` along `dim`: shape of the index, which has the same rank and is no larger on other axes.
+   * Elements at `index` along `dim`: shape of the index, which has the same rank and is no larger on other axes. Negative
+   * positions count from the end, as in `at`; those out of range are errors where they are known on the host, and else
+   * read 0.
    *
    * @throws {ShapeError} or {IndexError}
    */

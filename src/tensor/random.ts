@@ -16,9 +16,12 @@ import { describe } from "../helpers/options.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { constant, iota, type UOp, uop, variable } from "../uop/uop.ts";
+import type { HostArray } from "./host.ts";
 import { logNode, scale, shift } from "./numeric.ts";
 
 const WORD = 2 ** 32;
+/** Values known on the host up to which weights are checked. */
+const CHECKED = 65536;
 
 /** Names of the variables that random draws bind: low and high word of the counter, and the two words of the key. */
 export const RANDOM_VARIABLES: readonly string[] = ["rng", "rngHigh", "rngKey0", "rngKey1"];
@@ -174,6 +177,29 @@ export function drawBetween(shape: readonly number[], low: number, high: number,
   if (!reached) return x;
   const top = constant(largestBelow(dtype, high), dtype);
   return x.lt(top).where(x, top);
+}
+
+/**
+ * Throws where the host knows weights of rows of `n`, and they are no distribution from which `count` positions can be
+ * drawn.
+ *
+ * @throws {ArgumentError}
+ */
+export function checkWeights(action: string, values: HostArray | undefined, n: number, count: number): void {
+  if (values === undefined || values.length > CHECKED) return;
+  for (let i = 0, some = 0; i < values.length; i++) {
+    const weight = Number(values[i]);
+    if (!(weight >= 0 && weight < Infinity)) {
+      throw new ArgumentError(action, { reason: `weights must be finite and at least 0, not ${weight}` });
+    }
+    if (i % n === 0) some = 0;
+    if (weight > 0) some++;
+    if (i % n < n - 1 || some >= count) continue;
+    const row = Math.floor(i / n);
+    throw new ArgumentError(action, {
+      reason: `${count} of the weights must be above 0, and ${some} are${values.length > n ? ` in row ${row}` : ""}`,
+    });
+  }
 }
 
 /**

@@ -31,6 +31,12 @@ export function hostValues(u: UOp): HostArray | undefined {
   return typedArrayOf(buffer.copyOut(new Uint8Array(storage.nbytes)), storage.dtype);
 }
 
+/** {@linkcode hostValues} of a node or of what it was cast to a float from. */
+export function hostValuesBehind(u: UOp): HostArray | undefined {
+  while (u.op === Ops.CAST && u.dtype.isFloat) u = u.src[0].becomes ?? u.src[0];
+  return hostValues(u);
+}
+
 /**
  * An index node as int32 (int64 where the axis has 2^31 elements or more), negatives counted from the end of axis `axis` of
  * `x`; what is out of range matches nothing.

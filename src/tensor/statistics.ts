@@ -233,10 +233,11 @@ export abstract class StatisticsTensor extends IndexingTensor {
 
   /**
    * How often each of 0, 1, ... occurs in this, 1-D of integers: int32, or with `weights` their sums. Without `size` a
-   * promise of `max + 1` places (at least `minlength`), as the maximum must be computed and read; values outside of
-   * `size` are not counted.
+   * promise of `max + 1` places (at least `minlength`), as the maximum must be computed and read; negative numbers then
+   * reject it. With `size` what lies outside, negative numbers too, is not counted.
    *
-   * @throws {DTypeError} unless this has an integer dtype, {ShapeError} unless it is 1-D, and the weights alike
+   * @throws {DTypeError} unless this has an integer dtype, {ShapeError} unless it is 1-D, and the weights alike,
+   * {ArgumentError} for negative numbers without `size`
    */
   bincount(options: BincountOptions & { readonly size: number }): this;
   /** How often each of 0, 1, ... occurs. Reads the maximum. */
@@ -253,9 +254,19 @@ export abstract class StatisticsTensor extends IndexingTensor {
     checkInteger(action, "minlength", minlength, 0);
     if (options.size === undefined) {
       if (shape[0] === 0) return Promise.resolve(this.counted(minlength, weights));
-      return this.max().item().then((most) => this.counted(Math.max(Number(most) + 1, minlength), weights));
+      return this.places().then((size) => this.counted(Math.max(size, minlength), weights));
     }
     return this.counted(checkInteger(action, "size", options.size, 0), weights);
+  }
+
+  /** One more than the largest of these integers. @throws {ArgumentError} where one is negative */
+  private async places(): Promise<number> {
+    const most = this.max(), least = this.dtype.isBool || this.dtype.isUnsigned ? undefined : this.min();
+    const found = Number(await (least === undefined ? most : least.lt(0).where(least, most)).item());
+    if (found >= 0) return found + 1;
+    throw new ArgumentError("bincount", {
+      reason: `${found} is negative; with { size } what lies outside of it is not counted`,
+    });
   }
 
   /** Throws unless the weights have this shape. */

@@ -41,7 +41,17 @@ import type { TypedArray } from "./host.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { holdMemory } from "./realize.ts";
 import { castNode, inferDType, scalarConst } from "./scalars.ts";
-import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed, threefryNode } from "./random.ts";
+import { hostValuesBehind } from "./select.ts";
+import {
+  checkWeights,
+  drawBetween,
+  drawBits,
+  drawNormal,
+  drawUniform,
+  randomBitsNode,
+  setSeed,
+  threefryNode,
+} from "./random.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -368,10 +378,13 @@ export class Tensor extends InPlaceTensor {
   }
 
   /**
-   * Draws positions with probabilities proportional to this, 1-D or one distribution a row; int32.
+   * Draws positions with probabilities proportional to this, 1-D or one distribution a row; int32. Weights must be finite
+   * and at least 0, and some of each row more: as many as are drawn without replacement. Those that were computed are not
+   * looked at, and what breaks this then draws any positions.
    *
    * @param options `numSamples` 1, `replacement` false
-   * @throws {ShapeError} for other ranks, {ArgumentError} for more samples than positions without replacement
+   * @throws {ShapeError} for other ranks, {ArgumentError} for more samples than positions without replacement, and for such
+   * weights that are known on the host
    */
   multinomial(options: { readonly numSamples?: number; readonly replacement?: boolean } = {}): this {
     const action = "multinomial";
@@ -386,6 +399,7 @@ export class Tensor extends InPlaceTensor {
     if (!replacement && numSamples > n) {
       throw new ArgumentError(action, { reason: `${numSamples} samples of ${n} positions need replacement: true` });
     }
+    checkWeights(action, hostValuesBehind(this.uop), n, replacement ? 1 : numSamples);
     const weights = this.float().reshape([rows, n]);
     let picked: this;
     if (replacement || numSamples === 1) { // where the running sum passes a uniform share of the total

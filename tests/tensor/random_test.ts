@@ -192,6 +192,20 @@ const errors: readonly [string, () => unknown, Thrown, string][] = [
   ["uniform", () => Tensor.uniform([2], { low: 1, high: 0 }), ArgumentError, "low must be below high"],
   ["seed", () => Tensor.manualSeed(0.5), ArgumentError, "Cannot set the seed"],
   ["key", () => Tensor.randomBits([1] as never, 0, 2), ArgumentError, "the key must have two words"],
+  ["weight below 0", () => new Tensor([-1, 2]).multinomial(), ArgumentError, "finite and at least 0, not -1"],
+  ["weight NaN", () => new Tensor([NaN, 2]).float().multinomial(), ArgumentError, "finite and at least 0, not NaN"],
+  [
+    "no weights",
+    () => new Tensor([0, 0]).float().multinomial(),
+    ArgumentError,
+    "1 of the weights must be above 0, and 0 are",
+  ],
+  [
+    "too few weights",
+    () => new Tensor([[1, 1, 0], [0, 0.5, 0]]).multinomial({ numSamples: 2 }),
+    ArgumentError,
+    "2 of the weights must be above 0, and 1 are in row 1",
+  ],
   ["multinomial", () => Tensor.ones([2]).multinomial({ numSamples: 3 }), ArgumentError, "need replacement: true"],
 ];
 for (const [name, make, type, text] of errors) {

@@ -1,5 +1,5 @@
 /** Counting, searching and order statistics: large inputs, options and sizes beyond the golden cases. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import { ArgumentError, Device, Tensor } from "../../mod.ts";
 import { devicesHere } from "../fixtures/devices.ts";
 
@@ -19,6 +19,17 @@ Deno.test("statistics: bincount of many keys agrees with counting, with and with
   assertEquals(await t.bincount({ size: 700 }).tolist(), count);
   assertEquals(await t.bincount({ size: 700, weights: new Tensor(weights, on) }).tolist(), sum);
   assertEquals(await (await t.bincount({ minlength: 800 })).tolist(), [...count, ...new Array(100).fill(0)]);
+});
+
+Deno.test("statistics: bincount of negative numbers", async () => {
+  const x = new Tensor([3, -2, 3], on);
+  await assertRejects(() => x.bincount(), ArgumentError, "-2 is negative; with { size } what lies outside");
+  await assertRejects(() => x.mul(2).bincount({ minlength: 9 }), ArgumentError, "-4 is negative");
+  assertEquals(await x.bincount({ size: 5 }).tolist(), [0, 0, 0, 2, 0]);
+  assertEquals(await (await new Tensor([0, 0], on).bincount()).tolist(), [2]);
+  assertEquals(await (await new Tensor([true, false, true], on).bincount()).tolist(), [1, 2]);
+  assertEquals(await (await new Tensor([3, 1], { dtype: "uint8", ...on }).bincount()).tolist(), [0, 1, 0, 1]);
+  assertEquals(await (await new Tensor([2n, 0n], on).bincount()).tolist(), [1, 0, 1]);
 });
 
 Deno.test("statistics: scatter of many places takes the last, adds all, and finds extrema", async () => {
