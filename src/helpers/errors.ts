@@ -171,6 +171,9 @@ export class StaleReadError extends Error {
   }
 }
 
+/** What stands for the line of disposal of a tensor that never had values: an argument while `vmap` or `jvp` traces. */
+export const TRACED = "vmap or jvp";
+
 /** A graph that needs a tensor which the user has disposed. */
 export class DisposedError extends Error {
   /** The name of the class. */
@@ -180,7 +183,11 @@ export class DisposedError extends Error {
 
   /** The text is "Cannot", the action, the values at fault and the reason. */
   constructor(action: string, options: { readonly disposedAt: string }) {
-    super(`Cannot ${action}: the tensor was disposed at ${options.disposedAt}`);
+    const reason = options.disposedAt === TRACED
+      ? "it is, or reads, an argument of a function under vmap or jvp, which has no values, neither inside nor after it; " +
+        "choose by where() inside, and read what vmap or jvp gives"
+      : `the tensor was disposed at ${options.disposedAt}`;
+    super(`Cannot ${action}: ${reason}`);
     this.disposedAt = options.disposedAt;
   }
 }

@@ -6,7 +6,7 @@
  * @module
  */
 import { defaultFloat } from "../dtype/promotion.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, ShapeError, TRACED } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { leavesOf, mapLeaves } from "../helpers/tree.ts";
@@ -223,7 +223,7 @@ export function valueAndGrad<A extends unknown[], R>(
 function placeholder(t: TensorBase, shape: readonly number[]): { node: UOp; leaf: UOp } {
   const size = shape.reduce((a, b) => a * b, 1);
   const storage = new Storage(t.device, t.dtype, size);
-  storage.disposedAt = "in vmap or jvp: a function under them cannot read or realize its arguments, nor keep them";
+  storage.disposedAt = TRACED;
   const leaf = bufferNode(storage);
   return { node: reshape(leaf, shape), leaf };
 }

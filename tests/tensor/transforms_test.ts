@@ -254,7 +254,13 @@ for (
 
 Deno.test("vmap: an argument that is read inside", async () => {
   const f = vmap((v: Tensor) => v.realize());
-  await assertRejects(async () => void await f(t([[1, 2]])).tolist(), DisposedError, "in vmap or jvp");
+  await assertRejects(async () => void await f(t([[1, 2]])).tolist(), DisposedError, "no values");
+  const read = (): unknown => vmap((x: Tensor) => x.mul(x.sum().itemSync() as number))(t([[1, 2]]));
+  assertThrows(
+    read,
+    DisposedError,
+    "Cannot realize a graph: it is, or reads, an argument of a function under vmap or jvp",
+  );
 });
 
 Deno.test("grad: objects that refer to each other are walked once", async () => {
