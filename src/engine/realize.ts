@@ -88,10 +88,15 @@ function tellUses(listener: UseListener, bound: BoundSchedule): void {
 
 function realizeForeign(listening: Capture, nodes: readonly UOp[]): void {
   const foreign = listening.foreign(nodes);
-  if (foreign.length === 0) return;
+  if (foreign.length > 0) realizeUnheard(foreign);
+}
+
+/** Realizes what is no part of what is captured: once, and not in each replay. */
+export function realizeUnheard(nodes: readonly UOp[]): void {
+  const listening = capture;
   capture = undefined;
   try {
-    realizeNodes(foreign);
+    realizeNodes(nodes);
   } finally {
     capture = listening;
   }

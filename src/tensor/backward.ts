@@ -16,7 +16,7 @@ import { latest, moveLike, resolve } from "../uop/resolve.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { tied } from "../uop/slope.ts";
 import { constant, toposort, type UOp, uop } from "../uop/uop.ts";
-import { isScalarLeaf, materializeShape, noGradient, type Operand, TensorBase } from "./base.ts";
+import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "./base.ts";
 import { placeOf } from "./claims.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
@@ -218,6 +218,7 @@ export abstract class BackwardTensor extends RealizeTensor {
    */
   backward(gradient?: Operand): this {
     const seed = this.seed("backward from", gradient), live = liveLeaves();
+    requiring.taken = true;
     const it = new Differentiable(this.uop, live, true), { root } = it;
     it.checkVersions();
     const graph = new Set(toposort(root));

@@ -35,10 +35,24 @@ const copies = new WeakMap<TensorBase, readonly [method: string, instead: string
 
 /** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
 export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
+/** Those that did, and do no more. */
+export const frozenLeaves: Set<WeakRef<TensorBase>> = new Set();
 let nextIdentity = 1;
 let nextSerial = 0;
 /** While `set` is given, the handles that are used are put into it. */
 export const readHandles: { set: Set<TensorBase> | undefined } = { set: undefined };
+
+/** What captures know of which tensors require gradients. */
+export const requiring: {
+  /** Handles that captures depend on. */
+  readonly known: WeakSet<TensorBase>;
+  /** How often it has changed for one of them. */
+  count: number;
+  /** While it is given, handles for which it is asked, or changed, and what it was before that. */
+  asked: Map<TensorBase, boolean> | undefined;
+  /** Told when a gradient is taken with respect to all that require one. */
+  taken: boolean;
+} = { known: new WeakSet(), count: 0, asked: undefined, taken: false };
 
 /** How many handles have been made. */
 export function handlesMade(): number {
@@ -175,6 +189,8 @@ export abstract class TensorBase {
   protected abstract noteRenamed(): void;
   /** Tells jit functions that a handle has left a storage for another one. */
   protected abstract noteLeft(storage: Storage): void;
+  /** Makes `copy` the memory of `top` instead of `memory`, which is another tensor's, too; gives what it is now. */
+  protected abstract copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp;
   /** Whether this is one of the first `count` handles. */
   protected isBefore(count: number): boolean {
     return this.serial < count;
@@ -205,8 +221,7 @@ export abstract class TensorBase {
       now = newestOf(base);
       // an equal expression has become the same memory: this one moves out
       if (now.op === Ops.BUFFER && (now.arg as BufferArg).storage.names > 1) {
-        this.noteLeft((now.arg as BufferArg).storage);
-        now = uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++);
+        now = this.copyOut(top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
       }
     } else if (path.length === 1) return false;
     else {
@@ -372,6 +387,7 @@ export abstract class TensorBase {
 
   /** Whether `backward()` fills `grad`. Setting it true makes this a leaf with storage of its own. */
   get requiresGrad(): boolean | undefined {
+    if (requiring.asked !== undefined) this.noteAsked(requiring.asked);
     return this.wantsGrad;
   }
   set requiresGrad(value: boolean | undefined) {
@@ -382,18 +398,27 @@ export abstract class TensorBase {
         reason: noGradient(this),
       });
     }
+    if (requiring.asked !== undefined) this.noteAsked(requiring.asked);
+    if ((value === true) !== (this.wantsGrad === true) && requiring.known.has(this)) requiring.count++;
     this.wantsGrad = value;
-    if (value && this.leafRef === undefined) {
+    const ref = this.leafRef, isLeaf = ref !== undefined && gradLeaves.has(ref);
+    if (value && !isLeaf) {
       if (!hasIdentity(this.uop)) {
         this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
         this.source = undefined;
         this.hold();
       }
-      gradLeaves.add(this.leafRef = new WeakRef<TensorBase>(this));
-    } else if (!value && this.leafRef !== undefined) {
-      gradLeaves.delete(this.leafRef);
-      this.leafRef = undefined;
+      gradLeaves.add(this.leafRef ??= new WeakRef<TensorBase>(this));
+      frozenLeaves.delete(this.leafRef);
+    } else if (!value && isLeaf) {
+      gradLeaves.delete(ref);
+      frozenLeaves.add(ref);
     }
+  }
+
+  /** Tells who listens whether this requires a gradient, as it was before anything changed that. */
+  private noteAsked(asked: Map<TensorBase, boolean>): void {
+    if (!asked.has(this)) asked.set(this, this.wantsGrad === true);
   }
 
   /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Lists are made tensors. */

@@ -219,7 +219,7 @@ class Jit {
       if (c.isOutdated()) {
         captures.splice(i, 1);
         stats.retraces++;
-      } else if (c.fits(storages)) return this.replay(c, form, args, leaves, storages, donated);
+      } else if (c.fits(leaves.tensors, storages)) return this.replay(c, form, args, leaves, storages, donated);
     }
     const start = nodesMade();
     if (form.calls++ === 0) {
@@ -390,7 +390,9 @@ class Jit {
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
  * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
- * it is now, after what has been assigned to it outside. An argument that `fn` assigns to is written in each call, as the
+ * it is now, after what has been assigned to it outside. State is the tensors, not the variables that hold them: `w.assign(x)`,
+ * `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
+ * (`model.w = x`) is not, unless the model is an argument: assign, or call `reset()`. An argument that `fn` assigns to is written in each call, as the
  * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside,
  * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when
  * the call ends, whether it realizes it or not. Results are fresh each time, copies where they are state, and values alone:

@@ -18,7 +18,7 @@ import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DisposedError, JitError } from "../helpers/errors.ts";
 import { Site, userLine } from "../helpers/stack.ts";
 import { type BufferArg, Storage } from "../uop/args.ts";
-import { ARGUMENT, extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
+import { extentsOf, mapExtents, marked, rebound, withExtents } from "../uop/extent.ts";
 import { reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { clonesOf } from "../uop/clones.ts";
@@ -40,10 +40,10 @@ import {
   storageOf,
   wrap,
 } from "./jit_places.ts";
-import { currentCounter, RANDOM_VARIABLES, reserveCounter, seedKey } from "./random.ts";
+import { Asked, type Required } from "./jit_required.ts";
+import { variableOf } from "./jit_variables.ts";
+import { currentCounter, reserveCounter } from "./random.ts";
 import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "./realize.ts";
-
-const WORD = 2 ** 32;
 
 /** What an argument tensor was like. */
 export interface InputInfo {
@@ -121,7 +121,6 @@ export class Captured {
   private checkedAt = -1;
   private sharedAt = -1;
   private notedAt = -1;
-  private readonly since: number = replacements.count;
   /** Nodes made before it. */
   readonly madeAt: number = nodesMade();
 
@@ -147,6 +146,9 @@ export class Captured {
     private readonly lazy: readonly WeakRef<TensorBase>[],
     /** By output, the donated argument whose memory it may have; -1 for none. */
     private readonly heirs: readonly number[],
+    private readonly required: Required,
+    /** How often handles had come to name something else when it began. */
+    private readonly since: number,
   ) {
     graphs.register(this, replay.graphs);
   }
@@ -165,14 +167,16 @@ export class Captured {
   }
 
   /**
-   * Whether the arguments share memory as they did, and the places hold what the call found there: something, or nothing.
+   * Whether the arguments share memory as they did, what required gradients does, and the places hold what the call found
+   * there: something, or nothing.
    */
-  fits(storages: readonly Storage[]): boolean {
-    return this.sharing.fits(storages) && this.states.every(({ place, input, wasEmpty, from }) => {
-      if (from !== undefined && from.read() === undefined) return false;
-      if (input >= 0 || place.moves) return place.read() !== undefined;
-      return !wasEmpty || place.read() === undefined;
-    });
+  fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
+    return this.sharing.fits(storages) && this.required.fits(tensors) &&
+      this.states.every(({ place, input, wasEmpty, from }) => {
+        if (from !== undefined && from.read() === undefined) return false;
+        if (input >= 0 || place.moves) return place.read() !== undefined;
+        return !wasEmpty || place.read() === undefined;
+      });
   }
 
   /** The tensors at the places that a call changes, as they are now. */
@@ -343,16 +347,16 @@ function listen(call: CallToCapture): Heard {
   call.uses.moveOutAll();
   realizeClones(() => true); // what is captured may overwrite anything
   const recording = new Recording(), counter = currentCounter();
-  const places = placesNow(), start = nodesMade();
+  const places = placesNow(), start = nodesMade(), since = replacements.count;
   const taking = takingOf(leaves.tensors, storages, call.uses, call.writes, call.plain);
   const inside = insideOf(leaves, storages, taking);
   const insideStorages = inside.map(storageOf);
   const handles = movedHandles.assigned = new Set<TensorBase>();
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
   movedHandles.since = handlesMade();
-  const read = readHandles.set = new Set<TensorBase>();
+  const read = readHandles.set = new Set<TensorBase>(), asked = new Asked(leaves.tensors);
   let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [], lazy: TensorBase[] = [];
-  let result: unknown, outputs: TensorBase[];
+  let result: unknown, outputs: TensorBase[], required: Required;
   setCapture(recording);
   try {
     let next = 0;
@@ -366,7 +370,9 @@ function listen(call: CallToCapture): Heard {
     }
     readHandles.set = undefined;
     for (const t of leavesOfTree(result, "capture a function").tensors) read.add(t);
-    lazy = [...read].filter((t) => (t as unknown as Movable).isBefore(movedHandles.since) && madeOf(t) === undefined);
+    const isOlder = (t: TensorBase): boolean => (t as unknown as Movable).isBefore(movedHandles.since);
+    required = asked.end(inside, read, isOlder);
+    lazy = [...read].filter((t) => isOlder(t) && (madeOf(t) === undefined || (replacements.lazy.get(t) ?? 0) > since));
     checkAlive(inside);
     states = placesLeft(places, replaced, start);
     left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
@@ -374,6 +380,7 @@ function listen(call: CallToCapture): Heard {
     result = realizeResult(result, others, start, insideStorages, inside);
     outputs = [...leavesOfTree(result, "capture a function").tensors];
   } finally {
+    asked.stop();
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = readHandles.set = undefined;
   }
@@ -395,6 +402,8 @@ function listen(call: CallToCapture): Heard {
     outputs,
     states,
     handles,
+    required,
+    since,
     lazy: lazy.map((t) => new WeakRef(t)),
     assigned,
     writtenInputs,
@@ -417,6 +426,8 @@ interface Heard {
   readonly outputs: readonly TensorBase[];
   readonly states: ReturnType<typeof placesLeft>;
   readonly handles: ReadonlySet<TensorBase>;
+  readonly required: Required;
+  readonly since: number;
   readonly lazy: readonly WeakRef<TensorBase>[];
   readonly assigned: readonly number[];
   readonly writtenInputs: ReadonlyMap<number, number>;
@@ -525,6 +536,8 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     replay,
     heard.lazy,
     heirsOf(replay, outs, call),
+    heard.required,
+    heard.since,
   );
   tellCapture(captured.replay, leaves.tensors.length, results);
   // arguments that come back are the caller's own, and sizes are what they are outside
@@ -572,31 +585,6 @@ function releaseInner(made: ReadonlySet<Storage>, visible: ReadonlySet<Storage>)
     if (storage.disposedAt === "") storage.disposedAt = at;
     releaseStorage(storage);
   }
-}
-
-/** How scalar arguments follow from a call: random counters go on, variables take the value of the arguments. */
-function variableOf(counter: number, draws: number) {
-  return (name: string, value: number): ((call: Call) => number) | undefined => {
-    const end = name.lastIndexOf("_"), word = name.slice(0, end);
-    if (end < 0) return undefined; // a constant of the graph
-    switch (RANDOM_VARIABLES.indexOf(word)) {
-      case 0: {
-        const offset = (value - counter % WORD + WORD) % WORD;
-        // a draw that was made before the call is the same in all
-        return offset < draws ? (call) => (call.counter + offset) % WORD : undefined;
-      }
-      case 1:
-        return (call) => Math.floor(call.counter / WORD);
-      case 2:
-      case 3: {
-        const seeded = (): number => seedKey()[word === "rngKey0" ? 0 : 1].src[1].value;
-        return seeded() === value ? seeded : undefined;
-      }
-    }
-    if (!word.endsWith(ARGUMENT)) return undefined; // bound inside: a constant of the function
-    const argument = word.slice(0, -ARGUMENT.length);
-    return (call) => call.bound.get(argument)!;
-  };
 }
 
 function tellCapture({ kernels, steps }: Replay, inputs: number, results: number): void {

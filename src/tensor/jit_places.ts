@@ -11,7 +11,7 @@ import { reshape } from "../uop/movement.ts";
 import { resolve } from "../uop/resolve.ts";
 import { toposort, type UOp } from "../uop/uop.ts";
 import { isMemory, shown } from "../uop/writes.ts";
-import { gradLeaves, type TensorBase } from "./base.ts";
+import { frozenLeaves, gradLeaves, type TensorBase } from "./base.ts";
 import { placeOf } from "./claims.ts";
 import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { movedHandles, realizedBuffer, realizeTensors } from "./realize.ts";
@@ -102,12 +102,15 @@ class HandlePlace implements Place {
   }
 }
 
-/** The leaves, and their gradients: lazy ones are realized, so that they can be inputs. */
+/** The leaves, also frozen ones, and their gradients: lazy ones are realized, so that they can be inputs. */
 export function placesNow(): Map<WeakRef<TensorBase>, TensorBase | undefined> {
   const places = new Map<WeakRef<TensorBase>, TensorBase | undefined>(), lazy: TensorBase[] = [];
-  for (const ref of gradLeaves) {
+  for (const ref of [...gradLeaves, ...frozenLeaves]) {
     const leaf = ref.deref();
-    if (leaf === undefined) continue;
+    if (leaf === undefined) {
+      frozenLeaves.delete(ref);
+      continue;
+    }
     const grad = leaf.grad ?? undefined;
     places.set(ref, grad);
     if (grad !== undefined && isPending(grad)) lazy.push(grad);

@@ -8,7 +8,7 @@ import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
 import { takeTurn } from "../device/pressure.ts";
 import { defaultDevice, knownDevice } from "../device/device.ts";
 import type { ExecItem } from "../engine/exec.ts";
-import { currentCapture, realizeNodes, scheduleItems } from "../engine/realize.ts";
+import { currentCapture, realizeNodes, realizeUnheard, scheduleItems } from "../engine/realize.ts";
 import { ArgumentError, DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
@@ -383,7 +383,10 @@ export abstract class RealizeTensor extends CallTensor {
   protected override noteRenamed(): void {
     const { renamed, replaced, since } = movedHandles, old = realizedBuffer(this.uop);
     if (old !== undefined) this.noteLeft((old.arg as BufferArg).storage);
-    else if (replaced === undefined) replacements.lazy.set(this, ++replacements.count);
+    // what a capture has computed it from is not what replays will find
+    else if (replaced === undefined || (this.isBefore(since) && !replaced.has(this))) {
+      replacements.lazy.set(this, ++replacements.count);
+    }
     if ((renamed ?? replaced) === undefined || !this.isBefore(since)) return;
     renamed?.add(this);
     if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrap(this.uop));
@@ -391,6 +394,16 @@ export abstract class RealizeTensor extends CallTensor {
   /** As in the base class. */
   protected override noteLeft(storage: Storage): void {
     if (movedHandles.replaced === undefined) replacements.at.set(storage, ++replacements.count);
+  }
+
+  /** As in the base class. While a capture listens, tensors that were there before it move once, and not in each replay. */
+  protected override copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp {
+    const { storage } = memory.arg as BufferArg;
+    this.noteLeft(storage);
+    if (currentCapture() === undefined || !(top as RealizeTensor).isBefore(movedHandles.since)) return copy;
+    realizeUnheard([copy]);
+    replacements.at.set(storage, ++replacements.count); // what has read it so far would go on with that
+    return shown(copy).base;
   }
 
   /** Makes this handle name, and hold, what `x` names; the shape must be the same. */

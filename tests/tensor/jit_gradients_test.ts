@@ -114,3 +114,82 @@ Deno.test("jit: a gradient that is a donated argument keeps its memory", async (
     assert.deepEqual(await w.grad!.tolist(), [i, i]);
   }
 });
+
+/** Two weights of which a step trains those that require gradients. */
+class Two {
+  readonly a: Tensor = new Tensor([1.5, 2], { requiresGrad: true });
+  readonly b: Tensor = new Tensor([0.5, 0.25], { requiresGrad: true });
+  readonly optimizer: nn.optim.SGD = new nn.optim.SGD([this.a, this.b], { lr: 0.25 });
+  step(): Tensor {
+    return Tensor.train(() => {
+      this.optimizer.zeroGrad();
+      const loss = this.a.mul(this.b).sum().backward();
+      this.optimizer.step();
+      return loss;
+    });
+  }
+  async values(): Promise<unknown[]> {
+    const { a, b } = this;
+    return [await a.tolist(), await b.tolist(), a.grad !== undefined, b.grad !== undefined];
+  }
+}
+
+/** By call, which weights are frozen. */
+const FROZEN: Record<string, readonly string[]> = {
+  "from a call on": ["", "", "", "b", "b", "b"],
+  "and thawed": ["b", "b", "b", "", "", ""],
+  "in turns": ["a", "b", "a", "b", "a", "b", "a", "b"],
+  "for one call": ["", "", "", "a", "", "b", ""],
+};
+for (const [name, calls] of Object.entries(FROZEN)) {
+  Deno.test(`jit: weights are frozen outside: ${name}`, async () => {
+    Device.default = "JS";
+    const got: unknown[][] = [[], []];
+    for (const k of [0, 1]) {
+      const two = new Two(), replayed = jit(() => two.step()), f = k === 0 ? () => two.step() : replayed;
+      for (const frozen of calls) {
+        two.a.requiresGrad = frozen !== "a";
+        two.b.requiresGrad = frozen !== "b";
+        got[k].push(await f().item(), ...await two.values());
+      }
+      if (name === "in turns") assert.equal(replayed.stats.captures, 2 * k);
+    }
+    assert.deepEqual(got[1], got[0]);
+  });
+}
+
+Deno.test("jit: an argument requires a gradient, or does no more", async () => {
+  Device.default = "JS";
+  const make = (requiresGrad: boolean): Tensor => new Tensor([1.5, 2.5], { requiresGrad });
+  const w = make(true),
+    f = jit((x: Tensor) => {
+      x.grad = w.grad = undefined;
+      return x.mul(w).sum().backward();
+    });
+  const kept = make(false), got: boolean[] = [];
+  for (const required of [false, false, false, true, true, false, true]) {
+    const x = make(required);
+    kept.requiresGrad = required;
+    f(x);
+    f(kept);
+    got.push((x.grad !== undefined) === required, (kept.grad !== undefined) === required);
+    assert.deepEqual(await x.grad?.tolist(), required ? [1.5, 2.5] : undefined);
+    kept.grad = undefined;
+  }
+  assert.ok(got.every((same) => same), String(got));
+});
+
+Deno.test("jit: what requires gradients is changed inside, and leaves are made there", () => {
+  Device.default = "JS";
+  const d = new Tensor([1.5, 2.5], { requiresGrad: true }), g = new Tensor([0.5, 0.25], { requiresGrad: true });
+  const f = jit(() => {
+    g.requiresGrad = false;
+    d.grad = undefined;
+    d.mul(g).sum().backward();
+    d.assign(d.sub(d.grad!));
+    g.requiresGrad = true;
+    new Tensor([1.5], { requiresGrad: true }).mul(d.detach()).sum().backward();
+  });
+  for (let i = 0; i < 6; i++) f();
+  assert.equal(f.stats.replays, 4);
+});

@@ -289,3 +289,24 @@ Deno.test("jit: a closed-over expression that a function gives as it is, when it
   }
   assertEquals(got, [[10, 4], [10, 4], [10, 4], [8, 4], [8, 4], [8, 4]]);
 });
+
+Deno.test("jit: state that is another tensor when it is captured, of memory that is not its own, or of none", async () => {
+  for (const device of DEVICES) {
+    Device.default = device;
+    for (const real of [0, 1, 2]) {
+      const x = new Tensor([1.5, 2.5]).realize(), model = { w: new Tensor([0.5, 0.5]).realize() }, got: unknown[] = [];
+      const step = jit(() => model.w.assign(model.w.sub(0.5)).sum());
+      for (let i = 0; i < 5; i++) {
+        if (i === 1) {
+          const equal = [x.add(1), x.add(1)];
+          Tensor.realize(equal.slice(0, real));
+          model.w = equal[1];
+        }
+        step();
+        got.push(await model.w.tolist());
+      }
+      assertEquals(got, [[0, 0], [2, 3], [1.5, 2.5], [1, 2], [0.5, 1.5]]);
+      strictEqual(step.stats.replays, 2);
+    }
+  }
+});
