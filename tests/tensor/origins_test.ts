@@ -121,6 +121,20 @@ Deno.test("origins: a read that comes after an optimizer's step says what to do,
   assertEquals([values(w.grad), values(accuracy), values(w)], [[2, 4], [15], [0, 0]]);
 });
 
+Deno.test("origins: running statistics that the optimizer was not given say to give them, and that works", () => {
+  for (const all of [false, true]) {
+    const layer = new nn.BatchNorm(2), w = leaf([1, 2]);
+    const given = [w, layer.weight!, layer.bias!, ...all ? [layer.runningMean!, layer.runningVar!] : []];
+    const o = new nn.optim.SGD(given, { lr: 0.5 });
+    Tensor.train(() => {
+      layer.call(w.mul(new Tensor([[1, 2], [3, 5]]))).square().mean().backward();
+      o.step();
+    });
+    if (all) assertEquals(values(layer.runningMean), [0.2, 0.7].map(Math.fround));
+    else assertThrows(() => values(layer.runningMean), StaleReadError, "are given to the optimizer with the weights");
+  }
+});
+
 const lr = { lr: 0.5 };
 const ADDED: Readonly<
   Record<string, (w: Tensor) => [o: nn.optim.Optimizer | nn.optim.OptimizerGroup, go: () => void]>
