@@ -458,7 +458,8 @@ function bind(
     const now = new Map<UOp, UOp>();
     for (const { at, entry, version } of variant.becomes) {
       const u = real.get(key.order[at]) ?? key.order[at], storage = storages[entry];
-      if (storage === undefined || isBoundNode(u)) continue;
+      // a constant stays one: it stands for all that are equal
+      if (storage === undefined || isBoundNode(u) || u.op === Ops.CONST) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
       now.set(u, withExtents(reshape(bufferNode(storage, before[entry] + version), shapeOf(u)), extentsOf(u)));
       const buffer = buffers[entry];

@@ -100,7 +100,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
   for (const t of tensors) {
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
     if (isBoundNode(u)) continue; // a number, which kernels take as such
-    if (made === undefined) nodes.push(u);
+    if (made === undefined) nodes.push(u.op === Ops.CONST ? inside.keep(t) : u);
     else {
       checkAlive(made, "realize a tensor");
       if (newestOf(made) !== made) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
@@ -237,6 +237,7 @@ export abstract class RealizeTensor extends CallTensor {
       });
     }
     let u = this.liveNode(action);
+    if (u.op === Ops.CONST) u = this.keepValues();
     if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one
     if (realizedBuffer(u) === undefined) keepOrigins([this], () => realizeNodes([u]));
     const node = realizedBuffer(u);

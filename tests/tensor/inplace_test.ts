@@ -438,3 +438,12 @@ Deno.test("inplace: views stay views of what they were made of, whatever is real
     assertEquals(await a.mul(1).tolist(), [1, 7, 3, 4]);
   }
 });
+
+Deno.test("in place: a constant that is realized stays one for all that are equal to it", async () => {
+  const one = Tensor.full([1], 1).realize(), x = new Tensor([[1, 2], [3, 4]]).realize();
+  const p = new Variable("p", 0, 1).bind(1);
+  assertEquals(await x.add(5).at(1, [p, p.add(1)]).tolist(), [9]);
+  const scalar = new Tensor(1).realize(), other = new Tensor(1);
+  scalar.assign(7);
+  assertEquals([await scalar.item(), await other.item(), await one.tolist()], [7, 1, [1]]);
+});
