@@ -10,6 +10,14 @@ import { describe } from "../helpers/options.ts";
 /** What family a dtype belongs to. */
 export type DTypeKind = "void" | "bool" | "int" | "uint" | "float";
 
+/**
+ * What the error of `structuredClone` and `postMessage` names, which would else copy the graph of a tensor without its
+ * memory.
+ */
+const UNSENDABLE = Symbol(
+  "send `await t.data()` and `t.shape` instead of a tensor, and the name of a dtype; as it is, it",
+);
+
 /** A data type. Instances are unique: compare with `===`. */
 export class DType {
   /** Index into per-dtype tables; a vector shares its scalar's. */
@@ -27,6 +35,8 @@ export class DType {
   /** Position in the promotion order of PARITY.md section 3.1. */
   readonly priority: number;
   private readonly vectors: Map<number, DType> | undefined;
+  /** A symbol cannot be cloned, and every tensor has a dtype. */
+  private readonly unsendable: symbol = UNSENDABLE;
 
   /** Use {@linkcode dtypes}; instances are made only there. */
   constructor(id: number, name: string, kind: DTypeKind, bits: number, priority: number, count = 1, scalar?: DType) {
@@ -79,6 +89,10 @@ export class DType {
   toString(): string {
     return this.name;
   }
+}
+
+for (const key of ["Deno.customInspect", "nodejs.util.inspect.custom"]) {
+  Object.defineProperty(DType.prototype, Symbol.for(key), { value: DType.prototype.toString });
 }
 
 let nextId = 0;

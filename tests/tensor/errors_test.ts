@@ -27,6 +27,14 @@ Deno.test("errors: options are checked by name", () => {
   );
 });
 
+Deno.test("errors: a tensor is not cloned into a message without its memory", () => {
+  const x = new Tensor([1, 2]);
+  for (const held of [x, x.add(1), { weights: [x] }, x.dtype]) {
+    assertThrows(() => structuredClone(held), DOMException, "send `await t.data()` and `t.shape` instead of a tensor");
+  }
+  assertEquals([Deno.inspect(x.dtype), JSON.stringify(structuredClone(x.shape))], ["int32", "[2]"]);
+});
+
 Deno.test("errors: they extend the nearest builtin", () => {
   const x = Tensor.zeros([2, 3]);
   assertThrows(() => x.reshape([7]), RangeError);
