@@ -13,6 +13,7 @@ import { flat, GradientArg, withGradient, zerosLike } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { broadcastNodes, CAST_COPY, checkSameDevice, type Operand, TensorBase } from "./base.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
+import { flattenNested } from "./host.ts";
 import { JoinTensor } from "./join.ts";
 import { floatConst, logaddexpNode } from "./numeric.ts";
 import { constantPower, intPower, powNode } from "./power.ts";
@@ -431,12 +432,12 @@ export abstract class ElementwiseTensor extends JoinTensor {
   // ---- bits
 
   /** What is combined with 32 bits or fewer: whole numbers from 2^31 to 2^32 are int32, as JavaScript's `&` has them. */
-  private asBits(x: Operand): Operand {
+  private asBits(action: string, x: Operand): Operand {
     const d = this.dtype, isHigh = (v: unknown): boolean => typeof v === "number" && v >= 2 ** 31 && isWord(v);
     if (d.isFloat || d.bits > 32 || d === dtypes.uint32) return x;
     if (typeof x === "number" && isHigh(x)) return d === dtypes.int32 ? x | 0 : this.wrap(scalarConst(x, dtypes.int32));
     if (d !== dtypes.int32 || !Array.isArray(x)) return x;
-    const flat: unknown[] = x.flat(Infinity);
+    const { flat } = flattenNested(action, x);
     return flat.some(isHigh) && flat.every(isWord) ? this.fromList(x, d) : x;
   }
 
@@ -457,17 +458,17 @@ export abstract class ElementwiseTensor extends JoinTensor {
 
   /** Bits in both. @throws {DTypeError} for floats */
   bitwiseAnd(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseAnd", this.asBits(x), options);
+    const [a, b] = this.bits("bitwiseAnd", this.asBits("bitwiseAnd", x), options);
     return this.wrap(a.and(b));
   }
   /** Bits in either. @throws {DTypeError} for floats */
   bitwiseOr(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseOr", this.asBits(x), options);
+    const [a, b] = this.bits("bitwiseOr", this.asBits("bitwiseOr", x), options);
     return this.wrap(a.or(b));
   }
   /** Bits in one of both. @throws {DTypeError} for floats */
   bitwiseXor(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseXor", this.asBits(x), options);
+    const [a, b] = this.bits("bitwiseXor", this.asBits("bitwiseXor", x), options);
     return this.wrap(a.xor(b));
   }
   /** All bits inverted; logical not for bools. @throws {DTypeError} for floats */

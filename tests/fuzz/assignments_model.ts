@@ -70,7 +70,7 @@ interface Version {
   /** Whether it is kept in memory once it has been computed, or computed again for each who reads it. */
   isStored: boolean;
   isDone: boolean;
-  /** Whether who reads it before it is done reads what it was computed from: a sum over one element. */
+  /** Whether who reads it before it is done reads what it was computed from: a scan, a sum over one element. */
   isThrough?: boolean;
 }
 
@@ -507,7 +507,7 @@ export class Model {
         const sums = (row: number[]) =>
           row.map((_, i) => row.slice(0, i + 1).reduce((a, b) => combine("add", a, b, kind)));
         const made = make(along(list[0], sums), shape);
-        made.version.isThrough = shape[list[0]] === 1;
+        made.version.isThrough = true; // it ends in movement, which a view of it may be one with
         return made;
       }
       case "total": {
