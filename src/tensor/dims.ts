@@ -20,8 +20,9 @@ import {
   label,
   sameExtent,
   sumOf,
+  window,
 } from "../uop/extent.ts";
-import { broadcastTo, expand, window } from "../uop/movement.ts";
+import { broadcastTo, expand } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { simplify } from "../uop/symbolic.ts";

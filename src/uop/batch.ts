@@ -16,7 +16,8 @@ import {
   type WindowArg,
 } from "./args.ts";
 import { GradientArg } from "./slope.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
+import { window } from "./extent.ts";
 import { isAlu, isMovement, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { toposort, type UOp, uop } from "./uop.ts";

@@ -12,9 +12,8 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { ShapeError } from "../helpers/errors.ts";
-import type { AxesArg, PairsArg, ReduceArg, SkewArg, VariableArg, WindowArg } from "./args.ts";
+import { type AxesArg, type PairsArg, type ReduceArg, type SkewArg, type VariableArg, WindowArg } from "./args.ts";
 import { vmax, vmin } from "./bounds.ts";
-import { window } from "./movement.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { simplify } from "./symbolic.ts";
@@ -324,6 +323,14 @@ export function withExtents(x: UOp, extents: Extents | null): UOp {
     if (e !== undefined && own?.[axis] === undefined) x = label(x, axis, e);
   });
   return x;
+}
+
+/**
+ * `size` elements of an axis from `start` on, zero where there is none: out[i] = x[i + start]. Both are rank-0 integers,
+ * constants or expressions of variables; the shape has `capacity`, by default the largest value of `size`.
+ */
+export function window(x: UOp, axis: number, start: UOp, size: UOp, capacity: number = vmax(size)): UOp {
+  return uop(Ops.WINDOW, x.dtype, [x, start, size], new WindowArg(axis, capacity));
 }
 
 /** The first `e` elements of an axis; the shape stays. */

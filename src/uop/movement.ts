@@ -5,8 +5,7 @@
  * @module
  */
 import { prod, sameArray } from "../helpers/math.ts";
-import { AxesArg, PairsArg, ShapeArg, type SkewArg, WindowArg } from "./args.ts";
-import { vmax } from "./bounds.ts";
+import { AxesArg, PairsArg, ShapeArg, type SkewArg } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { shapeOf } from "./shape.ts";
 import { type UOp, uop } from "./uop.ts";
@@ -71,14 +70,6 @@ export function unskew(x: UOp, arg: SkewArg): UOp {
 /** The adjoint of {@linkcode unskew}: out[i, k] = x[(i - k * dilation) / stride, k], zero where that is no element. */
 export function skew(x: UOp, arg: SkewArg): UOp {
   return uop(Ops.SKEW, x.dtype, [x], arg);
-}
-
-/**
- * `size` elements of an axis from `start` on, zero where there is none: out[i] = x[i + start]. Both are rank-0 integers,
- * constants or expressions of variables; the shape has `capacity`, by default the largest value of `size`.
- */
-export function window(x: UOp, axis: number, start: UOp, size: UOp, capacity: number = vmax(size)): UOp {
-  return uop(Ops.WINDOW, x.dtype, [x, start, size], new WindowArg(axis, capacity));
 }
 
 /** `x` under `shape`, where axes are added in front and sizes 1 are repeated, as NumPy broadcasts. */

@@ -6,7 +6,8 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import { isMovement, isView, opName, Ops } from "./ops.ts";
-import { expand, flip, pad, permute, reshape, shrink, skew, unskew, window } from "./movement.ts";
+import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "./movement.ts";
+import { window } from "./extent.ts";
 import type { AxesArg, PairsArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
 import { renewed, type UOp, uop } from "./uop.ts";
 
