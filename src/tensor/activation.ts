@@ -10,7 +10,7 @@ import { envNumber } from "../helpers/env.ts";
 import { checkNumber, checkOptions, describe } from "../helpers/options.ts";
 import { flat, GradientArg, slope, withGradient } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { leNode } from "./elementwise.ts";
+import { leNode } from "./compare_nodes.ts";
 import { FunctionTensor } from "./functions.ts";
 import {
   absNode,

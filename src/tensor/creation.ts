@@ -24,7 +24,7 @@ import { simplify } from "../uop/symbolic.ts";
 import { bufferNode, iota, UOp, uop } from "../uop/uop.ts";
 import { type NestedArray, TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
-import { eqNode } from "./elementwise.ts";
+import { eqNode } from "./compare_nodes.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost, type TypedArray } from "./host.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { floatConst } from "./numeric.ts";

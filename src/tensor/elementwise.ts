@@ -12,6 +12,7 @@ import { Ops } from "../uop/ops.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../uop/slope.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { broadcastNodes, CAST_COPY, checkSameDevice, type Operand, TensorBase } from "./base.ts";
+import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "./compare_nodes.ts";
 import { intDivide, remainder, wholeQuotient } from "./division.ts";
 import { flattenNested } from "./host.ts";
 import { JoinTensor } from "./join.ts";
@@ -49,39 +50,6 @@ export interface CloseOptions {
 }
 
 const REVERSE = ["reverse"];
-
-/** -x; integers wrap. */
-export function negNode(x: UOp): UOp {
-  return x.mul(scalarConst(-1, x.dtype));
-}
-
-/** Logical not of a bool node. */
-export function notNode(x: UOp): UOp {
-  return x.xor(constant(1, dtypes.bool));
-}
-
-/** a <= b; false for NaN. */
-export function leNode(a: UOp, b: UOp): UOp {
-  return a.dtype.isFloat ? a.lt(b).or(a.eq(b)) : notNode(b.lt(a));
-}
-
-/** a == b as bool. */
-export function eqNode(a: UOp, b: UOp): UOp {
-  return a.dtype.isBool ? notNode(a.xor(b)) : a.eq(b);
-}
-
-/** The larger of both; NaN if either is. */
-export function maxNode(a: UOp, b: UOp): UOp {
-  return a.dtype.isBool ? a.or(b) : a.max(b);
-}
-
-/** The smaller of both; NaN if either is. Integers by inverted bits, which cannot overflow. */
-export function minNode(a: UOp, b: UOp): UOp {
-  const d = a.dtype;
-  if (d.isBool) return a.and(b);
-  const invert = (x: UOp) => d.isFloat ? negNode(x) : x.xor(scalarConst(-1, d));
-  return invert(invert(a).max(invert(b)));
-}
 
 /** float16 and bfloat16 are computed in float32 by `f` and rounded once; integers in the default float. */
 export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {

@@ -8,7 +8,8 @@ import { dtypes } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import { checkOptions } from "../helpers/options.ts";
 import { constant, type UOp } from "../uop/uop.ts";
-import { ElementwiseTensor, inFloat, negNode, signValue } from "./elementwise.ts";
+import { ElementwiseTensor, inFloat, signValue } from "./elementwise.ts";
+import { negNode } from "./compare_nodes.ts";
 import {
   absNode,
   acoshNode,

@@ -19,7 +19,7 @@ import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, TensorBase
 import { hostNode } from "./creation.ts";
 import { isTypedArray, packHost } from "./host.ts";
 import { allFilled, iotaAlong, trueOf } from "./movement_nodes.ts";
-import { reduceNode } from "./reduce.ts";
+import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { lookUp, sorts } from "./segments.ts";
 import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "./select.ts";

@@ -8,7 +8,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp } from "../uop/uop.ts";
 import { iotaAlong, type Pair } from "./movement_nodes.ts";
-import { reduceNode } from "./reduce.ts";
+import { reduceNode } from "./reduce_nodes.ts";
 
 /** The transposed matrix. */
 export function turned(x: UOp): UOp {

@@ -12,7 +12,7 @@ import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { constant, INT32_MAX, type UOp, uop } from "../uop/uop.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
-import { reduceNode } from "./reduce.ts";
+import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { selectNode } from "./select.ts";
 

@@ -5,27 +5,26 @@
  *
  * @module
  */
-import { type DType, type DTypeLike, dtypeMax, dtypeMin, dtypes, leastInt, mostInt, toDType } from "../dtype/dtype.ts";
+import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat, floatOf, promote, sumDType, sumOf } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { ReduceArg } from "../uop/args.ts";
-import { identityOf } from "../uop/carrier.ts";
-import { extentsOf } from "../uop/extent.ts";
-import { broadcastTo, pad, reshape, shrink } from "../uop/movement.ts";
+import { broadcastTo, reshape } from "../uop/movement.ts";
 import { Ops } from "../uop/ops.ts";
 import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
-import { constant, type UOp, uop } from "../uop/uop.ts";
+import { constant, type UOp } from "../uop/uop.ts";
 import { ActivationTensor } from "./activation.ts";
 import { type Axes, resolveAxes, resolveAxis } from "./axes.ts";
 import type { Operand } from "./base.ts";
-import { type CloseOptions, eqNode, negNode } from "./elementwise.ts";
+import type { CloseOptions } from "./elementwise.ts";
+import { eqNode, negNode } from "./compare_nodes.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { constantPower } from "./power.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "./numeric.ts";
-import { castNode, scalarConst } from "./scalars.ts";
+import { castNode } from "./scalars.ts";
+import { belowMax, countNode, meanNode, minAlong, orReduce, reduceNode } from "./reduce_nodes.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
@@ -44,35 +43,6 @@ export interface VarOptions extends ReduceOptions {
 }
 
 const KEEP = ["keepdim"];
-
-/** Reduces `axes` of `x`, which stay with size 1. Axes of size 1 cost nothing, empty ones give the identity. */
-export function reduceNode(x: UOp, op: Ops, axes: readonly number[]): UOp {
-  const shape = shapeOf(x);
-  const real = axes.filter((a) => shape[a] !== 1);
-  if (real.length === 0) return x;
-  if (real.some((a) => shape[a] === 0)) {
-    const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
-    const nothing = broadcastTo(scalarConst(identityOf(op, x.dtype), x.dtype), out);
-    if (!x.dtype.isFloat || op === Ops.MAX) return nothing;
-    // Zeros that depend on x: its gradient is nothing, but that of what was broadcast into it is zeros.
-    const none = shape.map((n, i): [number, number] => axes.includes(i) ? [0, Math.min(n, 1)] : [0, n]);
-    const grow = shape.map((n, i): [number, number] => [0, axes.includes(i) && n === 0 ? 1 : 0]);
-    return pad(shrink(x, none), grow).add(nothing);
-  }
-  return uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(op, real));
-}
-
-/** The smallest along `axes`, which stay with size 1. */
-function minAlong(x: UOp, axes: readonly number[]): UOp {
-  const d = x.dtype;
-  const shape = shapeOf(x);
-  if (axes.some((a) => shape[a] === 0)) {
-    const out = shape.map((n, i) => axes.includes(i) ? 1 : n);
-    return broadcastTo(scalarConst(d.isInt ? mostInt(d) : dtypeMax(d), d), out);
-  }
-  const invert = (u: UOp) => d.isFloat ? negNode(u) : u.xor(scalarConst(-1, d));
-  return invert(reduceNode(invert(x), Ops.MAX, axes));
-}
 
 /** Of softmax y over the last axis: y (g - sum(g y)). */
 const SOFTMAX = new GradientArg((g, _, y) => {
@@ -389,37 +359,4 @@ export abstract class ReduceTensor extends ActivationTensor {
 function rootOf(x: UOp, p: number): UOp {
   const zero = x.eq(floatConst(0, x.dtype)), safe = zero.where(floatConst(1, x.dtype), x);
   return zero.where(floatConst(0, x.dtype), constantPower(safe, 1 / p));
-}
-
-function orReduce(x: UOp, axes: readonly number[]): UOp {
-  const shape = shapeOf(x);
-  if (axes.some((a) => shape[a] === 0)) {
-    return broadcastTo(constant(0, x.dtype), shape.map((n, i) => axes.includes(i) ? 1 : n));
-  }
-  return reduceNode(x, Ops.MAX, axes);
-}
-
-/** Mean of float nodes over `axes`, kept; NaN where there is nothing. */
-export function meanNode(x: UOp, axes: readonly number[]): UOp {
-  const sum = reduceNode(x, Ops.ADD, axes);
-  return sum.fdiv(countNode(x, axes, shapeOf(sum)));
-}
-
-/** How many elements `axes` of a float node hold, in its dtype: a constant, or of `shape` where one is symbolic. */
-function countNode(x: UOp, axes: readonly number[], shape: readonly number[]): UOp {
-  const sizes = shapeOf(x), extents = extentsOf(x), symbolic = axes.filter((a) => extents?.[a] !== undefined);
-  const known = floatConst(prod(axes.map((a) => symbolic.includes(a) ? 1 : sizes[a])), x.dtype);
-  if (symbolic.length === 0) return known;
-  return broadcastTo(symbolic.reduce((n, a) => n.mul(extents![a]!.cast(x.dtype)), known), shape);
-}
-
-/** x minus its maximum along `axes`; the maximum is a constant to the gradient, as it cancels. */
-function belowMax(x: UOp, axes: readonly number[]): UOp {
-  const max = detachNode(reduceNode(x, Ops.MAX, axes));
-  return x.add(negNode(broadcastTo(max, shapeOf(x))));
-}
-
-/** The identity of MAX for a dtype, exact for 64-bit integers. */
-export function smallestOf(d: DType): number | bigint {
-  return d.isInt ? leastInt(d) : dtypeMin(d);
 }

@@ -16,11 +16,11 @@ import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
-import { maxNode, negNode } from "./elementwise.ts";
+import { maxNode, negNode } from "./compare_nodes.ts";
 import { LossTensor } from "./loss.ts";
 import { filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
-import { reduceNode } from "./reduce.ts";
+import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { foldKeys } from "./segments.ts";
 

@@ -16,7 +16,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../uop/uop.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
 import { sortedPositions } from "./order.ts";
-import { reduceNode } from "./reduce.ts";
+import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { gatherNode, selectNode } from "./select.ts";
 

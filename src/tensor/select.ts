@@ -16,7 +16,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, int, positionDType, type UOp } from "../uop/uop.ts";
 import { type HostArray, typedArrayOf } from "./host.ts";
 import { iotaAlong } from "./movement_nodes.ts";
-import { reduceNode } from "./reduce.ts";
+import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 
 /** The values of a node that came from the host and is not yet overwritten; undefined for all others. */
