@@ -20,7 +20,7 @@ import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, Te
 import { placeOf } from "./claims.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
-import { RealizeTensor } from "./realize.ts";
+import { CallTensor } from "./call.ts";
 
 /**
  * A loss whose `backward()` filled a gradient: a handle on its node, and whether the user's handle is still alive. A
@@ -205,7 +205,7 @@ class Differentiable {
 }
 
 /** Tensors that can be differentiated. */
-export abstract class BackwardTensor extends RealizeTensor {
+export abstract class BackwardTensor extends CallTensor {
   /**
    * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
    * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.

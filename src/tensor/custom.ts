@@ -20,7 +20,7 @@ import { Ops } from "../uop/ops.ts";
 import { specKernel, verify } from "../uop/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/uop.ts";
 import { noteWrite } from "../uop/writes.ts";
-import { BackwardTensor } from "./backward.ts";
+import { RealizeTensor } from "./realize.ts";
 import { checkSameDevice, materializeShape, TensorBase } from "./base.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./numeric.ts";
@@ -86,7 +86,7 @@ function isMemory(u: UOp): boolean {
 }
 
 /** Tensors that custom kernels can run on. */
-export abstract class CustomTensor extends BackwardTensor {
+export abstract class CustomTensor extends RealizeTensor {
   /** The parameter of a kernel that stands for this tensor, its elements in a row, as number `slot`. */
   asParam(slot: number): UOp {
     checkInteger("make a kernel parameter", "the slot", slot, 0);

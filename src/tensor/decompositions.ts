@@ -21,7 +21,7 @@ import { MatrixGradients } from "./matrix_gradients.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { hostValues } from "./select.ts";
-import { StatisticsTensor } from "./statistics.ts";
+import { LossTensor } from "./loss.ts";
 import { differentiable } from "./svd_gradient.ts";
 
 /** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */
@@ -70,7 +70,7 @@ interface Formulas {
 let known: Formulas | undefined;
 
 /** Tensors with decompositions of matrices. */
-export abstract class DecompositionTensor extends StatisticsTensor {
+export abstract class DecompositionTensor extends LossTensor {
   /** One for all: a formula is part of what a graph is known by. */
   private get formulas(): Formulas {
     if (known === undefined) {

@@ -15,7 +15,7 @@ import { shapeOf } from "../uop/shape.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { broadcastShape, checkSameDevice, checkTensor, maybeTensor, type Operand } from "./base.ts";
 import { tensorList } from "./dims.ts";
-import { ReduceTensor } from "./reduce.ts";
+import { StatisticsTensor } from "./statistics.ts";
 
 /** Options of products: `dtype` of the result; sums are at least as wide. */
 export interface ProductOptions {
@@ -80,7 +80,7 @@ function swapLast(n: number): number[] {
 }
 
 /** Tensors with linear algebra. */
-export abstract class LinalgTensor extends ReduceTensor {
+export abstract class LinalgTensor extends StatisticsTensor {
   /**
    * The product of the last axis of this with the second to last of `w` (its only one in 1-D); the axes before broadcast.
    * `[..., m, k]` and `[..., k, n]` give `[..., m, n]`. Small floats are accumulated in float32, small integers in 32

@@ -25,7 +25,7 @@ import { isMemory, newestOf, noteWrite, showAs, shown, takeBack, writesTo } from
 import { isWeak, materializeShape, type Operand, TensorBase } from "./base.ts";
 import { tensorList } from "./dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./host.ts";
-import { CallTensor } from "./call.ts";
+import { BackwardTensor } from "./backward.ts";
 import { keepOrigins } from "./origins.ts";
 
 /**
@@ -115,7 +115,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
 }
 
 /** Adds realizing, reading, assignment and devices. */
-export abstract class RealizeTensor extends CallTensor {
+export abstract class RealizeTensor extends BackwardTensor {
   private disposedAt: Line = "";
 
   static {

@@ -17,7 +17,7 @@ import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { resolveAxis } from "./axes.ts";
 import { maxNode, negNode } from "./compare_nodes.ts";
-import { LossTensor } from "./loss.ts";
+import { ReduceTensor } from "./reduce.ts";
 import { filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "./numeric.ts";
 import { reduceNode } from "./reduce_nodes.ts";
@@ -100,7 +100,7 @@ function toIndex(at: number): GradientArg {
 const TO_INDEX: GradientArg[] = [];
 
 /** Tensors with scans. */
-export abstract class ScanTensor extends LossTensor {
+export abstract class ScanTensor extends ReduceTensor {
   /** A scan along an axis. */
   private scanned(action: string, axis: number, x: UOp, scan: Scan): UOp {
     const shape = this.shape;
