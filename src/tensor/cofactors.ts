@@ -16,31 +16,31 @@ import { shapeOf } from "../uop/shape.ts";
 import { GradientArg, withGradient } from "../uop/slope.ts";
 import { constant, type UOp, uop } from "../uop/uop.ts";
 import { iotaAlong } from "./movement_nodes.ts";
-import type { StatisticsTensor } from "./statistics.ts";
+import type { LinalgTensor } from "./linalg.ts";
 
 /** What stands for a pivot of 0: what is divided by it vanishes in the end, or is multiplied by it. */
 const TINY = 2 ** -60;
 
 /** A tensor of a node. */
-export type Maker = (u: UOp) => StatisticsTensor;
+export type Maker = (u: UOp) => LinalgTensor;
 
 /** A matrix whose rows but one are eliminated; the letters are those above. */
 interface Eliminated {
-  readonly N: StatisticsTensor;
+  readonly N: LinalgTensor;
   /** `[..., 1, n]`: 1 at the last column. */
-  readonly e: StatisticsTensor;
-  readonly v: StatisticsTensor;
-  readonly u: StatisticsTensor;
-  readonly b: StatisticsTensor;
+  readonly e: LinalgTensor;
+  readonly v: LinalgTensor;
+  readonly u: LinalgTensor;
+  readonly b: LinalgTensor;
   /** The same with {@linkcode TINY} for pivots of 0. */
-  readonly near: StatisticsTensor;
+  readonly near: LinalgTensor;
 }
 
 /** The graph is one for each matrix: what is kept is computed once. */
 function eliminated(a: UOp, of: Maker): Eliminated {
   const shape = shapeOf(a), rank = shape.length, n = shape[rank - 1], lead = shape.slice(0, -2), d = a.dtype;
-  const kept = (t: StatisticsTensor): StatisticsTensor => of(uop(Ops.CONTIGUOUS, t.dtype, [t.uop]));
-  const whole = (value: number, sizes: readonly number[], dtype = d): StatisticsTensor =>
+  const kept = (t: LinalgTensor): LinalgTensor => of(uop(Ops.CONTIGUOUS, t.dtype, [t.uop]));
+  const whole = (value: number, sizes: readonly number[], dtype = d): LinalgTensor =>
     of(broadcastTo(constant(value, dtype), [...lead, ...sizes]));
   const rows = of(iotaAlong(n, rank - 2, rank)), columns = of(iotaAlong(n, rank - 1, rank));
   let w = kept(of(a).cat([rows.eq(columns).where(whole(1, [n, n]), 0)], -1)); // A over N
@@ -62,7 +62,7 @@ function eliminated(a: UOp, of: Maker): Eliminated {
   const place = kept(columnOf.lt(0).where(last, columnOf)); // [..., n, 1]: where each row goes
   const later = rows.lt(columns).bitwiseAnd(place.gt(place.transpose(-1, -2)));
   const isOdd = later.cast(dtypes.int32).sum([-2, -1], { keepdim: true }).mod(2).eq(1);
-  const signed = (x: StatisticsTensor): StatisticsTensor => isOdd.where(x.neg(), x);
+  const signed = (x: LinalgTensor): LinalgTensor => isOdd.where(x.neg(), x);
   const from = place.eq(columns).where(rows, 0).sum(-2, { keepdim: true }).transpose(-1, -2);
   const ordered = kept(w.gather(-2, from.expand([...lead, n, 2 * n])));
   const c = ordered.at("...", [0, n]).gather(-1, last.expand([...lead, n, 1])).transpose(-1, -2); // [..., 1, n]
@@ -77,7 +77,7 @@ function eliminated(a: UOp, of: Maker): Eliminated {
 }
 
 /** The transposed matrix. */
-function turned(x: StatisticsTensor): StatisticsTensor {
+function turned(x: LinalgTensor): LinalgTensor {
   return x.transpose(-1, -2);
 }
 
@@ -110,6 +110,6 @@ export class Cofactors {
 }
 
 /** `[..., n, 1]`: true at the last row. */
-function isLastRow(e: StatisticsTensor): StatisticsTensor {
+function isLastRow(e: LinalgTensor): LinalgTensor {
   return turned(e).gt(0);
 }
