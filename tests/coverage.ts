@@ -42,11 +42,12 @@ function listen(): void {
       Object.defineProperty(owner, name, { ...own, value: listened });
     }
   }
-  const { einsum } = Tensor;
-  Tensor.einsum = (formula, operands, options) => {
-    if (listening) calls.add(`einsum ${operands[0].dtype}`);
-    return einsum.call(Tensor, formula, operands, options) as typeof operands[0];
-  };
+  const einsum = Tensor.einsum as (formula: string, ...rest: unknown[]) => Tensor;
+  Tensor.einsum = ((formula: string, ...rest: unknown[]) => {
+    const [first] = rest.flat();
+    if (listening) calls.add(`einsum ${(first as Tensor).dtype}`);
+    return einsum.call(Tensor, formula, ...rest);
+  }) as typeof Tensor.einsum;
 }
 
 /** Cases, and dtypes by device, of each method. */
