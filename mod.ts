@@ -15,8 +15,8 @@ import { cudaBackend } from "./backends/cuda/cuda.ts";
 import { diskBackend } from "./backends/disk/disk.ts";
 import { jsBackend } from "./backends/js/js.ts";
 import { nullBackend } from "./backends/null/null.ts";
-import { wasmBackend } from "./backends/wasm/device.ts";
-import { webgpuBackend } from "./backends/webgpu/device.ts";
+import { wasmBackend } from "./backends/wasm/wasm_device.ts";
+import { webgpuBackend } from "./backends/webgpu/webgpu_device.ts";
 import { registerBackend, setSelfTest } from "./src/device/device.ts";
 import { selfTest, selfTestAsync } from "./src/engine/self_test.ts";
 
@@ -54,16 +54,16 @@ export {
   SpecError,
   StaleReadError,
 } from "./src/helpers/errors.ts";
-export { nn } from "./src/nn/mod.ts";
-export { state } from "./src/state/mod.ts";
-export { kernel } from "./src/tensor/custom.ts";
-export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/display.ts";
-export { jit, type JitFunction, type JitOptions, type JitStats } from "./src/tensor/jit.ts";
-export { scope } from "./src/tensor/scope.ts";
+export { nn } from "./src/nn/nn_namespace.ts";
+export { state } from "./src/state/state_namespace.ts";
+export { kernel } from "./src/tensor/custom_kernel.ts";
+export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/handle/display.ts";
+export { jit, type JitFunction, type JitOptions, type JitStats } from "./src/tensor/jit/jit.ts";
+export { scope } from "./src/tensor/handle/scope.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
-export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms.ts";
-export type { GradOptions, TensorFunction, VmapOptions } from "./src/tensor/transforms.ts";
+export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
+export type { GradOptions, TensorFunction, VmapOptions } from "./src/tensor/transforms/transforms.ts";
 export type * from "./src/tensor/types.ts";
 export { Variable } from "./src/tensor/variable.ts";
-export { type View, viewOf } from "./src/tensor/view.ts";
-export { record } from "./src/uop/rewrite.ts";
+export { type View, viewOf } from "./src/tensor/handle/view_of.ts";
+export { record } from "./src/uop/rewrite/rewrite.ts";

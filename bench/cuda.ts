@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { CudaDevice } from "../backends/cuda/device.ts";
+import type { CudaDevice } from "../backends/cuda/cuda_device.ts";
 import { Device, GlobalCounters, jit, type Tensor } from "../mod.ts";
 import { CUDA_WORKLOADS, errorOf, operandsOf } from "./cuda_workloads.ts";
 import { option } from "./json.ts";

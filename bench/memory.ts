@@ -10,7 +10,7 @@
  */
 import { settleMemory } from "../src/device/pressure.ts";
 import { scheduleNodes } from "../src/schedule/schedule.ts";
-import { internedCount } from "../src/uop/uop.ts";
+import { internedCount } from "../src/uop/core/uop.ts";
 import { Device, jit, nn, scope, state, Tensor } from "../mod.ts";
 import { GRAPHS } from "./compile_bench.ts";
 import { option } from "./json.ts";

@@ -4,16 +4,16 @@
  * ResNet-50 was compiled. `deno bench -A` shows medians; `deno run -A bench/rewrite_bench.ts --json` prints one JSON line.
  */
 import { dtypes } from "../src/dtype/dtype.ts";
-import { lateRules, pmDivision } from "../src/codegen/decomp/op.ts";
-import { pmFold } from "../src/schedule/fold.ts";
-import { AxisKind } from "../src/uop/args.ts";
+import { lateRules, pmDivision } from "../src/codegen/late/decomp/missing_ops.ts";
+import { pmFold } from "../src/schedule/fuse/fold_tensors.ts";
+import { AxisKind } from "../src/uop/core/args.ts";
 import { context } from "../src/helpers/env.ts";
-import { matchStats, PatternMatcher, resetMatchStats, rule } from "../src/uop/matcher.ts";
-import { graphRewrite, record } from "../src/uop/rewrite.ts";
-import { simplify, symbolic } from "../src/uop/symbolic.ts";
-import { UPat } from "../src/uop/upat.ts";
-import { constant, int, range, rotateInternTable, toposort, type UOp, variable } from "../src/uop/uop.ts";
-import { symbolicValid } from "../src/uop/valid.ts";
+import { matchStats, PatternMatcher, resetMatchStats, rule } from "../src/uop/rewrite/matcher.ts";
+import { graphRewrite, record } from "../src/uop/rewrite/rewrite.ts";
+import { simplify, symbolic } from "../src/uop/algebra/symbolic.ts";
+import { UPat } from "../src/uop/rewrite/upat.ts";
+import { constant, int, range, rotateInternTable, toposort, type UOp, variable } from "../src/uop/core/uop.ts";
+import { symbolicValid } from "../src/uop/algebra/valid.ts";
 import { Device } from "../mod.ts";
 import { GRAPHS, onePass } from "./compile_bench.ts";
 

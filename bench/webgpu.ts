@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { WebGpuDevice } from "../backends/webgpu/device.ts";
+import type { WebGpuDevice } from "../backends/webgpu/webgpu_device.ts";
 import { Device, DeviceError, jit, Tensor } from "../mod.ts";
 import type { Launch } from "../src/device/program.ts";
 import { option } from "./json.ts";

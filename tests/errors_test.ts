@@ -18,17 +18,17 @@ import {
 import { clangBackend } from "../backends/clang/clang.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
 import { programOf } from "../src/renderer/renderer.ts";
-import { Ops } from "../src/uop/ops.ts";
-import { uop } from "../src/uop/uop.ts";
-import { type ErrorClass, loose } from "./fixtures/errors_common.ts";
-import { MORE_ERRORS } from "./fixtures/errors_more.ts";
-import { OP_ERRORS } from "./fixtures/errors_ops.ts";
-import { MORE_OP_ERRORS } from "./fixtures/errors_ops_more.ts";
-import { SYSTEM_ERRORS } from "./fixtures/errors_system.ts";
-import { TENSOR_ERRORS } from "./fixtures/errors_tensor.ts";
+import { Ops } from "../src/uop/core/ops.ts";
+import { uop } from "../src/uop/core/uop.ts";
+import { type ErrorClass, loose } from "./fixtures/errors/errors_common.ts";
+import { MORE_ERRORS } from "./fixtures/errors/errors_more.ts";
+import { OP_ERRORS } from "./fixtures/errors/errors_ops.ts";
+import { MORE_OP_ERRORS } from "./fixtures/errors/errors_ops_more.ts";
+import { SYSTEM_ERRORS } from "./fixtures/errors/errors_system.ts";
+import { TENSOR_ERRORS } from "./fixtures/errors/errors_tensor.ts";
 import { addKernel } from "./fixtures/kernels.ts";
-import { PARITY } from "./parity.ts";
-import { runDeno } from "./subprocess.ts";
+import { PARITY } from "./pages/parity.ts";
+import { runDeno } from "./system/subprocess.ts";
 
 const GROUPS = { ...TENSOR_ERRORS, ...OP_ERRORS, ...MORE_OP_ERRORS, ...MORE_ERRORS, ...SYSTEM_ERRORS };
 /** Opened here, so that no test seems to leak it. */

@@ -1,13 +1,13 @@
 /**
  * Gradients against central differences, in float64 on the reference evaluator: no kernel takes part, so what fails here
- * is a rule of `uop/gradient.ts` or a method's formula. Gradients of gradients are checked in the same way.
+ * is a rule of `uop/graph/gradient.ts` or a method's formula. Gradients of gradients are checked in the same way.
  */
 import { assertEquals } from "@std/assert";
 import { context, Device, Tensor } from "../mod.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
-import { flip, reshape, shrink } from "../src/uop/movement.ts";
-import { Ops } from "../src/uop/ops.ts";
-import { uop } from "../src/uop/uop.ts";
+import { flip, reshape, shrink } from "../src/uop/core/build_movement.ts";
+import { Ops } from "../src/uop/core/ops.ts";
+import { uop } from "../src/uop/core/uop.ts";
 import { evaluateTensor } from "./reference.ts";
 
 Device.default = "JS";

@@ -22,6 +22,18 @@ const RANKS: Readonly<Record<string, number>> = {
   state: 8,
   nn: 8.5,
 };
+/**
+ * Rooms of a folder, from low to high; "" stands for the files of the folder itself. A room imports from lower ones and
+ * itself.
+ */
+const ROOMS: Readonly<Record<string, readonly string[]>> = {
+  uop: ["core", "rewrite", "algebra", "graph"],
+  renderer: ["", "c", "ptx"],
+  schedule: ["fuse", "kernels", "order", "cache", ""],
+  codegen: ["ast", "opt", "machine", "choose", "lower", "late", ""],
+  tensor: ["nodes", "handle", "ops", "index", "math", "gradients", "", "transforms", "jit"],
+  nn: ["optim", "datasets", ""],
+};
 /** What a backend may import of src. */
 const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device"]);
 /** Folders that know no runtime: everything left of `program`, and the tensors. */
@@ -90,6 +102,19 @@ function target(from: string, specifier: string): string | undefined {
   return new URL(specifier, new URL(from, "file:///")).pathname.slice(1);
 }
 
+/** The room of a source of src in its folder. */
+function roomOf(path: string): string {
+  const parts = path.split("/");
+  return parts.length > 3 ? parts[2] : "";
+}
+
+/** Why one room of a folder may not import the other, or undefined. */
+function climbs(from: string, to: string): string | undefined {
+  const rooms = ROOMS[from.split("/")[1]];
+  if (rooms === undefined || rooms.indexOf(roomOf(to)) <= rooms.indexOf(roomOf(from))) return undefined;
+  return `room "${roomOf(from)}" imports the higher "${roomOf(to)}"`;
+}
+
 /** Why `from` may not import `to`, or undefined. */
 function forbidden(from: string, to: string): string | undefined {
   if (from === "mod.ts") {
@@ -103,7 +128,7 @@ function forbidden(from: string, to: string): string | undefined {
     return toTop === "src" && FOR_BACKENDS.has(toFolder) ? undefined : `backends import only ${[...FOR_BACKENDS]}`;
   }
   if (toTop !== "src") return "src imports nothing outside src";
-  if (folder === toFolder) return undefined;
+  if (folder === toFolder) return climbs(from, to);
   const rank = RANKS[folder], toRank = RANKS[toFolder];
   if (rank === undefined) return `src/${folder} has no rank`;
   if (toRank === undefined) return `src/${toFolder} has no rank`;
@@ -120,6 +145,39 @@ Deno.test("layers: every import is relative and goes to a lower rank or the own 
     }
   }
   assert.deepEqual(wrong, []);
+});
+
+Deno.test("layers: every source of a folder with rooms is in one of them, and every room has sources", () => {
+  const found = new Set<string>(), wrong: string[] = [];
+  for (const { path } of all) {
+    const [top, folder] = path.split("/"), rooms = top === "src" ? ROOMS[folder] : undefined;
+    if (rooms === undefined) continue;
+    found.add(`${folder}/${roomOf(path)}`);
+    if (!rooms.includes(roomOf(path))) wrong.push(path);
+  }
+  assert.deepEqual(wrong, []);
+  assert.deepEqual(
+    [...found].sort(),
+    Object.entries(ROOMS).flatMap(([f, list]) => list.map((r) => `${f}/${r}`)).sort(),
+  );
+});
+
+Deno.test("layers: a room imports lower ones and itself", () => {
+  assert.match(climbs("src/uop/core/a.ts", "src/uop/graph/b.ts") ?? "", /imports the higher "graph"/);
+  assert.match(climbs("src/codegen/late/decomp/a.ts", "src/codegen/to_program.ts") ?? "", /"late"/);
+  assert.equal(climbs("src/uop/graph/a.ts", "src/uop/core/b.ts"), undefined);
+  assert.equal(climbs("src/uop/core/a.ts", "src/uop/core/b.ts"), undefined);
+});
+
+Deno.test("layers: no two sources have one name, and no folder has more than 16 of them", () => {
+  const names = new Map<string, string[]>(), folders = new Map<string, number>();
+  for (const { path } of all) {
+    const at = path.lastIndexOf("/"), name = path.slice(at + 1), folder = path.slice(0, Math.max(0, at));
+    names.set(name, [...names.get(name) ?? [], path]);
+    folders.set(folder, (folders.get(folder) ?? 0) + 1);
+  }
+  assert.deepEqual([...names.values()].filter((paths) => paths.length > 1), []);
+  assert.deepEqual([...folders].filter(([, count]) => count > 16), []);
 });
 
 Deno.test("layers: files form a DAG", () => {

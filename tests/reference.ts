@@ -7,13 +7,13 @@
 import { bufferOf } from "../src/device/buffer.ts";
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
 import { prod, stridesOf, wholeQuotient } from "../src/helpers/math.ts";
-import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage, WindowArg } from "../src/uop/args.ts";
-import { Int64 } from "../src/uop/args.ts";
-import { boundValue, extentsOf } from "../src/uop/extent.ts";
-import { isAlu, isMovement, opName, Ops } from "../src/uop/ops.ts";
-import { resolve } from "../src/uop/resolve.ts";
-import { shapeOf as largestShape } from "../src/uop/shape.ts";
-import { toposort, type UOp } from "../src/uop/uop.ts";
+import type { AxesArg, BufferArg, PairsArg, ReduceArg, SkewArg, Storage, WindowArg } from "../src/uop/core/args.ts";
+import { Int64 } from "../src/uop/core/args.ts";
+import { boundValue, extentsOf } from "../src/uop/graph/extent.ts";
+import { isAlu, isMovement, opName, Ops } from "../src/uop/core/ops.ts";
+import { resolve } from "../src/uop/graph/resolve.ts";
+import { shapeOf as largestShape } from "../src/uop/core/shape.ts";
+import { toposort, type UOp } from "../src/uop/core/uop.ts";
 
 /** The sizes of a node: of symbolic axes, what their variables are bound to. */
 function shapeOf(u: UOp): readonly number[] {

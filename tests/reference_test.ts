@@ -1,10 +1,10 @@
 /** The oracle itself, against what the language offers: rounding, wrapping, bytes, writes into views. */
 import { assertEquals } from "@std/assert";
 import { type DType, dtypes } from "../src/dtype/dtype.ts";
-import { Storage } from "../src/uop/args.ts";
-import { flip, reshape, shrink } from "../src/uop/movement.ts";
-import { Ops } from "../src/uop/ops.ts";
-import { bufferNode, constant, type UOp, uop } from "../src/uop/uop.ts";
+import { Storage } from "../src/uop/core/args.ts";
+import { flip, reshape, shrink } from "../src/uop/core/build_movement.ts";
+import { Ops } from "../src/uop/core/ops.ts";
+import { bufferNode, constant, type UOp, uop } from "../src/uop/core/uop.ts";
 import { decode, encode, evaluate, roundTo } from "./reference.ts";
 
 Deno.test("reference: float16 rounds as Float16Array does, bfloat16 to the nearest of its neighbors", () => {

@@ -154,7 +154,7 @@ function compilerHere(): Compiler | undefined {
   }
 }
 
-const GOLDEN = "tests/golden_test.ts";
+const GOLDEN = "tests/golden/golden_test.ts";
 /** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both. */
 const BY_EACH_COMPILER = [GOLDEN, "tests/fuzz/programs_test.ts", "tests/tensor/symbolic_ops_test.ts"];
 

@@ -19,9 +19,13 @@ const ROOT = new URL("../", import.meta.url);
 
 /** Suites by name, as paths. Those of `card` choose their kernels themselves. */
 const SUITES: Readonly<Record<string, readonly string[]>> = {
-  card: ["tests/backends/cuda_card_test.ts", "tests/backends/cuda_test.ts", "tests/backends/cuda_errors_test.ts"],
-  programs: ["tests/backends/cuda_programs_test.ts"],
-  golden: ["tests/golden_test.ts"],
+  card: [
+    "tests/backends/cuda/cuda_card_test.ts",
+    "tests/backends/cuda/cuda_test.ts",
+    "tests/backends/cuda/cuda_errors_test.ts",
+  ],
+  programs: ["tests/backends/cuda/cuda_programs_test.ts"],
+  golden: ["tests/golden/golden_test.ts"],
   gradient: ["tests/gradient_test.ts"],
   tensor: ["tests/tensor/"],
   nn: ["tests/nn/", "tests/state/"],

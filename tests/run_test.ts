@@ -1,6 +1,6 @@
 /** What the runners of the tests read: reports and the summaries of tools. */
 import { assertEquals, assertMatch } from "@std/assert";
-import { runDeno } from "./subprocess.ts";
+import { runDeno } from "./system/subprocess.ts";
 import { parseReport, sanitizerErrors } from "./run.ts";
 
 Deno.test("run: summaries of compute-sanitizer", () => {

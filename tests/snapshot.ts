@@ -13,9 +13,9 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
-import { decode, encode, type Made, type MadeNow, SNAPSHOT_PROGRAMS } from "./snapshot_cases.ts";
-import type { Done, Job } from "./snapshot_worker.ts";
-import { WRITER_NAMES } from "./snapshot_writers.ts";
+import { decode, encode, type Made, type MadeNow, SNAPSHOT_PROGRAMS } from "./support/snapshot_cases.ts";
+import type { Done, Job } from "./support/snapshot_worker.ts";
+import { WRITER_NAMES } from "./support/snapshot_writers.ts";
 
 /** What was made, by program, then by writer. */
 export type Snapshot = Map<string, Map<string, Made>>;
@@ -100,7 +100,7 @@ async function runJobs(jobs: Iterator<Job>, count: number, take: (job: Job, done
     let worker: Worker | undefined;
     try {
       for (let next = jobs.next(); next.done !== true; next = jobs.next()) {
-        worker ??= new Worker(new URL("snapshot_worker.ts", import.meta.url), { type: "module" });
+        worker ??= new Worker(new URL("support/snapshot_worker.ts", import.meta.url), { type: "module" });
         const answer = Promise.withResolvers<Done>();
         worker.onmessage = ({ data }) => answer.resolve(data);
         worker.onerror = (event) => {

@@ -4,9 +4,9 @@
  */
 import assert from "node:assert/strict";
 import { differenceOf, formatSnapshot, parseSnapshot, report, type Snapshot } from "./snapshot.ts";
-import { decode, encode, type MadeNow, make, show, SNAPSHOT_PROGRAMS } from "./snapshot_cases.ts";
-import { WRITER_NAMES } from "./snapshot_writers.ts";
-import { runDeno } from "./subprocess.ts";
+import { decode, encode, type MadeNow, make, show, SNAPSHOT_PROGRAMS } from "./support/snapshot_cases.ts";
+import { WRITER_NAMES } from "./support/snapshot_writers.ts";
+import { runDeno } from "./system/subprocess.ts";
 
 const PROGRAMS = [
   "golden/add broadcast",

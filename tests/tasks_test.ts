@@ -3,7 +3,7 @@
  * a compiler or an adapter they say what is missing, and end well.
  */
 import assert from "node:assert/strict";
-import { ROOT, runDeno } from "./subprocess.ts";
+import { ROOT, runDeno } from "./system/subprocess.ts";
 
 const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as { tasks: Record<string, unknown> };
 

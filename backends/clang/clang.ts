@@ -11,12 +11,12 @@ import type { Compiler, Graph, Launch, Program } from "../../src/device/program.
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { DeviceError, OutOfMemoryError } from "../../src/helpers/errors.ts";
-import { C_LANGUAGE } from "../../src/renderer/c.ts";
-import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/cstyle.ts";
+import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
+import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/cstyle.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
-import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./runtime.ts";
+import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
 import {
   anotherChance,
   compileError,

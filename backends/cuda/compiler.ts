@@ -9,12 +9,12 @@ import { cacheDirectory, digest, ObjectCache } from "../../src/device/object_cac
 import type { Compiler } from "../../src/device/program.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
-import { identifier } from "../../src/renderer/cstyle.ts";
+import { identifier } from "../../src/renderer/c/cstyle.ts";
 import { sharedBytesOf, threadsOf } from "../../src/renderer/lanes.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
-import type { CudaContext } from "./context.ts";
+import type { CudaContext } from "./cuda_context.ts";
 import { cString, HostMemory, textOf } from "./driver.ts";
-import { CudaProgram } from "./launch.ts";
+import { CudaProgram } from "./cuda_launch.ts";
 import { compileError, type Nvrtc } from "./nvrtc.ts";
 import type { CompileThreads } from "./nvrtc_threads.ts";
 import { Result, resultError, versionText } from "./results.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import type { Backend } from "../../src/device/device.ts";
-import { openCuda } from "./device.ts";
+import { openCuda } from "./cuda_device.ts";
 import { whyUnavailable } from "./driver.ts";
 
 export { nvrtcCounters } from "./nvrtc.ts";

@@ -15,8 +15,8 @@ import type { FileDevice } from "../../src/device/files.ts";
 import type { Compiler, Graph, Program } from "../../src/device/program.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError, FormatError, type MemoryHolder } from "../../src/helpers/errors.ts";
-import { C_LANGUAGE } from "../../src/renderer/c.ts";
-import { CStyleRenderer } from "../../src/renderer/cstyle.ts";
+import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
+import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
 import { type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { canMap, MappedFile } from "./mmap.ts";
 

@@ -9,12 +9,12 @@ import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import { naturalExponent } from "../../src/renderer/natural.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import type { TensorCore } from "../../src/renderer/tensor_core.ts";
-import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/args.ts";
-import { isAlu, opName, Ops } from "../../src/uop/ops.ts";
-import type { UOp } from "../../src/uop/uop.ts";
+import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/core/args.ts";
+import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
+import type { UOp } from "../../src/uop/core/uop.ts";
 import { isCollective } from "./grid.ts";
-import { throughAfter } from "../../src/uop/walk.ts";
+import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 
 /** True for dtypes whose values are bigint here. */
 export function isBig(d: DType): boolean {

@@ -9,9 +9,9 @@
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../src/renderer/tensor_core.ts";
-import type { LocalArg } from "../../src/uop/args.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import type { LocalArg } from "../../src/uop/core/args.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 
 /** Ops at which threads meet or that act later: kernels with one of them run as generators. */
 const COLLECTIVE: ReadonlySet<number> = new Set<number>([

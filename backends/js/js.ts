@@ -13,13 +13,13 @@ import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { f16Round } from "../../src/dtype/float16.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import type { TensorCore } from "../../src/renderer/tensor_core.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 import { arrayName, coresOf, isBig, localDType, localsOf, renderJs } from "./codegen.ts";
 import { isCollective, type Meeting, runGroups, SharedWatch, type ThreadContext } from "./grid.ts";
 import { interpretJs } from "./interpret.ts";
-import * as RUNTIME from "./runtime.ts";
-import type { Elements, Kernel } from "./runtime.ts";
+import * as RUNTIME from "./js_runtime.ts";
+import type { Elements, Kernel } from "./js_runtime.ts";
 
 type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
 

@@ -8,10 +8,10 @@ import { type Allocator, type Block, LruAllocator } from "../../src/device/alloc
 import type { Backend, Device } from "../../src/device/device.ts";
 import type { Compiler, Graph, Program } from "../../src/device/program.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { C_LANGUAGE } from "../../src/renderer/c.ts";
-import { CStyleRenderer } from "../../src/renderer/cstyle.ts";
+import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
+import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 
 const COMPUTED = SCALAR_CAPS.computeDTypes.filter((d) =>
   d !== dtypes.void && d !== dtypes.float16 && d !== dtypes.bfloat16

@@ -1,5 +1,5 @@
 /**
- * From a linear program to a {@linkcode Kernel}: control flow, memory and accumulators; arithmetic is in `alu.ts`.
+ * From a linear program to a {@linkcode Kernel}: control flow, memory and accumulators; arithmetic is in `wasm_alu.ts`.
  *
  * @module
  */
@@ -7,14 +7,14 @@ import { CompileError } from "../../src/helpers/errors.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { roundUp } from "../../src/helpers/math.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/args.ts";
-import { isAlu, opName, Ops } from "../../src/uop/ops.ts";
-import type { UOp } from "../../src/uop/uop.ts";
-import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./alu.ts";
+import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/core/args.ts";
+import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
+import type { UOp } from "../../src/uop/core/uop.ts";
+import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
 import { Builder, flatten, OFFSET_WINDOW } from "./build.ts";
 import { F32, F64, I32, I64, type Instr, V128 } from "./encoder.ts";
 import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
-import { throughAfter } from "../../src/uop/walk.ts";
+import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 
 /** Where a value in memory is: the least constant offset of its kin, so that they share one pointer. */
 interface Site {

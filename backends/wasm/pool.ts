@@ -5,8 +5,8 @@
  * @module
  */
 import { type NodeThreads, nodeThreads } from "../../src/helpers/node.ts";
-import type { WasmBlock, WasmMemory } from "./memory.ts";
-import { MODULE_RECORD, RECORD_ALIVE, THREAD_RECORDS, WORDS } from "./runtime.ts";
+import type { WasmBlock, WasmMemory } from "./wasm_memory.ts";
+import { MODULE_RECORD, RECORD_ALIVE, THREAD_RECORDS, WORDS } from "./wasm_runtime.ts";
 import { type HelperData, NODE_SOURCE, WEB_SOURCE } from "./worker.ts";
 
 /** Milliseconds that a web Worker may take to check in. */

@@ -5,13 +5,13 @@
  */
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 import { emit, type Emitted } from "./emit.ts";
 import { encodeModule, type FuncBody, I32, type ImportItem } from "./encoder.ts";
 import { type Features, features } from "./features.ts";
 import { Node } from "./ir.ts";
 import { lower } from "./lower.ts";
-import { KERNEL_TYPE } from "./runtime.ts";
+import { KERNEL_TYPE } from "./wasm_runtime.ts";
 
 const DTYPES: readonly DType[] = [
   dtypes.bool,

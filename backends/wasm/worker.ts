@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { MODULE_RECORD, RECORD_ALIVE, WORDS } from "./runtime.ts";
+import { MODULE_RECORD, RECORD_ALIVE, WORDS } from "./wasm_runtime.ts";
 
 /** What a helper is started with. */
 export interface HelperData {

@@ -6,7 +6,7 @@
  */
 import type { DType } from "../dtype/dtype.ts";
 import { DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
-import type { Storage } from "../uop/args.ts";
+import type { Storage } from "../uop/core/args.ts";
 import type { Block, ForeignMemory, MemoryDevice } from "./allocator.ts";
 import { currentScope } from "./scopes.ts";
 

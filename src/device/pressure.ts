@@ -12,7 +12,7 @@
  * @module
  */
 import { envNumber } from "../helpers/env.ts";
-import { rotateInternTable } from "../uop/uop.ts";
+import { rotateInternTable } from "../uop/core/uop.ts";
 import { allocated, shortages } from "./allocator.ts";
 import { freeUnreachable } from "./buffer.ts";
 import { openDevices } from "./device.ts";

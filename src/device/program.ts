@@ -6,10 +6,10 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
-import type { ConstValue } from "../uop/args.ts";
-import { evalOp } from "../uop/eval.ts";
-import { Ops } from "../uop/ops.ts";
-import type { UOp } from "../uop/uop.ts";
+import type { ConstValue } from "../uop/core/args.ts";
+import { evalOp } from "../uop/algebra/eval.ts";
+import { Ops } from "../uop/core/ops.ts";
+import type { UOp } from "../uop/core/uop.ts";
 import type { Buffer } from "./buffer.ts";
 
 /** A compiled kernel of one device. */

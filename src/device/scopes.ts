@@ -6,8 +6,8 @@
  * @module
  */
 import { currentHold, Hold } from "../helpers/async_local.ts";
-import type { Storage } from "../uop/args.ts";
-import { nodesMade, type UOp } from "../uop/uop.ts";
+import type { Storage } from "../uop/core/args.ts";
+import { nodesMade, type UOp } from "../uop/core/uop.ts";
 
 /** Storages that got memory: large ones only as long as somebody else holds them. */
 export type Tracked = (Storage | WeakRef<Storage>)[];

@@ -8,12 +8,12 @@ import { Buffer, bufferOf } from "../device/buffer.ts";
 import { getDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import type { BoundSchedule, TakeBuffer } from "../schedule/schedule.ts";
-import type { Storage } from "../uop/args.ts";
-import { Ops } from "../uop/ops.ts";
-import { latest } from "../uop/resolve.ts";
-import { nodesMade, toposort, type UOp } from "../uop/uop.ts";
+import type { Storage } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { latest } from "../uop/graph/resolve.ts";
+import { nodesMade, toposort, type UOp } from "../uop/core/uop.ts";
 import { CompiledKernel, type ExecItem } from "./exec.ts";
-import type { Capture } from "./realize.ts";
+import type { Capture } from "./realize_nodes.ts";
 
 /** Listens to every realize of one call. */
 export class Recording implements Capture {

@@ -9,11 +9,11 @@ import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
-import { StructureCache } from "../schedule/cache.ts";
-import { type GraphKey, graphKey, sameKey } from "../schedule/key.ts";
-import { printUOp } from "../uop/print.ts";
-import { specKernel, specLinear, verify } from "../uop/spec.ts";
-import type { UOp } from "../uop/uop.ts";
+import { StructureCache } from "../schedule/cache/structure_cache.ts";
+import { type GraphKey, graphKey, sameKey } from "../schedule/cache/graph_key.ts";
+import { printUOp } from "../uop/core/print.ts";
+import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
+import type { UOp } from "../uop/core/uop.ts";
 import { debugCompile, debugRewrites } from "./debug.ts";
 import { tellingProgress } from "./progress.ts";
 

@@ -10,10 +10,10 @@ import type { Device } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { OutOfMemoryError } from "../helpers/errors.ts";
-import { AxisKind } from "../uop/args.ts";
-import { opCarrier, reduce } from "../uop/carrier.ts";
-import { Ops } from "../uop/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../uop/uop.ts";
+import { AxisKind } from "../uop/core/args.ts";
+import { opCarrier, reduce } from "../uop/core/carrier.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
 import { runTimed } from "./timing.ts";
 
 /** The best rates that were reached. */

@@ -9,10 +9,10 @@ import { Buffer } from "../device/buffer.ts";
 import type { Device } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { DeviceError } from "../helpers/errors.ts";
-import { AxisKind } from "../uop/args.ts";
-import { opCarrier, reduce } from "../uop/carrier.ts";
-import { Ops } from "../uop/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../uop/uop.ts";
+import { AxisKind } from "../uop/core/args.ts";
+import { opCarrier, reduce } from "../uop/core/carrier.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../uop/core/uop.ts";
 
 const N = 16;
 

@@ -5,7 +5,7 @@
  */
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/base.ts";
+import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 import { Linear } from "./linear.ts";

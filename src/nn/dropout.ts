@@ -5,7 +5,7 @@
  */
 import { ArgumentError } from "../helpers/errors.ts";
 import { checkNumber } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/base.ts";
+import { checkTensor } from "../tensor/handle/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 
 /** Zeroes each element with probability `p` inside `Tensor.train`, and scales the rest by 1 / (1 - p). */

@@ -6,8 +6,8 @@
 import { checkInteger } from "../helpers/options.ts";
 import { DTypeError } from "../helpers/errors.ts";
 import { dtypes } from "../dtype/dtype.ts";
-import { lookUp, sorts } from "../tensor/segments.ts";
-import { checkTensor } from "../tensor/base.ts";
+import { lookUp, sorts } from "../tensor/nodes/segments.ts";
+import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */

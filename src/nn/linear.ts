@@ -4,7 +4,7 @@
  * @module
  */
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/base.ts";
+import { checkTensor } from "../tensor/handle/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
 

@@ -29,7 +29,7 @@ export {
   ConvTranspose2d,
   ConvTranspose3d,
   type ConvTransposeOptions,
-} from "./conv.ts";
+} from "./conv_layers.ts";
 export { Dropout } from "./dropout.ts";
 export { Embedding } from "./embedding.ts";
 export { Linear, type LinearOptions } from "./linear.ts";
@@ -57,5 +57,5 @@ export {
   type TransformerLayerOptions,
 } from "./transformer.ts";
 export * as optim from "./optim.ts";
-export * as datasets from "./datasets/mod.ts";
+export * as datasets from "./datasets/datasets.ts";
 export * as state from "../state/state.ts";

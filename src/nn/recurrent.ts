@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { checkBoolean, checkInteger, checkOptions } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/base.ts";
+import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import {
   type CellRule,

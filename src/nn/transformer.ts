@@ -6,7 +6,7 @@
  */
 import { ArgumentError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
-import { checkTensor } from "../tensor/base.ts";
+import { checkTensor } from "../tensor/handle/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { MultiHeadAttention } from "./attention.ts";
 import { Dropout } from "./dropout.ts";

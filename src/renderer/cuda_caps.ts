@@ -5,9 +5,9 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { Ops } from "../uop/ops.ts";
+import { Ops } from "../uop/core/ops.ts";
 import { type Capabilities, SCALAR_CAPS } from "./renderer.ts";
-import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "./tensor_core.ts";
+import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "./tensor_core_table.ts";
 
 /** What differs between devices. Everything but `arch` has the value of common cards as default. */
 export interface CudaLimits {

@@ -11,12 +11,12 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
-import { AccArg, type LocalArg } from "../uop/args.ts";
-import { isAlu, opName, Ops } from "../uop/ops.ts";
-import { type UOp, uop } from "../uop/uop.ts";
+import { AccArg, type LocalArg } from "../uop/core/args.ts";
+import { isAlu, opName, Ops } from "../uop/core/ops.ts";
+import { type UOp, uop } from "../uop/core/uop.ts";
 import { naturalExponent } from "./natural.ts";
 import type { LinearProgram } from "./renderer.ts";
-import { throughAfter } from "../uop/walk.ts";
+import { throughAfter } from "../uop/rewrite/walk.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
 export const ROUNDED = "bfloat16";

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { Ops } from "../uop/ops.ts";
-import type { UOp } from "../uop/uop.ts";
+import { Ops } from "../uop/core/ops.ts";
+import type { UOp } from "../uop/core/uop.ts";
 
 /** The y of a node that is e^y; undefined for any other, and for floats of less than 32 bits. */
 export function naturalExponent(u: UOp): UOp | undefined {

@@ -5,11 +5,11 @@
  * @module
  */
 import { type DType, DTYPES, dtypes } from "../dtype/dtype.ts";
-import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../uop/args.ts";
-import { Ops } from "../uop/ops.ts";
-import { constant, type UOp } from "../uop/uop.ts";
-import type { TensorCore } from "./tensor_core.ts";
-import { baseOf } from "../uop/walk.ts";
+import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { constant, type UOp } from "../uop/core/uop.ts";
+import type { TensorCore } from "./tensor_core_table.ts";
+import { baseOf } from "../uop/rewrite/walk.ts";
 
 /** What a device with a grid of thread groups can do: GLOBAL axes are groups, LOCAL and WARP axes threads of a group. */
 export interface GridCaps {
@@ -105,7 +105,7 @@ export interface LaunchGrid {
   readonly size: readonly [number, number, number];
 }
 
-/** What renderers take: a kernel as an ordered list of UOps. Its grammar is `specLinear` in uop/spec.ts. */
+/** What renderers take: a kernel as an ordered list of UOps. Its grammar is `specLinear` in uop/core/spec.ts. */
 export interface LinearProgram {
   /** An identifier, unique by content within one compile. */
   readonly name: string;

@@ -11,22 +11,22 @@ import { noteBecame, pendingScopes } from "../device/scopes.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
-import { type Arg, type BufferArg, type PairsArg, Storage, type VariableArg } from "../uop/args.ts";
-import { extentsOf, isBoundNode, window, withExtents } from "../uop/extent.ts";
-import { pad, reshape, shrink } from "../uop/movement.ts";
-import { opName, Ops } from "../uop/ops.ts";
-import { latest, resolve } from "../uop/resolve.ts";
-import { specTensor, verify } from "../uop/spec.ts";
-import { deviceOf, shapeOf } from "../uop/shape.ts";
-import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/uop.ts";
-import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/writes.ts";
-import { fixedValues } from "./alike.ts";
-import { slicesApart } from "./apart.ts";
-import { StructureCache } from "./cache.ts";
-import { type GraphKey, graphKey } from "./key.ts";
-import { isOnOneDevice, lowerGraph, rebuild } from "./lower.ts";
-import { type MemoryPlan, planMemory } from "./memory.ts";
-import type { EntryInfo, Template, TemplateItem } from "./template.ts";
+import { type Arg, type BufferArg, type PairsArg, Storage, type VariableArg } from "../uop/core/args.ts";
+import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
+import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
+import { opName, Ops } from "../uop/core/ops.ts";
+import { latest, resolve } from "../uop/graph/resolve.ts";
+import { specTensor, verify } from "../uop/core/spec.ts";
+import { deviceOf, shapeOf } from "../uop/core/shape.ts";
+import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
+import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
+import { fixedValues } from "./order/share_kernels.ts";
+import { slicesApart } from "./cache/slices_apart.ts";
+import { StructureCache } from "./cache/structure_cache.ts";
+import { type GraphKey, graphKey } from "./cache/graph_key.ts";
+import { isOnOneDevice, lowerGraph, rebuild } from "./lower_graph.ts";
+import { type MemoryPlan, planMemory } from "./order/memory_plan.ts";
+import type { EntryInfo, Template, TemplateItem } from "./order/template.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
 interface Keyed {

@@ -21,7 +21,7 @@ import {
   tensorOfBytes,
   withSource,
 } from "./source.ts";
-import type { StateDict } from "./tree.ts";
+import type { StateDict } from "./state_dict.ts";
 import { writeFile } from "./write.ts";
 import { type ArchiveOptions, putZip, ZipReader } from "./zip.ts";
 

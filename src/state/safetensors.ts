@@ -23,7 +23,7 @@ import {
   type Source,
   withSource,
 } from "./source.ts";
-import type { StateDict } from "./tree.ts";
+import type { StateDict } from "./state_dict.ts";
 import { type Put, writeFile, writeFiles } from "./write.ts";
 
 /** Options of {@linkcode safeSave}. */

@@ -12,14 +12,14 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
-import { checkShape } from "../tensor/axes.ts";
+import { checkShape } from "../tensor/handle/axes.ts";
 import { holdMemory } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
-import { type BufferArg, Storage } from "../uop/args.ts";
-import { reshape } from "../uop/movement.ts";
-import { Ops } from "../uop/ops.ts";
-import { latest } from "../uop/resolve.ts";
-import { bufferNode, type UOp } from "../uop/uop.ts";
+import { type BufferArg, Storage } from "../uop/core/args.ts";
+import { reshape } from "../uop/core/build_movement.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { latest } from "../uop/graph/resolve.ts";
+import { bufferNode, type UOp } from "../uop/core/uop.ts";
 
 /** Bytes of our own. */
 export type Bytes = Uint8Array<ArrayBuffer>;

@@ -10,7 +10,7 @@ export {
   loadStateDict,
   type StateDict,
   type StateDictOptions,
-} from "./tree.ts";
+} from "./state_dict.ts";
 export { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave, type SaveOptions } from "./safetensors.ts";
 export { npyBytes, npyLoad, npyParse, npySave, npzLoad, npzSave } from "./npy.ts";
 export { torchLoad } from "./torch.ts";

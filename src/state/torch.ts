@@ -13,7 +13,7 @@ import { Tensor } from "../tensor/tensor.ts";
 import { Cursor, type PickleHooks, PyGlobal, PyTuple, unpickle } from "./pickle.ts";
 import { type Bad, type Loadable, type Source, withSource } from "./source.ts";
 import { readTar } from "./tar.ts";
-import type { StateDict } from "./tree.ts";
+import type { StateDict } from "./state_dict.ts";
 import { type ArchiveOptions, ZipReader } from "./zip.ts";
 
 /** Memory of tensors, by the name of its file. */

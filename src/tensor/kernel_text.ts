@@ -7,7 +7,7 @@
 import { listBackends } from "../device/device.ts";
 import { ArgumentError, DeviceError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
-import { type GridSize, TextArg } from "../uop/custom.ts";
+import { type GridSize, TextArg } from "../uop/core/custom_arg.ts";
 
 /** A kernel in the languages of devices. */
 export interface KernelText {

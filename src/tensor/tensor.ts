@@ -8,18 +8,18 @@ import { defaultDevice } from "../device/device.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import type { ExecItem } from "../engine/exec.ts";
-import { scheduleItems } from "../engine/realize.ts";
+import { scheduleItems } from "../engine/realize_nodes.ts";
 import { envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkBoolean, checkFunction, checkInteger, checkOptions, describe, describeList } from "../helpers/options.ts";
-import { broadcastTo, reshape } from "../uop/movement.ts";
-import { Ops } from "../uop/ops.ts";
-import { deviceOf } from "../uop/shape.ts";
-import { constant, UOp, uop } from "../uop/uop.ts";
-import { isMemory, shown } from "../uop/writes.ts";
-import { type Axes, checkShape } from "./axes.ts";
-import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./base.ts";
+import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { deviceOf } from "../uop/core/shape.ts";
+import { constant, UOp, uop } from "../uop/core/uop.ts";
+import { isMemory, shown } from "../uop/graph/writes.ts";
+import { type Axes, checkShape } from "./handle/axes.ts";
+import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
 import {
   arangeNode,
   arangeSized,
@@ -34,14 +34,14 @@ import {
   TENSOR_OPTIONS,
   type TensorData,
   type TensorOptions,
-} from "./creation.ts";
-import { type Dim, hasVariable, type Shape, shaped } from "./dims.ts";
-import { bundleOf, type MimeBundle, textOf } from "./display.ts";
-import type { TypedArray } from "./host.ts";
+} from "./handle/creation.ts";
+import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
+import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
+import type { TypedArray } from "./nodes/host.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { holdMemory } from "./realize.ts";
-import { castNode, inferDType, scalarConst } from "./scalars.ts";
-import { hostValuesBehind } from "./select.ts";
+import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
+import { hostValuesBehind } from "./nodes/select.ts";
 import {
   checkWeights,
   drawBetween,
@@ -51,7 +51,7 @@ import {
   randomBitsNode,
   setSeed,
   threefryNode,
-} from "./random.ts";
+} from "./nodes/random.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {

@@ -17,19 +17,19 @@ export type {
   ProgramParam,
   Renderer,
 } from "../renderer/renderer.ts";
-export type { Fragment, TensorCore, TileOffset } from "../renderer/tensor_core.ts";
+export type { Fragment, TensorCore, TileOffset } from "../renderer/tensor_core_table.ts";
 export type { MemoryHolder } from "../helpers/errors.ts";
 export type { Line, Site } from "../helpers/stack.ts";
-export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/args.ts";
-export type { Arithmetic } from "../uop/math.ts";
-export type { Ops } from "../uop/ops.ts";
-export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData } from "../uop/recording.ts";
-export type { Extents, UOp } from "../uop/uop.ts";
-export type { ActivationTensor, GeluOptions } from "./activation.ts";
-export type { Axes } from "./axes.ts";
-export type { Dim, Shape } from "./dims.ts";
-export type { BackwardTensor } from "./backward.ts";
-export type { NestedArray, Operand, TensorBase } from "./base.ts";
+export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/core/args.ts";
+export type { Arithmetic } from "../uop/core/arithmetic.ts";
+export type { Ops } from "../uop/core/ops.ts";
+export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData } from "../uop/core/recording.ts";
+export type { Extents, UOp } from "../uop/core/uop.ts";
+export type { ActivationTensor, GeluOptions } from "./ops/activation.ts";
+export type { Axes } from "./handle/axes.ts";
+export type { Dim, Shape } from "./handle/dims.ts";
+export type { BackwardTensor } from "./gradients/backward.ts";
+export type { NestedArray, Operand, TensorBase } from "./handle/base.ts";
 export type {
   ConvOptions,
   ConvTensor,
@@ -37,29 +37,29 @@ export type {
   InterpolateOptions,
   PerAxis,
   PoolOptions,
-} from "./conv.ts";
-export type { TensorData, TensorOptions } from "./creation.ts";
-export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./elementwise.ts";
-export type { FunctionTensor } from "./functions.ts";
-export type { GatherTensor, ScatterReduction } from "./gather.ts";
-export type { HostArray, NestedValues, TypedArray } from "./host.ts";
-export type { Index, IndexingTensor, SizeOptions, Slice } from "./indexing.ts";
+} from "./math/conv.ts";
+export type { TensorData, TensorOptions } from "./handle/creation.ts";
+export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./ops/elementwise.ts";
+export type { FunctionTensor } from "./ops/functions.ts";
+export type { GatherTensor, ScatterReduction } from "./index/gather.ts";
+export type { HostArray, NestedValues, TypedArray } from "./nodes/host.ts";
+export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
-export type { AttentionOptions, LinalgTensor, ProductOptions } from "./linalg.ts";
-export type { LossOptions, LossTensor, Reduction } from "./loss.ts";
-export type { MovementTensor, PadOptions } from "./movement.ts";
-export type { JoinTensor } from "./join.ts";
-export type { PadMode, Pair } from "./movement_nodes.ts";
+export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";
+export type { LossOptions, LossTensor, Reduction } from "./math/loss.ts";
+export type { MovementTensor, PadOptions } from "./ops/movement.ts";
+export type { JoinTensor } from "./ops/join.ts";
+export type { PadMode, Pair } from "./nodes/movement_nodes.ts";
 export type { RealizeTensor } from "./realize.ts";
-export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./reduce.ts";
-export type { ScanTensor } from "./scan.ts";
-export type { SortTensor, TopkOptions } from "./sort.ts";
+export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./ops/reduce.ts";
+export type { ScanTensor } from "./index/scan.ts";
+export type { SortTensor, TopkOptions } from "./index/sort.ts";
 export type { RandOptions } from "./tensor.ts";
-export type { CallOptions, CallTensor } from "./call.ts";
-export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom.ts";
+export type { CallOptions, CallTensor } from "./gradients/call.ts";
+export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom_kernel.ts";
 export type { KernelText } from "./kernel_text.ts";
-export type { DecompositionTensor, QrOptions, SvdOptions } from "./decompositions.ts";
-export type { FourierNorm, FourierOptions, FourierTensor } from "./fourier.ts";
+export type { DecompositionTensor, QrOptions, SvdOptions } from "./math/decompositions.ts";
+export type { FourierNorm, FourierOptions, FourierTensor } from "./math/fourier.ts";
 export type {
   BincountOptions,
   HistogramOptions,
@@ -69,4 +69,4 @@ export type {
   StatisticsTensor,
   UniqueFlags,
   UniqueOptions,
-} from "./statistics.ts";
+} from "./index/statistics.ts";

@@ -6,9 +6,9 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { CALLED, describe, describeList } from "../helpers/options.ts";
-import { Ops } from "../uop/ops.ts";
-import { constant, type UOp, uop, variable } from "../uop/uop.ts";
-import { RANDOM_VARIABLES } from "./random.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { constant, type UOp, uop, variable } from "../uop/core/uop.ts";
+import { RANDOM_VARIABLES } from "./nodes/random.ts";
 import { Tensor } from "./tensor.ts";
 
 /**

@@ -7,10 +7,10 @@ import { Kernel } from "../../src/codegen/opt/kernel.ts";
 import { type Opt, optText } from "../../src/codegen/opt/opt.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { ArgumentError } from "../../src/helpers/errors.ts";
-import { AxisKind, type ParamArg } from "../../src/uop/args.ts";
-import { opCarrier, reduce } from "../../src/uop/carrier.ts";
-import { Ops } from "../../src/uop/ops.ts";
-import { index, load, param, range, sink, store, toposort, type UOp } from "../../src/uop/uop.ts";
+import { AxisKind, type ParamArg } from "../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../src/uop/core/carrier.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, toposort, type UOp } from "../../src/uop/core/uop.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../fixtures/sim.ts";
 import { compile, type Data, integers, paramsOf, run } from "./harness.ts";
 

@@ -6,10 +6,10 @@ import { Buffer } from "../../src/device/buffer.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import type { ParamArg } from "../../src/uop/args.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import type { ParamArg } from "../../src/uop/core/args.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 import { verifyLinear } from "./verify.ts";
-import { sink, toposort, type UOp } from "../../src/uop/uop.ts";
+import { sink, toposort, type UOp } from "../../src/uop/core/uop.ts";
 
 export type Data = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array | Uint16Array | Float16Array;
 

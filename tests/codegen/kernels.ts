@@ -1,9 +1,21 @@
 /** More kernels than the shared fixtures: every construct that codegen must handle, with integer-valued data. */
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { AxisKind, StageArg } from "../../src/uop/args.ts";
-import { CarrierArg, getTuple, opCarrier, productCarrier, reduce } from "../../src/uop/carrier.ts";
-import { Ops } from "../../src/uop/ops.ts";
-import { constant, index, int, load, param, range, sink, store, type UOp, uop, variable } from "../../src/uop/uop.ts";
+import { AxisKind, StageArg } from "../../src/uop/core/args.ts";
+import { CarrierArg, getTuple, opCarrier, productCarrier, reduce } from "../../src/uop/core/carrier.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import {
+  constant,
+  index,
+  int,
+  load,
+  param,
+  range,
+  sink,
+  store,
+  type UOp,
+  uop,
+  variable,
+} from "../../src/uop/core/uop.ts";
 import { KERNEL_FIXTURES } from "../fixtures/kernels.ts";
 
 const { LOOP, REDUCE } = AxisKind;

@@ -1,11 +1,11 @@
 /** Vectors that end inside of their axis: the rest of a sum under a mask, tiles copied by lanes from a padded input. */
 import { assert, assertEquals, assertMatch } from "@std/assert";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { AxisKind, type RangeArg } from "../../src/uop/args.ts";
-import { opCarrier, reduce } from "../../src/uop/carrier.ts";
+import { AxisKind, type RangeArg } from "../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../src/uop/core/carrier.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { Ops } from "../../src/uop/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../src/uop/core/uop.ts";
 import { optimized } from "../fixtures/optimized.ts";
 import { CAPS, compile, integers, paramsOf, run } from "./harness.ts";
 

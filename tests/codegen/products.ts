@@ -1,9 +1,9 @@
 /** Products of matrices as kernels, for tests of tiles: with either operand transposed, in any dtype, with an epilogue. */
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
-import { AxisKind } from "../../src/uop/args.ts";
-import { opCarrier, reduce } from "../../src/uop/carrier.ts";
-import { Ops } from "../../src/uop/ops.ts";
-import { index, load, param, range, sink, store, type UOp } from "../../src/uop/uop.ts";
+import { AxisKind } from "../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../src/uop/core/carrier.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../src/uop/core/uop.ts";
 
 /** What a product is made of. */
 export interface ProductOptions {

@@ -1,8 +1,8 @@
-/** A verifier of linear programs: order, nesting, scopes and vectors, independent of uop/spec.ts. */
+/** A verifier of linear programs: order, nesting, scopes and vectors, independent of uop/core/spec.ts. */
 import type { Capabilities } from "../../src/renderer/renderer.ts";
-import { isAlu, opName, Ops } from "../../src/uop/ops.ts";
-import { listText } from "../../src/uop/print.ts";
-import type { UOp } from "../../src/uop/uop.ts";
+import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
+import { listText } from "../../src/uop/core/print.ts";
+import type { UOp } from "../../src/uop/core/uop.ts";
 
 /** @throws {Error} with the listing, where a program is wrong */
 export function verifyLinear(uops: readonly UOp[], caps: Capabilities): void {

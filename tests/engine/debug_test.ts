@@ -5,8 +5,8 @@ import { matchStatsText, passText } from "../../src/engine/debug.ts";
 import { difference } from "../../src/engine/validate.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
-import { resetMatchStats } from "../../src/uop/matcher.ts";
-import { runDeno } from "../subprocess.ts";
+import { resetMatchStats } from "../../src/uop/rewrite/matcher.ts";
+import { runDeno } from "../system/subprocess.ts";
 import { optimized } from "../fixtures/optimized.ts";
 
 Device.get("JS");

@@ -12,10 +12,10 @@
  */
 import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
-import { liveLeaves } from "../../src/tensor/origins.ts";
-import { type Call, METHODS, STATICS } from "./argument_calls.ts";
-import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./argument_calls_more.ts";
-import { type Arg, VALUES } from "./argument_kinds.ts";
+import { liveLeaves } from "../../src/tensor/gradients/origins.ts";
+import { type Call, METHODS, STATICS } from "./parts/argument_calls.ts";
+import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./parts/argument_calls_more.ts";
+import { type Arg, VALUES } from "./parts/argument_kinds.ts";
 import { Random } from "./simplify.ts";
 
 /** A public function: its name, a valid call of it, and how it is called. */

@@ -9,7 +9,7 @@
  * one), `--failures 3` (stop after as many).
  */
 import { context, Device, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
-import { Maker, Model, type Statement, textOf } from "./assignments_model.ts";
+import { Maker, Model, type Statement, textOf } from "./parts/assignments_model.ts";
 import { Random } from "./simplify.ts";
 
 /** What a run found. */

@@ -1,7 +1,8 @@
 /**
  * Values and gradients at edges (zeros, infinities, NaN, ties, ends of domains, subnormal and huge numbers) against those
- * of PyTorch in float64: fixtures/edges.json, made by fixtures/edges.py. What is NaN, infinite or a number must be so
- * exactly, and so must second derivatives of functions of one number; numbers are compared to a few units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
+ * of PyTorch in float64: fixtures/golden/edges.json, made by fixtures/golden/edges.py. What is NaN, infinite or a
+ * number must be so exactly, and so must second derivatives of functions of one number; numbers are compared to a few
+ * units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
  *
  * Run: `deno run -A tests/fuzz/edges.ts --device WASM --dtype float64 --only pow`; with `--count 1000 --seed 1` random ones
  * of edges_random.ts, of which `--case 17` runs only that one.
@@ -31,7 +32,7 @@ export interface EdgeCase {
 }
 
 const fixture: { points: Record<string, string>; cases: EdgeCase[] } = JSON.parse(
-  Deno.readTextFileSync(new URL("../fixtures/edges.json", import.meta.url)),
+  Deno.readTextFileSync(new URL("../fixtures/golden/edges.json", import.meta.url)),
 );
 
 /** All cases. */
@@ -110,7 +111,7 @@ export const DELIBERATE: readonly Deliberate[] = [
   { js: /cast\("float64"\)/, device: "WEBGPU", why: "it has no float64" },
 ];
 
-/** Why an op of tests/parity.ts, from movement to matrices, has no case. */
+/** Why an op of tests/pages/parity.ts, from movement to matrices, has no case. */
 export const NO_EDGES: Readonly<Record<string, string>> = {
   ...Object.fromEntries(
     [

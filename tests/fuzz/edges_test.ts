@@ -1,7 +1,7 @@
 /** A part of the cases of edges.ts on two devices; that every op has one; that none is left out for longer than it differs. */
 import { assert, assertEquals } from "@std/assert";
 import { Device, Tensor } from "../../mod.ts";
-import { PARITY } from "../parity.ts";
+import { PARITY } from "../pages/parity.ts";
 import { buildEdge, compareEdge, edgeCases, NO_EDGES, runEdges } from "./edges.ts";
 import { runRandomEdges } from "./edges_random.ts";
 
@@ -40,7 +40,7 @@ Deno.test("edges: a wrong value is found", async () => {
   assert(wrong.some((p) => p.includes("value")) && wrong.some((p) => p.includes("gradient")));
 });
 
-/** Functions of which -0 is -0, in PyTorch too (their signs at 0: fixtures/edges.py). */
+/** Functions of which -0 is -0, in PyTorch too (their signs at 0: fixtures/golden/edges.py). */
 const ODD = ["sin", "tan", "asin", "atan", "sinh", "tanh", "asinh", "atanh", "erf", "trunc", "ceil", "floor", "round"]
   .concat(["sqrt", "hardswish", "hardtanh", "leakyRelu", "elu", "celu", "selu", "silu", "gelu", "quickGelu", "mish"])
   .concat(["softsign", "clone"]);

@@ -9,9 +9,9 @@
 import { context } from "../../src/helpers/env.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { registerSim } from "../fixtures/sim.ts";
-import { checkDifference, gradientProgram } from "./gradients.ts";
-import type { OpRow } from "./op_rows.ts";
-import { ALL_ROWS } from "./op_rows_more.ts";
+import { checkDifference, gradientProgram } from "./parts/gradients.ts";
+import type { OpRow } from "./parts/op_rows.ts";
+import { ALL_ROWS } from "./parts/op_rows_more.ts";
 import {
   LEAF_SOURCE,
   LIBRARY_NAMES,
@@ -20,9 +20,9 @@ import {
   type Program,
   ProgramMaker,
   runLines,
-} from "./program_maker.ts";
+} from "./parts/program_maker.ts";
 import { Random } from "./simplify.ts";
-import { compareTracked, evaluateTracked, type Tracked } from "./tracked.ts";
+import { compareTracked, evaluateTracked, type Tracked } from "./parts/tracked.ts";
 
 /** Where and how a program runs. */
 export interface Mode {

@@ -3,15 +3,15 @@
  */
 import { assert, assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { constant, type UOp } from "../../src/uop/uop.ts";
+import { constant, type UOp } from "../../src/uop/core/uop.ts";
 import { Tensor } from "../../mod.ts";
-import { PARITY } from "../parity.ts";
-import { checkDifference, gradientProgram } from "./gradients.ts";
-import { ALL_ROWS } from "./op_rows_more.ts";
-import { type Line, type Program, ProgramMaker } from "./program_maker.ts";
+import { PARITY } from "../pages/parity.ts";
+import { checkDifference, gradientProgram } from "./parts/gradients.ts";
+import { ALL_ROWS } from "./parts/op_rows_more.ts";
+import { type Line, type Program, ProgramMaker } from "./parts/program_maker.ts";
 import { check, expected, fuzzPrograms, modesOf, openDevices, programOf, script, shrink } from "./programs.ts";
 import { Random } from "./simplify.ts";
-import { compareTracked, evaluateTracked } from "./tracked.ts";
+import { compareTracked, evaluateTracked } from "./parts/tracked.ts";
 
 const devices = await openDevices();
 

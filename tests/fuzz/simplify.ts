@@ -1,18 +1,18 @@
 /**
  * Random integer expressions: `simplify` must keep the value at random points, and change nothing the second time.
  * `simplifyValid` must keep the condition everywhere and the index where the condition holds. Bounds must contain every
- * value. The evaluator below knows nothing of src/uop/eval.ts. Failures are shrunk and printed.
+ * value. The evaluator below knows nothing of src/uop/algebra/eval.ts. Failures are shrunk and printed.
  *
  * Run: `deno run -A tests/fuzz/simplify.ts --seconds 30 --seed 1`
  */
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
-import { AxisKind, type Int64, type VariableArg } from "../../src/uop/args.ts";
-import { vmax, vmin } from "../../src/uop/bounds.ts";
-import { opName, Ops } from "../../src/uop/ops.ts";
-import { exprText, printUOp } from "../../src/uop/print.ts";
-import { simplify } from "../../src/uop/symbolic.ts";
-import { constant, range, toposort, type UOp, uop, variable } from "../../src/uop/uop.ts";
-import { simplifyValid } from "../../src/uop/valid.ts";
+import { AxisKind, type Int64, type VariableArg } from "../../src/uop/core/args.ts";
+import { vmax, vmin } from "../../src/uop/algebra/bounds.ts";
+import { opName, Ops } from "../../src/uop/core/ops.ts";
+import { exprText, printUOp } from "../../src/uop/core/print.ts";
+import { simplify } from "../../src/uop/algebra/symbolic.ts";
+import { constant, range, toposort, type UOp, uop, variable } from "../../src/uop/core/uop.ts";
+import { simplifyValid } from "../../src/uop/algebra/valid.ts";
 
 /** A seeded generator (mulberry32). */
 export class Random {

@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "
 import { ArgumentError, context, CONTEXT_VARS, type ContextVar } from "../../mod.ts";
 import { envDocs } from "../../bench/env_docs.ts";
 import { envNumber, envText, setEnv, wantsLines } from "../../src/helpers/env.ts";
-import { runDeno } from "../subprocess.ts";
+import { runDeno } from "../system/subprocess.ts";
 
 const ROOT = new URL("../../", import.meta.url);
 

@@ -1,7 +1,7 @@
 /** Checks of options: by name they are never narrower than what the public types say. */
 import { assert, assertEquals } from "@std/assert";
 import { checkOptions } from "../../src/helpers/options.ts";
-import { runDeno } from "../subprocess.ts";
+import { runDeno } from "../system/subprocess.ts";
 
 /** A type as `deno doc --json` writes it. */
 interface DocType {

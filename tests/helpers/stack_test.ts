@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertMatch, assertStrictEquals } from "@std/assert";
 import { Site, userLine } from "../../src/helpers/stack.ts";
 import { Device, Tensor } from "../../mod.ts";
-import type { BufferArg } from "../../src/uop/args.ts";
+import type { BufferArg } from "../../src/uop/core/args.ts";
 
 Device.get();
 

@@ -2,7 +2,7 @@
  * Programs by the assembler and the compiler of NVIDIA's toolkit, where they are: many kernels in one file, so that a
  * thousand of them take seconds.
  */
-import { CudaRenderer } from "../../src/renderer/cuda.ts";
+import { CudaRenderer } from "../../src/renderer/c/cuda_c.ts";
 import { archNumber, cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import { PtxRenderer } from "../../src/renderer/ptx/ptx.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";

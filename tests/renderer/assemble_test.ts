@@ -9,13 +9,13 @@ import { makeNullDevice, nullBackend } from "../../backends/null/null.ts";
 import { toProgram } from "../../src/codegen/to_program.ts";
 import { registerBackend } from "../../src/device/device.ts";
 import { toDType } from "../../src/dtype/dtype.ts";
-import { CudaRenderer } from "../../src/renderer/cuda.ts";
+import { CudaRenderer } from "../../src/renderer/c/cuda_c.ts";
 import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import { PtxRenderer } from "../../src/renderer/ptx/ptx.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 import { KERNELS } from "../codegen/kernels.ts";
-import { type Program, programOf } from "../golden_cases.ts";
-import { VIEWS } from "../golden_families.ts";
+import { type Program, programOf } from "../golden/golden_cases.ts";
+import { VIEWS } from "../golden/golden_families.ts";
 import { ARCHS, assemble, available, type Language, LANGUAGES } from "./assemble.ts";
 import { gpuPrograms } from "./gpu_programs.ts";
 
@@ -42,7 +42,7 @@ interface Case {
   readonly inputs: readonly (readonly [dtype: string, shape: readonly number[], values: unknown, view?: string])[];
   readonly grads?: readonly unknown[];
 }
-const cases: Case[] = JSON.parse(Deno.readTextFileSync(new URL("../fixtures/golden.json", import.meta.url)));
+const cases: Case[] = JSON.parse(Deno.readTextFileSync(new URL("../fixtures/golden/golden.json", import.meta.url)));
 
 /** Gradients of a weighted sum; none where it does not depend on all of `wanted`. */
 function gradients(out: Tensor, wanted: readonly Tensor[]): readonly Tensor[] {

@@ -3,7 +3,7 @@
  * inline PTX in functions of C++. This runs what the renderer writes where there is no GPU.
  */
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { CudaRenderer } from "../../src/renderer/cuda.ts";
+import { CudaRenderer } from "../../src/renderer/c/cuda_c.ts";
 import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import { threadsOf } from "../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
@@ -15,7 +15,7 @@ import {
   MMA_TF32,
   positionIn,
   type TensorCore,
-} from "../../src/renderer/tensor_core.ts";
+} from "../../src/renderer/tensor_core_table.ts";
 import { isAvailable } from "./tools.ts";
 
 /** A compiler of C++ that is here. */

@@ -5,10 +5,28 @@
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import { type LinearProgram, programOf } from "../../src/renderer/renderer.ts";
-import { elementsOf, MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "../../src/renderer/tensor_core.ts";
-import { AccArg, AxisKind, LocalArg } from "../../src/uop/args.ts";
-import { opName, Ops } from "../../src/uop/ops.ts";
-import { constant, index, int, param, range, store, toposort, type UOp, uop, variable } from "../../src/uop/uop.ts";
+import {
+  elementsOf,
+  MMA_BF16,
+  MMA_F16,
+  MMA_INT8,
+  MMA_TF32,
+  type TensorCore,
+} from "../../src/renderer/tensor_core_table.ts";
+import { AccArg, AxisKind, LocalArg } from "../../src/uop/core/args.ts";
+import { opName, Ops } from "../../src/uop/core/ops.ts";
+import {
+  constant,
+  index,
+  int,
+  param,
+  range,
+  store,
+  toposort,
+  type UOp,
+  uop,
+  variable,
+} from "../../src/uop/core/uop.ts";
 
 const { float16, bfloat16, float32, bool, int32, int64, uint32 } = dtypes;
 /** What a CUDA device loads and stores. */

@@ -1,7 +1,7 @@
 import { assertStrictEquals } from "@std/assert";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { naturalExponent } from "../../src/renderer/natural.ts";
-import { variable } from "../../src/uop/uop.ts";
+import { variable } from "../../src/uop/core/uop.ts";
 
 const { float16, float32, float64 } = dtypes;
 const x = variable("x", -1, 1, float32), y = variable("y", -1, 1, float64), half = variable("h", -1, 1, float16);

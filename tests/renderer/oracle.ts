@@ -9,7 +9,7 @@ import { bf16BitsToF32, f32ToBf16Bits } from "../../src/dtype/convert.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 import { epsilonOf } from "../tolerance.ts";
 
 /** A device with everything that the programs use. */

@@ -4,7 +4,7 @@
  */
 import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
-import { nodesMade, toposort } from "../../src/uop/uop.ts";
+import { nodesMade, toposort } from "../../src/uop/core/uop.ts";
 import { Device, Tensor } from "../../mod.ts";
 
 const DEVICE = "WASM";

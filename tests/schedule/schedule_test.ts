@@ -13,10 +13,10 @@ import {
 } from "../../mod.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
-import { broadcastTo } from "../../src/uop/movement.ts";
-import { Ops } from "../../src/uop/ops.ts";
-import { constant, uop } from "../../src/uop/uop.ts";
-import { nodeView } from "../../src/uop/view.ts";
+import { broadcastTo } from "../../src/uop/core/build_movement.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import { constant, uop } from "../../src/uop/core/uop.ts";
+import { nodeView } from "../../src/uop/graph/view.ts";
 
 Device.default = "JS";
 

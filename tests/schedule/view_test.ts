@@ -5,7 +5,7 @@ import { bufferOf } from "../../src/device/buffer.ts";
 import { settleMemory } from "../../src/device/pressure.ts";
 import { realizedBuffer } from "../../src/tensor/realize.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
-import type { BufferArg } from "../../src/uop/args.ts";
+import type { BufferArg } from "../../src/uop/core/args.ts";
 
 Device.default = "JS";
 

@@ -4,7 +4,7 @@ import { ArgumentError, context, Device, DisposedError, jit, nn, scope, state, T
 import { settleMemory } from "../../src/device/pressure.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { fuzzAsyncModes } from "../fuzz/async_modes.ts";
-import { ROOT, runDeno } from "../subprocess.ts";
+import { ROOT, runDeno } from "../system/subprocess.ts";
 
 Device.get();
 const later = (ms: number): Promise<void> => new Promise((done) => setTimeout(done, ms));

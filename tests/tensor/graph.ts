@@ -2,7 +2,7 @@
 import { type Device, listBackends, registerBackend, setDefaultDevice } from "../../src/device/device.ts";
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Tensor } from "../../src/tensor/tensor.ts";
-import { type HostArray, nestedOf, type NestedValues } from "../../src/tensor/host.ts";
+import { type HostArray, nestedOf, type NestedValues } from "../../src/tensor/nodes/host.ts";
 import { evaluate } from "../reference.ts";
 
 if (!listBackends().some((b) => b.name === "JS")) {

@@ -2,7 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
-import type { NestedValues } from "../../src/tensor/host.ts";
+import type { NestedValues } from "../../src/tensor/nodes/host.ts";
 
 const devices: string[] = [];
 for (const name of ["JS", "WASM", "CLANG", "WEBGPU"]) {

@@ -18,9 +18,9 @@ import {
 } from "../../mod.ts";
 import { bufferOf } from "../../src/device/buffer.ts";
 import { settleMemory } from "../../src/device/pressure.ts";
-import type { BufferArg } from "../../src/uop/args.ts";
-import { internedCount } from "../../src/uop/uop.ts";
-import { runDeno } from "../subprocess.ts";
+import type { BufferArg } from "../../src/uop/core/args.ts";
+import { internedCount } from "../../src/uop/core/uop.ts";
+import { runDeno } from "../system/subprocess.ts";
 
 const devices = ["JS", "WASM", "CLANG"].filter((name) => {
   try {

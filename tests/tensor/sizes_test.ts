@@ -3,7 +3,7 @@
  */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { toProgram } from "../../src/codegen/to_program.ts";
-import { Ops } from "../../src/uop/ops.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
 import { context, Device, OutOfMemoryError, ShapeError, Tensor } from "../../mod.ts";
 import { openDevices } from "../fuzz/programs.ts";

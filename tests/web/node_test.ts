@@ -3,7 +3,7 @@
  * (which Node.js has from 24 on), and where no code may be made of text.
  */
 import assert from "node:assert/strict";
-import { runCommand, runDeno } from "../subprocess.ts";
+import { runCommand, runDeno } from "../system/subprocess.ts";
 
 /** Prints what became of the suite on each device, and what float16 is read as. */
 const MAIN = `

@@ -1,6 +1,6 @@
 /** The op smoke suite in headless Chromium, each case a test. Left out where there is no browser. */
 import { assert, assertEquals } from "@std/assert";
-import { runDeno } from "../subprocess.ts";
+import { runDeno } from "../system/subprocess.ts";
 import type { Report } from "./browser.ts";
 
 // in a process of its own: its driver is in no lock file, which would have every run fetch it

@@ -9,11 +9,11 @@
  * @module
  */
 import { ceilDiv } from "../../helpers/math.ts";
-import { AxisKind, RangeArg } from "../../uop/args.ts";
-import { vmax } from "../../uop/bounds.ts";
-import { Ops } from "../../uop/ops.ts";
-import { constant, type UOp, uop } from "../../uop/uop.ts";
-import type { Replacement } from "../replace_ranges.ts";
+import { AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import type { Replacement } from "../ast/replace_ranges.ts";
 
 /** A piece that was split off an axis. `last`: where the last one starts, when it overlaps the one before. */
 interface Piece {

@@ -7,17 +7,17 @@
  *
  * @module
  */
-import { AxisKind, RangeArg } from "../../uop/args.ts";
-import { vmax } from "../../uop/bounds.ts";
-import { type CarrierArg, identityConst, reduce } from "../../uop/carrier.ts";
-import { Ops } from "../../uop/ops.ts";
-import { dependsOn, freeIds } from "../../uop/ranges.ts";
-import { substitute } from "../../uop/rewrite.ts";
-import { simplify } from "../../uop/symbolic.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
-import { simplifyKernel } from "../../uop/valid.ts";
-import { lanesOf, rebuild } from "../replace_ranges.ts";
-import { separateNests } from "../simplify.ts";
+import { AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
+import { type CarrierArg, identityConst, reduce } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { dependsOn, freeIds } from "../../uop/core/ranges.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { lanesOf, rebuild } from "../ast/replace_ranges.ts";
+import { separateNests } from "../ast/simplify.ts";
 
 /** An AST in which an axis is cut, and the range of its blocks. */
 export interface Cut {

@@ -19,23 +19,23 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv } from "../../helpers/math.ts";
-import type { TensorCore } from "../../renderer/tensor_core.ts";
-import { AxisKind } from "../../uop/args.ts";
-import { vmax } from "../../uop/bounds.ts";
-import type { CarrierArg } from "../../uop/carrier.ts";
-import { Ops } from "../../uop/ops.ts";
-import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/ranges.ts";
-import { simplify } from "../../uop/symbolic.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
-import { simplifyKernel } from "../../uop/valid.ts";
-import { compareLoops, isReduceKind, kindOf } from "../ranges.ts";
-import { type Replacement, replaceRanges } from "../replace_ranges.ts";
+import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { AxisKind } from "../../uop/core/args.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
+import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
+import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { type Axis, axisRanges, AxisState } from "./axis.ts";
 import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, maskRange } from "./blocks.ts";
 import { oneLoop } from "./one_loop.ts";
 import { type Opt, optText } from "./opt.ts";
-import { stageInput } from "./stage.ts";
-import { stageShared } from "./stage_shared.ts";
+import { stageInput } from "./packed_tile.ts";
+import { stageShared } from "./shared_tile.ts";
 import { productOf, useTensorCore } from "./tensor_core.ts";
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);

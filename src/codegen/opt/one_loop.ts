@@ -4,13 +4,13 @@
  *
  * @module
  */
-import { AxisKind, type RangeArg } from "../../uop/args.ts";
-import { Ops } from "../../uop/ops.ts";
-import { constant, toposort, type UOp, uop } from "../../uop/uop.ts";
-import { simplifyKernel } from "../../uop/valid.ts";
-import { compareLoops } from "../ranges.ts";
-import { type Replacement, replaceRanges } from "../replace_ranges.ts";
-import { sizeOf } from "../../uop/ranges.ts";
+import { AxisKind, type RangeArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { compareLoops } from "../ast/range_facts.ts";
+import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
+import { sizeOf } from "../../uop/core/ranges.ts";
 
 /** The AST with one loop for each REDUCE that had several. */
 export function oneLoop(ast: UOp): UOp {

@@ -4,7 +4,7 @@
  * @module
  */
 import { hashString, mix } from "../../helpers/hash.ts";
-import type { ArgRecord } from "../../uop/args.ts";
+import type { ArgRecord } from "../../uop/core/args.ts";
 
 /** What an {@linkcode Opt} does. */
 export type OptOp =

@@ -1,21 +1,21 @@
 /**
  * The opt TC: a sum of products is computed by the matrix units, tile by tile. Three ranges, of the rows, the columns and
  * the reduced axis, have been split off by the sizes of the unit's tile. They become expressions of the lane of a warp and of
- * the number of an element in the lane, as the unit's row in renderer/tensor_core.ts has it: other ones for each operand and
- * for the result. Everything after the sum stays ordinary arithmetic on the elements of the result.
+ * the number of an element in the lane, as the unit's row in renderer/tensor_core_table.ts has it: other ones for each
+ * operand and for the result. Everything after the sum stays ordinary arithmetic on the elements of the result.
  *
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core.ts";
-import { AxisKind, RangeArg, type StageArg } from "../../uop/args.ts";
-import { type CarrierArg, reduce } from "../../uop/carrier.ts";
-import { Ops } from "../../uop/ops.ts";
-import { dependsOn, freeIds, rangesOf } from "../../uop/ranges.ts";
-import { substitute } from "../../uop/rewrite.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/uop.ts";
-import { simplifyKernel, splitAnd } from "../../uop/valid.ts";
-import { linearOf } from "../linear_form.ts";
+import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { AxisKind, RangeArg, type StageArg } from "../../uop/core/args.ts";
+import { type CarrierArg, reduce } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { simplifyKernel, splitAnd } from "../../uop/algebra/valid.ts";
+import { linearOf } from "../ast/index_terms.ts";
 
 /** A sum of products that a unit can do. */
 export interface Product {

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import type { BufferArg } from "../../uop/args.ts";
-import { Ops } from "../../uop/ops.ts";
-import { latest } from "../../uop/resolve.ts";
-import type { UOp } from "../../uop/uop.ts";
+import type { BufferArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { latest } from "../../uop/graph/resolve.ts";
+import type { UOp } from "../../uop/core/uop.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 
 /** What a tensor is now: its node, and how often the memory that this names was written. */

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { currentCapture } from "../../engine/realize.ts";
+import { currentCapture } from "../../engine/realize_nodes.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { checkFunction, checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
 import { hasState } from "../../helpers/stateful.ts";

@@ -10,18 +10,18 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { LocalArg, ParamArg, VariableArg } from "../../uop/args.ts";
-import { isAlu, opName, Ops } from "../../uop/ops.ts";
-import type { UOp } from "../../uop/uop.ts";
-import { identifier } from "../cstyle.ts";
+import type { LocalArg, ParamArg, VariableArg } from "../../uop/core/args.ts";
+import { isAlu, opName, Ops } from "../../uop/core/ops.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { identifier } from "../c/cstyle.ts";
 import { archNumber, PTX_OPS } from "../cuda_caps.ts";
-import { matrixTypes } from "../cuda_helpers.ts";
+import { matrixTypes } from "../c/cuda_helpers.ts";
 import { inLanes, isPacked, lanesOfWord, sharedLayout, wordsOf } from "../lanes.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
-import type { TensorCore } from "../tensor_core.ts";
-import { boolBits, halves, inRegister, writeAlu } from "./alu.ts";
-import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./emitter.ts";
-import { throughAfter } from "../../uop/walk.ts";
+import type { TensorCore } from "../tensor_core_table.ts";
+import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
+import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
+import { throughAfter } from "../../uop/rewrite/walk.ts";
 
 /** Registers of a place in memory and what instructions call its space. */
 interface Place {

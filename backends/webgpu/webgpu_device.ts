@@ -1,0 +1,200 @@
+/**
+ * The WEBGPU device: linear programs as WGSL, run by the WebGPU of Deno or of a browser. It opens asynchronously
+ * (`await Device.open("WEBGPU")`), runs synchronously, and reads asynchronously.
+ *
+ * @module
+ */
+import { LruAllocator } from "../../src/device/allocator.ts";
+import type { Backend, Device } from "../../src/device/device.ts";
+import type { Graph, Launch } from "../../src/device/program.ts";
+import { dtypes } from "../../src/dtype/dtype.ts";
+import { DeviceError } from "../../src/helpers/errors.ts";
+import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
+import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { WGSL_LANGUAGE } from "../../src/renderer/c/wgsl.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import { type Limits, type Opened, openGpu } from "./adapter.ts";
+import { GpuContext } from "./webgpu_context.ts";
+import { Launcher, WebGpuGraph } from "./webgpu_launch.ts";
+import { BINDING_ALIGN, WebGpuAllocator } from "./webgpu_memory.ts";
+import { WebGpuCompiler } from "./pipelines.ts";
+
+const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32 } = dtypes;
+
+/** What a device with these limits and features can do. */
+export function capsOf(limits: Limits, hasF16: boolean, isSoftware: boolean): Capabilities {
+  const compute = [
+    bool,
+    int8,
+    uint8,
+    int16,
+    uint16,
+    int32,
+    uint32,
+    int64,
+    uint64,
+    float32,
+    ...(hasF16 ? [float16] : []),
+  ];
+  const groups = limits.maxComputeWorkgroupsPerDimension, threads = limits.maxComputeInvocationsPerWorkgroup;
+  return {
+    ...SCALAR_CAPS,
+    vectorBytes: 16,
+    registers: 64,
+    maxBuffers: limits.maxStorageBuffersPerShaderStage,
+    hasMulAcc: true,
+    hasGrid: true,
+    flushesSubnormals: true,
+    grid: {
+      maxGroups: [groups, groups, groups],
+      maxGroupSize: [
+        limits.maxComputeWorkgroupSizeX,
+        limits.maxComputeWorkgroupSizeY,
+        limits.maxComputeWorkgroupSizeZ,
+      ],
+      maxGroupThreads: threads,
+      sharedBytes: limits.maxComputeWorkgroupStorageSize,
+      // subgroups have no size that may be relied upon, and no order of lanes
+      warp: 1,
+      units: isSoftware ? 4 : 64,
+      unitThreads: Math.max(1024, threads),
+      unitRegisters: 65536,
+      unitShared: Math.max(65536, limits.maxComputeWorkgroupStorageSize),
+      hasAsyncCopy: false,
+      tensorCores: [],
+    },
+    maxBufferBytes: aligned(limits.maxBufferSize),
+    bufferAlignment: BINDING_ALIGN,
+    nativeOps: [Ops.SQRT, Ops.TRUNC],
+    computeDTypes: compute,
+    storageDTypes: compute,
+    vectorLanes: (d) => d.bits === 64 ? 1 : 4,
+  };
+}
+
+function aligned(nbytes: number): number {
+  return nbytes - nbytes % BINDING_ALIGN;
+}
+
+/** An open WEBGPU device. */
+export class WebGpuDevice implements Device {
+  readonly renderer: CStyleRenderer;
+  readonly compiler: WebGpuCompiler;
+  readonly allocator: LruAllocator;
+  /** The GPUDevice and its errors. */
+  readonly context: GpuContext;
+  private readonly launcher: Launcher;
+  private readonly memory: WebGpuAllocator;
+
+  constructor(readonly name: string, private readonly opened: Opened) {
+    const { device: { features }, device, limits, isSoftware } = opened;
+    this.context = new GpuContext(name, device);
+    this.renderer = new CStyleRenderer(WGSL_LANGUAGE, capsOf(limits, features.has("shader-f16"), isSoftware));
+    this.compiler = new WebGpuCompiler(this.context, this.renderer, aligned(limits.maxStorageBufferBindingSize));
+    this.memory = new WebGpuAllocator(this.context, aligned(limits.maxBufferSize));
+    this.allocator = this.memory.cache = new LruAllocator(name, this.memory);
+    this.launcher = new Launcher(this.context, this.compiler);
+  }
+
+  /** Whether the device is gone, and all tensors on it: the next `Device.open` makes another. */
+  get isLost(): boolean {
+    return this.context.isLost;
+  }
+  /** Whether kernels can be timed by the device itself. */
+  get hasTimestamps(): boolean {
+    return this.opened.device.features.has("timestamp-query");
+  }
+
+  run(launches: readonly Launch[]): void {
+    if (launches.length > 0) this.launcher.run(launches);
+  }
+  graph(launches: readonly Launch[]): Graph {
+    return new WebGpuGraph(this.context, this.launcher, launches);
+  }
+  /** Runs launches, each in a pass of its own; their times on the device in nanoseconds. @throws {DeviceError} */
+  time(launches: readonly Launch[]): Promise<number[]> {
+    if (!this.hasTimestamps) {
+      throw new DeviceError("time kernels", { device: this.name, reason: "the adapter lacks timestamp-query" });
+    }
+    return this.launcher.time(launches);
+  }
+  async synchronize(): Promise<void> {
+    const { context } = this;
+    context.check("synchronize");
+    await context.gpu.queue.onSubmittedWorkDone();
+    await context.settled();
+    const error = context.takeFailure();
+    if (error !== undefined) throw error;
+  }
+  info(): Record<string, string | number | boolean> {
+    const { description, isSoftware, limits, device: { features } } = this.opened;
+    return {
+      adapter: description,
+      software: isSoftware,
+      f16: features.has("shader-f16"),
+      timestamps: this.hasTimestamps,
+      buffers: limits.maxStorageBuffersPerShaderStage,
+      bufferBytes: aligned(limits.maxBufferSize),
+      bindingBytes: aligned(limits.maxStorageBufferBindingSize),
+      groupThreads: limits.maxComputeInvocationsPerWorkgroup,
+      sharedBytes: limits.maxComputeWorkgroupStorageSize,
+    };
+  }
+  close(): void {
+    if (!this.context.isLost) {
+      this.allocator.drop();
+      this.memory.reader.drop();
+    }
+    this.context.close();
+  }
+}
+
+/** The open device, or its opening. */
+let current: WebGpuDevice | undefined;
+let opening: Promise<WebGpuDevice> | undefined;
+/** Why it did not open: an adapter does not appear later. */
+let failure: string | undefined;
+
+function fail(reason: string): DeviceError {
+  return new DeviceError("open device WEBGPU", { device: "WEBGPU", reason });
+}
+
+function checkOrdinal(ordinal: number): void {
+  if (ordinal !== 0) throw fail(`there is no ordinal ${ordinal}: WebGPU offers one adapter, WEBGPU`);
+}
+
+/** The WEBGPU backend. The default only once it is open, on hardware. */
+export const webgpuBackend: Backend = {
+  name: "WEBGPU",
+  description: "the GPU by WebGPU: compute shaders in WGSL",
+  permissions: [],
+  textLanguage: WGSL_LANGUAGE.name,
+  get rank(): number | undefined {
+    return current !== undefined && !current.isLost && current.info().software === false ? 0.5 : undefined;
+  },
+  unavailable: () =>
+    failure ??
+      (typeof navigator === "object" && "gpu" in navigator
+        ? undefined
+        : "this JavaScript engine has no WebGPU (navigator.gpu); use Deno 2.8 or later, or a browser that has it"),
+  open(ordinal: number): Device {
+    checkOrdinal(ordinal);
+    if (current === undefined || current.isLost) {
+      throw fail('it opens asynchronously; call await Device.open("WEBGPU") or await init() first');
+    }
+    return current;
+  },
+  async openAsync(ordinal: number): Promise<Device> {
+    checkOrdinal(ordinal);
+    if (current !== undefined && !current.isLost) return current;
+    opening ??= openGpu(navigator.gpu).then((opened) => current = new WebGpuDevice("WEBGPU", opened)).finally(() => {
+      opening = undefined;
+    });
+    try {
+      return await opening;
+    } catch (error) {
+      if (error instanceof DeviceError) failure = error.message.replace(/^Cannot .*?: /, "");
+      throw error;
+    }
+  },
+};

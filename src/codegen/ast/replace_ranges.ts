@@ -1,0 +1,77 @@
+/**
+ * Replaces ranges in a kernel AST: by an expression where they are used, by any number of ranges where a REDUCE or STAGE
+ * closes them.
+ *
+ * @module
+ */
+import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { getTuple } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { rangesOf } from "../../uop/core/ranges.ts";
+import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
+
+/** What a range becomes. */
+export interface Replacement {
+  readonly value: UOp;
+  /** The ranges that stand for it, outermost first. */
+  readonly ranges: readonly UOp[];
+}
+
+/** Where in its sources a node lists the ranges that it closes; -1 for nodes that close none. */
+export function closingStart(u: UOp): number {
+  return u.op === Ops.REDUCE ? (u.arg as CarrierArg).lanes : u.op === Ops.STAGE ? 1 : -1;
+}
+
+/** The AST with ranges replaced. Indices are not simplified. */
+export function replaceRanges(ast: UOp, map: ReadonlyMap<UOp, Replacement>): UOp {
+  return rebuild(ast, (u, src) => {
+    const to = map.get(u);
+    if (to !== undefined) return [to.value];
+    const start = closingStart(u);
+    if (start < 0) return undefined;
+    // the end of a range may depend on another one
+    const ranges = u.src.slice(start).flatMap((r, i) => map.get(r)?.ranges ?? [src[start + i]]);
+    if (u.op === Ops.REDUCE && ranges.length === 0) return src.slice(0, start);
+    const made = uop(u.op, u.dtype, [...src.slice(0, start), ...ranges], u.arg);
+    return u.op === Ops.REDUCE ? lanesOf(made) : [made];
+  });
+}
+
+/** The value of each carrier lane of a REDUCE. */
+export function lanesOf(reduce: UOp): UOp[] {
+  return (reduce.arg as CarrierArg).dtypes.map((_, i) => getTuple(reduce, i));
+}
+
+/**
+ * Rebuilds an AST, sources first. `fn` gets a node and its new sources and gives what it becomes (for a REDUCE: the
+ * value of each lane), or undefined to keep it.
+ */
+export function rebuild(ast: UOp, fn: (u: UOp, src: readonly UOp[]) => readonly UOp[] | undefined): UOp {
+  const memo = new Map<UOp, UOp>();
+  const tuples = new Map<UOp, readonly UOp[]>();
+  for (const u of toposort(ast)) {
+    if (u.op === Ops.GETTUPLE && tuples.has(u.src[0])) {
+      memo.set(u, tuples.get(u.src[0])![u.arg as number]);
+      continue;
+    }
+    const src = u.src.map((s) => memo.get(s)!);
+    const made = fn(u, src);
+    if (made !== undefined && u.op === Ops.REDUCE && (u.arg as CarrierArg).lanes > 1) tuples.set(u, made);
+    memo.set(u, made !== undefined ? made[0] : u.withSrc(src));
+  }
+  return memo.get(ast)!;
+}
+
+/** `u` with other ranges in place of those that are free in it; what closes a range of its own keeps it. */
+export function renameFree(u: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
+  const keys = [...map.keys()];
+  const memo = new Map<UOp, UOp>();
+  const inside = (x: UOp): boolean => {
+    const free = rangesOf(x);
+    return keys.some((k) => free.includes(k));
+  };
+  for (const x of toposort(u, inside)) {
+    memo.set(x, map.get(x) ?? (inside(x) ? x.withSrc(x.src.map((s) => memo.get(s)!)) : x));
+  }
+  return memo.get(u)!;
+}

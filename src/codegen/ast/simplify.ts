@@ -1,0 +1,184 @@
+/**
+ * Simplifies a kernel AST before it is optimized: algebra and gates; each loop nest gets ranges of its own; ranges that
+ * are only used by quotient and remainder are split; adjacent ranges that every index runs through as one are merged.
+ *
+ * @module
+ */
+import { AxisKind, RangeArg } from "../../uop/core/args.ts";
+import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { closedRangesOf, dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { cutLongRanges } from "./long_ranges.ts";
+import { type LinearForm, linearOf, rangeOfAtom } from "./index_terms.ts";
+import { compareLoops } from "./range_facts.ts";
+import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
+
+/** All ranges of an AST in loop order. */
+function rangesIn(ast: UOp): UOp[] {
+  return toposort(ast).filter((u) => u.op === Ops.RANGE).sort(compareLoops);
+}
+
+function withId(r: UOp, id: number, size?: number): UOp {
+  const { kind } = r.arg as RangeArg;
+  return uop(Ops.RANGE, r.dtype, [size === undefined ? r.src[0] : constant(size, r.dtype)], new RangeArg(id, kind, 0));
+}
+
+/**
+ * Gives every loop nest its own ranges: REDUCEs that share a range but depend on different loops (or on each other), and
+ * STOREs that would nest a shared loop in different ways, get copies.
+ */
+export function separateNests(ast: UOp): UOp {
+  let nextId = freeIds(rangesIn(ast)).range;
+  /** By reduce range: the loops around it where it was first met, those that reduce with it included. */
+  const around = new Map<UOp, readonly UOp[]>();
+  ast = rebuild(ast, (u, src) => {
+    if (u.op !== Ops.REDUCE) return undefined;
+    const n = (u.arg as CarrierArg).lanes;
+    const now = u.withSrc(src), own = now.src.slice(n), outer = rangesOf(now);
+    const order = own.toSorted(compareLoops), outside = (r: UOp) => [...outer, ...order.slice(0, order.indexOf(r))];
+    const below = new Set<UOp>();
+    for (let i = 0; i < n; i++) for (const r of closedRangesOf(src[i])) below.add(r);
+    const clash = own.some((r) => {
+      const first = around.get(r);
+      return below.has(r) || (first !== undefined && !sameList(first, outside(r)));
+    });
+    if (!clash) {
+      for (const r of own) around.set(r, outside(r));
+      return lanesOf(now);
+    }
+    const map = new Map(own.map((r) => [r, withId(r, nextId++)]));
+    const lifts = src.slice(0, n).map((s) => renameFree(s, map));
+    return lanesOf(now.withSrc([...lifts, ...own.map((r) => map.get(r)!)]));
+  });
+  const prefix = new Map<UOp, string>();
+  const stores = ast.src.map((s) => {
+    const chain = rangesOf(s).slice().sort(compareLoops);
+    const key = (i: number): string => chain.slice(0, i).map((r) => (r.arg as RangeArg).toString()).join();
+    if (chain.every((r, i) => (prefix.get(r) ?? key(i)) === key(i))) {
+      chain.forEach((r, i) => prefix.set(r, key(i)));
+      return s;
+    }
+    return renameFree(s, new Map(chain.map((r) => [r, withId(r, nextId++)])));
+  });
+  return ast.withSrc(stores);
+}
+
+function sameList(a: readonly UOp[], b: readonly UOp[]): boolean {
+  return a.length === b.length && a.every((x, i) => x === b[i]);
+}
+
+/** Splits ranges r that are used as r // c and r % c, where c divides their size: both become ranges. */
+function splitRanges(ast: UOp): UOp {
+  for (let round = 0; round < 6; round++) {
+    const divisors = new Map<UOp, number>();
+    for (const u of toposort(ast)) {
+      if (u.op !== Ops.FLOORMOD && u.op !== Ops.FLOORDIV) continue;
+      const [r, c] = u.src;
+      if (r.op !== Ops.RANGE || c.op !== Ops.CONST || (r.arg as RangeArg).kind === AxisKind.THREAD) continue;
+      const n = sizeOf(r), k = c.value;
+      if (n === 0 || k < 2 || n <= k || n % k !== 0) continue;
+      divisors.set(r, Math.min(divisors.get(r) ?? k, k));
+    }
+    if (divisors.size === 0) return ast;
+    const map = new Map<UOp, Replacement>();
+    let id = 0;
+    for (const r of rangesIn(ast)) {
+      const k = divisors.get(r);
+      if (k === undefined) {
+        const to = withId(r, id++);
+        map.set(r, { value: to, ranges: [to] });
+      } else {
+        const a = withId(r, id++, sizeOf(r) / k), b = withId(r, id++, k);
+        map.set(r, { value: a.mul(k).add(b), ranges: [a, b] });
+      }
+    }
+    ast = simplifyKernel(replaceRanges(ast, map));
+  }
+  return ast;
+}
+
+/** Merges neighbors: ranges i, j of sizes m, n that every index uses as (i * n + j) become one of size m * n. */
+function mergeRanges(ast: UOp): UOp {
+  const forms = new Map<UOp, LinearForm>();
+  const fixed = new Set<UOp>(); // ranges used as values, or in terms that are no multiple of them
+  const neighbors = new Map<UOp, UOp | null>(); // by reduce range: the one before it in every REDUCE
+  const seen = new Set<UOp>();
+  const stack: UOp[] = [ast];
+  while (stack.length > 0) {
+    const u = stack.pop()!;
+    if (seen.has(u)) continue;
+    seen.add(u);
+    if (u.op === Ops.RANGE) {
+      fixed.add(u);
+      continue;
+    }
+    if (u.op === Ops.INDEX) {
+      forms.set(u, linearOf(u.src[1]));
+      stack.push(u.src[0]);
+      if (u.src.length > 2) stack.push(u.src[2]);
+      continue;
+    }
+    let n = u.src.length;
+    if (u.op === Ops.REDUCE) {
+      n = (u.arg as CarrierArg).lanes;
+      for (let i = n; i < u.src.length; i++) {
+        const r = u.src[i], before = i > n ? u.src[i - 1] : null;
+        if (neighbors.has(r) && neighbors.get(r) !== before) neighbors.set(r, null);
+        else neighbors.set(r, before);
+      }
+    } else if (u.op === Ops.STAGE) { for (const r of u.src.slice(1)) fixed.add(r); }
+    for (let i = 0; i < n; i++) stack.push(u.src[i]);
+  }
+  // a range must stand in the same REDUCEs as the one before it
+  const followers = new Map<UOp, number>();
+  for (const before of neighbors.values()) if (before !== null) followers.set(before, (followers.get(before) ?? 0) + 1);
+  const all = rangesIn(ast);
+  for (const f of forms.values()) {
+    for (const atom of f.terms.keys()) {
+      if (rangeOfAtom(atom) === undefined) { for (const r of all) if (dependsOn(atom, r)) fixed.add(r); }
+    }
+  }
+  const coefficient = (f: LinearForm, r: UOp): number => {
+    let c = 0;
+    for (const [atom, k] of f.terms) if (rangeOfAtom(atom) === r) c += k;
+    return c;
+  };
+  const list = [...forms.values()];
+  const mergeable = (i: UOp, j: UOp): boolean => {
+    if (fixed.has(i) || fixed.has(j) || i.dtype !== j.dtype || sizeOf(i) === 0 || sizeOf(j) === 0) return false;
+    const a = i.arg as RangeArg, b = j.arg as RangeArg;
+    if (a.kind !== b.kind || (a.kind !== AxisKind.LOOP && a.kind !== AxisKind.REDUCE)) return false;
+    if (a.kind === AxisKind.REDUCE && (neighbors.get(j) !== i || (followers.get(i) ?? 0) > 1)) return false;
+    if (sizeOf(i) * sizeOf(j) > 2 ** 31 - 1) return false;
+    return list.every((f) => coefficient(f, i) === coefficient(f, j) * sizeOf(j));
+  };
+  const outputs = new Set<UOp>();
+  for (const s of ast.src) for (const r of rangesOf(s)) outputs.add(r);
+  // output loops must also be in the same STOREs
+  const together = (i: UOp, j: UOp): boolean =>
+    outputs.has(i) === outputs.has(j) && ast.src.every((s) => dependsOn(s, i) === dependsOn(s, j));
+  const map = new Map<UOp, Replacement>();
+  let id = 0, merged = false;
+  for (let k = 0; k < all.length;) {
+    let size = sizeOf(all[k]), end = k + 1;
+    while (end < all.length && mergeable(all[end - 1], all[end]) && together(all[end - 1], all[end])) {
+      if (size * sizeOf(all[end]) > 2 ** 31 - 1) break;
+      size *= sizeOf(all[end++]);
+    }
+    const last = all[end - 1];
+    const to = withId(last, id++, end > k + 1 ? size : undefined);
+    merged ||= end > k + 1;
+    for (let i = k; i < end - 1; i++) map.set(all[i], { value: constant(0, last.dtype), ranges: [] });
+    map.set(last, { value: to, ranges: [to] });
+    k = end;
+  }
+  return merged ? simplifyKernel(replaceRanges(ast, map)) : ast;
+}
+
+/** Simplifies the ranges of a kernel AST and all that depends on them. */
+export function simplifyRanges(ast: UOp): UOp {
+  const split = splitRanges(separateNests(simplifyKernel(ast))), short = cutLongRanges(split);
+  return mergeRanges(short === split ? split : simplifyKernel(short));
+}

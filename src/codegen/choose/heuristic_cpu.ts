@@ -1,0 +1,518 @@
+/**
+ * Chooses opts for loops on CPUs, from the device's capabilities and a model of cost. Deterministic.
+ *
+ * Which axes carry the lanes, and how many copies along which output axes make the register tile, is found by trying the
+ * few candidates there are: an iteration costs its arithmetic, its loads (one a vector where the stride is 1, half one for
+ * a scalar that is broadcast, one a lane otherwise) and, in a reduction, the latency of too few accumulators. Operands that
+ * are read in strides again and again are packed (STAGE). Then small reduce axes are unrolled, loops ordered so that panels
+ * are reused from the cache, and threads assigned.
+ *
+ * @module
+ */
+import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
+import { ceilDiv, prod } from "../../helpers/math.ts";
+import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
+import type { ParamArg } from "../../uop/core/args.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
+import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
+import type { Axis } from "../opt/axis.ts";
+import { blockStage, stagesIn } from "../opt/blocks.ts";
+import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
+import type { Kernel } from "../opt/kernel.ts";
+
+/** Cost (in the model's unit, about a cycle) worth a second thread. */
+const THREAD_COST = 60_000;
+/** Copies of a reduction's body that unrolling a short axis may make. */
+const UNROLL_COPIES = 64;
+/** Sizes of register tiles that are tried along an axis. */
+const TILE_SIZES = [2, 3, 4, 6, 8, 12];
+/** Regions up to which their lanes are chosen together. */
+const JOINT_REGIONS = 6;
+/** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop. */
+const MASKED_VECTORS = 4;
+
+const NO_TILE: Tile = [];
+
+/** How a kernel is vectorized and tiled. */
+interface Plan {
+  readonly cost: number;
+  /** Output axis with the lanes; -1 where none has. */
+  readonly vector: number;
+  readonly lanes: number;
+  /** By region: the axis with the lanes, -1 where none has. */
+  readonly regionLanes: readonly number[];
+  readonly tile: Tile;
+}
+
+/** Lanes for the values of a kernel: the fewest that any vectorizable dtype of them has. */
+function lanesFor(values: DTypeSet, caps: Capabilities): number {
+  let lanes = Infinity;
+  for (const d of values) {
+    for (const e of effective(d, caps)) {
+      const n = caps.vectorLanes(e);
+      if (n > 1) lanes = Math.min(lanes, n);
+    }
+  }
+  return lanes === Infinity ? 1 : lanes;
+}
+
+/** The dtypes in which a value of `d` is kept and computed. */
+function effective(d: DType, caps: Capabilities): DType[] {
+  if (caps.computeDTypes.includes(d) || smallFloatOf(d) === undefined) return [d];
+  return [dtypes.float32, caps.storageDTypes.includes(d) ? d : d.bits === 8 ? dtypes.uint8 : dtypes.uint16];
+}
+
+/** The largest divisor of `n` that is at most `limit`. */
+function divisorUpTo(n: number, limit: number): number {
+  for (let k = Math.min(n, limit); k > 1; k--) if (n % k === 0) return k;
+  return 1;
+}
+
+/** Does a tile have an axis of a region? */
+function touches(tile: Tile, r: Region): boolean {
+  for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) return true;
+  return false;
+}
+
+/** Vectors in a block of an axis that ends at a variable. */
+const BLOCK_VECTORS = 4;
+
+class Chooser {
+  private readonly axes: readonly Axis[];
+  private readonly sizes: readonly number[];
+  /** Output axes come first. */
+  private readonly outputs: number;
+  private readonly regions: readonly Region[];
+  private readonly lanes: number;
+  private readonly model: CostModel;
+  /** The regions of STAGEs. */
+  private readonly stages: readonly Region[];
+  /** Memo of `stageTile`, by reduce and lanes. */
+  private readonly stageTiles = new Map<string, Tile>();
+
+  constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
+    this.axes = kernel.axes;
+    this.outputs = kernel.outputAxes.length;
+    this.sizes = this.axes.map((a) => a.expected);
+    const { regions, dtypes } = regionsOf(kernel.ast, this.axes);
+    this.regions = regions;
+    this.lanes = lanesFor(dtypes, caps);
+    this.model = new CostModel(this.axes, this.sizes, this.outputs, caps);
+    this.stages = regions.filter((r) => r.kind === "stage");
+  }
+
+  // ---- model
+
+  /** The cost of a region, with the tile along output axes given, and the best along those of a STAGE around it. */
+  private regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
+    const inner = this.stageTile(r, lane, lanes);
+    return this.model.cost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
+  }
+
+  /** The lanes of each region, given the output axis with lanes, and the cost of everything. */
+  private assign(vector: number, lanes: number): { cost: number; regionLanes: readonly number[] } {
+    const { regions } = this;
+    const taken: number[] = vector >= 0 ? [vector] : [];
+    const current = new Array<number>(regions.length).fill(-1);
+    let best = Infinity, bestLanes: readonly number[] = current.slice();
+    const joint = regions.filter((r) => r.own.length > 0).length <= JOINT_REGIONS;
+    const visit = (k: number, cost: number): void => {
+      if (cost >= best) return;
+      if (k === regions.length) {
+        best = cost;
+        bestLanes = current.slice();
+        return;
+      }
+      const r = regions[k];
+      // a region inside of another has the other's lanes already
+      const outer = taken.find((i) => r.axes[i]);
+      if (outer !== undefined) {
+        current[k] = outer;
+        visit(k + 1, cost + this.regionCost(r, outer, lanes, []));
+        return;
+      }
+      const options: [cost: number, axis: number][] = [[this.regionCost(r, -1, 1, []), -1]];
+      for (const i of r.own) {
+        if (lanes > 1 && this.axes[i].size >= lanes) options.push([this.regionCost(r, i, lanes, []), i]);
+      }
+      options.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
+      for (const [c, i] of joint ? options : options.slice(0, 1)) {
+        current[k] = i;
+        if (i >= 0) taken.push(i);
+        visit(k + 1, cost + c);
+        if (i >= 0) taken.pop();
+      }
+    };
+    visit(0, 0);
+    return { cost: best, regionLanes: bestLanes };
+  }
+
+  /** Accumulators that fit the registers beside operands. */
+  private get budget(): number {
+    const { registers, vectorBytes } = this.caps;
+    // an engine that compiles in one pass (WebAssembly) spills sooner than a C compiler
+    return registers >= 32 ? 24 : vectorBytes <= 16 ? Math.max(4, Math.floor(registers * 0.57)) : 12;
+  }
+
+  private plan(): Plan {
+    const { lanes, regions } = this;
+    const vectors: [number, number][] = [[-1, lanes]];
+    if (lanes > 1) {
+      for (let v = 0; v < this.outputs; v++) {
+        for (let n = lanes; n >= 2 && n >= lanes / 4; n /= 2) {
+          if (!this.canSplit(v, n)) continue;
+          vectors.push([v, n]);
+          if (this.axes[v].size % n === 0) break;
+        }
+      }
+    }
+    let best: Plan | undefined;
+    const candidates = vectors.map(([vector, n]) => ({ vector, n, ...this.assign(vector, n) }));
+    candidates.sort((a, b) => a.cost - b.cost);
+    for (const { vector, n, cost, regionLanes } of candidates) {
+      const consider = (cost: number, tile: Tile): void => {
+        if (best === undefined || cost < best.cost * 0.995) best = { cost, vector, lanes: n, regionLanes, tile };
+      };
+      consider(cost, []);
+      const main = this.mainRegion(regionLanes, n);
+      if (main === undefined || cost === Infinity) continue;
+      const least = regions.reduce((sum, r, k) => sum + this.model.arithmeticCost(r, regionLanes[k], n), 0);
+      if (least >= best!.cost) continue;
+      // what a tile does not touch costs the same
+      const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
+      for (const tile of this.tiles(main, vector, n)) {
+        if (this.copiesMemory(tile)) continue;
+        let sum = 0;
+        for (let k = 0; k < regions.length; k++) {
+          sum += touches(tile, regions[k]) ? this.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
+        }
+        consider(sum, tile);
+      }
+    }
+    return best!;
+  }
+
+  /** The reduction that costs most. */
+  private mainRegion(regionLanes: readonly number[], lanes: number): Region | undefined {
+    let main: Region | undefined, most = -1;
+    this.regions.forEach((r, k) => {
+      if (r.kind !== "reduce") return;
+      const c = this.regionCost(r, regionLanes[k], lanes, []);
+      if (c > most) [main, most] = [r, c];
+    });
+    return main;
+  }
+
+  /** Can `k` be split off output axis `i`? */
+  private canSplit(i: number, k: number): boolean {
+    const { size } = this.axes[i];
+    return size >= k && (size % k === 0 || this.kernel.mayOverlap);
+  }
+
+  /** Register tiles of one or two output axes that a reduction depends on. */
+  private tiles(main: Region, vector: number, lanes: number): Tile[] {
+    const axes = Array.from({ length: this.outputs }, (_, i) => i);
+    return this.tilesOf(main, axes, vector, lanes);
+  }
+
+  /** Register tiles of one or two of `axes`. Those of a STAGE are cut in equal parts. */
+  private tilesOf(main: Region, axes: readonly number[], vector: number, lanes: number): Tile[] {
+    const out: Tile[] = [];
+    const limit = Math.floor(this.budget / main.lanes);
+    const options: [number, number][] = [];
+    for (const i of axes) {
+      if (!main.axes[i] || this.axes[i].size === 0) continue;
+      const { size, isOpen } = this.axes[i], overlaps = i < this.outputs && !isOpen && this.kernel.mayOverlap;
+      const n = i === vector ? ceilDiv(size, lanes) : size;
+      for (const k of TILE_SIZES) {
+        if (k > limit || k > n || (n % k !== 0 && !overlaps)) continue;
+        if (i === vector && size % (k * lanes) !== 0 && size < k * lanes) continue;
+        options.push([i, k]);
+      }
+    }
+    for (let a = 0; a < options.length; a++) {
+      out.push([options[a]]);
+      for (let b = a + 1; b < options.length; b++) {
+        if (options[a][0] !== options[b][0] && options[a][1] * options[b][1] <= limit) {
+          out.push([options[a], options[b]]);
+        }
+      }
+    }
+    return out;
+  }
+
+  /** The register tile of a reduce in a STAGE, along the axes of the STAGE: where not all that it reads depends on them. */
+  private stageTile(r: Region, lane: number, lanes: number): Tile {
+    if (r.kind !== "reduce" || this.stages.length === 0) return NO_TILE;
+    const axes = this.axes.flatMap((a, i) => a.role === "stage" && r.axes[i] ? [i] : []);
+    if (axes.length === 0 || r.accesses.every((a) => axes.every((i) => a.depends[i]))) return NO_TILE;
+    const key = `${this.regions.indexOf(r)} ${lane} ${lanes}`;
+    let best = this.stageTiles.get(key);
+    if (best !== undefined) return best;
+    best = [];
+    let least = this.model.cost(r, lane, lanes, []);
+    for (const tile of this.tilesOf(r, axes, lane, lanes)) {
+      const cost = this.model.cost(r, lane, lanes, tile);
+      if (cost < least * 0.995) [best, least] = [tile, cost];
+    }
+    this.stageTiles.set(key, best);
+    return best;
+  }
+
+  /** Would copies along output axes multiply what the kernel keeps beyond the first cache? */
+  private copiesMemory(tile: Tile): boolean {
+    let nbytes = 0, copies = 1;
+    for (const r of this.stages) {
+      let n = 1;
+      for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) n *= tile[t][1];
+      copies = Math.max(copies, n);
+      nbytes += r.own.reduce((p, i) => p * this.sizes[i], n * r.root.dtype.itemsize);
+    }
+    return copies > 1 && nbytes > (this.caps.l1 || 1 << 15);
+  }
+
+  // ---- application
+
+  run(): void {
+    const { kernel, caps } = this;
+    const plan = this.plan();
+    const copies = Array.from({ length: this.outputs }, (_, i) => copiesOn(plan.tile, i));
+    const v = plan.vector;
+    if (v >= 0) copies[v] = this.vectorCopies(plan, copies[v]);
+    const tileOf = (i: number): number => copies[i] * (i === v ? plan.lanes : 1);
+    const packed = this.packedAccess(plan);
+    // order of loops, and who is split over threads
+    const order = this.loopOrder(plan, packed);
+    let thread = -1;
+    if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(order, tileOf, packed);
+    let chunk = -1;
+    if (thread >= 0 && packed !== undefined && !packed.depends[thread]) {
+      // a few long chunks, so that each fills its tiles rarely
+      const tiles = ceilDiv(this.sizes[thread], tileOf(thread));
+      const size = ceilDiv(tiles, caps.threads) * tileOf(thread);
+      if (thread !== v && kernel.mayOverlap && size < this.sizes[thread]) {
+        kernel.apply({ op: "PADTO", axis: thread, arg: size });
+        chunk = thread;
+      }
+    }
+    if (v >= 0) {
+      const tile = tileOf(v);
+      if (this.axes[v].size % tile !== 0) kernel.apply({ op: "PADTO", axis: v, arg: tile });
+      kernel.apply({ op: "VECTOR", axis: v, arg: plan.lanes });
+    }
+    for (let i = 0; i < this.outputs; i++) {
+      if (copies[i] > 1) kernel.apply({ op: "UPCAST", axis: i, arg: copies[i] });
+    }
+    for (const i of new Set(plan.regionLanes)) {
+      if (i < this.outputs) continue;
+      if (this.masked(i, plan.lanes) > 0) kernel.apply({ op: "PADTO", axis: i, arg: plan.lanes });
+      kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
+    }
+    // reductions of one STAGE share its axes: the first that wants a tile has it
+    const tiled = new Set<number>();
+    this.regions.forEach((r, k) => {
+      const tile = this.stageTile(r, plan.regionLanes[k], plan.lanes);
+      if (tile.some(([i]) => tiled.has(i))) return;
+      for (const [i, n] of tile) {
+        tiled.add(i);
+        kernel.apply({ op: "UPCAST", axis: i, arg: n });
+      }
+    });
+    this.unroll(plan);
+    const now = Array.from({ length: this.outputs }, (_, i) => i);
+    for (let i = 0; i < order.length; i++) {
+      if (now[i] === order[i]) continue;
+      kernel.apply({ op: "SWAP", axis: now[i], arg: order[i] });
+      now[now.indexOf(order[i])] = now[i];
+      now[i] = order[i];
+    }
+    if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: 0 });
+    if (packed !== undefined) {
+      let depth = chunk >= 0 ? 1 : 0;
+      for (const i of order) if (packed.depends[i] && i !== chunk && this.loopsOf(i) > 1) depth++;
+      kernel.apply({ op: "STAGE", axis: (packed.node.src[0].src[0].arg as ParamArg).slot, arg: depth });
+    }
+  }
+
+  /** Iterations of the loop that an output axis has now. */
+  private loopsOf(i: number): number {
+    const a = this.axes[i];
+    return a.tiled ? a.outer : a.rest;
+  }
+
+  /** Vectors along the lanes' axis: as the tile says, or for independent work where nothing is reduced along it. */
+  private vectorCopies(plan: Plan, copies: number): number {
+    const v = plan.vector, { size } = this.axes[v];
+    if (copies === 1 && !this.regions.some((r) => r.axes[v] && r.own.length > 0)) {
+      const work = this.regions.reduce((n, r) => n + (r.axes[v] ? r.work + r.accesses.length : 0), 0);
+      copies = work <= 12 ? 4 : work <= 40 ? 2 : 1;
+    }
+    for (; copies > 1; copies--) {
+      const tile = plan.lanes * copies;
+      if (size % tile === 0 || (this.kernel.mayOverlap && size >= tile)) break;
+    }
+    return copies;
+  }
+
+  /** The operand to pack: the one where it gains most. */
+  private packedAccess(plan: Plan): Access | undefined {
+    const { lanes, tile } = plan;
+    let best: Access | undefined, most = 0.25;
+    for (const [k, r] of this.regions.entries()) {
+      const vector = plan.regionLanes[k];
+      if (r.kind !== "reduce" || vector < 0 || r.own.includes(vector)) continue;
+      for (const a of r.accesses) {
+        const uses = a.depends[vector] ? this.model.packUses(a, r, vector, lanes, tile) : 0;
+        if (uses === 0) continue;
+        const contiguous = a.strides[vector] === 1;
+        const plain = a.gated[vector]
+          ? (contiguous ? EDGE_COST : 2 * lanes)
+          : !contiguous
+          ? 1.25 * lanes
+          : this.model.crowded(a, r)
+          ? 1.6
+          : 1;
+        const gain = plain - 1 - this.model.fillCost(a, vector, lanes) / uses;
+        if (gain > most) [best, most] = [a, gain];
+      }
+    }
+    return best;
+  }
+
+  /** Vectors of a short reduce axis whose last one is computed under a mask; 0 for other axes. */
+  private masked(i: number, lanes: number): number {
+    const size = this.sizes[i], vectors = ceilDiv(size, lanes);
+    const { role, isOpen } = this.axes[i];
+    if (this.caps.hasMaskedLoads !== true || role !== "reduce" || isOpen) return 0;
+    return size % lanes > 1 && vectors <= MASKED_VECTORS ? vectors : 0;
+  }
+
+  /**
+   * Unrolls reduce axes: short ones whole; others where that supplies accumulators. Long bodies are left alone: values of
+   * several iterations at once would not fit the registers.
+   */
+  private unroll(plan: Plan): void {
+    const { kernel } = this;
+    const done = new Set<number>();
+    this.regions.forEach((r, region) => {
+      if (r.kind !== "reduce") return;
+      const here = plan.tile.reduce((n, [i, k]) => r.axes[i] ? n * k : n, r.lanes);
+      const want = Math.max(1, Math.floor(LATENCY_ACCUMULATORS / here));
+      const lane = plan.regionLanes[region];
+      const unroll = (i: number, k: number): void => {
+        done.add(i);
+        kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
+      };
+      if (r.own.includes(lane)) {
+        const vectors = this.masked(lane, plan.lanes);
+        if (vectors > 0) {
+          if (vectors > 1 && !done.has(lane)) unroll(lane, vectors);
+          return;
+        }
+        const scalars = r.accesses.reduce((n, a) => this.model.isScattered(a, lane) ? n + plan.lanes : n, 1);
+        const most = Math.max(1, Math.min(want, Math.floor(UNROLL_COPIES / scalars)));
+        const k = divisorUpTo(Math.floor(this.axes[lane].size / plan.lanes), most);
+        if (k > 1 && !done.has(lane)) unroll(lane, k);
+        return;
+      }
+      let body = here * Math.max(1, r.accesses.length / 2);
+      for (const a of r.accesses) {
+        if (
+          lane < 0 || !this.model.isScattered(a, lane) || this.model.packUses(a, r, lane, plan.lanes, plan.tile) > 0
+        ) continue;
+        body += plan.tile.reduce((n, [i, k]) => a.depends[i] ? n * k : n, plan.lanes);
+      }
+      for (const i of [...r.own].reverse()) {
+        const { size } = this.axes[i];
+        if (size === 0) break;
+        if (done.has(i)) continue;
+        const whole = size <= 8 && size * body <= UNROLL_COPIES;
+        const k = whole ? size : divisorUpTo(size, Math.min(4, want));
+        if (k < 2) break;
+        unroll(i, k);
+        if (!whole) break;
+        body *= size;
+      }
+    });
+  }
+
+  /**
+   * Loop order of the output axes. With a packed operand: first the axes that it depends on. Else the lanes' axis moves
+   * outside of the other tiled axis where the panel along it is too large for the cache as a whole.
+   */
+  private loopOrder(plan: Plan, packed: Access | undefined): number[] {
+    const order = Array.from({ length: this.outputs }, (_, i) => i);
+    if (packed !== undefined) {
+      return order.sort((a, b) => Number(packed.depends[b]) - Number(packed.depends[a]) || a - b);
+    }
+    const v = plan.vector;
+    const other = plan.tile.find(([i]) => i !== v)?.[0] ?? -1;
+    if (v < 0 || other < 0 || other > v) return order;
+    for (const r of this.regions) {
+      if (r.kind !== "reduce" || !r.axes[v] || !r.axes[other]) continue;
+      let bytes = 0;
+      for (const a of r.accesses) {
+        if (!a.depends[v] || a.depends[other]) continue;
+        const inner = this.sizes.filter((_, i) => a.depends[i] && (i === v || r.own.includes(i)));
+        bytes += prod(inner) * a.dtype.itemsize;
+      }
+      if (bytes > this.model.packBytes) {
+        [order[v], order[other]] = [other, v];
+        break;
+      }
+    }
+    return order;
+  }
+
+  /** The output axis to split over threads: outer ones first, inner ones only where they balance clearly better. */
+  private threadAxis(order: readonly number[], tileOf: (i: number) => number, packed: Access | undefined): number {
+    const { threads } = this.caps;
+    let best = -1, bestBalance = 0.5;
+    for (const i of order) {
+      if (this.axes[i].size === 0 || this.regions.some((r) => r.kind === "store" && !r.axes[i])) continue;
+      let n = ceilDiv(this.sizes[i], tileOf(i));
+      if (n < 2) continue;
+      // an axis that the packed operand does not depend on is cut in one chunk a thread
+      if (packed !== undefined && !packed.depends[i]) n = ceilDiv(n, ceilDiv(n, threads));
+      const balance = n / (ceilDiv(n, threads) * threads);
+      if (balance > bestBalance + (best < 0 ? 0 : 0.15)) [best, bestBalance] = [i, balance];
+    }
+    return best;
+  }
+}
+
+/** Does a STORE that has this range write what is next to each other along it? */
+function isContiguous(ast: UOp, range: UOp): boolean {
+  return ast.src.every((s) => {
+    if (!dependsOnRange(s, range)) return true;
+    return [...linearOf(s.src[0].src[1]).terms].every(([atom, c]) => {
+      return rangeOfAtom(atom) === range ? c === 1 : !dependsOnRange(atom, range);
+    });
+  });
+}
+
+/** Cuts axes that end at variables in blocks of a few vectors: reductions, rows, and what is stored side by side. */
+function blockAxes(kernel: Kernel, caps: Capabilities): void {
+  const lanes = caps.vectorLanes(dtypes.float32);
+  kernel.axes.forEach(({ size, role, range }, axis) => {
+    if (size > 0 || lanes < 2 || (role === "output" && !isContiguous(kernel.ast, range))) return;
+    if (role !== "stage" && stagesIn(kernel.ast, range)) return; // the rest would fill them in loops that it shares
+    const most = vmax(range.src[0]);
+    for (let k = BLOCK_VECTORS * lanes; k >= lanes; k /= 2) {
+      if (2 * k > most || (role === "stage" && blockStage(kernel.ast, range, k) === undefined)) continue;
+      kernel.apply({ op: "PADTO", axis, arg: k });
+      return;
+    }
+  });
+}
+
+/** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
+export function heuristic(kernel: Kernel, renderer: Renderer): void {
+  const { caps } = renderer;
+  if (caps.hasGrid || (caps.vectorBytes === 0 && caps.threads < 2)) return;
+  blockAxes(kernel, caps);
+  new Chooser(kernel, caps).run();
+}

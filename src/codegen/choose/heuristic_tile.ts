@@ -1,0 +1,293 @@
+/**
+ * Chooses opts for products of matrices on a grid: tiles of both operands in shared memory, tiles of the result in the
+ * registers of threads or of matrix units. By arithmetic: of the tiles that fit the device, the one with the least time by
+ * the waves of groups that it takes, what a group computes, and how often it reads an element. Convolutions and their
+ * gradients are products too, with several axes a side: either one axis of each makes the tiles and the others are loops and
+ * groups, or all of a side are merged into one.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { envNumber } from "../../helpers/env.ts";
+import { ceilDiv, roundUp } from "../../helpers/math.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
+import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import type { ParamArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { type Access, type Region, regionsOf } from "../machine/access.ts";
+import { applyMerges, type Kernel } from "../opt/kernel.ts";
+import type { Opt } from "../opt/opt.ts";
+import { WIDE } from "../opt/shared_tile.ts";
+
+/** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
+type Pieces = readonly [near: number, threads: number, far: number];
+
+/** How a group computes its part of the result. */
+interface Shape {
+  readonly rows: Pieces;
+  readonly columns: Pieces;
+  /** Iterations of the sum that are in shared memory at a time. */
+  readonly depth: number;
+}
+
+/** Tiles for matrix units of 16 x 8: pieces count them. */
+const UNIT_SHAPES: readonly Shape[] = [
+  { rows: [4, 2, 1], columns: [8, 4, 1], depth: 4 },
+  { rows: [4, 2, 1], columns: [6, 4, 1], depth: 4 },
+  { rows: [4, 2, 1], columns: [4, 4, 1], depth: 4 },
+  { rows: [2, 2, 1], columns: [4, 4, 1], depth: 4 },
+  { rows: [4, 2, 1], columns: [4, 2, 1], depth: 4 },
+  { rows: [2, 2, 1], columns: [4, 2, 1], depth: 4 },
+  { rows: [1, 2, 1], columns: [4, 2, 1], depth: 4 },
+  { rows: [1, 2, 1], columns: [4, 2, 1], depth: 2 },
+  { rows: [1, 1, 1], columns: [4, 2, 1], depth: 2 },
+];
+/** Tiles for threads. */
+const THREAD_SHAPES: readonly Shape[] = [
+  { rows: [4, 16, 2], columns: [4, 16, 2], depth: 8 },
+  { rows: [4, 8, 2], columns: [4, 16, 2], depth: 8 },
+  { rows: [4, 16, 1], columns: [4, 16, 1], depth: 16 },
+  { rows: [4, 8, 1], columns: [4, 16, 2], depth: 8 },
+  { rows: [4, 8, 1], columns: [4, 16, 1], depth: 8 },
+  { rows: [4, 8, 1], columns: [4, 8, 1], depth: 8 },
+  { rows: [2, 8, 1], columns: [4, 8, 1], depth: 8 },
+];
+/** Buffers of a ring: of tiles that are small, and of others. */
+const RING = 4, LARGE_RING = 3;
+/** Bytes of a large tile. */
+const LARGE_TILE = 32 << 10;
+/** Sides of a product from which tiles pay. */
+const LEAST_SIDE = 16;
+/** Part of the padded product that must be useful. */
+const LEAST_USE = 0.6;
+/** Elements that a side of a tile must have for reading it to take as long as computing with it: on units, by threads. */
+const UNIT_SIDE = 32, THREAD_SIDE = 8;
+/** How much longer a product takes if a read touches a piece of memory for each element. */
+const APART_COST = 1.5;
+/** Threads of a unit with so many registers that they have a tile each. */
+const TILE_THREADS = 512;
+
+/** A product: its two reads, and its axes. */
+interface Matrices {
+  readonly reads: readonly [Access, Access];
+  /** Positions among all axes. */
+  readonly rows: number;
+  readonly columns: number;
+  readonly sum: number;
+  /** Iterations of the sum along other axes. */
+  readonly loops: number;
+}
+
+/** The axes of a product by what depends on them, outermost first. */
+interface Sides {
+  readonly reads: readonly [Access, Access];
+  readonly rows: readonly number[];
+  readonly columns: readonly number[];
+  readonly sums: readonly number[];
+}
+
+/** The product that a kernel's only reduction sums; undefined where it is something else. */
+function sidesOf(regions: readonly Region[], outputs: number, sizes: readonly number[]): Sides | undefined {
+  const reduces = regions.filter((r) => r.kind !== "store");
+  if (reduces.length !== 1 || reduces[0].kind !== "reduce" || reduces[0].lanes !== 1) return undefined;
+  const [r] = reduces;
+  const reads = r.accesses.filter((a) => a.node.op === Ops.LOAD && a.node.src[0].src[0].op === Ops.PARAM);
+  if (reads.length !== 2 || reads.length !== r.accesses.length) return undefined;
+  const [a, b] = reads;
+  const only = (x: Access, y: Access): number[] =>
+    sizes.flatMap((n, i) => i < outputs && n > 1 && x.depends[i] && !y.depends[i] ? [i] : []);
+  const [inA, inB] = [only(a, b), only(b, a)];
+  const sums = r.own.filter((k) => a.depends[k] && b.depends[k]).sort((x, y) => x - y);
+  if (inA.length === 0 || inB.length === 0 || sums.length === 0) return undefined;
+  const isSwapped = inA[inA.length - 1] > inB[inB.length - 1];
+  return { reads: [a, b], rows: isSwapped ? inB : inA, columns: isSwapped ? inA : inB, sums };
+}
+
+/** The innermost axes that are long enough for tiles; undefined where a side has none. */
+function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly number[]): Matrices | undefined {
+  const long = (axes: readonly number[]): number => axes.findLast((i) => sizes[i] >= LEAST_SIDE) ?? -1;
+  const [i, j, k] = [long(rows), long(columns), long(sums)];
+  if (i < 0 || j < 0 || k < 0) return undefined;
+  const loops = sums.reduce((n, x) => x === k ? n : n * sizes[x], 1);
+  return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, loops };
+}
+
+/** The axes of a product that a matrix unit can do, and may. */
+function productAxes(kernel: Kernel, core: TensorCore): ReturnType<Kernel["productAxes"]> {
+  const isExcluded = core.input === dtypes.float32 && envNumber("ALLOW_TF32") === 0;
+  return isExcluded ? undefined : kernel.productAxes(core);
+}
+
+function sideOf([near, threads, far]: Pieces, unit: number): number {
+  return near * threads * far * unit;
+}
+
+/** A choice of tiles, and about how long it takes. */
+interface Tiling {
+  readonly shape: Shape;
+  readonly time: number;
+}
+
+class TileChooser {
+  constructor(
+    private readonly kernel: Kernel,
+    private readonly caps: Capabilities,
+    private readonly matrices: Matrices,
+    private readonly sizes: readonly number[],
+    private readonly outputs: number,
+  ) {}
+
+  /** The first matrix unit that can do it, by number; -1 for none. */
+  private unit(): number {
+    return this.caps.grid!.tensorCores.findIndex((core) => {
+      const axes = productAxes(this.kernel, core);
+      const { rows, columns, sum } = this.matrices;
+      return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
+    });
+  }
+
+  /** Bytes of shared memory that one buffer of both tiles takes. */
+  private bytesOf(x: number, y: number, depth: number): number {
+    const { reads, rows, columns } = this.matrices;
+    return reads.reduce((n, a) => {
+      const side = a.depends[rows] ? x : y;
+      const isTransposed = a.strides[rows] === 1 || a.strides[columns] === 1;
+      return n + side * depth * a.dtype.itemsize + (isTransposed ? depth : side) * WIDE;
+    }, 0);
+  }
+
+  /** Can all threads fill both tiles alike? */
+  private fills(shape: Shape, units: readonly number[], threads: number): boolean {
+    const elements = (p: Pieces, unit: number): number => sideOf(p, unit) * shape.depth * units[2];
+    return elements(shape.rows, units[0]) % threads === 0 && elements(shape.columns, units[1]) % threads === 0;
+  }
+
+  private best(shapes: readonly Shape[], units: readonly number[], lanes: number): Tiling | undefined {
+    const grid = this.caps.grid!;
+    const { rows, columns, sum } = this.matrices;
+    const [m, n, k] = [this.sizes[rows], this.sizes[columns], this.sizes[sum]];
+    let batch = 1;
+    for (let i = 0; i < this.outputs; i++) if (i !== rows && i !== columns) batch *= this.sizes[i];
+    // neighboring threads read neighbors along a side of the tile, or each a piece of memory of its own
+    const apart = this.matrices.reads.filter((a) => [rows, columns, sum].every((i) => a.strides[i] !== 1)).length;
+    let best: Tiling | undefined;
+    for (const s of shapes) {
+      const [x, y, depth] = [sideOf(s.rows, units[0]), sideOf(s.columns, units[1]), s.depth * units[2]];
+      const threads = s.rows[1] * s.columns[1] * lanes;
+      if (threads > grid.maxGroupThreads || this.bytesOf(x, y, depth) > grid.sharedBytes) continue;
+      if (!this.fills(s, units, threads)) continue;
+      const use = m * n * k / (roundUp(m, x) * roundUp(n, y) * roundUp(k, depth));
+      const tiles = ceilDiv(m, x) * ceilDiv(n, y) * batch;
+      const waves = Math.max(1, tiles / grid.units);
+      const side = lanes > 1 ? UNIT_SIDE : THREAD_SIDE;
+      // threads that wait for others leave the unit to other groups, if there are some
+      const idle = lanes > 1 ? 1 : 1 + threads / TILE_THREADS / 2;
+      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + side / x + side / y) * idle *
+        roundUp(k, depth) * this.matrices.loops * APART_COST ** apart;
+      if (use >= LEAST_USE && (best === undefined || time < best.time)) best = { shape: s, time };
+    }
+    return best;
+  }
+
+  /** The matrix unit, if there is one, its sizes, and the tiles to use; undefined where none fit. */
+  private choose():
+    | { core: TensorCore | undefined; number: number; units: readonly number[]; best: Tiling }
+    | undefined {
+    const number = this.unit();
+    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
+    const units = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
+    const best = this.best(core === undefined ? THREAD_SHAPES : UNIT_SHAPES, units, core?.lanes ?? 1);
+    return best === undefined ? undefined : { core, number, units, best };
+  }
+
+  /** About how long it takes, in products of one unit or thread; infinite where it cannot be done. */
+  get time(): number {
+    return this.choose()?.best.time ?? Infinity;
+  }
+
+  run(): boolean {
+    const { kernel, matrices, sizes, outputs } = this;
+    const { rows, columns, sum } = matrices;
+    const choice = this.choose();
+    if (choice === undefined) return false;
+    const { core, number, units, best: { shape } } = choice;
+    const depth = shape.depth * units[2];
+    const sides = [sideOf(shape.rows, units[0]), sideOf(shape.columns, units[1]), depth];
+    [rows, columns, sum].forEach((axis, i) => {
+      if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, arg: sides[i] });
+    });
+    if (core !== undefined) kernel.apply({ op: "TC", axis: -1, arg: number });
+    for (const [axis, [near, threads, far]] of [[rows, shape.rows], [columns, shape.columns]] as const) {
+      if (near > 1) kernel.apply({ op: "UPCAST", axis, arg: near });
+      if (threads > 1) kernel.apply({ op: "LOCAL", axis, arg: threads });
+      if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
+    }
+    kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: shape.depth });
+    const loops = ceilDiv(sizes[sum], depth) * matrices.loops;
+    const bytes = this.bytesOf(sides[0], sides[1], depth);
+    let ring = !this.caps.grid!.hasAsyncCopy || loops < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
+    while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
+    const slots = new Set(matrices.reads.map((a) => (a.node.src[0].src[0].arg as ParamArg).slot));
+    for (const slot of slots) kernel.apply({ op: "STAGE", axis: slot, arg: ring });
+    return true;
+  }
+}
+
+/** How much longer copies take whose addresses are quotients and remainders. */
+const MERGED_COST = 1.15;
+
+/**
+ * The same product with one axis a side: what its tiles would take, and the opts that make it so.
+ * @param isOnUnits may matrix units compute it? Asked only where there are sums to order
+ */
+function merged(
+  sides: Sides,
+  sizes: readonly number[],
+  isOnUnits: () => boolean,
+): { matrices: Matrices; sizes: number[]; opts: Opt[] } {
+  const opts: Opt[] = [], now = sizes.slice();
+  const axisOf = (axes: readonly number[]): number => {
+    const last = axes[axes.length - 1];
+    for (const i of axes.slice(0, -1).reverse()) {
+      opts.push({ op: "MERGE", axis: i, arg: last });
+      now[last] *= now[i];
+      now[i] = 1;
+    }
+    return last;
+  };
+  // matrix units take the sum in any order: neighbors in memory innermost, so that copies of tiles are wide
+  const isNear = (i: number): number => sides.reads.filter((a) => a.strides[i] === 1).length;
+  const sums = sides.sums.length > 1 && isOnUnits() ? sides.sums.toSorted((i, j) => isNear(i) - isNear(j)) : sides.sums;
+  const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sums)];
+  return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
+}
+
+/** Tiles a product of matrices; false where the kernel is none, or too small, and nothing was done. */
+export function tileProduct(
+  kernel: Kernel,
+  caps: Capabilities,
+  regions: readonly Region[],
+  sizes: readonly number[],
+): boolean {
+  const outputs = kernel.outputAxes.length;
+  const sides = sidesOf(regions, outputs, sizes);
+  if (sides === undefined || kernel.axes.some((a) => a.size === 0)) return false;
+  const plain = matricesOf(sides, sizes);
+  const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs);
+  const time = chooser?.time ?? Infinity;
+  const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => productAxes(kernel, core) !== undefined);
+  const flat = merged(sides, sizes, isOnUnits);
+  if (
+    flat.opts.length > 0 && kernel.mayMerge &&
+    [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)
+  ) {
+    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs).time * MERGED_COST;
+    if (other < time && applyMerges(kernel, flat.opts)) {
+      const size = kernel.axes.map((a) => a.size), count = kernel.outputAxes.length;
+      const again = sidesOf(regionsOf(kernel.ast, kernel.axes).regions, count, size);
+      const matrices = again === undefined ? undefined : matricesOf(again, size);
+      return matrices !== undefined && new TileChooser(kernel, caps, matrices, size, count).run();
+    }
+  }
+  return time < Infinity && chooser!.run();
+}

@@ -1,0 +1,116 @@
+/**
+ * The addresses of a kernel's copies. In: an index expression. Out: its value for the current combination, as a sum in
+ * which copies share all that they can: first the terms that no copy changes, outer loops first so that sums of outer
+ * terms leave the inner loops, then what differs, the constant last.
+ *
+ * @module
+ */
+import type { DType } from "../../dtype/dtype.ts";
+import { foldConst } from "../../uop/algebra/eval.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { constant, type UOp } from "../../uop/core/uop.ts";
+import type { Copies } from "./copies.ts";
+import { buildAlu } from "../ast/alu_builder.ts";
+import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+
+/** An index expression split by how it changes from copy to copy. */
+interface Address {
+  /** The sum of the terms that no copy changes; undefined when there is none. */
+  readonly rest: UOp | undefined;
+  /** Position of an expanded range, coefficient. */
+  readonly expanded: readonly (readonly [position: number, coefficient: number])[];
+  /** Other terms that differ from copy to copy. */
+  readonly opaque: readonly (readonly [atom: UOp, coefficient: number])[];
+  readonly constant: number;
+  readonly dtype: DType;
+}
+
+/** The index expressions of a kernel; each is split once. */
+export class Addresses {
+  private readonly split = new Map<UOp, Address>();
+  private readonly order: ReadonlyMap<UOp, number>;
+
+  /**
+   * @param get the current copy of a node
+   * @param finish what stands for a node in the result
+   */
+  constructor(
+    private readonly copies: Copies,
+    private readonly get: (u: UOp) => UOp,
+    private readonly finish: (u: UOp) => UOp,
+  ) {
+    this.order = copies.loopOrder();
+  }
+
+  /** `idx` for the current combination, with the range at `lane` (none where it is -1) at `at`. */
+  value(idx: UOp, lane: number, at: number): UOp {
+    const { copies } = this, a = this.address(idx);
+    let c = a.constant, v = a.rest;
+    for (const [p, k] of a.expanded) {
+      const i = p === lane ? at : copies.env[p];
+      if (i <= copies.sizes[p]) c += k * i;
+      else {
+        const s = copies.symbol(p);
+        v = this.sum(v, s.dtype === a.dtype ? s : s.cast(a.dtype), k);
+      }
+    }
+    const opaque = (): void => {
+      for (const [atom, k] of a.opaque) {
+        const known = copies.isKnown(atom);
+        const x = this.get(known ? atom : atom.src[0]);
+        v = this.sum(v, known ? x : buildAlu(Ops.CAST, atom.dtype, [x]), k);
+      }
+    };
+    if (a.opaque.length > 0) lane < 0 ? opaque() : copies.with(lane, at, opaque);
+    return this.finish(plus(v, constant(c, a.dtype)));
+  }
+
+  private address(idx: UOp): Address {
+    let a = this.split.get(idx);
+    if (a !== undefined) return a;
+    const { copies } = this, form = linearOf(idx);
+    const fixed: [UOp, number, number][] = [];
+    const expanded: [number, number][] = [], opaque: [UOp, number][] = [];
+    for (const [atom, c] of form.terms) {
+      const r = rangeOfAtom(atom);
+      if (r !== undefined && copies.isExpanded(r)) expanded.push([copies.sets.position(r), c]);
+      else if (copies.changes.has(r ?? this.known(atom))) opaque.push([atom, c]);
+      else fixed.push([atom, c, this.depth(atom)]);
+    }
+    fixed.sort((x, y) => x[2] - y[2]);
+    let rest: UOp | undefined;
+    for (const [atom, c] of fixed) rest = this.sum(rest, this.finish(atom), c);
+    a = { rest, expanded, opaque, constant: form.constant, dtype: idx.dtype };
+    this.split.set(idx, a);
+    return a;
+  }
+
+  /** `v` plus `x` times `c`. */
+  private sum(v: UOp | undefined, x: UOp, c: number): UOp {
+    return this.finish(plus(v, this.finish(times(x, c))));
+  }
+
+  /** What the kernel has of an atom: the normal form may have cast it. */
+  private known(atom: UOp): UOp {
+    return this.copies.isKnown(atom) ? atom : atom.src[0];
+  }
+
+  /** Where in the loop order an atom becomes known. */
+  private depth(atom: UOp): number {
+    let depth = -1;
+    for (const r of this.copies.rangesOf(this.known(atom))) depth = Math.max(depth, this.order.get(r)!);
+    return depth;
+  }
+}
+
+/** `x` times `c`. */
+export function times(x: UOp, c: number): UOp {
+  if (c === 1) return x;
+  return x.op === Ops.CONST ? foldConst(Ops.MUL, x.dtype, [x, constant(c, x.dtype)])! : x.mul(c);
+}
+
+/** The sum of `a`, where there is one, and `b`. */
+export function plus(a: UOp | undefined, b: UOp): UOp {
+  if (a === undefined || a.isConst(0)) return b;
+  return buildAlu(Ops.ADD, b.dtype, [a, b]);
+}

@@ -1,0 +1,333 @@
+/**
+ * Where the threads of a grid stand: each GLOBAL, LOCAL, WARP and GROUP_REDUCE range becomes an expression of the hardware
+ * indices gidx0..2 and lidx0..2, within the device's limits. In: a kernel AST with its opts applied. Out: the AST with
+ * gates around what not every thread stores, and the expressions, which replace the ranges once the AST is expanded.
+ *
+ * Inner ranges go to low dimensions, so that neighboring threads touch neighboring elements. Threads that share a reduction
+ * (GROUP_REDUCE) are neighbors, at lidx0, unless a LOCAL range around them reads neighboring elements. The same threads
+ * share the work after it: LOCAL ranges that no such reduction depends on. STOREs that have no range in common are computed
+ * side by side, each by the first threads.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError, SpecError } from "../../helpers/errors.ts";
+import { ceilDiv, prod } from "../../helpers/math.ts";
+import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
+import { AxisKind, type StageArg } from "../../uop/core/args.ts";
+import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { rangesOf } from "../../uop/core/ranges.ts";
+import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { type LinearForm, linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
+
+/** A kernel AST whose ranges have their places. */
+export interface Placement {
+  /** The AST; ranges are still in it. */
+  readonly sink: UOp;
+  /** What replaces each range of threads and groups. */
+  readonly places: ReadonlyMap<UOp, UOp>;
+  /** Neighbors that can exchange values among the threads that share a reduction. */
+  readonly warp: number;
+}
+
+/** A hardware index of `size`; 0 where there is only one. */
+function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
+  if (size.isConst(1)) return int(0);
+  const end = size.dtype === dtypes.int32 ? size : size.cast(dtypes.int32);
+  return uop(Ops.SPECIAL, dtypes.int32, [end], `${prefix}${dimension}`);
+}
+
+/** Ranges as digits of one number, innermost first: the digit of each. */
+function digits(flat: UOp, sizes: readonly number[]): UOp[] {
+  let stride = 1;
+  return sizes.map((n, i) => {
+    const shifted = stride === 1 ? flat : flat.floorDiv(stride);
+    stride *= n;
+    if (n === 1) return int(0);
+    return i === sizes.length - 1 ? shifted : shifted.floorMod(n);
+  });
+}
+
+/** One number from 0 to `total` - 1 (or beyond: see `exact`) out of up to three dimensions. */
+function flatIndex(
+  prefix: "gidx" | "lidx",
+  total: number,
+  limits: readonly number[],
+): { flat: UOp; count: number } {
+  let [x, y, z] = [total, 1, 1];
+  if (x > limits[0]) {
+    const least = ceilDiv(total, limits[0]);
+    y = least;
+    while (y <= limits[1] && y < 2 * least && total % y !== 0) y++;
+    if (total % y === 0 && y <= limits[1]) x = total / y;
+    else {
+      x = 2 ** Math.floor(Math.log2(limits[0]));
+      if (ceilDiv(total, x) > limits[1] * limits[2]) x = limits[0];
+      y = ceilDiv(total, x);
+    }
+  }
+  if (y > limits[1]) {
+    z = ceilDiv(y, limits[1]);
+    y = ceilDiv(y, z);
+  }
+  if (z > limits[2]) throw new SpecError(`A grid of ${total} threads or groups is too large for the device`);
+  const count = x * y * z, counted = (u: UOp): UOp => u.cast(positionDType(count));
+  let flat = counted(hardware(prefix, 0, int(x)));
+  if (y > 1) flat = counted(hardware(prefix, 1, int(y))).mul(x).add(flat);
+  if (z > 1) flat = counted(hardware(prefix, 2, int(z))).mul(x * y).add(flat);
+  return { flat, count };
+}
+
+/** Ranges of one component of stores, innermost first. */
+type Ranges = readonly UOp[];
+
+function constantSizes(ranges: Ranges): number[] | undefined {
+  return ranges.every((r) => r.src[0].op === Ops.CONST) ? ranges.map((r) => r.src[0].value) : undefined;
+}
+
+/** Runs of neighboring ranges, a dimension each from `first` to `end` - 1; undefined where they do not fit. */
+function dimensionsOf(ranges: Ranges, limits: readonly number[], first: number, end: number): UOp[][] | undefined {
+  const out: UOp[][] = [];
+  const left = end - first;
+  let size = 1;
+  ranges.forEach((r, i) => {
+    const n = r.src[0].op === Ops.CONST ? r.src[0].value : Infinity;
+    const last = out[out.length - 1];
+    const mustMerge = ranges.length - i > left - out.length;
+    if (last !== undefined && mustMerge && size * n <= limits[first + out.length - 1]) {
+      last.push(r);
+      size *= n;
+    } else {
+      out.push([r]);
+      size = n;
+    }
+  });
+  if (out.length > left) return undefined;
+  const fits = out.every((list, d) => {
+    const sizes = constantSizes(list);
+    return sizes === undefined ? list.length === 1 : prod(sizes) <= limits[first + d];
+  });
+  return fits ? out : undefined;
+}
+
+class Placer {
+  private readonly places = new Map<UOp, UOp>();
+  /** By STORE: what must hold for it to be executed. */
+  private readonly gates = new Map<UOp, UOp[]>();
+  private readonly stores: readonly UOp[];
+  private readonly ranges: readonly UOp[];
+  private readonly nodes: readonly UOp[];
+
+  constructor(private readonly sink: UOp, private readonly grid: GridCaps) {
+    this.nodes = toposort(sink);
+    this.stores = sink.src;
+    this.ranges = this.nodes.filter((u) => u.op === Ops.RANGE && isThreadKind(kindOf(u))).sort(compareLoops).reverse();
+    for (const s of this.stores) this.gates.set(s, []);
+  }
+
+  /** Ranges of a kind that STOREs depend on, innermost first, by component: stores that share some, with those. */
+  private components(kinds: readonly AxisKind[], skip: ReadonlySet<UOp>): { stores: UOp[]; ranges: UOp[] }[] {
+    const out: { stores: UOp[]; ranges: Set<UOp> }[] = [];
+    for (const s of this.stores) {
+      const mine = rangesOf(s).filter((r) => kinds.includes(kindOf(r)) && !skip.has(r));
+      const joined = out.filter((c) => mine.some((r) => c.ranges.has(r)));
+      const made = { stores: [s], ranges: new Set(mine) };
+      for (const c of joined) {
+        made.stores.unshift(...c.stores);
+        for (const r of c.ranges) made.ranges.add(r);
+        out.splice(out.indexOf(c), 1);
+      }
+      out.push(made);
+    }
+    return out.map(({ stores, ranges }) => ({ stores, ranges: this.ranges.filter((r) => ranges.has(r)) }));
+  }
+
+  private put(range: UOp, value: UOp): void {
+    this.places.set(range, value.dtype === range.dtype ? value : value.cast(range.dtype));
+  }
+
+  /** Places the ranges of all components in dimensions from `first` to `end` - 1; gives their sizes. */
+  private place(
+    prefix: "gidx" | "lidx",
+    kinds: readonly AxisKind[],
+    skip: ReadonlySet<UOp>,
+    first: number,
+    end = 3,
+  ): number[] {
+    const limits = prefix === "gidx" ? this.grid.maxGroups : this.grid.maxGroupSize;
+    const all = this.components(kinds, skip);
+    const parts = all.filter((c) => c.ranges.length > 0);
+    const used: number[] = [];
+    if (parts.length === 1) {
+      const dims = dimensionsOf(parts[0].ranges, limits, first, end);
+      if (dims !== undefined) {
+        dims.forEach((list, d) => {
+          const sizes = constantSizes(list);
+          const end = sizes === undefined ? list[0].src[0] : int(prod(sizes));
+          const at = hardware(prefix, first + d, end);
+          used.push(sizes === undefined ? 0 : prod(sizes));
+          if (list.length === 1) this.put(list[0], at);
+          else digits(at, sizes!).forEach((v, i) => this.put(list[i], v));
+        });
+      } else this.placeFlat(prefix, parts, limits, first, used);
+    } else if (parts.length > 1) this.placeFlat(prefix, parts, limits, first, used);
+    // a STORE without some of the ranges is for the first index of those
+    for (const c of all) {
+      for (const s of c.stores) {
+        const own = rangesOf(s);
+        const others = parts.length === 0 ? [] : c.ranges.length > 0 ? c.ranges : parts[0].ranges;
+        for (const r of others) if (!own.includes(r)) this.gates.get(s)!.push(this.places.get(r)!.eq(0));
+      }
+    }
+    return used;
+  }
+
+  /** All ranges of a component as digits of one number; each component of its own. */
+  private placeFlat(
+    prefix: "gidx" | "lidx",
+    parts: readonly { stores: UOp[]; ranges: UOp[] }[],
+    limits: readonly number[],
+    first: number,
+    used: number[],
+  ): void {
+    const totals = parts.map((c) => {
+      const sizes = constantSizes(c.ranges);
+      if (sizes === undefined) throw new SpecError("Ranges of variable size do not fit the dimensions of a grid");
+      return prod(sizes);
+    });
+    const largest = Math.max(...totals);
+    let flat: UOp, count: number;
+    if (first > 0) {
+      flat = hardware(prefix, first, int(largest));
+      count = largest;
+    } else ({ flat, count } = flatIndex(prefix, largest, limits));
+    used.push(count);
+    parts.forEach((c, i) => {
+      let mine = flat;
+      if (totals[i] < count) {
+        const inside = flat.lt(totals[i]);
+        for (const s of c.stores) this.gates.get(s)!.push(inside);
+        mine = inside.where(flat, flat.constLike(totals[i] - 1));
+      }
+      digits(mine, constantSizes(c.ranges)!).forEach((v, k) => this.put(c.ranges[k], v));
+    });
+  }
+
+  run(): Placement {
+    const reduces = this.nodes.filter((u) =>
+      u.op === Ops.REDUCE && u.src.slice((u.arg as CarrierArg).lanes).some((r) => isGroup(r))
+    );
+    const groups = this.ranges.filter(isGroup);
+    const size = groups.length === 0 ? 1 : groups[0].src[0].value;
+    if (groups.some((r) => r.src[0].value !== size)) {
+      throw new SpecError("Reductions shared by different numbers of threads");
+    }
+    // threads of a reduction go on with the loops after it
+    const after = new Set<UOp>(), fills = new Set<UOp>();
+    for (const u of this.nodes) {
+      if (u.op !== Ops.STAGE || (u.arg as StageArg).scope !== "shared") continue;
+      for (const r of u.src.slice(1)) if (r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL) fills.add(r);
+    }
+    if (size > 1) {
+      for (const r of this.ranges) {
+        if (kindOf(r) === AxisKind.LOCAL && !fills.has(r) && !reduces.some((u) => rangesOf(u).includes(r))) {
+          after.add(r);
+        }
+      }
+    }
+    this.place("gidx", [AxisKind.GLOBAL], new Set(), 0);
+    const isApart = size > 1 && this.readsNeighbors(reduces);
+    const skip = new Set([...after, ...fills]);
+    const dims = this.place(
+      "lidx",
+      [AxisKind.LOCAL, AxisKind.WARP],
+      skip,
+      size > 1 && !isApart ? 1 : 0,
+      isApart ? 2 : 3,
+    );
+    const own = size > 1 ? hardware("lidx", isApart ? dims.length : 0, int(size)) : undefined;
+    if (own !== undefined) {
+      for (const r of groups) this.put(r, own);
+      for (const s of this.stores) {
+        const mine = this.ranges.filter((r) => after.has(r) && rangesOf(s).includes(r));
+        const sizes = constantSizes(mine);
+        if (sizes === undefined) throw new SpecError("Threads of variable number");
+        const n = prod(sizes);
+        if (n > size) {
+          throw new ArgumentError("place threads", {
+            reason: `${n} threads go on after a reduction that ${size} threads share`,
+          });
+        }
+        digits(own, sizes).forEach((v, i) => this.put(mine[i], v));
+        if (n < size) this.gates.get(s)!.push(n === 1 ? own.eq(0) : own.lt(n));
+      }
+    }
+    const all = size === 1 ? dims : isApart ? [...dims, size] : [size, ...dims];
+    if (prod(all) > this.grid.maxGroupThreads) {
+      throw new SpecError(`A group of ${prod(all)} threads is too large for the device`);
+    }
+    this.placeFills(fills, all);
+    return { sink: this.gated(), places: this.places, warp: isApart ? 1 : this.grid.warp };
+  }
+
+  /** Do neighbors along a LOCAL range around a shared reduction read neighboring elements, and its own threads do not? */
+  private readsNeighbors(reduces: readonly UOp[]): boolean {
+    const [u] = reduces;
+    const around = rangesOf(u).filter((r) => kindOf(r) === AxisKind.LOCAL);
+    const least = (ranges: readonly UOp[], form: LinearForm): number => {
+      let n = Infinity;
+      for (const [atom, c] of form.terms) if (ranges.includes(rangeOfAtom(atom)!)) n = Math.min(n, Math.abs(c));
+      return n;
+    };
+    const own = u.src.filter(isGroup);
+    for (const x of toposort(u)) {
+      if (x.op !== Ops.LOAD || x.src[0].src[0].op !== Ops.PARAM) continue;
+      const form = linearOf(x.src[0].src[1]);
+      const threads = least(own, form);
+      if (threads < Infinity && least(around, form) < threads) return true;
+    }
+    return false;
+  }
+
+  /** The threads that fill a STAGE are all of the group, in order. */
+  private placeFills(fills: ReadonlySet<UOp>, dims: readonly number[]): void {
+    if (fills.size === 0) return;
+    const threads = prod(dims);
+    let flat: UOp = int(0), stride = 1;
+    dims.forEach((n, d) => {
+      const at = hardware("lidx", d, int(n));
+      const term = stride === 1 ? at : at.mul(stride);
+      flat = flat.isConst(0) ? term : term.isConst(0) ? flat : term.add(flat);
+      stride *= n;
+    });
+    for (const r of fills) {
+      if (r.src[0].value !== threads) {
+        throw new ArgumentError("place threads", {
+          reason: "a STAGE is filled by another number of threads than there are",
+        });
+      }
+      this.put(r, flat);
+    }
+  }
+
+  private gated(): UOp {
+    let changed = false;
+    const stores = this.stores.map((s) => {
+      const gates = this.gates.get(s)!;
+      if (gates.length === 0) return s;
+      changed = true;
+      const at = s.src[0];
+      let gate = at.src[2] as UOp | undefined;
+      for (const g of gates) gate = gate === undefined ? g : gate.and(g);
+      return s.withSrc([index(at.src[0], at.src[1], gate), s.src[1]]);
+    });
+    return changed ? this.sink.withSrc(stores) : this.sink;
+  }
+}
+
+/** Finds the place of every range of threads and groups, and gates what not all of them store. */
+export function placeThreads(sink: UOp, caps: Capabilities): Placement {
+  return new Placer(sink, caps.grid!).run();
+}

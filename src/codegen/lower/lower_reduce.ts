@@ -1,0 +1,101 @@
+/**
+ * Lowers one kernel-level REDUCE to accumulators: initialized before its loops, combined with each lifted value inside,
+ * read after. Vector accumulators of a VECTOR reduce axis are combined once, lane by lane, after the loops.
+ *
+ * Order of combination: within one accumulator in index order; then accumulators in order; then lanes in order, as a
+ * tree of neighbors. It depends on nothing but the kernel, so reruns are bit-equal. A carrier's combine must be
+ * commutative up to rounding (ties broken by the operands, not by their side) to be vectorized or split this way.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { AccArg } from "../../uop/core/args.ts";
+import { type CarrierArg, identityConst } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { type UOp, uop } from "../../uop/core/uop.ts";
+import { broadcast, extract } from "../ast/alu_builder.ts";
+
+/** Accumulators that keep the floating-point units busy: units times latency. */
+const BUSY_ACCUMULATORS = 8;
+
+/** Accumulators of a REDUCE that gives so many results side by side, where there are copies for them. */
+export function accumulatorsFor(results: number): number {
+  return Math.max(1, Math.floor(BUSY_ACCUMULATORS / results));
+}
+
+/** What {@linkcode lowerReduce} takes. */
+export interface ReduceJob {
+  readonly carrier: CarrierArg;
+  /** The loops that remain, outermost first. */
+  readonly loops: readonly UOp[];
+  /** Lifted values: by unrolled index, then by carrier lane. */
+  readonly lifts: readonly (readonly UOp[])[];
+  /** Lanes of a VECTOR reduce axis; 1 where there is none. */
+  readonly reduceLanes: number;
+  /** Independent accumulators to use, at most `lifts.length`. */
+  readonly accumulators: number;
+  /** Told the values after each lift, by unrolled index: with copies side by side, the order to compute them in. */
+  readonly step: (index: number, values: readonly UOp[]) => void;
+  /** Where updates of accumulators go that only other lanes read. */
+  readonly updates: UOp[];
+  /** What stands for a node that is made. */
+  readonly finish: (u: UOp) => UOp;
+  /** Told every update, where they happen under a condition only. */
+  readonly guard?: (set: UOp) => void;
+  /** A new accumulator number. */
+  readonly nextId: () => number;
+}
+
+/** Combines the values as a tree of neighbors, in order, or at once where the carrier knows how. */
+export function combineTree(carrier: CarrierArg, values: readonly (readonly UOp[])[]): readonly UOp[] {
+  if (carrier.join !== undefined && values.length > 1) return carrier.join(values);
+  let row = values;
+  while (row.length > 1) {
+    const next: (readonly UOp[])[] = [];
+    for (let i = 0; i + 1 < row.length; i += 2) next.push(carrier.combine(row[i], row[i + 1]));
+    if (row.length % 2 === 1) next.push(row[row.length - 1]);
+    row = next;
+  }
+  return row[0];
+}
+
+/** The value of each carrier lane after the reduction. */
+export function lowerReduce(job: ReduceJob): readonly UOp[] {
+  const { carrier, loops, reduceLanes, finish } = job;
+  let n = reduceLanes;
+  for (const l of job.lifts) for (const x of l) n = Math.max(n, x.dtype.count);
+  const wide = n === 1 ? job.lifts : job.lifts.map((l) => l.map((x) => broadcast(x, n)));
+  // what can be joined is one lifted value
+  const lifts = carrier.join === undefined ? wide : [combineTree(carrier, wide)];
+  let total: readonly UOp[];
+  if (loops.length === 0) {
+    total = lifts.length <= 2 * job.accumulators
+      ? lifts.reduce((a, b) => carrier.combine(a, b))
+      : combineTree(carrier, lifts);
+    // a sum begins with 0, however it is unrolled: of -0 alone it is 0
+    if (carrier.key === "ADD" && carrier.dtypes[0].isFloat) total = [total[0].add(0)];
+  } else {
+    const innermost = loops[loops.length - 1];
+    const count = Math.min(job.accumulators, lifts.length);
+    const parts: UOp[][] = [];
+    for (let a = 0; a < count; a++) {
+      const accs = carrier.dtypes.map((d, i) =>
+        finish(uop(Ops.ACC, d.vec(n), [identityConst(carrier, i, d.vec(n)), ...loops], new AccArg(job.nextId())))
+      );
+      let value: readonly UOp[] = accs.map((acc) => finish(uop(Ops.LOAD, acc.dtype, [acc, innermost])));
+      for (let i = a; i < lifts.length; i += count) {
+        value = carrier.combine(value, lifts[i]);
+        job.step(i, value);
+      }
+      parts.push(accs.map((acc, i) => {
+        const set = finish(uop(Ops.STORE, dtypes.void, [acc, value[i]]));
+        if (carrier.lanes > 1) job.updates.push(set);
+        job.guard?.(set);
+        return finish(uop(Ops.LOAD, acc.dtype, [acc, set]));
+      }));
+    }
+    total = combineTree(carrier, parts);
+  }
+  if (reduceLanes === 1) return total;
+  return combineTree(carrier, Array.from({ length: n }, (_, l) => total.map((x) => extract(x, l))));
+}

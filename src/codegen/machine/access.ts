@@ -1,0 +1,164 @@
+/**
+ * What a kernel reads and writes, by region: the body of each REDUCE, of each STAGE and of each STORE, with the strides of its accesses
+ * along the axes. The heuristic's model of cost works on this.
+ *
+ * @module
+ */
+import type { DType } from "../../dtype/dtype.ts";
+import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { isAlu, Ops } from "../../uop/core/ops.ts";
+import { rangesOf } from "../../uop/core/ranges.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { guardedProduct } from "../ast/ungate.ts";
+import type { Axis } from "../opt/axis.ts";
+
+/** One LOAD or STORE. Axes by their position in the list given to {@linkcode regionsOf}. */
+export interface Access {
+  readonly node: UOp;
+  readonly isStore: boolean;
+  readonly dtype: DType;
+  /** Does it depend on the axis at all (by index or gate)? */
+  readonly depends: readonly boolean[];
+  /** Elements from one iteration of the axis to the next; NaN where that is not constant. */
+  readonly strides: readonly number[];
+  /** The constant part of its index. */
+  readonly offset: number;
+  /** Does its gate depend on the axis? */
+  readonly gated: readonly boolean[];
+}
+
+/** The body of a REDUCE, of a STAGE or of a STORE. `own` are the axes that the first two close. */
+export interface Region {
+  readonly kind: "reduce" | "stage" | "store";
+  readonly root: UOp;
+  /** Axes of its loops: those around it and its own. */
+  readonly axes: readonly boolean[];
+  readonly own: readonly number[];
+  readonly accesses: readonly Access[];
+  /** Arithmetic of one iteration, functions weighted. */
+  readonly work: number;
+  /** Values accumulated. */
+  readonly lanes: number;
+  /** Axes that the condition of a sum depends on which adds products under one; absent for others. */
+  readonly guard?: readonly boolean[];
+}
+
+/** Operations that a function such as EXP2 takes. */
+const FUNCTION_WORK = 12;
+
+function workOfOp(u: UOp): number {
+  switch (u.op) {
+    case Ops.EXP2:
+    case Ops.LOG2:
+      return FUNCTION_WORK;
+    case Ops.SIN:
+    case Ops.COS:
+      return 4 * FUNCTION_WORK;
+    case Ops.FDIV:
+    case Ops.SQRT:
+      return 4;
+    case Ops.BITCAST:
+      return 0;
+  }
+  return isAlu(u.op) ? 1 : 0;
+}
+
+/** Dtypes of the values of a kernel: what it loads, computes and stores, without its index arithmetic. */
+export type DTypeSet = Set<DType>;
+
+class Reader {
+  readonly regions: Region[] = [];
+  readonly dtypes: DTypeSet = new Set();
+  private readonly seen = new Set<UOp>();
+
+  constructor(private readonly axes: readonly Axis[], private readonly at: ReadonlyMap<UOp, number>) {}
+
+  private flags(u: UOp): boolean[] {
+    const out = new Array<boolean>(this.axes.length).fill(false);
+    for (const r of rangesOf(u)) {
+      const i = this.at.get(r);
+      if (i !== undefined) out[i] = true;
+    }
+    return out;
+  }
+
+  private access(place: UOp, node: UOp): Access {
+    const [, idx, gate] = place.src as readonly (UOp | undefined)[];
+    const strides = new Array<number>(this.axes.length).fill(0);
+    const form = linearOf(idx!);
+    for (const [atom, c] of form.terms) {
+      const r = rangeOfAtom(atom);
+      if (r !== undefined) {
+        const i = this.at.get(r);
+        if (i !== undefined) strides[i] += c;
+      } else for (const r of rangesOf(atom)) if (this.at.has(r)) strides[this.at.get(r)!] = NaN;
+    }
+    const isStore = node.op === Ops.STORE;
+    return {
+      node,
+      isStore,
+      dtype: place.dtype,
+      depends: this.flags(place),
+      strides,
+      offset: form.constant,
+      gated: gate === undefined ? new Array<boolean>(this.axes.length).fill(false) : this.flags(gate),
+    };
+  }
+
+  /** Reads one region; REDUCEs and STAGEs below it become regions of their own. */
+  region(root: UOp): void {
+    const kind = root.op === Ops.REDUCE ? "reduce" : root.op === Ops.STAGE ? "stage" : "store";
+    const values = kind === "reduce" ? (root.arg as CarrierArg).lanes : 1;
+    const closed = kind === "store" ? [] : root.src.slice(values).map((r) => this.at.get(r));
+    const own = closed.filter((i) => i !== undefined); // the rests of axes that are cut in blocks are no axes
+    const axes = this.flags(root);
+    for (const i of own) axes[i] = true;
+    const accesses: Access[] = [];
+    const inner: UOp[] = [];
+    let work = kind === "reduce" ? values : 0;
+    const seen = new Set<UOp>();
+    const guarded = guardedProduct(root); // its condition is outside of the copies
+    const stack: UOp[] = kind === "store"
+      ? [root.src[1]]
+      : guarded !== undefined
+      ? [guarded]
+      : root.src.slice(0, values);
+    if (kind === "store") accesses.push(this.access(root.src[0], root));
+    while (stack.length > 0) {
+      const u = stack.pop()!;
+      if (seen.has(u)) continue;
+      seen.add(u);
+      if (u.op === Ops.REDUCE) {
+        inner.push(u);
+        continue;
+      }
+      if (u.dtype.kind !== "void" && !u.dtype.isBool && u.op !== Ops.CONST) this.dtypes.add(u.dtype);
+      if (u.op === Ops.LOAD) {
+        accesses.push(this.access(u.src[0], u));
+        if (u.src[0].src[0].op === Ops.STAGE) inner.push(u.src[0].src[0]);
+        if (u.src.length > 1) stack.push(u.src[1]);
+        continue;
+      }
+      work += workOfOp(u);
+      for (const s of u.src) stack.push(s);
+    }
+    if (kind === "store") this.dtypes.add(root.src[0].dtype);
+    const guard = guarded === undefined ? undefined : this.flags(root.src[0].src[0]);
+    this.regions.push({ kind, root, axes, own, accesses, work, lanes: values, guard });
+    for (const r of inner) {
+      if (this.seen.has(r)) continue;
+      this.seen.add(r);
+      this.region(r);
+    }
+  }
+}
+
+/** The regions of a kernel, and the dtypes of its values. */
+export function regionsOf(ast: UOp, axes: readonly Axis[]): { regions: Region[]; dtypes: DTypeSet } {
+  const at = new Map<UOp, number>();
+  axes.forEach((a, i) => at.set(a.range, i));
+  const reader = new Reader(axes, at);
+  for (const s of ast.src) reader.region(s);
+  return { regions: reader.regions, dtypes: reader.dtypes };
+}

@@ -1,0 +1,253 @@
+/**
+ * The model of what a kernel costs on a CPU, for the heuristic: a region at a time, by the axis that has the lanes and the
+ * register tile. In the time of about a cycle.
+ *
+ * It is asked for thousands of tiles before anything is compiled, so what no tile changes is found once.
+ *
+ * @module
+ */
+import { ceilDiv } from "../../helpers/math.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import type { Access, Region } from "./access.ts";
+import type { Axis } from "../opt/axis.ts";
+
+/** Accumulators that hide the latency of an addition: two units, four cycles. */
+export const LATENCY_ACCUMULATORS: number = 8;
+/** Uses of a packed tile below which packing is not considered. */
+const PACK_USES = 4;
+
+/** What a vector costs to load whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
+export const EDGE_COST: number = 4;
+
+/** Copies along output axes: the register tile. */
+export type Tile = readonly (readonly [axis: number, copies: number])[];
+
+/** Copies that a tile makes along an axis. */
+export function copiesOn(tile: Tile, axis: number): number {
+  for (let t = 0; t < tile.length; t++) if (tile[t][0] === axis) return tile[t][1];
+  return 1;
+}
+
+/** Does an access depend on one of these axes? */
+function dependsOn(a: Access, axes: readonly number[]): boolean {
+  for (let k = 0; k < axes.length; k++) if (a.depends[axes[k]]) return true;
+  return false;
+}
+
+/** Useful part of the iterations when an axis of `size` is cut in pieces of `k`. */
+function efficiency(size: number, k: number): number {
+  return size / (Math.ceil(size / k) * k);
+}
+
+/** The tile of an operand that may be packed, without copies. */
+interface Pack {
+  readonly bytes: number;
+  readonly uses: number;
+  /** By axis: do copies make it larger, or its uses fewer? */
+  readonly grows: readonly boolean[];
+  readonly repeats: readonly boolean[];
+}
+
+/** An access under a choice of lanes. */
+interface LaneAccess {
+  readonly depends: readonly boolean[];
+  /** Instructions for one execution of it, not packed. */
+  readonly cost: number;
+  /** Instructions to fill one vector of it, packed. */
+  readonly fill: number;
+  /** Iterations of the closed axes that it stands outside of. */
+  readonly share: number;
+  readonly isScattered: boolean;
+  readonly pack: Pack | undefined;
+}
+
+/** A region under a choice of lanes. */
+interface LaneRegion {
+  readonly lane: number;
+  readonly lanes: number;
+  /** Infinite where the lanes cannot be. */
+  readonly iterations: number;
+  readonly accesses: readonly LaneAccess[];
+  /** Accesses beside those in the list. */
+  readonly others: number;
+  /** Instructions to combine the lanes of all results. */
+  readonly combine: number;
+}
+
+/** Costs of the regions of one kernel. Axes by their position in `axes`, output axes first. */
+export class CostModel {
+  /** Bytes that a packed tile may have. */
+  readonly packBytes: number;
+  /** By region: what has been asked for. */
+  private readonly known = new Map<Region, LaneRegion[]>();
+
+  constructor(
+    private readonly axes: readonly Axis[],
+    private readonly sizes: readonly number[],
+    private readonly outputs: number,
+    private readonly caps: Capabilities,
+  ) {
+    this.packBytes = (caps.l2 || 1 << 19) / 2;
+  }
+
+  /** The cost of a region with these lanes on axis `lane` (or -1), and this tile. */
+  cost(r: Region, lane: number, lanes: number, tile: Tile): number {
+    const { iterations: all, accesses, others, combine } = this.laneRegion(r, lane, lanes);
+    if (all === Infinity) return Infinity;
+    const here = lane >= 0 && r.axes[lane], { sizes } = this;
+    let iterations = all, copies = 1;
+    for (let t = 0; t < tile.length; t++) {
+      const axis = tile[t][0], k = tile[t][1];
+      if (!r.axes[axis]) continue;
+      copies *= k;
+      iterations /= efficiency(axis === lane ? ceilDiv(sizes[axis], lanes) : sizes[axis], k);
+    }
+    let loads = 0, scalars = 0;
+    for (let n = 0; n < accesses.length; n++) {
+      const a = accesses[n];
+      let own = 1, each = a.cost;
+      for (let t = 0; t < tile.length; t++) if (a.depends[tile[t][0]]) own *= tile[t][1];
+      const uses = a.pack !== undefined && (each > 1 || a.isScattered) ? this.usesOf(a.pack, r, tile) : 0;
+      if (each > 1 && uses > 0) each = Math.min(each, 1 + a.fill / uses);
+      loads += each * own / a.share;
+      // accesses a lane make long programs
+      if (a.isScattered && uses === 0) scalars += lanes * own;
+    }
+    loads += others;
+    const isReduce = r.kind === "reduce";
+    // a condition that copies do not share selects each product
+    const selects = r.guard !== undefined && (r.guard[lane] || tile.some(([axis]) => r.guard![axis])) ? 1 : 0;
+    const arithmetic = (this.arithmeticOf(r) + selects) * copies / 2;
+    let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
+    if (isReduce) {
+      // unrolling supplies accumulators where the lanes are on a reduced axis
+      const chains = copies * r.lanes * (lane >= this.outputs && here ? 8 : 2);
+      body = Math.max(body, 4 * Math.min(1, LATENCY_ACCUMULATORS / chains));
+    }
+    return iterations / copies * body * (1 + scalars / 2000) + combine;
+  }
+
+  /** What the arithmetic of a region costs however it is tiled. */
+  arithmeticCost(r: Region, lane: number, lanes: number): number {
+    let n = this.arithmeticOf(r) / 2;
+    for (let i = 0; i < this.sizes.length; i++) if (r.axes[i]) n *= this.sizes[i];
+    return lane >= 0 && r.axes[lane] ? n / lanes : n;
+  }
+
+  /** Times a vector of a packed operand is read for each time it is filled; 0 where it is not to be packed. */
+  packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
+    const pack = this.packOf(a, r, lane, lanes);
+    return pack === undefined ? 0 : this.usesOf(pack, r, tile);
+  }
+
+  /** Cost of filling one vector of a packed tile. */
+  fillCost(a: Access, lane: number, lanes: number): number {
+    return a.strides[lane] !== 1 ? 3 * lanes : a.gated[lane] ? 6 : 3;
+  }
+
+  /** Is it an access a lane? */
+  isScattered(a: Access, lane: number): boolean {
+    return a.depends[lane] && (a.strides[lane] !== 1 || (a.isStore && a.gated[lane]));
+  }
+
+  /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
+  crowded(a: Access, r: Region): boolean {
+    const { own } = r, { itemsize } = a.dtype;
+    for (let k = 0; k < own.length; k++) {
+      const stride = a.strides[own[k]];
+      if (stride > 0 && stride * itemsize % 2048 === 0 && this.sizes[own[k]] >= 64) return true;
+    }
+    return false;
+  }
+
+  /** Operations of one iteration. */
+  private arithmeticOf(r: Region): number {
+    return Math.max(1, r.work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0));
+  }
+
+  private laneRegion(r: Region, lane: number, lanes: number): LaneRegion {
+    let list = this.known.get(r);
+    if (list === undefined) this.known.set(r, list = []);
+    for (let i = 0; i < list.length; i++) if (list[i].lane === lane && list[i].lanes === lanes) return list[i];
+    const made = this.makeLaneRegion(r, lane, lanes);
+    list.push(made);
+    return made;
+  }
+
+  private makeLaneRegion(r: Region, lane: number, lanes: number): LaneRegion {
+    const { sizes } = this, { own } = r, here = lane >= 0 && r.axes[lane], isStage = r.kind === "stage";
+    const isWhole = sizes[lane] >= lanes && (!isStage || sizes[lane] % lanes === 0);
+    if (here && ((isStage && !own.includes(lane)) || (lane >= this.outputs && !isWhole))) {
+      return { lane, lanes, iterations: Infinity, accesses: [], others: 0, combine: 0 };
+    }
+    let iterations = 1, combine = 0;
+    for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
+    if (here) iterations /= lane < this.outputs ? lanes * efficiency(sizes[lane], lanes) : lanes;
+    if (r.kind === "reduce" && own.includes(lane)) {
+      // one combination of the lanes for each result
+      let results = 1;
+      for (let i = 0; i < sizes.length; i++) if (r.axes[i] && !own.includes(i)) results *= sizes[i];
+      combine = results * lanes * r.lanes;
+    }
+    const accesses = r.accesses.map((a): LaneAccess => {
+      let share = 1;
+      // what does not depend on the closed axes stands outside of their loops
+      if (own.length > 0 && !dependsOn(a, own)) {
+        for (let k = 0; k < own.length; k++) share *= own[k] === lane ? sizes[lane] / lanes : sizes[own[k]];
+      }
+      return {
+        depends: a.depends,
+        cost: this.accessCost(a, r, lane, lanes),
+        fill: this.fillCost(a, lane, lanes),
+        share,
+        isScattered: here && this.isScattered(a, lane),
+        pack: this.packOf(a, r, lane, lanes),
+      };
+    });
+    const others = !isStage ? 0 : here || lane < 0 ? 1 : lanes;
+    return { lane, lanes, iterations, accesses, others, combine };
+  }
+
+  /** Instructions for one execution of an access that is not packed. */
+  private accessCost(a: Access, r: Region, lane: number, lanes: number): number {
+    if (lane < 0 || !a.depends[lane]) return a.gated.includes(true) ? 1 : 0.5;
+    const contiguous = a.strides[lane] === 1;
+    // a gate that differs by lane: a store a lane
+    if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 2 * lanes;
+    if (contiguous) return a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
+    return (a.isStore ? 3 : 1.25) * lanes;
+  }
+
+  /** Where an operand can be packed: it must be read in a reduction, from memory. */
+  private packOf(a: Access, r: Region, lane: number, lanes: number): Pack | undefined {
+    const { sizes, axes } = this, { own } = r;
+    if (a.isStore || r.kind !== "reduce" || own.includes(lane) || !dependsOn(a, own)) return undefined;
+    if (a.node.src[0].src[0].op !== Ops.PARAM) return undefined;
+    if (axes.some(({ isOpen }, i) => isOpen && a.depends[i])) return undefined;
+    let bytes = a.dtype.itemsize * (lane < this.outputs ? lanes : sizes[lane]), uses = 1;
+    const grows: boolean[] = [], repeats: boolean[] = [];
+    for (let i = 0; i < sizes.length; i++) {
+      // loops of a STAGE are inside of those around the tile
+      const isStage = axes[i].role === "stage", isWhole = own.includes(i) || (isStage && i !== lane);
+      grows.push(r.axes[i] && a.depends[i] && !isWhole);
+      repeats.push(r.axes[i] && !a.depends[i]);
+      if (!r.axes[i]) continue;
+      if (a.depends[i]) bytes *= isWhole ? sizes[i] : 1;
+      else if (i < this.outputs || isStage) uses *= sizes[i];
+      else return undefined;
+    }
+    return { bytes, uses, grows, repeats };
+  }
+
+  private usesOf(pack: Pack, r: Region, tile: Tile): number {
+    let { bytes, uses } = pack;
+    for (let t = 0; t < tile.length; t++) {
+      const axis = tile[t][0], k = tile[t][1];
+      if (!r.axes[axis]) continue;
+      if (pack.grows[axis]) bytes *= k;
+      else if (pack.repeats[axis]) uses = uses / this.sizes[axis] * ceilDiv(this.sizes[axis], k);
+    }
+    return bytes <= this.packBytes && uses >= PACK_USES ? uses : 0;
+  }
+}

@@ -1,0 +1,576 @@
+/**
+ * C with vector extensions, for clang (ext_vector_type) and gcc (vector_size): the language of the CLANG device.
+ *
+ * Every kernel has one signature: `void NAME(void **bufs, const unsigned long long *vars, int begin, int end)`; a THREAD
+ * loop runs from begin to end. A bool vector is a mask: an integer vector of lanes 0 and -1 whose lanes are as wide as
+ * what was compared (`notes` keeps the bits); it is converted where another width is needed, and compilers fold that.
+ * Signed arithmetic that may leave its range goes through unsigned types, so that it wraps; index arithmetic, which
+ * interval analysis proves in range, is signed, and kept in 64 bits from the loops on: the compiler would widen it itself,
+ * but its proofs that it may take most of its time.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { SpecError } from "../../helpers/errors.ts";
+import {
+  AxisKind,
+  type ConstValue,
+  Int64,
+  type LocalArg,
+  type RangeArg,
+  type VariableArg,
+} from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { type CAddress, type CLanguage, type CRule, type CWriter, identifier, staysInRange, unwrap } from "./cstyle.ts";
+import type { LinearProgram } from "../renderer.ts";
+import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
+
+/** What all units start with. */
+const PRELUDE = `#ifdef __clang__
+#define VEC(n, bytes) __attribute__((ext_vector_type(n)))
+#define SPLAT(T, E, x) ((T)(E)(x))
+#define SELECT(T, M, m, a, b) ((m) ? (a) : (b))
+#else
+#define VEC(n, bytes) __attribute__((vector_size(bytes)))
+#define SPLAT(T, E, x) ((E)(x) - (T){})
+#define SELECT(T, M, m, a, b) ((T)(((m) & (M)(a)) | (~(m) & (M)(b))))
+#endif
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#define INLINE static inline __attribute__((always_inline))`;
+
+const SCALARS: readonly (readonly [DType, type: string, short: string])[] = [
+  [dtypes.bool, "_Bool", "bool"],
+  [dtypes.int8, "signed char", "i8"],
+  [dtypes.uint8, "unsigned char", "u8"],
+  [dtypes.int16, "short", "i16"],
+  [dtypes.uint16, "unsigned short", "u16"],
+  [dtypes.int32, "int", "i32"],
+  [dtypes.uint32, "unsigned", "u32"],
+  [dtypes.int64, "long long", "i64"],
+  [dtypes.uint64, "unsigned long long", "u64"],
+  [dtypes.float16, "_Float16", "f16"],
+  [dtypes.float32, "float", "f32"],
+  [dtypes.float64, "double", "f64"],
+];
+const typeNames: string[] = [], shortNames: string[] = [];
+for (const [d, type, short] of SCALARS) [typeNames[d.id], shortNames[d.id]] = [type, short];
+
+const SIGNED: Readonly<Record<number, DType>> = {
+  8: dtypes.int8,
+  16: dtypes.int16,
+  32: dtypes.int32,
+  64: dtypes.int64,
+};
+const UNSIGNED: Readonly<Record<number, DType>> = {
+  8: dtypes.uint8,
+  16: dtypes.uint16,
+  32: dtypes.uint32,
+  64: dtypes.uint64,
+};
+
+function scalarType(d: DType): string {
+  const name = typeNames[d.id];
+  if (name === undefined) throw new SpecError(`C has no type for dtype ${d}`);
+  return name;
+}
+
+/** The type of a buffer's elements: a bool is a byte. */
+function memoryType(d: DType): string {
+  return d.isBool ? "unsigned char" : scalarType(d);
+}
+
+/** The name of a vector type; other counts than powers of two take the next one. Masks ask for the integer type. */
+function vectorType(w: CWriter, d: DType): string {
+  const name = `${shortNames[d.id]}x${d.count}`, n = 2 ** Math.ceil(Math.log2(d.count)), scalar = scalarType(d);
+  const bytes = n * (d.bits >> 3);
+  w.declare("prelude", PRELUDE);
+  w.declare(
+    name,
+    `typedef ${scalar} ${name} VEC(${n}, ${bytes}); ` +
+      `typedef ${name} ${name}_u __attribute__((aligned(${d.bits >> 3}), may_alias));`,
+  );
+  return name;
+}
+
+/** The mask type for lanes of `bits`. */
+function maskType(w: CWriter, bits: number, count: number): string {
+  return vectorType(w, SIGNED[bits].vec(count));
+}
+
+function isVector(d: DType): boolean {
+  return d.count > 1;
+}
+function isMask(d: DType): boolean {
+  return d.isBool && d.count > 1;
+}
+function isPowerOfTwo(n: number): boolean {
+  return (n & (n - 1)) === 0;
+}
+
+/** The lane bits in which a mask is kept; 0 for a constant, which has any. */
+function maskBits(w: CWriter, u: UOp): number {
+  u = throughAfter(u);
+  return u.op === Ops.CONST ? 0 : w.notes.get(u) ?? 8;
+}
+
+/** The text of a mask with lanes of `bits`. */
+function mask(w: CWriter, u: UOp, text: string, bits: number): string {
+  const from = maskBits(w, u), type = maskType(w, bits, u.dtype.count);
+  if (from === bits) return text;
+  if (from === 0) return u.isConst(0) ? `(${type}){}` : `(~(${type}){})`;
+  return `__builtin_convertvector(${text}, ${type})`;
+}
+
+/** The bits that a bool op's result has: those of its first source that is no constant. */
+function commonBits(w: CWriter, src: readonly UOp[]): number {
+  for (const s of src) {
+    const bits = maskBits(w, s);
+    if (bits !== 0) return bits;
+  }
+  return 8;
+}
+
+/** What `notes` holds for an integer of 32 bits that is kept in 64: a loop's, and what is computed of such in range. */
+const WIDE = 64;
+const WIDE_TYPE = "long long";
+
+function isWide(w: CWriter, u: UOp): boolean {
+  u = throughAfter(u);
+  return u.dtype === dtypes.int32 && w.notes.get(u) === WIDE;
+}
+/** Notes that `u` is kept in 64 bits if one of `src` is. */
+function widenLike(w: CWriter, u: UOp, src: readonly UOp[]): void {
+  if (u.dtype === dtypes.int32 && src.some((s) => isWide(w, s))) w.notes.set(u, WIDE);
+}
+
+function type(w: CWriter, d: DType, bits = 8): string {
+  if (!isVector(d)) return d === dtypes.int32 && bits === WIDE ? WIDE_TYPE : scalarType(d);
+  return isMask(d) ? maskType(w, bits, d.count) : vectorType(w, d);
+}
+
+/** An integer constant of any width. */
+export function integerLiteral(d: DType, value: ConstValue): string {
+  if (d.bits === 64) {
+    const x = value instanceof Int64 ? value.toBigInt() : BigInt(Math.trunc(value));
+    if (d.isUnsigned) return `${BigInt.asUintN(64, x)}ull`;
+    if (x === -(1n << 63n)) return "(-9223372036854775807ll - 1)";
+    return x < 0n ? `(${x}ll)` : `${x}ll`;
+  }
+  const x = value instanceof Int64 ? Number(value.toBigInt()) : value;
+  if (d === dtypes.uint32) return `${x >>> 0}u`;
+  if (x === -2147483648) return "(-2147483647 - 1)";
+  return x < 0 ? `(${x})` : `${x}`;
+}
+
+/** A float32, float64 or float16 constant. */
+export function floatLiteral(d: DType, value: number): string {
+  const wide = d === dtypes.float64, suffix = wide ? "" : "f", x = wide ? value : Math.fround(value);
+  if (x !== x) return `__builtin_nan${suffix}("")`;
+  if (!Number.isFinite(x)) return x > 0 ? `__builtin_inf${suffix}()` : `(-__builtin_inf${suffix}())`;
+  const digits = String(x), text = `${/[.e]/.test(digits) ? digits : `${digits}.0`}${suffix}`;
+  if (d === dtypes.float16) return `((_Float16)${text})`;
+  if (x < 0) return `(${text})`;
+  return Object.is(x, -0) ? `(-0.0${suffix})` : text;
+}
+
+function literal(w: CWriter, d: DType, value: ConstValue): string {
+  const s = d.scalar;
+  if (isMask(d)) return value === 0 ? `(${maskType(w, 8, d.count)}){}` : `(~(${maskType(w, 8, d.count)}){})`;
+  const text = s.isFloat ? floatLiteral(s, value as number) : integerLiteral(s, value);
+  return isVector(d) ? splat(w, d, text) : text;
+}
+
+function splat(w: CWriter, d: DType, text: string): string {
+  if (/^0(\.0f?)?(u|ll|ull)?$/.test(text)) return `(${type(w, d)}){}`;
+  return `SPLAT(${type(w, d)}, ${scalarType(d.scalar)}, ${text})`;
+}
+
+/** The type whose arithmetic wraps. */
+function wrappingType(w: CWriter, d: DType): string {
+  return type(w, d.bits < 32 && !isVector(d) ? dtypes.uint32 : UNSIGNED[d.bits].vec(d.count));
+}
+
+/** Integer arithmetic that wraps; `write` gets the texts of the operands. */
+function wrapping(w: CWriter, u: UOp, src: readonly string[], write: (src: readonly string[]) => string): string {
+  const d = u.dtype;
+  if (d.isFloat || (d.isUnsigned && (d.bits >= 32 || isVector(d)))) return write(src);
+  if (!isVector(d) && d.bits >= 32 && u.op !== Ops.SHL && staysInRange(u)) {
+    widenLike(w, u, u.src);
+    return write(src);
+  }
+  const unsigned = wrappingType(w, d);
+  return `((${type(w, d)})${write(src.map((s) => `(${unsigned})${s}`))})`;
+}
+
+function binary(operator: string): CRule {
+  return (_w, _u, [a, b]) => `(${a} ${operator} ${b})`;
+}
+function arithmetic(operator: string, onBool: string): CRule {
+  return (w, u, src) =>
+    u.dtype.isBool ? logic(onBool)(w, u, src) : wrapping(w, u, src, ([a, b]) => `(${a} ${operator} ${b})`);
+}
+
+/** AND, OR and XOR of bools, masks and integers. */
+function logic(operator: string): CRule {
+  return (w, u, [a, b]) => {
+    if (isMask(u.dtype)) {
+      const bits = commonBits(w, u.src);
+      w.notes.set(u, bits);
+      return `(${mask(w, u.src[0], a, bits)} ${operator} ${mask(w, u.src[1], b, bits)})`;
+    }
+    widenLike(w, u, u.src);
+    return `(${a} ${operator} ${b})`;
+  };
+}
+
+function compare(operator: string, onMasks: (a: string, b: string) => string): CRule {
+  return (w, u, [a, b]) => {
+    if (!isVector(u.dtype)) return `(${a} ${operator} ${b})`;
+    if (u.src[0].dtype.isBool) {
+      const bits = commonBits(w, u.src);
+      w.notes.set(u, bits);
+      return onMasks(mask(w, u.src[0], a, bits), mask(w, u.src[1], b, bits));
+    }
+    const bits = u.src[0].dtype.bits;
+    w.notes.set(u, bits);
+    return `((${maskType(w, bits, u.dtype.count)})(${a} ${operator} ${b}))`;
+  };
+}
+
+/** `m ? a : b` a lane, with a mask of the lanes' width. */
+function select(w: CWriter, d: DType, m: string, a: string, b: string): string {
+  return `SELECT(${type(w, d)}, ${maskType(w, d.bits, d.count)}, ${m}, ${a}, ${b})`;
+}
+
+const where: CRule = (w, u, [c, a, b]) => {
+  const d = u.dtype;
+  if (!isVector(u.src[0].dtype)) {
+    widenLike(w, u, u.src.slice(1));
+    return `(${c} ? ${a} : ${b})`;
+  }
+  if (!d.isBool) return select(w, d, mask(w, u.src[0], c, d.bits), a, b);
+  const bits = commonBits(w, u.src), m = mask(w, u.src[0], c, bits), t = maskType(w, bits, d.count);
+  w.notes.set(u, bits);
+  return `SELECT(${t}, ${t}, ${m}, ${mask(w, u.src[1], a, bits)}, ${mask(w, u.src[2], b, bits)})`;
+};
+
+function helper(w: CWriter, d: DType, name: string, args: string, body: string): string {
+  const t = type(w, d), full = `${name}_${shortNames[d.id]}${isVector(d) ? `x${d.count}` : ""}`;
+  w.declare("prelude", PRELUDE);
+  w.declare(full, `INLINE ${t} ${full}(${args.split(" ").map((a) => `${t} ${a}`).join(", ")}) { ${body} }`);
+  return full;
+}
+
+/** The larger; NaN if either is. x86's max gives its second operand where one is NaN, and compilers know. */
+const max: CRule = (w, u, [a, b]) => {
+  const d = u.dtype;
+  if (d.isBool) return logic("|")(w, u, [a, b]);
+  const t = type(w, d);
+  const pick = (c: string, x: string, y: string) =>
+    isVector(d) ? select(w, d, `(${maskType(w, d.bits, d.count)})(${c})`, x, y) : `${c} ? ${x} : ${y}`;
+  if (!d.isFloat) return `${helper(w, d, "max", "a b", `return ${pick("a > b", "a", "b")};`)}(${a}, ${b})`;
+  const known = u.src.findIndex((s) => s.op === Ops.CONST && !Number.isNaN(s.value));
+  if (known >= 0) { // only the other one can be NaN
+    const name = helper(w, d, "maxc", "a c", `return ${pick("c > a", "c", "a")};`);
+    return known === 0 ? `${name}(${b}, ${a})` : `${name}(${a}, ${b})`;
+  }
+  return `${
+    helper(w, d, "max", "a b", `${t} m = ${pick("a > b", "a", "b")}; return ${pick("a != a", "a", "m")};`)
+  }(${a}, ${b})`;
+};
+
+/** Division toward zero that never traps: x / 0 is 0, and the smallest integer divided by -1 wraps. */
+function division(operator: "/" | "%"): CRule {
+  return (w, u, [a, b]) => {
+    const d = u.dtype, s = d.scalar, divisor = u.src[1];
+    if (divisor.op === Ops.CONST && divisor.value !== 0 && divisor.value !== -1) {
+      widenLike(w, u, u.src);
+      return isVector(d) || s.bits >= 32 ? `(${a} ${operator} ${b})` : `((${type(w, d)})(${a} ${operator} ${b}))`;
+    }
+    const minusOne = operator === "%" ? "0" : wrapNegate(w, s, "a");
+    const text = `return b == 0 ? 0 : ${s.isUnsigned ? "" : `b == -1 ? ${minusOne} : `}a ${operator} b;`;
+    const name = helper(w, s, operator === "/" ? "cdiv" : "cmod", "a b", text);
+    return isVector(d) ? perLane(w, d, name, "a b", `${name}(a[i], b[i])`, `${a}, ${b}`) : `${name}(${a}, ${b})`;
+  };
+}
+
+function wrapNegate(w: CWriter, s: DType, x: string): string {
+  return `(${type(w, s)})(0 - (${wrappingType(w, s)})${x})`;
+}
+
+/** Calls a helper that computes `each` of lanes `a[i]`. */
+function perLane(w: CWriter, d: DType, name: string, args: string, each: string, actual: string): string {
+  const t = type(w, d);
+  const full = `${name.replace(/_\w+$/, "")}`;
+  return `${
+    helper(w, d, full, args, `${t} r; for (int i = 0; i < ${d.count}; i++) r[i] = ${each}; return r;`)
+  }(${actual})`;
+}
+
+/** A float function: a builtin for scalars and, where the compiler has it, for vectors; else lane by lane. */
+function builtin(name: string): CRule {
+  return (w, u, [a]) => {
+    const d = u.dtype, scalar = `__builtin_${name}${d.bits === 32 ? "f" : ""}`;
+    if (!d.isFloat) return a;
+    if (!isVector(d)) return `${scalar}(${a})`;
+    const macro = name.toUpperCase();
+    w.declare("prelude", PRELUDE);
+    const t = type(w, d), full = `${name}_${shortNames[d.id]}x${d.count}`;
+    const lanes = `${t} r; for (int i = 0; i < ${d.count}; i++) r[i] = ${scalar}(a[i]); return r;`;
+    w.declare(
+      full,
+      `#if __has_builtin(__builtin_elementwise_${name})\n#define ${macro}_${t}(x) __builtin_elementwise_${name}(x)\n` +
+        `#else\nINLINE ${t} ${full}(${t} a) { ${lanes} }\n#define ${macro}_${t}(x) ${full}(x)\n#endif`,
+    );
+    return `${macro}_${t}(${a})`;
+  };
+}
+
+const cast: CRule = (w, u, [a]) => {
+  const d = u.dtype, from = u.src[0], f = from.dtype;
+  if (!isVector(d)) return d.isBool ? `(${a} != 0)` : `((${type(w, d)})${a})`;
+  if (isMask(d)) {
+    if (f.isBool) {
+      w.notes.set(u, maskBits(w, from) || 8);
+      return mask(w, from, a, maskBits(w, from) || 8);
+    }
+    w.notes.set(u, f.bits);
+    return `((${maskType(w, f.bits, d.count)})(${a} != 0))`;
+  }
+  if (!f.isBool) return `__builtin_convertvector(${a}, ${type(w, d)})`;
+  const ones = `(${mask(w, from, a, d.bits)} & 1)`;
+  return d.isFloat ? `__builtin_convertvector(${ones}, ${type(w, d)})` : `((${type(w, d)})${ones})`;
+};
+
+const bitcast: CRule = (w, u, [a]) => {
+  const d = u.dtype, f = u.src[0].dtype;
+  if (isVector(d)) return `((${type(w, d)})${a})`;
+  if (!d.isFloat && !f.isFloat) return `((${type(w, d)})${a})`;
+  const name = `bits_${shortNames[f.id]}_${shortNames[d.id]}`, t = type(w, d);
+  w.declare("prelude", PRELUDE);
+  w.declare(
+    name,
+    `INLINE ${t} ${name}(${type(w, f)} x) { ${t} r; __builtin_memcpy(&r, &x, sizeof r); return r; }`,
+  );
+  return `${name}(${a})`;
+};
+
+const shift = (operator: string): CRule => (w, u, [a, b]) => {
+  const d = u.dtype, count = u.src[1];
+  const inRange = count.op === Ops.CONST && count.value >= 0 && count.value < d.bits;
+  const n = inRange ? b : isVector(d) ? `(${b} & ${d.bits - 1})` : `((int)${b} & ${d.bits - 1})`;
+  if (operator === "<<") {
+    if (isVector(d)) return wrapping(w, u, [a, n], ([x, y]) => `(${x} << ${y})`);
+    return wrapping(w, u, [a], ([x]) => `(${x} << ${n})`);
+  }
+  widenLike(w, u, u.src.slice(0, 1));
+  return d.bits < 32 && !isVector(d) ? `((${type(w, d)})(${a} >> ${n}))` : `(${a} >> ${n})`;
+};
+
+const vectorize: CRule = (w, u, src) => {
+  if (!isMask(u.dtype)) return `((${type(w, u.dtype)}){${src.join(", ")}})`;
+  w.notes.set(u, 8);
+  return `((${maskType(w, 8, u.dtype.count)}){${src.map((s) => `-${s}`).join(", ")}})`;
+};
+
+const broadcast: CRule = (w, u, [a]) => {
+  if (!isMask(u.dtype)) return splat(w, u.dtype, a);
+  w.notes.set(u, 8);
+  return `SPLAT(${maskType(w, 8, u.dtype.count)}, signed char, -${a})`;
+};
+
+const extract: CRule = (_w, u, [a]) => {
+  const lane = `${/^\w+$/.test(a) ? a : `(${a})`}[${u.arg}]`;
+  return u.dtype.isBool ? `(${lane} != 0)` : lane;
+};
+
+const rules: Record<number, CRule> = {
+  [Ops.ADD]: arithmetic("+", "|"),
+  [Ops.SUB]: arithmetic("-", "^"),
+  [Ops.MUL]: arithmetic("*", "&"),
+  [Ops.NEG]: (w, u, src) => u.dtype.isBool ? src[0] : wrapping(w, u, src, ([a]) => `(-${a})`),
+  [Ops.MULACC]: (w, u, src) => wrapping(w, u, src, ([a, b, c]) => `(${a} * ${b} + ${c})`),
+  [Ops.FDIV]: binary("/"),
+  [Ops.MAX]: max,
+  [Ops.CDIV]: division("/"),
+  [Ops.CMOD]: division("%"),
+  [Ops.FLOORDIV]: division("/"), // only where proved to be the same
+  [Ops.FLOORMOD]: division("%"),
+  [Ops.CMPLT]: compare("<", (a, b) => `(~${a} & ${b})`),
+  [Ops.CMPNE]: compare("!=", (a, b) => `(${a} ^ ${b})`),
+  [Ops.CMPEQ]: compare("==", (a, b) => `(~(${a} ^ ${b}))`),
+  [Ops.AND]: logic("&"),
+  [Ops.OR]: logic("|"),
+  [Ops.XOR]: logic("^"),
+  [Ops.SHL]: shift("<<"),
+  [Ops.SHR]: shift(">>"),
+  [Ops.WHERE]: where,
+  [Ops.CAST]: cast,
+  [Ops.BITCAST]: bitcast,
+  [Ops.SQRT]: builtin("sqrt"),
+  [Ops.TRUNC]: builtin("trunc"),
+  [Ops.EXP2]: builtin("exp2"),
+  [Ops.LOG2]: builtin("log2"),
+  [Ops.SIN]: builtin("sin"),
+  [Ops.COS]: builtin("cos"),
+  [Ops.VECTORIZE]: vectorize,
+  [Ops.BROADCAST]: broadcast,
+  [Ops.EXTRACT]: extract,
+};
+
+function load(w: CWriter, u: UOp, { base, name, at }: CAddress): string {
+  const d = u.dtype, n = d.count;
+  if (n === 1) return d.isBool ? `(${name}[${at}] != 0)` : `${name}[${at}]`;
+  const from = (d.isBool ? dtypes.int8 : base.dtype.scalar).vec(n), t = vectorType(w, from);
+  let text: string;
+  if (isPowerOfTwo(n)) text = `(*(const ${t}_u *)&${name}[${at}])`;
+  else text = `((${t}){${Array.from({ length: n }, (_, l) => `(&${name}[${at}])[${l}]`).join(", ")}})`;
+  if (!d.isBool) return text;
+  w.notes.set(u, 8);
+  return `((${t})(${text} != 0))`;
+}
+
+function store(w: CWriter, value: UOp, text: string, { name, at }: CAddress): string {
+  const d = value.dtype, n = d.count;
+  if (n === 1) return `${name}[${at}] = ${unwrap(text)};`;
+  const t = type(w, d), x = d.isBool ? `${mask(w, value, text, 8)} & 1` : unwrap(text);
+  if (isPowerOfTwo(n)) return `*(${t}_u *)&${name}[${at}] = ${x};`;
+  return `{ ${t} x = ${x}; for (int l = 0; l < ${n}; l++) (&${name}[${at}])[l] = x[l]; }`;
+}
+
+/** Bytes of LOCALs that a function has on the stack, at most: threads of the host have 2 MB, half of it in use. */
+const STACK_BYTES = 1 << 18;
+/** Bytes that LOCALs are aligned to. */
+const ALIGN = 64;
+
+/** Where LOCALs lie in memory that is taken for a run, and how much that is. */
+interface Heap {
+  readonly at: ReadonlyMap<UOp, number>;
+  readonly nbytes: number;
+}
+const heaps = new WeakMap<LinearProgram, Heap>();
+
+/** The LOCALs that have no room on the stack. */
+function heapOf(program: LinearProgram): Heap {
+  const known = heaps.get(program), at = new Map<UOp, number>();
+  if (known !== undefined) return known;
+  let nbytes = 0, stack = 0;
+  for (const u of program.uops) {
+    if (u.op !== Ops.LOCAL || at.has(u)) continue;
+    const size = Math.ceil((u.arg as LocalArg).size * u.dtype.itemsize / ALIGN) * ALIGN;
+    if (stack + size <= STACK_BYTES) stack += size;
+    else {
+      at.set(u, nbytes);
+      nbytes += size;
+    }
+  }
+  heaps.set(program, { at, nbytes });
+  return { at, nbytes };
+}
+
+function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
+  noteLoops(w, program.uops);
+  const lines = [`void ${symbol}(void **bufs, const unsigned long long *vars, int begin, int end) {`];
+  for (const p of program.params) {
+    if (p === undefined) continue;
+    lines.push(`${p.writes ? "" : "const "}${memoryType(p.dtype)} *restrict b${p.slot} = bufs[${p.slot}];`);
+  }
+  program.vars.forEach((v, i) => {
+    const name = identifier((v.arg as VariableArg).name);
+    lines.push(`const ${scalarType(v.dtype)} var_${name} = *(const ${memoryType(v.dtype)} *)(vars + ${i});`);
+  });
+  const { nbytes } = heapOf(program);
+  if (nbytes > 0) {
+    lines.push(
+      `char *taken = __builtin_malloc(${nbytes + ALIGN - 1});`,
+      "if (!taken) __builtin_trap();",
+      `char *heap = taken + (-(unsigned long long)taken & ${ALIGN - 1});`,
+    );
+  }
+  return lines;
+}
+
+function calls({ name, params }: LinearProgram, symbol: string): string {
+  const given = params.map((p) => `bufs[${p.slot}]`).join(", ");
+  return `void ${symbol}(void **bufs, const unsigned long long *vars, int begin, int end) {\n  ${name}(${given});\n}\n`;
+}
+
+/** A loop over lanes becomes one access under a mask where the processor has such; gcc ignores what is asked of clang. */
+function lanesPragma(n: string): string {
+  return `_Pragma("clang loop vectorize(enable) vectorize_width(${n}) interleave(disable) unroll(disable)") `;
+}
+
+/** A loop around others that adds nothing up: the copies that pay are made before, and others cost most of a compiler's time. */
+const ROLLED = `_Pragma("clang loop unroll(disable)") `;
+/** A loop that stores element by element what was computed in lanes: it is one since its elements lie apart. */
+const BY_ELEMENT = `_Pragma("clang loop vectorize(disable)") `;
+/** What `notes` holds for a loop until it is written: it has accumulators that change, loops, reads of LOCALs, STOREs to buffers. */
+const SUMS = 1, LOOPS = 2, KEPT = 4, STORES = 8;
+
+/** Notes what the compiler is told of loops. */
+function noteLoops(w: CWriter, uops: readonly UOp[]): void {
+  const open: UOp[] = [];
+  const note = (u: UOp, what: number): void => void w.notes.set(u, (w.notes.get(u) ?? 0) | what);
+  for (const u of uops) {
+    if (u.op === Ops.END) open.pop();
+    if (open.length > 0) {
+      const inner = open[open.length - 1], isElement = u.op === Ops.LOAD ? u.dtype.count === 1 : u.op === Ops.STORE;
+      if (u.op === Ops.RANGE) note(inner, LOOPS);
+      else if (u.op === Ops.STORE && u.src[0].op === Ops.ACC) {
+        for (let i = open.length - 1; i >= 0 && ((w.notes.get(open[i]) ?? 0) & SUMS) === 0; i--) note(open[i], SUMS);
+      } else if (isElement && u.src[0].op === Ops.INDEX) {
+        const base = baseOf(u.src[0]).op;
+        if (u.op === Ops.LOAD && base === Ops.LOCAL) note(inner, KEPT);
+        else if (u.op === Ops.STORE && base === Ops.PARAM) note(inner, STORES);
+      }
+    }
+    if (u.op === Ops.RANGE) open.push(u);
+  }
+}
+
+/** What the compiler is told of a loop with these notes. */
+function loopPragma(what: number): string {
+  if ((what & SUMS) !== 0) return "";
+  if ((what & LOOPS) !== 0) return ROLLED;
+  return (what & KEPT) !== 0 && (what & STORES) !== 0 ? BY_ELEMENT : "";
+}
+
+function loop(w: CWriter, u: UOp, name: string, end: string): string {
+  const { kind } = u.arg as RangeArg, thread = kind === AxisKind.THREAD;
+  const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : loopPragma(w.notes.get(u) ?? 0);
+  // lanes are compared with bounds: in 32 bits as many fit a register as there are values
+  if (u.dtype === dtypes.int32 && kind !== AxisKind.VECTOR) w.notes.set(u, WIDE);
+  else w.notes.delete(u);
+  return `${pragma}for (${type(w, u.dtype, w.notes.get(u))} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
+    thread ? "end" : end
+  }; ${name}++)`;
+}
+
+/** C with vector extensions. */
+export const C_LANGUAGE: CLanguage = {
+  name: "C",
+  rules,
+  type,
+  literal,
+  load,
+  store,
+  convert(w, value, text, target) {
+    if (!isMask(target.dtype)) return text;
+    w.notes.set(target, 8);
+    return mask(w, value, text, 8);
+  },
+  // gcc takes an unaligned vector for another type than the vector
+  choose: (w, d, condition, a, b) => `(${condition} ? ${d.count > 1 ? `(${w.type(d)})` : ""}${a} : ${b})`,
+  open,
+  calls,
+  loop,
+  local(w, u, name) {
+    const type = memoryType(u.dtype.scalar), at = heapOf(w.program).at.get(u);
+    if (at !== undefined) return `${type} *${name} = (${type} *)(heap + ${at});`;
+    return `${type} ${name}[${(u.arg as LocalArg).size * u.dtype.count}] __attribute__((aligned(${ALIGN})));`;
+  },
+  close: (program) => heapOf(program).nbytes > 0 ? ["__builtin_free(taken);"] : [],
+};

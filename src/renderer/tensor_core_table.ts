@@ -1,0 +1,103 @@
+/**
+ * Matrix units as data: the sizes of one product of tiles, the dtypes, and where each thread of a warp keeps which
+ * elements of the three tiles. A new unit is a new row; the opt TC and the renderers read the table.
+ *
+ * Positions are linear over bits: element `e` of lane `l` is at the sum of the offsets of the bits set in `l` and in `e`.
+ * The layouts of mma.sync are those of the PTX ISA, section "Matrix multiply-accumulate operation using mma instruction".
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { hashString } from "../helpers/hash.ts";
+import type { ArgRecord } from "../uop/core/args.ts";
+
+/** An offset in a tile. */
+export type TileOffset = readonly [row: number, column: number];
+
+/** Where the elements of a tile are: offsets by bit of the lane number and by bit of the element number. */
+export interface Fragment {
+  /** One offset a bit of the lane: 5 for a warp of 32. */
+  readonly lane: readonly TileOffset[];
+  /** One offset a bit of the element: a thread holds 2 to the power of their number. */
+  readonly element: readonly TileOffset[];
+}
+
+/** One product of tiles: C (m x n) += A (m x k) * B (k x n), done by the lanes of a warp together. The arg of WMMA. */
+export class TensorCore implements ArgRecord {
+  /** Equal for equal units. */
+  readonly hash: number;
+  /** A row of the table. */
+  constructor(
+    /** As renderers know it: "m16n8k16". */
+    readonly name: string,
+    /** Rows of A and C, columns of B and C, columns of A. */
+    readonly m: number,
+    readonly n: number,
+    readonly k: number,
+    /** Dtype of A and B, and of C. */
+    readonly input: DType,
+    readonly output: DType,
+    /** Threads that work on it together. */
+    readonly lanes: number,
+    /** A by (row, k). */
+    readonly a: Fragment,
+    /** B by (k, column). */
+    readonly b: Fragment,
+    /** C by (row, column). */
+    readonly c: Fragment,
+  ) {
+    this.hash = hashString(`${name} ${input} ${output}`);
+  }
+  /** Whether two are one unit. */
+  same(o: ArgRecord): boolean {
+    return o instanceof TensorCore && o.name === this.name && o.input === this.input && o.output === this.output;
+  }
+  /** As printed graphs show it. */
+  toString(): string {
+    return `${this.name} ${this.input} ${this.output}`;
+  }
+}
+
+/** Elements that one thread holds of a tile. */
+export function elementsOf(f: Fragment): number {
+  return 1 << f.element.length;
+}
+
+/** Where element `element` of lane `lane` is in its tile. */
+export function positionIn(f: Fragment, lane: number, element: number): TileOffset {
+  let row = 0, column = 0;
+  const add = (offsets: readonly TileOffset[], bits: number): void => {
+    offsets.forEach(([r, c], i) => {
+      if ((bits >> i & 1) === 0) return;
+      row += r;
+      column += c;
+    });
+  };
+  add(f.lane, lane);
+  add(f.element, element);
+  return [row, column];
+}
+
+const QUAD_ROWS: readonly TileOffset[] = [[1, 0], [2, 0], [4, 0]];
+const QUAD_COLUMNS: readonly TileOffset[] = [[0, 1], [0, 2], [0, 4]];
+const C_16x8: Fragment = { lane: [[0, 2], [0, 4], ...QUAD_ROWS], element: [[0, 1], [8, 0]] };
+
+function mma(k: number, input: DType, output: DType, a: Fragment, b: Fragment): TensorCore {
+  return new TensorCore(`m16n8k${k}`, 16, 8, k, input, output, 32, a, b, C_16x8);
+}
+
+const A_K16: Fragment = { lane: [[0, 2], [0, 4], ...QUAD_ROWS], element: [[0, 1], [8, 0], [0, 8]] };
+const B_K16: Fragment = { lane: [[2, 0], [4, 0], ...QUAD_COLUMNS], element: [[1, 0], [8, 0]] };
+const A_K8: Fragment = { lane: [[0, 1], [0, 2], ...QUAD_ROWS], element: [[8, 0], [0, 4]] };
+const B_K8: Fragment = { lane: [[1, 0], [2, 0], ...QUAD_COLUMNS], element: [[4, 0]] };
+const A_K32: Fragment = { lane: [[0, 4], [0, 8], ...QUAD_ROWS], element: [[0, 1], [0, 2], [8, 0], [0, 16]] };
+const B_K32: Fragment = { lane: [[4, 0], [8, 0], ...QUAD_COLUMNS], element: [[1, 0], [2, 0], [16, 0]] };
+
+/** mma.sync on float16, accumulating in float32. */
+export const MMA_F16: TensorCore = mma(16, dtypes.float16, dtypes.float32, A_K16, B_K16);
+/** mma.sync on bfloat16, accumulating in float32. */
+export const MMA_BF16: TensorCore = mma(16, dtypes.bfloat16, dtypes.float32, A_K16, B_K16);
+/** mma.sync on float32 rounded to tf32 (10 bits of mantissa): only where the user allows it. */
+export const MMA_TF32: TensorCore = mma(8, dtypes.float32, dtypes.float32, A_K8, B_K8);
+/** mma.sync on int8, accumulating in int32. */
+export const MMA_INT8: TensorCore = mma(32, dtypes.int8, dtypes.int32, A_K32, B_K32);

@@ -1,0 +1,140 @@
+/**
+ * Simplification of kernel ASTs before codegen: index arithmetic, and reduces that select: a sum over r of
+ * `where(r == e, body(r), 0)` is `body(e)` where 0 <= e < n. It is what makes indexing by tensors a load.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { reduce } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { rangesOf } from "../../uop/core/ranges.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { splitAnd } from "../../uop/algebra/valid.ts";
+import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { andGate } from "../../uop/graph/movement_index.ts";
+
+function stripCast(u: UOp): UOp {
+  while (u.op === Ops.CAST && u.dtype.isInt && u.src[0].dtype.isInt) u = u.src[0];
+  return u;
+}
+
+/** If `c` says r == e for a range r of `ranges` and e free of r: both. */
+function selects(c: UOp, ranges: readonly UOp[]): { r: UOp; e: UOp } | undefined {
+  let eq = c;
+  if (
+    eq.op === Ops.CMPNE && eq.src[1].isConst(1) && eq.src[0].op === Ops.CMPNE && eq.src[0].dtype === dtypes.bool &&
+    !eq.src[0].src[0].dtype.isBool
+  ) {
+    eq = uop(Ops.CMPEQ, dtypes.bool, eq.src[0].src);
+  }
+  if (eq.op !== Ops.CMPEQ) return undefined;
+  for (const [a, b] of [[eq.src[0], eq.src[1]], [eq.src[1], eq.src[0]]]) {
+    const r = stripCast(a);
+    if (r.op === Ops.RANGE && ranges.includes(r) && !rangesOf(b).includes(r)) return { r, e: b };
+  }
+  return undefined;
+}
+
+/** The value and its condition, from `where(c, x, 0)` or `x * cast(c)`. */
+function conditional(lift: UOp): { condition: UOp; value: UOp } | undefined {
+  if (lift.op === Ops.CAST && lift.src[0].dtype.isBool) {
+    return { condition: lift.src[0], value: constant(1, lift.dtype) };
+  }
+  if (lift.op === Ops.WHERE && lift.src[2].isConst(0)) return { condition: lift.src[0], value: lift.src[1] };
+  if (lift.op === Ops.WHERE && lift.src[1].isConst(0)) {
+    return { condition: lift.src[0].ne(1), value: lift.src[2] };
+  }
+  if (lift.op === Ops.MUL) {
+    for (const [a, b] of [[lift.src[0], lift.src[1]], [lift.src[1], lift.src[0]]]) {
+      if (a.op === Ops.CAST && a.src[0].dtype.isBool) return { condition: a.src[0], value: b };
+      const inner = a.op === Ops.WHERE ? conditional(a) : undefined;
+      if (inner !== undefined && inner.value.isConst(1)) return { condition: inner.condition, value: b };
+    }
+  }
+  if (lift.op === Ops.CAST) {
+    const inner = conditional(lift.src[0]);
+    if (inner !== undefined) return { condition: inner.condition, value: inner.value.cast(lift.dtype) };
+  }
+  return undefined;
+}
+
+/** `u` with range `r` replaced by `e`, its loads gated by `gate` too. */
+function substituteGated(u: UOp, r: UOp, e: UOp, gate: UOp): UOp {
+  const memo = new Map<UOp, UOp>([[r, e]]);
+  for (const v of toposort(u)) {
+    if (memo.has(v)) continue;
+    if (!rangesOf(v).includes(r)) {
+      memo.set(v, v);
+      continue;
+    }
+    let made = v.withSrc(v.src.map((s) => memo.get(s)!));
+    if (v.op === Ops.INDEX) {
+      made = uop(Ops.INDEX, made.dtype, [made.src[0], made.src[1], andGate(made.src[2], gate)!], made.arg);
+    }
+    memo.set(v, made);
+  }
+  return memo.get(u)!;
+}
+
+/** A sum over `ranges` of (masked) sums is one sum over the ranges of both. */
+function sumOfSums(carrier: CarrierArg, lift: UOp, ranges: readonly UOp[]): UOp | undefined {
+  const masked = lift.op === Ops.WHERE && lift.src[2].isConst(0);
+  const inner = masked ? lift.src[1] : lift;
+  if (inner.op !== Ops.REDUCE || (inner.arg as CarrierArg).key !== "ADD") return undefined;
+  const own = inner.src.slice(1), body = inner.src[0];
+  if (!ranges.some((r) => rangesOf(body).includes(r))) return undefined;
+  return reduce(carrier, [masked ? lift.src[0].where(body, lift.src[2]) : body], [...ranges, ...own]);
+}
+
+function collapseReduce(u: UOp): UOp | undefined {
+  const carrier = u.arg as CarrierArg;
+  if (carrier.key !== "ADD") return undefined;
+  const lift = u.src[0], ranges = u.src.slice(1);
+  const unused = ranges.filter((r) => !rangesOf(lift).includes(r));
+  if (unused.length > 0) {
+    const rest = ranges.filter((r) => !unused.includes(r));
+    const sum = rest.length === 0 ? lift : reduce(carrier, [lift], rest);
+    return unused.reduce(
+      (x, r) => r.src[0].op === Ops.CONST ? x.mul(r.src[0].value) : x.mul(r.src[0].cast(x.dtype)),
+      sum,
+    );
+  }
+  const sums = sumOfSums(carrier, lift, ranges);
+  if (sums !== undefined) return sums;
+  const c = conditional(lift);
+  if (c === undefined) return undefined;
+  const parts = splitAnd(c.condition);
+  for (let i = 0; i < parts.length; i++) {
+    const s = selects(parts[i], ranges);
+    if (s === undefined) continue;
+    const n = s.r.src[0].cast(s.e.dtype);
+    const zero = constant(0, s.e.dtype);
+    let valid = s.e.lt(zero).ne(1).and(s.e.lt(n));
+    const at = s.e.cast(s.r.dtype);
+    for (let j = 0; j < parts.length; j++) if (j !== i) valid = valid.and(substituteGated(parts[j], s.r, at, valid));
+    valid = simplify(valid);
+    const rest = ranges.filter((r) => r !== s.r);
+    const value = substituteGated(c.value, s.r, at, valid);
+    const picked = valid.where(value, constant(0, value.dtype));
+    return rest.length === 0 ? picked : reduce(carrier, [picked], rest);
+  }
+  return undefined;
+}
+
+/** A kernel's STORE or SINK simplified. */
+export function simplifyKernel(root: UOp): UOp {
+  let out = simplify(root);
+  for (let i = 0; i < 8 && mayHave(out, Ops.REDUCE); i++) {
+    const memo = new Map<UOp, UOp>(); // of what changes
+    for (const u of toposort(out, (x) => mayHave(x, Ops.REDUCE))) {
+      if (!mayHave(u, Ops.REDUCE)) continue;
+      let made = memo.size === 0 ? u : u.withSrc(u.src.map((s) => memo.get(s) ?? s));
+      if (made.op === Ops.REDUCE) made = collapseReduce(made) ?? made;
+      if (made !== u) memo.set(u, made);
+    }
+    if (memo.size === 0) return out;
+    out = simplify(memo.get(out)!);
+  }
+  return out;
+}

@@ -1,0 +1,259 @@
+/**
+ * Splits a reduction of much into little over many threads or groups of threads, or a long one so that its parts fit the
+ * cache: a kernel that reduces parts, and one that combines them. In: the AST of a kernel and what the device can do. Out:
+ * the two ASTs, or nothing where one kernel keeps the device as busy.
+ *
+ * The carrier's combine puts the parts together, in their order, so reruns are bit-equal. Parts are cut off the outermost
+ * reduced axes, so that each is contiguous where the reduction is.
+ *
+ * @module
+ */
+import { ceilDiv } from "../../helpers/math.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
+import { AxisKind, type RangeArg } from "../../uop/core/args.ts";
+import { type CarrierArg, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
+import { linearOf } from "../../uop/algebra/integer_sum.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import {
+  constant,
+  index,
+  int,
+  INT32_MAX,
+  load,
+  mayHave,
+  param,
+  range,
+  sink,
+  store,
+  toposort,
+  type UOp,
+} from "../../uop/core/uop.ts";
+
+/** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
+const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
+/** Groups of threads that keep a multiprocessor busy. */
+const GROUPS_A_UNIT = 8;
+
+/** A kernel in two. */
+export interface SplitKernel {
+  /** Reduces parts into the new buffers. */
+  readonly partial: UOp;
+  /** Combines them, and does the rest of the kernel. */
+  readonly combine: UOp;
+  /** Dtype and elements of each new buffer. */
+  readonly made: readonly { readonly dtype: UOp["dtype"]; readonly size: number }[];
+}
+
+/** Into how many parts a reduction of `length` elements is cut, of which there are `outputs`; 1 for none. */
+export function partsOf(outputs: number, length: number, caps: Capabilities): number {
+  if (caps.hasGrid) {
+    const { units, unitThreads } = caps.grid!;
+    if (outputs >= 2 * units || outputs * length < units * unitThreads) return 1;
+    return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / outputs), Math.floor(length / LEAST_PART_GRID)));
+  }
+  if (caps.threads < 2 || outputs >= caps.threads) return 1;
+  return Math.max(1, Math.min(ceilDiv(caps.threads, outputs), Math.floor(length / LEAST_PART_LOOPS)));
+}
+
+/** The same for a product whose result has so many tiles. */
+function partsOfProduct(tiles: number, length: number, caps: Capabilities): number {
+  const { units } = caps.grid!;
+  if (tiles >= 2 * units) return 1;
+  const least = tiles >= units ? LONG_SUM : LEAST_SUM;
+  return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / tiles), Math.floor(length / least)));
+}
+
+/** Sides of a tile of a product, at most. */
+const TILE_SIDE = 64;
+/** Iterations of a product's sum that are worth a part: while units are idle, and where all have a tile already. */
+const LEAST_SUM = 256, LONG_SUM = 4096;
+
+/**
+ * Tiles of the result of a product of two reads, on a grid: a group of threads has one, because each read is for many
+ * elements. 0 where the reduction is something else.
+ */
+function tilesOf(u: UOp, around: readonly UOp[]): number {
+  if (u.op !== Ops.REDUCE || (u.arg as CarrierArg).key !== "ADD") return 0;
+  const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
+  if (loads.length !== 2) return 0;
+  const [a, b] = loads.map((x) => rangesOf(x));
+  const size = (list: readonly UOp[]): number => list.reduce((n, r) => n * sizeOf(r), 1);
+  const rows = size(around.filter((r) => a.includes(r) && !b.includes(r)));
+  const columns = size(around.filter((r) => b.includes(r) && !a.includes(r)));
+  if (Math.min(rows, columns) < TILE_SIDE / 4) return 0;
+  const batch = size(around) / rows / columns;
+  return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
+}
+
+/** Rows of both operands of a product that a tile of its result reads, on loops. */
+const TILE_READS = 11;
+/** Share of the second-level cache for them, where all do not fit. */
+const READ_SHARE = 1 / 2;
+/** Results of a product from which its parts may be cut for the cache; they themselves take a share of it at most. */
+const MIN_RESULTS = 1 << 12, RESULT_SHARE = 1 / 2;
+
+/** Is the address of a LOAD a sum in which `r` counts single elements? */
+function liesAlong(l: UOp, r: UOp): boolean {
+  const sum = linearOf(l.src[0].src[1]);
+  return sum !== undefined && sum.coefs[sum.factors.indexOf(r)] === 1;
+}
+
+/**
+ * Into how many parts a long sum of products is cut on loops, so that what the next tile of the result reads again stays in
+ * the cache: where both operands lie along the sum in memory (what does not is packed). 1 for others.
+ */
+function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
+  if (caps.hasGrid || caps.l2 === 0 || (u.arg as CarrierArg).key !== "ADD" || u.src[0].op !== Ops.MUL) return 1;
+  const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
+  if (outputs < MIN_RESULTS || outputs * itemsize > caps.l2 * RESULT_SHARE || nbytes <= caps.l2) return 1;
+  const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
+  if (loads.length !== 2 || !loads.every((l) => liesAlong(l, u.src[u.src.length - 1]))) return 1;
+  const parts = ceilDiv(nbytes, caps.l2 * READ_SHARE);
+  return parts * outputs <= INT32_MAX ? parts : 1;
+}
+
+/** The one reduction of a kernel that can be split: neither inside of another nor around one. */
+function splittable(ast: UOp): UOp | undefined {
+  let found: UOp | undefined;
+  if (!mayHave(ast, Ops.REDUCE)) return found;
+  for (const u of toposort(ast)) {
+    if (u.op === Ops.STAGE) return undefined;
+    if (u.op !== Ops.REDUCE) continue;
+    if (found !== undefined) return undefined;
+    found = u;
+  }
+  if (found === undefined) return undefined;
+  const { lanes } = found.arg as CarrierArg;
+  if (found.src.slice(lanes).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
+  const around = rangesOf(found);
+  return around.every((r) => (r.arg as RangeArg).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
+}
+
+/** `x` in the dtype of `r`. */
+function typed(x: UOp, r: UOp): UOp {
+  return x.dtype === r.dtype ? x : x.cast(r.dtype);
+}
+
+/** A divisor of `n` near `want`: at least as many where that is not too far off; 0 where there is none. */
+function divisorNear(n: number, want: number): number {
+  for (let k = want; k <= Math.min(n, 2 * want); k++) if (n % k === 0) return k;
+  for (let k = want - 1; k > want / 2; k--) if (n % k === 0) return k;
+  return 0;
+}
+
+/** Cuts the reduction of a kernel's AST in parts where that keeps the device busier. `slot`: PARAM of the first new buffer. */
+export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKernel | undefined {
+  const u = splittable(ast);
+  if (u === undefined) return undefined;
+  const carrier = u.arg as CarrierArg, n = carrier.lanes;
+  const ranges = u.src.slice(n), around = rangesOf(u);
+  const outputs = around.reduce((p, r) => p * sizeOf(r), 1);
+  const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
+  const cached = partsForCache(u, outputs, length, caps);
+  const want = cached > 1 ? cached : tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
+  if (want < 2 || outputs * want > INT32_MAX) return undefined;
+  let next = freeIds(toposort(ast)).range;
+  const fresh = (size: number, kind: AxisKind): UOp => range(size, next++, kind);
+  // what becomes of the reduced ranges: whole ones number parts, one is cut, the others stay
+  const cut = cutRanges(ranges, want, fresh);
+  if (cut === undefined) return undefined;
+  let lifts = u.src.slice(0, n).map((x) => substitute(x, cut.map));
+  if (cut.valid !== undefined) lifts = masked(carrier, lifts, cut.ranges, cut.valid);
+  // one part after the other, where they are for the cache: their loop stands around those of the results
+  const inner = cached > 1 ? around.map((r) => fresh(sizeOf(r), AxisKind.LOOP)) : around;
+  if (cached > 1) {
+    const renamed = new Map(around.map((r, i) => [r, typed(inner[i], r)]));
+    lifts = lifts.map((x) => substitute(x, renamed));
+  }
+  const ordered = (results: readonly UOp[], parts: readonly UOp[]): UOp[] =>
+    cached > 1 ? [...parts, ...results] : [...results, ...parts];
+  const body = reduce(carrier, lifts, cut.rest), loops = ordered(inner, cut.parts);
+  const size = loops.reduce((p, r) => p * sizeOf(r), 1);
+  const made = carrier.dtypes.map((dtype) => ({ dtype, size }));
+  const flat = (over: readonly UOp[]): UOp => {
+    let at: UOp | undefined;
+    for (const r of over) {
+      at = at === undefined ? r : addIndex(mulIndex(at, sizeOf(r)), r);
+    }
+    return at ?? int(0);
+  };
+  const stores = made.map(({ dtype }, i) => store(index(param(slot + i, dtype, size), flat(loops)), getTuple(body, i)));
+  const again = cut.parts.map((r) => fresh(sizeOf(r), AxisKind.REDUCE));
+  const read = made.map(({ dtype }, i) => load(index(param(slot + i, dtype, size), flat(ordered(around, again)))));
+  const total = reduce(carrier, read, again);
+  const map = new Map<UOp, UOp>();
+  for (const x of toposort(ast)) {
+    if (x.op === Ops.GETTUPLE && x.src[0] === u) map.set(x, getTuple(total, x.arg as number));
+  }
+  if (n === 1) map.set(u, total);
+  return { partial: sink(stores), combine: substitute(ast, map), made };
+}
+
+interface Cut {
+  /** By old range. */
+  readonly map: Map<UOp, UOp>;
+  /** Ranges that number the parts. */
+  readonly parts: readonly UOp[];
+  /** Ranges that are still reduced. */
+  readonly rest: readonly UOp[];
+  /** Ranges of which some iterations are beyond the end, and what holds for the others. */
+  readonly ranges: readonly UOp[];
+  readonly valid: UOp | undefined;
+}
+
+function cutRanges(
+  ranges: readonly UOp[],
+  want: number,
+  fresh: (size: number, kind: AxisKind) => UOp,
+): Cut | undefined {
+  const map = new Map<UOp, UOp>(), parts: UOp[] = [], rest: UOp[] = [];
+  let valid: UOp | undefined;
+  const beyond: UOp[] = [];
+  ranges.forEach((r, i) => {
+    const n = sizeOf(r);
+    if (want < 2 || (n < 2 && i < ranges.length - 1)) {
+      rest.push(r);
+      return;
+    }
+    if (i < ranges.length - 1 && (n <= want || divisorNear(n, want) === n)) {
+      const p = fresh(n, AxisKind.LOOP);
+      map.set(r, typed(p, r));
+      parts.push(p);
+      want = Math.max(1, Math.floor(want / n));
+      return;
+    }
+    let k = divisorNear(n, want);
+    if (k === n) k = 0;
+    // else parts of a round size, the last of which is not full
+    const chunk = k > 0 ? n / k : ceilDiv(ceilDiv(n, want), 64) * 64;
+    if (k === 0) k = ceilDiv(n, chunk);
+    want = 1;
+    if (k < 2) {
+      rest.push(r);
+      return;
+    }
+    const p = fresh(k, AxisKind.LOOP), inner = fresh(chunk, AxisKind.REDUCE);
+    const value = addIndex(mulIndex(p, chunk), inner);
+    if (k * chunk > n) {
+      valid = value.lt(n);
+      beyond.push(p, inner);
+    }
+    map.set(r, typed(value, r));
+    parts.push(p);
+    rest.push(inner);
+  });
+  return parts.length === 0 || rest.length === 0 ? undefined : { map, parts, rest, ranges: beyond, valid };
+}
+
+/** Lifts that read nothing and add nothing where `valid` does not hold. */
+function masked(carrier: CarrierArg, lifts: readonly UOp[], ranges: readonly UOp[], valid: UOp): UOp[] {
+  const map = new Map<UOp, UOp>();
+  for (const x of toposort(lifts)) {
+    if (x.op !== Ops.INDEX || !ranges.some((r) => rangesOf(x).includes(r))) continue;
+    map.set(x, index(x.src[0], x.src[1], x.src.length > 2 ? x.src[2].and(valid) : valid));
+  }
+  return lifts.map((x, i) => valid.where(substitute(x, map), identityConst(carrier, i, constant(0, x.dtype).dtype)));
+}

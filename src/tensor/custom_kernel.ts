@@ -1,0 +1,217 @@
+/**
+ * Kernels of the user's own: a function builds the AST of one from its buffers, or it is given as text in the language of
+ * a device. It takes its place in the graph as a write to memory: scheduled with all else; ASTs are optimized by codegen and
+ * compiled for whatever device the tensors are on.
+ *
+ * @module
+ */
+import { KernelInfo } from "../codegen/opt/opt.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { ArgumentError, IndexError } from "../helpers/errors.ts";
+import { prod } from "../helpers/math.ts";
+import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
+import { Site } from "../helpers/stack.ts";
+import { AxisKind, type ParamArg } from "../uop/core/args.ts";
+import { opCarrier, reduce } from "../uop/core/carrier.ts";
+import { CustomArg } from "../uop/core/custom_arg.ts";
+import { linearMax, linearMin, linearOf } from "../uop/algebra/integer_sum.ts";
+import { reshape } from "../uop/core/build_movement.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { specKernel, verify } from "../uop/core/spec.ts";
+import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/core/uop.ts";
+import { noteWrite } from "../uop/graph/writes.ts";
+import { RealizeTensor } from "./realize.ts";
+import { checkSameDevice, materializeShape, TensorBase } from "./handle/base.ts";
+import { type KernelText, textArg } from "./kernel_text.ts";
+import { detachNode } from "./nodes/numeric.ts";
+import { scalarConst } from "./nodes/scalars.ts";
+
+let nextRange = 0;
+
+/** What the bodies of custom kernels are made of, besides the arithmetic of nodes (`a.add(b)`, `c.where(a, b)`). */
+export interface KernelParts {
+  /** A loop over 0, 1, ..., n - 1 that stores run in: an axis of the result. */
+  loop(n: number): UOp;
+  /** A loop that a `sum`, `product` or `max` runs over. */
+  reduceLoop(n: number): UOp;
+  /** The element of a buffer at a flat index. Where `gate` is false it is 0, and not read. */
+  read(buffer: UOp, at: UOp | number, gate?: UOp): UOp;
+  /** Writes an element of a buffer. Where `gate` is false, nothing. */
+  write(buffer: UOp, at: UOp | number, value: UOp, gate?: UOp): UOp;
+  /** The sum of a value over reduce loops. */
+  sum(value: UOp, loops: readonly UOp[]): UOp;
+  /** The product. */
+  product(value: UOp, loops: readonly UOp[]): UOp;
+  /** The largest. */
+  max(value: UOp, loops: readonly UOp[]): UOp;
+  /** A constant of the dtype of `like`. */
+  constant(value: number, like: UOp): UOp;
+}
+
+const at = (x: UOp | number): UOp => typeof x === "number" ? scalarConst(x, dtypes.int32) : x;
+const folded = (op: Ops) => (value: UOp, loops: readonly UOp[]): UOp =>
+  loops.length === 0 ? value : reduce(opCarrier(op, value.dtype), [value], loops);
+
+/** {@linkcode KernelParts}, for functions given to {@linkcode CustomTensor.customKernel}. */
+export const kernel: KernelParts = {
+  loop: (n) => range(n, nextRange++, AxisKind.LOOP),
+  reduceLoop: (n) => range(n, nextRange++, AxisKind.REDUCE),
+  read: (buffer, i, gate) => load(index(buffer, at(i), gate)),
+  write: (buffer, i, value, gate) => store(index(buffer, at(i), gate), value),
+  sum: folded(Ops.ADD),
+  product: folded(Ops.MUL),
+  max: folded(Ops.MAX),
+  constant: (value, like) => scalarConst(value, like.dtype),
+};
+
+/** Options of {@linkcode CustomTensor.customKernel}. */
+export interface CustomKernelOptions<T> {
+  /**
+   * The gradients of something with respect to each tensor that the kernel only reads (undefined for none), given that
+   * with respect to the first one that it writes, and the tensors that it only reads.
+   */
+  readonly gradFxn?: (gradient: T, ...inputs: T[]) => readonly (T | undefined)[];
+}
+
+/** A node without the RESHAPEs on top. */
+function below(u: UOp): UOp {
+  while (u.op === Ops.RESHAPE) u = u.src[0];
+  return u;
+}
+
+/** Whether a node is memory that can be written as a whole. */
+function isMemory(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
+    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
+}
+
+/** Tensors that custom kernels can run on. */
+export abstract class CustomTensor extends RealizeTensor {
+  /** The parameter of a kernel that stands for this tensor, its elements in a row, as number `slot`. */
+  asParam(slot: number): UOp {
+    checkInteger("make a kernel parameter", "the slot", slot, 0);
+    return param(slot, this.dtype, prod(this.shape));
+  }
+
+  /**
+   * Runs a kernel on the memory of this and `lst`, lazily. `fxn` gets a parameter for each, in this order, and gives the
+   * stores of the kernel, made of the parts in {@linkcode kernel}. Gives the tensors as they are afterwards; those that
+   * the kernel writes must have memory of their own ({@linkcode Tensor.empty}), and what they named before is
+   * overwritten.
+   *
+   * ```ts
+   * import { kernel, Tensor } from "../../mod.ts";
+   * const a = new Tensor([1, 2, 3]), b = new Tensor([10, 20, 30]);
+   * const [sum] = Tensor.empty([3], { dtype: "int32" }).customKernel([a, b], (out, x, y) => {
+   *   const i = kernel.loop(3);
+   *   return [kernel.write(out, i, kernel.read(x, i).add(kernel.read(y, i)))];
+   * });
+   * console.log(await sum.tolist()); // [11, 22, 33]
+   * ```
+   *
+   * In place of the function a {@linkcode KernelText} gives the kernel as it is in the language of each device that the
+   * program may run on: a function of the buffers' pointers, in the same order.
+   *
+   * ```ts ignore
+   * const CLANG = `void twice(int *out, const int *x) { for (int i = 0; i < 3; i++) out[i] = 2 * x[i]; }`;
+   * const CUDA = `extern "C" __global__ void twice(int *out, const int *x) { out[threadIdx.x] = 2 * x[threadIdx.x]; }`;
+   * const [y] = Tensor.empty([3], { dtype: "int32" }).customKernel([x], { name: "twice", text: { CLANG, CUDA }, threads: [3] });
+   * ```
+   *
+   * @throws {ArgumentError} where the function gives no stores, or writes what has no memory of its own
+   * @throws {DeviceError} for tensors on several devices, or a device that no text is for
+   * @throws {IndexError} where positions leave a buffer; those that depend on data are checked on JS and under SPEC=1
+   * @throws {SpecError} for a kernel that is none
+   */
+  customKernel(
+    lst: readonly this[],
+    fxn: ((...buffers: UOp[]) => UOp | readonly UOp[]) | KernelText,
+    options: CustomKernelOptions<this> = {},
+  ): this[] {
+    const action = "run a custom kernel";
+    checkOptions(action, options, ["gradFxn"]);
+    const given: unknown = lst, isText = typeof fxn === "object" && fxn !== null;
+    if (
+      !Array.isArray(given) || !Array.from(given).every((t) => t instanceof TensorBase) ||
+      !(isText || typeof fxn === "function")
+    ) {
+      throw new ArgumentError(action, {
+        reason: "it takes a list of tensors and a function of kernel parameters, or texts",
+      });
+    }
+    if (typeof fxn === "function") checkFunction(action, "fxn", fxn);
+    const tensors: this[] = [this, ...lst], params = tensors.map((t, slot) => t.asParam(slot));
+    const arg = new CustomArg(
+      isText
+        ? sink(params, textArg(action, fxn, this.device, params.length))
+        : checked(action, built(action, fxn, params), params),
+    );
+    const nodes = tensors.map((t, slot) => {
+      const u = t.uop, base = below(u);
+      if (isMemory(base)) return base;
+      if (arg.written.includes(slot)) {
+        throw new ArgumentError(action, {
+          reason: `it writes tensor ${slot}, which has no memory of its own; write to Tensor.empty([${t.shape}])`,
+        });
+      }
+      return uop(Ops.CONTIGUOUS, u.dtype, [materializeShape(u, t.shape)]);
+    });
+    nodes.forEach((u) => checkSameDevice(action, nodes[0], u));
+    const run = uop(Ops.CUSTOM, dtypes.void, nodes, arg), line = new Site();
+    run.line ??= line;
+    const results = tensors.map((t, slot) => {
+      if (!arg.written.includes(slot)) return t;
+      const after = uop(Ops.AFTER, t.dtype, [nodes[slot], run]);
+      after.line ??= line;
+      noteWrite(nodes[slot], after);
+      return this.wrap(reshape(after, t.shape));
+    });
+    const { gradFxn } = options, [first, ...others] = arg.written;
+    if (gradFxn === undefined) return results;
+    const inputs = tensors.filter((_, slot) => !arg.written.includes(slot));
+    results[first] = this.differentiated(results[first], inputs, gradFxn);
+    for (const slot of others) results[slot] = this.wrap(detachNode(results[slot].uop));
+    return results;
+  }
+}
+
+/**
+ * Positions that are sums of loops, without a gate, take their least and greatest values: those must lie in the buffer.
+ * Of others SPEC=1 and JS know when the kernel runs.
+ *
+ * @throws {IndexError}
+ */
+function checkPosition(action: string, u: UOp): void {
+  const [buffer, position, gate] = u.src, sum = gate === undefined ? linearOf(position) : undefined;
+  if (sum === undefined || !sum.factors.every((f) => f.op === Ops.RANGE && f.src[0].op === Ops.CONST)) return;
+  if (sum.factors.some((f) => f.src[0].value === 0)) return;
+  const { slot, size } = buffer.arg as ParamArg, least = linearMin(sum), greatest = linearMax(sum);
+  if (least >= 0 && greatest < size) return;
+  throw new IndexError(action, {
+    reason: `it accesses element ${least < 0 ? least : greatest} of buffer ${slot}, which has ${size}`,
+  });
+}
+
+/** The SINK of what a function builds. */
+function built(action: string, fxn: (...buffers: UOp[]) => UOp | readonly UOp[], params: readonly UOp[]): UOp {
+  nextRange = 0; // equal bodies are equal kernels
+  const result: unknown = fxn(...params);
+  if (result instanceof UOp && result.op === Ops.SINK) return result;
+  const stores: readonly unknown[] = Array.isArray(result) ? result : [result];
+  if (stores.length > 0 && stores.every((u) => u instanceof UOp && u.op === Ops.STORE)) return sink(stores as UOp[]);
+  throw new ArgumentError(action, { reason: `the function must give stores, not ${describe(result)}` });
+}
+
+/** A kernel that uses the given parameters, as given, and writes one. */
+function checked(action: string, ast: UOp, params: readonly UOp[]): UOp {
+  verify(ast, specKernel, "a custom kernel");
+  for (const u of toposort(ast)) {
+    if (u.op !== Ops.PARAM || u === params[(u.arg as ParamArg).slot]) continue;
+    const { slot } = u.arg as ParamArg, p = params[slot];
+    if (p !== undefined && p.dtype === u.dtype && p.arg!.toString() === u.arg!.toString()) continue;
+    throw new ArgumentError(action, { reason: `parameter ${slot} is not one that the function was given` });
+  }
+  for (const u of toposort(ast)) if (u.op === Ops.INDEX && u.src[0].op === Ops.PARAM) checkPosition(action, u);
+  // what SPEC=1 knows a kernel of a user's by
+  return ast.arg === undefined ? uop(Ops.SINK, ast.dtype, ast.src, new KernelInfo("custom")) : ast;
+}

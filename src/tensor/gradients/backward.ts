@@ -1,0 +1,333 @@
+/**
+ * Automatic differentiation as a user sees it: `loss.backward()` fills `.grad` of the tensors that require it, and
+ * `loss.gradient(targets)` returns gradients as tensors. Both only build graph; nothing runs.
+ *
+ * @module
+ */
+import { ArgumentError, DTypeError, ShapeError, StaleReadError } from "../../helpers/errors.ts";
+import { checkOptions, describe } from "../../helpers/options.ts";
+import { userLine } from "../../helpers/stack.ts";
+import { sameArray } from "../../helpers/math.ts";
+import type { BufferArg } from "../../uop/core/args.ts";
+import { computeGradient } from "../../uop/graph/gradient.ts";
+import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
+import { isMovement, Ops } from "../../uop/core/ops.ts";
+import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { tied } from "../../uop/graph/given_gradient.ts";
+import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
+import { placeOf } from "../handle/claims.ts";
+import { checkLost, lostBelow } from "./lineage.ts";
+import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
+import { CallTensor } from "./call.ts";
+
+/**
+ * A loss whose `backward()` filled a gradient: a handle on its node, and whether the user's handle is still alive. A
+ * WeakRef keeps its target until the running job ends, and with it a whole graph: so it is to a token of the handle.
+ */
+interface Loss {
+  readonly alive: WeakRef<object>;
+  readonly tensor: TensorBase;
+}
+
+/** What stands for a handle without keeping it alive. */
+const tokens = new WeakMap<TensorBase, object>();
+
+function tokenOf(t: TensorBase): object {
+  let token = tokens.get(t);
+  if (token === undefined) tokens.set(t, token = {});
+  return token;
+}
+
+/** The losses of a gradient. They are no larger than its own graph. */
+const losses = new WeakMap<TensorBase, readonly Loss[]>();
+
+/** The losses that filled these gradients and still exist, each once: `opt.step()` realizes them with the update. */
+export function lossesOf(grads: readonly TensorBase[]): TensorBase[] {
+  const found = new Set<TensorBase>();
+  for (const g of grads) {
+    for (const { alive, tensor } of losses.get(g) ?? []) if (alive.deref() !== undefined) found.add(tensor);
+  }
+  return [...found];
+}
+
+/** Forgets which losses filled these gradients, and their graphs. */
+export function forgetLosses(grads: readonly TensorBase[]): void {
+  for (const g of grads) {
+    for (const { tensor } of losses.get(g) ?? []) forgetOrigin(tensor.uop);
+    losses.delete(g);
+  }
+}
+
+/**
+ * The gradients of other leaves that read the memory of `weights`, which an optimizer is to overwrite: it realizes them
+ * in the same schedule, for what steps after it. Those of leaves `besides` are its own, and lazy ones that read what has
+ * been overwritten before are lost.
+ */
+export function gradsReading(weights: readonly TensorBase[], besides: readonly TensorBase[]): TensorBase[] {
+  const own = new Set(besides);
+  const others = liveLeaves().flatMap((leaf) => !leaf.grad || own.has(leaf) ? [] : [leaf.grad]);
+  if (others.length === 0) return [];
+  const written = new Set(weights.map((t) => placeOf(t.uop)));
+  const roots = others.map((g) => resolve(g.uop)), reads = new Set<UOp>(), stale = new Set<UOp>();
+  for (const u of toposort(roots)) {
+    if (u.op === Ops.BUFFER) {
+      const { storage, version } = u.arg as BufferArg;
+      if (written.has(storage)) reads.add(u);
+      if (storage.version !== version || storage.disposedAt !== "") stale.add(u);
+      continue;
+    }
+    if (u.src.some((s) => reads.has(s))) reads.add(u);
+    if (stale.size > 0 && u.src.some((s) => stale.has(s))) stale.add(u);
+  }
+  return others.filter((_, i) => reads.has(roots[i]) && !stale.has(roots[i]));
+}
+
+/** A target of differentiation: the node to ask for, and how its gradient becomes that of the tensor. */
+interface Target {
+  readonly node: UOp;
+  readonly finish: (gradient: UOp) => UOp;
+}
+
+/** Ops that reorder elements and lose none. */
+function isBijection(u: UOp): boolean {
+  return u.op === Ops.RESHAPE || u.op === Ops.PERMUTE || u.op === Ops.FLIP;
+}
+
+/**
+ * Movement builders merge, so a graph may have passed by the node of a tensor to what lies below it. A tensor that is a
+ * reshape is asked for at its base; other rearrangements only where the graph does not have their own node.
+ */
+function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
+  let base = u;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  const owned = base.op === Ops.BUFFER || base.op === Ops.AFTER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
+  if (owned && graph.has(base)) return { node: base, finish: (g) => reshape(g, shapeOf(u)) };
+  if (graph.has(u)) return { node: u, finish: (g) => g };
+  const chain: UOp[] = [];
+  for (base = u; isBijection(base); base = base.src[0]) {
+    chain.unshift(base);
+    const below = base.src[0];
+    if (graph.has(below) && !isScalarLeaf(below)) {
+      return { node: below, finish: (g) => chain.reduce((x, m) => moveLike(m, x), g) };
+    }
+  }
+  return undefined;
+}
+
+/** The arg of a CONTIGUOUS that stands for a buffer. */
+const READ = "read";
+
+/** A rearranged node as one that movement builders do not merge with. */
+function opaque(u: UOp): UOp {
+  let base = u;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  return isMovement(base.op) ? uop(Ops.CONTIGUOUS, u.dtype, [u], READ) : u;
+}
+
+/** Lets a node that was built anew read what it was realized as. */
+function settle(made: UOp, end: UOp): void {
+  if (made !== end) made.becomes ??= end;
+}
+
+/** Throws for a target that a graph does not have, but may have been made from. @throws {ArgumentError} */
+function checkUnused(target: UOp, graph: ReadonlySet<UOp>, i: number): void {
+  let base = target, isPart = false;
+  for (; isMovement(base.op); base = base.src[0]) isPart ||= graph.has(base.src[0]);
+  if (!isPart && !isScalarLeaf(base)) return;
+  throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
+    reason: isScalarLeaf(base)
+      ? "it is a constant; make it with requiresGrad: true"
+      : "it is a view, and the tensor was computed from what it views; compute from view.contiguous(), and ask for that",
+  });
+}
+
+/**
+ * Gradients of linear functions are no functions of the targets: they become so in name, so that a gradient of them is
+ * zeros, and not an error.
+ */
+function tiedTo(targets: readonly UOp[], gradients: readonly UOp[]): UOp[] {
+  const known = new Set(targets), depends = new Set<UOp>();
+  for (const u of toposort(gradients)) {
+    if (u.op !== Ops.DETACH && (known.has(u) || u.src.some((s) => s.dtype.isFloat && depends.has(s)))) depends.add(u);
+  }
+  return gradients.map((g) => depends.has(g) ? g : tied(g, targets));
+}
+
+/** A graph to differentiate, in which the realized nodes on the way to the targets are built anew. */
+class Differentiable {
+  private readonly memo = new Map<UOp, UOp>();
+  private readonly ways: Ways;
+  readonly root: UOp;
+
+  constructor(root: UOp, targets: readonly TensorBase[], all: boolean) {
+    const { memo } = this, { behind, unread } = this.ways = waysTo(root, targetsOf(targets), all);
+    for (const [buffer, origin] of behind) {
+      const made = resolve(origin, memo, unread);
+      memo.set(buffer, buffer.op === Ops.BUFFER ? opaque(reshape(made, shapeOf(buffer))) : made);
+    }
+    this.root = resolve(root, memo, unread);
+    for (const u of unread) memo.set(latest(u), memo.get(u)!); // targets that are on the way
+  }
+
+  /** Whether any target is reached. */
+  get open(): boolean {
+    return this.ways.open;
+  }
+
+  /** What stands for `u` in the graph. */
+  get(u: UOp): UOp {
+    return resolve(u, this.memo);
+  }
+
+  /** Lets what has been built anew read what it was realized as: the values of the forward pass. */
+  readAgain(): void {
+    const { memo, ways } = this;
+    for (const u of ways.unread) settle(memo.get(u)!, latest(u));
+    for (const buffer of ways.behind.keys()) {
+      const made = memo.get(buffer)!;
+      if (made.op === Ops.CONTIGUOUS && made.arg === READ) settle(made, buffer);
+    }
+  }
+
+  /** @throws {StaleReadError} if this reads an earlier value of a target */
+  checkVersions(): void {
+    const { overwritten } = this.ways;
+    if (overwritten === undefined) return;
+    throw new StaleReadError({
+      writtenAt: String(overwritten.writtenAt || "an unknown line"),
+      readAt: String(this.root.line ?? userLine()),
+      action: "differentiate with respect to",
+      wayOut: "call backward() before the write, or detach() what was computed before it",
+    });
+  }
+}
+
+/** Tensors that can be differentiated. */
+export abstract class BackwardTensor extends CallTensor {
+  /**
+   * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
+   * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.
+   * Reading or realizing a tensor, before or after something is built on it, changes no gradient; only `detach()` cuts.
+   * What was computed before an optimizer's step is values after it.
+   * @throws {ShapeError} if this is no scalar and `gradient` is missing, or has another shape
+   * @throws {DTypeError} if this is not floating-point
+   * @throws {ArgumentError} if nothing that this was computed from requires a gradient
+   * @throws {StaleReadError} if this was computed from a value of such a tensor that has been assigned over since
+   */
+  backward(gradient?: Operand): this {
+    const seed = this.seed("backward from", gradient), live = liveLeaves();
+    requiring.taken = true;
+    const it = new Differentiable(this.uop, live, true), { root } = it;
+    it.checkVersions();
+    const graph = new Set(toposort(root));
+    const leaves: [BackwardTensor, Target][] = [];
+    for (const leaf of live) {
+      const target = targetOf(it.get(leaf.uop), graph);
+      if (target !== undefined) leaves.push([leaf as BackwardTensor, target]);
+    }
+    if (!it.open) {
+      throw new ArgumentError("backward", {
+        reason:
+          "nothing that this was computed from requires a gradient; make tensors with requiresGrad: true, or the " +
+          "optimizer first (a graph ends with the optimizer's step, and with what jit() returns)",
+      });
+    }
+    const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
+    it.readAgain();
+    const loss = this.remembered();
+    for (const [leaf, target] of leaves) {
+      const g = gradients.get(target.node);
+      if (g === undefined) continue;
+      const before = leaf.grad ?? undefined, made = materializeShape(target.finish(g), leaf.shape);
+      const grad = leaf.wrap(before === undefined ? made : before.uop.add(made));
+      const known = before === undefined ? [] : losses.get(before) ?? [];
+      losses.set(grad, [...known.filter((l) => l.alive.deref() !== undefined), loss]);
+      leaf.grad = grad;
+    }
+    return this;
+  }
+
+  /**
+   * The gradients of this with respect to `targets`, as tensors of their shapes; fills no `grad`. They can be
+   * differentiated again. `gradient` is that of something with respect to this; a scalar's default is 1. Of a target that
+   * this does not depend on it is zeros. What is read or realized in between keeps its graph only where a tensor that it was
+   * computed from requires a gradient. Equal constants (`Tensor.ones([2])` made twice) are one value to it; those made
+   * with `requiresGrad` are two.
+   * @throws {ShapeError} as {@linkcode backward} @throws {DTypeError} if this or a target is not floating-point
+   * @throws {ArgumentError} for a target without requiresGrad from which something was computed and then read or realized
+   * that this was computed from, for a constant, and for a part of a tensor that this was made from, of which the graph knows
+   * the whole alone
+   */
+  gradient(targets: readonly this[], options: { readonly gradient?: Operand } = {}): this[] {
+    checkOptions("compute a gradient", options, ["gradient"]);
+    if (!Array.isArray(targets)) {
+      throw new ArgumentError("compute a gradient", { reason: `it takes a list of tensors, not ${describe(targets)}` });
+    }
+    targets = Array.from(targets); // holes of a list, too
+    const seed = this.seed("compute the gradient of", options.gradient);
+    const it = new Differentiable(this.uop, targets.filter((t) => t instanceof TensorBase), false), { root } = it;
+    const graph = new Set(toposort(root));
+    const found = targets.map((t: BackwardTensor, i) => {
+      if (!(t instanceof TensorBase)) {
+        throw new ArgumentError("compute a gradient", { reason: `target ${i} is no tensor but ${describe(t)}` });
+      }
+      if (!t.dtype.isFloat) {
+        throw new DTypeError(`compute a gradient with respect to target ${i} of dtype`, {
+          dtypes: [t.dtype],
+          reason: noGradient(t),
+        });
+      }
+      const u = it.get(t.uop), target = isScalarLeaf(u) ? undefined : targetOf(u, graph);
+      if (target === undefined && t.numel() > 0) checkUnused(u, graph, i);
+      return target;
+    });
+    const gradients = computeGradient(root, seed, found.flatMap((t) => t === undefined ? [] : [t.node]));
+    it.readAgain();
+    const lost = lostBelow(root, targets);
+    const made = targets.map((t, i) => {
+      const target = found[i], g = target === undefined ? undefined : gradients.get(target.node);
+      if (g === undefined && t.numel() > 0) it.checkVersions();
+      if (t.requiresGrad !== true && t.numel() > 0) checkLost(lost, t, i, g !== undefined);
+      return materializeShape(g === undefined ? constant(0, t.dtype) : target!.finish(g), t.shape);
+    });
+    const nodes = targets.map((t) => it.get(t.uop));
+    return tiedTo(nodes, made).map((g) => this.wrap(g));
+  }
+
+  /** This, for the gradients that it fills. */
+  private remembered(): Loss {
+    this.hold();
+    return { alive: new WeakRef(tokenOf(this)), tensor: this.wrap(this.uop).borrow() };
+  }
+
+  /** The gradient to begin with. */
+  private seed(action: string, gradient: Operand | undefined): UOp {
+    const shape = this.shape;
+    if (!this.dtype.isFloat) {
+      throw new DTypeError(`${action} a tensor of dtype`, {
+        dtypes: [this.dtype],
+        reason: noGradient(this),
+      });
+    }
+    if (gradient === undefined) {
+      if (this.numel() !== 1) {
+        throw new ShapeError(`${action} a tensor of`, {
+          shapes: [shape],
+          reason: "only a scalar has an implicit gradient; reduce it, or pass a gradient of its shape",
+        });
+      }
+      const one = constant(1, this.dtype);
+      return shape.length === 0 ? one : broadcastTo(one, shape);
+    }
+    const given = this.operand(gradient);
+    if (!sameArray(given.shape, shape)) {
+      throw new ShapeError(`${action} a tensor with a gradient of`, {
+        shapes: [shape, given.shape],
+        reason: "they must be equal",
+      });
+    }
+    return resolve(given.uop).cast(this.dtype);
+  }
+}

@@ -1,0 +1,276 @@
+/**
+ * Where realized values come from, for gradients. Reading a tensor replaces its node by a buffer; what that buffer was
+ * computed from stays known as long as the buffer does, so that reading changes no gradient. An optimizer's step ends the
+ * graphs of its time: what was computed with the weights before it is values from then on.
+ *
+ * @module
+ */
+import type { Line } from "../../helpers/stack.ts";
+import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { extentsOf, isLabel } from "../../uop/graph/extent.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { latest } from "../../uop/graph/resolve.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { gradLeaves, type TensorBase } from "../handle/base.ts";
+import { forgetLineage, keepLineage } from "./lineage.ts";
+
+/** What a buffer was computed as, and how many writes to leaves there had been when it led to one. */
+interface Origin {
+  readonly node: UOp;
+  seen: number;
+}
+
+/** A weight that a graph reads and that has another value now: the line of the write. */
+interface Overwritten {
+  readonly writtenAt: Line | undefined;
+  /** By an optimizer, whose step ends the graphs before it. */
+  readonly stepped: boolean;
+}
+
+/** By BUFFER; where sizes are symbolic, by the node that says so. */
+const origins = new WeakMap<UOp, Origin>();
+/** What is known of an origin that has been forgotten because its weights were overwritten. */
+const lost = new WeakMap<UOp, Overwritten>();
+
+/** Tensors to differentiate with respect to. */
+export interface Targets {
+  /** The storages that they are shapes of, or that they will have. */
+  readonly owners: ReadonlySet<UOp>;
+  /** Those of them that have memory: a BUFFER, or a write to one. */
+  readonly byStorage: ReadonlyMap<Storage, UOp>;
+  /** How often their memory has been written. */
+  readonly writes: number;
+}
+
+/** How gradients go from a node to targets. */
+export interface Ways {
+  /** Whether they reach any. */
+  readonly open: boolean;
+  /** The realized nodes on the way. */
+  readonly unread: ReadonlySet<UOp>;
+  /** The buffers on the way, and what each was computed as; what another one is computed from comes first. */
+  readonly behind: ReadonlyMap<UOp, UOp>;
+  /** A read of an earlier value of a target. */
+  readonly overwritten: Overwritten | undefined;
+}
+
+function versionOf(buffer: UOp): BufferArg {
+  return buffer.arg as BufferArg;
+}
+
+/** The storage that a node is a shape of, or that it will have. */
+function ownerOf(u: UOp): UOp {
+  let owner = latest(u);
+  while (owner.op === Ops.RESHAPE) owner = latest(owner.src[0]);
+  return owner;
+}
+
+/** The BUFFER that an owner is, or writes to. */
+function bufferBelow(owner: UOp): UOp | undefined {
+  while (owner.op === Ops.AFTER) owner = ownerOf(owner.src[0]);
+  return owner.op === Ops.BUFFER ? owner : undefined;
+}
+
+/** Tensors as targets. */
+export function targetsOf(tensors: readonly TensorBase[]): Targets {
+  const owners = new Set<UOp>(), byStorage = new Map<Storage, UOp>();
+  for (const t of tensors) {
+    const owner = ownerOf(t.uop), buffer = bufferBelow(owner);
+    owners.add(owner);
+    if (buffer !== undefined) byStorage.set(versionOf(buffer).storage, owner);
+  }
+  let writes = 0;
+  for (const storage of byStorage.keys()) writes += storage.version;
+  return { owners, byStorage, writes };
+}
+
+/** The tensors that require gradients. */
+export function liveLeaves(): TensorBase[] {
+  const found: TensorBase[] = [];
+  for (const ref of gradLeaves) {
+    const leaf = ref.deref();
+    if (leaf === undefined) gradLeaves.delete(ref);
+    else found.push(leaf);
+  }
+  return found;
+}
+
+/** Where the origin of what `u` has become is kept. */
+function placeOf(u: UOp): UOp | undefined {
+  const now = latest(u);
+  let base = now;
+  while (base.op === Ops.RESHAPE || isLabel(base)) base = latest(base.src[0]);
+  if (base.op !== Ops.BUFFER) return undefined;
+  return extentsOf(now) === null ? base : now;
+}
+
+/** Whether origins may be kept at a node. */
+function isPlace(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.WINDOW;
+}
+
+/** A walk from nodes down to targets, also behind what is realized. */
+class Walk {
+  readonly unread = new Set<UOp>();
+  readonly behind = new Map<UOp, UOp>();
+  /** Nodes that are not realized yet, on the way. */
+  readonly pending: UOp[] = [];
+  private readonly open = new Map<UOp, boolean>();
+  private readonly stale = new Map<UOp, Overwritten>();
+  /** By AFTER, the BUFFER that it writes to; undefined where there is none yet. */
+  private readonly below = new Map<UOp, UOp | undefined>();
+
+  /**
+   * @param all whether the targets are all leaves: then origins that lead to none of their values are forgotten
+   * @param brief whether it is about what is not realized yet: all of that is visited, and origins are good enough that
+   * have led to a leaf since the last write to one
+   */
+  constructor(private readonly targets: Targets, private readonly all: boolean, private readonly brief = false) {}
+
+  /** Whether a gradient goes from `root` to a target. */
+  visit(root: UOp): boolean {
+    const { open } = this, stack = [root];
+    while (stack.length > 0) {
+      const u = stack[stack.length - 1], depth = stack.length;
+      if (!open.has(u)) {
+        const sources = this.sourcesOf(u);
+        for (const s of sources) if (!open.has(s)) stack.push(s);
+        if (this.brief && u.becomes === undefined && sources !== u.src) {
+          for (const s of u.src) if (!open.has(s)) stack.push(s);
+        }
+        if (stack.length > depth) continue;
+        this.settle(u, sources);
+      }
+      stack.pop();
+    }
+    return open.get(root)!;
+  }
+
+  /** A read of an earlier value of a target below `root`. */
+  overwritten(root: UOp): Overwritten | undefined {
+    return this.stale.get(root);
+  }
+
+  /** What `u` hands its gradient on to. */
+  private sourcesOf(u: UOp): readonly UOp[] {
+    if (u.op === Ops.STORE) return [u.src[1]];
+    if (u.op === Ops.CUSTOM) return u.src;
+    if (u.op === Ops.DETACH || !u.dtype.isFloat) return [];
+    if (u.op === Ops.AFTER && this.writesTarget(u)) {
+      if (u.becomes !== undefined) return [ownerOf(u)];
+      if (this.targets.owners.has(u)) return [];
+    }
+    const origin = isPlace(u) ? origins.get(u) : undefined;
+    if (origin === undefined) return u.src;
+    return this.brief && origin.seen === this.targets.writes ? [] : [origin.node];
+  }
+
+  /** Decides on `u` once its sources are decided. */
+  private settle(u: UOp, sources: readonly UOp[]): void {
+    const { open, stale } = this, owner = ownerOf(u), origin = isPlace(u) ? origins.get(u) : undefined;
+    let passes = false, old = isPlace(u) ? lost.get(u) : undefined;
+    if (owner.op === Ops.BUFFER) old ??= this.replaced(owner);
+    for (const s of sources) {
+      passes ||= open.get(s)!;
+      if (stale.size > 0 && (old === undefined || old.stepped)) old = stale.get(s) ?? old;
+    }
+    if (passes && u.becomes !== undefined) this.unread.add(u);
+    else if (passes && origin !== undefined) this.behind.set(u, origin.node);
+    else if (passes || old !== undefined) this.pending.push(u);
+    if (origin !== undefined && passes && this.all) origin.seen = this.targets.writes;
+    if (origin !== undefined && !passes && old !== undefined) {
+      if (this.all) this.forget(u, old);
+      if (old.stepped) old = undefined;
+    }
+    if (old !== undefined) stale.set(u, old);
+    open.set(u, passes || (origin !== undefined && sources.length === 0) || this.isTarget(owner));
+  }
+
+  /** Forgets an origin that leads to earlier values only. */
+  private forget(place: UOp, old: Overwritten): void {
+    origins.delete(place);
+    if (!old.stepped) lost.set(place, old);
+  }
+
+  /** Whether a node is a write to a target, under any shape. */
+  isTargetWrite(u: UOp): boolean {
+    while (u.op === Ops.RESHAPE) u = u.src[0];
+    return u.op === Ops.AFTER && this.writesTarget(u);
+  }
+
+  /** Whether an AFTER writes to a target. */
+  private writesTarget(u: UOp): boolean {
+    const { owners, byStorage } = this.targets;
+    if (owners.has(u)) return true;
+    if (byStorage.size === 0) return false;
+    const buffer = this.bufferBelow(ownerOf(u));
+    return buffer !== undefined && byStorage.has(versionOf(buffer).storage);
+  }
+
+  /** As the function of that name; of many writes to one tensor each looks down to the next alone. */
+  private bufferBelow(owner: UOp): UOp | undefined {
+    const { below } = this, passed: UOp[] = [];
+    while (owner.op === Ops.AFTER && !below.has(owner)) {
+      passed.push(owner);
+      owner = ownerOf(owner.src[0]);
+    }
+    const buffer = owner.op === Ops.BUFFER ? owner : below.get(owner);
+    for (const u of passed) below.set(u, buffer);
+    return buffer;
+  }
+
+  private isTarget(owner: UOp): boolean {
+    const { owners, byStorage } = this.targets;
+    if (owners.has(owner) || owner.op !== Ops.BUFFER) return owners.has(owner);
+    const { storage, version } = versionOf(owner), own = byStorage.get(storage);
+    return own?.op === Ops.BUFFER && versionOf(own).version === version;
+  }
+
+  /** Set if a BUFFER is an earlier value of a target. */
+  private replaced(buffer: UOp): Overwritten | undefined {
+    const { storage, version } = versionOf(buffer), owner = this.targets.byStorage.get(storage);
+    if (owner === undefined || (owner.op === Ops.BUFFER && versionOf(owner).version <= version)) return undefined;
+    return {
+      writtenAt: owner.op === Ops.AFTER ? owner.line : storage.writtenAt,
+      stepped: version <= storage.stepped,
+    };
+  }
+}
+
+/** How gradients go from `root` to `targets`, which are `all` leaves or some tensors. */
+export function waysTo(root: UOp, targets: Targets, all: boolean): Ways {
+  const walk = new Walk(targets, all), open = walk.visit(root);
+  return { open, unread: walk.unread, behind: walk.behind, overwritten: walk.overwritten(root) };
+}
+
+/** Realizes `tensors` by `realize`, and remembers what they were computed from if it leads to leaves. */
+export function keepOrigins(tensors: readonly TensorBase[], realize: () => void): void {
+  if (gradLeaves.size === 0) return keepLineage(tensors, realize);
+  const targets = targetsOf(liveLeaves()), walk = new Walk(targets, true, true);
+  // weights and an optimizer's state are written: no gradient goes through that
+  for (const t of tensors) if (t.requiresGrad === undefined || ownerOf(t.uop).op !== Ops.AFTER) walk.visit(t.uop);
+  const kept = walk.pending.filter((u) => !walk.isTargetWrite(u));
+  keepLineage(tensors, realize);
+  for (const u of kept) {
+    const place = u.becomes === undefined ? undefined : placeOf(u);
+    if (place === undefined) continue;
+    const old = walk.overwritten(u);
+    if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
+    else if (old?.stepped === false) lost.set(place, old);
+  }
+}
+
+/** Forgets what `u` was computed as. */
+export function forgetOrigin(u: UOp): void {
+  const place = placeOf(u);
+  forgetLineage(u);
+  if (place !== undefined) origins.delete(place);
+}
+
+/** Ends the graphs that read the present values of weights, which an optimizer is to replace. */
+export function endGraphs(weights: readonly TensorBase[]): void {
+  for (const t of weights) {
+    const buffer = bufferBelow(ownerOf(t.uop));
+    if (buffer !== undefined) versionOf(buffer).storage.stepped = versionOf(buffer).version;
+  }
+}

@@ -1,0 +1,221 @@
+/**
+ * What views are views of. A view is made of another tensor, and a write through it is one to that tensor, to what that is
+ * a view of, and so on: their handles name the newest version afterwards. Views that have been realized are kept by
+ * nobody for this, and keep nobody: they know the others weakly.
+ *
+ * @module
+ */
+import type { DType } from "../../dtype/dtype.ts";
+import type { Arg, AxesArg } from "../../uop/core/args.ts";
+import { flip, permute, reshape } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { type UOp, uop } from "../../uop/core/uop.ts";
+import { isAlias, isMemory, isSameMemory, showAs, shown } from "../../uop/graph/writes.ts";
+
+/** A view op without what it is applied to. */
+interface Step {
+  readonly op: Ops;
+  readonly dtype: DType;
+  readonly rest: readonly UOp[];
+  readonly arg: Arg;
+}
+
+/** A tensor, as far as this module knows it. */
+interface Handle {
+  readonly uop: UOp;
+}
+
+/** A handle as it was: what it names later, by `replace` or in memory of its own, is another tensor. */
+export interface Named<T extends Handle> {
+  /** The tensor. */
+  readonly handle: T;
+  /** How often it had been made to name another one. */
+  readonly epoch: number;
+}
+
+/** A handle as it was, which that keeps not alive. */
+interface WeaklyNamed<T extends Handle> {
+  readonly ref: WeakRef<T>;
+  readonly epoch: number;
+}
+function weakly<T extends Handle>({ handle, epoch }: Named<T>): WeaklyNamed<T> {
+  return { ref: new WeakRef(handle), epoch };
+}
+
+/** Memory, or a value, and what it is by now, not reshaped. */
+export interface Moved {
+  /** What views were made of. */
+  readonly from: UOp;
+  /** Its newest version. */
+  readonly to: UOp;
+}
+
+/** What a view is a view of. */
+export interface Source<T extends Handle> {
+  /** The nearest tensor that it is a view of; undefined where all are gone, or name something else by now. */
+  readonly handle: T | undefined;
+  /** The node of the tensor that the view is made of, if it can be found in the view. */
+  readonly over: UOp | undefined;
+  /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
+  move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
+  /** This for a view that has been realized; `node` is the view as it was. */
+  weak(node: UOp): Source<T> | undefined;
+}
+
+/** The tensor, if it still is what it was. */
+function still<T extends Handle>({ handle, epoch }: Named<T>, epochOf: (t: T) => number): T | undefined {
+  return epochOf(handle) === epoch ? handle : undefined;
+}
+
+/** Whether `base` is what has moved, or another version of it. */
+function hasMoved(base: UOp, { from, to }: Moved): boolean {
+  return base === from || (isMemory(base) && isMemory(to) && isSameMemory(base, to));
+}
+
+/** Of so many tensors at most a realized view knows that it is a view of them: of the nearest ones, and of the last. */
+const MAX_PATH = 16;
+
+/** What a node is views of, whatever has been realized. */
+function bottom(u: UOp): UOp {
+  while (isAlias(u.op)) u = u.src[0];
+  return u;
+}
+
+/** What view op `u` shows, from what it shows it as; undefined where it shows a part. */
+function undone(u: UOp, x: UOp): UOp | undefined {
+  const shape = shapeOf(u.src[0]);
+  switch (u.op) {
+    case Ops.RESHAPE:
+      return reshape(x, shape);
+    case Ops.FLIP:
+      return flip(x, [...(u.arg as AxesArg).axes]);
+    case Ops.PERMUTE: {
+      const inverse: number[] = [];
+      (u.arg as AxesArg).axes.forEach((a, i) => inverse[a] = i);
+      return permute(x, inverse);
+    }
+    case Ops.DETACH:
+      return x;
+  }
+  return undefined;
+}
+
+/** Of a view that is not realized: it keeps what it is made of. */
+class Strong<T extends Handle> implements Source<T> {
+  constructor(
+    private readonly named: Named<T>,
+    /** What that is a view of. */
+    private readonly next: Source<T> | undefined,
+    private readonly epochOf: (t: T) => number,
+    readonly over: UOp | undefined,
+    /** Where builders have merged it with the view that it was made of: both, as views of one node. */
+    private readonly merged?: { readonly view: UOp; readonly of: UOp },
+  ) {}
+  get handle(): T | undefined {
+    const own = still(this.named, this.epochOf);
+    if (own !== undefined) return own;
+    let at = this.next; // views of views may be many
+    for (; at instanceof Strong; at = at.next) {
+      const its = still(at.named as Named<T>, this.epochOf);
+      if (its !== undefined) return its;
+    }
+    return at?.handle;
+  }
+  move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    const { base, steps } = shown(node);
+    if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
+    if (still(this.named, this.epochOf) === undefined) return this.moveAbove(node, parent);
+    if (this.over !== undefined) return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
+    if (this.merged === undefined) return undefined;
+    let x: UOp | undefined = parent;
+    for (let u = this.merged.of; x !== undefined && isAlias(u.op); u = u.src[0]) x = undone(u, x);
+    if (x === undefined) return undefined;
+    const own: UOp[] = [];
+    for (let u = this.merged.view; isAlias(u.op); u = u.src[0]) own.push(u);
+    return showAs(own, x);
+  }
+  /** As `move`, where what it was made of names something else by now: as a view of what that was a view of. */
+  private moveAbove(node: UOp, parent: UOp): UOp | undefined {
+    let at = this.next;
+    while (at instanceof Strong && still(at.named, this.epochOf) === undefined) at = at.next;
+    if (!(at instanceof Strong) || at.over === undefined) return undefined;
+    const { base, steps } = shown(node, at.over);
+    return base === at.over ? showAs(steps, reshape(parent, shapeOf(base))) : undefined;
+  }
+  weak(node: UOp): Source<T> | undefined {
+    const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);
+    const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
+    const own = shown(isNear ? this.named.handle.uop : base).base;
+    if (isNear && (!ofMemory || !isMemory(own) || !isSameMemory(base, own))) {
+      return new Weak([weakly(this.named)], this.epochOf, shown(node, over).steps, over, false);
+    }
+    return ofMemory ? new Weak(this.path(), this.epochOf, steps, base, true) : undefined;
+  }
+  /** All that it is a view of, the nearest first. */
+  private path(): WeaklyNamed<T>[] {
+    const path = [weakly(this.named)];
+    let at = this.next; // views of views may be many
+    for (; at instanceof Strong; at = at.next) path.push(weakly(at.named as Named<T>));
+    if (at instanceof Weak) path.push(...at.named as WeaklyNamed<T>[]);
+    return path.length <= MAX_PATH ? path : [...path.slice(0, MAX_PATH - 1), path[path.length - 1]];
+  }
+}
+
+/** Of a view that has memory of its own: it keeps nothing. */
+class Weak<T extends Handle> implements Source<T> {
+  readonly over: undefined = undefined;
+  private readonly steps: readonly Step[];
+  private readonly shape: readonly number[];
+
+  /**
+   * @param named what it is a view of, the nearest first
+   * @param ofMemory whether the steps are those from the memory, and not from the tensor
+   */
+  constructor(
+    readonly named: readonly WeaklyNamed<T>[],
+    private readonly epochOf: (t: T) => number,
+    steps: readonly UOp[],
+    over: UOp,
+    private readonly ofMemory: boolean,
+  ) {
+    this.steps = steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
+    this.shape = shapeOf(over);
+  }
+  get handle(): T | undefined {
+    for (const { ref, epoch } of this.named) {
+      const its = ref.deref();
+      if (its !== undefined && this.epochOf(its) === epoch) return its;
+    }
+    return undefined;
+  }
+  move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    let x = reshape(this.ofMemory ? moved.to : parent, this.shape);
+    for (let i = this.steps.length - 1; i >= 0; i--) {
+      const { op, dtype, rest, arg } = this.steps[i];
+      x = uop(op, op === Ops.BITCAST ? dtype : x.dtype, [x, ...rest], arg);
+    }
+    return x;
+  }
+  weak(): Source<T> {
+    return this;
+  }
+}
+
+/** What `view`, a node made of what `of` names, is a view of; undefined where it is a value of its own. */
+export function sourceOf<T extends Handle>(
+  view: UOp,
+  of: UOp,
+  named: Named<T>,
+  next: Source<T> | undefined,
+  epochOf: (t: T) => number,
+): Source<T> | undefined {
+  // a shape more or less is none: builders merge them
+  let over = of, u = view;
+  while (over.op === Ops.RESHAPE) over = over.src[0];
+  while (u !== of && u !== over && isAlias(u.op)) u = u.src[0];
+  if (u === of || u === over) return new Strong(named, next, epochOf, u);
+  if (shown(u).base !== shown(of).base) return undefined;
+  const merged = bottom(view) === bottom(of) ? { view, of } : undefined;
+  return new Strong(named, next, epochOf, undefined, merged);
+}

@@ -1,0 +1,520 @@
+/**
+ * The root of the chain of classes that ends in Tensor: a handle on a node of the lazy graph, and what every later
+ * class needs to build nodes: wrapping, operands of all kinds, promotion and broadcasting.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { promote, promoteScalar } from "../../dtype/promotion.ts";
+import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
+import { wantsLines } from "../../helpers/env.ts";
+import { prod } from "../../helpers/math.ts";
+import { checkBoolean, describe } from "../../helpers/options.ts";
+import { Site } from "../../helpers/stack.ts";
+import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
+import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
+import { isMovement, Ops } from "../../uop/core/ops.ts";
+import { latest } from "../../uop/graph/resolve.ts";
+import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
+import { type Named, type Source, sourceOf } from "./aliases.ts";
+import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
+import { isList, type TypedArray } from "../nodes/host.ts";
+import { castNode, checkFits, checkScalar, scalarConst } from "../nodes/scalars.ts";
+
+/** Nested lists of numbers, booleans or bigints, or of TypedArrays; all lists of a level have one length. */
+export type NestedArray = readonly (number | boolean | bigint | NestedArray | TypedArray)[];
+/** What stands beside a tensor in an operation. */
+export type Operand = TensorBase | number | boolean | bigint | NestedArray | TypedArray;
+
+/** How copies of the memory of other tensors were made, and how that memory is written instead. */
+const copies = new WeakMap<TensorBase, readonly [method: string, instead: string]>();
+
+/** Handles that require gradients: leaves that `backward()` may fill. Weak: dropping the tensor drops the entry. */
+export const gradLeaves: Set<WeakRef<TensorBase>> = new Set();
+/** Those that did, and do no more. */
+export const frozenLeaves: Set<WeakRef<TensorBase>> = new Set();
+let nextIdentity = 1;
+let nextSerial = 0;
+/** While `set` is given, the handles that are used are put into it. */
+export const readHandles: { set: Set<TensorBase> | undefined } = { set: undefined };
+
+/** What captures know of which tensors require gradients. */
+export const requiring: {
+  /** Handles that captures depend on. */
+  readonly known: WeakSet<TensorBase>;
+  /** How often it has changed for one of them. */
+  count: number;
+  /** While it is given, handles for which it is asked, or changed, and what it was before that. */
+  asked: Map<TensorBase, boolean> | undefined;
+  /** Told when a gradient is taken with respect to all that require one. */
+  taken: boolean;
+} = { known: new WeakSet(), count: 0, asked: undefined, taken: false };
+
+/** How many handles have been made. */
+export function handlesMade(): number {
+  return nextSerial;
+}
+/** Handles of whole numbers that were given without a dtype, and have no storage to say so. */
+const weakScalars = new WeakSet<TensorBase>();
+
+/** Marks a handle on a constant as one of whole numbers that were given without a dtype. */
+export function markWeak(t: TensorBase): void {
+  weakScalars.add(t);
+}
+
+/**
+ * Whether a tensor is whole numbers that were given without a dtype, under any shape or order: JavaScript cannot tell 1.0
+ * from 1, so where floats are expected they are taken as such.
+ */
+export function isWeak(t: TensorBase): boolean {
+  if (!t.dtype.isInt) return false;
+  if (weakScalars.has(t)) return true;
+  let u = t.uop;
+  while (isMovement(u.op) || u.op === Ops.COPY || u.op === Ops.CONTIGUOUS) u = latest(u.src[0]);
+  return u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak;
+}
+
+/** Why a tensor of integers has no gradient, and what to do about whole numbers that were meant as floats. */
+export function noGradient(t: TensorBase): string {
+  const reason = "only floating-point tensors have gradients";
+  if (isWeak(t)) return `${reason}; make it with { dtype: "float32" }`;
+  const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak);
+  return weak ? `${reason}; make the lists that it is computed from tensors with { dtype: "float32" }` : reason;
+}
+
+/** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis */
+export function broadcastShape(action: string, shapes: readonly (readonly number[])[]): number[] {
+  const rank = Math.max(...shapes.map((s) => s.length));
+  const out: number[] = [];
+  for (let i = 0; i < rank; i++) {
+    let size = 1;
+    for (const s of shapes) {
+      const n = s[s.length - rank + i];
+      if (n === undefined || n === 1 || n === size) continue;
+      if (size !== 1) {
+        // from the end where ranks differ, as NumPy aligns them
+        const named = shapes.every((x) => x.length === rank) ? i : i - rank;
+        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${named} has sizes ${size} and ${n}` });
+      }
+      size = n;
+    }
+    out.push(size);
+  }
+  return out;
+}
+
+function epochOf(t: TensorBase): number {
+  return epochs(t);
+}
+let epochs: (t: TensorBase) => number;
+
+/** What {@linkcode TensorBase} says of casts. */
+export const CAST_COPY: readonly [method: string, instead: string] = [
+  "cast",
+  "cast the value, and assign to that tensor",
+];
+
+/** A handle on a node of the lazy graph. */
+export abstract class TensorBase {
+  private node: UOp;
+  private wantsGrad: boolean | undefined;
+  private leafRef: WeakRef<TensorBase> | undefined;
+  private holds: boolean;
+  /** What this is a view of. */
+  private source: Source<TensorBase> | undefined;
+  /** Whether something has been written through this: realizing does not part it from what it is a view of. */
+  private isPlace: boolean;
+  /** Whether this is a value that only happens to be what is in memory: a sum over one element. */
+  private isValue: boolean;
+  /** How many handles were made before this one. */
+  private readonly serial: number;
+  /** How often this handle has been made to name another tensor. */
+  private epoch: number;
+  /** The gradient that `backward()` filled, of this shape; undefined until then. */
+  grad: this | undefined;
+
+  static {
+    epochs = (t) => t.epoch;
+  }
+
+  /** A handle on `node`. */
+  protected constructor(node: UOp) {
+    this.node = node;
+    this.wantsGrad = undefined;
+    this.leafRef = undefined;
+    this.holds = false;
+    this.source = undefined;
+    this.isPlace = false;
+    this.isValue = false;
+    this.serial = nextSerial++;
+    this.epoch = 0;
+    this.grad = undefined;
+    node.names++;
+    if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
+    if (node.line === undefined && wantsLines()) node.line = new Site();
+    if (pendingScopes.size > 0) noteHandle(placeOf(node));
+  }
+
+  /** The graph node. Realized nodes are read through what they became. */
+  get uop(): UOp {
+    const { node } = this;
+    if (readHandles.set !== undefined) readHandles.set.add(this);
+    if (node.becomes === undefined) return node;
+    let u = node.becomes;
+    while (u.becomes !== undefined) u = u.becomes;
+    this.source = this.source?.weak(node);
+    return this.node = u;
+  }
+  /** Points the handle at another node of the same shape and dtype. */
+  protected setUop(u: UOp): void {
+    if (this.holds) moveClaim(this.node, u);
+    this.node = u;
+    u.names++;
+    this.isValue = false;
+    notePointed(this, this.serial, currentScope());
+  }
+
+  /** Points the handle at a value, which may be another tensor's: it is not memory that this could write to. */
+  protected setValue(u: UOp): void {
+    // what another tensor's memory holds now is copied: that one may be written later
+    this.setUop(isMemory(shown(u).base) ? uop(Ops.CONTIGUOUS, this.dtype, [u], nextIdentity++) : u);
+    this.isValue = true;
+  }
+
+  /** Tells jit functions that this is about to name something else. */
+  protected abstract noteRenamed(): void;
+  /** Tells jit functions that a handle has left a storage for another one. */
+  protected abstract noteLeft(storage: Storage): void;
+  /** Makes `copy` the memory of `top` instead of `memory`, which is another tensor's, too; gives what it is now. */
+  protected abstract copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp;
+  /** Whether this is one of the first `count` handles. */
+  protected isBefore(count: number): boolean {
+    return this.serial < count;
+  }
+
+  /** Points the handle at what another tensor names. */
+  protected rename(u: UOp): void {
+    this.setUop(u);
+    this.source = undefined;
+    this.epoch++;
+  }
+
+  /** The tensors that this is a view of, from the first on, and this. */
+  protected aliases(): TensorBase[] {
+    const path: TensorBase[] = [this];
+    for (let t = this.source?.handle; t !== undefined; t = t.source?.handle) path.push(t);
+    return path.reverse();
+  }
+  /**
+   * Makes this name the newest version of its memory, for a write, or, with `all`, what it is a view of, too. Values that
+   * others see through views get memory. False where this is a value, and no view: nobody else sees it.
+   */
+  protected refresh(all = false): boolean {
+    const path = this.aliases(), [top] = path;
+    const { base, steps } = top.isValue ? { base: top.uop, steps: [] } : shown(top.uop);
+    let now: UOp;
+    if (isMemory(base) && !top.isValue) {
+      now = newestOf(base);
+      // an equal expression has become the same memory: this one moves out
+      if (now.op === Ops.BUFFER && (now.arg as BufferArg).storage.names > 1) {
+        now = this.copyOut(top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
+      }
+    } else if (path.length === 1) return false;
+    else {
+      now = uop(Ops.CONTIGUOUS, base.dtype, [isScalarLeaf(base) ? reshape(base, shapeOf(base)) : base], nextIdentity++);
+      top.hold();
+    }
+    const moved = path.map((t) => t.uop), overs = path.map((t) => t.source?.over);
+    if (now !== base) top.setUop(moved[0] = showAs(steps, reshape(now, shapeOf(base))));
+    for (let i = 1; i < path.length; i++) {
+      const t = path[i];
+      let made = t.source!.move(moved[i], moved[i - 1], { from: base, to: now });
+      // what a builder has merged with the view below is found in what that is a view of
+      for (let k = i - 1; made === undefined && k > 0; k--) {
+        const over = overs[k];
+        if (over === undefined) continue;
+        const own = shown(moved[i], over);
+        if (own.base === over) made = showAs(own.steps, reshape(moved[k - 1], shapeOf(over)));
+      }
+      if (made === undefined) {
+        throw new ArgumentError("write to a view", {
+          reason: "the tensor that it is a view of has other memory by now; make the view again",
+        });
+      }
+      if (made === t.node) continue;
+      moved[i] = made;
+      if (t !== this && !all) continue;
+      t.letGo(); // what it was realized into
+      t.node = made;
+      made.names++;
+      notePointed(t, t.serial, currentScope());
+      t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
+    }
+    return true;
+  }
+  /** Makes what this names, which is realized, memory that a write through this alone can see. */
+  protected moveOut(): void {
+    const { base } = shown(this.uop);
+    const isOthers = this.isValue || (base.op === Ops.BUFFER && (base.arg as BufferArg).storage.names > 1);
+    if (!isOthers) return;
+    if (base.op === Ops.BUFFER) this.noteLeft((base.arg as BufferArg).storage);
+    this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+  }
+  /** Points the handle at a copy of what it names: a view that has been written through stays one. */
+  protected keepCopy(copy: UOp): void {
+    if (!this.isPlace) return this.rename(copy);
+    const source = this.source?.weak(this.node);
+    this.setUop(copy);
+    this.source = source;
+  }
+  /** What makes this name again what it names now. */
+  protected remember(): () => void {
+    const { node, source, isPlace, isValue } = this;
+    return () => {
+      this.setUop(node);
+      this.source = source;
+      this.isPlace = isPlace;
+      this.isValue = isValue;
+    };
+  }
+  /** Tells that this has been written through. */
+  protected markPlace(): void {
+    this.isPlace = true;
+  }
+  /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
+  protected settle(): void {
+    if (this.source === undefined || this.isPlace) return;
+    const [top] = this.aliases();
+    let own = latest(this.uop); // not what a view below it, which has other memory by now, is of
+    while (own.op === Ops.RESHAPE) own = latest(own.src[0]);
+    if (top !== this && isMemory(own) && isSameMemory(own, shown(top.uop).base)) return; // another shape of it
+    this.source = undefined;
+    this.epoch++; // views of this that there are stay what they are
+    if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(reshape(own, shapeOf(this.node)));
+  }
+  /** This, as what it names now. */
+  private named(): Named<TensorBase> {
+    return { handle: this, epoch: this.epoch };
+  }
+
+  /** Makes this handle hold the memory that it names, or will name: see claims.ts. */
+  protected hold(): void {
+    if (this.holds) return;
+    this.holds = true;
+    claim(this.node);
+  }
+  /** Lets this handle be realized without holding anything: it stands for another one. */
+  protected borrow(): this {
+    this.holds = true;
+    return this;
+  }
+  /** Gives up this handle's claim; gives what nobody holds any more. */
+  protected letGo(): Storage[] {
+    if (!this.holds) return [];
+    this.holds = false;
+    return unclaim(this.node);
+  }
+
+  /** A tensor of this class on another node. */
+  protected wrap(u: UOp): this {
+    const t = new (this.constructor as new (u: UOp) => this)(u), { node } = this;
+    if (isAlias(u.op) || isAlias(node.op) || u === node) {
+      t.source = sourceOf(u, node, this.named(), this.source, epochOf);
+    }
+    return t;
+  }
+
+  /** As `wrap`, for an op that gives new values, also where its node shows no others than those of this. */
+  protected wrapValue(u: UOp): this {
+    const t = this.wrap(u);
+    t.isValue = t.source !== undefined;
+    t.source = undefined;
+    return t;
+  }
+
+  /** As `wrap`, for what copies elements of this: a write to all of it that reaches nobody is refused. */
+  protected wrapCopy(u: UOp, method: string, instead: string): this {
+    const t = this.wrap(u);
+    if (hasValues(this.node) && !isMemory(shown(u).base)) copies.set(t, [method, instead]);
+    return t;
+  }
+  /** How this was copied from the memory of another tensor, which a write to this does not change; undefined: it was not. */
+  protected copiedBy(): readonly [method: string, instead: string] | undefined {
+    const { uop } = this, known = copies.get(this);
+    if (known !== undefined) return known;
+    if ((uop.op !== Ops.CAST && uop.op !== Ops.EXPAND) || !hasValues(uop.src[0])) return undefined;
+    return uop.op === Ops.CAST ? CAST_COPY : ["expand", "assign to that tensor"];
+  }
+
+  /** The size of each axis (of a symbolic one the largest, see `Variable`); an array of its own. */
+  get shape(): number[] {
+    return [...shapeOf(this.node)];
+  }
+  /** The dtype of the elements. */
+  get dtype(): DType {
+    return this.node.dtype;
+  }
+  /** Canonical device name, e.g. "WASM"; constants have that of their consumer, and say the default. */
+  get device(): string {
+    return deviceOf(this.uop) ?? this.constantDevice();
+  }
+  /** What `device` says for a node that lives nowhere yet. */
+  protected abstract constantDevice(): string;
+  /** How many axes there are. */
+  get ndim(): number {
+    return shapeOf(this.node).length;
+  }
+  /** Elements; of a symbolic axis, as in `shape`, the most that there may be. */
+  numel(): number {
+    return prod(shapeOf(this.node));
+  }
+  /** Bytes of all elements. */
+  nbytes(): number {
+    return this.numel() * this.dtype.itemsize;
+  }
+  /** Bytes of one element. */
+  elementSize(): number {
+    return this.dtype.itemsize;
+  }
+  /** Whether the dtype is a float. */
+  isFloatingPoint(): boolean {
+    return this.dtype.isFloat;
+  }
+
+  /** Whether `backward()` fills `grad`. Setting it true makes this a leaf with storage of its own. */
+  get requiresGrad(): boolean | undefined {
+    if (requiring.asked !== undefined) this.noteAsked(requiring.asked);
+    return this.wantsGrad;
+  }
+  set requiresGrad(value: boolean | undefined) {
+    if (value !== undefined && value !== null) checkBoolean("set requiresGrad", "it", value);
+    if (value && !this.dtype.isFloat) {
+      throw new DTypeError("require a gradient of dtype", {
+        dtypes: [this.dtype],
+        reason: noGradient(this),
+      });
+    }
+    if (requiring.asked !== undefined) this.noteAsked(requiring.asked);
+    if ((value === true) !== (this.wantsGrad === true) && requiring.known.has(this)) requiring.count++;
+    this.wantsGrad = value;
+    const ref = this.leafRef, isLeaf = ref !== undefined && gradLeaves.has(ref);
+    if (value && !isLeaf) {
+      if (!hasIdentity(this.uop)) {
+        this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+        this.source = undefined;
+        this.hold();
+      }
+      gradLeaves.add(this.leafRef ??= new WeakRef<TensorBase>(this));
+      frozenLeaves.delete(this.leafRef);
+    } else if (!value && isLeaf) {
+      gradLeaves.delete(ref);
+      frozenLeaves.add(ref);
+    }
+  }
+
+  /** Tells who listens whether this requires a gradient, as it was before anything changed that. */
+  private noteAsked(asked: Map<TensorBase, boolean>): void {
+    if (!asked.has(this)) asked.set(this, this.wantsGrad === true);
+  }
+
+  /** This operand as a tensor. A scalar takes the dtype it would have beside `this`. Lists are made tensors. */
+  protected operand(x: Operand, action?: string): TensorBase {
+    if (x instanceof TensorBase) return x;
+    if (isList(x)) return this.fromList(x);
+    checkScalar(x, action);
+    const dtype = promoteScalar(this.dtype, x);
+    checkFits(x, dtype, action);
+    return this.wrap(scalarConst(x, dtype));
+  }
+  /** A tensor of a list, on this device: as operand beside this, or in `dtype`, as values to be written. */
+  protected abstract fromList(x: NestedArray | TypedArray, dtype?: DType): TensorBase;
+
+  /** The node of a value that is to be written into this: in this dtype, converted once. @throws as `operand` */
+  protected written(x: Operand, action: string): UOp {
+    if (x instanceof TensorBase) {
+      checkSameDevice(action, this.uop, x.uop);
+      return castNode(x.uop, this.dtype);
+    }
+    if (isList(x)) return castNode(this.fromList(x, this.dtype).uop, this.dtype);
+    checkScalar(x, action);
+    checkFits(x, this.dtype, action);
+    return typeof x === "number" ? castNode(constant(x, dtypes.float64), this.dtype) : scalarConst(x, this.dtype);
+  }
+
+  /**
+   * The nodes of this and `x`, promoted to one dtype and broadcast to one shape. Scalars stay rank-0 constants.
+   * @throws {ShapeError} if the shapes do not broadcast @throws {DeviceError} if both live somewhere, on two devices
+   * @throws {DTypeError} for a bigint beyond an integer dtype; a number wraps there
+   */
+  protected broadcasted(action: string, x: Operand, reverse = false): [UOp, UOp] {
+    const other = this.operand(x, action);
+    const isScalar = typeof x !== "object", dtype = isScalar ? other.dtype : promote(this.dtype, other.dtype);
+    let a = this.uop.cast(dtype), b = isScalar ? other.uop : other.uop.cast(dtype);
+    if (!isScalar) checkSameDevice(action, a, b);
+    [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
+    return reverse ? [b, a] : [a, b];
+  }
+}
+
+/** Whether something is a tensor. */
+export function isTensor(x: unknown): x is TensorBase {
+  return x instanceof TensorBase;
+}
+
+/** The tensor given as the argument `name`. @throws {ArgumentError} for anything else */
+export function checkTensor<T extends TensorBase>(action: string, name: string, x: T): T {
+  if (x instanceof TensorBase) return x;
+  throw new ArgumentError(action, { reason: `${name} must be a tensor, not ${describe(x)}` });
+}
+
+/** The tensor given as the argument `name`, or undefined where there is none. @throws {ArgumentError} for anything else */
+export function maybeTensor<T extends TensorBase>(
+  action: string,
+  name: string,
+  x: T | null | undefined,
+): T | undefined {
+  return x === undefined || x === null ? undefined : checkTensor(action, name, x);
+}
+
+/** Throws where two nodes live on two devices: nothing is moved silently. @throws {DeviceError} */
+export function checkSameDevice(action: string, a: UOp, b: UOp): void {
+  const p = deviceOf(a), q = deviceOf(b);
+  if (p === q || p === null || q === null) return;
+  throw new DeviceError(`${action} tensors on ${p} and ${q}`, {
+    device: q,
+    reason: `both must be on one device; move one with .to("${p}")`,
+  });
+}
+
+/** Whether a node shows memory that somebody has put values in: a constant on a device is none. */
+function hasValues(u: UOp): boolean {
+  const { base } = shown(u);
+  return isMemory(base) && (base.op !== Ops.COPY || shown(base.src[0]).base.op === Ops.BUFFER);
+}
+
+/** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */
+function hasIdentity(u: UOp): boolean {
+  while (u.op === Ops.RESHAPE) u = u.src[0];
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
+    (u.op === Ops.COPY && u.src[0].op === Ops.BUFFER) || (u.op === Ops.COPY && hasIdentity(u.src[0]));
+}
+
+/** A rank-0 leaf: it broadcasts without movement nodes. */
+export function isScalarLeaf(u: UOp): boolean {
+  return u.op === Ops.CONST || u.op === Ops.VARIABLE || u.op === Ops.BIND;
+}
+
+/** Broadcasts nodes to one shape; rank-0 leaves stay as they are, unless all are. */
+export function broadcastNodes(action: string, nodes: readonly UOp[]): UOp[] {
+  const shape = broadcastShape(action, nodes.map(shapeOf));
+  return nodes.map((u) => isScalarLeaf(u) ? u : broadcastTo(u, shape));
+}
+
+/** `u` under exactly `shape`, also for rank-0 leaves, which get real axes. */
+export function materializeShape(u: UOp, shape: readonly number[]): UOp {
+  return shape.length === 0 ? reshape(u, shape) : broadcastTo(u, shape);
+}

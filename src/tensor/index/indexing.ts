@@ -1,0 +1,611 @@
+/**
+ * Indexing as NumPy does it: `at` reads, `setAt` writes lazily. Numbers, null, "...", ":", slices `[start, stop, step]`
+ * are movement; integer tensors are gathers; a boolean tensor can be written through, and read with `maskedSelect`.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError, DTypeError, IndexError, ShapeError, shapeText } from "../../helpers/errors.ts";
+import { prod, rangeOf, sameArray, stridesOf } from "../../helpers/math.ts";
+import { checkInteger, checkOptions, checkScalar } from "../../helpers/options.ts";
+import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../uop/graph/extent.ts";
+import { SkewArg } from "../../uop/core/args.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { isMemory, shown } from "../../uop/graph/writes.ts";
+import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, TensorBase } from "../handle/base.ts";
+import { hostNode } from "../handle/creation.ts";
+import { isTypedArray, packHost } from "../nodes/host.ts";
+import { allFilled, iotaAlong, trueOf } from "../nodes/movement_nodes.ts";
+import { reduceNode } from "../nodes/reduce_nodes.ts";
+import { castNode, scalarConst } from "../nodes/scalars.ts";
+import { lookUp, sorts } from "../nodes/segments.ts";
+import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "../nodes/select.ts";
+import { SortTensor } from "./sort.ts";
+import { adjoint, cutVariables, describeIndex, type Index } from "./symbolic_index.ts";
+
+type Pair = readonly [number, number];
+
+export type { Index, Slice } from "./symbolic_index.ts";
+
+/** Options of `maskedSelect` and `nonzero` in their forms of fixed size. */
+export interface SizeOptions {
+  /** Rows of the result: what is beyond is cut, what is missing filled. */
+  readonly size?: number;
+  /** What stands where there are fewer than `size`. Default 0. */
+  readonly fillValue?: number | boolean;
+}
+
+/** What is kept of one axis: positions start, start + step, ..., `count` of them, maybe backward. */
+interface Cut {
+  readonly start: number;
+  readonly count: number;
+  readonly step: number;
+  readonly backward: boolean;
+}
+
+/** Indices understood: a cut for each axis, the shape after dropping and adding axes, and the tensors among them. */
+interface Plan {
+  readonly cuts: readonly Cut[];
+  /** Shape of the basic view. */
+  readonly shape: readonly number[];
+  /** Index tensors (or masks), by axis of that shape. */
+  readonly tensors: readonly { readonly axis: number; readonly index: TensorBase }[];
+}
+
+function cutSlice(action: string, slice: readonly unknown[], n: number, axis: number): Cut {
+  const ok = slice.length >= 1 && slice.length <= 3 &&
+    slice.every((x) => x === null || x === undefined || Number.isInteger(x));
+  if (!ok) {
+    throw new IndexError(action, {
+      axis,
+      reason: `${describeIndex(slice)} is no slice [start, stop] or [start, stop, step] of integers and null; ` +
+        "pass lists of positions as an integer tensor",
+    });
+  }
+  const [start, stop, by] = slice as (number | null | undefined)[];
+  const step = by ?? 1;
+  if (step === 0) throw new IndexError(action, { axis, reason: `the step of ${describeIndex(slice)} is 0` });
+  const clamp = (x: number, low: number, high: number) => Math.min(Math.max(x < 0 ? x + n : x, low), high);
+  if (step > 0) {
+    const from = clamp(start ?? 0, 0, n), to = clamp(stop ?? n, 0, n);
+    return { start: from, count: Math.max(0, Math.ceil((to - from) / step)), step, backward: false };
+  }
+  const from = start === null || start === undefined ? n - 1 : clamp(start, -1, n - 1);
+  const to = stop === null || stop === undefined ? -1 : clamp(stop, -1, n - 1);
+  const count = Math.max(0, Math.ceil((from - to) / -step));
+  return { start: count === 0 ? 0 : from + (count - 1) * step, count, step: -step, backward: true };
+}
+
+/** How to read what a mask from `axis` on chooses of a tensor of this shape. */
+function chosenBy(mask: TensorBase, axis: number, shape: readonly number[]): string {
+  if (mask.ndim === 0 || mask.ndim >= shape.length) return "`await t.maskedSelect(m)`";
+  const read = (places: readonly string[]) =>
+    `\`t.at(${[...new Array<string>(axis).fill('":"'), ...places].join(", ")})\``;
+  if (mask.ndim === 1) return read(["(await m.nonzero()).flatten()"]);
+  return `${read(rangeOf(mask.ndim).map((i) => `p.at(":", ${i})`))} with \`p = await m.nonzero()\``;
+}
+
+function parse(action: string, indices: readonly unknown[], shape: readonly number[], masks: boolean): Plan {
+  let used = 0, dots = 0;
+  for (const x of indices) {
+    if (x === "...") dots++;
+    else if (x instanceof TensorBase) used += x.dtype.isBool && masks ? Math.max(x.ndim, 1) : 1;
+    else if (x !== null) used++;
+  }
+  if (dots > 1) throw new IndexError(action, { reason: `only one "..." may be given` });
+  if (used > shape.length) {
+    throw new IndexError(action, { reason: `${used} indices for a tensor of shape [${shape.join(", ")}]` });
+  }
+  const cuts: Cut[] = [], out: number[] = [], tensors: { axis: number; index: TensorBase }[] = [];
+  const whole = (n: number): Cut => ({ start: 0, count: n, step: 1, backward: false });
+  const keep = (count: number) => {
+    for (let i = 0; i < count; i++) {
+      const n = shape[cuts.length];
+      cuts.push(whole(n));
+      out.push(n);
+    }
+  };
+  for (const x of dots === 0 ? [...indices, "..."] : indices) {
+    const axis = cuts.length, n = shape[axis];
+    if (x === null) out.push(1);
+    else if (x === "...") keep(shape.length - used);
+    else if (x === ":") keep(1);
+    else if (typeof x === "number" || typeof x === "bigint") {
+      const i = Number(x);
+      if (!Number.isInteger(i) || i < -n || i >= n) {
+        throw new IndexError(action, {
+          axis,
+          reason: Number.isInteger(i) ? `index ${i} is out of range for axis ${axis} of size ${n}` : `${i} is no index`,
+        });
+      }
+      cuts.push({ start: i < 0 ? i + n : i, count: 1, step: 1, backward: false });
+    } else if (x instanceof TensorBase) {
+      if (x.dtype.isBool) {
+        if (!masks) {
+          throw new IndexError(action, {
+            axis,
+            reason: `a boolean tensor selects a number of elements that is not known yet; use ${
+              chosenBy(x, axis, shape)
+            }`,
+          });
+        }
+        const part = shape.slice(axis, axis + x.ndim);
+        if (x.ndim === 0 || !sameArray(x.shape, part)) {
+          throw new IndexError(action, {
+            axis,
+            reason: `a mask of shape [${x.shape.join(", ")}] does not fit axes of sizes [${part.join(", ")}]`,
+          });
+        }
+        tensors.push({ axis: out.length, index: x });
+        keep(x.ndim);
+      } else {
+        if (!x.dtype.isInt) {
+          throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${x.dtype}` });
+        }
+        tensors.push({ axis: out.length, index: x });
+        keep(1);
+      }
+    } else if (Array.isArray(x)) {
+      const cut = cutSlice(action, x, n, axis);
+      cuts.push(cut);
+      out.push(cut.count);
+    } else {
+      throw new IndexError(action, {
+        axis,
+        reason: `${describeIndex(x)} is no index; use a number, null, "...", ":", a slice or an integer tensor`,
+      });
+    }
+  }
+  return { cuts, shape: out, tensors };
+}
+
+/** The basic view of `x` that a plan describes, by movement. */
+function viewNode(x: UOp, plan: Plan): UOp {
+  const keep: Pair[] = [], split: number[] = [], pick: Pair[] = [], joined: number[] = [], backward: number[] = [];
+  plan.cuts.forEach((cut, axis) => {
+    const { count, step, backward: turn } = cut, n = shapeOf(x)[axis], room = count * step;
+    let { start } = cut;
+    joined.push(count);
+    if (turn) backward.push(axis);
+    const plain = step === 1 || count <= 1;
+    // Rows of `step`, of which one column is kept: the first, or the last where the row would leave the axis.
+    const end = start + (count === 0 ? 0 : (count - 1) * step + 1),
+      first = start + room <= n,
+      last = !first && end >= room;
+    if (!plain && (first || last)) {
+      keep.push(first ? [start, start + room] : [end - room, end]);
+      split.push(count, step);
+      pick.push([0, count], last ? [step - 1, step] : [0, 1]);
+      return;
+    }
+    if (!plain) {
+      x = everyNode(x, axis, start, count, step);
+      start = 0;
+    }
+    keep.push([start, start + count]);
+    split.push(count, 1);
+    pick.push([0, count], [0, 1]);
+  });
+  const view = flip(reshape(shrink(reshape(shrink(x, keep), split), pick), joined), backward);
+  return reshape(view, plan.shape);
+}
+
+/** `count` elements of an axis, from `start` on, `step` apart, where no row of `step` around each is within the axis. */
+function everyNode(x: UOp, axis: number, start: number, count: number, step: number): UOp {
+  const shape = shapeOf(x), span = (count - 1) * step + 1, before = shape.slice(0, axis), after = shape.slice(axis + 1);
+  if (extentsOf(x)?.[axis] !== undefined) {
+    const whole = shape.map((n): Pair => [0, n]), none = shape.map((): Pair => [0, 0]);
+    const room = pad(shrink(x, whole.with(axis, [start, start + span])), none.with(axis, [0, step - 1]));
+    const rows = reshape(room, [...before, count, step, ...after]), some = shapeOf(rows).map((n): Pair => [0, n]);
+    return reshape(shrink(rows, some.with(axis + 1, [0, 1])), [...before, count, ...after]);
+  }
+  const part = shrink(x, shape.map((n, a): Pair => a === axis ? [start, start + span] : [0, n]));
+  const column = reshape(part, [...before, span, 1, ...after]);
+  return reshape(unskew(column, new SkewArg(axis, axis + 1, step, 1, count)), [...before, count, ...after]);
+}
+
+/** The inverse of {@linkcode viewNode}: `value`, of the view's shape, where it belongs in `shape`; zero elsewhere. */
+function placeNode(value: UOp, plan: Plan, shape: readonly number[]): UOp {
+  let v = reshape(value, plan.cuts.map((c) => c.count));
+  v = flip(v, rangeOf(shape.length).filter((a) => plan.cuts[a].backward));
+  v = reshape(v, plan.cuts.flatMap((c) => [c.count, 1]));
+  v = pad(v, plan.cuts.flatMap((c): Pair[] => [[0, 0], [0, c.step - 1]]));
+  v = reshape(v, plan.cuts.map((c) => c.count * c.step));
+  v = shrink(v, plan.cuts.map((c, a): Pair => [0, Math.min(c.count * c.step, shape[a] - c.start)]));
+  const now = shapeOf(v);
+  return pad(v, plan.cuts.map((c, a): Pair => [c.start, shape[a] - c.start - now[a]]));
+}
+
+function isWhole(plan: Plan, shape: readonly number[]): boolean {
+  return plan.cuts.every((c, a) => c.count === shape[a] && !c.backward);
+}
+
+/** How index tensors lie in a view: their common shape, its place in the result, and each as a node. */
+interface Advanced {
+  /** Axes of the view that are indexed. */
+  readonly axes: readonly number[];
+  readonly common: readonly number[];
+  /** How many axes of the view stand before the common ones in the result. */
+  readonly lead: number;
+  readonly indices: readonly UOp[];
+}
+
+function advanced(action: string, plan: Plan, view: UOp): Advanced {
+  const axes = plan.tensors.map((t) => t.axis);
+  let common: number[];
+  try {
+    common = broadcastShape(action, plan.tensors.map((t) => t.index.shape));
+  } catch (error) {
+    if (!(error instanceof ShapeError)) throw error;
+    throw new IndexError(action, {
+      reason: `index tensors of shapes ${
+        plan.tensors.map((t) => `[${t.index.shape.join(", ")}]`).join(" and ")
+      } do not broadcast`,
+    });
+  }
+  const adjacent = axes.every((a, i) => i === 0 || a === axes[i - 1] + 1);
+  const indices = plan.tensors.map((t) => broadcastTo(indexNode(action, t.index.uop, view, t.axis), common));
+  return { axes, common, lead: adjacent ? axes[0] : 0, indices };
+}
+
+/** `view` as [before, ...indexed axes, after], and the sizes of the three parts. */
+function gathered(view: UOp, { axes, lead }: Advanced): { x: UOp; before: number[]; sizes: number[]; after: number[] } {
+  const shape = shapeOf(view);
+  const rest = rangeOf(shape.length).filter((a) => !axes.includes(a));
+  const order = [...rest.slice(0, lead), ...axes, ...rest.slice(lead)];
+  return {
+    x: permute(view, order),
+    before: rest.slice(0, lead).map((a) => shape[a]),
+    sizes: axes.map((a) => shape[a]),
+    after: rest.slice(lead).map((a) => shape[a]),
+  };
+}
+
+/** An int32 tensor of positions, of the class and on the device of `like`. */
+function positionsLike(like: TensorBase, positions: readonly number[]): TensorBase {
+  const node = hostNode(packHost(positions, dtypes.int32), dtypes.int32, [positions.length], like.device);
+  return new (like.constructor as new (u: UOp) => TensorBase)(node);
+}
+
+/** Masks as the index tensors of their true elements, which NumPy takes them for. @throws {IndexError} */
+function expandMasks(action: string, index: readonly Index[]): Index[] {
+  return index.flatMap((x): Index[] => {
+    if (!(x instanceof TensorBase) || !x.dtype.isBool) return [x];
+    const values = hostValues(x.uop);
+    if (values === undefined) {
+      throw new IndexError(action, {
+        reason: "a mask that is not known on the host cannot be combined with other index tensors",
+      });
+    }
+    const shape = x.shape, strides = stridesOf(shape);
+    const hits = rangeOf(values.length).filter((i) => values[i] !== 0);
+    return shape.map((n, axis) => positionsLike(x, hits.map((i) => Math.floor(i / strides[axis]) % n)));
+  });
+}
+
+/** Tensors with indexing. */
+export abstract class IndexingTensor extends SortTensor {
+  /**
+   * Makes this handle, whose node is storage or a view of it, name what it is after `value` has been written to `view`,
+   * a movement view of the same storage.
+   */
+  protected abstract assignView(view: UOp, value: UOp, action: string): void;
+  /** The only value. */
+  abstract item(): Promise<number | boolean | bigint>;
+
+  /**
+   * Reads by the rules that NumPy and PyTorch share. Numbers drop an axis, null adds one, slices `[start, stop, step]` are
+   * clamped, also where ends of them or the size of the axis are variables, integer tensors index together: their common
+   * axes stand where they are adjacent, else first. A number is not one of them, as in PyTorch: with t of shape [2, 3, 4] and
+   * i of shape [5], `t.at(0, ":", i)` is [3, 5], where NumPy has [5, 3].
+   *
+   * @throws {IndexError} for a number out of range, too many indices, a boolean or float tensor
+   */
+  at(...index: Index[]): this {
+    index = this.withTensors(index);
+    const cut = cutVariables("index", this.uop, index);
+    if (cut !== undefined) return this.wrap(cut.u).at(...cut.rest);
+    const plan = parse("index", index, this.shape, false);
+    for (const t of plan.tensors) checkSameDevice("index", this.uop, t.index.uop);
+    const view = viewNode(this.uop, plan);
+    if (plan.tensors.length === 0) return this.wrap(view);
+    const a = advanced("index", plan, view);
+    const { x, before, sizes, after } = gathered(view, a);
+    const rank = before.length + a.common.length + sizes.length + after.length;
+    const full = [...before, ...a.common, ...sizes, ...after];
+    const first = before.length + a.common.length;
+    const wide = expand(reshape(x, [...before, ...a.common.map(() => 1), ...sizes, ...after]), full);
+    const hits = a.indices.map((u, i) => {
+      const at = reshape(u, [...before.map(() => 1), ...a.common, ...sizes.map(() => 1), ...after.map(() => 1)]);
+      return expand(iotaAlong(sizes[i], first + i, rank), full).eq(expand(at, full));
+    });
+    const selected = selectNode(hits.reduce((p, q) => p.and(q)), wide, sizes.map((_, i) => first + i));
+    const count = prod(a.common), rows = prod(before) * prod(after), shape = [...before, ...a.common, ...after];
+    const isSized = [view, ...a.indices].some((u) => extentsOf(u) !== null);
+    const many = !isSized && this.dtype.isFloat && rows * count > 0 && sorts(count, prod(sizes), rows);
+    const copied = (u: UOp): this =>
+      this.wrapCopy(u, "at() by an index tensor", "write to that tensor by t.setAt([index], value)");
+    if (!many) return copied(reshape(selected, shape));
+    // rows of what is not indexed, at one index
+    const first3 = (u: UOp, n: number) =>
+      reshape(permute(reshape(u, [prod(before), n, prod(after)]), [1, 0, 2]), [1, n, rows]);
+    const known = lookUp(first3(x, prod(sizes)), flatPositions(a.indices, sizes, count), first3(selected, count));
+    const back = permute(reshape(known, [count, prod(before), prod(after)]), [1, 0, 2]);
+    return copied(reshape(back, shape));
+  }
+
+  /**
+   * The parts along axis 0, `t.at(0)`, `t.at(1)`, ...: `for (const row of t)`, `const [q, k, v] = t`, `Array.from(t)`.
+   * Views: nothing runs.
+   *
+   * @throws {ShapeError} for a scalar {ArgumentError} where axis 0 is symbolic
+   */
+  *[Symbol.iterator](): IterableIterator<this> {
+    const action = "iterate over a tensor of", shape = this.shape;
+    if (shape.length === 0) {
+      throw new ShapeError(action, { shapes: [shape], reason: "a scalar has no axis; `await t.item()` is its value" });
+    }
+    const extent = extentsOf(this.uop)?.[0];
+    if (extent !== undefined) {
+      throw new ArgumentError(`${action} shape ${shapeText(shape)}`, {
+        reason: `axis 0 has the size ${
+          extentText(extent)
+        }, which changes; take rows by t.at(i), with i below boundShape[0]`,
+      });
+    }
+    for (let i = 0; i < shape[0]; i++) yield this.at(i);
+  }
+
+  /**
+   * Writes `value`, cast and broadcast, at an index as in {@linkcode at}, or where a boolean tensor is true. Lazy: this
+   * tensor then names the new version of its memory; a tensor without memory of its own becomes a select. Returns this.
+   *
+   * Of equal positions in index tensors the last in row-major order of the index wins, on every device; positions out of
+   * range write nothing. The value of a mask of k true elements may be `[k, ...]`: its rows go to the true elements in
+   * order (what is beyond the rows stays as it is); a value of the shape of the whole view gives each element its own.
+   * A mask beside other index tensors must have values that are known on the host.
+   *
+   * @throws {IndexError} as `at`, {ShapeError} if the value does not broadcast
+   */
+  setAt(index: readonly Index[], value: Operand): this {
+    const action = "setAt";
+    if (!Array.isArray(index)) {
+      throw new ArgumentError(action, { reason: 'the index is a list, as in t.setAt([0, ":"], value)' });
+    }
+    index = this.withTensors(index);
+    const shape = this.shape, hasMemory = this.refresh();
+    const cut = cutVariables(action, this.uop, index);
+    if (cut !== undefined) return this.setWindow(cut.u, cut.rest, value, hasMemory);
+    const plan = parse(action, index, shape, true);
+    for (const t of plan.tensors) checkSameDevice(action, this.uop, t.index.uop);
+    const given = this.written(value, action);
+    const fit = (target: readonly number[]): UOp => {
+      const s = shapeOf(given);
+      // Leading axes of size 1 may be missing in the target.
+      const extra = s.length - target.length;
+      const trimmed = extra > 0 && s.slice(0, extra).every((n) => n === 1) ? s.slice(extra) : s;
+      const ok = trimmed.length <= target.length &&
+        trimmed.every((n, i) => n === 1 || n === target[target.length - trimmed.length + i]);
+      if (!ok) {
+        throw new ShapeError(action, {
+          shapes: [s, target],
+          reason: "the value does not broadcast to what is indexed",
+        });
+      }
+      return broadcastTo(reshape(given, trimmed), target);
+    };
+    const mask = plan.tensors.find((t) => t.index.dtype.isBool);
+    if (mask !== undefined) {
+      if (plan.tensors.length > 1) return this.setAt(expandMasks(action, index), value);
+      this.write(plan, this.masked(plan, mask.axis, mask.index, given, fit), hasMemory);
+      return this;
+    }
+    if (plan.tensors.length === 0) {
+      this.write(plan, fit(plan.shape), hasMemory);
+      return this;
+    }
+    this.write(plan, this.merged(plan, advanced(action, plan, viewNode(this.uop, plan)), fit), hasMemory);
+    return this;
+  }
+
+  /** Positions in TypedArrays as tensors. */
+  private withTensors<T extends readonly Index[]>(index: T): T {
+    return index.some(isTypedArray) ? index.map((x) => isTypedArray(x) ? this.fromList(x) : x) as unknown as T : index;
+  }
+
+  /** Writes `value` to a view of a window of this. */
+  private setWindow(window: UOp, index: readonly Index[], value: Operand, hasMemory: boolean): this {
+    const action = "setAt", plan = parse(action, index, shapeOf(window), true), view = viewNode(window, plan);
+    if (plan.tensors.length > 0) { // what is written there is selected, and written as a whole
+      const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
+      return this.setWindow(window, [], part, hasMemory);
+    }
+    const given = this.written(value, action), to = shapeOf(view), from = shapeOf(given);
+    const extra = to.length - from.length;
+    if (extra < 0 || from.some((n, i) => n !== 1 && n !== to[extra + i])) {
+      throw new ShapeError(action, { shapes: [from, to], reason: "the value does not broadcast to what is indexed" });
+    }
+    const fitted = withExtents(broadcastTo(given, to), extentsOf(view));
+    to.forEach((_, axis) => {
+      const own = extentOf(fitted, axis), want = extentOf(view, axis);
+      if (sameExtent(own, want)) return;
+      throw new ShapeError(action, {
+        shapes: [from, to],
+        axis,
+        reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
+      });
+    });
+    if (hasMemory) this.assignView(view, fitted, action);
+    else {
+      const back = (x: UOp): UOp => {
+        let placed = placeNode(x, plan, shapeOf(window));
+        for (let w = window; w !== this.uop; w = w.src[0]) placed = adjoint(w, placed);
+        return placed;
+      };
+      this.noteRenamed();
+      this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), this.uop));
+    }
+    return this;
+  }
+
+  /**
+   * The basic view of `plan` where `value` is written where `mask`, which covers axes from `axis` on, is true: a value for
+   * all, one for each axis beside the mask, one for each true element in order, or one for each element of the view.
+   */
+  private masked(
+    plan: Plan,
+    axis: number,
+    mask: TensorBase,
+    value: UOp,
+    fit: (shape: readonly number[]) => UOp,
+  ): UOp {
+    const { shape } = plan, width = mask.ndim, old = viewNode(this.uop, plan);
+    const before = shape.slice(0, axis), after = shape.slice(axis + width), total = prod(mask.shape);
+    const spread = (u: UOp) => broadcastTo(reshape(u, [...mask.shape, ...after.map(() => 1)]), shape);
+    const given = shapeOf(value), count = given[given.length - after.length - 1] ?? 1;
+    const whole = given.length > before.length + 1 + after.length || (width === 1 && count === total);
+    if (whole && width > 0) return spread(mask.uop).where(fit(shape), old);
+    const chosen = fit([...before, count, ...after]);
+    const one = [...before, ...mask.shape.map(() => 1), ...after];
+    if (count === 1) return spread(mask.uop).where(broadcastTo(reshape(chosen, one), shape), old);
+    const flat = this.wrap(castNode(reshape(mask.uop, [total]), positionDType(total))).cumsum(0).uop;
+    const order = uop(Ops.CONTIGUOUS, flat.dtype, [flat]).add(-1);
+    const full = [...before, total, ...after];
+    const at = broadcastTo(reshape(order, [...before.map(() => 1), total, ...after.map(() => 1)]), full);
+    const values = reshape(gatherNode(chosen, before.length, at), shape);
+    return spread(mask.uop).and(spread(reshape(order.lt(count), mask.shape))).where(values, old);
+  }
+
+  /** The basic view of `plan` with values written at index tensors. */
+  private merged(plan: Plan, a: Advanced, fit: (shape: readonly number[]) => UOp): UOp {
+    const { x, before, sizes, after } = gathered(viewNode(this.uop, plan), a);
+    const count = prod(a.common), k = sizes.length;
+    // For each indexed position, the last (of `count`) that writes it, from 1; 0 for none.
+    const grid = [...sizes, count];
+    const writer = expand(iotaAlong(count, k, k + 1), grid).add(1);
+    const indices = a.indices.map((u) => allFilled(u, -1)); // what is beyond goes nowhere
+    const hit = indices.map((u, i) =>
+      expand(iotaAlong(sizes[i], i, k + 1), grid).eq(expand(reshape(u, [...sizes.map(() => 1), count]), grid))
+    ).reduce((p, q) => p.and(q));
+    const last = reduceNode(hit.where(writer, constant(0, writer.dtype)), Ops.MAX, [k]);
+    const flat = reshape(allFilled(fit([...before, ...a.common, ...after])), [...before, count, ...after]);
+    // Spread the value over the indexed axes: [before, ...sizes, after].
+    const full = [...before, ...sizes, ...after, count], rank = full.length;
+    const order = [...before.map((_, i) => i), ...after.map((_, i) => before.length + 1 + i), before.length];
+    const source = expand(
+      reshape(permute(flat, order), [...before, ...sizes.map(() => 1), ...after, count]),
+      full,
+    );
+    const place = reshape(last, [...before.map(() => 1), ...sizes, ...after.map(() => 1), 1]);
+    const chosen = expand(iotaAlong(count, rank - 1, rank), full).add(1).eq(expand(place, full));
+    const spread = full.slice(0, -1);
+    const value = reshape(selectNode(chosen, source, [rank - 1]), spread);
+    const written = expand(constant(0, place.dtype).lt(reshape(place, shapeOf(place).slice(0, -1))), spread);
+    const result = written.where(value, x);
+    const view = rangeOf(plan.shape.length), rest = view.filter((v) => !a.axes.includes(v));
+    const forward = [...rest.slice(0, a.lead), ...a.axes, ...rest.slice(a.lead)];
+    return permute(result, view.map((v) => forward.indexOf(v)));
+  }
+
+  /** Replaces the basic view of `plan` by `value`, of its shape. */
+  private write(plan: Plan, value: UOp, hasMemory: boolean): void {
+    const action = "setAt", shape = this.shape;
+    if (plan.shape.includes(0)) return;
+    if (!hasMemory) this.noteRenamed();
+    const mask = () => placeNode(broadcastTo(constant(1, dtypes.bool), plan.shape), plan, shape);
+    if (hasMemory) {
+      const view = viewNode(this.uop, plan);
+      if (isMemory(shown(view).base)) this.assignView(view, value, action);
+      else this.assignView(this.uop, mask().where(placeNode(value, plan, shape), this.uop), action);
+    } else if (isWhole(plan, shape)) this.setValue(reshape(value, shape));
+    else this.setUop(mask().where(placeNode(value, plan, shape), this.uop));
+  }
+
+  /** For each k < size, the flat position of the k-th true element (by binary search in a running count), and the count. */
+  protected truePositions(mask: UOp, size: number): { at: UOp; count: UOp } {
+    const n = prod(shapeOf(mask));
+    const d = positionDType(n + 1), flat = this.wrap(reshape(castNode(mask, d), [n])).cumsum(0).uop;
+    const running = uop(Ops.CONTIGUOUS, d, [flat]);
+    const zero = constant(0, d);
+    const order = castNode(iota(size), d);
+    let found = order.mul(0);
+    for (let step = 2 ** Math.floor(Math.log2(n)); step >= 1; step /= 2) {
+      const next = found.add(step);
+      const inside = next.lt(n + 1);
+      const before = gatherNode(running, 0, inside.where(next.add(-1), zero));
+      found = inside.and(before.lt(order.add(1))).where(next, found);
+    }
+    return { at: found, count: broadcastTo(shrink(running, [[n - 1, n]]), [size]) };
+  }
+
+  /**
+   * The elements where `mask` is true, 1-D. With `size` a tensor of that many, filled with `fillValue` (0) beyond;
+   * without it a promise, as the count must be computed first.
+   *
+   * @throws {DTypeError} unless the mask is bool, {ShapeError} if it does not broadcast
+   */
+  maskedSelect(mask: TensorBase, options: SizeOptions & { readonly size: number }): this;
+  /** The values where `mask` is true; 1-D. Reads how many there are, unless `size` says so. */
+  maskedSelect(mask: TensorBase, options?: SizeOptions): Promise<this>;
+  maskedSelect(mask: TensorBase, options: SizeOptions = {}): this | Promise<this> {
+    checkOptions("maskedSelect", options, ["size", "fillValue"]);
+    if (!(mask instanceof TensorBase) || !mask.dtype.isBool) {
+      throw new DTypeError("maskedSelect with a mask of dtype", {
+        dtypes: mask instanceof TensorBase ? [mask.dtype] : [],
+        reason: "the mask must be a bool tensor",
+      });
+    }
+    checkSameDevice("maskedSelect", this.uop, mask.uop);
+    const shape = broadcastShape("maskedSelect", [this.shape, mask.shape]);
+    const values = broadcastTo(this.uop, shape);
+    const m = allFilled(withExtents(broadcastTo(mask.uop, shape), extentsOf(values)));
+    if (options.size === undefined) {
+      return this.countTrue(m).then((size) => this.maskedSelect(mask, { ...options, size }));
+    }
+    const size = checkInteger("maskedSelect", "size", options.size, 0);
+    const fill = scalarConst(checkScalar("maskedSelect", "fillValue", options.fillValue ?? 0), this.dtype);
+    if (prod(shape) === 0 || size === 0) return this.wrap(broadcastTo(fill, [size]));
+    const { at, count } = this.truePositions(m, size);
+    const x = gatherNode(reshape(allFilled(values), [prod(shape)]), 0, at);
+    return this.wrap(castNode(iota(size), count.dtype).lt(count).where(x, fill));
+  }
+
+  /**
+   * The indices of what is not zero, one a row: int32 `[count, ndim]` (int64 from 2^31 elements on). With `size` a tensor of that many rows, filled
+   * with `fillValue` (0) beyond; without it a promise.
+   */
+  nonzero(options: SizeOptions & { readonly size: number }): this;
+  /** The positions that are not zero, a row each. Reads how many there are, unless `size` says so. */
+  nonzero(options?: SizeOptions): Promise<this>;
+  nonzero(options: SizeOptions = {}): this | Promise<this> {
+    checkOptions("nonzero", options, ["size", "fillValue"]);
+    const shape = this.shape, rank = shape.length;
+    const mask = allFilled(castNode(this.uop, dtypes.bool));
+    if (options.size === undefined) return this.countTrue(mask).then((size) => this.nonzero({ ...options, size }));
+    const size = checkInteger("nonzero", "size", options.size, 0);
+    const fill = scalarConst(
+      checkScalar("nonzero", "fillValue", options.fillValue ?? 0),
+      positionDType(prod(shape) + 1),
+    );
+    if (prod(shape) === 0 || size === 0 || rank === 0) return this.wrap(broadcastTo(fill, [size, rank]));
+    const { at, count } = this.truePositions(mask, size);
+    let rest = at;
+    const columns = new Array<UOp>(rank);
+    for (let axis = rank - 1; axis >= 0; axis--) {
+      columns[axis] = axis === 0 ? rest : rest.floorMod(shape[axis]);
+      if (axis > 0) rest = rest.floorDiv(shape[axis]);
+    }
+    const here = castNode(iota(size), count.dtype).lt(count);
+    const [first, ...others] = columns.map((c) => this.wrap(here.where(c, fill)));
+    return first.stack(others, 1);
+  }
+
+  /** How many are true: read from the device. */
+  protected async countTrue(mask: UOp): Promise<number> {
+    if (isScalarLeaf(mask)) return mask.value;
+    return Number(await this.wrap(castNode(mask, positionDType(prod(shapeOf(mask))))).sum().item());
+  }
+}

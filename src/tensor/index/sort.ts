@@ -1,0 +1,80 @@
+/**
+ * Sorting along an axis: values with their positions, positions alone, the largest or smallest few. The order is found
+ * by sorted_positions.ts.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { ShapeError } from "../../helpers/errors.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
+import { constant, type UOp } from "../../uop/core/uop.ts";
+import { resolveAxis } from "../handle/axes.ts";
+import { isTensor } from "../handle/base.ts";
+import { type Dim, shrinkAxis } from "../handle/dims.ts";
+import { GatherTensor } from "./gather.ts";
+import { sortedPositions } from "../nodes/sorted_positions.ts";
+import { gatherNode } from "../nodes/select.ts";
+
+/** Options of {@linkcode SortTensor.topk}. */
+export interface TopkOptions {
+  /** The largest (default) or the smallest. */
+  readonly largest?: boolean;
+  /** In order (default). Unordered results are not offered. */
+  readonly sorted?: boolean;
+}
+
+/** Tensors with sorting. */
+export abstract class SortTensor extends GatherTensor {
+  /** The order along an axis, as positions. */
+  private positions(action: string, dim: number, descending: boolean): [UOp, number] {
+    const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
+    const n = shape[axis] ?? 1;
+    if (n <= 1 || shape.includes(0)) {
+      return [withExtents(broadcastTo(constant(0, dtypes.int32), shape), extentsOf(this.uop)), axis];
+    }
+    const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
+    const back = rangeOf(last).toSpliced(axis, 0, last);
+    return [permute(sortedPositions(permute(this.uop, order), descending), back), axis];
+  }
+
+  /**
+   * Sorted values along `dim`, and where each came from (int32). Stable; NaN counts as the largest.
+   *
+   * @throws {ShapeError} if `dim` is outside the rank
+   */
+  sort(dim = -1, options: { readonly descending?: boolean } = {}): [values: this, indices: this] {
+    checkOptions("sort", options, ["descending"]);
+    const [at, axis] = this.positions("sort", dim, options.descending ?? false);
+    const moved = this.ndim > 0 && this.shape[axis] > 1;
+    return [this.wrap(moved ? gatherNode(this.uop, axis, at) : this.uop), this.wrap(at)];
+  }
+
+  /** The positions that sort along `dim`, int32. @throws {ShapeError} */
+  argsort(dim = -1, options: { readonly descending?: boolean } = {}): this {
+    checkOptions("argsort", options, ["descending"]);
+    return this.wrap(this.positions("argsort", dim, options.descending ?? false)[0]);
+  }
+
+  /**
+   * The `k` largest along `dim` in descending order (or smallest, ascending), and their positions (int32).
+   *
+   * `sorted: false` asks for no particular order; it gets this one. `k` may be a variable.
+   *
+   * @throws {ShapeError} if k is, or may be, beyond the axis
+   */
+  topk(k: Dim, dim = -1, options: TopkOptions = {}): [values: this, indices: this] {
+    checkOptions("topk", options, ["largest", "sorted"]);
+    const shape = this.shape, axis = resolveAxis("topk", dim, shape);
+    if (!isTensor(k)) checkInteger("topk", "k", k, 0);
+    if (typeof k === "number" && k > (shape[axis] ?? 1)) {
+      throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
+    }
+    const [at] = this.positions("topk", axis, options.largest ?? true);
+    if (shape.length === 0) return [this, this.wrap(at)];
+    const cut = shrinkAxis("topk", at, axis, 0, k);
+    return [this.wrap(gatherNode(this.uop, axis, cut)), this.wrap(cut)];
+  }
+}

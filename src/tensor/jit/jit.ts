@@ -1,0 +1,440 @@
+/**
+ * `jit`: the first call runs, the second is captured, later calls replay the captured launches with the inputs swapped
+ * and fresh outputs: no scheduling, no compilation. Tensors and bound variables may sit in nested objects and arrays;
+ * every other leaf of the arguments, and the shape, dtype and device of each tensor, says which capture it is. What is
+ * captured is in jit_capture.ts.
+ *
+ * @module
+ */
+import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../../device/pressure.ts";
+import { debugPrint } from "../../engine/debug.ts";
+import { currentCapture, realizeNodes, useLog } from "../../engine/realize_nodes.ts";
+import { envNumber, modesText } from "../../helpers/env.ts";
+import { toDType } from "../../dtype/dtype.ts";
+import { ArgumentError, DisposedError, JitError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
+import { checkFunction, checkOptions, describe } from "../../helpers/options.ts";
+import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { nodesMade, uop } from "../../uop/core/uop.ts";
+import { handlesMade, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
+import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
+import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
+import { checkedReplay } from "./jit_check.ts";
+import { Uses } from "./jit_memory.ts";
+import { copyState, madeOf, type Movable, realizeResult, storageOf } from "./jit_places.ts";
+import { forgetOrigin, liveLeaves } from "../gradients/origins.ts";
+import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
+import { isTransformed } from "../transforms/transforms.ts";
+
+/** Options of {@linkcode jit}. */
+export interface JitOptions {
+  /** Replays write their outputs into the same memory each time: an earlier result changes. Default false. */
+  readonly reuseOutputs?: boolean;
+  /**
+   * Positions of arguments that the caller gives away, or true for all: their tensors are disposed of after each call, and replays write
+   * results into their memory where they can. For state that goes in and comes out: a step that takes the parameters and
+   * returns the next ones then needs memory for them once.
+   */
+  readonly donate?: readonly number[] | boolean;
+}
+
+/** What a jit function has done so far. */
+export interface JitStats {
+  /** Calls in all. */
+  readonly calls: number;
+  /** Calls that ran the function as it is: the first of each form of the arguments. */
+  readonly eager: number;
+  /** Calls that were captured. */
+  readonly captures: number;
+  /** Calls that were replayed. */
+  readonly replays: number;
+  /**
+   * Calls that began anew because an argument that is no tensor, the shape, dtype or device of one that is, or what the
+   * function closes over, had changed.
+   */
+  readonly retraces: number;
+  /** Kernels of the last capture, after what is not needed was left out. */
+  readonly kernels: number;
+  /** Bytes of intermediates that the last capture keeps. */
+  readonly arenaBytes: number;
+}
+
+/** A function made by {@linkcode jit}. */
+export interface JitFunction<A extends unknown[], R> {
+  (...args: A): R;
+  /** Forgets all captures and frees what they keep: the next call runs, the one after it is captured. */
+  reset(): void;
+  /** What it has done so far. */
+  readonly stats: JitStats;
+}
+
+type AnyFunction = (...args: unknown[]) => unknown;
+
+/** All calls that differ only in the values of tensors and variables. */
+interface Form {
+  readonly key: string;
+  readonly inputs: readonly InputInfo[];
+  calls: number;
+  /** The number of the last call of it. */
+  usedAt: number;
+  /** Positions of tensors that calls write. */
+  readonly writes: Set<number>;
+  /** Positions of leaves whose gradients captures neither read nor fill. */
+  readonly plain: Set<number>;
+  readonly captures: Captured[];
+}
+
+/** Forms of the arguments that are kept: the one not used for longest goes first, with its memory. */
+const MAX_FORMS = 64;
+/** Captures of one form that are kept: the first goes first. */
+const MAX_CAPTURES = 16;
+/** Forms from which on somebody should be told. */
+const MANY_FORMS = 8;
+
+function asyncError(): JitError {
+  return new JitError("capture an async function", {
+    reason: "jit() takes a synchronous function; await its results outside",
+  });
+}
+
+/** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
+function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>, uses: Uses): Storage[] {
+  const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined);
+  if (lazy.length > 0) realizeTensors(lazy);
+  if (written.size > 0) uses.moveOut([...written].map((i) => tensors[i]));
+  return tensors.map((t, i) => {
+    const node = realizedBuffer(t.uop);
+    if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
+    const { storage, version } = node.arg as BufferArg;
+    if (storage.disposedAt !== "") {
+      throw new DisposedError("call a jit function", { disposedAt: String(storage.disposedAt) });
+    }
+    if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, t.dtype, [t.uop])]); // throws StaleReadError
+    return storage;
+  });
+}
+
+function infoOf(t: TensorBase): InputInfo {
+  return { shape: t.shape, dtype: t.dtype.name, device: t.device };
+}
+
+function infoText({ shape, dtype, device }: InputInfo): string {
+  return `[${shape.join(", ")}] ${dtype} on ${device}`;
+}
+
+/** Whether a tensor is what was captured, but perhaps for its dtype. */
+function isLike(want: InputInfo, t: TensorBase): boolean {
+  return sameArray(want.shape, t.shape) && want.device === t.device;
+}
+
+/** Whether a tensor of whole numbers without a dtype of their own is taken for the floats that were captured. */
+function turnsInto(want: InputInfo, t: TensorBase): boolean {
+  return want.dtype !== t.dtype.name && isLike(want, t) && toDType(want.dtype).isFloat && isWeak(t);
+}
+
+/** Tensors of a result that were made after so many nodes are values alone, as replays give them: no gradient goes on. */
+function withoutGraphs(result: unknown, start: number): unknown {
+  for (const t of leavesOfTree(result, "call a jit function").tensors) {
+    if (storageOf(t).born >= start) forgetOrigin(t.uop);
+  }
+  return result;
+}
+
+/** Arguments as a form takes them, which differ in dtype alone: see {@linkcode turnsInto}. */
+function asForm(args: unknown[], { inputs }: Form): { args: unknown[]; leaves: Leaves } {
+  let at = 0;
+  const taken = replaceTensors(args, (t) => {
+    const { dtype } = inputs[at++];
+    return t.dtype.name === dtype ? t : (t as RealizeTensor).cast(dtype);
+  }) as unknown[];
+  return { args: taken, leaves: leavesOfTree(taken, "call a jit function") };
+}
+
+/** Calls a function as a part of another one: its results are values, but not real yet. */
+function callInside(fn: AnyFunction, args: unknown[]): unknown {
+  const start = nodesMade(), handles = handlesMade(), result = fn(...args);
+  if (result instanceof Promise) return result;
+  return copyState(result, start, handles, leavesOfTree(args, "call a jit function").tensors);
+}
+
+/** A function under `jit`, with all that it has captured. */
+class Jit {
+  private readonly forms = new Map<string, Form[]>();
+  private formCount = 0;
+  /** What calls used and wrote. */
+  private readonly uses = new Uses();
+  readonly stats = { calls: 0, eager: 0, captures: 0, replays: 0, retraces: 0, kernels: 0, arenaBytes: 0 };
+  /** What was told already. */
+  private readonly told = new Set<string>();
+
+  constructor(readonly fn: AnyFunction, readonly options: JitOptions) {}
+
+  call(args: unknown[]): unknown {
+    const given = leavesOfTree(args, "call a jit function");
+    const form = envNumber("JIT") === 0 ? this.noForm(given) : this.formOf(given);
+    const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
+      ? asForm(args, form)
+      : { args, leaves: given };
+    const storages = prepareInputs(taken.leaves.tensors, form.writes, this.uses), donated = this.donatedOf(args);
+    const result = this.answer(form, taken.args, taken.leaves, storages, donated);
+    if (donated.size > 0) {
+      const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
+      for (const { grad } of liveLeaves()) {
+        const storage = madeOf(grad ?? undefined);
+        if (storage !== undefined) kept.add(storage);
+      }
+      for (const i of donated) {
+        for (const t of new Set([given.tensors[i], taken.leaves.tensors[i]])) {
+          if (t !== taken.leaves.tensors[i] || !kept.has(storages[i])) (t as RealizeTensor).dispose();
+        }
+      }
+    }
+    return result;
+  }
+
+  /** Which of the tensors among the arguments are given away. */
+  private donatedOf(args: readonly unknown[]): Set<number> {
+    const out = new Set<number>(), { donate } = this.options;
+    if (donate === undefined || donate === false) return out;
+    let at = 0;
+    args.forEach((arg, position) => {
+      const count = leavesOfTree(arg, "call a jit function").tensors.length;
+      if (donate === true || donate.includes(position)) { for (let k = 0; k < count; k++) out.add(at + k); }
+      at += count;
+    });
+    return out;
+  }
+
+  private answer(
+    form: Form,
+    args: unknown[],
+    leaves: Leaves,
+    storages: readonly Storage[],
+    donated: Set<number>,
+  ): unknown {
+    const { stats } = this, { captures } = form;
+    for (let i = captures.length - 1; i >= 0; i--) {
+      const c = captures[i];
+      if (c.isOutdated()) {
+        captures.splice(i, 1);
+        stats.retraces++;
+      } else if (c.fits(leaves.tensors, storages)) return this.replay(c, form, args, leaves, storages, donated);
+    }
+    const start = nodesMade();
+    if (form.calls++ === 0) {
+      stats.eager++;
+      return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
+    }
+    const { captured, result } = captureCall({
+      fn: this.fn,
+      args,
+      leaves,
+      storages,
+      uses: this.uses,
+      writes: form.writes,
+      plain: form.plain,
+      reuseOutputs: this.options.reuseOutputs === true,
+      donated,
+    });
+    captures.push(captured);
+    if (captures.length > MAX_CAPTURES) captures.shift();
+    for (const i of captured.writtenInputs.keys()) form.writes.add(i);
+    for (const i of captured.plain) form.plain.add(i);
+    stats.captures++;
+    stats.kernels = captured.replay.kernels;
+    stats.arenaBytes = captured.replay.arenaBytes;
+    return withoutGraphs(result, start);
+  }
+
+  /** The form of these arguments: of those it has, first one that takes whole numbers without a dtype as floats. */
+  private formOf({ key: given, tensors }: Leaves): Form {
+    const { forms, stats } = this, key = modesText() + given, list = forms.get(key), call = ++stats.calls;
+    if (list !== undefined) {
+      let exact: Form | undefined;
+      for (const form of list) {
+        let same = true, fits = true;
+        for (let i = 0; i < tensors.length && fits; i++) {
+          const want = form.inputs[i], t = tensors[i];
+          if (want.dtype === t.dtype.name && isLike(want, t)) continue;
+          same = false;
+          fits = turnsInto(want, t);
+        }
+        if (!fits) continue;
+        exact = form;
+        if (!same) break;
+      }
+      if (exact !== undefined) {
+        exact.usedAt = call;
+        return exact;
+      }
+    }
+    return this.newForm(key, tensors, list);
+  }
+
+  /** The form of arguments that are not captured. */
+  private noForm({ key, tensors }: Leaves): Form {
+    const usedAt = ++this.stats.calls, inputs = tensors.map(infoOf);
+    return { key, inputs, calls: 0, usedAt, writes: new Set(), plain: new Set(), captures: [] };
+  }
+
+  private newForm(key: string, tensors: readonly TensorBase[], known: Form[] | undefined): Form {
+    const { forms, stats } = this, inputs = tensors.map(infoOf);
+    const form: Form = {
+      key,
+      inputs,
+      calls: 0,
+      usedAt: stats.calls,
+      writes: new Set(),
+      plain: new Set(),
+      captures: [],
+    };
+    if (this.formCount++ > 0) stats.retraces++;
+    if (known === undefined) forms.set(key, [form]);
+    else known.push(form);
+    if (forms.size > MANY_FORMS) {
+      this.tell(
+        `${forms.size} different values of arguments that are no tensors`,
+        key.slice(0, 200),
+        'pass what changes as a tensor, or as new Variable("n", min, max).bind(n)',
+      );
+    } else if (known !== undefined && known.length > MANY_FORMS) {
+      this.tell(
+        `tensors of ${known.length} different shapes, dtypes or devices`,
+        form.inputs.map(infoText).join(", ").slice(0, 200),
+        'pad them to few shapes, or cut them at a variable: x.at([0, new Variable("n", 1, max).bind(n)])',
+      );
+    }
+    if (this.formCount > MAX_FORMS) this.dropOldest();
+    return form;
+  }
+
+  /** Tells, once for each advice, that it is captured again and again. */
+  private tell(what: string, last: string, advice: string): void {
+    if (this.told.has(advice)) return;
+    this.told.add(advice);
+    const name = this.fn.name || "a function";
+    debugPrint(
+      `jit: ${name} has been called with ${what}, and is captured for each, of which it keeps ${MAX_FORMS} ` +
+        `(the last: ${last}); ${advice}`,
+    );
+  }
+
+  /** Forgets the form that was not called for longest. */
+  private dropOldest(): void {
+    const oldest = [...this.forms.values()].flat().reduce((a, b) => b.usedAt < a.usedAt ? b : a);
+    const rest = this.forms.get(oldest.key)!.filter((f) => f !== oldest);
+    if (rest.length > 0) this.forms.set(oldest.key, rest);
+    else this.forms.delete(oldest.key);
+    this.formCount--;
+  }
+
+  /** Calls the function as it is, and sees what it writes. */
+  run({ writes }: Form, args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
+    const start = nodesMade();
+    useLog.listener = this.uses.listen(storages, start, writes);
+    const assigned = movedHandles.assigned = new Set<TensorBase>();
+    const renamed = movedHandles.renamed = new Set<TensorBase>();
+    movedHandles.since = handlesMade();
+    const read = readHandles.set = new Set<TensorBase>();
+    let result: unknown;
+    try {
+      result = this.fn(...args);
+      readHandles.set = undefined;
+      if (result instanceof Promise) {
+        result.catch(() => {}); // this error is the one to tell
+        throw asyncError();
+      }
+      for (const t of leavesOfTree(result, "call a jit function").tensors) read.add(t);
+      const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined)];
+      result = realizeResult(result, others, start, storages, inputs);
+    } finally {
+      useLog.listener =
+        movedHandles.assigned =
+        movedHandles.renamed =
+        readHandles.set =
+          undefined;
+    }
+    this.uses.noteRead([...read].filter((t) => (t as unknown as Movable).isBefore(movedHandles.since)));
+    this.uses.noteHandles([...assigned, ...renamed]);
+    // also those that were no memory, and have got some
+    inputs.forEach((t, i) => (assigned.has(t) || renamed.has(t)) && writes.add(i));
+    checkAlive(inputs);
+    return result;
+  }
+
+  private replay(
+    c: Captured,
+    form: Form,
+    args: unknown[],
+    leaves: Leaves,
+    storages: readonly Storage[],
+    donated: Set<number>,
+  ): unknown {
+    this.stats.replays++;
+    relieveHeap(REPLAY_SHARE);
+    relieveDevices();
+    c.catchUp(storages);
+    if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
+    return checkedReplay(c, leaves, storages, () => this.run(form, args, leaves.tensors, storages));
+  }
+
+  reset(): void {
+    this.forms.clear();
+    this.formCount = 0;
+  }
+}
+
+/**
+ * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, in objects of
+ * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
+ * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
+ * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
+ * it is now, after what has been assigned to it outside. State is the tensors, not the variables that hold them: `w.assign(x)`,
+ * `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
+ * (`model.w = x`) is not, unless the model is an argument: assign, or call `reset()`. An argument that `fn` assigns to is written in each call, as the
+ * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside,
+ * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when
+ * the call ends, whether it realizes it or not. Results are fresh each time, copies where they are state, and values alone:
+ * a gradient is computed inside, none goes through a result. Within another jit function, and under `grad`,
+ * `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn` is called as if it were no jit function (but results that are state
+ * are copies): `jit(grad(f))` is fast, and `grad(jit(f))` right. With `JIT=0` each call is as the first.
+ *
+ * `fn` is called twice for each form of the arguments, and not in later calls that share memory alike: what it does besides
+ * computing tensors (printing, counting, putting a tensor that it made into a variable) is not repeated. The gradients of tensors that require them are an
+ * exception: they are filled and added to as without jit. `JIT_CHECK=1` compares each replay with a call.
+ *
+ * ```ts
+ * import { jit, Tensor } from "../../../mod.ts";
+ * const double = jit((x: Tensor) => x.mul(2));
+ * const results = [1, 2, 3, 4].map((i) => double(new Tensor([i])));
+ * console.log(await results[3].tolist(), double.stats.replays); // [8] 2
+ * ```
+ *
+ * @throws {JitError} for async functions, and functions that read values, realize nothing, or dispose of an argument
+ */
+export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): JitFunction<A, R> {
+  checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);
+  const donate: unknown = options.donate === undefined ? false : options.donate;
+  if (typeof donate !== "boolean" && !(Array.isArray(donate) && donate.every((i) => Number.isInteger(i) && i >= 0))) {
+    throw new ArgumentError("make a jit function", {
+      reason: `donate is true or a list of positions of arguments, not ${describe(donate)}`,
+    });
+  }
+  if (typeof fn !== "function") {
+    throw new ArgumentError("make a jit function", { reason: `it takes a function, not ${describe(fn)}` });
+  }
+  checkFunction("make a jit function", "it", fn);
+  if (fn.constructor.name === "AsyncFunction") throw asyncError();
+  const state = new Jit(fn as unknown as AnyFunction, options);
+  const made = (...args: A): R => {
+    // a part of another one, or of a graph that grad, vmap, jvp or checkpoint works on
+    const isInside = currentCapture() !== undefined || useLog.listener !== undefined || isTransformed();
+    return (isInside ? callInside(fn as unknown as AnyFunction, args) : state.call(args)) as R;
+  };
+  return Object.defineProperties(made, {
+    name: { value: fn.name === "" ? "jit" : fn.name },
+    reset: { value: (): void => state.reset() },
+    stats: { get: (): JitStats => ({ ...state.stats }) },
+  }) as unknown as JitFunction<A, R>;
+}

@@ -1,0 +1,248 @@
+/**
+ * Which memory the arguments of a jit function share, with one another and with what the function closes over. Where
+ * nobody writes it that is of no matter; else a capture holds for calls that share it alike. In: what calls of the function
+ * have used and written; out: how a capture takes each argument (by itself, or under a name of its own), and which calls it
+ * may serve.
+ *
+ * @module
+ */
+import { attachBuffer, Buffer, bufferOf } from "../../device/buffer.ts";
+import { getDevice } from "../../device/device.ts";
+import type { Recording } from "../../engine/capture.ts";
+import { copyBuffer } from "../../engine/exec.ts";
+import type { UseListener } from "../../engine/realize_nodes.ts";
+import { JitError } from "../../helpers/errors.ts";
+import { Storage } from "../../uop/core/args.ts";
+import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
+import { bufferNode } from "../../uop/core/uop.ts";
+import type { TensorBase } from "../handle/base.ts";
+import type { Leaves } from "./jit_arguments.ts";
+import { madeOf, type Movable, wrap } from "./jit_places.ts";
+import { realizeTensors } from "../realize.ts";
+
+/** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
+export class Uses {
+  private readonly used = new WeakSet<Storage>();
+  private readonly written = new WeakSet<Storage>();
+  private readonly handles = new WeakSet<TensorBase>();
+  private readonly read = new WeakSet<TensorBase>();
+  private readonly refs: WeakRef<TensorBase>[] = [];
+
+  /** Hears a call on these arguments that begins after `start` nodes; positions of those that it writes go to `writes`. */
+  listen(storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
+    const { used, written } = this;
+    return {
+      uses(storage, isWritten) {
+        if (storage.born < start || storage.born === Infinity) used.add(storage);
+        if (!isWritten) return;
+        written.add(storage);
+        storages.forEach((s, i) => s === storage && writes.add(i));
+      },
+    };
+  }
+
+  /** Notes what a capture closes over, and what of that it writes. */
+  note(closed: Iterable<Storage>, written: Iterable<Storage>): void {
+    for (const s of closed) this.used.add(s);
+    for (const s of written) this.written.add(s);
+  }
+  /** Notes that these, which were there before the call, have been read. */
+  noteRead(handles: Iterable<TensorBase>): void {
+    for (const t of handles) this.read.add(t);
+  }
+  /** Notes that these have been assigned to. */
+  noteHandles(handles: Iterable<TensorBase>): void {
+    for (const t of handles) {
+      if (this.handles.has(t)) continue;
+      this.handles.add(t);
+      this.refs.push(new WeakRef(t));
+    }
+  }
+
+  /** Gives tensors that are written memory that they share with no equal expression, in which they can be written. */
+  moveOut(tensors: Iterable<TensorBase>): void {
+    const lazy: TensorBase[] = [];
+    for (const t of tensors) {
+      const old = madeOf(t), isClosed = old !== undefined && this.used.has(old);
+      if (old === undefined) continue;
+      (t as unknown as Movable).moveOut();
+      if (madeOf(t) !== undefined) continue;
+      lazy.push(t);
+      if (isClosed) this.handles.add(t);
+    }
+    if (lazy.length > 0) realizeTensors(lazy);
+  }
+  /** As {@linkcode moveOut}, all that calls have assigned to. */
+  moveOutAll(): void {
+    this.moveOut(
+      this.refs.flatMap((ref) => ref.deref() ?? []).filter((t) => (t as unknown as Movable).aliases()[0] === t),
+    );
+  }
+
+  /** Whether an argument may be written, by its position or because it is closed over, too. */
+  mayBeWritten(t: TensorBase, storage: Storage): boolean {
+    return this.written.has(storage) || this.handles.has(t);
+  }
+  /** Whether the function may close over an argument. */
+  mayBeClosed(t: TensorBase, storage: Storage): boolean {
+    return this.used.has(storage) || this.read.has(t) || this.handles.has(t);
+  }
+}
+
+/** How a capture takes the memory of its arguments. */
+export interface Taking {
+  /** By argument, the first one that is the same memory to the capture. */
+  readonly groups: readonly number[];
+  /** By argument, the number of the storage that it must be, as the capture has taken it by itself; 0 for any. */
+  readonly tied: readonly number[];
+}
+
+/**
+ * How to take arguments: by themselves those that the function may write and close over, and leaves, but for those at
+ * `plain` positions; as one those that share memory that may be written.
+ */
+export function takingOf(
+  tensors: readonly TensorBase[],
+  storages: readonly Storage[],
+  uses: Uses,
+  writes: ReadonlySet<number>,
+  plain: ReadonlySet<number>,
+): Taking {
+  const written = new Set<Storage>(), first = new Map<Storage, number>(), firstTied = new Map<Storage, number>();
+  storages.forEach((s, i) => {
+    if (writes.has(i) || uses.mayBeWritten(tensors[i], s)) written.add(s);
+  });
+  const groups: number[] = [], tied: number[] = [], positions = new Map<TensorBase, number>();
+  storages.forEach((s, i) => {
+    const t = tensors[i], same = positions.get(t);
+    if (same !== undefined) { // the function may ask whether they are one
+      groups.push(groups[same]);
+      tied.push(tied[same]);
+      return;
+    }
+    positions.set(t, i);
+    const isLeaf = t.requiresGrad === true && !plain.has(i);
+    const isTied = isLeaf || (written.has(s) && uses.mayBeClosed(t, s));
+    const known = isTied ? firstTied : first;
+    if (isTied || written.has(s)) {
+      if (!known.has(s)) known.set(s, i);
+      groups.push(known.get(s)!);
+    } else groups.push(i);
+    tied.push(isTied ? s.id : 0);
+  });
+  return { groups, tied };
+}
+
+/** Which calls a capture may serve, by the memory of their arguments. */
+export class Sharing {
+  /**
+   * @param taking how it takes arguments
+   * @param written those that it writes, of each group the first, and how often
+   * @param closed what it closes over
+   * @param state what of that it writes
+   */
+  constructor(
+    private readonly taking: Taking,
+    readonly written: ReadonlyMap<number, number>,
+    readonly closed: ReadonlySet<Storage>,
+    readonly state: ReadonlySet<Storage>,
+  ) {}
+
+  /** Those of the storages of arguments that the function may close over. */
+  tiedOf(storages: readonly Storage[]): Storage[] {
+    return storages.filter((_, i) => this.taking.tied[i] !== 0);
+  }
+
+  /** Whether arguments in these storages share what they shared when it was captured, as far as something is written. */
+  fits(storages: readonly Storage[]): boolean {
+    const { taking: { groups, tied }, written, closed, state } = this;
+    for (let i = 0; i < storages.length; i++) {
+      const s = storages[i];
+      if (tied[i] !== 0) {
+        if (s.id !== tied[i]) return false;
+      } else if (
+        storages[groups[i]] !== s || (state.size > 0 && state.has(s)) || (written.has(groups[i]) && closed.has(s))
+      ) return false;
+    }
+    for (const i of written.keys()) {
+      for (let k = 0; k < storages.length; k++) if (storages[k] === storages[i] && groups[k] !== i) return false;
+    }
+    return true;
+  }
+}
+
+/** A copy of memory. */
+export function copyOf(storage: Storage): Buffer {
+  const from = bufferOf(storage)!, copy = new Buffer(getDevice(storage.device), storage.dtype, storage.size);
+  copyBuffer(copy, from);
+  return copy;
+}
+
+/** Memory under a name of its own. */
+function aliasOf(storage: Storage): Storage {
+  const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
+  attachBuffer(alias, buffer.isShared ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype));
+  return alias;
+}
+
+/** The arguments as the function gets them: those that are not taken by themselves have names of their own, as variables have. */
+export function insideOf(
+  { tensors, bound }: Leaves,
+  storages: readonly Storage[],
+  { groups, tied }: Taking,
+): TensorBase[] {
+  const aliases = new Map<number, Storage>(), made = new Map<TensorBase, TensorBase>();
+  return tensors.map((t, i) => {
+    if (tied[i] !== 0) return t;
+    const at = groups[i], known = at === i ? undefined : made.get(t);
+    if (known !== undefined) return known;
+    if (!aliases.has(at)) aliases.set(at, aliasOf(storages[i]));
+    const extents = mapExtents(extentsOf(t.uop), (e) => marked(e, bound));
+    const alias = wrap(t, withExtents(reshape(bufferNode(aliases.get(at)!), t.shape), extents));
+    made.set(t, alias);
+    return alias;
+  });
+}
+
+/**
+ * The arguments that a call has written, of those that are one memory the first, with the number of writes: what it wrote
+ * to copies is written to them.
+ * @throws {JitError} where an argument shares written memory in a way that no earlier call has shown
+ */
+export function writesTo(
+  recording: Recording,
+  inside: readonly Storage[],
+  { groups, tied }: Taking,
+  storages: readonly Storage[],
+): Map<number, number> {
+  const written = new Map<number, number>();
+  if (recording.written.size === 0) return written;
+  const used = new Set(recording.storages.values());
+  const refuse = (reason: string): never => {
+    throw new JitError("capture a function", { reason: `${reason}; pass a clone()` });
+  };
+  inside.forEach((s, i) => {
+    if (groups[i] !== i) return;
+    const own = storages[i], writes = recording.written.get(s), isAlias = tied[i] === 0;
+    const isClosed = isAlias && used.has(own);
+    if (isClosed && writes === undefined && recording.written.has(own)) {
+      refuse(`it assigns to a tensor that it closes over and that is argument tensor ${i}, too`);
+    }
+    if (writes === undefined) return;
+    const other = storages.findIndex((x, k) => x === own && groups[k] !== i);
+    if (other >= 0) refuse(`it assigns to argument tensor ${i}, which is argument tensor ${other}, too`);
+    if (isClosed) refuse(`it assigns to argument tensor ${i}, which it closes over, too`);
+    written.set(i, writes);
+    recording.written.delete(s);
+    if (!isAlias) return;
+    const from = bufferOf(s)!, to = bufferOf(own)!;
+    if (from.base !== to.base) {
+      to.unshare();
+      copyBuffer(to, from);
+    }
+    own.version += writes;
+    own.writtenAt = s.writtenAt;
+  });
+  return written;
+}

@@ -1,0 +1,224 @@
+/**
+ * Where a function under jit leaves tensors besides what it returns: gradients, and handles that it makes name another
+ * tensor. A gradient is found at its leaf, also where it is another handle in each call.
+ *
+ * @module
+ */
+import { sameArray } from "../../helpers/math.ts";
+import { type BufferArg, Storage } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { isMemory, shown } from "../../uop/graph/writes.ts";
+import { frozenLeaves, gradLeaves, type TensorBase } from "../handle/base.ts";
+import { placeOf } from "../handle/claims.ts";
+import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
+import { movedHandles, realizedBuffer, realizeTensors } from "../realize.ts";
+
+/** Exposes what handles keep protected: the JIT moves handles on to new versions. */
+export interface Movable {
+  setUop(u: UOp): void;
+  rename(u: UOp): void;
+  refresh(all?: boolean): boolean;
+  moveOut(): void;
+  isBefore(handles: number): boolean;
+  aliases(): TensorBase[];
+  wrap(u: UOp): TensorBase;
+  clone(): TensorBase;
+}
+
+/** A tensor of the class of `like` on a node. */
+export function wrap(like: TensorBase, u: UOp): TensorBase {
+  return (like as unknown as Movable).wrap(u);
+}
+
+/** An argument that comes back: itself, or a view of it. */
+export function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
+  return sameArray(t.shape, shape) ? t : wrap(t, reshape(t.uop, shape));
+}
+
+/** The storage of a realized tensor. */
+export function storageOf(t: TensorBase): Storage {
+  return (realizedBuffer(t.uop)!.arg as BufferArg).storage;
+}
+
+/** The storage of a tensor, if it is realized. */
+export function madeOf(t: TensorBase | undefined): Storage | undefined {
+  const node = t === undefined ? undefined : realizedBuffer(t.uop);
+  return node === undefined ? undefined : (node.arg as BufferArg).storage;
+}
+
+/** Whether a tensor could be realized, and is not. */
+export function isPending(t: TensorBase): boolean {
+  return madeOf(t) === undefined && !isStale(t.uop);
+}
+
+/** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
+function isStale(u: UOp): boolean {
+  return toposort(resolve(u)).some((v) => {
+    if (v.op !== Ops.BUFFER) return false;
+    const { storage, version } = v.arg as BufferArg;
+    return storage.version !== version || storage.disposedAt !== "";
+  });
+}
+
+/** A place where a call leaves a tensor: a gradient, or a handle that is made to name another tensor. */
+export interface Place {
+  /** Whether it is a handle that stays, and is made to name another tensor. */
+  readonly moves: boolean;
+  read(): TensorBase | undefined;
+  write(t: TensorBase | undefined): void;
+}
+
+/** The gradient of a leaf: another handle, or, if it moves, what is there made to name another tensor. */
+class GradientPlace implements Place {
+  constructor(readonly leaf: WeakRef<TensorBase>, readonly moves: boolean) {}
+  read(): TensorBase | undefined {
+    return this.leaf.deref()?.grad ?? undefined;
+  }
+  write(t: TensorBase | undefined): void {
+    const leaf = this.leaf.deref();
+    if (leaf === undefined) return;
+    if (!this.moves) leaf.grad = t;
+    else if (t !== undefined) (leaf.grad as unknown as Movable | undefined)?.rename(t.uop);
+  }
+}
+
+/** Whether a place is the gradient of `leaf`. */
+export function isFilledAt(place: Place, leaf: TensorBase): boolean {
+  return place instanceof GradientPlace && place.leaf.deref() === leaf;
+}
+
+class HandlePlace implements Place {
+  readonly moves = true;
+  constructor(private readonly handle: WeakRef<TensorBase>) {}
+  read(): TensorBase | undefined {
+    return this.handle.deref();
+  }
+  write(t: TensorBase | undefined): void {
+    const handle = this.handle.deref();
+    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).rename(t.uop);
+  }
+}
+
+/** The leaves, also frozen ones, and their gradients: lazy ones are realized, so that they can be inputs. */
+export function placesNow(): Map<WeakRef<TensorBase>, TensorBase | undefined> {
+  const places = new Map<WeakRef<TensorBase>, TensorBase | undefined>(), lazy: TensorBase[] = [];
+  for (const ref of [...gradLeaves, ...frozenLeaves]) {
+    const leaf = ref.deref();
+    if (leaf === undefined) {
+      frozenLeaves.delete(ref);
+      continue;
+    }
+    const grad = leaf.grad ?? undefined;
+    places.set(ref, grad);
+    if (grad !== undefined && isPending(grad)) lazy.push(grad);
+  }
+  if (lazy.length > 0) realizeTensors(lazy);
+  return places;
+}
+
+/** What a call has left at a place. */
+export interface Left {
+  readonly place: Place;
+  /** What was there before it. */
+  readonly before: TensorBase | undefined;
+  /** What is there now: the same object only if it is the same tensor. */
+  readonly after: TensorBase | undefined;
+}
+
+/**
+ * What is at the leaves, and at handles that were `replaced`, which comes with what these were before. Handles that the
+ * call made, after `start` nodes, are its own: a gradient among them is another one in each call.
+ */
+export function placesLeft(
+  leaves: ReadonlyMap<WeakRef<TensorBase>, TensorBase | undefined>,
+  replaced: ReadonlyMap<TensorBase, TensorBase>,
+  start: number,
+): Left[] {
+  const left: Left[] = [], handles = new Map(replaced);
+  for (const [ref, found] of leaves) {
+    const after = ref.deref()?.grad ?? undefined, moved = found === undefined ? undefined : replaced.get(found);
+    // a gradient that was scaled or clipped: the next call finds another handle here
+    if (found !== undefined) handles.delete(found);
+    const old = after === undefined || after === found ? undefined : handles.get(after);
+    if (old !== undefined && (madeOf(old)?.born ?? start) >= start) handles.delete(after!);
+    left.push({
+      place: new GradientPlace(ref, moved !== undefined && after === found),
+      before: moved ?? found,
+      after,
+    });
+  }
+  for (const [handle, before] of handles) {
+    left.push({ place: new HandlePlace(new WeakRef(handle)), before, after: handle });
+  }
+  return left;
+}
+
+/**
+ * The result of a jit function that is called within another function: tensors that are state are copies, as they are
+ * where it is called by itself. What was there before `start` nodes or `handles`, and is no argument's, is state.
+ */
+export function copyState(
+  result: unknown,
+  start: number,
+  handles: number,
+  args: readonly TensorBase[],
+): unknown {
+  const inputs = new Set(args.map((t) => placeOf(t.uop)));
+  return replaceTensors(result, (t) => {
+    const place = placeOf(shown(t.uop).base);
+    const isOld = place instanceof Storage
+      ? place.born < start || place.born === Infinity
+      : isMemory(place) && place.arg !== undefined && place.seq < start;
+    return (isOld || isOlder(t, handles)) && !inputs.has(place) ? (t as unknown as Movable).clone() : t;
+  });
+}
+
+/** Whether a tensor is one of the first `handles`, or a view of one. */
+function isOlder(t: TensorBase, handles: number): boolean {
+  return (t as unknown as Movable).aliases().some((a) => (a as unknown as Movable).isBefore(handles));
+}
+
+/** Whether a tensor shows memory, or what will be, that is older than `start` nodes and no argument's. */
+function isState(t: TensorBase, start: number, inputs: readonly Storage[]): boolean {
+  let { base } = shown(t.uop);
+  while (base.op === Ops.AFTER) base = shown(base.src[0]).base;
+  if (base.op !== Ops.BUFFER) return isMemory(base) && base.arg !== undefined && base.seq < start;
+  const { storage } = base.arg as BufferArg;
+  // what no node has become is the host's own values
+  return (storage.born < start || storage.born === Infinity) && !inputs.includes(storage);
+}
+
+/**
+ * Realizes a result, and `others` with it, in one schedule. Tensors that are state are copied: what a result says does not
+ * change when that is written. Arguments, of storages `inputs`, and views of them stay what they are.
+ */
+export function realizeResult(
+  result: unknown,
+  others: readonly TensorBase[],
+  start: number,
+  inputs: readonly Storage[],
+  args: readonly TensorBase[],
+): unknown {
+  const isArgument = (t: TensorBase): boolean => (t as unknown as Movable).aliases().some((a) => args.includes(a));
+  // a value may have become the memory of an argument, and is none of its views
+  const isValueOf = (t: TensorBase): boolean => {
+    const storage = madeOf(t);
+    return storage !== undefined && inputs.includes(storage) && !isArgument(t);
+  };
+  const valuesOf = (tree: unknown): unknown =>
+    replaceTensors(tree, (t) => isState(t, start, inputs) || isValueOf(t) ? (t as unknown as Movable).clone() : t);
+  // a handle from outside that names something new by now
+  const own = replaceTensors(
+    result,
+    (t) => isOlder(t, movedHandles.since) && !isArgument(t) ? (t as unknown as Movable).clone() : t,
+  );
+  const tensorsOf = (tree: unknown): readonly TensorBase[] => leavesOfTree(tree, "call a jit function").tensors;
+  const values = valuesOf(own);
+  realizeTensors([...tensorsOf(values), ...others]);
+  const real = valuesOf(values); // a node that computes nothing has become what it was made of
+  if (real !== values) realizeTensors(tensorsOf(real));
+  return real;
+}

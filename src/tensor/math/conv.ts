@@ -1,0 +1,512 @@
+/**
+ * Convolutions and pooling of any number of spatial axes, by movement ops alone: `pool` turns windows into axes, and what
+ * follows is a product and a sum, a mean or a maximum. The scheduler turns the windows into index arithmetic.
+ *
+ * @module
+ */
+import { type DTypeLike, dtypeMin, dtypes, toDType } from "../../dtype/dtype.ts";
+import { promote, sumDType } from "../../dtype/promotion.ts";
+import { envNumber } from "../../helpers/env.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { ceilDiv, prod, rangeOf, sameArray } from "../../helpers/math.ts";
+import { checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { ReduceArg } from "../../uop/core/args.ts";
+import { broadcastTo, expand, flip, permute, reshape } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
+import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { checkIntegers } from "../handle/axes.ts";
+import { checkSameDevice, checkTensor, maybeTensor } from "../handle/base.ts";
+import { constantAxis, sizedAs } from "../handle/dims.ts";
+import { LinalgTensor, sumLast } from "./linalg.ts";
+import { foldKeys } from "../nodes/segments.ts";
+import { gatherNode, indexNode } from "../nodes/select.ts";
+import { padLast, type Pairs, pool } from "../nodes/windows.ts";
+import { winograd } from "./winograd.ts";
+
+/** One number for all spatial axes, or one an axis. */
+export type PerAxis = number | readonly number[];
+
+/** Options of {@linkcode ConvTensor.conv2d}. */
+export interface ConvOptions {
+  /** Channels are split into so many groups that do not mix. Default 1. */
+  readonly groups?: number;
+  /** Steps between windows. Default 1. */
+  readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
+  readonly dilation?: PerAxis;
+  /** Zeros around: one number, one an axis, or before and after each axis with the last axis first. */
+  readonly padding?: PerAxis;
+  /** Dtype of the result; sums are at least as wide. */
+  readonly dtype?: DTypeLike;
+}
+
+/** Options of {@linkcode ConvTensor.convTranspose2d}. */
+export interface ConvTransposeOptions {
+  /** Channels are split into so many groups that do not mix. Default 1. */
+  readonly groups?: number;
+  /** Steps between windows. Default 1. */
+  readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
+  readonly dilation?: PerAxis;
+  /** Elements taken off both sides of each axis of the result. Default 0. */
+  readonly padding?: PerAxis;
+  /** Rows added at the end of each axis, where a stride leaves the size open. */
+  readonly outputPadding?: PerAxis;
+}
+
+/** Options of pooling. */
+export interface PoolOptions {
+  /** Default: the kernel's size. */
+  readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
+  readonly dilation?: PerAxis;
+  /** Elements added on both sides of each axis. Default 0. */
+  readonly padding?: PerAxis;
+  /** Also windows that begin inside and end outside. */
+  readonly ceilMode?: boolean;
+}
+
+/** Options of {@linkcode ConvTensor.interpolate}. */
+export interface InterpolateOptions {
+  /** Default "linear". */
+  readonly mode?: "linear" | "nearest" | "nearest-exact";
+  /** Whether the corner elements stay at the corners. Default false. */
+  readonly alignCorners?: boolean;
+}
+
+const POOL_OPTIONS = ["stride", "dilation", "padding", "ceilMode"] as const;
+
+function perAxis(action: string, name: string, value: PerAxis, rank: number, least: number): number[] {
+  const list: unknown = typeof value === "number" ? new Array<number>(rank).fill(value) : value;
+  const fits = (n: unknown) => Number.isSafeInteger(n) && n as number >= least;
+  if (!Array.isArray(list) || list.length !== rank || !Array.from(list).every(fits)) {
+    throw new ArgumentError(`${action} with ${name} ${describeList(list)}`, {
+      reason: `it takes ${rank} integers${least === -Infinity ? "" : ` of at least ${least}`}`,
+    });
+  }
+  return [...list];
+}
+
+/** How many axes windows of this size have: a number stands for two. @throws {ArgumentError} for what is no size */
+function windowRank(action: string, name: string, size: PerAxis): number {
+  if (typeof size === "number") return 2;
+  if (Array.isArray(size)) return size.length;
+  throw new ArgumentError(action, { reason: `${name} must be a number or a list of numbers, not ${describe(size)}` });
+}
+
+/** Padding as pairs, first spatial axis first. */
+function padPairs(action: string, padding: PerAxis, rank: number, least = 0): [number, number][] {
+  if (rank > 0 && Array.isArray(padding) && padding.length === 2 * rank) { // before, after; the last axis first
+    const list = perAxis(action, "padding", padding, 2 * rank, least);
+    return rangeOf(rank).map((i) => [list[2 * (rank - 1 - i)], list[2 * (rank - 1 - i) + 1]]);
+  }
+  return perAxis(action, "padding", padding, rank, least).map((n) => [n, n]);
+}
+
+function reduceLast(op: Ops, x: UOp, count: number): UOp {
+  const shape = shapeOf(x), keep = shape.length - count;
+  const sum = uop(Ops.REDUCE, x.dtype, [x], new ReduceArg(op, rangeOf(count).map((i) => keep + i)));
+  return reshape(sum, shape.slice(0, keep));
+}
+
+/** A constant of `shape`. */
+function filled(value: number, like: UOp, shape: readonly number[]): UOp {
+  return broadcastTo(constant(value, like.dtype), shape);
+}
+
+/** Elements `index` (`[count]`) of one axis of `x`: a comparison and a sum, which the scheduler folds to a load. */
+function takeAlong(x: UOp, axis: number, index: UOp): UOp {
+  const shape = shapeOf(x), [count] = shapeOf(index);
+  const full = [...shape.slice(0, axis), count, ...shape.slice(axis)];
+  const along = (a: number, n: number) => full.map((_, i) => i === a ? n : 1);
+  const values = broadcastTo(reshape(x, [...shape.slice(0, axis), 1, ...shape.slice(axis)]), full);
+  const place = broadcastTo(reshape(iota(shape[axis]), along(axis + 1, shape[axis])), full);
+  const wanted = broadcastTo(reshape(index.cast(place.dtype), along(axis, count)), full);
+  const chosen = place.eq(wanted).where(values, constant(0, x.dtype));
+  const sum = uop(Ops.REDUCE, x.dtype, [chosen], new ReduceArg(Ops.ADD, [axis + 1]));
+  return reshape(sum, full.filter((_, i) => i !== axis + 1));
+}
+
+/**
+ * The sum over windows: `x` `[N, groups, Cin, ...spatial]` with `weight` `[groups, Cout, Cin, ...kernel]` of the same dtype
+ * gives `[N, groups, Cout, ...]`.
+ */
+function direct(x: UOp, weight: UOp, stride: readonly number[], dilation: readonly number[]): UOp {
+  const [n, groups, channels] = shapeOf(x), [, each, , ...kernel] = shapeOf(weight), rank = kernel.length;
+  const windows = pool(x, kernel, stride, dilation), spatial = rangeOf(rank);
+  const sizes = shapeOf(windows).slice(3, 3 + rank);
+  // both as [N, groups, Cout, ...sizes, Cin, ...kernel]
+  const full = [n, groups, each, ...sizes, channels, ...kernel];
+  const turned = permute(windows, [0, 1, ...spatial.map((i) => 3 + i), 2, ...spatial.map((i) => 3 + rank + i)]);
+  const left = expand(reshape(turned, [n, groups, 1, ...sizes, channels, ...kernel]), full);
+  const right = expand(reshape(weight, [1, groups, each, ...sizes.map(() => 1), channels, ...kernel]), full);
+  return sumLast(left.mul(right), 1 + rank);
+}
+
+/** Larger than every position of the dtype of `place`, for NaN. */
+function lastOf(place: UOp): number {
+  return place.dtype.bits === 64 ? Number.MAX_SAFE_INTEGER : 2 ** 31 - 1;
+}
+
+/**
+ * How much each element of a window `[..., ...kernel]` is its maximum: the first of equals most, but NaN more, and the last
+ * NaN most; 0 for padding and what is less. `place` has positions that fall from the first on, and 0 for padding.
+ */
+function rankOf(pooled: UOp, place: UOp, largest: UOp, rank: number): UOp {
+  const shape = shapeOf(pooled), zero = constant(0, place.dtype);
+  const found = broadcastTo(reshape(largest, [...shapeOf(largest), ...new Array<number>(rank).fill(1)]), shape);
+  const key = pooled.eq(found).where(place, zero);
+  if (!pooled.dtype.isFloat) return key;
+  return pooled.ne(pooled).and(zero.lt(place)).where(place.mul(-1).add(lastOf(place)), key);
+}
+
+/** The gradient of the maxima of windows, whose last `rank` axes are the kernel's: that of each goes to one element. */
+function toWinner(rank: number): GradientArg {
+  return new GradientArg((g, [pooled, place], most) => {
+    const shape = shapeOf(pooled),
+      wide = (u: UOp) => broadcastTo(reshape(u, [...shape.slice(0, -rank), ...new Array<number>(rank).fill(1)]), shape);
+    const key = rankOf(pooled, place, most, rank), best = reduceLast(Ops.MAX, key, rank);
+    const wins = key.eq(wide(best)).and(constant(0, key.dtype).lt(key));
+    return [wins.where(wide(g), constant(0, g.dtype)), undefined];
+  }, true);
+}
+
+const TO_WINNER: GradientArg[] = [];
+
+/** Of values `[..., n]` written to places `[..., size]` at `keys`: what is at each one's place. */
+const FROM_PLACES = new GradientArg(
+  (g, [values, keys]) => [gatherNode(g, shapeOf(values).length - 1, keys), undefined],
+  true,
+);
+
+/** The last `rank` axes of a shape. */
+function lastAxes(shape: readonly number[], rank: number): number[] {
+  return rangeOf(rank).map((i) => shape.length - rank + i);
+}
+
+/** What a pooling call comes to. */
+interface Window {
+  readonly kernel: number[];
+  readonly stride: number[];
+  readonly dilation: number[];
+  readonly pairs: [number, number][];
+  /** Beyond `pairs`, at the end of each axis, for ceilMode. */
+  readonly extra: number[];
+}
+
+/** Tensors with convolution and pooling. */
+export abstract class ConvTensor extends LinalgTensor {
+  /**
+   * Cross-correlation. `[N, Cin, ...spatial]` with `weight` `[Cout, Cin / groups, ...kernel]` gives `[N, Cout, ...]`, for
+   * any number of spatial axes; `bias` is `[Cout]`. Negative padding cuts. Small floats are accumulated in float32. Under the context variable WINO
+   * floats convolve with 3x3 kernels and stride 1 by Winograd's algorithm, with fewer products (winograd.ts).
+   * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
+   */
+  conv2d(weight: this, bias?: this, options: ConvOptions = {}): this {
+    checkOptions("convolve", options, ["groups", "stride", "dilation", "padding", "dtype"]);
+    const { groups = 1, stride = 1, dilation = 1, padding = 0 } = options;
+    checkInteger("convolve", "groups", groups, 1);
+    const shape = this.shape, w = checkTensor("convolve", "weight", weight).shape, rank = w.length - 2;
+    const added = maybeTensor("convolve", "bias", bias);
+    checkSameDevice("convolve", this.uop, weight.uop);
+    if (added !== undefined) checkSameDevice("convolve", this.uop, added.uop);
+    const fail = (axis: number, reason: string) => new ShapeError("convolve", { shapes: [shape, w], axis, reason });
+    if (rank < 1 || shape.length !== w.length) {
+      throw fail(0, `input and weight take one rank, of 3 or more: [N, Cin, ...] and [Cout, Cin / groups, ...]`);
+    }
+    if (shape[1] !== w[1] * groups) {
+      throw fail(1, `${shape[1]} channels are not the ${w[1]} of the weight times ${groups} groups`);
+    }
+    if (w[0] % groups !== 0) throw fail(0, `${w[0]} output channels do not divide into ${groups} groups`);
+    const steps = perAxis("convolve", "stride", stride, rank, 1);
+    const gaps = perAxis("convolve", "dilation", dilation, rank, 1);
+    const pairs = padPairs("convolve", padding, rank, -Infinity);
+    const kernel = w.slice(2);
+    kernel.forEach((k, i) => {
+      const n = shape[2 + i] + pairs[i][0] + pairs[i][1], cut = pairs[i].filter((p) => p < 0).map((p) => -p);
+      if (cut.reduce((a, b) => a + b, 0) > shape[2 + i]) {
+        throw fail(2 + i, `axis ${2 + i} of size ${shape[2 + i]} cannot lose ${cut.join(" and ")}`);
+      }
+      if (gaps[i] * (k - 1) + 1 > n) {
+        throw fail(
+          2 + i,
+          `a kernel of extent ${gaps[i] * (k - 1) + 1} is larger than axis ${2 + i}, of padded size ${n}`,
+        );
+      }
+    });
+    const out = options.dtype === undefined ? promote(this.dtype, weight.dtype) : toDType(options.dtype);
+    const wide = sumDType(out), each = w[0] / groups;
+    const grouped = reshape(weight.uop.cast(wide), [groups, each, w[1], ...kernel]);
+    const minimal = envNumber("WINO") > 0 && wide.isFloat && rank === 2 &&
+      rangeOf(2).every((i) => kernel[i] === 3 && steps[i] === 1 && gaps[i] === 1);
+    const sum = sizedAs("convolve", this.uop, lastAxes(shape, rank), () => {
+      const padded = padLast(this.uop.cast(wide), pairs);
+      const channelled = reshape(padded, [shape[0], groups, w[1], ...shapeOf(padded).slice(2)]);
+      return minimal ? winograd(channelled, grouped) : direct(channelled, grouped, steps, gaps);
+    });
+    const y = this.wrap(reshape(sum, [shape[0], w[0], ...shapeOf(sum).slice(3)]).cast(out));
+    return added === undefined ? y : this.addChannels("convolve", y, added);
+  }
+
+  /**
+   * The transpose of {@linkcode conv2d} as a map. `[N, Cin, ...]` with `weight` `[Cin, Cout / groups, ...kernel]` gives
+   * `[N, Cout, ...]`, where an axis of size n becomes (n - 1) stride - 2 padding + dilation (k - 1) + outputPadding + 1.
+   * @throws {ShapeError} as {@linkcode conv2d}
+   */
+  convTranspose2d(weight: this, bias?: this, options: ConvTransposeOptions = {}): this {
+    checkOptions("convolve (transposed)", options, ["groups", "stride", "dilation", "padding", "outputPadding"]);
+    const { groups = 1, stride = 1, dilation = 1, padding = 0, outputPadding = 0 } = options;
+    checkInteger("convolve (transposed)", "groups", groups, 1);
+    const shape = this.shape, w = checkTensor("convolve (transposed)", "weight", weight).shape, rank = w.length - 2;
+    const added = maybeTensor("convolve (transposed)", "bias", bias);
+    for (const t of [weight, added]) if (t !== undefined) checkSameDevice("convolve (transposed)", this.uop, t.uop);
+    if (rank < 1 || shape.length !== w.length || shape[1] !== w[0] || w[0] % groups !== 0) {
+      throw new ShapeError("convolve (transposed)", {
+        shapes: [shape, w],
+        axis: 1,
+        reason: `they take the forms [N, Cin, ...] and [Cin, Cout / groups, ...], with ${groups} groups dividing Cin`,
+      });
+    }
+    const steps = perAxis("convolve (transposed)", "stride", stride, rank, 1);
+    const gaps = perAxis("convolve (transposed)", "dilation", dilation, rank, 1);
+    const pairs = padPairs("convolve (transposed)", padding, rank);
+    const more = perAxis("convolve (transposed)", "outputPadding", outputPadding, rank, 0);
+    const kernel = w.slice(2), spatial = rangeOf(rank);
+    // the weight with input and output channels swapped within each group, and reversed
+    let turned = reshape(weight.uop, [groups, w[0] / groups, w[1], ...kernel]);
+    turned = permute(turned, [0, 2, 1, ...spatial.map((i) => 3 + i)]);
+    turned = flip(reshape(turned, [groups * w[1], w[0] / groups, ...kernel]), spatial.map((i) => 2 + i));
+    return sizedAs("convolve (transposed)", this.uop, lastAxes(shape, rank), () => {
+      // the input with stride - 1 zeros between its elements
+      let x = reshape(this.uop, [shape[0], shape[1], ...spatial.flatMap((i) => [shape[2 + i], 1])]);
+      x = padLast(x, spatial.flatMap((i) => [[0, 0], [0, steps[i] - 1]] as [number, number][]));
+      x = reshape(x, [shape[0], shape[1], ...spatial.map((i) => shape[2 + i] * steps[i])]);
+      x = padLast(
+        x,
+        spatial.map((i) => {
+          const reach = gaps[i] * (kernel[i] - 1);
+          return [reach - pairs[i][0], reach - pairs[i][1] + more[i] - (steps[i] - 1)] as const;
+        }),
+      );
+      return this.wrap(x).conv2d(this.wrap(turned), bias, { groups, dilation: gaps });
+    });
+  }
+
+  /**
+   * Means over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Integers give float32.
+   * `countIncludePad: false` divides by the elements inside only.
+   * @throws {ShapeError} where no window fits
+   */
+  avgPool2d(kernelSize: PerAxis = [2, 2], options: PoolOptions & { readonly countIncludePad?: boolean } = {}): this {
+    checkOptions("average", options, [...POOL_OPTIONS, "countIncludePad"]);
+    const { countIncludePad = true } = options;
+    const w = this.window("average", kernelSize, options), rank = w.kernel.length;
+    const out = this.dtype.isFloat ? this.dtype : dtypes.float32, wide = sumDType(out);
+    const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
+    const gather = (u: UOp, pairs: Pairs) => sumLast(pool(padLast(u, pairs), w.kernel, w.stride, w.dilation), rank);
+    const sum = sizedAs("average", this.uop, lastAxes(this.shape, rank), () => gather(this.uop.cast(wide), ends));
+    const uniform = w.extra.every((n) => n === 0) &&
+      (countIncludePad || w.pairs.every(([a, b]) => a === 0 && b === 0));
+    if (uniform) return this.wrap(sum.fdiv(prod(w.kernel)).cast(out));
+    const size = this.shape.slice(-rank).map((n, i) => countIncludePad ? n + w.pairs[i][0] + w.pairs[i][1] : n);
+    const ones = filled(1, sum, size);
+    const count = gather(ones, countIncludePad ? w.extra.map((n) => [0, n] as const) : ends);
+    return this.wrap(sum.fdiv(broadcastTo(count, shapeOf(sum))).cast(out));
+  }
+
+  /**
+   * Maxima over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Padding never wins. Of
+   * equal maxima the first is it, of NaN the last: it has the gradient, and with `returnIndices` its position, flat in the
+   * spatial axes, is given too, as int32
+   * (int64 where they have 2^31 positions or more).
+   * @throws {ShapeError} where no window fits @throws {ArgumentError} for a padding of more than half of the window
+   */
+  maxPool2d(kernelSize: PerAxis | undefined, options: PoolOptions & { readonly returnIndices: true }): [this, this];
+  /** The largest of each window over the last axes, with its position where `returnIndices` asks for it. */
+  maxPool2d(kernelSize?: PerAxis, options?: PoolOptions & { readonly returnIndices?: false }): this;
+  maxPool2d(
+    kernelSize: PerAxis = [2, 2],
+    options: PoolOptions & { readonly returnIndices?: boolean } = {},
+  ): this | [this, this] {
+    checkOptions("pool", options, [...POOL_OPTIONS, "returnIndices"]);
+    const w = this.window("pool", kernelSize, options), rank = w.kernel.length;
+    const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
+    const spatial = this.shape.slice(-rank);
+    const gather = (u: UOp) => pool(padLast(u, ends), w.kernel, w.stride, w.dilation);
+    const x = this.uop;
+    const inside = broadcastTo(constant(1, dtypes.bool), spatial);
+    const padded = ends.some(([a, b]) => a + b > 0);
+    const pooled = sizedAs("pool", x, lastAxes(this.shape, rank), () => {
+      if (!padded) return gather(x);
+      const wide = padLast(x, ends), mask = broadcastTo(padLast(inside, ends), shapeOf(wide));
+      // padding becomes the least value
+      return pool(mask.where(wide, constant(dtypeMin(this.dtype), this.dtype)), w.kernel, w.stride, w.dilation);
+    });
+    // positions counted from the end, so that the first is the largest; 0 stands for padding
+    const total = prod(spatial), fromEnd = gather(reshape(iota(total).mul(-1).add(total), spatial));
+    const largest = reduceLast(Ops.MAX, pooled, rank), place = broadcastTo(fromEnd, shapeOf(pooled));
+    const most = this.dtype.isFloat
+      ? withGradient(largest, [pooled, place], TO_WINNER[rank] ??= toWinner(rank))
+      : largest;
+    if (!options.returnIndices) return this.wrap(most);
+    const key = reduceLast(Ops.MAX, rankOf(pooled, place, largest, rank), rank);
+    const known = key.lt(total + 1).where(key, key.mul(-1).add(lastOf(key)));
+    return [this.wrap(most), this.wrap(known.mul(-1).add(total))];
+  }
+
+  /**
+   * Undoes {@linkcode maxPool2d}: puts each value at its flat index, and zeros elsewhere. Of several at one index, as where
+   * overlapping windows share a maximum, the last is written, and all have the gradient of that place, as in PyTorch. An
+   * index beyond the result writes nothing.
+   * @throws {ShapeError} unless `indices` have this shape @throws {DTypeError} unless they are integers
+   */
+  maxUnpool2d(
+    indices: this,
+    kernelSize: PerAxis = [2, 2],
+    options: Omit<PoolOptions, "ceilMode"> & { readonly outputSize?: readonly number[] } = {},
+  ): this {
+    checkOptions("unpool", options, ["stride", "dilation", "padding", "outputSize"]);
+    const rank = windowRank("unpool", "kernelSize", kernelSize);
+    checkTensor("unpool", "indices", indices);
+    const shape = this.shape, lead = shape.slice(0, -rank), from = prod(shape.slice(-rank));
+    const kernel = perAxis("unpool", "kernelSize", kernelSize, rank, 1);
+    const stride = perAxis("unpool", "stride", options.stride ?? kernel, rank, 1);
+    const gaps = perAxis("unpool", "dilation", options.dilation ?? 1, rank, 1);
+    const pairs = padPairs("unpool", options.padding ?? 0, rank);
+    if (rank === 0 || shape.length < rank) {
+      throw new ShapeError("unpool", { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
+    }
+    if (!sameArray(indices.shape, shape)) {
+      throw new ShapeError("unpool", {
+        shapes: [shape, indices.shape],
+        reason: "there must be an index for each value",
+      });
+    }
+    if (!indices.dtype.isInt) {
+      throw new DTypeError("unpool with indices of dtype", {
+        dtypes: [indices.dtype],
+        reason: "they must be integers",
+      });
+    }
+    const given = options.outputSize === undefined
+      ? undefined
+      : checkIntegers("unpool", "outputSize", options.outputSize).slice(-rank);
+    const size = given ??
+      kernel.map((k, i) =>
+        (shape[lead.length + i] - 1) * stride[i] - pairs[i][0] - pairs[i][1] + gaps[i] * (k - 1) + 1
+      );
+    perAxis("unpool", "outputSize", size, rank, 0);
+    const total = prod(size), result = broadcastTo(constant(0, this.dtype), [...lead, total]);
+    for (const axis of lastAxes(shape, rank)) constantAxis("unpool", this.uop, axis);
+    const keys = indexNode("unpool", reshape(indices.uop, [...lead, from]), result, lead.length);
+    const values = reshape(this.uop, [...lead, from]);
+    const spread = foldKeys(keys, values, total, "last").values;
+    const made = this.dtype.isFloat && from > 0 ? withGradient(spread, [values, keys], FROM_PLACES) : spread;
+    return this.wrap(reshape(made, [...lead, ...size]));
+  }
+
+  /**
+   * Resizes the last axes to `size`, by "linear" interpolation along each, or by "nearest" or "nearest-exact" elements, as
+   * PyTorch defines them. `alignCorners` (linear only) puts the first and last elements on those of the result. Values of
+   * uint8, as of images, are interpolated in float32 and rounded, halves up.
+   * @throws {DTypeError} for linear interpolation of other integers @throws {ShapeError} for more sizes than axes
+   */
+  interpolate(size: readonly number[], options: InterpolateOptions = {}): this {
+    checkOptions("interpolate", options, ["mode", "alignCorners"]);
+    const { mode = "linear", alignCorners = false } = options;
+    if (mode !== "linear" && mode !== "nearest" && mode !== "nearest-exact") {
+      throw new ArgumentError(`interpolate with mode "${mode}"`, {
+        reason: 'it is "linear", "nearest" or "nearest-exact"',
+      });
+    }
+    const shape = this.shape, rank = checkIntegers("interpolate", "size", size).length;
+    if (rank > shape.length) {
+      throw new ShapeError("interpolate", { shapes: [shape], reason: `it has fewer axes than the size, ${rank}` });
+    }
+    perAxis("interpolate", "size", size, rank, 1);
+    for (let i = 1; i <= rank; i++) constantAxis("interpolate", this.uop, shape.length - i);
+    if (mode !== "linear") {
+      return this.wrap(size.reduce((x, out, i) => {
+        const axis = shape.length - rank + i, j = iota(out).cast(positionDType(2 * out * shape[axis]));
+        const index = mode === "nearest"
+          ? j.mul(shape[axis]).floorDiv(out) // floor(j in / out)
+          : j.mul(2).add(1).mul(shape[axis]).floorDiv(2 * out); // floor((j + 1/2) in / out)
+        return out === shape[axis] ? x : takeAlong(x, axis, index);
+      }, this.uop));
+    }
+    const rounds = this.dtype === dtypes.uint8;
+    if (!this.dtype.isFloat && !rounds) {
+      throw new DTypeError("interpolate linearly between values of dtype", {
+        dtypes: [this.dtype],
+        reason: "cast to a float first",
+      });
+    }
+    const wide = rounds ? dtypes.float32 : sumDType(this.dtype);
+    const result = size.reduce((x, out, i) => {
+      const axis = shape.length - rank + i, n = shape[axis], j = iota(out).cast(positionDType(2 * out * n));
+      if (out === n) return x;
+      // the position is numerator / denominator, at least 0
+      const denominator = alignCorners ? Math.max(out - 1, 1) : 2 * out;
+      const numerator = alignCorners ? j.mul(n - 1) : j.mul(2).add(1).mul(n).add(-out).max(0);
+      const low = numerator.floorDiv(denominator), high = low.add(1).lt(n).where(low.add(1), low);
+      const share = reshape(
+        numerator.floorMod(denominator).cast(wide).fdiv(denominator),
+        rangeOf(shape.length).map((a) => a === axis ? out : 1),
+      );
+      const a = takeAlong(x, axis, low), b = takeAlong(x, axis, high), weight = broadcastTo(share, shapeOf(a));
+      return a.mul(weight.mul(-1).add(1)).add(b.mul(weight));
+    }, this.uop.cast(wide));
+    if (rounds) return this.wrap(result).add(0.5).cast(this.dtype); // at least 0: the cast cuts
+    return this.wrap(result.cast(this.dtype));
+  }
+
+  /** Adds `[C]` along axis 1. */
+  private addChannels(action: string, y: this, bias: this): this {
+    const channels = y.shape[1];
+    if (bias.numel() !== channels) {
+      throw new ShapeError(`${action} with a bias of`, {
+        shapes: [bias.shape],
+        axis: 0,
+        reason: `it must be [${channels}], one a channel`,
+      });
+    }
+    return y.add(this.wrap(reshape(bias.uop, [1, channels, ...y.shape.slice(2).map(() => 1)])));
+  }
+
+  /** The checked parameters of a pooling call. */
+  private window(action: string, kernelSize: PerAxis, options: PoolOptions): Window {
+    const rank = windowRank(action, "kernelSize", kernelSize), shape = this.shape;
+    if (shape.length < rank || rank === 0) {
+      throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the kernel, ${rank}` });
+    }
+    const kernel = perAxis(action, "kernelSize", kernelSize, rank, 1);
+    const stride = perAxis(action, "stride", options.stride ?? kernel, rank, 1);
+    const dilation = perAxis(action, "dilation", options.dilation ?? 1, rank, 1);
+    const pairs = padPairs(action, options.padding ?? 0, rank);
+    pairs.forEach((pair, i) => {
+      const most = Math.floor((dilation[i] * (kernel[i] - 1) + 1) / 2); // else a window lies in the padding alone
+      if (Math.max(...pair) <= most) return;
+      throw new ArgumentError(`${action} with padding [${pair.join(", ")}]`, {
+        reason: `it may be half of the window's extent at most: ${most} for a kernel of ${kernel[i]}`,
+      });
+    });
+    const extra = kernel.map((k, i) => {
+      const axis = shape.length - rank + i, n = shape[axis] + pairs[i][0] + pairs[i][1];
+      const extent = dilation[i] * (k - 1) + 1;
+      if (extent > n) {
+        throw new ShapeError(action, {
+          shapes: [shape],
+          axis,
+          reason: `a window of extent ${extent} is larger than axis ${axis}, of padded size ${n}`,
+        });
+      }
+      if (!options.ceilMode) return 0;
+      let count = ceilDiv(n - extent, stride[i]) + 1;
+      if ((count - 1) * stride[i] >= shape[axis] + pairs[i][0]) count--; // no window wholly in the padding
+      return Math.max((count - 1) * stride[i] + extent - n, 0);
+    });
+    return { kernel, stride, dilation, pairs, extra };
+  }
+}

@@ -1,0 +1,380 @@
+/**
+ * Matrix decompositions and linear systems, over the last two axes; the axes before are batches. Each is a fixed number
+ * of steps on whole matrices, two to five kernels a step, in at least float32. All can be differentiated, by formulas and
+ * not step by step (matrix_gradients.ts, cofactors.ts, svd_gradient.ts).
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { floatOf, promote } from "../../dtype/promotion.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { prod, sameArray } from "../../helpers/math.ts";
+import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
+import { broadcastTo } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { tied, withGradient } from "../../uop/graph/given_gradient.ts";
+import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
+import { broadcastShape, type Operand } from "../handle/base.ts";
+import { Cofactors } from "./cofactors.ts";
+import { constantAxis } from "../handle/dims.ts";
+import { MatrixGradients } from "./matrix_gradients.ts";
+import { iotaAlong } from "../nodes/movement_nodes.ts";
+import { detachNode, floatConst } from "../nodes/numeric.ts";
+import { hostValues } from "../nodes/select.ts";
+import { LossTensor } from "./loss.ts";
+import { differentiable } from "./svd_gradient.ts";
+
+/** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */
+export interface SvdOptions {
+  /** Whether `U` and `Vᵀ` are square. Default true. */
+  readonly fullMatrices?: boolean;
+}
+/** Options of {@linkcode DecompositionTensor.qr}. */
+export interface QrOptions {
+  /** Whether `Q` is square, "complete", or has the first min(m, n) columns and `R` rows, "reduced". Default "complete". */
+  readonly mode?: "complete" | "reduced";
+}
+
+/** Values known on the host up to which a matrix is checked for being invertible. */
+const CHECKED = 4096;
+
+/** Step `k` of up to `n` as a bound variable: one kernel serves all steps. */
+function step(k: number, n: number): UOp {
+  return uop(Ops.BIND, dtypes.int32, [variable("step", 0, Math.max(n - 1, 0)), constant(k, dtypes.int32)]);
+}
+
+/** The pivots of elimination with row exchanges, in double precision; 0 where there is none. */
+function pivotsOf(values: ArrayLike<number>, at: number, n: number): number[] {
+  const a = Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_, j) => values[at + i * n + j]));
+  const pivots: number[] = [];
+  for (let k = 0; k < n; k++) {
+    let p = k;
+    for (let i = k + 1; i < n; i++) if (Math.abs(a[i][k]) > Math.abs(a[p][k])) p = i;
+    [a[k], a[p]] = [a[p], a[k]];
+    pivots.push(a[k][k]);
+    if (a[k][k] === 0) break;
+    for (let i = k + 1; i < n; i++) {
+      const f = a[i][k] / a[k][k];
+      for (let j = k; j < n; j++) a[i][j] -= f * a[k][j];
+    }
+  }
+  return pivots;
+}
+
+/** The formulas of gradients, which solve systems themselves. */
+interface Formulas {
+  readonly matrices: MatrixGradients;
+  readonly cofactors: Cofactors;
+}
+
+let known: Formulas | undefined;
+
+/** Tensors with decompositions of matrices. */
+export abstract class DecompositionTensor extends LossTensor {
+  /** One for all: a formula is part of what a graph is known by. */
+  private get formulas(): Formulas {
+    if (known === undefined) {
+      const none = this.wrap(constant(0, dtypes.float32)), make = (u: UOp): DecompositionTensor => none.wrap(u);
+      const inverse = (a: UOp): UOp => make(a).inverted().uop,
+        solve = (a: UOp, b: UOp): UOp => make(a).solved(make(b)).uop;
+      known = { matrices: new MatrixGradients({ inverse, solve }), cofactors: new Cofactors(make) };
+    }
+    return known;
+  }
+
+  /** The float dtype in which matrices are decomposed. */
+  private get precise(): DType {
+    return promote(floatOf(this.dtype), dtypes.float32);
+  }
+
+  /** This as matrices in that dtype. @throws {ShapeError} below two axes, or unless they are square */
+  private matrices(action: string, square: boolean): this {
+    const shape = this.shape, n = shape.length;
+    if (n < 2 || (square && shape[n - 1] !== shape[n - 2])) {
+      throw new ShapeError(action, {
+        shapes: [shape],
+        reason: square ? "it takes square matrices, in the last two axes" : "it takes matrices, of two axes or more",
+      });
+    }
+    for (const axis of [n - 2, n - 1]) constantAxis(action, this.uop, axis);
+    return this.cast(this.precise);
+  }
+
+  /** Kept in memory of its own, so that nothing is computed twice. */
+  private kept(): this {
+    return this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
+  }
+
+  /** Row (-2) or column (-1) positions, broadcastable to this. */
+  private along(axis: -1 | -2): this {
+    const shape = this.shape, at = shape.length + axis;
+    return this.wrap(iotaAlong(shape[at], at, shape.length));
+  }
+
+  /** Column `k`, `[..., m, 1]`. */
+  private column(k: UOp): this {
+    return this.at("...", this.wrap(k)).unsqueeze(-1);
+  }
+  /** Row `k`, `[..., 1, n]`. */
+  private row(k: UOp): this {
+    return this.at("...", this.wrap(k), ":").unsqueeze(-2);
+  }
+
+  /** Throws for a singular matrix whose values are known. @throws {ArgumentError} */
+  private checkInvertible(action: string): void {
+    const n = this.shape[this.ndim - 1];
+    if (this.numel() > CHECKED || !this.dtype.isFloat && !this.dtype.isInt) return;
+    const values = hostValues(this.uop);
+    if (values === undefined) return;
+    for (let at = 0; n > 0 && at < values.length; at += n * n) {
+      const pivots = pivotsOf(Array.from(values, Number), at, n), bad = pivots.indexOf(0);
+      if (bad < 0) continue;
+      throw new ArgumentError(action, {
+        reason: `${values.length > n * n ? `matrix ${at / (n * n)}` : "the matrix"} is singular: pivot ${bad} is 0`,
+      });
+    }
+  }
+
+  /**
+   * `Q` `[..., m, m]`, orthogonal, and `R` `[..., m, n]`, upper triangular, whose product is this, by Householder's
+   * reflections; signs as in LAPACK. With `mode` "reduced" `Q` is `[..., m, k]` and `R` `[..., k, n]`, k = min(m, n), and
+   * nothing of m by m is computed. Float32, float64 for float64. The gradient is not finite where the first k columns depend
+   * on each other.
+   *
+   * @throws {ShapeError} below two axes @throws {ArgumentError} for another mode
+   */
+  qr(options: QrOptions = {}): [Q: this, R: this] {
+    const mode = checkOptions("decompose", options, ["mode"]).mode ?? "complete";
+    checkChoice("decompose", "mode", mode, ["complete", "reduced"]);
+    const given = this.matrices("decompose", false);
+    let r = given;
+    const shape = r.shape, [m, n] = shape.slice(-2), lead = shape.slice(0, -2), d = r.dtype;
+    const zero = this.wrap(constant(0, d));
+    const k = Math.min(m, n), isReduced = mode === "reduced" && k < m, steps = Math.min(m - 1, n);
+    let q = this.identity(m, lead, d);
+    if (isReduced) q = q.at("...", [0, k]);
+    const reflections: (readonly [v: this, tau: this])[] = [];
+    for (let i = 0; i < steps; i++) {
+      const place = step(i, steps), at = this.wrap(place), rows = r.along(-2);
+      const x = rows.lt(at).where(zero, r.column(place)) as this; // [..., m, 1]
+      const head = r.row(place).column(place); // [..., 1, 1]
+      const squares = x.square().sum(-2, { keepdim: true });
+      const empty = squares.eq(0), norm = empty.where(1, squares).sqrt();
+      const beta = head.lt(0).where(norm, norm.neg());
+      const v = rows.eq(at).where(head.sub(beta), x).kept() as this;
+      // 2 / v'v, where v'v = 2 (norm^2 + |head| norm)
+      const tau = empty.where(0, norm.square().add(head.abs().mul(norm)).reciprocal()).kept() as this;
+      const w = v.mul(r).sum(-2, { keepdim: true }); // v' R
+      r = r.sub(tau.mul(v).mul(w)).kept() as this;
+      if (isReduced) {
+        reflections.push([v, tau]);
+        continue;
+      }
+      const u = q.dot(v); // Q v
+      q = q.sub(tau.mul(u).mul(v.transpose(-1, -2))).kept() as this;
+    }
+    // The first columns of the product: from the last reflection to the first, so that no matrix has more.
+    for (const [v, tau] of reflections.reverse()) {
+      const w = v.mul(q).sum(-2, { keepdim: true }); // v' Q
+      q = q.sub(tau.mul(v).mul(w)).kept() as this;
+    }
+    const out = floatOf(this.dtype), isEmpty = prod(shape) === 0;
+    const upper = (isReduced ? r.at("...", [0, k], ":") : r).triu();
+    const [Q, R] = isEmpty ? [q.uop, upper.uop] : this.formulas.matrices.decomposed(given.uop, q.uop, upper.uop);
+    return [this.wrap(Q).cast(out), this.wrap(R).cast(out)];
+  }
+
+  /** Identity matrices `[...lead, n, n]`. */
+  private identity(n: number, lead: readonly number[], d: DType): this {
+    const full = [...lead, n, n], rank = full.length;
+    const same = broadcastTo(iotaAlong(n, rank - 2, rank), full).eq(broadcastTo(iotaAlong(n, rank - 1, rank), full));
+    return this.wrap(same.where(constant(1, d), constant(0, d)));
+  }
+
+  /**
+   * The lower triangular `L` (upper, transposed, with `upper`) with `L Lᵀ` = this, symmetric and positive definite; NaN
+   * where it is not. Only the symmetric part of this counts.
+   *
+   * @throws {ShapeError} unless the last two axes are square
+   */
+  cholesky(options: { readonly upper?: boolean } = {}): this {
+    checkOptions("cholesky", options, ["upper"]);
+    const given = this.matrices("decompose", true), n = given.shape[given.ndim - 1];
+    const symmetric = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
+    let a = symmetric;
+    for (let i = 0; i < n; i++) {
+      const k = step(i, n), at = this.wrap(k), rows = a.along(-2), columns = a.along(-1);
+      const column = a.column(k), pivot = a.row(k).column(k);
+      const below = rows.gt(at).bitwiseAnd(columns.gt(at)); // what is left to decompose
+      const rest = a.sub(column.mul(column.transpose(-1, -2)).div(pivot));
+      a = below.where(rest, columns.eq(at).where(column.div(pivot.sqrt()), a)).kept() as this;
+    }
+    const found = withGradient(a.tril().uop, [symmetric.uop], this.formulas.matrices.cholesky);
+    const lower = (n === 0 ? a : this.wrap(found)).cast(floatOf(this.dtype)) as this;
+    return options.upper ? lower.transpose(-1, -2) : lower;
+  }
+
+  /**
+   * One pass of elimination of `[..., n, n + m]`, rows exchanged for the largest pivot: with `above` also above it, so
+   * that the first n columns become the identity. Gives the rows, and the product of the pivots with its sign.
+   */
+  private eliminated(n: number, above: boolean): [rows: this, determinant: this] {
+    let w = this.kept();
+    const d = w.dtype, lead = w.shape.slice(0, -2);
+    let determinant = this.wrap(broadcastTo(constant(1, d), [...lead, 1, 1]));
+    for (let i = 0; i < n; i++) {
+      const k = step(i, n), at = this.wrap(k), rows = w.along(-2);
+      const column = w.column(k);
+      const size = rows.lt(at).where(-1, this.wrap(detachNode(column.uop)).abs());
+      const pivotAt = size.argmax(-2, { keepdim: true }).kept(); // [..., 1, 1]
+      const top = w.gather(-2, pivotAt.expand([...lead, 1, w.shape[w.ndim - 1]])); // the pivot's row
+      const pivot = top.column(k), self = w.row(k);
+      const swapped = rows.eq(at).where(top, rows.eq(pivotAt).where(self, w)) as this;
+      const factor = swapped.column(k).div(pivot);
+      const reduced = swapped.sub(factor.mul(top));
+      const own = above ? top.div(pivot) : top;
+      const next = rows.eq(at).where(own, above ? reduced : rows.lt(at).where(swapped, reduced));
+      determinant = determinant.mul(pivotAt.eq(at).where(pivot, pivot.neg())).kept() as this;
+      w = next.kept() as this;
+    }
+    return [w, determinant];
+  }
+
+  /**
+   * `X` with `this X = b`, for square matrices `[..., n, n]` and `b` `[..., n, m]`, by Gauss-Jordan elimination with exchanges
+   * of rows. As in PyTorch `b` of shape `[n]`, or of that of this without its last axis, is a vector for each matrix. Infinite
+   * or NaN where a matrix is singular.
+   *
+   * @throws {ShapeError} where they do not fit @throws {ArgumentError} for a singular matrix whose values are known
+   */
+  solve(b: Operand): this {
+    const a = this.matrices("solve", true), n = a.shape[a.ndim - 1];
+    const right = this.operand(b, "solve") as this;
+    const vector = right.ndim === 1 || sameArray(right.shape, this.shape.slice(0, -1));
+    const columns = vector ? right.unsqueeze(-1) : right;
+    if (right.ndim === 0 || columns.shape[columns.ndim - 2] !== n) {
+      throw new ShapeError("solve", {
+        shapes: [this.shape, right.shape],
+        reason: `the right side must have ${n} rows, or be [${n}]`,
+      });
+    }
+    this.checkInvertible("solve");
+    const d = promote(a.dtype, columns.dtype), m = columns.shape[columns.ndim - 1];
+    const lead = broadcastShape("solve", [a.shape.slice(0, -2), columns.shape.slice(0, -2)]);
+    if (n === 0 || m === 0 || prod(lead) === 0) {
+      const nothing = broadcastTo(constant(0, d), vector ? [...lead, n] : [...lead, n, m]);
+      return this.wrap(tied(nothing, [this.uop, right.uop]));
+    }
+    const x = a.cast(d).expand([...lead, n, n]).solved(columns.cast(d).expand([...lead, n, m]));
+    const out = promote(floatOf(this.dtype), floatOf(right.dtype));
+    return (vector ? x.squeeze(-1) : x).cast(out) as this;
+  }
+
+  /** {@linkcode solve} of matrices in one dtype, as many on both sides. */
+  private solved(b: this): this {
+    const [n, m] = b.shape.slice(-2), x = this.cat([b], -1).eliminated(n, true)[0].at("...", [n, n + m]);
+    return this.wrap(withGradient(x.uop, [this.uop, b.uop], this.formulas.matrices.solution));
+  }
+
+  /** {@linkcode inv} of matrices. */
+  private inverted(): this {
+    const shape = this.shape, n = shape[shape.length - 1];
+    const one = this.identity(n, shape.slice(0, -2), this.dtype);
+    const x = this.cat([one], -1).eliminated(n, true)[0].at("...", [n, 2 * n]);
+    return this.wrap(withGradient(x.uop, [this.uop], this.formulas.matrices.inverse));
+  }
+
+  /**
+   * The inverse of square matrices. Infinite or NaN where one is singular.
+   *
+   * @throws {ShapeError} unless square @throws {ArgumentError} for a singular matrix whose values are known
+   */
+  inv(): this {
+    const a = this.matrices("invert", true), shape = a.shape;
+    this.checkInvertible("invert");
+    const found = prod(shape) === 0 ? this.wrap(tied(a.uop, [this.uop])) : a.inverted();
+    return found.cast(floatOf(this.dtype)) as this;
+  }
+
+  /**
+   * The determinant of square matrices: `[..., n, n]` to `[...]`. Its gradient are the cofactors, also of singular matrices.
+   *
+   * @throws {ShapeError} unless square
+   */
+  det(): this {
+    const a = this.matrices("take the determinant of", true), shape = a.shape;
+    const lead = shape.slice(0, -2), n = shape[shape.length - 1];
+    // Behind a pivot of 0 all is NaN, and the determinant 0.
+    const [, product] = a.eliminated(n, false);
+    const value = this.zeroed(product), out = floatOf(this.dtype);
+    if (prod(shape) === 0) return this.wrap(tied(value.reshape(lead).cast(out).uop, [this.uop]));
+    const found = withGradient(value.uop, [a.uop], this.formulas.cofactors.determinant);
+    return this.wrap(found).reshape(lead).cast(out) as this;
+  }
+
+  /** 0 for what became NaN although all values of this are finite. */
+  private zeroed(product: this): this {
+    const finite = this.isfinite().all([-2, -1], { keepdim: true });
+    return product.isnan().bitwiseAnd(finite).where(0, product) as this;
+  }
+
+  /**
+   * `U`, the singular values `S` in descending order, and `Vᵀ`: this = `U diag(S) Vᵀ`, by Jacobi's rotations of pairs of
+   * columns (Hestenes, 1958), all disjoint pairs at once. `U` is `[..., m, m]` and `Vᵀ` `[..., n, n]`, or with
+   * `fullMatrices` false only their first min(m, n) columns and rows. Signs are not unique. Gradients are those of the first
+   * min(m, n) vectors, and infinite or NaN where two singular values are equal; that of the values alone is finite.
+   *
+   * @throws {ShapeError} below two axes
+   */
+  svd(fullMatrices: boolean | SvdOptions = true): [U: this, S: this, Vt: this] {
+    if (typeof fullMatrices === "object") {
+      fullMatrices = checkOptions("decompose", fullMatrices, ["fullMatrices"]).fullMatrices ?? true;
+    }
+    checkBoolean("decompose", "fullMatrices", fullMatrices);
+    const a = this.matrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
+    if (m < n) {
+      const [u, s, vt] = this.transpose(-1, -2).svd(fullMatrices);
+      return [vt.transpose(-1, -2), s, u.transpose(-1, -2)];
+    }
+    const d = a.dtype, lead = shape.slice(0, -2), out = floatOf(this.dtype);
+    const even = n + n % 2;
+    let w = a.cat([this.identity(n, lead, d)], -2).pad([0, even - n, 0, 0]).kept(); // this over V
+    const sweeps = n < 2 ? 0 : Math.ceil(Math.log2(n)) + (d === dtypes.float64 ? 6 : 4);
+    for (let round = 0; round < sweeps * (even - 1); round++) w = w.rotated(m, even);
+    const columns = w.at("...", [0, m], ":"), norms = columns.square().sum(-2).sqrt();
+    const [values, order] = norms.kept().sort(-1, { descending: true });
+    const kept = order.at("...", [0, n]).kept(), pick = kept.unsqueeze(-2);
+    const ordered = w.gather(-1, pick.expand([...lead, m + n, n])).kept();
+    const v = ordered.at("...", [m, null], ":");
+    // The columns are orthogonal: reflections give their directions and complete them.
+    const [q, r] = ordered.at("...", [0, m], ":").qr({ mode: fullMatrices ? "complete" : "reduced" });
+    const signs = r.diagonal({ dim1: -2, dim2: -1 }).lt(0).where(this.wrap(floatConst(-1, d)), 1).unsqueeze(-2) as this;
+    const turned = q.at("...", [0, n]).mul(signs);
+    const u = fullMatrices && m > n ? turned.cat([q.at("...", [n, m])], -1) : turned;
+    const raw = { u: u.uop, s: values.at("...", [0, n]).uop, vt: v.transpose(-1, -2).uop };
+    const found = prod(shape) === 0 ? raw : differentiable(a.uop, raw);
+    return [this.wrap(found.u).cast(out), this.wrap(found.s).cast(out), this.wrap(found.vt).cast(out)];
+  }
+
+  /**
+   * All columns but the first moved on by one; then column i turned against column n-1-i, until their first `m` rows are
+   * orthogonal. Each column sees the other one from its side, so that all do the same: one kernel.
+   */
+  private rotated(m: number, n: number): this {
+    const axis = this.ndim - 1, d = this.dtype;
+    const parts = [this.at("...", [0, 1]), this.at("...", [n - 1, n]), this.at("...", [1, n - 1])];
+    const own = parts[0].cat(parts.slice(1), axis), other = own.flip(axis);
+    const x = own.at("...", [0, m], ":"), y = other.at("...", [0, m], ":");
+    const over = (t: this) => t.sum(-2, { keepdim: true });
+    const xx = over(x.square()), yy = over(y.square()), xy = over(x.mul(y));
+    const done = xy.square().le(xx.mul(yy).mul(d === dtypes.float64 ? 1e-34 : 1e-17));
+    const zeta = yy.sub(xx).div(done.where(1, xy.mul(2)));
+    // where both are as long, one of them turns forward
+    const behind = this.wrap(iotaAlong(n, axis, this.ndim)).ge(n / 2);
+    const backward = zeta.lt(0).bitwiseOr(zeta.eq(0).bitwiseAnd(behind));
+    const one = this.wrap(floatConst(1, d));
+    const t = backward.where(-1, one).div(zeta.abs().add(zeta.square().add(1).sqrt()));
+    const tangent = done.where(0, t) as this, c = tangent.square().add(1).rsqrt();
+    return c.mul(own.sub(tangent.mul(other))).kept() as this;
+  }
+}

@@ -1,0 +1,252 @@
+/**
+ * Between JavaScript's values and the bytes of tensors: nested lists and TypedArrays in, TypedArrays and nested lists
+ * out. Row-major, little-endian.
+ *
+ * @module
+ */
+import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32, oddNumber } from "../../dtype/convert.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { f16Bits, f16Value } from "../../dtype/float16.ts";
+import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
+import { describe } from "../../helpers/options.ts";
+
+/** What `data()` gives. */
+export type HostArray =
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | BigUint64Array
+  | BigInt64Array
+  | Float16Array
+  | Float32Array
+  | Float64Array;
+
+/** What `tolist()` gives: nested lists, or a value for rank 0. */
+export type NestedValues = number | boolean | bigint | NestedValues[];
+
+/** Any TypedArray. */
+export type TypedArray = HostArray | Uint8ClampedArray;
+
+type Scalar = number | boolean | bigint;
+/** Lists nested deeper contain themselves, or are a mistake. */
+const MOST_AXES = 64;
+/** The array that holds the bytes of each dtype (bits for bfloat16). */
+interface ArrayType {
+  new (length: number): HostArray;
+  new (buffer: ArrayBufferLike, offset: number, length: number): HostArray;
+}
+
+const ARRAYS = new Map<DType, ArrayType>([
+  [dtypes.bool, Uint8Array],
+  [dtypes.int8, Int8Array],
+  [dtypes.uint8, Uint8Array],
+  [dtypes.int16, Int16Array],
+  [dtypes.uint16, Uint16Array],
+  [dtypes.int32, Int32Array],
+  [dtypes.uint32, Uint32Array],
+  [dtypes.int64, BigInt64Array],
+  [dtypes.uint64, BigUint64Array],
+  [dtypes.bfloat16, Uint16Array],
+  [dtypes.fp8e4m3, Uint8Array],
+  [dtypes.fp8e5m2, Uint8Array],
+  [dtypes.float32, Float32Array],
+  [dtypes.float64, Float64Array],
+]);
+/** Node.js before 24 has none: bits there, and Float32Array for users. */
+const HAS_FLOAT16 = typeof Float16Array === "function";
+ARRAYS.set(dtypes.float16, HAS_FLOAT16 ? Float16Array : Uint16Array);
+
+function arrayType(dtype: DType): ArrayType {
+  const type = ARRAYS.get(dtype);
+  if (type === undefined) {
+    throw new ArgumentError(`hold ${dtype} on the host`, { reason: "this engine has no array for it" });
+  }
+  return type;
+}
+
+/** Whether the host has only bits of a dtype, in an array of integers. */
+function isBits(dtype: DType): boolean {
+  return dtype === dtypes.bfloat16 || (dtype.isFloat && dtype.bits === 8) ||
+    (dtype === dtypes.float16 && !HAS_FLOAT16);
+}
+
+/** The dtype whose values a TypedArray holds; undefined for what is none. */
+export function dtypeOfArray(x: unknown): DType | undefined {
+  if (!ArrayBuffer.isView(x) || x instanceof DataView) return undefined;
+  if (x instanceof Uint8ClampedArray) return dtypes.uint8;
+  for (const [dtype, type] of ARRAYS) {
+    if (dtype.isBool || isBits(dtype)) continue;
+    if (x instanceof type) return dtype;
+  }
+  return undefined;
+}
+
+/** Whether something is a TypedArray. */
+export function isTypedArray(x: unknown): x is TypedArray {
+  return ArrayBuffer.isView(x) && !(x instanceof DataView);
+}
+
+/** Whether something is a list of values: an array, or a TypedArray. */
+export function isList(x: unknown): x is readonly unknown[] | TypedArray {
+  return Array.isArray(x) || isTypedArray(x);
+}
+
+/** Nested lists, flat. */
+interface Flat {
+  readonly shape: number[];
+  /** The values in order. */
+  readonly flat: Scalar[];
+  /** Where TypedArrays stand among them, each with the position after its last value. */
+  readonly typed: readonly (readonly [array: TypedArray, end: number])[];
+}
+
+/** The shape of nested lists and their values in order. @throws {ShapeError} where lists of one level differ */
+export function flattenNested(action: string, data: readonly unknown[]): Flat {
+  const shape: number[] = [], typed: [TypedArray, number][] = [];
+  for (let x: unknown = data; isList(x); x = x[0]) {
+    if (shape.push(x.length) <= MOST_AXES) continue;
+    throw new ShapeError(action, { reason: `the list is nested more than ${MOST_AXES} deep` });
+  }
+  const flat: Scalar[] = [];
+  const walk = (x: unknown, depth: number, path: string): void => {
+    if (depth === shape.length) {
+      if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") flat.push(x);
+      else if (isList(x)) {
+        throw new ShapeError(action, {
+          axis: depth,
+          reason: `the list is ragged: data${path} is ${describe(x)}, its neighbors are values`,
+        });
+      } else {
+        const what = typeof x === "symbol" ? "a symbol" : describe(x);
+        throw new ArgumentError(action, {
+          reason: `data${path} is ${what}, not a number, boolean or bigint${
+            what === "a Tensor" ? "; join tensors with Tensor.stack or Tensor.cat" : ""
+          }`,
+        });
+      }
+      return;
+    }
+    if (!isList(x) || x.length !== shape[depth]) {
+      throw new ShapeError(action, {
+        axis: depth,
+        reason: `the list is ragged: data${path} ${isList(x) ? `has ${x.length} entries` : "is a value"}, ` +
+          `its first neighbor has ${shape[depth]}`,
+      });
+    }
+    for (let i = 0; i < x.length; i++) walk(x[i], depth + 1, `${path}[${i}]`);
+    if (isTypedArray(x)) typed.push([x, flat.length]);
+  };
+  walk(data, 0, "");
+  return { shape, flat, typed };
+}
+
+/**
+ * The bytes of `values` in `dtype`, converted as a cast would: floats are rounded to nearest even, integers cut toward
+ * zero and wrapped, bool is 1 for what is not 0, NaN too.
+ */
+export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
+  const n = values.length;
+  const out = new (arrayType(dtype))(n);
+  if (out instanceof BigInt64Array || out instanceof BigUint64Array) {
+    for (let i = 0; i < n; i++) {
+      const v = values[i];
+      out[i] = typeof v === "bigint" ? v : BigInt(toInteger(v));
+    }
+  } else if (dtype.isBool) {
+    for (let i = 0; i < n; i++) out[i] = values[i] || Number.isNaN(values[i]) ? 1 : 0;
+  } else if (dtype.isFloat && dtype.bits < 64) {
+    const bits = dtype === dtypes.bfloat16
+      ? f32ToBf16Bits
+      : !isBits(dtype)
+      ? (x: number) => x
+      : dtype.bits === 16
+      ? f16Bits
+      : (x: number) => f32ToFp8Bits(x, dtype);
+    for (let i = 0; i < n; i++) {
+      const v = values[i];
+      out[i] = bits(typeof v === "bigint" ? oddNumber(v) : Number(v));
+    }
+  } else {
+    // A bigint beyond 2^53 must lose its high bits, not be rounded.
+    const wrap = dtype.isInt;
+    for (let i = 0; i < n; i++) {
+      const v = values[i];
+      out[i] = Number(wrap && typeof v === "bigint" ? BigInt.asIntN(32, v) : v);
+    }
+  }
+  return new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
+}
+
+function toInteger(x: number | boolean): number {
+  const n = Math.trunc(Number(x));
+  return Number.isFinite(n) ? n : 0;
+}
+
+/** A copy of the bytes of a TypedArray. */
+export function copyBytes(x: ArrayBufferView): Uint8Array {
+  return new Uint8Array(x.buffer, x.byteOffset, x.byteLength).slice();
+}
+
+/**
+ * The values in `bytes`: Uint8Array for bool, Float16Array for float16 (Float32Array where the engine has none),
+ * BigInt64Array for int64, Float32Array for bfloat16 and fp8. Shares the memory of `bytes` where it can.
+ */
+export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
+  const n = bytes.byteLength / dtype.itemsize;
+  const aligned = bytes.byteOffset % dtype.itemsize === 0 ? bytes : bytes.slice();
+  const raw = new (arrayType(dtype))(aligned.buffer, aligned.byteOffset, n);
+  if (!isBits(dtype)) return raw;
+  if (dtype === dtypes.float16) return Float32Array.from(raw as Uint16Array, f16Value);
+  if (dtype.bits === 8) return Float32Array.from(raw as Uint8Array, (x) => fp8BitsToF32(x, dtype));
+  const bits = new Uint32Array(n);
+  for (let i = 0; i < n; i++) bits[i] = (raw[i] as number) << 16;
+  return new Float32Array(bits.buffer);
+}
+
+/** Up to here a number is every integer. */
+const EXACT = 2n ** 53n;
+
+/** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53. */
+export function nestedOf(values: HostArray, shape: readonly number[], dtype: DType): NestedValues {
+  const value = (i: number): Scalar => {
+    const v = values[i];
+    if (dtype.isBool) return v !== 0;
+    if (typeof v !== "bigint") return v;
+    return -EXACT <= v && v <= EXACT ? Number(v) : v;
+  };
+  const build = (axis: number, at: number, stride: number): NestedValues => {
+    if (axis === shape.length) return value(at);
+    const step = shape[axis] === 0 ? 0 : stride / shape[axis];
+    return Array.from({ length: shape[axis] }, (_, i) => build(axis + 1, at + i * step, step));
+  };
+  return build(0, 0, prod(shape));
+}
+
+/** Values as text, nested in brackets; long axes show both ends. */
+export function formatValues(values: HostArray, shape: readonly number[], dtype: DType): string {
+  const edge = prod(shape) > 1000 ? 3 : Infinity;
+  const value = (i: number): string => {
+    const v = values[i];
+    if (dtype.isBool) return v === 0 ? "false" : "true";
+    if (typeof v === "bigint" || !dtype.isFloat) return String(v);
+    return Object.is(v, -0) ? "-0" : String(Number(v.toPrecision(dtype.bits === 64 ? 8 : 5)));
+  };
+  const build = (axis: number, at: number, stride: number): string => {
+    if (axis === shape.length) return value(at);
+    const n = shape[axis], step = n === 0 ? 0 : stride / n;
+    const parts: string[] = [];
+    for (let i = 0; i < n; i++) {
+      if (i >= edge && i < n - edge) {
+        parts.push("...");
+        i = n - edge - 1;
+      } else parts.push(build(axis + 1, at + i * step, step));
+    }
+    const last = axis === shape.length - 1;
+    return `[${parts.join(last ? ", " : `,\n${" ".repeat(axis + 1)}`)}]`;
+  };
+  return build(0, 0, prod(shape));
+}

@@ -1,0 +1,184 @@
+/**
+ * Reductions by key: all values whose key is t combine into place t. Small problems compare every key with every place;
+ * large ones sort the keys, O(n log^2 n), and combine runs of equal ones. Orders are fixed: reruns are bit-equal. Sums by
+ * key and reads of rows by index are each other's gradients.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { sumDType } from "../../dtype/promotion.ts";
+import { ceilDiv, prod } from "../../helpers/math.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
+import { GradientArg } from "../../uop/graph/given_gradient.ts";
+import { broadcastTo, expand, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { constant, INT32_MAX, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { iotaAlong, padConstant } from "./movement_nodes.ts";
+import { sortedPositions } from "./sorted_positions.ts";
+import { reduceNode } from "./reduce_nodes.ts";
+import { castNode, scalarConst } from "./scalars.ts";
+import { gatherNode, selectNode } from "./select.ts";
+
+/** Comparisons up to which every key is compared with every place. */
+const DIRECT = 1 << 20;
+/** Rows of a run that one kernel combines. */
+const BLOCK = 16;
+/** Elements that a kernel could have computed in the time that it takes to launch one. */
+const KERNEL = 20_000;
+/** Larger than every key of a dtype. */
+function noKey(d: DType): number {
+  return d === dtypes.int64 ? Number.MAX_SAFE_INTEGER : INT32_MAX;
+}
+
+/** How values of one key combine; "last" keeps the one that stands last. */
+export type Fold = typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX | "last";
+
+function own(u: UOp): UOp {
+  return uop(Ops.CONTIGUOUS, u.dtype, [u]);
+}
+
+/** a < b where NaN is larger than all else. */
+function before(a: UOp, b: UOp): UOp {
+  return a.dtype.isFloat ? a.lt(b).or(b.ne(b).and(a.eq(a))) : a.lt(b);
+}
+
+/**
+ * For each value how many of the sorted last axis stand before it (or, with `right`, not behind it): int32, by binary
+ * search. `sorted` is `[...lead, n]`, `values` `[...lead, m]`.
+ */
+export function searchNode(sorted: UOp, values: UOp, right: boolean): UOp {
+  const axis = shapeOf(sorted).length - 1, n = shapeOf(sorted)[axis];
+  const zero = constant(0, positionDType(n + 1)), one = constant(1, dtypes.bool);
+  let found = broadcastTo(zero, shapeOf(values));
+  for (let step = 2 ** Math.floor(Math.log2(Math.max(n, 1))); n > 0 && step >= 1; step /= 2) {
+    const next = found.add(step), inside = next.lt(n + 1);
+    const probe = gatherNode(sorted, axis, inside.where(next.add(-1), zero));
+    const pass = right ? before(values, probe).xor(one) : before(probe, values);
+    found = inside.and(pass).where(next, found);
+  }
+  return found;
+}
+
+/** 0, 1, ..., size-1 along the last axis, under `[...lead, size]`. */
+function places(lead: readonly number[], size: number): UOp {
+  return broadcastTo(iotaAlong(size, lead.length, lead.length + 1), [...lead, size]);
+}
+
+/** How many of `keys` (int32, `[...lead, n]`) are t, for each t < size: int32, `[...lead, size]`. */
+export function countKeys(keys: UOp, size: number): UOp {
+  const shape = shapeOf(keys), n = shape[shape.length - 1], lead = shape.slice(0, -1);
+  if (n === 0 || prod(shape) * size <= DIRECT) {
+    const ones = broadcastTo(constant(1, dtypes.int32), shape);
+    return foldKeys(keys, ones, size, Ops.ADD).values;
+  }
+  const sorted = own(gatherNode(own(keys), lead.length, sortedPositions(keys))), at = places(lead, size);
+  return searchNode(sorted, at, true).add(searchNode(sorted, at, false).mul(-1));
+}
+
+/**
+ * `values` combined by equal `keys` (int32), both `[...lead, n]`: `values` `[...lead, size]` (the identity where there is
+ * none, 0 for "last") and `any`, whether there was one. Keys outside [0, size) count nowhere.
+ */
+export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
+  const shape = shapeOf(keys), rank = shape.length, n = shape[rank - 1], lead = shape.slice(0, -1);
+  const d = values.dtype;
+  const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
+  const at = places(lead, size);
+  if (n === 0) return { values: broadcastTo(identity, [...lead, size]), any: at.lt(0) };
+  if (prod(shape) * size <= DIRECT) {
+    const full = [...lead, size, n], flat = [...lead, size];
+    const wide = (u: UOp) => expand(reshape(u, [...lead, 1, n]), full);
+    const hit = wide(castNode(keys, at.dtype)).eq(expand(reshape(at, [...lead, size, 1]), full));
+    const place = expand(iotaAlong(n, rank, rank + 1), full).add(1);
+    const last = reduceNode(hit.where(place, constant(0, place.dtype)), Ops.MAX, [rank]);
+    const any = constant(0, last.dtype).lt(reshape(last, flat));
+    if (fold !== "last") {
+      return { values: reshape(reduceNode(hit.where(wide(values), identity), fold, [rank]), flat), any };
+    }
+    return { values: reshape(selectNode(expand(last, full).eq(place), wide(values), [rank]), flat), any };
+  }
+  const rows = prod(lead);
+  const folded = foldSorted(reshape(keys, [rows, n]), reshape(values, [rows, n, 1]), size, fold);
+  return { values: reshape(folded.values, [...lead, size]), any: reshape(folded.any, [...lead, size]) };
+}
+
+/** Rows of `x` `[l, n, r]` at `index` `[l, m]`: `[l, m, r]`. */
+function rowsAt(x: UOp, index: UOp): UOp {
+  const [l, n, r] = shapeOf(x), [, m] = shapeOf(index), full = [l, m, n, r];
+  const place = broadcastTo(iotaAlong(n, 2, 4), full),
+    at = expand(castNode(reshape(index, [l, m, 1, 1]), place.dtype), full);
+  return reshape(selectNode(place.eq(at), expand(reshape(x, [l, 1, n, r]), full), [2]), [l, m, r]);
+}
+
+/** As {@linkcode foldKeys} of rows: `keys` `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
+function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
+  const [l, , r] = shapeOf(values), d = values.dtype;
+  const order = own(sortedPositions(keys)), sorted = own(gatherNode(own(keys), 1, order));
+  const ordered = own(rowsAt(own(values), order)), run = fold === "last" ? ordered : foldRuns(sorted, ordered, fold);
+  const at = places([l], size), end = own(searchNode(sorted, at, true)), zero = constant(0, end.dtype);
+  const last = zero.lt(end).where(end.add(-1), zero);
+  const any = zero.lt(end).and(gatherNode(sorted, 1, last).eq(at));
+  const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
+  const found = expand(reshape(any, [l, size, 1]), [l, size, r]);
+  return { values: found.where(rowsAt(run, last), identity), any };
+}
+
+/**
+ * For each row of `values` `[l, n, r]` the fold of those up to it that have its key, where `keys` `[l, n]` are sorted: in
+ * blocks, then of the last rows of all blocks in the same way, each of which goes on in the next block that begins with
+ * its key. O(n) work, a few kernels.
+ */
+function foldRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
+  const [l, n, r] = shapeOf(values), blocks = ceilDiv(n, BLOCK), missing = blocks * BLOCK - n;
+  const identity = scalarConst(identityOf(fold, values.dtype), values.dtype);
+  const key = reshape(padConstant(keys, [[0, 0], [0, missing]], noKey(keys.dtype)), [l, blocks, BLOCK]);
+  const value = reshape(padConstant(values, [[0, 0], [0, missing], [0, 0]], 0), [l, blocks, BLOCK, r]);
+  const square = [l, blocks, BLOCK, BLOCK, r];
+  const along = (axis: number) => broadcastTo(iotaAlong(BLOCK, axis, 5), square);
+  const mine = expand(reshape(key, [l, blocks, BLOCK, 1, 1]), square);
+  const other = expand(reshape(key, [l, blocks, 1, BLOCK, 1]), square);
+  const counts = mine.eq(other).and(along(3).lt(along(2).add(1)));
+  const each = expand(reshape(value, [l, blocks, 1, BLOCK, r]), square);
+  const inside = own(reshape(reduceNode(counts.where(each, identity), fold, [3]), [l, blocks, BLOCK, r]));
+  if (blocks === 1) return reshape(shrink(inside, [[0, l], [0, 1], [0, n], [0, r]]), [l, n, r]);
+  const lastKeys = reshape(shrink(key, [[0, l], [0, blocks], [BLOCK - 1, BLOCK]]), [l, blocks]);
+  const lastRows = shrink(inside, [[0, l], [0, blocks], [BLOCK - 1, BLOCK], [0, r]]);
+  const carried = foldRuns(own(lastKeys), reshape(lastRows, [l, blocks, r]), fold);
+  // what the block before hands on
+  const before = (u: UOp, fill: number) => {
+    const shape = shapeOf(u), kept = shrink(u, shape.map((s, i): [number, number] => [0, i === 1 ? s - 1 : s]));
+    return padConstant(kept, shape.map((_, i): [number, number] => [i === 1 ? 1 : 0, 0]), fill);
+  };
+  const full = [l, blocks, BLOCK, r];
+  const goesOn = expand(reshape(key, [l, blocks, BLOCK, 1]), full)
+    .eq(expand(reshape(before(lastKeys, noKey(keys.dtype) - 1), [l, blocks, 1, 1]), full));
+  const handed = expand(reshape(before(carried, 0), [l, blocks, 1, r]), full);
+  const all = own(reshape(goesOn.where(handed, identity).alu(fold, inside), [l, blocks * BLOCK, r]));
+  return shrink(all, [[0, l], [0, n], [0, r]]);
+}
+
+/** Whether sorting `n` keys of rows of `r` values takes less than comparing each key with `size` places. */
+export function sorts(n: number, size: number, r: number): boolean {
+  const levels = Math.ceil(Math.log2(Math.max(n, 2)));
+  const work = BLOCK * n * r + levels * levels * n + KERNEL * (levels * levels / 2 + 8);
+  return n * size * r > work;
+}
+
+/** The sums of rows by key, in the accumulator's dtype; its gradient reads rows back. */
+function sumRows(keys: UOp, values: UOp, size: number): UOp {
+  const wide = values.cast(sumDType(values.dtype));
+  const { values: sums } = foldSorted(keys, wide, size, Ops.ADD);
+  return uop(Ops.CHECKPOINT, values.dtype, [sums.cast(values.dtype), values, keys], READS);
+}
+
+const SUMS = new GradientArg((g, [x, index]) => [sumRows(index, g, shapeOf(x)[1]), undefined]);
+const READS = new GradientArg((g, [, keys]) => [lookUp(g, keys), undefined]);
+
+/**
+ * Rows of `x` `[l, n, r]` at `index` `[l, m]` (int32; zeros where it is out of range): `[l, m, r]`, which `rows` may be
+ * already. The gradient, sums of rows that came from one place, sorts the index: for where {@linkcode sorts}.
+ */
+export function lookUp(x: UOp, index: UOp, rows: UOp = rowsAt(x, index)): UOp {
+  return uop(Ops.CHECKPOINT, x.dtype, [rows, x, index], SUMS);
+}

@@ -1,0 +1,262 @@
+/**
+ * Exact values of ALU ops per dtype, for constant folding: floats rounded to their dtype, integers wrapped, 64-bit
+ * integers by BigInt only where a number cannot hold them. Integer division by zero and shifts by the width or more
+ * have no value here and are never folded.
+ *
+ * @module
+ */
+import { roundFloat, truncateTo } from "../../dtype/convert.ts";
+import { type DType, dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
+import { floorDiv, floorMod, wholeQuotient } from "../../helpers/math.ts";
+import { type ConstValue, Int64 } from "../core/args.ts";
+import { isComparison, Ops } from "../core/ops.ts";
+import { constant, type UOp } from "../core/uop.ts";
+
+function big(v: ConstValue, d: DType): bigint {
+  const b = typeof v === "number" ? BigInt(v) : v.toBigInt();
+  return d.isUnsigned ? BigInt.asUintN(64, b) : b;
+}
+
+function fromBig(b: bigint, d: DType): ConstValue {
+  const w = d.isUnsigned ? BigInt.asUintN(64, b) : BigInt.asIntN(64, b);
+  const n = Number(w);
+  return Number.isSafeInteger(n) ? n : Int64.fromBigInt(w);
+}
+
+/** The value that `value` takes in `dtype`: rounded, wrapped, or 0 and 1 for bool. */
+export function truncate(value: ConstValue, dtype: DType): ConstValue {
+  if (dtype.isInt && dtype.bits === 64) {
+    if (typeof value !== "number") return fromBig(value.toBigInt(), dtype);
+    const t = Math.trunc(value) + 0;
+    if (Number.isSafeInteger(t) && (t >= 0 || !dtype.isUnsigned)) return t;
+    return Number.isFinite(t) ? fromBig(BigInt(t), dtype) : 0;
+  }
+  return truncateTo(dtype, typeof value === "number" ? value : Number(BigInt.asIntN(32, value.toBigInt())));
+}
+
+/** A constant of `dtype` from any number: wrapped or rounded as {@linkcode truncate}. */
+export function constOf(value: ConstValue, dtype: DType): UOp {
+  return constant(truncate(value, dtype), dtype);
+}
+
+function castValue(v: ConstValue, from: DType, to: DType): ConstValue {
+  if (to.isFloat) return roundFloat(to, typeof v === "number" ? v : big(v, from));
+  if (to.isBool) return typeof v === "number" && v === 0 ? 0 : 1;
+  if (!from.isFloat) {
+    return typeof v === "number" ? truncate(v, to) : truncate(fromBig(big(v, from), dtypes.int64), to);
+  }
+  const x = Math.trunc(v as number);
+  if (x !== x) return 0;
+  if (to.bits === 64) {
+    if (x >= dtypeMax(to)) return fromBig(to.isUnsigned ? (1n << 64n) - 1n : (1n << 63n) - 1n, to);
+    return fromBig(BigInt(Math.max(x, dtypeMin(to))), to);
+  }
+  return Math.min(Math.max(x, dtypeMin(to)), dtypeMax(to)) + 0;
+}
+
+const bytes = new DataView(new ArrayBuffer(8));
+
+function bitcastValue(v: ConstValue, from: DType, to: DType): ConstValue | undefined {
+  if (from.bits !== to.bits || from.isBool || to.isBool) return undefined;
+  if (from.bits === 64) {
+    const bits = from.isFloat ? undefined : big(v, from);
+    if (bits === undefined) bytes.setFloat64(0, v as number);
+    else bytes.setBigUint64(0, BigInt.asUintN(64, bits));
+    return to.isFloat ? bytes.getFloat64(0) : fromBig(bytes.getBigInt64(0), to);
+  }
+  const x = v as number;
+  if (from.bits === 32) {
+    if (from.isFloat) bytes.setFloat32(0, x);
+    else bytes.setInt32(0, x);
+    return to.isFloat ? bytes.getFloat32(0) : to.isUnsigned ? bytes.getUint32(0) : bytes.getInt32(0);
+  }
+  if (from.isFloat || to.isFloat) return undefined;
+  return truncateTo(to, x);
+}
+
+function intOp(op: Ops, a: number, b: number, bits: number): number | undefined {
+  switch (op) {
+    case Ops.ADD:
+      return a + b;
+    case Ops.SUB:
+      return a - b;
+    case Ops.MUL:
+      return a * b;
+    case Ops.MAX:
+      return Math.max(a, b);
+    case Ops.FLOORDIV:
+      return b === 0 ? undefined : floorDiv(a, b);
+    case Ops.FLOORMOD:
+      return b === 0 ? undefined : floorMod(a, b);
+    case Ops.CDIV:
+      return b === 0 ? undefined : Math.trunc(a / b);
+    case Ops.CMOD:
+      return b === 0 ? undefined : a % b;
+    case Ops.SHL:
+      return b < 0 || b >= bits ? undefined : a * 2 ** b;
+    case Ops.SHR:
+      return b < 0 || b >= bits ? undefined : Math.floor(a / 2 ** b);
+    case Ops.AND:
+      return a & b;
+    case Ops.OR:
+      return a | b;
+    case Ops.XOR:
+      return a ^ b;
+    default:
+      return undefined;
+  }
+}
+
+function bigOp(op: Ops, a: bigint, b: bigint): bigint | undefined {
+  switch (op) {
+    case Ops.ADD:
+      return a + b;
+    case Ops.SUB:
+      return a - b;
+    case Ops.MUL:
+      return a * b;
+    case Ops.MAX:
+      return a > b ? a : b;
+    case Ops.CDIV:
+      return b === 0n ? undefined : a / b;
+    case Ops.CMOD:
+      return b === 0n ? undefined : a % b;
+    case Ops.FLOORDIV:
+    case Ops.FLOORMOD: {
+      if (b === 0n) return undefined;
+      const q = a / b, r = a % b, fix = r !== 0n && (r < 0n) !== (b < 0n);
+      return op === Ops.FLOORDIV ? q - (fix ? 1n : 0n) : r + (fix ? b : 0n);
+    }
+    case Ops.SHL:
+      return b < 0n || b >= 64n ? undefined : a << b;
+    case Ops.SHR:
+      return b < 0n || b >= 64n ? undefined : a >> b;
+    case Ops.AND:
+      return a & b;
+    case Ops.OR:
+      return a | b;
+    case Ops.XOR:
+      return a ^ b;
+    default:
+      return undefined;
+  }
+}
+
+function intValue(op: Ops, d: DType, a: ConstValue, b: ConstValue): ConstValue | undefined {
+  if (d.bits === 64) {
+    const bitwise = op === Ops.AND || op === Ops.OR || op === Ops.XOR;
+    if (typeof a === "number" && typeof b === "number" && !bitwise) {
+      const r = intOp(op, a, b, 64);
+      if (r === undefined) return undefined;
+      if (Number.isSafeInteger(r) && (r >= 0 || !d.isUnsigned)) return r + 0;
+    }
+    const r = bigOp(op, big(a, d), big(b, d));
+    return r === undefined ? undefined : fromBig(r, d);
+  }
+  if (d.bits === 32 && op === Ops.MUL) {
+    const p = Math.imul(a as number, b as number);
+    return d.isUnsigned ? p >>> 0 : p;
+  }
+  const r = intOp(op, a as number, b as number, d.bits);
+  return r === undefined ? undefined : truncateTo(d, r) + 0;
+}
+
+function floatValue(op: Ops, a: number, b: number): number | undefined {
+  switch (op) {
+    case Ops.ADD:
+      return a + b;
+    case Ops.SUB:
+      return a - b;
+    case Ops.MUL:
+      return a * b;
+    case Ops.FDIV:
+      return a / b;
+    case Ops.MAX:
+      return Math.max(a, b);
+    case Ops.CDIV:
+      return wholeQuotient(a, b);
+    case Ops.CMOD:
+      return a % b;
+    default:
+      return undefined;
+  }
+}
+
+function boolValue(op: Ops, a: number, b: number): number | undefined {
+  switch (op) {
+    case Ops.ADD:
+    case Ops.MAX:
+    case Ops.OR:
+      return a | b;
+    case Ops.MUL:
+    case Ops.AND:
+      return a & b;
+    case Ops.XOR:
+      return a ^ b;
+    default:
+      return undefined;
+  }
+}
+
+function compare(op: Ops, d: DType, a: ConstValue, b: ConstValue): number {
+  if (typeof a !== "number" || typeof b !== "number") {
+    const x = big(a, d), y = big(b, d);
+    return (op === Ops.CMPLT ? x < y : (x === y) === (op === Ops.CMPEQ)) ? 1 : 0;
+  }
+  return (op === Ops.CMPLT ? a < b : op === Ops.CMPEQ ? a === b : a !== b) ? 1 : 0;
+}
+
+function unaryValue(op: Ops, d: DType, v: ConstValue): ConstValue | undefined {
+  if (op === Ops.NEG) return d.isFloat ? -(v as number) : intValue(Ops.SUB, d, 0, v);
+  if (op === Ops.TRUNC) return d.isFloat ? Math.trunc(v as number) : v;
+  if (!d.isFloat) return undefined;
+  const x = v as number;
+  switch (op) {
+    case Ops.EXP2:
+      return roundFloat(d, Math.pow(2, x));
+    case Ops.LOG2:
+      return roundFloat(d, Math.log2(x));
+    case Ops.SIN:
+      return roundFloat(d, Math.sin(x));
+    case Ops.COS:
+      return roundFloat(d, Math.cos(x));
+    case Ops.SQRT:
+      return roundFloat(d, Math.sqrt(x));
+    default:
+      return undefined;
+  }
+}
+
+/**
+ * The value of `op` applied to `values`, one lane. `dtype` is the result's, `from` the dtype of the first operand (of
+ * the second for WHERE). undefined where the op has no value (integer division by zero) or is no ALU op.
+ */
+export function evalOp(op: Ops, dtype: DType, from: DType, values: readonly ConstValue[]): ConstValue | undefined {
+  const d = dtype.scalar, f = from.scalar;
+  const [a, b, c] = values;
+  if (op === Ops.CAST) return castValue(a, f, d);
+  if (op === Ops.BITCAST) return bitcastValue(a, f, d);
+  if (op === Ops.WHERE) return a !== 0 ? b : c;
+  if (isComparison(op)) return compare(op, f, a, b);
+  if (values.length === 1) return unaryValue(op, d, a);
+  if (op === Ops.MULACC) {
+    const p = d.isFloat ? (a as number) * (b as number) : evalOp(Ops.MUL, d, d, [a, b])!;
+    return d.isFloat ? roundFloat(d, (p as number) + (c as number)) : evalOp(Ops.ADD, d, d, [p, c]);
+  }
+  if (values.length !== 2) return undefined;
+  if (d.isFloat) {
+    const r = floatValue(op, a as number, b as number);
+    return r === undefined ? undefined : roundFloat(d, r);
+  }
+  return d.isBool ? boolValue(op, a as number, b as number) : intValue(op, d, a, b);
+}
+
+/** The constant that `op` of constants is; undefined where it has no value or a source is no constant. */
+export function foldConst(op: Ops, dtype: DType, srcs: readonly UOp[]): UOp | undefined {
+  if (srcs.length === 0) return undefined;
+  for (let i = 0; i < srcs.length; i++) if (srcs[i].op !== Ops.CONST) return undefined;
+  const values = new Array<ConstValue>(srcs.length);
+  for (let i = 0; i < srcs.length; i++) values[i] = srcs[i].arg as ConstValue;
+  const value = evalOp(op, dtype, srcs[0].dtype, values);
+  return value === undefined ? undefined : constant(value, dtype);
+}

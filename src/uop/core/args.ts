@@ -1,0 +1,326 @@
+/**
+ * The named records that nodes carry as `arg`. Each knows its hash and equality, so that interning never builds a key.
+ *
+ * @module
+ */
+import type { DType } from "../../dtype/dtype.ts";
+import { hashNumber, hashNumbers, hashString, mix } from "../../helpers/hash.ts";
+import { sameArray } from "../../helpers/math.ts";
+import type { Line } from "../../helpers/stack.ts";
+
+/** What every record arg offers. */
+export interface ArgRecord {
+  /** Equal for equal records. */
+  readonly hash: number;
+  /** Whether two records are equal. */
+  same(other: ArgRecord): boolean;
+  /** As printed graphs show it. */
+  toString(): string;
+}
+
+/** A 64-bit constant beyond 2^53, as two int32 (low word unsigned in meaning). */
+export class Int64 implements ArgRecord {
+  /** Equal for equal records. */
+  readonly hash: number;
+  /** The high and the low word. */
+  constructor(readonly hi: number, readonly lo: number) {
+    this.hash = mix(mix(0x1b873593, hi), lo);
+  }
+  /** Whether two records are equal. */
+  same(o: ArgRecord): boolean {
+    return o instanceof Int64 && o.hi === this.hi && o.lo === this.lo;
+  }
+  /** The signed value. Cold paths only. */
+  toBigInt(): bigint {
+    return (BigInt(this.hi) << 32n) | BigInt(this.lo >>> 0);
+  }
+  /** From the low 64 bits of `x`. */
+  static fromBigInt(x: bigint): Int64 {
+    return new Int64(Number(BigInt.asIntN(32, x >> 32n)), Number(BigInt.asIntN(32, x)));
+  }
+  /** As printed graphs show it. */
+  toString(): string {
+    return `${this.toBigInt()}`;
+  }
+}
+
+/** The value of a CONST: a number (bool as 0 or 1), or Int64 where a 64-bit integer is no safe integer. */
+export type ConstValue = number | Int64;
+
+/** A shape: RESHAPE, EXPAND. */
+export class ShapeArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly shape: readonly number[]) {
+    this.hash = hashNumbers(shape);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof ShapeArg && sameArray(o.shape, this.shape);
+  }
+  toString(): string {
+    return `[${this.shape.join(", ")}]`;
+  }
+}
+
+/** Axes: the order of PERMUTE, the axes of FLIP. */
+export class AxesArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly axes: readonly number[]) {
+    this.hash = hashNumbers(axes) ^ 0x3c6ef372;
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof AxesArg && sameArray(o.axes, this.axes);
+  }
+  toString(): string {
+    return `[${this.axes.join(", ")}]`;
+  }
+}
+
+/** A pair of numbers an axis: PAD (before, after), SHRINK (start, stop). */
+export class PairsArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly pairs: readonly (readonly [number, number])[]) {
+    let h = 0x5be0cd19;
+    for (const [a, b] of pairs) h = mix(mix(h, a), b);
+    this.hash = h;
+  }
+  same(o: ArgRecord): boolean {
+    if (!(o instanceof PairsArg) || o.pairs.length !== this.pairs.length) return false;
+    return this.pairs.every(([a, b], i) => o.pairs[i][0] === a && o.pairs[i][1] === b);
+  }
+  toString(): string {
+    return `[${this.pairs.map(([a, b]) => `[${a}, ${b}]`).join(", ")}]`;
+  }
+}
+
+/** UNSKEW and SKEW: position axis `axis`, of `size` in the result, is shifted along `kernelAxis`. */
+export class SkewArg implements ArgRecord {
+  readonly hash: number;
+  constructor(
+    readonly axis: number,
+    readonly kernelAxis: number,
+    readonly stride: number,
+    readonly dilation: number,
+    readonly size: number,
+  ) {
+    this.hash = hashNumbers([axis, kernelAxis, stride, dilation, size]) ^ 0x71374491;
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof SkewArg && o.axis === this.axis && o.kernelAxis === this.kernelAxis &&
+      o.stride === this.stride &&
+      o.dilation === this.dilation && o.size === this.size;
+  }
+  toString(): string {
+    return `axis=${this.axis} by=${this.kernelAxis} stride=${this.stride} dilation=${this.dilation} size=${this.size}`;
+  }
+}
+
+/** WINDOW: the axis, and how many elements the result may have along it: the largest value of its size. */
+export class WindowArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly axis: number, readonly capacity: number) {
+    this.hash = mix(mix(0x1f3d5b79, axis), capacity);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof WindowArg && o.axis === this.axis && o.capacity === this.capacity;
+  }
+  toString(): string {
+    return `axis=${this.axis} capacity=${this.capacity}`;
+  }
+}
+
+/** Which axes a tensor-graph REDUCE reduces, and how: op is Ops.ADD, MUL or MAX. Reduced axes stay, with size 1. */
+export class ReduceArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly op: number, readonly axes: readonly number[]) {
+    this.hash = mix(hashNumbers(axes), op);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof ReduceArg && o.op === this.op && sameArray(o.axes, this.axes);
+  }
+  toString(): string {
+    return `op=${this.op} axes=[${this.axes.join(", ")}]`;
+  }
+}
+
+/**
+ * What memory a BUFFER names. `version` counts the writes so far: a BUFFER node of an earlier version is stale.
+ * Nodes know no device memory; `device/buffer.ts` maps a Storage to it.
+ */
+export class Storage {
+  private static next = 1;
+  /** Counts up; names it in printed graphs. */
+  readonly id: number = Storage.next++;
+  /** Writes so far. A BUFFER node reads the version it names. */
+  version = 0;
+  /** Where the last write was asked for ("file.ts:3:5"), for StaleReadError. */
+  writtenAt: Line = "";
+  /** The last version that an optimizer's step replaced. */
+  stepped: number = -1;
+  /** Where the user disposed it, "" while alive. */
+  disposedAt: Line = "";
+  /** `seq` of the oldest node that became it; Infinity while none has. */
+  born: number = Infinity;
+  /** Handles that hold it: the last one to be disposed frees it. Views and collected handles are not counted down. */
+  claims = 0;
+  /** Handles of the values that became it: of several, one that is written to must move out. */
+  names = 0;
+  /** True for host bytes on their way to a device: only the COPY that made it reads it, once. */
+  staging = false;
+  /** True for whole numbers that were given without a dtype: they are taken as floats where such are expected. */
+  weak = false;
+
+  /** Memory that is yet to be had. @param size in elements */
+  constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}
+
+  /** Bytes of all elements. */
+  get nbytes(): number {
+    return this.size * this.dtype.itemsize;
+  }
+}
+
+/** One version of one storage. */
+export class BufferArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly storage: Storage, readonly version: number) {
+    this.hash = mix(mix(0x6a09e667, storage.id), version);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof BufferArg && o.storage === this.storage && o.version === this.version;
+  }
+  toString(): string {
+    return `#${this.storage.id}.${this.version} ${this.storage.device} x${this.storage.size}`;
+  }
+}
+
+/** A scalar argument, with its bounds (inclusive). */
+export class VariableArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly name: string, readonly min: number, readonly max: number) {
+    this.hash = mix(mix(hashString(name), hashNumber(min)), hashNumber(max));
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof VariableArg && o.name === this.name && Object.is(o.min, this.min) && Object.is(o.max, this.max);
+  }
+  toString(): string {
+    return `${this.name}[${this.min}, ${this.max}]`;
+  }
+}
+
+/** A buffer argument of a kernel: its slot, and its size in elements. */
+export class ParamArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly slot: number, readonly size: number) {
+    this.hash = mix(mix(0x510e527f, slot), size);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof ParamArg && o.slot === this.slot && o.size === this.size;
+  }
+  toString(): string {
+    return `${this.slot} x${this.size}`;
+  }
+}
+
+/** What becomes of a loop. GLOBAL, LOCAL and WARP are hardware indices; THREAD is split over a CPU's threads. */
+export const AxisKind = {
+  GLOBAL: 0,
+  THREAD: 1,
+  LOCAL: 2,
+  WARP: 3,
+  LOOP: 4,
+  GROUP_REDUCE: 5,
+  REDUCE: 6,
+  UPCAST: 7,
+  UNROLL: 8,
+  VECTOR: 9,
+} as const;
+/** One of {@linkcode AxisKind}. */
+export type AxisKind = (typeof AxisKind)[keyof typeof AxisKind];
+/** Name of each {@linkcode AxisKind}. */
+export const axisKindName: readonly string[] = Object.keys(AxisKind);
+
+/** Identity and kind of a RANGE. `id` is unique in its kernel; `sub` counts the pieces an opt split it into. */
+export class RangeArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly id: number, readonly kind: AxisKind, readonly sub: number = 0) {
+    this.hash = mix(mix(mix(0x1f83d9ab, id), kind), sub);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof RangeArg && o.id === this.id && o.kind === this.kind && o.sub === this.sub;
+  }
+  toString(): string {
+    return `${this.id}${this.sub ? `_${this.sub}` : ""} ${axisKindName[this.kind]}`;
+  }
+}
+
+/** An accumulator's identity within its kernel. */
+export class AccArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly id: number) {
+    this.hash = mix(0x428a2f98, id);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof AccArg && o.id === this.id;
+  }
+  toString(): string {
+    return `acc${this.id}`;
+  }
+}
+
+/** Where kernel-local memory lives. */
+export type Scope = "register" | "thread" | "shared";
+
+/** Kernel-local memory: `size` elements. */
+export class LocalArg implements ArgRecord {
+  readonly hash: number;
+  constructor(readonly id: number, readonly size: number, readonly scope: Scope) {
+    this.hash = mix(mix(hashString(scope), id), size);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof LocalArg && o.id === this.id && o.size === this.size && o.scope === this.scope;
+  }
+  toString(): string {
+    return `${this.id} x${this.size} ${this.scope}`;
+  }
+}
+
+/**
+ * How a STAGE keeps its tile: scope of the memory, layout, how it is filled, buffers in its ring. A padded one has rows of
+ * `width` elements, each followed by 16 bytes that are not used.
+ */
+export class StageArg implements ArgRecord {
+  readonly hash: number;
+  constructor(
+    readonly id: number,
+    readonly scope: Scope,
+    readonly layout: "linear" | "padded" | "swizzled" | "packed" = "linear",
+    readonly mode: "copy" | "cp.async" | "tma" = "copy",
+    readonly depth: number = 1,
+    readonly width: number = 0,
+  ) {
+    this.hash = mix(mix(mix(mix(mix(hashString(scope), hashString(layout)), hashString(mode)), depth), width), id);
+  }
+  same(o: ArgRecord): boolean {
+    return o instanceof StageArg && o.id === this.id && o.scope === this.scope && o.layout === this.layout &&
+      o.mode === this.mode && o.depth === this.depth && o.width === this.width;
+  }
+  toString(): string {
+    return `${this.id} ${this.scope} ${this.layout} ${this.mode} x${this.depth}${this.width ? ` w${this.width}` : ""}`;
+  }
+}
+
+/** An arg of any op. Strings: device of COPY, name of SPECIAL. Numbers: CONST, IOTA, GETTUPLE, EXTRACT. */
+export type Arg = undefined | number | string | ArgRecord;
+
+/** Hash of any arg. */
+export function hashArg(arg: Arg): number {
+  if (arg === undefined) return 0;
+  if (typeof arg === "number") return hashNumber(arg);
+  return typeof arg === "string" ? hashString(arg) : arg.hash;
+}
+
+/** Equality of any two args; numbers by bits. */
+export function sameArg(a: Arg, b: Arg): boolean {
+  if (a === b) return a !== 0 || 1 / (a as number) === 1 / (b as number);
+  if (typeof a === "number") return a !== a && b !== b;
+  return typeof a === "object" && typeof b === "object" && a.hash === b.hash && a.same(b);
+}

@@ -1,0 +1,137 @@
+/**
+ * Shape and device of tensor-graph nodes, memoized in the node. ALU sources have equal shapes, except that rank-0
+ * leaves (CONST, VARIABLE, BIND) stand for any shape: they broadcast without a node and have no gradient.
+ *
+ * @module
+ */
+import { SpecError } from "../../helpers/errors.ts";
+import type { BufferArg, PairsArg, ReduceArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
+import type { AxesArg } from "./args.ts";
+import { isAlu, opName, Ops } from "./ops.ts";
+import type { UOp } from "./uop.ts";
+
+const SCALAR: readonly number[] = Object.freeze([]);
+
+function derive(u: UOp): readonly number[] | null {
+  switch (u.op) {
+    case Ops.CONST:
+    case Ops.VARIABLE:
+    case Ops.BIND:
+      return SCALAR;
+    case Ops.BUFFER:
+      return [(u.arg as BufferArg).storage.size];
+    case Ops.IOTA:
+      return [u.arg as number];
+    case Ops.RESHAPE:
+    case Ops.EXPAND:
+      return (u.arg as ShapeArg).shape;
+    case Ops.PERMUTE: {
+      const s = shapeOf(u.src[0]);
+      return (u.arg as AxesArg).axes.map((a) => s[a]);
+    }
+    case Ops.PAD: {
+      const s = shapeOf(u.src[0]);
+      return (u.arg as PairsArg).pairs.map(([before, after], i) => s[i] + before + after);
+    }
+    case Ops.SHRINK:
+      return (u.arg as PairsArg).pairs.map(([start, stop]) => stop - start);
+    case Ops.UNSKEW:
+    case Ops.SKEW: {
+      const { axis, size } = u.arg as SkewArg;
+      return shapeOf(u.src[0]).map((n, i) => i === axis ? size : n);
+    }
+    case Ops.WINDOW: {
+      const { axis, capacity } = u.arg as WindowArg;
+      return shapeOf(u.src[0]).map((n, i) => i === axis ? capacity : n);
+    }
+    case Ops.REDUCE: {
+      const { axes } = u.arg as ReduceArg;
+      return shapeOf(u.src[0]).map((n, i) => axes.includes(i) ? 1 : n);
+    }
+    case Ops.BITCAST: {
+      const s = shapeOf(u.src[0]);
+      const from = u.src[0].dtype.itemsize, to = u.dtype.itemsize;
+      return from === to ? s : [...s.slice(0, -1), s[s.length - 1] * from / to];
+    }
+    case Ops.FLIP:
+    case Ops.CONTIGUOUS:
+    case Ops.CONTIGUOUS_BACKWARD:
+    case Ops.DETACH:
+    case Ops.CHECKPOINT:
+    case Ops.COPY:
+    case Ops.AFTER:
+      return shapeOf(u.src[0]);
+    default:
+      if (!isAlu(u.op)) return null;
+  }
+  for (let i = 0; i < u.src.length; i++) {
+    const shape = shapeOf(u.src[i]);
+    if (shape.length > 0) return shape;
+  }
+  return SCALAR;
+}
+
+/** The shape of a tensor-graph node. @throws {SpecError} for nodes that have none */
+export function shapeOf(u: UOp): readonly number[] {
+  let s = u.shapeMemo;
+  if (s === undefined) {
+    if (isReady(u)) u.shapeMemo = derive(u);
+    else fill(u);
+    s = u.shapeMemo;
+  }
+  if (s === null || s === undefined) throw new SpecError(`${opName[u.op]} has no shape`);
+  return s;
+}
+
+/** Whether the sources have their memos. */
+function isReady({ src }: UOp): boolean {
+  for (let i = 0; i < src.length; i++) if (src[i].shapeMemo === undefined) return false;
+  return true;
+}
+
+/** Fills memos below `u` without deep recursion. */
+function fill(root: UOp): void {
+  const stack: UOp[] = [root];
+  while (stack.length > 0) {
+    const u = stack[stack.length - 1];
+    let ready = true;
+    for (let i = 0; i < u.src.length; i++) {
+      const s = u.src[i];
+      if (s.shapeMemo === undefined) {
+        stack.push(s);
+        ready = false;
+      }
+    }
+    if (!ready) continue;
+    stack.pop();
+    if (u.shapeMemo === undefined) u.shapeMemo = derive(u);
+  }
+}
+
+/** The device where a tensor-graph node lives or will be computed; null for constants and the like. */
+export function deviceOf(root: UOp): string | null {
+  if (root.deviceMemo !== undefined) return root.deviceMemo;
+  const stack: UOp[] = [root];
+  while (stack.length > 0) {
+    const u = stack[stack.length - 1];
+    let device: string | null = null;
+    if (u.op === Ops.BUFFER) device = (u.arg as BufferArg).storage.device;
+    else if (u.op === Ops.COPY) device = u.arg as string;
+    else {
+      let ready = true;
+      for (let i = 0; i < u.src.length; i++) {
+        const s = u.src[i];
+        if (s.deviceMemo === undefined) {
+          stack.push(s);
+          ready = false;
+          break;
+        }
+        device ??= s.deviceMemo;
+      }
+      if (!ready) continue;
+    }
+    u.deviceMemo = device;
+    stack.pop();
+  }
+  return root.deviceMemo ?? null;
+}

@@ -1,0 +1,136 @@
+/**
+ * Reads realized nodes through. In: a tensor graph in which some nodes have become buffers. Out: the same graph on those
+ * buffers, interned anew, so that `===` is equality again. Iterative: graphs may be deep.
+ *
+ * @module
+ */
+import { SpecError } from "../../helpers/errors.ts";
+import { isMovement, isView, opName, Ops } from "../core/ops.ts";
+import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
+import { window } from "./extent.ts";
+import type { AxesArg, PairsArg, ShapeArg, SkewArg, WindowArg } from "../core/args.ts";
+import { renewed, type UOp, uop } from "../core/uop.ts";
+
+/** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
+export function latest(u: UOp): UOp {
+  if (u.becomes === undefined) return u;
+  let end = u.becomes;
+  while (end.becomes !== undefined) end = end.becomes;
+  for (let v = u; v !== end;) {
+    const next = v.becomes!;
+    v.becomes = end;
+    v = next;
+  }
+  return end;
+}
+
+/** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
+export function moveLike(u: UOp, x: UOp): UOp {
+  switch (u.op) {
+    case Ops.RESHAPE:
+      return reshape(x, (u.arg as ShapeArg).shape);
+    case Ops.EXPAND:
+      return expand(x, (u.arg as ShapeArg).shape);
+    case Ops.PERMUTE:
+      return permute(x, (u.arg as AxesArg).axes);
+    case Ops.PAD:
+      return pad(x, (u.arg as PairsArg).pairs);
+    case Ops.SHRINK:
+      return shrink(x, (u.arg as PairsArg).pairs);
+    case Ops.FLIP:
+      return flip(x, (u.arg as AxesArg).axes);
+    case Ops.UNSKEW:
+      return unskew(x, u.arg as SkewArg);
+    case Ops.SKEW:
+      return skew(x, u.arg as SkewArg);
+    case Ops.WINDOW: {
+      const { axis, capacity } = u.arg as WindowArg;
+      return window(x, axis, u.src[1], u.src[2], capacity);
+    }
+  }
+  throw new SpecError(`${opName[u.op]} is no movement`);
+}
+
+function rebuild(u: UOp, src: readonly UOp[]): UOp {
+  // a realized source is a reshaped buffer: let the builders merge
+  return isMovement(u.op) && u.op !== Ops.WINDOW && src[0] !== u.src[0]
+    ? moveLike(u, src[0])
+    : uop(u.op, u.dtype, src, u.arg);
+}
+
+/**
+ * A STORE through a view, resolved: what it writes is the memory below the view, also where the view itself has been
+ * realized and is memory of its own by now. Pushes what is not resolved yet; undefined then.
+ */
+function resolveStore(u: UOp, memo: ReadonlyMap<UOp, UOp>, stack: UOp[]): UOp | undefined {
+  const steps: UOp[] = [], needed = [u.src[1]];
+  let base = u.src[0];
+  for (; isView(base.op); base = base.src[0]) {
+    steps.push(base);
+    for (let i = 1; i < base.src.length; i++) needed.push(base.src[i]);
+  }
+  needed.push(base);
+  const missing = needed.filter((s) => !memo.has(s));
+  if (missing.length > 0) {
+    stack.push(...missing);
+    return undefined;
+  }
+  const target = steps.reduceRight(
+    (x, s) => rebuild(s, [x, ...s.src.slice(1).map((r) => memo.get(r)!)]),
+    memo.get(base)!,
+  );
+  return uop(Ops.STORE, u.dtype, [target, memo.get(u.src[1])!], u.arg);
+}
+
+/**
+ * `root` with every realized node replaced by what it became, and every other node interned in the present generation.
+ * BUFFER nodes are kept as they are. Pass one `memo` to resolve several roots of one graph. Nodes in `unread` are built
+ * anew although they are realized.
+ */
+export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: ReadonlySet<UOp>): UOp {
+  const stack: UOp[] = [root];
+  while (stack.length > 0) {
+    const u = stack[stack.length - 1], { src } = u;
+    if (memo.has(u)) {
+      stack.pop();
+      continue;
+    }
+    const now = u.becomes === undefined || unread?.has(u) ? u : latest(u);
+    if (now !== u) {
+      const done = memo.get(now);
+      if (done === undefined) stack.push(now);
+      else {
+        memo.set(u, done);
+        stack.pop();
+      }
+      continue;
+    }
+    if (u.op === Ops.BUFFER) {
+      memo.set(u, u);
+      stack.pop();
+      continue;
+    }
+    if (u.op === Ops.STORE && isView(src[0].op)) {
+      const made = resolveStore(u, memo, stack);
+      if (made === undefined) continue;
+      stack.pop();
+      made.line ??= u.line;
+      memo.set(u, made);
+      continue;
+    }
+    let ready = true, same = true;
+    for (let i = src.length - 1; i >= 0; i--) {
+      const s = memo.get(src[i]);
+      if (s === undefined) {
+        stack.push(src[i]);
+        ready = false;
+      } else if (s !== src[i]) same = false;
+    }
+    if (!ready) continue;
+    stack.pop();
+    const made = same ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
+    made.line ??= u.line;
+    memo.set(u, made);
+  }
+  return memo.get(root)!;
+}

@@ -1,0 +1,163 @@
+/**
+ * Writes that no schedule has done yet. Memory (a storage, or a node that will become one) has one newest version, which
+ * an AFTER names; whoever writes next, through whatever view, writes after that. In: what a view shows, and AFTERs as
+ * they are made; out: the newest version. The schedule tells what it has written.
+ *
+ * @module
+ */
+import { type BufferArg, Storage } from "../core/args.ts";
+import { isView, Ops } from "../core/ops.ts";
+import { latest } from "./resolve.ts";
+import { bufferNode, type UOp, uop } from "../core/uop.ts";
+
+/** Memory: a storage, or the node that will become one. */
+type Memory = Storage | UOp;
+
+/** A write that is not done: the last of them, and the version of the storage that the first one was to follow. */
+export interface Newest {
+  /** The last version. */
+  readonly after: UOp;
+  /** The version of the storage. */
+  version: number;
+}
+
+const newest = new WeakMap<Memory, Newest>();
+/** How often a storage has had one noted: while it stands, no storage has got a write that is not done. */
+export const noted: { count: number } = { count: 0 };
+/** By AFTER: the memory that it is a version of. */
+const written = new WeakMap<UOp, Memory>();
+
+/** Whether a view op shows each element of its source at most once, and nothing else. */
+export function isAlias(op: Ops): boolean {
+  return isView(op) && op !== Ops.EXPAND && op !== Ops.PAD && op !== Ops.SKEW;
+}
+
+/** A node as views, outermost first, of `base`, which is none. */
+export interface Shown {
+  readonly base: UOp;
+  readonly steps: readonly UOp[];
+}
+
+/**
+ * What `u` shows of what, also where a view has been realized into memory of its own: down to `over`, where that is below
+ * it, else as far as there are views.
+ */
+export function shown(u: UOp, over?: UOp): Shown {
+  const steps: UOp[] = [];
+  let base = u;
+  for (;;) {
+    if (base === over) break;
+    if (isAlias(base.op)) {
+      steps.push(base);
+      base = base.src[0];
+    } else {
+      const now = latest(base);
+      if (now === base) break;
+      base = now;
+    }
+  }
+  return { base, steps };
+}
+
+/** Views, outermost first, of another node. */
+export function showAs(steps: readonly UOp[], x: UOp): UOp {
+  for (let i = steps.length - 1; i >= 0; i--) {
+    const { op, dtype, src, arg } = steps[i], own = op === Ops.BITCAST ? dtype : x.dtype;
+    x = uop(op, own, src.length === 1 ? [x] : [x, ...src.slice(1)], arg);
+  }
+  return x;
+}
+
+/** Whether a node is memory, or will be, that can be written. */
+export function isMemory(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
+    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
+}
+
+/** The memory that a node is a version of. */
+export function memoryOf(u: UOp): Memory {
+  while (u.op === Ops.AFTER) {
+    const known = written.get(u);
+    if (known !== undefined) return known instanceof Storage ? known : memoryNow(known);
+    u = shown(u.src[0]).base;
+  }
+  return memoryNow(u);
+}
+
+/** What a node that is memory has become. */
+function memoryNow(u: UOp): Memory {
+  const { base } = shown(u);
+  return base.op === Ops.BUFFER ? (base.arg as BufferArg).storage : base;
+}
+
+/** Whether two nodes are versions of one memory. */
+export function isSameMemory(a: UOp, b: UOp): boolean {
+  return memoryOf(a) === memoryOf(b);
+}
+
+/** The newest version of the memory of which `base` is one, not reshaped. */
+export function newestOf(base: UOp): UOp {
+  const memory = memoryOf(base), known = newest.get(memory);
+  if (!(memory instanceof Storage)) return known?.after ?? base;
+  if (known !== undefined) {
+    const now = shown(known.after).base;
+    if (now.op === Ops.AFTER) {
+      if (known.version !== memory.version && follows(now, memory)) known.version = memory.version;
+      if (known.version === memory.version) return now;
+    }
+    newest.delete(memory); // done, or overtaken
+  }
+  const isNewest = base.op === Ops.AFTER || (base.arg as BufferArg).version === memory.version;
+  return isNewest ? base : bufferNode(memory);
+}
+
+/** Whether the first of these writes that is not done is to follow the present version of a storage. */
+function follows(after: UOp, { version }: Storage): boolean {
+  let u = after;
+  while (u.op === Ops.AFTER) u = shown(u.src[0]).base;
+  return u.op === Ops.BUFFER && (u.arg as BufferArg).version === version;
+}
+
+/** Makes `after`, a write to the memory of `base`, its newest version. */
+export function noteWrite(base: UOp, after: UOp): void {
+  const memory = memoryOf(base);
+  const version = memory instanceof Storage ? newest.get(memory)?.version ?? memory.version : 0;
+  written.set(after, memory);
+  newest.set(memory, { after, version });
+  noted.count++;
+}
+
+/** What is known of writes to the memory of `base`, for {@linkcode takeBack}. */
+export function writesTo(base: UOp): Newest | undefined {
+  return newest.get(memoryOf(base));
+}
+/** Makes the writes to the memory of `base` what they were `before`. */
+export function takeBack(base: UOp, before: Newest | undefined): void {
+  const memory = memoryOf(base);
+  if (before === undefined) newest.delete(memory);
+  else newest.set(memory, before);
+  noted.count++;
+}
+
+/** The last write to a storage that is not done, if there is one. */
+export function pendingWrite(storage: Storage): UOp | undefined {
+  if (!newest.has(storage)) return undefined;
+  const now = newestOf(bufferNode(storage));
+  return now.op === Ops.AFTER ? now : undefined;
+}
+
+/** Tells that `u`, which may have been written to, is a storage now. */
+export function moveWrites(u: UOp, storage: Storage): void {
+  const known = newest.get(u);
+  if (known === undefined) return;
+  newest.delete(u);
+  // by the time of the first write there was nothing but what `u` computes
+  newest.set(storage, { after: known.after, version: -1 });
+  noted.count++;
+}
+
+/** Tells that some writes to a storage are done: they, and what they were computed from, are kept no longer. */
+export function settleWrites(storage: Storage): void {
+  const known = newest.get(storage);
+  if (known !== undefined && shown(known.after).base.op === Ops.BUFFER) newest.delete(storage);
+}

@@ -1,0 +1,56 @@
+/** A machine whose only adapter is one of OpenGL, as images with Mesa and without Vulkan have: refused, or right. */
+import assert from "node:assert/strict";
+import { ROOT, runDeno } from "../../system/subprocess.ts";
+
+const PROGRAM = `
+import { Device, Tensor } from ${JSON.stringify(new URL("mod.ts", ROOT).href)};
+const adapter = await navigator.gpu?.requestAdapter();
+if (!adapter) console.log(JSON.stringify({ none: true }));
+else {
+  try {
+    await Device.open("WEBGPU");
+    const lists = [[NaN, 1], [NaN], [1, NaN, 2], [NaN, 1, 2], [1, 2, 3, NaN], [-5, NaN, -0]];
+    const results = async (device) => {
+      Device.default = device;
+      const out = [];
+      for (const list of lists) {
+        const x = new Tensor(list, { dtype: "float32" }).realize(), y = x.flip([0]).contiguous().realize();
+        for (const t of [x.max(), x.min(), x.maximum(y), x.minimum(y), x.maximum(0), x.clamp(-1, 1), x.relu(), x.cummax()[0]]) {
+          out.push(String(await t.tolist()));
+        }
+      }
+      return out;
+    };
+    console.log(JSON.stringify({ got: await results("WEBGPU"), want: await results("JS"), info: Device.get("WEBGPU").info() }));
+  } catch (error) {
+    console.log(JSON.stringify({ message: error.message }));
+  }
+}`;
+
+async function withoutVulkan(env: Record<string, string>): Promise<Record<string, unknown>> {
+  const url = `data:application/typescript,${encodeURIComponent(PROGRAM)}`;
+  const none = { VK_DRIVER_FILES: "/dev/null", VK_ICD_FILENAMES: "/dev/null" };
+  const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", url], { env: { ...none, ...env } });
+  assert.equal(code, 0, stderr);
+  return JSON.parse(stdout);
+}
+
+const ignore = Deno.build.os !== "linux" || (await withoutVulkan({})).none === true;
+
+Deno.test({
+  name: "WEBGPU over OpenGL: refused by name",
+  ignore,
+  async fn() {
+    const { message } = await withoutVulkan({});
+    assert.match(String(message), /^Cannot open device WEBGPU: the only adapter \(.*\) is one of OpenGL/);
+  },
+});
+Deno.test({
+  name: "WEBGPU over OpenGL: where it is asked for, no NaN is lost",
+  ignore,
+  async fn() {
+    const { got, want, info } = await withoutVulkan({ WEBGPU_OPENGL: "1" });
+    assert.match((info as { adapter: string }).adapter, /OpenGL$/);
+    assert.deepEqual(got, want);
+  },
+});

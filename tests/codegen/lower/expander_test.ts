@@ -1,0 +1,75 @@
+/** What the expander builds at once is what the late rules would make, and nothing is left for them. */
+import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { lateRules } from "../../../src/codegen/late/decomp/missing_ops.ts";
+import { fitsVectors } from "../../../src/codegen/late/devectorizer.ts";
+import { expand } from "../../../src/codegen/lower/expander.ts";
+import { buildAlu } from "../../../src/codegen/ast/alu_builder.ts";
+import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
+import { lower, optimize } from "../../../src/codegen/to_program.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { type Renderer, SCALAR_CAPS } from "../../../src/renderer/renderer.ts";
+import { AxisKind } from "../../../src/uop/core/args.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { graphRewrite, record } from "../../../src/uop/rewrite/rewrite.ts";
+import {
+  constant,
+  index,
+  int,
+  param,
+  range,
+  sink,
+  store,
+  toposort,
+  type UOp,
+  uop,
+  variable,
+} from "../../../src/uop/core/uop.ts";
+import { simplifyKernel } from "../../../src/uop/algebra/valid.ts";
+import { CAPS } from "../harness.ts";
+import { KERNELS } from "../kernels.ts";
+
+const caps = { ...SCALAR_CAPS, ...CAPS.large };
+const renderer: Renderer = { name: "test", caps, render: () => "" };
+const late = lateRules(caps);
+const optimized = (ast: UOp): UOp => optimize(simplifyRanges(ast), renderer);
+
+for (const [name, ast] of Object.entries(KERNELS)) {
+  Deno.test(`expander: ${name} as the late rules make it`, () => {
+    const ready = optimized(ast);
+    // what is recorded is expanded first and rewritten after
+    assertStrictEquals(lower(ready, renderer), record(() => lower(ready, renderer)).result);
+  });
+}
+
+Deno.test("expander: late rules find nothing to do", () => {
+  const made = expand(simplifyKernel(optimized(KERNELS.matmul)), 1, late);
+  assert(toposort(made).some((u) => u.op === Ops.MULACC));
+  assertStrictEquals(graphRewrite(made, late), made);
+});
+
+const y = variable("y", 0, 9), minus = (c: number): UOp => uop(Ops.SUB, dtypes.int32, [int(c), y]);
+for (
+  const [name, u, c, want] of [
+    ["(5 - y) + 2", minus(5), 2, minus(7)],
+    ["(5 - y) + -5", minus(5), -5, uop(Ops.NEG, dtypes.int32, [y])],
+    ["(5 - y) + 0", minus(5), 0, minus(5)],
+  ] as const
+) {
+  Deno.test(`expander: copies of ${name}`, () => {
+    assertStrictEquals(buildAlu(Ops.ADD, dtypes.int32, [u, int(c)]), want);
+  });
+}
+
+Deno.test("expander: vectors that fit are known from the AST", () => {
+  const kernel = (lanes: number, dtype = dtypes.float32): UOp => {
+    const i = range(lanes, 0, AxisKind.VECTOR);
+    return sink([store(index(param(0, dtype, lanes), i), constant(1, dtype))]);
+  };
+  const whole = sink([store(index(param(0, dtypes.float32, 32), int(0)), constant(1, dtypes.float32.vec(32)))]);
+  assertEquals(
+    [kernel(16), kernel(32), kernel(8, dtypes.float64), kernel(16, dtypes.float64), whole].map((k) =>
+      fitsVectors(k, caps)
+    ),
+    [true, false, true, false, false],
+  );
+});

@@ -1,0 +1,149 @@
+import { assert, assertEquals } from "@std/assert";
+import { ArgumentError } from "../../../src/helpers/errors.ts";
+import { context } from "../../../src/helpers/env.ts";
+import type { Capabilities } from "../../../src/renderer/renderer.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { AxisKind } from "../../../src/uop/core/args.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { listText } from "../../../src/uop/core/print.ts";
+import { specLinear, verify } from "../../../src/uop/core/spec.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
+import { compile, type Data, integers, opts, paramsOf, run } from "../harness.ts";
+import { KERNELS } from "../kernels.ts";
+import { optimized } from "../../fixtures/optimized.ts";
+
+const GPU = simCaps(SIM_GRID), WEB = simCaps(SMALL_GRID);
+
+const SETS = [
+  "",
+  "LOCAL:0:4",
+  "LOCAL:0:3 LOCAL:1:4",
+  "UPCAST:0:4 LOCAL:0:2",
+  "UPCAST:1:4 LOCAL:1:2 UPCAST:0:2",
+  "GROUP:0:8",
+  "UNROLL:0:4 GROUP:0:4 LOCAL:0:2",
+  "GROUPTOP:0:4 LOCAL:0:4",
+  "GROUP:0:64",
+  "GROUP:0:4 GROUP:1:4 GROUP:2:4 LOCAL:1:4",
+  "NOLOCALS:-1:0",
+  "MERGE:0:1 LOCAL:0:4",
+  "MERGE:1:0 MERGE:2:1 UPCAST:0:2 UNROLL:0:2",
+  "VECTOR:0:4",
+  "VECTOR:1:4 LOCAL:0:4",
+  "VECTOR:2:4 GROUP:0:2 UPCAST:0:2",
+];
+
+function expectSame(got: readonly Data[], want: readonly Data[], what: string): void {
+  got.forEach((g, slot) => {
+    for (let i = 0; i < g.length; i++) {
+      const a = Number(g[i]), b = Number(want[slot][i]);
+      if (Object.is(a, b) || Math.abs(a - b) <= 1e-4 * Math.max(1, Math.abs(b))) continue;
+      throw new Error(`${what}: buffer ${slot}[${i}] is ${a}, not ${b}`);
+    }
+  });
+}
+
+for (const [name, ast] of Object.entries(KERNELS)) {
+  Deno.test(`grid: ${name} is the same under any opts`, () => {
+    const data = integers(paramsOf(ast)), vars = name === "symbolic" ? [11] : [];
+    const want = run(ast, data, [], {}, vars);
+    for (const [kind, caps] of [["GPU", GPU], ["WEB", WEB]] as const) {
+      expectSame(run(ast, data, undefined, caps, vars), want, `heuristic on ${kind}`);
+      expectSame(context({ NOOPT: 1 }, () => run(ast, data, undefined, caps, vars)), want, `no opts on ${kind}`);
+      for (const text of SETS) {
+        try {
+          verify(compile(ast, opts(text), caps).uops, specLinear, text);
+        } catch (error) {
+          if (error instanceof ArgumentError) continue; // not possible for this kernel
+          throw error;
+        }
+        expectSame(run(ast, data, opts(text), caps, vars), want, `${text} on ${kind}`);
+      }
+    }
+  });
+}
+
+function copy(...sizes: number[]): UOp {
+  const n = sizes.reduce((a, b) => a * b, 1);
+  // transposed, so that no ranges merge
+  let to: UOp | undefined, from: UOp | undefined, stride = 1;
+  const loops = sizes.map((s, i) => range(s, i, AxisKind.LOOP));
+  loops.forEach((r, i) => {
+    to = to === undefined ? r : to.mul(sizes[i]).add(r);
+    from = from === undefined ? r.mul(stride) : from.add(r.mul(stride));
+    stride *= sizes[i];
+  });
+  return sink([store(index(param(0, dtypes.float32, n), to!), load(index(param(1, dtypes.float32, n), from!)))]);
+}
+
+function gridOf(ast: UOp, text: string | undefined, caps: Partial<Capabilities>): [number[], number[]] {
+  const p = compile(ast, text === undefined ? undefined : opts(text), caps);
+  return [p.grid!.groups.map((g) => g.value), [...p.grid!.size]];
+}
+
+Deno.test("grid: output axes are dimensions, the inner ones first", () => {
+  assertEquals(gridOf(copy(5, 6, 7), "", GPU), [[7, 6, 5], [1, 1, 1]]);
+  assertEquals(gridOf(copy(5, 6, 8), "LOCAL:2:4 LOCAL:1:3", GPU), [[2, 2, 5], [4, 3, 1]]);
+});
+
+Deno.test("grid: more axes than dimensions share one", () => {
+  const ast = copy(2, 3, 4, 5, 6);
+  const [groups] = gridOf(ast, "", GPU);
+  assertEquals(groups.reduce((a, b) => a * b, 1), 720);
+  const data = integers(paramsOf(ast));
+  expectSame(run(ast, data, [], GPU), run(ast, data, [], {}), "five axes");
+});
+
+const TINY: Partial<Capabilities> = { ...WEB, grid: { ...WEB.grid!, maxGroups: [7, 7, 7] } };
+
+for (const n of [49, 64, 97, 100, 343]) {
+  Deno.test(`grid: ${n} groups fit dimensions of 7`, () => {
+    const i = range(n, 0, AxisKind.LOOP);
+    const ast = sink([
+      store(index(param(0, dtypes.float32, n), i), load(index(param(1, dtypes.float32, n), i)).add(1)),
+    ]);
+    const [groups] = gridOf(ast, "", TINY);
+    assert(groups.every((g) => g <= 7) && groups.reduce((a, b) => a * b, 1) >= n);
+    const data = integers(paramsOf(ast));
+    expectSame(run(ast, data, [], TINY), run(ast, data, [], {}), `${n} groups`);
+  });
+}
+
+Deno.test("grid: threads beyond the end store nothing", () => {
+  const i = range(10, 0, AxisKind.LOOP);
+  const ast = sink([
+    store(index(param(0, dtypes.float32, 10), i), load(index(param(0, dtypes.float32, 10), i)).add(1)),
+  ]);
+  const data = integers(paramsOf(ast));
+  expectSame(run(ast, data, opts("LOCAL:0:4"), GPU), run(ast, data, [], {}), "in place");
+  const { uops } = compile(ast, opts("LOCAL:0:4"), GPU);
+  assertEquals(uops.filter((u) => u.op === Ops.IF).length, 1);
+});
+
+Deno.test("grid: neighboring elements are one access of 16 bytes where it is aligned", () => {
+  const wide = (n: number, text: string): number[] => {
+    const i = range(n, 0, AxisKind.LOOP);
+    const ast = sink([
+      store(index(param(0, dtypes.float32, n), i), load(index(param(1, dtypes.float32, n + 2), i)).add(1)),
+    ]);
+    return compile(ast, opts(text), GPU).uops.filter((u) => u.op === Ops.LOAD).map((u) => u.dtype.count);
+  };
+  assertEquals(wide(64, "UPCAST:0:4 LOCAL:0:8"), [4]);
+  assertEquals(wide(64, "UPCAST:0:2 LOCAL:0:8"), [2]);
+  assertEquals(wide(60, "UPCAST:0:6 LOCAL:0:5"), [2, 2, 2]);
+  assertEquals(wide(50, "UPCAST:0:5 LOCAL:0:5"), [1, 1, 1, 1, 1]);
+});
+
+Deno.test(
+  "grid: an elementwise kernel is wide accesses by neighboring threads",
+  optimized(() => {
+    const n = 1 << 24, i = range(n, 0, AxisKind.LOOP);
+    const at = (slot: number): UOp => index(param(slot, dtypes.float32, n), i);
+    const p = compile(sink([store(at(0), load(at(1)).add(load(at(2))))]), undefined, GPU);
+    const accesses = p.uops.filter((u) => u.op === Ops.LOAD || u.op === Ops.STORE);
+    assert(accesses.length >= 3, listText(p.uops));
+    for (const u of accesses) assertEquals((u.op === Ops.LOAD ? u : u.src[1]).dtype.count, 4);
+    assert(!p.uops.some((u) => u.op === Ops.IF || u.op === Ops.RANGE));
+  }),
+);

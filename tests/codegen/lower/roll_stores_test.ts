@@ -1,0 +1,115 @@
+/** Stores of single lanes as loops: what is kept for them, that values stay the same, and where copies are left alone. */
+import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
+import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
+import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
+import type { LinearProgram } from "../../../src/renderer/renderer.ts";
+import { AxisKind, type LocalArg } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { constant, index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
+import { CAPS, compile, integers, opts, paramsOf, run } from "../harness.ts";
+
+const ROWS = 64, COLUMNS = 8, DEPTH = 5, SIZE = ROWS * COLUMNS;
+/** Lanes are rows, which are not neighbors in what is written. */
+const TILES = opts("VECTOR:0:16 UPCAST:1:4");
+
+interface Parts {
+  /** The sum of products at row `i` and column `j`. */
+  readonly sum: UOp;
+  readonly i: UOp;
+  readonly j: UOp;
+  /** What lies in slot `slot` where the sum is stored, and in the order of lanes. */
+  readonly beside: (slot: number) => UOp;
+  readonly across: (slot: number) => UOp;
+}
+
+/** Stores what `value` makes of products of matrices at `[i, j]`, one STORE for each. */
+function kernel(value: (p: Parts) => UOp | UOp[], dtype: DType = dtypes.float32, op: Ops = Ops.ADD): UOp {
+  const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP), k = range(DEPTH, 2, AxisKind.REDUCE);
+  const at = (slot: number, size: number, x: UOp): UOp => load(index(param(slot, dtype, size), x));
+  const product = at(1, ROWS * DEPTH, k.mul(ROWS).add(i)).mul(at(2, COLUMNS * DEPTH, j.mul(DEPTH).add(k)));
+  const place = i.mul(COLUMNS).add(j);
+  const made = value({
+    sum: reduce(opCarrier(op, dtype), [product], [k]),
+    i,
+    j,
+    beside: (slot) => at(slot, SIZE, place),
+    across: (slot) => at(slot, SIZE, j.mul(ROWS).add(i)),
+  });
+  const slots = [0, 5];
+  const stores = [made].flat().map((v, n) => store(index(param(slots[n], v.dtype, SIZE), place), v));
+  return simplifyRanges(sink(stores));
+}
+
+const zero = constant(0, dtypes.float32);
+/** What is stored, and how many tiles are kept for it: one for each STORE, and for each input that is read as it is stored. */
+const KERNELS: Record<string, [ast: UOp, kept: number]> = {
+  "a sum": [kernel(({ sum }) => sum), 1],
+  "a largest product": [kernel(({ sum }) => sum, dtypes.float32, Ops.MAX), 1],
+  "a sum under a function": [kernel(({ sum }) => sum.add(1).alu(Ops.SQRT).mul(sum)), 1],
+  "beside what is read like it": [kernel(({ sum, beside }) => beside(3).lt(0).where(zero, sum)), 2],
+  "beside what is read in lanes": [kernel(({ sum, across }) => sum.mul(across(3))), 1],
+  "beside both": [kernel(({ sum, beside, across }) => sum.mul(across(3)).add(beside(4))), 2],
+  "twice beside what is read like it": [
+    kernel(({ sum, beside }) => beside(3).lt(0).where(sum.mul(2).add(1), sum.add(beside(4)))),
+    3,
+  ],
+  "two of one sum": [kernel(({ sum, beside }) => [sum.add(beside(3)), sum.mul(beside(4))]), 4],
+  "a comparison": [kernel(({ sum }) => sum.lt(3)), 1],
+  "by row and column": [kernel(({ sum, i, j }) => i.lt(j.mul(9)).where(sum, zero)), 1],
+  "in place": [kernel(({ sum, beside }) => beside(0).add(sum)), 2],
+  integers: [kernel(({ sum }) => sum, dtypes.int32), 1],
+  "small floats": [kernel(({ sum, beside }) => sum.add(beside(3)), dtypes.float16), 2],
+  "floats that are kept as integers": [kernel(({ sum, beside }) => sum.add(beside(3)), dtypes.bfloat16), 2],
+  "no sum": [kernel(({ across, beside }) => across(1).mul(across(1)).add(beside(2))), 2],
+};
+
+/** Elements of each row of the kernel's own memory. */
+function memory(p: LinearProgram): number[] {
+  return p.uops.filter((u) => u.op === Ops.LOCAL).map((u) => (u.arg as LocalArg).size);
+}
+/** STOREs to buffers, as they stand in the program. */
+function stores(p: LinearProgram): number {
+  return p.uops.filter((u) => u.op === Ops.STORE && u.src[0].op === Ops.INDEX && u.src[0].src[0].op === Ops.PARAM)
+    .length;
+}
+
+for (const [name, [ast, kept]] of Object.entries(KERNELS)) {
+  Deno.test(`roll: ${name}`, () => {
+    const data = integers(paramsOf(ast)), program = compile(ast, TILES, CAPS.large);
+    assertEquals(memory(program), new Array(kept).fill(64));
+    strictEqual(stores(program), ast.src.length);
+    assertEquals(run(ast, data, TILES, CAPS.large), run(ast, data, []));
+  });
+}
+
+Deno.test("roll: few stores, neighbors, and what is read elsewhere than it is written stay copies", () => {
+  const few = compile(KERNELS["a sum"][0], opts("VECTOR:0:16 UPCAST:1:2"), CAPS.large);
+  assertEquals([memory(few), stores(few)], [[], 32]);
+  const columns = compile(KERNELS["a sum"][0], opts("VECTOR:1:8 UPCAST:0:8"), CAPS.large);
+  assertEquals([memory(columns), stores(columns)], [[], 8]);
+  const i = range(ROWS, 0, AxisKind.LOOP), out = param(0, dtypes.float32, 2 * SIZE);
+  const shifted = sink([store(index(out, i.mul(COLUMNS)), load(index(out, i.mul(COLUMNS).add(SIZE))))]);
+  const plain = compile(shifted, opts("VECTOR:0:16 UPCAST:0:4"), CAPS.large);
+  assertEquals([memory(plain), stores(plain)], [[], 64]);
+  // one STORE reads what another one writes
+  const other = index(param(0, dtypes.float32, SIZE), i.mul(COLUMNS)), more = param(5, dtypes.float32, SIZE);
+  const swap = compile(
+    sink([store(other, constant(1, dtypes.float32)), store(index(more, i.mul(COLUMNS)), load(other))]),
+    opts("VECTOR:0:16 UPCAST:0:4"),
+    CAPS.large,
+  );
+  assertEquals([memory(swap), stores(swap)], [[], 128]);
+});
+
+Deno.test("roll: the smallest stride is the innermost loop of a store, and tiles that overlap are stored twice", () => {
+  const [ast] = KERNELS["beside both"], data = integers(paramsOf(ast));
+  for (const o of ["VECTOR:0:16 UPCAST:0:4", "UPCAST:0:3 VECTOR:0:16", "VECTOR:0:16 UPCAST:1:3 UPCAST:0:2"]) {
+    assertEquals(run(ast, data, opts(o), CAPS.large), run(ast, data, []), o);
+  }
+  const { uops } = compile(ast, TILES, CAPS.large);
+  const loops = uops.filter((u) => u.op === Ops.RANGE).map((u) => u.src[0].value);
+  // 4 and 2 of rows and columns, the sum; what is kept is filled as it lies, and stored by 16 rows of 4 neighbors
+  assertEquals(loops, [4, 2, 5, 4, 16, 16, 4]);
+  ok(uops.at(-1)!.op === Ops.END);
+});

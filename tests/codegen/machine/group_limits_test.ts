@@ -1,0 +1,100 @@
+/** No kernel asks for more shared memory, threads or buffers than its device has: opts are given up, or an error names it. */
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { makeNullDevice } from "../../../backends/null/null.ts";
+import { excessOf, lesserOpts } from "../../../src/codegen/machine/group_limits.ts";
+import { type Backend, registerBackend } from "../../../src/device/device.ts";
+import { CudaRenderer } from "../../../src/renderer/c/cuda_c.ts";
+import { cudaCaps } from "../../../src/renderer/cuda_caps.ts";
+import type { Capabilities, LinearProgram, Renderer } from "../../../src/renderer/renderer.ts";
+import { Device, DeviceError, Tensor } from "../../../mod.ts";
+import { SMALL_GRID } from "../../fixtures/sim.ts";
+
+const H200 = cudaCaps({ arch: "sm_90" });
+/** The devices of these tests by ordinal: an H200, and grids with less and less to share. */
+const GRIDS: readonly Capabilities[] = [
+  H200,
+  ...[102400, 49152, 16384].map((sharedBytes) => ({
+    ...H200,
+    grid: { ...H200.grid!, sharedBytes },
+  })),
+  { ...H200, maxBuffers: 8, grid: { ...H200.grid!, ...SMALL_GRID } },
+];
+
+const before = Device.default;
+const seen: LinearProgram[] = [];
+const backend: Backend = {
+  name: "NULL",
+  description: "compiles for grids, launches nothing",
+  permissions: [],
+  unavailable: () => undefined,
+  textLanguage: "CUDA C",
+  open: (ordinal) => {
+    const inner = new CudaRenderer(GRIDS[ordinal], 90);
+    const renderer: Renderer = {
+      name: inner.name,
+      caps: inner.caps,
+      render: (program) => {
+        seen.push(program);
+        return inner.render(program);
+      },
+    };
+    return makeNullDevice(renderer, ordinal === 0 ? "NULL" : `NULL:${ordinal}`);
+  },
+};
+registerBackend(backend);
+
+const PROGRAMS: Record<string, (t: (shape: number[]) => Tensor) => Tensor[]> = {
+  "the gradients of a convolution": (t) => {
+    const x = t([64, 128, 28, 28]), w = t([128, 128, 3, 3]), g = t([64, 128, 28, 28]);
+    return x.conv2d(w, undefined, { padding: 1 }).mul(g).sum().gradient([x, w]);
+  },
+  "a convolution with a stride": (t) => [t([8, 64, 56, 56]).conv2d(t([128, 64, 3, 3]), undefined, { stride: 2 })],
+  "the gradients of a transposed convolution": (t) => {
+    const x = t([4, 64, 14, 14]), w = t([64, 64, 4, 4]);
+    return x.convTranspose2d(w, undefined, { stride: 2, padding: 1 }).square().sum().gradient([x, w]);
+  },
+  "a product": (t) => [t([512, 1024]).matmul(t([1024, 512]))],
+  "a product of transposed ones": (t) => [t([1024, 520]).T.matmul(t([300, 1024]).T)],
+  attention: (t) => [t([2, 8, 256, 64]).scaledDotProductAttention(t([2, 8, 256, 64]), t([2, 8, 256, 64]))],
+};
+
+GRIDS.forEach((caps, ordinal) => {
+  const device = ordinal === 0 ? "NULL" : `NULL:${ordinal}`, { sharedBytes } = caps.grid!;
+  Deno.test(`limits: kernels for ${sharedBytes} bytes of shared memory, ${caps.maxBuffers} buffers`, () => {
+    Device.default = device;
+    try {
+      for (const [name, program] of Object.entries(PROGRAMS)) {
+        for (const dtype of ["float16", "bfloat16", "float32"] as const) {
+          seen.length = 0;
+          Tensor.realize(program((shape) => Tensor.empty(shape, { dtype, requiresGrad: true })));
+          assert(seen.length > 0);
+          for (const p of seen) assertEquals(excessOf(p, caps), undefined, `${name} in ${dtype}: ${p.name} ${p.opts}`);
+        }
+      }
+    } finally {
+      Device.default = before;
+    }
+  });
+});
+
+Deno.test("limits: rings are given up before tiles", () => {
+  const text = (list: ReturnType<typeof lesserOpts>) => list?.map((o) => `${o.op}${o.arg}`).join(" ");
+  const start = [{ op: "UPCAST", axis: 0, arg: 4 }, { op: "STAGE", axis: 1, arg: 3 }, {
+    op: "STAGE",
+    axis: 2,
+    arg: 2,
+  }] as const;
+  const steps: (string | undefined)[] = [];
+  let opts: ReturnType<typeof lesserOpts> = start;
+  while ((opts = lesserOpts(opts)) !== undefined) steps.push(text(opts));
+  assertEquals(steps, ["UPCAST4 STAGE2 STAGE2", "UPCAST4 STAGE1 STAGE1", "UPCAST4"]);
+});
+
+Deno.test("limits: a kernel given as text is held to them by name, before it is compiled", () => {
+  const text = { NULL: 'extern "C" __global__ void mine(float *out) { out[0] = 1; }' };
+  const run = (threads: number) =>
+    Tensor.empty([4], { device: "NULL" }).customKernel([], { name: "mine", text, threads: [threads] })[0].realize();
+  run(1024);
+  const error = assertThrows(() => run(2048), DeviceError);
+  assertMatch(error.message, /^Cannot compile kernel mine: its groups have 2048 threads, and a group may have 1024$/);
+});

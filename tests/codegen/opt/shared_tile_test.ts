@@ -1,0 +1,116 @@
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { ArgumentError } from "../../../src/helpers/errors.ts";
+import type { Capabilities, LinearProgram } from "../../../src/renderer/renderer.ts";
+import type { LocalArg } from "../../../src/uop/core/args.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { specLinear, verify } from "../../../src/uop/core/spec.ts";
+import type { UOp } from "../../../src/uop/core/uop.ts";
+import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
+import { compile, integers, opts, paramsOf, run } from "../harness.ts";
+import { productKernel } from "../products.ts";
+import { optimized } from "../../fixtures/optimized.ts";
+
+const GPU = simCaps(SIM_GRID), WEB = simCaps(SMALL_GRID);
+/** Without matrix units. */
+const PLAIN = simCaps({ ...SIM_GRID, tensorCores: [] });
+
+const TILES = "UPCAST:0:4 LOCAL:0:8 UPCAST:1:4 LOCAL:1:8 UNROLL:0:8";
+
+function count(p: LinearProgram, op: Ops): number {
+  return p.uops.filter((u) => u.op === op).length;
+}
+
+function expectSame(ast: UOp, text: string | undefined, caps: Partial<Capabilities>): LinearProgram {
+  const o = text === undefined ? undefined : opts(text);
+  const data = integers(paramsOf(ast));
+  const [want] = run(ast, data, [], {}), [got] = run(ast, data, o, caps);
+  got.forEach((x, i) => assertEquals(x, want[i], `[${i}] under ${text ?? "the heuristic"}`));
+  const p = compile(ast, o, caps);
+  verify(p.uops, specLinear, "in a test");
+  return p;
+}
+
+const LAYOUTS = [
+  ["nn", {}],
+  ["tn", { transposeA: true }],
+  ["nt", { transposeB: true }],
+  ["tt", { transposeA: true, transposeB: true }],
+] as const;
+
+for (const [name, options] of LAYOUTS) {
+  Deno.test(`stage: tiles of both operands in shared memory, ${name}`, () => {
+    const p = expectSame(productKernel(64, 64, 32, options), `${TILES} STAGE:1:1 STAGE:2:1`, GPU);
+    assertEquals(count(p, Ops.BARRIER), 2);
+    // both tiles are read 16 bytes at a time, from buffers and, along the contiguous axis, from shared memory
+    const loads = p.uops.filter((u) => u.op === Ops.LOAD && u.src[0].op === Ops.INDEX);
+    assertEquals(new Set(loads.map((u) => u.dtype)), new Set([dtypes.float32.vec(4)]));
+    assertEquals(loads.filter((u) => u.src[0].src[0].op === Ops.PARAM).length, 2);
+  });
+
+  for (const depth of [2, 3, 4]) {
+    Deno.test(`stage: a ring of ${depth} buffers, ${name}`, () => {
+      const p = expectSame(productKernel(64, 64, 32, options), `${TILES} STAGE:1:${depth} STAGE:2:${depth}`, GPU);
+      assertEquals(count(p, Ops.BARRIER), 1);
+      assertEquals(count(p, Ops.ASYNC_COPY), 2 * depth);
+      assertEquals(p.uops.find((u) => u.op === Ops.ASYNC_WAIT)!.arg, depth - 2);
+      for (const u of p.uops) if (u.op === Ops.ASYNC_COPY) assertEquals(u.arg, 16);
+    });
+  }
+}
+
+Deno.test("stage: fewer iterations than buffers", () => {
+  expectSame(productKernel(32, 32, 16), `${TILES} STAGE:1:4 STAGE:2:4`, GPU);
+});
+
+Deno.test("stage: one operand alone", () => {
+  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:1:1`, GPU);
+  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:2:2`, GPU);
+});
+
+Deno.test("stage: small dtypes are copied as they are stored", () => {
+  const p = expectSame(productKernel(64, 64, 32, { dtype: dtypes.float16 }), `${TILES} STAGE:1:1 STAGE:2:1`, GPU);
+  const shared = p.uops.filter((u) => u.op === Ops.LOCAL && (u.arg as LocalArg).scope === "shared");
+  assertEquals(shared.map((u) => u.dtype), [dtypes.float16, dtypes.float16]);
+});
+
+Deno.test("stage: rows are padded", () => {
+  const p = compile(productKernel(64, 64, 32), opts(`${TILES} STAGE:2:1`), GPU);
+  const [tile] = p.uops.filter((u) => u.op === Ops.LOCAL);
+  assertEquals((tile.arg as LocalArg).size, 8 * (32 + 4));
+});
+
+Deno.test("stage: what cannot be is a named error", () => {
+  const ast = productKernel(64, 64, 32);
+  assertThrows(() => compile(ast, opts("LOCAL:0:8 STAGE:1:1"), GPU), ArgumentError, "STAGE");
+  assertThrows(
+    () => compile(ast, opts("UPCAST:0:4 LOCAL:0:8 LOCAL:1:7 UNROLL:0:2 STAGE:1:1"), GPU),
+    ArgumentError,
+    "STAGE",
+  );
+});
+
+for (const [m, n, k] of [[128, 128, 64], [70, 50, 40], [200, 300, 17], [16, 512, 100]]) {
+  Deno.test(`stage: ${m} x ${n} x ${k}, chosen by the heuristic`, () => {
+    expectSame(productKernel(m, n, k), undefined, PLAIN);
+    expectSame(productKernel(m, n, k, { bias: true, transposeB: true }), undefined, WEB);
+  });
+}
+
+Deno.test(
+  "stage: a large product is tiled, with wide accesses only, within the device's memory",
+  optimized(() => {
+    for (const caps of [PLAIN, WEB]) {
+      const p = compile(productKernel(4096, 4096, 4096), undefined, caps);
+      let bytes = 0;
+      for (const u of p.uops) {
+        if (u.op === Ops.LOCAL) bytes += (u.arg as LocalArg).size * u.dtype.itemsize;
+        else if (u.op === Ops.LOAD && u.src[0].op === Ops.INDEX) assertEquals(u.dtype.count, 4);
+        else if (u.op === Ops.STORE && u.src[0].op === Ops.INDEX) assertEquals(u.src[1].dtype.count, 4);
+      }
+      assert(bytes > 0 && bytes <= caps.grid!.sharedBytes, `${bytes} bytes`);
+      assert(count(p, Ops.MULACC) >= 512);
+      assertEquals(count(p, Ops.IF), 0);
+    }
+  }),
+);

@@ -1,0 +1,357 @@
+/**
+ * A valid call of every public member of Tensor: its `this` (a float tensor of [2, 3] unless given) and its arguments,
+ * each with its kind. What the generator of arguments.ts changes. A member that is in no table fails the test.
+ *
+ * @module
+ */
+import { kernel, Tensor } from "../../../mod.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import {
+  any,
+  type Arg,
+  axes,
+  bool,
+  choice,
+  count,
+  data,
+  device,
+  dtype,
+  either,
+  fn,
+  int,
+  ints,
+  list,
+  maybe,
+  memory,
+  num,
+  operand,
+  opts,
+  record,
+  scalar,
+  shape,
+  size,
+  tensor,
+  tensors,
+  text,
+} from "./argument_kinds.ts";
+
+/** A valid call. */
+export interface Call {
+  /** What the function belongs to; undefined for none. */
+  readonly self?: unknown;
+  readonly args: readonly Arg[];
+  /** Whether it is to run in `Tensor.train`. */
+  readonly training?: boolean;
+}
+/** Makes a valid call, anew each time: calls may write to their tensors. */
+export type MakeCall = () => Call;
+
+type Node = ReturnType<typeof kernel.loop>;
+
+const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
+const i32 = (values: number[]): Tensor => new Tensor(values, { dtype: "int32" });
+const matrix = (): Tensor => new Tensor([[4, 1], [1, 3]], { dtype: "float32" });
+/** Arguments of the usual tensor. */
+const on = (...args: Arg[]): MakeCall => () => ({ self: f32(2, 3), args });
+/** Arguments of another one. */
+const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: self(), args: args() });
+/** Arguments that are made anew. */
+const made = (args: () => Arg[]): MakeCall => of(() => f32(2, 3), args);
+
+const keep = opts({ keepdim: bool(true) });
+const typed = opts({ dtype: dtype("float32") });
+const reverse = opts({ reverse: bool(true) });
+const like = opts({ dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false) });
+const TENSOR = { dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(true) };
+const sums = opts({ keepdim: bool(true), dtype: dtype("float32") });
+const spread = opts({ keepdim: bool(true), correction: num(1) });
+const axis = maybe(axes(1));
+const one = maybe(int(1));
+const window = (): Record<string, Arg> => ({
+  stride: axes([1, 1]),
+  dilation: axes(1),
+  padding: axes([0, 0]),
+});
+const none: MakeCall = on();
+const binary: MakeCall = on(operand(2), reverse);
+const ints2 = (): Tensor => i32([1, 2]);
+
+function same(call: MakeCall, names: string): Record<string, MakeCall> {
+  return Object.fromEntries(names.split(" ").map((name) => [name, call]));
+}
+
+/** Members of tensors. */
+export const METHODS: Readonly<Record<string, MakeCall>> = {
+  ...same(
+    none,
+    "abs square sqrt rsqrt reciprocal exp exp2 log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh " +
+      "erf trunc floor ceil round isnan isfinite relu relu6 sigmoid logsigmoid hardswish silu swish quickGelu mish softsign " +
+      "float half bfloat16 double int long short bool sign neg logicalNot numel nbytes elementSize isFloatingPoint toString " +
+      "contiguous contiguousBackward detach schedule wasm js data dataSync tolist tolistSync dispose qr",
+  ),
+  ...same(binary, "add sub mul div floorDiv mod pow"),
+  ...same(of(ints2, () => [operand(1), reverse]), "bitwiseAnd bitwiseOr bitwiseXor lshift rshift"),
+  ...same(on(operand(2)), "fmod maximum minimum copysign logaddexp lt le gt ge eq ne ufix"),
+  ...same(on(axis, keep), "max min any all mean logsumexp median"),
+  ...same(on(axis, sums), "sum prod"),
+  ...same(on(axis, spread), "var std varMean stdMean"),
+  ...same(on(one, keep), "argmax argmin"),
+  ...same(on(one, typed), "softmax logSoftmax softmin"),
+  ...same(on(one), "cumsum cummax cummin logcumsumexp"),
+  ...same(on(maybe(num(0.5))), "leakyRelu elu celu softplus dropout"),
+  ...same(on(maybe(size(1))), "tril triu"),
+  ...same(
+    of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
+    "addInPlace subInPlace mulInPlace divInPlace floorDivInPlace modInPlace powInPlace",
+  ),
+  ...same(
+    of(() => i32([1, 2]).realize(), () => [operand(1)]),
+    "bitwiseAndInPlace bitwiseOrInPlace bitwiseXorInPlace lshiftInPlace rshiftInPlace",
+  ),
+  ...same(
+    of(() => f32(4, 2), () => [maybe(int(0)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })]),
+    "fft ifft",
+  ),
+  rfft: on(maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })),
+  irfft: of(
+    () => f32(3, 2),
+    () => [maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })],
+  ),
+  fullLike: on(
+    either(7, scalar(7), size(7)),
+    opts({ dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false), buffer: bool(true) }),
+  ),
+  ...same(on(like), "zerosLike onesLike emptyLike randLike randnLike"),
+  bitwiseNot: of(ints2, () => []),
+  asParam: on(int(0)),
+  multinomial: on(opts({ numSamples: int(1), replacement: bool(true) })),
+  threefry: of(ints2, () => [operand(3)]),
+  sequential: on(list([(x: Tensor) => x.relu()])),
+  matmulInPlace: of(() => matrix().realize(), () => [operand(matrix())]),
+  customKernel: of(() => Tensor.empty([2]), () => [
+    tensors([f32(2)]),
+    fn((out: Node, x: Node = out) => {
+      const i = kernel.loop(2);
+      return [kernel.write(out, i, kernel.read(x, i).cast(out.dtype))];
+    }),
+    opts({ gradFxn: fn((g: Tensor) => [g]) }),
+  ]),
+  backward: of(() => f32(2, 3).mul(new Tensor([1, 2, 3], { requiresGrad: true })), () => [maybe(operand(f32(2, 3)))]),
+  gradient: () => {
+    const w = new Tensor([1, 2, 3], { requiresGrad: true });
+    return { self: f32(2, 3).mul(w), args: [tensors([w]), opts({ gradient: operand(f32(2, 3)) })] };
+  },
+  realize: made(() => [maybe(tensors([f32(2)]))]),
+  kernelize: made(() => [maybe(tensors([f32(2)]))]),
+  clone: on(opts({ device: device("JS") })),
+  to: on(maybe(device("JS"))),
+  toInPlace: on(maybe(device("JS"))),
+  item: of(() => f32(1), () => []),
+  itemSync: of(() => f32(1), () => []),
+  assign: of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
+  replace: made(() => [tensor(f32(2, 3))]),
+  call: made(
+    () => [tensors([f32(2, 3)]), fn((x: Tensor, y: Tensor) => x.add(y)), opts({ gradFxn: fn((g: Tensor) => [g, g]) })],
+  ),
+  alu: made(() => [int(Ops.ADD), operand(f32(2, 3))]),
+  usum: made(() => [list([f32(2, 3)])]),
+  uprod: made(() => [list([f32(2, 3)])]),
+  cholesky: of(matrix, () => [opts({ upper: bool(true) })]),
+  solve: of(matrix, () => [operand(i32([1, 2]))]),
+  ...same(of(matrix, () => []), "inv det"),
+  svd: of(matrix, () => [maybe(bool(false))]),
+  searchsorted: of(() => i32([1, 3, 5]), () => [operand(i32([2, 3])), opts({ right: bool(true) })]),
+  unique: on(opts({
+    size: int(3),
+    fillValue: scalar(0),
+    returnIndex: bool(true),
+    returnInverse: bool(true),
+    returnCounts: bool(true),
+  })),
+  bincount: of(ints2, () => [opts({ weights: tensor(f32(2)), minlength: int(1), size: int(4) })]),
+  histogram: of(() => f32(3), () => [
+    maybe(either(3, int(1), operand(1))),
+    opts({ min: num(0), max: num(2), weights: tensor(f32(3)), density: bool(true) }),
+  ]),
+  quantile: on(
+    either(0.5, num(1), list([])),
+    axis,
+    opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
+  ),
+  at: on(any(0), any([0, 2])),
+  setAt: of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [list([0]), operand(2)]),
+  maskedSelect: made(() => [operand(f32(2, 3).gt(0)), opts({ size: int(2), fillValue: scalar(0) })]),
+  nonzero: on(opts({ size: int(2), fillValue: scalar(0) })),
+  sort: on(one, opts({ descending: bool(true) })),
+  argsort: on(one, opts({ descending: bool(true) })),
+  topk: on(size(2), one, opts({ largest: bool(true), sorted: bool(true) })),
+  gather: made(() => [int(1), tensor(new Tensor([[0, 1], [1, 2]]))]),
+  scatter: made(
+    () => [int(1), tensor(new Tensor([[0, 1], [1, 2]])), operand(f32(2, 2)), maybe(choice("add", "multiply"))],
+  ),
+  scatterReduce: made(() => [
+    int(1),
+    tensor(new Tensor([[0, 1], [1, 2]])),
+    operand(f32(2, 2)),
+    choice("sum", "prod", "mean", "amax", "amin"),
+    maybe(bool(false)),
+  ]),
+  oneHot: of(ints2, () => [size(3)]),
+  diag: of(ints2, () => []),
+  cumprod: on(int(1)),
+  nllLoss: made(() => [
+    tensor(i32([0, 2])),
+    maybe(tensor(f32(3))),
+    opts({ ignoreIndex: int(-1), reduction: choice("mean", "sum", "none") }),
+  ]),
+  crossEntropy: made(() => [
+    tensor(i32([0, 2])),
+    opts({ reduction: choice("mean", "sum", "none"), labelSmoothing: num(0.1) }),
+  ]),
+  sparseCategoricalCrossentropy: made(() => [
+    tensor(i32([0, 2])),
+    opts({ ignoreIndex: int(-1), labelSmoothing: num(0.1), reduction: choice("mean", "sum", "none") }),
+  ]),
+  binaryCrossentropy: made(() => [
+    operand(f32(2, 3)),
+    maybe(either("mean", choice("mean", "sum", "none"), record({}))),
+  ]),
+  binaryCrossentropyLogits: made(() => [
+    operand(f32(2, 3)),
+    opts({ reduction: choice("mean", "sum", "none"), posWeight: operand(f32(3)) }),
+  ]),
+  conv2d: of(() => f32(1, 2, 4, 4), () => [
+    tensor(f32(2, 2, 2, 2)),
+    maybe(tensor(f32(2))),
+    opts({ groups: int(1), ...window(), dtype: dtype("float32") }),
+  ]),
+  convTranspose2d: of(() => f32(1, 2, 4, 4), () => [
+    tensor(f32(2, 2, 2, 2)),
+    maybe(tensor(f32(2))),
+    opts({ groups: int(1), ...window(), outputPadding: axes(0) }),
+  ]),
+  avgPool2d: of(() => f32(1, 2, 4, 4), () => [
+    maybe(axes([2, 2])),
+    opts({ ...window(), ceilMode: bool(true), countIncludePad: bool(true) }),
+  ]),
+  maxPool2d: of(() => f32(1, 2, 4, 4), () => [
+    maybe(axes([2, 2])),
+    opts({ ...window(), ceilMode: bool(true), returnIndices: bool(true) }),
+  ]),
+  maxUnpool2d: of(() => f32(1, 1, 2, 2), () => [
+    tensor(new Tensor([[[[0, 2], [8, 10]]]])),
+    maybe(axes([2, 2])),
+    opts({ stride: axes([2, 2]), dilation: axes(1), padding: axes(0), outputSize: ints([4, 4]) }),
+  ]),
+  interpolate: of(() => f32(1, 1, 2, 2), () => [
+    axes([3, 3]),
+    opts({ mode: choice("linear", "nearest", "nearest-exact"), alignCorners: bool(true) }),
+  ]),
+  dot: made(() => [operand(f32(3, 2)), opts({ dtype: dtype("float32") })]),
+  matmul: of(() => f32(3, 3), () => [operand(f32(3, 3)), opts({ reverse: bool(true), dtype: dtype("float32") })]),
+  linear: made(() => [operand(f32(3, 2)), maybe(operand(f32(2))), opts({ dtype: dtype("float32") })]),
+  newtonSchulz: on(count(2), list([3, -4, 2]), maybe(num(1e-7))),
+  scaledDotProductAttention: of(() => f32(1, 2, 4), () => [
+    tensor(f32(1, 2, 4)),
+    tensor(f32(1, 2, 4)),
+    maybe(tensor(f32(2, 2))),
+    opts({ dropoutP: num(0.1), isCausal: bool(false), enableGqa: bool(false) }),
+  ]),
+  allclose: on(operand(1), opts({ rtol: num(1e-5), atol: num(1e-8), equalNan: bool(true) })),
+  isclose: on(operand(1), opts({ rtol: num(1e-5), atol: num(1e-8), equalNan: bool(true) })),
+  layernorm: on(maybe(axes(-1)), opts({ eps: num(1e-5) })),
+  batchnorm: made(() => [
+    maybe(operand(f32(3))),
+    maybe(operand(f32(3))),
+    operand(f32(3)),
+    operand(f32(3)),
+    maybe(axes(1)),
+  ]),
+  normalize: on(opts({ p: num(2), dim: int(1), eps: num(1e-12) })),
+  hardsigmoid: on(opts({ alpha: num(0.2), beta: num(0.5) })),
+  hardtanh: on(opts({ minVal: num(-1), maxVal: num(1) })),
+  selu: on(opts({ alpha: num(1.6), gamma: num(1.05) })),
+  gelu: on(opts({ approximate: choice("tanh", "none") })),
+  isinf: on(opts({ detectPositive: bool(true), detectNegative: bool(true) })),
+  cast: on(dtype("float16")),
+  bitcast: on(dtype("int32")),
+  ...same(on(maybe(operand(0)), maybe(operand(1))), "clamp clip"),
+  lerp: on(operand(2), operand(0.5)),
+  where: of(() => f32(2, 3).gt(0), () => [operand(1), operand(2)]),
+  maskedFill: made(() => [operand(f32(2, 3).gt(0)), operand(2)]),
+  constLike: on(scalar(7), opts({ dtype: dtype("float32") })),
+  split: of(() => f32(4), () => [either(2, size(1), list([])), maybe(int(0))]),
+  chunk: of(() => f32(4), () => [int(2), maybe(int(0))]),
+  cat: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
+  stack: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
+  repeat: on(shape([1, 2])),
+  repeatInterleave: on(either(2, int(2), tensor(f32(1)), ints([])), one),
+  roll: on(either(1, size(1), list([])), maybe(axes(1))),
+  meshgrid: of(ints2, () => [maybe(tensors([i32([1, 2])])), opts({ indexing: choice("ij", "xy") })]),
+  ...same(on(shape([3, 2])), "reshape view"),
+  expand: on(shape([4, 2, 3])),
+  permute: on(ints([1, 0])),
+  transpose: on(maybe(int(1)), maybe(int(0))),
+  flip: on(axes([0])),
+  shrink: on(list([[0, 1], null])),
+  shrinkTo: on(shape([1, 2])),
+  pad: on(list([1, 1]), opts({ mode: choice("constant", "reflect", "replicate", "circular"), value: scalar(0) })),
+  padTo: on(shape([3, 4]), opts({ value: scalar(0) })),
+  squeeze: on(maybe(axes(0))),
+  unsqueeze: on(int(0)),
+  flatten: on(maybe(int(0)), maybe(int(1))),
+  unflatten: on(int(1), shape([3, 1])),
+  size: on(one),
+  unfold: on(int(1), int(2), int(1)),
+  diagonal: on(opts({ offset: int(0), dim1: int(0), dim2: int(1) })),
+  rearrange: on(text("a b -> b a"), maybe(record({ a: 2 }))),
+};
+
+/** Members of Tensor itself. */
+export const STATICS: Readonly<Record<string, MakeCall>> = {
+  full: () => ({ self: Tensor, args: [shape([2, 3]), either(7, scalar(7), size(7)), opts(TENSOR)] }),
+  ...Object.fromEntries(
+    ["zeros", "ones", "empty", "invalids", "randn", "scaledUniform", "glorotUniform"].map((name) => [
+      name,
+      () => ({ self: Tensor, args: [shape([2, 3]), opts(TENSOR)] }),
+    ]),
+  ),
+  fromBlob: () => ({
+    self: Tensor,
+    args: [memory(new Float32Array(6)), shape([2, 3]), opts(TENSOR)],
+  }),
+  const: () => ({ self: Tensor, args: [either(7, scalar(1), data(1)), maybe(dtype("float32"))] }),
+  arange: () => ({
+    self: Tensor,
+    args: [
+      either(0, num(1), size(1)),
+      maybe(either(5, num(1), size(1))),
+      maybe(either(1, num(1), size(1))),
+      opts(TENSOR),
+    ],
+  }),
+  linspace: () => ({ self: Tensor, args: [num(0), num(1), size(5), opts(TENSOR)] }),
+  eye: () => ({ self: Tensor, args: [size(2), maybe(size(3)), opts(TENSOR)] }),
+  manualSeed: () => ({ self: Tensor, args: [maybe(either(7, int(1), scalar(1)))] }),
+  rand: () => ({ self: Tensor, args: [shape([2, 3]), opts({ ...TENSOR, contiguous: bool(true) })] }),
+  randint: () => ({
+    self: Tensor,
+    args: [shape([2, 3]), opts({ dtype: dtype("int32"), device: device("JS"), low: int(0), high: int(5) })],
+  }),
+  normal: () => ({ self: Tensor, args: [shape([2, 3]), opts({ ...TENSOR, mean: num(0), std: num(1) })] }),
+  uniform: () => ({ self: Tensor, args: [shape([2, 3]), opts({ ...TENSOR, low: num(0), high: num(1) })] }),
+  kaimingUniform: () => ({ self: Tensor, args: [shape([2, 3]), opts({ ...TENSOR, a: num(0.1) })] }),
+  kaimingNormal: () => ({ self: Tensor, args: [shape([2, 3]), opts({ ...TENSOR, a: num(0.1) })] }),
+  randperm: () => ({ self: Tensor, args: [size(5), opts({ dtype: dtype("int32"), device: device("JS") })] }),
+  randomBits: () => ({
+    self: Tensor,
+    args: [either([1, 2], list([]), tensor(f32(1))), either(0, int(1), tensor(f32(1)), scalar(1n)), int(3)],
+  }),
+  cat: () => ({ self: Tensor, args: [tensors([f32(2, 3), f32(2, 3)]), maybe(int(0))] }),
+  stack: () => ({ self: Tensor, args: [tensors([f32(2, 3), f32(2, 3)]), maybe(int(0))] }),
+  where: () => ({ self: Tensor, args: [tensor(f32(2, 3).gt(0)), operand(1), operand(2)] }),
+  realize: () => ({ self: Tensor, args: [tensors([f32(2, 3)])] }),
+  kernelize: () => ({ self: Tensor, args: [tensors([f32(2, 3)])] }),
+  train: () => ({ self: Tensor, args: [fn(() => 1)] }),
+  einsum: () => ({ self: Tensor, args: [text("ij,jk->ik"), tensors([f32(2, 3), f32(3, 2)]), typed] }),
+};

@@ -1,0 +1,474 @@
+/**
+ * A valid call of every other public function and class: layers, optimizers, state, transforms, devices, kernels.
+ *
+ * @module
+ */
+import * as dinograd from "../../../mod.ts";
+import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
+import type { Call, MakeCall } from "./argument_calls.ts";
+import {
+  any,
+  type Arg,
+  axes,
+  bool,
+  bytes,
+  choice,
+  count,
+  data,
+  device,
+  dtype,
+  either,
+  fn,
+  instance,
+  int,
+  ints,
+  list,
+  maybe,
+  num,
+  options,
+  opts,
+  path,
+  record,
+  tensor,
+  tensors,
+  text,
+  variadic,
+} from "./argument_kinds.ts";
+
+const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
+/** Arguments of an instance. */
+const of = (self: () => object, ...args: Arg[]): MakeCall => () => ({ self: self(), args });
+const free = (...args: Arg[]): MakeCall => () => ({ args });
+
+/** Functions that fail for nothing, as users' own may. */
+const exp = (x: unknown): Tensor => x instanceof Tensor ? x.exp() : f32(2).exp();
+const sum = (x: unknown): Tensor => x instanceof Tensor ? x.sum() : f32(2).sum();
+
+const weights = (): Tensor[] => [new Tensor([1, 2], { requiresGrad: true })];
+const trained = (): Tensor[] => {
+  const w = weights();
+  w[0].square().sum().backward();
+  return w;
+};
+const sgd = (): nn.optim.SGD => new nn.optim.SGD(trained(), { lr: 0.1 });
+const lr = either(0.1, num(1), tensor(f32(1)));
+const RULE = { lr, weightDecay: num(0), device: device("JS") };
+const MOMENTS = { b1: num(0.9), b2: num(0.999), eps: num(1e-8) };
+const scheduled = (): Arg => instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup);
+const conv = (): Arg[] => [
+  int(2),
+  int(2),
+  axes(2),
+  opts({
+    stride: axes(1),
+    padding: either(0, axes(0), choice("same")),
+    dilation: axes(1),
+    groups: int(1),
+    bias: bool(true),
+  }),
+];
+const transposed = (): Arg[] => [
+  int(2),
+  int(2),
+  axes(2),
+  opts({
+    stride: axes(1),
+    padding: axes(0),
+    dilation: axes(1),
+    groups: int(1),
+    bias: bool(true),
+    outputPadding: axes(0),
+  }),
+];
+const batchNorm = (): Arg[] => [
+  int(2),
+  opts({ eps: num(1e-5), affine: bool(true), trackRunningStats: bool(true), momentum: num(0.1) }),
+];
+const groupNorm = { eps: num(1e-5), affine: bool(true) };
+const layerNorm = (): Arg[] => [axes([3]), opts({ eps: num(1e-5), elementwiseAffine: bool(true), bias: bool(true) })];
+const cell = (): Arg[] => [int(3), int(2), opts({ bias: bool(true) })];
+const layers = {
+  numLayers: count(2),
+  bias: bool(true),
+  batchFirst: bool(true),
+  dropout: num(0.1),
+  bidirectional: bool(true),
+};
+const rmsNorm = (): Arg[] => [int(3), opts({ eps: num(1e-5), elementwiseAffine: bool(true) })];
+const attention = (): Arg[] => [
+  int(4),
+  int(2),
+  opts({ dropout: num(0.1), bias: bool(true), kdim: int(4), vdim: int(4), batchFirst: bool(true) }),
+];
+const transformer = (): Arg[] => [
+  int(4),
+  int(2),
+  opts({
+    dimFeedforward: int(8),
+    dropout: num(0.1),
+    activation: either("relu", choice("relu", "gelu"), fn(() => 1)),
+    layerNormEps: num(1e-5),
+    batchFirst: bool(true),
+    normFirst: bool(true),
+    bias: bool(true),
+  }),
+];
+const masks = (): Arg =>
+  opts({ attnMask: tensor(f32(2, 2)), keyPaddingMask: tensor(Tensor.zeros([1, 2])), isCausal: bool(false) });
+const npy = await state.npyBytes(f32(2, 3));
+const safe = await state.safeBytes({ w: f32(2, 3) });
+const placed = (): Arg => opts({ device: device("JS") });
+const archive = (): Arg => opts({ device: device("JS"), maxBytes: int(1000) });
+const file = (): Arg => either(new Tensor(npy), path(""), tensor(f32(1)));
+
+/** Public functions, by their path in mod.ts. */
+export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
+  "Device.get": () => ({ self: Device, args: [maybe(device("JS"))] }),
+  "Device.open": () => ({ self: Device, args: [device("JS")] }),
+  "Device.canonicalize": () => ({ self: Device, args: [text("js:0")] }),
+  "Device.list": () => ({ self: Device, args: [] }),
+  "Device.memory": () => ({ self: Device, args: [] }),
+  "Device.synchronize": () => ({ self: Device, args: [maybe(device("JS"))] }),
+  "GlobalCounters.reset": () => ({ self: dinograd.GlobalCounters, args: [] }),
+  checkpoint: free(fn(exp)),
+  context: free(record({ NOOPT: 0 }), fn(() => 1)),
+  display: free(
+    tensor(f32(2, 3)),
+    opts({ image: bool(true), min: num(0), max: num(1), scale: int(1) }),
+  ),
+  grad: free(fn(sum), opts({ argnums: axes(0), hasAux: bool(false) })),
+  valueAndGrad: free(fn(sum), opts({ argnums: axes(0), hasAux: bool(false) })),
+  vmap: free(
+    fn(sum),
+    opts({ inAxes: either(0, int(0), list([0])), outAxes: int(0) }),
+  ),
+  jvp: free(fn(exp), list([f32(2)]), list([f32(2)])),
+  jit: free(fn(exp), opts({ reuseOutputs: bool(false), donate: either([], ints([0]), bool(true)) })),
+  onCompile: free(fn(() => {})),
+  record: free(fn(() => 1)),
+  scope: free(fn(() => f32(2))),
+  schedule: () => ({ args: [tensors([f32(2, 3)])] }),
+  viewOf: () => ({ args: [tensor(f32(2, 3))] }),
+  "nn.optim.clipGradNorm": () => ({ args: [tensors(trained()), num(1), opts({ normType: num(2) })] }),
+  "nn.optim.clipGradValue": () => ({ args: [tensors(trained()), num(1)] }),
+  "state.fromFile": free(
+    path(new URL(import.meta.url)),
+    opts({ dtype: dtype("uint8"), shape: either([4], ints([4]), int(4)), offset: int(0), device: device("JS") }),
+  ),
+  "state.getParameters": free(any({ w: f32(2) })),
+  "state.getStateDict": free(any({ w: f32(2) }), opts({ prefix: text("a") })),
+  "state.loadStateDict": () => ({
+    args: [
+      any({ w: f32(2).clone() }),
+      record({ w: f32(2) }),
+      opts({ strict: bool(true), verbose: bool(false), consume: bool(false), realize: bool(true) }),
+    ],
+  }),
+  "state.npyBytes": () => ({ args: [tensor(f32(2, 3))] }),
+  "state.npyLoad": () => ({ args: [file(), placed()] }),
+  "state.npyParse": () => ({ args: [bytes(npy), placed()] }),
+  "state.npySave": () => ({ args: [tensor(f32(2, 3)), path("/dev/null/no.npy")] }),
+  "state.npzLoad": () => ({ args: [file(), archive()] }),
+  "state.npzSave": () => ({
+    args: [record({ w: f32(2) }), path("/dev/null/no.npz"), opts({ compressed: bool(true) })],
+  }),
+  "state.safeBytes": () => ({ args: [record({ w: f32(2, 3) }), opts({ metadata: record({ a: "b" }) })] }),
+  "state.safeLoad": () => ({ args: [either(new Tensor(safe), path(""), tensor(f32(1))), placed()] }),
+  "state.safeLoadMetadata": () => ({ args: [either(new Tensor(safe), path(""), tensor(f32(1)))] }),
+  "state.safeParse": () => ({ args: [bytes(safe), placed()] }),
+  "state.safeSave": () => ({
+    args: [
+      record({ w: f32(2) }),
+      path("/dev/null/no.safetensors"),
+      opts({ metadata: record({ a: "b" }), maxShardBytes: int(100) }),
+    ],
+  }),
+  "state.tarExtract": () => ({ args: [file(), archive()] }),
+  "state.torchLoad": () => ({ args: [file(), archive()] }),
+  "state.zipExtract": () => ({ args: [file(), archive()] }),
+};
+
+/** Calls of what a function of functions gives. */
+const applied = (make: () => unknown, ...args: Arg[]): MakeCall => () => ({ self: { call: make() }, args });
+
+/** Public classes, by their path in mod.ts, as constructors. */
+export const CLASSES: Readonly<Record<string, MakeCall>> = {
+  Tensor: free(
+    maybe(data([[1, 2], [3, 4]])),
+    opts({ dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(true) }),
+  ),
+  Variable: free(text("n"), int(1), int(9)),
+  "nn.BatchNorm": free(...batchNorm()),
+  "nn.BatchNorm1d": free(...batchNorm()),
+  "nn.BatchNorm2d": free(...batchNorm()),
+  "nn.BatchNorm3d": free(...batchNorm()),
+  "nn.Conv1d": free(...conv()),
+  "nn.Conv2d": free(...conv()),
+  "nn.Conv3d": free(...conv()),
+  "nn.ConvTranspose1d": free(...transposed()),
+  "nn.ConvTranspose2d": free(...transposed()),
+  "nn.ConvTranspose3d": free(...transposed()),
+  "nn.Dropout": free(maybe(num(0.5))),
+  "nn.Embedding": free(int(5), int(3)),
+  "nn.GRU": free(int(3), int(2), opts(layers)),
+  "nn.GRUCell": free(...cell()),
+  "nn.GroupNorm": free(int(2), int(4), opts(groupNorm)),
+  "nn.InstanceNorm": free(int(4), opts(groupNorm)),
+  "nn.LSTM": free(int(3), int(2), opts(layers)),
+  "nn.LSTMCell": free(...cell()),
+  "nn.LstmCell": free(...cell()),
+  "nn.LayerNorm": free(...layerNorm()),
+  "nn.LayerNorm2d": free(...layerNorm()),
+  "nn.Linear": free(int(3), int(2), opts({ bias: bool(true) })),
+  "nn.MultiHeadAttention": free(...attention()),
+  "nn.MultiheadAttention": free(...attention()),
+  "nn.RMSNorm": free(...rmsNorm()),
+  "nn.RmsNorm": free(...rmsNorm()),
+  "nn.RNN": free(int(3), int(2), opts({ ...layers, nonlinearity: choice("relu", "tanh") })),
+  "nn.RNNCell": free(int(3), int(2), opts({ bias: bool(true), nonlinearity: choice("relu", "tanh") })),
+  "nn.TransformerDecoderLayer": free(...transformer()),
+  "nn.TransformerEncoderLayer": free(...transformer()),
+  "nn.optim.Adam": () => ({ args: [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })] }),
+  "nn.optim.AdamW": () => ({ args: [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })] }),
+  "nn.optim.LAMB": () => ({ args: [tensors(weights()), opts({ ...RULE, ...MOMENTS })] }),
+  "nn.optim.SGD": () => ({
+    args: [
+      tensors(weights()),
+      opts({ ...RULE, momentum: num(0.9), nesterov: bool(true), classic: bool(true), fused: bool(true) }),
+    ],
+  }),
+  "nn.optim.LARS": () => ({
+    args: [
+      tensors(weights()),
+      opts({
+        ...RULE,
+        momentum: num(0.9),
+        nesterov: bool(true),
+        nsSteps: count(0),
+        nsCoefficients: list([3, -4, 2]),
+        classic: bool(true),
+        preWd: bool(true),
+        tcoef: num(0.001),
+      }),
+    ],
+  }),
+  "nn.optim.Muon": () => ({
+    args: [
+      tensors(weights()),
+      opts({
+        ...RULE,
+        momentum: num(0.9),
+        nesterov: bool(true),
+        nsSteps: count(2),
+        nsCoefficients: list([3, -4, 2]),
+      }),
+    ],
+  }),
+  "nn.optim.OptimizerGroup": () => ({ args: [variadic(instance(sgd(), nn.optim.Optimizer))] }),
+  "nn.optim.LRSchedulerGroup": () => ({
+    args: [variadic(instance(new nn.optim.StepLR(sgd(), { stepSize: 1 }), nn.optim.LRScheduler))],
+  }),
+  "nn.optim.LambdaLR": () => ({ args: [scheduled(), fn(() => 0.5)] }),
+  "nn.optim.StepLR": () => ({ args: [scheduled(), options({ stepSize: int(1), gamma: maybe(num(0.1)) })] }),
+  "nn.optim.MultiStepLR": () => ({ args: [scheduled(), options({ milestones: ints([1]), gamma: maybe(num(0.1)) })] }),
+  "nn.optim.ExponentialLR": () => ({ args: [scheduled(), options({ gamma: num(0.5) })] }),
+  "nn.optim.LinearLR": () => ({
+    args: [scheduled(), opts({ startFactor: num(0.5), endFactor: num(1), totalIters: int(5) })],
+  }),
+  "nn.optim.PolynomialLR": () => ({ args: [scheduled(), opts({ totalIters: int(5), power: num(1) })] }),
+  "nn.optim.CosineAnnealingLR": () => ({
+    args: [scheduled(), options({ tMax: int(5), etaMin: maybe(num(0)), warmupSteps: maybe(int(1)) })],
+  }),
+  "nn.optim.PolynomialDecayWithWarmup": () => ({
+    args: [
+      scheduled(),
+      options({ totalSteps: int(5), warmupSteps: int(1), endLr: maybe(num(0)), power: maybe(num(2)) }),
+    ],
+  }),
+  "nn.optim.OneCycleLR": () => ({
+    args: [
+      scheduled(),
+      options({
+        maxLr: num(1),
+        totalSteps: int(5),
+        pctStart: maybe(num(0.3)),
+        annealStrategy: maybe(choice("cos", "linear")),
+        divFactor: maybe(num(25)),
+        finalDivFactor: maybe(num(1e4)),
+      }),
+    ],
+  }),
+  "nn.optim.ReduceLROnPlateau": () => ({
+    args: [
+      scheduled(),
+      opts({
+        mode: choice("min", "max"),
+        factor: num(0.1),
+        patience: int(1),
+        threshold: num(1e-4),
+        thresholdMode: choice("rel", "abs"),
+        cooldown: int(1),
+        minLr: num(0),
+        eps: num(1e-8),
+      }),
+    ],
+  }),
+  "nn.optim.GradScaler": free(
+    opts({ initScale: num(2), growthFactor: num(2), backoffFactor: num(0.5), growthInterval: int(3) }),
+  ),
+  "state.TensorIO": () => ({ args: [tensor(new Tensor(new Uint8Array([1, 2])))] }),
+};
+
+const scaler = (): nn.optim.GradScaler => new nn.optim.GradScaler();
+const norm = of(() => new nn.BatchNorm(2), tensor(f32(1, 2, 3)));
+const io = (): object => new state.TensorIO(new Tensor(new Uint8Array([1, 2, 3])).realize());
+const step = opts({ when: tensor(new Tensor(true)), also: tensors([f32(1)]) });
+const optimizerMembers = (make: () => object): Readonly<Record<string, MakeCall>> => ({
+  setLr: of(make, num(0.5)),
+  getLr: of(make),
+  zeroGrad: of(make),
+  step: () => ({ self: make(), args: [step], training: true }),
+  scheduleStep: () => ({ self: make(), args: [step], training: true }),
+});
+const group = (): object => new nn.optim.OptimizerGroup(sgd());
+const plain = (): object => new nn.optim.StepLR(sgd(), { stepSize: 1 });
+const three = tensor(f32(2, 3));
+const sequence = tensor(f32(2, 1, 4));
+
+/** Public methods of classes, by class. Of a class that is not listed those of the class it extends serve. */
+export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>>> = {
+  Variable: { bind: of(() => new Variable("n", 1, 9), int(3)), toString: of(() => new Variable("n", 1, 9)) },
+  BatchNorm: { call: norm, calcStats: norm },
+  Conv2d: { call: of(() => new nn.Conv2d(2, 2, 2), tensor(f32(1, 2, 3, 3))) },
+  Conv1d: { call: of(() => new nn.Conv1d(2, 2, 2), tensor(f32(1, 2, 3))) },
+  Conv3d: { call: of(() => new nn.Conv3d(2, 2, 2), tensor(f32(1, 2, 3, 3, 3))) },
+  ConvTranspose2d: { call: of(() => new nn.ConvTranspose2d(2, 2, 2), tensor(f32(1, 2, 3, 3))) },
+  ConvTranspose1d: { call: of(() => new nn.ConvTranspose1d(2, 2, 2), tensor(f32(1, 2, 3))) },
+  ConvTranspose3d: { call: of(() => new nn.ConvTranspose3d(2, 2, 2), tensor(f32(1, 2, 3, 3, 3))) },
+  Dropout: { call: of(() => new nn.Dropout(), three) },
+  Embedding: { call: of(() => new nn.Embedding(5, 3), tensor(new Tensor([1, 2]))) },
+  GRU: {
+    call: of(() => new nn.GRU(3, 2), tensor(f32(2, 1, 3)), maybe(tensor(f32(1, 1, 2)))),
+    weightsOf: of(() => new nn.GRU(3, 2), int(0), maybe(bool(false))),
+  },
+  RNN: {
+    call: of(() => new nn.RNN(3, 2), tensor(f32(2, 1, 3)), maybe(tensor(f32(1, 1, 2)))),
+    weightsOf: of(() => new nn.RNN(3, 2), int(0), maybe(bool(false))),
+  },
+  LSTM: {
+    call: of(() => new nn.LSTM(3, 2), tensor(f32(2, 1, 3)), maybe(list([f32(1, 1, 2), f32(1, 1, 2)]))),
+    weightsOf: of(() => new nn.LSTM(3, 2), int(0), maybe(bool(false))),
+  },
+  GRUCell: { call: of(() => new nn.GRUCell(3, 2), three, maybe(tensor(f32(2, 2)))) },
+  RNNCell: { call: of(() => new nn.RNNCell(3, 2), three, maybe(tensor(f32(2, 2)))) },
+  LSTMCell: { call: of(() => new nn.LSTMCell(3, 2), three, maybe(list([f32(2, 2), f32(2, 2)]))) },
+  GroupNorm: { call: of(() => new nn.GroupNorm(1, 2), tensor(f32(1, 2, 3))) },
+  InstanceNorm: { call: of(() => new nn.InstanceNorm(2), tensor(f32(1, 2, 3))) },
+  LayerNorm: { call: of(() => new nn.LayerNorm(3), three) },
+  LayerNorm2d: { call: of(() => new nn.LayerNorm2d(2), tensor(f32(1, 2, 3, 3))) },
+  Linear: { call: of(() => new nn.Linear(3, 2), three) },
+  RMSNorm: { call: of(() => new nn.RMSNorm(3), three) },
+  MultiHeadAttention: {
+    call: of(
+      () => new nn.MultiHeadAttention(4, 2),
+      sequence,
+      maybe(sequence),
+      maybe(sequence),
+      opts({
+        attnMask: tensor(f32(2, 2)),
+        keyPaddingMask: tensor(Tensor.zeros([1, 2])),
+        isCausal: bool(true),
+        needWeights: bool(true),
+        averageAttnWeights: bool(true),
+      }),
+    ),
+  },
+  TransformerEncoderLayer: {
+    call: of(() => new nn.TransformerEncoderLayer(4, 2, { dimFeedforward: 4 }), sequence, maybe(masks())),
+  },
+  TransformerDecoderLayer: {
+    call: of(
+      () => new nn.TransformerDecoderLayer(4, 2, { dimFeedforward: 4 }),
+      sequence,
+      sequence,
+      maybe(masks()),
+      maybe(masks()),
+    ),
+  },
+  SGD: optimizerMembers(sgd),
+  Adam: optimizerMembers(() => new nn.optim.Adam(trained())),
+  AdamW: optimizerMembers(() => new nn.optim.AdamW(trained())),
+  LAMB: optimizerMembers(() => new nn.optim.LAMB(trained())),
+  LARS: optimizerMembers(() => new nn.optim.LARS(trained())),
+  Muon: optimizerMembers(() => new nn.optim.Muon(trained())),
+  OptimizerGroup: {
+    zeroGrad: of(group),
+    step: () => ({ self: group(), args: [step], training: true }),
+    scheduleStep: () => ({ self: group(), args: [step], training: true }),
+  },
+  LRSchedulerGroup: { step: of(() => new nn.optim.LRSchedulerGroup(plain() as nn.optim.StepLR)) },
+  StepSchedule: { step: of(plain) },
+  OneCycleLR: { step: of(() => new nn.optim.OneCycleLR(sgd(), { maxLr: 1, totalSteps: 3 })) },
+  ReduceLROnPlateau: { step: of(() => new nn.optim.ReduceLROnPlateau(sgd()), num(0.5)) },
+  GradScaler: {
+    scale: of(scaler, tensor(f32(1))),
+    backward: () => ({ self: scaler(), args: [tensor(weights()[0].sum())] }),
+    unscale: () => ({ self: scaler(), args: [instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup)] }),
+    step: () => ({
+      self: scaler(),
+      args: [instance(sgd(), nn.optim.Optimizer, nn.optim.OptimizerGroup), opts({ also: tensors([f32(1)]) })],
+      training: true,
+    }),
+  },
+  TensorIO: {
+    tell: of(io),
+    seek: of(io, int(1), maybe(choice("start", "current", "end"))),
+    read: of(io, maybe(num(2))),
+    readinto: of(io, bytes(new Uint8Array(2))),
+    write: of(io, bytes(new Uint8Array(2))),
+  },
+  // what functions of functions give
+  grad: { call: applied(() => dinograd.grad(sum), any(f32(2, 3))) },
+  valueAndGrad: { call: applied(() => dinograd.valueAndGrad(sum), any(f32(2, 3))) },
+  vmap: { call: applied(() => dinograd.vmap(sum), any(f32(2, 3))) },
+  checkpoint: { call: applied(() => dinograd.checkpoint(exp), any(f32(2, 3))) },
+  jit: { call: applied(() => dinograd.jit(exp), any(f32(2, 3))) },
+};
+
+/** Setters of properties: one argument. */
+export const SETTERS: Readonly<Record<string, () => Call>> = {
+  "Tensor.requiresGrad": () => ({ self: f32(2), args: [maybe(bool(true))] }),
+  "Tensor.training": () => ({ self: Tensor, args: [bool(false)] }),
+  "Device.default": () => ({ self: Device, args: [device("JS")] }),
+};
+
+/** What is exported and takes no part, with the reason. */
+export const LEFT_OUT: Readonly<Record<string, string>> = {
+  "Tensor.fromUrl": "needs a server; tests/tensor/handle/creation_test.ts",
+  "webgpu": "a device that may not be here",
+  "cuda": "a device that may not be here",
+  "clang": "a device that may not be here",
+  "nn.datasets.cifar": "needs files; tests/nn/datasets/cifar_test.ts",
+  "nn.datasets.mnist": "needs files; tests/nn/datasets/mnist_test.ts",
+  "nn.datasets.digits": "takes nothing",
+  "toJSON": "always an error, which says how; tests/tensor/ops/op_forms_test.ts",
+  "init": "opens all that opens; tests/tensor/errors_test.ts",
+  "new nn.optim.Optimizer": "abstract",
+  "new nn.optim.LRScheduler": "abstract",
+  "new nn.optim.StepSchedule": "abstract",
+  "kernel.loop": "builds nodes inside customKernel",
+  "kernel.reduceLoop": "builds nodes inside customKernel",
+  "kernel.read": "builds nodes inside customKernel",
+  "kernel.write": "builds nodes inside customKernel",
+  "kernel.sum": "builds nodes inside customKernel",
+  "kernel.product": "builds nodes inside customKernel",
+  "kernel.max": "builds nodes inside customKernel",
+  "kernel.constant": "builds nodes inside customKernel",
+  "new BufferCopy": "what schedule() gives; nobody makes one",
+  "new BufferXfer": "what schedule() gives; nobody makes one",
+  "new CompiledKernel": "what schedule() gives; nobody makes one",
+  "new CustomOp": "what schedule() gives; nobody makes one",
+  "new EmptyOp": "what schedule() gives; nobody makes one",
+  "new ExecItem": "what schedule() gives; nobody makes one",
+  "new ViewOp": "what schedule() gives; nobody makes one",
+};

@@ -1,0 +1,135 @@
+/**
+ * The code on the pages of the documentation, and what it prints. In: Markdown pages and sources with examples in their
+ * comments. Out: the examples whose `console.log(...); // text` prints another text; and for pages that are one program,
+ * the text blocks that are not what the code above them prints. `deno run -A tests/pages/pages.ts` writes these anew.
+ *
+ * @module
+ */
+import { ROOT, runDeno } from "../system/subprocess.ts";
+
+/** Pages whose blocks are one program, each followed by what it prints. */
+export const PROGRAM_PAGES: readonly string[] = ["docs/pipeline.md"];
+
+/** A fenced block of code. */
+export interface Snippet {
+  /** Relative to the project. */
+  readonly file: string;
+  /** Of its first line of code, from 1. */
+  readonly line: number;
+  readonly code: string;
+  /** The words after the language. */
+  readonly attributes: string;
+}
+
+/** The TypeScript examples of a page, or of the comments of a source. */
+export function snippetsOf(file: string, text: string): Snippet[] {
+  const prefix = file.endsWith(".md") ? "" : " +\\*(?: |$)";
+  const fence = new RegExp(`^${prefix}\`\`\`ts\\b *(.*)\\n((?:${prefix}(?!\`\`\`).*\\n)*)${prefix}\`\`\`$`, "gm");
+  return [...text.matchAll(fence)].map((m) => ({
+    file,
+    line: text.slice(0, m.index).split("\n").length + 1,
+    attributes: m[1],
+    code: m[2].replace(new RegExp(`^${prefix}`, "gm"), ""),
+  }));
+}
+
+/** The code with its relative imports made absolute: it can run from anywhere. */
+function located(snippet: Snippet): string {
+  return snippet.code.replace(/(from\s*")(\.\.?\/[^"]*)"/g, (_, from: string, path: string) => {
+    return `${from}${new URL(path, new URL(snippet.file, ROOT)).href}"`;
+  });
+}
+
+/** Runs a module without permissions, type-checked if asked for; gives what it wrote to standard output. */
+async function runModule(code: string, check: boolean): Promise<string> {
+  const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" });
+  try {
+    await Deno.writeTextFile(`${dir}/page.ts`, code);
+    const config = new URL("deno.json", ROOT).pathname;
+    const { code: status, stdout, stderr } = await runDeno(
+      ["run", "--no-prompt", check ? "--check" : "--no-check", `--config=${config}`, `${dir}/page.ts`],
+    );
+    if (status !== 0) throw new Error(`The examples fail: ${stderr}`);
+    return stdout;
+  } finally {
+    await Deno.remove(dir, { recursive: true });
+  }
+}
+
+const HELPERS = `
+function __text(values: unknown[]): string {
+  return values.map((v) => typeof v === "string" ? v : Deno.inspect(v, { depth: 8 })).join(" ");
+}
+const __print = console.log;
+`;
+
+/** Where an example says in a comment that it prints something, and prints something else: "file:line ...". */
+export async function wrongComments(snippets: readonly Snippet[]): Promise<string[]> {
+  const imports: string[] = [], bodies: string[] = [];
+  for (const snippet of snippets) {
+    let line = snippet.line - 1;
+    const code = located(snippet).split("\n").map((text) => {
+      line++;
+      return text.replace(/console\.log\((.*)\); \/\/ (.+)$/, (_, args: string, want: string) => {
+        return `__expect(${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}, ${args});`;
+      });
+    }).join("\n");
+    if (!code.includes("__expect(")) continue;
+    // Imports stay on top, under names of their own, so that each example is a scope.
+    const scope = bodies.length;
+    const body = code.replace(/^import \{([^}]*)\} from ("[^"]*");$/gm, (_, names: string, from: string) => {
+      const list = names.split(",").map((n) => n.trim()).filter((n) => n !== "");
+      imports.push(`import { ${list.map((n) => `${n} as ${n}${scope}_`).join(", ")} } from ${from};`);
+      return list.map((n) => `const ${n} = ${n}${scope}_;`).join(" ");
+    });
+    bodies.push(`await (async () => {\n${body}\n})();`);
+  }
+  const out = await runModule(
+    `${imports.join("\n")}
+${HELPERS}
+const __wrong: string[] = [];
+function __expect(at: string, want: string, ...values: unknown[]): void {
+  const bare = (s: string) => s.replace(/\\s+/g, "");
+  if (bare(__text(values)) !== bare(want)) __wrong.push(at + " prints " + __text(values) + ", not " + want);
+}
+console.log = () => {};
+${bodies.join("\n")}
+__print(JSON.stringify(__wrong));`,
+    false,
+  );
+  return JSON.parse(out) as string[];
+}
+
+/** A page that is one program, with the text blocks that its code prints. */
+export async function printedPage(file: string, page: string): Promise<string> {
+  const snippets = snippetsOf(file, page);
+  const code = snippets.map((s) => `__block();\n${located(s)}`).join("\n");
+  const printed = JSON.parse(
+    await runModule(
+      `${HELPERS}
+const __out: string[][] = [];
+function __block(): void { __out.push([]); }
+console.log = (...values: unknown[]) => { __out.at(-1)!.push(__text(values)); };
+${code}
+__print(JSON.stringify(__out.map((lines) => lines.join("\\n"))));`,
+      true,
+    ),
+  ) as string[];
+  let at = 0;
+  return page.replace(
+    /^(```ts\b.*\n(?:(?!```).*\n)*```\n)(\n```text\n(?:(?!```).*\n)*```\n)?/gm,
+    (_, source: string) => {
+      const text = printed[at++].trimEnd().replace(/[ \t]+$/gm, "");
+      return text === "" ? source : `${source}\n\`\`\`text\n${text}\n\`\`\`\n`;
+    },
+  );
+}
+
+if (import.meta.main) {
+  for (const file of PROGRAM_PAGES) {
+    const url = new URL(file, ROOT), page = await Deno.readTextFile(url);
+    const now = await printedPage(file, page);
+    if (now !== page) await Deno.writeTextFile(url, now);
+    console.log(`${file}: ${now === page ? "unchanged" : "written"}`);
+  }
+}

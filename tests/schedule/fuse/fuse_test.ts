@@ -1,0 +1,267 @@
+/**
+ * Fusion by rules: user programs, the kernels that they take, and values against the reference. No rule knows a program by
+ * name, so the table is of programs. Then the guards of the rules: infinities, masks, constant rows, large offsets.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { CompiledKernel, Device, schedule, Tensor } from "../../../mod.ts";
+import { cascadeOf } from "../../../src/schedule/fuse/cascade.ts";
+import { foldTensorGraph } from "../../../src/schedule/fuse/fold_tensors.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { toposort } from "../../../src/uop/core/uop.ts";
+import { makeJsDevice } from "../../../backends/js/js.ts";
+import { registerBackend } from "../../../src/device/device.ts";
+import { simBackend, simCaps } from "../../fixtures/sim.ts";
+import { evaluateTensor } from "../../reference.ts";
+import { difference } from "../../tolerance.ts";
+
+const DEVICES = ["JS", "WASM"];
+const ALL_DEVICES = [...DEVICES, ...Device.list().flatMap((d) => d.name === "CLANG" && d.available ? [d.name] : [])];
+// a grid with so little cache that a row of a megabyte is read once
+registerBackend({ ...simBackend, open: () => makeJsDevice({ ...simCaps(), l2: 1 << 16 }, "SIM") });
+for (const d of [...ALL_DEVICES, "SIM"]) Device.get(d);
+
+function kernels(ts: readonly Tensor[]): number {
+  return schedule([...ts]).filter((i) => i.runner instanceof CompiledKernel).length;
+}
+
+/** Values that look random, the same each time. */
+function real(shape: number[], seed = 1): Tensor {
+  const n = shape.reduce((a, b) => a * b, 1);
+  return new Tensor(Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed) * 2)).reshape(shape)
+    .contiguous().realize();
+}
+
+function labels(n: number, classes: number): Tensor {
+  return new Tensor(Array.from({ length: n }, (_, i) => i * 7 % classes), { dtype: "int32" }).realize();
+}
+
+const heads = (s: number, seed: number, h = 2): Tensor => real([1, h, s, 16], seed);
+
+function softcap(x: Tensor): Tensor {
+  return x.div(5).tanh().mul(5);
+}
+
+function attention(score: (x: Tensor) => Tensor): Tensor {
+  const [q, k, v] = [heads(24, 1), heads(24, 2), heads(24, 3)];
+  return score(q.matmul(k.transpose(-2, -1)).mul(0.25)).softmax(-1).matmul(v);
+}
+
+/** The gradient of the sum of `f` with respect to its input. */
+function gradient(x: Tensor, f: (x: Tensor) => Tensor): Tensor {
+  x.requiresGrad = true;
+  const y = f(x);
+  y.mul(real([...y.shape], 5)).sum().backward();
+  return x.grad!;
+}
+
+const PROGRAMS: readonly (readonly [name: string, count: number, make: () => Tensor])[] = [
+  ["var", 1, () => real([16, 64]).var(-1)],
+  ["std of everything", 1, () => real([16, 64]).std()],
+  ["softmax", 1, () => real([16, 64]).softmax(-1)],
+  ["softmax of another axis", 1, () => real([16, 24, 8]).softmax(1)],
+  ["softmax of odd rows", 1, () => real([12, 77]).softmax(-1)],
+  ["logSoftmax", 1, () => real([16, 64]).logSoftmax(-1)],
+  ["logsumexp", 1, () => real([16, 64]).logsumexp(-1)],
+  ["layernorm", 1, () => real([16, 64]).layernorm()],
+  ["rmsnorm", 1, () => {
+    const x = real([16, 64]);
+    return x.mul(x.square().mean(-1, { keepdim: true }).add(1e-5).rsqrt());
+  }],
+  ["rmsnorm and a product", 1, () => {
+    const x = real([16, 64]);
+    return x.mul(x.square().mean(-1, { keepdim: true }).add(1e-5).rsqrt()).matmul(real([64, 8], 2));
+  }],
+  ["l2-normalize", 1, () => {
+    const x = real([16, 64]);
+    return x.div(x.square().sum(-1, { keepdim: true }).sqrt());
+  }],
+  ["cosine of rows", 1, () => {
+    const [x, y] = [real([16, 64]), real([16, 64], 2)];
+    return x.div(x.square().sum(-1, { keepdim: true }).sqrt()).mul(y).sum(-1);
+  }],
+  ["statistics of a batch", 1, () => {
+    const x = real([4, 8, 6, 6]), axes = [0, 2, 3];
+    const mean = x.mean(axes, { keepdim: true }), v = x.var(axes, { keepdim: true, correction: 0 });
+    return x.sub(mean).mul(v.add(1e-5).rsqrt());
+  }],
+  ["cross entropy of labels", 1, () => real([32, 10]).sparseCategoricalCrossentropy(labels(32, 10))],
+  ["cross entropy of probabilities", 1, () => real([32, 10]).crossEntropy(real([32, 10], 2).softmax(-1).realize())],
+  ["argmax", 1, () => real([16, 64]).argmax(-1)],
+  ["argmax of softmax", 1, () => real([16, 64]).softmax(-1).argmax(-1)],
+  ["attention", 1, () => attention((x) => x)],
+  ["attention, causal", 1, () =>
+    heads(24, 1).scaledDotProductAttention(heads(24, 2), heads(24, 3), undefined, {
+      isCausal: true,
+    })],
+  [
+    "attention, masked",
+    1,
+    () => heads(24, 1).scaledDotProductAttention(heads(24, 2), heads(24, 3), real([24, 24], 4).gt(-1).realize()),
+  ],
+  ["attention with a bias", 1, () => attention((x) => x.add(real([24, 24], 4)))],
+  ["attention with a cap", 1, () => attention(softcap)],
+  [
+    "attention of shared heads",
+    1,
+    () => heads(24, 1, 4).scaledDotProductAttention(heads(24, 2), heads(24, 3), undefined, { enableGqa: true }),
+  ],
+  ["attention of 77 keys", 1, () => heads(40, 1).scaledDotProductAttention(heads(77, 2), heads(77, 3))],
+  ["pooled convolution", 1, () => real([64, 4, 3, 3]).conv2d(real([64, 4, 1, 1], 2)).relu().mean([2, 3])],
+  // the sums over channels and over windows are one, whatever made the gradient that they read
+  [
+    "gradient of convolutions",
+    3,
+    () => gradient(real([2, 4, 8, 8]), (x) => x.conv2d(real([8, 4, 3, 3], 2)).relu().conv2d(real([6, 8, 3, 3], 3))),
+  ],
+  ["gradient of softmax", 1, () => gradient(real([16, 64]), (x) => x.softmax(-1))],
+  ["gradient of logSoftmax", 1, () => gradient(real([16, 64]), (x) => x.logSoftmax(-1))],
+  ["gradient of layernorm", 1, () => gradient(real([16, 64]), (x) => x.layernorm())],
+];
+for (const device of DEVICES) {
+  for (const [name, count, make] of PROGRAMS) {
+    Deno.test(`fuse ${device}: ${name} takes ${count}`, async () => {
+      Device.default = device;
+      const t = make();
+      const want = evaluateTensor(t);
+      assertEquals(kernels([t]), count);
+      const why = difference(Array.from(await t.data() as Float32Array), want.data, { relative: 2e-5, absolute: 2e-5 });
+      assert(why === undefined, why);
+    });
+  }
+}
+
+/** A product of long rows, each result of which `copies` elements read. */
+function spread(copies: number): Tensor {
+  const product = real([32, 96]).matmul(real([96, 32], 2));
+  return product.reshape([32, 32, 1]).expand([32, 32, copies]).mul(real([32, 32, copies], 3));
+}
+
+Deno.test("fuse: a long product keeps its lanes, a few readers of each result are a kernel of their own", async () => {
+  const taken: number[] = [];
+  for (const [device, copies] of [["WASM", 2], ["WASM", 16], ["JS", 2]] as const) {
+    Device.default = device;
+    const t = spread(copies), want = evaluateTensor(t);
+    taken.push(kernels([t]));
+    const why = difference(Array.from(await t.data() as Float32Array), want.data, { relative: 2e-5, absolute: 2e-5 });
+    assert(why === undefined, why);
+  }
+  assertEquals(taken, [2, 1, 1]);
+});
+
+/** Mean and variance in double precision, in two passes. */
+function twoPass(x: ArrayLike<number>): { mean: number; variance: number } {
+  let sum = 0, squares = 0;
+  for (let i = 0; i < x.length; i++) sum += x[i];
+  const mean = sum / x.length;
+  for (let i = 0; i < x.length; i++) squares += (x[i] - mean) ** 2;
+  return { mean, variance: squares / x.length };
+}
+
+const LONG = 1 << 18;
+
+/** Rows too long to be kept, of a kind: what the carriers are for. */
+const LONG_ROWS: readonly (readonly [name: string, at: (i: number) => number])[] = [
+  ["noise", (i) => Math.sin(i * 12.9898) * 3],
+  ["noise at 1e8", (i) => 1e8 + Math.round(Math.sin(i * 12.9898) * 50) * 8],
+  ["noise at -1e4", (i) => Math.sin(i * 12.9898) - 1e4],
+  ["constant", () => 7.25],
+  ["large constant", () => 3e30],
+  ["one far from all others", (i) => i === 0 ? 1e6 : Math.sin(i * 12.9898)],
+  ["steps", (i) => i < LONG / 2 ? -1000 : 1000 + (i % 5)],
+];
+for (const device of ALL_DEVICES) {
+  for (const [name, at] of LONG_ROWS) {
+    Deno.test(`fuse ${device}: moments of a long row in one pass: ${name}`, async () => {
+      Device.default = device;
+      const length = Math.max(LONG, Device.get(device).renderer.caps.l2 / 4); // as long as the cache that could keep it
+      const data = Float32Array.from({ length }, (_, i) => at(i)), x = new Tensor(data).realize();
+      const { variance } = twoPass(data), t = x.var(undefined, { correction: 0 });
+      assertEquals(kernels([t]), 1);
+      const got = await t.item() as number;
+      assert(Math.abs(got - variance) <= 2e-4 * variance, `${got}, want ${variance}`);
+    });
+  }
+}
+
+for (const [name, at] of LONG_ROWS) {
+  Deno.test(`fuse SIM: moments of a row that groups share are read once: ${name}`, async () => {
+    Device.default = "SIM";
+    const length = 2 * LONG + 1000, data = Float32Array.from({ length }, (_, i) => at(i));
+    const x = new Tensor(data).realize(), t = x.var(undefined, { correction: 0 });
+    // parts, and what puts them together
+    assertEquals(kernels([t]), 2);
+    const { variance } = twoPass(data), got = await t.item() as number;
+    assert(Math.abs(got - variance) <= 2e-4 * variance, `${got}, want ${variance}`);
+  });
+}
+
+const INF = Infinity;
+const EDGES: readonly (readonly [name: string, fill: (i: number) => number])[] = [
+  ["finite", (i) => Math.sin(i * 12.9898) * 40],
+  ["all -infinity", () => -INF],
+  ["mostly -infinity", (i) => i % 1000 === 999 ? i % 7 : -INF],
+  ["an infinity", (i) => i === 5000 ? INF : i % 7],
+  ["not a number", (i) => i === 70000 ? NaN : i % 7],
+  ["very negative", (i) => -3e30 + i % 3],
+  ["constant", () => -5],
+];
+for (const device of DEVICES) {
+  for (const [name, fill] of EDGES) {
+    Deno.test(`fuse ${device}: exponentials, maxima and moments of long rows: ${name}`, async () => {
+      Device.default = device;
+      const x = new Tensor(Float32Array.from({ length: 1 << 17 }, (_, i) => fill(i))).realize();
+      const bare = x.sub(x.max()).exp().sum();
+      // the mean of very large numbers is not exact enough for two passes
+      for (const t of [x.logsumexp(), x.argmax(), bare, ...(name === "very negative" ? [] : [x.var()])]) {
+        const want = evaluateTensor(t), got = await t.item() as number;
+        const why = difference([got], want.data, { relative: 1e-4, absolute: 1e-5 });
+        assert(why === undefined, why);
+      }
+    });
+    Deno.test(`fuse ${device}: softmax and attention: ${name}`, async () => {
+      Device.default = device;
+      const x = new Tensor(Float32Array.from({ length: 12 * 64 }, (_, i) => i < 64 ? fill(i) : Math.sin(i))).reshape([
+        12,
+        64,
+      ])
+        .realize();
+      const [v, w] = [real([64, 8]), real([12, 64], 3)];
+      for (const t of [x.softmax(-1), x.logSoftmax(-1), x.add(w).softmax(-1).matmul(v), x.logsumexp(-1)]) {
+        const want = evaluateTensor(t);
+        const got = Array.from(await t.data() as Float32Array);
+        const why = difference(got, want.data, { relative: 2e-5, absolute: 2e-5 });
+        assert(why === undefined, why);
+      }
+    });
+  }
+}
+
+Deno.test("cascades: found by their algebra, and nothing else is", () => {
+  Device.default = "JS";
+  const x = real([4, 64]), y = real([4, 64], 2);
+  const kinds = (t: Tensor): string[] => {
+    const nodes = toposort(foldTensorGraph([t.uop], [t.uop])[0]);
+    return nodes.flatMap((u) => u.op === Ops.REDUCE ? cascadeOf(u)?.kind ?? [] : []);
+  };
+  const mean = x.mean(1, { keepdim: true }), top = x.max(1, { keepdim: true });
+  const cases: readonly (readonly [Tensor, string[]])[] = [
+    [x.var(1), ["moments"]],
+    [x.logsumexp(1), ["rescale"]],
+    [x.sub(top).exp().mul(y).sum(1), ["rescale"]],
+    [x.argmax(1), ["select"]],
+    [x.sub(mean).sum(1), []],
+    [x.sub(mean).mul(y).sum(1), []],
+    [x.sub(top).mul(-1).exp().sum(1), []], // grows without bound
+    [x.sub(top).exp2().sum(0), []], // over another axis
+    [x.mul(top).exp().sum(1), []],
+  ];
+  for (const [t, want] of cases) assertEquals(kinds(t), want);
+});
+
+Deno.test("fuse: what the backward pass reads of a function step by step is computed again, not kept", () => {
+  const [w, v] = [0, 1].map(() => Tensor.ones([64, 64], { requiresGrad: true }).realize());
+  const x = Tensor.ones([128, 64]).contiguous().realize();
+  const loss = x.matmul(w).gelu().matmul(v).gelu().mean().backward();
+  const items = schedule([loss, w.grad!, v.grad!]);
+  assertEquals(items.filter((i) => i.bufs.length > 5).map(String), []);
+});

@@ -1,0 +1,312 @@
+/** Arguments of jit functions that are one another, or what the function closes over: in each call what plain calls give. */
+import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
+import { context, Device, jit, nn, Tensor } from "../../../mod.ts";
+
+const DEVICES = ["JS", "WASM"];
+for (const name of DEVICES) await Device.open(name);
+
+type Pick = (t: Tensors) => Tensor[];
+/** Tensors of memory of their own: `w` and `v` are leaves. */
+interface Tensors {
+  readonly a: Tensor;
+  readonly b: Tensor;
+  readonly h: Tensor;
+  readonly w: Tensor;
+  readonly v: Tensor;
+}
+/** A function of some of them, and the arguments of its calls. */
+type Row = readonly [name: string, fn: (t: Tensors, x: Tensor, y: Tensor) => Tensor | Tensor[], calls: readonly Pick[]];
+
+function four(...picks: Pick[]): Pick[] {
+  return [0, 1, 2, 3].flatMap(() => picks);
+}
+
+const ROWS: readonly Row[] = [
+  ["state that is the argument, read after it is written", (t, x) => {
+    t.h.addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.h])],
+  ["state that is the argument, read before it is written", (t, x) => {
+    const sum = x.sum();
+    t.h.addInPlace(1);
+    return sum;
+  }, four((t) => [t.h])],
+  ["state that is the argument, now and then", (t, x) => {
+    t.h.addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.a], (t) => [t.h], (t) => [t.b], (t) => [t.h])],
+  ["an argument that is written, and read under its own name", (t, x) => {
+    x.addInPlace(1);
+    return t.a.sum();
+  }, four((t) => [t.b], (t) => [t.b], (t) => [t.a])],
+  ["one tensor twice", (_, x, y) => {
+    x.addInPlace(1);
+    return y.sum();
+  }, four((t) => [t.a, t.a])],
+  ["one tensor twice, or two", (_, x, y) => {
+    x.addInPlace(1);
+    return y.mul(x);
+  }, four((t) => [t.a, t.b], (t) => [t.a, t.a], (t) => [t.b, t.a], (t) => [t.b, t.b])],
+  ["two that are written", (_, x, y) => {
+    x.addInPlace(1);
+    y.mulInPlace(2);
+    return x.add(y);
+  }, four((t) => [t.a, t.a], (t) => [t.a, t.b], (t) => [t.b, t.a])],
+  ["one is assigned to the other, and state", (t, x, y) => {
+    x.assign(y);
+    t.h.addInPlace(x);
+    return y.mul(1);
+  }, four((t) => [t.a, t.h], (t) => [t.h, t.h], (t) => [t.h, t.a], (t) => [t.a, t.b])],
+  ["through a view", (t, x) => {
+    t.h.at([0, 1]).addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.h], (t) => [t.a])],
+  [
+    "a view of what is written",
+    (_, x) => x.addInPlace(1),
+    four((t) => [t.a.reshape([2, 1])], (t) => [t.b.reshape([2, 1])]),
+  ],
+  [
+    "a view of a written argument comes back",
+    (_, x) => x.addInPlace(1).reshape([2, 1]),
+    four((t) => [t.a], (t) => [t.b]),
+  ],
+  ["it comes back beside state", (t, x) => {
+    t.h.addInPlace(x);
+    return [x, t.h];
+  }, four((t) => [t.a], (t) => [t.h])],
+  ["it comes back as it is", (t, x, y) => [t.h.addInPlace(y).mul(1), x], four((t) => [t.a, t.b], (t) => [t.b, t.a])],
+  ["it is assigned to itself", (t, x) => t.h.assign(x).mul(1), four((t) => [t.h], (t) => [t.h], (t) => [t.a])],
+  ["a leaf, and its name", (t, x) => x.add(t.w), four((t) => [t.w], (t) => [t.v], (t) => [t.a])],
+  ["a leaf twice", (_, x, y) => {
+    x.mul(y).sum().backward();
+    return x.sum();
+  }, four((t) => [t.w, t.w])],
+  ["gradients of each leaf that is an argument", (_, x) => {
+    x.square().sum().backward();
+    return x.sum();
+  }, four((t) => [t.w], (t) => [t.v])],
+];
+
+for (const device of DEVICES) {
+  for (const [name, fn, calls] of ROWS) {
+    Deno.test(`jit: memory of arguments: ${name} (${device})`, async () => {
+      Device.default = device;
+      type Wrap = (f: (x: Tensor, y: Tensor) => Tensor | Tensor[]) => (x: Tensor, y: Tensor) => Tensor | Tensor[];
+      const run = async (wrap: Wrap): Promise<unknown[]> => {
+        const made = (values: number[], requiresGrad = false): Tensor =>
+          new Tensor(values, { dtype: "float32", requiresGrad }).realize();
+        const t = {
+          a: made([1, 2]),
+          b: made([10, 20]),
+          h: made([100, 200]),
+          w: made([3, 4], true),
+          v: made([5, 7], true),
+        };
+        const f = wrap((x, y) => fn(t, x, y)), out: unknown[] = [];
+        for (const pick of calls) {
+          const [x, y = x] = pick(t), results = [f(x, y)].flat();
+          out.push(await Promise.all(results.map((r) => r.tolist())));
+          const state = [...Object.values(t), ...[t.w, t.v].flatMap((leaf) => leaf.grad ?? [])];
+          out.push(await Promise.all(state.map((s) => s.tolist())));
+        }
+        return out;
+      };
+      const want = await run((f) => f);
+      assertEquals(await run(jit), want);
+      assertEquals(await run((f) => jit(jit(f))), want);
+      assertEquals(await context({ JIT: 0 }, () => run(jit)), want);
+      await context({ JIT_CHECK: 1 }, async () => assertEquals(await run(jit), want));
+    });
+  }
+}
+
+Deno.test("jit: captures serve what they can", () => {
+  const made = (): Tensor => new Tensor([1, 2], { dtype: "float32" }).realize();
+  const write = jit((x: Tensor) => x.addInPlace(1)), own = made();
+  for (let i = 0; i < 3; i++) write(own);
+  for (let i = 0; i < 10; i++) write(made());
+  strictEqual(write.stats.captures, 2); // one of what may be closed over, one of all others
+  const read = jit((x: Tensor, y: Tensor) => x.add(y)),
+    leaves = [1, 2, 3].map(() => new Tensor([1, 2], { dtype: "float32", requiresGrad: true }));
+  for (const x of leaves) for (const y of [x, ...leaves, own]) read(x, y);
+  ok(read.stats.captures <= 3, `${read.stats.captures} captures`);
+});
+
+Deno.test("jit: results are values, also without jit and within another function", async () => {
+  const made = (values: number[]): Tensor => new Tensor(values, { dtype: "float32" }).realize();
+  for (const JIT of [1, 0]) {
+    for (const form of ["alone", "nested"]) {
+      await context({ JIT }, async () => {
+        const h = made([0]), add = jit((x: Tensor) => ({ state: h.addInPlace(x), x })), x = made([1]);
+        const outer = form === "alone" ? add : jit((x: Tensor) => add(x)), results: Tensor[] = [];
+        for (let i = 0; i < 4; i++) {
+          const r = outer(x);
+          results.push(r.state);
+          assertEquals(await r.x.tolist(), [1]);
+        }
+        for (const [i, r] of results.entries()) assertEquals(await r.tolist(), [i + 1], `${form} ${JIT}`);
+        results[3].addInPlace(10);
+        assertEquals(await h.tolist(), [4]);
+      });
+    }
+  }
+});
+
+Deno.test("jit: a value that is assigned to is what it was assigned at the end of the call", async () => {
+  const h = new Tensor([[1, 2], [3, 4]], { dtype: "int32" }).clone(), x = h.sum().add(h.flip(0));
+  x.setAt([x.gt(12)], 2);
+  const f = jit((x: Tensor) => {
+    x.assign(h);
+    h.setAt([0], 9);
+    return h.mul(1);
+  });
+  for (let i = 0; i < 4; i++) {
+    assertEquals(await f(x).tolist(), [[9, 9], [3, 4]]);
+    assertEquals(await x.tolist(), i === 0 ? [[1, 2], [3, 4]] : [[9, 9], [3, 4]]);
+  }
+});
+
+Deno.test("jit: tensors that are values without memory, when they are written", async () => {
+  for (const device of DEVICES) {
+    Device.default = device;
+    const x = new Tensor([1, 2, 3], { dtype: "float32" }).realize();
+    // one that is closed over, read, and written outside
+    const read = x.add(1), f = jit((x: Tensor) => x.mul(read)), got: unknown[] = [];
+    for (let i = 0; i < 6; i++) {
+      if (i === 3) read.setAt([0], 10);
+      got.push(await f(x).tolist());
+    }
+    assertEquals(got, [...[0, 1, 2].map(() => [2, 6, 12]), ...[0, 1, 2].map(() => [10, 6, 12])]);
+    // one that equals another, and is written inside; the state that it gives is a copy
+    const a = x.mul(2), b = x.mul(2), g = jit((x: Tensor) => a.addInPlace(x)), results: Tensor[] = [];
+    for (let i = 0; i < 5; i++) results.push(g(x));
+    results[0].addInPlace(100);
+    assertEquals([await a.tolist(), await b.tolist()], [[7, 14, 21], [2, 4, 6]]);
+    for (let i = 1; i < 5; i++) assertEquals(await results[i].tolist(), [3 + i, 6 + 2 * i, 9 + 3 * i]);
+    // one that gets memory only in the capture
+    const late = x.add(x), takes = jit((x: Tensor) => x.assign(late).mul(1));
+    const own = [0, 1, 2].map((i) => new Tensor([i, 0, 0], { dtype: "float32" }).realize()), taken: unknown[] = [];
+    for (const i of [0, 1, 0, 2]) {
+      taken.push(await takes(own[i]).tolist());
+      late.mulInPlace(2);
+    }
+    assertEquals(taken, [1, 2, 4, 8].map((k) => [2 * k, 4 * k, 6 * k]));
+    // one whose lazy readers ask for its values after the next call
+    const h = new Tensor([0], { dtype: "float32" }).realize(), one = h.add(1).realize(), reads: Tensor[] = [];
+    const count = jit((x: Tensor) => h.addInPlace(x).sum());
+    for (let i = 0; i < 5; i++) {
+      h.mulInPlace(2); // nobody realizes it
+      reads.push(h.add(0.5).realize());
+      await count(one).item();
+    }
+    assertEquals(await Promise.all(reads.map((r) => r.item())), [0.5, 2.5, 6.5, 14.5, 30.5]);
+  }
+});
+
+/** What is realized inside while it equals the state, which is then written. */
+const KEPT: Record<string, (w: Tensor) => Tensor | void> = {
+  "a shape of x * 1, with the write": (w) => {
+    const old = w.mul(1).reshape([-1, 1]);
+    w.assign(w.sub(0.5));
+    Tensor.realize([old, w]);
+    return old;
+  },
+  "a shape of contiguous(), before the write": (w) => {
+    const old = w.contiguous().reshape([-1, 1]).realize();
+    w.assign(w.sub(0.5));
+    return old;
+  },
+  "a shape of where(true, x, x), between writes": (w) => {
+    w.subInPlace(0.5);
+    const old = new Tensor(true).where(w, w).reshape([1, -1]).realize();
+    w.assign(w.mul(2));
+    return old;
+  },
+  "a shape that nobody asks for": (w) => {
+    w.mul(1).reshape([1, -1]).realize();
+    w.setAt([0], w.at(0).sub(0.5));
+  },
+  "a shape, before a write through a view": (w) => {
+    const view = w.reshape([-1, 1]);
+    w.add(0).reshape([1, -1]).realize();
+    view.subInPlace(0.5);
+    return view;
+  },
+  "the value and a shape of it": (w) => {
+    const same = w.mul(1), shape = same.reshape([-1, 1]);
+    Tensor.realize([same, shape]);
+    w.subInPlace(0.5);
+    return same.add(shape.sum());
+  },
+};
+
+for (const device of DEVICES) {
+  for (const [name, body] of Object.entries(KEPT)) {
+    Deno.test(`jit: state is written where it is after a value of it was realized: ${name} (${device})`, async () => {
+      Device.default = device;
+      const got: unknown[][] = [[], []];
+      for (const k of [0, 1]) {
+        const w = Tensor.full([2], 1.5).contiguous().realize(), f = k === 0 ? () => body(w) : jit(() => body(w));
+        for (let i = 0; i < 4; i++) {
+          const result = f();
+          got[k].push(await w.tolist(), await result?.tolist());
+        }
+      }
+      assertEquals(got[1], got[0]);
+    });
+  }
+}
+
+Deno.test("jit: a weight whose loss is a shape of it is trained in each call", async () => {
+  for (const device of DEVICES) {
+    Device.default = device;
+    const w = new Tensor([1.5], { requiresGrad: true }), optimizer = new nn.optim.SGD([w], { lr: 0.25 });
+    const step = jit(() =>
+      Tensor.train(() => {
+        optimizer.zeroGrad();
+        w.mul(1).sum().backward();
+        optimizer.step();
+      })
+    );
+    const got: unknown[] = [];
+    for (let i = 0; i < 4; i++) {
+      context({ JIT_CHECK: i % 2 }, step);
+      got.push(await w.item());
+    }
+    assertEquals(got, [1.25, 1, 0.75, 0.5]);
+  }
+});
+
+Deno.test("jit: a closed-over expression that a function gives as it is, when it is written outside", async () => {
+  const x = new Tensor([9, 3], { dtype: "int32" }).realize(),
+    y = x.add(1),
+    f = jit((_: Tensor) => y),
+    got: unknown[] = [];
+  for (let i = 0; i < 6; i++) {
+    if (i === 3) y.setAt([0], 8);
+    got.push(await f(x).tolist());
+  }
+  assertEquals(got, [[10, 4], [10, 4], [10, 4], [8, 4], [8, 4], [8, 4]]);
+});
+
+Deno.test("jit: state that is another tensor when it is captured, of memory that is not its own, or of none", async () => {
+  for (const device of DEVICES) {
+    Device.default = device;
+    for (const real of [0, 1, 2]) {
+      const x = new Tensor([1.5, 2.5]).realize(), model = { w: new Tensor([0.5, 0.5]).realize() }, got: unknown[] = [];
+      const step = jit(() => model.w.assign(model.w.sub(0.5)).sum());
+      for (let i = 0; i < 5; i++) {
+        if (i === 1) {
+          const equal = [x.add(1), x.add(1)];
+          Tensor.realize(equal.slice(0, real));
+          model.w = equal[1];
+        }
+        step();
+        got.push(await model.w.tolist());
+      }
+      assertEquals(got, [[0, 0], [2, 3], [1.5, 2.5], [1, 2], [0.5, 1.5]]);
+      strictEqual(step.stats.replays, 2);
+    }
+  }
+});

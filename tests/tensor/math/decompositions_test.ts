@@ -1,0 +1,195 @@
+/** Decompositions, systems and transforms: what they must satisfy, on matrices that golden cases do not have. */
+import { assert, assertEquals, assertThrows } from "@std/assert";
+import { ArgumentError, Device, Tensor } from "../../../mod.ts";
+
+Device.default = "JS";
+const on = { device: "JS" };
+
+function matrix(rows: number, columns: number, dtype = "float32"): Tensor {
+  const values = Array.from({ length: rows * columns }, (_, i) => ((i * 7919 + 3) % 1009) / 256 - 2);
+  return new Tensor(values, { dtype, ...on }).reshape([rows, columns]);
+}
+async function near(a: Tensor, b: Tensor, tolerance: number): Promise<void> {
+  const x = await a.data(), y = await b.data();
+  assertEquals(a.shape, b.shape);
+  const worst = Array.from(x as ArrayLike<number>, (v, i) => Math.abs(v - Number(y[i]))).reduce(
+    (a, b) => Math.max(a, b),
+    0,
+  );
+  assert(worst <= tolerance, `differs by ${worst}`);
+}
+const identity = (n: number) => Tensor.eye(n, n, on);
+
+for (const [m, n] of [[5, 3], [3, 5], [1, 4], [4, 1], [6, 6]]) {
+  Deno.test(`decompositions: qr and svd of ${m} by ${n}`, async () => {
+    const a = matrix(m, n), [q, r] = a.qr();
+    await near(q.matmul(r), a, 1e-5);
+    await near(q.T.matmul(q), identity(m), 1e-5);
+    assertEquals(await r.tril(-1).abs().sum().item(), 0);
+    const [u, s, vt] = a.svd(), k = Math.min(m, n);
+    assertEquals([u.shape, s.shape, vt.shape], [[m, m], [k], [n, n]]);
+    await near(u.at("...", [0, k]).mul(s).matmul(vt.at([0, k])), a, 2e-5);
+    await near(u.T.matmul(u), identity(m), 1e-5);
+    await near(vt.matmul(vt.T), identity(n), 1e-5);
+    const [reduced, , rows] = a.svd(false);
+    assertEquals([reduced.shape, rows.shape], [[m, k], [k, n]]);
+    await near(reduced, u.at(":", [0, k]), 1e-5);
+    const [few, upper] = a.qr({ mode: "reduced" });
+    assertEquals([few.shape, upper.shape], [[m, k], [k, n]]);
+    await near(few, q.at(":", [0, k]), 1e-5);
+    await near(upper, r.at([0, k]), 1e-5);
+    const [full] = a.qr({ mode: "complete" });
+    assertEquals(full.shape, [m, m]);
+  });
+}
+
+Deno.test("decompositions: reduced qr of batches, with gradients, without a matrix of m by m", async () => {
+  const a = Tensor.stack([matrix(4, 2, "float64"), matrix(4, 2, "float64").add(matrix(2, 4, "float64").T)], 0);
+  const slope = (mode: "complete" | "reduced") => {
+    const x = a.detach().realize();
+    x.requiresGrad = true;
+    const [q, r] = x.qr({ mode });
+    const weights = matrix(4, 2, "float64");
+    q.at("...", [0, 2]).mul(weights).sum().add(r.at(":", [0, 2]).square().mul(matrix(2, 2, "float64")).sum())
+      .backward();
+    return x.grad!;
+  };
+  await near(slope("reduced"), slope("complete"), 1e-9);
+  const tall = new Tensor(Float32Array.from({ length: 60000 }, (_, i) => (i * 7919 + 3) % 1009), on).reshape([
+    20000,
+    3,
+  ]);
+  const [q, r] = tall.qr({ mode: "reduced" });
+  assertEquals([q.shape, r.shape], [[20000, 3], [3, 3]]);
+  await near(q.T.matmul(q), identity(3), 1e-3);
+  assertEquals((await tall.svd({ fullMatrices: false })[0].at(0).data()).length, 3);
+  assertThrows(() => a.qr({ mode: "r" } as never), ArgumentError, 'unknown mode "r"; known are complete, reduced');
+  assertThrows(() => a.qr({ full: true } as never), ArgumentError, 'unknown option "full"');
+  assertThrows(() => a.svd({ full: true } as never), ArgumentError, 'unknown option "full"');
+});
+
+Deno.test("decompositions: a vector for each of several matrices", async () => {
+  const a = Tensor.stack([matrix(3, 3), matrix(3, 3).add(identity(3))], 0), b = matrix(2, 3);
+  const x = a.solve(b);
+  await near(a.matmul(x.unsqueeze(-1)).squeeze(-1), b, 1e-4);
+  const shapes = ([[3], [2, 3], [2, 3, 1], [3, 2]] as const).map((shape) => a.solve(Tensor.ones([...shape], on)).shape);
+  assertEquals(shapes, [[2, 3], [2, 3], [2, 3, 1], [2, 3, 2]]);
+});
+
+Deno.test("decompositions: an orthogonal basis completes a matrix of low rank", async () => {
+  const a = new Tensor([[1, 2], [2, 4], [3, 6]], { dtype: "float64", ...on }), [u, s, vt] = a.svd();
+  const values = await s.data();
+  assert(Math.abs(Number(values[0]) - Math.sqrt(70)) < 1e-12 && Math.abs(Number(values[1])) < 1e-12, `${values}`);
+  await near(u.T.matmul(u), identity(3).double(), 1e-12);
+  await near(vt.matmul(vt.T), identity(2).double(), 1e-12);
+});
+
+Deno.test("decompositions: systems that need exchanges of rows, and singular ones behind a computation", async () => {
+  const a = new Tensor([[0, 1], [1, 0]], { dtype: "float32", ...on });
+  assertEquals(await a.solve(new Tensor([3, 4], on)).tolist(), [4, 3]);
+  assertEquals(await a.det().item(), -1);
+  assertEquals(await a.mul(0).det().item(), 0);
+  assertEquals(await a.solve(Tensor.ones([2, 0], on)).tolist(), [[], []]);
+  const nothing = await a.mul(0).inv().data();
+  assert(Array.from(nothing as ArrayLike<number>).every((x) => !Number.isFinite(x)));
+  assert(Number.isNaN(await new Tensor([[-1]], { dtype: "float32", ...on }).cholesky().item()));
+  assertEquals(await new Tensor([[4, 2], [2, 5]], on).cholesky({ upper: true }).tolist(), [[2, 1], [0, 2]]);
+});
+
+Deno.test("decompositions: the gradient of a determinant is its cofactors", async () => {
+  const a = matrix(3, 3, "float64");
+  const [g] = a.det().gradient([a]);
+  await near(g, a.inv().T.mul(a.det()), 1e-9);
+});
+
+Deno.test("decompositions: determinants of singular matrices have gradients, and those have", async () => {
+  const weights = new Tensor([[1, 2, 3], [4, 5, 6], [7, 8, 9]], { dtype: "float64", ...on });
+  for (
+    const [rows, want, second] of [
+      [[[1, 2, 3], [2, 4, 6], [1, 0, 1]], [[4, 4, -4], [-2, -2, 2], [0, 0, 0]], undefined],
+      [[[0, 0, 1], [2, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 2, 0]], undefined],
+      // of rank n - 2: no gradient, but one of it: the minors of 2 x 2 that are left
+      [[[1, 2, 3], [2, 4, 6], [3, 6, 9]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[-3, 6, -3], [6, -12, 6], [-3, 6, -3]]],
+      [[[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]], [[0, 0, 0], [0, 0, 0], [0, 0, 0]]],
+    ]
+  ) {
+    for (const device of ["JS", "WASM"]) {
+      const a = new Tensor(rows, { dtype: "float64", device }), [g] = a.det().gradient([a]);
+      const [h] = g.mul(weights.to(device)).sum().gradient([a]);
+      await near(g, new Tensor(want!, { dtype: "float64", device }), 1e-12);
+      if (second !== undefined) await near(h, new Tensor(second, { dtype: "float64", device }), 1e-9);
+    }
+  }
+});
+
+Deno.test("decompositions: gradients by formula, and theirs, are what differences are", async () => {
+  const spd = matrix(3, 3, "float64"), positive = spd.matmul(spd.T).add(identity(3).double());
+  const pair = matrix(6, 3, "float64").reshape([2, 3, 3]), side = matrix(3, 2, "float64");
+  const weights = (t: Tensor) =>
+    new Tensor(Array.from({ length: t.numel() }, (_, i) => Math.sin(1.3 * i + 0.4)), { dtype: "float64", ...on })
+      .reshape(t.shape);
+  const total = (t: Tensor) => t.mul(weights(t)).sum();
+  const cases: [string, Tensor, (x: Tensor) => Tensor][] = [
+    ["inv", pair, (x) => x.inv()],
+    ["det", pair, (x) => x.det()],
+    ["solve, of the matrix", pair, (x) => x.solve(side)],
+    ["solve, of the side", side, (x) => pair.solve(x)],
+    ["cholesky", positive, (x) => x.cholesky()],
+    ["upper cholesky", positive, (x) => x.cholesky({ upper: true })],
+    ["Q", pair, (x) => x.qr()[0]],
+    ["R", pair, (x) => x.qr()[1]],
+    ["tall Q", matrix(4, 2, "float64"), (x) => x.qr()[0].at("...", [0, 2])],
+    // the basis that is left is any: what it spans is one
+    ["projection", matrix(4, 2, "float64"), (x) => x.qr()[0].at("...", [2, 4]).square().sum(1)],
+    ["tall R", matrix(4, 2, "float64"), (x) => x.qr()[1]],
+    ["wide Q", matrix(2, 4, "float64"), (x) => x.qr()[0]],
+    ["wide R", matrix(2, 4, "float64"), (x) => x.qr()[1]],
+  ];
+  for (const [name, at, f] of cases) {
+    const a = at.detach().contiguous().realize(), along = weights(a), step = 1e-6;
+    const slope = (x: Tensor) => total(f(x)).gradient([x])[0];
+    const moved = (by: number) => a.add(along.mul(by)).detach().contiguous().realize();
+    const values = async (t: Tensor) => [...await t.data()].map(Number);
+    const [ahead, behind] = [moved(step), moved(-step)];
+    for (
+      const [what, got, change] of [
+        ["gradient", slope(a).mul(along).sum(), total(f(ahead)).sub(total(f(behind)))],
+        ["second", total(slope(a)).gradient([a])[0].mul(along).sum(), total(slope(ahead)).sub(total(slope(behind)))],
+      ] as const
+    ) {
+      const [x] = await values(got), y = (await values(change))[0] / (2 * step);
+      assert(Math.abs(x - y) <= 1e-6 * (1 + Math.abs(y)), `${name}, ${what}: ${x}, not ${y}`);
+    }
+  }
+});
+
+Deno.test("decompositions: gradients of singular values and vectors, also where columns are odd or many", async () => {
+  for (const [m, n] of [[3, 3], [5, 3], [3, 5], [31, 31]]) {
+    const a = matrix(m, n, "float64"), [u, s, vt] = a.svd(false);
+    await near(s.sum().gradient([a])[0], u.dot(vt), 1e-9); // d sum(S) = U Vᵀ
+    const [first] = u.at(":", [0, 1]).mul(s.at([0, 1])).dot(vt.at([0, 1])).sum().gradient([a]);
+    const moved = (by: number) => {
+      const [p, q, r] = a.add(Tensor.full([m, n], by, { dtype: "float64", ...on })).svd(false);
+      return p.at(":", [0, 1]).mul(q.at([0, 1])).dot(r.at([0, 1])).sum();
+    };
+    if (m < 30) await near(first.sum(), moved(1e-6).sub(moved(-1e-6)).div(2e-6), 1e-6);
+  }
+  const a = matrix(3, 3, "float64"), slope = (x: Tensor) => x.svd()[1].square().sum().gradient([x])[0]; // 2 a
+  await near(slope(a).mul(a).sum().gradient([a])[0], a.mul(4), 1e-9);
+});
+
+Deno.test("fourier: inverses, lengths and norms", async () => {
+  for (const n of [1, 2, 9, 30, 71, 128, 130]) {
+    const x = matrix(n, 2);
+    await near(x.fft().ifft(), x, 2e-6);
+    await near(x.fft(-1, { norm: "ortho" }).ifft(-1, { norm: "ortho" }), x, 2e-6);
+    await near(x.fft(-1, { norm: "forward" }).ifft(-1, { norm: "forward" }), x, 2e-6);
+    const real = x.at(":", 0);
+    await near(real.rfft().irfft(-1, { n }), real, 2e-6);
+  }
+  // Parseval
+  const x = matrix(40, 2, "float64");
+  await near(x.fft().square().sum(), x.square().sum().mul(40), 1e-9);
+  assertEquals(matrix(3, 2).fft(-1, { n: 5 }).shape, [5, 2]);
+  assertEquals(Tensor.ones([2, 8, 3], on).rfft(1).shape, [2, 5, 3, 2]);
+});

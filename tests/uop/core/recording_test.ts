@@ -1,0 +1,101 @@
+/** A recording as JSON: from it alone every graph and every replacement can be drawn again. */
+import { assert, assertEquals, assertStrictEquals } from "@std/assert";
+import { PatternMatcher, rule } from "../../../src/uop/rewrite/matcher.ts";
+import { opName } from "../../../src/uop/core/ops.ts";
+import { argText, printUOp } from "../../../src/uop/core/print.ts";
+import type { NodeData, RecordingData } from "../../../src/uop/core/recording.ts";
+import { graphRewrite, record } from "../../../src/uop/rewrite/rewrite.ts";
+import { UPat } from "../../../src/uop/rewrite/upat.ts";
+import { sink, toposort, variable } from "../../../src/uop/core/uop.ts";
+import { context, Tensor } from "../../../mod.ts";
+import { optimized } from "../../fixtures/optimized.ts";
+
+const x = UPat.var("x"), c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");
+const a = variable("a", 0, 9);
+const pm = new PatternMatcher("fold", [
+  rule(x.add(0), ({ x }) => x, "x+0"),
+  rule(x.add(c0).add(c1), ({ x, c0, c1 }) => x.add(c0.value + c1.value), "constants"),
+]);
+
+Deno.test("recording: nodes, rules and passes by number", () => {
+  const recording = record(() => graphRewrite(sink([a.add(1).add(2), a.add(0)]), pm));
+  assertStrictEquals(recording.result, sink([a.add(3), a]));
+  const data: RecordingData = JSON.parse(JSON.stringify(recording));
+  const node = (op: string, src: number[], arg?: string): NodeData => ({
+    op,
+    dtype: op === "SINK" ? "void" : "int32",
+    src,
+    ...(arg === undefined ? {} : { arg }),
+  });
+  assertEquals(data.nodes, [
+    node("VARIABLE", [], "a[0, 9]"),
+    node("CONST", [], "1"),
+    node("ADD", [0, 1]),
+    node("CONST", [], "2"),
+    node("ADD", [2, 3]),
+    node("CONST", [], "0"),
+    node("ADD", [0, 5]),
+    node("SINK", [4, 6]),
+    node("CONST", [], "3"),
+    node("ADD", [0, 8]),
+    node("SINK", [9, 0]),
+  ]);
+  assertEquals(data.rules, ["constants", "x+0"]);
+  const [{ timeMs, ...pass }] = data.passes;
+  assertEquals(data.passes.length, 1);
+  assert(timeMs >= 0);
+  assertEquals(pass, { name: "fold", depth: 0, before: 7, after: 10, changes: [[0, 4, 9], [1, 6, 0]] });
+});
+
+/** The lines of the graph below `root`, as `printUOp` has them, from data alone. */
+function draw(nodes: readonly NodeData[], root: number): string {
+  const order: number[] = [], seen = new Set<number>();
+  const visit = (n: number): void => {
+    if (seen.has(n)) return;
+    seen.add(n);
+    nodes[n].src.forEach(visit);
+    order.push(n);
+  };
+  visit(root);
+  const width = String(order.length).length;
+  return order.map((n, i) => {
+    const { op, dtype, src, arg } = nodes[n];
+    const refs = src.length === 0 ? "" : ` (${src.map((s) => order.indexOf(s)).join(", ")})`;
+    return `${String(i).padStart(width)} ${op.padEnd(10)} ${dtype.padEnd(9)}${refs}${
+      arg === undefined ? "" : ` ${arg}`
+    }`;
+  }).join("\n");
+}
+
+Deno.test(
+  "recording: a whole realize can be drawn again",
+  optimized(() => {
+    const device = "NULL";
+    const t = Tensor.empty([12, 16], { device }).softmax(-1).matmul(Tensor.empty([16, 8], { device })).relu();
+    const recording = context({ SCACHE: 0 }, () => record(() => t.realize()));
+    const data: RecordingData = JSON.parse(JSON.stringify(recording));
+    assertEquals(data.passes.length, recording.passes.length);
+    for (const name of ["fold tensors", "simplify ranges", "apply opts", "expand, lower reduces", "late rules"]) {
+      assert(data.passes.some((p) => p.name === name), `no pass "${name}"`);
+    }
+    data.nodes.forEach((n, i) => assert(n.src.every((s) => s < i), "sources come first"));
+    let changes = 0;
+    recording.passes.forEach((p, i) => {
+      const d = data.passes[i];
+      assertEquals([d.name, d.depth, d.changes.length], [p.name, p.depth, p.changes.length]);
+      if (toposort(p.after).length < 400) {
+        assertEquals(draw(data.nodes, d.before), printUOp(p.before, Infinity));
+        assertEquals(draw(data.nodes, d.after), printUOp(p.after, Infinity));
+      }
+      p.changes.forEach(({ rule, from, to }, k) => {
+        const [r, f, t] = d.changes[k];
+        assertEquals(data.rules[r], rule);
+        for (const [u, n] of [[from, f], [to, t]] as const) {
+          assertEquals([data.nodes[n].op, data.nodes[n].arg ?? ""], [opName[u.op], argText(u)]);
+        }
+        changes++;
+      });
+    });
+    assert(changes > 20, `${changes} changes`);
+  }),
+);
