@@ -171,7 +171,7 @@ Deno.test("cat and stack: many small parts are joined in groups, whose kernels d
   );
   assertEquals(await joined.tolist(), [rows.flat()]);
   assertThrows(
-    () => Tensor.stack([...parts(99), new Tensor([1])]),
+    () => Tensor.stack([...parts(99), new Tensor([1], { device: "NULL" })]),
     ShapeError,
     "Cannot stack shapes [2] and [1]: they must all be equal",
   );
