@@ -155,6 +155,8 @@ function compilerHere(): Compiler | undefined {
 }
 
 const GOLDEN = "tests/golden/golden_test.ts";
+/** About as much to do as golden cases are. */
+const TENSORS = ["tests/tensor", "tests/system", "tests/web"];
 /** The suites that run once more by gcc, where clang is what CLANG takes: values must be the same by both. */
 const BY_EACH_COMPILER = [GOLDEN, "tests/fuzz/programs_test.ts", "tests/tensor/symbolic_ops_test.ts"];
 
@@ -173,9 +175,10 @@ async function main(args: readonly string[]): Promise<number> {
   const jobs: Job[] = [], other = context({ CC: "gcc" }, () => findCompiler());
   if (files.length > 0) jobs.push({ about: "tests", args: [...flags, ...files] });
   else {
-    jobs.push({ about: "all but golden cases", args: [...flags, `--ignore=${GOLDEN}`, "tests/"] });
+    jobs.push({ about: "other tests", args: [...flags, `--ignore=${[GOLDEN, ...TENSORS].join(",")}`, "tests/"] });
     // WEBGPU with 8 storage buffers and bindings of 128 MiB, what every adapter has; with what this one has, some cases
     jobs.push({ about: "golden cases", args: [...flags, GOLDEN], env: { WEBGPU_LIMITS: "default" } });
+    jobs.push({ about: "tensors, pages and programs", args: [...flags, ...TENSORS] });
     if (adapter !== undefined) {
       jobs.push({
         about: "golden cases with all that the adapter has",
