@@ -5,8 +5,9 @@
  * @module
  */
 import { type Allocator, type Block, type ForeignMemory, LruAllocator } from "../../src/device/allocator.ts";
-import type { Backend, Device } from "../../src/device/device.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
+import type { Backend, Device } from "../../src/device/device.ts";
+import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
 import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
@@ -15,7 +16,6 @@ import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
 import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/cstyle.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
 import {
   anotherChance,

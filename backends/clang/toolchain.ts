@@ -3,9 +3,9 @@
  *
  * @module
  */
+import { cacheRoot, digest, type ObjectCache, temporaryOf } from "../../src/device/object_cache.ts";
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
-import { cacheRoot, digest, type ObjectCache, temporaryOf } from "../../src/device/object_cache.ts";
 
 /** Compiler processes started and kernels compiled by this process. */
 export const clangCounters: { compilers: number; kernels: number } = { compilers: 0, kernels: 0 };

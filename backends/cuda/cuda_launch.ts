@@ -12,8 +12,8 @@ import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { CudaContext } from "./cuda_context.ts";
-import type { HostMemory } from "./driver.ts";
 import type { CudaBlock } from "./cuda_memory.ts";
+import type { HostMemory } from "./driver.ts";
 
 /** Where each argument is, in bytes. */
 export interface ArgumentLayout {

@@ -8,8 +8,8 @@
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Graph, Launch } from "../../src/device/program.ts";
 import type { CudaContext } from "./cuda_context.ts";
-import { HostMemory } from "./driver.ts";
 import { type CudaProgram, LaunchSlot, slotWords } from "./cuda_launch.ts";
+import { HostMemory } from "./driver.ts";
 
 /** A prepared list of launches of one device. */
 export class CudaGraph implements Graph {

@@ -10,11 +10,11 @@ import { SpecError } from "../../src/helpers/errors.ts";
 import { naturalExponent } from "../../src/renderer/natural.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
-import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/core/args.ts";
+import { argOf, AxisKind, Int64, type LocalArg } from "../../src/uop/core/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
-import { isCollective } from "./grid.ts";
 import { throughAfter } from "../../src/uop/rewrite/walk.ts";
+import { isCollective } from "./grid.ts";
 
 /** True for dtypes whose values are bigint here. */
 export function isBig(d: DType): boolean {
@@ -287,10 +287,10 @@ class Writer {
     if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
     const base = throughAfter(u.src[0]);
     const at = this.lanes(u.src[1])[0];
-    const size = base.op === Ops.PARAM ? (base.arg as ParamArg).size : (base.arg as LocalArg).size;
+    const size = base.op === Ops.PARAM ? argOf(base, Ops.PARAM).size : argOf(base, Ops.LOCAL).size;
     return {
       base,
-      name: base.op === Ops.PARAM ? `b${(base.arg as ParamArg).slot}` : `local${(base.arg as LocalArg).id}`,
+      name: base.op === Ops.PARAM ? `b${argOf(base, Ops.PARAM).slot}` : `local${argOf(base, Ops.LOCAL).id}`,
       at: isBig(u.src[1].dtype) ? `Number(${at})` : at,
       gate: u.src.length > 2 ? this.lanes(u.src[2])[0] : undefined,
       size,
@@ -368,7 +368,7 @@ class Writer {
         this.names.set(u, [u.arg as string]);
         return true;
       case Ops.LOCAL: {
-        const { id, size, scope } = u.arg as LocalArg;
+        const { id, size, scope } = argOf(u, Ops.LOCAL);
         const n = size * u.dtype.count;
         if (scope === "shared") this.line(`const local${id} = locals[${id}], watchlocal${id} = watches[${id}];`);
         else this.line(`const local${id} = new ${arrayName(u.dtype)}(${n});`);
@@ -437,7 +437,7 @@ class Writer {
         return;
       case Ops.RANGE: {
         const id = `r${this.next++}`, big = isBig(u.dtype), end = this.lanes(u.src[0])[0];
-        const thread = (u.arg as RangeArg).kind === AxisKind.THREAD;
+        const thread = argOf(u, Ops.RANGE).kind === AxisKind.THREAD;
         this.names.set(u, [id]);
         const from = thread ? (big ? "BigInt(begin)" : "begin") : big ? "0n" : "0";
         return this.open(
@@ -458,7 +458,7 @@ class Writer {
       case Ops.ACC:
         return this.define(u, this.lanes(u.src[0]), "let");
       case Ops.LOCAL:
-        this.line(`const local${(u.arg as LocalArg).id} = locals[${(u.arg as LocalArg).id}];`);
+        this.line(`const local${argOf(u, Ops.LOCAL).id} = locals[${argOf(u, Ops.LOCAL).id}];`);
         return;
       case Ops.LOAD:
         return this.load(u);
@@ -496,7 +496,7 @@ class Writer {
 }
 
 function isShared(base: UOp): boolean {
-  return base.op === Ops.LOCAL && (base.arg as LocalArg).scope === "shared";
+  return base.op === Ops.LOCAL && argOf(base, Ops.LOCAL).scope === "shared";
 }
 
 /** The matrix units that a program uses. */
@@ -520,10 +520,10 @@ export function renderJs(program: LinearProgram): string {
 
 /** Arrays of the kernel itself, by id. */
 export function localsOf(program: LinearProgram): LocalArg[] {
-  return program.uops.filter((u) => u.op === Ops.LOCAL).map((u) => u.arg as LocalArg);
+  return program.uops.filter((u) => u.op === Ops.LOCAL).map((u) => argOf(u, Ops.LOCAL));
 }
 
 /** The dtype of the LOCAL with this id. */
 export function localDType(program: LinearProgram, id: number): DType {
-  return program.uops.find((u) => u.op === Ops.LOCAL && (u.arg as LocalArg).id === id)!.dtype;
+  return program.uops.find((u) => u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).id === id)!.dtype;
 }

@@ -10,7 +10,7 @@ import { dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../src/renderer/tensor_core_table.ts";
-import type { LocalArg } from "../../src/uop/core/args.ts";
+import { argOf } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 
 /** Ops at which threads meet or that act later: kernels with one of them run as generators. */
@@ -25,7 +25,7 @@ const COLLECTIVE: ReadonlySet<number> = new Set<number>([
 /** True where the threads of a group work together. */
 export function isCollective(program: LinearProgram): boolean {
   return program.uops.some((u) =>
-    COLLECTIVE.has(u.op) || (u.op === Ops.LOCAL && (u.arg as LocalArg).scope === "shared")
+    COLLECTIVE.has(u.op) || (u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).scope === "shared")
   );
 }
 

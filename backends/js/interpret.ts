@@ -9,14 +9,14 @@ import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { CompileError, SpecError } from "../../src/helpers/errors.ts";
 import { naturalExponent } from "../../src/renderer/natural.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/core/args.ts";
+import { argOf, AxisKind, Int64 } from "../../src/uop/core/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
+import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 import { flopsOf, isBig, packedName } from "./codegen.ts";
 import { isCollective } from "./grid.ts";
 import * as rt from "./js_runtime.ts";
 import type { Kernel } from "./js_runtime.ts";
-import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 
 type Value = number | bigint;
 type Memory = { [at: number]: Value };
@@ -270,10 +270,10 @@ class Interpreter {
     const base = throughAfter(u.src[0]);
     const [at] = this.lanes(u.src[1]), gate = u.src.length > 2 ? this.lanes(u.src[2])[0] : undefined;
     if (base.op === Ops.PARAM) {
-      const { slot, size } = base.arg as ParamArg;
+      const { slot, size } = argOf(base, Ops.PARAM);
       return { name: `b${slot}`, memory: (f) => f.bufs[slot], dtype: base.dtype, at, gate, size, isGlobal: true };
     }
-    const { id, size } = base.arg as LocalArg;
+    const { id, size } = argOf(base, Ops.LOCAL);
     return { name: `local${id}`, memory: (f) => f.locals[id], dtype: base.dtype, at, gate, size, isGlobal: false };
   }
 
@@ -321,7 +321,7 @@ class Interpreter {
 
   private range(u: UOp): void {
     const end = this.lanes(u.src[0])[0], [counter] = this.make(u), big = isBig(u.dtype);
-    const thread = u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.THREAD;
+    const thread = u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD;
     this.open((body) => (f) => {
       const { values } = f, last = thread ? f.end : Number(values[end]);
       for (let i = thread ? f.begin : 0; i < last; i++) {

@@ -6,9 +6,9 @@
  */
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator.ts";
+import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
-import type { Buffer } from "../../src/device/buffer.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { f16Round } from "../../src/dtype/float16.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";

@@ -5,9 +5,9 @@
  * @module
  */
 import { f32ToBf16Bits, oddNumber } from "../../src/dtype/convert.ts";
-import { wholeQuotient as quotientOf } from "../../src/helpers/math.ts";
 import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
+import { wholeQuotient as quotientOf } from "../../src/helpers/math.ts";
 
 export { matrixElements, multiply } from "./grid.ts";
 

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import type { UOp } from "../../src/uop/core/uop.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
+import type { UOp } from "../../src/uop/core/uop.ts";
 import { F32, I32, I64, type Instr, V128, type ValType } from "./encoder.ts";
 import { type Item, type Loop, Node, Variable } from "./ir.ts";
 

@@ -3,18 +3,18 @@
  *
  * @module
  */
-import { CompileError } from "../../src/helpers/errors.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
+import { CompileError } from "../../src/helpers/errors.ts";
 import { roundUp } from "../../src/helpers/math.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { AxisKind, Int64, type LocalArg, type ParamArg, type RangeArg } from "../../src/uop/core/args.ts";
+import { argOf, AxisKind, Int64 } from "../../src/uop/core/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
-import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
+import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 import { Builder, flatten, OFFSET_WINDOW } from "./build.ts";
 import { F32, F64, I32, I64, type Instr, V128 } from "./encoder.ts";
 import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
-import { throughAfter } from "../../src/uop/rewrite/walk.ts";
+import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
 
 /** Where a value in memory is: the least constant offset of its kin, so that they share one pointer. */
 interface Site {
@@ -133,7 +133,7 @@ class Lowering {
       }
       case Ops.LOCAL: {
         this.localOffset.set(u, this.scratch);
-        this.scratch += roundUp((u.arg as LocalArg).size * u.dtype.itemsize, 64);
+        this.scratch += roundUp(argOf(u, Ops.LOCAL).size * u.dtype.itemsize, 64);
         return;
       }
       case Ops.ACC: {
@@ -185,7 +185,7 @@ class Lowering {
   private range(u: UOp): void {
     const { b } = this;
     const type = valTypeOf(u.dtype);
-    const name = `r${(u.arg as RangeArg).id}`;
+    const name = `r${argOf(u, Ops.RANGE).id}`;
     if (u === this.entry) {
       let begin = b.parameter(BEGIN), end = b.parameter(END);
       if (type === I64) {
@@ -211,7 +211,7 @@ class Lowering {
       base = b.argument("i32.load", I32, this.record(b), 0);
       shift = local;
     } else if (site.base.op === Ops.PARAM) {
-      base = b.argument("i32.load", I32, this.bufs, 4 * (site.base.arg as ParamArg).slot);
+      base = b.argument("i32.load", I32, this.bufs, 4 * argOf(site.base, Ops.PARAM).slot);
     } else {
       throw new CompileError(`render ${this.program.name}`, { reason: `INDEX of ${opName[site.base.op]}` });
     }
@@ -311,7 +311,7 @@ function isZero(u: UOp): boolean {
 }
 
 function kindOf(range: UOp): AxisKind {
-  return (range.arg as RangeArg).kind;
+  return argOf(range, Ops.RANGE).kind;
 }
 
 function loadOf(d: DType): Instr {

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { CompileError } from "../../src/helpers/errors.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { CompileError } from "../../src/helpers/errors.ts";
 import { opName, Ops } from "../../src/uop/core/ops.ts";
 import { type Builder, prefixOf } from "./build.ts";
 import { F32, F64, I32, I64, type Instr, V128, type ValType } from "./encoder.ts";

@@ -14,10 +14,10 @@ import { DeviceError } from "../../src/helpers/errors.ts";
 import { ceilDiv, roundUp } from "../../src/helpers/math.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
 import { type Features, features } from "./features.ts";
-import { type WasmBlock, WasmMemory } from "./wasm_memory.ts";
 import { canStartThreads, mayBlock, Pool } from "./pool.ts";
-import { WasmCompiler, type WasmProgram } from "./wasm_programs.ts";
 import { WasmRenderer } from "./render.ts";
+import { type WasmBlock, WasmMemory } from "./wasm_memory.ts";
+import { WasmCompiler, type WasmProgram } from "./wasm_programs.ts";
 import { COMMAND, MAX_THREADS, type Runtime, runtimeModule, THREAD_RECORDS, WORDS } from "./wasm_runtime.ts";
 
 /** Helpers take part in lists that are estimated to take longer than this. */

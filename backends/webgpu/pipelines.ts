@@ -6,9 +6,9 @@
  */
 import type { Compiler, Program } from "../../src/device/program.ts";
 import { CompileError } from "../../src/helpers/errors.ts";
-import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
-import { uniformWords } from "../../src/renderer/c/wgsl.ts";
 import { inWindows, type Windows } from "../../src/renderer/binding_windows.ts";
+import { uniformWords } from "../../src/renderer/c/wgsl.ts";
+import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 import type { GpuContext, ScopeError } from "./webgpu_context.ts";
 import { BINDING_ALIGN } from "./webgpu_memory.ts";
 

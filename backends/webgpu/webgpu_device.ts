@@ -10,14 +10,14 @@ import type { Graph, Launch } from "../../src/device/program.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
-import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { WGSL_LANGUAGE } from "../../src/renderer/c/wgsl.ts";
+import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { type Limits, type Opened, openGpu } from "./adapter.ts";
+import { WebGpuCompiler } from "./pipelines.ts";
 import { GpuContext } from "./webgpu_context.ts";
 import { Launcher, WebGpuGraph } from "./webgpu_launch.ts";
 import { BINDING_ALIGN, WebGpuAllocator } from "./webgpu_memory.ts";
-import { WebGpuCompiler } from "./pipelines.ts";
 
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32 } = dtypes;
 

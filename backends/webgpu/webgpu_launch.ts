@@ -10,9 +10,9 @@ import type { DType } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { roundUp } from "../../src/helpers/math.ts";
 import type { Box, Windows } from "../../src/renderer/binding_windows.ts";
+import type { WebGpuCompiler, WebGpuProgram } from "./pipelines.ts";
 import type { GpuContext, ScopeError } from "./webgpu_context.ts";
 import { BINDING_ALIGN, GRAIN, type WebGpuBlock } from "./webgpu_memory.ts";
-import type { WebGpuCompiler, WebGpuProgram } from "./pipelines.ts";
 
 const COPY_SRC = 0x4, COPY_DST = 0x8, UNIFORM = 0x40, STORAGE = 0x80, QUERY_RESOLVE = 0x200;
 

@@ -12,12 +12,12 @@
  * @module
  */
 import { envNumber } from "../helpers/env.ts";
+import { nodeModule } from "../helpers/node.ts";
 import { rotateInternTable } from "../uop/core/uop.ts";
 import { allocated, shortages } from "./allocator.ts";
 import { freeUnreachable } from "./buffer.ts";
 import { openDevices } from "./device.ts";
 import { currentScope } from "./scopes.ts";
-import { nodeModule } from "../helpers/node.ts";
 
 /** Nobody waits for a turn longer than this, but for what runs synchronously meanwhile. */
 const TURN_MS = 10;

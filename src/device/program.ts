@@ -6,8 +6,8 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
-import type { ConstValue } from "../uop/core/args.ts";
 import { evalOp } from "../uop/algebra/eval.ts";
+import type { ConstValue } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import type { Buffer } from "./buffer.ts";

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { roundFloat } from "./convert.ts";
-import { type DType, DTYPES, dtypes, leastInt, mostInt, toDType } from "./dtype.ts";
 import { envText } from "../helpers/env.ts";
 import { DTypeError } from "../helpers/errors.ts";
+import { roundFloat } from "./convert.ts";
+import { type DType, DTYPES, dtypes, leastInt, mostInt, toDType } from "./dtype.ts";
 
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64 } = dtypes;
 const { fp8e4m3, fp8e5m2 } = dtypes;

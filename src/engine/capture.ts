@@ -10,8 +10,8 @@ import { dtypes } from "../dtype/dtype.ts";
 import type { BoundSchedule, TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { latest } from "../uop/graph/resolve.ts";
 import { nodesMade, toposort, type UOp } from "../uop/core/uop.ts";
+import { latest } from "../uop/graph/resolve.ts";
 import { CompiledKernel, type ExecItem } from "./exec.ts";
 import type { Capture } from "./realize_nodes.ts";
 

@@ -11,11 +11,11 @@ import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText } from "../helpers/errors.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
-import { matchStats } from "../uop/rewrite/matcher.ts";
 import { exprText, listText, printTree } from "../uop/core/print.ts";
 import type { PassRecord } from "../uop/core/recording.ts";
-import { isRecording, record } from "../uop/rewrite/rewrite.ts";
 import type { UOp } from "../uop/core/uop.ts";
+import { matchStats } from "../uop/rewrite/matcher.ts";
+import { isRecording, record } from "../uop/rewrite/rewrite.ts";
 import { rooflineOf } from "./roofline.ts";
 import { GlobalCounters } from "./stats.ts";
 

@@ -13,7 +13,8 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
-import { Int64, type VariableArg } from "../uop/core/args.ts";
+import { argOf, Int64 } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
 import { printUOp } from "../uop/core/print.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { compileKernels } from "./compile_cache.ts";
@@ -143,7 +144,7 @@ Object.defineProperty(ExecItem.prototype, Symbol.for("Deno.customInspect"), {
 /** The schedule's name of each scalar argument of a kernel, in the order of its program. */
 export function varNamesOf(item: ExecItem): string[] {
   const { linear } = (item.runner as CompiledKernel).program;
-  return linear.vars.map((v) => item.varNames[Number((v.arg as VariableArg).name.slice(1))]);
+  return linear.vars.map((v) => item.varNames[Number(argOf(v, Ops.VARIABLE).name.slice(1))]);
 }
 
 /** The values of a kernel's scalar arguments, in the order of its program. */

@@ -9,8 +9,8 @@ import { relieveDevices, relieveHeap } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/core/args.ts";
-import { clonesBeside } from "../uop/graph/clones.ts";
 import { rotateInternTable, type UOp } from "../uop/core/uop.ts";
+import { clonesBeside } from "../uop/graph/clones.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
 

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { ArgumentError } from "./errors.ts";
 import { crc32 } from "./crc.ts";
+import { ArgumentError } from "./errors.ts";
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** PNG's color type by the number of channels: gray, RGB, RGBA. */

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
+import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { sizesOf, uniformWeight } from "./init.ts";

@@ -3,11 +3,11 @@
  *
  * @module
  */
-import { checkInteger } from "../helpers/options.ts";
-import { DTypeError } from "../helpers/errors.ts";
 import { dtypes } from "../dtype/dtype.ts";
-import { lookUp, sorts } from "../tensor/nodes/segments.ts";
+import { DTypeError } from "../helpers/errors.ts";
+import { checkInteger } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
+import { lookUp, sorts } from "../tensor/nodes/segments.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */

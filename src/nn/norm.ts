@@ -4,10 +4,10 @@
  *
  * @module
  */
+import { dtypes } from "../dtype/dtype.ts";
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
-import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { dtypes } from "../dtype/dtype.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { sizesOf } from "./init.ts";

@@ -11,13 +11,13 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { byteText, DeviceError } from "../helpers/errors.ts";
-import type { ParamArg } from "../uop/core/args.ts";
 import { vmax, vmin } from "../uop/algebra/bounds.ts";
+import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { substitute } from "../uop/rewrite/rewrite.ts";
 import { index, int, param, store, type UOp, uop, variable } from "../uop/core/uop.ts";
-import { type LinearProgram, programOf } from "./renderer.ts";
+import { substitute } from "../uop/rewrite/rewrite.ts";
 import { throughAfter } from "../uop/rewrite/walk.ts";
+import { type LinearProgram, programOf } from "./renderer.ts";
 
 type Triple = readonly [number, number, number];
 
@@ -90,7 +90,7 @@ function largeParams(program: LinearProgram, maxBytes: number): Large[] {
     const base = throughAfter(place.src[0]);
     if (base.op !== Ops.PARAM) continue;
     const lanes = (u.op === Ops.LOAD ? u : u.src[1]).dtype.count;
-    out.get((base.arg as ParamArg).slot)?.accesses.push({ at: place.src[1], lanes });
+    out.get(argOf(base, Ops.PARAM).slot)?.accesses.push({ at: place.src[1], lanes });
   }
   return [...out.values()];
 }
@@ -243,7 +243,7 @@ class Rewriter {
   }
 
   private param(u: UOp): void {
-    const { slot, size } = u.arg as ParamArg, count = this.counts.get(slot);
+    const { slot, size } = argOf(u, Ops.PARAM), count = this.counts.get(slot);
     if (count === undefined) return void this.emit(u);
     const elements = Math.min(size, this.nbytes / u.dtype.itemsize);
     this.parts.set(
@@ -257,7 +257,7 @@ class Rewriter {
 
   /** An INDEX in each of the windows, relative to its begin. */
   private index(u: UOp): void {
-    const bases = this.parts.get(u.src[0])!, { slot } = throughAfter(u.src[0]).arg as ParamArg;
+    const bases = this.parts.get(u.src[0])!, { slot } = argOf(throughAfter(u.src[0]), Ops.PARAM);
     const idx = this.now(u.src[1]), start = this.starts.get(slot)!, wide = start.dtype === dtypes.int64;
     const same = (x: UOp): UOp => !wide || x.dtype === start.dtype ? x : this.emit(x.cast(start.dtype));
     let own = this.emit(uop(Ops.SUB, start.dtype, [same(idx), start]));

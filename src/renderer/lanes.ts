@@ -11,12 +11,12 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
-import { AccArg, type LocalArg } from "../uop/core/args.ts";
+import { AccArg, argOf } from "../uop/core/args.ts";
 import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
+import { throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
 import type { LinearProgram } from "./renderer.ts";
-import { throughAfter } from "../uop/rewrite/walk.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
 export const ROUNDED = "bfloat16";
@@ -46,7 +46,7 @@ class Lanes {
   private nextAcc = 0;
 
   constructor(private readonly uops: readonly UOp[]) {
-    for (const u of uops) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, (u.arg as AccArg).id + 1);
+    for (const u of uops) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, argOf(u, Ops.ACC).id + 1);
   }
 
   private emit(u: UOp): UOp {
@@ -229,10 +229,10 @@ export function sharedLayout(
   const at = new Map<UOp, number>();
   let nbytes = 0;
   for (const u of program.uops) {
-    if (u.op !== Ops.LOCAL || (u.arg as LocalArg).scope !== "shared" || at.has(u)) continue;
+    if (u.op !== Ops.LOCAL || argOf(u, Ops.LOCAL).scope !== "shared" || at.has(u)) continue;
     nbytes = Math.ceil(nbytes / 128) * 128;
     at.set(u, nbytes);
-    nbytes += (u.arg as LocalArg).size * u.dtype.itemsize;
+    nbytes += argOf(u, Ops.LOCAL).size * u.dtype.itemsize;
   }
   return { at, nbytes };
 }

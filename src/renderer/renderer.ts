@@ -5,11 +5,11 @@
  * @module
  */
 import { type DType, DTYPES, dtypes } from "../dtype/dtype.ts";
-import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../uop/core/args.ts";
+import { argOf, AxisKind } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { constant, type UOp } from "../uop/core/uop.ts";
-import type { TensorCore } from "./tensor_core_table.ts";
 import { baseOf } from "../uop/rewrite/walk.ts";
+import type { TensorCore } from "./tensor_core_table.ts";
 
 /** What a device with a grid of thread groups can do: GLOBAL axes are groups, LOCAL and WARP axes threads of a group. */
 export interface GridCaps {
@@ -148,7 +148,7 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
   let threads = 1, hasGrid = false;
   for (const u of uops) {
     if (u.op === Ops.PARAM) {
-      const { slot, size } = u.arg as ParamArg;
+      const { slot, size } = argOf(u, Ops.PARAM);
       params[slot] = { slot, dtype: u.dtype, size, reads: false, writes: false };
     } else if (u.op === Ops.VARIABLE) vars.push(u);
     else if (u.op === Ops.SPECIAL) {
@@ -156,17 +156,17 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
       hasGrid = true;
       if (name.startsWith("gidx")) groups[dimension] = u.src[0];
       else size[dimension] = u.src[0].value;
-    } else if (u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.THREAD) threads = u.src[0].value;
+    } else if (u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD) threads = u.src[0].value;
   }
   for (const u of uops) {
     if (u.op !== Ops.LOAD && u.op !== Ops.STORE) continue;
     const base = baseOf(u.src[0]);
     if (base.op !== Ops.PARAM) continue;
-    const p = params[(base.arg as ParamArg).slot];
+    const p = params[argOf(base, Ops.PARAM).slot];
     if (u.op === Ops.LOAD) p.reads = true;
     else p.writes = true;
   }
-  vars.sort((a, b) => (a.arg as VariableArg).name < (b.arg as VariableArg).name ? -1 : 1);
+  vars.sort((a, b) => argOf(a, Ops.VARIABLE).name < argOf(b, Ops.VARIABLE).name ? -1 : 1);
   const program = { name, uops, params, vars, threads, flops, bytes };
   return hasGrid ? { ...program, grid: { groups, size } } : program;
 }

@@ -6,28 +6,28 @@
  */
 import { SpecError } from "../helpers/errors.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
-import type { BufferArg, Storage, VariableArg } from "../uop/core/args.ts";
-import type { CustomArg } from "../uop/core/custom_arg.ts";
+import { argOf, type Storage } from "../uop/core/args.ts";
 import { numelOf, reshape } from "../uop/core/build_movement.ts";
+import type { CustomArg } from "../uop/core/custom_arg.ts";
 import { isMovement, isView, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
-import { isRange, type Moving, nodeView } from "../uop/graph/view.ts";
 import { mayHave, toposort, type UOp, uop } from "../uop/core/uop.ts";
+import { isRange, type Moving, nodeView } from "../uop/graph/view.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
 import { isLeaf, planFusion, stripReshape } from "./fuse/fuse.ts";
-import { simplifyKernel } from "./kernels/collapse.ts";
-import { entryOfKey, mergeOutputs, type Node, orderNodes, type VersionKey, versionKey } from "./order/kernel_graph.ts";
-import { shareKernels } from "./order/share_kernels.ts";
-import { makeItems } from "./order/kernel_items.ts";
-import { orderForMemory } from "./order/memory_order.ts";
 import { layOut } from "./fuse/operand_layout.ts";
 import { buffersOf, cutInputs } from "./kernels/buffer_limits.ts";
-import { findCuts } from "./order/hazards.ts";
-import { type Entry, type Layout, rangeify } from "./kernels/rangeify.ts";
+import { simplifyKernel } from "./kernels/collapse.ts";
 import { planOnline } from "./kernels/join_online.ts";
 import { keepOnChip } from "./kernels/kept_rows.ts";
-import type { EntryInfo, Template, TemplateItem, ViewInfo } from "./order/template.ts";
+import { type Entry, type Layout, rangeify } from "./kernels/rangeify.ts";
 import { factsOf, loadsOf, Slots } from "./kernels/slots.ts";
+import { findCuts } from "./order/hazards.ts";
+import { entryOfKey, mergeOutputs, type Node, orderNodes, type VersionKey, versionKey } from "./order/kernel_graph.ts";
+import { makeItems } from "./order/kernel_items.ts";
+import { orderForMemory } from "./order/memory_order.ts";
+import { shareKernels } from "./order/share_kernels.ts";
+import type { EntryInfo, Template, TemplateItem, ViewInfo } from "./order/template.ts";
 
 /** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
 const OWN = "own";
@@ -61,7 +61,7 @@ class Entries implements Layout {
     const known = this.byNode.get(u);
     if (known !== undefined) return known;
     if (u.op === Ops.BUFFER) {
-      const { storage } = u.arg as BufferArg;
+      const { storage } = argOf(u, Ops.BUFFER);
       let e = this.byStorage.get(storage);
       if (e === undefined) {
         const { device, dtype, size } = storage;
@@ -417,7 +417,7 @@ function movingOf({ start, stride }: Moving, itemsize: number): ViewInfo["moving
     ? [start.src[0], start.src[1].value]
     : [start, 1];
   if (u.op !== Ops.VARIABLE) return undefined;
-  return { name: (u.arg as VariableArg).name, nbytes: factor * stride * itemsize };
+  return { name: argOf(u, Ops.VARIABLE).name, nbytes: factor * stride * itemsize };
 }
 
 /**
@@ -432,14 +432,14 @@ function rangeFinder(
   for (const u of order) {
     if (u.op !== Ops.AFTER) continue;
     const base = stripReshape(u.src[0]);
-    if (base.op === Ops.BUFFER) written.add((base.arg as BufferArg).storage);
+    if (base.op === Ops.BUFFER) written.add(argOf(base, Ops.BUFFER).storage);
   }
   return (u) => {
     const isCopy = u.op === Ops.CONTIGUOUS && (u.arg === undefined || u.arg === OWN);
     if (!isCopy && !isMovement(u.op)) return undefined;
     const { base, view, moving: starts } = nodeView(u.op === Ops.CONTIGUOUS ? u.src[0] : u);
     if (base.op !== Ops.BUFFER || base === u || view === undefined || !isRange(view)) return undefined;
-    const { storage } = base.arg as BufferArg, align = viewAlign(storage.device);
+    const { storage } = argOf(base, Ops.BUFFER), align = viewAlign(storage.device);
     if (align === undefined || storage.staging || written.has(storage)) return undefined;
     const { itemsize } = base.dtype, offset = view.offset * itemsize;
     const moving = starts.map((m) => movingOf(m, itemsize)).filter((m) => m !== undefined);

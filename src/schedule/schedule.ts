@@ -4,28 +4,28 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice } from "../device/device.ts";
 import { noteBecame, pendingScopes } from "../device/scopes.ts";
+import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { userLine } from "../helpers/stack.ts";
-import { type Arg, type BufferArg, type PairsArg, Storage, type VariableArg } from "../uop/core/args.ts";
-import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
+import { type Arg, argOf, type PairsArg, Storage } from "../uop/core/args.ts";
 import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
-import { latest, resolve } from "../uop/graph/resolve.ts";
-import { specTensor, verify } from "../uop/core/spec.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
+import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
+import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
+import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
-import { fixedValues } from "./order/share_kernels.ts";
+import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { slicesApart } from "./cache/slices_apart.ts";
 import { StructureCache } from "./cache/structure_cache.ts";
-import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { isOnOneDevice, lowerGraph, rebuild } from "./lower_graph.ts";
 import { type MemoryPlan, planMemory } from "./order/memory_plan.ts";
+import { fixedValues } from "./order/share_kernels.ts";
 import type { EntryInfo, Template, TemplateItem } from "./order/template.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
@@ -138,7 +138,7 @@ function checkVersions(key: GraphKey): void {
   for (let i = 0; i < key.order.length; i++) {
     const u = key.order[i];
     if (u.op !== Ops.BUFFER) continue;
-    const { storage, version } = u.arg as BufferArg;
+    const { storage, version } = argOf(u, Ops.BUFFER);
     if (storage.disposedAt !== "") {
       throw new DisposedError("realize a graph", { disposedAt: String(storage.disposedAt) });
     }
@@ -193,11 +193,11 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
   const map = new Map<UOp, UOp>();
   const boundNames = key.boundAt.map((at, i) => {
     const { src, arg } = key.order[at];
-    return `${(src[0].arg as VariableArg).name}${arg ?? ""}_${i}`;
+    return `${argOf(src[0], Ops.VARIABLE).name}${arg ?? ""}_${i}`;
   });
   key.boundAt.forEach((at, i) => {
     const u = key.order[at];
-    const arg = u.src[0].arg as VariableArg;
+    const arg = argOf(u.src[0], Ops.VARIABLE);
     map.set(u, variable(boundNames[i], arg.min, arg.max, u.dtype));
   });
   for (const i of free.constants) {
@@ -325,13 +325,13 @@ function findVariant(keyed: Keyed, views: boolean): Variant {
 /** The storage of a reshaped BUFFER node. */
 function storageBelow(u: UOp): Storage {
   while (u.op !== Ops.BUFFER) u = u.src[0];
-  return (u.arg as BufferArg).storage;
+  return argOf(u, Ops.BUFFER).storage;
 }
 
 /** The storage of a reshaped BUFFER, if it is one. */
 function storageOf(u: UOp): Storage | undefined {
-  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
-  return u.op === Ops.BUFFER ? (u.arg as BufferArg).storage : undefined;
+  u = unshaped(u);
+  return u.op === Ops.BUFFER ? argOf(u, Ops.BUFFER).storage : undefined;
 }
 
 /** Notes that a node became a reshaped BUFFER: when that was born, and who holds it. */
@@ -342,7 +342,7 @@ function noteMade(u: UOp, made: UOp): void {
   u.claims = 0;
   let base = u;
   while (isAlias(base.op)) base = base.src[0];
-  const isShape = isMemory(base) && base !== u && storageOf(latest(base)) === storage;
+  const isShape = isMemory(base) && base !== u && storageOf(base) === storage;
   if (base === u && isMemory(u)) storage.names += u.op === Ops.AFTER || u.names === 0 ? 0 : 1;
   else if (!isShape) storage.names += u.names + (base === u ? 0 : 1); // views of other tensors may go through a view
   if (pendingScopes.size > 0) noteBecame(u, storage);

@@ -7,8 +7,8 @@
 import { FILES } from "../device/files.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
-import { checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
+import { checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import {
   bytesOfTensors,

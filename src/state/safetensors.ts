@@ -8,8 +8,8 @@
 import { FILES } from "../device/files.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, type FormatError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { prod, roundUp } from "../helpers/math.ts";
+import { checkInteger, checkOptions, describe, isPlain } from "../helpers/options.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { type Json, parseJson } from "./json.ts";
 import {

@@ -15,11 +15,11 @@ import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { checkShape } from "../tensor/handle/axes.ts";
 import { holdMemory } from "../tensor/realize.ts";
 import { Tensor } from "../tensor/tensor.ts";
-import { type BufferArg, Storage } from "../uop/core/args.ts";
+import { argOf, Storage } from "../uop/core/args.ts";
 import { reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { latest } from "../uop/graph/resolve.ts";
-import { bufferNode, type UOp } from "../uop/core/uop.ts";
+import { bufferNode } from "../uop/core/uop.ts";
+import { unshaped } from "../uop/graph/resolve.ts";
 
 /** Bytes of our own. */
 export type Bytes = Uint8Array<ArrayBuffer>;
@@ -171,15 +171,10 @@ function tensorOfRange(range: Buffer, shape: readonly number[]): Tensor {
 
 /** The range of a file that a tensor is, or is a copy of that nobody has made yet; undefined for all others. */
 export function fileRange(t: Tensor): Buffer | undefined {
-  const unshaped = (u: UOp): UOp => {
-    u = latest(u);
-    while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
-    return u;
-  };
   let u = unshaped(t.uop);
   if (u.op === Ops.COPY) u = unshaped(u.src[0]);
   if (u.op !== Ops.BUFFER) return undefined;
-  const { storage } = u.arg as BufferArg;
+  const { storage } = argOf(u, Ops.BUFFER);
   return storage.device === FILES ? bufferOf(storage) : undefined;
 }
 

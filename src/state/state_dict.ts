@@ -4,9 +4,9 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { prod, sameArray } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import { stateOf } from "../helpers/stateful.ts";
-import { prod, sameArray } from "../helpers/math.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { anewFromFile } from "./source.ts";
 

@@ -7,13 +7,13 @@
 import { FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
-import { checkOptions } from "../helpers/options.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
+import { checkOptions } from "../helpers/options.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { Cursor, type PickleHooks, PyGlobal, PyTuple, unpickle } from "./pickle.ts";
 import { type Bad, type Loadable, type Source, withSource } from "./source.ts";
-import { readTar } from "./tar.ts";
 import type { StateDict } from "./state_dict.ts";
+import { readTar } from "./tar.ts";
 import { type ArchiveOptions, ZipReader } from "./zip.ts";
 
 /** Memory of tensors, by the name of its file. */

@@ -5,12 +5,12 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
+import { crc32 } from "../helpers/crc.ts";
 import { checkOptions } from "../helpers/options.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { checkClaim, checkMemberName, MAX_UNPACKED, pack, unpack } from "./inflate.ts";
 import { type Loadable, memorySource, type PlaceOptions, type Source, withSource } from "./source.ts";
 import type { Put } from "./write.ts";
-import { crc32 } from "../helpers/crc.ts";
 
 /** Options of readers of archives. */
 export interface ArchiveOptions extends PlaceOptions {

@@ -11,20 +11,20 @@ import { ArgumentError, IndexError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
-import { AxisKind, type ParamArg } from "../uop/core/args.ts";
+import { linearMax, linearMin, linearOf } from "../uop/algebra/integer_sum.ts";
+import { argOf, AxisKind } from "../uop/core/args.ts";
+import { reshape } from "../uop/core/build_movement.ts";
 import { opCarrier, reduce } from "../uop/core/carrier.ts";
 import { CustomArg } from "../uop/core/custom_arg.ts";
-import { linearMax, linearMin, linearOf } from "../uop/algebra/integer_sum.ts";
-import { reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { specKernel, verify } from "../uop/core/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/core/uop.ts";
 import { noteWrite } from "../uop/graph/writes.ts";
-import { RealizeTensor } from "./realize.ts";
 import { checkSameDevice, materializeShape, TensorBase } from "./handle/base.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./nodes/numeric.ts";
 import { scalarConst } from "./nodes/scalars.ts";
+import { RealizeTensor } from "./realize.ts";
 
 let nextRange = 0;
 
@@ -185,7 +185,7 @@ function checkPosition(action: string, u: UOp): void {
   const [buffer, position, gate] = u.src, sum = gate === undefined ? linearOf(position) : undefined;
   if (sum === undefined || !sum.factors.every((f) => f.op === Ops.RANGE && f.src[0].op === Ops.CONST)) return;
   if (sum.factors.some((f) => f.src[0].value === 0)) return;
-  const { slot, size } = buffer.arg as ParamArg, least = linearMin(sum), greatest = linearMax(sum);
+  const { slot, size } = argOf(buffer, Ops.PARAM), least = linearMin(sum), greatest = linearMax(sum);
   if (least >= 0 && greatest < size) return;
   throw new IndexError(action, {
     reason: `it accesses element ${least < 0 ? least : greatest} of buffer ${slot}, which has ${size}`,
@@ -206,8 +206,8 @@ function built(action: string, fxn: (...buffers: UOp[]) => UOp | readonly UOp[],
 function checked(action: string, ast: UOp, params: readonly UOp[]): UOp {
   verify(ast, specKernel, "a custom kernel");
   for (const u of toposort(ast)) {
-    if (u.op !== Ops.PARAM || u === params[(u.arg as ParamArg).slot]) continue;
-    const { slot } = u.arg as ParamArg, p = params[slot];
+    if (u.op !== Ops.PARAM || u === params[argOf(u, Ops.PARAM).slot]) continue;
+    const { slot } = argOf(u, Ops.PARAM), p = params[slot];
     if (p !== undefined && p.dtype === u.dtype && p.arg!.toString() === u.arg!.toString()) continue;
     throw new ArgumentError(action, { reason: `parameter ${slot} is not one that the function was given` });
   }

@@ -3,8 +3,8 @@
  *
  * @module
  */
-import type { Operand } from "./handle/base.ts";
 import { CustomTensor } from "./custom_kernel.ts";
+import type { Operand } from "./handle/base.ts";
 
 /** Tensors with operators in place. The result must fit this shape and, but for precision, this dtype. */
 export abstract class InPlaceTensor extends CustomTensor {

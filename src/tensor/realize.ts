@@ -3,30 +3,30 @@
  *
  * @module
  */
-import { dtypes } from "../dtype/dtype.ts";
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
-import { takeTurn } from "../device/pressure.ts";
 import { defaultDevice, knownDevice } from "../device/device.ts";
+import { takeTurn } from "../device/pressure.ts";
+import { dtypes } from "../dtype/dtype.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, realizeUnheard, scheduleItems } from "../engine/realize_nodes.ts";
 import { ArgumentError, DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import { type Line, Site } from "../helpers/stack.ts";
-import { type BufferArg, Storage } from "../uop/core/args.ts";
-import { extentsOf, isBoundNode, isLabel } from "../uop/graph/extent.ts";
+import { argOf, Storage } from "../uop/core/args.ts";
 import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
-import { noteClone } from "../uop/graph/clones.ts";
-import { latest } from "../uop/graph/resolve.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
+import { noteClone } from "../uop/graph/clones.ts";
+import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
+import { unlabeled } from "../uop/graph/resolve.ts";
 import { isMemory, newestOf, noteWrite, showAs, shown, takeBack, writesTo } from "../uop/graph/writes.ts";
+import { BackwardTensor } from "./gradients/backward.ts";
+import { keepOrigins } from "./gradients/origins.ts";
 import { isWeak, materializeShape, type Operand, TensorBase } from "./handle/base.ts";
 import { tensorList } from "./handle/dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
-import { BackwardTensor } from "./gradients/backward.ts";
-import { keepOrigins } from "./gradients/origins.ts";
 
 /**
  * Handles moved while a jit function runs: assigned ones, those that have been made to name something else, and, while a
@@ -69,13 +69,12 @@ export const replacements: {
 
 /** The BUFFER below a node's RESHAPEs and symbolic sizes, if it is realized. */
 export function realizedBuffer(u: UOp): UOp | undefined {
-  let v = latest(u);
-  while (v.op === Ops.RESHAPE || isLabel(v)) v = latest(v.src[0]);
+  const v = unlabeled(u);
   return v.op === Ops.BUFFER ? v : undefined;
 }
 
 function checkAlive(buffer: UOp, action: string): void {
-  const { disposedAt } = (buffer.arg as BufferArg).storage;
+  const { disposedAt } = argOf(buffer, Ops.BUFFER).storage;
   if (disposedAt !== "") throw new DisposedError(action, { disposedAt: String(disposedAt) });
 }
 
@@ -244,7 +243,7 @@ export abstract class RealizeTensor extends BackwardTensor {
     if (node === undefined) {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
     }
-    const { storage, version } = node.arg as BufferArg;
+    const { storage, version } = argOf(node, Ops.BUFFER);
     checkAlive(node, action);
     if (storage.claims === 0) this.hold();
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, this.dtype, [u])]); // throws StaleReadError
@@ -383,7 +382,7 @@ export abstract class RealizeTensor extends BackwardTensor {
   /** Tells a jit function that runs that this is about to name something else. */
   protected override noteRenamed(): void {
     const { renamed, replaced, since } = movedHandles, old = realizedBuffer(this.uop);
-    if (old !== undefined) this.noteLeft((old.arg as BufferArg).storage);
+    if (old !== undefined) this.noteLeft(argOf(old, Ops.BUFFER).storage);
     // what a capture has computed it from is not what replays will find
     else if (replaced === undefined || (this.isBefore(since) && !replaced.has(this))) {
       replacements.lazy.set(this, ++replacements.count);
@@ -399,7 +398,7 @@ export abstract class RealizeTensor extends BackwardTensor {
 
   /** As in the base class. While a capture listens, tensors that were there before it move once, and not in each replay. */
   protected override copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp {
-    const { storage } = memory.arg as BufferArg;
+    const { storage } = argOf(memory, Ops.BUFFER);
     this.noteLeft(storage);
     if (currentCapture() === undefined || !(top as RealizeTensor).isBefore(movedHandles.since)) return copy;
     realizeUnheard([copy]);

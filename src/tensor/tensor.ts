@@ -37,11 +37,8 @@ import {
 } from "./handle/creation.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
-import type { TypedArray } from "./nodes/host.ts";
 import { InPlaceTensor } from "./inplace.ts";
-import { holdMemory } from "./realize.ts";
-import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
-import { hostValuesBehind } from "./nodes/select.ts";
+import type { TypedArray } from "./nodes/host.ts";
 import {
   checkWeights,
   drawBetween,
@@ -52,6 +49,9 @@ import {
   setSeed,
   threefryNode,
 } from "./nodes/random.ts";
+import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
+import { hostValuesBehind } from "./nodes/select.ts";
+import { holdMemory } from "./realize.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {

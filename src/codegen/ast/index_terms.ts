@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { gcd } from "../../helpers/math.ts";
 import { dtypes } from "../../dtype/dtype.ts";
+import { gcd } from "../../helpers/math.ts";
 import { vmin } from "../../uop/algebra/bounds.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";

@@ -6,8 +6,8 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
-import { RangeArg } from "../../uop/core/args.ts";
-import { type CarrierArg, identityConst, reduce } from "../../uop/core/carrier.ts";
+import { argOf, RangeArg } from "../../uop/core/args.ts";
+import { carrierOf, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, int, INT32_MAX, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -41,7 +41,7 @@ function guarded(ast: UOp, { ranges, valid }: Guard): UOp {
       return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];
     }
     if (u.op !== Ops.REDUCE || !u.src.includes(last)) return undefined;
-    const carrier = u.arg as CarrierArg, n = carrier.lanes;
+    const carrier = carrierOf(u), n = carrier.lanes;
     const lifts = src.slice(0, n).map((x, i) => valid.where(x, identityConst(carrier, i)));
     const made = reduce(carrier, lifts, src.slice(n));
     return n === 1 ? [made] : lanesOf(made);
@@ -60,7 +60,7 @@ export function cutLongRanges(ast: UOp): UOp {
   const map = new Map<UOp, Replacement>(), guards: Guard[] = [];
   let id = 0;
   for (const r of all.sort(compareLoops)) {
-    const { kind } = r.arg as RangeArg, n = sizeOf(r);
+    const { kind } = argOf(r, Ops.RANGE), n = sizeOf(r);
     const fresh = (end: UOp): UOp => uop(Ops.RANGE, end.dtype, [end], new RangeArg(id++, kind));
     if (!isWide(r) || n <= INT32_MAX) {
       const to = fresh(isWide(r) ? int(n) : r.src[0]);

@@ -3,13 +3,13 @@
  *
  * @module
  */
-import { AxisKind, type RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
 /** The kind of a range. */
 export function kindOf(r: UOp): AxisKind {
-  return (r.arg as RangeArg).kind;
+  return argOf(r, Ops.RANGE).kind;
 }
 
 /** True for kinds that are hardware indices. */
@@ -30,7 +30,7 @@ export function isGroup(u: UOp): boolean {
 
 /** Order of loops where nothing else decides: THREAD outermost, then output loops, then reduces, each by id and piece. */
 export function compareLoops(a: UOp, b: UOp): number {
-  const x = a.arg as RangeArg, y = b.arg as RangeArg;
+  const x = argOf(a, Ops.RANGE), y = argOf(b, Ops.RANGE);
   return rank(x.kind) - rank(y.kind) || x.id - y.id || x.sub - y.sub;
 }
 

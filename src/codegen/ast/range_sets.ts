@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
@@ -103,7 +103,7 @@ export function freeSets(nodes: readonly UOp[], sets: RangeSets): Map<UOp, numbe
       if (t !== s && t !== 0) s = sets.union(s, t);
     }
     if (u.op === Ops.RANGE) s = sets.union(s, sets.single(u));
-    else if (u.op === Ops.REDUCE) s = sets.without(s, u.src, (u.arg as CarrierArg).lanes);
+    else if (u.op === Ops.REDUCE) s = sets.without(s, u.src, carrierOf(u).lanes);
     else if (u.op === Ops.STAGE) s = sets.without(s, u.src, 1);
     else if (u.op === Ops.WMMA) s = sets.without(s, u.src, 3);
     free.set(u, s);

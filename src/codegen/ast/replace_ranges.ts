@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { CarrierArg } from "../../uop/core/carrier.ts";
-import { getTuple } from "../../uop/core/carrier.ts";
+import { carrierOf, getTuple } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -19,7 +18,7 @@ export interface Replacement {
 
 /** Where in its sources a node lists the ranges that it closes; -1 for nodes that close none. */
 export function closingStart(u: UOp): number {
-  return u.op === Ops.REDUCE ? (u.arg as CarrierArg).lanes : u.op === Ops.STAGE ? 1 : -1;
+  return u.op === Ops.REDUCE ? carrierOf(u).lanes : u.op === Ops.STAGE ? 1 : -1;
 }
 
 /** The AST with ranges replaced. Indices are not simplified. */
@@ -39,7 +38,7 @@ export function replaceRanges(ast: UOp, map: ReadonlyMap<UOp, Replacement>): UOp
 
 /** The value of each carrier lane of a REDUCE. */
 export function lanesOf(reduce: UOp): UOp[] {
-  return (reduce.arg as CarrierArg).dtypes.map((_, i) => getTuple(reduce, i));
+  return carrierOf(reduce).dtypes.map((_, i) => getTuple(reduce, i));
 }
 
 /**
@@ -56,7 +55,7 @@ export function rebuild(ast: UOp, fn: (u: UOp, src: readonly UOp[]) => readonly 
     }
     const src = u.src.map((s) => memo.get(s)!);
     const made = fn(u, src);
-    if (made !== undefined && u.op === Ops.REDUCE && (u.arg as CarrierArg).lanes > 1) tuples.set(u, made);
+    if (made !== undefined && u.op === Ops.REDUCE && carrierOf(u).lanes > 1) tuples.set(u, made);
     memo.set(u, made !== undefined ? made[0] : u.withSrc(src));
   }
   return memo.get(ast)!;

@@ -4,14 +4,14 @@
  *
  * @module
  */
-import { AxisKind, RangeArg } from "../../uop/core/args.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { closedRangesOf, dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { cutLongRanges } from "./long_ranges.ts";
 import { type LinearForm, linearOf, rangeOfAtom } from "./index_terms.ts";
+import { cutLongRanges } from "./long_ranges.ts";
 import { compareLoops } from "./range_facts.ts";
 import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
@@ -21,7 +21,7 @@ function rangesIn(ast: UOp): UOp[] {
 }
 
 function withId(r: UOp, id: number, size?: number): UOp {
-  const { kind } = r.arg as RangeArg;
+  const { kind } = argOf(r, Ops.RANGE);
   return uop(Ops.RANGE, r.dtype, [size === undefined ? r.src[0] : constant(size, r.dtype)], new RangeArg(id, kind, 0));
 }
 
@@ -35,7 +35,7 @@ export function separateNests(ast: UOp): UOp {
   const around = new Map<UOp, readonly UOp[]>();
   ast = rebuild(ast, (u, src) => {
     if (u.op !== Ops.REDUCE) return undefined;
-    const n = (u.arg as CarrierArg).lanes;
+    const n = carrierOf(u).lanes;
     const now = u.withSrc(src), own = now.src.slice(n), outer = rangesOf(now);
     const order = own.toSorted(compareLoops), outside = (r: UOp) => [...outer, ...order.slice(0, order.indexOf(r))];
     const below = new Set<UOp>();
@@ -55,7 +55,7 @@ export function separateNests(ast: UOp): UOp {
   const prefix = new Map<UOp, string>();
   const stores = ast.src.map((s) => {
     const chain = rangesOf(s).slice().sort(compareLoops);
-    const key = (i: number): string => chain.slice(0, i).map((r) => (r.arg as RangeArg).toString()).join();
+    const key = (i: number): string => chain.slice(0, i).map((r) => argOf(r, Ops.RANGE).toString()).join();
     if (chain.every((r, i) => (prefix.get(r) ?? key(i)) === key(i))) {
       chain.forEach((r, i) => prefix.set(r, key(i)));
       return s;
@@ -76,7 +76,7 @@ function splitRanges(ast: UOp): UOp {
     for (const u of toposort(ast)) {
       if (u.op !== Ops.FLOORMOD && u.op !== Ops.FLOORDIV) continue;
       const [r, c] = u.src;
-      if (r.op !== Ops.RANGE || c.op !== Ops.CONST || (r.arg as RangeArg).kind === AxisKind.THREAD) continue;
+      if (r.op !== Ops.RANGE || c.op !== Ops.CONST || argOf(r, Ops.RANGE).kind === AxisKind.THREAD) continue;
       const n = sizeOf(r), k = c.value;
       if (n === 0 || k < 2 || n <= k || n % k !== 0) continue;
       divisors.set(r, Math.min(divisors.get(r) ?? k, k));
@@ -122,7 +122,7 @@ function mergeRanges(ast: UOp): UOp {
     }
     let n = u.src.length;
     if (u.op === Ops.REDUCE) {
-      n = (u.arg as CarrierArg).lanes;
+      n = carrierOf(u).lanes;
       for (let i = n; i < u.src.length; i++) {
         const r = u.src[i], before = i > n ? u.src[i - 1] : null;
         if (neighbors.has(r) && neighbors.get(r) !== before) neighbors.set(r, null);
@@ -148,7 +148,7 @@ function mergeRanges(ast: UOp): UOp {
   const list = [...forms.values()];
   const mergeable = (i: UOp, j: UOp): boolean => {
     if (fixed.has(i) || fixed.has(j) || i.dtype !== j.dtype || sizeOf(i) === 0 || sizeOf(j) === 0) return false;
-    const a = i.arg as RangeArg, b = j.arg as RangeArg;
+    const a = argOf(i, Ops.RANGE), b = argOf(j, Ops.RANGE);
     if (a.kind !== b.kind || (a.kind !== AxisKind.LOOP && a.kind !== AxisKind.REDUCE)) return false;
     if (a.kind === AxisKind.REDUCE && (neighbors.get(j) !== i || (followers.get(i) ?? 0) > 1)) return false;
     if (sizeOf(i) * sizeOf(j) > 2 ** 31 - 1) return false;

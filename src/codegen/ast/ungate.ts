@@ -5,12 +5,12 @@
  *
  * @module
  */
-import type { ParamArg } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { type CarrierArg, reduce } from "../../uop/core/carrier.ts";
+import { joinAnd, splitAnd } from "../../uop/algebra/valid.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { type CarrierArg, carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, index, load, mayHave, type UOp } from "../../uop/core/uop.ts";
-import { joinAnd, splitAnd } from "../../uop/algebra/valid.ts";
 import { lanesOf, rebuild } from "./replace_ranges.ts";
 
 /** The gate of a factor of a product: that of the LOAD below casts, with 0 where it does not hold. undefined for none. */
@@ -27,7 +27,7 @@ function without(u: UOp, clauses: readonly UOp[]): UOp | undefined {
     return below === undefined ? undefined : u.withSrc([below]);
   }
   const [base, idx, gate] = u.src[0].src;
-  if (base.op !== Ops.PARAM || vmin(idx) < 0 || vmax(idx) >= (base.arg as ParamArg).size) return undefined;
+  if (base.op !== Ops.PARAM || vmin(idx) < 0 || vmax(idx) >= argOf(base, Ops.PARAM).size) return undefined;
   const rest = splitAnd(gate).filter((c) => !clauses.includes(c));
   return load(index(base, idx, rest.length === 0 ? undefined : joinAnd(rest)));
 }
@@ -48,7 +48,7 @@ function selected(carrier: CarrierArg, product: UOp): UOp | undefined {
 /** The product that a sum adds under a condition on its loops, and 0 else; undefined where it is no such sum. */
 export function guardedProduct(u: UOp): UOp | undefined {
   const [lift] = u.src;
-  if (u.op !== Ops.REDUCE || (u.arg as CarrierArg).key !== "ADD" || lift.op !== Ops.WHERE) return undefined;
+  if (u.op !== Ops.REDUCE || carrierOf(u).key !== "ADD" || lift.op !== Ops.WHERE) return undefined;
   const [condition, product, other] = lift.src;
   const isProduct = product.op === Ops.MUL && Object.is(other.arg, 0);
   return isProduct && !mayHave(condition, Ops.LOAD) ? product : undefined;
@@ -59,7 +59,7 @@ export function ungate(ast: UOp): UOp {
   if (!mayHave(ast, Ops.REDUCE) || !mayHave(ast, Ops.CMPLT)) return ast;
   return rebuild(ast, (u, src) => {
     if (u.op !== Ops.REDUCE) return undefined;
-    const lift = selected(u.arg as CarrierArg, src[0]);
-    return lift === undefined ? undefined : lanesOf(reduce(u.arg as CarrierArg, [lift], src.slice(1)));
+    const lift = selected(carrierOf(u), src[0]);
+    return lift === undefined ? undefined : lanesOf(reduce(carrierOf(u), [lift], src.slice(1)));
   });
 }

@@ -12,15 +12,16 @@
 import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
-import type { ParamArg } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
+import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
-import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
 import type { Kernel } from "../opt/kernel.ts";
 
 /** Cost (in the model's unit, about a cycle) worth a second thread. */
@@ -333,7 +334,7 @@ class Chooser {
     if (packed !== undefined) {
       let depth = chunk >= 0 ? 1 : 0;
       for (const i of order) if (packed.depends[i] && i !== chunk && this.loopsOf(i) > 1) depth++;
-      kernel.apply({ op: "STAGE", axis: (packed.node.src[0].src[0].arg as ParamArg).slot, arg: depth });
+      kernel.apply({ op: "STAGE", axis: argOf(packed.node.src[0].src[0], Ops.PARAM).slot, arg: depth });
     }
   }
 

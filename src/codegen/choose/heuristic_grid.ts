@@ -12,12 +12,12 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import type { Axis } from "../opt/axis.ts";
-import { tileProduct } from "./heuristic_tile.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { Opt } from "../opt/opt.ts";
+import { tileProduct } from "./heuristic_tile.ts";
 
 /** Threads of a group without reductions. */
 const GROUP_THREADS = 256;
@@ -52,7 +52,7 @@ function powerBelow(n: number): number {
 
 /** Does a reduction take several elements at once? */
 function isJoined({ root }: Region): boolean {
-  return (root.arg as CarrierArg).join !== undefined;
+  return carrierOf(root).join !== undefined;
 }
 
 class GridChooser {

@@ -12,7 +12,7 @@ import { envNumber } from "../../helpers/env.ts";
 import { ceilDiv, roundUp } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
-import type { ParamArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
@@ -227,7 +227,7 @@ class TileChooser {
     const bytes = this.bytesOf(sides[0], sides[1], depth);
     let ring = !this.caps.grid!.hasAsyncCopy || loops < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
     while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
-    const slots = new Set(matrices.reads.map((a) => (a.node.src[0].src[0].arg as ParamArg).slot));
+    const slots = new Set(matrices.reads.map((a) => argOf(a.node.src[0].src[0], Ops.PARAM).slot));
     for (const slot of slots) kernel.apply({ op: "STAGE", axis: slot, arg: ring });
     return true;
   }

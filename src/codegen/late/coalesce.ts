@@ -11,9 +11,9 @@ import type { DType } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { broadcast, extract, vectorize } from "../ast/alu_builder.ts";
 import { linearOf } from "../ast/index_terms.ts";
-import { throughAfter } from "../../uop/rewrite/walk.ts";
 
 /** Accesses that differ by a constant only. */
 interface Family {

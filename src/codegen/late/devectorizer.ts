@@ -7,7 +7,7 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { AccArg, AxisKind, type RangeArg } from "../../uop/core/args.ts";
+import { AccArg, argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
@@ -120,7 +120,7 @@ class Devectorizer {
     const nodes = toposort(sink);
     for (const u of nodes) if (u.op === Ops.STORE && u.src[1].op === Ops.WMMA) this.tiles.add(u.src[0]);
     if (nodes.every((u) => this.isLegal(u))) return sink;
-    for (const u of nodes) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, (u.arg as AccArg).id + 1);
+    for (const u of nodes) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, argOf(u, Ops.ACC).id + 1);
     for (const u of nodes) {
       if (u.op !== Ops.TUPLE && !this.isLegal(u)) this.values.set(u, this.split(u));
       else if (u.op === Ops.TUPLE) {
@@ -139,7 +139,7 @@ export function fitsVectors(ast: UOp, caps: Capabilities): boolean {
   let lanes = 1;
   const dtypes = new Set<DType>();
   for (const u of toposort(ast)) {
-    const isLane = u.op === Ops.RANGE && (u.arg as RangeArg).kind === AxisKind.VECTOR;
+    const isLane = u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.VECTOR;
     lanes = Math.max(lanes, isLane ? u.src[0].value : u.dtype.count);
     dtypes.add(u.dtype);
   }

@@ -16,11 +16,11 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { ParamArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { OP_COUNT, Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { RangeSets } from "../ast/range_sets.ts";
 import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
+import { RangeSets } from "../ast/range_sets.ts";
 
 /** A list of statements: the whole kernel (range undefined) or the body of a loop. */
 class Block {
@@ -586,7 +586,7 @@ class Linearizer {
       else if (u.op === Ops.LOCAL) locals.push(u);
       else if (u.op === Ops.VARIABLE) variables.push(u);
     }
-    params.sort((a, b) => (a.arg as ParamArg).slot - (b.arg as ParamArg).slot);
+    params.sort((a, b) => argOf(a, Ops.PARAM).slot - argOf(b, Ops.PARAM).slot);
     out.push(...params, ...locals, ...variables, ...constants, ...this.specials);
     this.done = new Uint8Array(nodes.length + this.sets.ranges.length);
     this.place();

@@ -9,9 +9,9 @@ import type { DType } from "../../dtype/dtype.ts";
 import { foldConst } from "../../uop/algebra/eval.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
-import type { Copies } from "./copies.ts";
 import { buildAlu } from "../ast/alu_builder.ts";
 import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import type { Copies } from "./copies.ts";
 
 /** An index expression split by how it changes from copy to copy. */
 interface Address {

@@ -10,15 +10,15 @@
  * @module
  */
 import { prod } from "../../helpers/math.ts";
-import { AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { type CarrierArg, reduce, RescaleCarrier } from "../../uop/core/carrier.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { type CarrierArg, carrierOf, reduce, RescaleCarrier } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { kindOf } from "../ast/range_facts.ts";
-import { accumulatorsFor } from "./lower_reduce.ts";
 import { lanesOf, rebuild, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
+import { accumulatorsFor } from "./lower_reduce.ts";
 
 /** Numbers that one accumulator may add up, and products of tiles. */
 const LONGEST = 1024, LONGEST_PRODUCT = 4096;
@@ -57,7 +57,7 @@ interface Plan {
 
 /** The plan for a REDUCE; undefined where one accumulator is good enough. */
 function planOf(u: UOp): Plan | undefined {
-  const carrier = u.arg as CarrierArg;
+  const carrier = carrierOf(u);
   if (carrier instanceof RescaleCarrier || u.src[0].op === Ops.WMMA || !isLossy(carrier)) return undefined;
   const own = u.src.slice(carrier.lanes).filter((r) => r.op === Ops.RANGE);
   const loops = own.filter(isLoop);
@@ -67,7 +67,7 @@ function planOf(u: UOp): Plan | undefined {
   const unrolled = size(own, AxisKind.UNROLL), tile = size(rangesOf(u), AxisKind.UPCAST);
   const copies = unrolled / Math.min(unrolled, accumulatorsFor(tile * carrier.lanes));
   const [first] = u.src, [below] = first.op === Ops.GETTUPLE ? first.src : [first];
-  const isOuter = below.op === Ops.REDUCE && (below.arg as CarrierArg).key === carrier.key;
+  const isOuter = below.op === Ops.REDUCE && carrierOf(below).key === carrier.key;
   const most = isOuter ? MOST_BLOCKS : first.op === Ops.MUL && tile > 1 ? LONGEST_PRODUCT : LONGEST;
   if (prod(loops.map(mostOf)) * copies <= most) return undefined;
   const inside: UOp[] = [], want = Math.max(LEAST_BLOCK, BLOCK / copies);
@@ -94,7 +94,7 @@ function blockOf(r: UOp, want: number): number {
 
 /** A loop over the blocks of another, and one over the iterations of a block; the last block may be shorter. */
 function blocksOf(r: UOp, block: number, id: number): Replacement {
-  const { dtype } = r, end = r.src[0], { kind } = r.arg as RangeArg;
+  const { dtype } = r, end = r.src[0], { kind } = argOf(r, Ops.RANGE);
   const loop = (n: UOp, id: number): UOp => uop(Ops.RANGE, dtype, [n], new RangeArg(id, kind));
   const isConst = end.op === Ops.CONST, count = end.add(block - 1).floorDiv(block);
   const outer = loop(isConst ? constant(Math.ceil(end.value / block), dtype) : count, id);
@@ -117,7 +117,7 @@ function blocked(ast: UOp): UOp {
   for (const u of nodes) {
     const plan = u.op === Ops.REDUCE ? planOf(u) : undefined;
     if (plan === undefined || isShared(nodes, u)) continue;
-    const loops = u.src.filter(isLoop), list = loops.map((r) => (r.arg as RangeArg).toString()).join();
+    const loops = u.src.filter(isLoop), list = loops.map((r) => argOf(r, Ops.RANGE).toString()).join();
     // REDUCEs that share a loop are cut alike, or one of them is not cut
     if (loops.some((r) => (owners.get(r) ?? list) !== list)) continue;
     wanted.add(u);
@@ -134,7 +134,7 @@ function blocked(ast: UOp): UOp {
   if (wanted.size === 0) return ast;
   const nested = rebuild(ast, (u, src) => {
     if (!wanted.has(u)) return undefined;
-    const carrier = u.arg as CarrierArg, n = carrier.lanes;
+    const carrier = carrierOf(u), n = carrier.lanes;
     const ranges = u.src.slice(n).flatMap((r) => cut.get(r)?.ranges ?? [r]);
     const isInside = (r: UOp): boolean => inside.has(r) || (r.op === Ops.RANGE && kindOf(r) === AxisKind.UNROLL);
     const block = reduce(carrier, src.slice(0, n), ranges.filter(isInside));

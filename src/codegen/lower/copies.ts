@@ -9,12 +9,12 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds } from "../../uop/core/ranges.ts";
 import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { freeSets, RangeSets } from "../ast/range_sets.ts";
 import { compareLoops } from "../ast/range_facts.ts";
+import { freeSets, RangeSets } from "../ast/range_sets.ts";
 
 /** True for kinds that become copies or lanes. */
 function isExpandedKind(kind: AxisKind): boolean {
@@ -49,7 +49,7 @@ export class Copies {
     this.free = freeSets(this.nodes, this.sets);
     this.nextRange = freeIds(this.sets.ranges).range;
     for (const r of this.sets.ranges) {
-      const { kind } = r.arg as RangeArg, p = this.sets.position(r);
+      const { kind } = argOf(r, Ops.RANGE), p = this.sets.position(r);
       this.expanded[p] = isExpandedKind(kind);
       this.lane[p] = kind === AxisKind.VECTOR;
       this.sizes[p] = this.expanded[p] ? r.src[0].value : 0;

@@ -12,24 +12,24 @@ import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
-import { AccArg, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { CarrierArg } from "../../uop/core/carrier.ts";
+import { splitAnd } from "../../uop/algebra/valid.ts";
+import { AccArg, AxisKind, LocalArg } from "../../uop/core/args.ts";
+import { CarrierArg, carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
+import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
 import type { PatternMatcher } from "../../uop/rewrite/matcher.ts";
 import { settle, substitute } from "../../uop/rewrite/rewrite.ts";
-import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
-import { splitAnd } from "../../uop/algebra/valid.ts";
+import { broadcast, buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
+import { slopeOf } from "../ast/index_terms.ts";
+import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
+import { guardedProduct } from "../ast/ungate.ts";
+import { rowRead } from "../opt/tensor_core.ts";
 import { Addresses } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
-import { broadcast, buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
 import { combineThreads } from "./group_reduce.ts";
-import { slopeOf } from "../ast/index_terms.ts";
-import { rowRead } from "../opt/tensor_core.ts";
-import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { accumulatorsFor, lowerReduce } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
-import { guardedProduct } from "../ast/ungate.ts";
 
 class Expander {
   private readonly copies: Copies;
@@ -332,7 +332,7 @@ class Expander {
       values.push(this.reduceOne(u));
     });
     const results = combineThreads({
-      carrier: u.arg as CarrierArg,
+      carrier: carrierOf(u),
       values,
       threads,
       others: this.neighbors(),
@@ -358,7 +358,7 @@ class Expander {
   /** What one thread reduces, for the current combination. */
   private reduceOne(u: UOp): readonly UOp[] {
     const { copies } = this;
-    const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(u.arg as CarrierArg);
+    const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(carrierOf(u));
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
     for (let i = carrier.lanes; i < u.src.length; i++) {

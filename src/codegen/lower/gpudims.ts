@@ -14,8 +14,8 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
-import { AxisKind, type StageArg } from "../../uop/core/args.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -217,7 +217,7 @@ class Placer {
 
   run(): Placement {
     const reduces = this.nodes.filter((u) =>
-      u.op === Ops.REDUCE && u.src.slice((u.arg as CarrierArg).lanes).some((r) => isGroup(r))
+      u.op === Ops.REDUCE && u.src.slice(carrierOf(u).lanes).some((r) => isGroup(r))
     );
     const groups = this.ranges.filter(isGroup);
     const size = groups.length === 0 ? 1 : groups[0].src[0].value;
@@ -227,7 +227,7 @@ class Placer {
     // threads of a reduction go on with the loops after it
     const after = new Set<UOp>(), fills = new Set<UOp>();
     for (const u of this.nodes) {
-      if (u.op !== Ops.STAGE || (u.arg as StageArg).scope !== "shared") continue;
+      if (u.op !== Ops.STAGE || argOf(u, Ops.STAGE).scope !== "shared") continue;
       for (const r of u.src.slice(1)) if (r.op === Ops.RANGE && kindOf(r) === AxisKind.LOCAL) fills.add(r);
     }
     if (size > 1) {

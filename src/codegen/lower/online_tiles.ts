@@ -16,13 +16,13 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../renderer/tensor_core_table.ts";
-import { AccArg, AxisKind, LocalArg, type RangeArg, VariableArg } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
 import { type OnlineProduct, onlineProductOf } from "../../uop/algebra/online_product.ts";
-import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { constant, index, int, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { simplifyKernel, splitAnd } from "../../uop/algebra/valid.ts";
+import { AccArg, argOf, AxisKind, LocalArg, VariableArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { constant, index, int, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { extract, vectorize } from "../ast/alu_builder.ts";
 import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
 import { offsetOf } from "../opt/tensor_core.ts";
@@ -54,7 +54,7 @@ export function onlineTilesOf(sink: UOp, caps: Capabilities): OnlineTiles | unde
   const core = product && grid.tensorCores.find((c) => c.input === product.carrier.weight && c.k === 2 * c.n);
   if (product === undefined || core === undefined || core.lanes !== grid.warp) return undefined;
   // opts were applied
-  if (rangesOf(product.store).some((r) => (r.arg as RangeArg).kind !== AxisKind.LOOP)) return undefined;
+  if (rangesOf(product.store).some((r) => argOf(r, Ops.RANGE).kind !== AxisKind.LOOP)) return undefined;
   return nextOperand(core) === undefined ? undefined : { product, core, sharedBytes: grid.sharedBytes };
 }
 

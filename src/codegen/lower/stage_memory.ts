@@ -7,16 +7,16 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
-import { AxisKind, LocalArg, type StageArg } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
+import { paddedIndex, paddedSize, WIDE } from "../opt/shared_tile.ts";
 import { plus, times } from "./addresses.ts";
 import { type Copies, CopyMemo } from "./copies.ts";
-import { paddedIndex, paddedSize, WIDE } from "../opt/shared_tile.ts";
-import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { fillShared } from "./fill_shared.ts";
 
 /** How the tiles of a ring are read: `together` unrolled steps after what `bases` of their number stand behind. */
@@ -50,7 +50,7 @@ export class StageMemory {
     const { copies } = this, key = copies.keyOf(u);
     const v = this.memory.get(u, key);
     if (v !== undefined) return v;
-    if ((u.arg as StageArg).scope === "shared") {
+    if (argOf(u, Ops.STAGE).scope === "shared") {
       this.share(u);
       return this.memory.get(u, key)!;
     }
@@ -58,7 +58,7 @@ export class StageMemory {
       Ops.LOCAL,
       u.dtype,
       [],
-      new LocalArg(this.context.nextLocal(), elementsOf(u), (u.arg as StageArg).scope),
+      new LocalArg(this.context.nextLocal(), elementsOf(u), argOf(u, Ops.STAGE).scope),
     );
     const stores = this.fill(u, local, new Map(), undefined);
     const loops = u.src.slice(1).filter((r) => !copies.isExpanded(r));
@@ -91,7 +91,7 @@ export class StageMemory {
       flat = plus(times(ranges[i], stride), flat ?? constant(0, ranges[i].dtype));
       stride *= vmax(ranges[i].src[0]);
     }
-    const arg = u.arg as StageArg;
+    const arg = argOf(u, Ops.STAGE);
     let at = flat ?? constant(0, dtypes.int32);
     if (arg.width > 0) at = simplifyKernel(paddedIndex(arg, u.dtype.itemsize, at));
     if (slot !== undefined) at = plus(slot.dtype === at.dtype ? slot : slot.cast(at.dtype), at);
@@ -106,11 +106,11 @@ export class StageMemory {
 
   /** Fills `u` and the other shared STAGEs of the same loops together. */
   private share(u: UOp): void {
-    const { copies } = this, { depth } = u.arg as StageArg;
+    const { copies } = this, { depth } = argOf(u, Ops.STAGE);
     const isLoop = (r: UOp): boolean => !isThreadKind(kindOf(r)) && !copies.isExpanded(r);
     const loops = copies.rangesOf(u).filter(isLoop).sort(compareLoops);
     const stages = holdsStage(u) ? [u] : copies.nodes.filter((x) => {
-      if (x.op !== Ops.STAGE || (x.arg as StageArg).scope !== "shared" || (x.arg as StageArg).depth !== depth) {
+      if (x.op !== Ops.STAGE || argOf(x, Ops.STAGE).scope !== "shared" || argOf(x, Ops.STAGE).depth !== depth) {
         return false;
       }
       if (holdsStage(x)) return false;
@@ -124,7 +124,7 @@ export class StageMemory {
     const { bases, slots } = fillShared({
       stages,
       steps: Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
-      sizes: stages.map((x) => paddedSize(x.arg as StageArg, x.dtype.itemsize, elementsOf(x))),
+      sizes: stages.map((x) => paddedSize(argOf(x, Ops.STAGE), x.dtype.itemsize, elementsOf(x))),
       loops,
       depth,
       nextLocal: this.context.nextLocal,

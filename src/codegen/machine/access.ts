@@ -5,7 +5,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
@@ -109,7 +109,7 @@ class Reader {
   /** Reads one region; REDUCEs and STAGEs below it become regions of their own. */
   region(root: UOp): void {
     const kind = root.op === Ops.REDUCE ? "reduce" : root.op === Ops.STAGE ? "stage" : "store";
-    const values = kind === "reduce" ? (root.arg as CarrierArg).lanes : 1;
+    const values = kind === "reduce" ? carrierOf(root).lanes : 1;
     const closed = kind === "store" ? [] : root.src.slice(values).map((r) => this.at.get(r));
     const own = closed.filter((i) => i !== undefined); // the rests of axes that are cut in blocks are no axes
     const axes = this.flags(root);

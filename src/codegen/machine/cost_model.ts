@@ -9,8 +9,8 @@
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import type { Access, Region } from "./access.ts";
 import type { Axis } from "../opt/axis.ts";
+import type { Access, Region } from "./access.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 export const LATENCY_ACCUMULATORS: number = 8;

@@ -4,9 +4,9 @@
  *
  * @module
  */
-import { AxisKind, type ParamArg, type RangeArg, type VariableArg } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { freeSets, RangeSets } from "../ast/range_sets.ts";
@@ -16,11 +16,11 @@ export function nameOf(ast: UOp): string {
   const nodes = toposort(ast);
   const ranges = nodes.filter((u) => u.op === Ops.RANGE);
   const rank = (u: UOp): number => {
-    const { kind } = u.arg as RangeArg;
+    const { kind } = argOf(u, Ops.RANGE);
     return kind === AxisKind.REDUCE || kind === AxisKind.GROUP_REDUCE ? 1 : kind >= AxisKind.UPCAST ? 2 : 0;
   };
   ranges.sort((a, b) => {
-    const x = a.arg as RangeArg, y = b.arg as RangeArg;
+    const x = argOf(a, Ops.RANGE), y = argOf(b, Ops.RANGE);
     return rank(a) - rank(b) || x.kind - y.kind || x.id - y.id || x.sub - y.sub;
   });
   const reduced = nodes.some((u) => u.op === Ops.REDUCE);
@@ -29,7 +29,7 @@ export function nameOf(ast: UOp): string {
 
 function sizeText(end: UOp): string {
   if (end.op === Ops.CONST) return String(end.value);
-  if (end.op === Ops.VARIABLE) return (end.arg as VariableArg).name.replace(/[^A-Za-z0-9_]/g, "_");
+  if (end.op === Ops.VARIABLE) return argOf(end, Ops.VARIABLE).name.replace(/[^A-Za-z0-9_]/g, "_");
   return "n";
 }
 
@@ -60,7 +60,7 @@ export function workOf(ast: UOp): Work {
   for (const u of nodes) {
     const set = free.get(u)!;
     if (u.op === Ops.REDUCE) {
-      const carrier = u.arg as CarrierArg;
+      const carrier = carrierOf(u);
       let inner = set;
       for (let i = carrier.lanes; i < u.src.length; i++) inner = sets.union(inner, sets.single(u.src[i]));
       flops += times(inner) * carrier.lanes;
@@ -68,7 +68,7 @@ export function workOf(ast: UOp): Work {
       flops += times(set);
     } else if (u.op === Ops.INDEX && u.src[0].op === Ops.PARAM) {
       const p = u.src[0];
-      touched.set(p, Math.min((p.arg as ParamArg).size, (touched.get(p) ?? 0) + times(set)));
+      touched.set(p, Math.min(argOf(p, Ops.PARAM).size, (touched.get(p) ?? 0) + times(set)));
     }
   }
   let bytes = 0;

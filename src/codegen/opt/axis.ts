@@ -9,8 +9,8 @@
  * @module
  */
 import { ceilDiv } from "../../helpers/math.ts";
-import { AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import type { Replacement } from "../ast/replace_ranges.ts";
@@ -88,7 +88,7 @@ export interface AxisRanges extends Replacement {
 export function axisRanges(a: AxisState, loopId: number, tileId: number, isGlobal = false): AxisRanges {
   const { dtype } = a.range;
   const inside: UOp[] = [];
-  const kind = isGlobal ? AxisKind.GLOBAL : (a.range.arg as RangeArg).kind;
+  const kind = isGlobal ? AxisKind.GLOBAL : argOf(a.range, Ops.RANGE).kind;
   const ranges: UOp[] = [];
   const make = (end: UOp | number, kind: AxisKind, id: number, sub: number): UOp => {
     if (end === 1) return constant(0, dtype);

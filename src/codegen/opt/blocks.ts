@@ -7,15 +7,15 @@
  *
  * @module
  */
-import { AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { type CarrierArg, identityConst, reduce } from "../../uop/core/carrier.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { carrierOf, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { lanesOf, rebuild } from "../ast/replace_ranges.ts";
 import { separateNests } from "../ast/simplify.ts";
 
@@ -27,7 +27,7 @@ export interface Cut {
 
 /** The ranges of the first `main` iterations of a range, and of the `rest` that follow. */
 function halves(ast: UOp, range: UOp, main: UOp, rest: UOp): [head: UOp, tail: UOp] {
-  const { id, kind, sub } = range.arg as RangeArg;
+  const { id, kind, sub } = argOf(range, Ops.RANGE);
   const part = (end: UOp, arg: RangeArg): UOp => uop(Ops.RANGE, range.dtype, [end], arg);
   return [part(main, new RangeArg(id, kind, sub)), part(rest, new RangeArg(freeIds(toposort(ast)).range, kind, 0))];
 }
@@ -37,7 +37,7 @@ export function cutReduce(ast: UOp, range: UOp, main: UOp, rest: UOp): Cut {
   const [head, tail] = halves(ast, range, main, rest), shifted = tail.add(main);
   const made = rebuild(ast, (u, src) => {
     if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
-    const carrier = u.arg as CarrierArg, n = carrier.lanes;
+    const carrier = carrierOf(u), n = carrier.lanes;
     const parts = [[head, head], [tail, shifted]].map(([r, value]) => {
       const lifts = src.slice(0, n).map((s) => substitute(s, new Map([[range, value]])));
       return lanesOf(reduce(carrier, lifts, src.slice(n).map((s) => s === range ? r : s)));
@@ -86,7 +86,7 @@ function mayOverfill(ast: UOp, range: UOp): boolean {
 /** Rounds a range of a STAGE that ends at a variable up to blocks of `k`; undefined where that would leave its memory. */
 export function blockStage(ast: UOp, range: UOp, k: number): Cut | undefined {
   const end = range.src[0];
-  if (vmax(end) % k !== 0 || (range.arg as RangeArg).kind !== AxisKind.LOOP || !mayOverfill(ast, range)) {
+  if (vmax(end) % k !== 0 || argOf(range, Ops.RANGE).kind !== AxisKind.LOOP || !mayOverfill(ast, range)) {
     return undefined;
   }
   const up = simplify(end.add(k - 1).floorDiv(k).mul(k));
@@ -112,7 +112,7 @@ export function maskRange(ast: UOp, range: UOp, n: number, size: number): Cut {
       return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];
     }
     if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
-    const carrier = u.arg as CarrierArg;
+    const carrier = carrierOf(u);
     const lifts = src.slice(0, carrier.lanes).map((x, i) => {
       const identity = identityConst(carrier, i);
       return isWithoutLoads(x, head, identity) ? x : valid.where(x, identity);

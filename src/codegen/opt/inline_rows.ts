@@ -5,11 +5,11 @@
  *
  * @module
  */
-import { AxisKind, type RangeArg, type StageArg } from "../../uop/core/args.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { rebuild, renameFree } from "../ast/replace_ranges.ts";
 
 /** Is an element of the row computed without a loop of its own? Then computing it where it is read costs no more. */
@@ -20,7 +20,7 @@ function isElementwise(stage: UOp): boolean {
     if (u.op === Ops.REDUCE && rangesOf(u).some((r) => own.includes(r))) return false;
   }
   return own.every((r) =>
-    r.op === Ops.RANGE && r.src[0].op === Ops.CONST && (r.arg as RangeArg).kind === AxisKind.LOOP
+    r.op === Ops.RANGE && r.src[0].op === Ops.CONST && argOf(r, Ops.RANGE).kind === AxisKind.LOOP
   );
 }
 
@@ -28,7 +28,7 @@ function isElementwise(stage: UOp): boolean {
 export function inlineRows(ast: UOp): UOp {
   for (;;) {
     const rows = new Set(
-      toposort(ast).filter((u) => u.op === Ops.STAGE && (u.arg as StageArg).scope === "thread" && isElementwise(u)),
+      toposort(ast).filter((u) => u.op === Ops.STAGE && argOf(u, Ops.STAGE).scope === "thread" && isElementwise(u)),
     );
     for (const u of toposort(ast)) if (u.op === Ops.INDEX && u.src.length > 2) rows.delete(u.src[0]);
     if (rows.size === 0) return ast;

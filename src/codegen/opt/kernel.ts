@@ -20,14 +20,14 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
-import { AxisKind } from "../../uop/core/args.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { AxisKind } from "../../uop/core/args.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { type Axis, axisRanges, AxisState } from "./axis.ts";
@@ -360,7 +360,7 @@ export class Kernel {
     const nodes = toposort(this.ast).filter((u) => u.op === Ops.REDUCE || u.op === Ops.STAGE);
     const serial = new Set<AxisState>();
     for (const u of nodes) {
-      const first = u.op === Ops.REDUCE ? (u.arg as CarrierArg).lanes : 1;
+      const first = u.op === Ops.REDUCE ? carrierOf(u).lanes : 1;
       const work = u.src.slice(first).reduce((n, r) => n * (sizeOf(r) || Infinity), 1);
       if (!grouped && work <= REPEATED_REDUCE) continue;
       for (const a of this.output) if (!dependsOn(u, a.range)) serial.add(a);

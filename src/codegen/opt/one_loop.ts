@@ -4,19 +4,19 @@
  *
  * @module
  */
-import { AxisKind, type RangeArg } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { sizeOf } from "../../uop/core/ranges.ts";
+import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { compareLoops } from "../ast/range_facts.ts";
 import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
-import { sizeOf } from "../../uop/core/ranges.ts";
 
 /** The AST with one loop for each REDUCE that had several. */
 export function oneLoop(ast: UOp): UOp {
   const map = new Map<UOp, Replacement>();
   const loopsOf = (u: UOp): UOp[] =>
-    u.src.filter((r) => r.op === Ops.RANGE && (r.arg as RangeArg).kind === AxisKind.REDUCE).sort(compareLoops);
+    u.src.filter((r) => r.op === Ops.RANGE && argOf(r, Ops.RANGE).kind === AxisKind.REDUCE).sort(compareLoops);
   const lists = toposort(ast).filter((u) => u.op === Ops.REDUCE).map(loopsOf);
   for (const loops of lists) {
     if (loops.length < 2 || loops.some((r) => map.has(r) || sizeOf(r) === 0)) continue;

@@ -10,12 +10,12 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { AxisKind, type ParamArg, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { slopeOf } from "../ast/index_terms.ts";
 import { compareLoops } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
@@ -26,12 +26,12 @@ const MAX_TILE = 1 << 20;
 
 /** Order of the axes of a tile in memory: loops, then copies, lanes last. */
 function layoutRank(r: UOp): number {
-  const { kind } = r.arg as RangeArg;
+  const { kind } = argOf(r, Ops.RANGE);
   return kind === AxisKind.VECTOR ? 3 : kind === AxisKind.UPCAST ? 2 : kind === AxisKind.UNROLL ? 1 : 0;
 }
 
 function isReduceLike(r: UOp): boolean {
-  const { kind } = r.arg as RangeArg;
+  const { kind } = argOf(r, Ops.RANGE);
   return kind === AxisKind.REDUCE || kind === AxisKind.UNROLL;
 }
 
@@ -49,7 +49,7 @@ export function loadsOfInput(nodes: readonly UOp[], slot: number): UOp[] {
   return nodes.filter((l) => {
     if (l.op !== Ops.LOAD || l.src[0].op !== Ops.INDEX) return false;
     const base = l.src[0].src[0];
-    return base.op === Ops.PARAM && (base.arg as ParamArg).slot === slot;
+    return base.op === Ops.PARAM && argOf(base, Ops.PARAM).slot === slot;
   });
 }
 
@@ -67,7 +67,7 @@ export function stageInput(ast: UOp, opt: Opt): UOp {
     const renamed = new Map<UOp, UOp>();
     let flat: UOp | undefined, stride = prod(inner.map((r) => r.src[0].value));
     for (const r of inner) {
-      const { kind } = r.arg as RangeArg;
+      const { kind } = argOf(r, Ops.RANGE);
       const lanes = kind === AxisKind.VECTOR && copiesLanes(l, r);
       renamed.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(next.range++, lanes ? kind : AxisKind.LOOP)));
       stride /= r.src[0].value;

@@ -10,12 +10,12 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
 import { compareLoops, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";

@@ -8,13 +8,13 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
-import { AxisKind, RangeArg, type StageArg } from "../../uop/core/args.ts";
-import { type CarrierArg, reduce } from "../../uop/core/carrier.ts";
+import { simplifyKernel, splitAnd } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
+import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { simplifyKernel, splitAnd } from "../../uop/algebra/valid.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { linearOf } from "../ast/index_terms.ts";
 
 /** A sum of products that a unit can do. */
@@ -35,7 +35,7 @@ function operand(u: UOp, core: TensorCore): UOp | undefined {
 
 /** The product that `u`, a REDUCE, sums; undefined where the unit cannot do it. */
 export function productOf(u: UOp, core: TensorCore): Product | undefined {
-  if (u.op !== Ops.REDUCE || (u.arg as CarrierArg).key !== "ADD" || u.dtype !== core.output) return undefined;
+  if (u.op !== Ops.REDUCE || carrierOf(u).key !== "ADD" || u.dtype !== core.output) return undefined;
   let x = u.src[0];
   // what lies beyond the end of a padded axis is read as zero anyway
   if (x.op === Ops.WHERE && x.src[2].isConst(0) && isMasked(x.src[1])) x = x.src[1];
@@ -123,7 +123,7 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
     [place(a, core.a, inA, rows, k), place(b, core.b, inB, k, columns), inC, inA, inB],
     core,
   );
-  const sum = reduce(u.arg as CarrierArg, [tile], u.src.slice(1).filter((r) => r !== k));
+  const sum = reduce(carrierOf(u), [tile], u.src.slice(1).filter((r) => r !== k));
   return place(substitute(ast, new Map([[u, sum]])), core.c, inC, rows, columns);
 }
 
@@ -143,7 +143,7 @@ export interface RowRead {
 export function rowRead(u: UOp, f: Fragment, lane: UOp, element: UOp): RowRead | undefined {
   if (u.op !== Ops.LOAD || u.dtype.itemsize !== 2 || f.lane.length !== 5) return undefined;
   const [base, flat] = u.src[0].src;
-  if (base.op !== Ops.STAGE || (base.arg as StageArg).scope !== "shared" || u.src[0].src.length > 2) return undefined;
+  if (base.op !== Ops.STAGE || argOf(base, Ops.STAGE).scope !== "shared" || u.src[0].src.length > 2) return undefined;
   const four = elementsOf(f) === 8;
   if (!four && elementsOf(f) !== 4) return undefined;
   const offset = (l: number, e: number): number => {
@@ -160,7 +160,7 @@ export function rowRead(u: UOp, f: Fragment, lane: UOp, element: UOp): RowRead |
   let which = matrix.mul(2);
   if (!four) {
     copies = rangesOf(flat).find((r) => {
-      const { kind } = r.arg as RangeArg;
+      const { kind } = argOf(r, Ops.RANGE);
       return kind === AxisKind.UPCAST && r.src[0].value % 2 === 0;
     });
     if (copies === undefined) return undefined;

@@ -4,17 +4,16 @@
  *
  * @module
  */
-import type { BufferArg } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { latest } from "../../uop/graph/resolve.ts";
-import type { UOp } from "../../uop/core/uop.ts";
 import { Tensor } from "../../tensor/tensor.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import { unshaped } from "../../uop/graph/resolve.ts";
 
 /** What a tensor is now: its node, and how often the memory that this names was written. */
 function placeOf(t: Tensor): { readonly node: UOp; readonly version: number } {
-  let u = latest(t.uop);
-  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
-  return { node: u, version: u.op === Ops.BUFFER ? (u.arg as BufferArg).storage.version : 0 };
+  const u = unshaped(t.uop);
+  return { node: u, version: u.op === Ops.BUFFER ? argOf(u, Ops.BUFFER).storage.version : 0 };
 }
 
 /** The numbers in a tensor, as long as they are known: nobody wrote it since. */

@@ -9,17 +9,17 @@
  *
  * @module
  */
+import { knownDevice } from "../../device/device.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { currentCapture } from "../../engine/realize_nodes.ts";
-import { knownDevice } from "../../device/device.ts";
-import { checkOptions, describe } from "../../helpers/options.ts";
 import { ArgumentError, DeviceError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
+import { checkOptions, describe } from "../../helpers/options.ts";
 import { hasState } from "../../helpers/stateful.ts";
-import { checkTensor } from "../../tensor/handle/base.ts";
-import { tensorList } from "../../tensor/handle/dims.ts";
 import { forgetLosses, gradsReading, lossesOf } from "../../tensor/gradients/backward.ts";
 import { endGraphs, forgetOrigin } from "../../tensor/gradients/origins.ts";
+import { checkTensor } from "../../tensor/handle/base.ts";
+import { tensorList } from "../../tensor/handle/dims.ts";
 import { wholly } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { deviceOf } from "../../uop/core/shape.ts";

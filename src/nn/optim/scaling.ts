@@ -4,12 +4,12 @@
  *
  * @module
  */
+import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
-import { dtypes } from "../../dtype/dtype.ts";
+import { endGraphs } from "../../tensor/gradients/origins.ts";
 import { checkTensor } from "../../tensor/handle/base.ts";
 import { tensorList } from "../../tensor/handle/dims.ts";
-import { endGraphs } from "../../tensor/gradients/origins.ts";
 import { wholly } from "../../tensor/realize.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { checkOptimizer, checkRange, type Optimizer, type OptimizerGroup, type StepOptions } from "./optimizer.ts";

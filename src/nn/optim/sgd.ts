@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { checkBoolean, checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
+import { checkBoolean, checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import {
   checkRange,

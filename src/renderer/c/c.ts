@@ -12,19 +12,12 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import {
-  AxisKind,
-  type ConstValue,
-  Int64,
-  type LocalArg,
-  type RangeArg,
-  type VariableArg,
-} from "../../uop/core/args.ts";
+import { argOf, AxisKind, type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { type CAddress, type CLanguage, type CRule, type CWriter, identifier, staysInRange, unwrap } from "./cstyle.ts";
-import type { LinearProgram } from "../renderer.ts";
 import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
+import type { LinearProgram } from "../renderer.ts";
+import { type CAddress, type CLanguage, type CRule, type CWriter, identifier, staysInRange, unwrap } from "./cstyle.ts";
 
 /** What all units start with. */
 const PRELUDE = `#ifdef __clang__
@@ -460,7 +453,7 @@ function heapOf(program: LinearProgram): Heap {
   let nbytes = 0, stack = 0;
   for (const u of program.uops) {
     if (u.op !== Ops.LOCAL || at.has(u)) continue;
-    const size = Math.ceil((u.arg as LocalArg).size * u.dtype.itemsize / ALIGN) * ALIGN;
+    const size = Math.ceil(argOf(u, Ops.LOCAL).size * u.dtype.itemsize / ALIGN) * ALIGN;
     if (stack + size <= STACK_BYTES) stack += size;
     else {
       at.set(u, nbytes);
@@ -479,7 +472,7 @@ function open(w: CWriter, program: LinearProgram, symbol: string): string[] {
     lines.push(`${p.writes ? "" : "const "}${memoryType(p.dtype)} *restrict b${p.slot} = bufs[${p.slot}];`);
   }
   program.vars.forEach((v, i) => {
-    const name = identifier((v.arg as VariableArg).name);
+    const name = identifier(argOf(v, Ops.VARIABLE).name);
     lines.push(`const ${scalarType(v.dtype)} var_${name} = *(const ${memoryType(v.dtype)} *)(vars + ${i});`);
   });
   const { nbytes } = heapOf(program);
@@ -539,7 +532,7 @@ function loopPragma(what: number): string {
 }
 
 function loop(w: CWriter, u: UOp, name: string, end: string): string {
-  const { kind } = u.arg as RangeArg, thread = kind === AxisKind.THREAD;
+  const { kind } = argOf(u, Ops.RANGE), thread = kind === AxisKind.THREAD;
   const pragma = kind === AxisKind.VECTOR ? lanesPragma(end) : loopPragma(w.notes.get(u) ?? 0);
   // lanes are compared with bounds: in 32 bits as many fit a register as there are values
   if (u.dtype === dtypes.int32 && kind !== AxisKind.VECTOR) w.notes.set(u, WIDE);
@@ -570,7 +563,7 @@ export const C_LANGUAGE: CLanguage = {
   local(w, u, name) {
     const type = memoryType(u.dtype.scalar), at = heapOf(w.program).at.get(u);
     if (at !== undefined) return `${type} *${name} = (${type} *)(heap + ${at});`;
-    return `${type} ${name}[${(u.arg as LocalArg).size * u.dtype.count}] __attribute__((aligned(${ALIGN})));`;
+    return `${type} ${name}[${argOf(u, Ops.LOCAL).size * u.dtype.count}] __attribute__((aligned(${ALIGN})));`;
   },
   close: (program) => heapOf(program).nbytes > 0 ? ["__builtin_free(taken);"] : [],
 };

@@ -7,12 +7,12 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { AccArg, ConstValue, LocalArg, ParamArg, RangeArg, VariableArg } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
+import { argOf, type ConstValue } from "../../uop/core/args.ts";
 import { opName, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
 import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
+import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
 
 /** Text of one op from the texts of its sources. Sources are safe to place anywhere in an expression. */
 export type CRule = (w: CWriter, u: UOp, src: readonly string[]) => string;
@@ -241,7 +241,7 @@ export class CWriter {
         : this.language.literal(this, u.dtype, 0);
       text = this.language.choose(this, u.dtype, gate, text, alt);
     }
-    const changes = base.op !== Ops.PARAM || this.program.params[(base.arg as ParamArg).slot].writes;
+    const changes = base.op !== Ops.PARAM || this.program.params[argOf(base, Ops.PARAM).slot].writes;
     if (changes) this.reads.add(base);
     this.put(u, text);
   }
@@ -290,16 +290,16 @@ export class CWriter {
       case Ops.AFTER:
         return;
       case Ops.PARAM:
-        this.names.set(u, `b${(u.arg as ParamArg).slot}`);
+        this.names.set(u, `b${argOf(u, Ops.PARAM).slot}`);
         return;
       case Ops.VARIABLE:
-        this.names.set(u, `var_${identifier((u.arg as VariableArg).name)}`);
+        this.names.set(u, `var_${identifier(argOf(u, Ops.VARIABLE).name)}`);
         return;
       case Ops.SPECIAL:
         if (this.language.special === undefined) break;
         return this.define(u, this.language.special(this, u));
       case Ops.RANGE: {
-        const { id, sub } = u.arg as RangeArg;
+        const { id, sub } = argOf(u, Ops.RANGE);
         const name = sub === 0 ? `i${id}` : `i${id}_${sub}`;
         this.names.set(u, name);
         return this.enter(this.language.loop(this, u, name, this.take(u.src[0]))); // it stands beside "<"
@@ -314,13 +314,13 @@ export class CWriter {
         this.settle("memory");
         return this.line(this.language.barrier);
       case Ops.LOCAL: {
-        const name = `local${(u.arg as LocalArg).id}`, text = this.language.local(this, u, name);
+        const name = `local${argOf(u, Ops.LOCAL).id}`, text = this.language.local(this, u, name);
         this.names.set(u, name);
         if (text !== undefined) this.line(text);
         return;
       }
       case Ops.ACC: {
-        const name = `acc${(u.arg as AccArg).id}`;
+        const name = `acc${argOf(u, Ops.ACC).id}`;
         const text = this.language.convert(this, u.src[0], this.take(u.src[0]), u);
         this.names.set(u, name);
         return this.statement(this.declaration(this.type(u.dtype), name, unwrap(text), true));

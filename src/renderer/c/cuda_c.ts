@@ -11,9 +11,12 @@
 import { f32ToBf16Bits, f32ToF16Bits } from "../../dtype/convert.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { ConstValue, LocalArg, VariableArg } from "../../uop/core/args.ts";
+import { argOf, type ConstValue } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
+import { inLanes, isPacked, lanesOfWord, ROUNDED, sharedLayout, threadsOf, wordsOf } from "../lanes.ts";
+import type { Capabilities, LinearProgram } from "../renderer.ts";
+import type { TensorCore } from "../tensor_core_table.ts";
 import { C_LANGUAGE, floatLiteral, integerLiteral } from "./c.ts";
 import {
   type CAddress,
@@ -27,9 +30,6 @@ import {
   unwrap,
 } from "./cstyle.ts";
 import { HELPERS, matrixUnit, waitCopies } from "./cuda_helpers.ts";
-import { inLanes, isPacked, lanesOfWord, ROUNDED, sharedLayout, threadsOf, wordsOf } from "../lanes.ts";
-import type { Capabilities, LinearProgram } from "../renderer.ts";
-import type { TensorCore } from "../tensor_core_table.ts";
 
 const { float16, bfloat16, float32, float64 } = dtypes;
 
@@ -305,7 +305,7 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
     else args.push(`${p.writes ? "" : "const "}${memoryType(p.dtype)} *__restrict__ b${slot}`);
   }
   for (const v of program.vars) {
-    args.push(`const ${scalarNames[v.dtype.id]} var_${identifier((v.arg as VariableArg).name)}`);
+    args.push(`const ${scalarNames[v.dtype.id]} var_${identifier(argOf(v, Ops.VARIABLE).name)}`);
   }
   // a group with tiles in registers may have them all: the assembler's own guess is more groups and no operands ahead
   const bounds = `${threadsOf(program)}${program.uops.some((u) => u.op === Ops.WMMA) ? ", 1" : ""}`;
@@ -317,7 +317,7 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
 }
 
 function local(w: CWriter, u: UOp, name: string): string {
-  const { scope, size } = u.arg as LocalArg, t = memoryType(u.dtype.scalar);
+  const { scope, size } = argOf(u, Ops.LOCAL), t = memoryType(u.dtype.scalar);
   if (scope === "shared") return `${t} *const ${name} = (${t} *)(shared + ${sharedLayout(w.program).at.get(u)});`;
   return `__align__(16) ${t} ${name}[${size * u.dtype.count}];`;
 }

@@ -10,14 +10,14 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { DTypeError } from "../../helpers/errors.ts";
-import type { LocalArg, ParamArg, VariableArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { type CAddress, type CLanguage, type CWriter, identifier, unwrap } from "./cstyle.ts";
+import { baseOf } from "../../uop/rewrite/walk.ts";
 import type { LinearProgram } from "../renderer.ts";
+import { type CAddress, type CLanguage, type CWriter, identifier, unwrap } from "./cstyle.ts";
 import { WIDE } from "./wgsl_int64.ts";
 import { isPacked, isWide, LANES, literal, splat, type, WGSL_RULES } from "./wgsl_ops.ts";
-import { baseOf } from "../../uop/rewrite/walk.ts";
 
 /** How a buffer argument or kernel-local memory is declared. */
 interface Memory {
@@ -62,7 +62,7 @@ function chooseMemories(program: LinearProgram): Map<UOp, Memory> {
 }
 
 function isShared(u: UOp): boolean {
-  return (u.arg as LocalArg).scope === "shared";
+  return argOf(u, Ops.LOCAL).scope === "shared";
 }
 
 function memoryOf(w: CWriter, base: UOp): Memory {
@@ -197,7 +197,7 @@ function open(w: CWriter, program: LinearProgram): string[] {
   if (program.uops.some((u) => u.dtype.scalar === dtypes.float16)) w.declare("enable f16", "enable f16;");
   for (const u of program.uops) {
     if (u.op !== Ops.PARAM) continue;
-    const { slot } = u.arg as ParamArg, { writes } = program.params[slot];
+    const { slot } = argOf(u, Ops.PARAM), { writes } = program.params[slot];
     w.declare(
       `b${slot}`,
       `@group(0) @binding(${slot}) var<storage, ${writes ? "read_write" : "read"}> b${slot}: ${
@@ -215,13 +215,13 @@ function open(w: CWriter, program: LinearProgram): string[] {
     `@compute @workgroup_size(${size.join(", ")})\n` +
     "fn main(@builtin(workgroup_id) gid: vec3<u32>, @builtin(local_invocation_id) lid: vec3<u32>) {",
     ...program.vars.map((v, i) =>
-      `let var_${identifier((v.arg as VariableArg).name)}: ${type(w, v.dtype)} = ${argument(w, v.dtype, at[i])};`
+      `let var_${identifier(argOf(v, Ops.VARIABLE).name)}: ${type(w, v.dtype)} = ${argument(w, v.dtype, at[i])};`
     ),
   ];
 }
 
 function local(w: CWriter, u: UOp, name: string): string | undefined {
-  const { size } = u.arg as LocalArg, text = `${name}: ${arrayType(w, memoryOf(w, u), size * u.dtype.count)};`;
+  const { size } = argOf(u, Ops.LOCAL), text = `${name}: ${arrayType(w, memoryOf(w, u), size * u.dtype.count)};`;
   if (!isShared(u)) return `var ${text}`;
   w.declare(name, `var<workgroup> ${text}`);
 }

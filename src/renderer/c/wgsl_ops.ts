@@ -10,8 +10,8 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { f16Round } from "../../dtype/float16.ts";
 import { DTypeError, SpecError } from "../../helpers/errors.ts";
-import { type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { vmin } from "../../uop/algebra/bounds.ts";
+import { type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type CRule, type CWriter, staysInRange, unwrap } from "./cstyle.ts";
@@ -31,6 +31,11 @@ function isNarrow(d: DType): boolean {
 /** True for dtypes that share words in memory. */
 export function isPacked(d: DType): boolean {
   return d.bits < 32 && d.scalar !== dtypes.float16;
+}
+
+/** A type as part of a function's name. */
+function wordOf(type: string): string {
+  return type.replace(/\W+/g, "_").replace(/_$/, "");
 }
 
 function scalarType(d: DType): string {
@@ -105,7 +110,7 @@ function scalarLiteral(w: CWriter, d: DType, value: ConstValue): string {
 
 /** `text` as an expression that is not constant. */
 function opaque(w: CWriter, d: DType, text: string): string {
-  const t = type(w, d), name = `opaque_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
+  const t = type(w, d), name = `opaque_${wordOf(t)}`;
   w.declare(name, `fn ${name}(x: ${t}) -> ${t} { return x; }`);
   return `${name}(${text})`;
 }
@@ -193,7 +198,7 @@ const division = (operator: string, wideName: string): CRule => (w, u, [a, b]) =
   const by = u.src[1].op === Ops.CONST && u.src[1].value <= 0 ? opaque(w, d, b) : b;
   if (operator === "%" && !d.isUnsigned && Math.min(vmin(u.src[0]), vmin(u.src[1])) < 0) {
     // Vulkan leaves the remainder with a negative operand open (OpSRem), the quotient not
-    const t = type(w, d), name = `remainder_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
+    const t = type(w, d), name = `remainder_${wordOf(t)}`;
     w.declare(name, `fn ${name}(a: ${t}, b: ${t}) -> ${t} { return a - a / b * b; }`);
     return wrap(w, d, `${name}(${unwrap(a)}, ${unwrap(by)})`);
   }
@@ -261,7 +266,7 @@ const max: CRule = (w, u, src) => {
   if (d.isBool) return `(${a} | ${b})`;
   if (isWide(d)) return wideCall(w, `wide_max_${signOf(d)}`, a, b);
   if (!d.isFloat) return `max(${a}, ${b})`;
-  const t = type(w, d), name = `max_${t.replace(/\W+/g, "_").replace(/_$/, "")}`;
+  const t = type(w, d), name = `max_${wordOf(t)}`;
   // said so that drivers of OpenGL make no max of it, which loses a NaN
   const isGreater = `(!(a <= b) & !${isNan(w, d, "b")}) | ${isNan(w, d, "a")}`,
     words = type(w, dtypes.uint32.vec(d.count));
@@ -328,7 +333,7 @@ function castText(w: CWriter, from: DType, to: DType, x: string): string {
   if (!d.isUnsigned) return wrap(w, d, `${t}(${inner})`);
   // a negative float wraps, as it does by way of a signed integer
   if (!full) return wrap(w, d, `${t}(${type(w, signed)}(${inner}))`);
-  const ft = type(w, from), name = `u32_of_${ft.replace(/\W+/g, "_").replace(/_$/, "")}`;
+  const ft = type(w, from), name = `u32_of_${wordOf(ft)}`;
   w.declare(
     name,
     `fn ${name}(x: ${ft}) -> ${t} { return select(${t}(x), bitcast<${t}>(${type(w, signed)}(x)), x < ${

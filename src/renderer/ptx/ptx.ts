@@ -10,18 +10,18 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { LocalArg, ParamArg, VariableArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { isAlu, opName, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { identifier } from "../c/cstyle.ts";
-import { archNumber, PTX_OPS } from "../cuda_caps.ts";
 import { matrixTypes } from "../c/cuda_helpers.ts";
+import { archNumber, PTX_OPS } from "../cuda_caps.ts";
 import { inLanes, isPacked, lanesOfWord, sharedLayout, wordsOf } from "../lanes.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
 import type { TensorCore } from "../tensor_core_table.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
-import { throughAfter } from "../../uop/rewrite/walk.ts";
 
 /** Registers of a place in memory and what instructions call its space. */
 interface Place {
@@ -90,7 +90,7 @@ class Writer {
       [idx, offset] = [throughAfter(idx.src[0]), idx.src[1].value * size];
     }
     const start = this.operand(base);
-    const space = base.op === Ops.PARAM ? "global" : (base.arg as LocalArg).scope === "shared" ? "shared" : "local";
+    const space = base.op === Ops.PARAM ? "global" : argOf(base, Ops.LOCAL).scope === "shared" ? "shared" : "local";
     if (idx.op === Ops.CONST) {
       if (Math.abs(offset) < 2 ** 30) return { space, text: `[${start}${offset === 0 ? "" : `+${offset}`}]`, gate };
       const far = this.e.op("b64", "add.s64", start, `${offset}`);
@@ -115,7 +115,7 @@ class Writer {
     }
     const { space, text, gate } = this.place(u.src[0]);
     const owner = throughAfter(throughAfter(base).src[0]);
-    const readOnly = space === "global" && !this.program.params[(owner.arg as ParamArg).slot].writes;
+    const readOnly = space === "global" && !this.program.params[argOf(owner, Ops.PARAM).slot].writes;
     const head = readOnly ? "ld.global.nc" : `ld.${space}`;
     const [c, type, n] = d.count > 1 ? componentsOf(d) : [d.isBool ? "b32" : classOf(d), memoryTypeOf(d), 1] as const;
     const into = Array.from({ length: n }, () => this.e.register(c));
@@ -270,11 +270,11 @@ class Writer {
       case Ops.INDEX:
         return;
       case Ops.PARAM: {
-        const generic = e.op("b64", "ld.param.u64", `[${this.symbol}_b${(u.arg as ParamArg).slot}]`);
+        const generic = e.op("b64", "ld.param.u64", `[${this.symbol}_b${argOf(u, Ops.PARAM).slot}]`);
         return void this.values.set(u, [e.op("b64", "cvta.to.global.u64", generic)]);
       }
       case Ops.VARIABLE: {
-        const name = `[${this.symbol}_${identifier((u.arg as VariableArg).name)}]`, d = u.dtype;
+        const name = `[${this.symbol}_${identifier(argOf(u, Ops.VARIABLE).name)}]`, d = u.dtype;
         const r = e.op(d.isBool ? "b32" : classOf(d), `ld.param.${memoryTypeOf(d)}`, name);
         return void this.values.set(u, [d.isBool ? e.op("pred", "setp.ne.s32", r, "0") : r]);
       }
@@ -284,7 +284,7 @@ class Writer {
         return void this.values.set(u, [e.op("b32", "mov.u32", from)]);
       }
       case Ops.LOCAL: {
-        const { id, scope, size } = u.arg as LocalArg;
+        const { id, scope, size } = argOf(u, Ops.LOCAL);
         if (scope === "shared") {
           const at = this.shared.get(u)!, [start] = e.once("shared", () => [e.op("b32", "mov.u32", "shared")]);
           return void this.values.set(u, [at === 0 ? start : e.op("b32", "add.s32", start, `${at}`)]);
@@ -342,7 +342,7 @@ class Writer {
     const args: string[] = [];
     for (let slot = 0; slot < this.program.params.length; slot++) args.push(`.param .u64 ${this.symbol}_b${slot}`);
     for (const v of this.program.vars) {
-      const name = identifier((v.arg as VariableArg).name);
+      const name = identifier(argOf(v, Ops.VARIABLE).name);
       args.push(`.param .${memoryTypeOf(v.dtype)} ${this.symbol}_${name}`);
     }
     const size = this.program.grid?.size ?? [1, 1, 1];

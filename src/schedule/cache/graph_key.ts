@@ -5,11 +5,11 @@
  * @module
  */
 import { mix } from "../../helpers/hash.ts";
-import { type Arg, type BufferArg, hashArg, type PairsArg, sameArg, type Storage } from "../../uop/core/args.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
+import { type Arg, argOf, hashArg, type PairsArg, sameArg, type Storage } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 
 /** The start of a slice along an axis, or the zeros in front of a padded one: a number that may become an argument. */
 export interface Offset {
@@ -103,7 +103,7 @@ export function graphKey(roots: readonly UOp[], extra: readonly Arg[] = [], exac
     ints.push(u.op | (u.dtype.id << 8) | (u.dtype.count << 16), u.src.length);
     if (u.op !== Ops.BIND) { for (let k = 0; k < u.src.length; k++) ints.push(u.src[k].at); }
     if (u.op === Ops.BUFFER) {
-      const { storage, version } = u.arg as BufferArg;
+      const { storage, version } = argOf(u, Ops.BUFFER);
       let slot = slots.get(storage);
       if (slot === undefined) {
         slots.set(storage, slot = storages.length);

@@ -14,13 +14,13 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { sameArray } from "../../helpers/math.ts";
-import type { ReduceArg } from "../../uop/core/args.ts";
-import { type CarrierArg, identityOf, momentsCarrier, rescaleCarrier, selectCarrier } from "../../uop/core/carrier.ts";
-import { extentsOf, sameExtent } from "../../uop/graph/extent.ts";
-import { isAlu, Ops } from "../../uop/core/ops.ts";
+import { type ReduceArg, reduceOf } from "../../uop/core/args.ts";
 import { expand } from "../../uop/core/build_movement.ts";
+import { type CarrierArg, identityOf, momentsCarrier, rescaleCarrier, selectCarrier } from "../../uop/core/carrier.ts";
+import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf, sameExtent } from "../../uop/graph/extent.ts";
 
 /** Nodes of the terms of a reduce that are looked at. */
 const MAX_LOOKED_AT = 64;
@@ -40,7 +40,7 @@ export interface Cascade {
 }
 
 function isSum(u: UOp, axes: readonly number[]): boolean {
-  return u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && sameArray((u.arg as ReduceArg).axes, axes);
+  return u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && sameArray(reduceOf(u).axes, axes);
 }
 
 /** The sum whose mean is subtracted from what it sums: `u` is f - sum(f) / count. */
@@ -118,7 +118,7 @@ function isBare(u: UOp, r: UOp): boolean {
 }
 
 function reads(u: UOp, r: UOp): boolean {
-  return waitsFor(u, (r.arg as ReduceArg).axes)?.includes(r) ?? true;
+  return waitsFor(u, reduceOf(r).axes)?.includes(r) ?? true;
 }
 
 /** a, where `u` is g * exp2(a * (f - r)) and g does not know r: undefined for anything else. */
@@ -172,7 +172,7 @@ function boundsOf(u: UOp): [number, number] {
 
 /** The cascade that ends in `u`, if it is one that a carrier can hold. */
 export function cascadeOf(u: UOp): Cascade | undefined {
-  const { op, axes } = u.arg as ReduceArg;
+  const { op, axes } = reduceOf(u);
   const term = u.src[0], shape = shapeOf(term);
   const count = axes.reduce((n, a) => n * shape[a], 1), extents = extentsOf(term);
   if (count < 2 || count >= 2 ** 31) return undefined;
@@ -187,7 +187,7 @@ export function cascadeOf(u: UOp): Cascade | undefined {
   const waits = waitsFor(term, axes);
   if (waits?.length !== 1) return undefined;
   const [first] = waits;
-  if ((first.arg as ReduceArg).op !== Ops.MAX) return undefined;
+  if (reduceOf(first).op !== Ops.MAX) return undefined;
   // one loop over both
   const other = extentsOf(first.src[0]);
   if (axes.some((a) => !sameExtent(extents?.[a], other?.[a]))) return undefined;

@@ -7,18 +7,18 @@
 import { FILES } from "../../device/files.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { foldConst } from "../../uop/algebra/eval.ts";
-import { ReduceArg } from "../../uop/core/args.ts";
-import { identityOf } from "../../uop/core/carrier.ts";
-import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { ReduceArg, reduceOf } from "../../uop/core/args.ts";
 import { broadcastTo, expand } from "../../uop/core/build_movement.ts";
-import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
 import { isAlu, isMovement, opName, Ops } from "../../uop/core/ops.ts";
-import { moveLike } from "../../uop/graph/resolve.ts";
-import { graphRewriteEach } from "../../uop/rewrite/rewrite.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, mayHave, type UOp, uop } from "../../uop/core/uop.ts";
-import { UPat } from "../../uop/rewrite/upat.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { moveLike } from "../../uop/graph/resolve.ts";
 import { isInside, isRange, nodeView } from "../../uop/graph/view.ts";
+import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
+import { graphRewriteEach } from "../../uop/rewrite/rewrite.ts";
+import { UPat } from "../../uop/rewrite/upat.ts";
 import { hoistFactors } from "./hoist_factors.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
@@ -47,7 +47,7 @@ function times(x: UOp, n: number): UOp {
 }
 
 function foldReduce(u: UOp): UOp | undefined {
-  const { op, axes } = u.arg as ReduceArg;
+  const { op, axes } = reduceOf(u);
   const x = u.src[0], from = shapeOf(x);
   const real = axes.filter((a) => from[a] !== 1);
   if (real.length === 0) return x;
@@ -70,8 +70,8 @@ function foldReduce(u: UOp): UOp | undefined {
       return op === Ops.ADD ? times(reduced, count) : reduced;
     }
   }
-  if (x.op === Ops.REDUCE && (x.arg as ReduceArg).op === op && op !== Ops.MUL) {
-    const inner = (x.arg as ReduceArg).axes;
+  if (x.op === Ops.REDUCE && reduceOf(x).op === op && op !== Ops.MUL) {
+    const inner = reduceOf(x).axes;
     return uop(
       Ops.REDUCE,
       u.dtype,

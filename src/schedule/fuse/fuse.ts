@@ -7,12 +7,11 @@
  */
 import { sameArray } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { AxisKind, type RangeArg, type ReduceArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type Extents, int, range, toposort, type UOp } from "../../uop/core/uop.ts";
-import { type Cascade, cascadeOf } from "./cascade.ts";
 import {
   dependence,
   isLoop,
@@ -21,6 +20,7 @@ import {
   outputDependence,
   sourceIndex,
 } from "../../uop/graph/movement_index.ts";
+import { type Cascade, cascadeOf } from "./cascade.ts";
 import { bodyWeight, KEEP_COST_REPEATED, ownCost, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
@@ -200,7 +200,7 @@ const NO_CONTEXTS: Context[] = [];
 function termsOf(u: UOp): number {
   let terms = 1;
   for (;; u = u.src[0]) {
-    if (u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD) {
+    if (u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD) {
       terms *= numelOf(u.src[0]) / Math.max(1, numelOf(u));
     } else if (!isMovement(u.op)) return u.op === Ops.MUL ? terms : 0;
   }
@@ -402,7 +402,7 @@ class Fuser {
     // reduced below, only one of operands that get buffers, and not on a grid: there products are tiled, and memory is quick
     if (
       list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
-      (u.arg as ReduceArg).op === Ops.ADD &&
+      reduceOf(u).op === Ops.ADD &&
       (this.of(u).depth === 1 || (isProduct(u.src[0]) && !this.capsOf(list[0].kernel).hasGrid))
     ) {
       return undefined;
@@ -477,7 +477,7 @@ class Fuser {
    */
   private isNested(u: UOp, c: Context): boolean {
     if (isOutputOnly(c.idx)) return false;
-    const isSum = u.op === Ops.REDUCE && (u.arg as ReduceArg).op === Ops.ADD && c.underSum && this.of(u).depth === 1;
+    const isSum = u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && c.underSum && this.of(u).depth === 1;
     return !isSum && this.workBelow(u) > MAX_SERIAL && !this.isTiled(u, c);
   }
 
@@ -551,7 +551,7 @@ class Fuser {
 
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
   private axesOf(ranges: readonly UOp[]): number[] {
-    return ranges.map((r) => (r.arg as RangeArg).id).filter((id) => id < OUTPUT_RANGES).sort((a, b) => a - b);
+    return ranges.map((r) => argOf(r, Ops.RANGE).id).filter((id) => id < OUTPUT_RANGES).sort((a, b) => a - b);
   }
 
   /** Times a node without reduces is computed: outside of the output loops behind the last one that it depends on. */
@@ -672,7 +672,7 @@ class Fuser {
     if (list.length === 1 && numelOf(u) <= this.elementsBelow(below.reduce)) return false;
     if (caps.l2 === 0) return true;
     const around = idx.filter((_, i) => !axes.includes(i));
-    const outer = dependence(around).filter(isLoop).sort((a, b) => (b.arg as RangeArg).id - (a.arg as RangeArg).id);
+    const outer = dependence(around).filter(isLoop).sort((a, b) => argOf(b, Ops.RANGE).id - argOf(a, Ops.RANGE).id);
     if (outer.length === 0 || TILE_ROWS * row > caps.l2 * TILE_SHARE) return false;
     return this.everyOperand(below.reduce, below.idx, (o) => {
       const part = o.nbytes / iterationsOf(outer.filter((r) => o.ranges.includes(r)));
@@ -691,7 +691,7 @@ class Fuser {
   private enter(u: UOp, c: Context, read: Read): void {
     if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
     if (u.op === Ops.REDUCE) {
-      const { op, axes } = u.arg as ReduceArg;
+      const { op, axes } = reduceOf(u);
       const from = shapeOf(u.src[0]);
       let active = c.active;
       // a reduce outside of some loops is entered once for each iteration of the others

@@ -8,12 +8,12 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import type { AxesArg, ReduceArg } from "../../uop/core/args.ts";
+import { type AxesArg, reduceOf } from "../../uop/core/args.ts";
 import { broadcastTo, expand, reshape } from "../../uop/core/build_movement.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
-import { moveLike } from "../../uop/graph/resolve.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { mayHave, type UOp, uop } from "../../uop/core/uop.ts";
+import { moveLike } from "../../uop/graph/resolve.ts";
 
 /** A factor that left a product: what is left is multiplied with it or divided by it. */
 interface Factor {
@@ -166,7 +166,7 @@ function split(u: UOp, axes: readonly number[], depth: number): Product | undefi
 
 /** Sum over k of h * g(k), where h waits for a reduction -> h * sum over k of g(k). */
 export function hoistFactors(u: UOp): UOp | undefined {
-  const { op, axes } = u.arg as ReduceArg;
+  const { op, axes } = reduceOf(u);
   if (op !== Ops.ADD || (u.dtype !== dtypes.float32 && u.dtype !== dtypes.float64)) return undefined;
   const p = split(u.src[0], axes, MAX_DEPTH);
   if (p === undefined) return undefined;

@@ -8,14 +8,14 @@
  * @module
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
-import type { ReduceArg } from "../../uop/core/args.ts";
+import { reduceOf } from "../../uop/core/args.ts";
 import { numelOf, permute } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
-import { moveLike } from "../../uop/graph/resolve.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
-import { outputRanges } from "./fuse.ts";
 import { sourceIndex } from "../../uop/graph/movement_index.ts";
+import { moveLike } from "../../uop/graph/resolve.ts";
+import { outputRanges } from "./fuse.ts";
 
 /** Uses of each element from which a copy pays. */
 const MIN_USES = 64;
@@ -71,11 +71,11 @@ function copied({ chain, base }: Operand, order: readonly number[]): UOp {
 
 /** What node `u` becomes: a sum of products has its operands copied to the layout that its tiles are read in. */
 export function layOut(u: UOp, capsOf: (u: UOp) => Capabilities): UOp {
-  if (u.op !== Ops.REDUCE || (u.arg as ReduceArg).op !== Ops.ADD || u.src[0].op !== Ops.MUL) return u;
+  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.MUL) return u;
   const caps = capsOf(u), [product] = u.src;
   if (!caps.hasGrid || caps.grid!.tensorCores.length === 0 || numelOf(product) === 0) return u;
   const src = product.src.map((s) => {
-    const o = operandOf(s, caps), order = o === undefined ? undefined : orderFor(o, product, (u.arg as ReduceArg).axes);
+    const o = operandOf(s, caps), order = o === undefined ? undefined : orderFor(o, product, reduceOf(u).axes);
     return order === undefined ? s : copied(o!, order);
   });
   return src.every((s, i) => s === product.src[i]) ? u : u.withSrc([product.withSrc(src)]);

@@ -5,12 +5,11 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
-import { reduce } from "../../uop/core/carrier.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { rangesOf } from "../../uop/core/ranges.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
+import { type CarrierArg, carrierOf, reduce } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { rangesOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate } from "../../uop/graph/movement_index.ts";
 
@@ -81,14 +80,14 @@ function substituteGated(u: UOp, r: UOp, e: UOp, gate: UOp): UOp {
 function sumOfSums(carrier: CarrierArg, lift: UOp, ranges: readonly UOp[]): UOp | undefined {
   const masked = lift.op === Ops.WHERE && lift.src[2].isConst(0);
   const inner = masked ? lift.src[1] : lift;
-  if (inner.op !== Ops.REDUCE || (inner.arg as CarrierArg).key !== "ADD") return undefined;
+  if (inner.op !== Ops.REDUCE || carrierOf(inner).key !== "ADD") return undefined;
   const own = inner.src.slice(1), body = inner.src[0];
   if (!ranges.some((r) => rangesOf(body).includes(r))) return undefined;
   return reduce(carrier, [masked ? lift.src[0].where(body, lift.src[2]) : body], [...ranges, ...own]);
 }
 
 function collapseReduce(u: UOp): UOp | undefined {
-  const carrier = u.arg as CarrierArg;
+  const carrier = carrierOf(u);
   if (carrier.key !== "ADD") return undefined;
   const lift = u.src[0], ranges = u.src.slice(1);
   const unused = ranges.filter((r) => !rangesOf(lift).includes(r));

@@ -14,15 +14,15 @@ import type { DType } from "../../dtype/dtype.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import type { ReduceArg } from "../../uop/core/args.ts";
-import { type CarrierArg, getTuple, reduce, RescaleCarrier } from "../../uop/core/carrier.ts";
-import { numelOf } from "../../uop/core/build_movement.ts";
-import { isAlu, isCommutative, isMovement, Ops } from "../../uop/core/ops.ts";
 import { onlineProductOf } from "../../uop/algebra/online_product.ts";
-import { dependsOn } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { constant, toposort, type UOp } from "../../uop/core/uop.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { reduceOf } from "../../uop/core/args.ts";
+import { numelOf } from "../../uop/core/build_movement.ts";
+import { carrierOf, getTuple, reduce, RescaleCarrier } from "../../uop/core/carrier.ts";
+import { isAlu, isCommutative, isMovement, Ops } from "../../uop/core/ops.ts";
+import { dependsOn } from "../../uop/core/ranges.ts";
+import { constant, toposort, type UOp } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { isLeaf, mustRealize, type OnlinePlan } from "../fuse/fuse.ts";
 import { type Layout, rangeify } from "./rangeify.ts";
 
@@ -45,7 +45,7 @@ function isSame(a: UOp, b: UOp, from: UOp, to: UOp): boolean {
     if (x.op !== y.op || x.dtype !== y.dtype || x.src.length !== y.src.length || x.op === Ops.RANGE) return false;
     if (x.arg !== y.arg && !(typeof x.arg === "object" && typeof y.arg === "object" && x.arg.same(y.arg))) return false;
     if (x.op === Ops.REDUCE) {
-      const first = (x.arg as CarrierArg).lanes;
+      const first = carrierOf(x).lanes;
       for (let i = first; i < x.src.length; i++) {
         if (x.src[i].src[0] !== y.src[i].src[0]) return false;
         ranges.set(x.src[i], y.src[i]);
@@ -61,7 +61,7 @@ function isSame(a: UOp, b: UOp, from: UOp, to: UOp): boolean {
 
 /** The only range of a one-lane REDUCE by `key`. */
 function ownRange(u: UOp, key: string): UOp | undefined {
-  return u.op === Ops.REDUCE && (u.arg as CarrierArg).key === key && u.src.length === 2 ? u.src[1] : undefined;
+  return u.op === Ops.REDUCE && carrierOf(u).key === key && u.src.length === 2 ? u.src[1] : undefined;
 }
 
 /** x of `x == from ? to : x`; anything else is itself. */
@@ -173,7 +173,7 @@ class Collector {
     if (isAlu(u.op) || isMovement(u.op)) return u.src.every((s) => this.visit(s));
     if (u.op === Ops.DETACH || u.op === Ops.CONTIGUOUS_BACKWARD) return this.visit(u.src[0]);
     if (u.op !== Ops.REDUCE) return false;
-    const { op } = u.arg as ReduceArg, [term] = u.src;
+    const { op } = reduceOf(u), [term] = u.src;
     if (op !== Ops.ADD || this.kinds.get(term) === POWER && term.op !== Ops.MUL) return this.visit(term);
     return term.op === Ops.MUL && this.factors(u, () => false);
   }
@@ -203,7 +203,7 @@ export function planOnline(roots: readonly UOp[], capsOf: (u: UOp) => OnlineCaps
     }
     if (u.op === Ops.REDUCE) {
       reduces.add(u);
-      if ((u.arg as ReduceArg).op === Ops.MAX) kind = Math.max(kind, MAXIMUM);
+      if (reduceOf(u).op === Ops.MAX) kind = Math.max(kind, MAXIMUM);
       else if (u.src[0].op === Ops.MUL) {
         if (kinds.get(u.src[0]) === POWER && u.dtype === dtypes.float32) sums.push(u);
         kind = NOTHING;

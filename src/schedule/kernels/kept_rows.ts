@@ -4,16 +4,16 @@
  *
  * @module
  */
-import { AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
-import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "../fuse/fuse.ts";
+import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate, flatIndex } from "../../uop/graph/movement_index.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "../fuse/fuse.ts";
 import { joinOnline } from "./join_online.ts";
 
 /** Rows of a tile, at most and at least. */
@@ -21,7 +21,7 @@ const MAX_TILE = 64, MIN_TILE = 8;
 
 /** The ranges of a node that closes some. */
 function ownRanges(u: UOp): readonly UOp[] {
-  return u.src.slice(u.op === Ops.STAGE ? 1 : (u.arg as CarrierArg).lanes);
+  return u.src.slice(u.op === Ops.STAGE ? 1 : carrierOf(u).lanes);
 }
 
 /** True where a reduce in `value` reads some input that depends on its own range and on one of `own`, but not on `row`. */
@@ -204,7 +204,7 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
   const stages = toposort(store).filter((u) => u.op === Ops.STAGE);
   let row: UOp | undefined;
   for (const s of stages) {
-    const around = rangesOf(s).filter((r) => (r.arg as RangeArg).kind === AxisKind.LOOP && dependsOn(store, r));
+    const around = rangesOf(s).filter((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && dependsOn(store, r));
     const last = around[around.length - 1];
     if (last !== undefined && last.src[0].op === Ops.CONST && sharesOperand(s, store, last)) row ??= last;
   }
@@ -217,12 +217,12 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
   const size = tileOf(sizeOf(row), Math.min(MAX_TILE, most));
   if (size === 0 || size === sizeOf(row)) return store;
   // the new loop comes right after the one that is split
-  const { id } = row.arg as RangeArg;
+  const { id } = argOf(row, Ops.RANGE);
   const later = new Map<UOp, UOp>();
   let next = 0;
   for (const r of toposort(store)) {
     if (r.op !== Ops.RANGE) continue;
-    const arg = r.arg as RangeArg;
+    const arg = argOf(r, Ops.RANGE);
     next = Math.max(next, arg.id + 2);
     if (arg.id > id) later.set(r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(arg.id + 1, arg.kind, arg.sub)));
   }

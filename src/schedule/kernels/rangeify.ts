@@ -6,16 +6,16 @@
  */
 import { SpecError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
-import { AxisKind, type ReduceArg, StageArg } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
+import { AxisKind, reduceOf, StageArg } from "../../uop/core/args.ts";
 import { getTuple, opCarrier, reduce } from "../../uop/core/carrier.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
 import { isMovement, isView, opName, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, index, int, load, param, range, store, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
+import { andGate, element, flatIndex, sourceIndex } from "../../uop/graph/movement_index.ts";
 import type { Cascade } from "../fuse/cascade.ts";
 import { type KernelPlan, outputRanges, stripReshape } from "../fuse/fuse.ts";
-import { andGate, element, flatIndex, sourceIndex } from "../../uop/graph/movement_index.ts";
 
 /** What a kernel needs to know of the storage of a node: which entry, of how many elements. */
 export interface Entry {
@@ -67,7 +67,7 @@ class Builder {
 
   /** The two results of a cascade, from one REDUCE. */
   private join(c: Cascade, idx: readonly UOp[], gate: UOp | undefined): { first: UOp; second: UOp } {
-    const [inner, own] = this.reduced(c.first.src[0], (c.first.arg as ReduceArg).axes, idx);
+    const [inner, own] = this.reduced(c.first.src[0], reduceOf(c.first).axes, idx);
     const x = this.build(c.first.src[0], inner, gate), term = this.build(c.term, inner, gate);
     if (c.kind === "moments") {
       // about one of the values: what is far from 0 and close together keeps its digits
@@ -161,7 +161,7 @@ class Builder {
         this.remember(cascade.second, idx, gate, both.second);
         return u === cascade.first ? both.first : both.second;
       }
-      const arg = u.arg as ReduceArg;
+      const arg = reduceOf(u);
       const [inner, ranges] = this.reduced(u.src[0], arg.axes, idx);
       const value = this.build(u.src[0], inner, gate);
       return ranges.length === 0 ? value : reduce(opCarrier(arg.op as Ops, u.dtype), [value], ranges);

@@ -4,11 +4,11 @@
  *
  * @module
  */
-import type { ParamArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { param, toposort, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { bodyWeight } from "../fuse/recompute.ts";
-import { param, toposort, type UOp } from "../../uop/core/uop.ts";
 
 /** The entries of a kernel by slot. */
 export class Slots {
@@ -74,7 +74,7 @@ export function loadsOf(store: UOp, slot: number | undefined): readonly UOp[] {
 
 /** The slot of a PARAM. */
 export function slotOf(p: UOp): number {
-  return (p.arg as ParamArg).slot;
+  return argOf(p, Ops.PARAM).slot;
 }
 
 /** The slot that a STORE writes. */
@@ -87,7 +87,7 @@ export function renumber(u: UOp, from: Slots, to: Slots): UOp {
   const map = new Map<UOp, UOp>();
   const params = u.op === Ops.STORE ? factsOf(u).params : toposort(u).filter((x) => x.op === Ops.PARAM);
   for (const p of params) {
-    const { slot, size } = p.arg as ParamArg, now = to.take(from.entries[slot]);
+    const { slot, size } = argOf(p, Ops.PARAM), now = to.take(from.entries[slot]);
     if (now !== slot) map.set(p, param(now, p.dtype, size));
   }
   return substitute(u, map);

@@ -10,13 +10,11 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { AxisKind, type RangeArg } from "../../uop/core/args.ts";
-import { type CarrierArg, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { linearOf } from "../../uop/algebra/integer_sum.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
+import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
-import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
 import {
   constant,
   index,
@@ -31,6 +29,8 @@ import {
   toposort,
   type UOp,
 } from "../../uop/core/uop.ts";
+import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 
 /** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
@@ -76,7 +76,7 @@ const LEAST_SUM = 256, LONG_SUM = 4096;
  * elements. 0 where the reduction is something else.
  */
 function tilesOf(u: UOp, around: readonly UOp[]): number {
-  if (u.op !== Ops.REDUCE || (u.arg as CarrierArg).key !== "ADD") return 0;
+  if (u.op !== Ops.REDUCE || carrierOf(u).key !== "ADD") return 0;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
   if (loads.length !== 2) return 0;
   const [a, b] = loads.map((x) => rangesOf(x));
@@ -106,7 +106,7 @@ function liesAlong(l: UOp, r: UOp): boolean {
  * the cache: where both operands lie along the sum in memory (what does not is packed). 1 for others.
  */
 function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
-  if (caps.hasGrid || caps.l2 === 0 || (u.arg as CarrierArg).key !== "ADD" || u.src[0].op !== Ops.MUL) return 1;
+  if (caps.hasGrid || caps.l2 === 0 || carrierOf(u).key !== "ADD" || u.src[0].op !== Ops.MUL) return 1;
   const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
   if (outputs < MIN_RESULTS || outputs * itemsize > caps.l2 * RESULT_SHARE || nbytes <= caps.l2) return 1;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
@@ -126,10 +126,10 @@ function splittable(ast: UOp): UOp | undefined {
     found = u;
   }
   if (found === undefined) return undefined;
-  const { lanes } = found.arg as CarrierArg;
+  const { lanes } = carrierOf(found);
   if (found.src.slice(lanes).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
   const around = rangesOf(found);
-  return around.every((r) => (r.arg as RangeArg).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
+  return around.every((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
 }
 
 /** `x` in the dtype of `r`. */
@@ -148,7 +148,7 @@ function divisorNear(n: number, want: number): number {
 export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKernel | undefined {
   const u = splittable(ast);
   if (u === undefined) return undefined;
-  const carrier = u.arg as CarrierArg, n = carrier.lanes;
+  const carrier = carrierOf(u), n = carrier.lanes;
   const ranges = u.src.slice(n), around = rangesOf(u);
   const outputs = around.reduce((p, r) => p * sizeOf(r), 1);
   const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;

@@ -6,13 +6,13 @@
  * @module
  */
 import { CycleError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
 import type { Line } from "../../helpers/stack.ts";
+import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { sameArray } from "../../helpers/math.ts";
-import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { mayHave, type UOp } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { factsOf, loadsOf, renumber, Slots, slotWritten } from "../kernels/slots.ts";
 
 /** One version of one entry, as a number. */

@@ -6,13 +6,13 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import type { ParamArg, VariableArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { param, sink, toposort, type UOp, variable } from "../../uop/core/uop.ts";
-import { entryOfKey, type Node } from "./kernel_graph.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { factsOf, slotOf, slotWritten } from "../kernels/slots.ts";
 import { splitKernel } from "../kernels/split_reduce.ts";
+import { entryOfKey, type Node } from "./kernel_graph.ts";
 import type { EntryInfo, TemplateItem } from "./template.ts";
 
 /** An AST that is final, the slot that each of its PARAMs had before, and its variables. */
@@ -87,7 +87,7 @@ function number(kernel: UOp): Numbered {
   const slots: number[] = [], vars: string[] = [], map = new Map<UOp, UOp>();
   const take = (p: UOp): void => {
     if (map.has(p)) return;
-    const { slot, size } = p.arg as ParamArg;
+    const { slot, size } = argOf(p, Ops.PARAM);
     // one slot for each (entry, dtype): a bitcast view is a parameter of its own
     map.set(p, param(slots.length, p.dtype, size));
     slots.push(slot);
@@ -96,7 +96,7 @@ function number(kernel: UOp): Numbered {
   for (const u of toposort(kernel)) {
     if (u.op === Ops.PARAM) take(u);
     else if (u.op === Ops.VARIABLE) {
-      const { name, min, max } = u.arg as VariableArg;
+      const { name, min, max } = argOf(u, Ops.VARIABLE);
       map.set(u, variable(`v${vars.length}`, min, max, u.dtype));
       vars.push(name);
     }

@@ -6,10 +6,10 @@
  * @module
  */
 import { gcd } from "../../helpers/math.ts";
-import type { ParamArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { constant, mayHave, toposort, type UOp, variable } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
 import type { TemplateItem } from "./template.ts";
 
 /** So many kernels must be alike: few are compiled faster as they are, with all numbers known. */
@@ -51,14 +51,14 @@ function movable(ast: UOp): UOp[] {
 function formOf(ast: UOp): { form: UOp; offsets: ReadonlyMap<UOp, number> } {
   const indices = movable(ast), bySlot = new Map<number, number[]>();
   for (const u of indices) {
-    const { slot } = u.src[0].arg as ParamArg, offset = apart(u.src[1])[1], list = bySlot.get(slot);
+    const { slot } = argOf(u.src[0], Ops.PARAM), offset = apart(u.src[1])[1], list = bySlot.get(slot);
     if (list === undefined) bySlot.set(slot, [offset]);
     else if (!list.includes(offset)) list.push(offset);
   }
   for (const list of bySlot.values()) list.sort((a, b) => a - b);
   const map = new Map<UOp, UOp>(), offsets = new Map<UOp, number>();
   for (const u of indices) {
-    const [param, address] = u.src, { slot } = param.arg as ParamArg, [rest, offset] = apart(address);
+    const [param, address] = u.src, { slot } = argOf(param, Ops.PARAM), [rest, offset] = apart(address);
     const place = variable(`place${slot}_${bySlot.get(slot)!.indexOf(offset)}`, 0, 1, address.dtype);
     offsets.set(place, offset);
     map.set(u, u.withSrc([param, rest === undefined ? place : rest.alu(Ops.ADD, place)]));

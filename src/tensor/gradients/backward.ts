@@ -5,22 +5,22 @@
  * @module
  */
 import { ArgumentError, DTypeError, ShapeError, StaleReadError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { userLine } from "../../helpers/stack.ts";
-import { sameArray } from "../../helpers/math.ts";
-import type { BufferArg } from "../../uop/core/args.ts";
-import { computeGradient } from "../../uop/graph/gradient.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
-import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { tied } from "../../uop/graph/given_gradient.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { tied } from "../../uop/graph/given_gradient.ts";
+import { computeGradient } from "../../uop/graph/gradient.ts";
+import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
+import { CallTensor } from "./call.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
-import { CallTensor } from "./call.ts";
 
 /**
  * A loss whose `backward()` filled a gradient: a handle on its node, and whether the user's handle is still alive. A
@@ -73,7 +73,7 @@ export function gradsReading(weights: readonly TensorBase[], besides: readonly T
   const roots = others.map((g) => resolve(g.uop)), reads = new Set<UOp>(), stale = new Set<UOp>();
   for (const u of toposort(roots)) {
     if (u.op === Ops.BUFFER) {
-      const { storage, version } = u.arg as BufferArg;
+      const { storage, version } = argOf(u, Ops.BUFFER);
       if (written.has(storage)) reads.add(u);
       if (storage.version !== version || storage.disposedAt !== "") stale.add(u);
       continue;

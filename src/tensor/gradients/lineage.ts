@@ -6,10 +6,10 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { latest } from "../../uop/graph/resolve.ts";
 import { toposort, UOp } from "../../uop/core/uop.ts";
+import { unshaped } from "../../uop/graph/resolve.ts";
 import { gradLeaves, type TensorBase } from "../handle/base.ts";
 
 /** What something was computed from: names of buffers, and of nodes that users made of no others. */
@@ -28,9 +28,8 @@ const lineages = new WeakMap<Storage, Lineage>();
 
 /** The storage of a node that has become one, under any shape. */
 function storageOf(u: UOp): Storage | undefined {
-  let v = latest(u);
-  while (v.op === Ops.RESHAPE) v = latest(v.src[0]);
-  return v.op === Ops.BUFFER ? (v.arg as BufferArg).storage : undefined;
+  const v = unshaped(u);
+  return v.op === Ops.BUFFER ? argOf(v, Ops.BUFFER).storage : undefined;
 }
 
 /** The name of a storage: of the node that became it, else its own. */
@@ -109,7 +108,7 @@ function comesFrom(storage: Storage, t: TensorBase | UOp): boolean | undefined {
 export function lostBelow(root: UOp, targets: readonly TensorBase[], since = 0): Storage[] {
   const found = new Set<Storage>();
   for (const u of wayOf([root])) {
-    const storage = u.op === Ops.BUFFER && u.dtype.isFloat ? (u.arg as BufferArg).storage : undefined;
+    const storage = u.op === Ops.BUFFER && u.dtype.isFloat ? argOf(u, Ops.BUFFER).storage : undefined;
     if (storage !== undefined && lineages.has(storage) && storage.born >= since) found.add(storage);
   }
   if (found.size === 0) return [];

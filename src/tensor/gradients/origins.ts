@@ -6,11 +6,11 @@
  * @module
  */
 import type { Line } from "../../helpers/stack.ts";
-import type { BufferArg, Storage } from "../../uop/core/args.ts";
-import { extentsOf, isLabel } from "../../uop/graph/extent.ts";
+import { argOf, type BufferArg, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { latest } from "../../uop/graph/resolve.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
+import { latest, unlabeled, unshaped } from "../../uop/graph/resolve.ts";
 import { gradLeaves, type TensorBase } from "../handle/base.ts";
 import { forgetLineage, keepLineage } from "./lineage.ts";
 
@@ -55,19 +55,12 @@ export interface Ways {
 }
 
 function versionOf(buffer: UOp): BufferArg {
-  return buffer.arg as BufferArg;
-}
-
-/** The storage that a node is a shape of, or that it will have. */
-function ownerOf(u: UOp): UOp {
-  let owner = latest(u);
-  while (owner.op === Ops.RESHAPE) owner = latest(owner.src[0]);
-  return owner;
+  return argOf(buffer, Ops.BUFFER);
 }
 
 /** The BUFFER that an owner is, or writes to. */
 function bufferBelow(owner: UOp): UOp | undefined {
-  while (owner.op === Ops.AFTER) owner = ownerOf(owner.src[0]);
+  while (owner.op === Ops.AFTER) owner = unshaped(owner.src[0]);
   return owner.op === Ops.BUFFER ? owner : undefined;
 }
 
@@ -75,7 +68,7 @@ function bufferBelow(owner: UOp): UOp | undefined {
 export function targetsOf(tensors: readonly TensorBase[]): Targets {
   const owners = new Set<UOp>(), byStorage = new Map<Storage, UOp>();
   for (const t of tensors) {
-    const owner = ownerOf(t.uop), buffer = bufferBelow(owner);
+    const owner = unshaped(t.uop), buffer = bufferBelow(owner);
     owners.add(owner);
     if (buffer !== undefined) byStorage.set(versionOf(buffer).storage, owner);
   }
@@ -97,9 +90,7 @@ export function liveLeaves(): TensorBase[] {
 
 /** Where the origin of what `u` has become is kept. */
 function placeOf(u: UOp): UOp | undefined {
-  const now = latest(u);
-  let base = now;
-  while (base.op === Ops.RESHAPE || isLabel(base)) base = latest(base.src[0]);
+  const now = latest(u), base = unlabeled(now);
   if (base.op !== Ops.BUFFER) return undefined;
   return extentsOf(now) === null ? base : now;
 }
@@ -157,7 +148,7 @@ class Walk {
     if (u.op === Ops.CUSTOM) return u.src;
     if (u.op === Ops.DETACH || !u.dtype.isFloat) return [];
     if (u.op === Ops.AFTER && this.writesTarget(u)) {
-      if (u.becomes !== undefined) return [ownerOf(u)];
+      if (u.becomes !== undefined) return [unshaped(u)];
       if (this.targets.owners.has(u)) return [];
     }
     const origin = isPlace(u) ? origins.get(u) : undefined;
@@ -167,7 +158,7 @@ class Walk {
 
   /** Decides on `u` once its sources are decided. */
   private settle(u: UOp, sources: readonly UOp[]): void {
-    const { open, stale } = this, owner = ownerOf(u), origin = isPlace(u) ? origins.get(u) : undefined;
+    const { open, stale } = this, owner = unshaped(u), origin = isPlace(u) ? origins.get(u) : undefined;
     let passes = false, old = isPlace(u) ? lost.get(u) : undefined;
     if (owner.op === Ops.BUFFER) old ??= this.replaced(owner);
     for (const s of sources) {
@@ -203,7 +194,7 @@ class Walk {
     const { owners, byStorage } = this.targets;
     if (owners.has(u)) return true;
     if (byStorage.size === 0) return false;
-    const buffer = this.bufferBelow(ownerOf(u));
+    const buffer = this.bufferBelow(unshaped(u));
     return buffer !== undefined && byStorage.has(versionOf(buffer).storage);
   }
 
@@ -212,7 +203,7 @@ class Walk {
     const { below } = this, passed: UOp[] = [];
     while (owner.op === Ops.AFTER && !below.has(owner)) {
       passed.push(owner);
-      owner = ownerOf(owner.src[0]);
+      owner = unshaped(owner.src[0]);
     }
     const buffer = owner.op === Ops.BUFFER ? owner : below.get(owner);
     for (const u of passed) below.set(u, buffer);
@@ -248,7 +239,7 @@ export function keepOrigins(tensors: readonly TensorBase[], realize: () => void)
   if (gradLeaves.size === 0) return keepLineage(tensors, realize);
   const targets = targetsOf(liveLeaves()), walk = new Walk(targets, true, true);
   // weights and an optimizer's state are written: no gradient goes through that
-  for (const t of tensors) if (t.requiresGrad === undefined || ownerOf(t.uop).op !== Ops.AFTER) walk.visit(t.uop);
+  for (const t of tensors) if (t.requiresGrad === undefined || unshaped(t.uop).op !== Ops.AFTER) walk.visit(t.uop);
   const kept = walk.pending.filter((u) => !walk.isTargetWrite(u));
   keepLineage(tensors, realize);
   for (const u of kept) {
@@ -270,7 +261,7 @@ export function forgetOrigin(u: UOp): void {
 /** Ends the graphs that read the present values of weights, which an optimizer is to replace. */
 export function endGraphs(weights: readonly TensorBase[]): void {
   for (const t of weights) {
-    const buffer = bufferBelow(ownerOf(t.uop));
+    const buffer = bufferBelow(unshaped(t.uop));
     if (buffer !== undefined) versionOf(buffer).storage.stepped = versionOf(buffer).version;
   }
 }

@@ -4,26 +4,26 @@
  *
  * @module
  */
+import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { wantsLines } from "../../helpers/env.ts";
+import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
 import { Site } from "../../helpers/stack.ts";
-import type { BufferArg, Storage } from "../../uop/core/args.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
+import { argOf, type Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
-import { latest } from "../../uop/graph/resolve.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
+import { latest, unshaped } from "../../uop/graph/resolve.ts";
 import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
-import { type Named, type Source, sourceOf } from "./aliases.ts";
-import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
 import { isList, type TypedArray } from "../nodes/host.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "../nodes/scalars.ts";
+import { type Named, type Source, sourceOf } from "./aliases.ts";
+import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
 
 /** Nested lists of numbers, booleans or bigints, or of TypedArrays; all lists of a level have one length. */
 export type NestedArray = readonly (number | boolean | bigint | NestedArray | TypedArray)[];
@@ -75,14 +75,14 @@ export function isWeak(t: TensorBase): boolean {
   if (weakScalars.has(t)) return true;
   let u = t.uop;
   while (isMovement(u.op) || u.op === Ops.COPY || u.op === Ops.CONTIGUOUS) u = latest(u.src[0]);
-  return u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak;
+  return u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).storage.weak;
 }
 
 /** Why a tensor of integers has no gradient, and what to do about whole numbers that were meant as floats. */
 export function noGradient(t: TensorBase): string {
   const reason = "only floating-point tensors have gradients";
   if (isWeak(t)) return `${reason}; make it with { dtype: "float32" }`;
-  const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && (u.arg as BufferArg).storage.weak);
+  const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).storage.weak);
   return weak ? `${reason}; make the lists that it is computed from tensors with { dtype: "float32" }` : reason;
 }
 
@@ -220,7 +220,7 @@ export abstract class TensorBase {
     if (isMemory(base) && !top.isValue) {
       now = newestOf(base);
       // an equal expression has become the same memory: this one moves out
-      if (now.op === Ops.BUFFER && (now.arg as BufferArg).storage.names > 1) {
+      if (now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).storage.names > 1) {
         now = this.copyOut(top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
       }
     } else if (path.length === 1) return false;
@@ -259,9 +259,9 @@ export abstract class TensorBase {
   /** Makes what this names, which is realized, memory that a write through this alone can see. */
   protected moveOut(): void {
     const { base } = shown(this.uop);
-    const isOthers = this.isValue || (base.op === Ops.BUFFER && (base.arg as BufferArg).storage.names > 1);
+    const isOthers = this.isValue || (base.op === Ops.BUFFER && argOf(base, Ops.BUFFER).storage.names > 1);
     if (!isOthers) return;
-    if (base.op === Ops.BUFFER) this.noteLeft((base.arg as BufferArg).storage);
+    if (base.op === Ops.BUFFER) this.noteLeft(argOf(base, Ops.BUFFER).storage);
     this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
   }
   /** Points the handle at a copy of what it names: a view that has been written through stays one. */
@@ -289,8 +289,7 @@ export abstract class TensorBase {
   protected settle(): void {
     if (this.source === undefined || this.isPlace) return;
     const [top] = this.aliases();
-    let own = latest(this.uop); // not what a view below it, which has other memory by now, is of
-    while (own.op === Ops.RESHAPE) own = latest(own.src[0]);
+    const own = unshaped(this.uop); // not what a view below it, which has other memory by now, is of
     if (top !== this && isMemory(own) && isSameMemory(own, shown(top.uop).base)) return; // another shape of it
     this.source = undefined;
     this.epoch++; // views of this that there are stay what they are

@@ -6,24 +6,16 @@
  *
  * @module
  */
-import { type BufferArg, Storage } from "../../uop/core/args.ts";
-import { isLabel } from "../../uop/graph/extent.ts";
+import { argOf, Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { latest } from "../../uop/graph/resolve.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-
-/** What `u` is now, under any shape. */
-function unshaped(u: UOp): UOp {
-  u = latest(u);
-  while (u.op === Ops.RESHAPE || isLabel(u)) u = latest(u.src[0]);
-  return u;
-}
+import { unlabeled } from "../../uop/graph/resolve.ts";
 
 /** Where claims on what `u` names are counted. */
 export function placeOf(u: UOp): Storage | UOp {
-  u = unshaped(u);
-  while (u.op === Ops.AFTER) u = unshaped(u.src[0]);
-  return u.op === Ops.BUFFER ? (u.arg as BufferArg).storage : u;
+  u = unlabeled(u);
+  while (u.op === Ops.AFTER) u = unlabeled(u.src[0]);
+  return u.op === Ops.BUFFER ? argOf(u, Ops.BUFFER).storage : u;
 }
 
 /** Counts one more holder of what `u` names, or will name. */
@@ -38,15 +30,15 @@ export function unclaim(u: UOp): Storage[] {
   if (place instanceof Storage) return [place];
   // values that were never needed on their device: their bytes are still the host's
   if (place.op !== Ops.COPY || place.src[0].op !== Ops.BUFFER) return [];
-  const { storage } = place.src[0].arg as BufferArg;
+  const { storage } = argOf(place.src[0], Ops.BUFFER);
   return storage.staging ? [storage] : [];
 }
 
 /** Moves a claim on what `from` names to what `to` names. */
 export function moveClaim(from: UOp, to: UOp): void {
-  const next = unshaped(to);
+  const next = unlabeled(to);
   // a write makes another version of the same memory: a loop of them never walks back to the first
-  if (next.op === Ops.AFTER && unshaped(next.src[0]) === unshaped(from)) return;
+  if (next.op === Ops.AFTER && unlabeled(next.src[0]) === unlabeled(from)) return;
   unclaim(from);
   claim(to);
 }

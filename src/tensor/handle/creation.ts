@@ -4,31 +4,31 @@
  *
  * @module
  */
-import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
-import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/promotion.ts";
 import type { ForeignMemory } from "../../device/allocator.ts";
 import { attachBuffer, Buffer } from "../../device/buffer.ts";
 import { canonicalize, defaultDevice, getDevice, knownDevice } from "../../device/device.ts";
+import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/promotion.ts";
 import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkInteger, checkNumber, describe, isPlain } from "../../helpers/options.ts";
 import { userLine } from "../../helpers/stack.ts";
-import { Storage } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { aligned, extentText, isBoundNode } from "../../uop/graph/extent.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
 import { bufferNode, iota, UOp, uop } from "../../uop/core/uop.ts";
-import { type NestedArray, TensorBase } from "./base.ts";
-import { type Dim, dimNode, sized } from "./dims.ts";
+import { aligned, extentText, isBoundNode } from "../../uop/graph/extent.ts";
 import { eqNode } from "../nodes/compare_nodes.ts";
 import { copyBytes, dtypeOfArray, flattenNested, packHost, type TypedArray } from "../nodes/host.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode, inferDType, scalarConst } from "../nodes/scalars.ts";
+import { type NestedArray, TensorBase } from "./base.ts";
+import { type Dim, dimNode, sized } from "./dims.ts";
 
 /** What a tensor can be made of. */
 export type TensorData = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer | UOp | null;

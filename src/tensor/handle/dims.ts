@@ -8,6 +8,11 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { describe, describeList } from "../../helpers/options.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { broadcastTo, expand } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { int, INT32_MAX, type UOp } from "../../uop/core/uop.ts";
 import {
   aligned,
   boundValue,
@@ -22,14 +27,9 @@ import {
   sumOf,
   window,
 } from "../../uop/graph/extent.ts";
-import { broadcastTo, expand } from "../../uop/core/build_movement.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { shapeOf } from "../../uop/core/shape.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
-import { int, INT32_MAX, type UOp } from "../../uop/core/uop.ts";
+import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { checkShape } from "./axes.ts";
 import { isTensor, TensorBase } from "./base.ts";
-import { iotaAlong } from "../nodes/movement_nodes.ts";
 
 /** A size or bound: a number, or a bound variable (or arithmetic of such, as `pos.bind(3).add(1)`). */
 export type Dim = number | TensorBase;

@@ -9,13 +9,13 @@ import type { DType } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { base64, encodePng } from "../../helpers/png.ts";
-import type { BufferArg } from "../../uop/core/args.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
-import { latest } from "../../uop/graph/resolve.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { checkTensor, type TensorBase } from "./base.ts";
+import { latest } from "../../uop/graph/resolve.ts";
 import { formatValues, type HostArray, typedArrayOf } from "../nodes/host.ts";
+import { checkTensor, type TensorBase } from "./base.ts";
 import { type View, viewOf } from "./view_of.ts";
 
 /** Representations of one thing, by MIME type, as notebooks take them. Images are in base64. */
@@ -75,7 +75,7 @@ export function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: bo
     base = latest(base.src[0]);
   }
   if (base.op !== Ops.BUFFER) return {};
-  const { storage, version } = base.arg as BufferArg;
+  const { storage, version } = argOf(base, Ops.BUFFER);
   if (storage.disposedAt !== "") return { disposedAt: String(storage.disposedAt) };
   const buffer = bufferOf(storage);
   if (buffer === undefined || !buffer.isAllocated || storage.version !== version) return {};

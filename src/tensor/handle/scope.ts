@@ -19,10 +19,10 @@ import { runHolding } from "../../helpers/async_local.ts";
 import { checkFunction } from "../../helpers/options.ts";
 import { Site } from "../../helpers/stack.ts";
 import { leavesOf } from "../../helpers/tree.ts";
-import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { resolve } from "../../uop/graph/resolve.ts";
 import { toposort } from "../../uop/core/uop.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
 import { handlesMade, TensorBase } from "./base.ts";
 
 /** The tensors of a tree and their gradients. */
@@ -69,7 +69,7 @@ export function scope<T>(fn: () => T): T {
 function free(hold: ScopeHold, made: Tracked, end: Site, result: unknown): void {
   const kept = new Set<Storage>(), memo = new Map(), outer = scopeAround(hold);
   const needed = [...tensorsIn(result), ...hold.older.keys()].map((t) => resolve(t.uop, memo));
-  for (const u of toposort(needed)) if (u.op === Ops.BUFFER) kept.add((u.arg as BufferArg).storage);
+  for (const u of toposort(needed)) if (u.op === Ops.BUFFER) kept.add(argOf(u, Ops.BUFFER).storage);
   for (const [t, serial] of hold.older) notePointed(t, serial, outer);
   for (const known of made) {
     const storage = known instanceof WeakRef ? known.deref() : known;

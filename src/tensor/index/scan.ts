@@ -8,21 +8,21 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, shapeText } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
-import { identityOf } from "../../uop/core/carrier.ts";
-import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { broadcastTo, expand, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { maxNode, negNode } from "../nodes/compare_nodes.ts";
-import { ReduceTensor } from "../ops/reduce.ts";
 import { filled, iotaAlong, padConstant } from "../nodes/movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { foldKeys } from "../nodes/segments.ts";
+import { ReduceTensor } from "../ops/reduce.ts";
 
 const SHORT = 64, BLOCK = 32;
 

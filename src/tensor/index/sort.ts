@@ -8,15 +8,15 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { isTensor } from "../handle/base.ts";
 import { type Dim, shrinkAxis } from "../handle/dims.ts";
-import { GatherTensor } from "./gather.ts";
-import { sortedPositions } from "../nodes/sorted_positions.ts";
 import { gatherNode } from "../nodes/select.ts";
+import { sortedPositions } from "../nodes/sorted_positions.ts";
+import { GatherTensor } from "./gather.ts";
 
 /** Options of {@linkcode SortTensor.topk}. */
 export interface TopkOptions {

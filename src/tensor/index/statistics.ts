@@ -10,23 +10,23 @@ import { floatOf, promote, sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkInteger, checkOptions, checkScalar, describe, describeList } from "../../helpers/options.ts";
-import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
 import { broadcastTo, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
 import { checkSameDevice, checkTensor, type NestedArray, type Operand, type TensorBase } from "../handle/base.ts";
 import { placed } from "../handle/creation.ts";
 import { constantAxis, type Dim } from "../handle/dims.ts";
-import { IndexingTensor, type SizeOptions } from "./indexing.ts";
 import { filled } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
-import type { ReduceOptions } from "../ops/reduce.ts";
+import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { countKeys, foldKeys, searchNode } from "../nodes/segments.ts";
 import { gatherNode, hostValues } from "../nodes/select.ts";
 import { reshapeSized } from "../nodes/symbolic_reshape.ts";
-import { castNode, scalarConst } from "../nodes/scalars.ts";
+import type { ReduceOptions } from "../ops/reduce.ts";
+import { IndexingTensor, type SizeOptions } from "./indexing.ts";
 
 /** Options of {@linkcode StatisticsTensor.searchsorted}. */
 export interface SearchOptions {

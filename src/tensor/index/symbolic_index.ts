@@ -6,14 +6,14 @@
  */
 import { IndexError } from "../../helpers/errors.ts";
 import { describe, describeList } from "../../helpers/options.ts";
-import type { AxesArg, PairsArg, WindowArg } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { extentBetween, extentOf, extentsOf, extentText, isBoundNode, sumOf, window } from "../../uop/graph/extent.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { argOf, type AxesArg, type PairsArg } from "../../uop/core/args.ts";
 import { flip, pad, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
 import { int, type UOp } from "../../uop/core/uop.ts";
+import { extentBetween, extentOf, extentsOf, extentText, isBoundNode, sumOf, window } from "../../uop/graph/extent.ts";
 import { TensorBase } from "../handle/base.ts";
 import { checkCapacity, clampAxis, type Dim, dimNode, hasVariable, pickAxis } from "../handle/dims.ts";
 import type { TypedArray } from "../nodes/host.ts";
@@ -126,7 +126,7 @@ export function adjoint(moved: UOp, x: UOp): UOp {
   const from = moved.src[0], shape = shapeOf(from);
   switch (moved.op) {
     case Ops.WINDOW: {
-      const { axis } = moved.arg as WindowArg, start = simplify(moved.src[1].mul(-1));
+      const { axis } = argOf(moved, Ops.WINDOW), start = simplify(moved.src[1].mul(-1));
       return window(x, axis, start, extentOf(from, axis), shape[axis]);
     }
     case Ops.SHRINK:

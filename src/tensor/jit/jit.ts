@@ -7,25 +7,25 @@
  * @module
  */
 import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../../device/pressure.ts";
+import { toDType } from "../../dtype/dtype.ts";
 import { debugPrint } from "../../engine/debug.ts";
 import { currentCapture, realizeNodes, useLog } from "../../engine/realize_nodes.ts";
 import { envNumber, modesText } from "../../helpers/env.ts";
-import { toDType } from "../../dtype/dtype.ts";
 import { ArgumentError, DisposedError, JitError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { checkFunction, checkOptions, describe } from "../../helpers/options.ts";
-import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, uop } from "../../uop/core/uop.ts";
+import { forgetOrigin, liveLeaves } from "../gradients/origins.ts";
 import { handlesMade, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
+import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
+import { isTransformed } from "../transforms/transforms.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { Uses } from "./jit_memory.ts";
 import { copyState, madeOf, type Movable, realizeResult, storageOf } from "./jit_places.ts";
-import { forgetOrigin, liveLeaves } from "../gradients/origins.ts";
-import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
-import { isTransformed } from "../transforms/transforms.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -106,7 +106,7 @@ function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<numb
   return tensors.map((t, i) => {
     const node = realizedBuffer(t.uop);
     if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
-    const { storage, version } = node.arg as BufferArg;
+    const { storage, version } = argOf(node, Ops.BUFFER);
     if (storage.disposedAt !== "") {
       throw new DisposedError("call a jit function", { disposedAt: String(storage.disposedAt) });
     }

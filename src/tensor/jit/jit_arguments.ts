@@ -5,10 +5,10 @@
  * @module
  */
 import { JitError } from "../../helpers/errors.ts";
-import type { VariableArg } from "../../uop/core/args.ts";
-import { extentsOf, isBoundNode } from "../../uop/graph/extent.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { opName, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { extentsOf, isBoundNode } from "../../uop/graph/extent.ts";
 import { TensorBase } from "../handle/base.ts";
 import { RANDOM_VARIABLES } from "../nodes/random.ts";
 
@@ -41,7 +41,7 @@ function isBound(t: TensorBase): boolean {
 
 function firstName(u: UOp): string {
   while (u.op !== Ops.BIND) u = u.src.find((s) => s.op !== Ops.CONST)!;
-  return (u.src[0].arg as VariableArg).name;
+  return argOf(u.src[0], Ops.VARIABLE).name;
 }
 
 class Walk {
@@ -117,7 +117,7 @@ class Walk {
   /** A bound variable, or arithmetic of such: its form is part of the key, values are not. */
   private expression(u: UOp): void {
     if (u.op === Ops.BIND) {
-      const { name, min, max } = u.src[0].arg as VariableArg, value = u.src[1].value;
+      const { name, min, max } = argOf(u.src[0], Ops.VARIABLE), value = u.src[1].value;
       const known = this.bound.get(name);
       if (known !== undefined && known !== value) {
         throw new JitError(this.action, {

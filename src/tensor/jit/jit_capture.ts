@@ -25,14 +25,16 @@ import { runHolding } from "../../helpers/async_local.ts";
 import { envNumber, wantsLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { Site, userLine } from "../../helpers/stack.ts";
-import { type BufferArg, Storage } from "../../uop/core/args.ts";
-import { extentsOf, mapExtents, marked, rebound, withExtents } from "../../uop/graph/extent.ts";
+import { argOf, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { clonesOf } from "../../uop/graph/clones.ts";
-import { noted, pendingWrite, shown } from "../../uop/graph/writes.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../../uop/core/uop.ts";
+import { clonesOf } from "../../uop/graph/clones.ts";
+import { extentsOf, mapExtents, marked, rebound, withExtents } from "../../uop/graph/extent.ts";
+import { noted, pendingWrite, shown } from "../../uop/graph/writes.ts";
 import { handlesMade, readHandles, TensorBase } from "../handle/base.ts";
+import { currentCounter, reserveCounter } from "../nodes/random.ts";
+import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, insideOf, Sharing, type Taking, takingOf, type Uses, writesTo } from "./jit_memory.ts";
 import {
@@ -50,8 +52,6 @@ import {
 } from "./jit_places.ts";
 import { Asked, type Required } from "./jit_required.ts";
 import { variableOf } from "./jit_variables.ts";
-import { currentCounter, reserveCounter } from "../nodes/random.ts";
-import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "../realize.ts";
 
 /** What an argument tensor was like. */
 export interface InputInfo {
@@ -63,7 +63,7 @@ export interface InputInfo {
 /** @throws {JitError} where the function has disposed of an argument */
 export function checkAlive(inputs: readonly TensorBase[]): void {
   inputs.forEach((t, i) => {
-    const node = realizedBuffer(t.uop), at = node === undefined ? "" : (node.arg as BufferArg).storage.disposedAt;
+    const node = realizedBuffer(t.uop), at = node === undefined ? "" : argOf(node, Ops.BUFFER).storage.disposedAt;
     if (at === "") return;
     throw new JitError("capture a function", {
       reason: `it disposes of argument tensor ${i} (at ${at}), which is the caller's; dispose of it outside`,
@@ -445,7 +445,7 @@ interface Heard {
 /** The storage that a handle names, or shows. */
 function shownBy(t: TensorBase): Storage | undefined {
   const { base } = shown(t.uop);
-  return base.op === Ops.BUFFER ? (base.arg as BufferArg).storage : undefined;
+  return base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).storage : undefined;
 }
 
 function finish(call: CallToCapture, heard: Heard): { captured: Captured; result: unknown } {

@@ -7,17 +7,17 @@
 import { type Buffer, bufferOf } from "../../device/buffer.ts";
 import { readLog } from "../../engine/realize_nodes.ts";
 import { JitError } from "../../helpers/errors.ts";
-import type { BufferArg, Storage } from "../../uop/core/args.ts";
+import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { resolve } from "../../uop/graph/resolve.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { nodesMade, toposort, type UOp } from "../../uop/core/uop.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
 import type { TensorBase } from "../handle/base.ts";
+import { reserveCounter } from "../nodes/random.ts";
+import { realizeTensors } from "../realize.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import type { Captured } from "./jit_capture.ts";
 import { type Movable, storageOf } from "./jit_places.ts";
-import { reserveCounter } from "../nodes/random.ts";
-import { realizeTensors } from "../realize.ts";
 
 function bytesOf(buffer: Buffer): Uint8Array {
   return buffer.copyOut(new Uint8Array(buffer.nbytes));
@@ -31,7 +31,7 @@ function firstDifference(a: Uint8Array, b: Uint8Array): number {
 
 /** A tensor that a function read, of whose binding nothing is known: "float32 [3] made at a.ts:3:5". */
 function nameOf(u: UOp): string {
-  const line = u.op === Ops.BUFFER ? bufferOf((u.arg as BufferArg).storage)?.line ?? u.line : u.line;
+  const line = u.op === Ops.BUFFER ? bufferOf(argOf(u, Ops.BUFFER).storage)?.line ?? u.line : u.line;
   return `${u.dtype.name} [${shapeOf(u).join(", ")}]${line === undefined ? "" : ` made at ${line}`}`;
 }
 
@@ -48,7 +48,7 @@ class Watch {
 
   private isNew(u: UOp): boolean {
     if (u.op !== Ops.BUFFER) return u.seq >= this.since && u.seq < this.until;
-    const { storage } = u.arg as BufferArg;
+    const { storage } = argOf(u, Ops.BUFFER);
     return !this.known.has(storage) && storage.born >= this.since && storage.born < this.until;
   }
 

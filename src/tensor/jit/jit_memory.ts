@@ -13,13 +13,13 @@ import { copyBuffer } from "../../engine/exec.ts";
 import type { UseListener } from "../../engine/realize_nodes.ts";
 import { JitError } from "../../helpers/errors.ts";
 import { Storage } from "../../uop/core/args.ts";
-import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { bufferNode } from "../../uop/core/uop.ts";
+import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
 import type { TensorBase } from "../handle/base.ts";
+import { realizeTensors } from "../realize.ts";
 import type { Leaves } from "./jit_arguments.ts";
 import { madeOf, type Movable, wrap } from "./jit_places.ts";
-import { realizeTensors } from "../realize.ts";
 
 /** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
 export class Uses {

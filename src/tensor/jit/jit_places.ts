@@ -5,16 +5,16 @@
  * @module
  */
 import { sameArray } from "../../helpers/math.ts";
-import { type BufferArg, Storage } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { argOf, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
-import { resolve } from "../../uop/graph/resolve.ts";
+import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, shown } from "../../uop/graph/writes.ts";
 import { frozenLeaves, gradLeaves, type TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
-import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { movedHandles, realizedBuffer, realizeTensors } from "../realize.ts";
+import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 
 /** Exposes what handles keep protected: the JIT moves handles on to new versions. */
 export interface Movable {
@@ -40,13 +40,13 @@ export function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
 
 /** The storage of a realized tensor. */
 export function storageOf(t: TensorBase): Storage {
-  return (realizedBuffer(t.uop)!.arg as BufferArg).storage;
+  return argOf(realizedBuffer(t.uop)!, Ops.BUFFER).storage;
 }
 
 /** The storage of a tensor, if it is realized. */
 export function madeOf(t: TensorBase | undefined): Storage | undefined {
   const node = t === undefined ? undefined : realizedBuffer(t.uop);
-  return node === undefined ? undefined : (node.arg as BufferArg).storage;
+  return node === undefined ? undefined : argOf(node, Ops.BUFFER).storage;
 }
 
 /** Whether a tensor could be realized, and is not. */
@@ -58,7 +58,7 @@ export function isPending(t: TensorBase): boolean {
 function isStale(u: UOp): boolean {
   return toposort(resolve(u)).some((v) => {
     if (v.op !== Ops.BUFFER) return false;
-    const { storage, version } = v.arg as BufferArg;
+    const { storage, version } = argOf(v, Ops.BUFFER);
     return storage.version !== version || storage.disposedAt !== "";
   });
 }
@@ -186,7 +186,7 @@ function isState(t: TensorBase, start: number, inputs: readonly Storage[]): bool
   let { base } = shown(t.uop);
   while (base.op === Ops.AFTER) base = shown(base.src[0]).base;
   if (base.op !== Ops.BUFFER) return isMemory(base) && base.arg !== undefined && base.seq < start;
-  const { storage } = base.arg as BufferArg;
+  const { storage } = argOf(base, Ops.BUFFER);
   // what no node has become is the host's own values
   return (storage.born < start || storage.born === Infinity) && !inputs.includes(storage);
 }

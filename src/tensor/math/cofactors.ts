@@ -13,8 +13,8 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import type { LinalgTensor } from "./linalg.ts";
 

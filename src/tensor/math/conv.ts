@@ -14,15 +14,15 @@ import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { checkSameDevice, checkTensor, maybeTensor } from "../handle/base.ts";
 import { constantAxis, sizedAs } from "../handle/dims.ts";
-import { LinalgTensor, sumLast } from "./linalg.ts";
 import { foldKeys } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";
 import { padLast, type Pairs, pool } from "../nodes/windows.ts";
+import { LinalgTensor, sumLast } from "./linalg.ts";
 import { winograd } from "./winograd.ts";
 
 /** One number for all spatial axes, or one an axis. */

@@ -12,16 +12,16 @@ import { prod, sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { tied, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
+import { tied, withGradient } from "../../uop/graph/given_gradient.ts";
 import { broadcastShape, type Operand } from "../handle/base.ts";
-import { Cofactors } from "./cofactors.ts";
 import { constantAxis } from "../handle/dims.ts";
-import { MatrixGradients } from "./matrix_gradients.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
 import { hostValues } from "../nodes/select.ts";
+import { Cofactors } from "./cofactors.ts";
 import { LossTensor } from "./loss.ts";
+import { MatrixGradients } from "./matrix_gradients.ts";
 import { differentiable } from "./svd_gradient.ts";
 
 /** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */

@@ -17,13 +17,13 @@ import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { hostNode } from "../handle/creation.ts";
-import { DecompositionTensor } from "./decompositions.ts";
 import { constantAxis } from "../handle/dims.ts";
 import { packHost } from "../nodes/host.ts";
-import { sumLast } from "./linalg.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
+import { DecompositionTensor } from "./decompositions.ts";
+import { sumLast } from "./linalg.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */
 export type FourierNorm = "backward" | "forward" | "ortho";

@@ -7,19 +7,19 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError } from "../../helpers/errors.ts";
-import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { sameArray } from "../../helpers/math.ts";
+import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkSameDevice, checkTensor, maybeTensor, type Operand } from "../handle/base.ts";
-import { ConvTensor } from "./conv.ts";
-import { castNode } from "../nodes/scalars.ts";
 import { floatConst, logNode } from "../nodes/numeric.ts";
+import { castNode } from "../nodes/scalars.ts";
 import { hostValues } from "../nodes/select.ts";
+import { ConvTensor } from "./conv.ts";
 
 /** Labels that are checked where they are known. */
 const MOST_LOOKED_AT = 65536;

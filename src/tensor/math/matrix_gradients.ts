@@ -14,10 +14,10 @@
  */
 import { pad } from "../../uop/core/build_movement.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { columnsOf, first, minus, times, triangle, turned } from "./matrix_nodes.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import type { Pair } from "../nodes/movement_nodes.ts";
+import { columnsOf, first, minus, times, triangle, turned } from "./matrix_nodes.ts";
 
 /** Results with gradients of their own, of nodes: square matrices, and right sides with as many axes. */
 export interface Systems {

@@ -12,8 +12,8 @@
  */
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { along, first, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
 
 /** `U` `[..., m, k or m]`, `S` `[..., k]`, `Vᵀ` `[..., k or n, n]`. */

@@ -11,10 +11,10 @@ import { expand, pad, permute, reshape, shrink } from "../../uop/core/build_move
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
-import { sumLast } from "./linalg.ts";
 import { catNodes, type Pair } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { pool } from "../nodes/windows.ts";
+import { sumLast } from "./linalg.ts";
 
 /** Elements of a tile of the result along an axis, and of the input. */
 const OUT = 4, IN = OUT + 2;

@@ -7,14 +7,14 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
-import { SkewArg } from "../../uop/core/args.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { extentBetween, extentOf, extentsOf, extentText, window, withExtents } from "../../uop/graph/extent.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { SkewArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
 import { constant, int, iota, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentBetween, extentOf, extentsOf, extentText, window, withExtents } from "../../uop/graph/extent.ts";
 import { scalarConst } from "./scalars.ts";
 import { pool } from "./windows.ts";
 

@@ -10,8 +10,8 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { slope, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { slope, withGradient } from "../../uop/graph/given_gradient.ts";
 
 /** Coefficients, lowest power first, for float32 and float64. */
 type Poly = readonly [f32: readonly number[], f64: readonly number[]];

@@ -4,8 +4,8 @@
  *
  * @module
  */
-import { flat, GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { flat, GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { floatConst, logNode, scale, signOf } from "./numeric.ts";
 
 /** x^n by repeated squaring, n a positive integer. */

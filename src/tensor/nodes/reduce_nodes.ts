@@ -7,12 +7,12 @@
 import { type DType, dtypeMax, dtypeMin, leastInt, mostInt } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
-import { identityOf } from "../../uop/core/carrier.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
 import { broadcastTo, pad, shrink } from "../../uop/core/build_movement.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { negNode } from "./compare_nodes.ts";
 import { detachNode, floatConst } from "./numeric.ts";
 import { scalarConst } from "./scalars.ts";

@@ -8,17 +8,17 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
-import { identityOf } from "../../uop/core/carrier.ts";
-import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { broadcastTo, expand, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
-import { sortedPositions } from "./sorted_positions.ts";
 import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { gatherNode, selectNode } from "./select.ts";
+import { sortedPositions } from "./sorted_positions.ts";
 
 /** Comparisons up to which every key is compared with every place. */
 const DIRECT = 1 << 20;

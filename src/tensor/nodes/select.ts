@@ -8,12 +8,12 @@ import { bufferOf } from "../../device/buffer.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { IndexError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
-import type { BufferArg } from "../../uop/core/args.ts";
-import { boundValue, exact, extentsOf } from "../../uop/graph/extent.ts";
+import { argOf } from "../../uop/core/args.ts";
 import { broadcastTo, expand, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, int, positionDType, type UOp } from "../../uop/core/uop.ts";
+import { boundValue, exact, extentsOf } from "../../uop/graph/extent.ts";
 import { type HostArray, typedArrayOf } from "./host.ts";
 import { iotaAlong } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce_nodes.ts";
@@ -23,7 +23,7 @@ import { castNode, scalarConst } from "./scalars.ts";
 export function hostValues(u: UOp): HostArray | undefined {
   while (u.op === Ops.RESHAPE || u.op === Ops.COPY) u = u.src[0].becomes ?? u.src[0];
   if (u.op !== Ops.BUFFER) return undefined;
-  const { storage, version } = u.arg as BufferArg;
+  const { storage, version } = argOf(u, Ops.BUFFER);
   const buffer = bufferOf(storage);
   if (storage.device !== "JS" || storage.version !== version || buffer === undefined || !buffer.isAllocated) {
     return undefined;

@@ -6,11 +6,11 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { broadcastTo, expand, flip, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";

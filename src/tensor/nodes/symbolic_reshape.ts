@@ -8,13 +8,13 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, stridesOf } from "../../helpers/math.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
-import { extentOf, extentsOf, label, productOf } from "../../uop/graph/extent.ts";
 import { broadcastTo, expand, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
 import { constant, int, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentOf, extentsOf, label, productOf } from "../../uop/graph/extent.ts";
 import { filled, iotaAlong } from "./movement_nodes.ts";
 
 /** `u` under another shape of as many elements, in row-major order of those that there are. @throws {ShapeError} */

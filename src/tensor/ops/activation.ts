@@ -5,13 +5,12 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ArgumentError } from "../../helpers/errors.ts";
 import { envNumber } from "../../helpers/env.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
 import { checkNumber, checkOptions, describe } from "../../helpers/options.ts";
-import { flat, GradientArg, slope, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { flat, GradientArg, slope, withGradient } from "../../uop/graph/given_gradient.ts";
 import { leNode } from "../nodes/compare_nodes.ts";
-import { FunctionTensor } from "./functions.ts";
 import {
   absNode,
   expm1Node,
@@ -26,6 +25,7 @@ import {
 } from "../nodes/numeric.ts";
 import { drawUniform } from "../nodes/random.ts";
 import { scalarConst } from "../nodes/scalars.ts";
+import { FunctionTensor } from "./functions.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {

@@ -9,16 +9,16 @@ import { defaultFloat, floatOf, holdsWhole, isWhole, promote, promoteScalar } fr
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkOptions, checkScalar, describe } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
 import { broadcastNodes, CAST_COPY, checkSameDevice, type Operand, TensorBase } from "../handle/base.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
 import { intDivide, remainder, wholeQuotient } from "../nodes/division.ts";
 import { flattenNested } from "../nodes/host.ts";
-import { JoinTensor } from "./join.ts";
 import { floatConst, logaddexpNode } from "../nodes/numeric.ts";
 import { constantPower, intPower, powNode } from "../nodes/power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "../nodes/scalars.ts";
+import { JoinTensor } from "./join.ts";
 
 /** Whether something is a whole number whose 32 bits an int32 or an uint32 has. */
 function isWord(x: unknown): boolean {

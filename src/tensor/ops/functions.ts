@@ -8,7 +8,6 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { defaultFloat } from "../../dtype/promotion.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
-import { ElementwiseTensor, inFloat, signValue } from "./elementwise.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import {
   absNode,
@@ -32,6 +31,7 @@ import {
   tanhNode,
   tanNode,
 } from "../nodes/numeric.ts";
+import { ElementwiseTensor, inFloat, signValue } from "./elementwise.ts";
 
 /** Tensors with unary functions. */
 export abstract class FunctionTensor extends ElementwiseTensor {

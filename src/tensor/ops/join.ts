@@ -9,10 +9,10 @@ import { promoteAll } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import { checkAlone, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
 import { expand, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
 import { checkSameDevice, TensorBase } from "../handle/base.ts";
 import {
@@ -28,9 +28,9 @@ import {
   tensorList,
   withSizes,
 } from "../handle/dims.ts";
-import { MovementTensor } from "./movement.ts";
 import { catNodes, type Pair } from "../nodes/movement_nodes.ts";
 import { reshapeSized } from "../nodes/symbolic_reshape.ts";
+import { MovementTensor } from "./movement.ts";
 
 /** The shapes for an error about part `at`: all of a few, of many the first one and that. */
 function shapesOf(parts: readonly TensorBase[], at: number): (readonly number[])[] {

@@ -7,10 +7,10 @@
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
 import { checkAlone, checkInteger, checkOptions, checkScalar, describe } from "../../helpers/options.ts";
-import { extentOf, extentsOf, sameExtent, withExtents } from "../../uop/graph/extent.ts";
 import { expand, flip, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { extentOf, extentsOf, sameExtent, withExtents } from "../../uop/graph/extent.ts";
 import { type Axes, checkIntegers, checkShape, padPairs, resolveAxes, resolveAxis } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
 import {
@@ -36,9 +36,9 @@ import {
   trueOf,
   unfoldLast,
 } from "../nodes/movement_nodes.ts";
-import { parseRearrange } from "./rearrange.ts";
-import { reshapeSized, squareDiagonal } from "../nodes/symbolic_reshape.ts";
 import { scalarConst } from "../nodes/scalars.ts";
+import { reshapeSized, squareDiagonal } from "../nodes/symbolic_reshape.ts";
+import { parseRearrange } from "./rearrange.ts";
 
 /** Options of {@linkcode MovementTensor.pad}. */
 export interface PadOptions {

@@ -13,18 +13,18 @@ import { checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
-import { ActivationTensor } from "./activation.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
 import type { Operand } from "../handle/base.ts";
-import type { CloseOptions } from "./elementwise.ts";
 import { eqNode, negNode } from "../nodes/compare_nodes.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
-import { constantPower } from "../nodes/power.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "../nodes/numeric.ts";
-import { castNode } from "../nodes/scalars.ts";
+import { constantPower } from "../nodes/power.ts";
 import { belowMax, countNode, meanNode, minAlong, orReduce, reduceNode } from "../nodes/reduce_nodes.ts";
+import { castNode } from "../nodes/scalars.ts";
+import { ActivationTensor } from "./activation.ts";
+import type { CloseOptions } from "./elementwise.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {

@@ -11,16 +11,16 @@ import { sameArray } from "../../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
 import { ReduceArg, Storage } from "../../uop/core/args.ts";
-import { batchGraph } from "../../uop/graph/batch.ts";
-import { computeGradient } from "../../uop/graph/gradient.ts";
 import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { resolve } from "../../uop/graph/resolve.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { bufferNode, constant, nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
+import { batchGraph } from "../../uop/graph/batch.ts";
+import { computeGradient } from "../../uop/graph/gradient.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
+import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { materializeShape, noGradient, TensorBase } from "../handle/base.ts";
-import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */

@@ -7,7 +7,7 @@
  */
 import { type DType, dtypeMax, dtypeMin, DTYPES } from "../../dtype/dtype.ts";
 import { floorMod } from "../../helpers/math.ts";
-import type { VariableArg } from "../core/args.ts";
+import { argOf } from "../core/args.ts";
 import { isAlu, isMovement, Ops } from "../core/ops.ts";
 import type { UOp } from "../core/uop.ts";
 
@@ -141,7 +141,7 @@ function derive(u: UOp): void {
       set(0, Math.max(0, src[0].maxMemo! - 1));
       break;
     case Ops.VARIABLE:
-      set((u.arg as VariableArg).min, (u.arg as VariableArg).max);
+      set(argOf(u, Ops.VARIABLE).min, argOf(u, Ops.VARIABLE).max);
       break;
     case Ops.IOTA:
       set(0, Math.max(0, (u.arg as number) - 1));

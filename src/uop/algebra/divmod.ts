@@ -7,6 +7,8 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import { gcd } from "../../helpers/math.ts";
+import { Ops } from "../core/ops.ts";
+import { constant, type UOp } from "../core/uop.ts";
 import { vmax, vmin } from "./bounds.ts";
 import {
   addLinear,
@@ -21,8 +23,6 @@ import {
   linearMin,
   linearOf,
 } from "./integer_sum.ts";
-import { Ops } from "../core/ops.ts";
-import { constant, type UOp } from "../core/uop.ts";
 
 /** The value of an integer CONST that is a safe integer; undefined otherwise. */
 export function constOrUndefined(u: UOp): number | undefined {

@@ -7,11 +7,11 @@
  */
 import { truncateTo } from "../../dtype/convert.ts";
 import { type DType, dtypeMax, dtypeMin, DTYPES } from "../../dtype/dtype.ts";
-import type { RangeArg, VariableArg } from "../core/args.ts";
-import { vmax, vmin } from "./bounds.ts";
+import { argOf } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import { compareRanges, rangesOf } from "../core/ranges.ts";
 import { constant, type UOp } from "../core/uop.ts";
+import { vmax, vmin } from "./bounds.ts";
 
 /** `coefs[0] * factors[0] + ... + constant`. Factors are distinct and no sums; coefficients are safe integers, not 0. */
 export interface Linear {
@@ -121,7 +121,7 @@ function structural(a: UOp, b: UOp, depth: number): number {
     case Ops.RANGE:
       return compareRanges(a, b);
     case Ops.VARIABLE: {
-      const x = (a.arg as VariableArg).name, y = (b.arg as VariableArg).name;
+      const x = argOf(a, Ops.VARIABLE).name, y = argOf(b, Ops.VARIABLE).name;
       return x < y ? -1 : x > y ? 1 : 0;
     }
     case Ops.SPECIAL:
@@ -150,7 +150,7 @@ export function compareTerms(a: UOp, b: UOp): number {
     // Without ranges only named leaves are ordered: others may be tensors.
     return isIndexLike(a) && isIndexLike(b) ? structural(a, b, 0) : 0;
   }
-  const p = x[x.length - 1].arg as RangeArg, q = y[y.length - 1].arg as RangeArg;
+  const p = argOf(x[x.length - 1], Ops.RANGE), q = argOf(y[y.length - 1], Ops.RANGE);
   return p.id - q.id || p.sub - q.sub || x.length - y.length || structural(a, b, 6);
 }
 

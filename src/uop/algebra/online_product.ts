@@ -8,8 +8,8 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import type { ParamArg } from "../core/args.ts";
-import { type CarrierArg, RescaleCarrier } from "../core/carrier.ts";
+import { argOf } from "../core/args.ts";
+import { carrierOf, RescaleCarrier } from "../core/carrier.ts";
 import { Ops } from "../core/ops.ts";
 import { dependsOn, rangesOf, sizeOf } from "../core/ranges.ts";
 import { toposort, type UOp } from "../core/uop.ts";
@@ -75,12 +75,12 @@ function operandOf(u: UOp, dtype: DType, fast: UOp): UOp | undefined {
   const [l] = u.src;
   if (l.op !== Ops.LOAD || l.dtype !== dtype || l.src.length > 1 || l.src[0].src.length > 2) return undefined;
   const [base, at] = l.src[0].src;
-  return base.op === Ops.PARAM && (base.arg as ParamArg).size > 0 && isAligned(at, fast) ? l : undefined;
+  return base.op === Ops.PARAM && argOf(base, Ops.PARAM).size > 0 && isAligned(at, fast) ? l : undefined;
 }
 
 /** The only range that a REDUCE closes. */
 function ownRange(u: UOp): UOp | undefined {
-  const { lanes } = u.arg as CarrierArg;
+  const { lanes } = carrierOf(u);
   const r = u.src[lanes];
   return u.src.length === lanes + 1 && r.op === Ops.RANGE && sizeOf(r) > 0 ? r : undefined;
 }
@@ -95,7 +95,7 @@ export function onlineProductOf(store: UOp): OnlineProduct | undefined {
   if (!(carrier instanceof RescaleCarrier) || carrier.lanes !== 3 || carrier.weight === undefined) return undefined;
   const keys = ownRange(reduce), features = ownRange(score), [x, one, product] = reduce.src;
   if (keys === undefined || features === undefined || !one.isConst(1) || !toposort(x).includes(score)) return undefined;
-  if ((score.arg as CarrierArg).key !== "ADD" || score.src[0].op !== Ops.MUL) return undefined;
+  if (carrierOf(score).key !== "ADD" || score.src[0].op !== Ops.MUL) return undefined;
   const outputs = rangesOf(store);
   const columns = outputs.find((r) => dependsOn(product, r) && !dependsOn(x, r));
   if (columns === undefined || outputs.some((r) => sizeOf(r) === 0)) return undefined;

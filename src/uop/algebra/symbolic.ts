@@ -10,19 +10,19 @@
  */
 import { dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { isLossless } from "../../dtype/promotion.ts";
-import { CarrierArg } from "../core/carrier.ts";
 import { ReduceArg } from "../core/args.ts";
-import { vmax, vmin } from "./bounds.ts";
-import { constOf, foldConst } from "./eval.ts";
-import { foldDivMod, foldEqual, foldLess, recombine } from "./divmod.ts";
-import { addLinear, buildLinear, compareTerms, emptyLinear, factorOf, inDType, isIndexLike } from "./integer_sum.ts";
-import { PatternMatcher, rule } from "../rewrite/matcher.ts";
 import { broadcastTo } from "../core/build_movement.ts";
+import { CarrierArg, carrierOf } from "../core/carrier.ts";
 import { isAlu, isMovement, Ops } from "../core/ops.ts";
-import { graphRewrite, isRecording } from "../rewrite/rewrite.ts";
 import { shapeOf } from "../core/shape.ts";
-import { UPat } from "../rewrite/upat.ts";
 import { constant, generation, type UOp, uop } from "../core/uop.ts";
+import { PatternMatcher, rule } from "../rewrite/matcher.ts";
+import { graphRewrite, isRecording } from "../rewrite/rewrite.ts";
+import { UPat } from "../rewrite/upat.ts";
+import { vmax, vmin } from "./bounds.ts";
+import { foldDivMod, foldEqual, foldLess, recombine } from "./divmod.ts";
+import { constOf, foldConst } from "./eval.ts";
+import { addLinear, buildLinear, compareTerms, emptyLinear, factorOf, inDType, isIndexLike } from "./integer_sum.ts";
 
 const x = UPat.var("x"), y = UPat.var("y"), z = UPat.var("z"), c = UPat.var("c");
 const c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");
@@ -453,7 +453,7 @@ const pmStructure = new PatternMatcher("structure", [
 /** A REDUCE or STAGE without the ranges that became constants (loops of one iteration); one without any is its value. */
 function fewerRanges(u: UOp): UOp | undefined {
   if (u.op === Ops.REDUCE && !(u.arg instanceof CarrierArg)) return undefined;
-  const lanes = u.op === Ops.STAGE ? 1 : (u.arg as CarrierArg).lanes;
+  const lanes = u.op === Ops.STAGE ? 1 : carrierOf(u).lanes;
   const src = u.src.filter((s, i) => i < lanes || s.op !== Ops.CONST);
   if (src.length === u.src.length) return undefined;
   if (src.length === 1 && u.op === Ops.REDUCE) return src[0];

@@ -5,16 +5,16 @@
  *
  * @module
  */
-import { vmax, vmin } from "./bounds.ts";
-import { addLinear, emptyLinear, fitsDType, type Linear, linearOf } from "./integer_sum.ts";
-import { PatternMatcher, rule } from "../rewrite/matcher.ts";
+import { dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../core/ops.ts";
 import { rangesOf } from "../core/ranges.ts";
-import { graphRewrite, substitute } from "../rewrite/rewrite.ts";
-import { isNot, simplify, symbolic } from "./symbolic.ts";
-import { UPat } from "../rewrite/upat.ts";
 import { constant, index, load, toposort, type UOp, variable } from "../core/uop.ts";
-import { dtypes } from "../../dtype/dtype.ts";
+import { PatternMatcher, rule } from "../rewrite/matcher.ts";
+import { graphRewrite, substitute } from "../rewrite/rewrite.ts";
+import { UPat } from "../rewrite/upat.ts";
+import { vmax, vmin } from "./bounds.ts";
+import { addLinear, emptyLinear, fitsDType, type Linear, linearOf } from "./integer_sum.ts";
+import { isNot, simplify, symbolic } from "./symbolic.ts";
 
 /** The clauses of a conjunction, in order, without duplicates. `true` has none. */
 export function splitAnd(u: UOp): UOp[] {

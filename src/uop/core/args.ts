@@ -7,6 +7,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import { hashNumber, hashNumbers, hashString, mix } from "../../helpers/hash.ts";
 import { sameArray } from "../../helpers/math.ts";
 import type { Line } from "../../helpers/stack.ts";
+import type { Ops } from "./ops.ts";
 
 /** What every record arg offers. */
 export interface ArgRecord {
@@ -323,4 +324,26 @@ export function sameArg(a: Arg, b: Arg): boolean {
   if (a === b) return a !== 0 || 1 / (a as number) === 1 / (b as number);
   if (typeof a === "number") return a !== a && b !== b;
   return typeof a === "object" && typeof b === "object" && a.hash === b.hash && a.same(b);
+}
+
+/** The record that each op carries, where it is always one. */
+export interface ArgOf {
+  readonly [Ops.BUFFER]: BufferArg;
+  readonly [Ops.VARIABLE]: VariableArg;
+  readonly [Ops.PARAM]: ParamArg;
+  readonly [Ops.RANGE]: RangeArg;
+  readonly [Ops.LOCAL]: LocalArg;
+  readonly [Ops.ACC]: AccArg;
+  readonly [Ops.STAGE]: StageArg;
+  readonly [Ops.WINDOW]: WindowArg;
+}
+
+/** The arg of a node that is known to be an `op`. */
+export function argOf<O extends keyof ArgOf>(u: { readonly arg: Arg }, _op: O): ArgOf[O] {
+  return u.arg as unknown as ArgOf[O];
+}
+
+/** What a REDUCE of the tensor graph does along which axes. */
+export function reduceOf(u: { readonly arg: Arg }): ReduceArg {
+  return u.arg as ReduceArg;
 }

@@ -6,7 +6,7 @@
  */
 import { type DType, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { mix } from "../../helpers/hash.ts";
-import type { ArgRecord } from "./args.ts";
+import type { Arg, ArgRecord } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { constant, type UOp, uop } from "./uop.ts";
 
@@ -50,6 +50,11 @@ export class CarrierArg implements ArgRecord {
   toString(): string {
     return this.key;
   }
+}
+
+/** The carrier of a kernel-level REDUCE. */
+export function carrierOf(u: { readonly arg: Arg }): CarrierArg {
+  return u.arg as CarrierArg;
 }
 
 /** Identity of ADD, MUL or MAX in `dtype`. */

@@ -5,7 +5,7 @@
  * @module
  */
 import { hashString, mix } from "../../helpers/hash.ts";
-import type { ArgRecord, ParamArg } from "./args.ts";
+import { argOf, type ArgRecord } from "./args.ts";
 import { Ops } from "./ops.ts";
 import { printUOp } from "./print.ts";
 import { toposort, type UOp } from "./uop.ts";
@@ -53,7 +53,7 @@ export class CustomArg implements ArgRecord {
   constructor(readonly kernel: UOp) {
     const slots = new Set<number>(kernel.arg instanceof TextArg ? kernel.arg.written : []);
     for (const u of toposort(kernel)) {
-      if (u.op === Ops.STORE && u.src[0].src[0].op === Ops.PARAM) slots.add((u.src[0].src[0].arg as ParamArg).slot);
+      if (u.op === Ops.STORE && u.src[0].src[0].op === Ops.PARAM) slots.add(argOf(u.src[0].src[0], Ops.PARAM).slot);
     }
     this.written = [...slots].sort((a, b) => a - b);
     this.hash = kernel.hash;

@@ -4,8 +4,7 @@
  *
  * @module
  */
-import type { RangeArg, VariableArg } from "./args.ts";
-import { axisKindName } from "./args.ts";
+import { argOf, axisKindName } from "./args.ts";
 import { opName, Ops } from "./ops.ts";
 import { toposort, type UOp } from "./uop.ts";
 
@@ -109,7 +108,7 @@ const INFIX: Record<number, string> = {
 
 /** "r3" for the range of id 3, "r3_1u" for its second piece when upcast. */
 export function rangeName(u: UOp): string {
-  const a = u.arg as RangeArg;
+  const a = argOf(u, Ops.RANGE);
   return `r${a.id}${a.sub ? `_${a.sub}` : ""}${axisKindName[a.kind][0].toLowerCase()}`;
 }
 
@@ -145,7 +144,7 @@ function text(u: UOp, depth: number, outer: number): string {
     case Ops.RANGE:
       return rangeName(u);
     case Ops.VARIABLE:
-      return (u.arg as VariableArg).name;
+      return argOf(u, Ops.VARIABLE).name;
     case Ops.SPECIAL:
       return String(u.arg);
     case Ops.WHERE: {

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import type { RangeArg, StageArg } from "./args.ts";
+import { argOf } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { Ops } from "./ops.ts";
 import type { UOp } from "./uop.ts";
@@ -21,7 +21,7 @@ export function sizeOf(r: UOp): number {
 
 /** Order of ranges: by id, then by the piece, then by kind. */
 export function compareRanges(a: UOp, b: UOp): number {
-  const x = a.arg as RangeArg, y = b.arg as RangeArg;
+  const x = argOf(a, Ops.RANGE), y = argOf(b, Ops.RANGE);
   return x.id - y.id || x.sub - y.sub || x.kind - y.kind || (a.hash - b.hash);
 }
 
@@ -145,8 +145,8 @@ export function closedRangesOf(u: UOp): readonly UOp[] {
 export function freeIds(nodes: readonly UOp[]): { range: number; stage: number } {
   let range = 0, stage = 0;
   for (const u of nodes) {
-    if (u.op === Ops.RANGE) range = Math.max(range, (u.arg as RangeArg).id + 1);
-    else if (u.op === Ops.STAGE) stage = Math.max(stage, (u.arg as StageArg).id + 1);
+    if (u.op === Ops.RANGE) range = Math.max(range, argOf(u, Ops.RANGE).id + 1);
+    else if (u.op === Ops.STAGE) stage = Math.max(stage, argOf(u, Ops.STAGE).id + 1);
   }
   return { range, stage };
 }

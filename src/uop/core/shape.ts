@@ -5,8 +5,7 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
-import type { BufferArg, PairsArg, ReduceArg, ShapeArg, SkewArg, WindowArg } from "./args.ts";
-import type { AxesArg } from "./args.ts";
+import { argOf, type AxesArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "./args.ts";
 import { isAlu, opName, Ops } from "./ops.ts";
 import type { UOp } from "./uop.ts";
 
@@ -19,7 +18,7 @@ function derive(u: UOp): readonly number[] | null {
     case Ops.BIND:
       return SCALAR;
     case Ops.BUFFER:
-      return [(u.arg as BufferArg).storage.size];
+      return [argOf(u, Ops.BUFFER).storage.size];
     case Ops.IOTA:
       return [u.arg as number];
     case Ops.RESHAPE:
@@ -41,11 +40,11 @@ function derive(u: UOp): readonly number[] | null {
       return shapeOf(u.src[0]).map((n, i) => i === axis ? size : n);
     }
     case Ops.WINDOW: {
-      const { axis, capacity } = u.arg as WindowArg;
+      const { axis, capacity } = argOf(u, Ops.WINDOW);
       return shapeOf(u.src[0]).map((n, i) => i === axis ? capacity : n);
     }
     case Ops.REDUCE: {
-      const { axes } = u.arg as ReduceArg;
+      const { axes } = reduceOf(u);
       return shapeOf(u.src[0]).map((n, i) => axes.includes(i) ? 1 : n);
     }
     case Ops.BITCAST: {
@@ -115,7 +114,7 @@ export function deviceOf(root: UOp): string | null {
   while (stack.length > 0) {
     const u = stack[stack.length - 1];
     let device: string | null = null;
-    if (u.op === Ops.BUFFER) device = (u.arg as BufferArg).storage.device;
+    if (u.op === Ops.BUFFER) device = argOf(u, Ops.BUFFER).storage.device;
     else if (u.op === Ops.COPY) device = u.arg as string;
     else {
       let ready = true;

@@ -7,20 +7,21 @@
  */
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
 import {
+  argOf,
   type ArgRecord,
   type AxesArg,
   type PairsArg,
   ReduceArg,
+  reduceOf,
   type ShapeArg,
   SkewArg,
-  type WindowArg,
 } from "../core/args.ts";
-import { GradientArg } from "./given_gradient.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
-import { window } from "./extent.ts";
 import { isAlu, isMovement, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import { toposort, type UOp, uop } from "../core/uop.ts";
+import { window } from "./extent.ts";
+import { GradientArg } from "./given_gradient.ts";
 
 /** Movement `u` on `x`, which has one more axis in front than `u.src[0]`. */
 function moveBehind(u: UOp, x: UOp, size: number): UOp {
@@ -44,7 +45,7 @@ function moveBehind(u: UOp, x: UOp, size: number): UOp {
       return u.op === Ops.UNSKEW ? unskew(x, arg) : skew(x, arg);
     }
     case Ops.WINDOW: {
-      const { axis, capacity } = u.arg as WindowArg;
+      const { axis, capacity } = argOf(u, Ops.WINDOW);
       return window(x, axis + 1, u.src[1], u.src[2], capacity);
     }
   }
@@ -89,7 +90,7 @@ class Batcher {
     if (isAlu(u.op)) return uop(u.op, u.dtype, u.src.map((s) => this.source(u, s)), u.arg);
     switch (u.op) {
       case Ops.REDUCE: {
-        const { op, axes } = u.arg as ReduceArg;
+        const { op, axes } = reduceOf(u);
         return uop(u.op, u.dtype, [this.source(u, u.src[0])], new ReduceArg(op, axes.map((a) => a + 1)));
       }
       case Ops.CONTIGUOUS:

@@ -4,10 +4,10 @@
  *
  * @module
  */
-import { type BufferArg, Storage } from "../core/args.ts";
+import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
-import { latest } from "./resolve.ts";
 import type { UOp } from "../core/uop.ts";
+import { latest } from "./resolve.ts";
 import { memoryOf, noted, shown } from "./writes.ts";
 
 const clones = new Set<WeakRef<UOp>>();
@@ -25,7 +25,7 @@ export function clonesOf(isWritten: (storage: Storage) => boolean): UOp[] {
   const list: UOp[] = [];
   for (const ref of clones) {
     const u = ref.deref(), base = u && shown(u.src[0]).base;
-    const of = base?.op === Ops.BUFFER ? base.arg as BufferArg : undefined;
+    const of = base?.op === Ops.BUFFER ? argOf(base, Ops.BUFFER) : undefined;
     const isOpen = of !== undefined && of.version === of.storage.version && of.storage.disposedAt === "";
     if (u === undefined || latest(u) !== u || !isOpen) clones.delete(ref);
     else if (isWritten(of.storage)) list.push(u);

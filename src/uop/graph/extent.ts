@@ -12,18 +12,11 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
-import {
-  type AxesArg,
-  type PairsArg,
-  type ReduceArg,
-  type SkewArg,
-  type VariableArg,
-  WindowArg,
-} from "../core/args.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
+import { simplify } from "../algebra/symbolic.ts";
+import { argOf, type AxesArg, type PairsArg, reduceOf, type SkewArg, WindowArg } from "../core/args.ts";
 import { isAlu, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
-import { simplify } from "../algebra/symbolic.ts";
 import { type Extents, int, INT32_MAX, mayHave, type UOp, uop } from "../core/uop.ts";
 
 const INT32_MIN = -INT32_MAX - 1;
@@ -83,7 +76,7 @@ export function extentText(u: UOp): string {
     case Ops.BIND:
       return extentText(u.src[0]);
     case Ops.VARIABLE:
-      return (u.arg as VariableArg).name;
+      return argOf(u, Ops.VARIABLE).name;
     case Ops.ADD:
       return `${extentText(u.src[0])} + ${extentText(u.src[1])}`;
     case Ops.MUL:
@@ -123,7 +116,7 @@ export const ARGUMENT = "'";
 /** An expression in which the variables of `names` are marked as arguments. */
 export function marked(u: UOp, names: ReadonlyMap<string, number>): UOp {
   if (u.op === Ops.BIND) {
-    return names.has((u.src[0].arg as VariableArg).name) ? uop(Ops.BIND, u.dtype, u.src, ARGUMENT) : u;
+    return names.has(argOf(u.src[0], Ops.VARIABLE).name) ? uop(Ops.BIND, u.dtype, u.src, ARGUMENT) : u;
   }
   return u.src.length === 0 ? u : u.withSrc(u.src.map((s) => marked(s, names)));
 }
@@ -132,7 +125,7 @@ export function marked(u: UOp, names: ReadonlyMap<string, number>): UOp {
 export function rebound(u: UOp, values: ReadonlyMap<string, number>): UOp {
   if (u.op === Ops.BIND) {
     if (u.arg !== ARGUMENT) return u;
-    return uop(Ops.BIND, u.dtype, [u.src[0], u.src[1].constLike(values.get((u.src[0].arg as VariableArg).name)!)]);
+    return uop(Ops.BIND, u.dtype, [u.src[0], u.src[1].constLike(values.get(argOf(u.src[0], Ops.VARIABLE).name)!)]);
   }
   return u.src.length === 0 ? u : u.withSrc(u.src.map((s) => rebound(s, values)));
 }
@@ -235,7 +228,7 @@ function joined(u: UOp): Extents | null {
 
 function derive(u: UOp): Extents | null {
   if (u.op === Ops.WINDOW) {
-    const { axis, capacity } = u.arg as WindowArg, size = u.src[2];
+    const { axis, capacity } = argOf(u, Ops.WINDOW), size = u.src[2];
     const out = [...extentsOf(u.src[0]) ?? shapeOf(u).map(() => undefined)];
     out[axis] = size.op === Ops.CONST && size.value === capacity ? undefined : size;
     return out;
@@ -277,7 +270,7 @@ function derive(u: UOp): Extents | null {
       return x;
     }
     case Ops.REDUCE: {
-      const { axes } = u.arg as ReduceArg;
+      const { axes } = reduceOf(u);
       return x.map((e, i) => axes.includes(i) ? undefined : e);
     }
     case Ops.EXPAND:
@@ -348,6 +341,6 @@ export function label(x: UOp, axis: number, e: UOp): UOp {
 /** Whether a node only says how many elements of its source there are: it has the memory of that. */
 export function isLabel(u: UOp): boolean {
   if (u.op !== Ops.WINDOW || !u.src[1].isConst(0)) return false;
-  const { axis, capacity } = u.arg as WindowArg;
+  const { axis, capacity } = argOf(u, Ops.WINDOW);
   return shapeOf(u.src[0])[axis] === capacity && extentsOf(u.src[0])?.[axis] === undefined;
 }

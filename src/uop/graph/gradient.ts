@@ -8,16 +8,15 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
-import type { AxesArg, PairsArg, WindowArg } from "../core/args.ts";
-import { ReduceArg, SkewArg } from "../core/args.ts";
-import { extentOf, extentsOf, label, window, withExtents } from "./extent.ts";
+import { simplify } from "../algebra/symbolic.ts";
+import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, SkewArg } from "../core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
-import { moveLike } from "./resolve.ts";
 import { deviceOf, shapeOf } from "../core/shape.ts";
-import { GradientArg, zerosLike } from "./given_gradient.ts";
-import { simplify } from "../algebra/symbolic.ts";
 import { constant, int, iota, toposort, type UOp, uop } from "../core/uop.ts";
+import { extentOf, extentsOf, label, window, withExtents } from "./extent.ts";
+import { GradientArg, zerosLike } from "./given_gradient.ts";
+import { moveLike } from "./resolve.ts";
 
 /** Adds to the gradient of a node; `make` is called only where somebody wants it. */
 type Accumulate = (node: UOp, make: () => UOp) => void;
@@ -54,7 +53,7 @@ function maxShare(a: UOp, b: UOp, g: UOp): UOp {
 
 function reduceRule(u: UOp, g: UOp, add: Accumulate): void {
   const [x] = u.src, shape = shapeOf(x);
-  const { op, axes } = u.arg as ReduceArg;
+  const { op, axes } = reduceOf(u);
   if (op === Ops.ADD) return add(x, () => expand(g, shape));
   const zero = constant(0, x.dtype);
   if (op === Ops.MAX) { // divided among the maxima
@@ -174,7 +173,7 @@ function unmove(m: UOp, g: UOp): UOp {
       return m.op === Ops.UNSKEW ? skew(g, back) : unskew(g, back);
     }
     case Ops.WINDOW: {
-      const { axis } = m.arg as WindowArg, [x, start, size] = m.src;
+      const { axis } = argOf(m, Ops.WINDOW), [x, start, size] = m.src;
       return window(label(g, axis, size), axis, simplify(start.mul(-1)), extentOf(x, axis), shape[axis]);
     }
     case Ops.EXPAND: {

@@ -8,15 +8,15 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { mix } from "../../helpers/hash.ts";
 import { prod, sameArray, stridesOf } from "../../helpers/math.ts";
-import { type AxesArg, AxisKind, type PairsArg, type RangeArg, type SkewArg, type WindowArg } from "../core/args.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
-import { extentOf, extentsOf } from "./extent.ts";
+import { simplify } from "../algebra/symbolic.ts";
+import { argOf, type AxesArg, AxisKind, type PairsArg, type SkewArg } from "../core/args.ts";
 import { opName, Ops } from "../core/ops.ts";
 import { rangesOf } from "../core/ranges.ts";
-import { isRecording } from "../rewrite/rewrite.ts";
 import { shapeOf } from "../core/shape.ts";
-import { simplify } from "../algebra/symbolic.ts";
 import { constant, generation, index, int, INT32_MAX, type UOp } from "../core/uop.ts";
+import { isRecording } from "../rewrite/rewrite.ts";
+import { extentOf, extentsOf } from "./extent.ts";
 
 /** Whether all values of an interval are int32. */
 function isNarrow(low: number, high: number): boolean {
@@ -70,7 +70,7 @@ export function iterationsOf(ranges: readonly UOp[]): number {
 
 /** Whether a range is a loop over results. */
 export function isLoop(r: UOp): boolean {
-  return (r.arg as RangeArg).kind === AxisKind.LOOP;
+  return argOf(r, Ops.RANGE).kind === AxisKind.LOOP;
 }
 
 /** All ranges that indices depend on. */
@@ -256,7 +256,7 @@ export function sourceIndex(u: UOp, idx: readonly UOp[]): SourceIndex {
       };
     }
     case Ops.WINDOW: {
-      const { axis } = u.arg as WindowArg, [, start, size] = u.src, e = extentOf(u.src[0], axis);
+      const { axis } = argOf(u, Ops.WINDOW), [, start, size] = u.src, e = extentOf(u.src[0], axis);
       const at = simplify(addIndex(idx[axis], start));
       let valid: UOp | undefined;
       // an index is less than the size: what is known of the bounds decides whether it can leave the source

@@ -5,11 +5,11 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
-import { isMovement, isView, opName, Ops } from "../core/ops.ts";
+import { argOf, type AxesArg, type PairsArg, type ShapeArg, type SkewArg } from "../core/args.ts";
 import { expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
-import { window } from "./extent.ts";
-import type { AxesArg, PairsArg, ShapeArg, SkewArg, WindowArg } from "../core/args.ts";
+import { isMovement, isView, opName, Ops } from "../core/ops.ts";
 import { renewed, type UOp, uop } from "../core/uop.ts";
+import { isLabel, window } from "./extent.ts";
 
 /** What a node is now: the end of its chain of `becomes`, which is shortened on the way. */
 export function latest(u: UOp): UOp {
@@ -22,6 +22,20 @@ export function latest(u: UOp): UOp {
     v = next;
   }
   return end;
+}
+
+/** What `u` is now, under any shape. */
+export function unshaped(u: UOp): UOp {
+  u = latest(u);
+  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+  return u;
+}
+
+/** What `u` is now, under any shape and symbolic sizes. */
+export function unlabeled(u: UOp): UOp {
+  u = unshaped(u);
+  while (isLabel(u)) u = unshaped(u.src[0]);
+  return u;
 }
 
 /** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
@@ -44,7 +58,7 @@ export function moveLike(u: UOp, x: UOp): UOp {
     case Ops.SKEW:
       return skew(x, u.arg as SkewArg);
     case Ops.WINDOW: {
-      const { axis, capacity } = u.arg as WindowArg;
+      const { axis, capacity } = argOf(u, Ops.WINDOW);
       return window(x, axis, u.src[1], u.src[2], capacity);
     }
   }

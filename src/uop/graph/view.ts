@@ -5,8 +5,8 @@
  * @module
  */
 import { stridesOf } from "../../helpers/math.ts";
-import type { AxesArg, PairsArg, SkewArg, WindowArg } from "../core/args.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
+import { argOf, type AxesArg, type PairsArg, type SkewArg } from "../core/args.ts";
 import { isMovement, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import type { UOp } from "../core/uop.ts";
@@ -157,7 +157,7 @@ export interface Moving {
 
 /** Whether a WINDOW has a constant size and lies within its source, wherever it starts. */
 export function isInside(u: UOp): boolean {
-  const { axis, capacity } = u.arg as WindowArg, [x, start, size] = u.src;
+  const { axis, capacity } = argOf(u, Ops.WINDOW), [x, start, size] = u.src;
   return size.op === Ops.CONST && vmin(start) >= 0 && vmax(start) + capacity <= shapeOf(x)[axis];
 }
 
@@ -175,7 +175,7 @@ export function nodeView(u: UOp, now: (u: UOp) => UOp = (x) => x): NodeView {
   for (let i = chain.length - 1; i >= 0 && view !== undefined; i--) {
     const node = chain[i];
     if (node.op === Ops.WINDOW && view.mask === undefined && isInside(node)) {
-      moving.push({ start: node.src[1], stride: view.strides[(node.arg as WindowArg).axis] });
+      moving.push({ start: node.src[1], stride: view.strides[argOf(node, Ops.WINDOW).axis] });
       view = { ...view, shape: shapeOf(node) };
     } else view = apply(node, view);
   }

@@ -5,10 +5,10 @@
  *
  * @module
  */
-import { type BufferArg, Storage } from "../core/args.ts";
+import { argOf, Storage } from "../core/args.ts";
 import { isView, Ops } from "../core/ops.ts";
-import { latest } from "./resolve.ts";
 import { bufferNode, type UOp, uop } from "../core/uop.ts";
+import { latest } from "./resolve.ts";
 
 /** Memory: a storage, or the node that will become one. */
 type Memory = Storage | UOp;
@@ -87,7 +87,7 @@ export function memoryOf(u: UOp): Memory {
 /** What a node that is memory has become. */
 function memoryNow(u: UOp): Memory {
   const { base } = shown(u);
-  return base.op === Ops.BUFFER ? (base.arg as BufferArg).storage : base;
+  return base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).storage : base;
 }
 
 /** Whether two nodes are versions of one memory. */
@@ -107,7 +107,7 @@ export function newestOf(base: UOp): UOp {
     }
     newest.delete(memory); // done, or overtaken
   }
-  const isNewest = base.op === Ops.AFTER || (base.arg as BufferArg).version === memory.version;
+  const isNewest = base.op === Ops.AFTER || argOf(base, Ops.BUFFER).version === memory.version;
   return isNewest ? base : bufferNode(memory);
 }
 
@@ -115,7 +115,7 @@ export function newestOf(base: UOp): UOp {
 function follows(after: UOp, { version }: Storage): boolean {
   let u = after;
   while (u.op === Ops.AFTER) u = shown(u.src[0]).base;
-  return u.op === Ops.BUFFER && (u.arg as BufferArg).version === version;
+  return u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).version === version;
 }
 
 /** Makes `after`, a write to the memory of `base`, its newest version. */

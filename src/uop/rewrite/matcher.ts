@@ -6,11 +6,11 @@
  *
  * @module
  */
-import { isCommutative, OP_COUNT, opArity, type Ops } from "../core/ops.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { sameArg } from "../core/args.ts";
-import type { UPat } from "./upat.ts";
+import { isCommutative, OP_COUNT, opArity, type Ops } from "../core/ops.ts";
 import type { UOp } from "../core/uop.ts";
+import type { UPat } from "./upat.ts";
 
 /** Captures as the compiled code passes them. */
 type Captures = Record<string, UOp>;

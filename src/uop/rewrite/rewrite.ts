@@ -7,13 +7,13 @@
 import { envNumber } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { checkFunction } from "../../helpers/options.ts";
-import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
 import { Ops } from "../core/ops.ts";
 import { printUOp } from "../core/print.ts";
 import { closedRangesOf, rangesOf } from "../core/ranges.ts";
 import { type PassRecord, Recording } from "../core/recording.ts";
 import { type Spec, verify } from "../core/spec.ts";
 import { type UOp, uop } from "../core/uop.ts";
+import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
 
 /** Options of {@linkcode graphRewrite}. */
 export interface RewriteOptions<X> {

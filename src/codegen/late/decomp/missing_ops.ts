@@ -6,10 +6,10 @@
  */
 import type { Capabilities } from "../../../renderer/renderer.ts";
 import { vmax, vmin } from "../../../uop/algebra/bounds.ts";
-import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
 import { Ops } from "../../../uop/core/ops.ts";
-import { UPat } from "../../../uop/rewrite/upat.ts";
 import { type UOp, uop } from "../../../uop/core/uop.ts";
+import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
+import { UPat } from "../../../uop/rewrite/upat.ts";
 
 const x = UPat.var("x"), y = UPat.var("y"), z = UPat.var("z");
 

@@ -9,13 +9,13 @@
  * @module
  */
 import { type DType, dtypes } from "../../../dtype/dtype.ts";
-import { AccArg, AxisKind, RangeArg } from "../../../uop/core/args.ts";
-import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
+import { AccArg, argOf, AxisKind, RangeArg } from "../../../uop/core/args.ts";
 import { Ops } from "../../../uop/core/ops.ts";
 import { freeIds } from "../../../uop/core/ranges.ts";
+import { constant, mayHave, toposort, type UOp, uop } from "../../../uop/core/uop.ts";
+import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
 import { graphRewrite } from "../../../uop/rewrite/rewrite.ts";
 import { UPat } from "../../../uop/rewrite/upat.ts";
-import { constant, mayHave, toposort, type UOp, uop } from "../../../uop/core/uop.ts";
 import { broadcast, extract } from "../../ast/alu_builder.ts";
 
 /** What a division gives: the quotient rounded toward zero, and what is left, with the sign of the dividend. */
@@ -72,7 +72,7 @@ class Divisions {
     const nodes = toposort(sink);
     this.ranges = freeIds(nodes).range;
     for (const u of nodes) {
-      if (u.op === Ops.ACC) this.accumulators = Math.max(this.accumulators, (u.arg as AccArg).id + 1);
+      if (u.op === Ops.ACC) this.accumulators = Math.max(this.accumulators, argOf(u, Ops.ACC).id + 1);
     }
   }
 

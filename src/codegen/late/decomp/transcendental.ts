@@ -11,13 +11,13 @@
 import { type DType, dtypes } from "../../../dtype/dtype.ts";
 import { naturalExponent } from "../../../renderer/natural.ts";
 import type { Capabilities } from "../../../renderer/renderer.ts";
-import { Int64 } from "../../../uop/core/args.ts";
 import { vmax, vmin } from "../../../uop/algebra/bounds.ts";
-import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
+import { Int64 } from "../../../uop/core/args.ts";
 import { Ops } from "../../../uop/core/ops.ts";
+import { constant, type UOp } from "../../../uop/core/uop.ts";
+import { PatternMatcher, rule } from "../../../uop/rewrite/matcher.ts";
 import { graphRewrite } from "../../../uop/rewrite/rewrite.ts";
 import { UPat } from "../../../uop/rewrite/upat.ts";
-import { constant, type UOp } from "../../../uop/core/uop.ts";
 import { decomposeFloatDivision } from "./remainder.ts";
 
 /** Polynomial with the constant term first, by Horner's rule. */
