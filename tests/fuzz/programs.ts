@@ -30,9 +30,9 @@ export interface Mode {
   readonly noopt: boolean;
 }
 
-/** What is wrong with one program in one mode; `kind` stays the same while it is shrunk. */
+/** What is wrong with one program in the last of these modes; `kind` stays the same while it is shrunk. */
 export interface Failure {
-  readonly mode: Mode;
+  readonly modes: readonly Mode[];
   readonly kind: string;
   readonly why: string;
 }
@@ -77,20 +77,19 @@ function build(lines: readonly Line[]): Names {
   });
 }
 
-/** What the outputs are, by the reference. */
-export function expected(program: Program): Tracked[] {
+/** What the outputs are, by the reference; with `onlyFinite`, where no infinity or NaN is on the way. */
+export function expected(program: Program, onlyFinite: boolean = false): Tracked[] {
   const names = build(program.lines);
-  return evaluateTracked(program.outputs.map((name) => names[name].uop));
+  return evaluateTracked(program.outputs.map((name) => names[name].uop), undefined, onlyFinite);
 }
 
-/** Whether a program may deserve an error: a read of what was overwritten, assignments that need each other, no float64. */
-function isDeserved({ name, message }: Error, device: string): boolean {
-  return name === "StaleReadError" || name === "CycleError" ||
-    (device === "WEBGPU" && name === "DTypeError" && message.includes("float64"));
-}
+/** The error that a program may deserve: a read of what was overwritten, assignments that need each other. */
+const DESERVED = /^(StaleReadError|CycleError)$/;
+/** What a device lacks: no program of this dtype is for it. */
+const LACKS: Readonly<Record<string, string>> = { WEBGPU: "float64" };
 
-/** What a program computes in a mode; undefined where it is refused with a named error that it may deserve. */
-async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike<number | bigint>[] | undefined> {
+/** What a program computes in a mode, or the name of the error that refuses it, where it may deserve that. */
+async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike<number | bigint>[] | string> {
   try {
     const outputs = on(device, () =>
       context({ NOOPT: noopt ? 1 : 0 }, () => {
@@ -104,33 +103,64 @@ async function run(program: Program, { device, noopt }: Mode): Promise<ArrayLike
     for (const t of outputs) out.push(await t.data() as ArrayLike<number | bigint>);
     return out;
   } catch (error) {
-    if (isDeserved(error as Error, device)) return undefined;
+    const { name, message } = error as Error, lacks = LACKS[device];
+    if (DESERVED.test(name)) return name;
+    if (name === "DTypeError" && lacks !== undefined && message.includes(lacks)) return `no ${lacks}`;
     throw error;
   }
 }
 
-/** The first thing that is wrong with a program in a mode. */
-export async function check(program: Program, want: readonly Tracked[], mode: Mode): Promise<Failure | undefined> {
-  let got: ArrayLike<number | bigint>[] | undefined;
-  try {
-    got = await run(program, mode);
-  } catch (error) {
-    const { name, message, stack } = error as Error;
-    return {
-      mode,
-      kind: `throws ${name}`,
-      why: `${name}: ${message}\n${stack?.split("\n    at ").slice(1, 6).join("\n  ")}`,
-    };
-  }
-  if (got === undefined) return undefined;
-  // WGSL may assume that there are no infinities and no NaN
-  if (mode.device === "WEBGPU" && want.some((w) => w.finite === false)) return undefined;
-  for (const [i, name] of program.outputs.entries()) {
-    const { why } = compareTracked(got[i], want[i]);
-    if (why !== undefined) return { mode, kind: "is wrong", why: `${name}: ${why}` };
-  }
-  return undefined;
+/** What came of a program in one mode: the error that refused it, or how many elements were held to the reference. */
+export interface Outcome {
+  readonly refused?: string;
+  readonly compared: number;
 }
+
+/** What is wrong with a program, if anything, and what came of it in each mode up to there. */
+export interface Verdict {
+  readonly failure?: Failure;
+  readonly outcomes: readonly Outcome[];
+}
+
+/** Runs a program in each mode. What refuses it, except for a dtype that a device lacks, must be the same in all. */
+export async function check(program: Program, want: readonly Tracked[], modes: readonly Mode[]): Promise<Verdict> {
+  const outcomes: Outcome[] = [];
+  let first: { readonly mode: Mode; readonly refused: string | undefined } | undefined;
+  for (const mode of modes) {
+    const fails = (kind: string, why: string, beside: readonly Mode[] = []): Verdict => (
+      { failure: { modes: [...beside, mode], kind, why }, outcomes }
+    );
+    let got: Awaited<ReturnType<typeof run>>;
+    try {
+      got = await run(program, mode);
+    } catch (error) {
+      const { name, message, stack } = error as Error;
+      return fails(`throws ${name}`, `${name}: ${message}\n${stack?.split("\n    at ").slice(1, 6).join("\n  ")}`);
+    }
+    const refused = typeof got === "string" ? got : undefined;
+    if (refused === undefined || DESERVED.test(refused)) {
+      first ??= { mode, refused };
+      if (refused !== first.refused) {
+        const why = `${refused ?? "no error"}, and ${first.refused ?? "no error"} on ${nameOf(first.mode)}`;
+        return fails("is refused otherwise", why, [first.mode]);
+      }
+    }
+    let compared = 0;
+    if (typeof got !== "string") {
+      const bounds = mode.device === "WEBGPU" && want.some((w) => w.finite === false) ? expected(program, true) : want;
+      for (const [i, name] of program.outputs.entries()) {
+        const { why, compared: n } = compareTracked(got[i], bounds[i]);
+        if (why !== undefined) return fails("is wrong", `${name}: ${why}`);
+        compared += n;
+      }
+    }
+    outcomes.push({ refused, compared });
+  }
+  return { outcomes };
+}
+
+/** A mode in words. */
+export const nameOf = ({ device, noopt }: Mode): string => `${device}${noopt ? " with NOOPT=1" : ""}`;
 
 // ---- shrinking
 
@@ -233,7 +263,7 @@ export async function shrink(program: Program, failure: Failure, seconds = 60): 
       if (sizeOf(p) >= sizeOf(program) || p.lines.length === 0) continue;
       let f: Failure | undefined;
       try {
-        f = await check(p, expected(p), failure.mode);
+        f = (await check(p, expected(p), failure.modes)).failure;
       } catch {
         continue; // no program
       }
@@ -282,12 +312,20 @@ function wrongGradient(seed: number, at: number): string | undefined {
   return why && `${why}\n\n${script(program!, { device: "JS", noopt: false })}\n`;
 }
 
-/** What a run found. */
+/** What programs came to in one mode. */
+export interface ModeReport {
+  /** Programs that ran, and that a named error refused, by its name. */
+  programs: number;
+  readonly refused: Record<string, number>;
+  /** Elements of the outputs of those that ran, and how many were held to the reference within a bound. */
+  elements: number;
+  compared: number;
+}
+
+/** What a run found; what `modes` has is by the name of the mode. */
 export interface Report {
   readonly programs: number;
-  /** Elements of their outputs, and how many of these have an error bound. */
-  readonly elements: number;
-  readonly compared: number;
+  readonly modes: Readonly<Record<string, ModeReport>>;
   readonly failures: readonly string[];
 }
 
@@ -295,6 +333,8 @@ export interface Report {
 export interface FuzzOptions {
   readonly seed: number;
   readonly seconds: number;
+  /** Stop after so many programs. */
+  readonly count?: number;
   readonly devices: readonly string[];
   /** Only this case. */
   readonly only?: number;
@@ -311,11 +351,15 @@ const SLOW = ["CLANG", "WEBGPU", "CUDA"];
 
 /** Runs programs until the time is up. */
 export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
-  const { seed, seconds, only, slowEvery = 1, log = () => {} } = options;
+  const { seed, seconds, count = Infinity, only, slowEvery = 1, log = () => {} } = options;
   const deadline = performance.now() + seconds * 1000, failures: string[] = [];
-  const modes = modesOf(options.devices);
-  let programs = 0, elements = 0, compared = 0;
-  for (let at = only ?? 0; performance.now() < deadline && (only === undefined || at === only); at++) {
+  const modes = modesOf(options.devices), reports: Record<string, ModeReport> = {};
+  for (const mode of modes) reports[nameOf(mode)] = { programs: 0, refused: {}, elements: 0, compared: 0 };
+  let programs = 0;
+  const end = only === undefined ? count : only + 1;
+  for (let at = only ?? 0; performance.now() < deadline && at < end; at++) {
+    const here = modes.filter(({ device }) => !SLOW.includes(device) || at % slowEvery === 0);
+    if (here.length === 0) continue;
     const head = `seed ${seed} case ${at}`;
     if (options.trace) options.log?.(head);
     const slope = wrongGradient(seed, at);
@@ -336,24 +380,26 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
       continue;
     }
     programs++;
-    for (const w of want) {
-      elements += w.error.length;
-      compared += w.error.filter((e) => e < Infinity).length;
+    const elements = want.reduce((n, w) => n + w.error.length, 0);
+    const { failure, outcomes } = await check(program, want, here);
+    for (const [i, { refused, compared }] of outcomes.entries()) {
+      const report = reports[nameOf(here[i])];
+      if (refused !== undefined) report.refused[refused] = (report.refused[refused] ?? 0) + 1;
+      else {
+        report.programs++;
+        report.elements += elements;
+        report.compared += compared;
+      }
     }
-    for (const mode of modes) {
-      if (SLOW.includes(mode.device) && at % slowEvery !== 0) continue;
-      const failure = await check(program, want, mode);
-      if (failure === undefined) continue;
-      const [small, last] = await shrink(program, failure);
-      const how = `${mode.device}${mode.noopt ? " with NOOPT=1" : ""}`;
-      failures.push(`${head} on ${how} ${last.kind}: ${last.why}\n\n${script(small, mode)}\n`);
+    if (failure !== undefined) {
+      const [small, { kind, why, modes }] = await shrink(program, failure), mode = modes.at(-1)!;
+      failures.push(`${head} on ${nameOf(mode)} ${kind}: ${why}\n\n${script(small, mode)}\n`);
       log(failures[failures.length - 1]);
-      break;
     }
     if (failures.length >= (options.failures ?? 1)) break;
     await new Promise((done) => setTimeout(done, 0)); // finalizers
   }
-  return { programs, elements, compared, failures };
+  return { programs, modes: reports, failures };
 }
 
 if (import.meta.main) {
@@ -363,7 +409,7 @@ if (import.meta.main) {
   };
   const seed = Number(option("seed") ?? Math.floor(Math.random() * 1e6)), only = option("case");
   const devices = await openDevices(option("devices")?.split(","));
-  const { programs, elements, compared, failures } = await fuzzPrograms({
+  const { programs, modes, failures } = await fuzzPrograms({
     seed,
     seconds: Number(option("seconds") ?? (only === undefined ? 20 : 600)),
     devices,
@@ -372,12 +418,11 @@ if (import.meta.main) {
     log: (text) => console.log(text),
     trace: Deno.args.includes("--trace"),
   });
-  console.log(
-    failures.length === 0
-      ? `${programs} programs, ${compared} of ${elements} elements compared on ${
-        devices.join(", ")
-      }, seed ${seed}: all agree`
-      : `${failures.length} of ${programs} programs fail, seed ${seed}`,
-  );
+  for (const [name, { programs, refused, elements, compared }] of Object.entries(modes)) {
+    const others = Object.entries(refused).map(([error, n]) => `, ${n} refused: ${error}`).join("");
+    console.log(`${name}: ${programs} programs, ${compared} of ${elements} elements compared${others}`);
+  }
+  const found = failures.length === 0 ? "all agree" : `${failures.length} fail`;
+  console.log(`${programs} programs, seed ${seed}: ${found}`);
   Deno.exit(failures.length === 0 ? 0 : 1);
 }

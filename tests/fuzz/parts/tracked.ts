@@ -126,7 +126,7 @@ function castError(from: DType, to: DType, a: number, ea: number, v: number): nu
     if (!Number.isFinite(a)) return 0;
     return rounded(v, ea, epsilonOf(to) > epsilonOf(from) ? 1 : 0, to);
   }
-  if (to.isBool) return ea === 0 || Math.abs(a) > ea || Number.isNaN(a) ? 0 : Infinity;
+  if (to.isBool) return ea === 0 || Math.abs(a) > ea || (Number.isNaN(a) && ea < Infinity) ? 0 : Infinity;
   const low = Math.trunc(a - ea), high = Math.trunc(a + ea);
   const [min, max] = to.isUnsigned ? [0, 2 ** to.bits] : [-(2 ** (to.bits - 1)), 2 ** (to.bits - 1)];
   return low === high && low >= min && high < max ? 0 : Infinity;
@@ -226,15 +226,24 @@ function errors(u: UOp, values: ReadonlyMap<UOp, Tracked>, out: Value): readonly
   return out.data.map(() => 0); // leaves
 }
 
-/** Values and error bounds of tensor-graph nodes, as one evaluation. */
-export function evaluateTracked(roots: readonly UOp[], read: ReadStorage = readStorage): Tracked[] {
+/**
+ * Values and error bounds of tensor-graph nodes, as one evaluation. With `onlyFinite` nothing is claimed of what an
+ * infinity or a NaN on the way may have touched: WGSL may assume that there are none.
+ */
+export function evaluateTracked(
+  roots: readonly UOp[],
+  read: ReadStorage = readStorage,
+  onlyFinite: boolean = false,
+): Tracked[] {
   const values = new Map<UOp, Tracked>(), resolved = roots.map((u) => resolve(u));
   let finite = true;
   for (const u of toposort(resolved)) {
     if (u.op === Ops.STORE || u.op === Ops.VARIABLE) continue; // no value of their own
     const out: Value = { shape: shapeOf(u), dtype: u.dtype, data: compute(u, values, read) };
-    values.set(u, { ...out, error: errors(u, values, out) });
-    finite &&= !u.dtype.isFloat || out.data.every((x) => Number.isFinite(x));
+    const known = !u.dtype.isFloat || out.data.every((x) => Number.isFinite(x)), error = errors(u, values, out);
+    const lost = onlyFinite && !known;
+    values.set(u, { ...out, error: lost ? error.map((e, i) => Number.isFinite(out.data[i]) ? e : Infinity) : error });
+    finite &&= known;
   }
   return resolved.map((u) => ({ ...values.get(u)!, finite }));
 }
