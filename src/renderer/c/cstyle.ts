@@ -6,13 +6,13 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { SpecError } from "../../helpers/errors.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { argOf, type ConstValue } from "../../uop/core/args.ts";
-import { opName, Ops } from "../../uop/core/ops.ts";
+import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
+import { throughAfter } from "../../uop/rewrite/walk.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
+import { LinearVisitor, type Place } from "../visitor.ts";
 
 /** Text of one op from the texts of its sources. Sources are safe to place anywhere in an expression. */
 export type CRule = (w: CWriter, u: UOp, src: readonly string[]) => string;
@@ -125,19 +125,20 @@ export function staysInRange(u: UOp): boolean {
 }
 
 /** Writes one program in one language. Rules use it to declare types and helpers, and to ask for texts. */
-export class CWriter {
+export class CWriter extends LinearVisitor<string> {
   readonly declarations: Map<string, string> = new Map();
   /** Free for the language: a fact about a value that later rules need, as the bits of a mask's lane. */
   readonly notes: Map<UOp, number> = new Map();
   private readonly lines: string[] = [];
-  private readonly names = new Map<UOp, string>();
   private readonly pending = new Map<UOp, Pending>();
   private readonly uses = new Map<UOp, number>();
   private reads = new Set<UOp>();
   private depth = 1;
   private next = 0;
 
-  constructor(readonly language: CLanguage, readonly program: LinearProgram) {}
+  constructor(readonly language: CLanguage, program: LinearProgram) {
+    super(program, language.name);
+  }
 
   /** Adds a declaration once. */
   declare(name: string, text: string): void {
@@ -152,40 +153,37 @@ export class CWriter {
     this.lines.push("  ".repeat(this.depth) + text);
   }
 
-  /** The text of a value, for one use of it. */
-  private take(u: UOp): string {
-    const name = this.names.get(u);
-    if (name !== undefined) return name;
-    if (u.op === Ops.CONST) return this.language.literal(this, u.dtype, u.arg as ConstValue);
-    if (u.op === Ops.AFTER) return this.take(u.src[0]);
+  protected constant(u: UOp): string {
+    return this.language.literal(this, u.dtype, u.arg as ConstValue);
+  }
+  /** An expression that is not written yet, for one use of it. */
+  protected override unlisted(u: UOp): string {
     const p = this.pending.get(u);
-    if (p === undefined) {
-      throw new SpecError(`${opName[u.op]} is used before it stands in the program ${this.program.name}`);
-    }
+    if (p === undefined) return super.unlisted(u);
     this.pending.delete(u);
     for (const r of p.reads) this.reads.add(r);
     return p.text;
   }
 
-  private define(u: UOp, text: string): void {
+  private define(u: UOp, text: string): string {
     const name = `v${this.next++}`;
     this.line(this.declaration(this.language.type(this, u.dtype, this.notes.get(u)), name, unwrap(text), false));
-    this.names.set(u, name);
+    this.values.set(u, name);
+    return name;
   }
   private declaration(type: string, name: string, text: string, changes: boolean): string {
     return this.language.define?.(type, name, text, changes) ?? `${type} ${name} = ${text};`;
   }
 
-  /** Gives a value its text: inline where it is used once, else a local. `reads` were collected by `take`. */
-  private put(u: UOp, text: string): void {
+  /** Gives a value its text: inline where it is used once, else a local. `reads` were collected by `value`. */
+  private put(u: UOp, text: string): string | undefined {
     const uses = this.uses.get(u) ?? 0;
     const reads = this.reads;
     if (reads.size > 0) this.reads = new Set();
     if (uses === 0) return;
-    if (TRIVIAL.test(text) && reads.size === 0) this.names.set(u, text);
-    else if (uses === 1 && text.length <= MAX_INLINE) {
-      this.pending.set(u, { text, reads: reads.size > 0 ? reads : NOTHING });
-    } else this.define(u, text);
+    if (TRIVIAL.test(text) && reads.size === 0) return text;
+    if (uses > 1 || text.length > MAX_INLINE) return this.define(u, text);
+    this.pending.set(u, { text, reads: reads.size > 0 ? reads : NOTHING });
   }
 
   /** Writes pending expressions that read `what` (all that read anything: "memory"; all: "all") into locals. */
@@ -213,137 +211,116 @@ export class CWriter {
     this.line("}");
   }
 
-  /** The address of an INDEX that is about to be used, and its gate. */
-  private address(u: UOp): CAddress & { readonly gate: string | undefined } {
-    u = throughAfter(u);
-    if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
-    const base = baseOf(u);
-    return {
-      base,
-      name: this.names.get(base)!,
-      at: unwrap(this.take(u.src[1])),
-      gate: u.src.length > 2 ? this.take(u.src[2]) : undefined,
-    };
+  protected param(u: UOp): string {
+    return `b${argOf(u, Ops.PARAM).slot}`;
+  }
+  protected variable(u: UOp): string {
+    return `var_${identifier(argOf(u, Ops.VARIABLE).name)}`;
+  }
+  protected override special(u: UOp): string {
+    const { special } = this.language;
+    return special === undefined ? this.unknown(u) : this.define(u, special(this, u));
+  }
+  protected local(u: UOp): string {
+    const name = `local${argOf(u, Ops.LOCAL).id}`, text = this.language.local(this, u, name);
+    if (text !== undefined) this.line(text);
+    return name;
   }
 
-  private load(u: UOp): void {
-    const base = baseOf(u.src[0]);
-    if (base.op === Ops.ACC) {
-      this.reads.add(base);
-      if (this.notes.has(base)) this.notes.set(u, this.notes.get(base)!);
-      return this.put(u, this.names.get(base)!);
+  protected acc(u: UOp): string {
+    const name = `acc${argOf(u, Ops.ACC).id}`;
+    const text = this.language.convert(this, u.src[0], this.value(u.src[0]), u);
+    this.statement(this.declaration(this.type(u.dtype), name, unwrap(text), true));
+    return name;
+  }
+  protected readAcc(u: UOp, acc: UOp): string | undefined {
+    this.reads.add(acc);
+    if (this.notes.has(acc)) this.notes.set(u, this.notes.get(acc)!);
+    return this.put(u, this.value(acc));
+  }
+  protected writeAcc(acc: UOp, value: UOp): void {
+    const text = this.language.convert(this, value, this.value(value), acc);
+    this.settle(acc);
+    this.statement(`${this.value(acc)} = ${unwrap(text)};`);
+  }
+
+  /** One INDEX read and written: its index is used twice. */
+  protected override index(u: UOp): void {
+    if ((this.uses.get(u) ?? 0) <= 1) return;
+    for (const s of u.src.slice(1)) {
+      const p = this.pending.get(s);
+      if (p === undefined) continue;
+      this.pending.delete(s);
+      this.define(s, p.text);
     }
-    const { gate, ...address } = this.address(u.src[0]);
+  }
+  /** The address that a place is, and its gate. */
+  private address({ base, index, gate }: Place): CAddress & { readonly gate: string | undefined } {
+    const at = unwrap(this.value(index));
+    return { base, name: this.value(base), at, gate: gate === undefined ? undefined : this.value(gate) };
+  }
+
+  protected load(u: UOp, place: Place): string | undefined {
+    const { gate, ...address } = this.address(place), { base } = place;
     let text = this.language.load(this, u, address);
     if (gate !== undefined) {
       const alt = u.src.length > 1
-        ? this.language.convert(this, u.src[1], this.take(u.src[1]), u)
+        ? this.language.convert(this, u.src[1], this.value(u.src[1]), u)
         : this.language.literal(this, u.dtype, 0);
       text = this.language.choose(this, u.dtype, gate, text, alt);
     }
     const changes = base.op !== Ops.PARAM || this.program.params[argOf(base, Ops.PARAM).slot].writes;
     if (changes) this.reads.add(base);
-    this.put(u, text);
+    return this.put(u, text);
   }
-
-  private store(u: UOp): void {
-    const base = baseOf(u.src[0]), value = u.src[1];
-    if (base.op === Ops.ACC) {
-      const text = this.language.convert(this, value, this.take(value), base);
-      this.settle(base);
-      return this.statement(`${this.names.get(base)} = ${unwrap(text)};`);
-    }
-    const { gate, ...address } = this.address(u.src[0]);
-    if (gate !== undefined) throw new SpecError(`A gated STORE in the program ${this.program.name}`);
-    const text = this.take(value);
-    this.settle(base);
+  protected store(value: UOp, place: Place): void {
+    const address = this.address(place), text = this.value(value);
+    this.settle(place.base);
     this.statement(this.language.store(this, value, text, address));
   }
 
+  protected enterLoop(u: UOp): string {
+    const { id, sub } = argOf(u, Ops.RANGE), name = sub === 0 ? `i${id}` : `i${id}_${sub}`;
+    this.enter(this.language.loop(this, u, name, this.value(u.src[0]))); // it stands beside "<"
+    return name;
+  }
+  protected leaveLoop(): void {
+    this.leave();
+  }
+  protected enterIf(u: UOp): void {
+    this.enter(`if (${unwrap(this.value(u.src[0]))})`);
+  }
+  protected leaveIf(): void {
+    this.leave();
+  }
+  protected override barrier(): void {
+    if (this.language.barrier === undefined) return;
+    this.settle("memory");
+    this.line(this.language.barrier);
+  }
+
   /** An op of {@linkcode CLanguage.statements}. */
-  private still(u: UOp, write: CStatement): void {
+  private still(u: UOp, write: CStatement): string | undefined {
     const texts: string[] = [];
     for (const s of u.src) {
       if (s.dtype.kind === "void") continue; // order only
-      const place = throughAfter(s);
-      if (place.op !== Ops.INDEX) texts.push(this.take(s));
+      if (throughAfter(s).op !== Ops.INDEX) texts.push(this.value(s));
       else {
-        const { name, at, gate } = this.address(place);
+        const { name, at, gate } = this.address(this.placeOf(s));
         texts.push(`&${name}[${at}]`);
         if (gate !== undefined) texts.push(gate);
       }
     }
     this.settle("memory");
-    const name = u.dtype.kind === "void" ? "" : `v${this.next++}`;
-    this.statement(write(this, u, texts, name));
-    if (name !== "") this.names.set(u, name);
+    const name = u.dtype.kind === "void" ? undefined : `v${this.next++}`;
+    this.statement(write(this, u, texts, name ?? ""));
+    return name;
   }
-
-  private visit(u: UOp): void {
-    const still = this.language.statements?.[u.op];
+  protected compute(u: UOp): string | undefined {
+    const still = this.language.statements?.[u.op], rule = this.language.rules[u.op];
     if (still !== undefined) return this.still(u, still);
-    switch (u.op) {
-      case Ops.CONST:
-      case Ops.SINK:
-      case Ops.GROUP:
-      case Ops.TUPLE:
-      case Ops.AFTER:
-        return;
-      case Ops.PARAM:
-        this.names.set(u, `b${argOf(u, Ops.PARAM).slot}`);
-        return;
-      case Ops.VARIABLE:
-        this.names.set(u, `var_${identifier(argOf(u, Ops.VARIABLE).name)}`);
-        return;
-      case Ops.SPECIAL:
-        if (this.language.special === undefined) break;
-        return this.define(u, this.language.special(this, u));
-      case Ops.RANGE: {
-        const { id, sub } = argOf(u, Ops.RANGE);
-        const name = sub === 0 ? `i${id}` : `i${id}_${sub}`;
-        this.names.set(u, name);
-        return this.enter(this.language.loop(this, u, name, this.take(u.src[0]))); // it stands beside "<"
-      }
-      case Ops.IF:
-        return this.enter(`if (${unwrap(this.take(u.src[0]))})`);
-      case Ops.END:
-      case Ops.ENDIF:
-        return this.leave();
-      case Ops.BARRIER:
-        if (this.language.barrier === undefined) return;
-        this.settle("memory");
-        return this.line(this.language.barrier);
-      case Ops.LOCAL: {
-        const name = `local${argOf(u, Ops.LOCAL).id}`, text = this.language.local(this, u, name);
-        this.names.set(u, name);
-        if (text !== undefined) this.line(text);
-        return;
-      }
-      case Ops.ACC: {
-        const name = `acc${argOf(u, Ops.ACC).id}`;
-        const text = this.language.convert(this, u.src[0], this.take(u.src[0]), u);
-        this.names.set(u, name);
-        return this.statement(this.declaration(this.type(u.dtype), name, unwrap(text), true));
-      }
-      case Ops.INDEX:
-        // one INDEX read and written: its index is used twice
-        if ((this.uses.get(u) ?? 0) > 1) {
-          for (const s of u.src.slice(1)) {
-            const p = this.pending.get(s);
-            if (p === undefined) continue;
-            this.pending.delete(s);
-            this.define(s, p.text);
-          }
-        }
-        return;
-      case Ops.LOAD:
-        return this.load(u);
-      case Ops.STORE:
-        return this.store(u);
-    }
-    const rule = this.language.rules[u.op];
-    if (rule === undefined) throw new SpecError(`${this.language.name} cannot write ${opName[u.op]}`);
-    this.put(u, rule(this, u, u.src.map((s) => this.take(s))));
+    if (rule === undefined) return this.unknown(u);
+    return this.put(u, rule(this, u, u.src.map((s) => this.value(s))));
   }
 
   /** The whole function. */
@@ -356,7 +333,7 @@ export class CWriter {
       }
     }
     const head = this.language.open(this, this.program, symbol);
-    for (const u of this.program.uops) this.visit(u);
+    this.walk();
     const indented = (lines: readonly string[]): string[] => lines.map((x) => `  ${x}`);
     const tail = this.language.close?.(this.program) ?? [];
     const body = [head[0], ...indented(head.slice(1)), ...this.lines, ...indented(tail), "}", ""].join("\n");

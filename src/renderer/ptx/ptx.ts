@@ -9,9 +9,8 @@
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
-import { SpecError } from "../../helpers/errors.ts";
 import { argOf } from "../../uop/core/args.ts";
-import { isAlu, opName, Ops } from "../../uop/core/ops.ts";
+import { isAlu, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { identifier } from "../c/cstyle.ts";
@@ -20,11 +19,12 @@ import { archNumber, PTX_OPS } from "../cuda_caps.ts";
 import { inLanes, isPacked, lanesOfWord, sharedLayout, wordsOf } from "../lanes.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
 import type { TensorCore } from "../tensor_core_table.ts";
+import { LinearVisitor, type Place } from "../visitor.ts";
 import { boolBits, halves, inRegister, writeAlu } from "./ptx_alu.ts";
 import { classOf, Emitter, literalOf, memoryTypeOf, type RegisterClass } from "./ptx_emitter.ts";
 
-/** Registers of a place in memory and what instructions call its space. */
-interface Place {
+/** A place in memory: its registers, and what instructions call its space. */
+interface Address {
   readonly space: string;
   /** "[%rd1+16]" */
   readonly text: string;
@@ -38,53 +38,85 @@ function componentsOf(d: DType): readonly [RegisterClass, string, number] {
   return ["b32", d.itemsize < 4 ? "u16" : "b32", wordsOf(d)];
 }
 
-class Writer {
-  private readonly e: Emitter;
-  private readonly values = new Map<UOp, readonly string[]>();
-  private readonly shared: ReadonlyMap<UOp, number>;
-  private readonly loops = new Map<UOp, string>();
+function list(registers: readonly string[]): string {
+  return `{${registers.join(", ")}}`;
+}
 
-  constructor(private readonly program: LinearProgram, private readonly symbol: string, arch: number) {
+class Writer extends LinearVisitor<readonly string[]> {
+  private readonly e: Emitter;
+  private readonly shared: ReadonlyMap<UOp, number>;
+  private readonly labels = new Map<UOp, string>();
+
+  constructor(program: LinearProgram, private readonly symbol: string, arch: number) {
+    super(program, "PTX");
     this.e = new Emitter(arch);
     this.shared = sharedLayout(program).at;
   }
 
-  // ---- values
+  // ---- values: registers or constants, one, or a vector's components
 
-  /** Registers or constants of a value: one, or a vector's components. */
-  private all(u: UOp): readonly string[] {
-    const x = throughAfter(u);
-    if (x.op === Ops.CONST) {
-      if (x.dtype.isBool) return [x.arg === 0 ? "0" : "1"];
-      return [literalOf(x.dtype, x.arg as number)];
-    }
-    const v = this.values.get(x);
-    if (v === undefined) throw new SpecError(`${opName[x.op]} is used before it stands in ${this.program.name}`);
-    return v;
+  protected constant({ dtype, arg }: UOp): readonly string[] {
+    return [dtype.isBool ? arg === 0 ? "0" : "1" : literalOf(dtype, arg as number)];
   }
   /** The operand of a scalar. */
   private operand(u: UOp): string {
-    return this.all(u)[0];
+    return this.value(u)[0];
   }
   /** The registers of a value's components. */
   private registers(u: UOp): string[] {
-    const d = throughAfter(u).dtype;
-    if (d.count > 1) return [...this.all(u)];
-    return [inRegister(this.e, d, this.operand(u))];
+    const d = u.dtype;
+    return d.count > 1 ? [...this.value(u)] : [inRegister(this.e, d, this.operand(u))];
   }
   private register(u: UOp): string {
     return this.registers(u)[0];
   }
+  /** The predicate that an integer register holds. */
+  private predicate(bits: string): string {
+    return this.e.op("pred", "setp.ne.s32", bits, "0");
+  }
 
   // ---- memory
 
-  private place(at: UOp): Place {
-    const u = throughAfter(at),
-      base = throughAfter(u.src[0]),
-      gate = u.src[2] === undefined ? undefined : this.register(u.src[2]);
-    if (u.op !== Ops.INDEX) throw new SpecError(`${opName[u.op]} is no address in the program ${this.program.name}`);
-    const size = base.dtype.itemsize;
-    let idx = throughAfter(u.src[1]), offset = 0;
+  protected param(u: UOp): readonly string[] {
+    const generic = this.e.op("b64", "ld.param.u64", `[${this.symbol}_b${argOf(u, Ops.PARAM).slot}]`);
+    return [this.e.op("b64", "cvta.to.global.u64", generic)];
+  }
+  protected variable(u: UOp): readonly string[] {
+    const name = `[${this.symbol}_${identifier(argOf(u, Ops.VARIABLE).name)}]`, d = u.dtype;
+    const r = this.e.op(d.isBool ? "b32" : classOf(d), `ld.param.${memoryTypeOf(d)}`, name);
+    return [d.isBool ? this.predicate(r) : r];
+  }
+  protected override special(u: UOp): readonly string[] {
+    const name = u.arg as string, from = `%${name.startsWith("g") ? "ctaid" : "tid"}.${"xyz"[Number(name[4])]}`;
+    return [this.e.op("b32", "mov.u32", from)];
+  }
+  protected local(u: UOp): readonly string[] {
+    const { e } = this, { id, scope, size } = argOf(u, Ops.LOCAL);
+    if (scope === "shared") {
+      const at = this.shared.get(u)!, [start] = e.once("shared", () => [e.op("b32", "mov.u32", "shared")]);
+      return [at === 0 ? start : e.op("b32", "add.s32", start, `${at}`)];
+    }
+    e.line(`.local .align 16 .b8 local${id}[${size * u.dtype.itemsize}]`);
+    return [e.op("b64", "mov.u64", `local${id}`)];
+  }
+
+  protected acc(u: UOp): readonly string[] {
+    return this.copy(u, u.src[0]);
+  }
+  protected readAcc(u: UOp, acc: UOp): readonly string[] {
+    return this.copy(u, acc);
+  }
+  protected writeAcc(acc: UOp, value: UOp): void {
+    this.e.line(`mov.${classOf(acc.dtype)} ${this.operand(acc)}, ${this.operand(value)}`);
+  }
+  private copy({ dtype }: UOp, from: UOp): readonly string[] {
+    const c = classOf(dtype);
+    return [this.e.op(c, `mov.${c}`, this.operand(from))];
+  }
+
+  private address({ base, index, gate: condition }: Place): Address {
+    const gate = condition && this.register(condition), size = base.dtype.itemsize;
+    let idx = throughAfter(index), offset = 0;
     if (idx.op === Ops.CONST) offset = idx.value * size;
     else if (idx.op === Ops.ADD && idx.src[1].op === Ops.CONST && Math.abs(idx.src[1].value * size) < 2 ** 30) {
       [idx, offset] = [throughAfter(idx.src[0]), idx.src[1].value * size];
@@ -107,41 +139,29 @@ class Writer {
     return { space, text: `[${reg}${offset === 0 ? "" : `+${offset}`}]`, gate };
   }
 
-  private load(u: UOp): void {
-    const base = throughAfter(u.src[0]), d = u.dtype;
-    if (base.op === Ops.ACC) {
-      const c = classOf(d);
-      return void this.values.set(u, [this.e.op(c, `mov.${c}`, this.operand(base))]);
-    }
-    const { space, text, gate } = this.place(u.src[0]);
-    const owner = throughAfter(throughAfter(base).src[0]);
-    const readOnly = space === "global" && !this.program.params[argOf(owner, Ops.PARAM).slot].writes;
+  protected load(u: UOp, place: Place): readonly string[] {
+    const d = u.dtype, { space, text, gate } = this.address(place), { base } = place;
+    const readOnly = base.op === Ops.PARAM && !this.program.params[argOf(base, Ops.PARAM).slot].writes;
     const head = readOnly ? "ld.global.nc" : `ld.${space}`;
     const [c, type, n] = d.count > 1 ? componentsOf(d) : [d.isBool ? "b32" : classOf(d), memoryTypeOf(d), 1] as const;
     const into = Array.from({ length: n }, () => this.e.register(c));
     if (gate !== undefined) {
       const alt = u.src.length > 1
-        ? [...this.all(u.src[1])]
+        ? [...this.value(u.src[1])]
         : new Array<string>(n).fill(c === "f32" || c === "f64" ? literalOf(d.scalar, 0) : "0");
       if (d === dtypes.bool) alt[0] = boolBits(this.e, alt[0]);
       into.forEach((r, i) => this.e.line(`mov.${c} ${r}, ${alt[i]}`));
     }
     const guard = gate === undefined ? "" : `@${gate} `;
-    const target = n === 1 ? into[0] : `{${into.join(", ")}}`;
-    this.e.line(`${guard}${head}${n > 1 ? `.v${n}` : ""}.${type} ${target}, ${text}`);
-    this.values.set(u, d === dtypes.bool ? [this.e.op("pred", "setp.ne.s32", into[0], "0")] : into);
+    this.e.line(`${guard}${head}${n > 1 ? `.v${n}` : ""}.${type} ${n === 1 ? into[0] : list(into)}, ${text}`);
+    return d === dtypes.bool ? [this.predicate(into[0])] : into;
   }
 
-  private store(u: UOp): void {
-    const base = throughAfter(u.src[0]), value = u.src[1], d = throughAfter(value).dtype;
-    if (base.op === Ops.ACC) return this.e.line(`mov.${classOf(d)} ${this.operand(base)}, ${this.operand(value)}`);
-    const { space, text, gate } = this.place(u.src[0]);
-    if (gate !== undefined) throw new SpecError(`A gated STORE in the program ${this.program.name}`);
+  protected store(value: UOp, place: Place): void {
+    const d = value.dtype, { space, text } = this.address(place);
     if (d.count > 1) {
       const [, type, n] = componentsOf(d), from = this.registers(value);
-      return this.e.line(
-        `st.${space}${n > 1 ? `.v${n}` : ""}.${type} ${text}, ${n > 1 ? `{${from.join(", ")}}` : from[0]}`,
-      );
+      return this.e.line(`st.${space}${n > 1 ? `.v${n}` : ""}.${type} ${text}, ${n > 1 ? list(from) : from[0]}`);
     }
     const r = d.isBool ? inRegister(this.e, dtypes.int32, boolBits(this.e, this.operand(value))) : this.register(value);
     this.e.line(`st.${space}.${memoryTypeOf(d)} ${text}, ${r}`);
@@ -149,98 +169,85 @@ class Writer {
 
   // ---- vectors
 
-  private extract(u: UOp): void {
-    const from = throughAfter(u.src[0]), parts = this.all(from), l = u.arg as number, d = u.dtype;
-    if (d.count > 1 || !isPacked(from.dtype)) return void this.values.set(u, [parts[l]]);
+  private extract(u: UOp): readonly string[] {
+    const from = throughAfter(u.src[0]), parts = this.value(from), l = u.arg as number, d = u.dtype;
+    if (d.count > 1 || !isPacked(from.dtype)) return [parts[l]];
     const lanes = lanesOfWord(d), word = parts[Math.floor(l / lanes)], at = l % lanes;
-    if (d.isFloat) return void this.values.set(u, [halves(this.e, word)[at]]);
+    if (d.isFloat) return [halves(this.e, word)[at]];
     const type = d.isUnsigned || d.isBool ? "u32" : "s32";
     const r = this.e.op("b32", `bfe.${type}`, word, `${at * d.bits}`, `${d.bits}`);
-    this.values.set(u, [d.isBool ? this.e.op("pred", "setp.ne.s32", r, "0") : r]);
+    return [d.isBool ? this.predicate(r) : r];
   }
 
-  private vectorize(u: UOp): void {
+  private vectorize(u: UOp): readonly string[] {
     const d = u.dtype;
-    if (!isPacked(d) || u.src[0].dtype.count > 1) {
-      return void this.values.set(
-        u,
-        u.src.flatMap((s) => this.registers(s)),
-      );
-    }
-    if (d.isFloat) {
-      return void this.values.set(u, [
-        this.e.op("b32", "mov.b32", `{${u.src.map((s) => this.register(s)).join(", ")}}`),
-      ]);
-    }
+    if (!isPacked(d) || u.src[0].dtype.count > 1) return u.src.flatMap((s) => this.registers(s));
+    if (d.isFloat) return [this.e.op("b32", "mov.b32", list(u.src.map((s) => this.register(s))))];
     const lanes = u.src.map((s) => d.isBool ? boolBits(this.e, this.operand(s)) : this.operand(s));
     const join = (a: string, b: string, bits: number): string =>
       this.e.op("b32", "prmt.b32", a, b, bits === 8 ? "0x7740" : "0x5410");
-    if (d.bits === 16) return void this.values.set(u, [join(lanes[0], lanes[1], 16)]);
+    if (d.bits === 16) return [join(lanes[0], lanes[1], 16)];
     const low = join(lanes[0], lanes[1], 8);
-    this.values.set(u, [lanes.length === 2 ? low : join(low, join(lanes[2], lanes[3], 8), 16)]);
+    return [lanes.length === 2 ? low : join(low, join(lanes[2], lanes[3], 8), 16)];
   }
 
   /** Two float32 rounded to a word of two 16-bit floats. */
-  private roundPair(u: UOp): void {
+  private roundPair(u: UOp): string {
     const [low, high] = this.registers(u.src[0]), type = u.dtype.scalar === dtypes.float16 ? "f16" : "bf16";
-    if (this.e.arch >= 80) {
-      return void this.values.set(u, [this.e.op("b32", `cvt.rn.${type}x2.f32`, high, low)]);
-    }
+    if (this.e.arch >= 80) return this.e.op("b32", `cvt.rn.${type}x2.f32`, high, low);
     const lane = u.src[0].src[0].cast(u.dtype.scalar);
-    const both = [low, high].map((x) => writeAlu(this.e, lane, [x]));
-    this.values.set(u, [this.e.op("b32", "mov.b32", `{${both.join(", ")}}`)]);
+    return this.e.op("b32", "mov.b32", list([low, high].map((x) => writeAlu(this.e, lane, [x]))));
   }
 
   // ---- threads
 
-  private shuffle(u: UOp): void {
+  private shuffle(u: UOp): string {
     const d = u.dtype, e = this.e, x = this.register(u.src[0]);
     const swap = (r: string, c: RegisterClass): string => e.op(c, "shfl.sync.bfly.b32", r, `${u.arg}`, "31", "-1");
-    if (d.isBool) return void this.values.set(u, [e.op("pred", "setp.ne.s32", swap(boolBits(e, x), "b32"), "0")]);
+    if (d.isBool) return this.predicate(swap(boolBits(e, x), "b32"));
     if (d.bits === 64) {
       const low = e.register("b32"), high = e.register("b32");
       e.line(`mov.b64 {${low}, ${high}}, ${x}`);
-      return void this.values.set(u, [e.op(classOf(d), "mov.b64", `{${swap(low, "b32")}, ${swap(high, "b32")}}`)]);
+      return e.op(classOf(d), "mov.b64", `{${swap(low, "b32")}, ${swap(high, "b32")}}`);
     }
-    if (classOf(d) !== "b16") return void this.values.set(u, [swap(x, classOf(d))]);
-    this.values.set(u, [e.op("b16", "cvt.u16.u32", swap(e.op("b32", "cvt.u32.u16", x), "b32"))]);
+    if (classOf(d) !== "b16") return swap(x, classOf(d));
+    return e.op("b16", "cvt.u16.u32", swap(e.op("b32", "cvt.u32.u16", x), "b32"));
   }
 
   private copyAsync(u: UOp): void {
-    const to = this.place(u.src[0]), from = this.place(u.src[1]), nbytes = u.arg as number;
+    const to = this.address(this.placeOf(u.src[0])), from = this.address(this.placeOf(u.src[1]));
     const third = u.src[2] !== undefined && u.src[2].dtype.isBool ? this.register(u.src[2]) : undefined;
-    const gate = third ?? from.gate, mode = nbytes === 16 ? "cg" : "ca";
+    const gate = third ?? from.gate, nbytes = u.arg as number, mode = nbytes === 16 ? "cg" : "ca";
     const size = gate === undefined ? "" : `, ${this.e.op("b32", "selp.b32", `${nbytes}`, "0", gate)}`;
     this.e.line(`cp.async.${mode}.shared.global ${to.text}, ${from.text}, ${nbytes}${size}`);
   }
 
-  private matrixLoad(u: UOp): void {
+  private matrixLoad(u: UOp): readonly string[] {
     const into = Array.from({ length: 4 }, () => this.e.register("b32"));
-    const suffix = u.arg === "trans" ? ".trans" : "";
-    this.e.line(`ldmatrix.sync.aligned.m8n8.x4${suffix}.shared.b16 {${into.join(", ")}}, ${this.place(u.src[0]).text}`);
-    this.values.set(u, into);
+    const suffix = u.arg === "trans" ? ".trans" : "", { text } = this.address(this.placeOf(u.src[0]));
+    this.e.line(`ldmatrix.sync.aligned.m8n8.x4${suffix}.shared.b16 ${list(into)}, ${text}`);
+    return into;
   }
 
-  private matrixUnit(u: UOp): void {
+  private matrixUnit(u: UOp): readonly string[] {
     const unit = u.arg as TensorCore, c = classOf(unit.output);
     const input = (s: UOp): string[] => {
       const all = this.registers(s);
       if (unit.input !== dtypes.float32) return all;
       return all.map((x) => this.e.once(`tf32 ${x}`, () => [this.e.op("b32", "cvt.rna.tf32.f32", x)])[0]);
     };
-    const list = (x: readonly string[]): string => `{${x.join(", ")}}`;
     const into = Array.from({ length: 4 }, () => this.e.register(c));
     const from = [input(u.src[0]), input(u.src[1]), this.registers(u.src[2])].map(list);
     this.e.line(`mma.sync.aligned.${unit.name}.row.col.${matrixTypes(unit)} ${[list(into), ...from].join(", ")}`);
-    this.values.set(u, into);
+    return into;
   }
 
   // ---- control
 
-  private enterLoop(u: UOp): void {
+  protected enterLoop(u: UOp): readonly string[] {
     const c = classOf(u.dtype), i = this.e.register(c), end = u.src[0], head = this.e.label();
     this.e.line(`mov.${c} ${i}, 0`);
-    this.loops.set(u, head);
+    this.labels.set(u, head);
     if (!(end.op === Ops.CONST && end.value > 0)) {
       const none = this.e.op("pred", `setp.le.s${u.dtype.bits}`, this.register(end), "0");
       this.e.line(`@${none} bra ${head}_end`);
@@ -248,81 +255,40 @@ class Writer {
     this.e.place(head);
     this.e.line(`.pragma "nounroll"`);
     this.e.enter();
-    this.values.set(u, [i]);
+    return [i];
   }
-  private leaveLoop(u: UOp): void {
-    const loop = u.src[0], i = this.operand(loop), t = `s${loop.dtype.bits}`, head = this.loops.get(loop)!;
+  protected leaveLoop(loop: UOp): void {
+    const i = this.operand(loop), t = `s${loop.dtype.bits}`, head = this.labels.get(loop)!;
     this.e.line(`add.${t} ${i}, ${i}, 1`);
     const again = this.e.op("pred", `setp.lt.${t}`, i, this.operand(loop.src[0]));
     this.e.line(`@${again} bra ${head}`);
     this.e.leave();
     this.e.place(`${head}_end`);
   }
+  protected enterIf(u: UOp): void {
+    const label = this.e.label();
+    this.labels.set(u, label);
+    this.e.line(`@!${this.register(u.src[0])} bra ${label}`);
+    this.e.enter();
+  }
+  protected leaveIf(condition: UOp): void {
+    this.e.leave();
+    this.e.place(this.labels.get(condition)!);
+  }
+  protected override barrier(): void {
+    this.e.line("bar.sync 0");
+  }
 
-  private visit(u: UOp): void {
-    const e = this.e;
+  protected compute(u: UOp): readonly string[] | undefined | void {
     switch (u.op) {
-      case Ops.CONST:
-      case Ops.SINK:
-      case Ops.GROUP:
-      case Ops.TUPLE:
-      case Ops.AFTER:
-      case Ops.INDEX:
-        return;
-      case Ops.PARAM: {
-        const generic = e.op("b64", "ld.param.u64", `[${this.symbol}_b${argOf(u, Ops.PARAM).slot}]`);
-        return void this.values.set(u, [e.op("b64", "cvta.to.global.u64", generic)]);
-      }
-      case Ops.VARIABLE: {
-        const name = `[${this.symbol}_${identifier(argOf(u, Ops.VARIABLE).name)}]`, d = u.dtype;
-        const r = e.op(d.isBool ? "b32" : classOf(d), `ld.param.${memoryTypeOf(d)}`, name);
-        return void this.values.set(u, [d.isBool ? e.op("pred", "setp.ne.s32", r, "0") : r]);
-      }
-      case Ops.SPECIAL: {
-        const name = u.arg as string;
-        const from = `%${name.startsWith("g") ? "ctaid" : "tid"}.${"xyz"[Number(name[4])]}`;
-        return void this.values.set(u, [e.op("b32", "mov.u32", from)]);
-      }
-      case Ops.LOCAL: {
-        const { id, scope, size } = argOf(u, Ops.LOCAL);
-        if (scope === "shared") {
-          const at = this.shared.get(u)!, [start] = e.once("shared", () => [e.op("b32", "mov.u32", "shared")]);
-          return void this.values.set(u, [at === 0 ? start : e.op("b32", "add.s32", start, `${at}`)]);
-        }
-        e.line(`.local .align 16 .b8 local${id}[${size * u.dtype.itemsize}]`);
-        return void this.values.set(u, [e.op("b64", "mov.u64", `local${id}`)]);
-      }
-      case Ops.ACC: {
-        const c = classOf(u.dtype);
-        return void this.values.set(u, [e.op(c, `mov.${c}`, this.operand(u.src[0]))]);
-      }
-      case Ops.LOAD:
-        return this.load(u);
-      case Ops.STORE:
-        return this.store(u);
-      case Ops.RANGE:
-        return this.enterLoop(u);
-      case Ops.END:
-        return this.leaveLoop(u);
-      case Ops.IF: {
-        const label = e.label();
-        this.loops.set(u, label);
-        e.line(`@!${this.register(u.src[0])} bra ${label}`);
-        return e.enter();
-      }
-      case Ops.ENDIF:
-        e.leave();
-        return e.place(this.loops.get(u.src[0])!);
-      case Ops.BARRIER:
-        return e.line("bar.sync 0");
       case Ops.SHUFFLE:
-        return this.shuffle(u);
+        return [this.shuffle(u)];
       case Ops.ASYNC_COPY:
         return this.copyAsync(u);
       case Ops.ASYNC_COMMIT:
-        return e.line("cp.async.commit_group");
+        return this.e.line("cp.async.commit_group");
       case Ops.ASYNC_WAIT:
-        return e.line(`cp.async.wait_group ${u.arg}`);
+        return this.e.line(`cp.async.wait_group ${u.arg}`);
       case Ops.LDMATRIX:
         return this.matrixLoad(u);
       case Ops.WMMA:
@@ -332,13 +298,12 @@ class Writer {
       case Ops.VECTORIZE:
         return this.vectorize(u);
     }
-    if (!isAlu(u.op)) throw new SpecError(`PTX cannot write ${opName[u.op]}`);
-    if (u.dtype.count > 1) return this.roundPair(u);
-    this.values.set(u, [writeAlu(e, u, u.src.map((s) => this.operand(s)))]);
+    if (!isAlu(u.op)) return this.unknown(u);
+    return [u.dtype.count > 1 ? this.roundPair(u) : writeAlu(this.e, u, u.src.map((s) => this.operand(s)))];
   }
 
   write(): string {
-    for (const u of this.program.uops) this.visit(u);
+    this.walk();
     const args: string[] = [];
     for (let slot = 0; slot < this.program.params.length; slot++) args.push(`.param .u64 ${this.symbol}_b${slot}`);
     for (const v of this.program.vars) {
