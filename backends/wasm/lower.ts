@@ -4,15 +4,15 @@
  * @module
  */
 import type { DType } from "../../src/dtype/dtype.ts";
-import { CompileError } from "../../src/helpers/errors.ts";
 import { roundUp } from "../../src/helpers/math.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
+import { LinearVisitor, type Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, Int64 } from "../../src/uop/core/args.ts";
-import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
+import { isAlu, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
 import { throughAfter } from "../../src/uop/rewrite/walk.ts";
-import { Builder, flatten, OFFSET_WINDOW } from "./build.ts";
-import { F32, F64, I32, I64, type Instr, V128 } from "./encoder.ts";
+import { Builder, flatten, OFFSET_WINDOW, prefixOf } from "./build.ts";
+import { I32, I64, type Instr, V128 } from "./encoder.ts";
 import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
 import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
 
@@ -30,9 +30,8 @@ const PINNED: ReadonlySet<Ops> = new Set<Ops>([Ops.ACC, Ops.LOAD, Ops.STORE, Ops
 /** Address of the thread's record (first word: its scratch memory), given to `lower` as a node. */
 export type ThreadRecord = (b: Builder) => Node;
 
-class Lowering {
+class Lowering extends LinearVisitor<Node> {
   readonly b = new Builder();
-  private readonly values = new Map<UOp, Node>();
   private readonly accs = new Map<UOp, Variable>();
   private readonly sites = new Map<UOp, Site>();
   private readonly least = new Map<string, number>();
@@ -44,7 +43,8 @@ class Lowering {
   private entry: UOp | undefined;
   private setup = false;
 
-  constructor(readonly program: LinearProgram, readonly options: AluOptions, readonly record: ThreadRecord) {
+  constructor(program: LinearProgram, readonly options: AluOptions, readonly record: ThreadRecord) {
+    super(program, "WASM");
     this.bufs = this.b.parameter(BUFS);
     this.vars = this.b.parameter(VARS);
   }
@@ -53,7 +53,7 @@ class Lowering {
     this.scan();
     const parallel = this.entry !== undefined && kindOf(this.entry) === AxisKind.THREAD;
     const iterations = this.entry === undefined ? 1 : this.entry.src[0].value;
-    for (const u of this.program.uops) this.step(u);
+    this.walk();
     return { items: this.b.finish(), iterations, parallel, setup: this.setup, scratch: this.scratch };
   }
 
@@ -100,121 +100,75 @@ class Lowering {
     }
   }
 
-  private value(u: UOp): Node {
-    const n = this.values.get(u);
-    if (n !== undefined) return n;
-    if (u.op === Ops.CONST) return this.constant(u);
-    throw new CompileError(`render ${this.program.name}`, { reason: `${opName[u.op]} is used before it is defined` });
-  }
-
-  private constant(u: UOp): Node {
-    const d = u.dtype;
-    const type = valTypeOf(d);
-    if (type === V128) return this.b.splatBits(laneBits(d.scalar, u.value));
+  protected constant(u: UOp): Node {
+    const type = valTypeOf(u.dtype);
+    if (type === V128) return this.b.splatBits(laneBits(u.dtype.scalar, u.value));
     if (type === I64) return this.b.constant(type, u.arg instanceof Int64 ? u.arg.toBigInt() : BigInt(u.value));
     return type === I32 ? this.b.i32(u.value) : this.b.constant(type, u.value);
   }
-
-  private step(u: UOp): void {
-    const { b } = this;
-    switch (u.op) {
-      case Ops.CONST:
-      case Ops.PARAM:
-      case Ops.INDEX:
-      case Ops.SINK:
-      case Ops.GROUP:
-      case Ops.BARRIER:
-        return;
-      case Ops.VARIABLE: {
-        const at = this.program.vars.indexOf(u) * 8;
-        const d = u.dtype;
-        this.values.set(u, b.argument(loadOf(d), valTypeOf(d), this.vars, at));
-        return;
-      }
-      case Ops.LOCAL: {
-        this.localOffset.set(u, this.scratch);
-        this.scratch += roundUp(argOf(u, Ops.LOCAL).size * u.dtype.itemsize, 64);
-        return;
-      }
-      case Ops.ACC: {
-        const variable = new Variable(valTypeOf(u.dtype), false, String(u.arg));
-        this.accs.set(u, variable);
-        b.effect({ kind: "declare", variable });
-        b.effect({ kind: "set", variable, value: this.value(u.src[0]) });
-        return;
-      }
-      case Ops.RANGE:
-        return this.range(u);
-      case Ops.END:
-      case Ops.ENDIF:
-        b.close();
-        return;
-      case Ops.IF:
-        b.openIf(this.value(u.src[0]));
-        return;
-      case Ops.LOAD:
-        this.values.set(u, this.load(u));
-        return;
-      case Ops.STORE:
-        return this.store(u);
-      case Ops.AFTER:
-        if (this.values.has(u.src[0]) || u.src[0].op === Ops.CONST) this.values.set(u, this.value(u.src[0]));
-        return;
-      case Ops.VECTORIZE:
-        this.values.set(u, vectorize(b, u.dtype, u.src.map((s) => this.value(s))));
-        return;
-      case Ops.BROADCAST: {
-        const x = this.value(u.src[0]);
-        this.values.set(u, x.type === V128 ? x : splat(b, u.dtype, x));
-        return;
-      }
-      case Ops.EXTRACT:
-        this.values.set(u, extract(b, u.dtype, this.value(u.src[0]), u.arg as number));
-        return;
-      default:
-        if (!isAlu(u.op)) {
-          throw new CompileError(`render ${this.program.name}`, { reason: `${opName[u.op]} is unknown to WASM` });
-        }
-        this.values.set(
-          u,
-          lowerAlu(b, u.op, u.dtype, u.src.map((s) => s.dtype), u.src.map((s) => this.value(s)), this.options),
-        );
-    }
+  protected param(): undefined {}
+  protected variable(u: UOp): Node {
+    return this.b.argument(loadOf(u.dtype), valTypeOf(u.dtype), this.vars, this.program.vars.indexOf(u) * 8);
+  }
+  protected local(u: UOp): undefined {
+    this.localOffset.set(u, this.scratch);
+    this.scratch += roundUp(argOf(u, Ops.LOCAL).size * u.dtype.itemsize, 64);
   }
 
-  private range(u: UOp): void {
-    const { b } = this;
-    const type = valTypeOf(u.dtype);
-    const name = `r${argOf(u, Ops.RANGE).id}`;
+  protected acc(u: UOp): undefined {
+    const variable = new Variable(valTypeOf(u.dtype), false, String(u.arg));
+    this.accs.set(u, variable);
+    this.b.effect({ kind: "declare", variable });
+    this.writeAcc(u, u.src[0]);
+  }
+  protected readAcc(_u: UOp, acc: UOp): Node {
+    return this.b.get(this.accs.get(acc)!);
+  }
+  protected writeAcc(acc: UOp, value: UOp): void {
+    this.b.effect({ kind: "set", variable: this.accs.get(acc)!, value: this.value(value) });
+  }
+
+  protected enterLoop(u: UOp): Node {
+    const { b } = this, type = valTypeOf(u.dtype), name = `r${argOf(u, Ops.RANGE).id}`;
     if (u === this.entry) {
       let begin = b.parameter(BEGIN), end = b.parameter(END);
       if (type === I64) {
         begin = b.instr("i64.extend_i32_u", I64, [begin]);
         end = b.instr("i64.extend_i32_u", I64, [end]);
       }
-      this.values.set(u, b.openLoop(type, begin, end, false, name));
-      return;
+      return b.openLoop(type, begin, end, false, name);
     }
-    const end = u.src[0];
-    const guard = end.op !== Ops.CONST || end.value < 1;
-    this.values.set(u, b.openLoop(type, b.constant(type, 0), this.value(end), guard, name));
+    const end = u.src[0], guard = end.op !== Ops.CONST || end.value < 1;
+    return b.openLoop(type, b.constant(type, 0), this.value(end), guard, name);
+  }
+  protected leaveLoop(): void {
+    this.b.close();
+  }
+  protected enterIf(u: UOp): void {
+    this.b.openIf(this.value(u.src[0]));
+  }
+  protected leaveIf(): void {
+    this.b.close();
+  }
+
+  protected compute(u: UOp): Node {
+    const { b } = this, src = u.src.map((s) => this.value(s));
+    if (u.op === Ops.VECTORIZE) return vectorize(b, u.dtype, src);
+    if (u.op === Ops.BROADCAST) return src[0].type === V128 ? src[0] : splat(b, u.dtype, src[0]);
+    if (u.op === Ops.EXTRACT) return extract(b, u.dtype, src[0], u.arg as number);
+    if (!isAlu(u.op)) return this.unknown(u);
+    return lowerAlu(b, u.op, u.dtype, u.src.map((s) => s.dtype), src, this.options);
   }
 
   /** Pointer and constant offset of an INDEX. */
-  private address(at: UOp): [Node, number] {
-    const { b } = this;
-    const site = this.sites.get(at)!;
-    const size = at.dtype.scalar.itemsize;
+  private address({ at }: Place): [Node, number] {
+    const { b } = this, site = this.sites.get(at)!, size = at.dtype.scalar.itemsize;
     let base: Node, constant = site.constant, shift = 0;
     const local = this.localOffset.get(site.base);
     if (local !== undefined) {
       base = b.argument("i32.load", I32, this.record(b), 0);
       shift = local;
-    } else if (site.base.op === Ops.PARAM) {
-      base = b.argument("i32.load", I32, this.bufs, 4 * argOf(site.base, Ops.PARAM).slot);
-    } else {
-      throw new CompileError(`render ${this.program.name}`, { reason: `INDEX of ${opName[site.base.op]}` });
-    }
+    } else base = b.argument("i32.load", I32, this.bufs, 4 * argOf(site.base, Ops.PARAM).slot);
     // the least offset of those that share these terms goes into the pointer when it is negative or far
     const least = this.least.get(site.key)!;
     const window = Math.floor(constant / OFFSET_WINDOW) * OFFSET_WINDOW;
@@ -232,14 +186,10 @@ class Lowering {
     return [b.pointer(base, terms), constant];
   }
 
-  private load(u: UOp): Node {
-    const { b } = this;
-    const from = u.src[0];
-    const acc = this.accs.get(from);
-    if (acc !== undefined) return b.get(acc);
-    const d = u.dtype;
-    let gate = from.src.length > 2 ? this.value(from.src[2]) : undefined;
-    let [pointer, offset] = this.address(from);
+  protected load(u: UOp, place: Place): Node {
+    const { b } = this, d = u.dtype;
+    let gate = place.gate === undefined ? undefined : this.value(place.gate);
+    let [pointer, offset] = this.address(place);
     let alt: Node | undefined;
     if (gate !== undefined) {
       if (u.src.length > 1 && !isZero(u.src[1])) alt = this.value(u.src[1]);
@@ -264,24 +214,12 @@ class Lowering {
     return b.load(loadOf(d), valTypeOf(d), pointer, offset, gate, alt);
   }
 
-  private store(u: UOp): void {
-    const { b } = this;
-    const [target, source] = u.src;
-    let value = this.value(source);
-    const acc = this.accs.get(target.op === Ops.AFTER ? target.src[0] : target);
-    if (acc !== undefined) return b.effect({ kind: "set", variable: acc, value });
-    const d = source.dtype;
-    const [address, offset] = this.address(target);
+  protected store(source: UOp, place: Place): void {
+    const { b } = this, d = source.dtype;
+    const value = this.value(source), [address, offset] = this.address(place);
     if (d.count > 1 && d.isBool) {
-      value = narrowMask(b, d.count, value);
-      return b.effect({
-        kind: "store",
-        op: d.count === 4 ? "i32.store" : "i32.store16",
-        address,
-        value,
-        offset,
-        lane: -1,
-      });
+      const op = d.count === 4 ? "i32.store" : "i32.store16";
+      return b.effect({ kind: "store", op, address, value: narrowMask(b, d.count, value), offset, lane: -1 });
     }
     const op = storeOf(d);
     b.effect({ kind: "store", op, address, value, offset, lane: op === "v128.store64_lane" ? 0 : -1 });
@@ -314,23 +252,18 @@ function kindOf(range: UOp): AxisKind {
   return argOf(range, Ops.RANGE).kind;
 }
 
-function loadOf(d: DType): Instr {
+/** The instruction that loads or stores a value of `d`; a narrow integer is extended by its sign. */
+function memoryOp(what: "load" | "store", d: DType, half: Instr, narrow: string): Instr {
   const type = valTypeOf(d);
-  if (type === V128) return d.count === 4 ? "v128.load" : "v128.load64_zero";
-  if (type === I64) return "i64.load";
-  if (type === F32) return "f32.load";
-  if (type === F64) return "f64.load";
-  if (d.bits === 32) return "i32.load";
-  return `i32.load${d.bits}_${d.isUnsigned || d.isBool ? "u" : "s"}` as Instr;
+  if (type === V128) return d.count === 4 ? `v128.${what}` : half;
+  if (type !== I32 || d.bits === 32) return `${prefixOf(type)}.${what}`;
+  return `i32.${what}${d.bits}${narrow}` as Instr;
 }
-
+function loadOf(d: DType): Instr {
+  return memoryOp("load", d, "v128.load64_zero", d.isUnsigned || d.isBool ? "_u" : "_s");
+}
 function storeOf(d: DType): Instr {
-  const type = valTypeOf(d);
-  if (type === V128) return d.count === 4 ? "v128.store" : "v128.store64_lane";
-  if (type === I64) return "i64.store";
-  if (type === F32) return "f32.store";
-  if (type === F64) return "f64.store";
-  return d.bits === 32 ? "i32.store" : `i32.store${d.bits}` as Instr;
+  return memoryOp("store", d, "v128.store64_lane", "");
 }
 
 /** The kernel of a linear program. @throws {CompileError} for what must have been decomposed before */
