@@ -4,8 +4,6 @@
  *
  * @module
  */
-import { Ops } from "../../src/uop/core/ops.ts";
-import type { UOp } from "../../src/uop/core/uop.ts";
 import { F32, I32, I64, type Instr, V128, type ValType } from "./encoder.ts";
 import { type Item, type Loop, Node, Variable } from "./ir.ts";
 
@@ -20,31 +18,6 @@ interface Frame {
   readonly loop: Loop | undefined;
   /** Values of this frame by what they compute, for sharing. */
   readonly known: Map<string, Node>;
-}
-
-/** A sum of terms with integer coefficients, and a constant: an index, flattened. */
-export interface Linear {
-  readonly terms: Map<UOp, number>;
-  constant: number;
-}
-
-/** Flattens sums and products by constants. */
-export function flatten(u: UOp, scale = 1, into: Linear = { terms: new Map(), constant: 0 }): Linear {
-  const [a, b] = u.src;
-  if (u.op === Ops.CONST) into.constant += scale * u.value;
-  else if (u.op === Ops.ADD) {
-    flatten(a, scale, into);
-    flatten(b, scale, into);
-  } else if (u.op === Ops.SUB) {
-    flatten(a, scale, into);
-    flatten(b, -scale, into);
-  } else if (u.op === Ops.NEG) flatten(a, -scale, into);
-  else if (u.op === Ops.MUL && b.op === Ops.CONST) flatten(a, scale * b.value, into);
-  else if (u.op === Ops.MUL && a.op === Ops.CONST) flatten(b, scale * a.value, into);
-  else if (u.op === Ops.SHL && b.op === Ops.CONST) flatten(a, scale * 2 ** b.value, into);
-  else if (u.op === Ops.AFTER) flatten(a, scale, into);
-  else into.terms.set(u, (into.terms.get(u) ?? 0) + scale);
-  return into;
 }
 
 /** Builds the items of one function. */

@@ -10,8 +10,9 @@ import { LinearVisitor, type Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, Int64 } from "../../src/uop/core/args.ts";
 import { isAlu, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
+import { indexForm, type Linear } from "../../src/uop/algebra/linear_form.ts";
 import { throughAfter } from "../../src/uop/rewrite/walk.ts";
-import { Builder, flatten, OFFSET_WINDOW, prefixOf } from "./build.ts";
+import { Builder, OFFSET_WINDOW, prefixOf } from "./build.ts";
 import { I32, I64, type Instr, V128 } from "./encoder.ts";
 import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
 import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
@@ -19,7 +20,7 @@ import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectori
 /** Where a value in memory is: the least constant offset of its kin, so that they share one pointer. */
 interface Site {
   readonly base: UOp;
-  readonly terms: Map<UOp, number>;
+  readonly form: Readonly<Linear>;
   readonly constant: number;
   readonly key: string;
 }
@@ -74,13 +75,13 @@ class Lowering extends LinearVisitor<Node> {
         else list.push(u);
       }
       if (u.op === Ops.INDEX) {
-        const { terms, constant } = flatten(u.src[1]);
+        const form = indexForm(u.src[1]);
         const base = throughAfter(u.src[0]);
         const size = u.dtype.scalar.itemsize;
         let key = `${idOf(base)}`;
-        for (const [t, c] of terms) key += ` ${idOf(t)}*${c * size}`;
-        const bytes = constant * size;
-        this.sites.set(u, { base, terms, constant: bytes, key });
+        form.factors.forEach((f, i) => key += ` ${idOf(f)}*${form.coefs[i] * size}`);
+        const bytes = form.constant * size;
+        this.sites.set(u, { base, form, constant: bytes, key });
         const known = this.least.get(key);
         if (known === undefined || bytes < known) this.least.set(key, bytes);
       } else if (u.op === Ops.RANGE) {
@@ -177,12 +178,12 @@ class Lowering extends LinearVisitor<Node> {
     if (constant + shift < OFFSET_WINDOW) constant += shift;
     else base = b.sharedInstr("i32.add", I32, [base, b.i32(shift)]);
     if (inPointer !== 0) base = b.sharedInstr("i32.add", I32, [base, b.i32(inPointer)]);
-    const terms: [Node, number][] = [];
-    for (const [term, coefficient] of site.terms) {
-      let node = this.value(term);
+    const { factors, coefs } = site.form;
+    const terms = factors.map((f, i): [Node, number] => {
+      let node = this.value(f.op === Ops.CAST && !this.values.has(f) ? f.src[0] : f); // the form may have cast it
       if (node.type === I64) node = b.sharedInstr("i32.wrap_i64", I32, [node]);
-      terms.push([node, coefficient * size | 0]);
-    }
+      return [node, coefs[i] * size | 0];
+    });
     return [b.pointer(base, terms), constant];
   }
 

@@ -11,7 +11,7 @@ import { ArgumentError, IndexError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
-import { linearMax, linearMin, linearOf } from "../uop/algebra/integer_sum.ts";
+import { linearMax, linearMin, linearOf } from "../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../uop/core/args.ts";
 import { reshape } from "../uop/core/build_movement.ts";
 import { opCarrier, reduce } from "../uop/core/carrier.ts";

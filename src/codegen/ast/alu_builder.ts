@@ -116,6 +116,17 @@ export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
   return uop(op, dtype.vec(n), src);
 }
 
+/** `x` times `k`, an index. */
+export function times(x: UOp, k: number): UOp {
+  if (k === 1) return x;
+  return x.op === Ops.CONST ? foldConst(Ops.MUL, x.dtype, [x, constant(k, x.dtype)])! : x.mul(k);
+}
+
+/** The sum of `a`, where there is one, and `b`, both indices. */
+export function plus(a: UOp | undefined, b: UOp): UOp {
+  return a === undefined || a.isConst(0) ? b : buildAlu(Ops.ADD, b.dtype, [a, b]);
+}
+
 function broadcastLike(x: UOp, n: number): UOp {
   return n === 1 ? x : broadcast(x, n);
 }

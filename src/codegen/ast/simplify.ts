@@ -10,7 +10,7 @@ import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { closedRangesOf, dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { type LinearForm, linearOf, rangeOfAtom } from "./index_terms.ts";
+import { indexForm, type Linear, rangeOfFactor, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { cutLongRanges } from "./long_ranges.ts";
 import { compareLoops } from "./range_facts.ts";
 import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
@@ -101,7 +101,7 @@ function splitRanges(ast: UOp): UOp {
 
 /** Merges neighbors: ranges i, j of sizes m, n that every index uses as (i * n + j) become one of size m * n. */
 function mergeRanges(ast: UOp): UOp {
-  const forms = new Map<UOp, LinearForm>();
+  const forms = new Map<UOp, Readonly<Linear>>();
   const fixed = new Set<UOp>(); // ranges used as values, or in terms that are no multiple of them
   const neighbors = new Map<UOp, UOp | null>(); // by reduce range: the one before it in every REDUCE
   const seen = new Set<UOp>();
@@ -115,7 +115,7 @@ function mergeRanges(ast: UOp): UOp {
       continue;
     }
     if (u.op === Ops.INDEX) {
-      forms.set(u, linearOf(u.src[1]));
+      forms.set(u, indexForm(u.src[1]));
       stack.push(u.src[0]);
       if (u.src.length > 2) stack.push(u.src[2]);
       continue;
@@ -136,15 +136,10 @@ function mergeRanges(ast: UOp): UOp {
   for (const before of neighbors.values()) if (before !== null) followers.set(before, (followers.get(before) ?? 0) + 1);
   const all = rangesIn(ast);
   for (const f of forms.values()) {
-    for (const atom of f.terms.keys()) {
-      if (rangeOfAtom(atom) === undefined) { for (const r of all) if (dependsOn(atom, r)) fixed.add(r); }
+    for (const x of f.factors) {
+      if (rangeOfFactor(x) === undefined) { for (const r of all) if (dependsOn(x, r)) fixed.add(r); }
     }
   }
-  const coefficient = (f: LinearForm, r: UOp): number => {
-    let c = 0;
-    for (const [atom, k] of f.terms) if (rangeOfAtom(atom) === r) c += k;
-    return c;
-  };
   const list = [...forms.values()];
   const mergeable = (i: UOp, j: UOp): boolean => {
     if (fixed.has(i) || fixed.has(j) || i.dtype !== j.dtype || sizeOf(i) === 0 || sizeOf(j) === 0) return false;
@@ -152,7 +147,7 @@ function mergeRanges(ast: UOp): UOp {
     if (a.kind !== b.kind || (a.kind !== AxisKind.LOOP && a.kind !== AxisKind.REDUCE)) return false;
     if (a.kind === AxisKind.REDUCE && (neighbors.get(j) !== i || (followers.get(i) ?? 0) > 1)) return false;
     if (sizeOf(i) * sizeOf(j) > 2 ** 31 - 1) return false;
-    return list.every((f) => coefficient(f, i) === coefficient(f, j) * sizeOf(j));
+    return list.every((f) => strideAlong(f, i) === strideAlong(f, j) * sizeOf(j));
   };
   const outputs = new Set<UOp>();
   for (const s of ast.src) for (const r of rangesOf(s)) outputs.add(r);

@@ -17,7 +17,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
 import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
 import type { Axis } from "../opt/axis.ts";
@@ -487,12 +487,7 @@ class Chooser {
 
 /** Does a STORE that has this range write what is next to each other along it? */
 function isContiguous(ast: UOp, range: UOp): boolean {
-  return ast.src.every((s) => {
-    if (!dependsOnRange(s, range)) return true;
-    return [...linearOf(s.src[0].src[1]).terms].every(([atom, c]) => {
-      return rangeOfAtom(atom) === range ? c === 1 : !dependsOnRange(atom, range);
-    });
-  });
+  return ast.src.every((s) => !dependsOnRange(s, range) || liesAlong(indexForm(s.src[0].src[1]), range));
 }
 
 /** Cuts axes that end at variables in blocks of a few vectors: reductions, rows, and what is stored side by side. */

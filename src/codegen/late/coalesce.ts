@@ -9,11 +9,11 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
+import { divisorOf, indexForm } from "../../uop/algebra/linear_form.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { broadcast, extract, vectorize } from "../ast/alu_builder.ts";
-import { linearOf } from "../ast/index_terms.ts";
 
 /** Accesses that differ by a constant only. */
 interface Family {
@@ -34,16 +34,6 @@ function splitIndex(idx: UOp): [rest: UOp | undefined, offset: number] {
   if (idx.op === Ops.CONST) return [undefined, idx.value];
   if (idx.op === Ops.ADD && idx.src[1].op === Ops.CONST) return [idx.src[0], idx.src[1].value];
   return [idx, 0];
-}
-
-/** The largest power of two up to `most` that divides every value of `rest`. */
-function divisibility(rest: UOp | undefined, most: number): number {
-  let n = most;
-  if (rest === undefined) return n;
-  const form = linearOf(rest);
-  for (const [, c] of form.terms) while (n > 1 && c % n !== 0) n /= 2;
-  while (n > 1 && form.constant % n !== 0) n /= 2;
-  return n;
 }
 
 /** Lanes of a wide access of this dtype, at most. */
@@ -88,7 +78,8 @@ class Coalescer {
   private cut(f: Family): void {
     const [first] = f.members.values();
     const { dtype } = first.src[0], base = throughAfter(first.src[0].src[0]);
-    const most = divisibility(f.rest, lanesOf(dtype, this.caps, base.op === Ops.PARAM));
+    const lanes = lanesOf(dtype, this.caps, base.op === Ops.PARAM);
+    const most = f.rest === undefined ? lanes : divisorOf(indexForm(f.rest), lanes);
     for (let n = most; n > 1 && n * dtype.itemsize >= 4; n /= 2) {
       for (const c of f.members.keys()) {
         if (c % n !== 0) continue;

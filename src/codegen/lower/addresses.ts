@@ -6,11 +6,10 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { foldConst } from "../../uop/algebra/eval.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
-import { buildAlu } from "../ast/alu_builder.ts";
-import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { buildAlu, plus, times } from "../ast/alu_builder.ts";
+import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import type { Copies } from "./copies.ts";
 
 /** An index expression split by how it changes from copy to copy. */
@@ -68,15 +67,15 @@ export class Addresses {
   private address(idx: UOp): Address {
     let a = this.split.get(idx);
     if (a !== undefined) return a;
-    const { copies } = this, form = linearOf(idx);
+    const { copies } = this, form = indexForm(idx);
     const fixed: [UOp, number, number][] = [];
     const expanded: [number, number][] = [], opaque: [UOp, number][] = [];
-    for (const [atom, c] of form.terms) {
-      const r = rangeOfAtom(atom);
+    form.factors.forEach((f, i) => {
+      const r = rangeOfFactor(f), c = form.coefs[i];
       if (r !== undefined && copies.isExpanded(r)) expanded.push([copies.sets.position(r), c]);
-      else if (copies.changes.has(r ?? this.known(atom))) opaque.push([atom, c]);
-      else fixed.push([atom, c, this.depth(atom)]);
-    }
+      else if (copies.changes.has(r ?? this.known(f))) opaque.push([f, c]);
+      else fixed.push([f, c, this.depth(f)]);
+    });
     fixed.sort((x, y) => x[2] - y[2]);
     let rest: UOp | undefined;
     for (const [atom, c] of fixed) rest = this.sum(rest, this.finish(atom), c);
@@ -101,16 +100,4 @@ export class Addresses {
     for (const r of this.copies.rangesOf(this.known(atom))) depth = Math.max(depth, this.order.get(r)!);
     return depth;
   }
-}
-
-/** `x` times `c`. */
-export function times(x: UOp, c: number): UOp {
-  if (c === 1) return x;
-  return x.op === Ops.CONST ? foldConst(Ops.MUL, x.dtype, [x, constant(c, x.dtype)])! : x.mul(c);
-}
-
-/** The sum of `a`, where there is one, and `b`. */
-export function plus(a: UOp | undefined, b: UOp): UOp {
-  if (a === undefined || a.isConst(0)) return b;
-  return buildAlu(Ops.ADD, b.dtype, [a, b]);
 }

@@ -19,7 +19,7 @@ import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { type LinearForm, linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { indexForm, type Linear, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 
 /** A kernel AST whose ranges have their places. */
@@ -276,15 +276,12 @@ class Placer {
   private readsNeighbors(reduces: readonly UOp[]): boolean {
     const [u] = reduces;
     const around = rangesOf(u).filter((r) => kindOf(r) === AxisKind.LOCAL);
-    const least = (ranges: readonly UOp[], form: LinearForm): number => {
-      let n = Infinity;
-      for (const [atom, c] of form.terms) if (ranges.includes(rangeOfAtom(atom)!)) n = Math.min(n, Math.abs(c));
-      return n;
-    };
+    const least = (ranges: readonly UOp[], { factors, coefs }: Readonly<Linear>): number =>
+      Math.min(...coefs.map((c, i) => ranges.includes(rangeOfFactor(factors[i])!) ? Math.abs(c) : Infinity));
     const own = u.src.filter(isGroup);
     for (const x of toposort(u)) {
       if (x.op !== Ops.LOAD || x.src[0].src[0].op !== Ops.PARAM) continue;
-      const form = linearOf(x.src[0].src[1]);
+      const form = indexForm(x.src[0].src[1]);
       const threads = least(own, form);
       if (threads < Infinity && least(around, form) < threads) return true;
     }

@@ -24,7 +24,8 @@ import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, int, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { extract, vectorize } from "../ast/alu_builder.ts";
-import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { plus, times } from "../ast/alu_builder.ts";
+import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { offsetOf } from "../opt/tensor_core.ts";
 
 /** Bytes of an asynchronous copy and of a row that LDMATRIX reads, and elements of 16 bits in it. */
@@ -74,14 +75,6 @@ function nextOperand(core: TensorCore): (readonly [tile: number, element: number
     if (out.length === e) return undefined;
   }
   return out;
-}
-
-function plus(a: UOp, b: UOp): UOp {
-  return a.isConst(0) ? b : b.isConst(0) ? a : a.add(b);
-}
-
-function times(x: UOp, k: number): UOp {
-  return k === 1 ? x : x.mul(k);
 }
 
 function after(memory: UOp, ...order: readonly UOp[]): UOp {
@@ -204,16 +197,16 @@ class Tiler {
       const isNegated = c.op === Ops.CMPNE && c.src[1].isConst(1), less = isNegated ? c.src[0] : c;
       if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) continue;
       const [a, b] = isNegated ? [less.src[1], less.src[0].add(1)] : less.src;
-      const { terms, constant: offset } = linearOf(a.add(b.mul(-1)));
+      const { factors, coefs, constant: offset } = indexForm(a.add(b.mul(-1)));
       let slope = 0, rest: UOp = int(offset), isLinear = true, growth = 0;
-      for (const [atom, k] of terms) {
-        const r = rangeOfAtom(atom);
+      factors.forEach((f, i) => {
+        const r = rangeOfFactor(f), k = coefs[i];
         if (r === keys) slope += k;
         else if (r === rows || (r !== undefined && batch.includes(r))) {
           if (r === rows) growth += k;
           rest = rest.add(times(r.dtype === dtypes.int32 ? r : r.cast(dtypes.int32), k));
         } else isLinear = false;
-      }
+      });
       // key < -rest, or key > rest
       if (!isLinear || Math.abs(slope) !== 1 || growth * slope > 0) continue;
       out.push(slope === 1 ? { isLast: true, bound: rest.mul(-1) } : { isLast: false, bound: rest.add(1) });

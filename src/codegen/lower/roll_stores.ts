@@ -15,7 +15,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { index, load, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { linearOf, rangeOfAtom, slopeOf } from "../ast/index_terms.ts";
+import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
 
@@ -41,13 +41,6 @@ function ownNodes(u: UOp): UOp[] {
 function isComputedAlone(u: UOp, ranges: readonly UOp[]): boolean {
   if (u.op === Ops.STAGE) return rangesOf(u).some((r) => ranges.includes(r));
   return u.op === Ops.INDEX && ownNodes(u).some((x) => x.op === Ops.REDUCE);
-}
-
-/** How far an index moves along a range, as far as that is seen at once. */
-function strideOf(idx: UOp, r: UOp): number {
-  let stride = 0;
-  for (const [atom, c] of linearOf(idx).terms) if (rangeOfAtom(atom) === r) stride += c;
-  return Math.abs(stride);
 }
 
 /** Is something read that is written, elsewhere or by another STORE? Loops would change what comes first. */
@@ -149,7 +142,8 @@ function ownOf(u: UOp, ranges: readonly UOp[]): UOp[] {
 
 /** Ranges in the order of loops: the smallest step in memory innermost. */
 function byStride(ranges: readonly UOp[], idx: UOp): UOp[] {
-  return [...ranges].sort((a, b) => strideOf(idx, b) - strideOf(idx, a) || compareLoops(a, b));
+  const form = indexForm(idx), stride = (r: UOp): number => Math.abs(strideAlong(form, r));
+  return [...ranges].sort((a, b) => stride(b) - stride(a) || compareLoops(a, b));
 }
 
 /** Makes loops of what would be hundreds of accesses to single elements. */

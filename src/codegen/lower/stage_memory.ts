@@ -15,7 +15,7 @@ import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts"
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { paddedIndex, paddedSize, WIDE } from "../opt/shared_tile.ts";
-import { plus, times } from "./addresses.ts";
+import { plus, times } from "../ast/alu_builder.ts";
 import { type Copies, CopyMemo } from "./copies.ts";
 import { fillShared } from "./fill_shared.ts";
 

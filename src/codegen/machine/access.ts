@@ -5,11 +5,11 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
+import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import type { Axis } from "../opt/axis.ts";
 
@@ -86,14 +86,14 @@ class Reader {
   private access(place: UOp, node: UOp): Access {
     const [, idx, gate] = place.src as readonly (UOp | undefined)[];
     const strides = new Array<number>(this.axes.length).fill(0);
-    const form = linearOf(idx!);
-    for (const [atom, c] of form.terms) {
-      const r = rangeOfAtom(atom);
+    const form = indexForm(idx!);
+    form.factors.forEach((f, k) => {
+      const r = rangeOfFactor(f);
       if (r !== undefined) {
         const i = this.at.get(r);
-        if (i !== undefined) strides[i] += c;
-      } else for (const r of rangesOf(atom)) if (this.at.has(r)) strides[this.at.get(r)!] = NaN;
-    }
+        if (i !== undefined) strides[i] += form.coefs[k];
+      } else for (const r of rangesOf(f)) if (this.at.has(r)) strides[this.at.get(r)!] = NaN;
+    });
     const isStore = node.op === Ops.STORE;
     return {
       node,

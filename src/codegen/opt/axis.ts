@@ -13,6 +13,7 @@ import { vmax } from "../../uop/algebra/bounds.ts";
 import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { plus, times } from "../ast/alu_builder.ts";
 import type { Replacement } from "../ast/replace_ranges.ts";
 
 /** A piece that was split off an axis. `last`: where the last one starts, when it overlaps the one before. */
@@ -106,7 +107,7 @@ export function axisRanges(a: AxisState, loopId: number, tileId: number, isGloba
       return make(a.blocks ?? (a.size === 0 ? a.range.src[0] : size), a.thread ? AxisKind.THREAD : kind, loopId, 0);
     }
     const t = make(a.chunks, AxisKind.THREAD, loopId, 0), inner = size / a.chunks;
-    return add(mul(t, inner), make(inner, kind, loopId, 1));
+    return plus(times(t, inner), make(inner, kind, loopId, 1));
   };
   const outer = loop(a.tiled ? a.outer : a.rest);
   const inner = a.tiled ? make(a.rest, kind, tileId, 2) : outer;
@@ -117,7 +118,7 @@ export function axisRanges(a: AxisState, loopId: number, tileId: number, isGloba
     const within = value;
     const { size, last } = s;
     if (s.type === "tile") {
-      value = (o, x) => within(o, add(clamp(mul(o, size), last), x));
+      value = (o, x) => within(o, plus(clamp(times(o, size), last), x));
       left = size;
     } else {
       const piece = make(size, s.kind, loopId, sub++);
@@ -129,9 +130,9 @@ export function axisRanges(a: AxisState, loopId: number, tileId: number, isGloba
         inside.push(valid);
         return valid.where(at, constant(limit - 1, at.dtype));
       };
-      if (left === 1) value = (o, x) => within(limited(add(clamp(mul(o, size), last), piece)), x);
+      if (left === 1) value = (o, x) => within(limited(plus(clamp(times(o, size), last), piece)), x);
       else {
-        value = (o, x) => within(o, limited(add(clamp(mul(x, size), last), piece)));
+        value = (o, x) => within(o, limited(plus(clamp(times(x, size), last), piece)));
         left = Math.ceil(left / size);
       }
     }
@@ -139,15 +140,6 @@ export function axisRanges(a: AxisState, loopId: number, tileId: number, isGloba
   // pieces in memory order for STAGEs: the first split is the innermost
   const pieces = ranges.splice(ranges.length - a.steps.filter((s) => s.type === "split").length);
   return { value: value(outer, inner), ranges: [...ranges, ...pieces.reverse()], inside };
-}
-
-function mul(x: UOp, k: number): UOp {
-  return k === 1 ? x : x.op === Ops.CONST ? constant(x.value * k, x.dtype) : x.mul(k);
-}
-
-function add(a: UOp, b: UOp): UOp {
-  if (a.isConst(0)) return b;
-  return b.isConst(0) ? a : a.add(b);
 }
 
 /** min(x, last); x where there is no limit. */

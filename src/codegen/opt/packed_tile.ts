@@ -16,7 +16,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { slopeOf } from "../ast/index_terms.ts";
+import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { compareLoops } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";

@@ -16,7 +16,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { linearOf, rangeOfAtom } from "../ast/index_terms.ts";
+import { indexForm, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
@@ -38,7 +38,10 @@ interface Tile {
   readonly width: number;
 }
 
-/** How far an index moves by each step along a range, from where all ranges start; Infinity where the steps differ. */
+/**
+ * How far an index moves by each step along a range, from where all ranges start; Infinity where the steps differ. This is
+ * no reading of its form: quotients and remainders of matrix units are computed.
+ */
 function stepOf(idx: UOp, r: UOp): number {
   const ranges = rangesOf(idx), n = sizeOf(r) - 1;
   const at = (i: number): number => {
@@ -54,13 +57,9 @@ function tileOf(l: UOp, onUnits: boolean): Tile | undefined {
   const ranges = rangesOf(l).filter(isInside);
   const isReduced = ranges.some((r) => kindOf(r) === AxisKind.UNROLL || kindOf(r) === AxisKind.VECTOR);
   if (!isReduced || ranges.some((r) => sizeOf(r) === 0)) return undefined;
-  const idx = l.src[0].src[1], strides = new Map<UOp, number>();
-  for (const [atom, c] of linearOf(idx).terms) {
-    const r = rangeOfAtom(atom);
-    if (r !== undefined) strides.set(r, (strides.get(r) ?? 0) + c);
-  }
+  const idx = l.src[0].src[1], form = indexForm(idx);
   // matrix units read rows along the sum, also where its index has quotients
-  for (const r of ranges) if (!strides.has(r)) strides.set(r, onUnits ? stepOf(idx, r) : Infinity);
+  const strides = new Map(ranges.map((r) => [r, strideAlong(form, r) || (onUnits ? stepOf(idx, r) : Infinity)]));
   const stride = (r: UOp): number => Math.abs(strides.get(r)!);
   const order = ranges.slice().sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
   let width = 1;

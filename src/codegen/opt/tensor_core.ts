@@ -15,7 +15,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { linearOf } from "../ast/index_terms.ts";
+import { indexForm } from "../../uop/algebra/linear_form.ts";
 
 /** A sum of products that a unit can do. */
 export interface Product {
@@ -148,7 +148,7 @@ export function rowRead(u: UOp, f: Fragment, lane: UOp, element: UOp): RowRead |
   if (!four && elementsOf(f) !== 4) return undefined;
   const offset = (l: number, e: number): number => {
     const map = new Map([[lane, constant(l, lane.dtype)], [element, constant(e, element.dtype)]]);
-    return linearOf(simplifyKernel(substitute(flat, map))).constant;
+    return indexForm(simplifyKernel(substitute(flat, map))).constant;
   };
   const start = offset(0, 0);
   const isTransposed = offset(0, 1) - start !== 1;

@@ -14,6 +14,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { sameArray } from "../../helpers/math.ts";
+import { vmin } from "../../uop/algebra/bounds.ts";
 import { type ReduceArg, reduceOf } from "../../uop/core/args.ts";
 import { expand } from "../../uop/core/build_movement.ts";
 import { type CarrierArg, identityOf, momentsCarrier, rescaleCarrier, selectCarrier } from "../../uop/core/carrier.ts";
@@ -144,32 +145,6 @@ function isMaximum(c: UOp, r: UOp): boolean {
   return c.op === Ops.OR && ((equal(c.src[0]) && isNaN(c.src[1])) || (equal(c.src[1]) && isNaN(c.src[0])));
 }
 
-/** A bound from below, for index arithmetic. */
-function leastOf(u: UOp): number {
-  return boundsOf(u)[0];
-}
-
-function boundsOf(u: UOp): [number, number] {
-  const x = u.src.map((s) => s.dtype.isInt ? boundsOf(s) : [-Infinity, Infinity]);
-  switch (u.op) {
-    case Ops.CONST:
-      return [u.value, u.value];
-    case Ops.IOTA:
-      return [0, (u.arg as number) - 1];
-    case Ops.RESHAPE:
-    case Ops.EXPAND:
-      return [x[0][0], x[0][1]];
-    case Ops.ADD:
-      return [x[0][0] + x[1][0], x[0][1] + x[1][1]];
-    case Ops.MUL: {
-      const all = [x[0][0] * x[1][0], x[0][0] * x[1][1], x[0][1] * x[1][0], x[0][1] * x[1][1]];
-      return [Math.min(...all), Math.max(...all)];
-    }
-    default:
-      return [-Infinity, Infinity];
-  }
-}
-
 /** The cascade that ends in `u`, if it is one that a carrier can hold. */
 export function cascadeOf(u: UOp): Cascade | undefined {
   const { op, axes } = reduceOf(u);
@@ -201,7 +176,7 @@ export function cascadeOf(u: UOp): Cascade | undefined {
   if (term.op === Ops.WHERE && isMaximum(term.src[0], first) && !reads(term.src[1], first)) {
     const [, g, rest] = term.src;
     if (rest.op !== Ops.CONST) return undefined;
-    if (rest.value !== identityOf(op, u.dtype) && !(op === Ops.MAX && leastOf(g) >= rest.value)) return undefined;
+    if (rest.value !== identityOf(op, u.dtype) && !(op === Ops.MAX && vmin(g) >= rest.value)) return undefined;
     const carrier = selectCarrier(first.dtype, op as Ops, u.dtype);
     return { kind: "select", carrier, first, second: u, count, term: g, guarded: true };
   }

@@ -10,7 +10,7 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { linearOf } from "../../uop/algebra/integer_sum.ts";
+import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -95,12 +95,6 @@ const READ_SHARE = 1 / 2;
 /** Results of a product from which its parts may be cut for the cache; they themselves take a share of it at most. */
 const MIN_RESULTS = 1 << 12, RESULT_SHARE = 1 / 2;
 
-/** Is the address of a LOAD a sum in which `r` counts single elements? */
-function liesAlong(l: UOp, r: UOp): boolean {
-  const sum = linearOf(l.src[0].src[1]);
-  return sum !== undefined && sum.coefs[sum.factors.indexOf(r)] === 1;
-}
-
 /**
  * Into how many parts a long sum of products is cut on loops, so that what the next tile of the result reads again stays in
  * the cache: where both operands lie along the sum in memory (what does not is packed). 1 for others.
@@ -110,7 +104,8 @@ function partsForCache(u: UOp, outputs: number, length: number, caps: Capabiliti
   const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
   if (outputs < MIN_RESULTS || outputs * itemsize > caps.l2 * RESULT_SHARE || nbytes <= caps.l2) return 1;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
-  if (loads.length !== 2 || !loads.every((l) => liesAlong(l, u.src[u.src.length - 1]))) return 1;
+  const [last] = u.src.slice(-1);
+  if (loads.length !== 2 || !loads.every((l) => liesAlong(indexForm(l.src[0].src[1]), last))) return 1;
   const parts = ceilDiv(nbytes, caps.l2 * READ_SHARE);
   return parts * outputs <= INT32_MAX ? parts : 1;
 }

@@ -22,7 +22,7 @@ import {
   linearMax,
   linearMin,
   linearOf,
-} from "./integer_sum.ts";
+} from "./linear_form.ts";
 
 /** The value of an integer CONST that is a safe integer; undefined otherwise. */
 export function constOrUndefined(u: UOp): number | undefined {

@@ -13,6 +13,7 @@ import { carrierOf, RescaleCarrier } from "../core/carrier.ts";
 import { Ops } from "../core/ops.ts";
 import { dependsOn, rangesOf, sizeOf } from "../core/ranges.ts";
 import { toposort, type UOp } from "../core/uop.ts";
+import { indexForm, liesAlong } from "./linear_form.ts";
 
 /** The parts of a kernel that is an online product. Sizes of its ranges are constants. */
 export interface OnlineProduct {
@@ -48,34 +49,14 @@ const TILE = 16;
 /** Elements of 16 bytes. */
 const ALIGNED = 8;
 
-/** Is `at` a sum of `fast` and multiples of `ALIGNED`? */
-function isAligned(at: UOp, fast: UOp): boolean {
-  let found = 0;
-  const visit = (u: UOp): boolean => {
-    if (u === fast) return ++found === 1;
-    switch (u.op) {
-      case Ops.ADD:
-        return visit(u.src[0]) && visit(u.src[1]);
-      case Ops.CAST:
-        return u.dtype.isInt && visit(u.src[0]);
-      case Ops.CONST:
-        return u.value % ALIGNED === 0;
-      case Ops.MUL:
-        return u.src[1].op === Ops.CONST && u.src[1].value % ALIGNED === 0 && !dependsOn(u.src[0], fast);
-      default:
-        return false;
-    }
-  };
-  return visit(at) && found === 1;
-}
-
 /** The LOAD of a plain buffer below a cast to the dtype of sums, contiguous along `fast`. */
 function operandOf(u: UOp, dtype: DType, fast: UOp): UOp | undefined {
   if (u.op !== Ops.CAST) return undefined;
   const [l] = u.src;
   if (l.op !== Ops.LOAD || l.dtype !== dtype || l.src.length > 1 || l.src[0].src.length > 2) return undefined;
   const [base, at] = l.src[0].src;
-  return base.op === Ops.PARAM && argOf(base, Ops.PARAM).size > 0 && isAligned(at, fast) ? l : undefined;
+  if (base.op !== Ops.PARAM || argOf(base, Ops.PARAM).size === 0) return undefined;
+  return liesAlong(indexForm(at), fast, ALIGNED) ? l : undefined;
 }
 
 /** The only range that a REDUCE closes. */

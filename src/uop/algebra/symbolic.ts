@@ -22,7 +22,7 @@ import { UPat } from "../rewrite/upat.ts";
 import { vmax, vmin } from "./bounds.ts";
 import { foldDivMod, foldEqual, foldLess, recombine } from "./divmod.ts";
 import { constOf, foldConst } from "./eval.ts";
-import { addLinear, buildLinear, compareTerms, emptyLinear, factorOf, inDType, isIndexLike } from "./integer_sum.ts";
+import { addLinear, buildLinear, compareTerms, emptyLinear, factorOf, inDType, isIndexLike } from "./linear_form.ts";
 
 const x = UPat.var("x"), y = UPat.var("y"), z = UPat.var("z"), c = UPat.var("c");
 const c0 = UPat.cvar("c0"), c1 = UPat.cvar("c1");

@@ -13,7 +13,7 @@ import { PatternMatcher, rule } from "../rewrite/matcher.ts";
 import { graphRewrite, substitute } from "../rewrite/rewrite.ts";
 import { UPat } from "../rewrite/upat.ts";
 import { vmax, vmin } from "./bounds.ts";
-import { addLinear, emptyLinear, fitsDType, type Linear, linearOf } from "./integer_sum.ts";
+import { addLinear, emptyLinear, fitsDType, type Linear, linearOf } from "./linear_form.ts";
 import { isNot, simplify, symbolic } from "./symbolic.ts";
 
 /** The clauses of a conjunction, in order, without duplicates. `true` has none. */

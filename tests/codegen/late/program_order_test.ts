@@ -1,6 +1,5 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
-import { linearOf, slopeOf } from "../../../src/codegen/ast/index_terms.ts";
 import { linearize } from "../../../src/codegen/late/program_order.ts";
 import { separateNests, simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
 import { SpecError } from "../../../src/helpers/errors.ts";
@@ -10,7 +9,6 @@ import { rangesOf } from "../../../src/uop/core/ranges.ts";
 import {
   constant,
   index,
-  int,
   load,
   param,
   range,
@@ -85,21 +83,6 @@ Deno.test("simplify: ranges are merged, split and separated", () => {
   assertEquals(rangesOf(simplifyRanges(KERNELS.reshaped).src[0]).length, 2);
   assertEquals(count(KERNELS.var), 2);
   assertEquals(count(separateNests(KERNELS.var)), 3);
-});
-
-Deno.test("linear form: sums, slopes and quotients without carry", () => {
-  const i = range(4, 0, AxisKind.LOOP), l = range(8, 1, AxisKind.VECTOR);
-  const depends = (u: UOp): boolean => rangesOf(u).includes(l);
-  const e = i.mul(8).add(l);
-  assertEquals([...linearOf(e.mul(3).add(5)).terms.values()], [24, 3]);
-  const slope = (u: UOp): number | undefined => slopeOf(u, l, 8, depends);
-  assertEquals(slope(e.mul(3)), 3);
-  assertEquals(slope(i.mul(5)), 0);
-  assertEquals(slope(e.floorDiv(16)), 0);
-  assertEquals(slope(e.floorMod(16)), 1);
-  assertEquals(slope(e.add(1).floorDiv(16)), undefined);
-  assertEquals(slope(l.mul(l)), undefined);
-  assertEquals(slope(int(7)), 0);
 });
 
 Deno.test("linearizer: values that only a wish for an order needs are not computed", () => {

@@ -1,15 +1,21 @@
 /**
- * The normal form of integer arithmetic: a sum of factors times constants plus a constant, with terms in a fixed order
- * (what depends on outer loops first, so that prefixes can be hoisted). Sums are equal as integers modulo the width, so
- * when the interval of the true sum fits the dtype, the true sum is the value.
+ * Integer arithmetic as sums: factors times constants, plus a constant. A factor is no sum: a RANGE, a quotient, a loaded
+ * value. There is one record, {@linkcode Linear}, and two ways to read it:
+ *
+ * - {@linkcode linearOf} is exact, for the simplifier: sums are equal as integers modulo the width, so when the interval
+ *   of the true sum fits the dtype, the true sum is the value. {@linkcode buildLinear} is the normal form, with terms in a
+ *   fixed order (what depends on outer loops first, so that prefixes can be hoisted).
+ * - {@linkcode indexForm} is for indices, which do not overflow: widening casts, differences and shifts are taken apart
+ *   too. Strides, alignment and what lies side by side are read off it.
  *
  * @module
  */
 import { truncateTo } from "../../dtype/convert.ts";
-import { type DType, dtypeMax, dtypeMin, DTYPES } from "../../dtype/dtype.ts";
+import { type DType, dtypeMax, dtypeMin, DTYPES, dtypes } from "../../dtype/dtype.ts";
+import { floorMod, gcd } from "../../helpers/math.ts";
 import { argOf } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
-import { compareRanges, rangesOf } from "../core/ranges.ts";
+import { compareRanges, dependsOn, rangesOf } from "../core/ranges.ts";
 import { constant, type UOp } from "../core/uop.ts";
 import { vmax, vmin } from "./bounds.ts";
 
@@ -178,4 +184,133 @@ export function copyLinear(l: Linear): Linear {
 /** The factor of a term: `f` of `f * c`. */
 export function factorOf(term: UOp): UOp {
   return term.op === Ops.MUL && term.src[1].op === Ops.CONST ? term.src[0] : term;
+}
+
+const indexForms = new WeakMap<UOp, Linear>();
+
+/** The sum that an index is, of any number of terms; what is no integer is its own factor. */
+export function indexForm(u: UOp): Readonly<Linear> {
+  let l = indexForms.get(u);
+  if (l === undefined) {
+    l = emptyLinear();
+    addIndex(l, u, 1, undefined);
+    if (u.src.length > 0) indexForms.set(u, l);
+  }
+  return l;
+}
+
+/** Adds `scale * u` to `l`, each factor cast to `wide` where that is given. */
+function addIndex(l: Linear, u: UOp, scale: number, wide: DType | undefined): void {
+  const [a, b] = u.src, isInt = u.dtype.isInt;
+  switch (u.op) {
+    case Ops.CONST:
+      if (typeof u.arg !== "number") break;
+      l.constant += scale * u.arg;
+      return;
+    case Ops.ADD:
+    case Ops.SUB:
+      if (!isInt) break;
+      addIndex(l, a, scale, wide);
+      return addIndex(l, b, u.op === Ops.SUB ? -scale : scale, wide);
+    case Ops.NEG:
+      if (!isInt) break;
+      return addIndex(l, a, -scale, wide);
+    case Ops.MUL: {
+      const [x, c] = a.op === Ops.CONST ? [b, a] : [a, b];
+      if (!isInt || c.op !== Ops.CONST || typeof c.arg !== "number") break;
+      return addIndex(l, x, scale * c.arg, wide);
+    }
+    case Ops.SHL:
+      if (!isInt || b.op !== Ops.CONST) break;
+      return addIndex(l, a, scale * 2 ** b.value, wide);
+    case Ops.CAST:
+      if (u.dtype !== dtypes.int64 || a.dtype !== dtypes.int32) break;
+      return addIndex(l, a, scale, u.dtype);
+  }
+  addTerm(l, wide === undefined ? u : u.cast(wide), scale);
+}
+
+/** The RANGE that a factor of an index is, through a cast; undefined for others. */
+export function rangeOfFactor(u: UOp): UOp | undefined {
+  const x = u.op === Ops.CAST ? u.src[0] : u;
+  return x.op === Ops.RANGE ? x : undefined;
+}
+
+/** How far an index moves by a step along a range, as far as that is no matter of quotients: see {@linkcode slopeOf}. */
+export function strideAlong(l: Readonly<Linear>, r: UOp): number {
+  let stride = 0;
+  for (let i = 0; i < l.factors.length; i++) if (rangeOfFactor(l.factors[i]) === r) stride += l.coefs[i];
+  return stride;
+}
+
+/** Do neighbors along `r` lie side by side, so that each row of them begins at a multiple of `n`? */
+export function liesAlong(l: Readonly<Linear>, r: UOp, n: number = 1): boolean {
+  return strideAlong(l, r) === 1 && l.constant % n === 0 &&
+    l.factors.every((f, i) => rangeOfFactor(f) === r || (l.coefs[i] % n === 0 && !dependsOn(f, r)));
+}
+
+/** The largest number that divides `most` and every value of an index, by its coefficients. */
+export function divisorOf(l: Readonly<Linear>, most: number): number {
+  return l.coefs.reduce(gcd, gcd(most, l.constant));
+}
+
+/**
+ * How much `u` grows a step of `lane`, for lane values 0 <= lane < n: a number where that is the same for all of them,
+ * else undefined. `depends` says whether a node depends on the lane.
+ */
+export function slopeOf(u: UOp, lane: UOp, n: number, depends: (u: UOp) => boolean): number | undefined {
+  if (!depends(u)) return 0;
+  const { factors, coefs } = indexForm(u);
+  let slope = 0;
+  for (let i = 0; i < factors.length; i++) {
+    const f = factors[i], c = coefs[i];
+    if (!depends(f)) continue;
+    if (rangeOfFactor(f) === lane) slope += c;
+    else {
+      const isWhole = f === u && factors.length === 1 && c === 1;
+      const s = isWhole ? quotientSlope(f, lane, n, depends) : slopeOf(f, lane, n, depends);
+      if (s === undefined) return undefined;
+      slope += s * c;
+    }
+  }
+  return slope;
+}
+
+/** Quotients and remainders in which the lanes do not carry: (8 * x + lane) // 16 for 8 lanes. */
+function quotientSlope(u: UOp, lane: UOp, n: number, depends: (u: UOp) => boolean): number | undefined {
+  if (u.op === Ops.CAST && u.dtype.isInt && u.src[0].dtype.isInt) return slopeOf(u.src[0], lane, n, depends);
+  if (u.src.length !== 2 || u.src[1].op !== Ops.CONST) return undefined;
+  let divisor = u.src[1].value, quotient: boolean;
+  if ((u.op === Ops.CDIV || u.op === Ops.CMOD) && vmin(u.src[0]) < 0) return undefined;
+  switch (u.op) {
+    case Ops.FLOORDIV:
+    case Ops.CDIV:
+      quotient = true;
+      break;
+    case Ops.FLOORMOD:
+    case Ops.CMOD:
+      quotient = false;
+      break;
+    case Ops.SHR:
+      divisor = 2 ** divisor;
+      quotient = true;
+      break;
+    case Ops.AND:
+      divisor++;
+      if (divisor <= 0 || (divisor & (divisor - 1)) !== 0) return undefined;
+      quotient = false;
+      break;
+    default:
+      return undefined;
+  }
+  const { factors, coefs, constant } = indexForm(u.src[0]);
+  let g = divisor, slope = 0;
+  for (let i = 0; i < factors.length; i++) {
+    if (rangeOfFactor(factors[i]) === lane) slope += coefs[i];
+    else if (depends(factors[i])) return undefined;
+    else g = gcd(g, coefs[i]);
+  }
+  const first = floorMod(constant, g), last = first + slope * (n - 1);
+  if (divisor <= 0 || Math.min(first, last) < 0 || Math.max(first, last) >= g) return undefined;
+  return quotient ? 0 : slope;
 }
