@@ -17,6 +17,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   bundle: "web/node_test.ts does as it does, in a folder of its own",
   bench: [["--filter", "matmul_256"], /matmul_256\/WASM/],
   "bench:json": [["--only", "matmul_256", "--device", "WASM"], /"name":"matmul_256"/],
+  "bench:breadth": [["--device", "WASM", "--only", "masked_mean"], /^masked_mean +[\d.]+ +1 /m],
   "bench:webgpu": [["--only", "nothing"], /^/],
   "bench:cuda": [["--only", "nothing"], /^/],
   snapshot: [["--compare", "--only", "^golden/add broadcast$"], /^0 of 1 programs differ/m],

@@ -10,6 +10,8 @@ import type { Bad, Bytes } from "./source.ts";
 export const MAX_UNPACKED: number = 2 ** 32;
 /** Deflate gives at most 1032 bytes for one (258 of a match in 2 bits). */
 export const MAX_RATIO: number = 1032;
+/** Bytes that are unpacked at once: at most 17 MB come of them. */
+const PIECE = 2 ** 14;
 /** How bytes are packed. */
 export type PackedFormat = "deflate-raw" | "gzip";
 
@@ -21,13 +23,24 @@ export function checkClaim(packed: number, claimed: number, limit: number, bad: 
   }
 }
 
+/** The bytes in small pieces: of one piece all is unpacked at once, up to a thousand times its size. */
+function inPieces(bytes: Bytes): ReadableStream<Bytes> {
+  let at = 0;
+  return new ReadableStream({
+    pull(controller) {
+      if (at < bytes.length) controller.enqueue(bytes.subarray(at, at += PIECE));
+      else controller.close();
+    },
+  }, { highWaterMark: 0 });
+}
+
 /** What `packed` unpacks to, chunk by chunk. Throws what `broken` makes of the reason where it cannot be unpacked. */
 export async function* unpackedChunks(
   packed: Bytes,
   format: PackedFormat,
   broken: (reason: string) => Error,
 ): AsyncGenerator<Uint8Array> {
-  const reader = new Blob([packed]).stream().pipeThrough(new DecompressionStream(format)).getReader();
+  const reader = inPieces(packed).pipeThrough(new DecompressionStream(format)).getReader();
   try {
     for (;;) {
       let chunk: Uint8Array | undefined;

@@ -328,8 +328,12 @@ Deno.test("hostile IDX: gzip that is damaged, cut, followed by something, or a b
   // 100 MB of zeros behind a header that says 10: not unpacked
   const bomb = await gzip(idx([0, 0, 8, 1, ...u32(10)], 100_000_000));
   const start = performance.now();
+  for await (const part of new Blob([bomb]).stream().pipeThrough(new DecompressionStream("gzip"))) {
+    assert.ok(part.length);
+  }
+  const whole = performance.now() - start;
   await refuses(bomb, /bytes follow the last element$/);
-  assert.ok(performance.now() - start < 2000);
+  assert.ok(performance.now() - start - whole < whole / 2);
   // a header that says 2 GB over a few bytes: nothing is allocated for it
   await refuses(await gzip(idx([0, 0, 8, 1, ...u32(2 ** 31 - 1)], 4)), /truncated/);
 });

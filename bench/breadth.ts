@@ -1,0 +1,184 @@
+/**
+ * How fast kernels are that nobody looked at: the workloads of breadth_workloads.ts under `jit`.
+ *
+ *     deno task bench:breadth --device D [--only a,b] [--scale big|small] [--peers torch.jsonl,compile.jsonl] [--json]
+ *
+ * A line each: microseconds of a call (median), kernels, FLOP or bytes a second, the first call, and a checksum (the mean
+ * of absolute values), then geometric mean and worst. On CUDA a call is one of ten between two events, seven times; else
+ * it is the wall clock of a call and of waiting for the device, for up to 1.5 seconds. With peers (a JSON object a line:
+ * peer, name, med_us, check), the ratio to the better of them, above 1 where this is faster, and whether checksums agree.
+ * Exits with 1 where one fails or disagrees.
+ *
+ * @module
+ */
+import { Device, dtypes, GlobalCounters, jit, type Tensor } from "../mod.ts";
+import type { CudaDevice } from "../backends/cuda/cuda_device.ts";
+import { type BreadthWorkload, breadthWorkloads, type Scale } from "./breadth_workloads.ts";
+import { option } from "./json.ts";
+
+const REPLAYS = 10, ROUNDS = 7;
+/** Longest time of measuring one workload by the clock, in milliseconds, and the least and most calls. */
+const BUDGET = 1500, LEAST = 5, MOST = 200;
+/** Largest difference of checksums, as a share: operands of 16 bits are rounded at other places by others. */
+const AGREES = 5e-3;
+
+/** What was measured of one workload. */
+export interface BreadthRow {
+  readonly name: string;
+  readonly med_us: number;
+  readonly first_ms: number;
+  readonly kernels: number;
+  readonly check: number;
+  readonly tflops?: number;
+  readonly gbs?: number;
+  readonly peer?: string;
+  readonly ratio?: number;
+  /** Whether the checksum is the peer's. */
+  readonly agrees?: boolean;
+}
+
+interface Peer {
+  readonly peer: string;
+  readonly us: number;
+  readonly check?: number;
+}
+
+/** The best of the peers by workload, and a checksum of any, of files with a JSON object a line. */
+export function bestPeers(lines: readonly string[]): Map<string, Peer> {
+  const best = new Map<string, Peer>();
+  for (const line of lines.filter((l) => l.startsWith("{"))) {
+    const { peer, name, med_us, check } = JSON.parse(line) as Record<"peer" | "name", string> & {
+      med_us?: number;
+      check?: number;
+    };
+    const known = best.get(name);
+    if (med_us === undefined) continue;
+    const isBest = known === undefined || med_us < known.us;
+    best.set(name, { ...(isBest ? { peer, us: med_us } : known), check: known?.check ?? check });
+  }
+  return best;
+}
+
+/** Geometric mean; NaN of nothing. */
+export function geometricMean(values: readonly number[]): number {
+  return Math.exp(values.reduce((sum, v) => sum + Math.log(v), 0) / values.length);
+}
+
+function median(times: number[]): number {
+  return times.sort((a, b) => a - b)[times.length >> 1];
+}
+
+/** The mean of absolute values, as exactly as the device has it. */
+async function checksumOf(t: Tensor): Promise<number> {
+  const wide = t.device === "WEBGPU" ? dtypes.float32 : dtypes.float64;
+  return Number(await t.cast(wide).abs().mean().item());
+}
+
+/** Milliseconds of a call: between events on a card, else by the clock. */
+async function timeOf(call: () => readonly Tensor[], device: string, isWhole: boolean): Promise<number> {
+  const open = Device.get(device), free = (ts: readonly Tensor[]) => ts.forEach((t) => t.dispose());
+  if (device.startsWith("CUDA") && !isWhole) {
+    const card = open as CudaDevice;
+    return median(Array.from({ length: ROUNDS }, () =>
+      card.timeSync(() => {
+        for (let i = 0; i < REPLAYS; i++) free(call());
+      }) / REPLAYS));
+  }
+  const once = async (): Promise<number> => {
+    const start = performance.now(), made = call();
+    await open.synchronize();
+    const ms = performance.now() - start;
+    free(made);
+    return ms;
+  };
+  for (let i = 0; i < 3; i++) await once();
+  const times: number[] = [], end = performance.now() + BUDGET;
+  while (times.length < LEAST || (performance.now() < end && times.length < MOST)) times.push(await once());
+  return median(times);
+}
+
+/** Measures one workload on the default device. */
+export async function measureBreadth(name: string, w: BreadthWorkload, peer?: Peer): Promise<BreadthRow> {
+  const device = Device.default, open = Device.get(device), operands = w.make();
+  const fn = jit((...xs: Tensor[]) => w.graph(...xs)), call = (): Tensor[] => fn(...operands);
+  await open.synchronize();
+  const start = performance.now(), first = call();
+  await open.synchronize();
+  const firstMs = performance.now() - start, check = await checksumOf(first[0]);
+  call(); // is captured
+  const before = GlobalCounters.kernelCount, replayed = call();
+  await open.synchronize();
+  const kernels = GlobalCounters.kernelCount - before;
+  if (w.isWhole !== true) { // a training step gives another loss each time
+    const again = await checksumOf(replayed[0]);
+    if (again !== check) throw new Error(`a replay gives ${again}, the first call ${check}`);
+  }
+  const ms = await timeOf(call, device, w.isWhole === true);
+  for (const t of operands) t.dispose();
+  const round = (x: number, digits: number): number => Number(x.toPrecision(digits));
+  const agrees = peer?.check === undefined ? undefined : Math.abs(check - peer.check) <= AGREES * Math.abs(peer.check);
+  return {
+    name,
+    med_us: round(ms * 1e3, 4),
+    first_ms: round(firstMs, 3),
+    kernels,
+    check: round(check, 6),
+    ...(w.flops !== undefined ? { tflops: round(w.flops / ms / 1e9, 3) } : {}),
+    ...(w.nbytes !== undefined ? { gbs: round(w.nbytes / ms / 1e6, 3) } : {}),
+    ...(peer !== undefined ? { peer: peer.peer, ratio: round(peer.us / (ms * 1e3), 3) } : {}),
+    ...(agrees !== undefined ? { agrees } : {}),
+  };
+}
+
+function lineOf(r: BreadthRow): string {
+  const rate = r.tflops !== undefined ? `${r.tflops} TFLOP/s` : r.gbs !== undefined ? `${r.gbs} GB/s` : "";
+  return [
+    r.name.padEnd(20),
+    r.med_us.toFixed(1).padStart(11),
+    String(r.kernels).padStart(5),
+    rate.padStart(16),
+    r.first_ms.toFixed(0).padStart(7),
+    (r.ratio === undefined ? "" : r.ratio.toFixed(3)).padStart(8),
+    (r.peer ?? "").padEnd(14),
+    r.agrees === false ? `  checksum ${r.check} is not the peer's` : "",
+  ].join(" ").trimEnd();
+}
+
+async function main(args: readonly string[]): Promise<number> {
+  const named = option(args, "device");
+  if (named !== undefined) await Device.open(named);
+  Device.default = named ?? Device.default;
+  const device = Device.default, isCard = device.startsWith("CUDA") || device.startsWith("WEBGPU");
+  const scale = (option(args, "scale") ?? (isCard ? "big" : "small")) as Scale;
+  const workloads = breadthWorkloads(scale, scale === "big" && !device.startsWith("WEBGPU"));
+  const only = option(args, "only")?.split(",").filter((n) => n !== "") ?? Object.keys(workloads);
+  const files = (option(args, "peers") ?? "").split(",").filter((f) => f !== "");
+  const peers = bestPeers((await Promise.all(files.map((f) => Deno.readTextFile(f)))).flatMap((t) => t.split("\n")));
+  const isJson = args.includes("--json"), ratios: number[] = [];
+  let failed = 0;
+  for (const name of only) {
+    try {
+      if (!Object.hasOwn(workloads, name)) {
+        throw new Error(`no such workload; known are ${Object.keys(workloads).join(", ")}`);
+      }
+      const row = await measureBreadth(name, workloads[name], peers.get(name));
+      if (row.agrees === false) failed++;
+      if (row.ratio !== undefined) ratios.push(row.ratio);
+      console.log(isJson ? JSON.stringify({ device, ...row }) : lineOf(row));
+    } catch (error) {
+      failed++;
+      if (peers.has(name)) ratios.push(NaN);
+      const reason = String((error as Error).message).slice(0, 300);
+      console.log(isJson ? JSON.stringify({ device, name, error: reason }) : `${name.padEnd(20)} FAILED ${reason}`);
+    }
+    await new Promise((done) => setTimeout(done, 0)); // a macrotask, so that what the last one left is freed
+  }
+  const known = ratios.filter((r) => !Number.isNaN(r));
+  if (known.length > 0) {
+    const [mean, worst] = [geometricMean(known), Math.min(...known)].map((x) => x.toFixed(3));
+    console.error(`${device}: geometric mean ${mean}, worst ${worst}, of ${known.length}; ${failed} failed`);
+  }
+  return failed === 0 ? 0 : 1;
+}
+
+if (import.meta.main) Deno.exit(await main(Deno.args.filter((a) => a !== "--")));

@@ -1,0 +1,47 @@
+/**
+ * The data that breadth's workloads share with other libraries, and how its measurements are put together.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { bestPeers, geometricMean } from "../../bench/breadth.ts";
+import { breadthWorkloads, data, ints } from "../../bench/breadth_workloads.ts";
+import { Device } from "../../mod.ts";
+
+Device.get(Device.default); // opened outside of tests
+
+/** The sequence by big integers. */
+function expected(seed: number, i: number): bigint {
+  const prime = 2147483647n;
+  return (BigInt(i) * 1103515245n + 12345n + BigInt(seed) * 7919n) % prime * 48271n % prime;
+}
+
+Deno.test("breadth: data is a fixed sequence", async () => {
+  const numbers = await data(3, [50, 4]).data(), whole = await ints(2, 1000, [100]).data();
+  for (let i = 0; i < 200; i++) {
+    const unit = Math.fround(Number(expected(3, i) % 65536n) / 65536 - 0.5);
+    assert.ok(Math.abs(Number(numbers[i]) - unit * 3.4) < 1e-6, `number ${i}`);
+  }
+  for (let i = 0; i < 100; i++) assert.equal(BigInt(Number(whole[i])), expected(2, i) % 1000n, `whole number ${i}`);
+});
+
+Deno.test("breadth: both scales have the same workloads, each with what it reads or computes", () => {
+  const big = breadthWorkloads("big"), small = breadthWorkloads("small");
+  assert.deepEqual(Object.keys(big), Object.keys(small));
+  assert.equal(Object.keys(small).length, 32);
+  for (const [name, w] of Object.entries(small)) {
+    assert.ok(w.isWhole || w.flops !== undefined || w.nbytes !== undefined, name);
+    assert.ok((w.flops ?? w.nbytes ?? 0) <= (big[name].flops ?? big[name].nbytes ?? 0), name);
+  }
+});
+
+Deno.test("breadth: the better of the peers, and the geometric mean", () => {
+  const best = bestPeers([
+    "noise",
+    `{"peer":"torch","name":"a","med_us":20,"check":1.5}`,
+    `{"peer":"torch-compile","name":"a","med_us":10}`,
+    `{"peer":"torch","name":"b","error":"no"}`,
+  ]);
+  assert.deepEqual([...best], [["a", { peer: "torch-compile", us: 10, check: 1.5 }]]);
+  assert.ok(Math.abs(geometricMean([0.5, 2, 8]) - 2) < 1e-12);
+});
