@@ -20,11 +20,11 @@ import { Ops } from "../uop/core/ops.ts";
 import { specKernel, verify } from "../uop/core/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/core/uop.ts";
 import { noteWrite } from "../uop/graph/writes.ts";
+import type { CallTensor } from "./gradients/call.ts";
 import { checkSameDevice, materializeShape, TensorBase } from "./handle/base.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./nodes/numeric.ts";
 import { scalarConst } from "./nodes/scalars.ts";
-import { RealizeTensor } from "./realize.ts";
 
 let nextRange = 0;
 
@@ -85,8 +85,10 @@ function isMemory(u: UOp): boolean {
     (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
 }
 
+/** The families that it is written in. */
+export interface CustomTensor extends CallTensor {}
 /** Tensors that custom kernels can run on. */
-export abstract class CustomTensor extends RealizeTensor {
+export abstract class CustomTensor extends TensorBase {
   /** The parameter of a kernel that stands for this tensor, its elements in a row, as number `slot`. */
   asParam(slot: number): UOp {
     checkInteger("make a kernel parameter", "the slot", slot, 0);

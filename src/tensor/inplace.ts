@@ -3,11 +3,14 @@
  *
  * @module
  */
-import { CustomTensor } from "./custom_kernel.ts";
-import type { Operand } from "./handle/base.ts";
+import { type Operand, TensorBase } from "./handle/base.ts";
+import type { LinalgTensor } from "./math/linalg.ts";
+import type { RealizeTensor } from "./realize.ts";
 
+/** The families that it is written in. */
+export interface InPlaceTensor extends LinalgTensor, RealizeTensor {}
 /** Tensors with operators in place. The result must fit this shape and, but for precision, this dtype. */
-export abstract class InPlaceTensor extends CustomTensor {
+export abstract class InPlaceTensor extends TensorBase {
   /** Assigns `result`, in this precision where both are floats, or both integers. */
   private keep(make: () => this): this {
     this.refresh(); // a view is read as it is now

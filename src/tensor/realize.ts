@@ -12,7 +12,7 @@ import { currentCapture, realizeNodes, realizeUnheard, scheduleItems } from "../
 import { ArgumentError, DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
-import { type Line, Site } from "../helpers/stack.ts";
+import { Site } from "../helpers/stack.ts";
 import { argOf, Storage } from "../uop/core/args.ts";
 import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
@@ -22,11 +22,11 @@ import { noteClone } from "../uop/graph/clones.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
 import { unlabeled } from "../uop/graph/resolve.ts";
 import { isMemory, newestOf, noteWrite, showAs, shown, takeBack, writesTo } from "../uop/graph/writes.ts";
-import { BackwardTensor } from "./gradients/backward.ts";
 import { keepOrigins } from "./gradients/origins.ts";
-import { isWeak, materializeShape, type Operand, TensorBase } from "./handle/base.ts";
+import { isWeak, materializeShape, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
 import { tensorList } from "./handle/dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
+import type { ElementwiseTensor } from "./ops/elementwise.ts";
 
 /**
  * Handles moved while a jit function runs: assigned ones, those that have been made to name something else, and, while a
@@ -113,10 +113,10 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
   }
 }
 
+/** The families that it is written in. */
+export interface RealizeTensor extends ElementwiseTensor {}
 /** Adds realizing, reading, assignment and devices. */
-export abstract class RealizeTensor extends BackwardTensor {
-  private disposedAt: Line = "";
-
+export abstract class RealizeTensor extends TensorBase {
   static {
     inside = {
       hold: (t) => (t as RealizeTensor).hold(),
@@ -124,6 +124,15 @@ export abstract class RealizeTensor extends BackwardTensor {
       keep: (t) => (t as RealizeTensor).keepValues(),
       liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
     };
+    Object.assign(
+      realizing,
+      {
+        noteRenamed: (t) => (t as RealizeTensor).noteRenamed(),
+        noteLeft: (storage) => noteLeft(storage),
+        copyOut: (t, top, memory, copy) => (t as RealizeTensor).copyOut(top, memory, copy),
+        assignView: (t, view, value) => (t as RealizeTensor).assignView(view, value),
+      } satisfies Realizing,
+    );
   }
 
   /** Makes this name a copy of what it names. */
@@ -346,7 +355,7 @@ export abstract class RealizeTensor extends BackwardTensor {
       this.hold();
       return this;
     }
-    if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape), "assign");
+    if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape));
     else this.refresh(true); // nothing to write, but what this is a view of is to name it
     return this;
   }
@@ -363,7 +372,7 @@ export abstract class RealizeTensor extends BackwardTensor {
   }
 
   /** Writes `value` into `view`, a view of this tensor's memory; this, and what it is a view of, then name the new version. */
-  protected override assignView(view: UOp, value: UOp, _action: string): void {
+  private assignView(view: UOp, value: UOp): void {
     const line = new Site(), after = writeNode(view, value);
     for (const u of [after, after.src[1]]) u.line ??= line;
     if (undo !== undefined) {
@@ -380,9 +389,9 @@ export abstract class RealizeTensor extends BackwardTensor {
   }
 
   /** Tells a jit function that runs that this is about to name something else. */
-  protected override noteRenamed(): void {
+  private noteRenamed(): void {
     const { renamed, replaced, since } = movedHandles, old = realizedBuffer(this.uop);
-    if (old !== undefined) this.noteLeft(argOf(old, Ops.BUFFER).storage);
+    if (old !== undefined) noteLeft(argOf(old, Ops.BUFFER).storage);
     // what a capture has computed it from is not what replays will find
     else if (replaced === undefined || (this.isBefore(since) && !replaced.has(this))) {
       replacements.lazy.set(this, ++replacements.count);
@@ -391,15 +400,11 @@ export abstract class RealizeTensor extends BackwardTensor {
     renamed?.add(this);
     if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrap(this.uop));
   }
-  /** As in the base class. */
-  protected override noteLeft(storage: Storage): void {
-    if (movedHandles.replaced === undefined) replacements.at.set(storage, ++replacements.count);
-  }
 
-  /** As in the base class. While a capture listens, tensors that were there before it move once, and not in each replay. */
-  protected override copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp {
+  /** As {@linkcode Realizing} says. While a capture listens, tensors that were there before it move once, and not in each replay. */
+  private copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp {
     const { storage } = argOf(memory, Ops.BUFFER);
-    this.noteLeft(storage);
+    noteLeft(storage);
     if (currentCapture() === undefined || !(top as RealizeTensor).isBefore(movedHandles.since)) return copy;
     realizeUnheard([copy]);
     replacements.at.set(storage, ++replacements.count); // what has read it so far would go on with that
@@ -444,6 +449,11 @@ export abstract class RealizeTensor extends BackwardTensor {
   [Symbol.dispose](): void {
     this.dispose();
   }
+}
+
+/** Tells jit functions that a handle has left a storage for another one. */
+function noteLeft(storage: Storage): void {
+  if (movedHandles.replaced === undefined) replacements.at.set(storage, ++replacements.count);
 }
 
 /** The bytes of the elements of `shape` that lie within `part`, row by row. */

@@ -1,6 +1,6 @@
 /**
- * Tensor: the last of the chain. Its constructor, the static constructors, the forms of one tensor like another, random
- * draws, and how a tensor prints. What it can compute is in the classes below it.
+ * Tensor: its constructor, the static constructors, the forms of one tensor like another, random draws, and how a tensor
+ * prints. What it can compute is in families of methods, one a file, which Tensor has all side by side.
  *
  * @module
  */
@@ -18,6 +18,9 @@ import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
+import { CustomTensor } from "./custom_kernel.ts";
+import { BackwardTensor } from "./gradients/backward.ts";
+import { CallTensor } from "./gradients/call.ts";
 import { type Axes, checkShape } from "./handle/axes.ts";
 import { checkTensor, isTensor, markWeak, type NestedArray, type Operand, TensorBase } from "./handle/base.ts";
 import {
@@ -37,7 +40,17 @@ import {
 } from "./handle/creation.ts";
 import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
+import { GatherTensor } from "./index/gather.ts";
+import { IndexingTensor } from "./index/indexing.ts";
+import { ScanTensor } from "./index/scan.ts";
+import { SortTensor } from "./index/sort.ts";
+import { StatisticsTensor } from "./index/statistics.ts";
 import { InPlaceTensor } from "./inplace.ts";
+import { ConvTensor } from "./math/conv.ts";
+import { DecompositionTensor } from "./math/decompositions.ts";
+import { FourierTensor } from "./math/fourier.ts";
+import { LinalgTensor } from "./math/linalg.ts";
+import { LossTensor } from "./math/loss.ts";
 import type { TypedArray } from "./nodes/host.ts";
 import {
   checkWeights,
@@ -51,7 +64,13 @@ import {
 } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
 import { hostValuesBehind } from "./nodes/select.ts";
-import { holdMemory } from "./realize.ts";
+import { ActivationTensor } from "./ops/activation.ts";
+import { ElementwiseTensor } from "./ops/elementwise.ts";
+import { FunctionTensor } from "./ops/functions.ts";
+import { JoinTensor } from "./ops/join.ts";
+import { MovementTensor } from "./ops/movement.ts";
+import { ReduceTensor } from "./ops/reduce.ts";
+import { holdMemory, RealizeTensor } from "./realize.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -60,6 +79,56 @@ export interface RandOptions extends TensorOptions {
 }
 
 const LIKE = TENSOR_OPTIONS;
+
+/** What a tensor can compute: no family stands above another, and no two have a method of one name. */
+export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
+  ActivationTensor,
+  BackwardTensor,
+  CallTensor,
+  ConvTensor,
+  CustomTensor,
+  DecompositionTensor,
+  ElementwiseTensor,
+  FourierTensor,
+  FunctionTensor,
+  GatherTensor,
+  IndexingTensor,
+  InPlaceTensor,
+  JoinTensor,
+  LinalgTensor,
+  LossTensor,
+  MovementTensor,
+  RealizeTensor,
+  ReduceTensor,
+  ScanTensor,
+  SortTensor,
+  StatisticsTensor,
+];
+
+/** All of them. */
+export interface Tensor
+  extends
+    ActivationTensor,
+    BackwardTensor,
+    CallTensor,
+    ConvTensor,
+    CustomTensor,
+    DecompositionTensor,
+    ElementwiseTensor,
+    FourierTensor,
+    FunctionTensor,
+    GatherTensor,
+    IndexingTensor,
+    InPlaceTensor,
+    JoinTensor,
+    LinalgTensor,
+    LossTensor,
+    MovementTensor,
+    RealizeTensor,
+    ReduceTensor,
+    ScanTensor,
+    SortTensor,
+    StatisticsTensor {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.
@@ -71,7 +140,16 @@ const LIKE = TENSOR_OPTIONS;
  * console.log(await y.tolist()); // [8, 12]
  * ```
  */
-export class Tensor extends InPlaceTensor {
+export class Tensor extends TensorBase {
+  static {
+    for (const { prototype } of FAMILIES) {
+      const { constructor: _, ...members } = Object.getOwnPropertyDescriptors(prototype);
+      Object.defineProperties(this.prototype, members);
+    }
+  }
+  /** Sums of products by index letters: {@linkcode LinalgTensor.einsum}. */
+  static readonly einsum: typeof LinalgTensor.einsum = LinalgTensor.einsum;
+
   /**
    * A tensor of a number, boolean or bigint, of nested lists of them, or of TypedArrays (copied). Numbers are int32 if
    * all are integers (bool, int64 for booleans, bigints), else float32.

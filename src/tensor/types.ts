@@ -1,6 +1,6 @@
 /**
- * The types that the public interface mentions: what methods of Tensor take and give, the classes whose chain ends in
- * Tensor, and what schedules, devices and recorded passes are made of.
+ * The types that the public interface mentions: what methods of Tensor take and give, the families of methods that
+ * it has, and what schedules, devices and recorded passes are made of.
  *
  * @module
  */

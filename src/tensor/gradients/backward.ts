@@ -18,7 +18,6 @@ import { computeGradient } from "../../uop/graph/gradient.ts";
 import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
-import { CallTensor } from "./call.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 
@@ -205,7 +204,7 @@ class Differentiable {
 }
 
 /** Tensors that can be differentiated. */
-export abstract class BackwardTensor extends CallTensor {
+export abstract class BackwardTensor extends TensorBase {
   /**
    * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
    * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.

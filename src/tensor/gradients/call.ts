@@ -15,8 +15,8 @@ import { uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { broadcastNodes, materializeShape, type Operand, TensorBase } from "../handle/base.ts";
-import { FourierTensor } from "../math/fourier.ts";
 import { castNode } from "../nodes/scalars.ts";
+import type { ElementwiseTensor } from "../ops/elementwise.ts";
 
 /** What is no op of the tensor graph by itself: the methods that make what it stands for. */
 const METHODS: ReadonlyMap<Ops, string> = new Map<Ops, string>([
@@ -36,8 +36,10 @@ export interface CallOptions<T> {
   readonly gradFxn?: (gradient: T, ...inputs: T[]) => readonly (T | undefined)[];
 }
 
+/** The families that it is written in. */
+export interface CallTensor extends ElementwiseTensor {}
 /** Tensors that functions can be applied to. */
-export abstract class CallTensor extends FourierTensor {
+export abstract class CallTensor extends TensorBase {
   /**
    * `fxn` of this and `lst`. With `gradFxn` its gradient is what that says, and what `fxn` does is not differentiated.
    *

@@ -1,6 +1,6 @@
 /**
- * The root of the chain of classes that ends in Tensor: a handle on a node of the lazy graph, and what every later
- * class needs to build nodes: wrapping, operands of all kinds, promotion and broadcasting.
+ * The base of Tensor and of its families of methods: a handle on a node of the lazy graph, and what every family needs to
+ * build nodes: wrapping, operands of all kinds, promotion and broadcasting.
  *
  * @module
  */
@@ -11,7 +11,7 @@ import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
-import { Site } from "../../helpers/stack.ts";
+import { type Line, Site } from "../../helpers/stack.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
@@ -118,6 +118,20 @@ export const CAST_COPY: readonly [method: string, instead: string] = [
   "cast the value, and assign to that tensor",
 ];
 
+/** What realizing, which is above this, does where handles come to name something else. */
+export interface Realizing {
+  /** Tells jit functions that `t` is about to name something else. */
+  noteRenamed(t: TensorBase): void;
+  /** Tells jit functions that a handle has left a storage for another one. */
+  noteLeft(storage: Storage): void;
+  /** Makes `copy` the memory of `top`, which `t` shows, instead of `memory`, which is another tensor's, too; gives what it is now. */
+  copyOut(t: TensorBase, top: TensorBase, memory: UOp, copy: UOp): UOp;
+  /** Writes `value` into `view`, a view of the memory of `t`, which then names the new version, as does what it is a view of. */
+  assignView(t: TensorBase, view: UOp, value: UOp): void;
+}
+/** Set by realize.ts. */
+export const realizing: Realizing = {} as Realizing;
+
 /** A handle on a node of the lazy graph. */
 export abstract class TensorBase {
   private node: UOp;
@@ -134,6 +148,8 @@ export abstract class TensorBase {
   private readonly serial: number;
   /** How often this handle has been made to name another tensor. */
   private epoch: number;
+  /** Where this was disposed of; "" until then. */
+  protected disposedAt: Line;
   /** The gradient that `backward()` filled, of this shape; undefined until then. */
   grad: this | undefined;
 
@@ -152,6 +168,7 @@ export abstract class TensorBase {
     this.isValue = false;
     this.serial = nextSerial++;
     this.epoch = 0;
+    this.disposedAt = "";
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
@@ -185,12 +202,6 @@ export abstract class TensorBase {
     this.isValue = true;
   }
 
-  /** Tells jit functions that this is about to name something else. */
-  protected abstract noteRenamed(): void;
-  /** Tells jit functions that a handle has left a storage for another one. */
-  protected abstract noteLeft(storage: Storage): void;
-  /** Makes `copy` the memory of `top` instead of `memory`, which is another tensor's, too; gives what it is now. */
-  protected abstract copyOut(top: TensorBase, memory: UOp, copy: UOp): UOp;
   /** Whether this is one of the first `count` handles. */
   protected isBefore(count: number): boolean {
     return this.serial < count;
@@ -221,7 +232,7 @@ export abstract class TensorBase {
       now = newestOf(base);
       // an equal expression has become the same memory: this one moves out
       if (now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).storage.names > 1) {
-        now = this.copyOut(top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
+        now = realizing.copyOut(this, top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
       }
     } else if (path.length === 1) return false;
     else {
@@ -261,7 +272,7 @@ export abstract class TensorBase {
     const { base } = shown(this.uop);
     const isOthers = this.isValue || (base.op === Ops.BUFFER && argOf(base, Ops.BUFFER).storage.names > 1);
     if (!isOthers) return;
-    if (base.op === Ops.BUFFER) this.noteLeft(argOf(base, Ops.BUFFER).storage);
+    if (base.op === Ops.BUFFER) realizing.noteLeft(argOf(base, Ops.BUFFER).storage);
     this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
   }
   /** Points the handle at a copy of what it names: a view that has been written through stays one. */

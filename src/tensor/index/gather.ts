@@ -26,7 +26,7 @@ import { smallestOf } from "../nodes/reduce_nodes.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { countKeys, foldKeys, lookUp, sorts } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";
-import { ScanTensor } from "./scan.ts";
+import type { ElementwiseTensor } from "../ops/elementwise.ts";
 
 /** How {@linkcode GatherTensor.scatterReduce} combines. */
 export type ScatterReduction = "sum" | "prod" | "mean" | "amax" | "amin";
@@ -74,8 +74,10 @@ function limited(x: UOp, low: number, high: number): UOp {
   return above.lt(high).where(above, x.constLike(high));
 }
 
+/** The families that it is written in. */
+export interface GatherTensor extends ElementwiseTensor {}
 /** Tensors with gather and scatter. */
-export abstract class GatherTensor extends ScanTensor {
+export abstract class GatherTensor extends TensorBase {
   /** Throws unless `index` fits this along all axes but one. */
   private checkIndex(action: string, axis: number, index: TensorBase): void {
     checkSameDevice(action, this.uop, checkTensor(action, "index", index).uop);

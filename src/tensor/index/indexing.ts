@@ -15,7 +15,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../uop/graph/extent.ts";
 import { isMemory, shown } from "../../uop/graph/writes.ts";
-import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, TensorBase } from "../handle/base.ts";
+import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, realizing, TensorBase } from "../handle/base.ts";
 import { hostNode } from "../handle/creation.ts";
 import { isTypedArray, packHost } from "../nodes/host.ts";
 import { allFilled, iotaAlong, trueOf } from "../nodes/movement_nodes.ts";
@@ -23,7 +23,9 @@ import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { lookUp, sorts } from "../nodes/segments.ts";
 import { flatPositions, gatherNode, hostValues, indexNode, selectNode } from "../nodes/select.ts";
-import { SortTensor } from "./sort.ts";
+import type { JoinTensor } from "../ops/join.ts";
+import type { ReduceTensor } from "../ops/reduce.ts";
+import type { ScanTensor } from "./scan.ts";
 import { adjoint, cutVariables, describeIndex, type Index } from "./symbolic_index.ts";
 
 type Pair = readonly [number, number];
@@ -286,13 +288,10 @@ function expandMasks(action: string, index: readonly Index[]): Index[] {
   });
 }
 
+/** The families that it is written in. */
+export interface IndexingTensor extends JoinTensor, ReduceTensor, ScanTensor {}
 /** Tensors with indexing. */
-export abstract class IndexingTensor extends SortTensor {
-  /**
-   * Makes this handle, whose node is storage or a view of it, name what it is after `value` has been written to `view`,
-   * a movement view of the same storage.
-   */
-  protected abstract assignView(view: UOp, value: UOp, action: string): void;
+export abstract class IndexingTensor extends TensorBase {
   /** The only value. */
   abstract item(): Promise<number | boolean | bigint>;
 
@@ -438,14 +437,14 @@ export abstract class IndexingTensor extends SortTensor {
         reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
       });
     });
-    if (hasMemory) this.assignView(view, fitted, action);
+    if (hasMemory) realizing.assignView(this, view, fitted);
     else {
       const back = (x: UOp): UOp => {
         let placed = placeNode(x, plan, shapeOf(window));
         for (let w = window; w !== this.uop; w = w.src[0]) placed = adjoint(w, placed);
         return placed;
       };
-      this.noteRenamed();
+      realizing.noteRenamed(this);
       this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), this.uop));
     }
     return this;
@@ -512,14 +511,14 @@ export abstract class IndexingTensor extends SortTensor {
 
   /** Replaces the basic view of `plan` by `value`, of its shape. */
   private write(plan: Plan, value: UOp, hasMemory: boolean): void {
-    const action = "setAt", shape = this.shape;
+    const { shape } = this;
     if (plan.shape.includes(0)) return;
-    if (!hasMemory) this.noteRenamed();
+    if (!hasMemory) realizing.noteRenamed(this);
     const mask = () => placeNode(broadcastTo(constant(1, dtypes.bool), plan.shape), plan, shape);
     if (hasMemory) {
       const view = viewNode(this.uop, plan);
-      if (isMemory(shown(view).base)) this.assignView(view, value, action);
-      else this.assignView(this.uop, mask().where(placeNode(value, plan, shape), this.uop), action);
+      if (isMemory(shown(view).base)) realizing.assignView(this, view, value);
+      else realizing.assignView(this, this.uop, mask().where(placeNode(value, plan, shape), this.uop));
     } else if (isWhole(plan, shape)) this.setValue(reshape(value, shape));
     else this.setUop(mask().where(placeNode(value, plan, shape), this.uop));
   }

@@ -16,13 +16,14 @@ import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
+import { TensorBase } from "../handle/base.ts";
 import { maxNode, negNode } from "../nodes/compare_nodes.ts";
 import { filled, iotaAlong, padConstant } from "../nodes/movement_nodes.ts";
 import { detachNode, expNode, logaddexpNode, logNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { foldKeys } from "../nodes/segments.ts";
-import { ReduceTensor } from "../ops/reduce.ts";
+import type { ElementwiseTensor } from "../ops/elementwise.ts";
 
 const SHORT = 64, BLOCK = 32;
 
@@ -99,8 +100,10 @@ function toIndex(at: number): GradientArg {
 
 const TO_INDEX: GradientArg[] = [];
 
+/** The families that it is written in. */
+export interface ScanTensor extends ElementwiseTensor {}
 /** Tensors with scans. */
-export abstract class ScanTensor extends ReduceTensor {
+export abstract class ScanTensor extends TensorBase {
   /** A scan along an axis. */
   private scanned(action: string, axis: number, x: UOp, scan: Scan): UOp {
     const shape = this.shape;

@@ -12,11 +12,10 @@ import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { isTensor } from "../handle/base.ts";
+import { isTensor, TensorBase } from "../handle/base.ts";
 import { type Dim, shrinkAxis } from "../handle/dims.ts";
 import { gatherNode } from "../nodes/select.ts";
 import { sortedPositions } from "../nodes/sorted_positions.ts";
-import { GatherTensor } from "./gather.ts";
 
 /** Options of {@linkcode SortTensor.topk}. */
 export interface TopkOptions {
@@ -27,7 +26,7 @@ export interface TopkOptions {
 }
 
 /** Tensors with sorting. */
-export abstract class SortTensor extends GatherTensor {
+export abstract class SortTensor extends TensorBase {
   /** The order along an axis, as positions. */
   private positions(action: string, dim: number, descending: boolean): [UOp, number] {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;

@@ -16,7 +16,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
-import { checkSameDevice, checkTensor, type NestedArray, type Operand, type TensorBase } from "../handle/base.ts";
+import { checkSameDevice, checkTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
 import { placed } from "../handle/creation.ts";
 import { constantAxis, type Dim } from "../handle/dims.ts";
 import { filled } from "../nodes/movement_nodes.ts";
@@ -26,7 +26,9 @@ import { countKeys, foldKeys, searchNode } from "../nodes/segments.ts";
 import { gatherNode, hostValues } from "../nodes/select.ts";
 import { reshapeSized } from "../nodes/symbolic_reshape.ts";
 import type { ReduceOptions } from "../ops/reduce.ts";
-import { IndexingTensor, type SizeOptions } from "./indexing.ts";
+import type { GatherTensor } from "./gather.ts";
+import type { IndexingTensor, SizeOptions } from "./indexing.ts";
+import type { SortTensor } from "./sort.ts";
 
 /** Options of {@linkcode StatisticsTensor.searchsorted}. */
 export interface SearchOptions {
@@ -129,8 +131,10 @@ function atShare(action: string, sorted: UOp, share: number, interpolation: Inte
   return exact.where(a, end(a).or(end(b)).where(a.add(b), a.add(b.add(a.mul(-1)).mul(weight))));
 }
 
+/** The families that it is written in. */
+export interface StatisticsTensor extends GatherTensor, IndexingTensor, SortTensor {}
 /** Tensors with order statistics and counts. */
-export abstract class StatisticsTensor extends IndexingTensor {
+export abstract class StatisticsTensor extends TensorBase {
   /**
    * Where `values` would be inserted to keep the last axis of this, which is sorted ascending, in order: int32, of the
    * shape of `values`. This is `[n]`, or has the leading axes of `values`. NaN counts as the largest.

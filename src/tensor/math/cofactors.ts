@@ -15,32 +15,36 @@ import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
+import type { GatherTensor } from "../index/gather.ts";
+import type { IndexingTensor } from "../index/indexing.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import type { LinalgTensor } from "./linalg.ts";
 
 /** What stands for a pivot of 0: what is divided by it vanishes in the end, or is multiplied by it. */
 const TINY = 2 ** -60;
 
+/** What formulas on matrices are written in. */
+interface Matrix extends GatherTensor, IndexingTensor, LinalgTensor {}
 /** A tensor of a node. */
-export type Maker = (u: UOp) => LinalgTensor;
+export type Maker = (u: UOp) => Matrix;
 
 /** A matrix whose rows but one are eliminated; the letters are those above. */
 interface Eliminated {
-  readonly N: LinalgTensor;
+  readonly N: Matrix;
   /** `[..., 1, n]`: 1 at the last column. */
-  readonly e: LinalgTensor;
-  readonly v: LinalgTensor;
-  readonly u: LinalgTensor;
-  readonly b: LinalgTensor;
+  readonly e: Matrix;
+  readonly v: Matrix;
+  readonly u: Matrix;
+  readonly b: Matrix;
   /** The same with {@linkcode TINY} for pivots of 0. */
-  readonly near: LinalgTensor;
+  readonly near: Matrix;
 }
 
 /** The graph is one for each matrix: what is kept is computed once. */
 function eliminated(a: UOp, of: Maker): Eliminated {
   const shape = shapeOf(a), rank = shape.length, n = shape[rank - 1], lead = shape.slice(0, -2), d = a.dtype;
-  const kept = (t: LinalgTensor): LinalgTensor => of(uop(Ops.CONTIGUOUS, t.dtype, [t.uop]));
-  const whole = (value: number, sizes: readonly number[], dtype = d): LinalgTensor =>
+  const kept = (t: Matrix): Matrix => of(uop(Ops.CONTIGUOUS, t.dtype, [t.uop]));
+  const whole = (value: number, sizes: readonly number[], dtype = d): Matrix =>
     of(broadcastTo(constant(value, dtype), [...lead, ...sizes]));
   const rows = of(iotaAlong(n, rank - 2, rank)), columns = of(iotaAlong(n, rank - 1, rank));
   let w = kept(of(a).cat([rows.eq(columns).where(whole(1, [n, n]), 0)], -1)); // A over N
@@ -62,7 +66,7 @@ function eliminated(a: UOp, of: Maker): Eliminated {
   const place = kept(columnOf.lt(0).where(last, columnOf)); // [..., n, 1]: where each row goes
   const later = rows.lt(columns).bitwiseAnd(place.gt(place.transpose(-1, -2)));
   const isOdd = later.cast(dtypes.int32).sum([-2, -1], { keepdim: true }).mod(2).eq(1);
-  const signed = (x: LinalgTensor): LinalgTensor => isOdd.where(x.neg(), x);
+  const signed = (x: Matrix): Matrix => isOdd.where(x.neg(), x);
   const from = place.eq(columns).where(rows, 0).sum(-2, { keepdim: true }).transpose(-1, -2);
   const ordered = kept(w.gather(-2, from.expand([...lead, n, 2 * n])));
   const c = ordered.at("...", [0, n]).gather(-1, last.expand([...lead, n, 1])).transpose(-1, -2); // [..., 1, n]
@@ -77,7 +81,7 @@ function eliminated(a: UOp, of: Maker): Eliminated {
 }
 
 /** The transposed matrix. */
-function turned(x: LinalgTensor): LinalgTensor {
+function turned(x: Matrix): Matrix {
   return x.transpose(-1, -2);
 }
 
@@ -110,6 +114,6 @@ export class Cofactors {
 }
 
 /** `[..., n, 1]`: true at the last row. */
-function isLastRow(e: LinalgTensor): LinalgTensor {
+function isLastRow(e: Matrix): Matrix {
   return turned(e).gt(0);
 }

@@ -17,12 +17,13 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
-import { checkSameDevice, checkTensor, maybeTensor } from "../handle/base.ts";
+import { checkSameDevice, checkTensor, maybeTensor, TensorBase } from "../handle/base.ts";
 import { constantAxis, sizedAs } from "../handle/dims.ts";
 import { foldKeys } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";
 import { padLast, type Pairs, pool } from "../nodes/windows.ts";
-import { LinalgTensor, sumLast } from "./linalg.ts";
+import type { ElementwiseTensor } from "../ops/elementwise.ts";
+import { sumLast } from "./linalg.ts";
 import { winograd } from "./winograd.ts";
 
 /** One number for all spatial axes, or one an axis. */
@@ -196,8 +197,10 @@ interface Window {
   readonly extra: number[];
 }
 
+/** The families that it is written in. */
+export interface ConvTensor extends ElementwiseTensor {}
 /** Tensors with convolution and pooling. */
-export abstract class ConvTensor extends LinalgTensor {
+export abstract class ConvTensor extends TensorBase {
   /**
    * Cross-correlation. `[N, Cin, ...spatial]` with `weight` `[Cout, Cin / groups, ...kernel]` gives `[N, Cout, ...]`, for
    * any number of spatial axes; `bias` is `[Cout]`. Negative padding cuts. Small floats are accumulated in float32. Under the context variable WINO

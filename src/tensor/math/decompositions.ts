@@ -14,13 +14,16 @@ import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { tied, withGradient } from "../../uop/graph/given_gradient.ts";
-import { broadcastShape, type Operand } from "../handle/base.ts";
+import { broadcastShape, type Operand, TensorBase } from "../handle/base.ts";
 import { constantAxis } from "../handle/dims.ts";
+import type { GatherTensor } from "../index/gather.ts";
+import type { IndexingTensor } from "../index/indexing.ts";
+import type { SortTensor } from "../index/sort.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
 import { hostValues } from "../nodes/select.ts";
 import { Cofactors } from "./cofactors.ts";
-import { LossTensor } from "./loss.ts";
+import type { LinalgTensor } from "./linalg.ts";
 import { MatrixGradients } from "./matrix_gradients.ts";
 import { differentiable } from "./svd_gradient.ts";
 
@@ -69,8 +72,10 @@ interface Formulas {
 
 let known: Formulas | undefined;
 
+/** The families that it is written in. */
+export interface DecompositionTensor extends GatherTensor, IndexingTensor, LinalgTensor, SortTensor {}
 /** Tensors with decompositions of matrices. */
-export abstract class DecompositionTensor extends LossTensor {
+export abstract class DecompositionTensor extends TensorBase {
   /** One for all: a formula is part of what a graph is known by. */
   private get formulas(): Formulas {
     if (known === undefined) {

@@ -16,13 +16,13 @@ import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
+import { TensorBase } from "../handle/base.ts";
 import { hostNode } from "../handle/creation.ts";
 import { constantAxis } from "../handle/dims.ts";
 import { packHost } from "../nodes/host.ts";
 import { catNodes, filled, iotaAlong, padConstant } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
-import { DecompositionTensor } from "./decompositions.ts";
 import { sumLast } from "./linalg.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */
@@ -150,7 +150,7 @@ function matrixProduct(x: UOp, matrix: UOp, shape: readonly number[]): UOp {
 const OPTIONS = ["n", "norm"];
 
 /** Tensors with Fourier transforms. */
-export abstract class FourierTensor extends DecompositionTensor {
+export abstract class FourierTensor extends TensorBase {
   /** Checks, moves `dim` last and fits it to `n`; hands it to `f`, divides, and moves it back. */
   private transformed(
     action: string,

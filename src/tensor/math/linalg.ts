@@ -13,9 +13,10 @@ import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts"
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
-import { broadcastShape, checkSameDevice, checkTensor, maybeTensor, type Operand } from "../handle/base.ts";
+import { broadcastShape, checkSameDevice, checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { tensorList } from "../handle/dims.ts";
-import { StatisticsTensor } from "../index/statistics.ts";
+import type { ActivationTensor } from "../ops/activation.ts";
+import type { ReduceTensor } from "../ops/reduce.ts";
 
 /** Options of products: `dtype` of the result; sums are at least as wide. */
 export interface ProductOptions {
@@ -79,8 +80,10 @@ function swapLast(n: number): number[] {
   return order;
 }
 
+/** The families that it is written in. */
+export interface LinalgTensor extends ActivationTensor, ReduceTensor {}
 /** Tensors with linear algebra. */
-export abstract class LinalgTensor extends StatisticsTensor {
+export abstract class LinalgTensor extends TensorBase {
   /**
    * The product of the last axis of this with the second to last of `w` (its only one in 1-D); the axes before broadcast.
    * `[..., m, k]` and `[..., k, n]` give `[..., m, n]`. Small floats are accumulated in float32, small integers in 32

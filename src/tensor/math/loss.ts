@@ -15,11 +15,12 @@ import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
-import { checkSameDevice, checkTensor, maybeTensor, type Operand } from "../handle/base.ts";
+import { checkSameDevice, checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { floatConst, logNode } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { hostValues } from "../nodes/select.ts";
-import { ConvTensor } from "./conv.ts";
+import type { ActivationTensor } from "../ops/activation.ts";
+import type { ReduceTensor } from "../ops/reduce.ts";
 
 /** Labels that are checked where they are known. */
 const MOST_LOOKED_AT = 65536;
@@ -59,8 +60,10 @@ const CROSS_ENTROPY = new GradientArg((g, [p, y]) => [
   () => g.mul(logAtLeast(complement(p)).add(logAtLeast(p).mul(-1))),
 ], true);
 
+/** The families that it is written in. */
+export interface LossTensor extends ActivationTensor, ReduceTensor {}
 /** Tensors with losses. */
-export abstract class LossTensor extends ConvTensor {
+export abstract class LossTensor extends TensorBase {
   /**
    * Negative log-likelihood of labels `Y`, of this as log-probabilities `[N, C, ...]` (or `[C]` with a scalar label).
    * `weight` is one factor a class, `[C]`; the mean is over the weights. Positions where Y is `ignoreIndex` count nothing.

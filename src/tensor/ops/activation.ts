@@ -10,6 +10,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 import { checkNumber, checkOptions, describe } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, slope, withGradient } from "../../uop/graph/given_gradient.ts";
+import { TensorBase } from "../handle/base.ts";
 import { leNode } from "../nodes/compare_nodes.ts";
 import {
   absNode,
@@ -25,7 +26,7 @@ import {
 } from "../nodes/numeric.ts";
 import { drawUniform } from "../nodes/random.ts";
 import { scalarConst } from "../nodes/scalars.ts";
-import { FunctionTensor } from "./functions.ts";
+import type { FunctionTensor } from "./functions.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {
@@ -78,8 +79,10 @@ const HARD_SIGMOID = new GradientArg((g, [x, low, high, alpha]) => {
   return [() => isOut.where(constant(0, x.dtype), g.mul(alpha))];
 }, true);
 
+/** The families that it is written in. */
+export interface ActivationTensor extends FunctionTensor {}
 /** Tensors with activation functions. */
-export abstract class ActivationTensor extends FunctionTensor {
+export abstract class ActivationTensor extends TensorBase {
   /** max(x, 0); the gradient at 0 is 0. */
   relu(): this {
     if (this.dtype.isBool) return this.cast(dtypes.int32);

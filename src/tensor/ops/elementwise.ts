@@ -18,7 +18,7 @@ import { flattenNested } from "../nodes/host.ts";
 import { floatConst, logaddexpNode } from "../nodes/numeric.ts";
 import { constantPower, intPower, powNode } from "../nodes/power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "../nodes/scalars.ts";
-import { JoinTensor } from "./join.ts";
+import type { MovementTensor } from "./movement.ts";
 
 /** Whether something is a whole number whose 32 bits an int32 or an uint32 has. */
 function isWord(x: unknown): boolean {
@@ -58,8 +58,10 @@ export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
   return f(x.cast(dtypes.float32)).cast(d);
 }
 
+/** The families that it is written in. */
+export interface ElementwiseTensor extends MovementTensor {}
 /** Methods on one shape and dtype: arithmetic, comparisons, bits, selection, casts. */
-export abstract class ElementwiseTensor extends JoinTensor {
+export abstract class ElementwiseTensor extends TensorBase {
   // ---- dtypes
 
   /**

@@ -8,6 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { defaultFloat } from "../../dtype/promotion.ts";
 import { checkOptions } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { TensorBase } from "../handle/base.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
 import {
   absNode,
@@ -31,10 +32,12 @@ import {
   tanhNode,
   tanNode,
 } from "../nodes/numeric.ts";
-import { ElementwiseTensor, inFloat, signValue } from "./elementwise.ts";
+import { type ElementwiseTensor, inFloat, signValue } from "./elementwise.ts";
 
+/** The families that it is written in. */
+export interface FunctionTensor extends ElementwiseTensor {}
 /** Tensors with unary functions. */
-export abstract class FunctionTensor extends ElementwiseTensor {
+export abstract class FunctionTensor extends TensorBase {
   /** Applies a function of float nodes; integers are promoted, half floats computed in float32. */
   protected floating(f: (x: UOp) => UOp): this {
     return this.wrap(inFloat(this.uop, f));

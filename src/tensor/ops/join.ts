@@ -30,15 +30,17 @@ import {
 } from "../handle/dims.ts";
 import { catNodes, type Pair } from "../nodes/movement_nodes.ts";
 import { reshapeSized } from "../nodes/symbolic_reshape.ts";
-import { MovementTensor } from "./movement.ts";
+import type { MovementTensor } from "./movement.ts";
 
 /** The shapes for an error about part `at`: all of a few, of many the first one and that. */
 function shapesOf(parts: readonly TensorBase[], at: number): (readonly number[])[] {
   return (parts.length > 4 ? [parts[0], parts[at]] : parts).map((t) => t.shape);
 }
 
+/** The families that it is written in. */
+export interface JoinTensor extends MovementTensor {}
 /** Methods that cut and join tensors. */
-export abstract class JoinTensor extends MovementTensor {
+export abstract class JoinTensor extends TensorBase {
   /**
    * Cuts along `dim`: into parts of `sizes` (the last may be smaller), or of the sizes listed, which may be variables.
    *

@@ -16,15 +16,15 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
-import type { Operand } from "../handle/base.ts";
+import { type Operand, TensorBase } from "../handle/base.ts";
 import { eqNode, negNode } from "../nodes/compare_nodes.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "../nodes/numeric.ts";
 import { constantPower } from "../nodes/power.ts";
 import { belowMax, countNode, meanNode, minAlong, orReduce, reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
-import { ActivationTensor } from "./activation.ts";
 import type { CloseOptions } from "./elementwise.ts";
+import type { FunctionTensor } from "./functions.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
@@ -50,8 +50,10 @@ const SOFTMAX = new GradientArg((g, _, y) => {
   return [y.mul(g.add(negNode(broadcastTo(along, shape))))];
 }, true);
 
+/** The families that it is written in. */
+export interface ReduceTensor extends FunctionTensor {}
 /** Tensors with reductions. */
-export abstract class ReduceTensor extends ActivationTensor {
+export abstract class ReduceTensor extends TensorBase {
   /** Drops `axes`, which have size 1, unless they are to be kept. */
   private finish(u: UOp, axes: readonly number[], keepdim: boolean | undefined): this {
     if (keepdim) return this.wrapValue(u);
