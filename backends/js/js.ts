@@ -9,15 +9,15 @@ import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
-import { type DType, dtypes } from "../../src/dtype/dtype.ts";
-import { f16Round } from "../../src/dtype/float16.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-import { arrayName, coresOf, isBig, localDType, localsOf, renderJs } from "./codegen.ts";
+import { coresOf, localDType, localsOf, renderJs } from "./codegen.ts";
 import { isCollective, type Meeting, runGroups, SharedWatch, type ThreadContext } from "./grid.ts";
 import { interpretJs } from "./interpret.ts";
+import { arrayName, valueOf } from "./js_lanes.ts";
 import * as RUNTIME from "./js_runtime.ts";
 import type { Elements, Kernel } from "./js_runtime.ts";
 
@@ -218,14 +218,6 @@ function makeGroups(program: LinearProgram, source: string, warp: number): Kerne
   };
 }
 
-function normalize(dtype: DType, value: number | bigint): number | bigint {
-  if (isBig(dtype)) return dtype.isUnsigned ? BigInt.asUintN(64, BigInt(value)) : BigInt.asIntN(64, BigInt(value));
-  const x = Number(value);
-  if (dtype === dtypes.float32) return Math.fround(x);
-  if (dtype === dtypes.float16) return f16Round(x);
-  return dtype === dtypes.bfloat16 ? RUNTIME.bf16round(x) : x;
-}
-
 function launch({ program, buffers, vars }: Launch): void {
   const { linear, run, locals } = program as JsProgram;
   const writeBack: [Elements, Buffer][] = [];
@@ -236,7 +228,7 @@ function launch({ program, buffers, vars }: Launch): void {
     views[p.slot] = view;
     if (p.writes && buffer.offset % p.dtype.itemsize !== 0) writeBack.push([view, buffer]);
   }
-  const values = vars.map((v, i) => normalize(linear.vars[i].dtype, v));
+  const values = vars.map((v, i) => valueOf(linear.vars[i].dtype, v));
   const count = { read: 0, written: 0, flops: 0 };
   try {
     run(views, values, 0, linear.threads, locals, count);
