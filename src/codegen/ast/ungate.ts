@@ -6,9 +6,10 @@
  * @module
  */
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
+import { factorsOf } from "../../uop/algebra/contraction.ts";
 import { joinAnd, splitAnd } from "../../uop/algebra/valid.ts";
 import { argOf } from "../../uop/core/args.ts";
-import { type CarrierArg, carrierOf, reduce } from "../../uop/core/carrier.ts";
+import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, index, load, mayHave, type UOp } from "../../uop/core/uop.ts";
 import { lanesOf, rebuild } from "./replace_ranges.ts";
@@ -33,9 +34,10 @@ function without(u: UOp, clauses: readonly UOp[]): UOp | undefined {
 }
 
 /** The sum of products `u`, whose gates are those of the product; undefined for others. */
-function selected(carrier: CarrierArg, product: UOp): UOp | undefined {
-  if (carrier.key !== "ADD" || product.op !== Ops.MUL) return undefined;
-  const [a, b] = product.src, [ga, gb] = [gateOf(a), gateOf(b)];
+function selected(u: UOp, product: UOp): UOp | undefined {
+  const factors = factorsOf(u, product);
+  if (factors === undefined) return undefined;
+  const [a, b] = factors, [ga, gb] = [gateOf(a), gateOf(b)];
   if (ga === undefined || gb === undefined) return undefined;
   const others = splitAnd(gb), common = splitAnd(ga).filter((c) => others.includes(c));
   if (common.length === 0) return undefined;
@@ -48,10 +50,9 @@ function selected(carrier: CarrierArg, product: UOp): UOp | undefined {
 /** The product that a sum adds under a condition on its loops, and 0 else; undefined where it is no such sum. */
 export function guardedProduct(u: UOp): UOp | undefined {
   const [lift] = u.src;
-  if (u.op !== Ops.REDUCE || carrierOf(u).key !== "ADD" || lift.op !== Ops.WHERE) return undefined;
-  const [condition, product, other] = lift.src;
-  const isProduct = product.op === Ops.MUL && Object.is(other.arg, 0);
-  return isProduct && !mayHave(condition, Ops.LOAD) ? product : undefined;
+  if (u.op !== Ops.REDUCE || lift.op !== Ops.WHERE) return undefined;
+  const [condition, product, other] = lift.src, isProduct = factorsOf(u, product) !== undefined;
+  return isProduct && Object.is(other.arg, 0) && !mayHave(condition, Ops.LOAD) ? product : undefined;
 }
 
 /** Selects products instead of gating both of their operands. */
@@ -59,7 +60,7 @@ export function ungate(ast: UOp): UOp {
   if (!mayHave(ast, Ops.REDUCE) || !mayHave(ast, Ops.CMPLT)) return ast;
   return rebuild(ast, (u, src) => {
     if (u.op !== Ops.REDUCE) return undefined;
-    const lift = selected(carrierOf(u), src[0]);
+    const lift = selected(u, src[0]);
     return lift === undefined ? undefined : lanesOf(reduce(carrierOf(u), [lift], src.slice(1)));
   });
 }

@@ -9,9 +9,10 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
-import { ceilDiv, roundUp } from "../../helpers/math.ts";
+import { ceilDiv, rangeOf, roundUp } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { type Contraction, contraction } from "../../uop/algebra/contraction.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
@@ -78,12 +79,9 @@ interface Matrices {
   readonly loops: number;
 }
 
-/** The axes of a product by what depends on them, outermost first. */
-interface Sides {
+/** A product: its reads, and the positions of its axes, outermost first. */
+interface Sides extends Contraction<number> {
   readonly reads: readonly [Access, Access];
-  readonly rows: readonly number[];
-  readonly columns: readonly number[];
-  readonly sums: readonly number[];
 }
 
 /** The product that a kernel's only reduction sums; undefined where it is something else. */
@@ -94,13 +92,9 @@ function sidesOf(regions: readonly Region[], outputs: number, sizes: readonly nu
   const reads = r.accesses.filter((a) => a.node.op === Ops.LOAD && a.node.src[0].src[0].op === Ops.PARAM);
   if (reads.length !== 2 || reads.length !== r.accesses.length) return undefined;
   const [a, b] = reads;
-  const only = (x: Access, y: Access): number[] =>
-    sizes.flatMap((n, i) => i < outputs && n > 1 && x.depends[i] && !y.depends[i] ? [i] : []);
-  const [inA, inB] = [only(a, b), only(b, a)];
-  const sums = r.own.filter((k) => a.depends[k] && b.depends[k]).sort((x, y) => x - y);
-  if (inA.length === 0 || inB.length === 0 || sums.length === 0) return undefined;
-  const isSwapped = inA[inA.length - 1] > inB[inB.length - 1];
-  return { reads: [a, b], rows: isSwapped ? inB : inA, columns: isSwapped ? inA : inB, sums };
+  const long = rangeOf(outputs).filter((i) => sizes[i] > 1), own = r.own.toSorted((x, y) => x - y);
+  const axes = contraction(long, own, (i) => a.depends[i], (i) => b.depends[i]);
+  return axes === undefined || axes.sums.length === 0 ? undefined : { reads: [a, b], ...axes };
 }
 
 /** The innermost axes that are long enough for tiles; undefined where a side has none. */

@@ -18,9 +18,10 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { ceilDiv } from "../../helpers/math.ts";
+import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
+import { contraction } from "../../uop/algebra/contraction.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { AxisKind } from "../../uop/core/args.ts";
@@ -287,16 +288,10 @@ export class Kernel {
       const product = productOf(u, core);
       if (product === undefined) continue;
       const own = this.reduce.findLastIndex((r) => u.src.includes(r.range) && r.size >= core.k);
-      const only = (x: UOp, y: UOp): number[] =>
-        this.output.map((_, i) => i).filter((i) => {
-          const r = this.output[i].range;
-          return dependsOn(x, r) && !dependsOn(y, r);
-        });
-      const inA = only(product.a, product.b), inB = only(product.b, product.a);
-      if (own < 0 || inA.length === 0 || inB.length === 0) continue;
-      // columns are what is stored next to each other
-      const [last, other] = [inA[inA.length - 1], inB[inB.length - 1]];
-      return { rows: Math.min(last, other), columns: Math.max(last, other), sum: own };
+      const isIn = (x: UOp) => (i: number): boolean => dependsOn(x, this.output[i].range);
+      const axes = contraction(rangeOf(this.output.length), [], isIn(product.a), isIn(product.b));
+      if (own < 0 || axes === undefined) continue;
+      return { rows: axes.rows[axes.rows.length - 1], columns: axes.columns[axes.columns.length - 1], sum: own };
     }
     return undefined;
   }

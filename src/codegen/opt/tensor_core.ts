@@ -8,6 +8,8 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { factorsOf } from "../../uop/algebra/contraction.ts";
+import { indexForm } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel, splitAnd } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
@@ -15,11 +17,9 @@ import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { indexForm } from "../../uop/algebra/linear_form.ts";
 
 /** A sum of products that a unit can do. */
 export interface Product {
-  readonly reduce: UOp;
   /** Its operands, in the unit's dtype. */
   readonly a: UOp;
   readonly b: UOp;
@@ -35,14 +35,15 @@ function operand(u: UOp, core: TensorCore): UOp | undefined {
 
 /** The product that `u`, a REDUCE, sums; undefined where the unit cannot do it. */
 export function productOf(u: UOp, core: TensorCore): Product | undefined {
-  if (u.op !== Ops.REDUCE || carrierOf(u).key !== "ADD" || u.dtype !== core.output) return undefined;
-  let x = u.src[0];
+  if (u.op !== Ops.REDUCE || u.dtype !== core.output) return undefined;
+  const [x] = u.src;
   // what lies beyond the end of a padded axis is read as zero anyway
-  if (x.op === Ops.WHERE && x.src[2].isConst(0) && isMasked(x.src[1])) x = x.src[1];
+  const isGuarded = x.op === Ops.WHERE && x.src[2].isConst(0) && isMasked(x.src[1]);
   // a product in the dtype of the operands is not rounded by the unit
-  if (x.op !== Ops.MUL) return undefined;
-  const a = operand(x.src[0], core), b = operand(x.src[1], core);
-  return a === undefined || b === undefined ? undefined : { reduce: u, a, b };
+  const factors = factorsOf(u, isGuarded ? x.src[1] : x);
+  if (factors === undefined) return undefined;
+  const a = operand(factors[0], core), b = operand(factors[1], core);
+  return a === undefined || b === undefined ? undefined : { a, b };
 }
 
 /** Is `u` one read, perhaps cast, that gives zero where `valid` does not hold? */

@@ -8,6 +8,7 @@
  * @module
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
+import { factorsOf } from "../../uop/algebra/contraction.ts";
 import { reduceOf } from "../../uop/core/args.ts";
 import { numelOf, permute } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
@@ -71,10 +72,11 @@ function copied({ chain, base }: Operand, order: readonly number[]): UOp {
 
 /** What node `u` becomes: a sum of products has its operands copied to the layout that its tiles are read in. */
 export function layOut(u: UOp, capsOf: (u: UOp) => Capabilities): UOp {
-  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.MUL) return u;
+  const factors = factorsOf(u);
+  if (factors === undefined) return u;
   const caps = capsOf(u), [product] = u.src;
   if (!caps.hasGrid || caps.grid!.tensorCores.length === 0 || numelOf(product) === 0) return u;
-  const src = product.src.map((s) => {
+  const src = factors.map((s) => {
     const o = operandOf(s, caps), order = o === undefined ? undefined : orderFor(o, product, reduceOf(u).axes);
     return order === undefined ? s : copied(o!, order);
   });

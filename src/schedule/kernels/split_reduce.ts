@@ -8,13 +8,14 @@
  *
  * @module
  */
-import { ceilDiv } from "../../helpers/math.ts";
+import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
+import { contraction, factorsOf } from "../../uop/algebra/contraction.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import {
   constant,
   index,
@@ -79,10 +80,10 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
   if (u.op !== Ops.REDUCE || carrierOf(u).key !== "ADD") return 0;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
   if (loads.length !== 2) return 0;
-  const [a, b] = loads.map((x) => rangesOf(x));
-  const size = (list: readonly UOp[]): number => list.reduce((n, r) => n * sizeOf(r), 1);
-  const rows = size(around.filter((r) => a.includes(r) && !b.includes(r)));
-  const columns = size(around.filter((r) => b.includes(r) && !a.includes(r)));
+  const [a, b] = loads, axes = contraction(around, [], (r) => dependsOn(a, r), (r) => dependsOn(b, r));
+  if (axes === undefined) return 0;
+  const size = (list: readonly UOp[]): number => prod(list.map(sizeOf));
+  const rows = size(axes.rows), columns = size(axes.columns);
   if (Math.min(rows, columns) < TILE_SIDE / 4) return 0;
   const batch = size(around) / rows / columns;
   return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
@@ -100,7 +101,7 @@ const MIN_RESULTS = 1 << 12, RESULT_SHARE = 1 / 2;
  * the cache: where both operands lie along the sum in memory (what does not is packed). 1 for others.
  */
 function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
-  if (caps.hasGrid || caps.l2 === 0 || carrierOf(u).key !== "ADD" || u.src[0].op !== Ops.MUL) return 1;
+  if (caps.hasGrid || caps.l2 === 0 || factorsOf(u) === undefined) return 1;
   const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
   if (outputs < MIN_RESULTS || outputs * itemsize > caps.l2 * RESULT_SHARE || nbytes <= caps.l2) return 1;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);

@@ -13,6 +13,7 @@ import { carrierOf, RescaleCarrier } from "../core/carrier.ts";
 import { Ops } from "../core/ops.ts";
 import { dependsOn, rangesOf, sizeOf } from "../core/ranges.ts";
 import { toposort, type UOp } from "../core/uop.ts";
+import { factorsOf } from "./contraction.ts";
 import { indexForm, liesAlong } from "./linear_form.ts";
 
 /** The parts of a kernel that is an online product. Sizes of its ranges are constants. */
@@ -76,13 +77,11 @@ export function onlineProductOf(store: UOp): OnlineProduct | undefined {
   if (!(carrier instanceof RescaleCarrier) || carrier.lanes !== 3 || carrier.weight === undefined) return undefined;
   const keys = ownRange(reduce), features = ownRange(score), [x, one, product] = reduce.src;
   if (keys === undefined || features === undefined || !one.isConst(1) || !toposort(x).includes(score)) return undefined;
-  if (carrierOf(score).key !== "ADD" || score.src[0].op !== Ops.MUL) return undefined;
   const outputs = rangesOf(store);
   const columns = outputs.find((r) => dependsOn(product, r) && !dependsOn(x, r));
   if (columns === undefined || outputs.some((r) => sizeOf(r) === 0)) return undefined;
   const value = operandOf(product, carrier.weight, columns);
-  const factors = score.src[0].src.map((s) => operandOf(s, carrier.weight!, features));
-  const [a, b] = factors;
+  const [a, b] = (factorsOf(score) ?? []).map((s) => operandOf(s, carrier.weight!, features));
   if (value === undefined || a === undefined || b === undefined) return undefined;
   const [query, key] = dependsOn(a, keys) ? [b, a] : [a, b];
   if (dependsOn(query, keys) || !dependsOn(key, keys) || !dependsOn(value, keys)) return undefined;
