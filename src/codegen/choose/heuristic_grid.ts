@@ -12,6 +12,7 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
+import { AxisKind } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import type { Axis } from "../opt/axis.ts";
@@ -208,6 +209,7 @@ class GridChooser {
     const threads = longest === undefined ? 1 : powerBelow(Math.min(this.sizes[longest], GROUP_THREADS, this.most));
     if (threads < 2) return this.elementwise();
     kernel.apply({ op: "GROUP", axis: longest! - outputs, arg: threads });
+    this.shareRest(threads);
   }
 
   /** Sums over several short axes are sums over one, where threads would find too little along the fastest. */
@@ -295,6 +297,7 @@ class GridChooser {
       const unroll = whole ? rest : isOutput ? 1 : this.unrolling(rest, width * this.valuesOf(main, fast));
       if (unroll > 1) kernel.apply({ op: isOutput ? "UPCAST" : "UNROLL", axis, arg: unroll });
     }
+    this.shareRest(threads);
     // other axes of the output that no reduction depends on share the threads too where they are all there is
     if (threads * 2 <= GROUP_THREADS / 2) this.localRows(around, Math.floor(GROUP_THREADS / 2 / threads));
   }
@@ -358,6 +361,58 @@ class GridChooser {
     const rest = kernel.axes[own].rest;
     const unroll = this.unrolling(rest, Math.max(4, width * this.valuesOf(main, own)));
     if (unroll > 1) kernel.apply({ op: "UNROLL", axis: own - outputs, arg: unroll });
+    this.shareRest(share);
+  }
+
+  // ---- what stands beside the reduction that reads most
+
+  /** The threads that share a reduction share all others of the kernel, and what is stored after them. */
+  private shareRest(threads: number): void {
+    const { kernel, outputs } = this;
+    const has = (i: number, kind: AxisKind): boolean => kernel.axes[i].pieces.some((p) => p.kind === kind);
+    for (const r of this.regions) {
+      if (r.kind !== "reduce" || r.own.some((i) => has(i, AxisKind.GROUP_REDUCE) || this.axes[i].size === 0)) continue;
+      if (r.axes.some((here, i) => here && i >= outputs && !r.own.includes(i))) continue; // it is inside of another one
+      this.shareReduce(r, threads);
+    }
+    for (const s of this.regions) {
+      if (s.kind !== "store") continue;
+      const free = this.freeAxes().filter((i) => s.axes[i]);
+      const taken = free.flatMap((i) => kernel.axes[i].pieces).filter((p) => p.kind === AxisKind.LOCAL);
+      if (taken.length === 0) this.shareStore(s, free, threads);
+    }
+  }
+
+  /** Output axes that no reduction depends on. */
+  private freeAxes(): number[] {
+    return this.axes.slice(0, this.outputs).map((_, i) => i).filter((i) =>
+      this.sizes[i] > 1 && this.axes[i].size > 0 && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i])
+    );
+  }
+
+  private shareReduce(r: Region, threads: number): void {
+    const { kernel, outputs, sizes } = this;
+    if (r.own.reduce((n, i) => n * sizes[i], 1) < 2 * LEAST_ELEMENTS) return; // each thread does it for itself
+    const fast = this.fastAxis([r], r.own), longest = r.own.toSorted((a, b) => sizes[b] - sizes[a])[0];
+    const width = fast < 0 || sizes[fast] < threads ? 1 : this.width(fast, [r]), axis = width > 1 ? fast : longest;
+    if (sizes[axis] % (width * threads) !== 0) kernel.apply({ op: "PADTO", axis, arg: width * threads });
+    if (width > 1) kernel.apply({ op: "UNROLL", axis: axis - outputs, arg: width });
+    kernel.apply({ op: "GROUP", axis: axis - outputs, arg: threads });
+    const unroll = this.unrolling(kernel.axes[axis].rest, Math.max(4, width * this.valuesOf(r, axis)));
+    if (unroll > 1) kernel.apply({ op: "UNROLL", axis: axis - outputs, arg: unroll });
+  }
+
+  private shareStore(s: Region, free: readonly number[], threads: number): void {
+    const { kernel } = this, fast = this.fastAxis([s], free);
+    const width = fast < 0 ? 1 : this.width(fast, [s]);
+    if (width > 1 && kernel.axes[fast].pieces.length === 0) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
+    let left = threads;
+    for (const i of [...fast < 0 ? [] : [fast], ...free.filter((i) => i !== fast).reverse()]) {
+      const k = Math.min(left, kernel.axes[i].rest);
+      if (k < 2) continue;
+      kernel.apply({ op: "LOCAL", axis: i, arg: k });
+      left = Math.floor(left / k);
+    }
   }
 
   run(): void {
