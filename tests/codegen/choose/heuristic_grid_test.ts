@@ -1,0 +1,79 @@
+/**
+ * What the threads of a grid do between them: on random shapes and axes no kernel with reductions reads much more than its
+ * loops have to, and no thread stores alone what its group could.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { Tensor } from "../../../mod.ts";
+import type { LinearProgram } from "../../../src/renderer/renderer.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { baseOf } from "../../../src/uop/rewrite/walk.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
+
+/** What one launch reads and writes of buffers, in elements and by all its threads, and the most that one thread stores. */
+function trafficOf({ uops, grid }: LinearProgram): { loads: number; stores: number; alone: number; threads: number } {
+  const groups = grid!.groups.reduce((n, g) => n * g.value, 1), size = grid!.size.reduce((n, k) => n * k, 1);
+  let times = 1, loads = 0, alone = 0;
+  const open: number[] = [];
+  for (const u of uops) {
+    if (u.op === Ops.RANGE) {
+      open.push(u.src[0].value);
+      times *= u.src[0].value;
+    } else if (u.op === Ops.END) times /= open.pop()!;
+    if ((u.op !== Ops.LOAD && u.op !== Ops.STORE) || baseOf(u.src[0]).op !== Ops.PARAM) continue;
+    if (u.op === Ops.LOAD) loads += times * u.dtype.count;
+    else alone += times * u.src[1].dtype.count;
+  }
+  return { loads: loads * groups * size, stores: alone * groups * size, alone, threads: size };
+}
+
+function random(seed: number): (below: number) => number {
+  let s = seed;
+  return (below) => {
+    s = Math.imul(s, 1664525) + 1013904223 >>> 0;
+    return Math.floor(s / 2 ** 32 * below);
+  };
+}
+
+/** Graphs of several reductions over the same axes: how often each reads its input, and the graph. */
+const GRAPHS: Readonly<Record<string, readonly [reads: number, graph: (x: Tensor, axes: number[]) => Tensor]>> = {
+  variance: [2, (x, axes) => x.var(axes)],
+  standardized: [3, (x, axes) => {
+    const [variance, mean] = x.varMean(axes, { correction: 0, keepdim: true });
+    return x.sub(mean).mul(variance.add(1e-5).rsqrt());
+  }],
+  softmax: [3, (x, axes) => {
+    const e = x.sub(x.max(axes, { keepdim: true })).exp();
+    return e.div(e.sum(axes, { keepdim: true }));
+  }],
+  spread: [3, (x, axes) => x.sub(x.mean(axes, { keepdim: true })).abs().max(axes)],
+};
+
+Deno.test("grid: threads that share one reduction share the others, and what is stored after", () => {
+  const next = random(5), pick = <T>(list: readonly T[]): T => list[next(list.length)];
+  let compared = 0;
+  for (let i = 0; i < 40; i++) {
+    const rank = 2 + next(3), shape = Array.from({ length: rank }, () => pick([4, 24, 32, 56, 64, 100, 128, 256]));
+    const axes = shape.map((_, i) => i).filter(() => next(2) === 0);
+    if (axes.length === 0) axes.push(next(rank));
+    const [name, [reads, graph]] = pick(Object.entries(GRAPHS)), elements = shape.reduce((a, b) => a * b, 1);
+    const length = axes.reduce((n, a) => n * shape[a], 1);
+    const device = openObserving("CUDA");
+    graph(Tensor.empty(shape, { device: device.name }), axes).realize();
+    for (const { program } of device.kernels) {
+      if (!program.name.startsWith("r_")) continue;
+      const { loads, stores, alone, threads } = trafficOf(program);
+      const what = `${name} of [${shape}] over [${axes}]: ${program.name} ${program.opts}`;
+      // padding and peeling at most double what is read; a row of a few elements each thread reads itself
+      if (length >= 64) assert.ok(loads <= 2 * reads * elements, `${what} reads ${loads} of ${elements}`);
+      // masked stores, too: at most twice what there is
+      if (name === "standardized" || name === "softmax") {
+        assert.ok(stores <= 2 * elements * Math.max(1, threads / length), `${what} stores ${stores} of ${elements}`);
+      }
+      assert.ok(alone <= Math.max(64, 2 * elements / threads), `${what}: a thread stores ${alone}`);
+      compared++;
+    }
+  }
+  assert.ok(compared >= 40, `${compared} kernels were looked at`);
+});
