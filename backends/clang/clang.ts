@@ -9,12 +9,13 @@ import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
 import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
+import { writeScalar } from "../../src/dtype/convert.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { DeviceError, OutOfMemoryError } from "../../src/helpers/errors.ts";
 import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
 import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/cstyle.ts";
-import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
 import {
@@ -253,23 +254,16 @@ function cString(text: string): Uint8Array<ArrayBuffer> {
   return new TextEncoder().encode(`${text}\0`);
 }
 
-/** The views of a command buffer that values of each width are written through. */
+/** A command buffer: launches with their arguments. */
 class Commands {
   readonly words: BigUint64Array<ArrayBuffer>;
-  private readonly i32: Int32Array;
-  private readonly f32: Float32Array;
-  private readonly f64: Float64Array;
-  private readonly f16: Float16Array;
+  private readonly view: DataView;
   private readonly starts: number[] = [];
   private at = 0;
 
   constructor(size: number) {
     this.words = new BigUint64Array(size);
-    const bytes = this.words.buffer;
-    this.i32 = new Int32Array(bytes);
-    this.f32 = new Float32Array(bytes);
-    this.f64 = new Float64Array(bytes);
-    this.f16 = new Float16Array(bytes);
+    this.view = new DataView(this.words.buffer);
   }
 
   static sizeOf({ buffers, vars }: Launch): number {
@@ -291,11 +285,9 @@ class Commands {
     this.words[start + 3] = BigInt(linear.threads);
     this.words[start + 4] = BigInt(chunks);
     this.at += size;
-    const launchIndex = this.starts.length - 1;
-    for (let i = 0; i < buffers.length; i++) this.setBuffer(launchIndex, i, buffers[i]);
-    for (let i = 0; i < vars.length; i++) {
-      this.write(start + COMMAND_HEADER + buffers.length + i, linear.vars[i].dtype, vars[i]);
-    }
+    const index = this.starts.length - 1;
+    for (let i = 0; i < buffers.length; i++) this.setBuffer(index, i, buffers[i]);
+    for (let i = 0; i < vars.length; i++) this.setVar(index, i, linear.vars[i].dtype, vars[i]);
   }
 
   setBuffer(launch: number, slot: number, buffer: Buffer): void {
@@ -304,15 +296,7 @@ class Commands {
   }
   setVar(launch: number, position: number, dtype: DType, value: number | bigint): void {
     const start = this.starts[launch];
-    this.write(start + COMMAND_HEADER + Number(this.words[start + 2]) + position, dtype, value);
-  }
-
-  private write(word: number, dtype: DType, value: number | bigint): void {
-    if (dtype.isInt && dtype.bits === 64) this.words[word] = BigInt.asUintN(64, BigInt(value));
-    else if (dtype === dtypes.float32) this.f32[word * 2] = Number(value);
-    else if (dtype === dtypes.float64) this.f64[word] = Number(value);
-    else if (dtype === dtypes.float16) this.f16[word * 4] = Number(value);
-    else this.i32[word * 2] = Number(value);
+    writeScalar(this.view, (start + COMMAND_HEADER + Number(this.words[start + 2]) + position) * 8, dtype, value);
   }
 }
 
@@ -414,8 +398,6 @@ export function capsOf(
 ): Capabilities {
   const wide = macros.has("__AVX512F__"), arm = macros.has("__ARM_NEON");
   const vectorBytes = wide ? 64 : macros.has("__AVX2__") ? 32 : 16;
-  const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32, float64 } = dtypes;
-  const computeDTypes = [bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float32, float64];
   return {
     ...SCALAR_CAPS,
     vectorBytes,
@@ -427,8 +409,8 @@ export function capsOf(
     // gcc makes no masked loads of a loop over lanes
     hasMaskedLoads: macros.has("__AVX2__") && /clang/i.test(version),
     nativeOps: [Ops.SQRT, Ops.TRUNC],
-    computeDTypes,
-    storageDTypes: macros.has("__FLT16_MANT_DIG__") ? [...computeDTypes, float16] : computeDTypes,
+    computeDTypes: COMMON_DTYPES,
+    storageDTypes: macros.has("__FLT16_MANT_DIG__") ? [...COMMON_DTYPES, dtypes.float16] : COMMON_DTYPES,
     // lanes of 8 and 16 bits are as many as those of 32, so that casts between them keep one register
     vectorLanes: (d) => vectorBytes / Math.max(4, d.bits >> 3),
   };

@@ -8,7 +8,7 @@
  */
 import type { Buffer } from "../../src/device/buffer.ts";
 import { groupsOf, type Launch, type Program } from "../../src/device/program.ts";
-import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { writeScalar } from "../../src/dtype/convert.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { CudaContext } from "./cuda_context.ts";
@@ -121,12 +121,8 @@ export class LaunchSlot {
     return true;
   }
   setVar(position: number, value: number | bigint): void {
-    writeValue(
-      this.memory.view,
-      this.at + this.program.layout.vars[position],
-      this.program.linear.vars[position].dtype,
-      value,
-    );
+    const { layout, linear } = this.program;
+    writeScalar(this.memory.view, this.at + layout.vars[position], linear.vars[position].dtype, value);
   }
   /** The groups, where they may depend on `vars`. */
   setGroups(vars: readonly (number | bigint)[]): void {
@@ -177,15 +173,4 @@ export class LaunchSlot {
       `${this.program.sharedBytes} bytes of shared memory`;
     context.fail(code, `launch kernel ${name} (${shapes}) as ${sizes}`);
   }
-}
-
-/** Writes a scalar argument. */
-function writeValue(view: DataView, at: number, dtype: DType, value: number | bigint): void {
-  if (dtype === dtypes.float32) view.setFloat32(at, Number(value), true);
-  else if (dtype === dtypes.float64) view.setFloat64(at, Number(value), true);
-  else if (dtype === dtypes.float16) view.setFloat16(at, Number(value), true);
-  else if (dtype.bits === 64) view.setBigInt64(at, BigInt.asIntN(64, BigInt(value)), true);
-  else if (dtype.itemsize === 4) view.setInt32(at, Number(value), true);
-  else if (dtype.itemsize === 2) view.setInt16(at, Number(value), true);
-  else view.setInt8(at, Number(value));
 }

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { DType } from "../../src/dtype/dtype.ts";
+import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import type { Place } from "../../src/renderer/visitor.ts";
@@ -13,7 +13,7 @@ import { argOf, AxisKind, type ConstValue, type LocalArg } from "../../src/uop/c
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
 import { isCollective } from "./grid.ts";
-import { arrayName, decoding, encoding, fill, flopsOf, type Form, isBig, LaneVisitor, literal } from "./js_lanes.ts";
+import { decoding, encoding, fill, flopsOf, type Form, isBig, LaneVisitor, literal } from "./js_lanes.ts";
 
 /** A place in memory, as text. */
 interface Address {

@@ -9,7 +9,7 @@ import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
-import type { DType } from "../../src/dtype/dtype.ts";
+import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
@@ -17,7 +17,7 @@ import { Ops } from "../../src/uop/core/ops.ts";
 import { coresOf, localDType, localsOf, renderJs } from "./codegen.ts";
 import { isCollective, type Meeting, runGroups, SharedWatch, type ThreadContext } from "./grid.ts";
 import { interpretJs } from "./interpret.ts";
-import { arrayName, valueOf } from "./js_lanes.ts";
+import { valueOf } from "./js_lanes.ts";
 import * as RUNTIME from "./js_runtime.ts";
 import type { Elements, Kernel } from "./js_runtime.ts";
 

@@ -33,39 +33,34 @@ export function fill(text: string, a: string, b = "", c = ""): string {
   return text.replace(/\b[abc]\b/g, (name) => name === "a" ? a : name === "b" ? b : c);
 }
 
-/** A dtype: the TypedArray that holds it, and how a result that may lie outside of it is wrapped or rounded. */
+/** How a result that may lie outside of a dtype is wrapped or rounded. */
 interface TypeForm {
-  readonly array: string;
   readonly wrap: Form;
   /** What the functions of a dtype that lies in memory as bits are called by. */
   readonly packed: "f16" | "bf16" | undefined;
 }
 const TYPES: (TypeForm | undefined)[] = [];
-function add<T extends Value>(d: DType, array: string, wrap: Row<T>, packed?: TypeForm["packed"]): void {
-  TYPES[d.id] = { array, wrap: form(wrap), packed };
+function add<T extends Value>(d: DType, wrap: Row<T>, packed?: TypeForm["packed"]): void {
+  TYPES[d.id] = { wrap: form(wrap), packed };
 }
-add<number>(dtypes.bool, "Uint8Array", ["(a & 1)", (a) => a & 1]);
-add<number>(dtypes.int8, "Int8Array", ["(a << 24 >> 24)", (a) => a << 24 >> 24]);
-add<number>(dtypes.uint8, "Uint8Array", ["(a & 255)", (a) => a & 255]);
-add<number>(dtypes.int16, "Int16Array", ["(a << 16 >> 16)", (a) => a << 16 >> 16]);
-add<number>(dtypes.uint16, "Uint16Array", ["(a & 65535)", (a) => a & 65535]);
-add<number>(dtypes.int32, "Int32Array", ["(a | 0)", (a) => a | 0]);
-add<number>(dtypes.uint32, "Uint32Array", ["(a >>> 0)", (a) => a >>> 0]);
-add<bigint>(dtypes.int64, "BigInt64Array", ["BigInt.asIntN(64, a)", (a) => BigInt.asIntN(64, a)]);
-add<bigint>(dtypes.uint64, "BigUint64Array", ["BigInt.asUintN(64, a)", (a) => BigInt.asUintN(64, a)]);
-add<number>(dtypes.float16, "Uint16Array", ["f16round(a)", rt.f16round], "f16");
-add<number>(dtypes.bfloat16, "Uint16Array", ["bf16round(a)", rt.bf16round], "bf16");
-add<number>(dtypes.float32, "Float32Array", ["fround(a)", rt.fround]);
-add<number>(dtypes.float64, "Float64Array", ["(a)", (a) => a]);
+add<number>(dtypes.bool, ["(a & 1)", (a) => a & 1]);
+add<number>(dtypes.int8, ["(a << 24 >> 24)", (a) => a << 24 >> 24]);
+add<number>(dtypes.uint8, ["(a & 255)", (a) => a & 255]);
+add<number>(dtypes.int16, ["(a << 16 >> 16)", (a) => a << 16 >> 16]);
+add<number>(dtypes.uint16, ["(a & 65535)", (a) => a & 65535]);
+add<number>(dtypes.int32, ["(a | 0)", (a) => a | 0]);
+add<number>(dtypes.uint32, ["(a >>> 0)", (a) => a >>> 0]);
+add<bigint>(dtypes.int64, ["BigInt.asIntN(64, a)", (a) => BigInt.asIntN(64, a)]);
+add<bigint>(dtypes.uint64, ["BigInt.asUintN(64, a)", (a) => BigInt.asUintN(64, a)]);
+add<number>(dtypes.float16, ["f16round(a)", rt.f16round], "f16");
+add<number>(dtypes.bfloat16, ["bf16round(a)", rt.bf16round], "bf16");
+add<number>(dtypes.float32, ["fround(a)", rt.fround]);
+add<number>(dtypes.float64, ["(a)", (a) => a]);
 
 function typeOf(d: DType): TypeForm {
   const found = TYPES[d.id];
   if (found === undefined) throw new SpecError(`No JavaScript value for dtype ${d}`);
   return found;
-}
-/** The name of the TypedArray that holds `d` in memory. */
-export function arrayName(d: DType): string {
-  return typeOf(d).array;
 }
 /** True for dtypes whose values are bigint here. */
 export function isBig(d: DType): boolean {

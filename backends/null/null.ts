@@ -10,12 +10,14 @@ import type { Compiler, Graph, Program } from "../../src/device/program.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
 import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
-import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import {
+  type Capabilities,
+  COMMON_DTYPES,
+  type LinearProgram,
+  type Renderer,
+  SCALAR_CAPS,
+} from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-
-const COMPUTED = SCALAR_CAPS.computeDTypes.filter((d) =>
-  d !== dtypes.void && d !== dtypes.float16 && d !== dtypes.bfloat16
-);
 
 /** A processor with AVX-512, two threads and common caches: the same on every machine, so that counts can be compared. */
 export const NULL_CAPS: Capabilities = {
@@ -27,8 +29,8 @@ export const NULL_CAPS: Capabilities = {
   l2: 1048576,
   hasMulAcc: true,
   nativeOps: [Ops.SQRT, Ops.TRUNC],
-  computeDTypes: COMPUTED,
-  storageDTypes: [...COMPUTED, dtypes.float16],
+  computeDTypes: COMMON_DTYPES,
+  storageDTypes: [...COMMON_DTYPES, dtypes.float16],
   vectorLanes: (d) => 64 / Math.max(4, d.bits >> 3),
 };
 

@@ -3,8 +3,13 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../src/dtype/dtype.ts";
-import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import {
+  type Capabilities,
+  COMMON_DTYPES,
+  type LinearProgram,
+  type Renderer,
+  SCALAR_CAPS,
+} from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { emit, type Emitted } from "./emit.ts";
 import { encodeModule, type FuncBody, I32, type ImportItem } from "./encoder.ts";
@@ -12,20 +17,6 @@ import { type Features, features } from "./features.ts";
 import { Node } from "./ir.ts";
 import { lower } from "./lower.ts";
 import { KERNEL_TYPE } from "./wasm_runtime.ts";
-
-const DTYPES: readonly DType[] = [
-  dtypes.bool,
-  dtypes.int8,
-  dtypes.uint8,
-  dtypes.int16,
-  dtypes.uint16,
-  dtypes.int32,
-  dtypes.uint32,
-  dtypes.int64,
-  dtypes.uint64,
-  dtypes.float32,
-  dtypes.float64,
-];
 
 /** A rendered kernel, not yet in a module. */
 export interface RenderedKernel extends Emitted {
@@ -57,8 +48,8 @@ export class WasmRenderer implements Renderer {
       hasMulAcc: relaxed,
       hasGrid: false,
       nativeOps: [Ops.SQRT, Ops.TRUNC],
-      computeDTypes: DTYPES,
-      storageDTypes: DTYPES,
+      computeDTypes: COMMON_DTYPES,
+      storageDTypes: COMMON_DTYPES,
       vectorLanes: (d) => simd && (d.bits === 32 || d.isBool) ? 4 : 1,
     };
   }

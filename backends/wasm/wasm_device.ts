@@ -8,11 +8,10 @@ import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import type { Graph, Launch } from "../../src/device/program.ts";
-import { dtypes } from "../../src/dtype/dtype.ts";
+import { writeScalar } from "../../src/dtype/convert.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { ceilDiv, roundUp } from "../../src/helpers/math.ts";
-import type { UOp } from "../../src/uop/core/uop.ts";
 import { type Features, features } from "./features.ts";
 import { canStartThreads, mayBlock, Pool } from "./pool.ts";
 import { WasmRenderer } from "./render.ts";
@@ -96,13 +95,8 @@ class CommandList {
   }
 
   setVar(launch: number, position: number, value: number | bigint): void {
-    const variable: UOp = this.launches[launch].program.linear.vars[position];
-    const { memory } = this.device, d = variable.dtype;
-    const at = (this.block.address + this.vars[launch]) / 8 + position;
-    if (d === dtypes.float32) memory.f32[at * 2] = Number(value);
-    else if (d === dtypes.float64) memory.f64[at] = Number(value);
-    else if (d.bits === 64) memory.i64[at] = BigInt(value);
-    else memory.i32[at * 2] = Number(value);
+    const { dtype } = this.launches[launch].program.linear.vars[position];
+    writeScalar(this.device.memory.view, this.block.address + this.vars[launch] + position * 8, dtype, value);
   }
 }
 

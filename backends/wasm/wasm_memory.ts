@@ -29,9 +29,7 @@ export class WasmMemory implements Allocator {
   /** Views of the whole memory; replaced when it grows. */
   u8: Uint8Array;
   i32: Int32Array;
-  f32: Float32Array;
-  f64: Float64Array;
-  i64: BigInt64Array;
+  view: DataView;
   /** Start and size of free stretches, in address order. */
   private starts: number[] = [];
   private sizes: number[] = [];
@@ -53,9 +51,7 @@ export class WasmMemory implements Allocator {
     this.maximum = maximum;
     this.u8 = new Uint8Array();
     this.i32 = new Int32Array();
-    this.f32 = new Float32Array();
-    this.f64 = new Float64Array();
-    this.i64 = new BigInt64Array();
+    this.view = new DataView(new ArrayBuffer(0));
     this.refresh();
   }
 
@@ -63,9 +59,7 @@ export class WasmMemory implements Allocator {
     const { buffer } = this.memory;
     this.u8 = new Uint8Array(buffer);
     this.i32 = new Int32Array(buffer);
-    this.f32 = new Float32Array(buffer);
-    this.f64 = new Float64Array(buffer);
-    this.i64 = new BigInt64Array(buffer);
+    this.view = new DataView(buffer);
   }
 
   /** Bytes that the memory has now. */

@@ -11,7 +11,7 @@ import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
 import { WGSL_LANGUAGE } from "../../src/renderer/c/wgsl.ts";
-import { type Capabilities, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import { type Capabilities, COMMON_DTYPES, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { type Limits, type Opened, openGpu } from "./adapter.ts";
 import { WebGpuCompiler } from "./pipelines.ts";
@@ -19,23 +19,10 @@ import { GpuContext } from "./webgpu_context.ts";
 import { Launcher, WebGpuGraph } from "./webgpu_launch.ts";
 import { BINDING_ALIGN, WebGpuAllocator } from "./webgpu_memory.ts";
 
-const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, float32 } = dtypes;
-
 /** What a device with these limits and features can do. */
 export function capsOf(limits: Limits, hasF16: boolean, isSoftware: boolean): Capabilities {
-  const compute = [
-    bool,
-    int8,
-    uint8,
-    int16,
-    uint16,
-    int32,
-    uint32,
-    int64,
-    uint64,
-    float32,
-    ...(hasF16 ? [float16] : []),
-  ];
+  const compute = COMMON_DTYPES.filter((d) => d !== dtypes.float64);
+  if (hasF16) compute.push(dtypes.float16);
   const groups = limits.maxComputeWorkgroupsPerDimension, threads = limits.maxComputeInvocationsPerWorkgroup;
   return {
     ...SCALAR_CAPS,

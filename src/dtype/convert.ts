@@ -119,6 +119,19 @@ export function roundFloat(d: DType, x: number | bigint): number {
   return d.scalar.name === "bfloat16" ? roundBf16(x) : roundF16(x);
 }
 
+/** Writes `x` into memory as a value of `d`, little-endian. Integers wrap. */
+export function writeScalar(view: DataView, at: number, d: DType, x: number | bigint): void {
+  if (d === dtypes.float32) view.setFloat32(at, Number(x), true);
+  else if (d === dtypes.float64) view.setFloat64(at, Number(x), true);
+  else if (d === dtypes.float16) view.setUint16(at, f32ToF16Bits(Number(x)), true);
+  else if (d === dtypes.bfloat16) view.setUint16(at, f32ToBf16Bits(Number(x)), true);
+  else if (d.isFloat) view.setUint8(at, f32ToFp8Bits(Number(x), d));
+  else if (d.bits === 64) view.setBigInt64(at, BigInt(x), true);
+  else if (d.bits === 32) view.setInt32(at, Number(x), true);
+  else if (d.bits === 16) view.setInt16(at, Number(x), true);
+  else view.setInt8(at, Number(x));
+}
+
 /**
  * The value that `x` has once stored in `d`: floats are rounded, integers cut toward zero and wrapped, bool is 1 unless
  * `x` is 0. 64-bit integers come back as the nearest number.

@@ -226,6 +226,12 @@ export const DTYPES: readonly DType[] = Object.freeze([
   fp8e5m2,
 ]);
 
+/** The name of the TypedArray that holds a dtype in memory: bits where JavaScript has no such numbers. */
+export function arrayName(d: DType): string {
+  const kind = d.isFloat && d.bits >= 32 ? "Float" : d.kind === "int" ? "Int" : "Uint";
+  return `${d.isInt && d.bits === 64 ? "Big" : ""}${kind}${d.bits}Array`;
+}
+
 /** The layout of a float of fewer than 32 bits: bits of its mantissa, and the bias of its exponent. */
 export interface SmallFloat {
   readonly mantissa: number;

@@ -8,8 +8,8 @@ import { KernelInfo } from "../codegen/opt/opt.ts";
 import { Buffer } from "../device/buffer.ts";
 import { type Device, getDevice } from "../device/device.ts";
 import type { Launch, Program } from "../device/program.ts";
-import { f32ToBf16Bits, f32ToF16Bits, f32ToFp8Bits } from "../dtype/convert.ts";
-import { type DType, dtypes } from "../dtype/dtype.ts";
+import { writeScalar } from "../dtype/convert.ts";
+import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
@@ -152,27 +152,13 @@ export function varValues(item: ExecItem): number[] {
   return varNamesOf(item).map((name) => item.vars.get(name) ?? 0);
 }
 
-/** The bytes of one value, little-endian. */
-function packConstant(value: number | bigint, dtype: DType): Uint8Array {
-  const bytes = new Uint8Array(dtype.itemsize), view = new DataView(bytes.buffer);
-  if (dtype === dtypes.float32) view.setFloat32(0, Number(value), true);
-  else if (dtype === dtypes.float64) view.setFloat64(0, Number(value), true);
-  else if (dtype === dtypes.float16) view.setUint16(0, f32ToF16Bits(Number(value)), true);
-  else if (dtype === dtypes.bfloat16) view.setUint16(0, f32ToBf16Bits(Number(value)), true);
-  else if (dtype.isFloat) view.setUint8(0, f32ToFp8Bits(Number(value), dtype));
-  else if (dtype.bits === 64) view.setBigInt64(0, BigInt.asIntN(64, BigInt(value)), true);
-  else if (dtype.bits === 32) view.setInt32(0, Number(value) | 0, true);
-  else if (dtype.bits === 16) view.setInt16(0, Number(value), true);
-  else view.setInt8(0, Number(value));
-  return bytes;
-}
-
 /** Bytes on the host while a buffer is filled, a multiple of every element's. */
 const FILL_BYTES = 2 ** 16;
 
 /** Fills a buffer with one value. */
 export function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType): void {
-  const one = packConstant(value instanceof Int64 ? value.toBigInt() : value, dtype);
+  const one = new Uint8Array(dtype.itemsize);
+  writeScalar(new DataView(one.buffer), 0, dtype, value instanceof Int64 ? value.toBigInt() : value);
   const bytes = new Uint8Array(Math.min(buffer.nbytes, FILL_BYTES));
   if (one.some((b) => b !== 0)) {
     bytes.set(one);

@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { type Capabilities, SCALAR_CAPS } from "./renderer.ts";
+import { type Capabilities, COMMON_DTYPES, SCALAR_CAPS } from "./renderer.ts";
 import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "./tensor_core_table.ts";
 
 /** What differs between devices. Everything but `arch` has the value of common cards as default. */
@@ -39,10 +39,6 @@ export const CUDA_C_OPS: readonly Ops[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS,
 /** Ops that PTX has instructions for, in float32 and float64 alike. */
 export const PTX_OPS: readonly Ops[] = [Ops.SQRT, Ops.TRUNC];
 
-const COMPUTED = SCALAR_CAPS.computeDTypes.filter((d) =>
-  d !== dtypes.void && d !== dtypes.float16 && d !== dtypes.bfloat16
-);
-
 /**
  * Capabilities of an NVIDIA device, with the ops of CUDA C; {@linkcode PtxRenderer} narrows those to its own.
  * float16 and bfloat16 are loaded, stored and multiplied on matrix units; other arithmetic is in float32.
@@ -65,8 +61,8 @@ export function cudaCaps(limits: CudaLimits): Capabilities {
     bufferAlignment: 16,
     nativeOps: CUDA_C_OPS,
     roundedOps: [Ops.EXP2, Ops.FDIV],
-    computeDTypes: COMPUTED,
-    storageDTypes: [...COMPUTED, dtypes.float16, dtypes.bfloat16],
+    computeDTypes: COMMON_DTYPES,
+    storageDTypes: [...COMMON_DTYPES, dtypes.float16, dtypes.bfloat16],
     vectorLanes: (d) => Math.max(1, 128 / d.bits),
     grid: {
       maxGroups: [2147483647, 65535, 65535],

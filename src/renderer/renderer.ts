@@ -171,6 +171,9 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
   return hasGrid ? { ...program, grid: { groups, size } } : program;
 }
 
+/** What languages compute in without help: all but floats of 16 bits and fewer. */
+export const COMMON_DTYPES: readonly DType[] = DTYPES.filter((d) => d.kind !== "void" && (!d.isFloat || d.bits > 16));
+
 /** Capabilities of a scalar machine that has every op and dtype: the base others override. */
 export const SCALAR_CAPS: Capabilities = {
   vectorBytes: 0,

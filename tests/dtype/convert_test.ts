@@ -10,8 +10,9 @@ import {
   roundBf16,
   roundF16,
   truncateTo,
+  writeScalar,
 } from "../../src/dtype/convert.ts";
-import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import { arrayName, type DType, DTYPES, dtypes } from "../../src/dtype/dtype.ts";
 
 const f16: [number, number][] = [
   [0, 0],
@@ -88,4 +89,29 @@ const cut: [DType, number, number][] = [
 Deno.test("convert: truncateTo", () => {
   for (const [d, x, want] of cut) assertEquals(truncateTo(d, x), want, `${d} ${x}`);
   assertEquals(f32Bits(1), 0x3f800000);
+});
+
+const written: [DType, number | bigint, number[]][] = [
+  [dtypes.bool, 1, [1]],
+  [dtypes.int8, 200, [200]],
+  [dtypes.uint16, -1, [255, 255]],
+  [dtypes.int32, -2, [254, 255, 255, 255]],
+  [dtypes.uint32, 2 ** 32 - 2, [254, 255, 255, 255]],
+  [dtypes.int64, -(1n << 63n), [0, 0, 0, 0, 0, 0, 0, 128]],
+  [dtypes.uint64, 3, [3, 0, 0, 0, 0, 0, 0, 0]],
+  [dtypes.float16, -2, [0, 0xc0]],
+  [dtypes.bfloat16, 1, [0x80, 0x3f]],
+  [dtypes.fp8e5m2, 1, [0x3c]],
+  [dtypes.float32, 1, [0, 0, 0x80, 0x3f]],
+  [dtypes.float64, 1, [0, 0, 0, 0, 0, 0, 0xf0, 0x3f]],
+];
+Deno.test("convert: a scalar in memory, and the array of its dtype", () => {
+  for (const [d, x, want] of written) {
+    const bytes = new Uint8Array(d.itemsize);
+    writeScalar(new DataView(bytes.buffer), 0, d, x);
+    assertEquals([...bytes], want, `${d} ${x}`);
+  }
+  const arrays = globalThis as unknown as Record<string, { BYTES_PER_ELEMENT: number }>;
+  for (const d of DTYPES.slice(1)) assertEquals(arrays[arrayName(d)].BYTES_PER_ELEMENT, d.itemsize, `${d}`);
+  assertEquals([dtypes.int64, dtypes.bfloat16].map(arrayName), ["BigInt64Array", "Uint16Array"]);
 });

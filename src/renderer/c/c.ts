@@ -34,22 +34,31 @@ const PRELUDE = `#ifdef __clang__
 #endif
 #define INLINE static inline __attribute__((always_inline))`;
 
-const SCALARS: readonly (readonly [DType, type: string, short: string])[] = [
+/** What each dtype is called in C (nothing where it has none), and in CUDA C, where 16-bit floats are their bits. */
+const SCALARS: readonly (readonly [DType, c: string | undefined, cuda: string])[] = [
   [dtypes.bool, "_Bool", "bool"],
-  [dtypes.int8, "signed char", "i8"],
-  [dtypes.uint8, "unsigned char", "u8"],
-  [dtypes.int16, "short", "i16"],
-  [dtypes.uint16, "unsigned short", "u16"],
-  [dtypes.int32, "int", "i32"],
-  [dtypes.uint32, "unsigned", "u32"],
-  [dtypes.int64, "long long", "i64"],
-  [dtypes.uint64, "unsigned long long", "u64"],
-  [dtypes.float16, "_Float16", "f16"],
-  [dtypes.float32, "float", "f32"],
-  [dtypes.float64, "double", "f64"],
+  [dtypes.int8, "signed char", "signed char"],
+  [dtypes.uint8, "unsigned char", "unsigned char"],
+  [dtypes.int16, "short", "short"],
+  [dtypes.uint16, "unsigned short", "unsigned short"],
+  [dtypes.int32, "int", "int"],
+  [dtypes.uint32, "unsigned", "unsigned"],
+  [dtypes.int64, "long long", "long long"],
+  [dtypes.uint64, "unsigned long long", "unsigned long long"],
+  [dtypes.float16, "_Float16", "unsigned short"],
+  [dtypes.bfloat16, undefined, "unsigned short"],
+  [dtypes.float32, "float", "float"],
+  [dtypes.float64, "double", "double"],
 ];
-const typeNames: string[] = [], shortNames: string[] = [];
-for (const [d, type, short] of SCALARS) [typeNames[d.id], shortNames[d.id]] = [type, short];
+const typeNames: (string | undefined)[] = [];
+/** The names of CUDA C, by the id of the dtype. */
+export const cudaNames: string[] = [];
+for (const [d, c, cuda] of SCALARS) [typeNames[d.id], cudaNames[d.id]] = [c, cuda];
+
+/** A scalar as part of a name: "i32". */
+function shortName(d: DType): string {
+  return d.isBool ? "bool" : `${d.kind[0]}${d.bits}`;
+}
 
 const SIGNED: Readonly<Record<number, DType>> = {
   8: dtypes.int8,
@@ -77,7 +86,7 @@ function memoryType(d: DType): string {
 
 /** The name of a vector type; other counts than powers of two take the next one. Masks ask for the integer type. */
 function vectorType(w: CWriter, d: DType): string {
-  const name = `${shortNames[d.id]}x${d.count}`, n = 2 ** Math.ceil(Math.log2(d.count)), scalar = scalarType(d);
+  const name = `${shortName(d)}x${d.count}`, n = 2 ** Math.ceil(Math.log2(d.count)), scalar = scalarType(d);
   const bytes = n * (d.bits >> 3);
   w.declare("prelude", PRELUDE);
   w.declare(
@@ -251,7 +260,7 @@ const where: CRule = (w, u, [c, a, b]) => {
 };
 
 function helper(w: CWriter, d: DType, name: string, args: string, body: string): string {
-  const t = type(w, d), full = `${name}_${shortNames[d.id]}${isVector(d) ? `x${d.count}` : ""}`;
+  const t = type(w, d), full = `${name}_${shortName(d)}${isVector(d) ? `x${d.count}` : ""}`;
   w.declare("prelude", PRELUDE);
   w.declare(full, `INLINE ${t} ${full}(${args.split(" ").map((a) => `${t} ${a}`).join(", ")}) { ${body} }`);
   return full;
@@ -311,7 +320,7 @@ function builtin(name: string): CRule {
     if (!isVector(d)) return `${scalar}(${a})`;
     const macro = name.toUpperCase();
     w.declare("prelude", PRELUDE);
-    const t = type(w, d), full = `${name}_${shortNames[d.id]}x${d.count}`;
+    const t = type(w, d), full = `${name}_${shortName(d)}x${d.count}`;
     const lanes = `${t} r; for (int i = 0; i < ${d.count}; i++) r[i] = ${scalar}(a[i]); return r;`;
     w.declare(
       full,
@@ -342,7 +351,7 @@ const bitcast: CRule = (w, u, [a]) => {
   const d = u.dtype, f = u.src[0].dtype;
   if (isVector(d)) return `((${type(w, d)})${a})`;
   if (!d.isFloat && !f.isFloat) return `((${type(w, d)})${a})`;
-  const name = `bits_${shortNames[f.id]}_${shortNames[d.id]}`, t = type(w, d);
+  const name = `bits_${shortName(f)}_${shortName(d)}`, t = type(w, d);
   w.declare("prelude", PRELUDE);
   w.declare(
     name,

@@ -17,7 +17,7 @@ import { type UOp, uop } from "../../uop/core/uop.ts";
 import { inLanes, isPacked, lanesOfWord, ROUNDED, sharedLayout, threadsOf, wordsOf } from "../lanes.ts";
 import type { Capabilities, LinearProgram } from "../renderer.ts";
 import type { TensorCore } from "../tensor_core_table.ts";
-import { C_LANGUAGE, floatLiteral, integerLiteral } from "./c.ts";
+import { C_LANGUAGE, cudaNames, floatLiteral, integerLiteral } from "./c.ts";
 import {
   type CAddress,
   type CLanguage,
@@ -33,34 +33,17 @@ import { HELPERS, matrixUnit, waitCopies } from "./cuda_helpers.ts";
 
 const { float16, bfloat16, float32, float64 } = dtypes;
 
-const SCALARS: readonly (readonly [DType, name: string, vector: string])[] = [
-  [dtypes.bool, "bool", ""],
-  [dtypes.int8, "signed char", ""],
-  [dtypes.uint8, "unsigned char", ""],
-  [dtypes.int16, "short", ""],
-  [dtypes.uint16, "unsigned short", ""],
-  [dtypes.int32, "int", "int"],
-  [dtypes.uint32, "unsigned", "uint"],
-  [dtypes.int64, "long long", "longlong"],
-  [dtypes.uint64, "unsigned long long", "ulonglong"],
-  [float16, "unsigned short", ""],
-  [bfloat16, "unsigned short", ""],
-  [float32, "float", "float"],
-  [float64, "double", "double"],
-];
-const scalarNames: string[] = [], vectorNames: string[] = [];
-for (const [d, name, vector] of SCALARS) [scalarNames[d.id], vectorNames[d.id]] = [name, vector];
-
 function isSmall(d: DType): boolean {
   return d.isFloat && d.bits === 16;
 }
 
 /** The name of a type of locals. */
 function type(_w: CWriter, d: DType): string {
-  if (d.count === 1) return scalarNames[d.id];
+  if (d.count === 1) return cudaNames[d.id];
   if (!isPacked(d)) {
     if (d.itemsize > 16) throw new SpecError(`CUDA C has no vector ${d}`);
-    return `${vectorNames[d.id]}${d.count}`;
+    const prefix = d.isFloat ? cudaNames[d.id] : `${d.isUnsigned ? "u" : ""}${d.bits === 64 ? "longlong" : "int"}`;
+    return `${prefix}${d.count}`;
   }
   if (d.itemsize < 4) return "unsigned short";
   return d.itemsize === 4 ? "unsigned" : `uint${wordsOf(d)}`;
@@ -68,7 +51,7 @@ function type(_w: CWriter, d: DType): string {
 
 /** The type of a buffer's elements: a bool is a byte. */
 function memoryType(d: DType): string {
-  return d.isBool ? "unsigned char" : scalarNames[d.id];
+  return d.isBool ? "unsigned char" : cudaNames[d.id];
 }
 
 /** A vector from its components; the component itself where that is all. */
@@ -146,12 +129,12 @@ const cast: CRule = (w, u, [a]) => {
   if (isSmall(d)) return round(w, d, toFloat(w, f, a));
   const x = isSmall(f) ? toFloat(w, f, a) : a;
   if (d === float32 && isSmall(f)) return x;
-  if (!f.isFloat || d.isFloat) return `((${scalarNames[d.id]})${x})`;
+  if (!f.isFloat || d.isFloat) return `((${cudaNames[d.id]})${x})`;
   // out of range: modulo 2^bits, as far as the next wider integer reaches
-  if (d.bits < 32) return `((${scalarNames[d.id]})(int)${x})`;
+  if (d.bits < 32) return `((${cudaNames[d.id]})(int)${x})`;
   if (d === dtypes.uint32) return `((unsigned)(long long)${x})`;
   if (d === dtypes.uint64) return call(w, f === float64 ? "f64_to_u64" : "f32_to_u64", x);
-  return `((${scalarNames[d.id]})${x})`;
+  return `((${cudaNames[d.id]})${x})`;
 };
 
 /** The function that rounds two floats at once. */
@@ -173,7 +156,7 @@ const bitcast: CRule = (_w, u, [a]) => {
     const bits = `__double_as_longlong(${unwrap(a)})`;
     return d.isUnsigned ? `((unsigned long long)${bits})` : bits;
   }
-  return d.isBool ? `(${a} != 0)` : `((${scalarNames[d.id]})${a})`;
+  return d.isBool ? `(${a} != 0)` : `((${cudaNames[d.id]})${a})`;
 };
 
 const max: CRule = (w, u, [a, b]) => {
@@ -182,7 +165,7 @@ const max: CRule = (w, u, [a, b]) => {
   if (d === float32) return call(w, isModern(w) ? "max_f32" : "max_f32_select", a, b);
   if (d === float64) return call(w, "max_f64", a, b);
   if (d.bits >= 32) return `max(${unwrap(a)}, ${unwrap(b)})`;
-  return `((${scalarNames[d.id]})max((int)${a}, (int)${b}))`;
+  return `((${cudaNames[d.id]})max((int)${a}, (int)${b}))`;
 };
 
 /** A function of float32 and float64. */
@@ -194,7 +177,7 @@ function fn(single: string, double: string): CRule {
 /** Codegen keeps divisors from 0 and quotients in range; small operands are ints. */
 function division(operator: "/" | "%"): CRule {
   return (_w, u, [a, b]) =>
-    u.dtype.bits < 32 ? `((${scalarNames[u.dtype.id]})(${a} ${operator} ${b}))` : `(${a} ${operator} ${b})`;
+    u.dtype.bits < 32 ? `((${cudaNames[u.dtype.id]})(${a} ${operator} ${b}))` : `(${a} ${operator} ${b})`;
 }
 
 /** The text of word `i` of a packed vector. */
@@ -208,7 +191,7 @@ const extract: CRule = (_w, u, [a]) => {
   if (!isPacked(from)) return `${/^\w+$/.test(a) ? a : `(${a})`}.${"xyzw"[l]}`;
   const lanes = lanesOfWord(d), word = wordText(from, a, Math.floor(l / lanes)), shift = l % lanes * d.bits;
   const bits = shift === 0 ? word : `(${word} >> ${shift})`;
-  return d.isBool ? `((${bits} & 255) != 0)` : `((${scalarNames[d.id]})${bits})`;
+  return d.isBool ? `((${bits} & 255) != 0)` : `((${cudaNames[d.id]})${bits})`;
 };
 
 const vectorize: CRule = (w, u, src) => {
@@ -305,7 +288,7 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
     else args.push(`${p.writes ? "" : "const "}${memoryType(p.dtype)} *__restrict__ b${slot}`);
   }
   for (const v of program.vars) {
-    args.push(`const ${scalarNames[v.dtype.id]} var_${identifier(argOf(v, Ops.VARIABLE).name)}`);
+    args.push(`const ${cudaNames[v.dtype.id]} var_${identifier(argOf(v, Ops.VARIABLE).name)}`);
   }
   // a group with tiles in registers may have them all: the assembler's own guess is more groups and no operands ahead
   const bounds = `${threadsOf(program)}${program.uops.some((u) => u.op === Ops.WMMA) ? ", 1" : ""}`;

@@ -5,7 +5,7 @@
  * @module
  */
 import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32, oddNumber } from "../../dtype/convert.ts";
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { arrayName, type DType, DTYPES, dtypes } from "../../dtype/dtype.ts";
 import { f16Bits, f16Value } from "../../dtype/float16.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
@@ -40,22 +40,9 @@ interface ArrayType {
   new (buffer: ArrayBufferLike, offset: number, length: number): HostArray;
 }
 
-const ARRAYS = new Map<DType, ArrayType>([
-  [dtypes.bool, Uint8Array],
-  [dtypes.int8, Int8Array],
-  [dtypes.uint8, Uint8Array],
-  [dtypes.int16, Int16Array],
-  [dtypes.uint16, Uint16Array],
-  [dtypes.int32, Int32Array],
-  [dtypes.uint32, Uint32Array],
-  [dtypes.int64, BigInt64Array],
-  [dtypes.uint64, BigUint64Array],
-  [dtypes.bfloat16, Uint16Array],
-  [dtypes.fp8e4m3, Uint8Array],
-  [dtypes.fp8e5m2, Uint8Array],
-  [dtypes.float32, Float32Array],
-  [dtypes.float64, Float64Array],
-]);
+const ARRAYS = new Map(
+  DTYPES.slice(1).map((d) => [d, (globalThis as unknown as Record<string, ArrayType>)[arrayName(d)]]),
+);
 /** Node.js before 24 has none: bits there, and Float32Array for users. */
 const HAS_FLOAT16 = typeof Float16Array === "function";
 ARRAYS.set(dtypes.float16, HAS_FLOAT16 ? Float16Array : Uint16Array);
