@@ -12,7 +12,7 @@ const LEVELS: readonly (readonly [string, string])[] = [
   ],
   [
     "2",
-    "a line for each kernel, copy and fill as it ends: device, number, name, arguments, memory in use, its time / the time so far, GFLOP/s, GB/s, its share of the device's roofline, and the line of your program. Replays of `jit` run kernel by kernel, too",
+    "a line for each kernel, copy and fill as it ends: device, number, name, arguments, memory in use, its time / the time so far, GFLOP/s, GB/s, its share of the device's roofline, and the line of your program. Replays of `jit` run kernel by kernel, too. After compiling: which part of the time of code generation each pass took",
   ],
   ["3", "the opts applied to each kernel, and its buffers"],
   ["4", "each kernel once: its AST as a tree, and the source generated for it"],

@@ -14,7 +14,8 @@ import { StructureCache } from "../schedule/cache/structure_cache.ts";
 import { printUOp } from "../uop/core/print.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { debugCompile, debugRewrites } from "./debug.ts";
+import { passTimes } from "../uop/rewrite/rewrite.ts";
+import { debugCompile, debugPrint, debugRewrites, passSharesText } from "./debug.ts";
 import { tellingProgress } from "./progress.ts";
 
 /** Kernels that are kept: a program whose schedules are kept lives on with them. */
@@ -64,7 +65,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     else missing.push({ key, asts: [ast] });
   }
   if (missing.length > 0) {
-    const start = performance.now();
+    const start = performance.now(), level = envNumber("DEBUG"), counted = level >= 2 ? passTimes() : undefined;
     let between = start;
     const programs = tellingProgress(device.name, missing.length, (progress) => {
       const linear = debugRewrites(() =>
@@ -80,7 +81,8 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     compileStats.lowered += missing.length;
     compileStats.lowerMs += lowerMs;
     compileStats.compileMs += compileMs;
-    if (envNumber("DEBUG") >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
+    if (level >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
+    if (counted !== undefined) debugPrint(passSharesText(counted));
     missing.forEach((m, j) => {
       for (const ast of m.asts) out.set(ast, programs[j]);
       known.add(m.key, programs[j]);

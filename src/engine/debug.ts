@@ -1,6 +1,6 @@
 /**
  * What DEBUG prints, on standard error: 1 schedules, compiling and captures (devices say themselves when they open);
- * 2 a line for each kernel and copy; 3 its opts and buffers; 4 its AST as a tree and its source; 5 its linear UOps;
+ * 2 a line for each kernel and copy, and where compiling took its time; 3 its opts and buffers; 4 its AST as a tree and its source; 5 its linear UOps;
  * 6 every rewrite. TRACK_MATCH_STATS prints its table when the process ends.
  *
  * @module
@@ -15,7 +15,7 @@ import { exprText, listText, printTree } from "../uop/core/print.ts";
 import type { PassRecord } from "../uop/core/recording.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { matchStats } from "../uop/rewrite/matcher.ts";
-import { isRecording, record } from "../uop/rewrite/rewrite.ts";
+import { isRecording, passTimes, record } from "../uop/rewrite/rewrite.ts";
 import { rooflineOf } from "./roofline.ts";
 import { GlobalCounters } from "./stats.ts";
 
@@ -79,6 +79,18 @@ export function debugCompile(device: Device, kernels: number, lowerMs: number, c
     `compiled ${countText(kernels, "kernel")} for ${device.name}: ${lowerMs.toFixed(1)} ms to linear UOps, ` +
       `${compileMs.toFixed(1)} ms to code`,
   );
+}
+
+/** Passes below this part of the time are left out. */
+const LEAST_SHARE = 0.02;
+
+/** DEBUG=2: which part of the time of code generation each pass took since `before`; "" where none was counted. */
+export function passSharesText(before: ReadonlyMap<string, number> = new Map()): string {
+  const times = [...passTimes()].map(([name, ms]) => [name, ms - (before.get(name) ?? 0)] as const);
+  const total = times.reduce((sum, [, ms]) => sum + ms, 0);
+  const shares = times.filter(([, ms]) => ms > 0 && ms >= LEAST_SHARE * total).sort((a, b) => b[1] - a[1]);
+  if (shares.length === 0) return "";
+  return `passes: ${shares.map(([name, ms]) => `${name} ${(100 * ms / total).toFixed(0)} %`).join(", ")}`;
 }
 
 /** Devices whose roofline has been printed. */
@@ -169,7 +181,7 @@ export function matchStatsText(limit: number = 40): string {
       oneLine(s.rule)
     }`
   );
-  return ["        ms     hits /    tries  rule", ...lines].join("\n");
+  return ["        ms     hits /    tries  rule", ...lines, passSharesText()].filter((l) => l !== "").join("\n");
 }
 
 let watching = false;

@@ -18,7 +18,7 @@ export const CONTEXT_VARS = {
   DEBUG: {
     value: 0,
     doc:
-      "how much to print on standard error, each level with those before it: 1 devices as they open, schedules, compiling and captures; 2 a line for each kernel and copy as it ends; 3 applied opts and buffers; 4 the kernel AST as a tree and the generated source; 5 the linear UOps; 6 every rewrite",
+      "how much to print on standard error, each level with those before it: 1 devices as they open, schedules, compiling and captures; 2 a line for each kernel and copy as it ends, and which passes took the time of compiling; 3 applied opts and buffers; 4 the kernel AST as a tree and the generated source; 5 the linear UOps; 6 every rewrite",
   },
   PROGRESS: { value: 1, doc: "0 writes no line on a terminal while compiling takes more than a second" },
   NO_COLOR: { value: 0, doc: "1 prints without colors (on a terminal; elsewhere there are none)" },
@@ -53,7 +53,8 @@ export const CONTEXT_VARS = {
   VALIDATE_WITH_JS: { value: 0, doc: "1 runs each kernel also on the JS interpreter, and throws where results differ" },
   TRACK_MATCH_STATS: {
     value: 0,
-    doc: "1 counts tries, hits and time of each rewrite rule, and prints them when the process ends",
+    doc:
+      "1 counts tries, hits and time of each rewrite rule and the time of passes, and prints them when the process ends",
   },
   THREADS: { value: 0, early: true, doc: "threads of the CPU devices, 0 for one a core" },
   CACHEDIR: {

@@ -11,6 +11,7 @@
  */
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { SpecError } from "../helpers/errors.ts";
+import { roundUp } from "../helpers/math.ts";
 import { AccArg, argOf } from "../uop/core/args.ts";
 import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
@@ -222,6 +223,9 @@ export function inLanes(program: LinearProgram): LinearProgram {
   return { ...program, uops: new Lanes(program.uops).run() };
 }
 
+/** Each LOCAL in shared memory begins at a multiple of so many bytes. */
+const SHARED_ALIGN = 128;
+
 /** Where the shared memory of a group holds each LOCAL, in bytes, and how much of it there is. */
 export function sharedLayout(
   program: LinearProgram,
@@ -230,11 +234,16 @@ export function sharedLayout(
   let nbytes = 0;
   for (const u of program.uops) {
     if (u.op !== Ops.LOCAL || argOf(u, Ops.LOCAL).scope !== "shared" || at.has(u)) continue;
-    nbytes = Math.ceil(nbytes / 128) * 128;
+    nbytes = roundUp(nbytes, SHARED_ALIGN);
     at.set(u, nbytes);
     nbytes += argOf(u, Ops.LOCAL).size * u.dtype.itemsize;
   }
   return { at, nbytes };
+}
+
+/** Bytes of shared memory that buffers of these sizes take together. */
+export function sharedBytesFor(nbytes: readonly number[]): number {
+  return nbytes.reduce((sum, n) => sum + roundUp(n, SHARED_ALIGN), 0);
 }
 
 /** Bytes of shared memory that a launch of the program asks for. */

@@ -51,6 +51,7 @@ Deno.test("debug: 2 prints a line for each kernel and copy", async () => {
   const text = await printed(() => context({ DEBUG: 2 }, () => program(103).realize()));
   const lines = text.split("\n").filter((l) => l.startsWith("***"));
   assertEquals(lines.length, 2);
+  assertMatch(text, /^passes: .+ \d+ %$/m);
   assertMatch(
     lines[0],
     /^\*\*\* WASM +\d+ copy 412 bytes, WASM <- JS +arg +2 mem .* GB\/s\) +.*debug_test\.ts:\d+:\d+$/,
@@ -176,7 +177,7 @@ Deno.test("debug: match statistics are a table, empty without counts", () => {
   resetMatchStats();
   assertEquals(matchStatsText(), "");
   context({ TRACK_MATCH_STATS: 1 }, () => program(110).realize());
-  assertMatch(matchStatsText(3), /^ +ms.*\n.*\n.*\n.*$/);
+  assertMatch(matchStatsText(3), /^ +ms.*\n.*\n.*\n.*\npasses: .+ \d+ %, .*$/);
   resetMatchStats();
 });
 

@@ -12,6 +12,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { LocalArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 
 /** What {@linkcode fillShared} takes. */
@@ -47,13 +48,10 @@ function after(memory: UOp, ...order: readonly UOp[]): UOp {
 /** Fills the STAGEs, with the barriers that this takes. */
 export function fillShared(job: SharedJob): SharedMemory {
   const { stages, loops, depth } = job;
-  const loop = loops[loops.length - 1] as UOp | undefined;
-  const iterations = loop?.src[0].op === Ops.CONST ? loop.src[0].value : 0;
-  const isRing = depth > 1 && loops.length === 1 && iterations > 0 && stages.every((s) => job.inner(s).length === 0);
   const memory = stages.map((s, i) =>
-    uop(Ops.LOCAL, s.dtype, [], new LocalArg(job.nextLocal(), job.sizes[i] * (isRing ? depth : 1), "shared"))
+    uop(Ops.LOCAL, s.dtype, [], new LocalArg(job.nextLocal(), job.sizes[i] * depth, "shared"))
   );
-  if (isRing) return fillRing(job, memory, loop!, iterations);
+  if (depth > 1) return fillRing(job, memory, loops[0]);
   const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
   const filled = stages.map((s, i) => {
     const base = before === undefined ? memory[i] : after(memory[i], before);
@@ -63,9 +61,9 @@ export function fillShared(job: SharedJob): SharedMemory {
   return { bases: memory.map((m) => [after(m, barrier)]), slots: stages.map(() => undefined) };
 }
 
-function fillRing(job: SharedJob, memory: readonly UOp[], loop: UOp, iterations: number): SharedMemory {
+function fillRing(job: SharedJob, memory: readonly UOp[], loop: UOp): SharedMemory {
   const { stages, sizes, depth, steps } = job;
-  const { dtype } = loop;
+  const { dtype } = loop, iterations = sizeOf(loop);
   let commit: UOp | undefined;
   for (let k = 0; k < depth - 1; k++) {
     // past the end the last tile comes again: nobody reads it

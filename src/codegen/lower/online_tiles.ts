@@ -14,6 +14,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
+import { sharedBytesFor } from "../../renderer/lanes.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { type OnlineProduct, onlineProductOf } from "../../uop/algebra/online_product.ts";
@@ -39,16 +40,17 @@ const WARP_TILES = 1, MOST_WARPS = 8;
 /** Keys of a tile: fewer where the columns take many registers. */
 const KEYS = 64, FEW_KEYS = 32, MANY_COLUMNS = 128;
 
-/** The online product that is the whole of a kernel, and the unit that does it. */
-export interface OnlineTiles {
+/** The online product that is the whole of a kernel, the unit that does it, and by which tiles. */
+interface OnlineTiles {
   readonly product: OnlineProduct;
   readonly core: TensorCore;
-  /** Memory that a group may share. */
-  readonly sharedBytes: number;
+  readonly threads: number;
+  readonly keysOfTile: number;
+  readonly rowsOfGroup: number;
 }
 
-/** How a kernel is an online product without opts; undefined where it is none. */
-export function onlineTilesOf(sink: UOp, caps: Capabilities): OnlineTiles | undefined {
+/** How a kernel is an online product without opts; undefined where it is none, or its tiles are too large for a group. */
+function onlineTilesOf(sink: UOp, caps: Capabilities): OnlineTiles | undefined {
   const { grid } = caps;
   if (grid === undefined || sink.src.length !== 1 || !grid.hasAsyncCopy) return undefined;
   const product = onlineProductOf(sink.src[0]);
@@ -56,7 +58,26 @@ export function onlineTilesOf(sink: UOp, caps: Capabilities): OnlineTiles | unde
   if (product === undefined || core === undefined || core.lanes !== grid.warp) return undefined;
   // opts were applied
   if (rangesOf(product.store).some((r) => argOf(r, Ops.RANGE).kind !== AxisKind.LOOP)) return undefined;
-  return nextOperand(core) === undefined ? undefined : { product, core, sharedBytes: grid.sharedBytes };
+  if (nextOperand(core) === undefined) return undefined;
+  const { rows, columns, features } = product;
+  let warps = 1;
+  while (warps < MOST_WARPS && warps * WARP_TILES * core.m < sizeOf(rows)) warps *= 2;
+  let keysOfTile = sizeOf(columns) > MANY_COLUMNS ? FEW_KEYS : KEYS;
+  const row = (sizeOf(features) + sizeOf(columns) + 2 * ELEMENTS) * 2 * DEPTH;
+  while (keysOfTile > core.k && keysOfTile * row > grid.sharedBytes) keysOfTile /= 2;
+  const tiles = { product, core, threads: warps * core.lanes, keysOfTile, rowsOfGroup: warps * WARP_TILES * core.m };
+  const bytes = [features, columns].map((r) => elementsOfBuffer(tiles, sizeOf(r)) * DEPTH * core.input.itemsize);
+  return sharedBytesFor(bytes) > grid.sharedBytes ? undefined : tiles;
+}
+
+/** Copies of a thread that fill a buffer of rows of `width` elements. */
+function copiesOf({ keysOfTile, threads }: OnlineTiles, width: number): number {
+  return ceilDiv(keysOfTile * width / ELEMENTS, threads);
+}
+
+/** Elements of a buffer: what the last copies write beyond the tile is never read. */
+function elementsOfBuffer(tiles: OnlineTiles, width: number): number {
+  return ceilDiv(copiesOf(tiles, width) * tiles.threads * ELEMENTS, width) * (width + ELEMENTS);
 }
 
 /** For each element of the left operand of a product: the tile of results and the element in it at the same place. */
@@ -117,25 +138,20 @@ class Tiler {
   private readonly steps: UOp[][] = [];
   private accumulators = 0;
 
-  constructor(private readonly sink: UOp, { product, core, sharedBytes }: OnlineTiles) {
+  constructor(private readonly sink: UOp, private readonly tiles: OnlineTiles) {
+    const { product, core } = tiles, { rows, keys, batch } = product;
     this.p = product;
     this.core = core;
-    const { rows, columns, keys, batch } = product;
-    let warps = 1;
-    while (warps < MOST_WARPS && warps * WARP_TILES * core.m < sizeOf(rows)) warps *= 2;
-    this.threads = warps * core.lanes;
-    this.rowsOfGroup = warps * WARP_TILES * core.m;
-    let keysOfTile = sizeOf(columns) > MANY_COLUMNS ? FEW_KEYS : KEYS;
-    const row = (sizeOf(product.features) + sizeOf(columns) + 2 * ELEMENTS) * 2 * DEPTH;
-    while (keysOfTile > core.k && keysOfTile * row > sharedBytes) keysOfTile /= 2;
-    this.keysOfTile = keysOfTile;
-    const tiles = ceilDiv(sizeOf(rows), this.rowsOfGroup), others = prod(batch.map(sizeOf));
-    const group = special("gidx0", tiles * others);
+    this.threads = tiles.threads;
+    this.rowsOfGroup = tiles.rowsOfGroup;
+    this.keysOfTile = tiles.keysOfTile;
+    const parts = ceilDiv(sizeOf(rows), this.rowsOfGroup), others = prod(batch.map(sizeOf));
+    const group = special("gidx0", parts * others);
     this.thread = special("lidx0", this.threads);
     this.lane = this.thread.floorMod(core.lanes);
     this.warp = this.thread.floorDiv(core.lanes);
-    let at = tiles === 1 ? int(0) : group.floorMod(tiles);
-    let rest = tiles === 1 ? group : group.floorDiv(tiles);
+    let at = parts === 1 ? int(0) : group.floorMod(parts);
+    let rest = parts === 1 ? group : group.floorDiv(parts);
     for (const r of batch.toReversed()) {
       const n = sizeOf(r), digit = n === 1 ? int(0) : r === batch[0] ? rest : rest.floorMod(n);
       this.places.set(r, digit.dtype === r.dtype ? digit : digit.cast(r.dtype));
@@ -143,7 +159,7 @@ class Tiler {
     }
     const bounds = this.boundsOf(product.x);
     // the groups with most keys first
-    if (bounds.length > 0) at = at.mul(-1).add(tiles - 1);
+    if (bounds.length > 0) at = at.mul(-1).add(parts - 1);
     this.tile = at;
     const count = ceilDiv(sizeOf(keys), this.keysOfTile);
     let first: UOp = int(0), end: UOp = int(sizeOf(keys));
@@ -220,7 +236,7 @@ class Tiler {
   private copies(load: UOp, fast: UOp, memory: UOp, slot: UOp | undefined, start: UOp): UOp[] {
     const { keys } = this.p, width = sizeOf(fast), chunks = width / ELEMENTS, out: UOp[] = [];
     const isWhole = sizeOf(keys) % this.keysOfTile === 0;
-    for (let i = 0; i < this.copiesOf(width); i++) {
+    for (let i = 0; i < copiesOf(this.tiles, width); i++) {
       const chunk = i === 0 ? this.thread : this.thread.add(i * this.threads);
       const key = chunk.floorDiv(chunks), column = chunk.floorMod(chunks).mul(ELEMENTS), at = plus(start, key);
       const map = new Map([...this.places, [keys, typed(at, keys)], [fast, typed(column, fast)]]);
@@ -235,19 +251,10 @@ class Tiler {
     return out;
   }
 
-  private copiesOf(width: number): number {
-    return ceilDiv(this.keysOfTile * width / ELEMENTS, this.threads);
-  }
-
-  /** Elements of a buffer: what the last copies write beyond the tile is never read. */
-  private elementsOf(width: number): number {
-    return ceilDiv(this.copiesOf(width) * this.threads * ELEMENTS, width) * (width + ELEMENTS);
-  }
-
   /** Fills the ring: the memory of keys and values in this iteration, and where their tiles begin. */
   private ring(): { keys: UOp; values: UOp; keySlot: UOp; valueSlot: UOp } {
     const { key, value, features, columns } = this.p, { loop } = this;
-    const sizes = [features, columns].map((r) => this.elementsOf(sizeOf(r)));
+    const sizes = [features, columns].map((r) => elementsOfBuffer(this.tiles, sizeOf(r)));
     const [keys, values] = sizes.map((n, i) =>
       uop(Ops.LOCAL, this.core.input, [], new LocalArg(i, n * DEPTH, "shared"))
     );
@@ -482,7 +489,12 @@ function special(name: string, size: number): UOp {
   return size === 1 ? int(0) : uop(Ops.SPECIAL, dtypes.int32, [int(size)], name);
 }
 
+/** Is a kernel without opts an online product that matrix units do? */
+export function isOnline(sink: UOp, caps: Capabilities): boolean {
+  return onlineTilesOf(sink, caps) !== undefined;
+}
+
 /** The graph of stage P of a kernel that is an online product. */
-export function tileOnline(sink: UOp, tiles: OnlineTiles): UOp {
-  return new Tiler(sink, tiles).run();
+export function tileOnline(sink: UOp, caps: Capabilities): UOp {
+  return new Tiler(sink, onlineTilesOf(sink, caps)!).run();
 }

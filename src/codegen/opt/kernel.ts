@@ -19,6 +19,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
+import { sharedBytesFor } from "../../renderer/lanes.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { contraction } from "../../uop/algebra/contraction.ts";
@@ -36,7 +37,7 @@ import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, ma
 import { oneLoop } from "./one_loop.ts";
 import { type Opt, optText } from "./opt.ts";
 import { stageInput } from "./packed_tile.ts";
-import { stageShared } from "./shared_tile.ts";
+import { bytesOfStage, stageShared } from "./shared_tile.ts";
 import { productOf, useTensorCore } from "./tensor_core.ts";
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
@@ -54,7 +55,7 @@ function outputRanges(ast: UOp): UOp[] {
 /** A kernel AST with opts on their way in. */
 export class Kernel {
   /** The opts applied so far. */
-  readonly applied: Opt[] = [];
+  applied: Opt[] = [];
   private readonly output: AxisState[];
   private readonly reduce: AxisState[];
   private readonly staged: AxisState[];
@@ -62,7 +63,6 @@ export class Kernel {
   private readonly rests: AxisState[] = [];
   /** Output axes in loop order. */
   private readonly order: AxisState[];
-  private readonly stages: Opt[] = [];
   /** The matrix unit in use, and the axes whose first pieces are its tile. */
   private unit: { core: TensorCore; axes: readonly AxisState[] } | undefined;
   /** True where a buffer is both read and written: then no element may be computed twice. */
@@ -173,7 +173,6 @@ export class Kernel {
       }
       case "STAGE":
         if (this.grid && this.isGrouped) fail("its threads share a reduction");
-        this.stages.push(opt);
         break;
       case "MERGE":
         if (!this.grid) fail("loops stay apart where there is no grid");
@@ -317,7 +316,7 @@ export class Kernel {
   /** Splits a reduce axis over `k` threads, neighbors or (`top`) each with a part of its own. */
   private group(a: AxisState, k: number, fail: (reason: string) => never, top: boolean): void {
     if (!Number.isInteger(k) || k < 2 || (k & (k - 1)) !== 0) fail("the threads are a power of two");
-    if (this.stages.length > 0) fail("the threads fill a STAGE");
+    if (this.applied.some((o) => o.op === "STAGE")) fail("the threads fill a STAGE");
     if (a.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE)) fail("the axis is split over threads already");
     const others = this.reduce.flatMap((r) => r.pieces.filter((p) => p.kind === AxisKind.GROUP_REDUCE));
     if (others.some((p) => p.size !== k)) fail("all reductions of a kernel share the same threads");
@@ -408,8 +407,11 @@ export class Kernel {
     a.size = a.rest = size;
   }
 
-  /** The AST with all opts in it. Indices are not simplified yet. */
-  finish(): UOp {
+  /**
+   * The AST with all opts in it. Indices are not simplified yet.
+   * @param sharedBytes what a group may share: beyond it rings are given up buffer by buffer, then tiles
+   */
+  finish(sharedBytes: number = Infinity): UOp {
     if (this.applied.length === 0 && !this.grid) return this.ast;
     const groups = this.grid ? this.globalAxes() : new Set<AxisState>();
     const depends = this.ast.src.map((s) => this.output.map((a) => dependsOn(s, a.range)));
@@ -437,13 +439,7 @@ export class Kernel {
     this.ast = replaceRanges(this.ast, map);
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
     this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
-    if (this.grid) {
-      const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
-        return p.kind === AxisKind.LOCAL ? n * p.size : n;
-      }, this.unit?.core.lanes ?? 1);
-      if (this.stages.some((s) => s.arg > 1)) this.ast = oneLoop(this.ast);
-      for (const s of this.stages) this.ast = stageShared(this.ast, s, threads, this.unit !== undefined);
-    } else for (const s of this.stages) this.ast = stageInput(this.ast, s);
+    this.ast = this.withStages(this.ast, sharedBytes);
     if (this.unit !== undefined) {
       const [rows, columns, sum] = this.unit.axes.map((a) => {
         const { ranges } = map.get(a.range)!;
@@ -452,6 +448,26 @@ export class Kernel {
       this.ast = useTensorCore(this.ast, this.unit.core, rows, columns, sum);
     }
     return this.ast;
+  }
+
+  /** The AST with the STAGEs that {@linkcode finish} leaves. */
+  private withStages(ast: UOp, sharedBytes: number): UOp {
+    const stages = this.applied.filter((o) => o.op === "STAGE");
+    if (!this.grid) return stages.reduce(stageInput, ast);
+    const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
+      return p.kind === AxisKind.LOCAL ? n * p.size : n;
+    }, this.unit?.core.lanes ?? 1);
+    const depth = stages.reduce((most, o) => Math.max(most, o.arg), 0);
+    const made = stages.reduce(
+      (u, s) => stageShared(u, s, threads, this.unit !== undefined),
+      depth > 1 ? oneLoop(ast) : ast,
+    );
+    if (depth === 0 || sharedBytesFor(toposort(made).map(bytesOfStage)) <= sharedBytes) return made;
+    this.applied = this.applied.flatMap((o) => {
+      if (o.op !== "STAGE") return [o];
+      return depth < 2 ? [] : [{ ...o, arg: Math.min(o.arg, depth - 1) }];
+    });
+    return this.withStages(ast, sharedBytes);
   }
 }
 

@@ -11,13 +11,13 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, strideAlong } from "../../uop/algebra/linear_form.ts";
-import { compareLoops, kindOf } from "../ast/range_facts.ts";
+import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
 import { type Opt, optText } from "./opt.ts";
 import { loadsOfInput } from "./packed_tile.ts";
@@ -116,7 +116,9 @@ export function stageShared(ast: UOp, opt: Opt, threads: number, onUnits: boolea
       before *= n;
     }
     const value = simplifyKernel(renameFree(l, renamed));
-    const ring = Math.max(1, opt.arg);
+    // a ring is filled along one loop
+    const loops = rangesOf(l).filter((r) => !isInside(r) && !isThreadKind(kindOf(r)));
+    const ring = loops.length === 1 && sizeOf(loops[0]) > 0 ? Math.max(1, opt.arg) : 1;
     const arg = new StageArg(next.stage++, "shared", "padded", ring > 1 ? "cp.async" : "copy", ring, tile.width);
     map.set(l, load(index(uop(Ops.STAGE, l.dtype, [value, ...own], arg), at)));
   }
@@ -128,6 +130,13 @@ export function stageShared(ast: UOp, opt: Opt, threads: number, onUnits: boolea
 export function paddedIndex(arg: StageArg, itemsize: number, flat: UOp): UOp {
   if (arg.width === 0) return flat;
   return flat.add(flat.floorDiv(arg.width).mul(WIDE / itemsize));
+}
+
+/** Bytes of shared memory that `u` takes: 0 where it is no STAGE there. */
+export function bytesOfStage(u: UOp): number {
+  if (u.op !== Ops.STAGE || argOf(u, Ops.STAGE).scope !== "shared") return 0;
+  const arg = argOf(u, Ops.STAGE), { itemsize } = u.dtype;
+  return paddedSize(arg, itemsize, prod(u.src.slice(1).map(sizeOf))) * itemsize * arg.depth;
 }
 
 /** Elements of memory that `size` elements of a STAGE take. */

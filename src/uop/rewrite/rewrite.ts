@@ -59,22 +59,48 @@ export function isRecording(): boolean {
   return recording !== undefined;
 }
 
-/**
- * A pass: a function from a graph to a graph, under a name that records show. Under SPEC=1 what it returns must be legal
- * by `spec`, where one is given.
- */
-export function namedPass<X>(
-  name: string,
-  fn: (sink: UOp, ctx: X) => UOp,
-  spec?: Spec,
-): (sink: UOp, ctx: X) => UOp {
-  const pass = (sink: UOp, ctx: X): UOp => {
-    const out = recording === undefined ? fn(sink, ctx) : recorded(name, sink, () => fn(sink, ctx));
-    if (spec !== undefined && envNumber("SPEC") !== 0) verify(out, spec, `after pass "${name}"`);
-    return out;
-  };
-  Object.defineProperty(pass, "name", { value: name });
-  return pass;
+/** A row of a list of passes: from a graph to a graph, under a name that records and statistics show. */
+export interface Pass<X> {
+  readonly name: string;
+  /** For which graphs it runs; for all where it is absent. */
+  readonly when?: (ctx: X, sink: UOp) => boolean;
+  readonly run: (sink: UOp, ctx: X) => UOp;
+  /** Under SPEC=1: what the graph that it makes may consist of. */
+  readonly spec?: Spec;
+}
+
+/** Runs the passes of a list, one after the other. @throws {SpecError} for an illegal graph, under SPEC=1 */
+export function runPasses<X>(passes: readonly Pass<X>[], sink: UOp, ctx: X): UOp {
+  const isChecked = envNumber("SPEC") !== 0;
+  for (const { name, when, run, spec } of passes) {
+    if (when !== undefined && !when(ctx, sink)) continue;
+    const before = sink;
+    sink = runPass(name, before, () => run(before, ctx), (made) => made);
+    if (isChecked && spec !== undefined) verify(sink, spec, `after pass "${name}"`);
+  }
+  return sink;
+}
+
+/** One pass; what it makes is recorded as the graph that `graphOf` gives for it. */
+export function runPass<T>(name: string, before: UOp, fn: () => T, graphOf: (made: T) => UOp): T {
+  if (recording === undefined && !countsPasses()) return fn();
+  const start = performance.now();
+  let made!: T;
+  if (recording === undefined) made = fn();
+  else recorded(name, before, () => graphOf(made = fn()));
+  passMs.set(name, (passMs.get(name) ?? 0) + performance.now() - start);
+  return made;
+}
+
+const passMs = new Map<string, number>();
+
+function countsPasses(): boolean {
+  return envNumber("DEBUG") >= 2 || envNumber("TRACK_MATCH_STATS") !== 0;
+}
+
+/** Milliseconds that each pass has taken so far, counted under DEBUG=2, TRACK_MATCH_STATS and `record`. */
+export function passTimes(): Map<string, number> {
+  return new Map(passMs);
 }
 
 function recorded(name: string, before: UOp, fn: (r: PassRecord) => UOp): UOp {

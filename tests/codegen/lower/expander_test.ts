@@ -4,13 +4,14 @@ import { lateRules } from "../../../src/codegen/late/decomp/missing_ops.ts";
 import { fitsVectors } from "../../../src/codegen/late/devectorizer.ts";
 import { expand } from "../../../src/codegen/lower/expander.ts";
 import { buildAlu } from "../../../src/codegen/ast/alu_builder.ts";
-import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
-import { lower, optimize } from "../../../src/codegen/to_program.ts";
+import { heuristic } from "../../../src/codegen/choose/heuristic_cpu.ts";
+import { Kernel } from "../../../src/codegen/opt/kernel.ts";
+import { KERNEL_PASSES, KernelState } from "../../../src/codegen/passes.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { type Renderer, SCALAR_CAPS } from "../../../src/renderer/renderer.ts";
 import { AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { graphRewrite, record } from "../../../src/uop/rewrite/rewrite.ts";
+import { graphRewrite, record, runPasses } from "../../../src/uop/rewrite/rewrite.ts";
 import {
   constant,
   index,
@@ -31,18 +32,19 @@ import { KERNELS } from "../kernels.ts";
 const caps = { ...SCALAR_CAPS, ...CAPS.large };
 const renderer: Renderer = { name: "test", caps, render: () => "" };
 const late = lateRules(caps);
-const optimized = (ast: UOp): UOp => optimize(simplifyRanges(ast), renderer);
+const lowered = (ast: UOp): UOp => runPasses(KERNEL_PASSES, ast, new KernelState(ast, renderer));
 
 for (const [name, ast] of Object.entries(KERNELS)) {
   Deno.test(`expander: ${name} as the late rules make it`, () => {
-    const ready = optimized(ast);
     // what is recorded is expanded first and rewritten after
-    assertStrictEquals(lower(ready, renderer), record(() => lower(ready, renderer)).result);
+    assertStrictEquals(lowered(ast), record(() => lowered(ast)).result);
   });
 }
 
 Deno.test("expander: late rules find nothing to do", () => {
-  const made = expand(simplifyKernel(optimized(KERNELS.matmul)), 1, late);
+  const kernel = new Kernel(KERNELS.matmul);
+  heuristic(kernel, renderer);
+  const made = expand(simplifyKernel(kernel.finish()), 1, late);
   assert(toposort(made).some((u) => u.op === Ops.MULACC));
   assertStrictEquals(graphRewrite(made, late), made);
 });

@@ -1,11 +1,18 @@
 /** No kernel asks for more shared memory, threads or buffers than its device has: opts are given up, or an error names it. */
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { makeNullDevice } from "../../../backends/null/null.ts";
-import { excessOf, lesserOpts } from "../../../src/codegen/machine/group_limits.ts";
+import { excessOf } from "../../../src/codegen/machine/group_limits.ts";
+import { Kernel } from "../../../src/codegen/opt/kernel.ts";
+import type { Opt } from "../../../src/codegen/opt/opt.ts";
 import { type Backend, registerBackend } from "../../../src/device/device.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
 import { CudaRenderer } from "../../../src/renderer/c/cuda_c.ts";
 import { cudaCaps } from "../../../src/renderer/cuda_caps.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../../../src/renderer/renderer.ts";
+import { AxisKind } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
 import { Device, DeviceError, Tensor } from "../../../mod.ts";
 import { SMALL_GRID } from "../../fixtures/sim.ts";
 
@@ -78,16 +85,24 @@ GRIDS.forEach((caps, ordinal) => {
 });
 
 Deno.test("limits: rings are given up before tiles", () => {
-  const text = (list: ReturnType<typeof lesserOpts>) => list?.map((o) => `${o.op}${o.arg}`).join(" ");
-  const start = [{ op: "UPCAST", axis: 0, arg: 4 }, { op: "STAGE", axis: 1, arg: 3 }, {
-    op: "STAGE",
-    axis: 2,
-    arg: 2,
-  }] as const;
-  const steps: (string | undefined)[] = [];
-  let opts: ReturnType<typeof lesserOpts> = start;
-  while ((opts = lesserOpts(opts)) !== undefined) steps.push(text(opts));
-  assertEquals(steps, ["UPCAST4 STAGE2 STAGE2", "UPCAST4 STAGE1 STAGE1", "UPCAST4"]);
+  const f32 = dtypes.float32, n = 256;
+  const i = range(n, 0, AxisKind.LOOP), j = range(n, 1, AxisKind.LOOP), k = range(n, 2, AxisKind.REDUCE);
+  const at = (slot: number, x: UOp, y: UOp): UOp => load(index(param(slot, f32, n * n), x.mul(n).add(y)));
+  const sum = reduce(opCarrier(Ops.ADD, f32), [at(1, i, k).mul(at(2, k, j))], [k]);
+  const ast = sink([store(index(param(0, f32, n * n), i.mul(n).add(j)), sum)]);
+  const shape: Opt[] = [
+    { op: "LOCAL", axis: 0, arg: 16 },
+    { op: "LOCAL", axis: 1, arg: 16 },
+    { op: "UNROLL", axis: 0, arg: 16 },
+  ];
+  // a tile of 16 x 16, each row with 16 bytes that are not used
+  const tile = 16 * (16 + 4) * 4;
+  for (const [bytes, want] of [[7 * tile, "4 3"], [6 * tile, "3 3"], [3 * tile, "1 1"], [tile, ""]] as const) {
+    const kernel = new Kernel(ast, true);
+    for (const o of shape) kernel.apply(o);
+    kernel.apply({ op: "STAGE", axis: 1, arg: 4 }).apply({ op: "STAGE", axis: 2, arg: 3 }).finish(bytes);
+    assertEquals(kernel.applied.slice(3).map((o) => o.arg).join(" "), want, `${bytes} bytes`);
+  }
 });
 
 Deno.test("limits: a kernel given as text is held to them by name, before it is compiled", () => {

@@ -12,8 +12,9 @@ import {
   graphRewriteEach,
   graphRewriteMap,
   isRecording,
-  namedPass,
+  type Pass,
   record,
+  runPasses,
   settle,
   substitute,
 } from "../../../src/uop/rewrite/rewrite.ts";
@@ -174,10 +175,11 @@ Deno.test("rewrite: a loop is stopped with its pass, its rules and the graph", (
 });
 
 Deno.test("rewrite: under SPEC=1 a pass that returns an illegal graph is named", () => {
-  const bad = namedPass("bad pass", (u: UOp, _: undefined) => sink([u.src[0].exp2().sqrt()]), specKernel);
+  const list = [{ name: "bad pass", run: (u: UOp) => sink([u.src[0].exp2().sqrt()]), spec: specKernel }];
+  const bad = (u: UOp): UOp => runPasses(list, u, undefined);
   const u = sink([a.add(b)]);
-  context({ SPEC: 0 }, () => bad(u, undefined));
-  const { message } = assertThrows(() => context({ SPEC: 1 }, () => bad(u, undefined)), SpecError);
+  context({ SPEC: 0 }, () => bad(u));
+  const { message } = assertThrows(() => context({ SPEC: 1 }, () => bad(u)), SpecError);
   assertEquals(message.split("\n").map((line: string) => line.trimEnd()), [
     'Illegal EXP2 (int32) after pass "bad pass", by the table of the kernel stage: only floats have this op:',
     "  0 VARIABLE   int32     a[0, 9]",
@@ -218,11 +220,14 @@ Deno.test("substitute: any node; buffers stay themselves", () => {
 });
 
 Deno.test("record: passes, rules, nesting; nothing when off", () => {
-  const pass = namedPass("my pass", (u: UOp, _: undefined) => graphRewrite(u, pmFold));
-  assertEquals(pass.name, "my pass");
+  const list: Pass<number>[] = [
+    { name: "my pass", run: (u) => graphRewrite(u, pmFold) },
+    { name: "not for 1", when: (x) => x !== 1, run: () => sink([]) },
+  ];
+  const pass = (u: UOp): UOp => runPasses(list, u, 1);
   const u = sink([a.add(1).add(2).add(0)]);
   assert(!isRecording());
-  const { result, passes } = record(() => pass(u, undefined));
+  const { result, passes } = record(() => pass(u));
   assertStrictEquals(result, sink([a.add(3)]));
   assertEquals(passes.map((p) => [p.name, p.depth]), [["my pass", 0], ["fold", 1]]);
   assertStrictEquals(passes[0].after, result);

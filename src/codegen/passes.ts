@@ -1,0 +1,127 @@
+/**
+ * The passes of code generation: from a kernel AST to the graph that the linearizer orders. Their order is that of the list,
+ * and nothing else decides it; a row says for which kernels it runs. Each is a table of rules or a function, is recorded and
+ * timed under its name, and checked by the spec of what it makes.
+ *
+ * @module
+ */
+import { envNumber } from "../helpers/env.ts";
+import type { Capabilities, Renderer } from "../renderer/renderer.ts";
+import { simplifyKernel } from "../uop/algebra/valid.ts";
+import { specKernel, specLowered } from "../uop/core/spec.ts";
+import type { UOp } from "../uop/core/uop.ts";
+import { graphRewrite, isRecording, type Pass, substitute } from "../uop/rewrite/rewrite.ts";
+import { simplifyRanges } from "./ast/simplify.ts";
+import { ungate } from "./ast/ungate.ts";
+import { heuristic } from "./choose/heuristic_cpu.ts";
+import { heuristicGrid, spread } from "./choose/heuristic_grid.ts";
+import { copyAsync } from "./late/async_copy.ts";
+import { coalesce } from "./late/coalesce.ts";
+import { lateRules, pmDivision } from "./late/decomp/missing_ops.ts";
+import { markRounded } from "./late/decomp/rounded.ts";
+import { decomposeDTypes, hasSmallFloats } from "./late/decomp/small_floats.ts";
+import { decomposeTranscendentals } from "./late/decomp/transcendental.ts";
+import { devectorize, fitsVectors } from "./late/devectorizer.ts";
+import { blockSums } from "./lower/blocked_sums.ts";
+import { expand } from "./lower/expander.ts";
+import { type Placement, placeThreads } from "./lower/gpudims.ts";
+import { isOnline, tileOnline } from "./lower/online_tiles.ts";
+import { rollStores } from "./lower/roll_stores.ts";
+import { inlineRows } from "./opt/inline_rows.ts";
+import { Kernel } from "./opt/kernel.ts";
+import { KernelInfo, type Opt } from "./opt/opt.ts";
+
+/** One kernel on its way through the passes, for one device: what they find out about it. */
+export class KernelState {
+  readonly caps: Capabilities;
+  /** Is it as it was written, but for threads? */
+  readonly isPlain: boolean;
+  /** The opts to apply; undefined where the heuristic chooses. */
+  readonly given: readonly Opt[] | undefined;
+  /** The opts that were applied. */
+  applied: readonly Opt[] = [];
+  /** The AST before and after its opts. */
+  simple: UOp;
+  optimized: UOp;
+  /** Is it an online product that matrix units do, without opts? */
+  isOnline = false;
+  /** Where the threads of its groups stand. */
+  placement: Placement | undefined = undefined;
+  /** May there be values of dtypes that the device does not compute in? */
+  hasSmall = true;
+  /** The expanded graph where it is certain that the device has all of its vectors. */
+  fitting: UOp | undefined = undefined;
+
+  constructor(ast: UOp, readonly renderer: Renderer) {
+    this.caps = renderer.caps;
+    this.given = ast.arg instanceof KernelInfo ? ast.arg.opts : undefined;
+    this.isPlain = this.given === undefined && envNumber("NOOPT") !== 0;
+    this.simple = this.optimized = ast;
+  }
+}
+
+function simplified(ast: UOp, k: KernelState): UOp {
+  k.simple = k.optimized = simplifyRanges(ast);
+  k.isOnline = k.given === undefined && !k.isPlain && isOnline(k.simple, k.caps);
+  return k.simple;
+}
+
+/** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
+function optimize(ast: UOp, k: KernelState): UOp {
+  const { caps: { hasGrid, grid }, given } = k, kernel = new Kernel(ast, hasGrid, grid?.tensorCores);
+  if (k.isPlain) spread(kernel, k.caps);
+  else if (given === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, k.renderer);
+  else for (const o of given) kernel.apply(o);
+  k.optimized = kernel.finish(given === undefined ? grid?.sharedBytes : undefined);
+  k.applied = kernel.applied;
+  return k.optimized;
+}
+
+function gateThreads(sink: UOp, k: KernelState): UOp {
+  k.placement = placeThreads(sink, k.caps);
+  return k.placement.sink;
+}
+
+function expandRanges(sink: UOp, k: KernelState): UOp {
+  const { caps } = k;
+  if (k.placement !== undefined) return expand(sink, k.placement.warp);
+  // what the AST tells is asked before it is expanded: the graph that later passes would search is much larger
+  const fits = fitsVectors(sink, caps);
+  k.hasSmall = hasSmallFloats(sink, caps);
+  // what rounds after each op must see each op, and a record or a count which rule made what
+  const isLater = k.hasSmall || caps.roundedOps !== undefined || isRecording() || envNumber("TRACK_MATCH_STATS") !== 0;
+  const made = expand(sink, 1, isLater ? undefined : lateRules(caps));
+  if (fits) k.fitting = made;
+  return made;
+}
+
+const onGrid = ({ caps }: KernelState): boolean => caps.hasGrid, onLoops = (k: KernelState): boolean => !onGrid(k);
+const hasThreads = (k: KernelState): boolean => onGrid(k) && !k.isOnline;
+
+/** From a kernel AST (spec "kernel") to its lowered graph. */
+export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
+  { name: "simplify ranges", run: simplified, spec: specKernel },
+  { name: "inline rows", when: hasThreads, run: inlineRows, spec: specKernel },
+  { name: "add under conditions", when: (k) => onLoops(k) && !k.isPlain, run: ungate, spec: specKernel },
+  { name: "apply opts", when: (k) => hasThreads(k) || (onLoops(k) && !k.isPlain), run: optimize, spec: specKernel },
+  { name: "block long sums", run: blockSums, spec: specKernel },
+  { name: "simplify indices", run: simplifyKernel, spec: specKernel },
+  { name: "tile online products", when: (k) => k.isOnline, run: (u, k) => tileOnline(u, k.caps), spec: specLowered },
+  { name: "gate threads", when: hasThreads, run: gateThreads },
+  { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
+  { name: "expand, lower reduces", when: (k) => !k.isOnline, run: expandRanges, spec: specLowered },
+  { name: "place threads", when: hasThreads, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
+  { name: "decompose dtypes", when: (k) => k.hasSmall, run: (u, k) => decomposeDTypes(u, k.caps), spec: specLowered },
+  {
+    name: "mark rounded functions",
+    when: (k) => k.caps.roundedOps !== undefined,
+    run: (u, k) => markRounded(u, k.caps),
+    spec: specLowered,
+  },
+  { name: "decompose functions", run: (u, k) => decomposeTranscendentals(u, k.caps), spec: specLowered },
+  { name: "decompose division", run: (u) => graphRewrite(u, pmDivision), spec: specLowered },
+  { name: "devectorize", when: (k, u) => u !== k.fitting, run: (u, k) => devectorize(u, k.caps), spec: specLowered },
+  { name: "coalesce accesses", when: onGrid, run: (u, k) => coalesce(u, k.caps) },
+  { name: "copy asynchronously", when: (k) => k.caps.grid?.hasAsyncCopy === true, run: copyAsync },
+  { name: "late rules", run: (u, k) => graphRewrite(u, lateRules(k.caps)) },
+];
