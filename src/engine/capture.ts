@@ -28,8 +28,8 @@ export class Recording implements Capture {
   /** Storages that did, with the number of writes to them. */
   readonly written: Map<Storage, number> = new Map();
   private readonly blocks = new Set<Buffer>();
-  /** Nodes made before it. */
-  private readonly since = nodesMade();
+  /** As in the interface. */
+  readonly since: number = nodesMade();
 
   /** Hears nothing until it is set as the capture. */
   constructor() {

@@ -10,7 +10,7 @@ import { envNumber } from "../helpers/env.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { rotateInternTable, type UOp } from "../uop/core/uop.ts";
-import { clonesBeside } from "../uop/graph/clones.ts";
+import { besideOf } from "../uop/graph/beside.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
 
@@ -18,6 +18,8 @@ import { type ExecItem, execItems, runItems } from "./exec.ts";
 export interface Capture {
   /** Where temporaries come from: they must live as long as the capture. */
   readonly take: TakeBuffer;
+  /** How many nodes there were when it began. */
+  readonly since: number;
   /** Of what is about to be realized, that which is no part of what is captured: it is realized first, unheard. */
   foreign(nodes: readonly UOp[]): UOp[];
   add(items: readonly ExecItem[], bound: BoundSchedule): void;
@@ -34,6 +36,8 @@ export function setCapture(c: Capture | undefined): void {
 }
 /** What hears which storages schedules use, and which of them they write in place. */
 export interface UseListener {
+  /** How many nodes there were when it began. */
+  readonly since: number;
   /** One of the storages that a schedule reads, writes or makes. */
   uses(storage: Storage, isWritten: boolean): void;
 }
@@ -47,13 +51,24 @@ export function currentCapture(): Capture | undefined {
   return capture;
 }
 
-/** Realizes nodes: afterwards each has become a buffer (or a view of one). */
-export function realizeNodes(nodes: readonly UOp[]): void {
-  if (capture !== undefined) realizeForeign(capture, nodes);
-  else {
-    const clones = clonesBeside(nodes);
-    if (clones.length > 0) nodes = [...nodes, ...clones];
+/** Where the call begins that is listened to: what was asked for before it is no part of it. */
+function callStart(): number {
+  return capture?.since ?? useLog.listener?.since ?? 0;
+}
+/** While what is no part of a call is realized, only what was there before the call goes with it. */
+let until = Infinity;
+
+/**
+ * Realizes nodes: afterwards each has become a buffer (or a view of one). `beside` are the open writes that go with them;
+ * those from before a call that listens are done before, unheard.
+ */
+export function realizeNodes(nodes: readonly UOp[], beside: readonly UOp[] = besideOf(nodes)): void {
+  if (beside.length > 0) {
+    const start = callStart(), foreign = beside.filter((u) => u.seq < start);
+    if (foreign.length > 0) realizeUnheard(foreign);
+    nodes = [...nodes, ...beside.filter((u) => u.seq >= start && u.seq < until)];
   }
+  if (capture !== undefined) realizeForeign(capture, nodes);
   watchStats();
   watchMemory();
   relieveDevices();
@@ -93,12 +108,13 @@ function realizeForeign(listening: Capture, nodes: readonly UOp[]): void {
 
 /** Realizes what is no part of what is captured: once, and not in each replay. */
 export function realizeUnheard(nodes: readonly UOp[]): void {
-  const listening = capture;
-  capture = undefined;
+  const listening = capture, { listener } = useLog, before = until;
+  until = Math.min(until, callStart() || Infinity);
+  capture = useLog.listener = undefined;
   try {
     realizeNodes(nodes);
   } finally {
-    capture = listening;
+    [capture, useLog.listener, until] = [listening, listener, before];
   }
 }
 

@@ -41,7 +41,7 @@ export interface BatchNormOptions {
 /**
  * Batch normalization (Ioffe and Szegedy, arXiv 1502.03167) over all axes but 1: by the statistics of the batch inside
  * `Tensor.train`, by the running statistics outside. The running variance is the unbiased one, as in PyTorch.
- * The update of the running statistics is an assignment: `opt.step()` realizes it when the optimizer was given them.
+ * The update of the running statistics is an assignment: `opt.step()` does it with the weights.
  */
 export class BatchNorm {
   /** `[size]` ones, or undefined. */

@@ -119,8 +119,7 @@ export function clearScheduleCache(): void {
 /** What to do about a read of weights that an optimizer has stepped. */
 const BEFORE_STEP =
   "gradients and what the weights computed are read before the optimizer's step, or realized with it: " +
-  "Tensor.realize([w.grad, accuracy, ...optimizer.scheduleStep()]); running statistics are given to the optimizer with " +
-  "the weights, as state.getParameters(model) does";
+  "Tensor.realize([w.grad, accuracy, ...optimizer.scheduleStep()])";
 
 /** The same where weights are stepped again: what is read is in their gradient. */
 const BEFORE_LAST_STEP =

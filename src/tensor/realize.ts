@@ -18,10 +18,20 @@ import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
-import { noteClone } from "../uop/graph/clones.ts";
+import { besideOf, noteClone } from "../uop/graph/beside.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
 import { unlabeled } from "../uop/graph/resolve.ts";
-import { isMemory, newestOf, noteWrite, showAs, shown, takeBack, writesTo } from "../uop/graph/writes.ts";
+import {
+  isMemory,
+  isSameMemory,
+  newestOf,
+  noteOpen,
+  noteWrite,
+  showAs,
+  shown,
+  takeBack,
+  writesTo,
+} from "../uop/graph/writes.ts";
 import { keepOrigins } from "./gradients/origins.ts";
 import { isWeak, materializeShape, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
 import { tensorList } from "./handle/dims.ts";
@@ -93,6 +103,18 @@ export function holdMemory<T extends TensorBase>(t: T): T {
   return t;
 }
 
+/**
+ * Realizes nodes, those of `tensors` and others, as one schedule, together with the open writes that read what it
+ * overwrites; what they were computed from is remembered where it leads to leaves.
+ */
+export function realizeOf(
+  tensors: readonly TensorBase[],
+  nodes: readonly UOp[],
+  beside: readonly UOp[] = besideOf(nodes),
+): void {
+  if (nodes.length + beside.length > 0) keepOrigins(tensors, beside, () => realizeNodes(nodes, beside));
+}
+
 /** Realizes tensors as one schedule; each then holds its memory. @throws {DisposedError} */
 export function realizeTensors(tensors: readonly TensorBase[]): void {
   const nodes: UOp[] = [];
@@ -105,7 +127,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
       if (newestOf(made) !== made) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
     }
   }
-  if (nodes.length > 0) keepOrigins(tensors, () => realizeNodes(nodes));
+  if (nodes.length > 0) realizeOf(tensors, nodes);
   for (const t of tensors) {
     if (isBoundNode(t.uop)) continue;
     inside.settle(t);
@@ -247,7 +269,14 @@ export abstract class RealizeTensor extends TensorBase {
     let u = this.liveNode(action);
     if (u.op === Ops.CONST) u = this.keepValues();
     if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one
-    if (realizedBuffer(u) === undefined) keepOrigins([this], () => realizeNodes([u]));
+    if (realizedBuffer(u) === undefined) {
+      const beside = besideOf([u]), { base } = shown(u);
+      // a write that goes with it is to what is read
+      if (beside.some((w) => w.op === Ops.AFTER && isMemory(base) && isSameMemory(w, base))) {
+        u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++);
+      }
+      realizeOf([this], [u], beside);
+    }
     const node = realizedBuffer(u);
     if (node === undefined) {
       throw new DeviceError(action, { device: this.device, reason: "the tensor did not become a buffer" });
@@ -351,8 +380,11 @@ export abstract class RealizeTensor extends TensorBase {
     if (!this.refresh()) {
       this.checkLost(value);
       this.noteRenamed();
-      this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [broadcastTo(value, shape)], nextClone++));
+      if (undo !== undefined) undo.push(this.remember());
+      const before = this.uop, now = uop(Ops.CONTIGUOUS, this.dtype, [broadcastTo(value, shape)], nextClone++);
+      this.setUop(now);
       this.hold();
+      noteOpen(now, before);
       return this;
     }
     if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape));

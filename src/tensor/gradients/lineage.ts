@@ -68,9 +68,9 @@ function lineageOf(way: readonly UOp[]): Lineage {
   return { names: new Set([...names].sort((a, b) => b - a).slice(0, MAX_NAMES)), isCut: true };
 }
 
-/** Calls `realize`, and remembers what was computed from what. */
-export function keepLineage(tensors: readonly TensorBase[], realize: () => void): void {
-  const pending = wayOf(tensors.map((t) => t.uop)).filter((u) => u.becomes === undefined);
+/** Calls `realize`, which is to realize `roots`, and remembers what was computed from what. */
+export function keepLineage(roots: readonly UOp[], realize: () => void): void {
+  const pending = wayOf(roots).filter((u) => u.becomes === undefined);
   realize();
   const kept = pending.filter((u) => u.becomes !== undefined && u.dtype.isFloat);
   // of many at once what all are computed from is that of each: updates of weights

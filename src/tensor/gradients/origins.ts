@@ -234,14 +234,18 @@ export function waysTo(root: UOp, targets: Targets, all: boolean): Ways {
   return { open, unread: walk.unread, behind: walk.behind, overwritten: walk.overwritten(root) };
 }
 
-/** Realizes `tensors` by `realize`, and remembers what they were computed from if it leads to leaves. */
-export function keepOrigins(tensors: readonly TensorBase[], realize: () => void): void {
-  if (gradLeaves.size === 0) return keepLineage(tensors, realize);
+/** Realizes `tensors`, and nodes `beside` them, by `realize`, and remembers what they were computed from if it leads to leaves. */
+export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp[], realize: () => void): void {
+  const roots = [...tensors.map((t) => t.uop), ...beside];
+  if (gradLeaves.size === 0) return keepLineage(roots, realize);
   const targets = targetsOf(liveLeaves()), walk = new Walk(targets, true, true);
   // weights and an optimizer's state are written: no gradient goes through that
   for (const t of tensors) if (t.requiresGrad === undefined || unshaped(t.uop).op !== Ops.AFTER) walk.visit(t.uop);
+  // an optimizer's step ends the graphs of what is written beside it
+  const isStep = beside.length > 0 && [...targets.byStorage.keys()].some((s) => s.stepped >= s.version);
+  for (const u of beside) if (!isStep && !walk.isTargetWrite(u)) walk.visit(u);
   const kept = walk.pending.filter((u) => !walk.isTargetWrite(u));
-  keepLineage(tensors, realize);
+  keepLineage(roots, realize);
   for (const u of kept) {
     const place = u.becomes === undefined ? undefined : placeOf(u);
     if (place === undefined) continue;

@@ -21,8 +21,9 @@ import { Site } from "../../helpers/stack.ts";
 import { leavesOf } from "../../helpers/tree.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { toposort } from "../../uop/core/uop.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
+import { forgetOpen } from "../../uop/graph/writes.ts";
 import { handlesMade, TensorBase } from "./base.ts";
 
 /** The tensors of a tree and their gradients. */
@@ -67,9 +68,10 @@ export function scope<T>(fn: () => T): T {
 
 /** Frees what was made in a scope, but for what its result needs. */
 function free(hold: ScopeHold, made: Tracked, end: Site, result: unknown): void {
-  const kept = new Set<Storage>(), memo = new Map(), outer = scopeAround(hold);
+  const kept = new Set<Storage>(), memo = new Map<UOp, UOp>(), outer = scopeAround(hold);
   const needed = [...tensorsIn(result), ...hold.older.keys()].map((t) => resolve(t.uop, memo));
   for (const u of toposort(needed)) if (u.op === Ops.BUFFER) kept.add(argOf(u, Ops.BUFFER).storage);
+  if (hold.awaitedAt === Infinity) forgetOpen(hold.start, memo); // else others may have made them
   for (const [t, serial] of hold.older) notePointed(t, serial, outer);
   for (const known of made) {
     const storage = known instanceof WeakRef ? known.deref() : known;

@@ -14,7 +14,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../uop/graph/extent.ts";
-import { isMemory, shown } from "../../uop/graph/writes.ts";
+import { isMemory, noteOpen, shown } from "../../uop/graph/writes.ts";
 import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, realizing, TensorBase } from "../handle/base.ts";
 import { hostNode } from "../handle/creation.ts";
 import { isTypedArray, packHost } from "../nodes/host.ts";
@@ -444,8 +444,10 @@ export abstract class IndexingTensor extends TensorBase {
         for (let w = window; w !== this.uop; w = w.src[0]) placed = adjoint(w, placed);
         return placed;
       };
+      const before = this.uop;
       realizing.noteRenamed(this);
-      this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), this.uop));
+      this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), before));
+      noteOpen(this.uop, before);
     }
     return this;
   }
@@ -511,7 +513,7 @@ export abstract class IndexingTensor extends TensorBase {
 
   /** Replaces the basic view of `plan` by `value`, of its shape. */
   private write(plan: Plan, value: UOp, hasMemory: boolean): void {
-    const { shape } = this;
+    const { shape } = this, before = this.uop;
     if (plan.shape.includes(0)) return;
     if (!hasMemory) realizing.noteRenamed(this);
     const mask = () => placeNode(broadcastTo(constant(1, dtypes.bool), plan.shape), plan, shape);
@@ -520,7 +522,8 @@ export abstract class IndexingTensor extends TensorBase {
       if (isMemory(shown(view).base)) realizing.assignView(this, view, value);
       else realizing.assignView(this, this.uop, mask().where(placeNode(value, plan, shape), this.uop));
     } else if (isWhole(plan, shape)) this.setValue(reshape(value, shape));
-    else this.setUop(mask().where(placeNode(value, plan, shape), this.uop));
+    else this.setUop(mask().where(placeNode(value, plan, shape), before));
+    if (!hasMemory) noteOpen(this.uop, before);
   }
 
   /** For each k < size, the flat position of the k-th true element (by binary search in a running count), and the count. */

@@ -390,8 +390,8 @@ class Jit {
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
  * the key (another value captures anew, as tensors of another shape, dtype or device do). A list of whole numbers without
  * a dtype is taken as floats where floats were captured. What `fn` closes over is state: replays read and write it where
- * it is now, after what has been assigned to it outside. State is the tensors, not the variables that hold them: `w.assign(x)`,
- * `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
+ * it is now, after what has been assigned to it outside, and elsewhere from what they overwrite. State is the tensors,
+ * not the variables that hold them: `w.assign(x)`, `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
  * (`model.w = x`) is not, unless the model is an argument: assign, or call `reset()`. An argument that `fn` assigns to is written in each call, as the
  * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside,
  * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when

@@ -19,7 +19,7 @@ import { getDevice } from "../../device/device.ts";
 import { ScopeHold } from "../../device/scopes.ts";
 import { Recording } from "../../engine/capture.ts";
 import { countText, debugPrint } from "../../engine/debug.ts";
-import { realizeNodes, setCapture } from "../../engine/realize_nodes.ts";
+import { setCapture } from "../../engine/realize_nodes.ts";
 import { type Call, Replay } from "../../engine/replay.ts";
 import { runHolding } from "../../helpers/async_local.ts";
 import { envNumber, wantsLines } from "../../helpers/env.ts";
@@ -29,12 +29,12 @@ import { argOf, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../../uop/core/uop.ts";
-import { clonesOf } from "../../uop/graph/clones.ts";
+import { besideOf } from "../../uop/graph/beside.ts";
 import { extentsOf, mapExtents, marked, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { noted, pendingWrite, shown } from "../../uop/graph/writes.ts";
 import { handlesMade, readHandles, TensorBase } from "../handle/base.ts";
 import { currentCounter, reserveCounter } from "../nodes/random.ts";
-import { holdMemory, movedHandles, realizedBuffer, realizeTensors, replacements } from "../realize.ts";
+import { holdMemory, movedHandles, realizedBuffer, realizeOf, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, insideOf, Sharing, type Taking, takingOf, type Uses, writesTo } from "./jit_memory.ts";
 import {
@@ -129,6 +129,8 @@ export class Captured {
   private checkedAt = -1;
   private sharedAt = -1;
   private notedAt = -1;
+  /** What replays overwrite, but for arguments. */
+  private readonly overwrites: ReadonlySet<Storage>;
   /** Nodes made before it. */
   readonly madeAt: number = nodesMade();
 
@@ -158,6 +160,7 @@ export class Captured {
     /** How often handles had come to name something else when it began. */
     private readonly since: number,
   ) {
+    this.overwrites = new Set([...replay.targets, ...written.map((w) => w.storage)]);
     graphs.register(this, replay.graphs);
   }
 
@@ -221,15 +224,13 @@ export class Captured {
     this.sharedAt = sharing.count;
   }
 
-  /** Does what others have asked to be written to the memory that it reads and writes. */
+  /** Does what others have asked to be written to the memory that it reads and writes, or from what it overwrites. */
   catchUp(storages: readonly Storage[]): void {
-    if (this.notedAt !== noted.count) {
-      realizeWrites([...this.replay.held, ...this.sharing.tiedOf(storages)]);
-      const own = [...this.writtenInputs.keys()].map((i) => storages[i]);
-      realizeClones((storage) => this.written.some((w) => w.storage === storage) || own.includes(storage));
-      this.notedAt = noted.count;
-    }
-    if (this.writtenInputs.size > 0) realizeWrites([...this.writtenInputs.keys()].map((i) => storages[i]));
+    const own = [...this.writtenInputs.keys()].map((i) => storages[i]), isNew = this.notedAt !== noted.count;
+    if (!isNew && own.length === 0) return;
+    realizeWrites(isNew ? [...this.replay.held, ...this.sharing.tiedOf(storages), ...own] : own);
+    realizeBeside((s) => this.overwrites.has(s) || own.includes(s));
+    this.notedAt = noted.count;
   }
 
   /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
@@ -301,12 +302,12 @@ export class Captured {
 /** Does the writes to some storages that are not done. */
 function realizeWrites(storages: readonly Storage[]): void {
   const writes = storages.map(pendingWrite).filter((u) => u !== undefined);
-  if (writes.length > 0) realizeNodes(writes);
+  realizeOf([], writes);
 }
 
-function realizeClones(isWritten: (storage: Storage) => boolean): void {
-  const clones = clonesOf(isWritten);
-  if (clones.length > 0) realizeNodes(clones);
+/** Does the open writes that read what is about to be overwritten. */
+function realizeBeside(isWritten: (storage: Storage) => boolean): void {
+  realizeOf([], besideOf([], isWritten));
 }
 
 /** The memory of a donated argument, if nobody else holds it. */
@@ -353,7 +354,7 @@ export function captureCall(call: CallToCapture): { captured: Captured; result: 
 function listen(call: CallToCapture): Heard {
   const { args, leaves, storages } = call, { bound } = leaves;
   call.uses.moveOutAll();
-  realizeClones(() => true); // what is captured may overwrite anything
+  realizeBeside((s) => call.uses.isState(s) || storages.some((own, i) => own === s && call.writes.has(i)));
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade(), since = replacements.count;
   const taking = takingOf(leaves.tensors, storages, call.uses, call.writes, call.plain);

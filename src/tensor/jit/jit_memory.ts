@@ -25,18 +25,22 @@ import { madeOf, type Movable, wrap } from "./jit_places.ts";
 export class Uses {
   private readonly used = new WeakSet<Storage>();
   private readonly written = new WeakSet<Storage>();
+  /** What of that was no argument. */
+  private readonly state = new WeakSet<Storage>();
   private readonly handles = new WeakSet<TensorBase>();
   private readonly read = new WeakSet<TensorBase>();
   private readonly refs: WeakRef<TensorBase>[] = [];
 
   /** Hears a call on these arguments that begins after `start` nodes; positions of those that it writes go to `writes`. */
   listen(storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
-    const { used, written } = this;
+    const { used, written, state } = this;
     return {
+      since: start,
       uses(storage, isWritten) {
         if (storage.born < start || storage.born === Infinity) used.add(storage);
         if (!isWritten) return;
         written.add(storage);
+        if (!storages.includes(storage)) state.add(storage);
         storages.forEach((s, i) => s === storage && writes.add(i));
       },
     };
@@ -45,7 +49,10 @@ export class Uses {
   /** Notes what a capture closes over, and what of that it writes. */
   note(closed: Iterable<Storage>, written: Iterable<Storage>): void {
     for (const s of closed) this.used.add(s);
-    for (const s of written) this.written.add(s);
+    for (const s of written) {
+      this.written.add(s);
+      this.state.add(s);
+    }
   }
   /** Notes that these, which were there before the call, have been read. */
   noteRead(handles: Iterable<TensorBase>): void {
@@ -83,6 +90,10 @@ export class Uses {
   /** Whether an argument may be written, by its position or because it is closed over, too. */
   mayBeWritten(t: TensorBase, storage: Storage): boolean {
     return this.written.has(storage) || this.handles.has(t);
+  }
+  /** Whether a call has written to a storage that it closes over. */
+  isState(storage: Storage): boolean {
+    return this.state.has(storage);
   }
   /** Whether the function may close over an argument. */
   mayBeClosed(t: TensorBase, storage: Storage): boolean {

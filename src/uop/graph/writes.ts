@@ -7,7 +7,7 @@
  */
 import { argOf, Storage } from "../core/args.ts";
 import { isView, Ops } from "../core/ops.ts";
-import { bufferNode, type UOp, uop } from "../core/uop.ts";
+import { bufferNode, mayHave, type UOp, uop } from "../core/uop.ts";
 import { latest } from "./resolve.ts";
 
 /** Memory: a storage, or the node that will become one. */
@@ -26,6 +26,59 @@ const newest = new WeakMap<Memory, Newest>();
 export const noted: { count: number } = { count: 0 };
 /** By AFTER: the memory that it is a version of. */
 const written = new WeakMap<UOp, Memory>();
+
+/**
+ * Memory with a write that is not done, and values that were made by one. What the running job has asked for is kept: a
+ * WeakRef would keep it until the job ends, too, and also what is done long before that.
+ */
+const open: { readonly young: Set<Memory>; readonly old: Set<WeakRef<Memory>>; isWaiting: boolean } = {
+  young: new Set(),
+  old: new Set(),
+  isWaiting: false,
+};
+
+/** Tells of memory that waits for a write, or of a value that a write has made; of such, instead of `before`. */
+export function noteOpen(memory: Memory, before?: UOp): void {
+  noted.count++;
+  if (before !== undefined) open.young.delete(before);
+  if (!(memory instanceof Storage) && !newest.has(memory) && !mayHave(memory, Ops.BUFFER)) return; // it reads none
+  open.young.add(memory);
+  if (open.isWaiting) return;
+  open.isWaiting = true;
+  queueMicrotask(() => {
+    open.isWaiting = false;
+    openNodes();
+    for (const m of open.young) open.old.add(new WeakRef(m));
+    open.young.clear();
+  });
+}
+
+/** What would be realized for memory that waits for a write; undefined where that is done. */
+function openNode(memory: Memory): UOp | undefined {
+  const u = newest.get(memory)?.after ?? (memory instanceof Storage ? undefined : memory);
+  return u !== undefined && latest(u) === u ? u : undefined;
+}
+
+/** The last writes that are not done, and values that writes have made, as far as somebody may read them. */
+export function openNodes(): UOp[] {
+  const { young, old } = open, nodes: UOp[] = [];
+  for (const m of young) {
+    const u = openNode(m);
+    if (u === undefined) young.delete(m);
+    else nodes.push(u);
+  }
+  for (const ref of old) {
+    const m = ref.deref(), u = m && openNode(m);
+    if (u === undefined) old.delete(ref);
+    else if (!young.has(m!)) nodes.push(u);
+  }
+  return nodes;
+}
+
+/** Forgets what is made of nodes from the `start`-th on, but for what is `kept`: nobody is to read it. */
+export function forgetOpen(start: number, kept: ReadonlyMap<UOp, UOp>): void {
+  for (const m of open.young) if (!(m instanceof Storage) && m.seq >= start && !kept.has(m)) open.young.delete(m);
+}
 
 /** Whether a view op shows each element of its source at most once, and nothing else. */
 export function isAlias(op: Ops): boolean {
@@ -124,7 +177,7 @@ export function noteWrite(base: UOp, after: UOp): void {
   const version = memory instanceof Storage ? newest.get(memory)?.version ?? memory.version : 0;
   written.set(after, memory);
   newest.set(memory, { after, version });
-  noted.count++;
+  noteOpen(memory);
 }
 
 /** What is known of writes to the memory of `base`, for {@linkcode takeBack}. */
@@ -136,7 +189,7 @@ export function takeBack(base: UOp, before: Newest | undefined): void {
   const memory = memoryOf(base);
   if (before === undefined) newest.delete(memory);
   else newest.set(memory, before);
-  noted.count++;
+  noteOpen(memory);
 }
 
 /** The last write to a storage that is not done, if there is one. */
@@ -153,7 +206,7 @@ export function moveWrites(u: UOp, storage: Storage): void {
   newest.delete(u);
   // by the time of the first write there was nothing but what `u` computes
   newest.set(storage, { after: known.after, version: -1 });
-  noted.count++;
+  noteOpen(storage);
 }
 
 /** Tells that some writes to a storage are done: they, and what they were computed from, are kept no longer. */

@@ -72,6 +72,8 @@ interface Version {
   isDone: boolean;
   /** Whether who reads it before it is done reads what it was computed from: a scan, a sum over one element. */
   isThrough?: boolean;
+  /** Whether a write made it. */
+  readonly isWrite?: boolean;
 }
 
 /** A view, and the memory that it got when it was realized: what was computed from it reads that. */
@@ -184,10 +186,34 @@ function readThrough({ version }: Handle): readonly Version[] | undefined {
   return version.isThrough && !version.isDone ? version.from : undefined;
 }
 
+/** Whether what a view got when it was realized has been overwritten. */
+function isOver({ own }: Cell): boolean {
+  return own !== undefined && own.memory.done > own.at;
+}
+
+/** A version, and what it is computed from, has been realized, as far as that is kept in memory. */
+function finish(v: Version, seen: Set<Version>): void {
+  if (v.isDone || seen.has(v)) return;
+  seen.add(v);
+  for (const f of v.from) finish(f, seen);
+  if (!v.isStored) return;
+  v.isDone = true;
+  v.memory.done = Math.max(v.memory.done, v.at);
+}
+
+/** Whether computing a version reads what an earlier schedule has overwritten. */
+function isLate(v: Version, seen: Set<Version> = new Set()): boolean {
+  if (seen.has(v)) return false;
+  seen.add(v);
+  return v.isDone ? v.memory.done > v.at : v.from.some((f) => isLate(f, seen)) || v.cells.some(isOver);
+}
+
 /** Runs programs eagerly. */
 export class Model {
   readonly handles: Map<string, Handle> = new Map();
   private readonly functions = new Map<string, Statement>();
+  /** All memory that there is. */
+  private memories = new Set<Memory>();
 
   get(name: string): Handle {
     const h = this.handles.get(name);
@@ -223,36 +249,37 @@ export class Model {
   /** Whether realizing these reads what an earlier schedule has overwritten. */
   isStale(names: readonly string[]): boolean {
     const seen = new Set<Version>();
-    const isOver = ({ own }: Cell): boolean => own !== undefined && own.memory.done > own.at;
-    const visit = (v: Version): boolean => {
-      if (seen.has(v)) return false;
-      seen.add(v);
-      return v.isDone ? v.memory.done > v.at : v.from.some(visit) || v.cells.some(isOver);
-    };
     return names.some((name) => {
-      const h = this.get(name);
-      return (!h.isCopied && (visit(h.version) || (h.through ?? []).some(visit))) || h.cells.some(isOver);
+      const h = this.get(name), read = [h.version, ...h.through ?? []];
+      return (!h.isCopied && read.some((v) => isLate(v, seen))) || h.cells.some(isOver);
     });
   }
 
-  /** Tells that these have been realized; `explicit` where that was asked for, and not to read them. */
+  /**
+   * Tells that these have been realized; `explicit` where that was asked for, and not to read them. Writes that read what
+   * this overwrites are done with it, but for values that it computes on its way.
+   */
   done(names: readonly string[], explicit: boolean): void {
     const seen = new Set<Version>();
-    const finish = (v: Version): void => {
-      if (v.isDone || seen.has(v)) return;
-      seen.add(v);
-      v.from.forEach(finish);
-      if (!v.isStored) return;
-      v.isDone = true;
-      v.memory.done = Math.max(v.memory.done, v.at);
-    };
+    const waiting = [...this.memories].map((m) => m.newest).filter((v) => v.isWrite && !v.isDone && !isLate(v));
+    this.realized(names, explicit, seen);
+    for (let again = true; again;) {
+      again = false;
+      for (const v of waiting) {
+        if (v.isDone || (!v.isStored && seen.has(v)) || !isLate(v)) continue;
+        v.isStored = again = true;
+        finish(v, new Set());
+      }
+    }
+  }
+  private realized(names: readonly string[], explicit: boolean, seen: Set<Version>): void {
     for (const name of names) {
       const h = this.get(name);
       if (h.parent === undefined && !h.version.isStored) {
         seen.delete(h.version);
         h.version.isStored = true;
       }
-      if (!h.isCopied) finish(h.version);
+      if (!h.isCopied) finish(h.version, seen);
       h.isCopied = h.parent !== undefined && !isWhole(h);
       if (!explicit || h.parent === undefined || h.isWritten) continue;
       const { parent } = h, values = this.read(name);
@@ -266,7 +293,7 @@ export class Model {
       h.places = own.places;
       h.parent = undefined;
       h.isCopied = false;
-      finish(h.version);
+      finish(h.version, seen);
     }
   }
   private made(
@@ -280,6 +307,7 @@ export class Model {
       places = values.map((_, i) => i * SIZE[kind]);
     values.forEach((x, i) => store(bytes, places[i], kind, x));
     const memory = { done: -1 } as Memory;
+    this.memories.add(memory);
     const version = memory.newest = { memory, at: 0, bytes, from, cells, isStored: false, isDone: false };
     return {
       memory,
@@ -322,7 +350,16 @@ export class Model {
     const isStored = whole || old.isStored || h.parent !== undefined;
     const isOld = old.isStored || h.parent !== undefined || isMerged || at.length < bytes.length / SIZE[h.kind],
       all = isOld ? [old, ...from] : from;
-    const version = memory.newest = { memory, at: old.at + 1, bytes, from: all, cells, isStored, isDone: false };
+    const version = memory.newest = {
+      memory,
+      at: old.at + 1,
+      bytes,
+      from: all,
+      cells,
+      isStored,
+      isDone: false,
+      isWrite: true,
+    };
     for (let t: Handle | undefined = h; t !== undefined; t = t.parent) {
       t.version = version;
       t.isCopied = false;
@@ -536,6 +573,7 @@ export class Model {
     this.done(names, true);
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = new Model();
+    inside.memories = this.memories;
     for (const [name, h] of this.handles) inside.handles.set(name, h);
     params.forEach((p, k) => inside.handles.set(p, given[k]));
     for (const b of body) {
