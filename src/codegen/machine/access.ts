@@ -7,7 +7,7 @@
 import type { DType } from "../../dtype/dtype.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
-import { isAlu, Ops } from "../../uop/core/ops.ts";
+import { Ops, opWork } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { guardedProduct } from "../ast/ungate.ts";
@@ -42,26 +42,6 @@ export interface Region {
   readonly lanes: number;
   /** Axes that the condition of a sum depends on which adds products under one; absent for others. */
   readonly guard?: readonly boolean[];
-}
-
-/** Operations that a function such as EXP2 takes. */
-const FUNCTION_WORK = 12;
-
-function workOfOp(u: UOp): number {
-  switch (u.op) {
-    case Ops.EXP2:
-    case Ops.LOG2:
-      return FUNCTION_WORK;
-    case Ops.SIN:
-    case Ops.COS:
-      return 4 * FUNCTION_WORK;
-    case Ops.FDIV:
-    case Ops.SQRT:
-      return 4;
-    case Ops.BITCAST:
-      return 0;
-  }
-  return isAlu(u.op) ? 1 : 0;
 }
 
 /** Dtypes of the values of a kernel: what it loads, computes and stores, without its index arithmetic. */
@@ -140,7 +120,7 @@ class Reader {
         if (u.src.length > 1) stack.push(u.src[1]);
         continue;
       }
-      work += workOfOp(u);
+      work += opWork[u.op];
       for (const s of u.src) stack.push(s);
     }
     if (kind === "store") this.dtypes.add(root.src[0].dtype);

@@ -39,7 +39,10 @@ export interface Work {
   readonly bytes: number;
 }
 
-/** Counts floating-point arithmetic, reductions, and the bytes of each buffer that are touched (an upper bound). */
+/**
+ * Counts floating-point arithmetic, reductions, and the bytes of each buffer that are touched (an upper bound). An op is one
+ * operation here, whatever it takes to compute it: what a user compares with a device's FLOP/s; what an op costs is `opWork`.
+ */
 export function workOf(ast: UOp): Work {
   const nodes = toposort(ast);
   const sets = new RangeSets();

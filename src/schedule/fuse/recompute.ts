@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { isAlu, Ops } from "../../uop/core/ops.ts";
+import { Ops, opWork } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
 /** Work an element beyond which a value is kept where each element would be computed at least eight times. */
@@ -12,28 +12,9 @@ export const KEEP_COST_REPEATED = 4;
 /** Nodes below one whose work is counted one by one. */
 const MAX_BELOW = 512;
 
-/** Work of one element of a node, its sources apart: about instructions. */
+/** Work of one element of a node, its sources apart. A cast goes with what it is made of, at whatever cost that is kept. */
 export function ownCost(u: UOp): number {
-  switch (u.op) {
-    case Ops.EXP2:
-    case Ops.LOG2:
-    case Ops.SIN:
-    case Ops.COS:
-      return 12;
-    case Ops.SQRT:
-    case Ops.FDIV:
-      return 4;
-    case Ops.FLOORDIV:
-    case Ops.FLOORMOD:
-    case Ops.CDIV:
-    case Ops.CMOD:
-      return 6;
-    case Ops.CAST:
-    case Ops.BITCAST:
-      return 0;
-    default:
-      return isAlu(u.op) ? 1 : 0;
-  }
+  return u.op === Ops.CAST ? 0 : opWork[u.op];
 }
 
 /** Weight of a node in the body of a kernel: about what it takes to compile it. */

@@ -207,6 +207,25 @@ for (const name of names) {
   opAlu[Ops[name]] = alu;
 }
 
+/** Work of what is not one instruction: functions and divisions are sequences of them, a bitcast is none. */
+const WORK: Partial<Record<keyof typeof Ops, number>> = {
+  BITCAST: 0,
+  EXP2: 12,
+  LOG2: 12,
+  SIN: 48,
+  COS: 48,
+  SQRT: 4,
+  FDIV: 4,
+  FLOORDIV: 6,
+  FLOORMOD: 6,
+  CDIV: 6,
+  CMOD: 6,
+};
+
+/** About the instructions that an op takes for one element, or one vector; 0 for what is no arithmetic. */
+export const opWork: Uint8Array = opAlu.map((alu) => Math.min(alu, 1));
+for (const name of names) opWork[Ops[name]] = WORK[name] ?? opWork[Ops[name]];
+
 /** True for elementwise ops: unary, binary, ternary. */
 export function isAlu(op: Ops): boolean {
   return opAlu[op] > 0;

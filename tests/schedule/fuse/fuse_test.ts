@@ -265,3 +265,10 @@ Deno.test("fuse: what the backward pass reads of a function step by step is comp
   const items = schedule([loss, w.grad!, v.grad!]);
   assertEquals(items.filter((i) => i.bufs.length > 5).map(String), []);
 });
+
+Deno.test("fuse: a sine that two kernels read is computed once", () => {
+  const z = Tensor.rand([64, 128]).realize().sin();
+  const asts = schedule([z.mul(3), z.sum(1)]).flatMap((i) => i.ast ?? []);
+  const sines = asts.flatMap((ast) => toposort(ast).filter((u) => u.op === Ops.SIN));
+  assertEquals(sines.length, 1);
+});
