@@ -13,6 +13,7 @@
 import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { liveLeaves } from "../../src/tensor/gradients/origins.ts";
+import { FAMILIES } from "../../src/tensor/tensor.ts";
 import { type Call, METHODS, STATICS } from "./parts/argument_calls.ts";
 import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./parts/argument_calls_more.ts";
 import { type Arg, VALUES } from "./parts/argument_kinds.ts";
@@ -50,10 +51,12 @@ function hiddenMembers(): Set<string> {
   return hidden;
 }
 
-/** The public methods of a class and those it extends, each with the class that has it. */
+/** The public methods of a class, its families and those it extends, each with the class that has it. */
 function methodsOf(cls: { readonly prototype: object }, hidden: Set<string>): [name: string, owner: string][] {
   const found = new Map<string, string>(), secret = new Set<string>();
-  for (let p = cls.prototype; p !== Object.prototype && p !== null; p = Object.getPrototypeOf(p)) {
+  const prototypes = cls === Tensor ? FAMILIES.map((family): object => family.prototype) : [];
+  for (let p = cls.prototype; p !== Object.prototype && p !== null; p = Object.getPrototypeOf(p)) prototypes.push(p);
+  for (const p of prototypes) {
     const owner = (p.constructor as { name: string }).name;
     for (const name of Object.getOwnPropertyNames(p)) {
       if (hidden.has(`${owner}.${name}`)) secret.add(name);

@@ -9,6 +9,7 @@
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device, nn, Tensor } from "../../mod.ts";
+import { CASTS } from "../../src/tensor/ops/elementwise.ts";
 
 /** A case: a call on its inputs, the values of the result, and the gradient of each input that it is asked for. */
 export interface EdgeCase {
@@ -127,11 +128,11 @@ export const NO_EDGES: Readonly<Record<string, string>> = {
       "rshift",
     ]
       .concat(["eq", "ne", "isclose", "any", "all", "allclose", "argmax", "argmin", "argsort", "nonzero", "bitcast"])
-      .concat(["int", "long", "short", "bool", "alu", "ufix"])
+      .concat(["alu", "ufix"])
       .map((name) => [name, "no result that is differentiated"]),
   ),
   ...Object.fromEntries(
-    ["float", "half", "bfloat16", "double"].map((name) => [name, "cast under another name"]),
+    Object.keys(CASTS).map((name) => [name, "cast under another name"]),
   ),
   imageDot: "there is none yet",
   imageConv2d: "there is none yet",

@@ -1,6 +1,11 @@
 /** Tensor is flat: its families of methods stand side by side, and say what they are written in. */
 import assert from "node:assert/strict";
 import { TensorBase } from "../../src/tensor/handle/base.ts";
+import { IN_PLACE } from "../../src/tensor/inplace.ts";
+import { ACTIVATIONS, PARAMETRIC } from "../../src/tensor/ops/activation.ts";
+import { BINARY, CASTS, UNARY } from "../../src/tensor/ops/elementwise.ts";
+import { FUNCTIONS } from "../../src/tensor/ops/functions.ts";
+import { REDUCTIONS } from "../../src/tensor/ops/reduce.ts";
 import { FAMILIES, Tensor } from "../../src/tensor/tensor.ts";
 
 Deno.test("tensor: families stand on the handle alone", () => {
@@ -24,4 +29,20 @@ Deno.test("tensor: no two families have a member of one name, and Tensor has the
     }
   }
   assert.ok(owner.size > 300, String(owner.size));
+});
+
+Deno.test("tensor: what interfaces of families declare is made by their rows, and nothing else", async () => {
+  const declared = new Set<string>();
+  for (const file of ["ops/elementwise", "ops/functions", "ops/activation", "ops/reduce", "inplace"]) {
+    const text = await Deno.readTextFile(new URL(`../../src/tensor/${file}.ts`, import.meta.url));
+    const [, body] = /export interface \w+Tensor extends [^{]*\{\n(.*?)\n\}/s.exec(text)!;
+    for (const [, name] of body.matchAll(/^ {2}(\w+)\(/gm)) declared.add(name);
+  }
+  const tables = [ACTIVATIONS, BINARY, CASTS, FUNCTIONS, IN_PLACE, PARAMETRIC, REDUCTIONS, UNARY];
+  assert.deepEqual(tables.flatMap((rows) => Object.keys(rows)).sort(), [...declared].sort());
+  for (const name of declared) {
+    const method = Object.getOwnPropertyDescriptor(Tensor.prototype, name)!;
+    assert.equal(method.value.name, name);
+    assert.equal(method.enumerable, false);
+  }
 });

@@ -27,6 +27,7 @@ import {
 import { drawUniform } from "../nodes/random.ts";
 import { scalarConst } from "../nodes/scalars.ts";
 import type { FunctionTensor } from "./functions.ts";
+import { install, ofReals, type Rows, type UnaryRow } from "./rows.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {
@@ -79,10 +80,82 @@ const HARD_SIGMOID = new GradientArg((g, [x, low, high, alpha]) => {
   return [() => isOut.where(constant(0, x.dtype), g.mul(alpha))];
 }, true);
 
-/** The families that it is written in. */
-export interface ActivationTensor extends FunctionTensor {}
+/** The families that it is written in, and its functions. */
+export interface ActivationTensor extends FunctionTensor {
+  /** 1 / (1 + e^-x). */
+  sigmoid(): this;
+  /** log(sigmoid(x)). */
+  logsigmoid(): this;
+  /** x relu6(x + 3) / 6. */
+  hardswish(): this;
+  /** x sigmoid(x). */
+  silu(): this;
+  /** Alias of {@linkcode silu}. */
+  swish(): this;
+  /** x sigmoid(1.702 x). */
+  quickGelu(): this;
+  /** x tanh(softplus(x)). */
+  mish(): this;
+  /** x / (1 + |x|). */
+  softsign(): this;
+  /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
+  leakyRelu(negSlope?: number): this;
+  /** x, and alpha (e^x - 1) below 0. */
+  elu(alpha?: number): this;
+  /** x, and alpha (e^(x / alpha) - 1) below 0. @throws {ArgumentError} for alpha 0 */
+  celu(alpha?: number): this;
+  /** log(1 + e^(beta x)) / beta. @throws {ArgumentError} for beta 0 */
+  softplus(beta?: number): this;
+}
+
+/** A method that takes one number: what that is called and is unless given, the result, and whether 0 is refused. */
+export type ParameterRow = readonly [
+  parameter: string,
+  usual: number,
+  node: (x: UOp, parameter: number) => UOp,
+  nonzero?: boolean,
+];
+
+/** What takes nothing. */
+export const ACTIVATIONS: Rows<UnaryRow> = {
+  sigmoid: ofReals(sigmoidNode),
+  logsigmoid: ofReals((x) => scale(softplusNode(scale(x, -1)), -1)),
+  hardswish: ofReals((x) => scale(x.mul(limit(shift(x, 3), 0, 6)), 1 / 6)),
+  silu: ofReals((x) => x.mul(sigmoidNode(x))),
+  swish: ofReals((x) => x.mul(sigmoidNode(x))),
+  quickGelu: ofReals((x) => x.mul(sigmoidNode(scale(x, 1.702)))),
+  mish: ofReals((x) => x.mul(tanhNode(softplusNode(x)))),
+  softsign: ofReals((x) => withGradient(x.fdiv(beyondOne(x)), [x], SOFTSIGN)),
+};
+
+/** What takes a number. */
+export const PARAMETRIC: Rows<ParameterRow> = {
+  leakyRelu: ["negSlope", 0.01, (x, slope) => constant(0, x.dtype).lt(x).where(x, scale(x, slope))],
+  elu: ["alpha", 1, eluNode],
+  celu: ["alpha", 1, (x, alpha) => eluNode(x, alpha, alpha), true],
+  softplus: ["beta", 1, (x, b) => b === 1 ? softplusNode(x) : scale(softplusNode(scale(x, b)), 1 / b), true],
+};
+
 /** Tensors with activation functions. */
 export abstract class ActivationTensor extends TensorBase {
+  static {
+    install(ActivationTensor, ACTIVATIONS, ({ node }) =>
+      function () {
+        return this.wrap(node(this.uop));
+      });
+    install(
+      ActivationTensor,
+      PARAMETRIC,
+      ([parameter, usual, node, nonzero], name) =>
+        function (value: number = usual) {
+          if (checkNumber(name, parameter, value) === 0 && nonzero) {
+            throw new ArgumentError(name, { reason: `${parameter} must not be 0` });
+          }
+          return this.floating((x) => node(x, value));
+        },
+    );
+  }
+
   /** max(x, 0); the gradient at 0 is 0. */
   relu(): this {
     if (this.dtype.isBool) return this.cast(dtypes.int32);
@@ -91,14 +164,6 @@ export abstract class ActivationTensor extends TensorBase {
   /** Limited to [0, 6]; integers stay integers. */
   relu6(): this {
     return this.dtype.isInt ? this.clamp(0, 6) : this.floating((x) => limit(x, 0, 6));
-  }
-  /** 1 / (1 + e^-x). */
-  sigmoid(): this {
-    return this.floating(sigmoidNode);
-  }
-  /** log(sigmoid(x)). */
-  logsigmoid(): this {
-    return this.floating((x) => scale(softplusNode(scale(x, -1)), -1));
   }
   /** alpha x + beta, limited to [0, 1]. */
   hardsigmoid(options: { readonly alpha?: number; readonly beta?: number } = {}): this {
@@ -114,10 +179,6 @@ export abstract class ActivationTensor extends TensorBase {
       );
     });
   }
-  /** x relu6(x + 3) / 6. */
-  hardswish(): this {
-    return this.floating((x) => scale(x.mul(limit(shift(x, 3), 0, 6)), 1 / 6));
-  }
   /**
    * Limited to [minVal, maxVal], by default [-1, 1]; integers stay integers where the limits are such.
    * @throws {ArgumentError} where minVal is larger
@@ -130,34 +191,11 @@ export abstract class ActivationTensor extends TensorBase {
     }
     return this.dtype.isInt ? this.clamp(minVal, maxVal) : this.floating((x) => limit(x, minVal, maxVal));
   }
-  /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
-  leakyRelu(negSlope = 0.01): this {
-    checkNumber("leakyRelu", "negSlope", negSlope);
-    return this.floating((x) => constant(0, x.dtype).lt(x).where(x, scale(x, negSlope)));
-  }
-  /** x, and alpha (e^x - 1) below 0. */
-  elu(alpha = 1): this {
-    checkNumber("elu", "alpha", alpha);
-    return this.floating((x) => eluNode(x, alpha));
-  }
-  /** x, and alpha (e^(x / alpha) - 1) below 0. @throws {ArgumentError} for alpha 0 */
-  celu(alpha = 1): this {
-    if (checkNumber("celu", "alpha", alpha) === 0) throw new ArgumentError("celu", { reason: "alpha must not be 0" });
-    return this.floating((x) => eluNode(x, alpha, alpha));
-  }
   /** gamma times elu, with the constants of Klambauer et al., "Self-Normalizing Neural Networks" (2017). */
   selu(options: { readonly alpha?: number; readonly gamma?: number } = {}): this {
     checkOptions("selu", options, ["alpha", "gamma"]);
     const { alpha = 1.6732632423543772, gamma = 1.0507009873554805 } = options;
     return this.floating((x) => scale(eluNode(x, alpha), gamma));
-  }
-  /** x sigmoid(x). */
-  silu(): this {
-    return this.floating((x) => x.mul(sigmoidNode(x)));
-  }
-  /** Alias of {@linkcode silu}. */
-  swish(): this {
-    return this.silu();
   }
   /**
    * x times the normal distribution function of x: exact by erf, or with `approximate: "tanh"` as in Hendrycks and
@@ -168,9 +206,7 @@ export abstract class ActivationTensor extends TensorBase {
   gelu(options: GeluOptions = {}): this {
     checkOptions("gelu", options, ["approximate"]);
     const approximate = options.approximate ?? "none";
-    if (approximate === "none") {
-      return this.floating(geluNode);
-    }
+    if (approximate === "none") return this.floating(geluNode);
     if (approximate !== "tanh") {
       throw new ArgumentError("gelu", {
         reason: `unknown approximation ${describe(approximate)}; known are none and tanh`,
@@ -179,25 +215,6 @@ export abstract class ActivationTensor extends TensorBase {
     // (1 + tanh(u)) / 2 is sigmoid(2u).
     const root = 2 * Math.sqrt(2 / Math.PI);
     return this.floating((x) => x.mul(sigmoidNode(x.mul(shift(scale(x.mul(x), root * 0.044715), root)))));
-  }
-  /** x sigmoid(1.702 x). */
-  quickGelu(): this {
-    return this.floating((x) => x.mul(sigmoidNode(scale(x, 1.702))));
-  }
-  /** x tanh(softplus(x)). */
-  mish(): this {
-    return this.floating((x) => x.mul(tanhNode(softplusNode(x))));
-  }
-  /** log(1 + e^(beta x)) / beta. @throws {ArgumentError} for beta 0 */
-  softplus(beta = 1): this {
-    if (checkNumber("softplus", "beta", beta) === 0) {
-      throw new ArgumentError("softplus", { reason: "beta must not be 0" });
-    }
-    return this.floating((x) => beta === 1 ? softplusNode(x) : scale(softplusNode(scale(x, beta)), 1 / beta));
-  }
-  /** x / (1 + |x|). */
-  softsign(): this {
-    return this.floating((x) => withGradient(x.fdiv(beyondOne(x)), [x], SOFTSIGN));
   }
 
   /**

@@ -19,6 +19,7 @@ import { floatConst, logaddexpNode } from "../nodes/numeric.ts";
 import { constantPower, intPower, powNode } from "../nodes/power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "../nodes/scalars.ts";
 import type { MovementTensor } from "./movement.ts";
+import { inFloat, install, type Rows, type UnaryRow } from "./rows.ts";
 
 /** Whether something is a whole number whose 32 bits an int32 or an uint32 has. */
 function isWord(x: unknown): boolean {
@@ -51,17 +52,162 @@ export interface CloseOptions {
 
 const REVERSE = ["reverse"];
 
-/** float16 and bfloat16 are computed in float32 by `f` and rounded once; integers in the default float. */
-export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
-  const d = floatOf(x.dtype);
-  if (d.bits >= 32) return f(x.cast(d));
-  return f(x.cast(dtypes.float32)).cast(d);
+/** The families that it is written in, and what stands in rows. */
+export interface ElementwiseTensor extends MovementTensor {
+  /** As float32. */
+  float(): this;
+  /** As float16. */
+  half(): this;
+  /** As bfloat16. */
+  bfloat16(): this;
+  /** As float64. */
+  double(): this;
+  /** As int32. */
+  int(): this;
+  /** As int64. */
+  long(): this;
+  /** As int16. */
+  short(): this;
+  /** As bool: nonzero is true. */
+  bool(): this;
+
+  /** Sum, broadcast and promoted; bools are or-ed. @throws {ShapeError} if the shapes do not broadcast */
+  add(x: Operand, options?: BinaryOptions): this;
+  /** Difference. @throws {DTypeError} for two bools */
+  sub(x: Operand, options?: BinaryOptions): this;
+  /** Product; bools are and-ed. */
+  mul(x: Operand, options?: BinaryOptions): this;
+  /** Quotient rounded down, as Python's `//`; integers give integers. The gradient is 0. */
+  floorDiv(x: Operand, options?: BinaryOptions): this;
+  /**
+   * Remainder with the sign of the divisor, as Python's `%`; of floats a remainder of 0 has the sign of the dividend, as in
+   * PyTorch: `-4 mod 2` is -0.
+   */
+  mod(x: Operand, options?: BinaryOptions): this;
+  /** Remainder with the sign of the dividend, as C's fmod. */
+  fmod(x: Operand): this;
+  /**
+   * The larger of both; NaN if either is. Gradient: half to each where they are equal. A whole number that an integer dtype
+   * does not hold counts as the nearest that it does.
+   */
+  maximum(x: Operand): this;
+  /** The smaller of both; NaN if either is. Whole numbers as in {@linkcode maximum}. */
+  minimum(x: Operand): this;
+  /** log(e^this + e^x) without overflow. */
+  logaddexp(x: Operand): this;
+  /** this < x, as bool. */
+  lt(x: Operand): this;
+  /** this <= x, as bool. */
+  le(x: Operand): this;
+  /** this > x, as bool. */
+  gt(x: Operand): this;
+  /** this >= x, as bool. */
+  ge(x: Operand): this;
+  /** this == x elementwise, as bool; NaN equals nothing. */
+  eq(x: Operand): this;
+  /** this != x elementwise, as bool. */
+  ne(x: Operand): this;
+  /** Bits in both. @throws {DTypeError} for floats */
+  bitwiseAnd(x: Operand, options?: BinaryOptions): this;
+  /** Bits in either. @throws {DTypeError} for floats */
+  bitwiseOr(x: Operand, options?: BinaryOptions): this;
+  /** Bits in one of both. @throws {DTypeError} for floats */
+  bitwiseXor(x: Operand, options?: BinaryOptions): this;
+
+  /** Negation; logical not for bools. */
+  neg(): this;
+  /** -1, 0 or 1; NaN stays NaN. The gradient is 0. */
+  sign(): this;
+  /** True where this is zero or false. */
+  logicalNot(): this;
 }
 
-/** The families that it is written in. */
-export interface ElementwiseTensor extends MovementTensor {}
+/** Casts under another name, and what to. */
+export const CASTS: Rows<DType> = {
+  float: dtypes.float32,
+  half: dtypes.float16,
+  bfloat16: dtypes.bfloat16,
+  double: dtypes.float64,
+  int: dtypes.int32,
+  long: dtypes.int64,
+  short: dtypes.int16,
+  bool: dtypes.bool,
+};
+
+/** What takes nothing. */
+export const UNARY: Rows<UnaryRow> = {
+  neg: { node: (x) => x.dtype.isBool ? notNode(x) : negNode(x) },
+  sign: { node: (x) => flat(signValue(x), [x]) },
+  logicalNot: { node: (x) => notNode(castNode(x, dtypes.bool)) },
+};
+
+/** How operands come: "promoted" to one dtype, as others are, or "reversible"; a number "limited" to integers or "compared"
+ * exactly, also by order ("ordered"); or as "words" of bits. */
+type Sides = "promoted" | "reversible" | "limited" | "compared" | "ordered" | "words";
+
+/** An operator: its operands, the result of two of one dtype and shape, and what an error calls it, if not by its name. */
+export type BinaryRow = readonly [sides: Sides, node: (a: UOp, b: UOp) => UOp, action?: string];
+
+/** What takes two operands. */
+export const BINARY: Rows<BinaryRow> = {
+  add: ["reversible", (a, b) => a.dtype.isBool ? a.or(b) : a.add(b)],
+  sub: ["reversible", difference, "subtract"],
+  mul: ["reversible", (a, b) => a.dtype.isBool ? a.and(b) : a.mul(b), "multiply"],
+  floorDiv: [
+    "reversible",
+    (a, b) => a.dtype.isFloat ? flat(wholeQuotient(a, b, "floor"), [a, b]) : intDivide(a, b, "floor"),
+  ],
+  mod: ["reversible", (a, b) => rest(a, b, true)],
+  fmod: ["promoted", (a, b) => rest(a, b, false)],
+  maximum: ["limited", maxNode],
+  minimum: ["limited", minNode],
+  logaddexp: ["promoted", logOfSum],
+  lt: ["ordered", (a, b) => a.lt(b), "compare"],
+  le: ["ordered", leNode, "compare"],
+  gt: ["ordered", (a, b) => b.lt(a), "compare"],
+  ge: ["ordered", (a, b) => leNode(b, a), "compare"],
+  eq: ["compared", eqNode, "compare"],
+  ne: ["compared", (a, b) => a.dtype.isBool ? a.xor(b) : a.ne(b), "compare"],
+  bitwiseAnd: ["words", (a, b) => a.and(b)],
+  bitwiseOr: ["words", (a, b) => a.or(b)],
+  bitwiseXor: ["words", (a, b) => a.xor(b)],
+};
+
+function difference(a: UOp, b: UOp): UOp {
+  if (a.dtype.isBool) {
+    throw new DTypeError("subtract dtypes", { dtypes: [a.dtype, b.dtype], reason: "use bitwiseXor or logicalNot" });
+  }
+  return a.add(b.op === Ops.CONST && typeof b.arg === "number" ? scalarConst(-b.arg, b.dtype) : negNode(b));
+}
+
+function rest(a: UOp, b: UOp, floored: boolean): UOp {
+  const value = remainder(a, b, floored);
+  return a.dtype.isFloat ? withGradient(value, [a, b], floored ? MOD : FMOD) : value;
+}
+
+function logOfSum(p: UOp, q: UOp): UOp {
+  const d = floatOf(p.dtype), wide = d.bits < 32 ? dtypes.float32 : d;
+  return logaddexpNode(castNode(p, wide), castNode(q, wide)).cast(d);
+}
+
 /** Methods on one shape and dtype: arithmetic, comparisons, bits, selection, casts. */
 export abstract class ElementwiseTensor extends TensorBase {
+  static {
+    install(ElementwiseTensor, CASTS, (dtype) =>
+      function () {
+        return this.cast(dtype);
+      });
+    install(ElementwiseTensor, UNARY, ({ node }) =>
+      function () {
+        return this.wrap(node(this.uop));
+      });
+    install(ElementwiseTensor, BINARY, ([sides, node, action], name) =>
+      function (x: Operand, options?: BinaryOptions) {
+        const [a, b] = this[sides](action ?? name, x, options);
+        return this.wrap(node(a, b));
+      });
+  }
+
   // ---- dtypes
 
   /**
@@ -96,68 +242,12 @@ export abstract class ElementwiseTensor extends TensorBase {
     return this.wrap(this.uop.bitcast(to));
   }
 
-  /** As float32. */
-  float(): this {
-    return this.cast(dtypes.float32);
-  }
-  /** As float16. */
-  half(): this {
-    return this.cast(dtypes.float16);
-  }
-  /** As bfloat16. */
-  bfloat16(): this {
-    return this.cast(dtypes.bfloat16);
-  }
-  /** As float64. */
-  double(): this {
-    return this.cast(dtypes.float64);
-  }
-  /** As int32. */
-  int(): this {
-    return this.cast(dtypes.int32);
-  }
-  /** As int64. */
-  long(): this {
-    return this.cast(dtypes.int64);
-  }
-  /** As int16. */
-  short(): this {
-    return this.cast(dtypes.int16);
-  }
-  /** As bool: nonzero is true. */
-  bool(): this {
-    return this.cast(dtypes.bool);
-  }
-
   // ---- arithmetic
 
   /** Both sides, promoted and broadcast, in the order that `options` ask for. */
-  private operands(action: string, x: Operand, options: BinaryOptions | undefined): [UOp, UOp] {
+  private reversible(action: string, x: Operand, options: BinaryOptions | undefined): [UOp, UOp] {
     checkOptions(action, options, REVERSE);
     return this.broadcasted(action, x, options?.reverse);
-  }
-
-  /** Sum, broadcast and promoted; bools are or-ed. @throws {ShapeError} if the shapes do not broadcast */
-  add(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.operands("add", x, options);
-    return this.wrap(a.dtype.isBool ? a.or(b) : a.add(b));
-  }
-
-  /** Difference. @throws {DTypeError} for two bools */
-  sub(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.operands("subtract", x, options);
-    if (a.dtype.isBool) {
-      throw new DTypeError("subtract dtypes", { dtypes: [a.dtype, b.dtype], reason: "use bitwiseXor or logicalNot" });
-    }
-    return this.wrap(
-      b.op === Ops.CONST && typeof b.arg === "number" ? a.add(scalarConst(-b.arg, b.dtype)) : a.add(negNode(b)),
-    );
-  }
-
-  /** Product; bools are and-ed. */
-  mul(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.operands("multiply", x, options);
-    return this.wrap(a.dtype.isBool ? a.and(b) : a.mul(b));
   }
 
   /**
@@ -181,27 +271,6 @@ export abstract class ElementwiseTensor extends TensorBase {
     return this.wrap(mode === undefined ? a.fdiv(b) : flat(wholeQuotient(a, b, mode), [a, b]));
   }
 
-  /** Quotient rounded down, as Python's `//`; integers give integers. The gradient is 0. */
-  floorDiv(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.operands("floorDiv", x, options);
-    return this.wrap(a.dtype.isFloat ? flat(wholeQuotient(a, b, "floor"), [a, b]) : intDivide(a, b, "floor"));
-  }
-
-  /**
-   * Remainder with the sign of the divisor, as Python's `%`; of floats a remainder of 0 has the sign of the dividend, as in
-   * PyTorch: `-4 mod 2` is -0.
-   */
-  mod(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.operands("mod", x, options);
-    return this.wrap(a.dtype.isFloat ? withGradient(remainder(a, b, true), [a, b], MOD) : remainder(a, b, true));
-  }
-
-  /** Remainder with the sign of the dividend, as C's fmod. */
-  fmod(x: Operand): this {
-    const [a, b] = this.broadcasted("fmod", x);
-    return this.wrap(a.dtype.isFloat ? withGradient(remainder(a, b, false), [a, b], FMOD) : remainder(a, b, false));
-  }
-
   /**
    * Power. Constant exponents become products (and a square root for halves); 0^0 is 1; a negative base with a
    * fractional exponent gives NaN.
@@ -213,7 +282,7 @@ export abstract class ElementwiseTensor extends TensorBase {
       checkOptions("pow", options, REVERSE);
       return this.wrap(this.constantPower(x));
     }
-    const [a, b] = this.operands("pow", x, options);
+    const [a, b] = this.reversible("pow", x, options);
     if (!a.dtype.isFloat) return this.wrap(integerPower(a, b));
     const wide = a.dtype.bits < 32 ? dtypes.float32 : a.dtype;
     return this.wrap(powNode(a.cast(wide), b.cast(wide)).cast(a.dtype));
@@ -244,21 +313,6 @@ export abstract class ElementwiseTensor extends TensorBase {
   }
 
   /**
-   * The larger of both; NaN if either is. Gradient: half to each where they are equal. A whole number that an integer dtype
-   * does not hold counts as the nearest that it does.
-   */
-  maximum(x: Operand): this {
-    const [a, b] = this.limited("maximum", x);
-    return this.wrap(maxNode(a, b));
-  }
-
-  /** The smaller of both; NaN if either is. Whole numbers as in {@linkcode maximum}. */
-  minimum(x: Operand): this {
-    const [a, b] = this.limited("minimum", x);
-    return this.wrap(minNode(a, b));
-  }
-
-  /**
    * Limits values to [min, max]; either may be missing, both may be tensors. Where min > max the result is max; where one
    * is NaN, NaN. The gradient is that of this within the bounds and at them, else of the bound. A whole number that an
    * integer dtype does not hold counts as the nearest that it does: `uint8.clamp(-1, 300)` changes nothing.
@@ -279,6 +333,11 @@ export abstract class ElementwiseTensor extends TensorBase {
     const isOut = above ? b.lt(a) : a.lt(b);
     const isSure = !b.dtype.isFloat || (b.op === Ops.CONST && b.value === b.value);
     return this.wrap((isSure ? isOut : isOut.or(b.ne(b))).where(b, a));
+  }
+
+  /** Both sides, promoted and broadcast. */
+  private promoted(action: string, x: Operand): [UOp, UOp] {
+    return this.broadcasted(action, x);
   }
 
   /** This and a limit: a whole number stays within the dtype of integers. */
@@ -313,14 +372,6 @@ export abstract class ElementwiseTensor extends TensorBase {
     return this.wrap(withGradient(negative.where(negNode(magnitude), magnitude), [a, b], COPYSIGN));
   }
 
-  /** log(e^this + e^x) without overflow. */
-  logaddexp(x: Operand): this {
-    const [p, q] = this.broadcasted("logaddexp", x);
-    const d = floatOf(p.dtype), wide = d.bits < 32 ? dtypes.float32 : d;
-    const a = castNode(p, wide), b = castNode(q, wide);
-    return this.wrap(logaddexpNode(a, b).cast(d));
-  }
-
   /** A scalar or tensor of this dtype. */
   private operandLike(x: Operand, action: string): this {
     return (x instanceof TensorBase ? x : this.operand(x, action)) as this;
@@ -343,37 +394,6 @@ export abstract class ElementwiseTensor extends TensorBase {
   private ordered(action: string, x: Operand): [UOp, UOp] {
     const [a, b] = this.compared(action, x);
     return a.dtype.isBool ? [castNode(a, dtypes.int32), castNode(b, dtypes.int32)] : [a, b];
-  }
-
-  /** this < x, as bool. */
-  lt(x: Operand): this {
-    const [a, b] = this.ordered("compare", x);
-    return this.wrap(a.lt(b));
-  }
-  /** this <= x, as bool. */
-  le(x: Operand): this {
-    const [a, b] = this.ordered("compare", x);
-    return this.wrap(leNode(a, b));
-  }
-  /** this > x, as bool. */
-  gt(x: Operand): this {
-    const [a, b] = this.ordered("compare", x);
-    return this.wrap(b.lt(a));
-  }
-  /** this >= x, as bool. */
-  ge(x: Operand): this {
-    const [a, b] = this.ordered("compare", x);
-    return this.wrap(leNode(b, a));
-  }
-  /** this == x elementwise, as bool; NaN equals nothing. */
-  eq(x: Operand): this {
-    const [a, b] = this.compared("compare", x);
-    return this.wrap(eqNode(a, b));
-  }
-  /** this != x elementwise, as bool. */
-  ne(x: Operand): this {
-    const [a, b] = this.compared("compare", x);
-    return this.wrap(a.dtype.isBool ? a.xor(b) : a.ne(b));
   }
 
   /**
@@ -411,9 +431,14 @@ export abstract class ElementwiseTensor extends TensorBase {
     return flat.some(isHigh) && flat.every(isWord) ? this.fromList(x, d) : x;
   }
 
+  /** Both sides of an operation on bits, whole numbers beside 32 of them as JavaScript has them. */
+  private words(action: string, x: Operand, options?: BinaryOptions): [UOp, UOp] {
+    return this.bits(action, this.asBits(action, x), options);
+  }
+
   /** Both sides of a bitwise operation. @throws {DTypeError} for floats */
   private bits(action: string, x: Operand, options?: BinaryOptions): [UOp, UOp] {
-    const [a, b] = this.operands(action, x, options);
+    const [a, b] = this.reversible(action, x, options);
     if (a.dtype.isFloat) {
       const isFar = isScalar(x) && !this.dtype.isFloat && Number.isInteger(x);
       throw new DTypeError(`${action} on dtypes`, {
@@ -426,21 +451,6 @@ export abstract class ElementwiseTensor extends TensorBase {
     return [a, b];
   }
 
-  /** Bits in both. @throws {DTypeError} for floats */
-  bitwiseAnd(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseAnd", this.asBits("bitwiseAnd", x), options);
-    return this.wrap(a.and(b));
-  }
-  /** Bits in either. @throws {DTypeError} for floats */
-  bitwiseOr(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseOr", this.asBits("bitwiseOr", x), options);
-    return this.wrap(a.or(b));
-  }
-  /** Bits in one of both. @throws {DTypeError} for floats */
-  bitwiseXor(x: Operand, options?: BinaryOptions): this {
-    const [a, b] = this.bits("bitwiseXor", this.asBits("bitwiseXor", x), options);
-    return this.wrap(a.xor(b));
-  }
   /** All bits inverted; logical not for bools. @throws {DTypeError} for floats */
   bitwiseNot(): this {
     if (this.dtype.isFloat) {
@@ -451,11 +461,6 @@ export abstract class ElementwiseTensor extends TensorBase {
     }
     return this.wrap(this.uop.xor(scalarConst(this.dtype.isBool ? 1 : -1, this.dtype)));
   }
-  /** True where this is zero or false. */
-  logicalNot(): this {
-    return this.wrap(notNode(castNode(this.uop, dtypes.bool)));
-  }
-
   /** Bits shifted left; all out from the width of the dtype on. @throws {DTypeError} for floats and bools */
   lshift(x: Operand, options?: BinaryOptions): this {
     return this.shifted("lshift", Ops.SHL, x, options);
@@ -527,16 +532,6 @@ export abstract class ElementwiseTensor extends TensorBase {
     const dtype = options.dtype === undefined ? this.dtype : toDType(options.dtype);
     return this.wrap(this.broadcastConst(scalarConst(value, dtype)));
   }
-
-  /** -1, 0 or 1; NaN stays NaN. The gradient is 0. */
-  sign(): this {
-    return this.wrap(flat(signValue(this.uop), [this.uop]));
-  }
-
-  /** Negation; logical not for bools. */
-  neg(): this {
-    return this.dtype.isBool ? this.logicalNot() : this.wrap(negNode(this.uop));
-  }
 }
 
 /** -1, 0 or 1; zeros (and NaN) are passed on. Not to be differentiated. */
@@ -549,8 +544,8 @@ export function signValue(x: UOp): UOp {
 }
 
 /** a - b floor(a / b), and with a quotient cut toward zero: steps do not count. */
-const MOD = new GradientArg((g, [a, b]) => [g, () => g.mul(negNode(wholeQuotient(a, b, "floor")))], true);
-const FMOD = new GradientArg((g, [a, b]) => [g, () => g.mul(negNode(wholeQuotient(a, b, "trunc")))], true);
+const MOD: GradientArg = new GradientArg((g, [a, b]) => [g, () => g.mul(negNode(wholeQuotient(a, b, "floor")))], true);
+const FMOD: GradientArg = new GradientArg((g, [a, b]) => [g, () => g.mul(negNode(wholeQuotient(a, b, "trunc")))], true);
 
 /** The sign of the result by that of this: result / this, but 0 at 0. */
 const COPYSIGN = new GradientArg((g, [a, b], y) => {

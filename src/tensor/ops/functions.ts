@@ -32,131 +32,114 @@ import {
   tanhNode,
   tanNode,
 } from "../nodes/numeric.ts";
-import { type ElementwiseTensor, inFloat, signValue } from "./elementwise.ts";
+import { type ElementwiseTensor, signValue } from "./elementwise.ts";
+import { inFloat, install, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
 
-/** The families that it is written in. */
-export interface FunctionTensor extends ElementwiseTensor {}
+/** The families that it is written in, and its functions. */
+export interface FunctionTensor extends ElementwiseTensor {
+  /** |x|. Gradient 0 at 0. */
+  abs(): this;
+  /** x * x. */
+  square(): this;
+  /** Square root; NaN below 0. */
+  sqrt(): this;
+  /** 1 / sqrt(x). */
+  rsqrt(): this;
+  /** 1 / x. */
+  reciprocal(): this;
+  /** e^x. */
+  exp(): this;
+  /** 2^x. */
+  exp2(): this;
+  /** Natural logarithm; -Infinity at 0, NaN below. */
+  log(): this;
+  /** Logarithm to base 2. */
+  log2(): this;
+  /** Logarithm to base 10. */
+  log10(): this;
+  /** Sine, of radians. */
+  sin(): this;
+  /** Cosine. */
+  cos(): this;
+  /** Tangent. */
+  tan(): this;
+  /** Inverse sine; NaN outside [-1, 1]. */
+  asin(): this;
+  /** Inverse cosine; NaN outside [-1, 1]. */
+  acos(): this;
+  /** Inverse tangent. */
+  atan(): this;
+  /** Hyperbolic sine. */
+  sinh(): this;
+  /** Hyperbolic cosine. */
+  cosh(): this;
+  /** Hyperbolic tangent. */
+  tanh(): this;
+  /** Inverse hyperbolic sine. */
+  asinh(): this;
+  /** Inverse hyperbolic cosine; NaN below 1. */
+  acosh(): this;
+  /** Inverse hyperbolic tangent; NaN outside [-1, 1]. */
+  atanh(): this;
+  /** The error function. */
+  erf(): this;
+  /** Toward zero; integers stay as they are. */
+  trunc(): this;
+  /** Down to an integer; integers stay as they are. */
+  floor(): this;
+  /** Up to an integer; integers stay as they are. */
+  ceil(): this;
+}
+
+/** A row each. */
+export const FUNCTIONS: Rows<UnaryRow> = {
+  abs: { node: magnitude },
+  square: { node: (x) => x.dtype.isBool ? x.and(x) : x.mul(x) },
+  sqrt: ofReals((x) => x.sqrt(), 0),
+  rsqrt: ofReals((x) => floatConst(1, x.dtype).fdiv(x.sqrt()), 0),
+  reciprocal: ofReals((x) => floatConst(1, x.dtype).fdiv(x)),
+  exp: ofReals(expNode),
+  exp2: ofReals((x) => x.exp2()),
+  log: ofReals(logNode, 0),
+  log2: ofReals((x) => x.log2(), 0),
+  log10: ofReals((x) => scale(x.log2(), Math.LOG10E / Math.LOG2E), 0),
+  sin: ofReals((x) => x.sin()),
+  cos: ofReals((x) => x.cos()),
+  tan: ofReals(tanNode),
+  asin: ofReals(asinNode, -1, 1),
+  acos: ofReals(acosNode, -1, 1),
+  atan: ofReals(atanNode),
+  sinh: ofReals(sinhNode),
+  cosh: ofReals(coshNode),
+  tanh: ofReals(tanhNode),
+  asinh: ofReals(asinhNode),
+  acosh: ofReals(acoshNode, 1),
+  atanh: ofReals(atanhNode, -1, 1),
+  erf: ofReals(erfNode),
+  trunc: rounding((x) => x.trunc()),
+  floor: rounding(floorNode),
+  ceil: rounding(ceilNode),
+};
+
+function magnitude(x: UOp): UOp {
+  const d = x.dtype;
+  if (d.isBool || d.isUnsigned) return x;
+  return d.isFloat ? absNode(x, x.mul(signValue(x))) : x.lt(constant(0, d)).where(negNode(x), x);
+}
+
 /** Tensors with unary functions. */
 export abstract class FunctionTensor extends TensorBase {
+  static {
+    install(FunctionTensor, FUNCTIONS, ({ node }) =>
+      function () {
+        return this.wrap(node(this.uop));
+      });
+  }
   /** Applies a function of float nodes; integers are promoted, half floats computed in float32. */
   protected floating(f: (x: UOp) => UOp): this {
     return this.wrap(inFloat(this.uop, f));
   }
 
-  /** |x|. Gradient 0 at 0. */
-  abs(): this {
-    const x = this.uop, d = x.dtype;
-    if (d.isBool || d.isUnsigned) return this.wrap(x);
-    if (d.isFloat) return this.wrap(absNode(x, x.mul(signValue(x))));
-    return this.wrap(x.lt(constant(0, d)).where(negNode(x), x));
-  }
-  /** x * x. */
-  square(): this {
-    return this.mul(this);
-  }
-  /** Square root; NaN below 0. */
-  sqrt(): this {
-    return this.floating((x) => x.sqrt());
-  }
-  /** 1 / sqrt(x). */
-  rsqrt(): this {
-    return this.floating((x) => floatConst(1, x.dtype).fdiv(x.sqrt()));
-  }
-  /** 1 / x. */
-  reciprocal(): this {
-    return this.floating((x) => floatConst(1, x.dtype).fdiv(x));
-  }
-
-  /** e^x. */
-  exp(): this {
-    return this.floating(expNode);
-  }
-  /** 2^x. */
-  exp2(): this {
-    return this.floating((x) => x.exp2());
-  }
-  /** Natural logarithm; -Infinity at 0, NaN below. */
-  log(): this {
-    return this.floating(logNode);
-  }
-  /** Logarithm to base 2. */
-  log2(): this {
-    return this.floating((x) => x.log2());
-  }
-  /** Logarithm to base 10. */
-  log10(): this {
-    return this.floating((x) => scale(x.log2(), Math.LOG10E / Math.LOG2E));
-  }
-
-  /** Sine, of radians. */
-  sin(): this {
-    return this.floating((x) => x.sin());
-  }
-  /** Cosine. */
-  cos(): this {
-    return this.floating((x) => x.cos());
-  }
-  /** Tangent. */
-  tan(): this {
-    return this.floating(tanNode);
-  }
-  /** Inverse sine; NaN outside [-1, 1]. */
-  asin(): this {
-    return this.floating(asinNode);
-  }
-  /** Inverse cosine; NaN outside [-1, 1]. */
-  acos(): this {
-    return this.floating(acosNode);
-  }
-  /** Inverse tangent. */
-  atan(): this {
-    return this.floating(atanNode);
-  }
-  /** Hyperbolic sine. */
-  sinh(): this {
-    return this.floating(sinhNode);
-  }
-  /** Hyperbolic cosine. */
-  cosh(): this {
-    return this.floating(coshNode);
-  }
-  /** Hyperbolic tangent. */
-  tanh(): this {
-    return this.floating(tanhNode);
-  }
-  /** Inverse hyperbolic sine. */
-  asinh(): this {
-    return this.floating(asinhNode);
-  }
-  /** Inverse hyperbolic cosine; NaN below 1. */
-  acosh(): this {
-    return this.floating(acoshNode);
-  }
-  /** Inverse hyperbolic tangent; NaN outside [-1, 1]. */
-  atanh(): this {
-    return this.floating(atanhNode);
-  }
-  /** The error function. */
-  erf(): this {
-    return this.floating(erfNode);
-  }
-
-  /** A rounding; integers stay as they are. */
-  private rounded(f: (x: UOp) => UOp): this {
-    return this.dtype.isFloat ? this.wrap(f(this.uop)) : this.wrap(this.uop);
-  }
-  /** Toward zero; integers stay as they are. */
-  trunc(): this {
-    return this.rounded((x) => x.trunc());
-  }
-  /** Down to an integer; integers stay as they are. */
-  floor(): this {
-    return this.rounded(floorNode);
-  }
-  /** Up to an integer; integers stay as they are. */
-  ceil(): this {
-    return this.rounded(ceilNode);
-  }
   /** To the nearest integer, halves to the even one. Integers become floats. */
   round(): this {
     return this.dtype.isFloat ? this.wrap(roundNode(this.uop)) : this.cast(defaultFloat());

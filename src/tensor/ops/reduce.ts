@@ -25,6 +25,7 @@ import { belowMax, countNode, meanNode, minAlong, orReduce, reduceNode } from ".
 import { castNode } from "../nodes/scalars.ts";
 import type { CloseOptions } from "./elementwise.ts";
 import type { FunctionTensor } from "./functions.ts";
+import { install, type Rows } from "./rows.ts";
 
 /** Options of reductions. */
 export interface ReduceOptions {
@@ -50,10 +51,65 @@ const SOFTMAX = new GradientArg((g, _, y) => {
   return [y.mul(g.add(negNode(broadcastTo(along, shape))))];
 }, true);
 
-/** The families that it is written in. */
-export interface ReduceTensor extends FunctionTensor {}
+/** The families that it is written in, and what stands in rows. */
+export interface ReduceTensor extends FunctionTensor {
+  /** Largest over `axis`; NaN if there is one. Empty: the smallest value of the dtype. @throws {ShapeError} */
+  max(axis?: Axes | null, options?: ReduceOptions): this;
+  /** Smallest over `axis`; NaN if there is one. Empty: the largest value of the dtype. @throws {ShapeError} */
+  min(axis?: Axes | null, options?: ReduceOptions): this;
+  /** Whether any is true (nonzero). @throws {ShapeError} */
+  any(axis?: Axes | null, options?: ReduceOptions): this;
+  /** Whether all are true (nonzero). @throws {ShapeError} */
+  all(axis?: Axes | null, options?: ReduceOptions): this;
+  /** Mean over `axis`; integers give the default float. @throws {ShapeError} */
+  mean(axis?: Axes | null, options?: ReduceOptions): this;
+  /** log(sum(e^x)) over `axis` without overflow. @throws {ShapeError} */
+  logsumexp(axis?: Axes | null, options?: ReduceOptions): this;
+}
+
+/** Reductions: the result of `x` over axes, which stay with size 1. */
+export const REDUCTIONS: Rows<(x: UOp, axes: readonly number[]) => UOp> = {
+  max: (x, axes) => x.dtype.isBool ? anyOf(x, axes) : reduceNode(x, Ops.MAX, axes),
+  min: (x, axes) => x.dtype.isBool ? allOf(x, axes) : minAlong(x, axes),
+  any: anyOf,
+  all: allOf,
+  mean: (x, axes) => meanNode(castNode(x, wideOf(x)), axes).cast(floatOf(x.dtype)),
+  logsumexp: (x, axes) => logOfSum(castNode(x, wideOf(x)), axes).cast(floatOf(x.dtype)),
+};
+
+/** The float dtype in which statistics of `x` are computed, at least float32. */
+function wideOf(x: UOp): DType {
+  return promote(floatOf(x.dtype), dtypes.float32);
+}
+
+function anyOf(x: UOp, axes: readonly number[]): UOp {
+  return castNode(orReduce(castNode(castNode(x, dtypes.bool), dtypes.int32), axes), dtypes.bool);
+}
+
+function allOf(x: UOp, axes: readonly number[]): UOp {
+  const yes = constant(1, dtypes.bool);
+  return castNode(orReduce(castNode(castNode(x, dtypes.bool).xor(yes), dtypes.int32), axes), dtypes.bool).xor(yes);
+}
+
+function logOfSum(x: UOp, axes: readonly number[]): UOp {
+  const d = x.dtype, max = detachNode(reduceNode(x, Ops.MAX, axes));
+  // An infinite maximum would subtract to NaN.
+  const finite = max.lt(constant(Infinity, d)).and(constant(-Infinity, d).lt(max));
+  const base = finite.where(max, constant(0, d));
+  const e = expNode(x.add(negNode(broadcastTo(base, shapeOf(x)))));
+  return logNode(reduceNode(e, Ops.ADD, axes)).add(base);
+}
+
 /** Tensors with reductions. */
 export abstract class ReduceTensor extends TensorBase {
+  static {
+    install(ReduceTensor, REDUCTIONS, (node, name) =>
+      function (axis?: Axes | null, options: ReduceOptions = {}) {
+        const axes = this.axes(name, axis, options);
+        return this.finish(node(this.uop, axes), axes, options.keepdim);
+      });
+  }
+
   /** Drops `axes`, which have size 1, unless they are to be kept. */
   private finish(u: UOp, axes: readonly number[], keepdim: boolean | undefined): this {
     if (keepdim) return this.wrapValue(u);
@@ -90,55 +146,14 @@ export abstract class ReduceTensor extends TensorBase {
     return this.finish(this.folded(Ops.MUL, axes, options), axes, options.keepdim);
   }
 
-  /** Largest over `axis`; NaN if there is one. Empty: the smallest value of the dtype. @throws {ShapeError} */
-  max(axis?: Axes | null, options: ReduceOptions = {}): this {
-    if (this.dtype.isBool) return this.any(axis, options);
-    const axes = this.axes("max", axis, options);
-    return this.finish(reduceNode(this.uop, Ops.MAX, axes), axes, options.keepdim);
-  }
-
-  /** Smallest over `axis`; NaN if there is one. Empty: the largest value of the dtype. @throws {ShapeError} */
-  min(axis?: Axes | null, options: ReduceOptions = {}): this {
-    if (this.dtype.isBool) return this.all(axis, options);
-    const axes = this.axes("min", axis, options);
-    return this.finish(minAlong(this.uop, axes), axes, options.keepdim);
-  }
-
-  /** Whether any is true (nonzero). @throws {ShapeError} */
-  any(axis?: Axes | null, options: ReduceOptions = {}): this {
-    const axes = this.axes("any", axis, options);
-    const x = castNode(castNode(this.uop, dtypes.bool), dtypes.int32);
-    return this.finish(castNode(orReduce(x, axes), dtypes.bool), axes, options.keepdim);
-  }
-
-  /** Whether all are true (nonzero). @throws {ShapeError} */
-  all(axis?: Axes | null, options: ReduceOptions = {}): this {
-    const axes = this.axes("all", axis, options);
-    const x = castNode(castNode(this.uop, dtypes.bool).xor(constant(1, dtypes.bool)), dtypes.int32);
-    const u = castNode(orReduce(x, axes), dtypes.bool).xor(constant(1, dtypes.bool));
-    return this.finish(u, axes, options.keepdim);
-  }
-
   /** Whether all elements are close: a bool scalar. Options as `isclose`. */
   allclose(other: Operand, options: CloseOptions = {}): this {
     return this.isclose(other, options).all();
   }
 
-  /** The float dtype in which statistics of this are computed, at least float32. */
-  private get wide(): DType {
-    return promote(floatOf(this.dtype), dtypes.float32);
-  }
-
-  /** Mean over `axis`; integers give the default float. @throws {ShapeError} */
-  mean(axis?: Axes | null, options: ReduceOptions = {}): this {
-    const axes = this.axes("mean", axis, options);
-    const u = meanNode(castNode(this.uop, this.wide), axes).cast(floatOf(this.dtype));
-    return this.finish(u, axes, options.keepdim);
-  }
-
   /** Variance (in the wide dtype) and mean, axes kept. */
   private moments(axes: readonly number[], correction: number): [variance: UOp, mean: UOp] {
-    const x = castNode(this.uop, this.wide);
+    const x = castNode(this.uop, wideOf(this.uop));
     const mean = meanNode(x, axes);
     const away = x.add(negNode(broadcastTo(mean, shapeOf(x))));
     const sum = reduceNode(away.mul(away), Ops.ADD, axes), n = countNode(x, axes, shapeOf(sum));
@@ -265,19 +280,6 @@ export abstract class ReduceTensor extends TensorBase {
     return t.neg().softmax(axis, options);
   }
 
-  /** log(sum(e^x)) over `axis` without overflow. @throws {ShapeError} */
-  logsumexp(axis?: Axes | null, options: ReduceOptions = {}): this {
-    const axes = this.axes("logsumexp", axis, options);
-    const x = castNode(this.uop, this.wide), d = x.dtype;
-    const max = detachNode(reduceNode(x, Ops.MAX, axes));
-    // An infinite maximum would subtract to NaN.
-    const finite = max.lt(constant(Infinity, d)).and(constant(-Infinity, d).lt(max));
-    const base = finite.where(max, constant(0, d));
-    const e = expNode(x.add(negNode(broadcastTo(base, shapeOf(x)))));
-    const u = logNode(reduceNode(e, Ops.ADD, axes)).add(base);
-    return this.finish(u.cast(floatOf(this.dtype)), axes, options.keepdim);
-  }
-
   // ---- normalization
 
   /**
@@ -289,7 +291,7 @@ export abstract class ReduceTensor extends TensorBase {
   layernorm(axis: Axes = -1, options: { readonly eps?: number } = {}): this {
     checkOptions("layernorm", options, ["eps"]);
     const axes = resolveAxes("layernorm", axis, this.shape);
-    const x = castNode(this.uop, this.wide), shape = shapeOf(x);
+    const x = castNode(this.uop, wideOf(this.uop)), shape = shapeOf(x);
     const y = x.add(negNode(broadcastTo(meanNode(x, axes), shape)));
     const deviation = shift(meanNode(y.mul(y), axes), options.eps ?? 1e-5).sqrt();
     return this.wrap(y.mul(broadcastTo(floatConst(1, x.dtype).fdiv(deviation), shape)).cast(floatOf(this.dtype)));
@@ -341,7 +343,7 @@ export abstract class ReduceTensor extends TensorBase {
     checkOptions("normalize", options, ["p", "dim", "eps"]);
     const { p = 2, dim = 1, eps = 1e-12 } = options;
     const at = resolveAxis("normalize", dim, this.shape);
-    const x = castNode(this.uop, this.wide);
+    const x = castNode(this.uop, wideOf(this.uop));
     const t = this.wrap(x);
     const keep = { keepdim: true };
     let norm: this;

@@ -6,6 +6,9 @@
  */
 import { kernel, Tensor } from "../../../mod.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
+import { CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
+import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
 import {
   any,
   type Arg,
@@ -82,12 +85,11 @@ function same(call: MakeCall, names: string): Record<string, MakeCall> {
 
 /** Members of tensors. */
 export const METHODS: Readonly<Record<string, MakeCall>> = {
+  ...same(none, Object.keys({ ...FUNCTIONS, ...ACTIVATIONS, ...CASTS, ...UNARY }).join(" ")),
   ...same(
     none,
-    "abs square sqrt rsqrt reciprocal exp exp2 log log2 log10 sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh " +
-      "erf trunc floor ceil round isnan isfinite relu relu6 sigmoid logsigmoid hardswish silu swish quickGelu mish softsign " +
-      "float half bfloat16 double int long short bool sign neg logicalNot numel nbytes elementSize isFloatingPoint toString " +
-      "contiguous contiguousBackward detach schedule wasm js data dataSync tolist tolistSync dispose qr",
+    "round isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
+      "schedule wasm js data dataSync tolist tolistSync dispose qr",
   ),
   ...same(binary, "add sub mul div floorDiv mod pow"),
   ...same(of(ints2, () => [operand(1), reverse]), "bitwiseAnd bitwiseOr bitwiseXor lshift rshift"),
@@ -98,7 +100,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(on(one, keep), "argmax argmin"),
   ...same(on(one, typed), "softmax logSoftmax softmin"),
   ...same(on(one), "cumsum cummax cummin logcumsumexp"),
-  ...same(on(maybe(num(0.5))), "leakyRelu elu celu softplus dropout"),
+  ...same(on(maybe(num(0.5))), `dropout ${Object.keys(PARAMETRIC).join(" ")}`),
   ...same(on(maybe(size(1))), "tril triu"),
   ...same(
     of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),

@@ -4,6 +4,10 @@
  * what orders or normalizes; op_rows_more.ts has the rest. In: a hand that the maker holds out. Out: JavaScript.
  */
 import type { DType } from "../../../src/dtype/dtype.ts";
+import { ACTIVATIONS } from "../../../src/tensor/ops/activation.ts";
+import { CASTS } from "../../../src/tensor/ops/elementwise.ts";
+import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
+import type { UnaryRow } from "../../../src/tensor/ops/rows.ts";
 import type { Random } from "../simplify.ts";
 
 /** What a row may ask of the program that its call becomes part of. */
@@ -76,62 +80,41 @@ export function takes({ on, rank = [0, 9] }: OpRow, dtype: DType, axes: number):
 
 const smooth = { smooth: true };
 
-/** Functions of one float: what is done before, so that there is a result, and what they may be given. */
+/** What is done before a function, so that it has a value and a slope, by where its row says that it has values. */
+function within([least, greatest]: UnaryRow["domain"] & object = [-Infinity, Infinity]): string {
+  if (least === -Infinity) return "";
+  return greatest < Infinity ? `clamp(${0.9 * least}, ${0.9 * greatest}).` : `abs().add(${least + 0.5}).`;
+}
+
+/** Functions of one float: those of the rows, and others; what is done before, and what they may be given. */
 const UNARY: Readonly<Record<string, readonly [before?: string, ...given: string[]]>> = {
-  abs: [],
-  acos: ["clamp(-0.9, 0.9)."],
-  acosh: ["abs().add(1.5)."],
-  asin: ["clamp(-0.9, 0.9)."],
-  asinh: [],
-  atan: [],
-  atanh: ["clamp(-0.9, 0.9)."],
-  ceil: [],
+  ...Object.fromEntries(
+    Object.entries({ ...FUNCTIONS, ...ACTIVATIONS }).map(([name, { domain }]) => [name, [within(domain)]]),
+  ),
   celu: ["", "", "0.5", "2"],
   clamp: ["", "-1, 1", "null, 0.5", "0", "-2, 3"],
   clip: ["", "-1, 1", "0.25"],
   contiguous: [],
   contiguousBackward: [],
-  cos: [],
   cosh: ["clamp(-3, 3)."],
   elu: ["", "", "0.5"],
-  erf: [],
-  exp: [],
-  exp2: [],
-  floor: [],
   gelu: ["", "", '{ approximate: "tanh" }'],
   hardsigmoid: ["", "", "{ alpha: 0.25, beta: 0.4 }"],
-  hardswish: [],
   hardtanh: ["", "", "{ minVal: -2, maxVal: 0.5 }"],
   leakyRelu: ["", "", "0.2"],
-  log: ["abs().add(0.5)."],
-  log10: ["abs().add(0.5)."],
-  log2: ["abs().add(0.5)."],
-  logsigmoid: [],
-  mish: [],
   neg: [],
-  quickGelu: [],
   reciprocal: ["abs().add(0.5)."],
   relu: [],
   relu6: [],
   round: [],
-  rsqrt: ["abs().add(0.5)."],
   selu: ["", "", "{ alpha: 1.5, gamma: 1.1 }"],
-  sigmoid: [],
-  silu: [],
-  sin: [],
   sinh: ["clamp(-3, 3)."],
   softplus: ["", "", "2"],
-  softsign: [],
-  sqrt: ["abs().add(0.25)."],
-  square: [],
-  swish: [],
   tan: ["clamp(-1, 1)."],
-  tanh: [],
-  trunc: [],
 };
 
 const UNARY_ROWS: readonly OpRow[] = [
-  ...Object.entries(UNARY).map(([name, [before = "", ...given]]) =>
+  ...Object.entries(UNARY).sort(([a], [b]) => a < b ? -1 : 1).map(([name, [before = "", ...given]]) =>
     row(name, "f", ({ r, x }) => `${x}.${before}${name}(${given.length === 0 ? "" : r.pick(given)})`, smooth)
   ),
   ...["isnan", "isfinite", "logicalNot"].map((name) => row(name, "f", ({ x }) => `${x}.${name}()`)),
@@ -153,8 +136,7 @@ const UNARY_ROWS: readonly OpRow[] = [
 
 const CAST_ROWS: readonly OpRow[] = [
   row("cast", "fib", (h) => `${h.x}.cast("${h.anyDType()}")`, smooth),
-  ...["float", "half", "bfloat16", "double", "int", "long", "short", "bool"]
-    .map((name) => row(name, "fib", ({ x }) => `${x}.${name}()`)),
+  ...Object.keys(CASTS).map((name) => row(name, "fib", ({ x }) => `${x}.${name}()`)),
   row("bitcast", "fi", ({ r, x, shape, dtype }) => {
     const same = [
       "int32,uint32,float32",
