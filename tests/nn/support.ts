@@ -1,5 +1,6 @@
 /** What the tests of `nn` share: golden values, the inputs they were made with, comparison. @module */
 import assert from "node:assert/strict";
+import { assertClose } from "@std/assert";
 import { Device, state, Tensor } from "../../mod.ts";
 
 Device.default = "JS";
@@ -23,11 +24,7 @@ export function setParameters(parameters: readonly (Tensor | undefined)[]): void
 /** Asserts that a tensor has the values `want`, row-major. */
 export async function close(t: Tensor | undefined, want: readonly number[], tolerance = 2e-5): Promise<void> {
   assert.ok(t !== undefined, "no tensor");
-  const got = Array.from(await t.data(), Number);
-  assert.equal(got.length, want.length);
-  got.forEach((x, i) => {
-    assert.ok(Math.abs(x - want[i]) <= tolerance * Math.max(1, Math.abs(want[i])), `${i}: ${x}, not ${want[i]}`);
-  });
+  assertClose(await t.data(), want, tolerance);
 }
 
 /** Sets all parameters of a layer as generate.py does: in the order of PyTorch's names of them. */

@@ -47,13 +47,22 @@ export function equal(a: unknown, b: unknown): boolean {
   return same(a, b);
 }
 
+let heard: ((values: readonly unknown[]) => void) | undefined;
+
+/** What is to hear of the values that are held to each other. */
+export function hearAssertions(listener: (values: readonly unknown[]) => void): void {
+  heard = listener;
+}
+
 /** Fails unless `condition` holds. */
 export function assert(condition: unknown, message = "The condition does not hold"): asserts condition {
+  heard?.([condition]);
   if (!condition) fail(message);
 }
 
 /** Fails unless both are alike, entry by entry. */
 export function assertEquals(actual: unknown, expected: unknown, message?: string): void {
+  heard?.([actual, expected]);
   if (equal(actual, expected)) return;
   try {
     strict.deepEqual(actual, expected);
@@ -70,6 +79,7 @@ export function assertNotEquals(actual: unknown, expected: unknown, message = "V
 
 /** Fails unless both are the same: -0 is not 0. */
 export function assertStrictEquals(actual: unknown, expected: unknown, message?: string): void {
+  heard?.([actual, expected]);
   if (!Object.is(actual, expected)) strict.equal(actual, expected, message);
   if (!Object.is(actual, expected)) {
     fail(message ?? "Values are not the same", `${String(actual)}, ${String(expected)}`);
@@ -78,6 +88,7 @@ export function assertStrictEquals(actual: unknown, expected: unknown, message?:
 
 /** Fails unless numbers differ by at most `tolerance`, 1e-7 of the expected one. */
 export function assertAlmostEquals(actual: number, expected: number, tolerance?: number, message?: string): void {
+  heard?.([actual, expected]);
   if (Object.is(actual, expected)) return;
   const most = tolerance ?? (Number.isFinite(expected) ? Math.abs(expected * 1e-7) : 1e-7);
   if (!(Math.abs(expected - actual) <= most)) {
@@ -85,13 +96,34 @@ export function assertAlmostEquals(actual: number, expected: number, tolerance?:
   }
 }
 
+/** Fails unless numbers, or lists of them entry by entry, differ by at most `tolerance` times what is expected, or 1. */
+export function assertClose(actual: unknown, expected: unknown, tolerance: number = 1e-5, message?: string): void {
+  heard?.([actual, expected]);
+  const check = (a: unknown, b: unknown, at: string): void => {
+    if (Array.isArray(b) || ArrayBuffer.isView(b)) {
+      const got = a as ArrayLike<unknown> | undefined, want = b as unknown as ArrayLike<unknown>;
+      if (!isObject(got) || got.length !== want.length) {
+        fail(message ?? "Lists differ", `${at} has ${isObject(got) ? got.length : "no"} entries, not ${want.length}`);
+      }
+      for (let i = 0; i < want.length; i++) check(got[i], want[i], `${at}[${i}]`);
+      return;
+    }
+    const x = Number(a), y = Number(b);
+    if (Object.is(x, y) || x === y || Math.abs(x - y) <= tolerance * Math.max(1, Math.abs(y))) return;
+    fail(message ?? "Numbers differ", `${at} is ${x}, not ${y}`);
+  };
+  check(actual, expected, "it");
+}
+
 /** Fails unless `actual` has `part`. */
 export function assertStringIncludes(actual: string, part: string, message = "A text lacks a part"): void {
+  heard?.([actual]);
   if (!actual.includes(part)) fail(message, `${JSON.stringify(part)} is not in ${JSON.stringify(actual)}`);
 }
 
 /** Fails unless `actual` matches. */
 export function assertMatch(actual: string, pattern: RegExp, message = "A text does not match"): void {
+  heard?.([actual]);
   if (!pattern.test(actual)) fail(message, `${pattern} for ${JSON.stringify(actual)}`);
 }
 

@@ -50,6 +50,14 @@ Deno.test("assertions: what differs fails, what is alike passes", async () => {
   strict.throws(() => assertStrictEquals(0, -0));
   strict.throws(() => assertAlmostEquals(1, 1.001));
   assertAlmostEquals(1, 1.0009, 1e-3);
+  given.assertClose([[1, NaN], new Float32Array([2, Infinity])], [[1.000009, NaN], [2, Infinity]]);
+  given.assertClose(0.001, 0.0020001, 1e-3 + 1e-6);
+  const [pair, none]: [unknown, unknown] = [[1, 2], undefined];
+  for (
+    const [a, b] of [[1, 1.001], [pair, [1]], [pair, [1, 2.1]], [NaN, 1], [1, NaN], [none, [1]], [none, 1], [2e308, 1]]
+  ) {
+    strict.throws(() => given.assertClose(a, b), { name: "AssertionError" });
+  }
   const fail = () => {
     throw new RangeError("beyond");
   };

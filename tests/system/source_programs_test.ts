@@ -2,7 +2,7 @@
  * The programs of the documents that this library grew from, with the outcomes they promise: values on every device that
  * opens here, and what the scheduler makes of them (on NULL too, which compiles and runs nothing).
  */
-import { assert, assertAlmostEquals, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { assert, assertAlmostEquals, assertClose, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import {
   BufferCopy,
   CompiledKernel,
@@ -64,13 +64,7 @@ function lineOf(text: string): number {
 async function floats(t: Tensor): Promise<number[]> {
   return Array.from(await t.data() as ArrayLike<number>);
 }
-function close(got: readonly number[], want: readonly number[], tolerance = 1e-6): void {
-  assertEquals(got.length, want.length);
-  got.forEach((x, i) => {
-    if (Number.isFinite(want[i])) assertAlmostEquals(x, want[i], tolerance * Math.max(1, Math.abs(want[i])));
-    else assertEquals(x, want[i]);
-  });
-}
+const close = (got: unknown, want: unknown, tolerance = 1e-6): void => assertClose(got, want, tolerance);
 
 // ---- [1, 2, 3] + 2
 

@@ -2,19 +2,8 @@
  * Programs as users of PyTorch, tinygrad, NumPy and plain JavaScript write them who know the README and the pages of
  * docs/: each on JS and WASM, with what plain arithmetic gives. `source_programs_test.ts` has those of the documents.
  */
-import { assert, assertAlmostEquals, assertEquals } from "@std/assert";
+import { assertClose, assertEquals } from "@std/assert";
 import { Device, grad, jit, nn, scope, state, Tensor, valueAndGrad, Variable, vmap } from "../../mod.ts";
-
-type Values = number | boolean | bigint | Values[];
-
-/** Compares nested lists of numbers, to some digits. */
-function close(got: unknown, want: Values, tolerance = 1e-5): void {
-  if (Array.isArray(want)) {
-    assert(Array.isArray(got), "it is no list");
-    assertEquals(got.length, want.length);
-    want.forEach((w, i) => close(got[i], w, tolerance));
-  } else assertAlmostEquals(Number(got), Number(want), tolerance * Math.max(1, Math.abs(Number(want))));
-}
 
 const before = Device.default; // devices open outside of tests
 
@@ -47,9 +36,9 @@ each("a regression with clipped gradients and a schedule", async () => {
     });
     schedule.step();
   }
-  close(await model.weight.tolist(), [[1, -2, 0.5]], 1e-2);
-  close(await model.bias!.tolist(), [3], 1e-2);
-  close(optimizer.getLr(), 0.0125);
+  assertClose(await model.weight.tolist(), [[1, -2, 0.5]], 1e-2);
+  assertClose(await model.bias!.tolist(), [3], 1e-2);
+  assertClose(optimizer.getLr(), 0.0125);
 });
 
 each("a recurrent cell over the rows of a sequence", async () => {
@@ -58,7 +47,7 @@ each("a recurrent cell over the rows of a sequence", async () => {
   for (const x of sequence) states.push(h = cell.call(x, h));
   const all = Tensor.stack(states);
   assertEquals(all.shape, [5, 3, 4]);
-  close(await all.at(-1).sub(h).abs().max().item(), 0);
+  assertClose(await all.at(-1).sub(h).abs().max().item(), 0);
 });
 
 each("gradients accumulate over rows, and a step-through rounding passes them", async () => {
@@ -135,7 +124,7 @@ each("k-means", async () => {
     const own = points.unsqueeze(1).sub(centers).square().sum(-1).argmin(1).oneHot(2).float();
     centers = own.T.matmul(points).div(own.sum(0).unsqueeze(1)).realize();
   }
-  close(await centers.tolist(), [[0, 0.5], [10, 10.5]]);
+  assertClose(await centers.tolist(), [[0, 0.5], [10, 10.5]]);
 });
 
 each("the Mandelbrot set", async () => {
@@ -160,11 +149,11 @@ each("the Mandelbrot set", async () => {
 each("windows, distances and systems", async () => {
   assertEquals(await new Tensor([1, 2, 3, 4, 5]).unfold(0, 3, 1).mean(1).tolist(), [2, 3, 4]);
   const p = new Tensor([[0, 0], [3, 4], [6, 8]]), far = p.unsqueeze(0).sub(p.unsqueeze(1)).square().sum(-1).sqrt();
-  close(await far.triu(1).tolist(), [[0, 5, 10], [0, 0, 5], [0, 0, 0]]);
+  assertClose(await far.triu(1).tolist(), [[0, 5, 10], [0, 0, 5], [0, 0, 0]]);
   const a = new Tensor([[2, 1], [1, 3]], { dtype: "float32" });
-  close(await a.solve([3, 5]).tolist(), [0.8, 1.4]);
-  close(await a.inv().matmul(a).tolist(), [[1, 0], [0, 1]]);
-  close(await a.det().item(), 5);
+  assertClose(await a.solve([3, 5]).tolist(), [0.8, 1.4]);
+  assertClose(await a.inv().matmul(a).tolist(), [[1, 0], [0, 1]]);
+  assertClose(await a.det().item(), 5);
 });
 
 // ---- plain JavaScript
@@ -179,7 +168,7 @@ each("frames of samples", async () => {
   const samples = Float32Array.from({ length: 16 }, (_, i) => Math.sin(i));
   const frames = Array.from({ length: 4 }, (_, i) => samples.subarray(4 * i, 4 * i + 4));
   const loudness = new Tensor(frames).square().mean(1).sqrt();
-  close(await loudness.tolist(), frames.map((f) => Math.sqrt(f.reduce((a, b) => a + b * b, 0) / 4)));
+  assertClose(await loudness.tolist(), frames.map((f) => Math.sqrt(f.reduce((a, b) => a + b * b, 0) / 4)));
 });
 
 each("lists of tensors, filtered, mapped and reduced", async () => {
@@ -213,8 +202,8 @@ each("descent on a function of a list that it takes apart", async () => {
     want = (a - 1) ** 2 + 10 * (b - a * a) ** 2;
     [a, b] = [a - 0.01 * (2 * (a - 1) - 40 * a * (b - a * a)), b - 0.01 * 20 * (b - a * a)];
   }
-  close(value, want, 1e-4);
-  close(await p.tolist(), [a, b], 1e-4);
+  assertClose(value, want, 1e-4);
+  assertClose(await p.tolist(), [a, b], 1e-4);
 });
 
 each("gradients of each example", async () => {

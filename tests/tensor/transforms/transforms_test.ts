@@ -1,4 +1,4 @@
-import { assertAlmostEquals, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { assertClose, assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   ArgumentError,
   checkpoint,
@@ -22,9 +22,8 @@ Device.get();
 const t = (x: number[] | number[][]): Tensor => new Tensor(x, { dtype: "float32" });
 
 async function close(got: unknown, want: unknown, tolerance = 1e-5): Promise<void> {
-  const a = await (got as Tensor).data() as Float32Array, b = await (want as Tensor).data() as Float32Array;
   assertEquals((got as Tensor).shape, (want as Tensor).shape);
-  a.forEach((x, i) => assertAlmostEquals(x, b[i], tolerance * Math.max(1, Math.abs(b[i]))));
+  assertClose(await (got as Tensor).data(), await (want as Tensor).data(), tolerance);
 }
 
 const cube = (x: Tensor): Tensor => x.pow(3).sum();
