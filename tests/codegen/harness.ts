@@ -8,6 +8,9 @@ import { dtypes } from "../../src/dtype/dtype.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { ParamArg } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
+import { ArgumentError } from "../../src/helpers/errors.ts";
+import { context } from "../../src/helpers/env.ts";
+import { specLinear, verify } from "../../src/uop/core/spec.ts";
 import { verifyLinear } from "./verify.ts";
 import { sink, toposort, type UOp } from "../../src/uop/core/uop.ts";
 
@@ -87,9 +90,9 @@ export function run(
   o: readonly Opt[] | undefined,
   caps: Partial<Capabilities> = {},
   vars: readonly number[] = [],
+  linear: LinearProgram = compile(ast, o, caps),
 ): Data[] {
   const device = makeJsDevice(caps);
-  const linear = compile(ast, o, caps);
   const params = paramsOf(ast);
   const buffers = params.map((p, i) => {
     const b = new Buffer(device, p.dtype, p.size);
@@ -103,6 +106,74 @@ export function run(
     buffers[i].copyOut(new Uint8Array(out.buffer as ArrayBuffer));
     return out;
   });
+}
+
+/** Ops whose results may differ in the last digits from one order or decomposition to another. */
+const INEXACT: readonly Ops[] = [Ops.FDIV, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT];
+
+/**
+ * Fails where buffers differ: whole numbers ever, floats unless the kernel divides or has a function (data of small
+ * integers make sums exact in any order).
+ */
+export function expectSame(ast: UOp, got: readonly Data[], want: readonly Data[], what: string): void {
+  const exact = !toposort(ast).some((u) => INEXACT.includes(u.op)), params = paramsOf(ast);
+  got.forEach((g, slot) => {
+    const tolerance = exact || !params[slot].dtype.isFloat ? 0 : 1e-4;
+    for (let i = 0; i < g.length; i++) {
+      const a = Number(g[i]), b = Number(want[slot][i]);
+      if (a === b || Object.is(a, b) || Math.abs(a - b) <= tolerance * Math.max(1, Math.abs(b))) continue;
+      throw new Error(`${what}: buffer ${slot}[${i}] is ${a}, not ${b}`);
+    }
+  });
+}
+
+/** Compiles a kernel; undefined where its opts are not possible for it. */
+export function possible(ast: UOp, o: readonly Opt[], caps: Partial<Capabilities>): LinearProgram | undefined {
+  try {
+    return compile(ast, o, caps);
+  } catch (error) {
+    if (error instanceof ArgumentError) return undefined;
+    throw error;
+  }
+}
+
+/** For how many kernels each set of opts was possible, by set and kind of device; and how many were tried. */
+export class Applied {
+  readonly counts: Record<string, number> = {};
+  tried = 0;
+
+  /** The sets that were possible for fewer than `least` of `all` kernels; of what a filter left out nothing is known. */
+  seldom(all: number, least: number): string[] {
+    if (this.tried < all) return [];
+    return Object.entries(this.counts).filter(([, n]) => n < least).map(([at, n]) => `${at}: ${n}`);
+  }
+}
+
+/**
+ * Runs a kernel as the heuristic chooses, without opts, and under each set of opts that is possible for it: the same values on
+ * each kind of device as on the JS device without opts.
+ */
+export function checkUnderOpts(
+  ast: UOp,
+  vars: readonly number[],
+  sets: readonly string[],
+  kinds: Readonly<Record<string, Partial<Capabilities>>>,
+  applied: Applied,
+): void {
+  const data = integers(paramsOf(ast)), want = run(ast, data, [], {}, vars);
+  applied.tried++;
+  if (want[0].every((v, i) => v === data[0][i])) throw new Error("the kernel writes nothing");
+  for (const [kind, caps] of Object.entries(kinds)) {
+    expectSame(ast, run(ast, data, undefined, caps, vars), want, `heuristic on ${kind}`);
+    expectSame(ast, context({ NOOPT: 1 }, () => run(ast, data, undefined, caps, vars)), want, `no opts on ${kind}`);
+    for (const text of sets) {
+      const o = opts(text), at = `${text} on ${kind}`, program = possible(ast, o, caps);
+      applied.counts[at] = (applied.counts[at] ?? 0) + (program === undefined ? 0 : 1);
+      if (program === undefined) continue;
+      verify(program.uops, specLinear, at);
+      expectSame(ast, run(ast, data, o, caps, vars, program), want, at);
+    }
+  }
 }
 
 /** Small integers as data, so that float sums are exact in any order. Deterministic. */

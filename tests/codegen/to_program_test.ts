@@ -2,36 +2,28 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError } from "../../src/helpers/errors.ts";
 import { context } from "../../src/helpers/env.ts";
 import { Kernel } from "../../src/codegen/opt/kernel.ts";
-import { type Opt, type OptOp, optText } from "../../src/codegen/opt/opt.ts";
+import { type OptOp, optText } from "../../src/codegen/opt/opt.ts";
 import { simplifyRanges } from "../../src/codegen/ast/simplify.ts";
-import type { Capabilities } from "../../src/renderer/renderer.ts";
 import { listText } from "../../src/uop/core/print.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-import type { UOp } from "../../src/uop/core/uop.ts";
 import { addKernel, KERNEL_FIXTURES, matmulKernel } from "../fixtures/kernels.ts";
-import { CAPS, compile, type Data, integers, opts, paramsOf, run } from "./harness.ts";
+import {
+  Applied,
+  CAPS,
+  checkUnderOpts,
+  compile,
+  expectSame,
+  integers,
+  opts,
+  paramsOf,
+  possible,
+  run,
+} from "./harness.ts";
 import { KERNELS } from "./kernels.ts";
 import { optimized } from "../fixtures/optimized.ts";
 
 function varsOf(name: string): number[] {
   return name === "symbolic" ? [11] : [];
-}
-
-function same(
-  got: readonly Data[],
-  want: readonly Data[],
-  what: string,
-  ast: UOp,
-  o: Opt[] | undefined,
-  caps: Partial<Capabilities>,
-): void {
-  got.forEach((g, slot) => {
-    for (let i = 0; i < g.length; i++) {
-      const a = Number(g[i]), b = Number(want[slot][i]);
-      if (Object.is(a, b) || Math.abs(a - b) <= 1e-4 * Math.max(1, Math.abs(b))) continue;
-      throw new Error(`${what}: buffer ${slot}[${i}] is ${a}, not ${b}\n${listText(compile(ast, o, caps).uops)}`);
-    }
-  });
 }
 
 for (const f of KERNEL_FIXTURES) {
@@ -54,40 +46,28 @@ const SETS = [
   "PADTO:2:7 UNROLL:0:7",
   "SWAP:0:1 UPCAST:1:2 THREAD:1",
   "UNROLL:0:5",
-  "THREAD:0:2 UPCAST:0:2",
+  "THREAD:0 UPCAST:0:2",
   "VECTOR:1:4 UPCAST:0:3 SWAP:0:1 STAGE:2:1",
   "PADTO:1:8 VECTOR:1:4 UPCAST:1:2 STAGE:1:0 STAGE:2:0",
   "VECTOR:0:4 STAGE:2:1 STAGE:1:1",
   "VECTOR:2:4 STAGE:1:1",
 ];
 
+const applied = new Applied();
 for (const [name, ast] of Object.entries(KERNELS)) {
-  Deno.test(`codegen: ${name} is the same under any opts`, () => {
-    const data = integers(paramsOf(ast));
-    const want = run(ast, data, [], {}, varsOf(name));
-    assert(want[0].some((v, i) => v !== data[0][i]), "it writes something");
-    for (const [kind, caps] of Object.entries(CAPS)) {
-      same(run(ast, data, undefined, caps, varsOf(name)), want, `heuristic on ${kind}`, ast, undefined, caps);
-      for (const text of SETS) {
-        const o = opts(text);
-        let got: Data[];
-        try {
-          got = run(ast, data, o, caps, varsOf(name));
-        } catch (error) {
-          if (error instanceof ArgumentError) continue; // not possible for this kernel
-          throw error;
-        }
-        same(got, want, `${text} on ${kind}`, ast, o, caps);
-      }
-    }
-  });
+  Deno.test(`codegen: ${name} is the same under any opts`, () =>
+    checkUnderOpts(ast, varsOf(name), SETS, CAPS, applied));
 }
+
+Deno.test("codegen: each set of opts was possible for some kernels", () => {
+  assertEquals(applied.seldom(Object.keys(KERNELS).length, 5), []);
+});
 
 Deno.test("codegen: random opts give the same values", () => {
   let state = 12345;
   const next = (n: number): number => (state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff) % n;
   const ops: OptOp[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
-  let applied = 0;
+  let applied = 0, refused = 0;
   for (const [name, ast] of Object.entries(KERNELS)) {
     const data = integers(paramsOf(ast), 7);
     const want = run(ast, data, [], {}, varsOf(name));
@@ -104,16 +84,16 @@ Deno.test("codegen: random opts give the same values", () => {
       }
       const caps = Object.values(CAPS)[next(3)];
       const o = kernel.applied.slice();
-      applied += o.length;
-      try {
-        same(run(ast, data, o, caps, varsOf(name)), want, `${name}: ${o.map(optText).join(" ")}`, ast, o, caps);
-      } catch (error) {
-        if (error instanceof ArgumentError) continue; // two lanes on one node
-        throw error;
+      const program = possible(ast, o, caps);
+      if (program === undefined) {
+        refused++; // two lanes on one node
+        continue;
       }
+      applied += o.length;
+      expectSame(ast, run(ast, data, o, caps, varsOf(name), program), want, `${name}: ${o.map(optText).join(" ")}`);
     }
   }
-  assert(applied > 400, `${applied} opts were applied`);
+  assert(applied > 500 && refused < 280, `${applied} opts were applied, ${refused} kernels refused theirs`);
 });
 
 Deno.test("codegen: every stage is legal by its spec", () => {
@@ -127,7 +107,7 @@ Deno.test("codegen: every stage is legal by its spec", () => {
 Deno.test("codegen: a tile along what a STAGE depends on stands outside of the STAGE", () => {
   const ast = KERNELS.staged_rows, data = integers(paramsOf(ast), 3), want = run(ast, data, []);
   for (const text of ["PADTO:0:2", "PADTO:0:4 VECTOR:2:4 UPCAST:1:2", "PADTO:0:2 UPCAST:0:2 THREAD:0:0"]) {
-    same(run(ast, data, opts(text), CAPS.small), want, text, ast, opts(text), CAPS.small);
+    expectSame(ast, run(ast, data, opts(text), CAPS.small), want, text);
   }
 });
 
