@@ -1,8 +1,9 @@
 /**
  * Writes docs/coverage.md from the tests: runs every golden case on each device, notes which methods its program calls and
  * on what dtypes, and counts those whose values are right. Rows of tests/pages/parity.ts that no case computes are
- * looked up in the table of random programs, whose values are compared, and in the tests that assert.
- * `deno task coverage`
+ * looked up in the table of random programs, whose values are compared, and in what recorder.ts noted while tests ran: a
+ * member by its name, a rule by the name of a test. The tests found go to asserted.json, which tests/run.ts holds true:
+ * each must have passed. `deno task coverage`, or with `--record FILE` to reuse what the recorder wrote.
  *
  * @module
  */
@@ -11,44 +12,22 @@ import * as library from "../../mod.ts";
 import { type DType, DTYPES } from "../../src/dtype/dtype.ts";
 import { ALL_ROWS } from "../fuzz/parts/op_rows_more.ts";
 import { batches, build, cases, checkAll, readAll } from "../golden/golden.ts";
+import { listen } from "./listen.ts";
 import { PARITY } from "./parity.ts";
 
 /** The devices that every machine has; others run the same cases where they open. */
 const DEVICES = ["JS", "WASM", "CLANG"] as const;
 const ROOT = new URL("../../", import.meta.url);
+/** The tests that rows name. */
+const ASSERTED = new URL("asserted.json", import.meta.url);
 
 /** Methods that a program calls itself, by the dtypes they are called on. */
 const calls = new Set<string>();
-let depth = 0, listening = false;
+let listening = false;
 
-/** Replaces each method by one that notes its outermost calls. */
-function listen(): void {
-  const chain: object[] = [];
-  for (let p: object | null = Tensor.prototype; p !== null && p !== Object.prototype; p = Object.getPrototypeOf(p)) {
-    chain.push(p);
-  }
-  for (const owner of chain) {
-    for (const [name, own] of Object.entries(Object.getOwnPropertyDescriptors(owner))) {
-      const method: unknown = own.value;
-      if (typeof method !== "function" || name === "constructor" || !own.writable) continue;
-      const listened = function (this: Tensor, ...args: unknown[]): unknown {
-        if (listening && depth === 0) calls.add(`${name} ${this.dtype}`);
-        depth++;
-        try {
-          return Reflect.apply(method, this, args);
-        } finally {
-          depth--;
-        }
-      };
-      Object.defineProperty(owner, name, { ...own, value: listened });
-    }
-  }
-  const einsum = Tensor.einsum as (formula: string, ...rest: unknown[]) => Tensor;
-  Tensor.einsum = ((formula: string, ...rest: unknown[]) => {
-    const [first] = rest.flat();
-    if (listening) calls.add(`einsum ${(first as Tensor).dtype}`);
-    return einsum.call(Tensor, formula, ...rest);
-  }) as typeof Tensor.einsum;
+function note(name: string, self: unknown, args: readonly unknown[]): void {
+  const { dtype } = (self instanceof Tensor ? self : args.slice(1).flat()[0] ?? {}) as { readonly dtype?: DType };
+  if (listening && dtype !== undefined) calls.add(`${name} ${dtype}`);
 }
 
 /** Cases, and dtypes by device, of each method. */
@@ -58,7 +37,8 @@ interface Covered {
 }
 
 async function cover(): Promise<Map<string, Covered>> {
-  listen();
+  listen(Tensor.prototype, "", note, false);
+  listen(Tensor, "", (name, self, args) => name === "einsum" && note(name, self, args), false);
   const byCase: string[][] = [];
   for (const c of cases) {
     calls.clear();
@@ -85,24 +65,34 @@ async function cover(): Promise<Map<string, Covered>> {
   return covered;
 }
 
-/** Tests that name much and assert other things. */
-const NO_VALUES = /fuzz\/|coverage_test|doc_test|layers_test|publish_test|import_test|web\//;
+/** Where the recorder listens: the rest of the suite is about other things, or repeats these on more devices. */
+const RECORDED = [
+  ...["tensor", "nn", "state", "dtype", "helpers", "engine", "gradient_test.ts", "errors_test.ts"],
+  ...["schedule/schedule_test.ts", "system/user_programs_test.ts", "system/processes_test.ts"],
+];
 
-/** Tests that assert, by path. */
-async function testFiles(): Promise<Map<string, string>> {
-  const files = new Map<string, string>();
-  const walk = async (dir: string): Promise<void> => {
-    for await (const e of Deno.readDir(new URL(dir, ROOT))) {
-      if (e.isDirectory) await walk(`${dir}${e.name}/`);
-      else if (/(_test|errors_\w+)\.ts$/.test(e.name) && !NO_VALUES.test(dir + e.name)) {
-        files.set(`${dir}${e.name}`, await Deno.readTextFile(new URL(dir + e.name, ROOT)));
-      }
-    }
-  };
-  await walk("tests/");
-  // tests of single files before those of mistakes
-  const order = (path: string): string => `${path.includes("fixtures/") ? 1 : 0}${path}`;
-  return new Map([...files].sort(([a], [b]) => order(a) < order(b) ? -1 : 1));
+/** A test, by file and name. */
+type Test = readonly [file: string, name: string];
+
+/** What the recorder noted: tests by what reached their assertions; those of "" are all that passed. */
+async function recorded(): Promise<Map<string, Test[]>> {
+  const given = Deno.args.indexOf("--record"), path = given < 0 ? await Deno.makeTempFile() : Deno.args[given + 1];
+  if (given < 0) {
+    await new Deno.Command(Deno.execPath(), {
+      args: ["test", "-A", "--no-check", "--preload=tests/pages/recorder.ts", ...RECORDED.map((f) => `tests/${f}`)],
+      cwd: ROOT,
+      env: { RECORD: path },
+      stdout: "null",
+    }).output();
+  }
+  const tests = new Map<string, Test[]>(), members = new Map<string, number>();
+  const rows = (await Deno.readTextFile(path)).trim().split("\n").map((l) => JSON.parse(l) as [string, string, string]);
+  for (const [, file, name] of rows) members.set(`${file}\0${name}`, (members.get(`${file}\0${name}`) ?? 0) + 1);
+  for (const [member, ...test] of rows) tests.set(member, [...tests.get(member) ?? [], test]);
+  // first the tests that are about the fewest members
+  const size = (test: Test): number => members.get(test.join("\0"))!;
+  for (const list of tests.values()) list.sort((a, b) => size(a) - size(b) || (a.join() < b.join() ? -1 : 1));
+  return tests;
 }
 
 /** Whether the library has a member of that name. */
@@ -130,15 +120,23 @@ function short(d: DType): string {
   return d.name.replace("bfloat", "bf").replace("float", "f").replace("uint", "u").replace("int", "i");
 }
 
-const covered = await cover(), files = await testFiles();
+const tests = await recorded(), covered = await cover();
 const random = new Set(ALL_ROWS.flatMap(([, rows]) => rows.map((r) => r.name)));
-/** The tests that the page names for rows: they stay as long as they assert, whatever tests come to be beside them. */
-const page = await Deno.readTextFile(new URL("docs/coverage.md", ROOT)).catch(() => "");
-const listed = new Map(
-  [...page.matchAll(/^\| `([^`]+)`[^|]*\| (\S+\.ts) +\|/gm)].map(([, name, file]) => [name, file]),
-);
+const asserted: Record<string, Test> = JSON.parse(await Deno.readTextFile(ASSERTED).catch(() => "{}"));
+
+/** The test of a row: the one that it had while that is still recorded, else the one that is most about it. */
+function testOf(name: string, word: string | undefined): Test | undefined {
+  const member = tests.get(name) ?? [], named = new RegExp(word ?? name.split(".").pop()!, "i");
+  const all = word === undefined || member.length > 0
+    ? [...member.filter(([, test]) => named.test(test)), ...member]
+    : tests.get("")!.filter(([, test]) => named.test(test));
+  const before = asserted[name];
+  return all.find((test) => before !== undefined && test.join() === before.join()) ?? all[0];
+}
+
+const used: Record<string, Test> = {};
 const lines: string[] = [];
-let computed = 0, asserted = 0, later = 0, missing = 0;
+let computed = 0, byTests = 0, later = 0, missing = 0;
 for (const { number, title, rows } of PARITY) {
   lines.push(`\n### ${number} ${title}\n`, "| what | values checked in | dtypes |", "|---|---|---|");
   for (const [name, word, note = ""] of rows) {
@@ -158,31 +156,35 @@ for (const { number, title, rows } of PARITY) {
       continue;
     }
     if (random.has(name)) {
-      lines.push(`| \`${name}\`${text} | random programs, against the reference, on every device | |`);
-      asserted++;
+      lines.push(`| \`${name}\`${text} | random programs, against the reference | |`);
+      byTests++;
       continue;
     }
-    const last = name.split(".").pop()!;
-    const pattern = new RegExp(word ?? `[.\\s]${last}\\(|new (nn\\.)?(optim\\.)?${last}\\b|\\.${last}\\b`);
-    const named = word === undefined ? 0 : cases.filter((c) => pattern.test(c.name)).length;
-    if (named > 0) {
-      lines.push(`| \`${name}\`${text} | ${named} golden cases on ${DEVICES.join(", ")} | |`);
-      asserted++;
+    const stored = golden(name, word);
+    if (stored > 0) {
+      lines.push(`| \`${name}\`${text} | ${stored} golden cases on ${DEVICES.join(", ")} | |`);
+      byTests++;
       continue;
     }
-    const before = listed.get(name);
-    const first = before !== undefined && pattern.test(files.get(`tests/${before}`) ?? "")
-      ? before
-      : [...files].find(([, source]) => pattern.test(source))?.[0].replace("tests/", "");
+    const test = testOf(name, word);
     const known = /^[\w.]+$/.test(name) && number !== "1.16" && number < "3.2" && number !== "1.17";
-    if (first === undefined || (known && !exists(name))) {
+    if (test === undefined || (known && !exists(name))) {
       lines.push(`| \`${name}\`${text} | not yet | |`);
       missing++;
     } else {
-      lines.push(`| \`${name}\`${text} | ${first} | |`);
-      asserted++;
+      lines.push(`| \`${name}\`${text} | ${test[0]}: ${test[1].replaceAll("|", "\\|")} | |`);
+      used[name] = test;
+      byTests++;
     }
   }
+}
+
+/** How many golden cases a row has: those of a dtype, or of a word in their names. */
+function golden(name: string, word: string | undefined): number {
+  if (/^dtypes\.[a-z]+\d\w*$/.test(name)) {
+    return cases.filter((c) => c.outputs.some(([dtype]) => dtype === name.slice("dtypes.".length))).length;
+  }
+  return word === undefined ? 0 : cases.filter((c) => new RegExp(word).test(c.name)).length;
 }
 
 /** How a device has a dtype. */
@@ -196,11 +198,13 @@ const beyond = [...covered].filter(([name]) => !known.has(name)).sort(([a], [b])
 const scalars = DTYPES.filter((d) => d !== dtypes.void);
 const document = `# Coverage
 
-<!-- Generated by \`deno task coverage\` from the tests: only those that assert values count. -->
+<!-- Generated by \`deno task coverage\` from the tests, as they ran: only those whose assertions values reach count. -->
 
 Of what tinygrad's package offers (tests/pages/parity.ts), ${computed} rows are computed by golden cases from PyTorch on every
-device below, ${asserted} are asserted in other tests, ${later} come later or do not apply, ${missing} are not there yet.
-There are ${cases.length} golden cases; most check gradients too. WEBGPU and CUDA run the same cases where they open.
+device below, ${byTests} are asserted in other tests, ${later} come later or do not apply, ${missing} are not there yet.
+There are ${cases.length} golden cases; most check gradients too. WEBGPU and CUDA run the same cases where they open. Random
+programs give each row its turn on JS and WASM, and one row in eleven on CLANG, WEBGPU and CUDA. A row with the name of a
+test: what the member gave, or was made of it, reached an assertion there; the suite fails if that test does not pass.
 
 ## Dtypes
 
@@ -225,6 +229,10 @@ ${
 `;
 const path = new URL("docs/coverage.md", ROOT);
 await Deno.writeTextFile(path, document);
-await new Deno.Command(Deno.execPath(), { args: ["fmt", "-q", path.pathname] }).output();
-console.log(`${computed} rows by golden cases, ${asserted} by other tests, ${later} later, ${missing} missing`);
+await Deno.writeTextFile(
+  ASSERTED,
+  `{\n${Object.entries(used).map((e) => e.map((x) => JSON.stringify(x)).join(": ")).join(",\n")}\n}\n`,
+);
+await new Deno.Command(Deno.execPath(), { args: ["fmt", "-q", path.pathname, ASSERTED.pathname] }).output();
+console.log(`${computed} rows by golden cases, ${byTests} by other tests, ${later} later, ${missing} missing`);
 Deno.exit(0);
