@@ -8,6 +8,7 @@ import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import { naturalExponent } from "../../src/renderer/natural.ts";
 import { LinearVisitor } from "../../src/renderer/visitor.ts";
+import { FUNCTIONS } from "../../src/uop/algebra/eval.ts";
 import { type ConstValue, Int64 } from "../../src/uop/core/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
@@ -163,11 +164,10 @@ const EXACT: Rows<Value> = {
 };
 /** Arithmetic of numbers, before it is wrapped; then what differs by kind. */
 const NUMBERS: Rows<number> = {
+  ...Object.fromEntries(
+    Object.entries(FUNCTIONS).map(([op, run]) => [op, [`Math.${opName[Number(op)].toLowerCase()}(a)`, run]]),
+  ),
   [Ops.EXP2]: ["2 ** a", (a) => 2 ** a],
-  [Ops.LOG2]: ["Math.log2(a)", Math.log2],
-  [Ops.SIN]: ["Math.sin(a)", Math.sin],
-  [Ops.COS]: ["Math.cos(a)", Math.cos],
-  [Ops.SQRT]: ["Math.sqrt(a)", Math.sqrt],
   [Ops.NEG]: ["(-a)", (a) => -a],
   [Ops.ADD]: ["(a + b)", (a, b) => a + b],
   [Ops.SUB]: ["(a - b)", (a, b) => a - b],

@@ -5,7 +5,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { Ops } from "../uop/core/ops.ts";
+import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
 import { type Capabilities, COMMON_DTYPES, SCALAR_CAPS } from "./renderer.ts";
 import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "./tensor_core_table.ts";
 
@@ -34,8 +34,6 @@ export function archNumber(arch: string): number {
   return Number(/\d+/.exec(arch)?.[0] ?? 0);
 }
 
-/** Ops that instructions or the compiler's built-in functions compute within two units in the last place. */
-export const CUDA_C_OPS: readonly Ops[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.TRUNC];
 /** Ops that PTX has instructions for, in float32 and float64 alike. */
 export const PTX_OPS: readonly Ops[] = [Ops.SQRT, Ops.TRUNC];
 
@@ -59,7 +57,7 @@ export function cudaCaps(limits: CudaLimits): Capabilities {
     avoidsShiftedNegations: true, // ptxas 13.0 may add (-x >> n) to a number as -(x >> n)
     hasGrid: true,
     bufferAlignment: 16,
-    nativeOps: CUDA_C_OPS,
+    nativeOps: FUNCTION_OPS, // within two units in the last place
     roundedOps: [Ops.EXP2, Ops.FDIV],
     computeDTypes: COMMON_DTYPES,
     storageDTypes: [...COMMON_DTYPES, dtypes.float16, dtypes.bfloat16],

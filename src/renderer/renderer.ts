@@ -6,7 +6,7 @@
  */
 import { type DType, DTYPES, dtypes } from "../dtype/dtype.ts";
 import { argOf, AxisKind } from "../uop/core/args.ts";
-import { Ops } from "../uop/core/ops.ts";
+import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
 import { constant, type UOp } from "../uop/core/uop.ts";
 import { baseOf } from "../uop/rewrite/walk.ts";
 import type { TensorCore } from "./tensor_core_table.ts";
@@ -184,7 +184,7 @@ export const SCALAR_CAPS: Capabilities = {
   maxBuffers: 1 << 16,
   hasMulAcc: false,
   hasGrid: false,
-  nativeOps: [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.TRUNC, Ops.CDIV, Ops.CMOD],
+  nativeOps: [...FUNCTION_OPS, Ops.CDIV, Ops.CMOD],
   computeDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   storageDTypes: DTYPES.filter((d) => !d.isFloat || d.bits > 8),
   vectorLanes: () => 1,

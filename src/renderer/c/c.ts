@@ -17,7 +17,16 @@ import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
 import type { LinearProgram } from "../renderer.ts";
-import { type CAddress, type CLanguage, type CRule, type CWriter, identifier, staysInRange, unwrap } from "./cstyle.ts";
+import {
+  type CAddress,
+  type CLanguage,
+  type CRule,
+  type CWriter,
+  functionRules,
+  identifier,
+  staysInRange,
+  unwrap,
+} from "./cstyle.ts";
 
 /** What all units start with. */
 const PRELUDE = `#ifdef __clang__
@@ -412,12 +421,7 @@ const rules: Record<number, CRule> = {
   [Ops.WHERE]: where,
   [Ops.CAST]: cast,
   [Ops.BITCAST]: bitcast,
-  [Ops.SQRT]: builtin("sqrt"),
-  [Ops.TRUNC]: builtin("trunc"),
-  [Ops.EXP2]: builtin("exp2"),
-  [Ops.LOG2]: builtin("log2"),
-  [Ops.SIN]: builtin("sin"),
-  [Ops.COS]: builtin("cos"),
+  ...functionRules(builtin),
   [Ops.VECTORIZE]: vectorize,
   [Ops.BROADCAST]: broadcast,
   [Ops.EXTRACT]: extract,

@@ -8,7 +8,7 @@
 import type { DType } from "../../dtype/dtype.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { argOf, type ConstValue } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { FUNCTION_OPS, opName, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { throughAfter } from "../../uop/rewrite/walk.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
@@ -90,6 +90,11 @@ const NOTHING: ReadonlySet<UOp> = new Set();
 /** Longer expressions get a name. */
 const MAX_INLINE = 100;
 const TRIVIAL = /^(?:\w+(?:\.\w+)?|\(-[\w.]+\))$/;
+
+/** A rule for each function of one float, from its name in lower case. */
+export function functionRules(make: (name: string) => CRule): Record<number, CRule> {
+  return Object.fromEntries(FUNCTION_OPS.map((op) => [op, make(opName[op].toLowerCase())]));
+}
 
 /** `(x)` without its parentheses, where they are one pair. */
 export function unwrap(text: string): string {

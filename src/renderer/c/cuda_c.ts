@@ -12,7 +12,7 @@ import { f32ToBf16Bits, f32ToF16Bits } from "../../dtype/convert.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { argOf, type ConstValue } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import { FUNCTION_OPS, Ops } from "../../uop/core/ops.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { inLanes, isPacked, lanesOfWord, ROUNDED, sharedLayout, threadsOf, wordsOf } from "../lanes.ts";
 import type { Capabilities, LinearProgram } from "../renderer.ts";
@@ -26,6 +26,7 @@ import {
   type CStatement,
   CStyleRenderer,
   type CWriter,
+  functionRules,
   identifier,
   unwrap,
 } from "./cstyle.ts";
@@ -212,8 +213,7 @@ const rules: Record<number, CRule> = {
   [Ops.CMOD]: division("%"),
   [Ops.FLOORDIV]: division("/"), // of unsigned integers only
   [Ops.FLOORMOD]: division("%"),
-  [Ops.SQRT]: fn("sqrtf", "sqrt"),
-  [Ops.TRUNC]: fn("truncf", "trunc"),
+  ...functionRules((name) => fn(`${name}f`, name)),
   [Ops.EXP2]: (w, u, src) => {
     if (u.arg === "flush" && u.dtype === float32) return call(w, "exp2_flush", src[0]);
     return (u.arg === "e" ? fn("expf", "exp") : fn("exp2f", "exp2"))(w, u, src);
@@ -223,16 +223,13 @@ const rules: Record<number, CRule> = {
     if (u.arg === "reciprocal" && u.dtype === float32) return call(w, "divide_reciprocal", ...src);
     return C_LANGUAGE.rules[Ops.FDIV](w, u, src);
   },
-  [Ops.LOG2]: fn("log2f", "log2"),
-  [Ops.SIN]: fn("sinf", "sin"),
-  [Ops.COS]: fn("cosf", "cos"),
 };
 const mulAcc = rules[Ops.MULACC];
 rules[Ops.MULACC] = (w, u, src) => u.dtype.isFloat ? fn("fmaf", "fma")(w, u, src) : mulAcc(w, u, src);
 for (
   const op of [
     ...[Ops.ADD, Ops.SUB, Ops.MUL, Ops.NEG, Ops.MULACC, Ops.FDIV, Ops.MAX, Ops.CMPLT, Ops.CMPNE, Ops.CMPEQ],
-    ...[Ops.SQRT, Ops.TRUNC, Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS],
+    ...FUNCTION_OPS,
   ]
 ) rules[op] = widened(rules[op]);
 Object.assign(rules, {

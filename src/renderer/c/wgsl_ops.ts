@@ -14,7 +14,7 @@ import { vmin } from "../../uop/algebra/bounds.ts";
 import { type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import { type CRule, type CWriter, staysInRange, unwrap } from "./cstyle.ts";
+import { type CRule, type CWriter, functionRules, staysInRange, unwrap } from "./cstyle.ts";
 import { WIDE, wideFunction } from "./wgsl_int64.ts";
 
 /** The components of a vector. */
@@ -417,12 +417,7 @@ export const WGSL_RULES: Record<number, CRule> = {
   [Ops.WHERE]: where,
   [Ops.CAST]: cast,
   [Ops.BITCAST]: bitcast,
-  [Ops.SQRT]: builtin("sqrt"),
-  [Ops.TRUNC]: builtin("trunc"),
-  [Ops.EXP2]: builtin("exp2"),
-  [Ops.LOG2]: builtin("log2"),
-  [Ops.SIN]: builtin("sin"),
-  [Ops.COS]: builtin("cos"),
+  ...functionRules(builtin),
   [Ops.VECTORIZE]: (w, u, src) => `${type(w, u.dtype)}(${src.map(unwrap).join(", ")})`,
   [Ops.BROADCAST]: (w, u, [a]) => splat(w, u.dtype, unwrap(a)),
   [Ops.EXTRACT]: (_w, u, [a]) => `${a}.${LANES[u.arg as number]}`,

@@ -206,25 +206,21 @@ function compare(op: Ops, d: DType, a: ConstValue, b: ConstValue): number {
   return (op === Ops.CMPLT ? a < b : op === Ops.CMPEQ ? a === b : a !== b) ? 1 : 0;
 }
 
+/** Functions of one float, before the result is rounded. */
+export const FUNCTIONS: Partial<Record<Ops, (x: number) => number>> = {
+  [Ops.EXP2]: (x) => Math.pow(2, x),
+  [Ops.LOG2]: Math.log2,
+  [Ops.SIN]: Math.sin,
+  [Ops.COS]: Math.cos,
+  [Ops.SQRT]: Math.sqrt,
+};
+
 function unaryValue(op: Ops, d: DType, v: ConstValue): ConstValue | undefined {
   if (op === Ops.NEG) return d.isFloat ? -(v as number) : intValue(Ops.SUB, d, 0, v);
   if (op === Ops.TRUNC) return d.isFloat ? Math.trunc(v as number) : v;
   if (!d.isFloat) return undefined;
-  const x = v as number;
-  switch (op) {
-    case Ops.EXP2:
-      return roundFloat(d, Math.pow(2, x));
-    case Ops.LOG2:
-      return roundFloat(d, Math.log2(x));
-    case Ops.SIN:
-      return roundFloat(d, Math.sin(x));
-    case Ops.COS:
-      return roundFloat(d, Math.cos(x));
-    case Ops.SQRT:
-      return roundFloat(d, Math.sqrt(x));
-    default:
-      return undefined;
-  }
+  const f = FUNCTIONS[op];
+  return f === undefined ? undefined : roundFloat(d, f(v as number));
 }
 
 /**

@@ -106,10 +106,19 @@ export type Ops = (typeof Ops)[keyof typeof Ops];
 
 /** Flags of {@linkcode opFlags}. */
 export const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
+/**
+ * More flags, of ALU ops. What operands may be: FLOATS alone, INTEGERS alone, no floats (BITS); all where none of them
+ * stands. FUNCTION: of one float, called by its name in lower case in most languages.
+ */
+export const FLOATS = 64, INTEGERS = 128, BITS = 256, FUNCTION = 512;
 
-/** Classes of {@linkcode opClass}: 1 unary, 2 binary, 3 ternary ALU ops; 0 otherwise. */
-const N = -1; // any number of sources
-const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, alu: 0 | 1 | 2 | 3]> = {
+/** Any number of sources. */
+const N = -1;
+/**
+ * ALU ops are unary (1), binary or ternary. Their work is 1 where none stands: functions and divisions are sequences of
+ * instructions, a bitcast is none.
+ */
+const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, alu: 0 | 1 | 2 | 3, work?: number]> = {
   CONST: [0, 0, 0],
   BUFFER: [0, 0, 0],
   VARIABLE: [0, 0, 0],
@@ -157,31 +166,31 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   BROADCAST: [1, 0, 0],
   EXTRACT: [1, 0, 0],
   CAST: [1, 0, 1],
-  BITCAST: [1, 0, 1],
-  EXP2: [1, 0, 1],
-  LOG2: [1, 0, 1],
-  SIN: [1, 0, 1],
-  COS: [1, 0, 1],
-  SQRT: [1, 0, 1],
-  TRUNC: [1, 0, 1],
+  BITCAST: [1, 0, 1, 0],
+  EXP2: [1, FLOATS | FUNCTION, 1, 12],
+  LOG2: [1, FLOATS | FUNCTION, 1, 12],
+  SIN: [1, FLOATS | FUNCTION, 1, 48],
+  COS: [1, FLOATS | FUNCTION, 1, 48],
+  SQRT: [1, FLOATS | FUNCTION, 1, 4],
+  TRUNC: [1, FUNCTION, 1],
   NEG: [1, 0, 1],
   ADD: [2, COMMUTATIVE | ASSOCIATIVE, 2],
   MUL: [2, COMMUTATIVE | ASSOCIATIVE, 2],
   SUB: [2, 0, 2],
-  FDIV: [2, 0, 2],
+  FDIV: [2, FLOATS, 2, 4],
   MAX: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT, 2],
-  FLOORDIV: [2, 0, 2],
-  FLOORMOD: [2, 0, 2],
-  CDIV: [2, 0, 2],
-  CMOD: [2, 0, 2],
+  FLOORDIV: [2, INTEGERS, 2, 6],
+  FLOORMOD: [2, INTEGERS, 2, 6],
+  CDIV: [2, 0, 2, 6],
+  CMOD: [2, 0, 2, 6],
   CMPLT: [2, COMPARISON, 2],
   CMPNE: [2, COMPARISON | COMMUTATIVE, 2],
   CMPEQ: [2, COMPARISON | COMMUTATIVE, 2],
-  AND: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT, 2],
-  OR: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT, 2],
-  XOR: [2, COMMUTATIVE | ASSOCIATIVE, 2],
-  SHL: [2, 0, 2],
-  SHR: [2, 0, 2],
+  AND: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT | BITS, 2],
+  OR: [2, COMMUTATIVE | ASSOCIATIVE | IDEMPOTENT | BITS, 2],
+  XOR: [2, COMMUTATIVE | ASSOCIATIVE | BITS, 2],
+  SHL: [2, INTEGERS, 2],
+  SHR: [2, INTEGERS, 2],
   WHERE: [3, 0, 3],
   MULACC: [3, 0, 3],
   WMMA: [N, 0, 0],
@@ -197,34 +206,20 @@ export const opName: readonly string[] = names.slice().sort((a, b) => Ops[a] - O
 /** Number of sources of each op; −1 for any. */
 export const opArity: Int8Array = new Int8Array(OP_COUNT);
 /** Flags of each op. */
-export const opFlags: Uint8Array = new Uint8Array(OP_COUNT);
+export const opFlags: Uint16Array = new Uint16Array(OP_COUNT);
 /** 1, 2 or 3 for unary, binary and ternary ALU ops (casts included); 0 for all others. */
 export const opAlu: Uint8Array = new Uint8Array(OP_COUNT);
+/** About the instructions that an op takes for one element, or one vector; 0 for what is no arithmetic. */
+export const opWork: Uint8Array = new Uint8Array(OP_COUNT);
 for (const name of names) {
-  const [arity, flags, alu] = TABLE[name];
+  const [arity, flags, alu, work = 1] = TABLE[name];
   opArity[Ops[name]] = arity;
   opFlags[Ops[name]] = flags;
   opAlu[Ops[name]] = alu;
+  if (alu > 0) opWork[Ops[name]] = work;
 }
-
-/** Work of what is not one instruction: functions and divisions are sequences of them, a bitcast is none. */
-const WORK: Partial<Record<keyof typeof Ops, number>> = {
-  BITCAST: 0,
-  EXP2: 12,
-  LOG2: 12,
-  SIN: 48,
-  COS: 48,
-  SQRT: 4,
-  FDIV: 4,
-  FLOORDIV: 6,
-  FLOORMOD: 6,
-  CDIV: 6,
-  CMOD: 6,
-};
-
-/** About the instructions that an op takes for one element, or one vector; 0 for what is no arithmetic. */
-export const opWork: Uint8Array = opAlu.map((alu) => Math.min(alu, 1));
-for (const name of names) opWork[Ops[name]] = WORK[name] ?? opWork[Ops[name]];
+/** Functions of one float: those with the flag {@linkcode FUNCTION}. */
+export const FUNCTION_OPS: readonly Ops[] = names.map((name) => Ops[name]).filter((op) => opFlags[op] & FUNCTION);
 
 /** True for elementwise ops: unary, binary, ternary. */
 export function isAlu(op: Ops): boolean {

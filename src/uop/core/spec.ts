@@ -24,7 +24,7 @@ import {
 } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { CustomArg } from "./custom_arg.ts";
-import { isAlu, isComparison, opArity, opName, Ops } from "./ops.ts";
+import { BITS, FLOATS, INTEGERS, isAlu, isComparison, opArity, opFlags, opName, Ops } from "./ops.ts";
 import { printNeighbors } from "./print.ts";
 import { shapeOf } from "./shape.ts";
 import { toposort, type UOp } from "./uop.ts";
@@ -37,10 +37,6 @@ export interface Spec {
   readonly stage: "tensor" | "kernel" | "lowered" | "linear";
   readonly tests: readonly (SpecTest | undefined)[];
 }
-
-const FLOAT_ONLY: readonly number[] = [Ops.EXP2, Ops.LOG2, Ops.SIN, Ops.COS, Ops.SQRT, Ops.FDIV];
-const INT_ONLY: readonly number[] = [Ops.FLOORDIV, Ops.FLOORMOD, Ops.SHL, Ops.SHR];
-const NO_FLOAT: readonly number[] = [...INT_ONLY, Ops.AND, Ops.OR, Ops.XOR];
 
 /** What stands behind the storage in an AFTER. */
 const EFFECTS: readonly number[] = [Ops.STORE, Ops.AFTER, Ops.CUSTOM];
@@ -62,9 +58,10 @@ function aluTest(u: UOp): true | string {
   for (const s of src) if (s.dtype !== src[0].dtype) return "all sources have one dtype";
   if (isComparison(op)) return check(dtype === dtypes.bool.vec(src[0].dtype.count), "a comparison gives bool");
   if (dtype !== src[0].dtype) return "the result has the dtype of the sources";
-  if (FLOAT_ONLY.includes(op) && !dtype.isFloat) return "only floats have this op";
-  if (INT_ONLY.includes(op) && !dtype.isInt) return "only integers have this op";
-  if (NO_FLOAT.includes(op) && dtype.isFloat) return "floats have no bits here";
+  const flags = opFlags[op];
+  if ((flags & FLOATS) !== 0 && !dtype.isFloat) return "only floats have this op";
+  if ((flags & INTEGERS) !== 0 && !dtype.isInt) return "only integers have this op";
+  if ((flags & BITS) !== 0 && dtype.isFloat) return "floats have no bits here";
   return true;
 }
 

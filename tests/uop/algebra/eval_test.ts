@@ -3,7 +3,7 @@ import { assertEquals, assertStrictEquals } from "@std/assert";
 import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
 import { type ConstValue, Int64 } from "../../../src/uop/core/args.ts";
 import { evalOp, foldConst, truncate } from "../../../src/uop/algebra/eval.ts";
-import { opName, Ops } from "../../../src/uop/core/ops.ts";
+import { FUNCTION_OPS, opName, Ops, opWork } from "../../../src/uop/core/ops.ts";
 import { constant, int } from "../../../src/uop/core/uop.ts";
 
 const { bool, int8, int32, uint32, int64, uint64, float16, float32, float64 } = dtypes;
@@ -80,4 +80,13 @@ Deno.test("eval: nodes", () => {
   assertStrictEquals(foldConst(Ops.SQRT, float32, [constant(2, float32)]), constant(Math.fround(Math.SQRT2), float32));
   assertStrictEquals(foldConst(Ops.CDIV, int32, [int(2), int(0)]), undefined);
   assertEquals(truncate(2 ** 63, int64), big(-(1n << 63n)));
+});
+
+Deno.test("eval: each function of one float has a value and is named in lower case", () => {
+  for (const op of FUNCTION_OPS) {
+    const of = (Math as unknown as Record<string, (x: number) => number>)[opName[op].toLowerCase()];
+    const want = op === Ops.EXP2 ? 2 ** 0.75 : of(0.75);
+    assertEquals(evalOp(op, float64, float64, [0.75]), want, opName[op]);
+  }
+  assertEquals(FUNCTION_OPS.map((op) => opWork[op] > 0).includes(false), false);
 });
