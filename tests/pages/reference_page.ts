@@ -144,7 +144,7 @@ function sectionLines(title: string, prefix: string, about: string, symbols: rea
     for (const s of symbols) {
       for (const d of s.declarations) {
         if (d.kind === "class") out.push(...methodLines(d.def ?? {}));
-        else if (d.kind === "interface") options.push(...interfaceLines(s, d));
+        else if (d.kind === "interface" && !isClass(s)) options.push(...interfaceLines(s, d));
       }
     }
     return [...out, ...options];
@@ -154,7 +154,7 @@ function sectionLines(title: string, prefix: string, about: string, symbols: rea
       if (d.kind === "class") out.push(...classLines(prefix, s, d, symbols));
       else if (d.kind === "function") {
         out.push("", `### \`${prefix}${s.name}${signature(d.location)}\``, "", prose(d.jsDoc));
-      } else if (d.kind === "interface") options.push(...interfaceLines(s, d));
+      } else if (d.kind === "interface" && !isClass(s)) options.push(...interfaceLines(s, d));
       else if (d.kind === "reference") {
         const target = symbols.find((t) => t.declarations.some((x) => samePlace(x.location, d.def?.target)));
         if (target !== undefined) out.push("", `### \`new ${prefix}${s.name}\``, "", `The same as \`${target.name}\`.`);
@@ -162,6 +162,11 @@ function sectionLines(title: string, prefix: string, about: string, symbols: rea
     }
   }
   return options.length === 0 ? out : [...out, "", "### Options", ...options];
+}
+
+/** Whether a symbol is a class, whose interface says no more than what it is written in. */
+function isClass({ declarations }: Symbol): boolean {
+  return declarations.some((d) => d.kind === "class");
 }
 
 function samePlace(a: Place, b: Place | undefined): boolean {
