@@ -75,7 +75,14 @@ export const replacements: {
   readonly at: WeakMap<Storage, number>;
   /** By handle, the count at which it last left what was not real. */
   readonly lazy: WeakMap<TensorBase, number>;
-} = { count: 0, at: new WeakMap(), lazy: new WeakMap() };
+  /** Handles that were not real when a capture read them: it computes them itself, as they were. */
+  readonly watched: WeakSet<TensorBase>;
+} = { count: 0, at: new WeakMap(), lazy: new WeakMap(), watched: new WeakSet() };
+
+/** Tells captures that have computed `t` themselves that it is something else from now on. */
+function noteChanged(t: TensorBase): void {
+  if (replacements.watched.has(t)) replacements.lazy.set(t, ++replacements.count);
+}
 
 /** The BUFFER below a node's RESHAPEs and symbolic sizes, if it is realized. */
 export function realizedBuffer(u: UOp): UOp | undefined {
@@ -405,6 +412,7 @@ export abstract class RealizeTensor extends TensorBase {
 
   /** Writes `value` into `view`, a view of this tensor's memory; this, and what it is a view of, then name the new version. */
   private assignView(view: UOp, value: UOp): void {
+    if (shapeOf(view).includes(0)) return void this.refresh(true); // nothing to write
     const line = new Site(), after = writeNode(view, value);
     for (const u of [after, after.src[1]]) u.line ??= line;
     if (undo !== undefined) {
@@ -416,6 +424,7 @@ export abstract class RealizeTensor extends TensorBase {
     this.refresh(true);
     for (const t of this.aliases()) {
       (t as RealizeTensor).markPlace();
+      noteChanged(t);
       movedHandles.assigned?.add(t);
     }
   }
@@ -423,8 +432,10 @@ export abstract class RealizeTensor extends TensorBase {
   /** Tells a jit function that runs that this is about to name something else. */
   private noteRenamed(): void {
     const { renamed, replaced, since } = movedHandles, old = realizedBuffer(this.uop);
-    if (old !== undefined) noteLeft(argOf(old, Ops.BUFFER).storage);
-    // what a capture has computed it from is not what replays will find
+    if (old !== undefined) {
+      noteLeft(argOf(old, Ops.BUFFER).storage);
+      noteChanged(this);
+    } // what a capture has computed it from is not what replays will find
     else if (replaced === undefined || (this.isBefore(since) && !replaced.has(this))) {
       replacements.lazy.set(this, ++replacements.count);
     }

@@ -389,6 +389,39 @@ Deno.test("inplace: a whole write to a lazy value is a copy of what is written",
   assertEquals([await to.tolist(), await from.tolist()], [[1, 2, 3], [9, 2, 3]]);
 });
 
+Deno.test("inplace: a view of a view that had been read, and is then realized, stays one of what that was a view of", async () => {
+  const ways: readonly ((t: Tensor) => Tensor)[] = [
+    (t) => t.at([0, 1]),
+    (t) => t.at([variable(), null]),
+    (t) => t.flip([0, 1]),
+    (t) => t.permute([1, 0]),
+    (t) => t.detach(),
+  ];
+  for (const below of ways) {
+    for (const above of [...ways, (t: Tensor) => t.flip([1]).at([0, 1])]) {
+      const got: unknown[] = [];
+      for (const isRead of [false, true]) {
+        const t = real([[1, 2, 3], [4, 5, 6], [7, 8, 9]]), view = below(t);
+        if (isRead) await view.tolist();
+        const upper = above(view);
+        view.realize();
+        upper.assign(upper.mul(10));
+        got.push([await t.tolist(), await upper.tolist()]);
+      }
+      assertEquals(got[1], got[0], `${below} ${above}`);
+    }
+  }
+});
+
+Deno.test("inplace: a write to a view without elements is none", async () => {
+  const t = four();
+  t.at([2, 2]).assign(5);
+  t.at([4, 4]).addInPlace(1);
+  assertEquals(await t.tolist(), [1, 2, 3, 4]);
+  const none = new Tensor([], { dtype: "float32" }).realize();
+  assertEquals(await none.addInPlace(1).tolist(), []);
+});
+
 Deno.test("inplace: views stay views of what they were made of, whatever is realized beside them", async () => {
   const made = (values: number[], shape: number[]): Tensor => new Tensor(values, { dtype: "int32" }).reshape(shape);
   { // one that is equal to a view that got memory of its own

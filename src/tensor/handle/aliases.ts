@@ -125,7 +125,7 @@ class Strong<T extends Handle> implements Source<T> {
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
     const { base, steps } = shown(node);
     if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
-    if (still(this.named, this.epochOf) === undefined) return this.moveAbove(node, parent);
+    if (still(this.named, this.epochOf) === undefined) return this.moveAbove(node, parent, moved);
     if (this.over !== undefined) return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
     if (this.merged === undefined) return undefined;
     let x: UOp | undefined = parent;
@@ -136,12 +136,16 @@ class Strong<T extends Handle> implements Source<T> {
     return showAs(own, x);
   }
   /** As `move`, where what it was made of names something else by now: as a view of what that was a view of. */
-  private moveAbove(node: UOp, parent: UOp): UOp | undefined {
-    let at = this.next;
-    while (at instanceof Strong && still(at.named, this.epochOf) === undefined) at = at.next;
-    if (!(at instanceof Strong) || at.over === undefined) return undefined;
-    const { base, steps } = shown(node, at.over);
-    return base === at.over ? showAs(steps, reshape(parent, shapeOf(base))) : undefined;
+  private moveAbove(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    let { next, over } = this;
+    while (next instanceof Strong && still(next.named, this.epochOf) === undefined) {
+      ({ next, over } = next as Strong<T>);
+    }
+    const isRead = next instanceof Weak; // read by the time: that says itself how it was a view
+    if (!isRead) over = next?.over;
+    if (next === undefined || over === undefined) return undefined;
+    const { base, steps } = shown(node, over), x = isRead ? next.move(node, parent, moved) : parent;
+    return base === over && x !== undefined ? showAs(steps, reshape(x, shapeOf(base))) : undefined;
   }
   weak(node: UOp): Source<T> | undefined {
     const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);

@@ -31,7 +31,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../../uop/core/uop.ts";
 import { besideOf } from "../../uop/graph/beside.ts";
 import { extentsOf, mapExtents, marked, rebound, withExtents } from "../../uop/graph/extent.ts";
-import { noted, pendingWrite, shown } from "../../uop/graph/writes.ts";
+import { isMemory, noted, pendingWrite, shown } from "../../uop/graph/writes.ts";
 import { handlesMade, readHandles, TensorBase } from "../handle/base.ts";
 import { currentCounter, reserveCounter } from "../nodes/random.ts";
 import { holdMemory, movedHandles, realizedBuffer, realizeOf, realizeTensors, replacements } from "../realize.ts";
@@ -399,6 +399,7 @@ function listen(call: CallToCapture): Heard {
     });
   }
   call.uses.noteHandles(handles);
+  for (const t of lazy) if (!handles.has(t) && !isMemory(shown(t.uop).base)) replacements.watched.add(t);
   const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]));
   const writtenInputs = writesTo(recording, insideStorages, taking, storages);
   for (const i of assigned) (leaves.tensors[i] as unknown as Movable).refresh(true);

@@ -310,3 +310,27 @@ Deno.test("jit: state that is another tensor when it is captured, of memory that
     }
   }
 });
+
+const CHANGES: Readonly<Record<string, (t: Tensor) => unknown>> = {
+  setAt: (t) => t.setAt([0], 8),
+  assign: (t) => t.assign(7),
+  replace: (t) => t.replace(t.add(5)),
+  "a write through a view": (t) => t.at([1, 2]).assign(3),
+  "in place": (t) => t.addInPlace(1),
+};
+Deno.test("jit: what was not real when it was captured, and is read and written later, is what it is then", () => {
+  Device.default = "JS";
+  for (const make of [(t: Tensor) => t.contiguous(), (t: Tensor) => t.mul(2), (t: Tensor) => t.at([0, 2]).add(1)]) {
+    for (const [name, change] of Object.entries(CHANGES)) {
+      for (const isRead of [true, false]) {
+        const t = make(new Tensor([9, 3, 3, -2], { dtype: "int32" }).realize()), f = jit((x: Tensor) => t.add(x.sum()));
+        const zero = new Tensor([0, 0], { dtype: "int32" }).realize();
+        for (let i = 0; i < 3; i++) f(zero);
+        if (isRead) t.tolistSync();
+        change(t);
+        for (let i = 0; i < 3; i++) assertEquals(f(zero).tolistSync(), t.tolistSync(), `${make} ${name}`);
+        strictEqual(f.stats.replays, 3);
+      }
+    }
+  }
+});
