@@ -23,10 +23,11 @@ import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes
 import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { slicesApart } from "./cache/slices_apart.ts";
 import { StructureCache } from "./cache/structure_cache.ts";
-import { isOnOneDevice, lowerGraph, rebuild } from "./lower_graph.ts";
-import { type MemoryPlan, planMemory } from "./order/memory_plan.ts";
+import { rebuild } from "./fuse/own_memory.ts";
+import { isOnOneDevice } from "./fuse/settle_devices.ts";
 import { fixedValues } from "./order/share_kernels.ts";
-import type { EntryInfo, Template, TemplateItem } from "./order/template.ts";
+import type { EntryInfo, TemplateItem } from "./order/template.ts";
+import { type Lowered, lowerGraph } from "./passes.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
 interface Keyed {
@@ -59,7 +60,7 @@ interface FreeOffset {
 }
 
 /** A template compiled for some values of its scalar constants and offsets: those in `free` are arguments. */
-export interface Variant extends Template {
+export interface Variant extends Lowered {
   readonly free: Arguments;
   readonly constants: readonly number[];
   readonly offsets: readonly number[];
@@ -67,7 +68,6 @@ export interface Variant extends Template {
   readonly boundNames: readonly string[];
   /** Arguments of kernels that are the same in each run, by name. */
   readonly fixed: ReadonlyMap<string, number>;
-  readonly plan: MemoryPlan;
   /** Whether some of its buffers are parts of others. */
   readonly hasViews: boolean;
   /** Set by the engine: what it compiled for each item. */
@@ -223,6 +223,7 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     caps: (device) => getDevice(device).renderer.caps,
     maxBuffers: (device) => Math.min(getDevice(device).renderer.caps.maxBuffers, limit > 0 ? limit : Infinity),
     viewAlign: (device) => views ? viewAlign(device) : undefined,
+    memoryLayout: (device) => getDevice(device).allocator.layout,
   });
   return {
     ...template,
@@ -231,7 +232,6 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     offsets: key.offsets.map((o) => o.value),
     boundNames,
     fixed: fixedValues(template.items),
-    plan: planMemory(template, (device) => getDevice(device).allocator.layout),
     hasViews: template.items.some((i) => i.kind === "view"),
     programs: undefined,
   };

@@ -139,6 +139,9 @@ export interface OnlinePlan {
   readonly realized: ReadonlySet<UOp>;
 }
 
+/** The plan of a graph without online products. */
+export const NOT_ONLINE: OnlinePlan = { inside: new Set(), realized: new Set() };
+
 const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 
 /** Something that a computation reads: its bytes, and the ranges that its indices depend on. */
@@ -716,7 +719,7 @@ class Fuser {
 export function planFusion(
   roots: readonly UOp[],
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
-  online: OnlinePlan = { inside: new Set(), realized: new Set() },
+  online: OnlinePlan = NOT_ONLINE,
 ): FusionPlan {
   const order = toposort(roots), always = [...online.realized, ...roots.filter((r) => !isLeaf(r))];
   for (let kept: Iterable<UOp> = always, left = MOST_PLANS;;) {

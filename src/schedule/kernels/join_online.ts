@@ -23,13 +23,12 @@ import { isAlu, isCommutative, isMovement, Ops } from "../../uop/core/ops.ts";
 import { dependsOn } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { isLeaf, mustRealize, type OnlinePlan } from "../fuse/fuse.ts";
+import { isLeaf, mustRealize, NOT_ONLINE, type OnlinePlan } from "../fuse/fuse.ts";
 import { type Layout, rangeify } from "./rangeify.ts";
 
 /** What online products ask of a device. */
 export type OnlineCaps = Pick<Capabilities, "hasGrid" | "grid">;
 
-const NO_PLAN: OnlinePlan = { inside: new Set(), realized: new Set() };
 /** Nodes of one online product that are looked at. */
 const MAX_NODES = 400;
 
@@ -187,9 +186,8 @@ class Collector {
 
 /** Finds the online products of the graph below `roots`, which get buffers. */
 export function planOnline(roots: readonly UOp[], capsOf: (u: UOp) => OnlineCaps): OnlinePlan {
-  if (!roots.some((r) => capsOf(r).hasGrid)) return NO_PLAN;
   const order = toposort(roots);
-  if (!order.some((u) => u.op === Ops.EXP2)) return NO_PLAN;
+  if (!order.some((u) => u.op === Ops.EXP2)) return NOT_ONLINE;
   const kinds = new Map<UOp, number>(), sums: UOp[] = [], storage = new Set<UOp>(roots);
   const reduces = new Set<UOp>();
   for (const u of order) {
@@ -211,7 +209,7 @@ export function planOnline(roots: readonly UOp[], capsOf: (u: UOp) => OnlineCaps
     } else if (u.op === Ops.EXP2 && kind === MAXIMUM) kind = POWER;
     kinds.set(u, storage.has(u) ? NOTHING : kind);
   }
-  if (sums.length === 0) return NO_PLAN;
+  if (sums.length === 0) return NOT_ONLINE;
   const inside = new Set<UOp>(), realized = new Set<UOp>();
   const readers = new Map<UOp, UOp[]>();
   for (const u of order) {

@@ -32,6 +32,8 @@ export class Slots {
 export interface StoreFacts {
   /** Its PARAMs, in the order of `toposort`. */
   readonly params: readonly UOp[];
+  /** How many of them are a slot that is read as another dtype too. */
+  readonly resized: number;
   /** The LOADs of each slot that it reads. */
   readonly loads: ReadonlyMap<number, readonly UOp[]>;
   readonly hasReduce: boolean;
@@ -61,7 +63,8 @@ export function factsOf(store: UOp): StoreFacts {
       else list.push(u);
     }
   }
-  known.set(store, facts = { params, loads, hasReduce, weight, isSymbolic });
+  const resized = params.length - new Set(params.map(slotOf)).size;
+  known.set(store, facts = { params, resized, loads, hasReduce, weight, isSymbolic });
   return facts;
 }
 

@@ -11,6 +11,7 @@ import { CycleError } from "../../helpers/errors.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { bodiesOf } from "./entries.ts";
 import { type Node, type VersionKey, writersOf } from "./kernel_graph.ts";
 
 /** Bytes that one kernel more is worth. */
@@ -30,11 +31,6 @@ interface Cut {
   readonly cost: number;
   readonly root: UOp | undefined;
   readonly key: VersionKey | undefined;
-}
-
-/** What `root` computes, or reads. */
-function bodiesOf(root: UOp): readonly UOp[] {
-  return root.op === Ops.STORE ? [root.src[1]] : root.src;
 }
 
 /** Groups of nodes that are before each other, by node; -1 for those that are in none. */

@@ -14,6 +14,7 @@ import { rangesOf } from "../../uop/core/ranges.ts";
 import { mayHave, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { factsOf, loadsOf, renumber, Slots, slotWritten } from "../kernels/slots.ts";
+import type { TemplateItem } from "./template.ts";
 
 /** One version of one entry, as a number. */
 export type VersionKey = number;
@@ -30,14 +31,15 @@ export function entryOfKey(key: VersionKey): number {
   return Math.floor(key / MAX_VERSIONS);
 }
 
-/** A kernel or copy before ordering. */
+/** A kernel, or another step, before ordering. */
 export interface Node {
-  readonly kind: "kernel" | "copy" | "fill" | "empty" | "custom";
   readonly device: string;
-  /** Kernel-level STOREs; empty for others than kernels. */
+  /** The step that it is; undefined for kernels that are still to be made. */
+  readonly step: TemplateItem | undefined;
+  /** Kernel-level STOREs, where it is a kernel. */
   stores: UOp[];
   /** The entries of their PARAMs. */
-  readonly slots: Slots;
+  slots: Slots;
   reads: Set<VersionKey>;
   /** Versions it makes. */
   writes: VersionKey[];
@@ -47,10 +49,6 @@ export interface Node {
   line: Line | undefined;
   /** Position in the graph's order of the node that it computes, for the user's line of each schedule. */
   readonly at: number | undefined;
-  /** The constant that a fill writes. */
-  readonly fillValue?: UOp;
-  /** Of a kernel of the user's: its AST, and the entries of its buffers by slot. */
-  readonly custom?: { readonly ast: UOp; readonly entries: readonly number[] };
 }
 
 /** Which node makes each version. @throws {CycleError} where two do */
@@ -113,7 +111,7 @@ export function orderNodes(nodes: readonly Node[]): number[] | undefined {
 
 /** A candidate group: the loops of its stores as a key. */
 function loopsKey(n: Node, common: Slots): string | undefined {
-  if (n.kind !== "kernel" || n.stores.some((s) => factsOf(s).hasReduce)) return undefined;
+  if (n.step !== undefined || n.stores.some((s) => factsOf(s).hasReduce)) return undefined;
   const at = n.stores[0].src[0].src[1];
   return `${n.device} ${(mayHave(at, Ops.PARAM) ? renumber(at, n.slots, common) : at).hash}`;
 }
@@ -217,6 +215,11 @@ function weightOf(stores: readonly UOp[]): number {
   return stores.reduce((n, s) => n + factsOf(s).weight, 0);
 }
 
+/** Buffers that stores take besides one for each entry, at most. */
+function resizedIn(stores: readonly UOp[]): number {
+  return stores.reduce((n, s) => n + factsOf(s).resized, 0);
+}
+
 /** What a kernel touches, for quick answers. */
 class Touched {
   /** Entries that it reads or writes. */
@@ -226,12 +229,14 @@ class Touched {
   readonly written: Map<number, VersionKey[]> = new Map();
   /** Weight of its stores, at most. */
   weight = 0;
+  /** Buffers that they take besides one for each entry. */
+  resized = 0;
 
   constructor(node: Node) {
     this.add(node);
   }
   add({ reads, writes, stores }: Node): void {
-    this.weight += weightOf(stores);
+    this.addStores(stores);
     for (const r of reads) this.addRead(r);
     for (const w of writes) {
       const e = entryOfKey(w), list = this.written.get(e);
@@ -239,6 +244,10 @@ class Touched {
       if (list === undefined) this.written.set(e, [w]);
       else list.push(w);
     }
+  }
+  addStores(stores: readonly UOp[]): void {
+    this.weight += weightOf(stores);
+    this.resized += resizedIn(stores);
   }
   addRead(r: VersionKey): void {
     this.entries.add(entryOfKey(r));
@@ -345,7 +354,7 @@ class WriteGroup {
     const reads = [...n.reads], readsOwn = reads.some((r) => entryOfKey(r) === entry);
     if (readsOwn && !loadsOf(store, n.slots.find(entry)).every((l) => l.src[0] === store.src[0])) return false;
     const more = new Set(reads.map(entryOfKey).filter((e) => !touched.entries.has(e)));
-    if (touched.entries.size + more.size > maxBuffers) return false;
+    if (touched.entries.size + more.size + touched.resized + resizedIn([store]) > maxBuffers) return false;
     if (!sameArray(rangesOf(store.src[0]), this.ranges)) return false;
     const [low, high] = extent(store);
     // the first part that does not end before this one
@@ -371,7 +380,7 @@ class WriteGroup {
       touched.addRead(now);
     }
     touched.written.get(entry)!.push(w);
-    touched.weight += weightOf([taken]);
+    touched.addStores([taken]);
     node.writes.push(w);
     node.roots.push(...n.roots);
     graph.merged(node, n);
@@ -384,7 +393,8 @@ class WriteGroup {
 function tryMerge(g: Node, touched: Touched, n: Node, graph: MergeGraph, maxBuffers: number): boolean {
   const { entries, written, readEntries } = touched;
   const more = new Set([...n.reads, ...n.writes].map(entryOfKey).filter((e) => !entries.has(e)));
-  if (entries.size + more.size > maxBuffers || touched.weight + weightOf(n.stores) > MOST_WEIGHT) return false;
+  const buffers = entries.size + more.size + touched.resized + resizedIn(n.stores);
+  if (buffers > maxBuffers || touched.weight + weightOf(n.stores) > MOST_WEIGHT) return false;
   const at = g.stores[0].src[0].src[1], { slots } = g, isAt = (s: UOp): boolean => s.src[0].src[1] === at;
   const renumbered = (): UOp[] => n.stores.map((s) => renumber(s, n.slots, slots));
   // indices without PARAMs are the same in both: then n's stores are renumbered only when all else is settled

@@ -47,15 +47,9 @@ export function makeItems(
   };
   const items: TemplateItem[] = [];
   for (const n of sequence) {
-    const { kind, device, at } = n;
-    if (kind === "fill" || kind === "empty") {
-      items.push({ kind, device, entries: n.writes.map(entryOfKey), ast: n.fillValue, vars: [], at });
-    } else if (n.custom !== undefined) {
-      items.push({ kind: "kernel", device, entries: n.custom.entries, ast: n.custom.ast, vars: [], at });
-    } else if (kind === "copy") {
-      const entries = [entryOfKey(n.writes[0]), entryOfKey([...n.reads][0])];
-      items.push({ kind, device, entries, ast: undefined, vars: [], at });
-    } else {
+    const { device, at } = n;
+    if (n.step !== undefined) items.push(n.step);
+    else {
       const { entries } = n.slots;
       const stores = n.stores.filter((s) => {
         const e = entries[slotWritten(s)];

@@ -42,10 +42,18 @@ export interface TemplateItem {
   readonly at: number | undefined;
 }
 
+/** A node of the graph that becomes a version of an entry. */
+export interface Becoming {
+  /** Its position in the order of the graph. */
+  readonly at: number;
+  readonly entry: number;
+  readonly version: number;
+}
+
 /** What realizing a graph takes, in terms of entries. */
 export interface Template {
   readonly entries: readonly EntryInfo[];
   readonly items: readonly TemplateItem[];
-  /** Nodes of the graph that become (entry, version), by position in the key's order. */
-  readonly becomes: readonly { readonly at: number; readonly entry: number; readonly version: number }[];
+  /** Nodes of the graph that become a version of an entry. */
+  readonly becomes: readonly Becoming[];
 }

@@ -37,6 +37,11 @@ const GRAPHS: [name: string, make: Graph][] = [
     const t = Tensor.full([4], 2, { dtype: "float32", device: xs[0].device }).contiguous().realize();
     return [t.assign(t.mul(sumOf(xs)))];
   }],
+  ["tensors read as another dtype too", (xs) => [
+    sumOf(
+      xs.slice(0, 12).map((x) => x.bitcast("int16").reshape([4, 2]).flip(1).shrink([[0, 4], [0, 1]]).flatten().add(x)),
+    ),
+  ]],
   ["concatenation", (xs) => [xs[0].cat(xs.slice(1)).mul(2)]],
 ];
 

@@ -1,0 +1,98 @@
+/**
+ * Nodes of a tensor graph that get memory of their own, whatever else is decided: values that are memory which has a name
+ * already, and what must be kept aside so that kernels can be made and ordered. In and out: tensor graphs.
+ *
+ * @module
+ */
+import type { CustomArg } from "../../uop/core/custom_arg.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
+import { isView, Ops } from "../../uop/core/ops.ts";
+import { shapeOf } from "../../uop/core/shape.ts";
+import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { stripReshape } from "./fuse.ts";
+
+/** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
+export const OWN: string = "own";
+
+/** `roots` with nodes changed: `change` gives what stands for a node `u`, which is `made` with its sources changed. */
+export function rebuild(roots: readonly UOp[], change: (u: UOp, made: UOp) => UOp): UOp[] {
+  const memo = new Map<UOp, UOp>();
+  for (const u of toposort(roots)) {
+    const same = u.src.length === 0 || u.op === Ops.BIND;
+    const made = change(u, same ? u : u.withSrc(u.src.map((s) => memo.get(s)!)));
+    made.line ??= u.line;
+    memo.set(u, made);
+  }
+  return roots.map((r) => memo.get(r)!);
+}
+
+/** Whether a node is memory, or will be, that an AFTER may write. */
+function isMemory(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.CONTIGUOUS || u.op === Ops.COPY;
+}
+
+/**
+ * `roots` with the nodes of `kept` in memory of their own: of a STORE its value, computed before it is written; of what is
+ * memory already a copy, for all who read it. What is written to stays what it is.
+ */
+export function keep(roots: readonly UOp[], kept: ReadonlySet<UOp>): UOp[] {
+  const values = new Map<UOp, UOp>(), targets = new Map<UOp, UOp>();
+  const contiguous = (u: UOp): UOp => uop(Ops.CONTIGUOUS, u.dtype, [u]);
+  const valueOf = (u: UOp): UOp => values.get(u)!, targetOf = (u: UOp): UOp => targets.get(u)!;
+  for (const u of toposort(roots)) {
+    let made = u, target = u;
+    if (u.src.length > 0 && u.op !== Ops.BIND) {
+      switch (u.op) {
+        case Ops.STORE:
+          made = u.withSrc([targetOf(u.src[0]), kept.has(u) ? contiguous(valueOf(u.src[1])) : valueOf(u.src[1])]);
+          break;
+        case Ops.AFTER:
+          made = u.withSrc([targetOf(u.src[0]), ...u.src.slice(1).map(valueOf)]);
+          break;
+        case Ops.CUSTOM: {
+          const { written } = u.arg as CustomArg;
+          made = u.withSrc(u.src.map((s, slot) => written.includes(slot) ? targetOf(s) : valueOf(s)));
+          break;
+        }
+        default:
+          made = u.withSrc(u.src.map(valueOf));
+      }
+      target = isView(u.op) ? u.withSrc([targetOf(u.src[0]), ...u.src.slice(1).map(valueOf)]) : made;
+    }
+    made.line ??= u.line;
+    target.line ??= u.line;
+    targets.set(u, target);
+    values.set(u, kept.has(u) && u.op !== Ops.STORE ? contiguous(made) : made);
+  }
+  // what becomes a version of a buffer is that one, and not its copy
+  return roots.map((r) => isMemory(stripReshape(r)) ? targetOf(r) : valueOf(r));
+}
+
+/**
+ * Values that folding found to be memory which has a name already, as `x * 1`: they get memory of their own, once it is
+ * written. What a value is a shape of becomes that memory with it, and never the named one: handles may name it, and
+ * would keep the tensor that is written from being written where it is.
+ */
+export function ownValues(order: readonly UOp[], rootAt: readonly number[], now: readonly UOp[]): readonly UOp[] {
+  let made: UOp[] | undefined;
+  for (const i of rootAt) {
+    let base = stripReshape(now[i]);
+    while (isView(base.op) && base.op !== Ops.BITCAST) base = base.src[0];
+    if (!isNamed(base)) continue;
+    let u = order[i];
+    while (isView(u.op)) u = u.src[0];
+    if (isNamed(u)) continue;
+    const at = order.lastIndexOf(stripReshape(order[i]), i), value = now[at];
+    const own = uop(Ops.CONTIGUOUS, value.dtype, [value], OWN);
+    made ??= now.slice();
+    made[at] = own;
+    made[i] = reshape(own, shapeOf(now[i]));
+  }
+  return made ?? now;
+}
+
+/** Whether a node is memory that has an identity. */
+function isNamed(u: UOp): boolean {
+  return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.COPY ||
+    (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
+}

@@ -1,0 +1,65 @@
+/**
+ * Which device computes a node. In: a folded graph. Out: the same with copies where a value that lives nowhere (constants,
+ * indices, random bits) is read on several devices.
+ *
+ * @module
+ */
+import type { Storage } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { deviceOf } from "../../uop/core/shape.ts";
+import { mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { rebuild } from "./own_memory.ts";
+
+/** Whether all of a graph is on one device, the storages of which are `storages`. */
+export function isOnOneDevice(roots: readonly UOp[], storages: Iterable<Storage>): boolean {
+  let device: string | undefined;
+  for (const s of storages) if ((device ??= s.device) !== s.device) return false;
+  return !roots.some((r) => mayHave(r, Ops.COPY));
+}
+
+/** For nodes that live nowhere (constants, indices, random bits): the device of what reads them. */
+export function devicesWanted(order: readonly UOp[]): Map<UOp, string> {
+  const wanted = new Map<UOp, string>();
+  for (let i = order.length - 1; i >= 0; i--) {
+    const { src } = order[i], device = deviceOf(order[i]) ?? wanted.get(order[i]);
+    if (device === undefined) continue;
+    for (let k = 0; k < src.length; k++) if (deviceOf(src[k]) === null) wanted.set(src[k], device);
+  }
+  return wanted;
+}
+
+/**
+ * A node that lives nowhere is computed on the device of one that reads it; readers on other devices get a COPY. What was
+ * on a device before folding left nothing but constants of it is still wanted there. Where all is on one device, nothing
+ * changes.
+ */
+export function settleDevices(
+  before: readonly UOp[],
+  rootAt: readonly number[],
+  now: readonly UOp[],
+  storages: Iterable<Storage>,
+  defaultDevice: () => string,
+): readonly UOp[] {
+  const homes = new Map<number, string>(), roots = rootAt.map((i) => before[i]);
+  for (const i of rootAt) {
+    const home = deviceOf(before[i]);
+    if (home !== null && deviceOf(now[i]) === null) homes.set(i, home);
+  }
+  if (homes.size === 0 && isOnOneDevice(roots, storages)) return now;
+  const order = toposort(now);
+  const devices = new Set([...order.map(deviceOf), ...homes.values()].filter((d) => d !== null));
+  if (devices.size < 2 && [...homes.values()].every((d) => d === defaultDevice())) return now;
+  const wanted = devicesWanted(order);
+  const isElsewhere = (s: UOp, device: string): boolean => {
+    const home = wanted.get(s);
+    return s.src.length > 0 && s.op !== Ops.BIND && deviceOf(s) === null && home !== undefined && home !== device;
+  };
+  const copy = (u: UOp, device: string): UOp => uop(Ops.COPY, u.dtype, [u], device);
+  const settled = rebuild(now, (u, made) => {
+    const device = deviceOf(u) ?? wanted.get(u);
+    if (device === undefined || u.op === Ops.COPY || !u.src.some((s) => isElsewhere(s, device))) return made;
+    return made.withSrc(made.src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
+  });
+  for (const [i, home] of homes) settled[i] = copy(settled[i], home);
+  return settled;
+}

@@ -1,0 +1,282 @@
+/**
+ * The passes of scheduling: from a graph to a schedule template. Their order is that of the list, and nothing else decides
+ * it. A pass may find nodes that must be in memory before the next one can go on: then the graph goes back to where the
+ * kernels are chosen, with these kept. A template names buffers by entry, so that one serves all graphs of a key.
+ *
+ * @module
+ */
+import type { MemoryLayout } from "../device/allocator.ts";
+import { SpecError } from "../helpers/errors.ts";
+import type { Capabilities } from "../renderer/renderer.ts";
+import type { Storage } from "../uop/core/args.ts";
+import { numelOf } from "../uop/core/build_movement.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { deviceOf } from "../uop/core/shape.ts";
+import { mayHave, toposort, type UOp } from "../uop/core/uop.ts";
+import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
+import { type FusionPlan, isLeaf, NOT_ONLINE, type OnlinePlan, planFusion, stripReshape } from "./fuse/fuse.ts";
+import { layOut } from "./fuse/operand_layout.ts";
+import { keep, ownValues, rebuild } from "./fuse/own_memory.ts";
+import { settleDevices } from "./fuse/settle_devices.ts";
+import { simplifyKernel } from "./kernels/collapse.ts";
+import { planOnline } from "./kernels/join_online.ts";
+import { keepOnChip } from "./kernels/kept_rows.ts";
+import { rangeify } from "./kernels/rangeify.ts";
+import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
+import { cutKernels } from "./order/buffer_limits.ts";
+import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
+import { findCuts } from "./order/hazards.ts";
+import { entryOfKey, mergeOutputs, type Node, orderNodes, versionKey } from "./order/kernel_graph.ts";
+import { makeItems } from "./order/kernel_items.ts";
+import { orderForMemory } from "./order/memory_order.ts";
+import { type MemoryPlan, planMemory } from "./order/memory_plan.ts";
+import { placeNodes } from "./order/place_nodes.ts";
+import { shareKernels } from "./order/share_kernels.ts";
+import type { Becoming, EntryInfo, Template, TemplateItem } from "./order/template.ts";
+
+/** Limits and defaults that lowering asks for. */
+export interface LowerOptions {
+  readonly defaultDevice: string;
+  readonly maxBuffers: (device: string) => number;
+  /** What a device can do. */
+  readonly caps: (device: string) => Capabilities;
+  /** Byte offsets of views are multiples of this; undefined: no views, but copies. */
+  readonly viewAlign: (device: string) => number | undefined;
+  /** How a device's memory is shared out. */
+  readonly memoryLayout: (device: string) => MemoryLayout;
+}
+
+/** A template, and where its temporaries lie. */
+export interface Lowered extends Template {
+  readonly plan: MemoryPlan;
+}
+
+const NOTHING: ReadonlySet<UOp> = new Set();
+
+/** A graph on its way to a template. */
+class Lowering {
+  /** What each node of `order` has become. */
+  now: readonly UOp[];
+  /** Nodes to be kept in memory of their own, of STOREs the values, before the graph goes on. */
+  kept = NOTHING;
+  /** The nodes of the folded graph, sources first. */
+  sequence: readonly UOp[] = [];
+  /** The roots that kernels compute, the number that each element is of nodes that the host fills, and numbers as such. */
+  roots: readonly UOp[] = [];
+  fills = new Map<UOp, UOp>();
+  numbers: readonly UOp[] = [];
+  online: OnlinePlan = NOT_ONLINE;
+  plan: FusionPlan = { realized: new Set(), kernels: new Map() };
+  entries: Entries;
+  nodes: Node[] = [];
+  views: TemplateItem[] = [];
+  becomes: Becoming[] = [];
+  items: readonly TemplateItem[] = [];
+  memory: MemoryPlan = { blocks: [], places: [], boundBytes: 0 };
+
+  constructor(
+    readonly order: readonly UOp[],
+    readonly rootAt: readonly number[],
+    readonly slotOf: ReadonlyMap<Storage, number>,
+    readonly options: LowerOptions,
+  ) {
+    this.now = order;
+    this.entries = new Entries(slotOf);
+  }
+
+  readonly capsOf = (u: UOp): Capabilities => this.options.caps(deviceOf(u) ?? this.options.defaultDevice);
+
+  get kernels(): Node[] {
+    return this.nodes.filter((n) => n.step === undefined);
+  }
+}
+
+/** A row of the list. */
+interface SchedulePass {
+  readonly name: string;
+  readonly when?: (g: Lowering) => boolean;
+  readonly run: (g: Lowering) => void;
+}
+
+function onGrid(g: Lowering): boolean {
+  return g.rootAt.some((i) => g.capsOf(g.order[i]).hasGrid);
+}
+
+function keepNodes(g: Lowering): void {
+  g.now = keep(g.now, g.kept);
+  g.kept = NOTHING;
+}
+
+/** What the host fills, and what kernels compute. */
+function findRoots(g: Lowering): void {
+  const bases = g.rootAt.map((i) => stripReshape(g.now[i])), fills = new Map<UOp, UOp>();
+  g.sequence = toposort(bases);
+  const add = (u: UOp, value: UOp): void => {
+    const c = numelOf(u) > 0 ? uniformOf(value) : undefined;
+    if (c !== undefined) fills.set(u, c);
+  };
+  for (const b of bases) add(b, b);
+  const computed = bases.filter((b) => !fills.has(b));
+  if (bases.some((b) => mayHave(b, Ops.CONTIGUOUS) || mayHave(b, Ops.COPY))) {
+    for (const u of g.sequence) if (u.op === Ops.CONTIGUOUS || u.op === Ops.COPY) add(u, u.src[0]);
+  }
+  g.fills = fills;
+  g.roots = computed.filter((r) => !isLeaf(r) || r.op === Ops.AFTER || r.op === Ops.IOTA);
+  g.numbers = computed.filter((r) =>
+    r.op === Ops.IOTA || r.op === Ops.CONST || r.op === Ops.VARIABLE || r.op === Ops.BIND
+  );
+}
+
+function fuse(g: Lowering): void {
+  g.plan = planFusion(g.roots, g.capsOf, g.online);
+  for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
+}
+
+function place(g: Lowering): void {
+  const { sequence, fills, now, plan: { realized }, options: { viewAlign } } = g;
+  const entries = g.entries = new Entries(g.slotOf), defaultDevice = (): string => g.options.defaultDevice;
+  Object.assign(g, placeNodes({ sequence, realized, fills, now, entries, defaultDevice, viewAlign }));
+}
+
+/** The STORE of a kernel, and the entries of its slots. */
+function kernelOf({ plan, entries }: Lowering, { roots: [u], writes }: Node): { store: UOp; slots: Slots } {
+  const own = new OwnEntries(entries), store = rangeify(u, own, own.own(writes[0]), plan.kernels.get(u));
+  return { store, slots: own.slots };
+}
+
+function limit(g: Lowering): void {
+  const { nodes, entries, options: { maxBuffers } } = g;
+  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => simplifyKernel(kernelOf(g, n).store));
+}
+
+function makeKernels(g: Lowering): void {
+  for (const n of g.kernels) {
+    const { store, slots } = kernelOf(g, n);
+    n.stores = [store];
+    n.slots = slots;
+  }
+}
+
+/** Layers that are alike have kernels that are: each is changed once. */
+function changeKernels(g: Lowering, change: (store: UOp, n: Node) => UOp): void {
+  const done = new Map<string, Map<UOp, UOp>>();
+  for (const n of g.kernels) {
+    let known = done.get(n.device);
+    if (known === undefined) done.set(n.device, known = new Map());
+    n.stores = n.stores.map((s) => {
+      let made = known.get(s);
+      if (made === undefined) known.set(s, made = change(s, n));
+      return made;
+    });
+  }
+}
+
+function keepRows(g: Lowering): void {
+  changeKernels(
+    g,
+    (s, { roots: [u], device }) =>
+      u.op === Ops.STORE || factsOf(s).isSymbolic ? s : keepOnChip(s, g.options.caps(device)),
+  );
+}
+
+/**
+ * Drops reads that simplification removed from kernels. What is written where it is read elsewhere, which only a
+ * simplified index tells, is computed before it is written.
+ */
+function checkReads(g: Lowering): void {
+  const elsewhere = new Set<UOp>();
+  for (const { stores: [store], slots, reads, writes, roots: [u] } of g.kernels) {
+    for (const r of reads) if (loadsOf(store, slots.find(entryOfKey(r))).length === 0) reads.delete(r);
+    const at = store.src[0].src[1], read = u.op === Ops.STORE ? loadsOf(store, slots.find(entryOfKey(writes[0]))) : [];
+    if (read.some((l) => l.src[0].src[1] !== at || l.src[0].src.length > 2)) elsewhere.add(u);
+  }
+  g.kept = elsewhere;
+}
+
+/** An order of the kernels. Which of them stand in a circle is known only now: two that swap buffers are one by merging. */
+function order(g: Lowering): void {
+  const { nodes, entries } = g, ordered = orderNodes(nodes);
+  if (ordered === undefined) g.kept = findCuts(nodes, (u) => entries.keyOf(u));
+  else g.nodes = ordered.map((i) => nodes[i]);
+}
+
+function orderByMemory(g: Lowering): void {
+  const { infos } = g.entries;
+  g.becomes = whatBecomes(g.order, g.rootAt, g.now, g.sequence, g.entries);
+  for (const b of g.becomes) infos[b.entry].kept = true;
+  g.nodes = [...orderForMemory(g.nodes, (e) => {
+    const { kept, slot, view, size, dtype } = infos[e];
+    return kept || slot !== undefined || view !== undefined ? 0 : size * dtype.itemsize;
+  })];
+}
+
+function number(g: Lowering): void {
+  const { infos } = g.entries;
+  for (const n of g.nodes) {
+    for (const w of n.writes) {
+      const e = entryOfKey(w), info: EntryInfo = infos[e];
+      info.versions = Math.max(info.versions, w - versionKey(e, 0));
+    }
+  }
+  // views run nothing: in front they do not part the kernels
+  g.items = [...g.views, ...makeItems(g.nodes, infos, g.options.caps)];
+}
+
+function planBuffers(g: Lowering): void {
+  g.memory = planMemory({ entries: g.entries.infos, items: g.items }, g.options.memoryLayout);
+}
+
+const KEEP = "keep";
+
+/** From a graph to the steps that compute it. */
+const PASSES: readonly SchedulePass[] = [
+  { name: "fold", run: (g) => g.now = foldTensorGraph(g.rootAt.map((i) => g.order[i]), g.order) },
+  {
+    name: "settle devices",
+    run: (g) => g.now = settleDevices(g.order, g.rootAt, g.now, g.slotOf.keys(), () => g.options.defaultDevice),
+  },
+  { name: "own values", run: (g) => g.now = ownValues(g.order, g.rootAt, g.now) },
+  { name: "lay out operands", when: onGrid, run: (g) => g.now = rebuild(g.now, (_, made) => layOut(made, g.capsOf)) },
+  { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes },
+  { name: "find roots", run: findRoots },
+  { name: "plan online products", when: onGrid, run: (g) => g.online = planOnline(g.roots, g.capsOf) },
+  { name: "fuse", run: fuse },
+  { name: "place", run: place },
+  { name: "limit", run: limit },
+  { name: "rangeify", run: makeKernels },
+  { name: "collapse", run: (g) => changeKernels(g, simplifyKernel) },
+  { name: "keep rows", run: keepRows },
+  { name: "check reads", run: checkReads },
+  { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers) },
+  { name: "order", run: order },
+  { name: "order for memory", run: orderByMemory },
+  { name: "number", run: number },
+  { name: "share kernels", run: (g) => g.items = shareKernels(g.items) },
+  { name: "plan memory", run: planBuffers },
+];
+
+/** Times a graph goes back with more of it kept. */
+const MAX_ATTEMPTS = 64;
+
+/**
+ * Lowers the graph whose nodes, sources first, are `order`, for the roots at positions `rootAt`. `slotOf` numbers its
+ * storages.
+ * @throws {CycleError} where assignments need each other's old values
+ */
+export function lowerGraph(
+  order: readonly UOp[],
+  rootAt: readonly number[],
+  slotOf: ReadonlyMap<Storage, number>,
+  options: LowerOptions,
+): Lowered {
+  const g = new Lowering(order, rootAt, slotOf, options), again = PASSES.findIndex((p) => p.name === KEEP);
+  for (let i = 0, attempts = 0; i < PASSES.length; i++) {
+    const { when, run } = PASSES[i];
+    if (when !== undefined && !when(g)) continue;
+    run(g);
+    if (g.kept.size === 0) continue;
+    if (++attempts === MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
+    i = again - 1;
+  }
+  return { entries: g.entries.infos, items: g.items, becomes: g.becomes, plan: g.memory };
+}
