@@ -24,7 +24,7 @@ function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
   if (isChecked) verify(ast, specKernel, "before codegen");
   const lowered = runPasses(KERNEL_PASSES, ast, kernel);
   const list = (uops: UOp[]): UOp => uop(Ops.TUPLE, dtypes.void, uops);
-  const uops = runPass("linearize", lowered, () => linearize(lowered, renderer.caps.hasGrid), list);
+  const uops = runPass("linearize", () => lowered, () => linearize(lowered, renderer.caps.hasGrid), list);
   if (isChecked) verify(uops, specLinear, "after linearize");
   const { flops, bytes } = workOf(kernel.simple), opts = kernel.applied.map(optText).join(" ");
   return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts };

@@ -60,8 +60,8 @@ function stepsText(kinds: readonly string[]): string {
   return parts.join(", ");
 }
 
-/** DEBUG=1: what a schedule came to. */
-export function debugSchedule(bound: BoundSchedule, timeMs: number): void {
+/** DEBUG=1: what a schedule came to; given what passes had taken before, as under DEBUG=2, also what they took for it. */
+export function debugSchedule(bound: BoundSchedule, timeMs: number, counted?: ReadonlyMap<string, number>): void {
   const { variant: { plan, entries }, nodes, cached } = bound;
   let planned = 0, needed = 0;
   for (const b of plan.blocks) planned += b.nbytes;
@@ -71,6 +71,7 @@ export function debugSchedule(bound: BoundSchedule, timeMs: number): void {
     `scheduled ${stepsText(bound.items.map((i) => i.template.kind))} in ${timeMs.toFixed(2)} ms from ` +
       `${countText(nodes, "node")}, cache ${cached ? "hit" : "miss"}${memory}`,
   );
+  if (counted !== undefined && !cached) debugPrint(passSharesText(counted));
 }
 
 /** DEBUG=1: kernels that were new. */
@@ -84,7 +85,7 @@ export function debugCompile(device: Device, kernels: number, lowerMs: number, c
 /** Passes below this part of the time are left out. */
 const LEAST_SHARE = 0.02;
 
-/** DEBUG=2: which part of the time of code generation each pass took since `before`; "" where none was counted. */
+/** DEBUG=2: which part of the time each pass took since `before`; "" where none was counted. */
 export function passSharesText(before: ReadonlyMap<string, number> = new Map()): string {
   const times = [...passTimes()].map(([name, ms]) => [name, ms - (before.get(name) ?? 0)] as const);
   const total = times.reduce((sum, [, ms]) => sum + ms, 0);

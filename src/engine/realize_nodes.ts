@@ -11,6 +11,7 @@ import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/
 import type { Storage } from "../uop/core/args.ts";
 import { rotateInternTable, type UOp } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
+import { passTimes } from "../uop/rewrite/rewrite.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
 
@@ -73,11 +74,10 @@ export function realizeNodes(nodes: readonly UOp[], beside: readonly UOp[] = bes
   watchMemory();
   relieveDevices();
   readLog.look?.(nodes);
-  const start = performance.now();
+  const debug = envNumber("DEBUG"), counted = debug >= 2 ? passTimes() : undefined, start = performance.now();
   const bound = debugRewrites(() => scheduleNodes(nodes, capture?.take));
-  const debug = envNumber("DEBUG");
   if (bound.items.length > 0) {
-    if (debug >= 1) debugSchedule(bound, performance.now() - start);
+    if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {
       runItems(items);

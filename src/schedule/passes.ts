@@ -6,13 +6,16 @@
  * @module
  */
 import type { MemoryLayout } from "../device/allocator.ts";
+import { envNumber } from "../helpers/env.ts";
 import { SpecError } from "../helpers/errors.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { numelOf } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
-import { mayHave, toposort, type UOp } from "../uop/core/uop.ts";
+import { type Spec, specKernel, specTensor, verify } from "../uop/core/spec.ts";
+import { mayHave, sink, toposort, type UOp } from "../uop/core/uop.ts";
+import { runPass } from "../uop/rewrite/rewrite.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
 import { type FusionPlan, isLeaf, NOT_ONLINE, type OnlinePlan, planFusion, stripReshape } from "./fuse/fuse.ts";
 import { layOut } from "./fuse/operand_layout.ts";
@@ -72,6 +75,7 @@ class Lowering {
   views: TemplateItem[] = [];
   becomes: Becoming[] = [];
   items: readonly TemplateItem[] = [];
+  graphOf: (g: Lowering) => UOp = rootsOf;
   memory: MemoryPlan = { blocks: [], places: [], boundBytes: 0 };
 
   constructor(
@@ -91,20 +95,47 @@ class Lowering {
   }
 }
 
+/** What records show of a graph, and what is verified: its roots, then the STOREs of its kernels, then what the steps run. */
+function rootsOf(g: Lowering): UOp {
+  return sink(g.rootAt.map((i) => g.now[i]));
+}
+function storesOf(g: Lowering): UOp {
+  return sink(g.nodes.flatMap((n) => n.stores));
+}
+function stepsOf(g: Lowering): UOp {
+  return sink(g.items.map((i) => i.ast).filter((u) => u !== undefined));
+}
+
 /** A row of the list. */
 interface SchedulePass {
   readonly name: string;
+  /** For which graphs it runs; for all where it is absent. */
   readonly when?: (g: Lowering) => boolean;
   readonly run: (g: Lowering) => void;
+  /** Under SPEC=1: what the graph that it makes may consist of. */
+  readonly spec?: Spec;
 }
 
 function onGrid(g: Lowering): boolean {
   return g.rootAt.some((i) => g.capsOf(g.order[i]).hasGrid);
 }
 
+function fold(g: Lowering): void {
+  g.now = foldTensorGraph(g.rootAt.map((i) => g.order[i]), g.order);
+}
+
+function settle(g: Lowering): void {
+  g.now = settleDevices(g.order, g.rootAt, g.now, g.slotOf.keys(), () => g.options.defaultDevice);
+}
+
+function layOutOperands(g: Lowering): void {
+  g.now = rebuild(g.now, (_, made) => layOut(made, g.capsOf));
+}
+
 function keepNodes(g: Lowering): void {
   g.now = keep(g.now, g.kept);
   g.kept = NOTHING;
+  g.graphOf = rootsOf;
 }
 
 /** What the host fills, and what kernels compute. */
@@ -150,6 +181,7 @@ function limit(g: Lowering): void {
 }
 
 function makeKernels(g: Lowering): void {
+  g.graphOf = storesOf;
   for (const n of g.kernels) {
     const { store, slots } = kernelOf(g, n);
     n.stores = [store];
@@ -219,6 +251,7 @@ function number(g: Lowering): void {
     }
   }
   // views run nothing: in front they do not part the kernels
+  g.graphOf = stepsOf;
   g.items = [...g.views, ...makeItems(g.nodes, infos, g.options.caps)];
 }
 
@@ -230,24 +263,21 @@ const KEEP = "keep";
 
 /** From a graph to the steps that compute it. */
 const PASSES: readonly SchedulePass[] = [
-  { name: "fold", run: (g) => g.now = foldTensorGraph(g.rootAt.map((i) => g.order[i]), g.order) },
-  {
-    name: "settle devices",
-    run: (g) => g.now = settleDevices(g.order, g.rootAt, g.now, g.slotOf.keys(), () => g.options.defaultDevice),
-  },
-  { name: "own values", run: (g) => g.now = ownValues(g.order, g.rootAt, g.now) },
-  { name: "lay out operands", when: onGrid, run: (g) => g.now = rebuild(g.now, (_, made) => layOut(made, g.capsOf)) },
-  { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes },
+  { name: "fold", run: fold, spec: specTensor },
+  { name: "settle devices", run: settle, spec: specTensor },
+  { name: "own values", run: (g) => g.now = ownValues(g.order, g.rootAt, g.now), spec: specTensor },
+  { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
+  { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },
   { name: "plan online products", when: onGrid, run: (g) => g.online = planOnline(g.roots, g.capsOf) },
   { name: "fuse", run: fuse },
   { name: "place", run: place },
   { name: "limit", run: limit },
-  { name: "rangeify", run: makeKernels },
-  { name: "collapse", run: (g) => changeKernels(g, simplifyKernel) },
-  { name: "keep rows", run: keepRows },
+  { name: "rangeify", run: makeKernels, spec: specKernel },
+  { name: "collapse", run: (g) => changeKernels(g, simplifyKernel), spec: specKernel },
+  { name: "keep rows", run: keepRows, spec: specKernel },
   { name: "check reads", run: checkReads },
-  { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers) },
+  { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers), spec: specKernel },
   { name: "order", run: order },
   { name: "order for memory", run: orderByMemory },
   { name: "number", run: number },
@@ -269,11 +299,13 @@ export function lowerGraph(
   slotOf: ReadonlyMap<Storage, number>,
   options: LowerOptions,
 ): Lowered {
-  const g = new Lowering(order, rootAt, slotOf, options), again = PASSES.findIndex((p) => p.name === KEEP);
+  const g = new Lowering(order, rootAt, slotOf, options), isChecked = envNumber("SPEC") !== 0;
+  const again = PASSES.findIndex((p) => p.name === KEEP);
   for (let i = 0, attempts = 0; i < PASSES.length; i++) {
-    const { when, run } = PASSES[i];
+    const { name, when, run, spec } = PASSES[i], graphOf = (): UOp => g.graphOf(g);
     if (when !== undefined && !when(g)) continue;
-    run(g);
+    runPass(name, graphOf, () => run(g), graphOf);
+    if (isChecked && spec !== undefined) verify(graphOf(), spec, `after pass "${name}"`);
     if (g.kept.size === 0) continue;
     if (++attempts === MAX_ATTEMPTS) throw new SpecError("Scheduling does not settle");
     i = again - 1;

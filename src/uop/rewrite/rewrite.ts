@@ -28,6 +28,8 @@ export interface RewriteOptions<X> {
 }
 
 let recording: PassRecord[] | undefined;
+/** The pass that runs. */
+let running: PassRecord | undefined;
 let depth = 0;
 
 /**
@@ -42,14 +44,16 @@ let depth = 0;
  */
 export function record<T>(fn: () => T): Recording<T> {
   checkFunction("record passes", "fn", fn);
-  const outer = recording, outerDepth = depth;
+  const outer = recording, outerDepth = depth, outerRunning = running;
   const passes: PassRecord[] = [];
   recording = passes;
+  running = undefined;
   depth = 0;
   try {
     return new Recording(fn(), passes);
   } finally {
     recording = outer;
+    running = outerRunning;
     depth = outerDepth;
   }
 }
@@ -75,19 +79,19 @@ export function runPasses<X>(passes: readonly Pass<X>[], sink: UOp, ctx: X): UOp
   for (const { name, when, run, spec } of passes) {
     if (when !== undefined && !when(ctx, sink)) continue;
     const before = sink;
-    sink = runPass(name, before, () => run(before, ctx), (made) => made);
+    sink = runPass(name, () => before, () => run(before, ctx), (made) => made);
     if (isChecked && spec !== undefined) verify(sink, spec, `after pass "${name}"`);
   }
   return sink;
 }
 
-/** One pass; what it makes is recorded as the graph that `graphOf` gives for it. */
-export function runPass<T>(name: string, before: UOp, fn: () => T, graphOf: (made: T) => UOp): T {
+/** One pass; what it makes is recorded as the graph that `graphOf` gives for it, from that which `before` gives. */
+export function runPass<T>(name: string, before: () => UOp, fn: () => T, graphOf: (made: T) => UOp): T {
   if (recording === undefined && !countsPasses()) return fn();
   const start = performance.now();
   let made!: T;
   if (recording === undefined) made = fn();
-  else recorded(name, before, () => graphOf(made = fn()));
+  else recorded(name, before(), () => graphOf(made = fn()));
   passMs.set(name, (passMs.get(name) ?? 0) + performance.now() - start);
   return made;
 }
@@ -103,9 +107,14 @@ export function passTimes(): Map<string, number> {
   return new Map(passMs);
 }
 
+/** Notes in the record of the pass that runs, if there is one, what a rule made of a node, or decided of it. */
+export function noteChange(rule: string, from: UOp, to: UOp = from): void {
+  running?.changes.push({ rule, from, to });
+}
+
 function recorded(name: string, before: UOp, fn: (r: PassRecord) => UOp): UOp {
-  const r: PassRecord = { name, depth, before, after: before, timeMs: 0, changes: [] };
-  recording!.push(r);
+  const r: PassRecord = { name, depth, before, after: before, timeMs: 0, changes: [] }, outer = running;
+  recording!.push(running = r);
   depth++;
   const start = performance.now();
   try {
@@ -113,6 +122,7 @@ function recorded(name: string, before: UOp, fn: (r: PassRecord) => UOp): UOp {
   } finally {
     r.timeMs = performance.now() - start;
     depth--;
+    running = outer;
   }
 }
 

@@ -75,7 +75,19 @@ Deno.test(
     const recording = context({ SCACHE: 0 }, () => record(() => t.realize()));
     const data: RecordingData = JSON.parse(JSON.stringify(recording));
     assertEquals(data.passes.length, recording.passes.length);
-    for (const name of ["fold tensors", "simplify ranges", "apply opts", "expand, lower reduces", "late rules"]) {
+    for (
+      const name of [
+        "fold",
+        "fuse",
+        "rangeify",
+        "plan memory",
+        "fold tensors",
+        "simplify ranges",
+        "apply opts",
+        "expand, lower reduces",
+        "late rules",
+      ]
+    ) {
       assert(data.passes.some((p) => p.name === name), `no pass "${name}"`);
     }
     data.nodes.forEach((n, i) => assert(n.src.every((s) => s < i), "sources come first"));

@@ -1,0 +1,58 @@
+/** The passes of scheduling: which run, in which order, and when a graph goes back. */
+import { assertEquals } from "@std/assert";
+import { context, Device, record, Tensor } from "../../mod.ts";
+
+Device.default = "JS";
+
+/** The outermost passes up to the one that plans memory, in the order in which they began. */
+function passesOf(fn: () => void): string[] {
+  const { passes } = context({ SCACHE: 0, SPEC: 1 }, () => record(fn));
+  const names = passes.filter((p) => p.depth === 0).map((p) => p.name);
+  return names.slice(0, names.indexOf("plan memory") + 1);
+}
+
+const vector = (): Tensor => new Tensor([1, 2, 3, 4], { dtype: "float32" }).realize();
+const ONCE =
+  "fold, settle devices, own values, find roots, fuse, place, limit, rangeify, collapse, keep rows, check reads, " +
+  "merge outputs, order, order for memory, number, share kernels, plan memory";
+const UP_TO = (last: string): string => ONCE.slice(0, ONCE.indexOf(last) + last.length);
+const AGAIN = `keep, ${ONCE.slice(ONCE.indexOf("find roots"))}`;
+
+Deno.test("passes: a graph takes each once, in the order of the list", () => {
+  const x = vector();
+  assertEquals(passesOf(() => x.mul(2).sum().realize()).join(", "), ONCE);
+});
+
+Deno.test("passes: two that swap what they hold are one kernel, and no pass runs again", async () => {
+  const x = vector(), y = x.mul(10).realize();
+  const swap = (): void => {
+    const [a, b] = [x.add(0), y.add(0)];
+    x.assign(b);
+    y.assign(a);
+    Tensor.realize([x, y]);
+  };
+  assertEquals(passesOf(swap).join(", "), ONCE);
+  assertEquals([await x.tolist(), await y.tolist()], [[10, 20, 30, 40], [1, 2, 3, 4]]);
+});
+
+for (
+  const [name, last, write, want] of [
+    ["a write that reads itself elsewhere", "check reads", (x: Tensor) => [x.assign(x.flip(0))], [4, 3, 2, 1]],
+    ["writes that read each other's old values elsewhere", "order", (x: Tensor, y: Tensor) => {
+      const old = x.flip(0);
+      x.assign(y.flip(0));
+      return [x, y.assign(old)];
+    }, [4, 3, 2, 1]],
+    ["a kernel that reads two versions of a buffer", "limit", (x: Tensor) => {
+      const old = x.flip(0);
+      x.assign(x.mul(2));
+      return [x, x.add(old)];
+    }, [2, 4, 6, 8]],
+  ] as const
+) {
+  Deno.test(`passes: ${name} goes back after "${last}", once`, async () => {
+    const x = vector(), y = vector();
+    assertEquals(passesOf(() => Tensor.realize(write(x, y))).join(", "), `${UP_TO(last)}, ${AGAIN}`);
+    assertEquals(await x.tolist(), [...want]);
+  });
+}
