@@ -27,7 +27,7 @@ import { rebuild } from "./fuse/own_memory.ts";
 import { isOnOneDevice } from "./fuse/settle_devices.ts";
 import { fixedValues } from "./order/share_kernels.ts";
 import type { EntryInfo, TemplateItem } from "./order/template.ts";
-import { type Lowered, lowerGraph } from "./passes.ts";
+import { type Lowered, lowerGraph } from "./schedule_passes.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
 interface Keyed {
