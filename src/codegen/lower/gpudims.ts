@@ -33,14 +33,14 @@ export interface Placement {
 }
 
 /** A hardware index of `size`; 0 where there is only one. */
-function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
+export function hardware(prefix: "gidx" | "lidx", dimension: number, size: UOp): UOp {
   if (size.isConst(1)) return int(0);
   const end = size.dtype === dtypes.int32 ? size : size.cast(dtypes.int32);
   return uop(Ops.SPECIAL, dtypes.int32, [end], `${prefix}${dimension}`);
 }
 
 /** Ranges as digits of one number, innermost first: the digit of each. */
-function digits(flat: UOp, sizes: readonly number[]): UOp[] {
+export function digits(flat: UOp, sizes: readonly number[]): UOp[] {
   let stride = 1;
   return sizes.map((n, i) => {
     const shifted = stride === 1 ? flat : flat.floorDiv(stride);
@@ -265,9 +265,6 @@ class Placer {
       }
     }
     const all = size === 1 ? dims : isApart ? [...dims, size] : [size, ...dims];
-    if (prod(all) > this.grid.maxGroupThreads) {
-      throw new SpecError(`A group of ${prod(all)} threads is too large for the device`);
-    }
     this.placeFills(fills, all);
     return { sink: this.gated(), places: this.places, warp: isApart ? 1 : this.grid.warp };
   }

@@ -24,10 +24,11 @@ import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, int, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { extract, vectorize } from "../ast/alu_builder.ts";
-import { plus, times } from "../ast/alu_builder.ts";
+import { extract, plus, times, vectorize } from "../ast/alu_builder.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
-import { offsetOf } from "../opt/tensor_core.ts";
+import { offsetOf, positionOf, rowOf } from "../opt/tensor_core.ts";
+import { digits, hardware } from "./gpudims.ts";
+import { fillRing } from "./ring.ts";
 
 /** Bytes of an asynchronous copy and of a row that LDMATRIX reads, and elements of 16 bits in it. */
 const WIDE = 16, ELEMENTS = 8;
@@ -98,10 +99,6 @@ function nextOperand(core: TensorCore): (readonly [tile: number, element: number
   return out;
 }
 
-function after(memory: UOp, ...order: readonly UOp[]): UOp {
-  return uop(Ops.AFTER, memory.dtype, [memory, ...order]);
-}
-
 /** x as y times a positive constant, with the constant out of a choice between a value and -infinity. */
 function scaleOf(x: UOp): [y: UOp, scale: number] {
   if (x.op === Ops.MUL && x.src[1].op === Ops.CONST && x.src[1].value > 0 && x.src[1].value < Infinity) {
@@ -146,21 +143,15 @@ class Tiler {
     this.rowsOfGroup = tiles.rowsOfGroup;
     this.keysOfTile = tiles.keysOfTile;
     const parts = ceilDiv(sizeOf(rows), this.rowsOfGroup), others = prod(batch.map(sizeOf));
-    const group = special("gidx0", parts * others);
-    this.thread = special("lidx0", this.threads);
+    const group = hardware("gidx", 0, int(parts * others));
+    this.thread = hardware("lidx", 0, int(this.threads));
     this.lane = this.thread.floorMod(core.lanes);
     this.warp = this.thread.floorDiv(core.lanes);
-    let at = parts === 1 ? int(0) : group.floorMod(parts);
-    let rest = parts === 1 ? group : group.floorDiv(parts);
-    for (const r of batch.toReversed()) {
-      const n = sizeOf(r), digit = n === 1 ? int(0) : r === batch[0] ? rest : rest.floorMod(n);
-      this.places.set(r, digit.dtype === r.dtype ? digit : digit.cast(r.dtype));
-      rest = rest.floorDiv(n);
-    }
+    const inner = batch.toReversed(), [part, ...places] = digits(group, [parts, ...inner.map(sizeOf)]);
+    inner.forEach((r, i) => this.places.set(r, typed(places[i], r)));
     const bounds = this.boundsOf(product.x);
     // the groups with most keys first
-    if (bounds.length > 0) at = at.mul(-1).add(parts - 1);
-    this.tile = at;
+    this.tile = bounds.length > 0 ? part.mul(-1).add(parts - 1) : part;
     const count = ceilDiv(sizeOf(keys), this.keysOfTile);
     let first: UOp = int(0), end: UOp = int(sizeOf(keys));
     for (const { isLast, bound } of bounds) {
@@ -253,42 +244,30 @@ class Tiler {
 
   /** Fills the ring: the memory of keys and values in this iteration, and where their tiles begin. */
   private ring(): { keys: UOp; values: UOp; keySlot: UOp; valueSlot: UOp } {
-    const { key, value, features, columns } = this.p, { loop } = this;
+    const { key, value, features, columns } = this.p, { loop, bound } = this;
     const sizes = [features, columns].map((r) => elementsOfBuffer(this.tiles, sizeOf(r)));
-    const [keys, values] = sizes.map((n, i) =>
-      uop(Ops.LOCAL, this.core.input, [], new LocalArg(i, n * DEPTH, "shared"))
-    );
-    const fill = (order: UOp | undefined, slot: (n: number) => UOp | undefined, tile: UOp): UOp => {
-      const [a, b] = [keys, values].map((m) => order === undefined ? m : after(m, order));
-      const start = simplifyKernel(plus(this.first, tile).mul(this.keysOfTile));
-      const all = [
-        ...this.copies(key, features, a, slot(sizes[0]), start),
-        ...this.copies(value, columns, b, slot(sizes[1]), start),
-      ];
-      return uop(Ops.ASYNC_COMMIT, dtypes.void, all);
-    };
-    let commit: UOp | undefined;
-    for (let i = 0; i < DEPTH - 1; i++) {
-      const tile = i === 0 ? int(0) : simplifyKernel(int(i).lt(this.bound).where(int(i), int(0)));
-      commit = fill(commit, (n) => i === 0 ? undefined : int(i * n), tile);
-    }
-    const wait = uop(Ops.ASYNC_WAIT, dtypes.void, [commit!, loop], DEPTH - 2);
-    const barrier = uop(Ops.BARRIER, dtypes.void, [wait]);
-    const ahead = loop.add(DEPTH - 1), slotOf = (x: UOp, n: number): UOp => x.floorMod(DEPTH).mul(n);
-    // past the end comes any tile: nobody reads it
-    const tile = ahead.lt(this.bound).where(ahead, loop);
-    const next = fill(barrier, (n) => slotOf(ahead, n), tile);
-    const [keySlot, valueSlot] = sizes.map((n) => slotOf(loop, n));
-    return { keys: after(keys, next), values: after(values, next), keySlot, valueSlot };
+    const { bases: [[keys], [values]], slots: [keySlot, valueSlot] } = fillRing({
+      memory: sizes.map((n, i) => uop(Ops.LOCAL, this.core.input, [], new LocalArg(i, n * DEPTH, "shared"))),
+      sizes,
+      depth: DEPTH,
+      loop,
+      tileAt: (k) => k.op === Ops.CONST ? simplifyKernel(k.lt(bound).where(k, int(0))) : k.lt(bound).where(k, loop),
+      fill: (i, base, tile, slot) => {
+        const start = simplifyKernel(plus(this.first, tile).mul(this.keysOfTile));
+        return this.copies(i === 0 ? key : value, i === 0 ? features : columns, base, slot, start);
+      },
+      steps: 1,
+    });
+    return { keys, values, keySlot, valueSlot };
   }
 
   /** Two tiles of the right operand that lie side by side along its columns, read from rows of 16-bit elements. */
   private pair(memory: UOp, slot: UOp, width: number, row: number, column: number, isTransposed: boolean): UOp[] {
-    const { lane, core } = this, stride = width + ELEMENTS;
-    const low = lane.floorMod(8), bit3 = lane.floorDiv(8).floorMod(2), bit4 = lane.floorDiv(16);
-    const [r, c] = isTransposed ? [low.add(bit3.mul(8)), bit4] : [low.add(bit4.mul(8)), bit3];
-    const own = simplifyKernel(r.mul(stride).add(c.mul(8)));
-    const at = plus(slot.add(own), int(row * stride + column));
+    const { core } = this, stride = width + ELEMENTS, { lane, element, tile } = rowOf(this.lane, false, isTransposed);
+    const sum = positionOf(core.b, lane, element, 0);
+    const side = positionOf(core.b, lane, element, 1).add(tile!.mul(core.n));
+    const [r, c] = isTransposed ? [sum, side] : [side, sum];
+    const at = plus(slot.add(simplifyKernel(r.mul(stride).add(c))), int(row * stride + column));
     const whole = uop(Ops.LDMATRIX, core.input.vec(8), [index(memory, at)], isTransposed ? "trans" : "");
     return [0, 4].map((first) => vectorize(Array.from({ length: 4 }, (_, l) => extract(whole, first + l))));
   }
@@ -483,10 +462,6 @@ class Tiler {
 
 function typed(x: UOp, like: UOp): UOp {
   return x.dtype === like.dtype ? x : x.cast(like.dtype);
-}
-
-function special(name: string, size: number): UOp {
-  return size === 1 ? int(0) : uop(Ops.SPECIAL, dtypes.int32, [int(size)], name);
 }
 
 /** Is a kernel without opts an online product that matrix units do? */

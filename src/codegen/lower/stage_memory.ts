@@ -1,7 +1,8 @@
 /**
  * The memory of a kernel's STAGEs: copies of what is read again and again, in registers or shared memory. In: a STAGE of
  * the current combination. Out: its memory, ordered after the STOREs that fill it, and where in it an access begins. STAGEs
- * in shared memory that are filled in the same loops are filled together (fill_shared.ts says in which order).
+ * in shared memory that are filled in the same loops are filled together: into a ring of buffers (ring.ts), or into one,
+ * where all threads wait until the last iteration's tile has been read, fill, wait, and read.
  *
  * @module
  */
@@ -9,18 +10,19 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, LocalArg, type StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { paddedIndex, paddedSize, WIDE } from "../opt/shared_tile.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { type Copies, CopyMemo } from "./copies.ts";
-import { fillShared } from "./fill_shared.ts";
+import { after, fillRing } from "./ring.ts";
 
 /** How the tiles of a ring are read: `together` unrolled steps after what `bases` of their number stand behind. */
-interface Ring {
+interface Steps {
   readonly bases: readonly UOp[];
   readonly positions: readonly number[];
   readonly together: number;
@@ -40,7 +42,7 @@ export class StageMemory {
   /** By STAGE in a ring: where the buffer of this iteration begins. */
   private readonly slots = new Map<UOp, UOp>();
   /** By STAGE in a ring that is filled between the steps in which it is read. */
-  private readonly rings = new Map<UOp, Ring>();
+  private readonly rings = new Map<UOp, Steps>();
 
   constructor(private readonly copies: Copies, private readonly context: StageContext) {}
 
@@ -54,15 +56,24 @@ export class StageMemory {
       this.share(u);
       return this.memory.get(u, key)!;
     }
-    const local = uop(
-      Ops.LOCAL,
-      u.dtype,
-      [],
-      new LocalArg(this.context.nextLocal(), elementsOf(u), argOf(u, Ops.STAGE).scope),
-    );
-    const stores = this.fill(u, local, new Map(), undefined);
-    const loops = u.src.slice(1).filter((r) => !copies.isExpanded(r));
-    return this.memory.set(u, key, uop(Ops.AFTER, u.dtype, [local, ...stores, ...loops]));
+    const local = this.local(u, elementsOf(u));
+    return this.memory.set(u, key, this.filled(u, local, local));
+  }
+
+  /** Memory for STAGE `u`. */
+  private local({ dtype, arg }: UOp, size: number): UOp {
+    return uop(Ops.LOCAL, dtype, [], new LocalArg(this.context.nextLocal(), size, (arg as StageArg).scope));
+  }
+
+  /** `memory` after all that fills it, which sees it as `base`. */
+  private filled(u: UOp, memory: UOp, base: UOp): UOp {
+    const loops = u.src.slice(1).filter((r) => this.isLoop(r));
+    return after(memory, ...this.fill(u, base, new Map(), undefined), ...loops);
+  }
+
+  /** Does a range stay a loop of the program? */
+  private isLoop(r: UOp): boolean {
+    return !isThreadKind(kindOf(r)) && !this.copies.isExpanded(r);
   }
 
   /** The memory of `u` as the current step reads it. */
@@ -107,34 +118,49 @@ export class StageMemory {
   /** Fills `u` and the other shared STAGEs of the same loops together. */
   private share(u: UOp): void {
     const { copies } = this, { depth } = argOf(u, Ops.STAGE);
-    const isLoop = (r: UOp): boolean => !isThreadKind(kindOf(r)) && !copies.isExpanded(r);
-    const loops = copies.rangesOf(u).filter(isLoop).sort(compareLoops);
+    const loopsOf = (x: UOp): UOp[] => copies.rangesOf(x).filter((r) => this.isLoop(r));
+    const loops = loopsOf(u).sort(compareLoops);
     const stages = holdsStage(u) ? [u] : copies.nodes.filter((x) => {
       if (x.op !== Ops.STAGE || argOf(x, Ops.STAGE).scope !== "shared" || argOf(x, Ops.STAGE).depth !== depth) {
         return false;
       }
       if (holdsStage(x)) return false;
-      const other = copies.rangesOf(x).filter(isLoop);
+      const other = loopsOf(x);
       return other.length === loops.length && other.every((r) => loops.includes(r));
     });
-    const positions = this.stepPositions(stages);
+    const sizes = stages.map((x) => paddedSize(argOf(x, Ops.STAGE), x.dtype.itemsize, elementsOf(x)));
+    const memory = stages.map((x, i) => this.local(x, sizes[i] * depth));
+    if (depth > 1) return this.shareRing(stages, memory, sizes, loops[0], depth);
+    const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
+    const filled = stages.map((x, i) => this.filled(x, memory[i], before ? after(memory[i], before) : memory[i]));
+    const barrier = uop(Ops.BARRIER, dtypes.void, filled);
+    stages.forEach((x, i) => this.memory.set(x, 0, after(memory[i], barrier)));
+  }
+
+  private shareRing(
+    stages: readonly UOp[],
+    memory: readonly UOp[],
+    sizes: readonly number[],
+    loop: UOp,
+    depth: number,
+  ): void {
+    const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = sizeOf(loop) - 1;
     // elements that one access may read stay together
     const hasUnits = copies.nodes.some((x) => x.op === Ops.WMMA);
     const together = hasUnits ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
-    const { bases, slots } = fillShared({
-      stages,
-      steps: Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
-      sizes: stages.map((x) => paddedSize(argOf(x, Ops.STAGE), x.dtype.itemsize, elementsOf(x))),
-      loops,
+    const { bases, slots } = fillRing({
+      memory,
+      sizes,
       depth,
-      nextLocal: this.context.nextLocal,
-      fill: (x, base, replaced, slot) => this.fill(x, base, replaced, slot),
-      inner: (x) => x.src.slice(1).filter(isLoop),
+      loop,
+      tileAt: (k) =>
+        k.op === Ops.CONST ? constant(Math.min(k.value, last), dtype) : k.lt(last).where(k, constant(last, dtype)),
+      fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
+      steps: Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
     });
     stages.forEach((x, i) => {
       this.memory.set(x, 0, bases[i][0]);
-      if (slots[i] === undefined) return;
-      this.slots.set(x, slots[i]!);
+      this.slots.set(x, slots[i]);
       if (bases[i].length > 1) this.rings.set(x, { bases: bases[i], positions, together });
     });
   }

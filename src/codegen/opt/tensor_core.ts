@@ -88,7 +88,7 @@ export function offsetOf(x: UOp, offsets: Fragment["lane"], dimension: 0 | 1): U
 }
 
 /** Where in a tile element `element` of lane `lane` is. */
-function positionOf(f: Fragment, lane: UOp, element: UOp, dimension: 0 | 1): UOp {
+export function positionOf(f: Fragment, lane: UOp, element: UOp, dimension: 0 | 1): UOp {
   const a = offsetOf(lane, f.lane, dimension), b = offsetOf(element, f.element, dimension);
   if (a === undefined || b === undefined) return a ?? b ?? constant(0, lane.dtype);
   return a.add(b);
@@ -128,6 +128,23 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
   return place(substitute(ast, new Map([[u, sum]])), core.c, inC, rows, columns);
 }
 
+/**
+ * Which row of eight 16-bit elements each lane gives LDMATRIX the address of: the row begins with this element of that lane,
+ * in an operand of four matrices or, of two, in the one of this number of two tiles.
+ */
+export function rowOf(
+  lane: UOp,
+  four: boolean,
+  isTransposed: boolean,
+): { lane: UOp; element: UOp; tile: UOp | undefined } {
+  const row = lane.floorMod(8), matrix = lane.floorDiv(8), first = (four ? matrix : matrix.floorMod(2)).mul(2);
+  return {
+    lane: isTransposed ? row.floorDiv(2) : row.mul(4),
+    element: isTransposed ? first.add(row.floorMod(2)) : first,
+    tile: four ? undefined : lane.floorDiv(16),
+  };
+}
+
 /** How LDMATRIX reads an operand. */
 export interface RowRead {
   /** The row that each lane gives the address of. */
@@ -154,21 +171,15 @@ export function rowRead(u: UOp, f: Fragment, lane: UOp, element: UOp): RowRead |
   const start = offset(0, 0);
   const isTransposed = offset(0, 1) - start !== 1;
   if (isTransposed && offset(4, 0) - start !== 1) return undefined;
-  // the lane gives the address of row `row` of matrix `matrix`
-  const row = lane.floorMod(8), matrix = lane.floorDiv(8);
-  const map = new Map<UOp, UOp>();
-  let copies: UOp | undefined;
-  let which = matrix.mul(2);
-  if (!four) {
-    copies = rangesOf(flat).find((r) => {
-      const { kind } = argOf(r, Ops.RANGE);
-      return kind === AxisKind.UPCAST && r.src[0].value % 2 === 0;
-    });
+  const row = rowOf(lane, four, isTransposed);
+  const map = new Map([[lane, row.lane], [element, row.element]]);
+  const copies = four ? undefined : rangesOf(flat).find((r) => {
+    const { kind } = argOf(r, Ops.RANGE);
+    return kind === AxisKind.UPCAST && r.src[0].value % 2 === 0;
+  });
+  if (row.tile !== undefined) {
     if (copies === undefined) return undefined;
-    which = matrix.floorMod(2).mul(2);
-    map.set(copies, copies.add(lane.floorDiv(16)));
+    map.set(copies, copies.add(row.tile));
   }
-  map.set(lane, isTransposed ? row.floorDiv(2) : row.mul(4));
-  map.set(element, isTransposed ? which.add(row.floorMod(2)) : which);
   return { at: index(base, substitute(flat, map)), isTransposed, copies };
 }

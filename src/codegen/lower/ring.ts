@@ -1,0 +1,71 @@
+/**
+ * Tiles that the threads of a group share, one after the other, in a ring of buffers. In: memory, the loop over the tiles,
+ * and how to fill a buffer. Out: the memory to read in an iteration, ordered after what fills it, and where in it its tile
+ * begins.
+ *
+ * Tiles are fetched `depth` - 1 iterations ahead. In each iteration a thread waits until its own part of the tile has come,
+ * then for the others; then nobody reads the buffer before it in the ring any more, and it can be filled again, bit by bit
+ * between the steps in which the tile is read. One barrier an iteration.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+
+/** What {@linkcode fillRing} takes. */
+export interface RingJob {
+  /** The memory of each tile that is fetched in an iteration: `depth` buffers of so many elements. */
+  readonly memory: readonly UOp[];
+  readonly sizes: readonly number[];
+  /** Buffers of each. */
+  readonly depth: number;
+  readonly loop: UOp;
+  /** The tile to fetch when number `k` is due: past the end any one, nobody reads it. */
+  readonly tileAt: (k: UOp) => UOp;
+  /** What fills memory `i`, seen as `base`, with a tile from element `slot` on. */
+  readonly fill: (i: number, base: UOp, tile: UOp, slot: UOp | undefined) => UOp[];
+  /** Unrolled steps in which the tiles are read. */
+  readonly steps: number;
+}
+
+/** What is read in an iteration, of each memory. */
+export interface Ring {
+  /** By memory, then by step: the memory after what must come before that step. */
+  readonly bases: readonly (readonly UOp[])[];
+  /** Where the tile begins. */
+  readonly slots: readonly UOp[];
+}
+
+/** `memory` after what is in `order`. */
+export function after(memory: UOp, ...order: readonly UOp[]): UOp {
+  return uop(Ops.AFTER, memory.dtype, [memory, ...order]);
+}
+
+/** Fills the ring ahead. */
+export function fillRing({ memory, sizes, depth, loop, tileAt, fill, steps }: RingJob): Ring {
+  const fetch = (order: UOp | undefined, k: UOp, slot: (size: number) => UOp | undefined): UOp[] => {
+    const tile = tileAt(k);
+    return memory.flatMap((m, i) => fill(i, order === undefined ? m : after(m, order), tile, slot(sizes[i])));
+  };
+  const commit = (stores: readonly UOp[]): UOp => uop(Ops.ASYNC_COMMIT, dtypes.void, stores);
+  let first: UOp | undefined;
+  for (let k = 0; k < depth - 1; k++) {
+    first = commit(
+      fetch(first, constant(k, loop.dtype), (n) => k === 0 ? undefined : constant(k * n, loop.dtype)),
+    );
+  }
+  const wait = uop(Ops.ASYNC_WAIT, dtypes.void, [first!, loop], depth - 2);
+  const barrier = uop(Ops.BARRIER, dtypes.void, [wait]);
+  const slotOf = (k: UOp, n: number): UOp => k.floorMod(depth).mul(n), ahead = loop.add(depth - 1);
+  const stores = fetch(barrier, ahead, (n) => slotOf(ahead, n)), next = commit(stores);
+  const bases = memory.map((m) => [
+    // copies go between the steps, so that they do not hold up the first one
+    ...Array.from(
+      { length: steps - 1 },
+      (_, k) => after(m, barrier, ...stores.slice(0, Math.floor(stores.length * k / (steps - 1)))),
+    ),
+    after(m, next),
+  ]);
+  return { bases, slots: sizes.map((n) => slotOf(loop, n)) };
+}
