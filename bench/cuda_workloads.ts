@@ -92,7 +92,8 @@ function attention(isCausal: boolean): CudaWorkload {
       });
       return out / sum;
     },
-    scale: 0.1,
+    // of scores of deviation 1 the weights' squares add up to e / length
+    scale: Math.sqrt(Math.E / length),
     flops: (isCausal ? 2 : 4) * batch * heads * length * length * size,
     reach: isCausal ? undefined : 0.25,
   };
