@@ -1,6 +1,7 @@
 /**
  * Kernels by graph, on the NULL device: one JSON object of numbers on standard output. On standard error a table: kernels
- * beside the number to reach, and what the interpreter (the JS device) counts while it runs the graph: bytes read and
+ * beside the number to reach, what else is run (fills, copies, views), both also for a grid with the capabilities of a large
+ * card, and what the interpreter (the JS device) counts while it runs the graph: bytes read and
  * written, floating-point operations, each beside the least there is. Values are checked against `tests/reference.ts`.
  * `deno run -A bench/kernel_count.ts`
  *
@@ -8,6 +9,9 @@
  * crossEntropy [128, 10]; attention [1, 8, 512, 64]; matmulBiasRelu [256, 256] x [256, 256]; convRelu [8, 16, 28, 28]
  * with 3x3; setAtLoop10 [16]; mnistTrainStep [128, 1, 28, 28]; resnet50Forward [64, 3, 224, 224]. The interpreter runs
  * smaller ones: rows [16, 256], [4, 8, 14, 14], attention [1, 2, 48, 16], [32, 32] x [32, 32]; the last two not at all.
+ *
+ * batchnormTrain keeps no running statistics; batchnormStats, which is in the table alone, does, as a layer does where
+ * nothing is said, and realizes them together with its output.
  *
  * arange counts the kernels of `x.add(Tensor.arange(n))` beyond those of `x.add(1)`: none, where the numbers are made in
  * the kernel that reads them.
@@ -19,7 +23,8 @@
  * @module
  */
 import { jsCounters } from "../backends/js/js.ts";
-import { CompiledKernel, Device, nn, schedule, Tensor } from "../mod.ts";
+import { CompiledKernel, Device, nn, schedule, state, Tensor } from "../mod.ts";
+import { registerSim } from "../tests/fixtures/sim.ts";
 import { evaluateTensor } from "../tests/reference.ts";
 import { difference } from "../tests/tolerance.ts";
 import { type Graph, GRAPHS } from "./compile_bench.ts";
@@ -40,6 +45,8 @@ export interface Case {
   readonly build: (make: Make, small: boolean) => Tensor[];
   /** Kernels that are no part of the count. */
   readonly less?: (make: Make) => Tensor[];
+  /** Whether it is in the table alone. */
+  readonly tableOnly?: boolean;
   /** In elements and operations, at the small shapes; undefined where the interpreter does not run it. */
   readonly least?: () => Least;
 }
@@ -55,6 +62,15 @@ function rows(kernels: number, f: (x: Tensor) => Tensor, perElement: number, per
     build: (make, isSmall) => [f(make(isSmall ? [16, 256] : [512, 1024]))],
     least: () => ({ read: 4096, written: small ? 16 : 4096, flops: 4096 * perElement + 16 * perRow }),
   };
+}
+
+/** A layer in training: its output, and the running statistics where it keeps some. */
+function batchnorm(make: Make, small: boolean, trackRunningStats: boolean): Tensor[] {
+  const layer = new nn.BatchNorm(small ? 8 : 16, { trackRunningStats });
+  const held = state.getParameters(layer);
+  Tensor.realize(held);
+  const out = Tensor.train(() => layer.call(make(small ? [4, 8, 14, 14] : [32, 16, 28, 28])));
+  return [out, ...trackRunningStats ? held : []];
 }
 
 /** What to realize, by key. */
@@ -80,15 +96,11 @@ export const CASES: Readonly<Record<string, Case>> = {
   layernorm: rows(1, (x) => x.layernorm(), 5, 5),
   batchnormTrain: {
     kernels: 2,
-    build: (make, small) => {
-      const channels = small ? 8 : 16;
-      const layer = new nn.BatchNorm(channels, { trackRunningStats: false });
-      Tensor.realize([layer.weight!, layer.bias!]);
-      return Tensor.train(() => [layer.call(make(small ? [4, 8, 14, 14] : [32, 16, 28, 28]))]);
-    },
+    build: (make, small) => batchnorm(make, small, false),
     // as var, and the difference scaled by one factor and shifted
     least: () => ({ read: 6272 + 16, written: 6272, flops: 6272 * 6 + 8 * 6 }),
   },
+  batchnormStats: { kernels: 6, build: (make, small) => batchnorm(make, small, true), tableOnly: true },
   crossEntropy: {
     kernels: 1,
     build: (make) => [make([128, 10]).sparseCategoricalCrossentropy(make([128], 10))],
@@ -138,9 +150,18 @@ export const CASES: Readonly<Record<string, Case>> = {
   resnet50Forward: { kernels: 51, build: () => whole(GRAPHS.resnet50()) },
 };
 
-/** Kernels of a graph. */
-export function kernelsOf(roots: readonly Tensor[]): number {
-  return schedule([...roots]).filter((i) => i.runner instanceof CompiledKernel).length;
+/** Kernels of a graph, and what else is run: fills, copies, views. */
+export function kernelsOf(roots: readonly Tensor[]): readonly [kernels: number, others: number] {
+  const items = schedule([...roots]), kernels = items.filter((i) => i.runner instanceof CompiledKernel).length;
+  return [kernels, items.length - kernels];
+}
+
+/** What a case takes on a device, without what is no part of it. */
+function countOn(device: string, c: Case): readonly [kernels: number, others: number] {
+  Device.default = device;
+  const [kernels, others] = kernelsOf(c.build(empty, false)),
+    [less, alike] = c.less ? kernelsOf(c.less(empty)) : [0, 0];
+  return [kernels - less, others - alike];
 }
 
 /** Memory without values, on the default device. */
@@ -174,13 +195,18 @@ function main(): number {
   const counts: Record<string, number> = {};
   let failed = 0;
   const cell = (x: string | number, width: number): string => String(x).padStart(width);
+  registerSim();
   const against = (got: number, least: number): string => `${cell(got, 9)} ${cell(least, 9)}`;
-  console.error("graph            kernels <=      read     least   written     least     flops     least");
+  console.error("                                    grid");
+  console.error(
+    "graph            kernels <= others kernels others     read     least   written     least     flops     least",
+  );
   for (const [name, c] of Object.entries(CASES)) {
     try {
-      Device.default = "NULL";
-      const kernels = counts[name] = kernelsOf(c.build(empty, false)) - (c.less ? kernelsOf(c.less(empty)) : 0);
-      let line = `${name.padEnd(16)} ${cell(kernels, 7)} ${cell(c.kernels, 2)}`;
+      const [kernels, others] = countOn("NULL", c), grid = countOn("SIM", c);
+      if (!c.tableOnly) counts[name] = kernels;
+      let line = `${name.padEnd(16)} ${cell(kernels, 7)} ${cell(c.kernels, 2)} ${cell(others, 6)}`;
+      line += ` ${cell(grid[0], 7)} ${cell(grid[1], 6)}`;
       if (c.least !== undefined) {
         Device.default = "JS";
         const got = interpret(name, c), least = c.least();
