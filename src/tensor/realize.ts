@@ -122,8 +122,11 @@ export function realizeOf(
   if (nodes.length + beside.length > 0) keepOrigins(tensors, beside, () => realizeNodes(nodes, beside));
 }
 
-/** Realizes tensors as one schedule; each then holds its memory. @throws {DisposedError} */
-export function realizeTensors(tensors: readonly TensorBase[]): void {
+/**
+ * Realizes tensors as one schedule; each then holds its memory. What is written to a view later is written there alone,
+ * unless they stay views: `asViews`. @throws {DisposedError}
+ */
+export function realizeTensors(tensors: readonly TensorBase[], asViews = false): void {
   const nodes: UOp[] = [];
   for (const t of tensors) {
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
@@ -137,7 +140,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
   if (nodes.length > 0) realizeOf(tensors, nodes);
   for (const t of tensors) {
     if (isBoundNode(t.uop)) continue;
-    inside.settle(t);
+    if (!asViews) inside.settle(t);
     inside.hold(t);
   }
 }

@@ -6,7 +6,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import type { Arg, AxesArg } from "../../uop/core/args.ts";
+import { type Arg, argOf, type AxesArg } from "../../uop/core/args.ts";
 import { flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -61,6 +61,8 @@ export interface Source<T extends Handle> {
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
   /** This for a view that has been realized; `node` is the view as it was. */
   weak(node: UOp): Source<T> | undefined;
+  /** Whether what a view was realized into is what it shows, where the newest version of its memory is `now`. */
+  isNow(now: UOp): boolean;
 }
 
 /** The tensor, if it still is what it was. */
@@ -156,6 +158,9 @@ class Strong<T extends Handle> implements Source<T> {
     }
     return ofMemory ? new Weak(this.path(), this.epochOf, steps, base, true) : undefined;
   }
+  isNow(): boolean {
+    return false; // it is not realized
+  }
   /** All that it is a view of, the nearest first. */
   private path(): WeaklyNamed<T>[] {
     const path = [weakly(this.named)];
@@ -171,6 +176,8 @@ class Weak<T extends Handle> implements Source<T> {
   readonly over: undefined = undefined;
   private readonly steps: readonly Step[];
   private readonly shape: readonly number[];
+  /** The version of the memory that it was realized from; -1: unknown. */
+  private readonly version: number;
 
   /**
    * @param named what it is a view of, the nearest first
@@ -185,6 +192,7 @@ class Weak<T extends Handle> implements Source<T> {
   ) {
     this.steps = steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
     this.shape = shapeOf(over);
+    this.version = ofMemory && over.op === Ops.BUFFER ? argOf(over, Ops.BUFFER).version : -1;
   }
   get handle(): T | undefined {
     for (const { ref, epoch } of this.named) {
@@ -203,6 +211,9 @@ class Weak<T extends Handle> implements Source<T> {
   }
   weak(): Source<T> {
     return this;
+  }
+  isNow(now: UOp): boolean {
+    return now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).version === this.version;
   }
 }
 

@@ -267,6 +267,11 @@ export abstract class TensorBase {
     }
     return true;
   }
+  /** Whether this, a view that has been realized, is what it shows now. */
+  protected isNow(): boolean {
+    const { base } = shown(this.aliases()[0].uop);
+    return isMemory(base) && (this.source?.isNow(newestOf(base)) ?? true);
+  }
   /** Makes what this names, which is realized, memory that a write through this alone can see. */
   protected moveOut(): void {
     const { base } = shown(this.uop);

@@ -24,8 +24,8 @@ import { isTransformed } from "../transforms/transforms.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { Uses } from "./jit_memory.ts";
-import { copyState, madeOf, type Movable, realizeResult, storageOf } from "./jit_places.ts";
+import { Parts, Uses, viewsOf } from "./jit_memory.ts";
+import { copyState, madeOf, type Movable, parted, realizeResult } from "./jit_places.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -101,7 +101,8 @@ function asyncError(): JitError {
 /** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
 function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>, uses: Uses): Storage[] {
   const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined);
-  if (lazy.length > 0) realizeTensors(lazy);
+  // a write through a view is one to what that is now
+  if (lazy.length > 0) realizeTensors(lazy, true);
   if (written.size > 0) uses.moveOut([...written].map((i) => tensors[i]));
   return tensors.map((t, i) => {
     const node = realizedBuffer(t.uop);
@@ -136,7 +137,7 @@ function turnsInto(want: InputInfo, t: TensorBase): boolean {
 /** Tensors of a result that were made after so many nodes are values alone, as replays give them: no gradient goes on. */
 function withoutGraphs(result: unknown, start: number): unknown {
   for (const t of leavesOfTree(result, "call a jit function").tensors) {
-    if (storageOf(t).born >= start) forgetOrigin(t.uop);
+    if ((madeOf(t)?.born ?? -1) >= start) forgetOrigin(t.uop); // a part of what it was given is not real
   }
   return result;
 }
@@ -176,10 +177,12 @@ class Jit {
     const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
       ? asForm(args, form)
       : { args, leaves: given };
-    const storages = prepareInputs(taken.leaves.tensors, form.writes, this.uses), donated = this.donatedOf(args);
-    const result = this.answer(form, taken.args, taken.leaves, storages, donated);
+    const { tensors } = taken.leaves, views = viewsOf(tensors, form.writes);
+    const storages = prepareInputs(tensors, form.writes, this.uses), donated = this.donatedOf(args);
+    const parts = new Parts(tensors, storages, form.writes, views);
+    const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts);
     if (donated.size > 0) {
-      const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(storageOf)); // given back
+      const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(madeOf)); // given back
       for (const { grad } of liveLeaves()) {
         const storage = madeOf(grad ?? undefined);
         if (storage !== undefined) kept.add(storage);
@@ -212,17 +215,18 @@ class Jit {
     leaves: Leaves,
     storages: readonly Storage[],
     donated: Set<number>,
+    parts: Parts,
   ): unknown {
-    const { stats } = this, { captures } = form;
-    for (let i = captures.length - 1; i >= 0; i--) {
+    const { stats } = this, { captures } = form, { isMixed } = parts;
+    for (let i = captures.length - 1; i >= 0 && !isMixed; i--) {
       const c = captures[i];
       if (c.isOutdated()) {
         captures.splice(i, 1);
         stats.retraces++;
-      } else if (c.fits(leaves.tensors, storages)) return this.replay(c, form, args, leaves, storages, donated);
+      } else if (c.fits(leaves.tensors, storages)) return this.replay(c, form, args, leaves, storages, donated, parts);
     }
     const start = nodesMade();
-    if (form.calls++ === 0) {
+    if (form.calls++ === 0 || isMixed) {
       stats.eager++;
       return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
     }
@@ -237,6 +241,7 @@ class Jit {
       reuseOutputs: this.options.reuseOutputs === true,
       donated,
     });
+    parts.check(captured.writtenInputs, captured.replay.held);
     captures.push(captured);
     if (captures.length > MAX_CAPTURES) captures.shift();
     for (const i of captured.writtenInputs.keys()) form.writes.add(i);
@@ -244,6 +249,7 @@ class Jit {
     stats.captures++;
     stats.kernels = captured.replay.kernels;
     stats.arenaBytes = captured.replay.arenaBytes;
+    parts.write(captured.writtenInputs);
     return withoutGraphs(result, start);
   }
 
@@ -370,13 +376,40 @@ class Jit {
     leaves: Leaves,
     storages: readonly Storage[],
     donated: Set<number>,
+    parts: Parts,
   ): unknown {
     this.stats.replays++;
     relieveHeap(REPLAY_SHARE);
     relieveDevices();
+    parts.check(c.writtenInputs, c.replay.held);
     c.catchUp(storages);
-    if (envNumber("JIT_CHECK") === 0) return c.run(leaves, storages, donated.size > 0);
-    return checkedReplay(c, leaves, storages, () => this.run(form, args, leaves.tensors, storages));
+    const result = envNumber("JIT_CHECK") === 0
+      ? c.run(leaves, storages, donated.size > 0)
+      : this.checked(c, form, args, leaves, storages, parts);
+    parts.write(c.writtenInputs);
+    return result;
+  }
+
+  /** As a replay, beside a call, in which parts of other tensors are tensors of their own, as in the replay. */
+  private checked(
+    c: Captured,
+    form: Form,
+    args: unknown[],
+    { tensors, key, bound }: Leaves,
+    storages: readonly Storage[],
+    parts: Parts,
+  ): unknown {
+    const back = new Map<TensorBase, TensorBase>();
+    const own = tensors.map((t, i) => {
+      if (!parts.has(i)) return t;
+      const copy = [...back].find(([, of]) => of === t)?.[0] ?? parted(t);
+      back.set(copy, t);
+      return copy;
+    });
+    let at = 0;
+    const given = replaceTensors(args, () => own[at++]) as unknown[];
+    const call = (): unknown => this.run(form, given, own, storages);
+    return replaceTensors(checkedReplay(c, { tensors: own, key, bound }, storages, call), (t) => back.get(t) ?? t);
   }
 
   reset(): void {
@@ -393,7 +426,7 @@ class Jit {
  * it is now, after what has been assigned to it outside, and elsewhere from what they overwrite. State is the tensors,
  * not the variables that hold them: `w.assign(x)`, `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
  * (`model.w = x`) is not, unless the model is an argument: assign, or call `reset()`. An argument that `fn` assigns to is written in each call, as the
- * caller's tensor, and comes back as that; arguments that are one tensor, or one that `fn` closes over, are that inside,
+ * caller's tensor, and comes back as that, a slice as a part of its tensor (which `fn` then may not close over); arguments that are one tensor, or one that `fn` closes over, are that inside,
  * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when
  * the call ends, whether it realizes it or not. Results are fresh each time, copies where they are state, and values alone:
  * a gradient is computed inside, none goes through a result. Within another jit function, and under `grad`,

@@ -14,12 +14,14 @@ import type { UseListener } from "../../engine/realize_nodes.ts";
 import { JitError } from "../../helpers/errors.ts";
 import { Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
-import { bufferNode } from "../../uop/core/uop.ts";
+import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
+import { nodeView } from "../../uop/graph/view.ts";
+import { isMemory, memoryOf, shown } from "../../uop/graph/writes.ts";
 import type { TensorBase } from "../handle/base.ts";
-import { realizeTensors } from "../realize.ts";
+import { type RealizeTensor, realizeTensors } from "../realize.ts";
 import type { Leaves } from "./jit_arguments.ts";
-import { madeOf, type Movable, wrap } from "./jit_places.ts";
+import { isStale, madeOf, type Movable, wrap } from "./jit_places.ts";
 
 /** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
 export class Uses {
@@ -78,7 +80,7 @@ export class Uses {
       lazy.push(t);
       if (isClosed) this.handles.add(t);
     }
-    if (lazy.length > 0) realizeTensors(lazy);
+    if (lazy.length > 0) realizeTensors(lazy, true);
   }
   /** As {@linkcode moveOut}, all that calls have assigned to. */
   moveOutAll(): void {
@@ -134,7 +136,7 @@ export function takingOf(
     }
     positions.set(t, i);
     const isLeaf = t.requiresGrad === true && !plain.has(i);
-    const isTied = isLeaf || (written.has(s) && uses.mayBeClosed(t, s));
+    const isTied = isLeaf || (written.has(s) && uses.mayBeClosed(t, s) && !isPart(t, s));
     const known = isTied ? firstTied : first;
     if (isTied || written.has(s)) {
       if (!known.has(s)) known.set(s, i);
@@ -143,6 +145,102 @@ export function takingOf(
     tied.push(isTied ? s.id : 0);
   });
   return { groups, tied };
+}
+
+/** The memory of what a tensor in `storage` is a part of; undefined where that is all of it. */
+function wholeOf(t: TensorBase, storage: Storage): ReturnType<typeof memoryOf> | undefined {
+  const [top] = (t as unknown as Movable).aliases();
+  if (top === t) return undefined;
+  const { base } = shown(top.uop), memory = isMemory(base) ? memoryOf(base) : base;
+  return memory === storage ? undefined : memory;
+}
+function isPart(t: TensorBase, storage: Storage): boolean {
+  return wholeOf(t, storage) !== undefined;
+}
+
+/** The range of elements of memory `whole` that a view of it spans; undefined where that is not known. */
+function spanOf(u: UOp, whole: unknown): readonly [min: number, max: number] | undefined {
+  const { base, view, moving } = nodeView(u);
+  if (view === undefined || moving.length > 0 || !isMemory(base) || memoryOf(base) !== whole) return undefined;
+  let min = view.offset, max = view.offset;
+  view.shape.forEach((n, i) => {
+    const reach = (n - 1) * view.strides[i];
+    if (reach < 0) min += reach;
+    else max += reach;
+  });
+  return [min, max];
+}
+
+/** What arguments show before they are realized, where those at `written` are: of what is lost, what is there now. */
+export function viewsOf(tensors: readonly TensorBase[], written: ReadonlySet<number>): readonly UOp[] {
+  if (written.size === 0) return [];
+  for (const i of written) {
+    const t = tensors[i];
+    if (madeOf(t) === undefined && isStale(t.uop)) (t as unknown as Movable).refresh();
+  }
+  return tensors.map((t) => t.uop);
+}
+
+/**
+ * The arguments that calls may write and that are parts of other tensors. A call has them as memory of their own, which is then
+ * written to what they are parts of.
+ */
+export class Parts {
+  private readonly wholes = new Map<number, ReturnType<typeof memoryOf>>();
+  /** Whether no capture can serve: an argument shows what is written through another one, or what it is no more. */
+  readonly isMixed: boolean;
+
+  /** @param written positions among the tensors @param views what the tensors showed before they were realized */
+  constructor(
+    private readonly tensors: readonly TensorBase[],
+    private readonly storages: readonly Storage[],
+    written: ReadonlySet<number>,
+    views: readonly UOp[],
+  ) {
+    for (const i of written) {
+      const whole = wholeOf(tensors[i], storages[i]);
+      if (whole !== undefined) this.wholes.set(i, whole);
+    }
+    this.isMixed = this.overlap(views) ||
+      [...this.wholes.keys()].some((i) => !(tensors[i] as unknown as Movable).isNow());
+  }
+  has(i: number): boolean {
+    return this.wholes.has(i);
+  }
+  /** Whether an argument shows what is written through another one. */
+  private overlap(before: readonly UOp[]): boolean {
+    const { tensors, storages } = this;
+    for (const [i, whole] of this.wholes) {
+      for (let k = 0; k < tensors.length; k++) {
+        if (tensors[k] === tensors[i]) continue;
+        if (storages[k] === whole) return true;
+        if (wholeOf(tensors[k], storages[k]) !== whole) continue;
+        const a = spanOf(before[i], whole), b = spanOf(before[k], whole);
+        if (a === undefined || b === undefined || (a[0] <= b[1] && b[0] <= a[1])) return true;
+      }
+    }
+    return false;
+  }
+  /** @throws {JitError} where a capture closes over `held`, and writes a part of it at one of these positions */
+  check(written: ReadonlyMap<number, number>, held: readonly Storage[]): void {
+    for (const [i, whole] of this.wholes) {
+      if (!written.has(i) || !held.some((s) => s === whole)) continue;
+      throw new JitError("call a jit function", {
+        reason: `it assigns to argument tensor ${i}, a part of a tensor that it closes over; take that part inside`,
+      });
+    }
+  }
+  /** Writes what a capture has left in the memory of arguments that it writes to what they are parts of. */
+  write(written: ReadonlyMap<number, number>): void {
+    const tops: TensorBase[] = [];
+    for (const i of this.wholes.keys()) {
+      if (!written.has(i)) continue;
+      const t = this.tensors[i], value = reshape(bufferNode(this.storages[i]), t.shape);
+      (t as RealizeTensor).assign(wrap(t, withExtents(value, extentsOf(t.uop))));
+      tops.push((t as unknown as Movable).aliases()[0]);
+    }
+    if (tops.length > 0) realizeTensors(tops);
+  }
 }
 
 /** Which calls a capture may serve, by the memory of their arguments. */

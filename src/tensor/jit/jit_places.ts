@@ -22,6 +22,7 @@ export interface Movable {
   rename(u: UOp): void;
   refresh(all?: boolean): boolean;
   moveOut(): void;
+  isNow(): boolean;
   isBefore(handles: number): boolean;
   aliases(): TensorBase[];
   wrap(u: UOp): TensorBase;
@@ -31,6 +32,13 @@ export interface Movable {
 /** A tensor of the class of `like` on a node. */
 export function wrap(like: TensorBase, u: UOp): TensorBase {
   return (like as unknown as Movable).wrap(u);
+}
+
+/** What a view that is realized names, as a tensor of its own. */
+export function parted(t: TensorBase): TensorBase {
+  const own = wrap(t, t.uop);
+  (own as unknown as Movable).rename(t.uop);
+  return own;
 }
 
 /** An argument that comes back: itself, or a view of it. */
@@ -55,7 +63,7 @@ export function isPending(t: TensorBase): boolean {
 }
 
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
-function isStale(u: UOp): boolean {
+export function isStale(u: UOp): boolean {
   return toposort(resolve(u)).some((v) => {
     if (v.op !== Ops.BUFFER) return false;
     const { storage, version } = argOf(v, Ops.BUFFER);

@@ -570,7 +570,7 @@ export class Model {
     if (f === undefined) throw new Error(`no function ${on}`);
     const { params = [], body = [], result = "", isValue } = f, given = names.map((name) => this.get(name));
     let may = this.isStale(names);
-    this.done(names, true);
+    this.done(names, false);
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = new Model();
     inside.memories = this.memories;
@@ -598,6 +598,8 @@ export class Model {
     });
     may ||= inside.isStale(["", ...written]);
     inside.done(["", ...written], true);
+    // a view that is written shows what it is a view of
+    for (const name of written) inside.get(name).isCopied = false;
     this.handles.set(to!, made);
     return may;
   }
@@ -1001,11 +1003,14 @@ export class Maker {
 
   /** A call with these arguments, or any that fit. */
   private call({ name, params, like }: Maker["functions"][number], given?: readonly string[]): void {
-    const { shape, kind } = this.model.get(like);
+    const { model } = this, { shape, kind } = model.get(like);
+    // a part of what the function closes over is refused
+    const outside = outsideOf(this.program.find((s) => s.op === "jit" && s.to === name)!).map((n) =>
+      model.get(n).memory
+    );
+    const fits = (h: Handle): boolean => h.parent === undefined || !outside.includes(h.memory);
     const names = given ??
-      range(params).map(() =>
-        this.pick((h) => h.parent === undefined && h.kind === kind && h.shape.join() === shape.join())
-      );
+      range(params).map(() => this.pick((h) => fits(h) && h.kind === kind && h.shape.join() === shape.join()));
     if (!names.every((n) => n !== undefined)) return;
     const s: Statement = { op: "call", to: this.name(), on: name, names };
     if (Model.accepts([...this.program, s])) this.add(s);
@@ -1017,7 +1022,7 @@ export class Maker {
     if (p < 0.3) {
       this.add({ op: "value", to: this.name(), on, how: "add", value: this.operand(shape, kind) });
     } else if (p < 0.5) this.add({ op: "inplace", on, how: r.pick(["add", "mul"]), value: this.operand(shape, kind) });
-    else if (p < 0.6) this.add({ op: "assign", on, value: this.operand(shape, kind) });
+    else if (p < 0.6 && !this.copies.has(on)) this.add({ op: "assign", on, value: this.operand(shape, kind) });
     else if (p < 0.75) this.add({ op: "setAt", on, index: [r.int(0, shape[0] - 1)], value: r.int(1, 9) });
     else if (p < 0.8) this.read(on);
     else if (this.depth < 1) {

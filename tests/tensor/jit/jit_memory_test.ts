@@ -1,5 +1,5 @@
 /** Arguments of jit functions that are one another, or what the function closes over: in each call what plain calls give. */
-import { deepStrictEqual as assertEquals, ok, strictEqual } from "node:assert/strict";
+import { deepStrictEqual as assertEquals, ok, strictEqual, throws } from "node:assert/strict";
 import { context, Device, jit, nn, Tensor } from "../../../mod.ts";
 
 const DEVICES = ["JS", "WASM"];
@@ -71,6 +71,30 @@ const ROWS: readonly Row[] = [
     (_, x) => x.addInPlace(1).reshape([2, 1]),
     four((t) => [t.a], (t) => [t.b]),
   ],
+  ["a part of a tensor", (_, x) => x.addInPlace(1).sum(), four((t) => [t.a.at([0, 1])], (t) => [t.b.at([1, 2])])],
+  [
+    "a part comes back",
+    (_, x) => x.mulInPlace(2),
+    four((t) => [t.a.at(1)], (t) => [t.b.at(0)], (t) => [t.a.flip(0).at(0)]),
+  ],
+  ["a part of a part", (_, x) => x.at(0).addInPlace(1).mul(1), four((t) => [t.a.at([0, 1])], (t) => [t.b.at([1, 2])])],
+  ["parts of one tensor", (_, x, y) => {
+    x.assign(y);
+    y.addInPlace(1);
+    return x.add(y);
+  }, four((t) => [t.a.at(0), t.a.at(1)], (t) => [t.a.at(1), t.a.at(1)], (t) => [t.b.at(0), t.a.at(0)])],
+  ["a part, and all", (_, x, y) => {
+    x.addInPlace(1);
+    return y.sum();
+  }, four((t) => [t.a.at([0, 1]), t.a], (t) => [t.a.at([0, 1]), t.b], (t) => [t.a.reshape([2, 1]).at(0), t.a])],
+  ["all, and a part", (_, x, y) => {
+    x.addInPlace(1);
+    return y.mul(2);
+  }, four((t) => [t.a, t.a.at(0)], (t) => [t.b, t.a.at(0)])],
+  ["a part of state that is written, too", (t, x) => {
+    t.h.addInPlace(1);
+    return x.sum();
+  }, four((t) => [t.h.at([0, 1])], (t) => [t.a.at([0, 1])])],
   ["it comes back beside state", (t, x) => {
     t.h.addInPlace(x);
     return [x, t.h];
@@ -120,6 +144,26 @@ for (const device of DEVICES) {
     });
   }
 }
+
+Deno.test("jit: a part of a tensor stays one", async () => {
+  const grid = Tensor.zeros([3, 2]).realize(), row = grid.at(1), sum = jit((x: Tensor) => x.sum());
+  for (let i = 0; i < 3; i++) await sum(row).item();
+  row.assign([1, 2]);
+  assertEquals(await grid.tolist(), [[0, 0], [1, 2], [0, 0]]);
+  const grow = jit((x: Tensor) => x.mulInPlace(2).add(1)), rest = grid.at([1, 3]);
+  for (let i = 0; i < 3; i++) assertEquals(await grow(row).tolist(), [2 ** i * 2 + 1, 2 ** i * 4 + 1]);
+  assertEquals([await row.tolist(), await grid.tolist()], [[8, 16], [[0, 0], [8, 16], [0, 0]]]);
+  for (let i = 0; i < 3; i++) grow(rest.at(":", 0)); // a column of it
+  assertEquals(await grid.tolist(), [[0, 0], [64, 16], [0, 0]]);
+  strictEqual(grow.stats.replays, 4);
+});
+
+Deno.test("jit: a part of what a function closes over is not written through an argument", async () => {
+  const grid = Tensor.zeros([3, 2]).realize();
+  const step = jit((x: Tensor) => (x.addInPlace(1), grid.sum()));
+  strictEqual(await step(grid.at(1)).item(), 2);
+  throws(() => step(grid.at(1)), /argument tensor 0, a part of a tensor that it closes over; take that part inside/);
+});
 
 Deno.test("jit: captures serve what they can", () => {
   const made = (): Tensor => new Tensor([1, 2], { dtype: "float32" }).realize();
