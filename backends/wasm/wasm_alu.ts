@@ -6,7 +6,7 @@
  */
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { CompileError } from "../../src/helpers/errors.ts";
-import { opName, Ops } from "../../src/uop/core/ops.ts";
+import { BITS, FLOATS, isComparison, opFlags, opName, Ops } from "../../src/uop/core/ops.ts";
 import { type Builder, prefixOf } from "./build.ts";
 import { F32, F64, I32, I64, type Instr, V128, type ValType } from "./encoder.ts";
 import type { Node } from "./ir.ts";
@@ -38,22 +38,44 @@ export interface AluOptions {
   readonly relaxed: boolean;
 }
 
-const NAMES: Partial<Record<Ops, string>> = {
-  [Ops.ADD]: "add",
-  [Ops.SUB]: "sub",
-  [Ops.MUL]: "mul",
-  [Ops.FDIV]: "div",
-  [Ops.MAX]: "max",
-  [Ops.AND]: "and",
-  [Ops.OR]: "or",
-  [Ops.XOR]: "xor",
-  [Ops.SHL]: "shl",
-  [Ops.SQRT]: "sqrt",
-  [Ops.TRUNC]: "trunc",
-  [Ops.NEG]: "neg",
-  [Ops.CMPEQ]: "eq",
-  [Ops.CMPNE]: "ne",
+/** An op that is one instruction, but for its prefix. */
+interface Row {
+  readonly name: string;
+  /** The instruction on bools, of scalars and of masks. */
+  readonly bool?: "and" | "or" | "xor";
+  /** Narrow integers leave their range. */
+  readonly wraps?: true;
+  /** Integers of either sign have one each. */
+  readonly signed?: true;
+}
+const ROWS: Partial<Record<Ops, Row>> = {
+  [Ops.ADD]: { name: "add", bool: "or", wraps: true },
+  [Ops.SUB]: { name: "sub", bool: "xor", wraps: true },
+  [Ops.MUL]: { name: "mul", bool: "and", wraps: true },
+  [Ops.MAX]: { name: "max", bool: "or", signed: true },
+  [Ops.FDIV]: { name: "div" },
+  [Ops.SQRT]: { name: "sqrt" },
+  [Ops.TRUNC]: { name: "trunc" },
+  [Ops.NEG]: { name: "neg" },
+  [Ops.AND]: { name: "and", bool: "and" },
+  [Ops.OR]: { name: "or", bool: "or" },
+  [Ops.XOR]: { name: "xor", bool: "xor" },
+  [Ops.SHL]: { name: "shl", wraps: true },
+  [Ops.SHR]: { name: "shr", signed: true },
+  [Ops.CMPEQ]: { name: "eq" },
+  [Ops.CMPNE]: { name: "ne" },
+  [Ops.CMPLT]: { name: "lt", signed: true },
 };
+
+/** An op of {@linkcode ROWS} of scalars or vectors of `d`. */
+function plain(b: Builder, op: Ops, d: DType, prefix: string, type: ValType, x: readonly Node[]): Node {
+  const row = ROWS[op], flags = opFlags[op];
+  const wrongKind = (flags & FLOATS) !== 0 && !d.isFloat || (flags & BITS) !== 0 && d.isFloat;
+  if (row === undefined || wrongKind) return unknown(op, d);
+  const sign = row.signed === undefined || d.isFloat ? "" : `_${signOf(d)}`;
+  const made = b.instr(`${prefix}.${row.name}${sign}` as Instr, isComparison(op) && type !== V128 ? I32 : type, x);
+  return row.wraps ? wrap(b, d, made) : made;
+}
 
 /** The bit pattern of one 32-bit lane of a constant. */
 export function laneBits(d: DType, value: number): number {
@@ -100,66 +122,50 @@ export function lowerAlu(
 ): Node {
   if (op === Ops.CAST) return cast(b, from[0], to, x[0]);
   if (op === Ops.BITCAST) return bitcast(b, from[0], to, x[0]);
-  return to.count > 1 ? vectorAlu(b, op, to, from, x, o) : scalarAlu(b, op, to, from, x);
+  return to.count > 1 ? vectorAlu(b, op, to, from, x, o) : scalarAlu(b, op, from, x);
 }
 
 function unknown(op: Ops, d: DType): never {
   throw new CompileError(`render ${opName[op]} of ${d}`, { reason: "it must be decomposed before it reaches WASM" });
 }
 
-function scalarAlu(b: Builder, op: Ops, to: DType, from: readonly DType[], x: readonly Node[]): Node {
-  const d = op === Ops.WHERE ? from[1] : from[0];
-  const type = valTypeOf(d), p = prefixOf(type), sign = d.isUnsigned || d.isBool ? "u" : "s";
+function scalarAlu(b: Builder, op: Ops, from: readonly DType[], x: readonly Node[]): Node {
+  const d = op === Ops.WHERE ? from[1] : from[0], type = valTypeOf(d), p = prefixOf(type);
   const f = (name: string, ...src: readonly Node[]) => b.instr(`${p}.${name}` as Instr, type, src);
+  const { bool } = ROWS[op] ?? {};
+  if (d.isBool && bool !== undefined) return f(bool, ...x);
   switch (op) {
-    case Ops.ADD:
-    case Ops.MUL:
-      if (d.isBool) return f(op === Ops.ADD ? "or" : "and", ...x);
-      return wrap(b, d, f(NAMES[op]!, ...x));
-    case Ops.SUB:
-      return d.isBool ? f("xor", ...x) : wrap(b, d, f("sub", ...x));
-    case Ops.SHL:
-      return wrap(b, d, f("shl", ...x));
-    case Ops.SHR:
-      return f(`shr_${sign}`, ...x);
     case Ops.NEG:
-      return d.isFloat ? f("neg", ...x) : wrap(b, d, f("sub", b.constant(type, 0), x[0]));
-    case Ops.FDIV:
-    case Ops.SQRT:
-      return d.isFloat ? f(NAMES[op]!, ...x) : unknown(op, d);
+      if (!d.isFloat) return wrap(b, d, f("sub", b.constant(type, 0), x[0]));
+      break;
     case Ops.TRUNC:
-      return d.isFloat ? f("trunc", ...x) : x[0];
+      if (!d.isFloat) return x[0];
+      break;
     case Ops.MAX:
-      if (d.isFloat) return f("max", ...x);
-      if (d.isBool) return f("or", ...x);
-      return b.instr("select", type, [x[0], x[1], b.instr(`${p}.gt_${sign}` as Instr, I32, x)]);
+      if (!d.isFloat) return b.instr("select", type, [x[0], x[1], b.instr(`${p}.gt_${signOf(d)}` as Instr, I32, x)]);
+      break;
     case Ops.CDIV:
     case Ops.CMOD:
       return wrap(b, d, divide(b, op, d, type, x[0], x[1]));
     case Ops.FLOORDIV:
     case Ops.FLOORMOD:
       return wrap(b, d, divideFloor(b, op, d, type, x[0], x[1]));
-    case Ops.CMPLT:
-      return b.instr(`${p}.lt${d.isFloat ? "" : `_${sign}`}` as Instr, I32, x);
-    case Ops.CMPEQ:
-    case Ops.CMPNE:
-      return b.instr(`${p}.${NAMES[op]}` as Instr, I32, x);
-    case Ops.AND:
-    case Ops.OR:
-    case Ops.XOR:
-      return d.isFloat ? unknown(op, d) : f(NAMES[op]!, ...x);
     case Ops.WHERE:
       return b.instr("select", type, [x[1], x[2], x[0]]);
     case Ops.MULACC:
-      return d.isFloat ? f("add", f("mul", x[0], x[1]), x[2]) : wrap(b, d, f("add", f("mul", x[0], x[1]), x[2]));
-    default:
-      return unknown(op, to);
+      return wrap(b, d, f("add", f("mul", x[0], x[1]), x[2]));
   }
+  return plain(b, op, d, p, type, x);
+}
+
+/** What the instructions of an integer end in. */
+function signOf(d: DType): "u" | "s" {
+  return d.isUnsigned || d.isBool ? "u" : "s";
 }
 
 /** Division toward zero, or its remainder. Division by zero gives 0, and the least integer by −1 wraps. */
 function divide(b: Builder, op: Ops, d: DType, type: ValType, x: Node, y: Node): Node {
-  const p = prefixOf(type), sign = d.isUnsigned || d.isBool ? "u" : "s";
+  const p = prefixOf(type), sign = signOf(d);
   const name = `${p}.${op === Ops.CDIV ? "div" : "rem"}_${sign}` as Instr;
   const zero = b.constant(type, 0);
   const divisor = y.kind === "const" ? BigInt(y.value) : undefined;
@@ -208,50 +214,34 @@ function vectorAlu(b: Builder, op: Ops, to: DType, from: readonly DType[], x: re
   const d = op === Ops.WHERE ? from[1] : from[0];
   valTypeOf(d);
   const v = (name: Instr, ...src: readonly Node[]) => b.instr(name, V128, src);
-  const p = d.isFloat ? "f32x4" : "i32x4", sign = d.isUnsigned ? "u" : "s";
+  const p = d.isFloat ? "f32x4" : "i32x4";
   if (d.isBool && op !== Ops.WHERE) return maskAlu(b, op, x) ?? unknown(op, to);
   switch (op) {
-    case Ops.ADD:
-    case Ops.SUB:
-    case Ops.MUL:
-    case Ops.NEG:
-      return v(`${p}.${NAMES[op]}` as Instr, ...x);
-    case Ops.CMPEQ:
-    case Ops.CMPNE:
-      return v(`${p}.${NAMES[op]}` as Instr, ...x);
-    case Ops.CMPLT:
-      return v((d.isFloat ? "f32x4.lt" : `i32x4.lt_${sign}`) as Instr, ...x);
-    case Ops.MAX:
-      return v((d.isFloat ? "f32x4.max" : `i32x4.max_${sign}`) as Instr, ...x);
-    case Ops.FDIV:
-    case Ops.SQRT:
-      return d.isFloat ? v(`f32x4.${NAMES[op]}` as Instr, ...x) : unknown(op, d);
     case Ops.TRUNC:
-      return d.isFloat ? v("f32x4.trunc", ...x) : x[0];
+      if (!d.isFloat) return x[0];
+      break;
     case Ops.AND:
     case Ops.OR:
     case Ops.XOR:
-      return d.isFloat ? unknown(op, d) : v(`v128.${NAMES[op]}` as Instr, ...x);
+      return plain(b, op, d, "v128", V128, x);
     case Ops.WHERE:
       if (from[0].count === 1) return b.instr("select", V128, [x[1], x[2], x[0]]);
       return v(o.relaxed ? "i32x4.relaxed_laneselect" : "v128.bitselect", x[1], x[2], x[0]);
     case Ops.MULACC:
-      if (!d.isFloat) return v("i32x4.add", v("i32x4.mul", x[0], x[1]), x[2]);
-      return o.relaxed ? v("f32x4.relaxed_madd", ...x) : v("f32x4.add", v("f32x4.mul", x[0], x[1]), x[2]);
+      if (d.isFloat && o.relaxed) return v("f32x4.relaxed_madd", ...x);
+      return v(`${p}.add`, v(`${p}.mul`, x[0], x[1]), x[2]);
     case Ops.SHL:
     case Ops.SHR: {
       const uniform = uniformLane(b, x[1]);
-      if (uniform === undefined) return byLane(b, op, to, from, x);
-      return v((op === Ops.SHL ? "i32x4.shl" : `i32x4.shr_${sign}`) as Instr, x[0], uniform);
+      return uniform === undefined ? byLane(b, op, to, from, x) : plain(b, op, d, p, V128, [x[0], uniform]);
     }
     case Ops.CDIV:
     case Ops.CMOD:
     case Ops.FLOORDIV:
     case Ops.FLOORMOD:
       return byLane(b, op, to, from, x);
-    default:
-      return unknown(op, to);
   }
+  return plain(b, op, d, p, V128, x);
 }
 
 /** The scalar that all lanes of a splat hold. */
@@ -264,35 +254,18 @@ function byLane(b: Builder, op: Ops, to: DType, from: readonly DType[], x: reado
   const lanes: Node[] = [];
   for (let i = 0; i < to.count; i++) {
     const src = x.map((s, k) => extract(b, from[k].scalar, s, i));
-    lanes.push(scalarAlu(b, op, to.scalar, from.map((d) => d.scalar), src));
+    lanes.push(scalarAlu(b, op, from.map((d) => d.scalar), src));
   }
   return vectorize(b, to, lanes);
 }
 
 /** Bool vectors are masks. */
 function maskAlu(b: Builder, op: Ops, x: readonly Node[]): Node | undefined {
-  const v = (name: Instr, ...src: readonly Node[]) => b.instr(name, V128, src);
-  switch (op) {
-    case Ops.AND:
-    case Ops.MUL:
-      return v("v128.and", ...x);
-    case Ops.OR:
-    case Ops.ADD:
-    case Ops.MAX:
-      return v("v128.or", ...x);
-    case Ops.XOR:
-    case Ops.CMPNE:
-    case Ops.SUB:
-      return v("v128.xor", ...x);
-    case Ops.CMPEQ:
-      return v("i32x4.eq", ...x);
-    case Ops.CMPLT:
-      return v("v128.andnot", x[1], x[0]);
-    case Ops.TRUNC:
-      return x[0];
-    default:
-      return undefined;
-  }
+  if (op === Ops.TRUNC) return x[0];
+  if (op === Ops.CMPEQ) return b.instr("i32x4.eq", V128, x);
+  if (op === Ops.CMPLT) return b.instr("v128.andnot", V128, [x[1], x[0]]);
+  const name = op === Ops.CMPNE ? "xor" : ROWS[op]?.bool;
+  return name === undefined ? undefined : b.instr(`v128.${name}`, V128, x);
 }
 
 function cast(b: Builder, from: DType, to: DType, x: Node): Node {
@@ -304,7 +277,6 @@ function cast(b: Builder, from: DType, to: DType, x: Node): Node {
     if (f.isBool) return x;
     return b.instr(`${p}.ne` as Instr, I32, [x, b.constant(source, 0)]);
   }
-  const sign = (d: DType) => d.isUnsigned ? "u" : "s";
   if (!f.isFloat && !t.isFloat) {
     if (target === I64) {
       return source === I64 ? x : b.instr(f.isUnsigned ? "i64.extend_i32_u" : "i64.extend_i32_s", I64, [x]);
@@ -314,7 +286,7 @@ function cast(b: Builder, from: DType, to: DType, x: Node): Node {
     return keeps ? x : wrap(b, t, x);
   }
   if (!f.isFloat) {
-    const s = source === I32 && f.bits < 32 ? "s" : sign(f);
+    const s = source === I32 && f.bits < 32 ? "s" : signOf(f);
     return b.instr(`${prefixOf(target)}.convert_${p}_${s}` as Instr, target, [x]);
   }
   if (t === dtypes.uint32) return b.instr("i32.wrap_i64", I32, [b.instr(`i64.trunc_sat_${p}_s` as Instr, I64, [x])]);
@@ -325,7 +297,7 @@ function cast(b: Builder, from: DType, to: DType, x: Node): Node {
     return b.instr("select", I64, [signed, b.instr(`i64.trunc_sat_${p}_u` as Instr, I64, [x]), negative]);
   }
   if (!t.isFloat) {
-    const s = t.bits < 32 ? "s" : sign(t);
+    const s = t.bits < 32 ? "s" : signOf(t);
     return wrap(b, t, b.instr(`${prefixOf(target)}.trunc_sat_${p}_${s}` as Instr, target, [x]));
   }
   if (source === target) return x;
