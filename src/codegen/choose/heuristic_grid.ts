@@ -32,6 +32,12 @@ const ROW_ELEMENTS = 32;
 const LEAST_ELEMENTS = 8;
 /** Threads of the device for each row from which a thread has a row of its own where reductions are nested. */
 const NESTED_SHARE = 4;
+/** Results for which a thread reads an operand once, at most. */
+const MOST_REUSED = 8;
+/** Windows of one thread that overlap, at most. */
+const REUSED_WINDOWS = 4;
+/** Groups for each unit of the device that should be left where threads do more each. */
+const GROUPS_A_UNIT = 4;
 /** Copies of a body, at most. */
 const MOST_COPIES = 64;
 
@@ -75,6 +81,11 @@ class GridChooser {
     return Math.min(this.grid.maxGroupThreads, this.grid.maxGroupSize[0]);
   }
 
+  /** Bytes that an access touches in all. */
+  private bytesOf({ dtype, depends }: Access): number {
+    return this.sizes.reduce((n, s, i) => depends[i] ? n * s : n, dtype.itemsize);
+  }
+
   /** The axis along which most bytes are touched with stride 1; -1 where there is none. */
   private fastAxis(regions: readonly Region[], axes: readonly number[]): number {
     let best = -1, most = 0;
@@ -83,7 +94,7 @@ class GridChooser {
       for (const r of regions) {
         for (const a of r.accesses) {
           if (!r.axes[i] || a.strides[i] !== 1) continue;
-          bytes += a.dtype.itemsize * (a.isStore ? 1.5 : 1);
+          bytes += this.bytesOf(a) * (a.isStore ? 1.5 : 1);
         }
       }
       if (bytes > most || (bytes === most && bytes > 0 && this.sizes[i] > this.sizes[best])) [best, most] = [i, bytes];
@@ -190,12 +201,49 @@ class GridChooser {
     const resident = this.grid.units * this.grid.unitThreads;
     const isNested = main.axes.some((here, i) => here && i >= outputs && !main.own.includes(i));
     if (isNested && rows < resident / NESTED_SHARE) return this.nestedReduce(main);
+    if (!isNested) this.unrollWindows(main, rows, length, around);
     if (isNested || length < LEAST_ELEMENTS || this.grid.maxGroupThreads < 32) return this.elementwise();
     const fast = this.fastAxis([main], [...around, ...main.own]);
     if (fast >= 0 && main.own.includes(fast)) {
-      if (!this.mergedReduce(main, fast, rows, length)) this.rowReduce(main, fast, rows, around);
+      if (this.mergedReduce(main, fast, rows, length)) return;
+      this.rowReduce(main, fast, rows / this.reuse(main, fast, rows, around), around);
     } else if (rows >= 2 * resident || fast < 0) this.elementwise();
-    else this.columnReduce(main, fast, rows, length);
+    else this.columnReduce(main, fast, rows / this.reuse(main, fast, rows, around), length);
+  }
+
+  /**
+   * Short windows that overlap: the loops over one are unrolled, and a thread has several results side by side, so that it
+   * reads once what they share.
+   */
+  private unrollWindows(main: Region, rows: number, length: number, around: readonly number[]): void {
+    const { kernel, grid, outputs } = this;
+    const meets = (a: Access, i: number, j: number): boolean =>
+      a.strides[i] > 0 && a.strides[i] % a.strides[j] === 0 && a.strides[i] < a.strides[j] * this.sizes[j];
+    const overlaps = (i: number) => main.accesses.some((a) => main.own.some((j) => meets(a, i, j)));
+    const axis = around.find((i) => overlaps(i) && main.accesses.every((a) => a.strides[i] !== 1));
+    if (axis === undefined || this.axes[axis].size === 0 || !kernel.isParallel(axis)) return;
+    for (let k = REUSED_WINDOWS; k > 1; k--) {
+      if (this.sizes[axis] % k !== 0 || k * length > MOST_COPIES || rows / k < grid.units * grid.unitThreads) continue;
+      for (const j of main.own) {
+        if (this.sizes[j] > 1) kernel.apply({ op: "UNROLL", axis: j - outputs, arg: this.sizes[j] });
+      }
+      kernel.apply({ op: "UPCAST", axis, arg: k });
+      return;
+    }
+  }
+
+  /** What is read most is read once for several results that it is the same for; gives how many. */
+  private reuse(main: Region, fast: number, rows: number, around: readonly number[]): number {
+    const { kernel, sizes, grid } = this, loads = main.accesses.filter((a) => !a.isStore);
+    const most = loads.reduce((x, a) => this.bytesOf(a) > this.bytesOf(x) ? a : x);
+    const axis = around.find((i) => i !== fast && sizes[i] > 1 && !most.depends[i] && kernel.isParallel(i));
+    if (axis === undefined) return 1;
+    for (let k = MOST_REUSED; k > 1; k--) {
+      if (sizes[axis] % k !== 0 || rows / k < GROUPS_A_UNIT * grid.units) continue;
+      kernel.apply({ op: "UPCAST", axis, arg: k });
+      return k;
+    }
+    return 1;
   }
 
   /** Reductions inside of another one: threads share the outer one. */
@@ -322,8 +370,10 @@ class GridChooser {
       if (this.axes[i].size === 0 || n < 2) continue;
       let k = Math.min(count, n);
       while (k > 1 && n % k !== 0) k--;
-      if (k > 1) kernel.apply({ op: "LOCAL", axis: i, arg: k });
-      return;
+      if (k < 2) return;
+      kernel.apply({ op: "LOCAL", axis: i, arg: k });
+      count = Math.floor(count / k);
+      if (count < 2) return;
     }
   }
 
