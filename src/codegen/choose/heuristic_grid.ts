@@ -129,7 +129,8 @@ class GridChooser {
       (n, r) => n + r.accesses.reduce((m, a) => m + (a.isStore || !a.depends[fast] ? 0 : a.dtype.itemsize), 0),
       0,
     );
-    let width = this.axes[fast].size === 0 ? 1 : this.width(fast, this.regions);
+    const isWhole = this.axes[fast].size > 0 && kernel.axes[fast].pieces.length === 0;
+    let width = isWhole ? this.width(fast, this.regions) : 1;
     const resident = grid.units * grid.unitThreads;
     while (width > 1 && (total / width < resident / 2 || width * body > 4 * MOST_COPIES)) width /= 2;
     if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
