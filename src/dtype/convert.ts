@@ -83,14 +83,14 @@ export function roundBf16(x: number): number {
 
 /**
  * The 8 bits of `x` as fp8, nearest even. What is too large becomes the largest value; infinity
- * stays infinite in fp8e5m2, and is the largest value in fp8e4m3, which has none.
+ * stays infinite where the dtype has infinities (fp8e5m2), and is the largest value elsewhere (fp8e4m3).
  */
 export function f32ToFp8Bits(x: number, d: DType): number {
   const v = f32FromBits(oddBits(x)), a = Math.abs(v), sign = v < 0 || Object.is(v, -0) ? 0x80 : 0;
-  const wide = d.scalar === dtypes.fp8e5m2, { mantissa, bias } = smallFloatOf(d)!;
+  const { mantissa, bias, hasInfinity } = smallFloatOf(d)!;
   if (v !== v) return 0x7f;
-  const most = wide ? 0x7b : 0x7e;
-  if (a === Infinity) return sign | (wide ? 0x7c : most);
+  const infinity = 0x80 - (1 << mantissa), most = hasInfinity ? infinity - 1 : 0x7e;
+  if (a === Infinity) return sign | (hasInfinity ? infinity : most);
   const exponent = Math.max(Math.floor(Math.log2(a)), 1 - bias), step = 2 ** (exponent - mantissa);
   const units = a / step, down = Math.floor(units), rest = units - down;
   const n = rest > 0.5 || (rest === 0.5 && down % 2 !== 0) ? down + 1 : down;
@@ -101,9 +101,10 @@ export function f32ToFp8Bits(x: number, d: DType): number {
 
 /** The number that 8 bits mean as fp8. */
 export function fp8BitsToF32(bits: number, d: DType): number {
-  const wide = d.scalar === dtypes.fp8e5m2, { mantissa, bias } = smallFloatOf(d)!;
+  const { mantissa, bias, hasInfinity } = smallFloatOf(d)!;
   const sign = bits & 0x80 ? -1 : 1, exponent = (bits & 0x7f) >> mantissa, fraction = bits & ((1 << mantissa) - 1);
-  if (wide ? exponent === 31 : (bits & 0x7f) === 0x7f) return wide && fraction === 0 ? sign * Infinity : NaN;
+  if (hasInfinity && exponent === 0x7f >> mantissa) return fraction === 0 ? sign * Infinity : NaN;
+  if (!hasInfinity && (bits & 0x7f) === 0x7f) return NaN;
   const unit = 1 << mantissa;
   return exponent === 0
     ? sign * fraction * 2 ** (1 - bias - mantissa)

@@ -232,10 +232,14 @@ export function arrayName(d: DType): string {
   return `${d.isInt && d.bits === 64 ? "Big" : ""}${kind}${d.bits}Array`;
 }
 
-/** The layout of a float of fewer than 32 bits: bits of its mantissa, and the bias of its exponent. */
+/**
+ * The layout of a float of fewer than 32 bits: bits of its mantissa, the bias of its exponent, and whether the largest exponent
+ * is that of infinities and NaN. Without those, all bits set are NaN, and the others numbers.
+ */
 export interface SmallFloat {
   readonly mantissa: number;
   readonly bias: number;
+  readonly hasInfinity: boolean;
 }
 
 /** The layout of a float of fewer than 32 bits; undefined for other dtypes. */
@@ -244,10 +248,10 @@ export function smallFloatOf(d: DType): SmallFloat | undefined {
 }
 
 const SMALL_FLOATS: ReadonlyMap<DType, SmallFloat> = new Map([
-  [float16, { mantissa: 10, bias: 15 }],
-  [bfloat16, { mantissa: 7, bias: 127 }],
-  [fp8e4m3, { mantissa: 3, bias: 7 }],
-  [fp8e5m2, { mantissa: 2, bias: 15 }],
+  [float16, { mantissa: 10, bias: 15, hasInfinity: true }],
+  [bfloat16, { mantissa: 7, bias: 127, hasInfinity: true }],
+  [fp8e4m3, { mantissa: 3, bias: 7, hasInfinity: false }],
+  [fp8e5m2, { mantissa: 2, bias: 15, hasInfinity: true }],
 ]);
 
 /** A DType or its name. */

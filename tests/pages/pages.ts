@@ -33,21 +33,21 @@ export function snippetsOf(file: string, text: string): Snippet[] {
   }));
 }
 
-/** The code with its relative imports made absolute: it can run from anywhere. */
-function located(snippet: Snippet): string {
+/** The code with its relative imports made absolute, under `root`: it can run from anywhere. */
+function located(snippet: Snippet, root: URL = ROOT): string {
   return snippet.code.replace(/(from\s*")(\.\.?\/[^"]*)"/g, (_, from: string, path: string) => {
-    return `${from}${new URL(path, new URL(snippet.file, ROOT)).href}"`;
+    return `${from}${new URL(path, new URL(snippet.file, root)).href}"`;
   });
 }
 
-/** Runs a module without permissions, type-checked if asked for; gives what it wrote to standard output. */
-async function runModule(code: string, check: boolean): Promise<string> {
+/** Runs a module with no permission but `flags`, type-checked if asked for; gives what it wrote to standard output. */
+async function runModule(code: string, check: boolean, flags: readonly string[] = []): Promise<string> {
   const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" });
   try {
     await Deno.writeTextFile(`${dir}/page.ts`, code);
     const config = new URL("deno.json", ROOT).pathname;
     const { code: status, stdout, stderr } = await runDeno(
-      ["run", "--no-prompt", check ? "--check" : "--no-check", `--config=${config}`, `${dir}/page.ts`],
+      ["run", "--no-prompt", ...flags, check ? "--check" : "--no-check", `--config=${config}`, `${dir}/page.ts`],
     );
     if (status !== 0) throw new Error(`The examples fail: ${stderr}`);
     return stdout;
@@ -63,12 +63,15 @@ function __text(values: unknown[]): string {
 const __print = console.log;
 `;
 
-/** Where an example says in a comment that it prints something, and prints something else: "file:line ...". */
-export async function wrongComments(snippets: readonly Snippet[]): Promise<string[]> {
+/**
+ * Where an example says in a comment that it prints something, and prints something else: "file:line ...". The library is that
+ * under `root`, which may be read if it is a copy.
+ */
+export async function wrongComments(snippets: readonly Snippet[], root: URL = ROOT): Promise<string[]> {
   const imports: string[] = [], bodies: string[] = [];
   for (const snippet of snippets) {
     let line = snippet.line - 1;
-    const code = located(snippet).split("\n").map((text) => {
+    const code = located(snippet, root).split("\n").map((text) => {
       line++;
       return text.replace(/console\.log\((.*)\); \/\/ (.+)$/, (_, args: string, want: string) => {
         return `__expect(${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}, ${args});`;
@@ -96,6 +99,7 @@ console.log = () => {};
 ${bodies.join("\n")}
 __print(JSON.stringify(__wrong));`,
     false,
+    root === ROOT ? [] : [`--allow-read=${root.pathname}`],
   );
   return JSON.parse(out) as string[];
 }

@@ -7,8 +7,9 @@
 import { kernel, Tensor } from "../../../mod.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
-import { CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
+import { BINARY, type BinaryRow, CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
+import { REDUCTIONS } from "../../../src/tensor/ops/reduce.ts";
 import {
   any,
   type Arg,
@@ -79,6 +80,13 @@ const none: MakeCall = on();
 const binary: MakeCall = on(operand(2), reverse);
 const ints2 = (): Tensor => i32([1, 2]);
 
+const words: MakeCall = of(ints2, () => [operand(1), reverse]);
+
+/** A call of an operator, by how its operands come. */
+function operator(sides: BinaryRow[0]): MakeCall {
+  return sides === "words" ? words : sides === "reversible" ? binary : on(operand(2));
+}
+
 function same(call: MakeCall, names: string): Record<string, MakeCall> {
   return Object.fromEntries(names.split(" ").map((name) => [name, call]));
 }
@@ -91,10 +99,11 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     "round isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
       "schedule wasm js data dataSync tolist tolistSync dispose qr",
   ),
-  ...same(binary, "add sub mul div floorDiv mod pow"),
-  ...same(of(ints2, () => [operand(1), reverse]), "bitwiseAnd bitwiseOr bitwiseXor lshift rshift"),
-  ...same(on(operand(2)), "fmod maximum minimum copysign logaddexp lt le gt ge eq ne ufix"),
-  ...same(on(axis, keep), "max min any all mean logsumexp median"),
+  ...same(binary, "div pow"),
+  ...Object.fromEntries(Object.entries(BINARY).map(([name, [sides]]) => [name, operator(sides)])),
+  ...same(words, "lshift rshift"),
+  ...same(on(operand(2)), "copysign ufix"),
+  ...same(on(axis, keep), ["median", ...Object.keys(REDUCTIONS)].join(" ")),
   ...same(on(axis, sums), "sum prod"),
   ...same(on(axis, spread), "var std varMean stdMean"),
   ...same(on(one, keep), "argmax argmin"),

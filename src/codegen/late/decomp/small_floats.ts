@@ -66,8 +66,8 @@ export function bfloatValue(bits: UOp): UOp {
 
 /** The bits of a float32 rounded to fp8, as uint8; what is too large is the largest value. */
 export function fp8Bits(x: UOp, d: DType): UOp {
-  const n = x.dtype.count, uint = uint32.vec(n), { mantissa, bias } = smallFloatOf(d)!;
-  const infinite = d.scalar === dtypes.fp8e5m2, most = infinite ? 0x7b : 0x7e, drop = 23 - mantissa;
+  const n = x.dtype.count, uint = uint32.vec(n), { mantissa, bias, hasInfinity } = smallFloatOf(d)!;
+  const infinity = 0x80 - (1 << mantissa), most = hasInfinity ? infinity - 1 : 0x7e, drop = 23 - mantissa;
   const bits = x.bitcast(uint), sign = bits.shr(24).and(0x80), abs = bits.and(0x7fffffff);
   const rounded = abs.add((1 << (drop - 1)) - 1).add(abs.shr(drop).and(1)).shr(drop);
   const normal = rounded.add(constant(2 ** 32 - ((127 - bias) << mantissa), uint));
@@ -76,17 +76,18 @@ export function fp8Bits(x: UOp, d: DType): UOp {
   const exponent = 127 + 24 - bias - mantissa, magic = 2 ** (exponent - 127);
   const small = abs.bitcast(x.dtype).add(magic).bitcast(uint).add(constant(2 ** 32 - exponent * 2 ** 23, uint));
   const value = abs.lt(constant((128 - bias) << 23, uint)).where(small, finite);
-  const limited = infinite ? abs.eq(constant(0x7f800000, uint)).where(constant(0x7c, uint), value) : value;
+  const limited = hasInfinity ? abs.eq(constant(0x7f800000, uint)).where(constant(infinity, uint), value) : value;
   return constant(0x7f800000, uint).lt(abs).where(constant(0x7f, uint), limited.or(sign)).cast(uint8.vec(n));
 }
 
 /** The float32 value of fp8 bits. `flushes`: the device may take subnormal float32 as zero. */
 export function fp8Value(bits: UOp, d: DType, flushes: boolean = false): UOp {
-  const n = bits.dtype.count, uint = uint32.vec(n), float = float32.vec(n), { mantissa, bias } = smallFloatOf(d)!;
+  const uint = uint32.vec(bits.dtype.count), float = float32.vec(bits.dtype.count);
+  const { mantissa, bias, hasInfinity } = smallFloatOf(d)!, infinity = 0x80 - (1 << mantissa);
   const h = bits.cast(uint), abs = h.and(0x7f), shifted = abs.shl(23 - mantissa);
   const finite = rebias(shifted, bias, flushes);
-  const any = d.scalar === dtypes.fp8e5m2
-    ? h.and(0x7c).eq(0x7c).where(shifted.or(0x7f800000), finite)
+  const any = hasInfinity
+    ? h.and(infinity).eq(infinity).where(shifted.or(0x7f800000), finite)
     : abs.eq(0x7f).where(constant(0x7fc00000, uint), finite);
   return any.or(h.and(0x80).shl(24)).bitcast(float);
 }
