@@ -1,17 +1,16 @@
 /**
- * Decides which nodes of a tensor graph get a buffer of their own; all others are computed inside their consumers.
- * Ranges flow from consumers to sources: a node read at one set of indices, once an element, fuses; a reduce read at
- * several, or by an expanded consumer, is realized; elementwise work is recomputed while that is cheaper than memory.
+ * Decides which nodes of a tensor graph get a buffer of their own, or a row in their kernel; all others are computed inside
+ * their consumers. What is read at one set of indices, once an element, fuses; a reduce read at several, or by an expanded
+ * consumer, is realized; elementwise work is recomputed while that is cheaper than memory. Two tables say so, row by row.
  *
  * @module
  */
 import { sameArray } from "../../helpers/math.ts";
-import type { Capabilities } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
-import { type Extents, int, range, toposort, type UOp } from "../../uop/core/uop.ts";
+import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import {
   dependence,
   isLoop,
@@ -20,8 +19,19 @@ import {
   outputDependence,
   sourceIndex,
 } from "../../uop/graph/movement_index.ts";
-import { type Cascade, cascadeOf } from "./cascade.ts";
-import { bodyWeight, KEEP_COST_REPEATED, ownCost, readersIn, type Surroundings, workAgain } from "./recompute.ts";
+import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
+import { type Context, ContextWalk, type Facts, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
+import {
+  type FusionCaps,
+  type FusionPlan,
+  isLeaf,
+  NOT_ONLINE,
+  type OnlinePlan,
+  outputRanges,
+  ROW_BYTES,
+  TILE_SHARE,
+} from "./fusion_plan.ts";
+import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /** Work an element beyond which a value is kept rather than computed again for a second reader. */
 const KEEP_COST = 30;
@@ -29,12 +39,8 @@ const KEEP_COST = 30;
 const STAGE_COST = 8;
 /** Elements of a row that is kept. */
 const MAX_ROW = 1 << 14;
-/** Bytes of a row of an input that is kept where no cache keeps it. */
-export const ROW_BYTES: number = 1 << 17;
 /** Rows side by side in the registers, where what is kept is the result of a reduce. */
 const TILE_ROWS = 8;
-/** Share of the second-level cache for the rows of a tile. */
-export const TILE_SHARE: number = 1 / 8;
 /** Share of it for what is read again for each tile. */
 const OPERAND_SHARE = 1 / 2;
 /** Results of a reduce inside of a reduce that fill the lanes and the registers of a machine. */
@@ -51,96 +57,12 @@ const LONG_PRODUCT = 64;
 const SUM_OF_SUMS = 2;
 /** Nodes below one that are looked at to decide on it. */
 const MAX_LOOKED_AT = 96;
-/** Numbers of the ranges of a kernel's output; those of its reduces and rows follow. */
-const OUTPUT_RANGES = 1 << 16;
-/** Elements beyond which nothing is kept that could be computed again: few devices have the memory. */
-const MOST_KEPT = 2 ** 31;
-/** Weight of a kernel's nodes beyond which it is cut in two: compilers take more than linear time, and walks a stack. */
-const MOST_BODY = 1024;
-/** Reshapes in a row beyond which a copy is made: each may divide what the ones before made of an index. */
-const MOST_RESHAPES = 64;
 /** Plans that are made of a graph with more and more cuts. */
 const MOST_PLANS = 4;
 /** A node read at more sets of indices than this is realized. */
 const MAX_CONTEXTS = 8;
-
-/** True for nodes that are storage already or always get some. */
-export function mustRealize(u: UOp): boolean {
-  return u.op === Ops.CONTIGUOUS || u.op === Ops.COPY || u.op === Ops.STORE || u.op === Ops.CUSTOM;
-}
-
-/** True where reading a node reads memory or needs none: nothing is computed. */
-export function isLeaf(u: UOp): boolean {
-  switch (u.op) {
-    case Ops.BUFFER:
-    case Ops.CONST:
-    case Ops.VARIABLE:
-    case Ops.BIND:
-    case Ops.IOTA:
-    case Ops.AFTER:
-      return true;
-    default:
-      return false;
-  }
-}
-
-/** The node below RESHAPEs: what a buffer would hold. */
-export function stripReshape(u: UOp): UOp {
-  while (u.op === Ops.RESHAPE) u = u.src[0];
-  return u;
-}
-
-interface Context {
-  readonly kernel: UOp;
-  readonly idx: readonly UOp[];
-  /** Times the body is entered: product of the ranges around it. */
-  active: number;
-  /** Only movement ops stand between this and a sum that reads it. */
-  underSum: boolean;
-}
-
-/** What is kept inside of one kernel besides its output. */
-export interface KernelPlan {
-  /** Output axes that reduces of the kernel depend on: their loops are outermost, the reduces run once in each iteration. */
-  outer: readonly number[] | undefined;
-  /** Nodes whose values over some axes are kept in a STAGE for each iteration of the outer loops: those axes. */
-  readonly staged: Map<UOp, readonly number[]>;
-  /** Reduces that are lanes of one carrier, both of a cascade by node. */
-  readonly joined: Map<UOp, Cascade>;
-}
-
-/** Which nodes get buffers, and what else each kernel keeps. */
-export interface FusionPlan {
-  readonly realized: Set<UOp>;
-  readonly kernels: Map<UOp, KernelPlan>;
-}
-
-/** Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. */
-export function outputRanges(
-  shape: readonly number[],
-  outer: readonly number[] = [],
-  extents: Extents | null = null,
-): UOp[] {
-  const out = new Array<UOp>(shape.length);
-  let next = outer.length; // of the axes that are not outer ones
-  for (let i = 0; i < shape.length; i++) {
-    const at = outer.indexOf(i), id = at < 0 ? next++ : at;
-    out[i] = shape[i] === 1 ? int(0) : range(extents?.[i] ?? shape[i], id, AxisKind.LOOP);
-  }
-  return out;
-}
-
-/** What the fuser asks of the device of a kernel. */
-export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes">;
-
-/** Nodes to be computed in place, whatever it costs elsewhere, and nodes that get buffers. */
-export interface OnlinePlan {
-  readonly inside: ReadonlySet<UOp>;
-  readonly realized: ReadonlySet<UOp>;
-}
-
-/** The plan of a graph without online products. */
-export const NOT_ONLINE: OnlinePlan = { inside: new Set(), realized: new Set() };
+/** Times each element is computed from which one kernel for all of them is worth more. */
+const MANY_TIMES = 8;
 
 const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 
@@ -149,55 +71,6 @@ interface Operand {
   readonly nbytes: number;
   readonly ranges: readonly UOp[];
 }
-
-type Read = (u: UOp, kernel: UOp, idx: readonly UOp[], active: number, underSum: boolean) => void;
-
-/** What the graph below a node says of it, and where it is read. */
-interface Facts {
-  /** Work an element. */
-  readonly cost: number;
-  /** The same with the reduces below, as far as they are not repeated by an EXPAND. */
-  readonly fullCost: number;
-  /** Whether a reduce, and whether a load, is computed with it. */
-  readonly reduces: boolean;
-  readonly loads: boolean;
-  /** Reduces stacked below it, itself included. */
-  readonly depth: number;
-  /** Reshapes stacked below it, up to what is reduced or repeated. */
-  readonly reshapes: number;
-  contexts: Context[];
-  /** The contexts by kernel, where they are many. */
-  byKernel: Map<UOp, Context[]> | undefined;
-}
-
-/** Contexts of a node that are looked at one by one. */
-const FEW_CONTEXTS = 16;
-
-/** The contexts of a node among which one in `kernel` would be. */
-function contextsIn(facts: Facts, kernel: UOp): readonly Context[] {
-  if (facts.contexts.length < FEW_CONTEXTS) return facts.contexts;
-  if (facts.byKernel === undefined) {
-    facts.byKernel = new Map();
-    for (const c of facts.contexts) putContext(facts.byKernel, c);
-  }
-  return facts.byKernel.get(kernel) ?? NO_CONTEXTS;
-}
-
-function putContext(byKernel: Map<UOp, Context[]>, c: Context): void {
-  const list = byKernel.get(c.kernel);
-  if (list === undefined) byKernel.set(c.kernel, [c]);
-  else list.push(c);
-}
-
-/** Adds a context to those of a node. */
-function addContext(facts: Facts, c: Context): void {
-  if (facts.contexts.length === 0) facts.contexts = [c];
-  else facts.contexts.push(c);
-  if (facts.byKernel !== undefined) putContext(facts.byKernel, c);
-}
-
-/** What a node has that is not read yet: a list to be replaced. */
-const NO_CONTEXTS: Context[] = [];
 
 /** Products that an element of `u` is the sum of, or the sum of sums of; 0 where it is something else. */
 function termsOf(u: UOp): number {
@@ -217,222 +90,157 @@ function isProduct(u: UOp): boolean {
   });
 }
 
-/** Decides, from consumers to sources, which nodes are realized. */
-class Fuser {
-  readonly realized = new Set<UOp>();
-  readonly kernels = new Map<UOp, KernelPlan>();
-  private readonly facts = new Map<UOp, Facts>();
-  /** By the first reduce of a cascade. */
-  private readonly cascades = new Map<UOp, Cascade>();
-  private surroundings: Surroundings | undefined;
-  /** By kernel: the next range of a reduce or of a row. Kernels that are alike have the same ones, and the same indices. */
-  private readonly nextRange = new Map<UOp, number>();
+/** A node that is to be decided on, and where it is read. */
+class Case {
+  readonly numel: number;
+  /** Times an element is computed, if it is computed wherever it is read. */
+  readonly repeats: number;
+  private readonly active: number;
+  private known: Rows | undefined | null = null;
 
-  /** @param inPlace nodes that are computed in place, whatever it costs */
   constructor(
-    private readonly order: readonly UOp[],
-    private readonly capsOf: (kernel: UOp) => FusionCaps,
-    private readonly inPlace: ReadonlySet<UOp>,
-  ) {}
-
-  /** Bottom-up facts: work an element, whether a reduce or a load is below. */
-  measure(): void {
-    const { order } = this;
-    for (let k = 0; k < order.length; k++) {
-      const u = order[k];
-      this.realizeSources(u);
-      const isReduce = u.op === Ops.REDUCE, isExpand = u.op === Ops.EXPAND;
-      let cost = ownCost(u), full = cost, depth = 0, reduces = isReduce, reshapes = 0;
-      let loads = u.op === Ops.BUFFER || u.op === Ops.AFTER;
-      for (let i = 0; i < u.src.length; i++) {
-        const s = u.src[i], below = this.of(s), isRealized = this.realized.has(s);
-        if (isRealized || below.loads) loads = true;
-        if (isRealized || isLeaf(s)) continue;
-        cost += below.cost;
-        full += below.fullCost;
-        reshapes = Math.max(reshapes, below.reshapes);
-        depth = Math.max(depth, below.depth);
-        reduces ||= below.reduces;
-      }
-      // what is repeated by an EXPAND is decided on below it; a reduce runs once or is realized
-      if (isExpand) {
-        cost = Math.min(cost, KEEP_COST_REPEATED - 1);
-        full = Math.min(full, KEEP_COST_REPEATED - 1);
-      } else if (isReduce) full = (full + 1) * numelOf(u.src[0]) / Math.max(1, numelOf(u));
-      if (isReduce || isExpand) reshapes = 0;
-      else if (u.op === Ops.RESHAPE && ++reshapes > MOST_RESHAPES) this.cut(u);
-      const cascade = isReduce ? cascadeOf(u) : undefined;
-      if (cascade !== undefined) this.cascades.set(cascade.first, cascade);
-      this.facts.set(u, {
-        cost: isReduce ? 0 : Math.min(cost, 1e6),
-        fullCost: Math.min(full, 1e9),
-        reduces: reduces && !isExpand,
-        loads,
-        depth: isReduce ? depth + 1 : depth,
-        reshapes,
-        contexts: NO_CONTEXTS,
-        byKernel: undefined,
-      });
-    }
-  }
-
-  /** Realizes nodes so that no kernel has too much of a body; false where none has. */
-  cutBodies(): boolean {
-    const bodies = new Map<UOp, number>(), before = this.realized.size;
-    for (const u of this.order) {
-      if (isLeaf(u)) continue;
-      let body = bodyWeight(u);
-      for (const s of u.src) if (!this.realized.has(s)) body += bodies.get(s) ?? 0;
-      if (body > MOST_BODY && (body = this.bodyOf(u)) > MOST_BODY) this.cut(u);
-      bodies.set(u, body);
-    }
-    return this.realized.size > before;
-  }
-
-  /** Weight of the nodes that are computed with `u`, each once; counted up to the limit. */
-  private bodyOf(u: UOp): number {
-    const list = [u];
-    let weight = 0;
-    u.at = 0;
-    for (let k = 0; k < list.length && weight <= MOST_BODY; k++) {
-      weight += bodyWeight(list[k]);
-      for (const s of list[k].src) {
-        if (list[s.at] === s || isLeaf(s) || this.realized.has(s)) continue;
-        s.at = list.length;
-        list.push(s);
-      }
-    }
-    return weight;
-  }
-
-  /** Realizes `u`, of which there is too much for one kernel; a node that only spreads values is left to those that read it. */
-  private cut(u: UOp): void {
-    const isValue = isAlu(u.op) || u.op === Ops.REDUCE || (isMovement(u.op) && numelOf(u) <= numelOf(u.src[0]));
-    if (isValue && !this.inPlace.has(u) && numelOf(u) < MOST_KEPT) this.realized.add(u);
-  }
-
-  /** Realizes `u`, or what it reads, where it cannot be otherwise. */
-  private realizeSources(u: UOp): void {
-    if (mustRealize(u)) this.realized.add(u);
-    const resized = u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize;
-    if (u.op !== Ops.COPY && u.op !== Ops.CUSTOM && !resized) return;
-    for (const s of u.op === Ops.CUSTOM ? u.src : [u.src[0]]) {
-      const base = stripReshape(s);
-      if (base.op !== Ops.BUFFER && base.op !== Ops.AFTER) this.realized.add(base); // numbers have no memory of their own
-    }
-  }
-
-  private of(u: UOp): Facts {
-    return this.facts.get(u)!;
-  }
-
-  private planOf(kernel: UOp): KernelPlan {
-    let plan = this.kernels.get(kernel);
-    if (plan === undefined) this.kernels.set(kernel, plan = { outer: undefined, staged: new Map(), joined: new Map() });
-    return plan;
-  }
-
-  run(): void {
-    const read: Read = (u, kernel, idx, active, underSum) => {
-      if (isLeaf(u)) return;
-      const facts = this.of(u), list = contextsIn(facts, kernel);
-      for (let i = 0; i < list.length; i++) {
-        const c = list[i];
-        if (c.kernel !== kernel || !sameArray(c.idx, idx)) continue;
-        if (c.active < active) {
-          c.active = active;
-          c.underSum = false;
-        }
-        return;
-      }
-      addContext(facts, { kernel, idx, active, underSum });
-    };
-    for (let k = this.order.length - 1; k >= 0; k--) {
-      const u = this.order[k];
-      if (isLeaf(u)) continue;
-      let list = this.of(u).contexts;
-      if (!this.realized.has(u) && list.length > 0 && !isMovement(u.op)) {
-        const staged = this.decide(u, list);
-        if (staged !== undefined) list = [staged];
-      }
-      if (this.realized.has(u)) {
-        if (u.op === Ops.COPY || u.op === Ops.CUSTOM) continue;
-        if (u.op === Ops.STORE) {
-          read(u.src[1], u, outputRanges(shapeOf(u.src[1])), numelOf(u.src[1]), false);
-          continue;
-        }
-        list = [{ kernel: u, idx: outputRanges(shapeOf(u)), active: numelOf(u), underSum: false }];
-      }
-      for (let i = 0; i < list.length; i++) {
-        if (u.op !== Ops.REDUCE || !this.isJoined(u, list[i].kernel)) this.enter(u, list[i], read);
-      }
-    }
-  }
-
-  /** Whether a kernel computes `u`, the first reduce of a cascade, with the second one. */
-  private isJoined(u: UOp, kernel: UOp): boolean {
-    return this.kernels.get(kernel)?.joined.get(u)?.first === u;
-  }
-
-  /** Realizes `u` where that is cheaper; a context of its own where it is kept in a STAGE. */
-  private decide(u: UOp, list: readonly Context[]): Context | undefined {
-    const { realized } = this;
-    if (this.inPlace.has(u)) return undefined;
-    const { cost, reduces, loads } = this.of(u);
-    if (list.length > MAX_CONTEXTS) {
-      // a position, or a comparison of one, is computed faster than it is read
-      if (loads || reduces || cost >= KEEP_COST) realized.add(u);
-      return undefined;
-    }
+    private readonly fuser: Fuser,
+    readonly u: UOp,
+    readonly list: readonly Context[],
+    readonly facts: Facts,
+  ) {
     let active = 0;
     for (let i = 0; i < list.length; i++) active += list[i].active;
-    const repeats = active / Math.max(1, numelOf(u));
-    if (!reduces) {
-      if ((repeats <= 1 && list.length < 2) || numelOf(u) >= MOST_KEPT) return undefined;
-      const entered = list.reduce((t, c) => t + this.entered(c), 0);
-      // outside of the inner loops, or beside a reduce, it costs next to nothing
-      const share = list.every((c) => this.of(c.kernel).reduces) ? 1 : HOISTED_SHARE;
-      if (entered * cost <= share * active) return undefined;
-      const kept = this.keepRow(u, list);
-      if (kept !== undefined) return kept;
-      if (repeats <= 1) return undefined;
-      const isRepeated = loads && repeats >= 8 && cost >= KEEP_COST_REPEATED;
-      if (isRepeated || (cost >= KEEP_COST && this.marginalCost(u, list) >= KEEP_COST)) realized.add(u);
-      return undefined;
-    }
-    if (list.length === 1 && repeats <= 1 && !this.isNested(u, list[0])) return undefined;
-    // a sum of sums is one sum, even if masked shifts make it compute a little more (the gradient of windows); where more is
-    // reduced below, only one of operands that get buffers, and not on a grid: there products are tiled, and memory is quick
-    if (
-      list.length === 1 && list[0].underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
-      reduceOf(u).op === Ops.ADD &&
-      (this.of(u).depth === 1 || (isProduct(u.src[0]) && !this.capsOf(list[0].kernel).hasGrid))
-    ) {
-      return undefined;
-    }
-    const { kernel } = list[0];
-    if (list.some((c) => c.kernel !== kernel)) {
-      if (u.op === Ops.REDUCE || this.marginalCost(u, list) >= KEEP_COST) realized.add(u);
-      return undefined;
-    }
-    if (list.length === 1) {
-      if (u.op === Ops.REDUCE && this.join(u, list[0])) return undefined;
-      if (u.op === Ops.REDUCE ? this.hoist(u, list[0]) : this.hoistable(u, list[0])) return undefined;
-    }
-    if (u.op !== Ops.REDUCE && this.isCheapRow(u, list)) return undefined;
-    const rows = this.rowAxes(u, list);
-    if (rows === undefined || !this.pays(u, list, rows.axes) || !this.fixOuter(kernel, rows.outer)) {
-      realized.add(u);
-      return undefined;
-    }
-    return this.of(u).fullCost < STAGE_COST ? undefined : this.stage(u, list[0], rows.axes);
+    this.active = active;
+    this.numel = numelOf(u);
+    this.repeats = active / Math.max(1, this.numel);
+  }
+
+  get isReduce(): boolean {
+    return this.u.op === Ops.REDUCE;
+  }
+  /** Whether one kernel reads it, wherever it does. */
+  get isOneKernel(): boolean {
+    return this.list.every((c) => c.kernel === this.list[0].kernel);
+  }
+  /** The rows of it that loops of its kernel run through. */
+  get rows(): Rows | undefined {
+    if (this.known === null) this.known = this.fuser.rowsOf(this.u, this.list);
+    return this.known;
+  }
+  /** Work that is done besides the inner loops of the kernels, or beside a reduce, costs next to nothing. */
+  get isBeside(): boolean {
+    const { list, fuser, facts: { cost } } = this, entered = list.reduce((t, c) => t + fuser.entered(c), 0);
+    const share = list.every((c) => fuser.of(c.kernel).reduces) ? 1 : HOISTED_SHARE;
+    return entered * cost <= share * this.active;
+  }
+  /** Work that another kernel does when it computes the node too. */
+  get isDearAgain(): boolean {
+    return this.fuser.marginalCost(this.u, this.list) >= KEEP_COST;
+  }
+}
+
+/** Axes of a node that one loop runs over as a whole wherever it is read, and the output axes of the loops around them. */
+interface Rows {
+  readonly axes: number[];
+  readonly outer: number[];
+}
+
+/** What becomes of a node: a buffer, a row that its kernel keeps, or neither. */
+type Decision = "realize" | "keep row" | "in place";
+
+/** A row of a table: the first one that holds decides. */
+interface Reason {
+  readonly name: string;
+  readonly when: (c: Case, f: Fuser) => boolean;
+  readonly then: Decision;
+}
+
+/** Of all nodes. */
+const FIRST: readonly Reason[] = [
+  // an online product computes its parts in one kernel
+  { name: "part of an online product", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
+  // a position, or a comparison of one, is computed faster than it is read
+  {
+    name: "read in too many ways",
+    when: ({ list, facts: { loads, reduces, cost } }) =>
+      list.length > MAX_CONTEXTS && (loads || reduces || cost >= KEEP_COST),
+    then: "realize",
+  },
+  { name: "a position read in many ways", when: ({ list }) => list.length > MAX_CONTEXTS, then: "in place" },
+];
+
+/** Of nodes with which no reduce is computed. */
+const ELEMENTWISE: readonly Reason[] = [
+  ...FIRST,
+  { name: "computed once", when: ({ repeats, list }) => repeats <= 1 && list.length < 2, then: "in place" },
+  // few devices have the memory
+  { name: "too large to keep", when: ({ numel }) => numel >= MOST_KEPT, then: "in place" },
+  { name: "beside the inner loops", when: (c) => c.isBeside, then: "in place" },
+  { name: "a row that several loops read", when: (c, f) => f.keepsRow(c), then: "keep row" },
+  { name: "computed once an element", when: ({ repeats }) => repeats <= 1, then: "in place" },
+  // what is read from memory and computed is read from memory computed
+  {
+    name: "each element many times",
+    when: ({ repeats, facts: { loads, cost } }) => loads && repeats >= MANY_TIMES && cost >= KEEP_COST_REPEATED,
+    then: "realize",
+  },
+  { name: "dear to compute again", when: (c) => c.facts.cost >= KEEP_COST && c.isDearAgain, then: "realize" },
+  { name: "cheap to compute again", when: () => true, then: "in place" },
+];
+
+/** Of reduces, and of what is computed with one. */
+const REDUCING: readonly Reason[] = [
+  ...FIRST,
+  {
+    name: "reduced once",
+    when: ({ u, list, repeats }, f) => list.length === 1 && repeats <= 1 && !f.isNested(u, list[0]),
+    then: "in place",
+  },
+  { name: "one sum with the sum that reads it", when: (c, f) => f.isInnerSum(c), then: "in place" },
+  // a reduce would run in each of them
+  {
+    name: "reduced for several kernels",
+    when: (c) => !c.isOneKernel && (c.isReduce || c.isDearAgain),
+    then: "realize",
+  },
+  { name: "cheap for several kernels", when: (c) => !c.isOneKernel, then: "in place" },
+  { name: "one pass with the next reduce", when: (c, f) => f.joins(c), then: "in place" },
+  { name: "outside of the inner loops", when: (c, f) => f.isHoisted(c), then: "in place" },
+  // only what is reduced below it is expensive
+  { name: "a row cheap to compute again", when: (c, f) => !c.isReduce && f.isCheapRow(c), then: "in place" },
+  { name: "no row worth keeping", when: (c, f) => !f.keepsRows(c), then: "realize" },
+  { name: "a row of what is kept anyway", when: ({ facts }) => facts.fullCost < STAGE_COST, then: "in place" },
+  { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
+];
+
+/** Decides by the tables. */
+class Fuser extends ContextWalk {
+  private surroundings: Surroundings | undefined;
+
+  constructor(
+    order: readonly UOp[],
+    private readonly capsOf: (kernel: UOp) => FusionCaps,
+    inPlace: ReadonlySet<UOp>,
+  ) {
+    super(order, inPlace);
+  }
+
+  protected override decide(u: UOp, list: readonly Context[]): Context | undefined {
+    const c = new Case(this, u, list, this.of(u)), table = c.facts.reduces ? REDUCING : ELEMENTWISE;
+    let i = 0;
+    while (!table[i].when(c, this)) i++;
+    const { then, name } = table[i];
+    if (isRecording()) noteChange(`${then}: ${name}`, u);
+    if (then === "realize") this.realized.add(u);
+    return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
+  }
+
+  /** Is it computed in place, whatever it costs? */
+  isInPlace(u: UOp): boolean {
+    return this.inPlace.has(u);
   }
 
   /**
    * Work that computing `u` again in all but one of its kernels adds: counted up to KEEP_COST, infinite where a reduce
    * would run again.
    */
-  private marginalCost(u: UOp, list: readonly Context[]): number {
+  marginalCost(u: UOp, list: readonly Context[]): number {
     const kernels = list.map((c) => c.kernel), most = this.of(u).reduces ? Infinity : this.of(u).cost;
     if (new Set(kernels).size < list.length) return most; // read at other indices by one kernel
     this.surroundings ??= {
@@ -444,7 +252,7 @@ class Fuser {
   }
 
   /** Keeps rows of `u`: the context in which they are computed. */
-  private stage(u: UOp, { kernel, idx }: Context, axes: readonly number[]): Context {
+  private keepRow(u: UOp, { kernel, idx }: Context, axes: readonly number[]): Context {
     const shape = shapeOf(u);
     this.planOf(kernel).staged.set(u, axes);
     const inner = idx.map((x, i) =>
@@ -454,31 +262,49 @@ class Fuser {
   }
 
   /**
-   * Keeps rows of a node without reduces that several loops of a kernel run through, where the kernel has rows anyway, and
-   * to compute an element again takes longer than to keep it.
+   * Do several loops of a kernel run through rows of a node without reduces, where the kernel has rows anyway, and takes to
+   * compute an element again longer than to keep it?
    */
-  private keepRow(u: UOp, list: readonly Context[]): Context | undefined {
-    const { kernel } = list[0];
-    if (list.length < 2 || kernel.op === Ops.STORE || list.some((c) => c.kernel !== kernel)) return undefined;
+  keepsRow(c: Case): boolean {
+    const { u, list, facts: { cost } } = c, { kernel } = list[0];
+    if (list.length < 2 || kernel.op === Ops.STORE || !c.isOneKernel) return false;
     const outer = this.kernels.get(kernel)?.outer;
     const { l2, hasGrid, vectorLanes } = this.capsOf(kernel);
     // without vectors, an operation and an access cost the same
     const least = vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
-    if (hasGrid || outer === undefined || this.of(u).cost < least) return undefined;
-    const rows = this.rowAxes(u, list);
-    if (rows === undefined || !sameArray(rows.outer, outer)) return undefined;
+    if (hasGrid || outer === undefined || cost < least) return false;
+    const { rows } = c;
+    if (rows === undefined || !sameArray(rows.outer, outer)) return false;
     // what it is multiplied with is read again for every few rows: then all of it should be near
     const row = rows.axes.reduce((n, i) => n * shapeOf(u)[i], u.dtype.itemsize);
-    const isRepeated = list.some((c) => c.active > numelOf(u));
-    if (isRepeated && l2 > 0 && 2 * TILE_ROWS * row > l2 * TILE_SHARE) return undefined;
-    return this.stage(u, list[0], rows.axes);
+    return !list.some((x) => x.active > c.numel) || l2 === 0 || 2 * TILE_ROWS * row <= l2 * TILE_SHARE;
+  }
+
+  /**
+   * Is it a sum of sums, which is one sum, even if masked shifts make it compute a little more (the gradient of windows)?
+   * Where more is reduced below, only one of operands that get buffers, and not on a grid: there products are tiled, and
+   * memory is quick.
+   */
+  isInnerSum({ u, list: [c, ...others], repeats, facts: { depth } }: Case): boolean {
+    return others.length === 0 && c.underSum && repeats < SUM_OF_SUMS && u.op === Ops.REDUCE &&
+      reduceOf(u).op === Ops.ADD && (depth === 1 || (isProduct(u.src[0]) && !this.capsOf(c.kernel).hasGrid));
+  }
+
+  /** Does a reduce, or what is made of one, run outside of the loops that it does not depend on? */
+  isHoisted({ u, list, isReduce }: Case): boolean {
+    return list.length === 1 && (isReduce ? this.hoist(u, list[0]) : this.hoistable(u, list[0]));
+  }
+
+  /** Are there rows of it, better kept than all of it written to memory, that the loops of its kernel leave whole? */
+  keepsRows({ u, list, rows }: Case): boolean {
+    return rows !== undefined && this.pays(u, list, rows.axes) && this.fixOuter(list[0].kernel, rows.outer);
   }
 
   /**
    * A reduce inside of the loop of another one runs in one thread with it, and takes its lanes: worth it for little work
    * only (a sum of sums is one sum, and no such case).
    */
-  private isNested(u: UOp, c: Context): boolean {
+  isNested(u: UOp, c: Context): boolean {
     if (isOutputOnly(c.idx)) return false;
     const isSum = u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && c.underSum && this.of(u).depth === 1;
     return !isSum && this.workBelow(u) > MAX_SERIAL && !this.isTiled(u, c);
@@ -558,7 +384,7 @@ class Fuser {
   }
 
   /** Times a node without reduces is computed: outside of the output loops behind the last one that it depends on. */
-  private entered(c: Context): number {
+  entered(c: Context): number {
     const ranges = outputDependence(c.idx);
     if (ranges === undefined) return c.active;
     const shape = shapeOf(c.kernel.op === Ops.STORE ? c.kernel.src[1] : c.kernel);
@@ -570,8 +396,8 @@ class Fuser {
    * Computes the first reduce of a cascade in one pass with the second one, where it cannot stand in front of it: the row
    * is too long to be read twice from a cache, or there are too few rows to share out.
    */
-  private join(u: UOp, c: Context): boolean {
-    const cascade = this.cascades.get(u);
+  joins({ u, list: [c, ...others] }: Case): boolean {
+    const cascade = others.length === 0 ? this.cascades.get(u) : undefined;
     if (cascade === undefined || c.kernel.op === Ops.STORE) return false;
     const { second, kind, count } = cascade, { kernel } = c;
     const at = second === kernel
@@ -624,26 +450,19 @@ class Fuser {
     return copies > 1 && copies < lanes && termsOf(u) >= LONG_PRODUCT;
   }
 
-  /** Times a reduce is computed: once for each iteration of the loops that it depends on, output loops around the others. */
-  private entries(c: Context): number {
-    const ranges = dependence(c.idx), inner = ranges.filter((r) => !isLoop(r));
-    if (inner.length === 0) return iterationsOf(ranges);
-    return (c.kernel.op === Ops.STORE ? Infinity : numelOf(c.kernel)) * iterationsOf(inner);
-  }
-
   /** Little work in the iterations of a reduce, none of it done twice: one thread may do it all. */
   private isSmall(u: UOp, c: Context): boolean {
     return this.entries(c) <= numelOf(u) && Math.max(numelOf(u), this.workBelow(u)) <= MAX_SERIAL;
   }
 
   /** A row that is cheaper to compute again than to keep: only what is reduced below it is expensive. */
-  private isCheapRow(u: UOp, list: readonly Context[]): boolean {
-    if (this.of(u).fullCost >= STAGE_COST) return false;
+  isCheapRow({ u, list, facts: { fullCost } }: Case): boolean {
+    if (fullCost >= STAGE_COST) return false;
     return list.every((c) => !dependence(c.idx).every(isLoop) && numelOf(u) <= MAX_SERIAL);
   }
 
   /** Where the contexts of `u` differ only in which loop runs over whole axes: those axes, and the loops around them. */
-  private rowAxes(u: UOp, list: readonly Context[]): { axes: number[]; outer: number[] } | undefined {
+  rowsOf(u: UOp, list: readonly Context[]): Rows | undefined {
     const shape = shapeOf(u);
     const axes: number[] = [], outer = new Set<number>();
     for (let i = 0; i < shape.length; i++) {
@@ -681,34 +500,6 @@ class Fuser {
       const part = o.nbytes / iterationsOf(outer.filter((r) => o.ranges.includes(r)));
       return o.ranges.includes(outer[0]) || part <= caps.l2 * OPERAND_SHARE;
     });
-  }
-
-  private newRange(kernel: UOp): number {
-    // a reduce that is only looked at, in the place of a kernel, has others than the kernel that reads it
-    const id = this.nextRange.get(kernel) ?? (this.realized.has(kernel) ? 1 : 2) * OUTPUT_RANGES;
-    this.nextRange.set(kernel, id + 1);
-    return id;
-  }
-
-  /** Passes the context of a node computed in place on to its sources. */
-  private enter(u: UOp, c: Context, read: Read): void {
-    if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
-    if (u.op === Ops.REDUCE) {
-      const { op, axes } = reduceOf(u);
-      const from = shapeOf(u.src[0]);
-      let active = c.active;
-      // a reduce outside of some loops is entered once for each iteration of the others
-      active = Math.min(active, this.entries(c));
-      const idx = c.idx.slice();
-      for (let i = 0; i < idx.length; i++) {
-        if (!axes.includes(i)) continue;
-        active *= from[i];
-        idx[i] = from[i] === 1 ? int(0) : range(from[i], this.newRange(c.kernel), AxisKind.REDUCE);
-      }
-      return read(u.src[0], c.kernel, idx, active, op === Ops.ADD);
-    }
-    if (u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize) return;
-    for (let i = 0; i < u.src.length; i++) read(u.src[i], c.kernel, c.idx, c.active, false);
   }
 }
 

@@ -16,7 +16,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { sourceIndex } from "../../uop/graph/movement_index.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
-import { outputRanges } from "./fuse.ts";
+import { outputRanges } from "./fusion_plan.ts";
 
 /** Uses of each element from which a copy pays. */
 const MIN_USES = 64;

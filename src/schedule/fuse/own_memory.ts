@@ -9,7 +9,7 @@ import { reshape } from "../../uop/core/build_movement.ts";
 import { isView, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { stripReshape } from "./fuse.ts";
+import { stripReshape } from "./fusion_plan.ts";
 
 /** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
 export const OWN: string = "own";

@@ -23,7 +23,7 @@ import { isAlu, isCommutative, isMovement, Ops } from "../../uop/core/ops.ts";
 import { dependsOn } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { isLeaf, mustRealize, NOT_ONLINE, type OnlinePlan } from "../fuse/fuse.ts";
+import { isLeaf, mustRealize, NOT_ONLINE, type OnlinePlan } from "../fuse/fusion_plan.ts";
 import { type Layout, rangeify } from "./rangeify.ts";
 
 /** What online products ask of a device. */

@@ -13,7 +13,7 @@ import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate, flatIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "../fuse/fuse.ts";
+import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "../fuse/fusion_plan.ts";
 import { joinOnline } from "./join_online.ts";
 
 /** Rows of a tile, at most and at least. */

@@ -15,7 +15,7 @@ import { constant, index, int, load, param, range, store, type UOp, uop } from "
 import { extentsOf } from "../../uop/graph/extent.ts";
 import { andGate, element, flatIndex, sourceIndex } from "../../uop/graph/movement_index.ts";
 import type { Cascade } from "../fuse/cascade.ts";
-import { type KernelPlan, outputRanges, stripReshape } from "../fuse/fuse.ts";
+import { type KernelPlan, outputRanges, stripReshape } from "../fuse/fusion_plan.ts";
 
 /** What a kernel needs to know of the storage of a node: which entry, of how many elements. */
 export interface Entry {

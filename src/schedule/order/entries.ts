@@ -9,7 +9,7 @@ import { argOf, type Storage } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import { stripReshape } from "../fuse/fuse.ts";
+import { stripReshape } from "../fuse/fusion_plan.ts";
 import type { Entry, Layout } from "../kernels/rangeify.ts";
 import { Slots } from "../kernels/slots.ts";
 import { entryOfKey, type VersionKey, versionKey } from "./kernel_graph.ts";

@@ -11,7 +11,7 @@ import { isMovement, isView, Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { isRange, type Moving, nodeView } from "../../uop/graph/view.ts";
-import { stripReshape } from "../fuse/fuse.ts";
+import { stripReshape } from "../fuse/fusion_plan.ts";
 import { OWN } from "../fuse/own_memory.ts";
 import { devicesWanted } from "../fuse/settle_devices.ts";
 import { Slots } from "../kernels/slots.ts";

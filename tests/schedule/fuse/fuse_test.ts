@@ -3,7 +3,7 @@
  * name, so the table is of programs. Then the guards of the rules: infinities, masks, constant rows, large offsets.
  */
 import { assert, assertEquals } from "@std/assert";
-import { CompiledKernel, Device, schedule, Tensor } from "../../../mod.ts";
+import { CompiledKernel, context, Device, record, schedule, Tensor } from "../../../mod.ts";
 import { cascadeOf } from "../../../src/schedule/fuse/cascade.ts";
 import { foldTensorGraph } from "../../../src/schedule/fuse/fold_tensors.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
@@ -272,3 +272,37 @@ Deno.test("fuse: a sine that two kernels read is computed once", () => {
   const sines = asts.flatMap((ast) => toposort(ast).filter((u) => u.op === Ops.SIN));
   assertEquals(sines.length, 1);
 });
+
+for (
+  const [name, make, decision] of [
+    ["elementwise work", (x) => [x.exp().mul(2)], "in place: computed once"],
+    [
+      "the sum of a row for all of it",
+      (x) => [x.sum(1, { keepdim: true }).add(x)],
+      "in place: outside of the inner loops",
+    ],
+    ["a sum that two kernels read", (x) => {
+      const s = x.sum();
+      return [x.mul(s).sum(0), x.add(s).sum(1)];
+    }, "realize: reduced for several kernels"],
+    ["a sum of sums", (x) => [x.sum(1).add(1).sum()], "in place: reduced once"],
+    ["exponentials of rows that are summed and divided", (x) => [x.softmax(1)], "in place: outside of the inner loops"],
+    [
+      "rows of a product that are summed",
+      (x) => [x.matmul(x.transpose()).softmax(1)],
+      "keep row: a row that its kernel keeps",
+    ],
+    [
+      "a function that each element of a product is multiplied by",
+      (x) => [x.gelu().matmul(x.gelu().transpose())],
+      "realize: each element many times",
+    ],
+  ] as [string, (x: Tensor) => Tensor[], string][]
+) {
+  Deno.test(`fuse: a record tells why ${name}: ${decision}`, () => {
+    const x = real([32, 32]);
+    const { passes } = context({ SCACHE: 0 }, () => record(() => schedule(make(x))));
+    const decisions = passes.find((p) => p.name === "fuse")!.changes.map((c) => c.rule);
+    assert(decisions.includes(decision), [...new Set(decisions)].join("; "));
+  });
+}

@@ -1,0 +1,85 @@
+/**
+ * What fusion decides, as data: the nodes that get a buffer, and what each kernel keeps besides its output. Also the few
+ * facts about nodes and output loops that all of scheduling shares.
+ *
+ * @module
+ */
+import type { Capabilities } from "../../renderer/renderer.ts";
+import { AxisKind } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { type Extents, int, range, type UOp } from "../../uop/core/uop.ts";
+import type { Cascade } from "./cascade.ts";
+
+/** Bytes of a row of an input that is kept where no cache keeps it. */
+export const ROW_BYTES: number = 1 << 17;
+/** Share of the second-level cache for the rows of a tile. */
+export const TILE_SHARE: number = 1 / 8;
+
+/** True for nodes that are storage already or always get some. */
+export function mustRealize(u: UOp): boolean {
+  return u.op === Ops.CONTIGUOUS || u.op === Ops.COPY || u.op === Ops.STORE || u.op === Ops.CUSTOM;
+}
+
+/** True where reading a node reads memory or needs none: nothing is computed. */
+export function isLeaf(u: UOp): boolean {
+  switch (u.op) {
+    case Ops.BUFFER:
+    case Ops.CONST:
+    case Ops.VARIABLE:
+    case Ops.BIND:
+    case Ops.IOTA:
+    case Ops.AFTER:
+      return true;
+    default:
+      return false;
+  }
+}
+
+/** The node below RESHAPEs: what a buffer would hold. */
+export function stripReshape(u: UOp): UOp {
+  while (u.op === Ops.RESHAPE) u = u.src[0];
+  return u;
+}
+
+/** What is kept inside of one kernel besides its output. */
+export interface KernelPlan {
+  /** Output axes that reduces of the kernel depend on: their loops are outermost, the reduces run once in each iteration. */
+  outer: readonly number[] | undefined;
+  /** Nodes whose values over some axes are kept in a STAGE for each iteration of the outer loops: those axes. */
+  readonly staged: Map<UOp, readonly number[]>;
+  /** Reduces that are lanes of one carrier, both of a cascade by node. */
+  readonly joined: Map<UOp, Cascade>;
+}
+
+/** Which nodes get buffers, and what else each kernel keeps. */
+export interface FusionPlan {
+  readonly realized: Set<UOp>;
+  readonly kernels: Map<UOp, KernelPlan>;
+}
+
+/** Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. */
+export function outputRanges(
+  shape: readonly number[],
+  outer: readonly number[] = [],
+  extents: Extents | null = null,
+): UOp[] {
+  const out = new Array<UOp>(shape.length);
+  let next = outer.length; // of the axes that are not outer ones
+  for (let i = 0; i < shape.length; i++) {
+    const at = outer.indexOf(i), id = at < 0 ? next++ : at;
+    out[i] = shape[i] === 1 ? int(0) : range(extents?.[i] ?? shape[i], id, AxisKind.LOOP);
+  }
+  return out;
+}
+
+/** What the fuser asks of the device of a kernel. */
+export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes">;
+
+/** Nodes to be computed in place, whatever it costs elsewhere, and nodes that get buffers. */
+export interface OnlinePlan {
+  readonly inside: ReadonlySet<UOp>;
+  readonly realized: ReadonlySet<UOp>;
+}
+
+/** The plan of a graph without online products. */
+export const NOT_ONLINE: OnlinePlan = { inside: new Set(), realized: new Set() };
