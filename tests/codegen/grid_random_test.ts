@@ -112,7 +112,7 @@ function randomOpts(random: Random, ast: UOp): Opt[] {
       { op: "GROUPTOP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8]) },
       { op: "PADTO", axis: any, arg: factor },
       { op: "MERGE", axis: any, arg: random.below(outputs + reduces) },
-      { op: "STAGE", axis: 1 + random.below(2), arg: random.pick([1, 3]) },
+      { op: "STAGE", input: 1 + random.below(2), ring: random.pick([1, 3]) },
     ]);
     const more = o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP" ? o.arg : 1;
     if (threads * more > 256) continue;

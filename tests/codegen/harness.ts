@@ -44,11 +44,15 @@ export const CAPS: Record<"scalar" | "small" | "large", Partial<Capabilities>> =
   },
 };
 
-/** "UPCAST:0:4 VECTOR:1:8" */
+/** "UPCAST:0:4 VECTOR:1:8 STAGE:1:loops=2" */
 export function opts(text: string): Opt[] {
   if (text === "") return [];
   return text.split(" ").map((t) => {
     const [op, axis, arg] = t.split(":");
+    if (op === "STAGE") {
+      const [name, n] = (arg ?? "").split("=");
+      return { op, input: Number(axis), ...(name === "" ? {} : { [name]: Number(n) }) };
+    }
     return { op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) };
   });
 }

@@ -2,7 +2,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError } from "../../src/helpers/errors.ts";
 import { context } from "../../src/helpers/env.ts";
 import { Kernel } from "../../src/codegen/opt/kernel.ts";
-import { type OptOp, optText } from "../../src/codegen/opt/opt.ts";
+import { type Opt, optText } from "../../src/codegen/opt/opt.ts";
 import { simplifyRanges } from "../../src/codegen/ast/simplify.ts";
 import { listText } from "../../src/uop/core/print.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
@@ -47,10 +47,10 @@ const SETS = [
   "SWAP:0:1 UPCAST:1:2 THREAD:1",
   "UNROLL:0:5",
   "THREAD:0 UPCAST:0:2",
-  "VECTOR:1:4 UPCAST:0:3 SWAP:0:1 STAGE:2:1",
-  "PADTO:1:8 VECTOR:1:4 UPCAST:1:2 STAGE:1:0 STAGE:2:0",
-  "VECTOR:0:4 STAGE:2:1 STAGE:1:1",
-  "VECTOR:2:4 STAGE:1:1",
+  "VECTOR:1:4 UPCAST:0:3 SWAP:0:1 STAGE:2:loops=1",
+  "PADTO:1:8 VECTOR:1:4 UPCAST:1:2 STAGE:1:loops=0 STAGE:2:loops=0",
+  "VECTOR:0:4 STAGE:2:loops=1 STAGE:1:loops=1",
+  "VECTOR:2:4 STAGE:1:loops=1",
 ];
 
 const applied = new Applied();
@@ -66,7 +66,7 @@ Deno.test("codegen: each set of opts was possible for some kernels", () => {
 Deno.test("codegen: random opts give the same values", () => {
   let state = 12345;
   const next = (n: number): number => (state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff) % n;
-  const ops: OptOp[] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
+  const ops: Opt["op"][] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
   let applied = 0, refused = 0;
   for (const [name, ast] of Object.entries(KERNELS)) {
     const data = integers(paramsOf(ast), 7);
@@ -77,7 +77,8 @@ Deno.test("codegen: random opts give the same values", () => {
         const op = ops[next(ops.length)];
         const arg = op === "SWAP" || op === "STAGE" ? next(3) : op === "THREAD" ? 0 : [2, 3, 4, 8][next(4)];
         try {
-          kernel.apply({ op, axis: next(4), arg });
+          const axis = next(4);
+          kernel.apply(op === "STAGE" ? { op, input: axis, loops: arg } : { op, axis, arg });
         } catch (error) {
           if (!(error instanceof ArgumentError)) throw error;
         }
@@ -139,7 +140,8 @@ Deno.test("codegen: opts that cannot be are named errors", () => {
       "VECTOR:0:4 VECTOR:0:2",
       "THREAD:0:7",
       "TC:0:0",
-      "STAGE:9:0",
+      "STAGE:9:loops=0",
+      "STAGE:1:ring=2",
     ]
   ) {
     assertThrows(() => compile(matmulKernel(12, 8, 16).ast, opts(text), CAPS.small), ArgumentError, "apply");

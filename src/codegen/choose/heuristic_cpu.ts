@@ -332,9 +332,9 @@ class Chooser {
     }
     if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: 0 });
     if (packed !== undefined) {
-      let depth = chunk >= 0 ? 1 : 0;
-      for (const i of order) if (packed.depends[i] && i !== chunk && this.loopsOf(i) > 1) depth++;
-      kernel.apply({ op: "STAGE", axis: argOf(packed.node.src[0].src[0], Ops.PARAM).slot, arg: depth });
+      let loops = chunk >= 0 ? 1 : 0;
+      for (const i of order) if (packed.depends[i] && i !== chunk && this.loopsOf(i) > 1) loops++;
+      kernel.apply({ op: "STAGE", input: argOf(packed.node.src[0].src[0], Ops.PARAM).slot, loops });
     }
   }
 

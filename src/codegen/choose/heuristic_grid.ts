@@ -17,7 +17,7 @@ import { carrierOf } from "../../uop/core/carrier.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import type { Axis } from "../opt/axis.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
-import type { Opt } from "../opt/opt.ts";
+import type { AxisOpt } from "../opt/opt.ts";
 import { tileProduct } from "./heuristic_tile.ts";
 
 /** Threads of a group without reductions. */
@@ -268,7 +268,7 @@ class GridChooser {
     const wanted = Math.min(GROUP_THREADS, length / LEAST_ELEMENTS, grid.units * grid.unitThreads / rows);
     if (main.own.length < 2 || !kernel.mayMerge || sizes[fast] / width >= wanted) return false;
     if (kernel.axes.some((a) => a.role === "stage" || a.size === 0)) return false;
-    const opts: Opt[] = [];
+    const opts: AxisOpt[] = [];
     // the longer the stride, the further out
     const load = main.accesses.find((a) => a.strides[fast] === 1) ?? main.accesses[0];
     const order = (axes: readonly number[]): number[] =>

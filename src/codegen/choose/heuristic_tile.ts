@@ -17,8 +17,8 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
-import type { Opt } from "../opt/opt.ts";
-import { WIDE } from "../opt/shared_tile.ts";
+import type { AxisOpt } from "../opt/opt.ts";
+import { WIDE } from "../opt/stage.ts";
 
 /** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
 type Pieces = readonly [near: number, threads: number, far: number];
@@ -222,7 +222,7 @@ class TileChooser {
     let ring = !this.caps.grid!.hasAsyncCopy || loops < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
     while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
     const slots = new Set(matrices.reads.map((a) => argOf(a.node.src[0].src[0], Ops.PARAM).slot));
-    for (const slot of slots) kernel.apply({ op: "STAGE", axis: slot, arg: ring });
+    for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
     return true;
   }
 }
@@ -238,8 +238,8 @@ function merged(
   sides: Sides,
   sizes: readonly number[],
   isOnUnits: () => boolean,
-): { matrices: Matrices; sizes: number[]; opts: Opt[] } {
-  const opts: Opt[] = [], now = sizes.slice();
+): { matrices: Matrices; sizes: number[]; opts: AxisOpt[] } {
+  const opts: AxisOpt[] = [], now = sizes.slice();
   const axisOf = (axes: readonly number[]): number => {
     const last = axes[axes.length - 1];
     for (const i of axes.slice(0, -1).reverse()) {

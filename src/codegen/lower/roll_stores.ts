@@ -123,7 +123,7 @@ class Roller {
       const term = stride === 1 ? outside(r) : outside(r).mul(stride);
       flat = flat === undefined ? term : flat.add(term);
     }
-    const arg = new StageArg(this.next.stage++, "thread", "packed");
+    const arg = new StageArg(this.next.stage++, "thread");
     const made = load(index(uop(Ops.STAGE, u.dtype, [value, ...ranges.map(inside)], arg), flat!));
     this.kept.set(u, made);
     return made;

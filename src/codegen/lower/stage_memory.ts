@@ -9,14 +9,13 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, LocalArg, type StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
-import { paddedIndex, paddedSize, WIDE } from "../opt/shared_tile.ts";
+import { bufferSizeOf, placeIn, WIDE } from "../opt/stage.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { type Copies, CopyMemo } from "./copies.ts";
 import { after, fillRing } from "./ring.ts";
@@ -56,7 +55,7 @@ export class StageMemory {
       this.share(u);
       return this.memory.get(u, key)!;
     }
-    const local = this.local(u, elementsOf(u));
+    const local = this.local(u, bufferSizeOf(u));
     return this.memory.set(u, key, this.filled(u, local, local));
   }
 
@@ -102,9 +101,7 @@ export class StageMemory {
       flat = plus(times(ranges[i], stride), flat ?? constant(0, ranges[i].dtype));
       stride *= vmax(ranges[i].src[0]);
     }
-    const arg = argOf(u, Ops.STAGE);
-    let at = flat ?? constant(0, dtypes.int32);
-    if (arg.width > 0) at = simplifyKernel(paddedIndex(arg, u.dtype.itemsize, at));
+    let at = placeIn(u, flat ?? constant(0, dtypes.int32));
     if (slot !== undefined) at = plus(slot.dtype === at.dtype ? slot : slot.cast(at.dtype), at);
     const value = replaced.size === 0 ? u.src[0] : substitute(u.src[0], replaced);
     const fill = uop(Ops.STORE, dtypes.void, [index(base, at), value]);
@@ -128,7 +125,7 @@ export class StageMemory {
       const other = loopsOf(x);
       return other.length === loops.length && other.every((r) => loops.includes(r));
     });
-    const sizes = stages.map((x) => paddedSize(argOf(x, Ops.STAGE), x.dtype.itemsize, elementsOf(x)));
+    const sizes = stages.map(bufferSizeOf);
     const memory = stages.map((x, i) => this.local(x, sizes[i] * depth));
     if (depth > 1) return this.shareRing(stages, memory, sizes, loops[0], depth);
     const before = loops.length === 0 ? undefined : uop(Ops.BARRIER, dtypes.void, loops);
@@ -177,11 +174,6 @@ export class StageMemory {
     }
     return common ?? [];
   }
-}
-
-/** Elements of a STAGE, at most. */
-function elementsOf(u: UOp): number {
-  return prod(u.src.slice(1).map((r) => vmax(r.src[0])));
 }
 
 /** Is there another STAGE in what `u` holds? */

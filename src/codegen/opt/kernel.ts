@@ -11,7 +11,7 @@
  * reduce axis leaves its tail to a loop of its own. An axis that ends at a variable is cut in blocks first (PADTO), of which
  * there are as many as the variable says (blocks.ts).
  *
- * On a grid there are no lanes (VECTOR copies, and neighboring accesses become wide ones later), tiles do not overlap (what
+ * On a grid there are no lanes (neighboring accesses become wide ones later), tiles do not overlap (what
  * is beyond the end repeats the last element and stores nothing), and what is left of an output axis are groups: GLOBAL,
  * unless a long reduction does not depend on the axis, which then stays a loop of the threads that did the reduction.
  *
@@ -35,9 +35,8 @@ import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { type Axis, axisRanges, AxisState } from "./axis.ts";
 import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, maskRange } from "./blocks.ts";
 import { oneLoop } from "./one_loop.ts";
-import { type Opt, optText } from "./opt.ts";
-import { stageInput } from "./packed_tile.ts";
-import { bytesOfStage, stageShared } from "./shared_tile.ts";
+import { type AxisOpt, type Opt, optText } from "./opt.ts";
+import { sharedBytesOfStage, stage } from "./stage.ts";
 import { productOf, useTensorCore } from "./tensor_core.ts";
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
@@ -115,10 +114,13 @@ export class Kernel {
     const fail = (reason: string): never => {
       throw new ArgumentError(`apply ${optText(opt)}`, { reason });
     };
-    const axis = opt.axis < 0 ? undefined : this.axisOf(opt);
-    if (axis === undefined && opt.op !== "STAGE" && opt.op !== "NOLOCALS" && opt.op !== "TC") {
-      fail("the kernel has no such axis");
+    if (opt.op === "STAGE") {
+      if (this.grid && this.isGrouped) fail("its threads share a reduction");
+      this.applied.push(opt);
+      return this;
     }
+    const axis = opt.axis < 0 ? undefined : this.axisOf(opt);
+    if (axis === undefined && opt.op !== "NOLOCALS" && opt.op !== "TC") fail("the kernel has no such axis");
     const a = axis!;
     if (axis !== undefined && a.size === 0 && opt.op !== "SWAP" && opt.op !== "PADTO") {
       fail("the axis has no constant size");
@@ -127,9 +129,9 @@ export class Kernel {
       case "UPCAST":
       case "UNROLL":
       case "VECTOR": {
-        let kind: AxisKind = opt.op === "UPCAST" ? AxisKind.UPCAST : AxisKind.UNROLL;
-        if (opt.op === "VECTOR") {
-          kind = !this.grid ? AxisKind.VECTOR : a.role === "reduce" ? AxisKind.UNROLL : AxisKind.UPCAST;
+        const kind = AxisKind[opt.op];
+        if (opt.op === "VECTOR" && this.grid) {
+          fail("the lanes of a grid are its threads: UPCAST and UNROLL make copies");
         }
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
         if (kind === AxisKind.VECTOR && a.pieces.some((p) => p.kind === kind)) fail("the axis has lanes already");
@@ -171,9 +173,6 @@ export class Kernel {
         [this.order[i], this.order[j]] = [this.order[j], this.order[i]];
         break;
       }
-      case "STAGE":
-        if (this.grid && this.isGrouped) fail("its threads share a reduction");
-        break;
       case "MERGE":
         if (!this.grid) fail("loops stay apart where there is no grid");
         if (this.applied.some((o) => o.op !== "MERGE")) fail("it comes before other opts");
@@ -199,14 +198,12 @@ export class Kernel {
           fail("the kernel has threads already");
         }
         break;
-      default:
-        fail("no device with loops has it");
     }
     this.applied.push(opt);
     return this;
   }
 
-  private axisOf(opt: Opt): AxisState | undefined {
+  private axisOf(opt: AxisOpt): AxisState | undefined {
     if (REDUCE_OPTS.has(opt.op)) return this.reduce[opt.axis];
     if (!EITHER_OPTS.has(opt.op) || opt.axis < this.output.length) return this.output[opt.axis];
     const inner = opt.axis - this.output.length;
@@ -453,19 +450,16 @@ export class Kernel {
   /** The AST with the STAGEs that {@linkcode finish} leaves. */
   private withStages(ast: UOp, sharedBytes: number): UOp {
     const stages = this.applied.filter((o) => o.op === "STAGE");
-    if (!this.grid) return stages.reduce(stageInput, ast);
+    const rings = stages.map(({ ring = 1 }) => ring), depth = Math.max(0, ...rings);
     const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
       return p.kind === AxisKind.LOCAL ? n * p.size : n;
     }, this.unit?.core.lanes ?? 1);
-    const depth = stages.reduce((most, o) => Math.max(most, o.arg), 0);
-    const made = stages.reduce(
-      (u, s) => stageShared(u, s, threads, this.unit !== undefined),
-      depth > 1 ? oneLoop(ast) : ast,
-    );
-    if (depth === 0 || sharedBytesFor(toposort(made).map(bytesOfStage)) <= sharedBytes) return made;
-    this.applied = this.applied.flatMap((o) => {
+    const group = this.grid ? { threads, onUnits: this.unit !== undefined } : undefined;
+    const made = stages.reduce((u, s) => stage(u, s, group), depth > 1 ? oneLoop(ast) : ast);
+    if (depth === 0 || sharedBytesFor(toposort(made).map(sharedBytesOfStage)) <= sharedBytes) return made;
+    this.applied = this.applied.flatMap((o): Opt[] => {
       if (o.op !== "STAGE") return [o];
-      return depth < 2 ? [] : [{ ...o, arg: Math.min(o.arg, depth - 1) }];
+      return depth < 2 ? [] : [{ ...o, ring: Math.min(o.ring ?? 1, depth - 1) }];
     });
     return this.withStages(ast, sharedBytes);
   }
@@ -475,7 +469,7 @@ export class Kernel {
  * Applies opts that merge axes, whose positions are those before the first of them, which must be the first opts of all.
  * False, and nothing done, where one is not possible.
  */
-export function applyMerges(kernel: Kernel, opts: readonly Opt[]): boolean {
+export function applyMerges(kernel: Kernel, opts: readonly AxisOpt[]): boolean {
   if (!opts.every((o) => kernel.canMerge(o.axis, o.arg))) return false;
   const gone: number[] = [];
   const now = (i: number): number => i - gone.filter((g) => g < i).length;

@@ -6,33 +6,47 @@
 import { hashString, mix } from "../../helpers/hash.ts";
 import type { ArgRecord } from "../../uop/core/args.ts";
 
-/** What an {@linkcode Opt} does. */
+/** What an {@linkcode AxisOpt} does. */
 export type OptOp =
-  | "TC" // tensor cores
-  | "UPCAST" // split `arg` off an output axis, unrolled into independent values
+  | "TC" // the tile of matrix unit `arg` of the device is split off the axes of a product; `axis` is -1
+  | "UPCAST" // split `arg` off an output axis, or one of a STAGE, unrolled into independent values
   | "UNROLL" // split `arg` off a reduce axis, unrolled inside the loop body
-  | "VECTOR" // split `arg` off an axis (output or reduce), as lanes of vector values
-  | "LOCAL" // split `arg` off an output axis, as threads of a group
-  | "GROUP" // split `arg` off a reduce axis over neighboring threads of a group
+  | "VECTOR" // on loops: split `arg` off an axis (output or reduce), as lanes of vector values
+  | "LOCAL" // on a grid: split `arg` off an output axis, as threads of a group
+  | "GROUP" // on a grid: split `arg` off a reduce axis over neighboring threads of a group
   | "GROUPTOP" // the same, each thread with a contiguous part
-  | "THREAD" // an output axis (or `arg` chunks of it) is split over CPU threads
+  | "THREAD" // on loops: an output axis is split over CPU threads in `arg` chunks, or 0 for one an iteration
   | "PADTO" // round an axis up to a multiple of `arg`; the extra iterations are masked
-  | "MERGE" // axis `axis` and axis `arg`, the inner one, become one, in the place of the latter
+  | "MERGE" // on a grid: axis `axis` and axis `arg`, the inner one, become one, in the place of the latter
   | "SWAP" // exchange two output axes in loop order (`arg` is the other axis)
-  | "NOLOCALS" // groups of one thread
-  | "STAGE" // keep a tile of an input: axis is the input's slot, arg the loop depth below which it is filled
-  | "SPLIT"; // two-level reduction
+  | "NOLOCALS"; // on a grid: groups of one thread
 
-/** One optimization. `axis` counts output axes 0, 1, ... or, for reduce opts, reduce axes; -1 where none. */
-export interface Opt {
+/** An opt about an axis. `axis` counts output axes 0, 1, ... or, for reduce opts, reduce axes; -1 where none. */
+export interface AxisOpt {
   readonly op: OptOp;
   readonly axis: number;
   readonly arg: number;
 }
 
-/** "UPCAST:0:4" */
+/** Keeps a tile of an input: it is copied into memory of the kernel, and read from there. */
+export interface StageOpt {
+  readonly op: "STAGE";
+  /** The slot of the input. */
+  readonly input: number;
+  /** How many of the loops of the kernel, outermost first, it is filled inside of; all where absent, as on a grid. */
+  readonly loops?: number;
+  /** On a grid: buffers, of which all but one are filled ahead; 1 where absent. */
+  readonly ring?: number;
+}
+
+/** One optimization. */
+export type Opt = AxisOpt | StageOpt;
+
+/** "UPCAST:0:4", "STAGE:1:loops=2", "STAGE:1:ring=3" */
 export function optText(o: Opt): string {
-  return `${o.op}:${o.axis}:${o.arg}`;
+  if (o.op !== "STAGE") return `${o.op}:${o.axis}:${o.arg}`;
+  const { input, loops, ring } = o;
+  return `STAGE:${input}${loops === undefined ? "" : `:loops=${loops}`}${ring === undefined ? "" : `:ring=${ring}`}`;
 }
 
 /** The arg of a kernel's SINK. `opts` undefined: the heuristic chooses; a list: exactly those. */

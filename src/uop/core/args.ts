@@ -268,7 +268,7 @@ export class AccArg implements ArgRecord {
 }
 
 /** Where kernel-local memory lives. */
-export type Scope = "register" | "thread" | "shared";
+export type Scope = "thread" | "shared";
 
 /** Kernel-local memory: `size` elements. */
 export class LocalArg implements ArgRecord {
@@ -285,27 +285,27 @@ export class LocalArg implements ArgRecord {
 }
 
 /**
- * How a STAGE keeps its tile: scope of the memory, layout, how it is filled, buffers in its ring. A padded one has rows of
- * `width` elements, each followed by 16 bytes that are not used.
+ * How a STAGE keeps its tile: whose memory it is (scope), and of how many buffers in a ring (depth). Where `width` is not 0
+ * it lies in rows of so many elements, each followed by 16 bytes that are not used; else one element after the other.
  */
 export class StageArg implements ArgRecord {
   readonly hash: number;
   constructor(
     readonly id: number,
     readonly scope: Scope,
-    readonly layout: "linear" | "padded" | "swizzled" | "packed" = "linear",
-    readonly mode: "copy" | "cp.async" | "tma" = "copy",
-    readonly depth: number = 1,
     readonly width: number = 0,
+    readonly depth: number = 1,
   ) {
-    this.hash = mix(mix(mix(mix(mix(hashString(scope), hashString(layout)), hashString(mode)), depth), width), id);
+    this.hash = mix(mix(mix(hashString(scope), depth), width), id);
   }
   same(o: ArgRecord): boolean {
-    return o instanceof StageArg && o.id === this.id && o.scope === this.scope && o.layout === this.layout &&
-      o.mode === this.mode && o.depth === this.depth && o.width === this.width;
+    return o instanceof StageArg && o.id === this.id && o.scope === this.scope && o.depth === this.depth &&
+      o.width === this.width;
   }
   toString(): string {
-    return `${this.id} ${this.scope} ${this.layout} ${this.mode} x${this.depth}${this.width ? ` w${this.width}` : ""}`;
+    return `${this.id} ${this.scope}${this.width ? ` rows of ${this.width}` : ""}${
+      this.depth > 1 ? `, ${this.depth} buffers` : ""
+    }`;
   }
 }
 

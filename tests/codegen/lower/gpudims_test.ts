@@ -27,9 +27,9 @@ const SETS = [
   "MERGE:0:1 LOCAL:0:4",
   "MERGE:1:0 UPCAST:0:2 UNROLL:0:2",
   "MERGE:0:1 MERGE:0:1 UPCAST:0:2",
-  "VECTOR:0:4",
-  "VECTOR:1:4 LOCAL:0:4",
-  "VECTOR:2:4 GROUP:0:2 UPCAST:0:2",
+  "UPCAST:0:4",
+  "UPCAST:1:4 LOCAL:0:4",
+  "UNROLL:0:4 GROUP:0:2 UPCAST:0:2",
 ];
 
 const applied = new Applied();

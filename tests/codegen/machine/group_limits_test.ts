@@ -3,7 +3,7 @@ import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { makeNullDevice } from "../../../backends/null/null.ts";
 import { excessOf } from "../../../src/codegen/machine/group_limits.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
-import type { Opt } from "../../../src/codegen/opt/opt.ts";
+import type { AxisOpt } from "../../../src/codegen/opt/opt.ts";
 import { type Backend, registerBackend } from "../../../src/device/device.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { CudaRenderer } from "../../../src/renderer/c/cuda_c.ts";
@@ -90,7 +90,7 @@ Deno.test("limits: rings are given up before tiles", () => {
   const at = (slot: number, x: UOp, y: UOp): UOp => load(index(param(slot, f32, n * n), x.mul(n).add(y)));
   const sum = reduce(opCarrier(Ops.ADD, f32), [at(1, i, k).mul(at(2, k, j))], [k]);
   const ast = sink([store(index(param(0, f32, n * n), i.mul(n).add(j)), sum)]);
-  const shape: Opt[] = [
+  const shape: AxisOpt[] = [
     { op: "LOCAL", axis: 0, arg: 16 },
     { op: "LOCAL", axis: 1, arg: 16 },
     { op: "UNROLL", axis: 0, arg: 16 },
@@ -100,8 +100,9 @@ Deno.test("limits: rings are given up before tiles", () => {
   for (const [bytes, want] of [[7 * tile, "4 3"], [6 * tile, "3 3"], [3 * tile, "1 1"], [tile, ""]] as const) {
     const kernel = new Kernel(ast, true);
     for (const o of shape) kernel.apply(o);
-    kernel.apply({ op: "STAGE", axis: 1, arg: 4 }).apply({ op: "STAGE", axis: 2, arg: 3 }).finish(bytes);
-    assertEquals(kernel.applied.slice(3).map((o) => o.arg).join(" "), want, `${bytes} bytes`);
+    kernel.apply({ op: "STAGE", input: 1, ring: 4 }).apply({ op: "STAGE", input: 2, ring: 3 }).finish(bytes);
+    const rings = kernel.applied.flatMap((o) => o.op === "STAGE" ? [o.ring] : []);
+    assertEquals(rings.join(" "), want, `${bytes} bytes`);
   }
 });
 

@@ -45,7 +45,7 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16, dtypes.float32]) {
         assertEquals(plain.grid!.size, [32, 1, 1]);
         assertEquals(count(expectSame(ast, `${unit} ${WARPS}`), Ops.WMMA), 8);
         for (const depth of [1, 3]) {
-          const p = expectSame(ast, `${unit} ${WARPS} STAGE:1:${depth} STAGE:2:${depth}`);
+          const p = expectSame(ast, `${unit} ${WARPS} STAGE:1:ring=${depth} STAGE:2:ring=${depth}`);
           // of 16-bit dtypes: two tiles of a, one pair of tiles of b, for each of two steps
           assertEquals(count(p, Ops.LDMATRIX), dtype === dtypes.float32 ? 0 : 6);
           assertEquals(count(p, Ops.ASYNC_COPY) > 0, depth > 1);
@@ -104,7 +104,7 @@ Deno.test(
 Deno.test("tensor cores: tiles of 128 x 192, the depth of a stage", () => {
   const text = `TC:-1:${
     numberOf(dtypes.bfloat16)
-  } UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4 UNROLL:0:4 STAGE:2:3 STAGE:1:3`;
+  } UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4 UNROLL:0:4 STAGE:2:ring=3 STAGE:1:ring=3`;
   expectSame(productKernel(128, 192, 64, { dtype: dtypes.bfloat16, bias: true }), text);
 });
 

@@ -40,7 +40,7 @@ const LAYOUTS = [
 
 for (const [name, options] of LAYOUTS) {
   Deno.test(`stage: tiles of both operands in shared memory, ${name}`, () => {
-    const p = expectSame(productKernel(64, 64, 32, options), `${TILES} STAGE:1:1 STAGE:2:1`, GPU);
+    const p = expectSame(productKernel(64, 64, 32, options), `${TILES} STAGE:1:ring=1 STAGE:2:ring=1`, GPU);
     assertEquals(count(p, Ops.BARRIER), 2);
     // both tiles are read 16 bytes at a time, from buffers and, along the contiguous axis, from shared memory
     const loads = p.uops.filter((u) => u.op === Ops.LOAD && u.src[0].op === Ops.INDEX);
@@ -50,7 +50,11 @@ for (const [name, options] of LAYOUTS) {
 
   for (const depth of [2, 3, 4]) {
     Deno.test(`stage: a ring of ${depth} buffers, ${name}`, () => {
-      const p = expectSame(productKernel(64, 64, 32, options), `${TILES} STAGE:1:${depth} STAGE:2:${depth}`, GPU);
+      const p = expectSame(
+        productKernel(64, 64, 32, options),
+        `${TILES} STAGE:1:ring=${depth} STAGE:2:ring=${depth}`,
+        GPU,
+      );
       assertEquals(count(p, Ops.BARRIER), 1);
       assertEquals(count(p, Ops.ASYNC_COPY), 2 * depth);
       assertEquals(p.uops.find((u) => u.op === Ops.ASYNC_WAIT)!.arg, depth - 2);
@@ -60,31 +64,37 @@ for (const [name, options] of LAYOUTS) {
 }
 
 Deno.test("stage: fewer iterations than buffers", () => {
-  expectSame(productKernel(32, 32, 16), `${TILES} STAGE:1:4 STAGE:2:4`, GPU);
+  expectSame(productKernel(32, 32, 16), `${TILES} STAGE:1:ring=4 STAGE:2:ring=4`, GPU);
 });
 
 Deno.test("stage: one operand alone", () => {
-  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:1:1`, GPU);
-  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:2:2`, GPU);
+  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:1:ring=1`, GPU);
+  expectSame(productKernel(32, 64, 16), `${TILES} STAGE:2:ring=2`, GPU);
 });
 
 Deno.test("stage: small dtypes are copied as they are stored", () => {
-  const p = expectSame(productKernel(64, 64, 32, { dtype: dtypes.float16 }), `${TILES} STAGE:1:1 STAGE:2:1`, GPU);
+  const p = expectSame(
+    productKernel(64, 64, 32, { dtype: dtypes.float16 }),
+    `${TILES} STAGE:1:ring=1 STAGE:2:ring=1`,
+    GPU,
+  );
   const shared = p.uops.filter((u) => u.op === Ops.LOCAL && (u.arg as LocalArg).scope === "shared");
   assertEquals(shared.map((u) => u.dtype), [dtypes.float16, dtypes.float16]);
 });
 
 Deno.test("stage: rows are padded", () => {
-  const p = compile(productKernel(64, 64, 32), opts(`${TILES} STAGE:2:1`), GPU);
+  const p = compile(productKernel(64, 64, 32), opts(`${TILES} STAGE:2:ring=1`), GPU);
   const [tile] = p.uops.filter((u) => u.op === Ops.LOCAL);
   assertEquals((tile.arg as LocalArg).size, 8 * (32 + 4));
 });
 
 Deno.test("stage: what cannot be is a named error", () => {
   const ast = productKernel(64, 64, 32);
-  assertThrows(() => compile(ast, opts("LOCAL:0:8 STAGE:1:1"), GPU), ArgumentError, "STAGE");
+  assertThrows(() => compile(ast, opts("LOCAL:0:8 STAGE:1:ring=1"), GPU), ArgumentError, "STAGE");
+  assertThrows(() => compile(ast, opts("UNROLL:0:2 STAGE:1:loops=1"), GPU), ArgumentError, "inside of all loops");
+  assertThrows(() => compile(ast, opts("VECTOR:0:4"), GPU), ArgumentError, "UPCAST and UNROLL make copies");
   assertThrows(
-    () => compile(ast, opts("UPCAST:0:4 LOCAL:0:8 LOCAL:1:7 UNROLL:0:2 STAGE:1:1"), GPU),
+    () => compile(ast, opts("UPCAST:0:4 LOCAL:0:8 LOCAL:1:7 UNROLL:0:2 STAGE:1:ring=1"), GPU),
     ArgumentError,
     "STAGE",
   );

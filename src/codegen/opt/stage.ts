@@ -1,0 +1,197 @@
+/**
+ * The opt STAGE: a tile of an input is copied into memory of the kernel, once for each iteration of the loops around it, and
+ * read from there. What a thread, or the threads of a group together, read of the input in one iteration makes the tile.
+ *
+ * On loops that is packing: the tile lies in the order in which it is read, loops first, lanes last, so that strided reads
+ * become contiguous, and pages and cache sets are touched once a tile instead of once a use.
+ *
+ * On a grid all threads of a group fill a tile in shared memory. It lies as the input does, the range with stride 1 first:
+ * both sides of the copy are wide accesses, and reads along that range are too. Rows are padded by 16 bytes, so that
+ * neighboring rows lie in other banks. In a ring of buffers, tiles are fetched ahead.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
+import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { plus, times } from "../ast/alu_builder.ts";
+import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
+import { renameFree } from "../ast/replace_ranges.ts";
+import { optText, type StageOpt } from "./opt.ts";
+
+/** Bytes of an access, at most, and of the padding of a row. */
+export const WIDE = 16;
+/** Elements that a tile may have at most, on loops. */
+const MAX_TILE = 1 << 20;
+
+/** What fills tiles on a grid. */
+export interface Group {
+  readonly threads: number;
+  /** Do matrix units read them? */
+  readonly onUnits: boolean;
+}
+
+/** A tile of what a LOAD reads. */
+interface Tile {
+  /** Its ranges, and how far apart their iterations lie in memory. */
+  readonly steps: readonly (readonly [range: UOp, step: number])[];
+  /** The ranges of the copy, outermost first, and what the tile's ranges are in it. */
+  readonly own: readonly UOp[];
+  readonly renamed: ReadonlyMap<UOp, UOp>;
+  readonly arg: StageArg;
+}
+
+type NextIds = ReturnType<typeof freeIds>;
+type Fail = (reason: string) => never;
+
+/** Order of the ranges of a tile in memory: loops, then copies, lanes last. */
+function layoutRank(r: UOp): number {
+  const kind = kindOf(r);
+  return kind === AxisKind.VECTOR ? 3 : kind === AxisKind.UPCAST ? 2 : kind === AxisKind.UNROLL ? 1 : 0;
+}
+
+/** The tile of `l` inside of the loops `outer`, for one thread; undefined where none can be. */
+function packedTile(l: UOp, outer: readonly UOp[], next: NextIds): Tile | undefined {
+  const inner = rangesOf(l).filter((r) => !outer.includes(r));
+  const isReduced = inner.some((r) => kindOf(r) === AxisKind.REDUCE || kindOf(r) === AxisKind.UNROLL);
+  if (!isReduced || inner.some((r) => sizeOf(r) === 0) || prod(inner.map(sizeOf)) > MAX_TILE) return undefined;
+  inner.sort((a, b) => layoutRank(a) - layoutRank(b) || compareLoops(a, b));
+  const renamed = new Map(inner.map((r) => {
+    const kind = kindOf(r) === AxisKind.VECTOR && copiesLanes(l, r) ? AxisKind.VECTOR : AxisKind.LOOP;
+    return [r, uop(Ops.RANGE, r.dtype, r.src, new RangeArg(next.range++, kind))];
+  }));
+  let step = prod(inner.map(sizeOf));
+  const steps = inner.map((r) => [r, step /= sizeOf(r)] as const);
+  return { steps, own: [...renamed.values()], renamed, arg: new StageArg(next.stage++, "thread") };
+}
+
+/** Can the copy itself use the lanes: are they contiguous in the input? */
+function copiesLanes(l: UOp, lane: UOp): boolean {
+  const depends = (u: UOp): boolean => rangesOf(u).includes(lane);
+  if (l.src.length > 1 && depends(l.src[1])) return false;
+  return slopeOf(l.src[0].src[1], lane, sizeOf(lane), depends) === 1;
+}
+
+/** True for ranges that are inside of a group's tile: threads, copies, unrolled iterations. */
+function isInside(r: UOp): boolean {
+  const kind = kindOf(r);
+  return kind === AxisKind.LOCAL || kind === AxisKind.UPCAST || kind === AxisKind.UNROLL;
+}
+
+/** How far an index moves by each step along a range, from where all ranges start; Infinity where the steps differ. */
+function stepOf(idx: UOp, r: UOp): number {
+  const ranges = rangesOf(idx), n = sizeOf(r) - 1;
+  const at = (i: number): number => {
+    const u = simplifyKernel(renameFree(idx, new Map(ranges.map((x) => [x, constant(x === r ? i : 0, x.dtype)]))));
+    return u.op === Ops.CONST ? u.value : NaN;
+  };
+  const from = at(0), step = at(1) - from;
+  return at(n) - from === step * n ? step : Infinity;
+}
+
+/** The tile that the threads of a group read of `l` at a time; undefined where there is none. */
+function sharedTile(l: UOp, ring: number, { threads, onUnits }: Group, next: NextIds, fail: Fail): Tile | undefined {
+  const inner = rangesOf(l).filter(isInside);
+  if (!inner.some((r) => kindOf(r) === AxisKind.UNROLL) || inner.some((r) => sizeOf(r) === 0)) return undefined;
+  const idx = l.src[0].src[1], form = indexForm(idx);
+  // matrix units read rows along the sum, also where its index has quotients
+  const strides = new Map(inner.map((r) => [r, strideAlong(form, r) || (onUnits ? stepOf(idx, r) : Infinity)]));
+  const stride = (r: UOp): number => Math.abs(strides.get(r)!);
+  inner.sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
+  let width = 1;
+  for (const r of inner) {
+    if (stride(r) !== width) break;
+    width *= sizeOf(r);
+  }
+  if (width === 1) width = sizeOf(inner[0]);
+  const size = prod(inner.map(sizeOf)), pad = WIDE / l.dtype.itemsize;
+  let lanes = pad;
+  while (lanes > 1 && (width % lanes !== 0 || size % (threads * lanes) !== 0)) lanes /= 2;
+  const each = size / (threads * lanes);
+  if (!Number.isInteger(each)) fail(`${threads} threads cannot fill ${size} elements alike`);
+  // who fills which element
+  const { dtype } = idx, own: UOp[] = [], renamed = new Map<UOp, UOp>();
+  let flat: UOp = constant(0, dtype), left = size;
+  for (const [n, kind] of [[each, AxisKind.UPCAST], [threads, AxisKind.LOCAL], [lanes, AxisKind.UPCAST]] as const) {
+    left /= n;
+    if (n === 1) continue;
+    const r = uop(Ops.RANGE, dtype, [constant(n, dtype)], new RangeArg(next.range++, kind));
+    own.push(r);
+    flat = plus(flat, times(r, left));
+  }
+  let before = 1;
+  const steps = inner.map((r) => {
+    const n = sizeOf(r), shifted = before === 1 ? flat : flat.floorDiv(before);
+    const digit = before * n === size ? shifted : shifted.floorMod(n);
+    renamed.set(r, r.dtype === dtype ? digit : digit.cast(r.dtype));
+    const step = before < width ? before : before / width * (width + pad);
+    before *= n;
+    return [r, step] as const;
+  });
+  // a ring is filled along one loop
+  const loops = rangesOf(l).filter((r) => !isInside(r) && !isThreadKind(kindOf(r)));
+  const depth = loops.length === 1 && sizeOf(loops[0]) > 0 ? ring : 1;
+  return { steps, own, renamed, arg: new StageArg(next.stage++, "shared", width, depth) };
+}
+
+/** The LOADs of the input in a slot. */
+function loadsOfInput(nodes: readonly UOp[], slot: number): UOp[] {
+  return nodes.filter((l) => {
+    if (l.op !== Ops.LOAD || l.src[0].op !== Ops.INDEX) return false;
+    const base = l.src[0].src[0];
+    return base.op === Ops.PARAM && argOf(base, Ops.PARAM).slot === slot;
+  });
+}
+
+/** Keeps tiles of an input: for each thread, or with `group` for a group of them. @throws {ArgumentError} */
+export function stage(ast: UOp, opt: StageOpt, group?: Group): UOp {
+  const fail: Fail = (reason) => {
+    throw new ArgumentError(`apply ${optText(opt)}`, { reason });
+  };
+  const { ring = 1 } = opt, nodes = toposort(ast), next = freeIds(nodes), map = new Map<UOp, UOp>();
+  if (group !== undefined && opt.loops !== undefined) fail("the threads of a group fill it inside of all loops");
+  if (group === undefined && ring > 1) fail("a loop fills one tile at a time");
+  const loops = nodes.filter((u) => u.op === Ops.RANGE && layoutRank(u) === 0).sort(compareLoops);
+  for (const l of loadsOfInput(nodes, opt.input)) {
+    const tile = group === undefined
+      ? packedTile(l, loops.slice(0, opt.loops), next)
+      : sharedTile(l, ring, group, next, fail);
+    if (tile === undefined) continue;
+    const { steps, own, renamed, arg } = tile, { dtype } = group === undefined ? steps[0][0] : l.src[0].src[1];
+    let at: UOp | undefined;
+    for (const [r, step] of steps) at = plus(at, times(r.dtype === dtype ? r : r.cast(dtype), step));
+    const value = simplifyKernel(renameFree(l, renamed));
+    map.set(l, load(index(uop(Ops.STAGE, l.dtype, [value, ...own], arg), at!)));
+  }
+  return map.size === 0 ? fail("no LOAD of that input can be kept") : substitute(ast, map);
+}
+
+/** Elements of a STAGE, at most. */
+function elementsOf(u: UOp): number {
+  return prod(u.src.slice(1).map((r) => vmax(r.src[0])));
+}
+
+/** Elements of one buffer of a STAGE, with what is not used behind its rows. */
+export function bufferSizeOf(u: UOp): number {
+  const { width } = argOf(u, Ops.STAGE), size = elementsOf(u);
+  return width === 0 ? size : size / width * (width + WIDE / u.dtype.itemsize);
+}
+
+/** Where in a buffer of STAGE `u` its element `flat` lies. */
+export function placeIn(u: UOp, flat: UOp): UOp {
+  const { width } = argOf(u, Ops.STAGE);
+  return width === 0 ? flat : simplifyKernel(flat.add(flat.floorDiv(width).mul(WIDE / u.dtype.itemsize)));
+}
+
+/** Bytes of shared memory that `u` takes: 0 where it is no STAGE there. */
+export function sharedBytesOfStage(u: UOp): number {
+  if (u.op !== Ops.STAGE || argOf(u, Ops.STAGE).scope !== "shared") return 0;
+  return bufferSizeOf(u) * u.dtype.itemsize * argOf(u, Ops.STAGE).depth;
+}
