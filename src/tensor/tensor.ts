@@ -12,7 +12,15 @@ import { scheduleItems } from "../engine/realize_nodes.ts";
 import { envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
-import { checkBoolean, checkFunction, checkInteger, checkOptions, describe, describeList } from "../helpers/options.ts";
+import {
+  checkBoolean,
+  checkFunction,
+  checkInteger,
+  checkOptions,
+  describe,
+  describeList,
+  isPlain,
+} from "../helpers/options.ts";
 import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
@@ -240,7 +248,13 @@ export class Tensor extends TensorBase {
    *
    * @throws {ArgumentError} for a step of 0, or one that may be
    */
-  static arange(start: Dim, stop?: Dim, step: Dim = 1, options: TensorOptions = {}): Tensor {
+  static arange(start: Dim, stop?: Dim, step?: Dim, options?: TensorOptions): Tensor;
+  /** From 0 by 1, with options. */
+  static arange(stop: Dim, options: TensorOptions): Tensor;
+  /** By 1, with options. */
+  static arange(start: Dim, stop: Dim, options: TensorOptions): Tensor;
+  static arange(start: Dim, ...rest: readonly (Dim | TensorOptions | undefined)[]): Tensor {
+    const [[stop, step = 1], options] = optionsLast("make an arange", rest, 2);
     const dtype = chosen("make an arange", options);
     if (start instanceof TensorBase || stop instanceof TensorBase || step instanceof TensorBase) {
       return make(arangeSized(stop === undefined ? 0 : start, stop ?? start, step, dtype), options);
@@ -254,7 +268,11 @@ export class Tensor extends TensorBase {
     return make(linspaceNode(start, stop, steps, dtype), options);
   }
   /** The identity matrix, n by m (n). @throws {ShapeError} */
-  static eye(n: Dim, m: Dim = n, options: TensorOptions = {}): Tensor {
+  static eye(n: Dim, m?: Dim, options?: TensorOptions): Tensor;
+  /** The square one, with options. */
+  static eye(n: Dim, options: TensorOptions): Tensor;
+  static eye(n: Dim, ...rest: readonly (Dim | TensorOptions | undefined)[]): Tensor {
+    const [[m = n], options] = optionsLast("make an identity matrix", rest, 1);
     const dtype = chosen("make an identity matrix", options) ?? defaultFloat();
     if (!hasVariable([n, m])) return make(eyeNode(n as number, m as number, dtype), options);
     return make(shaped("make an identity matrix", [n, m], ([rows, columns]) => eyeNode(rows, columns, dtype)), options);
@@ -605,6 +623,21 @@ export class Tensor extends TensorBase {
 /** The compiled steps that realizing `tensors` together would take; nothing runs. */
 export function schedule(tensors: readonly Tensor[]): ExecItem[] {
   return scheduleItems(several("schedule", tensors).map((t) => t.uop));
+}
+
+/** Up to `most` sizes or bounds, and the options behind them. @throws {ArgumentError} for what follows the options */
+function optionsLast(
+  action: string,
+  rest: readonly (Dim | TensorOptions | undefined)[],
+  most: number,
+): [(Dim | undefined)[], TensorOptions] {
+  const first = rest.findIndex(isPlain), at = first < 0 ? most : Math.min(first, most);
+  const more = rest.slice(at + 1).find((x) => x !== undefined);
+  if (more !== undefined) {
+    throw new ArgumentError(action, { reason: `nothing follows its options, not ${describe(more)}` });
+  }
+  const { [at]: options = {} } = rest;
+  return [rest.slice(0, at) as (Dim | undefined)[], options as TensorOptions];
 }
 
 /** The dtype asked for, after checking the options. */

@@ -132,6 +132,10 @@ Deno.test("optim: LAMB and groups step", async () => {
     losses.push(Number(await loss.item()));
   }
   assert.ok(losses[2] < losses[1] && losses[1] < losses[0], String(losses));
+  group.lr = 0.25;
+  assert.deepEqual(group.optimizers.map((o) => o.getLr()), [0.25, 0.25]);
+  assert.deepEqual(await Promise.all(group.lr.map((t) => t.item())), [0.25, 0.25]);
+  assert.throws(() => group.lr = -1, /learning rate: it must be a number of at least 0, not -1/);
 });
 
 Deno.test("optim: what it refuses", () => {

@@ -72,7 +72,7 @@ export function checkRange(
 }
 
 /** The gradients that `params` have. */
-export function gradsOf(params: readonly Tensor[]): Tensor[] {
+function gradsOf(params: readonly Tensor[]): Tensor[] {
   return params.flatMap((p) => p.grad ? [p.grad] : []);
 }
 
@@ -362,6 +362,13 @@ export class OptimizerGroup {
   /** The tensors that are updated. */
   get params(): Tensor[] {
     return this.optimizers.flatMap((o) => o.params);
+  }
+  /** The learning rate of each; what is set is that of all, as {@linkcode Optimizer.lr}. */
+  get lr(): Tensor[] {
+    return this.optimizers.map((o) => o.lr);
+  }
+  set lr(value: number | Tensor) {
+    for (const o of this.optimizers) o.lr = value;
   }
   /** Forgets all gradients. */
   zeroGrad(): void {
