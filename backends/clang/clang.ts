@@ -8,7 +8,7 @@ import { type Allocator, type Block, type ForeignMemory, LruAllocator } from "..
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
-import type { Compiler, Graph, Launch, Program } from "../../src/device/program.ts";
+import { type Compiler, type Graph, type Launch, LaunchGraph, type Program } from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
@@ -79,10 +79,6 @@ class ClangAllocator implements Allocator {
   copyOut(dst: Uint8Array, block: Block, offset: number): void {
     const from = (block as ClangBlock).address + BigInt(offset);
     if (dst.byteLength > 0) this.runtime.dino_copy_out(exact(dst), from, BigInt(dst.byteLength));
-  }
-  copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
-    this.copyOut(dst, block, offset);
-    return Promise.resolve();
   }
   transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
     const to = (dst as ClangBlock).address + BigInt(dstOffset), from = (src as ClangBlock).address + BigInt(srcOffset);
@@ -300,30 +296,23 @@ class Commands {
   }
 }
 
-class ClangGraph implements Graph {
+class ClangGraph extends LaunchGraph {
   private readonly commands: Commands;
-  private readonly programs: readonly Program[];
-  /** What the commands point to lives as long as the graph. */
-  private readonly held: Buffer[][];
 
   constructor(private readonly runtime: Runtime, launches: readonly Launch[]) {
+    super(launches);
     this.commands = new Commands(launches.reduce((n, l) => n + Commands.sizeOf(l), 0));
     for (const l of launches) this.commands.add(l);
-    this.programs = launches.map((l) => l.program);
-    this.held = launches.map((l) => [...l.buffers]);
   }
-  setBuffer(launch: number, slot: number, buffer: Buffer): void {
-    this.held[launch][slot] = buffer;
+  override setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    super.setBuffer(launch, slot, buffer);
     this.commands.setBuffer(launch, slot, buffer);
   }
-  setVar(launch: number, position: number, value: number | bigint): void {
-    this.commands.setVar(launch, position, this.programs[launch].linear.vars[position].dtype, value);
+  override setVar(launch: number, position: number, value: number | bigint): void {
+    this.commands.setVar(launch, position, this.launches[launch].program.linear.vars[position].dtype, value);
   }
   run(): void {
-    if (this.held.length > 0) this.runtime.dino_run(this.commands.words, this.held.length);
-  }
-  dispose(): void {
-    this.held.length = 0;
+    if (this.launches.length > 0) this.runtime.dino_run(this.commands.words, this.launches.length);
   }
 }
 

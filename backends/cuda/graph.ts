@@ -6,18 +6,15 @@
  * @module
  */
 import type { Buffer } from "../../src/device/buffer.ts";
-import type { Graph, Launch } from "../../src/device/program.ts";
+import { type Launch, LaunchGraph } from "../../src/device/program.ts";
 import type { CudaContext } from "./cuda_context.ts";
 import { type CudaProgram, LaunchSlot, slotWords } from "./cuda_launch.ts";
 import { HostMemory } from "./driver.ts";
 
 /** A prepared list of launches of one device. */
-export class CudaGraph implements Graph {
+export class CudaGraph extends LaunchGraph {
   private readonly slots: LaunchSlot[] = [];
   private readonly programs: readonly CudaProgram[];
-  /** What the arguments point to lives as long as the graph. */
-  private readonly held: Buffer[][];
-  private readonly vars: (number | bigint)[][];
   /** CUgraph, CUgraphExec and a CUgraphNode for each launch, once it has run. */
   private template = 0n;
   private executable = 0n;
@@ -34,9 +31,8 @@ export class CudaGraph implements Graph {
     launches: readonly Launch[],
     private readonly onDispose: (graph: CudaGraph) => void,
   ) {
+    super(launches);
     this.programs = launches.map((l) => l.program as CudaProgram);
-    this.held = launches.map((l) => [...l.buffers]);
-    this.vars = launches.map((l) => [...l.vars]);
     const memory = new HostMemory(this.programs.reduce((n, p) => n + slotWords(p), 0));
     this.nodes = new BigUint64Array(launches.length);
     this.isStale = new Uint8Array(launches.length);
@@ -55,12 +51,12 @@ export class CudaGraph implements Graph {
     this.isStale[launch] = 1;
     this.stale.push(launch);
   }
-  setBuffer(launch: number, slot: number, buffer: Buffer): void {
-    this.held[launch][slot] = buffer;
+  override setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    super.setBuffer(launch, slot, buffer);
     if (this.slots[launch].setBuffer(slot, buffer)) this.touch(launch);
   }
-  setVar(launch: number, position: number, value: number | bigint): void {
-    const vars = this.vars[launch];
+  override setVar(launch: number, position: number, value: number | bigint): void {
+    const { vars } = this.launches[launch];
     if (vars[position] === value) return;
     vars[position] = value;
     this.slots[launch].setVar(position, value);
@@ -118,9 +114,10 @@ export class CudaGraph implements Graph {
   }
 
   /** Destroys the graph; it runs nothing any more. Twice is harmless, also after the device was closed. */
-  dispose(): void {
+  override dispose(): void {
     const { context, context: { driver: { cu } } } = this;
-    this.slots.length = this.held.length = 0;
+    super.dispose();
+    this.slots.length = 0;
     const { template, executable } = this;
     this.template = this.executable = 0n;
     this.onDispose(this);

@@ -103,7 +103,6 @@ class FileAllocator extends LruAllocator {
       free: (block) => (block as FileBlock).close(),
       copyIn: () => refuse("write to DISK"),
       copyOut: (dst, block, offset) => this.readBlock(dst, block, offset),
-      copyOutAsync: (dst, block, offset) => Promise.resolve(this.readBlock(dst, block, offset)),
     };
     super("DISK", inner, 0);
   }

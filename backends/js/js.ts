@@ -8,7 +8,14 @@ import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
-import { type Compiler, type Graph, groupsOf, type Launch, type Program } from "../../src/device/program.ts";
+import {
+  type Compiler,
+  type Graph,
+  groupsOf,
+  type Launch,
+  LaunchGraph,
+  type Program,
+} from "../../src/device/program.ts";
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
@@ -102,10 +109,6 @@ class JsAllocator implements Allocator {
   }
   peer(other: Allocator): boolean {
     return other instanceof JsAllocator;
-  }
-  copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
-    this.copyOut(dst, block, offset);
-    return Promise.resolve();
   }
   transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
     (dst as JsBlock).bytes.set((src as JsBlock).bytes.subarray(srcOffset, srcOffset + nbytes), dstOffset);
@@ -245,22 +248,9 @@ function launch({ program, buffers, vars }: Launch): void {
   jsCounters.launches++;
 }
 
-class JsGraph implements Graph {
-  private readonly launches: { program: Program; buffers: Buffer[]; vars: (number | bigint)[] }[];
-  constructor(launches: readonly Launch[]) {
-    this.launches = launches.map((l) => ({ program: l.program, buffers: [...l.buffers], vars: [...l.vars] }));
-  }
-  setBuffer(launch: number, slot: number, buffer: Buffer): void {
-    this.launches[launch].buffers[slot] = buffer;
-  }
-  setVar(launch: number, position: number, value: number | bigint): void {
-    this.launches[launch].vars[position] = value;
-  }
+class JsGraph extends LaunchGraph {
   run(): void {
     this.launches.forEach(launch);
-  }
-  dispose(): void {
-    this.launches.length = 0;
   }
 }
 

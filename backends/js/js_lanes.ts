@@ -124,12 +124,12 @@ function cast(to: DType, from: DType): Form {
 
 function bitcast(to: DType, from: DType): Form {
   if (to.scalar === from.scalar) return SAME;
-  const viewOf = (d: DType): keyof rt.BitViews => {
+  const viewOf = (d: DType): rt.BitView => {
     const isFloat = d.isFloat && typeOf(d).packed === undefined;
-    return `${isFloat ? "f" : d.kind === "int" ? "i" : "u"}${d.bits}` as keyof rt.BitViews;
+    return `${isFloat ? "f" : d.kind === "int" ? "i" : "u"}${d.bits}` as rt.BitView;
   };
   const encode = encoding(from), decode = decoding(to), put = viewOf(from), take = viewOf(to);
-  const into = rt.bits[put] as { [at: number]: Value }, out = rt.bits[take];
+  const into = rt.bits[put], out = rt.bits[take];
   return {
     text: fill(decode.text, `(bits.${put}[0] = ${encode.text}, bits.${take}[0])`),
     run: (a) => {

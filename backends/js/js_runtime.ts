@@ -4,11 +4,16 @@
  *
  * @module
  */
-import { f32ToBf16Bits, oddNumber } from "../../src/dtype/convert.ts";
-import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
-import { wholeQuotient as quotientOf } from "../../src/helpers/math.ts";
 
+export {
+  bf16BitsToF32 as bf16value,
+  f32ToBf16Bits as bf16bits,
+  oddNumber as oddBig,
+  roundBf16 as bf16round,
+} from "../../src/dtype/convert.ts";
+export { f16Bits as f16bits, f16Round as f16round, f16Value as f16value } from "../../src/dtype/float16.ts";
+export { wholeQuotient } from "../../src/helpers/math.ts";
 export { matrixElements, multiply } from "./grid.ts";
 
 /** Memory as a kernel sees it. */
@@ -24,56 +29,28 @@ export type Kernel = (
   count: { read: number; written: number; flops: number },
 ) => void;
 
-const bitBytes = new ArrayBuffer(8);
-
+/** The names of views of eight bytes. */
+export type BitView = `${"i" | "u"}${8 | 16 | 32 | 64}` | "f32" | "f64";
+const bytes = new ArrayBuffer(8);
 /** The same eight bytes as every kind of number. */
-export interface BitViews {
-  readonly i8: Int8Array;
-  readonly u8: Uint8Array;
-  readonly i16: Int16Array;
-  readonly u16: Uint16Array;
-  readonly i32: Int32Array;
-  readonly u32: Uint32Array;
-  readonly i64: BigInt64Array;
-  readonly u64: BigUint64Array;
-  readonly f32: Float32Array;
-  readonly f64: Float64Array;
-}
-export const bits: BitViews = {
-  i8: new Int8Array(bitBytes),
-  u8: new Uint8Array(bitBytes),
-  i16: new Int16Array(bitBytes),
-  u16: new Uint16Array(bitBytes),
-  i32: new Int32Array(bitBytes),
-  u32: new Uint32Array(bitBytes),
-  i64: new BigInt64Array(bitBytes),
-  u64: new BigUint64Array(bitBytes),
-  f32: new Float32Array(bitBytes),
-  f64: new Float64Array(bitBytes),
+export const bits: Readonly<Record<BitView, { [at: number]: number | bigint }>> = {
+  i8: new Int8Array(bytes),
+  u8: new Uint8Array(bytes),
+  i16: new Int16Array(bytes),
+  u16: new Uint16Array(bytes),
+  i32: new Int32Array(bytes),
+  u32: new Uint32Array(bytes),
+  i64: new BigInt64Array(bytes),
+  u64: new BigUint64Array(bytes),
+  f32: new Float32Array(bytes),
+  f64: new Float64Array(bytes),
 };
-const f32 = new Float32Array(1), u32 = new Uint32Array(f32.buffer);
 
-/** The bits of `x` rounded to bfloat16, ties to even. */
-export const bf16bits: (x: number) => number = f32ToBf16Bits;
-/** A 64-bit integer for a rounding to a float of fewer than 53 bits. */
-export const oddBig: (x: bigint) => number = oddNumber;
-export function bf16value(b: number): number {
-  u32[0] = b << 16;
-  return f32[0];
-}
-export function bf16round(x: number): number {
-  return bf16value(bf16bits(x));
-}
-export const f16bits: (x: number) => number = f16Bits;
-export const f16value: (bits: number) => number = f16Value;
-export const f16round: (x: number) => number = f16Round;
 export const fround: (x: number) => number = Math.fround;
 
 export function toBig(x: number): bigint {
   return Number.isFinite(x) ? BigInt(Math.trunc(x)) : 0n;
 }
-/** The whole quotient of floats. */
-export const wholeQuotient: (a: number, b: number) => number = quotientOf;
 export function floorDivBig(a: bigint, b: bigint): bigint {
   if (b === 0n) return 0n;
   const q = a / b;

@@ -50,10 +50,6 @@ class NullAllocator implements Allocator {
   copyOut(dst: Uint8Array): void {
     dst.fill(0);
   }
-  copyOutAsync(dst: Uint8Array): Promise<void> {
-    dst.fill(0);
-    return Promise.resolve();
-  }
   transfer(): void {}
   peer(other: Allocator): boolean {
     return other instanceof NullAllocator;

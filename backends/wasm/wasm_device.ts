@@ -7,7 +7,7 @@
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
-import type { Graph, Launch } from "../../src/device/program.ts";
+import { type Graph, type Launch, LaunchGraph } from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
@@ -101,13 +101,11 @@ class CommandList {
 }
 
 /** Launches prepared for replay. */
-class WasmGraph implements Graph {
+class WasmGraph extends LaunchGraph {
   private list: CommandList | undefined;
-  /** Kept so that their memory is not collected. */
-  private readonly buffers: Buffer[][];
 
   constructor(private readonly device: WasmDevice, launches: readonly Launch[]) {
-    this.buffers = launches.map((l) => [...l.buffers]);
+    super(launches);
     this.list = new CommandList(device, launches);
   }
 
@@ -117,19 +115,19 @@ class WasmGraph implements Graph {
     }
     return this.list;
   }
-  setBuffer(launch: number, slot: number, buffer: Buffer): void {
-    this.buffers[launch][slot] = buffer;
+  override setBuffer(launch: number, slot: number, buffer: Buffer): void {
     this.open.setBuffer(launch, slot, buffer);
+    super.setBuffer(launch, slot, buffer);
   }
-  setVar(launch: number, position: number, value: number | bigint): void {
+  override setVar(launch: number, position: number, value: number | bigint): void {
     this.open.setVar(launch, position, value);
   }
   run(): void {
     this.device.execute(this.open);
   }
-  dispose(): void {
-    if (this.list === undefined) return;
-    this.device.memory.free(this.list.memory);
+  override dispose(): void {
+    super.dispose();
+    if (this.list !== undefined) this.device.memory.free(this.list.memory);
     this.list = undefined;
   }
 }

@@ -161,11 +161,6 @@ export class WasmMemory implements Allocator {
     dst.set(this.u8.subarray(at, at + dst.length));
   }
 
-  copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
-    this.copyOut(dst, block, offset);
-    return Promise.resolve();
-  }
-
   transfer(
     dst: Block,
     dstOffset: number,

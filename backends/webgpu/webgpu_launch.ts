@@ -5,7 +5,7 @@
  * @module
  */
 import type { Buffer } from "../../src/device/buffer.ts";
-import { type Graph, groupsOf, type Launch } from "../../src/device/program.ts";
+import { groupsOf, type Launch, LaunchGraph } from "../../src/device/program.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { roundUp } from "../../src/helpers/math.ts";
@@ -77,6 +77,14 @@ function within({ first, count }: Box, x: number, y: number, z: number): number[
   return [x, y, z].map((n, d) => Math.max(0, Math.min(count[d], n - first[d])));
 }
 
+/** Throws where a shader was rejected. */
+function checkPrograms(launches: readonly Launch[]): void {
+  for (const { program } of launches) {
+    const { error } = (program as WebGpuProgram).pipeline;
+    if (error !== undefined) throw error;
+  }
+}
+
 /** Encodes and submits launches. */
 export class Launcher {
   private readonly uniforms = new Uniforms();
@@ -98,8 +106,7 @@ export class Launcher {
   run(launches: readonly Launch[]): void {
     const { context, uniforms } = this;
     context.check("run kernels");
-    const error = launches.map((l) => (l.program as WebGpuProgram).pipeline.error).find((e) => e !== undefined);
-    if (error !== undefined) throw error;
+    checkPrograms(launches);
     context.scoped(() => {
       uniforms.size = 0;
       const offsets = launches.map((l) => this.writeVars(uniforms, l));
@@ -297,8 +304,7 @@ export class Launcher {
 }
 
 /** Launches with their bind groups, made anew only where an argument has changed. */
-export class WebGpuGraph implements Graph {
-  private readonly launches: { program: WebGpuProgram; buffers: Buffer[]; vars: (number | bigint)[] }[];
+export class WebGpuGraph extends LaunchGraph {
   private readonly prepared: (Prepared | undefined)[];
   private readonly uniforms: Uniforms = new Uniforms();
   private readonly offsets: readonly number[];
@@ -310,21 +316,19 @@ export class WebGpuGraph implements Graph {
     private readonly launcher: Launcher,
     launches: readonly Launch[],
   ) {
-    this.launches = launches.map((l) => (
-      { program: l.program as WebGpuProgram, buffers: [...l.buffers], vars: [...l.vars] }
-    ));
+    super(launches);
     this.prepared = launches.map(() => undefined);
     this.offsets = launches.map((l) => launcher.writeVars(this.uniforms, l));
   }
 
-  setBuffer(launch: number, slot: number, buffer: Buffer): void {
-    this.launches[launch].buffers[slot] = buffer;
+  override setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    super.setBuffer(launch, slot, buffer);
     this.prepared[launch] = undefined;
   }
-  setVar(launch: number, position: number, value: number | bigint): void {
-    const l = this.launches[launch];
-    l.vars[position] = value;
-    this.launcher.writeVar(this.uniforms, l.program, this.offsets[launch], position, value);
+  override setVar(launch: number, position: number, value: number | bigint): void {
+    super.setVar(launch, position, value);
+    const program = this.launches[launch].program as WebGpuProgram;
+    this.launcher.writeVar(this.uniforms, program, this.offsets[launch], position, value);
     this.written = false;
   }
 
@@ -342,8 +346,7 @@ export class WebGpuGraph implements Graph {
     const { context, launcher, launches } = this;
     if (launches.length === 0) return;
     context.check("run kernels");
-    const error = launches.find((l) => l.program.pipeline.error !== undefined)?.program.pipeline.error;
-    if (error !== undefined) throw error;
+    checkPrograms(launches);
     context.scoped(() => {
       this.uniform = launcher.uniformOf(this.uniform, this.uniforms.size);
       if (!this.written && this.uniform !== undefined) {
@@ -353,8 +356,8 @@ export class WebGpuGraph implements Graph {
       launcher.submit(launches, launches.map((_, i) => this.ready(i)));
     }, launcher.settler(launches));
   }
-  dispose(): void {
-    this.launches.length = 0;
+  override dispose(): void {
+    super.dispose();
     this.uniform?.destroy();
     this.uniform = undefined;
   }

@@ -23,8 +23,8 @@ export interface Allocator {
   copyIn(block: Block, offset: number, src: Uint8Array): void;
   /** Device to host, synchronously, after all work queued so far; absent where a device can read only asynchronously. */
   copyOut?(dst: Uint8Array, block: Block, offset: number): void;
-  /** Device to host, after all work queued so far. */
-  copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void>;
+  /** Device to host, after all work queued so far; absent where that is `copyOut`. */
+  copyOutAsync?(dst: Uint8Array, block: Block, offset: number): Promise<void>;
   /**
    * Device to device without the host, after all work queued so far. `dst` is a block of this allocator; `src` is one of
    * `from`, where that is given: another allocator, which {@linkcode Allocator.peer} accepted.
@@ -214,6 +214,8 @@ export class LruAllocator implements Allocator {
     this.inner.copyIn(block, offset, src);
   }
   copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
-    return this.inner.copyOutAsync(dst, block, offset);
+    const { inner } = this;
+    if (inner.copyOutAsync !== undefined) return inner.copyOutAsync(dst, block, offset);
+    return Promise.resolve(inner.copyOut!(dst, block, offset));
   }
 }

@@ -42,6 +42,26 @@ export interface Graph {
   dispose(): void;
 }
 
+/** A graph that keeps its launches with their arguments, so that what these point to lives as long as it does. */
+export abstract class LaunchGraph implements Graph {
+  /** As patched so far; none once it was disposed. */
+  protected readonly launches: { readonly program: Program; readonly buffers: Buffer[]; vars: (number | bigint)[] }[];
+
+  constructor(launches: readonly Launch[]) {
+    this.launches = launches.map((l) => ({ program: l.program, buffers: [...l.buffers], vars: [...l.vars] }));
+  }
+  setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    this.launches[launch].buffers[slot] = buffer;
+  }
+  setVar(launch: number, position: number, value: number | bigint): void {
+    this.launches[launch].vars[position] = value;
+  }
+  abstract run(): void;
+  dispose(): void {
+    this.launches.length = 0;
+  }
+}
+
 /** Turns programs into something that runs; caches by content. All programs of a schedule come in one call. */
 export interface Compiler {
   /**

@@ -5,7 +5,7 @@
  * @module
  */
 import { type DType, dtypes, smallFloatOf } from "./dtype.ts";
-import { f16Bits } from "./float16.ts";
+import { f16Bits, f16Round } from "./float16.ts";
 
 const f32 = new Float32Array(1);
 const u32 = new Uint32Array(f32.buffer);
@@ -44,20 +44,6 @@ export function oddNumber(x: bigint): number {
   return f64[0];
 }
 
-/** The 16 bits of `x` as float16, nearest even; too large is infinity, NaN stays quiet. */
-export function f32ToF16Bits(x: number): number {
-  return f16Bits(x);
-}
-
-/** The number that 16 bits mean as float16. */
-export function f16BitsToF32(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >>> 10) & 31, fraction = bits & 1023;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  if (exponent === 0) return sign * fraction * 2 ** -24;
-  return sign * (1024 + fraction) * 2 ** (exponent - 25);
-}
-
 /** The 16 bits of `x` as bfloat16, nearest even; NaN stays quiet. */
 export function f32ToBf16Bits(x: number): number {
   const b = oddBits(x);
@@ -69,11 +55,6 @@ export function f32ToBf16Bits(x: number): number {
 export function bf16BitsToF32(bits: number): number {
   u32[0] = bits << 16;
   return f32[0];
-}
-
-/** `x` rounded to float16. */
-export function roundF16(x: number): number {
-  return f16BitsToF32(f32ToF16Bits(x));
 }
 
 /** `x` rounded to bfloat16. */
@@ -117,14 +98,14 @@ export function roundFloat(d: DType, x: number | bigint): number {
   if (d.bits === 32) return Math.fround(x);
   if (d.bits === 64) return x;
   if (d.bits === 8) return fp8BitsToF32(f32ToFp8Bits(x, d), d);
-  return d.scalar.name === "bfloat16" ? roundBf16(x) : roundF16(x);
+  return d.scalar.name === "bfloat16" ? roundBf16(x) : f16Round(x);
 }
 
 /** Writes `x` into memory as a value of `d`, little-endian. Integers wrap. */
 export function writeScalar(view: DataView, at: number, d: DType, x: number | bigint): void {
   if (d === dtypes.float32) view.setFloat32(at, Number(x), true);
   else if (d === dtypes.float64) view.setFloat64(at, Number(x), true);
-  else if (d === dtypes.float16) view.setUint16(at, f32ToF16Bits(Number(x)), true);
+  else if (d === dtypes.float16) view.setUint16(at, f16Bits(Number(x)), true);
   else if (d === dtypes.bfloat16) view.setUint16(at, f32ToBf16Bits(Number(x)), true);
   else if (d.isFloat) view.setUint8(at, f32ToFp8Bits(Number(x), d));
   else if (d.bits === 64) view.setBigInt64(at, BigInt(x), true);

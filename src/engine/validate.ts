@@ -3,7 +3,8 @@
  *
  * @module
  */
-import { bf16BitsToF32, f16BitsToF32, fp8BitsToF32 } from "../dtype/convert.ts";
+import { bf16BitsToF32, fp8BitsToF32 } from "../dtype/convert.ts";
+import { f16Value } from "../dtype/float16.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 
 /** How far floats may be apart, relative to the larger of 1 and their size: sums are taken in another order. */
@@ -21,7 +22,7 @@ function floatAt(view: DataView, i: number, dtype: DType): number {
   if (dtype === dtypes.float32) return view.getFloat32(i * 4, true);
   if (dtype.bits === 8) return fp8BitsToF32(view.getUint8(i), dtype);
   const bits = view.getUint16(i * 2, true);
-  return dtype === dtypes.float16 ? f16BitsToF32(bits) : bf16BitsToF32(bits);
+  return dtype === dtypes.float16 ? f16Value(bits) : bf16BitsToF32(bits);
 }
 
 /** Where two buffers of a dtype differ first, as text; undefined where they agree. */

@@ -56,6 +56,18 @@ Deno.test("allocator: keeps at most so much, sizes not used for longest go first
   assertEquals([lru.cached, inner.held], [0, 90]);
 });
 
+Deno.test("allocator: a device that reads at once is read the same way asynchronously", async () => {
+  const inner: Allocator = {
+    alloc: () => ({}),
+    free() {},
+    copyIn() {},
+    copyOut: (dst, _, offset) => void dst.fill(offset),
+  };
+  const lru = new LruAllocator("TEST", inner), bytes = new Uint8Array(2);
+  await lru.copyOutAsync(bytes, lru.alloc(8), 3);
+  assertEquals([...bytes], [3, 3]);
+});
+
 Deno.test("allocator: gives back what it keeps before it fails", () => {
   const inner = new Counting(100), lru = new LruAllocator("TEST", inner);
   lru.free(lru.alloc(80), 80);

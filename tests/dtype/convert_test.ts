@@ -2,16 +2,14 @@
 import { assertEquals } from "@std/assert";
 import {
   bf16BitsToF32,
-  f16BitsToF32,
   f32Bits,
   f32FromBits,
   f32ToBf16Bits,
-  f32ToF16Bits,
   roundBf16,
-  roundF16,
   truncateTo,
   writeScalar,
 } from "../../src/dtype/convert.ts";
+import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
 import { arrayName, type DType, DTYPES, dtypes } from "../../src/dtype/dtype.ts";
 
 const f16: [number, number][] = [
@@ -33,11 +31,11 @@ const f16: [number, number][] = [
   [1 + 3 * 2 ** -11, 0x3c02],
 ];
 Deno.test("convert: float16 bits", () => {
-  for (const [x, bits] of f16) assertEquals(f32ToF16Bits(x), bits, String(x));
-  assertEquals(f32ToF16Bits(NaN) & 0x7e00, 0x7e00);
+  for (const [x, bits] of f16) assertEquals(f16Bits(x), bits, String(x));
+  assertEquals(f16Bits(NaN) & 0x7e00, 0x7e00);
   for (let bits = 0; bits < 65536; bits++) {
-    const x = f16BitsToF32(bits);
-    if (x === x) assertEquals(f32ToF16Bits(x), bits);
+    const x = f16Value(bits);
+    if (x === x) assertEquals(f16Bits(x), bits);
   }
 });
 
@@ -48,7 +46,7 @@ Deno.test("convert: float16 as the machine rounds", () => {
   for (let i = 0; i < 20000; i++) {
     seed = Math.imul(seed, 1664525) + 1013904223 | 0;
     const x = f32FromBits(seed);
-    assertEquals(roundF16(x), native(x), String(x));
+    assertEquals(f16Round(x), native(x), String(x));
   }
 });
 

@@ -576,7 +576,7 @@ export const PARITY: readonly ParitySection[] = [
       ["Float promotion", "exp of int"],
       ["Defaults", "DEFAULT_FLOAT|DEFAULT_INT"],
       ["Lossless cast table", "isLossless"],
-      ["Host conversion", "f32ToF16Bits"],
+      ["Host conversion", "f16Bits"],
       ["finfo / min / max", "dtypeMax"],
       ["Emulation", "fp8"],
       ["ALU per dtype", "compare"],

@@ -8,7 +8,8 @@
  *
  * @module
  */
-import { f32ToBf16Bits, f32ToF16Bits } from "../../dtype/convert.ts";
+import { f32ToBf16Bits } from "../../dtype/convert.ts";
+import { f16Bits } from "../../dtype/float16.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { argOf, type ConstValue } from "../../uop/core/args.ts";
@@ -63,7 +64,7 @@ function build(w: CWriter, d: DType, components: readonly string[]): string {
 /** The bits of a constant of 8 or 16 bits. */
 function smallBits(d: DType, value: ConstValue): number {
   const x = value as number;
-  if (d === float16) return f32ToF16Bits(x);
+  if (d === float16) return f16Bits(x);
   if (d === bfloat16) return f32ToBf16Bits(x);
   return x & (d.bits === 8 ? 0xff : 0xffff);
 }

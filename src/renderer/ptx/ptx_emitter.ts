@@ -7,7 +7,8 @@
  *
  * @module
  */
-import { f32Bits, f32ToBf16Bits, f32ToF16Bits } from "../../dtype/convert.ts";
+import { f32Bits, f32ToBf16Bits } from "../../dtype/convert.ts";
+import { f16Bits } from "../../dtype/float16.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { type ConstValue, Int64 } from "../../uop/core/args.ts";
 
@@ -37,7 +38,7 @@ export function memoryTypeOf(d: DType): string {
 
 /** 16 bits of a float16 or bfloat16 constant. */
 function smallFloat(d: DType, x: number): string {
-  return `0x${(d === dtypes.float16 ? f32ToF16Bits(x) : f32ToBf16Bits(x)).toString(16).padStart(4, "0")}`;
+  return `0x${(d === dtypes.float16 ? f16Bits(x) : f32ToBf16Bits(x)).toString(16).padStart(4, "0")}`;
 }
 
 /** A constant as an operand. */
