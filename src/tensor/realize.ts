@@ -18,13 +18,14 @@ import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
-import { besideOf, noteClone } from "../uop/graph/beside.ts";
+import { besideOf } from "../uop/graph/beside.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
 import { unlabeled } from "../uop/graph/resolve.ts";
 import {
   isMemory,
   isSameMemory,
   newestOf,
+  noteClone,
   noteOpen,
   noteWrite,
   showAs,
@@ -226,8 +227,8 @@ export abstract class RealizeTensor extends TensorBase {
     return this.wrap(uop(Ops.DETACH, this.dtype, [this.uop]));
   }
   /**
-   * A copy with memory of its own, on `device` if given. Of a tensor that is in memory it is what that holds now, whatever
-   * is written to it later. @throws {DeviceError} */
+   * A copy with memory of its own, on `device` if given: of what this is now, whatever is written to it later.
+   * @throws {DeviceError} */
   clone(options: { readonly device?: string } = {}): this {
     checkOptions("clone", options, ["device"]);
     const copy = holdMemory(this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));

@@ -35,6 +35,34 @@ for (const device of ["JS", "WASM"]) {
     assertEquals(await w.tolist(), [4]);
   });
 
+  const lazy: Readonly<Record<string, () => Tensor>> = {
+    "a list": () => new Tensor([1, 2], { dtype: "float32", requiresGrad: true }),
+    "zeros": () => Tensor.zeros([2], { requiresGrad: true }),
+    "random numbers": () => Tensor.rand([2], { requiresGrad: true }),
+    "a value": () => real([1, 2]).mul(3),
+    "a clone": () => real([1, 2]).clone(),
+    "what waits for a write": () => real([1, 2], true).assign([5, 6]),
+  };
+  for (const [name, make] of Object.entries(lazy)) {
+    test(`of ${name}, which was not in memory`, async () => {
+      const run = async (isReal: boolean): Promise<unknown[]> => {
+        Tensor.manualSeed(3);
+        const w = make(), old = [w.detach().clone(), w.at([0, 1]).clone(), w.add(1).clone()];
+        if (isReal) Tensor.realize(old);
+        const optimizer = new nn.optim.SGD([w], { lr: 0.5 });
+        for (let i = 0; i < 2; i++) {
+          Tensor.train(() => {
+            optimizer.zeroGrad();
+            w.sum().backward();
+            optimizer.step();
+          });
+        }
+        return await Promise.all([...old, w].map((t) => t.tolist()));
+      };
+      assertEquals(await run(false), await run(true));
+    });
+  }
+
   test("beside a jit function", async () => {
     const w = real([0]), step = jit(() => w.assign(w.add(1)).sum()), seen: Tensor[] = [];
     for (let i = 0; i < 5; i++) {

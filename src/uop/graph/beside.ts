@@ -10,13 +10,7 @@ import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import { mayHave, type UOp } from "../core/uop.ts";
 import { latest } from "./resolve.ts";
-import { memoryOf, noteOpen, openNodes, shown } from "./writes.ts";
-
-/** Tells of `copy`, a clone. One of values that are not in memory, or wait for a write, is computed when it is read. */
-export function noteClone(copy: UOp): void {
-  const { base, steps } = shown(copy.src[0]);
-  if (base.op === Ops.BUFFER && !steps.some((s) => s.src.length > 1)) noteOpen(copy);
-}
+import { memoryOf, openNodes, shown } from "./writes.ts";
 
 /** What a schedule does to memory. */
 class Effects {

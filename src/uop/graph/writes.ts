@@ -42,6 +42,16 @@ export function noteOpen(memory: Memory, before?: UOp): void {
   noted.count++;
   if (before !== undefined) open.young.delete(before);
   if (!(memory instanceof Storage) && !newest.has(memory) && !mayHave(memory, Ops.BUFFER)) return; // it reads none
+  keepOpen(memory);
+}
+
+/** Tells of a clone: what it is a copy of may become memory later, and be written. */
+export function noteClone(copy: UOp): void {
+  noted.count++;
+  keepOpen(copy);
+}
+
+function keepOpen(memory: Memory): void {
   open.young.add(memory);
   if (open.isWaiting) return;
   open.isWaiting = true;
