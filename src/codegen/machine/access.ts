@@ -120,7 +120,8 @@ class Reader {
         if (u.src.length > 1) stack.push(u.src[1]);
         continue;
       }
-      work += opWork[u.op];
+      // what divides by a constant is mostly of indices, shared by neighbors and moved out of loops
+      work += u.dtype.isInt && u.src[1]?.op === Ops.CONST ? 1 : opWork[u.op];
       for (const s of u.src) stack.push(s);
     }
     if (kind === "store") this.dtypes.add(root.src[0].dtype);
