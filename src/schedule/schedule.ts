@@ -17,13 +17,13 @@ import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
+import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
 import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
 import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes.ts";
 import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { slicesApart } from "./cache/slices_apart.ts";
 import { StructureCache } from "./cache/structure_cache.ts";
-import { rebuild } from "./fuse/own_memory.ts";
 import { isOnOneDevice } from "./fuse/settle_devices.ts";
 import { fixedValues } from "./order/share_kernels.ts";
 import type { EntryInfo, TemplateItem } from "./order/template.ts";
@@ -210,10 +210,10 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
   }
   const slotOf = new Map(key.storages.map((s, i) => [s, i] as const));
   // positions of `order` follow the abstraction, so that what becomes what is found by position
-  const all = map.size + starts.size + real.size === 0 ? key.order : rebuild(key.order, (u, made) => {
+  const all = map.size + starts.size + real.size === 0 ? key.order : rebuildAll(key.order, (u, src) => {
     const at = starts.get(u), known = map.get(u);
-    if (known !== undefined || at !== undefined) return known ?? movedTo(made, at!);
-    return real.has(u) ? uop(made.op, made.dtype, made.src, made.arg) : made; // one again
+    if (known !== undefined || at !== undefined) return known ?? movedTo(u.withSrc(src), at!);
+    return real.has(u) ? uop(u.op, u.dtype, src, u.arg) : undefined; // one again
   });
   const limit = envNumber("MAX_KERNEL_BUFFERS");
   const template = lowerGraph(all, key.rootAt, slotOf, {

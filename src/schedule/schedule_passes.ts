@@ -16,13 +16,14 @@ import { deviceOf } from "../uop/core/shape.ts";
 import { type Spec, specKernel, specTensor, verify } from "../uop/core/spec.ts";
 import { mayHave, sink, toposort, type UOp } from "../uop/core/uop.ts";
 import { runPass } from "../uop/rewrite/rewrite.ts";
+import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
 import { planFusion } from "./fuse/fuse.ts";
 import { type FusionPlan, isLeaf, NOT_ONLINE, type OnlinePlan, stripReshape } from "./fuse/fusion_plan.ts";
 import { layOut } from "./fuse/operand_layout.ts";
-import { keep, ownValues, rebuild } from "./fuse/own_memory.ts";
+import { keep, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
-import { simplifyKernel } from "./kernels/collapse.ts";
+import { collapseReduces } from "./kernels/collapse.ts";
 import { planOnline } from "./kernels/join_online.ts";
 import { keepOnChip } from "./kernels/kept_rows.ts";
 import { rangeify } from "./kernels/rangeify.ts";
@@ -130,7 +131,7 @@ function settle(g: Lowering): void {
 }
 
 function layOutOperands(g: Lowering): void {
-  g.now = rebuild(g.now, (_, made) => layOut(made, g.capsOf));
+  g.now = rebuildAll(g.now, (u, src) => layOut(u.withSrc(src), g.capsOf));
 }
 
 function keepNodes(g: Lowering): void {
@@ -178,7 +179,7 @@ function kernelOf({ plan, entries }: Lowering, { roots: [u], writes }: Node): { 
 
 function limit(g: Lowering): void {
   const { nodes, entries, options: { maxBuffers } } = g;
-  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => simplifyKernel(kernelOf(g, n).store));
+  g.kept = cutKernels(nodes, entries, maxBuffers, (n) => collapseReduces(kernelOf(g, n).store));
 }
 
 function makeKernels(g: Lowering): void {
@@ -275,7 +276,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "place", run: place },
   { name: "limit", run: limit },
   { name: "rangeify", run: makeKernels, spec: specKernel },
-  { name: "collapse", run: (g) => changeKernels(g, simplifyKernel), spec: specKernel },
+  { name: "collapse", run: (g) => changeKernels(g, collapseReduces), spec: specKernel },
   { name: "keep rows", run: keepRows, spec: specKernel },
   { name: "check reads", run: checkReads },
   { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers), spec: specKernel },

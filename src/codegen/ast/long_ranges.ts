@@ -12,7 +12,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, int, INT32_MAX, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { compareLoops } from "./range_facts.ts";
-import { lanesOf, rebuild, type Replacement, replaceRanges } from "./replace_ranges.ts";
+import { lanesOf, rebuildKernel, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
 /** Outer iterations that are tried for a number that divides the loop. */
 const MOST_TRIED = 1 << 12;
@@ -36,7 +36,7 @@ interface Guard {
 /** An AST in which no access and no reduction goes beyond the end of a loop. */
 function guarded(ast: UOp, { ranges, valid }: Guard): UOp {
   const last = ranges[1];
-  return rebuild(ast, (u, src) => {
+  return rebuildKernel(ast, (u, src) => {
     if (u.op === Ops.INDEX && rangesOf(u).includes(last)) {
       return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];
     }

@@ -7,7 +7,8 @@
 import { carrierOf, getTuple } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
-import { toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { type UOp, uop } from "../../uop/core/uop.ts";
+import { rebuild } from "../../uop/rewrite/walk.ts";
 
 /** What a range becomes. */
 export interface Replacement {
@@ -23,7 +24,7 @@ export function closingStart(u: UOp): number {
 
 /** The AST with ranges replaced. Indices are not simplified. */
 export function replaceRanges(ast: UOp, map: ReadonlyMap<UOp, Replacement>): UOp {
-  return rebuild(ast, (u, src) => {
+  return rebuildKernel(ast, (u, src) => {
     const to = map.get(u);
     if (to !== undefined) return [to.value];
     const start = closingStart(u);
@@ -42,35 +43,25 @@ export function lanesOf(reduce: UOp): UOp[] {
 }
 
 /**
- * Rebuilds an AST, sources first. `fn` gets a node and its new sources and gives what it becomes (for a REDUCE: the
+ * A kernel AST built anew, sources first. `fn` gets a node and its new sources and gives what it becomes (for a REDUCE: the
  * value of each lane), or undefined to keep it.
  */
-export function rebuild(ast: UOp, fn: (u: UOp, src: readonly UOp[]) => readonly UOp[] | undefined): UOp {
-  const memo = new Map<UOp, UOp>();
+export function rebuildKernel(ast: UOp, fn: (u: UOp, src: readonly UOp[]) => readonly UOp[] | undefined): UOp {
   const tuples = new Map<UOp, readonly UOp[]>();
-  for (const u of toposort(ast)) {
-    if (u.op === Ops.GETTUPLE && tuples.has(u.src[0])) {
-      memo.set(u, tuples.get(u.src[0])![u.arg as number]);
-      continue;
-    }
-    const src = u.src.map((s) => memo.get(s)!);
+  return rebuild(ast, (u, src) => {
+    if (u.op === Ops.GETTUPLE && tuples.has(u.src[0])) return tuples.get(u.src[0])![u.arg as number];
     const made = fn(u, src);
     if (made !== undefined && u.op === Ops.REDUCE && carrierOf(u).lanes > 1) tuples.set(u, made);
-    memo.set(u, made !== undefined ? made[0] : u.withSrc(src));
-  }
-  return memo.get(ast)!;
+    return made?.[0];
+  });
 }
 
 /** `u` with other ranges in place of those that are free in it; what closes a range of its own keeps it. */
 export function renameFree(u: UOp, map: ReadonlyMap<UOp, UOp>): UOp {
   const keys = [...map.keys()];
-  const memo = new Map<UOp, UOp>();
   const inside = (x: UOp): boolean => {
     const free = rangesOf(x);
     return keys.some((k) => free.includes(k));
   };
-  for (const x of toposort(u, inside)) {
-    memo.set(x, map.get(x) ?? (inside(x) ? x.withSrc(x.src.map((s) => memo.get(s)!)) : x));
-  }
-  return memo.get(u)!;
+  return rebuild(u, () => undefined, inside, new Map(map));
 }

@@ -13,7 +13,7 @@ import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { indexForm, type Linear, rangeOfFactor, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { cutLongRanges } from "./long_ranges.ts";
 import { compareLoops } from "./range_facts.ts";
-import { lanesOf, rebuild, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
+import { lanesOf, rebuildKernel, renameFree, type Replacement, replaceRanges } from "./replace_ranges.ts";
 
 /** All ranges of an AST in loop order. */
 function rangesIn(ast: UOp): UOp[] {
@@ -33,7 +33,7 @@ export function separateNests(ast: UOp): UOp {
   let nextId = freeIds(rangesIn(ast)).range;
   /** By reduce range: the loops around it where it was first met, those that reduce with it included. */
   const around = new Map<UOp, readonly UOp[]>();
-  ast = rebuild(ast, (u, src) => {
+  ast = rebuildKernel(ast, (u, src) => {
     if (u.op !== Ops.REDUCE) return undefined;
     const n = carrierOf(u).lanes;
     const now = u.withSrc(src), own = now.src.slice(n), outer = rangesOf(now);

@@ -12,7 +12,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, index, load, mayHave, type UOp } from "../../uop/core/uop.ts";
-import { lanesOf, rebuild } from "./replace_ranges.ts";
+import { lanesOf, rebuildKernel } from "./replace_ranges.ts";
 
 /** The gate of a factor of a product: that of the LOAD below casts, with 0 where it does not hold. undefined for none. */
 function gateOf(u: UOp): UOp | undefined {
@@ -58,7 +58,7 @@ export function guardedProduct(u: UOp): UOp | undefined {
 /** Selects products instead of gating both of their operands. */
 export function ungate(ast: UOp): UOp {
   if (!mayHave(ast, Ops.REDUCE) || !mayHave(ast, Ops.CMPLT)) return ast;
-  return rebuild(ast, (u, src) => {
+  return rebuildKernel(ast, (u, src) => {
     if (u.op !== Ops.REDUCE) return undefined;
     const lift = selected(u, src[0]);
     return lift === undefined ? undefined : lanesOf(reduce(carrierOf(u), [lift], src.slice(1)));

@@ -8,6 +8,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { rebuild } from "../../uop/rewrite/walk.ts";
 
 /** The asynchronous copy that a STORE is; undefined where it is none. */
 function asyncOf(s: UOp): UOp | undefined {
@@ -29,10 +30,5 @@ export function copyAsync(sink: UOp): UOp {
   const nodes = toposort(sink), awaited = new Set<UOp>();
   for (const u of nodes) if (u.op === Ops.ASYNC_COMMIT) { for (const s of u.src) awaited.add(s); }
   if (awaited.size === 0) return sink;
-  const memo = new Map<UOp, UOp>();
-  for (const u of nodes) {
-    const now = u.withSrc(u.src.map((s) => memo.get(s)!));
-    memo.set(u, (awaited.has(u) ? asyncOf(now) : undefined) ?? now);
-  }
-  return memo.get(sink)!;
+  return rebuild(sink, (u, src) => awaited.has(u) ? asyncOf(u.withSrc(src)) : undefined);
 }

@@ -17,7 +17,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { kindOf } from "../ast/range_facts.ts";
-import { lanesOf, rebuild, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
+import { lanesOf, rebuildKernel, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { accumulatorsFor } from "./lower_reduce.ts";
 
 /** Numbers that one accumulator may add up, and products of tiles. */
@@ -132,7 +132,7 @@ function blocked(ast: UOp): UOp {
     id += 2;
   }
   if (wanted.size === 0) return ast;
-  const nested = rebuild(ast, (u, src) => {
+  const nested = rebuildKernel(ast, (u, src) => {
     if (!wanted.has(u)) return undefined;
     const carrier = carrierOf(u), n = carrier.lanes;
     const ranges = u.src.slice(n).flatMap((r) => cut.get(r)?.ranges ?? [r]);

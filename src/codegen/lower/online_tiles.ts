@@ -24,6 +24,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, int, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { rebuild } from "../../uop/rewrite/walk.ts";
 import { extract, plus, times, vectorize } from "../ast/alu_builder.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { offsetOf, positionOf, rowOf } from "../opt/tensor_core.ts";
@@ -363,9 +364,9 @@ class Tiler {
     }
     const order = this.steps.map((products) => uop(Ops.TUPLE, dtypes.void, products));
     const all = uop(Ops.SINK, dtypes.void, [...stores, ...this.updates, ...order], this.sink.arg);
-    const memo = new Map([[this.loop, this.loop.withSrc([this.bound])]]);
-    for (const u of toposort(all)) if (!memo.has(u)) memo.set(u, u.withSrc(u.src.map((s) => memo.get(s)!)));
-    return memo.get(all)!;
+    // not by substitute: an ACC lists the loop among its sources, and stands outside of it
+    const bounded = new Map([[this.loop, this.loop.withSrc([this.bound])]]);
+    return rebuild(all, () => undefined, undefined, bounded);
   }
 
   /** The scores of tile `t` of the warp's rows and of all keys of a tile. */

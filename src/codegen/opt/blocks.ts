@@ -16,7 +16,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { lanesOf, rebuild } from "../ast/replace_ranges.ts";
+import { lanesOf, rebuildKernel } from "../ast/replace_ranges.ts";
 import { separateNests } from "../ast/simplify.ts";
 
 /** An AST in which an axis is cut, and the range of its blocks. */
@@ -35,7 +35,7 @@ function halves(ast: UOp, range: UOp, main: UOp, rest: UOp): [head: UOp, tail: U
 /** Cuts a reduce range at `main` of its iterations; the `rest` that follow become a reduction of their own, combined after. */
 export function cutReduce(ast: UOp, range: UOp, main: UOp, rest: UOp): Cut {
   const [head, tail] = halves(ast, range, main, rest), shifted = tail.add(main);
-  const made = rebuild(ast, (u, src) => {
+  const made = rebuildKernel(ast, (u, src) => {
     if (u.op !== Ops.REDUCE || !u.src.includes(range)) return undefined;
     const carrier = carrierOf(u), n = carrier.lanes;
     const parts = [[head, head], [tail, shifted]].map(([r, value]) => {
@@ -91,7 +91,7 @@ export function blockStage(ast: UOp, range: UOp, k: number): Cut | undefined {
   }
   const up = simplify(end.add(k - 1).floorDiv(k).mul(k));
   const head = uop(Ops.RANGE, range.dtype, [up], range.arg);
-  return { ast: simplifyKernel(rebuild(ast, (u) => u === range ? [head] : undefined)), head };
+  return { ast: simplifyKernel(rebuildKernel(ast, (u) => u === range ? [head] : undefined)), head };
 }
 
 /** Is `lift` the identity where what it loads along `range` is 0? */
@@ -106,7 +106,7 @@ function isWithoutLoads(lift: UOp, range: UOp, identity: UOp): boolean {
 /** A range of `n` iterations as one of `size`: those that are added touch no memory and add nothing. */
 export function maskRange(ast: UOp, range: UOp, n: number, size: number): Cut {
   const head = uop(Ops.RANGE, range.dtype, [constant(size, range.dtype)], range.arg), valid = head.lt(n);
-  const masked = rebuild(ast, (u, src) => {
+  const masked = rebuildKernel(ast, (u, src) => {
     if (u === range) return [head];
     if (u.op === Ops.INDEX && dependsOn(u, range)) {
       return [index(src[0], src[1], src.length > 2 ? src[2].and(valid) : valid)];

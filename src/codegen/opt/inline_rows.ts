@@ -10,7 +10,7 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import { rebuild, renameFree } from "../ast/replace_ranges.ts";
+import { rebuildKernel, renameFree } from "../ast/replace_ranges.ts";
 
 /** Is an element of the row computed without a loop of its own? Then computing it where it is read costs no more. */
 function isElementwise(stage: UOp): boolean {
@@ -33,7 +33,7 @@ export function inlineRows(ast: UOp): UOp {
     for (const u of toposort(ast)) if (u.op === Ops.INDEX && u.src.length > 2) rows.delete(u.src[0]);
     if (rows.size === 0) return ast;
     const before = ast;
-    ast = simplifyKernel(rebuild(ast, (u, src) => {
+    ast = simplifyKernel(rebuildKernel(ast, (u, src) => {
       if (u.op !== Ops.LOAD || u.src[0].op !== Ops.INDEX || !rows.has(u.src[0].src[0])) return undefined;
       const [stage, flat] = src[0].src;
       const map = new Map<UOp, UOp>();

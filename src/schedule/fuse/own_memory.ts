@@ -14,18 +14,6 @@ import { stripReshape } from "./fusion_plan.ts";
 /** The argument of a CONTIGUOUS that makes memory of its own of other memory: it may share that until either is written. */
 export const OWN: string = "own";
 
-/** `roots` with nodes changed: `change` gives what stands for a node `u`, which is `made` with its sources changed. */
-export function rebuild(roots: readonly UOp[], change: (u: UOp, made: UOp) => UOp): UOp[] {
-  const memo = new Map<UOp, UOp>();
-  for (const u of toposort(roots)) {
-    const same = u.src.length === 0 || u.op === Ops.BIND;
-    const made = change(u, same ? u : u.withSrc(u.src.map((s) => memo.get(s)!)));
-    made.line ??= u.line;
-    memo.set(u, made);
-  }
-  return roots.map((r) => memo.get(r)!);
-}
-
 /** Whether a node is memory, or will be, that an AFTER may write. */
 function isMemory(u: UOp): boolean {
   return u.op === Ops.BUFFER || u.op === Ops.AFTER || u.op === Ops.CONTIGUOUS || u.op === Ops.COPY;

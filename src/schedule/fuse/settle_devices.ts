@@ -8,7 +8,7 @@ import type { Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { rebuild } from "./own_memory.ts";
+import { rebuildAll } from "../../uop/rewrite/walk.ts";
 
 /** Whether all of a graph is on one device, the storages of which are `storages`. */
 export function isOnOneDevice(roots: readonly UOp[], storages: Iterable<Storage>): boolean {
@@ -55,10 +55,10 @@ export function settleDevices(
     return s.src.length > 0 && s.op !== Ops.BIND && deviceOf(s) === null && home !== undefined && home !== device;
   };
   const copy = (u: UOp, device: string): UOp => uop(Ops.COPY, u.dtype, [u], device);
-  const settled = rebuild(now, (u, made) => {
+  const settled = rebuildAll(now, (u, src) => {
     const device = deviceOf(u) ?? wanted.get(u);
-    if (device === undefined || u.op === Ops.COPY || !u.src.some((s) => isElsewhere(s, device))) return made;
-    return made.withSrc(made.src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
+    if (device === undefined || u.op === Ops.COPY) return undefined;
+    return u.withSrc(src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
   });
   for (const [i, home] of homes) settled[i] = copy(settled[i], home);
   return settled;

@@ -5,13 +5,17 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplify, symbolic } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { type CarrierArg, carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { rangesOf } from "../../uop/core/ranges.ts";
-import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { dependsOn } from "../../uop/core/ranges.ts";
+import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate } from "../../uop/graph/movement_index.ts";
+import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
+import { graphRewrite } from "../../uop/rewrite/rewrite.ts";
+import { UPat } from "../../uop/rewrite/upat.ts";
+import { rebuild } from "../../uop/rewrite/walk.ts";
 
 function stripCast(u: UOp): UOp {
   while (u.op === Ops.CAST && u.dtype.isInt && u.src[0].dtype.isInt) u = u.src[0];
@@ -30,7 +34,7 @@ function selects(c: UOp, ranges: readonly UOp[]): { r: UOp; e: UOp } | undefined
   if (eq.op !== Ops.CMPEQ) return undefined;
   for (const [a, b] of [[eq.src[0], eq.src[1]], [eq.src[1], eq.src[0]]]) {
     const r = stripCast(a);
-    if (r.op === Ops.RANGE && ranges.includes(r) && !rangesOf(b).includes(r)) return { r, e: b };
+    if (r.op === Ops.RANGE && ranges.includes(r) && !dependsOn(b, r)) return { r, e: b };
   }
   return undefined;
 }
@@ -60,20 +64,11 @@ function conditional(lift: UOp): { condition: UOp; value: UOp } | undefined {
 
 /** `u` with range `r` replaced by `e`, its loads gated by `gate` too. */
 function substituteGated(u: UOp, r: UOp, e: UOp, gate: UOp): UOp {
-  const memo = new Map<UOp, UOp>([[r, e]]);
-  for (const v of toposort(u)) {
-    if (memo.has(v)) continue;
-    if (!rangesOf(v).includes(r)) {
-      memo.set(v, v);
-      continue;
-    }
-    let made = v.withSrc(v.src.map((s) => memo.get(s)!));
-    if (v.op === Ops.INDEX) {
-      made = uop(Ops.INDEX, made.dtype, [made.src[0], made.src[1], andGate(made.src[2], gate)!], made.arg);
-    }
-    memo.set(v, made);
-  }
-  return memo.get(u)!;
+  return rebuild(u, (v, src) => {
+    if (v === r) return e;
+    if (v.op !== Ops.INDEX || !dependsOn(v, r)) return undefined;
+    return v.withSrc([src[0], src[1], andGate(src[2], gate)!]);
+  }, (v) => dependsOn(v, r));
 }
 
 /** A sum over `ranges` of (masked) sums is one sum over the ranges of both. */
@@ -82,7 +77,7 @@ function sumOfSums(carrier: CarrierArg, lift: UOp, ranges: readonly UOp[]): UOp 
   const inner = masked ? lift.src[1] : lift;
   if (inner.op !== Ops.REDUCE || carrierOf(inner).key !== "ADD") return undefined;
   const own = inner.src.slice(1), body = inner.src[0];
-  if (!ranges.some((r) => rangesOf(body).includes(r))) return undefined;
+  if (!ranges.some((r) => dependsOn(body, r))) return undefined;
   return reduce(carrier, [masked ? lift.src[0].where(body, lift.src[2]) : body], [...ranges, ...own]);
 }
 
@@ -90,7 +85,7 @@ function collapseReduce(u: UOp): UOp | undefined {
   const carrier = carrierOf(u);
   if (carrier.key !== "ADD") return undefined;
   const lift = u.src[0], ranges = u.src.slice(1);
-  const unused = ranges.filter((r) => !rangesOf(lift).includes(r));
+  const unused = ranges.filter((r) => !dependsOn(lift, r));
   if (unused.length > 0) {
     const rest = ranges.filter((r) => !unused.includes(r));
     const sum = rest.length === 0 ? lift : reduce(carrier, [lift], rest);
@@ -121,19 +116,14 @@ function collapseReduce(u: UOp): UOp | undefined {
   return undefined;
 }
 
-/** A kernel's STORE or SINK simplified. */
-export function simplifyKernel(root: UOp): UOp {
-  let out = simplify(root);
-  for (let i = 0; i < 8 && mayHave(out, Ops.REDUCE); i++) {
-    const memo = new Map<UOp, UOp>(); // of what changes
-    for (const u of toposort(out, (x) => mayHave(x, Ops.REDUCE))) {
-      if (!mayHave(u, Ops.REDUCE)) continue;
-      let made = memo.size === 0 ? u : u.withSrc(u.src.map((s) => memo.get(s) ?? s));
-      if (made.op === Ops.REDUCE) made = collapseReduce(made) ?? made;
-      if (made !== u) memo.set(u, made);
-    }
-    if (memo.size === 0) return out;
-    out = simplify(memo.get(out)!);
-  }
-  return out;
+/** As {@linkcode symbolic}, and sums that select or repeat are what they select or repeat. Kernel ASTs before codegen. */
+const collapsing: PatternMatcher = symbolic.concat(
+  new PatternMatcher("collapse", [
+    rule(UPat.op(Ops.REDUCE, { name: "u" }), ({ u }) => collapseReduce(u), "sum that selects or repeats"),
+  ]),
+).settles();
+
+/** A kernel's STORE or SINK, simplified, without reduces that only select. */
+export function collapseReduces(root: UOp): UOp {
+  return graphRewrite(root, collapsing, { name: "collapse reduces" });
 }

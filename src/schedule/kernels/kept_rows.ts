@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { prod } from "../../helpers/math.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
@@ -13,6 +14,7 @@ import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate, flatIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { rebuild } from "../../uop/rewrite/walk.ts";
 import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "../fuse/fusion_plan.ts";
 import { joinOnline } from "./join_online.ts";
 
@@ -170,18 +172,18 @@ class RowTiler {
   build(root: UOp, inner: UOp): UOp {
     let memo = this.memos.get(inner);
     if (memo === undefined) this.memos.set(inner, memo = new Map([[this.row, this.outer.mul(this.size).add(inner)]]));
-    const known = memo;
-    for (const u of toposort(root, (x) => !known.has(x) && dependsOn(x, this.row) && x.op !== Ops.STAGE)) {
-      if (memo.has(u)) continue;
-      if (!dependsOn(u, this.row)) memo.set(u, u);
-      else if (u.op === Ops.STAGE) memo.set(u, this.stage(u));
-      else if (u.op === Ops.INDEX && u.src[0].op === Ops.STAGE && dependsOn(u.src[0], this.row)) {
-        const [stage, at, gate] = u.src.map((s) => memo.get(s)!) as [UOp, UOp, UOp | undefined];
-        const length = ownRanges(u.src[0]).reduce((n, r) => n * sizeOf(r), 1);
-        memo.set(u, index(stage, inner.mul(length).add(at), gate));
-      } else memo.set(u, u.withSrc(u.src.map((s) => memo.get(s)!)));
-    }
-    return memo.get(root)!;
+    return rebuild(
+      root,
+      (u, src) => {
+        if (!dependsOn(u, this.row)) return undefined;
+        if (u.op === Ops.STAGE) return this.stage(u);
+        if (u.op !== Ops.INDEX || u.src[0].op !== Ops.STAGE || !dependsOn(u.src[0], this.row)) return undefined;
+        const [stage, at, gate] = src as [UOp, UOp, UOp | undefined];
+        return index(stage, inner.mul(prod(ownRanges(u.src[0]).map(sizeOf))).add(at), gate);
+      },
+      (u) => dependsOn(u, this.row) && u.op !== Ops.STAGE,
+      memo,
+    );
   }
 
   private stage(u: UOp): UOp {
@@ -244,18 +246,17 @@ function padRows(store: UOp, caps: FusionCaps): UOp {
     map.set(r, uop(Ops.RANGE, r.dtype, [r.src[0].constLike(Math.ceil(n / lanes) * lanes)], r.arg));
   }
   if (map.size === 0) return store;
-  const memo = new Map<UOp, UOp>(map);
-  for (const u of toposort(store)) {
-    if (memo.has(u)) continue;
-    let made = u.withSrc(u.src.map((s) => memo.get(s)!));
-    if (made.op === Ops.INDEX && made.src[0].op === Ops.PARAM) {
-      let gate = made.src[2] as UOp | undefined;
+  return rebuild(
+    store,
+    (u, src) => {
+      if (u.op !== Ops.INDEX || u.src[0].op !== Ops.PARAM) return undefined;
+      let gate = src[2] as UOp | undefined;
       for (const [r, wide] of map) if (dependsOn(u, r)) gate = andGate(gate, wide.lt(sizeOf(r)));
-      made = index(made.src[0], made.src[1], gate);
-    }
-    memo.set(u, made);
-  }
-  return memo.get(store)!;
+      return index(src[0], src[1], gate);
+    },
+    undefined,
+    new Map(map),
+  );
 }
 
 /** What a kernel keeps besides what the plan of its fusion says, by its AST and the device. */

@@ -11,7 +11,7 @@ import { dtypes } from "../../../dtype/dtype.ts";
 import type { Capabilities } from "../../../renderer/renderer.ts";
 import { Ops } from "../../../uop/core/ops.ts";
 import { toposort, type UOp, uop } from "../../../uop/core/uop.ts";
-import { rebuild } from "../../ast/replace_ranges.ts";
+import { rebuildKernel } from "../../ast/replace_ranges.ts";
 import { logisticOf, quickLogistic } from "./logistic.ts";
 
 function isLanes(u: UOp): boolean {
@@ -78,7 +78,7 @@ export function markRounded(sink: UOp, caps: Capabilities): UOp {
   );
   if (marked.length === 0) return sink;
   const set = new Set(marked), uses = usesOf(order);
-  return rebuild(sink, (u, src) => {
+  return rebuildKernel(sink, (u, src) => {
     if (set.has(u)) return [uop(u.op, u.dtype, src, "rounded")];
     const logistic = logisticOf(u);
     if (logistic === undefined) return undefined;

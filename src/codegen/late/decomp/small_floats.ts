@@ -10,6 +10,7 @@ import { type DType, dtypes, smallFloatOf } from "../../../dtype/dtype.ts";
 import type { Capabilities } from "../../../renderer/renderer.ts";
 import { isAlu, isComparison, Ops } from "../../../uop/core/ops.ts";
 import { constant, toposort, type UOp, uop } from "../../../uop/core/uop.ts";
+import { rebuild } from "../../../uop/rewrite/walk.ts";
 import { broadcast, extract, vectorize } from "../../ast/alu_builder.ts";
 
 const { float16, float32, uint8, uint16, uint32 } = dtypes;
@@ -140,7 +141,6 @@ function isExact(op: Ops): boolean {
 }
 
 class SmallFloats {
-  private readonly memo = new Map<UOp, UOp>();
   private readonly flushes: boolean;
   constructor(private readonly caps: Capabilities) {
     this.flushes = caps.flushesSubnormals ?? false;
@@ -160,9 +160,8 @@ class SmallFloats {
   }
 
   /** What `u` becomes; values of small dtypes become float32. */
-  private build(u: UOp): UOp {
+  private build(u: UOp, src: readonly UOp[]): UOp {
     const { dtype } = u;
-    const src = u.src.map((s) => this.memo.get(s)!);
     const small = this.isSmall(dtype), wide = small ? float32.vec(dtype.count) : dtype;
     switch (u.op) {
       case Ops.CONST:
@@ -216,10 +215,7 @@ class SmallFloats {
   }
 
   run(sink: UOp): UOp {
-    const nodes = toposort(sink);
-    if (!this.isIn(nodes)) return sink;
-    for (const u of nodes) this.memo.set(u, this.build(u));
-    return this.memo.get(sink)!;
+    return this.isIn(toposort(sink)) ? rebuild(sink, (u, src) => this.build(u, src)) : sink;
   }
 }
 
