@@ -335,8 +335,14 @@ class Jit {
     this.formCount--;
   }
 
-  /** Calls the function as it is, and sees what it writes. */
-  run({ writes }: Form, args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
+  /** Calls the function as it is, and sees what it writes; `also` is realized with the result. */
+  run(
+    { writes }: Form,
+    args: unknown[],
+    inputs: readonly TensorBase[],
+    storages: readonly Storage[],
+    also: () => readonly TensorBase[] = () => [],
+  ): unknown {
     const start = nodesMade();
     useLog.listener = this.uses.listen(storages, start, writes);
     const assigned = movedHandles.assigned = new Set<TensorBase>();
@@ -352,7 +358,7 @@ class Jit {
         throw asyncError();
       }
       for (const t of leavesOfTree(result, "call a jit function").tensors) read.add(t);
-      const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined)];
+      const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined), ...also()];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {
       useLog.listener =
@@ -408,7 +414,7 @@ class Jit {
     });
     let at = 0;
     const given = replaceTensors(args, () => own[at++]) as unknown[];
-    const call = (): unknown => this.run(form, given, own, storages);
+    const call = (): unknown => this.run(form, given, own, storages, () => c.pending());
     return replaceTensors(checkedReplay(c, { tensors: own, key, bound }, storages, call), (t) => back.get(t) ?? t);
   }
 

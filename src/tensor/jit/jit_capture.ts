@@ -190,17 +190,26 @@ export class Captured {
       });
   }
 
-  /** The tensors at the places that a call changes, as they are now. */
-  gradients(): (TensorBase | undefined)[] {
-    return this.states.filter(isLeft).map(({ place }) => {
-      const t = place.read();
-      if (t !== undefined && madeOf(t) === undefined) realizeTensors([t]);
-      return t === undefined || !place.moves ? t : wrap(t, t.uop);
-    });
+  /** The tensors that a call has left at places. */
+  gradients(): TensorBase[] {
+    const tensors = this.states.filter(isLeft).flatMap(({ place }) => place.read() ?? []);
+    realizeTensors(tensors.filter(isPending));
+    return tensors.filter((t) => madeOf(t) !== undefined);
   }
-  /** Puts tensors there. */
-  setGradients(tensors: readonly (TensorBase | undefined)[]): void {
-    this.states.filter(isLeft).forEach((s, i) => s.place.write(tensors[i]));
+  /** What puts back what is now at the places that a call changes. */
+  remember(): () => void {
+    const all = this.states.filter(({ changes }) => changes).map(({ place }) => {
+      const t = place.read();
+      if (t !== undefined && isPending(t)) realizeTensors([t]);
+      return [place, t === undefined || !place.moves ? t : wrap(t, t.uop)] as const;
+    });
+    return () => {
+      for (const [place, t] of all) place.write(t);
+    };
+  }
+  /** What is not real yet at the places where a call leaves something. */
+  pending(): TensorBase[] {
+    return this.states.filter(isLeft).flatMap(({ place }) => place.read() ?? []).filter(isPending);
   }
   /** What a call finds at places and reads, or writes. */
   found(): TensorBase[] {

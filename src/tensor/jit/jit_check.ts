@@ -105,15 +105,15 @@ export function checkedReplay(
   if ([...watched, ...storages.map((s) => bufferOf(s)!)].some((b) => b.device.allocator.copyOut === undefined)) {
     return c.run(leaves, storages, false);
   }
-  const before = targets.map(bytesOf), grads = c.gradients();
+  const before = targets.map(bytesOf), back = c.remember(), old = c.gradients().map(storageOf);
   const outputs = (tree: unknown): TensorBase[] => [...leavesOfTree(tree, "call a jit function").tensors];
   const result = c.run(leaves, storages, false);
-  const got = [...outputs(result), ...c.gradients().filter((g) => g !== undefined)];
+  const got = [...outputs(result), ...c.gradients()];
   const values = got.map((t) => bytesOf(bufferOf(storageOf(t))!)), state = targets.map(bytesOf);
   targets.forEach((b, i) => b.copyIn(before[i]));
-  c.setGradients(grads);
+  back();
   reserveCounter(-c.draws);
-  const brought = [...storages, ...c.replay.targets, ...grads.flatMap((g) => g === undefined ? [] : [storageOf(g)])];
+  const brought = [...storages, ...c.replay.targets, ...old];
   const watch = new Watch(c.madeAt, new Set(brought));
   readLog.look = (nodes) => watch.look(nodes);
   let again: unknown;
@@ -122,7 +122,7 @@ export function checkedReplay(
   } finally {
     readLog.look = undefined;
   }
-  const want = [...outputs(again), ...c.gradients().filter((g) => g !== undefined)];
+  const want = [...outputs(again), ...c.gradients()];
   if (want.length !== got.length) {
     throw new JitError("replay a jit function", {
       reason: `JIT_CHECK: the replay gives ${got.length} tensors, the function called now gives ${want.length}`,

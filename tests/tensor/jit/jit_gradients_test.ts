@@ -193,3 +193,28 @@ Deno.test("jit: what requires gradients is changed inside, and leaves are made t
   for (let i = 0; i < 6; i++) f();
   assert.equal(f.stats.replays, 4);
 });
+
+Deno.test("jit: JIT_CHECK finds nothing where a call clears gradients, and writes what they read", async () => {
+  await context({ JIT_CHECK: 1 }, async () => {
+    const w = new Tensor([1, 2], { dtype: "float32", requiresGrad: true }), got: unknown[] = [];
+    const fill = jit((x: Tensor) => w.mul(x).sum().backward());
+    const step = jit(() => {
+      w.assign(w.detach().sub(w.grad!.mul(0.5)));
+      w.grad = undefined;
+    });
+    const both = jit((x: Tensor) => {
+      w.grad = undefined;
+      const loss = w.mul(x).sum().backward();
+      w.assign(w.detach().sub(w.grad!.mul(0.5)));
+      return loss;
+    });
+    for (let i = 0; i < 4; i++) {
+      fill(new Tensor([1, i]));
+      step();
+      got.push(await w.tolist(), w.grad);
+    }
+    for (let i = 0; i < 4; i++) got.push(await both(new Tensor([1, i])).item(), await w.tolist());
+    const steps = [[0.5, 2], undefined, [0, 1.5], undefined, [-0.5, 0.5], undefined, [-1, -1], undefined];
+    assert.deepEqual(got, [...steps, -1, [-1.5, -1], -2.5, [-2, -1.5], -5, [-2.5, -2.5], -10, [-3, -4]]);
+  });
+});
