@@ -91,6 +91,8 @@ class Machine {
   private stack: unknown[] = [];
   private readonly memo = new Map<number, unknown>();
   private readonly bad: Bad;
+  /** Where the opcode stands that is done now. */
+  private opcodeAt = 0;
   constructor(private readonly cursor: Cursor, private readonly hooks: PickleHooks) {
     this.bad = cursor.source.bad;
   }
@@ -145,7 +147,7 @@ class Machine {
     if (found === undefined) throw this.bad(`it asks for ${JSON.stringify(name.slice(0, 100))}, which is not allowed`);
     return found;
   }
-  private call(fn: unknown, args: unknown): unknown {
+  private call([fn, args]: readonly unknown[]): unknown {
     if (!(fn instanceof PyGlobal) || fn.call === undefined || !(args instanceof PyTuple)) {
       throw this.bad(`it calls ${fn instanceof PyGlobal ? fn.name : "what is no function"}`);
     }
@@ -165,196 +167,113 @@ class Machine {
     return Number.isSafeInteger(small) ? small : n;
   }
 
-  run(): unknown {
-    const { cursor: c } = this;
-    for (;;) {
-      const at = c.at, code = c.byte(), op = String.fromCharCode(code);
-      switch (op) {
-        case "\x80": { // PROTO
-          const version = c.byte();
-          if (version > 5) throw this.bad(`it is a pickle of protocol ${version}; up to 5 are known`);
-          break;
-        }
-        case "\x95": // FRAME: its bytes follow as any
-          c.take(8);
-          break;
-        case ".": {
-          const value = this.pop();
-          if (this.stack.length > 0) throw this.bad("it ends with more than one value");
-          return value;
-        }
-        case "(":
-          this.push(MARK);
-          break;
-        case "0":
-          if (this.stack.at(-1) === MARK) this.stack.pop();
-          else this.pop();
-          break;
-        case "1":
-          this.popMark();
-          break;
-        case "2":
-          this.push(this.top());
-          break;
-        case "N":
-          this.push(null);
-          break;
-        case "\x88":
-        case "\x89":
-          this.push(op === "\x88");
-          break;
-        case "I":
-        case "L":
-          this.push(this.decimal(c.line()));
-          break;
-        case "J":
-          this.push(c.int(4));
-          break;
-        case "K":
-          this.push(c.uint(1));
-          break;
-        case "M":
-          this.push(c.uint(2));
-          break;
-        case "\x8a": {
-          const n = c.byte();
-          this.push(n === 0 ? 0 : c.int(n));
-          break;
-        }
-        case "F": {
-          const text = c.line(), x = Number(text);
-          if (text.trim() === "" || Number.isNaN(x)) throw this.bad(`"${text.slice(0, 40)}" is no number`);
-          this.push(x);
-          break;
-        }
-        case "G": {
-          const b = c.take(8);
-          this.push(new DataView(b.buffer, b.byteOffset, 8).getFloat64(0));
-          break;
-        }
-        case "V":
-          this.push(c.line());
-          break;
-        case "X":
-          this.push(c.text(c.uint(4)));
-          break;
-        case "\x8c":
-          this.push(c.text(c.uint(1)));
-          break;
-        case "\x8d":
-          this.push(c.text(c.uint(8)));
-          break;
-        case "U": // text of Python 2: bytes, here as Latin-1
-        case "T": {
-          const n = c.uint(op === "U" ? 1 : 4);
-          if (n > WINDOW) throw this.bad(`text of ${n} bytes at byte ${at}, more than ${WINDOW}`);
-          this.push(String.fromCharCode(...c.take(n)));
-          break;
-        }
-        case "C":
-        case "B":
-        case "\x8e":
-          this.push(c.take(c.uint(op === "C" ? 1 : op === "B" ? 4 : 8)).slice());
-          break;
-        case "}":
-          this.push(new Map());
-          break;
-        case "d": {
-          const items = this.popMark();
-          this.push(new Map());
-          this.setItems(items);
-          break;
-        }
-        case "]":
-          this.push([]);
-          break;
-        case "l":
-          this.push(this.popMark());
-          break;
-        case ")":
-          this.push(new PyTuple([]));
-          break;
-        case "t":
-          this.push(new PyTuple(this.popMark()));
-          break;
-        case "\x85":
-        case "\x86":
-        case "\x87":
-          this.push(new PyTuple(this.pops(code - 0x84)));
-          break;
-        case "a":
-          this.append(this.pops(1));
-          break;
-        case "e":
-          this.append(this.popMark());
-          break;
-        case "s":
-          this.setItems(this.pops(2));
-          break;
-        case "u":
-          this.setItems(this.popMark());
-          break;
-        case "\x8f": // EMPTY_SET, ADDITEMS, FROZENSET: as lists
-          this.push([]);
-          break;
-        case "\x90":
-          this.append(this.popMark());
-          break;
-        case "\x91":
-          this.push(this.popMark());
-          break;
-        case "p":
-          this.memo.set(Number(this.decimal(c.line())), this.top());
-          break;
-        case "q":
-          this.memo.set(c.uint(1), this.top());
-          break;
-        case "r":
-          this.memo.set(c.uint(4), this.top());
-          break;
-        case "\x94":
-          this.memo.set(this.memo.size, this.top());
-          break;
-        case "g":
-          this.get(Number(this.decimal(c.line())));
-          break;
-        case "h":
-          this.get(c.uint(1));
-          break;
-        case "j":
-          this.get(c.uint(4));
-          break;
-        case "c": {
-          const module = c.line(), name = c.line();
-          this.push(this.global(`${module}.${name}`));
-          break;
-        }
-        case "\x93": {
-          const [module, name] = this.pops(2);
-          if (typeof module !== "string" || typeof name !== "string") throw this.bad("it names a global by no text");
-          this.push(this.global(`${module}.${name}`));
-          break;
-        }
-        case "R":
-        case "\x81": {
-          const [fn, args] = this.pops(2);
-          this.push(this.call(fn, args));
-          break;
-        }
-        case "b":
-          this.build();
-          break;
-        case "P":
-          this.push(this.hooks.persistent(c.line()));
-          break;
-        case "Q":
-          this.push(this.hooks.persistent(this.pop()));
-          break;
-        default:
-          throw this.bad(`opcode 0x${code.toString(16).padStart(2, "0")} at byte ${at} is not allowed`);
-      }
-    }
+  /** PROTO. */
+  private checkVersion(version: number): void {
+    if (version > 5) throw this.bad(`it is a pickle of protocol ${version}; up to 5 are known`);
   }
+  private popAny(): void {
+    if (this.stack.at(-1) === MARK) this.stack.pop();
+    else this.pop();
+  }
+  private float(text: string): number {
+    const x = Number(text);
+    if (text.trim() === "" || Number.isNaN(x)) throw this.bad(`"${text.slice(0, 40)}" is no number`);
+    return x;
+  }
+  /** Text of Python 2: bytes, here as Latin-1. */
+  private latin(n: number): string {
+    if (n > WINDOW) throw this.bad(`text of ${n} bytes at byte ${this.opcodeAt}, more than ${WINDOW}`);
+    return String.fromCharCode(...this.cursor.take(n));
+  }
+  private dictionary(items: readonly unknown[]): void {
+    this.push(new Map());
+    this.setItems(items);
+  }
+  private named([module, name]: readonly unknown[]): PyGlobal {
+    if (typeof module !== "string" || typeof name !== "string") throw this.bad("it names a global by no text");
+    return this.global(`${module}.${name}`);
+  }
+  private note(at: number): void {
+    this.memo.set(at, this.top());
+  }
+
+  run(): unknown {
+    for (;;) {
+      this.opcodeAt = this.cursor.at;
+      const code = this.cursor.byte(), op = String.fromCharCode(code);
+      if (op === ".") break;
+      const step = Machine.STEPS.get(op);
+      if (step === undefined) {
+        throw this.bad(`opcode 0x${code.toString(16).padStart(2, "0")} at byte ${this.opcodeAt} is not allowed`);
+      }
+      step(this, this.cursor);
+    }
+    const value = this.pop();
+    if (this.stack.length > 0) throw this.bad("it ends with more than one value");
+    return value;
+  }
+
+  /** What each opcode does. */
+  private static readonly STEPS: ReadonlyMap<string, (m: Machine, c: Cursor) => void> = new Map(Object.entries(
+    {
+      "\x80": (m, c) => m.checkVersion(c.byte()),
+      "\x95": (_, c) => c.take(8), // FRAME: its bytes follow as any
+      "(": (m) => m.push(MARK),
+      "0": (m) => m.popAny(),
+      "1": (m) => m.popMark(),
+      "2": (m) => m.push(m.top()),
+      "N": (m) => m.push(null),
+      "\x88": (m) => m.push(true),
+      "\x89": (m) => m.push(false),
+      "I": (m, c) => m.push(m.decimal(c.line())),
+      "L": (m, c) => m.push(m.decimal(c.line())),
+      "J": (m, c) => m.push(c.int(4)),
+      "K": (m, c) => m.push(c.uint(1)),
+      "M": (m, c) => m.push(c.uint(2)),
+      "\x8a": (m, c) => m.push(c.int(c.byte())),
+      "F": (m, c) => m.push(m.float(c.line())),
+      "G": (m, c) => m.push(new DataView(c.take(8).slice().buffer).getFloat64(0)),
+      "V": (m, c) => m.push(c.line()),
+      "X": (m, c) => m.push(c.text(c.uint(4))),
+      "\x8c": (m, c) => m.push(c.text(c.uint(1))),
+      "\x8d": (m, c) => m.push(c.text(c.uint(8))),
+      "U": (m, c) => m.push(m.latin(c.uint(1))),
+      "T": (m, c) => m.push(m.latin(c.uint(4))),
+      "C": (m, c) => m.push(c.take(c.uint(1)).slice()),
+      "B": (m, c) => m.push(c.take(c.uint(4)).slice()),
+      "\x8e": (m, c) => m.push(c.take(c.uint(8)).slice()),
+      "}": (m) => m.push(new Map()),
+      "d": (m) => m.dictionary(m.popMark()),
+      "]": (m) => m.push([]),
+      "l": (m) => m.push(m.popMark()),
+      ")": (m) => m.push(new PyTuple([])),
+      "t": (m) => m.push(new PyTuple(m.popMark())),
+      "\x85": (m) => m.push(new PyTuple(m.pops(1))),
+      "\x86": (m) => m.push(new PyTuple(m.pops(2))),
+      "\x87": (m) => m.push(new PyTuple(m.pops(3))),
+      "a": (m) => m.append(m.pops(1)),
+      "e": (m) => m.append(m.popMark()),
+      "s": (m) => m.setItems(m.pops(2)),
+      "u": (m) => m.setItems(m.popMark()),
+      "\x8f": (m) => m.push([]), // EMPTY_SET, ADDITEMS, FROZENSET: as lists
+      "\x90": (m) => m.append(m.popMark()),
+      "\x91": (m) => m.push(m.popMark()),
+      "p": (m, c) => m.note(Number(m.decimal(c.line()))),
+      "q": (m, c) => m.note(c.uint(1)),
+      "r": (m, c) => m.note(c.uint(4)),
+      "\x94": (m) => m.note(m.memo.size),
+      "g": (m, c) => m.get(Number(m.decimal(c.line()))),
+      "h": (m, c) => m.get(c.uint(1)),
+      "j": (m, c) => m.get(c.uint(4)),
+      "c": (m, c) => m.push(m.global(`${c.line()}.${c.line()}`)),
+      "\x93": (m) => m.push(m.named(m.pops(2))),
+      "R": (m) => m.push(m.call(m.pops(2))),
+      "\x81": (m) => m.push(m.call(m.pops(2))),
+      "b": (m) => m.build(),
+      "P": (m, c) => m.push(m.hooks.persistent(c.line())),
+      "Q": (m) => m.push(m.hooks.persistent(m.pop())),
+    } satisfies Record<string, (m: Machine, c: Cursor) => void>,
+  ));
 }
 
 /** The value of the pickle at the cursor, which is left behind it. @throws {FormatError} */

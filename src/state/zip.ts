@@ -101,7 +101,7 @@ function wideSizes(f: Fields, at: number, extra: number, source: Source): [packe
 }
 
 /** The members of an archive in the order of its directory; folders are left out. */
-export function readZip(source: Source): Member[] {
+function readZip(source: Source): Member[] {
   const { bad } = source, directory = findDirectory(source);
   const f = new Fields(source.read(directory.offset, directory.size));
   const members: Member[] = [], names = new Set<string>(), spans: [start: number, end: number, name: string][] = [];

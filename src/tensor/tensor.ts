@@ -113,29 +113,16 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   StatisticsTensor,
 ];
 
-/** All of them. */
+/** All of them: those that no other is written in, and what they are written in. */
 export interface Tensor
   extends
-    ActivationTensor,
     BackwardTensor,
-    CallTensor,
     ConvTensor,
     CustomTensor,
     DecompositionTensor,
-    ElementwiseTensor,
     FourierTensor,
-    FunctionTensor,
-    GatherTensor,
-    IndexingTensor,
     InPlaceTensor,
-    JoinTensor,
-    LinalgTensor,
     LossTensor,
-    MovementTensor,
-    RealizeTensor,
-    ReduceTensor,
-    ScanTensor,
-    SortTensor,
     StatisticsTensor {}
 
 /**

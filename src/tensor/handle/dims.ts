@@ -104,14 +104,20 @@ export function withSizes(action: string, u: UOp, shape: readonly unknown[], may
     if (own !== undefined ? sameExtent(own, size) : size.op === Ops.CONST) return;
     if (own === undefined && may(axis)) u = label(u, axis, size);
     else {
-      throw new ShapeError(action, {
-        shapes: [shapeOf(u)],
+      refuse(
+        action,
+        u,
         axis,
-        reason: `axis ${axis} has size ${extentText(extentOf(u, axis))}, not ${extentText(size)}; shrink it first`,
-      });
+        `axis ${axis} has size ${extentText(extentOf(u, axis))}, not ${extentText(size)}; shrink it first`,
+      );
     }
   });
   return u;
+}
+
+/** @throws {ShapeError} that says why an axis of `u` does not do */
+function refuse(action: string, u: UOp, axis: number, reason: string): never {
+  throw new ShapeError(action, { shapes: [shapeOf(u)], axis, reason });
 }
 
 /** Elements from `start` to `stop` of an axis, either of which may be a variable. @throws {ShapeError} outside the axis */
@@ -128,15 +134,19 @@ export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined 
 }
 
 /** {@linkcode shrinkAxis} of nodes. @throws {ShapeError} for what may be outside */
-export function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
+function cutAxis(action: string, u: UOp, axis: number, from: UOp, to: UOp): UOp {
   const e = extentOf(u, axis), size = extentBetween(from, to);
-  const fail = (reason: string): never => {
-    throw new ShapeError(action, { shapes: [shapeOf(u)], axis, reason });
-  };
-  if (vmin(from) < 0) fail(`the start ${extentText(from)} may be ${vmin(from)}`);
-  if (vmin(size) < 0) fail(`from ${extentText(from)} to ${extentText(to)} there may be ${vmin(size)} elements`);
+  if (vmin(from) < 0) refuse(action, u, axis, `the start ${extentText(from)} may be ${vmin(from)}`);
+  if (vmin(size) < 0) {
+    refuse(action, u, axis, `from ${extentText(from)} to ${extentText(to)} there may be ${vmin(size)} elements`);
+  }
   if (vmin(extentBetween(to, e)) < 0) {
-    fail(`the stop ${extentText(to)} may be ${vmax(to)}, and axis ${axis} has size ${extentText(e)}`);
+    refuse(
+      action,
+      u,
+      axis,
+      `the stop ${extentText(to)} may be ${vmax(to)}, and axis ${axis} has size ${extentText(e)}`,
+    );
   }
   checkCapacity(action, size);
   if (from.isConst(0) && sameExtent(size, e)) return u;
@@ -178,11 +188,7 @@ export function splitAxis(action: string, u: UOp, axis: number, sizes: readonly 
   for (const size of sizes) ends.push(sumOf(ends[ends.length - 1], dimNode(action, size)));
   const total = ends[sizes.length];
   if (!sameExtent(total, e)) {
-    throw new ShapeError(action, {
-      shapes: [shapeOf(u)],
-      axis,
-      reason: `the sizes add up to ${extentText(total)}, axis ${axis} has size ${extentText(e)}`,
-    });
+    refuse(action, u, axis, `the sizes add up to ${extentText(total)}, axis ${axis} has size ${extentText(e)}`);
   }
   return sizes.map((_, i) => cutAxis(action, u, axis, ends[i], ends[i + 1]));
 }
@@ -191,12 +197,13 @@ export function splitAxis(action: string, u: UOp, axis: number, sizes: readonly 
 export function chunkSizes(action: string, u: UOp, axis: number, count: number): UOp[] {
   const e = extentOf(u, axis);
   if (simplify(e.floorMod(count)).isConst(0)) return new Array<UOp>(count).fill(simplify(e.floorDiv(count)));
-  throw new ShapeError(action, {
-    shapes: [shapeOf(u)],
+  refuse(
+    action,
+    u,
     axis,
-    reason: `axis ${axis} has the symbolic size ${extentText(e)}, which is no multiple of ${count}; ` +
+    `axis ${axis} has the symbolic size ${extentText(e)}, which is no multiple of ${count}; ` +
       "split it into parts of sizes that you list",
-  });
+  );
 }
 
 /** An axis shifted circularly: element i goes to `by + i`. */
@@ -242,11 +249,7 @@ export function padAxisBy(action: string, u: UOp, axis: number, before: unknown,
   const front = dimNode(action, before), back = dimNode(action, after);
   for (const x of [front, back]) {
     if (vmin(x) >= 0) continue;
-    throw new ShapeError(action, {
-      shapes: [shapeOf(u)],
-      axis,
-      reason: `the amount ${extentText(x)} may be ${vmin(x)}; with variables nothing is cut`,
-    });
+    refuse(action, u, axis, `the amount ${extentText(x)} may be ${vmin(x)}; with variables nothing is cut`);
   }
   const size = sumOf(extentOf(u, axis), front, back);
   checkCapacity(action, size);
@@ -257,11 +260,7 @@ export function padAxisBy(action: string, u: UOp, axis: number, before: unknown,
 export function padAxisTo(action: string, u: UOp, axis: number, to: unknown): UOp {
   const size = dimNode(action, to), e = extentOf(u, axis);
   if (vmin(extentBetween(e, size)) < 0) {
-    throw new ShapeError(action, {
-      shapes: [shapeOf(u)],
-      axis,
-      reason: `axis ${axis} of size ${extentText(e)} may be larger than ${extentText(size)}`,
-    });
+    refuse(action, u, axis, `axis ${axis} of size ${extentText(e)} may be larger than ${extentText(size)}`);
   }
   checkCapacity(action, size);
   return window(u, axis, int(0), size);
@@ -285,11 +284,7 @@ export function constantAxis(
 ): void {
   const extent = extentsOf(u)?.[axis];
   if (extent === undefined) return;
-  throw new ShapeError(action, {
-    shapes: [shapeOf(u)],
-    axis,
-    reason: `axis ${axis} has the symbolic size ${extentText(extent)}; it takes a constant one: ${cure}`,
-  });
+  refuse(action, u, axis, `axis ${axis} has the symbolic size ${extentText(extent)}; it takes a constant one: ${cure}`);
 }
 
 /**

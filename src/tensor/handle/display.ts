@@ -116,7 +116,7 @@ function gathered(all: HostArray, view: View, n: number): HostArray {
 // ---- text
 
 /** "Tensor [2, 3] float32 WASM requiresGrad". */
-export function headText(t: TensorBase): string {
+function headText(t: TensorBase): string {
   const grad = t.requiresGrad ? ` requiresGrad${t.grad ? ", grad filled" : ""}` : "";
   return `Tensor [${t.shape.join(", ")}] ${t.dtype} ${deviceOf(t.uop) ?? "constant"}${grad}`;
 }
@@ -161,7 +161,7 @@ function tableOf(values: HostArray, at: number, rows: number, cols: number, dtyp
 }
 
 /** Values as HTML: a table for each matrix of the last two axes. Long axes show both ends. */
-export function htmlTable(head: string, values: HostArray, shape: readonly number[], dtype: DType): string {
+function htmlTable(head: string, values: HostArray, shape: readonly number[], dtype: DType): string {
   const title = `<div><code>${escaped(head)}</code></div>`;
   const cols = shape.at(-1) ?? 1, rows = shape.at(-2) ?? 1;
   if (values.length === 0) return `${title}<div>no elements</div>`;
