@@ -266,7 +266,14 @@ each("scope frees what it realized, but for its result and older tensors", async
   assertEquals(held() - before, 32 + 4 + 40);
   assertEquals([await kept.sum.item(), await kept.list[0].sum().item(), await older.sum().item()], [3000, 10, 8]);
   const error = assertThrows(() => escaped!.realize(), DisposedError);
-  assertMatch(error.disposedAt, new RegExp(`^the end of scope\\(\\) at .*memory_test\\.ts:${line - 5}:`));
+  assertMatch(
+    error.disposedAt,
+    new RegExp(
+      `^the end of scope\\(\\), which keeps nothing but what it returns and assigns, at .*memory_test\\.ts:${
+        line - 5
+      }:`,
+    ),
+  );
   for (const t of [kept.sum, kept.list[0], older]) t.dispose();
   await settleMemory();
   assertEquals(held(), before);

@@ -62,7 +62,7 @@ export function scope<T>(fn: () => T): T {
     if (result instanceof Promise) addPending(hold);
     return result;
   };
-  const end = new Site("the end of scope() at ");
+  const end = new Site("the end of scope(), which keeps nothing but what it returns and assigns, at ");
   return runHolding(hold, "scope()", run, (result) => free(hold, made, end, result));
 }
 

@@ -207,7 +207,7 @@ export abstract class ConvTensor extends TensorBase {
    * floats convolve with 3x3 kernels and stride 1 by Winograd's algorithm, with fewer products (winograd.ts).
    * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
    */
-  conv2d(weight: this, bias?: this, options: ConvOptions = {}): this {
+  conv2d(weight: this, bias?: this | null, options: ConvOptions = {}): this {
     checkOptions("convolve", options, ["groups", "stride", "dilation", "padding", "dtype"]);
     const { groups = 1, stride = 1, dilation = 1, padding = 0 } = options;
     checkInteger("convolve", "groups", groups, 1);
@@ -258,7 +258,7 @@ export abstract class ConvTensor extends TensorBase {
    * `[N, Cout, ...]`, where an axis of size n becomes (n - 1) stride - 2 padding + dilation (k - 1) + outputPadding + 1.
    * @throws {ShapeError} as {@linkcode conv2d}
    */
-  convTranspose2d(weight: this, bias?: this, options: ConvTransposeOptions = {}): this {
+  convTranspose2d(weight: this, bias?: this | null, options: ConvTransposeOptions = {}): this {
     checkOptions("convolve (transposed)", options, ["groups", "stride", "dilation", "padding", "outputPadding"]);
     const { groups = 1, stride = 1, dilation = 1, padding = 0, outputPadding = 0 } = options;
     checkInteger("convolve (transposed)", "groups", groups, 1);
