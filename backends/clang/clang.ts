@@ -10,13 +10,12 @@ import type { Backend, Device } from "../../src/device/device.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
 import { type Compiler, type Graph, type Launch, LaunchGraph, type Program } from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
-import { type DType, dtypes } from "../../src/dtype/dtype.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { DeviceError, OutOfMemoryError } from "../../src/helpers/errors.ts";
-import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
+import { C_LANGUAGE, vectorCaps } from "../../src/renderer/c/c.ts";
 import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/cstyle.ts";
-import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/core/ops.ts";
+import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
 import {
   anotherChance,
@@ -388,8 +387,7 @@ export function capsOf(
   const wide = macros.has("__AVX512F__"), arm = macros.has("__ARM_NEON");
   const vectorBytes = wide ? 64 : macros.has("__AVX2__") ? 32 : 16;
   return {
-    ...SCALAR_CAPS,
-    vectorBytes,
+    ...vectorCaps(vectorBytes, macros.has("__FLT16_MANT_DIG__")),
     registers: wide || arm ? 32 : 16,
     threads,
     l1: Math.max(0, l1),
@@ -397,11 +395,6 @@ export function capsOf(
     hasMulAcc: macros.has("__FMA__") || macros.has("__ARM_FEATURE_FMA"),
     // gcc makes no masked loads of a loop over lanes
     hasMaskedLoads: macros.has("__AVX2__") && /clang/i.test(version),
-    nativeOps: [Ops.SQRT, Ops.TRUNC],
-    computeDTypes: COMMON_DTYPES,
-    storageDTypes: macros.has("__FLT16_MANT_DIG__") ? [...COMMON_DTYPES, dtypes.float16] : COMMON_DTYPES,
-    // lanes of 8 and 16 bits are as many as those of 32, so that casts between them keep one register
-    vectorLanes: (d) => vectorBytes / Math.max(4, d.bits >> 3),
   };
 }
 

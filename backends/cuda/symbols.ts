@@ -10,142 +10,109 @@
  * @module
  */
 
+type Words<S extends string> = S extends `${infer First} ${infer Rest}` ? [First, ...Words<Rest>] : [S];
+/** Functions for `Deno.dlopen`, from their parameters as words. */
+type Symbols<T extends Record<string, string>> = {
+  readonly [K in keyof T]: { readonly parameters: Words<T[K]>; readonly result: "i32" };
+};
+function symbols<T extends Record<string, string>>(table: T): Symbols<T> {
+  const rows = Object.entries(table).map(([name, words]) => [name, { parameters: words.split(" "), result: "i32" }]);
+  return Object.fromEntries(rows) as Symbols<T>;
+}
+
 /** libcuda: every driver since CUDA 11.4 has them all. */
-export const DRIVER_SYMBOLS = {
-  /** (flags = 0). Before anything else. */
-  cuInit: { parameters: ["u32"], result: "i32" },
-  /** (int *version): 1000 * major + 10 * minor of the newest CUDA that the driver supports. */
-  cuDriverGetVersion: { parameters: ["buffer"], result: "i32" },
+const DRIVER = {
+  cuInit: "u32", // (flags = 0). Before anything else.
+  // (int *version): 1000 * major + 10 * minor of the newest CUDA that the driver supports.
+  cuDriverGetVersion: "buffer",
 
-  /** (int *count): of those that CUDA_VISIBLE_DEVICES shows. */
-  cuDeviceGetCount: { parameters: ["buffer"], result: "i32" },
-  /** (CUdevice *device, int ordinal) */
-  cuDeviceGet: { parameters: ["buffer", "i32"], result: "i32" },
-  /** (char *name, int length, CUdevice) */
-  cuDeviceGetName: { parameters: ["buffer", "i32", "i32"], result: "i32" },
-  /** (int *value, CUdevice_attribute, CUdevice): sizes, counts and clocks; capabilities are made of them. */
-  cuDeviceGetAttribute: { parameters: ["buffer", "i32", "i32"], result: "i32" },
-  /** (int *can, CUdevice, CUdevice peer) */
-  cuDeviceCanAccessPeer: { parameters: ["buffer", "i32", "i32"], result: "i32" },
+  cuDeviceGetCount: "buffer", // (int *count): of those that CUDA_VISIBLE_DEVICES shows.
+  cuDeviceGet: "buffer i32", // (CUdevice *device, int ordinal)
+  cuDeviceGetName: "buffer i32 i32", // (char *name, int length, CUdevice)
+  // (int *value, CUdevice_attribute, CUdevice): sizes, counts and clocks; capabilities are made of them.
+  cuDeviceGetAttribute: "buffer i32 i32",
+  cuDeviceCanAccessPeer: "buffer i32 i32", // (int *can, CUdevice, CUdevice peer)
 
-  /** (CUcontext *, CUdevice): the context that libraries of one process share. */
-  cuDevicePrimaryCtxRetain: { parameters: ["buffer", "i32"], result: "i32" },
-  /** (CUdevice): the last release destroys it. */
-  cuDevicePrimaryCtxRelease_v2: { parameters: ["i32"], result: "i32" },
-  /** (CUcontext): what the calls of this thread mean from now on. */
-  cuCtxSetCurrent: { parameters: ["u64"], result: "i32" },
-  /** (CUcontext peer, flags = 0): direct copies between two cards. */
-  cuCtxEnablePeerAccess: { parameters: ["u64", "u32"], result: "i32" },
+  cuDevicePrimaryCtxRetain: "buffer i32", // (CUcontext *, CUdevice): the context that libraries of one process share.
+  cuDevicePrimaryCtxRelease_v2: "i32", // (CUdevice): the last release destroys it.
+  cuCtxSetCurrent: "u64", // (CUcontext): what the calls of this thread mean from now on.
+  cuCtxEnablePeerAccess: "u64 u32", // (CUcontext peer, flags = 0): direct copies between two cards.
 
-  /** (size_t *free, size_t *total): what the allocator's budget is made of. */
-  cuMemGetInfo_v2: { parameters: ["buffer", "buffer"], result: "i32" },
-  /** (CUdeviceptr *, size_t bytes): aligned to 256 at least. */
-  cuMemAlloc_v2: { parameters: ["buffer", "u64"], result: "i32" },
-  /** (CUdeviceptr): waits for what uses it. */
-  cuMemFree_v2: { parameters: ["u64"], result: "i32" },
-  /** (void **, size_t bytes, flags = 0): pinned host memory, through which copies are asynchronous. */
-  cuMemHostAlloc: { parameters: ["buffer", "u64", "u32"], result: "i32" },
-  /** (void *) */
-  cuMemFreeHost: { parameters: ["u64"], result: "i32" },
-  /** (void *, size_t bytes, flags = 0): pins memory that exists, for one large read. */
-  cuMemHostRegister_v2: { parameters: ["u64", "u64", "u32"], result: "i32" },
-  /** (void *) */
-  cuMemHostUnregister: { parameters: ["u64"], result: "i32" },
-  /** (CUdeviceptr to, const void *from, size_t bytes, CUstream) */
-  cuMemcpyHtoDAsync_v2: { parameters: ["u64", "u64", "u64", "u64"], result: "i32" },
-  /** (void *to, CUdeviceptr from, size_t bytes, CUstream) */
-  cuMemcpyDtoHAsync_v2: { parameters: ["u64", "u64", "u64", "u64"], result: "i32" },
-  /** (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream) */
-  cuMemcpyDtoDAsync_v2: { parameters: ["u64", "u64", "u64", "u64"], result: "i32" },
-  /** (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream): between two devices. */
-  cuMemcpyPeerAsync: { parameters: ["u64", "u64", "u64", "u64", "u64", "u64"], result: "i32" },
+  cuMemGetInfo_v2: "buffer buffer", // (size_t *free, size_t *total): what the allocator's budget is made of.
+  cuMemAlloc_v2: "buffer u64", // (CUdeviceptr *, size_t bytes): aligned to 256 at least.
+  cuMemFree_v2: "u64", // (CUdeviceptr): waits for what uses it.
+  // (void **, size_t bytes, flags = 0): pinned host memory, through which copies are asynchronous.
+  cuMemHostAlloc: "buffer u64 u32",
+  cuMemFreeHost: "u64", // (void *)
+  // (void *, size_t bytes, flags = 0): pins memory that exists, for one large read.
+  cuMemHostRegister_v2: "u64 u64 u32",
+  cuMemHostUnregister: "u64", // (void *)
+  cuMemcpyHtoDAsync_v2: "u64 u64 u64 u64", // (CUdeviceptr to, const void *from, size_t bytes, CUstream)
+  cuMemcpyDtoHAsync_v2: "u64 u64 u64 u64", // (void *to, CUdeviceptr from, size_t bytes, CUstream)
+  cuMemcpyDtoDAsync_v2: "u64 u64 u64 u64", // (CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream)
+  // (CUdeviceptr to, CUcontext, CUdeviceptr from, CUcontext, size_t bytes, CUstream): between two devices.
+  cuMemcpyPeerAsync: "u64 u64 u64 u64 u64 u64",
 
-  /** (CUstream *, flags): CU_STREAM_NON_BLOCKING (1) keeps apart from the legacy stream of other libraries. */
-  cuStreamCreate: { parameters: ["buffer", "u32"], result: "i32" },
-  /** (CUstream) */
-  cuStreamDestroy_v2: { parameters: ["u64"], result: "i32" },
-  /** (CUstream): blocks until all of it is done; tells of errors in kernels. */
-  cuStreamSynchronize: { parameters: ["u64"], result: "i32" },
-  /** (CUstream, CUevent, flags = 0): orders streams of two devices. */
-  cuStreamWaitEvent: { parameters: ["u64", "u64", "u32"], result: "i32" },
-  /** (CUevent *, flags): CU_EVENT_DISABLE_TIMING (2) where only order is wanted. */
-  cuEventCreate: { parameters: ["buffer", "u32"], result: "i32" },
-  /** (CUevent, CUstream) */
-  cuEventRecord: { parameters: ["u64", "u64"], result: "i32" },
-  /** (CUevent): CUDA_ERROR_NOT_READY (600) until it is reached; what asynchronous reads poll. */
-  cuEventQuery: { parameters: ["u64"], result: "i32" },
-  /** (CUevent): blocks. */
-  cuEventSynchronize: { parameters: ["u64"], result: "i32" },
-  /** (float *ms, CUevent start, CUevent end) */
-  cuEventElapsedTime: { parameters: ["buffer", "u64", "u64"], result: "i32" },
-  /** (CUevent) */
-  cuEventDestroy_v2: { parameters: ["u64"], result: "i32" },
+  // (CUstream *, flags): CU_STREAM_NON_BLOCKING (1) keeps apart from the legacy stream of other libraries.
+  cuStreamCreate: "buffer u32",
+  cuStreamDestroy_v2: "u64", // (CUstream)
+  cuStreamSynchronize: "u64", // (CUstream): blocks until all of it is done; tells of errors in kernels.
+  cuStreamWaitEvent: "u64 u64 u32", // (CUstream, CUevent, flags = 0): orders streams of two devices.
+  cuEventCreate: "buffer u32", // (CUevent *, flags): CU_EVENT_DISABLE_TIMING (2) where only order is wanted.
+  cuEventRecord: "u64 u64", // (CUevent, CUstream)
+  cuEventQuery: "u64", // (CUevent): CUDA_ERROR_NOT_READY (600) until it is reached; what asynchronous reads poll.
+  cuEventSynchronize: "u64", // (CUevent): blocks.
+  cuEventElapsedTime: "buffer u64 u64", // (float *ms, CUevent start, CUevent end)
+  cuEventDestroy_v2: "u64", // (CUevent)
 
-  /** (CUmodule *, const void *image, unsigned n, CUjit_option *, void **values): a cubin, or PTX ending in NUL. */
-  cuModuleLoadDataEx: { parameters: ["buffer", "buffer", "u32", "buffer", "buffer"], result: "i32" },
-  /** (CUmodule) */
-  cuModuleUnload: { parameters: ["u64"], result: "i32" },
-  /** (CUfunction *, CUmodule, const char *name) */
-  cuModuleGetFunction: { parameters: ["buffer", "u64", "buffer"], result: "i32" },
-  /** (int *value, CUfunction_attribute, CUfunction): registers, spilled bytes. */
-  cuFuncGetAttribute: { parameters: ["buffer", "i32", "u64"], result: "i32" },
-  /** (CUfunction, CUfunction_attribute, int): allows dynamic shared memory beyond 48 KB. */
-  cuFuncSetAttribute: { parameters: ["u64", "i32", "i32"], result: "i32" },
-  /** (CUfunction, grid x y z, block x y z, shared bytes, CUstream, void **params = 0, void **extra) */
-  cuLaunchKernel: {
-    parameters: ["u64", "u32", "u32", "u32", "u32", "u32", "u32", "u32", "u64", "u64", "u64"],
-    result: "i32",
-  },
+  // (CUmodule *, const void *image, unsigned n, CUjit_option *, void **values): a cubin, or PTX ending in NUL.
+  cuModuleLoadDataEx: "buffer buffer u32 buffer buffer",
+  cuModuleUnload: "u64", // (CUmodule)
+  cuModuleGetFunction: "buffer u64 buffer", // (CUfunction *, CUmodule, const char *name)
+  cuFuncGetAttribute: "buffer i32 u64", // (int *value, CUfunction_attribute, CUfunction): registers, spilled bytes.
+  // (CUfunction, CUfunction_attribute, int): allows dynamic shared memory beyond 48 KB.
+  cuFuncSetAttribute: "u64 i32 i32",
+  // (CUfunction, grid x y z, block x y z, shared bytes, CUstream, void **params = 0, void **extra)
+  cuLaunchKernel: "u64 u32 u32 u32 u32 u32 u32 u32 u64 u64 u64",
 
-  /** (CUgraph *, flags = 0) */
-  cuGraphCreate: { parameters: ["buffer", "u32"], result: "i32" },
-  /** (CUgraphNode *, CUgraph, const CUgraphNode *dependencies, size_t n, const CUDA_KERNEL_NODE_PARAMS_v1 *) */
-  cuGraphAddKernelNode: { parameters: ["buffer", "u64", "buffer", "u64", "u64"], result: "i32" },
-  /** (CUgraphExec *, CUgraph, unsigned long long flags = 0) */
-  cuGraphInstantiateWithFlags: { parameters: ["buffer", "u64", "u64"], result: "i32" },
-  /** (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *): other arguments from the next launch on. */
-  cuGraphExecKernelNodeSetParams: { parameters: ["u64", "u64", "u64"], result: "i32" },
-  /** (CUgraphExec, CUstream) */
-  cuGraphLaunch: { parameters: ["u64", "u64"], result: "i32" },
-  /** (CUgraphExec) */
-  cuGraphExecDestroy: { parameters: ["u64"], result: "i32" },
-  /** (CUgraph) */
-  cuGraphDestroy: { parameters: ["u64"], result: "i32" },
+  cuGraphCreate: "buffer u32", // (CUgraph *, flags = 0)
+  // (CUgraphNode *, CUgraph, const CUgraphNode *dependencies, size_t n, const CUDA_KERNEL_NODE_PARAMS_v1 *)
+  cuGraphAddKernelNode: "buffer u64 buffer u64 u64",
+  cuGraphInstantiateWithFlags: "buffer u64 u64", // (CUgraphExec *, CUgraph, unsigned long long flags = 0)
+  // (CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS_v1 *): other arguments from the next launch on.
+  cuGraphExecKernelNodeSetParams: "u64 u64 u64",
+  cuGraphLaunch: "u64 u64", // (CUgraphExec, CUstream)
+  cuGraphExecDestroy: "u64", // (CUgraphExec)
+  cuGraphDestroy: "u64", // (CUgraph)
 } as const;
 
 /** libnvrtc: from CUDA C++ to machine code, without a file or a process. Since 11.2. */
-export const NVRTC_SYMBOLS = {
-  /** (int *major, int *minor) */
-  nvrtcVersion: { parameters: ["buffer", "buffer"], result: "i32" },
-  /** (int *count) */
-  nvrtcGetNumSupportedArchs: { parameters: ["buffer"], result: "i32" },
-  /** (int *architectures): 80 for sm_80, ascending. */
-  nvrtcGetSupportedArchs: { parameters: ["buffer"], result: "i32" },
-  /** (nvrtcProgram *, const char *source, const char *name, int n = 0, headers = 0, names = 0) */
-  nvrtcCreateProgram: { parameters: ["buffer", "buffer", "buffer", "i32", "u64", "u64"], result: "i32" },
-  /** (nvrtcProgram, int n, const char **options) */
-  nvrtcCompileProgram: { parameters: ["u64", "i32", "u64"], result: "i32" },
-  /** (nvrtcProgram, size_t *) */
-  nvrtcGetProgramLogSize: { parameters: ["u64", "buffer"], result: "i32" },
-  /** (nvrtcProgram, char *) */
-  nvrtcGetProgramLog: { parameters: ["u64", "buffer"], result: "i32" },
-  /** (nvrtcProgram, size_t *) */
-  nvrtcGetCUBINSize: { parameters: ["u64", "buffer"], result: "i32" },
-  /** (nvrtcProgram, char *) */
-  nvrtcGetCUBIN: { parameters: ["u64", "buffer"], result: "i32" },
-  /** (nvrtcProgram *) */
-  nvrtcDestroyProgram: { parameters: ["buffer"], result: "i32" },
+const NVRTC = {
+  nvrtcVersion: "buffer buffer", // (int *major, int *minor)
+  nvrtcGetNumSupportedArchs: "buffer", // (int *count)
+  nvrtcGetSupportedArchs: "buffer", // (int *architectures): 80 for sm_80, ascending.
+  // (nvrtcProgram *, const char *source, const char *name, int n = 0, headers = 0, names = 0)
+  nvrtcCreateProgram: "buffer buffer buffer i32 u64 u64",
+  nvrtcCompileProgram: "u64 i32 u64", // (nvrtcProgram, int n, const char **options)
+  nvrtcGetProgramLogSize: "u64 buffer", // (nvrtcProgram, size_t *)
+  nvrtcGetProgramLog: "u64 buffer", // (nvrtcProgram, char *)
+  nvrtcGetCUBINSize: "u64 buffer", // (nvrtcProgram, size_t *)
+  nvrtcGetCUBIN: "u64 buffer", // (nvrtcProgram, char *)
+  nvrtcDestroyProgram: "buffer", // (nvrtcProgram *)
 } as const;
+
+/** {@linkcode DRIVER} as `Deno.dlopen` takes it. */
+export const DRIVER_SYMBOLS: Symbols<typeof DRIVER> = symbols(DRIVER);
+/** {@linkcode NVRTC} as `Deno.dlopen` takes it. */
+export const NVRTC_SYMBOLS: Symbols<typeof NVRTC> = symbols(NVRTC);
 
 /** Attributes of a device (CUdevice_attribute). */
 export const Attribute = {
   MAX_THREADS_PER_BLOCK: 1,
+  /** Then y and z. */
   MAX_BLOCK_DIM_X: 2,
-  MAX_BLOCK_DIM_Y: 3,
-  MAX_BLOCK_DIM_Z: 4,
+  /** Then y and z. */
   MAX_GRID_DIM_X: 5,
-  MAX_GRID_DIM_Y: 6,
-  MAX_GRID_DIM_Z: 7,
   SHARED_PER_BLOCK: 8,
   WARP_SIZE: 10,
   /** In kHz. */

@@ -9,7 +9,7 @@ import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import type { Place } from "../../src/renderer/visitor.ts";
-import { argOf, AxisKind, type ConstValue, type LocalArg } from "../../src/uop/core/args.ts";
+import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
 import { isCollective } from "./grid.ts";
@@ -250,12 +250,7 @@ export function renderJs(program: LinearProgram): string {
   return new Writer(program).write();
 }
 
-/** Arrays of the kernel itself, by id. */
-export function localsOf(program: LinearProgram): LocalArg[] {
-  return program.uops.filter((u) => u.op === Ops.LOCAL).map((u) => argOf(u, Ops.LOCAL));
-}
-
-/** The dtype of the LOCAL with this id. */
-export function localDType(program: LinearProgram, id: number): DType {
-  return program.uops.find((u) => u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).id === id)!.dtype;
+/** Arrays of the kernel itself. */
+export function localsOf(program: LinearProgram): UOp[] {
+  return program.uops.filter((u) => u.op === Ops.LOCAL);
 }

@@ -20,8 +20,9 @@ import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import { argOf } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
-import { coresOf, localDType, localsOf, renderJs } from "./codegen.ts";
+import { coresOf, localsOf, renderJs } from "./codegen.ts";
 import { isCollective, type Meeting, runGroups, SharedWatch, type ThreadContext } from "./grid.ts";
 import { interpretJs } from "./interpret.ts";
 import { valueOf } from "./js_lanes.ts";
@@ -147,8 +148,8 @@ class JsCompiler implements Compiler {
         this.kernels.set(key, kernel);
       }
       const locals: Elements[] = [];
-      for (const { id, size } of localsOf(program)) {
-        const dtype = localDType(program, id);
+      for (const u of localsOf(program)) {
+        const { id, size } = argOf(u, Ops.LOCAL), { dtype } = u;
         locals[id] = new JsBlock(size * dtype.itemsize).view(dtype, 0, size * dtype.count);
       }
       return new JsProgram(program, source, kernel, locals);
@@ -159,25 +160,31 @@ class JsCompiler implements Compiler {
 /** Whether code can be made of text: not in a page whose policy lacks 'unsafe-eval', until a kernel finds out. */
 let canGenerate = true;
 
+/** The function with this head and the body `source`. */
+function compileText<T>({ name }: LinearProgram, head: string, source: string): T {
+  const unpack = `const { ${Object.keys(RUNTIME).join(", ")} } = rt;`;
+  try {
+    return (new Function("rt", `${unpack}\nreturn ${head} {\n${source}\n};`) as (rt: typeof RUNTIME) => T)(RUNTIME);
+  } catch (error) {
+    if (error instanceof EvalError) canGenerate = false;
+    throw new CompileError(`compile kernel ${name} for JS`, { reason: String(error), source });
+  }
+}
+
 /** The function of a kernel: compiled, or interpreted where the page forbids code from text. */
 function make(program: LinearProgram, source: string): Kernel {
   if (!canGenerate) return interpretJs(program);
-  const unpack = `const { ${Object.keys(RUNTIME).join(", ")} } = rt;`;
   try {
-    const outer = new Function("rt", `${unpack}\nreturn (bufs, vars, begin, end, locals, count) => {\n${source}\n};`);
-    return (outer as (rt: typeof RUNTIME) => Kernel)(RUNTIME);
+    return compileText(program, "(bufs, vars, begin, end, locals, count) =>", source);
   } catch (error) {
-    if (error instanceof EvalError) {
-      canGenerate = false;
-      return interpretJs(program);
-    }
-    throw new CompileError(`compile kernel ${program.name} for JS`, { reason: String(error), source });
+    if (canGenerate) throw error;
+    return interpretJs(program);
   }
 }
 
 /** What the function of a program with groups closes over besides its source. */
-function gridKey({ grid, uops }: LinearProgram): string {
-  const shared = uops.filter((u) => u.op === Ops.LOCAL).map((u) => String(u.arg));
+function gridKey(program: LinearProgram): string {
+  const { grid } = program, shared = localsOf(program).map((u) => String(u.arg));
   return `${grid?.size} ${grid?.groups.map((g) => g.op === Ops.CONST ? g.value : "?")} ${shared.join()}`;
 }
 
@@ -195,20 +202,13 @@ type Thread = (
 
 /** A kernel whose threads work together, group by group. */
 function makeGroups(program: LinearProgram, source: string, warp: number): Kernel {
-  const unpack = `const { ${Object.keys(RUNTIME).join(", ")} } = rt;`;
   const head = "function* (bufs, vars, locals, count, watches, cores, group, thread, me)";
-  let thread: Thread;
-  try {
-    thread = (new Function("rt", `${unpack}\nreturn ${head} {\n${source}\n};`) as (rt: typeof RUNTIME) => Thread)(
-      RUNTIME,
-    );
-  } catch (error) {
-    throw new CompileError(`compile kernel ${program.name} for JS`, { reason: String(error), source });
-  }
+  const thread = compileText<Thread>(program, head, source);
   const cores = coresOf(program);
   const watches: SharedWatch[] = [];
-  for (const { id, size, scope } of localsOf(program)) {
-    if (scope === "shared") watches[id] = new SharedWatch(`local${id}`, size * localDType(program, id).count);
+  for (const u of localsOf(program)) {
+    const { id, size, scope } = argOf(u, Ops.LOCAL);
+    if (scope === "shared") watches[id] = new SharedWatch(`local${id}`, size * u.dtype.count);
   }
   return (bufs, vars, _begin, _end, locals, count) => {
     runGroups(

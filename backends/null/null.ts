@@ -7,31 +7,18 @@
 import { type Allocator, type Block, LruAllocator } from "../../src/device/allocator.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
 import type { Compiler, Graph, Program } from "../../src/device/program.ts";
-import { dtypes } from "../../src/dtype/dtype.ts";
-import { C_LANGUAGE } from "../../src/renderer/c/c.ts";
+import { C_LANGUAGE, vectorCaps } from "../../src/renderer/c/c.ts";
 import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
-import {
-  type Capabilities,
-  COMMON_DTYPES,
-  type LinearProgram,
-  type Renderer,
-  SCALAR_CAPS,
-} from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/core/ops.ts";
+import type { Capabilities, LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 
 /** A processor with AVX-512, two threads and common caches: the same on every machine, so that counts can be compared. */
 export const NULL_CAPS: Capabilities = {
-  ...SCALAR_CAPS,
-  vectorBytes: 64,
+  ...vectorCaps(64, true),
   registers: 32,
   threads: 2,
   l1: 32768,
   l2: 1048576,
   hasMulAcc: true,
-  nativeOps: [Ops.SQRT, Ops.TRUNC],
-  computeDTypes: COMMON_DTYPES,
-  storageDTypes: [...COMMON_DTYPES, dtypes.float16],
-  vectorLanes: (d) => 64 / Math.max(4, d.bits >> 3),
 };
 
 /** What the NULL device would have done. */

@@ -46,6 +46,17 @@ class Emitter {
     if (this.listing) this.line([name, ...immediates].join(" "));
   }
 
+  /** Opens a loop or an if, which gives a value where it has a type. */
+  private open(name: "if" | "loop", type?: ValType): void {
+    this.out.op(OPCODES[name]).u8(type ?? EMPTY);
+    this.line(type === undefined ? name : `${name} (result ${valTypeName(type)})`);
+    this.indent++;
+  }
+  private end(): void {
+    this.indent--;
+    this.put("end");
+  }
+
   private alloc(type: ValType): number {
     const local = this.free.get(type)?.pop();
     if (local !== undefined) return local;
@@ -58,16 +69,20 @@ class Emitter {
     else list.push(local);
   }
 
+  /** Counts a use of a value in a local: after the last one that is free again, at the end of the loops around it. */
+  private used(n: Node): void {
+    if (--n.uses > 0) return;
+    if (n.loops === this.deferred.length) this.release(n.type, n.local);
+    else this.deferred[n.loops].push([n.type, n.local]);
+  }
+
   /** Writes the value onto the stack and counts one use. */
   private push(n: Node): void {
     if (n.kind === "const") return this.constant(n);
     if (n.kind === "get" && n.variable!.fixed) return this.put("local.get", n.variable!.local);
     if (n.local >= 0) {
       this.put("local.get", n.local);
-      if (--n.uses > 0) return;
-      if (n.loops === this.deferred.length) this.release(n.type, n.local);
-      else this.deferred[n.loops].push([n.type, n.local]);
-      return;
+      return this.used(n);
     }
     n.written = true;
     this.instruction(n);
@@ -95,18 +110,14 @@ class Emitter {
     if (isLoad && n.src.length > 1) {
       const [pointer, gate, alt] = n.src;
       this.push(gate);
-      this.out.op(OPCODES.if).u8(n.type);
-      this.line(`if (result ${valTypeName(n.type)})`);
-      this.indent++;
+      this.open("if", n.type);
       this.push(pointer);
       this.memory(n.op, n.imm);
       this.indent--;
       this.put("else");
       this.indent++;
       this.push(alt);
-      this.indent--;
-      this.put("end");
-      return;
+      return this.end();
     }
     for (const s of n.src) this.push(s);
     if (isLoad || n.op.includes(".load")) this.memory(n.op, n.imm);
@@ -172,12 +183,9 @@ class Emitter {
       case "if":
         this.push(item.condition);
         this.flush(always);
-        this.out.op(OPCODES.if).u8(EMPTY);
-        this.line("if");
-        this.indent++;
+        this.open("if");
         this.items(item.body);
-        this.indent--;
-        return this.put("end");
+        return this.end();
       case "loop":
         return this.loop(item);
     }
@@ -199,10 +207,7 @@ class Emitter {
   /** Counts a use that wrote nothing. */
   private drop(n: Node): void {
     if (n.kind === "const" || (n.kind === "get" && n.variable!.fixed) || n.uses === 0) return;
-    if (n.local >= 0 && --n.uses === 0) {
-      if (n.loops === this.deferred.length) this.release(n.type, n.local);
-      else this.deferred[n.loops].push([n.type, n.local]);
-    }
+    if (n.local >= 0) this.used(n);
   }
 
   private loop(item: Loop): void {
@@ -222,14 +227,10 @@ class Emitter {
     if (item.guard) {
       this.put("local.get", counter.local);
       this.peek(end);
-      this.put(`${p}.lt_s` as Instr);
-      this.out.op(OPCODES.if).u8(EMPTY);
-      this.line("if");
-      this.indent++;
+      this.put(`${p}.lt_s`);
+      this.open("if");
     }
-    this.out.op(OPCODES.loop).u8(EMPTY);
-    this.line("loop");
-    this.indent++;
+    this.open("loop");
     this.deferred.push([]);
     this.items(item.body);
     for (const { variable, step } of inductions) {
@@ -243,20 +244,16 @@ class Emitter {
     if (p === "i64") this.out.op(OPCODES["i64.const"]).s32(1);
     else this.out.i32(1);
     this.line(`${p}.const 1`);
-    this.put(`${p}.add` as Instr);
+    this.put(`${p}.add`);
     this.put("local.tee", counter.local);
     this.peek(end);
-    this.put(`${p}.lt_s` as Instr);
+    this.put(`${p}.lt_s`);
     this.put("br_if", 0);
     for (const [type, local] of this.deferred.pop()!) this.release(type, local);
     this.drop(end);
     this.drop(end);
-    this.indent--;
-    this.put("end");
-    if (item.guard) {
-      this.indent--;
-      this.put("end");
-    }
+    this.end();
+    if (item.guard) this.end();
     for (const { variable } of inductions) this.release(variable.type, variable.local);
     this.release(counter.type, counter.local);
   }

@@ -70,153 +70,143 @@ export interface Runtime {
 }
 
 /** A body written with names instead of local numbers. */
-class Code {
-  readonly b = new Bytes();
+class Code extends Bytes {
   get(x: number): this {
-    this.b.i("local.get", x);
-    return this;
+    return this.i("local.get", x);
   }
   set(x: number): this {
-    this.b.i("local.set", x);
-    return this;
+    return this.i("local.set", x);
   }
   num(x: number): this {
-    this.b.i32(x);
-    return this;
-  }
-  op(name: Parameters<Bytes["i"]>[0], ...imm: number[]): this {
-    this.b.i(name, ...imm);
-    return this;
+    return this.i32(x);
   }
   /** Opens a block, loop or if without a result. */
   open(name: "block" | "loop" | "if"): this {
-    this.b.i(name).u8(EMPTY);
-    return this;
+    return this.i(name).u8(EMPTY);
   }
   end(): this {
-    this.b.i("end");
-    return this;
+    return this.i("end");
   }
   /** A plain i32 field of the record at local `x`. */
   field(x: number, offset: number): this {
-    return this.get(x).op("i32.load", 2, offset);
+    return this.get(x).i("i32.load", 2, offset);
   }
   atomicLoad(offset = 0): this {
-    return this.op("i32.atomic.load", 2, offset);
+    return this.i("i32.atomic.load", 2, offset);
   }
 }
 
 /** Calls the kernel of the command at `cmd` from `b` to `e`, in pieces. */
 function callPieces(c: Code, cmd: number, b: number, e: number, piece: number): Code {
   return c.open("block").open("loop")
-    .get(b).get(e).op("i32.ge_u").op("br_if", 1)
-    .get(b).field(cmd, COMMAND.CALL).op("i32.add").set(piece)
-    .get(e).get(piece).get(piece).get(e).op("i32.gt_u").op("select").set(piece)
+    .get(b).get(e).i("i32.ge_u").i("br_if", 1)
+    .get(b).field(cmd, COMMAND.CALL).i("i32.add").set(piece)
+    .get(e).get(piece).get(piece).get(e).i("i32.gt_u").i("select").set(piece)
     .field(cmd, COMMAND.BUFS).field(cmd, COMMAND.VARS).get(b).get(piece).field(cmd, COMMAND.KERNEL)
-    .op("call_indirect", 0, 0)
-    .get(piece).set(b).op("br", 0).end().end();
+    .i("call_indirect", 0, 0)
+    .get(piece).set(b).i("br", 0).end().end();
 }
 
 function serialBody(): Code {
   const list = 0, count = 1, b = 2, piece = 3, e = 4;
-  const c = new Code().open("block").open("loop").get(count).op("i32.eqz").op("br_if", 1)
+  const c = new Code().open("block").open("loop").get(count).i("i32.eqz").i("br_if", 1)
     .num(0).set(b).field(list, COMMAND.TOTAL).set(e);
   return callPieces(c, list, b, e, piece)
-    .get(list).num(COMMAND.SIZE).op("i32.add").set(list)
-    .get(count).num(1).op("i32.sub").set(count)
-    .op("br", 0).end().end();
+    .get(list).num(COMMAND.SIZE).i("i32.add").set(list)
+    .get(count).num(1).i("i32.sub").set(count)
+    .i("br", 0).end().end();
 }
 
 /** walk(list, count, mayWait): does chunks until all launches are done; 1 after a trap elsewhere. */
 function walkBody(): Code {
   const list = 0, count = 1, mayWait = 2, b = 3, piece = 4, e = 5, chunk = 6, seen = 7, spins = 8;
-  const c = new Code().open("block").open("loop").get(count).op("i32.eqz").op("br_if", 1);
+  const c = new Code().open("block").open("loop").get(count).i("i32.eqz").i("br_if", 1);
   c.open("block").open("loop")
-    .get(list).num(1).op("i32.atomic.rmw.add", 2, COMMAND.NEXT).op("local.tee", chunk)
-    .field(list, COMMAND.CHUNKS).op("i32.ge_u").op("br_if", 1)
-    .get(chunk).field(list, COMMAND.CLAIM).op("i32.mul").op("local.tee", b)
-    .field(list, COMMAND.CLAIM).op("i32.add").set(e)
-    .field(list, COMMAND.TOTAL).get(e).get(e).field(list, COMMAND.TOTAL).op("i32.gt_u").op("select").set(e);
+    .get(list).num(1).i("i32.atomic.rmw.add", 2, COMMAND.NEXT).i("local.tee", chunk)
+    .field(list, COMMAND.CHUNKS).i("i32.ge_u").i("br_if", 1)
+    .get(chunk).field(list, COMMAND.CLAIM).i("i32.mul").i("local.tee", b)
+    .field(list, COMMAND.CLAIM).i("i32.add").set(e)
+    .field(list, COMMAND.TOTAL).get(e).get(e).field(list, COMMAND.TOTAL).i("i32.gt_u").i("select").set(e);
   callPieces(c, list, b, e, piece)
-    .get(list).num(1).op("i32.atomic.rmw.add", 2, COMMAND.DONE).num(1).op("i32.add")
-    .field(list, COMMAND.CHUNKS).op("i32.eq").open("if")
+    .get(list).num(1).i("i32.atomic.rmw.add", 2, COMMAND.DONE).num(1).i("i32.add")
+    .field(list, COMMAND.CHUNKS).i("i32.eq").open("if")
     .get(list).atomicLoad(COMMAND.WAITERS).open("if")
-    .get(list).num(-1).op("memory.atomic.notify", 2, COMMAND.DONE).op("drop")
+    .get(list).num(-1).i("memory.atomic.notify", 2, COMMAND.DONE).i("drop")
     .end().end()
-    .op("br", 0).end().end();
+    .i("br", 0).end().end();
   c.num(0).set(spins).open("block").open("loop")
-    .get(list).atomicLoad(COMMAND.DONE).op("local.tee", seen).field(list, COMMAND.CHUNKS).op("i32.ge_u").op("br_if", 1)
-    .num(WORDS.ERROR).atomicLoad().open("if").num(1).op("return").end()
-    .get(spins).num(1).op("i32.add").op("local.tee", spins).num(SPINS).op("i32.gt_u").get(mayWait).op("i32.and")
+    .get(list).atomicLoad(COMMAND.DONE).i("local.tee", seen).field(list, COMMAND.CHUNKS).i("i32.ge_u").i("br_if", 1)
+    .num(WORDS.ERROR).atomicLoad().open("if").num(1).i("return").end()
+    .get(spins).num(1).i("i32.add").i("local.tee", spins).num(SPINS).i("i32.gt_u").get(mayWait).i("i32.and")
     .open("if")
-    .get(list).num(1).op("i32.atomic.rmw.add", 2, COMMAND.WAITERS).op("drop")
+    .get(list).num(1).i("i32.atomic.rmw.add", 2, COMMAND.WAITERS).i("drop")
     .get(list).get(seen);
-  c.b.i("i64.const").s32(1000000);
-  c.op("memory.atomic.wait32", 2, COMMAND.DONE).op("drop")
-    .get(list).num(1).op("i32.atomic.rmw.sub", 2, COMMAND.WAITERS).op("drop")
+  c.i("i64.const").s32(1000000);
+  c.i("memory.atomic.wait32", 2, COMMAND.DONE).i("drop")
+    .get(list).num(1).i("i32.atomic.rmw.sub", 2, COMMAND.WAITERS).i("drop")
     .end()
-    .op("br", 0).end().end();
-  return c.get(list).num(COMMAND.SIZE).op("i32.add").set(list)
-    .get(count).num(1).op("i32.sub").set(count)
-    .op("br", 0).end().end().num(0);
+    .i("br", 0).end().end();
+  return c.get(list).num(COMMAND.SIZE).i("i32.add").set(list)
+    .get(count).num(1).i("i32.sub").set(count)
+    .i("br", 0).end().end().num(0);
 }
 
 /** close(mayWait) */
 function closeBody(): Code {
   const mayWait = 0, seen = 1, spins = 2;
-  const c = new Code().num(WORDS.GATE).num(~GATE_OPEN).op("i32.atomic.rmw.and", 2, 0).op("drop")
+  const c = new Code().num(WORDS.GATE).num(~GATE_OPEN).i("i32.atomic.rmw.and", 2, 0).i("drop")
     .open("block").open("loop")
-    .num(WORDS.GATE).atomicLoad().op("local.tee", seen).op("i32.eqz").op("br_if", 1)
-    .get(spins).num(1).op("i32.add").op("local.tee", spins).num(SPINS).op("i32.gt_u").get(mayWait).op("i32.and")
+    .num(WORDS.GATE).atomicLoad().i("local.tee", seen).i("i32.eqz").i("br_if", 1)
+    .get(spins).num(1).i("i32.add").i("local.tee", spins).num(SPINS).i("i32.gt_u").get(mayWait).i("i32.and")
     .open("if").num(WORDS.GATE).get(seen);
-  c.b.i("i64.const").s32(50000);
-  return c.op("memory.atomic.wait32", 2, 0).op("drop").end().op("br", 0).end().end();
+  c.i("i64.const").s32(50000);
+  return c.i("memory.atomic.wait32", 2, 0).i("drop").end().i("br", 0).end().end();
 }
 
 /** parallel(list, count, mayWait) */
 function parallelBody(walk: number, close: number): Code {
   const list = 0, count = 1, mayWait = 2, at = 3, left = 4, result = 5;
   const c = new Code().get(list).set(at).get(count).set(left)
-    .open("block").open("loop").get(left).op("i32.eqz").op("br_if", 1)
-    .get(at).num(0).op("i32.store", 2, COMMAND.NEXT)
-    .get(at).num(0).op("i32.store", 2, COMMAND.DONE)
-    .get(at).num(0).op("i32.store", 2, COMMAND.WAITERS)
-    .get(at).num(COMMAND.SIZE).op("i32.add").set(at)
-    .get(left).num(1).op("i32.sub").set(left).op("br", 0).end().end()
-    .num(WORDS.JOB).get(list).op("i32.store", 2, 0)
-    .num(WORDS.JOB).get(count).op("i32.store", 2, 4)
-    .num(WORDS.GATE).num(GATE_OPEN).op("i32.atomic.store", 2, 0)
-    .num(WORDS.SEQ).num(1).op("i32.atomic.rmw.add", 2, 0).op("drop")
+    .open("block").open("loop").get(left).i("i32.eqz").i("br_if", 1)
+    .get(at).num(0).i("i32.store", 2, COMMAND.NEXT)
+    .get(at).num(0).i("i32.store", 2, COMMAND.DONE)
+    .get(at).num(0).i("i32.store", 2, COMMAND.WAITERS)
+    .get(at).num(COMMAND.SIZE).i("i32.add").set(at)
+    .get(left).num(1).i("i32.sub").set(left).i("br", 0).end().end()
+    .num(WORDS.JOB).get(list).i("i32.store", 2, 0)
+    .num(WORDS.JOB).get(count).i("i32.store", 2, 4)
+    .num(WORDS.GATE).num(GATE_OPEN).i("i32.atomic.store", 2, 0)
+    .num(WORDS.SEQ).num(1).i("i32.atomic.rmw.add", 2, 0).i("drop")
     .num(WORDS.PARKED).atomicLoad().open("if")
-    .num(WORDS.SEQ).num(-1).op("memory.atomic.notify", 2, 0).op("drop").end();
-  return c.get(list).get(count).get(mayWait).op("call", walk).set(result)
-    .get(mayWait).op("call", close).get(result);
+    .num(WORDS.SEQ).num(-1).i("memory.atomic.notify", 2, 0).i("drop").end();
+  return c.get(list).get(count).get(mayWait).i("call", walk).set(result)
+    .get(mayWait).i("call", close).get(result);
 }
 
 /** work(loaded, timeout) */
 function workBody(walk: number): Code {
   const loaded = 0, timeout = 1, seq = 2, now = 3, gate = 4, spins = 5;
-  const modulesChanged = (c: Code) => c.num(WORDS.MODULES).atomicLoad().get(loaded).op("i32.ne");
-  const c = new Code().num(WORDS.SEQ).atomicLoad().num(1).op("i32.sub").set(seq).open("loop");
-  modulesChanged(c).open("if").num(0).op("return").end()
-    .num(WORDS.SEQ).atomicLoad().op("local.tee", now).get(seq).op("i32.ne").open("if")
+  const modulesChanged = (c: Code) => c.num(WORDS.MODULES).atomicLoad().get(loaded).i("i32.ne");
+  const c = new Code().num(WORDS.SEQ).atomicLoad().num(1).i("i32.sub").set(seq).open("loop");
+  modulesChanged(c).open("if").num(0).i("return").end()
+    .num(WORDS.SEQ).atomicLoad().i("local.tee", now).get(seq).i("i32.ne").open("if")
     .get(now).set(seq).num(0).set(spins)
     .open("block").open("loop")
-    .num(WORDS.GATE).atomicLoad().op("local.tee", gate).num(GATE_OPEN).op("i32.and").op("i32.eqz").op("br_if", 1)
-    .num(WORDS.GATE).get(gate).get(gate).num(1).op("i32.add").op("i32.atomic.rmw.cmpxchg", 2, 0)
-    .get(gate).op("i32.ne").op("br_if", 0);
+    .num(WORDS.GATE).atomicLoad().i("local.tee", gate).num(GATE_OPEN).i("i32.and").i("i32.eqz").i("br_if", 1)
+    .num(WORDS.GATE).get(gate).get(gate).num(1).i("i32.add").i("i32.atomic.rmw.cmpxchg", 2, 0)
+    .get(gate).i("i32.ne").i("br_if", 0);
   modulesChanged(c).open("if")
-    .num(WORDS.GATE).num(1).op("i32.atomic.rmw.sub", 2, 0).op("drop").num(0).op("return").end()
-    .num(WORDS.JOB).op("i32.load", 2, 0).num(WORDS.JOB).op("i32.load", 2, 4).num(1).op("call", walk).op("drop")
-    .num(WORDS.GATE).num(1).op("i32.atomic.rmw.sub", 2, 0).op("drop")
+    .num(WORDS.GATE).num(1).i("i32.atomic.rmw.sub", 2, 0).i("drop").num(0).i("return").end()
+    .num(WORDS.JOB).i("i32.load", 2, 0).num(WORDS.JOB).i("i32.load", 2, 4).num(1).i("call", walk).i("drop")
+    .num(WORDS.GATE).num(1).i("i32.atomic.rmw.sub", 2, 0).i("drop")
     .end().end()
-    .op("br", 1).end()
-    .get(spins).num(1).op("i32.add").op("local.tee", spins).num(SPINS).op("i32.lt_u").op("br_if", 0)
+    .i("br", 1).end()
+    .get(spins).num(1).i("i32.add").i("local.tee", spins).num(SPINS).i("i32.lt_u").i("br_if", 0)
     .num(0).set(spins)
-    .num(WORDS.PARKED).num(1).op("i32.atomic.rmw.add", 2, 0).op("drop")
-    .num(WORDS.SEQ).get(seq).get(timeout).op("memory.atomic.wait32", 2, 0).set(now)
-    .num(WORDS.PARKED).num(1).op("i32.atomic.rmw.sub", 2, 0).op("drop")
-    .get(now).num(2).op("i32.ne").op("br_if", 0)
+    .num(WORDS.PARKED).num(1).i("i32.atomic.rmw.add", 2, 0).i("drop")
+    .num(WORDS.SEQ).get(seq).get(timeout).i("memory.atomic.wait32", 2, 0).set(now)
+    .num(WORDS.PARKED).num(1).i("i32.atomic.rmw.sub", 2, 0).i("drop")
+    .get(now).num(2).i("i32.ne").i("br_if", 0)
     .end();
   return c.num(1);
 }
@@ -238,11 +228,11 @@ export function runtimeModule(memoryMaximum: number, shared: boolean): Uint8Arra
       { kind: "table", name: "t" },
     ],
     funcs: [
-      { type: 1, locals: locals(3), code: serialBody().b.take() },
-      { type: 2, locals: locals(6), code: walkBody().b.take() },
-      { type: 3, locals: locals(2), code: closeBody().b.take() },
-      { type: 2, locals: locals(3), code: parallelBody(WALK, CLOSE).b.take() },
-      { type: 4, locals: locals(4), code: workBody(WALK).b.take() },
+      { type: 1, locals: locals(3), code: serialBody().take() },
+      { type: 2, locals: locals(6), code: walkBody().take() },
+      { type: 3, locals: locals(2), code: closeBody().take() },
+      { type: 2, locals: locals(3), code: parallelBody(WALK, CLOSE).take() },
+      { type: 4, locals: locals(4), code: workBody(WALK).take() },
     ],
     exports: [
       { name: "serial", func: SERIAL },

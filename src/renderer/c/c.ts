@@ -10,13 +10,13 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { type DType, DTYPES, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { argOf, AxisKind, type ConstValue, Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
-import type { LinearProgram } from "../renderer.ts";
+import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../renderer.ts";
 import {
   type CAddress,
   type CLanguage,
@@ -69,18 +69,10 @@ function shortName(d: DType): string {
   return d.isBool ? "bool" : `${d.kind[0]}${d.bits}`;
 }
 
-const SIGNED: Readonly<Record<number, DType>> = {
-  8: dtypes.int8,
-  16: dtypes.int16,
-  32: dtypes.int32,
-  64: dtypes.int64,
-};
-const UNSIGNED: Readonly<Record<number, DType>> = {
-  8: dtypes.uint8,
-  16: dtypes.uint16,
-  32: dtypes.uint32,
-  64: dtypes.uint64,
-};
+function byBits(kind: "int" | "uint"): Readonly<Record<number, DType>> {
+  return Object.fromEntries(DTYPES.filter((d) => d.kind === kind).map((d) => [d.bits, d]));
+}
+const SIGNED = byBits("int"), UNSIGNED = byBits("uint");
 
 function scalarType(d: DType): string {
   const name = typeNames[d.id];
@@ -553,6 +545,19 @@ function loop(w: CWriter, u: UOp, name: string, end: string): string {
   return `${pragma}for (${type(w, u.dtype, w.notes.get(u))} ${name} = ${thread ? "begin" : "0"}; ${name} < ${
     thread ? "end" : end
   }; ${name}++)`;
+}
+
+/** What C with vectors of so many bytes can do; the processor's numbers are a scalar machine's. */
+export function vectorCaps(vectorBytes: number, hasFloat16: boolean): Capabilities {
+  return {
+    ...SCALAR_CAPS,
+    vectorBytes,
+    nativeOps: [Ops.SQRT, Ops.TRUNC],
+    computeDTypes: COMMON_DTYPES,
+    storageDTypes: hasFloat16 ? [...COMMON_DTYPES, dtypes.float16] : COMMON_DTYPES,
+    // lanes of 8 and 16 bits are as many as those of 32, so that casts between them keep one register
+    vectorLanes: (d) => vectorBytes / Math.max(4, d.bits >> 3),
+  };
 }
 
 /** C with vector extensions. */
