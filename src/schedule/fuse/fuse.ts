@@ -53,6 +53,8 @@ const HOISTED_SHARE = 0.05;
 const MAX_SERIAL = 1 << 14;
 /** Terms from which a sum of products is long. */
 const LONG_PRODUCT = 64;
+/** Rows and columns from which a product is computed in tiles. */
+const TILE_SIDE = 16;
 /** How much more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
 /** Nodes below one that are looked at to decide on it. */
@@ -87,6 +89,17 @@ function isProduct(u: UOp): boolean {
   return u.op === Ops.MUL && u.src.every((s) => {
     while (isMovement(s.op) && s.op !== Ops.EXPAND) s = s.src[0];
     return s.op === Ops.EXPAND;
+  });
+}
+
+/** A sum of products whose operands each serve so many results that a grid computes it in tiles. */
+function isTiledProduct(u: UOp): boolean {
+  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || termsOf(u) < LONG_PRODUCT) return false;
+  const lift = u.src[0];
+  return lift.op === Ops.MUL && lift.src.every((s) => {
+    const all = numelOf(s);
+    while (isMovement(s.op) && s.op !== Ops.EXPAND) s = s.src[0];
+    return s.op === Ops.EXPAND && all >= TILE_SIDE * numelOf(s.src[0]);
   });
 }
 
@@ -164,10 +177,14 @@ const FIRST: readonly Reason[] = [
   },
   { name: "a position read in many ways", when: ({ list }) => list.length > MAX_CONTEXTS, then: "in place" },
 ];
+/** Of all but online products: matrix units take what is narrow, and memory less of it. */
+const WIDENED: Reason = { name: "widened where it is read", when: (c, f) => f.isWidened(c), then: "in place" };
 
 /** Of nodes with which no reduce is computed. */
 const ELEMENTWISE: readonly Reason[] = [
-  ...FIRST,
+  FIRST[0],
+  WIDENED,
+  ...FIRST.slice(1),
   { name: "computed once", when: ({ repeats, list }) => repeats <= 1 && list.length < 2, then: "in place" },
   // few devices have the memory
   { name: "too large to keep", when: ({ numel }) => numel >= MOST_KEPT, then: "in place" },
@@ -186,7 +203,11 @@ const ELEMENTWISE: readonly Reason[] = [
 
 /** Of reduces, and of what is computed with one. */
 const REDUCING: readonly Reason[] = [
-  ...FIRST,
+  FIRST[0],
+  WIDENED,
+  ...FIRST.slice(1),
+  // the tiles of a kernel are those of one product
+  { name: "a second product", when: (c, f) => f.isSecondProduct(c), then: "realize" },
   {
     name: "reduced once",
     when: ({ u, list, repeats }, f) => list.length === 1 && repeats <= 1 && !f.isNested(u, list[0]),
@@ -212,6 +233,8 @@ const REDUCING: readonly Reason[] = [
 /** Decides by the tables. */
 class Fuser extends ContextWalk {
   private surroundings: Surroundings | undefined;
+  /** By kernel: the product that it computes in tiles. */
+  private readonly products = new Map<UOp, UOp>();
 
   constructor(
     order: readonly UOp[],
@@ -228,7 +251,23 @@ class Fuser extends ContextWalk {
     const { then, name } = table[i];
     if (isRecording()) noteChange(`${then}: ${name}`, u);
     if (then === "realize") this.realized.add(u);
+    else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
+  }
+
+  /** Is it, on a grid, values that were narrower before, and are the same? */
+  isWidened({ u, list: [{ kernel }] }: Case): boolean {
+    if (u.op !== Ops.CAST || !u.dtype.isFloat || !this.capsOf(kernel).hasGrid) return false;
+    const from = u.src[0].dtype;
+    return from.isFloat && from.itemsize > 1 && from.itemsize < u.dtype.itemsize;
+  }
+
+  /** Is it a product of a kernel on a grid that computes another one, or is one? */
+  isSecondProduct({ u, list }: Case): boolean {
+    return isTiledProduct(u) &&
+      list.some(({ kernel }) =>
+        this.capsOf(kernel).hasGrid && (isTiledProduct(kernel) || (this.products.get(kernel) ?? u) !== u)
+      );
   }
 
   /** Is it computed in place, whatever it costs? */

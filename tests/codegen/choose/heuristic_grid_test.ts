@@ -5,7 +5,7 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { Tensor } from "../../../mod.ts";
+import { dtypes, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { baseOf } from "../../../src/uop/rewrite/walk.ts";
@@ -77,3 +77,36 @@ Deno.test("grid: threads that share one reduction share the others, and what is 
   }
   assert.ok(compared >= 40, `${compared} kernels were looked at`);
 });
+
+/** Graphs in 16 bits with several products, and how many: each has matrix units of its own. */
+const PRODUCTS: Readonly<
+  Record<string, readonly [count: number, graph: (empty: (...shape: number[]) => Tensor) => Tensor]>
+> = {
+  "two over one operand, and one of both": [3, (empty) => {
+    const x = empty(256, 512);
+    return x.matmul(empty(512, 1024)).silu().mul(x.matmul(empty(512, 1024))).matmul(empty(1024, 512));
+  }],
+  "one after an activation": [2, (empty) => {
+    return empty(256, 512).matmul(empty(512, 512)).add(empty(512)).gelu().matmul(empty(512, 256));
+  }],
+  "three of one operand, added": [3, (empty) => {
+    const x = empty(512, 256);
+    return x.matmul(empty(256, 512)).add(x.matmul(empty(256, 512)).mul(x.matmul(empty(256, 512))));
+  }],
+  "convolutions with a norm between": [2, (empty) => {
+    const x = empty(16, 64, 28, 28).conv2d(empty(64, 64, 1, 1));
+    const y = x.mul(empty(64, 1, 1)).add(empty(64, 1, 1)).relu();
+    return y.conv2d(empty(64, 64, 3, 3), undefined, { padding: 1 });
+  }],
+};
+
+for (const [name, [count, graph]] of Object.entries(PRODUCTS)) {
+  for (const dtype of [dtypes.float16, dtypes.bfloat16]) {
+    Deno.test(`grid: products of ${dtype} are on matrix units: ${name}`, () => {
+      const device = openObserving("CUDA");
+      graph((...shape) => Tensor.empty(shape, { device: device.name, dtype })).realize();
+      const onUnits = device.kernels.filter(({ program: { opts } }) => opts!.includes("TC:"));
+      assert.equal(onUnits.length, count, device.kernels.map((k) => `${k.name} ${k.program.opts}`).join("\n"));
+    });
+  }
+}
