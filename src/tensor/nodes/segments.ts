@@ -8,9 +8,10 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
-import { broadcastTo, expand, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { broadcastTo, expand, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
-import { Ops } from "../../uop/core/ops.ts";
+import type { AxesArg, PairsArg } from "../../uop/core/args.ts";
+import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
@@ -26,6 +27,8 @@ const DIRECT = 1 << 20;
 const BLOCK = 16;
 /** Elements that a kernel could have computed in the time that it takes to launch one. */
 const KERNEL = 20_000;
+/** Ops of an index that are looked at. */
+const MOST_LOOKED_AT = 64;
 /** Larger than every key of a dtype. */
 function noKey(d: DType): number {
   return d === dtypes.int64 ? Number.MAX_SAFE_INTEGER : INT32_MAX;
@@ -98,9 +101,45 @@ export function foldKeys(keys: UOp, values: UOp, size: number, fold: Fold): { va
     }
     return { values: reshape(selectNode(expand(last, full).eq(place), wide(values), [rank]), flat), any };
   }
-  const rows = prod(lead);
-  const folded = foldSorted(reshape(keys, [rows, n]), reshape(values, [rows, n, 1]), size, fold);
-  return { values: reshape(folded.values, [...lead, size]), any: reshape(folded.any, [...lead, size]) };
+  // axes along which all keys are the same are rows of values that one key moves
+  const same = sameAlong(keys), many = lead.map((_, i) => i).filter((i) => same[i]);
+  const few = lead.map((_, i) => i).filter((i) => !same[i]), of = (axes: readonly number[]) => axes.map((i) => lead[i]);
+  const l = prod(of(few)), r = prod(of(many)), order = [...few, rank - 1, ...many];
+  const each = shrink(keys, shape.map((k, i): [number, number] => [0, many.includes(i) ? 1 : k]));
+  const rows = reshape(permute(values, order), [l, n, r]), folded = foldSorted(reshape(each, [l, n]), rows, size, fold);
+  const all = reshape(folded.values, [...of(few), size, ...of(many)]);
+  const any = reshape(folded.any, [...lead.map((k, i) => same[i] ? 1 : k), size]);
+  return { values: permute(all, order.map((_, i) => order.indexOf(i))), any: broadcastTo(any, [...lead, size]) };
+}
+
+/** For each axis of `u` whether it is certain that all elements along it are the same. */
+function sameAlong(u: UOp, left = { nodes: MOST_LOOKED_AT }): boolean[] {
+  const shape = shapeOf(u), none = shape.map((n) => n === 1);
+  if (left.nodes-- <= 0) return none;
+  const below = (s: UOp): boolean[] => sameAlong(s, left);
+  switch (u.op) {
+    case Ops.CONST:
+      return shape.map(() => true);
+    case Ops.EXPAND: {
+      const from = shapeOf(u.src[0]), same = below(u.src[0]);
+      return shape.map((_, i) => from[i] === 1 || same[i]);
+    }
+    case Ops.PERMUTE: {
+      const same = below(u.src[0]);
+      return (u.arg as AxesArg).axes.map((i) => same[i]);
+    }
+    case Ops.PAD: {
+      const same = below(u.src[0]);
+      return (u.arg as PairsArg).pairs.map(([before, after], i) => none[i] || (same[i] && before === 0 && after === 0));
+    }
+    case Ops.SHRINK: {
+      const same = below(u.src[0]);
+      return none.map((one, i) => one || same[i]);
+    }
+  }
+  if (!isAlu(u.op)) return none;
+  const all = u.src.map(below);
+  return none.map((one, i) => one || all.every((same) => same[i]));
 }
 
 /** Rows of `x` `[l, n, r]` at `index` `[l, m]`: `[l, m, r]`. */
