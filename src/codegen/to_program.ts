@@ -7,13 +7,13 @@ import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
-import { Ops } from "../uop/core/ops.ts";
+import type { ParamArg } from "../uop/core/args.ts";
 import { TextArg } from "../uop/core/custom_arg.ts";
+import { Ops } from "../uop/core/ops.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
-import { type UOp, uop } from "../uop/core/uop.ts";
+import { constant, type UOp, uop } from "../uop/core/uop.ts";
 import { runPass, runPasses } from "../uop/rewrite/rewrite.ts";
 import { linearize } from "./late/program_order.ts";
-import { textProgram } from "./lower/text_program.ts";
 import { nameOf, workOf } from "./machine/estimate.ts";
 import { excessOf } from "./machine/group_limits.ts";
 import { optText } from "./opt/opt.ts";
@@ -28,6 +28,25 @@ function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
   if (isChecked) verify(uops, specLinear, "after linearize");
   const { flops, bytes } = workOf(kernel.simple), opts = kernel.applied.map(optText).join(" ");
   return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts };
+}
+
+/** The program of a kernel that is given as text. @throws {DeviceError} where the device compiles another language */
+function textProgram(ast: UOp, arg: TextArg, { name }: Renderer): LinearProgram {
+  const { language, entry, text, written, groups, threads } = arg;
+  if (name !== language) {
+    throw new DeviceError(`run kernel ${entry}`, {
+      device: name,
+      reason: `it is written in ${language}, and the device compiles ${name}`,
+    });
+  }
+  const params = ast.src.map(({ dtype, arg }, slot) => {
+    const writes = written.includes(slot), { size } = arg as ParamArg;
+    return { slot, dtype, size, reads: true, writes };
+  });
+  const bytes = params.reduce((sum, p) => sum + p.size * p.dtype.itemsize, 0);
+  const [x, y, z] = groups.map((n) => constant(n, dtypes.int32));
+  const grid = { groups: [x, y, z], size: threads } as const;
+  return { name: entry, uops: [], params, vars: [], threads: 1, grid, flops: 0, bytes, text };
 }
 
 /**

@@ -101,7 +101,7 @@ function randomOpts(random: Random, ast: UOp): Opt[] {
   const k = new Kernel(ast, true, []), out: Opt[] = [];
   let threads = 1;
   for (let i = 1 + random.below(7); i > 0; i--) {
-    const outputs = k.outputAxes.length, reduces = k.reduceAxes.length, any = random.below(outputs + reduces);
+    const outputs = k.outputAxes.length, reduces = k.axes.length - outputs, any = random.below(outputs + reduces);
     const factor = random.pick([2, 3, 4, 5, 8]);
     const o: Opt = random.pick<Opt>([
       { op: "LOCAL", axis: random.below(outputs), arg: factor },

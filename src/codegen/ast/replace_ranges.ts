@@ -18,7 +18,7 @@ export interface Replacement {
 }
 
 /** Where in its sources a node lists the ranges that it closes; -1 for nodes that close none. */
-export function closingStart(u: UOp): number {
+function closingStart(u: UOp): number {
   return u.op === Ops.REDUCE ? carrierOf(u).lanes : u.op === Ops.STAGE ? 1 : -1;
 }
 

@@ -1,18 +1,18 @@
 /**
  * Merges accesses of neighboring elements into wide ones, on devices with a grid: copies of a loop body that load or store
- * elements 0, 1, 2, 3 become one access of a vector. In and out: a lowered graph of stage P, its values scalars.
+ * elements 0, 1, 2, 3 become one access of a vector. Then copies to shared memory become asynchronous. In and out: a lowered graph of stage P, its values scalars.
  *
  * An access is as wide as the device allows (4, 8 or 16 bytes) and only where its address is proved to be a multiple of
  * that: the part of the index that all copies share must be divisible by the lanes, by its coefficients.
  *
  * @module
  */
-import type { DType } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { divisorOf, indexForm } from "../../uop/algebra/linear_form.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { throughAfter } from "../../uop/rewrite/walk.ts";
+import { rebuild, throughAfter } from "../../uop/rewrite/walk.ts";
 import { broadcast, extract, vectorize } from "../ast/alu_builder.ts";
 
 /** Accesses that differ by a constant only. */
@@ -154,4 +154,29 @@ class Coalescer {
 /** Merges accesses of neighboring elements of a lowered kernel into wide, aligned ones. */
 export function coalesce(sink: UOp, caps: Capabilities): UOp {
   return new Coalescer(caps).run(sink);
+}
+
+/** The asynchronous copy that a STORE is; undefined where it is none. */
+function asyncOf(s: UOp): UOp | undefined {
+  const [to, value] = s.src;
+  if (s.op !== Ops.STORE || to.op !== Ops.INDEX || value.op !== Ops.LOAD || value.src[0].op !== Ops.INDEX) {
+    return undefined;
+  }
+  const [base, at, gate] = value.src[0].src as readonly (UOp | undefined)[];
+  const { itemsize } = value.dtype;
+  if (base!.op !== Ops.PARAM || (itemsize !== 4 && itemsize !== 8 && itemsize !== 16)) return undefined;
+  const alt = value.src[1] as UOp | undefined;
+  if (alt !== undefined && !alt.isConst(0)) return undefined;
+  const from = index(base!, at!);
+  return uop(Ops.ASYNC_COPY, dtypes.void, gate === undefined ? [to, from] : [to, from, gate], itemsize);
+}
+
+/**
+ * Makes copies from buffers to shared memory asynchronous, where a STORE that an ASYNC_COMMIT waits for stores nothing but
+ * what a LOAD read. Others stay: they are complete at the barrier that follows anyway.
+ */
+export function copyAsync(sink: UOp): UOp {
+  const awaited = new Set(toposort(sink).flatMap((u) => u.op === Ops.ASYNC_COMMIT ? u.src : []));
+  if (awaited.size === 0) return sink;
+  return rebuild(sink, (u, src) => awaited.has(u) ? asyncOf(u.withSrc(src)) : undefined);
 }

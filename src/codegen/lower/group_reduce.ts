@@ -18,7 +18,7 @@ import { combineTree } from "./lower_reduce.ts";
 const HOP = 32;
 
 /** What {@linkcode combineThreads} takes. */
-export interface GroupJob {
+interface GroupJob {
   readonly carrier: CarrierArg;
   /** The partial results of this thread: by copy, then by carrier lane. */
   readonly values: readonly (readonly UOp[])[];

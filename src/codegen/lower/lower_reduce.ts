@@ -24,7 +24,7 @@ export function accumulatorsFor(results: number): number {
 }
 
 /** What {@linkcode lowerReduce} takes. */
-export interface ReduceJob {
+interface ReduceJob {
   readonly carrier: CarrierArg;
   /** The loops that remain, outermost first. */
   readonly loops: readonly UOp[];

@@ -14,7 +14,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 
 /** What {@linkcode fillRing} takes. */
-export interface RingJob {
+interface RingJob {
   /** The memory of each tile that is fetched in an iteration: `depth` buffers of so many elements. */
   readonly memory: readonly UOp[];
   readonly sizes: readonly number[];
@@ -30,7 +30,7 @@ export interface RingJob {
 }
 
 /** What is read in an iteration, of each memory. */
-export interface Ring {
+interface Ring {
   /** By memory, then by step: the memory after what must come before that step. */
   readonly bases: readonly (readonly UOp[])[];
   /** Where the tile begins. */

@@ -28,7 +28,7 @@ interface Steps {
 }
 
 /** What {@linkcode StageMemory} needs of the expander. */
-export interface StageContext {
+interface StageContext {
   /** A new number for memory. */
   readonly nextLocal: () => number;
   /** The STOREs that `store` becomes, one for each combination of `positions`. */

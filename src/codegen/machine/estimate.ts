@@ -34,7 +34,7 @@ function sizeText(end: UOp): string {
 }
 
 /** Work of one launch of a kernel. */
-export interface Work {
+interface Work {
   readonly flops: number;
   readonly bytes: number;
 }

@@ -75,7 +75,7 @@ export class AxisState implements Axis {
 }
 
 /** The ranges of an axis, loops first, and the index that they make. */
-export interface AxisRanges extends Replacement {
+interface AxisRanges extends Replacement {
   /** Conditions under which that is an index of the axis. */
   readonly inside: readonly UOp[];
 }

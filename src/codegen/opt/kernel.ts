@@ -34,9 +34,8 @@ import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { type Axis, axisRanges, AxisState } from "./axis.ts";
 import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, maskRange } from "./blocks.ts";
-import { oneLoop } from "./one_loop.ts";
 import { type AxisOpt, type Opt, optText } from "./opt.ts";
-import { sharedBytesOfStage, stage } from "./stage.ts";
+import { oneLoop, sharedBytesOfStage, stage } from "./stage.ts";
 import { productOf, useTensorCore } from "./tensor_core.ts";
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
@@ -94,9 +93,6 @@ export class Kernel {
   }
   get outputAxes(): readonly Axis[] {
     return this.output;
-  }
-  get reduceAxes(): readonly Axis[] {
-    return this.reduce;
   }
 
   /** True where the last tile of an output axis may overlap the one before. */

@@ -23,7 +23,7 @@ import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/u
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { plus, times } from "../ast/alu_builder.ts";
 import { compareLoops, isThreadKind, kindOf } from "../ast/range_facts.ts";
-import { renameFree } from "../ast/replace_ranges.ts";
+import { renameFree, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { optText, type StageOpt } from "./opt.ts";
 
 /** Bytes of an access, at most, and of the padding of a row. */
@@ -32,7 +32,7 @@ export const WIDE = 16;
 const MAX_TILE = 1 << 20;
 
 /** What fills tiles on a grid. */
-export interface Group {
+interface Group {
   readonly threads: number;
   /** Do matrix units read them? */
   readonly onUnits: boolean;
@@ -194,4 +194,35 @@ export function placeIn(u: UOp, flat: UOp): UOp {
 export function sharedBytesOfStage(u: UOp): number {
   if (u.op !== Ops.STAGE || argOf(u, Ops.STAGE).scope !== "shared") return 0;
   return bufferSizeOf(u) * u.dtype.itemsize * argOf(u, Ops.STAGE).depth;
+}
+
+/**
+ * The AST with one loop for each REDUCE that had several, whose indices are its quotients and remainders: who fills a ring
+ * ahead needs to know what comes next.
+ */
+export function oneLoop(ast: UOp): UOp {
+  const map = new Map<UOp, Replacement>();
+  const loopsOf = (u: UOp): UOp[] =>
+    u.src.filter((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.REDUCE).sort(compareLoops);
+  const lists = toposort(ast).filter((u) => u.op === Ops.REDUCE).map(loopsOf);
+  for (const loops of lists) {
+    if (loops.length < 2 || loops.some((r) => map.has(r) || sizeOf(r) === 0)) continue;
+    // another reduction with some of the loops keeps them
+    if (
+      lists.some((l) =>
+        loops.some((r) => l.includes(r)) && (l.length !== loops.length || loops.some((r, i) => l[i] !== r))
+      )
+    ) continue;
+    const [{ dtype, arg }] = loops;
+    const count = loops.reduce((n, r) => n * sizeOf(r), 1);
+    if (count > 2 ** 31 - 1) continue;
+    const all = uop(Ops.RANGE, dtype, [constant(count, dtype)], arg);
+    let left = count;
+    loops.forEach((r, i) => {
+      const shifted = (left /= sizeOf(r)) === 1 ? all : all.floorDiv(left);
+      const digit = i === 0 ? shifted : shifted.floorMod(sizeOf(r));
+      map.set(r, { value: digit.dtype === r.dtype ? digit : digit.cast(r.dtype), ranges: i === 0 ? [all] : [] });
+    });
+  }
+  return map.size === 0 ? ast : simplifyKernel(replaceRanges(ast, map));
 }

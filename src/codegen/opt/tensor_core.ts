@@ -19,7 +19,7 @@ import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts"
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 
 /** A sum of products that a unit can do. */
-export interface Product {
+interface Product {
   /** Its operands, in the unit's dtype. */
   readonly a: UOp;
   readonly b: UOp;
@@ -146,7 +146,7 @@ export function rowOf(
 }
 
 /** How LDMATRIX reads an operand. */
-export interface RowRead {
+interface RowRead {
   /** The row that each lane gives the address of. */
   readonly at: UOp;
   readonly isTransposed: boolean;

@@ -88,13 +88,13 @@ function isSigned(u: UOp): boolean {
 }
 
 /** SUB and NEG. Stage P, last. */
-export const pmLate: PatternMatcher = new PatternMatcher("late", [
+const pmLate: PatternMatcher = new PatternMatcher("late", [
   rule(x.mul(-1), ({ x }) => isSigned(x) ? uop(Ops.NEG, x.dtype, [x]) : undefined), // x * -1 -> -x
   rule(x.add(UPat.op(Ops.NEG, { src: [y] })), ({ x, y }) => uop(Ops.SUB, x.dtype, [x, y])), // x + -y -> x - y
 ]).settles();
 
 /** MULACC, where the device fuses it. Stage P, last. */
-export const pmMulAcc: PatternMatcher = new PatternMatcher("mulacc", [
+const pmMulAcc: PatternMatcher = new PatternMatcher("mulacc", [
   rule(x.mul(y).add(z), ({ x, y, z }) => x.dtype.isFloat ? uop(Ops.MULACC, x.dtype, [x, y, z]) : undefined), // x*y + z
 ]);
 
@@ -104,7 +104,7 @@ function shiftedNegation(x: UOp, n: UOp): UOp | undefined {
 }
 
 /** Shifts of negated integers, where the device's compiler gets them wrong. Stage P, last. */
-export const pmShiftedNegation: PatternMatcher = new PatternMatcher("shifted negation", [
+const pmShiftedNegation: PatternMatcher = new PatternMatcher("shifted negation", [
   rule(UPat.op(Ops.SHR, { src: [UPat.op(Ops.NEG, { src: [x] }), y] }), ({ x, y }) => shiftedNegation(x, y)), // -x >> n -> ~((x - 1) >> n)
 ]);
 

@@ -16,7 +16,7 @@ import { broadcast, extract, vectorize } from "../../ast/alu_builder.ts";
 const { float16, float32, uint8, uint16, uint32 } = dtypes;
 
 /** The bits of a float32 rounded to float16, as uint16. */
-export function halfBits(x: UOp): UOp {
+function halfBits(x: UOp): UOp {
   const n = x.dtype.count, uint = uint32.vec(n);
   const bits = x.bitcast(uint);
   const sign = bits.shr(16).and(0x8000), abs = bits.and(0x7fffffff);
@@ -42,7 +42,7 @@ function rebias(shifted: UOp, bias: number, flushes: boolean): UOp {
 }
 
 /** The float32 value of float16 bits. `flushes`: the device may take subnormal float32 as zero. */
-export function halfValue(bits: UOp, flushes: boolean = false): UOp {
+function halfValue(bits: UOp, flushes: boolean = false): UOp {
   const n = bits.dtype.count, uint = uint32.vec(n), float = float32.vec(n);
   const h = bits.cast(uint);
   const shifted = h.and(0x7fff).shl(13);
@@ -52,7 +52,7 @@ export function halfValue(bits: UOp, flushes: boolean = false): UOp {
 }
 
 /** The bits of a float32 rounded to bfloat16, as uint16. */
-export function bfloatBits(x: UOp): UOp {
+function bfloatBits(x: UOp): UOp {
   const n = x.dtype.count;
   const bits = x.bitcast(uint32.vec(n));
   const rounded = bits.add(0x7fff).add(bits.shr(16).and(1)).shr(16);
@@ -60,13 +60,13 @@ export function bfloatBits(x: UOp): UOp {
 }
 
 /** The float32 value of bfloat16 bits. */
-export function bfloatValue(bits: UOp): UOp {
+function bfloatValue(bits: UOp): UOp {
   const n = bits.dtype.count;
   return bits.cast(uint32.vec(n)).shl(16).bitcast(float32.vec(n));
 }
 
 /** The bits of a float32 rounded to fp8, as uint8; what is too large is the largest value. */
-export function fp8Bits(x: UOp, d: DType): UOp {
+function fp8Bits(x: UOp, d: DType): UOp {
   const n = x.dtype.count, uint = uint32.vec(n), { mantissa, bias, hasInfinity } = smallFloatOf(d)!;
   const infinity = 0x80 - (1 << mantissa), most = hasInfinity ? infinity - 1 : 0x7e, drop = 23 - mantissa;
   const bits = x.bitcast(uint), sign = bits.shr(24).and(0x80), abs = bits.and(0x7fffffff);
@@ -82,7 +82,7 @@ export function fp8Bits(x: UOp, d: DType): UOp {
 }
 
 /** The float32 value of fp8 bits. `flushes`: the device may take subnormal float32 as zero. */
-export function fp8Value(bits: UOp, d: DType, flushes: boolean = false): UOp {
+function fp8Value(bits: UOp, d: DType, flushes: boolean = false): UOp {
   const uint = uint32.vec(bits.dtype.count), float = float32.vec(bits.dtype.count);
   const { mantissa, bias, hasInfinity } = smallFloatOf(d)!, infinity = 0x80 - (1 << mantissa);
   const h = bits.cast(uint), abs = h.and(0x7f), shifted = abs.shl(23 - mantissa);
@@ -97,7 +97,7 @@ export function fp8Value(bits: UOp, d: DType, flushes: boolean = false): UOp {
  * `x` as a float32 that is rounded to odd where it must be: cut, with the last bit set if anything was cut off. What is
  * rounded to a small float after is rounded as if from `x` (Boldo and Melquiond, IEEE Trans. Computers 57, 2008).
  */
-export function oddFloat(x: UOp): UOp {
+function oddFloat(x: UOp): UOp {
   const { dtype } = x, n = dtype.count, float = float32.vec(n), uint = uint32.vec(n);
   if (dtype.isBool || (dtype.isFloat ? dtype.bits <= 32 : dtype.bits < 32)) return x.cast(float);
   if (dtype.isFloat) {

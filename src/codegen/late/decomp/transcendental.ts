@@ -413,7 +413,7 @@ const rules = new Map(
 const matchers = new Map<string, PatternMatcher>();
 
 /** The rules for a device: one for each of the functions that it does not have. Stage P. */
-export function transcendentalRules(caps: Capabilities): PatternMatcher {
+function transcendentalRules(caps: Capabilities): PatternMatcher {
   const missing = [...rules.keys()].filter((op) => !caps.nativeOps.includes(op));
   const key = missing.join();
   let pm = matchers.get(key);
