@@ -169,9 +169,9 @@ class Walk {
     else if (passes && origin !== undefined) this.behind.set(u, origin.node);
     else if (passes || old !== undefined) this.pending.push(u);
     if (origin !== undefined && passes && this.all) origin.seen = this.targets.writes;
-    if (origin !== undefined && !passes && old !== undefined) {
-      if (this.all) this.forget(u, old);
-      if (old.stepped) old = undefined;
+    if (!passes && old !== undefined && (origin !== undefined || u.becomes !== undefined)) {
+      if (this.all && origin !== undefined) this.forget(u, old);
+      if (old.stepped) old = undefined; // a value from then on
     }
     if (old !== undefined) stale.set(u, old);
     open.set(u, passes || (origin !== undefined && sources.length === 0) || this.isTarget(owner));

@@ -25,7 +25,7 @@ import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { Parts, Uses, viewsOf } from "./jit_memory.ts";
-import { copyState, madeOf, type Movable, parted, realizeResult } from "./jit_places.ts";
+import { copyState, madeOf, type Movable, parted, pendingOf, realizeResult } from "./jit_places.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -335,20 +335,14 @@ class Jit {
     this.formCount--;
   }
 
-  /** Calls the function as it is, and sees what it writes; `also` is realized with the result. */
-  run(
-    { writes }: Form,
-    args: unknown[],
-    inputs: readonly TensorBase[],
-    storages: readonly Storage[],
-    also: () => readonly TensorBase[] = () => [],
-  ): unknown {
+  /** Calls the function as it is, and sees what it writes. */
+  run({ writes }: Form, args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
     const start = nodesMade();
     useLog.listener = this.uses.listen(storages, start, writes);
     const assigned = movedHandles.assigned = new Set<TensorBase>();
     const renamed = movedHandles.renamed = new Set<TensorBase>();
     movedHandles.since = handlesMade();
-    const read = readHandles.set = new Set<TensorBase>();
+    const read = readHandles.set = new Set<TensorBase>(), grads = new Set(liveLeaves().map((leaf) => leaf.grad));
     let result: unknown;
     try {
       result = this.fn(...args);
@@ -358,7 +352,9 @@ class Jit {
         throw asyncError();
       }
       for (const t of leavesOfTree(result, "call a jit function").tensors) read.add(t);
-      const others = [...pendingWrites(assigned), ...[...renamed].filter((t) => madeOf(t) === undefined), ...also()];
+      const filled = liveLeaves().flatMap(({ grad }) => grad && !grads.has(grad) ? [grad as TensorBase] : []);
+      const lazy = [...renamed].filter((t) => madeOf(t) === undefined);
+      const others = [...pendingWrites(assigned), ...lazy, ...pendingOf(filled)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {
       useLog.listener =
@@ -414,7 +410,7 @@ class Jit {
     });
     let at = 0;
     const given = replaceTensors(args, () => own[at++]) as unknown[];
-    const call = (): unknown => this.run(form, given, own, storages, () => c.pending());
+    const call = (): unknown => this.run(form, given, own, storages);
     return replaceTensors(checkedReplay(c, { tensors: own, key, bound }, storages, call), (t) => back.get(t) ?? t);
   }
 

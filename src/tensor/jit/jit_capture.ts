@@ -28,7 +28,14 @@ import { Site, userLine } from "../../helpers/stack.ts";
 import { argOf, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { bufferNode, type Extents, nodesMade, trimInternTable, type UOp } from "../../uop/core/uop.ts";
+import {
+  bufferNode,
+  type Extents,
+  nodesMade,
+  rotateInternTable,
+  trimInternTable,
+  type UOp,
+} from "../../uop/core/uop.ts";
 import { besideOf } from "../../uop/graph/beside.ts";
 import { extentsOf, mapExtents, marked, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { isMemory, noted, pendingWrite, shown } from "../../uop/graph/writes.ts";
@@ -39,10 +46,10 @@ import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, insideOf, Sharing, type Taking, takingOf, type Uses, writesTo } from "./jit_memory.ts";
 import {
   isFilledAt,
-  isPending,
   madeOf,
   type Movable,
   ownOf,
+  pendingOf,
   type Place,
   placesLeft,
   placesNow,
@@ -193,23 +200,19 @@ export class Captured {
   /** The tensors that a call has left at places. */
   gradients(): TensorBase[] {
     const tensors = this.states.filter(isLeft).flatMap(({ place }) => place.read() ?? []);
-    realizeTensors(tensors.filter(isPending));
+    realizeTensors(pendingOf(tensors));
     return tensors.filter((t) => madeOf(t) !== undefined);
   }
   /** What puts back what is now at the places that a call changes. */
   remember(): () => void {
     const all = this.states.filter(({ changes }) => changes).map(({ place }) => {
       const t = place.read();
-      if (t !== undefined && isPending(t)) realizeTensors([t]);
+      if (t !== undefined) realizeTensors(pendingOf([t]));
       return [place, t === undefined || !place.moves ? t : wrap(t, t.uop)] as const;
     });
     return () => {
       for (const [place, t] of all) place.write(t);
     };
-  }
-  /** What is not real yet at the places where a call leaves something. */
-  pending(): TensorBase[] {
-    return this.states.filter(isLeft).flatMap(({ place }) => place.read() ?? []).filter(isPending);
   }
   /** What a call finds at places and reads, or writes. */
   found(): TensorBase[] {
@@ -375,6 +378,9 @@ function listen(call: CallToCapture): Heard {
   const read = readHandles.set = new Set<TensorBase>(), asked = new Asked(leaves.tensors);
   let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [], lazy: TensorBase[] = [];
   let result: unknown, outputs: TensorBase[], required: Required;
+  // what the function computes is its own, also where a tensor outside that is not real is equal to it
+  rotateInternTable();
+  rotateInternTable();
   setCapture(recording);
   try {
     let next = 0;
@@ -394,7 +400,7 @@ function listen(call: CallToCapture): Heard {
     checkAlive(inside);
     states = placesLeft(places, replaced, start);
     left = states.flatMap(({ before, after }) => after !== undefined && after !== before ? [after] : []);
-    const others = [...left.filter(isPending), ...pendingWrites(handles)];
+    const others = [...pendingOf(left), ...pendingWrites(handles)];
     result = realizeResult(result, others, start, insideStorages, inside);
     outputs = [...leavesOfTree(result, "capture a function").tensors];
   } finally {

@@ -57,18 +57,24 @@ export function madeOf(t: TensorBase | undefined): Storage | undefined {
   return node === undefined ? undefined : argOf(node, Ops.BUFFER).storage;
 }
 
-/** Whether a tensor could be realized, and is not. */
-export function isPending(t: TensorBase): boolean {
-  return madeOf(t) === undefined && !isStale(t.uop);
-}
-
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
 export function isStale(u: UOp): boolean {
-  return toposort(resolve(u)).some((v) => {
-    if (v.op !== Ops.BUFFER) return false;
-    const { storage, version } = argOf(v, Ops.BUFFER);
-    return storage.version !== version || storage.disposedAt !== "";
-  });
+  return toposort(resolve(u)).some(isGone);
+}
+
+/** Whether a node is memory that has been overwritten or freed. */
+function isGone(u: UOp): boolean {
+  if (u.op !== Ops.BUFFER) return false;
+  const { storage, version } = argOf(u, Ops.BUFFER);
+  return storage.version !== version || storage.disposedAt !== "";
+}
+
+/** Those that could be realized, and are not. */
+export function pendingOf(tensors: readonly TensorBase[]): TensorBase[] {
+  const lazy = tensors.filter((t) => madeOf(t) === undefined), stale = new Set<UOp>(), memo = new Map<UOp, UOp>();
+  const roots = lazy.map((t) => resolve(t.uop, memo));
+  for (const u of toposort(roots)) if (isGone(u) || (stale.size > 0 && u.src.some((s) => stale.has(s)))) stale.add(u);
+  return lazy.filter((_, i) => !stale.has(roots[i]));
 }
 
 /** A place where a call leaves a tensor: a gradient, or a handle that is made to name another tensor. */
@@ -112,7 +118,7 @@ class HandlePlace implements Place {
 
 /** The leaves, also frozen ones, and their gradients: lazy ones are realized, so that they can be inputs. */
 export function placesNow(): Map<WeakRef<TensorBase>, TensorBase | undefined> {
-  const places = new Map<WeakRef<TensorBase>, TensorBase | undefined>(), lazy: TensorBase[] = [];
+  const places = new Map<WeakRef<TensorBase>, TensorBase | undefined>(), found: TensorBase[] = [];
   for (const ref of [...gradLeaves, ...frozenLeaves]) {
     const leaf = ref.deref();
     if (leaf === undefined) {
@@ -121,8 +127,9 @@ export function placesNow(): Map<WeakRef<TensorBase>, TensorBase | undefined> {
     }
     const grad = leaf.grad ?? undefined;
     places.set(ref, grad);
-    if (grad !== undefined && isPending(grad)) lazy.push(grad);
+    if (grad !== undefined) found.push(grad);
   }
+  const lazy = pendingOf(found);
   if (lazy.length > 0) realizeTensors(lazy);
   return places;
 }

@@ -378,3 +378,44 @@ Deno.test("jit: what was not real when it was captured, and is read and written 
     }
   }
 });
+
+Deno.test("jit: a lazy tensor outside that is equal to what a function computes is not what it gives from then on", () => {
+  Device.default = "JS";
+  const w = new Tensor([1, 2], { dtype: "float32", requiresGrad: true }).realize();
+  const loss = () => w.mul(w).sum(), opt = new nn.optim.SGD([w], { lr: 0.25 });
+  const gone = new Tensor([1]).realize(), late = gone.mul(2);
+  gone.dispose();
+  const train = (also: Tensor[]): Tensor =>
+    Tensor.train(() => {
+      opt.zeroGrad();
+      const l = loss().backward();
+      opt.step({ also });
+      return l;
+    });
+  const plain = jit(loss), step = jit(() => train([]));
+  plain();
+  step();
+  const outside = loss(); // of the same value of w as the captures
+  plain();
+  throws(() => train([late])); // leaves gradients, and their loss
+  const got = [0, 1, 2, 3].map(() => [step().itemSync(), plain().itemSync()]);
+  assertEquals(got, [[1.25, 0.3125], [0.3125, 0.078125], [0.078125, 0.01953125], [0.01953125, 0.0048828125]]);
+  ok(!outside.isRealized);
+  strictEqual(plain.stats.replays + step.stats.replays, 7);
+});
+
+Deno.test("jit: gradients of an argument that is a leaf are those of the call, also where it writes what they read", () => {
+  Device.default = "JS";
+  const x = new Tensor([1, 2], { dtype: "float32", requiresGrad: true }).realize(),
+    y = new Tensor([3, 4]).float().realize();
+  const f = jit((x: Tensor, y: Tensor) => {
+    x.mul(y).sum().backward();
+    return y.addInPlace(1).sum();
+  });
+  const got: unknown[] = [];
+  for (let i = 0; i < 5; i++) {
+    f(x, y);
+    got.push(x.grad!.tolistSync());
+  }
+  assertEquals(got, [[3, 4], [7, 9], [12, 15], [18, 22], [25, 30]]);
+});

@@ -142,6 +142,18 @@ Deno.test("beside: a lazy read is none, and a gradient through an overwritten we
   assertThrows(() => t.add(w).sum().backward(), StaleReadError);
 });
 
+Deno.test("beside: what a step has made of weights beside it is a value from then on", () => {
+  const w = new Tensor([[1, 2]], { dtype: "float32" }).reshape([2, 1]).realize(), x = make([1, 1], true);
+  const mean = new Tensor([[0], [0]], { dtype: "float32" }).realize(), opt = new nn.optim.SGD([w], { lr: 0.25 });
+  Tensor.train(() => {
+    mean.assign(mean.mul(2).add(w));
+    w.square().sum().backward();
+    opt.step();
+  });
+  x.mul(mean.flatten()).sum().backward();
+  assertEquals(x.grad!.tolistSync(), [1, 2]);
+});
+
 Deno.test("beside: what a scope leaves behind is forgotten", () => {
   const { w, step } = halving();
   step();
