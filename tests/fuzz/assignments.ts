@@ -8,8 +8,10 @@
  * Run: `deno run -A tests/fuzz/assignments.ts --count 10000 --seed 7 --device WASM`. Other options: `--case 17` (only that
  * one), `--failures 3` (stop after as many).
  */
-import { context, Device, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
-import { Maker, Model, type Statement, textOf } from "./parts/assignments_model.ts";
+import { context, Device, DisposedError, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
+import { Maker } from "./parts/assignments_maker.ts";
+import { Model } from "./parts/assignments_model.ts";
+import { type Statement, textOf } from "./parts/assignments_program.ts";
 import { Random } from "./simplify.ts";
 
 /** What a run found. */
@@ -24,6 +26,8 @@ export interface Report {
 /** Tensors by name, and functions. */
 class Names extends Map<string, Tensor> {
   readonly functions: Map<string, (...args: Tensor[]) => Tensor> = new Map();
+  /** Steps of optimizers, which realize others beside them. */
+  readonly steps: Map<string, (also: Tensor[]) => Tensor> = new Map();
 }
 
 /** An index of a statement as the library takes it. */
@@ -38,6 +42,13 @@ function indexOf(index: readonly unknown[], names: Names): never[] {
   }) as never[];
 }
 
+/** A function under jit, or, by `how`, called by another one, with JIT_CHECK=1, or with JIT=0. */
+function jitted(body: (...args: Tensor[]) => Tensor, how: string): (...args: Tensor[]) => Tensor {
+  const inner = jit(body), f = how === "nested" ? jit((...given: Tensor[]) => inner(...given)) : inner;
+  const modes = how === "check" ? { JIT_CHECK: 1 } : how === "off" ? { JIT: 0 } : undefined;
+  return modes === undefined ? f : (...given) => context(modes, () => f(...given));
+}
+
 /** Runs a statement on the library. */
 function step(s: Statement, names: Names): void {
   const get = (name: string): Tensor => names.get(name)!;
@@ -46,6 +57,7 @@ function step(s: Statement, names: Names): void {
   switch (s.op) {
     case "leaf": {
       const t = new Tensor(s.values!, { dtype: s.dtype }).reshape(s.shape!);
+      if (s.how === "weight") t.realize().requiresGrad = true;
       return set(s.how === "realized" ? t.realize() : s.how === "clone" ? t.clone() : t);
     }
     case "view": {
@@ -116,28 +128,63 @@ function step(s: Statement, names: Names): void {
         const result = inside.get(s.result!)!;
         return s.isValue ? result.mul(1) : result;
       };
-      const inner = jit(body), f = s.how === "nested" ? jit((...given: Tensor[]) => inner(...given)) : inner;
-      const modes = s.how === "check" ? { JIT_CHECK: 1 } : s.how === "off" ? { JIT: 0 } : undefined;
-      return void names.functions.set(s.to!, modes === undefined ? f : (...given) => context(modes, () => f(...given)));
+      return void names.functions.set(s.to!, jitted(body, s.how!));
     }
     case "call":
       return set(names.functions.get(s.on!)!(...s.names!.map(get)));
-    case "optimize": {
+    case "optimizer": {
       const params = s.names!.map(get), opt = new nn.optim.SGD(params, { lr: 0.25, momentum: s.list![0] / 2 });
-      for (let i = 0; i < s.list![1]; i++) {
+      return void names.steps.set(s.to!, (also) => {
+        opt.zeroGrad();
+        let loss: Tensor | undefined;
+        for (const [a, b, apart] of s.terms!) {
+          const [p, q] = [params[a], params[b]], term = apart ? p.sum().mul(q.sum()) : p.mul(q).sum();
+          loss = loss === undefined ? term : loss.add(term);
+        }
+        loss!.backward();
+        opt.step({ also });
+        return loss!;
+      });
+    }
+    case "stepper": {
+      const stepped = names.steps.get(s.on!)!, [k] = s.list!;
+      const f = (): Tensor =>
         Tensor.train(() => {
-          opt.zeroGrad();
-          let loss: Tensor | undefined;
-          for (const [a, b, apart] of s.terms!) {
-            const [p, q] = [params[a], params[b]];
-            const term = apart ? p.sum().mul(q.sum()) : p.mul(q).sum();
-            loss = loss === undefined ? term : loss.add(term);
-          }
-          loss!.backward();
-          opt.step();
+          const inside = new Names(names);
+          for (const b of s.body!.slice(0, k)) step(b, inside);
+          const loss = stepped([]);
+          for (const b of s.body!.slice(k)) step(b, inside);
+          return loss;
         });
+      return void names.functions.set(s.to!, s.how === "" ? f : jitted(f, s.how!));
+    }
+    case "step":
+      return void names.functions.get(s.on!)!();
+    case "failing": {
+      const gone = new Tensor([1], { dtype: "float32" }).realize(), late = gone.mul(2);
+      gone.dispose();
+      try {
+        Tensor.train(() => names.steps.get(s.on!)!([late]));
+      } catch (error) {
+        if (error instanceof DisposedError) return;
+        throw error;
       }
-      return;
+      throw new Error("a step beside what is disposed did not fail");
+    }
+    case "slopes": {
+      const [scale, adds] = s.list!;
+      const f = (x: Tensor, y: Tensor): Tensor => {
+        x.mul(y).mul(scale).sum().backward();
+        if (adds !== 0) y.addInPlace(adds);
+        return x.sum();
+      };
+      return void names.functions.set(s.to!, jitted(f, s.how!));
+    }
+    case "slope": {
+      const [x, y] = s.names!.map(get);
+      if (s.list![0] === 1) x.grad = undefined;
+      names.functions.get(s.on!)!(x, y);
+      return set(x.grad!);
     }
   }
   throw new Error(`no statement: ${s.op}`);
