@@ -423,6 +423,7 @@ function listen(call: CallToCapture): Heard {
     counter,
     start,
     inside: insideStorages,
+    given: inside,
     taking,
     outputs,
     states,
@@ -447,6 +448,8 @@ interface Heard {
   /** Nodes made before the call. */
   readonly start: number;
   readonly inside: readonly Storage[];
+  /** The arguments as the function got them. */
+  readonly given: readonly TensorBase[];
   readonly taking: Taking;
   readonly outputs: readonly TensorBase[];
   readonly states: ReturnType<typeof placesLeft>;
@@ -480,10 +483,12 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     return storage !== undefined && (made.has(storage) || inside.includes(storage));
   };
   const tensors = [...heard.outputs];
+  // an argument that is a view of another tensor is that again once it has been written
+  const placeOf = (t: TensorBase): Storage => inside[heard.given.indexOf(t)] ?? storageOf(t);
   for (const { before, after } of states) {
     if (after !== before && isOfCall(after)) tensors.push(after!);
   }
-  const storages = tensors.map(storageOf), older = new Set<Storage>();
+  const storages = tensors.map(placeOf), older = new Set<Storage>();
   for (const s of made) if (s.born < start && !storages.includes(s)) older.add(s);
   const outs = tensors.map((tensor, at): Output => {
     const storage = storages[at], input = inside.indexOf(storage);
@@ -577,7 +582,7 @@ function finish(call: CallToCapture, heard: Heard): { captured: Captured; result
     if (i !== undefined) place.write(backOf(after!, i));
   }
   const result = replaceTensors(heard.result, (t) => {
-    const i = back.get(storageOf(t));
+    const i = back.get(placeOf(t));
     if (i !== undefined) return backOf(t, i);
     if (extentsOf(t.uop) !== null) (t as unknown as Movable).setUop(outside(t, storageOf(t)));
     return t;

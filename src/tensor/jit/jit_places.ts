@@ -187,7 +187,8 @@ export function copyState(
     const isOld = place instanceof Storage
       ? place.born < start || place.born === Infinity
       : isMemory(place) && place.arg !== undefined && place.seq < start;
-    return (isOld || isOlder(t, handles)) && !inputs.has(place) ? (t as unknown as Movable).clone() : t;
+    const isArgument = inputs.has(place) || (t as unknown as Movable).aliases().some((a) => args.includes(a));
+    return (isOld || isOlder(t, handles)) && !isArgument ? (t as unknown as Movable).clone() : t;
   });
 }
 

@@ -419,3 +419,22 @@ Deno.test("jit: gradients of an argument that is a leaf are those of the call, a
   }
   assertEquals(got, [[3, 4], [7, 9], [12, 15], [18, 22], [25, 30]]);
 });
+
+Deno.test("jit: an argument that is a view of another tensor, written and given back, is that view", () => {
+  Device.default = "JS";
+  for (const isNested of [false, true]) {
+    for (const first of [(t: Tensor) => t.clone(), (t: Tensor) => t.realize()]) {
+      const base = first(new Tensor([6, 4, 8], { dtype: "int32" })), state = base.contiguous(), got: unknown[] = [];
+      const inner = jit((x: Tensor) => {
+        state.at([0, 1]).addInPlace(4);
+        return x.assign(state);
+      });
+      const f = isNested ? jit((x: Tensor) => inner(x)) : inner;
+      for (let i = 0, x = base.detach(); i < 4; i++) {
+        x = f(x);
+        got.push([base.tolistSync(), x.tolistSync()]);
+      }
+      assertEquals(got, [10, 14, 18, 22].map((n) => [[n, 4, 8], [n, 4, 8]]), `${isNested} ${first}`);
+    }
+  }
+});
