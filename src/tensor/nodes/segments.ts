@@ -118,8 +118,6 @@ function sameAlong(u: UOp, left = { nodes: MOST_LOOKED_AT }): boolean[] {
   if (left.nodes-- <= 0) return none;
   const below = (s: UOp): boolean[] => sameAlong(s, left);
   switch (u.op) {
-    case Ops.CONST:
-      return shape.map(() => true);
     case Ops.EXPAND: {
       const from = shapeOf(u.src[0]), same = below(u.src[0]);
       return shape.map((_, i) => from[i] === 1 || same[i]);
@@ -138,7 +136,7 @@ function sameAlong(u: UOp, left = { nodes: MOST_LOOKED_AT }): boolean[] {
     }
   }
   if (!isAlu(u.op)) return none;
-  const all = u.src.map(below);
+  const all = u.src.filter((s) => shapeOf(s).length > 0).map(below); // numbers have no axes
   return none.map((one, i) => one || all.every((same) => same[i]));
 }
 
