@@ -47,7 +47,7 @@ export interface Capabilities {
   readonly threads: number;
   /** Caches, for tile sizes. 0 where unknown. */
   readonly l1: number;
-  /** The second-level cache. */
+  /** The second-level cache; ask {@linkcode cacheShare} and {@linkcode hasLoopCache}. */
   readonly l2: number;
   /** Buffers a kernel may take. */
   readonly maxBuffers: number;
@@ -173,6 +173,16 @@ export function programOf(name: string, uops: readonly UOp[], flops = 0, bytes =
 
 /** What languages compute in without help: all but floats of 16 bits and fewer. */
 export const COMMON_DTYPES: readonly DType[] = DTYPES.filter((d) => d.kind !== "void" && (!d.isFloat || d.bits > 16));
+
+/** Bytes of a share of the second-level cache; `unknown` where the device does not tell how large it is. */
+export function cacheShare(caps: Pick<Capabilities, "l2">, share: number, unknown: number = Infinity): number {
+  return caps.l2 > 0 ? caps.l2 * share : unknown;
+}
+
+/** Has it loops, not a grid, and a cache that it tells of: what a core reads again soon need not be kept by the kernel? */
+export function hasLoopCache(caps: Pick<Capabilities, "l2" | "hasGrid">): boolean {
+  return caps.l2 > 0 && !caps.hasGrid;
+}
 
 /** Capabilities of a scalar machine that has every op and dtype: the base others override. */
 export const SCALAR_CAPS: Capabilities = {

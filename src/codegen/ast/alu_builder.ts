@@ -43,7 +43,11 @@ export function vectorize(lanes: readonly UOp[]): UOp {
   return uop(Ops.VECTORIZE, first.dtype.vec(lanes.length), lanes);
 }
 
-function simplifyScalar(op: Ops, dtype: DType, src: readonly UOp[]): UOp | undefined {
+/**
+ * What a scalar op comes to when a copy of it has constants for sources: the few rules of the algebra that copies need, before
+ * the node is made. All others have been applied to what is copied.
+ */
+function foldScalar(op: Ops, dtype: DType, src: readonly UOp[]): UOp | undefined {
   const [a, b] = src;
   switch (op) {
     case Ops.ADD:
@@ -100,7 +104,7 @@ export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
   }
   if (n === 1) {
     if (!dtype.isFloat && !src[0].dtype.isFloat) {
-      const folded = foldConst(op, dtype, src) ?? simplifyScalar(op, dtype, src);
+      const folded = foldConst(op, dtype, src) ?? foldScalar(op, dtype, src);
       if (folded !== undefined) return folded;
     }
     return uop(op, dtype, src);

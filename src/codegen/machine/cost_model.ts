@@ -7,7 +7,7 @@
  * @module
  */
 import { ceilDiv } from "../../helpers/math.ts";
-import type { Capabilities } from "../../renderer/renderer.ts";
+import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { Axis } from "../opt/axis.ts";
 import type { Access, Region } from "./access.ts";
@@ -88,7 +88,7 @@ export class CostModel {
     private readonly outputs: number,
     private readonly caps: Capabilities,
   ) {
-    this.packBytes = (caps.l2 || 1 << 19) / 2;
+    this.packBytes = cacheShare(caps, 1 / 2, 1 << 18);
   }
 
   /** The cost of a region with these lanes on axis `lane` (or -1), and this tile. */

@@ -23,8 +23,8 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf, sameExtent } from "../../uop/graph/extent.ts";
 
-/** Nodes of the terms of a reduce that are looked at. */
-const MAX_LOOKED_AT = 64;
+/** Nodes below one that are looked at to decide on it: more than a softmax or a norm has, few enough to search a list. */
+export const MAX_LOOKED_AT: number = 96;
 
 /** Two reduces over the same axes, of which the second waits for the first. */
 export interface Cascade {

@@ -6,6 +6,7 @@
  * @module
  */
 import { sameArray } from "../../helpers/math.ts";
+import { cacheShare, hasLoopCache } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
@@ -20,11 +21,13 @@ import {
   sourceIndex,
 } from "../../uop/graph/movement_index.ts";
 import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
+import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
 import {
   type FusionCaps,
   type FusionPlan,
   isLeaf,
+  MIN_RESULTS,
   NOT_ONLINE,
   type OnlinePlan,
   outputRanges,
@@ -43,8 +46,6 @@ const MAX_ROW = 1 << 14;
 const TILE_ROWS = 8;
 /** Share of it for what is read again for each tile. */
 const OPERAND_SHARE = 1 / 2;
-/** Results of a reduce inside of a reduce that fill the lanes and the registers of a machine. */
-const MIN_RESULTS = 1 << 12;
 /** Rows that a kernel with reduces in front of its inner loops must have, for threads to share. */
 const MIN_ROWS = 8;
 /** Share of a kernel's iterations that work outside of its inner loops may add, an element each, before it is kept. */
@@ -57,8 +58,6 @@ const LONG_PRODUCT = 64;
 const TILE_SIDE = 16;
 /** How much more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
-/** Nodes below one that are looked at to decide on it. */
-const MAX_LOOKED_AT = 96;
 /** Plans that are made of a graph with more and more cuts. */
 const MOST_PLANS = 4;
 /** A node read at more sets of indices than this is realized. */
@@ -308,7 +307,7 @@ class Fuser extends ContextWalk {
     const { u, list, facts: { cost } } = c, { kernel } = list[0];
     if (list.length < 2 || kernel.op === Ops.STORE || !c.isOneKernel) return false;
     const outer = this.kernels.get(kernel)?.outer;
-    const { l2, hasGrid, vectorLanes } = this.capsOf(kernel);
+    const caps = this.capsOf(kernel), { hasGrid, vectorLanes } = caps;
     // without vectors, an operation and an access cost the same
     const least = vectorLanes(u.dtype) > 1 ? STAGE_COST : 1;
     if (hasGrid || outer === undefined || cost < least) return false;
@@ -316,7 +315,7 @@ class Fuser extends ContextWalk {
     if (rows === undefined || !sameArray(rows.outer, outer)) return false;
     // what it is multiplied with is read again for every few rows: then all of it should be near
     const row = rows.axes.reduce((n, i) => n * shapeOf(u)[i], u.dtype.itemsize);
-    return !list.some((x) => x.active > c.numel) || l2 === 0 || 2 * TILE_ROWS * row <= l2 * TILE_SHARE;
+    return !list.some((x) => x.active > c.numel) || 2 * TILE_ROWS * row <= cacheShare(caps, TILE_SHARE);
   }
 
   /**
@@ -447,10 +446,10 @@ class Fuser extends ContextWalk {
     if (at === undefined || !sameArray(at, c.idx)) return false;
     const ranges = outputDependence(c.idx);
     if (ranges === undefined || iterationsOf(ranges) > numelOf(u)) return false;
-    const { l2, hasGrid } = this.capsOf(kernel);
-    if (count * u.src[0].dtype.itemsize <= (l2 === 0 ? ROW_BYTES : l2 / 2)) return false;
+    const caps = this.capsOf(kernel);
+    if (count * u.src[0].dtype.itemsize <= cacheShare(caps, 1 / 2, ROW_BYTES)) return false;
     // an exponential more for each element, where arithmetic is what the device has too little of
-    if (kind === "rescale" && l2 > 0 && !hasGrid) return false;
+    if (kind === "rescale" && hasLoopCache(caps)) return false;
     const { joined } = this.planOf(kernel);
     joined.set(u, cascade).set(second, cascade);
     return ranges.length === 0 || this.fixOuter(kernel, this.axesOf(ranges));
@@ -531,13 +530,13 @@ class Fuser extends ContextWalk {
     if (caps.hasGrid || kernel.op === Ops.STORE) return false;
     const shape = shapeOf(u), row = axes.reduce((n, i) => n * shape[i], 1) * u.dtype.itemsize;
     if (list.length === 1 && numelOf(u) <= this.elementsBelow(below.reduce)) return false;
-    if (caps.l2 === 0) return true;
+    if (!hasLoopCache(caps)) return true;
     const around = idx.filter((_, i) => !axes.includes(i));
     const outer = dependence(around).filter(isLoop).sort((a, b) => argOf(b, Ops.RANGE).id - argOf(a, Ops.RANGE).id);
-    if (outer.length === 0 || TILE_ROWS * row > caps.l2 * TILE_SHARE) return false;
+    if (outer.length === 0 || TILE_ROWS * row > cacheShare(caps, TILE_SHARE)) return false;
     return this.everyOperand(below.reduce, below.idx, (o) => {
       const part = o.nbytes / iterationsOf(outer.filter((r) => o.ranges.includes(r)));
-      return o.ranges.includes(outer[0]) || part <= caps.l2 * OPERAND_SHARE;
+      return o.ranges.includes(outer[0]) || part <= cacheShare(caps, OPERAND_SHARE);
     });
   }
 }

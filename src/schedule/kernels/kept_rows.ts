@@ -5,6 +5,7 @@
  * @module
  */
 import { prod } from "../../helpers/math.ts";
+import { cacheShare, hasLoopCache } from "../../renderer/renderer.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
@@ -126,7 +127,7 @@ function rowReads(
  * for devices that name no cache, which would do the same.
  */
 export function keepRows(store: UOp, caps: FusionCaps): UOp {
-  if (caps.l2 > 0 || caps.hasGrid) return store;
+  if (caps.hasGrid || hasLoopCache(caps)) return store;
   const nodes = toposort(store);
   const groups = new Map<UOp, UOp[]>(), reduces: UOp[] = [], regions = [store];
   for (const u of nodes) {
@@ -202,7 +203,7 @@ class RowTiler {
  * weights before a norm): splits the innermost loop around the rows in tiles, and keeps all rows of a tile.
  */
 export function tileRows(store: UOp, caps: FusionCaps): UOp {
-  if (caps.l2 === 0 || caps.hasGrid || !mayHave(store, Ops.STAGE)) return store;
+  if (!hasLoopCache(caps) || !mayHave(store, Ops.STAGE)) return store;
   const stages = toposort(store).filter((u) => u.op === Ops.STAGE);
   let row: UOp | undefined;
   for (const s of stages) {
@@ -215,7 +216,7 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
     (n, s) => n + s.dtype.itemsize * ownRanges(s).reduce((p, r) => p * sizeOf(r), 1),
     0,
   );
-  const most = Math.max(MIN_TILE, Math.floor(caps.l2 * TILE_SHARE / kept));
+  const most = Math.max(MIN_TILE, Math.floor(cacheShare(caps, TILE_SHARE) / kept));
   const size = tileOf(sizeOf(row), Math.min(MAX_TILE, most));
   if (size === 0 || size === sizeOf(row)) return store;
   // the new loop comes right after the one that is split

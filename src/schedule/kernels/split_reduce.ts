@@ -9,7 +9,7 @@
  * @module
  */
 import { ceilDiv, prod } from "../../helpers/math.ts";
-import type { Capabilities } from "../../renderer/renderer.ts";
+import { cacheShare, type Capabilities, hasLoopCache } from "../../renderer/renderer.ts";
 import { contraction, factorsOf } from "../../uop/algebra/contraction.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
@@ -32,6 +32,7 @@ import {
 } from "../../uop/core/uop.ts";
 import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { MIN_RESULTS } from "../fuse/fusion_plan.ts";
 
 /** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
@@ -93,21 +94,21 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
 const TILE_READS = 11;
 /** Share of the second-level cache for them, where all do not fit. */
 const READ_SHARE = 1 / 2;
-/** Results of a product from which its parts may be cut for the cache; they themselves take a share of it at most. */
-const MIN_RESULTS = 1 << 12, RESULT_SHARE = 1 / 2;
+/** Share of it that the results of a product whose parts are cut for the cache take at most. */
+const RESULT_SHARE = 1 / 2;
 
 /**
  * Into how many parts a long sum of products is cut on loops, so that what the next tile of the result reads again stays in
  * the cache: where both operands lie along the sum in memory (what does not is packed). 1 for others.
  */
 function partsForCache(u: UOp, outputs: number, length: number, caps: Capabilities): number {
-  if (caps.hasGrid || caps.l2 === 0 || factorsOf(u) === undefined) return 1;
+  if (!hasLoopCache(caps) || factorsOf(u) === undefined) return 1;
   const { itemsize } = u.dtype, nbytes = length * itemsize * TILE_READS;
-  if (outputs < MIN_RESULTS || outputs * itemsize > caps.l2 * RESULT_SHARE || nbytes <= caps.l2) return 1;
+  if (outputs < MIN_RESULTS || outputs * itemsize > cacheShare(caps, RESULT_SHARE) || nbytes <= caps.l2) return 1;
   const loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
   const [last] = u.src.slice(-1);
   if (loads.length !== 2 || !loads.every((l) => liesAlong(indexForm(l.src[0].src[1]), last))) return 1;
-  const parts = ceilDiv(nbytes, caps.l2 * READ_SHARE);
+  const parts = ceilDiv(nbytes, cacheShare(caps, READ_SHARE));
   return parts * outputs <= INT32_MAX ? parts : 1;
 }
 
