@@ -34,7 +34,15 @@ import {
   writesTo,
 } from "../uop/graph/writes.ts";
 import { keepOrigins } from "./gradients/origins.ts";
-import { isWeak, materializeShape, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
+import {
+  internals,
+  isWeak,
+  materializeShape,
+  type Operand,
+  type Realizing,
+  realizing,
+  TensorBase,
+} from "./handle/base.ts";
 import { tensorList } from "./handle/dims.ts";
 import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
 import type { ElementwiseTensor } from "./ops/elementwise.ts";
@@ -96,10 +104,8 @@ function checkAlive(buffer: UOp, action: string): void {
   if (disposedAt !== "") throw new DisposedError(action, { disposedAt: String(disposedAt) });
 }
 
-/** What the functions here may ask of a handle. */
+/** What else the functions here may ask of a handle. */
 interface Inside {
-  hold(t: TensorBase): void;
-  settle(t: TensorBase): void;
   liveNode(t: TensorBase, action: string): UOp;
   keep(t: TensorBase): UOp;
 }
@@ -107,7 +113,7 @@ let inside: Inside;
 
 /** Makes a handle hold its memory, as those do that were made with values or realized; returns it. */
 export function holdMemory<T extends TensorBase>(t: T): T {
-  inside.hold(t);
+  internals.hold(t);
   return t;
 }
 
@@ -141,8 +147,8 @@ export function realizeTensors(tensors: readonly TensorBase[], asViews = false):
   if (nodes.length > 0) realizeOf(tensors, nodes);
   for (const t of tensors) {
     if (isBoundNode(t.uop)) continue;
-    if (!asViews) inside.settle(t);
-    inside.hold(t);
+    if (!asViews) internals.settle(t);
+    internals.hold(t);
   }
 }
 
@@ -152,8 +158,6 @@ export interface RealizeTensor extends ElementwiseTensor {}
 export abstract class RealizeTensor extends TensorBase {
   static {
     inside = {
-      hold: (t) => (t as RealizeTensor).hold(),
-      settle: (t) => (t as RealizeTensor).settle(),
       keep: (t) => (t as RealizeTensor).keepValues(),
       liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
     };

@@ -132,6 +132,22 @@ export interface Realizing {
 /** Set by realize.ts. */
 export const realizing: Realizing = {} as Realizing;
 
+/** What handles keep protected, for those who move them on to other nodes: realizing, the JIT, transforms, rows of methods. */
+export interface Internals {
+  wrap<T extends TensorBase>(t: T, u: UOp): T;
+  setUop(t: TensorBase, u: UOp): void;
+  rename(t: TensorBase, u: UOp): void;
+  refresh(t: TensorBase, all?: boolean): boolean;
+  moveOut(t: TensorBase): void;
+  isNow(t: TensorBase): boolean;
+  isBefore(t: TensorBase, count: number): boolean;
+  aliases(t: TensorBase): TensorBase[];
+  hold(t: TensorBase): void;
+  settle(t: TensorBase): void;
+}
+/** Of the methods of {@linkcode TensorBase} that have these names. */
+export let internals: Internals;
+
 /** A handle on a node of the lazy graph. */
 export abstract class TensorBase {
   private node: UOp;
@@ -155,6 +171,18 @@ export abstract class TensorBase {
 
   static {
     epochs = (t) => t.epoch;
+    internals = {
+      wrap: (t, u) => t.wrap(u),
+      setUop: (t, u) => t.setUop(u),
+      rename: (t, u) => t.rename(u),
+      refresh: (t, all) => t.refresh(all),
+      moveOut: (t) => t.moveOut(),
+      isNow: (t) => t.isNow(),
+      isBefore: (t, count) => t.isBefore(count),
+      aliases: (t) => t.aliases(),
+      hold: (t) => t.hold(),
+      settle: (t) => t.settle(),
+    };
   }
 
   /** A handle on `node`. */

@@ -27,7 +27,7 @@ import {
 import { drawUniform } from "../nodes/random.ts";
 import { scalarConst } from "../nodes/scalars.ts";
 import type { FunctionTensor } from "./functions.ts";
-import { install, ofReals, type Rows, type UnaryRow } from "./rows.ts";
+import { install, installUnary, ofReals, type Rows, type UnaryRow } from "./rows.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {
@@ -139,10 +139,7 @@ export const PARAMETRIC: Rows<ParameterRow> = {
 /** Tensors with activation functions. */
 export abstract class ActivationTensor extends TensorBase {
   static {
-    install(ActivationTensor, ACTIVATIONS, ({ node }) =>
-      function () {
-        return this.wrap(node(this.uop));
-      });
+    installUnary(ActivationTensor, ACTIVATIONS);
     install(
       ActivationTensor,
       PARAMETRIC,

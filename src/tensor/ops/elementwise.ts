@@ -19,7 +19,7 @@ import { floatConst, logaddexpNode } from "../nodes/numeric.ts";
 import { constantPower, intPower, powNode } from "../nodes/power.ts";
 import { castNode, checkFits, inferDType, scalarConst } from "../nodes/scalars.ts";
 import type { MovementTensor } from "./movement.ts";
-import { inFloat, install, type Rows, type UnaryRow } from "./rows.ts";
+import { inFloat, install, installUnary, type Rows, type UnaryRow } from "./rows.ts";
 
 /** Whether something is a whole number whose 32 bits an int32 or an uint32 has. */
 function isWord(x: unknown): boolean {
@@ -197,10 +197,7 @@ export abstract class ElementwiseTensor extends TensorBase {
       function () {
         return this.cast(dtype);
       });
-    install(ElementwiseTensor, UNARY, ({ node }) =>
-      function () {
-        return this.wrap(node(this.uop));
-      });
+    installUnary(ElementwiseTensor, UNARY);
     install(ElementwiseTensor, BINARY, ([sides, node, action], name) =>
       function (x: Operand, options?: BinaryOptions) {
         const [a, b] = this[sides](action ?? name, x, options);

@@ -33,7 +33,7 @@ import {
   tanNode,
 } from "../nodes/numeric.ts";
 import { type ElementwiseTensor, signValue } from "./elementwise.ts";
-import { inFloat, install, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
+import { inFloat, installUnary, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
 
 /** The families that it is written in, and its functions. */
 export interface FunctionTensor extends ElementwiseTensor {
@@ -130,10 +130,7 @@ function magnitude(x: UOp): UOp {
 /** Tensors with unary functions. */
 export abstract class FunctionTensor extends TensorBase {
   static {
-    install(FunctionTensor, FUNCTIONS, ({ node }) =>
-      function () {
-        return this.wrap(node(this.uop));
-      });
+    installUnary(FunctionTensor, FUNCTIONS);
   }
   /** Applies a function of float nodes; integers are promoted, half floats computed in float32. */
   protected floating(f: (x: UOp) => UOp): this {

@@ -9,6 +9,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { internals, type TensorBase } from "../handle/base.ts";
 
 /** A method that takes nothing and computes each element from one. */
 export interface UnaryRow {
@@ -49,4 +50,12 @@ export function install<T, R>(
     Object.defineProperty(value, "name", { value: name });
     Object.defineProperty(family.prototype, name, { value, configurable: true, writable: true });
   }
+}
+
+/** Puts methods that take nothing on a family. */
+export function installUnary(family: { readonly prototype: TensorBase }, rows: Rows<UnaryRow>): void {
+  install(family, rows, ({ node }) =>
+    function () {
+      return internals.wrap(this, node(this.uop));
+    });
 }

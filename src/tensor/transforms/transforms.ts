@@ -20,7 +20,7 @@ import { computeGradient } from "../../uop/graph/gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { checkIntegers } from "../handle/axes.ts";
-import { materializeShape, noGradient, TensorBase } from "../handle/base.ts";
+import { internals, materializeShape, noGradient, TensorBase } from "../handle/base.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
@@ -42,16 +42,9 @@ export interface VmapOptions {
 /** A function of tensors, or of trees of them. */
 export type TensorFunction<A extends unknown[] = never[], R = unknown> = (...args: A) => R;
 
-/** Exposes what handles keep protected. */
-interface Wrapping {
-  wrap(u: UOp): TensorBase;
-}
-
 const isTensor = (x: unknown): x is TensorBase => x instanceof TensorBase;
 
-function wrap(like: TensorBase, u: UOp): TensorBase {
-  return (like as unknown as Wrapping).wrap(u);
-}
+const { wrap } = internals;
 
 /** How many functions run on stand-ins now, one within another. */
 let depth = 0;
