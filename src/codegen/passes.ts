@@ -27,6 +27,7 @@ import { type Placement, placeThreads } from "./lower/gpudims.ts";
 import { isOnline, tileOnline } from "./lower/online_tiles.ts";
 import { rollStores } from "./lower/roll_stores.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
+import { keepRows } from "./opt/kept_rows.ts";
 import { Kernel } from "./opt/kernel.ts";
 import { KernelInfo, type Opt } from "./opt/opt.ts";
 
@@ -99,6 +100,7 @@ const hasThreads = (k: KernelState): boolean => onGrid(k) && !k.isOnline;
 
 /** From a kernel AST (spec "kernel") to its lowered graph. */
 export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
+  { name: "keep rows", when: onLoops, run: (u, k) => keepRows(u, k.caps), spec: specKernel },
   { name: "simplify ranges", run: simplified, spec: specKernel },
   { name: "inline rows", when: hasThreads, run: inlineRows, spec: specKernel },
   { name: "add under conditions", when: (k) => onLoops(k) && !k.isPlain, run: ungate, spec: specKernel },

@@ -37,6 +37,11 @@ export interface GridCaps {
   readonly tensorCores: readonly TensorCore[];
 }
 
+/** Bytes of a row that a kernel keeps, where no cache does. */
+export const ROW_BYTES: number = 1 << 17;
+/** Share of the second-level cache for the rows of a tile. */
+export const TILE_SHARE: number = 1 / 8;
+
 /** What a device can do. All sizes in bytes. */
 export interface Capabilities {
   /** Bytes of a vector register; 0 where the device has no vectors (all lanes are split). */

@@ -24,8 +24,7 @@ import { layOut } from "./fuse/operand_layout.ts";
 import { keep, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
-import { planOnline } from "./kernels/join_online.ts";
-import { keepOnChip } from "./kernels/kept_rows.ts";
+import { joinOnline, planOnline } from "./kernels/join_online.ts";
 import { rangeify } from "./kernels/rangeify.ts";
 import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
@@ -205,11 +204,11 @@ function changeKernels(g: Lowering, change: (store: UOp, n: Node) => UOp): void 
   }
 }
 
-function keepRows(g: Lowering): void {
+function joinProducts(g: Lowering): void {
   changeKernels(
     g,
     (s, { roots: [u], device }) =>
-      u.op === Ops.STORE || factsOf(s).isSymbolic ? s : keepOnChip(s, g.options.caps(device)),
+      u.op === Ops.STORE || factsOf(s).isSymbolic ? s : joinOnline(s, g.options.caps(device)) ?? s,
   );
 }
 
@@ -277,7 +276,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "limit", run: limit },
   { name: "rangeify", run: makeKernels, spec: specKernel },
   { name: "collapse", run: (g) => changeKernels(g, collapseReduces), spec: specKernel },
-  { name: "keep rows", run: keepRows, spec: specKernel },
+  { name: "join online products", when: onGrid, run: joinProducts, spec: specKernel },
   { name: "check reads", run: checkReads },
   { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers), spec: specKernel },
   { name: "order", run: order },

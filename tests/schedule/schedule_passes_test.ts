@@ -1,6 +1,9 @@
 /** The passes of scheduling: which run, in which order, and when a graph goes back. */
 import { assertEquals } from "@std/assert";
-import { context, Device, record, Tensor } from "../../mod.ts";
+import { type CompiledKernel, context, Device, record, schedule, Tensor } from "../../mod.ts";
+import { argOf } from "../../src/uop/core/args.ts";
+import { Ops } from "../../src/uop/core/ops.ts";
+import { toposort, type UOp } from "../../src/uop/core/uop.ts";
 
 Device.default = "JS";
 
@@ -12,8 +15,7 @@ function passesOf(fn: () => void): string[] {
 }
 
 const vector = (): Tensor => new Tensor([1, 2, 3, 4], { dtype: "float32" }).realize();
-const ONCE =
-  "fold, settle devices, own values, find roots, fuse, place, limit, rangeify, collapse, keep rows, check reads, " +
+const ONCE = "fold, settle devices, own values, find roots, fuse, place, limit, rangeify, collapse, check reads, " +
   "merge outputs, order, order for memory, number, share kernels, plan memory";
 const UP_TO = (last: string): string => ONCE.slice(0, ONCE.indexOf(last) + last.length);
 const AGAIN = `keep, ${ONCE.slice(ONCE.indexOf("find roots"))}`;
@@ -54,5 +56,17 @@ for (
     const x = vector(), y = vector();
     assertEquals(passesOf(() => Tensor.realize(write(x, y))).join(", "), `${UP_TO(last)}, ${AGAIN}`);
     assertEquals(await x.tolist(), [...want]);
+  });
+}
+
+for (const device of ["JS", "WASM"]) {
+  Deno.test(`passes: rows of a kernel are left undecided by the scheduler on ${device}, and settled by code generation`, () => {
+    const x = Tensor.empty([32, 32], { device }).realize(), [item] = schedule([x.matmul(x).softmax(1)]).slice(-1);
+    const scopesOf = (roots: UOp | readonly UOp[]): unknown[] =>
+      toposort(roots).flatMap((u) =>
+        u.op === Ops.STAGE ? [argOf(u, Ops.STAGE).scope] : u.op === Ops.LOCAL ? [argOf(u, Ops.LOCAL).scope] : []
+      );
+    assertEquals(new Set(scopesOf(item.ast!)), new Set(["undecided"]));
+    assertEquals(new Set(scopesOf((item.runner as CompiledKernel).program.linear.uops)), new Set(["thread"]));
   });
 }

@@ -9,7 +9,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
-import { argOf, AxisKind, LocalArg, type StageArg } from "../../uop/core/args.ts";
+import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -60,8 +60,9 @@ export class StageMemory {
   }
 
   /** Memory for STAGE `u`. */
-  private local({ dtype, arg }: UOp, size: number): UOp {
-    return uop(Ops.LOCAL, dtype, [], new LocalArg(this.context.nextLocal(), size, (arg as StageArg).scope));
+  private local(u: UOp, size: number): UOp {
+    const { scope } = argOf(u, Ops.STAGE), own = scope === "undecided" ? "thread" : scope;
+    return uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.context.nextLocal(), size, own));
   }
 
   /** `memory` after all that fills it, which sees it as `base`. */

@@ -28,7 +28,7 @@ function isElementwise(stage: UOp): boolean {
 export function inlineRows(ast: UOp): UOp {
   for (;;) {
     const rows = new Set(
-      toposort(ast).filter((u) => u.op === Ops.STAGE && argOf(u, Ops.STAGE).scope === "thread" && isElementwise(u)),
+      toposort(ast).filter((u) => u.op === Ops.STAGE && argOf(u, Ops.STAGE).scope === "undecided" && isElementwise(u)),
     );
     for (const u of toposort(ast)) if (u.op === Ops.INDEX && u.src.length > 2) rows.delete(u.src[0]);
     if (rows.size === 0) return ast;

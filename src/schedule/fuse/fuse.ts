@@ -6,7 +6,7 @@
  * @module
  */
 import { sameArray } from "../../helpers/math.ts";
-import { cacheShare, hasLoopCache } from "../../renderer/renderer.ts";
+import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
@@ -31,8 +31,6 @@ import {
   NOT_ONLINE,
   type OnlinePlan,
   outputRanges,
-  ROW_BYTES,
-  TILE_SHARE,
 } from "./fusion_plan.ts";
 import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 

@@ -10,12 +10,8 @@ import { Ops } from "../../uop/core/ops.ts";
 import { type Extents, int, range, type UOp } from "../../uop/core/uop.ts";
 import type { Cascade } from "./cascade.ts";
 
-/** Bytes of a row of an input that is kept where no cache keeps it. */
-export const ROW_BYTES: number = 1 << 17;
 /** Results of a reduce that fill the lanes and the registers of a machine: some tiles of registers (16 lanes x 4 x 8) a thread. */
 export const MIN_RESULTS: number = 1 << 12;
-/** Share of the second-level cache for the rows of a tile. */
-export const TILE_SHARE: number = 1 / 8;
 
 /** True for nodes that are storage already or always get some. */
 export function mustRealize(u: UOp): boolean {

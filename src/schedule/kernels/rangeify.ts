@@ -108,7 +108,7 @@ class Builder {
         return r;
       });
       const value = this.build(u, inner, inside, true);
-      row = uop(Ops.STAGE, u.dtype, [value, ...ranges], new StageArg(this.nextStage++, "thread"));
+      row = uop(Ops.STAGE, u.dtype, [value, ...ranges], new StageArg(this.nextStage++, "undecided"));
       this.rows.set(u, row);
     }
     const sizes = axes.map((a) => extents?.[a] === undefined ? shape[a] : vmax(extents[a]!));

@@ -1,13 +1,13 @@
 /**
- * Rows that a kernel keeps, once its AST is known: inputs that several loops read one after the other are kept too, and
+ * Rows that a kernel keeps, where loops run it: inputs that several loops read one after the other are kept too, and
  * where a kept row is the result of a reduce, several rows are computed side by side, so that what they share is read once.
  *
  * @module
  */
 import { prod } from "../../helpers/math.ts";
-import { cacheShare, hasLoopCache } from "../../renderer/renderer.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
+import { cacheShare, type Capabilities, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -16,8 +16,6 @@ import { index, load as read, mayHave, range, toposort, type UOp, uop } from "..
 import { andGate, flatIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
-import { type FusionCaps, ROW_BYTES, TILE_SHARE } from "../fuse/fusion_plan.ts";
-import { joinOnline } from "./join_online.ts";
 
 /** Rows of a tile, at most and at least. */
 const MAX_TILE = 64, MIN_TILE = 8;
@@ -126,8 +124,8 @@ function rowReads(
  * Where several loops read the same row of an input one after the other, keeps the row: each element is loaded once. Only
  * for devices that name no cache, which would do the same.
  */
-export function keepRows(store: UOp, caps: FusionCaps): UOp {
-  if (caps.hasGrid || hasLoopCache(caps)) return store;
+function keepInputs(store: UOp, caps: Capabilities): UOp {
+  if (hasLoopCache(caps)) return store;
   const nodes = toposort(store);
   const groups = new Map<UOp, UOp[]>(), reduces: UOp[] = [], regions = [store];
   for (const u of nodes) {
@@ -149,7 +147,7 @@ export function keepRows(store: UOp, caps: FusionCaps): UOp {
     if (shape.reduce((n, k) => n * k, load.dtype.itemsize) > ROW_BYTES) continue;
     const fresh = along.map((r) => range(sizeOf(r), next.range++, AxisKind.LOOP));
     const value = substitute(load, new Map(along.map((r, i) => [r, fresh[i]])));
-    const row = uop(Ops.STAGE, load.dtype, [value, ...fresh], new StageArg(next.stage++, "thread"));
+    const row = uop(Ops.STAGE, load.dtype, [value, ...fresh], new StageArg(next.stage++, "undecided"));
     for (const r of reads) {
       const gate = r.along[0].op === Ops.RANGE ? undefined : r.load.src[0].src[2];
       map.set(r.load, read(index(row, flatIndex(shape, r.along), gate)));
@@ -202,7 +200,7 @@ class RowTiler {
  * Where rows that a kernel keeps are the results of reduces, and rows share what these read (the keys of attention, the
  * weights before a norm): splits the innermost loop around the rows in tiles, and keeps all rows of a tile.
  */
-export function tileRows(store: UOp, caps: FusionCaps): UOp {
+function tileRows(store: UOp, caps: Capabilities): UOp {
   if (!hasLoopCache(caps) || !mayHave(store, Ops.STAGE)) return store;
   const stages = toposort(store).filter((u) => u.op === Ops.STAGE);
   let row: UOp | undefined;
@@ -237,8 +235,8 @@ export function tileRows(store: UOp, caps: FusionCaps): UOp {
  * Rounds rows up to whole vectors: what is computed beyond their end touches no input and is never read. Only rows of one
  * axis, long enough that it costs little.
  */
-function padRows(store: UOp, caps: FusionCaps): UOp {
-  if (caps.hasGrid || !mayHave(store, Ops.STAGE)) return store;
+function padRows(store: UOp, caps: Capabilities): UOp {
+  if (!mayHave(store, Ops.STAGE)) return store;
   const map = new Map<UOp, UOp>();
   for (const u of toposort(store)) {
     if (u.op !== Ops.STAGE || u.src.length !== 2 || u.src[1].src[0].op !== Ops.CONST) continue;
@@ -260,9 +258,12 @@ function padRows(store: UOp, caps: FusionCaps): UOp {
   );
 }
 
-/** What a kernel keeps besides what the plan of its fusion says, by its AST and the device. */
-export function keepOnChip(store: UOp, caps: FusionCaps): UOp {
-  const online = joinOnline(store, caps);
-  if (online !== undefined) return online;
-  return tileRows(padRows(keepRows(store, caps), caps), caps);
+/** Rows that loops run through, in a kernel with one STORE and loops of known size: what it keeps of them, and how. */
+export function keepRows(ast: UOp, caps: Capabilities): UOp {
+  const [store, ...others] = ast.src;
+  const isSymbolic = (u: UOp): boolean => u.op === Ops.RANGE && u.src[0].op !== Ops.CONST;
+  if (
+    others.length > 0 || !(mayHave(store, Ops.REDUCE) || mayHave(store, Ops.STAGE)) || toposort(store).some(isSymbolic)
+  ) return ast;
+  return ast.withSrc([tileRows(padRows(keepInputs(store, caps), caps), caps)]);
 }
