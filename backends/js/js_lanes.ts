@@ -182,22 +182,10 @@ const NUMBERS: Rows<number> = {
   [Ops.OR]: ["(a | b)", (a, b) => a | b],
   [Ops.XOR]: ["(a ^ b)", (a, b) => a ^ b],
 };
-const FLOATS: Rows<number> = {
+/** Products of floats, and of bigints, which the rows above serve as well. */
+const PRODUCTS: Rows<number> = {
   [Ops.MUL]: ["(a * b)", (a, b) => a * b],
   [Ops.MULACC]: ["(a * b + c)", (a, b, c) => a * b + c],
-  [Ops.CDIV]: ["wholeQuotient(a, b)", rt.wholeQuotient],
-};
-const BIGS: Rows<bigint> = {
-  [Ops.NEG]: ["(-a)", (a) => -a],
-  [Ops.ADD]: ["(a + b)", (a, b) => a + b],
-  [Ops.SUB]: ["(a - b)", (a, b) => a - b],
-  [Ops.MUL]: ["(a * b)", (a, b) => a * b],
-  [Ops.MULACC]: ["(a * b + c)", (a, b, c) => a * b + c],
-  [Ops.CDIV]: ["(a / b)", (a, b) => a / b],
-  [Ops.CMOD]: ["(a % b)", (a, b) => a % b],
-  [Ops.AND]: ["(a & b)", (a, b) => a & b],
-  [Ops.OR]: ["(a | b)", (a, b) => a | b],
-  [Ops.XOR]: ["(a ^ b)", (a, b) => a ^ b],
 };
 
 /** One lane of an ALU op; of e^x the operand is x. */
@@ -227,6 +215,9 @@ function formOf(u: UOp): Form {
     case Ops.EXP2:
       if (naturalExponent(u) !== undefined) return wrapped(d, form<number>(["Math.exp(a)", Math.exp]));
       break;
+    case Ops.CDIV:
+      if (d.isFloat) return wrapped(d, form<number>(["wholeQuotient(a, b)", rt.wholeQuotient]));
+      break;
     case Ops.NEG:
       if (d.isBool) return SAME;
       break;
@@ -236,9 +227,9 @@ function formOf(u: UOp): Form {
     case Ops.ADD:
       if (d.isBool) return wrapped(d, form(NUMBERS[Ops.OR]!));
   }
-  const row = big ? BIGS[op] : (d.isFloat ? FLOATS[op] : undefined) ?? NUMBERS[op];
+  const row = (big || d.isFloat ? PRODUCTS[op] : undefined) ?? NUMBERS[op];
   if (row === undefined) throw new SpecError(`The JS device cannot compute ${opName[op]}`);
-  const { text, run } = wrapped(d, form(row as Row<Value>));
+  const { text, run } = wrapped(d, form(row));
   if (!big || (op !== Ops.CDIV && op !== Ops.CMOD)) return { text, run };
   return { text: `(b === 0n ? 0n : ${text})`, run: (a, b, c) => b === 0n ? 0n : run(a, b, c) };
 }

@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { Bytes, encodeModule, type FuncBody, V128 } from "./encoder.ts";
+import { Bytes, encodeModule, V128 } from "./encoder.ts";
 
 /** What this engine offers. */
 export interface Features {
@@ -15,12 +15,10 @@ export interface Features {
   readonly threads: boolean;
 }
 
-function validates(
-  code: Bytes,
-  type: { params: readonly (typeof V128)[]; results: readonly (typeof V128)[] },
-): boolean {
-  const body: FuncBody = { type: 0, locals: [], code: code.take() };
-  const bytes = encodeModule({ types: [type], imports: [], funcs: [body], exports: [] });
+/** Whether the engine takes a function of these instructions, of a vector and to one. */
+function validates(code: Bytes): boolean {
+  const types = [{ params: [V128], results: [V128] }] as const;
+  const bytes = encodeModule({ types, imports: [], funcs: [{ type: 0, locals: [], code: code.take() }], exports: [] });
   return WebAssembly.validate(bytes as Uint8Array<ArrayBuffer>);
 }
 
@@ -29,15 +27,10 @@ let found: Features | undefined;
 /** The engine's features; probed once. */
 export function features(): Features {
   if (found !== undefined) return found;
-  const simd = validates(new Bytes().i("local.get", 0).i("local.get", 0).i("f32x4.add"), {
-    params: [V128],
-    results: [V128],
-  });
-  const relaxed = simd && validates(
-    new Bytes().i("local.get", 0).i("local.get", 0).i("local.get", 0).i("f32x4.relaxed_madd").i("local.get", 0)
-      .i("local.get", 0).i("i32x4.relaxed_laneselect"),
-    { params: [V128], results: [V128] },
-  );
+  const get = (b: Bytes, n: number): Bytes => n === 0 ? b : get(b.i("local.get", 0), n - 1);
+  const simd = validates(get(new Bytes(), 2).i("f32x4.add"));
+  const fused = get(new Bytes(), 3).i("f32x4.relaxed_madd");
+  const relaxed = simd && validates(get(fused, 2).i("i32x4.relaxed_laneselect"));
   return found = { simd, relaxed, threads: canShare() };
 }
 
