@@ -59,6 +59,9 @@ export function forgetLosses(grads: readonly TensorBase[]): void {
   }
 }
 
+/** Lazy gradients that read what has been overwritten: they always will. */
+const lostGrads = new WeakSet<UOp>();
+
 /**
  * The gradients of other leaves that read the memory of `weights`, which an optimizer is to overwrite: it realizes them
  * in the same schedule, for what steps after it. Those of leaves `besides` are its own, and lazy ones that read what has
@@ -66,7 +69,9 @@ export function forgetLosses(grads: readonly TensorBase[]): void {
  */
 export function gradsReading(weights: readonly TensorBase[], besides: readonly TensorBase[]): TensorBase[] {
   const own = new Set(besides);
-  const others = liveLeaves().flatMap((leaf) => !leaf.grad || own.has(leaf) ? [] : [leaf.grad]);
+  const others = liveLeaves().flatMap(({ grad }, i, leaves) =>
+    !grad || own.has(leaves[i]) || lostGrads.has(grad.uop) ? [] : [grad as TensorBase]
+  );
   if (others.length === 0) return [];
   const written = new Set(weights.map((t) => placeOf(t.uop)));
   const roots = others.map((g) => resolve(g.uop)), reads = new Set<UOp>(), stale = new Set<UOp>();
@@ -80,6 +85,7 @@ export function gradsReading(weights: readonly TensorBase[], besides: readonly T
     if (u.src.some((s) => reads.has(s))) reads.add(u);
     if (stale.size > 0 && u.src.some((s) => stale.has(s))) stale.add(u);
   }
+  others.forEach((g, i) => stale.has(roots[i]) && lostGrads.add(g.uop));
   return others.filter((_, i) => reads.has(roots[i]) && !stale.has(roots[i]));
 }
 

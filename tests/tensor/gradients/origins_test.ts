@@ -1,6 +1,7 @@
 /** Reading and realizing change no gradient; what ends a graph does: detach, an optimizer's step, a write to a weight. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, scope, StaleReadError, Tensor, Variable } from "../../../mod.ts";
+import { nodesMade } from "../../../src/uop/core/uop.ts";
 import { difference } from "../../tolerance.ts";
 
 Device.default = "WASM"; // reads synchronously
@@ -260,4 +261,21 @@ Deno.test("origins: thousands of writes to one tensor are walked once each", () 
   assertEquals(values(total), [count, count]);
   assert(timeMs < 4000, `${timeMs} ms`); // eight seconds where each write was followed down to the first
   assertEquals(w.grad, undefined);
+});
+
+Deno.test("origins: models that were trained before cost those that are trained now nothing", () => {
+  const x = new Tensor([[1, 2, 3], [4, 5, 6]], { dtype: "float32" }).realize(), made: number[] = [];
+  for (let k = 0; k < 6; k++) {
+    const start = nodesMade(), layer = new nn.Linear(3, 2);
+    const o = new nn.optim.LAMB([layer.weight, layer.bias!], { lr: 0.01 });
+    for (let i = 0; i < 3; i++) {
+      Tensor.train(() => {
+        o.zeroGrad();
+        layer.call(x).square().sum().backward();
+        o.step();
+      });
+    }
+    made.push(nodesMade() - start);
+  }
+  assertEquals(made.slice(2), [made[1], made[1], made[1], made[1]]); // the graphs of their gradients are not walked again
 });
