@@ -277,5 +277,6 @@ Deno.test("origins: models that were trained before cost those that are trained 
     }
     made.push(nodesMade() - start);
   }
-  assertEquals(made.slice(2), [made[1], made[1], made[1], made[1]]); // the graphs of their gradients are not walked again
+  // walking the graphs of their gradients again made 13 nodes more for each model
+  assert(made[5] - made[1] < 13, made.join());
 });
