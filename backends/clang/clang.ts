@@ -7,6 +7,7 @@
 import { type Allocator, type Block, type ForeignMemory, LruAllocator } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
+import { cString, textOf } from "../../src/device/foreign.ts";
 import { cacheDirectory, digest, emptyTemporary, ObjectCache } from "../../src/device/object_cache.ts";
 import { type Compiler, type Graph, type Launch, LaunchGraph, type Program } from "../../src/device/program.ts";
 import { writeScalar } from "../../src/dtype/convert.ts";
@@ -181,7 +182,7 @@ class ClangCompiler implements Compiler {
       const message = new Uint8Array(512);
       handle = this.runtime.dino_open(cString(path), message, message.byteLength);
       this.handles.set(path, handle);
-      if (handle === 0n) this.refusal = new TextDecoder().decode(message.subarray(0, message.indexOf(0)));
+      if (handle === 0n) this.refusal = textOf(message);
     }
     const address = handle === 0n ? 0n : this.runtime.dino_symbol(handle, cString(entry.symbol));
     if (address === 0n) {
@@ -243,10 +244,6 @@ class ClangCompiler implements Compiler {
       });
     }
   }
-}
-
-function cString(text: string): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(`${text}\0`);
 }
 
 /** A command buffer: launches with their arguments. */

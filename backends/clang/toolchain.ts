@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { isGranted, whyNoForeignCode } from "../../src/device/foreign.ts";
 import { cacheRoot, digest, type ObjectCache, temporaryOf } from "../../src/device/object_cache.ts";
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
@@ -24,11 +25,6 @@ function isFile(path: string): boolean {
   } catch {
     return false;
   }
-}
-
-/** Whether Deno grants something without asking. */
-function isGranted(permission: Deno.PermissionDescriptor): boolean {
-  return Deno.permissions.querySync(permission).state === "granted";
 }
 
 /** Whether a program is there and may be started. Where its file may not be looked at, starting it tells. */
@@ -71,9 +67,9 @@ function missingPermissions(): string[] {
 
 /** Why the CLANG device cannot open here, or undefined. Asks for no permission. */
 export function whyUnavailable(): string | undefined {
-  const deno = (globalThis as { Deno?: typeof Deno }).Deno;
-  if (deno?.permissions?.querySync === undefined || deno.dlopen === undefined) return "it needs Deno";
-  if (deno.build.os === "windows") return "it needs Linux or macOS";
+  const why = whyNoForeignCode();
+  if (why !== undefined) return why;
+  if (Deno.build.os === "windows") return "it needs Linux or macOS";
   const missing = missingPermissions();
   if (missing.length > 0) return `it needs ${missing.map((name) => `--allow-${name}`).join(" ")}`;
   if (findCompiler() !== undefined) return undefined;

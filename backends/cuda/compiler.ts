@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { cString, isGranted, textOf } from "../../src/device/foreign.ts";
 import { cacheDirectory, digest, ObjectCache } from "../../src/device/object_cache.ts";
 import type { Compiler } from "../../src/device/program.ts";
 import { envNumber } from "../../src/helpers/env.ts";
@@ -14,7 +15,7 @@ import { sharedBytesOf, threadsOf } from "../../src/renderer/lanes.ts";
 import type { LinearProgram, Renderer } from "../../src/renderer/renderer.ts";
 import type { CudaContext } from "./cuda_context.ts";
 import { CudaProgram } from "./cuda_launch.ts";
-import { cString, HostMemory, textOf } from "./driver.ts";
+import { HostMemory } from "./driver.ts";
 import { compileError, type Nvrtc } from "./nvrtc.ts";
 import type { CompileThreads } from "./nvrtc_threads.ts";
 import { Result, resultError, versionText } from "./results.ts";
@@ -46,8 +47,7 @@ const SUFFIX = ".cubin";
 
 /** The disk cache for one compiler with its options; undefined where files may not be used. */
 function openCache(identity: string): ObjectCache | undefined {
-  const { permissions } = Deno;
-  for (const name of ["read", "write"] as const) if (permissions.querySync({ name }).state !== "granted") return;
+  if (!isGranted({ name: "read" }) || !isGranted({ name: "write" })) return undefined;
   return new ObjectCache(cacheDirectory(), `cuda/${digest(identity).slice(0, 16)}`, "CUDA", SUFFIX);
 }
 

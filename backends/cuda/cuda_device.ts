@@ -6,6 +6,7 @@
  */
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Device } from "../../src/device/device.ts";
+import { textOf } from "../../src/device/foreign.ts";
 import type { Graph, Launch } from "../../src/device/program.ts";
 import { envNumber } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
@@ -17,7 +18,7 @@ import { type Assembler, CudaCompiler, NvrtcAssembler, ptxAssembler } from "./co
 import { CudaContext } from "./cuda_context.ts";
 import { type CudaProgram, LaunchSlot, slotWords } from "./cuda_launch.ts";
 import { CudaAllocator } from "./cuda_memory.ts";
-import { type Driver, HostMemory, openDriver, textOf } from "./driver.ts";
+import { type Driver, HostMemory, openDriver } from "./driver.ts";
 import { CudaGraph } from "./graph.ts";
 import { Nvrtc } from "./nvrtc.ts";
 import { resultError, versionText } from "./results.ts";

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isGranted, whyNoForeignCode } from "../../src/device/foreign.ts";
 import { envText } from "../../src/helpers/env.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { resultText, versionText } from "./results.ts";
@@ -46,17 +47,6 @@ export class HostMemory {
 /** The address of bytes in an own ArrayBuffer. They must be kept alive while it is used. */
 export function addressOf(bytes: Uint8Array): bigint {
   return BigInt(Deno.UnsafePointer.value(Deno.UnsafePointer.of(bytes as Uint8Array<ArrayBuffer>)));
-}
-
-/** Text as C has it. */
-export function cString(text: string): Uint8Array<ArrayBuffer> {
-  return new TextEncoder().encode(`${text}\0`);
-}
-
-/** The text of a C string at the start of `bytes`. */
-export function textOf(bytes: Uint8Array): string {
-  const end = bytes.indexOf(0);
-  return new TextDecoder().decode(end < 0 ? bytes : bytes.subarray(0, end));
 }
 
 /** An opened and initialized driver. */
@@ -172,10 +162,10 @@ const answers = new Map<string, string | undefined>();
 
 /** Why the CUDA device cannot open here, or undefined. Asks for no permission. */
 export function whyUnavailable(): string | undefined {
-  const deno = (globalThis as { Deno?: typeof Deno }).Deno;
-  if (deno?.permissions?.querySync === undefined || deno.dlopen === undefined) return "it needs Deno";
-  if (deno.build.os !== "linux") return "it needs Linux";
-  if (deno.permissions.querySync({ name: "ffi" }).state !== "granted") return "it needs --allow-ffi";
+  const why = whyNoForeignCode();
+  if (why !== undefined) return why;
+  if (Deno.build.os !== "linux") return "it needs Linux";
+  if (!isGranted({ name: "ffi" })) return "it needs --allow-ffi";
   const named = envText("CUDA_DRIVER_PATH");
   if (!answers.has(named)) {
     let why: string | undefined;

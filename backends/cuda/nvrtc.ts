@@ -14,9 +14,9 @@
  *
  * @module
  */
+import { cString, isGranted, textOf } from "../../src/device/foreign.ts";
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
-import { cString, textOf } from "./driver.ts";
 import { CompileThreads } from "./nvrtc_threads.ts";
 import { versionText } from "./results.ts";
 import { NVRTC_SYMBOLS } from "./symbols.ts";
@@ -34,7 +34,7 @@ const NAMES: readonly string[] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.
 const FILE = /^libnvrtc\.so(\.\d+)*$/;
 
 function canRead(): boolean {
-  return Deno.permissions.querySync({ name: "read" }).state === "granted";
+  return isGranted({ name: "read" });
 }
 
 /** Names in a folder, "z" before "a" and 13 before 9; none where it cannot be listed. */

@@ -8,8 +8,9 @@
  *
  * @module
  */
+import { cString } from "../../src/device/foreign.ts";
 import { nodeThreads } from "../../src/helpers/node.ts";
-import { addressOf, cString } from "./driver.ts";
+import { addressOf } from "./driver.ts";
 
 /**
  * 32-bit words of the list: how many programs were added, taken and done since the start; a number that changes when there is

@@ -5,6 +5,8 @@
  * @module
  */
 
+import { cString, isGranted, whyNoForeignCode } from "../../src/device/foreign.ts";
+
 /** Symbols of the C library, for `Deno.dlopen`. */
 const SYMBOLS = {
   open: { parameters: ["buffer", "i32"], result: "i32" },
@@ -41,8 +43,7 @@ function withLibc<T>(use: (libc: Libc) => T): T | undefined {
 
 /** Whether mapping is permitted here, without a prompt. */
 export function canMap(): boolean {
-  return Deno.build.os in LIBRARIES && typeof Deno.dlopen === "function" &&
-    Deno.permissions.querySync({ name: "ffi" }).state === "granted";
+  return Deno.build.os in LIBRARIES && whyNoForeignCode() === undefined && isGranted({ name: "ffi" });
 }
 
 /** A file in memory, read as it is touched. It stays the same file whatever happens to its name. */
@@ -56,7 +57,7 @@ export class MappedFile {
 
   /** Maps a file of `size` bytes; undefined where the system refuses, or the file has another size by now. */
   static open(path: string, size: number): MappedFile | undefined {
-    const name = new TextEncoder().encode(`${path}\0`);
+    const name = cString(path);
     return withLibc((libc) => {
       const fd = libc.open(name, FLAGS[Deno.build.os]);
       if (fd < 0) return undefined;

@@ -6,7 +6,7 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import { isComparison, opName, Ops } from "../../uop/core/ops.ts";
+import { BITS, isComparison, opFlags, opName, Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { ROUNDED } from "../lanes.ts";
 import { classOf, type Emitter, literalOf, typeOf } from "./ptx_emitter.ts";
@@ -158,33 +158,32 @@ function shift(e: Emitter, u: UOp, a: string, b: string): string {
   return extend(e, d, e.op(c, `shl.${c}`, a, n));
 }
 
-const COMPARE: Partial<Record<Ops, string>> = { [Ops.CMPLT]: "lt", [Ops.CMPNE]: "ne", [Ops.CMPEQ]: "eq" };
-const BITWISE: Partial<Record<Ops, string>> = { [Ops.AND]: "and", [Ops.OR]: "or", [Ops.XOR]: "xor" };
-const FLOATS: Partial<Record<Ops, string>> = {
-  [Ops.ADD]: "add.rn",
-  [Ops.SUB]: "sub.rn",
-  [Ops.MUL]: "mul.rn",
-  [Ops.MULACC]: "fma.rn",
-  [Ops.FDIV]: "div.rn",
-  [Ops.SQRT]: "sqrt.rn",
-  [Ops.NEG]: "neg",
-};
-const INTEGERS: Partial<Record<Ops, string>> = {
-  [Ops.ADD]: "add",
-  [Ops.SUB]: "sub",
-  [Ops.MUL]: "mul.lo",
-  [Ops.MULACC]: "mad.lo",
-  [Ops.CDIV]: "div",
-  [Ops.FLOORDIV]: "div", // of unsigned integers only
-  [Ops.CMOD]: "rem",
-  [Ops.FLOORMOD]: "rem",
+/** Ops that are one instruction: its name on floats and on integers, "" where there is none. */
+const ROWS: Partial<Record<Ops, readonly [float: string, integer: string]>> = {
+  [Ops.ADD]: ["add.rn", "add"],
+  [Ops.SUB]: ["sub.rn", "sub"],
+  [Ops.MUL]: ["mul.rn", "mul.lo"],
+  [Ops.MULACC]: ["fma.rn", "mad.lo"],
+  [Ops.FDIV]: ["div.rn", ""],
+  [Ops.SQRT]: ["sqrt.rn", ""],
+  [Ops.NEG]: ["neg", ""],
+  [Ops.CDIV]: ["", "div"],
+  [Ops.FLOORDIV]: ["", "div"], // of unsigned integers only
+  [Ops.CMOD]: ["", "rem"],
+  [Ops.FLOORMOD]: ["", "rem"],
+  [Ops.AND]: ["", "and"],
+  [Ops.OR]: ["", "or"],
+  [Ops.XOR]: ["", "xor"],
+  [Ops.CMPLT]: ["lt", "lt"],
+  [Ops.CMPNE]: ["neu", "ne"],
+  [Ops.CMPEQ]: ["eq", "eq"],
 };
 
 /** Arithmetic in `d`, which is what `u` computes in. */
 function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
   const t = typeOf(d), c = classOf(d), [a, b] = src;
-  const compare = COMPARE[u.op];
-  if (compare !== undefined) return e.op("pred", `setp.${d.isFloat && compare === "ne" ? "neu" : compare}.${t}`, a, b);
+  const name = ROWS[u.op]?.[d.isFloat ? 0 : 1];
+  if (isComparison(u.op)) return e.op("pred", `setp.${name}.${t}`, a, b);
   if (u.op === Ops.MAX) return maximum(e, d, a, b);
   if (u.op === Ops.EXP2 && u.arg !== undefined && d === float32) {
     return e.op(c, `ex2.approx${u.arg === "flush" ? ".ftz" : ""}.f32`, a);
@@ -197,12 +196,10 @@ function compute(e: Emitter, u: UOp, d: DType, src: readonly string[]): string {
     const quarter = literalOf(float32, 0.25), [x, y] = src.map((s) => e.op(c, "mul.rn.f32", s, quarter));
     return e.op(c, "mul.rn.f32", x, e.op(c, "rcp.approx.ftz.f32", y));
   }
-  const head = (d.isFloat ? FLOATS : INTEGERS)[u.op];
-  if (head !== undefined) return extend(e, d, e.op(c, `${head}.${t}`, ...src));
+  if (name && opFlags[u.op] & BITS) return e.op(c, `${name}.${c}`, a, b);
+  if (name) return extend(e, d, e.op(c, `${name}.${t}`, ...src));
   if (u.op === Ops.NEG && !d.isFloat) return extend(e, d, e.op(c, `neg.s${Math.max(32, d.bits)}`, a));
   if (u.op === Ops.TRUNC) return d.isFloat ? e.op(c, `cvt.rzi.${t}.${t}`, inRegister(e, d, a)) : a;
-  const bitwise = BITWISE[u.op];
-  if (bitwise !== undefined && !d.isFloat) return e.op(c, `${bitwise}.${c}`, a, b);
   if (u.op === Ops.SHL || u.op === Ops.SHR) return shift(e, u, a, b);
   throw new SpecError(`PTX cannot write ${opName[u.op]} of ${d}`);
 }
