@@ -39,7 +39,7 @@ export interface GridCaps {
 
 /** Bytes of a row that a kernel keeps, where no cache does. */
 export const ROW_BYTES: number = 1 << 17;
-/** Share of the second-level cache for the rows of a tile. */
+/** Share of the second-level cache for the rows of a tile: what they are made of and multiplied with takes more. */
 export const TILE_SHARE: number = 1 / 8;
 
 /** What a device can do. All sizes in bytes. */

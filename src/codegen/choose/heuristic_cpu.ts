@@ -24,15 +24,15 @@ import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import type { Kernel } from "../opt/kernel.ts";
 
-/** Cost (in the model's unit, about a cycle) worth a second thread. */
+/** Cycles of the model that are worth a second thread: some 15 microseconds, a few times what waking it takes. */
 const THREAD_COST = 60_000;
-/** Copies of a reduction's body that unrolling a short axis may make. */
+/** Copies of a reduction's body that unrolling a short axis may make: a window of 8 x 8; more are slow to compile. */
 const UNROLL_COPIES = 64;
-/** Sizes of register tiles that are tried along an axis. */
+/** Sizes of register tiles that are tried along an axis: those whose products fill, but do not exceed, 16 or 32 registers. */
 const TILE_SIZES = [2, 3, 4, 6, 8, 12];
-/** Regions up to which their lanes are chosen together. */
+/** Regions up to which their lanes are chosen together: the choices multiply. */
 const JOINT_REGIONS = 6;
-/** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop. */
+/** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop: there it is a fifth or more. */
 const MASKED_VECTORS = 4;
 
 const NO_TILE: Tile = [];
@@ -78,7 +78,7 @@ function touches(tile: Tile, r: Region): boolean {
   return false;
 }
 
-/** Vectors in a block of an axis that ends at a variable. */
+/** Vectors in a block of an axis that ends at a variable: half of the accumulators that hide the latency of an addition. */
 const BLOCK_VECTORS = 4;
 
 class Chooser {

@@ -20,15 +20,15 @@ import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { tileProduct } from "./heuristic_tile.ts";
 
-/** Threads of a group without reductions. */
+/** Threads of a group without reductions: 8 warps; every device has groups of so many, and 6 to 8 of them fill a unit. */
 const GROUP_THREADS = 256;
-/** Threads of a group where nothing is chosen. */
+/** Threads of a group where nothing is chosen: a warp or two of any device. */
 const FEW_THREADS = 64;
-/** Bytes that one thread should have on their way. */
+/** Bytes that one thread should have on their way: with 2048 threads 128 KB a unit, which is well above latency times bandwidth. */
 const BYTES_IN_FLIGHT = 64;
-/** Elements of a row that a thread keeps in registers. */
+/** Elements of a row that a thread keeps in registers, at most: of the 255 that it may have most are for other things. */
 const ROW_ELEMENTS = 32;
-/** Elements of a row that a thread should have at least. */
+/** Elements of a row that a thread should have at least: two wide accesses of float32. */
 const LEAST_ELEMENTS = 8;
 /** Threads of the device for each row from which a thread has a row of its own where reductions are nested. */
 const NESTED_SHARE = 4;
@@ -36,9 +36,9 @@ const NESTED_SHARE = 4;
 const MOST_REUSED = 8;
 /** Windows of one thread that overlap, at most. */
 const REUSED_WINDOWS = 4;
-/** Groups for each unit of the device that should be left where threads do more each. */
+/** Groups for each unit of the device that should be left where threads do more each: so many hide the latency of reads. */
 const GROUPS_A_UNIT = 4;
-/** Copies of a body, at most. */
+/** Copies of a body, at most: more do not fit registers, and are slow to compile. */
 const MOST_COPIES = 64;
 
 /** Without opts: a thread for each output element, in groups of a few. */

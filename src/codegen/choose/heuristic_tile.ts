@@ -53,19 +53,19 @@ const THREAD_SHAPES: readonly Shape[] = [
   { rows: [4, 8, 1], columns: [4, 8, 1], depth: 8 },
   { rows: [2, 8, 1], columns: [4, 8, 1], depth: 8 },
 ];
-/** Buffers of a ring: of tiles that are small, and of others. */
+/** Buffers of a ring: of tiles that are small, and of others (three of 32 KB for two groups fit the 228 KB of a unit). */
 const RING = 4, LARGE_RING = 3;
-/** Bytes of a large tile. */
+/** Bytes from which a tile is large. */
 const LARGE_TILE = 32 << 10;
-/** Sides of a product from which tiles pay. */
+/** Sides of a product from which tiles pay: what a matrix unit has of rows. */
 const LEAST_SIDE = 16;
-/** Part of the padded product that must be useful. */
+/** Part of the padded product that must be useful: else the next smaller tile is better. */
 const LEAST_USE = 0.6;
 /** Elements that a side of a tile must have for reading it to take as long as computing with it: on units, by threads. */
 const UNIT_SIDE = 32, THREAD_SIDE = 8;
-/** How much longer a product takes if a read touches a piece of memory for each element. */
+/** How many times longer a product takes for each operand that is read in a piece of memory for each element (an estimate). */
 const APART_COST = 1.5;
-/** Threads of a unit with so many registers that they have a tile each. */
+/** Threads of a unit that have a tile each in registers: 128 each of 65,536. */
 const TILE_THREADS = 512;
 
 /** A product: its two reads, and its axes. */
@@ -227,7 +227,7 @@ class TileChooser {
   }
 }
 
-/** How much longer copies take whose addresses are quotients and remainders. */
+/** How many times longer copies take whose addresses are quotients and remainders (an estimate). */
 const MERGED_COST = 1.15;
 
 /**

@@ -14,10 +14,10 @@ import type { Access, Region } from "./access.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 export const LATENCY_ACCUMULATORS: number = 8;
-/** Uses of a packed tile below which packing is not considered. */
+/** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
 const PACK_USES = 4;
 
-/** What a vector costs to load whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
+/** Cycles to load a vector whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
 export const EDGE_COST: number = 4;
 
 /** Copies along output axes: the register tile. */

@@ -18,9 +18,9 @@ import { sourceIndex } from "../../uop/graph/movement_index.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
 import { outputRanges } from "./fusion_plan.ts";
 
-/** Uses of each element from which a copy pays. */
+/** Uses of each element from which a copy pays: it reads and writes each once, in pieces no smaller than the product would. */
 const MIN_USES = 64;
-/** Bytes of an access: a contiguous axis must be a multiple of it. */
+/** Bytes of the widest access of a GPU: a contiguous axis must be a multiple of it. */
 const WIDE = 16;
 
 /** An operand: the nodes from the product down to `base`, which would be read from memory. */

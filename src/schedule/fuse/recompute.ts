@@ -9,7 +9,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 
 /** Work an element beyond which a value is kept where each element would be computed at least eight times. */
 export const KEEP_COST_REPEATED = 4;
-/** Nodes below one whose work is counted one by one. */
+/** Nodes below one whose work is counted one by one, at most: the search is quadratic in them. */
 const MAX_BELOW = 512;
 
 /** Work of one element of a node, its sources apart. A cast goes with what it is made of, at whatever cost that is kept. */

@@ -34,9 +34,12 @@ import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { MIN_RESULTS } from "../fuse/fusion_plan.ts";
 
-/** Elements that a part has at least: on a grid, and on loops shared by threads (some 16 MB: what the caches do not hold). */
+/**
+ * Elements that a part has at least: on a grid (32 for each of 256 threads), and on loops shared by threads (some 16 MB: what
+ * the caches do not hold).
+ */
 const LEAST_PART_GRID = 1 << 13, LEAST_PART_LOOPS = 1 << 22;
-/** Groups of threads that keep a multiprocessor busy. */
+/** Groups of 256 threads that keep a multiprocessor busy: it holds 1536 to 2048 threads. */
 const GROUPS_A_UNIT = 8;
 
 /** A kernel in two. */
@@ -68,7 +71,7 @@ function partsOfProduct(tiles: number, length: number, caps: Capabilities): numb
   return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / tiles), Math.floor(length / least)));
 }
 
-/** Sides of a tile of a product, at most. */
+/** Sides of the tile of a product that a group of threads has, about (64 or 128 in heuristic_tile.ts). */
 const TILE_SIDE = 64;
 /** Iterations of a product's sum that are worth a part: while units are idle, and where all have a tile already. */
 const LEAST_SUM = 256, LONG_SUM = 4096;
@@ -92,7 +95,7 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
 
 /** Rows of both operands of a product that a tile of its result reads, on loops. */
 const TILE_READS = 11;
-/** Share of the second-level cache for them, where all do not fit. */
+/** Share of the second-level cache for them, where all do not fit: the rest is for the results and what comes next. */
 const READ_SHARE = 1 / 2;
 /** Share of it that the results of a product whose parts are cut for the cache take at most. */
 const RESULT_SHARE = 1 / 2;
