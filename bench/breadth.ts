@@ -14,7 +14,7 @@
 import { Device, dtypes, GlobalCounters, jit, type Tensor } from "../mod.ts";
 import type { CudaDevice } from "../backends/cuda/cuda_device.ts";
 import { type BreadthWorkload, breadthWorkloads, type Scale } from "./breadth_workloads.ts";
-import { option } from "./json.ts";
+import { option, type Peer, readPeers } from "./json.ts";
 
 const REPLAYS = 10, ROUNDS = 7;
 /** Longest time of measuring one workload by the clock, in milliseconds, and the least and most calls. */
@@ -35,28 +35,6 @@ export interface BreadthRow {
   readonly ratio?: number;
   /** Whether the checksum is the peer's. */
   readonly agrees?: boolean;
-}
-
-interface Peer {
-  readonly peer: string;
-  readonly us: number;
-  readonly check?: number;
-}
-
-/** The best of the peers by workload, and a checksum of any, of files with a JSON object a line. */
-export function bestPeers(lines: readonly string[]): Map<string, Peer> {
-  const best = new Map<string, Peer>();
-  for (const line of lines.filter((l) => l.startsWith("{"))) {
-    const { peer, name, med_us, check } = JSON.parse(line) as Record<"peer" | "name", string> & {
-      med_us?: number;
-      check?: number;
-    };
-    const known = best.get(name);
-    if (med_us === undefined) continue;
-    const isBest = known === undefined || med_us < known.us;
-    best.set(name, { ...(isBest ? { peer, us: med_us } : known), check: known?.check ?? check });
-  }
-  return best;
 }
 
 /** Geometric mean; NaN of nothing. */
@@ -152,8 +130,7 @@ async function main(args: readonly string[]): Promise<number> {
   const scale = (option(args, "scale") ?? (isCard ? "big" : "small")) as Scale;
   const workloads = breadthWorkloads(scale, scale === "big" && !device.startsWith("WEBGPU"));
   const only = option(args, "only")?.split(",").filter((n) => n !== "") ?? Object.keys(workloads);
-  const files = (option(args, "peers") ?? "").split(",").filter((f) => f !== "");
-  const peers = bestPeers((await Promise.all(files.map((f) => Deno.readTextFile(f)))).flatMap((t) => t.split("\n")));
+  const peers = await readPeers(args);
   const isJson = args.includes("--json"), ratios: number[] = [];
   let failed = 0;
   for (const name of only) {

@@ -8,7 +8,7 @@
 import type { CudaDevice } from "../backends/cuda/cuda_device.ts";
 import { Device, GlobalCounters, jit, type Tensor } from "../mod.ts";
 import { CUDA_WORKLOADS, errorOf, operandsOf } from "./cuda_workloads.ts";
-import { option } from "./json.ts";
+import { option, type Peer, readPeers } from "./json.ts";
 import { measure } from "./workloads.ts";
 
 const REPLAYS = 20, ROUNDS = 9;
@@ -42,24 +42,6 @@ interface Row {
 interface Failure {
   readonly name: string;
   readonly failed: string;
-}
-
-interface Peer {
-  readonly peer: string;
-  readonly us: number;
-}
-
-/** The best of the peers, by workload, of files with a JSON object a line. */
-async function readPeers(files: string | undefined): Promise<Map<string, Peer>> {
-  const best = new Map<string, Peer>();
-  for (const file of (files ?? "").split(",").filter((f) => f !== "")) {
-    for (const line of (await Deno.readTextFile(file)).split("\n").filter((l) => l.startsWith("{"))) {
-      const { peer, name, med_us } = JSON.parse(line) as { peer: string; name: string; med_us?: number };
-      const known = best.get(name);
-      if (med_us !== undefined && (known === undefined || med_us < known.us)) best.set(name, { peer, us: med_us });
-    }
-  }
-  return best;
 }
 
 function round(x: number, digits: number): number {
@@ -151,7 +133,7 @@ async function main(args: readonly string[]): Promise<number> {
     return 0;
   }
   const ordinal = Number(option(args, "ordinal") ?? 0), name = ordinal === 0 ? "CUDA" : `CUDA:${ordinal}`;
-  const device = Device.get(name) as CudaDevice, peers = await readPeers(option(args, "peers"));
+  const device = Device.get(name) as CudaDevice, peers = await readPeers(args);
   const names = option(args, "only")?.split(",").filter((n) => n !== "") ??
     [...Object.keys(CUDA_WORKLOADS), "mnist_conv_train"];
   console.log(Object.entries(device.info()).map(([k, v]) => `${k}: ${v}`).join("\n"));

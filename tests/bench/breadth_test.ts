@@ -4,8 +4,9 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { bestPeers, geometricMean } from "../../bench/breadth.ts";
+import { geometricMean } from "../../bench/breadth.ts";
 import { breadthWorkloads, data, ints } from "../../bench/breadth_workloads.ts";
+import { bestPeers, tableRow } from "../../bench/json.ts";
 import { Device } from "../../mod.ts";
 
 Device.get(Device.default); // opened outside of tests
@@ -41,7 +42,13 @@ Deno.test("breadth: the better of the peers, and the geometric mean", () => {
     `{"peer":"torch","name":"a","med_us":20,"check":1.5}`,
     `{"peer":"torch-compile","name":"a","med_us":10}`,
     `{"peer":"torch","name":"b","error":"no"}`,
+    `{"peer":"torch-compile","name":"c","med_ms":0.5}`,
+    `{"peer":"torch","name":"c","med_ms":0.25}`,
   ]);
-  assert.deepEqual([...best], [["a", { peer: "torch-compile", us: 10, check: 1.5 }]]);
+  const a = { peer: "torch-compile", us: 10, check: 1.5 }, c = { peer: "torch", us: 250, check: undefined };
+  assert.deepEqual([...best], [["a", a], ["c", c]]);
+  const row = { name: "c", device: "CLANG", med_ms: 0.1, min_ms: 0.1, first_ms: 3, kernels: 1, gbs: 12.34 };
+  assert.equal(tableRow(row, best.get("c")), "| c | 0.100 (12 GB/s) | 1 | 0.250 | torch | 2.50 |");
+  assert.equal(tableRow({ ...row, name: "b" }, undefined), "| b | 0.100 (12 GB/s) | 1 | | | |");
   assert.ok(Math.abs(geometricMean([0.5, 2, 8]) - 2) < 1e-12);
 });
