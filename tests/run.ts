@@ -12,10 +12,22 @@ import { context, Device } from "../mod.ts";
 
 const ROOT = new URL("../", import.meta.url);
 
-interface AllowedSkip {
+export interface AllowedSkip {
   /** A regular expression on the name of the test. */
   readonly pattern: string;
+  /** The device that must be absent: where it is here, the test may not be skipped for this reason. */
+  readonly without?: string;
   readonly reason: string;
+}
+
+/** Why a test may be skipped where devices are absent; undefined where it may not. */
+export function reasonFor(
+  name: string,
+  allowed: readonly AllowedSkip[],
+  isHere: (device: string) => boolean,
+): string | undefined {
+  return allowed.find((a) => new RegExp(a.pattern).test(name) && (a.without === undefined || !isHere(a.without)))
+    ?.reason;
 }
 
 interface Case {
@@ -204,11 +216,13 @@ async function main(args: readonly string[]): Promise<number> {
   const code = runs.find((r) => r.code !== 0)?.code ?? 0;
   const cases = runs.flatMap((r) => r.cases);
   const allowed = JSON.parse(await Deno.readTextFile(new URL("allowed_skips.json", import.meta.url))) as AllowedSkip[];
+  const isHere = (device: string): boolean =>
+    device === "WEBGPU" ? adapter !== undefined : Device.list().some((d) => d.name === device && d.available);
   let failed = cases.filter((c) => c.state === "failed").length;
   const skipped = cases.filter((c) => c.state === "skipped");
   const reasons = new Map<string, string[]>();
   for (const c of skipped) {
-    const why = allowed.find((a) => new RegExp(a.pattern).test(c.name))?.reason;
+    const why = reasonFor(c.name, allowed, isHere);
     if (why === undefined) failed++;
     const list = reasons.get(why ?? "NOT ALLOWED: no reason in tests/allowed_skips.json");
     if (list === undefined) reasons.set(why ?? "NOT ALLOWED: no reason in tests/allowed_skips.json", [c.name]);

@@ -1,7 +1,7 @@
 /** What the runners of the tests read: reports and the summaries of tools. */
-import { assertEquals, assertMatch } from "@std/assert";
+import { assertEquals, assertMatch, assertStringIncludes } from "@std/assert";
 import { runDeno } from "./system/subprocess.ts";
-import { parseReport, sanitizerErrors } from "./run.ts";
+import { parseReport, reasonFor, sanitizerErrors } from "./run.ts";
 
 Deno.test("run: summaries of compute-sanitizer", () => {
   assertEquals(sanitizerErrors("========= ERROR SUMMARY: 0 errors\n"), 0);
@@ -21,10 +21,31 @@ Deno.test("run: cases of a report", () => {
   ]]);
 });
 
+Deno.test("run: a test of a device that is here may not be skipped", async () => {
+  const allowed = JSON.parse(await Deno.readTextFile(new URL("allowed_skips.json", import.meta.url)));
+  const rows: [name: string, device: string, here: boolean][] = [
+    ["processes CLANG: THREADS", "CLANG", false],
+    ["clang: sums", "CLANG", false],
+    ["CUDA C as C++: plain kernels give what JS gives (CLANG)", "CLANG", false],
+    ["clang: the register tile stays in registers", "CLANG", true],
+    ["WEBGPU windows: sort", "WEBGPU", false],
+    ["WEBGPU windows: Dawn takes every kernel", "WEBGPU", true],
+    ["CUDA card: one thread: add", "CUDA", false],
+    ["Chromium WEBGPU: the browser offers no adapter", "WEBGPU", true],
+  ];
+  const others = ["errors: names", "golden CLANGER", "in place WASM: a CUDALIKE view"];
+  for (const [name, device, here] of rows) {
+    const reasons = [false, true].map((is) => reasonFor(name, allowed, (d) => d !== device || is));
+    assertEquals(reasons.map((r) => r !== undefined), [true, here], name);
+  }
+  for (const name of others) assertEquals(reasonFor(name, allowed, () => false), undefined);
+});
+
 Deno.test("run: what is required and was not used fails", async () => {
   const run = (...args: string[]) => runDeno(["run", "-A", "tests/run.ts", ...args, "tests/renderer/natural_test.ts"]);
-  const [free, bound] = await Promise.all([run(), run("--require=clang,chromium")]);
+  const names = ["clang", "gcc", "vulkan", "chromium", "node", "bun"];
+  const [free, bound] = await Promise.all([run(), run(`--require=${names}`)]);
   assertEquals([free.code, bound.code], [0, 1], free.stdout + bound.stdout);
-  assertMatch(bound.stdout, /failed: clang is required, and was not used\nfailed: chromium is required/);
-  assertMatch(bound.stdout, /\d+ passed, 2 failed, \d+ skipped\n$/);
+  for (const name of names) assertStringIncludes(bound.stdout, `failed: ${name} is required, and was not used\n`);
+  assertMatch(bound.stdout, /\d+ passed, 6 failed, \d+ skipped\n$/);
 });
