@@ -239,6 +239,17 @@ async function main(args: readonly string[]): Promise<number> {
     failed++;
     console.log(`failed: ${name} is required, and was not used`);
   }
+  // what docs/coverage.md says that tests assert
+  const asserted = JSON.parse(await Deno.readTextFile(new URL("pages/asserted.json", import.meta.url)));
+  for (
+    const [row, [file, name]] of files.length > 0 || flags.length > 0 ? [] : Object.entries<[string, string]>(asserted)
+  ) {
+    if (cases.some((c) => c.state === "passed" && c.name === name && c.file.endsWith(file))) continue;
+    failed++;
+    console.log(
+      `failed: ${row} of docs/coverage.md: there is no test "${name}" in ${file} that passed: deno task coverage`,
+    );
+  }
   for (const c of cases) if (c.state === "failed") console.log(`failed: ${c.file} ${c.name}`);
   // A module that does not load has no case of its own.
   if (code !== 0 && failed === 0) failed = 1;

@@ -1,5 +1,5 @@
 /** docs/coverage.md accounts for every row of the parity table, in order, and the table has lost none. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { PARITY } from "./parity.ts";
 
 const page = await Deno.readTextFile(new URL("../../docs/coverage.md", import.meta.url));
@@ -47,6 +47,21 @@ function rowsOf(title: string): [what: string, where: string][] {
 
 Deno.test("coverage: the parity table has every section and row", () => {
   assertEquals(Object.fromEntries(PARITY.map(({ number, rows }) => [number, rows.length])), COUNTS);
+});
+
+Deno.test("coverage: the tests that rows name are those that the suite holds true", async () => {
+  const asserted: Record<string, [string, string]> = JSON.parse(
+    await Deno.readTextFile(new URL("asserted.json", import.meta.url)),
+  );
+  const named = PARITY.flatMap(({ number, title }) => rowsOf(`${number} ${title}`))
+    .filter(([, where]) => /^\S+\.ts: /.test(where)).map(([what, where]) => [what, where.replaceAll("\\|", "|")]);
+  const listed = new Map(Object.entries(asserted).map(([what, [file, name]]) => [what, `${file}: ${name}`]));
+  for (const [what, where] of named) assertEquals(where, listed.get(what), what);
+  assertEquals(new Set(named.map(([what]) => what)), new Set(listed.keys()));
+  for (const [file, name] of Object.values(asserted)) {
+    const text = await Deno.readTextFile(new URL(`../${file}`, import.meta.url));
+    assert(text.includes("Deno.test("), `${file} has no test, so not ${name}`);
+  }
 });
 
 for (const { number, title, rows } of PARITY) {
