@@ -152,12 +152,18 @@ export async function readAll(b: Built): Promise<Map<Tensor, (number | bigint)[]
   return read;
 }
 
+/** What report.ts measured: the worst ulps of an op, dtype and kind of result, where they are more than one. */
+export const ULPS: URL = new URL("../fixtures/golden/ulps.json", import.meta.url);
+/** What is in it. */
+export type Ulps = Readonly<Record<string, number>>;
+
 function check(
   c: GoldenCase,
   what: string,
   stored: Stored,
   got: { readonly dtype: DType; readonly shape: readonly number[]; readonly data: readonly (number | bigint)[] },
   gradient: boolean,
+  ulps: Ulps | undefined,
 ): void {
   const [name, shape, values] = stored;
   const want = toDType(name);
@@ -169,15 +175,23 @@ function check(
     ? expected.findIndex((v, i) => v !== got.data[i]) < 0 ? undefined : `[${got.data}], want [${expected}]`
     : difference(got.data.map(Number), expected.map(Number), toleranceOf(c.tol, dtype, gradient));
   if (why !== undefined) throw new Error(`${what}: ${why}  (${c.program})`);
+  if (ulps === undefined) return;
+  const d = distance(c, stored, got.data, gradient), key = ulpKey(c, d), most = 4 * (ulps[key] ?? 1);
+  if (d.ulp > most) {
+    throw new Error(`${what} is ${d.ulp.toFixed(1)} ulps off, and ${key} may be ${most}  (${c.program})`);
+  }
 }
 
-/** Throws where dtype, shape or values of a case are not what is stored. */
-export function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (number | bigint)[]): void {
+/**
+ * Throws where dtype, shape or values of a case are not what is stored; with `ulps`, also where they are four times as far
+ * from it as was measured.
+ */
+export function checkAll(c: GoldenCase, built: Built, read: (t: Tensor) => (number | bigint)[], ulps?: Ulps): void {
   if (built.outputs.length !== c.outputs.length) throw new Error(`${built.outputs.length} outputs`);
   const value = (t: Tensor) => ({ dtype: t.dtype, shape: t.shape, data: read(t) });
-  c.outputs.forEach((s, i) => check(c, `output ${i}`, s, value(built.outputs[i]), false));
+  c.outputs.forEach((s, i) => check(c, `output ${i}`, s, value(built.outputs[i]), false, ulps));
   c.grads?.forEach((s, i) => {
-    if (s !== null) check(c, `gradient ${i}`, s, value(built.grads[i]!), true);
+    if (s !== null) check(c, `gradient ${i}`, s, value(built.grads[i]!), true, ulps);
   });
 }
 
@@ -211,6 +225,11 @@ function distance(
     share = Math.max(share, apart / (t.absolute + t.relative * Math.abs(want)));
   });
   return { dtype: name, gradient, ulp, share };
+}
+
+/** What an op's ulps are listed by: the case's name up to its variant, the dtype, and whether it is a gradient. */
+export function ulpKey({ name }: GoldenCase, { dtype, gradient }: Pick<Distance, "dtype" | "gradient">): string {
+  return `${name.split(" | ")[0]} ${dtype}${gradient ? " gradient" : ""}`;
 }
 
 /** How far the results of a case are from what is stored. */

@@ -7,7 +7,7 @@ import type { WebGpuDevice } from "../../backends/webgpu/webgpu_device.ts";
 import { dawnComplaints, hasDawn } from "../fixtures/dawn.ts";
 import { kernelsElsewhere } from "../fixtures/kernels_elsewhere.ts";
 import { evaluate } from "../reference.ts";
-import { BATCH, batches, build, cases, checkAll, devicesOpen, isBeyond, readAll } from "./golden.ts";
+import { BATCH, batches, build, cases, checkAll, devicesOpen, isBeyond, readAll, ULPS, type Ulps } from "./golden.ts";
 
 /** What has arrays of millions on its way, which the reference goes through one by one: devices alone compute them. */
 const LARGE = new Set(["gather | many", "gather | columns", "at list | many"]);
@@ -21,6 +21,9 @@ for (const c of cases) {
 
 /** Devices that open here, or the one that DEV names; the others are named with the reason. */
 const devices = await devicesOpen((name, error) => console.log(`golden: ${name} is left out: ${error.message}`));
+
+/** Where distances were measured, and these. */
+const MEASURED = ["JS", "WASM", "CLANG", "WEBGPU"], ulps: Ulps = JSON.parse(await Deno.readTextFile(ULPS));
 
 /** Runs what a case needs on its device, where DEV names that, too. */
 async function within<T>(device: string, fn: () => Promise<T>): Promise<T> {
@@ -36,7 +39,7 @@ for (const device of devices) {
     if (Math.floor(i / BATCH) % every !== 0) return;
     const run = async (): Promise<void> => {
       const b = await get(i), read = await readAll(b);
-      checkAll(c, b, (t) => read.get(t)!);
+      checkAll(c, b, (t) => read.get(t)!, MEASURED.includes(device) ? ulps : undefined);
     };
     Deno.test(`golden ${device}: ${c.name}`, async () => {
       const before = kernelsElsewhere(device);
