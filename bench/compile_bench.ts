@@ -97,9 +97,9 @@ export function onePass(graph: Graph, lower: boolean): Pass {
   const start = performance.now();
   const tensors = graph.build(inputs);
   const built = performance.now();
-  const items = scheduleNodes(tensors.map((t) => t.uop)).items;
+  const items = scheduleNodes(tensors.map((t) => t.uop)).variant.items;
   const scheduled = performance.now();
-  const asts = items.flatMap(({ template }) => template.kind === "kernel" ? [template.ast!] : []);
+  const asts = items.flatMap(({ kind, ast }) => kind === "kernel" ? [ast!] : []);
   let uops = 0, unique = 0;
   if (lower) {
     for (const ast of new Set(asts)) { // kernels that are alike are one node

@@ -12,6 +12,7 @@ import { writeScalar } from "../dtype/convert.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
+import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
@@ -187,47 +188,39 @@ export function copyBuffer(to: Buffer, from: Buffer): void {
   } else to.copyIn(from.copyOut(new Uint8Array(from.nbytes)));
 }
 
+/** What does a step of a template; `program` where it is a kernel. */
+function runnerOf(step: TemplateItem, [to, from]: readonly Buffer[], program: Program | undefined): Runner {
+  switch (step.kind) {
+    case "kernel":
+      return new CompiledKernel(step.device, step.ast!, program);
+    case "empty":
+      return new EmptyOp();
+    case "fill": {
+      const value = step.ast!.arg as number | Int64;
+      return new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));
+    }
+    case "view":
+      return new ViewOp(to.offset - from.offset, to.nbytes);
+    case "copy":
+      return new (isTransfer(to, from) ? BufferXfer : BufferCopy)(to.device.name, from.device.name, from.nbytes);
+  }
+}
+
 /** The steps of a bound schedule as ExecItems; kernels compiled, all of a device in one call. */
-export function execItems(bound: BoundSchedule): ExecItem[] {
-  const { variant, items, vars } = bound;
-  let programs = variant.programs as (Program | undefined)[] | undefined;
+export function execItems({ variant, buffers, lines, vars }: BoundSchedule): ExecItem[] {
+  const { items } = variant;
+  let programs = variant.programs as Map<TemplateItem, Program> | undefined;
   if (programs === undefined) {
-    programs = new Array<Program | undefined>(items.length).fill(undefined);
-    const byDevice = new Map<string, number[]>();
-    items.forEach(({ template }, i) => {
-      if (template.kind !== "kernel") return;
-      const list = byDevice.get(template.device);
-      if (list === undefined) byDevice.set(template.device, [i]);
-      else list.push(i);
-    });
-    for (const [device, at] of byDevice) {
-      const made = compileKernels(getDevice(device), at.map((i) => items[i].template.ast!));
-      at.forEach((i, j) => programs![i] = made[j]);
+    programs = new Map<TemplateItem, Program>();
+    for (const [device, steps] of Map.groupBy(items.filter((s) => s.kind === "kernel"), (s) => s.device)) {
+      const made = compileKernels(getDevice(device), steps.map((s) => s.ast!));
+      for (let i = 0; i < steps.length; i++) programs.set(steps[i], made[i]);
     }
     variant.programs = programs;
   }
-  return items.map(({ template, buffers, line }, i) => {
-    if (template.kind === "kernel") {
-      return new ExecItem(
-        new CompiledKernel(template.device, template.ast!, programs![i]),
-        buffers,
-        template.vars,
-        vars,
-        line,
-      );
-    }
-    if (template.kind === "empty") return new ExecItem(new EmptyOp(), buffers, template.vars, vars, line);
-    if (template.kind === "fill") {
-      const value = template.ast!.arg as number | Int64;
-      const fill = new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));
-      return new ExecItem(fill, buffers, template.vars, vars, line);
-    }
-    const [to, from] = buffers;
-    if (template.kind === "view") {
-      return new ExecItem(new ViewOp(to.offset - from.offset, to.nbytes), buffers, template.vars, vars, line);
-    }
-    const Copy = isTransfer(to, from) ? BufferXfer : BufferCopy;
-    return new ExecItem(new Copy(to.device.name, from.device.name, from.nbytes), buffers, template.vars, vars, line);
+  return items.map((step, i) => {
+    const bufs = step.entries.map((e) => buffers[e]);
+    return new ExecItem(runnerOf(step, bufs, programs.get(step)), bufs, step.vars, vars, lines?.[i]);
   });
 }
 

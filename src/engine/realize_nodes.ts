@@ -76,7 +76,7 @@ export function realizeNodes(nodes: readonly UOp[], beside: readonly UOp[] = bes
   readLog.look?.(nodes);
   const debug = envNumber("DEBUG"), counted = debug >= 2 ? passTimes() : undefined, start = performance.now();
   const bound = debugRewrites(() => scheduleNodes(nodes, capture?.take));
-  if (bound.items.length > 0) {
+  if (bound.variant.items.length > 0) {
     if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {

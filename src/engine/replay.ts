@@ -47,20 +47,15 @@ interface VarPatch {
   readonly value: (call: Call) => number;
 }
 
-/** Launches of one device that follow each other. */
-interface Segment {
-  readonly graph: Graph;
-  /** The same one by one: for DEBUG >= 2, JIT=2 and VALIDATE_WITH_JS. */
+/** Kernels of one device that follow each other, as a graph; or a step that no graph takes: a copy between devices, a fill. */
+interface ReplayStep {
+  readonly graph: Graph | undefined;
+  /** The same one by one: also for DEBUG >= 2, JIT=2 and VALIDATE_WITH_JS. */
   readonly items: readonly ExecItem[];
   readonly patches: readonly BufferPatch[];
   readonly vars: readonly VarPatch[];
   readonly flops: number;
   readonly bytes: number;
-}
-/** A step that no graph takes: a copy between devices, or a fill. */
-interface Single {
-  readonly item: ExecItem;
-  readonly sources: readonly (number | undefined)[];
 }
 
 /** Results of steps that are not repeated stay; larger ones are made again rather than kept. */
@@ -69,7 +64,7 @@ const KEEP_CONSTANT = 1 << 24;
 /** A captured call that can run again. */
 export class Replay {
   /** The steps: graphs, and what stands between them. */
-  readonly steps: readonly (Segment | Single)[];
+  readonly steps: readonly ReplayStep[];
   /** Kernels of one run. */
   readonly kernels: number;
   /** Bytes that intermediates take. */
@@ -114,7 +109,7 @@ export class Replay {
 
   /** The graphs, to be disposed of when nobody can run them any more. */
   get graphs(): Graph[] {
-    return this.steps.flatMap((s) => "graph" in s ? [s.graph] : []);
+    return this.steps.flatMap((s) => s.graph ?? []);
   }
 
   /** Runs the steps with what `call` brings. */
@@ -122,10 +117,9 @@ export class Replay {
     const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
     const spec = envNumber("SPEC") > 0;
     for (const step of this.steps) {
-      if ("item" in step) runSingle(step, call);
-      else if (singly || (spec && checksCustom(step.items))) runOneByOne(step, call);
+      const { graph, patches, vars } = step;
+      if (graph === undefined || singly || (spec && checksCustom(step.items))) runOneByOne(step, call);
       else {
-        const { graph, patches, vars } = step;
         for (let i = 0; i < patches.length; i++) {
           graph.setBuffer(patches[i].launch, patches[i].slot, call.buffer(patches[i].source));
         }
@@ -255,51 +249,43 @@ function plan(
   return { items: items.map((item) => onBuffers(item, change)), arena };
 }
 
-function makeSteps(items: readonly ExecItem[], spec: ReplaySpec): (Segment | Single)[] {
-  const steps: (Segment | Single)[] = [];
+function makeSteps(items: readonly ExecItem[], spec: ReplaySpec): ReplayStep[] {
+  const steps: ReplayStep[] = [],
+    deviceOf = ({ runner }: ExecItem): string | undefined =>
+      runner instanceof CompiledKernel ? runner.device : undefined;
   for (let i = 0; i < items.length;) {
-    const { runner, bufs } = items[i];
-    if (!(runner instanceof CompiledKernel)) {
-      if (runner.kind !== "EmptyOp" && runner.kind !== "ViewOp") {
-        steps.push({ item: items[i], sources: bufs.map((b) => spec.sources.get(b)) });
-      }
-      i++;
-      continue;
-    }
-    const start = i;
-    while (i < items.length && (items[i].runner as CompiledKernel).device === runner.device) i++;
-    steps.push(makeSegment(items.slice(start, i), runner.device, spec));
+    const start = i, device = deviceOf(items[i++]), { kind } = items[start].runner;
+    while (device !== undefined && i < items.length && deviceOf(items[i]) === device) i++;
+    if (kind !== "EmptyOp" && kind !== "ViewOp") steps.push(makeStep(items.slice(start, i), device, spec));
   }
   return steps;
 }
 
-function makeSegment(items: readonly ExecItem[], device: string, spec: ReplaySpec): Segment {
+/** Kernels of `device`, or one other step. */
+function makeStep(items: readonly ExecItem[], device: string | undefined, spec: ReplaySpec): ReplayStep {
   const launches: Launch[] = [], patches: BufferPatch[] = [], vars: VarPatch[] = [];
   let flops = 0, bytes = 0;
   items.forEach((item, launch) => {
-    const { program } = item.runner as CompiledKernel, values = varValues(item);
-    launches.push({ program, buffers: item.bufs, vars: values });
-    flops += program.linear.flops;
-    bytes += program.linear.bytes;
     item.bufs.forEach((b, slot) => {
       const source = spec.sources.get(b);
       if (source !== undefined) patches.push({ launch, slot, source });
     });
+    if (!(item.runner instanceof CompiledKernel)) return;
+    const { program } = item.runner, values = varValues(item);
+    launches.push({ program, buffers: item.bufs, vars: values });
+    flops += program.linear.flops;
+    bytes += program.linear.bytes;
     varNamesOf(item).forEach((name, position) => {
       const value = spec.variable(name, values[position]);
       if (value !== undefined) vars.push({ launch, position, value });
     });
   });
-  return { graph: getDevice(device).graph(launches), items, patches, vars, flops, bytes };
+  const graph = device === undefined ? undefined : getDevice(device).graph(launches);
+  return { graph, items, patches, vars, flops, bytes };
 }
 
-function runSingle({ item, sources }: Single, call: Call): void {
-  const bufs = item.bufs.map((b, i) => sources[i] === undefined ? b : call.buffer(sources[i]!));
-  runItems([new ExecItem(item.runner, bufs, item.varNames, item.vars, item.line)]);
-}
-
-/** Runs the launches of a segment one by one, with the buffers and numbers of `call`. */
-function runOneByOne({ items, patches, vars }: Segment, call: Call): void {
+/** Runs a step without its graph, with the buffers and numbers of `call`. */
+function runOneByOne({ items, patches, vars }: ReplayStep, call: Call): void {
   const bufs = items.map((it) => [...it.bufs]), values = items.map((it) => new Map(it.vars));
   for (const p of patches) bufs[p.launch][p.slot] = call.buffer(p.source);
   for (const v of vars) values[v.launch].set(varNamesOf(items[v.launch])[v.position], v.value(call));

@@ -26,7 +26,7 @@ import { slicesApart } from "./cache/slices_apart.ts";
 import { StructureCache } from "./cache/structure_cache.ts";
 import { isOnOneDevice } from "./fuse/settle_devices.ts";
 import { fixedValues } from "./order/share_kernels.ts";
-import type { EntryInfo, TemplateItem } from "./order/template.ts";
+import type { EntryInfo } from "./order/template.ts";
 import { type Lowered, lowerGraph } from "./schedule_passes.ts";
 
 /** A graph's key, and what the nodes in it are that had to be told apart. */
@@ -70,22 +70,17 @@ export interface Variant extends Lowered {
   readonly fixed: ReadonlyMap<string, number>;
   /** Whether some of its buffers are parts of others. */
   readonly hasViews: boolean;
-  /** Set by the engine: what it compiled for each item. */
-  programs: unknown[] | undefined;
-}
-
-/** A step with its buffers. */
-export interface BoundItem {
-  readonly template: TemplateItem;
-  readonly buffers: readonly Buffer[];
-  /** The user's line, where recorded. */
-  readonly line: string | undefined;
+  /** Set by the engine: what it compiled for the steps. */
+  programs: unknown;
 }
 
 /** A schedule ready to run. */
 export interface BoundSchedule {
   readonly variant: Variant;
-  readonly items: readonly BoundItem[];
+  /** By entry of the template. */
+  readonly buffers: readonly Buffer[];
+  /** The user's line of each step, where lines are recorded. */
+  readonly lines: readonly (string | undefined)[] | undefined;
   /** Values of scalar arguments by name. */
   readonly vars: ReadonlyMap<string, number>;
   /** Buffers to free when it has run. */
@@ -404,7 +399,7 @@ function bind(
   take: TakeBuffer | undefined,
   cached: boolean,
 ): BoundSchedule {
-  const fresh: Storage[] = [], lines = wantsLines();
+  const fresh: Storage[] = [];
   const blocks = variant.plan.blocks.map((b) => (take ?? takeFresh)(b.device, b.nbytes));
   const storages: (Storage | undefined)[] = [], buffers: Buffer[] = [];
   partBuffers(variant, key, take !== undefined);
@@ -439,11 +434,7 @@ function bind(
     }
     return made;
   }
-  const items = variant.items.map((template) => ({
-    template,
-    buffers: template.entries.map((e) => buffers[e]),
-    line: lines ? lineAt(key.order, template.at) : undefined,
-  }));
+  const lines = wantsLines() ? variant.items.map(({ at }) => lineAt(key.order, at)) : undefined;
   const written: { storage: Storage; writes: number }[] = [];
   variant.entries.forEach((info, e) => {
     if (info.slot !== undefined && info.versions > 0) written.push({ storage: storages[e]!, writes: info.versions });
@@ -463,7 +454,7 @@ function bind(
       now.set(u, withExtents(reshape(bufferNode(storage, before[entry] + version), shapeOf(u)), extentsOf(u)));
       const buffer = buffers[entry];
       buffer.shape ??= shapeOf(u);
-      if (lines) buffer.line ??= lineAt(key.order, at);
+      if (lines !== undefined) buffer.line ??= lineAt(key.order, at);
     }
     for (const [original, resolved] of memo) {
       const made = now.get(resolved);
@@ -481,5 +472,5 @@ function bind(
     for (const storage of fresh) settleWrites(storage);
   };
   const nodes = key.order.length;
-  return { variant, items, vars, temporaries: blocks, written, storages, made: fresh, nodes, cached, commit };
+  return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, nodes, cached, commit };
 }

@@ -167,9 +167,9 @@ for (const { name, n, make, want } of SHAPES) {
 /** Nodes that scheduling makes, kernels, and the nodes of the largest one. */
 function workOf(make: () => Tensor): { made: number; kernels: number; largest: number } {
   const { uop } = make(), before = nodesMade();
-  const items = scheduleNodes([uop]).items.filter((i) => i.template.kind === "kernel");
+  const items = scheduleNodes([uop]).variant.items.filter((i) => i.kind === "kernel");
   const made = nodesMade() - before;
-  return { made, kernels: items.length, largest: Math.max(...items.map((i) => toposort(i.template.ast!).length)) };
+  return { made, kernels: items.length, largest: Math.max(...items.map((i) => toposort(i.ast!).length)) };
 }
 
 Deno.test("deep: work grows as the graph does, kernels do not", () => {

@@ -316,7 +316,7 @@ function costOf(tensors: Tensor[]): { kernels: number; largest: number } {
     ...bound.variant.entries.map((e) => e.slot === undefined ? e.size * e.dtype.itemsize : 0),
   );
   for (const t of bound.temporaries) t.free();
-  return { kernels: bound.items.length, largest };
+  return { kernels: bound.variant.items.length, largest };
 }
 
 Deno.test("in place: only what stands in a circle is kept, the smaller side of it", () => {

@@ -102,8 +102,8 @@ Deno.test("sizes: loops are counted in 32 bits, positions in 64", () => {
     const x = Tensor.empty([n], { dtype: "uint8", device: "NULL" }).realize();
     for (const NOOPT of [0, 1]) {
       const uops = context({ NOOPT }, () => {
-        const [item] = scheduleNodes([x.flip(0).contiguous().uop]).items;
-        return toProgram(item.template.ast!, renderer).uops;
+        const [item] = scheduleNodes([x.flip(0).contiguous().uop]).variant.items;
+        return toProgram(item.ast!, renderer).uops;
       });
       const loops = uops.filter((u) => u.op === Ops.RANGE);
       assert(loops.length > 0 && loops.every((r) => r.dtype.name === "int32"));

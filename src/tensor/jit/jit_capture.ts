@@ -619,7 +619,7 @@ function releaseInner(made: ReadonlySet<Storage>, visible: ReadonlySet<Storage>)
 
 function tellCapture({ kernels, steps }: Replay, inputs: number, results: number): void {
   if (envNumber("DEBUG") < 1) return;
-  const others = steps.filter((s) => "item" in s).length;
+  const others = steps.filter((s) => s.graph === undefined).length;
   debugPrint(
     `captured ${countText(kernels, "kernel")} and ${countText(others, "other step")} ` +
       `in ${countText(steps.length, "part")}; ${countText(inputs, "argument tensor")}, ${countText(results, "result")}`,

@@ -14,8 +14,8 @@ function empty(...shape: number[]): Tensor {
 }
 
 function kernelsOf(...tensors: Tensor[]): { asts: UOp[]; entries: (readonly number[])[] } {
-  const items = scheduleNodes(tensors.map((t) => t.uop)).items.filter(({ template }) => template.kind === "kernel");
-  return { asts: items.map((i) => i.template.ast!), entries: items.map((i) => i.template.entries) };
+  const items = scheduleNodes(tensors.map((t) => t.uop)).variant.items.filter((i) => i.kind === "kernel");
+  return { asts: items.map((i) => i.ast!), entries: items.map((i) => i.entries) };
 }
 
 Deno.test("slots: layers that are alike are one node, each with entries of its own", () => {
