@@ -163,9 +163,6 @@ class DiskDevice implements FileDevice {
   graph(): Graph {
     return refuse("compute on DISK");
   }
-  synchronize(): Promise<void> {
-    return Promise.resolve();
-  }
   info(): Record<string, string | number | boolean> {
     return { mapped: canMap(), files: this.allocator.count, bytesRead: this.allocator.bytesRead };
   }
