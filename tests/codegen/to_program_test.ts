@@ -51,6 +51,8 @@ const SETS = [
   "PADTO:1:8 VECTOR:1:4 UPCAST:1:2 STAGE:1:loops=0 STAGE:2:loops=0",
   "VECTOR:0:4 STAGE:2:loops=1 STAGE:1:loops=1",
   "VECTOR:2:4 STAGE:1:loops=1",
+  "UNROLL:0:2 STAGE:1",
+  "UNROLL:0:2 UPCAST:0:2 STAGE:1:loops=3",
 ];
 
 const applied = new Applied();
