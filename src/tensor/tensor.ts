@@ -10,7 +10,7 @@ import { defaultFloat } from "../dtype/promotion.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { scheduleItems } from "../engine/realize_nodes.ts";
 import { envNumber, setEnv, withContext } from "../helpers/env.ts";
-import { ArgumentError, DTypeError, FormatError, ShapeError } from "../helpers/errors.ts";
+import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import {
   checkBoolean,
@@ -60,18 +60,8 @@ import { FourierTensor } from "./math/fourier.ts";
 import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
 import type { TypedArray } from "./nodes/host.ts";
-import {
-  checkWeights,
-  drawBetween,
-  drawBits,
-  drawNormal,
-  drawUniform,
-  randomBitsNode,
-  setSeed,
-  threefryNode,
-} from "./nodes/random.ts";
+import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
-import { hostValuesBehind } from "./nodes/select.ts";
 import { ActivationTensor } from "./ops/activation.ts";
 import { ElementwiseTensor } from "./ops/elementwise.ts";
 import { FunctionTensor } from "./ops/functions.ts";
@@ -458,60 +448,6 @@ export class Tensor extends TensorBase {
   randnLike(options: TensorOptions = {}): this {
     checkOptions("randnLike", options, LIKE);
     return Tensor.randn(this.symbolicShape, this.ownDType(options)) as this;
-  }
-
-  /**
-   * Draws positions with probabilities proportional to this, 1-D or one distribution a row; int32. Weights must be finite
-   * and at least 0, and some of each row more: as many as are drawn without replacement. Those that were computed are not
-   * looked at, and what breaks this then draws any positions.
-   *
-   * @param options `numSamples` 1, `replacement` false
-   * @throws {ShapeError} for other ranks, {ArgumentError} for more samples than positions without replacement, and for such
-   * weights that are known on the host
-   */
-  multinomial(options: { readonly numSamples?: number; readonly replacement?: boolean } = {}): this {
-    const action = "multinomial";
-    checkOptions(action, options, ["numSamples", "replacement"]);
-    const { numSamples = 1, replacement = false } = options;
-    checkInteger(action, "numSamples", numSamples, 1);
-    const shape = this.shape;
-    if (shape.length !== 1 && shape.length !== 2) {
-      throw new ShapeError(action, { shapes: [shape], reason: "weights must be 1-D or 2-D" });
-    }
-    const n = shape[shape.length - 1], rows = shape.length === 2 ? shape[0] : 1;
-    if (!replacement && numSamples > n) {
-      throw new ArgumentError(action, { reason: `${numSamples} samples of ${n} positions need replacement: true` });
-    }
-    checkWeights(action, hostValuesBehind(this.uop), n, replacement ? 1 : numSamples);
-    const weights = this.float().reshape([rows, n]);
-    let picked: this;
-    if (replacement || numSamples === 1) { // where the running sum passes a uniform share of the total
-      const running = weights.cumsum(1);
-      const total = running.at(":", [-1, null]);
-      const u = this.wrap(drawUniform([rows, numSamples], dtypes.float32)).mul(total) as this;
-      picked = running.unsqueeze(1).le(u.unsqueeze(2)).sum(-1).clamp(0, n - 1) as this;
-    } else { // keys log(u) / w: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (2006)
-      const u = this.wrap(drawUniform([rows, n], dtypes.float32)).mul(-1).add(1) as this;
-      picked = u.log().div(weights).topk(numSamples, 1)[1];
-    }
-    return picked.cast(dtypes.int32).reshape(shape.length === 2 ? [rows, numSamples] : [numSamples]);
-  }
-
-  /**
-   * threefry2x32 of the 64-bit counters in this under the 64-bit keys in `seed`; uint64.
-   * @throws {DTypeError} unless both are integers
-   */
-  threefry(seed: Operand): this {
-    const key = this.operand(seed, "threefry");
-    for (const { dtype } of [this, key]) {
-      if (dtype.isInt) continue;
-      throw new DTypeError("threefry of dtype", { dtypes: [dtype], reason: "counters and keys are integers" });
-    }
-    const [x, k] = this.cast(dtypes.uint64).broadcasted("threefry", this.wrap(castNode(key.uop, dtypes.uint64)));
-    const low = (u: UOp) => castNode(u.and(scalarConst(0xffffffff, dtypes.uint64)), dtypes.uint32);
-    const high = (u: UOp) => castNode(u.shr(scalarConst(32, dtypes.uint64)), dtypes.uint32);
-    const [a, b] = threefryNode([low(k), high(k)], [low(x), high(x)]).map((u) => castNode(u, dtypes.uint64));
-    return this.wrap(b.shl(scalarConst(32, dtypes.uint64)).or(a));
   }
 
   // ---- several tensors

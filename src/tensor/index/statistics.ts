@@ -1,7 +1,7 @@
 /**
- * Order statistics and counting: search in sorted values, distinct values, counts, histograms, quantiles. All are built
- * on sorting, running counts and binary search, so nothing is quadratic. What has a size that depends on the data reads
- * it back and is asynchronous, unless `size` fixes it.
+ * Order statistics and counting: search in sorted values, distinct values, counts, histograms, quantiles; and draws with the
+ * probabilities that a tensor has. All are built on sorting, running counts and binary search, so nothing is quadratic. What
+ * has a size that depends on the data reads it back and is asynchronous, unless `size` fixes it.
  *
  * @module
  */
@@ -21,9 +21,10 @@ import { placed } from "../handle/creation.ts";
 import { constantAxis, type Dim } from "../handle/dims.ts";
 import { filled } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
+import { checkWeights, drawUniform, threefryNode } from "../nodes/random.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { countKeys, foldKeys, searchNode } from "../nodes/segments.ts";
-import { gatherNode, hostValues } from "../nodes/select.ts";
+import { gatherNode, hostValues, hostValuesBehind } from "../nodes/select.ts";
 import { reshapeSized } from "../nodes/symbolic_reshape.ts";
 import type { ReduceOptions } from "../ops/reduce.ts";
 import type { GatherTensor } from "./gather.ts";
@@ -447,5 +448,59 @@ export abstract class StatisticsTensor extends TensorBase {
   median(axis?: Axes | null, options: ReduceOptions = {}): this {
     checkOptions("median", options, ["keepdim"]);
     return this.quantiles("median", 0.5, axis, options);
+  }
+
+  /**
+   * Draws positions with probabilities proportional to this, 1-D or one distribution a row; int32. Weights must be finite
+   * and at least 0, and some of each row more: as many as are drawn without replacement. Those that were computed are not
+   * looked at, and what breaks this then draws any positions.
+   *
+   * @param options `numSamples` 1, `replacement` false
+   * @throws {ShapeError} for other ranks, {ArgumentError} for more samples than positions without replacement, and for such
+   * weights that are known on the host
+   */
+  multinomial(options: { readonly numSamples?: number; readonly replacement?: boolean } = {}): this {
+    const action = "multinomial";
+    checkOptions(action, options, ["numSamples", "replacement"]);
+    const { numSamples = 1, replacement = false } = options;
+    checkInteger(action, "numSamples", numSamples, 1);
+    const shape = this.shape;
+    if (shape.length !== 1 && shape.length !== 2) {
+      throw new ShapeError(action, { shapes: [shape], reason: "weights must be 1-D or 2-D" });
+    }
+    const n = shape[shape.length - 1], rows = shape.length === 2 ? shape[0] : 1;
+    if (!replacement && numSamples > n) {
+      throw new ArgumentError(action, { reason: `${numSamples} samples of ${n} positions need replacement: true` });
+    }
+    checkWeights(action, hostValuesBehind(this.uop), n, replacement ? 1 : numSamples);
+    const weights = this.float().reshape([rows, n]);
+    let picked: this;
+    if (replacement || numSamples === 1) { // where the running sum passes a uniform share of the total
+      const running = weights.cumsum(1);
+      const total = running.at(":", [-1, null]);
+      const u = this.wrap(drawUniform([rows, numSamples], dtypes.float32)).mul(total) as this;
+      picked = running.unsqueeze(1).le(u.unsqueeze(2)).sum(-1).clamp(0, n - 1) as this;
+    } else { // keys log(u) / w: Efraimidis and Spirakis, "Weighted random sampling with a reservoir" (2006)
+      const u = this.wrap(drawUniform([rows, n], dtypes.float32)).mul(-1).add(1) as this;
+      picked = u.log().div(weights).topk(numSamples, 1)[1];
+    }
+    return picked.cast(dtypes.int32).reshape(shape.length === 2 ? [rows, numSamples] : [numSamples]);
+  }
+
+  /**
+   * threefry2x32 of the 64-bit counters in this under the 64-bit keys in `seed`; uint64.
+   * @throws {DTypeError} unless both are integers
+   */
+  threefry(seed: Operand): this {
+    const key = this.operand(seed, "threefry");
+    for (const { dtype } of [this, key]) {
+      if (dtype.isInt) continue;
+      throw new DTypeError("threefry of dtype", { dtypes: [dtype], reason: "counters and keys are integers" });
+    }
+    const [x, k] = this.cast(dtypes.uint64).broadcasted("threefry", this.wrap(castNode(key.uop, dtypes.uint64)));
+    const low = (u: UOp) => castNode(u.and(scalarConst(0xffffffff, dtypes.uint64)), dtypes.uint32);
+    const high = (u: UOp) => castNode(u.shr(scalarConst(32, dtypes.uint64)), dtypes.uint32);
+    const [a, b] = threefryNode([low(k), high(k)], [low(x), high(x)]).map((u) => castNode(u, dtypes.uint64));
+    return this.wrap(b.shl(scalarConst(32, dtypes.uint64)).or(a));
   }
 }
