@@ -93,6 +93,9 @@ const PRODUCTS: Readonly<
     const x = empty(512, 256);
     return x.matmul(empty(256, 512)).add(x.matmul(empty(256, 512)).mul(x.matmul(empty(256, 512))));
   }],
+  "a convolution of small images": [1, (empty) => {
+    return empty(64, 128, 14, 14).conv2d(empty(128, 128, 3, 3), undefined, { padding: 1 });
+  }],
   "convolutions with a norm between": [2, (empty) => {
     const x = empty(16, 64, 28, 28).conv2d(empty(64, 64, 1, 1));
     const y = x.mul(empty(64, 1, 1)).add(empty(64, 1, 1)).relu();
