@@ -105,7 +105,7 @@ export const Device: DeviceApi = {
   },
   async synchronize(name?: string): Promise<void> {
     const devices = name === undefined ? openDevices() : [getDevice(name)];
-    await Promise.all(devices.map((d) => d.synchronize?.()));
+    await Promise.all(devices.map((d) => d.synchronize()));
     await takeTurn();
   },
 };

@@ -24,8 +24,8 @@ export interface Device {
   run(launches: readonly Launch[]): void;
   /** Prepares launches for replay. */
   graph(launches: readonly Launch[]): Graph;
-  /** Settles when all queued work is done; rejects with what went wrong in it. Absent where `run` returns after it. */
-  synchronize?(): Promise<void>;
+  /** Settles when all queued work is done; rejects with what went wrong in it. */
+  synchronize(): Promise<void>;
   /** Milliseconds that the device works on what `queue` queues, waited for: where it has a clock of its own. */
   timeSync?(queue: () => void): number;
   /** Whether it is gone, with all that was on it; `Device.open` then opens another in its place. */

@@ -120,7 +120,7 @@ export function buildAlu(op: Ops, dtype: DType, src: UOp[]): UOp {
   return uop(op, dtype.vec(n), src);
 }
 
-/** `x` times `k`, an index, in its dtype: what may need 64 bits is known by now (movement_index.ts finds that). */
+/** `x` times `k`, an index. */
 export function times(x: UOp, k: number): UOp {
   if (k === 1) return x;
   return x.op === Ops.CONST ? foldConst(Ops.MUL, x.dtype, [x, constant(k, x.dtype)])! : x.mul(k);

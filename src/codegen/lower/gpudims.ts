@@ -20,7 +20,6 @@ import { Ops } from "../../uop/core/ops.ts";
 import { rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { indexForm, type Linear, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
-import { plus, times } from "../ast/alu_builder.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 
 /** A kernel AST whose ranges have their places. */
@@ -292,7 +291,9 @@ class Placer {
     const threads = prod(dims);
     let flat: UOp = int(0), stride = 1;
     dims.forEach((n, d) => {
-      flat = plus(times(hardware("lidx", d, int(n)), stride), flat);
+      const at = hardware("lidx", d, int(n));
+      const term = stride === 1 ? at : at.mul(stride);
+      flat = flat.isConst(0) ? term : term.isConst(0) ? flat : term.add(flat);
       stride *= n;
     });
     for (const r of fills) {

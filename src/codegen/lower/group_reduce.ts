@@ -12,7 +12,6 @@ import { LocalArg } from "../../uop/core/args.ts";
 import type { CarrierArg } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, index, load, type UOp, uop } from "../../uop/core/uop.ts";
-import { plus, times } from "../ast/alu_builder.ts";
 import { combineTree } from "./lower_reduce.ts";
 
 /** Partial results that one thread reads from shared memory, at most, in one hop. */
@@ -97,12 +96,14 @@ function hop(
   // neighbors that reduce something else have neighboring places
   let offset: UOp | undefined, stride = 1;
   for (const r of others) {
-    const term = times(r.dtype === dtype ? r : r.cast(dtype), stride);
-    offset = offset === undefined ? term : plus(term, offset);
+    const x = r.dtype === dtype ? r : r.cast(dtype);
+    const term = stride === 1 ? x : x.mul(stride);
+    offset = offset === undefined ? term : term.add(offset);
     stride *= r.src[0].value;
   }
   const place = (i: UOp, copy: number): UOp => {
-    const own = plus(offset, times(i, stride));
+    const row = i.op === Ops.CONST ? constant(i.value * stride, dtype) : stride === 1 ? i : i.mul(stride);
+    const own = offset === undefined ? row : row.isConst(0) ? offset : offset.add(row);
     return copy === 0 ? own : own.add(copy * stride * left);
   };
   const size = values.length * stride * left;

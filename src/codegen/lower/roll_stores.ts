@@ -16,7 +16,6 @@ import { freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { index, load, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
-import { plus, times } from "../ast/alu_builder.ts";
 import { compareLoops, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
 
@@ -121,7 +120,8 @@ class Roller {
     let flat: UOp | undefined, stride = countOf(ranges);
     for (const r of ranges) {
       stride /= r.src[0].value;
-      flat = plus(flat, times(outside(r), stride));
+      const term = stride === 1 ? outside(r) : outside(r).mul(stride);
+      flat = flat === undefined ? term : flat.add(term);
     }
     const arg = new StageArg(this.next.stage++, "thread");
     const made = load(index(uop(Ops.STAGE, u.dtype, [value, ...ranges.map(inside)], arg), flat!));

@@ -16,7 +16,6 @@ import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { plus, times } from "../ast/alu_builder.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 
 /** A sum of products that a unit can do. */
@@ -79,7 +78,9 @@ export function offsetOf(x: UOp, offsets: Fragment["lane"], dimension: 0 | 1): U
     let n = 1;
     while (i + n < offsets.length && offsets[i + n][dimension] === step * 2 ** n) n++;
     if (step > 0) {
-      sum = plus(sum, times(field(x, i, n, offsets.length), step));
+      const digit = field(x, i, n, offsets.length);
+      const term = step === 1 ? digit : digit.mul(step);
+      sum = sum === undefined ? term : sum.add(term);
     }
     i += n;
   }

@@ -2,7 +2,7 @@
  * `jit`: the first call runs, the second is captured, later calls replay the captured launches with the inputs swapped
  * and fresh outputs: no scheduling, no compilation. Tensors and bound variables may sit in nested objects and arrays;
  * every other leaf of the arguments, and the shape, dtype and device of each tensor, says which capture it is. What is
- * captured is in jit_capture.ts.
+ * captured is in jit_capture.ts, finish_capture.ts and captured.ts.
  *
  * @module
  */
@@ -22,7 +22,8 @@ import { handlesMade, isWeak, readHandles, type TensorBase } from "../handle/bas
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import { isTransformed } from "../transforms/transforms.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
-import { captureCall, type Captured, checkAlive, type InputInfo, pendingWrites } from "./jit_capture.ts";
+import type { Captured, InputInfo } from "./captured.ts";
+import { captureCall, checkAlive, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { Parts, Uses, viewsOf } from "./jit_memory.ts";
 import { copyState, madeOf, type Movable, parted, pendingOf, realizeResult } from "./jit_places.ts";

@@ -16,7 +16,7 @@ import type { TensorBase } from "../handle/base.ts";
 import { reserveCounter } from "../nodes/random.ts";
 import { realizeTensors } from "../realize.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
-import type { Captured } from "./jit_capture.ts";
+import type { Captured } from "./captured.ts";
 import { type Movable, storageOf } from "./jit_places.ts";
 
 function bytesOf(buffer: Buffer): Uint8Array {

@@ -1,0 +1,294 @@
+/**
+ * A captured call of a jit function, and how it is replayed. What the call left behind in handles is repeated by each
+ * replay: assigned tensors move on to their next version, and gradients and replaced tensors, which get other memory in
+ * each call, are inputs and results that nobody names. In: what finish_capture.ts has found out about the call.
+ *
+ * @module
+ */
+import { attachBuffer, Buffer, bufferOf, detachBuffer, releases, sharing } from "../../device/buffer.ts";
+import { getDevice } from "../../device/device.ts";
+import type { Call, Replay } from "../../engine/replay.ts";
+import { wantsLines } from "../../helpers/env.ts";
+import { DisposedError, JitError } from "../../helpers/errors.ts";
+import { userLine } from "../../helpers/stack.ts";
+import { Storage } from "../../uop/core/args.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
+import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
+import { besideOf } from "../../uop/graph/beside.ts";
+import { mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
+import { noted, pendingWrite } from "../../uop/graph/writes.ts";
+import { TensorBase } from "../handle/base.ts";
+import { reserveCounter } from "../nodes/random.ts";
+import { holdMemory, realizeOf, realizeTensors, replacements } from "../realize.ts";
+import { type Leaves, replaceTensors } from "./jit_arguments.ts";
+import { copyOf, type Sharing } from "./jit_memory.ts";
+import { madeOf, type Movable, ownOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
+import type { Required } from "./jit_required.ts";
+
+/** What an argument tensor was like. */
+export interface InputInfo {
+  readonly shape: readonly number[];
+  readonly dtype: string;
+  readonly device: string;
+}
+
+/** What a capture knows of a place. */
+export interface State {
+  readonly place: Place;
+  /** Number among the sources of what was there before, if the call read it; -1. */
+  readonly input: number;
+  /** The call found nothing there, and left something. */
+  readonly wasEmpty: boolean;
+  /** Number among the outputs of what it left there; -1. */
+  readonly output: number;
+  /** The place whose tensor, as it was before the call, it left there. */
+  readonly from: Place | undefined;
+  /** What it left there, where that is no output: nothing, or a lazy tensor that reads what was overwritten. */
+  readonly left: TensorBase | undefined;
+  readonly changes: boolean;
+}
+
+/** Whether each call leaves another tensor there. */
+function isLeft({ output, from }: State): boolean {
+  return output >= 0 || from !== undefined;
+}
+
+/** A tensor that each call gives. */
+export interface Output {
+  /** What it is like. */
+  readonly tensor: TensorBase;
+  readonly storage: Storage;
+  /** Whether each replay gives new memory. */
+  readonly fresh: boolean;
+  /** The argument that it is, or -1. */
+  readonly input: number;
+  /** The first output of this storage. */
+  readonly first: number;
+  /** Its symbolic sizes. */
+  readonly extents: Extents | null;
+}
+
+/** Gives back what devices keep for captures that nobody can call any more. */
+const graphs = new FinalizationRegistry<readonly { dispose(): void }[]>((list) => {
+  for (const g of list) g.dispose();
+});
+
+/** The buffers and numbers of one replay. */
+class ReplayCall implements Call {
+  constructor(
+    private readonly buffers: readonly (Buffer | undefined)[],
+    readonly counter: number,
+    readonly bound: ReadonlyMap<string, number>,
+  ) {}
+  buffer(source: number): Buffer {
+    return this.buffers[source]!;
+  }
+}
+
+/** A captured call. */
+export class Captured {
+  private checkedAt = -1;
+  private sharedAt = -1;
+  private notedAt = -1;
+  /** What replays overwrite, but for arguments. */
+  private readonly overwrites: ReadonlySet<Storage>;
+  /** Nodes made before it. */
+  readonly madeAt: number = nodesMade();
+
+  constructor(
+    readonly inputs: readonly InputInfo[],
+    private readonly result: unknown,
+    /** Those of the result, then those of places. */
+    private readonly outputs: readonly Output[],
+    private readonly results: number,
+    private readonly states: readonly State[],
+    readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
+    /** What arguments may share. */
+    private readonly sharing: Sharing,
+    /** Arguments that are taken as leaves, and whose gradients it neither reads nor fills. */
+    readonly plain: readonly number[],
+    /** Arguments that are assigned to: they move on to their next version. */
+    private readonly assigned: readonly number[],
+    private readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage | undefined }[],
+    /** Random numbers that a call draws. */
+    readonly draws: number,
+    readonly replay: Replay,
+    /** Tensors that it closes over and that are not real. */
+    private readonly lazy: readonly WeakRef<TensorBase>[],
+    /** By output, the donated argument whose memory it may have; -1 for none. */
+    private readonly heirs: readonly number[],
+    private readonly required: Required,
+    /** How often handles had come to name something else when it began. */
+    private readonly since: number,
+  ) {
+    this.overwrites = new Set([...replay.targets, ...written.map((w) => w.storage)]);
+    graphs.register(this, replay.graphs);
+  }
+
+  /** Whether a tensor that it closes over names other memory by now. */
+  isOutdated(): boolean {
+    if (replacements.count === this.since) return false;
+    const { since } = this;
+    return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > since) ||
+      this.lazy.some((ref) => (replacements.lazy.get(ref.deref()!) ?? 0) > since);
+  }
+
+  /** Arguments that a call writes, and how often. */
+  get writtenInputs(): ReadonlyMap<number, number> {
+    return this.sharing.written;
+  }
+
+  /**
+   * Whether the arguments share memory as they did, what required gradients does, and the places hold what the call found
+   * there: something, or nothing.
+   */
+  fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
+    return this.sharing.fits(storages) && this.required.fits(tensors) &&
+      this.states.every(({ place, input, wasEmpty, from }) => {
+        if (from !== undefined && from.read() === undefined) return false;
+        if (input >= 0 || place.moves) return place.read() !== undefined;
+        return !wasEmpty || place.read() === undefined;
+      });
+  }
+
+  /** The tensors that a call has left at places. */
+  gradients(): TensorBase[] {
+    const tensors = this.states.filter(isLeft).flatMap(({ place }) => place.read() ?? []);
+    realizeTensors(pendingOf(tensors));
+    return tensors.filter((t) => madeOf(t) !== undefined);
+  }
+  /** What puts back what is now at the places that a call changes. */
+  remember(): () => void {
+    const all = this.states.filter(({ changes }) => changes).map(({ place }) => {
+      const t = place.read();
+      if (t !== undefined) realizeTensors(pendingOf([t]));
+      return [place, t === undefined || !place.moves ? t : wrap(t, t.uop)] as const;
+    });
+    return () => {
+      for (const [place, t] of all) place.write(t);
+    };
+  }
+  /** What a call finds at places and reads, or writes. */
+  found(): TensorBase[] {
+    return this.states.flatMap(({ place, input }) => {
+      const t = input < 0 ? undefined : place.read();
+      if (t !== undefined && madeOf(t) === undefined) realizeTensors([t]);
+      return t === undefined ? [] : [t];
+    });
+  }
+
+  /** Throws where memory that it uses has been freed; sees that nobody shares what it writes. @throws {DisposedError} */
+  private checkMemory(): void {
+    if (this.checkedAt !== releases.count) {
+      for (const { disposedAt } of this.replay.held) {
+        if (disposedAt !== "") throw new DisposedError("replay a jit function", { disposedAt: String(disposedAt) });
+      }
+      this.checkedAt = releases.count;
+    }
+    if (this.sharedAt === sharing.count) return;
+    for (const storage of this.replay.targets) bufferOf(storage)?.unshare();
+    this.sharedAt = sharing.count;
+  }
+
+  /** Does what others have asked to be written to the memory that it reads and writes, or from what it overwrites. */
+  catchUp(storages: readonly Storage[]): void {
+    const own = [...this.writtenInputs.keys()].map((i) => storages[i]), isNew = this.notedAt !== noted.count;
+    if (!isNew && own.length === 0) return;
+    realizeWrites(isNew ? [...this.replay.held, ...this.sharing.tiedOf(storages), ...own] : own);
+    realizeBeside((s) => this.overwrites.has(s) || own.includes(s));
+    this.notedAt = noted.count;
+  }
+
+  /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
+  run(leaves: Leaves, storages: readonly Storage[], donates: boolean): unknown {
+    this.checkMemory();
+    for (const i of this.writtenInputs.keys()) {
+      if (this.replay.targets.includes(storages[i])) {
+        throw new JitError("call a jit function", {
+          reason: `it assigns to argument tensor ${i}, a result of its own that reuseOutputs writes; pass a clone()`,
+        });
+      }
+      bufferOf(storages[i])!.unshare();
+    }
+    const buffers: (Buffer | undefined)[] = storages.map((s) => bufferOf(s)!);
+    const copies: Buffer[] = [];
+    for (let i = 0; i < storages.length; i++) {
+      if (!this.replay.targets.includes(storages[i])) continue; // written while it is read
+      copies.push(buffers[i] = copyOf(storages[i]));
+    }
+    const made: Storage[] = [];
+    for (const [at, o] of this.outputs.entries()) {
+      const heir = donates && o.first === at ? this.heirs[at] : -1;
+      made.push(
+        o.fresh ? made[o.first] ?? freshStorage(o, heir < 0 ? undefined : inherited(storages, heir)) : o.storage,
+      );
+      buffers.push(o.fresh ? bufferOf(made[made.length - 1]) : undefined);
+    }
+    for (const { place, input } of this.states) {
+      if (input < 0) continue;
+      const t = place.read()!;
+      if (madeOf(t) === undefined) realizeTensors([t]);
+      buffers[input] = bufferOf(storageOf(t));
+    }
+    const moved = this.states.map(({ from, left }) => {
+      if (from === undefined) return undefined;
+      const t = from.read()!;
+      if (madeOf(t) === undefined) realizeTensors([t]);
+      return wrap(t, reshape(bufferNode(storageOf(t)), left!.shape));
+    });
+    this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
+    for (const c of copies) c.free();
+    for (const { storage, writes } of this.written) storage.version += writes;
+    for (const [i, writes] of this.writtenInputs) storages[i].version += writes;
+    for (const i of this.assigned) (leaves.tensors[i] as unknown as Movable).refresh(true);
+    for (const { ref, storage } of this.handles) {
+      const t = ref.deref();
+      if (t === undefined) continue;
+      if (storage === undefined) (t as unknown as Movable).refresh();
+      else (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
+    }
+    const tensorAt = (at: number): TensorBase => {
+      const { tensor, input, fresh, extents } = this.outputs[at];
+      if (input >= 0 && extents === null) return ownOf(leaves.tensors[input], tensor.shape);
+      const storage = input >= 0 ? storages[input] : made[at];
+      const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
+      const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
+      return fresh ? holdMemory(t) : t;
+    };
+    for (const [i, { place, output, left, changes }] of this.states.entries()) {
+      if (changes) place.write(output >= 0 ? tensorAt(output) : moved[i] ?? left);
+    }
+    trimInternTable();
+    if (this.results === 1 && this.result instanceof TensorBase) return tensorAt(0);
+    let at = 0;
+    return replaceTensors(this.result, () => tensorAt(at++), (t) => wrap(t, rebound(t.uop, leaves.bound)));
+  }
+}
+
+/** Does the writes to some storages that are not done. */
+function realizeWrites(storages: readonly Storage[]): void {
+  const writes = storages.map(pendingWrite).filter((u) => u !== undefined);
+  realizeOf([], writes);
+}
+
+/** Does the open writes that read what is about to be overwritten. */
+export function realizeBeside(isWritten: (storage: Storage) => boolean): void {
+  realizeOf([], besideOf([], isWritten));
+}
+
+/** The memory of a donated argument, if nobody else holds it. */
+function inherited(storages: readonly Storage[], input: number): Buffer | undefined {
+  const storage = storages[input];
+  if (storage.claims > 1 || storages.indexOf(storage) !== storages.lastIndexOf(storage)) return undefined;
+  return detachBuffer(storage);
+}
+
+function freshStorage({ tensor, storage: { device, dtype, size } }: Output, memory?: Buffer): Storage {
+  const storage = new Storage(device, dtype, size), buffer = memory ?? new Buffer(getDevice(device), dtype, size);
+  buffer.shape = tensor.shape;
+  buffer.use = "result of a jit function";
+  if (wantsLines()) buffer.line = userLine();
+  attachBuffer(storage, buffer);
+  storage.version = 1;
+  return storage;
+}
