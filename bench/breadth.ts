@@ -64,7 +64,7 @@ async function timeOf(call: () => readonly Tensor[], device: string, isWhole: bo
   }
   const once = async (): Promise<number> => {
     const start = performance.now(), made = call();
-    await open.synchronize?.();
+    await open.synchronize();
     const ms = performance.now() - start;
     free(made);
     return ms;
@@ -79,13 +79,13 @@ async function timeOf(call: () => readonly Tensor[], device: string, isWhole: bo
 export async function measureBreadth(name: string, w: BreadthWorkload, peer?: Peer): Promise<BreadthRow> {
   const device = Device.default, open = Device.get(device), operands = w.make();
   const fn = jit((...xs: Tensor[]) => w.graph(...xs)), call = (): Tensor[] => fn(...operands);
-  await open.synchronize?.();
+  await open.synchronize();
   const start = performance.now(), first = call();
-  await open.synchronize?.();
+  await open.synchronize();
   const firstMs = performance.now() - start, check = await checksumOf(first[0]);
   call(); // is captured
   const before = GlobalCounters.kernelCount, replayed = call();
-  await open.synchronize?.();
+  await open.synchronize();
   const kernels = GlobalCounters.kernelCount - before;
   if (w.isWhole !== true) { // a training step gives another loss each time
     const again = await checksumOf(replayed[0]);

@@ -22,7 +22,7 @@ async function main(): Promise<number> {
     }
     try {
       const at = performance.now(), device = await Device.open(name);
-      await device.synchronize?.();
+      await device.synchronize();
       opened.push(`available: opened and tested itself in ${(performance.now() - at).toFixed(0)} ms`);
     } catch (error) {
       // a GPU may turn out to be missing only when it is asked for: then it is not available, not broken

@@ -301,16 +301,16 @@ export async function prepare(name: string, deviceName: string): Promise<Prepare
   const setup = WORKLOADS[name];
   if (setup === undefined) throw new Error(`no workload ${name}; known are ${Object.keys(WORKLOADS).join(", ")}`);
   const device = Device.get(deviceName), workload = setup(deviceName);
-  await device.synchronize?.();
+  await device.synchronize();
   const start = performance.now();
   const result = workload.run();
-  await device.synchronize?.();
+  await device.synchronize();
   const firstMs = performance.now() - start;
   await workload.check(result);
   result.dispose();
   const once = async () => {
     const out = workload.run();
-    await device.synchronize?.();
+    await device.synchronize();
     out.dispose();
   };
   await once();
@@ -326,7 +326,7 @@ export async function measure(name: string, deviceName: string): Promise<Measure
   const timed = async (): Promise<number> => {
     const before = GlobalCounters.kernelCount, start = performance.now();
     const out = workload.run();
-    await device.synchronize?.();
+    await device.synchronize();
     const ms = performance.now() - start;
     kernels = GlobalCounters.kernelCount - before;
     out.dispose();

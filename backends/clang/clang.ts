@@ -351,6 +351,9 @@ class ClangDevice implements Device {
   graph(launches: readonly Launch[]): Graph {
     return new ClangGraph(this.runtime, launches);
   }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
   info(): Record<string, string | number | boolean> {
     const { vectorBytes } = this.renderer.caps;
     return {

@@ -163,6 +163,9 @@ class DiskDevice implements FileDevice {
   graph(): Graph {
     return refuse("compute on DISK");
   }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
   info(): Record<string, string | number | boolean> {
     return { mapped: canMap(), files: this.allocator.count, bytesRead: this.allocator.bytesRead };
   }

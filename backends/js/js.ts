@@ -269,6 +269,9 @@ class JsDevice implements Device {
   graph(launches: readonly Launch[]): Graph {
     return new JsGraph(launches);
   }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
   info(): Record<string, string | number | boolean> {
     return { threads: 1, vectorBytes: this.renderer.caps.vectorBytes };
   }

@@ -70,6 +70,9 @@ export class NullDevice implements Device {
   graph(launches: readonly unknown[]): Graph {
     return { setBuffer() {}, setVar() {}, run: () => this.run(launches), dispose() {} };
   }
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
   info(): Record<string, string | number | boolean> {
     return { renderer: this.renderer.name };
   }

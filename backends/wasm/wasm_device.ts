@@ -226,6 +226,10 @@ export class WasmDevice implements Device {
     throw new DeviceError(`run ${list.names}`, { device: this.name, reason: why, cause });
   }
 
+  synchronize(): Promise<void> {
+    return Promise.resolve();
+  }
+
   info(): Record<string, string | number | boolean> {
     return {
       simd: this.features.simd,

@@ -1,7 +1,7 @@
 /** Random programs of reads, views and writes: each statement is run by the model, which knows what may be read. */
 import type { Random } from "../simplify.ts";
 import { product, range, SIZE, taken } from "./assignments_bytes.ts";
-import { type Handle, isWhole, Model, outsideOf } from "./assignments_model.ts";
+import { comesFrom, type Handle, isWhole, Model, outsideOf } from "./assignments_model.ts";
 import { type Kind, type Part, SAME, type Statement } from "./assignments_program.ts";
 
 const SHAPES: readonly (readonly number[])[] = [[4], [6], [2, 3], [3, 2], [2, 2], [3, 4], [2, 2, 3]];
@@ -394,7 +394,10 @@ export class Maker {
   }
   private slope(on: string, x: string): void {
     const { shape } = this.model.get(x);
-    const y = this.pick((h) => h.parent === undefined && h.kind === "float32" && h.shape.join() === shape.join());
+    const { memory } = this.model.get(x); // of what is computed from it there is a second way to its gradient
+    const fits = (h: Handle): boolean =>
+      h.parent === undefined && h.kind === "float32" && !comesFrom(h.version, memory);
+    const y = this.pick((h) => fits(h) && h.shape.join() === shape.join());
     const to = this.name();
     this.slopesMade.add(to);
     if (y === undefined || y === x || this.slopesMade.has(y)) return;

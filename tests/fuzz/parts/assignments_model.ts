@@ -90,6 +90,13 @@ function isLate(v: Version, seen: Set<Version> = new Set()): boolean {
   return v.isDone ? v.memory.done > v.at : v.from.some((f) => isLate(f, seen)) || v.cells.some(isOver);
 }
 
+/** Whether a version was computed from what some memory held. */
+export function comesFrom(v: Version, memory: Memory, seen: Set<Version> = new Set()): boolean {
+  if (seen.has(v)) return false;
+  seen.add(v);
+  return v.memory === memory || v.from.some((f) => comesFrom(f, memory, seen));
+}
+
 /** Runs programs eagerly. */
 export class Model {
   readonly handles: Map<string, Handle> = new Map();
