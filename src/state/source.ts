@@ -8,7 +8,7 @@ import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
-import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
+import { arrayName, type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { ArgumentError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
@@ -133,22 +133,6 @@ function passesAsBits(dtype: DType): boolean {
   return dtype.isBool || dtype.isFloat && dtype.itemsize <= 2;
 }
 
-const ARRAYS: ReadonlyMap<DType, new (buffer: ArrayBuffer) => ArrayBufferView> = new Map<
-  DType,
-  new (buffer: ArrayBuffer) => ArrayBufferView
->([
-  [dtypes.uint8, Uint8Array],
-  [dtypes.int8, Int8Array],
-  [dtypes.uint16, Uint16Array],
-  [dtypes.int16, Int16Array],
-  [dtypes.uint32, Uint32Array],
-  [dtypes.int32, Int32Array],
-  [dtypes.uint64, BigUint64Array],
-  [dtypes.int64, BigInt64Array],
-  [dtypes.float32, Float32Array],
-  [dtypes.float64, Float64Array],
-]);
-
 /** A tensor of little-endian bytes, on `device`. */
 export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number[], device: string): Tensor {
   const target = device === FILES ? defaultDevice() : device;
@@ -157,7 +141,8 @@ export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number
     : bytes.slice().buffer;
   if (dtype.isBool) return new Tensor(new Uint8Array(buffer), { dtype, device: target }).reshape(shape);
   const raw = passesAsBits(dtype) ? bitsOf(dtype) : dtype;
-  const t = new Tensor(new (ARRAYS.get(raw)!)(buffer) as Uint8Array, { device: target });
+  const arrays = globalThis as unknown as Record<string, new (buffer: ArrayBufferLike) => Uint8Array>;
+  const t = new Tensor(new arrays[arrayName(raw)](buffer), { device: target });
   return (raw === dtype ? t : t.bitcast(dtype)).reshape(shape);
 }
 
