@@ -6,7 +6,7 @@
  */
 import { carrierOf, getTuple } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { rangesOf } from "../../uop/core/ranges.ts";
+import { closingStart, rangesOf } from "../../uop/core/ranges.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { rebuild } from "../../uop/rewrite/walk.ts";
 
@@ -15,11 +15,6 @@ export interface Replacement {
   readonly value: UOp;
   /** The ranges that stand for it, outermost first. */
   readonly ranges: readonly UOp[];
-}
-
-/** Where in its sources a node lists the ranges that it closes; -1 for nodes that close none. */
-function closingStart(u: UOp): number {
-  return u.op === Ops.REDUCE ? carrierOf(u).lanes : u.op === Ops.STAGE ? 1 : -1;
 }
 
 /** The AST with ranges replaced. Indices are not simplified. */

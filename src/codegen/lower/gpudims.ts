@@ -15,9 +15,8 @@ import { ArgumentError, SpecError } from "../../helpers/errors.ts";
 import { ceilDiv, prod } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
-import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { rangesOf } from "../../uop/core/ranges.ts";
+import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { indexForm, type Linear, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
@@ -216,9 +215,7 @@ class Placer {
   }
 
   run(): Placement {
-    const reduces = this.nodes.filter((u) =>
-      u.op === Ops.REDUCE && u.src.slice(carrierOf(u).lanes).some((r) => isGroup(r))
-    );
+    const reduces = this.nodes.filter((u) => u.op === Ops.REDUCE && ownRanges(u).some((r) => isGroup(r)));
     const groups = this.ranges.filter(isGroup);
     const size = groups.length === 0 ? 1 : groups[0].src[0].value;
     if (groups.some((r) => r.src[0].value !== size)) {

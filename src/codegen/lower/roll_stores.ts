@@ -9,10 +9,9 @@
  *
  * @module
  */
-import { prod } from "../../helpers/math.ts";
 import { AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { freeIds, rangesOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, rangesOf } from "../../uop/core/ranges.ts";
 import { index, load, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
@@ -74,10 +73,10 @@ class Roller {
     const [at] = s.src;
     const own = rangesOf(s).filter((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.VECTOR);
     const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR);
-    if (lane === undefined || countOf(own) < MANY) return s;
+    if (lane === undefined || iterationsOf(own) < MANY) return s;
     const nodes = ownNodes(s), isApart = isScattered(at, lane);
     const apart = nodes.filter((u) =>
-      u.op === Ops.LOAD && isScattered(u.src[0], lane) && countOf(ownOf(u, own)) >= MANY
+      u.op === Ops.LOAD && isScattered(u.src[0], lane) && iterationsOf(ownOf(u, own)) >= MANY
     );
     if ((!isApart && apart.length === 0) || nodes.some((u) => isComputedAlone(u, own))) return s;
     const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));
@@ -117,7 +116,7 @@ class Roller {
     if (known !== undefined) return known;
     const isLane = (r: UOp): number => Number(kindOf(r) === AxisKind.VECTOR);
     const ranges = [...own].sort((a, b) => isLane(a) - isLane(b));
-    let flat: UOp | undefined, stride = countOf(ranges);
+    let flat: UOp | undefined, stride = iterationsOf(ranges);
     for (const r of ranges) {
       stride /= r.src[0].value;
       const term = stride === 1 ? outside(r) : outside(r).mul(stride);
@@ -128,10 +127,6 @@ class Roller {
     this.kept.set(u, made);
     return made;
   }
-}
-
-function countOf(ranges: readonly UOp[]): number {
-  return prod(ranges.map((r) => r.src[0].value));
 }
 
 /** Those of `ranges` that `u` depends on. */

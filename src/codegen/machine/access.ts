@@ -8,7 +8,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops, opWork } from "../../uop/core/ops.ts";
-import { rangesOf } from "../../uop/core/ranges.ts";
+import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import type { Axis } from "../opt/axis.ts";
@@ -90,8 +90,7 @@ class Reader {
   region(root: UOp): void {
     const kind = root.op === Ops.REDUCE ? "reduce" : root.op === Ops.STAGE ? "stage" : "store";
     const values = kind === "reduce" ? carrierOf(root).lanes : 1;
-    const closed = kind === "store" ? [] : root.src.slice(values).map((r) => this.at.get(r));
-    const own = closed.filter((i) => i !== undefined); // the rests of axes that are cut in blocks are no axes
+    const own = ownRanges(root).map((r) => this.at.get(r)).filter((i) => i !== undefined); // the rests of axes that are cut in blocks are no axes
     const axes = this.flags(root);
     for (const i of own) axes[i] = true;
     const accesses: Access[] = [];

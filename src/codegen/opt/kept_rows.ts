@@ -4,14 +4,12 @@
  *
  * @module
  */
-import { prod } from "../../helpers/math.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { cacheShare, type Capabilities, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
-import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, load as read, mayHave, range, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { andGate, flatIndex } from "../../uop/graph/movement_index.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
@@ -19,11 +17,6 @@ import { rebuild } from "../../uop/rewrite/walk.ts";
 
 /** Rows of a tile, at most and at least. */
 const MAX_TILE = 64, MIN_TILE = 8;
-
-/** The ranges of a node that closes some. */
-function ownRanges(u: UOp): readonly UOp[] {
-  return u.src.slice(u.op === Ops.STAGE ? 1 : carrierOf(u).lanes);
-}
 
 /** True where a reduce in `value` reads some input that depends on its own range and on one of `own`, but not on `row`. */
 function sharesInput(value: UOp, row: UOp, own: (reduce: UOp) => readonly UOp[]): boolean {
@@ -178,7 +171,7 @@ class RowTiler {
         if (u.op === Ops.STAGE) return this.stage(u);
         if (u.op !== Ops.INDEX || u.src[0].op !== Ops.STAGE || !dependsOn(u.src[0], this.row)) return undefined;
         const [stage, at, gate] = src as [UOp, UOp, UOp | undefined];
-        return index(stage, inner.mul(prod(ownRanges(u.src[0]).map(sizeOf))).add(at), gate);
+        return index(stage, inner.mul(iterationsOf(ownRanges(u.src[0]))).add(at), gate);
       },
       (u) => dependsOn(u, this.row) && u.op !== Ops.STAGE,
       memo,
@@ -211,7 +204,7 @@ function tileRows(store: UOp, caps: Capabilities): UOp {
   }
   if (row === undefined) return store;
   const kept = stages.filter((s) => dependsOn(s, row)).reduce(
-    (n, s) => n + s.dtype.itemsize * ownRanges(s).reduce((p, r) => p * sizeOf(r), 1),
+    (n, s) => n + s.dtype.itemsize * iterationsOf(ownRanges(s)),
     0,
   );
   const most = Math.max(MIN_TILE, Math.floor(cacheShare(caps, TILE_SHARE) / kept));

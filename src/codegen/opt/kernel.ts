@@ -26,9 +26,8 @@ import { contraction } from "../../uop/algebra/contraction.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { AxisKind } from "../../uop/core/args.ts";
-import { carrierOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
@@ -347,8 +346,7 @@ export class Kernel {
     const nodes = toposort(this.ast).filter((u) => u.op === Ops.REDUCE || u.op === Ops.STAGE);
     const serial = new Set<AxisState>();
     for (const u of nodes) {
-      const first = u.op === Ops.REDUCE ? carrierOf(u).lanes : 1;
-      const work = u.src.slice(first).reduce((n, r) => n * (sizeOf(r) || Infinity), 1);
+      const work = iterationsOf(ownRanges(u)) || Infinity;
       if (!grouped && work <= REPEATED_REDUCE) continue;
       for (const a of this.output) if (!dependsOn(u, a.range)) serial.add(a);
     }

@@ -18,7 +18,7 @@ import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.t
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { plus, times } from "../ast/alu_builder.ts";
@@ -214,7 +214,7 @@ export function oneLoop(ast: UOp): UOp {
       )
     ) continue;
     const [{ dtype, arg }] = loops;
-    const count = loops.reduce((n, r) => n * sizeOf(r), 1);
+    const count = iterationsOf(loops);
     if (count > 2 ** 31 - 1) continue;
     const all = uop(Ops.RANGE, dtype, [constant(count, dtype)], arg);
     let left = count;

@@ -10,16 +10,10 @@ import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
+import { iterationsOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { range, toposort, type UOp } from "../../uop/core/uop.ts";
-import {
-  dependence,
-  isLoop,
-  isOutputOnly,
-  iterationsOf,
-  outputDependence,
-  sourceIndex,
-} from "../../uop/graph/movement_index.ts";
+import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from "../../uop/graph/movement_index.ts";
 import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";

@@ -8,14 +8,14 @@
  *
  * @module
  */
-import { ceilDiv, prod } from "../../helpers/math.ts";
+import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities, hasLoopCache } from "../../renderer/renderer.ts";
 import { contraction, factorsOf } from "../../uop/algebra/contraction.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import {
   constant,
   index,
@@ -86,10 +86,9 @@ function tilesOf(u: UOp, around: readonly UOp[]): number {
   if (loads.length !== 2) return 0;
   const [a, b] = loads, axes = contraction(around, [], (r) => dependsOn(a, r), (r) => dependsOn(b, r));
   if (axes === undefined) return 0;
-  const size = (list: readonly UOp[]): number => prod(list.map(sizeOf));
-  const rows = size(axes.rows), columns = size(axes.columns);
+  const rows = iterationsOf(axes.rows), columns = iterationsOf(axes.columns);
   if (Math.min(rows, columns) < TILE_SIDE / 4) return 0;
-  const batch = size(around) / rows / columns;
+  const batch = iterationsOf(around) / rows / columns;
   return ceilDiv(rows, TILE_SIDE) * ceilDiv(columns, TILE_SIDE) * batch;
 }
 
@@ -126,8 +125,7 @@ function splittable(ast: UOp): UOp | undefined {
     found = u;
   }
   if (found === undefined) return undefined;
-  const { lanes } = carrierOf(found);
-  if (found.src.slice(lanes).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
+  if (ownRanges(found).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
   const around = rangesOf(found);
   return around.every((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
 }
@@ -149,9 +147,8 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const u = splittable(ast);
   if (u === undefined) return undefined;
   const carrier = carrierOf(u), n = carrier.lanes;
-  const ranges = u.src.slice(n), around = rangesOf(u);
-  const outputs = around.reduce((p, r) => p * sizeOf(r), 1);
-  const length = ranges.reduce((p, r) => p * sizeOf(r), 1), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
+  const ranges = ownRanges(u), around = rangesOf(u);
+  const outputs = iterationsOf(around), length = iterationsOf(ranges), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
   const cached = partsForCache(u, outputs, length, caps);
   const want = cached > 1 ? cached : tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
   if (want < 2 || outputs * want > INT32_MAX) return undefined;
@@ -171,7 +168,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const ordered = (results: readonly UOp[], parts: readonly UOp[]): UOp[] =>
     cached > 1 ? [...parts, ...results] : [...results, ...parts];
   const body = reduce(carrier, lifts, cut.rest), loops = ordered(inner, cut.parts);
-  const size = loops.reduce((p, r) => p * sizeOf(r), 1);
+  const size = iterationsOf(loops);
   const made = carrier.dtypes.map((dtype) => ({ dtype, size }));
   const flat = (over: readonly UOp[]): UOp => {
     let at: UOp | undefined;

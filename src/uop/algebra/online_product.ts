@@ -9,9 +9,9 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import { argOf } from "../core/args.ts";
-import { carrierOf, RescaleCarrier } from "../core/carrier.ts";
+import { RescaleCarrier } from "../core/carrier.ts";
 import { Ops } from "../core/ops.ts";
-import { dependsOn, rangesOf, sizeOf } from "../core/ranges.ts";
+import { dependsOn, ownRanges, rangesOf, sizeOf } from "../core/ranges.ts";
 import { toposort, type UOp } from "../core/uop.ts";
 import { factorsOf } from "./contraction.ts";
 import { indexForm, liesAlong } from "./linear_form.ts";
@@ -62,9 +62,8 @@ function operandOf(u: UOp, dtype: DType, fast: UOp): UOp | undefined {
 
 /** The only range that a REDUCE closes. */
 function ownRange(u: UOp): UOp | undefined {
-  const { lanes } = carrierOf(u);
-  const r = u.src[lanes];
-  return u.src.length === lanes + 1 && r.op === Ops.RANGE && sizeOf(r) > 0 ? r : undefined;
+  const own = ownRanges(u), [r] = own;
+  return own.length === 1 && r.op === Ops.RANGE && sizeOf(r) > 0 ? r : undefined;
 }
 
 /** The parts of `store`, the only one of its kernel; undefined where it is no online product. */

@@ -25,6 +25,11 @@ export function compareRanges(a: UOp, b: UOp): number {
   return x.id - y.id || x.sub - y.sub || x.kind - y.kind || (a.hash - b.hash);
 }
 
+/** The iterations of loops in each other, 0 where they are not constant. */
+export function iterationsOf(ranges: readonly UOp[]): number {
+  return ranges.reduce((n, r) => n * sizeOf(r), 1);
+}
+
 /** True when every element of `b` is in `a`; both sorted. */
 function covers(a: readonly UOp[], b: readonly UOp[]): boolean {
   if (a === b || b.length === 0) return true;
@@ -61,8 +66,8 @@ function without(a: readonly UOp[], closed: readonly UOp[], from: number): reado
   return out.length === a.length ? a : out.length === 0 ? NONE : out;
 }
 
-/** Where in `sources` the ranges begin that `u` closes; -1 where it closes none. */
-function closes(u: UOp): number {
+/** Where in its sources the ranges begin that a node closes; -1 where it closes none. */
+export function closingStart(u: UOp): number {
   switch (u.op) {
     case Ops.REDUCE:
       return u.arg instanceof CarrierArg ? u.arg.lanes : -1;
@@ -91,7 +96,7 @@ function derive(u: UOp): void {
   }
   if (u.op === Ops.RANGE) free = union(free, [u]);
   else {
-    let by = src, from = closes(u);
+    let by = src, from = closingStart(u);
     if (u.op === Ops.LOAD && src.length > 1 && src[0].op === Ops.ACC && src[1].op !== Ops.RANGE) {
       by = src[0].src;
       from = 1;
@@ -133,6 +138,12 @@ function fill(root: UOp): void {
 export function rangesOf(u: UOp): readonly UOp[] {
   if (u.rangesMemo === undefined) fill(u);
   return u.rangesMemo!;
+}
+
+/** The ranges that `u` itself closes. */
+export function ownRanges(u: UOp): readonly UOp[] {
+  const from = closingStart(u);
+  return from < 0 ? NONE : u.src.slice(from);
 }
 
 /** The ranges below `u` that are closed there: those of its REDUCEs, STAGEs and finished accumulators. */

@@ -63,11 +63,6 @@ function fitted(x: UOp, size: number): UOp {
   return isNarrow(vmin(x), vmax(x)) ? simplify(x.cast(dtypes.int32)) : x;
 }
 
-/** Iterations of loops. */
-export function iterationsOf(ranges: readonly UOp[]): number {
-  return ranges.reduce((n, r) => n * r.src[0].value, 1);
-}
-
 /** Whether a range is a loop over results. */
 export function isLoop(r: UOp): boolean {
   return argOf(r, Ops.RANGE).kind === AxisKind.LOOP;
