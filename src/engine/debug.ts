@@ -34,7 +34,7 @@ interface DenoLike {
 }
 
 /** `text` in a color, where standard error is a terminal and nothing asks for plain text. */
-export function colored(text: string, color: keyof typeof COLORS): string {
+function colored(text: string, color: keyof typeof COLORS): string {
   const deno = (globalThis as { Deno?: DenoLike }).Deno;
   const plain = envNumber("NO_COLOR") !== 0 || deno?.noColor === true || deno?.stderr?.isTerminal?.() !== true;
   return plain ? text : `\x1b[${COLORS[color]}m${text}\x1b[0m`;

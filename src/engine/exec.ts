@@ -157,7 +157,7 @@ export function varValues(item: ExecItem): number[] {
 const FILL_BYTES = 2 ** 16;
 
 /** Fills a buffer with one value. */
-export function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType): void {
+function fillBuffer(buffer: Buffer, value: number | Int64, dtype: DType): void {
   const one = new Uint8Array(dtype.itemsize);
   writeScalar(new DataView(one.buffer), 0, dtype, value instanceof Int64 ? value.toBigInt() : value);
   const bytes = new Uint8Array(Math.min(buffer.nbytes, FILL_BYTES));
