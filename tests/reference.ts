@@ -111,106 +111,72 @@ const unary: Record<number, (x: number) => number> = {
   [Ops.NEG]: (x) => -x,
 };
 
-function floatOp(op: Ops, a: number, b: number): number {
-  switch (op) {
-    case Ops.ADD:
-      return a + b;
-    case Ops.SUB:
-      return a - b;
-    case Ops.MUL:
-      return a * b;
-    case Ops.FDIV:
-      return a / b;
-    case Ops.CDIV:
-      return wholeQuotient(a, b);
-    case Ops.CMOD:
-      return a % b;
-    case Ops.MAX:
-      return Math.max(a, b);
-    case Ops.CMPLT:
-      return a < b ? 1 : 0;
-    case Ops.CMPNE:
-      return a !== b ? 1 : 0;
-    case Ops.CMPEQ:
-      return a === b ? 1 : 0;
-  }
-  throw new Error(`no ${opName[op]} on floats`);
-}
+type Table<T> = Readonly<Record<number, (a: T, b: T) => T>>;
 
-function boolOp(op: Ops, a: number, b: number): number {
-  switch (op) {
-    case Ops.ADD:
-    case Ops.MAX:
-    case Ops.OR:
-      return a | b;
-    case Ops.MUL:
-    case Ops.AND:
-      return a & b;
-    case Ops.XOR:
-    case Ops.CMPNE:
-      return a ^ b;
-    case Ops.CMPEQ:
-      return a === b ? 1 : 0;
-    case Ops.CMPLT:
-      return a < b ? 1 : 0;
-  }
-  throw new Error(`no ${opName[op]} on bool`);
-}
-
-/** Integers of any width, exactly; the caller wraps. Division by zero is unspecified: here 0. */
-function intOp(op: Ops, a: bigint, b: bigint): bigint {
-  switch (op) {
-    case Ops.ADD:
-      return a + b;
-    case Ops.SUB:
-      return a - b;
-    case Ops.MUL:
-      return a * b;
-    case Ops.MAX:
-      return a > b ? a : b;
-    case Ops.CDIV:
-      return b === 0n ? 0n : a / b;
-    case Ops.CMOD:
-      return b === 0n ? 0n : a % b;
-    case Ops.FLOORDIV:
-      return b === 0n ? 0n : (a - (((a % b) + b) % b)) / b;
-    case Ops.FLOORMOD:
-      return b === 0n ? 0n : ((a % b) + b) % b;
-    case Ops.AND:
-      return a & b;
-    case Ops.OR:
-      return a | b;
-    case Ops.XOR:
-      return a ^ b;
-    case Ops.SHL:
-      return a << b;
-    case Ops.SHR:
-      return a >> b;
-    case Ops.CMPLT:
-      return a < b ? 1n : 0n;
-    case Ops.CMPNE:
-      return a !== b ? 1n : 0n;
-    case Ops.CMPEQ:
-      return a === b ? 1n : 0n;
-  }
-  throw new Error(`no ${opName[op]} on integers`);
-}
-
-/** Those of 32 bits and less that a double has exactly, which is quicker. */
-const EXACT: Record<number, (a: number, b: number) => number> = {
-  [Ops.ADD]: (a, b) => a + b,
-  [Ops.SUB]: (a, b) => a - b,
-  [Ops.MAX]: (a, b) => Math.max(a, b),
+const COMPARE: Table<number> = {
   [Ops.CMPLT]: (a, b) => Number(a < b),
   [Ops.CMPNE]: (a, b) => Number(a !== b),
   [Ops.CMPEQ]: (a, b) => Number(a === b),
 };
 
+/** Integers of 32 bits and less that a double has exactly, which is quicker; and what floats have like these. */
+const EXACT: Table<number> = {
+  ...COMPARE,
+  [Ops.ADD]: (a, b) => a + b,
+  [Ops.SUB]: (a, b) => a - b,
+  [Ops.MAX]: (a, b) => Math.max(a, b),
+};
+
+const FLOATS: Table<number> = {
+  ...EXACT,
+  [Ops.MUL]: (a, b) => a * b,
+  [Ops.FDIV]: (a, b) => a / b,
+  [Ops.CDIV]: wholeQuotient,
+  [Ops.CMOD]: (a, b) => a % b,
+};
+
+const or = (a: number, b: number): number => a | b, and = (a: number, b: number): number => a & b;
+const BOOLS: Table<number> = {
+  ...COMPARE,
+  [Ops.ADD]: or,
+  [Ops.MAX]: or,
+  [Ops.OR]: or,
+  [Ops.MUL]: and,
+  [Ops.AND]: and,
+  [Ops.XOR]: (a, b) => a ^ b,
+};
+
+const modulo = (a: bigint, b: bigint): bigint => b === 0n ? 0n : ((a % b) + b) % b;
+/** Integers of any width, exactly; the caller wraps. Division by zero is unspecified: here 0. */
+const INTS: Table<bigint> = {
+  [Ops.ADD]: (a, b) => a + b,
+  [Ops.SUB]: (a, b) => a - b,
+  [Ops.MUL]: (a, b) => a * b,
+  [Ops.MAX]: (a, b) => a > b ? a : b,
+  [Ops.CDIV]: (a, b) => b === 0n ? 0n : a / b,
+  [Ops.CMOD]: (a, b) => b === 0n ? 0n : a % b,
+  [Ops.FLOORDIV]: (a, b) => b === 0n ? 0n : (a - modulo(a, b)) / b,
+  [Ops.FLOORMOD]: modulo,
+  [Ops.AND]: (a, b) => a & b,
+  [Ops.OR]: (a, b) => a | b,
+  [Ops.XOR]: (a, b) => a ^ b,
+  [Ops.SHL]: (a, b) => a << b,
+  [Ops.SHR]: (a, b) => a >> b,
+  [Ops.CMPLT]: (a, b) => BigInt(a < b),
+  [Ops.CMPNE]: (a, b) => BigInt(a !== b),
+  [Ops.CMPEQ]: (a, b) => BigInt(a === b),
+};
+
+function entry<T>(table: Table<T>, op: Ops, what: string): (a: T, b: T) => T {
+  if (table[op] === undefined) throw new Error(`no ${opName[op]} on ${what}`);
+  return table[op];
+}
+
 function binary(op: Ops, a: number | bigint, b: number | bigint, operands: DType, result: DType): number | bigint {
-  if (operands.isFloat) return fit(floatOp(op, a as number, b as number), result);
-  if (operands.isBool) return fit(boolOp(op, a as number, b as number), result);
+  if (operands.isFloat) return fit(entry(FLOATS, op, "floats")(a as number, b as number), result);
+  if (operands.isBool) return fit(entry(BOOLS, op, "bool")(a as number, b as number), result);
   if (typeof a === "number" && EXACT[op] !== undefined) return fit(EXACT[op](a, b as number), result);
-  return fit(intOp(op, BigInt(a), BigInt(b)), result);
+  return fit(entry(INTS, op, "integers")(BigInt(a), BigInt(b)), result);
 }
 
 function elementwise(u: UOp, src: readonly Value[]): Data {

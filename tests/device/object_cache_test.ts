@@ -1,15 +1,16 @@
 /** The cache of compiled objects: what a crash at any byte, damage, other processes and a full directory leave of it. */
 import assert from "node:assert/strict";
 import { digest, ObjectCache } from "../../src/device/object_cache.ts";
+import { inFolder } from "../support/folder.ts";
 
-async function inFolder(fn: (root: string) => void | Promise<void>): Promise<string[]> {
-  const root = await Deno.makeTempDir({ prefix: "dinograd-test-" }), lines: string[] = [], { error } = console;
+/** Gives what a function with a folder writes to standard error. */
+async function heardIn(fn: (root: string) => void | Promise<void>): Promise<string[]> {
+  const lines: string[] = [], { error } = console;
   console.error = (line: string) => void lines.push(line);
   try {
-    await fn(root);
+    await inFolder(fn);
   } finally {
     console.error = error;
-    await Deno.remove(root, { recursive: true });
   }
   return lines;
 }
@@ -34,7 +35,7 @@ function add(cache: ObjectCache, key: string, size: number, symbol = "f"): strin
 const has = (cache: ObjectCache, key: string): boolean => cache.get(digest(key)) !== undefined;
 
 Deno.test("object cache: an index that ends at any byte names what is whole, and takes more", async () => {
-  const lines = await inFolder((root) => {
+  const lines = await heardIn((root) => {
     const first = cacheIn(root);
     for (const key of ["a", "b", "c"]) add(first, key, 10);
     const index = `${root}/objects/index`, whole = Deno.readFileSync(index);
@@ -54,7 +55,7 @@ Deno.test("object cache: an index that ends at any byte names what is whole, and
 Deno.test("object cache: an object that ends or differs at any byte is as good as absent, which is told once", async () => {
   for (const damage of ["cut", "flip"] as const) {
     for (let at = 0; at < 10; at++) {
-      const lines = await inFolder((root) => {
+      const lines = await heardIn((root) => {
         const first = cacheIn(root), path = `${root}/objects/${add(first, "a", 10)}`, bytes = Deno.readFileSync(path);
         add(first, "b", 10);
         if (damage === "flip") bytes[at] ^= 1;
@@ -72,7 +73,7 @@ Deno.test("object cache: an object that ends or differs at any byte is as good a
 });
 
 Deno.test("object cache: lines of other formats, and lines with bits changed, are passed over", async () => {
-  await inFolder((root) => {
+  await heardIn((root) => {
     add(cacheIn(root), "a", 10);
     const index = `${root}/objects/index`, line = Deno.readTextFileSync(index).trim();
     for (let i = 0; i < line.length; i++) {
@@ -86,7 +87,7 @@ Deno.test("object cache: lines of other formats, and lines with bits changed, ar
 });
 
 Deno.test("object cache: beyond its size the objects not used for longest go", async () => {
-  await inFolder((root) => {
+  await heardIn((root) => {
     const cache = cacheIn(root), other = cacheIn(root), keys = ["a", "b", "c", "d", "e", "f", "g", "h"];
     keys.forEach((key, i) => {
       const path = `${root}/objects/${add(cache, key, 1000)}`;
@@ -110,7 +111,7 @@ Deno.test("object cache: beyond its size the objects not used for longest go", a
 });
 
 Deno.test("object cache: what two processes add at once, both see", async () => {
-  await inFolder((root) => {
+  await heardIn((root) => {
     const one = cacheIn(root), two = cacheIn(root);
     for (let i = 0; i < 20; i++) add(i % 2 === 0 ? one : two, `k${i}`, 10);
     for (const cache of [one, two]) {

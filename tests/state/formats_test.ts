@@ -2,18 +2,11 @@
 import assert from "node:assert/strict";
 import { ArgumentError, DTypeError, nn, state, Tensor } from "../../mod.ts";
 import "../nn/support.ts";
+import { inFolder } from "../support/folder.ts";
 
 const FIXTURES = new URL("fixtures/", import.meta.url);
 const at = (name: string) => new URL(name, FIXTURES);
 
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 const range = (n: number, from = 0, step = 1) => Array.from({ length: n }, (_, i) => from + i * step);
 const rows = (flat: number[], width: number) =>
   Array.from({ length: flat.length / width }, (_, i) => flat.slice(i * width, (i + 1) * width));

@@ -6,6 +6,7 @@ import assert from "node:assert/strict";
 import { FormatError, state, Tensor } from "../../mod.ts";
 import { putZip } from "../../src/state/zip.ts";
 import "../nn/support.ts";
+import { inFolder } from "../support/folder.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 const fixture = (name: string): Bytes => Deno.readFileSync(new URL(`fixtures/${name}`, import.meta.url));
@@ -343,19 +344,15 @@ for (
     ["a tensor that is not there", '{"weight_map":{"b":"ok.safetensors"}}', /ok\.safetensors has no tensor "b"$/],
   ] as const
 ) {
-  Deno.test(`hostile index: ${name}`, async () => {
-    const folder = await Deno.makeTempDir();
-    try {
+  Deno.test(`hostile index: ${name}`, () =>
+    inFolder(async (folder) => {
       await state.safeSave({ a: Tensor.ones([1]) }, `${folder}/ok.safetensors`);
       await Deno.writeTextFile(`${folder}/m.index.json`, text);
       await assert.rejects(
         () => state.safeLoad(`${folder}/m.index.json`),
         (e: unknown) => e instanceof FormatError && why.test(e.message),
       );
-    } finally {
-      await Deno.remove(folder, { recursive: true });
-    }
-  });
+    }));
 }
 
 // ---- anything

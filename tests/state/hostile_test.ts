@@ -7,6 +7,7 @@ import { ArgumentError, FormatError, state, Tensor } from "../../mod.ts";
 import { parseIdx } from "../../src/nn/datasets/idx.ts";
 import { parseJson } from "../../src/state/json.ts";
 import "../nn/support.ts";
+import { inFolder } from "../support/folder.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -131,15 +132,6 @@ for (const [name, file, why] of CORPUS) {
     });
     assert.equal(error, undefined);
   });
-}
-
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }
 
 Deno.test("hostile safetensors: the same from files, which are closed, and for metadata", () =>

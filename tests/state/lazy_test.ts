@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { Device, DeviceError, FormatError, nn, state, Tensor } from "../../mod.ts";
 import { fill } from "../nn/support.ts";
+import { inFolder } from "../support/folder.ts";
 
 const disk = Device.get("DISK");
 
@@ -10,15 +11,6 @@ async function bytesRead(fn: () => unknown): Promise<number> {
   const before = disk.info().bytesRead as number;
   await fn();
   return disk.info().bytesRead as number - before;
-}
-
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }
 
 /** A safetensors file of one float32 tensor that is nearly all hole: `rows` of 1024, the rows of `known` filled. */

@@ -1,6 +1,7 @@
 /** Each example does what its first lines say, with the permissions that they name, and prints what it claims. @module */
 import assert from "node:assert/strict";
 import { ROOT, runDeno } from "./subprocess.ts";
+import { inFolder } from "../support/folder.ts";
 
 /** Runs an example, and gives what it printed. */
 async function output(name: string, flags: readonly string[] = [], args: readonly string[] = [], cwd?: string) {
@@ -43,19 +44,15 @@ Deno.test("examples: the convnet reads digits by other writers", async () => {
   assert.ok(numbers(text, /accuracy on 360 images by other writers: ([\d.]+) %/g)[0] > 90, text);
 });
 
-Deno.test("examples: weights survive a file", async () => {
-  const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
+Deno.test("examples: weights survive a file", () =>
+  inFolder(async (dir) => {
     const text = await output("save_load.ts", ["--allow-read", "--allow-write"], [], dir);
     assert.ok(numbers(text, /before loading: (\S+)/g)[0] > 0, text);
     assert.deepEqual(numbers(text, /after loading: +(\S+)/g), [0], text);
     assert.match(text, /layers\.0\.weight +float32 \[16,4\]/);
     assert.match(text, /it lacks norm\.weight/);
     assert.equal(Deno.statSync(`${dir}/net.safetensors`).size, numbers(text, /net\.safetensors: (\d+) bytes/g)[0]);
-  } finally {
-    await Deno.remove(dir, { recursive: true });
-  }
-});
+  }));
 
 Deno.test("examples: docs/README.md lists each of them", () => {
   const page = Deno.readTextFileSync(new URL("docs/README.md", ROOT));

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { Device } from "../../mod.ts";
 import { ROOT, runCommand, runDeno } from "./subprocess.ts";
+import { inFolder } from "../support/folder.ts";
 
 const clang = Device.list().find((d) => d.name === "CLANG")!.available;
 const MOD = JSON.stringify(new URL("mod.ts", ROOT).href);
@@ -14,14 +15,6 @@ function program(text: string): string {
   return `data:application/typescript,${
     encodeURIComponent(`import { Device, nn, state, Tensor } from ${MOD};\n${text}`)
   }`;
-}
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
 }
 function test(name: string, ignore: boolean, fn: (folder: string) => Promise<void>): void {
   Deno.test({ name: `machine: ${name}`, ignore, fn: () => inFolder(fn) });
@@ -148,16 +141,8 @@ async function onSmallDisk(folder: string, command: readonly string[]): ReturnTy
   const script = 'mount -t tmpfs -o size=64k tmpfs "$0" && exec "$@"';
   return await runCommand("unshare", ["-r", "-m", "/bin/sh", "-c", script, folder, ...command]);
 }
-const maySmall = Deno.build.os === "linux" && await (async () => {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    return (await onSmallDisk(folder, ["true"])).code === 0;
-  } catch {
-    return false;
-  } finally {
-    await Deno.remove(folder);
-  }
-})();
+const maySmall = Deno.build.os === "linux" &&
+  await inFolder(async (folder) => (await onSmallDisk(folder, ["true"])).code === 0).catch(() => false);
 
 const SAVERS = ["safeSave(tensors, path)", "npzSave(tensors, path)", "npySave(tensors.w, path)"];
 for (const saver of SAVERS) {

@@ -4,6 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { ROOT, runCommand, runDeno } from "./subprocess.ts";
+import { inFolder } from "../support/folder.ts";
 
 const config = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as {
   readonly imports: Record<string, string>;
@@ -54,9 +55,8 @@ for (const [task, ...args] of TASKS) {
   Deno.test({
     name: `offline: task ${task} with an empty cache and without network`,
     ignore: isolated === undefined && Deno.build.os !== "linux",
-    async fn() {
-      const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-      try {
+    fn: () =>
+      inFolder(async (folder) => {
         const options = { env: { DENO_DIR: `${folder}/deno`, CACHEDIR: `${folder}/kernels` }, timeoutMs: 300_000 };
         const run = [Deno.execPath(), "task", task, ...args];
         // where the system keeps processes from having a network of their own: at least nothing may be fetched
@@ -65,9 +65,6 @@ for (const [task, ...args] of TASKS) {
           : await runCommand(isolated[0], [...isolated.slice(1), ...run], options);
         assert.equal(code, 0, stdout + stderr);
         assert.doesNotMatch(stderr, /Download/);
-      } finally {
-        await Deno.remove(folder, { recursive: true });
-      }
-    },
+      }),
   });
 }

@@ -10,6 +10,7 @@ import { dtypes } from "../../src/dtype/dtype.ts";
 import { programOf } from "../../src/renderer/renderer.ts";
 import { addThreadVector } from "../fixtures/kernels.ts";
 import { type Outcome, ROOT, runDeno } from "./subprocess.ts";
+import { inFolder } from "../support/folder.ts";
 
 const clang = Device.list().find((d) => d.name === "CLANG")!;
 /** Where the processes have their temporary files: those that fail leave some. */
@@ -17,15 +18,6 @@ const scratch = Deno.makeTempDirSync({ prefix: "dinograd-test-" });
 addEventListener("unload", () => Deno.removeSync(scratch, { recursive: true }));
 const compiler = clang.available ? String(Device.get("CLANG").info().compiler) : "";
 
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.chmod(folder, 0o700).catch(() => {});
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 function test(name: string, fn: (folder: string) => Promise<void>): void {
   Deno.test({ name: `processes CLANG: ${name}`, ignore: !clang.available, fn: () => inFolder(fn) });
 }

@@ -18,17 +18,9 @@ import {
 } from "../../mod.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { toposort, type UOp } from "../../src/uop/core/uop.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 
-/** Devices that open here; the others are named with the reason. */
-const devices = ["JS", "WASM", "CLANG"].filter((name) => {
-  try {
-    Device.get(name);
-    return true;
-  } catch (error) {
-    console.log(`source programs: ${name} is left out: ${(error as Error).message}`);
-    return false;
-  }
-});
+const devices = await devicesHere("WEBGPU", "CUDA");
 
 /** One test a device, which is the default one meanwhile. */
 function each(name: string, fn: (device: string) => void | Promise<void>, on: readonly string[] = devices): void {

@@ -6,16 +6,9 @@
 import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
 import { context, Device, jit, OutOfMemoryError, scope, Tensor } from "../../mod.ts";
 import { settleMemory } from "../../src/device/pressure.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 
-const devices = ["WASM", "CLANG"].filter((name) => {
-  try {
-    Device.get(name);
-    return true;
-  } catch (error) {
-    console.log(`loops: ${name} is left out: ${(error as Error).message}`);
-    return false;
-  }
-});
+const devices = await devicesHere("JS", "WEBGPU", "CUDA");
 const usual = Device.default, MB = 2 ** 20;
 /** Elements of 1 MB. */
 const N = 2 ** 18, STEPS = 100, LIMIT = 64 * MB;

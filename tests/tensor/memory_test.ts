@@ -21,16 +21,9 @@ import { settleMemory } from "../../src/device/pressure.ts";
 import type { BufferArg } from "../../src/uop/core/args.ts";
 import { internedCount } from "../../src/uop/core/uop.ts";
 import { runDeno } from "../system/subprocess.ts";
+import { devicesHere } from "../fixtures/devices.ts";
 
-const devices = ["JS", "WASM", "CLANG"].filter((name) => {
-  try {
-    Device.get(name);
-    return true;
-  } catch (error) {
-    console.log(`memory: ${name} is left out: ${(error as Error).message}`);
-    return false;
-  }
-});
+const devices = await devicesHere("WEBGPU", "CUDA");
 
 /** Opened here, not inside of the first test. */
 const usual = Device.default;

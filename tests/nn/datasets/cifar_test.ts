@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { ArgumentError, FormatError, nn } from "../../../mod.ts";
 import "../support.ts";
+import { inFolder } from "../../support/folder.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 const ROW = 3073;
@@ -38,14 +39,6 @@ const SOUND = {
   "data_batch_1.bin": batch([1, 9]),
   "test_batch.bin": batch([7, 0]),
 };
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 async function check(set: Awaited<ReturnType<typeof nn.datasets.cifar>>): Promise<void> {
   assert.deepEqual(set.trainImages.shape, [3, 3, 32, 32]);
   assert.deepEqual([set.trainImages.dtype.name, set.trainLabels.dtype.name], ["uint8", "int32"]);

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { ArgumentError, FormatError, nn } from "../../../mod.ts";
 import { parseIdx } from "../../../src/nn/datasets/idx.ts";
 import "../support.ts";
+import { inFolder } from "../../support/folder.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -28,14 +29,6 @@ const SET: Record<string, Bytes> = {
   "t10k-labels-idx1-ubyte": idx(8, [2], [1, 2]),
 };
 
-async function inFolder(fn: (folder: string) => Promise<void>): Promise<void> {
-  const folder = await Deno.makeTempDir({ prefix: "dinograd-test-" });
-  try {
-    await fn(folder);
-  } finally {
-    await Deno.remove(folder, { recursive: true });
-  }
-}
 async function write(folder: string, set: Record<string, Bytes>): Promise<void> {
   for (const [name, bytes] of Object.entries(set)) await Deno.writeFile(`${folder}/${name}`, bytes);
 }
