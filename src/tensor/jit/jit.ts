@@ -16,7 +16,8 @@ import { sameArray } from "../../helpers/math.ts";
 import { checkFunction, checkOptions, describe } from "../../helpers/options.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { nodesMade, uop } from "../../uop/core/uop.ts";
+import { nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
+import { shown } from "../../uop/graph/writes.ts";
 import { forgetOrigin, liveLeaves } from "../gradients/origins.ts";
 import { handlesMade, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
@@ -354,7 +355,9 @@ class Jit {
       }
       for (const t of leavesOfTree(result, "call a jit function").tensors) read.add(t);
       const filled = liveLeaves().flatMap(({ grad }) => grad && !grads.has(grad) ? [grad as TensorBase] : []);
-      const lazy = [...renamed].filter((t) => madeOf(t) === undefined);
+      // assigned to itself, a tensor waits for the write that it waited for
+      const waits = ({ op, seq }: UOp): boolean => op === Ops.AFTER && seq < start;
+      const lazy = [...renamed].filter((t) => madeOf(t) === undefined && !waits(shown(t.uop).base));
       const others = [...pendingWrites(assigned), ...lazy, ...pendingOf(filled)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {

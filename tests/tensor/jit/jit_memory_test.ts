@@ -438,3 +438,16 @@ Deno.test("jit: an argument that is a view of another tensor, written and given 
     }
   }
 });
+
+Deno.test("jit: a tensor that is assigned to itself waits for the write that it waited for", () => {
+  Device.default = "JS";
+  const t = new Tensor([6], { dtype: "int32" }).realize(), x = new Tensor([1], { dtype: "int32" }).realize();
+  const f = jit((x: Tensor) => {
+    t.assign(t);
+    return x.mul(2);
+  });
+  const late = t.add(t);
+  t.addInPlace(3);
+  f(x);
+  assertEquals([late.tolistSync(), t.tolistSync()], [[12], [9]]);
+});
