@@ -17,12 +17,12 @@ import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/
 import { besideOf } from "../../uop/graph/beside.ts";
 import { mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { noted, pendingWrite } from "../../uop/graph/writes.ts";
-import { TensorBase } from "../handle/base.ts";
+import { internals, TensorBase } from "../handle/base.ts";
 import { reserveCounter } from "../nodes/random.ts";
 import { holdMemory, realizeOf, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, type Sharing } from "./jit_memory.ts";
-import { madeOf, type Movable, ownOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
+import { madeOf, ownOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
 import type { Required } from "./jit_required.ts";
 
 /** What an argument tensor was like. */
@@ -240,12 +240,12 @@ export class Captured {
     for (const c of copies) c.free();
     for (const { storage, writes } of this.written) storage.version += writes;
     for (const [i, writes] of this.writtenInputs) storages[i].version += writes;
-    for (const i of this.assigned) (leaves.tensors[i] as unknown as Movable).refresh(true);
+    for (const i of this.assigned) internals.refresh(leaves.tensors[i], true);
     for (const { ref, storage } of this.handles) {
       const t = ref.deref();
       if (t === undefined) continue;
-      if (storage === undefined) (t as unknown as Movable).refresh();
-      else (t as unknown as Movable).setUop(reshape(bufferNode(storage), t.shape));
+      if (storage === undefined) internals.refresh(t);
+      else internals.setUop(t, reshape(bufferNode(storage), t.shape));
     }
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, fresh, extents } = this.outputs[at];

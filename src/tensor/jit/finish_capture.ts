@@ -16,11 +16,11 @@ import { Ops } from "../../uop/core/ops.ts";
 import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { shown } from "../../uop/graph/writes.ts";
-import type { TensorBase } from "../handle/base.ts";
+import { internals, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
 import { Sharing, type Taking, type Uses } from "./jit_memory.ts";
-import { isFilledAt, madeOf, type Movable, ownOf, type placesLeft, storageOf, wrap } from "./jit_places.ts";
+import { isFilledAt, madeOf, ownOf, type placesLeft, storageOf, wrap } from "./jit_places.ts";
 import { Captured, type Output, type State } from "./captured.ts";
 import type { Required } from "./jit_required.ts";
 import { variableOf } from "./jit_variables.ts";
@@ -161,7 +161,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     [...heard.handles].flatMap((t) => {
       const argument = inside.indexOf(shownBy(t)!);
       if (argument >= 0) return tied[argument] === 0 ? [] : [{ ref: new WeakRef(t), storage: undefined }];
-      const isView = (t as unknown as Movable).aliases()[0] !== t;
+      const isView = internals.aliases(t)[0] !== t;
       if (!isView && madeOf(t)?.disposedAt !== "") return [];
       return [{ ref: new WeakRef(t), storage: isView ? undefined : storageOf(t) }];
     }),
@@ -187,7 +187,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
   const result = replaceTensors(heard.result, (t) => {
     const i = back.get(placeOf(t));
     if (i !== undefined) return backOf(t, i);
-    if (extentsOf(t.uop) !== null) (t as unknown as Movable).setUop(outside(t, storageOf(t)));
+    if (extentsOf(t.uop) !== null) internals.setUop(t, outside(t, storageOf(t)));
     return t;
   }, (t) => wrap(t, rebound(t.uop, bound)));
   return { captured, result };

@@ -19,7 +19,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
 import { shown } from "../../uop/graph/writes.ts";
 import { forgetOrigin, liveLeaves } from "../gradients/origins.ts";
-import { handlesMade, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
+import { handlesMade, internals, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import { isTransformed } from "../transforms/transforms.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
@@ -27,7 +27,7 @@ import type { Captured, InputInfo } from "./captured.ts";
 import { captureCall, checkAlive, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
 import { Parts, Uses, viewsOf } from "./jit_memory.ts";
-import { copyState, madeOf, type Movable, parted, pendingOf, realizeResult } from "./jit_places.ts";
+import { copyState, madeOf, parted, pendingOf, realizeResult } from "./jit_places.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -367,7 +367,7 @@ class Jit {
         readHandles.set =
           undefined;
     }
-    this.uses.noteRead([...read].filter((t) => (t as unknown as Movable).isBefore(movedHandles.since)));
+    this.uses.noteRead([...read].filter((t) => internals.isBefore(t, movedHandles.since)));
     this.uses.noteHandles([...assigned, ...renamed]);
     // also those that were no memory, and have got some
     inputs.forEach((t, i) => (assigned.has(t) || renamed.has(t)) && writes.add(i));

@@ -15,21 +15,12 @@ import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, rotateInternTable } from "../../uop/core/uop.ts";
 import { marked } from "../../uop/graph/extent.ts";
 import { isMemory, shown } from "../../uop/graph/writes.ts";
-import { handlesMade, readHandles, type TensorBase } from "../handle/base.ts";
+import { handlesMade, internals, readHandles, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
 import { movedHandles, realizedBuffer, replacements } from "../realize.ts";
 import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import { insideOf, takingOf, writesTo } from "./jit_memory.ts";
-import {
-  madeOf,
-  type Movable,
-  pendingOf,
-  placesLeft,
-  placesNow,
-  realizeResult,
-  storageOf,
-  wrap,
-} from "./jit_places.ts";
+import { madeOf, pendingOf, placesLeft, placesNow, realizeResult, storageOf, wrap } from "./jit_places.ts";
 import { type Captured, realizeBeside } from "./captured.ts";
 import { type CallToCapture, finishCapture, type Heard } from "./finish_capture.ts";
 import { Asked, type Required } from "./jit_required.ts";
@@ -82,7 +73,7 @@ function listen(call: CallToCapture): Heard {
     }
     readHandles.set = undefined;
     for (const t of leavesOfTree(result, "capture a function").tensors) read.add(t);
-    const isOlder = (t: TensorBase): boolean => (t as unknown as Movable).isBefore(movedHandles.since);
+    const isOlder = (t: TensorBase): boolean => internals.isBefore(t, movedHandles.since);
     required = asked.end(inside, read, isOlder);
     lazy = [...read].filter((t) => isOlder(t) && (madeOf(t) === undefined || (replacements.lazy.get(t) ?? 0) > since));
     checkAlive(inside);
@@ -105,7 +96,7 @@ function listen(call: CallToCapture): Heard {
   for (const t of lazy) if (!handles.has(t) && !isMemory(shown(t.uop).base)) replacements.watched.add(t);
   const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]));
   const writtenInputs = writesTo(recording, insideStorages, taking, storages);
-  for (const i of assigned) (leaves.tensors[i] as unknown as Movable).refresh(true);
+  for (const i of assigned) internals.refresh(leaves.tensors[i], true);
   return {
     recording,
     counter,
@@ -127,5 +118,5 @@ function listen(call: CallToCapture): Heard {
 
 /** What has been assigned to, and is not real yet; of views what they are views of. */
 export function pendingWrites(handles: ReadonlySet<TensorBase>): TensorBase[] {
-  return [...handles].filter((t) => (t as unknown as Movable).aliases()[0] === t && madeOf(t) === undefined);
+  return [...handles].filter((t) => internals.aliases(t)[0] === t && madeOf(t) === undefined);
 }

@@ -12,12 +12,12 @@ import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { nodesMade, toposort, type UOp } from "../../uop/core/uop.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
-import type { TensorBase } from "../handle/base.ts";
+import { internals, type TensorBase } from "../handle/base.ts";
 import { reserveCounter } from "../nodes/random.ts";
 import { realizeTensors } from "../realize.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import type { Captured } from "./captured.ts";
-import { type Movable, storageOf } from "./jit_places.ts";
+import { storageOf } from "./jit_places.ts";
 
 function bytesOf(buffer: Buffer): Uint8Array {
   return buffer.copyOut(new Uint8Array(buffer.nbytes));
@@ -133,6 +133,6 @@ export function checkedReplay(
     check(`result ${i}`, values[i], bytesOf(bufferOf(storageOf(t))!), t.dtype.itemsize, watch);
   });
   targets.forEach((b, i) => check(`state tensor ${i}`, state[i], bytesOf(b), b.dtype.itemsize, watch));
-  for (const t of outputs(result) as unknown as Movable[]) if (t.aliases().length > 1) t.refresh(); // arguments, written again
+  for (const t of outputs(result)) if (internals.aliases(t).length > 1) internals.refresh(t); // arguments, written again
   return result;
 }

@@ -18,10 +18,10 @@ import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
 import { nodeView } from "../../uop/graph/view.ts";
 import { isMemory, memoryOf, shown } from "../../uop/graph/writes.ts";
-import type { TensorBase } from "../handle/base.ts";
+import { internals, type TensorBase } from "../handle/base.ts";
 import { type RealizeTensor, realizeTensors } from "../realize.ts";
 import type { Leaves } from "./jit_arguments.ts";
-import { isStale, madeOf, type Movable, wrap } from "./jit_places.ts";
+import { isStale, madeOf, wrap } from "./jit_places.ts";
 
 /** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
 export class Uses {
@@ -75,7 +75,7 @@ export class Uses {
     for (const t of tensors) {
       const old = madeOf(t), isClosed = old !== undefined && this.used.has(old);
       if (old === undefined) continue;
-      (t as unknown as Movable).moveOut();
+      internals.moveOut(t);
       if (madeOf(t) !== undefined) continue;
       lazy.push(t);
       if (isClosed) this.handles.add(t);
@@ -85,7 +85,7 @@ export class Uses {
   /** As {@linkcode moveOut}, all that calls have assigned to. */
   moveOutAll(): void {
     this.moveOut(
-      this.refs.flatMap((ref) => ref.deref() ?? []).filter((t) => (t as unknown as Movable).aliases()[0] === t),
+      this.refs.flatMap((ref) => ref.deref() ?? []).filter((t) => internals.aliases(t)[0] === t),
     );
   }
 
@@ -149,7 +149,7 @@ export function takingOf(
 
 /** The memory of what a tensor in `storage` is a part of; undefined where that is all of it. */
 function wholeOf(t: TensorBase, storage: Storage): ReturnType<typeof memoryOf> | undefined {
-  const [top] = (t as unknown as Movable).aliases();
+  const [top] = internals.aliases(t);
   if (top === t) return undefined;
   const { base } = shown(top.uop), memory = isMemory(base) ? memoryOf(base) : base;
   return memory === storage ? undefined : memory;
@@ -176,7 +176,7 @@ export function viewsOf(tensors: readonly TensorBase[], written: ReadonlySet<num
   if (written.size === 0) return [];
   for (const i of written) {
     const t = tensors[i];
-    if (madeOf(t) === undefined && isStale(t.uop)) (t as unknown as Movable).refresh();
+    if (madeOf(t) === undefined && isStale(t.uop)) internals.refresh(t);
   }
   return tensors.map((t) => t.uop);
 }
@@ -202,7 +202,7 @@ export class Parts {
       if (whole !== undefined) this.wholes.set(i, whole);
     }
     this.isMixed = this.overlap(views) ||
-      [...this.wholes.keys()].some((i) => !(tensors[i] as unknown as Movable).isNow());
+      [...this.wholes.keys()].some((i) => !internals.isNow(tensors[i]));
   }
   has(i: number): boolean {
     return this.wholes.has(i);
@@ -237,7 +237,7 @@ export class Parts {
       if (!written.has(i)) continue;
       const t = this.tensors[i], value = reshape(bufferNode(this.storages[i]), t.shape);
       (t as RealizeTensor).assign(wrap(t, withExtents(value, extentsOf(t.uop))));
-      tops.push((t as unknown as Movable).aliases()[0]);
+      tops.push(internals.aliases(t)[0]);
     }
     if (tops.length > 0) realizeTensors(tops);
   }

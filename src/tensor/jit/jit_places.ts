@@ -11,33 +11,20 @@ import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, shown } from "../../uop/graph/writes.ts";
-import { frozenLeaves, gradLeaves, type TensorBase } from "../handle/base.ts";
+import { frozenLeaves, gradLeaves, internals, type TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
-import { movedHandles, realizedBuffer, realizeTensors } from "../realize.ts";
+import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
-
-/** Exposes what handles keep protected: the JIT moves handles on to new versions. */
-export interface Movable {
-  setUop(u: UOp): void;
-  rename(u: UOp): void;
-  refresh(all?: boolean): boolean;
-  moveOut(): void;
-  isNow(): boolean;
-  isBefore(handles: number): boolean;
-  aliases(): TensorBase[];
-  wrap(u: UOp): TensorBase;
-  clone(): TensorBase;
-}
 
 /** A tensor of the class of `like` on a node. */
 export function wrap(like: TensorBase, u: UOp): TensorBase {
-  return (like as unknown as Movable).wrap(u);
+  return internals.wrap(like, u);
 }
 
 /** What a view that is realized names, as a tensor of its own. */
 export function parted(t: TensorBase): TensorBase {
   const own = wrap(t, t.uop);
-  (own as unknown as Movable).rename(t.uop);
+  internals.rename(own, t.uop);
   return own;
 }
 
@@ -46,15 +33,14 @@ export function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
   return sameArray(t.shape, shape) ? t : wrap(t, reshape(t.uop, shape));
 }
 
-/** The storage of a realized tensor. */
-export function storageOf(t: TensorBase): Storage {
-  return argOf(realizedBuffer(t.uop)!, Ops.BUFFER).storage;
-}
-
 /** The storage of a tensor, if it is realized. */
 export function madeOf(t: TensorBase | undefined): Storage | undefined {
   const node = t === undefined ? undefined : realizedBuffer(t.uop);
   return node === undefined ? undefined : argOf(node, Ops.BUFFER).storage;
+}
+/** The storage of a realized tensor. */
+export function storageOf(t: TensorBase): Storage {
+  return madeOf(t)!;
 }
 
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
@@ -95,7 +81,7 @@ class GradientPlace implements Place {
     const leaf = this.leaf.deref();
     if (leaf === undefined) return;
     if (!this.moves) leaf.grad = t;
-    else if (t !== undefined) (leaf.grad as unknown as Movable | undefined)?.rename(t.uop);
+    else if (t !== undefined && leaf.grad) internals.rename(leaf.grad, t.uop);
   }
 }
 
@@ -112,7 +98,7 @@ class HandlePlace implements Place {
   }
   write(t: TensorBase | undefined): void {
     const handle = this.handle.deref();
-    if (handle !== undefined && t !== undefined) (handle as unknown as Movable).rename(t.uop);
+    if (handle !== undefined && t !== undefined) internals.rename(handle, t.uop);
   }
 }
 
@@ -187,14 +173,14 @@ export function copyState(
     const isOld = place instanceof Storage
       ? place.born < start || place.born === Infinity
       : isMemory(place) && place.arg !== undefined && place.seq < start;
-    const isArgument = inputs.has(place) || (t as unknown as Movable).aliases().some((a) => args.includes(a));
-    return (isOld || isOlder(t, handles)) && !isArgument ? (t as unknown as Movable).clone() : t;
+    const isArgument = inputs.has(place) || internals.aliases(t).some((a) => args.includes(a));
+    return (isOld || isOlder(t, handles)) && !isArgument ? (t as RealizeTensor).clone() : t;
   });
 }
 
 /** Whether a tensor is one of the first `handles`, or a view of one. */
 function isOlder(t: TensorBase, handles: number): boolean {
-  return (t as unknown as Movable).aliases().some((a) => (a as unknown as Movable).isBefore(handles));
+  return internals.aliases(t).some((a) => internals.isBefore(a, handles));
 }
 
 /** Whether a tensor shows memory, or what will be, that is older than `start` nodes and no argument's. */
@@ -218,18 +204,18 @@ export function realizeResult(
   inputs: readonly Storage[],
   args: readonly TensorBase[],
 ): unknown {
-  const isArgument = (t: TensorBase): boolean => (t as unknown as Movable).aliases().some((a) => args.includes(a));
+  const isArgument = (t: TensorBase): boolean => internals.aliases(t).some((a) => args.includes(a));
   // a value may have become the memory of an argument, and is none of its views
   const isValueOf = (t: TensorBase): boolean => {
     const storage = madeOf(t);
     return storage !== undefined && inputs.includes(storage) && !isArgument(t);
   };
   const valuesOf = (tree: unknown): unknown =>
-    replaceTensors(tree, (t) => isState(t, start, inputs) || isValueOf(t) ? (t as unknown as Movable).clone() : t);
+    replaceTensors(tree, (t) => isState(t, start, inputs) || isValueOf(t) ? (t as RealizeTensor).clone() : t);
   // a handle from outside that names something new by now
   const own = replaceTensors(
     result,
-    (t) => isOlder(t, movedHandles.since) && !isArgument(t) ? (t as unknown as Movable).clone() : t,
+    (t) => isOlder(t, movedHandles.since) && !isArgument(t) ? (t as RealizeTensor).clone() : t,
   );
   const tensorsOf = (tree: unknown): readonly TensorBase[] => leavesOfTree(tree, "call a jit function").tensors;
   const values = valuesOf(own);
