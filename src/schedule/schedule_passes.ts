@@ -15,7 +15,7 @@ import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { type Spec, specKernel, specTensor, verify } from "../uop/core/spec.ts";
 import { mayHave, sink, toposort, type UOp } from "../uop/core/uop.ts";
-import { runPass } from "../uop/rewrite/rewrite.ts";
+import { noteChange, runPass } from "../uop/rewrite/rewrite.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
 import { planFusion } from "./fuse/fuse.ts";
@@ -134,6 +134,7 @@ function layOutOperands(g: Lowering): void {
 }
 
 function keepNodes(g: Lowering): void {
+  for (const u of g.kept) noteChange("kept in memory of its own", u);
   g.now = keep(g.now, g.kept);
   g.kept = NOTHING;
   g.graphOf = rootsOf;

@@ -1,5 +1,5 @@
 /** The passes of scheduling: which run, in which order, and when a graph goes back. */
-import { assertEquals } from "@std/assert";
+import { assert, assertEquals } from "@std/assert";
 import { type CompiledKernel, context, Device, record, schedule, Tensor } from "../../mod.ts";
 import { argOf } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
@@ -10,6 +10,9 @@ Device.default = "JS";
 /** The outermost passes up to the one that plans memory, in the order in which they began. */
 function passesOf(fn: () => void): string[] {
   const { passes } = context({ SCACHE: 0, SPEC: 1 }, () => record(fn));
+  const kept = passes.filter((p) => p.name === "keep").flatMap((p) => p.changes.map((c) => c.rule));
+  assert(kept.every((rule) => rule === "kept in memory of its own"));
+  assertEquals(kept.length > 0, passes.some((p) => p.name === "keep"));
   const names = passes.filter((p) => p.depth === 0).map((p) => p.name);
   return names.slice(0, names.indexOf("plan memory") + 1);
 }
