@@ -20,7 +20,7 @@ import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
-import { unlabeled } from "../uop/graph/resolve.ts";
+import { unlabeled, wholeOf } from "../uop/graph/resolve.ts";
 import {
   isMemory,
   isSameMemory,
@@ -136,13 +136,13 @@ export function realizeOf(
 export function realizeTensors(tensors: readonly TensorBase[], asViews = false): void {
   const nodes: UOp[] = [];
   for (const t of tensors) {
+    internals.ownValue(t);
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
     if (isBoundNode(u)) continue; // a number, which kernels take as such
-    if (made === undefined) nodes.push(u.op === Ops.CONST ? inside.keep(t) : u);
-    else {
-      checkAlive(made, "realize a tensor");
-      if (newestOf(made) !== made) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
-    }
+    if (made !== undefined) checkAlive(made, "realize a tensor");
+    const whole = wholeOf(u), isOver = !asViews && isMemory(whole) && newestOf(whole) !== whole;
+    if (isOver || u.op === Ops.CONST) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
+    else if (made === undefined) nodes.push(u);
   }
   if (nodes.length > 0) realizeOf(tensors, nodes);
   for (const t of tensors) {
@@ -281,6 +281,7 @@ export abstract class RealizeTensor extends TensorBase {
         reason: "a function under jit() cannot read values; return the tensor and read it outside",
       });
     }
+    this.ownValue();
     let u = this.liveNode(action);
     if (u.op === Ops.CONST) u = this.keepValues();
     if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one

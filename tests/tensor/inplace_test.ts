@@ -256,8 +256,63 @@ Deno.test("in place: a read that comes too late says so, and its advice works, w
       write(c);
       Tensor.realize([c, both]);
       assertEquals(await both.tolist(), want, name);
+      for (const make of [four, () => new Tensor([1, 2, 3, 4], { dtype: "float32" }), () => four().clone()]) {
+        const d = make(), beside = read(d);
+        write(d);
+        Tensor.realize([d, beside]);
+        assertEquals(await beside.tolist(), want, `${name}, itself`);
+      }
     }
   }
+});
+
+Deno.test("in place: a value that was realized or read is one, also where it is what was in memory", async () => {
+  const values: [string, (t: Tensor) => Tensor][] = [
+    ["sum", (t) => t.sum(1)],
+    ["max", (t) => t.max(1, { keepdim: true })],
+    ["prod", (t) => t.prod(1)],
+    ["cumsum", (t) => t.cumsum(1)],
+    ["cat", (t) => Tensor.cat([t])],
+    ["repeat", (t) => t.repeat([1, 1])],
+    ["sort", (t) => t.sort(1)[0]],
+    ["times one", (t) => t.mul(1)],
+    ["a shape of one", (t) => t.sum(1).reshape([1, 4])],
+    ["a part of one", (t) => t.sum(1).flip(0)],
+  ];
+  const lazy = (): Tensor => new Tensor([[1], [2], [3], [4]], { dtype: "float32", device: "JS" });
+  const column = (): Tensor => lazy().realize();
+  const realize = (v: Tensor): unknown => v.realize(), read = (v: Tensor): unknown => v.dataSync();
+  const made: (() => Tensor)[] = [
+    column,
+    () => column().clone(),
+    lazy,
+    () => column().mul(1),
+    () => column().addInPlace(0),
+  ];
+  for (const [name, value] of values) {
+    const want = await value(column()).tolist();
+    for (const make of made) {
+      for (const isFirst of [true, false]) {
+        for (const get of [realize, read]) {
+          const t = make(), v = value(t);
+          if (isFirst) get(v);
+          t.addInPlace(9);
+          get(v);
+          t.realize();
+          assertEquals([await v.tolist(), await t.tolist()], [want, [[10], [11], [12], [13]]], name);
+          if (get === read) continue;
+          v.addInPlace(1);
+          assertEquals([await t.tolist(), await v.sub(1).tolist()], [[[10], [11], [12], [13]], want], name);
+        }
+      }
+    }
+  }
+  const t = column(), sum = t.sum(1), shape = sum.reshape([2, 2]); // views of it stay views of it
+  await shape.tolist();
+  shape.assign(7);
+  assertEquals([await sum.tolist(), await t.tolist()], [[7, 7, 7, 7], [[1], [2], [3], [4]]]);
+  const w = new Tensor([[2], [3]], { requiresGrad: true }), loss = w.sum(1).realize().square().sum().backward();
+  assertEquals([await loss.item(), await w.grad!.tolist()], [13, [[4], [6]]]);
 });
 
 Deno.test("in place: a write to all of a copy that reaches nobody is refused, and its advice works", async () => {

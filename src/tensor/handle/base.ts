@@ -18,7 +18,7 @@ import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
-import { latest, unshaped } from "../../uop/graph/resolve.ts";
+import { latest, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
 import { isList, type TypedArray } from "../nodes/host.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "../nodes/scalars.ts";
@@ -144,6 +144,7 @@ export interface Internals {
   aliases(t: TensorBase): TensorBase[];
   hold(t: TensorBase): void;
   settle(t: TensorBase): void;
+  ownValue(t: TensorBase): void;
 }
 /** Of the methods of {@linkcode TensorBase} that have these names. */
 export let internals: Internals;
@@ -182,6 +183,7 @@ export abstract class TensorBase {
       aliases: (t) => t.aliases(),
       hold: (t) => t.hold(),
       settle: (t) => t.settle(),
+      ownValue: (t) => t.ownValue(),
     };
   }
 
@@ -307,6 +309,13 @@ export abstract class TensorBase {
     if (!isOthers) return;
     if (base.op === Ops.BUFFER) realizing.noteLeft(argOf(base, Ops.BUFFER).storage);
     this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
+  }
+  /** Has a value that only happens to be another tensor's memory, and is all of it, ask for its own: that may be written later. */
+  protected ownValue(): void {
+    const [top] = this.aliases(), { base } = shown(top.uop), own = wholeOf(this.uop);
+    if (!top.isValue || !isMemory(base) || !isMemory(own) || !isSameMemory(own, base)) return;
+    if (top !== this) this.refresh();
+    else this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
   }
   /** Points the handle at a copy of what it names: a view that has been written through stays one. */
   protected keepCopy(copy: UOp): void {

@@ -10,7 +10,7 @@ import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import { mayHave, type UOp } from "../core/uop.ts";
 import { latest } from "./resolve.ts";
-import { memoryOf, openNodes, shown } from "./writes.ts";
+import { isMemory, memoryOf, openNodes, shown } from "./writes.ts";
 
 /** What a schedule does to memory. */
 class Effects {
@@ -35,8 +35,8 @@ class Effects {
       const u = latest(stack.pop()!);
       if (nodes.has(u)) continue;
       nodes.add(u);
+      if (isMemory(u)) made.add(u);
       if (u.op === Ops.AFTER) {
-        made.add(u);
         const { base } = shown(u.src[0]), memory = memoryOf(base);
         over.add(base.op === Ops.BUFFER && memory instanceof Storage ? memory : base);
       }

@@ -38,6 +38,15 @@ export function unlabeled(u: UOp): UOp {
   return u;
 }
 
+/** The node of which `u` is all, in order: what a schedule takes it for. */
+export function wholeOf(u: UOp): UOp {
+  for (;;) {
+    u = unlabeled(u);
+    if (u.op !== Ops.DETACH && u.op !== Ops.CONTIGUOUS_BACKWARD) return u;
+    u = u.src[0];
+  }
+}
+
 /** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
 export function moveLike(u: UOp, x: UOp): UOp {
   switch (u.op) {

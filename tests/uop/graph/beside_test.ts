@@ -107,6 +107,16 @@ Deno.test("beside: what reads nothing that is overwritten waits", () => {
   assertEquals([a, b, c].map((t) => t.tolistSync()), [[6], [4], [5]]);
 });
 
+Deno.test("beside: a write to what a schedule has as memory reads that, and not what it was computed from", () => {
+  const w = make([7]).mul(1).assign([2]), product = make([3]).mul(w);
+  w.addInPlace(1);
+  product.mulInPlace(w); // it reads both versions of w
+  const turned = product.flip(0), whole = product.detach();
+  product.assign([9]);
+  assertEquals([whole.tolistSync(), product.isRealized], [[18], false]);
+  assertEquals([turned.tolistSync(), product.tolistSync(), w.tolistSync()], [[18], [9], [3]]);
+});
+
 Deno.test("beside: a written argument of a jit function, and reused results", () => {
   const sum = make([0]), x = make([1]), out = make([0]);
   const twice = jit((t: Tensor) => t.assign(t.mul(2)).add(0)),
