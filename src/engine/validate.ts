@@ -5,21 +5,18 @@
  */
 import { bf16BitsToF32, fp8BitsToF32 } from "../dtype/convert.ts";
 import { f16Value } from "../dtype/float16.ts";
-import { type DType, dtypes } from "../dtype/dtype.ts";
+import { type DType, dtypes, smallFloatOf } from "../dtype/dtype.ts";
 
 /**
  * How far floats may be apart, relative to the larger of 1 and their size: sums are taken in another order. Over the golden
  * cases kernels of WASM and CLANG were 1.2e-4 apart in float32, 4.4e-16 in float64, and never in less bits, where two roundings are
  * left for sums that fall to either side of a tie.
  */
-const TOLERANCE = new Map<DType, number>([
-  [dtypes.float64, 1e-12],
-  [dtypes.float32, 4.8e-4],
-  [dtypes.float16, 2 ** -9],
-  [dtypes.bfloat16, 2 ** -6],
-  [dtypes.fp8e4m3, 2 ** -2],
-  [dtypes.fp8e5m2, 2 ** -1],
-]);
+function toleranceOf(dtype: DType): number | undefined {
+  const small = smallFloatOf(dtype);
+  if (small !== undefined) return 2 ** (1 - small.mantissa);
+  return dtype === dtypes.float64 ? 1e-12 : dtype === dtypes.float32 ? 4.8e-4 : undefined;
+}
 
 function floatAt(view: DataView, i: number, dtype: DType): number {
   if (dtype === dtypes.float64) return view.getFloat64(i * 8, true);
@@ -31,7 +28,7 @@ function floatAt(view: DataView, i: number, dtype: DType): number {
 
 /** Where two buffers of a dtype differ first, as text; undefined where they agree. */
 export function difference(got: Uint8Array, want: Uint8Array, dtype: DType): string | undefined {
-  const tolerance = TOLERANCE.get(dtype), size = dtype.itemsize;
+  const tolerance = toleranceOf(dtype), size = dtype.itemsize;
   const a = new DataView(got.buffer, got.byteOffset, got.byteLength);
   const b = new DataView(want.buffer, want.byteOffset, want.byteLength);
   for (let i = 0; i * size < got.byteLength; i++) {
