@@ -17,9 +17,9 @@ import { reshape } from "../../uop/core/build_movement.ts";
 import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
 import { nodeView } from "../../uop/graph/view.ts";
-import { isMemory, memoryOf, shown } from "../../uop/graph/writes.ts";
+import { isMemory, memoryOf, newestOf, shown } from "../../uop/graph/writes.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
-import { type RealizeTensor, realizeTensors } from "../realize.ts";
+import { realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import type { Leaves } from "./jit_arguments.ts";
 import { isStale, madeOf, wrap } from "./jit_places.ts";
 
@@ -158,6 +158,12 @@ function isPart(t: TensorBase, storage: Storage): boolean {
   return wholeOf(t, storage) !== undefined;
 }
 
+/** Whether what a tensor shows, which is real, is about to be overwritten: a view that was made before. */
+function isOverwritten(t: TensorBase): boolean {
+  const node = realizedBuffer(t.uop);
+  return node !== undefined && newestOf(node) !== node;
+}
+
 /** The range of elements of memory `whole` that a view of it spans; undefined where that is not known. */
 function spanOf(u: UOp, whole: unknown): readonly [min: number, max: number] | undefined {
   const { base, view, moving } = nodeView(u);
@@ -202,7 +208,7 @@ export class Parts {
       if (whole !== undefined) this.wholes.set(i, whole);
     }
     this.isMixed = this.overlap(views) ||
-      [...this.wholes.keys()].some((i) => !internals.isNow(tensors[i]));
+      [...written].some((i) => this.has(i) ? !internals.isNow(tensors[i]) : isOverwritten(tensors[i]));
   }
   has(i: number): boolean {
     return this.wholes.has(i);

@@ -451,3 +451,24 @@ Deno.test("jit: a tensor that is assigned to itself waits for the write that it 
   f(x);
   assertEquals([late.tolistSync(), t.tolistSync()], [[12], [9]]);
 });
+
+Deno.test("jit: an argument that is to be overwritten, and that calls write, is in each what it is in the first", () => {
+  Device.default = "JS";
+  const views = [(t: Tensor) => t.detach(), (t: Tensor) => t.reshape([2, 2]), (t: Tensor) => t.at([0, 4])];
+  for (const first of [(t: Tensor) => t.clone(), (t: Tensor) => t.realize()]) {
+    for (const view of views) {
+      const f = jit((x: Tensor) => {
+        const before = x.mul(2).sum();
+        x.setAt([1], 9);
+        return before;
+      });
+      const want = [32, view === views[1] ? [2, 3, 9, 9] : [2, 9, 5, 7]];
+      for (let i = 0; i < 4; i++) {
+        const t = first(new Tensor([1, 3, 5, 7], { dtype: "int32" })), x = view(t);
+        t.setAt([0], 2);
+        assertEquals([f(x).tolistSync(), t.tolistSync()], want, `${view} ${i}`);
+        f(view(first(new Tensor([1, 3, 5, 7], { dtype: "int32" }))));
+      }
+    }
+  }
+});
