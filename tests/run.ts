@@ -204,9 +204,6 @@ async function main(args: readonly string[]): Promise<number> {
         args = [...flags, `--filter=${only}`, ...BY_EACH_COMPILER];
       jobs.push({ about: "once more by gcc", args, env: { CC: other }, only });
     }
-    // examples in documentation open devices inside the test, so they run on the one that keeps nothing open
-    const documents = ["README.md", "docs/", "mod.ts", "src/", "backends/"];
-    jobs.push({ about: "examples in documentation", args: ["--doc", ...flags, ...documents], env: { DEV: "JS" } });
   }
   const runs = await runAll(jobs);
   runs.forEach((run, k) => {
