@@ -93,7 +93,8 @@ async function recorded(): Promise<Map<string, Test[]>> {
     tests.set(member, [...tests.get(member) ?? [], test]);
   }
   // first the tests that are about the fewest members, last those of mistakes
-  const size = (test: Test): number => members.get(test.join("\0"))! + (/errors_test|hostile/.test(test[0]) ? 1000 : 0);
+  const size = (test: Test): number =>
+    members.get(test.join("\0"))! + (/errors_test|hostile|refuse/.test(test.join()) ? 1000 : 0);
   for (const list of tests.values()) list.sort((a, b) => size(a) - size(b) || (a.join() < b.join() ? -1 : 1));
   return tests;
 }
