@@ -112,6 +112,13 @@ const PROGRAMS: [name: string, run: () => Tensor | Tensor[], want: NestedValues]
     Tensor.realize([column, a, before, m]);
     return [a, before, m, column];
   }, [[0, 9, 2], 1, [[0, 7], [2, 7]], [1, 3]]],
+  ["a circle through a tensor that is written twice", () => {
+    const a = four(), b = real([5, 6, 7, 8]), was = a.mul(2), turned = a.flip(0);
+    turned.addInPlace(turned);
+    turned.mulInPlace(b);
+    b.assign(was);
+    return [turned, b];
+  }, [[40, 36, 28, 16], [2, 4, 6, 8]]],
   ["two change places", () => {
     const a = real([1, 2]), b = real([3, 4]), wasA = a.flip(0), wasB = b.flip(0);
     a.assign(wasB);

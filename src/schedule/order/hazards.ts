@@ -79,6 +79,11 @@ function circles(after: readonly (readonly number[])[]): Int32Array {
   return group;
 }
 
+/** Whether a read is one still, once a cut is made. */
+function isLeftBy({ root, key }: Cut): (r: Read) => boolean {
+  return (r) => (root !== undefined && r.root !== root) || (key !== undefined && r.key !== key);
+}
+
 /** The kernels, and what orders them: what cannot be changed, and reads of what is overwritten. */
 class Order {
   readonly writer: ReadonlyMap<VersionKey, number>;
@@ -135,23 +140,29 @@ class Order {
         byRoot.set(root, (byRoot.get(root) ?? 0) + 1);
         byKey.set(key, (byKey.get(key) ?? 0) + 1);
       }
-      let best: Cut | undefined, least = Infinity;
-      for (const read of stuck) {
-        let cuts = known.get(read);
-        if (cuts === undefined) known.set(read, cuts = this.cutsOf(read));
-        for (const cut of cuts) {
-          const removed = cut.root === undefined
-            ? byKey.get(read.key)!
-            : cut.key === undefined
-            ? byRoot.get(read.root)!
-            : 1;
-          if (cut.cost / removed < least) [best, least] = [cut, cut.cost / removed];
+      const bestBut = (late: ReadonlySet<Cut>): Cut | undefined => {
+        let best: Cut | undefined, least = Infinity;
+        for (const read of stuck) {
+          let cuts = known.get(read);
+          if (cuts === undefined) known.set(read, cuts = this.cutsOf(read));
+          for (const cut of cuts) {
+            const removed = cut.root === undefined
+              ? byKey.get(read.key)!
+              : cut.key === undefined
+              ? byRoot.get(read.root)!
+              : 1;
+            if (cut.cost / removed < least && !late.has(cut)) [best, least] = [cut, cut.cost / removed];
+          }
         }
-      }
+        return best;
+      };
+      const late = new Set<Cut>();
+      let best = bestBut(late);
+      while (best !== undefined && this.isLate(best, left.filter(isLeftBy(best)))) best = bestBut(late.add(best));
+      best ??= bestBut(new Set()); // perhaps with others
       if (best === undefined) this.refuse(group);
-      const { root, key } = best;
       kept.add(best.node);
-      left = left.filter((r) => (root !== undefined && r.root !== root) || (key !== undefined && r.key !== key));
+      left = left.filter(isLeftBy(best));
     }
   }
 
@@ -183,8 +194,8 @@ class Order {
     return cuts;
   }
 
-  /** Whether `u` could be computed before what it reads is overwritten. */
-  private isInTime(u: UOp): boolean {
+  /** The kernels that make what `u` is computed of, and those that overwrite it. */
+  private around(u: UOp): { made: number[]; next: number[] } {
     const made: number[] = [], next: number[] = [];
     for (const v of this.region(u)) {
       const key = this.keyOf(v);
@@ -193,10 +204,27 @@ class Order {
       if (by !== undefined) made.push(by);
       if (then !== undefined) next.push(then);
     }
+    return { made, next };
+  }
+
+  /** Whether `u` could be computed before what it reads is overwritten. */
+  private isInTime(u: UOp): boolean {
+    const { made, next } = this.around(u);
     return next.every((i) => {
       const reached = this.reachedFrom(i);
       return made.every((m) => reached[m] === 0);
     });
+  }
+
+  /** Whether what is kept would itself stand in a circle, with the reads that are `left`. */
+  private isLate({ node, root }: Cut, left: readonly Read[]): boolean {
+    if (root === undefined) return false; // memory as it is
+    const { made, next } = this.around(node.op === Ops.STORE ? node.src[1] : node);
+    if (made.length === 0) return false;
+    const after = this.after.map((list) => list.slice()), reached = new Set(next);
+    for (const { from, to } of left) after[from].push(to);
+    for (const i of reached) for (const j of after[i]) reached.add(j);
+    return made.some((m) => reached.has(m));
   }
 
   /** The kernels that come after one whatever is kept, and itself. */
