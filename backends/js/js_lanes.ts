@@ -29,9 +29,16 @@ function form<T extends Value>([text, run]: Row<T>): Form {
 }
 const SAME: Form = form<Value>(["a", (a) => a]);
 
+/** By text: what stands between its operands, and the operands in turn. */
+const pieces = new Map<string, readonly string[]>();
+
 /** The text of a form of these operands. */
 export function fill(text: string, a: string, b = "", c = ""): string {
-  return text.replace(/\b[abc]\b/g, (name) => name === "a" ? a : name === "b" ? b : c);
+  let parts = pieces.get(text);
+  if (parts === undefined) pieces.set(text, parts = text.split(/\b([abc])\b/));
+  let out = parts[0];
+  for (let i = 1; i < parts.length; i += 2) out += (parts[i] === "a" ? a : parts[i] === "b" ? b : c) + parts[i + 1];
+  return out;
 }
 
 /** How a result that may lie outside of a dtype is wrapped or rounded. */
