@@ -213,6 +213,10 @@ export class Parts {
   has(i: number): boolean {
     return this.wholes.has(i);
   }
+  /** Whether a capture writes one at one of these positions, of tensors that are one the first. */
+  private isWritten(i: number, written: ReadonlyMap<number, number>): boolean {
+    return this.storages.some((s, k) => s === this.storages[i] && written.has(k));
+  }
   /** Whether an argument shows what is written through another one. */
   private overlap(before: readonly UOp[]): boolean {
     const { tensors, storages } = this;
@@ -230,7 +234,7 @@ export class Parts {
   /** @throws {JitError} where a capture closes over `held`, and writes a part of it at one of these positions */
   check(written: ReadonlyMap<number, number>, held: readonly Storage[]): void {
     for (const [i, whole] of this.wholes) {
-      if (!written.has(i) || !held.some((s) => s === whole)) continue;
+      if (!this.isWritten(i, written) || !held.some((s) => s === whole)) continue;
       throw new JitError("call a jit function", {
         reason: `it assigns to argument tensor ${i}, a part of a tensor that it closes over; take that part inside`,
       });
@@ -240,7 +244,7 @@ export class Parts {
   write(written: ReadonlyMap<number, number>): void {
     const tops: TensorBase[] = [];
     for (const i of this.wholes.keys()) {
-      if (!written.has(i)) continue;
+      if (!this.isWritten(i, written)) continue;
       const t = this.tensors[i], value = reshape(bufferNode(this.storages[i]), t.shape);
       (t as RealizeTensor).assign(wrap(t, withExtents(value, extentsOf(t.uop))));
       tops.push(internals.aliases(t)[0]);

@@ -472,3 +472,17 @@ Deno.test("jit: an argument that is to be overwritten, and that calls write, is 
     }
   }
 });
+
+Deno.test("jit: a part of a tensor that is given twice, and written as one of them, is written", () => {
+  Device.default = "JS";
+  for (const written of [0, 1]) {
+    const f = jit((...given: Tensor[]) => {
+      given[written].at([0, 2]).addInPlace(8);
+      return given[1 - written].mul(1);
+    });
+    for (let i = 0; i < 4; i++) {
+      const t = new Tensor([1, 3, 5], { dtype: "int32" }).realize(), part = t.flip([0]);
+      assertEquals([f(part, part).tolistSync(), t.tolistSync()], [[13, 11, 1], [1, 11, 13]], `${written} ${i}`);
+    }
+  }
+});
