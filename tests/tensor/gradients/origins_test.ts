@@ -277,6 +277,6 @@ Deno.test("origins: models that were trained before cost those that are trained 
     }
     made.push(nodesMade() - start);
   }
-  // walking the graphs of their gradients again made 13 nodes more for each model
-  assert(made[5] - made[1] < 13, made.join());
+  // walking the graphs of their gradients again made 13 nodes more for each model; a collection of garbage may make some once
+  assert(Math.min(...made.slice(3)) - made[1] < 13, made.join());
 });
