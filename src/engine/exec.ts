@@ -212,7 +212,9 @@ export function execItems({ variant, buffers, lines, vars }: BoundSchedule): Exe
   let programs = variant.programs as Map<TemplateItem, Program> | undefined;
   if (programs === undefined) {
     programs = new Map<TemplateItem, Program>();
-    for (const [device, steps] of Map.groupBy(items.filter((s) => s.kind === "kernel"), (s) => s.device)) {
+    const kernels = items.filter((s) => s.kind === "kernel");
+    for (const device of new Set(kernels.map((s) => s.device))) {
+      const steps = kernels.filter((s) => s.device === device);
       const made = compileKernels(getDevice(device), steps.map((s) => s.ast!));
       for (let i = 0; i < steps.length; i++) programs.set(steps[i], made[i]);
     }
