@@ -4,7 +4,9 @@
  * Wide accesses first: the axis with stride 1 gives each thread 16 bytes. Then threads along it, so that a warp touches one
  * piece of memory; then more wide accesses a thread, so that enough bytes are in flight, while there are enough threads to
  * fill the device. Reductions along the axis with stride 1 are shared by neighboring threads, others by threads that each
- * have a column. A sum over several short axes becomes one over their product, so that there is enough to share. Transposed
+ * have a column; the axis is that of the operand with most bytes. The same threads share all other reductions of the kernel,
+ * and what is stored after them. An operand that several results have in common is read once for them, windows that overlap
+ * too. A sum over several short axes becomes one over their product, so that there is enough to share. Transposed
  * copies have wide accesses on both sides. Rows that are read again after they were reduced stay in registers: their loops
  * are unrolled alike, and equal loads are one. Products of matrices have a file of their own, heuristic_tile.ts.
  *
