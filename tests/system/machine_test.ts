@@ -31,9 +31,12 @@ for (const cc of ["clang", "gcc"]) {
   const isHere = clang && await Deno.stat(path).then(() => true, () => false);
   test(`CLANG by ${cc} with permission for one folder and one compiler`, !isHere, async (folder) => {
     const flags = [`--allow-ffi=${folder}`, `--allow-read=${folder}`, `--allow-write=${folder}`, `--allow-run=${path}`];
+    // without PATH a compiler is looked for where systems have it; one elsewhere is named
+    const env: Record<string, string> = path.startsWith("/usr/bin/") ? {} : { CC: path };
+    const names = ["CACHEDIR", ...Object.keys(env)];
     const run = (...flags: string[]) =>
-      runDeno(["run", "--no-prompt", "--no-check", "--allow-env=CACHEDIR", ...flags, program(COMPUTE)], {
-        env: { CACHEDIR: folder },
+      runDeno(["run", "--no-prompt", "--no-check", `--allow-env=${names}`, ...flags, program(COMPUTE)], {
+        env: { ...env, CACHEDIR: folder },
       });
     const { code, stdout, stderr } = await run(...flags);
     assert.deepEqual([code, stdout], [0, "[ 2, 3 ] CLANG\n"], stderr);
