@@ -79,6 +79,22 @@ class GridChooser {
     this.sizes = this.axes.map((a) => a.size === 0 ? 16 : a.size);
   }
 
+  /** Threads that the device holds at once. */
+  private get resident(): number {
+    return this.grid.units * this.grid.unitThreads;
+  }
+  /** Positions of the output axes of which `test` holds. */
+  private outputsWhere(test: (axis: number) => boolean): number[] {
+    return this.axes.slice(0, this.outputs).map((_, i) => i).filter(test);
+  }
+  /** Iterations of axes together. */
+  private lengthOf(axes: readonly number[]): number {
+    return axes.reduce((n, i) => n * this.sizes[i], 1);
+  }
+  /** The longest of axes, the first of several. */
+  private longestOf(axes: readonly number[]): number {
+    return axes.toSorted((a, b) => this.sizes[b] - this.sizes[a])[0];
+  }
   private get most(): number {
     return Math.min(this.grid.maxGroupThreads, this.grid.maxGroupSize[0]);
   }
@@ -120,12 +136,12 @@ class GridChooser {
   // ---- kernels without long reductions
 
   private elementwise(): void {
-    const { kernel, grid } = this;
-    const parallel = this.axes.slice(0, this.outputs).map((_, i) => i).filter((i) => kernel.isParallel(i));
+    const { kernel } = this;
+    const parallel = this.outputsWhere((i) => kernel.isParallel(i));
     if (parallel.length === 0) return;
     let fast = this.fastAxis(this.regions, parallel);
     if (fast < 0) fast = parallel[parallel.length - 1];
-    const total = parallel.reduce((n, i) => n * this.sizes[i], 1);
+    const total = this.lengthOf(parallel);
     const body = this.regions.reduce((n, r) => n + (r.axes[fast] ? r.work + r.accesses.length : 0), 0);
     const reads = this.regions.reduce(
       (n, r) => n + r.accesses.reduce((m, a) => m + (a.isStore || !a.depends[fast] ? 0 : a.dtype.itemsize), 0),
@@ -133,8 +149,7 @@ class GridChooser {
     );
     const isWhole = this.axes[fast].size > 0 && kernel.axes[fast].pieces.length === 0;
     let width = isWhole ? this.width(fast, this.regions) : 1;
-    const resident = grid.units * grid.unitThreads;
-    while (width > 1 && (total / width < resident / 2 || width * body > 4 * MOST_COPIES)) width /= 2;
+    while (width > 1 && (total / width < this.resident / 2 || width * body > 4 * MOST_COPIES)) width /= 2;
     if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
     let left = Math.min(GROUP_THREADS, this.most);
     const across = width > 1 ? this.acrossAxis(fast, width * body, parallel) : -1;
@@ -162,7 +177,7 @@ class GridChooser {
     const copies = Math.min(4, powerBelow(BYTES_IN_FLIGHT / Math.max(4, reads * width)));
     const rest = kernel.axes[fast].rest;
     for (let k = across < 0 ? copies : 1; k > 1; k /= 2) {
-      if (rest % k !== 0 || total / width / k < 4 * resident || k * width * body > 4 * MOST_COPIES) continue;
+      if (rest % k !== 0 || total / width / k < 4 * this.resident || k * width * body > 4 * MOST_COPIES) continue;
       if (this.axes[fast].size === 0) break;
       kernel.apply({ op: "UPCAST", axis: fast, arg: k });
       break;
@@ -198,19 +213,18 @@ class GridChooser {
   private reduction(main: Region): void {
     const { outputs } = this;
     if (main.own.some((i) => this.axes[i].size === 0)) return this.elementwise();
-    const length = main.own.reduce((n, i) => n * this.sizes[i], 1);
+    const length = this.lengthOf(main.own);
     const rows = this.sizes.reduce((n, s, i) => i < outputs && main.axes[i] ? n * s : n, 1);
-    const around = this.axes.slice(0, outputs).map((_, i) => i).filter((i) => main.axes[i]);
-    const resident = this.grid.units * this.grid.unitThreads;
+    const around = this.outputsWhere((i) => main.axes[i]);
     const isNested = main.axes.some((here, i) => here && i >= outputs && !main.own.includes(i));
-    if (isNested && rows < resident / NESTED_SHARE) return this.nestedReduce(main);
+    if (isNested && rows < this.resident / NESTED_SHARE) return this.nestedReduce(main);
     if (!isNested) this.unrollWindows(main, rows, length, around);
     if (isNested || length < LEAST_ELEMENTS || this.grid.maxGroupThreads < 32) return this.elementwise();
     const fast = this.fastAxis([main], [...around, ...main.own]);
     if (fast >= 0 && main.own.includes(fast)) {
       if (this.mergedReduce(main, fast, rows, length)) return;
       this.rowReduce(main, fast, rows / this.reuse(main, fast, rows, around), around);
-    } else if (rows >= 2 * resident || fast < 0) this.elementwise();
+    } else if (rows >= 2 * this.resident || fast < 0) this.elementwise();
     else this.columnReduce(main, fast, rows / this.reuse(main, fast, rows, around), length);
   }
 
@@ -219,14 +233,14 @@ class GridChooser {
    * reads once what they share.
    */
   private unrollWindows(main: Region, rows: number, length: number, around: readonly number[]): void {
-    const { kernel, grid, outputs } = this;
+    const { kernel, outputs } = this;
     const meets = (a: Access, i: number, j: number): boolean =>
       a.strides[i] > 0 && a.strides[i] % a.strides[j] === 0 && a.strides[i] < a.strides[j] * this.sizes[j];
     const overlaps = (i: number) => main.accesses.some((a) => main.own.some((j) => meets(a, i, j)));
     const axis = around.find((i) => overlaps(i) && main.accesses.every((a) => a.strides[i] !== 1));
     if (axis === undefined || this.axes[axis].size === 0 || !kernel.isParallel(axis)) return;
     for (let k = REUSED_WINDOWS; k > 1; k--) {
-      if (this.sizes[axis] % k !== 0 || k * length > MOST_COPIES || rows / k < grid.units * grid.unitThreads) continue;
+      if (this.sizes[axis] % k !== 0 || k * length > MOST_COPIES || rows / k < this.resident) continue;
       for (const j of main.own) {
         if (this.sizes[j] > 1) kernel.apply({ op: "UNROLL", axis: j - outputs, arg: this.sizes[j] });
       }
@@ -256,7 +270,7 @@ class GridChooser {
       r.kind === "reduce" && r.own.some((i) => main.axes[i] && !main.own.includes(i)) &&
       r.axes.every((here, i) => !here || i < outputs || r.own.includes(i))
     );
-    const longest = outer?.own.toSorted((a, b) => this.sizes[b] - this.sizes[a])[0];
+    const longest = outer && this.longestOf(outer.own);
     const threads = longest === undefined ? 1 : powerBelow(Math.min(this.sizes[longest], GROUP_THREADS, this.most));
     if (threads < 2) return this.elementwise();
     kernel.apply({ op: "GROUP", axis: longest! - outputs, arg: threads });
@@ -265,9 +279,9 @@ class GridChooser {
 
   /** Sums over several short axes are sums over one, where threads would find too little along the fastest. */
   private mergedReduce(main: Region, fast: number, rows: number, length: number): boolean {
-    const { kernel, outputs, sizes, grid } = this;
+    const { kernel, outputs, sizes } = this;
     const width = this.width(fast, this.regions);
-    const wanted = Math.min(GROUP_THREADS, length / LEAST_ELEMENTS, grid.units * grid.unitThreads / rows);
+    const wanted = Math.min(GROUP_THREADS, length / LEAST_ELEMENTS, this.resident / rows);
     if (main.own.length < 2 || !kernel.mayMerge || sizes[fast] / width >= wanted) return false;
     if (kernel.axes.some((a) => a.role === "stage" || a.size === 0)) return false;
     const opts: AxisOpt[] = [];
@@ -292,7 +306,7 @@ class GridChooser {
     if (!applyMerges(kernel, opts)) return false;
     const next = new GridChooser(kernel, this.caps);
     const [now] = next.regions.filter((r) => r.kind === "reduce" && r.own.some((i) => next.sizes[i] === length));
-    const around = next.axes.slice(0, next.outputs).map((_, i) => i).filter((i) => now.axes[i]);
+    const around = next.outputsWhere((i) => now.axes[i]);
     next.rowReduce(now, now.own[0], rows, around, width);
     return true;
   }
@@ -305,10 +319,10 @@ class GridChooser {
     around: readonly number[],
     width: number = this.width(fast, this.regions),
   ): void {
-    const { kernel, outputs, grid } = this;
+    const { kernel, outputs } = this;
     const size = this.sizes[fast];
     // loops over the same row: other reductions, and output axes that no reduction depends on
-    const after = this.nextTo(size, around);
+    const after = this.nextTo(size);
     const alike = this.axes.map((_, i) => i).filter((i) => {
       if (this.sizes[i] !== size || this.axes[i].role === "stage") return false;
       if (i < outputs) return i === after;
@@ -316,10 +330,9 @@ class GridChooser {
     });
     const isKept = alike.length > 1;
     const chunks = ceilDiv(size, width);
-    const resident = grid.units * grid.unitThreads;
     // few rows: as many threads as a group can have; many: as few as keep enough bytes in flight
     let threads = powerBelow(
-      ceilDiv(chunks * width, rows * size >= resident * ROW_ELEMENTS ? 2 * LEAST_ELEMENTS : LEAST_ELEMENTS),
+      ceilDiv(chunks * width, rows * size >= this.resident * ROW_ELEMENTS ? 2 * LEAST_ELEMENTS : LEAST_ELEMENTS),
     );
     if (isKept && chunks * width / threads > ROW_ELEMENTS) threads = powerBelow(2 * chunks * width / ROW_ELEMENTS - 1);
     // what is joined is in registers together: small groups, so that some read while others combine
@@ -354,12 +367,8 @@ class GridChooser {
   }
 
   /** The output axis over a row of `size` elements that the threads of its reduction go on with: no reduction depends on it. */
-  private nextTo(size: number, around: readonly number[]): number {
-    const free = around.length === this.outputs
-      ? []
-      : this.axes.slice(0, this.outputs).map((_, i) => i).filter((i) =>
-        this.sizes[i] === size && !around.includes(i) && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i])
-      );
+  private nextTo(size: number): number {
+    const free = this.freeAxes().filter((i) => this.sizes[i] === size);
     if (free.length < 2) return free[0] ?? -1;
     const fast = this.fastAxis(this.regions.filter((r) => r.kind === "store"), free);
     return fast >= 0 ? fast : free[free.length - 1];
@@ -393,21 +402,20 @@ class GridChooser {
 
   /** Neighboring threads have neighboring columns; several threads share each. */
   private columnReduce(main: Region, fast: number, rows: number, length: number): void {
-    const { kernel, outputs, grid } = this;
-    const resident = grid.units * grid.unitThreads;
+    const { kernel, outputs } = this;
     const columns = Math.min(32, this.sizes[fast]);
     if (columns < 2) return this.elementwise();
     let width = this.width(fast, [main]);
     // a warp reads 128 bytes at a time at least
     const sizes = main.accesses.filter((a) => a.strides[fast] === 1).map((a) => a.dtype.itemsize);
     const least = Math.max(1, 4 / Math.max(...sizes));
-    while (width > least && rows / width < resident / 8) width /= 2;
+    while (width > least && rows / width < this.resident / 8) width /= 2;
     if (width > 1) kernel.apply({ op: "UPCAST", axis: fast, arg: width });
     const n = kernel.axes[fast].rest;
     if (n > 1) kernel.apply({ op: "LOCAL", axis: fast, arg: Math.min(columns, n) });
-    const own = [...main.own].sort((a, b) => this.sizes[b] - this.sizes[a])[0];
+    const own = this.longestOf(main.own);
     let share = powerBelow(Math.min(this.most / columns, 32, length / LEAST_ELEMENTS, this.sizes[own]));
-    while (share > 2 && rows * share / width > 2 * resident) share /= 2;
+    while (share > 2 && rows * share / width > 2 * this.resident) share /= 2;
     if (share < 2) return;
     if (this.sizes[own] % share !== 0) kernel.apply({ op: "PADTO", axis: own, arg: share });
     kernel.apply({ op: "GROUP", axis: own - outputs, arg: share });
@@ -428,9 +436,10 @@ class GridChooser {
       if (r.axes.some((here, i) => here && i >= outputs && !r.own.includes(i))) continue; // it is inside of another one
       this.shareReduce(r, threads);
     }
+    const afterAll = this.freeAxes();
     for (const s of this.regions) {
       if (s.kind !== "store") continue;
-      const free = this.freeAxes().filter((i) => s.axes[i]);
+      const free = afterAll.filter((i) => s.axes[i]);
       const taken = free.flatMap((i) => kernel.axes[i].pieces).filter((p) => p.kind === AxisKind.LOCAL);
       if (taken.length === 0) this.shareStore(s, free, threads);
     }
@@ -438,15 +447,15 @@ class GridChooser {
 
   /** Output axes that no reduction depends on. */
   private freeAxes(): number[] {
-    return this.axes.slice(0, this.outputs).map((_, i) => i).filter((i) =>
+    return this.outputsWhere((i) =>
       this.sizes[i] > 1 && this.axes[i].size > 0 && this.regions.every((r) => r.kind !== "reduce" || !r.axes[i])
     );
   }
 
   private shareReduce(r: Region, threads: number): void {
     const { kernel, outputs, sizes } = this;
-    if (r.own.reduce((n, i) => n * sizes[i], 1) < 2 * LEAST_ELEMENTS) return; // each thread does it for itself
-    const fast = this.fastAxis([r], r.own), longest = r.own.toSorted((a, b) => sizes[b] - sizes[a])[0];
+    if (this.lengthOf(r.own) < 2 * LEAST_ELEMENTS) return; // each thread does it for itself
+    const fast = this.fastAxis([r], r.own), longest = this.longestOf(r.own);
     const width = fast < 0 || sizes[fast] < threads ? 1 : this.width(fast, [r]), axis = width > 1 ? fast : longest;
     if (sizes[axis] % (width * threads) !== 0) kernel.apply({ op: "PADTO", axis, arg: width * threads });
     if (width > 1) kernel.apply({ op: "UNROLL", axis: axis - outputs, arg: width });

@@ -78,23 +78,19 @@ function termsOf(u: UOp): number {
   }
 }
 
-/** A product of two operands, of each element of which there are many uses? */
-function isProduct(u: UOp): boolean {
+/** A product of two operands, of each element of which there are many uses, at least `uses`? */
+function isProduct(u: UOp, uses = 0): boolean {
   return u.op === Ops.MUL && u.src.every((s) => {
+    const all = numelOf(s);
     while (isMovement(s.op) && s.op !== Ops.EXPAND) s = s.src[0];
-    return s.op === Ops.EXPAND;
+    return s.op === Ops.EXPAND && all >= uses * numelOf(s.src[0]);
   });
 }
 
 /** A sum of products whose operands each serve so many results that a grid computes it in tiles. */
 function isTiledProduct(u: UOp): boolean {
-  if (u.op !== Ops.REDUCE || reduceOf(u).op !== Ops.ADD || termsOf(u) < LONG_PRODUCT) return false;
-  const lift = u.src[0];
-  return lift.op === Ops.MUL && lift.src.every((s) => {
-    const all = numelOf(s);
-    while (isMovement(s.op) && s.op !== Ops.EXPAND) s = s.src[0];
-    return s.op === Ops.EXPAND && all >= TILE_SIDE * numelOf(s.src[0]);
-  });
+  return u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && termsOf(u) >= LONG_PRODUCT &&
+    isProduct(u.src[0], TILE_SIDE);
 }
 
 /** A node that is to be decided on, and where it is read. */
@@ -162,6 +158,8 @@ interface Reason {
 const FIRST: readonly Reason[] = [
   // an online product computes its parts in one kernel
   { name: "part of an online product", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
+  // matrix units take what is narrow, and memory less of it
+  { name: "widened where it is read", when: (c, f) => f.isWidened(c), then: "in place" },
   // a position, or a comparison of one, is computed faster than it is read
   {
     name: "read in too many ways",
@@ -171,14 +169,10 @@ const FIRST: readonly Reason[] = [
   },
   { name: "a position read in many ways", when: ({ list }) => list.length > MAX_CONTEXTS, then: "in place" },
 ];
-/** Of all but online products: matrix units take what is narrow, and memory less of it. */
-const WIDENED: Reason = { name: "widened where it is read", when: (c, f) => f.isWidened(c), then: "in place" };
 
 /** Of nodes with which no reduce is computed. */
 const ELEMENTWISE: readonly Reason[] = [
-  FIRST[0],
-  WIDENED,
-  ...FIRST.slice(1),
+  ...FIRST,
   { name: "computed once", when: ({ repeats, list }) => repeats <= 1 && list.length < 2, then: "in place" },
   // few devices have the memory
   { name: "too large to keep", when: ({ numel }) => numel >= MOST_KEPT, then: "in place" },
@@ -197,9 +191,7 @@ const ELEMENTWISE: readonly Reason[] = [
 
 /** Of reduces, and of what is computed with one. */
 const REDUCING: readonly Reason[] = [
-  FIRST[0],
-  WIDENED,
-  ...FIRST.slice(1),
+  ...FIRST,
   // the tiles of a kernel are those of one product
   { name: "a second product", when: (c, f) => f.isSecondProduct(c), then: "realize" },
   {

@@ -9,6 +9,7 @@ import { dtypes, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { baseOf } from "../../../src/uop/rewrite/walk.ts";
+import { Draw } from "../../fuzz/kernels.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
 
 /** What one launch reads and writes of buffers, in elements and by all its threads, and the most that one thread stores. */
@@ -28,14 +29,6 @@ function trafficOf({ uops, grid }: LinearProgram): { loads: number; stores: numb
   return { loads: loads * groups * size, stores: alone * groups * size, alone, threads: size };
 }
 
-function random(seed: number): (below: number) => number {
-  let s = seed;
-  return (below) => {
-    s = Math.imul(s, 1664525) + 1013904223 >>> 0;
-    return Math.floor(s / 2 ** 32 * below);
-  };
-}
-
 /** Graphs of several reductions over the same axes: how often each reads its input, and the graph. */
 const GRAPHS: Readonly<Record<string, readonly [reads: number, graph: (x: Tensor, axes: number[]) => Tensor]>> = {
   variance: [2, (x, axes) => x.var(axes)],
@@ -51,13 +44,13 @@ const GRAPHS: Readonly<Record<string, readonly [reads: number, graph: (x: Tensor
 };
 
 Deno.test("grid: threads that share one reduction share the others, and what is stored after", () => {
-  const next = random(5), pick = <T>(list: readonly T[]): T => list[next(list.length)];
+  const draw = new Draw(5, 2 ** 28), next = (n: number): number => draw.below(n);
   let compared = 0;
   for (let i = 0; i < 40; i++) {
-    const rank = 2 + next(3), shape = Array.from({ length: rank }, () => pick([4, 24, 32, 56, 64, 100, 128, 256]));
+    const rank = 2 + next(3), shape = Array.from({ length: rank }, () => draw.of([4, 24, 32, 56, 64, 100, 128, 256]));
     const axes = shape.map((_, i) => i).filter(() => next(2) === 0);
     if (axes.length === 0) axes.push(next(rank));
-    const [name, [reads, graph]] = pick(Object.entries(GRAPHS)), elements = shape.reduce((a, b) => a * b, 1);
+    const [name, [reads, graph]] = draw.of(Object.entries(GRAPHS)), elements = shape.reduce((a, b) => a * b, 1);
     const length = axes.reduce((n, a) => n * shape[a], 1);
     const device = openObserving("CUDA");
     graph(Tensor.empty(shape, { device: device.name }), axes).realize();
