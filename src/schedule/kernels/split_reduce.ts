@@ -3,15 +3,15 @@
  * cache: a kernel that reduces parts, and one that combines them. In: the AST of a kernel and what the device can do. Out:
  * the two ASTs, or nothing where one kernel keeps the device as busy.
  *
- * The carrier's combine puts the parts together, in their order, so reruns are bit-equal. Parts are cut off the outermost
- * reduced axes, so that each is contiguous where the reduction is.
+ * The carrier's combine puts the parts together, in their order, so reruns are bit-equal. Parts are cut off the reduced axes
+ * that are outermost in memory, so that each is contiguous where the reduction is.
  *
  * @module
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities, hasLoopCache } from "../../renderer/renderer.ts";
 import { contraction, factorsOf } from "../../uop/algebra/contraction.ts";
-import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
+import { indexForm, liesAlong, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -130,6 +130,15 @@ function splittable(ast: UOp): UOp | undefined {
   return around.every((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
 }
 
+/** The reduced ranges, the furthest apart in memory first, by the read that has most of them. */
+function outermostFirst(u: UOp): readonly UOp[] {
+  const ranges = ownRanges(u), loads = toposort(u.src[0]).filter((x) => x.op === Ops.LOAD);
+  if (ranges.length < 2 || loads.length === 0) return ranges;
+  const forms = loads.map((l) => indexForm(l.src[0].src[1]));
+  const steps = new Map(ranges.map((r) => [r, Math.max(...forms.map((f) => Math.abs(strideAlong(f, r))))]));
+  return ranges.toSorted((a, b) => steps.get(b)! - steps.get(a)!);
+}
+
 /** `x` in the dtype of `r`. */
 function typed(x: UOp, r: UOp): UOp {
   return x.dtype === r.dtype ? x : x.cast(r.dtype);
@@ -147,7 +156,7 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   const u = splittable(ast);
   if (u === undefined) return undefined;
   const carrier = carrierOf(u), n = carrier.lanes;
-  const ranges = ownRanges(u), around = rangesOf(u);
+  const ranges = outermostFirst(u), around = rangesOf(u);
   const outputs = iterationsOf(around), length = iterationsOf(ranges), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
   const cached = partsForCache(u, outputs, length, caps);
   const want = cached > 1 ? cached : tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);

@@ -73,6 +73,22 @@ Deno.test("split: a long product, so that what its tiles read again stays in the
   assertEquals(splitKernel(product(8, 1000), { ...CPU, l2: 1 << 14 }, 3), undefined);
 });
 
+Deno.test("split: on a grid parts are contiguous, whichever range is outermost", () => {
+  const i = range(16, 0, AxisKind.LOOP), j = range(16, 1, AxisKind.LOOP);
+  const n = range(64, 2, AxisKind.REDUCE), h = range(32, 3, AxisKind.REDUCE), size = 16 * 32 * 64;
+  const at = (slot: number, r: UOp): UOp => load(index(param(slot, f32, size), r.mul(32 * 64).add(h.mul(64)).add(n)));
+  const sum = reduce(opCarrier(Ops.ADD, f32), [at(1, i).mul(at(2, j))], [n, h]);
+  const ast = sink([store(index(param(0, f32, 256), i.mul(16).add(j)), sum)]);
+  const split = splitKernel(ast, TINY, 3)!;
+  const read = toposort(split.partial).find((u) => u.op === Ops.LOAD)!;
+  // the inner one in memory stays whole
+  assert(rangesOf(read).some((r) => (r.arg as RangeArg).kind === AxisKind.REDUCE && r.src[0].value === 64));
+  const data = [1, 2].map((s) => Float32Array.from({ length: size }, (_, k) => k * s % 7 - 3));
+  const buffers = [new Float32Array(256), ...data];
+  const made = run(split.partial, [...buffers, new Float32Array(split.made[0].size).fill(NaN)], []);
+  assertEquals(run(split.combine, [...buffers, made[3]], [])[0], run(ast, buffers, [])[0]);
+});
+
 Deno.test("split: parts by outputs, length and device", () => {
   assertEquals(partsOf(4096, 4096, GPU), 1);
   assertEquals(partsOf(1, 1000, GPU), 1);
