@@ -434,9 +434,11 @@ class Fuser extends ContextWalk {
     const ranges = outputDependence(c.idx);
     if (ranges === undefined || iterationsOf(ranges) > numelOf(u)) return false;
     const caps = this.capsOf(kernel);
-    if (count * u.src[0].dtype.itemsize <= cacheShare(caps, 1 / 2, ROW_BYTES)) return false;
     // an exponential more for each element, where arithmetic is what the device has too little of
     if (kind === "rescale" && hasLoopCache(caps)) return false;
+    // the units of a grid share its cache: what costs little is rather done than read again by all of them
+    const kept = caps.hasGrid && kind !== "rescale" ? ROW_BYTES : cacheShare(caps, 1 / 2, ROW_BYTES);
+    if (count * u.src[0].dtype.itemsize <= kept) return false;
     const { joined } = this.planOf(kernel);
     joined.set(u, cascade).set(second, cascade);
     return ranges.length === 0 || this.fixOuter(kernel, this.axesOf(ranges));

@@ -144,11 +144,6 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     new Set(replay.targets.filter(isClosed)),
   );
   call.uses.note(sharing.closed, sharing.state);
-  const written = [
-    ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
-    ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
-  ];
-  const all = [...written, ...[...heard.writtenInputs].map(([i, writes]) => ({ storage: call.storages[i], writes }))];
   let next = 0;
   const captured = new Captured(
     leaves.tensors.map((t) => ({ shape: t.shape, dtype: t.dtype.name, device: t.device })),
@@ -156,11 +151,10 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     outs,
     results,
     kept,
-    written,
-    all.flatMap(({ storage, writes }) => {
-      const ago = storage.version - storage.stepped;
-      return ago <= writes ? [{ storage, ago }] : [];
-    }),
+    [
+      ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
+      ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
+    ],
     sharing,
     [...inside.keys()].filter((i) => tied[i] !== 0 && !kept.some(({ place }) => isFilledAt(place, leaves.tensors[i]))),
     heard.assigned,

@@ -71,6 +71,21 @@ Deno.test("grid: threads that share one reduction share the others, and what is 
   assert.ok(compared >= 40, `${compared} kernels were looked at`);
 });
 
+Deno.test("grid: statistics of more than a group holds are read once", () => {
+  const rows: readonly (readonly [shape: number[], axes: number[], reads: number])[] = [
+    [[65536, 256], [0], 1],
+    [[32, 64, 64, 64], [0, 2, 3], 1],
+    [[512, 100000], [1], 1],
+    [[512, 4096], [1], 2], // stays in registers
+  ];
+  for (const [shape, axes, reads] of rows) {
+    const device = openObserving("CUDA"), elements = shape.reduce((a, b) => a * b, 1);
+    Tensor.empty(shape, { device: device.name }).var(axes).realize();
+    const loads = device.kernels.reduce((n, { program }) => n + trafficOf(program).loads, 0);
+    assert.ok(loads < (reads + 0.5) * elements, `the variance of [${shape}] over [${axes}] reads ${loads}`);
+  }
+});
+
 /** Graphs in 16 bits with several products, and how many: each has matrix units of its own. */
 const PRODUCTS: Readonly<
   Record<string, readonly [count: number, graph: (empty: (...shape: number[]) => Tensor) => Tensor]>
