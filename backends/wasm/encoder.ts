@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { f32Bits, f64Bits } from "../../src/dtype/convert.ts";
 
 /** Value types by their byte. */
 export const I32 = 0x7f, I64 = 0x7e, F32 = 0x7d, F64 = 0x7c, V128 = 0x7b;
@@ -164,14 +165,14 @@ export class Bytes {
 
   /** Four bytes of a float, little-endian. */
   f32(x: number): this {
-    scratch.setFloat32(0, x, true);
+    scratch.setUint32(0, f32Bits(x), true);
     for (let i = 0; i < 4; i++) this.u8(scratch.getUint8(i));
     return this;
   }
 
   /** Eight bytes of a double, little-endian. */
   f64(x: number): this {
-    scratch.setFloat64(0, x, true);
+    scratch.setBigInt64(0, f64Bits(x), true);
     for (let i = 0; i < 8; i++) this.u8(scratch.getUint8(i));
     return this;
   }

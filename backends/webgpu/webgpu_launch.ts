@@ -6,6 +6,7 @@
  */
 import type { Buffer } from "../../src/device/buffer.ts";
 import { groupsOf, type Launch, LaunchGraph } from "../../src/device/program.ts";
+import { f32Bits } from "../../src/dtype/convert.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { roundUp } from "../../src/helpers/math.ts";
@@ -59,7 +60,7 @@ class Uniforms {
   }
   write(at: number, dtype: DType, value: number | bigint): void {
     const { view } = this;
-    if (dtype.isFloat) view.setFloat32(at, Number(value), true);
+    if (dtype.isFloat) view.setUint32(at, f32Bits(Number(value)), true);
     else if (dtype.bits === 64) view.setBigInt64(at, BigInt.asIntN(64, BigInt(value)), true);
     else view.setUint32(at, Number(value) >>> 0, true);
   }

@@ -11,10 +11,21 @@ const f32 = new Float32Array(1);
 const u32 = new Uint32Array(f32.buffer);
 const f64 = new Float64Array(1), i64 = new BigInt64Array(f64.buffer);
 
-/** The 32 bits of `x` rounded to float32. */
+/**
+ * The 32 bits of `x` rounded to float32. NaN has one pattern: a NaN of JavaScript has the sign that the machine gave it, of
+ * which the language says nothing, and which changes when the engine compiles the code that computes it.
+ */
 export function f32Bits(x: number): number {
+  if (x !== x) return 0x7fc00000;
   f32[0] = x;
   return u32[0];
+}
+
+/** The 64 bits of `x`; NaN has one pattern, as in {@linkcode f32Bits}. */
+export function f64Bits(x: number): bigint {
+  if (x !== x) return 0x7ff8n << 48n;
+  f64[0] = x;
+  return i64[0];
 }
 
 /** The float32 with these bits. */
@@ -28,8 +39,8 @@ export function f32FromBits(bits: number): number {
  * fewer bits is rounded as if it were `x` itself (Boldo and Melquiond, IEEE Trans. Computers 57, 2008).
  */
 function oddBits(x: number): number {
-  f32[0] = x;
-  if (f32[0] === x || x !== x) return u32[0];
+  const bits = f32Bits(x);
+  if (f32[0] === x || x !== x) return bits;
   if (Math.abs(f32[0]) > Math.abs(x)) u32[0]--;
   return u32[0] | 1;
 }
@@ -103,8 +114,8 @@ export function roundFloat(d: DType, x: number | bigint): number {
 
 /** Writes `x` into memory as a value of `d`, little-endian. Integers wrap. */
 export function writeScalar(view: DataView, at: number, d: DType, x: number | bigint): void {
-  if (d === dtypes.float32) view.setFloat32(at, Number(x), true);
-  else if (d === dtypes.float64) view.setFloat64(at, Number(x), true);
+  if (d === dtypes.float32) view.setUint32(at, f32Bits(Number(x)), true);
+  else if (d === dtypes.float64) view.setBigInt64(at, f64Bits(Number(x)), true);
   else if (d === dtypes.float16) view.setUint16(at, f16Bits(Number(x)), true);
   else if (d === dtypes.bfloat16) view.setUint16(at, f32ToBf16Bits(Number(x)), true);
   else if (d.isFloat) view.setUint8(at, f32ToFp8Bits(Number(x), d));

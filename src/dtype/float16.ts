@@ -10,9 +10,10 @@ const WHOLE = 2 ** 52;
 
 /** The 16 bits of `x` as float16: too large is infinity, NaN stays quiet. */
 export function f16Bits(x: number): number {
+  if (x !== x) return 0x7e00;
   f64[0] = x;
   const high = words[1], sign = (high >>> 16) & 0x8000, a = Math.abs(x);
-  if (!(a < 65536)) return sign | (x === x ? 0x7c00 : 0x7e00);
+  if (!(a < 65536)) return sign | 0x7c00;
   // subnormals, below 2^-14, have the step of the least normal numbers
   const exponent = Math.max(((high >>> 20) & 0x7ff) - 1023, -14);
   const steps = a * 2 ** (10 - exponent) + WHOLE - WHOLE;

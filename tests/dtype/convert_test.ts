@@ -1,15 +1,18 @@
 /** Bits and roundings of src/dtype/convert.ts against the machine's own Float16Array where there is one. */
 import { assertEquals } from "@std/assert";
+import { Bytes } from "../../backends/wasm/encoder.ts";
 import {
   bf16BitsToF32,
   f32Bits,
   f32FromBits,
   f32ToBf16Bits,
+  f64Bits,
   roundBf16,
   truncateTo,
   writeScalar,
 } from "../../src/dtype/convert.ts";
 import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
+import { literalOf } from "../../src/renderer/ptx/ptx_emitter.ts";
 import { arrayName, type DType, DTYPES, dtypes } from "../../src/dtype/dtype.ts";
 
 const f16: [number, number][] = [
@@ -36,6 +39,22 @@ Deno.test("convert: float16 bits", () => {
   for (let bits = 0; bits < 65536; bits++) {
     const x = f16Value(bits);
     if (x === x) assertEquals(f16Bits(x), bits);
+  }
+});
+
+/** The NaN that a CPU makes of 0/0: with a sign. */
+const SIGNED_NAN = new Float64Array(BigUint64Array.of(0xfff8n << 48n).buffer)[0];
+Deno.test("convert: the bits of NaN do not depend on where it comes from", () => {
+  for (const x of [NaN, SIGNED_NAN]) {
+    assertEquals([f32Bits(x), f16Bits(x), f32ToBf16Bits(x)], [0x7fc00000, 0x7e00, 0x7fc0]);
+    assertEquals(f64Bits(x), 0x7ff8n << 48n);
+    const view = new DataView(new ArrayBuffer(8));
+    writeScalar(view, 0, dtypes.float64, x);
+    assertEquals(view.getBigUint64(0, true), 0x7ff8n << 48n);
+    writeScalar(view, 0, dtypes.float32, x);
+    assertEquals(view.getUint32(0, true), 0x7fc00000);
+    assertEquals([literalOf(dtypes.float32, x), literalOf(dtypes.float64, x)], ["0f7FC00000", "0d7FF8000000000000"]);
+    assertEquals([...new Bytes().f32(x).f64(x).take()], [0, 0, 192, 127, 0, 0, 0, 0, 0, 0, 248, 127]);
   }
 });
 

@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { f32Bits, f32ToBf16Bits } from "../../dtype/convert.ts";
+import { f32Bits, f32ToBf16Bits, f64Bits } from "../../dtype/convert.ts";
 import { f16Bits } from "../../dtype/float16.ts";
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { type ConstValue, Int64 } from "../../uop/core/args.ts";
@@ -46,10 +46,8 @@ export function literalOf(d: DType, value: ConstValue): string {
   if (d.isFloat) {
     const x = value as number;
     if (d.bits === 16) return smallFloat(d, x);
-    if (d.bits === 32) return `0f${(f32Bits(x) >>> 0).toString(16).toUpperCase().padStart(8, "0")}`;
-    const view = new DataView(new ArrayBuffer(8));
-    view.setFloat64(0, x);
-    return `0d${view.getBigUint64(0).toString(16).toUpperCase().padStart(16, "0")}`;
+    if (d.bits === 32) return `0f${f32Bits(x).toString(16).toUpperCase().padStart(8, "0")}`;
+    return `0d${BigInt.asUintN(64, f64Bits(x)).toString(16).toUpperCase().padStart(16, "0")}`;
   }
   const x = value instanceof Int64 ? value.toBigInt() : BigInt(Math.trunc(value));
   if (d.bits === 64) return `0x${BigInt.asUintN(64, x).toString(16)}`;

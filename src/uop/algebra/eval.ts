@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { roundFloat, truncateTo } from "../../dtype/convert.ts";
+import { f32Bits, f64Bits, roundFloat, truncateTo } from "../../dtype/convert.ts";
 import { type DType, dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { floorDiv, floorMod, wholeQuotient } from "../../helpers/math.ts";
 import { type ConstValue, Int64 } from "../core/args.ts";
@@ -60,14 +60,12 @@ function bitcastValue(v: ConstValue, from: DType, to: DType): ConstValue | undef
   if (from.bits !== to.bits || from.isBool || to.isBool) return undefined;
   if (from.bits === 64) {
     const bits = from.isFloat ? undefined : big(v, from);
-    if (bits === undefined) bytes.setFloat64(0, v as number);
-    else bytes.setBigUint64(0, BigInt.asUintN(64, bits));
+    bytes.setBigInt64(0, bits ?? f64Bits(v as number));
     return to.isFloat ? bytes.getFloat64(0) : fromBig(bytes.getBigInt64(0), to);
   }
   const x = v as number;
   if (from.bits === 32) {
-    if (from.isFloat) bytes.setFloat32(0, x);
-    else bytes.setInt32(0, x);
+    bytes.setInt32(0, from.isFloat ? f32Bits(x) : x);
     return to.isFloat ? bytes.getFloat32(0) : to.isUnsigned ? bytes.getUint32(0) : bytes.getInt32(0);
   }
   if (from.isFloat || to.isFloat) return undefined;
