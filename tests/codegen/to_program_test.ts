@@ -53,6 +53,7 @@ const SETS = [
   "VECTOR:2:4 STAGE:1:loops=1",
   "UNROLL:0:2 STAGE:1",
   "UNROLL:0:2 UPCAST:0:2 STAGE:1:loops=3",
+  "VECTOR:2:2 UPCAST:1:2 UNROLL:1:2",
 ];
 
 const applied = new Applied();

@@ -45,6 +45,8 @@ class Expander {
   private readonly guarded = new Map<UOp, UOp[]>();
   /** By vector dtype: a buffer for the lanes of loads at an edge. */
   private readonly edges = new Map<DType, UOp>();
+  /** Loads at edges, by what one of their lanes is. */
+  private readonly conditional = new Map<UOp, UOp>();
   /** By node that no copy changes: what stands for it. */
   private readonly finished = new Map<UOp, UOp>();
   /** The carriers whose results {@linkcode finish} has seen. */
@@ -255,6 +257,9 @@ class Expander {
       full = and(full, and(copies.with(p, 0, () => this.get(c)), copies.with(p, n - 1, () => this.get(c))));
     }
     full = and(uniform, full);
+    // two copies that read the same are one: under one condition alone, which the linearizer moves it out of otherwise
+    const each = copies.with(p, n + 1, () => this.get(u)), known = this.conditional.get(each);
+    if (known !== undefined) return known;
     const type = u.dtype.vec(n);
     const alt = broadcast(u.src.length > 1 ? this.get(u.src[1]) : constant(0, u.dtype), n);
     const memory = this.stages.of(base);
@@ -262,10 +267,14 @@ class Expander {
     const always = vmin(some) === 1;
     const local = always ? this.edge(u.dtype, n) : this.sharedEdge(u.dtype, n);
     const r = copies.loop(lane, AxisKind.VECTOR);
-    const one = substitute(copies.with(p, n + 1, () => this.get(u)), new Map([[copies.symbol(p), r]]));
+    const one = substitute(each, new Map([[copies.symbol(p), r]]));
     const fill = uop(Ops.STORE, dtypes.void, [index(local, r), one]);
     const lanes = uop(Ops.LOAD, type, [index(uop(Ops.AFTER, u.dtype, [local, fill, r]), constant(0, r.dtype))]);
-    if (always) return lanes;
+    const keep = (v: UOp): UOp => {
+      this.conditional.set(each, v);
+      return v;
+    };
+    if (always) return keep(lanes);
     const acc = uop(Ops.ACC, type, [alt], new AccArg(this.accumulators++));
     const set = (v: UOp, condition: UOp): UOp => {
       const s = uop(Ops.STORE, dtypes.void, [acc, v]);
@@ -273,7 +282,7 @@ class Expander {
       return s;
     };
     if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.addresses.value(idx, p, 0))]), full);
-    return uop(Ops.LOAD, type, [acc, set(lanes, some)]);
+    return keep(uop(Ops.LOAD, type, [acc, set(lanes, some)]));
   }
 
   /** A buffer for the lanes of one load at an edge. */

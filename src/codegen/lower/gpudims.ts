@@ -252,12 +252,11 @@ class Placer {
         const sizes = constantSizes(mine);
         if (sizes === undefined) throw new SpecError("Threads of variable number");
         const n = prod(sizes);
-        if (n > size) {
-          throw new ArgumentError("place threads", {
-            reason: `${n} threads go on after a reduction that ${size} threads share`,
-          });
-        }
-        digits(own, sizes).forEach((v, i) => this.put(mine[i], v));
+        // what only some threads go on with, but all reduce for themselves, stays inside for the others
+        const isReduced = n < size &&
+          this.nodes.some((u) => u.op === Ops.REDUCE && rangesOf(u).some((r) => after.has(r)));
+        const at = isReduced ? own.lt(n).where(own, own.constLike(n - 1)) : own;
+        digits(at, sizes).forEach((v, i) => this.put(mine[i], v));
         if (n < size) this.gates.get(s)!.push(n === 1 ? own.eq(0) : own.lt(n));
       }
     }

@@ -49,6 +49,11 @@ function outputRanges(ast: UOp): UOp[] {
   return [...found].sort(compareLoops);
 }
 
+/** Iterations of the pieces of a kind that were split off an axis. */
+function sizeOfPieces(a: AxisState, kind: AxisKind): number {
+  return a.pieces.reduce((n, p) => p.kind === kind ? n * p.size : n, 1);
+}
+
 /** A kernel AST with opts on their way in. */
 export class Kernel {
   /** The opts applied so far. */
@@ -129,7 +134,7 @@ export class Kernel {
           fail("the lanes of a grid are its threads: UPCAST and UNROLL make copies");
         }
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
-        if (kind === AxisKind.VECTOR && a.pieces.some((p) => p.kind === kind)) fail("the axis has lanes already");
+        if (kind === AxisKind.VECTOR) this.checkLanes(a, fail);
         this.split(a, opt.arg, kind, fail);
         break;
       }
@@ -196,6 +201,17 @@ export class Kernel {
     }
     this.applied.push(opt);
     return this;
+  }
+
+  /** Every value has the lanes of one axis. */
+  private checkLanes(a: AxisState, fail: (reason: string) => never): void {
+    const hasLanes = (x: AxisState): boolean => sizeOfPieces(x, AxisKind.VECTOR) > 1;
+    if (hasLanes(a)) fail("the axis has lanes already");
+    const others = [...this.output, ...this.reduce, ...this.staged].filter(hasLanes).map((x) => x.range);
+    if (others.length === 0) return;
+    const meets = (ranges: readonly UOp[]): boolean =>
+      ranges.includes(a.range) && ranges.some((r) => others.includes(r));
+    if (toposort(this.ast).some((u) => meets(rangesOf(u)))) fail("a value depends on another axis that has lanes");
   }
 
   private axisOf(opt: AxisOpt): AxisState | undefined {
@@ -336,6 +352,24 @@ export class Kernel {
     return this.globalAxes().has(this.output[i]);
   }
 
+  /** The threads that go on after a reduction that they share are those that have shared it, or fewer. */
+  private checkThreads(): void {
+    const grouped = this.reduce.filter((r) => sizeOfPieces(r, AxisKind.GROUP_REDUCE) > 1);
+    if (grouped.length === 0) return;
+    const shared = toposort(this.ast).filter((u) =>
+      u.op === Ops.REDUCE && grouped.some((r) => u.src.includes(r.range))
+    );
+    const threads = sizeOfPieces(grouped[0], AxisKind.GROUP_REDUCE);
+    const after = this.output.filter((a) => !shared.some((u) => dependsOn(u, a.range)));
+    for (const s of this.ast.src) {
+      const n = after.reduce((n, a) => dependsOn(s, a.range) ? n * sizeOfPieces(a, AxisKind.LOCAL) : n, 1);
+      if (n <= threads) continue;
+      throw new ArgumentError("apply LOCAL", {
+        reason: `${n} threads go on after a reduction that ${threads} threads share`,
+      });
+    }
+  }
+
   private get isGrouped(): boolean {
     return this.reduce.some((r) => r.pieces.some((p) => p.kind === AxisKind.GROUP_REDUCE));
   }
@@ -368,6 +402,7 @@ export class Kernel {
     if (this.grid) fail("the axis has no constant size");
     const count = a.role === "stage" ? simplify(a.range.src[0].add(k - 1).floorDiv(k)) : blocksOf(a.range, k);
     const most = vmax(a.range.src[0]);
+    if (2 * k > most) fail(`its ${most} iterations are less than two blocks of ${k}`);
     if (a.role === "output") {
       const cut = blockStores(this.ast, a.range, k);
       this.cut(a, cut);
@@ -404,6 +439,7 @@ export class Kernel {
    */
   finish(sharedBytes: number = Infinity): UOp {
     if (this.applied.length === 0 && !this.grid) return this.ast;
+    this.checkThreads();
     const groups = this.grid ? this.globalAxes() : new Set<AxisState>();
     const depends = this.ast.src.map((s) => this.output.map((a) => dependsOn(s, a.range)));
     const axes = [...this.output, ...this.reduce, ...this.staged, ...this.rests];
@@ -445,9 +481,10 @@ export class Kernel {
   private withStages(ast: UOp, sharedBytes: number): UOp {
     const stages = this.applied.filter((o) => o.op === "STAGE");
     const rings = stages.map(({ ring = 1 }) => ring), depth = Math.max(0, ...rings);
-    const threads = [...this.output, ...this.reduce].flatMap((a) => a.pieces).reduce((n, p) => {
-      return p.kind === AxisKind.LOCAL ? n * p.size : n;
-    }, this.unit?.core.lanes ?? 1);
+    const threads = [...this.output, ...this.reduce].reduce(
+      (n, a) => n * sizeOfPieces(a, AxisKind.LOCAL),
+      this.unit?.core.lanes ?? 1,
+    );
     const group = this.grid ? { threads, onUnits: this.unit !== undefined } : undefined;
     const made = stages.reduce((u, s) => stage(u, s, group), depth > 1 ? oneLoop(ast) : ast);
     if (depth === 0 || sharedBytesFor(toposort(made).map(sharedBytesOfStage)) <= sharedBytes) return made;

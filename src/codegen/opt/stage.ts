@@ -18,7 +18,7 @@ import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.t
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, load, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { plus, times } from "../ast/alu_builder.ts";
@@ -96,8 +96,26 @@ function stepOf(idx: UOp, r: UOp): number {
   return at(n) - from === step * n ? step : Infinity;
 }
 
+/** Is `l` read in one loop of a known size, with no other around it? Along that a ring is filled, once. */
+function hasOneLoop(l: UOp, nodes: readonly UOp[]): boolean {
+  const loopsOf = (ranges: readonly UOp[]): UOp[] => ranges.filter((r) => !isInside(r) && !isThreadKind(kindOf(r)));
+  const loops = loopsOf(rangesOf(l));
+  if (loops.length !== 1 || sizeOf(loops[0]) === 0) return false;
+  return nodes.every((u) => {
+    const own = u.op === Ops.REDUCE || u.op === Ops.STAGE ? ownRanges(u) : [];
+    return !own.includes(loops[0]) || loopsOf([...own, ...rangesOf(u)]).every((r) => r === loops[0]);
+  });
+}
+
 /** The tile that the threads of a group read of `l` at a time; undefined where there is none. */
-function sharedTile(l: UOp, ring: number, { threads, onUnits }: Group, next: NextIds, fail: Fail): Tile | undefined {
+function sharedTile(
+  l: UOp,
+  ring: number,
+  { threads, onUnits }: Group,
+  nodes: readonly UOp[],
+  next: NextIds,
+  fail: Fail,
+): Tile | undefined {
   const inner = rangesOf(l).filter(isInside);
   if (!inner.some((r) => kindOf(r) === AxisKind.UNROLL) || inner.some((r) => sizeOf(r) === 0)) return undefined;
   const idx = l.src[0].src[1], form = indexForm(idx);
@@ -135,9 +153,7 @@ function sharedTile(l: UOp, ring: number, { threads, onUnits }: Group, next: Nex
     before *= n;
     return [r, step] as const;
   });
-  // a ring is filled along one loop
-  const loops = rangesOf(l).filter((r) => !isInside(r) && !isThreadKind(kindOf(r)));
-  const depth = loops.length === 1 && sizeOf(loops[0]) > 0 ? ring : 1;
+  const depth = ring > 1 && hasOneLoop(l, nodes) ? ring : 1;
   return { steps, own, renamed, arg: new StageArg(next.stage++, "shared", width, depth) };
 }
 
@@ -162,7 +178,7 @@ export function stage(ast: UOp, opt: StageOpt, group?: Group): UOp {
   for (const l of loadsOfInput(nodes, opt.input)) {
     const tile = group === undefined
       ? packedTile(l, loops.slice(0, opt.loops), next)
-      : sharedTile(l, ring, group, next, fail);
+      : sharedTile(l, ring, group, nodes, next, fail);
     if (tile === undefined) continue;
     const { steps, own, renamed, arg } = tile, { dtype } = group === undefined ? steps[0][0] : l.src[0].src[1];
     let at: UOp | undefined;

@@ -30,6 +30,7 @@ const SETS = [
   "UPCAST:0:4",
   "UPCAST:1:4 LOCAL:0:4",
   "UNROLL:0:4 GROUP:0:2 UPCAST:0:2",
+  "GROUP:1:8 LOCAL:0:2",
 ];
 
 const applied = new Applied();

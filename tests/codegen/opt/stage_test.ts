@@ -8,6 +8,7 @@ import { specLinear, verify } from "../../../src/uop/core/spec.ts";
 import type { UOp } from "../../../src/uop/core/uop.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
 import { compile, integers, opts, paramsOf, run } from "../harness.ts";
+import { KERNELS } from "../kernels.ts";
 import { productKernel } from "../products.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 
@@ -124,3 +125,7 @@ Deno.test(
     }
   }),
 );
+
+Deno.test("stage: a ring is filled along one loop: inside of others it is one tile", () => {
+  for (const ring of [1, 2, 4]) expectSame(KERNELS.staged_rows, `LOCAL:1:2 UNROLL:1:2 STAGE:2:ring=${ring}`, GPU);
+});
