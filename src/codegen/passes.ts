@@ -10,7 +10,7 @@ import type { Capabilities, Renderer } from "../renderer/renderer.ts";
 import { simplifyKernel } from "../uop/algebra/valid.ts";
 import { specKernel, specLowered } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { graphRewrite, isRecording, type Pass, substitute } from "../uop/rewrite/rewrite.ts";
+import { graphRewrite, isRecording, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
 import { heuristic } from "./choose/heuristic_cpu.ts";
@@ -29,7 +29,7 @@ import { rollStores } from "./lower/roll_stores.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
 import { keepRows } from "./opt/kept_rows.ts";
 import { Kernel } from "./opt/kernel.ts";
-import { KernelInfo, type Opt } from "./opt/opt.ts";
+import { KernelInfo, type Opt, withOpts } from "./opt/opt.ts";
 
 /** One kernel on its way through the passes, for one device: what they find out about it. */
 export class KernelState {
@@ -126,3 +126,9 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "copy asynchronously", when: (k) => k.caps.grid?.hasAsyncCopy === true, run: copyAsync },
   { name: "late rules", run: (u, k) => graphRewrite(u, lateRules(k.caps)) },
 ];
+
+/** A kernel as it is when opts are applied: what candidates are found for. */
+export function beforeOpts(ast: UOp, renderer: Renderer): UOp {
+  const given = withOpts(ast, []), at = KERNEL_PASSES.findIndex((p) => p.name === "apply opts");
+  return runPasses(KERNEL_PASSES.slice(0, at), given, new KernelState(given, renderer));
+}

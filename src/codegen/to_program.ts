@@ -16,7 +16,7 @@ import { runPass, runPasses } from "../uop/rewrite/rewrite.ts";
 import { linearize } from "./late/program_order.ts";
 import { nameOf, workOf } from "./machine/estimate.ts";
 import { excessOf } from "./machine/group_limits.ts";
-import { optText } from "./opt/opt.ts";
+import { optsText } from "./opt/opt.ts";
 import { KERNEL_PASSES, KernelState } from "./passes.ts";
 
 function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
@@ -26,7 +26,7 @@ function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
   const list = (uops: UOp[]): UOp => uop(Ops.TUPLE, dtypes.void, uops);
   const uops = runPass("linearize", () => lowered, () => linearize(lowered, renderer.caps.hasGrid), list);
   if (isChecked) verify(uops, specLinear, "after linearize");
-  const { flops, bytes } = workOf(kernel.simple), opts = kernel.applied.map(optText).join(" ");
+  const { flops, bytes } = workOf(kernel.simple), opts = optsText(kernel.applied);
   return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts };
 }
 

@@ -1,7 +1,7 @@
 /** Runs kernel ASTs through codegen on the JS device, under given opts and capabilities. */
 import { makeJsDevice } from "../../backends/js/js.ts";
 import { toProgram } from "../../src/codegen/to_program.ts";
-import { KernelInfo, type Opt, type OptOp } from "../../src/codegen/opt/opt.ts";
+import { type Opt, parseOpts, withOpts } from "../../src/codegen/opt/opt.ts";
 import { Buffer } from "../../src/device/buffer.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
@@ -12,7 +12,7 @@ import { ArgumentError } from "../../src/helpers/errors.ts";
 import { context } from "../../src/helpers/env.ts";
 import { specLinear, verify } from "../../src/uop/core/spec.ts";
 import { verifyLinear } from "./verify.ts";
-import { sink, toposort, type UOp } from "../../src/uop/core/uop.ts";
+import { toposort, type UOp } from "../../src/uop/core/uop.ts";
 
 export type Data = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array | Uint16Array | Float16Array;
 
@@ -46,15 +46,9 @@ export const CAPS: Record<"scalar" | "small" | "large", Partial<Capabilities>> =
 
 /** "UPCAST:0:4 VECTOR:1:8 STAGE:1:loops=2" */
 export function opts(text: string): Opt[] {
-  if (text === "") return [];
-  return text.split(" ").map((t) => {
-    const [op, axis, arg] = t.split(":");
-    if (op === "STAGE") {
-      const [name, n] = (arg ?? "").split("=");
-      return { op, input: Number(axis), ...(name === "" ? {} : { [name]: Number(n) }) };
-    }
-    return { op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) };
-  });
+  const made = parseOpts(text);
+  if (made === undefined) throw new Error(`no opts: ${text}`);
+  return made;
 }
 
 const ARRAYS: Record<string, new (n: number) => Data> = {
@@ -82,7 +76,7 @@ export function paramsOf(ast: UOp): { dtype: DType; size: number }[] {
 /** Compiles a kernel. `o` undefined: the heuristic chooses. */
 export function compile(ast: UOp, o: readonly Opt[] | undefined, caps: Partial<Capabilities> = {}): LinearProgram {
   const device = makeJsDevice(caps);
-  const program = toProgram(o === undefined ? ast : sink(ast.src, new KernelInfo("k", o)), device.renderer);
+  const program = toProgram(o === undefined ? ast : withOpts(ast, o), device.renderer);
   verifyLinear(program.uops, device.renderer.caps);
   return program;
 }

@@ -5,6 +5,7 @@
  */
 import { hashString, mix } from "../../helpers/hash.ts";
 import type { ArgRecord } from "../../uop/core/args.ts";
+import { sink, type UOp } from "../../uop/core/uop.ts";
 
 /** What an {@linkcode AxisOpt} does. */
 export type OptOp =
@@ -47,6 +48,38 @@ export function optText(o: Opt): string {
   if (o.op !== "STAGE") return `${o.op}:${o.axis}:${o.arg}`;
   const { input, loops, ring } = o;
   return `STAGE:${input}${loops === undefined ? "" : `:loops=${loops}`}${ring === undefined ? "" : `:ring=${ring}`}`;
+}
+
+/** The text of a list of opts: equal for equal lists. */
+export function optsText(opts: readonly Opt[]): string {
+  return opts.map(optText).join(" ");
+}
+
+const OPT = /^(?:(?!STAGE)([A-Z]+):(-?\d+)(?::(\d+))?|STAGE:(\d+)(?::loops=(\d+))?(?::ring=(\d+))?)$/;
+
+/** The opts that {@linkcode optsText} has written, an arg of 0 perhaps left out; undefined for other text. */
+export function parseOpts(text: string): Opt[] | undefined {
+  const opts: Opt[] = [];
+  for (const part of text.split(" ").filter((t) => t !== "")) {
+    const m = OPT.exec(part);
+    if (m === null) return undefined;
+    const [, op, axis, arg, input, loops, ring] = m as (string | undefined)[];
+    if (op !== undefined) opts.push({ op: op as OptOp, axis: Number(axis), arg: Number(arg ?? 0) });
+    else {
+      opts.push({
+        op: "STAGE",
+        input: Number(input),
+        ...(loops === undefined ? {} : { loops: Number(loops) }),
+        ...(ring === undefined ? {} : { ring: Number(ring) }),
+      });
+    }
+  }
+  return opts;
+}
+
+/** The kernel under exactly these opts. */
+export function withOpts(ast: UOp, opts: readonly Opt[]): UOp {
+  return sink(ast.src, new KernelInfo(ast.arg instanceof KernelInfo ? ast.arg.name : "tuned", opts));
 }
 
 /** The arg of a kernel's SINK. `opts` undefined: the heuristic chooses; a list: exactly those. */
