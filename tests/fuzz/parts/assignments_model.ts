@@ -274,6 +274,11 @@ export class Model {
     return h.isCopied ? [] : [...h.through ?? readThrough(h) ?? [h.version]];
   }
 
+  /** Whether what a statement writes is what it writes to, under whichever name: one tensor, which names the newest version. */
+  private isItself({ on, value }: Statement): boolean {
+    return typeof value === "string" && this.get(on!) === this.get(value);
+  }
+
   /** Runs a statement. Tells whether the library may refuse it with a StaleReadError. */
   step(s: Statement): boolean {
     const set = (h: Handle): boolean => {
@@ -296,7 +301,7 @@ export class Model {
         return set(this.value(s));
       case "assign": {
         const h = this.get(s.on!), { values, from, cells } = this.operand(s.value!, h.shape);
-        if (s.value !== s.on) this.write(h, range(values.length), values, from, cells);
+        if (!this.isItself(s)) this.write(h, range(values.length), values, from, cells);
         return false;
       }
       case "setAt": {
@@ -318,7 +323,7 @@ export class Model {
           return false;
         }
         const { at, shape } = taken(h.shape, s.index!), { values: given, from, cells } = this.operand(s.value!, shape);
-        const values = s.value === s.on ? this.now(h) : given;
+        const values = this.isItself(s) ? this.now(h) : given;
         this.write(
           h,
           at,
@@ -332,7 +337,7 @@ export class Model {
       }
       case "inplace": {
         const h = this.get(s.on!), { values, from, cells } = this.operand(s.value!, h.shape);
-        const now = this.now(h), other = s.value === s.on ? now : values;
+        const now = this.now(h), other = this.isItself(s) ? now : values;
         const next = now.map((x, i) => combine(s.how!, x, other[i], h.kind));
         this.write(h, range(now.length), next, [...from, ...this.fromOf(h)], [...cells, ...h.cells]);
         return false;
@@ -470,10 +475,8 @@ export class Model {
 
   /** The tensors that statements write, of views what they are views of. */
   writtenBy(body: readonly Statement[]): string[] {
-    const isItself = (b: Statement): boolean =>
-      b.op === "assign" && typeof b.value === "string" && this.get(b.on!) === this.get(b.value);
     const isWrite = ({ op }: Statement): boolean => op !== "view" && op !== "value" && op !== "realize";
-    return body.filter((b) => isWrite(b) && !isItself(b)).map((b) => {
+    return body.filter((b) => isWrite(b) && (b.op !== "assign" || !this.isItself(b))).map((b) => {
       let name = b.on!;
       for (let v; (v = body.find((x) => x.to === name)) !== undefined;) name = v.on!;
       return name;
