@@ -107,7 +107,7 @@ function checkAlive(buffer: UOp, action: string): void {
 /** What else the functions here may ask of a handle. */
 interface Inside {
   liveNode(t: TensorBase, action: string): UOp;
-  keep(t: TensorBase): UOp;
+  keep(t: TensorBase, asView: boolean): UOp;
 }
 let inside: Inside;
 
@@ -140,8 +140,8 @@ export function realizeTensors(tensors: readonly TensorBase[], asViews = false):
     const u = inside.liveNode(t, "realize a tensor"), made = realizedBuffer(u);
     if (isBoundNode(u)) continue; // a number, which kernels take as such
     if (made !== undefined) checkAlive(made, "realize a tensor");
-    const whole = wholeOf(u), isOver = !asViews && isMemory(whole) && newestOf(whole) !== whole;
-    if (isOver || u.op === Ops.CONST) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
+    const whole = wholeOf(u), isOver = isMemory(whole) && newestOf(whole) !== whole;
+    if (isOver || u.op === Ops.CONST) nodes.push(inside.keep(t, asViews)); // what it names is overwritten, maybe now
     else if (made === undefined) nodes.push(u);
   }
   if (nodes.length > 0) realizeOf(tensors, nodes);
@@ -158,7 +158,7 @@ export interface RealizeTensor extends ElementwiseTensor {}
 export abstract class RealizeTensor extends TensorBase {
   static {
     inside = {
-      keep: (t) => (t as RealizeTensor).keepValues(),
+      keep: (t, asView) => (t as RealizeTensor).keepValues(asView),
       liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
     };
     Object.assign(
@@ -172,9 +172,9 @@ export abstract class RealizeTensor extends TensorBase {
     );
   }
 
-  /** Makes this name a copy of what it names. */
-  private keepValues(): UOp {
-    this.keepCopy(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
+  /** Makes this name a copy of what it names, of which it stays a view if it is `asView`. */
+  private keepValues(asView = false): UOp {
+    this.keepCopy(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++), asView);
     return this.uop;
   }
 

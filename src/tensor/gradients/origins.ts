@@ -89,7 +89,7 @@ export function liveLeaves(): TensorBase[] {
 }
 
 /** Where the origin of what `u` has become is kept. */
-function placeOf(u: UOp): UOp | undefined {
+export function originPlace(u: UOp): UOp | undefined {
   const now = latest(u), base = unlabeled(now);
   if (base.op !== Ops.BUFFER) return undefined;
   return extentsOf(now) === null ? base : now;
@@ -135,6 +135,11 @@ class Walk {
       stack.pop();
     }
     return open.get(root)!;
+  }
+
+  /** Puts where it came to into a set. */
+  placesTo(set: Set<UOp>): void {
+    for (const u of this.open.keys()) if (isPlace(u)) set.add(u);
   }
 
   /** A read of an earlier value of a target below `root`. */
@@ -228,9 +233,13 @@ class Walk {
   }
 }
 
+/** While `set` is given, the nodes that a gradient may come to are put into it. */
+export const reached: { set: Set<UOp> | undefined } = { set: undefined };
+
 /** How gradients go from `root` to `targets`, which are `all` leaves or some tensors. */
 export function waysTo(root: UOp, targets: Targets, all: boolean): Ways {
   const walk = new Walk(targets, all), open = walk.visit(root);
+  if (reached.set !== undefined) walk.placesTo(reached.set);
   return { open, unread: walk.unread, behind: walk.behind, overwritten: walk.overwritten(root) };
 }
 
@@ -247,7 +256,7 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   const kept = walk.pending.filter((u) => !walk.isTargetWrite(u));
   keepLineage(roots, realize);
   for (const u of kept) {
-    const place = u.becomes === undefined ? undefined : placeOf(u);
+    const place = u.becomes === undefined ? undefined : originPlace(u);
     if (place === undefined) continue;
     const old = walk.overwritten(u);
     if (walk.visit(u)) origins.set(place, { node: u, seen: targets.writes });
@@ -255,9 +264,15 @@ export function keepOrigins(tensors: readonly TensorBase[], beside: readonly UOp
   }
 }
 
+/** Whether a gradient may go on from what `u` has become to leaves that it was computed from. */
+export function hasOrigin(u: UOp): boolean {
+  const place = originPlace(u);
+  return place !== undefined && origins.has(place);
+}
+
 /** Forgets what `u` was computed as. */
 export function forgetOrigin(u: UOp): void {
-  const place = placeOf(u);
+  const place = originPlace(u);
   forgetLineage(u);
   if (place !== undefined) origins.delete(place);
 }

@@ -208,8 +208,12 @@ export abstract class TensorBase {
 
   /** The graph node. Realized nodes are read through what they became. */
   get uop(): UOp {
-    const { node } = this;
     if (readHandles.set !== undefined) readHandles.set.add(this);
+    return this.present;
+  }
+  /** As {@linkcode uop}, where nobody reads it. */
+  private get present(): UOp {
+    const { node } = this;
     if (node.becomes === undefined) return node;
     let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
@@ -256,7 +260,7 @@ export abstract class TensorBase {
    */
   protected refresh(all = false): boolean {
     const path = this.aliases(), [top] = path;
-    const { base, steps } = top.isValue ? { base: top.uop, steps: [] } : shown(top.uop);
+    const { base, steps } = top.isValue ? { base: top.present, steps: [] } : shown(top.present);
     let now: UOp;
     if (isMemory(base) && !top.isValue) {
       now = newestOf(base);
@@ -269,7 +273,7 @@ export abstract class TensorBase {
       now = uop(Ops.CONTIGUOUS, base.dtype, [isScalarLeaf(base) ? reshape(base, shapeOf(base)) : base], nextIdentity++);
       top.hold();
     }
-    const moved = path.map((t) => t.uop), overs = path.map((t) => t.source?.over);
+    const moved = path.map((t) => t.present), overs = path.map((t) => t.source?.over);
     if (now !== base) top.setUop(moved[0] = showAs(steps, reshape(now, shapeOf(base))));
     for (let i = 1; i < path.length; i++) {
       const t = path[i];
@@ -299,7 +303,7 @@ export abstract class TensorBase {
   }
   /** Whether this, a view that has been realized, is what it shows now. */
   protected isNow(): boolean {
-    const { base } = shown(this.aliases()[0].uop);
+    const { base } = shown(this.aliases()[0].present);
     return isMemory(base) && (this.source?.isNow(newestOf(base)) ?? true);
   }
   /** Makes what this names, which is realized, memory that a write through this alone can see. */
@@ -312,14 +316,14 @@ export abstract class TensorBase {
   }
   /** Has a value that only happens to be another tensor's memory, and is all of it, ask for its own: that may be written later. */
   protected ownValue(): void {
-    const [top] = this.aliases(), { base } = shown(top.uop), own = wholeOf(this.uop);
+    const [top] = this.aliases(), { base } = shown(top.present), own = wholeOf(this.present);
     if (!top.isValue || !isMemory(base) || !isMemory(own) || !isSameMemory(own, base)) return;
     if (top !== this) this.refresh();
     else this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
   }
-  /** Points the handle at a copy of what it names: a view that has been written through stays one. */
-  protected keepCopy(copy: UOp): void {
-    if (!this.isPlace) return this.rename(copy);
+  /** Points the handle at a copy of what it names: a view that has been written through, or is `asView`, stays one. */
+  protected keepCopy(copy: UOp, asView: boolean): void {
+    if (!this.isPlace && !asView) return this.rename(copy);
     const source = this.source?.weak(this.node);
     this.setUop(copy);
     this.source = source;
@@ -343,7 +347,7 @@ export abstract class TensorBase {
     if (this.source === undefined || this.isPlace) return;
     const [top] = this.aliases();
     const own = unshaped(this.uop); // not what a view below it, which has other memory by now, is of
-    if (top !== this && isMemory(own) && isSameMemory(own, shown(top.uop).base)) return; // another shape of it
+    if (top !== this && isMemory(own) && isSameMemory(own, shown(top.present).base)) return; // another shape of it
     this.source = undefined;
     this.epoch++; // views of this that there are stay what they are
     if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(reshape(own, shapeOf(this.node)));

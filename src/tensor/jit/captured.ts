@@ -21,8 +21,8 @@ import { internals, TensorBase } from "../handle/base.ts";
 import { reserveCounter } from "../nodes/random.ts";
 import { holdMemory, realizeOf, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
-import { copyOf, type Sharing } from "./jit_memory.ts";
-import { madeOf, ownOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
+import { copyOf, type GivenBack, givenBack, type Parts, type Sharing } from "./jit_memory.ts";
+import { madeOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
 import type { Required } from "./jit_required.ts";
 
 /** What an argument tensor was like. */
@@ -62,6 +62,8 @@ export interface Output {
   readonly fresh: boolean;
   /** The argument that it is, or -1. */
   readonly input: number;
+  /** How it is that. */
+  readonly back: GivenBack;
   /** The first output of this storage. */
   readonly first: number;
   /** Its symbolic sizes. */
@@ -118,6 +120,8 @@ export class Captured {
     /** By output, the donated argument whose memory it may have; -1 for none. */
     private readonly heirs: readonly number[],
     private readonly required: Required,
+    /** Arguments that gradients come to. */
+    readonly reached: readonly number[],
     /** How often handles had come to name something else when it began. */
     private readonly since: number,
   ) {
@@ -200,7 +204,7 @@ export class Captured {
   }
 
   /** Runs the captured steps on these arguments; `donates` whether results may have the memory of donated ones. */
-  run(leaves: Leaves, storages: readonly Storage[], donates: boolean): unknown {
+  run(leaves: Leaves, storages: readonly Storage[], donates: boolean, parts: Parts): unknown {
     this.checkMemory();
     for (const i of this.writtenInputs.keys()) {
       if (this.replay.targets.includes(storages[i])) {
@@ -248,8 +252,10 @@ export class Captured {
       else internals.setUop(t, reshape(bufferNode(storage), t.shape));
     }
     const tensorAt = (at: number): TensorBase => {
-      const { tensor, input, fresh, extents } = this.outputs[at];
-      if (input >= 0 && extents === null) return ownOf(leaves.tensors[input], tensor.shape);
+      const { tensor, input, back, fresh, extents } = this.outputs[at];
+      if (input >= 0 && extents === null) {
+        return givenBack(leaves.tensors[input], storages[input], tensor, back, parts.has(input));
+      }
       const storage = input >= 0 ? storages[input] : made[at];
       const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
       const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));

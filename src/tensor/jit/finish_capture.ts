@@ -10,17 +10,15 @@ import { countText, debugPrint } from "../../engine/debug.ts";
 import { Replay } from "../../engine/replay.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { Site } from "../../helpers/stack.ts";
-import { argOf, Storage } from "../../uop/core/args.ts";
+import { Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
-import { Ops } from "../../uop/core/ops.ts";
 import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
-import { shown } from "../../uop/graph/writes.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
-import { Sharing, type Taking, type Uses } from "./jit_memory.ts";
-import { isFilledAt, madeOf, ownOf, type placesLeft, storageOf, wrap } from "./jit_places.ts";
+import { type GivenBack, givenBack, type Parts, Sharing, type Taking, type Uses } from "./jit_memory.ts";
+import { isFilledAt, madeOf, type placesLeft, shownBy, storageOf, wrap } from "./jit_places.ts";
 import { Captured, type Output, type State } from "./captured.ts";
 import type { Required } from "./jit_required.ts";
 import { variableOf } from "./jit_variables.ts";
@@ -32,6 +30,8 @@ export interface CallToCapture {
   readonly leaves: Leaves;
   /** Of the tensors among the arguments. */
   readonly storages: readonly Storage[];
+  /** Those that are parts of other tensors. */
+  readonly parts: Parts;
   /** What earlier calls used and wrote. */
   readonly uses: Uses;
   /** Positions among the tensors that calls write. */
@@ -57,17 +57,12 @@ export interface Heard {
   readonly states: ReturnType<typeof placesLeft>;
   readonly handles: ReadonlySet<TensorBase>;
   readonly required: Required;
+  readonly reached: readonly number[];
   readonly since: number;
   readonly lazy: readonly WeakRef<TensorBase>[];
   readonly assigned: readonly number[];
   readonly writtenInputs: ReadonlyMap<number, number>;
   readonly result: unknown;
-}
-
-/** The storage that a handle names, or shows. */
-function shownBy(t: TensorBase): Storage | undefined {
-  const { base } = shown(t.uop);
-  return base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).storage : undefined;
 }
 
 /** Makes what replays a call of what was heard of it; gives it with the result for the caller. */
@@ -91,13 +86,16 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
   for (const { before, after } of states) {
     if (after !== before && isOfCall(after)) tensors.push(after!);
   }
+  const isWritten = (t: TensorBase): boolean => heard.handles.has(t);
+  const backBy = (t: TensorBase): GivenBack => ({ isView: !heard.given.includes(t), isWritten: isWritten(t) });
   const storages = tensors.map(placeOf), older = new Set<Storage>();
   for (const s of made) if (s.born < start && !storages.includes(s)) older.add(s);
   const outs = tensors.map((tensor, at): Output => {
     const storage = storages[at], input = inside.indexOf(storage);
     const fresh = input < 0 && made.has(storage) && (at >= results || !reuseOutputs);
     const extents = extentsOf(tensor.uop);
-    if (!fresh) return { tensor, storage, input, fresh, first: at, extents };
+    const back = backBy(tensor);
+    if (!fresh) return { tensor, storage, input, back, fresh, first: at, extents };
     const first = storages.indexOf(storage);
     sources.set(bufferOf(storage)!, count + first);
     // replays need only what it is like: the capture does not keep the first result alive
@@ -106,6 +104,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
       tensor: wrap(tensor, reshape(bufferNode(like), tensor.shape)),
       storage: like,
       input,
+      back,
       fresh,
       first,
       extents,
@@ -170,6 +169,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     heard.lazy,
     heirsOf(replay, outs, call),
     heard.required,
+    heard.reached,
     heard.since,
   );
   tellCapture(captured.replay, leaves.tensors.length, results);
@@ -179,7 +179,9 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
   const outside = (t: TensorBase, storage: Storage): UOp =>
     withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
   const backOf = (t: TensorBase, i: number): TensorBase =>
-    extentsOf(t.uop) === null ? ownOf(leaves.tensors[i], t.shape) : wrap(t, outside(t, call.storages[i]));
+    extentsOf(t.uop) === null
+      ? givenBack(leaves.tensors[i], call.storages[i], t, backBy(t), call.parts.has(i))
+      : wrap(t, outside(t, call.storages[i]));
   for (const { place, before, after } of states) {
     const i = after === before ? undefined : back.get(madeOf(after)!);
     if (i !== undefined) place.write(backOf(after!, i));

@@ -18,7 +18,7 @@ import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
 import { shown } from "../../uop/graph/writes.ts";
-import { forgetOrigin, liveLeaves } from "../gradients/origins.ts";
+import { forgetOrigin, hasOrigin, liveLeaves } from "../gradients/origins.ts";
 import { handlesMade, internals, isWeak, readHandles, type TensorBase } from "../handle/base.ts";
 import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import { isTransformed } from "../transforms/transforms.ts";
@@ -26,8 +26,9 @@ import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import type { Captured, InputInfo } from "./captured.ts";
 import { captureCall, checkAlive, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { Parts, Uses, viewsOf } from "./jit_memory.ts";
+import { isOverwritten, Parts, Uses, viewsOf } from "./jit_memory.ts";
 import { copyState, madeOf, parted, pendingOf, realizeResult } from "./jit_places.ts";
+import { watchReached } from "./jit_required.ts";
 
 /** Options of {@linkcode jit}. */
 export interface JitOptions {
@@ -84,6 +85,8 @@ interface Form {
   readonly writes: Set<number>;
   /** Positions of leaves whose gradients captures neither read nor fill. */
   readonly plain: Set<number>;
+  /** Positions of tensors that gradients come to. */
+  readonly reached: Set<number>;
   readonly captures: Captured[];
 }
 
@@ -102,8 +105,8 @@ function asyncError(): JitError {
 
 /** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
 function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>, uses: Uses): Storage[] {
-  const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined);
-  // a write through a view is one to what that is now
+  // a write through a view is one to what that is now; what one of these overwrites is read before that
+  const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined || isOverwritten(t));
   if (lazy.length > 0) realizeTensors(lazy, true);
   if (written.size > 0) uses.moveOut([...written].map((i) => tensors[i]));
   return tensors.map((t, i) => {
@@ -161,6 +164,10 @@ function callInside(fn: AnyFunction, args: unknown[]): unknown {
   return copyState(result, start, handles, leavesOfTree(args, "call a jit function").tensors);
 }
 
+function emptyForm(key: string, inputs: readonly InputInfo[], usedAt: number): Form {
+  return { key, inputs, calls: 0, usedAt, writes: new Set(), plain: new Set(), reached: new Set(), captures: [] };
+}
+
 /** A function under `jit`, with all that it has captured. */
 class Jit {
   private readonly forms = new Map<string, Form[]>();
@@ -181,7 +188,7 @@ class Jit {
       : { args, leaves: given };
     const { tensors } = taken.leaves, views = viewsOf(tensors, form.writes);
     const storages = prepareInputs(tensors, form.writes, this.uses), donated = this.donatedOf(args);
-    const parts = new Parts(tensors, storages, form.writes, views);
+    const parts = new Parts(tensors, storages, form.writes, views, this.uses);
     const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(madeOf)); // given back
@@ -219,8 +226,9 @@ class Jit {
     donated: Set<number>,
     parts: Parts,
   ): unknown {
-    const { stats } = this, { captures } = form, { isMixed } = parts;
-    for (let i = captures.length - 1; i >= 0 && !isMixed; i--) {
+    const { stats } = this, { captures } = form, goesOn = form.calls > 0 && this.goesOn(form, leaves.tensors);
+    const isEager = parts.isMixed || goesOn;
+    for (let i = captures.length - 1; i >= 0 && !isEager; i--) {
       const c = captures[i];
       if (c.isOutdated()) {
         captures.splice(i, 1);
@@ -228,7 +236,7 @@ class Jit {
       } else if (c.fits(leaves.tensors, storages)) return this.replay(c, form, args, leaves, storages, donated, parts);
     }
     const start = nodesMade();
-    if (form.calls++ === 0 || isMixed) {
+    if (form.calls++ === 0 || isEager) {
       stats.eager++;
       return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
     }
@@ -237,6 +245,7 @@ class Jit {
       args,
       leaves,
       storages,
+      parts,
       uses: this.uses,
       writes: form.writes,
       plain: form.plain,
@@ -248,10 +257,11 @@ class Jit {
     if (captures.length > MAX_CAPTURES) captures.shift();
     for (const i of captured.writtenInputs.keys()) form.writes.add(i);
     for (const i of captured.plain) form.plain.add(i);
+    for (const i of captured.reached) form.reached.add(i);
     stats.captures++;
     stats.kernels = captured.replay.kernels;
     stats.arenaBytes = captured.replay.arenaBytes;
-    parts.write(captured.writtenInputs);
+    parts.write(captured.writtenInputs, result);
     return withoutGraphs(result, start);
   }
 
@@ -283,20 +293,12 @@ class Jit {
   /** The form of arguments that are not captured. */
   private noForm({ key, tensors }: Leaves): Form {
     const usedAt = ++this.stats.calls, inputs = tensors.map(infoOf);
-    return { key, inputs, calls: 0, usedAt, writes: new Set(), plain: new Set(), captures: [] };
+    return emptyForm(key, inputs, usedAt);
   }
 
   private newForm(key: string, tensors: readonly TensorBase[], known: Form[] | undefined): Form {
     const { forms, stats } = this, inputs = tensors.map(infoOf);
-    const form: Form = {
-      key,
-      inputs,
-      calls: 0,
-      usedAt: stats.calls,
-      writes: new Set(),
-      plain: new Set(),
-      captures: [],
-    };
+    const form = emptyForm(key, inputs, stats.calls);
     if (this.formCount++ > 0) stats.retraces++;
     if (known === undefined) forms.set(key, [form]);
     else known.push(form);
@@ -317,14 +319,33 @@ class Jit {
     return form;
   }
 
-  /** Tells, once for each advice, that it is captured again and again. */
-  private tell(what: string, last: string, advice: string): void {
+  /** Whether a gradient goes on from an argument to leaves that it was computed from: no capture knows how that was. */
+  private goesOn({ reached }: Form, tensors: readonly TensorBase[]): boolean {
+    for (const i of reached) {
+      if (!hasOrigin(tensors[i].uop)) continue;
+      this.tell(
+        `argument tensor ${i} computed from what requires gradients, which go through it`,
+        infoText(infoOf(tensors[i])),
+        "pass its detach(), or compute it inside",
+        "runs as it is each time",
+      );
+      return true;
+    }
+    return false;
+  }
+
+  /** Tells, once for each advice, that it is captured again and again, or what else is slow about calls. */
+  private tell(
+    what: string,
+    last: string,
+    advice: string,
+    effect = `is captured for each, of which it keeps ${MAX_FORMS}`,
+  ): void {
     if (this.told.has(advice)) return;
     this.told.add(advice);
     const name = this.fn.name || "a function";
     debugPrint(
-      `jit: ${name} has been called with ${what}, and is captured for each, of which it keeps ${MAX_FORMS} ` +
-        `(the last: ${last}); ${advice}`,
+      `jit: ${name} has been called with ${what}, and ${effect} (the last: ${last}); ${advice}`,
     );
   }
 
@@ -338,12 +359,18 @@ class Jit {
   }
 
   /** Calls the function as it is, and sees what it writes. */
-  run({ writes }: Form, args: unknown[], inputs: readonly TensorBase[], storages: readonly Storage[]): unknown {
+  run(
+    { writes, reached }: Form,
+    args: unknown[],
+    inputs: readonly TensorBase[],
+    storages: readonly Storage[],
+  ): unknown {
     const start = nodesMade();
     useLog.listener = this.uses.listen(storages, start, writes);
     const assigned = movedHandles.assigned = new Set<TensorBase>();
     const renamed = movedHandles.renamed = new Set<TensorBase>();
     movedHandles.since = handlesMade();
+    const reachedBy = watchReached(inputs);
     const read = readHandles.set = new Set<TensorBase>(), grads = new Set(liveLeaves().map((leaf) => leaf.grad));
     let result: unknown;
     try {
@@ -361,13 +388,14 @@ class Jit {
       const others = [...pendingWrites(assigned), ...lazy, ...pendingOf(filled)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {
+      for (const i of reachedBy()) reached.add(i);
       useLog.listener =
         movedHandles.assigned =
         movedHandles.renamed =
         readHandles.set =
           undefined;
     }
-    this.uses.noteRead([...read].filter((t) => internals.isBefore(t, movedHandles.since)));
+    this.uses.noteRead([...read].filter((t) => internals.isBefore(t, movedHandles.since)), inputs);
     this.uses.noteHandles([...assigned, ...renamed]);
     // also those that were no memory, and have got some
     inputs.forEach((t, i) => (assigned.has(t) || renamed.has(t)) && writes.add(i));
@@ -390,9 +418,9 @@ class Jit {
     parts.check(c.writtenInputs, c.replay.held);
     c.catchUp(storages);
     const result = envNumber("JIT_CHECK") === 0
-      ? c.run(leaves, storages, donated.size > 0)
+      ? c.run(leaves, storages, donated.size > 0, parts)
       : this.checked(c, form, args, leaves, storages, parts);
-    parts.write(c.writtenInputs);
+    parts.write(c.writtenInputs, result);
     return result;
   }
 
@@ -415,7 +443,10 @@ class Jit {
     let at = 0;
     const given = replaceTensors(args, () => own[at++]) as unknown[];
     const call = (): unknown => this.run(form, given, own, storages);
-    return replaceTensors(checkedReplay(c, { tensors: own, key, bound }, storages, call), (t) => back.get(t) ?? t);
+    return replaceTensors(
+      checkedReplay(c, { tensors: own, key, bound }, storages, parts, call),
+      (t) => back.get(t) ?? t,
+    );
   }
 
   reset(): void {
@@ -432,10 +463,10 @@ class Jit {
  * it is now, after what has been assigned to it outside, and elsewhere from what they overwrite. State is the tensors,
  * not the variables that hold them: `w.assign(x)`, `w.replace(x)` and `w.requiresGrad = false` are followed; a variable or property that is given another tensor
  * (`model.w = x`) is not, unless the model is an argument: assign, or call `reset()`. An argument that `fn` assigns to is written in each call, as the
- * caller's tensor, and comes back as that, a slice as a part of its tensor (which `fn` then may not close over); arguments that are one tensor, or one that `fn` closes over, are that inside,
+ * caller's tensor, and comes back as that, a slice as a part of its tensor (where `fn` closes over that, no call is captured); arguments that are one tensor, or one that `fn` closes over, are that inside,
  * too (where what is shared is written, a call that shares otherwise is captured anew). What `fn` writes is written when
  * the call ends, whether it realizes it or not. Results are fresh each time, copies where they are state, and values alone:
- * a gradient is computed inside, none goes through a result. Within another jit function, and under `grad`,
+ * a gradient is computed inside, none goes through a result; one that goes through an argument to what that was computed from is right, and not captured. Within another jit function, and under `grad`,
  * `valueAndGrad`, `vmap`, `jvp` and `checkpoint`, `fn` is called as if it were no jit function (but results that are state
  * are copies): `jit(grad(f))` is fast, and `grad(jit(f))` right. With `JIT=0` each call is as the first.
  *

@@ -23,7 +23,7 @@ import { insideOf, takingOf, writesTo } from "./jit_memory.ts";
 import { madeOf, pendingOf, placesLeft, placesNow, realizeResult, storageOf, wrap } from "./jit_places.ts";
 import { type Captured, realizeBeside } from "./captured.ts";
 import { type CallToCapture, finishCapture, type Heard } from "./finish_capture.ts";
-import { Asked, type Required } from "./jit_required.ts";
+import { Asked, type Required, watchReached } from "./jit_required.ts";
 
 /** @throws {JitError} where the function has disposed of an argument */
 export function checkAlive(inputs: readonly TensorBase[]): void {
@@ -54,9 +54,10 @@ function listen(call: CallToCapture): Heard {
   const handles = movedHandles.assigned = new Set<TensorBase>();
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
   movedHandles.since = handlesMade();
+  const reachedBy = watchReached(inside);
   const read = readHandles.set = new Set<TensorBase>(), asked = new Asked(leaves.tensors);
   let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [], lazy: TensorBase[] = [];
-  let result: unknown, outputs: TensorBase[], required: Required;
+  let result: unknown, outputs: TensorBase[], required: Required, reached: number[];
   // what the function computes is its own, also where a tensor outside that is not real is equal to it
   rotateInternTable();
   rotateInternTable();
@@ -84,6 +85,7 @@ function listen(call: CallToCapture): Heard {
     outputs = [...leavesOfTree(result, "capture a function").tensors];
   } finally {
     asked.stop();
+    reached = reachedBy();
     setCapture(undefined);
     movedHandles.assigned = movedHandles.replaced = readHandles.set = undefined;
   }
@@ -108,6 +110,7 @@ function listen(call: CallToCapture): Heard {
     states,
     handles,
     required,
+    reached,
     since,
     lazy: lazy.map((t) => new WeakRef(t)),
     assigned,

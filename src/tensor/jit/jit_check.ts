@@ -17,7 +17,8 @@ import { reserveCounter } from "../nodes/random.ts";
 import { realizeTensors } from "../realize.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import type { Captured } from "./captured.ts";
-import { storageOf } from "./jit_places.ts";
+import type { Parts } from "./jit_memory.ts";
+import { shownBy, storageOf } from "./jit_places.ts";
 
 function bytesOf(buffer: Buffer): Uint8Array {
   return buffer.copyOut(new Uint8Array(buffer.nbytes));
@@ -98,17 +99,19 @@ export function checkedReplay(
   c: Captured,
   leaves: Leaves,
   storages: readonly Storage[],
+  parts: Parts,
   call: () => unknown,
 ): unknown {
   const written = [...[...c.writtenInputs.keys()].map((i) => storages[i]), ...c.found().map(storageOf)];
   const targets = [...c.replay.targets, ...written].map((s) => bufferOf(s)!), watched = [...targets];
   if ([...watched, ...storages.map((s) => bufferOf(s)!)].some((b) => b.device.allocator.copyOut === undefined)) {
-    return c.run(leaves, storages, false);
+    return c.run(leaves, storages, false, parts);
   }
   const before = targets.map(bytesOf), back = c.remember(), old = c.gradients().map(storageOf);
   const outputs = (tree: unknown): TensorBase[] => [...leavesOfTree(tree, "call a jit function").tensors];
-  const result = c.run(leaves, storages, false);
+  const result = c.run(leaves, storages, false, parts);
   const got = [...outputs(result), ...c.gradients()];
+  realizeTensors(got, true);
   const values = got.map((t) => bytesOf(bufferOf(storageOf(t))!)), state = targets.map(bytesOf);
   targets.forEach((b, i) => b.copyIn(before[i]));
   back();
@@ -133,6 +136,7 @@ export function checkedReplay(
     check(`result ${i}`, values[i], bytesOf(bufferOf(storageOf(t))!), t.dtype.itemsize, watch);
   });
   targets.forEach((b, i) => check(`state tensor ${i}`, state[i], bytesOf(b), b.dtype.itemsize, watch));
-  for (const t of outputs(result)) if (internals.aliases(t).length > 1) internals.refresh(t); // arguments, written again
+  // arguments, written again
+  for (const t of outputs(result)) if (written.includes(shownBy(t)!)) internals.refresh(t);
   return result;
 }

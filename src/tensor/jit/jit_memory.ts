@@ -12,16 +12,24 @@ import type { Recording } from "../../engine/capture.ts";
 import { copyBuffer } from "../../engine/exec.ts";
 import type { UseListener } from "../../engine/realize_nodes.ts";
 import { JitError } from "../../helpers/errors.ts";
-import { Storage } from "../../uop/core/args.ts";
+import { argOf, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
-import { bufferNode, type UOp } from "../../uop/core/uop.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { bufferNode, toposort, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
 import { nodeView } from "../../uop/graph/view.ts";
-import { isMemory, memoryOf, newestOf, shown } from "../../uop/graph/writes.ts";
+import { isMemory, memoryOf, pendingWrite, shown } from "../../uop/graph/writes.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
 import { realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
-import type { Leaves } from "./jit_arguments.ts";
+import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
 import { isStale, madeOf, wrap } from "./jit_places.ts";
+
+/** How a call gives an argument back: as a view that it has made; as what it has written through. */
+export interface GivenBack {
+  readonly isView: boolean;
+  readonly isWritten: boolean;
+}
 
 /** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
 export class Uses {
@@ -29,6 +37,8 @@ export class Uses {
   private readonly written = new WeakSet<Storage>();
   /** What of that was no argument. */
   private readonly state = new WeakSet<Storage>();
+  /** What it read, but for arguments. */
+  private readonly closed = new WeakSet<Storage>();
   private readonly handles = new WeakSet<TensorBase>();
   private readonly read = new WeakSet<TensorBase>();
   private readonly refs: WeakRef<TensorBase>[] = [];
@@ -56,9 +66,16 @@ export class Uses {
       this.state.add(s);
     }
   }
-  /** Notes that these, which were there before the call, have been read. */
-  noteRead(handles: Iterable<TensorBase>): void {
+  /** Notes that these, which were there before a call on `args`, have been read. */
+  noteRead(handles: readonly TensorBase[], args: readonly TensorBase[]): void {
     for (const t of handles) this.read.add(t);
+    for (const u of toposort(handles.filter((t) => !args.includes(t)).map((t) => resolve(t.uop)))) {
+      if (u.op === Ops.BUFFER) this.closed.add(argOf(u, Ops.BUFFER).storage);
+    }
+  }
+  /** Whether the function reads memory by what it closes over. */
+  isClosed(memory: Storage | UOp): boolean {
+    return memory instanceof Storage && this.closed.has(memory);
   }
   /** Notes that these have been assigned to. */
   noteHandles(handles: Iterable<TensorBase>): void {
@@ -159,9 +176,9 @@ function isPart(t: TensorBase, storage: Storage): boolean {
 }
 
 /** Whether what a tensor shows, which is real, is about to be overwritten: a view that was made before. */
-function isOverwritten(t: TensorBase): boolean {
-  const node = realizedBuffer(t.uop);
-  return node !== undefined && newestOf(node) !== node;
+export function isOverwritten(t: TensorBase): boolean {
+  const storage = madeOf(t);
+  return storage !== undefined && pendingWrite(storage) !== undefined;
 }
 
 /** The range of elements of memory `whole` that a view of it spans; undefined where that is not known. */
@@ -193,7 +210,7 @@ export function viewsOf(tensors: readonly TensorBase[], written: ReadonlySet<num
  */
 export class Parts {
   private readonly wholes = new Map<number, ReturnType<typeof memoryOf>>();
-  /** Whether no capture can serve: an argument shows what is written through another one, or what it is no more. */
+  /** Whether no capture can serve: an argument shows what is written through another one, or closed over, or what it is no more. */
   readonly isMixed: boolean;
 
   /** @param written positions among the tensors @param views what the tensors showed before they were realized */
@@ -202,13 +219,14 @@ export class Parts {
     private readonly storages: readonly Storage[],
     written: ReadonlySet<number>,
     views: readonly UOp[],
+    uses: Uses,
   ) {
     for (const i of written) {
       const whole = wholeOf(tensors[i], storages[i]);
       if (whole !== undefined) this.wholes.set(i, whole);
     }
     this.isMixed = this.overlap(views) ||
-      [...written].some((i) => this.has(i) ? !internals.isNow(tensors[i]) : isOverwritten(tensors[i]));
+      [...this.wholes].some(([i, whole]) => uses.isClosed(whole) || !internals.isNow(tensors[i]));
   }
   has(i: number): boolean {
     return this.wholes.has(i);
@@ -240,16 +258,28 @@ export class Parts {
       });
     }
   }
-  /** Writes what a capture has left in the memory of arguments that it writes to what they are parts of. */
-  write(written: ReadonlyMap<number, number>): void {
-    const tops: TensorBase[] = [];
+  /** Writes what a call has left in the memory of arguments that it writes, which `result` may be, to what they are parts of. */
+  write(written: ReadonlyMap<number, number>, result: unknown): void {
+    const tops: TensorBase[] = [], values = new Map<TensorBase, UOp>();
     for (const i of this.wholes.keys()) {
       if (!this.isWritten(i, written)) continue;
-      const t = this.tensors[i], value = reshape(bufferNode(this.storages[i]), t.shape);
-      (t as RealizeTensor).assign(wrap(t, withExtents(value, extentsOf(t.uop))));
+      const t = this.tensors[i], own = reshape(bufferNode(this.storages[i]), t.shape);
+      const value = withExtents(own, extentsOf(t.uop));
+      (t as RealizeTensor).assign(wrap(t, value));
       tops.push(internals.aliases(t)[0]);
+      values.set(t, value);
     }
-    if (tops.length > 0) realizeTensors(tops);
+    if (tops.length === 0) return;
+    realizeTensors(tops);
+    for (const [t, value] of values) { // what they show is in memory already
+      const { uop } = t;
+      if (realizedBuffer(uop) !== undefined) continue;
+      uop.becomes = value;
+      internals.hold(t);
+    }
+    for (const t of leavesOfTree(result, "call a jit function").tensors) {
+      if (!values.has(t) && internals.aliases(t).some((a) => values.has(a))) internals.refresh(t);
+    }
   }
 }
 
@@ -298,11 +328,37 @@ export function copyOf(storage: Storage): Buffer {
   return copy;
 }
 
+/**
+ * What a call gives that is argument `t`, in `storage`: that, realized as results are, or, where the function has made it
+ * as a view of that, a view; where `t` is a part of another tensor a copy, as realizing such a view gives, too. `like` has
+ * its shape.
+ */
+export function givenBack(
+  t: TensorBase,
+  storage: Storage,
+  like: TensorBase,
+  { isView, isWritten }: GivenBack,
+  isPart: boolean,
+): TensorBase {
+  if (!isView) {
+    if (!isWritten) internals.settle(t);
+    return t;
+  }
+  if (!isPart || isWritten) return wrap(t, reshape(t.uop, like.shape));
+  const copy = wrap(t, reshape(bufferNode(storageFor(storage, copyOf(storage))), like.shape));
+  internals.hold(copy);
+  return copy;
+}
+
 /** Memory under a name of its own. */
 function aliasOf(storage: Storage): Storage {
-  const alias = new Storage(storage.device, storage.dtype, storage.size), buffer = bufferOf(storage)!;
-  attachBuffer(alias, buffer.isShared ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype));
-  return alias;
+  const buffer = bufferOf(storage)!;
+  return storageFor(storage, buffer.isShared ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype));
+}
+function storageFor({ device, dtype, size }: Storage, buffer: Buffer): Storage {
+  const storage = new Storage(device, dtype, size);
+  attachBuffer(storage, buffer);
+  return storage;
 }
 
 /** The arguments as the function gets them: those that are not taken by themselves have names of their own, as variables have. */

@@ -4,9 +4,7 @@
  *
  * @module
  */
-import { sameArray } from "../../helpers/math.ts";
 import { argOf, Storage } from "../../uop/core/args.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
@@ -28,11 +26,6 @@ export function parted(t: TensorBase): TensorBase {
   return own;
 }
 
-/** An argument that comes back: itself, or a view of it. */
-export function ownOf(t: TensorBase, shape: readonly number[]): TensorBase {
-  return sameArray(t.shape, shape) ? t : wrap(t, reshape(t.uop, shape));
-}
-
 /** The storage of a tensor, if it is realized. */
 export function madeOf(t: TensorBase | undefined): Storage | undefined {
   const node = t === undefined ? undefined : realizedBuffer(t.uop);
@@ -41,6 +34,12 @@ export function madeOf(t: TensorBase | undefined): Storage | undefined {
 /** The storage of a realized tensor. */
 export function storageOf(t: TensorBase): Storage {
   return madeOf(t)!;
+}
+
+/** The storage that a handle names, or shows. */
+export function shownBy(t: TensorBase): Storage | undefined {
+  const { base } = shown(t.uop);
+  return base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).storage : undefined;
 }
 
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
@@ -208,10 +207,14 @@ export function realizeResult(
   // a value may have become the memory of an argument, and is none of its views
   const isValueOf = (t: TensorBase): boolean => {
     const storage = madeOf(t);
-    return storage !== undefined && inputs.includes(storage) && !isArgument(t);
+    return storage !== undefined && inputs.includes(storage);
   };
   const valuesOf = (tree: unknown): unknown =>
-    replaceTensors(tree, (t) => isState(t, start, inputs) || isValueOf(t) ? (t as RealizeTensor).clone() : t);
+    replaceTensors(
+      tree,
+      // an argument that is a part of another tensor shows that, once it has been written
+      (t) => !isArgument(t) && (isState(t, start, inputs) || isValueOf(t)) ? (t as RealizeTensor).clone() : t,
+    );
   // a handle from outside that names something new by now
   const own = replaceTensors(
     result,

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { originPlace, reached } from "../gradients/origins.ts";
 import { requiring, type TensorBase } from "../handle/base.ts";
 
 /** A tensor that a function closes over, and whether it required a gradient. */
@@ -69,4 +70,13 @@ export class Asked {
   stop(): void {
     requiring.asked = undefined;
   }
+}
+
+/** Watches a call until what it gives is called, which tells the positions of arguments that gradients came to. */
+export function watchReached(inputs: readonly TensorBase[]): () => number[] {
+  const places = inputs.map((t) => originPlace(t.uop)), set = reached.set = new Set();
+  return () => {
+    reached.set = undefined;
+    return [...places.keys()].filter((i) => set.has(places[i]!));
+  };
 }

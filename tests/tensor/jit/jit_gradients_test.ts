@@ -115,6 +115,27 @@ Deno.test("jit: a gradient that is a donated argument keeps its memory", async (
   }
 });
 
+Deno.test("jit: gradients go through an argument to what it was computed from, in whichever call", async () => {
+  Device.default = "JS";
+  const run = async (wrap: typeof jit, detached: boolean) => {
+    const w = new Tensor([0.5, -2], { requiresGrad: true }), out: unknown[] = [];
+    const dot = wrap((x: Tensor, y: Tensor) => x.mul(y).sum().backward());
+    const taken = wrap((y: Tensor) => y.square().sum().gradient([w])[0]);
+    for (let i = 1; i < 6; i++) {
+      w.grad = undefined;
+      const y = w.mul(i), loss = dot(w, detached ? y.detach() : y);
+      out.push(await loss.item(), await w.grad!.tolist());
+      if (!detached) out.push(await taken(w.mul(i)).tolist());
+    }
+    return [out, (dot as unknown as { stats?: { replays: number } }).stats?.replays] as const;
+  };
+  for (const detached of [false, true]) {
+    const [want] = await run(((f: unknown) => f) as typeof jit, detached), [got, replays] = await run(jit, detached);
+    assert.deepEqual(got, want);
+    assert.equal(replays, detached ? 3 : 0);
+  }
+});
+
 /** Two weights of which a step trains those that require gradients. */
 class Two {
   readonly a: Tensor = new Tensor([1.5, 2], { requiresGrad: true });
