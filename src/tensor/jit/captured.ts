@@ -105,6 +105,8 @@ export class Captured {
     private readonly results: number,
     private readonly states: readonly State[],
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
+    /** Weights that an optimizer has stepped, and how many versions ago that is when a call ends. */
+    private readonly stepped: readonly { readonly storage: Storage; readonly ago: number }[],
     /** What arguments may share. */
     private readonly sharing: Sharing,
     /** Arguments that are taken as leaves, and whose gradients it neither reads nor fills. */
@@ -244,6 +246,7 @@ export class Captured {
     for (const c of copies) c.free();
     for (const { storage, writes } of this.written) storage.version += writes;
     for (const [i, writes] of this.writtenInputs) storages[i].version += writes;
+    for (const { storage, ago } of this.stepped) storage.stepped = storage.version - ago;
     for (const i of this.assigned) internals.refresh(leaves.tensors[i], true);
     for (const { ref, storage } of this.handles) {
       const t = ref.deref();

@@ -143,6 +143,11 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     new Set(replay.targets.filter(isClosed)),
   );
   call.uses.note(sharing.closed, sharing.state);
+  const written = [
+    ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
+    ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
+  ];
+  const all = [...written, ...[...heard.writtenInputs].map(([i, writes]) => ({ storage: call.storages[i], writes }))];
   let next = 0;
   const captured = new Captured(
     leaves.tensors.map((t) => ({ shape: t.shape, dtype: t.dtype.name, device: t.device })),
@@ -150,10 +155,11 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     outs,
     results,
     kept,
-    [
-      ...[...recording.written].map(([storage, writes]) => ({ storage, writes })),
-      ...[...older].filter((s) => s.version > 1).map((storage) => ({ storage, writes: storage.version - 1 })),
-    ],
+    written,
+    all.flatMap(({ storage, writes }) => {
+      const ago = storage.version - storage.stepped;
+      return ago <= writes ? [{ storage, ago }] : [];
+    }),
     sharing,
     [...inside.keys()].filter((i) => tied[i] !== 0 && !kept.some(({ place }) => isFilledAt(place, leaves.tensors[i]))),
     heard.assigned,

@@ -164,6 +164,23 @@ Deno.test("beside: what a step has made of weights beside it is a value from the
   assertEquals(x.grad!.tolistSync(), [1, 2]);
 });
 
+for (const [name, stepped] of Object.entries(STEPS)) {
+  Deno.test(`beside: and after each of several, ${name}`, () => {
+    const { w, step } = halving(), mean = make([0, 0]), x = make([1, 1], true);
+    const go = stepped(step, () => void mean.assign(mean.mul(0.5).add(w)));
+    for (let i = 0; i < 5; i++) {
+      const lazy = w.add(1), kept = make([0, 0]).assign(lazy);
+      go();
+      x.grad = undefined;
+      x.mul(mean).add(kept.mul(x)).sum().backward();
+      assertEquals(x.grad!.tolistSync(), mean.add(kept).tolistSync());
+    }
+    const late = w.add(1);
+    go();
+    assertThrows(() => late.tolistSync(), StaleReadError, "before the optimizer's step");
+  });
+}
+
 Deno.test("beside: what a scope leaves behind is forgotten", () => {
   const { w, step } = halving();
   step();
