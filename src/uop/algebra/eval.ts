@@ -72,128 +72,83 @@ function bitcastValue(v: ConstValue, from: DType, to: DType): ConstValue | undef
   return truncateTo(to, x);
 }
 
-function intOp(op: Ops, a: number, b: number, bits: number): number | undefined {
-  switch (op) {
-    case Ops.ADD:
-      return a + b;
-    case Ops.SUB:
-      return a - b;
-    case Ops.MUL:
-      return a * b;
-    case Ops.MAX:
-      return Math.max(a, b);
-    case Ops.FLOORDIV:
-      return b === 0 ? undefined : floorDiv(a, b);
-    case Ops.FLOORMOD:
-      return b === 0 ? undefined : floorMod(a, b);
-    case Ops.CDIV:
-      return b === 0 ? undefined : Math.trunc(a / b);
-    case Ops.CMOD:
-      return b === 0 ? undefined : a % b;
-    case Ops.SHL:
-      return b < 0 || b >= bits ? undefined : a * 2 ** b;
-    case Ops.SHR:
-      return b < 0 || b >= bits ? undefined : Math.floor(a / 2 ** b);
-    case Ops.AND:
-      return a & b;
-    case Ops.OR:
-      return a | b;
-    case Ops.XOR:
-      return a ^ b;
-    default:
-      return undefined;
-  }
+type Binary<T> = Partial<Record<Ops, (a: T, b: T, bits: number) => T | undefined>>;
+
+/** Integers as numbers: exact up to 53 bits, bitwise ops up to 32. */
+const INT_OPS: Binary<number> = {
+  [Ops.ADD]: (a, b) => a + b,
+  [Ops.SUB]: (a, b) => a - b,
+  [Ops.MUL]: (a, b) => a * b,
+  [Ops.MAX]: (a, b) => Math.max(a, b),
+  [Ops.FLOORDIV]: (a, b) => b === 0 ? undefined : floorDiv(a, b),
+  [Ops.FLOORMOD]: (a, b) => b === 0 ? undefined : floorMod(a, b),
+  [Ops.CDIV]: (a, b) => b === 0 ? undefined : Math.trunc(a / b),
+  [Ops.CMOD]: (a, b) => b === 0 ? undefined : a % b,
+  [Ops.SHL]: (a, b, bits) => b < 0 || b >= bits ? undefined : a * 2 ** b,
+  [Ops.SHR]: (a, b, bits) => b < 0 || b >= bits ? undefined : Math.floor(a / 2 ** b),
+  [Ops.AND]: (a, b) => a & b,
+  [Ops.OR]: (a, b) => a | b,
+  [Ops.XOR]: (a, b) => a ^ b,
+};
+
+/** The quotient rounded down. */
+function floorQuotient(a: bigint, b: bigint): bigint {
+  return a / b - (a % b !== 0n && (a < 0n) !== (b < 0n) ? 1n : 0n);
 }
 
-function bigOp(op: Ops, a: bigint, b: bigint): bigint | undefined {
-  switch (op) {
-    case Ops.ADD:
-      return a + b;
-    case Ops.SUB:
-      return a - b;
-    case Ops.MUL:
-      return a * b;
-    case Ops.MAX:
-      return a > b ? a : b;
-    case Ops.CDIV:
-      return b === 0n ? undefined : a / b;
-    case Ops.CMOD:
-      return b === 0n ? undefined : a % b;
-    case Ops.FLOORDIV:
-    case Ops.FLOORMOD: {
-      if (b === 0n) return undefined;
-      const q = a / b, r = a % b, fix = r !== 0n && (r < 0n) !== (b < 0n);
-      return op === Ops.FLOORDIV ? q - (fix ? 1n : 0n) : r + (fix ? b : 0n);
-    }
-    case Ops.SHL:
-      return b < 0n || b >= 64n ? undefined : a << b;
-    case Ops.SHR:
-      return b < 0n || b >= 64n ? undefined : a >> b;
-    case Ops.AND:
-      return a & b;
-    case Ops.OR:
-      return a | b;
-    case Ops.XOR:
-      return a ^ b;
-    default:
-      return undefined;
-  }
-}
+/** Integers of 64 bits, before they wrap. */
+const BIG_OPS: Binary<bigint> = {
+  [Ops.ADD]: (a, b) => a + b,
+  [Ops.SUB]: (a, b) => a - b,
+  [Ops.MUL]: (a, b) => a * b,
+  [Ops.MAX]: (a, b) => a > b ? a : b,
+  [Ops.FLOORDIV]: (a, b) => b === 0n ? undefined : floorQuotient(a, b),
+  [Ops.FLOORMOD]: (a, b) => b === 0n ? undefined : a - floorQuotient(a, b) * b,
+  [Ops.CDIV]: (a, b) => b === 0n ? undefined : a / b,
+  [Ops.CMOD]: (a, b) => b === 0n ? undefined : a % b,
+  [Ops.SHL]: (a, b) => b < 0n || b >= 64n ? undefined : a << b,
+  [Ops.SHR]: (a, b) => b < 0n || b >= 64n ? undefined : a >> b,
+  [Ops.AND]: (a, b) => a & b,
+  [Ops.OR]: (a, b) => a | b,
+  [Ops.XOR]: (a, b) => a ^ b,
+};
+
+const FLOAT_OPS: Binary<number> = {
+  [Ops.ADD]: (a, b) => a + b,
+  [Ops.SUB]: (a, b) => a - b,
+  [Ops.MUL]: (a, b) => a * b,
+  [Ops.FDIV]: (a, b) => a / b,
+  [Ops.MAX]: (a, b) => Math.max(a, b),
+  [Ops.CDIV]: wholeQuotient,
+  [Ops.CMOD]: (a, b) => a % b,
+};
+
+const BOOL_OPS: Binary<number> = {
+  [Ops.ADD]: (a, b) => a | b,
+  [Ops.MAX]: (a, b) => a | b,
+  [Ops.OR]: (a, b) => a | b,
+  [Ops.MUL]: (a, b) => a & b,
+  [Ops.AND]: (a, b) => a & b,
+  [Ops.XOR]: (a, b) => a ^ b,
+};
 
 function intValue(op: Ops, d: DType, a: ConstValue, b: ConstValue): ConstValue | undefined {
   if (d.bits === 64) {
     const bitwise = op === Ops.AND || op === Ops.OR || op === Ops.XOR;
     if (typeof a === "number" && typeof b === "number" && !bitwise) {
-      const r = intOp(op, a, b, 64);
+      const r = INT_OPS[op]?.(a, b, 64);
       if (r === undefined) return undefined;
       if (Number.isSafeInteger(r) && (r >= 0 || !d.isUnsigned)) return r + 0;
     }
-    const r = bigOp(op, big(a, d), big(b, d));
+    const r = BIG_OPS[op]?.(big(a, d), big(b, d), 64);
     return r === undefined ? undefined : fromBig(r, d);
   }
   if (d.bits === 32 && op === Ops.MUL) {
     const p = Math.imul(a as number, b as number);
     return d.isUnsigned ? p >>> 0 : p;
   }
-  const r = intOp(op, a as number, b as number, d.bits);
+  const r = INT_OPS[op]?.(a as number, b as number, d.bits);
   return r === undefined ? undefined : truncateTo(d, r) + 0;
-}
-
-function floatValue(op: Ops, a: number, b: number): number | undefined {
-  switch (op) {
-    case Ops.ADD:
-      return a + b;
-    case Ops.SUB:
-      return a - b;
-    case Ops.MUL:
-      return a * b;
-    case Ops.FDIV:
-      return a / b;
-    case Ops.MAX:
-      return Math.max(a, b);
-    case Ops.CDIV:
-      return wholeQuotient(a, b);
-    case Ops.CMOD:
-      return a % b;
-    default:
-      return undefined;
-  }
-}
-
-function boolValue(op: Ops, a: number, b: number): number | undefined {
-  switch (op) {
-    case Ops.ADD:
-    case Ops.MAX:
-    case Ops.OR:
-      return a | b;
-    case Ops.MUL:
-    case Ops.AND:
-      return a & b;
-    case Ops.XOR:
-      return a ^ b;
-    default:
-      return undefined;
-  }
 }
 
 function compare(op: Ops, d: DType, a: ConstValue, b: ConstValue): number {
@@ -239,10 +194,10 @@ export function evalOp(op: Ops, dtype: DType, from: DType, values: readonly Cons
   }
   if (values.length !== 2) return undefined;
   if (d.isFloat) {
-    const r = floatValue(op, a as number, b as number);
+    const r = FLOAT_OPS[op]?.(a as number, b as number, d.bits);
     return r === undefined ? undefined : roundFloat(d, r);
   }
-  return d.isBool ? boolValue(op, a as number, b as number) : intValue(op, d, a, b);
+  return d.isBool ? BOOL_OPS[op]?.(a as number, b as number, 1) : intValue(op, d, a, b);
 }
 
 /** The constant that `op` of constants is; undefined where it has no value or a source is no constant. */
