@@ -100,22 +100,25 @@ function make(name: string, kind: DTypeKind, bits: number, priority: number): DT
   return new DType(nextId++, name, kind, bits, priority);
 }
 
-const void_ = make("void", "void", 0, -1);
-const bool = make("bool", "bool", 8, 0);
-const int8 = make("int8", "int", 8, 1);
-const uint8 = make("uint8", "uint", 8, 2);
-const int16 = make("int16", "int", 16, 3);
-const uint16 = make("uint16", "uint", 16, 4);
-const int32 = make("int32", "int", 32, 5);
-const uint32 = make("uint32", "uint", 32, 6);
-const int64 = make("int64", "int", 64, 7);
-const uint64 = make("uint64", "uint", 64, 8);
-const float16 = make("float16", "float", 16, 12);
-const bfloat16 = make("bfloat16", "float", 16, 13);
-const float32 = make("float32", "float", 32, 14);
-const float64 = make("float64", "float", 64, 15);
-const fp8e4m3 = make("fp8e4m3", "float", 8, 10);
-const fp8e5m2 = make("fp8e5m2", "float", 8, 11);
+/** The scalar dtypes by name, in the order of their `id`. */
+const SCALARS = {
+  void: make("void", "void", 0, -1),
+  bool: make("bool", "bool", 8, 0),
+  int8: make("int8", "int", 8, 1),
+  uint8: make("uint8", "uint", 8, 2),
+  int16: make("int16", "int", 16, 3),
+  uint16: make("uint16", "uint", 16, 4),
+  int32: make("int32", "int", 32, 5),
+  uint32: make("uint32", "uint", 32, 6),
+  int64: make("int64", "int", 64, 7),
+  uint64: make("uint64", "uint", 64, 8),
+  float16: make("float16", "float", 16, 12),
+  bfloat16: make("bfloat16", "float", 16, 13),
+  float32: make("float32", "float", 32, 14),
+  float64: make("float64", "float", 64, 15),
+  fp8e4m3: make("fp8e4m3", "float", 8, 10),
+  fp8e5m2: make("fp8e5m2", "float", 8, 11),
+};
 
 /** All data types, with PyTorch's and C's names as aliases. */
 export interface DTypes {
@@ -177,54 +180,22 @@ export interface DTypes {
 
 /** The data types: `dtypes.float32`, `dtypes.int64`, ... */
 export const dtypes: DTypes = Object.freeze({
-  void: void_,
-  bool,
-  int8,
-  uint8,
-  int16,
-  uint16,
-  int32,
-  uint32,
-  int64,
-  uint64,
-  float16,
-  bfloat16,
-  float32,
-  float64,
-  fp8e4m3,
-  fp8e5m2,
-  half: float16,
-  float: float32,
-  double: float64,
-  char: int8,
-  uchar: uint8,
-  short: int16,
-  ushort: uint16,
-  int: int32,
-  uint: uint32,
-  long: int64,
-  ulong: uint64,
+  ...SCALARS,
+  half: SCALARS.float16,
+  float: SCALARS.float32,
+  double: SCALARS.float64,
+  char: SCALARS.int8,
+  uchar: SCALARS.uint8,
+  short: SCALARS.int16,
+  ushort: SCALARS.uint16,
+  int: SCALARS.int32,
+  uint: SCALARS.uint32,
+  long: SCALARS.int64,
+  ulong: SCALARS.uint64,
 });
 
 /** The scalar dtypes by `id`. */
-export const DTYPES: readonly DType[] = Object.freeze([
-  void_,
-  bool,
-  int8,
-  uint8,
-  int16,
-  uint16,
-  int32,
-  uint32,
-  int64,
-  uint64,
-  float16,
-  bfloat16,
-  float32,
-  float64,
-  fp8e4m3,
-  fp8e5m2,
-]);
+export const DTYPES: readonly DType[] = Object.freeze(Object.values(SCALARS));
 
 /** The name of the TypedArray that holds a dtype in memory: bits where JavaScript has no such numbers. */
 export function arrayName(d: DType): string {
@@ -248,10 +219,10 @@ export function smallFloatOf(d: DType): SmallFloat | undefined {
 }
 
 const SMALL_FLOATS: ReadonlyMap<DType, SmallFloat> = new Map([
-  [float16, { mantissa: 10, bias: 15, hasInfinity: true }],
-  [bfloat16, { mantissa: 7, bias: 127, hasInfinity: true }],
-  [fp8e4m3, { mantissa: 3, bias: 7, hasInfinity: false }],
-  [fp8e5m2, { mantissa: 2, bias: 15, hasInfinity: true }],
+  [dtypes.float16, { mantissa: 10, bias: 15, hasInfinity: true }],
+  [dtypes.bfloat16, { mantissa: 7, bias: 127, hasInfinity: true }],
+  [dtypes.fp8e4m3, { mantissa: 3, bias: 7, hasInfinity: false }],
+  [dtypes.fp8e5m2, { mantissa: 2, bias: 15, hasInfinity: true }],
 ]);
 
 /** A DType or its name. */
@@ -263,7 +234,7 @@ export function toDType(x: DTypeLike): DType {
   const found = typeof x === "string" && Object.hasOwn(dtypes, x)
     ? (dtypes as unknown as Record<string, DType>)[x]
     : undefined;
-  if (found === undefined || found === void_) {
+  if (found === undefined || found === dtypes.void) {
     throw new DTypeError(`use dtype ${describe(x)}`, {
       reason: `known are ${DTYPES.slice(1).map((d) => d.name).join(", ")}`,
     });
