@@ -77,3 +77,14 @@ export function wholeQuotient(a: number, b: number): number {
   if (Math.abs(near) < 2 ** 51) return Math.round(near);
   return Number(unitsOf(a) / unitsOf(b)) * ((a < 0) === (b < 0) ? 1 : -1);
 }
+
+/** Bytes one after the other. */
+export function concatBytes(parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> {
+  const out = new Uint8Array(parts.reduce((n, p) => n + p.length, 0));
+  let at = 0;
+  for (const part of parts) {
+    out.set(part, at);
+    at += part.length;
+  }
+  return out;
+}

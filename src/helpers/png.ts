@@ -6,6 +6,7 @@
  */
 import { crc32 } from "./crc.ts";
 import { ArgumentError } from "./errors.ts";
+import { concatBytes } from "./math.ts";
 
 const SIGNATURE = [0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a];
 /** PNG's color type by the number of channels: gray, RGB, RGBA. */
@@ -75,13 +76,7 @@ export function encodePng(pixels: Uint8Array, width: number, height: number, cha
     chunk("IDAT", stored(lines)),
     chunk("IEND", new Uint8Array(0)),
   ];
-  const out = new Uint8Array(parts.reduce((n, p) => n + p.length, 0));
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
+  return concatBytes(parts);
 }
 
 /** Bytes as base64. */

@@ -4,6 +4,7 @@
  * @module
  */
 import { takeTurn } from "../device/pressure.ts";
+import { concatBytes } from "../helpers/math.ts";
 import type { Bad, Bytes } from "./source.ts";
 
 /** The most bytes that are unpacked of one archive, unless asked otherwise. */
@@ -79,13 +80,7 @@ export async function unpack(
     parts.push(chunk);
   }
   if (size !== undefined && have !== size) throw bad(`${what} unpacks to ${have} bytes, not ${size}`);
-  const out = new Uint8Array(have);
-  let at = 0;
-  for (const part of parts) {
-    out.set(part, at);
-    at += part.length;
-  }
-  return out;
+  return concatBytes(parts);
 }
 
 /** Packs bytes as deflate does. */

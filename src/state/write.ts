@@ -5,6 +5,7 @@
  * @module
  */
 import { FormatError } from "../helpers/errors.ts";
+import { concatBytes } from "../helpers/math.ts";
 
 /**
  * Adds bytes, which then stay as they are, to the end of a file. Small parts are gathered, and give nothing to wait for:
@@ -41,12 +42,7 @@ function gathering(
 ): { readonly put: Put; readonly end: () => Promise<void> } {
   let parts: Uint8Array[] = [], size = 0;
   const end = async (): Promise<void> => {
-    const whole = new Uint8Array(size);
-    let at = 0;
-    for (const part of parts) {
-      whole.set(part, at);
-      at += part.length;
-    }
+    const whole = concatBytes(parts);
     [parts, size] = [[], 0];
     await write(whole);
   };

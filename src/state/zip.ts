@@ -6,6 +6,7 @@
  */
 import { dtypes } from "../dtype/dtype.ts";
 import { crc32 } from "../helpers/crc.ts";
+import { concatBytes } from "../helpers/math.ts";
 import { checkOptions } from "../helpers/options.ts";
 import type { Tensor } from "../tensor/tensor.ts";
 import { checkClaim, checkMemberName, MAX_UNPACKED, pack, unpack } from "./inflate.ts";
@@ -194,8 +195,7 @@ export interface NewMember {
 
 /** Fields of a header, by their widths in bytes. */
 function record(fields: readonly (readonly [width: 2 | 4 | 8, value: number])[], ...tail: Uint8Array[]): Uint8Array {
-  const head = fields.reduce((n, [w]) => n + w, 0), out = new Uint8Array(tail.reduce((n, t) => n + t.length, head));
-  const view = new DataView(out.buffer);
+  const head = new Uint8Array(fields.reduce((n, [w]) => n + w, 0)), view = new DataView(head.buffer);
   let at = 0;
   for (const [width, value] of fields) {
     if (width === 2) view.setUint16(at, value, true);
@@ -203,11 +203,7 @@ function record(fields: readonly (readonly [width: 2 | 4 | 8, value: number])[],
     else view.setBigUint64(at, BigInt(value), true);
     at += width;
   }
-  for (const t of tail) {
-    out.set(t, at);
-    at += t.length;
-  }
-  return out;
+  return concatBytes([head, ...tail]);
 }
 
 /** Writes an archive; sizes beyond 4 GiB as Zip64. The time of members is always the same: 1980. */

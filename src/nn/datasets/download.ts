@@ -5,6 +5,7 @@
  */
 import { envText, readEnv } from "../../helpers/env.ts";
 import { ArgumentError, FormatError } from "../../helpers/errors.ts";
+import { concatBytes } from "../../helpers/math.ts";
 import { describe } from "../../helpers/options.ts";
 
 /** How far a download is. */
@@ -118,13 +119,7 @@ async function bodyOf(response: Response, file: string, options: DownloadOptions
     parts.push(part as Bytes);
     options.onProgress?.({ file, loaded, total });
   }
-  const bytes = new Uint8Array(loaded);
-  let at = 0;
-  for (const part of parts) {
-    bytes.set(part, at);
-    at += part.length;
-  }
-  return bytes;
+  return concatBytes(parts);
 }
 
 /** The first of some files of a server that is there. @throws {FormatError} saying what the server did wrong */

@@ -5,6 +5,7 @@
  * @module
  */
 import { FormatError } from "../../helpers/errors.ts";
+import { concatBytes } from "../../helpers/math.ts";
 import { MAX_RATIO, unpackedChunks } from "../../state/inflate.ts";
 
 /** Values of an IDX file, row-major. */
@@ -100,10 +101,7 @@ async function parseGzip(bytes: Uint8Array<ArrayBuffer>, bad: Bad): Promise<Idx>
       take(chunk);
       continue;
     }
-    const joined: Uint8Array<ArrayBuffer> = new Uint8Array(head.length + chunk.length);
-    joined.set(head);
-    joined.set(chunk, head.length);
-    head = joined;
+    head = concatBytes([head, chunk]);
     header = headerOf(head, bad);
     if (header === undefined) continue;
     if (header.nbytes > bytes.length * MAX_RATIO) throw short(header, head.length, bad);
