@@ -85,27 +85,34 @@ export function predecessors(nodes: readonly Node[]): Set<number>[] {
   return before;
 }
 
-/** Order of the nodes, stable by position; undefined where there is none. */
-export function orderNodes(nodes: readonly Node[]): number[] | undefined {
-  const before = predecessors(nodes);
-  const after: number[][] = nodes.map(() => []);
-  const missing = before.map((b, i) => {
-    for (const j of b) after[j].push(i);
-    return b.size;
-  });
-  const ready: number[] = [];
+/**
+ * Positions in an order in which each stands before those that `edges` names for it: always that one of what is ready at
+ * which `pick` finds it. What stands in a circle is left out.
+ */
+export function ordered(edges: readonly Iterable<number>[], pick: (ready: readonly number[]) => number): number[] {
+  const missing = new Int32Array(edges.length), ready: number[] = [], out: number[] = [];
+  for (const list of edges) for (const j of list) missing[j]++;
   missing.forEach((m, i) => m === 0 && ready.push(i));
-  const out: number[] = [];
-  // positions are in source-before-user order; the smallest ready one keeps that order
   while (ready.length > 0) {
-    let best = 0;
-    for (let i = 1; i < ready.length; i++) if (ready[i] < ready[best]) best = i;
-    const i = ready[best];
-    ready[best] = ready[ready.length - 1];
+    const at = pick(ready), i = ready[at];
+    ready[at] = ready[ready.length - 1];
     ready.pop();
     out.push(i);
-    for (const j of after[i]) if (--missing[j] === 0) ready.push(j);
+    for (const j of edges[i]) if (--missing[j] === 0) ready.push(j);
   }
+  return out;
+}
+
+/** Order of the nodes, stable by position; undefined where there is none. */
+export function orderNodes(nodes: readonly Node[]): number[] | undefined {
+  const after: number[][] = nodes.map(() => []);
+  predecessors(nodes).forEach((b, i) => b.forEach((j) => after[j].push(i)));
+  // positions are in source-before-user order; the smallest ready one keeps that order
+  const out = ordered(after, (ready) => {
+    let best = 0;
+    for (let i = 1; i < ready.length; i++) if (ready[i] < ready[best]) best = i;
+    return best;
+  });
   return out.length < nodes.length ? undefined : out;
 }
 

@@ -6,7 +6,7 @@
  *
  * @module
  */
-import { entryOfKey, type Node, predecessors, versionKey } from "./kernel_graph.ts";
+import { entryOfKey, type Node, ordered, predecessors, versionKey } from "./kernel_graph.ts";
 
 /** Kernels beyond which the order is left: the search looks at all that are ready, each time. */
 const MOST = 4096;
@@ -68,9 +68,7 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
   const plain = nodes.map((_, i) => i);
   const most = peakOf(plain, uses, bytesOf);
   if (most === 0) return nodes;
-  const waiting = nodes.map(() => 0);
-  for (const b of before) for (const j of b) waiting[j]++;
-  const ready = plain.filter((i) => waiting[i] === 0), isLive = new Uint8Array(entriesOf(uses));
+  const isLive = new Uint8Array(entriesOf(uses));
   const cost = (i: number): number => {
     const { used, made } = uses[i];
     let c = 0;
@@ -78,8 +76,7 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
     for (let k = 0; k < made.length; k++) c -= bytesOf(made[k]);
     return c;
   };
-  const reversed: number[] = [];
-  while (ready.length > 0) {
+  const reversed = ordered(before, (ready) => {
     let best = 0, least = Infinity;
     for (let k = 0; k < ready.length; k++) {
       const c = cost(ready[k]);
@@ -88,15 +85,11 @@ export function orderForMemory(nodes: readonly Node[], bytesOf: (entry: number) 
         least = c;
       }
     }
-    const i = ready[best];
-    ready[best] = ready[ready.length - 1];
-    ready.pop();
-    reversed.push(i);
-    const { used, made } = uses[i];
+    const { used, made } = uses[ready[best]];
     for (let k = 0; k < used.length; k++) isLive[used[k]] = 1;
     for (let k = 0; k < made.length; k++) isLive[made[k]] = 0;
-    before[i].forEach((j) => --waiting[j] === 0 && ready.push(j));
-  }
+    return best;
+  });
   const order = reversed.reverse();
   return peakOf(order, uses, bytesOf) <= most * (1 - LEAST_GAIN) ? order.map((i) => nodes[i]) : nodes;
 }

@@ -36,15 +36,18 @@ interface Scan {
   readonly identity: number;
 }
 
+/** Element j of the last axis for each i of it, `[..., n, n]`, and where j > i. */
+function squareOf(x: UOp): { wide: UOp; beyond: UOp; square: number[] } {
+  const shape = shapeOf(x), n = shape[shape.length - 1], square = [...shape.slice(0, -1), n, n], rank = square.length;
+  const [row, column] = [rank - 2, rank - 1].map((axis) => broadcastTo(iotaAlong(n, axis, rank), square));
+  return { wide: expand(reshape(x, [...shape.slice(0, -1), 1, n]), square), beyond: row.lt(column), square };
+}
+
 /** For each i of the last axis: REDUCE over j <= i. */
 function triangle(x: UOp, op: Ops): UOp {
-  const shape = shapeOf(x), n = shape[shape.length - 1];
-  const square = [...shape.slice(0, -1), n, n], rank = square.length;
-  const row = broadcastTo(iotaAlong(n, rank - 2, rank), square),
-    column = broadcastTo(iotaAlong(n, rank - 1, rank), square);
-  const wide = expand(reshape(x, [...shape.slice(0, -1), 1, n]), square);
-  const seen = row.lt(column).where(scalarConst(identityOf(op, x.dtype), x.dtype), wide);
-  return reshape(reduceNode(seen, op, [rank - 1]), shape);
+  const { wide, beyond, square } = squareOf(x);
+  const seen = beyond.where(scalarConst(identityOf(op, x.dtype), x.dtype), wide);
+  return reshape(reduceNode(seen, op, [square.length - 1]), shapeOf(x));
 }
 
 function opScan(op: typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX, x: UOp): Scan {
@@ -57,19 +60,14 @@ function opScan(op: typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX, x: UOp): S
 
 /** log of the running sum of e^x, shifted by the running maximum. */
 function logSumTriangle(x: UOp): UOp {
-  const d = x.dtype, shape = shapeOf(x), n = shape[shape.length - 1];
+  const d = x.dtype, shape = shapeOf(x), { wide, beyond, square } = squareOf(x);
   const max = detachNode(triangle(x, Ops.MAX));
   const finite = max.lt(constant(Infinity, d)).and(constant(-Infinity, d).lt(max));
   const base = finite.where(max, constant(0, d));
-  const square = [...shape.slice(0, -1), n, n], rank = square.length;
-  const row = broadcastTo(iotaAlong(n, rank - 2, rank), square),
-    column = broadcastTo(iotaAlong(n, rank - 1, rank), square);
-  const wide = expand(reshape(x, [...shape.slice(0, -1), 1, n]), square);
   const below = wide.add(negNode(expand(reshape(base, [...shape, 1]), square)));
   // The branch that is not seen must stay finite for the gradient.
-  const hidden = row.lt(column);
-  const e = hidden.where(constant(0, d), expNode(hidden.where(constant(0, d), below)));
-  return logNode(reshape(reduceNode(e, Ops.ADD, [rank - 1]), shape)).add(base);
+  const e = beyond.where(constant(0, d), expNode(beyond.where(constant(0, d), below)));
+  return logNode(reshape(reduceNode(e, Ops.ADD, [square.length - 1]), shape)).add(base);
 }
 
 /** Scans the last axis. */
