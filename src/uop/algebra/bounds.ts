@@ -8,8 +8,8 @@
 import { type DType, dtypeMax, dtypeMin, DTYPES } from "../../dtype/dtype.ts";
 import { floorMod } from "../../helpers/math.ts";
 import { argOf } from "../core/args.ts";
-import { isAlu, isMovement, Ops } from "../core/ops.ts";
-import type { UOp } from "../core/uop.ts";
+import { isAlu, isMovement, isSame, Ops } from "../core/ops.ts";
+import { toposort, type UOp } from "../core/uop.ts";
 
 const SAFE = Number.MAX_SAFE_INTEGER;
 
@@ -186,17 +186,12 @@ function derive(u: UOp): void {
     case Ops.TRUNC:
     case Ops.AFTER:
     case Ops.BIND:
-    case Ops.CONTIGUOUS:
-    case Ops.CONTIGUOUS_BACKWARD:
-    case Ops.DETACH:
-    case Ops.CHECKPOINT:
-    case Ops.COPY:
       if (src[0].dtype.scalar === dtype.scalar && !(op === Ops.AFTER && src.length > 1)) {
         set(src[0].minMemo!, src[0].maxMemo!);
       }
       break;
     default:
-      if (isMovement(op)) set(src[0].minMemo!, src[0].maxMemo!);
+      if (isMovement(op) || isSame(op)) set(src[0].minMemo!, src[0].maxMemo!);
       else if (isAlu(op) && src.length === 2 && comparesNumbers(u)) binary(u);
       else return;
   }
@@ -207,27 +202,13 @@ function derive(u: UOp): void {
 }
 
 function fill(root: UOp): void {
-  const stack: UOp[] = [root];
-  while (stack.length > 0) {
-    const u = stack[stack.length - 1];
-    if (u.minMemo !== undefined) {
-      stack.pop();
-      continue;
-    }
-    let ready = true;
-    if (!u.dtype.isFloat && u.dtype.kind !== "void" && !opaque(u.op)) {
-      for (let i = 0; i < u.src.length; i++) {
-        if (u.src[i].minMemo === undefined) {
-          stack.push(u.src[i]);
-          ready = false;
-        }
-      }
-    }
-    if (!ready) continue;
+  const enter = ({ op, dtype, minMemo }: UOp) =>
+    minMemo === undefined && !dtype.isFloat && dtype.kind !== "void" && !opaque(op);
+  for (const u of toposort(root, enter)) {
+    if (u.minMemo !== undefined) continue;
     derive(u);
     u.minMemo = lo + 0; // never -0
     u.maxMemo = hi + 0;
-    stack.pop();
   }
 }
 

@@ -13,7 +13,7 @@ import { isLossless } from "../../dtype/promotion.ts";
 import { ReduceArg } from "../core/args.ts";
 import { broadcastTo } from "../core/build_movement.ts";
 import { CarrierArg, carrierOf } from "../core/carrier.ts";
-import { isAlu, isMovement, Ops } from "../core/ops.ts";
+import { isAlu, isMovement, isSame, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import { constant, generation, type UOp, uop } from "../core/uop.ts";
 import { PatternMatcher, rule } from "../rewrite/matcher.ts";
@@ -38,18 +38,13 @@ function shapedness(u: UOp, seen?: Set<UOp>): 0 | 1 | 2 {
       return 0;
     case Ops.BUFFER:
     case Ops.IOTA:
-    case Ops.CONTIGUOUS:
-    case Ops.CONTIGUOUS_BACKWARD:
-    case Ops.DETACH:
-    case Ops.CHECKPOINT:
-    case Ops.COPY:
       return 1;
     case Ops.REDUCE:
       return u.arg instanceof ReduceArg ? 1 : 2;
     case Ops.AFTER:
       return shapedness(u.src[0], seen);
   }
-  if (isMovement(u.op)) return 1;
+  if (isMovement(u.op) || isSame(u.op)) return 1;
   if (!isAlu(u.op)) return 2;
   seen ??= new Set(); // expressions of scalars share: each node once
   for (const s of u.src) {

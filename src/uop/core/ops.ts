@@ -105,7 +105,13 @@ export const Ops = {
 export type Ops = (typeof Ops)[keyof typeof Ops];
 
 /** Flags of {@linkcode opFlags}. */
-export const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
+export const COMMUTATIVE = 1,
+  ASSOCIATIVE = 2,
+  COMPARISON = 4,
+  MOVEMENT = 8,
+  IDEMPOTENT = 16,
+  BOUNDARY = 32,
+  SAME = 1024;
 /**
  * More flags, of ALU ops. What operands may be: FLOATS alone, INTEGERS alone, no floats (BITS); all where none of them
  * stands. FUNCTION: of one float, called by its name in lower case in most languages.
@@ -143,11 +149,11 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   UNSKEW: [1, MOVEMENT, 0],
   SKEW: [1, MOVEMENT, 0],
   WINDOW: [3, MOVEMENT, 0],
-  CONTIGUOUS: [1, BOUNDARY, 0],
-  CONTIGUOUS_BACKWARD: [1, 0, 0],
-  DETACH: [1, 0, 0],
-  CHECKPOINT: [N, 0, 0],
-  COPY: [1, BOUNDARY, 0],
+  CONTIGUOUS: [1, BOUNDARY | SAME, 0],
+  CONTIGUOUS_BACKWARD: [1, SAME, 0],
+  DETACH: [1, SAME, 0],
+  CHECKPOINT: [N, SAME, 0],
+  COPY: [1, BOUNDARY | SAME, 0],
   CUSTOM: [N, BOUNDARY, 0],
   REDUCE: [N, 0, 0],
   INDEX: [N, 0, 0],
@@ -228,6 +234,10 @@ export function isAlu(op: Ops): boolean {
 /** True for RESHAPE, EXPAND, PERMUTE, PAD, SHRINK, FLIP, UNSKEW, SKEW, WINDOW: what they move is `src[0]`. */
 export function isMovement(op: Ops): boolean {
   return (opFlags[op] & MOVEMENT) !== 0;
+}
+/** True for what has the value of `src[0]`, for the scheduler or for gradients: CONTIGUOUS, DETACH, CHECKPOINT, COPY, .... */
+export function isSame(op: Ops): boolean {
+  return (opFlags[op] & SAME) !== 0;
 }
 /** True for what shows the memory of `src[0]` in another way: movement, DETACH, CONTIGUOUS_BACKWARD, BITCAST. */
 export function isView(op: Ops): boolean {

@@ -10,7 +10,7 @@
 import { argOf } from "./args.ts";
 import { CarrierArg } from "./carrier.ts";
 import { Ops } from "./ops.ts";
-import type { UOp } from "./uop.ts";
+import { toposort, type UOp } from "./uop.ts";
 
 const NONE: readonly UOp[] = Object.freeze([]);
 
@@ -114,24 +114,7 @@ function derive(u: UOp): void {
 }
 
 function fill(root: UOp): void {
-  const stack: UOp[] = [root];
-  while (stack.length > 0) {
-    const u = stack[stack.length - 1];
-    if (u.rangesMemo !== undefined) {
-      stack.pop();
-      continue;
-    }
-    let ready = true;
-    for (let i = u.src.length - 1; i >= 0; i--) {
-      if (u.src[i].rangesMemo === undefined) {
-        stack.push(u.src[i]);
-        ready = false;
-      }
-    }
-    if (!ready) continue;
-    derive(u);
-    stack.pop();
-  }
+  for (const u of toposort(root, (u) => u.rangesMemo === undefined)) if (u.rangesMemo === undefined) derive(u);
 }
 
 /** The free ranges of `u`, sorted by id and piece. Do not change the list. */

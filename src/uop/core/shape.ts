@@ -6,8 +6,8 @@
  */
 import { SpecError } from "../../helpers/errors.ts";
 import { argOf, type AxesArg, type PairsArg, reduceOf, type ShapeArg, type SkewArg } from "./args.ts";
-import { isAlu, opName, Ops } from "./ops.ts";
-import type { UOp } from "./uop.ts";
+import { isAlu, isSame, opName, Ops } from "./ops.ts";
+import { toposort, type UOp } from "./uop.ts";
 
 const SCALAR: readonly number[] = Object.freeze([]);
 
@@ -53,14 +53,10 @@ function derive(u: UOp): readonly number[] | null {
       return from === to ? s : [...s.slice(0, -1), s[s.length - 1] * from / to];
     }
     case Ops.FLIP:
-    case Ops.CONTIGUOUS:
-    case Ops.CONTIGUOUS_BACKWARD:
-    case Ops.DETACH:
-    case Ops.CHECKPOINT:
-    case Ops.COPY:
     case Ops.AFTER:
       return shapeOf(u.src[0]);
     default:
+      if (isSame(u.op)) return shapeOf(u.src[0]);
       if (!isAlu(u.op)) return null;
   }
   for (let i = 0; i < u.src.length; i++) {
@@ -88,21 +84,9 @@ function isReady({ src }: UOp): boolean {
   return true;
 }
 
-/** Fills memos below `u` without deep recursion. */
+/** Fills memos below `root`, itself included. */
 function fill(root: UOp): void {
-  const stack: UOp[] = [root];
-  while (stack.length > 0) {
-    const u = stack[stack.length - 1];
-    let ready = true;
-    for (let i = 0; i < u.src.length; i++) {
-      const s = u.src[i];
-      if (s.shapeMemo === undefined) {
-        stack.push(s);
-        ready = false;
-      }
-    }
-    if (!ready) continue;
-    stack.pop();
+  for (const u of toposort(root, (u) => u.shapeMemo === undefined)) {
     if (u.shapeMemo === undefined) u.shapeMemo = derive(u);
   }
 }
@@ -110,27 +94,11 @@ function fill(root: UOp): void {
 /** The device where a tensor-graph node lives or will be computed; null for constants and the like. */
 export function deviceOf(root: UOp): string | null {
   if (root.deviceMemo !== undefined) return root.deviceMemo;
-  const stack: UOp[] = [root];
-  while (stack.length > 0) {
-    const u = stack[stack.length - 1];
-    let device: string | null = null;
-    if (u.op === Ops.BUFFER) device = argOf(u, Ops.BUFFER).storage.device;
-    else if (u.op === Ops.COPY) device = u.arg as string;
-    else {
-      let ready = true;
-      for (let i = 0; i < u.src.length; i++) {
-        const s = u.src[i];
-        if (s.deviceMemo === undefined) {
-          stack.push(s);
-          ready = false;
-          break;
-        }
-        device ??= s.deviceMemo;
-      }
-      if (!ready) continue;
-    }
-    u.deviceMemo = device;
-    stack.pop();
+  for (const u of toposort(root, (u) => u.deviceMemo === undefined && u.op !== Ops.COPY)) {
+    if (u.deviceMemo !== undefined) continue;
+    if (u.op === Ops.BUFFER) u.deviceMemo = argOf(u, Ops.BUFFER).storage.device;
+    else if (u.op === Ops.COPY) u.deviceMemo = u.arg as string;
+    else u.deviceMemo = u.src.find((s) => s.deviceMemo !== null)?.deviceMemo ?? null;
   }
   return root.deviceMemo ?? null;
 }

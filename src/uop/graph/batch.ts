@@ -17,7 +17,7 @@ import {
   SkewArg,
 } from "../core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
-import { isAlu, isMovement, opName, Ops } from "../core/ops.ts";
+import { isAlu, isMovement, isSame, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import { toposort, type UOp, uop } from "../core/uop.ts";
 import { window } from "./extent.ts";
@@ -93,16 +93,12 @@ class Batcher {
         const { op, axes } = reduceOf(u);
         return uop(u.op, u.dtype, [this.source(u, u.src[0])], new ReduceArg(op, axes.map((a) => a + 1)));
       }
-      case Ops.CONTIGUOUS:
-      case Ops.CONTIGUOUS_BACKWARD:
-      case Ops.DETACH:
-      case Ops.COPY:
-        return uop(u.op, u.dtype, [this.source(u, u.src[0])], u.arg);
       case Ops.CHECKPOINT:
         return uop(u.op, u.dtype, u.src.map((s) => this.source(u, s)), this.gradientOf(u));
       case Ops.AFTER:
         return this.after(u);
     }
+    if (isSame(u.op)) return uop(u.op, u.dtype, [this.source(u, u.src[0])], u.arg);
     throw new SpecError(`${opName[u.op]} has no batched form`);
   }
 
@@ -149,11 +145,7 @@ class Batcher {
  * `roots` with a first axis of `size`, where `leaves` (nodes of one example) become their batched nodes; undefined for a
  * root that no leaf reaches. Resolve graphs with realized nodes first.
  */
-export function batchGraph(
-  roots: readonly UOp[],
-  leaves: ReadonlyMap<UOp, UOp>,
-  size: number,
-): (UOp | undefined)[] {
+export function batchGraph(roots: readonly UOp[], leaves: ReadonlyMap<UOp, UOp>, size: number): (UOp | undefined)[] {
   const batcher = new Batcher(leaves, size);
   return roots.map((r) => batcher.of(r));
 }

@@ -15,9 +15,9 @@ import { ShapeError } from "../../helpers/errors.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { simplify } from "../algebra/symbolic.ts";
 import { argOf, type AxesArg, type PairsArg, reduceOf, type SkewArg, WindowArg } from "../core/args.ts";
-import { isAlu, opName, Ops } from "../core/ops.ts";
+import { isAlu, isSame, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
-import { type Extents, int, INT32_MAX, mayHave, type UOp, uop } from "../core/uop.ts";
+import { type Extents, int, INT32_MAX, mayHave, toposort, type UOp, uop } from "../core/uop.ts";
 
 const INT32_MIN = -INT32_MAX - 1;
 
@@ -275,34 +275,17 @@ function derive(u: UOp): Extents | null {
     }
     case Ops.EXPAND:
     case Ops.FLIP:
-    case Ops.CONTIGUOUS:
-    case Ops.CONTIGUOUS_BACKWARD:
-    case Ops.DETACH:
-    case Ops.CHECKPOINT:
-    case Ops.COPY:
     case Ops.AFTER:
       return x;
   }
-  return null;
+  return isSame(u.op) ? x : null;
 }
 
 /** The extents of a tensor-graph node; null where all are what its shape says. @throws {ShapeError} where there are none */
 export function extentsOf(root: UOp): Extents | null {
   if (root.extentMemo !== undefined) return root.extentMemo;
   if (!mayHave(root, Ops.WINDOW)) return root.extentMemo = null; // all begin there
-  const stack: UOp[] = [root];
-  while (stack.length > 0) {
-    const u = stack[stack.length - 1];
-    let ready = true;
-    for (let i = 0; i < u.src.length; i++) {
-      const s = u.src[i];
-      if (s.extentMemo === undefined) {
-        stack.push(s);
-        ready = false;
-      }
-    }
-    if (!ready) continue;
-    stack.pop();
+  for (const u of toposort(root, (u) => u.extentMemo === undefined)) {
     if (u.extentMemo !== undefined) continue;
     const made = derive(u);
     u.extentMemo = made === null || made.every((e) => e === undefined) ? null : made;
