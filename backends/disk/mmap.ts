@@ -18,10 +18,7 @@ const SYMBOLS = {
 
 type Libc = Deno.DynamicLibrary<typeof SYMBOLS>["symbols"];
 
-const LIBRARIES: Readonly<Record<string, string>> = {
-  linux: "libc.so.6",
-  darwin: "libSystem.B.dylib",
-};
+const LIBRARIES: Readonly<Record<string, string>> = { linux: "libc.so.6", darwin: "libSystem.B.dylib" };
 const READ = 1, PRIVATE = 2, END = 2;
 /** O_RDONLY | O_CLOEXEC. */
 const FLAGS: Readonly<Record<string, number>> = { linux: 0o2000000, darwin: 0x1000000 };

@@ -210,10 +210,7 @@ function onBuffers(item: ExecItem, change: (b: Buffer) => Buffer): ExecItem {
 }
 
 /** Gives all inner buffers of the steps places in one arena a device. */
-function plan(
-  items: readonly ExecItem[],
-  inner: (b: Buffer) => boolean,
-): { items: ExecItem[]; arena: Storage[] } {
+function plan(items: readonly ExecItem[], inner: (b: Buffer) => boolean): { items: ExecItem[]; arena: Storage[] } {
   const entries: Buffer[] = [], at = new Map<Buffer, number>();
   const steps = items.map(({ bufs }) => {
     const used: number[] = [];

@@ -44,12 +44,7 @@ function samePadding(kernel: readonly number[], dilation: number | readonly numb
 }
 
 /** The option as it is kept, a number or a list, if it is of integers of at least `min`. @throws {ArgumentError} */
-function listOf(
-  what: string,
-  name: string,
-  x: number | readonly number[],
-  min: number,
-): number | number[] {
+function listOf(what: string, name: string, x: number | readonly number[], min: number): number | number[] {
   const list = sizesOf(what, name, x, 1, min);
   return typeof x === "number" ? x : list;
 }

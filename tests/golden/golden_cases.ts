@@ -10,10 +10,7 @@ export type Program = (
 ) => Tensor | readonly Tensor[] | Promise<Tensor | readonly Tensor[]>;
 
 /** Unary functions that are called in another way; "celu half" and the like share them. */
-const UNARY: Record<string, Program> = {
-  relu6: (a) => a.mul(2).relu6(),
-  celu: (a) => a.celu(1.5),
-};
+const UNARY: Record<string, Program> = { relu6: (a) => a.mul(2).relu6(), celu: (a) => a.celu(1.5) };
 
 const MATH: Record<string, Program> = {
   "sub scalar": (a) => a.sub(1.5),

@@ -19,10 +19,7 @@ export type ParsedArgs<O extends ParseOptions> =
   & { readonly _: readonly string[] };
 
 /** `--name value`, `--name=value`, `--flag` and `--no-flag` by name; others, and what follows `--`, in `_`. */
-export function parseArgs<const O extends ParseOptions>(
-  args: readonly string[],
-  options: O = {} as O,
-): ParsedArgs<O> {
+export function parseArgs<const O extends ParseOptions>(args: readonly string[], options: O = {} as O): ParsedArgs<O> {
   const rest: string[] = [], out: Record<string, unknown> = { _: rest };
   for (const name of options.boolean ?? []) out[name] = false;
   Object.assign(out, options.default);

@@ -50,11 +50,7 @@ export function digits(flat: UOp, sizes: readonly number[]): UOp[] {
 }
 
 /** One number from 0 to `total` - 1 (or beyond: see `exact`) out of up to three dimensions. */
-function flatIndex(
-  prefix: "gidx" | "lidx",
-  total: number,
-  limits: readonly number[],
-): { flat: UOp; count: number } {
+function flatIndex(prefix: "gidx" | "lidx", total: number, limits: readonly number[]): { flat: UOp; count: number } {
   let [x, y, z] = [total, 1, 1];
   if (x > limits[0]) {
     const least = ceilDiv(total, limits[0]);

@@ -233,12 +233,7 @@ for (
     ...FUNCTION_OPS,
   ]
 ) rules[op] = widened(rules[op]);
-Object.assign(rules, {
-  [Ops.CAST]: cast,
-  [Ops.BITCAST]: bitcast,
-  [Ops.EXTRACT]: extract,
-  [Ops.VECTORIZE]: vectorize,
-});
+Object.assign(rules, { [Ops.CAST]: cast, [Ops.BITCAST]: bitcast, [Ops.EXTRACT]: extract, [Ops.VECTORIZE]: vectorize });
 
 /** The text of a shuffle of the lanes of a warp. */
 const shuffle: CStatement = (w, u, [a], name) => {

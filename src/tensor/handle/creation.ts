@@ -153,11 +153,7 @@ export function placed(u: UOp, device: string | undefined): UOp {
 }
 
 /** A constant, or a bound variable, under `shape`. @throws {ArgumentError} for what is neither */
-export function fullNode(
-  shape: readonly number[],
-  value: number | boolean | bigint | TensorBase,
-  dtype?: DType,
-): UOp {
+export function fullNode(shape: readonly number[], value: number | boolean | bigint | TensorBase, dtype?: DType): UOp {
   if (value instanceof TensorBase && isBoundNode(value.uop)) {
     return broadcastTo(castNode(value.uop, dtype ?? value.dtype), shape);
   }

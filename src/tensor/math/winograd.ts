@@ -36,12 +36,7 @@ const KERNEL = [
   [1 / 24, -1 / 12, 1 / 6],
   [0, 0, 1],
 ];
-const OUTPUT = [
-  [1, 1, 1, 1, 1, 0],
-  [0, 1, -1, 2, -2, 0],
-  [0, 1, 1, 4, 4, 0],
-  [0, 1, -1, 8, -8, 1],
-];
+const OUTPUT = [[1, 1, 1, 1, 1, 0], [0, 1, -1, 2, -2, 0], [0, 1, 1, 4, 4, 0], [0, 1, -1, 8, -8, 1]];
 
 /** The product of a matrix of constants with `x` along `axis`: the rows are sums of few slices, joined. */
 function transformed(matrix: readonly (readonly number[])[], x: UOp, axis: number): UOp {

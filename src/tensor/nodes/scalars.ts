@@ -83,10 +83,7 @@ function floatToInt(u: UOp, dtype: DType): UOp {
 }
 
 /** Throws for what is no scalar of JavaScript. */
-export function checkScalar(
-  x: unknown,
-  action = "take an operand",
-): asserts x is number | boolean | bigint {
+export function checkScalar(x: unknown, action = "take an operand"): asserts x is number | boolean | bigint {
   if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") return;
   throw new ArgumentError(action, { reason: `${describe(x)} is no tensor, number, boolean, bigint or nested list` });
 }

@@ -235,11 +235,7 @@ function placeholder(t: TensorBase, shape: readonly number[]): { node: UOp; leaf
  * @param primals the arguments; numbers are scalars of floats @param tangents as many, of the same form, shapes and dtypes
  * @throws {ShapeError} if a tangent has another shape than its primal @throws {DTypeError} for tensors that are no floats
  */
-export function jvp<A extends unknown[], R>(
-  fn: TensorFunction<A, R>,
-  primals: A,
-  tangents: A,
-): [value: R, tangent: R] {
+export function jvp<A extends unknown[], R>(fn: TensorFunction<A, R>, primals: A, tangents: A): [value: R, tangent: R] {
   const action = "compute jvp";
   if (!Array.isArray(primals) || !Array.isArray(tangents)) {
     throw new ArgumentError(action, { reason: "primals and tangents are lists of arguments" });

@@ -71,11 +71,7 @@ const sums = opts({ keepdim: bool(true), dtype: dtype("float32") });
 const spread = opts({ keepdim: bool(true), correction: num(1) });
 const axis = maybe(axes(1));
 const one = maybe(int(1));
-const window = (): Record<string, Arg> => ({
-  stride: axes([1, 1]),
-  dilation: axes(1),
-  padding: axes([0, 0]),
-});
+const window = (): Record<string, Arg> => ({ stride: axes([1, 1]), dilation: axes(1), padding: axes([0, 0]) });
 const none: MakeCall = on();
 const binary: MakeCall = on(operand(2), reverse);
 const ints2 = (): Tensor => i32([1, 2]);

@@ -182,16 +182,7 @@ function reduceByParts(x: UOp): [r: UOp, quadrant: UOp] {
 }
 
 /** Bits of 2/pi after 32 zeros. */
-const TWO_OVER_PI = [
-  0,
-  0xa2f9836e,
-  0x4e441529,
-  0xfc2757d1,
-  0xf534ddc0,
-  0xdb629599,
-  0x3c439041,
-  0xfe5163ab,
-];
+const TWO_OVER_PI = [0, 0xa2f9836e, 0x4e441529, 0xfc2757d1, 0xf534ddc0, 0xdb629599, 0x3c439041, 0xfe5163ab];
 
 /** Upper half of the product of a 24-bit integer and a 32-bit one. */
 function mulHigh(m: UOp, a: UOp): UOp {
