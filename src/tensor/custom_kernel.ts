@@ -166,13 +166,13 @@ export abstract class CustomTensor extends TensorBase {
       const after = uop(Ops.AFTER, t.dtype, [nodes[slot], run]);
       after.line ??= line;
       noteWrite(nodes[slot], after);
-      return this.wrap(reshape(after, t.shape));
+      return this.wrapNew(reshape(after, t.shape));
     });
     const { gradFxn } = options, [first, ...others] = arg.written;
     if (gradFxn === undefined) return results;
     const inputs = tensors.filter((_, slot) => !arg.written.includes(slot));
     results[first] = this.differentiated(results[first], inputs, gradFxn);
-    for (const slot of others) results[slot] = this.wrap(detachNode(results[slot].uop));
+    for (const slot of others) results[slot] = results[slot].wrapView(detachNode(results[slot].uop));
     return results;
   }
 }

@@ -224,18 +224,18 @@ export abstract class RealizeTensor extends TensorBase {
   }
   /** Identity whose gradient is made contiguous. */
   contiguousBackward(): this {
-    return this.wrap(uop(Ops.CONTIGUOUS_BACKWARD, this.dtype, [this.uop]));
+    return this.wrapView(uop(Ops.CONTIGUOUS_BACKWARD, this.dtype, [this.uop]));
   }
   /** The same values, cut off from the gradient. */
   detach(): this {
-    return this.wrap(uop(Ops.DETACH, this.dtype, [this.uop]));
+    return this.wrapView(uop(Ops.DETACH, this.dtype, [this.uop]));
   }
   /**
    * A copy with memory of its own, on `device` if given: of what this is now, whatever is written to it later.
    * @throws {DeviceError} */
   clone(options: { readonly device?: string } = {}): this {
     checkOptions("clone", options, ["device"]);
-    const copy = holdMemory(this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
+    const copy = holdMemory(this.wrapNew(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
     noteClone(copy.uop);
     return options.device === undefined ? copy : copy.to(options.device);
   }
@@ -244,7 +244,7 @@ export abstract class RealizeTensor extends TensorBase {
   to(device?: string): this {
     const target = device === undefined ? defaultDevice() : knownDevice(device);
     if (deviceOf(this.uop) === target) return this;
-    return holdMemory(this.wrap(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target)));
+    return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target)));
   }
   /** Moves this tensor, and its gradient, to `device`. */
   toInPlace(device?: string): this {
@@ -411,7 +411,7 @@ export abstract class RealizeTensor extends TensorBase {
   /** Throws where this is a copy that nobody has seen, and `value` owes it nothing: what was copied was meant. */
   private checkLost(value: UOp): void {
     const copied = this.copiedBy();
-    if (copied === undefined || realizedBuffer(this.uop) !== undefined || toposort(value).includes(this.uop)) return;
+    if (copied === undefined || toposort(value).includes(this.uop)) return;
     const [method, instead] = copied;
     throw new ArgumentError(`assign to what ${method} gives`, {
       reason:
@@ -450,7 +450,7 @@ export abstract class RealizeTensor extends TensorBase {
     }
     if ((renamed ?? replaced) === undefined || !this.isBefore(since)) return;
     renamed?.add(this);
-    if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrap(this.uop));
+    if (replaced !== undefined && !replaced.has(this)) replaced.set(this, this.wrapView(this.uop));
   }
 
   /** As {@linkcode Realizing} says. While a capture listens, tensors that were there before it move once, and not in each replay. */

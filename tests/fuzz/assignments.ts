@@ -42,6 +42,18 @@ function indexOf(index: readonly unknown[], names: Names): never[] {
   }) as never[];
 }
 
+/** What `sameText` of assignments_program.ts says. */
+const SAME_AS: readonly ((x: Tensor) => Tensor)[] = [
+  (x) => x.mul(1),
+  (x) => x.add(0),
+  (x) => new Tensor(true).where(x, x),
+  (x) => x.contiguous(),
+  (x) => x.pow(1),
+  (x) => x.repeatInterleave(1, 0),
+  (x) => x.pad([0, 0]),
+  (x) => x.roll(0),
+];
+
 /** A function under jit, or, by `how`, called by another one, with JIT_CHECK=1, or with JIT=0. */
 function jitted(body: (...args: Tensor[]) => Tensor, how: string): (...args: Tensor[]) => Tensor {
   const inner = jit(body), f = how === "nested" ? jit((...given: Tensor[]) => inner(...given)) : inner;
@@ -96,9 +108,7 @@ function step(s: Statement, names: Names): void {
         case "expand":
           return set(x.unsqueeze(0).expand([2, ...x.shape]));
         case "same":
-          return set(
-            [() => x.mul(1), () => x.add(0), () => new Tensor(true).where(x, x), () => x.contiguous()][s.list![0]](),
-          );
+          return set(SAME_AS[s.list![0]](x));
         case "clone":
           return set(x.clone());
         case "pick":

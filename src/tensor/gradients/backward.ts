@@ -304,7 +304,7 @@ export abstract class BackwardTensor extends TensorBase {
   /** This, for the gradients that it fills. */
   private remembered(): Loss {
     this.hold();
-    return { alive: new WeakRef(tokenOf(this)), tensor: this.wrap(this.uop).borrow() };
+    return { alive: new WeakRef(tokenOf(this)), tensor: this.wrapNew(this.uop).borrow() };
   }
 
   /** The gradient to begin with. */

@@ -18,7 +18,7 @@ import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
-import { latest, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
+import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
 import { isList, type TypedArray } from "../nodes/host.ts";
 import { castNode, checkFits, checkScalar, scalarConst } from "../nodes/scalars.ts";
@@ -135,6 +135,7 @@ export const realizing: Realizing = {} as Realizing;
 /** What handles keep protected, for those who move them on to other nodes: realizing, the JIT, transforms, rows of methods. */
 export interface Internals {
   wrap<T extends TensorBase>(t: T, u: UOp): T;
+  wrapView<T extends TensorBase>(t: T, u: UOp): T;
   setUop(t: TensorBase, u: UOp): void;
   rename(t: TensorBase, u: UOp): void;
   refresh(t: TensorBase, all?: boolean): boolean;
@@ -174,6 +175,7 @@ export abstract class TensorBase {
     epochs = (t) => t.epoch;
     internals = {
       wrap: (t, u) => t.wrap(u),
+      wrapView: (t, u) => t.wrapView(u),
       setUop: (t, u) => t.setUop(u),
       rename: (t, u) => t.rename(u),
       refresh: (t, all) => t.refresh(all),
@@ -316,6 +318,7 @@ export abstract class TensorBase {
   }
   /** Has a value that only happens to be another tensor's memory, and is all of it, ask for its own: that may be written later. */
   protected ownValue(): void {
+    if (!this.isValue && this.source === undefined) return;
     const [top] = this.aliases(), { base } = shown(top.present), own = wholeOf(this.present);
     if (!top.isValue || !isMemory(base) || !isMemory(own) || !isSameMemory(own, base)) return;
     if (top !== this) this.refresh();
@@ -375,32 +378,35 @@ export abstract class TensorBase {
     return unclaim(this.node);
   }
 
-  /** A tensor of this class on another node. */
+  /** A tensor of this class on a node that is a value, also where that is no other than what is in some memory. */
   protected wrap(u: UOp): this {
-    const t = new (this.constructor as new (u: UOp) => this)(u), { node } = this;
+    const t = this.wrapNew(u);
+    t.isValue = isMemory(shown(u).base);
+    return t;
+  }
+  /** As `wrap`, for memory of its own. */
+  protected wrapNew(u: UOp): this {
+    return new (this.constructor as new (u: UOp) => this)(u);
+  }
+  /** As `wrap`, for a view of this: what is written to it is written here. */
+  protected wrapView(u: UOp): this {
+    const t = this.wrapNew(u), { node } = this;
     if (isAlias(u.op) || isAlias(node.op) || u === node) {
       t.source = sourceOf(u, node, this.named(), this.source, epochOf);
     }
     return t;
   }
 
-  /** As `wrap`, for an op that gives new values, also where its node shows no others than those of this. */
-  protected wrapValue(u: UOp): this {
-    const t = this.wrap(u);
-    t.isValue = t.source !== undefined;
-    t.source = undefined;
-    return t;
-  }
-
   /** As `wrap`, for what copies elements of this: a write to all of it that reaches nobody is refused. */
   protected wrapCopy(u: UOp, method: string, instead: string): this {
     const t = this.wrap(u);
-    if (hasValues(this.node) && !isMemory(shown(u).base)) copies.set(t, [method, instead]);
+    if (hasValues(this.node)) copies.set(t, [method, instead]);
     return t;
   }
-  /** How this was copied from the memory of another tensor, which a write to this does not change; undefined: it was not. */
+  /** How this was copied from the memory of another tensor, which a write to this does not change; undefined: it was not, or was seen. */
   protected copiedBy(): readonly [method: string, instead: string] | undefined {
     const { uop } = this, known = copies.get(this);
+    if (!this.isValue && unlabeled(uop).op === Ops.BUFFER) return undefined;
     if (known !== undefined) return known;
     if ((uop.op !== Ops.CAST && uop.op !== Ops.EXPAND) || !hasValues(uop.src[0])) return undefined;
     return uop.op === Ops.CAST ? CAST_COPY : ["expand", "assign to that tensor"];

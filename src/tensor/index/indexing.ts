@@ -306,11 +306,11 @@ export abstract class IndexingTensor extends TensorBase {
   at(...index: Index[]): this {
     index = this.withTensors(index);
     const cut = cutVariables("index", this.uop, index);
-    if (cut !== undefined) return this.wrap(cut.u).at(...cut.rest);
+    if (cut !== undefined) return this.wrapView(cut.u).at(...cut.rest);
     const plan = parse("index", index, this.shape, false);
     for (const t of plan.tensors) checkSameDevice("index", this.uop, t.index.uop);
     const view = viewNode(this.uop, plan);
-    if (plan.tensors.length === 0) return this.wrap(view);
+    if (plan.tensors.length === 0) return this.wrapView(view);
     const a = advanced("index", plan, view);
     const { x, before, sizes, after } = gathered(view, a);
     const rank = before.length + a.common.length + sizes.length + after.length;

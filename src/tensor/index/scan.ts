@@ -120,7 +120,7 @@ export abstract class ScanTensor extends TensorBase {
    */
   cumsum(axis = 0): this {
     const x = castNode(this.uop, sumDType(this.dtype));
-    return this.wrapValue(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(sumOf(this.dtype)));
+    return this.wrap(this.scanned("cumsum", axis, x, opScan(Ops.ADD, x)).cast(sumOf(this.dtype)));
   }
 
   /**
@@ -134,7 +134,7 @@ export abstract class ScanTensor extends TensorBase {
       });
     }
     const x = castNode(this.uop, sumDType(this.dtype));
-    return this.wrapValue(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
+    return this.wrap(this.scanned("cumprod", axis, x, opScan(Ops.MUL, x)).cast(sumOf(this.dtype)));
   }
 
   /**

@@ -48,7 +48,7 @@ export abstract class SortTensor extends TensorBase {
     checkOptions("sort", options, ["descending"]);
     const [at, axis] = this.positions("sort", dim, options.descending ?? false);
     const moved = this.ndim > 0 && this.shape[axis] > 1;
-    return [this.wrapValue(moved ? gatherNode(this.uop, axis, at) : this.uop), this.wrap(at)];
+    return [this.wrap(moved ? gatherNode(this.uop, axis, at) : this.uop), this.wrap(at)];
   }
 
   /** The positions that sort along `dim`, int32. @throws {ShapeError} */
@@ -72,7 +72,7 @@ export abstract class SortTensor extends TensorBase {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
     }
     const [at] = this.positions("topk", axis, options.largest ?? true);
-    if (shape.length === 0) return [this.wrapValue(this.uop), this.wrap(at)];
+    if (shape.length === 0) return [this.wrap(this.uop), this.wrap(at)];
     const cut = shrinkAxis("topk", at, axis, 0, k);
     return [this.wrap(gatherNode(this.uop, axis, cut)), this.wrap(cut)];
   }

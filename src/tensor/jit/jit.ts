@@ -105,6 +105,7 @@ function asyncError(): JitError {
 
 /** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
 function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>, uses: Uses): Storage[] {
+  for (const t of tensors) internals.ownValue(t);
   // a write through a view is one to what that is now; what one of these overwrites is read before that
   const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined || isOverwritten(t));
   if (lazy.length > 0) realizeTensors(lazy, true);

@@ -16,7 +16,7 @@ import { leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 
 /** A tensor of the class of `like` on a node. */
 export function wrap(like: TensorBase, u: UOp): TensorBase {
-  return internals.wrap(like, u);
+  return internals.wrapView(like, u);
 }
 
 /** What a view that is realized names, as a tensor of its own. */

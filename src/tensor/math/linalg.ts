@@ -159,7 +159,7 @@ export abstract class LinalgTensor extends TensorBase {
     const { inputs, output } = parseEinsum(formula, operands);
     const out = options?.dtype === undefined ? sumOf(promoteAll(operands.map((t) => t.dtype))) : toDType(options.dtype);
     const result = contract(formula, inputs, output, sumDType(out));
-    return operands[0].wrap(result.cast(out));
+    return operands[0].wrapView(result.cast(out));
   }
 
   /**

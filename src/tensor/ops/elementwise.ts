@@ -215,6 +215,7 @@ export abstract class ElementwiseTensor extends TensorBase {
    */
   cast(dtype: DTypeLike): this {
     const u = castNode(this.uop, toDType(dtype));
+    if (u === this.uop) return this.wrapView(u);
     return u.op === Ops.CAST ? this.wrap(u) : this.wrapCopy(u, ...CAST_COPY);
   }
 
@@ -225,7 +226,7 @@ export abstract class ElementwiseTensor extends TensorBase {
    */
   bitcast(dtype: DTypeLike): this {
     const to = toDType(dtype), from = this.dtype, shape = this.shape;
-    if (to === from) return this.wrap(this.uop);
+    if (to === from) return this.wrapView(this.uop);
     const bytes = (shape[shape.length - 1] ?? 1) * from.itemsize;
     if (to.itemsize !== from.itemsize && (shape.length === 0 || bytes % to.itemsize !== 0)) {
       throw new ShapeError(`bitcast ${from} to ${to}`, {
@@ -236,7 +237,7 @@ export abstract class ElementwiseTensor extends TensorBase {
           : `${bytes} bytes of axis ${shape.length - 1} are no multiple of ${to.itemsize}`,
       });
     }
-    return this.wrap(this.uop.bitcast(to));
+    return this.wrapView(this.uop.bitcast(to));
   }
 
   // ---- arithmetic

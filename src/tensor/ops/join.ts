@@ -50,7 +50,7 @@ export abstract class JoinTensor extends TensorBase {
     const shape = this.shape;
     const axis = resolveAxis("split", dim, shape);
     if (Array.isArray(sizes) && (hasVariable(sizes) || extentsOf(this.uop)?.[axis] !== undefined)) {
-      return splitAxis("split", this.uop, axis, sizes).map((u) => this.wrap(u));
+      return splitAxis("split", this.uop, axis, sizes).map((u) => this.wrapView(u));
     }
     constantAxis("split", this.uop, axis, "list the sizes of the parts");
     const n = shape[axis];
@@ -71,7 +71,7 @@ export abstract class JoinTensor extends TensorBase {
     return list.map((m) => {
       const pairs = shape.map((s): Pair => [0, s]);
       pairs[axis] = [at, at += m];
-      return this.wrap(shrink(this.uop, pairs));
+      return this.wrapView(shrink(this.uop, pairs));
     });
   }
 
@@ -110,7 +110,7 @@ export abstract class JoinTensor extends TensorBase {
       });
     }
     const dtype = promoteAll(all.map((t) => t.dtype));
-    return this.wrapValue(catNodes(all.map((t) => t.uop.cast(dtype)), axis));
+    return this.wrap(catNodes(all.map((t) => t.uop.cast(dtype)), axis));
   }
 
   /** Joins this and `tensors` along a new axis. @throws {ShapeError} if the shapes differ */
@@ -127,7 +127,7 @@ export abstract class JoinTensor extends TensorBase {
       }
       return reshape(t.uop.cast(dtype), shape.toSpliced(axis, 0, 1));
     });
-    return this.wrapValue(catNodes(nodes, axis));
+    return this.wrap(catNodes(nodes, axis));
   }
 
   /** Tiles: axis i is repeated `repeats[i]` times; more repeats than axes add axes in front. */
@@ -158,7 +158,7 @@ export abstract class JoinTensor extends TensorBase {
         (axis) => axis % 2 === 0,
       );
     }
-    return this.wrapValue(reshape(tiles, shapeOf(x).map((n, i) => n * counts[i])));
+    return this.wrap(reshape(tiles, shapeOf(x).map((n, i) => n * counts[i])));
   }
 
   /** Each element `repeats` times in a row along `dim`; of the flattened tensor without `dim`. */
@@ -240,7 +240,7 @@ export abstract class JoinTensor extends TensorBase {
     return all.map((t, i) => {
       const one = new Array<number>(all.length).fill(1);
       one[place[i]] = t.numel();
-      return this.wrap(withSizes("meshgrid", expand(reshape(t.uop, one), shape), sizes, () => true));
+      return (t as this).wrapView(withSizes("meshgrid", expand(reshape(t.uop, one), shape), sizes, () => true));
     });
   }
 }

@@ -74,10 +74,10 @@ export abstract class MovementTensor extends TensorBase {
 
   /** What `reshape` and `view` do. */
   private reshapeTo(action: string, shape: Axes | readonly (Dim | null)[]): this {
-    if (!hasVariable(shape)) return this.wrap(reshapeSized(this.uop, this.resolveShape(action, shape)));
+    if (!hasVariable(shape)) return this.wrapView(reshapeSized(this.uop, this.resolveShape(action, shape)));
     const list = shape as readonly (Dim | null)[];
     const made = reshapeSized(this.uop, this.resolveShape(action, largestSizes(action, list)));
-    return this.wrap(withSizes(action, made, list, () => false));
+    return this.wrapView(withSizes(action, made, list, () => false));
   }
 
   /** A shape with its -1 found. @throws {ShapeError} */
@@ -128,7 +128,7 @@ export abstract class MovementTensor extends TensorBase {
     if (hasVariable(shape)) {
       const list = shape as readonly (Dim | null)[], extra = list.length - from.length;
       const made = this.expand(largestSizes("expand", list));
-      return this.wrap(withSizes("expand", made.uop, list, (axis) => axis < extra || from[axis - extra] === 1));
+      return this.wrapView(withSizes("expand", made.uop, list, (axis) => axis < extra || from[axis - extra] === 1));
     }
     const list: unknown = typeof shape === "number" ? [shape] : shape;
     if (!Array.isArray(list)) {
@@ -151,7 +151,7 @@ export abstract class MovementTensor extends TensorBase {
         });
       }
     });
-    return this.wrap(expand(reshape(this.uop, full), target));
+    return this.wrapView(expand(reshape(this.uop, full), target));
   }
 
   /** Axis i of the result is axis `order[i]`. @throws {ShapeError} if `order` is no permutation of the axes */
@@ -166,18 +166,18 @@ export abstract class MovementTensor extends TensorBase {
         reason: `[${list.join(", ")}] is no permutation of its ${shape.length} axes`,
       });
     }
-    return this.wrap(permute(this.uop, axes));
+    return this.wrapView(permute(this.uop, axes));
   }
 
   /** Swaps two axes. @throws {ShapeError} if one is outside the rank */
   transpose(dim0 = 1, dim1 = 0): this {
     const shape = this.shape;
     const a = resolveAxis("transpose", dim0, shape), b = resolveAxis("transpose", dim1, shape);
-    if (a === b) return this.wrap(this.uop);
+    if (a === b) return this.wrapView(this.uop);
     const order = rangeOf(shape.length);
     order[a] = b;
     order[b] = a;
-    return this.wrap(permute(this.uop, order));
+    return this.wrapView(permute(this.uop, order));
   }
 
   /** The first two axes swapped; a tensor of fewer axes is itself. */
@@ -193,7 +193,7 @@ export abstract class MovementTensor extends TensorBase {
         reason: `the axes must be a number or a list of numbers, not ${describe(axis)}`,
       });
     }
-    return this.wrap(flip(this.uop, resolveAxes("flip", axis, this.shape)));
+    return this.wrapView(flip(this.uop, resolveAxes("flip", axis, this.shape)));
   }
 
   /**
@@ -205,7 +205,7 @@ export abstract class MovementTensor extends TensorBase {
   shrink(arg: readonly (readonly [Dim, Dim] | null)[]): this {
     const shape = this.shape;
     if (hasVariable(arg) && arg.length === shape.length) {
-      return this.wrap(
+      return this.wrapView(
         dimPairs("shrink", arg).reduce(
           (u, p, axis) => p === null ? u : shrinkAxis("shrink", u, axis, p[0], p[1]),
           this.uop,
@@ -227,7 +227,7 @@ export abstract class MovementTensor extends TensorBase {
       }
       return [start, stop];
     });
-    return this.wrap(shrink(this.uop, pairs));
+    return this.wrapView(shrink(this.uop, pairs));
   }
 
   /** Keeps the first n of each axis; null keeps all. @throws {ShapeError} beyond the size */
@@ -337,16 +337,16 @@ export abstract class MovementTensor extends TensorBase {
   /** Drops axes of size 1: all, or `dim` if its size is 1. @throws {ShapeError} for an axis outside the rank */
   squeeze(dim?: number): this {
     const shape = this.shape;
-    if (dim === undefined) return this.wrap(reshape(this.uop, shape.filter((n) => n !== 1)));
+    if (dim === undefined) return this.wrapView(reshape(this.uop, shape.filter((n) => n !== 1)));
     const axis = resolveAxis("squeeze", dim, shape);
-    return this.wrap(shape[axis] === 1 ? reshape(this.uop, shape.toSpliced(axis, 1)) : this.uop);
+    return this.wrapView(shape[axis] === 1 ? reshape(this.uop, shape.toSpliced(axis, 1)) : this.uop);
   }
 
   /** Inserts an axis of size 1 before `dim`. @throws {ShapeError} outside [-ndim-1, ndim] */
   unsqueeze(dim: number): this {
     const shape = this.shape;
     const axis = resolveAxis("unsqueeze", dim, shape, shape.length + 1);
-    return this.wrap(reshape(this.uop, shape.toSpliced(axis, 0, 1)));
+    return this.wrapView(reshape(this.uop, shape.toSpliced(axis, 0, 1)));
   }
 
   /** Merges axes `startDim` to `endDim`, both included, into one. */
@@ -357,7 +357,7 @@ export abstract class MovementTensor extends TensorBase {
       throw new ShapeError("flatten", { shapes: [shape], axis: a, reason: `axis ${a} comes after axis ${b}` });
     }
     const merged = [...shape.slice(0, a), prod(shape.slice(a, b + 1)), ...shape.slice(b + 1)];
-    return this.wrap(reshapeSized(this.uop, merged));
+    return this.wrapView(reshapeSized(this.uop, merged));
   }
 
   /** Splits one axis into several; one size may be -1. @throws {ShapeError} if they do not multiply to its size */
@@ -424,7 +424,7 @@ export abstract class MovementTensor extends TensorBase {
     const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
     const windows = unfoldLast(permute(this.uop, order), size, step);
     const back = rangeOf(last).toSpliced(axis, 0, last);
-    return this.wrap(permute(windows, [...back, last + 1]));
+    return this.wrapView(permute(windows, [...back, last + 1]));
   }
 
   /** The diagonal of axes `dim1` and `dim2`, appended as the last axis. @throws {ShapeError} for equal axes */
@@ -438,10 +438,10 @@ export abstract class MovementTensor extends TensorBase {
     }
     const own = extentOf(this.uop, a);
     if (offset === 0 && extentsOf(this.uop)?.[a] !== undefined && sameExtent(own, extentOf(this.uop, b))) {
-      return this.wrap(squareDiagonal(this.uop, a, b));
+      return this.wrapView(squareDiagonal(this.uop, a, b));
     }
     for (const axis of [a, b]) constantAxis("diagonal", this.uop, axis);
-    return this.wrap(diagonalNode(this.uop, a, b, offset));
+    return this.wrapView(diagonalNode(this.uop, a, b, offset));
   }
 
   /**
@@ -452,6 +452,6 @@ export abstract class MovementTensor extends TensorBase {
   rearrange(formula: string, sizes: Readonly<Record<string, number>> = {}): this {
     const plan = parseRearrange(formula, this.shape, sizes);
     const turn = (): UOp => reshapeSized(permute(reshape(this.uop, plan.split), plan.order), plan.joined);
-    return this.wrap(sizedAs("rearrange", this.uop, rangeOf(this.ndim), turn));
+    return this.wrapView(sizedAs("rearrange", this.uop, rangeOf(this.ndim), turn));
   }
 }

@@ -112,8 +112,8 @@ export abstract class ReduceTensor extends TensorBase {
 
   /** Drops `axes`, which have size 1, unless they are to be kept. */
   private finish(u: UOp, axes: readonly number[], keepdim: boolean | undefined): this {
-    if (keepdim) return this.wrapValue(u);
-    return this.wrapValue(reshape(u, shapeOf(u).filter((_, i) => !axes.includes(i))));
+    if (keepdim) return this.wrap(u);
+    return this.wrap(reshape(u, shapeOf(u).filter((_, i) => !axes.includes(i))));
   }
 
   /** The axes to reduce, checked. */

@@ -2,7 +2,7 @@
 import type { Random } from "../simplify.ts";
 import { product, range, SIZE, taken } from "./assignments_bytes.ts";
 import { comesFrom, type Handle, isWhole, Model, outsideOf } from "./assignments_model.ts";
-import { type Kind, type Part, SAME, type Statement } from "./assignments_program.ts";
+import { type Kind, type Part, SAME, SAME_COPIES, type Statement } from "./assignments_program.ts";
 
 const SHAPES: readonly (readonly number[])[] = [[4], [6], [2, 3], [3, 2], [2, 2], [3, 4], [2, 2, 3]];
 const VALUES = ["add", "add", "mul", "max", "sum", "scan", "total", "expand", "clone", "contiguous", "pick", "same"];
@@ -181,8 +181,11 @@ export class Maker {
         how,
         list: range(r.int(1, 3)).map(() => r.int(0, shape[0] - 1)),
       });
-    } else if (how === "same") this.add({ op: "value", to, on, how, list: [r.int(0, SAME - 1)] });
-    else if (["add", "mul", "max"].includes(how)) {
+    } else if (how === "same") {
+      const way = r.int(0, SAME - 1);
+      if (way >= SAME_COPIES) this.copies.add(to);
+      this.add({ op: "value", to, on, how, list: [way] });
+    } else if (["add", "mul", "max"].includes(how)) {
       this.add({ op: "value", to, on, how, value: this.operand(shape, kind) });
     } else this.add({ op: "value", to, on, how });
     return to;

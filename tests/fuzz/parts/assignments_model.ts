@@ -4,7 +4,7 @@
  * Plain arrays, nothing of src.
  */
 import { combine, load, permuted, product, range, SIZE, store, taken } from "./assignments_bytes.ts";
-import type { Kind, Statement } from "./assignments_program.ts";
+import { type Kind, SAME_NODES, type Statement } from "./assignments_program.ts";
 import { Training } from "./assignments_training.ts";
 
 /** A tensor's memory. */
@@ -462,6 +462,7 @@ export class Model {
     }
     const made = make(x, shape);
     made.version.isStored = s.how === "clone";
+    made.version.isThrough = s.how === "same" && list[0] >= SAME_NODES; // of the same node
     return made;
   }
 

@@ -65,9 +65,15 @@ function partText(part: Part): string {
 }
 
 /** Ways to write a value that is another one. */
-export const SAME = 4;
+export const SAME = 8;
+/** From this one on they compute nothing: who reads them before they are realized reads the other one. */
+export const SAME_NODES = 4;
+/** Those from this one on copy: to assign all of what they give may be a mistake. */
+export const SAME_COPIES = 6;
 function sameText(x: string, way: number): string {
-  return [`${x}.mul(1)`, `${x}.add(0)`, `new Tensor(true).where(${x}, ${x})`, `${x}.contiguous()`][way];
+  if (way === 2) return `new Tensor(true).where(${x}, ${x})`;
+  const calls = ["mul(1)", "add(0)", "", "contiguous()", "pow(1)", "repeatInterleave(1, 0)", "pad([0, 0])", "roll(0)"];
+  return `${x}.${calls[way]}`;
 }
 
 /** Ways to call a jit function. */
