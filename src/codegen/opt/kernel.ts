@@ -42,10 +42,10 @@ const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST", "MERGE"]);
 /** Elements that a reduction may read for every thread to do it for itself. */
 const REPEATED_REDUCE = 256;
 
-/** Output axes of a kernel, outermost first. */
+/** Output axes of a kernel, outermost first: those that are copies already are none. */
 function outputRanges(ast: UOp): UOp[] {
   const found = new Set<UOp>();
-  for (const s of ast.src) for (const r of rangesOf(s)) found.add(r);
+  for (const s of ast.src) for (const r of rangesOf(s)) if (kindOf(r) !== AxisKind.UPCAST) found.add(r);
   return [...found].sort(compareLoops);
 }
 

@@ -5,7 +5,7 @@
  * @module
  */
 import { sameArray } from "../../helpers/math.ts";
-import { AxisKind, reduceOf } from "../../uop/core/args.ts";
+import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
@@ -13,8 +13,9 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { int, range, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, sourceIndex } from "../../uop/graph/movement_index.ts";
 import { type Cascade, cascadeOf } from "./cascade.ts";
-import { isLeaf, type KernelPlan, mustRealize, outputRanges, stripReshape } from "./fusion_plan.ts";
+import { emptyPlan, isLeaf, type KernelPlan, mustRealize, outputRanges, stripReshape } from "./fusion_plan.ts";
 import { bodyWeight, KEEP_COST_REPEATED, ownCost } from "./recompute.ts";
+import { stackedAxis } from "./stacked.ts";
 
 /** Numbers of the ranges of a kernel's output; those of its reduces and rows follow. */
 export const OUTPUT_RANGES: number = 1 << 16;
@@ -24,6 +25,16 @@ export const MOST_KEPT: number = 2 ** 31;
 const MOST_BODY = 1024;
 /** Reshapes in a row beyond which a copy is made: each may divide what the ones before made of an index. */
 const MOST_RESHAPES = 64;
+
+/** Copies of a body that selections ask for, at most: they are in registers together. */
+export const MOST_COPIES: number = 64;
+
+/** The output axis of a kernel that an index runs along; undefined for others. */
+function outputAxisOf(index: UOp): number | undefined {
+  if (index.op !== Ops.RANGE) return undefined;
+  const { id } = argOf(index, Ops.RANGE);
+  return id < OUTPUT_RANGES ? id : undefined;
+}
 
 /** One way in which a node is read. */
 export interface Context {
@@ -193,7 +204,7 @@ export abstract class ContextWalk {
 
   protected planOf(kernel: UOp): KernelPlan {
     let plan = this.kernels.get(kernel);
-    if (plan === undefined) this.kernels.set(kernel, plan = { outer: undefined, staged: new Map(), joined: new Map() });
+    if (plan === undefined) this.kernels.set(kernel, plan = emptyPlan());
     return plan;
   }
 
@@ -254,9 +265,28 @@ export abstract class ContextWalk {
     return (c.kernel.op === Ops.STORE ? Infinity : numelOf(c.kernel)) * iterationsOf(inner);
   }
 
+  /** Makes the output axis along which `u` selects between values copies of its kernel's body, as long as there are few. */
+  private copyStacked(u: UOp, { kernel, idx }: Context): void {
+    const axis = stackedAxis(u), at = axis === undefined ? undefined : outputAxisOf(idx[axis]);
+    if (at === undefined || this.kernels.get(kernel)?.copied.includes(at)) return;
+    const { copied } = this.planOf(kernel), shape = shapeOf(kernel.op === Ops.STORE ? kernel.src[1] : kernel);
+    if (copied.reduce((n, i) => n * shape[i], shape[at]) <= MOST_COPIES) copied.push(at);
+  }
+
+  /** Copies of a kernel's body that share what EXPAND `u` repeats for them. */
+  private copiesOver(u: UOp, { kernel, idx }: Context): number {
+    const copied = this.kernels.get(kernel)?.copied, from = shapeOf(u.src[0]), to = shapeOf(u);
+    if (copied === undefined || copied.length === 0) return 1;
+    return idx.reduce((n, x, i) => from[i] < to[i] && copied.includes(outputAxisOf(x) ?? -1) ? n * to[i] : n, 1);
+  }
+
   /** Passes the context of a node computed in place on to its sources. */
   protected enter(u: UOp, c: Context, read: Read): void {
-    if (isMovement(u.op)) return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, c.active, c.underSum);
+    if (isMovement(u.op)) {
+      const active = c.active / (u.op === Ops.EXPAND ? this.copiesOver(u, c) : 1);
+      return read(u.src[0], c.kernel, sourceIndex(u, c.idx).idx, active, c.underSum);
+    }
+    if (u.op === Ops.WHERE) this.copyStacked(u, c);
     if (u.op === Ops.REDUCE) {
       const { op, axes } = reduceOf(u);
       const from = shapeOf(u.src[0]);

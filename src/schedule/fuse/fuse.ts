@@ -16,7 +16,7 @@ import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from "../../uop/graph/movement_index.ts";
 import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
-import { type Context, ContextWalk, type Facts, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
+import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
 import {
   type FusionCaps,
   type FusionPlan,
@@ -163,11 +163,15 @@ const FIRST: readonly Reason[] = [
   // a position, or a comparison of one, is computed faster than it is read
   {
     name: "read in too many ways",
-    when: ({ list, facts: { loads, reduces, cost } }) =>
-      list.length > MAX_CONTEXTS && (loads || reduces || cost >= KEEP_COST),
+    when: ({ list, facts: { loads, reduces, cost } }, f) =>
+      list.length > f.mostContexts(list[0]) && (loads || reduces || cost >= KEEP_COST),
     then: "realize",
   },
-  { name: "a position read in many ways", when: ({ list }) => list.length > MAX_CONTEXTS, then: "in place" },
+  {
+    name: "a position read in many ways",
+    when: ({ list }, f) => list.length > f.mostContexts(list[0]),
+    then: "in place",
+  },
 ];
 
 /** Of nodes with which no reduce is computed. */
@@ -239,6 +243,11 @@ class Fuser extends ContextWalk {
     if (then === "realize") this.realized.add(u);
     else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
+  }
+
+  /** Sets of indices at which a node may be read: where there are copies of the body anyway, one for each. */
+  mostContexts({ kernel }: Context): number {
+    return (this.kernels.get(kernel)?.copied.length ?? 0) > 0 ? MOST_COPIES : MAX_CONTEXTS;
   }
 
   /** Is it, on a grid, values that were narrower before, and are the same? */

@@ -47,6 +47,13 @@ export interface KernelPlan {
   readonly staged: Map<UOp, readonly number[]>;
   /** Reduces that are lanes of one carrier, both of a cascade by node. */
   readonly joined: Map<UOp, Cascade>;
+  /** Output axes that are no loops but copies of the body, which compute together what they have in common. */
+  readonly copied: number[];
+}
+
+/** A plan that keeps nothing. */
+export function emptyPlan(): KernelPlan {
+  return { outer: undefined, staged: new Map(), joined: new Map(), copied: [] };
 }
 
 /** Which nodes get buffers, and what else each kernel keeps. */
@@ -55,17 +62,22 @@ export interface FusionPlan {
   readonly kernels: Map<UOp, KernelPlan>;
 }
 
-/** Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. */
+/**
+ * Output ranges of a kernel over `shape`: ids 0, 1, ... by axis, `outer` axes first; axes of size 1 are the constant 0. All
+ * are loops but those of `copied` axes.
+ */
 export function outputRanges(
   shape: readonly number[],
   outer: readonly number[] = [],
   extents: Extents | null = null,
+  copied: readonly number[] = [],
 ): UOp[] {
   const out = new Array<UOp>(shape.length);
   let next = outer.length; // of the axes that are not outer ones
   for (let i = 0; i < shape.length; i++) {
     const at = outer.indexOf(i), id = at < 0 ? next++ : at;
-    out[i] = shape[i] === 1 ? int(0) : range(extents?.[i] ?? shape[i], id, AxisKind.LOOP);
+    const kind = copied.includes(i) ? AxisKind.UPCAST : AxisKind.LOOP;
+    out[i] = shape[i] === 1 ? int(0) : range(extents?.[i] ?? shape[i], id, kind);
   }
   return out;
 }

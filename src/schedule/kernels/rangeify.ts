@@ -15,7 +15,7 @@ import { constant, index, int, load, param, range, store, type UOp, uop } from "
 import { extentsOf } from "../../uop/graph/extent.ts";
 import { andGate, element, flatIndex, sourceIndex } from "../../uop/graph/movement_index.ts";
 import type { Cascade } from "../fuse/cascade.ts";
-import { type KernelPlan, outputRanges, stripReshape } from "../fuse/fusion_plan.ts";
+import { emptyPlan, type KernelPlan, outputRanges, stripReshape } from "../fuse/fusion_plan.ts";
 
 /** What a kernel needs to know of the storage of a node: which entry, of how many elements. */
 export interface Entry {
@@ -176,7 +176,12 @@ class Builder {
       throw new SpecError(`${opName[u.op]} of rank ${shapeOf(u).length} read at ${idx.length} indices`);
     }
     const src = new Array<UOp>(u.src.length);
-    for (let i = 0; i < src.length; i++) src[i] = this.build(u.src[i], idx, gate);
+    for (let i = 0; i < src.length; i++) {
+      src[i] = this.build(u.src[i], idx, gate);
+      if (i > 0 || u.op !== Ops.WHERE || u.src[0].op === Ops.CONST) continue;
+      const [low, high] = [vmin(src[0]), vmax(src[0])];
+      if (low === high) return this.build(u.src[low === 1 ? 1 : 2], idx, gate); // by the position along a copied axis
+    }
     return uop(u.op, u.dtype, src, u.arg);
   }
 }
@@ -187,15 +192,13 @@ function median(a: UOp, b: UOp, c: UOp): UOp {
   return least(a, b).alu(Ops.MAX, least(a.alu(Ops.MAX, b), c));
 }
 
-const NO_PLAN: KernelPlan = { outer: undefined, staged: new Map(), joined: new Map() };
-
 /** The STORE that computes realized node `u` (a value or a tensor-graph STORE) into entry `out`. */
-export function rangeify(u: UOp, layout: Layout, out: Entry, plan: KernelPlan = NO_PLAN): UOp {
+export function rangeify(u: UOp, layout: Layout, out: Entry, plan: KernelPlan = emptyPlan()): UOp {
   const isStore = u.op === Ops.STORE;
   const value = isStore ? u.src[1] : u;
   const shape = isStore && shapeOf(value).length === 0 ? shapeOf(u.src[0]) : shapeOf(value);
   const extents = extentsOf(value) ?? (isStore ? extentsOf(u.src[0]) : null);
-  const ranges = outputRanges(shape, plan.outer, extents);
+  const ranges = outputRanges(shape, plan.outer, extents, plan.copied);
   const builder = new Builder(layout, u, shape.length, plan.staged, plan.joined);
   const body = builder.build(value, ranges, undefined);
   let at: UOp;

@@ -27,8 +27,8 @@ export interface TopkOptions {
 
 /** Tensors with sorting. */
 export abstract class SortTensor extends TensorBase {
-  /** The order along an axis, as positions. */
-  private positions(action: string, dim: number, descending: boolean): [UOp, number] {
+  /** The order along an axis, as positions: all of them, or as many as `most`. */
+  private positions(action: string, dim: number, descending: boolean, most?: number): [UOp, number] {
     const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
     const n = shape[axis] ?? 1;
     if (n <= 1 || shape.includes(0)) {
@@ -36,7 +36,7 @@ export abstract class SortTensor extends TensorBase {
     }
     const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
     const back = rangeOf(last).toSpliced(axis, 0, last);
-    return [permute(sortedPositions(permute(this.uop, order), descending), back), axis];
+    return [permute(sortedPositions(permute(this.uop, order), descending, most), back), axis];
   }
 
   /**
@@ -71,7 +71,7 @@ export abstract class SortTensor extends TensorBase {
     if (typeof k === "number" && k > (shape[axis] ?? 1)) {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
     }
-    const [at] = this.positions("topk", axis, options.largest ?? true);
+    const [at] = this.positions("topk", axis, options.largest ?? true, typeof k === "number" ? k : undefined);
     if (shape.length === 0) return [this.wrap(this.uop), this.wrap(at)];
     const cut = shrinkAxis("topk", at, axis, 0, k);
     return [this.wrap(gatherNode(this.uop, axis, cut)), this.wrap(cut)];

@@ -96,6 +96,15 @@ function selectParts(parts: readonly UOp[], axis: number): UOp {
   return build(0, parts.length);
 }
 
+/**
+ * Two nodes of size 1 along `axis` side by side. A kernel computes both at once, with what they have in common: it has
+ * copies of its body along such an axis (schedule/fuse/stacked.ts).
+ */
+export function pairNodes(first: UOp, second: UOp, axis: number): UOp {
+  const shape = shapeOf(first).with(axis, 2), position = iotaAlong(2, axis, shape.length);
+  return expand(position.lt(1), shape).where(expand(first, shape), expand(second, shape));
+}
+
 /** {@linkcode catNodes} of parts of which some have a symbolic size. */
 function catSized(parts: readonly UOp[], axis: number): UOp {
   const starts = [int(0)];

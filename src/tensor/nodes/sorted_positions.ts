@@ -1,23 +1,36 @@
 /**
  * The order of values as positions, by a bitonic network (Batcher, "Sorting networks and their applications", AFIPS
- * 1968): O(n log^2 n), each stage one kernel. What is sorted is a key that orders as the values do, joined with the
- * position, so the sort is stable; NaN counts as the largest. Axes of up to 32 are sorted by counting.
+ * 1968): O(n log^2 n). What is sorted is a key that orders as the values do, joined with the position, so the sort is
+ * stable; NaN counts as the largest. Axes of up to 32 are sorted by counting.
+ *
+ * The elements of an axis are lists side by side, as columns of a matrix: neighbors in memory are of different lists, and
+ * exchange nothing while there are several. Lists are sorted, then merged two by two until one is left. A step exchanges
+ * pairs along an axis of size 2; a kernel does a few steps, each along another one. Where only the first elements are asked
+ * for, lists that hold so many grow no further: of two, the lesser half is kept.
  *
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { broadcastTo, expand, flip, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { ceilDiv, prod, rangeOf } from "../../helpers/math.ts";
+import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
-import { catNodes, filled, iotaAlong, padConstant } from "./movement_nodes.ts";
+import { filled, iotaAlong, pairNodes } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
 import { selectNode } from "./select.ts";
 
 const COUNTED = 32;
 const MAX64 = (1n << 63n) - 1n;
+/**
+ * Steps along different axes that one kernel does, on 16 elements at once; on 64 where there are so many elements that
+ * reading them takes longer than compiling that.
+ */
+const MOST_STEPS = 4, MORE_STEPS = 6, MANY = 1 << 22;
+/** Axes of the lists that are sorted first, elements with the keys that are made of them: 16. */
+const FIRST_STEPS = 4;
 
 /** Integers (int64) in the order of the values, ascending; zeros of both signs are equal, NaN is largest. */
 function orderKey(x: UOp): UOp {
@@ -44,19 +57,114 @@ function less(a: Lanes, b: Lanes): UOp {
   return a[0].lt(b[0]).or(a[0].eq(b[0]).and(a[1].lt(b[1])));
 }
 
-/** Positions (int32) that sort the last axis of `x`. */
-export function sortedPositions(x: UOp, descending = false): UOp {
-  const shape = shapeOf(x), last = shape.length - 1, n = shape[last];
+/** The two halves of an axis of size 2, the second one reversed along others. */
+function halves(lanes: Lanes, axis: number, turned: readonly number[]): [Lanes, Lanes] {
+  const shape = shapeOf(lanes[0]);
+  const half = (u: UOp, i: number): UOp => shrink(u, shape.map((n, a) => a === axis ? [i, i + 1] : [0, n]));
+  const axes = turned.filter((a) => shape[a] > 1), turn = (u: UOp): UOp => axes.length === 0 ? u : flip(u, axes);
+  return [lanes.map((u) => half(u, 0)), lanes.map((u) => turn(half(u, 1)))];
+}
+
+/** The lesser ones of pairs along `axis`: of two lists that rise, with `turned` the axes of a list, the lesser half. */
+function lesser(lanes: Lanes, axis: number, turned: readonly number[]): Lanes {
+  const [a, b] = halves(lanes, axis, turned), swap = less(b, a);
+  return a.map((u, l) => swap.where(b[l], u));
+}
+
+/** Pairs along `axis`, the lesser one first. */
+function exchange(lanes: Lanes, axis: number, turned: readonly number[] = []): Lanes {
+  const [a, b] = halves(lanes, axis, turned), swap = less(b, a);
+  return a.map((u, l) => pairNodes(swap.where(b[l], u), swap.where(u, b[l]), axis));
+}
+
+/** Sorts along axes of size 2, of which lists consist that fall, or rise, then do the other. */
+function settle(lanes: Lanes, axes: readonly number[]): Lanes {
+  return axes.reduce((now, axis) => exchange(now, axis), lanes);
+}
+
+/** With memory of their own: the end of a kernel. */
+function stored(lanes: Lanes, shape: readonly number[]): Lanes {
+  return lanes.map((u) => reshape(uop(Ops.CONTIGUOUS, u.dtype, [u]), shape));
+}
+
+/** With elements up to `size` along the last axis that come last in every order. */
+function padded(lanes: Lanes, size: number): Lanes {
+  const shape = shapeOf(lanes[0]), last = shape.length - 1, n = shape[last], to = shape.with(last, size);
+  if (n === size) return lanes;
+  const inside = broadcastTo(iotaAlong(size, last, to.length).lt(n), to);
+  return lanes.map((u, l) => {
+    const wide = pad(u, shape.map((_, i) => [0, i === last ? size - n : 0]));
+    return inside.where(wide, scalarConst(l === 0 ? MAX64 : INT32_MAX, u.dtype));
+  });
+}
+
+/** Lists side by side, each in order along the axis before the last: `[...lead, length, count]`. */
+interface Lists {
+  readonly lanes: Lanes;
+  readonly length: number;
+  readonly count: number;
+}
+
+/** Lists of elements that are `count` apart along the last axis of `lanes`, sorted. */
+function firstLists(lanes: Lanes): Lists {
+  const shape = shapeOf(lanes[0]), lead = shape.slice(0, -1), length = 2 ** FIRST_STEPS;
+  const count = ceilDiv(shape[lead.length], length), axes = rangeOf(FIRST_STEPS).map((i) => lead.length + i);
+  let now: Lanes = padded(lanes, length * count).map((u) => reshape(u, [...lead, ...axes.map(() => 2), count]));
+  for (let i = FIRST_STEPS - 1; i >= 0; i--) {
+    const inner = axes.slice(i + 1);
+    now = settle(exchange(now, axes[i], inner), inner);
+  }
+  return { lanes: stored(now, [...lead, length, count]), length, count };
+}
+
+/** Every two lists as one; with `keeps` the lesser half of them, or of every 2^`rounds`. */
+function merged(lists: Lists, keeps: boolean, rounds: number): Lists {
+  const lead = shapeOf(lists.lanes[0]).slice(0, -2), first = lead.length, ways = 2 ** rounds;
+  const count = ceilDiv(lists.count, ways), length = keeps ? lists.length : 2 * lists.length;
+  const most = lists.lanes.length === 1 && prod(lead) * lists.length * lists.count >= MANY ? MORE_STEPS : MOST_STEPS;
+  let steps = Math.log2(length), kernels = Math.ceil(steps / most);
+  let now = Math.ceil(steps / kernels) - (keeps ? 0 : 1), rest = lists.length / 2 ** now;
+  // the lists that meet, then those axes of a list that the kernel exchanges along, then the others
+  const meeting = rangeOf(rounds).map((i) => first + i), own = rangeOf(now).map((i) => first + rounds + i);
+  const order = [...rangeOf(first), first + 1, first, first + 2];
+  let lanes: Lanes = padded(lists.lanes, ways * count).map((u) => {
+    const apart = permute(reshape(u, [...lead, lists.length, ways, count]), order);
+    return reshape(apart, [...lead, ...meeting.map(() => 2), ...own.map(() => 2), rest, count]);
+  });
+  const whole = [...own, first + rounds + now];
+  for (const axis of meeting) lanes = settle((keeps ? lesser : exchange)(lanes, axis, whole), own);
+  lanes = stored(lanes, [...lead, length, count]);
+  for (steps = Math.log2(rest), kernels--; kernels > 0; steps -= now, kernels--) {
+    now = Math.ceil(steps / kernels);
+    const axes = rangeOf(now).map((i) => first + 1 + i), inner = rest / 2 ** now;
+    const view = [...lead, length / rest, ...axes.map(() => 2), inner, count];
+    lanes = stored(settle(lanes.map((u) => reshape(u, view)), axes), [...lead, length, count]);
+    rest = inner;
+  }
+  return { lanes, length, count };
+}
+
+/** Positions (int32) that sort the last axis of `x`: all, or as many as `most`, which come first. */
+export function sortedPositions(x: UOp, descending = false, most: number = Infinity): UOp {
+  const shape = shapeOf(x), last = shape.length - 1, n = shape[last], lead = shape.slice(0, -1), extents = extentsOf(x);
   let key = orderKey(x);
   if (descending) key = key.xor(constant(-1, dtypes.int64));
-  const position = broadcastTo(iotaAlong(n, shape.length - 1, shape.length), shape);
-  const pack = x.dtype.bits <= 32 && n <= INT32_MAX;
-  const packed = pack ? key.mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64)) : key;
-  const first = filled(packed, last, MAX64), lanes: Lanes = pack ? [first] : [first, position];
-  if (n <= COUNTED) return withExtents(byCounting(lanes, position), extentsOf(x));
-  const sorted = bitonic(lanes.map((u) => uop(Ops.CONTIGUOUS, u.dtype, [u])));
-  const places = pack ? castNode(sorted[0].and(scalarConst(2 ** 32 - 1, dtypes.int64)), dtypes.int32) : sorted[1];
-  return withExtents(places, extentsOf(x));
+  const position = broadcastTo(iotaAlong(n, last, shape.length), shape);
+  const isPacked = x.dtype.bits <= 32 && n <= INT32_MAX;
+  if (isPacked) key = key.mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64));
+  key = filled(key, last, MAX64);
+  const lanes: Lanes = isPacked ? [key] : [key, position];
+  if (n <= COUNTED) return withExtents(byCounting(lanes, position), extents);
+  let lists = firstLists(lanes);
+  while (lists.count > 1) {
+    const keeps = lists.length >= most;
+    // two rounds of short lists fit one kernel
+    lists = merged(lists, keeps, keeps && isPacked && lists.length === 2 ** FIRST_STEPS && lists.count > 2 ? 2 : 1);
+  }
+  const kept = Math.min(n, lists.length), all = lead.map((s): [number, number] => [0, s]);
+  const [first, second] = lists.lanes.map((u) => shrink(reshape(u, [...lead, lists.length]), [...all, [0, kept]]));
+  const places = isPacked ? castNode(first.and(scalarConst(2 ** 32 - 1, dtypes.int64)), dtypes.int32) : second;
+  return withExtents(places, kept === n ? extents : extents?.with(last, undefined) ?? null);
 }
 
 /** Rank of each: how many are less. Then who has rank r. */
@@ -69,36 +177,4 @@ function byCounting(lanes: Lanes, position: UOp): UOp {
   const ranks = uop(Ops.CONTIGUOUS, dtypes.int32, [reshape(reduceNode(before, Ops.ADD, [rank]), shape)]);
   const place = expand(iotaAlong(n, rank - 1, rank + 1), square);
   return reshape(selectNode(others(ranks).eq(place), others(position), [rank]), shape);
-}
-
-/** Sorts lanes along the last axis, ascending. */
-function bitonic(lanes: Lanes): Lanes {
-  const shape = shapeOf(lanes[0]), n = shape[shape.length - 1], lead = shape.slice(0, -1);
-  const size = 2 ** Math.ceil(Math.log2(n));
-  const none = lead.map((): [number, number] => [0, 0]), all = lead.map((s): [number, number] => [0, s]);
-  let now = lanes.map((u, i) => {
-    // Padding must sort last.
-    const inside = broadcastTo(iotaAlong(size, lead.length, lead.length + 1), [...lead, size]).lt(n);
-    const fill = scalarConst(i === 0 ? MAX64 : u.dtype === dtypes.int64 ? MAX64 : INT32_MAX, u.dtype);
-    return size === n ? u : inside.where(padConstant(u, [...none, [0, size - n]], 0), fill);
-  });
-  // Compares the halves of blocks of 2 half; `mirror` pairs the first with the last, else with its counterpart.
-  const exchange = (half: number, mirror: boolean) => {
-    const blocks = [...lead, size / (2 * half), 2, half], axis = lead.length + 1;
-    const part = (u: UOp, i: number) =>
-      shrink(reshape(u, blocks), [...all, [0, size / (2 * half)], [i, i + 1], [0, half]]);
-    const a = now.map((u) => part(u, 0));
-    const b = now.map((u) => mirror ? flip(part(u, 1), [axis + 1]) : part(u, 1));
-    const swap = less(b, a);
-    now = now.map((u, i) => {
-      const low = swap.where(b[i], a[i]), high = swap.where(a[i], b[i]);
-      const joined = catNodes([low, mirror ? flip(high, [axis + 1]) : high], axis);
-      return uop(Ops.CONTIGUOUS, u.dtype, [reshape(joined, [...lead, size])]);
-    });
-  };
-  for (let block = 1; block < size; block *= 2) {
-    exchange(block, true);
-    for (let half = block / 2; half >= 1; half /= 2) exchange(half, false);
-  }
-  return now.map((u) => shrink(u, [...all, [0, n]]));
 }

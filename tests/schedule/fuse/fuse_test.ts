@@ -116,6 +116,15 @@ const PROGRAMS: readonly (readonly [name: string, count: number, make: () => Ten
   ["gradient of softmax", 1, () => gradient(real([16, 64]), (x) => x.softmax(-1))],
   ["gradient of logSoftmax", 1, () => gradient(real([16, 64]), (x) => x.logSoftmax(-1))],
   ["gradient of layernorm", 1, () => gradient(real([16, 64]), (x) => x.layernorm())],
+  // up to four steps of a network in one kernel, and one that reads the values
+  ["sort", 1 + 2 + 2 + 2 + 1, () => real([3, 128]).sort(1)[0]],
+  ["sort of wide keys", 18, () => real([3, 64]).cast("float64").sort(1)[0].cast("float32")],
+  ["topk of many", 1 + 2 + 1 + 1, () => real([3, 512]).topk(9)[0]],
+  ["a sum and a difference", 1, () => {
+    const [x, y] = [real([3, 1, 16]), real([3, 1, 16], 2)];
+    const first = Tensor.arange(2).reshape([1, 2, 1]).lt(1).expand([3, 2, 16]);
+    return first.where(x.sin().add(y).expand([3, 2, 16]), x.sin().sub(y).expand([3, 2, 16]));
+  }],
 ];
 for (const device of DEVICES) {
   for (const [name, count, make] of PROGRAMS) {

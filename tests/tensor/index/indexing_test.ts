@@ -148,6 +148,23 @@ Deno.test("sort: a bitonic network beyond 32, for packed and wide keys", () => {
   assertEquals(evaluateTensor(new Tensor(xs).reshape([1, 77]).topk(5)[1]).data, down.map(([, k]) => k));
 });
 
+Deno.test("topk: lists that hold k elements grow no further, whatever is left over", () => {
+  for (const [n, k] of [[33, 1], [40, 16], [65, 17], [100, 33], [129, 64], [300, 7], [520, 130]]) {
+    const xs = Array.from({ length: 2 * n }, (_, i) => i % 31 === 7 ? NaN : ((i * 37) % 53) - 20);
+    const [v, at] = new Tensor(xs, { dtype: "float32" }).reshape([2, n]).topk(k, 1, { largest: false });
+    const want = [0, 1].flatMap((r) => {
+      const row = xs.slice(r * n, r * n + n), rank = (x: number): number => Number.isNaN(x) ? Infinity : x;
+      return row.map((x, i) => [rank(x), i]).sort((a, b) => (a[0] === b[0] ? 0 : a[0] - b[0]) || a[1] - b[1]).slice(
+        0,
+        k,
+      )
+        .map(([, i]) => [row[i], i]);
+    });
+    assertEquals(evaluateTensor(at).data, want.map(([, i]) => i), `${n} ${k}`);
+    assertEquals(evaluateTensor(v).data, want.map(([x]) => x), `${n} ${k}`);
+  }
+});
+
 Deno.test("maskedSelect: long masks are searched", () => {
   const x = t(200), got = x.maskedSelect(x.mod(7).eq(3), { size: 40 });
   const want = Array.from({ length: 200 }, (_, k) => k).filter((k) => k % 7 === 3);
