@@ -9,7 +9,7 @@ import { SpecError } from "../../src/helpers/errors.ts";
 import { naturalExponent } from "../../src/renderer/natural.ts";
 import { LinearVisitor } from "../../src/renderer/visitor.ts";
 import { FUNCTIONS } from "../../src/uop/algebra/eval.ts";
-import { type ConstValue, Int64 } from "../../src/uop/core/args.ts";
+import { argOf, type ConstValue, Int64 } from "../../src/uop/core/args.ts";
 import { isAlu, opName, Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
 import * as rt from "./js_runtime.ts";
@@ -287,6 +287,10 @@ export abstract class LaneVisitor<L> extends LinearVisitor<readonly L[]> {
     if (u.op === Ops.VECTORIZE) return u.src.flatMap((s) => this.value(s));
     if (u.op === Ops.BROADCAST) return new Array<L>(count).fill(this.value(u.src[0])[0]);
     if (u.op === Ops.EXTRACT) return [this.value(u.src[0])[u.arg as number]];
+    if (u.op === Ops.LANES) {
+      const both = u.src.flatMap((s) => this.value(s));
+      return argOf(u, Ops.LANES).axes.map((l) => both[l]);
+    }
     if (!isAlu(u.op)) throw new SpecError(`The JS device cannot run ${opName[u.op]}`);
     const natural = naturalExponent(u), src = (natural === undefined ? u.src : [natural]).map((s) => this.value(s));
     const lanes = Array.from({ length: count }, (_, l) => src.map((x) => x.length > 1 ? x[l] : x[0]));

@@ -121,7 +121,12 @@ class Emitter {
     }
     for (const s of n.src) this.push(s);
     if (isLoad || n.op.includes(".load")) this.memory(n.op, n.imm);
-    else if (n.imm >= 0) {
+    else if (n.op === "i8x16.shuffle") {
+      this.out.op(OPCODES[n.op]);
+      const bytes = Array.from({ length: 16 }, (_, i) => 4 * ((n.imm >> (3 * (i >> 2))) & 7) + (i & 3));
+      for (const x of bytes) this.out.u8(x);
+      this.line(`${n.op} ${bytes.join(" ")}`);
+    } else if (n.imm >= 0) {
       this.out.op(OPCODES[n.op]).u8(n.imm);
       this.line(`${n.op} ${n.imm}`);
     } else this.put(n.op);

@@ -15,7 +15,7 @@ import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 import { Builder, OFFSET_WINDOW, prefixOf } from "./build.ts";
 import { I32, I64, type Instr, V128 } from "./encoder.ts";
 import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
-import { type AluOptions, extract, laneBits, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
+import { type AluOptions, extract, laneBits, lanes, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
 
 /** Where a value in memory is: the least constant offset of its kin, so that they share one pointer. */
 interface Site {
@@ -157,6 +157,7 @@ class Lowering extends LinearVisitor<Node> {
     if (u.op === Ops.VECTORIZE) return vectorize(b, u.dtype, src);
     if (u.op === Ops.BROADCAST) return src[0].type === V128 ? src[0] : splat(b, u.dtype, src[0]);
     if (u.op === Ops.EXTRACT) return extract(b, u.dtype, src[0], u.arg as number);
+    if (u.op === Ops.LANES) return lanes(b, src[0], src[1], u.src[0].dtype.count, argOf(u, Ops.LANES).axes);
     if (!isAlu(u.op)) return this.unknown(u);
     return lowerAlu(b, u.op, u.dtype, u.src.map((s) => s.dtype), src, this.options);
   }

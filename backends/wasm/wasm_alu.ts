@@ -111,6 +111,16 @@ export function vectorize(b: Builder, d: DType, lanes: readonly Node[]): Node {
   return out;
 }
 
+/** Words of two vectors of `count` each, those of `y` after those of `x`. */
+export function lanes(b: Builder, x: Node, y: Node, count: number, picked: readonly number[]): Node {
+  let words = 0; // three bits each: of the eight there are
+  for (let i = 0; i < 4; i++) {
+    const l = picked[i % picked.length];
+    words |= (l < count ? l : 4 + l - count) << (3 * i);
+  }
+  return b.instr("i8x16.shuffle", V128, [x, y], words);
+}
+
 /** The elementwise op `op` from sources of dtypes `from` to `to`. @throws {CompileError} for ops decomposed earlier */
 export function lowerAlu(
   b: Builder,

@@ -78,6 +78,10 @@ class Devectorizer {
         return u.src.map((s) => this.whole(s));
       case Ops.EXTRACT:
         return this.lane(u.src[0], u.arg as number);
+      case Ops.LANES: {
+        const [a, b] = u.src, { count } = a.dtype;
+        return argOf(u, Ops.LANES).axes.map((l) => l < count ? this.lane(a, l) : this.lane(b, l - count));
+      }
       case Ops.ACC:
         return lanes((l) =>
           uop(

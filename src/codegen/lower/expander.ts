@@ -10,7 +10,7 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import { prod } from "../../helpers/math.ts";
+import { prod, rangeOf } from "../../helpers/math.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
@@ -22,12 +22,14 @@ import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
 import type { PatternMatcher } from "../../uop/rewrite/matcher.ts";
 import { settle, substitute } from "../../uop/rewrite/rewrite.ts";
 import { broadcast, buildAlu, extract, vectorize } from "../ast/alu_builder.ts";
+import { laneShuffle } from "../ast/lane_layout.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 import { guardedProduct } from "../ast/ungate.ts";
 import { rowRead } from "../opt/tensor_core.ts";
 import { Addresses } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
 import { combineThreads } from "./group_reduce.ts";
+import { columnsOf, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffles.ts";
 import { accumulatorsFor, lowerReduce } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
 
@@ -225,7 +227,30 @@ class Expander {
         return uop(Ops.LOAD, v, alt === undefined || g === undefined ? [place] : [place, broadcast(this.get(alt), n)]);
       }
     }
-    return vectorize(Array.from({ length: n }, (_, l) => copies.with(p, l, () => this.get(u))));
+    return this.shuffledLoad(u, p) ??
+      vectorize(Array.from({ length: n }, (_, l) => copies.with(p, l, () => this.get(u))));
+  }
+
+  /** A load of lanes that are no neighbors, from vectors that are loaded whole; undefined where there are none. */
+  private shuffledLoad(u: UOp, p: number): UOp | undefined {
+    const { copies } = this, n = copies.sizes[p], shuffle = laneShuffle(u, copies.sets.ranges[p]);
+    if (shuffle === undefined) return undefined;
+    const [base, idx, gate] = u.src[0].src as readonly (UOp | undefined)[], g = this.gate(gate);
+    if (g === null) return broadcast(constant(0, u.dtype), n);
+    const memory = this.stages.read(base!);
+    const vector = (lane: number, offset: number, lanes: number): UOp => {
+      const at = this.stages.element(base!, this.addresses.value(idx!, p, lane));
+      const place = index(memory, buildAlu(Ops.ADD, at.dtype, [at, constant(offset, at.dtype)]), g);
+      return this.finish(uop(Ops.LOAD, u.dtype.vec(lanes), [this.finish(place)]));
+    };
+    const { step } = shuffle;
+    if (step === -1) return reversed(vector(n - 1, 0, n));
+    if (step !== undefined) return pickSteps(rangeOf(step).map((k) => vector(0, stepStart(n, step, k), n)), step);
+    // all copies of a row at once
+    const q = copies.sets.position(shuffle.row), mine = copies.env[q], first = mine - mine % shuffle.length;
+    const made = copies.with(q, first, () => columnsOf(rangeOf(n).map((l) => vector(l, 0, shuffle.length))));
+    made.forEach((v, i) => copies.with(q, first + i, () => this.memo.set(u, copies.keyOf(u), v)));
+    return made[mine - first];
   }
 
   /** The gate that all lanes share (undefined: true, null: false), or "varies". */
@@ -307,7 +332,16 @@ class Expander {
       stores.push(this.finish(uop(Ops.STORE, dtypes.void, [index(memory, this.addresses.value(idx, lane, l), g), v])));
     };
     const p = positions.find((q) => copies.lane[q]) ?? -1;
+    const shuffle = p < 0 ? undefined : laneShuffle(u, copies.sets.ranges[p]);
+    const q = shuffle?.row === undefined ? -1 : copies.sets.position(shuffle.row), m = shuffle?.length ?? 1;
     copies.each(positions, () => {
+      if (q >= 0) {
+        // as many copies at a time as there are in a row
+        const first = copies.env[q], g = first % m === 0 ? this.gate(gate) : null;
+        if (g === null) return;
+        const column = (i: number): UOp => copies.with(q, first + i, () => broadcast(this.get(value), copies.sizes[p]));
+        return rowsOf(rangeOf(m).map(column)).forEach((v, l) => write(g, p, l, v));
+      }
       if (p < 0) return write(this.gate(gate), -1, 0, this.get(value));
       const n = copies.sizes[p], depends = copies.dependsOn(p);
       if (slopeOf(idx, copies.sets.ranges[p], n, depends) === 1) {

@@ -15,6 +15,7 @@ import { freeIds, iterationsOf, rangesOf } from "../../uop/core/ranges.ts";
 import { index, load, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
+import { laneShuffle } from "../ast/lane_layout.ts";
 import { compareLoops, kindOf } from "../ast/range_facts.ts";
 import { renameFree } from "../ast/replace_ranges.ts";
 
@@ -23,12 +24,12 @@ const MANY = 48;
 /** Nodes of what is rather copied, or computed of indices, by element than kept. */
 const FEW_OPS = 12;
 
-/** Is what an INDEX addresses no vector for the lanes of `lane`? */
-function isScattered(at: UOp, lane: UOp): boolean {
-  const depends = (u: UOp): boolean => rangesOf(u).includes(lane);
+/** Is what a LOAD or STORE addresses no vector for the lanes of `lane`, nor vectors that are shuffled? */
+function isScattered(access: UOp, lane: UOp): boolean {
+  const at = access.src[0], depends = (u: UOp): boolean => rangesOf(u).includes(lane);
   if (!depends(at)) return false;
   if (depends(at.src[0]) || (at.src.length > 2 && depends(at.src[2]))) return true;
-  return slopeOf(at.src[1], lane, lane.src[0].value, depends) !== 1;
+  return slopeOf(at.src[1], lane, lane.src[0].value, depends) !== 1 && laneShuffle(access, lane) === undefined;
 }
 
 /** The nodes below `u` that belong to what it computes for one element: not those of reductions and rows in it. */
@@ -74,10 +75,8 @@ class Roller {
     const own = rangesOf(s).filter((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.VECTOR);
     const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR);
     if (lane === undefined || iterationsOf(own) < MANY) return s;
-    const nodes = ownNodes(s), isApart = isScattered(at, lane);
-    const apart = nodes.filter((u) =>
-      u.op === Ops.LOAD && isScattered(u.src[0], lane) && iterationsOf(ownOf(u, own)) >= MANY
-    );
+    const nodes = ownNodes(s), isApart = isScattered(s, lane);
+    const apart = nodes.filter((u) => u.op === Ops.LOAD && isScattered(u, lane) && iterationsOf(ownOf(u, own)) >= MANY);
     if ((!isApart && apart.length === 0) || nodes.some((u) => isComputedAlone(u, own))) return s;
     const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));
     if (!isApart) return s.withSrc([at, value]);

@@ -390,6 +390,22 @@ const extract: CRule = (_w, u, [a]) => {
   return u.dtype.isBool ? `(${lane} != 0)` : lane;
 };
 
+/** Lanes of two vectors: a shuffle, by a function a pattern, so that both are written once. */
+const lanes: CRule = (w, u, [a, b]) => {
+  const { axes } = argOf(u, Ops.LANES), from = u.src[0].dtype, n = from.count, t = type(w, u.dtype), x = type(w, from);
+  const at = axes.map((l) => l.toString(36)).join(n > 18 ? "_" : "");
+  const full = `lanes_${shortName(u.dtype)}x${n}_${at}`;
+  w.declare("prelude", PRELUDE);
+  const each = axes.map((l) => l < n ? `a[${l}]` : `b[${l - n}]`).join(", ");
+  w.declare(
+    full,
+    `#if __has_builtin(__builtin_shufflevector)\n` +
+      `INLINE ${t} ${full}(${x} a, ${x} b) { return __builtin_shufflevector(a, b, ${axes.join(", ")}); }\n` +
+      `#else\nINLINE ${t} ${full}(${x} a, ${x} b) { return (${t}){${each}}; }\n#endif`,
+  );
+  return `${full}(${a}, ${b})`;
+};
+
 const rules: Record<number, CRule> = {
   [Ops.ADD]: arithmetic("+", "|"),
   [Ops.SUB]: arithmetic("-", "^"),
@@ -417,6 +433,7 @@ const rules: Record<number, CRule> = {
   [Ops.VECTORIZE]: vectorize,
   [Ops.BROADCAST]: broadcast,
   [Ops.EXTRACT]: extract,
+  [Ops.LANES]: lanes,
 };
 
 function load(w: CWriter, u: UOp, { base, name, at }: CAddress): string {

@@ -62,7 +62,7 @@ export class ShapeArg implements ArgRecord {
   }
 }
 
-/** Axes: the order of PERMUTE, the axes of FLIP. */
+/** Axes: the order of PERMUTE, the axes of FLIP; the lanes of LANES. */
 export class AxesArg implements ArgRecord {
   readonly hash: number;
   constructor(readonly axes: readonly number[]) {
@@ -338,6 +338,7 @@ export interface ArgOf {
   readonly [Ops.ACC]: AccArg;
   readonly [Ops.STAGE]: StageArg;
   readonly [Ops.WINDOW]: WindowArg;
+  readonly [Ops.LANES]: AxesArg;
 }
 
 /** The arg of a node that is known to be an `op`. */

@@ -64,6 +64,7 @@ export const Ops = {
   VECTORIZE: 34, // src n scalars: lanes
   BROADCAST: 35, // src [scalar]; all lanes alike
   EXTRACT: 36, // src [vector]; arg lane
+  LANES: 76, // P: src [a, b], vectors alike; arg AxesArg: a vector of lanes of both, where those of b follow those of a
   // unary
   CAST: 37,
   BITCAST: 38, // same itemsize, except T where the last axis is rescaled
@@ -171,6 +172,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   VECTORIZE: [N, 0, 0],
   BROADCAST: [1, 0, 0],
   EXTRACT: [1, 0, 0],
+  LANES: [2, 0, 0],
   CAST: [1, 0, 1],
   BITCAST: [1, 0, 1, 0],
   EXP2: [1, FLOATS | FUNCTION, 1, 12],

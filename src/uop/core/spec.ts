@@ -9,6 +9,7 @@ import { SpecError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import {
   AccArg,
+  argOf,
   AxesArg,
   BufferArg,
   Int64,
@@ -143,6 +144,16 @@ const extract: SpecTest = (u) =>
     "EXTRACT takes one of the lanes",
   );
 
+const lanes: SpecTest = (u) => {
+  const [a, b] = u.src, { axes: picked } = argOf(u, Ops.LANES);
+  return check(
+    u.arg instanceof AxesArg && a.dtype === b.dtype && a.dtype.scalar === u.dtype.scalar &&
+      picked.length === u.dtype.count &&
+      picked.every((l) => l >= 0 && l < 2 * a.dtype.count),
+    "LANES takes lanes of two vectors alike",
+  );
+};
+
 function table(stage: Spec["stage"], alu: SpecTest, tests: Partial<Record<keyof typeof Ops, SpecTest>>): Spec {
   const list: (SpecTest | undefined)[] = opName.map((_, op) => isAlu(op as Ops) ? alu : undefined);
   for (const [name, test] of Object.entries(tests)) list[Ops[name as keyof typeof Ops]] = test;
@@ -248,6 +259,7 @@ export const specLinear: Spec = table("linear", aluTest, {
   VECTORIZE: scalars,
   BROADCAST: broadcast,
   EXTRACT: extract,
+  LANES: lanes,
   WMMA: (u) => check(u.src.length === 3 && u.src[2].dtype === u.dtype, "WMMA adds to a tile of its dtype"),
   LDMATRIX: (u) => check(u.src[0].op === Ops.INDEX && u.dtype.count === 8, "LDMATRIX reads 8 elements a lane"),
   FLOORDIV: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORDIV",

@@ -15,7 +15,7 @@ import { rebuildKernel } from "../../ast/replace_ranges.ts";
 import { logisticOf, quickLogistic } from "./logistic.ts";
 
 function isLanes(u: UOp): boolean {
-  return u.op === Ops.VECTORIZE || u.op === Ops.BROADCAST || u.op === Ops.EXTRACT;
+  return u.op === Ops.VECTORIZE || u.op === Ops.BROADCAST || u.op === Ops.EXTRACT || u.op === Ops.LANES;
 }
 
 /** Floats that are at least 0 or no numbers, and those of them that are at least 1 or no numbers. */
