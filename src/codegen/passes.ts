@@ -13,7 +13,7 @@ import type { UOp } from "../uop/core/uop.ts";
 import { graphRewrite, isRecording, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
-import { heuristic } from "./choose/heuristic_cpu.ts";
+import { cheaperRows, heuristic } from "./choose/heuristic_cpu.ts";
 import { heuristicGrid, spread } from "./choose/heuristic_grid.ts";
 import { coalesce, copyAsync } from "./late/coalesce.ts";
 import { lateRules, pmDivision } from "./late/decomp/missing_ops.ts";
@@ -77,6 +77,11 @@ function optimize(ast: UOp, k: KernelState): UOp {
   return k.optimized;
 }
 
+/** Rows stay where loops keep them for less than it costs to compute their elements again. */
+function rows(ast: UOp, k: KernelState): UOp {
+  return k.caps.hasGrid ? inlineRows(ast) : cheaperRows(ast, k.renderer);
+}
+
 function gateThreads(sink: UOp, k: KernelState): UOp {
   k.placement = placeThreads(sink, k.caps);
   return k.placement.sink;
@@ -96,15 +101,16 @@ function expandRanges(sink: UOp, k: KernelState): UOp {
 }
 
 const onGrid = ({ caps }: KernelState): boolean => caps.hasGrid, onLoops = (k: KernelState): boolean => !onGrid(k);
+const isChosen = (k: KernelState): boolean => onLoops(k) && !k.isPlain;
 const hasThreads = (k: KernelState): boolean => onGrid(k) && !k.isOnline;
 
 /** From a kernel AST (spec "kernel") to its lowered graph. */
 export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "keep rows", when: onLoops, run: (u, k) => keepRows(u, k.caps), spec: specKernel },
   { name: "simplify ranges", run: simplified, spec: specKernel },
-  { name: "inline rows", when: hasThreads, run: inlineRows, spec: specKernel },
-  { name: "add under conditions", when: (k) => onLoops(k) && !k.isPlain, run: ungate, spec: specKernel },
-  { name: "apply opts", when: (k) => hasThreads(k) || (onLoops(k) && !k.isPlain), run: optimize, spec: specKernel },
+  { name: "inline rows", when: (k) => hasThreads(k) || isChosen(k), run: rows, spec: specKernel },
+  { name: "add under conditions", when: isChosen, run: ungate, spec: specKernel },
+  { name: "apply opts", when: (k) => hasThreads(k) || isChosen(k), run: optimize, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "tile online products", when: (k) => k.isOnline, run: (u, k) => tileOnline(u, k.caps), spec: specLowered },

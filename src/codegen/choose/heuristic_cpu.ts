@@ -1,11 +1,12 @@
 /**
  * Chooses opts for loops on CPUs, from the device's capabilities and a model of cost. Deterministic.
  *
- * Which axes carry the lanes, and how many copies along which output axes make the register tile, is found by trying the
- * few candidates there are: an iteration costs its arithmetic, its loads (one a vector where the stride is 1, half one for
- * a scalar that is broadcast, one a lane otherwise) and, in a reduction, the latency of too few accumulators. Operands that
- * are read in strides again and again are packed (STAGE). Then small reduce axes are unrolled, loops ordered so that panels
- * are reused from the cache, and threads assigned.
+ * Which axes carry the lanes, how many copies along which output axes make the register tile, and in which blocks matrices
+ * are walked through, is found by trying the few candidates there are. What an iteration takes is its arithmetic and its
+ * instructions for accesses (machine/cost_model.ts), or the lines that it fetches (machine/memory_cost.ts), whichever is
+ * more. Rows are kept where that costs less than computing their elements again. Operands that are read in strides again and
+ * again are packed (STAGE). Then small reduce axes are unrolled, loops ordered so that panels are reused from the cache, and
+ * threads assigned.
  *
  * @module
  */
@@ -20,9 +21,12 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
 import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
+import { type Loop, MemoryModel } from "../machine/memory_cost.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
-import type { Kernel } from "../opt/kernel.ts";
+import { inlineRows } from "../opt/inline_rows.ts";
+import { Kernel } from "../opt/kernel.ts";
+import { ungate } from "../ast/ungate.ts";
 
 /** Cycles of the model that are worth a second thread: some 15 microseconds, a few times what waking it takes. */
 const THREAD_COST = 60_000;
@@ -35,6 +39,11 @@ const JOINT_REGIONS = 6;
 /** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop: there it is a fifth or more. */
 const MASKED_VECTORS = 4;
 
+/** Sizes of blocks that are tried where accesses lie along different axes. */
+const BLOCK_SIZES = [32, 64, 128, 256];
+/** Part of what takes less time that is not hidden behind what takes more. */
+const NOT_HIDDEN = 0.1;
+
 const NO_TILE: Tile = [];
 
 /** How a kernel is vectorized and tiled. */
@@ -46,6 +55,8 @@ interface Plan {
   /** By region: the axis with the lanes, -1 where none has. */
   readonly regionLanes: readonly number[];
   readonly tile: Tile;
+  /** Elements of blocks of output axes: what they hold is read and written before the next block. */
+  readonly blocks: Tile;
 }
 
 /** Lanes for the values of a kernel: the fewest that any vectorizable dtype of them has. */
@@ -72,6 +83,12 @@ function divisorUpTo(n: number, limit: number): number {
   return 1;
 }
 
+function sum(list: readonly number[]): number {
+  let total = 0;
+  for (const n of list) total += n;
+  return total;
+}
+
 /** Does a tile have an axis of a region? */
 function touches(tile: Tile, r: Region): boolean {
   for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) return true;
@@ -89,6 +106,7 @@ class Chooser {
   private readonly regions: readonly Region[];
   private readonly lanes: number;
   private readonly model: CostModel;
+  private readonly memory: MemoryModel;
   /** The regions of STAGEs. */
   private readonly stages: readonly Region[];
   /** Memo of `stageTile`, by reduce and lanes. */
@@ -102,6 +120,7 @@ class Chooser {
     this.regions = regions;
     this.lanes = lanesFor(dtypes, caps);
     this.model = new CostModel(this.axes, this.sizes, this.outputs, caps);
+    this.memory = new MemoryModel(regions, this.sizes, caps);
     this.stages = regions.filter((r) => r.kind === "stage");
   }
 
@@ -111,6 +130,23 @@ class Chooser {
   private regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
     const inner = this.stageTile(r, lane, lanes);
     return this.model.cost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
+  }
+
+  /** Cycles of the memory in a region. */
+  private memoryCost(r: Region, lane: number, lanes: number, tile: Tile, blocks: Tile): number {
+    const extents = this.sizes.map((_, i) => (i === lane && r.axes[i] ? lanes : 1) * copiesOn(tile, i));
+    const outer: Loop[] = [], inner: Loop[] = [], own: Loop[] = [];
+    const loop = (axis: number, of: number, step: number): Loop => ({ axis, count: ceilDiv(of, step), step });
+    for (let i = 0; i < this.sizes.length; i++) {
+      if (!r.axes[i]) continue;
+      const block = copiesOn(blocks, i);
+      if (block > 1) inner.push(loop(i, block, extents[i]));
+      if (r.own.includes(i)) own.push(loop(i, this.sizes[i], extents[i]));
+      else outer.push(loop(i, this.sizes[i], block > 1 ? block : extents[i]));
+    }
+    const loops = [...outer, ...inner, ...own].filter(({ count }) => count > 1);
+    const isPacked = (a: Access): boolean => this.model.isPacked(a, r, lane, lanes, tile);
+    return this.memory.cost(r, extents, loops, isPacked);
   }
 
   /** The lanes of each region, given the output axis with lanes, and the cost of everything. */
@@ -158,7 +194,8 @@ class Chooser {
     return registers >= 32 ? 24 : vectorBytes <= 16 ? Math.max(4, Math.floor(registers * 0.57)) : 12;
   }
 
-  private plan(): Plan {
+  /** The lanes, tile and blocks that cost least. */
+  plan(): Plan {
     const { lanes, regions } = this;
     const vectors: [number, number][] = [[-1, lanes]];
     if (lanes > 1) {
@@ -174,26 +211,82 @@ class Chooser {
     const candidates = vectors.map(([vector, n]) => ({ vector, n, ...this.assign(vector, n) }));
     candidates.sort((a, b) => a.cost - b.cost);
     for (const { vector, n, cost, regionLanes } of candidates) {
-      const consider = (cost: number, tile: Tile): void => {
-        if (best === undefined || cost < best.cost * 0.995) best = { cost, vector, lanes: n, regionLanes, tile };
-      };
-      consider(cost, []);
-      const main = this.mainRegion(regionLanes, n);
-      if (main === undefined || cost === Infinity) continue;
-      const least = regions.reduce((sum, r, k) => sum + this.model.arithmeticCost(r, regionLanes[k], n), 0);
-      if (least >= best!.cost) continue;
+      if (cost === Infinity) continue;
       // what a tile does not touch costs the same
       const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
-      for (const tile of this.tiles(main, vector, n)) {
-        if (this.copiesMemory(tile)) continue;
-        let sum = 0;
-        for (let k = 0; k < regions.length; k++) {
-          sum += touches(tile, regions[k]) ? this.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
+      for (const tile of this.candidateTiles(regionLanes, vector, n)) {
+        const costs = regions.map((r, k) => {
+          return touches(tile, r) ? this.regionCost(r, regionLanes[k], n, tile) : alone[k];
+        });
+        // without what memory costs it is a bound
+        if (best !== undefined && sum(costs) >= best.cost) continue;
+        for (const blocks of this.candidateBlocks(tile, vector, n)) {
+          const total = sum(regions.map((r, k) => {
+            const far = this.memoryCost(r, regionLanes[k], n, tile, blocks);
+            return Math.max(costs[k], far) + NOT_HIDDEN * Math.min(costs[k], far);
+          }));
+          const cost = total < THREAD_COST ? total : total * this.imbalance(tile, blocks, vector, n);
+          if (best !== undefined && cost >= best.cost * 0.995) continue;
+          best = { cost, vector, lanes: n, regionLanes, tile, blocks };
         }
-        consider(sum, tile);
       }
     }
     return best!;
+  }
+
+  /** How much longer the thread with most tiles takes than the mean, where the best of the axes is split. */
+  private imbalance(tile: Tile, blocks: Tile, vector: number, lanes: number): number {
+    const { threads } = this.caps;
+    let best = threads;
+    for (let i = 0; i < this.outputs && threads > 1; i++) {
+      const piece = Math.max(copiesOn(blocks, i), copiesOn(tile, i) * (i === vector ? lanes : 1));
+      const n = ceilDiv(this.sizes[i], piece);
+      best = Math.min(best, ceilDiv(n, threads) * threads / n);
+    }
+    return best;
+  }
+
+  /** Tiles to try with these lanes: none first, then rows that are transposed, then those of the main reduction. */
+  private candidateTiles(regionLanes: readonly number[], vector: number, lanes: number): Tile[] {
+    const tiles: Tile[] = [this.plainTile(vector, lanes)], main = this.mainRegion(regionLanes, lanes);
+    const rows = new Set<number>();
+    for (const [k, r] of this.regions.entries()) {
+      for (const a of r.accesses) rows.add(regionLanes[k] < 0 ? -1 : this.model.acrossAxis(a, regionLanes[k]));
+    }
+    for (const i of rows) {
+      if (i < 0 || i >= this.outputs || i === vector) continue;
+      for (let n = lanes; n >= Math.min(4, lanes); n /= 2) if (this.canSplit(i, n)) tiles.push([[i, n]]);
+    }
+    const plain = tiles[0], withPlain = (t: Tile): Tile => copiesOn(t, vector) > 1 ? t : [...t, ...plain];
+    if (main !== undefined) tiles.push(...this.tiles(main, vector, lanes).map(withPlain));
+    return tiles.filter((tile, k) => k === 0 || !this.copiesMemory(tile));
+  }
+
+  /** Copies along the lanes' axis for independent work, where nothing is reduced along it. */
+  private plainTile(vector: number, lanes: number): Tile {
+    if (vector < 0 || this.regions.some((r) => r.axes[vector] && r.own.length > 0)) return NO_TILE;
+    const work = this.regions.reduce((n, r) => n + (r.axes[vector] ? r.work + r.accesses.length : 0), 0);
+    const copies = this.wholeCopies(vector, lanes, work <= 12 ? 4 : work <= 40 ? 2 : 1);
+    return copies > 1 ? [[vector, copies]] : NO_TILE;
+  }
+
+  /** Blocks to try: none, and where nothing is kept or reduced, blocks of all axes along which some access lies. */
+  private candidateBlocks(tile: Tile, vector: number, lanes: number): Tile[] {
+    const out: Tile[] = [NO_TILE], axes = new Set<number>();
+    if (!this.kernel.mayOverlap || this.regions.some((r) => r.kind !== "store")) return out;
+    for (const r of this.regions) {
+      for (const a of r.accesses) a.strides.forEach((s, i) => Math.abs(s) === 1 && axes.add(i));
+    }
+    if (axes.size < 2 || [...axes].some((i) => this.axes[i].isOpen)) return out;
+    for (const size of BLOCK_SIZES) {
+      const blocks = [...axes].map((i): [number, number] => {
+        const piece = copiesOn(tile, i) * (i === vector ? lanes : 1);
+        return [i, Math.min(Math.floor(this.sizes[i] / piece) * piece, ceilDiv(size, piece) * piece)];
+      });
+      if (blocks.every(([, k]) => k > 1)) out.push(blocks);
+      if (blocks.every(([i, k]) => 2 * k > this.sizes[i])) break;
+    }
+    return out;
   }
 
   /** The reduction that costs most. */
@@ -282,7 +375,7 @@ class Chooser {
     const plan = this.plan();
     const copies = Array.from({ length: this.outputs }, (_, i) => copiesOn(plan.tile, i));
     const v = plan.vector;
-    if (v >= 0) copies[v] = this.vectorCopies(plan, copies[v]);
+    if (v >= 0) copies[v] = this.wholeCopies(v, plan.lanes, copies[v]);
     const tileOf = (i: number): number => copies[i] * (i === v ? plan.lanes : 1);
     const packed = this.packedAccess(plan);
     // order of loops, and who is split over threads
@@ -299,9 +392,10 @@ class Chooser {
         chunk = thread;
       }
     }
+    for (const [i, size] of plan.blocks) kernel.apply({ op: "PADTO", axis: i, arg: size });
     if (v >= 0) {
       const tile = tileOf(v);
-      if (this.axes[v].size % tile !== 0) kernel.apply({ op: "PADTO", axis: v, arg: tile });
+      if (this.axes[v].size % tile !== 0 && plan.blocks.length === 0) kernel.apply({ op: "PADTO", axis: v, arg: tile });
       kernel.apply({ op: "VECTOR", axis: v, arg: plan.lanes });
     }
     for (let i = 0; i < this.outputs; i++) {
@@ -344,15 +438,11 @@ class Chooser {
     return a.tiled ? a.outer : a.rest;
   }
 
-  /** Vectors along the lanes' axis: as the tile says, or for independent work where nothing is reduced along it. */
-  private vectorCopies(plan: Plan, copies: number): number {
-    const v = plan.vector, { size } = this.axes[v];
-    if (copies === 1 && !this.regions.some((r) => r.axes[v] && r.own.length > 0)) {
-      const work = this.regions.reduce((n, r) => n + (r.axes[v] ? r.work + r.accesses.length : 0), 0);
-      copies = work <= 12 ? 4 : work <= 40 ? 2 : 1;
-    }
+  /** At most `copies` vectors along an axis, so that they divide it or the last ones may overlap. */
+  private wholeCopies(axis: number, lanes: number, copies: number): number {
+    const { size } = this.axes[axis];
     for (; copies > 1; copies--) {
-      const tile = plan.lanes * copies;
+      const tile = lanes * copies;
       if (size % tile === 0 || (this.kernel.mayOverlap && size >= tile)) break;
     }
     return copies;
@@ -505,10 +595,22 @@ function blockAxes(kernel: Kernel, caps: Capabilities): void {
   });
 }
 
-/** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
-export function heuristic(kernel: Kernel, renderer: Renderer): void {
-  const { caps } = renderer;
-  if (caps.hasGrid || (caps.vectorBytes === 0 && caps.threads < 2)) return;
+/** The chooser for a kernel, whose open axes are cut in blocks; undefined for scalar machines. */
+function chooserFor(kernel: Kernel, caps: Capabilities): Chooser | undefined {
+  if (caps.hasGrid || (caps.vectorBytes === 0 && caps.threads < 2)) return undefined;
   blockAxes(kernel, caps);
-  new Chooser(kernel, caps).run();
+  return new Chooser(kernel, caps);
+}
+
+/** Computes the elements of rows where they are read, if that costs less than keeping the rows: by the model. */
+export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
+  const inlined = inlineRows(ast);
+  if (inlined === ast) return ast;
+  const [kept, computed] = [ast, inlined].map((u) => chooserFor(new Kernel(ungate(u)), caps)?.plan().cost ?? 0);
+  return computed < kept ? inlined : ast;
+}
+
+/** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
+export function heuristic(kernel: Kernel, { caps }: Renderer): void {
+  chooserFor(kernel, caps)?.run();
 }

@@ -9,6 +9,7 @@
 import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { rowLength, SHUFFLED_STEPS } from "../ast/lane_layout.ts";
 import type { Axis } from "../opt/axis.ts";
 import type { Access, Region } from "./access.ts";
 
@@ -27,6 +28,11 @@ export type Tile = readonly (readonly [axis: number, copies: number])[];
 export function copiesOn(tile: Tile, axis: number): number {
   for (let t = 0; t < tile.length; t++) if (tile[t][0] === axis) return tile[t][1];
   return 1;
+}
+
+/** Instructions a vector where rows of `row` copies are accessed whole, for each of `lanes`, and transposed. */
+function transposeCost(row: number, lanes: number): number {
+  return 2 * lanes / row - 1 + Math.log2(row);
 }
 
 /** Does an access depend on one of these axes? */
@@ -54,6 +60,8 @@ interface LaneAccess {
   readonly depends: readonly boolean[];
   /** Instructions for one execution of it, not packed. */
   readonly cost: number;
+  /** The axis along which rows of copies are accessed whole and transposed in registers; -1 where there is none. */
+  readonly across: number;
   /** Instructions to fill one vector of it, packed. */
   readonly fill: number;
   /** Iterations of the closed axes that it stands outside of. */
@@ -106,13 +114,21 @@ export class CostModel {
     let loads = 0, scalars = 0;
     for (let n = 0; n < accesses.length; n++) {
       const a = accesses[n];
-      let own = 1, each = a.cost;
-      for (let t = 0; t < tile.length; t++) if (a.depends[tile[t][0]]) own *= tile[t][1];
-      const uses = a.pack !== undefined && (each > 1 || a.isScattered) ? this.usesOf(a.pack, r, tile) : 0;
+      let own = 1, each = a.cost, isScattered = a.isScattered;
+      for (let t = 0; t < tile.length; t++) {
+        const [axis, k] = tile[t];
+        if (a.depends[axis]) own *= k;
+        const row = axis === a.across ? rowLength(k, lanes) : 1;
+        if (row > 1) {
+          each = Math.min(each, transposeCost(row, lanes));
+          isScattered = false;
+        }
+      }
+      const uses = a.pack !== undefined && (each > 1 || isScattered) ? this.usesOf(a.pack, r, tile) : 0;
       if (each > 1 && uses > 0) each = Math.min(each, 1 + a.fill / uses);
       loads += each * own / a.share;
       // accesses a lane make long programs
-      if (a.isScattered && uses === 0) scalars += lanes * own;
+      if (isScattered && uses === 0) scalars += lanes * own;
     }
     loads += others;
     const isReduce = r.kind === "reduce";
@@ -141,14 +157,30 @@ export class CostModel {
     return pack === undefined ? 0 : this.usesOf(pack, r, tile);
   }
 
+  /** Is an operand read from a packed tile? */
+  isPacked(a: Access, r: Region, lane: number, lanes: number, tile: Tile): boolean {
+    if (lane < 0 || !a.depends[lane] || this.packUses(a, r, lane, lanes, tile) === 0) return false;
+    return a.strides[lane] !== 1 || a.gated[lane] || this.crowded(a, r);
+  }
+
   /** Cost of filling one vector of a packed tile. */
   fillCost(a: Access, lane: number, lanes: number): number {
     return a.strides[lane] !== 1 ? 3 * lanes : a.gated[lane] ? 6 : 3;
   }
 
-  /** Is it an access a lane? */
+  /** Is it an access a lane, unless rows of copies are transposed? */
   isScattered(a: Access, lane: number): boolean {
-    return a.depends[lane] && (a.strides[lane] !== 1 || (a.isStore && a.gated[lane]));
+    if (!a.depends[lane] || a.strides[lane] === 1) return a.isStore && a.gated[lane];
+    return a.isStore || a.gated[lane] || !SHUFFLED_STEPS.includes(a.strides[lane]);
+  }
+
+  /** The axis of whose copies rows can be accessed, where the lanes are far apart; -1 where there is none. */
+  acrossAxis(a: Access, lane: number): number {
+    const { strides, gated, node } = a, s = strides[lane];
+    if (!a.depends[lane] || s !== s || s === 1 || gated[lane] || a.dtype.isBool) return -1;
+    if ((!a.isStore && SHUFFLED_STEPS.includes(s)) || node.src[0].src[0].op !== Ops.PARAM) return -1;
+    for (let i = 0; i < strides.length; i++) if (strides[i] === 1 && !gated[i]) return i;
+    return -1;
   }
 
   /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
@@ -199,6 +231,7 @@ export class CostModel {
       return {
         depends: a.depends,
         cost: this.accessCost(a, r, lane, lanes),
+        across: here ? this.acrossAxis(a, lane) : -1,
         fill: this.fillCost(a, lane, lanes),
         share,
         isScattered: here && this.isScattered(a, lane),
@@ -211,11 +244,12 @@ export class CostModel {
 
   /** Instructions for one execution of an access that is not packed. */
   private accessCost(a: Access, r: Region, lane: number, lanes: number): number {
-    if (lane < 0 || !a.depends[lane]) return a.gated.includes(true) ? 1 : 0.5;
+    if (lane < 0 || !a.depends[lane]) return a.isStore || a.gated.includes(true) ? 1 : 0.5;
     const contiguous = a.strides[lane] === 1;
     // a gate that differs by lane: a store a lane
-    if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 2 * lanes;
+    if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 3 * lanes;
     if (contiguous) return a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
+    if (!a.isStore && SHUFFLED_STEPS.includes(a.strides[lane])) return 2 * Math.abs(a.strides[lane]) - 1;
     return (a.isStore ? 3 : 1.25) * lanes;
   }
 

@@ -1,0 +1,79 @@
+/**
+ * What the chooser for loops does about memory: on random shapes, permutations and axes no kernel accesses single elements
+ * where vectors lie side by side, and what is far apart is read in blocks.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { Tensor } from "../../../mod.ts";
+import type { LinearProgram } from "../../../src/renderer/renderer.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { baseOf } from "../../../src/uop/rewrite/walk.ts";
+import { Draw } from "../../fuzz/kernels.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
+
+/** Elements of buffers that are read or written alone in the loops of a program. */
+function alone({ uops }: LinearProgram): number {
+  let times = 1, count = 0;
+  const open: number[] = [];
+  for (const u of uops) {
+    if (u.op === Ops.RANGE) {
+      open.push(u.src[0].value);
+      times *= u.src[0].value;
+    } else if (u.op === Ops.END) times /= open.pop()!;
+    const isAccess = u.op === Ops.LOAD || u.op === Ops.STORE;
+    if (!isAccess || baseOf(u.src[0]).op !== Ops.PARAM) continue;
+    if ((u.op === Ops.LOAD ? u : u.src[1]).dtype.count === 1) count += times;
+  }
+  return count;
+}
+
+/** Kernels of a graph of one tensor. */
+function kernelsOf(writer: string, shape: readonly number[], graph: (x: Tensor) => Tensor): LinearProgram[] {
+  const device = openObserving(writer);
+  graph(Tensor.empty(shape, { device: device.name })).realize();
+  return device.kernels.map(({ program }) => program);
+}
+
+const OVER: Readonly<Record<string, (x: Tensor, axis: number) => Tensor>> = {
+  sum: (x, axis) => x.sum(axis),
+  "largest of exponentials": (x, axis) => x.exp().max(axis),
+  argmax: (x, axis) => x.argmax(axis),
+  variance: (x, axis) => x.var(axis),
+  logsumexp: (x, axis) => x.logsumexp(axis),
+  softmax: (x, axis) => x.softmax(axis),
+};
+
+for (const writer of ["CLANG", "WASM"]) {
+  Deno.test(`heuristic cpu: permutations move vectors on ${writer}`, () => {
+    const d = new Draw(11, 2 ** 22);
+    for (let n = 0; n < 12; n++) {
+      const shape = Array.from({ length: 2 + d.below(3) }, () => d.of([16, 17, 32, 50, 64, 96]));
+      const order = shape.map((_, i) => i).sort(() => d.below(3) - 1);
+      for (const p of kernelsOf(writer, shape, (x) => x.permute(order).mul(2).contiguous())) {
+        assert.equal(alone(p), 0, `[${shape}] in order ${order}: ${p.opts}`);
+      }
+    }
+  });
+
+  for (const [name, over] of Object.entries(OVER)) {
+    Deno.test(`heuristic cpu: ${name} over outer axes reads vectors on ${writer}`, () => {
+      const d = new Draw(7, 2 ** 22);
+      for (let n = 0; n < 4; n++) {
+        const shape = [d.of([20, 512, 3000]), d.of([16, 40, 130]), d.of([64, 100, 257])], axis = d.below(2);
+        for (const p of kernelsOf(writer, shape, (x) => over(x, axis))) {
+          assert.equal(alone(p), 0, `[${shape}] over ${axis}: ${p.opts}`);
+        }
+      }
+    });
+  }
+}
+
+Deno.test("heuristic cpu: a matrix is transposed in blocks, and columns are normalized without rows that are kept", () => {
+  const [transposed] = kernelsOf("CLANG", [4096, 4096], (x) => x.transpose().contiguous());
+  assert.match(transposed.opts!, /PADTO:0:\d+.*VECTOR/);
+  const kernels = kernelsOf("CLANG", [4096, 1024], (x) => x.softmax(0));
+  assert.ok(kernels.every(({ uops }) => uops.every((u) => u.op !== Ops.LOCAL)));
+  // along rows it stays in the first cache
+  assert.ok(kernelsOf("CLANG", [4096, 1024], (x) => x.softmax(1)).some((p) => p.uops.some((u) => u.op === Ops.LOCAL)));
+});
