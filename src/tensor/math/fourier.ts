@@ -1,29 +1,35 @@
 /**
  * Discrete Fourier transforms. Complex numbers are pairs: a last axis of size 2, real and imaginary part. A length is
  * split into factors of up to 64 (Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier
- * series", Math. Comp. 19, 1965); each is a product with a matrix of roots of unity. Lengths with a larger prime factor
- * are convolutions (Bluestein, 1970). The roots are computed in double precision.
+ * series", Math. Comp. 19, 1965); each is a product with a matrix of roots of unity. Powers of two beyond that are split
+ * into factors of up to 16, each a kernel of steps along axes of size 2. Lengths with a larger prime factor are
+ * convolutions (Bluestein, 1970). The roots are computed in double precision.
+ *
+ * Real and imaginary parts stand apart, and results of one factor in front of those of the next ones (Stockham), so that
+ * neighbors in memory are of different sums: what is done for one is done for all of them.
  *
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
-import { rangeOf } from "../../helpers/math.ts";
+import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { broadcastTo, flip, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { ReduceArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
 import { hostNode } from "../handle/creation.ts";
 import { constantAxis } from "../handle/dims.ts";
+import { negNode } from "../nodes/compare_nodes.ts";
 import { packHost } from "../nodes/host.ts";
-import { catNodes, filled, iotaAlong, padConstant } from "../nodes/movement_nodes.ts";
+import { catNodes, filled, iotaAlong, padConstant, pairNodes } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
-import { sumLast } from "./linalg.ts";
 
 /** Which direction of a transform is divided by n: "backward" the inverse, "forward" the other, "ortho" both by its root. */
 export type FourierNorm = "backward" | "forward" | "ortho";
@@ -37,6 +43,8 @@ export interface FourierOptions {
 
 type Pair = [number, number];
 const LARGEST = 64;
+/** Steps along axes of size 2 that one kernel does: of 16 complex numbers. */
+const MOST_STEPS = 4;
 
 /** cos and sin of -2 pi k / n, exact at quarters of a turn. */
 function root(k: number, n: number): Pair {
@@ -47,10 +55,49 @@ function root(k: number, n: number): Pair {
   return [x + 0, -y + 0];
 }
 
-/** The largest factor of `n` up to 64, or 1 if it has none. */
-function factorOf(n: number): number {
-  for (let f = Math.min(LARGEST, n); f > 1; f--) if (n % f === 0) return f;
-  return 1;
+function isPower(n: number): boolean {
+  return (n & (n - 1)) === 0;
+}
+
+/** The factors that a length is transformed by, one after the other; undefined where one is a large prime. */
+function factorsOf(n: number): number[] | undefined {
+  if (n > LARGEST && isPower(n)) {
+    const bits = Math.log2(n), passes = ceilDiv(bits, MOST_STEPS);
+    return rangeOf(passes).map((i) => 2 ** (Math.floor((bits + i) / passes)));
+  }
+  const found: number[] = [];
+  while (n > 1) {
+    let f = Math.min(LARGEST, n);
+    while (n % f !== 0) f--;
+    if (f === 1) return undefined;
+    found.push(f);
+    n /= f;
+  }
+  return found;
+}
+
+/** A difference times the root that its place along `inner` axes of size 2 asks for. */
+function turn(re: UOp, im: UOp, inner: readonly number[], shape: readonly number[], d: DType): [UOp, UOp] {
+  const n = 2 ** inner.length;
+  const at = (axis: number): UOp => broadcastTo(iotaAlong(2, axis, shape.length).lt(1), shape);
+  if (n === 1) return [re, im];
+  if (n === 2) return [at(inner[0]).where(re, im), at(inner[0]).where(im, negNode(re))]; // by 1 or -i
+  const choose = (part: 0 | 1, from: number, axes: readonly number[]): UOp => {
+    if (axes.length === 0) return broadcastTo(floatConst(root(from, 2 * n)[part], d), shape);
+    const [axis, ...rest] = axes;
+    return at(axis).where(choose(part, from, rest), choose(part, from + 2 ** rest.length, rest));
+  };
+  const c = choose(0, 0, inner), s = choose(1, 0, inner);
+  return [re.mul(c).add(negNode(im.mul(s))), im.mul(c).add(re.mul(s))];
+}
+
+/** It is its own transpose. */
+const FOURIER = new GradientArg((g) => [turnedBack(g)]),
+  REAL_FOURIER = new GradientArg((g) => [part(turnedBack(g), 0)]);
+
+/** The transpose of a transform applied to a gradient: parts are reals, so both are conjugated. */
+function turnedBack(g: UOp): UOp {
+  return conjugate(new Transform(g.dtype, deviceOf(g) ?? undefined).run(conjugate(g)));
 }
 
 /** Transforms with the tables of one dtype and device. */
@@ -61,35 +108,90 @@ class Transform {
     return hostNode(packHost(values, this.dtype), this.dtype, shape, this.device);
   }
 
-  /** The transform of `[..., n, 2]` over n. */
-  run(x: UOp): UOp {
-    const shape = shapeOf(x), n = shape[shape.length - 2];
-    if (n <= 1) return x;
-    const n1 = n <= LARGEST ? n : factorOf(n), n2 = n / n1;
-    if (n1 === 1) return this.bluestein(x);
-    const lead = shape.slice(0, -2), l = lead.length, front = rangeOf(l);
-    // Element n2 i1 + i2 as [i2, i1]: a product over i1 with the roots of n1.
-    const apart = permute(reshape(x, [...lead, n1, n2, 2]), [...front, l + 1, l, l + 2]);
-    const y = this.product(apart, n1);
-    if (n2 === 1) return reshape(y, shape);
-    const twiddle = rangeOf(n2).flatMap((i2) => rangeOf(n1).flatMap((k1) => root(i2 * k1, n)));
-    const turned = complexProduct(y, this.table(twiddle, [n2, n1, 2]));
-    // [k1, i2] over i2, then k1 + n1 k2.
-    const z = this.run(permute(turned, [...front, l + 1, l, l + 2]));
-    return reshape(permute(z, [...front, l + 1, l, l + 2]), shape);
+  /** The transform of `[..., n, 2]` over n, of real numbers `[..., n, 1]` where `isReal`. */
+  run(x: UOp, isReal = false): UOp {
+    const shape = shapeOf(x), n = shape[shape.length - 2], l = shape.length - 2;
+    const pairs = isReal ? paired(x) : x;
+    if (n <= 1) return pairs;
+    const factors = factorsOf(n);
+    if (factors === undefined) return this.bluestein(pairs);
+    const apart = [...rangeOf(l), l + 1, l], lead = shape.slice(0, l);
+    let now = permute(x, apart), rest = n;
+    for (const f of factors) {
+      const view = [...lead, shapeOf(now)[l], f, rest / f, n / rest], real = isReal && rest === n;
+      now = n > LARGEST && isPower(n)
+        ? this.steps(now, view, real)
+        : this.product(real ? permute(pairs, apart) : now, view);
+      now = reshape(now, [...lead, 2, n]);
+      rest /= f;
+    }
+    return withGradient(permute(now, apart), [x], isReal ? REAL_FOURIER : FOURIER);
   }
 
-  /** `[..., i, 2]` to `[..., k, 2]`: complex products as real ones of twice the length. */
-  private product(x: UOp, n: number): UOp {
-    const shape = shapeOf(x), lead = shape.slice(0, -2), m = 2 * n;
-    const values = new Array<number>(m * m);
-    for (let k = 0; k < n; k++) {
-      for (let i = 0; i < n; i++) {
-        const [c, s] = root(i * k, n), at = 2 * k * m + 2 * i;
-        [values[at], values[at + 1], values[at + m], values[at + m + 1]] = [c, -s, s, c];
-      }
+  /** Roots of unity by which result k of factor f at place b is turned: `[f, b]` of each part. */
+  private twiddles(f: number, rest: number): [UOp, UOp] {
+    const roots = rangeOf(f).flatMap((k) => rangeOf(rest).map((b) => root(k * b, f * rest)));
+    const table = this.table([...roots.map(([c]) => c), ...roots.map(([, s]) => s)], [2, f, rest]);
+    const of = (i: number): UOp => reshape(shrink(table, [[i, i + 1], [0, f], [0, rest]]), [f, rest]);
+    return [of(0), of(1)];
+  }
+
+  /**
+   * The transform over f of `[..., parts, f, rest, done]`, turned for those over the rest: `[..., 2, rest, f, done]`. A step
+   * takes sums and differences along one of the axes of size 2 that f is made of, each of which ends as one of the result.
+   */
+  private steps(x: UOp, view: readonly number[], isReal: boolean): UOp {
+    const l = view.length - 4, [f, rest, done] = view.slice(l + 1), d = this.dtype, bits = Math.log2(f);
+    const axes = rangeOf(bits).map((i) => l + 1 + i), behind = l + 1 + bits;
+    const whole = reshape(x, [...view.slice(0, l + 1), ...axes.map(() => 2), rest, done]),
+      to = shapeOf(whole).with(l, 1);
+    const pick = (u: UOp, axis: number, i: number): UOp => {
+      return shrink(u, shapeOf(u).map((n, a): Pair => a === axis ? [i, i + 1] : [0, n]));
+    };
+    let re = pick(whole, l, 0), im = isReal ? broadcastTo(constant(0, d), to) : pick(whole, l, 1);
+    axes.forEach((axis, step) => {
+      const split = (u: UOp): [UOp, UOp] => {
+        const a = pick(u, axis, 0), b = pick(u, axis, 1);
+        return [a.add(b), a.add(negNode(b))];
+      };
+      const [sumRe, lessRe] = split(re), [sumIm, lessIm] = split(im);
+      const [turnedRe, turnedIm] = turn(lessRe, lessIm, axes.slice(step + 1), to.with(axis, 1), d);
+      [re, im] = [pairNodes(sumRe, turnedRe, axis), pairNodes(sumIm, turnedIm, axis)];
+    });
+    if (rest > 1) {
+      // the first axis of the result is the last of its place
+      const order = [...rangeOf(bits).reverse(), bits];
+      const spread = (u: UOp): UOp => {
+        const table = permute(reshape(u, [...axes.map(() => 2), rest]), order);
+        return broadcastTo(reshape(table, [...axes.map(() => 2), rest, 1]), to);
+      };
+      const [c, s] = this.twiddles(f, rest).map(spread);
+      [re, im] = [re.mul(c).add(negNode(im.mul(s))), im.mul(c).add(re.mul(s))];
     }
-    return matrixProduct(reshape(x, [...lead, m]), this.table(values, [m, m]), shape);
+    const order = [...rangeOf(l + 1), behind, ...axes.toReversed(), behind + 1];
+    return uop(Ops.CONTIGUOUS, d, [permute(pairNodes(re, im, l), order)]);
+  }
+
+  /** The same by a product with a matrix. */
+  private product(x: UOp, view: readonly number[]): UOp {
+    const l = view.length - 4, lead = view.slice(0, l), [f, rest, done] = view.slice(l + 1);
+    const roots = rangeOf(f).flatMap((k) => rangeOf(f).map((i) => root(k * i, f)));
+    // [part, k] of the result by [part, i]
+    const values = [0, 1].flatMap((p) =>
+      rangeOf(f).flatMap((k) =>
+        [0, 1].flatMap((q) => rangeOf(f).map((i) => roots[k * f + i][p === q ? 0 : 1] * (p < q ? -1 : 1)))
+      )
+    );
+    const full = [...lead, 2 * f, 2 * f, rest * done];
+    const matrix = broadcastTo(reshape(this.table(values, [2 * f, 2 * f]), [2 * f, 2 * f, 1]), full);
+    const product = broadcastTo(reshape(x, [...lead, 1, 2 * f, rest * done]), full).mul(matrix);
+    const sum = uop(Ops.REDUCE, x.dtype, [product], new ReduceArg(Ops.ADD, [l + 1]));
+    const y = reshape(uop(Ops.CONTIGUOUS, x.dtype, [sum]), [...lead, 2, f, rest, done]);
+    if (rest === 1) return y;
+    const [c, s] = this.twiddles(f, rest).map((u) => reshape(u, [1, f, rest, 1]));
+    const to = shapeOf(y), order = [...rangeOf(l + 1), l + 2, l + 1, l + 3];
+    const signed = broadcastTo(s, to).mul(byPart(-1, 1, l, to, x.dtype));
+    return permute(y.mul(broadcastTo(c, to)).add(flip(y, [l]).mul(signed)), order);
   }
 
   /** A prime length: ik = (i^2 + k^2 - (k - i)^2) / 2 makes it a convolution, of a length that is a power of two. */
@@ -117,34 +219,28 @@ function part(x: UOp, which: 0 | 1): UOp {
   return shrink(x, shape.map((n, i): Pair => i === shape.length - 1 ? [which, which + 1] : [0, n]));
 }
 
-/** `first` at real parts and `second` at imaginary ones, under `shape`. */
-function byPart(first: number, second: number, shape: readonly number[], d: DType): UOp {
-  const rank = shape.length, imaginary = iotaAlong(2, rank - 1, rank).eq(constant(1, dtypes.int32));
+/** `first` at real parts and `second` at imaginary ones along `axis`, under `shape`. */
+function byPart(first: number, second: number, axis: number, shape: readonly number[], d: DType): UOp {
+  const imaginary = iotaAlong(2, axis, shape.length).eq(constant(1, dtypes.int32));
   return broadcastTo(imaginary.where(floatConst(second, d), floatConst(first, d)), shape);
 }
 
 /** Pairs of reals `[..., 1]`. */
 function paired(real: UOp): UOp {
   const shape = [...shapeOf(real).slice(0, -1), 2];
-  return broadcastTo(real, shape).mul(byPart(1, 0, shape, real.dtype));
+  return broadcastTo(real, shape).mul(byPart(1, 0, shape.length - 1, shape, real.dtype));
 }
 
 /** Products of pairs, `b` broadcast to `a`: a re(b) + i a im(b), where i swaps the parts. */
 function complexProduct(a: UOp, b: UOp): UOp {
   const to = shapeOf(a), last = to.length - 1;
-  const turned = broadcastTo(part(b, 1), to).mul(byPart(-1, 1, to, a.dtype));
+  const turned = broadcastTo(part(b, 1), to).mul(byPart(-1, 1, last, to, a.dtype));
   return a.mul(broadcastTo(part(b, 0), to)).add(flip(a, [last]).mul(turned));
 }
 
 function conjugate(x: UOp): UOp {
-  return x.mul(byPart(1, -1, shapeOf(x), x.dtype));
-}
-
-/** `x` `[..., i]` by `matrix` `[k, i]` over i, under `shape`. */
-function matrixProduct(x: UOp, matrix: UOp, shape: readonly number[]): UOp {
-  const from = shapeOf(x), lead = from.slice(0, -1), [k, i] = shapeOf(matrix), full = [...lead, k, i];
-  const product = broadcastTo(reshape(x, [...lead, 1, i]), full).mul(broadcastTo(matrix, full));
-  return uop(Ops.CONTIGUOUS, x.dtype, [reshape(sumLast(product, 1), shape)]);
+  const shape = shapeOf(x);
+  return x.mul(byPart(1, -1, shape.length - 1, shape, x.dtype));
 }
 
 const OPTIONS = ["n", "norm"];
@@ -222,7 +318,7 @@ export abstract class FourierTensor extends TensorBase {
    */
   rfft(dim = -1, options: FourierOptions = {}): this {
     const half = (x: UOp, t: Transform, n: number) => {
-      const whole = t.run(paired(reshape(fit(x, n, false), [...shapeOf(x).slice(0, -1), n, 1])));
+      const whole = t.run(reshape(fit(x, n, false), [...shapeOf(x).slice(0, -1), n, 1]), true);
       return fit(whole, Math.floor(n / 2) + 1, true);
     };
     return this.transformed("rfft", dim, options, false, false, (n) => n, half, true);

@@ -120,6 +120,8 @@ const PROGRAMS: readonly (readonly [name: string, count: number, make: () => Ten
   ["sort", 1 + 2 + 2 + 2 + 1, () => real([3, 128]).sort(1)[0]],
   ["sort of wide keys", 18, () => real([3, 64]).cast("float64").sort(1)[0].cast("float32")],
   ["topk of many", 1 + 2 + 1 + 1, () => real([3, 512]).topk(9)[0]],
+  ["transform of 256", 2 + 1, () => real([3, 256, 2]).fft()],
+  ["gradient of a transform of 256", 2 + 1, () => gradient(real([3, 256, 2]), (x) => x.fft())],
   ["a sum and a difference", 1, () => {
     const [x, y] = [real([3, 1, 16]), real([3, 1, 16], 2)];
     const first = Tensor.arange(2).reshape([1, 2, 1]).lt(1).expand([3, 2, 16]);

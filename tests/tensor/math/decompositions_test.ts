@@ -190,6 +190,12 @@ Deno.test("fourier: inverses, lengths and norms", async () => {
   // Parseval
   const x = matrix(40, 2, "float64");
   await near(x.fft().square().sum(), x.square().sum().mul(40), 1e-9);
+  for (const n of [6, 67, 128]) {
+    const y = matrix(n, 2, "float64"), slope = (t: Tensor, of: Tensor) => of.square().sum().gradient([t])[0];
+    await near(slope(y, y.fft()), y.mul(2 * n), 1e-9);
+    const real = y.at(":", 0), half = real.rfft(), twice = half.at([1, Math.ceil(n / 2)]).square().sum();
+    await near(half.square().sum().add(twice).gradient([real])[0], real.mul(2 * n), 1e-9);
+  }
   assertEquals(matrix(3, 2).fft(-1, { n: 5 }).shape, [5, 2]);
   assertEquals(Tensor.ones([2, 8, 3], on).rfft(1).shape, [2, 5, 3, 2]);
 });
