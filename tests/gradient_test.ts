@@ -9,17 +9,17 @@ import { flip, reshape, shrink } from "../src/uop/core/build_movement.ts";
 import { Ops } from "../src/uop/core/ops.ts";
 import { uop } from "../src/uop/core/uop.ts";
 import { evaluateTensor } from "./reference.ts";
+import { Random } from "./support/random.ts";
 
 Device.default = "JS";
 
 /** Small, distinct, away from zero and from kinks at integers and halves. */
 function values(n: number, seed: number, positive: boolean): number[] {
   const out: number[] = [];
-  let state = seed * 2654435761 >>> 0;
+  const random = new Random(seed);
   for (let i = 0; i < n; i++) {
-    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-    const x = 0.17 + 1.3 * (state / 2 ** 32);
-    out.push(positive || (state >>> 3) % 2 === 0 ? x : -x);
+    const x = 0.17 + 1.3 * random.next();
+    out.push(positive || random.below(2) === 0 ? x : -x);
   }
   return out;
 }

@@ -12,23 +12,11 @@ import { opCarrier, reduce } from "../../src/uop/core/carrier.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { index, load, param, range, sink, store, toposort, type UOp } from "../../src/uop/core/uop.ts";
 import { SIM_GRID, simCaps, SMALL_GRID } from "../fixtures/sim.ts";
+import { Random } from "../support/random.ts";
 import { compile, type Data, integers, paramsOf, run } from "./harness.ts";
 
 const GRIDS = { GPU: simCaps(SIM_GRID), WEB: simCaps(SMALL_GRID) } as const;
 const f32 = dtypes.float32;
-
-/** Numbers from a seed. */
-class Random {
-  constructor(private state: number) {}
-  /** From 0 to n - 1. */
-  below(n: number): number {
-    this.state = Math.imul(this.state ^ (this.state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 >>> 0;
-    return (this.state >>> 8) % n;
-  }
-  pick<T>(list: readonly T[]): T {
-    return list[this.below(list.length)];
-  }
-}
 
 const SIZES = [1, 2, 3, 4, 5, 8, 12, 16, 17, 20, 32, 33];
 

@@ -13,6 +13,7 @@ import { context } from "../../src/helpers/env.ts";
 import { specLinear, verify } from "../../src/uop/core/spec.ts";
 import { verifyLinear } from "./verify.ts";
 import { toposort, type UOp } from "../../src/uop/core/uop.ts";
+import { Random } from "../support/random.ts";
 
 export type Data = Float32Array | Float64Array | Int32Array | Uint32Array | Uint8Array | Uint16Array | Float16Array;
 
@@ -176,12 +177,11 @@ export function checkUnderOpts(
 
 /** Small integers as data, so that float sums are exact in any order. Deterministic. */
 export function integers(params: readonly { dtype: DType; size: number }[], seed = 1): Data[] {
-  let state = seed * 2654435761 >>> 0;
-  const next = () => (state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 >>> 0) >>> 8;
+  const random = new Random(seed);
   return params.map(({ dtype, size }) => {
     const a = new ARRAYS[dtype.name](size);
     for (let i = 0; i < size; i++) {
-      const v = next() % 17 - 8;
+      const v = random.int(-8, 8);
       a[i] = dtype === dtypes.bfloat16
         ? (new Uint32Array(new Float32Array([v]).buffer)[0] >>> 16)
         : dtype.isUnsigned

@@ -21,6 +21,7 @@ import {
 } from "./harness.ts";
 import { KERNELS } from "./kernels.ts";
 import { optimized } from "../fixtures/optimized.ts";
+import { Random } from "../support/random.ts";
 
 function varsOf(name: string): number[] {
   return name === "symbolic" ? [11] : [];
@@ -67,8 +68,7 @@ Deno.test("codegen: each set of opts was possible for some kernels", () => {
 });
 
 Deno.test("codegen: random opts give the same values", () => {
-  let state = 12345;
-  const next = (n: number): number => (state = (Math.imul(state, 1103515245) + 12345) & 0x7fffffff) % n;
+  const random = new Random(1), next = (n: number): number => random.below(n);
   const ops: Opt["op"][] = ["UPCAST", "UNROLL", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"];
   let applied = 0, refused = 0;
   for (const [name, ast] of Object.entries(KERNELS)) {

@@ -14,6 +14,7 @@ import {
 import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
 import { literalOf } from "../../src/renderer/ptx/ptx_emitter.ts";
 import { arrayName, type DType, DTYPES, dtypes } from "../../src/dtype/dtype.ts";
+import { Random } from "../support/random.ts";
 
 const f16: [number, number][] = [
   [0, 0],
@@ -61,10 +62,9 @@ Deno.test("convert: the bits of NaN do not depend on where it comes from", () =>
 Deno.test("convert: float16 as the machine rounds", () => {
   const native = (Math as { f16round?: (x: number) => number }).f16round;
   if (native === undefined) return;
-  let seed = 1;
+  const random = new Random(1);
   for (let i = 0; i < 20000; i++) {
-    seed = Math.imul(seed, 1664525) + 1013904223 | 0;
-    const x = f32FromBits(seed);
+    const x = f32FromBits(random.below(2 ** 32));
     assertEquals(f16Round(x), native(x), String(x));
   }
 });

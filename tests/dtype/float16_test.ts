@@ -1,7 +1,7 @@
 /** float16 by arithmetic against the engine's Float16Array and Math.f16round. */
 import { assertEquals, assertStrictEquals } from "@std/assert";
 import { f16Bits, f16Round, f16Value } from "../../src/dtype/float16.ts";
-import { Random } from "../fuzz/simplify.ts";
+import { Random } from "../support/random.ts";
 
 Deno.test("float16: the value of all bits, and the bits of all values", () => {
   const bits = Uint16Array.from({ length: 65536 }, (_, i) => i), values = new Float16Array(bits.buffer);

@@ -17,7 +17,7 @@ import { FAMILIES } from "../../src/tensor/tensor.ts";
 import { type Call, METHODS, STATICS } from "./parts/argument_calls.ts";
 import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./parts/argument_calls_more.ts";
 import { type Arg, VALUES } from "./parts/argument_kinds.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** A public function: its name, a valid call of it, and how it is called. */
 export interface Target {

@@ -12,7 +12,7 @@ import { context, Device, DisposedError, jit, nn, scope, StaleReadError, Tensor,
 import { Maker } from "./parts/assignments_maker.ts";
 import { Model } from "./parts/assignments_model.ts";
 import { type Statement, textOf } from "./parts/assignments_program.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** What a run found. */
 export interface Report {

@@ -8,7 +8,7 @@
 import { settleMemory } from "../../src/device/pressure.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { context, Device, DisposedError, jit, scope, Tensor } from "../../mod.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** What a function must see. */
 interface Modes {

@@ -5,7 +5,7 @@
  */
 import { Device, Tensor } from "../../mod.ts";
 import { callOf, type EdgeCase, edgeCases, isRight, numbers, pairPoints, signed, unaryPoints } from "./edges.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** A function of numbers, with what is known of it at points that it names itself. */
 interface Known {

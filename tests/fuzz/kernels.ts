@@ -12,24 +12,42 @@
 import { dtypes, Tensor } from "../../mod.ts";
 import { parseArgs } from "@std/cli/parse-args";
 import { openObserving, WRITERS } from "../support/snapshot_writers.ts";
+import { Random } from "../support/random.ts";
 
 /** Draws from a seed. */
-export class Draw {
+export class Draw extends Random {
   /** @param most elements that a tensor may have */
-  constructor(private state: number, readonly most: number) {
-    this.state = Math.imul(state + 1, 0x9e3779b1) >>> 0;
-  }
-  below(n: number): number {
-    this.state = Math.imul(this.state, 1664525) + 1013904223 >>> 0;
-    return Math.floor(this.state / 2 ** 32 * n);
-  }
-  of<T>(list: readonly T[]): T {
-    return list[this.below(list.length)];
+  constructor(seed: number, readonly most: number) {
+    super(seed);
   }
   /** An extent: round, odd, small or large. */
   size(most = 4096): number {
-    const n = this.of([1, 2, 3, 5, 7, 8, 16, 24, 31, 32, 49, 56, 64, 96, 100, 112, 128, 224, 256, 257, 512, 768, 1000]);
-    return this.below(4) === 0 ? Math.min(most, this.of([1024, 2048, 3000, 4096, 8192])) : Math.min(most, n);
+    const n = this.pick([
+      1,
+      2,
+      3,
+      5,
+      7,
+      8,
+      16,
+      24,
+      31,
+      32,
+      49,
+      56,
+      64,
+      96,
+      100,
+      112,
+      128,
+      224,
+      256,
+      257,
+      512,
+      768,
+      1000,
+    ]);
+    return this.below(4) === 0 ? Math.min(most, this.pick([1024, 2048, 3000, 4096, 8192])) : Math.min(most, n);
   }
 }
 
@@ -71,7 +89,7 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
   },
   reduction(d, empty) {
     const shape = shapeOf(d, 1 + d.below(4)), x = empty(...shape), axes = axesOf(d, shape.length);
-    const kind = d.of(["sum", "mean", "max", "var", "argmax", "logsumexp", "any"]);
+    const kind = d.pick(["sum", "mean", "max", "var", "argmax", "logsumexp", "any"]);
     const [first] = axes;
     const out = kind === "var"
       ? x.var(axes)
@@ -102,7 +120,8 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
   },
   product(d, empty) {
     const [m, k, n] = [d.size(), d.size(), d.size()], batch = d.below(3) === 0 ? [d.size(64)] : [];
-    const dtype = d.of([dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.float32]), isTurned = d.below(3) === 0;
+    const dtype = d.pick([dtypes.float32, dtypes.float16, dtypes.bfloat16, dtypes.float32]),
+      isTurned = d.below(3) === 0;
     const a = empty(...batch, m, k).cast(dtype).contiguous();
     const b = (isTurned ? empty(...batch, n, k).transpose(-1, -2) : empty(...batch, k, n)).cast(dtype);
     let out = a.matmul(d.below(2) === 0 ? b.contiguous() : b);
@@ -111,14 +130,16 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
     return { text: `${dtype} product [${batch}] ${m}x${k}x${n}${isTurned ? " turned" : ""}`, results: [out] };
   },
   convolution(d, empty) {
-    const kernel = d.of([1, 2, 3, 5, 7]),
-      stride = d.of([1, 1, 2]),
+    const kernel = d.pick([1, 2, 3, 5, 7]),
+      stride = d.pick([1, 1, 2]),
       padding = d.below(kernel),
-      dilation = d.of([1, 1, 2]);
-    const groups = d.of([1, 1, 2, 8]), channels = groups * d.of([1, 3, 4, 16, 32]), outs = groups * d.of([1, 4, 8, 32]);
-    const side = d.of([14, 28, 56, 112, 57]),
-      images = d.of([1, 2, 8, 64]),
-      dtype = d.of([dtypes.float32, dtypes.float16]);
+      dilation = d.pick([1, 1, 2]);
+    const groups = d.pick([1, 1, 2, 8]),
+      channels = groups * d.pick([1, 3, 4, 16, 32]),
+      outs = groups * d.pick([1, 4, 8, 32]);
+    const side = d.pick([14, 28, 56, 112, 57]),
+      images = d.pick([1, 2, 8, 64]),
+      dtype = d.pick([dtypes.float32, dtypes.float16]);
     const x = empty(images, channels, side, side).cast(dtype).contiguous();
     const w = empty(outs, channels / groups, kernel, kernel).cast(dtype).contiguous();
     const out = x.conv2d(w, undefined, { stride, padding, dilation, groups }), isGradient = d.below(3) === 0;
@@ -127,9 +148,9 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
     return { text, results: isGradient ? out.float().square().sum().gradient([x, w]) : [out] };
   },
   pool(d, empty) {
-    const size = d.of([2, 3, 5]),
-      stride = d.of([1, 2, 3]),
-      shape = [d.of([1, 4, 64]), d.of([3, 64]), d.size(224), d.size(224)];
+    const size = d.pick([2, 3, 5]),
+      stride = d.pick([1, 2, 3]),
+      shape = [d.pick([1, 4, 64]), d.pick([3, 64]), d.size(224), d.size(224)];
     shape[2] = Math.max(8, shape[2]);
     shape[3] = Math.max(8, shape[3]);
     const x = empty(...shape), isMax = d.below(2) === 0, isGradient = d.below(3) === 0;
@@ -158,12 +179,12 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
   },
   attention(d, empty) {
     const [heads, queries, keys, size] = [
-      d.of([1, 8, 12]),
-      d.of([1, 8, 64, 500]),
-      d.of([64, 512, 1000]),
-      d.of([32, 64, 80]),
+      d.pick([1, 8, 12]),
+      d.pick([1, 8, 64, 500]),
+      d.pick([64, 512, 1000]),
+      d.pick([32, 64, 80]),
     ];
-    const dtype = d.of([dtypes.float32, dtypes.bfloat16]), isCausal = d.below(2) === 0;
+    const dtype = d.pick([dtypes.float32, dtypes.bfloat16]), isCausal = d.below(2) === 0;
     const operand = (n: number): Tensor => empty(2, heads, n, size).cast(dtype).contiguous();
     const x = [operand(queries), operand(keys), operand(keys)], isGradient = d.below(3) === 0;
     const out = x[0].scaledDotProductAttention(x[1], x[2], undefined, { isCausal });
@@ -178,7 +199,7 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
 /** What is wrong with a random program on a machine; undefined where nothing is. */
 export function findingOf(writer: string, seed: number): { text: string; kernels: number; error?: string } {
   const d = new Draw(seed, LARGEST[writer] ?? 2 ** 24),
-    family = d.of(Object.keys(FAMILIES)),
+    family = d.pick(Object.keys(FAMILIES)),
     device = openObserving(writer);
   let text = family;
   try {

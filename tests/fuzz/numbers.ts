@@ -7,7 +7,7 @@
 import { type DType, DTYPES, dtypes, leastInt, mostInt, smallFloatOf } from "../../src/dtype/dtype.ts";
 import { holdsWhole, isWhole, promote, promoteScalar } from "../../src/dtype/promotion.ts";
 import { Device, Tensor } from "../../mod.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** Of a float a number, of an integer or bool a bigint. */
 type Value = number | bigint;

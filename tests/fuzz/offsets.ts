@@ -7,7 +7,7 @@
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
 import { Device, Tensor } from "../../mod.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** An array as the model has it. */
 interface Model {

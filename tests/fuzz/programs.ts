@@ -21,7 +21,7 @@ import {
   ProgramMaker,
   runLines,
 } from "./parts/program_maker.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 import { compareTracked, evaluateTracked, type Tracked } from "./parts/tracked.ts";
 
 /** Where and how a program runs. */

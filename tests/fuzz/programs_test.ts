@@ -10,7 +10,7 @@ import { checkDifference, gradientProgram } from "./parts/gradients.ts";
 import { ALL_ROWS } from "./parts/op_rows_more.ts";
 import { type Line, type Program, ProgramMaker } from "./parts/program_maker.ts";
 import { check, expected, fuzzPrograms, modesOf, openDevices, programOf, script, shrink } from "./programs.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 import { compareTracked, evaluateTracked } from "./parts/tracked.ts";
 
 // with another compiler than that of CLANG, what is of interest is CLANG

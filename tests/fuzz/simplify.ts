@@ -13,24 +13,7 @@ import { exprText, printUOp } from "../../src/uop/core/print.ts";
 import { simplify } from "../../src/uop/algebra/symbolic.ts";
 import { constant, range, toposort, type UOp, uop, variable } from "../../src/uop/core/uop.ts";
 import { simplifyValid } from "../../src/uop/algebra/valid.ts";
-
-/** A seeded generator (mulberry32). */
-export class Random {
-  constructor(private state: number) {}
-  next(): number {
-    let t = this.state = (this.state + 0x6d2b79f5) | 0;
-    t = Math.imul(t ^ (t >>> 15), t | 1);
-    t ^= t + Math.imul(t ^ (t >>> 7), t | 61);
-    return ((t ^ (t >>> 14)) >>> 0) / 4294967296;
-  }
-  /** An integer in [lo, hi]. */
-  int(lo: number, hi: number): number {
-    return lo + Math.floor(this.next() * (hi - lo + 1));
-  }
-  pick<T>(xs: readonly T[]): T {
-    return xs[this.int(0, xs.length - 1)];
-  }
-}
+import { Random } from "../support/random.ts";
 
 const { int32, int64 } = dtypes;
 

@@ -6,7 +6,7 @@
  * @module
  */
 import { Device, Tensor } from "../../mod.ts";
-import { Random } from "./simplify.ts";
+import { Random } from "../support/random.ts";
 
 /** A tensor, the text that makes it, and what it should be at a position. */
 interface Value {

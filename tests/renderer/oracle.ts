@@ -11,6 +11,7 @@ import { cudaCaps } from "../../src/renderer/cuda_caps.ts";
 import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { epsilonOf } from "../tolerance.ts";
+import { Random } from "../support/random.ts";
 
 /** A device with everything that the programs use. */
 export const caps: Capabilities = cudaCaps({ arch: "sm_90a", tf32: true });
@@ -27,31 +28,27 @@ export function drawOf(p: LinearProgram): Draw {
   return p.uops.some((u) => u.op === Ops.CAST && u.dtype.isInt && u.src[0].dtype.isFloat) ? "finite" : "any";
 }
 
-let state = 1;
-function random(): number {
-  state = Math.imul(state ^ (state >>> 15), 0x2c1b3c6d) + 0x9e3779b9 >>> 0;
-  return (state >>> 8) / 2 ** 24;
-}
+const random = new Random(1);
 
 /** Bytes of `n` elements. Integers are never 0 (they divide), nor the least of their dtype. */
 function bytesOf(d: DType, n: number, draw: Draw): Uint8Array {
   const view = new DataView(new ArrayBuffer(n * d.itemsize));
   for (let i = 0; i < n; i++) {
-    const at = i * d.itemsize, whole = Math.floor(random() * 17) - 8;
+    const at = i * d.itemsize, whole = Math.floor(random.next() * 17) - 8;
     let x = draw === "whole"
       ? whole
-      : draw === "any" && random() < 0.2
+      : draw === "any" && random.next() < 0.2
       ? SPECIAL[i % SPECIAL.length]
-      : random() * 90 - 45;
-    if (d.isBool) view.setUint8(at, random() < 0.5 ? 1 : 0);
+      : random.next() * 90 - 45;
+    if (d.isBool) view.setUint8(at, random.next() < 0.5 ? 1 : 0);
     else if (d === dtypes.float16) view.setFloat16(at, x, true);
     else if (d === dtypes.bfloat16) view.setUint16(at, f32ToBf16Bits(x), true);
     else if (d === dtypes.float32) view.setFloat32(at, x, true);
     else if (d === dtypes.float64) view.setFloat64(at, x, true);
     else {
       const small = draw === "whole" ? whole : whole || 3,
-        wide = Math.floor((random() - 0.5) * 2 ** Math.min(52, d.bits - 1));
-      x = draw !== "whole" && random() < 0.5 ? wide || 1 : small;
+        wide = Math.floor((random.next() - 0.5) * 2 ** Math.min(52, d.bits - 1));
+      x = draw !== "whole" && random.next() < 0.5 ? wide || 1 : small;
       if (d.bits === 8) view.setInt8(at, x);
       else if (d.bits === 16) view.setInt16(at, x, true);
       else if (d.bits === 32) view.setInt32(at, x, true);

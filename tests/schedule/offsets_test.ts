@@ -7,7 +7,7 @@ import { compileStats } from "../../src/engine/compile_cache.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
 import { Device, jit, Tensor } from "../../mod.ts";
 import { checkOffsets } from "../fuzz/offsets.ts";
-import { Random } from "../fuzz/simplify.ts";
+import { Random } from "../support/random.ts";
 
 Device.default = "WASM";
 const N = 4096, random = new Random(7);

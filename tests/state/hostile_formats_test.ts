@@ -7,6 +7,7 @@ import { FormatError, state, Tensor } from "../../mod.ts";
 import { putZip } from "../../src/state/zip.ts";
 import "../nn/support.ts";
 import { inFolder } from "../support/folder.ts";
+import { Random } from "../support/random.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 const fixture = (name: string): Bytes => Deno.readFileSync(new URL(`fixtures/${name}`, import.meta.url));
@@ -395,11 +396,11 @@ for (const [name, load] of LOADERS) {
 
   Deno.test(`hostile: ${name} with bytes changed at random`, async () => {
     const whole = fixture(name);
-    let seed = 1, refusals = 0;
-    const random = (n: number) => (seed = Math.imul(seed, 1664525) + 1013904223 >>> 0) % n;
+    const random = new Random(1);
+    let refusals = 0;
     for (let i = 0; i < 200; i++) {
       const bytes = whole.slice();
-      for (let k = 0; k <= i % 4; k++) bytes[random(Math.min(bytes.length, 6000))] = random(256);
+      for (let k = 0; k <= i % 4; k++) bytes[random.below(Math.min(bytes.length, 6000))] = random.below(256);
       if (await outcome(load, bytes, `${name}, change ${i}`) === "refused") refusals++;
     }
     assert.ok(refusals > 5, `${refusals} refused`);

@@ -8,6 +8,7 @@ import { parseIdx } from "../../src/nn/datasets/idx.ts";
 import { parseJson } from "../../src/state/json.ts";
 import "../nn/support.ts";
 import { inFolder } from "../support/folder.ts";
+import { Random } from "../support/random.ts";
 
 type Bytes = Uint8Array<ArrayBuffer>;
 
@@ -201,34 +202,26 @@ Deno.test("hostile safetensors: the writer makes nothing that the reader refuses
     assert.deepEqual([...Deno.readDirSync(folder)], []);
   }));
 
-/** A reproducible stream of integers below `n`. */
-function random(seed: number): (n: number) => number {
-  let x = seed >>> 0;
-  return (n) => {
-    x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
-    return Math.floor(x / 2 ** 32 * n);
-  };
-}
 /** A copy with a few bytes set, swapped, cut or doubled. */
-function mutate(file: Bytes, next: (n: number) => number, upTo = file.length): Bytes {
+function mutate(file: Bytes, random: Random, upTo = file.length): Bytes {
   let out = file.slice();
-  for (let n = next(4) + 1; n > 0; n--) {
-    const at = next(Math.min(upTo, out.length || 1));
-    switch (next(5)) {
+  for (let n = random.below(4) + 1; n > 0; n--) {
+    const at = random.below(Math.min(upTo, out.length || 1));
+    switch (random.below(5)) {
       case 0:
-        out[at] = next(256);
+        out[at] = random.below(256);
         break;
       case 1:
-        out[at] ^= 1 << next(8);
+        out[at] ^= 1 << random.below(8);
         break;
       case 2:
-        out[at] = '0123456789{}[],:"-e.'.charCodeAt(next(20));
+        out[at] = '0123456789{}[],:"-e.'.charCodeAt(random.below(20));
         break;
       case 3:
         out = new Uint8Array([...out.subarray(0, at), ...out.subarray(at + 1)]);
         break;
       default:
-        out = new Uint8Array([...out.subarray(0, at), ...out.subarray(at - next(8)), ...out.subarray(at)]);
+        out = new Uint8Array([...out.subarray(0, at), ...out.subarray(at - random.below(8)), ...out.subarray(at)]);
     }
   }
   return out;
@@ -236,11 +229,11 @@ function mutate(file: Bytes, next: (n: number) => number, upTo = file.length): B
 
 Deno.test("hostile safetensors: bytes changed at random are refused or read, and nothing else", async () => {
   const dict = { a: new Tensor([[1, 2], [3, 4]]), b: new Tensor([1.5]), c: new Tensor([true, false]) };
-  const sound = await state.safeBytes(dict, { metadata: { k: "v" } }) as Bytes, next = random(7);
+  const sound = await state.safeBytes(dict, { metadata: { k: "v" } }) as Bytes, random = new Random(7);
   let refused = 0;
   const tries = 4000;
   for (let i = 0; i < tries; i++) {
-    const file = mutate(sound, next);
+    const file = mutate(sound, random);
     try {
       const read = state.safeParse(file), head = new DataView(file.buffer).getUint32(0, true);
       const held = Object.values(read).reduce((n, t) => n + t.nbytes(), 0);
@@ -331,11 +324,11 @@ Deno.test("hostile IDX: gzip that is damaged, cut, followed by something, or a b
 });
 
 Deno.test("hostile IDX: bytes changed at random are refused or read, and nothing else", async () => {
-  const sound = idx([0, 0, 8, 3, ...u32(2), ...u32(3), ...u32(4)], 24), next = random(11);
+  const sound = idx([0, 0, 8, 3, ...u32(2), ...u32(3), ...u32(4)], 24), random = new Random(11);
   const packed = await gzip(sound);
   let refused = 0;
   for (let i = 0; i < 2000; i++) {
-    const file = i % 4 === 0 ? mutate(packed, next) : mutate(sound, next, 20);
+    const file = i % 4 === 0 ? mutate(packed, random) : mutate(sound, random, 20);
     try {
       const { shape, data } = await parseIdx(file, "f");
       assert.equal(data.length, shape.reduce((a, b) => a * b, 1));

@@ -16,6 +16,7 @@ import { type LinearProgram, programOf } from "../../../src/renderer/renderer.ts
 import { AxisKind } from "../../../src/uop/core/args.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { index, param, range, store, type UOp, uop } from "../../../src/uop/core/uop.ts";
+import { Random } from "../../support/random.ts";
 
 /** WASM on two threads, and on one. */
 export const device: WasmDevice = context({ THREADS: 2 }, () => wasmBackend.open(0)) as WasmDevice;
@@ -109,11 +110,10 @@ export function elementwise(
 }
 
 const SPECIAL = [0, -0, 1, -1, 0.5, -2.5, 3.75, 1e10, -1e10, Infinity, -Infinity, NaN, 127.6, -128.4, 65535, 1e-40];
-let seed = 12345;
+const numbers = new Random(12345);
 /** A number in [0, 1), the next of one sequence. */
 export function random(): number {
-  seed = Math.imul(seed, 1664525) + 1013904223 | 0;
-  return (seed >>> 0) / 2 ** 32;
+  return numbers.next();
 }
 /** `n` values of a dtype, the same ones for each run; of floats the special ones, in order where `salt` is 0. */
 export function sample(d: DType, n: number, salt: number): Uint8Array {

@@ -6,6 +6,7 @@ import { context, DeviceError, jit, Tensor, Variable } from "../../../mod.ts";
 import { registerBackend } from "../../../src/device/device.ts";
 import { dawnComplaints, hasDawn } from "../../fixtures/dawn.ts";
 import { kernelsElsewhere } from "../../fixtures/kernels_elsewhere.ts";
+import { Random } from "../../support/random.ts";
 
 const NAME = "WINDOWS", BYTES = 65536;
 
@@ -38,10 +39,9 @@ function test(name: string, fn: () => Promise<void>): void {
 /** The same on the device and on the host. */
 async function same(f: (input: (shape: number[], dtype?: string) => Tensor) => Tensor, tolerance = 0): Promise<void> {
   const on = (name: string): Tensor => {
-    let seed = 7;
+    const random = new Random(7);
     return f((shape, dtype = "float32") => {
-      const n = shape.reduce((a, b) => a * b, 1), values = new Int32Array(n);
-      for (let i = 0; i < n; i++) values[i] = ((seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) >>> 8) % 17 - 8;
+      const n = shape.reduce((a, b) => a * b, 1), values = Int32Array.from({ length: n }, () => random.int(-8, 8));
       return new Tensor(values, { device: name }).cast(dtype as "float32").reshape(shape).contiguous().realize();
     });
   };

@@ -47,10 +47,10 @@ Deno.test("grid: threads that share one reduction share the others, and what is 
   const draw = new Draw(5, 2 ** 28), next = (n: number): number => draw.below(n);
   let compared = 0;
   for (let i = 0; i < 40; i++) {
-    const rank = 2 + next(3), shape = Array.from({ length: rank }, () => draw.of([4, 24, 32, 56, 64, 100, 128, 256]));
+    const rank = 2 + next(3), shape = Array.from({ length: rank }, () => draw.pick([4, 24, 32, 56, 64, 100, 128, 256]));
     const axes = shape.map((_, i) => i).filter(() => next(2) === 0);
     if (axes.length === 0) axes.push(next(rank));
-    const [name, [reads, graph]] = draw.of(Object.entries(GRAPHS)), elements = shape.reduce((a, b) => a * b, 1);
+    const [name, [reads, graph]] = draw.pick(Object.entries(GRAPHS)), elements = shape.reduce((a, b) => a * b, 1);
     const length = axes.reduce((n, a) => n * shape[a], 1);
     const device = openObserving("CUDA");
     graph(Tensor.empty(shape, { device: device.name }), axes).realize();

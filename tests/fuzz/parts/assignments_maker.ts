@@ -1,5 +1,5 @@
 /** Random programs of reads, views and writes: each statement is run by the model, which knows what may be read. */
-import type { Random } from "../simplify.ts";
+import type { Random } from "../../support/random.ts";
 import { product, range, SIZE, taken } from "./assignments_bytes.ts";
 import { comesFrom, type Handle, isWhole, Model, outsideOf } from "./assignments_model.ts";
 import { type Kind, type Part, SAME, SAME_COPIES, type Statement } from "./assignments_program.ts";

@@ -8,7 +8,7 @@ import { shapeOf } from "../../../src/uop/core/shape.ts";
 import { evaluate } from "../../reference.ts";
 import type { OpRow } from "./op_rows.ts";
 import { type Line, type Names, type Program, ProgramMaker, runLines } from "./program_maker.ts";
-import { Random } from "../simplify.ts";
+import { Random } from "../../support/random.ts";
 
 /** What a comparison came to; undefined `why` and false `smooth` where there is nothing to compare. */
 export interface Difference {

@@ -8,7 +8,7 @@ import { ACTIVATIONS } from "../../../src/tensor/ops/activation.ts";
 import { CASTS } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
 import type { UnaryRow } from "../../../src/tensor/ops/rows.ts";
-import type { Random } from "../simplify.ts";
+import type { Random } from "../../support/random.ts";
 
 /** What a row may ask of the program that its call becomes part of. */
 export interface Hand {

@@ -10,7 +10,7 @@ import { toposort, type UOp } from "../../../src/uop/core/uop.ts";
 import { checkpoint, grad, jvp, Tensor, valueAndGrad, vmap } from "../../../mod.ts";
 import { type Hand, list, type OpRow, takes } from "./op_rows.ts";
 import { ALL_ROWS } from "./op_rows_more.ts";
-import type { Random } from "../simplify.ts";
+import type { Random } from "../../support/random.ts";
 
 /** One statement. A `realize` may be left out without changing any value. */
 export interface Line {

@@ -4,6 +4,7 @@ import { planOf } from "../../../bench/memory.ts";
 import { context, Device, dtypes, jit, Tensor } from "../../../mod.ts";
 import type { MemoryLayout } from "../../../src/device/allocator.ts";
 import { type MemoryPlan, planMemory, type Plannable } from "../../../src/schedule/order/memory_plan.ts";
+import { Random } from "../../support/random.ts";
 
 const LAYOUT: MemoryLayout = { viewAlign: 256, arenas: true, maxBytes: Infinity };
 const ALIGN = 256;
@@ -41,17 +42,8 @@ function check(uses: readonly Use[], plan: MemoryPlan): number {
   return plan.blocks.reduce((n, b) => n + b.nbytes, 0);
 }
 
-/** A generator of integers below n, the same for each seed. */
-function random(seed: number): (n: number) => number {
-  let x = seed;
-  return (n) => {
-    x = (Math.imul(x, 1664525) + 1013904223) >>> 0;
-    return Math.floor(x / 2 ** 32 * n);
-  };
-}
-
 function randomUses(seed: number, count: number): Use[] {
-  const below = random(seed);
+  const random = new Random(seed), below = (n: number): number => random.below(n);
   return Array.from({ length: count }, (): Use => {
     const first = below(count);
     return [1 + below(below(2) === 0 ? 600 : 20_000), first, first + below(below(4) === 0 ? count : 4)];

@@ -5,7 +5,7 @@ import { toProgram } from "../../../src/codegen/to_program.ts";
 import { wholeQuotient } from "../../../src/helpers/math.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
-import { Random } from "../../fuzz/simplify.ts";
+import { Random } from "../../support/random.ts";
 
 const HARD = [
   1e6,

@@ -16,6 +16,7 @@ import {
   variable,
 } from "../../../../src/uop/core/uop.ts";
 import { compile, opts, run } from "../../harness.ts";
+import { Random } from "../../../support/random.ts";
 
 const SPECIAL = [
   0,
@@ -77,11 +78,7 @@ function worst(dtype: DType, op: Ops, ref: (x: number) => number, points: readon
   return max;
 }
 
-let state = 1;
-function random(): number {
-  state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
-  return state / 2 ** 32;
-}
+const numbers = new Random(1), random = (): number => numbers.next();
 const points = (n: number, f: (u: number) => number): number[] => Array.from({ length: n }, () => f(random()));
 
 const CASES: [string, Ops, (x: number) => number, (u: number) => number, ulp32: number, ulp64: number][] = [
