@@ -54,6 +54,27 @@ export function sameArray<T>(a: readonly T[], b: readonly T[]): boolean {
   return true;
 }
 
+/**
+ * The smallest groups of axes that two shapes of as many elements, none 0, have in common: axes `i0` to `i1` of `from` hold as
+ * many as axes `j0` to `j1` of `to`.
+ */
+export function axisGroups(
+  from: readonly number[],
+  to: readonly number[],
+): { readonly i0: number; readonly i1: number; readonly j0: number; readonly j1: number }[] {
+  const groups = [];
+  for (let i = 0, j = 0; i < from.length || j < to.length;) {
+    const i0 = i, j0 = j;
+    let a = i < from.length ? from[i++] : 1, b = j < to.length ? to[j++] : 1;
+    while (a !== b) {
+      if (a < b) a *= from[i++];
+      else b *= to[j++];
+    }
+    groups.push({ i0, i1: i, j0, j1: j });
+  }
+  return groups;
+}
+
 /** 0, 1, ..., n - 1. */
 export function rangeOf(n: number): number[] {
   return Array.from({ length: n }, (_, i) => i);

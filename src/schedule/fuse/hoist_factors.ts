@@ -8,6 +8,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
+import { axisGroups } from "../../helpers/math.ts";
 import { type AxesArg, reduceOf } from "../../uop/core/args.ts";
 import { broadcastTo, expand, reshape } from "../../uop/core/build_movement.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
@@ -46,28 +47,17 @@ function isFlat(shape: readonly number[], axes: readonly number[]): boolean {
 function reshapedAxes(u: UOp, axes: readonly number[]): number[] | undefined {
   const to = shapeOf(u), from = shapeOf(u.src[0]);
   const out: number[] = [];
-  let i = 0, j = 0;
-  while (i < to.length || j < from.length) {
-    const i0 = i, j0 = j;
-    let a = i < to.length ? to[i++] : 1, b = j < from.length ? from[j++] : 1;
-    while (a !== b) {
-      if (a < b) {
-        if (i === to.length) return undefined;
-        a *= to[i++];
-      } else {
-        if (j === from.length) return undefined;
-        b *= from[j++];
-      }
-    }
+  if (to.includes(0)) return undefined;
+  for (const { i0, i1, j0, j1 } of axisGroups(to, from)) {
     let inside = 0, real = 0;
-    for (let k = i0; k < i; k++) {
+    for (let k = i0; k < i1; k++) {
       if (to[k] === 1) continue;
       real++;
       if (axes.includes(k)) inside++;
     }
     if (inside === 0) continue;
     if (inside < real) return undefined;
-    for (let k = j0; k < j; k++) if (from[k] !== 1) out.push(k);
+    for (let k = j0; k < j1; k++) if (from[k] !== 1) out.push(k);
   }
   return out;
 }

@@ -7,7 +7,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
-import { prod, rangeOf, stridesOf } from "../../helpers/math.ts";
+import { axisGroups, prod, rangeOf, stridesOf } from "../../helpers/math.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, permute, reshape } from "../../uop/core/build_movement.ts";
@@ -28,14 +28,8 @@ export function reshapeSized(u: UOp, to: readonly number[]): UOp {
   const extents = extentsOf(u);
   if (extents === null) return reshape(u, to);
   const from = shapeOf(u);
-  for (let i = 0, j = 0; i < from.length || j < to.length;) {
-    const start = i;
-    let a = i < from.length ? from[i++] : 1, b = j < to.length ? to[j++] : 1;
-    while (a !== b) {
-      if (a < b) a *= from[i++];
-      else b *= to[j++];
-    }
-    const group = rangeOf(i - start).map((k) => start + k), first = group.findIndex((k) => from[k] !== 1);
+  for (const { i0, i1 } of axisGroups(from, to)) {
+    const group = rangeOf(i1 - i0).map((k) => i0 + k), first = group.findIndex((k) => from[k] !== 1);
     if (group.some((k, at) => at > first && extents[k] !== undefined)) u = joinAxes(u, group);
   }
   return reshape(u, to);

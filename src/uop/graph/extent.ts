@@ -12,6 +12,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
+import { axisGroups } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { simplify } from "../algebra/symbolic.ts";
 import { argOf, type AxesArg, type PairsArg, reduceOf, type SkewArg, WindowArg } from "../core/args.ts";
@@ -174,25 +175,19 @@ function refuse(u: UOp, axis: number, e: UOp, reason: string): never {
 function reshaped(u: UOp, x: Extents): Extents {
   const from = shapeOf(u.src[0]), to = shapeOf(u);
   const out = new Array<UOp | undefined>(to.length).fill(undefined);
-  for (let i = 0, j = 0; i < from.length || j < to.length;) {
-    const i0 = i, j0 = j;
-    let a = i < from.length ? from[i++] : 1, b = j < to.length ? to[j++] : 1;
-    while (a !== b) {
-      if (a < b) a *= from[i++];
-      else b *= to[j++];
-    }
+  for (const { i0, i1, j0, j1 } of axisGroups(from, to)) {
     let first = i0;
-    while (first < i - 1 && from[first] === 1) first++;
-    for (let k = first + 1; k < i; k++) {
+    while (first < i1 - 1 && from[first] === 1) first++;
+    for (let k = first + 1; k < i1; k++) {
       if (x[k] !== undefined) refuse(u, k, x[k]!, "it can only be joined to axes behind it; permute it to the front");
     }
-    const e = first < i ? x[first] : undefined;
+    const e = first < i1 ? x[first] : undefined;
     if (e === undefined) continue;
     let target = j0;
-    while (target < j - 1 && to[target] === 1) target++;
+    while (target < j1 - 1 && to[target] === 1) target++;
     let inner = 1, rest = 1;
-    for (let k = first + 1; k < i; k++) inner *= from[k];
-    for (let k = target + 1; k < j; k++) rest *= to[k];
+    for (let k = first + 1; k < i1; k++) inner *= from[k];
+    for (let k = target + 1; k < j1; k++) rest *= to[k];
     const elements = productOf(e, int(inner));
     if (!simplify(elements.floorMod(rest)).isConst(0)) {
       refuse(u, first, e, `it does not split into parts of ${rest}; pad it to a multiple`);

@@ -7,7 +7,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { mix } from "../../helpers/hash.ts";
-import { prod, sameArray, stridesOf } from "../../helpers/math.ts";
+import { axisGroups, prod, sameArray, stridesOf } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { simplify } from "../algebra/symbolic.ts";
 import { argOf, type AxesArg, AxisKind, type PairsArg, type SkewArg } from "../core/args.ts";
@@ -114,25 +114,15 @@ function reshapeIndex(from: readonly number[], to: readonly number[], idx: reado
   const zero = int(0), out = new Array<UOp>(to.length);
   for (let k = 0; k < to.length; k++) out[k] = zero;
   if (to.includes(0)) return out; // of no element
-  let i = 0, j = 0;
-  while (i < from.length || j < to.length) {
-    // the smallest groups of axes from[i0..i) and to[j0..j) of equal size
-    const i0 = i, j0 = j;
-    let a = 1, b = 1;
-    if (i < from.length) a = from[i++];
-    if (j < to.length) b = to[j++];
-    while (a !== b) {
-      if (a < b) a *= from[i++];
-      else b *= to[j++];
-    }
+  for (const { i0, i1, j0, j1 } of axisGroups(from, to)) {
     // how many axes are longer than 1, and the first of them
     let sources = 0, targets = 0, source = 0, target = 0;
-    for (let k = i - 1; k >= i0; k--) {
+    for (let k = i1 - 1; k >= i0; k--) {
       if (from[k] === 1) continue;
       sources++;
       source = k;
     }
-    for (let k = j - 1; k >= j0; k--) {
+    for (let k = j1 - 1; k >= j0; k--) {
       if (to[k] === 1) continue;
       targets++;
       target = k;
@@ -142,8 +132,8 @@ function reshapeIndex(from: readonly number[], to: readonly number[], idx: reado
       out[target] = idx[source];
       continue;
     }
-    const made = regrouped(from.slice(i0, i), to.slice(j0, j), idx.slice(i0, i));
-    for (let t = target; t < j; t++) if (to[t] !== 1) out[t] = made[t - j0];
+    const made = regrouped(from.slice(i0, i1), to.slice(j0, j1), idx.slice(i0, i1));
+    for (let t = target; t < j1; t++) if (to[t] !== 1) out[t] = made[t - j0];
   }
   return out;
 }

@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { stridesOf } from "../../helpers/math.ts";
+import { axisGroups, stridesOf } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
 import { argOf, type AxesArg, type PairsArg, type SkewArg } from "../core/args.ts";
 import { isMovement, Ops } from "../core/ops.ts";
@@ -32,30 +32,19 @@ function reshapeView(view: View, shape: readonly number[]): View | undefined {
     if (view.shape.some((n, i) => n === 1 && view.mask![i][1] - view.mask![i][0] !== 1)) return undefined;
     let at = 0;
     const from = shape.map((n) => n === 1 ? -1 : real[at++][1]);
-    return {
-      shape,
-      strides: from.map((i) => i < 0 ? 0 : view.strides[i]),
-      offset: view.offset,
-      mask: from.map((i) => i < 0 ? [0, 1] as const : view.mask![i]),
-    };
+    const mask = from.map((i) => i < 0 ? [0, 1] as const : view.mask![i]);
+    return { ...view, shape, strides: from.map((i) => i < 0 ? 0 : view.strides[i]), mask };
   }
   const strides = new Array<number>(shape.length).fill(0);
   if (shape.includes(0)) return { shape, strides, offset: view.offset, mask: undefined };
-  let i = 0, j = 0;
-  while (i < view.shape.length || j < shape.length) {
-    const i0 = i, j0 = j;
-    let a = i < view.shape.length ? view.shape[i++] : 1, b = j < shape.length ? shape[j++] : 1;
-    while (a !== b) {
-      if (a < b) a *= view.shape[i++];
-      else b *= shape[j++];
-    }
+  for (const { i0, i1, j0, j1 } of axisGroups(view.shape, shape)) {
     const source: number[] = [];
-    for (let k = i0; k < i; k++) if (view.shape[k] !== 1) source.push(k);
+    for (let k = i0; k < i1; k++) if (view.shape[k] !== 1) source.push(k);
     for (let k = 1; k < source.length; k++) {
       if (view.strides[source[k - 1]] !== view.strides[source[k]] * view.shape[source[k]]) return undefined;
     }
     let stride = source.length === 0 ? 0 : view.strides[source[source.length - 1]];
-    for (let k = j - 1; k >= j0; k--) {
+    for (let k = j1 - 1; k >= j0; k--) {
       if (shape[k] === 1) continue;
       strides[k] = stride;
       stride *= shape[k];
@@ -80,12 +69,7 @@ function apply(u: UOp, v: View): View | undefined {
       };
     case Ops.PERMUTE: {
       const { axes } = u.arg as AxesArg;
-      return {
-        shape,
-        strides: axes.map((a) => v.strides[a]),
-        offset: v.offset,
-        mask: v.mask && axes.map((a) => v.mask![a]),
-      };
+      return { ...v, shape, strides: axes.map((a) => v.strides[a]), mask: v.mask && axes.map((a) => v.mask![a]) };
     }
     case Ops.FLIP: {
       const { axes } = u.arg as AxesArg;
@@ -103,12 +87,8 @@ function apply(u: UOp, v: View): View | undefined {
       let { offset } = v;
       pairs.forEach(([start], i) => offset += start * v.strides[i]);
       const clip = (x: number, i: number): number => Math.max(0, Math.min(x - pairs[i][0], shape[i]));
-      return {
-        shape,
-        strides: v.strides,
-        offset,
-        mask: full(v.mask?.map(([a, b], i) => [clip(a, i), clip(b, i)] as const), shape),
-      };
+      const mask = full(v.mask?.map(([a, b], i) => [clip(a, i), clip(b, i)] as const), shape);
+      return { shape, strides: v.strides, offset, mask };
     }
     case Ops.UNSKEW: {
       const { axis, kernelAxis, stride, dilation } = u.arg as SkewArg;
@@ -123,12 +103,8 @@ function apply(u: UOp, v: View): View | undefined {
       let { offset } = v;
       pairs.forEach(([before], i) => offset -= before * v.strides[i]);
       const inner = v.mask ?? v.shape.map((n) => [0, n] as const);
-      return {
-        shape,
-        strides: v.strides,
-        offset,
-        mask: inner.map(([a, b], i) => [a + pairs[i][0], b + pairs[i][0]] as const),
-      };
+      const mask = inner.map(([a, b], i) => [a + pairs[i][0], b + pairs[i][0]] as const);
+      return { shape, strides: v.strides, offset, mask };
     }
     default:
       return undefined;
