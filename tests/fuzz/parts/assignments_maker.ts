@@ -1,7 +1,7 @@
 /** Random programs of reads, views and writes: each statement is run by the model, which knows what may be read. */
 import type { Random } from "../../support/random.ts";
 import { product, range, SIZE, taken } from "./assignments_bytes.ts";
-import { comesFrom, type Handle, isWhole, Model, outsideOf } from "./assignments_model.ts";
+import { comesFrom, type Handle, isWhole, Model } from "./assignments_model.ts";
 import { type Kind, type Part, SAME, SAME_COPIES, type Statement } from "./assignments_program.ts";
 
 const SHAPES: readonly (readonly number[])[] = [[4], [6], [2, 3], [3, 2], [2, 2], [3, 4], [2, 2, 3]];
@@ -260,7 +260,8 @@ export class Maker {
       }
     }
     const name = this.name(), isValue = this.chance < 0.7, how = r.pick(["", "", "", "", "nested", "check", "off"]);
-    const result = r.pick(inner === undefined ? targets : [inner, ...targets]);
+    let result = r.pick(inner === undefined ? targets : [inner, ...targets]);
+    if (params.includes(result) && this.chance < 0.3) result = this.shownOf(body, result, shape);
     this.add({ op: "jit", to: name, how, params, body, result, isValue });
     const f = { name, params: params.length, like: arg };
     this.functions.push(f);
@@ -282,16 +283,19 @@ export class Maker {
     return to;
   }
 
+  /** A view of an argument. */
+  private shownOf(body: Statement[], on: string, shape: readonly number[]): string {
+    const to = this.name(), k = this.r.int(0, shape[0]);
+    if (k === 0) body.push({ op: "view", to, on, how: "flip", list: [0] });
+    else body.push({ op: "view", to, on, how: "at", index: [[0, k]] });
+    return to;
+  }
+
   /** A call with these arguments, or any that fit. */
   private call({ name, params, like }: Maker["functions"][number], given?: readonly string[]): void {
     const { model } = this, { shape, kind } = model.get(like);
-    // a part of what the function closes over is refused
-    const outside = outsideOf(this.program.find((s) => s.op === "jit" && s.to === name)!).map((n) =>
-      model.get(n).memory
-    );
-    const fits = (h: Handle): boolean => h.parent === undefined || !outside.includes(h.memory);
     const names = given ??
-      range(params).map(() => this.pick((h) => fits(h) && h.kind === kind && h.shape.join() === shape.join()));
+      range(params).map(() => this.pick((h) => h.kind === kind && h.shape.join() === shape.join()));
     if (!names.every((n) => n !== undefined)) return;
     const s: Statement = { op: "call", to: this.name(), on: name, names };
     if (Model.accepts([...this.program, s])) this.add(s);

@@ -500,15 +500,17 @@ export class Model {
     }
     const own = inside.get(result), isArgument = given.some((h) => h.memory === own.memory);
     let made = own;
+    const isShown = !isValue && own.parent !== undefined && given.some((h) => own.parent === h);
     if (isValue) made = inside.value({ op: "value", on: result, how: "mul", value: 1 });
-    else if (!params.includes(result)) { // state is copied
+    else if (!params.includes(result) && !isShown) { // state is copied
       if (isArgument) throw new Error("state or an argument");
       made = inside.value({ op: "value", on: result, how: "clone" });
     }
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
-    inside.done(["", ...written], true);
+    // all of an argument is another name of it
+    inside.done(isShown && isWhole(own) ? written : ["", ...written], true);
     // a view that is written shows what it is a view of
     for (const name of written) inside.get(name).isCopied = false;
     this.handles.set(to!, made);
