@@ -149,7 +149,7 @@ export class Captured {
    * there: something, or nothing.
    */
   fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
-    return this.sharing.fits(storages) && this.required.fits(tensors) &&
+    return this.sharing.fits(tensors, storages) && this.required.fits(tensors) &&
       this.states.every(({ place, input, wasEmpty, from }) => {
         if (from !== undefined && from.read() === undefined) return false;
         if (input >= 0 || place.moves) return place.read() !== undefined;

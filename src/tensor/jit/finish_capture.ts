@@ -141,6 +141,8 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     heard.writtenInputs,
     new Set(replay.held.filter(isClosed)),
     new Set(replay.targets.filter(isClosed)),
+    heard.given,
+    heard.handles,
   );
   call.uses.note(sharing.closed, sharing.state);
   const written = [

@@ -23,7 +23,7 @@ import { isMemory, memoryOf, pendingWrite, shown } from "../../uop/graph/writes.
 import { internals, type TensorBase } from "../handle/base.ts";
 import { realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
-import { isStale, madeOf, wrap } from "./jit_places.ts";
+import { isStale, madeOf, shownBy, wrap } from "./jit_places.ts";
 
 /** How a call gives an argument back: as a view that it has made; as what it has written through. */
 export interface GivenBack {
@@ -80,6 +80,8 @@ export class Uses {
   /** Notes that these have been assigned to. */
   noteHandles(handles: Iterable<TensorBase>): void {
     for (const t of handles) {
+      const own = shownBy(t); // it may have moved there in the call
+      if (own !== undefined) this.used.add(own);
       if (this.handles.has(t)) continue;
       this.handles.add(t);
       this.refs.push(new WeakRef(t));
@@ -285,18 +287,29 @@ export class Parts {
 
 /** Which calls a capture may serve, by the memory of their arguments. */
 export class Sharing {
+  /** By argument, what it was, where the capture takes it by itself and has assigned to it. */
+  private readonly itself: readonly (WeakRef<TensorBase> | undefined)[];
+  private readonly moved: WeakSet<TensorBase>;
+
   /**
    * @param taking how it takes arguments
    * @param written those that it writes, of each group the first, and how often
    * @param closed what it closes over
    * @param state what of that it writes
+   * @param given the arguments as it got them
+   * @param moved tensors that it assigns to: they name what it has written, and views of the same memory do not
    */
   constructor(
     private readonly taking: Taking,
     readonly written: ReadonlyMap<number, number>,
     readonly closed: ReadonlySet<Storage>,
     readonly state: ReadonlySet<Storage>,
-  ) {}
+    given: readonly TensorBase[],
+    moved: ReadonlySet<TensorBase>,
+  ) {
+    this.itself = given.map((t, i) => taking.tied[i] !== 0 && moved.has(t) ? new WeakRef(t) : undefined);
+    this.moved = new WeakSet(moved);
+  }
 
   /** Those of the storages of arguments that the function may close over. */
   tiedOf(storages: readonly Storage[]): Storage[] {
@@ -304,12 +317,13 @@ export class Sharing {
   }
 
   /** Whether arguments in these storages share what they shared when it was captured, as far as something is written. */
-  fits(storages: readonly Storage[]): boolean {
-    const { taking: { groups, tied }, written, closed, state } = this;
+  fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
+    const { taking: { groups, tied }, written, closed, state, itself, moved } = this;
     for (let i = 0; i < storages.length; i++) {
       const s = storages[i];
       if (tied[i] !== 0) {
-        if (s.id !== tied[i]) return false;
+        const own = itself[i], t = tensors[i];
+        if (s.id !== tied[i] || (own === undefined ? moved.has(t) : own.deref() !== t)) return false;
       } else if (
         storages[groups[i]] !== s || (state.size > 0 && state.has(s)) || (written.has(groups[i]) && closed.has(s))
       ) return false;

@@ -226,6 +226,20 @@ for (const [name, view] of Object.entries(VIEWS)) {
   });
 }
 
+Deno.test("jit: state that got other memory in the first call is an argument, too", () => {
+  Device.default = "JS";
+  const run = (wrap: (f: (x: Tensor, y: Tensor) => Tensor) => (x: Tensor, y: Tensor) => Tensor): unknown[] => {
+    const t = new Tensor([-1, 1, 4, 7], { dtype: "int32" }).reshape([4]), out: unknown[] = [];
+    const f = wrap((x, y) => (t.addInPlace(y), x.at([0, 4])));
+    for (let i = 0; i < 4; i++) {
+      const x = f(t, t);
+      out.push(x.tolistSync(), f(x, t).tolistSync(), t.tolistSync());
+    }
+    return out;
+  };
+  assertEquals(run(jit), run((f) => (x, y) => f(x, y).realize()));
+});
+
 Deno.test("jit: what one argument overwrites is read by another before that", async () => {
   Device.default = "JS";
   for (const JIT_CHECK of [0, 1]) {
