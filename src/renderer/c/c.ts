@@ -293,11 +293,43 @@ function division(operator: "/" | "%"): CRule {
       widenLike(w, u, u.src);
       return isVector(d) || s.bits >= 32 ? `(${a} ${operator} ${b})` : `((${type(w, d)})(${a} ${operator} ${b}))`;
     }
+    if (isVector(d) && s.bits <= 32) return `${vectorDivision(w, d, operator)}(${a}, ${b})`;
     const minusOne = operator === "%" ? "0" : wrapNegate(w, s, "a");
     const text = `return b == 0 ? 0 : ${s.isUnsigned ? "" : `b == -1 ? ${minusOne} : `}a ${operator} b;`;
     const name = helper(w, s, operator === "/" ? "cdiv" : "cmod", "a b", text);
     return isVector(d) ? perLane(w, d, name, "a b", `${name}(a[i], b[i])`, `${a}, ${b}`) : `${name}(${a}, ${b})`;
   };
+}
+
+/**
+ * A function that divides vectors of integers: by floats that hold twice their bits, so that a quotient that is no integer
+ * never rounds to one. Where the divisor is 0 or -1, floats divide by 1.
+ */
+function vectorDivision(w: CWriter, d: DType, operator: "/" | "%"): string {
+  const wide = (d.bits <= 16 ? dtypes.float32 : dtypes.float64).vec(d.count), t = type(w, d), f = type(w, wide);
+  const is = (value: string): string => `(${maskType(w, d.bits, d.count)})(b == ${splat(w, d, value)})`;
+  const isSpecial = d.isUnsigned ? is("0") : `(${is("0")} | ${is("-1")})`;
+  const convert = (x: string): string => `__builtin_convertvector(${x}, ${f})`;
+  const quotient = `__builtin_convertvector(${convert("a")} / ${convert("c")}, ${t})`;
+  const body = `${t} c = ${select(w, d, isSpecial, splat(w, d, "1"), "b")}; ${t} q = ${quotient};`;
+  const u = wrappingType(w, d), unsigned = (x: string): string => `(${u})${x}`;
+  if (operator === "%") {
+    return helper(
+      w,
+      d,
+      "cmod",
+      "a b",
+      `${body} return (${t})(${unsigned("a")} - ${unsigned("q")} * ${unsigned("c")});`,
+    );
+  }
+  const negated = `(${t})((${u}){} - ${unsigned("a")})`, zero = select(w, d, is("0"), splat(w, d, "0"), "q");
+  return helper(
+    w,
+    d,
+    "cdiv",
+    "a b",
+    `${body} ${d.isUnsigned ? "" : `q = ${select(w, d, is("-1"), negated, "q")}; `}return ${zero};`,
+  );
 }
 
 function wrapNegate(w: CWriter, s: DType, x: string): string {

@@ -567,3 +567,47 @@ test("reports what it runs on", () => {
   assert(String(info.compiler).startsWith("/") && Number(info.vectorBits) >= 128);
   assert((param(0, f32, 1).arg as ParamArg).size === 1 && device.renderer.caps.vectorLanes(f32) >= 4);
 });
+
+for (const op of [Ops.CDIV, Ops.CMOD]) {
+  test(`vectors of integers are divided as scalars are: ${op === Ops.CDIV ? "quotients" : "remainders"}`, () => {
+    for (
+      const d of [dtypes.int8, dtypes.uint8, dtypes.int16, dtypes.uint16, dtypes.int32, dtypes.uint32]
+    ) {
+      const low = d.isUnsigned ? 0 : -(2 ** (d.bits - 1)), high = low + 2 ** d.bits - 1;
+      const edges = [
+        low,
+        low + 1,
+        low + 7,
+        high,
+        high - 1,
+        high / 3 | 0,
+        0,
+        1,
+        2,
+        3,
+        d.isUnsigned ? 5 : -1,
+        d.isUnsigned ? 6 : -2,
+      ];
+      const pairs = edges.flatMap((a) => edges.map((b) => [a, b])), n = pairs.length, i = range(n, 0, AxisKind.LOOP);
+      const [a, b] = [1, 2].map((slot) => load(index(param(slot, d, n), i)));
+      const ast = sink([store(index(param(0, d, n), i), uop(op, d, [a, b]))]);
+      const views = [0, 1].map((k) => {
+        const bytes = new DataView(new ArrayBuffer(n * d.itemsize));
+        pairs.forEach((p, at) => {
+          if (d.bits === 8) bytes.setInt8(at, p[k]);
+          else if (d.bits === 16) bytes.setInt16(2 * at, p[k], true);
+          else bytes.setInt32(4 * at, p[k], true);
+        });
+        return bytes;
+      });
+      const results = [device, js].map((on) => {
+        const buffers = [new DataView(new ArrayBuffer(n * d.itemsize)), ...views].map((v) => bufferOf(on, d, v));
+        const program = toProgram(ast, on.renderer);
+        if (on === device) assert(program.uops.some((u) => u.op === op && u.dtype.count > 1), `${d} has no vectors`);
+        on.run([{ program: compileOne(on, program), buffers, vars: [] }]);
+        return [...buffers[0].copyOut(new Uint8Array(n * d.itemsize))];
+      });
+      assertEquals(results[0], results[1], `${d}`);
+    }
+  });
+}
