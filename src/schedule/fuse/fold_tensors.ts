@@ -19,7 +19,7 @@ import { isInside, isRange, nodeView } from "../../uop/graph/view.ts";
 import { PatternMatcher, rule } from "../../uop/rewrite/matcher.ts";
 import { graphRewriteEach } from "../../uop/rewrite/rewrite.ts";
 import { UPat } from "../../uop/rewrite/upat.ts";
-import { hoistFactors } from "./hoist_factors.ts";
+import { hoistFactors, reduceOnce } from "./hoist_factors.ts";
 
 /** The CONST that every element of `u` equals, if its graph shows one. */
 export function uniformOf(u: UOp): UOp | undefined {
@@ -181,6 +181,7 @@ export const pmFold: PatternMatcher = new PatternMatcher("fold tensors", [
   rule(UPat.op(Ops.CONTIGUOUS).named("u"), ({ u }) => dropContiguous(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => foldReduce(u)),
   rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => hoistFactors(u)),
+  rule(UPat.op(Ops.REDUCE).named("u"), ({ u }) => reduceOnce(u)),
   rule(UPat.op(ALU).named("u"), ({ u }) => keepExtents(u, foldAlu(u))),
 ]);
 

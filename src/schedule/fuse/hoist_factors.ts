@@ -10,10 +10,11 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { axisGroups } from "../../helpers/math.ts";
 import { type AxesArg, reduceOf } from "../../uop/core/args.ts";
-import { broadcastTo, expand, reshape } from "../../uop/core/build_movement.ts";
+import { broadcastTo, expand, numelOf, reshape } from "../../uop/core/build_movement.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { mayHave, type UOp, uop } from "../../uop/core/uop.ts";
+import { extentsOf } from "../../uop/graph/extent.ts";
 import { moveLike } from "../../uop/graph/resolve.ts";
 
 /** A factor that left a product: what is left is multiplied with it or divided by it. */
@@ -31,6 +32,9 @@ interface Product {
 
 /** Nodes between a sum and the factors that are looked at. */
 const MAX_DEPTH = 12;
+
+/** Elements of a reduction that is done once for all that are alike, and how many these are, at least. */
+const LEAST_REPEATED = 1 << 26, LEAST_REPEATS = 16;
 
 /** `shape` with size 1 along `axes`. */
 function flat(shape: readonly number[], axes: readonly number[]): number[] {
@@ -167,4 +171,14 @@ export function hoistFactors(u: UOp): UOp | undefined {
     out = uop(op, u.dtype, [out, shapeOf(by).length === 0 ? by : broadcastTo(by, shape)]);
   }
   return out;
+}
+
+/** A reduce of what is the same along other axes -> the same for all of them, where that saves much. */
+export function reduceOnce(u: UOp): UOp | undefined {
+  const [x] = u.src, { axes } = reduceOf(u), shape = shapeOf(u);
+  if (!mayHave(x, Ops.EXPAND) || numelOf(x) < LEAST_REPEATED || extentsOf(u) !== null) return undefined;
+  const same = shape.flatMap((n, i) => n > 1 && !axes.includes(i) && constantAlong(x, [i], MAX_DEPTH) ? [i] : []);
+  if (same.reduce((n, i) => n * shape[i], 1) < LEAST_REPEATS) return undefined;
+  const once = constantAlong(x, same, MAX_DEPTH);
+  return once && expand(uop(Ops.REDUCE, u.dtype, [once], u.arg), shape);
 }
