@@ -13,6 +13,7 @@ import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts"
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { broadcastShape, checkSameDevice, checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { tensorList } from "../handle/dims.ts";
 import type { ActivationTensor } from "../ops/activation.ts";
@@ -197,8 +198,9 @@ export abstract class LinalgTensor extends TensorBase {
   /**
    * `softmax(this @ keyᵀ / √E + mask) @ value` over `[..., L, E]`, `[..., S, E]` and `[..., S, V]`, giving `[..., L, V]`.
    * `attnMask` broadcasts to `[..., L, S]`: bool (true takes part) or added to the scores. Scores are computed in at
-   * least float32, and so is the softmax; the weights are cast back to the dtype of this. A row to which the mask leaves
-   * no key gives zeros, as in PyTorch, and has zeros for gradients.
+   * least float32, and so is the softmax; the weights are cast back to the dtype of this, and what reaches the scores of
+   * gradients is rounded to it. A row to which the mask leaves no key gives zeros, as in PyTorch, and has zeros for
+   * gradients.
    * @throws {ArgumentError} for a mask together with `isCausal` @throws {ShapeError} as {@linkcode dot}
    */
   scaledDotProductAttention(key: this, value: this, attnMask?: this, options: AttentionOptions = {}): this {
@@ -216,7 +218,8 @@ export abstract class LinalgTensor extends TensorBase {
     if (enableGqa) [k, v] = [this.shareHeads(key), this.shareHeads(value)];
     const wide = sumDType(promote(this.dtype, k.dtype));
     const width = this.shape[this.ndim - 1];
-    let scores = this.dot(k.transpose(-2, -1), { dtype: wide }).mul(1 / Math.sqrt(width));
+    const product = this.dot(k.transpose(-2, -1), { dtype: wide });
+    let scores = this.wrap(roundedBack(product.uop, this.dtype)).mul(1 / Math.sqrt(width));
     const dtype = scores.dtype, never = this.wrap(constant(-Infinity, dtype));
     if (isCausal) {
       const [l, s] = scores.shape.slice(-2);
@@ -245,6 +248,16 @@ export abstract class LinalgTensor extends TensorBase {
     out[axis] = heads;
     return this.wrap(reshape(broadcastTo(reshape(kv.uop, apart), wide), out));
   }
+}
+
+const roundings = new Map<DType, GradientArg>();
+
+/** `x`, a sum of products of `dtype`, whose gradient is rounded to it, as that of a product which is not widened would be. */
+function roundedBack(x: UOp, dtype: DType): UOp {
+  if (x.dtype === dtype) return x;
+  let rule = roundings.get(dtype);
+  if (rule === undefined) roundings.set(dtype, rule = new GradientArg((g) => [g.cast(dtype).cast(g.dtype)], true));
+  return withGradient(x, [x], rule);
 }
 
 /** True where key position <= query position, broadcast to `shape`, which ends in `[l, s]`. */
