@@ -11,6 +11,7 @@ import { simplifyKernel } from "../uop/algebra/valid.ts";
 import { specKernel, specLowered } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { graphRewrite, isRecording, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
+import { rebuild } from "../uop/rewrite/walk.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
 import { cheaperRows, heuristic } from "./choose/heuristic_cpu.ts";
@@ -26,6 +27,7 @@ import { expand } from "./lower/expander.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
 import { isOnline, tileOnline } from "./lower/online_tiles.ts";
 import { rollStores } from "./lower/roll_stores.ts";
+import type { Bound } from "./opt/chain_bounds.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
 import { keepRows } from "./opt/kept_rows.ts";
 import { Kernel } from "./opt/kernel.ts";
@@ -45,6 +47,8 @@ export class KernelState {
   optimized: UOp;
   /** Is it an online product that matrix units do, without opts? */
   isOnline = false;
+  /** A loop that ends earlier in some groups. */
+  bound: Bound | undefined = undefined;
   /** Where the threads of its groups stand. */
   placement: Placement | undefined = undefined;
   /** May there be values of dtypes that the device does not compute in? */
@@ -74,6 +78,7 @@ function optimize(ast: UOp, k: KernelState): UOp {
   else for (const o of given) kernel.apply(o);
   k.optimized = kernel.finish(given === undefined ? grid?.sharedBytes : undefined);
   k.applied = kernel.applied;
+  k.bound = kernel.bound;
   return k.optimized;
 }
 
@@ -100,6 +105,14 @@ function expandRanges(sink: UOp, k: KernelState): UOp {
   return made;
 }
 
+/** To here such a loop is one over all of its range, so that nothing simplifies its end in some places only. */
+function boundLoops(sink: UOp, { bound, placement }: KernelState): UOp {
+  const { loop, end } = bound!, at = simplifyKernel(substitute(end, placement!.places));
+  const typed = at.dtype === loop.dtype ? at : at.cast(loop.dtype);
+  // not by substitute: an ACC lists the loop among its sources, and stands outside of it
+  return rebuild(sink, () => undefined, undefined, new Map([[loop, loop.withSrc([typed])]]));
+}
+
 const onGrid = ({ caps }: KernelState): boolean => caps.hasGrid, onLoops = (k: KernelState): boolean => !onGrid(k);
 const isChosen = (k: KernelState): boolean => onLoops(k) && !k.isPlain;
 const hasThreads = (k: KernelState): boolean => onGrid(k) && !k.isOnline;
@@ -118,6 +131,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
   { name: "expand, lower reduces", when: (k) => !k.isOnline, run: expandRanges, spec: specLowered },
   { name: "place threads", when: hasThreads, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
+  { name: "bound loops", when: (k) => k.bound !== undefined, run: boundLoops, spec: specLowered },
   { name: "decompose dtypes", when: (k) => k.hasSmall, run: (u, k) => decomposeDTypes(u, k.caps), spec: specLowered },
   {
     name: "mark rounded functions",

@@ -45,6 +45,8 @@ export class TensorCore implements ArgRecord {
     readonly b: Fragment,
     /** C by (row, column). */
     readonly c: Fragment,
+    /** The unit that does each half of its columns, where that is not one instruction. */
+    readonly half: TensorCore | undefined = undefined,
   ) {
     this.hash = hashString(`${name} ${input} ${output}`);
   }
@@ -76,6 +78,26 @@ export function positionIn(f: Fragment, lane: number, element: number): TileOffs
   add(f.lane, lane);
   add(f.element, element);
   return [row, column];
+}
+
+const sameOffsets = (a: readonly TileOffset[], b: readonly TileOffset[]): boolean =>
+  a.length === b.length && a.every(([r, c], i) => r === b[i][0] && c === b[i][1]);
+
+const chains = new Map<TensorCore, TensorCore | undefined>();
+
+/**
+ * Two tiles of `core` side by side as one product, whose result is where the unit takes its left operand from: so results
+ * become an operand in the registers that they are in. undefined where no two of them are.
+ */
+export function chainOf(core: TensorCore): TensorCore | undefined {
+  if (chains.has(core)) return chains.get(core);
+  const next: TileOffset = [0, core.n], { a, b, c } = core;
+  const isSame = core.k === 2 * core.n && sameOffsets(a.lane, c.lane) && sameOffsets(a.element, [...c.element, next]);
+  const { name, m, n, k, input, output, lanes } = core;
+  const wide: Fragment = { lane: b.lane, element: [...b.element, next] };
+  const made = isSame ? new TensorCore(`${name}x2`, m, 2 * n, k, input, output, lanes, a, wide, a, core) : undefined;
+  chains.set(core, made);
+  return made;
 }
 
 const QUAD_ROWS: readonly TileOffset[] = [[1, 0], [2, 0], [4, 0]];

@@ -20,6 +20,7 @@ import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import type { Axis } from "../opt/axis.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
+import { tileChain } from "./heuristic_chain.ts";
 import { tileProduct } from "./heuristic_tile.ts";
 
 /** Threads of a group without reductions: 8 warps; every device has groups of so many, and 6 to 8 of them fill a unit. */
@@ -478,7 +479,7 @@ class GridChooser {
   }
 
   run(): void {
-    if (tileProduct(this.kernel, this.caps, this.regions, this.sizes)) return;
+    if (tileProduct(this.kernel, this.caps, this.regions, this.sizes) || tileChain(this.kernel, this.caps)) return;
     const main = this.mainReduce();
     if (main === undefined) return this.elementwise();
     this.reduction(main);

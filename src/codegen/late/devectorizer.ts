@@ -7,6 +7,7 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
+import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { AccArg, argOf, AxisKind } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -29,6 +30,7 @@ class Devectorizer {
   private isTile(u: UOp): boolean {
     switch (u.op) {
       case Ops.WMMA:
+        return (u.arg as TensorCore).half === undefined;
       case Ops.LDMATRIX:
         return true;
       case Ops.ACC:
@@ -82,6 +84,17 @@ class Devectorizer {
         const [a, b] = u.src, { count } = a.dtype;
         return argOf(u, Ops.LANES).axes.map((l) => l < count ? this.lane(a, l) : this.lane(b, l - count));
       }
+      case Ops.WMMA: {
+        const core = (u.arg as TensorCore).half!, a = this.whole(u.src[0]), half = n / 2;
+        return [0, 1].flatMap((side) => {
+          const part = ({ dtype }: UOp, i: number): UOp => {
+            const size = dtype.count / 2;
+            return vectorize(Array.from({ length: size }, (_, l) => this.lane(u.src[i], side * size + l)));
+          };
+          const made = uop(Ops.WMMA, scalar.vec(half), [a, part(u.src[1], 1), part(u.src[2], 2)], core);
+          return Array.from({ length: half }, (_, l) => extract(made, l));
+        });
+      }
       case Ops.ACC:
         return lanes((l) =>
           uop(
@@ -122,7 +135,9 @@ class Devectorizer {
 
   run(sink: UOp): UOp {
     const nodes = toposort(sink);
-    for (const u of nodes) if (u.op === Ops.STORE && u.src[1].op === Ops.WMMA) this.tiles.add(u.src[0]);
+    for (const u of nodes) {
+      if (u.op === Ops.STORE && u.src[1].op === Ops.WMMA && this.isTile(u.src[1])) this.tiles.add(u.src[0]);
+    }
     if (nodes.every((u) => this.isLegal(u))) return sink;
     for (const u of nodes) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, argOf(u, Ops.ACC).id + 1);
     for (const u of nodes) {

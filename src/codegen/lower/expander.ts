@@ -16,7 +16,7 @@ import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { AccArg, AxisKind, LocalArg } from "../../uop/core/args.ts";
-import { CarrierArg, carrierOf } from "../../uop/core/carrier.ts";
+import { CarrierArg, carrierOf, RowCarrier } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
 import type { PatternMatcher } from "../../uop/rewrite/matcher.ts";
@@ -28,9 +28,9 @@ import { guardedProduct } from "../ast/ungate.ts";
 import { rowRead } from "../opt/tensor_core.ts";
 import { Addresses } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
-import { combineThreads } from "./group_reduce.ts";
+import { combineRows, combineThreads } from "./group_reduce.ts";
 import { columnsOf, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffles.ts";
-import { accumulatorsFor, lowerReduce } from "./lower_reduce.ts";
+import { accumulatorsFor, lowerReduce, TILES } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
 
 class Expander {
@@ -149,7 +149,8 @@ class Expander {
       const src = [this.get(a)];
       if (b !== undefined) src.push(this.get(b));
       if (c !== undefined) src.push(this.get(c));
-      return buildAlu(u.op, u.dtype, src);
+      const made = buildAlu(u.op, u.dtype, src);
+      return u.arg === undefined || made.op !== u.op ? made : uop(made.op, made.dtype, made.src, u.arg);
     }
     throw new SpecError("Cannot expand a node of a kernel", String(u.op));
   }
@@ -401,6 +402,7 @@ class Expander {
   /** What one thread reduces, for the current combination. */
   private reduceOne(u: UOp): readonly UOp[] {
     const { copies } = this;
+    if (u.arg instanceof RowCarrier) return combineRows(u.arg, u.src.map((s) => this.get(s)));
     const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(carrierOf(u));
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
@@ -443,7 +445,7 @@ class Expander {
 
 /** Sums of tiles: a product takes what it is added to as its third operand. */
 function tiles(dtype: DType): CarrierArg {
-  return new CarrierArg("tiles", [dtype], [0], ([a], [b]) => {
+  return new CarrierArg(TILES, [dtype], [0], ([a], [b]) => {
     if (b.op === Ops.WMMA && b.src[2].op === Ops.CONST) return [b.withSrc([b.src[0], b.src[1], a])];
     return [a.alu(Ops.ADD, b)];
   });

@@ -9,9 +9,10 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { LocalArg } from "../../uop/core/args.ts";
-import type { CarrierArg } from "../../uop/core/carrier.ts";
+import type { CarrierArg, RowCarrier } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, index, load, type UOp, uop } from "../../uop/core/uop.ts";
+import { extract, vectorize } from "../ast/alu_builder.ts";
 import { combineTree } from "./lower_reduce.ts";
 
 /** Partial results that one thread reads from shared memory, at most, in one hop. */
@@ -50,6 +51,18 @@ function widened(x: UOp): UOp {
 function narrowed(x: UOp, like: UOp): UOp {
   if (x.dtype === like.dtype) return x;
   return like.dtype.isBool ? x.ne(0) : x.cast(like.dtype);
+}
+
+/** The elements of each row of a tile combined, where each of them stood: `tiles` are a thread's elements, by carrier lane. */
+export function combineRows({ of: carrier, rows, masks }: RowCarrier, tiles: readonly UOp[]): readonly UOp[] {
+  const results = new Map<number, readonly UOp[]>();
+  for (const row of new Set(rows)) {
+    const own = rows.flatMap((r, e) => r === row ? [tiles.map((x) => extract(x, e))] : []);
+    let value = combineTree(carrier, own);
+    for (const mask of masks) value = carrier.combine(value, value.map((x) => shuffle(x, mask)));
+    results.set(row, value);
+  }
+  return tiles.map((_, lane) => vectorize(rows.map((r) => results.get(r)![lane])));
 }
 
 /** How many partial results a thread reads in the hop that starts with `left` of them. */

@@ -18,6 +18,9 @@ import { broadcast, extract } from "../ast/alu_builder.ts";
 /** Accumulators that keep the floating-point units busy: units times latency. */
 const BUSY_ACCUMULATORS = 8;
 
+/** The key of sums of tiles: a matrix unit adds to what it is given. */
+export const TILES = "tiles";
+
 /** Accumulators of a REDUCE that gives so many results side by side, where there are copies for them. */
 export function accumulatorsFor(results: number): number {
   return Math.max(1, Math.floor(BUSY_ACCUMULATORS / results));
@@ -67,11 +70,19 @@ export function lowerReduce(job: ReduceJob): readonly UOp[] {
   const wide = n === 1 ? job.lifts : job.lifts.map((l) => l.map((x) => broadcast(x, n)));
   // what can be joined is one lifted value
   const lifts = carrier.join === undefined ? wide : [combineTree(carrier, wide)];
-  let total: readonly UOp[];
+  let total: readonly UOp[] = [];
   if (loops.length === 0) {
-    total = lifts.length <= 2 * job.accumulators
-      ? lifts.reduce((a, b) => carrier.combine(a, b))
-      : combineTree(carrier, lifts);
+    if (carrier.key === TILES) {
+      total = lifts[0];
+      lifts.forEach((x, i) => {
+        if (i > 0) total = carrier.combine(total, x);
+        job.step(i, total);
+      });
+    } else {
+      total = lifts.length <= 2 * job.accumulators
+        ? lifts.reduce((a, b) => carrier.combine(a, b))
+        : combineTree(carrier, lifts);
+    }
     // a sum begins with 0, however it is unrolled: of -0 alone it is 0
     if (carrier.key === "ADD" && carrier.dtypes[0].isFloat) total = [total[0].add(0)];
   } else {

@@ -20,9 +20,10 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import { sharedBytesFor } from "../../renderer/lanes.ts";
-import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { chainOf, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { contraction } from "../../uop/algebra/contraction.ts";
+import { findChain, productOf } from "../../uop/algebra/product_chain.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { AxisKind } from "../../uop/core/args.ts";
@@ -34,8 +35,10 @@ import { type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
 import { type Axis, axisRanges, AxisState } from "./axis.ts";
 import { blockReduce, blocksOf, blockStage, blockStores, type Cut, cutReduce, maskRange } from "./blocks.ts";
 import { type AxisOpt, type Opt, optText } from "./opt.ts";
+import { type Bound, boundChain } from "./chain_bounds.ts";
+import { useChain } from "./chain_tiles.ts";
 import { oneLoop, sharedBytesOfStage, stage } from "./stage.ts";
-import { productOf, useTensorCore } from "./tensor_core.ts";
+import { useTensorCore } from "./tensor_core.ts";
 
 const REDUCE_OPTS = new Set(["UNROLL", "GROUP", "GROUPTOP"]);
 const EITHER_OPTS = new Set(["VECTOR", "PADTO", "UPCAST", "MERGE"]);
@@ -58,6 +61,8 @@ function sizeOfPieces(a: AxisState, kind: AxisKind): number {
 export class Kernel {
   /** The opts applied so far. */
   applied: Opt[] = [];
+  /** After {@linkcode finish}: where a loop ends in each group, before the end of its range. */
+  bound: Bound | undefined;
   private readonly output: AxisState[];
   private readonly reduce: AxisState[];
   private readonly staged: AxisState[];
@@ -66,7 +71,7 @@ export class Kernel {
   /** Output axes in loop order. */
   private readonly order: AxisState[];
   /** The matrix unit in use, and the axes whose first pieces are its tile. */
-  private unit: { core: TensorCore; axes: readonly AxisState[] } | undefined;
+  private unit: { core: TensorCore; axes: readonly (AxisState | undefined)[]; sums: readonly AxisState[] } | undefined;
   /** True where a buffer is both read and written: then no element may be computed twice. */
   private readonly inPlace: boolean;
 
@@ -303,6 +308,23 @@ export class Kernel {
     return undefined;
   }
 
+  /**
+   * The axes of a chain of products that matrix unit `core` works on: by position, of sums among the reduce axes; columns
+   * are -1 where each row has one result. undefined where there is none.
+   */
+  chainAxes(core: TensorCore): { rows: number; columns: number; middle: number; sums: readonly number[] } | undefined {
+    const chain = chainOf(core) && findChain(this.ast, core);
+    if (chain === undefined) return undefined;
+    const at = (list: readonly AxisState[], r: UOp | undefined): number => list.findIndex((a) => a.range === r);
+    const sums = new Set(chain.inner.map(({ sum }) => at(this.reduce, sum)));
+    return {
+      rows: at(this.output, chain.rows),
+      columns: at(this.output, chain.columns),
+      middle: at(this.reduce, chain.middle),
+      sums: [...sums],
+    };
+  }
+
   /** Splits the tile of a matrix unit off the axes of a product. */
   private tile(number: number, fail: (reason: string) => never): void {
     const core = this.cores[number];
@@ -310,15 +332,18 @@ export class Kernel {
     if (this.applied.some((o) => o.op !== "PADTO" && o.op !== "SWAP" && o.op !== "MERGE")) {
       fail("it comes before other opts");
     }
-    const axes = this.productAxes(core);
-    if (axes === undefined) return fail("there is no sum of products of its dtypes");
-    const list = [this.output[axes.rows], this.output[axes.columns], this.reduce[axes.sum]];
-    const sizes = [core.m, core.n, core.k];
-    list.forEach((a, i) => {
-      if (a.rest % sizes[i] !== 0) fail(`${a.rest} iterations are no multiple of ${sizes[i]}`);
-    });
-    list.forEach((a, i) => this.split(a, sizes[i], i < 2 ? AxisKind.UPCAST : AxisKind.UNROLL, fail));
-    this.unit = { core, axes: list };
+    const chain = this.chainAxes(core), axes = chain === undefined ? this.productAxes(core) : undefined;
+    const found = chain ?? axes;
+    if (found === undefined) return fail("there is no sum of products of its dtypes");
+    const list: (AxisState | undefined)[] = [this.output[found.rows], this.output[found.columns]];
+    list.push(this.reduce[chain?.middle ?? axes!.sum]);
+    const sums = chain?.sums.map((i) => this.reduce[i]) ?? [];
+    const pieces = [...list, ...sums].map((a, i) => ({ a, size: [core.m, core.n, core.k][Math.min(i, 2)] }));
+    for (const { a, size } of pieces) {
+      if (a !== undefined && a.rest % size !== 0) fail(`${a.rest} iterations are no multiple of ${size}`);
+    }
+    pieces.forEach(({ a, size }, i) => a && this.split(a, size, i < 2 ? AxisKind.UPCAST : AxisKind.UNROLL, fail));
+    this.unit = { core, axes: list, sums };
   }
 
   /** Splits a reduce axis over `k` threads, neighbors or (`top`) each with a part of its own. */
@@ -466,13 +491,18 @@ export class Kernel {
     this.ast = replaceRanges(this.ast, map);
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
     this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
+    const last = (a: AxisState | undefined): UOp | undefined => a && map.get(a.range)!.ranges.at(-1)!;
+    const { unit } = this, [rows, columns, middle] = unit?.axes.map(last) ?? [];
+    const chain = { rows: rows!, columns, middle: middle!, sums: unit?.sums.map(last) as UOp[] };
+    if (unit !== undefined && unit.sums.length > 0) {
+      const bounded = boundChain(this.ast, unit.core, chain);
+      if (bounded !== undefined) [this.ast, this.bound] = [bounded.ast, bounded.bound];
+    }
     this.ast = this.withStages(this.ast, sharedBytes);
-    if (this.unit !== undefined) {
-      const [rows, columns, sum] = this.unit.axes.map((a) => {
-        const { ranges } = map.get(a.range)!;
-        return ranges[ranges.length - 1];
-      });
-      this.ast = useTensorCore(this.ast, this.unit.core, rows, columns, sum);
+    if (unit !== undefined) {
+      this.ast = unit.sums.length > 0
+        ? useChain(this.ast, unit.core, chain)
+        : useTensorCore(this.ast, unit.core, rows!, columns!, middle!);
     }
     return this.ast;
   }

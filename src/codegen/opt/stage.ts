@@ -125,7 +125,8 @@ function sharedTile(
   inner.sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
   let width = 1;
   for (const r of inner) {
-    if (stride(r) !== width) break;
+    // matrix units read eight rows at a time, each in other banks
+    if (stride(r) !== width || (onUnits && argOf(r, Ops.RANGE).id !== argOf(inner[0], Ops.RANGE).id)) break;
     width *= sizeOf(r);
   }
   if (width === 1) width = sizeOf(inner[0]);

@@ -8,61 +8,15 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
-import { factorsOf } from "../../uop/algebra/contraction.ts";
 import { indexForm } from "../../uop/algebra/linear_form.ts";
-import { simplifyKernel, splitAnd } from "../../uop/algebra/valid.ts";
+import { productOf } from "../../uop/algebra/product_chain.ts";
+import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-
-/** A sum of products that a unit can do. */
-interface Product {
-  /** Its operands, in the unit's dtype. */
-  readonly a: UOp;
-  readonly b: UOp;
-}
-
-/** An operand in the dtype of the unit: without the cast to the dtype of the sum. */
-function operand(u: UOp, core: TensorCore): UOp | undefined {
-  // padding is read as zero anyway
-  if (u.op === Ops.WHERE && u.src[2].isConst(0) && isPadding(u.src[0], u.src[1])) return operand(u.src[1], core);
-  if (u.dtype === core.input) return u;
-  return u.op === Ops.CAST && u.src[0].dtype === core.input ? u.src[0] : undefined;
-}
-
-/** The product that `u`, a REDUCE, sums; undefined where the unit cannot do it. */
-export function productOf(u: UOp, core: TensorCore): Product | undefined {
-  if (u.op !== Ops.REDUCE || u.dtype !== core.output) return undefined;
-  const [x] = u.src;
-  // what lies beyond the end of a padded axis is read as zero anyway
-  const isGuarded = x.op === Ops.WHERE && x.src[2].isConst(0) && isMasked(x.src[1]);
-  // a product in the dtype of the operands is not rounded by the unit
-  const factors = factorsOf(u, isGuarded ? x.src[1] : x);
-  if (factors === undefined) return undefined;
-  const a = operand(factors[0], core), b = operand(factors[1], core);
-  return a === undefined || b === undefined ? undefined : { a, b };
-}
-
-/** Is `u` one read, perhaps cast, that gives zero where `valid` does not hold? */
-function isPadding(valid: UOp, u: UOp): boolean {
-  const read = u.op === Ops.CAST ? u.src[0] : u;
-  if (read.op !== Ops.LOAD || read.src.length > 1) return false;
-  const base = read.src[0].src[0];
-  // a STAGE was filled through the same gate
-  if (base.op === Ops.STAGE) return isMasked(base);
-  const gate = read.src[0].src[2] as UOp | undefined;
-  if (gate === undefined) return false;
-  const clauses = splitAnd(gate);
-  return splitAnd(valid).every((c) => clauses.includes(c));
-}
-
-function isMasked(u: UOp): boolean {
-  const loads = toposort(u).filter((x) => x.op === Ops.LOAD && x.src[0].src[0].op === Ops.PARAM);
-  return loads.length > 0 && loads.every((x) => x.src[0].src.length > 2);
-}
 
 /** x divided by 2^i, modulo 2^n, for a number of `bits` bits. */
 function field(x: UOp, i: number, n: number, bits: number): UOp {

@@ -12,7 +12,7 @@ import { dtypeMax, dtypeMin, dtypes } from "../../dtype/dtype.ts";
 import { isLossless } from "../../dtype/promotion.ts";
 import { ReduceArg } from "../core/args.ts";
 import { broadcastTo } from "../core/build_movement.ts";
-import { CarrierArg, carrierOf } from "../core/carrier.ts";
+import { CarrierArg, carrierOf, RowCarrier } from "../core/carrier.ts";
 import { isAlu, isMovement, isSame, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
 import { constant, generation, type UOp, uop } from "../core/uop.ts";
@@ -420,7 +420,8 @@ const pmStructure = new PatternMatcher("structure", [
     return src.length < u.src.length ? uop(u.op, u.dtype, src, u.arg) : undefined;
   }),
   rule(UPat.op(Ops.GETTUPLE, { src: [UPat.op(Ops.REDUCE, { name: "r" })], name: "u" }), ({ u, r }) => {
-    return r.arg instanceof CarrierArg && r.src.length === r.arg.lanes ? r.src[u.arg as number] : undefined;
+    const isValue = r.arg instanceof CarrierArg && r.src.length === r.arg.lanes && !(r.arg instanceof RowCarrier);
+    return isValue ? r.src[u.arg as number] : undefined;
   }),
   rule(UPat.op(Ops.INDEX, { src: [x, y, UPat.const(1)], name: "u" }), ({ u, x, y }) => uop(u.op, u.dtype, [x, y])),
   rule(

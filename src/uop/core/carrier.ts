@@ -174,6 +174,21 @@ export class RescaleCarrier extends CarrierArg {
   }
 }
 
+/**
+ * Combines, by another carrier, those elements of a tile of a matrix unit that are in one row: a REDUCE without ranges, of
+ * which each element is the result of its row.
+ */
+export class RowCarrier extends CarrierArg {
+  /**
+   * @param of what combines
+   * @param rows the row of each element of a thread
+   * @param masks lanes that have the same rows as the lane with the number of which these bits are flipped
+   */
+  constructor(readonly of: CarrierArg, readonly rows: readonly number[], readonly masks: readonly number[]) {
+    super(`ROWS(${of.key}) ${rows.join()} ${masks.join()}`, of.dtypes, of.identity, of.combine, of.join);
+  }
+}
+
 /** A maximum, and a reduce by `op` of what stands where it is (NaN is the maximum of all). Lifts: x, and its value. */
 export function selectCarrier(dtype: DType, op: Ops, value: DType): CarrierArg {
   const none = identityOf(op, value);

@@ -1,0 +1,118 @@
+/**
+ * Tiles of a chain of products (chain_tiles.ts) that add nothing, because conditions hide all of their elements, are not
+ * computed: the loop over them ends earlier. In: a kernel AST with the pieces of a chain. Out: where its loop ends for each
+ * group. Where the tiles at the beginning are hidden, the loop runs from the last one down.
+ *
+ * A condition is a comparison that is linear in the middle axis; what is hidden is 0 of a sum, and -infinity of a maximum.
+ * Numbers in memory count as finite: of infinite ones the hidden share would be no number.
+ *
+ * @module
+ */
+import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { chainAt, type ChainRanges, type Unit } from "../../uop/algebra/product_chain.ts";
+import { splitAnd } from "../../uop/algebra/valid.ts";
+import { AxisKind } from "../../uop/core/args.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { ownRanges, sizeOf } from "../../uop/core/ranges.ts";
+import { int, toposort, type UOp } from "../../uop/core/uop.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { plus, times } from "../ast/alu_builder.ts";
+import { kindOf } from "../ast/range_facts.ts";
+
+/** What is known of a value. */
+const FINITE = 0, ZERO = 1, NEGATIVE_INFINITY = 2;
+type Known = typeof FINITE | typeof ZERO | typeof NEGATIVE_INFINITY;
+
+/** Where a loop ends: an expression of the group. */
+export interface Bound {
+  readonly loop: UOp;
+  readonly end: UOp;
+}
+
+/** What `value` is where a condition, of which `clause` is a part, does not hold. */
+function hidden(value: UOp, clause: UOp): Known {
+  const known = new Map<UOp, Known>();
+  for (const u of toposort(value)) {
+    const [a, b] = u.src, of = (x: UOp): Known => known.get(x) ?? FINITE;
+    let k: Known = FINITE;
+    switch (u.op) {
+      case Ops.CONST:
+        k = u.isConst(0) ? ZERO : u.isConst(-Infinity) ? NEGATIVE_INFINITY : FINITE;
+        break;
+      case Ops.WHERE:
+        if (splitAnd(a).includes(clause)) k = of(u.src[2]);
+        else if (of(b) === of(u.src[2])) k = of(b);
+        break;
+      case Ops.CAST:
+        k = of(a);
+        break;
+      case Ops.ADD:
+        if (of(a) === of(b)) k = of(a);
+        else if (of(a) === NEGATIVE_INFINITY || of(b) === NEGATIVE_INFINITY) k = NEGATIVE_INFINITY;
+        break;
+      case Ops.MUL:
+        if (of(a) === ZERO || of(b) === ZERO) k = ZERO;
+        else if (of(a) === NEGATIVE_INFINITY && b.op === Ops.CONST && b.value > 0) k = NEGATIVE_INFINITY;
+        break;
+      case Ops.FDIV:
+        if (of(a) === ZERO) k = ZERO;
+        break;
+      case Ops.EXP2:
+        if (of(a) === NEGATIVE_INFINITY) k = ZERO;
+        break;
+    }
+    known.set(u, k);
+  }
+  return known.get(value)!;
+}
+
+/** What hides an element from a REDUCE: undefined where nothing is known of it. */
+function identityOf(outer: UOp): Known | undefined {
+  const { key } = carrierOf(outer);
+  return key === "ADD" ? ZERO : key.startsWith("MAX") || key.startsWith("RESCALE") ? NEGATIVE_INFINITY : undefined;
+}
+
+/** The first iteration of `loop`, or the last, in which `clause` may hold for a thread of the group. */
+function boundOf(clause: UOp, loop: UOp): { isLast: boolean; at: UOp } | undefined {
+  // a < b, or not (b - 1 < a), as a - b < 0
+  const isNegated = clause.op === Ops.CMPNE && clause.src[1].isConst(1), less = isNegated ? clause.src[0] : clause;
+  if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) return undefined;
+  const [a, b] = isNegated ? [less.src[1], less.src[0].add(1)] : less.src;
+  const { factors, coefs, constant: offset } = indexForm(a.add(b.mul(-1)));
+  let step = 0, least = offset, rest: UOp | undefined;
+  for (let i = 0; i < factors.length; i++) {
+    const r = rangeOfFactor(factors[i]), k = coefs[i];
+    if (r === undefined || sizeOf(r) === 0) return undefined;
+    if (r === loop) step += k;
+    else if (kindOf(r) === AxisKind.GLOBAL) {
+      rest = plus(rest, times(r.dtype === int(0).dtype ? r : r.cast(int(0).dtype), k));
+    } else if (k < 0) least += k * (sizeOf(r) - 1);
+  }
+  if (step === 0) return undefined;
+  // step * iteration + start < 0
+  const start = plus(rest, int(least)), size = Math.abs(step);
+  return step > 0
+    ? { isLast: true, at: start.mul(-1).add(size - 1).floorDiv(size) }
+    : { isLast: false, at: start.floorDiv(size).add(1) };
+}
+
+/** Where the loop of a chain ends; with the AST, in which it may run backwards. undefined where nothing is hidden. */
+export function boundChain(ast: UOp, unit: Unit, ranges: ChainRanges): { ast: UOp; bound: Bound } | undefined {
+  const { outer, product } = chainAt(toposort(ast), unit, ranges), { lanes } = carrierOf(outer);
+  const value = product?.a ?? outer.src[0], identity = identityOf(outer);
+  const loops = ownRanges(outer).filter((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.REDUCE && sizeOf(r) !== 1);
+  if (loops.length !== 1 || sizeOf(loops[0]) === 0) return undefined;
+  const [loop] = loops, n = sizeOf(loop);
+  const clauses = new Set(toposort(value).flatMap((u) => u.op === Ops.WHERE ? splitAnd(u.src[0]) : []));
+  for (const c of clauses) {
+    const b = hidden(value, c) === identity ? boundOf(c, loop) : undefined;
+    if (b === undefined) continue;
+    const end = b.isLast ? b.at : b.at.mul(-1).add(n), bound = { loop, end: end.lt(n).where(end, int(n)).max(1) };
+    if (b.isLast) return { ast, bound };
+    const back = loop.mul(-1).add(n - 1);
+    const src = outer.src.map((s, i) => i < lanes ? substitute(s, new Map([[loop, back]])) : s);
+    return { ast: substitute(ast, new Map([[outer, outer.withSrc(src)]])), bound };
+  }
+  return undefined;
+}
