@@ -25,6 +25,7 @@ import { keep, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
 import { joinOnline, planOnline } from "./kernels/join_online.ts";
+import { planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
 import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
@@ -272,6 +273,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },
   { name: "plan online products", when: onGrid, run: (g) => g.online = planOnline(g.roots, g.capsOf) },
+  { name: "plan chains", when: onGrid, run: (g) => g.online = planChains(g.roots, g.capsOf, g.online) },
   { name: "fuse", run: fuse },
   { name: "place", run: place },
   { name: "limit", run: limit },

@@ -1,0 +1,105 @@
+/** Products that are in no memory: attention-like programs and their gradients on SIM, against the graph op by op. */
+import { assert, assertEquals } from "@std/assert";
+import { CompiledKernel, Device, dtypes, schedule, Tensor } from "../../../mod.ts";
+import { numelOf } from "../../../src/uop/core/build_movement.ts";
+import { optimized } from "../../fixtures/optimized.ts";
+import { registerSim } from "../../fixtures/sim.ts";
+import { evaluateTensor } from "../../reference.ts";
+import { difference, toleranceOf } from "../../tolerance.ts";
+
+registerSim();
+Device.get("SIM");
+
+const ROWS = 40, KEYS = 48, WIDTH = 16;
+type Program = (q: Tensor, k: Tensor, v: Tensor) => Tensor;
+
+/** Numbers around 0 in 16 bits, the same each time. */
+function make(device: string, shape: number[], seed: number, dtype = dtypes.bfloat16): Tensor {
+  const n = shape.reduce((a, b) => a * b, 1);
+  const values = Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed * 78.233) * 2);
+  return new Tensor(values, { device }).reshape(shape).cast(dtype).contiguous().realize();
+}
+
+function operands(device: string, rows = ROWS, keys = KEYS, width = WIDTH): [Tensor, Tensor, Tensor] {
+  return [make(device, [2, rows, width], 1), make(device, [2, keys, width], 2), make(device, [2, keys, width], 3)];
+}
+
+/** Of a sum of the results, each times a number: the gradients. */
+function gradients(program: Program, device: string): Tensor[] {
+  const all = operands(device);
+  for (const t of all) t.requiresGrad = true;
+  const out = program(...all);
+  out.mul(make(device, [...out.shape], 4)).float().sum().backward();
+  return all.map((t) => t.grad!);
+}
+
+function kernels(outputs: Tensor[]): number {
+  return schedule(outputs).filter((i) => i.runner instanceof CompiledKernel).length;
+}
+
+/** Elements of the largest intermediate. */
+function largest(outputs: Tensor[]): number {
+  const own = new Set(outputs.map((t) => numelOf(t.uop)));
+  const sizes = schedule(outputs).flatMap((i) => i.bufs.map((b) => b?.size ?? 0));
+  return Math.max(...sizes.filter((n) => !own.has(n)));
+}
+
+const scores = (q: Tensor, k: Tensor): Tensor => q.dot(k.transpose(-2, -1), { dtype: "float32" }).mul(0.1);
+
+/** By name: a program, and the kernels of its gradients. */
+const PROGRAMS: Readonly<Record<string, readonly [program: Program, kernels: number]>> = {
+  "attention": [(q, k, v) => q.scaledDotProductAttention(k, v), 7],
+  "causal attention": [(q, k, v) => q.scaledDotProductAttention(k, v, undefined, { isCausal: true }), 7],
+  "attention written out": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.2).softmax(-1).matmul(v), 7],
+  "capped scores": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.2).tanh().mul(5).softmax(-1).matmul(v), 7],
+  "sigmoids of scores": [(q, k, v) => q.matmul(k.transpose(-2, -1)).sigmoid().matmul(v), 3],
+  "no softmax": [(q, k, v) => q.matmul(k.transpose(-2, -1)).mul(0.1).matmul(v), 3],
+  "einsums": [(q, k, v) => Tensor.einsum("bij,bjk->bik", [Tensor.einsum("bqd,bkd->bqk", [q, k]).sigmoid(), v]), 3],
+};
+
+for (const [name, [program, count]] of Object.entries(PROGRAMS)) {
+  Deno.test(
+    `chains: the gradient of ${name} keeps no scores`,
+    optimized(async () => {
+      const want = gradients(program, "JS").map((t) => evaluateTensor(t).data), got = gradients(program, "SIM");
+      assertEquals([largest(got) < 2 * ROWS * KEYS, kernels(got)], [true, count]);
+      Tensor.realize(got);
+      for (const [i, t] of got.entries()) {
+        const values = await t.data() as Float32Array;
+        assertEquals(difference(values, want[i], toleranceOf("accumulate", dtypes.bfloat16)), undefined);
+      }
+    }),
+  );
+}
+
+Deno.test(
+  "chains: maxima, sums and exponentials of rows of a product that is in no memory",
+  optimized(async () => {
+    const [q, k] = operands("SIM"), [a, b] = operands("JS");
+    for (
+      const program of [
+        (q: Tensor, k: Tensor) => scores(q, k).max(-1),
+        (q: Tensor, k: Tensor) => scores(q, k).exp().sum(-1),
+        (q: Tensor, k: Tensor) => scores(q, k).logsumexp(-1),
+      ]
+    ) {
+      const t = program(q, k), want = evaluateTensor(program(a, b)).data;
+      assert(largest([t]) < 2 * ROWS * KEYS);
+      const values = await t.data() as Float32Array;
+      assertEquals(difference(values, want, toleranceOf("accumulate", dtypes.bfloat16)), undefined);
+    }
+  }),
+);
+
+Deno.test(
+  "chains: scores that are read otherwise too, are few or have many terms are kept",
+  optimized(() => {
+    const [q, k, v] = operands("SIM"), s = scores(q, k);
+    assertEquals(largest([s.contiguous().sigmoid().cast("bfloat16").dot(v)]), 2 * ROWS * KEYS, "stored");
+    assertEquals(kernels([s.sigmoid().cast("bfloat16").dot(v), s.cumsum(-1)]) > 2, true);
+    const [q2, k2, v2] = operands("SIM", 4, 24);
+    assertEquals(kernels([scores(q2, k2).sigmoid().cast("bfloat16").dot(v2)]), 2, "few");
+    const [q3, k3, v3] = operands("SIM", 32, 32, 320);
+    assertEquals(kernels([scores(q3, k3).sigmoid().cast("bfloat16").dot(v3)]), 2, "many terms");
+  }),
+);
