@@ -48,7 +48,7 @@ for (const writer of ["CLANG", "WASM"]) {
   Deno.test(`heuristic cpu: permutations move vectors on ${writer}`, () => {
     const d = new Draw(11, 2 ** 22);
     for (let n = 0; n < 12; n++) {
-      const shape = Array.from({ length: 2 + d.below(3) }, () => d.of([16, 17, 32, 50, 64, 96]));
+      const shape = Array.from({ length: 2 + d.below(3) }, () => d.pick([16, 17, 32, 50, 64, 96]));
       const order = shape.map((_, i) => i).sort(() => d.below(3) - 1);
       for (const p of kernelsOf(writer, shape, (x) => x.permute(order).mul(2).contiguous())) {
         assert.equal(alone(p), 0, `[${shape}] in order ${order}: ${p.opts}`);
@@ -60,7 +60,7 @@ for (const writer of ["CLANG", "WASM"]) {
     Deno.test(`heuristic cpu: ${name} over outer axes reads vectors on ${writer}`, () => {
       const d = new Draw(7, 2 ** 22);
       for (let n = 0; n < 4; n++) {
-        const shape = [d.of([20, 512, 3000]), d.of([16, 40, 130]), d.of([64, 100, 257])], axis = d.below(2);
+        const shape = [d.pick([20, 512, 3000]), d.pick([16, 40, 130]), d.pick([64, 100, 257])], axis = d.below(2);
         for (const p of kernelsOf(writer, shape, (x) => over(x, axis))) {
           assert.equal(alone(p), 0, `[${shape}] over ${axis}: ${p.opts}`);
         }
