@@ -34,15 +34,13 @@ const COUNT = 1797, PIXELS = 64, LEVELS = 16;
  */
 export async function digits(): Promise<Digits> {
   const packed = Uint8Array.from(atob(DIGITS_GZIP_BASE64), (c) => c.charCodeAt(0));
-  const text = await new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
-  const pixels = new Float32Array(COUNT * PIXELS), labels = new Int32Array(COUNT);
-  let row = 0;
-  for (const line of text.split("\n")) {
-    if (line === "") continue;
-    const values = line.split(",");
-    for (let i = 0; i < PIXELS; i++) pixels[row * PIXELS + i] = Number(values[i]) / LEVELS;
-    labels[row++] = Number(values[PIXELS]);
-  }
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
+  const columns = new Uint8Array(await new Response(stream).arrayBuffer());
+  const pixels = Float32Array.from(
+    { length: COUNT * PIXELS },
+    (_, i) => columns[(i % PIXELS) * COUNT + Math.floor(i / PIXELS)] / LEVELS,
+  );
+  const labels = Int32Array.from(columns.subarray(PIXELS * COUNT));
   return {
     images: new Tensor(pixels).reshape([COUNT, 1, 8, 8]),
     labels: new Tensor(labels),
