@@ -12,7 +12,7 @@ import type { Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
-import { isCollective } from "./grid.ts";
+import { worksTogether } from "./grid.ts";
 import { decoding, encoding, fill, flopsOf, type Form, isBig, LaneVisitor, literal } from "./js_lanes.ts";
 
 /** A place in memory, as text. */
@@ -39,7 +39,7 @@ class Writer extends LaneVisitor<string> {
 
   constructor(program: LinearProgram) {
     super(program, "JS");
-    this.collective = isCollective(program);
+    this.collective = worksTogether(program);
   }
 
   private line(text: string): void {

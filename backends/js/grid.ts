@@ -11,22 +11,11 @@ import { SpecError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import { argOf } from "../../src/uop/core/args.ts";
-import { Ops } from "../../src/uop/core/ops.ts";
+import { isCollective, Ops } from "../../src/uop/core/ops.ts";
 
-/** Ops at which threads meet or that act later: kernels with one of them run as generators. */
-const COLLECTIVE: ReadonlySet<number> = new Set<number>([
-  Ops.BARRIER,
-  Ops.SHUFFLE,
-  Ops.WMMA,
-  Ops.LDMATRIX,
-  Ops.ASYNC_COPY,
-]);
-
-/** True where the threads of a group work together. */
-export function isCollective(program: LinearProgram): boolean {
-  return program.uops.some((u) =>
-    COLLECTIVE.has(u.op) || (u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).scope === "shared")
-  );
+/** True where the threads of a group work together: such kernels run as generators. */
+export function worksTogether(program: LinearProgram): boolean {
+  return program.uops.some((u) => isCollective(u.op) || (u.op === Ops.LOCAL && argOf(u, Ops.LOCAL).scope === "shared"));
 }
 
 /** What a thread waits for: all threads of the group, or the lanes of its warp. `site` tells the places apart. */

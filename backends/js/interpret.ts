@@ -12,7 +12,7 @@ import type { Place } from "../../src/renderer/visitor.ts";
 import { argOf, AxisKind, type ConstValue } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import type { UOp } from "../../src/uop/core/uop.ts";
-import { isCollective } from "./grid.ts";
+import { worksTogether } from "./grid.ts";
 import { decoding, encoding, flopsOf, type Form, isBig, LaneVisitor, type Value, valueOf } from "./js_lanes.ts";
 import { check, type Kernel } from "./js_runtime.ts";
 
@@ -177,7 +177,7 @@ class Interpreter extends LaneVisitor<number> {
 
 /** A kernel that runs without code from text. @throws {CompileError} for groups of threads, of which only tests make devices */
 export function interpretJs(program: LinearProgram): Kernel {
-  if (isCollective(program)) {
+  if (worksTogether(program)) {
     throw new CompileError(`compile kernel ${program.name} for JS`, {
       reason: "threads that work together take code from text, which the policy of this page forbids",
     });

@@ -23,7 +23,7 @@ import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import { argOf } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { coresOf, localsOf, renderJs } from "./codegen.ts";
-import { isCollective, type Meeting, runGroups, SharedWatch, type ThreadContext } from "./grid.ts";
+import { type Meeting, runGroups, SharedWatch, type ThreadContext, worksTogether } from "./grid.ts";
 import { interpretJs } from "./interpret.ts";
 import { valueOf } from "./js_lanes.ts";
 import * as RUNTIME from "./js_runtime.ts";
@@ -141,10 +141,10 @@ class JsCompiler implements Compiler {
   compile(programs: readonly LinearProgram[]): Program[] {
     return programs.map((program) => {
       const source = renderJs(program);
-      const key = isCollective(program) ? `${source}\n${gridKey(program)}` : source;
+      const key = worksTogether(program) ? `${source}\n${gridKey(program)}` : source;
       let kernel = this.kernels.get(key);
       if (kernel === undefined) {
-        kernel = isCollective(program) ? makeGroups(program, source, this.warp) : make(program, source);
+        kernel = worksTogether(program) ? makeGroups(program, source, this.warp) : make(program, source);
         this.kernels.set(key, kernel);
       }
       const locals: Elements[] = [];

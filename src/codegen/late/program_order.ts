@@ -17,7 +17,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { argOf } from "../../uop/core/args.ts";
-import { OP_COUNT, Ops } from "../../uop/core/ops.ts";
+import { isCollective, Ops } from "../../uop/core/ops.ts";
 import { index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { compareLoops, isReduceKind, kindOf } from "../ast/range_facts.ts";
 import { RangeSets } from "../ast/range_sets.ts";
@@ -35,24 +35,9 @@ class Block {
   constructor(readonly range: UOp | undefined, readonly parent: Block | undefined, readonly item: number) {}
 }
 
-/** By op: 1 for nodes that stand at the top, before all loops. */
-const LEAF = tableOf([Ops.PARAM, Ops.CONST, Ops.VARIABLE, Ops.LOCAL]);
-
-/** By op: 1 for what all threads of a group or warp must reach together. */
-const COLLECTIVE = tableOf([
-  Ops.BARRIER,
-  Ops.SHUFFLE,
-  Ops.WMMA,
-  Ops.LDMATRIX,
-  Ops.ASYNC_COPY,
-  Ops.ASYNC_COMMIT,
-  Ops.ASYNC_WAIT,
-]);
-
-function tableOf(ops: readonly Ops[]): Uint8Array {
-  const table = new Uint8Array(OP_COUNT);
-  for (const op of ops) table[op] = 1;
-  return table;
+/** Whether it stands at the top, before all loops. */
+function isLeaf(op: Ops): boolean {
+  return op === Ops.PARAM || op === Ops.CONST || op === Ops.VARIABLE || op === Ops.LOCAL;
 }
 
 /** Group of an item in {@linkcode Linearizer} while sections are found: not seen yet; needed outside of sections. */
@@ -179,7 +164,7 @@ class Linearizer {
       if (u.op === Ops.SPECIAL) specials.push(u);
       edges += u.src.length;
     }
-    this.specials = specials.length === 0 ? specials : toposort(specials).filter((u) => LEAF[u.op] === 0);
+    this.specials = specials.length === 0 ? specials : toposort(specials).filter((u) => !isLeaf(u.op));
     this.top = new Uint8Array(n);
     this.first = new Int32Array(n + 1);
     this.sources = new Int32Array(edges);
@@ -191,7 +176,7 @@ class Linearizer {
       u.at = i;
       this.first[i] = e;
       for (let k = 0; k < src.length; k++) this.sources[e++] = src[k].at;
-      if (LEAF[u.op] !== 0) this.top[i] = 1;
+      if (isLeaf(u.op)) this.top[i] = 1;
       else if (u.op === Ops.RANGE) this.outer[this.sets.position(u)] = 0;
       else if (u.op === Ops.ACC) {
         if (src.length === 1) this.around.set(i, 0);
@@ -456,7 +441,7 @@ class Linearizer {
     for (let i = 0; i < nodes.length; i++) {
       if (top[i] !== 0) continue;
       const u = nodes[i], b = where[i];
-      if (COLLECTIVE[u.op] !== 0) {
+      if (isCollective(u.op)) {
         for (let c: Block | undefined = b; c !== undefined; c = c.parent) c.isCollective = true;
       }
       for (let c = b; !c.isPlaced && c.parent !== undefined; c = c.parent) {
@@ -561,7 +546,7 @@ class Linearizer {
   private isForAll(item: number, isSection: boolean): boolean {
     if (item >= this.nodes.length) return this.blocks[item - this.nodes.length]!.isCollective;
     const { op } = this.nodes[item];
-    return COLLECTIVE[op] !== 0 || (op === Ops.STORE && !isSection);
+    return isCollective(op) || (op === Ops.STORE && !isSection);
   }
 
   private push(item: number): void {

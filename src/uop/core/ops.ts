@@ -106,13 +106,9 @@ export const Ops = {
 export type Ops = (typeof Ops)[keyof typeof Ops];
 
 /** Flags of {@linkcode opFlags}. */
-export const COMMUTATIVE = 1,
-  ASSOCIATIVE = 2,
-  COMPARISON = 4,
-  MOVEMENT = 8,
-  IDEMPOTENT = 16,
-  BOUNDARY = 32,
-  SAME = 1024;
+export const COMMUTATIVE = 1, ASSOCIATIVE = 2, COMPARISON = 4, MOVEMENT = 8, IDEMPOTENT = 16, BOUNDARY = 32;
+/** More flags: what has the value of its source, and what threads must reach together. */
+export const SAME = 1024, COLLECTIVE = 2048;
 /**
  * More flags, of ALU ops. What operands may be: FLOATS alone, INTEGERS alone, no floats (BITS); all where none of them
  * stands. FUNCTION: of one float, called by its name in lower case in most languages.
@@ -164,11 +160,11 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   END: [1, 0, 0],
   IF: [1, 0, 0],
   ENDIF: [1, 0, 0],
-  BARRIER: [N, 0, 0],
-  SHUFFLE: [1, 0, 0],
-  ASYNC_COPY: [N, 0, 0],
-  ASYNC_COMMIT: [N, 0, 0],
-  ASYNC_WAIT: [N, 0, 0],
+  BARRIER: [N, COLLECTIVE, 0],
+  SHUFFLE: [1, COLLECTIVE, 0],
+  ASYNC_COPY: [N, COLLECTIVE, 0],
+  ASYNC_COMMIT: [N, COLLECTIVE, 0],
+  ASYNC_WAIT: [N, COLLECTIVE, 0],
   VECTORIZE: [N, 0, 0],
   BROADCAST: [1, 0, 0],
   EXTRACT: [1, 0, 0],
@@ -201,8 +197,8 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   SHR: [2, INTEGERS, 2],
   WHERE: [3, 0, 3],
   MULACC: [3, 0, 3],
-  WMMA: [N, 0, 0],
-  LDMATRIX: [1, 0, 0],
+  WMMA: [N, COLLECTIVE, 0],
+  LDMATRIX: [1, COLLECTIVE, 0],
 };
 
 const names = Object.keys(Ops) as (keyof typeof Ops)[];
@@ -240,6 +236,10 @@ export function isMovement(op: Ops): boolean {
 /** True for what has the value of `src[0]`, for the scheduler or for gradients: CONTIGUOUS, DETACH, CHECKPOINT, COPY, .... */
 export function isSame(op: Ops): boolean {
   return (opFlags[op] & SAME) !== 0;
+}
+/** True for what all threads of a group or warp must reach together: BARRIER, SHUFFLE, WMMA, LDMATRIX, ASYNC_COPY, .... */
+export function isCollective(op: Ops): boolean {
+  return (opFlags[op] & COLLECTIVE) !== 0;
 }
 /** True for what shows the memory of `src[0]` in another way: movement, DETACH, CONTIGUOUS_BACKWARD, BITCAST. */
 export function isView(op: Ops): boolean {
