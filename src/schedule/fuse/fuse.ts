@@ -245,9 +245,9 @@ class Fuser extends ContextWalk {
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
   }
 
-  /** Sets of indices at which a node may be read: where there are copies of the body anyway, one for each. */
+  /** Sets of indices at which a node may be read: where there are copies of the body anyway, two for each. */
   mostContexts({ kernel }: Context): number {
-    return (this.kernels.get(kernel)?.copied.length ?? 0) > 0 ? MOST_COPIES : MAX_CONTEXTS;
+    return (this.kernels.get(kernel)?.copied.length ?? 0) > 0 ? 2 * MOST_COPIES : MAX_CONTEXTS;
   }
 
   /** Is it, on a grid, values that were narrower before, and are the same? */

@@ -10,6 +10,7 @@ import { numelOf } from "../../uop/core/build_movement.ts";
 import { isComparison, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { stripReshape } from "./fusion_plan.ts";
 
 /** Size of such an axis, at most: of longer ones the lanes and threads of a device make more than copies do. */
 const LONGEST = 4;
@@ -30,9 +31,15 @@ export function stackedAxis(u: UOp): number | undefined {
   if (u.op !== Ops.WHERE) return undefined;
   const axis = decidingAxis(u.src[0]);
   if (axis < 0 || shapeOf(u)[axis] > LONGEST) return undefined;
+  // the same numbers for all take no copies
+  let computed = 0;
   const isApart = (v: UOp): boolean => {
-    if (v.op === Ops.EXPAND) return v.src[0].op !== Ops.CONST && shapeOf(v.src[0])[axis] === 1;
+    if (v.op === Ops.CONST) return true;
+    if (v.op === Ops.EXPAND) {
+      if (stripReshape(v.src[0]).op !== Ops.CONST) computed++;
+      return shapeOf(v.src[0])[axis] === 1;
+    }
     return v.op === Ops.WHERE && decidingAxis(v.src[0]) === axis && isApart(v.src[1]) && isApart(v.src[2]);
   };
-  return isApart(u.src[1]) && isApart(u.src[2]) ? axis : undefined;
+  return isApart(u.src[1]) && isApart(u.src[2]) && computed > 0 ? axis : undefined;
 }

@@ -115,14 +115,11 @@ class Transform {
     if (n <= 1) return pairs;
     const factors = factorsOf(n);
     if (factors === undefined) return this.bluestein(pairs);
-    const apart = [...rangeOf(l), l + 1, l], lead = shape.slice(0, l);
-    let now = permute(x, apart), rest = n;
+    const apart = [...rangeOf(l), l + 1, l], lead = shape.slice(0, l), inSteps = n > LARGEST && isPower(n);
+    let now = permute(inSteps ? x : pairs, apart), rest = n;
     for (const f of factors) {
-      const view = [...lead, shapeOf(now)[l], f, rest / f, n / rest], real = isReal && rest === n;
-      now = n > LARGEST && isPower(n)
-        ? this.steps(now, view, real)
-        : this.product(real ? permute(pairs, apart) : now, view);
-      now = reshape(now, [...lead, 2, n]);
+      const view = [...lead, shapeOf(now)[l], f, rest / f, n / rest];
+      now = reshape(inSteps ? this.steps(now, view) : this.product(now, view), [...lead, 2, n]);
       rest /= f;
     }
     return withGradient(permute(now, apart), [x], isReal ? REAL_FOURIER : FOURIER);
@@ -140,7 +137,7 @@ class Transform {
    * The transform over f of `[..., parts, f, rest, done]`, turned for those over the rest: `[..., 2, rest, f, done]`. A step
    * takes sums and differences along one of the axes of size 2 that f is made of, each of which ends as one of the result.
    */
-  private steps(x: UOp, view: readonly number[], isReal: boolean): UOp {
+  private steps(x: UOp, view: readonly number[]): UOp {
     const l = view.length - 4, [f, rest, done] = view.slice(l + 1), d = this.dtype, bits = Math.log2(f);
     const axes = rangeOf(bits).map((i) => l + 1 + i), behind = l + 1 + bits;
     const whole = reshape(x, [...view.slice(0, l + 1), ...axes.map(() => 2), rest, done]),
@@ -148,7 +145,7 @@ class Transform {
     const pick = (u: UOp, axis: number, i: number): UOp => {
       return shrink(u, shapeOf(u).map((n, a): Pair => a === axis ? [i, i + 1] : [0, n]));
     };
-    let re = pick(whole, l, 0), im = isReal ? broadcastTo(constant(0, d), to) : pick(whole, l, 1);
+    let re = pick(whole, l, 0), im = view[l] === 1 ? broadcastTo(constant(0, d), to) : pick(whole, l, 1);
     axes.forEach((axis, step) => {
       const split = (u: UOp): [UOp, UOp] => {
         const a = pick(u, axis, 0), b = pick(u, axis, 1);

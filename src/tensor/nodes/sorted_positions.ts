@@ -11,8 +11,8 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ceilDiv, prod, rangeOf } from "../../helpers/math.ts";
-import { broadcastTo, expand, flip, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { ceilDiv, rangeOf } from "../../helpers/math.ts";
+import { broadcastTo, expand, flip, numelOf, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, type UOp, uop } from "../../uop/core/uop.ts";
@@ -29,8 +29,8 @@ const MAX64 = (1n << 63n) - 1n;
  * reading them takes longer than compiling that.
  */
 const MOST_STEPS = 4, MORE_STEPS = 6, MANY = 1 << 22;
-/** Axes of the lists that are sorted first, elements with the keys that are made of them: 16. */
-const FIRST_STEPS = 4;
+/** The same of the lists that are sorted first, with the keys that are made of their elements: 16, or 32. */
+const FIRST_STEPS = 4, MORE_FIRST_STEPS = 5;
 
 /** Integers (int64) in the order of the values, ascending; zeros of both signs are equal, NaN is largest. */
 function orderKey(x: UOp): UOp {
@@ -98,6 +98,11 @@ function padded(lanes: Lanes, size: number): Lanes {
   });
 }
 
+/** Are there so many elements that a kernel does more steps? */
+function areMany(lanes: Lanes): boolean {
+  return lanes.length === 1 && numelOf(lanes[0]) >= MANY;
+}
+
 /** Lists side by side, each in order along the axis before the last: `[...lead, length, count]`. */
 interface Lists {
   readonly lanes: Lanes;
@@ -107,23 +112,31 @@ interface Lists {
 
 /** Lists of elements that are `count` apart along the last axis of `lanes`, sorted. */
 function firstLists(lanes: Lanes): Lists {
-  const shape = shapeOf(lanes[0]), lead = shape.slice(0, -1), length = 2 ** FIRST_STEPS;
-  const count = ceilDiv(shape[lead.length], length), axes = rangeOf(FIRST_STEPS).map((i) => lead.length + i);
+  const shape = shapeOf(lanes[0]), lead = shape.slice(0, -1), steps = areMany(lanes) ? MORE_FIRST_STEPS : FIRST_STEPS;
+  const axes = rangeOf(steps).map((i) => lead.length + i), length = 2 ** steps;
+  const count = ceilDiv(shape[lead.length], length);
   let now: Lanes = padded(lanes, length * count).map((u) => reshape(u, [...lead, ...axes.map(() => 2), count]));
-  for (let i = FIRST_STEPS - 1; i >= 0; i--) {
+  for (let i = steps - 1; i >= 0; i--) {
     const inner = axes.slice(i + 1);
     now = settle(exchange(now, axes[i], inner), inner);
   }
   return { lanes: stored(now, [...lead, length, count]), length, count };
 }
 
+/** Steps by kernel. The last one is on neighbors in memory where there is one list: rather a few of them than many. */
+function sharedSteps(steps: number, most: number): number[] {
+  const kernels = Math.max(1, Math.ceil(steps / most)), last = Math.min(3, Math.floor(steps / kernels));
+  const behind = kernels === 1 ? steps : Math.max(last, steps - most * (kernels - 1)), before = steps - behind;
+  return [...rangeOf(kernels - 1).map((i) => Math.floor((before + kernels - 2 - i) / (kernels - 1))), behind];
+}
+
 /** Every two lists as one; with `keeps` the lesser half of them, or of every 2^`rounds`. */
 function merged(lists: Lists, keeps: boolean, rounds: number): Lists {
   const lead = shapeOf(lists.lanes[0]).slice(0, -2), first = lead.length, ways = 2 ** rounds;
   const count = ceilDiv(lists.count, ways), length = keeps ? lists.length : 2 * lists.length;
-  const most = lists.lanes.length === 1 && prod(lead) * lists.length * lists.count >= MANY ? MORE_STEPS : MOST_STEPS;
-  let steps = Math.log2(length), kernels = Math.ceil(steps / most);
-  let now = Math.ceil(steps / kernels) - (keeps ? 0 : 1), rest = lists.length / 2 ** now;
+  const [steps, ...others] = sharedSteps(Math.log2(length), areMany(lists.lanes) ? MORE_STEPS : MOST_STEPS);
+  const now = keeps ? steps : steps - 1;
+  let rest = lists.length / 2 ** now;
   // the lists that meet, then those axes of a list that the kernel exchanges along, then the others
   const meeting = rangeOf(rounds).map((i) => first + i), own = rangeOf(now).map((i) => first + rounds + i);
   const order = [...rangeOf(first), first + 1, first, first + 2];
@@ -134,9 +147,8 @@ function merged(lists: Lists, keeps: boolean, rounds: number): Lists {
   const whole = [...own, first + rounds + now];
   for (const axis of meeting) lanes = settle((keeps ? lesser : exchange)(lanes, axis, whole), own);
   lanes = stored(lanes, [...lead, length, count]);
-  for (steps = Math.log2(rest), kernels--; kernels > 0; steps -= now, kernels--) {
-    now = Math.ceil(steps / kernels);
-    const axes = rangeOf(now).map((i) => first + 1 + i), inner = rest / 2 ** now;
+  for (const each of others) {
+    const axes = rangeOf(each).map((i) => first + 1 + i), inner = rest / 2 ** each;
     const view = [...lead, length / rest, ...axes.map(() => 2), inner, count];
     lanes = stored(settle(lanes.map((u) => reshape(u, view)), axes), [...lead, length, count]);
     rest = inner;

@@ -121,6 +121,7 @@ const PROGRAMS: readonly (readonly [name: string, count: number, make: () => Ten
   ["sort of wide keys", 18, () => real([3, 64]).cast("float64").sort(1)[0].cast("float32")],
   ["topk of many", 1 + 2 + 1 + 1, () => real([3, 512]).topk(9)[0]],
   ["transform of 256", 2 + 1, () => real([3, 256, 2]).fft()],
+  ["power spectrum of 256", 2 + 1, () => real([3, 256]).rfft().square().sum(-1)],
   ["gradient of a transform of 256", 2 + 1, () => gradient(real([3, 256, 2]), (x) => x.fft())],
   ["a sum and a difference", 1, () => {
     const [x, y] = [real([3, 1, 16]), real([3, 1, 16], 2)];
