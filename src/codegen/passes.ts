@@ -14,8 +14,9 @@ import { graphRewrite, isRecording, type Pass, runPasses, substitute } from "../
 import { rebuild } from "../uop/rewrite/walk.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
+import { chooseGrid } from "./choose/grid_choice.ts";
 import { cheaperRows, heuristic } from "./choose/heuristic_cpu.ts";
-import { heuristicGrid, spread } from "./choose/heuristic_grid.ts";
+import { spread } from "./choose/heuristic_grid.ts";
 import { coalesce, copyAsync } from "./late/coalesce.ts";
 import { lateRules, pmDivision } from "./late/decomp/missing_ops.ts";
 import { markRounded } from "./late/decomp/rounded.ts";
@@ -72,10 +73,11 @@ function simplified(ast: UOp, k: KernelState): UOp {
 
 /** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
 function optimize(ast: UOp, k: KernelState): UOp {
-  const { caps: { hasGrid, grid }, given } = k, kernel = new Kernel(ast, hasGrid, grid?.tensorCores);
+  const { caps: { hasGrid, grid }, given } = k, isChosen = hasGrid && given === undefined && !k.isPlain;
+  const kernel = isChosen ? chooseGrid(ast, k.renderer) : new Kernel(ast, hasGrid, grid?.tensorCores);
   if (k.isPlain) spread(kernel, k.caps);
-  else if (given === undefined) (hasGrid ? heuristicGrid : heuristic)(kernel, k.renderer);
-  else for (const o of given) kernel.apply(o);
+  else if (given !== undefined) { for (const o of given) kernel.apply(o); }
+  else if (!hasGrid) heuristic(kernel, k.renderer);
   k.optimized = kernel.finish(given === undefined ? grid?.sharedBytes : undefined);
   k.applied = kernel.applied;
   k.bound = kernel.bound;

@@ -1,0 +1,338 @@
+/**
+ * The plans that a kernel on a grid may have, from its axes and accesses alone: which axis neighboring threads lie along, how
+ * many elements a thread takes at once, how many threads share a reduction, how many copies of a body a thread has. All
+ * reductions of a kernel are shared by the same threads, and so is what is stored after them. Products in tiles are not here
+ * (heuristic_tile.ts).
+ *
+ * @module
+ */
+import type { Capabilities } from "../../renderer/renderer.ts";
+import type { Access, Region } from "../machine/access.ts";
+import { GridPlan } from "../machine/grid_plan.ts";
+
+/** Lane axes that are considered, at most. */
+const MOST_LANE_AXES = 3;
+/** Copies of a body, at most: more do not fit registers. */
+const MOST_COPIES = 64;
+/** Threads of a group without reductions. */
+const GROUP_SIZES: readonly number[] = [64, 256];
+/** Elements that a reduction must have for threads to share it. */
+const LEAST_SHARED = 16;
+
+/** The kernel that candidates are for. */
+export interface GridKernel {
+  readonly regions: readonly Region[];
+  readonly sizes: readonly number[];
+  readonly outputs: number;
+  readonly caps: Capabilities;
+  /** May the iterations of an output axis be threads and groups, while no reduction is shared? */
+  readonly isParallel: (axis: number) => boolean;
+}
+
+function powersTo(most: number, from = 1): number[] {
+  const out: number[] = [];
+  for (let k = from; k <= most; k *= 2) out.push(k);
+  return out;
+}
+
+/** Makes the plans of one kernel. */
+export class GridCandidates {
+  private readonly plans: GridPlan[] = [];
+  private readonly most: number;
+
+  constructor(private readonly k: GridKernel) {
+    const grid = k.caps.grid!;
+    this.most = Math.min(grid.maxGroupThreads, grid.maxGroupSize[0]);
+  }
+
+  /** All of them. */
+  all(): readonly GridPlan[] {
+    const { regions, sizes, outputs } = this.k;
+    this.elementwise();
+    let main: Region | undefined, most = 0;
+    for (const r of regions) {
+      if (r.kind !== "reduce" || r.accesses.length === 0) continue;
+      const n = sizes.reduce((p, s, i) => r.axes[i] ? p * s : p, r.accesses.length);
+      if (n > most) [main, most] = [r, n];
+    }
+    // what is inside of another reduction is not shared
+    const isNested = main?.axes.some((here, i) => here && i >= outputs && !main!.own.includes(i));
+    if (main !== undefined && !isNested) this.reductions(main);
+    return this.plans;
+  }
+
+  private plan(): GridPlan {
+    return new GridPlan(this.k.sizes, this.k.outputs);
+  }
+  private isOutput(i: number): boolean {
+    return i < this.k.outputs;
+  }
+
+  /** Axes along which something is touched with stride 1, most bytes first. */
+  private laneAxes(axes: readonly number[], regions: readonly Region[]): number[] {
+    const { sizes } = this.k;
+    const bytes = (i: number): number =>
+      regions.reduce(
+        (n, r) =>
+          n + (r.axes[i] ? r.accesses : []).reduce((m, a) =>
+            a.strides[i] !== 1 ? m : m + sizes.reduce((p, s, j) =>
+              a.depends[j] ? p * s : p, a.dtype.itemsize), 0),
+        0,
+      );
+    const some = axes.filter((i) => sizes[i] > 1).map((i) => ({ i, n: bytes(i) }));
+    const found = some.filter(({ n }) => n > 0).sort((a, b) => b.n - a.n || b.i - a.i).slice(0, MOST_LANE_AXES);
+    return found.map(({ i }) => i);
+  }
+
+  /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
+  private widthOf(axis: number, regions: readonly Region[]): number {
+    const { sizes, caps } = this.k;
+    const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
+    let n = Math.min(8, Math.max(1, ...accesses.map((a) => Math.floor(caps.vectorBytes / a.dtype.itemsize))));
+    const fits = (a: Access): boolean =>
+      !a.gated[axis] && a.strides.every((s, i) => i === axis || s !== s || s % n === 0) && a.offset % n === 0;
+    while (n > 1 && (sizes[axis] % n !== 0 || !accesses.every(fits))) n /= 2;
+    return n;
+  }
+
+  // ---- a thread for some elements
+
+  /** Threads of a group over axes in this order; what does not fit stays groups. */
+  private fill(plan: GridPlan, order: readonly number[], left: number): void {
+    for (const i of order) {
+      const n = plan.axes[i].rest;
+      if (left < 2 || n < 2) continue;
+      let k = Math.min(n, left);
+      // rather a divisor than threads that do nothing
+      if (n > left) {
+        for (let d = left; d > left / 2; d--) {
+          if (n % d === 0) {
+            k = d;
+            break;
+          }
+        }
+      }
+      if (n > left && i !== order[0] && n % k !== 0) k = 2 ** Math.floor(Math.log2(k));
+      if (k < 2 || !plan.share(i, k)) continue;
+      left = Math.floor(left / k);
+    }
+  }
+
+  private elementwise(): void {
+    const { k } = this, { sizes } = k;
+    const parallel = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && sizes[i] > 1 && k.isParallel(i));
+    if (parallel.length === 0) return;
+    const inner = k.regions.filter((r) => r.kind === "reduce").flatMap((r) => r.own).filter((i) => sizes[i] > 1);
+    const short = inner.reduce((n, i) => n * sizes[i], 1);
+    const lanes = this.laneAxes(parallel, k.regions);
+    if (lanes.length === 0) lanes.push(parallel[parallel.length - 1]);
+    for (const fast of lanes) {
+      const others = parallel.filter((i) => i !== fast).reverse();
+      for (const width of powersTo(this.widthOf(fast, k.regions))) {
+        for (const across of [-1, ...lanes.filter((i) => i !== fast)]) {
+          const wide = across < 0 ? 1 : this.widthOf(across, k.regions);
+          for (const [axis, copies] of this.copiesBeside(fast, across, others)) {
+            for (const unrolled of short > 1 && short <= 32 ? [false, true] : [false]) {
+              if (width * wide * copies * (unrolled ? short : 1) > MOST_COPIES) continue;
+              for (const size of GROUP_SIZES) {
+                if (size > this.most) continue;
+                const plan = this.plan();
+                if (unrolled && !inner.every((i) => plan.copy(i, sizes[i]))) continue;
+                if (!plan.copy(fast, width) || (across >= 0 && !plan.copy(across, wide))) continue;
+                if (axis !== fast && !plan.copy(axis, copies)) continue;
+                if (across < 0) this.fill(plan, [fast, ...others], size);
+                else {
+                  // of a transposed copy both sides are pieces of 128 bytes
+                  const few = Math.min(8, plan.axes[fast].rest);
+                  if (!plan.share(fast, few)) continue;
+                  this.fill(plan, [across, ...others.filter((i) => i !== across)], Math.floor(size / few));
+                }
+                if (axis === fast && copies > 1 && (plan.axes[fast].rest % copies !== 0 || !plan.copy(fast, copies))) {
+                  continue;
+                }
+                this.plans.push(plan);
+              }
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /** Axes that a thread may have several results along, and how many. */
+  private copiesBeside(fast: number, across: number, others: readonly number[]): [axis: number, copies: number][] {
+    const out: [number, number][] = [[fast, 1]];
+    if (across >= 0) return out;
+    for (const n of [2, 4]) out.push([fast, n]);
+    for (const i of others.slice(0, 3)) {
+      for (const n of [2, 4]) if (this.k.sizes[i] % n === 0) out.push([i, n]);
+    }
+    return out;
+  }
+
+  // ---- threads share reductions
+
+  private reductions(main: Region): void {
+    const { k } = this, { sizes } = k;
+    const length = main.own.reduce((n, i) => n * sizes[i], 1);
+    if (length < LEAST_SHARED || this.most < 32) return;
+    const around = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && main.axes[i]);
+    for (const fast of this.laneAxes([...around, ...main.own], [main])) {
+      if (main.own.includes(fast)) this.rows(main, fast, around);
+      else this.columns(main, fast, around);
+    }
+  }
+
+  /** Loops over the same row: other reductions along such an axis, and the output axis that goes on with it. */
+  private alike(main: Region, own: number): number[] {
+    const { sizes, regions } = this.k;
+    const free = this.freeAxes().filter((i) => sizes[i] === sizes[own]);
+    const after = free.length < 2
+      ? free[0]
+      : this.laneAxes(free, regions.filter((r) => r.kind === "store"))[0] ?? free[free.length - 1];
+    return sizes.flatMap((s, i) => {
+      if (i === own || s !== sizes[own]) return [];
+      if (this.isOutput(i)) return i === after ? [i] : [];
+      return regions.some((r) => r !== main && r.own.includes(i)) &&
+          regions.every((r) => !r.own.includes(i) || r.own.length === 1)
+        ? [i]
+        : [];
+    });
+  }
+
+  /** Output axes that no reduction depends on. */
+  private freeAxes(): number[] {
+    const { sizes, regions } = this.k;
+    return sizes.map((_, i) => i).filter((i) =>
+      this.isOutput(i) && sizes[i] > 1 && regions.every((r) => r.kind !== "reduce" || !r.axes[i])
+    );
+  }
+
+  /** Ways to read what is the same for several results once. */
+  private reuses(main: Region, fast: number, around: readonly number[]): [axis: number, copies: number][] {
+    const { sizes } = this.k, out: [number, number][] = [[-1, 1]];
+    const loads = main.accesses.filter((a) => !a.isStore);
+    for (const i of around) {
+      if (i === fast || sizes[i] < 2 || loads.every((a) => a.depends[i])) continue;
+      for (const n of [2, 4, 8]) if (sizes[i] % n === 0) out.push([i, n]);
+    }
+    return out;
+  }
+
+  private rows(main: Region, fast: number, around: readonly number[]): void {
+    const { sizes, regions } = this.k, size = sizes[fast], widest = this.widthOf(fast, regions);
+    const others = this.alike(main, fast);
+    for (const width of widest > 1 ? [widest, widest / 2] : [1]) {
+      const chunks = Math.ceil(size / width);
+      for (const threads of powersTo(Math.min(this.most, 2 * chunks), 2)) {
+        // a row of a thread or two only where it is short
+        if (chunks > 32 * threads * LEAST_SHARED) continue;
+        const each = Math.ceil(chunks / threads), padded = chunks % threads !== 0;
+        for (const unroll of new Set([1, 4, 8, each])) {
+          if (unroll > each || each % unroll !== 0 || unroll * width > MOST_COPIES) continue;
+          for (const [axis, copies] of this.reuses(main, fast, around)) {
+            if (copies * unroll * width > MOST_COPIES) continue;
+            for (const rows of new Set([1, Math.max(1, 128 / threads)])) {
+              const plan = this.plan();
+              if (!plan.copy(axis, copies)) continue;
+              let isMade = true;
+              for (const i of [...others, fast]) {
+                if (padded && !plan.pad(i, width * threads)) isMade = false;
+                isMade &&= plan.copy(i, width) && plan.share(i, threads);
+                if (!isMade) break;
+                const rest = plan.axes[i].rest, n = this.isOutput(i) && unroll !== each ? 1 : unroll;
+                if (rest % n === 0) isMade = plan.copy(i, n);
+              }
+              if (!isMade) continue;
+              if (!this.shareRest(plan, threads) || (rows > 1 && !this.shareRows(plan, around, rows))) continue;
+              this.plans.push(plan);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /** Several rows a group. */
+  private shareRows(plan: GridPlan, around: readonly number[], count: number): boolean {
+    for (const i of [...around].reverse()) {
+      const n = plan.axes[i].rest;
+      if (n % count === 0 && n > 1) return plan.share(i, count);
+    }
+    return false;
+  }
+
+  private columns(main: Region, fast: number, around: readonly number[]): void {
+    const { sizes } = this.k, widest = this.widthOf(fast, [main]);
+    const longest = main.own.toSorted((a, b) => sizes[b] - sizes[a])[0], size = sizes[longest];
+    const others = this.alike(main, longest), isRow = main.own.every((i) => i === longest || sizes[i] === 1);
+    for (const width of powersTo(widest)) {
+      const rest = Math.ceil(sizes[fast] / width);
+      for (
+        const lanes of new Set([...powersTo(Math.min(64, this.most), 4).filter((n) => n <= rest), Math.min(rest, 32)])
+      ) {
+        for (const share of powersTo(Math.min(this.most / lanes, size))) {
+          const each = Math.ceil(size / share);
+          if (lanes * share < 32 && size > LEAST_SHARED) continue;
+          for (const unroll of new Set([1, 8, 16, ...isRow && each <= MOST_COPIES ? [each] : []])) {
+            if (unroll > each || unroll * width > MOST_COPIES || (unroll > 1 && each % unroll !== 0)) continue;
+            for (const [axis, copies] of this.reuses(main, fast, around)) {
+              if (copies * unroll * width > MOST_COPIES) continue;
+              const plan = this.plan(), isWhole = unroll === each && isRow;
+              if (!plan.copy(axis, copies) || !plan.copy(fast, width) || (lanes > 1 && !plan.share(fast, lanes))) {
+                continue;
+              }
+              let isMade = true;
+              for (const i of share > 1 || isWhole ? [...others, longest] : [longest]) {
+                if (this.isOutput(i) && share < 2) continue;
+                if (size % share !== 0 && !plan.pad(i, share)) isMade = false;
+                isMade &&= plan.share(i, share);
+                if (isMade && (isWhole || !this.isOutput(i))) isMade = plan.copy(i, unroll);
+                if (!isMade) break;
+              }
+              if (!isMade || (share > 1 && !this.shareRest(plan, share))) continue;
+              this.plans.push(plan);
+            }
+          }
+        }
+      }
+    }
+  }
+
+  /** The threads that share a reduction share all others of the kernel, and what is stored after them. */
+  private shareRest(plan: GridPlan, threads: number): boolean {
+    const { sizes, regions, outputs } = this.k;
+    for (const r of regions) {
+      if (r.kind !== "reduce" || r.own.some((i) => plan.axes[i].threads > 1)) continue;
+      if (r.axes.some((here, i) => here && i >= outputs && !r.own.includes(i))) continue; // inside of another one
+      const length = r.own.reduce((n, i) => n * sizes[i], 1);
+      if (length < LEAST_SHARED) continue; // each thread does it for itself
+      const longest = r.own.toSorted((a, b) => sizes[b] - sizes[a])[0], [fast = -1] = this.laneAxes(r.own, [r]);
+      const width = fast < 0 || sizes[fast] < threads ? 1 : this.widthOf(fast, [r]), axis = width > 1 ? fast : longest;
+      if (sizes[axis] % (width * threads) !== 0 && !plan.pad(axis, width * threads)) return false;
+      if (!plan.copy(axis, width) || !plan.share(axis, threads)) return false;
+      const rest = plan.axes[axis].rest;
+      for (let n = Math.floor(16 / width); n > 1; n--) {
+        if (rest % n !== 0) continue;
+        plan.copy(axis, n);
+        break;
+      }
+    }
+    const afterAll = this.freeAxes();
+    for (const s of regions) {
+      if (s.kind !== "store") continue;
+      const free = afterAll.filter((i) => s.axes[i]);
+      if (free.some((i) => plan.axes[i].threads > 1)) continue;
+      const [fast = -1] = this.laneAxes(free, [s]);
+      if (fast >= 0 && plan.axes[fast].pieces.length === 0) plan.copy(fast, this.widthOf(fast, [s]));
+      let left = threads;
+      for (const i of [...fast < 0 ? [] : [fast], ...free.filter((i) => i !== fast).reverse()]) {
+        const n = Math.min(left, plan.axes[i].rest);
+        if (n < 2) continue;
+        plan.share(i, n);
+        left = Math.floor(left / n);
+      }
+    }
+    return true;
+  }
+}

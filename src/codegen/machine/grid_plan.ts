@@ -1,0 +1,94 @@
+/**
+ * Opts of a kernel on a grid before they are applied: what they split off each axis, by the arithmetic of opt/kernel.ts and
+ * without its AST. Candidates are made and estimated as plans, and only the one that is chosen is applied.
+ *
+ * @module
+ */
+import { ceilDiv } from "../../helpers/math.ts";
+import type { AxisOpt, Opt } from "../opt/opt.ts";
+
+/** What was split off an axis: copies within a thread, or threads of a group. */
+export interface PlanPiece {
+  readonly isThread: boolean;
+  readonly size: number;
+  /** Iterations of the axis from one of them to the next. */
+  readonly stride: number;
+}
+
+/** An axis of a plan. */
+export interface PlanAxis {
+  /** Iterations, with those of padding. */
+  size: number;
+  /** What is left to loops and groups. */
+  rest: number;
+  /** Copies within a thread, and threads, in all. */
+  copies: number;
+  threads: number;
+  readonly pieces: PlanPiece[];
+}
+
+/** A list of opts on its way. */
+export class GridPlan {
+  readonly opts: AxisOpt[] = [];
+  readonly axes: readonly PlanAxis[];
+
+  /**
+   * @param sizes iterations of the axes, those of the output first
+   * @param outputs how many are of the output
+   */
+  constructor(sizes: readonly number[], private readonly outputs: number) {
+    this.axes = sizes.map((size) => ({ size, rest: size, copies: 1, threads: 1, pieces: [] }));
+  }
+
+  /** The plan that a list of opts is; undefined where it has others than those of axes. */
+  static of(opts: readonly Opt[], sizes: readonly number[], outputs: number): GridPlan | undefined {
+    const plan = new GridPlan(sizes, outputs);
+    for (const o of opts) {
+      if (o.op === "STAGE") return undefined;
+      const axis = o.op === "UNROLL" || o.op === "GROUP" ? o.axis + outputs : o.axis;
+      const isMade = o.op === "PADTO"
+        ? plan.pad(axis, o.arg)
+        : o.op === "UPCAST" || o.op === "UNROLL"
+        ? plan.copy(axis, o.arg)
+        : (o.op === "LOCAL" || o.op === "GROUP") && plan.share(axis, o.arg);
+      if (!isMade) return undefined;
+    }
+    return plan;
+  }
+
+  /** Splits `k` copies off an axis; false, and nothing done, where that is not possible. */
+  copy(axis: number, k: number): boolean {
+    return this.split(axis, k, false);
+  }
+  /** Splits `k` threads off an axis. */
+  share(axis: number, k: number): boolean {
+    return this.split(axis, k, true);
+  }
+  /** Rounds an axis up to a multiple. */
+  pad(axis: number, k: number): boolean {
+    const a = this.axes[axis];
+    if (a === undefined || a.pieces.length > 0 || k < 2) return false;
+    if (a.size % k === 0) return true;
+    a.size = a.rest = ceilDiv(a.size, k) * k;
+    this.opts.push({ op: "PADTO", axis, arg: k });
+    return true;
+  }
+
+  private split(axis: number, k: number, isThread: boolean): boolean {
+    const a = this.axes[axis], isReduce = axis >= this.outputs;
+    if (k === 1) return true;
+    if (a === undefined || k > a.rest) return false;
+    if (isReduce && a.rest % k !== 0) {
+      // threads are padded, copies peeled off
+      if (a.pieces.length > 0) return false;
+      a.size = a.rest = isThread ? ceilDiv(a.rest, k) * k : a.rest - a.rest % k;
+    }
+    a.pieces.push({ isThread, size: k, stride: a.copies * a.threads });
+    if (isThread) a.threads *= k;
+    else a.copies *= k;
+    a.rest = ceilDiv(a.rest, k);
+    const op = isReduce ? (isThread ? "GROUP" : "UNROLL") : isThread ? "LOCAL" : "UPCAST";
+    this.opts.push({ op, axis: isReduce ? axis - this.outputs : axis, arg: k });
+    return true;
+  }
+}

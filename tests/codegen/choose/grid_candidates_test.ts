@@ -1,0 +1,70 @@
+/**
+ * Plans of kernels on grids: they split axes as the kernel does that they are applied to, and compute the same as the kernel
+ * without opts, on a simulated grid.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { Tensor } from "../../../mod.ts";
+import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
+import { GridCandidates } from "../../../src/codegen/choose/grid_candidates.ts";
+import { regionsOf } from "../../../src/codegen/machine/access.ts";
+import { GridModel } from "../../../src/codegen/machine/grid_model.ts";
+import { inlineRows } from "../../../src/codegen/opt/inline_rows.ts";
+import { Kernel } from "../../../src/codegen/opt/kernel.ts";
+import { optText } from "../../../src/codegen/opt/opt.ts";
+import { Draw } from "../../fuzz/kernels.ts";
+import { SIM_GRID, simCaps, SMALL_GRID } from "../../fixtures/sim.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
+import { expectSame, integers, paramsOf, run } from "../harness.ts";
+
+type Graph = (empty: (...shape: number[]) => Tensor) => Tensor;
+
+const GRAPHS: Readonly<Record<string, Graph>> = {
+  "a transposed copy": (empty) => empty(24, 40).transpose().contiguous(),
+  "a sum of rows": (empty) => empty(5, 100).sum(1),
+  "a sum of columns": (empty) => empty(100, 24).sum(0),
+  "a sum over outer axes": (empty) => empty(6, 10, 32).sum([0, 1]),
+  "a maximum over axes around": (empty) => empty(8, 6, 20).max([0, 2]),
+  "a centered row": (empty) => {
+    const x = empty(12, 48);
+    return x.sub(x.sum(1, { keepdim: true }));
+  },
+  "a centered column": (empty) => {
+    const x = empty(48, 12);
+    return x.sub(x.sum(0, { keepdim: true })).mul(x.max(0, { keepdim: true }));
+  },
+  "a pool": (empty) => empty(2, 12, 13).maxPool2d([3, 3], { stride: 2 }),
+  "rows that share a factor": (empty) => empty(4, 64).mul(empty(9, 1, 64)).sum(-1),
+};
+
+for (const [name, graph] of Object.entries(GRAPHS)) {
+  for (const [grid, caps] of [["large", simCaps(SIM_GRID)], ["small", simCaps(SMALL_GRID)]] as const) {
+    Deno.test(`candidates: ${name} on a ${grid} grid`, () => {
+      const device = openObserving("JS"), draw = new Draw(3, 1), made: string[] = [];
+      const items = graph((...shape) => Tensor.empty(shape, { device: device.name })).schedule();
+      const asts = items.flatMap(({ ast }) => ast === undefined ? [] : [ast]);
+      assert.equal(asts.length, 1);
+      const ast = inlineRows(simplifyRanges(asts[0])), kernel = new Kernel(ast, true);
+      const { axes } = kernel, outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
+      const { regions } = regionsOf(ast, axes), isParallel = (i: number): boolean => kernel.isParallel(i);
+      const model = new GridModel(regions, outputs, caps, axes.map((a) => a.range), sizes);
+      const plans = new GridCandidates({ regions, sizes, outputs, caps, isParallel }).all();
+      const fitting = plans.filter((p) => model.estimate(p) !== undefined);
+      assert.ok(fitting.length >= 4, `${fitting.length} of ${plans.length}`);
+      for (const p of fitting) assert.ok(model.estimate(p)!.time >= model.floor * 0.99, p.opts.map(optText).join(" "));
+      const data = integers(paramsOf(asts[0])), want = run(asts[0], data, []);
+      for (let n = 0; n < 8; n++) {
+        const plan = fitting[draw.below(fitting.length)], text = plan.opts.map(optText).join(" ");
+        const now = new Kernel(ast, true);
+        for (const o of plan.opts) now.apply(o);
+        plan.axes.forEach((a, i) => {
+          assert.deepEqual([now.axes[i].size, now.axes[i].rest], [a.size, a.rest], `axis ${i} of ${text}`);
+        });
+        expectSame(asts[0], run(asts[0], data, plan.opts, caps), want, text);
+        made.push(text);
+      }
+      assert.ok(new Set(made).size > 1, made.join("\n"));
+    });
+  }
+}

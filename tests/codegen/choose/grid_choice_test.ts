@@ -1,0 +1,62 @@
+/**
+ * What is chosen for kernels on a grid where rules of thumb do badly: what a thread does one after the other, and how often
+ * what is in memory is read.
+ *
+ * @module
+ */
+import assert from "node:assert/strict";
+import { Tensor } from "../../../mod.ts";
+import type { LinearProgram } from "../../../src/renderer/renderer.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { baseOf } from "../../../src/uop/rewrite/walk.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
+
+/** Elements that a thread of a kernel loads of buffers, and all threads. */
+function loadsOf({ uops, grid }: LinearProgram): { one: number; all: number } {
+  const threads = [...grid!.groups.map((g) => g.value), ...grid!.size].reduce((n, k) => n * k, 1), open: number[] = [];
+  let times = 1, one = 0;
+  for (const u of uops) {
+    if (u.op === Ops.RANGE) {
+      open.push(u.src[0].value);
+      times *= u.src[0].value;
+    } else if (u.op === Ops.END) times /= open.pop()!;
+    else if (u.op === Ops.LOAD && baseOf(u.src[0]).op === Ops.PARAM) one += times * u.dtype.count;
+  }
+  return { one, all: one * threads };
+}
+
+type Graph = (empty: (...shape: number[]) => Tensor) => Tensor;
+
+/** Graphs; elements that a thread loads at most, and how often each element of the input is loaded. */
+const GRAPHS: Readonly<Record<string, readonly [one: number, reads: number, graph: Graph]>> = {
+  "columns that are softened stay in registers": [128, 1.2, (empty) => empty(4096, 16384).softmax(0)],
+  "a norm over axes around the channels": [4096, 6, (empty) => {
+    const x = empty(128, 49, 64, 112), [v, m] = x.varMean([0, 1, 3], { keepdim: true });
+    return x.sub(m).mul(v.add(1e-5).rsqrt());
+  }],
+  "a norm over short rows": [512, 6, (empty) => {
+    const x = empty(4096, 5, 64, 51), [v, m] = x.varMean([1, 3], { keepdim: true });
+    return x.sub(m).mul(v.add(1e-5).rsqrt());
+  }],
+  "a sum of a few neighbors": [64, 1.1, (empty) => empty(2048, 4096, 8).sum(2)],
+  "a transposed copy with a broadcast": [
+    128,
+    2.2,
+    (empty) => empty(2048, 64, 512).mul(2).permute([1, 2, 0]).contiguous(),
+  ],
+};
+
+for (const [name, [one, reads, graph]] of Object.entries(GRAPHS)) {
+  Deno.test(`grid choice: ${name}`, () => {
+    const device = openObserving("CUDA");
+    let elements = 0;
+    graph((...shape) => {
+      elements += shape.reduce((n, k) => n * k, 1);
+      return Tensor.empty(shape, { device: device.name });
+    }).realize();
+    const loads = device.kernels.map((k) => ({ ...loadsOf(k.program), text: `${k.name} ${k.program.opts}` }));
+    for (const l of loads) assert.ok(l.one <= one, `a thread loads ${l.one} elements: ${l.text}`);
+    const all = loads.reduce((n, l) => n + l.all, 0);
+    assert.ok(all <= reads * elements, `${all} of ${elements} elements:\n${loads.map((l) => l.text).join("\n")}`);
+  });
+}
