@@ -45,6 +45,7 @@ export function captureCall(call: CallToCapture): { captured: Captured; result: 
 function listen(call: CallToCapture): Heard {
   const { args, leaves, storages } = call, { bound } = leaves;
   call.uses.moveOutAll();
+  call.uses.lookAgain();
   realizeBeside((s) => call.uses.isState(s) || storages.some((own, i) => own === s && call.writes.has(i)));
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade(), since = replacements.count;

@@ -31,6 +31,26 @@ export interface GivenBack {
   readonly isWritten: boolean;
 }
 
+/** A set of tensors that keeps none of them. */
+class WeakTensors {
+  private readonly known = new WeakSet<TensorBase>();
+  private refs: WeakRef<TensorBase>[] = [];
+
+  has(t: TensorBase): boolean {
+    return this.known.has(t);
+  }
+  add(t: TensorBase): void {
+    if (this.known.has(t)) return;
+    this.known.add(t);
+    this.refs.push(new WeakRef(t));
+  }
+  /** Those that there still are. */
+  all(): TensorBase[] {
+    this.refs = this.refs.filter((ref) => ref.deref() !== undefined);
+    return this.refs.flatMap((ref) => ref.deref() ?? []);
+  }
+}
+
 /** What calls of a function have used, as far as it was there before them, and what of that they wrote. */
 export class Uses {
   private readonly used = new WeakSet<Storage>();
@@ -39,9 +59,11 @@ export class Uses {
   private readonly state = new WeakSet<Storage>();
   /** What it read, but for arguments. */
   private readonly closed = new WeakSet<Storage>();
-  private readonly handles = new WeakSet<TensorBase>();
+  /** What they have assigned to. */
+  private readonly handles = new WeakTensors();
   private readonly read = new WeakSet<TensorBase>();
-  private readonly refs: WeakRef<TensorBase>[] = [];
+  /** Those read that were no arguments. */
+  private readonly outer = new WeakTensors();
 
   /** Hears a call on these arguments that begins after `start` nodes; positions of those that it writes go to `writes`. */
   listen(storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
@@ -68,8 +90,15 @@ export class Uses {
   }
   /** Notes that these, which were there before a call on `args`, have been read. */
   noteRead(handles: readonly TensorBase[], args: readonly TensorBase[]): void {
-    for (const t of handles) this.read.add(t);
-    for (const u of toposort(handles.filter((t) => !args.includes(t)).map((t) => resolve(t.uop)))) {
+    for (const t of handles) {
+      this.read.add(t);
+      if (!args.includes(t)) this.outer.add(t);
+    }
+    this.lookAgain();
+  }
+  /** Notes what memory that which is closed over reads now. */
+  lookAgain(): void {
+    for (const u of toposort(this.outer.all().map((t) => resolve(t.uop)))) {
       if (u.op === Ops.BUFFER) this.closed.add(argOf(u, Ops.BUFFER).storage);
     }
   }
@@ -82,9 +111,7 @@ export class Uses {
     for (const t of handles) {
       const own = shownBy(t); // it may have moved there in the call
       if (own !== undefined) this.used.add(own);
-      if (this.handles.has(t)) continue;
       this.handles.add(t);
-      this.refs.push(new WeakRef(t));
     }
   }
 
@@ -103,9 +130,7 @@ export class Uses {
   }
   /** As {@linkcode moveOut}, all that calls have assigned to. */
   moveOutAll(): void {
-    this.moveOut(
-      this.refs.flatMap((ref) => ref.deref() ?? []).filter((t) => internals.aliases(t)[0] === t),
-    );
+    this.moveOut(this.handles.all().filter((t) => internals.aliases(t)[0] === t));
   }
 
   /** Whether an argument may be written, by its position or because it is closed over, too. */
@@ -118,7 +143,7 @@ export class Uses {
   }
   /** Whether the function may close over an argument. */
   mayBeClosed(t: TensorBase, storage: Storage): boolean {
-    return this.used.has(storage) || this.read.has(t) || this.handles.has(t);
+    return this.used.has(storage) || this.closed.has(storage) || this.read.has(t) || this.handles.has(t);
   }
 }
 

@@ -240,6 +240,19 @@ Deno.test("jit: state that got other memory in the first call is an argument, to
   assertEquals(run(jit), run((f) => (x, y) => f(x, y).realize()));
 });
 
+Deno.test("jit: what was not real when it was closed over is an argument later", () => {
+  Device.default = "JS";
+  const run = (wrap: (f: (x: Tensor, y: Tensor) => Tensor) => (x: Tensor, y: Tensor) => Tensor): unknown[] => {
+    const t = new Tensor([1, 3, 6], { dtype: "int32" }).realize(), square = t.mul(t), sum = t.sum().add(t.flip(0));
+    const f = wrap((_, y) => (square.pad([0, 0]).reshape([3, 1]).realize(), y.at([0, 2]).addInPlace(9), y));
+    const calls = [[sum, sum], [square, sum], [sum, square.detach()], [square, square]] as const;
+    return calls.map(([x, y]) => [f(x, y), t, square].map((z) => z.tolistSync()));
+  };
+  const want = run((f) => (x, y) => f(x, y).realize());
+  assertEquals(run(jit), want);
+  assertEquals(run((f) => jit(jit(f))), want);
+});
+
 Deno.test("jit: what one argument overwrites is read by another before that", async () => {
   Device.default = "JS";
   for (const JIT_CHECK of [0, 1]) {
