@@ -1,6 +1,6 @@
 /**
- * Scans: cumulative sums, products, extrema. Short axes are one masked reduction; long ones are scanned in blocks of 32,
- * the blocks' totals are scanned the same way, and added: linear work, two kernels a level.
+ * Scans: cumulative sums, products, extrema. Short axes are one masked reduction; long ones are scanned in blocks of 16 or
+ * 32, the blocks' totals are scanned the same way, and added: linear work, two kernels a level.
  *
  * @module
  */
@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, shapeText } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
-import { broadcastTo, expand, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { broadcastTo, expand, numelOf, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -25,7 +25,8 @@ import { castNode, scalarConst } from "../nodes/scalars.ts";
 import { foldKeys } from "../nodes/segments.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 
-const SHORT = 64, BLOCK = 32;
+/** Elements of an axis that is one block, and of the blocks of longer ones: of many elements short ones, which are less work. */
+const SHORT = 64, BLOCK = 32, SHORT_BLOCK = 16, MANY = 1 << 16;
 
 /** An associative operation to scan with. */
 interface Scan {
@@ -74,16 +75,16 @@ function logSumTriangle(x: UOp): UOp {
 function scanLast(x: UOp, scan: Scan): UOp {
   const shape = shapeOf(x), n = shape[shape.length - 1], lead = shape.slice(0, -1);
   if (n <= SHORT) return scan.direct(x);
-  const count = ceilDiv(n, BLOCK);
+  const block = numelOf(x) >= MANY ? SHORT_BLOCK : BLOCK, count = ceilDiv(n, block);
   const none = lead.map((): [number, number] => [0, 0]), all = lead.map((s): [number, number] => [0, s]);
-  const padded = padConstant(x, [...none, [0, count * BLOCK - n]], scan.identity);
-  const blocks = scan.direct(reshape(padded, [...lead, count, BLOCK]));
+  const padded = padConstant(x, [...none, [0, count * block - n]], scan.identity);
+  const blocks = scan.direct(reshape(padded, [...lead, count, block]));
   const inner = uop(Ops.CONTIGUOUS, x.dtype, [blocks]);
-  const totals = reshape(shrink(inner, [...all, [0, count], [BLOCK - 1, BLOCK]]), [...lead, count]);
+  const totals = reshape(shrink(inner, [...all, [0, count], [block - 1, block]]), [...lead, count]);
   const running = shrink(scanLast(totals, scan), [...all, [0, count - 1]]);
   const before = reshape(padConstant(running, [...none, [1, 0]], scan.identity), [...lead, count, 1]);
-  const joined = scan.combine(expand(before, [...lead, count, BLOCK]), inner);
-  return shrink(reshape(joined, [...lead, count * BLOCK]), [...all, [0, n]]);
+  const joined = scan.combine(expand(before, [...lead, count, block]), inner);
+  return shrink(reshape(joined, [...lead, count * block]), [...all, [0, n]]);
 }
 
 /** The gradient of values that stand at an index along axis `at`: it is added up there. */

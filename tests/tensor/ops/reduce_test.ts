@@ -140,6 +140,9 @@ Deno.test("reduce: long scans go by blocks", () => {
   const logs = evaluateTensor(y.logcumsumexp()).data, last = evaluateTensor(y.logsumexp()).data[0];
   assertAlmostEquals(logs[n - 1], last, 1e-4);
   assertEquals(evaluateTensor(x.reshape([3, 1000]).cumsum(1)).data.slice(0, 1000), sums.slice(0, 1000));
+  // many rows go by shorter blocks
+  const many = evaluateTensor(x.reshape([1, n]).expand([22, n]).contiguous().cumsum(1)).data;
+  assertEquals([0, 999, 21 * n + 64, 22 * n - 1].map((i) => many[i]), [sums[0], sums[999], sums[64], sums[n - 1]]);
   const sizes = toposort(x.cumsum().uop).filter((u) => u.op === Ops.EXPAND).map((u) => (u.arg as ShapeArg).shape);
   assert(sizes.every((s) => s.reduce((p, q) => p * q, 1) <= 64 * n), "a scan must not be quadratic");
 });
