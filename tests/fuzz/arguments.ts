@@ -10,6 +10,7 @@
  *
  * @module
  */
+import { parseArgs } from "@std/cli/parse-args";
 import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { liveLeaves } from "../../src/tensor/gradients/origins.ts";
@@ -361,15 +362,11 @@ async function work({ seed, from, count, device, only, all }: Job): Promise<void
 
 const inWorker = "WorkerGlobalScope" in globalThis;
 if (import.meta.main && !inWorker) {
-  const flag = (name: string): string | undefined => Deno.args[Deno.args.indexOf(`--${name}`) + 1];
-  const has = (name: string): boolean => Deno.args.includes(`--${name}`);
-  const job = {
-    seed: has("seed") ? Number(flag("seed")) : 1,
-    count: has("count") ? Number(flag("count")) : 1000,
-    device: has("device") ? flag("device")! : "WASM",
-    only: has("only") ? flag("only") : undefined,
-    all: has("all"),
-  };
+  const { seed = 1, count = 1000, device = "WASM", only, all } = parseArgs(Deno.args, {
+    string: ["seed", "count", "device", "only"],
+    boolean: ["all"],
+  });
+  const job = { seed: Number(seed), count: Number(count), device, only, all };
   let findings = 0, from = 0, done = false;
   const tell = (text: string): void => {
     findings++;
@@ -379,19 +376,21 @@ if (import.meta.main && !inWorker) {
     const worker = new Worker(import.meta.url, { type: "module" });
     let last = "", at = from, beat = performance.now();
     await new Promise<void>((resolve) => {
+      const next = (): void => {
+        clearInterval(watch);
+        resolve();
+      };
       const watch = setInterval(() => {
         if (performance.now() - beat < (at === from ? 60_000 : 10_000)) return;
         tell(`case ${at} takes more than ten seconds: ${last}`);
         from = at + 1;
-        clearInterval(watch);
-        resolve();
+        next();
       }, 500);
       worker.onerror = (event) => {
         event.preventDefault();
         tell(`case ${at} ended the program: ${last}\n  ${event.message}`);
         from = at + 1;
-        clearInterval(watch);
-        resolve();
+        next();
       };
       worker.onmessage = ({ data }) => {
         beat = performance.now();
@@ -400,8 +399,7 @@ if (import.meta.main && !inWorker) {
         else if (data.done !== undefined) {
           from = data.done;
           done = true;
-          clearInterval(watch);
-          resolve();
+          next();
         } else [at, last] = [data.index, data.text];
       };
     });

@@ -8,6 +8,7 @@
  * Run: `deno run -A tests/fuzz/assignments.ts --count 10000 --seed 7 --device WASM`. Other options: `--case 17` (only that
  * one), `--failures 3` (stop after as many).
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { context, Device, DisposedError, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { Maker } from "./parts/assignments_maker.ts";
 import { Model } from "./parts/assignments_model.ts";
@@ -292,21 +293,20 @@ export async function fuzzAssignments(
 }
 
 if (import.meta.main) {
-  const option = (name: string, otherwise: string): string => {
-    const at = Deno.args.indexOf(`--${name}`);
-    return at < 0 ? otherwise : Deno.args[at + 1];
-  };
-  const names = option("device", "JS,WASM").split(","), only = option("case", "");
+  const names = ["seed", "count", "case", "failures", "device"] as const;
+  const { seed = 1, count = 1000, case: only, failures = 3, device: devices = "JS,WASM" } = parseArgs(Deno.args, {
+    string: names,
+  });
   let found = 0;
-  for (const device of names) {
+  for (const device of devices.split(",")) {
     await Device.open(device);
     Device.default = device;
     const start = performance.now();
     const report = await fuzzAssignments({
-      seed: Number(option("seed", "1")),
-      count: Number(option("count", "1000")),
-      only: only === "" ? undefined : Number(only),
-      failures: Number(option("failures", "3")),
+      seed: Number(seed),
+      count: Number(count),
+      only: only === undefined ? undefined : Number(only),
+      failures: Number(failures),
       log: console.log,
     });
     found += report.failures.length;

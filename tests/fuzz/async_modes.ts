@@ -5,6 +5,7 @@
  *
  * Run: `deno run -A tests/fuzz/async_modes.ts --count 100 --seed 1 --device WASM`
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { settleMemory } from "../../src/device/pressure.ts";
 import { envNumber, envText } from "../../src/helpers/env.ts";
 import { context, Device, DisposedError, jit, scope, Tensor } from "../../mod.ts";
@@ -261,13 +262,8 @@ export async function fuzzAsyncModes(options: { count: number; seed: number; dev
 }
 
 if (import.meta.main) {
-  const option = (name: string, fallback: string): string => {
-    const i = Deno.args.indexOf(`--${name}`);
-    return i < 0 ? fallback : Deno.args[i + 1];
-  };
-  const count = Number(option("count", "100")), seed = Number(option("seed", "1")), device = option("device", "WASM");
+  const { count = 100, seed = 1, device = "WASM" } = parseArgs(Deno.args, { string: ["count", "seed", "device"] });
   await Device.open(device);
-  console.log(
-    `${count} programs on ${device} looked ${await fuzzAsyncModes({ count, seed, device })} times; nothing wrong`,
-  );
+  const looks = await fuzzAsyncModes({ count: Number(count), seed: Number(seed), device });
+  console.log(`${count} programs on ${device} looked ${looks} times; nothing wrong`);
 }

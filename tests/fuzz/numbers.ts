@@ -4,6 +4,7 @@
  *
  * Run: `deno run -A tests/fuzz/numbers.ts --count 1000 --seed 1 --device WASM`; `--case 17` runs only that one.
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { type DType, DTYPES, dtypes, leastInt, mostInt, smallFloatOf } from "../../src/dtype/dtype.ts";
 import { holdsWhole, isWhole, promote, promoteScalar } from "../../src/dtype/promotion.ts";
 import { Device, Tensor } from "../../mod.ts";
@@ -252,16 +253,14 @@ export async function runNumbers(seed: number, device: string): Promise<void> {
 }
 
 if (import.meta.main) {
-  const option = (name: string, fallback: string): string => {
-    const at = Deno.args.indexOf(`--${name}`);
-    return at < 0 ? fallback : Deno.args[at + 1];
-  };
-  const device = option("device", "WASM"), only = option("case", "");
+  const { device = "WASM", count = 1000, seed = 1, case: only } = parseArgs(Deno.args, {
+    string: ["device", "count", "seed", "case"],
+  });
   await Device.open(device);
-  const count = Number(option("count", "1000")), first = Number(option("seed", "1")) * 1000000;
+  const first = Number(seed) * 1000000;
   let found = 0;
   const start = performance.now();
-  for (const n of only === "" ? Array.from({ length: count }, (_, i) => first + i) : [Number(only)]) {
+  for (const n of only === undefined ? Array.from({ length: Number(count) }, (_, i) => first + i) : [Number(only)]) {
     try {
       await runNumbers(n, device);
     } catch (error) {
@@ -269,8 +268,7 @@ if (import.meta.main) {
       console.log(`case ${n}: ${error instanceof Finding ? error.message : (error as Error).stack}`);
     }
   }
-  console.log(
-    `${count} programs on ${device}, ${found} findings, ${((performance.now() - start) / 1000).toFixed(1)} s`,
-  );
+  const seconds = ((performance.now() - start) / 1000).toFixed(1);
+  console.log(`${count} programs on ${device}, ${found} findings, ${seconds} s`);
   if (found > 0) Deno.exit(1);
 }

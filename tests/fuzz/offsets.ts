@@ -4,6 +4,7 @@
  *
  * Run: `deno run -A tests/fuzz/offsets.ts --count 1000 --seed 1 --device WASM`; `--case 17` runs only that one.
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { compileStats } from "../../src/engine/compile_cache.ts";
 import { scheduleCacheStats } from "../../src/schedule/schedule.ts";
 import { Device, Tensor } from "../../mod.ts";
@@ -264,15 +265,14 @@ export async function checkOffsets(seed: number, at: number, rounds = 20): Promi
 }
 
 if (import.meta.main) {
-  const options = new Map<string, string>();
-  for (let i = 0; i < Deno.args.length; i += 2) options.set(Deno.args[i], Deno.args[i + 1]);
-  const seed = Number(options.get("--seed") ?? 1), count = Number(options.get("--count") ?? 1000);
-  Device.default = options.get("--device") ?? "WASM";
-  await Device.open(Device.default);
-  const only = options.get("--case"), from = Number(only ?? 0), to = only === undefined ? count : from + 1;
+  const { seed = 1, count = 1000, device = "WASM", case: only } = parseArgs(Deno.args, {
+    string: ["seed", "count", "device", "case"],
+  });
+  await Device.open(Device.default = device);
+  const from = Number(only ?? 0), to = only === undefined ? Number(count) : from + 1;
   let failures = 0;
   for (let at = from; at < to; at++) {
-    const why = await checkOffsets(seed, at);
+    const why = await checkOffsets(Number(seed), at);
     if (why === undefined) continue;
     console.log(`case ${at}: ${why}\n`);
     if (++failures === 5) break;

@@ -6,6 +6,7 @@
  * Run: `deno run -A tests/fuzz/programs.ts --seconds 120 --seed 1`. Other options: `--devices JS,WASM,SIM`, `--case 17` (only
  * that one), `--failures 5` (stop after as many), `--trace` (name each case before it runs).
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { context } from "../../src/helpers/env.ts";
 import { Device, Tensor } from "../../mod.ts";
 import { registerSim } from "../fixtures/sim.ts";
@@ -403,20 +404,20 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
 }
 
 if (import.meta.main) {
-  const option = (name: string): string | undefined => {
-    const i = Deno.args.indexOf(`--${name}`);
-    return i < 0 ? undefined : Deno.args[i + 1];
-  };
-  const seed = Number(option("seed") ?? Math.floor(Math.random() * 1e6)), only = option("case");
-  const devices = await openDevices(option("devices")?.split(","));
+  const given = parseArgs(Deno.args, {
+    string: ["seed", "case", "devices", "seconds", "failures"],
+    boolean: ["trace"],
+  });
+  const seed = Number(given.seed ?? Math.floor(Math.random() * 1e6)), only = given.case;
+  const devices = await openDevices(given.devices?.split(","));
   const { programs, modes, failures } = await fuzzPrograms({
     seed,
-    seconds: Number(option("seconds") ?? (only === undefined ? 20 : 600)),
+    seconds: Number(given.seconds ?? (only === undefined ? 20 : 600)),
     devices,
     only: only === undefined ? undefined : Number(only),
-    failures: Number(option("failures") ?? 1),
+    failures: Number(given.failures ?? 1),
     log: (text) => console.log(text),
-    trace: Deno.args.includes("--trace"),
+    trace: given.trace,
   });
   for (const [name, { programs, refused, elements, compared }] of Object.entries(modes)) {
     const others = Object.entries(refused).map(([error, n]) => `, ${n} refused: ${error}`).join("");

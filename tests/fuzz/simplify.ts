@@ -5,6 +5,7 @@
  *
  * Run: `deno run -A tests/fuzz/simplify.ts --seconds 30 --seed 1`
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { type DType, dtypes } from "../../src/dtype/dtype.ts";
 import { AxisKind, type Int64, type VariableArg } from "../../src/uop/core/args.ts";
 import { vmax, vmin } from "../../src/uop/algebra/bounds.ts";
@@ -283,12 +284,9 @@ export function fuzz(seed: number, count: number, deadline: number = Infinity): 
 }
 
 if (import.meta.main) {
-  const option = (name: string, fallback: number): number => {
-    const i = Deno.args.indexOf(`--${name}`);
-    return i < 0 ? fallback : Number(Deno.args[i + 1]);
-  };
-  const seconds = option("seconds", 10), seed = option("seed", Math.floor(Math.random() * 1e6));
-  const { done, failure } = fuzz(seed, Infinity, performance.now() + seconds * 1000);
+  const given = parseArgs(Deno.args, { string: ["seconds", "seed"] });
+  const seed = Number(given.seed ?? Math.floor(Math.random() * 1e6));
+  const { done, failure } = fuzz(seed, Infinity, performance.now() + Number(given.seconds ?? 10) * 1000);
   console.log(failure === undefined ? `${done} expressions, seed ${seed}: all agree` : failure);
   if (failure !== undefined) Deno.exit(1);
 }

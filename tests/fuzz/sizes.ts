@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { parseArgs } from "@std/cli/parse-args";
 import { Device, Tensor } from "../../mod.ts";
 import { Random } from "../support/random.ts";
 
@@ -299,13 +300,9 @@ export async function fuzzSizes(count: number, seed: number, device: string): Pr
 }
 
 if (import.meta.main) {
-  const option = (name: string, fallback: string): string => {
-    const i = Deno.args.indexOf(`--${name}`);
-    return i < 0 ? fallback : Deno.args[i + 1];
-  };
-  const count = Number(option("count", "1000")), device = option("device", "JS");
+  const { count = 1000, device = "JS", seed = 1 } = parseArgs(Deno.args, { string: ["count", "device", "seed"] });
   if (device === "WEBGPU") await Device.open(device);
-  const wrong = await fuzzSizes(count, Number(option("seed", "1")), device);
+  const wrong = await fuzzSizes(Number(count), Number(seed), device);
   for (const text of wrong) console.log(`${text}\n`);
   console.log(`${count} programs on ${device}, ${wrong.length} reads wrong`);
   if (wrong.length > 0) Deno.exit(1);
