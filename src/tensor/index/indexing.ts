@@ -141,15 +141,11 @@ function parse(action: string, indices: readonly unknown[], shape: readonly numb
             reason: `a mask of shape [${x.shape.join(", ")}] does not fit axes of sizes [${part.join(", ")}]`,
           });
         }
-        tensors.push({ axis: out.length, index: x });
-        keep(x.ndim);
-      } else {
-        if (!x.dtype.isInt) {
-          throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${x.dtype}` });
-        }
-        tensors.push({ axis: out.length, index: x });
-        keep(1);
+      } else if (!x.dtype.isInt) {
+        throw new IndexError(action, { axis, reason: `an index tensor must have an integer dtype, not ${x.dtype}` });
       }
+      tensors.push({ axis: out.length, index: x });
+      keep(x.dtype.isBool ? x.ndim : 1);
     } else if (Array.isArray(x)) {
       const cut = cutSlice(action, x, n, axis);
       cuts.push(cut);
@@ -254,12 +250,13 @@ function advanced(action: string, plan: Plan, view: UOp): Advanced {
 }
 
 /** `view` as [before, ...indexed axes, after], and the sizes of the three parts. */
-function gathered(view: UOp, { axes, lead }: Advanced): { x: UOp; before: number[]; sizes: number[]; after: number[] } {
+function gathered(view: UOp, { axes, lead }: Advanced) {
   const shape = shapeOf(view);
   const rest = rangeOf(shape.length).filter((a) => !axes.includes(a));
   const order = [...rest.slice(0, lead), ...axes, ...rest.slice(lead)];
-  return {
+  return { // `order`: of the axes of the view
     x: permute(view, order),
+    order,
     before: rest.slice(0, lead).map((a) => shape[a]),
     sizes: axes.map((a) => shape[a]),
     after: rest.slice(lead).map((a) => shape[a]),
@@ -286,6 +283,19 @@ function expandMasks(action: string, index: readonly Index[]): Index[] {
     const hits = rangeOf(values.length).filter((i) => values[i] !== 0);
     return shape.map((n, axis) => positionsLike(x, hits.map((i) => Math.floor(i / strides[axis]) % n)));
   });
+}
+
+/** `value` under the shape `target`; leading axes of size 1 may be missing there. @throws {ShapeError} */
+function fitted(action: string, value: UOp, target: readonly number[]): UOp {
+  const shape = shapeOf(value), extra = shape.length - target.length;
+  const from = extra > 0 && shape.slice(0, extra).every((n) => n === 1) ? shape.slice(extra) : shape;
+  if (from.length > target.length || from.some((n, i) => n !== 1 && n !== target[target.length - from.length + i])) {
+    throw new ShapeError(action, {
+      shapes: [shape, target],
+      reason: "the value does not broadcast to what is indexed",
+    });
+  }
+  return broadcastTo(reshape(value, from), target);
 }
 
 /** The families that it is written in. */
@@ -381,21 +391,7 @@ export abstract class IndexingTensor extends TensorBase {
     const plan = parse(action, index, shape, true);
     for (const t of plan.tensors) checkSameDevice(action, this.uop, t.index.uop);
     const given = this.written(value, action);
-    const fit = (target: readonly number[]): UOp => {
-      const s = shapeOf(given);
-      // Leading axes of size 1 may be missing in the target.
-      const extra = s.length - target.length;
-      const trimmed = extra > 0 && s.slice(0, extra).every((n) => n === 1) ? s.slice(extra) : s;
-      const ok = trimmed.length <= target.length &&
-        trimmed.every((n, i) => n === 1 || n === target[target.length - trimmed.length + i]);
-      if (!ok) {
-        throw new ShapeError(action, {
-          shapes: [s, target],
-          reason: "the value does not broadcast to what is indexed",
-        });
-      }
-      return broadcastTo(reshape(given, trimmed), target);
-    };
+    const fit = (target: readonly number[]): UOp => fitted(action, given, target);
     const mask = plan.tensors.find((t) => t.index.dtype.isBool);
     if (mask !== undefined) {
       if (plan.tensors.length > 1) return this.setAt(expandMasks(action, index), value);
@@ -422,22 +418,18 @@ export abstract class IndexingTensor extends TensorBase {
       const part = this.wrap(uop(Ops.CONTIGUOUS, window.dtype, [window])).setAt(index, value);
       return this.setWindow(window, [], part, hasMemory);
     }
-    const given = this.written(value, action), to = shapeOf(view), from = shapeOf(given);
-    const extra = to.length - from.length;
-    if (extra < 0 || from.some((n, i) => n !== 1 && n !== to[extra + i])) {
-      throw new ShapeError(action, { shapes: [from, to], reason: "the value does not broadcast to what is indexed" });
-    }
-    const fitted = withExtents(broadcastTo(given, to), extentsOf(view));
+    const given = this.written(value, action), to = shapeOf(view);
+    const fit = withExtents(fitted(action, given, to), extentsOf(view));
     to.forEach((_, axis) => {
-      const own = extentOf(fitted, axis), want = extentOf(view, axis);
+      const own = extentOf(fit, axis), want = extentOf(view, axis);
       if (sameExtent(own, want)) return;
       throw new ShapeError(action, {
-        shapes: [from, to],
+        shapes: [shapeOf(given), to],
         axis,
         reason: `axis ${axis} has the sizes ${extentText(own)} and ${extentText(want)}`,
       });
     });
-    if (hasMemory) realizing.assignView(this, view, fitted);
+    if (hasMemory) realizing.assignView(this, view, fit);
     else {
       const back = (x: UOp): UOp => {
         let placed = placeNode(x, plan, shapeOf(window));
@@ -446,7 +438,7 @@ export abstract class IndexingTensor extends TensorBase {
       };
       const before = this.uop;
       realizing.noteRenamed(this);
-      this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fitted), before));
+      this.setUop(back(withExtents(trueOf(to), extentsOf(view))).where(back(fit), before));
       noteOpen(this.uop, before);
     }
     return this;
@@ -482,7 +474,7 @@ export abstract class IndexingTensor extends TensorBase {
 
   /** The basic view of `plan` with values written at index tensors. */
   private merged(plan: Plan, a: Advanced, fit: (shape: readonly number[]) => UOp): UOp {
-    const { x, before, sizes, after } = gathered(viewNode(this.uop, plan), a);
+    const { x, order: forward, before, sizes, after } = gathered(viewNode(this.uop, plan), a);
     const count = prod(a.common), k = sizes.length;
     // For each indexed position, the last (of `count`) that writes it, from 1; 0 for none.
     const grid = [...sizes, count];
@@ -496,19 +488,14 @@ export abstract class IndexingTensor extends TensorBase {
     // Spread the value over the indexed axes: [before, ...sizes, after].
     const full = [...before, ...sizes, ...after, count], rank = full.length;
     const order = [...before.map((_, i) => i), ...after.map((_, i) => before.length + 1 + i), before.length];
-    const source = expand(
-      reshape(permute(flat, order), [...before, ...sizes.map(() => 1), ...after, count]),
-      full,
-    );
+    const source = expand(reshape(permute(flat, order), [...before, ...sizes.map(() => 1), ...after, count]), full);
     const place = reshape(last, [...before.map(() => 1), ...sizes, ...after.map(() => 1), 1]);
     const chosen = expand(iotaAlong(count, rank - 1, rank), full).add(1).eq(expand(place, full));
     const spread = full.slice(0, -1);
     const value = reshape(selectNode(chosen, source, [rank - 1]), spread);
     const written = expand(constant(0, place.dtype).lt(reshape(place, shapeOf(place).slice(0, -1))), spread);
     const result = written.where(value, x);
-    const view = rangeOf(plan.shape.length), rest = view.filter((v) => !a.axes.includes(v));
-    const forward = [...rest.slice(0, a.lead), ...a.axes, ...rest.slice(a.lead)];
-    return permute(result, view.map((v) => forward.indexOf(v)));
+    return permute(result, forward.map((_, v) => forward.indexOf(v)));
   }
 
   /** Replaces the basic view of `plan` by `value`, of its shape. */
