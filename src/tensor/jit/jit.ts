@@ -367,7 +367,7 @@ class Jit {
     storages: readonly Storage[],
   ): unknown {
     const start = nodesMade();
-    useLog.listener = this.uses.listen(storages, start, writes);
+    useLog.listener = this.uses.listen(inputs, storages, start, writes);
     const assigned = movedHandles.assigned = new Set<TensorBase>();
     const renamed = movedHandles.renamed = new Set<TensorBase>();
     movedHandles.since = handlesMade();

@@ -65,16 +65,17 @@ export class Uses {
   /** Those read that were no arguments. */
   private readonly outer = new WeakTensors();
 
-  /** Hears a call on these arguments that begins after `start` nodes; positions of those that it writes go to `writes`. */
-  listen(storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
-    const { used, written, state } = this;
+  /** Hears a call on `args` that begins after `start` nodes; positions of those that it writes go to `writes`. */
+  listen(args: readonly TensorBase[], storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
+    const { used, written, state } = this, brought = new Set<unknown>(storages);
+    args.forEach((t, i) => brought.add(wholeOf(t, storages[i])));
     return {
       since: start,
       uses(storage, isWritten) {
         if (storage.born < start || storage.born === Infinity) used.add(storage);
         if (!isWritten) return;
         written.add(storage);
-        if (!storages.includes(storage)) state.add(storage);
+        if (!brought.has(storage)) state.add(storage);
         storages.forEach((s, i) => s === storage && writes.add(i));
       },
     };
