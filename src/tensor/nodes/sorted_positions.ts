@@ -82,9 +82,20 @@ function settle(lanes: Lanes, axes: readonly number[]): Lanes {
   return axes.reduce((now, axis) => exchange(now, axis), lanes);
 }
 
-/** With memory of their own: the end of a kernel. */
-function stored(lanes: Lanes, shape: readonly number[]): Lanes {
-  return lanes.map((u) => reshape(uop(Ops.CONTIGUOUS, u.dtype, [u]), shape));
+/**
+ * Lists `[...lead, ..., count]` as `[...lead, length, count]` with memory of their own: the end of a kernel. The last two
+ * stand one behind the other there, so that what merges them reads neighbors.
+ */
+function stored(lanes: Lanes, lead: readonly number[], length: number, count: number): Lanes {
+  const first = lead.length, last = shapeOf(lanes[0]).length - 1;
+  if (count !== 2) {
+    return lanes.map((u) => reshape(uop(Ops.CONTIGUOUS, u.dtype, [u]), [...lead, length, count]));
+  }
+  const order = [...rangeOf(first), last, ...rangeOf(last - first).map((i) => first + i)];
+  return lanes.map((u) => {
+    const apart = reshape(uop(Ops.CONTIGUOUS, u.dtype, [permute(u, order)]), [...lead, count, length]);
+    return permute(apart, [...rangeOf(first), first + 1, first]);
+  });
 }
 
 /** With elements up to `size` along the last axis that come last in every order. */
@@ -120,7 +131,7 @@ function firstLists(lanes: Lanes): Lists {
     const inner = axes.slice(i + 1);
     now = settle(exchange(now, axes[i], inner), inner);
   }
-  return { lanes: stored(now, [...lead, length, count]), length, count };
+  return { lanes: stored(now, lead, length, count), length, count };
 }
 
 /** Steps by kernel. The last one is on neighbors in memory where there is one list: rather a few of them than many. */
@@ -146,11 +157,11 @@ function merged(lists: Lists, keeps: boolean, rounds: number): Lists {
   });
   const whole = [...own, first + rounds + now];
   for (const axis of meeting) lanes = settle((keeps ? lesser : exchange)(lanes, axis, whole), own);
-  lanes = stored(lanes, [...lead, length, count]);
+  lanes = stored(lanes, lead, length, count);
   for (const each of others) {
     const axes = rangeOf(each).map((i) => first + 1 + i), inner = rest / 2 ** each;
     const view = [...lead, length / rest, ...axes.map(() => 2), inner, count];
-    lanes = stored(settle(lanes.map((u) => reshape(u, view)), axes), [...lead, length, count]);
+    lanes = stored(settle(lanes.map((u) => reshape(u, view)), axes), lead, length, count);
     rest = inner;
   }
   return { lanes, length, count };
