@@ -71,7 +71,9 @@ export abstract class SortTensor extends TensorBase {
     if (typeof k === "number" && k > (shape[axis] ?? 1)) {
       throw new ShapeError("topk", { shapes: [shape], axis, reason: `axis ${axis} has no ${k} elements` });
     }
-    const [at] = this.positions("topk", axis, options.largest ?? true, typeof k === "number" ? k : undefined);
+    // of a symbolic axis there may be fewer than k: shrinkAxis says so
+    const most = typeof k === "number" && extentsOf(this.uop)?.[axis] === undefined ? k : undefined;
+    const [at] = this.positions("topk", axis, options.largest ?? true, most);
     if (shape.length === 0) return [this.wrap(this.uop), this.wrap(at)];
     const cut = shrinkAxis("topk", at, axis, 0, k);
     return [this.wrap(gatherNode(this.uop, axis, cut)), this.wrap(cut)];
