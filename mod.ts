@@ -38,6 +38,8 @@ export {
 } from "./src/engine/exec.ts";
 export { type CompileEvent, onCompile } from "./src/engine/progress.ts";
 export { GlobalCounters } from "./src/engine/stats.ts";
+export type { Problem } from "./src/engine/tuning/search.ts";
+export { tune, type TuneEvent, type TuneOptions, type TuneResult } from "./src/engine/tuning/tune.ts";
 export { context, CONTEXT_VARS, type ContextValues, type ContextVar } from "./src/helpers/env.ts";
 export {
   ArgumentError,

@@ -17,6 +17,7 @@ import type { UOp } from "../uop/core/uop.ts";
 import { passTimes } from "../uop/rewrite/rewrite.ts";
 import { debugCompile, debugPrint, debugRewrites, passSharesText } from "./debug.ts";
 import { tellingProgress } from "./progress.ts";
+import { knownOutcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
 
 /** Kernels that are kept: a program whose schedules are kept lives on with them. */
 const MAX_KERNELS = 1 << 14;
@@ -29,6 +30,46 @@ export const compileStats: { lowered: number; lowerMs: number; compileMs: number
   lowerMs: 0,
   compileMs: 0,
 };
+
+/** Is told of each kernel that a schedule runs, while `tune` looks what there is. */
+export const kernelsSeen: { listener: ((device: string, ast: UOp) => void) | undefined } = { listener: undefined };
+/** Kernels that run with opts of `tune` in this process, by their keys (search.ts); and how often that has changed. */
+export const tunedHere: Set<string> = new Set();
+/** How often kernels that were compiled have been forgotten: what was captured before is captured anew. */
+export const forgotten: { count: number } = { count: 0 };
+
+/** Forgets all kernels: each is compiled anew when it is needed. */
+export function forgetKernels(): void {
+  forgotten.count++;
+  known.clear();
+}
+
+/** The programs of kernels under opts that were found by measuring, where there are some: BEAM finds them now. */
+function tuned(device: Device, asts: readonly UOp[], chosen: readonly Program[]): Program[] {
+  const width = envNumber("BEAM");
+  if (!(width > 0) && tunedHere.size === 0) return [...chosen];
+  const isOpen = asts.map((ast) => whyNotTuned(device, ast) === undefined), total = isOpen.filter(Boolean).length;
+  if (total === 0) return [...chosen];
+  return tellingProgress(device.name, total, (tell) => {
+    let done = 0;
+    return asts.map((ast, i) => {
+      if (!isOpen[i]) return chosen[i];
+      tell(done++, Infinity);
+      const key = tunedKey(device, ast);
+      if (!(width > 0)) {
+        return (tunedHere.has(key) ? knownOutcome(device, ast, chosen[i], key) : undefined)?.program ?? chosen[i];
+      }
+      const { program, problems, ratio, isKnown } = searchKernel(device, ast, chosen[i], { width });
+      if (envNumber("DEBUG") >= 1) {
+        for (const p of problems) debugPrint(`BEAM leaves out ${p.kernel} under ${p.opts}: ${p.reason}`);
+        if (!isKnown) {
+          debugPrint(`BEAM: ${program.linear.name} takes ${ratio.toFixed(2)} of its time under ${program.linear.opts}`);
+        }
+      }
+      return program;
+    });
+  }, "tuning");
+}
 
 /** {@linkcode toProgram}; what goes wrong in it shows the kernel. */
 function program(ast: UOp, device: Device): LinearProgram {
@@ -54,7 +95,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
   const out = new Map<UOp, Program>();
   const missing: { key: GraphKey; asts: UOp[] }[] = [];
   for (const ast of new Set(asts)) {
-    const key = graphKey([ast], [device.name, envNumber("NOOPT"), envNumber("ALLOW_TF32")], true);
+    const key = graphKey([ast], [device.name, envNumber("NOOPT"), envNumber("ALLOW_TF32"), envNumber("BEAM")], true);
     const hit = known.get(key);
     if (hit !== undefined) {
       out.set(ast, hit);
@@ -67,7 +108,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
   if (missing.length > 0) {
     const start = performance.now(), level = envNumber("DEBUG"), counted = level >= 2 ? passTimes() : undefined;
     let between = start;
-    const programs = tellingProgress(device.name, missing.length, (progress) => {
+    const chosen = tellingProgress(device.name, missing.length, (progress) => {
       const linear = debugRewrites(() =>
         missing.map((m) => {
           progress(0, 0);
@@ -83,6 +124,7 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
     compileStats.compileMs += compileMs;
     if (level >= 1) debugCompile(device, missing.length, lowerMs, compileMs);
     if (counted !== undefined) debugPrint(passSharesText(counted));
+    const programs = tuned(device, missing.map((m) => m.asts[0]), chosen);
     missing.forEach((m, j) => {
       for (const ast of m.asts) out.set(ast, programs[j]);
       known.add(m.key, programs[j]);

@@ -18,7 +18,7 @@ import { argOf, Int64 } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { printUOp } from "../uop/core/print.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { compileKernels } from "./compile_cache.ts";
+import { compileKernels, kernelsSeen } from "./compile_cache.ts";
 import { debugKernel, debugStep } from "./debug.ts";
 import { GlobalCounters } from "./stats.ts";
 import { runTimed } from "./timing.ts";
@@ -209,6 +209,9 @@ function runnerOf(step: TemplateItem, [to, from]: readonly Buffer[], program: Pr
 /** The steps of a bound schedule as ExecItems; kernels compiled, all of a device in one call. */
 export function execItems({ variant, buffers, lines, vars }: BoundSchedule): ExecItem[] {
   const { items } = variant;
+  if (kernelsSeen.listener !== undefined) {
+    for (const { kind, device, ast } of items) if (kind === "kernel") kernelsSeen.listener(device, ast!);
+  }
   let programs = variant.programs as Map<TemplateItem, Program> | undefined;
   if (programs === undefined) {
     programs = new Map<TemplateItem, Program>();

@@ -68,12 +68,17 @@ export function onCompile(listener: (event: CompileEvent) => void): () => void {
   return () => void listeners.delete(own);
 }
 
-/** Runs `work`, which compiles `total` kernels, and tells how far it is. */
-export function tellingProgress<T>(device: string, total: number, work: (progress: CompileProgress) => T): T {
+/** Runs `work`, which compiles `total` kernels, and tells how far it is; of tuning them, only on a terminal. */
+export function tellingProgress<T>(
+  device: string,
+  total: number,
+  work: (progress: CompileProgress) => T,
+  doing: "compiling" | "tuning" = "compiling",
+): T {
   const start = performance.now();
   let written = -1, last = -1;
   const tell: CompileProgress = (done, nextMs) => {
-    if (done !== last) {
+    if (done !== last && doing === "compiling") {
       last = done;
       for (const listener of listeners) listener({ device, total, done });
     }
@@ -81,7 +86,7 @@ export function tellingProgress<T>(device: string, total: number, work: (progres
     const isLong = written >= 0 || performance.now() - start + nextMs >= LONG_MS;
     if (!isLong || envNumber("PROGRESS") === 0 || !terminal.isThere()) return;
     written = done;
-    terminal.write(`\r\x1b[Kcompiling ${total} ${total === 1 ? "kernel" : "kernels"}, ${done} done`);
+    terminal.write(`\r\x1b[K${doing} ${total} ${total === 1 ? "kernel" : "kernels"}, ${done} done`);
   };
   try {
     tell(0, 0);

@@ -34,6 +34,11 @@ export const CONTEXT_VARS = {
   WINO: { value: 0, doc: "1 convolves with 3x3 kernels and stride 1 by Winograd's algorithm" },
   JIT: { value: 1, doc: "0 makes jit() call the function each time; 2 captures, but replays kernel by kernel" },
   JIT_CHECK: { value: 0, doc: "1 calls the function beside each replay of jit(), and throws where a bit differs" },
+  BEAM: {
+    value: 0,
+    doc:
+      "above 0 finds the opts of each kernel by measuring 8 times so many candidates beside the chosen ones, once for each kernel and device: what was found is kept in the cache folder (see `tune`)",
+  },
   NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },
   SCACHE: { value: 1, doc: "0 turns the schedule cache off" },
   NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate of a schedule its own buffer" },
@@ -190,7 +195,7 @@ function linesWantedNow(): boolean {
 }
 
 /** Variables that a graph depends on which the same calls build. */
-const BUILDING = ["TRAINING", "DEFAULT_INT", "DEFAULT_FLOAT", "WINO"] as const satisfies readonly ContextVar[];
+const BUILDING = ["TRAINING", "DEFAULT_INT", "DEFAULT_FLOAT", "WINO", "BEAM"] as const satisfies readonly ContextVar[];
 
 /** What a captured call must be keyed by besides its arguments: "" where all is as it is by default. */
 export function modesText(): string {

@@ -360,9 +360,10 @@ const takeFresh: TakeBuffer = (device, nbytes) => {
 export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSchedule {
   const memo = new Map<UOp, UOp>();
   const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
-  const options = (["NOOPT", "MAX_KERNEL_BUFFERS", "NO_MEMORY_PLANNER", "MAX_BUFFER_SIZE", "ALLOW_TF32"] as const).map(
-    envNumber,
-  );
+  const options =
+    (["NOOPT", "BEAM", "MAX_KERNEL_BUFFERS", "NO_MEMORY_PLANNER", "MAX_BUFFER_SIZE", "ALLOW_TF32"] as const).map(
+      envNumber,
+    );
   // what has a device needs no default one, which may not be open yet
   const home = roots.some((r) => deviceOf(r) === null) ? defaultDevice() : "";
   const keyed = keyOf(roots, [home, ...options]), { key } = keyed;

@@ -8,6 +8,7 @@
  */
 import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../../device/pressure.ts";
 import { toDType } from "../../dtype/dtype.ts";
+import { forgotten } from "../../engine/compile_cache.ts";
 import { debugPrint } from "../../engine/debug.ts";
 import { currentCapture, realizeNodes, useLog } from "../../engine/realize_nodes.ts";
 import { envNumber, modesText } from "../../helpers/env.ts";
@@ -268,7 +269,10 @@ class Jit {
 
   /** The form of these arguments: of those it has, first one that takes whole numbers without a dtype as floats. */
   private formOf({ key: given, tensors }: Leaves): Form {
-    const { forms, stats } = this, key = modesText() + given, list = forms.get(key), call = ++stats.calls;
+    const { forms, stats } = this,
+      key = `${modesText()}${forgotten.count || ""}${given}`,
+      list = forms.get(key),
+      call = ++stats.calls;
     if (list !== undefined) {
       let exact: Form | undefined;
       for (const form of list) {

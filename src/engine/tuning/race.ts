@@ -5,8 +5,8 @@
  *
  * @module
  */
-import type { Program } from "../device/program.ts";
-import { mix } from "../helpers/hash.ts";
+import type { Program } from "../../device/program.ts";
+import { mix } from "../../helpers/hash.ts";
 import type { Trial } from "./trial.ts";
 
 /** After so many rounds those drop out whose best ratio is so many times the best one. */

@@ -1,7 +1,7 @@
 /** Races of programs whose times are made up: who wins, who drops out, and what is left out. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import type { Program } from "../../src/device/program.ts";
-import { median, race, type Timer } from "../../src/engine/race.ts";
+import type { Program } from "../../../src/device/program.ts";
+import { median, race, type Timer } from "../../../src/engine/tuning/race.ts";
 
 /** A machine on which program number i takes `ms[i]`, which `noise` multiplies, by round. */
 class Machine implements Timer {

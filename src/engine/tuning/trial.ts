@@ -4,20 +4,20 @@
  *
  * @module
  */
-import { Buffer } from "../device/buffer.ts";
-import type { Device } from "../device/device.ts";
-import type { Graph, Launch, Program } from "../device/program.ts";
-import { writeScalar } from "../dtype/convert.ts";
-import type { DType } from "../dtype/dtype.ts";
-import { DeviceError } from "../helpers/errors.ts";
-import { mix } from "../helpers/hash.ts";
-import type { LinearProgram } from "../renderer/renderer.ts";
-import { vmax } from "../uop/algebra/bounds.ts";
-import { argOf } from "../uop/core/args.ts";
-import { Ops } from "../uop/core/ops.ts";
-import { toposort, type UOp } from "../uop/core/uop.ts";
-import { runTimed } from "./timing.ts";
-import { difference } from "./validate.ts";
+import { Buffer } from "../../device/buffer.ts";
+import type { Device } from "../../device/device.ts";
+import type { Graph, Launch, Program } from "../../device/program.ts";
+import { writeScalar } from "../../dtype/convert.ts";
+import type { DType } from "../../dtype/dtype.ts";
+import { DeviceError } from "../../helpers/errors.ts";
+import { mix } from "../../helpers/hash.ts";
+import type { LinearProgram } from "../../renderer/renderer.ts";
+import { vmax } from "../../uop/algebra/bounds.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { runTimed } from "../timing.ts";
+import { difference } from "../validate.ts";
 
 /** Elements after which operands repeat: a prime, so that rows differ. */
 const PERIOD = 16381;

@@ -5,20 +5,20 @@
  *
  * @module
  */
-import { drawCandidates, estimateOf, neighborsOf } from "../codegen/choose/candidates.ts";
-import { KernelInfo, type Opt, optsText, parseOpts, withOpts } from "../codegen/opt/opt.ts";
-import { beforeOpts } from "../codegen/passes.ts";
-import { toProgram } from "../codegen/to_program.ts";
-import type { Device } from "../device/device.ts";
-import { cacheRoot, digest } from "../device/object_cache.ts";
-import type { Program } from "../device/program.ts";
-import { envNumber } from "../helpers/env.ts";
-import { ArgumentError, CompileError, DeviceError, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
-import type { LinearProgram } from "../renderer/renderer.ts";
-import { TextArg } from "../uop/core/custom_arg.ts";
-import { Ops } from "../uop/core/ops.ts";
-import { printUOp } from "../uop/core/print.ts";
-import { sink, toposort, type UOp } from "../uop/core/uop.ts";
+import { drawCandidates, estimateOf, neighborsOf } from "../../codegen/choose/candidates.ts";
+import { KernelInfo, type Opt, optsText, parseOpts, withOpts } from "../../codegen/opt/opt.ts";
+import { beforeOpts } from "../../codegen/passes.ts";
+import { toProgram } from "../../codegen/to_program.ts";
+import type { Device } from "../../device/device.ts";
+import { cacheRoot, digest } from "../../device/object_cache.ts";
+import type { Program } from "../../device/program.ts";
+import { envNumber } from "../../helpers/env.ts";
+import { ArgumentError, CompileError, DeviceError, OutOfMemoryError, SpecError } from "../../helpers/errors.ts";
+import type { LinearProgram } from "../../renderer/renderer.ts";
+import { TextArg } from "../../uop/core/custom_arg.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { printUOp } from "../../uop/core/print.ts";
+import { sink, toposort, type UOp } from "../../uop/core/uop.ts";
 import { race, type Standing } from "./race.ts";
 import { type Found, TunedStore } from "./tuned_store.ts";
 import { tellsTime, Trial } from "./trial.ts";
@@ -33,6 +33,7 @@ const SEED = 1;
 export interface Problem {
   /** The kernel, as DEBUG=2 names it. */
   readonly kernel: string;
+  /** The opts under which it was left out. */
   readonly opts: string;
   /** What was wrong with its values, or what it threw. */
   readonly reason: string;

@@ -8,8 +8,8 @@
  *
  * @module
  */
-import { cacheRoot, digest } from "../device/object_cache.ts";
-import { type Opt, optsText, parseOpts } from "../codegen/opt/opt.ts";
+import { cacheRoot, digest } from "../../device/object_cache.ts";
+import { type Opt, optsText, parseOpts } from "../../codegen/opt/opt.ts";
 
 /** Raised when opts mean something else: what was found before then counts no more. */
 const VERSION = 1;
