@@ -15,16 +15,14 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { onlineProductOf } from "../../uop/algebra/online_product.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { reduceOf } from "../../uop/core/args.ts";
-import { numelOf } from "../../uop/core/build_movement.ts";
 import { carrierOf, getTuple, reduce, RescaleCarrier } from "../../uop/core/carrier.ts";
 import { isAlu, isCommutative, isMovement, Ops } from "../../uop/core/ops.ts";
 import { dependsOn } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { isLeaf, mustRealize, NOT_ONLINE, type OnlinePlan } from "../fuse/fusion_plan.ts";
-import { type Layout, rangeify } from "./rangeify.ts";
+import { readersOf, stripped, topOf, trialKernel } from "./trial_kernel.ts";
 
 /** What online products ask of a device. */
 export type OnlineCaps = Pick<Capabilities, "hasGrid" | "grid">;
@@ -138,15 +136,6 @@ export function joinOnline(store: UOp, caps: OnlineCaps): UOp | undefined {
 /** What a node is made of, without passing storage or a sum of products. */
 const NOTHING = 0, MAXIMUM = 1, POWER = 2;
 
-/** The node that is moved and widened. */
-function stripped(u: UOp): UOp {
-  while (isMovement(u.op) || (u.op === Ops.CAST && u.src[0].dtype.bits < u.dtype.bits)) u = u.src[0];
-  return u;
-}
-
-/** What may follow the last sum in its kernel. */
-const FOLLOWERS: ReadonlySet<Ops> = new Set([Ops.RESHAPE, Ops.CAST, Ops.PERMUTE]);
-
 /** Collects the nodes of one product that ends in `sum`; false where there are too many. */
 class Collector {
   readonly inside: Set<UOp> = new Set();
@@ -211,14 +200,7 @@ export function planOnline(roots: readonly UOp[], capsOf: (u: UOp) => OnlineCaps
   }
   if (sums.length === 0) return NOT_ONLINE;
   const inside = new Set<UOp>(), realized = new Set<UOp>();
-  const readers = new Map<UOp, UOp[]>();
-  for (const u of order) {
-    for (const s of u.src) {
-      const list = readers.get(s);
-      if (list === undefined) readers.set(s, [u]);
-      else if (list[list.length - 1] !== u) list.push(u);
-    }
-  }
+  const readers = readersOf(order);
   for (const sum of sums) {
     const caps = capsOf(sum);
     if (!caps.hasGrid || caps.grid === undefined || caps.grid.tensorCores.length === 0) continue;
@@ -227,30 +209,12 @@ export function planOnline(roots: readonly UOp[], capsOf: (u: UOp) => OnlineCaps
     // what others read too is computed for all of them at once
     const isOwn = (u: UOp): boolean => u === sum || !reduces.has(u) || readers.get(u)!.every((r) => c.inside.has(r));
     if (![...c.inside].every(isOwn)) continue;
-    let top = sum;
-    for (let u = sum; !storage.has(u);) {
-      const list = readers.get(u) ?? [];
-      if (list.length !== 1 || !FOLLOWERS.has(list[0].op)) break;
-      u = list[0];
-      if (u.op !== Ops.RESHAPE) top = u;
-    }
-    const entries = new Map<UOp, number>();
-    const layout: Layout = {
-      entryOf(u) {
-        if (!isStored(u) && !storage.has(u) && !c.realized.has(u)) return undefined;
-        if (!entries.has(u)) entries.set(u, entries.size + 1);
-        return { id: entries.get(u)!, size: numelOf(u) };
-      },
-    };
-    const store = simplifyKernel(rangeify(top, layout, { id: 0, size: numelOf(top) }));
+    const top = topOf(sum, storage, readers);
+    const store = trialKernel(top, (u) => storage.has(u) || c.realized.has(u));
     if (joinOnline(store, caps) === undefined) continue;
     for (const u of c.inside) if (u !== sum) inside.add(u);
     for (const u of c.realized) realized.add(u);
     realized.add(top);
   }
   return { inside, realized };
-}
-
-function isStored(u: UOp): boolean {
-  return u.op === Ops.BUFFER || u.op === Ops.AFTER;
 }

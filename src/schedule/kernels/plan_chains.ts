@@ -14,14 +14,13 @@ import { envNumber } from "../../helpers/env.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { chainOf } from "../../renderer/tensor_core_table.ts";
 import { findChain } from "../../uop/algebra/product_chain.ts";
-import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
 import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
 import { mayHave, sink, toposort, type UOp } from "../../uop/core/uop.ts";
 import { isLeaf, mustRealize, type OnlinePlan } from "../fuse/fusion_plan.ts";
-import { type Layout, rangeify } from "./rangeify.ts";
+import { readersOf, stripped, topOf, trialKernel } from "./trial_kernel.ts";
 
 /** Terms of a sum that is computed again rather than read, at most: its tile's operands are in registers. */
 const MOST_TERMS = 256;
@@ -29,15 +28,6 @@ const MOST_TERMS = 256;
 const LEAST_SIDE = 16;
 /** Nodes of one chain that are looked at. */
 const MAX_NODES = 400;
-/** What may follow the last reduction in its kernel. */
-const FOLLOWERS: ReadonlySet<Ops> = new Set([Ops.RESHAPE, Ops.CAST, Ops.PERMUTE]);
-
-/** The node that is moved and widened. */
-function stripped(u: UOp): UOp {
-  while (isMovement(u.op) || (u.op === Ops.CAST && u.src[0].dtype.bits < u.dtype.bits)) u = u.src[0];
-  return u;
-}
-
 /** The node that is moved before it is widened. */
 function unwidened(u: UOp): UOp {
   while (isMovement(u.op)) u = u.src[0];
@@ -57,7 +47,7 @@ class Planner {
   private readonly storage: Set<UOp>;
   /** Nodes that are made of products which are not in memory. */
   private readonly computed = new Set<UOp>();
-  private readonly readers = new Map<UOp, UOp[]>();
+  private readers: ReadonlyMap<UOp, readonly UOp[]> = new Map();
   private readonly order: readonly UOp[];
 
   constructor(
@@ -89,11 +79,6 @@ class Planner {
     const out: UOp[] = [];
     for (const u of this.order) {
       if (mustRealize(u)) this.storage.add(u);
-      for (const s of u.src) {
-        const list = this.readers.get(s);
-        if (list === undefined) this.readers.set(s, [u]);
-        else if (list[list.length - 1] !== u) list.push(u);
-      }
       if (this.isStored(u) || this.online.inside.has(u)) {
         if (u.op === Ops.REDUCE && this.computed.has(u.src[0])) out.push(u);
         continue;
@@ -133,29 +118,13 @@ class Planner {
         for (const s of u.src[0].src) keep(s);
       } else stack.push(...u.src);
     }
-    let top = outer;
-    for (let u = outer; !this.storage.has(u);) {
-      const list = this.readers.get(u) ?? [];
-      if (list.length !== 1 || !FOLLOWERS.has(list[0].op)) break;
-      u = list[0];
-      if (u.op !== Ops.RESHAPE) top = u;
-    }
-    return { outer, top, inside, realized, products };
+    return { outer, top: topOf(outer, this.storage, this.readers), inside, realized, products };
   }
 
   /** Can a matrix unit do the kernel of a chain? */
   private isChain({ outer, top, realized }: Candidate): boolean {
-    const cores = this.capsOf(outer).grid?.tensorCores ?? [], entries = new Map<UOp, number>();
-    const layout: Layout = {
-      entryOf: (u) => {
-        if (u === top || (u.op !== Ops.BUFFER && u.op !== Ops.AFTER && !this.storage.has(u) && !realized.has(u))) {
-          return undefined;
-        }
-        if (!entries.has(u)) entries.set(u, entries.size + 1);
-        return { id: entries.get(u)!, size: numelOf(u) };
-      },
-    };
-    const ast = sink([simplifyKernel(rangeify(top, layout, { id: 0, size: numelOf(top) }))]);
+    const cores = this.capsOf(outer).grid?.tensorCores ?? [];
+    const ast = sink([trialKernel(top, (u) => this.storage.has(u) || realized.has(u))]);
     return cores.some((c) => {
       const chain = chainOf(c) && findChain(ast, c);
       return chain !== undefined && sizeOf(chain.rows) * sizeOf(chain.middle) >= LEAST_SIDE ** 2;
@@ -163,8 +132,11 @@ class Planner {
   }
 
   run(): OnlinePlan {
+    const outers = this.outers();
+    if (outers.length === 0) return this.online;
+    this.readers = readersOf(this.order);
     const inside = new Set(this.online.inside), realized = new Set(this.online.realized);
-    const candidates = this.outers().map((u) => this.candidate(u));
+    const candidates = outers.map((u) => this.candidate(u));
     // products with a reader that is no chain, and all that share a reader with them, are left
     const refused = new Set<UOp>();
     const ends = new Set(candidates.flatMap((c) => c === undefined ? [] : [c.outer]));
