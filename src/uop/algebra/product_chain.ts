@@ -156,7 +156,8 @@ function outerProduct(u: UOp, unit: Unit): { a: UOp; b: UOp } | undefined {
 /** The chain of a kernel that a unit can do; undefined where there is none. */
 export function findChain(ast: UOp, unit: Unit): Chain | undefined {
   const nodes = toposort(ast);
-  if (nodes.length > MAX_NODES || nodes.some((u) => u.op === Ops.STAGE)) return undefined;
+  const isOpen = (u: UOp): boolean => u.op === Ops.STAGE || (u.op === Ops.RANGE && sizeOf(u) === 0);
+  if (nodes.length > MAX_NODES || nodes.some(isOpen)) return undefined;
   const reduces = nodes.filter((u) => u.op === Ops.REDUCE);
   const outer = reduces[reduces.length - 1];
   if (reduces.length < 2 || reduces.some((u) => u !== outer && rangesOf(u).every((r) => !outer.src.includes(r)))) {
@@ -166,13 +167,13 @@ export function findChain(ast: UOp, unit: Unit): Chain | undefined {
   const product = outerProduct(outer, unit), { lanes } = carrierOf(outer);
   const values = product === undefined ? outer.src.slice(0, lanes) : [product.a];
   for (const middle of ownRanges(outer).toReversed()) {
-    for (const rows of [...outputs].reverse()) {
-      if (sizeOf(middle) === 0 || sizeOf(rows) === 0 || (product !== undefined && dependsOn(product.b, rows))) continue;
+    for (const rows of [...outputs].reverse().sort((a, b) => sizeOf(b) - sizeOf(a))) {
+      if ((product !== undefined && dependsOn(product.b, rows))) continue;
       const inner = innerOf(values, unit, rows, middle, onlyRange);
       if (inner === undefined) continue;
       // for any other range of the result all would be computed again
       const others = [...outputs].filter((r) => dependsOn(outer, r) && !values.some((x) => reducesDependOn(x, r)));
-      const [columns] = others, isWide = columns !== undefined && sizeOf(columns) > 0 && !dependsOn(values[0], columns);
+      const [columns] = others, isWide = columns !== undefined && !dependsOn(values[0], columns);
       if (product === undefined ? others.length > 0 : others.length !== 1 || !isWide) continue;
       if (product !== undefined && (!dependsOn(product.b, columns) || !dependsOn(product.b, middle))) continue;
       return { outer, product, inner, rows, columns, middle };
