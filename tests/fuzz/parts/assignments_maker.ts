@@ -235,7 +235,8 @@ export class Maker {
     if (arg === undefined) return;
     const { shape, kind } = model.get(arg);
     const alike = (h: Handle): boolean => own(h) && h.shape.join() === shape.join() && h.kind === kind;
-    const state = this.pick((h) => alike(h) && (h !== model.get(arg) || this.chance < 0.3)) ?? this.leaf(kind, shape);
+    let state = this.pick((h) => alike(h) && (h !== model.get(arg) || this.chance < 0.3)) ?? this.leaf(kind, shape);
+    if (this.copies.has(state)) state = this.leaf(kind, shape);
     if (this.chance < 0.5) this.add({ op: "realize", names: [arg, state] });
     const body: Statement[] = [],
       params = range(r.pick([1, 1, 2])).map(() => this.name()),
