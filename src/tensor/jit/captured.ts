@@ -257,7 +257,7 @@ export class Captured {
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, back, fresh, extents } = this.outputs[at];
       if (input >= 0 && extents === null) {
-        return givenBack(leaves.tensors[input], storages[input], tensor, back, parts.has(input));
+        return givenBack(leaves.tensors[input], storages[input], tensor, back, parts.isPart(input));
       }
       const storage = input >= 0 ? storages[input] : made[at];
       const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));

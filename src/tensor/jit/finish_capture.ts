@@ -188,7 +188,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
   const backOf = (t: TensorBase, i: number): TensorBase =>
     extentsOf(t.uop) === null
-      ? givenBack(leaves.tensors[i], call.storages[i], t, backBy(t), call.parts.has(i))
+      ? givenBack(leaves.tensors[i], call.storages[i], t, backBy(t), call.parts.isPart(i))
       : wrap(t, outside(t, call.storages[i]));
   for (const { place, before, after } of states) {
     const i = after === before ? undefined : back.get(madeOf(after)!);

@@ -259,6 +259,10 @@ export class Parts {
   has(i: number): boolean {
     return this.wholes.has(i);
   }
+  /** Whether an argument, written or not, is a part of another tensor. */
+  isPart(i: number): boolean {
+    return isPart(this.tensors[i], this.storages[i]);
+  }
   /** Whether a capture writes one at one of these positions, of tensors that are one the first. */
   private isWritten(i: number, written: ReadonlyMap<number, number>): boolean {
     return this.storages.some((s, k) => s === this.storages[i] && written.has(k));

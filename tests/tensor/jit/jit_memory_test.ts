@@ -195,6 +195,7 @@ const BODIES: readonly ((x: Tensor) => Tensor)[] = [
   (x) => (x.addInPlace(1).realize(), x.mulInPlace(2)),
   (x) => (x.setAt([0], 5), x.mul(2)),
   (x) => x,
+  (x) => x.flip([0]),
 ];
 /** Calls whose results are arguments of later ones; what they give is read at the end. */
 const CHAINS: readonly ((f: (x: Tensor) => Tensor, g: (x: Tensor) => Tensor, t: Tensor, x: Tensor) => Tensor[])[] = [
@@ -208,6 +209,7 @@ const CHAINS: readonly ((f: (x: Tensor) => Tensor, g: (x: Tensor) => Tensor, t: 
     t.addInPlace(1);
     return [t, f(b), f(c), x.clone()];
   },
+  (f, _, t, x) => [t, ...[0, 1, 2, 3].map(() => f(x).addInPlace(1).clone())],
 ];
 for (const [name, view] of Object.entries(VIEWS)) {
   Deno.test(`jit: results that are arguments, ${name}, are arguments again`, () => {
