@@ -39,6 +39,8 @@ const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
 /** Arguments of an instance. */
 const of = (self: () => object, ...args: Arg[]): MakeCall => () => ({ self: self(), args });
 const free = (...args: Arg[]): MakeCall => () => ({ args });
+/** Arguments that are made anew. */
+const made = (args: () => Arg[]): MakeCall => () => ({ args: args() });
 
 /** Functions that fail for nothing, as users' own may. */
 const exp = (x: unknown): Tensor => x instanceof Tensor ? x.exp() : f32(2).exp();
@@ -148,45 +150,39 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   tune: free(fn(() => {}), opts({ budgetMs: num(0), width: int(1), progress: fn(() => {}) })),
   record: free(fn(() => 1)),
   scope: free(fn(() => f32(2))),
-  schedule: () => ({ args: [tensors([f32(2, 3)])] }),
-  viewOf: () => ({ args: [tensor(f32(2, 3))] }),
-  "nn.optim.clipGradNorm": () => ({ args: [tensors(trained()), num(1), opts({ normType: num(2) })] }),
-  "nn.optim.clipGradValue": () => ({ args: [tensors(trained()), num(1)] }),
+  schedule: made(() => [tensors([f32(2, 3)])]),
+  viewOf: made(() => [tensor(f32(2, 3))]),
+  "nn.optim.clipGradNorm": made(() => [tensors(trained()), num(1), opts({ normType: num(2) })]),
+  "nn.optim.clipGradValue": made(() => [tensors(trained()), num(1)]),
   "state.fromFile": free(
     path(new URL(import.meta.url)),
     opts({ dtype: dtype("uint8"), shape: either([4], ints([4]), int(4)), offset: int(0), device: device("JS") }),
   ),
   "state.getParameters": free(any({ w: f32(2) })),
   "state.getStateDict": free(any({ w: f32(2) }), opts({ prefix: text("a") })),
-  "state.loadStateDict": () => ({
-    args: [
-      any({ w: f32(2).clone() }),
-      record({ w: f32(2) }),
-      opts({ strict: bool(true), verbose: bool(false), consume: bool(false), realize: bool(true) }),
-    ],
-  }),
-  "state.npyBytes": () => ({ args: [tensor(f32(2, 3))] }),
-  "state.npyLoad": () => ({ args: [file(), placed()] }),
-  "state.npyParse": () => ({ args: [bytes(npy), placed()] }),
-  "state.npySave": () => ({ args: [tensor(f32(2, 3)), path("/dev/null/no.npy")] }),
-  "state.npzLoad": () => ({ args: [file(), archive()] }),
-  "state.npzSave": () => ({
-    args: [record({ w: f32(2) }), path("/dev/null/no.npz"), opts({ compressed: bool(true) })],
-  }),
-  "state.safeBytes": () => ({ args: [record({ w: f32(2, 3) }), opts({ metadata: record({ a: "b" }) })] }),
-  "state.safeLoad": () => ({ args: [either(new Tensor(safe), path(""), tensor(f32(1))), placed()] }),
-  "state.safeLoadMetadata": () => ({ args: [either(new Tensor(safe), path(""), tensor(f32(1)))] }),
-  "state.safeParse": () => ({ args: [bytes(safe), placed()] }),
-  "state.safeSave": () => ({
-    args: [
-      record({ w: f32(2) }),
-      path("/dev/null/no.safetensors"),
-      opts({ metadata: record({ a: "b" }), maxShardBytes: int(100) }),
-    ],
-  }),
-  "state.tarExtract": () => ({ args: [file(), archive()] }),
-  "state.torchLoad": () => ({ args: [file(), archive()] }),
-  "state.zipExtract": () => ({ args: [file(), archive()] }),
+  "state.loadStateDict": made(() => [
+    any({ w: f32(2).clone() }),
+    record({ w: f32(2) }),
+    opts({ strict: bool(true), verbose: bool(false), consume: bool(false), realize: bool(true) }),
+  ]),
+  "state.npyBytes": made(() => [tensor(f32(2, 3))]),
+  "state.npyLoad": made(() => [file(), placed()]),
+  "state.npyParse": made(() => [bytes(npy), placed()]),
+  "state.npySave": made(() => [tensor(f32(2, 3)), path("/dev/null/no.npy")]),
+  "state.npzLoad": made(() => [file(), archive()]),
+  "state.npzSave": made(() => [record({ w: f32(2) }), path("/dev/null/no.npz"), opts({ compressed: bool(true) })]),
+  "state.safeBytes": made(() => [record({ w: f32(2, 3) }), opts({ metadata: record({ a: "b" }) })]),
+  "state.safeLoad": made(() => [either(new Tensor(safe), path(""), tensor(f32(1))), placed()]),
+  "state.safeLoadMetadata": made(() => [either(new Tensor(safe), path(""), tensor(f32(1)))]),
+  "state.safeParse": made(() => [bytes(safe), placed()]),
+  "state.safeSave": made(() => [
+    record({ w: f32(2) }),
+    path("/dev/null/no.safetensors"),
+    opts({ metadata: record({ a: "b" }), maxShardBytes: int(100) }),
+  ]),
+  "state.tarExtract": made(() => [file(), archive()]),
+  "state.torchLoad": made(() => [file(), archive()]),
+  "state.zipExtract": made(() => [file(), archive()]),
 };
 
 /** Calls of what a function of functions gives. */
@@ -229,95 +225,83 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.RNNCell": free(int(3), int(2), opts({ bias: bool(true), nonlinearity: choice("relu", "tanh") })),
   "nn.TransformerDecoderLayer": free(...transformer()),
   "nn.TransformerEncoderLayer": free(...transformer()),
-  "nn.optim.Adam": () => ({ args: [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })] }),
-  "nn.optim.AdamW": () => ({ args: [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })] }),
-  "nn.optim.LAMB": () => ({ args: [tensors(weights()), opts({ ...RULE, ...MOMENTS })] }),
-  "nn.optim.SGD": () => ({
-    args: [
-      tensors(weights()),
-      opts({ ...RULE, momentum: num(0.9), nesterov: bool(true), classic: bool(true), fused: bool(true) }),
-    ],
-  }),
-  "nn.optim.LARS": () => ({
-    args: [
-      tensors(weights()),
-      opts({
-        ...RULE,
-        momentum: num(0.9),
-        nesterov: bool(true),
-        nsSteps: count(0),
-        nsCoefficients: list([3, -4, 2]),
-        classic: bool(true),
-        preWd: bool(true),
-        tcoef: num(0.001),
-      }),
-    ],
-  }),
-  "nn.optim.Muon": () => ({
-    args: [
-      tensors(weights()),
-      opts({
-        ...RULE,
-        momentum: num(0.9),
-        nesterov: bool(true),
-        nsSteps: count(2),
-        nsCoefficients: list([3, -4, 2]),
-      }),
-    ],
-  }),
-  "nn.optim.OptimizerGroup": () => ({ args: [variadic(instance(sgd(), nn.optim.Optimizer))] }),
-  "nn.optim.LRSchedulerGroup": () => ({
-    args: [variadic(instance(new nn.optim.StepLR(sgd(), { stepSize: 1 }), nn.optim.LRScheduler))],
-  }),
-  "nn.optim.LambdaLR": () => ({ args: [scheduled(), fn(() => 0.5)] }),
-  "nn.optim.StepLR": () => ({ args: [scheduled(), options({ stepSize: int(1), gamma: maybe(num(0.1)) })] }),
-  "nn.optim.MultiStepLR": () => ({ args: [scheduled(), options({ milestones: ints([1]), gamma: maybe(num(0.1)) })] }),
-  "nn.optim.ExponentialLR": () => ({ args: [scheduled(), options({ gamma: num(0.5) })] }),
-  "nn.optim.LinearLR": () => ({
-    args: [scheduled(), opts({ startFactor: num(0.5), endFactor: num(1), totalIters: int(5) })],
-  }),
-  "nn.optim.PolynomialLR": () => ({ args: [scheduled(), opts({ totalIters: int(5), power: num(1) })] }),
-  "nn.optim.CosineAnnealingLR": () => ({
-    args: [scheduled(), options({ tMax: int(5), etaMin: maybe(num(0)), warmupSteps: maybe(int(1)) })],
-  }),
-  "nn.optim.PolynomialDecayWithWarmup": () => ({
-    args: [
-      scheduled(),
-      options({ totalSteps: int(5), warmupSteps: int(1), endLr: maybe(num(0)), power: maybe(num(2)) }),
-    ],
-  }),
-  "nn.optim.OneCycleLR": () => ({
-    args: [
-      scheduled(),
-      options({
-        maxLr: num(1),
-        totalSteps: int(5),
-        pctStart: maybe(num(0.3)),
-        annealStrategy: maybe(choice("cos", "linear")),
-        divFactor: maybe(num(25)),
-        finalDivFactor: maybe(num(1e4)),
-      }),
-    ],
-  }),
-  "nn.optim.ReduceLROnPlateau": () => ({
-    args: [
-      scheduled(),
-      opts({
-        mode: choice("min", "max"),
-        factor: num(0.1),
-        patience: int(1),
-        threshold: num(1e-4),
-        thresholdMode: choice("rel", "abs"),
-        cooldown: int(1),
-        minLr: num(0),
-        eps: num(1e-8),
-      }),
-    ],
-  }),
+  "nn.optim.Adam": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })]),
+  "nn.optim.AdamW": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS, fused: bool(true) })]),
+  "nn.optim.LAMB": made(() => [tensors(weights()), opts({ ...RULE, ...MOMENTS })]),
+  "nn.optim.SGD": made(() => [
+    tensors(weights()),
+    opts({ ...RULE, momentum: num(0.9), nesterov: bool(true), classic: bool(true), fused: bool(true) }),
+  ]),
+  "nn.optim.LARS": made(() => [
+    tensors(weights()),
+    opts({
+      ...RULE,
+      momentum: num(0.9),
+      nesterov: bool(true),
+      nsSteps: count(0),
+      nsCoefficients: list([3, -4, 2]),
+      classic: bool(true),
+      preWd: bool(true),
+      tcoef: num(0.001),
+    }),
+  ]),
+  "nn.optim.Muon": made(() => [
+    tensors(weights()),
+    opts({
+      ...RULE,
+      momentum: num(0.9),
+      nesterov: bool(true),
+      nsSteps: count(2),
+      nsCoefficients: list([3, -4, 2]),
+    }),
+  ]),
+  "nn.optim.OptimizerGroup": made(() => [variadic(instance(sgd(), nn.optim.Optimizer))]),
+  "nn.optim.LRSchedulerGroup": made(
+    () => [variadic(instance(new nn.optim.StepLR(sgd(), { stepSize: 1 }), nn.optim.LRScheduler))],
+  ),
+  "nn.optim.LambdaLR": made(() => [scheduled(), fn(() => 0.5)]),
+  "nn.optim.StepLR": made(() => [scheduled(), options({ stepSize: int(1), gamma: maybe(num(0.1)) })]),
+  "nn.optim.MultiStepLR": made(() => [scheduled(), options({ milestones: ints([1]), gamma: maybe(num(0.1)) })]),
+  "nn.optim.ExponentialLR": made(() => [scheduled(), options({ gamma: num(0.5) })]),
+  "nn.optim.LinearLR": made(
+    () => [scheduled(), opts({ startFactor: num(0.5), endFactor: num(1), totalIters: int(5) })],
+  ),
+  "nn.optim.PolynomialLR": made(() => [scheduled(), opts({ totalIters: int(5), power: num(1) })]),
+  "nn.optim.CosineAnnealingLR": made(
+    () => [scheduled(), options({ tMax: int(5), etaMin: maybe(num(0)), warmupSteps: maybe(int(1)) })],
+  ),
+  "nn.optim.PolynomialDecayWithWarmup": made(() => [
+    scheduled(),
+    options({ totalSteps: int(5), warmupSteps: int(1), endLr: maybe(num(0)), power: maybe(num(2)) }),
+  ]),
+  "nn.optim.OneCycleLR": made(() => [
+    scheduled(),
+    options({
+      maxLr: num(1),
+      totalSteps: int(5),
+      pctStart: maybe(num(0.3)),
+      annealStrategy: maybe(choice("cos", "linear")),
+      divFactor: maybe(num(25)),
+      finalDivFactor: maybe(num(1e4)),
+    }),
+  ]),
+  "nn.optim.ReduceLROnPlateau": made(() => [
+    scheduled(),
+    opts({
+      mode: choice("min", "max"),
+      factor: num(0.1),
+      patience: int(1),
+      threshold: num(1e-4),
+      thresholdMode: choice("rel", "abs"),
+      cooldown: int(1),
+      minLr: num(0),
+      eps: num(1e-8),
+    }),
+  ]),
   "nn.optim.GradScaler": free(
     opts({ initScale: num(2), growthFactor: num(2), backoffFactor: num(0.5), growthInterval: int(3) }),
   ),
-  "state.TensorIO": () => ({ args: [tensor(new Tensor(new Uint8Array([1, 2])))] }),
+  "state.TensorIO": made(() => [tensor(new Tensor(new Uint8Array([1, 2])))]),
 };
 
 const scaler = (): nn.optim.GradScaler => new nn.optim.GradScaler();
