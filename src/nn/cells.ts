@@ -5,7 +5,7 @@
  * @module
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { checkInteger, checkOptions, describeList } from "../helpers/options.ts";
+import { checkChoice, checkInteger, checkOptions, describeList } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { uniformWeight } from "./init.ts";
@@ -70,9 +70,7 @@ export const GRU_RULE: CellRule = {
 
 /** Elman network (1990). */
 export function rnnRule(what: string, nonlinearity: Nonlinearity = "tanh"): CellRule {
-  if (nonlinearity !== "tanh" && nonlinearity !== "relu") {
-    throw new ArgumentError(what, { reason: `nonlinearity is "${nonlinearity}", not "tanh" or "relu"` });
-  }
+  checkChoice(what, "nonlinearity", nonlinearity, ["tanh", "relu"]);
   return {
     gates: 1,
     states: 1,

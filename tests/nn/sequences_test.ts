@@ -177,7 +177,7 @@ const BAD: readonly (readonly [string, () => unknown, new (...a: never[]) => Err
     "RNN nonlinearity",
     () => new nn.RNN(2, 3, { nonlinearity: "gelu" as "relu" }),
     ArgumentError,
-    /is "gelu", not "tanh"/,
+    /unknown nonlinearity "gelu"; known are tanh, relu$/,
   ],
   ["LSTM input", () => new nn.LSTM(2, 3).call(x), ShapeError, /\[2, 3, 4\]: it takes \[L, N, 2\], or \[L, 2\]$/],
   ["LSTM of no steps", () => new nn.LSTM(4, 3).call(Tensor.zeros([0, 1, 4])), ShapeError, /it has no steps$/],

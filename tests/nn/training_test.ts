@@ -182,12 +182,12 @@ const BAD: readonly (readonly [string, () => unknown, RegExp])[] = [
   [
     "a strategy",
     () => new optim.OneCycleLR(sgd(), { maxLr: 1, totalSteps: 5, annealStrategy: "x" as "cos" }),
-    /is "x"/,
+    /unknown annealStrategy "x"/,
   ],
   [
     "a mode",
     () => new optim.ReduceLROnPlateau(sgd(), { mode: "best" as "min" }),
-    /mode is "best", not "min" or "max"$/,
+    /unknown mode "best"; known are min, max$/,
   ],
   ["a factor of 1", () => new optim.ReduceLROnPlateau(sgd(), { factor: 1 }), /factor is 1, not in \[0, 1\)$/],
   [

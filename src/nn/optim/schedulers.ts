@@ -7,7 +7,14 @@
  */
 import { currentCapture } from "../../engine/realize_nodes.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
-import { checkFunction, checkInteger, checkNumber, checkOptions, describe } from "../../helpers/options.ts";
+import {
+  checkChoice,
+  checkFunction,
+  checkInteger,
+  checkNumber,
+  checkOptions,
+  describe,
+} from "../../helpers/options.ts";
 import { hasState } from "../../helpers/stateful.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import { KeptNumbers } from "./kept.ts";
@@ -273,9 +280,7 @@ export class OneCycleLR extends StepSchedule {
     checkInteger(what, "totalSteps", totalSteps, 1);
     checkRange("OneCycleLR", "maxLr", maxLr, 0, Infinity);
     checkRange("OneCycleLR", "pctStart", pctStart, 0, 1);
-    if (annealStrategy !== "cos" && annealStrategy !== "linear") {
-      throw new ArgumentError(what, { reason: `annealStrategy is "${annealStrategy}", not "cos" or "linear"` });
-    }
+    checkChoice(what, "annealStrategy", annealStrategy, ["cos", "linear"]);
     this.options = { maxLr, totalSteps, pctStart, annealStrategy, divFactor, finalDivFactor };
     this.start();
   }
@@ -328,25 +333,12 @@ export class ReduceLROnPlateau extends LRScheduler {
   /** @throws {ArgumentError} for a bad option */
   constructor(optimizer: Scheduled, options: PlateauOptions = {}) {
     const what = "make ReduceLROnPlateau";
-    checkOptions(what, options, [
-      "mode",
-      "factor",
-      "patience",
-      "threshold",
-      "thresholdMode",
-      "cooldown",
-      "minLr",
-      "eps",
-    ]);
+    checkOptions(what, options, "mode factor patience threshold thresholdMode cooldown minLr eps".split(" "));
     super(optimizer);
     const { mode = "min", factor = 0.1, patience = 10, threshold = 1e-4, thresholdMode = "rel" } = options;
     const { cooldown = 0, minLr = 0, eps = 1e-8 } = options;
-    if (mode !== "min" && mode !== "max") {
-      throw new ArgumentError(what, { reason: `mode is "${mode}", not "min" or "max"` });
-    }
-    if (thresholdMode !== "rel" && thresholdMode !== "abs") {
-      throw new ArgumentError(what, { reason: `thresholdMode is "${thresholdMode}", not "rel" or "abs"` });
-    }
+    checkChoice(what, "mode", mode, ["min", "max"]);
+    checkChoice(what, "thresholdMode", thresholdMode, ["rel", "abs"]);
     if (!(factor >= 0 && factor < 1)) throw new ArgumentError(what, { reason: `factor is ${factor}, not in [0, 1)` });
     checkInteger(what, "patience", patience, 0);
     checkInteger(what, "cooldown", cooldown, 0);

@@ -9,7 +9,7 @@ import { promote, sumDType } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { ceilDiv, prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -419,11 +419,7 @@ export abstract class ConvTensor extends TensorBase {
   interpolate(size: readonly number[], options: InterpolateOptions = {}): this {
     checkOptions("interpolate", options, ["mode", "alignCorners"]);
     const { mode = "linear", alignCorners = false } = options;
-    if (mode !== "linear" && mode !== "nearest" && mode !== "nearest-exact") {
-      throw new ArgumentError(`interpolate with mode "${mode}"`, {
-        reason: 'it is "linear", "nearest" or "nearest-exact"',
-      });
-    }
+    checkChoice("interpolate", "mode", mode, ["linear", "nearest", "nearest-exact"]);
     const shape = this.shape, rank = checkIntegers("interpolate", "size", size).length;
     if (rank > shape.length) {
       throw new ShapeError("interpolate", { shapes: [shape], reason: `it has fewer axes than the size, ${rank}` });

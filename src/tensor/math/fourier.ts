@@ -12,9 +12,9 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { ShapeError } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
-import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkChoice, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, flip, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -257,11 +257,7 @@ export abstract class FourierTensor extends TensorBase {
   ): this {
     checkOptions(action, options, OPTIONS);
     const shape = this.shape, norm = options.norm ?? "backward";
-    if (norm !== "backward" && norm !== "forward" && norm !== "ortho") {
-      throw new ArgumentError(action, {
-        reason: `unknown norm ${describe(norm)}; known are backward, forward, ortho`,
-      });
-    }
+    checkChoice(action, "norm", norm, ["backward", "forward", "ortho"]);
     if (pairs ? shape.length < 2 || shape[shape.length - 1] !== 2 : shape.length < 1) {
       throw new ShapeError(action, {
         shapes: [shape],

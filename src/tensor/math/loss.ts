@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
-import { checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkChoice, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -215,11 +215,7 @@ export abstract class LossTensor extends TensorBase {
 }
 
 function checkReduction(action: string, reduction: unknown): void {
-  if (reduction !== "mean" && reduction !== "sum" && reduction !== "none") {
-    throw new ArgumentError(`${action} with reduction ${describe(reduction)}`, {
-      reason: 'it is "mean", "sum" or "none"',
-    });
-  }
+  checkChoice(action, "reduction", reduction, ["mean", "sum", "none"]);
 }
 
 function checkSmoothing(action: string, smoothing: number): void {

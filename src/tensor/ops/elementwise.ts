@@ -7,7 +7,7 @@
 import { type DType, type DTypeLike, dtypes, leastInt, mostInt, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, floatOf, holdsWhole, isWhole, promote, promoteScalar } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { checkOptions, checkScalar, describe } from "../../helpers/options.ts";
+import { checkChoice, checkOptions, checkScalar } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
@@ -256,11 +256,7 @@ export abstract class ElementwiseTensor extends TensorBase {
   div(x: Operand, options: DivOptions = {}): this {
     checkOptions("divide", options, ["reverse", "roundingMode"]);
     const mode = options.roundingMode ?? undefined;
-    if (mode !== undefined && mode !== "trunc" && mode !== "floor") {
-      throw new ArgumentError("divide", {
-        reason: `unknown roundingMode ${describe(mode)}; known are trunc and floor`,
-      });
-    }
+    if (mode !== undefined) checkChoice("divide", "roundingMode", mode, ["trunc", "floor"]);
     const [a, b] = this.broadcasted("divide", x, options.reverse);
     if (!a.dtype.isFloat) {
       if (mode !== undefined) return this.wrap(intDivide(a, b, mode));

@@ -6,9 +6,9 @@
  * @module
  */
 import { promoteAll } from "../../dtype/promotion.ts";
-import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
-import { checkAlone, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkAlone, checkChoice, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { expand, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
@@ -220,9 +220,7 @@ export abstract class JoinTensor extends TensorBase {
   ): this[] {
     checkOptions("meshgrid", options, ["indexing"]);
     const indexing = options.indexing ?? "ij";
-    if (indexing !== "ij" && indexing !== "xy") {
-      throw new ArgumentError("meshgrid", { reason: `unknown indexing ${describe(indexing)}; known are ij and xy` });
-    }
+    checkChoice("meshgrid", "indexing", indexing, ["ij", "xy"]);
     const all = [this as TensorBase, ...tensorList("meshgrid", tensors)];
     for (const t of all) {
       if (t.ndim > 1) {

@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
-import { checkAlone, checkInteger, checkOptions, checkScalar, describe } from "../../helpers/options.ts";
+import { checkAlone, checkChoice, checkInteger, checkOptions, checkScalar, describe } from "../../helpers/options.ts";
 import { expand, flip, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
@@ -266,11 +266,7 @@ export abstract class MovementTensor extends TensorBase {
     const grow = pairs.map(([a, b]): Pair => [Math.max(a, 0), Math.max(b, 0)]);
     const copied = (u: UOp): this => this.wrapCopy(u, "pad", "assign what is inside to that tensor");
     if (mode === "constant") return copied(padConstant(this.cut(this.uop, pairs, true), grow, value));
-    if (mode !== "reflect" && mode !== "replicate" && mode !== "circular") {
-      throw new ArgumentError("pad", {
-        reason: `unknown mode ${describe(mode)}; known are constant, reflect, replicate, circular`,
-      });
-    }
+    checkChoice("pad", "mode", mode, ["constant", "reflect", "replicate", "circular"]);
     // what is added comes from all that there was; a circle closes over what is left
     const first = mode === "circular", from = first ? this.cut(this.uop, pairs, true) : this.uop;
     const grown = grow.reduce((x, [before, after], axis) => padAxis(x, axis, before, after, mode), from);
