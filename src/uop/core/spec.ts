@@ -198,18 +198,28 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   MULACC: never,
 });
 
-/** The kernel AST, from the scheduler through the passes of codegen. */
-export const specKernel: Spec = table("kernel", aluTest, {
+/** What a kernel has at all stages. */
+const KERNEL: Parameters<typeof table>[2] = {
   CONST: constTest,
   VARIABLE: leaf(VariableArg),
   PARAM: leaf(ParamArg),
   RANGE: rangeTest,
   SPECIAL: any,
   LOCAL: leaf(LocalArg),
+  AFTER: any,
+  INDEX: indexTest,
+  BARRIER: any,
+  VECTORIZE: scalars,
+  BROADCAST: broadcast,
+  EXTRACT: extract,
+};
+
+/** The kernel AST, from the scheduler through the passes of codegen. */
+export const specKernel: Spec = table("kernel", aluTest, {
+  ...KERNEL,
   SINK: any,
   GROUP: any,
   TUPLE: any,
-  AFTER: any,
   GETTUPLE: (u) =>
     check(
       u.src[0].op === Ops.REDUCE && u.src[0].arg instanceof CarrierArg && (u.arg as number) < u.src[0].arg.lanes ||
@@ -217,48 +227,32 @@ export const specKernel: Spec = table("kernel", aluTest, {
       "GETTUPLE reads a lane of a REDUCE",
     ),
   REDUCE: kernelReduce,
-  INDEX: indexTest,
   LOAD: loadTest,
   STORE: storeTest,
   STAGE: (u) => check(u.arg instanceof StageArg && u.src.slice(1).every(isLoop), "STAGE has a value and ranges"),
-  BARRIER: any,
   WMMA: (u) => check(u.src.length === 5 && u.src.slice(2).every(isLoop), "WMMA has two values and three ranges here"),
-  VECTORIZE: scalars,
-  BROADCAST: broadcast,
-  EXTRACT: extract,
 });
 
 const readsAcc = (u: UOp): boolean => u.src[0].op === Ops.ACC || u.src[0].op === Ops.AFTER;
 
 /** A linear program, as renderers take it. */
 export const specLinear: Spec = table("linear", aluTest, {
-  CONST: constTest,
-  VARIABLE: leaf(VariableArg),
-  PARAM: leaf(ParamArg),
-  RANGE: rangeTest,
-  SPECIAL: any,
-  LOCAL: leaf(LocalArg),
+  ...KERNEL,
   ACC: (u) =>
     check(
       u.arg instanceof AccArg && u.src[0].dtype === u.dtype && u.src.slice(1).every(isLoop),
       "ACC has an identity of its dtype, then ranges",
     ),
-  AFTER: any,
-  INDEX: indexTest,
   LOAD: (u) => readsAcc(u) ? check(u.dtype === u.src[0].dtype, "reading an ACC keeps its dtype") : loadTest(u),
   STORE: (u) => readsAcc(u) ? check(u.src[1].dtype === u.src[0].dtype, "an ACC takes its dtype") : plainStore(u),
   END: (u) => check(u.src[0].op === Ops.RANGE, "END closes a RANGE"),
   IF: (u) => check(u.src[0].dtype === dtypes.bool, "IF has a scalar bool"),
   ENDIF: (u) => check(u.src[0].op === Ops.IF, "ENDIF closes an IF"),
-  BARRIER: any,
   SHUFFLE: (u) => check(u.dtype === u.src[0].dtype && typeof u.arg === "number", "SHUFFLE keeps the dtype"),
   ASYNC_COPY: (u) =>
     check(u.src[0].op === Ops.INDEX && u.src[1].op === Ops.INDEX, "ASYNC_COPY goes from an INDEX to an INDEX"),
   ASYNC_COMMIT: any,
   ASYNC_WAIT: (u) => check(typeof u.arg === "number", "ASYNC_WAIT has a number of batches"),
-  VECTORIZE: scalars,
-  BROADCAST: broadcast,
-  EXTRACT: extract,
   LANES: lanes,
   WMMA: (u) => check(u.src.length === 3 && u.src[2].dtype === u.dtype, "WMMA adds to a tile of its dtype"),
   LDMATRIX: (u) => check(u.src[0].op === Ops.INDEX && u.dtype.count === 8, "LDMATRIX reads 8 elements a lane"),

@@ -187,7 +187,7 @@ function unmove(m: UOp, g: UOp): UOp {
 const moved: Rule = (u, g, add) => add(u.src[0], () => unmove(u, g));
 const same: Rule = (u, g, add) => add(u.src[0], () => g);
 
-/** The rules. Ops that are absent pass nothing on: DETACH, BITCAST, comparisons, leaves. */
+/** The rules, but for movement. Ops that are absent pass nothing on: DETACH, BITCAST, comparisons, leaves. */
 const RULES: { readonly [op: number]: Rule } = {
   [Ops.CAST]: (u, g, add) => add(u.src[0], () => g.cast(u.src[0].dtype)),
   [Ops.EXP2]: (u, g, add) => add(u.src[0], () => g.mul(u).mul(float(Math.LN2, u.dtype))), // d 2^x = 2^x ln 2
@@ -227,15 +227,6 @@ const RULES: { readonly [op: number]: Rule } = {
     add(b, () => condition.where(zero, g));
   },
   [Ops.REDUCE]: reduceRule,
-  [Ops.RESHAPE]: moved,
-  [Ops.EXPAND]: moved,
-  [Ops.PERMUTE]: moved,
-  [Ops.PAD]: moved,
-  [Ops.SHRINK]: moved,
-  [Ops.FLIP]: moved,
-  [Ops.UNSKEW]: moved,
-  [Ops.SKEW]: moved,
-  [Ops.WINDOW]: moved,
   [Ops.CONTIGUOUS]: same,
   [Ops.CHECKPOINT]: same, // for paths: computeGradient has its own way
   [Ops.CONTIGUOUS_BACKWARD]: (u, g, add) =>
@@ -246,6 +237,11 @@ const RULES: { readonly [op: number]: Rule } = {
   },
   [Ops.AFTER]: afterRule,
 };
+
+/** The rule of an op, where it has one. */
+function ruleOf(op: Ops): Rule | undefined {
+  return isMovement(op) ? moved : RULES[op];
+}
 
 /**
  * The value of a CHECKPOINT computed again from copies of its inputs. The copies keep the two computations apart: else they
@@ -275,7 +271,7 @@ function pathsTo(targets: ReadonlySet<UOp>, order: readonly UOp[]): Set<UOp> {
   const paths = new Set<UOp>();
   for (let i = 0; i < order.length; i++) {
     const u = order[i], { src } = u;
-    const hasRule = u.op === Ops.STORE || u.op === Ops.CUSTOM || (u.dtype.isFloat && RULES[u.op] !== undefined);
+    const hasRule = u.op === Ops.STORE || u.op === Ops.CUSTOM || (u.dtype.isFloat && ruleOf(u.op) !== undefined);
     let passes = u.dtype.isFloat && targets.has(u);
     // of a write the value alone
     for (let k = u.op === Ops.STORE ? 1 : 0; k < src.length && hasRule && !passes; k++) passes = paths.has(src[k]);
@@ -315,7 +311,7 @@ export function computeGradient(root: UOp, rootGrad: UOp, targets: readonly UOp[
       // nodes that do not depend on the inputs are visited later, with the graph that they belong to
       for (const n of toposort(again).reverse()) if (original.has(n)) visit(n);
     } else if (original.has(u) && u.op === Ops.CONTIGUOUS && u.src[0] === original.get(u)) add(u.src[0], () => g);
-    else RULES[u.op]?.(u, g, add);
+    else ruleOf(u.op)?.(u, g, add);
   };
   add(root, () => rootGrad);
   for (let i = order.length - 1; i >= 0; i--) visit(order[i]);
