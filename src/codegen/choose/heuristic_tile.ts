@@ -13,8 +13,10 @@ import { ceilDiv, rangeOf, roundUp } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { type Contraction, contraction } from "../../uop/algebra/contraction.ts";
+import { productOf } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
+import { toposort } from "../../uop/core/uop.ts";
 import { type Access, type Region, regionsOf } from "../machine/access.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
@@ -42,6 +44,11 @@ const UNIT_SHAPES: readonly Shape[] = [
   { rows: [1, 2, 1], columns: [4, 2, 1], depth: 4 },
   { rows: [1, 2, 1], columns: [4, 2, 1], depth: 2 },
   { rows: [1, 1, 1], columns: [4, 2, 1], depth: 2 },
+  // many of one side for few of the other, whose elements are copied one by one
+  { rows: [4, 1, 1], columns: [4, 8, 1], depth: 2 },
+  { rows: [4, 1, 1], columns: [4, 8, 1], depth: 1 },
+  { rows: [2, 8, 1], columns: [8, 1, 1], depth: 2 },
+  { rows: [2, 8, 1], columns: [8, 1, 1], depth: 1 },
 ];
 /** Tiles for threads. */
 const THREAD_SHAPES: readonly Shape[] = [
@@ -61,10 +68,19 @@ const LARGE_TILE = 32 << 10;
 const LEAST_SIDE = 16;
 /** Part of the padded product that must be useful: else the next smaller tile is better. */
 const LEAST_USE = 0.6;
-/** Elements that a side of a tile must have for reading it to take as long as computing with it: on units, by threads. */
-const UNIT_SIDE = 32, THREAD_SIDE = 8;
-/** How many times longer a product takes for each operand that is read in a piece of memory for each element (an estimate). */
-const APART_COST = 1.5;
+/**
+ * Elements that a side of a tile must have for copying the other one to take as long as computing with it: where copies are
+ * wide, and where they are of single elements, with an index and a gate each; on units, and by threads.
+ */
+const UNIT_SIDE = 32, UNIT_SIDE_APART = 128, THREAD_SIDE = 8, THREAD_SIDE_APART = 16;
+/** Products of an element of the result in the time of storing it, where neighbors are stored side by side, and apart. */
+const UNIT_STORE = 100, UNIT_STORE_APART = 1500, THREAD_STORE = 12, THREAD_STORE_APART = 150;
+/** The same for a group and its barriers in each step of its loop. */
+const UNIT_STEP = 50_000, THREAD_STEP = 5000;
+/** Elements copied one by one that take a thread as long again as what it does beside. */
+const MANY_PIECES = 100;
+/** Buffers of a ring whose elements are copied one by one, which nobody does asynchronously. */
+const APART_RING = 2;
 /** Products that matrix units do in the time of one by threads, at least: 8 to 16 in 16 bits on cards since sm_80. */
 const UNIT_SPEED = 8;
 /** Threads of a unit that have a tile each in registers: 128 each of 65,536. */
@@ -114,6 +130,12 @@ function productAxes(kernel: Kernel, core: TensorCore): ReturnType<Kernel["produ
   return isExcluded ? undefined : kernel.productAxes(core);
 }
 
+/** Is there a sum of products that a matrix unit can do, and may, whatever its axes are? */
+function hasProduct(kernel: Kernel, core: TensorCore): boolean {
+  if (core.input === dtypes.float32 && envNumber("ALLOW_TF32") === 0) return false;
+  return toposort(kernel.ast).some((u) => productOf(u, core) !== undefined);
+}
+
 function sideOf([near, threads, far]: Pieces, unit: number): number {
   return near * threads * far * unit;
 }
@@ -124,20 +146,48 @@ interface Tiling {
   readonly time: number;
 }
 
+/** The matrix unit that does it, by number, if one does; its sizes, and the tiles to use. */
+interface Choice {
+  readonly core: TensorCore | undefined;
+  readonly number: number;
+  readonly units: readonly number[];
+  readonly best: Tiling;
+  /** Is an operand copied in pieces that are too small for asynchronous copies? */
+  readonly isPieced: boolean;
+}
+
+/** Bytes that copies to a tile take at a time: of elements that are side by side along one of these axes; 0 for none. */
+function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[]): number {
+  const along = axes.find((i) => a.strides[i] === 1);
+  if (along === undefined) return 0;
+  let n = a.gated[along] ? 1 : WIDE / a.dtype.itemsize;
+  const fits = (): boolean =>
+    sizes[along] % n === 0 && a.offset % n === 0 && a.strides.every((s, i) => i === along || s !== s || s % n === 0);
+  while (n > 1 && !fits()) n /= 2;
+  return n * a.dtype.itemsize;
+}
+
+/** Bytes of an asynchronous copy, at least. */
+const LEAST_PIECE = 4;
+
 class TileChooser {
+  /** @param isFlat is it a kernel whose axes are to be merged so? */
   constructor(
     private readonly kernel: Kernel,
     private readonly caps: Capabilities,
     private readonly matrices: Matrices,
     private readonly sizes: readonly number[],
     private readonly outputs: number,
+    private readonly store: Access,
+    private readonly isFlat: boolean = false,
   ) {}
 
   /** The first matrix unit that can do it, by number; -1 for none. */
-  private unit(): number {
+  unit(): number {
+    const { rows, columns, sum } = this.matrices;
     return this.caps.grid!.tensorCores.findIndex((core) => {
+      if (this.isFlat) return this.sizes[sum] >= core.k && hasProduct(this.kernel, core);
       const axes = productAxes(this.kernel, core);
-      const { rows, columns, sum } = this.matrices;
       return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
     });
   }
@@ -159,13 +209,22 @@ class TileChooser {
   }
 
   private best(shapes: readonly Shape[], units: readonly number[], lanes: number): Tiling | undefined {
-    const grid = this.caps.grid!;
-    const { rows, columns, sum } = this.matrices;
+    const grid = this.caps.grid!, onUnits = lanes > 1;
+    const { rows, columns, sum, loops } = this.matrices;
     const [m, n, k] = [this.sizes[rows], this.sizes[columns], this.sizes[sum]];
     let batch = 1;
     for (let i = 0; i < this.outputs; i++) if (i !== rows && i !== columns) batch *= this.sizes[i];
-    // neighboring threads read neighbors along a side of the tile, or each a piece of memory of its own
-    const apart = this.matrices.reads.filter((a) => [rows, columns, sum].every((i) => a.strides[i] !== 1)).length;
+    const [near, far] = onUnits ? [UNIT_SIDE, UNIT_SIDE_APART] : [THREAD_SIDE, THREAD_SIDE_APART];
+    // what copying an operand takes, for each element of the side that the other one has
+    const { reads } = this.matrices, { pieces } = this;
+    const side = (axis: number): number =>
+      pieces.reduce((cost, bytes, i) => reads[i].depends[axis] ? cost + (bytes < LEAST_PIECE ? far : near) : cost, 0);
+    const [ofRows, ofColumns] = [side(rows), side(columns)];
+    const isApart = [rows, columns].map((i) => reads.some((a, k) => a.depends[i] && pieces[k] < LEAST_PIECE));
+    const isSideBySide = [rows, columns].some((i) => this.store.strides[i] === 1);
+    const store = onUnits
+      ? (isSideBySide ? UNIT_STORE : UNIT_STORE_APART)
+      : (isSideBySide ? THREAD_STORE : THREAD_STORE_APART);
     let best: Tiling | undefined;
     for (const s of shapes) {
       const [x, y, depth] = [sideOf(s.rows, units[0]), sideOf(s.columns, units[1]), s.depth * units[2]];
@@ -175,39 +234,36 @@ class TileChooser {
       const use = m * n * k / (roundUp(m, x) * roundUp(n, y) * roundUp(k, depth));
       const tiles = ceilDiv(m, x) * ceilDiv(n, y) * batch;
       const waves = Math.max(1, tiles / grid.units);
-      const side = lanes > 1 ? UNIT_SIDE : THREAD_SIDE;
       // threads that wait for others leave the unit to other groups, if there are some
-      const idle = lanes > 1 ? 1 : 1 + threads / TILE_THREADS / 2;
-      const time = (waves < 4 ? Math.ceil(waves) : waves) * x * y * (1 + side / x + side / y) * idle *
-        roundUp(k, depth) * this.matrices.loops * APART_COST ** apart;
+      const idle = onUnits ? 1 : 1 + threads / TILE_THREADS / 2;
+      // each of those has an address, a gate and a register of a thread
+      const apart = (isApart[0] ? x : 0) + (isApart[1] ? y : 0), crowd = 1 + apart * depth / threads / MANY_PIECES;
+      const step = x * y * depth * (1 + ofRows / y + ofColumns / x) * crowd + (onUnits ? UNIT_STEP : THREAD_STEP);
+      const time = (waves < 4 ? Math.ceil(waves) : waves) * idle * (ceilDiv(k, depth) * loops * step + x * y * store);
       if (use >= LEAST_USE && (best === undefined || time < best.time)) best = { shape: s, time };
     }
     return best;
   }
 
-  /** The matrix unit, if there is one, its sizes, and the tiles to use; undefined where none fit. */
-  private choose():
-    | { core: TensorCore | undefined; number: number; units: readonly number[]; best: Tiling }
-    | undefined {
+  /** By operand: {@linkcode pieceOf}. */
+  private get pieces(): number[] {
+    const { reads, rows, columns, sum } = this.matrices;
+    return reads.map((a) => pieceOf(a, [rows, columns, sum], this.sizes));
+  }
+
+  /** The matrix unit, if there is one, and the tiles to use; undefined where none fit. */
+  choose(): Choice | undefined {
     const number = this.unit();
     const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
     const units = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
     const best = this.best(core === undefined ? THREAD_SHAPES : UNIT_SHAPES, units, core?.lanes ?? 1);
-    return best === undefined ? undefined : { core, number, units, best };
+    return best && { core, number, units, best, isPieced: this.pieces.some((bytes) => bytes < LEAST_PIECE) };
   }
 
-  /** About how long it takes, in products of a matrix unit; infinite where it cannot be done. */
-  get time(): number {
-    const choice = this.choose();
-    return choice === undefined ? Infinity : choice.best.time * (choice.core === undefined ? UNIT_SPEED : 1);
-  }
-
-  run(): boolean {
+  /** Applies a choice. */
+  run({ core, number, units, best: { shape }, isPieced }: Choice): void {
     const { kernel, matrices, sizes, outputs } = this;
     const { rows, columns, sum } = matrices;
-    const choice = this.choose();
-    if (choice === undefined) return false;
-    const { core, number, units, best: { shape } } = choice;
     const depth = shape.depth * units[2];
     const sides = [sideOf(shape.rows, units[0]), sideOf(shape.columns, units[1]), depth];
     [rows, columns, sum].forEach((axis, i) => {
@@ -219,15 +275,20 @@ class TileChooser {
       if (threads > 1) kernel.apply({ op: "LOCAL", axis, arg: threads });
       if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
     }
-    kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: shape.depth });
+    if (shape.depth > 1) kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: shape.depth });
     const loops = ceilDiv(sizes[sum], depth) * matrices.loops;
     const bytes = this.bytesOf(sides[0], sides[1], depth);
     let ring = !this.caps.grid!.hasAsyncCopy || loops < 2 ? 1 : bytes < LARGE_TILE ? RING : LARGE_RING;
+    if (isPieced) ring = Math.min(ring, APART_RING);
     while (ring > 1 && ring * bytes > this.caps.grid!.sharedBytes) ring--;
     const slots = new Set(matrices.reads.map((a) => argOf(a.node.src[0].src[0], Ops.PARAM).slot));
     for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
-    return true;
   }
+}
+
+/** About how long a choice takes, in products of a matrix unit; infinite where there is none. */
+function timeOf(choice: Choice | undefined): number {
+  return choice === undefined ? Infinity : choice.best.time * (choice.core === undefined ? UNIT_SPEED : 1);
 }
 
 /** How many times longer copies take whose addresses are quotients and remainders (an estimate). */
@@ -269,22 +330,29 @@ export function tileProduct(
   const outputs = kernel.outputAxes.length;
   const sides = sidesOf(regions, outputs, sizes);
   if (sides === undefined || kernel.axes.some((a) => a.size === 0)) return false;
+  const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const plain = matricesOf(sides, sizes);
-  const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs);
-  const time = chooser?.time ?? Infinity;
-  const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => productAxes(kernel, core) !== undefined);
+  const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs, store);
+  const choice = chooser?.choose(), time = timeOf(choice);
+  const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => hasProduct(kernel, core));
   const flat = merged(sides, sizes, isOnUnits);
   if (
     flat.opts.length > 0 && kernel.mayMerge &&
     [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)
   ) {
-    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs).time * MERGED_COST;
-    if (other < time && applyMerges(kernel, flat.opts)) {
+    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs, store, true).choose();
+    if (timeOf(other) * MERGED_COST < time && applyMerges(kernel, flat.opts)) {
       const size = kernel.axes.map((a) => a.size), count = kernel.outputAxes.length;
       const again = sidesOf(regionsOf(kernel.ast, kernel.axes).regions, count, size);
       const matrices = again === undefined ? undefined : matricesOf(again, size);
-      return matrices !== undefined && new TileChooser(kernel, caps, matrices, size, count).run();
+      if (matrices === undefined) return false;
+      const chooser = new TileChooser(kernel, caps, matrices, size, count, store);
+      const known = chooser.unit() === other!.number ? other : chooser.choose();
+      if (known !== undefined) chooser.run(known);
+      return known !== undefined;
     }
   }
-  return time < Infinity && chooser!.run();
+  if (choice === undefined) return false;
+  chooser!.run(choice);
+  return true;
 }

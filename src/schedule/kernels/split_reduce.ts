@@ -174,8 +174,9 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
     const renamed = new Map(around.map((r, i) => [r, typed(inner[i], r)]));
     lifts = lifts.map((x) => substitute(x, renamed));
   }
+  // on a grid neighbors among the results stay neighbors
   const ordered = (results: readonly UOp[], parts: readonly UOp[]): UOp[] =>
-    cached > 1 ? [...parts, ...results] : [...results, ...parts];
+    cached > 1 || caps.hasGrid ? [...parts, ...results] : [...results, ...parts];
   const body = reduce(carrier, lifts, cut.rest), loops = ordered(inner, cut.parts);
   const size = iterationsOf(loops);
   const made = carrier.dtypes.map((dtype) => ({ dtype, size }));
