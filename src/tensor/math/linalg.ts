@@ -199,7 +199,7 @@ export abstract class LinalgTensor extends TensorBase {
    * `softmax(this @ keyᵀ / √E + mask) @ value` over `[..., L, E]`, `[..., S, E]` and `[..., S, V]`, giving `[..., L, V]`.
    * `attnMask` broadcasts to `[..., L, S]`: bool (true takes part) or added to the scores. Scores are computed in at
    * least float32, and so is the softmax; the weights are cast back to the dtype of this, and what reaches the scores of
-   * gradients is rounded to it. A row to which the mask leaves no key gives zeros, as in PyTorch, and has zeros for
+   * gradients is rounded to that of queries and keys together. A row to which the mask leaves no key gives zeros, as in PyTorch, and has zeros for
    * gradients.
    * @throws {ArgumentError} for a mask together with `isCausal` @throws {ShapeError} as {@linkcode dot}
    */
@@ -216,10 +216,10 @@ export abstract class LinalgTensor extends TensorBase {
     }
     let k = key, v = value;
     if (enableGqa) [k, v] = [this.shareHeads(key), this.shareHeads(value)];
-    const wide = sumDType(promote(this.dtype, k.dtype));
+    const common = promote(this.dtype, k.dtype), wide = sumDType(common);
     const width = this.shape[this.ndim - 1];
     const product = this.dot(k.transpose(-2, -1), { dtype: wide });
-    let scores = this.wrap(roundedBack(product.uop, this.dtype)).mul(1 / Math.sqrt(width));
+    let scores = this.wrap(roundedBack(product.uop, common)).mul(1 / Math.sqrt(width));
     const dtype = scores.dtype, never = this.wrap(constant(-Infinity, dtype));
     if (isCausal) {
       const [l, s] = scores.shape.slice(-2);

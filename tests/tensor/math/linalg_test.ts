@@ -40,6 +40,29 @@ Deno.test("linalg: half products accumulate in float32", () => {
   assertEquals(value(a.matmul(a.T)), [4096]);
 });
 
+Deno.test("linalg: the gradient of attention's scores is rounded where both operands are in 16 bits", () => {
+  const make = (seed: number, dtype: string): Tensor =>
+    new Tensor(Float32Array.from({ length: 12 }, (_, i) => Math.sin(i * seed)), { device: "JS" }).reshape([3, 4])
+      .cast(dtype as "float32").realize();
+  const gradients = (dtype: string, attend: (q: Tensor, k: Tensor, v: Tensor) => Tensor): unknown[] => {
+    const operands = [make(3, "bfloat16"), make(5, dtype), make(7, "bfloat16")] as const;
+    for (const x of operands) x.requiresGrad = true;
+    attend(...operands).float().square().sum().backward();
+    return operands.map((x) => value(x.grad!));
+  };
+  const written = (q: Tensor, k: Tensor, v: Tensor): Tensor => {
+    const scores = q.dot(k.transpose(-2, -1), { dtype: "float32" }).mul(0.5);
+    return scores.softmax(-1).cast(q.dtype).dot(v);
+  };
+  for (const [dtype, isExact] of [["float32", true], ["bfloat16", false]] as const) {
+    const [got, want] = [
+      gradients(dtype, (q, k, v) => q.scaledDotProductAttention(k, v)),
+      gradients(dtype, written),
+    ];
+    assertEquals(String(got) === String(want), isExact, dtype);
+  }
+});
+
 Deno.test("linalg: attention of rows that the mask leaves no key is zeros, with finite gradients", () => {
   const q = t([1, 2, 2]), m = new Tensor([[[true, false], [false, false]]], { device: "JS" });
   for (const mask of [m, m.where(0, -Infinity)]) {
