@@ -36,7 +36,7 @@ export abstract class SortTensor extends TensorBase {
     }
     const order = [...rangeOf(shape.length).filter((a) => a !== axis), axis];
     const back = rangeOf(last).toSpliced(axis, 0, last);
-    return [permute(sortedPositions(permute(this.uop, order), descending, most), back), axis];
+    return [permute(sortedPositions(permute(this.uop, order), { descending, most }), back), axis];
   }
 
   /**

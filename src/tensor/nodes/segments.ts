@@ -1,6 +1,6 @@
 /**
  * Reductions by key: all values whose key is t combine into place t. Small problems compare every key with every place;
- * large ones sort the keys, O(n log^2 n), and combine runs of equal ones. Orders are fixed: reruns are bit-equal. Sums by
+ * large ones sort the keys, O(n log^2 n), those outside as if all alike, and combine runs of equal ones. Orders are fixed: reruns are bit-equal. Sums by
  * key and reads of rows by index are each other's gradients.
  *
  * @module
@@ -75,7 +75,7 @@ export function countKeys(keys: UOp, size: number): UOp {
     const ones = broadcastTo(constant(1, dtypes.int32), shape);
     return foldKeys(keys, ones, size, Ops.ADD).values;
   }
-  const sorted = own(gatherNode(own(keys), lead.length, sortedPositions(keys))), at = places(lead, size);
+  const sorted = own(gatherNode(own(keys), lead.length, sortedPositions(keys, { size }))), at = places(lead, size);
   return searchNode(sorted, at, true).add(searchNode(sorted, at, false).mul(-1));
 }
 
@@ -151,7 +151,7 @@ function rowsAt(x: UOp, index: UOp): UOp {
 /** As {@linkcode foldKeys} of rows: `keys` `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
 function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
   const [l, , r] = shapeOf(values), d = values.dtype;
-  const order = own(sortedPositions(keys)), sorted = own(gatherNode(own(keys), 1, order));
+  const order = own(sortedPositions(keys, { size })), sorted = own(gatherNode(own(keys), 1, order));
   const ordered = own(rowsAt(own(values), order)), run = fold === "last" ? ordered : foldRuns(sorted, ordered, fold);
   const at = places([l], size), end = own(searchNode(sorted, at, true)), zero = constant(0, end.dtype);
   const last = zero.lt(end).where(end.add(-1), zero);

@@ -10,13 +10,14 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import { broadcastTo, expand, flip, numelOf, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { negNode } from "./compare_nodes.ts";
 import { filled, iotaAlong, pairNodes } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
@@ -24,6 +25,12 @@ import { selectNode } from "./select.ts";
 
 const COUNTED = 32;
 const MAX64 = (1n << 63n) - 1n;
+
+/** What comes last of keys. */
+function largest(d: DType): bigint | number {
+  return d === dtypes.int64 ? MAX64 : 2 ** 32 - 1;
+}
+
 /**
  * Steps along different axes that one kernel does, on 16 elements at once; on 64 where there are so many elements that
  * reading them takes longer than compiling that.
@@ -105,7 +112,7 @@ function padded(lanes: Lanes, size: number): Lanes {
   const inside = broadcastTo(iotaAlong(size, last, to.length).lt(n), to);
   return lanes.map((u, l) => {
     const wide = pad(u, shape.map((_, i) => [0, i === last ? size - n : 0]));
-    return inside.where(wide, scalarConst(l === 0 ? MAX64 : INT32_MAX, u.dtype));
+    return inside.where(wide, scalarConst(l === 0 ? largest(u.dtype) : INT32_MAX, u.dtype));
   });
 }
 
@@ -167,16 +174,52 @@ function merged(lists: Lists, keeps: boolean, rounds: number): Lists {
   return { lanes, length, count };
 }
 
-/** Positions (int32) that sort the last axis of `x`: all, or as many as `most`, which come first. */
-export function sortedPositions(x: UOp, descending = false, most: number = Infinity): UOp {
+/** The least and the greatest of integers of up to 16 bits, or of those in [0, `size`) with those outside as two more. */
+function fewIntegers(d: DType, size: number | undefined): [number, number] | undefined {
+  if (size !== undefined) return [-1, size];
+  if (d.isBool) return [0, 1];
+  if (d.isFloat || d.bits > 16) return undefined;
+  return d.isUnsigned ? [0, 2 ** d.bits - 1] : [-(2 ** (d.bits - 1)), 2 ** (d.bits - 1) - 1];
+}
+
+/** Keys with positions packed into them, of which there are `places`: in 32 bits where there are few keys; undefined where 64 are too few. */
+function packed(x: UOp, position: UOp, places: number, descending: boolean, size: number | undefined): UOp | undefined {
+  const few = fewIntegers(x.dtype, size);
+  if (few !== undefined && (few[1] - few[0] + 1) * places <= 2 ** 32) {
+    const [low, high] = few, d = x.dtype, zero = scalarConst(0, d);
+    const inside = size === undefined
+      ? x
+      : x.lt(zero).where(scalarConst(-1, d), x.lt(scalarConst(size, d)).where(x, scalarConst(size, d)));
+    const key = castNode(inside, dtypes.int32);
+    const from0 = descending ? negNode(key).add(high) : key.add(-low);
+    return castNode(from0, dtypes.uint32).mul(places).add(castNode(position, dtypes.uint32));
+  }
+  if (x.dtype.bits > 32 || places > 2 ** 31) return undefined;
+  return turned(orderKey(x), descending).mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64));
+}
+
+/** Keys in the order that is asked for. */
+function turned(key: UOp, descending: boolean): UOp {
+  return descending ? key.xor(constant(-1, dtypes.int64)) : key;
+}
+
+/** What is asked of an order. */
+export interface OrderOptions {
+  readonly descending?: boolean;
+  /** As many positions as are wanted, which come first. Default: all. */
+  readonly most?: number;
+  /** Of integers: those outside [0, size) are alike, but that those below come first. */
+  readonly size?: number;
+}
+
+/** Positions (int32) that sort the last axis of `x`. */
+export function sortedPositions(x: UOp, options: OrderOptions = {}): UOp {
+  const { descending = false, most = Infinity, size } = options;
   const shape = shapeOf(x), last = shape.length - 1, n = shape[last], lead = shape.slice(0, -1), extents = extentsOf(x);
-  let key = orderKey(x);
-  if (descending) key = key.xor(constant(-1, dtypes.int64));
-  const position = broadcastTo(iotaAlong(n, last, shape.length), shape);
-  const isPacked = x.dtype.bits <= 32 && n <= INT32_MAX;
-  if (isPacked) key = key.mul(scalarConst(2 ** 32, dtypes.int64)).add(castNode(position, dtypes.int64));
-  key = filled(key, last, MAX64);
-  const lanes: Lanes = isPacked ? [key] : [key, position];
+  const position = broadcastTo(iotaAlong(n, last, shape.length), shape), places = 2 ** Math.ceil(Math.log2(n));
+  const both = packed(x, position, places, descending, size), isPacked = both !== undefined;
+  const key = both ?? turned(orderKey(x), descending), first = filled(key, last, largest(key.dtype));
+  const lanes: Lanes = isPacked ? [first] : [first, position];
   if (n <= COUNTED) return withExtents(byCounting(lanes, position), extents);
   let lists = firstLists(lanes);
   while (lists.count > 1) {
@@ -185,9 +228,10 @@ export function sortedPositions(x: UOp, descending = false, most: number = Infin
     lists = merged(lists, keeps, keeps && isPacked && lists.length === 2 ** FIRST_STEPS && lists.count > 2 ? 2 : 1);
   }
   const kept = Math.min(n, lists.length), all = lead.map((s): [number, number] => [0, s]);
-  const [first, second] = lists.lanes.map((u) => shrink(reshape(u, [...lead, lists.length]), [...all, [0, kept]]));
-  const places = isPacked ? castNode(first.and(scalarConst(2 ** 32 - 1, dtypes.int64)), dtypes.int32) : second;
-  return withExtents(places, kept === n ? extents : extents?.with(last, undefined) ?? null);
+  const [least, at] = lists.lanes.map((u) => shrink(reshape(u, [...lead, lists.length]), [...all, [0, kept]]));
+  const mask = least.dtype === dtypes.uint32 ? places - 1 : 2 ** 32 - 1;
+  const sorted = isPacked ? castNode(least.and(scalarConst(mask, least.dtype)), dtypes.int32) : at;
+  return withExtents(sorted, kept === n ? extents : extents?.with(last, undefined) ?? null);
 }
 
 /** Rank of each: how many are less. Then who has rank r. */

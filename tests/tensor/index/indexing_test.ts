@@ -139,13 +139,16 @@ Deno.test("setAt: other handles keep the old value, later writes see earlier one
 Deno.test("sort: a bitonic network beyond 32, for packed and wide keys", () => {
   const xs = Array.from({ length: 77 }, (_, k) => ((k * 37) % 41) - 20);
   const want = xs.map((v, k) => [v, k]).sort((a, b) => a[0] - b[0] || a[1] - b[1]);
-  for (const dtype of ["int32", "float32", "float64", "int64"]) {
+  for (const dtype of ["int8", "int16", "int32", "float32", "float64", "int64"]) {
     const [v, at] = new Tensor(xs, { dtype }).sort();
     assertEquals(evaluateTensor(v).data.map(Number), want.map(([x]) => x));
     assertEquals(evaluateTensor(at).data, want.map(([, k]) => k));
   }
   const down = xs.map((v, k) => [v, k]).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 5);
-  assertEquals(evaluateTensor(new Tensor(xs).reshape([1, 77]).topk(5)[1]).data, down.map(([, k]) => k));
+  for (const dtype of ["int8", "int32"]) {
+    const best = new Tensor(xs, { dtype }).reshape([1, 77]).topk(5)[1];
+    assertEquals(evaluateTensor(best).data, down.map(([, k]) => k));
+  }
 });
 
 Deno.test("topk: lists that hold k elements grow no further, whatever is left over", () => {
