@@ -506,6 +506,9 @@ export class Model {
       if (isArgument) throw new Error("state or an argument");
       made = inside.value({ op: "value", on: result, how: "clone" });
     }
+    // of another shape of a tensor it depends whether it is parted from that
+    const below = isShown ? own.parent! : own;
+    if (made === own && below.parent !== undefined && isWhole(below) && !below.isWritten) throw new Error("depends");
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
