@@ -121,3 +121,24 @@ for (const [name, [count, graph]] of Object.entries(PRODUCTS)) {
     });
   }
 }
+
+/** Products whose operands come element by element or not, what their opts are like, and what they are not. */
+const TILES: Readonly<
+  Record<string, readonly [is: RegExp, not: RegExp, graph: (empty: (...shape: number[]) => Tensor) => Tensor]>
+> = {
+  // 147 terms are 10 of 16, not 3 of 64; all filters beside many pixels; nothing is copied asynchronously
+  "a convolution of a few channels": [/^MERGE.* PADTO:2:16 TC:.*ring=2$/, /UNROLL|ring=[34]/, (empty) => {
+    return empty(64, 3, 224, 224).conv2d(empty(64, 3, 7, 7), undefined, { stride: 2, padding: 3 });
+  }],
+  "a product of wide copies": [/UNROLL:0:4 .*ring=3$/, /PADTO/, (empty) => empty(4096, 4096).matmul(empty(4096, 4096))],
+};
+
+for (const [name, [is, not, graph]] of Object.entries(TILES)) {
+  Deno.test(`grid: tiles of ${name}`, () => {
+    const device = openObserving("CUDA");
+    graph((...shape) => Tensor.empty(shape, { device: device.name, dtype: dtypes.float16 })).realize();
+    const { opts } = device.kernels[device.kernels.length - 1].program;
+    assert.match(opts!, is);
+    assert.doesNotMatch(opts!, not);
+  });
+}

@@ -19,6 +19,7 @@ import {
   toposort,
   type UOp,
 } from "../../../src/uop/core/uop.ts";
+import { indexForm, strideAlong } from "../../../src/uop/algebra/linear_form.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
 import { type Data, run } from "../../codegen/harness.ts";
 
@@ -83,6 +84,12 @@ Deno.test("split: on a grid parts are contiguous, whichever range is outermost",
   const read = toposort(split.partial).find((u) => u.op === Ops.LOAD)!;
   // the inner one in memory stays whole
   assert(rangesOf(read).some((r) => (r.arg as RangeArg).kind === AxisKind.REDUCE && r.src[0].value === 64));
+  // neighbors among the results are neighbors in the parts too
+  const written = indexForm(split.partial.src[0].src[0].src[1]), around = rangesOf(split.partial.src[0]);
+  const lies = around.some((r) =>
+    strideAlong(written, r) === 1 && strideAlong(indexForm(ast.src[0].src[0].src[1]), r) === 1
+  );
+  assert(lies);
   const data = [1, 2].map((s) => Float32Array.from({ length: size }, (_, k) => k * s % 7 - 3));
   const buffers = [new Float32Array(256), ...data];
   const made = run(split.partial, [...buffers, new Float32Array(split.made[0].size).fill(NaN)], []);
