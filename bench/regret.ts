@@ -136,7 +136,7 @@ export function measureProgram(
       const tell = (o: readonly Opt[], problem: string): void =>
         onProblem({ program: `${family}: ${made.text}`, kernel, opts: optsText(o), problem });
       const lists = candidatesOf(open, ast, opts, count).filter((o) => !crashed.has(`${kernel} ${optsText(o)}`));
-      const all = compileCandidates(open, ast, lists, (o, error) => tell(o, error.message));
+      const all = compileCandidates(open, ast, lists, program, (o, error) => tell(o, error.message));
       const standings = race(trial, [program, ...all.map((c) => c.program)], {
         until: performance.now() + RACE_MS,
         onFirst: (i) => onFirst(kernel, optsText(all[i - 1].opts)),

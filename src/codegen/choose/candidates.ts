@@ -29,7 +29,7 @@ const LOOP_COPIES = [2, 3, 4, 6, 8, 12, 14, 16], GRID_COPIES = [2, 4, 8, 16];
 /** Copies of a body that a candidate may make: more are slow to compile, and never good. */
 const MOST_COPIES = 256;
 /** Instructions, about, that a body may have. */
-const MOST_BODY = 6000;
+const MOST_BODY = 2000;
 /** Reduce axes that are unrolled as a whole. */
 const WHOLE = 9;
 /** Threads of a group that share a reduction. */

@@ -26,8 +26,13 @@ import { tellsTime, Trial } from "./trial.ts";
 /** Candidates for each unit of BEAM, and those that are compiled together: in between the clock is looked at. */
 const CANDIDATES = 8, BATCH = 16;
 /** Of what a model estimates so many times as many are drawn: the best of them, and others as they come, are measured. */
-const DRAWN = 4;
+const DRAWN = 2;
 const SEED = 1;
+/**
+ * Nodes of a program that is compiled, at most, on loops and on grids, unless the chooser's has half as many: more are long
+ * to compile (a C compiler takes a second for 2,000 lines) and have spilled every register.
+ */
+const MOST_NODES = 800, MOST_NODES_GRID = 4000;
 
 /** A candidate that was left out. */
 export interface Problem {
@@ -115,12 +120,16 @@ export function compileCandidates(
   device: Device,
   ast: UOp,
   lists: readonly (readonly Opt[])[],
+  chosen: Program,
   fault: (opts: readonly Opt[], error: Error) => void,
 ): Candidate[] {
+  const limit = device.renderer.caps.hasGrid ? MOST_NODES_GRID : MOST_NODES;
+  const most = Math.max(limit, 2 * chosen.linear.uops.length);
   const lowered: { opts: readonly Opt[]; linear: LinearProgram }[] = [];
   for (const opts of lists) {
     try {
-      lowered.push({ opts, linear: toProgram(withOpts(ast, opts), device.renderer) });
+      const linear = toProgram(withOpts(ast, opts), device.renderer);
+      if (linear.uops.length <= most) lowered.push({ opts, linear });
     } catch (error) {
       // more than a group may have, or not possible after all
       if (error instanceof DeviceError || error instanceof ArgumentError) continue;
@@ -184,7 +193,7 @@ class Search {
       if (start + this.batchMs >= this.until) break;
       for (const o of some) this.texts.add(optsText(o));
       const fault = (o: readonly Opt[], error: Error): void => this.report(o, error.message);
-      for (const c of compileCandidates(this.device, this.ast, some, fault)) {
+      for (const c of compileCandidates(this.device, this.ast, some, this.chosen, fault)) {
         // other opts may come to the same
         if (c.program.source !== "" && this.sources.has(c.program.source)) continue;
         this.sources.add(c.program.source);
@@ -239,7 +248,7 @@ class Search {
 export function knownOutcome(device: Device, ast: UOp, chosen: Program, key: string): Outcome | undefined {
   const found = tunedStore().get(key);
   if (found === undefined) return undefined;
-  const [made] = found.opts === undefined ? [] : compileCandidates(device, ast, [found.opts], () => {});
+  const [made] = found.opts === undefined ? [] : compileCandidates(device, ast, [found.opts], chosen, () => {});
   // opts that are no longer possible
   if (found.opts !== undefined && made === undefined) return undefined;
   return { ...found, program: made?.program ?? chosen, problems: [], isKnown: true };
