@@ -17,13 +17,14 @@ import {
 } from "../mod.ts";
 import { clangBackend } from "../backends/clang/clang.ts";
 import { dtypes } from "../src/dtype/dtype.ts";
+import * as classes from "../src/helpers/errors.ts";
 import { programOf } from "../src/renderer/renderer.ts";
 import { ACTIVATIONS, PARAMETRIC } from "../src/tensor/ops/activation.ts";
 import { CASTS, UNARY } from "../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../src/tensor/ops/functions.ts";
 import { Ops } from "../src/uop/core/ops.ts";
 import { uop } from "../src/uop/core/uop.ts";
-import { type ErrorClass, loose } from "./fixtures/errors/errors_common.ts";
+import { loose } from "./fixtures/errors/errors_common.ts";
 import { MORE_ERRORS } from "./fixtures/errors/errors_more.ts";
 import { OP_ERRORS } from "./fixtures/errors/errors_ops.ts";
 import { MORE_OP_ERRORS } from "./fixtures/errors/errors_ops_more.ts";
@@ -47,7 +48,7 @@ async function caught(act: () => unknown): Promise<Error> {
   throw new assert.AssertionError({ message: "no error" });
 }
 
-const BUILTINS = new Map<ErrorClass, ErrorClass>([
+const BUILTINS = new Map<unknown, typeof RangeError | typeof TypeError>([
   [ShapeError, RangeError],
   [IndexError, RangeError],
   [OutOfMemoryError, RangeError],
@@ -56,17 +57,18 @@ const BUILTINS = new Map<ErrorClass, ErrorClass>([
 ]);
 
 for (const [group, rows] of Object.entries(GROUPS)) {
-  for (const [name, act, type, text, fields] of rows) {
+  for (const [name, [act, text, fields]] of Object.entries(rows)) {
     Deno.test(`errors: ${group.toLowerCase()}: ${name}`, async () => {
       const error = await caught(act);
+      const told = `${error.name}: ${error.message}`,
+        type: unknown = { ...classes, ...Deno.errors }[error.name as "ShapeError"];
+      if (typeof text === "string") assert.equal(told, text, error.stack);
+      else assert.match(told, text, error.stack);
       assert.equal(error.constructor, type, error.stack);
       assert.ok(error instanceof (BUILTINS.get(type) ?? Error));
-      assert.equal(error.name, type.name);
-      if (typeof text === "string") assert.equal(error.message, text);
-      else assert.match(error.message, text);
       assert.ok(!error.message.endsWith("."), "no period at the end");
       for (const [field, want] of Object.entries(fields ?? {})) {
-        const got = (error as unknown as Record<string, unknown>)[field];
+        const got: unknown = (error as unknown as Record<string, unknown>)[field];
         if (want instanceof RegExp) assert.match(String(got), want, field);
         else assert.deepEqual(got, want, field);
       }
@@ -74,10 +76,9 @@ for (const [group, rows] of Object.entries(GROUPS)) {
   }
 }
 
-Deno.test("errors: the tables are as long as they should be, without repetition", () => {
-  const names = Object.entries(GROUPS).flatMap(([group, rows]) => rows.map(([name]) => `${group} ${name}`));
-  assert.equal(new Set(names).size, names.length);
-  assert.ok(names.length >= 240, String(names.length));
+Deno.test("errors: the tables are as long as they should be", () => {
+  const count = Object.values(GROUPS).reduce((n, rows) => n + Object.keys(rows).length, 0);
+  assert.ok(count >= 420, String(count));
 });
 
 /** Members that nothing can be done wrong with: they take nothing, and every tensor. */
@@ -97,7 +98,7 @@ function isMethod(owner: object | null, name: string): boolean {
 }
 
 Deno.test("errors: every op that takes anything has a row", () => {
-  const acts = Object.values(GROUPS).flatMap((rows) => rows.map(([, act]) => act.toString())).join("\n");
+  const acts = Object.values(GROUPS).flatMap((rows) => Object.values(rows).map(([act]) => act.toString())).join("\n");
   const without: string[] = [];
   for (const { number, rows } of PARITY) {
     if (!/^(1\.([1-9]|1[0-5])|2\.[123])$/.test(number)) continue;
