@@ -11,7 +11,7 @@
  * @module
  */
 import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
-import { ceilDiv, prod } from "../../helpers/math.ts";
+import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { argOf } from "../../uop/core/args.ts";
@@ -21,7 +21,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
 import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
-import { type Loop, MemoryModel } from "../machine/memory_cost.ts";
+import { type Loop, type MemoryCost, MemoryModel } from "../machine/memory_cost.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import { inlineRows } from "../opt/inline_rows.ts";
@@ -46,9 +46,8 @@ const NOT_HIDDEN = 0.1;
 
 const NO_TILE: Tile = [];
 
-/** How a kernel is vectorized and tiled. */
-interface Plan {
-  readonly cost: number;
+/** How a kernel may be vectorized and tiled. */
+interface Candidate {
   /** Output axis with the lanes; -1 where none has. */
   readonly vector: number;
   readonly lanes: number;
@@ -57,6 +56,15 @@ interface Plan {
   readonly tile: Tile;
   /** Elements of blocks of output axes: what they hold is read and written before the next block. */
   readonly blocks: Tile;
+  /** Output axes in the order of loops. */
+  readonly order: readonly number[];
+  /** The operand that is packed. */
+  readonly packed: Access | undefined;
+}
+
+/** What has been chosen, and what it costs. */
+interface Plan extends Candidate {
+  readonly cost: number;
 }
 
 /** Lanes for the values of a kernel: the fewest that any vectorizable dtype of them has. */
@@ -129,15 +137,18 @@ class Chooser {
   /** The cost of a region, with the tile along output axes given, and the best along those of a STAGE around it. */
   private regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
     const inner = this.stageTile(r, lane, lanes);
-    return this.model.cost(r, lane, lanes, inner.length === 0 ? tile : [...tile, ...inner]);
+    const all = inner.length === 0 ? tile : [...tile, ...inner];
+    return this.model.cost(r, lane, lanes, all) + this.model.combining(r, lane, lanes, all);
   }
 
-  /** Cycles of the memory in a region. */
-  private memoryCost(r: Region, lane: number, lanes: number, tile: Tile, blocks: Tile): number {
+  /** What the memory costs in a region, with the output axes in `order`. */
+  private memoryCost(r: Region, lane: number, plan: Candidate): MemoryCost {
+    const { lanes, tile, blocks, order, packed } = plan;
     const extents = this.sizes.map((_, i) => (i === lane && r.axes[i] ? lanes : 1) * copiesOn(tile, i));
     const outer: Loop[] = [], inner: Loop[] = [], own: Loop[] = [];
     const loop = (axis: number, of: number, step: number): Loop => ({ axis, count: ceilDiv(of, step), step });
-    for (let i = 0; i < this.sizes.length; i++) {
+    for (let k = 0; k < this.sizes.length; k++) {
+      const i = k < this.outputs ? order[k] : k;
       if (!r.axes[i]) continue;
       const block = copiesOn(blocks, i);
       if (block > 1) inner.push(loop(i, block, extents[i]));
@@ -145,8 +156,9 @@ class Chooser {
       else outer.push(loop(i, this.sizes[i], block > 1 ? block : extents[i]));
     }
     const loops = [...outer, ...inner, ...own].filter(({ count }) => count > 1);
-    const isPacked = (a: Access): boolean => this.model.isPacked(a, r, lane, lanes, tile);
-    return this.memory.cost(r, extents, loops, isPacked);
+    const isHere = packed !== undefined && r.accesses.includes(packed);
+    const copy = isHere ? { access: packed, tile: this.model.packedTile(packed, r, extents) } : undefined;
+    return this.memory.cost(r, extents, loops, copy);
   }
 
   /** The lanes of each region, given the output axis with lanes, and the cost of everything. */
@@ -220,14 +232,18 @@ class Chooser {
         });
         // without what memory costs it is a bound
         if (best !== undefined && sum(costs) >= best.cost) continue;
+        const packed = this.packedAccess({ lanes: n, regionLanes, tile });
         for (const blocks of this.candidateBlocks(tile, vector, n)) {
-          const total = sum(regions.map((r, k) => {
-            const far = this.memoryCost(r, regionLanes[k], n, tile, blocks);
-            return Math.max(costs[k], far) + NOT_HIDDEN * Math.min(costs[k], far);
-          }));
-          const cost = total < THREAD_COST ? total : total * this.imbalance(tile, blocks, vector, n);
-          if (best !== undefined && cost >= best.cost * 0.995) continue;
-          best = { cost, vector, lanes: n, regionLanes, tile, blocks };
+          for (const order of this.candidateOrders(tile, vector, packed)) {
+            const made = { vector, lanes: n, regionLanes, tile, blocks, order, packed };
+            const total = sum(regions.map((r, k) => {
+              const { stream, jumps } = this.memoryCost(r, regionLanes[k], made);
+              const last = this.model.combining(r, regionLanes[k], n, tile), issued = costs[k] - last;
+              return Math.max(issued, stream) + NOT_HIDDEN * Math.min(issued, stream) + jumps + last;
+            }));
+            const cost = total < THREAD_COST ? total : total * this.imbalance(tile, blocks, vector, n);
+            if (best === undefined || cost < best.cost * 0.995) best = { ...made, cost };
+          }
         }
       }
     }
@@ -377,9 +393,8 @@ class Chooser {
     const v = plan.vector;
     if (v >= 0) copies[v] = this.wholeCopies(v, plan.lanes, copies[v]);
     const tileOf = (i: number): number => copies[i] * (i === v ? plan.lanes : 1);
-    const packed = this.packedAccess(plan);
     // order of loops, and who is split over threads
-    const order = this.loopOrder(plan, packed);
+    const { packed, order } = plan;
     let thread = -1;
     if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(order, tileOf, packed);
     let chunk = -1;
@@ -449,7 +464,7 @@ class Chooser {
   }
 
   /** The operand to pack: the one where it gains most. */
-  private packedAccess(plan: Plan): Access | undefined {
+  private packedAccess(plan: Pick<Plan, "lanes" | "regionLanes" | "tile">): Access | undefined {
     const { lanes, tile } = plan;
     let best: Access | undefined, most = 0.25;
     for (const [k, r] of this.regions.entries()) {
@@ -531,31 +546,20 @@ class Chooser {
   }
 
   /**
-   * Loop order of the output axes. With a packed operand: first the axes that it depends on. Else the lanes' axis moves
-   * outside of the other tiled axis where the panel along it is too large for the cache as a whole.
+   * Loop orders of the output axes to try. With a packed operand: first the axes that it depends on. Else as they are, or the
+   * lanes' axis outside of the other tiled axis, so that a panel along it is read again from the cache.
    */
-  private loopOrder(plan: Plan, packed: Access | undefined): number[] {
+  private candidateOrders(tile: Tile, vector: number, packed: Access | undefined): number[][] {
     const order = Array.from({ length: this.outputs }, (_, i) => i);
     if (packed !== undefined) {
-      return order.sort((a, b) => Number(packed.depends[b]) - Number(packed.depends[a]) || a - b);
+      return [order.sort((a, b) => Number(packed.depends[b]) - Number(packed.depends[a]) || a - b)];
     }
-    const v = plan.vector;
-    const other = plan.tile.find(([i]) => i !== v)?.[0] ?? -1;
-    if (v < 0 || other < 0 || other > v) return order;
-    for (const r of this.regions) {
-      if (r.kind !== "reduce" || !r.axes[v] || !r.axes[other]) continue;
-      let bytes = 0;
-      for (const a of r.accesses) {
-        if (!a.depends[v] || a.depends[other]) continue;
-        const inner = this.sizes.filter((_, i) => a.depends[i] && (i === v || r.own.includes(i)));
-        bytes += prod(inner) * a.dtype.itemsize;
-      }
-      if (bytes > this.model.packBytes) {
-        [order[v], order[other]] = [other, v];
-        break;
-      }
-    }
-    return order;
+    const other = tile.find(([i]) => i !== vector)?.[0] ?? -1;
+    const isTiled = this.regions.some((r) => r.kind === "reduce" && r.axes[vector] && r.axes[other]);
+    if (vector < 0 || other < 0 || other > vector || !isTiled) return [order];
+    const swapped = order.slice();
+    [swapped[vector], swapped[other]] = [other, vector];
+    return [order, swapped];
   }
 
   /** The output axis to split over threads: outer ones first, inner ones only where they balance clearly better. */

@@ -7,7 +7,7 @@
 import type { DType } from "../../dtype/dtype.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
-import { Ops, opWork } from "../../uop/core/ops.ts";
+import { FUNCTION, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { guardedProduct } from "../ast/ungate.ts";
@@ -38,6 +38,8 @@ export interface Region {
   readonly accesses: readonly Access[];
   /** Arithmetic of one iteration, functions weighted. */
   readonly work: number;
+  /** The part of it that functions take, by function. */
+  readonly functions: ReadonlyMap<Ops, number>;
   /** Values accumulated. */
   readonly lanes: number;
   /** Axes that the condition of a sum depends on which adds products under one; absent for others. */
@@ -96,6 +98,7 @@ class Reader {
     const accesses: Access[] = [];
     const inner: UOp[] = [];
     let work = kind === "reduce" ? values : 0;
+    const functions = new Map<Ops, number>();
     const seen = new Set<UOp>();
     const guarded = guardedProduct(root); // its condition is outside of the copies
     const stack: UOp[] = kind === "store"
@@ -120,12 +123,13 @@ class Reader {
         continue;
       }
       // what divides by a constant is mostly of indices, shared by neighbors and moved out of loops
+      if (opFlags[u.op] & FUNCTION) functions.set(u.op, (functions.get(u.op) ?? 0) + opWork[u.op]);
       work += u.dtype.isInt && u.src[1]?.op === Ops.CONST ? 1 : opWork[u.op];
       for (const s of u.src) stack.push(s);
     }
     if (kind === "store") this.dtypes.add(root.src[0].dtype);
     const guard = guarded === undefined ? undefined : this.flags(root.src[0].src[0]);
-    this.regions.push({ kind, root, axes, own, accesses, work, lanes: values, guard });
+    this.regions.push({ kind, root, axes, own, accesses, work, functions, lanes: values, guard });
     for (const r of inner) {
       if (this.seen.has(r)) continue;
       this.seen.add(r);

@@ -15,6 +15,10 @@ import type { Access, Region } from "./access.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 export const LATENCY_ACCUMULATORS: number = 8;
+/** Cycles from the last step of a reduction whose lanes are combined to its result: additions one after the other. */
+const COMBINE_LATENCY = 40;
+/** Cycles of an addition. */
+const LATENCY = 4;
 /** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
 const PACK_USES = 4;
 
@@ -79,8 +83,8 @@ interface LaneRegion {
   readonly accesses: readonly LaneAccess[];
   /** Accesses beside those in the list. */
   readonly others: number;
-  /** Instructions to combine the lanes of all results. */
-  readonly combine: number;
+  /** Results whose lanes are combined. */
+  readonly results: number;
 }
 
 /** Costs of the regions of one kernel. Axes by their position in `axes`, output axes first. */
@@ -101,7 +105,7 @@ export class CostModel {
 
   /** The cost of a region with these lanes on axis `lane` (or -1), and this tile. */
   cost(r: Region, lane: number, lanes: number, tile: Tile): number {
-    const { iterations: all, accesses, others, combine } = this.laneRegion(r, lane, lanes);
+    const { iterations: all, accesses, others } = this.laneRegion(r, lane, lanes);
     if (all === Infinity) return Infinity;
     const here = lane >= 0 && r.axes[lane], { sizes } = this;
     let iterations = all, copies = 1;
@@ -137,11 +141,19 @@ export class CostModel {
     const arithmetic = (this.arithmeticOf(r) + selects) * copies / 2;
     let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
     if (isReduce) {
-      // unrolling supplies accumulators where the lanes are on a reduced axis
-      const chains = copies * r.lanes * (lane >= this.outputs && here ? 8 : 2);
-      body = Math.max(body, 4 * Math.min(1, LATENCY_ACCUMULATORS / chains));
+      // unrolling supplies accumulators, most where the lanes are on a reduced axis
+      const unrolled = Math.min(LATENCY_ACCUMULATORS / (copies * r.lanes), lane >= this.outputs && here ? 8 : 2);
+      body = Math.max(body, LATENCY / Math.max(1, Math.floor(unrolled)));
     }
-    return iterations / copies * body * (1 + scalars / 2000) + combine;
+    return iterations / copies * body * (1 + scalars / 2000);
+  }
+
+  /** What it costs to combine the lanes of all results of a region, after what has been read for them. */
+  combining(r: Region, lane: number, lanes: number, tile: Tile): number {
+    const { results } = this.laneRegion(r, lane, lanes);
+    let copies = 1;
+    for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) copies *= tile[t][1];
+    return results * Math.max(lanes * r.lanes, COMBINE_LATENCY / copies); // that of copies overlaps
   }
 
   /** What the arithmetic of a region costs however it is tiled. */
@@ -157,10 +169,21 @@ export class CostModel {
     return pack === undefined ? 0 : this.usesOf(pack, r, tile);
   }
 
-  /** Is an operand read from a packed tile? */
-  isPacked(a: Access, r: Region, lane: number, lanes: number, tile: Tile): boolean {
-    if (lane < 0 || !a.depends[lane] || this.packUses(a, r, lane, lanes, tile) === 0) return false;
-    return a.strides[lane] !== 1 || a.gated[lane] || this.crowded(a, r);
+  /** The copy of a packed operand: the axes of its region that it keeps, lanes and copies innermost. */
+  packedTile(a: Access, r: Region, extents: readonly number[]): Access {
+    const depends = a.depends.map((d, i) => d && (r.own.includes(i) || extents[i] > 1)), strides = extents.map(() => 0);
+    let n = 1;
+    for (let i = 0; i < extents.length; i++) {
+      if (!depends[i] || r.own.includes(i)) continue;
+      strides[i] = n;
+      n *= extents[i];
+    }
+    for (let k = r.own.length - 1; k >= 0; k--) {
+      if (!depends[r.own[k]]) continue;
+      strides[r.own[k]] = n;
+      n *= this.sizes[r.own[k]];
+    }
+    return { ...a, depends, strides };
   }
 
   /** Cost of filling one vector of a packed tile. */
@@ -193,9 +216,11 @@ export class CostModel {
     return false;
   }
 
-  /** Operations of one iteration. */
+  /** Operations of one iteration: `opWork` is of a function as hardware has it, decomposed it is about twice as many. */
   private arithmeticOf(r: Region): number {
-    return Math.max(1, r.work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0));
+    let { work } = r;
+    for (const [op, n] of r.functions) if (!this.caps.nativeOps.includes(op)) work += n;
+    return Math.max(1, work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0));
   }
 
   private laneRegion(r: Region, lane: number, lanes: number): LaneRegion {
@@ -211,16 +236,15 @@ export class CostModel {
     const { sizes } = this, { own } = r, here = lane >= 0 && r.axes[lane], isStage = r.kind === "stage";
     const isWhole = sizes[lane] >= lanes && (!isStage || sizes[lane] % lanes === 0);
     if (here && ((isStage && !own.includes(lane)) || (lane >= this.outputs && !isWhole))) {
-      return { lane, lanes, iterations: Infinity, accesses: [], others: 0, combine: 0 };
+      return { lane, lanes, iterations: Infinity, accesses: [], others: 0, results: 0 };
     }
-    let iterations = 1, combine = 0;
+    let iterations = 1, results = 0;
     for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
     if (here) iterations /= lane < this.outputs ? lanes * efficiency(sizes[lane], lanes) : lanes;
     if (r.kind === "reduce" && own.includes(lane)) {
       // one combination of the lanes for each result
-      let results = 1;
+      results = 1;
       for (let i = 0; i < sizes.length; i++) if (r.axes[i] && !own.includes(i)) results *= sizes[i];
-      combine = results * lanes * r.lanes;
     }
     const accesses = r.accesses.map((a): LaneAccess => {
       let share = 1;
@@ -239,7 +263,7 @@ export class CostModel {
       };
     });
     const others = !isStage ? 0 : here || lane < 0 ? 1 : lanes;
-    return { lane, lanes, iterations, accesses, others, combine };
+    return { lane, lanes, iterations, accesses, others, results };
   }
 
   /** Instructions for one execution of an access that is not packed. */

@@ -25,9 +25,13 @@ const LAST_BYTES = 32 << 20, FIRST_BYTES = 1 << 15, SECOND_BYTES = 1 << 19;
 /** Runs of lines that hardware follows at once. */
 const STREAMS = 8;
 
-/** Cycles a line: in a long run, and what each begin of a run adds, in rows that are a power of two apart or not. */
+/**
+ * Cycles a line: in a long run, and what each begin of a run adds, where hardware foresees it (in the same page), where it
+ * does not, and in rows a multiple of a page apart.
+ */
 interface LineCost {
   readonly stream: number;
+  readonly near: number;
   readonly jump: number;
   readonly crowded: number;
 }
@@ -36,10 +40,10 @@ interface LineCost {
  * lines (0.61 to 2.3 ns a line from the last cache, 1.5 to 9.8 ns from memory); the second cache gives 205 to 270 GB/s.
  */
 const SECOND_LINE = 1.2;
-const LAST: LineCost = { stream: 2.6, jump: 0.3, crowded: 7.4 };
-const LAST_STORE: LineCost = { stream: 2.6, jump: 2.6, crowded: 18 };
-const MEMORY: LineCost = { stream: 6.4, jump: 9, crowded: 36 };
-/** Stride whose rows meet in the same sets. */
+const LAST: LineCost = { stream: 2.6, near: 0.3, jump: 7.4, crowded: 7.4 };
+const LAST_STORE: LineCost = { stream: 2.6, near: 2.6, jump: 7.4, crowded: 18 };
+const MEMORY: LineCost = { stream: 6.4, near: 3, jump: 9, crowded: 36 };
+/** Stride whose rows meet in the same sets; rows that are not half of it apart are foreseen. */
 const PAGE = 4096;
 /** Bytes between copies of a kernel's own memory. */
 const APART = 2 ** 40 + LINE;
@@ -104,9 +108,13 @@ class Footprint {
     return n * LINE * (n > used * ways ? sets / used : 1);
   }
 
-  /** Are its rows a multiple of a page apart? */
-  get isCrowded(): boolean {
-    return this.strides.some((s) => s % PAGE === 0);
+  /** What the begin of a run adds. */
+  jumpOf(cost: LineCost): number {
+    let most = 0;
+    for (const s of this.strides) {
+      most = Math.max(most, s % PAGE === 0 ? cost.crowded : 2 * s < PAGE ? cost.near : cost.jump);
+    }
+    return most;
   }
 }
 
@@ -146,6 +154,18 @@ function bytesOf(regions: readonly Region[]): number {
   return sum;
 }
 
+/** Cycles of the memory: of lines that follow each other, and of jumps, which arithmetic does not hide. */
+export interface MemoryCost {
+  readonly stream: number;
+  readonly jumps: number;
+}
+
+/** A tile of an operand that is copied into memory of the kernel, and where it is read from then. */
+export interface Packed {
+  readonly access: Access;
+  readonly tile: Access;
+}
+
 /** The memory of a machine, as the regions of one kernel use it. */
 export class MemoryModel {
   private readonly first: number;
@@ -177,14 +197,19 @@ export class MemoryModel {
     }
   }
 
-  /** Cycles of a region whose body touches `extents` elements along each axis, in these loops, outermost first. */
-  cost(r: Region, extents: readonly number[], loops: readonly Loop[], isPacked: (a: Access) => boolean): number {
-    const accesses = this.accesses.get(r)!, n = loops.length, known = this.known.get(r)!;
+  /**
+   * What a region costs whose body touches `extents` elements along each axis, in these loops, outermost first.
+   * @param packed the access that reads a copy instead
+   */
+  cost(r: Region, extents: readonly number[], loops: readonly Loop[], packed: Packed | undefined): MemoryCost {
+    const accesses = this.accesses.get(r)!.map((a) => a === packed?.access ? packed.tile : a),
+      n = loops.length,
+      known = this.known.get(r)!;
     const levels = n + 1, lines = new Float64Array(levels * accesses.length), runs = new Float64Array(lines.length);
     const first = new Float64Array(levels), second = new Float64Array(levels), last = new Float64Array(levels);
-    const crowded: boolean[] = [];
+    const jumps: number[][] = [];
     accesses.forEach((a, k) => {
-      const f = this.footprint, size = a.dtype.itemsize, isKept = baseOf(a).op === Ops.STAGE;
+      const f = this.footprint, size = a.dtype.itemsize, isKept = baseOf(a).op === Ops.STAGE || a === packed?.tile;
       const stride = (axis: number): number => {
         const s = a.strides[axis];
         return s !== s ? PAGE + LINE : Math.abs(s) * size;
@@ -201,16 +226,15 @@ export class MemoryModel {
         const at = k * levels + level;
         lines[at] = f.lines;
         runs[at] = f.run;
-        if (!isPacked(a)) {
-          first[level] += f.bytes(FIRST_SETS, WAYS[0]);
-          second[level] += f.bytes(this.secondSets, WAYS[1]);
-          last[level] += lines[at] * LINE;
-        }
+        first[level] += f.bytes(FIRST_SETS, WAYS[0]);
+        second[level] += f.bytes(this.secondSets, WAYS[1]);
+        last[level] += lines[at] * LINE;
+        // the innermost loop that leaves the run says how far it goes
+        if (f.strides.length > 0) jumps[k] ??= [LAST, LAST_STORE, MEMORY].map((cost) => f.jumpOf(cost));
         if (level === n) break;
         const { axis, count, step } = loops[n - 1 - level];
         if (a.depends[axis]) f.add(stride(axis) * step, count);
       }
-      crowded.push(f.isCrowded);
     });
     // the most inner loops whose data a cache holds
     const held = (bytes: Float64Array, share: number): number => {
@@ -219,9 +243,8 @@ export class MemoryModel {
       return level;
     };
     const one = held(first, this.first), two = held(second, this.second), three = held(last, LAST_BYTES * LAST_SHARE);
-    let cost = 0;
+    let stream = 0, jumped = 0;
     accesses.forEach((a, k) => {
-      if (isPacked(a)) return;
       const fetches = (level: number): number => {
         let times = lines[k * levels + Math.min(n, level + 1)];
         for (let j = level + 1; j < n; j++) times *= loops[n - 1 - j].count;
@@ -231,14 +254,16 @@ export class MemoryModel {
       const base = baseOf(a), before = known.get(base);
       const isShared = ({ axis }: Loop): boolean => before!.axes[axis] && !before!.own.includes(axis);
       const inner = before === undefined ? Infinity : n - loops.filter(isShared).length;
-      if (one < inner) cost += fetches(one) * SECOND_LINE;
-      if (base.op !== Ops.PARAM || !this.isFar || two >= inner) return;
+      if (one < inner) stream += fetches(one) * SECOND_LINE;
+      if (base.op !== Ops.PARAM || a === packed?.tile || !this.isFar || two >= inner) return;
       const run = (level: number): number => runs[k * levels + Math.min(n, level)] / LINE;
       const length = Math.max(1, Math.min(run(two + 1), STREAMS * Math.max(1, run(one + 1))));
-      const price = ({ stream, jump, crowded: more }: LineCost): number => stream + (crowded[k] ? more : jump) / length;
       const far = fetches(two), farther = this.isFarther ? Math.min(far, fetches(three)) : 0;
-      cost += farther * price(MEMORY) + (far - farther) * price(a.isStore ? LAST_STORE : LAST);
+      stream += farther * MEMORY.stream + (far - farther) * LAST.stream;
+      if (jumps[k] !== undefined) {
+        jumped += (farther * jumps[k][2] + (far - farther) * jumps[k][a.isStore ? 1 : 0]) / length;
+      }
     });
-    return cost;
+    return { stream, jumps: jumped };
   }
 }
