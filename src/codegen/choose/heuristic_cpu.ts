@@ -402,7 +402,7 @@ class Chooser {
       // a few long chunks, so that each fills its tiles rarely
       const tiles = ceilDiv(this.sizes[thread], tileOf(thread));
       const size = ceilDiv(tiles, caps.threads) * tileOf(thread);
-      if (thread !== v && kernel.mayOverlap && size < this.sizes[thread]) {
+      if (thread !== v && kernel.mayOverlap && size > 1 && size < this.sizes[thread]) {
         kernel.apply({ op: "PADTO", axis: thread, arg: size });
         chunk = thread;
       }

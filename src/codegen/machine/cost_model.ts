@@ -138,7 +138,8 @@ export class CostModel {
     const isReduce = r.kind === "reduce";
     // a condition that copies do not share selects each product
     const selects = r.guard !== undefined && (r.guard[lane] || tile.some(([axis]) => r.guard![axis])) ? 1 : 0;
-    const arithmetic = (this.arithmeticOf(r) + selects) * copies / 2;
+    // lanes that are loaded one by one are put together by an instruction each
+    const arithmetic = ((this.arithmeticOf(r) + selects) * copies + scalars) / 2;
     let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
     if (isReduce) {
       // unrolling supplies accumulators, most where the lanes are on a reduced axis
@@ -150,10 +151,12 @@ export class CostModel {
 
   /** What it costs to combine the lanes of all results of a region, after what has been read for them. */
   combining(r: Region, lane: number, lanes: number, tile: Tile): number {
-    const { results } = this.laneRegion(r, lane, lanes);
+    const { results, iterations } = this.laneRegion(r, lane, lanes);
+    if (results === 0) return 0;
     let copies = 1;
     for (let t = 0; t < tile.length; t++) if (r.axes[tile[t][0]]) copies *= tile[t][1];
-    return results * Math.max(lanes * r.lanes, COMBINE_LATENCY / copies); // that of copies overlaps
+    // that of copies overlaps, and that of short reductions the next one
+    return results * Math.max(lanes * r.lanes, Math.min(COMBINE_LATENCY, iterations / results) / copies);
   }
 
   /** What the arithmetic of a region costs however it is tiled. */

@@ -60,7 +60,7 @@ for (const writer of ["CLANG", "WASM"]) {
     Deno.test(`heuristic cpu: ${name} over outer axes reads vectors on ${writer}`, () => {
       const d = new Draw(7, 2 ** 22);
       for (let n = 0; n < 4; n++) {
-        const shape = [d.pick([20, 512, 3000]), d.pick([16, 40, 130]), d.pick([64, 100, 257])], axis = d.below(2);
+        const shape = [d.pick([20, 512, 3000]), d.pick([40, 96, 130]), d.pick([64, 100, 257])], axis = d.below(2);
         for (const p of kernelsOf(writer, shape, (x) => over(x, axis))) {
           assert.equal(alone(p), 0, `[${shape}] over ${axis}: ${p.opts}`);
         }
@@ -76,4 +76,12 @@ Deno.test("heuristic cpu: a matrix is transposed in blocks, and columns are norm
   assert.ok(kernels.every(({ uops }) => uops.every((u) => u.op !== Ops.LOCAL)));
   // along rows it stays in the first cache
   assert.ok(kernelsOf("CLANG", [4096, 1024], (x) => x.softmax(1)).some((p) => p.uops.some((u) => u.op === Ops.LOCAL)));
+});
+
+Deno.test("heuristic cpu: an axis of as many tiles as threads is cut in no chunks", () => {
+  // a packed operand does not depend on the images, of which each thread would have one
+  const [p] = kernelsOf("WASM", [8, 8, 14, 14], (x) => {
+    return x.conv2d(Tensor.empty([16, 4, 5, 5], { device: x.device }), undefined, { padding: 2, groups: 2 });
+  });
+  assert.doesNotMatch(p.opts!, /PADTO:\d+:1\b/);
 });
