@@ -299,6 +299,7 @@ export abstract class RealizeTensor extends TensorBase {
     }
     const { storage, version } = argOf(node, Ops.BUFFER);
     checkAlive(node, action);
+    this.noteSeen();
     if (storage.claims === 0) this.hold();
     if (storage.version !== version) realizeNodes([uop(Ops.CONTIGUOUS, this.dtype, [u])]); // throws StaleReadError
     return bufferOf(storage)!;
@@ -360,7 +361,7 @@ export abstract class RealizeTensor extends TensorBase {
    * Writes `x`, broadcast to this shape, into this tensor's memory, lazily; earlier lazy reads come first. Through a view
    * (a slice, `flip`, `permute`, `reshape`, `detach`, `bitcast`, one of those of another) it is a write to the tensor that
    * the view was made of, which names the new version from then on. A view that was realized before anything was
-   * written through it has memory of its own; a value gets some. So does what copies a tensor (`expand`, `pad`, `roll`,
+   * written through it has memory of its own, unless it is all of the tensor in another shape; a value gets some. So does what copies a tensor (`expand`, `pad`, `roll`,
    * `cast`, `at` an index tensor), where it is clear that the copy is meant: it was realized, or `x` is computed from it.
    * @throws {ArgumentError} for a copy of which that is not clear
    * @throws {DTypeError} if a tensor `x` has another dtype @throws {DeviceError} if it is on another device

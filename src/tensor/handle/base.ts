@@ -160,6 +160,8 @@ export abstract class TensorBase {
   private source: Source<TensorBase> | undefined;
   /** Whether something has been written through this: realizing does not part it from what it is a view of. */
   private isPlace: boolean;
+  /** Whether this has been realized as another shape of the memory that it is a view of: it is what is there now. */
+  private follows: boolean;
   /** Whether this is a value that only happens to be what is in memory: a sum over one element. */
   private isValue: boolean;
   /** How many handles were made before this one. */
@@ -197,6 +199,7 @@ export abstract class TensorBase {
     this.holds = false;
     this.source = undefined;
     this.isPlace = false;
+    this.follows = false;
     this.isValue = false;
     this.serial = nextSerial++;
     this.epoch = 0;
@@ -215,6 +218,7 @@ export abstract class TensorBase {
   }
   /** As {@linkcode uop}, where nobody reads it. */
   private get present(): UOp {
+    if (this.follows) this.follow();
     const { node } = this;
     if (node.becomes === undefined) return node;
     let u = node.becomes;
@@ -245,6 +249,7 @@ export abstract class TensorBase {
 
   /** Points the handle at what another tensor names. */
   protected rename(u: UOp): void {
+    this.follows = false;
     this.setUop(u);
     this.source = undefined;
     this.epoch++;
@@ -260,14 +265,14 @@ export abstract class TensorBase {
    * Makes this name the newest version of its memory, for a write, or, with `all`, what it is a view of, too. Values that
    * others see through views get memory. False where this is a value, and no view: nobody else sees it.
    */
-  protected refresh(all = false): boolean {
+  protected refresh(all = false, isRead = false): boolean {
     const path = this.aliases(), [top] = path;
     const { base, steps } = top.isValue ? { base: top.present, steps: [] } : shown(top.present);
     let now: UOp;
     if (isMemory(base) && !top.isValue) {
       now = newestOf(base);
       // an equal expression has become the same memory: this one moves out
-      if (now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).storage.names > 1) {
+      if (!isRead && now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).storage.names > 1) {
         now = realizing.copyOut(this, top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
       }
     } else if (path.length === 1) return false;
@@ -328,6 +333,7 @@ export abstract class TensorBase {
   protected keepCopy(copy: UOp, asView: boolean): void {
     if (!this.isPlace && !asView) return this.rename(copy);
     const source = this.source?.weak(this.node);
+    this.follows = false;
     this.setUop(copy);
     this.source = source;
   }
@@ -345,12 +351,26 @@ export abstract class TensorBase {
   protected markPlace(): void {
     this.isPlace = true;
   }
+  /** Makes a view that has been realized, and is all of the memory of its tensor in order, name what is there from now on. */
+  protected noteSeen(): void {
+    if (this.source === undefined || this.follows) return;
+    const [top] = this.aliases(), own = wholeOf(this.present);
+    const isShape = top !== this && isMemory(own) && isSameMemory(own, shown(top.present).base);
+    this.follows = isShape && newestOf(own) === own;
+  }
+  /** Makes this name what is in its memory now. */
+  private follow(): void {
+    const own = wholeOf(this.node);
+    if (!isMemory(own) || newestOf(own) === own) return;
+    this.follows = false;
+    this.refresh(false, true);
+    this.follows = true;
+  }
   /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
   protected settle(): void {
-    if (this.source === undefined || this.isPlace) return;
-    const [top] = this.aliases();
+    this.noteSeen();
+    if (this.source === undefined || this.isPlace || this.follows) return;
     const own = unshaped(this.uop); // not what a view below it, which has other memory by now, is of
-    if (top !== this && isMemory(own) && isSameMemory(own, shown(top.present).base)) return; // another shape of it
     this.source = undefined;
     this.epoch++; // views of this that there are stay what they are
     if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(reshape(own, shapeOf(this.node)));

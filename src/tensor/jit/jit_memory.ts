@@ -388,7 +388,11 @@ export function givenBack(
     if (!isWritten) internals.settle(t);
     return t;
   }
-  if (!isPart || isWritten) return wrap(t, reshape(t.uop, like.shape));
+  if (!isPart || isWritten) {
+    const view = wrap(t, reshape(t.uop, like.shape));
+    if (!isPart) internals.settle(view);
+    return view;
+  }
   const copy = wrap(t, reshape(bufferNode(storageFor(storage, copyOf(storage))), like.shape));
   internals.hold(copy);
   return copy;

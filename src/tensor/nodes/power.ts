@@ -151,7 +151,7 @@ function series(x: UOp, coefficients: readonly number[]): UOp {
  */
 function powerOf(a: UOp, y: UOp): UOp {
   const d = a.dtype,
-    format = d === dtypes.float64 ? FLOAT64 : FLOAT32,
+    format = formatOf(a),
     { digits, bias, ints, root, terms } = format;
   const c = (v: number) => floatConst(v, d), count = (v: number) => scalarConst(v, ints);
   const minus = (x: UOp) => scale(x, -1), lead = (x: UOp) => leadOf(x, format);

@@ -1,7 +1,7 @@
 /** Random programs of reads, views and writes: each statement is run by the model, which knows what may be read. */
 import type { Random } from "../../support/random.ts";
 import { product, range, SIZE, taken } from "./assignments_bytes.ts";
-import { comesFrom, type Handle, isWhole, Model } from "./assignments_model.ts";
+import { comesFrom, type Handle, isOpen, isUnsure, Model } from "./assignments_model.ts";
 import { type Kind, type Part, SAME, SAME_COPIES, type Statement } from "./assignments_program.ts";
 
 const SHAPES: readonly (readonly number[])[] = [[4], [6], [2, 3], [3, 2], [2, 2], [3, 4], [2, 2, 3]];
@@ -53,19 +53,14 @@ export class Maker {
     while (rest.length > 0) {
       const some = rest.splice(r.int(0, rest.length - 1), 1);
       while (rest.length > 0 && this.chance < 0.4) some.push(...rest.splice(r.int(0, rest.length - 1), 1));
-      const fresh = some.filter((n) => this.chance < LATE / 4 || !model.isStale([n]));
-      const real = fresh.filter((n) => this.parts(n));
-      if (real.length > 0 && this.chance < 0.6) this.add({ op: "realize", names: real });
+      const sure = some.filter((n) => !isUnsure(model.get(n)));
+      const fresh = sure.filter((n) => this.chance < LATE / 4 || !model.isStale([n]));
+      if (fresh.length > 0 && this.chance < 0.6) this.add({ op: "realize", names: fresh });
       for (const on of fresh) {
         if (this.model.isStale([on]) && this.chance > LATE / 4) continue;
         this.read(on);
       }
     }
-  }
-  /** Whether realizing a tensor parts it from what it is a view of, or never does: that of another shape depends. */
-  private parts(name: string): boolean {
-    const h = this.model.get(name);
-    return h.parent === undefined || h.isWritten || !isWhole(h);
   }
   private read(on: string): void {
     this.program.push({ op: "read", on });
@@ -98,13 +93,13 @@ export class Maker {
       const names = new Set<string>();
       do {
         const n = this.pick();
-        if (n !== undefined && this.parts(n)) names.add(n);
+        if (n !== undefined && !isUnsure(this.model.get(n))) names.add(n);
       } while (this.chance < 0.5);
       const list = [...names];
       if (list.length > 0) this.add({ op: "realize", names: list });
     } else if (p < 0.95) {
       const on = this.pick();
-      if (on !== undefined) this.read(on);
+      if (on !== undefined && !isUnsure(this.model.get(on))) this.read(on);
     } else if (p < 0.965) this.scoped();
     else if (this.functions.length > 0 && this.chance < 0.6) this.call(this.r.pick(this.functions));
     else this.jit();
@@ -136,33 +131,38 @@ export class Maker {
     if (rank === 0 && how !== "detach") return undefined;
     switch (how) {
       case "at":
-        this.add({ op: "view", to, on, how, index: this.index(shape) });
-        break;
+        return this.addView({ op: "view", to, on, how, index: this.index(shape) });
       case "permute":
-        this.add({ op: "view", to, on, how, list: range(rank).sort(() => this.chance - 0.5) });
-        break;
+        return this.addView({ op: "view", to, on, how, list: range(rank).sort(() => this.chance - 0.5) });
       case "flip":
-        this.add({ op: "view", to, on, how, list: range(rank).filter(() => this.chance < 0.6) });
-        break;
+        return this.addView({ op: "view", to, on, how, list: range(rank).filter(() => this.chance < 0.6) });
       case "reshape": {
         const n = product(shape), divisor = r.pick(range(n).map((i) => i + 1).filter((d) => n % d === 0));
-        this.add({ op: "view", to, on, how, list: this.chance < 0.4 ? [n] : [divisor, n / divisor] });
-        break;
+        return this.addView({ op: "view", to, on, how, list: this.chance < 0.4 ? [n] : [divisor, n / divisor] });
       }
       case "shrink": {
         const list = shape.map((n) => r.int(0, n - 1));
-        this.add({ op: "view", to, on, how, list, shape: shape.map((n, i) => r.int(list[i] + 1, n)) });
-        break;
+        return this.addView({ op: "view", to, on, how, list, shape: shape.map((n, i) => r.int(list[i] + 1, n)) });
       }
       case "bitcast": {
         if (SIZE[kind] < 4) return undefined;
-        this.add({ op: "view", to, on, how, dtype: r.pick(["int32", "uint32", "uint32", "int16", "uint8"]) });
-        break;
+        return this.addView({
+          op: "view",
+          to,
+          on,
+          how,
+          dtype: r.pick(["int32", "uint32", "uint32", "int16", "uint8"]),
+        });
       }
       default:
-        this.add({ op: "view", to, on, how });
+        return this.addView({ op: "view", to, on, how });
     }
-    return to;
+  }
+  /** Adds a view, unless it is open whether it is its tensor in another shape. */
+  private addView(s: Statement): string | undefined {
+    if (isOpen(this.model.view(s))) return undefined;
+    this.add(s);
+    return s.to;
   }
 
   private value(): string | undefined {
@@ -197,8 +197,11 @@ export class Maker {
     let s: Statement;
     // of a copy that may be a mistake: a named error (tests/tensor/inplace_test.ts)
     const mayAssign = !this.copies.has(on);
-    if (p < 0.3 && mayAssign) s = { op: "assign", on, value: this.operand(shape, kind) };
-    else if (p < 0.5) s = { op: "inplace", on, how: r.pick(["add", "mul", "sub"]), value: this.operand(shape, kind) };
+    if (p < 0.3 && mayAssign) {
+      const value = this.operand(shape, kind);
+      if (value !== on && this.isOneShape(on, value)) return undefined;
+      s = { op: "assign", on, value };
+    } else if (p < 0.5) s = { op: "inplace", on, how: r.pick(["add", "mul", "sub"]), value: this.operand(shape, kind) };
     else if (p < 0.9 && shape.length > 0) {
       const index = this.chance < 0.2
         ? [{ at: range(r.int(1, 3)).map(() => r.int(-shape[0], shape[0] - 1)) }]
@@ -211,6 +214,13 @@ export class Maker {
     }
     this.add(s);
     return s;
+  }
+
+  /** Whether both are all of one memory: to write one to the other may be no write at all. */
+  private isOneShape(on: string, value: string | number): boolean {
+    if (typeof value === "number") return false;
+    const [a, b] = [on, value].map((n) => this.model.get(n));
+    return a.memory === b.memory && a.isShape && b.isShape;
   }
 
   /** Writes in a scope: what is made inside is gone after it. */
@@ -393,23 +403,32 @@ export class Maker {
 
   /** Gradients: what writes them is not to be called with them. */
   private readonly slopesMade = new Set<string>();
+  /** Functions of gradients that write a factor, and the memory of what they wrote. */
+  private readonly adds = new Set<string>();
+  private readonly spoiled = new Set<Handle["memory"]>();
 
   /** A function that fills the gradient of its first argument, and may write its second one. */
   private slopes(): string {
     const to = this.name(), how = this.r.pick(["", "", "nested", "check", "off"]);
-    this.add({ op: "slopes", to, how, list: [this.r.int(1, 3), this.chance < 0.4 ? this.r.int(1, 3) : 0] });
+    const scale = this.r.int(1, 3), adds = this.chance < 0.4 ? this.r.int(1, 3) : 0;
+    if (adds > 0) this.adds.add(to);
+    this.add({ op: "slopes", to, how, list: [scale, adds] });
     return to;
   }
   private slope(on: string, x: string): void {
     const { shape } = this.model.get(x);
     const { memory } = this.model.get(x); // of what is computed from it there is a second way to its gradient
+    // a weight that something else than a step writes makes what was computed from it stale to gradients
+    const isOld = (h: Handle): boolean => [...this.spoiled].some((m) => m !== h.memory && comesFrom(h.version, m));
     const fits = (h: Handle): boolean =>
-      h.parent === undefined && h.kind === "float32" && !comesFrom(h.version, memory);
+      h.parent === undefined && h.kind === "float32" && !comesFrom(h.version, memory) && !isOld(h);
     const y = this.pick((h) => fits(h) && h.shape.join() === shape.join());
     const to = this.name();
     this.slopesMade.add(to);
     if (y === undefined || y === x || this.slopesMade.has(y)) return;
     const s: Statement = { op: "slope", to, on, names: [x, y], list: [this.chance < 0.5 ? 1 : 0] };
-    if (Model.accepts([...this.program, s])) this.add(s);
+    if (!Model.accepts([...this.program, s])) return;
+    this.add(s);
+    if (this.adds.has(on)) this.spoiled.add(this.model.get(y).memory);
   }
 }

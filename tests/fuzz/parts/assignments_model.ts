@@ -4,7 +4,7 @@
  * Plain arrays, nothing of src.
  */
 import { combine, load, permuted, product, range, SIZE, store, taken } from "./assignments_bytes.ts";
-import { type Kind, SAME_NODES, type Statement } from "./assignments_program.ts";
+import { type Kind, type Part, SAME_NODES, type Statement } from "./assignments_program.ts";
 import { Training } from "./assignments_training.ts";
 
 /** A tensor's memory. */
@@ -48,6 +48,10 @@ export interface Handle {
   readonly kind: Kind;
   /** What it is a view of. */
   parent: Handle | undefined;
+  /** Whether it is all of its memory in order, and that can be seen from how it was made: nothing copies it. */
+  readonly isShape: boolean;
+  /** Whether it has been realized as such: it is what is in its memory now. */
+  follows: boolean;
   /** What it reads has been copied for it. */
   isCopied: boolean;
   isWritten: boolean;
@@ -57,9 +61,24 @@ export interface Handle {
   through?: readonly Version[];
 }
 
-/** Whether a tensor is all of its memory, in order: another shape of it, which nothing copies. */
-export function isWhole({ memory, places, kind }: Handle): boolean {
-  return places.length * SIZE[kind] === memory.newest.bytes.length && places.every((p, i) => p === i * SIZE[kind]);
+/** Whether a tensor is all of its memory, in order, by steps that may show or may not: it may be copied, or not. */
+export function isOpen({ memory, places, kind, isShape }: Handle): boolean {
+  if (isShape || places.length * SIZE[kind] !== memory.newest.bytes.length) return false;
+  return places.every((p, i) => p === i * SIZE[kind]);
+}
+
+/** Whether a tensor is another shape of a value that is in no memory yet: it gets some, and that may have it, too. */
+export function isUnsure({ parent, isShape, version }: Handle): boolean {
+  return parent !== undefined && isShape && !version.isStored;
+}
+
+/** Whether an index takes all of an axis, as it is. */
+function takesAll(part: Part, n: number): boolean {
+  if (typeof part === "number") return n === 1;
+  if (part === ":") return true;
+  if (!Array.isArray(part)) return false;
+  const [start, stop, by] = part as readonly (number | null)[];
+  return start === 0 && stop === n && by === undefined;
 }
 
 /** What the value of a handle was computed from, where who reads it now reads that. */
@@ -108,6 +127,7 @@ export class Model {
   get(name: string): Handle {
     const h = this.handles.get(name);
     if (h === undefined) throw new Error(`no ${name}`);
+    if (h.follows) h.version = h.memory.newest;
     return h;
   }
 
@@ -147,11 +167,12 @@ export class Model {
 
   /**
    * Tells that these have been realized; `explicit` where that was asked for, and not to read them. Writes that read what
-   * this overwrites are done with it, but perhaps for values that it computes on its way.
+   * this overwrites are done with it, but perhaps for values that it computes on its way. Those of them that are
+   * arguments of jit functions stay what they were: `given`.
    */
-  done(names: readonly string[], explicit: boolean): void {
+  done(names: readonly string[], explicit: boolean, given: readonly string[] = []): void {
     const waiting = [...this.memories].map((m) => m.newest).filter((v) => v.isWrite && !v.isDone && !isLate(v));
-    this.realized(names, explicit);
+    this.realized(names, explicit, given);
     for (let again = true; again;) {
       again = false;
       for (const v of waiting) {
@@ -162,7 +183,7 @@ export class Model {
       }
     }
   }
-  private realized(names: readonly string[], explicit: boolean): void {
+  private realized(names: readonly string[], explicit: boolean, given: readonly string[]): void {
     const seen = new Set<Version>();
     for (const name of names) {
       const h = this.get(name);
@@ -171,8 +192,11 @@ export class Model {
         h.version.isStored = true;
       }
       if (!h.isCopied) finish(h.version, seen);
-      h.isCopied = h.parent !== undefined && !isWhole(h);
-      if (!explicit || h.parent === undefined || h.isWritten) continue;
+      h.isCopied = h.parent !== undefined && !h.isShape;
+      const isGiven = given.includes(name);
+      h.follows ||= !isGiven && h.parent !== undefined && h.isShape && h.version === h.memory.newest;
+      if (h.follows) h.through = undefined;
+      if (!explicit || h.parent === undefined || h.isWritten || h.follows || (isGiven && h.isShape)) continue;
       const { parent } = h, values = this.read(name);
       for (const other of this.handles.values()) if (other.parent === h) other.parent = parent;
       const own = this.made(values, h.shape, h.kind, []);
@@ -207,15 +231,19 @@ export class Model {
       shape,
       kind,
       parent: undefined,
+      isShape: true,
+      follows: false,
       isCopied: false,
       isWritten: false,
       cells: [{ own: undefined }],
     };
   }
 
-  private viewOf(h: Handle, at: readonly number[], shape: readonly number[], kind: Kind = h.kind): Handle {
+  private viewOf(h: Handle, at: readonly number[], shape: readonly number[], isShape: boolean, kind = h.kind): Handle {
     return {
       ...h,
+      isShape: h.isShape && isShape,
+      follows: false,
       places: at.map((i) => h.places[i]),
       shape,
       kind,
@@ -372,37 +400,39 @@ export class Model {
     if (s.op === "realize") this.done(s.names!, true);
   }
 
-  private view(s: Statement): Handle {
+  /** What a statement makes a view. */
+  view(s: Statement): Handle {
     const h = this.get(s.on!), all = range(h.places.length), list = s.list!;
     switch (s.how) {
       case "at": {
         const { at, shape } = taken(h.shape, s.index!);
         if (at.some((i) => i === undefined || i >= all.length)) throw new Error("out of range");
-        return this.viewOf(h, at, shape);
+        return this.viewOf(h, at, shape, s.index!.every((part, axis) => takesAll(part, h.shape[axis])));
       }
       case "permute":
-        return this.viewOf(h, permuted(h.shape, list), list.map((a) => h.shape[a]));
+        return this.viewOf(h, permuted(h.shape, list), list.map((a) => h.shape[a]), list.every((a, i) => a === i));
       case "flip":
         return this.viewOf(
           h,
           taken(h.shape, h.shape.map((_, a) => list.includes(a) ? [null, null, -1] : ":")).at,
           h.shape,
+          list.every((a) => h.shape[a] === 1),
         );
       case "reshape":
         if (product(list) !== all.length) throw new Error("sizes differ");
-        return this.viewOf(h, all, list);
+        return this.viewOf(h, all, list, true);
       case "shrink": {
         const { at, shape } = taken(h.shape, list.map((start, i) => [start, s.shape![i]]));
-        return this.viewOf(h, at, shape);
+        return this.viewOf(h, at, shape, shape.join() === h.shape.join());
       }
       case "bitcast": {
         const times = SIZE[h.kind] / SIZE[s.dtype!], shape = [...h.shape.slice(0, -1), (h.shape.at(-1) ?? 1) * times];
-        const made = this.viewOf(h, all, h.shape.length === 0 ? [] : shape, s.dtype!);
+        const made = this.viewOf(h, all, h.shape.length === 0 ? [] : shape, s.dtype === h.kind, s.dtype!);
         made.places = h.places.flatMap((p) => range(times).map((i) => p + i * SIZE[s.dtype!]));
         return made;
       }
     }
-    return this.viewOf(h, all, h.shape);
+    return this.viewOf(h, all, h.shape, true);
   }
 
   private value(s: Statement): Handle {
@@ -490,7 +520,7 @@ export class Model {
     if (f === undefined) throw new Error(`no function ${on}`);
     const { params = [], body = [], result = "", isValue } = f, given = names.map((name) => this.get(name));
     let may = this.isStale(names);
-    this.done(names, false);
+    this.done(names, false, names);
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = this.inner();
     params.forEach((p, k) => inside.handles.set(p, given[k]));
@@ -508,12 +538,12 @@ export class Model {
     }
     // of another shape of a tensor it depends whether it is parted from that
     const below = isShown ? own.parent! : own;
-    if (made === own && below.parent !== undefined && isWhole(below) && !below.isWritten) throw new Error("depends");
+    const isAll = below.isShape || isOpen(below);
+    if (made === own && below.parent !== undefined && isAll && !below.isWritten) throw new Error("depends");
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
-    // all of an argument is another name of it
-    inside.done(isShown && isWhole(own) ? written : ["", ...written], true);
+    inside.done(["", ...written], true, written);
     // a view that is written shows what it is a view of
     for (const name of written) inside.get(name).isCopied = false;
     this.handles.set(to!, made);

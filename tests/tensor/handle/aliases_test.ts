@@ -3,8 +3,8 @@
  * were made of. Rows are named by the expressions of PyTorch, and say what these give there: a view (or the tensor
  * itself), or a value; at the end those of which we decide otherwise, and why.
  */
-import { assertEquals } from "@std/assert";
-import { checkpoint, Device, nn, Tensor, vmap } from "../../../mod.ts";
+import { assertEquals, assertThrows } from "@std/assert";
+import { checkpoint, Device, jit, nn, StaleReadError, Tensor, vmap } from "../../../mod.ts";
 
 await Device.open("JS");
 
@@ -139,3 +139,73 @@ for (const [source, made] of Object.entries(SOURCES)) {
     }
   });
 }
+
+/** Views that are all of a tensor in order: nothing copies them. */
+const SHAPES: Readonly<Record<string, (x: Tensor) => Tensor>> = {
+  reshape: (x) => x.reshape([3, 2]),
+  detach: (x) => x.detach(),
+  "detach, reshaped": (x) => x.detach().flatten(),
+  "at()": (x) => x.at(":"),
+  permute: (x) => x.permute([0, 1]),
+  "a shape of a shape": (x) => x.flatten().reshape([3, 2]),
+};
+for (const [name, view] of Object.entries(SHAPES)) {
+  Deno.test(`aliases: ${name}, once it is realized or read, is what is written to its tensor later`, () => {
+    Device.default = "JS";
+    for (const source of [SOURCES["in memory"], SOURCES["not realized"]]) {
+      for (const see of [(t: Tensor) => t.realize(), (t: Tensor) => t.tolistSync()]) {
+        const x = source(), y = view(x), step = jit(() => x.addInPlace(1).sum()), on = x.add(0).realize();
+        see(y);
+        const same = () => assertEquals(y.flatten().tolistSync(), x.flatten().tolistSync());
+        x.addInPlace(1);
+        same();
+        x.at(0).mulInPlace(2).realize();
+        same();
+        const sum = y.sum(), before = sum.clone();
+        x.assign(on); // what was computed from it before is of before
+        assertEquals(before.tolistSync(), sum.tolistSync());
+        same();
+        for (let i = 0; i < 4; i++) {
+          step();
+          same();
+        }
+        y.mulInPlace(3);
+        same();
+        x.realize();
+        assertEquals([y.isRealized, y.tolistSync()], [true, view(x).tolistSync()]);
+        x.replace(on);
+        assertEquals(y.sum().itemSync(), 3 * (on.sum().itemSync() as number + 4 * 6));
+      }
+    }
+  });
+}
+
+Deno.test("aliases: a view that was realized follows its leaf, and a detached one gives it no gradient", () => {
+  Device.default = "JS";
+  const x = new Tensor([1, 2], { dtype: "float32", requiresGrad: true }).realize(),
+    opt = new nn.optim.SGD([x], { lr: 0.5 });
+  const shape = x.reshape([2, 1]).realize(), apart = x.detach().realize();
+  for (const w of [[0.5, 1], [0.25, 0.5]]) {
+    Tensor.train(() => {
+      opt.zeroGrad();
+      x.square().sum().div(2).backward();
+      opt.step();
+    });
+    opt.zeroGrad();
+    shape.flatten().mul(apart).sum().backward();
+    assertEquals([shape.flatten(), apart, x.grad!].map((t) => t.tolistSync()), [w, w, w]);
+    opt.zeroGrad();
+  }
+});
+
+Deno.test("aliases: a lazy view is of the time when it was made, also where it is realized after a write", () => {
+  Device.default = "JS";
+  for (const view of Object.values(SHAPES)) {
+    const x = SOURCES["in memory"](), y = view(x), z = view(x);
+    x.addInPlace(1);
+    assertEquals(y.realize().flatten().tolistSync(), VALUES.flat());
+    x.realize();
+    assertThrows(() => z.tolistSync(), StaleReadError);
+    assertEquals(y.flatten().tolistSync(), VALUES.flat());
+  }
+});
