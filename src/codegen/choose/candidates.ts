@@ -339,7 +339,7 @@ class Walk {
 
   // ----
 
-  /** Is the body of a size that compilers take? */
+  /** On loops: is the body of a size that compilers take? */
   private isSmall(): boolean {
     const { axes } = this;
     let total = 0;
@@ -362,7 +362,7 @@ class Walk {
   run(): Opt[] | undefined {
     if (this.caps.hasGrid) this.onGrid();
     else this.onLoops();
-    return this.isSmall() && isPossible(this.ast, this.caps, this.opts) ? this.opts : undefined;
+    return (this.caps.hasGrid || this.isSmall()) && isPossible(this.ast, this.caps, this.opts) ? this.opts : undefined;
   }
 }
 

@@ -248,6 +248,12 @@ class Placer {
         const sizes = constantSizes(mine);
         if (sizes === undefined) throw new SpecError("Threads of variable number");
         const n = prod(sizes);
+        // opts that count on what indices depend on before they are simplified
+        if (n > size) {
+          throw new ArgumentError("place threads", {
+            reason: `${n} threads go on after a reduction that ${size} threads share`,
+          });
+        }
         // what only some threads go on with, but all reduce for themselves, stays inside for the others
         const isReduced = n < size &&
           this.nodes.some((u) => u.op === Ops.REDUCE && rangesOf(u).some((r) => after.has(r)));
