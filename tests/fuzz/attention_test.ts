@@ -13,3 +13,12 @@ for (const seed of [3, 6, 7, 35]) {
     optimized(async () => assertEquals(await checkAttention(drawAttention(new Random(seed)), "SIM"), undefined)),
   );
 }
+
+Deno.test(
+  "attention: what is computed in 16 bits between two products is rounded after each operation",
+  optimized(async () => {
+    const sizes = { heads: 1, shared: 1, rows: 32, keys: 32, width: 16, columns: 16, isInside: false } as const;
+    const form = { product: "matmul", scores: ["cap", "scale"], weights: "square", result: "gradients" } as const;
+    assertEquals(await checkAttention({ dtype: "float16", ...sizes, ...form }, "SIM"), undefined);
+  }),
+);

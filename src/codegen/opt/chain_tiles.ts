@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { dtypes } from "../../dtype/dtype.ts";
 import { chainOf, elementsOf, type Fragment, positionIn, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { chainAt, type ChainRanges } from "../../uop/algebra/product_chain.ts";
 import { AxisKind, RangeArg } from "../../uop/core/args.ts";
@@ -29,7 +30,8 @@ function masksOf(f: Fragment): number[] {
  */
 function cheaper(u: UOp, rows: UOp, middle: UOp): UOp {
   return rebuild(u, (x, [a, b]) => {
-    if (!x.dtype.isFloat) return undefined;
+    // narrower ones are rounded after each operation
+    if (x.dtype !== dtypes.float32) return undefined;
     if (x.op === Ops.EXP2) return uop(x.op, x.dtype, [a], "flush");
     if (x.op === Ops.FDIV && !(dependsOn(b, rows) && dependsOn(b, middle))) return a.mul(a.constLike(1).fdiv(b));
     if (x.op !== Ops.MUL || b.op !== Ops.CONST || a.op !== Ops.MUL || a.src[1].op !== Ops.CONST) return undefined;
