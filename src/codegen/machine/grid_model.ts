@@ -25,8 +25,10 @@ import { AccessTraffic, type Digit, SECTOR } from "./grid_traffic.ts";
 const CLOCK = 1750, UNIT_MEMORY = 18.5;
 /** Of a unit and clock: lanes of arithmetic, of them with accesses; bytes from the second-level cache. */
 const LANES = 128, UNIT_L2 = 32;
-/** Microseconds that a read from memory takes under load, and alone; that a launch takes; that threads take to combine. */
-const LOADED = 0.6, LATENCY = 0.5, LAUNCH = 2.5, COMBINE = 0.25;
+/** Microseconds that a read from memory takes under load; that a launch takes; that threads take to combine. */
+const LOADED = 0.6, LAUNCH = 2.5, COMBINE = 0.25;
+/** Microseconds that a read alone takes from the nearest cache, and more from the other one, and from memory. */
+const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.47;
 /** Threads of a unit that keep its arithmetic busy. */
 const BUSY_THREADS = 768;
 /** Lane operations of a loop's iteration, of an access, of the gate of an element. */
@@ -76,6 +78,8 @@ interface Demand {
   iterations: number;
   flight: number;
   registers: number;
+  /** Microseconds that an iteration waits for what it reads. */
+  readonly wait: number;
   /** Results that a thread has a part of. */
   readonly results: number;
 }
@@ -280,7 +284,7 @@ export class GridModel {
       requests += t[1];
       l2 += t[2];
       memory += t[3];
-      chain += d.iterations * (d.flight > 0 ? LATENCY : ITERATION) + (own[k] >= 0 ? COMBINE + threads / 4096 : 0);
+      chain += d.iterations * Math.max(d.wait, ITERATION) + (own[k] >= 0 ? COMBINE + threads / 4096 : 0);
     });
     // one group waits for itself, several for the slowest unit
     const work = here > 1 ? together([lanes, requests, l2, memory]) : sum;
@@ -288,6 +292,11 @@ export class GridModel {
     const tail = waves > 1 && waves < 4 ? 1 + (Math.ceil(waves) / waves - 1) / 2 : 1;
     const time = LAUNCH + Math.max(work * tail, chain * Math.ceil(waves)) + 0.1 * chain;
     return { time, lanes, requests, l2, memory, chain, registers, resident, waves, flight };
+  }
+
+  /** Bytes that the second-level cache keeps for what is read again. */
+  private get cacheBytes(): number {
+    return this.caps.l2 > 0 ? this.caps.l2 * CACHE_SHARE : OTHER_CACHE;
   }
 
   private serialAxes(axes: readonly PlanAxis[], isGrouped: boolean): readonly boolean[] {
@@ -360,7 +369,8 @@ export class GridModel {
       copies *= axes[i].copies;
       if (!r.own.includes(i)) around *= axes[i].copies;
     }
-    let lanes = loops * (copies * combine + LOOP_WORK), requests = 0, l2 = 0, flight = 0;
+    let lanes = loops * (copies * combine + LOOP_WORK), requests = 0, l2 = 0, flight = 0, wait = 0;
+    const cache = this.cacheBytes;
     let values = r.kind === "reduce" ? around * r.lanes : 0;
     const shares = accesses.map((a) => {
       const { width, count, elements } = a.ofThread(axes), own = this.copiesOf(r, a.depends, axes);
@@ -376,7 +386,12 @@ export class GridModel {
         values += elements * a.itemsize / 4;
         flight += elements * a.itemsize;
       }
-      l2 += this.l2Bytes(a, r, axes, counts, times, count * sectors * SECTOR * warps) * groups;
+      const once = count * sectors * SECTOR * warps, bytes = this.l2Bytes(a, r, axes, counts, times, once);
+      l2 += bytes * groups;
+      // what a thread waits for is in the nearest cache already, or further away
+      if (!a.isStore) {
+        wait = Math.max(wait, NEAR + Math.min(1, bytes / (times * once)) * (a.nbytes <= cache ? MIDDLE : FAR));
+      }
       return elements / own;
     });
     for (const w of works) {
@@ -389,6 +404,7 @@ export class GridModel {
       l2,
       iterations: loops,
       flight,
+      wait,
       registers: values,
       results: around,
     };
@@ -419,7 +435,7 @@ export class GridModel {
     { serial, groups, counts }: Grouping,
     together: number,
   ): (readonly [loaded: number, stored: number])[] {
-    const cache = this.caps.l2 > 0 ? this.caps.l2 * CACHE_SHARE : OTHER_CACHE;
+    const cache = this.cacheBytes;
     const seen = new Map<UOp, { readonly whole: number; readonly isKept: boolean }>();
     return this.costs.map(({ region, accesses }) => {
       const isKept = this.loopsOf(region, axes, serial) === 1;
@@ -429,7 +445,7 @@ export class GridModel {
         const unique = a.uniqueBytes(counts), whole = Math.min(unique * groups, a.whole);
         // what other groups read too is mostly in the cache
         const some = whole <= cache ? whole : whole + MISSES * Math.max(0, unique * groups - whole);
-        const all = some * a.pieceCost(counts, this.sizes);
+        const all = a.nbytes <= cache ? some : some * a.pieceCost(counts, this.sizes);
         if (a.isStore) stored += all;
         else if (all > (now.get(a.base)?.[0] ?? 0)) now.set(a.base, [all, unique]);
       }

@@ -246,7 +246,7 @@ export class AccessTraffic {
     for (let j = 0; j < strides.length; j++) {
       const s = Math.abs(strides[j]);
       if (j === fast || !(s >= run && s * itemsize % SECTOR > 0)) continue;
-      return short * (1 + (this.isStore ? STORED_IN_PART : SHARED_ENDS) * SECTOR / bytes);
+      return short * (1 + (this.isStore ? STORED_IN_PART : SHARED_ENDS) * SECTOR / Math.max(SECTOR, bytes));
     }
     return short;
   }

@@ -5,7 +5,7 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { Tensor } from "../../../mod.ts";
+import { dtypes, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { baseOf } from "../../../src/uop/rewrite/walk.ts";
@@ -60,3 +60,13 @@ for (const [name, [one, reads, graph]] of Object.entries(GRAPHS)) {
     assert.ok(all <= reads * elements, `${all} of ${elements} elements:\n${loads.map((l) => l.text).join("\n")}`);
   });
 }
+
+Deno.test("grid choice: windows that a cache holds are not shared by threads", () => {
+  const device = openObserving("CUDA"), options = { device: device.name, dtype: dtypes.float16 };
+  const x = Tensor.empty([8, 6, 57, 57], options), w = Tensor.empty([8, 3, 5, 5], options);
+  const [dx] = x.conv2d(w, undefined, { padding: 4, groups: 2 }).float().square().sum().gradient([x]);
+  dx.realize();
+  const { opts, name } = device.kernels[device.kernels.length - 1].program;
+  assert.match(opts!, /LOCAL/);
+  assert.doesNotMatch(opts!, /GROUP/, name);
+});
