@@ -4,7 +4,7 @@
  *     deno run -A tests/fuzz/kernels.ts [--count N] [--seed S] [--writer CUDA]
  *
  * Elementwise graphs with broadcasts and transposes, reductions over any axes, contractions, convolutions and pools with
- * their gradients, scans, scatters. They are compiled for a machine that is not there (snapshot_writers.ts), so that
+ * their gradients, scans, scatters, sorts, transforms. They are compiled for a machine that is not there (snapshot_writers.ts), so that
  * large sizes cost nothing; an error, or a program beyond the limits of the machine, is a finding.
  *
  * @module
@@ -176,6 +176,17 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
     }
     const index = i.unsqueeze(1).expand([rows, width]);
     return { text, results: [Tensor.zeros([places, width]).scatterReduce(0, index, empty(rows, width), "sum")] };
+  },
+  network(d, empty) {
+    const rows = d.pick([1, 3, 64, 1000]), n = d.pick([33, 128, 1000, 4096, 8192, 50257]), axis = d.below(2);
+    const dtype = d.pick([dtypes.float32, dtypes.float16, dtypes.int32, dtypes.uint8]), kind = d.below(3);
+    const x = empty(...axis === 0 ? [n, rows] : [rows, n]).cast(dtype).contiguous();
+    if (kind === 0) return { text: `sort of ${dtype} [${x.shape}] along ${axis}`, results: x.sort(axis) };
+    if (kind === 1) {
+      const k = Math.min(n, d.pick([1, 7, 50, 300]));
+      return { text: `topk ${k} of ${dtype} [${x.shape}] along ${axis}`, results: x.topk(k, axis) };
+    }
+    return { text: `transform of [${x.shape}] along ${axis}`, results: [x.float().rfft(axis).square().sum(-1)] };
   },
   attention(d, empty) {
     const [heads, queries, keys, size] = [
