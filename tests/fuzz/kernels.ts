@@ -3,8 +3,8 @@
  *
  *     deno run -A tests/fuzz/kernels.ts [--count N] [--seed S] [--writer CUDA]
  *
- * Elementwise graphs with broadcasts and transposes, reductions over any axes, contractions, convolutions and pools with
- * their gradients, scans, scatters, sorts, transforms. They are compiled for a machine that is not there (snapshot_writers.ts), so that
+ * Elementwise graphs with broadcasts, transposes, slices and gathers, reductions over any axes, contractions, convolutions
+ * and pools with their gradients, scans, scatters, sorts, transforms. They are compiled for a machine that is not there (snapshot_writers.ts), so that
  * large sizes cost nothing; an error, or a program beyond the limits of the machine, is a finding.
  *
  * @module
@@ -86,6 +86,45 @@ export const FAMILIES: Readonly<Record<string, Family>> = {
     const z = x.mul(y).add(1).exp(),
       out = d.below(2) === 0 ? z.permute(order).contiguous() : z.sum(d.below(shape.length));
     return { text: `[${shape}] times [${y.shape}] in order ${order}`, results: [out] };
+  },
+  view(d, empty) {
+    const shape = shapeOf(d, 2 + d.below(2)), x = empty(...shape), [rows] = shape, step = d.pick([1, 2, 3]);
+    const kind = d.pick(["strided", "flipped", "gathered", "shifted"]);
+    const places = empty(d.size()).cast(dtypes.int32).contiguous();
+    const y = kind === "strided"
+      ? x.at(...shape.map((n) => [0, n, Math.min(n, step)] as [number, number, number]))
+      : kind === "flipped"
+      ? x.flip([shape.length - 1])
+      : kind === "gathered"
+      ? x.at(places)
+      : x.pad([...shape.slice(1).flatMap(() => [0, 0]), 1, 0]).shrink([
+        [0, rows],
+        ...shape.slice(1).map((n) => [0, n] as [number, number]),
+      ]);
+    const out = d.below(2) === 0 ? y.square().add(1) : y.sum(d.below(shape.length));
+    return { text: `${kind} [${shape}], step ${step}, ${places.shape} places`, results: [out] };
+  },
+  pair(d, empty) {
+    const [m, k, n] = [d.size(512), d.size(512), d.size(512)], x = empty(m, k), [v, w] = [empty(k, n), empty(n, k)];
+    const a = d.below(2) === 0 ? x.mul(empty(k)).relu() : x, gate = a.matmul(v), up = a.matmul(w.transpose(0, 1));
+    const text = `products of ${a === x ? "" : "a computed "}${m}x${k} by two of ${k}x${n}`;
+    return { text, results: [gate.silu().mul(up)] };
+  },
+  depthwise(d, empty) {
+    const channels = d.pick([8, 32, 96]),
+      kernel = d.pick([3, 5, 7]),
+      side = d.pick([14, 28, 57]),
+      images = d.pick([1, 4]);
+    const x = empty(images, channels, side, side), isTransposed = d.below(3) === 0, isGradient = d.below(3) === 0;
+    const w = isTransposed ? empty(channels, d.pick([4, 16]), kernel, kernel) : empty(channels, 1, kernel, kernel);
+    const out = isTransposed
+      ? x.convTranspose2d(w, undefined, { stride: 2 })
+      : x.conv2d(w, undefined, { padding: kernel >> 1, groups: channels });
+    const text = `${isTransposed ? "transposed" : "depthwise"} convolution of [${x.shape}] by [${w.shape}]`;
+    return {
+      text: isGradient ? `${text}, gradient` : text,
+      results: isGradient ? out.square().sum().gradient([x, w]) : [out],
+    };
   },
   reduction(d, empty) {
     const shape = shapeOf(d, 1 + d.below(4)), x = empty(...shape), axes = axesOf(d, shape.length);
