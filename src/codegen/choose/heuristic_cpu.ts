@@ -41,6 +41,8 @@ const MASKED_VECTORS = 4;
 
 /** Sizes of blocks that are tried where accesses lie along different axes. */
 const BLOCK_SIZES = [32, 64, 128, 256];
+/** Part of the cost of the best that another candidate must come below: it has more copies. */
+const TIE = 0.994;
 /** Part of what takes less time that is not hidden behind what takes more. */
 const NOT_HIDDEN = 0.1;
 
@@ -242,7 +244,7 @@ class Chooser {
               return Math.max(issued, stream) + NOT_HIDDEN * Math.min(issued, stream) + jumps + last;
             }));
             const cost = total < THREAD_COST ? total : total * this.imbalance(tile, blocks, vector, n);
-            if (best === undefined || cost < best.cost * 0.995) best = { ...made, cost };
+            if (best === undefined || cost < best.cost * TIE) best = { ...made, cost };
           }
         }
       }
@@ -556,7 +558,9 @@ class Chooser {
     }
     const other = tile.find(([i]) => i !== vector)?.[0] ?? -1;
     const isTiled = this.regions.some((r) => r.kind === "reduce" && r.axes[vector] && r.axes[other]);
-    if (vector < 0 || other < 0 || other > vector || !isTiled) return [order];
+    // what does not depend on the lanes' axis would be computed again and again inside of it
+    const isAlone = this.regions.some((r) => r.axes[other] && !r.axes[vector]);
+    if (vector < 0 || other < 0 || other > vector || !isTiled || isAlone) return [order];
     const swapped = order.slice();
     [swapped[vector], swapped[other]] = [other, vector];
     return [order, swapped];

@@ -15,8 +15,8 @@ import type { Access, Region } from "./access.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 export const LATENCY_ACCUMULATORS: number = 8;
-/** Cycles from the last step of a reduction whose lanes are combined to its result: additions one after the other. */
-const COMBINE_LATENCY = 40;
+/** Cycles from the last step of a reduction whose lanes are combined to what follows: additions one after the other, a branch. */
+const COMBINE_LATENCY = 80;
 /** Cycles of an addition. */
 const LATENCY = 4;
 /** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
