@@ -8,7 +8,7 @@
  *
  * @module
  */
-import { cacheRoot, digest } from "../../device/object_cache.ts";
+import { digest } from "../../device/object_cache.ts";
 import { type Opt, optsText, parseOpts } from "../../codegen/opt/opt.ts";
 
 /** Raised when opts mean something else: what was found before then counts no more. */
@@ -45,9 +45,9 @@ export class TunedStore {
   private readonly begun = new Map<string, Set<string>>();
   private readonly file: string | undefined;
 
-  /** @param folder of the cache; nothing is kept without */
-  constructor(private readonly folder: string | undefined = defaultFolder()) {
-    this.file = folder === undefined ? undefined : `${folder}/tuned`;
+  /** @param folder of the cache; nothing is kept without, or where it may not be used */
+  constructor(private readonly folder: string | undefined) {
+    this.file = folder === undefined || !mayUse(folder) ? undefined : `${folder}/tuned`;
     if (this.file === undefined) return;
     try {
       for (const line of Deno.readTextFileSync(this.file).split("\n")) this.take(line);
@@ -101,9 +101,4 @@ export class TunedStore {
       `${key} ${opts === undefined ? "chosen" : "best"} ${ratio.toFixed(3)} ${tried} ${optsText(opts ?? [])}`,
     );
   }
-}
-
-function defaultFolder(): string | undefined {
-  const root = cacheRoot();
-  return root !== undefined && mayUse(root) ? root : undefined;
 }
