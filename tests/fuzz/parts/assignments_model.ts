@@ -538,8 +538,8 @@ export class Model {
     }
     // of another shape of a tensor it depends whether it is parted from that
     const below = isShown ? own.parent! : own;
-    const isAll = below.isShape || isOpen(below);
-    if (made === own && below.parent !== undefined && isAll && !below.isWritten) throw new Error("depends");
+    const isAll = below.isShape || isOpen(below) || isOpen(own);
+    if (made === own && below.parent !== undefined && isAll && !own.isWritten) throw new Error("depends");
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
