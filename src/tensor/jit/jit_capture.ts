@@ -14,7 +14,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, rotateInternTable } from "../../uop/core/uop.ts";
 import { marked } from "../../uop/graph/extent.ts";
-import { isMemory, shown } from "../../uop/graph/writes.ts";
+import { isMemory, newestOf, shown } from "../../uop/graph/writes.ts";
 import { handlesMade, internals, readHandles, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
 import { movedHandles, realizedBuffer, replacements } from "../realize.ts";
@@ -97,7 +97,8 @@ function listen(call: CallToCapture): Heard {
   }
   call.uses.noteHandles(handles);
   for (const t of lazy) if (!handles.has(t) && !isMemory(shown(t.uop).base)) replacements.watched.add(t);
-  const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]));
+  // what has been overwritten again, through what this is a view of, goes on to name what it wrote
+  const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]) && isNewest(inside[i]));
   const writtenInputs = writesTo(recording, insideStorages, taking, storages);
   for (const i of assigned) internals.refresh(leaves.tensors[i], true);
   return {
@@ -118,6 +119,12 @@ function listen(call: CallToCapture): Heard {
     writtenInputs,
     result,
   };
+}
+
+/** Whether a tensor shows the newest version of memory. */
+function isNewest(t: TensorBase): boolean {
+  const { base } = shown(t.uop);
+  return base.op === Ops.BUFFER && newestOf(base) === base;
 }
 
 /** What has been assigned to, and is not real yet; of views what they are views of. */

@@ -12,6 +12,7 @@ import type { Recording } from "../../engine/capture.ts";
 import { copyBuffer } from "../../engine/exec.ts";
 import type { UseListener } from "../../engine/realize_nodes.ts";
 import { JitError } from "../../helpers/errors.ts";
+import { sameArray } from "../../helpers/math.ts";
 import { argOf, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -154,6 +155,18 @@ export interface Taking {
   readonly groups: readonly number[];
   /** By argument, the number of the storage that it must be, as the capture has taken it by itself; 0 for any. */
   readonly tied: readonly number[];
+  /** By argument, the one in its memory that it is a view of; -1 for none. */
+  readonly above: readonly number[];
+}
+
+/** By argument, the first one that is the same memory, and that it is a view of: a write to it is one to that, too. */
+function aboveOf(tensors: readonly TensorBase[], groups: readonly number[]): number[] {
+  const shares = new Set(groups.filter((g, i) => groups.indexOf(g) !== i));
+  return tensors.map((t, i) => {
+    if (!shares.has(groups[i])) return -1;
+    const path = internals.aliases(t);
+    return tensors.findIndex((x, k) => x !== t && groups[k] === groups[i] && path.includes(x));
+  });
 }
 
 /**
@@ -189,7 +202,7 @@ export function takingOf(
     } else groups.push(i);
     tied.push(isTied ? s.id : 0);
   });
-  return { groups, tied };
+  return { groups, tied, above: aboveOf(tensors, groups) };
 }
 
 /** The memory of what a tensor in `storage` is a part of; undefined where that is all of it. */
@@ -348,7 +361,7 @@ export class Sharing {
 
   /** Whether arguments in these storages share what they shared when it was captured, as far as something is written. */
   fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
-    const { taking: { groups, tied }, written, closed, state, itself, moved } = this;
+    const { taking: { groups, tied, above }, written, closed, state, itself, moved } = this;
     for (let i = 0; i < storages.length; i++) {
       const s = storages[i];
       if (tied[i] !== 0) {
@@ -358,6 +371,7 @@ export class Sharing {
         storages[groups[i]] !== s || (state.size > 0 && state.has(s)) || (written.has(groups[i]) && closed.has(s))
       ) return false;
     }
+    if (groups.some((g, i) => g !== i) && !sameArray(aboveOf(tensors, groups), above)) return false;
     for (const i of written.keys()) {
       for (let k = 0; k < storages.length; k++) if (storages[k] === storages[i] && groups[k] !== i) return false;
     }
@@ -413,19 +427,22 @@ function storageFor({ device, dtype, size }: Storage, buffer: Buffer): Storage {
 export function insideOf(
   { tensors, bound }: Leaves,
   storages: readonly Storage[],
-  { groups, tied }: Taking,
+  { groups, tied, above }: Taking,
 ): TensorBase[] {
   const aliases = new Map<number, Storage>(), made = new Map<TensorBase, TensorBase>();
-  return tensors.map((t, i) => {
+  const inside = (i: number): TensorBase => {
+    const t = tensors[i], at = groups[i], known = made.get(t);
     if (tied[i] !== 0) return t;
-    const at = groups[i], known = at === i ? undefined : made.get(t);
     if (known !== undefined) return known;
     if (!aliases.has(at)) aliases.set(at, aliasOf(storages[i]));
     const extents = mapExtents(extentsOf(t.uop), (e) => marked(e, bound));
-    const alias = wrap(t, withExtents(reshape(bufferNode(aliases.get(at)!), t.shape), extents));
+    const top = above[i] < 0 ? undefined : inside(above[i]);
+    const own = reshape(top === undefined ? bufferNode(aliases.get(at)!) : top.uop, t.shape);
+    const alias = wrap(top ?? t, withExtents(own, extents));
     made.set(t, alias);
     return alias;
-  });
+  };
+  return tensors.map((_, i) => inside(i));
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Arguments of jit functions that are one another, or what the function closes over: in each call what plain calls give. */
 import { deepStrictEqual as assertEquals, ok, strictEqual, throws } from "node:assert/strict";
-import { context, Device, jit, nn, Tensor } from "../../../mod.ts";
+import { context, Device, jit, nn, StaleReadError, Tensor } from "../../../mod.ts";
 
 const DEVICES = ["JS", "WASM"];
 for (const name of DEVICES) await Device.open(name);
@@ -240,6 +240,38 @@ Deno.test("jit: state that got other memory in the first call is an argument, to
     return out;
   };
   assertEquals(run(jit), run((f) => (x, y) => f(x, y).realize()));
+});
+
+Deno.test("jit: arguments of which one is a view of the other are that inside", async () => {
+  Device.default = "JS";
+  const views = [(t: Tensor) => t.reshape([2, 1]), (t: Tensor) => t.at([0, 2]), (t: Tensor) => t.detach()];
+  for (const view of views) {
+    const f = jit((x: Tensor, y: Tensor) => (y.addInPlace(1), x.mul(1)));
+    for (let i = 0; i < 5; i++) {
+      const t = new Tensor([2, 3], { dtype: "int32" }).realize(), v = view(t);
+      assertEquals(await f(t, v).tolist(), [3, 4]);
+      assertEquals([await v.reshape([2]).tolist(), await t.tolist()], [[3, 4], [3, 4]]);
+      const w = view(t); // of one more what a write to the other overwrites is read
+      assertEquals(await f(view(t), w).reshape([2]).tolist(), [3, 4]);
+      assertEquals([await w.reshape([2]).tolist(), await t.tolist()], [[4, 5], [4, 5]]);
+    }
+  }
+});
+
+Deno.test("jit: an argument that was overwritten again through what it is a view of does not show that", () => {
+  Device.default = "JS";
+  for (const JIT_CHECK of [0, 1]) {
+    context({ JIT_CHECK }, () => {
+      const t = new Tensor([2], { dtype: "int32" }).realize();
+      const f = jit((x: Tensor) => (x.mulInPlace(3), t.addInPlace(t), x.sum()));
+      for (let i = 0, want = 2; i < 4; i++, want *= 6) {
+        const x = t.at([0, 1]);
+        strictEqual(f(x).itemSync(), want * 3);
+        throws(() => x.tolistSync(), StaleReadError);
+        assertEquals(t.tolistSync(), [want * 6]);
+      }
+    });
+  }
 });
 
 Deno.test("jit: what a call wrote through a part of it is no state of the function", async () => {
