@@ -360,8 +360,10 @@ export abstract class TensorBase {
   }
   /** Makes this name what is in its memory now. */
   private follow(): void {
-    const own = wholeOf(this.node);
-    if (!isMemory(own) || newestOf(own) === own) return;
+    const own = wholeOf(this.node), [top] = this.aliases();
+    if (!isMemory(own)) return;
+    const { base } = shown(top === this ? own : top.present); // it may have moved to other memory
+    if (!isMemory(base) || (isSameMemory(base, own) && newestOf(own) === own)) return;
     this.follows = false;
     this.refresh(false, true);
     this.follows = true;
