@@ -153,7 +153,7 @@ function step(s: Statement, names: Names): void {
           loss = loss === undefined ? term : loss.add(term);
         }
         loss!.backward();
-        opt.step({ also });
+        opt.step({ also: s.list![1] === 1 ? [...also, ...params.flatMap((p) => p.grad ?? [])] : also });
         return loss!;
       });
     }
@@ -182,6 +182,8 @@ function step(s: Statement, names: Names): void {
       }
       throw new Error("a step beside what is disposed did not fail");
     }
+    case "grad":
+      return set(get(String(s.value)).grad!);
     case "slopes": {
       const [scale, adds] = s.list!;
       const f = (x: Tensor, y: Tensor): Tensor => {

@@ -348,7 +348,7 @@ export class Maker {
       return [i, j, a !== b || this.chance < 0.5];
     });
     const half = r.int(0, 1), on = this.name();
-    this.add({ op: "optimizer", to: on, names, terms, list: [half] });
+    this.add({ op: "optimizer", to: on, names, terms, list: [half, r.int(0, 1)] });
     const steppers = range(r.int(1, 2)).map(() => {
       const body: Statement[] = [],
         to = this.name(),
@@ -371,7 +371,10 @@ export class Maker {
       else if (p < 0.52) this.add({ op: "failing", on });
       else if (p < 0.75) { for (const s of this.statistic(r.pick(stats), names)) this.add(s); }
       else if (p < 0.9 && functions.length > 0) this.slope(functions[0], weights[0]);
-      else if (p < 0.95) {
+      else if (p < 0.93) {
+        const s: Statement = { op: "grad", to: this.name(), on, value: r.pick(names) };
+        if (Model.accepts([...this.program, s])) this.add(s);
+      } else if (p < 0.96) {
         const n = this.pick();
         if (n !== undefined) this.read(n);
       } else {

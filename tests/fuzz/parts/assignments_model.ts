@@ -136,6 +136,8 @@ export class Model {
     try {
       const model = new Model();
       for (const s of program) {
+        const seen = s.op === "read" ? [s.on!] : s.op === "realize" ? s.names! : [];
+        if (seen.some((n) => isUnsure(model.get(n)))) return false;
         if (s.op === "read") model.read(s.on!);
         else model.step(s);
         model.settle(s);
@@ -388,6 +390,7 @@ export class Model {
       case "stepper":
       case "step":
       case "failing":
+      case "grad":
       case "slopes":
       case "slope":
         return this.training.run(s);
@@ -524,6 +527,9 @@ export class Model {
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = this.inner();
     params.forEach((p, k) => inside.handles.set(p, given[k]));
+    // a replay realizes what its argument is, and not the caller's view
+    const isView = (n: string): boolean => params.includes(n) && given[params.indexOf(n)].parent !== undefined;
+    if (body.some((b) => b.op === "realize" && b.names!.some(isView))) throw new Error("depends");
     for (const b of body) {
       if (inside.step(b)) may = true;
       inside.settle(b);

@@ -33,6 +33,7 @@ export interface Statement {
     | "stepper"
     | "step"
     | "failing"
+    | "grad"
     | "slopes"
     | "slope";
   readonly to?: string;
@@ -142,7 +143,7 @@ export function textOf(s: Statement): string {
     case "optimizer":
       return `const ${s.to} = new nn.optim.SGD([${s.names!.join(", ")}], { lr: 0.25, momentum: ${
         s.list![0] / 2
-      } }); // of ` +
+      } }); // ${s.list![1] === 1 ? "with its gradients, " : ""}of ` +
         s.terms!.map(([a, b, apart]) =>
           apart ? `${s.names![a]}.sum().mul(${s.names![b]}.sum())` : `${s.names![a]}.mul(${s.names![b]}).sum()`
         ).join(" + ");
@@ -157,6 +158,8 @@ export function textOf(s: Statement): string {
       return `${s.on}();`;
     case "failing":
       return `Tensor.train(() => { ${s.on}.zeroGrad(); loss().backward(); ${s.on}.step({ also: [disposed] }); }); // throws`;
+    case "grad":
+      return `const ${s.to} = ${s.value}.grad;`;
     case "slopes":
       return `const ${s.to} = jit((x, y) => { x.mul(y).mul(${s.list![0]}).sum().backward();${
         s.list![1] === 0 ? "" : ` y.addInPlace(${s.list![1]});`

@@ -13,6 +13,8 @@ interface State {
   readonly made: Statement;
   moments: number[][];
   steps: number;
+  /** By parameter, the gradients that the last step has left, if it realized them. */
+  left: (readonly number[] | undefined)[];
 }
 
 /** Runs the statements that train. */
@@ -28,7 +30,12 @@ export class Training {
     const { optimizers, functions, model } = this;
     switch (s.op) {
       case "optimizer":
-        optimizers.set(s.to!, { made: s, moments: s.names!.map((n) => model.get(n).places.map(() => 0)), steps: 0 });
+        optimizers.set(s.to!, {
+          made: s,
+          moments: s.names!.map((n) => model.get(n).places.map(() => 0)),
+          steps: 0,
+          left: [],
+        });
         return false;
       case "stepper":
         this.stateOf(s.on!);
@@ -41,7 +48,10 @@ export class Training {
       case "step":
         return this.step(this.functionOf(s.on!));
       case "failing":
+        this.stateOf(s.on!).left = [];
         return model.isStale(this.stateOf(s.on!).made.names!);
+      case "grad":
+        return this.grad(s);
       default:
         return this.slope(s);
     }
@@ -77,6 +87,21 @@ export class Training {
     return may;
   }
 
+  /** What a step has left as the gradient of a parameter. */
+  private grad({ on, to, value }: Statement): boolean {
+    const { made: { names = [] }, left } = this.stateOf(on!), at = names.indexOf(String(value)), values = left[at];
+    if (values === undefined) throw new Error(`no gradient of ${value}`);
+    this.model.handles.set(to!, this.real(values, this.model.get(names[at])));
+    return false;
+  }
+  /** A tensor in memory, like another one. */
+  private real(values: readonly number[], { shape, kind }: Handle): Handle {
+    const made = this.model.made(values, shape, kind, []);
+    made.version.isStored = made.version.isDone = true;
+    made.memory.done = 0;
+    return made;
+  }
+
   private update(state: State): void {
     const { made: { names, terms, list }, steps } = state, { model } = this;
     const params = names!.map((n) => model.get(n)), old = params.map((h) => model.now(h));
@@ -84,6 +109,7 @@ export class Training {
     for (const [a, b, apart] of terms!) {
       for (const [p, q] of [[a, b], [b, a]]) slopes[p] = slopes[p].map((g, i) => g + (apart ? sums[q] : old[q][i]));
     }
+    state.left = slopes.map((g, j) => list![1] === 1 && terms!.some(([a, b]) => a === j || b === j) ? g : undefined);
     params.forEach((h, j) => {
       state.moments[j] = slopes[j].map((g, i) => round(g + (steps === 0 ? 0 : list![0] / 2) * state.moments[j][i]));
       const next = old[j].map((x, i) => round(x - 0.25 * state.moments[j][i]));
@@ -109,10 +135,7 @@ export class Training {
       model.write(y, range(own.length), model.now(y).map((v) => round(v + adds)), [y.version], y.cells);
       model.done([names[1]], true);
     }
-    const made = model.made(sum, x.shape, x.kind, []);
-    made.version.isStored = made.version.isDone = true;
-    made.memory.done = 0;
-    model.handles.set(to!, made);
+    model.handles.set(to!, this.real(sum, x));
     return may;
   }
 }
