@@ -184,6 +184,7 @@ export function takingOf(
   storages.forEach((s, i) => {
     if (writes.has(i) || uses.mayBeWritten(tensors[i], s)) written.add(s);
   });
+  const isClosed = new Set(storages.filter((s, i) => written.has(s) && uses.mayBeClosed(tensors[i], s)));
   const groups: number[] = [], tied: number[] = [], positions = new Map<TensorBase, number>();
   storages.forEach((s, i) => {
     const t = tensors[i], same = positions.get(t);
@@ -194,7 +195,7 @@ export function takingOf(
     }
     positions.set(t, i);
     const isLeaf = t.requiresGrad === true && !plain.has(i);
-    const isTied = isLeaf || (written.has(s) && uses.mayBeClosed(t, s) && !isPart(t, s));
+    const isTied = isLeaf || (isClosed.has(s) && !isPart(t, s));
     const known = isTied ? firstTied : first;
     if (isTied || written.has(s)) {
       if (!known.has(s)) known.set(s, i);

@@ -242,6 +242,16 @@ Deno.test("jit: state that got other memory in the first call is an argument, to
   assertEquals(run(jit), run((f) => (x, y) => f(x, y).realize()));
 });
 
+Deno.test("jit: two names of one memory, of which an earlier call had one, are taken alike", () => {
+  Device.default = "JS";
+  const run = (wrap: (f: (x: Tensor, y: Tensor) => Tensor) => (x: Tensor, y: Tensor) => Tensor): unknown[] => {
+    const t = new Tensor([-1, 5, 7], { dtype: "int32" }).realize(), square = t.mul(t), same = t.permute([0]);
+    const f = wrap((_, y) => (y.mulInPlace(square), square.mul(1)));
+    return [f(same, square), f(t, same), f(same, t)].map((x) => x.tolistSync());
+  };
+  assertEquals(run(jit), run((f) => (x, y) => f(x, y).realize()));
+});
+
 Deno.test("jit: arguments of which one is a view of the other are that inside", async () => {
   Device.default = "JS";
   const views = [(t: Tensor) => t.reshape([2, 1]), (t: Tensor) => t.at([0, 2]), (t: Tensor) => t.detach()];
