@@ -112,7 +112,7 @@ export class Captured {
     /** Arguments that are taken as leaves, and whose gradients it neither reads nor fills. */
     readonly plain: readonly number[],
     /** Arguments that are assigned to: they move on to their next version. */
-    private readonly assigned: readonly number[],
+    readonly assigned: readonly number[],
     private readonly handles: readonly { readonly ref: WeakRef<TensorBase>; readonly storage: Storage | undefined }[],
     /** Random numbers that a call draws. */
     readonly draws: number,

@@ -84,6 +84,8 @@ interface Form {
   usedAt: number;
   /** Positions of tensors that calls write. */
   readonly writes: Set<number>;
+  /** Positions of tensors that calls assign to: what shares memory with them is written, and names no newer version. */
+  readonly assigned: Set<number>;
   /** Positions of leaves whose gradients captures neither read nor fill. */
   readonly plain: Set<number>;
   /** Positions of tensors that gradients come to. */
@@ -167,7 +169,8 @@ function callInside(fn: AnyFunction, args: unknown[]): unknown {
 }
 
 function emptyForm(key: string, inputs: readonly InputInfo[], usedAt: number): Form {
-  return { key, inputs, calls: 0, usedAt, writes: new Set(), plain: new Set(), reached: new Set(), captures: [] };
+  const [writes, assigned, plain, reached] = Array.from({ length: 4 }, () => new Set<number>());
+  return { key, inputs, calls: 0, usedAt, writes, assigned, plain, reached, captures: [] };
 }
 
 /** A function under `jit`, with all that it has captured. */
@@ -188,7 +191,7 @@ class Jit {
     const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
       ? asForm(args, form)
       : { args, leaves: given };
-    const { tensors } = taken.leaves, views = viewsOf(tensors, form.writes);
+    const { tensors } = taken.leaves, views = viewsOf(tensors, form.assigned);
     const storages = prepareInputs(tensors, form.writes, this.uses), donated = this.donatedOf(args);
     const parts = new Parts(tensors, storages, form.writes, views, this.uses);
     const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts);
@@ -258,6 +261,7 @@ class Jit {
     captures.push(captured);
     if (captures.length > MAX_CAPTURES) captures.shift();
     for (const i of captured.writtenInputs.keys()) form.writes.add(i);
+    for (const i of captured.assigned) form.assigned.add(i);
     for (const i of captured.plain) form.plain.add(i);
     for (const i of captured.reached) form.reached.add(i);
     stats.captures++;
@@ -365,7 +369,7 @@ class Jit {
 
   /** Calls the function as it is, and sees what it writes. */
   run(
-    { writes, reached }: Form,
+    { writes, assigned: positions, reached }: Form,
     args: unknown[],
     inputs: readonly TensorBase[],
     storages: readonly Storage[],
@@ -403,7 +407,10 @@ class Jit {
     this.uses.noteRead([...read].filter((t) => internals.isBefore(t, movedHandles.since)), inputs);
     this.uses.noteHandles([...assigned, ...renamed]);
     // also those that were no memory, and have got some
-    inputs.forEach((t, i) => (assigned.has(t) || renamed.has(t)) && writes.add(i));
+    inputs.forEach((t, i) => {
+      if (assigned.has(t)) positions.add(i);
+      if (assigned.has(t) || renamed.has(t)) writes.add(i);
+    });
     checkAlive(inputs);
     return result;
   }

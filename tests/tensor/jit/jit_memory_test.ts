@@ -652,3 +652,17 @@ Deno.test("jit: a part of a tensor that is given twice, and written as one of th
     }
   }
 });
+
+Deno.test("jit: an argument that an earlier call had in written memory, and that is not assigned to, is what it was", () => {
+  Device.default = "JS";
+  const views = [(t: Tensor) => t.flip([0]), (t: Tensor) => t.flip([0, 1]), (t: Tensor) => t.permute([1, 0])];
+  for (const view of views) {
+    const t = new Tensor([[4, 0], [9, 8], [6, 8]], { dtype: "int32" }).realize(), stale = view(t), late = view(t);
+    const f = jit((_: Tensor, x: Tensor) => {
+      t.setAt([0], 6);
+      return x.mul(1);
+    });
+    f(t, t.reshape(stale.shape));
+    for (const x of [stale, late]) throws(() => f(t, x), { name: "StaleReadError" }, String(view));
+  }
+});
