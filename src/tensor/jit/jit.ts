@@ -393,7 +393,7 @@ class Jit {
       const filled = liveLeaves().flatMap(({ grad }) => grad && !grads.has(grad) ? [grad as TensorBase] : []);
       // assigned to itself, a tensor waits for the write that it waited for
       const waits = ({ op, seq }: UOp): boolean => op === Ops.AFTER && seq < start;
-      const lazy = [...renamed].filter((t) => madeOf(t) === undefined && !waits(shown(t.uop).base));
+      const lazy = pendingWrites(renamed).filter((t) => !waits(shown(t.uop).base)); // as views stay what they are
       const others = [...pendingWrites(assigned), ...lazy, ...pendingOf(filled)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {

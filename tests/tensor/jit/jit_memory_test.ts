@@ -666,3 +666,21 @@ Deno.test("jit: an argument that an earlier call had in written memory, and that
     for (const x of [stale, late]) throws(() => f(t, x), { name: "StaleReadError" }, String(view));
   }
 });
+
+Deno.test("jit: a view that is assigned to itself and written is after each call what it is without the first", () => {
+  Device.default = "JS";
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    for (const first of [(t: Tensor) => t, (t: Tensor) => t.clone(), (t: Tensor) => t.realize()]) {
+      const f = jit((x: Tensor, isItself: boolean) => {
+        if (isItself) x.assign(x);
+        return x.setAt([1], 4).mul(1);
+      });
+      for (let i = 0; i < 8; i++) {
+        const t = first(new Tensor([8, 2, 5], { dtype: "int32" })), view = t.detach();
+        const result = context(modes, () => f(view, i % 2 === 1));
+        t.setAt([1], 7);
+        assertEquals([view, t, result].map((x) => x.tolistSync()), [[8, 4, 5], [8, 7, 5], [8, 4, 5]], `${first} ${i}`);
+      }
+    }
+  }
+});
