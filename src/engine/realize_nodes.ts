@@ -63,11 +63,14 @@ let until = Infinity;
  * Realizes nodes: afterwards each has become a buffer (or a view of one). `beside` are the open writes that go with them;
  * those from before a call that listens are done before, unheard.
  */
-export function realizeNodes(nodes: readonly UOp[], beside: readonly UOp[] = besideOf(nodes)): void {
+export function realizeNodes(
+  nodes: readonly UOp[],
+  beside: readonly UOp[] = besideOf(nodes, undefined, until),
+): void {
   if (beside.length > 0) {
     const start = callStart(), foreign = beside.filter((u) => u.seq < start);
     if (foreign.length > 0) realizeUnheard(foreign);
-    nodes = [...nodes, ...beside.filter((u) => u.seq >= start && u.seq < until)];
+    nodes = [...nodes, ...beside.filter((u) => u.seq >= start)];
   }
   if (capture !== undefined) realizeForeign(capture, nodes);
   watchStats();

@@ -70,14 +70,33 @@ class Effects {
 const NONE: readonly UOp[] = [];
 const never = (): boolean => false;
 
+/** The writes before the `until`-th node that an open node made since comes after: they are as open as that. */
+function writesBefore(u: UOp, until: number): readonly UOp[] {
+  if (u.seq < until) return [u];
+  const found: UOp[] = [], seen = new Set<UOp>(), stack = [u];
+  while (stack.length > 0) {
+    const x = latest(stack.pop()!);
+    if (seen.has(x)) continue;
+    seen.add(x);
+    if (x.op === Ops.AFTER && x.seq < until) found.push(x);
+    else stack.push(...x.src);
+  }
+  return found;
+}
+
 /**
  * The open writes and clones that read what a schedule of `nodes` overwrites, or storages of which `isWritten` is true,
  * and are no part of it. A value in the schedule that only happens to have been made by a write is one of its
- * intermediates.
+ * intermediates. Of those that are not older than `until` nodes the writes that are.
  */
-export function besideOf(nodes: readonly UOp[], isWritten: (storage: Storage) => boolean = never): readonly UOp[] {
-  const open = openNodes();
+export function besideOf(
+  nodes: readonly UOp[],
+  isWritten: (storage: Storage) => boolean = never,
+  until: number = Infinity,
+): readonly UOp[] {
+  let open = openNodes();
   if (open.length === 0 || (isWritten === never && !nodes.some((u) => mayHave(u, Ops.AFTER)))) return NONE;
+  if (until !== Infinity) open = [...new Set(open.flatMap((u) => writesBefore(u, until)))];
   const roots = new Set(nodes.map((u) => shown(u).base));
   let left = open.filter((u) => !roots.has(u));
   if (left.length === 0) return NONE;

@@ -684,3 +684,41 @@ Deno.test("jit: a view that is assigned to itself and written is after each call
     }
   }
 });
+
+Deno.test("jit: state that waits for a write which reads what another one overwrites is written to by calls", () => {
+  Device.default = "JS";
+  const row = (...list: number[]): Tensor => new Tensor(list, { dtype: "int32" }).realize();
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    for (
+      const write of [
+        (t: Tensor) => t.setAt([1], 9),
+        (t: Tensor) => t.addInPlace(1),
+        (t: Tensor) => t.flip(0).assign(5),
+      ]
+    ) {
+      const a = row(8, 3),
+        b = row(-1, 7),
+        plainA = row(8, 3),
+        plainB = row(-1, 7),
+        got: unknown[] = [],
+        want: unknown[] = [];
+      const swap = (x: Tensor, y: Tensor): void => {
+        const sum = y.add(x);
+        x.assign(y);
+        y.assign(sum);
+      };
+      const f = jit((x: Tensor) => {
+        write(b);
+        return b.mul(x);
+      });
+      for (let i = 0; i < 5; i++) {
+        swap(a, b);
+        got.push(context(modes, () => f(row(2))).tolistSync(), a.tolistSync(), b.tolistSync());
+        swap(plainA, plainB);
+        write(plainB);
+        want.push(plainB.mul(2).tolistSync(), plainA.tolistSync(), plainB.tolistSync());
+      }
+      assertEquals(got, want, `${JSON.stringify(modes)} ${write}`);
+    }
+  }
+});
