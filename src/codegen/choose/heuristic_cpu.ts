@@ -21,7 +21,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
 import { copiesOn, CostModel, EDGE_COST, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
-import { type Loop, type MemoryCost, MemoryModel } from "../machine/memory_cost.ts";
+import { type MemoryCost, MemoryModel, Nest } from "../machine/memory_cost.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import { inlineRows } from "../opt/inline_rows.ts";
@@ -45,6 +45,9 @@ const BLOCK_SIZES = [32, 64, 128, 256];
 const TIE = 0.994;
 /** Part of what takes less time that is not hidden behind what takes more. */
 const NOT_HIDDEN = 0.1;
+
+/** Leaves open what sums in another order may differ by. */
+const ROUNDED = 1 - 1e-9;
 
 const NO_TILE: Tile = [];
 
@@ -93,10 +96,9 @@ function divisorUpTo(n: number, limit: number): number {
   return 1;
 }
 
-function sum(list: readonly number[]): number {
-  let total = 0;
-  for (const n of list) total += n;
-  return total;
+/** What takes `cost` in one thread, where it is long enough for several of which one takes `uneven` times the mean. */
+function spread(cost: number, uneven: number): number {
+  return cost < THREAD_COST ? cost : cost * uneven;
 }
 
 /** Does a tile have an axis of a region? */
@@ -121,6 +123,9 @@ class Chooser {
   private readonly stages: readonly Region[];
   /** Memo of `stageTile`, by reduce and lanes. */
   private readonly stageTiles = new Map<string, Tile>();
+  /** What `memoryCost` works on, kept from call to call. */
+  private readonly extents: number[] = [];
+  private readonly nest = new Nest();
 
   constructor(private readonly kernel: Kernel, private readonly caps: Capabilities) {
     this.axes = kernel.axes;
@@ -146,21 +151,21 @@ class Chooser {
   /** What the memory costs in a region, with the output axes in `order`. */
   private memoryCost(r: Region, lane: number, plan: Candidate): MemoryCost {
     const { lanes, tile, blocks, order, packed } = plan;
-    const extents = this.sizes.map((_, i) => (i === lane && r.axes[i] ? lanes : 1) * copiesOn(tile, i));
-    const outer: Loop[] = [], inner: Loop[] = [], own: Loop[] = [];
-    const loop = (axis: number, of: number, step: number): Loop => ({ axis, count: ceilDiv(of, step), step });
-    for (let k = 0; k < this.sizes.length; k++) {
+    const { extents, nest, sizes } = this;
+    for (let i = 0; i < sizes.length; i++) extents[i] = (i === lane && r.axes[i] ? lanes : 1) * copiesOn(tile, i);
+    nest.clear();
+    for (let k = 0; k < sizes.length; k++) {
       const i = k < this.outputs ? order[k] : k;
-      if (!r.axes[i]) continue;
-      const block = copiesOn(blocks, i);
-      if (block > 1) inner.push(loop(i, block, extents[i]));
-      if (r.own.includes(i)) own.push(loop(i, this.sizes[i], extents[i]));
-      else outer.push(loop(i, this.sizes[i], block > 1 ? block : extents[i]));
+      if (r.axes[i] && !r.own.includes(i)) nest.add(i, sizes[i], Math.max(extents[i], copiesOn(blocks, i)));
     }
-    const loops = [...outer, ...inner, ...own].filter(({ count }) => count > 1);
+    for (let t = 0; t < order.length && blocks.length > 0; t++) {
+      const i = order[t], block = copiesOn(blocks, i);
+      if (r.axes[i] && block > 1) nest.add(i, block, extents[i]);
+    }
+    for (let i = 0; i < sizes.length; i++) if (r.axes[i] && r.own.includes(i)) nest.add(i, sizes[i], extents[i]);
     const isHere = packed !== undefined && r.accesses.includes(packed);
     const copy = isHere ? { access: packed, tile: this.model.packedTile(packed, r, extents) } : undefined;
-    return this.memory.cost(r, extents, loops, copy);
+    return this.memory.cost(r, extents, nest, copy);
   }
 
   /** The lanes of each region, given the output axis with lanes, and the cost of everything. */
@@ -221,6 +226,7 @@ class Chooser {
         }
       }
     }
+    const costs: number[] = [];
     let best: Plan | undefined;
     const candidates = vectors.map(([vector, n]) => ({ vector, n, ...this.assign(vector, n) }));
     candidates.sort((a, b) => a.cost - b.cost);
@@ -229,22 +235,32 @@ class Chooser {
       // what a tile does not touch costs the same
       const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
       for (const tile of this.candidateTiles(regionLanes, vector, n)) {
-        const costs = regions.map((r, k) => {
-          return touches(tile, r) ? this.regionCost(r, regionLanes[k], n, tile) : alone[k];
-        });
-        // without what memory costs it is a bound
-        if (best !== undefined && sum(costs) >= best.cost) continue;
-        const packed = this.packedAccess({ lanes: n, regionLanes, tile });
+        // what others must come below, and what instructions alone come to: reductions, which cost most, are last in the list
+        const limit = best === undefined ? Infinity : best.cost * TIE;
+        let bound = 0;
+        for (let k = regions.length - 1; k >= 0 && bound < limit; k--) {
+          costs[k] = touches(tile, regions[k]) ? this.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
+          bound += costs[k];
+        }
+        if (bound >= limit) continue;
+        let packed: Access | undefined, isAsked = false;
         for (const blocks of this.candidateBlocks(tile, vector, n)) {
+          const uneven = this.imbalance(tile, blocks, vector, n);
+          if (spread(bound, uneven) >= (best?.cost ?? Infinity) * TIE) continue;
+          if (!isAsked) packed = this.packedAccess({ lanes: n, regionLanes, tile });
+          isAsked = true;
           for (const order of this.candidateOrders(tile, vector, packed)) {
             const made = { vector, lanes: n, regionLanes, tile, blocks, order, packed };
-            const total = sum(regions.map((r, k) => {
-              const { stream, jumps } = this.memoryCost(r, regionLanes[k], made);
-              const last = this.model.combining(r, regionLanes[k], n, tile), issued = costs[k] - last;
-              return Math.max(issued, stream) + NOT_HIDDEN * Math.min(issued, stream) + jumps + last;
-            }));
-            const cost = total < THREAD_COST ? total : total * this.imbalance(tile, blocks, vector, n);
-            if (best === undefined || cost < best.cost * TIE) best = { ...made, cost };
+            const most = (best?.cost ?? Infinity) * TIE;
+            let total = 0, rest = bound;
+            for (let k = 0; k < regions.length && spread(total + rest, uneven) * ROUNDED < most; k++) {
+              const { stream, jumps } = this.memoryCost(regions[k], regionLanes[k], made);
+              const last = this.model.combining(regions[k], regionLanes[k], n, tile), issued = costs[k] - last;
+              total += Math.max(issued, stream) + NOT_HIDDEN * Math.min(issued, stream) + jumps + last;
+              rest = k === regions.length - 1 ? 0 : rest - costs[k];
+            }
+            const cost = spread(total + rest, uneven);
+            if (best === undefined || cost < most) best = { ...made, cost };
           }
         }
       }

@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -48,11 +49,27 @@ const PAGE = 4096;
 /** Bytes between copies of a kernel's own memory. */
 const APART = 2 ** 40 + LINE;
 
-/** A loop around a tile: iterations, and elements of its axis from one to the next. */
-export interface Loop {
-  readonly axis: number;
-  readonly count: number;
-  readonly step: number;
+/** Loops around a tile, outermost first. One is filled anew for each candidate: thousands are asked for. */
+export class Nest {
+  length = 0;
+  readonly axes: number[] = [];
+  readonly counts: number[] = [];
+  /** Elements of the axis from one iteration to the next. */
+  readonly steps: number[] = [];
+
+  clear(): void {
+    this.length = 0;
+  }
+
+  /** Adds a loop over `size` elements inside of those before; none where that is one iteration. */
+  add(axis: number, size: number, step: number): void {
+    const count = ceilDiv(size, step), at = this.length;
+    if (count <= 1) return;
+    this.axes[at] = axis;
+    this.counts[at] = count;
+    this.steps[at] = step;
+    this.length++;
+  }
 }
 
 /** The bytes that some inner loops touch: rows of `run` bytes at the strides of `rows`. */
@@ -95,14 +112,14 @@ class Footprint {
     return n;
   }
 
-  /** Bytes of a cache with so many sets that it takes. */
-  bytes(sets: number, ways: number): number {
-    const n = this.lines;
+  /** Bytes of a cache with so many sets, a power of two, that its `n` lines take. */
+  bytes(n: number, sets: number, ways: number): number {
+    if (n <= ways) return n * LINE;
     let used = sets;
     for (let k = 0; k < this.strides.length; k++) {
       const s = this.strides[k] / LINE;
       if (!Number.isInteger(s)) continue;
-      const places = sets / gcd(s, sets);
+      const within = s % sets, places = within === 0 ? 1 : sets / (within & -within);
       if (this.counts[k] > places) used = Math.min(used, places * Math.max(1, this.run / LINE));
     }
     return n * LINE * (n > used * ways ? sets / used : 1);
@@ -116,11 +133,6 @@ class Footprint {
     }
     return most;
   }
-}
-
-function gcd(a: number, b: number): number {
-  while (b !== 0) [a, b] = [b, a % b];
-  return a;
 }
 
 /** What is accessed: a PARAM or STAGE. */
@@ -154,6 +166,26 @@ function bytesOf(regions: readonly Region[]): number {
   return sum;
 }
 
+/** An access with what no tile changes. */
+interface Walk {
+  readonly access: Access;
+  /** Does it lie in memory of the kernel, of which each copy has its own? */
+  readonly isKept: boolean;
+  /** Bytes from one iteration of an axis to the next. */
+  readonly strides: readonly number[];
+  /** The axes that it depends on, by stride. */
+  readonly order: readonly number[];
+  /** By axis: does a region before share the loop that reads or writes the same? undefined where there is no such region. */
+  readonly shared: readonly boolean[] | undefined;
+}
+
+function walkOf(access: Access, isKept: boolean, before: Region | undefined): Walk {
+  const { depends, dtype } = access;
+  const strides = access.strides.map((s) => s !== s ? PAGE + LINE : Math.abs(s) * dtype.itemsize);
+  const order = depends.flatMap((d, i) => d ? [i] : []).sort((i, j) => strides[i] - strides[j]);
+  return { access, isKept, strides, order, shared: before?.axes.map((d, i) => d && !before.own.includes(i)) };
+}
+
 /** Cycles of the memory: of lines that follow each other, and of jumps, which arithmetic does not hide. */
 export interface MemoryCost {
   readonly stream: number;
@@ -174,11 +206,14 @@ export class MemoryModel {
   /** Where the buffers come from: beyond the second cache, beyond the last one. */
   private readonly isFar: boolean;
   private readonly isFarther: boolean;
-  /** By region: buffers that a region before it reads or writes, and that region. */
-  private readonly known = new Map<Region, ReadonlyMap<UOp, Region>>();
   /** By region: its accesses, with the filling of a STAGE. */
-  private readonly accesses = new Map<Region, readonly Access[]>();
-  private readonly footprint = new Footprint();
+  private readonly walks = new Map<Region, readonly Walk[]>();
+  /** What `cost` works on, kept from call to call: by access, and by access and level. */
+  private readonly footprints: Footprint[] = [];
+  private readonly lines: number[] = [];
+  private readonly runs: number[] = [];
+  private readonly jumps: number[] = [];
+  private readonly fartherJumps: number[] = [];
 
   constructor(regions: readonly Region[], sizes: readonly number[], caps: Capabilities) {
     const second = cacheShare(caps, 1, SECOND_BYTES);
@@ -191,79 +226,111 @@ export class MemoryModel {
     const seen = new Map<UOp, Region>();
     // what stands inside comes later in the list, and runs earlier
     for (const r of [...regions].reverse()) {
-      this.known.set(r, new Map(seen));
+      const accesses = r.kind === "stage" ? [...r.accesses, filling(r, sizes)] : r.accesses;
+      this.walks.set(r, accesses.map((a) => walkOf(a, baseOf(a).op === Ops.STAGE, seen.get(baseOf(a)))));
       for (const a of r.accesses) seen.set(baseOf(a), r);
-      this.accesses.set(r, r.kind === "stage" ? [...r.accesses, filling(r, sizes)] : r.accesses);
+      while (this.footprints.length < accesses.length) this.footprints.push(new Footprint());
     }
   }
 
   /**
-   * What a region costs whose body touches `extents` elements along each axis, in these loops, outermost first.
+   * What a region costs whose body touches `extents` elements along each axis, in these loops.
    * @param packed the access that reads a copy instead
    */
-  cost(r: Region, extents: readonly number[], loops: readonly Loop[], packed: Packed | undefined): MemoryCost {
-    const accesses = this.accesses.get(r)!.map((a) => a === packed?.access ? packed.tile : a),
-      n = loops.length,
-      known = this.known.get(r)!;
-    const levels = n + 1, lines = new Float64Array(levels * accesses.length), runs = new Float64Array(lines.length);
-    const first = new Float64Array(levels), second = new Float64Array(levels), last = new Float64Array(levels);
-    const jumps: number[][] = [];
-    accesses.forEach((a, k) => {
-      const f = this.footprint, size = a.dtype.itemsize, isKept = baseOf(a).op === Ops.STAGE || a === packed?.tile;
-      const stride = (axis: number): number => {
-        const s = a.strides[axis];
-        return s !== s ? PAGE + LINE : Math.abs(s) * size;
-      };
-      // copies of a kernel's own memory lie apart, and loops around it use it again
-      const copies = isKept ? extents.reduce((n, k, i) => a.depends[i] && a.strides[i] === 0 ? n * k : n, 1) : 1;
-      f.start(size);
-      const tiled: number[] = [];
-      for (let i = 0; i < extents.length; i++) if (extents[i] > 1 && a.depends[i]) tiled.push(i);
-      tiled.sort((i, j) => stride(i) - stride(j));
-      for (const i of tiled) f.add(stride(i), extents[i]);
-      f.add(APART, copies);
-      for (let level = 0;; level++) {
-        const at = k * levels + level;
-        lines[at] = f.lines;
+  cost(r: Region, extents: readonly number[], nest: Nest, packed: Packed | undefined): MemoryCost {
+    const { lines, runs, jumps, fartherJumps, isFar, isFarther } = this, n = nest.length, levels = n + 1;
+    let walks = this.walks.get(r)!;
+    if (packed !== undefined) {
+      walks = walks.map((w) =>
+        w.access === packed.access ? { ...walkOf(packed.tile, true, undefined), shared: w.shared } : w
+      );
+    }
+    for (let k = 0; k < walks.length; k++) {
+      this.begin(k, walks[k], extents);
+      jumps[k] = -1;
+    }
+    // the most inner loops whose data a cache holds: levels beyond the first that none holds are not asked for
+    let one = -1, two = isFar ? -1 : 0, three = isFarther ? -1 : 0, level = 0;
+    for (;; level++) {
+      let first = 0, second = 0, last = 0;
+      for (let k = 0; k < walks.length; k++) {
+        const f = this.footprints[k], at = k * levels + level, count = f.lines;
+        lines[at] = count;
         runs[at] = f.run;
-        first[level] += f.bytes(FIRST_SETS, WAYS[0]);
-        second[level] += f.bytes(this.secondSets, WAYS[1]);
-        last[level] += lines[at] * LINE;
-        // the innermost loop that leaves the run says how far it goes
-        if (f.strides.length > 0) jumps[k] ??= [LAST, LAST_STORE, MEMORY].map((cost) => f.jumpOf(cost));
-        if (level === n) break;
-        const { axis, count, step } = loops[n - 1 - level];
-        if (a.depends[axis]) f.add(stride(axis) * step, count);
+        if (one < 0) first += f.bytes(count, FIRST_SETS, WAYS[0]);
+        if (two < 0) second += f.bytes(count, this.secondSets, WAYS[1]);
+        last += count * LINE;
+        if (isFar) this.noteJump(k, walks[k]);
       }
-    });
-    // the most inner loops whose data a cache holds
-    const held = (bytes: Float64Array, share: number): number => {
-      let level = 0;
-      while (level < n && bytes[level + 1] <= share) level++;
-      return level;
-    };
-    const one = held(first, this.first), two = held(second, this.second), three = held(last, LAST_BYTES * LAST_SHARE);
+      if (level > 0) {
+        if (one < 0 && first > this.first) one = level - 1;
+        if (two < 0 && second > this.second) two = level - 1;
+        if (three < 0 && last > LAST_BYTES * LAST_SHARE) three = level - 1;
+      }
+      if (level === n || (one >= 0 && two >= 0 && three >= 0)) break;
+      for (let k = 0; k < walks.length; k++) this.enter(k, walks[k], nest, level);
+    }
+    if (one < 0) one = n;
+    if (two < 0) two = n;
+    if (three < 0) three = n;
     let stream = 0, jumped = 0;
-    accesses.forEach((a, k) => {
-      const fetches = (level: number): number => {
-        let times = lines[k * levels + Math.min(n, level + 1)];
-        for (let j = level + 1; j < n; j++) times *= loops[n - 1 - j].count;
-        return times;
-      };
+    for (let k = 0; k < walks.length; k++) {
+      const w = walks[k], { shared } = w, at = k * levels;
       // loops that a region before does not share read again what it has just fetched
-      const base = baseOf(a), before = known.get(base);
-      const isShared = ({ axis }: Loop): boolean => before!.axes[axis] && !before!.own.includes(axis);
-      const inner = before === undefined ? Infinity : n - loops.filter(isShared).length;
-      if (one < inner) stream += fetches(one) * SECOND_LINE;
-      if (base.op !== Ops.PARAM || a === packed?.tile || !this.isFar || two >= inner) return;
-      const run = (level: number): number => runs[k * levels + Math.min(n, level)] / LINE;
-      const length = Math.max(1, Math.min(run(two + 1), STREAMS * Math.max(1, run(one + 1))));
-      const far = fetches(two), farther = this.isFarther ? Math.min(far, fetches(three)) : 0;
-      stream += farther * MEMORY.stream + (far - farther) * LAST.stream;
-      if (jumps[k] !== undefined) {
-        jumped += (farther * jumps[k][2] + (far - farther) * jumps[k][a.isStore ? 1 : 0]) / length;
+      let inner = Infinity;
+      if (shared !== undefined) {
+        inner = n;
+        for (let j = 0; j < n; j++) if (shared[nest.axes[j]]) inner--;
       }
-    });
+      if (one < inner) stream += fetches(lines, at, one, nest) * SECOND_LINE;
+      if (w.isKept || !isFar || two >= inner) continue;
+      const within = runs[at + Math.min(n, one + 1)] / LINE, beyond = runs[at + Math.min(n, two + 1)] / LINE;
+      const length = Math.max(1, Math.min(beyond, STREAMS * Math.max(1, within)));
+      const far = fetches(lines, at, two, nest);
+      const farther = isFarther ? Math.min(far, fetches(lines, at, three, nest)) : 0;
+      stream += farther * MEMORY.stream + (far - farther) * LAST.stream;
+      for (let j = level; j < n && jumps[k] < 0; j++) {
+        this.enter(k, w, nest, j);
+        this.noteJump(k, w);
+      }
+      if (jumps[k] >= 0) jumped += (farther * fartherJumps[k] + (far - farther) * jumps[k]) / length;
+    }
     return { stream, jumps: jumped };
   }
+
+  /** The bytes of the tile itself. */
+  private begin(k: number, { access, isKept, strides, order }: Walk, extents: readonly number[]): void {
+    const f = this.footprints[k];
+    f.start(access.dtype.itemsize);
+    for (let i = 0; i < order.length; i++) {
+      const axis = order[i];
+      if (extents[axis] > 1) f.add(strides[axis], extents[axis]);
+    }
+    if (!isKept) return;
+    // copies of a kernel's own memory lie apart, and loops around it use it again
+    let copies = 1;
+    for (let i = 0; i < order.length; i++) if (access.strides[order[i]] === 0) copies *= extents[order[i]];
+    f.add(APART, copies);
+  }
+
+  /** Adds the loop around `level` others. */
+  private enter(k: number, { access, strides }: Walk, nest: Nest, level: number): void {
+    const at = nest.length - 1 - level, axis = nest.axes[at];
+    if (access.depends[axis]) this.footprints[k].add(strides[axis] * nest.steps[at], nest.counts[at]);
+  }
+
+  /** The innermost loop that leaves the run says how far it goes. */
+  private noteJump(k: number, { access, isKept }: Walk): void {
+    const f = this.footprints[k];
+    if (isKept || this.jumps[k] >= 0 || f.strides.length === 0) return;
+    this.jumps[k] = f.jumpOf(access.isStore ? LAST_STORE : LAST);
+    this.fartherJumps[k] = f.jumpOf(MEMORY);
+  }
+}
+
+/** Lines that are fetched where a cache holds what `level` inner loops touch; `lines` from `at` on are those of an access. */
+function fetches(lines: readonly number[], at: number, level: number, { length, counts }: Nest): number {
+  let times = lines[at + Math.min(length, level + 1)];
+  for (let j = level + 1; j < length; j++) times *= counts[length - 1 - j];
+  return times;
 }
