@@ -1,7 +1,8 @@
 /** Random programs of assignments on the devices that need no compiler; more of them by `tests/fuzz/assignments.ts`. */
 import { assert, assertEquals } from "@std/assert";
 import { Device } from "../../mod.ts";
-import { fuzzAssignments } from "./assignments.ts";
+import { check, fuzzAssignments } from "./assignments.ts";
+import type { Statement } from "./parts/assignments_program.ts";
 
 for (const device of ["JS", "WASM"]) {
   await Device.open(device);
@@ -12,3 +13,19 @@ for (const device of ["JS", "WASM"]) {
     assert(report.compared > 100, JSON.stringify(report));
   });
 }
+
+Deno.test("assignments: of writes of which one makes real what another one reads, either may come first", async () => {
+  Device.default = "JS";
+  const program: Statement[] = [
+    { op: "leaf", to: "a", values: [0, 8, -1], shape: [3], dtype: "int32", how: "realized" },
+    { op: "value", how: "max", on: "a", to: "b", value: 8, list: [] },
+    { op: "value", how: "clone", on: "b", to: "c", list: [] },
+    { op: "value", how: "total", on: "c", to: "d", list: [] },
+    { op: "inplace", how: "sub", on: "c", value: 9 },
+    { op: "setAt", on: "b", index: [{ gt: "d" }], value: 3 },
+    { op: "setAt", on: "a", index: [0], value: 9 },
+    { op: "read", on: "a" },
+    { op: "read", on: "d" },
+  ];
+  assertEquals(await check(program), "stale");
+});

@@ -175,12 +175,12 @@ export class Model {
   done(names: readonly string[], explicit: boolean, given: readonly string[] = []): void {
     const waiting = [...this.memories].map((m) => m.newest).filter((v) => v.isWrite && !v.isDone && !isLate(v));
     this.realized(names, explicit, given);
-    for (let again = true; again;) {
-      again = false;
-      for (const v of waiting) {
-        if (v.isDone || !isLate(v)) continue;
+    for (let late = waiting; late.length > 0;) {
+      // all at a time: what one of them reads another one may make real, in one order, and not in another
+      late = waiting.filter((v) => !v.isDone && isLate(v));
+      for (const v of late) {
         if (!v.isStored) v.isMaybe = true;
-        v.isStored = again = true;
+        v.isStored = true;
         finish(v, new Set());
       }
     }
