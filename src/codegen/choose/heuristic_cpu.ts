@@ -96,6 +96,12 @@ function divisorUpTo(n: number, limit: number): number {
   return 1;
 }
 
+function sum(list: readonly number[]): number {
+  let total = 0;
+  for (const n of list) total += n;
+  return total;
+}
+
 /** What takes `cost` in one thread, where it is long enough for several of which one takes `uneven` times the mean. */
 function spread(cost: number, uneven: number): number {
   return cost < THREAD_COST ? cost : cost * uneven;
@@ -226,12 +232,15 @@ class Chooser {
         }
       }
     }
-    const costs: number[] = [];
+    const costs: number[] = [], whole: number[] = [];
     let best: Plan | undefined;
     const candidates = vectors.map(([vector, n]) => ({ vector, n, ...this.assign(vector, n) }));
     candidates.sort((a, b) => a.cost - b.cost);
     for (const { vector, n, cost, regionLanes } of candidates) {
       if (cost === Infinity) continue;
+      // no tile takes less arithmetic
+      const least = sum(regions.map((r, k) => this.model.arithmeticCost(r, regionLanes[k], n)));
+      if (least >= (best?.cost ?? Infinity) * TIE) continue;
       // what a tile does not touch costs the same
       const alone = regions.map((r, k) => this.regionCost(r, regionLanes[k], n, []));
       for (const tile of this.candidateTiles(regionLanes, vector, n)) {
@@ -252,20 +261,26 @@ class Chooser {
           for (const order of this.candidateOrders(tile, vector, packed)) {
             const made = { vector, lanes: n, regionLanes, tile, blocks, order, packed };
             const most = (best?.cost ?? Infinity) * TIE;
-            let total = 0, rest = bound;
-            for (let k = 0; k < regions.length && spread(total + rest, uneven) * ROUNDED < most; k++) {
-              const { stream, jumps } = this.memoryCost(regions[k], regionLanes[k], made);
-              const last = this.model.combining(regions[k], regionLanes[k], n, tile), issued = costs[k] - last;
-              total += Math.max(issued, stream) + NOT_HIDDEN * Math.min(issued, stream) + jumps + last;
-              rest = k === regions.length - 1 ? 0 : rest - costs[k];
+            let rest = bound;
+            for (let k = regions.length - 1; k >= 0 && spread(rest, uneven) * ROUNDED < most; k--) {
+              whole[k] = this.wholeCost(regions[k], k, costs[k], made);
+              rest += whole[k] - costs[k];
             }
-            const cost = spread(total + rest, uneven);
+            if (spread(rest, uneven) * ROUNDED >= most) continue;
+            const cost = spread(sum(whole), uneven);
             if (best === undefined || cost < most) best = { ...made, cost };
           }
         }
       }
     }
     return best!;
+  }
+
+  /** The cost of the region at `k` that has `cost` without what memory costs. */
+  private wholeCost(r: Region, k: number, cost: number, plan: Candidate): number {
+    const { stream, jumps } = this.memoryCost(r, plan.regionLanes[k], plan);
+    const last = this.model.combining(r, plan.regionLanes[k], plan.lanes, plan.tile), issued = cost - last;
+    return Math.max(issued, stream) + NOT_HIDDEN * Math.min(issued, stream) + jumps + last;
   }
 
   /** How much longer the thread with most tiles takes than the mean, where the best of the axes is split. */

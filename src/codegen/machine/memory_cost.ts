@@ -75,40 +75,47 @@ export class Nest {
 /** The bytes that some inner loops touch: rows of `run` bytes at the strides of `rows`. */
 class Footprint {
   run = 0;
-  readonly strides: number[] = [];
-  readonly counts: number[] = [];
+  rows = 0;
+  private readonly strides: number[] = [];
+  private readonly counts: number[] = [];
 
   start(nbytes: number): void {
     this.run = nbytes;
-    this.strides.length = this.counts.length = 0;
+    this.rows = 0;
   }
 
   /** A loop of `count` iterations that are `stride` bytes apart. */
   add(stride: number, count: number): void {
     if (stride === 0 || count <= 1) return;
-    const { strides, counts } = this;
+    const { strides, counts, rows } = this;
     if (stride <= Math.max(this.run, LINE)) {
       this.run += stride * (count - 1);
-      for (let k = 0; k < strides.length; k++) {
-        if (strides[k] > this.run) continue;
-        this.run = Math.max(this.run, strides[k] * (counts[k] - 1) + this.run);
-        strides.splice(k, 1);
-        counts.splice(k--, 1);
+      let kept = 0;
+      for (let k = 0; k < rows; k++) {
+        const s = strides[k], n = counts[k];
+        if (s <= this.run) {
+          this.run = Math.max(this.run, s * (n - 1) + this.run);
+          continue;
+        }
+        strides[kept] = s;
+        counts[kept++] = n;
       }
+      this.rows = kept;
       return;
     }
-    for (let k = 0; k < strides.length; k++) {
+    for (let k = 0; k < rows; k++) {
       if (stride < strides[k] || stride > strides[k] * counts[k] || stride % strides[k] !== 0) continue;
       counts[k] += stride / strides[k] * (count - 1);
       return;
     }
-    strides.push(stride);
-    counts.push(count);
+    strides[rows] = stride;
+    counts[rows] = count;
+    this.rows++;
   }
 
   get lines(): number {
     let n = Math.max(1, this.run / LINE);
-    for (let k = 0; k < this.counts.length; k++) n *= this.counts[k];
+    for (let k = 0; k < this.rows; k++) n *= this.counts[k];
     return n;
   }
 
@@ -116,7 +123,7 @@ class Footprint {
   bytes(n: number, sets: number, ways: number): number {
     if (n <= ways) return n * LINE;
     let used = sets;
-    for (let k = 0; k < this.strides.length; k++) {
+    for (let k = 0; k < this.rows; k++) {
       const s = this.strides[k] / LINE;
       if (!Number.isInteger(s)) continue;
       const within = s % sets, places = within === 0 ? 1 : sets / (within & -within);
@@ -128,7 +135,8 @@ class Footprint {
   /** What the begin of a run adds. */
   jumpOf(cost: LineCost): number {
     let most = 0;
-    for (const s of this.strides) {
+    for (let k = 0; k < this.rows; k++) {
+      const s = this.strides[k];
       most = Math.max(most, s % PAGE === 0 ? cost.crowded : 2 * s < PAGE ? cost.near : cost.jump);
     }
     return most;
@@ -322,7 +330,7 @@ export class MemoryModel {
   /** The innermost loop that leaves the run says how far it goes. */
   private noteJump(k: number, { access, isKept }: Walk): void {
     const f = this.footprints[k];
-    if (isKept || this.jumps[k] >= 0 || f.strides.length === 0) return;
+    if (isKept || this.jumps[k] >= 0 || f.rows === 0) return;
     this.jumps[k] = f.jumpOf(access.isStore ? LAST_STORE : LAST);
     this.fartherJumps[k] = f.jumpOf(MEMORY);
   }
