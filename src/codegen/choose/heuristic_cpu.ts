@@ -125,6 +125,8 @@ class Chooser {
   private readonly lanes: number;
   private readonly model: CostModel;
   private readonly memory: MemoryModel;
+  /** The output axes as they are. */
+  private readonly inOrder: readonly number[];
   /** The regions of STAGEs. */
   private readonly stages: readonly Region[];
   /** Memo of `stageTile`, by reduce and lanes. */
@@ -143,6 +145,7 @@ class Chooser {
     this.model = new CostModel(this.axes, this.sizes, this.outputs, caps);
     this.memory = new MemoryModel(regions, this.sizes, caps);
     this.stages = regions.filter((r) => r.kind === "stage");
+    this.inOrder = Array.from({ length: this.outputs }, (_, i) => i);
   }
 
   // ---- model
@@ -582,16 +585,17 @@ class Chooser {
    * Loop orders of the output axes to try. With a packed operand: first the axes that it depends on. Else as they are, or the
    * lanes' axis outside of the other tiled axis, so that a panel along it is read again from the cache.
    */
-  private candidateOrders(tile: Tile, vector: number, packed: Access | undefined): number[][] {
-    const order = Array.from({ length: this.outputs }, (_, i) => i);
+  private candidateOrders(tile: Tile, vector: number, packed: Access | undefined): (readonly number[])[] {
+    const order = this.inOrder;
     if (packed !== undefined) {
-      return [order.sort((a, b) => Number(packed.depends[b]) - Number(packed.depends[a]) || a - b)];
+      return [[...order.filter((i) => packed.depends[i]), ...order.filter((i) => !packed.depends[i])]];
     }
     const other = tile.find(([i]) => i !== vector)?.[0] ?? -1;
+    if (vector < 0 || other < 0 || other > vector) return [order];
     const isTiled = this.regions.some((r) => r.kind === "reduce" && r.axes[vector] && r.axes[other]);
     // what does not depend on the lanes' axis would be computed again and again inside of it
     const isAlone = this.regions.some((r) => r.axes[other] && !r.axes[vector]);
-    if (vector < 0 || other < 0 || other > vector || !isTiled || isAlone) return [order];
+    if (!isTiled || isAlone) return [order];
     const swapped = order.slice();
     [swapped[vector], swapped[other]] = [other, vector];
     return [order, swapped];

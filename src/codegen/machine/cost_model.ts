@@ -168,7 +168,9 @@ export class CostModel {
 
   /** Times a vector of a packed operand is read for each time it is filled; 0 where it is not to be packed. */
   packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
-    const pack = this.packOf(a, r, lane, lanes);
+    if (a.isStore || r.kind !== "reduce") return 0;
+    const { iterations, accesses } = this.laneRegion(r, lane, lanes);
+    const pack = iterations === Infinity ? this.packOf(a, r, lane, lanes) : accesses[r.accesses.indexOf(a)].pack;
     return pack === undefined ? 0 : this.usesOf(pack, r, tile);
   }
 
