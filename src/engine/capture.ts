@@ -11,7 +11,9 @@ import type { BoundSchedule, TakeBuffer } from "../schedule/schedule.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { nodesMade, toposort, type UOp } from "../uop/core/uop.ts";
+import { besideOf } from "../uop/graph/beside.ts";
 import { latest } from "../uop/graph/resolve.ts";
+import { memoryOf } from "../uop/graph/writes.ts";
 import { CompiledKernel, type ExecItem } from "./exec.ts";
 import type { Capture } from "./realize_nodes.ts";
 
@@ -27,6 +29,8 @@ export class Recording implements Capture {
   readonly made: Set<Storage> = new Set();
   /** Storages that did, with the number of writes to them. */
   readonly written: Map<Storage, number> = new Map();
+  /** By the name that an argument's memory has inside the storage that it is outside. */
+  outside: ReadonlyMap<unknown, Storage> = new Map();
   private readonly blocks = new Set<Buffer>();
   /** As in the interface. */
   readonly since: number = nodesMade();
@@ -41,12 +45,20 @@ export class Recording implements Capture {
     };
   }
 
-  /** Memory, and the last writes to some, that somebody asked for before the call: each is done once, not in every replay. */
+  /**
+   * Memory, and the last writes to some, that somebody asked for before the call: each is done once, not in every replay;
+   * so are those that read arguments which are overwritten.
+   */
   foreign(nodes: readonly UOp[]): UOp[] {
     const isOwn = (u: UOp): boolean => u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
     const isOlder = (u: UOp): boolean => u.seq < this.since && isOwn(u);
-    return toposort(nodes.map(latest), (u) => u.becomes === undefined && !isOlder(u))
-      .filter((u) => u.becomes === undefined && isOlder(u));
+    const order = toposort(nodes.map(latest), (u) => u.becomes === undefined && !isOlder(u)), over = new Set<Storage>();
+    for (const u of order) {
+      const own = u.op === Ops.AFTER && u.becomes === undefined ? this.outside.get(memoryOf(u)) : undefined;
+      if (own !== undefined) over.add(own);
+    }
+    const beside = over.size === 0 ? [] : besideOf([], (s) => over.has(s), this.since);
+    return [...order.filter((u) => u.becomes === undefined && isOlder(u)), ...beside];
   }
 
   /** Takes the steps of a schedule that has run. */

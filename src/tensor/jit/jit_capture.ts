@@ -46,12 +46,13 @@ function listen(call: CallToCapture): Heard {
   const { args, leaves, storages } = call, { bound } = leaves;
   call.uses.moveOutAll();
   call.uses.lookAgain();
-  realizeBeside((s) => call.uses.isState(s) || storages.some((own, i) => own === s && call.writes.has(i)));
+  realizeBeside((s) => call.uses.isState(s));
   const recording = new Recording(), counter = currentCounter();
   const places = placesNow(), start = nodesMade(), since = replacements.count;
   const taking = takingOf(leaves.tensors, storages, call.uses, call.writes, call.plain);
   const inside = insideOf(leaves, storages, taking);
   const insideStorages = inside.map(storageOf);
+  recording.outside = new Map(insideStorages.map((s, i) => [s, storages[i]]));
   const handles = movedHandles.assigned = new Set<TensorBase>();
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
   movedHandles.since = handlesMade();

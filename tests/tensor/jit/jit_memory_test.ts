@@ -722,3 +722,31 @@ Deno.test("jit: state that waits for a write which reads what another one overwr
     }
   }
 });
+
+Deno.test("jit: writes that read an argument are done before a call that overwrites it, and wait where it does not", () => {
+  Device.default = "JS";
+  const row = (...list: number[]): Tensor => new Tensor(list, { dtype: "int32" });
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    const other = row(7, 7);
+    // assigned to itself, or to what it is; and what overwrites it only from the second call on
+    const bodies: [boolean, (x: Tensor, call: number) => Tensor][] = [
+      [false, (x) => x.assign(x)],
+      [false, (x) => x.assign(x).mul(1)],
+      [true, (x, call) => call > 0 ? x.assign(other) : x.assign(x)],
+      [true, (x) => x.addInPlace(1)],
+    ];
+    for (const [writes, body] of bodies) {
+      let calls = 0;
+      const f = jit((x: Tensor) => body(x, calls++));
+      for (let i = 0; i < 5; i++) {
+        const sum = row(1, 2), x = row(5, 6), late = sum.add(sum);
+        sum.addInPlace(x);
+        context(modes, () => f(x));
+        const isOverwritten = writes && (i > 0 || body === bodies[3][1]);
+        if (isOverwritten) throws(() => late.tolistSync(), { name: "StaleReadError" }, `${body} ${i}`);
+        else assertEquals(late.tolistSync(), [2, 4], `${body} ${i}`);
+        assertEquals(sum.tolistSync(), [6, 8], `${body} ${i}`);
+      }
+    }
+  }
+});
