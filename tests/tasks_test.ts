@@ -18,6 +18,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   bench: [["--filter", "matmul_256"], /matmul_256\/WASM/],
   "bench:json": [["--only", "matmul_256", "--device", "WASM"], /"name":"matmul_256"/],
   "bench:breadth": [["--device", "WASM", "--only", "masked_mean"], /^masked_mean +[\d.]+ +1 /m],
+  "bench:regret": [["--device", "WASM", "--count", "1", "--candidates", "4"], /^all +[1-9]/m],
   "bench:webgpu": [["--only", "nothing"], /^/],
   "bench:cuda": [["--only", "nothing"], /^/],
   snapshot: [["--compare", "--only", "^golden/add broadcast$"], /^0 of 1 programs differ/m],

@@ -1,6 +1,7 @@
 /**
  * The model of what a kernel costs on a grid: microseconds of a plan (grid_plan.ts), from its accesses and the numbers of the
- * device. Nothing is compiled, and nothing is fitted to a kernel.
+ * device. Nothing is compiled. What no device tells (latencies, work of a loop, price of a spill) stands below as constants of
+ * a large card, set by hand from random kernels that were measured on one.
  *
  * Each region of the kernel asks for issue slots, requests to the first-level cache, sectors of 32 bytes from the second,
  * and bytes of memory; the largest of these is its time. What a warp asks for at once is found by looking at its lanes. What
