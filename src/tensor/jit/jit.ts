@@ -191,7 +191,7 @@ class Jit {
     const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
       ? asForm(args, form)
       : { args, leaves: given };
-    const { tensors } = taken.leaves, views = viewsOf(tensors, form.assigned);
+    const { tensors } = taken.leaves, views = viewsOf(tensors, form.writes, form.assigned);
     const storages = prepareInputs(tensors, form.writes, this.uses), donated = this.donatedOf(args);
     const parts = new Parts(tensors, storages, form.writes, views, this.uses);
     const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts);

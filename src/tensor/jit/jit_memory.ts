@@ -237,11 +237,15 @@ function spanOf(u: UOp, whole: unknown): readonly [min: number, max: number] | u
 }
 
 /**
- * What arguments show before they are realized, where calls assign to those at `assigned`: of what is lost, what is there
- * now, as a write through it makes it name. One that only shares memory with them stays what it was.
+ * What arguments show before they are realized, where those at `written` are, and calls assign to those at `assigned`: of
+ * these, where they show what is lost, what is there now. One that only shares memory with them stays what it was.
  */
-export function viewsOf(tensors: readonly TensorBase[], assigned: ReadonlySet<number>): readonly UOp[] {
-  if (assigned.size === 0) return [];
+export function viewsOf(
+  tensors: readonly TensorBase[],
+  written: ReadonlySet<number>,
+  assigned: ReadonlySet<number>,
+): readonly UOp[] {
+  if (written.size === 0) return [];
   for (const i of assigned) {
     const t = tensors[i];
     if (madeOf(t) === undefined && isStale(t.uop)) internals.refresh(t);

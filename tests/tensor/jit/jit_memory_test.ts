@@ -750,3 +750,14 @@ Deno.test("jit: writes that read an argument are done before a call that overwri
     }
   }
 });
+
+Deno.test("jit: parts of one tensor, one assigned to itself", () => {
+  Device.default = "JS";
+  for (const isFirst of [false, true]) {
+    const f = jit((x: Tensor, y: Tensor) => (isFirst ? x.assign(x) : y.assign(y), x.add(y)));
+    for (let i = 0; i < 4; i++) {
+      const t = new Tensor([1, 2, 3, 4]).realize();
+      assertEquals(f(t.at([0, 2]), t.at([1, 3])).tolistSync(), [3, 5]);
+    }
+  }
+});
