@@ -22,7 +22,7 @@ import { reserveCounter } from "../nodes/random.ts";
 import { holdMemory, realizeOf, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, type GivenBack, givenBack, type Parts, type Sharing } from "./jit_memory.ts";
-import { madeOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
+import { isStale, madeOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
 import type { Required } from "./jit_required.ts";
 
 /** What an argument tensor was like. */
@@ -51,6 +51,11 @@ export interface State {
 /** Whether each call leaves another tensor there. */
 function isLeft({ output, from }: State): boolean {
   return output >= 0 || from !== undefined;
+}
+
+/** Whether a tensor can never be real: it reads what has been overwritten. */
+function isLost(t: TensorBase): boolean {
+  return madeOf(t) === undefined && isStale(t.uop);
 }
 
 /** A tensor that each call gives. */
@@ -150,10 +155,13 @@ export class Captured {
    */
   fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
     return this.sharing.fits(tensors, storages) && this.required.fits(tensors) &&
-      this.states.every(({ place, input, wasEmpty, from }) => {
+      this.states.every(({ place, input, wasEmpty, from, left }) => {
         if (from !== undefined && from.read() === undefined) return false;
-        if (input >= 0 || place.moves) return place.read() !== undefined;
-        return !wasEmpty || place.read() === undefined;
+        const found = place.read();
+        if (input >= 0) return found !== undefined && !isLost(found);
+        if (place.moves) return found !== undefined;
+        if (from === undefined && left !== undefined && isLost(left)) return found !== undefined && isLost(found);
+        return !wasEmpty || found === undefined;
       });
   }
 

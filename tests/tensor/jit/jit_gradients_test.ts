@@ -239,3 +239,36 @@ Deno.test("jit: JIT_CHECK finds nothing where a call clears gradients, and write
     assert.deepEqual(got, [...steps, -1, [-1.5, -1], -2.5, [-2, -1.5], -5, [-2.5, -2.5], -10, [-3, -4]]);
   });
 });
+
+Deno.test("jit: calls that add to a gradient which reads weights as they were before a step leave it lost, and go on", () => {
+  Device.default = "JS";
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    const w = new Tensor([2, 3], { dtype: "float32" }).realize(), got: unknown[] = [];
+    const x = new Tensor([1, 4], { dtype: "float32", requiresGrad: true }).realize();
+    const opt = new nn.optim.SGD([w], { lr: 0.25 });
+    const f = jit((x: Tensor, y: Tensor) => {
+      x.mul(y).mul(2).sum().backward();
+      return x.sum();
+    });
+    for (let i = 0; i < 8; i++) {
+      if (i % 3 === 2) {
+        Tensor.train(() => {
+          opt.zeroGrad();
+          w.mul(w).sum().backward();
+          opt.step();
+        });
+      }
+      if (i === 6) w.grad = undefined;
+      x.grad = undefined;
+      context(modes, () => f(x, w));
+      const isLost = i >= 2 && i < 6;
+      if (isLost) assert.throws(() => w.grad!.tolistSync(), { name: "StaleReadError" });
+      got.push(x.grad!.tolistSync(), isLost ? undefined : w.grad!.tolistSync());
+    }
+    assert.deepStrictEqual(got, [
+      ...[[4, 6], [2, 8], [4, 6], [4, 16]],
+      ...[[2, 3], undefined, [2, 3], undefined, [2, 3], undefined, [1, 1.5], undefined],
+      ...[[1, 1.5], [2, 8], [1, 1.5], [4, 16]],
+    ], JSON.stringify(modes));
+  }
+});
