@@ -405,7 +405,10 @@ export abstract class RealizeTensor extends TensorBase {
       return this;
     }
     if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape));
-    else this.refresh(true); // nothing to write, but what this is a view of is to name it
+    else { // nothing to write, but what this is a view of is to name it
+      movedHandles.renamed?.add(this);
+      this.refresh(true);
+    }
     return this;
   }
 

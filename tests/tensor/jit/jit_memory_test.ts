@@ -761,3 +761,21 @@ Deno.test("jit: parts of one tensor, one assigned to itself", () => {
     }
   }
 });
+
+Deno.test("jit: an argument that is a view of what is closed over, assigned what it shows, then another one", () => {
+  Device.default = "JS";
+  const views: ((t: Tensor) => Tensor)[] = [(t) => t.bitcast("int32"), (t) => t.reshape([3]), (t) => t.detach()];
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    for (const view of views) {
+      const t = new Tensor([6, 7, 8], { dtype: "int32" }).clone(), x = view(t), other = new Tensor([1, 2, 3]).int();
+      const f = jit((x: Tensor, y: Tensor) => {
+        x.assign(t);
+        return y.mul(1);
+      });
+      for (const given of [x, t, other, t, x, other]) {
+        const result = context(modes, () => f(given, given));
+        assertEquals([result.tolistSync(), given.tolistSync()], [[6, 7, 8], [6, 7, 8]], String(view));
+      }
+    }
+  }
+});
