@@ -13,17 +13,17 @@ import { type UOp, uop } from "../../uop/core/uop.ts";
 const GROUP = 4;
 
 /** A vector of lanes of `a` and `b`, which are vectors alike: those of `b` follow those of `a`. */
-function lanes(a: UOp, b: UOp, picked: readonly number[]): UOp {
-  const count = a.dtype.count;
-  if (picked.length === count && picked.every((l, i) => l === i)) return a;
-  if (picked.length === count && picked.every((l, i) => l === count + i)) return b;
-  return uop(Ops.LANES, a.dtype.scalar.vec(picked.length), [a, b], new AxesArg(picked));
+function lanes(a: UOp, b: UOp, picked: AxesArg): UOp {
+  const count = a.dtype.count, { axes } = picked;
+  if (axes.length === count && axes.every((l, i) => l === i)) return a;
+  if (axes.length === count && axes.every((l, i) => l === count + i)) return b;
+  return uop(Ops.LANES, a.dtype.scalar.vec(axes.length), [a, b], picked);
 }
 
 /** All lanes of these vectors, one after the other; as many as a power of two. */
 function joined(parts: readonly UOp[]): UOp {
   while (parts.length > 1) {
-    const twice = rangeOf(2 * parts[0].dtype.count);
+    const twice = new AxesArg(rangeOf(2 * parts[0].dtype.count));
     parts = rangeOf(parts.length / 2).map((i) => lanes(parts[2 * i], parts[2 * i + 1], twice));
   }
   return parts[0];
@@ -44,7 +44,7 @@ export function pickSteps(parts: readonly UOp[], step: number): UOp {
       if (k === 1 ? l * step < n : l < known) return k === 1 ? l * step : l;
       return l * step < end ? n + l * step - start : 0;
     };
-    made = lanes(made, parts[k], rangeOf(n).map(lane));
+    made = lanes(made, parts[k], new AxesArg(rangeOf(n).map(lane)));
     known = Math.ceil(end / step);
   }
   return made;
@@ -52,37 +52,50 @@ export function pickSteps(parts: readonly UOp[], step: number): UOp {
 
 /** The lanes of a vector the other way round. */
 export function reversed(v: UOp): UOp {
-  return lanes(v, v, rangeOf(v.dtype.count).reverse());
+  return lanes(v, v, new AxesArg(rangeOf(v.dtype.count).reverse()));
 }
 
-/** Exchanges rows and columns of each square block of lanes that `rows` hold side by side: as many rows as a block has. */
-function transposeBlocks(rows: readonly UOp[]): UOp[] {
-  const m = rows.length, out = rows.slice(), all = rangeOf(rows[0].dtype.count);
-  const exchange = (i: number, j: number, first: (x: number) => number, second: (x: number) => number): void => {
-    const a = out[i], b = out[j];
-    out[i] = lanes(a, b, all.map(first));
-    out[j] = lanes(a, b, all.map(second));
-  };
-  const n = all.length;
-  // halves, quarters, ... down to groups: what is beside the diagonal changes places
+/** Which lanes of two vectors each of two others has. */
+type Exchange = readonly [first: AxesArg, second: AxesArg];
+
+/**
+ * The steps that exchange rows and columns of blocks of `m`, in vectors of `n` lanes. Halves, quarters, ... down to groups:
+ * what is beside the diagonal changes places. Within a group, lanes are interleaved twice: a single instruction each.
+ */
+function exchanges(m: number, n: number): { readonly halves: readonly Exchange[]; readonly within: Exchange } {
+  const pick = (lane: (x: number) => number): AxesArg => new AxesArg(rangeOf(n).map(lane)), halves: Exchange[] = [];
   for (let s = m / 2; s >= (m >= GROUP ? GROUP : 1); s /= 2) {
-    for (let i = 0; i < m; i++) {
-      if ((i & s) !== 0) continue;
-      exchange(i, i + s, (x) => (x & s) === 0 ? x : n + x - s, (x) => (x & s) === 0 ? x + s : n + x);
-    }
+    halves.push([pick((x) => (x & s) === 0 ? x : n + x - s), pick((x) => (x & s) === 0 ? x + s : n + x)]);
   }
-  if (m < GROUP) return out;
-  // within a group, lanes are interleaved twice: a single instruction each
   const interleaved = (x: number, half: number): number => {
     const g = x & -GROUP, l = x & (GROUP - 1);
     return (l & 1) * n + g + half * (GROUP / 2) + (l >> 1);
   };
+  return { halves, within: [pick((x) => interleaved(x, 0)), pick((x) => interleaved(x, 1))] };
+}
+
+/** Exchanges rows and columns of each square block of lanes that `rows` hold side by side: as many rows as a block has. */
+function transposeBlocks(rows: readonly UOp[]): UOp[] {
+  const m = rows.length, out = rows.slice(), { halves, within: [low, high] } = exchanges(m, rows[0].dtype.count);
+  halves.forEach(([first, second], k) => {
+    const s = m >> k + 1;
+    for (let i = 0; i < m; i++) {
+      if ((i & s) !== 0) continue;
+      const a = out[i], b = out[i + s];
+      out[i] = lanes(a, b, first);
+      out[i + s] = lanes(a, b, second);
+    }
+  });
+  if (m < GROUP) return out;
   for (let g = 0; g < m; g += GROUP) {
     const [p, q, r, s] = out.slice(g, g + GROUP);
-    const low = (a: UOp, b: UOp): UOp => lanes(a, b, all.map((x) => interleaved(x, 0)));
-    const high = (a: UOp, b: UOp): UOp => lanes(a, b, all.map((x) => interleaved(x, 1)));
-    const [a, b, c, d] = [low(p, r), high(p, r), low(q, s), high(q, s)];
-    [out[g], out[g + 1], out[g + 2], out[g + 3]] = [low(a, c), high(a, c), low(b, d), high(b, d)];
+    const [a, b, c, d] = [lanes(p, r, low), lanes(p, r, high), lanes(q, s, low), lanes(q, s, high)];
+    [out[g], out[g + 1], out[g + 2], out[g + 3]] = [
+      lanes(a, c, low),
+      lanes(a, c, high),
+      lanes(b, d, low),
+      lanes(b, d, high),
+    ];
   }
   return out;
 }
@@ -97,9 +110,7 @@ export function columnsOf(rows: readonly UOp[]): UOp[] {
 
 /** The rows of a matrix of which `columns` are the columns: as many as a column has lanes, at least as many as columns. */
 export function rowsOf(columns: readonly UOp[]): UOp[] {
-  const m = columns.length, made = transposeBlocks(columns);
-  return rangeOf(made[0].dtype.count).map((l) => {
-    const v = made[l % m], first = l - l % m;
-    return lanes(v, v, rangeOf(m).map((i) => first + i));
-  });
+  const m = columns.length, made = transposeBlocks(columns), n = made[0].dtype.count;
+  const parts = rangeOf(n / m).map((k) => new AxesArg(rangeOf(m).map((i) => k * m + i)));
+  return rangeOf(n).map((l) => lanes(made[l % m], made[l % m], parts[Math.floor(l / m)]));
 }
