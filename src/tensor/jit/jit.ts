@@ -257,6 +257,7 @@ class Jit {
       reuseOutputs: this.options.reuseOutputs === true,
       donated,
     });
+    parts.learn(captured.writtenInputs);
     parts.check(captured.writtenInputs, captured.replay.held);
     captures.push(captured);
     if (captures.length > MAX_CAPTURES) captures.shift();

@@ -302,6 +302,26 @@ export class Parts {
     }
     return false;
   }
+  /**
+   * Takes those at `written`, which a capture has written, where no earlier call had, for parts, too.
+   * @throws {JitError} where another argument may show what is written to one of them
+   */
+  learn(written: ReadonlyMap<number, number>): void {
+    this.tensors.forEach((t, i) => {
+      const whole = this.wholes.has(i) || !this.isWritten(i, written) ? undefined : wholeOf(t, this.storages[i]);
+      if (whole === undefined) return;
+      const isShown = this.tensors.some((x, k) =>
+        x !== t && (this.storages[k] === whole || wholeOf(x, this.storages[k]) === whole)
+      );
+      if (isShown) {
+        throw new JitError("capture a function", {
+          reason: `it assigns to argument tensor ${i}, a part of a tensor of which another argument shows something, ` +
+            "and in an earlier call it did not; pass a clone()",
+        });
+      }
+      this.wholes.set(i, whole);
+    });
+  }
   /** @throws {JitError} where a capture closes over `held`, and writes a part of it at one of these positions */
   check(written: ReadonlyMap<number, number>, held: readonly Storage[]): void {
     for (const [i, whole] of this.wholes) {

@@ -779,3 +779,27 @@ Deno.test("jit: an argument that is a view of what is closed over, assigned what
     }
   }
 });
+
+Deno.test("jit: a part of a tensor that is written in the captured call first is written to its tensor, or refused", () => {
+  Device.default = "JS";
+  const parts = [(t: Tensor) => t.flip([0]), (t: Tensor) => t.at([1, 3]), (t: Tensor) => t.permute([1, 0])];
+  for (const part of parts) {
+    for (const isShared of [false, true]) {
+      const make = (): Tensor => new Tensor([[1, 2], [3, 4], [5, 6]], { dtype: "int32" }).realize();
+      let writes = false;
+      const f = jit((x: Tensor, y: Tensor) => {
+        if (writes) y.addInPlace(10);
+        return x.sum();
+      });
+      for (let i = 0; i < 4; i++) {
+        const t = make(), y = part(t), other = make(), want = part(t).add(i > 0 ? 10 : 0).tolistSync();
+        if (isShared && i === 1) throws(() => f(t, y), { name: "JitError" }, String(part));
+        else {
+          f(isShared && i !== 2 ? t : other, y);
+          assertEquals([part(t).tolistSync(), y.tolistSync()], [want, want], `${part} ${i}`);
+        }
+        writes = true;
+      }
+    }
+  }
+});
