@@ -244,6 +244,11 @@ export const KERNELS: Readonly<Record<string, UOp>> = {
       ),
     ]);
   })(),
+  edges: (() => {
+    // one vector of an axis that ends before the output does, under two conditions
+    const i = loop(6, 0), j = loop(6, 1), inside = j.lt(4), row = (when: UOp): UOp => at(1, 4, j, when.and(inside));
+    return sink([write(0, 36, i.mul(6).add(j), row(i.lt(2)).mul(2).add(row(i.lt(4).ne(1)).mul(3)).add(1))]);
+  })(),
   conv: conv(0),
   conv_padded: conv(1),
   staged: (() => {

@@ -307,7 +307,8 @@ class Expander {
       this.updates.push(uop(Ops.GROUP, dtypes.void, [s, condition]));
       return s;
     };
-    if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.addresses.value(idx, p, 0))]), full);
+    // with the gate, for what two conditions share, and what does not depend on a loop, stands outside of them
+    if (vmax(full) === 1) set(uop(Ops.LOAD, type, [index(memory, this.addresses.value(idx, p, 0), full)]), full);
     return keep(uop(Ops.LOAD, type, [acc, set(lanes, some)]));
   }
 

@@ -29,9 +29,9 @@ function joined(parts: readonly UOp[]): UOp {
   return parts[0];
 }
 
-/** Where vector `k` of the `step` begins that hold `n` lanes `step` apart: the last one ends where the last lane is. */
+/** Where vector `k` of the `step` begins that hold `n` lanes `step` apart: none ends beyond the last lane. */
 export function stepStart(n: number, step: number, k: number): number {
-  return k === step - 1 ? k * (n - 1) : k * n;
+  return Math.min(k * n, (step - 1) * (n - 1));
 }
 
 /** The lanes `step` apart, from the vectors that {@linkcode stepStart} tells of. */

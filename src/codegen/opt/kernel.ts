@@ -216,7 +216,9 @@ export class Kernel {
     if (others.length === 0) return;
     const meets = (ranges: readonly UOp[]): boolean =>
       ranges.includes(a.range) && ranges.some((r) => others.includes(r));
-    if (toposort(this.ast).some((u) => meets(rangesOf(u)))) fail("a value depends on another axis that has lanes");
+    // a sum of what depends on neither has copies of both all the same
+    const around = (u: UOp): readonly UOp[] => u.op === Ops.REDUCE ? [...rangesOf(u), ...ownRanges(u)] : rangesOf(u);
+    if (toposort(this.ast).some((u) => meets(around(u)))) fail("a value depends on another axis that has lanes");
   }
 
   private axisOf(opt: AxisOpt): AxisState | undefined {

@@ -602,7 +602,7 @@ for (const op of [Ops.CDIV, Ops.CMOD]) {
       });
       const results = [device, js].map((on) => {
         const buffers = [new DataView(new ArrayBuffer(n * d.itemsize)), ...views].map((v) => bufferOf(on, d, v));
-        const program = toProgram(ast, on.renderer);
+        const program = context({ NOOPT: 0 }, () => toProgram(ast, on.renderer));
         if (on === device) assert(program.uops.some((u) => u.op === op && u.dtype.count > 1), `${d} has no vectors`);
         on.run([{ program: compileOne(on, program), buffers, vars: [] }]);
         return [...buffers[0].copyOut(new Uint8Array(n * d.itemsize))];

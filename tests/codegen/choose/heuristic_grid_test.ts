@@ -5,7 +5,7 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { dtypes, Tensor } from "../../../mod.ts";
+import { context, dtypes, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { baseOf } from "../../../src/uop/rewrite/walk.ts";
@@ -53,7 +53,7 @@ Deno.test("grid: threads that share one reduction share the others, and what is 
     const [name, [reads, graph]] = draw.pick(Object.entries(GRAPHS)), elements = shape.reduce((a, b) => a * b, 1);
     const length = axes.reduce((n, a) => n * shape[a], 1);
     const device = openObserving("CUDA");
-    graph(Tensor.empty(shape, { device: device.name }), axes).realize();
+    context({ NOOPT: 0 }, () => void graph(Tensor.empty(shape, { device: device.name }), axes).realize());
     for (const { program } of device.kernels) {
       if (!program.name.startsWith("r_")) continue;
       const { loads, stores, alone, threads } = trafficOf(program);
@@ -80,7 +80,7 @@ Deno.test("grid: statistics of more than a group holds are read once", () => {
   ];
   for (const [shape, axes, reads] of rows) {
     const device = openObserving("CUDA"), elements = shape.reduce((a, b) => a * b, 1);
-    Tensor.empty(shape, { device: device.name }).var(axes).realize();
+    context({ NOOPT: 0 }, () => void Tensor.empty(shape, { device: device.name }).var(axes).realize());
     const loads = device.kernels.reduce((n, { program }) => n + trafficOf(program).loads, 0);
     assert.ok(loads < (reads + 0.5) * elements, `the variance of [${shape}] over [${axes}] reads ${loads}`);
   }
@@ -115,7 +115,10 @@ for (const [name, [count, graph]] of Object.entries(PRODUCTS)) {
   for (const dtype of [dtypes.float16, dtypes.bfloat16]) {
     Deno.test(`grid: products of ${dtype} are on matrix units: ${name}`, () => {
       const device = openObserving("CUDA");
-      graph((...shape) => Tensor.empty(shape, { device: device.name, dtype })).realize();
+      context(
+        { NOOPT: 0 },
+        () => void graph((...shape) => Tensor.empty(shape, { device: device.name, dtype })).realize(),
+      );
       const onUnits = device.kernels.filter(({ program: { opts } }) => opts!.includes("TC:"));
       assert.equal(onUnits.length, count, device.kernels.map((k) => `${k.name} ${k.program.opts}`).join("\n"));
     });
@@ -136,7 +139,10 @@ const TILES: Readonly<
 for (const [name, [is, not, graph]] of Object.entries(TILES)) {
   Deno.test(`grid: tiles of ${name}`, () => {
     const device = openObserving("CUDA");
-    graph((...shape) => Tensor.empty(shape, { device: device.name, dtype: dtypes.float16 })).realize();
+    context(
+      { NOOPT: 0 },
+      () => void graph((...shape) => Tensor.empty(shape, { device: device.name, dtype: dtypes.float16 })).realize(),
+    );
     const { opts } = device.kernels[device.kernels.length - 1].program;
     assert.match(opts!, is);
     assert.doesNotMatch(opts!, not);
