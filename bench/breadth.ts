@@ -13,6 +13,7 @@
  */
 import { Device, dtypes, GlobalCounters, jit, type Tensor } from "../mod.ts";
 import type { CudaDevice } from "../backends/cuda/cuda_device.ts";
+import { median } from "../src/engine/tuning/race.ts";
 import { type BreadthWorkload, breadthWorkloads, type Scale } from "./breadth_workloads.ts";
 import { option, type Peer, readPeers } from "./json.ts";
 
@@ -40,10 +41,6 @@ export interface BreadthRow {
 /** Geometric mean; NaN of nothing. */
 export function geometricMean(values: readonly number[]): number {
   return Math.exp(values.reduce((sum, v) => sum + Math.log(v), 0) / values.length);
-}
-
-function median(times: number[]): number {
-  return times.sort((a, b) => a - b)[times.length >> 1];
 }
 
 /** The mean of absolute values, as exactly as the device has it. */

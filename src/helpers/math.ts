@@ -7,6 +7,13 @@ export function prod(xs: readonly number[]): number {
   return p;
 }
 
+/** Sum of a list; 0 when empty. */
+export function sum(xs: readonly number[]): number {
+  let n = 0;
+  for (let i = 0; i < xs.length; i++) n += xs[i];
+  return n;
+}
+
 /** Ceiling of a / b for integers, b > 0. */
 export function ceilDiv(a: number, b: number): number {
   return Math.ceil(a / b);

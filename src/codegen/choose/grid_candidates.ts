@@ -7,7 +7,7 @@
  * @module
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
-import type { Access, Region } from "../machine/access.ts";
+import { type Region, wideAlong } from "../machine/access.ts";
 import { GridPlan } from "../machine/grid_plan.ts";
 
 /** Lane axes that are considered, at most. */
@@ -86,13 +86,7 @@ export class GridCandidates {
 
   /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
   private widthOf(axis: number, regions: readonly Region[]): number {
-    const { sizes, caps } = this.k;
-    const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
-    let n = Math.min(8, Math.max(1, ...accesses.map((a) => Math.floor(caps.vectorBytes / a.dtype.itemsize))));
-    const fits = (a: Access): boolean =>
-      !a.gated[axis] && a.strides.every((s, i) => i === axis || s !== s || s % n === 0) && a.offset % n === 0;
-    while (n > 1 && (sizes[axis] % n !== 0 || !accesses.every(fits))) n /= 2;
-    return n;
+    return wideAlong(axis, this.k.sizes[axis], regions, this.k.caps.vectorBytes);
   }
 
   // ---- a thread for some elements

@@ -11,7 +11,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ceilDiv } from "../../helpers/math.ts";
+import { ceilDiv, sum } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { argOf } from "../../uop/core/args.ts";
@@ -53,12 +53,6 @@ function divisorUpTo(n: number, limit: number): number {
 
 /** Vectors in a block of an axis that ends at a variable: half of the accumulators that hide the latency of an addition. */
 const BLOCK_VECTORS = 4;
-
-function sum(list: readonly number[]): number {
-  let total = 0;
-  for (const n of list) total += n;
-  return total;
-}
 
 class Chooser {
   private readonly axes: readonly Axis[];

@@ -16,7 +16,7 @@ import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities, GridCaps, Renderer } from "../../renderer/renderer.ts";
 import { AxisKind } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
-import { type Access, type Region, regionsOf } from "../machine/access.ts";
+import { type Access, type Region, regionsOf, wideAlong } from "../machine/access.ts";
 import type { Axis } from "../opt/axis.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
@@ -123,15 +123,7 @@ class GridChooser {
 
   /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
   private width(axis: number, regions: readonly Region[]): number {
-    let n = 1;
-    const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
-    for (const a of accesses) n = Math.max(n, Math.floor(this.caps.vectorBytes / a.dtype.itemsize));
-    n = Math.min(n, 8);
-    // narrow accesses of neighboring threads are better than those of one thread
-    const fits = (a: Access): boolean =>
-      !a.gated[axis] && a.strides.every((s, i) => i === axis || s !== s || s % n === 0) && a.offset % n === 0;
-    while (n > 1 && (this.sizes[axis] % n !== 0 || !accesses.every(fits))) n /= 2;
-    return n;
+    return wideAlong(axis, this.sizes[axis], regions, this.caps.vectorBytes);
   }
 
   // ---- kernels without long reductions

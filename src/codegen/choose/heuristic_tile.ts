@@ -17,7 +17,7 @@ import { productOf } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort } from "../../uop/core/uop.ts";
-import { type Access, type Region, regionsOf } from "../machine/access.ts";
+import { type Access, isAligned, type Region, regionsOf } from "../machine/access.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { WIDE } from "../opt/stage.ts";
@@ -161,9 +161,7 @@ function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[]): 
   const along = axes.find((i) => a.strides[i] === 1);
   if (along === undefined) return 0;
   let n = a.gated[along] ? 1 : WIDE / a.dtype.itemsize;
-  const fits = (): boolean =>
-    sizes[along] % n === 0 && a.offset % n === 0 && a.strides.every((s, i) => i === along || s !== s || s % n === 0);
-  while (n > 1 && !fits()) n /= 2;
+  while (n > 1 && !isAligned(a, along, sizes[along], n)) n /= 2;
   return n * a.dtype.itemsize;
 }
 

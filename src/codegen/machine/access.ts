@@ -28,6 +28,12 @@ export interface Access {
   readonly gated: readonly boolean[];
 }
 
+/** Is an access of `n` elements side by side along an axis, of `size`, always whole, ungated and at a multiple of `n`? */
+export function isAligned(a: Access, axis: number, size: number, n: number): boolean {
+  return size % n === 0 && !a.gated[axis] && a.offset % n === 0 &&
+    a.strides.every((s, i) => i === axis || s !== s || s % n === 0);
+}
+
 /** The body of a REDUCE, of a STAGE or of a STORE. `own` are the axes that the first two close. */
 export interface Region {
   readonly kind: "reduce" | "stage" | "store";
@@ -44,6 +50,17 @@ export interface Region {
   readonly lanes: number;
   /** Axes that the condition of a sum depends on which adds products under one; absent for others. */
   readonly guard?: readonly boolean[];
+}
+
+/** Most elements of one access of a thread. */
+const MOST_WIDE = 8;
+
+/** Elements of an axis that make accesses of up to `nbytes`, all of them aligned: narrow ones of neighboring threads are better. */
+export function wideAlong(axis: number, size: number, regions: readonly Region[], nbytes: number): number {
+  const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
+  let n = Math.min(MOST_WIDE, Math.max(1, ...accesses.map((a) => Math.floor(nbytes / a.dtype.itemsize))));
+  while (n > 1 && (size % n !== 0 || !accesses.every((a) => isAligned(a, axis, size, n)))) n /= 2;
+  return n;
 }
 
 /** Dtypes of the values of a kernel: what it loads, computes and stores, without its index arithmetic. */

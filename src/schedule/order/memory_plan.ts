@@ -11,7 +11,7 @@
  */
 import type { MemoryLayout } from "../../device/allocator.ts";
 import { envNumber } from "../../helpers/env.ts";
-import { roundUp } from "../../helpers/math.ts";
+import { roundUp, sum } from "../../helpers/math.ts";
 import type { EntryInfo, TemplateItem } from "./template.ts";
 
 /** A block that temporaries share. */
@@ -129,9 +129,6 @@ function pack(list: readonly Interval[], used: readonly number[], layout: Memory
   return best;
 }
 
-function sum(list: readonly number[]): number {
-  return list.reduce((a, b) => a + b, 0);
-}
 function most(list: readonly number[]): number {
   return list.reduce((a, b) => Math.max(a, b), 0);
 }

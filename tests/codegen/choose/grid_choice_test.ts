@@ -6,22 +6,15 @@
  */
 import assert from "node:assert/strict";
 import { context, dtypes, Tensor } from "../../../mod.ts";
+import { prod } from "../../../src/helpers/math.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
-import { Ops } from "../../../src/uop/core/ops.ts";
-import { baseOf } from "../../../src/uop/rewrite/walk.ts";
+import { bufferAccesses } from "../../support/buffer_accesses.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
 
 /** Elements that a thread of a kernel loads of buffers, and all threads. */
-function loadsOf({ uops, grid }: LinearProgram): { one: number; all: number } {
-  const threads = [...grid!.groups.map((g) => g.value), ...grid!.size].reduce((n, k) => n * k, 1), open: number[] = [];
-  let times = 1, one = 0;
-  for (const u of uops) {
-    if (u.op === Ops.RANGE) {
-      open.push(u.src[0].value);
-      times *= u.src[0].value;
-    } else if (u.op === Ops.END) times /= open.pop()!;
-    else if (u.op === Ops.LOAD && baseOf(u.src[0]).op === Ops.PARAM) one += times * u.dtype.count;
-  }
+function loadsOf(program: LinearProgram): { one: number; all: number } {
+  const { groups, size } = program.grid!, threads = prod([...groups.map((g) => g.value), ...size]);
+  const one = bufferAccesses(program).reduce((n, { isStore, lanes, times }) => isStore ? n : n + times * lanes, 0);
   return { one, all: one * threads };
 }
 

@@ -8,24 +8,13 @@ import assert from "node:assert/strict";
 import { context, Tensor } from "../../../mod.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { baseOf } from "../../../src/uop/rewrite/walk.ts";
 import { Draw } from "../../fuzz/kernels.ts";
+import { bufferAccesses } from "../../support/buffer_accesses.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
 
 /** Elements of buffers that are read or written alone in the loops of a program. */
-function alone({ uops }: LinearProgram): number {
-  let times = 1, count = 0;
-  const open: number[] = [];
-  for (const u of uops) {
-    if (u.op === Ops.RANGE) {
-      open.push(u.src[0].value);
-      times *= u.src[0].value;
-    } else if (u.op === Ops.END) times /= open.pop()!;
-    const isAccess = u.op === Ops.LOAD || u.op === Ops.STORE;
-    if (!isAccess || baseOf(u.src[0]).op !== Ops.PARAM) continue;
-    if ((u.op === Ops.LOAD ? u : u.src[1]).dtype.count === 1) count += times;
-  }
-  return count;
+function alone(program: LinearProgram): number {
+  return bufferAccesses(program).reduce((n, { lanes, times }) => lanes === 1 ? n + times : n, 0);
 }
 
 /** Kernels of a graph of one tensor. */

@@ -6,27 +6,21 @@
  */
 import assert from "node:assert/strict";
 import { context, dtypes, Tensor } from "../../../mod.ts";
+import { prod } from "../../../src/helpers/math.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
-import { Ops } from "../../../src/uop/core/ops.ts";
-import { baseOf } from "../../../src/uop/rewrite/walk.ts";
 import { Draw } from "../../fuzz/kernels.ts";
+import { bufferAccesses } from "../../support/buffer_accesses.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
 
 /** What one launch reads and writes of buffers, in elements and by all its threads, and the most that one thread stores. */
-function trafficOf({ uops, grid }: LinearProgram): { loads: number; stores: number; alone: number; threads: number } {
-  const groups = grid!.groups.reduce((n, g) => n * g.value, 1), size = grid!.size.reduce((n, k) => n * k, 1);
-  let times = 1, loads = 0, alone = 0;
-  const open: number[] = [];
-  for (const u of uops) {
-    if (u.op === Ops.RANGE) {
-      open.push(u.src[0].value);
-      times *= u.src[0].value;
-    } else if (u.op === Ops.END) times /= open.pop()!;
-    if ((u.op !== Ops.LOAD && u.op !== Ops.STORE) || baseOf(u.src[0]).op !== Ops.PARAM) continue;
-    if (u.op === Ops.LOAD) loads += times * u.dtype.count;
-    else alone += times * u.src[1].dtype.count;
+function trafficOf(program: LinearProgram): { loads: number; stores: number; alone: number; threads: number } {
+  const { groups, size } = program.grid!, threads = prod(size), all = prod(groups.map((g) => g.value)) * threads;
+  let loads = 0, alone = 0;
+  for (const { isStore, lanes, times } of bufferAccesses(program)) {
+    if (isStore) alone += times * lanes;
+    else loads += times * lanes;
   }
-  return { loads: loads * groups * size, stores: alone * groups * size, alone, threads: size };
+  return { loads: loads * all, stores: alone * all, alone, threads };
 }
 
 /** Graphs of several reductions over the same axes: how often each reads its input, and the graph. */
