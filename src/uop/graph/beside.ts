@@ -9,17 +9,24 @@
 import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import { mayHave, type UOp } from "../core/uop.ts";
-import { latest } from "./resolve.ts";
+import { latest, writeOf } from "./resolve.ts";
 import { isMemory, memoryOf, openNodes, shown } from "./writes.ts";
+
+/** A node, or the write that it is. */
+type Named = UOp | number;
+
+function nameOf(u: UOp): Named {
+  return u.op === Ops.AFTER ? writeOf(u) : u;
+}
 
 /** What a schedule does to memory. */
 class Effects {
   /** Its nodes. */
-  readonly nodes: Set<UOp> = new Set();
+  private readonly nodes: Set<Named> = new Set();
   /** Those that are memory once it is done. */
-  private readonly made: Set<UOp> = new Set();
+  private readonly made: Set<Named> = new Set();
   /** What it overwrites: memory, and versions that it makes itself. */
-  private readonly over: Set<UOp | Storage> = new Set();
+  private readonly over: Set<Named | Storage> = new Set();
 
   constructor(private readonly isWritten: (storage: Storage) => boolean) {}
 
@@ -29,19 +36,25 @@ class Effects {
     for (const root of roots) {
       let u = latest(root);
       while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
-      made.add(u);
+      made.add(nameOf(u));
     }
     while (stack.length > 0) {
       const u = latest(stack.pop()!);
-      if (nodes.has(u)) continue;
-      nodes.add(u);
-      if (isMemory(u)) made.add(u);
+      const name = nameOf(u);
+      if (nodes.has(name)) continue;
+      nodes.add(name);
+      if (isMemory(u)) made.add(name);
       if (u.op === Ops.AFTER) {
         const { base } = shown(u.src[0]), memory = memoryOf(base);
-        over.add(base.op === Ops.BUFFER && memory instanceof Storage ? memory : base);
+        over.add(base.op === Ops.BUFFER && memory instanceof Storage ? memory : nameOf(base));
       }
       for (const s of u.src) stack.push(s);
     }
+  }
+
+  /** Whether `u` is one of its nodes. */
+  has(u: UOp): boolean {
+    return this.nodes.has(nameOf(u));
   }
 
   /** Whether `u` reads what is overwritten, and nothing that has been overwritten, or freed, before. */
@@ -58,8 +71,9 @@ class Effects {
         meets ||= over.has(storage) || isWritten(storage);
         continue;
       }
-      meets ||= over.has(u);
-      if (made.has(u)) continue;
+      const name = nameOf(u);
+      meets ||= over.has(name);
+      if (made.has(name)) continue;
       // of where something is written nothing is read
       for (let i = u.op === Ops.STORE ? 1 : 0; i < u.src.length; i++) stack.push(u.src[i]);
     }
@@ -102,7 +116,7 @@ export function besideOf(
   if (left.length === 0) return NONE;
   const effects = new Effects(isWritten), found: UOp[] = [];
   effects.add(nodes);
-  left = left.filter((u) => !effects.nodes.has(u));
+  left = left.filter((u) => !effects.has(u));
   for (let before = -1; before !== found.length;) {
     before = found.length;
     left = left.filter((u) => {

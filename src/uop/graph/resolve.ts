@@ -47,6 +47,14 @@ export function wholeOf(u: UOp): UOp {
   }
 }
 
+/** By AFTER that is another one built anew, when the first of them was made. */
+const firstMade = new WeakMap<UOp, number>();
+
+/** What write an AFTER is: the same for those that are built anew when what it reads has been realized. */
+export function writeOf(after: UOp): number {
+  return firstMade.get(after) ?? after.seq;
+}
+
 /** The movement of node `u` applied to `x`, which has the shape of `u.src[0]`. Folds as the builders do. */
 export function moveLike(u: UOp, x: UOp): UOp {
   switch (u.op) {
@@ -153,6 +161,7 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
     stack.pop();
     const made = same ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
+    if (u.op === Ops.AFTER && made !== u && !firstMade.has(made)) firstMade.set(made, writeOf(u));
     memo.set(u, made);
   }
   return memo.get(root)!;

@@ -193,3 +193,14 @@ Deno.test("beside: what a scope leaves behind is forgotten", () => {
   }
   assertEquals(Device.memory().JS.bytes, before);
 });
+
+Deno.test("beside: two weights that are stepped by hand, each by a gradient that reads both, between reads", async () => {
+  const w = make([2], true), b = make([1], true);
+  for (let i = 0, e = 3; i < 6; i++, e /= 2) {
+    w.grad = b.grad = undefined;
+    const loss = w.add(b).square().sum().backward();
+    for (const p of [w, b]) p.subInPlace(p.grad!.mul(1 / 8));
+    assertEquals(await loss.item(), e * e);
+  }
+  assertEquals([w.itemSync(), b.itemSync()], [0.5 + 1.5 / 64, -0.5 + 1.5 / 64]);
+});
