@@ -2,7 +2,7 @@
  * The plans that a kernel on a grid may have, from its axes and accesses alone: which axis neighboring threads lie along, how
  * many elements a thread takes at once, how many threads share a reduction, how many copies of a body a thread has. All
  * reductions of a kernel are shared by the same threads, and so is what is stored after them. Products in tiles are not here
- * (heuristic_tile.ts).
+ * (tile_candidates.ts).
  *
  * @module
  */

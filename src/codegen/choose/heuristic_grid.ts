@@ -8,7 +8,7 @@
  * and what is stored after them. An operand that several results have in common is read once for them, windows that overlap
  * too. A sum over several short axes becomes one over their product, so that there is enough to share. Transposed
  * copies have wide accesses on both sides. Rows that are read again after they were reduced stay in registers: their loops
- * are unrolled alike, and equal loads are one. Products of matrices have a file of their own, heuristic_tile.ts.
+ * are unrolled alike, and equal loads are one. Products of matrices have a file of their own, tile_candidates.ts.
  *
  * @module
  */
@@ -21,7 +21,7 @@ import type { Axis } from "../opt/axis.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { tileChain } from "./heuristic_chain.ts";
-import { tileProduct } from "./heuristic_tile.ts";
+import { tileProduct } from "./tile_candidates.ts";
 
 /** Threads of a group without reductions: 8 warps; every device has groups of so many, and 6 to 8 of them fill a unit. */
 const GROUP_THREADS = 256;

@@ -23,11 +23,13 @@ import type { GridPlan, PlanAxis } from "./grid_plan.ts";
 import { AccessTraffic, type Digit, SECTOR } from "./grid_traffic.ts";
 
 /** Clocks of a unit in a microsecond, and bytes of memory for each of its clocks: those of a large card, in numbers for one unit. */
-const CLOCK = 1750, UNIT_MEMORY = 18.5;
+export const CLOCK = 1750, UNIT_MEMORY = 18.5;
 /** Of a unit and clock: lanes of arithmetic, of them with accesses; bytes from the second-level cache. */
 const LANES = 128, UNIT_L2 = 32;
-/** Microseconds that a read from memory takes under load; that a launch takes; that threads take to combine. */
-const LOADED = 0.6, LAUNCH = 2.5, COMBINE = 0.25;
+/** Microseconds that a read from memory takes under load; that threads take to combine. */
+const LOADED = 0.6, COMBINE = 0.25;
+/** The same of a launch. */
+export const LAUNCH = 2.5;
 /** Microseconds that a read alone takes from the nearest cache, and more from the other one, and from memory. */
 const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.47;
 /** Threads of a unit that keep its arithmetic busy. */

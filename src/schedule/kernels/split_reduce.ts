@@ -71,7 +71,7 @@ function partsOfProduct(tiles: number, length: number, caps: Capabilities): numb
   return Math.max(1, Math.min(Math.floor(units * GROUPS_A_UNIT / tiles), Math.floor(length / least)));
 }
 
-/** Sides of the tile of a product that a group of threads has, about (64 or 128 in heuristic_tile.ts). */
+/** Sides of the tile of a product that a group of threads has, about (64 or 128 in tile_candidates.ts). */
 const TILE_SIDE = 64;
 /** Iterations of a product's sum that are worth a part: while units are idle, and where all have a tile already. */
 const LEAST_SUM = 256, LONG_SUM = 4096;

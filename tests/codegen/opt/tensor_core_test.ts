@@ -114,10 +114,11 @@ for (
     [2048, 2048, 2048, "UPCAST:0:4 LOCAL:0:2 UPCAST:1:8 LOCAL:1:4"],
     [4096, 576, 7168, "UPCAST:0:4 LOCAL:0:2 UPCAST:1:6 LOCAL:1:4"], // three tiles of columns, none in part
     [1024, 1024, 1024, "UPCAST:0:2 LOCAL:0:2 UPCAST:1:4 LOCAL:1:4"], // a tile for each multiprocessor
+    [3000, 7000, 5000, "UPCAST:0:4 LOCAL:0:4 UPCAST:1:8 LOCAL:1:2"], // five waves, not a bit more than five
   ] as const
 ) {
   Deno.test(
-    `tensor cores: the tile of ${m} x ${n} x ${k} by waves and by reads`,
+    `tensor cores: the tile of ${m} x ${n} x ${k} by waves and by copies`,
     optimized(() => {
       const p = compile(productKernel(m, n, k, { dtype: dtypes.bfloat16 }), undefined, GPU);
       assertStringIncludes(p.opts!, want);

@@ -1,0 +1,257 @@
+/**
+ * The tiles that a product of matrices on a grid may have: parts of both operands in shared memory, parts of the result in
+ * the registers of threads or of matrix units. All that the device can have are priced (machine/tile_model.ts). Convolutions
+ * and their gradients are products too, with several axes a side: either one axis of each makes the tiles and the others are
+ * loops and groups, or all of a side are merged into one.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { envNumber } from "../../helpers/env.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
+import type { TensorCore } from "../../renderer/tensor_core_table.ts";
+import { type Contraction, contraction } from "../../uop/algebra/contraction.ts";
+import { productOf } from "../../uop/algebra/product_chain.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { toposort } from "../../uop/core/uop.ts";
+import { type Access, isAligned, type Region, regionsOf } from "../machine/access.ts";
+import { type Operand, type Pieces, sideOf, type Tile, TileModel } from "../machine/tile_model.ts";
+import { applyMerges, type Kernel } from "../opt/kernel.ts";
+import type { AxisOpt } from "../opt/opt.ts";
+import { WIDE } from "../opt/stage.ts";
+
+/** Sides of a product from which tiles pay: what a matrix unit has of rows. */
+const LEAST_SIDE = 16;
+/** How many times longer copies take whose addresses are quotients and remainders (an estimate). */
+const MERGED_COST = 1.15;
+
+/** Tiles of matrix units that a warp has, by rows and by columns; warps of a group; units of a sum in memory at a time. */
+const UNIT_ROWS: readonly number[] = [1, 2, 4, 8], UNIT_COLUMNS: readonly number[] = [1, 2, 3, 4, 5, 6, 8];
+const MOST_UNIT_TILES = 32, MOST_WARPS = 8;
+const UNIT_DEPTHS: readonly number[] = [1, 2, 4];
+/** Neighbors that a thread has along a side, how many of them it has twice, threads along a side, and iterations. */
+const THREAD_PIECES: readonly (readonly [near: number, far: number])[] = [[2, 1], [4, 1], [4, 2]];
+const THREADS_ALONG: readonly number[] = [8, 16];
+const THREAD_DEPTHS: readonly number[] = [8, 16];
+
+function unitTiles(): Tile[] {
+  const out: Tile[] = [];
+  for (const near of UNIT_ROWS) {
+    for (const across of UNIT_COLUMNS) {
+      if (near * across > MOST_UNIT_TILES) continue;
+      for (let down = 1; down <= MOST_WARPS; down *= 2) {
+        for (let along = 1; down * along <= MOST_WARPS; along *= 2) {
+          for (const depth of UNIT_DEPTHS) out.push({ rows: [near, down, 1], columns: [across, along, 1], depth });
+        }
+      }
+    }
+  }
+  return out;
+}
+
+function threadTiles(): Tile[] {
+  const out: Tile[] = [];
+  const sides = THREAD_PIECES.flatMap(([near, far]) => THREADS_ALONG.map((n): Pieces => [near, n, far]));
+  for (const rows of sides) {
+    for (const columns of sides) for (const depth of THREAD_DEPTHS) out.push({ rows, columns, depth });
+  }
+  return out;
+}
+
+const UNIT_TILES = unitTiles(), THREAD_TILES = threadTiles();
+
+/** A product: its two reads, and its axes. */
+interface Matrices {
+  readonly reads: readonly [Access, Access];
+  /** Positions among all axes. */
+  readonly rows: number;
+  readonly columns: number;
+  readonly sum: number;
+  /** Iterations of the sum along other axes. */
+  readonly loops: number;
+}
+
+/** A product: its reads, and the positions of its axes, outermost first. */
+interface Sides extends Contraction<number> {
+  readonly reads: readonly [Access, Access];
+}
+
+/** The product that a kernel's only reduction sums; undefined where it is something else. */
+function sidesOf(regions: readonly Region[], outputs: number, sizes: readonly number[]): Sides | undefined {
+  const reduces = regions.filter((r) => r.kind !== "store");
+  if (reduces.length !== 1 || reduces[0].kind !== "reduce" || reduces[0].lanes !== 1) return undefined;
+  const [r] = reduces;
+  const reads = r.accesses.filter((a) => a.node.op === Ops.LOAD && a.node.src[0].src[0].op === Ops.PARAM);
+  if (reads.length !== 2 || reads.length !== r.accesses.length) return undefined;
+  const [a, b] = reads;
+  const long = rangeOf(outputs).filter((i) => sizes[i] > 1), own = r.own.toSorted((x, y) => x - y);
+  const axes = contraction(long, own, (i) => a.depends[i], (i) => b.depends[i]);
+  return axes === undefined || axes.sums.length === 0 ? undefined : { reads: [a, b], ...axes };
+}
+
+/** The innermost axes that are long enough for tiles; undefined where a side has none. */
+function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly number[]): Matrices | undefined {
+  const long = (axes: readonly number[]): number => axes.findLast((i) => sizes[i] >= LEAST_SIDE) ?? -1;
+  const [i, j, k] = [long(rows), long(columns), long(sums)];
+  if (i < 0 || j < 0 || k < 0) return undefined;
+  const loops = sums.reduce((n, x) => x === k ? n : n * sizes[x], 1);
+  return { reads, rows: Math.min(i, j), columns: Math.max(i, j), sum: k, loops };
+}
+
+/** May a matrix unit do products of its dtypes? */
+function isAllowed(core: TensorCore): boolean {
+  return core.input !== dtypes.float32 || envNumber("ALLOW_TF32") !== 0;
+}
+
+/** Is there a sum of products that a matrix unit can do, and may, whatever its axes are? */
+function hasProduct(kernel: Kernel, core: TensorCore): boolean {
+  return isAllowed(core) && toposort(kernel.ast).some((u) => productOf(u, core) !== undefined);
+}
+
+/** Bytes that copies to a tile take at a time: of elements that are side by side along one of these axes; 0 for none. */
+function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[]): number {
+  const along = axes.find((i) => a.strides[i] === 1);
+  if (along === undefined) return 0;
+  let n = a.gated[along] ? 1 : WIDE / a.dtype.itemsize;
+  while (n > 1 && !isAligned(a, along, sizes[along], n)) n /= 2;
+  return n * a.dtype.itemsize;
+}
+
+/** A tile, and about how long it takes. */
+interface Choice {
+  readonly tile: Tile;
+  readonly time: number;
+  readonly ring: number;
+  /** The matrix unit by number; -1 for none. */
+  readonly number: number;
+}
+
+class TileChooser {
+  /** @param isFlat is it a kernel whose axes are to be merged so? */
+  constructor(
+    private readonly kernel: Kernel,
+    private readonly caps: Capabilities,
+    private readonly matrices: Matrices,
+    private readonly sizes: readonly number[],
+    private readonly outputs: number,
+    private readonly store: Access,
+    private readonly isFlat: boolean = false,
+  ) {}
+
+  /** The first matrix unit that can do it, by number; -1 for none. */
+  unit(): number {
+    const { rows, columns, sum } = this.matrices;
+    return this.caps.grid!.tensorCores.findIndex((core) => {
+      if (this.isFlat) return this.sizes[sum] >= core.k && hasProduct(this.kernel, core);
+      const axes = isAllowed(core) ? this.kernel.productAxes(core) : undefined;
+      return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
+    });
+  }
+
+  /** The best of all tiles; undefined where none fit. */
+  choose(): Choice | undefined {
+    const { matrices: { reads, rows, columns, sum, loops }, sizes, store, outputs } = this, number = this.unit();
+    const operandOf = (axis: number): Operand => {
+      const a = reads.find((r) => r.depends[axis])!, { itemsize } = a.dtype;
+      const isAlong = [rows, columns].some((i) => a.strides[i] === 1);
+      return { size: sizes[axis], itemsize, piece: pieceOf(a, [rows, columns, sum], sizes), isAlong };
+    };
+    let batch = 1;
+    for (let i = 0; i < outputs; i++) if (i !== rows && i !== columns) batch *= sizes[i];
+    const isSideBySide = store.strides[rows] === 1 || store.strides[columns] === 1;
+    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
+    const operands = [operandOf(rows), operandOf(columns)] as const;
+    const model = new TileModel({ core, operands, sum: sizes[sum], loops, batch, isSideBySide }, this.caps.grid!);
+    let best: Choice | undefined;
+    for (const tile of core === undefined ? THREAD_TILES : UNIT_TILES) {
+      const made = model.estimate(tile);
+      if (made !== undefined && (best === undefined || made.time < best.time)) best = { tile, ...made, number };
+    }
+    return best;
+  }
+
+  /** Applies a choice. */
+  run({ tile, ring, number }: Choice): void {
+    const { kernel, matrices: { rows, columns, sum, reads }, sizes, outputs } = this;
+    const core: TensorCore | undefined = this.caps.grid!.tensorCores[number];
+    const [m, n, k] = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
+    const sides = [sideOf(tile.rows, m), sideOf(tile.columns, n), tile.depth * k];
+    [rows, columns, sum].forEach((axis, i) => {
+      if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, arg: sides[i] });
+    });
+    if (core !== undefined) kernel.apply({ op: "TC", axis: -1, arg: number });
+    for (const [axis, [near, threads, far]] of [[rows, tile.rows], [columns, tile.columns]] as const) {
+      if (near > 1) kernel.apply({ op: "UPCAST", axis, arg: near });
+      if (threads > 1) kernel.apply({ op: "LOCAL", axis, arg: threads });
+      if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });
+    }
+    if (tile.depth > 1) kernel.apply({ op: "UNROLL", axis: sum - outputs, arg: tile.depth });
+    const slots = new Set(reads.map((a) => argOf(a.node.src[0].src[0], Ops.PARAM).slot));
+    for (const slot of slots) kernel.apply({ op: "STAGE", input: slot, ring });
+  }
+}
+
+/**
+ * The same product with one axis a side, and the opts that make it so.
+ * @param isOnUnits may matrix units compute it? Asked only where there are sums to order
+ */
+function merged(
+  sides: Sides,
+  sizes: readonly number[],
+  isOnUnits: () => boolean,
+): { matrices: Matrices; sizes: number[]; opts: AxisOpt[] } {
+  const opts: AxisOpt[] = [], now = sizes.slice();
+  const axisOf = (axes: readonly number[]): number => {
+    const last = axes[axes.length - 1];
+    for (const i of axes.slice(0, -1).reverse()) {
+      opts.push({ op: "MERGE", axis: i, arg: last });
+      now[last] *= now[i];
+      now[i] = 1;
+    }
+    return last;
+  };
+  // matrix units take the sum in any order: neighbors in memory innermost, so that copies of tiles are wide
+  const isNear = (i: number): number => sides.reads.filter((a) => a.strides[i] === 1).length;
+  const sums = sides.sums.length > 1 && isOnUnits() ? sides.sums.toSorted((i, j) => isNear(i) - isNear(j)) : sides.sums;
+  const [rows, columns, sum] = [axisOf(sides.rows), axisOf(sides.columns), axisOf(sums)];
+  return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
+}
+
+/** Tiles a product of matrices; false where the kernel is none, or too small, and nothing was done. */
+export function tileProduct(
+  kernel: Kernel,
+  caps: Capabilities,
+  regions: readonly Region[],
+  sizes: readonly number[],
+): boolean {
+  const outputs = kernel.outputAxes.length;
+  const sides = sidesOf(regions, outputs, sizes);
+  if (sides === undefined || kernel.axes.some((a) => a.size === 0)) return false;
+  const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
+  const plain = matricesOf(sides, sizes);
+  const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs, store);
+  const choice = chooser?.choose(), time = choice?.time ?? Infinity;
+  const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => hasProduct(kernel, core));
+  const flat = merged(sides, sizes, isOnUnits);
+  if (
+    flat.opts.length > 0 && kernel.mayMerge &&
+    [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)
+  ) {
+    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs, store, true).choose();
+    if (other !== undefined && other.time * MERGED_COST < time && applyMerges(kernel, flat.opts)) {
+      const size = kernel.axes.map((a) => a.size), count = kernel.outputAxes.length;
+      const again = sidesOf(regionsOf(kernel.ast, kernel.axes).regions, count, size);
+      const matrices = again === undefined ? undefined : matricesOf(again, size);
+      if (matrices === undefined) return false;
+      const chooser = new TileChooser(kernel, caps, matrices, size, count, store);
+      const known = chooser.unit() === other.number ? other : chooser.choose();
+      if (known !== undefined) chooser.run(known);
+      return known !== undefined;
+    }
+  }
+  if (choice === undefined) return false;
+  chooser!.run(choice);
+  return true;
+}
