@@ -14,12 +14,12 @@ const TYPES: ReadonlyMap<string, string> = new Map(
       "consume contiguous countIncludePad density descending detectNegative detectPositive elementwiseAffine " +
       "enableGqa equalNan fused gunzip hasAux image isCausal keepdim largest needWeights nesterov normFirst preWd " +
       "realize replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
-      "sorted strict trackRunningStats upper verbose",
+      "sorted strict trackRunningStats training verbose",
     number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim dim1 dim2 dimFeedforward " +
-      "divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
-      "high ignoreIndex initScale kdim labelSmoothing layerNormEps low max maxBytes maxLr maxShardBytes maxVal " +
-      "mean min minLr minVal minlength momentum n normType nsSteps numLayers numSamples offset outAxes p patience " +
-      "pctStart power rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
+      "decimals divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
+      "high ignoreIndex initScale kdim labelSmoothing layerNormEps low lower max maxBytes maxLr maxShardBytes maxVal " +
+      "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes p patience " +
+      "pctStart posinf power rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
       "warmupSteps weightDecay",
     string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +
       "thresholdMode",

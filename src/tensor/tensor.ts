@@ -68,6 +68,7 @@ import { FunctionTensor } from "./ops/functions.ts";
 import { JoinTensor } from "./ops/join.ts";
 import { MovementTensor } from "./ops/movement.ts";
 import { ReduceTensor } from "./ops/reduce.ts";
+import { SpecialTensor } from "./ops/special.ts";
 import { holdMemory, RealizeTensor } from "./realize.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
@@ -100,6 +101,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ReduceTensor,
   ScanTensor,
   SortTensor,
+  SpecialTensor,
   StatisticsTensor,
 ];
 
@@ -113,6 +115,7 @@ export interface Tensor
     FourierTensor,
     InPlaceTensor,
     LossTensor,
+    SpecialTensor,
     StatisticsTensor {}
 
 /**

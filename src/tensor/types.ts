@@ -41,6 +41,7 @@ export type {
 export type { TensorData, TensorOptions } from "./handle/creation.ts";
 export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from "./ops/elementwise.ts";
 export type { FunctionTensor } from "./ops/functions.ts";
+export type { NanToNumOptions, SpecialTensor } from "./ops/special.ts";
 export type { GatherTensor, ScatterReduction } from "./index/gather.ts";
 export type { HostArray, NestedValues, TypedArray } from "./nodes/host.ts";
 export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing.ts";

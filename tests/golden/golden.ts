@@ -1,5 +1,5 @@
 /**
- * The golden cases from PyTorch (fixtures/golden/golden.json) as tensors of a device, and how far results are from what
+ * The golden cases from PyTorch (fixtures/golden/golden.json, ops.json) as tensors of a device, and how far results are from what
  * is stored. What a case is made of is said in fixtures/golden/golden.py.
  */
 import { type DType, toDType } from "../../src/dtype/dtype.ts";
@@ -36,8 +36,8 @@ export interface Built {
 }
 
 /** All cases. */
-export const cases: GoldenCase[] = JSON.parse(
-  Deno.readTextFileSync(new URL("../fixtures/golden/golden.json", import.meta.url)),
+export const cases: GoldenCase[] = ["golden", "ops"].flatMap((name) =>
+  JSON.parse(Deno.readTextFileSync(new URL(`../fixtures/golden/${name}.json`, import.meta.url)))
 );
 
 /** A stored number as the dtype has it. */

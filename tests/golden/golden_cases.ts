@@ -3,6 +3,7 @@ import type { Tensor } from "../../src/tensor/tensor.ts";
 import { Tensor as T } from "../../src/tensor/tensor.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { einsumOf, FAMILIES } from "./golden_families.ts";
+import { OPS } from "./golden_ops.ts";
 
 /** A golden case as a function. */
 export type Program = (
@@ -182,7 +183,7 @@ function methodOf(name: string): Program | undefined {
  */
 export function programOf(name: string): Program {
   const [family, variant] = name.split(" | ");
-  const own = variant === undefined ? undefined : FAMILIES[family] ?? einsumOf(family);
+  const own = variant === undefined ? undefined : FAMILIES[family] ?? OPS[family] ?? einsumOf(family);
   const program = own ?? ALL[family] ?? UNARY[family.split(" ")[0]] ?? methodOf(family);
   if (program === undefined) throw new Error(`golden case "${name}" has no entry in golden_cases.ts`);
   return program;

@@ -203,7 +203,8 @@ export abstract class DecompositionTensor extends TensorBase {
    * @throws {ShapeError} unless the last two axes are square
    */
   cholesky(options: { readonly upper?: boolean } = {}): this {
-    checkOptions("cholesky", options, ["upper"]);
+    const { upper = false } = checkOptions("cholesky", options, ["upper"]);
+    checkBoolean("cholesky", "upper", upper);
     const given = this.matrices("decompose", true), n = given.shape[given.ndim - 1];
     const symmetric = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
     let a = symmetric;
@@ -216,7 +217,7 @@ export abstract class DecompositionTensor extends TensorBase {
     }
     const found = withGradient(a.tril().uop, [symmetric.uop], this.formulas.matrices.cholesky);
     const lower = (n === 0 ? a : this.wrap(found)).cast(floatOf(this.dtype)) as this;
-    return options.upper ? lower.transpose(-1, -2) : lower;
+    return upper ? lower.transpose(-1, -2) : lower;
   }
 
   /**

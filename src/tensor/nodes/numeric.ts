@@ -14,9 +14,10 @@ import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { slope, withGradient } from "../../uop/graph/given_gradient.ts";
 
 /** Coefficients, lowest power first, for float32 and float64. */
-type Poly = readonly [f32: readonly number[], f64: readonly number[]];
+export type Poly = readonly [f32: readonly number[], f64: readonly number[]];
 
-function coefficients(f32: string, f64: string): Poly {
+/** Two lists of coefficients, as text. */
+export function coefficients(f32: string, f64: string): Poly {
   const numbers = (text: string): number[] => text.split(/\s+/).map(Number);
   return [numbers(f32), numbers(f64)];
 }
@@ -165,13 +166,14 @@ function divideInto(value: number, x: UOp): UOp {
 }
 
 /** Horner's rule. */
-function horner(coefficients: readonly number[], x: UOp): UOp {
+export function horner(coefficients: readonly number[], x: UOp): UOp {
   let p = floatConst(coefficients[coefficients.length - 1], x.dtype);
   for (let i = coefficients.length - 2; i >= 0; i--) p = shift(x.mul(p), coefficients[i]);
   return p;
 }
 
-function poly([f32, f64]: Poly, x: UOp): UOp {
+/** A polynomial by the coefficients for the dtype of x. */
+export function poly([f32, f64]: Poly, x: UOp): UOp {
   return horner(x.dtype === dtypes.float64 ? f64 : f32, x);
 }
 
@@ -221,7 +223,7 @@ export function expm1Node(x: UOp): UOp {
 }
 
 /** log(1 + x) without cancellation near zero. */
-function log1pNode(x: UOp): UOp {
+export function log1pNode(x: UOp): UOp {
   const small = gt(x, -0.2928).and(lt(x, 0.4142));
   const near = pick(small, x, 0);
   return small.where(near.add(near.mul(near).mul(poly(LOG1P, near))), logNode(shift(unless(small, x, 1), 1)));
@@ -362,7 +364,7 @@ function erfcx(b: UOp): UOp {
   return horner(ERFCX, shift(b, -3).fdiv(shift(b, 3)));
 }
 /** erfc(b), 1 <= b <= 10.25 (27.5 in float64): good digits also where it is tiny. `z` is b^2. */
-function erfcNode(b: UOp, z: UOp): UOp {
+export function erfcNode(b: UOp, z: UOp): UOp {
   return b.dtype === dtypes.float64 ? expNode(scale(z, -1)).mul(erfcx(b)) : erfcLog2(b, z).exp2();
 }
 

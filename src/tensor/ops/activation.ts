@@ -98,12 +98,18 @@ export interface ActivationTensor extends FunctionTensor {
   mish(): this;
   /** x / (1 + |x|). */
   softsign(): this;
+  /** x - tanh(x). */
+  tanhshrink(): this;
   /** x, and negSlope x below 0; the gradient at 0 is negSlope. */
   leakyRelu(negSlope?: number): this;
   /** x, and alpha (e^x - 1) below 0. */
   elu(alpha?: number): this;
   /** x, and alpha (e^(x / alpha) - 1) below 0. @throws {ArgumentError} for alpha 0 */
   celu(alpha?: number): this;
+  /** x, and 0 within lambd of 0. */
+  hardshrink(lambd?: number): this;
+  /** x, closer to 0 by lambd, and 0 within it. */
+  softshrink(lambd?: number): this;
   /** log(1 + e^(beta x)) / beta. @throws {ArgumentError} for beta 0 */
   softplus(beta?: number): this;
 }
@@ -125,6 +131,7 @@ export const ACTIVATIONS: Rows<UnaryRow> = {
   swish: ofReals((x) => x.mul(sigmoidNode(x))),
   quickGelu: ofReals((x) => x.mul(sigmoidNode(scale(x, 1.702)))),
   mish: ofReals((x) => x.mul(tanhNode(softplusNode(x)))),
+  tanhshrink: ofReals((x) => x.add(scale(tanhNode(x), -1))),
   softsign: ofReals((x) => withGradient(x.fdiv(beyondOne(x)), [x], SOFTSIGN)),
 };
 
@@ -133,6 +140,15 @@ export const PARAMETRIC: Rows<ParameterRow> = {
   leakyRelu: ["negSlope", 0.01, (x, slope) => constant(0, x.dtype).lt(x).where(x, scale(x, slope))],
   elu: ["alpha", 1, eluNode],
   celu: ["alpha", 1, (x, alpha) => eluNode(x, alpha, alpha), true],
+  hardshrink: ["lambd", 0.5, (x, by) => {
+    const inside = leNode(floatConst(-by, x.dtype), x).and(leNode(x, floatConst(by, x.dtype)));
+    return inside.where(constant(0, x.dtype), x);
+  }],
+  softshrink: ["lambd", 0.5, (x, by) => {
+    const upper = floatConst(by, x.dtype), lower = floatConst(-by, x.dtype);
+    const inside = leNode(lower, x).and(leNode(x, upper));
+    return inside.where(constant(0, x.dtype), x.lt(lower).where(shift(x, by), shift(x, -by)));
+  }],
   softplus: ["beta", 1, (x, b) => b === 1 ? softplusNode(x) : scale(softplusNode(scale(x, b)), 1 / b), true],
 };
 

@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { defaultFloat } from "../../dtype/promotion.ts";
-import { checkOptions } from "../../helpers/options.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { TensorBase } from "../handle/base.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
@@ -32,6 +32,15 @@ import {
   tanhNode,
   tanNode,
 } from "../nodes/numeric.ts";
+import {
+  digammaNode,
+  erfcValue,
+  erfinvNode,
+  expm1Value,
+  lgammaNode,
+  log1pValue,
+  sincNode,
+} from "../nodes/special_nodes.ts";
 import { type ElementwiseTensor, signValue } from "./elementwise.ts";
 import { inFloat, installUnary, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
 
@@ -83,6 +92,26 @@ export interface FunctionTensor extends ElementwiseTensor {
   atanh(): this;
   /** The error function. */
   erf(): this;
+  /** 1 - erf(x), with digits where it is small. */
+  erfc(): this;
+  /** Inverse of the error function; infinite at -1 and 1, NaN beyond. */
+  erfinv(): this;
+  /** log(1 + x), with digits near 0. */
+  log1p(): this;
+  /** e^x - 1, with digits near 0. */
+  expm1(): this;
+  /** Logarithm of |Gamma(x)|; infinite at 0 and at negative integers. */
+  lgamma(): this;
+  /** Derivative of {@linkcode lgamma}; NaN at negative integers. */
+  digamma(): this;
+  /** sin(pi x) / (pi x), and 1 at 0. */
+  sinc(): this;
+  /** Degrees as radians. */
+  deg2rad(): this;
+  /** Radians as degrees. */
+  rad2deg(): this;
+  /** x without its whole part: x - trunc(x). */
+  frac(): this;
   /** Toward zero; integers stay as they are. */
   trunc(): this;
   /** Down to an integer; integers stay as they are. */
@@ -116,6 +145,16 @@ export const FUNCTIONS: Rows<UnaryRow> = {
   acosh: ofReals(acoshNode, 1),
   atanh: ofReals(atanhNode, -1, 1),
   erf: ofReals(erfNode),
+  erfc: ofReals(erfcValue),
+  erfinv: ofReals(erfinvNode, -1, 1),
+  log1p: ofReals(log1pValue, -0.5),
+  expm1: ofReals(expm1Value),
+  lgamma: ofReals(lgammaNode, 0),
+  digamma: ofReals(digammaNode, 0),
+  sinc: ofReals(sincNode),
+  deg2rad: ofReals((x) => scale(x, Math.PI / 180)),
+  rad2deg: ofReals((x) => scale(x, 180 / Math.PI)),
+  frac: { node: (x) => x.dtype.isFloat ? x.add(negNode(x.trunc())) : constant(0, x.dtype).mul(x) },
   trunc: rounding((x) => x.trunc()),
   floor: rounding(floorNode),
   ceil: rounding(ceilNode),
@@ -137,9 +176,17 @@ export abstract class FunctionTensor extends TensorBase {
     return this.wrap(inFloat(this.uop, f));
   }
 
-  /** To the nearest integer, halves to the even one. Integers become floats. */
-  round(): this {
-    return this.dtype.isFloat ? this.wrap(roundNode(this.uop)) : this.cast(defaultFloat());
+  /**
+   * To the nearest integer, halves to the even one, or to as many `decimals`: 0 unless given, of which negative ones are
+   * places before the point. Integers become floats.
+   */
+  round(options: { readonly decimals?: number } = {}): this {
+    const { decimals = 0 } = checkOptions("round", options, ["decimals"]);
+    if (checkInteger("round", "decimals", decimals) === 0 || !this.dtype.isFloat) {
+      return this.dtype.isFloat ? this.wrap(roundNode(this.uop)) : this.cast(defaultFloat());
+    }
+    const power = 10 ** Math.abs(decimals), over = (x: UOp): UOp => x.fdiv(floatConst(power, x.dtype));
+    return this.floating((x) => decimals > 0 ? over(roundNode(scale(x, power))) : scale(roundNode(over(x)), power));
   }
 
   /** True for NaN. */

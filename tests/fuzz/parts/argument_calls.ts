@@ -10,6 +10,7 @@ import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
 import { BINARY, type BinaryRow, CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
 import { REDUCTIONS } from "../../../src/tensor/ops/reduce.ts";
+import { OPS } from "./argument_calls_ops.ts";
 import {
   any,
   type Arg,
@@ -92,12 +93,13 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(none, Object.keys({ ...FUNCTIONS, ...ACTIVATIONS, ...CASTS, ...UNARY }).join(" ")),
   ...same(
     none,
-    "round isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
+    "isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
       "schedule wasm js data dataSync tolist tolistSync dispose qr",
   ),
   ...same(binary, "div pow"),
   ...Object.fromEntries(Object.entries(BINARY).map(([name, [sides]]) => [name, operator(sides)])),
   ...same(words, "lshift rshift"),
+  ...OPS,
   ...same(on(operand(2)), "copysign ufix"),
   ...same(on(axis, keep), ["median", ...Object.keys(REDUCTIONS)].join(" ")),
   ...same(on(axis, sums), "sum prod"),

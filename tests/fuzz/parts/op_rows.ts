@@ -110,6 +110,8 @@ const UNARY: Readonly<Record<string, readonly [before?: string, ...given: string
   selu: ["", "", "{ alpha: 1.5, gamma: 1.1 }"],
   sinh: ["clamp(-3, 3)."],
   softplus: ["", "", "2"],
+  hardshrink: ["", "", "0.2"],
+  softshrink: ["", "", "0.2"],
   tan: ["clamp(-1, 1)."],
 };
 
@@ -158,8 +160,25 @@ const BINARY_ROWS: readonly OpRow[] = [
   ...["add", "sub", "mul"].map((name) =>
     row(name, "f", (h) => `${h.x}.${name}(${h.operand()}${options(h, { reverse: [true] })})`, smooth)
   ),
-  ...["maximum", "minimum", "logaddexp"].map((name) => row(name, "f", (h) => `${h.x}.${name}(${h.operand()})`, smooth)),
+  ...["maximum", "minimum", "logaddexp", "logaddexp2", "fmax", "fmin"].map((name) =>
+    row(name, "f", (h) => `${h.x}.${name}(${h.operand()})`, smooth)
+  ),
   row("copysign", "f", (h) => `${h.x}.add(0.0625).copysign(${h.operand()})`, smooth),
+  ...["atan2", "hypot"].map((name) => row(name, "f", (h) => `${h.x}.add(3).${name}(${h.operand()})`, smooth)),
+  row("xlogy", "f", (h) => `${h.x}.xlogy(${h.leaf(h.shape, h.dtype.name)}.square().add(0.5))`, smooth),
+  row("addcmul", "f", (h) => `${h.x}.addcmul(${h.operand()}, ${h.operand()}${options(h, { value: [2] })})`, smooth),
+  row(
+    "addcdiv",
+    "f",
+    (h) => `${h.x}.addcdiv(${h.operand()}, ${h.leaf(h.shape, h.dtype.name)}.square().add(1))`,
+    smooth,
+  ),
+  ...["logicalAnd", "logicalOr", "logicalXor"].map((name) => row(name, "fib", (h) => `${h.x}.${name}(${h.operand()})`)),
+  ...["gcd", "lcm"].map((name) => row(name, "i", (h) => `${h.x}.${name}(${h.leaf(h.shape, h.dtype.name)})`)),
+  row("signbit", "fi", ({ x }) => `${x}.signbit()`),
+  row("nanToNum", "f", ({ x }) => `${x}.nanToNum()`, smooth),
+  row("prelu", "f", (h) => `${h.x}.prelu(${h.leaf([1], h.dtype.name)})`, smooth),
+  row("threshold", "f", ({ x }) => `${x}.threshold(0.1, -1)`, smooth),
   row("div", "f", (h) => {
     const y = h.operand();
     return /^t/.test(y) ? `${h.x}.div(${y}.square().add(1))` : `${h.x}.div(${y})`;
