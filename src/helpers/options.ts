@@ -15,10 +15,10 @@ const TYPES: ReadonlyMap<string, string> = new Map(
       "enableGqa equalNan fused gunzip hasAux image isCausal keepdim largest needWeights nesterov normFirst preWd " +
       "realize replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
       "sorted strict trackRunningStats training verbose",
-    number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim dim1 dim2 dimFeedforward " +
+    number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim1 dim2 dx dimFeedforward " +
       "decimals divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
       "high ignoreIndex initScale kdim labelSmoothing layerNormEps low lower max maxBytes maxLr maxShardBytes maxVal " +
-      "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes p patience " +
+      "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes patience " +
       "pctStart posinf power rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
       "warmupSteps weightDecay",
     string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +

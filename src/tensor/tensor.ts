@@ -59,6 +59,8 @@ import { DecompositionTensor } from "./math/decompositions.ts";
 import { FourierTensor } from "./math/fourier.ts";
 import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
+import { NormTensor } from "./math/norms.ts";
+import { ProductTensor } from "./math/products.ts";
 import type { TypedArray } from "./nodes/host.ts";
 import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
@@ -97,6 +99,8 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   LinalgTensor,
   LossTensor,
   MovementTensor,
+  NormTensor,
+  ProductTensor,
   RealizeTensor,
   ReduceTensor,
   ScanTensor,
@@ -111,12 +115,11 @@ export interface Tensor
     BackwardTensor,
     ConvTensor,
     CustomTensor,
-    DecompositionTensor,
     FourierTensor,
     InPlaceTensor,
     LossTensor,
-    SpecialTensor,
-    StatisticsTensor {}
+    ProductTensor,
+    SpecialTensor {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.

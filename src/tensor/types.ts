@@ -47,6 +47,8 @@ export type { HostArray, NestedValues, TypedArray } from "./nodes/host.ts";
 export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";
+export type { NormOptions, NormOrder, NormTensor, TrapezoidOptions } from "./math/norms.ts";
+export type { AddedOptions, ProductTensor } from "./math/products.ts";
 export type { LossOptions, LossTensor, Reduction } from "./math/loss.ts";
 export type { MovementTensor, PadOptions } from "./ops/movement.ts";
 export type { JoinTensor } from "./ops/join.ts";

@@ -9,7 +9,7 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.t
 import { defaultFloat, floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod, sameArray } from "../../helpers/math.ts";
-import { checkOptions } from "../../helpers/options.ts";
+import { checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -347,7 +347,9 @@ export abstract class ReduceTensor extends TensorBase {
     const t = this.wrap(x);
     const keep = { keepdim: true };
     let norm: this;
-    if (Number.isNaN(p)) throw new ArgumentError("normalize", { reason: "p must be a number, not NaN" });
+    if (Number.isNaN(checkNumber("normalize", "p", p))) {
+      throw new ArgumentError("normalize", { reason: "p must be a number, not NaN" });
+    }
     if (p === 0) norm = t.ne(0).sum(at, keep).cast(x.dtype);
     else if (p === Infinity) norm = t.abs().max(at, keep);
     else if (p === 2) norm = this.wrap(rootNode(t.square().sum(at, keep).uop));

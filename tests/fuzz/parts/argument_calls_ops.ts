@@ -2,7 +2,22 @@
 import { Tensor } from "../../../mod.ts";
 import { BINARY_SPECIAL } from "../../../src/tensor/ops/special.ts";
 import type { MakeCall } from "./argument_calls.ts";
-import { type Arg, bool, int, maybe, num, operand, opts, tensor } from "./argument_kinds.ts";
+import {
+  type Arg,
+  axes,
+  bool,
+  choice,
+  dtype,
+  either,
+  int,
+  list,
+  maybe,
+  num,
+  operand,
+  opts,
+  tensor,
+  tensors,
+} from "./argument_kinds.ts";
 
 const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
 const i32 = (values: number[]): Tensor => new Tensor(values, { dtype: "int32" });
@@ -11,6 +26,7 @@ const on = (...args: Arg[]): MakeCall => () => ({ self: f32(2, 3), args });
 /** Arguments of another one. */
 const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: self(), args: args() });
 
+const keep = opts({ keepdim: bool(true) }), added = opts({ beta: num(2), alpha: num(3) });
 const pair = of(() => i32([4, 6]), () => [operand(2)]);
 
 /** Members of tensors. */
@@ -30,5 +46,56 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   threshold: on(num(0.5), num(1)),
   glu: of(() => f32(2, 4), () => [maybe(int(1))]),
   prelu: on(tensor(Tensor.ones([3]))),
+  vectorNorm: on(opts({ ord: num(2), dim: axes(1), keepdim: bool(true), dtype: dtype("float32") })),
+  matrixNorm: on(
+    opts({
+      ord: either("fro", choice("fro", "nuc"), num(2)),
+      dim: axes([0, 1]),
+      keepdim: bool(true),
+      dtype: dtype("float32"),
+    }),
+  ),
+  norm: on(
+    opts({
+      p: either("fro", choice("fro", "nuc"), num(2)),
+      dim: axes(1),
+      keepdim: bool(true),
+      dtype: dtype("float32"),
+    }),
+  ),
+  dist: on(operand(2), maybe(num(3))),
+  nansum: on(maybe(axes(1)), opts({ keepdim: bool(true), dtype: dtype("float32") })),
+  ...Object.fromEntries(["nanmean", "nanmedian"].map((name) => [name, on(maybe(axes(1)), keep)])),
+  nanquantile: on(
+    either(0.5, num(1), list([])),
+    maybe(axes(1)),
+    opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
+  ),
+  aminmax: on(maybe(axes(1)), keep),
+  countNonzero: on(maybe(axes(1))),
+  kthvalue: on(int(1), maybe(int(1)), keep),
+  mode: on(maybe(int(1)), keep),
+  diff: on(opts({ n: int(1), dim: int(1), prepend: tensor(f32(2, 3)), append: tensor(f32(2, 3)) })),
+  trapezoid: on(maybe(tensor(f32(3))), opts({ dx: num(2), dim: int(1) })),
+  cumulativeTrapezoid: on(maybe(tensor(f32(3))), opts({ dx: num(2), dim: int(1) })),
+  cov: on(opts({ correction: num(1), fweights: tensor(i32([1, 2, 3])), aweights: tensor(f32(3)) })),
+  corrcoef: on(),
+  outer: of(() => f32(3), () => [tensor(f32(2))]),
+  inner: on(tensor(f32(3))),
+  mm: on(tensor(f32(3, 2))),
+  bmm: of(() => f32(1, 2, 3), () => [tensor(f32(1, 3, 2))]),
+  mv: on(tensor(f32(3))),
+  tensordot: on(tensor(f32(3, 2)), maybe(either(1, int(1), list([])))),
+  kron: on(tensor(f32(3, 2))),
+  cross: on(tensor(f32(2, 3)), maybe(int(1))),
+  cdist: on(tensor(f32(4, 3)), maybe(num(2))),
+  addmm: on(tensor(f32(2, 4)), tensor(f32(4, 3)), added),
+  addmv: of(() => f32(2), () => [tensor(f32(2, 3)), tensor(f32(3)), added]),
+  addr: on(tensor(f32(2)), tensor(f32(3)), added),
+  baddbmm: of(() => f32(1, 2, 3), () => [tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added]),
+  addbmm: on(tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added),
+  multiDot: on(tensors([f32(3, 2), f32(2, 4)])),
+  trace: on(),
+  matrixPower: of(() => f32(2, 2), () => [int(2)]),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
