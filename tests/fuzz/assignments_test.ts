@@ -29,3 +29,24 @@ Deno.test("assignments: of writes of which one makes real what another one reads
   ];
   assertEquals(await check(program), "stale");
 });
+
+Deno.test("assignments: a function adds to the gradient that a step has left for its factor, a parameter", async () => {
+  Device.default = "JS";
+  const leaf = (to: string, values: number[], how: string): Statement => (
+    { op: "leaf", to, values, shape: [2], dtype: "float32", how }
+  );
+  const program: Statement[] = [
+    leaf("a", [1, 2], "realized"),
+    leaf("b", [3, 5], "realized"),
+    leaf("x", [10, 20], "weight"),
+    { op: "optimizer", to: "o", names: ["a", "b"], terms: [[0, 1, false]], list: [0, 1] },
+    { op: "stepper", to: "f", on: "o", how: "", body: [], list: [0] },
+    { op: "slopes", to: "g", how: "", list: [2, 0] },
+    { op: "step", on: "f" },
+    { op: "slope", to: "s", on: "g", names: ["x", "a"], list: [1] },
+    { op: "grad", to: "t", on: "o", value: "a" },
+    { op: "read", on: "t" },
+    { op: "read", on: "s" },
+  ];
+  assertEquals(await check(program), undefined);
+});

@@ -102,6 +102,15 @@ export class Training {
     return made;
   }
 
+  /** Adds to the gradients that steps have left for a tensor, where it is a parameter. */
+  private addToLeft(t: Handle, slope: readonly number[]): void {
+    for (const { made, left } of this.optimizers.values()) {
+      made.names!.forEach((name, j) => {
+        if (this.model.get(name) === t) left[j] = left[j]?.map((g, i) => round(g + slope[i]));
+      });
+    }
+  }
+
   private update(state: State): void {
     const { made: { names, terms, list }, steps } = state, { model } = this;
     const params = names!.map((n) => model.get(n)), old = params.map((h) => model.now(h));
@@ -119,7 +128,7 @@ export class Training {
     model.done(names!, true);
   }
 
-  /** A call of a function of a leaf and a factor: what it adds to their gradients, and to the factor. */
+  /** A call of a function of a leaf and a factor, which may be a parameter: what it adds to their gradients, and to the factor. */
   private slope({ on, to, names = [], list = [] }: Statement): boolean {
     const { model, gradients } = this, { list: [scale, adds] = [0, 0] } = this.functionOf(on!);
     const [x, y] = names.map((n) => model.get(n));
@@ -131,6 +140,7 @@ export class Training {
       old = list[0] === 1 ? undefined : gradients.get(x);
     const sum = own.map((g, i) => round(g + (old?.[i] ?? 0)));
     gradients.set(x, sum);
+    this.addToLeft(y, model.now(x).map((v) => v * scale));
     if (adds !== 0) {
       model.write(y, range(own.length), model.now(y).map((v) => round(v + adds)), [y.version], y.cells);
       model.done([names[1]], true);
