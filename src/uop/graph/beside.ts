@@ -9,7 +9,7 @@
 import { argOf, Storage } from "../core/args.ts";
 import { Ops } from "../core/ops.ts";
 import { mayHave, type UOp } from "../core/uop.ts";
-import { latest, writeOf } from "./resolve.ts";
+import { latest, readNow, writeOf } from "./resolve.ts";
 import { isMemory, memoryOf, openNodes, shown } from "./writes.ts";
 
 /** A node, or the write that it is. */
@@ -39,7 +39,7 @@ class Effects {
       made.add(nameOf(u));
     }
     while (stack.length > 0) {
-      const u = latest(stack.pop()!);
+      const u = readNow(stack.pop()!);
       const name = nameOf(u);
       if (nodes.has(name)) continue;
       nodes.add(name);
@@ -62,7 +62,7 @@ class Effects {
     const { made, over, isWritten } = this, seen = new Set<UOp>(), stack = [root];
     let meets = false;
     while (stack.length > 0) {
-      const u = latest(stack.pop()!);
+      const u = readNow(stack.pop()!);
       if (seen.has(u)) continue;
       seen.add(u);
       if (u.op === Ops.BUFFER) {

@@ -24,6 +24,21 @@ export function latest(u: UOp): UOp {
   return end;
 }
 
+/**
+ * What reads `u` reads: what that is now, unless it is a value that has become memory of a tensor which has been written
+ * since. Then it is computed again.
+ */
+export function readNow(u: UOp): UOp {
+  if (u.becomes === undefined) return u;
+  const end = latest(u),
+    isOwn = u.op === Ops.COPY || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined);
+  let base = end;
+  while (base.op === Ops.RESHAPE) base = base.src[0];
+  if (isOwn || base.op !== Ops.BUFFER) return end;
+  const { storage, version } = argOf(base, Ops.BUFFER);
+  return storage.version === version || storage.disposedAt !== "" ? end : u;
+}
+
 /** What `u` is now, under any shape. */
 export function unshaped(u: UOp): UOp {
   u = latest(u);
@@ -126,7 +141,7 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
       stack.pop();
       continue;
     }
-    const now = u.becomes === undefined || unread?.has(u) ? u : latest(u);
+    const now = u.becomes === undefined || unread?.has(u) ? u : readNow(u);
     if (now !== u) {
       const done = memo.get(now);
       if (done === undefined) stack.push(now);
@@ -159,7 +174,8 @@ export function resolve(root: UOp, memo: Map<UOp, UOp> = new Map(), unread?: Rea
     }
     if (!ready) continue;
     stack.pop();
-    const made = same ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
+    const isKept = same && (u.becomes === undefined || unread?.has(u) === true);
+    const made = isKept ? renewed(u) : rebuild(u, src.map((s) => memo.get(s)!));
     made.line ??= u.line;
     if (u.op === Ops.AFTER && made !== u && !firstMade.has(made)) firstMade.set(made, writeOf(u));
     memo.set(u, made);
