@@ -288,9 +288,7 @@ export abstract class RealizeTensor extends TensorBase {
     if (realizedBuffer(u) === undefined) {
       const beside = besideOf([u]), { base } = shown(u);
       // a write that goes with it is to what is read
-      if (beside.some((w) => w.op === Ops.AFTER && isMemory(base) && isSameMemory(w, base))) {
-        u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++);
-      }
+      if (beside.some((w) => w.op === Ops.AFTER && isMemory(base) && isSameMemory(w, base))) u = this.keepValues(true);
       realizeOf([this], [u], beside);
     }
     const node = realizedBuffer(u);

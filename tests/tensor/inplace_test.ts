@@ -235,6 +235,55 @@ Deno.test("in place: reads through data() keep a view a view", async () => {
   assertEquals(await c.tolist(), [0, 0, 3, 4]);
 });
 
+Deno.test("in place: a view that is read while another write goes with it is what was read, later, too", async () => {
+  const c = grid(), turned = c.at(":", [null, null, -1]), sums = turned.cumsum(1), late = sums.detach();
+  turned.assign(sums);
+  c.mulInPlace(late);
+  for (let i = 0; i < 2; i++) assertEquals(await turned.tolist(), [[3, 5, 6], [6, 11, 15]]);
+  assertEquals(await turned.add(1).tolist(), [[4, 6, 7], [7, 12, 16]]);
+  assertEquals(await c.tolist(), [[18, 25, 18], [90, 121, 90]]);
+  turned.assign(0); // it still is a view
+  assertEquals(await c.sum().item(), 0);
+});
+
+Deno.test("in place: a value that is what a view shows of what it was is none of its shapes", () => {
+  for (const view of [(t: Tensor) => t.flip(0), (t: Tensor) => t.reshape([2, 2]).permute([1, 0]).reshape([4])]) {
+    const want = view(four().add(8)).tolistSync();
+    for (const order of [0, 1, 2]) {
+      const y = four().clone().add(8), part = view(y);
+      y.setAt([":"], part);
+      Tensor.realize([[part], [y], [y, part]][order]);
+      assertEquals([part.tolistSync(), y.tolistSync()], [want, want], `${view}, ${order}`);
+      y.addInPlace(1);
+      assertEquals(
+        [part.tolistSync(), y.tolistSync()],
+        [want, (want as number[]).map((v) => v + 1)],
+        `${view}, ${order}`,
+      );
+    }
+  }
+});
+
+Deno.test("in place: what another graph computes on its way is computed again where it was written as a tensor", () => {
+  const rows: [string, (t: Tensor) => Tensor, (t: Tensor) => Tensor][] = [
+    ["rows that a gather repeats", (t) => t.unsqueeze(0).expand([2, 4]), (t) => t.at(new Tensor([3, 0]))],
+    ["a sum", (t) => t.sum(0), (t) => t.sum().add(t.flip(0))],
+    ["a mean", (t) => t.mean(), (t) => t.sub(t.mean()).square()],
+    ["a cast", (t) => t.cast("int32"), (t) => t.cast("int32").mul(2)],
+    ["a sum of a sum", (t) => t.add(1).sum(0).add(2), (t) => t.add(1).sum(0).add(2).mul(t)],
+  ];
+  for (const [name, part, all] of rows) {
+    const t = four(), own = part(t), late = all(t), want = all(four()).tolistSync();
+    own.realize();
+    own.setAt([0].slice(0, own.ndim), 7).realize();
+    assertEquals(late.tolistSync(), want, name);
+  }
+  const t = four().add(1), early = t.mul(2), late = t.realize().mul(2);
+  t.assign(0).realize();
+  assertEquals(early.tolistSync(), [4, 6, 8, 10]);
+  assertThrows(() => late.tolistSync(), StaleReadError);
+});
+
 Deno.test("in place: a read that comes too late says so, and its advice works, whatever the read is", async () => {
   const reads: [string, (t: Tensor) => Tensor][] = [
     ["add", (t) => t.add(1)],

@@ -145,6 +145,7 @@ export interface Internals {
   aliases(t: TensorBase): TensorBase[];
   hold(t: TensorBase): void;
   settle(t: TensorBase): void;
+  noteSeen(t: TensorBase): void;
   ownValue(t: TensorBase): void;
 }
 /** Of the methods of {@linkcode TensorBase} that have these names. */
@@ -187,6 +188,7 @@ export abstract class TensorBase {
       aliases: (t) => t.aliases(),
       hold: (t) => t.hold(),
       settle: (t) => t.settle(),
+      noteSeen: (t) => t.noteSeen(),
       ownValue: (t) => t.ownValue(),
     };
   }
@@ -237,8 +239,9 @@ export abstract class TensorBase {
 
   /** Points the handle at a value, which may be another tensor's: it is not memory that this could write to. */
   protected setValue(u: UOp): void {
-    // what another tensor's memory holds now is copied: that one may be written later
-    this.setUop(isMemory(shown(u).base) ? uop(Ops.CONTIGUOUS, this.dtype, [u], nextIdentity++) : u);
+    // what another tensor's memory holds now is copied: that one may be written later; so is what a view of this shows
+    const { base } = shown(u), isOthers = isMemory(base) || base === shown(this.present).base;
+    this.setUop(isOthers ? uop(Ops.CONTIGUOUS, this.dtype, [u], nextIdentity++) : u);
     this.isValue = true;
   }
 
