@@ -11,7 +11,7 @@ import type { Call, Replay } from "../../engine/replay.ts";
 import { wantsLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { userLine } from "../../helpers/stack.ts";
-import { Storage } from "../../uop/core/args.ts";
+import { type BufferArg, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
 import { besideOf } from "../../uop/graph/beside.ts";
@@ -124,6 +124,8 @@ export class Captured {
     readonly replay: Replay,
     /** Tensors that it closes over and that are not real. */
     private readonly lazy: readonly WeakRef<TensorBase>[],
+    /** What they are computed from: another version of that is not theirs. */
+    private readonly reads: readonly BufferArg[],
     /** By output, the donated argument whose memory it may have; -1 for none. */
     private readonly heirs: readonly number[],
     private readonly required: Required,
@@ -136,8 +138,9 @@ export class Captured {
     graphs.register(this, replay.graphs);
   }
 
-  /** Whether a tensor that it closes over names other memory by now. */
+  /** Whether a tensor that it closes over names other memory by now, or is computed from what has been overwritten. */
   isOutdated(): boolean {
+    if (this.reads.some(({ storage, version }) => storage.version !== version)) return true;
     if (replacements.count === this.since) return false;
     const { since } = this;
     return this.replay.held.some((s) => (replacements.at.get(s) ?? 0) > since) ||
@@ -208,7 +211,9 @@ export class Captured {
   catchUp(storages: readonly Storage[]): void {
     const own = [...this.writtenInputs.keys()].map((i) => storages[i]), isNew = this.notedAt !== noted.count;
     if (!isNew && own.length === 0) return;
-    realizeWrites(isNew ? [...this.replay.held, ...this.sharing.tiedOf(storages), ...own] : own);
+    const isOld = (s: Storage): boolean => this.reads.some(({ storage }) => storage === s);
+    const held = isNew ? this.replay.held.filter((s) => !isOld(s)) : [];
+    realizeWrites(isNew ? [...held, ...this.sharing.tiedOf(storages), ...own] : own);
     realizeBeside((s) => this.overwrites.has(s) || own.includes(s));
     this.notedAt = noted.count;
   }

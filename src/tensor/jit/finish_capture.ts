@@ -10,7 +10,7 @@ import { countText, debugPrint } from "../../engine/debug.ts";
 import { Replay } from "../../engine/replay.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { Site } from "../../helpers/stack.ts";
-import { Storage } from "../../uop/core/args.ts";
+import { type BufferArg, Storage } from "../../uop/core/args.ts";
 import { reshape } from "../../uop/core/build_movement.ts";
 import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { extentsOf, mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
@@ -60,14 +60,19 @@ export interface Heard {
   readonly reached: readonly number[];
   readonly since: number;
   readonly lazy: readonly WeakRef<TensorBase>[];
+  readonly reads: readonly BufferArg[];
   readonly assigned: readonly number[];
   readonly writtenInputs: ReadonlyMap<number, number>;
+  readonly moves: boolean;
   readonly result: unknown;
 }
 
 /** Makes what replays a call of what was heard of it; gives it with the result for the caller. */
-export function finishCapture(call: CallToCapture, heard: Heard): { captured: Captured; result: unknown } {
-  const { leaves, reuseOutputs } = call;
+export function finishCapture(
+  call: CallToCapture,
+  heard: Heard,
+): { captured: Captured; result: unknown; moves: boolean } {
+  const { leaves, reuseOutputs } = call, { moves } = heard;
   const { recording, counter, start, inside, states, taking: { groups, tied } } = heard;
   const { made } = recording, count = inside.length;
   const read = new Set<Buffer>();
@@ -91,7 +96,8 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
   const storages = tensors.map(placeOf), older = new Set<Storage>();
   for (const s of made) if (s.born < start && !storages.includes(s)) older.add(s);
   const outs = tensors.map((tensor, at): Output => {
-    const storage = storages[at], input = inside.indexOf(storage);
+    const storage = storages[at], given = heard.given.indexOf(tensor);
+    const input = given < 0 ? inside.indexOf(storage) : given;
     const fresh = input < 0 && made.has(storage) && (at >= results || !reuseOutputs);
     const extents = extentsOf(tensor.uop);
     const back = backBy(tensor);
@@ -132,7 +138,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     }];
   });
   const draws = currentCounter() - counter;
-  const visible = new Set([...storages, ...older]);
+  const visible = new Set([...storages, ...(moves ? made : older)]);
   releaseInner(made, visible);
   const replay = new Replay(recording, { sources, visible, older, variable: variableOf(counter, draws) });
   const isClosed = (s: Storage): boolean => !made.has(s) || older.has(s);
@@ -175,6 +181,7 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     draws,
     replay,
     heard.lazy,
+    heard.reads,
     heirsOf(replay, outs, call),
     heard.required,
     heard.reached,
@@ -195,12 +202,12 @@ export function finishCapture(call: CallToCapture, heard: Heard): { captured: Ca
     if (i !== undefined) place.write(backOf(after!, i));
   }
   const result = replaceTensors(heard.result, (t) => {
-    const i = back.get(placeOf(t));
+    const given = heard.given.indexOf(t), i = given < 0 ? back.get(placeOf(t)) : given;
     if (i !== undefined) return backOf(t, i);
     if (extentsOf(t.uop) !== null) internals.setUop(t, outside(t, storageOf(t)));
     return t;
   }, (t) => wrap(t, rebound(t.uop, bound)));
-  return { captured, result };
+  return { captured, result, moves };
 }
 
 /** Which donated argument each output may take the memory of: one of its size that no step uses any more when it is written. */

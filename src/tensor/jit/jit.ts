@@ -245,7 +245,7 @@ class Jit {
       stats.eager++;
       return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
     }
-    const { captured, result } = captureCall({
+    const { captured, result, moves } = captureCall({
       fn: this.fn,
       args,
       leaves,
@@ -259,7 +259,7 @@ class Jit {
     });
     parts.learn(captured.writtenInputs);
     parts.check(captured.writtenInputs, captured.replay.held);
-    captures.push(captured);
+    if (!moves) captures.push(captured);
     if (captures.length > MAX_CAPTURES) captures.shift();
     for (const i of captured.writtenInputs.keys()) form.writes.add(i);
     for (const i of captured.assigned) form.assigned.add(i);

@@ -10,10 +10,11 @@ import { Recording } from "../../engine/capture.ts";
 import { setCapture } from "../../engine/realize_nodes.ts";
 import { runHolding } from "../../helpers/async_local.ts";
 import { JitError } from "../../helpers/errors.ts";
-import { argOf } from "../../uop/core/args.ts";
+import { argOf, type BufferArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { nodesMade, rotateInternTable } from "../../uop/core/uop.ts";
+import { nodesMade, rotateInternTable, toposort } from "../../uop/core/uop.ts";
 import { marked } from "../../uop/graph/extent.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, newestOf, shown } from "../../uop/graph/writes.ts";
 import { handlesMade, internals, readHandles, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
@@ -36,8 +37,11 @@ export function checkAlive(inputs: readonly TensorBase[]): void {
   });
 }
 
-/** Runs `fn` once while listening, and makes what replays it. @throws {JitError} */
-export function captureCall(call: CallToCapture): { captured: Captured; result: unknown } {
+/**
+ * Runs `fn` once while listening, and makes what replays it, unless it `moves` an argument, a view of what it closes over
+ * and writes, to other memory: then what it made is the caller's. @throws {JitError}
+ */
+export function captureCall(call: CallToCapture): { captured: Captured; result: unknown; moves: boolean } {
   // what a capture makes lives as long as it does, whatever scope it was made in
   return runHolding(new ScopeHold(undefined), "jit()", () => finishCapture(call, listen(call)), () => {});
 }
@@ -101,6 +105,8 @@ function listen(call: CallToCapture): Heard {
   // what has been overwritten again, through what this is a view of, goes on to name what it wrote
   const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]) && isNewest(inside[i]));
   const writtenInputs = writesTo(recording, insideStorages, taking, storages);
+  const isMoved = (t: TensorBase, i: number): boolean =>
+    taking.tied[i] !== 0 && (madeOf(t) ?? insideStorages[i]) !== insideStorages[i];
   for (const i of assigned) internals.refresh(leaves.tensors[i], true);
   return {
     recording,
@@ -116,8 +122,10 @@ function listen(call: CallToCapture): Heard {
     reached,
     since,
     lazy: lazy.map((t) => new WeakRef(t)),
+    reads: versionsBelow(lazy.filter((t) => !handles.has(t) && !replaced.has(t))),
     assigned,
     writtenInputs,
+    moves: inside.some((t, i) => isMoved(t, i) && !replaced.has(t)),
     result,
   };
 }
@@ -126,6 +134,12 @@ function listen(call: CallToCapture): Heard {
 function isNewest(t: TensorBase): boolean {
   const { base } = shown(t.uop);
   return base.op === Ops.BUFFER && newestOf(base) === base;
+}
+
+/** The versions of memory that tensors, which are not real, are computed from, but for those that can never be. */
+function versionsBelow(tensors: readonly TensorBase[]): BufferArg[] {
+  const nodes = toposort(pendingOf(tensors).map((t) => resolve(t.uop)));
+  return nodes.flatMap((u) => u.op === Ops.BUFFER ? [argOf(u, Ops.BUFFER)] : []);
 }
 
 /** What has been assigned to, and is not real yet; of views what they are views of. */

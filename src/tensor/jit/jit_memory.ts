@@ -427,7 +427,8 @@ export function givenBack(
   isPart: boolean,
 ): TensorBase {
   if (!isView) {
-    if (!isWritten) internals.settle(t);
+    if (isWritten) internals.noteSeen(t);
+    else internals.settle(t);
     return t;
   }
   if (!isPart || isWritten) {

@@ -803,3 +803,68 @@ Deno.test("jit: a part of a tensor that is written in the captured call first is
     }
   }
 });
+
+Deno.test("jit: what a function closes over and is not real is read as it is, before a write that waits and after it", () => {
+  Device.default = "JS";
+  const values: ((t: Tensor) => Tensor)[] = [
+    (t) => t.contiguous(),
+    (t) => t.mul(1),
+    (t) => t.flip([0]),
+    (t) => t.sum(),
+  ];
+  for (const value of values) {
+    for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+      const t = new Tensor([6, 7, 8], { dtype: "int32" }).clone(), late = value(t);
+      const want = value(new Tensor([6, 7, 8], { dtype: "int32" })).tolistSync();
+      t.setAt([1], 9);
+      const f = jit((x: Tensor) => late.add(x)),
+        zero = new Tensor([0], { dtype: "int32" }).reshape(late.ndim ? [1] : []);
+      for (let i = 0; i < 4; i++) assertEquals(context(modes, () => f(zero)).tolistSync(), want, `${value} ${i}`);
+      assertEquals(t.tolistSync(), [6, 9, 8]);
+      throws(() => context(modes, () => f(zero)), { name: "StaleReadError" }, String(value));
+    }
+  }
+});
+
+Deno.test("jit: an argument that is a shape of another one, or of what is closed over, comes back as itself", () => {
+  Device.default = "JS";
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    const t = new Tensor([1, 2, 3, 4], { dtype: "int32" }).realize();
+    const f = jit((x: Tensor, y: Tensor) => {
+      x.addInPlace(1);
+      return y;
+    });
+    for (let i = 0; i < 4; i++) {
+      const y = t.reshape([2, 2]), got = context(modes, () => f(t, y));
+      assertEquals(got.shape, [2, 2]);
+    }
+    const state = new Tensor([1, 2], { dtype: "int32" }).realize();
+    const g = jit((_: Tensor, y: Tensor) => {
+      state.at([0, 1]).addInPlace(9);
+      return y;
+    });
+    context(modes, () => g(state, state));
+    for (let i = 1; i < 4; i++) {
+      const before = state.tolistSync(), y = state.at([0, 2]), got = context(modes, () => g(state, y));
+      assertEquals([got.tolistSync(), y.tolistSync(), state.tolistSync()], [before, before, [1 + 9 * (i + 1), 2]]);
+    }
+  }
+});
+
+Deno.test("jit: an argument that is all of another tensor, written and given back, shows what is written to that later", () => {
+  Device.default = "JS";
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    const t = new Tensor([1, 2], { dtype: "int32" }).clone(), all = t.at(":");
+    const f = jit((x: Tensor) => {
+      x.addInPlace(x);
+      return x;
+    });
+    for (let i = 0, want = 1; i < 5; i++, want = 2 * want + 1) {
+      const other = i === 0 ? new Tensor([1, 2], { dtype: "int32" }) : all, got = context(modes, () => f(other));
+      strictEqual(got, other);
+      if (i === 0) continue;
+      t.addInPlace(1).realize();
+      assertEquals(got.tolistSync(), t.tolistSync());
+    }
+  }
+});
