@@ -20,7 +20,7 @@ import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import type { Access, Region } from "../machine/access.ts";
-import { copiesOn, type CostModel, LATENCY_ACCUMULATORS } from "../machine/cost_model.ts";
+import { copiesOn, type CostModel, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
 import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import { inlineRows } from "../opt/inline_rows.ts";
@@ -34,15 +34,19 @@ const UNROLL_COPIES = 64;
 /** Regions up to which their lanes are chosen together: the choices multiply. */
 const JOINT_REGIONS = 6;
 
-/** Part of the cost of the best that another candidate must come below: it has more copies. */
+/** Part of the cost of another candidate that the best must come below: else the one with fewer copies is chosen. */
 const TIE = 0.994;
-
-/** Leaves open what sums in another order may differ by. */
-const ROUNDED = 1 - 1e-9;
 
 /** What has been chosen, and what it costs. */
 interface Plan extends Candidate {
   readonly cost: number;
+}
+
+/** A register tile, and what the instructions of each region cost with it, and of all. */
+interface Offer {
+  readonly tile: Tile;
+  readonly costs: readonly number[];
+  readonly bound: number;
 }
 
 /** The largest divisor of `n` that is at most `limit`. */
@@ -124,49 +128,62 @@ class Chooser {
         }
       }
     }
-    const costs: number[] = [], whole: number[] = [];
-    let best: Plan | undefined;
     const candidates = vectors.map(([vector, n]) => ({ vector, n, ...this.assign(vector, n) }));
     candidates.sort((a, b) => a.cost - b.cost);
+    const plans: Plan[] = [];
+    // what others must come below
+    let most = Infinity;
     for (const { vector, n, cost, regionLanes } of candidates) {
-      if (cost === Infinity) continue;
       // no tile takes less arithmetic
       const least = sum(regions.map((r, k) => this.model.arithmeticCost(r, regionLanes[k], n)));
-      if (least >= (best?.cost ?? Infinity) * TIE) continue;
-      // what a tile does not touch costs the same
-      const alone = regions.map((r, k) => this.costs.regionCost(r, regionLanes[k], n, []));
-      const main = this.costs.mainRegion(regionLanes, n);
-      for (const tile of this.loops.tiles(main, regionLanes, vector, n)) {
-        // what others must come below, and what instructions alone come to: reductions, which cost most, are last in the list
-        const limit = best === undefined ? Infinity : best.cost * TIE;
-        let bound = 0;
-        for (let k = regions.length - 1; k >= 0 && bound < limit; k--) {
-          costs[k] = touches(tile, regions[k]) ? this.costs.regionCost(regions[k], regionLanes[k], n, tile) : alone[k];
-          bound += costs[k];
-        }
-        if (bound >= limit) continue;
+      if (cost === Infinity || least >= most) continue;
+      // those whose instructions cost least are asked for their memory first: then few of the others need to be asked
+      for (const { tile, costs, bound } of this.offers(vector, n, regionLanes, most)) {
+        if (bound >= most) break;
         let packed: Access | undefined, isAsked = false;
         for (const blocks of this.loops.blocks(tile, vector, n)) {
           const uneven = this.costs.imbalance(tile, blocks, vector, n);
-          if (spread(bound, uneven) >= (best?.cost ?? Infinity) * TIE) continue;
+          if (spread(bound, uneven) >= most) continue;
           if (!isAsked) packed = this.loops.packed({ lanes: n, regionLanes, tile });
           isAsked = true;
           for (const order of this.loops.orders(tile, vector, packed)) {
             const made = { vector, lanes: n, regionLanes, tile, blocks, order, packed };
-            const most = (best?.cost ?? Infinity) * TIE;
             let rest = bound;
-            for (let k = regions.length - 1; k >= 0 && spread(rest, uneven) * ROUNDED < most; k--) {
-              whole[k] = this.costs.wholeCost(regions[k], k, costs[k], made);
-              rest += whole[k] - costs[k];
+            // reductions, which cost most, are last in the list
+            for (let k = regions.length - 1; k >= 0 && spread(rest, uneven) < most; k--) {
+              rest += this.costs.wholeCost(regions[k], k, costs[k], made) - costs[k];
             }
-            if (spread(rest, uneven) * ROUNDED >= most) continue;
-            const cost = spread(sum(whole), uneven);
-            if (best === undefined || cost < most) best = { ...made, cost };
+            const cost = spread(rest, uneven);
+            if (cost >= most) continue;
+            plans.push({ ...made, cost });
+            most = Math.min(most, cost / TIE);
           }
         }
       }
     }
-    return best!;
+    // of those that cost about the same, the one with fewest copies
+    const copies = (p: Plan): number => p.tile.reduce((n, [, k]) => n * k, p.blocks.length + 1);
+    return plans.filter((p) => p.cost < most).reduce((a, b) => copies(b) < copies(a) ? b : a);
+  }
+
+  /** The tiles for these lanes whose instructions alone cost less than `most`, the cheapest first. */
+  private offers(vector: number, lanes: number, regionLanes: readonly number[], most: number): Offer[] {
+    const { regions } = this, offers: Offer[] = [];
+    // what a tile does not touch costs the same
+    const alone = regions.map((r, k) => this.costs.regionCost(r, regionLanes[k], lanes, []));
+    const main = this.costs.mainRegion(regionLanes, lanes);
+    for (const tile of this.loops.tiles(main, regionLanes, vector, lanes)) {
+      const costs: number[] = [];
+      let bound = 0;
+      for (let k = regions.length - 1; k >= 0 && bound < most; k--) {
+        costs[k] = touches(tile, regions[k])
+          ? this.costs.regionCost(regions[k], regionLanes[k], lanes, tile)
+          : alone[k];
+        bound += costs[k];
+      }
+      if (bound < most) offers.push({ tile, costs, bound });
+    }
+    return offers.sort((a, b) => a.bound - b.bound);
   }
 
   // ---- application

@@ -134,29 +134,28 @@ export class LoopCandidates {
     return copies > 1 ? [[vector, copies]] : NO_TILE;
   }
 
-  /** Register tiles of one or two of `axes`. Those of a STAGE are cut in equal parts. */
+  /**
+   * Register tiles of one or two of `axes`: of two, where they let different operands be used again. Those of a STAGE are
+   * cut in equal parts.
+   */
   tilesOf(main: Region, axes: readonly number[], vector: number, lanes: number): Tile[] {
     const out: Tile[] = [];
     const limit = Math.floor(this.budget / main.lanes);
-    const options: [number, number][] = [];
-    for (const i of axes) {
-      if (!main.axes[i] || this.axes[i].size === 0) continue;
+    const options = axes.filter((i) => main.axes[i] && this.axes[i].size > 0).map((i) => {
       const { size, isOpen } = this.axes[i], overlaps = i < this.outputs && !isOpen && this.kernel.mayOverlap;
-      const n = i === vector ? ceilDiv(size, lanes) : size;
-      for (const k of TILE_SIZES) {
-        if (k > limit || k > n || (n % k !== 0 && !overlaps)) continue;
-        if (i === vector && size % (k * lanes) !== 0 && size < k * lanes) continue;
-        options.push([i, k]);
-      }
-    }
-    for (let a = 0; a < options.length; a++) {
-      out.push([options[a]]);
-      for (let b = a + 1; b < options.length; b++) {
-        if (options[a][0] !== options[b][0] && options[a][1] * options[b][1] <= limit) {
-          out.push([options[a], options[b]]);
+      const piece = i === vector ? lanes : 1;
+      const sizes = TILE_SIZES.filter((k) => k <= limit && size >= k * piece && (overlaps || size % (k * piece) === 0));
+      return { axis: i, sizes, uses: main.accesses.map((a) => a.depends[i] ? 1 : 0).join("") };
+    });
+    options.forEach((a, n) => {
+      for (const k of a.sizes) {
+        out.push([[a.axis, k]]);
+        for (const b of options.slice(n + 1)) {
+          if (a.uses === b.uses) continue;
+          for (const m of b.sizes) if (k * m <= limit) out.push([[a.axis, k], [b.axis, m]]);
         }
       }
-    }
+    });
     return out;
   }
 
