@@ -1,17 +1,23 @@
 /**
- * Accesses that many lanes and copies would make one by one, as loops. In: a kernel AST with its opts applied. Out: the AST
- * where such a STORE has loops of its own instead of copies, and such LOADs beside a reduction do.
+ * What many lanes and copies would do one by one, as loops. In: a kernel AST with its opts applied. Out: the AST where a
+ * STORE of single elements, LOADs of such, and what is computed of each result of a long reduction have loops of their own
+ * instead of copies.
  *
  * Lanes that are not neighbors in memory are stored one at a time, so a tile of a reduction ends in hundreds of statements
  * that a compiler takes longer for than for the reduction. Loops take as long to run: they move elements between buffers
  * and memory of the kernel, in the first cache, where vectors are written and read. What is computed stays in lanes: element
  * by element, selections would become branches.
  *
+ * A tile of a reduction is some 20 vectors, and of each a few things may be computed before it is stored: most of a program,
+ * and least of its time. The sums are kept, and loops read them; what does not change from tile to tile is kept as well,
+ * where it takes functions.
+ *
  * @module
  */
 import { AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
-import { Ops } from "../../uop/core/ops.ts";
-import { freeIds, iterationsOf, rangesOf } from "../../uop/core/ranges.ts";
+import { carrierOf } from "../../uop/core/carrier.ts";
+import { isAlu, Ops, opWork } from "../../uop/core/ops.ts";
+import { freeIds, iterationsOf, ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import { index, load, store, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
@@ -21,15 +27,26 @@ import { renameFree } from "../ast/replace_ranges.ts";
 
 /** Accesses to single elements from which on they are worth loops. */
 const MANY = 48;
+/** Iterations of a reduction that takes much longer than to write its results and read them again. */
+const LONG = 48;
+/** Nodes that loops after such a reduction must spare. */
+const MANY_NODES = 48;
+/** Instructions of what is kept rather than computed for each tile. */
+const MUCH_WORK = 6;
 /** Nodes of what is rather copied, or computed of indices, by element than kept. */
 const FEW_OPS = 12;
 
 /** Is what a LOAD or STORE addresses no vector for the lanes of `lane`, nor vectors that are shuffled? */
-function isScattered(access: UOp, lane: UOp): boolean {
+function isScattered(access: UOp, lane: UOp | undefined): boolean {
+  if (lane === undefined) return false;
   const at = access.src[0], depends = (u: UOp): boolean => rangesOf(u).includes(lane);
   if (!depends(at)) return false;
   if (depends(at.src[0]) || (at.src.length > 2 && depends(at.src[2]))) return true;
   return slopeOf(at.src[1], lane, lane.src[0].value, depends) !== 1 && laneShuffle(access, lane) === undefined;
+}
+
+function isLoad(u: UOp): boolean {
+  return u.op === Ops.LOAD;
 }
 
 /** The nodes below `u` that belong to what it computes for one element: not those of reductions and rows in it. */
@@ -55,7 +72,9 @@ class Roller {
   private readonly next: { range: number; stage: number };
   /** By range of copies or lanes: the loop in its place in STOREs. */
   private readonly loops = new Map<UOp, UOp>();
-  /** What is kept, by value: how it is read. */
+  /** The same, in what is computed after a reduction. */
+  private readonly afterwards = new Map<UOp, UOp>();
+  /** What is kept, by value. */
   private readonly kept = new Map<UOp, UOp>();
 
   constructor(private readonly sink: UOp) {
@@ -74,19 +93,69 @@ class Roller {
     const [at] = s.src;
     const own = rangesOf(s).filter((r) => kindOf(r) === AxisKind.UPCAST || kindOf(r) === AxisKind.VECTOR);
     const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR);
-    if (lane === undefined || iterationsOf(own) < MANY) return s;
-    const nodes = ownNodes(s), isApart = isScattered(s, lane);
-    const apart = nodes.filter((u) => u.op === Ops.LOAD && isScattered(u, lane) && iterationsOf(ownOf(u, own)) >= MANY);
-    if ((!isApart && apart.length === 0) || nodes.some((u) => isComputedAlone(u, own))) return s;
+    const nodes = ownNodes(s), isMany = iterationsOf(own) >= MANY, isApart = isMany && isScattered(s, lane);
+    const apart = nodes.filter((u) =>
+      isMany && isLoad(u) && isScattered(u, lane) && iterationsOf(ownOf(u, own)) >= MANY
+    );
+    if (nodes.some((u) => isComputedAlone(u, own))) return s;
     const value = substitute(s.src[1], new Map(apart.map((l) => [l, this.reads(l, ownOf(l, own))])));
-    if (!isApart) return s.withSrc([at, value]);
+    const ranges = this.loopsAfter(s, value, own);
+    // STOREs share loops: what is kept for one is read by the others
+    for (const r of ranges) if (!this.afterwards.has(r)) this.afterwards.set(r, this.loop(r));
+    const inner = new Map(ranges.map((r) => [r, this.afterwards.get(r)!]));
+    const computed = ranges.length > 0 ? this.after(value, own, inner) : value;
+    if (!isApart) {
+      return computed === s.src[1] ? s : s.withSrc([renameFree(at, inner), computed]);
+    }
     for (const r of byStride(own, at.src[1])) if (!this.loops.has(r)) this.loops.set(r, this.loop(r));
     const place = at.src.slice(1).map((u) => renameFree(u, this.loops));
     const isCopy = ownNodes(value).every((u) => u.op !== Ops.REDUCE && (u === value || u.op !== Ops.LOAD));
     const kept = isCopy && ownNodes(value).length <= FEW_OPS
       ? renameFree(value, this.loops)
-      : this.row(value, value, ownOf(value, own), (r) => r, (r) => this.loops.get(r)!);
+      : this.row(value, computed, ownOf(value, own), (r) => inner.get(r) ?? r, (r) => this.loops.get(r)!);
     return store(index(at.src[0], place[0], place[1]), kept);
+  }
+
+  /** Ranges of copies of a STORE of long reductions that shall be loops, outermost first: most is moved out of the last one. */
+  private loopsAfter(s: UOp, value: UOp, own: readonly UOp[]): UOp[] {
+    const nodes = ownNodes(value), sums = nodes.filter((u) => u.op === Ops.REDUCE);
+    const isLong = (u: UOp): boolean => carrierOf(u).lanes === 1 && iterationsOf(ownRanges(u)) >= LONG;
+    if (sums.length === 0 || !sums.every(isLong)) return [];
+    const lane = own.find((r) => kindOf(r) === AxisKind.VECTOR), copies = own.filter((r) => r !== lane);
+    // rows that are shuffled in registers stay copies
+    const shuffles = new Map([s, ...nodes.filter(isLoad)].map((u) => [u, lane && laneShuffle(u, lane)]));
+    const ranges = copies.filter((r) => ![...shuffles.values()].some((x) => x?.row === r));
+    const follows = [s, ...nodes].filter((u) => u.op !== Ops.REDUCE && (opWork[u.op] > 0 || shuffles.has(u)));
+    const copied = (u: UOp): number => iterationsOf(ownOf(u, copies));
+    const gain = follows.reduce((n, u) => {
+      const each = shuffles.get(u) !== undefined ? lane!.src[0].value : isAlu(u.op) ? 1 : 2;
+      return n + each * copied(u) * (1 - 1 / iterationsOf(ownOf(u, ranges)));
+    }, 0);
+    if (gain < MANY_NODES + sums.reduce((n, u) => n + 2 * copied(u), 0)) return [];
+    const fixed = (r: UOp): number => follows.reduce((n, u) => rangesOf(u).includes(r) ? n : n + opWork[u.op], 0);
+    return ranges.sort((a, b) => fixed(a) - fixed(b));
+  }
+
+  /** What is computed of sums, in loops over those of their copies that `loops` has. */
+  private after(value: UOp, own: readonly UOp[], loops: ReadonlyMap<UOp, UOp>): UOp {
+    const around = rangesOf(value).filter((r) => !own.includes(r)).sort(compareLoops), innermost = around.at(-1);
+    const kept = new Map<UOp, UOp>(), seen = new Set<UOp>();
+    const isKept = (u: UOp): boolean => {
+      if (u.op === Ops.REDUCE) return true;
+      if (!isAlu(u.op) || innermost === undefined || rangesOf(u).includes(innermost)) return false;
+      return ownNodes(u).reduce((n, x) => n + opWork[x.op], 0) >= MUCH_WORK;
+    };
+    const visit = (u: UOp): void => {
+      if (seen.has(u)) return;
+      seen.add(u);
+      const ranges = ownOf(u, own);
+      if (ranges.some((r) => loops.has(r))) {
+        if (isKept(u)) kept.set(u, this.row(u, u, ranges, (r) => r, (r) => loops.get(r) ?? r));
+        else if (u.op !== Ops.INDEX) u.src.forEach(visit);
+      }
+    };
+    visit(value);
+    return renameFree(substitute(value, kept), loops);
   }
 
   private loop(r: UOp): UOp {
@@ -95,8 +164,7 @@ class Roller {
 
   /** Reads lanes of what loops have loaded. */
   private reads(l: UOp, own: readonly UOp[]): UOp {
-    if (this.kept.has(l)) return this.kept.get(l)!;
-    const loops = new Map(own.map((r) => [r, this.loop(r)]));
+    const loops = new Map(this.kept.has(l) ? [] : own.map((r) => [r, this.loop(r)]));
     return this.row(l, renameFree(l, loops), own, (r) => loops.get(r)!, (r) => r);
   }
 
@@ -111,20 +179,20 @@ class Roller {
     inside: (r: UOp) => UOp,
     outside: (r: UOp) => UOp,
   ): UOp {
-    const known = this.kept.get(u);
-    if (known !== undefined) return known;
     const isLane = (r: UOp): number => Number(kindOf(r) === AxisKind.VECTOR);
     const ranges = [...own].sort((a, b) => isLane(a) - isLane(b));
+    let stage = this.kept.get(u);
+    if (stage === undefined) {
+      stage = uop(Ops.STAGE, u.dtype, [value, ...ranges.map(inside)], new StageArg(this.next.stage++, "thread"));
+      this.kept.set(u, stage);
+    }
     let flat: UOp | undefined, stride = iterationsOf(ranges);
     for (const r of ranges) {
       stride /= r.src[0].value;
       const term = stride === 1 ? outside(r) : outside(r).mul(stride);
       flat = flat === undefined ? term : flat.add(term);
     }
-    const arg = new StageArg(this.next.stage++, "thread");
-    const made = load(index(uop(Ops.STAGE, u.dtype, [value, ...ranges.map(inside)], arg), flat!));
-    this.kept.set(u, made);
-    return made;
+    return load(index(stage, flat!));
   }
 }
 

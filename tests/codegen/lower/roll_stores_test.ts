@@ -21,13 +21,21 @@ interface Parts {
   /** What lies in slot `slot` where the sum is stored, and in the order of lanes. */
   readonly beside: (slot: number) => UOp;
   readonly across: (slot: number) => UOp;
+  /** What is the same for all of a row, and of a column. */
+  readonly row: (slot: number) => UOp;
+  readonly column: (slot: number) => UOp;
 }
 
 /** Stores what `value` makes of products of matrices at `[i, j]`, one STORE for each. */
-function kernel(value: (p: Parts) => UOp | UOp[], dtype: DType = dtypes.float32, op: Ops = Ops.ADD): UOp {
-  const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP), k = range(DEPTH, 2, AxisKind.REDUCE);
+function kernel(
+  value: (p: Parts) => UOp | UOp[],
+  dtype: DType = dtypes.float32,
+  op: Ops = Ops.ADD,
+  depth = DEPTH,
+): UOp {
+  const i = range(ROWS, 0, AxisKind.LOOP), j = range(COLUMNS, 1, AxisKind.LOOP), k = range(depth, 2, AxisKind.REDUCE);
   const at = (slot: number, size: number, x: UOp): UOp => load(index(param(slot, dtype, size), x));
-  const product = at(1, ROWS * DEPTH, k.mul(ROWS).add(i)).mul(at(2, COLUMNS * DEPTH, j.mul(DEPTH).add(k)));
+  const product = at(1, ROWS * depth, k.mul(ROWS).add(i)).mul(at(2, COLUMNS * depth, j.mul(depth).add(k)));
   const place = i.mul(COLUMNS).add(j);
   const made = value({
     sum: reduce(opCarrier(op, dtype), [product], [k]),
@@ -35,6 +43,8 @@ function kernel(value: (p: Parts) => UOp | UOp[], dtype: DType = dtypes.float32,
     j,
     beside: (slot) => at(slot, SIZE, place),
     across: (slot) => at(slot, SIZE, j.mul(ROWS).add(i)),
+    row: (slot) => at(slot, ROWS, i),
+    column: (slot) => at(slot, COLUMNS, j),
   });
   const slots = [0, 5];
   const stores = [made].flat().map((v, n) => store(index(param(slots[n], v.dtype, SIZE), place), v));
@@ -42,6 +52,8 @@ function kernel(value: (p: Parts) => UOp | UOp[], dtype: DType = dtypes.float32,
 }
 
 const zero = constant(0, dtypes.float32);
+/** A function that rounds nothing. */
+const root = (x: UOp): UOp => x.mul(x).alu(Ops.SQRT);
 /** What is stored, and how many tiles are kept for it: one for each STORE, and for each input that is read as it is stored. */
 const KERNELS: Record<string, [ast: UOp, kept: number]> = {
   "a sum": [kernel(({ sum }) => sum), 1],
@@ -113,3 +125,29 @@ Deno.test("roll: the smallest stride is the innermost loop of a store, and tiles
   assertEquals(loops, [4, 3, 5, 3, 16, 16, 3]);
   ok(uops.at(-1)!.op === Ops.END);
 });
+
+/** What is computed of sums of many products, in lanes of neighbors, and the elements that are kept for it. */
+const LONG: Record<string, [value: (p: Parts) => UOp | UOp[], kept: number[]]> = {
+  "functions of a sum": [({ sum }) => sum.add(1).mul(sum).lt(3).where(sum.mul(2), root(sum)).mul(sum).add(3), [64]],
+  "a sum beside what lies like it": [({ sum, beside }) => sum.mul(beside(3)).add(beside(4)).sub(beside(6)), [64]],
+  "a factor of the row": [({ sum, row }) => sum.mul(root(row(3)).add(1)).mul(row(4)).add(row(6)).max(zero), [64, 8]],
+  "a factor of the column": [
+    ({ sum, column }) =>
+      sum.mul(root(column(3))).sub(column(4)).mul(sum).add(column(6)).lt(9).where(sum, zero).mul(sum).sub(3),
+    [64],
+  ],
+  "two STOREs": [({ sum, beside }) => ["add", "sub"].map((f) => sum[f as "add"](beside(3)).mul(beside(4)).max(zero)), [
+    64,
+  ]],
+  "nothing more": [({ sum }) => sum, []],
+};
+for (const [name, [value, kept]] of Object.entries(LONG)) {
+  Deno.test(`roll: after a long reduction, ${name}`, () => {
+    const ast = kernel(value, dtypes.float32, Ops.ADD, 64), data = integers(paramsOf(ast));
+    const program = compile(ast, opts("VECTOR:1:8 UPCAST:0:8"), CAPS.large);
+    assertEquals([memory(program), stores(program)], [kept, kept.length === 0 ? 8 : ast.src.length]);
+    for (const o of ["VECTOR:1:8 UPCAST:0:8", "VECTOR:0:16 UPCAST:1:4", "VECTOR:0:16 UPCAST:1:3 UPCAST:0:4"]) {
+      assertEquals(run(ast, data, opts(o), CAPS.large), run(ast, data, []), o);
+    }
+  });
+}
