@@ -140,12 +140,11 @@ class Chooser {
       // those whose instructions cost least are asked for their memory first: then few of the others need to be asked
       for (const { tile, costs, bound } of this.offers(vector, n, regionLanes, most)) {
         if (bound >= most) break;
-        let packed: Access | undefined, isAsked = false;
+        let packed: readonly Access[] | undefined;
         for (const blocks of this.loops.blocks(tile, vector, n)) {
           const uneven = this.costs.imbalance(tile, blocks, vector, n);
           if (spread(bound, uneven) >= most) continue;
-          if (!isAsked) packed = this.loops.packed({ lanes: n, regionLanes, tile });
-          isAsked = true;
+          packed ??= this.loops.packed({ lanes: n, regionLanes, tile });
           for (const order of this.loops.orders(tile, vector, packed)) {
             const made = { vector, lanes: n, regionLanes, tile, blocks, order, packed };
             let rest = bound;
@@ -196,7 +195,7 @@ class Chooser {
     if (v >= 0) copies[v] = this.loops.wholeCopies(v, plan.lanes, copies[v]);
     const tileOf = (i: number): number => copies[i] * (i === v ? plan.lanes : 1);
     // order of loops, and who is split over threads
-    const { packed, order } = plan;
+    const { packed: packs, order } = plan, [packed] = packs;
     let thread = -1;
     if (caps.threads > 1 && plan.cost >= THREAD_COST) thread = this.threadAxis(order, tileOf, packed);
     let chunk = -1;
@@ -242,11 +241,9 @@ class Chooser {
       now[i] = order[i];
     }
     if (thread >= 0) kernel.apply({ op: "THREAD", axis: thread, arg: 0 });
-    if (packed !== undefined) {
-      let loops = chunk >= 0 ? 1 : 0;
-      for (const i of order) if (packed.depends[i] && i !== chunk && this.loopsOf(i) > 1) loops++;
-      kernel.apply({ op: "STAGE", input: argOf(packed.node.src[0].src[0], Ops.PARAM).slot, loops });
-    }
+    let loops = chunk >= 0 ? 1 : 0;
+    for (const i of order) if (packed?.depends[i] && i !== chunk && this.loopsOf(i) > 1) loops++;
+    for (const a of packs) kernel.apply({ op: "STAGE", input: argOf(a.node.src[0].src[0], Ops.PARAM).slot, loops });
   }
 
   /** Iterations of the loop that an output axis has now. */
@@ -286,7 +283,7 @@ class Chooser {
       let body = here * Math.max(1, r.accesses.length / 2);
       for (const a of r.accesses) {
         if (
-          lane < 0 || !this.model.isScattered(a, lane) || this.model.packUses(a, r, lane, plan.lanes, plan.tile) > 0
+          lane < 0 || !this.model.isScattered(a, lane) || this.model.packGain(a, r, lane, plan.lanes, plan.tile) > 0
         ) continue;
         body += plan.tile.reduce((n, [i, k]) => a.depends[i] ? n * k : n, plan.lanes);
       }

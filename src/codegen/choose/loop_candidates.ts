@@ -8,7 +8,8 @@ import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
-import { copiesOn, CostModel, EDGE_COST, type Tile } from "../machine/cost_model.ts";
+import { copiesOn, CostModel, type Tile } from "../machine/cost_model.ts";
+import type { UOp } from "../../uop/core/uop.ts";
 import type { Axis } from "../opt/axis.ts";
 import type { Kernel } from "../opt/kernel.ts";
 
@@ -20,6 +21,7 @@ const MASKED_VECTORS = 4;
 const BLOCK_SIZES = [32, 64, 128, 256];
 /** The tile of one copy. */
 export const NO_TILE: Tile = [];
+const NONE: readonly Access[] = [];
 
 /** How a kernel may be vectorized and tiled. */
 export interface Candidate {
@@ -33,8 +35,8 @@ export interface Candidate {
   readonly blocks: Tile;
   /** Output axes in the order of loops. */
   readonly order: readonly number[];
-  /** The operand that is packed. */
-  readonly packed: Access | undefined;
+  /** The operands that are packed: all change in the same loops. */
+  readonly packed: readonly Access[];
 }
 
 /** Lanes for the values of a kernel: the fewest that any vectorizable dtype of them has. */
@@ -197,36 +199,30 @@ export class LoopCandidates {
     return out;
   }
 
-  /** The operand to pack: the one where it gains most. */
-  packed(plan: Pick<Candidate, "lanes" | "regionLanes" | "tile">): Access | undefined {
-    const { lanes, tile } = plan;
-    let best: Access | undefined, most = 0.25;
-    for (const [k, r] of this.regions.entries()) {
-      const vector = plan.regionLanes[k];
-      if (r.kind !== "reduce" || vector < 0 || r.own.includes(vector)) continue;
-      for (const a of r.accesses) {
-        const uses = a.depends[vector] ? this.model.packUses(a, r, vector, lanes, tile) : 0;
-        if (uses === 0) continue;
-        const contiguous = a.strides[vector] === 1;
-        const plain = a.gated[vector]
-          ? (contiguous ? EDGE_COST : 2 * lanes)
-          : !contiguous
-          ? 1.25 * lanes
-          : this.model.crowded(a, r)
-          ? 1.6
-          : 1;
-        const gain = plain - 1 - this.model.fillCost(a, vector, lanes) / uses;
-        if (gain > most) [best, most] = [a, gain];
+  /** The operands to pack: where it gains most, and others that change in the same loops. */
+  packed({ lanes, regionLanes, tile }: Pick<Candidate, "lanes" | "regionLanes" | "tile">): readonly Access[] {
+    const found: { access: Access; gain: number }[] = [];
+    this.regions.forEach((r, k) => {
+      for (const access of r.accesses) {
+        const gain = this.model.packGain(access, r, regionLanes[k], lanes, tile);
+        if (gain > 0) found.push({ access, gain });
       }
-    }
-    return best;
+    });
+    if (found.length === 0) return NONE;
+    found.sort((a, b) => b.gain - a.gain);
+    const first = found[0].access, bases = new Set<UOp>();
+    return found.map((f) => f.access).filter((a) => {
+      const base = a.node.src[0].src[0];
+      if (bases.has(base) || this.inOrder.some((i) => a.depends[i] !== first.depends[i])) return false;
+      return bases.add(base);
+    });
   }
 
   /**
-   * Loop orders of the output axes to try. With a packed operand: first the axes that it depends on. Else as they are, or the
+   * Loop orders of the output axes to try. With packed operands: first the axes that they depend on. Else as they are, or the
    * lanes' axis outside of the other tiled axis, so that a panel along it is read again from the cache.
    */
-  orders(tile: Tile, vector: number, packed: Access | undefined): (readonly number[])[] {
+  orders(tile: Tile, vector: number, [packed]: readonly Access[]): (readonly number[])[] {
     const order = this.inOrder;
     if (packed !== undefined) {
       return [[...order.filter((i) => packed.depends[i]), ...order.filter((i) => !packed.depends[i])]];

@@ -70,9 +70,13 @@ export class LoopCosts {
       if (r.axes[i] && block > 1) nest.add(i, block, extents[i]);
     }
     for (let i = 0; i < sizes.length; i++) if (r.axes[i] && r.own.includes(i)) nest.add(i, sizes[i], extents[i]);
-    const isHere = packed !== undefined && r.accesses.includes(packed);
-    const copy = isHere ? { access: packed, tile: this.model.packedTile(packed, r, extents) } : undefined;
-    return this.memory.cost(r, extents, nest, copy);
+    const copies = packed.filter((a) => r.accesses.includes(a));
+    return this.memory.cost(
+      r,
+      extents,
+      nest,
+      copies.map((a) => ({ access: a, tile: this.model.packedTile(a, r, extents) })),
+    );
   }
 
   /** How much longer the thread with most tiles takes than the mean, where the best of the axes is split. */

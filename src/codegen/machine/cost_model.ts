@@ -22,8 +22,11 @@ const LATENCY = 4;
 /** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
 const PACK_USES = 4;
 
+/** Instructions a vector that packing must spare. */
+const PACK_GAIN = 0.25;
+
 /** Cycles to load a vector whose gate differs by lane: a branch, and now and then a load under a mask or a lane at a time. */
-export const EDGE_COST: number = 4;
+const EDGE_COST = 4;
 
 /** Copies along output axes: the register tile. */
 export type Tile = readonly (readonly [axis: number, copies: number])[];
@@ -129,7 +132,7 @@ export class CostModel {
         }
       }
       const uses = a.pack !== undefined && (each > 1 || isScattered) ? this.usesOf(a.pack, r, tile) : 0;
-      if (each > 1 && uses > 0) each = Math.min(each, 1 + a.fill / uses);
+      if (uses > 0 && each > 1 + PACK_GAIN + a.fill / uses) each = 1 + a.fill / uses;
       loads += each * own / a.share;
       // accesses a lane make long programs
       if (isScattered && uses === 0) scalars += lanes * own;
@@ -166,12 +169,14 @@ export class CostModel {
     return lane >= 0 && r.axes[lane] ? n / lanes : n;
   }
 
-  /** Times a vector of a packed operand is read for each time it is filled; 0 where it is not to be packed. */
-  packUses(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
-    if (a.isStore || r.kind !== "reduce") return 0;
-    const { iterations, accesses } = this.laneRegion(r, lane, lanes);
-    const pack = iterations === Infinity ? this.packOf(a, r, lane, lanes) : accesses[r.accesses.indexOf(a)].pack;
-    return pack === undefined ? 0 : this.usesOf(pack, r, tile);
+  /** What packing an operand spares for each vector that is read; 0 where it is not to be packed. */
+  packGain(a: Access, r: Region, lane: number, lanes: number, tile: Tile): number {
+    const { accesses } = this.laneRegion(r, lane, lanes), at = accesses[r.accesses.indexOf(a)];
+    if (at === undefined || lane < 0 || !a.depends[lane] || at.pack === undefined) return 0;
+    const uses = this.usesOf(at.pack, r, tile), row = at.across < 0 ? 1 : rowLength(copiesOn(tile, at.across), lanes);
+    const plain = row > 1 ? Math.min(at.cost, transposeCost(row, lanes)) : at.cost;
+    const gain = uses === 0 ? 0 : plain - 1 - at.fill / uses;
+    return gain > PACK_GAIN ? gain : 0;
   }
 
   /** The copy of a packed operand: the axes of its region that it keeps, lanes and copies innermost. */
@@ -192,7 +197,7 @@ export class CostModel {
   }
 
   /** Cost of filling one vector of a packed tile. */
-  fillCost(a: Access, lane: number, lanes: number): number {
+  private fillCost(a: Access, lane: number, lanes: number): number {
     return a.strides[lane] !== 1 ? 3 * lanes : a.gated[lane] ? 6 : 3;
   }
 

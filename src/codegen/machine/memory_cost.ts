@@ -243,15 +243,13 @@ export class MemoryModel {
 
   /**
    * What a region costs whose body touches `extents` elements along each axis, in these loops.
-   * @param packed the access that reads a copy instead
+   * @param packed the accesses that read copies instead
    */
-  cost(r: Region, extents: readonly number[], nest: Nest, packed: Packed | undefined): MemoryCost {
+  cost(r: Region, extents: readonly number[], nest: Nest, packed: readonly Packed[]): MemoryCost {
     const { lines, runs, jumps, fartherJumps, isFar, isFarther } = this, n = nest.length, levels = n + 1;
     let walks = this.walks.get(r)!;
-    if (packed !== undefined) {
-      walks = walks.map((w) =>
-        w.access === packed.access ? { ...walkOf(packed.tile, true, undefined), shared: w.shared } : w
-      );
+    for (const { access, tile } of packed) {
+      walks = walks.map((w) => w.access === access ? { ...walkOf(tile, true, undefined), shared: w.shared } : w);
     }
     for (let k = 0; k < walks.length; k++) {
       this.begin(k, walks[k], extents);

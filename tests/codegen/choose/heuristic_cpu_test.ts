@@ -74,3 +74,12 @@ Deno.test("heuristic cpu: an axis of as many tiles as threads is cut in no chunk
   });
   assert.doesNotMatch(p.opts!, /PADTO:\d+:1\b/);
 });
+
+Deno.test("heuristic cpu: the weights of both of two convolutions that are added are packed", () => {
+  const two = (x: Tensor, strided: Tensor): Tensor => {
+    const [w, v] = [128, 256].map((n) => Tensor.empty([512, n, 1, 1], { device: x.device }));
+    return x.conv2d(w).add(strided.conv2d(v, undefined, { stride: 2 })).relu();
+  };
+  const [p] = kernelsOf("CLANG", [4, 128, 28, 28], (x) => two(x, Tensor.empty([4, 256, 56, 56], { device: x.device })));
+  assert.equal(p.opts?.match(/STAGE/g)?.length, 2, p.opts);
+});
