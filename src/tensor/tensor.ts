@@ -50,6 +50,7 @@ import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
 import { GatherTensor } from "./index/gather.ts";
 import { IndexingTensor } from "./index/indexing.ts";
+import { PlaceTensor } from "./index/places.ts";
 import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
@@ -65,6 +66,7 @@ import type { TypedArray } from "./nodes/host.ts";
 import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
 import { ActivationTensor } from "./ops/activation.ts";
+import { ArrangeTensor } from "./ops/arrange.ts";
 import { ElementwiseTensor } from "./ops/elementwise.ts";
 import { FunctionTensor } from "./ops/functions.ts";
 import { JoinTensor } from "./ops/join.ts";
@@ -84,6 +86,7 @@ const LIKE = TENSOR_OPTIONS;
 /** What a tensor can compute: no family stands above another, and no two have a method of one name. */
 export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ActivationTensor,
+  ArrangeTensor,
   BackwardTensor,
   CallTensor,
   ConvTensor,
@@ -100,6 +103,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   LossTensor,
   MovementTensor,
   NormTensor,
+  PlaceTensor,
   ProductTensor,
   RealizeTensor,
   ReduceTensor,
@@ -112,12 +116,14 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
 /** All of them: those that no other is written in, and what they are written in. */
 export interface Tensor
   extends
+    ArrangeTensor,
     BackwardTensor,
     ConvTensor,
     CustomTensor,
     FourierTensor,
     InPlaceTensor,
     LossTensor,
+    PlaceTensor,
     ProductTensor,
     SpecialTensor {}
 
@@ -140,6 +146,10 @@ export class Tensor extends TensorBase {
   }
   /** Sums of products by index letters: {@linkcode LinalgTensor.einsum}. */
   static readonly einsum: typeof LinalgTensor.einsum = LinalgTensor.einsum;
+  /** Places of a lower triangle: {@linkcode ArrangeTensor.trilIndices}. */
+  static readonly trilIndices: typeof ArrangeTensor.trilIndices = ArrangeTensor.trilIndices;
+  /** Places of an upper triangle: {@linkcode ArrangeTensor.triuIndices}. */
+  static readonly triuIndices: typeof ArrangeTensor.triuIndices = ArrangeTensor.triuIndices;
 
   /**
    * A tensor of a number, boolean or bigint, of nested lists of them, or of TypedArrays (copied). Numbers are int32 if

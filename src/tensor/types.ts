@@ -51,6 +51,8 @@ export type { NormOptions, NormOrder, NormTensor, TrapezoidOptions } from "./mat
 export type { AddedOptions, ProductTensor } from "./math/products.ts";
 export type { LossOptions, LossTensor, Reduction } from "./math/loss.ts";
 export type { MovementTensor, PadOptions } from "./ops/movement.ts";
+export type { ArrangeTensor, TriangleOptions } from "./ops/arrange.ts";
+export type { PlaceTensor } from "./index/places.ts";
 export type { JoinTensor } from "./ops/join.ts";
 export type { PadMode, Pair } from "./nodes/movement_nodes.ts";
 export type { RealizeTensor } from "./realize.ts";

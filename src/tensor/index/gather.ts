@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkBoolean, checkInteger, describe } from "../../helpers/options.ts";
+import { checkBoolean, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { broadcastTo, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
@@ -66,6 +66,7 @@ function sharedAmong(axis: number, includeSelf: boolean): GradientArg {
   });
 }
 
+const DIAGONAL = ["offset", "dim1", "dim2"];
 const SHARES = new Map<string, GradientArg>();
 
 /** An expression within limits. */
@@ -270,13 +271,49 @@ export abstract class GatherTensor extends TensorBase {
     return this.triangle("triu", diagonal, false);
   }
 
-  /** A matrix with this, which is 1-D, on its diagonal. @throws {ShapeError} */
-  diag(): this {
+  /**
+   * A matrix with this, which is 1-D, on a diagonal (0 is the main one, positive above), or of a matrix that diagonal.
+   *
+   * @throws {ShapeError} for other ranks
+   */
+  diag(diagonal = 0): this {
     const shape = this.shape;
-    if (shape.length !== 1) throw new ShapeError("diag", { shapes: [shape], reason: "it must be 1-D" });
+    checkInteger("diag", "diagonal", diagonal);
+    if (shape.length === 2) return this.diagonal({ offset: diagonal });
+    if (shape.length !== 1) throw new ShapeError("diag", { shapes: [shape], reason: "it must be 1-D or 2-D" });
+    if (diagonal !== 0) return this.diagEmbed({ offset: diagonal });
     const n = shape[0], full = [n, n];
     const same = broadcastTo(iotaAlong(n, 0, 2), full).eq(broadcastTo(iotaAlong(n, 1, 2), full));
     const made = same.where(broadcastTo(this.uop, full), scalarConst(0, this.dtype)), e = extentsOf(this.uop)?.[0];
     return this.wrap(e === undefined ? made : label(made, 0, e));
+  }
+
+  /**
+   * Matrices with the last axis on a diagonal, zeros elsewhere; they stand in axes `dim1` and `dim2`, the last two.
+   *
+   * @throws {ShapeError} for a scalar, or equal axes
+   */
+  diagEmbed(options: { readonly offset?: number; readonly dim1?: number; readonly dim2?: number } = {}): this {
+    const action = "diagEmbed", { offset = 0, dim1 = -2, dim2 = -1 } = checkOptions(action, options, DIAGONAL);
+    const shape = this.shape, rank = shape.length, wide = Math.abs(checkInteger(action, "offset", offset));
+    const a = resolveAxis(action, dim1, shape, rank + 1), b = resolveAxis(action, dim2, shape, rank + 1);
+    if (rank === 0 || a === b) {
+      throw new ShapeError(action, { shapes: [shape], axis: a, reason: "it takes an axis, to two different ones" });
+    }
+    const n = shape[rank - 1] + wide, full = [...shape.slice(0, -1), n, n];
+    const row = broadcastTo(iotaAlong(n, rank - 1, rank + 1), full),
+      column = broadcastTo(iotaAlong(n, rank, rank + 1), full);
+    const before: Pair = offset > 0 ? [wide, 0] : [0, wide]; // values stand in their columns
+    const line = padConstant(this.uop, shape.map((_, i): Pair => i === rank - 1 ? before : [0, 0]), 0);
+    const values = broadcastTo(reshape(line, [...shape.slice(0, -1), 1, n]), full);
+    const made = this.wrap(row.add(offset).eq(column).where(values, scalarConst(0, this.dtype)));
+    const order = rangeOf(rank - 1);
+    for (const [to, from] of [[a, rank - 1], [b, rank]].sort(([p], [q]) => p - q)) order.splice(to, 0, from);
+    return made.permute(order);
+  }
+
+  /** A matrix with all elements on a diagonal, zeros elsewhere. */
+  diagflat(offset = 0): this {
+    return this.reshape([this.numel()]).diagEmbed({ offset });
   }
 }

@@ -162,11 +162,11 @@ export abstract class JoinTensor extends TensorBase {
   }
 
   /** Each element `repeats` times in a row along `dim`; of the flattened tensor without `dim`. */
-  repeatInterleave(repeats: Dim, dim?: number): this {
+  protected repeatedEvenly(repeats: Dim, dim?: number): this {
     const [count] = repeats instanceof TensorBase
       ? largestSizes("repeatInterleave", [repeats]) as number[]
       : [checkInteger("repeatInterleave", "repeats", repeats, 0)];
-    if (dim === undefined) return this.flatten().repeatInterleave(repeats, 0);
+    if (dim === undefined) return this.flatten().repeatedEvenly(repeats, 0);
     const shape = this.shape;
     const axis = resolveAxis("repeatInterleave", dim, shape);
     const tall = shape.toSpliced(axis + 1, 0, 1), wide = shape.toSpliced(axis + 1, 0, count);

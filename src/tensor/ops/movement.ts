@@ -330,12 +330,10 @@ export abstract class MovementTensor extends TensorBase {
     return this.wrap(padConstant(this.uop, pairs, checkFill("padTo", options.value)));
   }
 
-  /** Drops axes of size 1: all, or `dim` if its size is 1. @throws {ShapeError} for an axis outside the rank */
-  squeeze(dim?: number): this {
-    const shape = this.shape;
-    if (dim === undefined) return this.wrapView(reshape(this.uop, shape.filter((n) => n !== 1)));
-    const axis = resolveAxis("squeeze", dim, shape);
-    return this.wrapView(shape[axis] === 1 ? reshape(this.uop, shape.toSpliced(axis, 1)) : this.uop);
+  /** Drops axes of size 1: all, or those of `dim` whose size is 1. @throws {ShapeError} for an axis outside the rank */
+  squeeze(dim?: Axes): this {
+    const shape = this.shape, axes = resolveAxes("squeeze", dim, shape);
+    return this.wrapView(reshape(this.uop, shape.filter((n, i) => n !== 1 || !axes.includes(i))));
   }
 
   /** Inserts an axis of size 1 before `dim`. @throws {ShapeError} outside [-ndim-1, ndim] */

@@ -10,7 +10,7 @@ import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
 import { BINARY, type BinaryRow, CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
 import { REDUCTIONS } from "../../../src/tensor/ops/reduce.ts";
-import { OPS } from "./argument_calls_ops.ts";
+import { OPS, STATIC_OPS } from "./argument_calls_ops.ts";
 import {
   any,
   type Arg,
@@ -206,7 +206,6 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     maybe(bool(false)),
   ]),
   oneHot: of(ints2, () => [size(3)]),
-  diag: of(ints2, () => []),
   cumprod: on(int(1)),
   nllLoss: made(() => [
     tensor(i32([0, 2])),
@@ -294,7 +293,6 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   cat: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
   stack: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
   repeat: on(shape([1, 2])),
-  repeatInterleave: on(either(2, int(2), tensor(f32(1)), ints([])), one),
   roll: on(either(1, size(1), list([])), maybe(axes(1))),
   meshgrid: of(ints2, () => [maybe(tensors([i32([1, 2])])), opts({ indexing: choice("ij", "xy") })]),
   ...same(on(shape([3, 2])), "reshape view"),
@@ -318,6 +316,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
 
 /** Members of Tensor itself. */
 export const STATICS: Readonly<Record<string, MakeCall>> = {
+  ...STATIC_OPS,
   full: () => ({ self: Tensor, args: [shape([2, 3]), either(7, scalar(7), size(7)), opts(TENSOR)] }),
   ...Object.fromEntries(
     ["zeros", "ones", "empty", "invalids", "randn", "scaledUniform", "glorotUniform"].map((name) => [

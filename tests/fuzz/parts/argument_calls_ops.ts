@@ -10,6 +10,7 @@ import {
   dtype,
   either,
   int,
+  ints,
   list,
   maybe,
   num,
@@ -26,6 +27,9 @@ const on = (...args: Arg[]): MakeCall => () => ({ self: f32(2, 3), args });
 /** Arguments of another one. */
 const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: self(), args: args() });
 
+/** One call for several. */
+const same = (call: MakeCall, names: string): Record<string, MakeCall> =>
+  Object.fromEntries(names.split(" ").map((name) => [name, call]));
 const keep = opts({ keepdim: bool(true) }), added = opts({ beta: num(2), alpha: num(3) });
 const pair = of(() => i32([4, 6]), () => [operand(2)]);
 
@@ -97,5 +101,42 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   multiDot: on(tensors([f32(3, 2), f32(2, 4)])),
   trace: on(),
   matrixPower: of(() => f32(2, 2), () => [int(2)]),
+  unbind: on(maybe(int(0))),
+  select: on(int(1), int(0)),
+  narrow: on(int(1), int(0), int(2)),
+  movedim: on(axes(0), axes(1)),
+  rot90: on(opts({ k: int(1), dims: ints([0, 1]) })),
+  ...same(on(), "fliplr flipud ravel atleast1d atleast2d atleast3d"),
+  swapaxes: on(int(0), int(1)),
+  ...same(on(tensor(f32(2, 3))), "expandAs reshapeAs viewAs"),
+  tensorSplit: on(either(2, int(2), ints([])), maybe(int(1))),
+  ...same(on(either(2, int(2), ints([]))), "hsplit vsplit"),
+  selectScatter: on(tensor(f32(3)), int(0), int(1)),
+  sliceScatter: on(tensor(f32(1, 3)), maybe(int(0)), opts({ start: int(0), end: int(1), step: int(1) })),
+  diagonalScatter: on(tensor(f32(2)), opts({ offset: int(0), dim1: int(0), dim2: int(1) })),
+  ...same(on(tensors([f32(2, 3)])), "hstack vstack dstack columnStack blockDiag"),
+  cartesianProd: of(() => f32(2), () => [tensors([f32(2)])]),
+  combinations: of(() => f32(3), () => [opts({ r: int(2), withReplacement: bool(true) })]),
+  tile: on(axes([2, 1])),
+  diag: of(() => i32([1, 2]), () => [maybe(int(0))]),
+  diagEmbed: on(opts({ offset: int(1), dim1: int(0), dim2: int(1) })),
+  diagflat: on(maybe(int(1))),
+  repeatInterleave: on(either(2, int(2), tensor(f32(1)), ints([])), maybe(int(1)), opts({ outputSize: int(4) })),
+  indexSelect: on(int(1), tensor(i32([0, 2]))),
+  indexAdd: on(int(1), tensor(i32([0, 2])), tensor(f32(2, 2)), opts({ alpha: num(2) })),
+  indexCopy: on(int(1), tensor(i32([0, 2])), tensor(f32(2, 2))),
+  indexFill: on(int(1), tensor(i32([0, 2])), operand(2)),
+  take: on(tensor(i32([0, 2]))),
+  put: on(tensor(i32([0, 2])), tensor(f32(2)), opts({ accumulate: bool(true) })),
+  takeAlongDim: on(tensor(new Tensor([[0, 1], [1, 2]])), maybe(int(1))),
+  maskedScatter: on(tensor(new Tensor([true, false, true])), tensor(f32(4))),
+  isin: on(operand(2), opts({ assumeUnique: bool(true), invert: bool(true) })),
+  bucketize: on(operand(f32(3)), opts({ right: bool(true) })),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
+
+/** Members of Tensor itself. */
+export const STATIC_OPS: Readonly<Record<string, MakeCall>> = same(
+  () => ({ self: Tensor, args: [int(2), int(3), opts({ offset: int(1) })] }),
+  "trilIndices triuIndices",
+);

@@ -1,0 +1,206 @@
+/**
+ * Reading and writing at places of one axis or of all elements: added, copied, filled; what is among others, in which bin,
+ * repeated by counts; values without repetition. Made of gather, scatter and search.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { promote } from "../../dtype/promotion.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
+import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { uop } from "../../uop/core/uop.ts";
+import { resolveAxis } from "../handle/axes.ts";
+import { broadcastShape, checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { hostValues } from "../nodes/select.ts";
+import type { JoinTensor } from "../ops/join.ts";
+import type { ScanTensor } from "./scan.ts";
+import type { SearchOptions, StatisticsTensor } from "./statistics.ts";
+
+/** The families that it is written in. */
+export interface PlaceTensor extends JoinTensor, ScanTensor, StatisticsTensor {}
+/** Tensors that are read and written at places. */
+export abstract class PlaceTensor extends TensorBase {
+  /** In memory of its own. */
+  private storedCopy(): this {
+    return this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
+  }
+
+  /** A list of positions along an axis under the shape of what goes there. */
+  private spreadAlong(action: string, axis: number, index: this, shape: readonly number[]): this {
+    checkTensor(action, "index", index);
+    if (index.ndim > 1) throw new ShapeError(action, { shapes: [index.shape], reason: "the index must be 1-D" });
+    const m = index.numel(), want = shape.with(axis, m);
+    if (shape.length === 0) return index.reshape([]);
+    return index.reshape(want.map((_, i) => i === axis ? m : 1)).expand(want);
+  }
+
+  /** What goes to the places of `index` along an axis. @throws {ShapeError} unless it has their shape */
+  private checkedSource(action: string, axis: number, index: this, source: this): this {
+    const m = checkTensor(action, "index", index).numel(), shape = this.shape;
+    const want = shape.length === 0 ? [] : shape.with(axis, m), from = checkTensor(action, "source", source).shape;
+    if (from.join() !== want.join()) {
+      throw new ShapeError(action, { shapes: [shape, from], axis, reason: `the source must be [${want.join(", ")}]` });
+    }
+    return source;
+  }
+
+  /** The positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
+  indexSelect(dim: number, index: this): this {
+    const axis = resolveAxis("indexSelect", dim, this.shape),
+      at = this.spreadAlong("indexSelect", axis, index, this.shape);
+    return this.ndim === 0 ? this.reshape([1]).gather(0, index.reshape([-1])).reshape([]) : this.gather(axis, at);
+  }
+
+  /** This with alpha source added at the positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {DTypeError} */
+  indexAdd(dim: number, index: this, source: this, options: { readonly alpha?: number } = {}): this {
+    const { alpha = 1 } = checkOptions("indexAdd", options, ["alpha"]), axis = resolveAxis("indexAdd", dim, this.shape);
+    const given = this.checkedSource("indexAdd", axis, index, source), scaled = alpha === 1 ? given : given.mul(alpha);
+    return this.scatterReduce(
+      axis,
+      this.spreadAlong("indexAdd", axis, index, this.shape),
+      scaled.cast(given.dtype),
+      "sum",
+    );
+  }
+
+  /** This with source written at the positions of `index`, 1-D, along `dim`; of several the last. @throws {ShapeError}, {DTypeError} */
+  indexCopy(dim: number, index: this, source: this): this {
+    const axis = resolveAxis("indexCopy", dim, this.shape),
+      given = this.checkedSource("indexCopy", axis, index, source);
+    return this.scatter(axis, this.spreadAlong("indexCopy", axis, index, this.shape), given);
+  }
+
+  /** This with `value` at the positions of `index`, 1-D, along `dim`. @throws {ShapeError}, {IndexError} */
+  indexFill(dim: number, index: this, value: Operand): this {
+    const axis = resolveAxis("indexFill", dim, this.shape), at = this.spreadAlong("indexFill", axis, index, this.shape);
+    const none = this.constLike(0, { dtype: dtypes.int32 });
+    const hit = none.scatter(axis, at, 1).ne(0), fill = this.wrap(this.written(value, "indexFill"));
+    if (fill.ndim > 0) throw new ShapeError("indexFill", { shapes: [fill.shape], reason: "the value must be one" });
+    return hit.where(fill, this) as this;
+  }
+
+  /** The elements at flat positions, in the shape of `index`. @throws {IndexError} */
+  take(index: this): this {
+    const at = checkTensor("take", "index", index);
+    return this.flatten().gather(0, at.flatten()).reshape(at.shape);
+  }
+
+  /** This with the elements of `source` written, or added with `accumulate`, at flat positions. @throws {ShapeError}, {DTypeError} */
+  put(index: this, source: this, options: { readonly accumulate?: boolean } = {}): this {
+    const { accumulate = false } = checkOptions("put", options, ["accumulate"]), shape = this.shape;
+    checkBoolean("put", "accumulate", accumulate);
+    if (checkTensor("put", "index", index).numel() !== checkTensor("put", "source", source).numel()) {
+      throw new ShapeError("put", { shapes: [index.shape, source.shape], reason: "there must be as many of both" });
+    }
+    const x = this.flatten(), at = index.flatten(), values = source.flatten();
+    return (accumulate ? x.scatterReduce(0, at, values, "sum") : x.scatter(0, at, values)).reshape(shape);
+  }
+
+  /** Elements at `indices` along `dim`, other axes broadcast; of the flattened tensor without `dim`. @throws {ShapeError} */
+  takeAlongDim(indices: this, dim?: number | null): this {
+    checkTensor("takeAlongDim", "indices", indices);
+    if (dim === undefined || dim === null) return this.flatten().gather(0, indices.flatten());
+    const axis = resolveAxis("takeAlongDim", dim, this.shape);
+    if (this.ndim !== indices.ndim) {
+      throw new ShapeError("takeAlongDim", { shapes: [this.shape, indices.shape], reason: "they need as many axes" });
+    }
+    const [a, b] = [this.shape, indices.shape].map((s) => s.toSpliced(axis, 1)),
+      rest = broadcastShape("takeAlongDim", [a, b]);
+    const wide = (t: this): this => t.expand(rest.toSpliced(axis, 0, t.shape[axis]));
+    return wide(this).gather(axis, wide(indices));
+  }
+
+  /** This where `mask` is true replaced by the elements of `source`, one after the other. @throws {DTypeError}, {ShapeError} */
+  maskedScatter(mask: this, source: this): this {
+    const action = "maskedScatter";
+    if (!checkTensor(action, "mask", mask).dtype.isBool) {
+      throw new DTypeError(`${action} by a mask of dtype`, { dtypes: [mask.dtype], reason: "it must be bool" });
+    }
+    if (checkTensor(action, "source", source).dtype !== this.dtype) {
+      throw new DTypeError(action, { dtypes: [this.dtype, source.dtype], reason: "both must have one dtype" });
+    }
+    const shape = broadcastShape(action, [this.shape, mask.shape]), m = mask.expand(shape), x = this.expand(shape);
+    const count = source.numel();
+    if (prod(shape) === 0 || count === 0) return x;
+    const at = m.flatten().cumsum(0).sub(1).clamp(0, count - 1).storedCopy();
+    return m.where(source.flatten().gather(0, at).reshape(shape), x) as this;
+  }
+
+  /** Whether each element is among `testElements` (with `invert`: is not). NaN is among nothing. */
+  isin(testElements: Operand, options: { readonly assumeUnique?: boolean; readonly invert?: boolean } = {}): this {
+    const { assumeUnique = false, invert = false } = checkOptions("isin", options, ["assumeUnique", "invert"]);
+    checkBoolean("isin", "assumeUnique", assumeUnique);
+    checkBoolean("isin", "invert", invert);
+    const tests = this.operand(testElements, "isin") as this, count = tests.numel();
+    let found = this.constLike(false, { dtype: dtypes.bool });
+    if (count > 0) {
+      const d = promote(this.dtype, tests.dtype),
+        x = this.cast(d),
+        sorted = tests.cast(d).flatten().sort(0)[0].storedCopy();
+      const at = sorted.searchsorted(x).clamp(0, count - 1);
+      found = sorted.gather(0, at.flatten()).reshape(this.shape).eq(x);
+    }
+    return invert ? found.logicalNot() : found;
+  }
+
+  /** In which of the bins between ascending `boundaries` each element lies, as `searchsorted`; int32. @throws {ShapeError} */
+  bucketize(boundaries: Operand, options: SearchOptions = {}): this {
+    const edges = this.operand(boundaries, "bucketize") as this;
+    if (edges.ndim !== 1) throw new ShapeError("bucketize", { shapes: [edges.shape], reason: "boundaries are 1-D" });
+    return edges.searchsorted(this, options);
+  }
+
+  /**
+   * Each position along `dim` (of the flattened tensor without) as often as `repeats` `[n]` says. How many there are is
+   * the sum of counts that are known on the host, or `outputSize`.
+   */
+  private repeatedBy(repeats: this, dim: number | undefined, outputSize: number | undefined): this {
+    const action = "repeatInterleave";
+    if (dim === undefined) return this.flatten().repeatedBy(repeats, 0, outputSize);
+    const axis = resolveAxis(action, dim, this.shape), n = this.shape[axis] ?? 1;
+    if (!repeats.dtype.isInt) {
+      throw new DTypeError(`${action} by counts of dtype`, { dtypes: [repeats.dtype], reason: "counts are integers" });
+    }
+    if (repeats.ndim !== 1 || (repeats.shape[0] !== n && repeats.shape[0] !== 1)) {
+      throw new ShapeError(action, { shapes: [this.shape, repeats.shape], axis, reason: `there must be ${n} counts` });
+    }
+    const counts = repeats.cast(dtypes.int32).expand([n]);
+    let total = outputSize;
+    if (total === undefined) {
+      const known = hostValues(repeats.uop);
+      if (known === undefined) {
+        throw new ArgumentError(action, {
+          reason: "how many elements there will be is not known on the host; give { outputSize }",
+        });
+      }
+      if (known.some((v) => v < 0)) throw new ArgumentError(action, { reason: "counts must be at least 0" });
+      total = Array.from(known, Number).reduce((a, b) => a + b, 0) * (known.length === 1 ? n : 1);
+    }
+    const ends = counts.cumsum(0).storedCopy(), place = this.constLike(0, { dtype: dtypes.int32 });
+    const iota = (place.flatten().at([0, 1]).expand([checkInteger(action, "outputSize", total, 0)]) as this)
+      .add(1).cumsum(0).sub(1);
+    const at = ends.searchsorted(iota, { right: true });
+    return this.indexSelect(axis, at);
+  }
+
+  /**
+   * Each element `repeats` times in a row along `dim`; of the flattened tensor without `dim`. Counts `[n]`, one an element,
+   * must be known on the host, or `outputSize` says what they add up to.
+   *
+   * @throws {ShapeError} for another number of counts, {ArgumentError} where their sum is not known
+   */
+  repeatInterleave(
+    repeats: Operand,
+    dim?: number,
+    options: { readonly outputSize?: number } = {},
+  ): this {
+    const { outputSize } = checkOptions("repeatInterleave", options, ["outputSize"]);
+    if (typeof repeats === "object") {
+      const counts = this.operand(repeats, "repeatInterleave") as this;
+      if (counts.ndim > 0) return this.repeatedBy(counts, dim, outputSize);
+    }
+    return this.repeatedEvenly(repeats as number, dim);
+  }
+}
