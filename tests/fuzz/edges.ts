@@ -88,6 +88,12 @@ export const DELIBERATE: readonly Deliberate[] = [
     why: "of a logit of -inf for a target of 1 the loss is inf, where PyTorch has inf - inf",
   },
   {
+    js: /median|quantile/,
+    of: "value",
+    where: (got, want) => Math.abs(got) === Infinity && Number.isNaN(want),
+    why: "between an infinite element and one that is not of the other sign it is infinite; PyTorch: inf - inf",
+  },
+  {
     js: /cummax|cummin/,
     of: "gradient",
     why: "of equal values the earliest is the extreme, as its index says; PyTorch: the last",

@@ -101,10 +101,12 @@ function shortQuotient(x: UOp, by: number): UOp {
 }
 
 /**
- * The value between two finite or infinite ones, at a share in (0, 1) of the way: an infinite one is all that counts.
+ * The value between two finite or infinite ones, at a share in (0, 1) of the way: an infinite one is all that counts. Its
+ * gradient goes to both by that share.
  */
 function between<T extends StatisticsTensor>(a: T, b: T, share: number | T): T {
-  return a.isinf().bitwiseOr(b.isinf()).where(a.add(b), a.lerp(b, share)) as T;
+  const rest = typeof share === "number" ? 1 - share : share.neg().add(1);
+  return a.isinf().bitwiseOr(b.isinf()).where(a.mul(rest).add(b.mul(share)), a.lerp(b, share)) as T;
 }
 
 /**
@@ -129,7 +131,8 @@ function atShare(action: string, sorted: UOp, share: number, interpolation: Inte
   }
   const a = at(low), b = at(high), weight = (interpolation === "midpoint" ? broadcastTo(half, one) : rest).cast(d);
   const end = (u: UOp): UOp => u.mul(floatConst(0, d)).ne(floatConst(0, d)); // of infinity (and NaN, which is seen apart)
-  return exact.where(a, end(a).or(end(b)).where(a.add(b), a.add(b.add(a.mul(-1)).mul(weight))));
+  const lerp = a.add(b.add(a.mul(-1)).mul(weight)), parts = a.mul(weight.mul(-1).add(1)).add(b.mul(weight));
+  return exact.where(a, end(a).or(end(b)).where(parts, lerp));
 }
 
 /** The families that it is written in. */

@@ -168,7 +168,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   cholesky: of(matrix, () => [opts({ upper: bool(true) })]),
   solve: of(matrix, () => [operand(i32([1, 2]))]),
   ...same(of(matrix, () => []), "inv det"),
-  svd: of(matrix, () => [maybe(bool(false))]),
+  svd: of(matrix, () => [maybe(either(false, bool(false), opts({ fullMatrices: bool(false) })))]),
   searchsorted: of(() => i32([1, 3, 5]), () => [operand(i32([2, 3])), opts({ right: bool(true) })]),
   unique: on(opts({
     size: int(3),

@@ -1,6 +1,6 @@
 /** Counting, searching and order statistics: large inputs, options and sizes beyond the golden cases. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { ArgumentError, Device, Tensor } from "../../../mod.ts";
+import { ArgumentError, Device, Tensor, Variable } from "../../../mod.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
 
 Device.default = "JS";
@@ -110,6 +110,22 @@ Deno.test("statistics: medians and quantiles beside infinities", async () => {
   assertEquals(await at([-far, far], [0, 0.5, 1]), [-far, NaN, far]);
   assertEquals(await at([NaN, far], [0.5]), [NaN]);
   assertEquals(await at([-far, 1], [0.25, 0.75]), [-far, -far]);
+});
+
+Deno.test("statistics: the slope of a quantile is shared by its two elements, infinite ones, too", async () => {
+  const I = Infinity, n = new Variable("n", 1, 8).bind(4);
+  for (const row of [[3, 1, 1, 2], [1, 1, 1, 1], [I, I, 1, I], [-1, -I, -I, -I], [0, I, -5, I]]) {
+    const x = new Tensor([...row, 9, 9, 9, 9], { dtype: "float64" }),
+      order = [0, 1, 2, 3].sort((a, b) => row[a] === row[b] ? a - b : row[a] - row[b]);
+    for (const t of [x.at([0, 4]), x.at([0, n])]) {
+      for (const [share, low, weight] of [[0.5, 1, 0.5], [0.25, 0, 0.75], [0.75, 2, 0.25]] as const) {
+        const want = [0, 0, 0, 0, 0, 0, 0, 0], [slope] = t.quantile(share).gradient([x]);
+        want[order[low]] = 1 - weight;
+        want[order[low + 1]] = weight;
+        assertEquals(await slope.tolist(), want, `${row} at ${share}`);
+      }
+    }
+  }
 });
 
 Deno.test("statistics: quantiles by every interpolation, over several axes", async () => {
