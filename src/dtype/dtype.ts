@@ -8,7 +8,7 @@ import { DTypeError } from "../helpers/errors.ts";
 import { describe } from "../helpers/options.ts";
 
 /** What family a dtype belongs to. */
-export type DTypeKind = "void" | "bool" | "int" | "uint" | "float";
+export type DTypeKind = "void" | "bool" | "int" | "uint" | "float" | "complex";
 
 /**
  * What the error of `structuredClone` and `postMessage` names, which would else copy the graph of a tensor without its
@@ -24,7 +24,7 @@ export class DType {
   readonly id: number;
   /** As in PyTorch: "float32"; vectors print as "float32x16". */
   readonly name: string;
-  /** Void, bool, integer or float. */
+  /** Void, bool, integer, float or complex. */
   readonly kind: DTypeKind;
   /** Bits of one element in memory (bool is 8). */
   readonly bits: number;
@@ -34,6 +34,8 @@ export class DType {
   readonly scalar: DType;
   /** Position in the promotion order of PARITY.md section 3.1. */
   readonly priority: number;
+  /** Whether values are pairs of floats: real and imaginary part. */
+  readonly isComplex: boolean;
   private readonly vectors: Map<number, DType> | undefined;
   /** A symbol cannot be cloned, and every tensor has a dtype. */
   private readonly unsendable: symbol = UNSENDABLE;
@@ -45,6 +47,7 @@ export class DType {
     this.kind = kind;
     this.bits = bits;
     this.priority = priority;
+    this.isComplex = kind === "complex";
     this.count = count;
     this.scalar = scalar ?? this;
     this.vectors = scalar ? undefined : new Map();
@@ -68,9 +71,13 @@ export class DType {
     return v;
   }
 
-  /** Whether it is a float. */
+  /** Whether values are floats, or pairs of them. */
   get isFloat(): boolean {
-    return this.kind === "float";
+    return this.kind === "float" || this.isComplex;
+  }
+  /** Of a complex dtype that of its parts; any other one itself. */
+  get real(): DType {
+    return !this.isComplex ? this : this.bits === 64 ? dtypes.float32 : dtypes.float64;
   }
   /** Signed or unsigned integer; bool is not one. */
   get isInt(): boolean {
@@ -120,6 +127,12 @@ const SCALARS = {
   fp8e5m2: make("fp8e5m2", "float", 8, 11),
 };
 
+/** Pairs of floats. They are dtypes of tensors alone: memory and kernels have the floats (uop/graph/complex.ts). */
+const COMPLEX = {
+  complex64: make("complex64", "complex", 64, 16),
+  complex128: make("complex128", "complex", 128, 17),
+};
+
 /** All data types, with PyTorch's and C's names as aliases. */
 export interface DTypes {
   /** No value. */
@@ -154,6 +167,14 @@ export interface DTypes {
   readonly fp8e4m3: DType;
   /** 8 bits of OCP: 5 of exponent, 2 of mantissa, up to 57344; has NaN and infinities. */
   readonly fp8e5m2: DType;
+  /** Complex numbers: pairs of float32, real and imaginary part side by side. */
+  readonly complex64: DType;
+  /** Complex numbers: pairs of float64. */
+  readonly complex128: DType;
+  /** complex64. */
+  readonly cfloat: DType;
+  /** complex128. */
+  readonly cdouble: DType;
   /** float16. */
   readonly half: DType;
   /** float32. */
@@ -181,6 +202,9 @@ export interface DTypes {
 /** The data types: `dtypes.float32`, `dtypes.int64`, ... */
 export const dtypes: DTypes = Object.freeze({
   ...SCALARS,
+  ...COMPLEX,
+  cfloat: COMPLEX.complex64,
+  cdouble: COMPLEX.complex128,
   half: SCALARS.float16,
   float: SCALARS.float32,
   double: SCALARS.float64,
@@ -194,11 +218,17 @@ export const dtypes: DTypes = Object.freeze({
   ulong: SCALARS.uint64,
 });
 
-/** The scalar dtypes by `id`. */
+/** The scalar dtypes of memory and kernels, by `id`: all but the complex ones. */
 export const DTYPES: readonly DType[] = Object.freeze(Object.values(SCALARS));
+
+/** The complex dtype whose parts are of `d`, which may be complex itself: complex64 for what is no float64. */
+export function complexOf(d: DType): DType {
+  return d.isComplex ? d : d === dtypes.float64 ? dtypes.complex128 : dtypes.complex64;
+}
 
 /** The name of the TypedArray that holds a dtype in memory: bits where JavaScript has no such numbers. */
 export function arrayName(d: DType): string {
+  d = d.real;
   const kind = d.isFloat && d.bits >= 32 ? "Float" : d.kind === "int" ? "Int" : "Uint";
   return `${d.isInt && d.bits === 64 ? "Big" : ""}${kind}${d.bits}Array`;
 }
@@ -236,7 +266,7 @@ export function toDType(x: DTypeLike): DType {
     : undefined;
   if (found === undefined || found === dtypes.void) {
     throw new DTypeError(`use dtype ${describe(x)}`, {
-      reason: `known are ${DTYPES.slice(1).map((d) => d.name).join(", ")}`,
+      reason: `known are ${[...DTYPES.slice(1), ...Object.values(COMPLEX)].map((d) => d.name).join(", ")}`,
     });
   }
   return found;

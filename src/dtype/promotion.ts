@@ -7,10 +7,10 @@
 import { envText } from "../helpers/env.ts";
 import { DTypeError } from "../helpers/errors.ts";
 import { roundFloat } from "./convert.ts";
-import { type DType, DTYPES, dtypes, leastInt, mostInt, toDType } from "./dtype.ts";
+import { type DType, dtypes, leastInt, mostInt, toDType } from "./dtype.ts";
 
 const { bool, int8, uint8, int16, uint16, int32, uint32, int64, uint64, float16, bfloat16, float32, float64 } = dtypes;
-const { fp8e4m3, fp8e5m2 } = dtypes;
+const { fp8e4m3, fp8e5m2, complex64, complex128 } = dtypes;
 
 /** Directed edges of the lattice, but for its weak float, which is {@linkcode defaultFloat} where integers meet there. */
 const UP: readonly (readonly [DType, readonly DType[]])[] = [
@@ -27,8 +27,10 @@ const UP: readonly (readonly [DType, readonly DType[]])[] = [
   [fp8e5m2, [float16, bfloat16]],
   [float16, [float32]],
   [bfloat16, [float32]],
-  [float32, [float64]],
-  [float64, []],
+  [float32, [float64, complex64]],
+  [float64, [complex128]],
+  [complex64, [complex128]],
+  [complex128, []],
 ];
 
 const above: Set<DType>[] = [];
@@ -51,7 +53,7 @@ export function defaultInt(): DType {
 /** The dtype that a context variable names. @throws {DTypeError} for one of another kind */
 function defaultOf(name: "DEFAULT_FLOAT" | "DEFAULT_INT", kind: "isFloat" | "isInt"): DType {
   const dtype = toDType(envText(name));
-  if (dtype[kind]) return dtype;
+  if (dtype[kind] && !dtype.isComplex) return dtype;
   const reason = `${name} takes ${kind === "isInt" ? "an integer" : "a float"} dtype`;
   throw new DTypeError("take as a default dtype", { dtypes: [dtype], reason });
 }
@@ -60,7 +62,7 @@ const table: DType[] = [];
 
 /** The lowest dtype above both: of integers that no integer dtype holds (uint64 and a signed one) a float. */
 function join(a: DType, b: DType): DType {
-  const key = a.id * DTYPES.length + b.id;
+  const key = (a.id << 5) | b.id;
   let best: DType | undefined = table[key];
   if (best === undefined) {
     for (const d of above[a.id]) if (above[b.id].has(d) && (best === undefined || d.priority < best.priority)) best = d;
@@ -80,7 +82,7 @@ export function promote(a: DType, b: DType): DType {
 export function promoteAll(ds: readonly DType[]): DType {
   if (ds.length < 3) return promote(ds[0], ds[ds.length - 1]);
   const floats = ds.filter((d) => d.isFloat), [first, ...rest] = floats.length > 0 ? floats : ds;
-  let best = float64;
+  let best = complex128;
   for (const d of above[first.id]) if (d.priority < best.priority && rest.every((r) => above[r.id].has(d))) best = d;
   return best.isFloat && floats.length === 0 ? defaultFloat() : best;
 }

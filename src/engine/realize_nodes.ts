@@ -11,6 +11,7 @@ import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/
 import type { Storage } from "../uop/core/args.ts";
 import { rotateInternTable, type UOp } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
+import { bare } from "../uop/graph/complex.ts";
 import { passTimes } from "../uop/rewrite/rewrite.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
@@ -67,6 +68,7 @@ export function realizeNodes(
   nodes: readonly UOp[],
   beside: readonly UOp[] = besideOf(nodes, undefined, until),
 ): void {
+  nodes = nodes.map(bare);
   if (beside.length > 0) {
     const start = callStart(), foreign = beside.filter((u) => u.seq < start);
     if (foreign.length > 0) realizeUnheard(foreign);
@@ -132,5 +134,5 @@ function releaseUploads(bound: BoundSchedule): void {
 
 /** A graph's steps, without running them. */
 export function scheduleItems(nodes: readonly UOp[]): ExecItem[] {
-  return debugRewrites(() => execItems(scheduleNodes(nodes)));
+  return debugRewrites(() => execItems(scheduleNodes(nodes.map(bare))));
 }

@@ -41,6 +41,8 @@ const NAMES: readonly (readonly [string, DType])[] = [
   ["f2", dtypes.float16],
   ["f4", dtypes.float32],
   ["f8", dtypes.float64],
+  ["c8", dtypes.complex64],
+  ["c16", dtypes.complex128],
 ];
 
 /** What a header says. */
@@ -125,7 +127,7 @@ function parseSource(source: Source, device: string): Tensor {
   const { dtype, swapped, fortran, shape, start } = parseHeader(source);
   const stored = fortran ? [...shape].reverse() : shape;
   const t = swapped
-    ? tensorOfBytes(swapBytes(source.read(start, source.size - start), dtype.itemsize), dtype, stored, device)
+    ? tensorOfBytes(swapBytes(source.read(start, source.size - start), dtype.real.itemsize), dtype, stored, device)
     : source.tensor(start, dtype, stored);
   if (!fortran) return t;
   // a transpose is computed, and a file computes nothing

@@ -49,6 +49,8 @@ const FORMAT_NAMES: readonly (readonly [string, DType])[] = [
   ["BF16", dtypes.bfloat16],
   ["F32", dtypes.float32],
   ["F64", dtypes.float64],
+  ["C64", dtypes.complex64],
+  ["C128", dtypes.complex128],
 ];
 const MAX_HEADER = 100_000_000, MAX_AXES = 64;
 

@@ -19,6 +19,7 @@ import { argOf, Storage } from "../uop/core/args.ts";
 import { reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { bufferNode } from "../uop/core/uop.ts";
+import { fromPairs } from "../uop/graph/complex.ts";
 import { unshaped } from "../uop/graph/resolve.ts";
 
 /** Bytes of our own. */
@@ -88,7 +89,8 @@ class FileSource implements Source {
   tensor(offset: number, dtype: DType, shape: readonly number[]): Tensor {
     const size = prod(shape);
     checkRange(this, offset, size * dtype.itemsize);
-    const t = tensorOfRange(this.file.share(this.start + offset, size, dtype), shape);
+    const { real } = dtype, count = size * dtype.itemsize / real.itemsize;
+    const t = tensorOfRange(this.file.share(this.start + offset, count, real), shape, dtype.isComplex);
     return this.device === FILES ? t : t.to(this.device);
   }
   part(offset: number, size: number, name: string = this.name): Source {
@@ -135,6 +137,9 @@ function passesAsBits(dtype: DType): boolean {
 
 /** A tensor of little-endian bytes, on `device`. */
 export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number[], device: string): Tensor {
+  if (dtype.isComplex) {
+    return holdMemory(new Tensor(fromPairs(tensorOfBytes(bytes, dtype.real, [...shape, 2], device).uop)));
+  }
   const target = device === FILES ? defaultDevice() : device;
   const buffer = bytes.byteOffset === 0 && bytes.byteLength === bytes.buffer.byteLength
     ? bytes.buffer
@@ -146,12 +151,13 @@ export function tensorOfBytes(bytes: Bytes, dtype: DType, shape: readonly number
   return (raw === dtype ? t : t.bitcast(dtype)).reshape(shape);
 }
 
-/** A tensor on DISK: the elements of a range of a file, which it keeps open. */
-function tensorOfRange(range: Buffer, shape: readonly number[]): Tensor {
+/** A tensor on DISK: the elements of a range of a file, which it keeps open; they are pairs where it is complex. */
+function tensorOfRange(range: Buffer, shape: readonly number[], isComplex: boolean): Tensor {
   const storage = new Storage(FILES, range.dtype, range.size);
   range.shape = shape;
   attachBuffer(storage, range);
-  return holdMemory(new Tensor(reshape(bufferNode(storage), shape)));
+  const u = reshape(bufferNode(storage), isComplex ? [...shape, 2] : shape);
+  return holdMemory(new Tensor(isComplex ? fromPairs(u) : u));
 }
 
 /** The range of a file that a tensor is, or is a copy of that nobody has made yet; undefined for all others. */
@@ -166,7 +172,7 @@ export function fileRange(t: Tensor): Buffer | undefined {
 /** The same range of a file as a tensor of its own on `device`, lazily: what is made of it stays its own. */
 export function anewFromFile(t: Tensor, device: string): Tensor | undefined {
   const range = fileRange(t);
-  return range && tensorOfRange(range.share(0, range.size, range.dtype), t.shape).to(device);
+  return range && tensorOfRange(range.share(0, range.size, range.dtype), t.shape, t.dtype.isComplex).to(device);
 }
 
 /**

@@ -49,6 +49,8 @@ const STORAGES: Readonly<Record<string, DType>> = {
   BFloat16Storage: dtypes.bfloat16,
   FloatStorage: dtypes.float32,
   DoubleStorage: dtypes.float64,
+  ComplexFloatStorage: dtypes.complex64,
+  ComplexDoubleStorage: dtypes.complex128,
 };
 /** PyTorch's dtypes, that untyped storages are seen as. */
 const DTYPES: Readonly<Record<string, DType>> = {
@@ -65,6 +67,8 @@ const DTYPES: Readonly<Record<string, DType>> = {
   bfloat16: dtypes.bfloat16,
   float32: dtypes.float32,
   float64: dtypes.float64,
+  complex64: dtypes.complex64,
+  complex128: dtypes.complex128,
   float8_e4m3fn: dtypes.fp8e4m3,
   float8_e5m2: dtypes.fp8e5m2,
 };

@@ -14,11 +14,12 @@ import { prod, stridesOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { argOf, Storage } from "../uop/core/args.ts";
-import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
+import { broadcastTo } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
+import { bare, shapedLike } from "../uop/graph/complex.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
 import { unlabeled, wholeOf } from "../uop/graph/resolve.ts";
 import {
@@ -236,7 +237,7 @@ export abstract class RealizeTensor extends TensorBase {
   clone(options: { readonly device?: string } = {}): this {
     checkOptions("clone", options, ["device"]);
     const copy = holdMemory(this.wrapNew(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
-    noteClone(copy.uop);
+    noteClone(bare(copy.uop));
     return options.device === undefined ? copy : copy.to(options.device);
   }
 
@@ -305,7 +306,7 @@ export abstract class RealizeTensor extends TensorBase {
 
   /**
    * The values, row-major: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, BigUint64Array for
-   * uint64, Float32Array for bfloat16 and fp8, else the array of the dtype. Realizes.
+   * uint64, Float32Array for bfloat16 and fp8, real and imaginary parts side by side for complex dtypes, else the array of the dtype. Realizes.
    */
   async data(): Promise<HostArray> {
     const buffer = this.hostBuffer("read a tensor");
@@ -329,7 +330,7 @@ export abstract class RealizeTensor extends TensorBase {
     if (extentsOf(this.uop) === null) return bytes;
     return cutBytes(bytes, this.shape, this.boundShape, this.elementSize());
   }
-  /** Nested lists of numbers (booleans for bool, bigint only beyond 2^53); a value for rank 0. */
+  /** Nested lists of numbers (booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes); a value for rank 0. */
   async tolist(): Promise<NestedValues> {
     return nestedOf(await this.data(), this.boundShape, this.dtype);
   }
@@ -344,7 +345,7 @@ export abstract class RealizeTensor extends TensorBase {
       throw new ShapeError("take the item of", { shapes: [this.shape], reason: `it has ${count} elements, not 1` });
     }
   }
-  /** The only value. @throws {ShapeError} unless there is exactly one */
+  /** The only value; of complex dtypes { re, im }, for which the type of `tolist()` has a name. @throws {ShapeError} unless there is exactly one */
   async item(): Promise<number | boolean | bigint> {
     this.checkItem();
     return nestedOf(await this.data(), [], this.dtype) as number | boolean | bigint;
@@ -399,7 +400,7 @@ export abstract class RealizeTensor extends TensorBase {
       const before = this.uop, now = uop(Ops.CONTIGUOUS, this.dtype, [broadcastTo(value, shape)], nextClone++);
       this.setUop(now);
       this.hold();
-      noteOpen(now, before);
+      noteOpen(bare(now), bare(before));
       return this;
     }
     if (value !== this.uop) this.assignView(this.uop, broadcastTo(value, shape));
@@ -495,9 +496,9 @@ export abstract class RealizeTensor extends TensorBase {
       storage.disposedAt = line;
       releaseStorage(storage);
     }
-    const gone = new Storage(this.device, this.dtype, this.numel());
+    const { real } = this.dtype, gone = new Storage(this.device, real, this.nbytes() / real.itemsize);
     gone.disposedAt = line;
-    this.rename(reshape(bufferNode(gone), this.shape));
+    this.rename(shapedLike(this.uop, bufferNode(gone)));
   }
   /** `using t = ...` disposes at the end of the block. */
   [Symbol.dispose](): void {
@@ -532,6 +533,7 @@ let nextClone = 1 << 20;
 
 /** The newest version of the memory of `view` once `value` is written to what `view` shows. */
 function writeNode(view: UOp, value: UOp): UOp {
+  if (view.op === Ops.COMPLEX) return writeNode(view.src[0], bare(value));
   const { base, steps } = shown(view);
   const at = steps.findIndex((s) => s.op === Ops.BITCAST && s.dtype.itemsize !== s.src[0].dtype.itemsize);
   if (at >= 0) { // elements of another size: what is below them is written as a whole

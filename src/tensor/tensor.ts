@@ -25,6 +25,7 @@ import { broadcastTo, reshape } from "../uop/core/build_movement.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { constant, UOp, uop } from "../uop/core/uop.ts";
+import { fromParts } from "../uop/graph/complex.ts";
 import { isMemory, shown } from "../uop/graph/writes.ts";
 import { CustomTensor } from "./custom_kernel.ts";
 import { BackwardTensor } from "./gradients/backward.ts";
@@ -62,11 +63,12 @@ import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
 import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
-import type { TypedArray } from "./nodes/host.ts";
+import type { ComplexValue, TypedArray } from "./nodes/host.ts";
 import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
 import { ActivationTensor } from "./ops/activation.ts";
 import { ArrangeTensor } from "./ops/arrange.ts";
+import { ComplexTensor } from "./ops/complex_parts.ts";
 import { ElementwiseTensor } from "./ops/elementwise.ts";
 import { FunctionTensor } from "./ops/functions.ts";
 import { JoinTensor } from "./ops/join.ts";
@@ -89,6 +91,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ArrangeTensor,
   BackwardTensor,
   CallTensor,
+  ComplexTensor,
   ConvTensor,
   CustomTensor,
   DecompositionTensor,
@@ -118,6 +121,7 @@ export interface Tensor
   extends
     ArrangeTensor,
     BackwardTensor,
+    ComplexTensor,
     ConvTensor,
     CustomTensor,
     FourierTensor,
@@ -175,10 +179,33 @@ export class Tensor extends TensorBase {
     return new Tensor(dataNode(x, { device: deviceOf(this.uop) ?? undefined, dtype }, this.dtype));
   }
 
+  /**
+   * Complex numbers of real and imaginary parts, broadcast: complex64, or complex128 where a part is float64.
+   *
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * const z = Tensor.complex(new Tensor([1, 2]), new Tensor([0, -1]));
+   * console.log(await z.mul(z).tolist()); // [{ re: 1, im: 0 }, { re: 3, im: -4 }]
+   * ```
+   *
+   * @throws {DTypeError} for complex parts @throws {ShapeError} if the shapes do not broadcast
+   */
+  static complex(re: Tensor, im: Operand): Tensor {
+    return checkTensor("make complex numbers", "the real part", re).withImaginary(im);
+  }
+  /** Complex numbers of magnitudes and angles, as {@linkcode Tensor.complex}. */
+  static polar(abs: Tensor, angle: Operand): Tensor {
+    return checkTensor("make complex numbers", "the magnitude", abs).atAngle(angle);
+  }
+
   // ---- constants and ramps
 
   /** All elements `fillValue`, which may be a bound variable. Dtype: that of the value. @throws {ShapeError} for bad sizes */
-  static full(shape: Shape, fillValue: number | boolean | bigint | Tensor, options: TensorOptions = {}): Tensor {
+  static full(
+    shape: Shape,
+    fillValue: number | boolean | bigint | ComplexValue | Tensor,
+    options: TensorOptions = {},
+  ): Tensor {
     const own = () => fillValue instanceof TensorBase ? fillValue.dtype : inferDType([fillValue]);
     const dtype = chosen("fill a tensor", options) ?? (options.requiresGrad ? defaultFloat() : own());
     const made = make(shaped("fill a tensor", shape, (sizes) => fullNode(sizes, fillValue, dtype)), options);
@@ -287,7 +314,7 @@ export class Tensor extends TensorBase {
 
   /** This shape, filled. */
   fullLike(
-    fillValue: number | boolean | bigint | Tensor,
+    fillValue: number | boolean | bigint | ComplexValue | Tensor,
     options: TensorOptions & { readonly buffer?: boolean } = {},
   ): this {
     checkOptions("fullLike", options, [...LIKE, "buffer"]);
@@ -332,12 +359,17 @@ export class Tensor extends TensorBase {
     checkOptions("draw random numbers", options, [...TENSOR_OPTIONS, "contiguous"]);
     const { contiguous = true, ...rest } = options;
     const dtype = chosen("draw random numbers", rest) ?? defaultFloat();
-    return drawn(shaped("draw random numbers", shape, (sizes) => drawUniform(sizes, dtype)), rest, contiguous);
+    const draw = (sizes: readonly number[]): UOp => ofParts(dtype, (d) => drawUniform(sizes, d));
+    return drawn(shaped("draw random numbers", shape, draw), rest, contiguous);
   }
-  /** Standard normal. @throws {DTypeError} unless the dtype is a float */
+  /** Standard normal; complex numbers have parts of variance 1/2. @throws {DTypeError} unless the dtype is a float */
   static randn(shape: Shape, options: TensorOptions = {}): Tensor {
     const dtype = chosen("draw normal numbers", options) ?? defaultFloat();
-    return drawn(shaped("draw normal numbers", shape, (sizes) => drawNormal(sizes, dtype)), options);
+    const draw = (sizes: readonly number[]): UOp => {
+      const made = ofParts(dtype, (d) => drawNormal(sizes, d));
+      return dtype.isComplex ? made.mul(scalarConst(Math.SQRT1_2, dtype)) : made;
+    };
+    return drawn(shaped("draw normal numbers", shape, draw), options);
   }
   /**
    * Integers in [low, high), by default [0, 10). Dtype int32.
@@ -601,6 +633,11 @@ function make(u: UOp, options: TensorOptions): Tensor {
 function drawn(u: UOp, options: TensorOptions, contiguous = true): Tensor {
   const own = contiguous && !options.requiresGrad ? uop(Ops.CONTIGUOUS, u.dtype, [u]) : u;
   return make(own, options);
+}
+
+/** A draw of a dtype, or, of complex numbers, one of each part. */
+function ofParts(dtype: DType, draw: (dtype: DType) => UOp): UOp {
+  return dtype.isComplex ? fromParts([draw(dtype.real), draw(dtype.real)]) : draw(dtype);
 }
 
 function scaledDraw(shape: readonly number[], bound: number, options: TensorOptions): Tensor {

@@ -26,6 +26,7 @@ export type { Ops } from "../uop/core/ops.ts";
 export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData } from "../uop/core/recording.ts";
 export type { Extents, UOp } from "../uop/core/uop.ts";
 export type { ActivationTensor, GeluOptions } from "./ops/activation.ts";
+export type { ComplexTensor } from "./ops/complex_parts.ts";
 export type { Axes } from "./handle/axes.ts";
 export type { Dim, Shape } from "./handle/dims.ts";
 export type { BackwardTensor } from "./gradients/backward.ts";
@@ -43,7 +44,7 @@ export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from 
 export type { FunctionTensor } from "./ops/functions.ts";
 export type { NanToNumOptions, SpecialTensor } from "./ops/special.ts";
 export type { GatherTensor, ScatterReduction } from "./index/gather.ts";
-export type { HostArray, NestedValues, TypedArray } from "./nodes/host.ts";
+export type { ComplexValue, HostArray, NestedValues, TypedArray } from "./nodes/host.ts";
 export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";

@@ -17,6 +17,13 @@ const PAIRS: readonly [string, string, string][] = [
   ["fp8e4m3", "bfloat16", "bfloat16"],
   ["float16", "bfloat16", "float32"],
   ["float32", "float64", "float64"],
+  ["bool", "complex64", "complex64"],
+  ["int64", "complex64", "complex64"],
+  ["bfloat16", "complex64", "complex64"],
+  ["float32", "complex64", "complex64"],
+  ["float64", "complex64", "complex128"],
+  ["uint64", "complex128", "complex128"],
+  ["complex64", "complex128", "complex128"],
 ];
 const of = (name: string): DType => (dtypes as unknown as Record<string, DType>)[name];
 
@@ -35,6 +42,8 @@ Deno.test("promotion: of many, in any order", () => {
     [["bool", "int8", "uint16"], "int32"],
     [["uint64", "int8"], "float32"],
     [["bool"], "bool"],
+    [["int8", "complex64", "float64"], "complex128"],
+    [["uint64", "int8", "complex64"], "complex64"],
   ];
   for (const [names, want] of rows) {
     const orders = names.map((_, i) => [...names.slice(i), ...names.slice(0, i)]);
@@ -49,6 +58,7 @@ Deno.test("promotion: scalars are weak, and sums widen", () => {
   assertEquals(promoteScalar(dtypes.fp8e4m3, 0.5), dtypes.fp8e4m3);
   assertEquals(promoteScalar(dtypes.int32, 0.5), dtypes.float32);
   assertEquals(promoteScalar(dtypes.bool, 3), dtypes.int32);
+  assertEquals(promoteScalar(dtypes.complex64, 0.5), dtypes.complex64);
   for (const d of [dtypes.fp8e4m3, dtypes.fp8e5m2, dtypes.float16, dtypes.bfloat16]) {
     assertEquals(sumDType(d), dtypes.float32);
   }

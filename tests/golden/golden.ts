@@ -36,7 +36,7 @@ export interface Built {
 }
 
 /** All cases. */
-export const cases: GoldenCase[] = ["golden", "ops"].flatMap((name) =>
+export const cases: GoldenCase[] = ["golden", "ops", "complex"].flatMap((name) =>
   JSON.parse(Deno.readTextFileSync(new URL(`../fixtures/golden/${name}.json`, import.meta.url)))
 );
 

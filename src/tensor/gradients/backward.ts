@@ -15,9 +15,13 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { tied } from "../../uop/graph/given_gradient.ts";
 import { computeGradient } from "../../uop/graph/gradient.ts";
+import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
 import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
+import { detachNode } from "../nodes/numeric.ts";
+import { reduceNode } from "../nodes/reduce_nodes.ts";
+import { castNode } from "../nodes/scalars.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
 import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 
@@ -105,6 +109,11 @@ function isBijection(u: UOp): boolean {
  * reshape is asked for at its base; other rearrangements only where the graph does not have their own node.
  */
 function targetOf(u: UOp, graph: ReadonlySet<UOp>): Target | undefined {
+  if (u.op === Ops.COMPLEX) {
+    const pairs = targetOf(u.src[0], graph);
+    return pairs &&
+      { node: pairs.node, finish: (g) => fromPairs(materializeShape(pairs.finish(g), shapeOf(u.src[0]))) };
+  }
   let base = u;
   while (base.op === Ops.RESHAPE) base = base.src[0];
   const owned = base.op === Ops.BUFFER || base.op === Ops.AFTER || base.op === Ops.COPY || base.op === Ops.CONTIGUOUS;
@@ -138,6 +147,13 @@ function settle(made: UOp, end: UOp): void {
 
 /** Throws for a target that a graph does not have, but may have been made from. @throws {ArgumentError} */
 function checkUnused(target: UOp, graph: ReadonlySet<UOp>, i: number): void {
+  if (target.op === Ops.COMPLEX) {
+    if (!partsOf(target).some((x) => graph.has(x) && !isScalarLeaf(x))) return checkUnused(target.src[0], graph, i);
+    throw new ArgumentError(`compute the gradient with respect to target ${i}`, {
+      reason: "it is a complex number that was computed of two real ones, which the graph knows apart; compute from " +
+        "z.contiguous(), and ask for that",
+    });
+  }
   let base = target, isPart = false;
   for (; isMovement(base.op); base = base.src[0]) isPart ||= graph.has(base.src[0]);
   if (!isPart && !isScalarLeaf(base)) return;
@@ -222,6 +238,10 @@ export abstract class BackwardTensor extends TensorBase {
    * @throws {StaleReadError} if this was computed from a value of such a tensor that has been assigned over since
    */
   backward(gradient?: Operand): this {
+    if (this.dtype.isComplex) {
+      this.realLoss(gradient, "backward from").backward();
+      return this;
+    }
     const seed = this.seed("backward from", gradient), live = liveLeaves();
     requiring.taken = true;
     const it = new Differentiable(this.uop, live, true), { root } = it;
@@ -267,6 +287,7 @@ export abstract class BackwardTensor extends TensorBase {
    */
   gradient(targets: readonly this[], options: { readonly gradient?: Operand } = {}): this[] {
     checkOptions("compute a gradient", options, ["gradient"]);
+    if (this.dtype.isComplex) return this.realLoss(options.gradient, "compute the gradient of").gradient(targets);
     if (!Array.isArray(targets)) {
       throw new ArgumentError("compute a gradient", { reason: `it takes a list of tensors, not ${describe(targets)}` });
     }
@@ -301,10 +322,35 @@ export abstract class BackwardTensor extends TensorBase {
     return tiedTo(nodes, made).map((g) => this.wrap(g));
   }
 
+  /** The real number whose gradients are those of this, complex, for the gradient `g` of it: Re(conj(g) z), summed. */
+  private realLoss(g: Operand | undefined, action: string): this {
+    if (g === undefined) {
+      throw new DTypeError(`${action} a tensor of dtype`, {
+        dtypes: [this.dtype],
+        reason: "only a real scalar has an implicit gradient; take abs() or real() and sum it, or pass a gradient",
+      });
+    }
+    const given = this.operand(g);
+    this.checkSeed(action, given.shape);
+    const [a, b] = partsOf(this.uop), [p, q] = partsOf(detachNode(castNode(given.uop, this.dtype)));
+    const sum = a.mul(p).add(b.mul(q)), axes = shapeOf(sum).map((_, i) => i);
+    return this.wrap(reshape(reduceNode(sum, Ops.ADD, axes), []));
+  }
+
   /** This, for the gradients that it fills. */
   private remembered(): Loss {
     this.hold();
     return { alive: new WeakRef(tokenOf(this)), tensor: this.wrapNew(this.uop).borrow() };
+  }
+
+  /** Throws for a gradient of another shape than this. @throws {ShapeError} */
+  private checkSeed(action: string, given: readonly number[]): void {
+    const { shape } = this;
+    if (sameArray(given, shape)) return;
+    throw new ShapeError(`${action} a tensor with a gradient of`, {
+      shapes: [shape, given],
+      reason: "they must be equal",
+    });
   }
 
   /** The gradient to begin with. */
@@ -327,12 +373,7 @@ export abstract class BackwardTensor extends TensorBase {
       return shape.length === 0 ? one : broadcastTo(one, shape);
     }
     const given = this.operand(gradient);
-    if (!sameArray(given.shape, shape)) {
-      throw new ShapeError(`${action} a tensor with a gradient of`, {
-        shapes: [shape, given.shape],
-        reason: "they must be equal",
-      });
-    }
+    this.checkSeed(action, given.shape);
     return resolve(given.uop).cast(this.dtype);
   }
 }

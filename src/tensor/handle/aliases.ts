@@ -11,6 +11,7 @@ import { flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
+import { bare } from "../../uop/graph/complex.ts";
 import { isAlias, isMemory, isSameMemory, showAs, shown } from "../../uop/graph/writes.ts";
 
 /** A view op without what it is applied to. */
@@ -125,13 +126,14 @@ class Strong<T extends Handle> implements Source<T> {
     return at?.handle;
   }
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
+    parent = bare(parent);
     const { base, steps } = shown(node);
     if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
     if (still(this.named, this.epochOf) === undefined) return this.moveAbove(node, parent, moved);
     if (this.over !== undefined) return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
     if (this.merged === undefined) return undefined;
     let x: UOp | undefined = parent;
-    for (let u = this.merged.of; x !== undefined && isAlias(u.op); u = u.src[0]) x = undone(u, x);
+    for (let u = bare(this.merged.of); x !== undefined && isAlias(u.op); u = u.src[0]) x = undone(u, x);
     if (x === undefined) return undefined;
     const own: UOp[] = [];
     for (let u = this.merged.view; isAlias(u.op); u = u.src[0]) own.push(u);
@@ -202,10 +204,10 @@ class Weak<T extends Handle> implements Source<T> {
     return undefined;
   }
   move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
-    let x = reshape(this.ofMemory ? moved.to : parent, this.shape);
+    let x = reshape(this.ofMemory ? moved.to : bare(parent), this.shape);
     for (let i = this.steps.length - 1; i >= 0; i--) {
       const { op, dtype, rest, arg } = this.steps[i];
-      x = uop(op, op === Ops.BITCAST ? dtype : x.dtype, [x, ...rest], arg);
+      x = uop(op, op === Ops.BITCAST || op === Ops.COMPLEX ? dtype : x.dtype, [x, ...rest], arg);
     }
     return x;
   }
@@ -226,6 +228,7 @@ export function sourceOf<T extends Handle>(
   epochOf: (t: T) => number,
 ): Source<T> | undefined {
   // a shape more or less is none: builders merge them
+  of = bare(of);
   let over = of, u = view;
   while (over.op === Ops.RESHAPE) over = over.src[0];
   while (u !== of && u !== over && isAlias(u.op)) u = u.src[0];

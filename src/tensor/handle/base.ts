@@ -5,7 +5,7 @@
  * @module
  */
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
 import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
@@ -17,18 +17,19 @@ import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
 import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
-import { isList, type TypedArray } from "../nodes/host.ts";
-import { castNode, checkFits, checkScalar, scalarConst } from "../nodes/scalars.ts";
+import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
+import { castNode, checkFits, checkScalar, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
 
-/** Nested lists of numbers, booleans or bigints, or of TypedArrays; all lists of a level have one length. */
-export type NestedArray = readonly (number | boolean | bigint | NestedArray | TypedArray)[];
+/** Nested lists of numbers, booleans, bigints or complex numbers, or of TypedArrays; all lists of a level have one length. */
+export type NestedArray = readonly (number | boolean | bigint | ComplexValue | NestedArray | TypedArray)[];
 /** What stands beside a tensor in an operation. */
-export type Operand = TensorBase | number | boolean | bigint | NestedArray | TypedArray;
+export type Operand = TensorBase | number | boolean | bigint | ComplexValue | NestedArray | TypedArray;
 
 /** How copies of the memory of other tensors were made, and how that memory is written instead. */
 const copies = new WeakMap<TensorBase, readonly [method: string, instead: string]>();
@@ -293,7 +294,7 @@ export abstract class TensorBase {
         const over = overs[k];
         if (over === undefined) continue;
         const own = shown(moved[i], over);
-        if (own.base === over) made = showAs(own.steps, reshape(moved[k - 1], shapeOf(over)));
+        if (own.base === over) made = showAs(own.steps, reshape(bare(moved[k - 1]), shapeOf(over)));
       }
       if (made === undefined) {
         throw new ArgumentError("write to a view", {
@@ -378,7 +379,7 @@ export abstract class TensorBase {
     const own = unshaped(this.uop); // not what a view below it, which has other memory by now, is of
     this.source = undefined;
     this.epoch++; // views of this that there are stay what they are
-    if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(reshape(own, shapeOf(this.node)));
+    if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(shapedLike(this.node, own));
   }
   /** This, as what it names now. */
   private named(): Named<TensorBase> {
@@ -467,9 +468,9 @@ export abstract class TensorBase {
   elementSize(): number {
     return this.dtype.itemsize;
   }
-  /** Whether the dtype is a float. */
+  /** Whether the dtype is a float, and no complex one. */
   isFloatingPoint(): boolean {
-    return this.dtype.isFloat;
+    return this.dtype.isFloat && !this.dtype.isComplex;
   }
 
   /** Whether `backward()` fills `grad`. Setting it true makes this a leaf with storage of its own. */
@@ -512,6 +513,7 @@ export abstract class TensorBase {
   protected operand(x: Operand, action?: string): TensorBase {
     if (x instanceof TensorBase) return x;
     if (isList(x)) return this.fromList(x);
+    if (isComplexValue(x)) return this.wrap(complexConst(x, inferDType([x], this.dtype)));
     checkScalar(x, action);
     const dtype = promoteScalar(this.dtype, x);
     checkFits(x, dtype, action);
@@ -527,6 +529,7 @@ export abstract class TensorBase {
       return castNode(x.uop, this.dtype);
     }
     if (isList(x)) return castNode(this.fromList(x, this.dtype).uop, this.dtype);
+    if (isComplexValue(x)) return castNode(complexConst(x, complexOf(this.dtype)), this.dtype);
     checkScalar(x, action);
     checkFits(x, this.dtype, action);
     return typeof x === "number" ? castNode(constant(x, dtypes.float64), this.dtype) : scalarConst(x, this.dtype);
@@ -585,7 +588,7 @@ function hasValues(u: UOp): boolean {
 
 /** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */
 function hasIdentity(u: UOp): boolean {
-  while (u.op === Ops.RESHAPE) u = u.src[0];
+  while (u.op === Ops.RESHAPE || u.op === Ops.COMPLEX) u = u.src[0];
   return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
     (u.op === Ops.COPY && u.src[0].op === Ops.BUFFER) || (u.op === Ops.COPY && hasIdentity(u.src[0]));
 }

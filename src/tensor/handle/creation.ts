@@ -7,7 +7,7 @@
 import type { ForeignMemory } from "../../device/allocator.ts";
 import { attachBuffer, Buffer } from "../../device/buffer.ts";
 import { canonicalize, defaultDevice, getDevice, knownDevice } from "../../device/device.ts";
-import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { complexOf, type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/promotion.ts";
 import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
@@ -21,17 +21,27 @@ import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import { bufferNode, iota, UOp, uop } from "../../uop/core/uop.ts";
+import { fromPairs } from "../../uop/graph/complex.ts";
 import { aligned, extentText, isBoundNode } from "../../uop/graph/extent.ts";
 import { eqNode } from "../nodes/compare_nodes.ts";
-import { copyBytes, dtypeOfArray, flattenNested, packHost, type TypedArray } from "../nodes/host.ts";
+import {
+  type ComplexValue,
+  copyBytes,
+  dtypeOfArray,
+  flattenNested,
+  isComplexValue,
+  packHost,
+  packPairs,
+  type TypedArray,
+} from "../nodes/host.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
-import { castNode, inferDType, scalarConst } from "../nodes/scalars.ts";
+import { castNode, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { type NestedArray, TensorBase } from "./base.ts";
 import { type Dim, dimNode, sized } from "./dims.ts";
 
 /** What a tensor can be made of. */
-export type TensorData = number | boolean | bigint | NestedArray | TypedArray | ArrayBuffer | UOp | null;
+export type TensorData = number | boolean | bigint | ComplexValue | NestedArray | TypedArray | ArrayBuffer | UOp | null;
 
 /** Options of constructors of tensors. */
 export interface TensorOptions {
@@ -57,6 +67,7 @@ export function hostNode(
   device?: string,
   weak = false,
 ): UOp {
+  if (dtype.isComplex) return fromPairs(hostNode(bytes, dtype.real, [...shape, 2], device));
   const target = device === undefined ? defaultDevice() : knownDevice(device);
   const size = prod(shape);
   const storage = new Storage("JS", dtype, size), host = new Buffer(getDevice("JS"), dtype, size).copyIn(bytes);
@@ -79,34 +90,47 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
   const action = "create a tensor";
   let dtype = options.dtype === undefined ? undefined : toDType(options.dtype);
   if (data instanceof UOp) return placed(castNode(data, dtype ?? data.dtype), options.device);
-  if (options.requiresGrad && dtype === undefined && !ArrayBuffer.isView(data)) dtype = defaultFloat();
+  const isLoose = !ArrayBuffer.isView(data) && !Array.isArray(data) && !isComplexValue(data);
+  if (options.requiresGrad && isLoose) dtype ??= defaultFloat();
   if (typeof data === "number" || typeof data === "boolean" || typeof data === "bigint") {
     dtype ??= inferDType([data]);
     if (dtype.isInt) checkFinite(action, [data], dtype);
     return placed(scalarConst(data, dtype), options.device);
+  }
+  if (isComplexValue(data)) {
+    dtype ??= inferDType([data]);
+    return placed(castNode(complexConst(data, complexOf(dtype)), dtype), options.device);
   }
   if (data === undefined || data === null) {
     return hostNode(new Uint8Array(0), dtype ?? defaultFloat(), [0], options.device);
   }
   if (Array.isArray(data)) {
     const { shape, flat, typed } = flattenNested(action, data);
+    if (options.requiresGrad && !flat.some(isComplexValue)) dtype ??= defaultFloat();
     const weak = dtype === undefined && typed.length === 0;
     dtype ??= typed.length === 0 ? inferDType(flat, beside) : typedDType(flat, typed);
-    if (dtype.isInt) checkFinite(action, flat, dtype);
-    const isWhole = dtype.isInt && (dtype === defaultInt() || !flat.some((v) => typeof v === "bigint"));
-    return hostNode(packHost(flat, dtype), dtype, shape, options.device, weak && isWhole);
+    if (dtype.isComplex) return hostNode(packPairs(flat, dtype), dtype, shape, options.device);
+    const values = checkReal(action, flat, dtype);
+    if (dtype.isInt) checkFinite(action, values, dtype);
+    const isWhole = dtype.isInt && (dtype === defaultInt() || !values.some((v) => typeof v === "bigint"));
+    return hostNode(packHost(values, dtype), dtype, shape, options.device, weak && isWhole);
   }
   if (data instanceof ArrayBuffer) return dataNode(new Uint8Array(data), options);
   const from = dtypeOfArray(data);
   if (from !== undefined) {
     const array = data as Exclude<TypedArray, Uint8ClampedArray>;
     dtype ??= options.requiresGrad && !from.isFloat ? defaultFloat() : from;
-    const bytes = dtype === from ? copyBytes(array) : packHost(array as ArrayLike<number | bigint>, dtype);
+    const values = array as ArrayLike<number | bigint>;
+    const bytes = dtype.isComplex
+      ? packPairs(values, dtype)
+      : dtype === from
+      ? copyBytes(array)
+      : packHost(values, dtype);
     return hostNode(bytes, dtype, [array.length], options.device);
   }
   const what = typeof data !== "object" ? `a ${typeof data}` : isPlain(data) ? "this object" : describe(data);
   throw new ArgumentError(action, {
-    reason: `${what} is no data; give a number, boolean, bigint, nested lists of them, or a TypedArray${
+    reason: `${what} is no data; give a number, boolean, bigint, { re, im }, nested lists of them, or a TypedArray${
       data instanceof TensorBase ? " (t.clone() copies a tensor, t.cast(dtype) converts it)" : ""
     }`,
   });
@@ -114,10 +138,10 @@ export function dataNode(data: unknown, options: TensorOptions, beside?: DType):
 
 /** The dtype of lists with TypedArrays: what these and the values beside them promote to. */
 function typedDType(
-  flat: readonly (number | boolean | bigint)[],
+  flat: readonly (number | boolean | bigint | ComplexValue)[],
   typed: readonly (readonly [array: TypedArray, end: number])[],
 ): DType {
-  const all = typed.map(([array]) => dtypeOfArray(array)!), loose: (number | boolean | bigint)[] = [];
+  const all = typed.map(([array]) => dtypeOfArray(array)!), loose: (number | boolean | bigint | ComplexValue)[] = [];
   let at = 0;
   for (const [array, end] of typed) {
     while (at < end - array.length) loose.push(flat[at++]);
@@ -125,6 +149,20 @@ function typedDType(
   }
   while (at < flat.length) loose.push(flat[at++]);
   return promoteAll(loose.length === 0 ? all : [...all, inferDType(loose)]);
+}
+
+/** Throws for the first value that is complex. @throws {DTypeError} */
+function checkReal(
+  action: string,
+  values: readonly (number | boolean | bigint | ComplexValue)[],
+  dtype: DType,
+): readonly (number | boolean | bigint)[] {
+  const at = values.findIndex((v) => typeof v === "object");
+  if (at < 0) return values as readonly (number | boolean | bigint)[];
+  throw new DTypeError(`${action} of dtype`, {
+    dtypes: [dtype],
+    reason: `value ${at} is a complex number; give { dtype: "${complexOf(dtype)}" }, or its real part`,
+  });
 }
 
 /** Throws for the first value that is no number an integer can be made of, or a bigint beyond the dtype. @throws {DTypeError} */
@@ -153,9 +191,17 @@ export function placed(u: UOp, device: string | undefined): UOp {
 }
 
 /** A constant, or a bound variable, under `shape`. @throws {ArgumentError} for what is neither */
-export function fullNode(shape: readonly number[], value: number | boolean | bigint | TensorBase, dtype?: DType): UOp {
+export function fullNode(
+  shape: readonly number[],
+  value: number | boolean | bigint | ComplexValue | TensorBase,
+  dtype?: DType,
+): UOp {
   if (value instanceof TensorBase && isBoundNode(value.uop)) {
     return broadcastTo(castNode(value.uop, dtype ?? value.dtype), shape);
+  }
+  if (isComplexValue(value)) {
+    dtype ??= inferDType([value]);
+    return broadcastTo(castNode(complexConst(value, complexOf(dtype)), dtype), shape);
   }
   if (typeof value !== "number" && typeof value !== "boolean" && typeof value !== "bigint") {
     throw new ArgumentError("fill a tensor", {
@@ -171,6 +217,7 @@ export function fullNode(shape: readonly number[], value: number | boolean | big
 
 /** Memory that nothing has written. */
 export function emptyNode(shape: readonly number[], dtype: DType, device?: string): UOp {
+  if (dtype.isComplex) return fromPairs(emptyNode([...shape, 2], dtype.real, device));
   const target = device === undefined ? defaultDevice() : canonicalize(device);
   const size = prod(shape);
   const storage = new Storage(target, dtype, size);
@@ -187,6 +234,8 @@ export function emptyNode(shape: readonly number[], dtype: DType, device?: strin
  * @throws {ArgumentError} for what is no memory, {ShapeError} where there is too little
  */
 export function blobNode(memory: unknown, shape: readonly number[], options: TensorOptions): UOp {
+  const asked = options.dtype === undefined ? undefined : toDType(options.dtype);
+  if (asked?.isComplex) return fromPairs(blobNode(memory, [...shape, 2], { ...options, dtype: asked.real }));
   const action = "make a tensor of memory";
   const target = options.device === undefined ? defaultDevice() : knownDevice(options.device);
   let source: ForeignMemory, given: number | undefined, dtype: DType | undefined;
@@ -202,7 +251,7 @@ export function blobNode(memory: unknown, shape: readonly number[], options: Ten
     });
   }
   if (source instanceof Uint8Array) given = source.byteLength;
-  if (options.dtype !== undefined) dtype = toDType(options.dtype);
+  dtype = asked ?? dtype;
   dtype ??= defaultFloat();
   const size = prod(shape), nbytes = size * dtype.itemsize;
   if (given !== undefined && given < nbytes) {
@@ -324,7 +373,7 @@ export function linspaceNode(start: number, stop: number, steps: number, dtype: 
   checkEnds(start, stop, dtype);
   if (steps === 0) return emptyRow(dtype);
   if (steps === 1) return broadcastTo(scalarConst(start, dtype), [1]);
-  const d = dtype === dtypes.float64 ? dtype : dtypes.float32;
+  const d = dtype.real === dtypes.float64 ? dtype.real : dtypes.float32;
   const i = castNode(iota(steps), d);
   const step = (stop - start) / (steps - 1);
   const up = i.mul(floatConst(step, d)).add(floatConst(start, d));

@@ -7,12 +7,14 @@
 import { bufferOf } from "../../device/buffer.ts";
 import type { DType } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { base64, encodePng } from "../../helpers/png.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { bare } from "../../uop/graph/complex.ts";
 import { latest } from "../../uop/graph/resolve.ts";
 import { formatValues, type HostArray, typedArrayOf } from "../nodes/host.ts";
 import { checkTensor, type TensorBase } from "./base.ts";
@@ -64,7 +66,7 @@ export interface Visible {
 
 /** What can be seen of a tensor without computing anything. @param anyDevice also read devices with a queue */
 export function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: boolean = false): Visible {
-  let base = latest(t.uop), repeats = true;
+  let base = latest(bare(t.uop)), repeats = true;
   while (isMovement(base.op)) {
     repeats &&= base.op === Ops.RESHAPE || base.op === Ops.EXPAND;
     base = latest(base.src[0]);
@@ -79,7 +81,7 @@ export function visible(t: TensorBase, limit: number = MAX_VALUES, anyDevice: bo
   if (storage.disposedAt !== "") return { disposedAt: String(storage.disposedAt) };
   const buffer = bufferOf(storage);
   if (buffer === undefined || !buffer.isAllocated || storage.version !== version) return {};
-  const view = viewOf(t), n = t.numel();
+  const view = viewOf(t), n = t.dtype.isComplex ? 2 * t.numel() : t.numel();
   if (view === undefined) return {};
   if (buffer.device.allocator.copyOut === undefined || !(anyDevice || HOST.test(storage.device))) {
     return { hidden: true };
@@ -152,8 +154,8 @@ function tableOf(values: HostArray, at: number, rows: number, cols: number, dtyp
   const lines = shown(rows).map((i) => {
     if (i < 0) return `<tr><th>…</th>${"<td>…</td>".repeat(columns.length)}</tr>`;
     const cells = columns.map((j) => {
-      const k = at + i * cols + j;
-      return `<td>${j < 0 ? "…" : escaped(formatValues(values.subarray(k, k + 1), [], dtype))}</td>`;
+      const one = dtype.isComplex ? 2 : 1, k = one * (at + i * cols + j);
+      return `<td>${j < 0 ? "…" : escaped(formatValues(values.subarray(k, k + one), [], dtype))}</td>`;
     });
     return `<tr><th>${i}</th>${cells.join("")}</tr>`;
   });
@@ -166,7 +168,7 @@ function htmlTable(head: string, values: HostArray, shape: readonly number[], dt
   const cols = shape.at(-1) ?? 1, rows = shape.at(-2) ?? 1;
   if (values.length === 0) return `${title}<div>no elements</div>`;
   const leading = shape.slice(0, -2), parts: string[] = [title];
-  const slices = values.length / (rows * cols);
+  const slices = prod(shape.slice(0, -2));
   for (let s = 0; s < Math.min(slices, MAX_SLICES); s++) {
     if (leading.length > 0) {
       const index: number[] = [];
@@ -246,7 +248,7 @@ export function bundleOf(t: TensorBase, options: DisplayOptions = {}): MimeBundl
   const bundle: MimeBundle = { "text/plain": textOf(t) };
   const { values } = visible(t, MAX_IMAGE, true);
   if (values === undefined) return bundle;
-  if (size !== undefined && (options.image ?? pixels)) {
+  if (!t.dtype.isComplex && size !== undefined && (options.image ?? pixels)) {
     bundle["image/png"] = base64(pngOf(values, size, t.dtype, options));
   } else bundle["text/html"] = htmlTable(headText(t), values, shape, t.dtype);
   return bundle;

@@ -5,7 +5,7 @@
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
-import { ShapeError } from "../../helpers/errors.ts";
+import { DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, permute } from "../../uop/core/build_movement.ts";
@@ -29,6 +29,12 @@ export interface TopkOptions {
 export abstract class SortTensor extends TensorBase {
   /** The order along an axis, as positions: all of them, or as many as `most`. */
   private positions(action: string, dim: number, descending: boolean, most?: number): [UOp, number] {
+    if (this.dtype.isComplex) {
+      throw new DTypeError(`${action} dtype`, {
+        dtypes: [this.dtype],
+        reason: "complex numbers have no order; take abs(), real() or imag() first",
+      });
+    }
     const shape = this.shape, axis = resolveAxis(action, dim, shape), last = shape.length - 1;
     const n = shape[axis] ?? 1;
     if (n <= 1 || shape.includes(0)) {

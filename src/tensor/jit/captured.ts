@@ -12,8 +12,8 @@ import { wantsLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { userLine } from "../../helpers/stack.ts";
 import { type BufferArg, Storage } from "../../uop/core/args.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
+import { shapedLike } from "../../uop/graph/complex.ts";
 import { besideOf } from "../../uop/graph/beside.ts";
 import { mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { noted, pendingWrite } from "../../uop/graph/writes.ts";
@@ -253,7 +253,7 @@ export class Captured {
       if (from === undefined) return undefined;
       const t = from.read()!;
       if (madeOf(t) === undefined) realizeTensors([t]);
-      return wrap(t, reshape(bufferNode(storageOf(t)), left!.shape));
+      return wrap(t, shapedLike(left!.uop, bufferNode(storageOf(t))));
     });
     this.replay.run(new ReplayCall(buffers, reserveCounter(this.draws), leaves.bound));
     for (const c of copies) c.free();
@@ -265,7 +265,7 @@ export class Captured {
       const t = ref.deref();
       if (t === undefined) continue;
       if (storage === undefined) internals.refresh(t);
-      else internals.setUop(t, reshape(bufferNode(storage), t.shape));
+      else internals.setUop(t, shapedLike(t.uop, bufferNode(storage)));
     }
     const tensorAt = (at: number): TensorBase => {
       const { tensor, input, back, fresh, extents } = this.outputs[at];
@@ -274,7 +274,7 @@ export class Captured {
       }
       const storage = input >= 0 ? storages[input] : made[at];
       const sizes = mapExtents(extents, (e) => rebound(e, leaves.bound));
-      const t = wrap(tensor, withExtents(reshape(bufferNode(storage), tensor.shape), sizes));
+      const t = wrap(tensor, withExtents(shapedLike(tensor.uop, bufferNode(storage)), sizes));
       return fresh ? holdMemory(t) : t;
     };
     for (const [i, { place, output, left, changes }] of this.states.entries()) {

@@ -11,8 +11,8 @@ import { Replay } from "../../engine/replay.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { Site } from "../../helpers/stack.ts";
 import { type BufferArg, Storage } from "../../uop/core/args.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
 import { bufferNode, type UOp } from "../../uop/core/uop.ts";
+import { shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
 import { currentCounter } from "../nodes/random.ts";
@@ -107,7 +107,7 @@ export function finishCapture(
     // replays need only what it is like: the capture does not keep the first result alive
     const like = new Storage(storage.device, storage.dtype, storage.size);
     return {
-      tensor: wrap(tensor, reshape(bufferNode(like), tensor.shape)),
+      tensor: wrap(tensor, shapedLike(tensor.uop, bufferNode(like))),
       storage: like,
       input,
       back,
@@ -192,7 +192,7 @@ export function finishCapture(
   const back = new Map<Storage, number>(), { bound } = leaves;
   inside.forEach((s, i) => groups[i] === i && back.set(s, i));
   const outside = (t: TensorBase, storage: Storage): UOp =>
-    withExtents(reshape(bufferNode(storage), t.shape), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
+    withExtents(shapedLike(t.uop, bufferNode(storage)), mapExtents(extentsOf(t.uop), (e) => rebound(e, bound)));
   const backOf = (t: TensorBase, i: number): TensorBase =>
     extentsOf(t.uop) === null
       ? givenBack(leaves.tensors[i], call.storages[i], t, backBy(t), call.parts.isPart(i))

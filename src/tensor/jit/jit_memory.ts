@@ -14,9 +14,9 @@ import type { UseListener } from "../../engine/realize_nodes.ts";
 import { JitError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { argOf, Storage } from "../../uop/core/args.ts";
-import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { bufferNode, toposort, type UOp } from "../../uop/core/uop.ts";
+import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, mapExtents, marked, withExtents } from "../../uop/graph/extent.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { nodeView } from "../../uop/graph/view.ts";
@@ -336,7 +336,7 @@ export class Parts {
     const tops: TensorBase[] = [], values = new Map<TensorBase, UOp>();
     for (const i of this.wholes.keys()) {
       if (!this.isWritten(i, written)) continue;
-      const t = this.tensors[i], own = reshape(bufferNode(this.storages[i]), t.shape);
+      const t = this.tensors[i], own = shapedLike(t.uop, bufferNode(this.storages[i]));
       const value = withExtents(own, extentsOf(t.uop));
       (t as RealizeTensor).assign(wrap(t, value));
       tops.push(internals.aliases(t)[0]);
@@ -432,11 +432,11 @@ export function givenBack(
     return t;
   }
   if (!isPart || isWritten) {
-    const view = wrap(t, reshape(t.uop, like.shape));
+    const view = wrap(t, shapedLike(like.uop, bare(t.uop)));
     if (!isPart) internals.settle(view);
     return view;
   }
-  const copy = wrap(t, reshape(bufferNode(storageFor(storage, copyOf(storage))), like.shape));
+  const copy = wrap(t, shapedLike(like.uop, bufferNode(storageFor(storage, copyOf(storage)))));
   internals.hold(copy);
   return copy;
 }
@@ -466,7 +466,7 @@ export function insideOf(
     if (!aliases.has(at)) aliases.set(at, aliasOf(storages[i]));
     const extents = mapExtents(extentsOf(t.uop), (e) => marked(e, bound));
     const top = above[i] < 0 ? undefined : inside(above[i]);
-    const own = reshape(top === undefined ? bufferNode(aliases.get(at)!) : top.uop, t.shape);
+    const own = shapedLike(t.uop, top === undefined ? bufferNode(aliases.get(at)!) : bare(top.uop));
     const alias = wrap(top ?? t, withExtents(own, extents));
     made.set(t, alias);
     return alias;

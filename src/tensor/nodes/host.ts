@@ -25,13 +25,28 @@ export type HostArray =
   | Float32Array
   | Float64Array;
 
+/** A complex number: what values of complex tensors are, given and read. */
+export interface ComplexValue {
+  /** The real part. */
+  readonly re: number;
+  /** The imaginary part. */
+  readonly im: number;
+}
+
+/** Whether something is a complex number: an object with numbers `re` and `im`. */
+export function isComplexValue(x: unknown): x is ComplexValue {
+  return typeof x === "object" && x !== null && typeof (x as ComplexValue).re === "number" &&
+    typeof (x as ComplexValue).im === "number";
+}
+
 /** What `tolist()` gives: nested lists, or a value for rank 0. */
-export type NestedValues = number | boolean | bigint | NestedValues[];
+export type NestedValues = number | boolean | bigint | ComplexValue | NestedValues[];
 
 /** Any TypedArray. */
 export type TypedArray = HostArray | Uint8ClampedArray;
 
 type Scalar = number | boolean | bigint;
+type Value = Scalar | ComplexValue;
 /** Lists nested deeper contain themselves, or are a mistake. */
 const MOST_AXES = 64;
 /** The array that holds the bytes of each dtype (bits for bfloat16). */
@@ -48,7 +63,7 @@ const HAS_FLOAT16 = typeof Float16Array === "function";
 ARRAYS.set(dtypes.float16, HAS_FLOAT16 ? Float16Array : Uint16Array);
 
 function arrayType(dtype: DType): ArrayType {
-  const type = ARRAYS.get(dtype);
+  const type = ARRAYS.get(dtype.real);
   if (type === undefined) {
     throw new ArgumentError(`hold ${dtype} on the host`, { reason: "this engine has no array for it" });
   }
@@ -86,7 +101,7 @@ export function isList(x: unknown): x is readonly unknown[] | TypedArray {
 interface Flat {
   readonly shape: number[];
   /** The values in order. */
-  readonly flat: Scalar[];
+  readonly flat: Value[];
   /** Where TypedArrays stand among them, each with the position after its last value. */
   readonly typed: readonly (readonly [array: TypedArray, end: number])[];
 }
@@ -98,10 +113,10 @@ export function flattenNested(action: string, data: readonly unknown[]): Flat {
     if (shape.push(x.length) <= MOST_AXES) continue;
     throw new ShapeError(action, { reason: `the list is nested more than ${MOST_AXES} deep` });
   }
-  const flat: Scalar[] = [];
+  const flat: Value[] = [];
   const walk = (x: unknown, depth: number, path: string): void => {
     if (depth === shape.length) {
-      if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint") flat.push(x);
+      if (typeof x === "number" || typeof x === "boolean" || typeof x === "bigint" || isComplexValue(x)) flat.push(x);
       else if (isList(x)) {
         throw new ShapeError(action, {
           axis: depth,
@@ -168,6 +183,17 @@ export function packHost(values: ArrayLike<Scalar>, dtype: DType): Uint8Array {
   return new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
 }
 
+/** The bytes of values in a complex dtype: pairs of their parts. */
+export function packPairs(values: ArrayLike<Value>, dtype: DType): Uint8Array {
+  const both: Scalar[] = [];
+  for (let i = 0; i < values.length; i++) {
+    const v = values[i];
+    if (typeof v === "object") both.push(v.re, v.im);
+    else both.push(v, 0);
+  }
+  return packHost(both, dtype.real);
+}
+
 function toInteger(x: number | boolean): number {
   const n = Math.trunc(Number(x));
   return Number.isFinite(n) ? n : 0;
@@ -180,9 +206,10 @@ export function copyBytes(x: ArrayBufferView): Uint8Array {
 
 /**
  * The values in `bytes`: Uint8Array for bool, Float16Array for float16 (Float32Array where the engine has none),
- * BigInt64Array for int64, Float32Array for bfloat16 and fp8. Shares the memory of `bytes` where it can.
+ * BigInt64Array for int64, Float32Array for bfloat16 and fp8, pairs of floats side by side for complex dtypes. Shares the memory of `bytes` where it can.
  */
 export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
+  dtype = dtype.real;
   const n = bytes.byteLength / dtype.itemsize;
   const aligned = bytes.byteOffset % dtype.itemsize === 0 ? bytes : bytes.slice();
   const raw = new (arrayType(dtype))(aligned.buffer, aligned.byteOffset, n);
@@ -197,10 +224,11 @@ export function typedArrayOf(bytes: Uint8Array, dtype: DType): HostArray {
 /** Up to here a number is every integer. */
 const EXACT = 2n ** 53n;
 
-/** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53. */
+/** Nested lists of the values in row-major order: booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes. */
 export function nestedOf(values: HostArray, shape: readonly number[], dtype: DType): NestedValues {
-  const value = (i: number): Scalar => {
+  const value = (i: number): Value => {
     const v = values[i];
+    if (dtype.isComplex) return { re: values[2 * i] as number, im: values[2 * i + 1] as number };
     if (dtype.isBool) return v !== 0;
     if (typeof v !== "bigint") return v;
     return -EXACT <= v && v <= EXACT ? Number(v) : v;
@@ -216,11 +244,16 @@ export function nestedOf(values: HostArray, shape: readonly number[], dtype: DTy
 /** Values as text, nested in brackets; long axes show both ends. */
 export function formatValues(values: HostArray, shape: readonly number[], dtype: DType): string {
   const edge = prod(shape) > 1000 ? 3 : Infinity;
+  const number = (v: number): string =>
+    Object.is(v, -0) ? "-0" : String(Number(v.toPrecision(dtype.real.bits === 64 ? 8 : 5)));
   const value = (i: number): string => {
     const v = values[i];
     if (dtype.isBool) return v === 0 ? "false" : "true";
-    if (typeof v === "bigint" || !dtype.isFloat) return String(v);
-    return Object.is(v, -0) ? "-0" : String(Number(v.toPrecision(dtype.bits === 64 ? 8 : 5)));
+    if (dtype.isComplex) {
+      const re = number(values[2 * i] as number), im = number(values[2 * i + 1] as number);
+      return `${re}${im.startsWith("-") ? "" : "+"}${im}i`;
+    }
+    return typeof v === "bigint" || !dtype.isFloat ? String(v) : number(v);
   };
   const build = (axis: number, at: number, stride: number): string => {
     if (axis === shape.length) return value(at);

@@ -4,13 +4,15 @@
  * @module
  */
 import { roundFloat } from "../../dtype/convert.ts";
-import { type DType, dtypes } from "../../dtype/dtype.ts";
-import { defaultFloat, defaultInt, holdsWhole, isInt32, isWhole, scalarDType } from "../../dtype/promotion.ts";
+import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
+import { defaultFloat, defaultInt, holdsWhole, isInt32, isWhole, promote, scalarDType } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { describe } from "../../helpers/options.ts";
 import { Int64 } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { fromParts } from "../../uop/graph/complex.ts";
+import type { ComplexValue } from "./host.ts";
 
 /** A CONST for a JavaScript scalar in `dtype`, wrapped or rounded to it as a cast would. */
 export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp {
@@ -42,10 +44,21 @@ export function scalarConst(value: number | boolean | bigint, dtype: DType): UOp
   return constant(Number.isSafeInteger(n) ? n : Int64.fromBigInt(wrapped), dtype);
 }
 
+/** A complex number in a complex dtype. */
+export function complexConst({ re, im }: ComplexValue, dtype: DType): UOp {
+  return fromParts([scalarConst(re, dtype.real), scalarConst(im, dtype.real)]);
+}
+
+/** Whether there is no complex number among values. */
+function isReal(values: readonly unknown[]): values is readonly (number | boolean | bigint)[] {
+  return !values.some((v) => typeof v === "object");
+}
+
 /** `u` in `dtype`: see `cast` in elementwise.ts. */
 export function castNode(u: UOp, dtype: DType): UOp {
   const from = u.dtype;
   if (from === dtype) return u;
+  if (from.isComplex || dtype.isComplex) return u.cast(dtype);
   if (from.isFloat && dtype.isInt) return floatToInt(u, dtype);
   if (u.op === Ops.CONST) return scalarConst(u.arg instanceof Int64 ? u.arg.toBigInt() : u.value, dtype);
   return u.cast(dtype);
@@ -104,9 +117,10 @@ export function checkFits(x: number | boolean | bigint, dtype: DType, action = "
 /**
  * The dtype that a list of JavaScript scalars has: float if any is a fraction; else int64 for a bigint, int32, bool. Whole
  * numbers beyond int32 make it a float too, or int64 where the default float would round any element, or where it stands
- * beside a tensor of uint32, int64 or uint64.
+ * beside a tensor of uint32, int64 or uint64. Complex where any value is.
  */
-export function inferDType(values: readonly (number | boolean | bigint)[], beside?: DType): DType {
+export function inferDType(values: readonly (number | boolean | bigint | ComplexValue)[], beside?: DType): DType {
+  if (!isReal(values)) return complexOf(promote(defaultFloat(), beside?.real ?? dtypes.bool));
   let best: DType = dtypes.bool, large = false;
   const int = defaultInt();
   for (const v of values) {

@@ -12,6 +12,7 @@ import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, slope, withGradient } from "../../uop/graph/given_gradient.ts";
 import { TensorBase } from "../handle/base.ts";
 import { leNode } from "../nodes/compare_nodes.ts";
+import { expComplex, inverseNode } from "../nodes/complex_nodes.ts";
 import {
   absNode,
   expm1Node,
@@ -27,7 +28,7 @@ import {
 import { drawUniform } from "../nodes/random.ts";
 import { scalarConst } from "../nodes/scalars.ts";
 import type { FunctionTensor } from "./functions.ts";
-import { install, installUnary, ofReals, type Rows, type UnaryRow } from "./rows.ts";
+import { install, installUnary, ofNumbers, ofReals, type Rows, type UnaryRow } from "./rows.ts";
 
 /** Options of {@linkcode ActivationTensor.gelu}. */
 export interface GeluOptions {
@@ -39,6 +40,11 @@ export interface GeluOptions {
 function reluNode(x: UOp): UOp {
   const zero = scalarConst(0, x.dtype);
   return leNode(x, zero).where(zero, x);
+}
+
+/** 1 / (1 + e^-z) of complex numbers. */
+function logistic(z: UOp): UOp {
+  return inverseNode(shift(expComplex(scale(z, -1)), 1));
 }
 
 /** Limits to [low, high] between constants. */
@@ -124,11 +130,11 @@ export type ParameterRow = readonly [
 
 /** What takes nothing. */
 export const ACTIVATIONS: Rows<UnaryRow> = {
-  sigmoid: ofReals(sigmoidNode),
+  sigmoid: ofNumbers(sigmoidNode, logistic),
   logsigmoid: ofReals((x) => scale(softplusNode(scale(x, -1)), -1)),
   hardswish: ofReals((x) => scale(x.mul(limit(shift(x, 3), 0, 6)), 1 / 6)),
-  silu: ofReals((x) => x.mul(sigmoidNode(x))),
-  swish: ofReals((x) => x.mul(sigmoidNode(x))),
+  silu: ofNumbers((x) => x.mul(sigmoidNode(x)), (z) => z.mul(logistic(z))),
+  swish: ofNumbers((x) => x.mul(sigmoidNode(x)), (z) => z.mul(logistic(z))),
   quickGelu: ofReals((x) => x.mul(sigmoidNode(scale(x, 1.702)))),
   mish: ofReals((x) => x.mul(tanhNode(softplusNode(x)))),
   tanhshrink: ofReals((x) => x.add(scale(tanhNode(x), -1))),

@@ -13,6 +13,7 @@ import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
 import { broadcastNodes, CAST_COPY, checkSameDevice, type Operand, TensorBase } from "../handle/base.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
+import { constantPowerComplex, magnitudeNode, powComplex } from "../nodes/complex_nodes.ts";
 import { intDivide, remainder, wholeQuotient } from "../nodes/division.ts";
 import { flattenNested } from "../nodes/host.ts";
 import { floatConst, logaddexpNode } from "../nodes/numeric.ts";
@@ -136,10 +137,14 @@ export const CASTS: Rows<DType> = {
 
 /** What takes nothing. */
 export const UNARY: Rows<UnaryRow> = {
-  neg: { node: (x) => x.dtype.isBool ? notNode(x) : negNode(x) },
+  neg: { node: (x) => x.dtype.isBool ? notNode(x) : negNode(x), complex: negNode },
   sign: { node: (x) => flat(signValue(x), [x]) },
-  logicalNot: { node: (x) => notNode(castNode(x, dtypes.bool)) },
+  logicalNot: { node: isFalse, complex: isFalse },
 };
+
+function isFalse(x: UOp): UOp {
+  return notNode(castNode(x, dtypes.bool));
+}
 
 /** How operands come: "promoted" to one dtype, as others are, or "reversible"; a number "limited" to integers or "compared"
  * exactly, also by order ("ordered"); or as "words" of bits. */
@@ -279,6 +284,7 @@ export abstract class ElementwiseTensor extends TensorBase {
     }
     const [a, b] = this.reversible("pow", x, options);
     if (!a.dtype.isFloat) return this.wrap(integerPower(a, b));
+    if (a.dtype.isComplex) return this.wrap(powComplex(a, b));
     const wide = a.dtype.bits < 32 ? dtypes.float32 : a.dtype;
     return this.wrap(powNode(a.cast(wide), b.cast(wide)).cast(a.dtype));
   }
@@ -295,6 +301,7 @@ export abstract class ElementwiseTensor extends TensorBase {
       const base = x.dtype.isBool ? x.cast(dtypes.int32) : x;
       return exponent === 0 ? this.onesNode(base.dtype) : intPower(base, exponent);
     }
+    if (x.dtype.isComplex) return constantPowerComplex(x, exponent);
     return inFloat(x, (u) => exponent === 0 ? flat(this.onesNode(u.dtype), [u]) : constantPower(u, exponent));
   }
 
@@ -403,9 +410,9 @@ export abstract class ElementwiseTensor extends TensorBase {
       if (!(value >= 0)) throw new ArgumentError("isclose", { reason: `${name} must be at least 0, not ${value}` });
     }
     const [p, q] = this.broadcasted("isclose", other);
-    const wide = p.dtype === dtypes.float64 ? p.dtype : dtypes.float32;
-    const a = castNode(p, wide), b = castNode(q, wide), zero = constant(0, wide);
-    const absolute = (x: UOp) => x.lt(zero).where(negNode(x), x);
+    const wide = p.dtype.real === dtypes.float64 ? dtypes.float64 : dtypes.float32, { isComplex } = p.dtype;
+    const a = isComplex ? p : castNode(p, wide), b = isComplex ? q : castNode(q, wide), zero = constant(0, wide);
+    const absolute = (x: UOp) => x.dtype.isComplex ? magnitudeNode(x) : x.lt(zero).where(negNode(x), x);
     const bound = absolute(b).mul(floatConst(options.rtol ?? 1e-5, wide)).add(floatConst(options.atol ?? 1e-8, wide));
     const finite = absolute(b).lt(constant(Infinity, wide));
     let close = p.eq(q).or(leNode(absolute(a.add(negNode(b))), bound).and(finite));

@@ -8,8 +8,28 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { defaultFloat } from "../../dtype/promotion.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { partsOf } from "../../uop/graph/complex.ts";
 import { TensorBase } from "../handle/base.ts";
 import { negNode } from "../nodes/compare_nodes.ts";
+import {
+  acosComplex,
+  acoshComplex,
+  asinComplex,
+  asinhComplex,
+  atanComplex,
+  atanhComplex,
+  cosComplex,
+  coshComplex,
+  expComplex,
+  inverseNode,
+  logComplex,
+  magnitudeNode,
+  sinComplex,
+  sinhComplex,
+  sqrtComplex,
+  tanComplex,
+  tanhComplex,
+} from "../nodes/complex_nodes.ts";
 import {
   absNode,
   acoshNode,
@@ -42,11 +62,11 @@ import {
   sincNode,
 } from "../nodes/special_nodes.ts";
 import { type ElementwiseTensor, signValue } from "./elementwise.ts";
-import { inFloat, installUnary, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
+import { inFloat, installUnary, ofNumbers, ofReals, rounding, type Rows, type UnaryRow } from "./rows.ts";
 
 /** The families that it is written in, and its functions. */
 export interface FunctionTensor extends ElementwiseTensor {
-  /** |x|. Gradient 0 at 0. */
+  /** |x|: real of complex numbers, too. Gradient 0 at 0. */
   abs(): this;
   /** x * x. */
   square(): this;
@@ -122,28 +142,32 @@ export interface FunctionTensor extends ElementwiseTensor {
 
 /** A row each. */
 export const FUNCTIONS: Rows<UnaryRow> = {
-  abs: { node: magnitude },
-  square: { node: (x) => x.dtype.isBool ? x.and(x) : x.mul(x) },
-  sqrt: ofReals((x) => x.sqrt(), 0),
-  rsqrt: ofReals((x) => floatConst(1, x.dtype).fdiv(x.sqrt()), 0),
-  reciprocal: ofReals((x) => floatConst(1, x.dtype).fdiv(x)),
-  exp: ofReals(expNode),
-  exp2: ofReals((x) => x.exp2()),
-  log: ofReals(logNode, 0),
-  log2: ofReals((x) => x.log2(), 0),
-  log10: ofReals((x) => scale(x.log2(), Math.LOG10E / Math.LOG2E), 0),
-  sin: ofReals((x) => x.sin()),
-  cos: ofReals((x) => x.cos()),
-  tan: ofReals(tanNode),
-  asin: ofReals(asinNode, -1, 1),
-  acos: ofReals(acosNode, -1, 1),
-  atan: ofReals(atanNode),
-  sinh: ofReals(sinhNode),
-  cosh: ofReals(coshNode),
-  tanh: ofReals(tanhNode),
-  asinh: ofReals(asinhNode),
-  acosh: ofReals(acoshNode, 1),
-  atanh: ofReals(atanhNode, -1, 1),
+  abs: { node: magnitude, complex: magnitudeNode },
+  square: { node: (x) => x.dtype.isBool ? x.and(x) : x.mul(x), complex: (z) => z.mul(z) },
+  sqrt: ofNumbers((x) => x.sqrt(), sqrtComplex, 0),
+  rsqrt: ofNumbers((x) => floatConst(1, x.dtype).fdiv(x.sqrt()), (z) => inverseNode(sqrtComplex(z)), 0),
+  reciprocal: ofNumbers((x) => floatConst(1, x.dtype).fdiv(x), inverseNode),
+  exp: ofNumbers(expNode, expComplex),
+  exp2: ofNumbers((x) => x.exp2(), (z) => expComplex(scale(z, Math.LN2))),
+  log: ofNumbers(logNode, logComplex, 0),
+  log2: ofNumbers((x) => x.log2(), (z) => scale(logComplex(z), Math.LOG2E), 0),
+  log10: ofNumbers(
+    (x) => scale(x.log2(), Math.LOG10E / Math.LOG2E),
+    (z) => scale(logComplex(z), Math.LOG10E),
+    0,
+  ),
+  sin: ofNumbers((x) => x.sin(), sinComplex),
+  cos: ofNumbers((x) => x.cos(), cosComplex),
+  tan: ofNumbers(tanNode, tanComplex),
+  asin: ofNumbers(asinNode, asinComplex, -1, 1),
+  acos: ofNumbers(acosNode, acosComplex, -1, 1),
+  atan: ofNumbers(atanNode, atanComplex),
+  sinh: ofNumbers(sinhNode, sinhComplex),
+  cosh: ofNumbers(coshNode, coshComplex),
+  tanh: ofNumbers(tanhNode, tanhComplex),
+  asinh: ofNumbers(asinhNode, asinhComplex),
+  acosh: ofNumbers(acoshNode, acoshComplex, 1),
+  atanh: ofNumbers(atanhNode, atanhComplex, -1, 1),
   erf: ofReals(erfNode),
   erfc: ofReals(erfcValue),
   erfinv: ofReals(erfinvNode, -1, 1),
@@ -189,13 +213,21 @@ export abstract class FunctionTensor extends TensorBase {
     return this.floating((x) => decimals > 0 ? over(roundNode(scale(x, power))) : scale(roundNode(over(x)), power));
   }
 
-  /** True for NaN. */
+  /** What `test` says of both parts of complex numbers, joined. */
+  private ofParts(test: (x: this) => this, join: (a: UOp, b: UOp) => UOp): this {
+    const [a, b] = partsOf(this.uop).map((x) => test(this.wrap(x)).uop);
+    return this.wrap(join(a, b));
+  }
+
+  /** True for NaN; of complex numbers where either part is. */
   isnan(): this {
+    if (this.dtype.isComplex) return this.ofParts((x) => x.isnan(), (a, b) => a.or(b));
     return this.wrap(this.dtype.isFloat ? isNanNode(this.uop) : this.broadcastConst(constant(0, dtypes.bool)));
   }
   /** True for infinities; each sign can be left out. */
   isinf(options: { readonly detectPositive?: boolean; readonly detectNegative?: boolean } = {}): this {
     checkOptions("isinf", options, ["detectPositive", "detectNegative"]);
+    if (this.dtype.isComplex) return this.ofParts((x) => x.isinf(options), (a, b) => a.or(b));
     const x = this.uop, d = x.dtype;
     const { detectPositive = true, detectNegative = true } = options;
     if (!d.isFloat || (!detectPositive && !detectNegative)) {
@@ -206,6 +238,7 @@ export abstract class FunctionTensor extends TensorBase {
   }
   /** True for what is neither infinite nor NaN. */
   isfinite(): this {
+    if (this.dtype.isComplex) return this.ofParts((x) => x.isfinite(), (a, b) => a.and(b));
     const x = this.uop, d = x.dtype;
     if (!d.isFloat) return this.wrap(this.broadcastConst(constant(1, dtypes.bool)));
     return this.wrap(x.lt(constant(Infinity, d)).and(constant(-Infinity, d).lt(x)));

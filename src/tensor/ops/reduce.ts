@@ -19,6 +19,7 @@ import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { eqNode, negNode } from "../nodes/compare_nodes.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
+import { squaredMagnitude } from "../nodes/complex_nodes.ts";
 import { detachNode, expNode, floatConst, logNode, rootNode, shift } from "../nodes/numeric.ts";
 import { constantPower } from "../nodes/power.ts";
 import { belowMax, countNode, meanNode, minAlong, orReduce, reduceNode } from "../nodes/reduce_nodes.ts";
@@ -156,10 +157,11 @@ export abstract class ReduceTensor extends TensorBase {
     const x = castNode(this.uop, wideOf(this.uop));
     const mean = meanNode(x, axes);
     const away = x.add(negNode(broadcastTo(mean, shapeOf(x))));
-    const sum = reduceNode(away.mul(away), Ops.ADD, axes), n = countNode(x, axes, shapeOf(sum));
+    const square = away.dtype.isComplex ? squaredMagnitude(away) : away.mul(away);
+    const sum = reduceNode(square, Ops.ADD, axes), n = countNode(square, axes, shapeOf(sum));
     const divisor = n.op === Ops.CONST
-      ? floatConst(Math.max(n.value - correction, 0), x.dtype)
-      : shift(n, -correction).alu(Ops.MAX, constant(0, x.dtype));
+      ? floatConst(Math.max(n.value - correction, 0), n.dtype)
+      : shift(n, -correction).alu(Ops.MAX, constant(0, n.dtype));
     return [sum.fdiv(divisor), mean];
   }
 
@@ -170,7 +172,7 @@ export abstract class ReduceTensor extends TensorBase {
     const out = floatOf(this.dtype);
     const first = root ? rootNode(variance) : variance;
     return [
-      this.finish(first.cast(out), axes, options.keepdim),
+      this.finish(first.cast(out.real), axes, options.keepdim),
       this.finish(mean.cast(out), axes, options.keepdim),
     ];
   }
@@ -352,8 +354,11 @@ export abstract class ReduceTensor extends TensorBase {
     }
     if (p === 0) norm = t.ne(0).sum(at, keep).cast(x.dtype);
     else if (p === Infinity) norm = t.abs().max(at, keep);
-    else if (p === 2) norm = this.wrap(rootNode(t.square().sum(at, keep).uop));
-    else if (p === 1) norm = t.abs().sum(at, keep);
+    else if (p === 2) {
+      norm = this.wrap(
+        rootNode(t.wrap(t.dtype.isComplex ? squaredMagnitude(t.uop) : t.square().uop).sum(at, keep).uop),
+      );
+    } else if (p === 1) norm = t.abs().sum(at, keep);
     else if (p > 0) norm = this.wrap(rootOf(t.abs().pow(p).sum(at, keep).uop, p));
     else if (p === -Infinity) norm = t.abs().min(at, keep);
     else norm = t.abs().pow(p).sum(at, keep).pow(1 / p);

@@ -8,6 +8,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
+import { DTypeError } from "../../helpers/errors.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { internals, type TensorBase } from "../handle/base.ts";
 
@@ -15,6 +16,8 @@ import { internals, type TensorBase } from "../handle/base.ts";
 export interface UnaryRow {
   /** The result. */
   readonly node: (x: UOp) => UOp;
+  /** The result of complex numbers, if it has one. */
+  readonly complex?: (x: UOp) => UOp;
   /** Of floats where it has values, if not everywhere. */
   readonly domain?: readonly [least: number, greatest: number];
 }
@@ -29,6 +32,16 @@ export function inFloat(x: UOp, f: (x: UOp) => UOp): UOp {
 /** The row of a function of reals. */
 export function ofReals(f: (x: UOp) => UOp, least: number = -Infinity, greatest: number = Infinity): UnaryRow {
   return { node: (x) => inFloat(x, f), domain: [least, greatest] };
+}
+
+/** The row of a function of reals that complex numbers have, too. */
+export function ofNumbers(
+  f: (x: UOp) => UOp,
+  complex: (x: UOp) => UOp,
+  least?: number,
+  greatest?: number,
+): UnaryRow {
+  return { ...ofReals(f, least, greatest), complex };
 }
 
 /** The row of a rounding: integers stay as they are. */
@@ -54,8 +67,19 @@ export function install<T, R>(
 
 /** Puts methods that take nothing on a family. */
 export function installUnary(family: { readonly prototype: TensorBase }, rows: Rows<UnaryRow>): void {
-  install(family, rows, ({ node }) =>
+  install(family, rows, ({ node, complex }, name) =>
     function () {
-      return internals.wrap(this, node(this.uop));
+      const x = this.uop;
+      return internals.wrap(this, !x.dtype.isComplex ? node(x) : (complex ?? refuseComplex(name))(x));
     });
+}
+
+/** A function that complex numbers have not. */
+function refuseComplex(name: string): (x: UOp) => never {
+  return ({ dtype }) => {
+    throw new DTypeError(`apply ${name} to dtype`, {
+      dtypes: [dtype],
+      reason: "it is not defined for complex numbers; take abs(), real() or imag() first",
+    });
+  };
 }

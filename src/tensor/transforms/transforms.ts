@@ -17,6 +17,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { bufferNode, constant, nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
 import { batchGraph } from "../../uop/graph/batch.ts";
 import { computeGradient } from "../../uop/graph/gradient.ts";
+import { bare, fromPairs, shapedLike } from "../../uop/graph/complex.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { checkIntegers } from "../handle/axes.ts";
@@ -150,21 +151,25 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
   if (!isTensor(value)) {
     throw new ArgumentError(action, { reason: `the function gives ${describe(value)}, not a tensor` });
   }
-  if (value.numel() !== 1 || !value.dtype.isFloat) {
+  if (value.numel() !== 1 || !value.isFloatingPoint()) {
     throw new ShapeError(`${action} of a function whose value is ${value.dtype} of`, {
       shapes: [value.shape],
       reason: "the value must be a floating-point scalar; reduce it",
     });
   }
   const root = resolve(value.uop), memo = new Map<UOp, UOp>();
-  const targets = [...parts.values()].flatMap((p) => p.nodes.map((n) => resolve(n, memo)));
+  const targets = [...parts.values()].flatMap((p) => p.nodes.map((n) => bare(resolve(n, memo))));
   const found = computeGradient(root, materializeShape(constant(1, value.dtype), value.shape), targets);
   const lost = lostBelow(root, [], start);
   const grads = argnums.map((n) => {
     const { nodes, tensors } = parts.get(n)!;
-    for (const u of nodes) checkLost(lost, u, n, found.has(memo.get(u)!));
+    const at = (u: UOp): UOp | undefined => found.get(bare(memo.get(u)!));
+    for (const u of nodes) checkLost(lost, u, n, at(u) !== undefined);
     return mapLeaves(given[n], isTensor, (t, i) => {
-      return wrap(t, materializeShape(found.get(memo.get(nodes[i])!) ?? zerosLike(tensors[i]), t.shape));
+      const g = at(nodes[i]);
+      if (g === undefined) return wrap(t, zerosLike(tensors[i]));
+      const shape = shapeOf(bare(t.uop)), whole = materializeShape(g, shape);
+      return wrap(t, t.dtype.isComplex ? fromPairs(whole) : whole);
     });
   });
   return { value: options.hasAux ? [value, aux] : value, gradients: several ? grads : grads[0] };
@@ -214,11 +219,11 @@ export function valueAndGrad<A extends unknown[], R>(
 
 /** A node of this shape that stands for a tensor and has no memory: it must not be left in what is realized. */
 function placeholder(t: TensorBase, shape: readonly number[]): { node: UOp; leaf: UOp } {
-  const size = shape.reduce((a, b) => a * b, 1);
-  const storage = new Storage(t.device, t.dtype, size);
+  const { real, isComplex } = t.dtype, own = isComplex ? [...shape, 2] : shape;
+  const storage = new Storage(t.device, real, own.reduce((a, b) => a * b, 1));
   storage.disposedAt = TRACED;
-  const leaf = bufferNode(storage);
-  return { node: reshape(leaf, shape), leaf };
+  const leaf = bufferNode(storage), node = reshape(leaf, own);
+  return { node: isComplex ? fromPairs(node) : node, leaf };
 }
 
 /**
@@ -258,22 +263,27 @@ export function jvp<A extends unknown[], R>(fn: TensorFunction<A, R>, primals: A
   });
   const value = call(action, fn, inputs.tree as unknown[]);
   const memo = new Map<UOp, UOp>();
-  const targets = inputs.nodes.map((n) => resolve(n, memo));
-  const along = directions.map((d, i) => resolve(d.uop, memo).cast(inputs.tensors[i].dtype));
+  const targets = inputs.nodes.map((n) => bare(resolve(n, memo)));
+  const along = directions.map((d, i) => {
+    const t = inputs.tensors[i], u = resolve(d.uop, memo).cast(t.dtype);
+    return t.dtype.isComplex ? bare(materializeShape(u, t.shape)) : u;
+  });
   const tangent = mapLeaves(value, isTensor, (y) => {
     if (!y.dtype.isFloat) return wrap(y, zerosLike(y));
     const seed = placeholder(y, y.shape);
-    const pulled = computeGradient(resolve(y.uop, memo), seed.node, targets);
+    const pulled = computeGradient(bare(resolve(y.uop, memo)), bare(seed.node), targets);
     // the sum over inputs of <gradient, tangent>: linear in the seed, and its derivative is the tangent of y
     let sum: UOp | undefined;
     targets.forEach((t, i) => {
       const g = pulled.get(t);
       if (g === undefined) return;
-      const part = total(g.mul(materializeShape(along[i], shapeOf(g)))).cast(y.dtype);
+      const part = total(g.mul(materializeShape(along[i], shapeOf(g)))).cast(y.dtype.real);
       sum = sum === undefined ? part : sum.add(part);
     });
-    const back = sum === undefined ? undefined : computeGradient(sum, constant(1, y.dtype), [seed.leaf]).get(seed.leaf);
-    return wrap(y, back === undefined ? zerosLike(y) : reshape(back, y.shape));
+    const back = sum === undefined
+      ? undefined
+      : computeGradient(sum, constant(1, y.dtype.real), [seed.leaf]).get(seed.leaf);
+    return wrap(y, back === undefined ? zerosLike(y) : shapedLike(y.uop, back));
   });
   return [value as R, tangent as R];
 }
@@ -342,7 +352,7 @@ export function vmap<A extends unknown[], R>(
           at,
           ...shape.map((_, a) => a).filter((a) => a !== at),
         ]);
-        leaves.set(leaf, reshape(front, [size, ...shapeOf(leaf)]));
+        leaves.set(leaf, reshape(bare(front), [size, ...shapeOf(leaf)]));
         return wrap(t, node);
       });
     });
@@ -352,8 +362,8 @@ export function vmap<A extends unknown[], R>(
     const value = call(action, fn, stand);
     return mapLeaves(value, isTensor, (y) => {
       const root = resolve(y.uop, memo), shape = y.shape;
-      const [batched] = batchGraph([root], leaves, size);
-      const u = batched ?? broadcastTo(materializeShape(root, shape), [size, ...shape]);
+      const [batched] = batchGraph([bare(root)], leaves, size), isPairs = batched !== undefined && y.dtype.isComplex;
+      const u = isPairs ? fromPairs(batched) : batched ?? broadcastTo(materializeShape(root, shape), [size, ...shape]);
       const to = normalizeAxis(`${action} to outAxes`, outAxes, shape.length + 1, shape);
       const order = shape.map((_, a) => a + 1);
       order.splice(to, 0, 0);
@@ -380,7 +390,7 @@ export function checkpoint<A extends unknown[], R>(fn: TensorFunction<A, R>): Te
   return (...args: A): R => {
     const inputs = tracers(args, 0);
     const value = call("checkpoint", fn, inputs.tree as unknown[]);
-    const floats = inputs.nodes;
+    const floats = inputs.nodes.map(bare);
     return mapLeaves(value, isTensor, (y) => {
       if (!y.dtype.isFloat) return y;
       return wrap(y, uop(Ops.CHECKPOINT, y.dtype, [materializeShape(y.uop, y.shape), ...floats]));

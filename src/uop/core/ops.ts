@@ -44,6 +44,7 @@ export const Ops = {
   CHECKPOINT: 72, // src [value, ...inputs]; the value, whose gradient computes it from the inputs again
   COPY: 24, // src [x]; arg device name
   CUSTOM: 74, // src the buffers of a kernel of the user's, by slot; arg CustomArg. An effect, as STORE is
+  COMPLEX: 77, // src [pairs of floats, a last axis of size 2]; their shape without it. The one node of a complex dtype
   // reduce
   REDUCE: 25, // T: src [x]; arg ReduceArg (axes kept as size 1). K: src [...lifts, ...ranges]; arg CarrierArg
   // memory
@@ -152,6 +153,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   CHECKPOINT: [N, SAME, 0],
   COPY: [1, BOUNDARY | SAME, 0],
   CUSTOM: [N, BOUNDARY, 0],
+  COMPLEX: [1, 0, 0],
   REDUCE: [N, 0, 0],
   INDEX: [N, 0, 0],
   LOAD: [N, 0, 0],
@@ -241,9 +243,10 @@ export function isSame(op: Ops): boolean {
 export function isCollective(op: Ops): boolean {
   return (opFlags[op] & COLLECTIVE) !== 0;
 }
-/** True for what shows the memory of `src[0]` in another way: movement, DETACH, CONTIGUOUS_BACKWARD, BITCAST. */
+/** True for what shows the memory of `src[0]` in another way: movement, DETACH, CONTIGUOUS_BACKWARD, BITCAST, COMPLEX. */
 export function isView(op: Ops): boolean {
-  return isMovement(op) || op === Ops.DETACH || op === Ops.CONTIGUOUS_BACKWARD || op === Ops.BITCAST;
+  return isMovement(op) || op === Ops.DETACH || op === Ops.CONTIGUOUS_BACKWARD || op === Ops.BITCAST ||
+    op === Ops.COMPLEX;
 }
 /** True where both orders of the sources mean the same. */
 export function isCommutative(op: Ops): boolean {

@@ -52,6 +52,8 @@ function derive(u: UOp): readonly number[] | null {
       const from = u.src[0].dtype.itemsize, to = u.dtype.itemsize;
       return from === to ? s : [...s.slice(0, -1), s[s.length - 1] * from / to];
     }
+    case Ops.COMPLEX:
+      return shapeOf(u.src[0]).slice(0, -1);
     case Ops.FLIP:
     case Ops.AFTER:
       return shapeOf(u.src[0]);

@@ -6,6 +6,7 @@
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { SpecError } from "../../helpers/errors.ts";
 import { mix } from "../../helpers/hash.ts";
 import type { Line } from "../../helpers/stack.ts";
 import {
@@ -22,7 +23,7 @@ import {
 } from "./args.ts";
 import type { AxisKind } from "./args.ts";
 import { Arithmetic } from "./arithmetic.ts";
-import { isComparison, Ops } from "./ops.ts";
+import { isComparison, opName, Ops } from "./ops.ts";
 
 let made = 0;
 /** How many nodes have been made so far. */
@@ -138,16 +139,17 @@ export class UOp extends Arithmetic<UOp> {
       const s = src[i];
       all[i + 1] = typeof s === "number" ? constant(s, first.dtype) : s;
     }
+    if (this.dtype.isComplex) return pairs.node(op, first.dtype, all, undefined);
     const dtype = isComparison(op) ? dtypes.bool.vec(this.dtype.count) : first.dtype;
     return uop(op, dtype, all);
   }
   /** The value in another dtype; this node where it has it. */
   cast(dtype: DType): UOp {
-    return dtype === this.dtype ? this : uop(Ops.CAST, dtype, [this]);
+    return dtype === this.dtype ? this : converted(Ops.CAST, dtype, this);
   }
   /** The bits in another dtype of the same size. */
   bitcast(dtype: DType): UOp {
-    return dtype === this.dtype ? this : uop(Ops.BITCAST, dtype, [this]);
+    return dtype === this.dtype ? this : converted(Ops.BITCAST, dtype, this);
   }
   /** A constant of this dtype. */
   constLike(value: ConstValue): UOp {
@@ -264,8 +266,23 @@ let previous = new Table(SMALL_TABLE);
 
 const NO_SRC: readonly UOp[] = Object.freeze([]);
 
-/** The node with these fields: the one that exists, else a new one. Keep `src` unchanged afterwards. */
+/** What makes nodes that are complex, or read what is, of real ones: set by graph/complex.ts. */
+export const pairs: { node: (op: Ops, dtype: DType, src: readonly UOp[], arg: Arg) => UOp } = {
+  node: (op) => {
+    throw new SpecError(`graph/complex.ts, which makes complex ${opName[op]}s, is not loaded`);
+  },
+};
+
+function converted(op: Ops, dtype: DType, x: UOp): UOp {
+  return x.dtype.isComplex ? pairs.node(op, dtype, [x], undefined) : uop(op, dtype, [x]);
+}
+
+/**
+ * The node with these fields: the one that exists, else a new one. Keep `src` unchanged afterwards. Of a complex dtype
+ * the COMPLEX of real nodes that has its value.
+ */
 export function uop(op: Ops, dtype: DType, src: readonly UOp[] = NO_SRC, arg?: Arg): UOp {
+  if (dtype.isComplex && op !== Ops.COMPLEX) return pairs.node(op, dtype, src, arg);
   let h = mix(Math.imul(op + 1, 0x85ebca6b) ^ (dtype.id << 8) ^ dtype.count, hashArg(arg));
   for (let i = 0; i < src.length; i++) h = mix(h, src[i].hash);
   if (h === 0) h = 1; // what marks an empty slot

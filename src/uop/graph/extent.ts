@@ -268,6 +268,8 @@ function derive(u: UOp): Extents | null {
       const { axes } = reduceOf(u);
       return x.map((e, i) => axes.includes(i) ? undefined : e);
     }
+    case Ops.COMPLEX:
+      return x.slice(0, -1);
     case Ops.EXPAND:
     case Ops.FLIP:
     case Ops.AFTER:

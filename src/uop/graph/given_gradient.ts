@@ -60,6 +60,6 @@ const TIED = new GradientArg((g, inputs) => inputs.map((x, i) => i === 0 ? g : (
 
 /** `value`, as one that was made from `inputs` of any shapes: gradients with respect to them are zeros beside what it gives. */
 export function tied(value: UOp, inputs: readonly UOp[]): UOp {
-  const floats = inputs.filter((x) => x.dtype.isFloat);
+  const floats = inputs.flatMap((x) => !x.dtype.isFloat ? [] : x.op === Ops.COMPLEX ? x.src : [x]);
   return floats.length === 0 || !value.dtype.isFloat ? value : withGradient(value, [value, ...floats], TIED);
 }

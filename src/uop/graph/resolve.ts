@@ -39,10 +39,10 @@ export function readNow(u: UOp): UOp {
   return storage.version === version || storage.disposedAt !== "" ? end : u;
 }
 
-/** What `u` is now, under any shape. */
+/** What `u` is now, under any shape; of complex numbers the pairs. */
 export function unshaped(u: UOp): UOp {
   u = latest(u);
-  while (u.op === Ops.RESHAPE) u = latest(u.src[0]);
+  while (u.op === Ops.RESHAPE || u.op === Ops.COMPLEX) u = latest(u.src[0]);
   return u;
 }
 

@@ -125,7 +125,7 @@ export function shown(u: UOp, over?: UOp): Shown {
 /** Views, outermost first, of another node. */
 export function showAs(steps: readonly UOp[], x: UOp): UOp {
   for (let i = steps.length - 1; i >= 0; i--) {
-    const { op, dtype, src, arg } = steps[i], own = op === Ops.BITCAST ? dtype : x.dtype;
+    const { op, dtype, src, arg } = steps[i], own = op === Ops.BITCAST || op === Ops.COMPLEX ? dtype : x.dtype;
     x = uop(op, own, src.length === 1 ? [x] : [x, ...src.slice(1)], arg);
   }
   return x;

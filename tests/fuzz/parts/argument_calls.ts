@@ -55,6 +55,7 @@ type Node = ReturnType<typeof kernel.loop>;
 
 const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
 const i32 = (values: number[]): Tensor => new Tensor(values, { dtype: "int32" });
+const complex = (): Tensor => Tensor.complex(f32(2, 3), f32(2, 3));
 const matrix = (): Tensor => new Tensor([[4, 1], [1, 3]], { dtype: "float32" });
 /** Arguments of the usual tensor. */
 const on = (...args: Arg[]): MakeCall => () => ({ self: f32(2, 3), args });
@@ -93,9 +94,11 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(none, Object.keys({ ...FUNCTIONS, ...ACTIVATIONS, ...CASTS, ...UNARY }).join(" ")),
   ...same(
     none,
-    "isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
+    "isComplex isreal real conj angle sgn isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
       "schedule wasm js data dataSync tolist tolistSync dispose qr",
   ),
+  ...same(of(complex, () => []), "imag viewAsReal"),
+  viewAsComplex: of(() => f32(3, 2), () => []),
   ...same(binary, "div pow"),
   ...Object.fromEntries(Object.entries(BINARY).map(([name, [sides]]) => [name, operator(sides)])),
   ...same(words, "lshift rshift"),
@@ -324,6 +327,7 @@ export const STATICS: Readonly<Record<string, MakeCall>> = {
       () => ({ self: Tensor, args: [shape([2, 3]), opts(TENSOR)] }),
     ]),
   ),
+  ...same(() => ({ self: Tensor, args: [tensor(f32(3)), operand(2)] }), "complex polar"),
   fromBlob: () => ({
     self: Tensor,
     args: [memory(new Float32Array(6)), shape([2, 3]), opts(TENSOR)],

@@ -279,6 +279,30 @@ const MATRIX_ROWS: readonly OpRow[] = [
   ofSquare("newtonSchulz", (_, a) => `${a}.newtonSchulz(2, [1.5, -0.5])`),
 ];
 
+/** Complex numbers of `x` and a leaf, and what is real of what becomes of them. */
+function ofComplex(name: string, call: (h: Hand, z: string) => string, more: Partial<OpRow> = some): OpRow {
+  return row(name, "f", (h) => {
+    const z = `Tensor.complex(${h.x}, ${h.leaf(h.shape, h.dtype.name)})`;
+    return `${call(h, z)}.${h.r.pick(["real()", "imag()", "abs()", "viewAsReal()"])}`;
+  }, more);
+}
+
+const COMPLEX_ROWS: readonly OpRow[] = [
+  ...["add", "sub", "mul"].map((name) =>
+    ofComplex(`complex ${name}`, (h, z) => `${z}.${name}(${h.r.pick([h.x, z, "2.5", "{ re: 0.5, im: -1 }"])})`)
+  ),
+  ofComplex("complex div", (h, z) => `${z}.div(${h.r.pick(["2", "{ re: 3, im: -4 }", `${h.x}.square().add(1)`])})`),
+  ...["conj", "exp", "sin", "cosh", "tanh", "square", "sigmoid"].map((name) =>
+    ofComplex(`complex ${name}`, (_, z) => `${z}.mul(0.25).${name}()`)
+  ),
+  ofComplex("complex sum", (h, z) => `${z}.${h.r.pick(["sum", "mean"])}(${axisOf(h)})`),
+  ofComplex("complex where", (h, z) => `${h.x}.gt(0).where(${z}, ${h.r.pick(["0", h.x])})`),
+  row("Tensor.polar", "f", (h) => `Tensor.polar(${h.x}, ${h.leaf(h.shape, h.dtype.name)}).viewAsReal()`, some),
+  row("sgn", "f", ({ x }) => `${x}.sgn()`),
+  row("angle", "f", ({ x }) => `${x}.angle()`),
+  row("isreal", "fib", ({ x }) => `${x}.isreal()`),
+];
+
 const FOURIER_ROWS: readonly OpRow[] = [
   ...["fft", "ifft", "irfft"].map((name) =>
     row(name, "f", (h) => {
@@ -364,6 +388,7 @@ export const ALL_ROWS: readonly (readonly [share: number, rows: readonly OpRow[]
   [0.07, PRODUCT_ROWS],
   [0.02, MATRIX_ROWS],
   [0.02, FOURIER_ROWS],
+  [0.03, COMPLEX_ROWS],
   [0.03, LOSS_ROWS],
   [0.02, RANDOM_ROWS],
   [0.02, LIKE_ROWS],
