@@ -5,6 +5,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
+import { gcd } from "../../helpers/math.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { FUNCTION, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
@@ -32,6 +33,19 @@ export interface Access {
 export function isAligned(a: Access, axis: number, size: number, n: number): boolean {
   return size % n === 0 && !a.gated[axis] && a.offset % n === 0 &&
     a.strides.every((s, i) => i === axis || s !== s || s % n === 0);
+}
+
+/** Bytes of a line of a cache. */
+export const LINE = 64;
+
+/** Bytes, at most a line, at multiples of which the rows of an access begin. */
+export function alignmentOf({ strides, depends, offset, dtype: { itemsize } }: Access): number {
+  let bytes = gcd(LINE, Math.abs(offset) * itemsize);
+  for (let i = 0; i < strides.length; i++) {
+    const stride = Math.abs(strides[i]) * itemsize;
+    if (depends[i] && stride > LINE) bytes = gcd(bytes, stride);
+  }
+  return bytes;
 }
 
 /** The body of a REDUCE, of a STAGE or of a STORE. `own` are the axes that the first two close. */

@@ -11,7 +11,7 @@ import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { rowLength, SHUFFLED_STEPS } from "../ast/lane_layout.ts";
 import type { Axis } from "../opt/axis.ts";
-import type { Access, Region } from "./access.ts";
+import { type Access, alignmentOf, LINE, type Region } from "./access.ts";
 
 /** Accumulators that hide the latency of an addition: two units, four cycles. */
 export const LATENCY_ACCUMULATORS: number = 8;
@@ -193,7 +193,7 @@ export class CostModel {
       strides[r.own[k]] = n;
       n *= this.sizes[r.own[k]];
     }
-    return { ...a, depends, strides };
+    return { ...a, depends, strides, offset: 0 };
   }
 
   /** Cost of filling one vector of a packed tile. */
@@ -214,6 +214,12 @@ export class CostModel {
     if ((!a.isStore && SHUFFLED_STEPS.includes(s)) || node.src[0].src[0].op !== Ops.PARAM) return -1;
     for (let i = 0; i < strides.length; i++) if (strides[i] === 1 && !gated[i]) return i;
     return -1;
+  }
+
+  /** Instructions to read a vector of elements side by side: one that two lines have is read twice. */
+  readCost(a: Access, r: Region, lanes: number): number {
+    const split = Math.max(0, Math.min(LINE, lanes * a.dtype.itemsize) - alignmentOf(a)) / LINE;
+    return Math.max(1 + split, this.crowded(a, r) ? 1.6 : 1);
   }
 
   /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
@@ -282,7 +288,7 @@ export class CostModel {
     const contiguous = a.strides[lane] === 1;
     // a gate that differs by lane: a store a lane
     if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 3 * lanes;
-    if (contiguous) return a.isStore ? 1.5 : this.crowded(a, r) ? 1.6 : 1;
+    if (contiguous) return a.isStore ? 1.5 : this.readCost(a, r, lanes);
     if (!a.isStore && SHUFFLED_STEPS.includes(a.strides[lane])) return 2 * Math.abs(a.strides[lane]) - 1;
     return (a.isStore ? 3 : 1.25) * lanes;
   }

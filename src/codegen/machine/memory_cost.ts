@@ -13,10 +13,8 @@ import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
-import type { Access, Region } from "./access.ts";
+import { type Access, alignmentOf, LINE, type Region } from "./access.ts";
 
-/** Bytes of a line. */
-const LINE = 64;
 /** Part of a cache that what is read again may take, beside all else that passes through. */
 const SHARE = 1 / 2, LAST_SHARE = 1 / 3;
 /** Lines that share a set in the first and the second cache, and sets of the first one. */
@@ -76,12 +74,15 @@ export class Nest {
 class Footprint {
   run = 0;
   rows = 0;
+  /** Bytes at multiples of which runs begin. */
+  private aligned = LINE;
   private readonly strides: number[] = [];
   private readonly counts: number[] = [];
 
-  start(nbytes: number): void {
+  start(nbytes: number, aligned: number): void {
     this.run = nbytes;
     this.rows = 0;
+    this.aligned = aligned;
   }
 
   /** A loop of `count` iterations that are `stride` bytes apart. */
@@ -113,8 +114,9 @@ class Footprint {
     this.rows++;
   }
 
+  /** Lines of its runs: one that begins anywhere has a part of one more. */
   get lines(): number {
-    let n = Math.max(1, this.run / LINE);
+    let n = Math.max(1, (this.run + LINE - this.aligned) / LINE);
     for (let k = 0; k < this.rows; k++) n *= this.counts[k];
     return n;
   }
@@ -185,13 +187,15 @@ interface Walk {
   readonly order: readonly number[];
   /** By axis: does a region before share the loop that reads or writes the same? undefined where there is no such region. */
   readonly shared: readonly boolean[] | undefined;
+  readonly aligned: number;
 }
 
 function walkOf(access: Access, isKept: boolean, before: Region | undefined): Walk {
   const { depends, dtype } = access;
   const strides = access.strides.map((s) => s !== s ? PAGE + LINE : Math.abs(s) * dtype.itemsize);
   const order = depends.flatMap((d, i) => d ? [i] : []).sort((i, j) => strides[i] - strides[j]);
-  return { access, isKept, strides, order, shared: before?.axes.map((d, i) => d && !before.own.includes(i)) };
+  const shared = before?.axes.map((d, i) => d && !before.own.includes(i));
+  return { access, isKept, strides, order, shared, aligned: alignmentOf(access) };
 }
 
 /** Cycles of the memory: of lines that follow each other, and of jumps, which arithmetic does not hide. */
@@ -305,9 +309,9 @@ export class MemoryModel {
   }
 
   /** The bytes of the tile itself. */
-  private begin(k: number, { access, isKept, strides, order }: Walk, extents: readonly number[]): void {
+  private begin(k: number, { access, isKept, strides, order, aligned }: Walk, extents: readonly number[]): void {
     const f = this.footprints[k];
-    f.start(access.dtype.itemsize);
+    f.start(access.dtype.itemsize, aligned);
     for (let i = 0; i < order.length; i++) {
       const axis = order[i];
       if (extents[axis] > 1) f.add(strides[axis], extents[axis]);

@@ -83,3 +83,14 @@ Deno.test("heuristic cpu: the weights of both of two convolutions that are added
   const [p] = kernelsOf("CLANG", [4, 128, 28, 28], (x) => two(x, Tensor.empty([4, 256, 56, 56], { device: x.device })));
   assert.equal(p.opts?.match(/STAGE/g)?.length, 2, p.opts);
 });
+
+Deno.test("heuristic cpu: rows whose vectors lie in two lines are packed where many tiles read them", () => {
+  for (const [rows, inner, columns] of [[700, 1100, 900], [1000, 777, 333], [640, 900, 1001]]) {
+    const [{ opts }] = kernelsOf(
+      "CLANG",
+      [rows, inner],
+      (x) => x.matmul(Tensor.empty([inner, columns], { device: x.device })),
+    );
+    assert.match(opts!, /STAGE:2/, `${rows} x ${inner} x ${columns}: ${opts}`);
+  }
+});
