@@ -26,7 +26,6 @@ import { devectorize, fitsVectors } from "./late/devectorizer.ts";
 import { blockSums } from "./lower/blocked_sums.ts";
 import { expand } from "./lower/expander.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
-import { isOnline, tileOnline } from "./lower/online_tiles.ts";
 import { rollStores } from "./lower/roll_stores.ts";
 import type { Bound } from "./opt/chain_bounds.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
@@ -46,8 +45,6 @@ export class KernelState {
   /** The AST before and after its opts. */
   simple: UOp;
   optimized: UOp;
-  /** Is it an online product that matrix units do, without opts? */
-  isOnline = false;
   /** A loop that ends earlier in some groups. */
   bound: Bound | undefined = undefined;
   /** Where the threads of its groups stand. */
@@ -67,7 +64,6 @@ export class KernelState {
 
 function simplified(ast: UOp, k: KernelState): UOp {
   k.simple = k.optimized = simplifyRanges(ast);
-  k.isOnline = k.given === undefined && !k.isPlain && isOnline(k.simple, k.caps);
   return k.simple;
 }
 
@@ -117,22 +113,20 @@ function boundLoops(sink: UOp, { bound, placement }: KernelState): UOp {
 
 const onGrid = ({ caps }: KernelState): boolean => caps.hasGrid, onLoops = (k: KernelState): boolean => !onGrid(k);
 const isChosen = (k: KernelState): boolean => onLoops(k) && !k.isPlain;
-const hasThreads = (k: KernelState): boolean => onGrid(k) && !k.isOnline;
 
 /** From a kernel AST (spec "kernel") to its lowered graph. */
 export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "keep rows", when: onLoops, run: (u, k) => keepRows(u, k.caps), spec: specKernel },
   { name: "simplify ranges", run: simplified, spec: specKernel },
-  { name: "inline rows", when: (k) => hasThreads(k) || isChosen(k), run: rows, spec: specKernel },
+  { name: "inline rows", when: (k) => onGrid(k) || isChosen(k), run: rows, spec: specKernel },
   { name: "add under conditions", when: isChosen, run: ungate, spec: specKernel },
-  { name: "apply opts", when: (k) => hasThreads(k) || isChosen(k), run: optimize, spec: specKernel },
+  { name: "apply opts", when: (k) => onGrid(k) || isChosen(k), run: optimize, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
-  { name: "tile online products", when: (k) => k.isOnline, run: (u, k) => tileOnline(u, k.caps), spec: specLowered },
-  { name: "gate threads", when: hasThreads, run: gateThreads },
+  { name: "gate threads", when: onGrid, run: gateThreads },
   { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
-  { name: "expand, lower reduces", when: (k) => !k.isOnline, run: expandRanges, spec: specLowered },
-  { name: "place threads", when: hasThreads, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
+  { name: "expand, lower reduces", run: expandRanges, spec: specLowered },
+  { name: "place threads", when: onGrid, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
   { name: "bound loops", when: (k) => k.bound !== undefined, run: boundLoops, spec: specLowered },
   { name: "decompose dtypes", when: (k) => k.hasSmall, run: (u, k) => decomposeDTypes(u, k.caps), spec: specLowered },
   {

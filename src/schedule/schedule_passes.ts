@@ -19,13 +19,12 @@ import { noteChange, runPass } from "../uop/rewrite/rewrite.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
 import { planFusion } from "./fuse/fuse.ts";
-import { type FusionPlan, isLeaf, NOT_ONLINE, type OnlinePlan, stripReshape } from "./fuse/fusion_plan.ts";
+import { type ChainPlan, type FusionPlan, isLeaf, NO_CHAINS, stripReshape } from "./fuse/fusion_plan.ts";
 import { layOut } from "./fuse/operand_layout.ts";
 import { keep, ownValues } from "./fuse/own_memory.ts";
 import { settleDevices } from "./fuse/settle_devices.ts";
 import { collapseReduces } from "./kernels/collapse.ts";
-import { joinOnline, planOnline } from "./kernels/join_online.ts";
-import { planChains } from "./kernels/plan_chains.ts";
+import { joinChain, planChains } from "./kernels/plan_chains.ts";
 import { rangeify } from "./kernels/rangeify.ts";
 import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
@@ -70,7 +69,7 @@ class Lowering {
   roots: readonly UOp[] = [];
   fills = new Map<UOp, UOp>();
   numbers: readonly UOp[] = [];
-  online: OnlinePlan = NOT_ONLINE;
+  chains: ChainPlan = NO_CHAINS;
   plan: FusionPlan = { realized: new Set(), kernels: new Map() };
   entries: Entries;
   nodes: Node[] = [];
@@ -162,7 +161,7 @@ function findRoots(g: Lowering): void {
 }
 
 function fuse(g: Lowering): void {
-  g.plan = planFusion(g.roots, g.capsOf, g.online);
+  g.plan = planFusion(g.roots, g.capsOf, g.chains);
   for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
 }
 
@@ -206,11 +205,11 @@ function changeKernels(g: Lowering, change: (store: UOp, n: Node) => UOp): void 
   }
 }
 
-function joinProducts(g: Lowering): void {
+function joinChains(g: Lowering): void {
   changeKernels(
     g,
     (s, { roots: [u], device }) =>
-      u.op === Ops.STORE || factsOf(s).isSymbolic ? s : joinOnline(s, g.options.caps(device)) ?? s,
+      u.op === Ops.STORE || factsOf(s).isSymbolic ? s : joinChain(s, g.options.caps(device)) ?? s,
   );
 }
 
@@ -272,14 +271,13 @@ const PASSES: readonly SchedulePass[] = [
   { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
   { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },
-  { name: "plan online products", when: onGrid, run: (g) => g.online = planOnline(g.roots, g.capsOf) },
-  { name: "plan chains", when: onGrid, run: (g) => g.online = planChains(g.roots, g.capsOf, g.online) },
+  { name: "plan chains", when: onGrid, run: (g) => g.chains = planChains(g.roots, g.capsOf) },
   { name: "fuse", run: fuse },
   { name: "place", run: place },
   { name: "limit", run: limit },
   { name: "rangeify", run: makeKernels, spec: specKernel },
   { name: "collapse", run: (g) => changeKernels(g, collapseReduces), spec: specKernel },
-  { name: "join online products", when: onGrid, run: joinProducts, spec: specKernel },
+  { name: "join chains", when: onGrid, run: joinChains, spec: specKernel },
   { name: "check reads", run: checkReads },
   { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers), spec: specKernel },
   { name: "order", run: order },

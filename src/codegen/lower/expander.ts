@@ -16,7 +16,7 @@ import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { AccArg, AxisKind, LocalArg } from "../../uop/core/args.ts";
-import { CarrierArg, carrierOf, RowCarrier } from "../../uop/core/carrier.ts";
+import { CarrierArg, carrierOf, RowCarrier, RowMaximum, ScaledSum } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { constant, index, type UOp, uop } from "../../uop/core/uop.ts";
 import type { PatternMatcher } from "../../uop/rewrite/matcher.ts";
@@ -29,6 +29,7 @@ import { rowRead } from "../opt/tensor_core.ts";
 import { Addresses } from "./addresses.ts";
 import { Copies, CopyMemo } from "./copies.ts";
 import { combineRows, combineThreads } from "./group_reduce.ts";
+import { elementsOfRows, lowerMaximum, lowerScaled, type ScaleJob } from "./scaled_sums.ts";
 import { columnsOf, pickSteps, reversed, rowsOf, stepStart } from "./lane_shuffles.ts";
 import { accumulatorsFor, lowerReduce, TILES } from "./lower_reduce.ts";
 import { StageMemory } from "./stage_memory.ts";
@@ -137,8 +138,10 @@ class Expander {
     switch (u.op) {
       case Ops.REDUCE:
         return this.reduceLanes(u)[0];
-      case Ops.GETTUPLE:
-        return this.reduceLanes(u.src[0])[u.arg as number];
+      case Ops.GETTUPLE: {
+        const results = this.reduceLanes(u.src[0]), i = u.arg as number;
+        return u.src.length === 1 ? results[i] : elementsOfRows(carrierOf(u.src[0]), results, i, copies.sizes[p]);
+      }
       case Ops.LOAD:
         return this.load(u);
       case Ops.WMMA:
@@ -400,11 +403,28 @@ class Expander {
     return [...found].sort(compareLoops).reverse();
   }
 
+  /** What stands for a REDUCE that is scaled in each iteration, or tells by what. */
+  private scaled(u: UOp, loops: readonly UOp[], unrolled: readonly number[]): readonly UOp[] {
+    const lifts: UOp[] = [], { arg } = u;
+    this.copies.each(unrolled, () => lifts.push(this.get(u.src[0])));
+    const job: ScaleJob = { loops, lifts, updates: this.updates, nextId: () => this.accumulators++ };
+    if (arg instanceof RowMaximum) return lowerMaximum(arg, job);
+    const step = (i: number, value: UOp): void => this.step(u, i, [value]);
+    return lowerScaled(arg as ScaledSum, tiles(carrierOf(u).dtypes[0]), this.get(u.src[1]), job, step);
+  }
+
+  private step(u: UOp, i: number, values: readonly UOp[]): void {
+    let steps = this.steps.get(u);
+    if (steps === undefined) this.steps.set(u, steps = []);
+    (steps[i] ??= []).push(...values);
+  }
+
   /** What one thread reduces, for the current combination. */
   private reduceOne(u: UOp): readonly UOp[] {
     const { copies } = this;
     if (u.arg instanceof RowCarrier) return combineRows(u.arg, u.src.map((s) => this.get(s)));
-    const carrier = u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(carrierOf(u));
+    const isScaled = u.arg instanceof RowMaximum || u.arg instanceof ScaledSum;
+    const carrier = isScaled ? carrierOf(u) : u.src[0].op === Ops.WMMA ? tiles(u.dtype) : this.finishing(carrierOf(u));
     const loops: UOp[] = [], unrolled: number[] = [];
     let reduceLanes = 1;
     for (let i = carrier.lanes; i < u.src.length; i++) {
@@ -416,6 +436,7 @@ class Expander {
         if (copies.lane[p]) reduceLanes = copies.sizes[p];
       }
     }
+    if (isScaled) return this.scaled(u, loops, unrolled);
     // in loops, what all copies add under one condition is skipped where that does not hold
     const isLoop = loops.length > 0 && !copies.rangesOf(u).some((r) => isThreadKind(kindOf(r)));
     const product = isLoop ? guardedProduct(u) : undefined;
@@ -432,10 +453,7 @@ class Expander {
       accumulators: accumulatorsFor(results),
       guard: guarded ? (set) => this.guarded.set(u, [...this.guarded.get(u) ?? [], set]) : undefined,
       step: (i, values) => {
-        if (guarded) return;
-        let steps = this.steps.get(u);
-        if (steps === undefined) this.steps.set(u, steps = []);
-        (steps[i] ??= []).push(...values);
+        if (!guarded) this.step(u, i, values);
       },
       updates: this.updates,
       finish: (v) => this.finish(v),

@@ -1,6 +1,6 @@
 /**
- * Programs within the limits of a device. What opts ask for is held to them before a kernel is lowered (opt/kernel.ts,
- * lower/online_tiles.ts); this is the check of what has come of it.
+ * Programs within the limits of a device. What opts ask for is held to them before a kernel is lowered (opt/kernel.ts); this
+ * is the check of what has come of it.
  *
  * @module
  */

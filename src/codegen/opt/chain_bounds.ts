@@ -1,7 +1,8 @@
 /**
  * Tiles of a chain of products (chain_tiles.ts) that add nothing, because conditions hide all of their elements, are not
  * computed: the loop over them ends earlier. In: a kernel AST with the pieces of a chain. Out: where its loop ends for each
- * group. Where the tiles at the beginning are hidden, the loop runs from the last one down.
+ * group. Where the tiles at the beginning are hidden, the loop runs from the last one down; where those at both ends are, from
+ * the first that is not. Groups with the most tiles come first.
  *
  * A condition is a comparison that is linear in the middle axis; what is hidden is 0 of a sum, and -infinity of a maximum.
  * Numbers in memory count as finite: of infinite ones the hidden share would be no number.
@@ -73,19 +74,28 @@ function identityOf(outer: UOp): Known | undefined {
   return key === "ADD" ? ZERO : key.startsWith("MAX") || key.startsWith("RESCALE") ? NEGATIVE_INFINITY : undefined;
 }
 
-/** The first iteration of `loop`, or the last, in which `clause` may hold for a thread of the group. */
-function boundOf(clause: UOp, loop: UOp): { isLast: boolean; at: UOp } | undefined {
+/** The first iteration of a loop in which a condition may hold, or the end of them, by groups: along `growing` it grows. */
+interface Limit {
+  readonly isEnd: boolean;
+  readonly at: UOp;
+  readonly growing: readonly UOp[];
+}
+
+/** The first iteration of `loop`, or the end, in which `clause` may hold for a thread of the group. */
+function boundOf(clause: UOp, loop: UOp): Limit | undefined {
   // a < b, or not (b - 1 < a), as a - b < 0
   const isNegated = clause.op === Ops.CMPNE && clause.src[1].isConst(1), less = isNegated ? clause.src[0] : clause;
   if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) return undefined;
   const [a, b] = isNegated ? [less.src[1], less.src[0].add(1)] : less.src;
   const { factors, coefs, constant: offset } = indexForm(a.add(b.mul(-1)));
   let step = 0, least = offset, rest: UOp | undefined;
+  const rising: UOp[] = [], falling: UOp[] = [];
   for (let i = 0; i < factors.length; i++) {
     const r = rangeOfFactor(factors[i]), k = coefs[i];
     if (r === undefined || sizeOf(r) === 0) return undefined;
     if (r === loop) step += k;
     else if (kindOf(r) === AxisKind.GLOBAL) {
+      (k > 0 ? rising : falling).push(r);
       rest = plus(rest, times(r.dtype === int(0).dtype ? r : r.cast(int(0).dtype), k));
     } else if (k < 0) least += k * (sizeOf(r) - 1);
   }
@@ -93,26 +103,42 @@ function boundOf(clause: UOp, loop: UOp): { isLast: boolean; at: UOp } | undefin
   // step * iteration + start < 0
   const start = plus(rest, int(least)), size = Math.abs(step);
   return step > 0
-    ? { isLast: true, at: start.mul(-1).add(size - 1).floorDiv(size) }
-    : { isLast: false, at: start.floorDiv(size).add(1) };
+    ? { isEnd: true, at: start.mul(-1).add(size - 1).floorDiv(size), growing: falling }
+    : { isEnd: false, at: start.floorDiv(size).add(1), growing: rising };
 }
 
-/** Where the loop of a chain ends; with the AST, in which it may run backwards. undefined where nothing is hidden. */
+function least(x: UOp, n: number): UOp {
+  return x.lt(n).where(x, int(n));
+}
+
+/** Where the loop of a chain ends; with the AST, in which its tiles may have another order. undefined where nothing is hidden. */
 export function boundChain(ast: UOp, unit: Unit, ranges: ChainRanges): { ast: UOp; bound: Bound } | undefined {
-  const { outer, product } = chainAt(toposort(ast), unit, ranges), { lanes } = carrierOf(outer);
-  const value = product?.a ?? outer.src[0], identity = identityOf(outer);
+  const { outer, values: [value] } = chainAt(toposort(ast), unit, ranges), { lanes } = carrierOf(outer);
+  const identity = identityOf(outer);
   const loops = ownRanges(outer).filter((r) => r.op === Ops.RANGE && kindOf(r) === AxisKind.REDUCE && sizeOf(r) !== 1);
   if (loops.length !== 1 || sizeOf(loops[0]) === 0) return undefined;
-  const [loop] = loops, n = sizeOf(loop);
-  const clauses = new Set(toposort(value).flatMap((u) => u.op === Ops.WHERE ? splitAnd(u.src[0]) : []));
-  for (const c of clauses) {
-    const b = hidden(value, c) === identity ? boundOf(c, loop) : undefined;
-    if (b === undefined) continue;
-    const end = b.isLast ? b.at : b.at.mul(-1).add(n), bound = { loop, end: end.lt(n).where(end, int(n)).max(1) };
-    if (b.isLast) return { ast, bound };
-    const back = loop.mul(-1).add(n - 1);
-    const src = outer.src.map((s, i) => i < lanes ? substitute(s, new Map([[loop, back]])) : s);
-    return { ast: substitute(ast, new Map([[outer, outer.withSrc(src)]])), bound };
+  const [loop] = loops, n = sizeOf(loop), limits: Limit[] = [];
+  for (const c of new Set(toposort(value).flatMap((u) => u.op === Ops.WHERE ? splitAnd(u.src[0]) : []))) {
+    const l = hidden(value, c) === identity ? boundOf(c, loop) : undefined;
+    if (l !== undefined) limits.push(l);
   }
-  return undefined;
+  if (limits.length === 0) return undefined;
+  const ends = limits.filter((l) => l.isEnd), firsts = limits.filter((l) => !l.isEnd);
+  const end = ends.reduce((e, { at }) => at.lt(e).where(at, e), int(n) as UOp);
+  const first = firsts.reduce((f, { at }) => f.max(at), int(0) as UOp);
+  const reordered = (at: UOp): UOp => {
+    const to = at.dtype === loop.dtype ? at : at.cast(loop.dtype);
+    const src = outer.src.map((s, i) => i < lanes ? substitute(s, new Map([[loop, to]])) : s);
+    return substitute(ast, new Map([[outer, outer.withSrc(src)]]));
+  };
+  if (ends.length === 0) {
+    return { ast: reordered(loop.mul(-1).add(n - 1)), bound: { loop, end: first.mul(-1).add(n).max(1) } };
+  }
+  if (firsts.length > 0) {
+    // what is fetched ahead is there, used or not
+    const from = least(first, n - 1);
+    return { ast: reordered(least(from.add(loop), n - 1)), bound: { loop, end: end.add(from.mul(-1)).max(1) } };
+  }
+  const back = new Map(ends.flatMap((l) => l.growing).map((r) => [r, r.mul(-1).add(sizeOf(r) - 1)]));
+  return { ast: substitute(ast, back), bound: { loop, end: substitute(end.max(1), back) } };
 }

@@ -4,13 +4,26 @@
  * operand from (chainOf in renderer/tensor_core_table.ts). What stands between the two is ordinary arithmetic on the elements
  * that a thread has. Results by row are combined at the end, in the thread and among the lanes that share rows (RowCarrier).
  *
+ * Sums that are rescaled need the maximum of each row in every iteration (RowMaximum): the weights are made of it, and what
+ * was summed before is scaled to it (ScaledSum), where it stands.
+ *
  * @module
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { chainOf, elementsOf, type Fragment, positionIn, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { chainAt, type ChainRanges } from "../../uop/algebra/product_chain.ts";
 import { AxisKind, RangeArg } from "../../uop/core/args.ts";
-import { carrierOf, getTuple, reduce, RowCarrier } from "../../uop/core/carrier.ts";
+import {
+  type CarrierArg,
+  carrierOf,
+  getRow,
+  getTuple,
+  reduce,
+  RescaleCarrier,
+  RowCarrier,
+  RowMaximum,
+  ScaledSum,
+} from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, ownRanges } from "../../uop/core/ranges.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -40,10 +53,15 @@ function cheaper(u: UOp, rows: UOp, middle: UOp): UOp {
   });
 }
 
+/** The term of a rescaled sum: where it is masked, its factor is 0 anyway. */
+function termOf(lift: UOp): UOp {
+  return lift.op === Ops.WHERE && lift.src[1].op === Ops.CONST && lift.src[2].isConst(0) ? lift.src[1] : lift;
+}
+
 /** Has the unit do a chain in tiles: ranges of its sizes. */
 export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, sums }: ChainRanges): UOp {
   const wide = chainOf(core)!, nodes = toposort(ast);
-  const { outer, product, inner } = chainAt(nodes, core, { rows, columns, middle, sums });
+  const { outer, values, operand, inner } = chainAt(nodes, core, { rows, columns, middle, sums });
   let next = freeIds(nodes).range;
   const make = (n: number, kind: AxisKind): UOp =>
     uop(Ops.RANGE, rows.dtype, [constant(n, rows.dtype)], new RangeArg(next++, kind));
@@ -59,19 +77,46 @@ export function useChain(ast: UOp, core: TensorCore, { rows, columns, middle, su
     return [u, reduce(carrierOf(u), [uop(Ops.WMMA, core.output, src, wide)], others(u, sum))] as const;
   }));
   const computed = (x: UOp): UOp => place(substitute(cheaper(x, rows, middle), tiles), wide.c, own, rows, middle);
-  if (product !== undefined) {
-    const [inB, inC] = [elements(core.b), elements(core.c)];
-    const src = [computed(product.a), place(product.b, core.b, inB, middle, columns!), inC, own, inB];
-    const sum = reduce(carrierOf(outer), [uop(Ops.WMMA, core.output, src, core)], others(outer, middle));
-    return place(substitute(ast, new Map([[outer, sum]])), core.c, inC, rows, columns!);
+  const carrier = carrierOf(outer), loops = others(outer, middle), masks = masksOf(wide.c);
+  const rowOf = Array.from({ length: elementsOf(wide.c) }, (_, e) => positionIn(wide.c, 0, e)[0]);
+  const [inB, inC] = operand === undefined ? [own, own] : [elements(core.b), elements(core.c)];
+  /** The sum of products of `a`, and of `factor` times what it was before each iteration. */
+  const sumOf = (a: UOp, by: CarrierArg, factor: readonly UOp[]): UOp => {
+    const product = uop(
+      Ops.WMMA,
+      core.output,
+      [a, place(operand!, core.b, inB, middle, columns!), inC, own, inB],
+      core,
+    );
+    return reduce(by, [product, ...factor], loops);
+  };
+  const results = new Map<UOp, UOp>();
+  if (carrier instanceof RescaleCarrier) {
+    const { slope, weight, lanes } = carrier,
+      dtype = outer.src[0].dtype,
+      out = operand === undefined ? elements(wide.c) : inC;
+    const x = computed(values[0]), max = reduce(new RowMaximum(dtype, slope, rowOf, masks), [x], [own, ...loops]);
+    const power = uop(Ops.EXP2, dtype, [cheaper(x.mul(slope), rows, middle).add(getRow(max, 1, own))], "flush");
+    for (const u of nodes) {
+      if (u.op !== Ops.GETTUPLE || u.src[0] !== outer) continue;
+      const i = u.arg as number;
+      if (i === 0) results.set(u, getRow(max, 0, out));
+      else if (operand !== undefined && i === lanes - 1) {
+        results.set(u, getTuple(sumOf(power.cast(weight!), new ScaledSum(dtype), [getRow(max, 2, inC)]), 0));
+      } else {
+        const term = computed(termOf(values[i])),
+          lifts = [term.isConst(1) ? power : power.mul(term), getRow(max, 2, own)];
+        results.set(u, getRow(reduce(new ScaledSum(dtype, rowOf, masks), lifts, [own, ...loops]), 0, out));
+      }
+    }
+    const made = substitute(ast, results);
+    return operand === undefined ? place(made, wide.c, out, rows) : place(made, core.c, inC, rows, columns!);
   }
-  const carrier = carrierOf(outer), lifts = outer.src.slice(0, carrier.lanes).map(computed);
-  const partial = reduce(carrier, lifts, others(outer, middle));
-  const at = Array.from({ length: elementsOf(wide.c) }, (_, e) => positionIn(wide.c, 0, e)[0]);
-  const whole = reduce(
-    new RowCarrier(carrier, at, masksOf(wide.c)),
-    lifts.map((_, i) => getTuple(partial, i)),
-    [],
-  );
+  if (operand !== undefined) {
+    results.set(outer, sumOf(computed(values[0]), carrier, []));
+    return place(substitute(ast, results), core.c, inC, rows, columns!);
+  }
+  const lifts = values.map(computed), partial = reduce(carrier, lifts, loops);
+  const whole = reduce(new RowCarrier(carrier, rowOf, masks), lifts.map((_, i) => getTuple(partial, i)), []);
   return place(substitute(ast, new Map([[outer, whole]])), wide.c, own, rows);
 }

@@ -18,12 +18,12 @@ import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
 import {
+  type ChainPlan,
   type FusionCaps,
   type FusionPlan,
   isLeaf,
   MIN_RESULTS,
-  NOT_ONLINE,
-  type OnlinePlan,
+  NO_CHAINS,
   outputRanges,
 } from "./fusion_plan.ts";
 import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
@@ -156,8 +156,8 @@ interface Reason {
 
 /** Of all nodes. */
 const FIRST: readonly Reason[] = [
-  // an online product computes its parts in one kernel
-  { name: "part of an online product", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
+  // a chain of products computes its parts in one kernel
+  { name: "part of a chain of products", when: ({ u }, f) => f.isInPlace(u), then: "in place" },
   // matrix units take what is narrow, and memory less of it
   { name: "widened where it is read", when: (c, f) => f.isWidened(c), then: "in place" },
   // a position, or a comparison of one, is computed faster than it is read
@@ -546,11 +546,11 @@ class Fuser extends ContextWalk {
 export function planFusion(
   roots: readonly UOp[],
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
-  online: OnlinePlan = NOT_ONLINE,
+  chains: ChainPlan = NO_CHAINS,
 ): FusionPlan {
-  const order = toposort(roots), always = [...online.realized, ...roots.filter((r) => !isLeaf(r))];
+  const order = toposort(roots), always = [...chains.realized, ...roots.filter((r) => !isLeaf(r))];
   for (let kept: Iterable<UOp> = always, left = MOST_PLANS;;) {
-    const fuser = new Fuser(order, capsOf, online.inside);
+    const fuser = new Fuser(order, capsOf, chains.inside);
     for (const u of kept) fuser.realized.add(u);
     fuser.measure();
     fuser.run();

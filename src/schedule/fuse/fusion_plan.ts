@@ -86,10 +86,10 @@ export function outputRanges(
 export type FusionCaps = Pick<Capabilities, "l2" | "hasGrid" | "grid" | "vectorLanes">;
 
 /** Nodes to be computed in place, whatever it costs elsewhere, and nodes that get buffers. */
-export interface OnlinePlan {
+export interface ChainPlan {
   readonly inside: ReadonlySet<UOp>;
   readonly realized: ReadonlySet<UOp>;
 }
 
-/** The plan of a graph without online products. */
-export const NOT_ONLINE: OnlinePlan = { inside: new Set(), realized: new Set() };
+/** The plan of a graph without chains of products. */
+export const NO_CHAINS: ChainPlan = { inside: new Set(), realized: new Set() };

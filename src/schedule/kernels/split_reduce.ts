@@ -10,8 +10,10 @@
  */
 import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities, hasLoopCache } from "../../renderer/renderer.ts";
+import { chainOf } from "../../renderer/tensor_core_table.ts";
 import { contraction, factorsOf } from "../../uop/algebra/contraction.ts";
 import { indexForm, liesAlong, strideAlong } from "../../uop/algebra/linear_form.ts";
+import { type Chain, findChain } from "../../uop/algebra/product_chain.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -114,20 +116,42 @@ function partsForCache(u: UOp, outputs: number, length: number, caps: Capabiliti
   return parts * outputs <= INT32_MAX ? parts : 1;
 }
 
-/** The one reduction of a kernel that can be split: neither inside of another nor around one. */
-function splittable(ast: UOp): UOp | undefined {
-  let found: UOp | undefined;
-  if (!mayHave(ast, Ops.REDUCE)) return found;
-  for (const u of toposort(ast)) {
-    if (u.op === Ops.STAGE) return undefined;
-    if (u.op !== Ops.REDUCE) continue;
-    if (found !== undefined) return undefined;
-    found = u;
+/** Groups of threads that a unit of a grid has side by side where they do chains of products, each with tiles in memory. */
+const CHAINS_A_UNIT = 4;
+/** Rows of a group that does a chain, and steps of the middle that are worth a part. */
+const CHAIN_ROWS = 64, LEAST_MIDDLE = 128;
+/** Share of what a chain's parts read that their results may be, which are written and read again. */
+const PARTS_SHARE = 1 / 8;
+
+/** Into how many parts a chain of products is cut over its middle: few queries of many keys leave units idle. */
+function partsOfChain({ outer, rows, columns, middle }: Chain, outputs: number, { grid }: Capabilities): number {
+  const width = columns === undefined ? 1 : sizeOf(columns), many = sizeOf(rows), steps = sizeOf(middle);
+  const batch = outputs / width / many, groups = batch * ceilDiv(many, CHAIN_ROWS), { units } = grid!;
+  if (groups >= 2 * units) return 1;
+  const made = 2 * outputs * carrierOf(outer).lanes * outer.src[0].dtype.itemsize;
+  const read = toposort(outer).reduce((n, l) => {
+    const isRead = l.op === Ops.LOAD && dependsOn(l, middle);
+    return isRead ? n + iterationsOf(rangesOf(l)) * l.dtype.itemsize : n;
+  }, 0);
+  return Math.floor(Math.min(units * CHAINS_A_UNIT / groups, steps / LEAST_MIDDLE, PARTS_SHARE * read / made));
+}
+
+/** The one reduction of a kernel that can be split: neither inside of another nor around one, but in a chain of products. */
+function splittable(ast: UOp, { grid }: Capabilities): { u: UOp; chain: Chain | undefined } | undefined {
+  if (!mayHave(ast, Ops.REDUCE)) return undefined;
+  const nodes = toposort(ast), reduces = nodes.filter((u) => u.op === Ops.REDUCE);
+  if (nodes.some((u) => u.op === Ops.STAGE)) return undefined;
+  let chain: Chain | undefined;
+  if (reduces.length > 1) {
+    for (const c of grid?.tensorCores ?? []) chain ??= chainOf(c) && findChain(ast, c);
+    if (chain === undefined) return undefined;
   }
-  if (found === undefined) return undefined;
+  const found = chain?.outer ?? reduces[0];
   if (ownRanges(found).some((r) => r.op !== Ops.RANGE || sizeOf(r) === 0)) return undefined;
   const around = rangesOf(found);
-  return around.every((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0) ? found : undefined;
+  return around.every((r) => argOf(r, Ops.RANGE).kind === AxisKind.LOOP && sizeOf(r) > 0)
+    ? { u: found, chain }
+    : undefined;
 }
 
 /** The reduced ranges, the furthest apart in memory first, by the read that has most of them. */
@@ -153,13 +177,20 @@ function divisorNear(n: number, want: number): number {
 
 /** Cuts the reduction of a kernel's AST in parts where that keeps the device busier. `slot`: PARAM of the first new buffer. */
 export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKernel | undefined {
-  const u = splittable(ast);
-  if (u === undefined) return undefined;
+  const found = splittable(ast, caps);
+  if (found === undefined) return undefined;
+  const { u, chain } = found;
   const carrier = carrierOf(u), n = carrier.lanes;
   const ranges = outermostFirst(u), around = rangesOf(u);
   const outputs = iterationsOf(around), length = iterationsOf(ranges), tiles = caps.hasGrid ? tilesOf(u, around) : 0;
-  const cached = partsForCache(u, outputs, length, caps);
-  const want = cached > 1 ? cached : tiles > 0 ? partsOfProduct(tiles, length, caps) : partsOf(outputs, length, caps);
+  const cached = chain !== undefined ? 1 : partsForCache(u, outputs, length, caps);
+  const want = chain !== undefined
+    ? partsOfChain(chain, outputs, caps)
+    : cached > 1
+    ? cached
+    : tiles > 0
+    ? partsOfProduct(tiles, length, caps)
+    : partsOf(outputs, length, caps);
   if (want < 2 || outputs * want > INT32_MAX) return undefined;
   let next = freeIds(toposort(ast)).range;
   const fresh = (size: number, kind: AxisKind): UOp => range(size, next++, kind);

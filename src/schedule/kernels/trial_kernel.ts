@@ -11,7 +11,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { type Layout, rangeify } from "./rangeify.ts";
 
 /** What may follow the last reduction in its kernel. */
-const FOLLOWERS: ReadonlySet<Ops> = new Set([Ops.RESHAPE, Ops.CAST, Ops.PERMUTE]);
+export const FOLLOWERS: ReadonlySet<Ops> = new Set([Ops.RESHAPE, Ops.CAST, Ops.PERMUTE]);
 
 /** The node that is moved and widened. */
 export function stripped(u: UOp): UOp {

@@ -11,7 +11,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { carrierOf } from "../core/carrier.ts";
+import { carrierOf, RescaleCarrier } from "../core/carrier.ts";
 import { Ops } from "../core/ops.ts";
 import { dependsOn, ownRanges, rangesOf, sizeOf } from "../core/ranges.ts";
 import { constant, toposort, type UOp } from "../core/uop.ts";
@@ -84,8 +84,10 @@ interface Inner {
 /** The nodes of a chain. */
 export interface ChainParts {
   readonly outer: UOp;
-  /** Where the outer REDUCE is a sum of products: what is computed, and the other operand, in the unit's dtype. */
-  readonly product: { readonly a: UOp; readonly b: UOp } | undefined;
+  /** What is computed of inner sums: where the outer REDUCE is a sum of products an operand of it, in the unit's dtype. */
+  readonly values: readonly UOp[];
+  /** The other operand of the sum of products. */
+  readonly operand: UOp | undefined;
   readonly inner: readonly Inner[];
 }
 
@@ -141,16 +143,24 @@ function narrowed(u: UOp, unit: Unit): UOp | undefined {
   return a && b && u.src[0].where(a, b);
 }
 
-/** What a sum of products multiplies, the computed factor first, perhaps with the condition under which it is added. */
-function outerProduct(u: UOp, unit: Unit): { a: UOp; b: UOp } | undefined {
-  if (u.dtype !== unit.output) return undefined;
-  const [x] = u.src, isGuarded = x.op === Ops.WHERE && x.src[2].isConst(0);
-  const factors = factorsOf(u, isGuarded ? x.src[1] : x);
-  if (factors === undefined) return undefined;
+/**
+ * What the outer REDUCE is made of: of a sum of products the computed factor, perhaps with the condition under which it is
+ * added, and the other one; of sums that are rescaled, the last of which is of products, all that weights are made of.
+ */
+function outerParts(u: UOp, unit: Unit): Pick<ChainParts, "values" | "operand"> {
+  const carrier = carrierOf(u), lifts = u.src.slice(0, carrier.lanes), [x] = lifts;
+  if (carrier instanceof RescaleCarrier && carrier.weight === unit.input) {
+    return { values: lifts.slice(0, -1), operand: operand(lifts[lifts.length - 1], unit) };
+  }
+  const isGuarded = x.op === Ops.WHERE && x.src[2].isConst(0);
+  const factors = u.dtype === unit.output ? factorsOf(u, isGuarded ? x.src[1] : x) : undefined;
+  if (factors === undefined) return { values: lifts, operand: undefined };
   const [a, b] = reducesIn(factors[0]).length > 0 ? factors : [factors[1], factors[0]];
   const left = narrowed(a, unit), right = operand(b, unit);
-  if (left === undefined || right === undefined || reducesIn(right).length > 0) return undefined;
-  return { a: isGuarded ? x.src[0].where(left, left.constLike(0)) : left, b: right };
+  if (left === undefined || right === undefined || reducesIn(right).length > 0) {
+    return { values: lifts, operand: undefined };
+  }
+  return { values: [isGuarded ? x.src[0].where(left, left.constLike(0)) : left], operand: right };
 }
 
 /** The chain of a kernel that a unit can do; undefined where there is none. */
@@ -164,19 +174,18 @@ export function findChain(ast: UOp, unit: Unit): Chain | undefined {
     return undefined;
   }
   const outputs = new Set(ast.src.flatMap((s) => rangesOf(s)));
-  const product = outerProduct(outer, unit), { lanes } = carrierOf(outer);
-  const values = product === undefined ? outer.src.slice(0, lanes) : [product.a];
+  const { values, operand: other } = outerParts(outer, unit);
   for (const middle of ownRanges(outer).toReversed()) {
     for (const rows of [...outputs].reverse().sort((a, b) => sizeOf(b) - sizeOf(a))) {
-      if ((product !== undefined && dependsOn(product.b, rows))) continue;
+      if (other !== undefined && dependsOn(other, rows)) continue;
       const inner = innerOf(values, unit, rows, middle, onlyRange);
       if (inner === undefined) continue;
       // for any other range of the result all would be computed again
       const others = [...outputs].filter((r) => dependsOn(outer, r) && !values.some((x) => reducesDependOn(x, r)));
       const [columns] = others, isWide = columns !== undefined && !dependsOn(values[0], columns);
-      if (product === undefined ? others.length > 0 : others.length !== 1 || !isWide) continue;
-      if (product !== undefined && (!dependsOn(product.b, columns) || !dependsOn(product.b, middle))) continue;
-      return { outer, product, inner, rows, columns, middle };
+      if (other === undefined ? others.length > 0 : others.length !== 1 || !isWide) continue;
+      if (other !== undefined && (!dependsOn(other, columns) || !dependsOn(other, middle))) continue;
+      return { outer, values, operand: other, inner, rows, columns, middle };
     }
   }
   return undefined;
@@ -191,9 +200,12 @@ export interface ChainRanges {
 }
 
 /** The chain whose ranges, or pieces of them, are given. */
-export function chainAt(nodes: readonly UOp[], unit: Unit, { rows, columns, middle, sums }: ChainRanges): ChainParts {
+export function chainAt(nodes: readonly UOp[], unit: Unit, { rows, middle, sums }: ChainRanges): ChainParts {
   const outer = nodes.find((u) => u.op === Ops.REDUCE && u.src.includes(middle))!;
-  const product = columns && outerProduct(outer, unit);
-  const values = product === undefined ? outer.src.slice(0, carrierOf(outer).lanes) : [product.a];
-  return { outer, product, inner: innerOf(values, unit, rows, middle, (own) => sums.find((r) => own.includes(r)))! };
+  const parts = outerParts(outer, unit);
+  return {
+    outer,
+    ...parts,
+    inner: innerOf(parts.values, unit, rows, middle, (own) => sums.find((r) => own.includes(r)))!,
+  };
 }

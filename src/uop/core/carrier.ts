@@ -189,6 +189,48 @@ export class RowCarrier extends CarrierArg {
   }
 }
 
+/**
+ * The largest element of each row of a tile of a matrix unit, by iteration of its loops. Results by row, for
+ * {@linkcode getRow}: the maximum after all iterations; in each of them -slope times the maximum so far (0 of -infinity), and
+ * the factor by which it changes sums of exp2(slope * (x - maximum)) of the iterations before.
+ */
+export class RowMaximum extends CarrierArg {
+  /** @param rows, masks as {@linkcode RowCarrier} has them */
+  constructor(
+    dtype: DType,
+    readonly slope: number,
+    readonly rows: readonly number[],
+    readonly masks: readonly number[],
+  ) {
+    super(
+      `ROWMAX(${slope}) ${rows.join()} ${masks.join()}`,
+      [dtype],
+      [dtypeMin(dtype)],
+      ([a], [b]) => [a.alu(Ops.MAX, b)],
+    );
+  }
+}
+
+/**
+ * A sum that is multiplied by a factor in each iteration of its loops before what this one lifts is added, once for all
+ * unrolled copies. Lifts: what is added, and the factor. Of tiles of products, or of their elements by row.
+ */
+export class ScaledSum extends CarrierArg {
+  /** @param rows, masks as {@linkcode RowCarrier} has them; undefined: each element is a sum of its own */
+  constructor(
+    dtype: DType,
+    readonly rows: readonly number[] | undefined = undefined,
+    readonly masks: readonly number[] = [],
+  ) {
+    super(
+      `SCALED ${rows?.join() ?? "tiles"} ${masks.join()}`,
+      [dtype, dtype],
+      [0, 1],
+      ([s, f], [s2, f2]) => [s.mul(f2).add(s2), f.mul(f2)],
+    );
+  }
+}
+
 /** A maximum, and a reduce by `op` of what stands where it is (NaN is the maximum of all). Lifts: x, and its value. */
 export function selectCarrier(dtype: DType, op: Ops, value: DType): CarrierArg {
   const none = identityOf(op, value);
@@ -211,6 +253,11 @@ export function reduce(carrier: CarrierArg, lifts: readonly UOp[], ranges: reado
 export function getTuple(u: UOp, i: number): UOp {
   const carrier = u.arg as CarrierArg;
   return carrier.lanes === 1 ? u : uop(Ops.GETTUPLE, carrier.dtypes[i], [u], i);
+}
+
+/** Result `i` of a REDUCE of rows, for the elements of a tile that `elements` numbers: that of the row of each. */
+export function getRow(u: UOp, i: number, elements: UOp): UOp {
+  return uop(Ops.GETTUPLE, (u.arg as CarrierArg).dtypes[0], [u, elements], i);
 }
 
 /** The identity of lane `i` as a constant, in the dtype (possibly a vector) given. */

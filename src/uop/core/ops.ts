@@ -24,7 +24,7 @@ export const Ops = {
   AFTER: 10, // T: src [storage node, ...STOREs]: the value of src[0] after the writes. P: src[0] ordered after src[1:]
   BIND: 11, // T: src [VARIABLE, CONST]: a variable with its value now
   TUPLE: 12, // any: several values
-  GETTUPLE: 13, // K: src [tuple-valued REDUCE]; arg lane index
+  GETTUPLE: 13, // K: src [tuple-valued REDUCE] or [REDUCE of rows, range of elements]; arg lane index
   GROUP: 14, // any: several effects
   // movement (T)
   RESHAPE: 15, // arg ShapeArg
@@ -136,7 +136,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   AFTER: [N, 0, 0],
   BIND: [2, 0, 0],
   TUPLE: [N, 0, 0],
-  GETTUPLE: [1, 0, 0],
+  GETTUPLE: [N, 0, 0],
   GROUP: [N, 0, 0],
   RESHAPE: [1, MOVEMENT, 0],
   EXPAND: [1, MOVEMENT, 0],

@@ -222,7 +222,8 @@ export const specKernel: Spec = table("kernel", aluTest, {
   TUPLE: any,
   GETTUPLE: (u) =>
     check(
-      u.src[0].op === Ops.REDUCE && u.src[0].arg instanceof CarrierArg && (u.arg as number) < u.src[0].arg.lanes ||
+      u.src[0].op === Ops.REDUCE && u.src[0].arg instanceof CarrierArg &&
+          ((u.arg as number) < u.src[0].arg.lanes || u.src[1]?.op === Ops.RANGE) ||
         u.src[0].op === Ops.TUPLE,
       "GETTUPLE reads a lane of a REDUCE",
     ),

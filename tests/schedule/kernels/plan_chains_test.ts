@@ -13,10 +13,13 @@ Device.get("SIM");
 const ROWS = 40, KEYS = 48, WIDTH = 16;
 type Program = (q: Tensor, k: Tensor, v: Tensor) => Tensor;
 
+function numbers(n: number, seed: number): Float32Array<ArrayBuffer> {
+  return Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed * 78.233) * 2);
+}
+
 /** Numbers around 0 in 16 bits, the same each time. */
 function make(device: string, shape: number[], seed: number, dtype = dtypes.bfloat16): Tensor {
-  const n = shape.reduce((a, b) => a * b, 1);
-  const values = Float32Array.from({ length: n }, (_, i) => Math.sin(i * 12.9898 + seed * 78.233) * 2);
+  const values = numbers(shape.reduce((a, b) => a * b, 1), seed);
   return new Tensor(values, { device }).reshape(shape).cast(dtype).contiguous().realize();
 }
 
@@ -103,3 +106,106 @@ Deno.test(
     assertEquals(kernels([scores(q3, k3).sigmoid().cast("bfloat16").dot(v3)]), 2, "many terms");
   }),
 );
+
+// ---- attention, whose maxima and sums are computed with what waits for them
+
+type Make = (shape: number[], seed: number) => Tensor;
+const heads = (make: Make, rows: number, keys: number, width = 32, count = 2): [Tensor, Tensor, Tensor] => [
+  make([1, count, rows, width], 1),
+  make([1, count, keys, width], 2),
+  make([1, count, keys, width], 3),
+];
+
+const ATTENTION: Readonly<Record<string, (make: Make) => Tensor>> = {
+  "plain": (make) => {
+    const [q, k, v] = heads(make, 40, 50);
+    return q.scaledDotProductAttention(k, v);
+  },
+  "causal": (make) => {
+    const [q, k, v] = heads(make, 70, 70);
+    return q.scaledDotProductAttention(k, v, undefined, { isCausal: true });
+  },
+  "an added mask": (make) => {
+    const [q, k, v] = heads(make, 40, 50);
+    return q.scaledDotProductAttention(k, v, make([1, 1, 40, 50], 4));
+  },
+  "a mask of bools": (make) => {
+    const [q, k, v] = heads(make, 40, 50);
+    return q.scaledDotProductAttention(k, v, make([1, 2, 40, 50], 4).lt(1).contiguous().realize());
+  },
+  "rows without keys": (make) => {
+    const [q, k, v] = heads(make, 40, 50);
+    return q.scaledDotProductAttention(k, v, make([1, 1, 40, 1], 4).lt(1).contiguous().realize());
+  },
+  "shared heads": (make) => {
+    const [q] = heads(make, 40, 50, 32, 4), [, k, v] = heads(make, 40, 50, 32, 2);
+    return q.scaledDotProductAttention(k, v, undefined, { enableGqa: true });
+  },
+  "heads that stand inside": (make) => {
+    const [q, k, v] = [1, 2, 3].map((seed) => make([2, 40, 3, 16], seed).permute([0, 2, 1, 3]));
+    return q.scaledDotProductAttention(k, v).permute([0, 2, 1, 3]).reshape([2, 40, 48]);
+  },
+  "written out": (make) => {
+    const [q, k, v] = heads(make, 40, 50);
+    const scores = q.dot(k.transpose(-2, -1), { dtype: "float32" }).mul(0.2).tanh().mul(5);
+    return scores.softmax(-1).cast(q.dtype).dot(v);
+  },
+};
+
+for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
+  const maker = (device: string): Make => (shape, seed) => make(device, shape, seed, dtype);
+  for (const [name, program] of Object.entries(ATTENTION)) {
+    Deno.test(
+      `chains: ${name}, ${dtype}, is one kernel`,
+      optimized(async () => {
+        const want = evaluateTensor(program(maker("JS"))), make = maker("SIM");
+        assertEquals(kernels([program(make)]), 1);
+        const got = await program(make).data() as Float32Array;
+        assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+      }),
+    );
+  }
+
+  Deno.test(`chains: weights that are read again are kept, ${dtype}`, async () => {
+    const weigh = (make: Make): Tensor[] => {
+      const [q, k, v] = heads(make, 20, 24);
+      const weights = q.dot(k.transpose(-2, -1), { dtype: "float32" }).softmax(-1).cast(q.dtype);
+      return [weights, weights.dot(v)];
+    };
+    const want = weigh(maker("JS")).map((t) => evaluateTensor(t).data), got = weigh(maker("SIM"));
+    Tensor.realize(got);
+    for (const [i, t] of got.entries()) {
+      const values = await t.data() as Float32Array;
+      assertEquals(difference(values, want[i], toleranceOf("accumulate", dtype)), undefined);
+    }
+  });
+
+  Deno.test(
+    `chains: operands that are products get memory first, ${dtype}`,
+    optimized(async () => {
+      const program = (make: Make): Tensor => {
+        const [x, ...weights] = [make([2, 24, 32], 1), make([32, 64], 2), make([32, 64], 3), make([32, 64], 4)];
+        const [q, k, v] = weights.map((w) => x.dot(w.mul(0.1)).reshape([2, 24, 2, 32]).transpose(1, 2));
+        return q.scaledDotProductAttention(k, v).transpose(1, 2).reshape([2, 24, 64]);
+      };
+      const want = evaluateTensor(program(maker("JS")));
+      assertEquals(kernels([program(maker("SIM"))]), 4);
+      const got = await program(maker("SIM")).data() as Float32Array;
+      assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+    }),
+  );
+
+  Deno.test(
+    `chains: operands that are computed get memory first, ${dtype}`,
+    optimized(async () => {
+      const program = (make: Make): Tensor => {
+        const [q, k, v] = heads(make, 20, 24);
+        return q.mul(0.5).scaledDotProductAttention(k.add(1), v.relu());
+      };
+      const want = evaluateTensor(program(maker("JS")));
+      assertEquals(kernels([program(maker("SIM"))]), 4);
+      const got = await program(maker("SIM")).data() as Float32Array;
+      assertEquals(difference(got, want.data, toleranceOf("accumulate", dtype)), undefined);
+    }),
+  );
+}
