@@ -209,3 +209,21 @@ for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
     }),
   );
 }
+
+Deno.test(
+  "chains: few queries of many keys are cut over the keys, and so are masked ones",
+  optimized(async () => {
+    const attend = (device: string, isMasked: boolean): Tensor => {
+      const [q, k, v] = [[2, 8, 1, 16], [2, 2, 1000, 16], [2, 2, 1000, 16]].map((s, i) => make(device, s, i));
+      const mask = isMasked ? make(device, [2, 1, 1, 1000], 4).lt(-1).contiguous().realize() : undefined;
+      return q.scaledDotProductAttention(k, v, mask, { enableGqa: true });
+    };
+    for (const isMasked of [false, true]) {
+      const want = evaluateTensor(attend("JS", isMasked)).data, t = attend("SIM", isMasked);
+      assertEquals(kernels([t]), 2);
+      assert(schedule([t]).at(-1)!.bufs.every((b) => b!.size < 2000), "no scores in memory");
+      const got = await t.data() as Float32Array;
+      assertEquals(difference(got, want, toleranceOf("accumulate", dtypes.bfloat16)), undefined);
+    }
+  }),
+);
