@@ -3,6 +3,8 @@ import { makeJsDevice } from "../../backends/js/js.ts";
 import { toProgram } from "../../src/codegen/to_program.ts";
 import { type Opt, parseOpts, withOpts } from "../../src/codegen/opt/opt.ts";
 import { Buffer } from "../../src/device/buffer.ts";
+import type { Device } from "../../src/device/device.ts";
+import type { Launch } from "../../src/device/program.ts";
 import type { DType } from "../../src/dtype/dtype.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { type Capabilities, type LinearProgram, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
@@ -92,17 +94,28 @@ export function run(
   linear: LinearProgram = compile(ast, o, caps),
 ): Data[] {
   const device = makeJsDevice(caps);
+  return runOn(device, ast, data, device.compiler.compile([linear])[0], vars);
+}
+
+/** Runs a compiled kernel on copies of `data` (by slot) and returns all buffers after it. */
+export function runOn(
+  device: Device,
+  ast: UOp,
+  data: readonly Data[],
+  program: Launch["program"],
+  vars: readonly number[] = [],
+): Data[] {
   const params = paramsOf(ast);
   const buffers = params.map((p, i) => {
     const b = new Buffer(device, p.dtype, p.size);
     b.copyIn(new Uint8Array(data[i].buffer, data[i].byteOffset, data[i].byteLength).slice());
     return b;
   });
-  const [program] = device.compiler.compile([linear]);
   device.run([{ program, buffers, vars }]);
   return params.map((p, i) => {
     const out = new ARRAYS[p.dtype.name](p.size);
     buffers[i].copyOut(new Uint8Array(out.buffer as ArrayBuffer));
+    buffers[i].free();
     return out;
   });
 }

@@ -139,7 +139,10 @@ export class Kernel {
           fail("the lanes of a grid are its threads: UPCAST and UNROLL make copies");
         }
         if (!Number.isInteger(opt.arg) || opt.arg < 2) fail("it takes at least 2");
-        if (kind === AxisKind.VECTOR) this.checkLanes(a, fail);
+        if (kind === AxisKind.VECTOR) {
+          if ((opt.arg & (opt.arg - 1)) !== 0) fail("the lanes of a vector are a power of two");
+          this.checkLanes(a, fail);
+        }
         this.split(a, opt.arg, kind, fail);
         break;
       }

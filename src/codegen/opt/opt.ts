@@ -12,7 +12,7 @@ export type OptOp =
   | "TC" // the tile of matrix unit `arg` of the device is split off the axes of a product; `axis` is -1
   | "UPCAST" // split `arg` off an output axis, or one of a STAGE, unrolled into independent values
   | "UNROLL" // split `arg` off a reduce axis, unrolled inside the loop body
-  | "VECTOR" // on loops: split `arg` off an axis (output or reduce), as lanes of vector values
+  | "VECTOR" // on loops: split `arg`, a power of two, off an axis (output or reduce), as lanes of vector values
   | "LOCAL" // on a grid: split `arg` off an output axis, as threads of a group
   | "GROUP" // on a grid: split `arg` off a reduce axis over neighboring threads of a group
   | "GROUPTOP" // the same, each thread with a contiguous part

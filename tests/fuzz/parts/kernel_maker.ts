@@ -1,0 +1,139 @@
+/** Random kernels, and random lists of opts that are possible for one: on a grid, and on loops. */
+import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
+import { Kernel } from "../../../src/codegen/opt/kernel.ts";
+import type { Opt } from "../../../src/codegen/opt/opt.ts";
+import { dtypes } from "../../../src/dtype/dtype.ts";
+import { ArgumentError } from "../../../src/helpers/errors.ts";
+import { AxisKind, type ParamArg } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { index, load, param, range, sink, store, toposort, type UOp } from "../../../src/uop/core/uop.ts";
+import { type Data, integers, paramsOf } from "../../codegen/harness.ts";
+import type { Random } from "../../support/random.ts";
+
+const f32 = dtypes.float32;
+
+const SIZES = [1, 2, 3, 4, 5, 8, 12, 16, 17, 20, 32, 33];
+
+/** A read of slot `slot` at a random layout of `loops`: some axes left out, in a random order, perhaps shifted and gated. */
+function read(random: Random, slot: number, loops: readonly UOp[], all: boolean): UOp {
+  const axes = loops.filter(() => all || random.below(4) > 0);
+  if (random.below(2) > 0) axes.reverse();
+  let at: UOp | undefined, gate: UOp | undefined, size = 1;
+  for (const r of axes) {
+    let n = r.src[0].value, x = r;
+    if (n > 2 && random.below(8) === 0) {
+      // a shifted axis, of which the first element is beyond the edge
+      x = r.add(-1);
+      const inside = r.lt(1).ne(1);
+      gate = gate === undefined ? inside : gate.and(inside);
+      n--;
+    }
+    at = at === undefined ? x : at.mul(n).add(x);
+    size *= n;
+  }
+  return load(index(param(slot, f32, size), at ?? range(1, 99, AxisKind.LOOP).constLike(0), gate));
+}
+
+/** A kernel: an expression, a reduction, a product, a reduction and what follows it, or a reduction of reductions. */
+export function randomKernel(random: Random): UOp {
+  let id = 0, budget = 8000;
+  const axis = (kind: AxisKind): UOp => {
+    const n = Math.min(random.pick(SIZES), Math.max(1, budget));
+    budget = Math.floor(budget / n);
+    return range(n, id++, kind);
+  };
+  const axes = (kind: AxisKind, least: number, most: number): UOp[] =>
+    Array.from({ length: least + random.below(most - least + 1) }, () => axis(kind));
+  const add = opCarrier(Ops.ADD, f32), max = opCarrier(Ops.MAX, f32);
+  const kind = random.below(5), outer = axes(AxisKind.LOOP, 1, kind < 2 ? 3 : 1);
+  let written = outer, value: UOp;
+  if (kind === 0) value = read(random, 1, outer, true).add(read(random, 2, outer, false));
+  else if (kind === 1) {
+    const own = axes(AxisKind.REDUCE, 1, 3);
+    value = reduce(random.pick([add, max]), [read(random, 1, [...outer, ...own], true)], own);
+  } else if (kind === 2) {
+    const columns = axes(AxisKind.LOOP, 1, 2), own = axes(AxisKind.REDUCE, 1, 2);
+    written = [...outer, ...columns];
+    value = reduce(
+      add,
+      [read(random, 1, [...outer, ...own], true).mul(read(random, 2, [...columns, ...own], true))],
+      own,
+    );
+  } else if (kind === 3) {
+    const own = axes(AxisKind.REDUCE, 1, 2), after = axes(AxisKind.LOOP, 1, 2);
+    written = [...outer, ...after];
+    value = read(random, 2, written, true).add(reduce(add, [read(random, 1, [...outer, ...own], true)], own));
+  } else {
+    const first = axes(AxisKind.REDUCE, 1, 1), second = axes(AxisKind.REDUCE, 1, 1);
+    const inner = reduce(max, [read(random, 1, [...outer, ...first, ...second], true)], second);
+    value = reduce(add, [inner.add(read(random, 2, [...outer, ...first], false))], first);
+  }
+  if (random.below(3) === 0) value = value.mul(2).add(1);
+  const order = random.below(3) === 0 ? written.toReversed() : written;
+  let at: UOp | undefined, size = 1;
+  for (const r of order) {
+    at = at === undefined ? r : at.mul(r.src[0].value).add(r);
+    size *= r.src[0].value;
+  }
+  return sink([store(index(param(0, f32, size), at!), value)]);
+}
+
+/** Opts of a grid that are possible, one after the other. */
+export function gridOpts(random: Random, ast: UOp): Opt[] {
+  const k = new Kernel(ast, true, []), out: Opt[] = [];
+  let threads = 1;
+  for (let i = 1 + random.below(7); i > 0; i--) {
+    const outputs = k.outputAxes.length, reduces = k.axes.length - outputs, any = random.below(outputs + reduces);
+    const factor = random.pick([2, 3, 4, 5, 8]);
+    const o: Opt = random.pick<Opt>([
+      { op: "LOCAL", axis: random.below(outputs), arg: factor },
+      { op: "LOCAL", axis: random.below(outputs), arg: factor },
+      { op: "UPCAST", axis: random.below(outputs), arg: factor },
+      { op: "UNROLL", axis: random.below(reduces + 1), arg: factor },
+      { op: "GROUP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8, 32, 64]) },
+      { op: "GROUPTOP", axis: random.below(reduces + 1), arg: random.pick([2, 4, 8]) },
+      { op: "PADTO", axis: any, arg: factor },
+      { op: "MERGE", axis: any, arg: random.below(outputs + reduces) },
+      { op: "STAGE", input: 1 + random.below(2), ring: random.pick([1, 3]) },
+    ]);
+    const more = o.op === "LOCAL" || o.op === "GROUP" || o.op === "GROUPTOP" ? o.arg : 1;
+    if (threads * more > 256) continue;
+    try {
+      k.apply(o);
+      out.push(o);
+      threads *= more;
+    } catch (error) {
+      if (!(error instanceof ArgumentError)) throw error;
+    }
+  }
+  return out;
+}
+
+/** Opts of loops that are possible, one after the other; axes count those of the kernel once its ranges are simplified. */
+export function loopOpts(random: Random, ast: UOp): Opt[] {
+  const k = new Kernel(simplifyRanges(ast));
+  for (let i = 1 + random.below(6); i > 0; i--) {
+    const op = random.pick(["UPCAST", "UNROLL", "VECTOR", "VECTOR", "PADTO", "THREAD", "SWAP", "STAGE"] as const);
+    const axis = random.below(k.axes.length + 1), arg = random.pick([2, 3, 4, 5, 8, 16]);
+    const o: Opt = op === "STAGE"
+      ? { op, input: random.below(4), loops: random.below(4) }
+      : { op, axis, arg: op === "SWAP" ? random.below(3) : op === "THREAD" ? random.pick([0, 2]) : arg };
+    try {
+      k.apply(o);
+    } catch (error) {
+      if (!(error instanceof ArgumentError)) throw error;
+    }
+  }
+  return k.applied;
+}
+
+/** Data of whole numbers; what is only written holds NaN before: an element that nothing writes shows. */
+export function poisoned(ast: UOp, seed: number): Data[] {
+  const data = integers(paramsOf(ast), seed), loaded = new Set<number>();
+  for (const u of toposort(ast)) if (u.op === Ops.LOAD) loaded.add((u.src[0].src[0].arg as ParamArg).slot);
+  data.forEach((d, slot) => {
+    if (!loaded.has(slot)) d.fill(NaN);
+  });
+  return data;
+}
