@@ -18,7 +18,6 @@ import { broadcastTo } from "../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { bufferNode, toposort, type UOp, uop } from "../uop/core/uop.ts";
-import { besideOf } from "../uop/graph/beside.ts";
 import { bare, shapedLike } from "../uop/graph/complex.ts";
 import { extentsOf, isBoundNode } from "../uop/graph/extent.ts";
 import { unlabeled, wholeOf } from "../uop/graph/resolve.ts";
@@ -34,6 +33,7 @@ import {
   takeBack,
   writesTo,
 } from "../uop/graph/writes.ts";
+import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
 import {
   internals,
@@ -119,13 +119,13 @@ export function holdMemory<T extends TensorBase>(t: T): T {
 }
 
 /**
- * Realizes nodes, those of `tensors` and others, as one schedule, together with the open writes that read what it
- * overwrites; what they were computed from is remembered where it leads to leaves.
+ * Realizes nodes, those of `tensors` and others, as one schedule, together with the open writes and gradients that read
+ * what it overwrites; what they were computed from is remembered where it leads to leaves.
  */
 export function realizeOf(
   tensors: readonly TensorBase[],
   nodes: readonly UOp[],
-  beside: readonly UOp[] = besideOf(nodes),
+  beside: readonly UOp[] = allBeside(nodes),
 ): void {
   if (nodes.length + beside.length > 0) keepOrigins(tensors, beside, () => realizeNodes(nodes, beside));
 }
@@ -287,7 +287,7 @@ export abstract class RealizeTensor extends TensorBase {
     if (u.op === Ops.CONST) u = this.keepValues();
     if (isBoundNode(u)) u = uop(Ops.CONTIGUOUS, u.dtype, [u], nextClone++); // the variable itself stays one
     if (realizedBuffer(u) === undefined) {
-      const beside = besideOf([u]), { base } = shown(u);
+      const beside = allBeside([u]), { base } = shown(u);
       // a write that goes with it is to what is read
       if (beside.some((w) => w.op === Ops.AFTER && isMemory(base) && isSameMemory(w, base))) u = this.keepValues(true);
       realizeOf([this], [u], beside);

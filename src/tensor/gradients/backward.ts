@@ -8,7 +8,6 @@ import { ArgumentError, DTypeError, ShapeError, StaleReadError } from "../../hel
 import { sameArray } from "../../helpers/math.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { userLine } from "../../helpers/stack.ts";
-import { argOf } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -17,8 +16,8 @@ import { tied } from "../../uop/graph/given_gradient.ts";
 import { computeGradient } from "../../uop/graph/gradient.ts";
 import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
 import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
+import { noted } from "../../uop/graph/writes.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
-import { placeOf } from "../handle/claims.ts";
 import { detachNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
@@ -61,36 +60,6 @@ export function forgetLosses(grads: readonly TensorBase[]): void {
     for (const { tensor } of losses.get(g) ?? []) forgetOrigin(tensor.uop);
     losses.delete(g);
   }
-}
-
-/** Lazy gradients that read what has been overwritten: they always will. */
-const lostGrads = new WeakSet<UOp>();
-
-/**
- * The gradients of other leaves that read the memory of `weights`, which an optimizer is to overwrite: it realizes them
- * in the same schedule, for what steps after it. Those of leaves `besides` are its own, and lazy ones that read what has
- * been overwritten before are lost.
- */
-export function gradsReading(weights: readonly TensorBase[], besides: readonly TensorBase[]): TensorBase[] {
-  const own = new Set(besides);
-  const others = liveLeaves().flatMap(({ grad }, i, leaves) =>
-    !grad || own.has(leaves[i]) || lostGrads.has(grad.uop) ? [] : [grad as TensorBase]
-  );
-  if (others.length === 0) return [];
-  const written = new Set(weights.map((t) => placeOf(t.uop)));
-  const roots = others.map((g) => resolve(g.uop)), reads = new Set<UOp>(), stale = new Set<UOp>();
-  for (const u of toposort(roots)) {
-    if (u.op === Ops.BUFFER) {
-      const { storage, version } = argOf(u, Ops.BUFFER);
-      if (written.has(storage)) reads.add(u);
-      if (storage.version !== version || storage.disposedAt !== "") stale.add(u);
-      continue;
-    }
-    if (u.src.some((s) => reads.has(s))) reads.add(u);
-    if (stale.size > 0 && u.src.some((s) => stale.has(s))) stale.add(u);
-  }
-  others.forEach((g, i) => stale.has(roots[i]) && lostGrads.add(g.uop));
-  return others.filter((_, i) => reads.has(roots[i]) && !stale.has(roots[i]));
 }
 
 /** A target of differentiation: the node to ask for, and how its gradient becomes that of the tensor. */
@@ -261,6 +230,7 @@ export abstract class BackwardTensor extends TensorBase {
     }
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
     it.readAgain();
+    noted.count++; // a replay that overwrites what these gradients read looks for them
     const loss = this.remembered();
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);

@@ -277,6 +277,12 @@ export function forgetOrigin(u: UOp): void {
   if (place !== undefined) origins.delete(place);
 }
 
+/** Whether an optimizer is about to replace the present value of a weight. */
+export function isStepped(t: TensorBase): boolean {
+  const buffer = bufferBelow(unshaped(t.uop));
+  return buffer !== undefined && versionOf(buffer).storage.stepped >= versionOf(buffer).storage.version;
+}
+
 /** Ends the graphs that read the present values of weights, which an optimizer is to replace. */
 export function endGraphs(weights: readonly TensorBase[]): void {
   for (const t of weights) {

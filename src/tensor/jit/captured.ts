@@ -15,6 +15,7 @@ import { type BufferArg, Storage } from "../../uop/core/args.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
 import { shapedLike } from "../../uop/graph/complex.ts";
 import { besideOf } from "../../uop/graph/beside.ts";
+import { allBeside } from "../gradients/open_gradients.ts";
 import { mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
 import { noted, pendingWrite } from "../../uop/graph/writes.ts";
 import { internals, TensorBase } from "../handle/base.ts";
@@ -293,9 +294,9 @@ function realizeWrites(storages: readonly Storage[]): void {
   realizeOf([], writes);
 }
 
-/** Does the open writes that read what is about to be overwritten. */
+/** Does the open writes and gradients that read what is about to be overwritten. */
 export function realizeBeside(isWritten: (storage: Storage) => boolean): void {
-  realizeOf([], besideOf([], isWritten));
+  realizeOf([], allBeside([], besideOf([], isWritten), isWritten));
 }
 
 /** The memory of a donated argument, if nobody else holds it. */

@@ -12,6 +12,9 @@ import { mayHave, type UOp } from "../core/uop.ts";
 import { latest, readNow, writeOf } from "./resolve.ts";
 import { isMemory, memoryOf, openNodes, shown } from "./writes.ts";
 
+const NONE: readonly UOp[] = [];
+const never = (): boolean => false;
+
 /** A node, or the write that it is. */
 type Named = UOp | number;
 
@@ -20,7 +23,7 @@ function nameOf(u: UOp): Named {
 }
 
 /** What a schedule does to memory. */
-class Effects {
+export class Effects {
   /** Its nodes. */
   private readonly nodes: Set<Named> = new Set();
   /** Those that are memory once it is done. */
@@ -28,7 +31,8 @@ class Effects {
   /** What it overwrites: memory, and versions that it makes itself. */
   private readonly over: Set<Named | Storage> = new Set();
 
-  constructor(private readonly isWritten: (storage: Storage) => boolean) {}
+  /** @param isWritten whether memory is overwritten by what is no part of its graph */
+  constructor(private readonly isWritten: (storage: Storage) => boolean = never) {}
 
   /** Adds what is to be realized. */
   add(roots: readonly UOp[]): void {
@@ -57,32 +61,38 @@ class Effects {
     return this.nodes.has(nameOf(u));
   }
 
-  /** Whether `u` reads what is overwritten, and nothing that has been overwritten, or freed, before. */
-  meets(root: UOp): boolean {
-    const { made, over, isWritten } = this, seen = new Set<UOp>(), stack = [root];
-    let meets = false;
+  /** Of nodes those that read what is overwritten, and nothing that has been overwritten, or freed, before; and those that do. */
+  meeting(roots: readonly UOp[]): { readonly met: UOp[]; readonly lost: UOp[] } {
+    const { made, over, isWritten } = this, verdicts = new Map<UOp, number>(), stack = roots.map(readNow);
+    const sourcesOf = (u: UOp): readonly UOp[] =>
+      made.has(nameOf(u)) ? NONE : u.op === Ops.STORE ? u.src.slice(1) : u.src; // where it writes it reads nothing
     while (stack.length > 0) {
-      const u = readNow(stack.pop()!);
-      if (seen.has(u)) continue;
-      seen.add(u);
-      if (u.op === Ops.BUFFER) {
-        const { storage, version } = argOf(u, Ops.BUFFER);
-        if (storage.version !== version || storage.disposedAt !== "") return false;
-        meets ||= over.has(storage) || isWritten(storage);
-        continue;
+      const u = stack[stack.length - 1], depth = stack.length;
+      if (!verdicts.has(u)) {
+        const sources = sourcesOf(u);
+        let verdict = over.has(nameOf(u)) ? MEETS : 0;
+        for (const s of sources) {
+          const known = verdicts.get(readNow(s));
+          if (known === undefined) stack.push(readNow(s));
+          else verdict |= known;
+        }
+        if (stack.length > depth) continue;
+        if (u.op === Ops.BUFFER) {
+          const { storage, version } = argOf(u, Ops.BUFFER);
+          if (storage.version !== version || storage.disposedAt !== "") verdict = LOST;
+          else if (over.has(storage) || isWritten(storage)) verdict = MEETS;
+        }
+        verdicts.set(u, verdict);
       }
-      const name = nameOf(u);
-      meets ||= over.has(name);
-      if (made.has(name)) continue;
-      // of where something is written nothing is read
-      for (let i = u.op === Ops.STORE ? 1 : 0; i < u.src.length; i++) stack.push(u.src[i]);
+      stack.pop();
     }
-    return meets;
+    const of = (u: UOp): number => verdicts.get(readNow(u))!;
+    return { met: roots.filter((u) => of(u) === MEETS), lost: roots.filter((u) => (of(u) & LOST) !== 0) };
   }
 }
 
-const NONE: readonly UOp[] = [];
-const never = (): boolean => false;
+/** What is known of a node: it reads what is overwritten; it reads what has been. */
+const MEETS = 1, LOST = 2;
 
 /** The writes before the `until`-th node that an open node made since comes after: they are as open as that. */
 function writesBefore(u: UOp, until: number): readonly UOp[] {
@@ -117,14 +127,11 @@ export function besideOf(
   const effects = new Effects(isWritten), found: UOp[] = [];
   effects.add(nodes);
   left = left.filter((u) => !effects.has(u));
-  for (let before = -1; before !== found.length;) {
-    before = found.length;
-    left = left.filter((u) => {
-      if (!effects.meets(u)) return true;
-      found.push(u);
-      effects.add([u]);
-      return false;
-    });
+  for (;;) {
+    const { met } = effects.meeting(left);
+    if (met.length === 0) return found;
+    found.push(...met);
+    effects.add(met);
+    left = left.filter((u) => !met.includes(u));
   }
-  return found;
 }
