@@ -4,11 +4,11 @@
  *
  * @module
  */
-import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
+import type { DType } from "../../dtype/dtype.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { type Access, type DTypeSet, type Region, regionsOf } from "../machine/access.ts";
-import { copiesOn, CostModel, type Tile } from "../machine/cost_model.ts";
+import { type Access, type Region, regionsOf } from "../machine/access.ts";
+import { computedAs, copiesOn, CostModel, storedAs, type Tile } from "../machine/cost_model.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Axis } from "../opt/axis.ts";
 import type { Kernel } from "../opt/kernel.ts";
@@ -40,21 +40,15 @@ export interface Candidate {
 }
 
 /** Lanes for the values of a kernel: the fewest that any vectorizable dtype of them has. */
-function lanesFor(values: DTypeSet, caps: Capabilities): number {
+function lanesFor(values: Iterable<DType>, caps: Capabilities): number {
   let lanes = Infinity;
   for (const d of values) {
-    for (const e of effective(d, caps)) {
+    for (const e of [computedAs(d, caps), storedAs(d, caps)]) {
       const n = caps.vectorLanes(e);
       if (n > 1) lanes = Math.min(lanes, n);
     }
   }
   return lanes === Infinity ? 1 : lanes;
-}
-
-/** The dtypes in which a value of `d` is kept and computed. */
-function effective(d: DType, caps: Capabilities): DType[] {
-  if (caps.computeDTypes.includes(d) || smallFloatOf(d) === undefined) return [d];
-  return [dtypes.float32, caps.storageDTypes.includes(d) ? d : d.bits === 8 ? dtypes.uint8 : dtypes.uint16];
 }
 
 /** A kernel's loops, and the choices that there are for them. Axes by their position, output axes first. */
@@ -78,7 +72,9 @@ export class LoopCandidates {
     const { regions, dtypes } = regionsOf(kernel.ast, this.axes);
     this.regions = regions;
     this.stages = regions.filter((r) => r.kind === "stage");
-    this.lanes = lanesFor(dtypes, caps);
+    // what is read and written decides: indices have vectors everywhere
+    const hasVectors = regions.some((r) => r.accesses.some((a) => lanesFor([a.dtype], caps) > 1));
+    this.lanes = hasVectors ? lanesFor(dtypes, caps) : 1;
     this.model = new CostModel(this.axes, this.sizes, this.outputs, caps);
     this.inOrder = Array.from({ length: this.outputs }, (_, i) => i);
   }

@@ -8,7 +8,7 @@ import type { DType } from "../../dtype/dtype.ts";
 import { gcd } from "../../helpers/math.ts";
 import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
-import { FUNCTION, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
+import { FUNCTION, isComparison, opFlags, Ops, opWork } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { guardedProduct } from "../ast/ungate.ts";
@@ -58,6 +58,8 @@ export interface Region {
   readonly accesses: readonly Access[];
   /** Arithmetic of one iteration, functions weighted. */
   readonly work: number;
+  /** The same by the dtype that it is computed in. */
+  readonly works: ReadonlyMap<DType, number>;
   /** The part of it that functions take, by function. */
   readonly functions: ReadonlyMap<Ops, number>;
   /** Values accumulated. */
@@ -128,7 +130,7 @@ class Reader {
     for (const i of own) axes[i] = true;
     const accesses: Access[] = [];
     const inner: UOp[] = [];
-    let work = kind === "reduce" ? values : 0;
+    const works = new Map<DType, number>(kind === "reduce" ? [[root.src[0].dtype, values]] : []);
     const functions = new Map<Ops, number>();
     const seen = new Set<UOp>();
     const guarded = guardedProduct(root); // its condition is outside of the copies
@@ -155,12 +157,15 @@ class Reader {
       }
       // what divides by a constant is mostly of indices, shared by neighbors and moved out of loops
       if (opFlags[u.op] & FUNCTION) functions.set(u.op, (functions.get(u.op) ?? 0) + opWork[u.op]);
-      work += u.dtype.isInt && u.src[1]?.op === Ops.CONST ? 1 : opWork[u.op];
+      const d = isComparison(u.op) ? u.src[0].dtype : u.dtype;
+      works.set(d, (works.get(d) ?? 0) + (u.dtype.isInt && u.src[1]?.op === Ops.CONST ? 1 : opWork[u.op]));
       for (const s of u.src) stack.push(s);
     }
     if (kind === "store") this.dtypes.add(root.src[0].dtype);
     const guard = guarded === undefined ? undefined : this.flags(root.src[0].src[0]);
-    this.regions.push({ kind, root, axes, own, accesses, work, functions, lanes: values, guard });
+    let work = 0;
+    for (const n of works.values()) work += n;
+    this.regions.push({ kind, root, axes, own, accesses, work, works, functions, lanes: values, guard });
     for (const r of inner) {
       if (this.seen.has(r)) continue;
       this.seen.add(r);

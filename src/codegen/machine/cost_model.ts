@@ -6,6 +6,7 @@
  *
  * @module
  */
+import { type DType, dtypes, smallFloatOf } from "../../dtype/dtype.ts";
 import { ceilDiv } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities } from "../../renderer/renderer.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -35,6 +36,17 @@ export type Tile = readonly (readonly [axis: number, copies: number])[];
 export function copiesOn(tile: Tile, axis: number): number {
   for (let t = 0; t < tile.length; t++) if (tile[t][0] === axis) return tile[t][1];
   return 1;
+}
+
+/** The dtype in which a value of `d` is computed. */
+export function computedAs(d: DType, caps: Capabilities): DType {
+  return caps.computeDTypes.includes(d) || smallFloatOf(d) === undefined ? d : dtypes.float32;
+}
+
+/** The dtype in which a value of `d` is loaded and stored. */
+export function storedAs(d: DType, caps: Capabilities): DType {
+  if (caps.storageDTypes.includes(d) || smallFloatOf(d) === undefined) return d;
+  return d.bits === 8 ? dtypes.uint8 : dtypes.uint16;
 }
 
 /** Instructions a vector where rows of `row` copies are accessed whole, for each of `lanes`, and transposed. */
@@ -88,6 +100,8 @@ interface LaneRegion {
   readonly others: number;
   /** Results whose lanes are combined. */
   readonly results: number;
+  /** Arithmetic of one iteration. */
+  readonly work: number;
 }
 
 /** Costs of the regions of one kernel. Axes by their position in `axes`, output axes first. */
@@ -108,7 +122,7 @@ export class CostModel {
 
   /** The cost of a region with these lanes on axis `lane` (or -1), and this tile. */
   cost(r: Region, lane: number, lanes: number, tile: Tile): number {
-    const { iterations: all, accesses, others } = this.laneRegion(r, lane, lanes);
+    const { iterations: all, accesses, others, work } = this.laneRegion(r, lane, lanes);
     if (all === Infinity) return Infinity;
     const here = lane >= 0 && r.axes[lane], { sizes } = this;
     let iterations = all, copies = 1;
@@ -142,7 +156,7 @@ export class CostModel {
     // a condition that copies do not share selects each product
     const selects = r.guard !== undefined && (r.guard[lane] || tile.some(([axis]) => r.guard![axis])) ? 1 : 0;
     // lanes that are loaded one by one are put together by an instruction each
-    const arithmetic = ((this.arithmeticOf(r) + selects) * copies + scalars) / 2;
+    const arithmetic = ((work + selects) * copies + scalars) / 2;
     let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
     if (isReduce) {
       // unrolling supplies accumulators, most where the lanes are on a reduced axis
@@ -164,9 +178,10 @@ export class CostModel {
 
   /** What the arithmetic of a region costs however it is tiled. */
   arithmeticCost(r: Region, lane: number, lanes: number): number {
-    let n = this.arithmeticOf(r) / 2;
+    const here = lane >= 0 && r.axes[lane];
+    let n = this.arithmeticOf(r, here ? lanes : 1) / 2;
     for (let i = 0; i < this.sizes.length; i++) if (r.axes[i]) n *= this.sizes[i];
-    return lane >= 0 && r.axes[lane] ? n / lanes : n;
+    return here ? n / lanes : n;
   }
 
   /** What packing an operand spares for each vector that is read; 0 where it is not to be packed. */
@@ -217,7 +232,7 @@ export class CostModel {
   }
 
   /** Instructions to read a vector of elements side by side: one that two lines have is read twice. */
-  readCost(a: Access, r: Region, lanes: number): number {
+  private readCost(a: Access, r: Region, lanes: number): number {
     const split = Math.max(0, Math.min(LINE, lanes * a.dtype.itemsize) - alignmentOf(a)) / LINE;
     return Math.max(1 + split, this.crowded(a, r) ? 1.6 : 1);
   }
@@ -233,10 +248,16 @@ export class CostModel {
   }
 
   /** Operations of one iteration: `opWork` is of a function as hardware has it, decomposed it is about twice as many. */
-  private arithmeticOf(r: Region): number {
+  private arithmeticOf(r: Region, lanes: number): number {
     let { work } = r;
+    for (const [d, n] of r.works) if (this.isSplit(computedAs(d, this.caps), lanes)) work += n * (lanes - 1);
     for (const [op, n] of r.functions) if (!this.caps.nativeOps.includes(op)) work += n;
     return Math.max(1, work - (r.kind === "reduce" && this.caps.hasMulAcc ? 1 : 0));
+  }
+
+  /** Is a vector of a dtype as many scalars? */
+  private isSplit(d: DType, lanes: number): boolean {
+    return lanes > 1 && !d.isBool && this.caps.vectorLanes(d) < lanes;
   }
 
   private laneRegion(r: Region, lane: number, lanes: number): LaneRegion {
@@ -252,7 +273,7 @@ export class CostModel {
     const { sizes } = this, { own } = r, here = lane >= 0 && r.axes[lane], isStage = r.kind === "stage";
     const isWhole = sizes[lane] >= lanes && (!isStage || sizes[lane] % lanes === 0);
     if (here && ((isStage && !own.includes(lane)) || (lane >= this.outputs && !isWhole))) {
-      return { lane, lanes, iterations: Infinity, accesses: [], others: 0, results: 0 };
+      return { lane, lanes, iterations: Infinity, accesses: [], others: 0, results: 0, work: 0 };
     }
     let iterations = 1, results = 0;
     for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
@@ -271,7 +292,7 @@ export class CostModel {
       return {
         depends: a.depends,
         cost: this.accessCost(a, r, lane, lanes),
-        across: here ? this.acrossAxis(a, lane) : -1,
+        across: here && !this.isSplit(storedAs(a.dtype, this.caps), lanes) ? this.acrossAxis(a, lane) : -1,
         fill: this.fillCost(a, lane, lanes),
         share,
         isScattered: here && this.isScattered(a, lane),
@@ -279,13 +300,16 @@ export class CostModel {
       };
     });
     const others = !isStage ? 0 : here || lane < 0 ? 1 : lanes;
-    return { lane, lanes, iterations, accesses, others, results };
+    return { lane, lanes, iterations, accesses, others, results, work: this.arithmeticOf(r, here ? lanes : 1) };
   }
 
   /** Instructions for one execution of an access that is not packed. */
   private accessCost(a: Access, r: Region, lane: number, lanes: number): number {
     if (lane < 0 || !a.depends[lane]) return a.isStore || a.gated.includes(true) ? 1 : 0.5;
     const contiguous = a.strides[lane] === 1;
+    if (this.isSplit(storedAs(a.dtype, this.caps), lanes)) {
+      return a.isStore || a.gated.includes(true) ? lanes : lanes / 2;
+    }
     // a gate that differs by lane: a store a lane
     if (a.gated[lane]) return contiguous && !a.isStore ? EDGE_COST : 3 * lanes;
     if (contiguous) return a.isStore ? 1.5 : this.readCost(a, r, lanes);

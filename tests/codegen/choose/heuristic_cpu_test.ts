@@ -94,3 +94,12 @@ Deno.test("heuristic cpu: rows whose vectors lie in two lines are packed where m
     assert.match(opts!, /STAGE:2/, `${rows} x ${inner} x ${columns}: ${opts}`);
   }
 });
+
+Deno.test("heuristic cpu: what a device has no vectors of gets no lanes", () => {
+  const keys = ({ device }: Tensor): Tensor =>
+    Tensor.empty([512, 512], { dtype: "int64", device }).mul(3).tril().contiguous();
+  for (const [writer, lanes] of [["WASM", false], ["CLANG", true]] as const) {
+    const p = kernelsOf(writer, [512, 512], keys).at(-1)!;
+    assert.equal(p.opts?.includes("VECTOR"), lanes, `${writer}: ${p.opts}`);
+  }
+});
