@@ -12,12 +12,12 @@ const TYPES: ReadonlyMap<string, string> = new Map(
     boolean:
       "affine alignCorners averageAttnWeights batchFirst bias bidirectional buffer ceilMode classic compressed " +
       "consume contiguous countIncludePad density descending detectNegative detectPositive elementwiseAffine " +
-      "enableGqa equalNan fused gunzip hasAux image isCausal keepdim largest needWeights nesterov normFirst preWd " +
+      "enableGqa equalNan full fused gunzip hasAux image isCausal keepdim largest logInput logTarget needWeights nesterov normFirst preWd " +
       "realize replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
-      "sorted strict trackRunningStats training verbose",
+      "sorted strict swap trackRunningStats training verbose zeroInfinity",
     number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim1 dim2 dx dimFeedforward " +
-      "decimals divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
-      "high ignoreIndex initScale kdim labelSmoothing layerNormEps low lower max maxBytes maxLr maxShardBytes maxVal " +
+      "decimals delta divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
+      "high ignoreIndex initScale kdim labelSmoothing layerNormEps low lower margin max maxBytes maxLr maxShardBytes maxVal " +
       "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes patience " +
       "pctStart posinf power rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
       "warmupSteps weightDecay",

@@ -57,6 +57,7 @@ import { SortTensor } from "./index/sort.ts";
 import { StatisticsTensor } from "./index/statistics.ts";
 import { InPlaceTensor } from "./inplace.ts";
 import { ConvTensor } from "./math/conv.ts";
+import { CriterionTensor } from "./math/criteria.ts";
 import { DecompositionTensor } from "./math/decompositions.ts";
 import { FourierTensor } from "./math/fourier.ts";
 import { LinalgTensor } from "./math/linalg.ts";
@@ -93,6 +94,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   CallTensor,
   ComplexTensor,
   ConvTensor,
+  CriterionTensor,
   CustomTensor,
   DecompositionTensor,
   ElementwiseTensor,
@@ -126,10 +128,8 @@ export interface Tensor
     CustomTensor,
     FourierTensor,
     InPlaceTensor,
-    LossTensor,
-    PlaceTensor,
-    ProductTensor,
-    SpecialTensor {}
+    CriterionTensor,
+    ProductTensor {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.

@@ -1,5 +1,13 @@
 /** What families of fixtures/golden/ops.py are called by, where that is not a method on the inputs in order. */
+import type { Reduction } from "../../src/tensor/math/loss.ts";
 import type { Program } from "./golden_cases.ts";
+
+/** Programs for each reduction. */
+function ofReductions(
+  make: (reduction: Reduction, name: string) => Readonly<Record<string, Program>>,
+): Record<string, Program> {
+  return Object.assign({}, ...(["mean", "sum", "none"] as const).map((how) => make(how, how)));
+}
 
 /** Programs by name. */
 export const OPS: Readonly<Record<string, Program>> = {
@@ -57,6 +65,37 @@ export const OPS: Readonly<Record<string, Program>> = {
   "matrixPower": (a) => a.matrixPower(5),
   "matrixPower back": (a) => a.matrixPower(-2),
   "matrixPower 0": (a) => a.matrixPower(0),
+  ...ofReductions((reduction, name) => ({
+    [`mseLoss ${name}`]: (a, b) => a.mseLoss(b, { reduction }),
+    [`l1Loss ${name}`]: (a, b) => a.l1Loss(b, { reduction }),
+    [`huberLoss ${name}`]: (a, b) => a.huberLoss(b, { reduction }),
+    [`smoothL1Loss ${name}`]: (a, b) => a.smoothL1Loss(b, { reduction }),
+    [`crossEntropy weight ${name}`]: (a, b, weight) =>
+      a.crossEntropy(b, { weight, reduction, labelSmoothing: 0.2, ignoreIndex: 1 }),
+    [`crossEntropy shares ${name}`]: (a, b, c) => a.crossEntropy(b, c, { reduction, labelSmoothing: 0.2 }),
+    [`klDiv ${name}`]: (a, b) => a.klDiv(b, { reduction }),
+    [`ctcLoss ${name}`]: (a, b, c, d) => a.logSoftmax(-1).ctcLoss(b, c, d, { reduction }),
+  })),
+  "klDiv batchmean": (a, b) => a.klDiv(b, { reduction: "batchmean" }),
+  "ctcLoss joined": (a, b, c, d) =>
+    a.logSoftmax(-1).ctcLoss(b, c, d, { blank: 2, reduction: "sum", zeroInfinity: true }),
+  "mseLoss weight": (a, b, weight) => a.mseLoss(b, { weight }),
+  "huberLoss delta": (a, b) => a.huberLoss(b, { delta: 0.5 }),
+  "smoothL1Loss beta": (a, b) => a.smoothL1Loss(b, { beta: 0.25 }),
+  "klDiv logs": (a, b) => a.klDiv(b, { logTarget: true }),
+  "poissonNllLoss full": (a, b) => a.poissonNllLoss(b, { logInput: false, full: true, reduction: "none" }),
+  "gaussianNllLoss": (a, b, c) => a.gaussianNllLoss(b, c),
+  "gaussianNllLoss full": (a, b, c) => a.gaussianNllLoss(b, c, { full: true, reduction: "sum" }),
+  "cosineSimilarity last": (a, b) => a.cosineSimilarity(b, -1, { eps: 0.5 }),
+  "pairwiseDistance 1": (a, b) => a.pairwiseDistance(b, { p: 1, keepdim: true }),
+  "cosineEmbeddingLoss": (a, b, c) => a.cosineEmbeddingLoss(b, c, { margin: 0.1 }),
+  "marginRankingLoss": (a, b, c) => a.marginRankingLoss(b, c, { margin: 0.5 }),
+  "multiMarginLoss weight": (a, b, c) => a.multiMarginLoss(b, c, { p: 2, margin: 0.5 }),
+  "tripletMarginLoss swap": (a, b, c) => a.tripletMarginLoss(b, c, { margin: 2, p: 1, swap: true, reduction: "sum" }),
+  "crossEntropy ignored": (a, b) => a.crossEntropy(b, { ignoreIndex: -100 }),
+  "binaryCrossentropy weight": (a, b, weight) => a.binaryCrossentropy(b, { weight }),
+  "binaryCrossentropyLogits weight": (a, b, weight) => a.binaryCrossentropyLogits(b, { weight }),
+  "attention scale": (a, b, c) => a.scaledDotProductAttention(b, c, undefined, { scale: 0.3 }),
   "diag above": (a) => a.diag(1),
   "diag below": (a) => a.diag(-2),
   "diagEmbed axes": (a) => a.diagEmbed({ offset: 1, dim1: 0, dim2: 2 }),

@@ -31,6 +31,8 @@ export interface AttentionOptions {
   readonly dropoutP?: number;
   /** Each query sees keys up to its own position only. */
   readonly isCausal?: boolean;
+  /** What products are multiplied by before the softmax. Default 1 / sqrt(E). */
+  readonly scale?: number;
   /** Fewer key and value heads (axis -3) than query heads, each serving several. */
   readonly enableGqa?: boolean;
 }
@@ -196,7 +198,7 @@ export abstract class LinalgTensor extends TensorBase {
   }
 
   /**
-   * `softmax(this @ keyᵀ / √E + mask) @ value` over `[..., L, E]`, `[..., S, E]` and `[..., S, V]`, giving `[..., L, V]`.
+   * `softmax(this @ keyᵀ / √E + mask) @ value` (or times `scale`) over `[..., L, E]`, `[..., S, E]` and `[..., S, V]`, giving `[..., L, V]`.
    * `attnMask` broadcasts to `[..., L, S]`: bool (true takes part) or added to the scores. Scores are computed in at
    * least float32, and so is the softmax; the weights are cast back to the dtype of this, and what reaches the scores of
    * gradients is rounded to that of queries and keys together. A row to which the mask leaves no key gives zeros, as in PyTorch, and has zeros for
@@ -204,8 +206,8 @@ export abstract class LinalgTensor extends TensorBase {
    * @throws {ArgumentError} for a mask together with `isCausal` @throws {ShapeError} as {@linkcode dot}
    */
   scaledDotProductAttention(key: this, value: this, attnMask?: this, options: AttentionOptions = {}): this {
-    checkOptions("attend", options, ["dropoutP", "isCausal", "enableGqa"]);
-    const { dropoutP = 0, isCausal = false, enableGqa = false } = options;
+    checkOptions("attend", options, ["dropoutP", "isCausal", "scale", "enableGqa"]);
+    const { dropoutP = 0, isCausal = false, scale, enableGqa = false } = options;
     for (const [name, t] of [["key", key], ["value", value]] as const) checkTensor("attend", name, t);
     const mask = maybeTensor("attend", "attnMask", attnMask);
     if (isCausal && mask !== undefined) {
@@ -219,7 +221,7 @@ export abstract class LinalgTensor extends TensorBase {
     const common = promote(this.dtype, k.dtype), wide = sumDType(common);
     const width = this.shape[this.ndim - 1];
     const product = this.dot(k.transpose(-2, -1), { dtype: wide });
-    let scores = this.wrap(roundedBack(product.uop, common)).mul(1 / Math.sqrt(width));
+    let scores = this.wrap(roundedBack(product.uop, common)).mul(scale ?? 1 / Math.sqrt(width));
     const dtype = scores.dtype, never = this.wrap(constant(-Infinity, dtype));
     if (isCausal) {
       const [l, s] = scores.shape.slice(-2);

@@ -34,6 +34,16 @@ export interface LossOptions {
   readonly reduction?: Reduction;
 }
 
+/** Options of {@linkcode LossTensor.crossEntropy}. */
+export interface CrossEntropyOptions extends LossOptions {
+  /** One factor a class, `[C]`. */
+  readonly weight?: TensorBase;
+  /** Labels that count nothing. */
+  readonly ignoreIndex?: number;
+  /** The share of the uniform distribution. Default 0. */
+  readonly labelSmoothing?: number;
+}
+
 /** For each position, the element of `x` that `labels` names on `axis`; 0 where the label is no index. Axis vanishes. */
 function pick(x: UOp, labels: UOp, axis: number): UOp {
   const shape = shapeOf(x), kept = shape.map((n, i) => i === axis ? 1 : n), rest = shape.filter((_, i) => i !== axis);
@@ -83,13 +93,7 @@ export abstract class LossTensor extends TensorBase {
     const losses = this.wrap(pick(this.uop, Y.uop, axis)).neg();
     let factors: this | undefined;
     if (weights !== undefined) {
-      if (!sameArray(weights.shape, [classes])) {
-        throw new ShapeError("weigh classes by", {
-          shapes: [weights.shape],
-          axis: 0,
-          reason: `it must be [${classes}], one weight a class`,
-        });
-      }
+      this.checkFactors(weights, axis);
       const rest = shapeOf(losses.uop), spread = broadcastTo(weights.uop, [...rest, classes]);
       factors = this.wrap(pick(spread, Y.uop, rest.length));
     }
@@ -105,29 +109,53 @@ export abstract class LossTensor extends TensorBase {
 
   /**
    * Cross entropy of logits `[N, C, ...]` (or `[C]`) with `Y`: class labels of that shape without axis 1, or
-   * probabilities of the same shape. `labelSmoothing` mixes in the uniform distribution.
+   * probabilities of the same shape. `labelSmoothing` mixes in the uniform distribution. `weight` is one factor a class,
+   * `[C]`, also among the options; the mean of labels is over the weights. Labels that are `ignoreIndex` count nothing.
    * @throws {ShapeError} where Y has neither shape @throws {DTypeError} for labels that are no integers
    * @throws {IndexError} for labels known on the host that name no class; others have loss 0 and count in the mean
    */
-  crossEntropy(Y: this, options: LossOptions & { readonly labelSmoothing?: number } = {}): this {
-    checkOptions("compute crossEntropy", options, ["reduction", "labelSmoothing"]);
-    const { reduction = "mean", labelSmoothing = 0 } = options;
+  crossEntropy(Y: this, weight?: TensorBase | CrossEntropyOptions | null, options?: CrossEntropyOptions): this {
+    const isWeight = weight instanceof TensorBase, given = (isWeight ? options : weight ?? options) ?? {};
+    checkOptions("compute crossEntropy", given, ["weight", "ignoreIndex", "reduction", "labelSmoothing"]);
+    const { reduction = "mean", labelSmoothing = 0, ignoreIndex } = given;
+    const factors = maybeTensor("weigh classes", "weight", isWeight ? weight : given.weight) as this | undefined;
+    if (ignoreIndex !== undefined) checkInteger("compute crossEntropy", "ignoreIndex", ignoreIndex);
     checkReduction("compute crossEntropy", reduction);
     checkSmoothing("compute crossEntropy", labelSmoothing);
     const axis = this.ndim === 1 ? 0 : 1;
     checkTensor("compute crossEntropy", "Y", Y);
     const logs = this.logSoftmax(axis);
-    let losses: this;
-    if (sameArray(this.shape, Y.shape)) losses = logs.mul(Y).sum(axis).neg();
-    else {
-      this.checkLabels("compute crossEntropy", Y, axis);
-      this.checkClasses("compute crossEntropy", Y, axis);
-      losses = this.wrap(pick(logs.uop, Y.uop, axis)).neg();
+    const each = factors?.reshape(this.shape.map((n, i) => i === axis ? n : 1));
+    if (each !== undefined) this.checkFactors(factors!, axis);
+    const all = each === undefined ? logs : logs.mul(each); // what is mixed in counts each class by its weight
+    const smoothed = (losses: this, even: this): this =>
+      labelSmoothing > 0 ? losses.mul(1 - labelSmoothing).sub(even.mul(labelSmoothing)) : losses;
+    if (sameArray(this.shape, Y.shape)) {
+      return reduced(smoothed(all.mul(Y).sum(axis).neg(), all.mean(axis)), reduction);
     }
-    if (labelSmoothing > 0) {
-      losses = losses.mul(1 - labelSmoothing).sub(logs.mean(axis).mul(labelSmoothing));
-    }
-    return reduced(losses, reduction);
+    this.checkLabels("compute crossEntropy", Y, axis);
+    this.checkClasses("compute crossEntropy", Y, axis, ignoreIndex);
+    const losses = this.wrap(pick(all.uop, Y.uop, axis)).neg(), even = all.mean(axis);
+    if (factors === undefined && ignoreIndex === undefined) return reduced(smoothed(losses, even), reduction);
+    const counts = ignoreIndex === undefined ? undefined : Y.ne(ignoreIndex);
+    const keep = (x: this): this => counts === undefined ? x : counts.where(x, 0) as this;
+    const made = smoothed(keep(losses), keep(even));
+    if (reduction !== "mean") return reduced(made, reduction);
+    const own = factors === undefined ? undefined : this.wrap(
+      pick(broadcastTo(factors.uop, [...shapeOf(losses.uop), this.shape[axis]]), Y.uop, losses.ndim),
+    );
+    return made.sum().div((own === undefined ? counts!.cast(made.dtype) : keep(own)).sum());
+  }
+
+  /** Throws unless there is one factor a class. */
+  private checkFactors(weights: this, axis: number): void {
+    const classes = this.shape[axis];
+    if (sameArray(weights.shape, [classes])) return;
+    throw new ShapeError("weigh classes by", {
+      shapes: [weights.shape],
+      axis: 0,
+      reason: `it must be [${classes}], one weight a class`,
+    });
   }
 
   /**
@@ -157,31 +185,41 @@ export abstract class LossTensor extends TensorBase {
   }
 
   /**
-   * Binary cross entropy of this as probabilities with `Y` of the same shape. Logarithms are at least -100.
+   * Binary cross entropy of this as probabilities with `Y` of the same shape. Logarithms are at least -100; losses are
+   * multiplied by `weight`, before they are reduced.
    * @throws {ShapeError} where the shapes do not broadcast
    */
-  binaryCrossentropy(Y: Operand, reduction: Reduction | LossOptions = "mean"): this {
-    if (typeof reduction !== "string") checkOptions("compute binaryCrossentropy", reduction, ["reduction"]);
+  binaryCrossentropy(
+    Y: Operand,
+    reduction: Reduction | LossOptions & { readonly weight?: Operand } = "mean",
+  ): this {
+    if (typeof reduction !== "string") checkOptions("compute binaryCrossentropy", reduction, ["reduction", "weight"]);
+    const weight = typeof reduction === "object" ? reduction.weight : undefined;
     const mode = typeof reduction === "object" ? reduction.reduction ?? "mean" : reduction;
     checkReduction("compute binaryCrossentropy", mode);
     const [p, q] = this.broadcasted("compute binaryCrossentropy of", Y), d = floatOf(p.dtype);
     const wide = promote(d, dtypes.float32), a = castNode(p, wide), b = castNode(q, wide);
     const loss = b.mul(logAtLeast(a)).add(complement(b).mul(logAtLeast(complement(a)))).mul(-1);
-    return reduced(this.wrap(withGradient(loss, [a, b], CROSS_ENTROPY).cast(d)), mode);
+    const losses = this.wrap(withGradient(loss, [a, b], CROSS_ENTROPY).cast(d));
+    return reduced(weight === undefined ? losses : losses.mul(weight), mode);
   }
 
   /**
    * Binary cross entropy of this as logits with `Y` of the same shape, without overflow; `posWeight` multiplies the
-   * positive part.
+   * positive part, `weight` the losses before they are reduced.
    * @throws {ShapeError} where the shapes do not broadcast
    */
-  binaryCrossentropyLogits(Y: Operand, options: LossOptions & { readonly posWeight?: Operand } = {}): this {
-    checkOptions("compute binaryCrossentropyLogits", options, ["reduction", "posWeight"]);
-    const { reduction = "mean", posWeight } = options;
+  binaryCrossentropyLogits(
+    Y: Operand,
+    options: LossOptions & { readonly posWeight?: Operand; readonly weight?: Operand } = {},
+  ): this {
+    checkOptions("compute binaryCrossentropyLogits", options, ["reduction", "posWeight", "weight"]);
+    const { reduction = "mean", posWeight, weight } = options;
     checkReduction("compute binaryCrossentropyLogits", reduction);
     const y = this.operand(Y, "compute binaryCrossentropyLogits") as this;
     const yes = this.logsigmoid().mul(y), no = this.neg().logsigmoid().mul(y.neg().add(1));
-    return reduced((posWeight === undefined ? yes : yes.mul(posWeight)).add(no).neg(), reduction);
+    const losses = (posWeight === undefined ? yes : yes.mul(posWeight)).add(no).neg();
+    return reduced(weight === undefined ? losses : losses.mul(weight), reduction);
   }
 
   /** Throws unless the labels fit the scores. */

@@ -212,7 +212,7 @@ export abstract class ArrangeTensor extends TensorBase {
     // src with gaps between, as long as the axis, and where it stands
     const spread = (x: this): this => {
       const wide = x.unsqueeze(axis + 1).pad(
-        shape.toSpliced(axis + 1, 0, 1).map((_, i) => [0, i === axis + 1 ? step - 1 : 0]),
+        shape.toSpliced(axis + 1, 0, 1).map((_, i) => [0, i === axis + 1 ? step - 1 : 0] as const),
       );
       const line = wide.reshape(shape.with(axis, count * step)), used = Math.min(count * step, n - a);
       const cut = line.narrow(axis, 0, used);

@@ -16,6 +16,7 @@ import {
   num,
   operand,
   opts,
+  record,
   tensor,
   tensors,
 } from "./argument_kinds.ts";
@@ -30,6 +31,7 @@ const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: s
 /** One call for several. */
 const same = (call: MakeCall, names: string): Record<string, MakeCall> =>
   Object.fromEntries(names.split(" ").map((name) => [name, call]));
+const reduction = choice("mean", "sum", "none");
 const keep = opts({ keepdim: bool(true) }), added = opts({ beta: num(2), alpha: num(3) });
 const pair = of(() => i32([4, 6]), () => [operand(2)]);
 
@@ -132,6 +134,40 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   maskedScatter: on(tensor(new Tensor([true, false, true])), tensor(f32(4))),
   isin: on(operand(2), opts({ assumeUnique: bool(true), invert: bool(true) })),
   bucketize: on(operand(f32(3)), opts({ right: bool(true) })),
+  ...same(on(operand(2), opts({ reduction, weight: operand(f32(2, 3)) })), "mseLoss l1Loss"),
+  huberLoss: on(operand(2), opts({ reduction, delta: num(1) })),
+  smoothL1Loss: on(operand(2), opts({ reduction, beta: num(1) })),
+  klDiv: on(operand(2), opts({ reduction: choice("mean", "sum", "none", "batchmean"), logTarget: bool(true) })),
+  poissonNllLoss: on(operand(2), opts({ reduction, logInput: bool(true), full: bool(true), eps: num(1e-3) })),
+  gaussianNllLoss: on(operand(2), operand(1), opts({ reduction, full: bool(true), eps: num(1e-3) })),
+  cosineSimilarity: on(tensor(f32(2, 3)), maybe(int(1)), opts({ eps: num(1e-3) })),
+  pairwiseDistance: on(tensor(f32(2, 3)), opts({ p: num(2), eps: num(1e-3), keepdim: bool(true) })),
+  cosineEmbeddingLoss: on(tensor(f32(2, 3)), tensor(f32(2)), opts({ reduction, margin: num(0) })),
+  marginRankingLoss: on(tensor(f32(2, 3)), tensor(f32(2, 3)), opts({ reduction, margin: num(0) })),
+  hingeEmbeddingLoss: on(tensor(f32(2, 3)), opts({ reduction, margin: num(0) })),
+  softMarginLoss: on(operand(f32(2, 3)), opts({ reduction })),
+  multilabelSoftMarginLoss: on(tensor(f32(2, 3)), maybe(tensor(f32(3))), opts({ reduction })),
+  multiMarginLoss: on(tensor(i32([0, 2])), maybe(tensor(f32(3))), opts({ reduction, p: int(1), margin: num(1) })),
+  tripletMarginLoss: on(
+    tensor(f32(2, 3)),
+    tensor(f32(2, 3)),
+    opts({ reduction, margin: num(1), p: num(2), eps: num(1e-3), swap: bool(true) }),
+  ),
+  ctcLoss: of(() => f32(4, 1, 3), () => [
+    tensor(new Tensor([[1, 2]])),
+    operand([4]),
+    operand([2]),
+    opts({ blank: int(0), reduction, zeroInfinity: bool(true) }),
+  ]),
+  crossEntropy: on(
+    tensor(i32([0, 2])),
+    maybe(either(f32(3), tensor(f32(3)), record({}))),
+    opts({ weight: tensor(f32(3)), ignoreIndex: int(1), reduction, labelSmoothing: num(0.1) }),
+  ),
+  binaryCrossentropyLogits: on(
+    operand(f32(2, 3)),
+    opts({ reduction, posWeight: operand(f32(3)), weight: operand(f32(3)) }),
+  ),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
 
