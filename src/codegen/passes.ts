@@ -7,6 +7,7 @@
  */
 import { envNumber } from "../helpers/env.ts";
 import type { Capabilities, Renderer } from "../renderer/renderer.ts";
+import { hasPhases } from "../uop/algebra/row_phases.ts";
 import { simplifyKernel } from "../uop/algebra/valid.ts";
 import { specKernel, specLowered } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
@@ -26,6 +27,7 @@ import { devectorize, fitsVectors } from "./late/devectorizer.ts";
 import { blockSums } from "./lower/blocked_sums.ts";
 import { expand } from "./lower/expander.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
+import { layPhases } from "./lower/lay_phases.ts";
 import { rollStores } from "./lower/roll_stores.ts";
 import type { Bound } from "./opt/chain_bounds.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
@@ -45,6 +47,8 @@ export class KernelState {
   /** The AST before and after its opts. */
   simple: UOp;
   optimized: UOp;
+  /** Threads of a group that does several phases; 0 where there are none. */
+  phaseThreads = 0;
   /** A loop that ends earlier in some groups. */
   bound: Bound | undefined = undefined;
   /** Where the threads of its groups stand. */
@@ -67,6 +71,13 @@ function simplified(ast: UOp, k: KernelState): UOp {
   return k.simple;
 }
 
+/** Kernels of several phases take no opts: each phase shares its loops among the same threads. */
+function shareOutPhases(ast: UOp, k: KernelState): UOp {
+  const { ast: made, threads } = layPhases(ast, k.caps.grid!);
+  k.phaseThreads = threads;
+  return k.optimized = made;
+}
+
 /** Applies the opts that the SINK's {@linkcode KernelInfo} lists, else those that the heuristic chooses. */
 function optimize(ast: UOp, k: KernelState): UOp {
   const { caps: { hasGrid, grid }, given } = k, isChosen = hasGrid && given === undefined && !k.isPlain;
@@ -86,7 +97,7 @@ function rows(ast: UOp, k: KernelState): UOp {
 }
 
 function gateThreads(sink: UOp, k: KernelState): UOp {
-  k.placement = placeThreads(sink, k.caps);
+  k.placement = placeThreads(sink, k.caps, k.phaseThreads);
   return k.placement.sink;
 }
 
@@ -113,6 +124,7 @@ function boundLoops(sink: UOp, { bound, placement }: KernelState): UOp {
 
 const onGrid = ({ caps }: KernelState): boolean => caps.hasGrid, onLoops = (k: KernelState): boolean => !onGrid(k);
 const isChosen = (k: KernelState): boolean => onLoops(k) && !k.isPlain;
+const takesOpts = (k: KernelState): boolean => (onGrid(k) && k.phaseThreads === 0) || isChosen(k);
 
 /** From a kernel AST (spec "kernel") to its lowered graph. */
 export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
@@ -120,7 +132,8 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "simplify ranges", run: simplified, spec: specKernel },
   { name: "inline rows", when: (k) => onGrid(k) || isChosen(k), run: rows, spec: specKernel },
   { name: "add under conditions", when: isChosen, run: ungate, spec: specKernel },
-  { name: "apply opts", when: (k) => onGrid(k) || isChosen(k), run: optimize, spec: specKernel },
+  { name: "lay phases", when: (k, u) => onGrid(k) && hasPhases(u), run: shareOutPhases, spec: specKernel },
+  { name: "apply opts", when: takesOpts, run: optimize, spec: specKernel },
   { name: "block long sums", run: blockSums, spec: specKernel },
   { name: "simplify indices", run: simplifyKernel, spec: specKernel },
   { name: "gate threads", when: onGrid, run: gateThreads },

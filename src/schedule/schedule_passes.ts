@@ -30,6 +30,7 @@ import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
 import { findCuts } from "./order/hazards.ts";
+import { joinRows } from "./order/join_rows.ts";
 import { entryOfKey, mergeOutputs, type Node, orderNodes, versionKey } from "./order/kernel_graph.ts";
 import { makeItems } from "./order/kernel_items.ts";
 import { orderForMemory } from "./order/memory_order.ts";
@@ -282,6 +283,12 @@ const PASSES: readonly SchedulePass[] = [
   { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers), spec: specKernel },
   { name: "order", run: order },
   { name: "order for memory", run: orderByMemory },
+  {
+    name: "join rows",
+    when: onGrid,
+    run: (g) => g.nodes = joinRows(g.nodes, g.entries.infos, g.options.caps),
+    spec: specKernel,
+  },
   { name: "number", run: number },
   { name: "share kernels", run: (g) => g.items = shareKernels(g.items) },
   { name: "plan memory", run: planBuffers },

@@ -63,6 +63,7 @@ class Expander {
     this.stages = new StageMemory(this.copies, {
       nextLocal: () => this.locals++,
       storeCopies: (store, positions) => this.storeCopies(store, positions),
+      guard: (stores, condition) => this.updates.push(uop(Ops.GROUP, dtypes.void, [...stores, condition])),
     });
   }
 

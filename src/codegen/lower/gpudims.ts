@@ -115,7 +115,7 @@ class Placer {
   private readonly ranges: readonly UOp[];
   private readonly nodes: readonly UOp[];
 
-  constructor(private readonly sink: UOp, private readonly grid: GridCaps) {
+  constructor(private readonly sink: UOp, private readonly grid: GridCaps, private readonly threads: number) {
     this.nodes = toposort(sink);
     this.stores = sink.src;
     this.ranges = this.nodes.filter((u) => u.op === Ops.RANGE && isThreadKind(kindOf(u))).sort(compareLoops).reverse();
@@ -210,7 +210,16 @@ class Placer {
     });
   }
 
+  /** The threads of a group that does phases have the same numbers in each of them. */
+  private placePhases(): Placement {
+    const thread = hardware("lidx", 0, int(this.threads));
+    this.place("gidx", [AxisKind.GLOBAL], new Set(), 0);
+    for (const r of this.ranges) if (kindOf(r) === AxisKind.LOCAL) this.put(r, thread);
+    return { sink: this.gated(), places: this.places, warp: 1 };
+  }
+
   run(): Placement {
+    if (this.threads > 0) return this.placePhases();
     const reduces = this.nodes.filter((u) => u.op === Ops.REDUCE && ownRanges(u).some((r) => isGroup(r)));
     const groups = this.ranges.filter(isGroup);
     const size = groups.length === 0 ? 1 : groups[0].src[0].value;
@@ -319,7 +328,10 @@ class Placer {
   }
 }
 
-/** Finds the place of every range of threads and groups, and gates what not all of them store. */
-export function placeThreads(sink: UOp, caps: Capabilities): Placement {
-  return new Placer(sink, caps.grid!).run();
+/**
+ * Finds the place of every range of threads and groups, and gates what not all of them store.
+ * @param threads of a group that does several phases
+ */
+export function placeThreads(sink: UOp, caps: Capabilities, threads = 0): Placement {
+  return new Placer(sink, caps.grid!, threads).run();
 }

@@ -9,6 +9,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
+import { isPhase } from "../../uop/algebra/row_phases.ts";
 import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
@@ -33,6 +34,8 @@ interface StageContext {
   readonly nextLocal: () => number;
   /** The STOREs that `store` becomes, one for each combination of `positions`. */
   readonly storeCopies: (store: UOp, positions: readonly number[]) => UOp[];
+  /** STOREs that happen only where `condition` holds. */
+  readonly guard: (stores: readonly UOp[], condition: UOp) => void;
 }
 
 /** The STAGEs of a kernel, each filled on its first use. */
@@ -51,18 +54,57 @@ export class StageMemory {
     const { copies } = this, key = copies.keyOf(u);
     const v = this.memory.get(u, key);
     if (v !== undefined) return v;
-    if (argOf(u, Ops.STAGE).scope === "shared") {
-      this.share(u);
-      return this.memory.get(u, key)!;
-    }
+    const { scope } = argOf(u, Ops.STAGE);
+    if (scope === "shared") this.share(u);
+    else if (scope === "phase") this.fillPhases();
+    const shared = this.memory.get(u, key);
+    if (shared !== undefined) return shared;
     const local = this.local(u, bufferSizeOf(u));
     return this.memory.set(u, key, this.filled(u, local, local));
   }
 
   /** Memory for STAGE `u`. */
   private local(u: UOp, size: number): UOp {
-    const { scope } = argOf(u, Ops.STAGE), own = scope === "undecided" ? "thread" : scope;
-    return uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.context.nextLocal(), size, own));
+    const { scope } = argOf(u, Ops.STAGE), isShared = scope === "shared" || scope === "phase";
+    return uop(Ops.LOCAL, u.dtype, [], new LocalArg(this.context.nextLocal(), size, isShared ? "shared" : "thread"));
+  }
+
+  /**
+   * Fills the STAGEs of all phases, one after the other: threads wait for the one before. Where a phase takes the memory of
+   * one that it reads, they also wait between what all of them read and what any of them writes.
+   */
+  private fillPhases(): void {
+    const phases = this.copies.nodes.filter(isPhase), sizes = new Map<number, number>(), homes = new Map<number, UOp>();
+    const homeOf = (u: UOp): number => argOf(u, Ops.STAGE).id;
+    for (const u of phases) sizes.set(homeOf(u), Math.max(sizes.get(homeOf(u)) ?? 0, vmax(u.src[0].src[1]) + 1));
+    let before: UOp | undefined;
+    for (const u of phases) {
+      const home = homeOf(u);
+      let memory = homes.get(home);
+      if (memory === undefined) homes.set(home, memory = this.local(u, sizes.get(home)!));
+      const isOwn = toposort(u.src[0], (x) => x.op !== Ops.STAGE).some((x) => isPhase(x) && homeOf(x) === home);
+      const stores = this.fillPhase(u, before === undefined || isOwn ? memory : after(memory, before), isOwn);
+      const filled = after(memory, ...stores, ...u.src.slice(1).filter((r) => this.isLoop(r)));
+      before = uop(Ops.BARRIER, dtypes.void, [filled]);
+      this.memory.set(u, 0, after(memory, before));
+    }
+  }
+
+  /** The STOREs that fill the STAGE of a phase: with `waits`, when all threads have computed their values. */
+  private fillPhase(u: UOp, memory: UOp, waits: boolean): UOp[] {
+    const { copies } = this, [value, at, isBusy] = u.src[0].src;
+    const fill = uop(Ops.STORE, dtypes.void, [index(memory, at, isBusy), value]);
+    copies.register(fill);
+    const expanded = u.src.slice(1).filter((r) => copies.isExpanded(r)).map((r) => copies.sets.position(r));
+    const made = this.context.storeCopies(fill, expanded), guarded = new Map<UOp, UOp[]>();
+    const base = waits ? after(memory, uop(Ops.BARRIER, dtypes.void, made.map((s) => s.src[1]))) : memory;
+    const stores = made.map((s) => {
+      const [, place, gate] = s.src[0].src, plain = s.withSrc([index(base, place), s.src[1]]);
+      if (gate !== undefined) guarded.set(gate, [...guarded.get(gate) ?? [], plain]);
+      return plain;
+    });
+    for (const [gate, list] of guarded) this.context.guard(list, gate);
+    return stores;
   }
 
   /** `memory` after all that fills it, which sees it as `base`. */

@@ -9,11 +9,16 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { isPhase } from "../../uop/algebra/row_phases.ts";
 import { freeSets, RangeSets } from "../ast/range_sets.ts";
 
-/** `r_64_64_4` where something is reduced, else `E_...`: sizes of loops, then of what was split off them. */
+/**
+ * `r_64_64_4` where something is reduced, else `E_...`: sizes of loops, then of what was split off them. Of several phases
+ * those of the last one, and how many there are: `E_64_64_4_in12`.
+ */
 export function nameOf(ast: UOp): string {
-  const nodes = toposort(ast);
+  const all = toposort(ast), phases = all.filter(isPhase).length;
+  const nodes = phases > 0 ? toposort(ast, (u) => !isPhase(u)) : all;
   const ranges = nodes.filter((u) => u.op === Ops.RANGE);
   const rank = (u: UOp): number => {
     const { kind } = argOf(u, Ops.RANGE);
@@ -24,7 +29,9 @@ export function nameOf(ast: UOp): string {
     return rank(a) - rank(b) || x.kind - y.kind || x.id - y.id || x.sub - y.sub;
   });
   const reduced = nodes.some((u) => u.op === Ops.REDUCE);
-  return [reduced ? "r" : "E", ...ranges.map((r) => sizeText(r.src[0]))].join("_");
+  return [reduced ? "r" : "E", ...ranges.map((r) => sizeText(r.src[0])), ...phases > 0 ? [`in${phases + 1}`] : []].join(
+    "_",
+  );
 }
 
 function sizeText(end: UOp): string {

@@ -294,7 +294,7 @@ export class StageArg implements ArgRecord {
   readonly hash: number;
   constructor(
     readonly id: number,
-    readonly scope: Scope | "undecided",
+    readonly scope: Scope | "undecided" | "phase",
     readonly width: number = 0,
     readonly depth: number = 1,
   ) {

@@ -1,0 +1,380 @@
+/**
+ * Kernels of which each reads only its own row of what those before it made become one kernel with several phases, on a
+ * grid: what they hand on stays in the shared memory of a group. Steps of networks that sort and transform, scans in blocks,
+ * and what users write in that form. In: kernels in their order. Out: the same, with such chains joined in their last kernel.
+ *
+ * A row is a block of neighbors in memory: what the outer loops of a kernel choose. That an access stays in it is read off
+ * its index: along the outer loops it moves by whole rows of what it reads, and what is left is within one. Several short
+ * rows are one block. What a chain may be ends where a row is too large for the memory of a group.
+ *
+ * @module
+ */
+import { envNumber } from "../../helpers/env.ts";
+import { prod } from "../../helpers/math.ts";
+import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
+import { indexForm, linearMax, linearMin, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { phasesOf } from "../../uop/algebra/row_phases.ts";
+import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifyKernel, simplifyValid } from "../../uop/algebra/valid.ts";
+import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { dependsOn, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { index, int, load, mayHave, range, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { dtypes } from "../../dtype/dtype.ts";
+import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { factsOf, loadsOf, renumber, Slots, slotWritten } from "../kernels/slots.ts";
+import { entryOfKey, type Node, type VersionKey } from "./kernel_graph.ts";
+import type { EntryInfo } from "./template.ts";
+
+/** Terms of a sum in a phase, at most: a thread adds them up. */
+const MOST_TERMS = 64;
+/** Terms from which a sum of products is for tiles, and matrix units. */
+const PRODUCT_TERMS = 8;
+/** Threads that a group should have: shorter rows share one. */
+const GROUP_WORK = 2048;
+/** Elements of a row, at most, where there are too few rows for half of the device: what one group does as fast as all. */
+const FEW_ROWS = 1 << 12;
+/** Bytes of memory that are read as one. */
+const PIECE = 32;
+/** Weight of the bodies of a kernel, at most; and where few units, as of an adapter in software, take long to compile waits. */
+const MOST_WEIGHT = 1 << 13, LIGHT_WEIGHT = 1 << 8, FEW_UNITS = 8;
+
+/** The output loops of a kernel, outermost first in memory. */
+interface Form {
+  readonly ranges: readonly UOp[];
+  /** Elements written. */
+  readonly size: number;
+}
+
+const forms = new WeakMap<UOp, Form | null>();
+
+/** The loops of a STORE that fills a buffer in order; undefined of others. */
+function formOf(store: UOp): Form | undefined {
+  let form = forms.get(store);
+  if (form === undefined) forms.set(store, form = findForm(store));
+  return form ?? undefined;
+}
+
+function findForm(store: UOp): Form | null {
+  const [param, at, gate] = store.src[0].src, { size } = argOf(param, Ops.PARAM);
+  if (gate !== undefined || at.dtype !== dtypes.int32 || factsOf(store).isSymbolic) return null;
+  const { factors, coefs, constant } = indexForm(at);
+  if (constant !== 0 || factors.some((f) => f.op !== Ops.RANGE)) return null;
+  const order = factors.map((_, i) => i).sort((i, j) => coefs[j] - coefs[i]), ranges = order.map((i) => factors[i]);
+  let stride = size;
+  for (const i of order) if ((stride /= sizeOf(factors[i])) !== coefs[i]) return null;
+  return stride === 1 && rangesOf(store).length === ranges.length ? { ranges, size } : null;
+}
+
+/** How many of the outermost loops choose one of `blocks`; -1 where none do. Copies, which share work, stay together. */
+function leadsOf({ ranges }: Form, blocks: number): number {
+  let n = 1, i = 0;
+  while (n < blocks && i < ranges.length && argOf(ranges[i], Ops.RANGE).kind === AxisKind.LOOP) {
+    n *= sizeOf(ranges[i++]);
+  }
+  return n === blocks ? i : -1;
+}
+
+const light = new WeakMap<UOp, boolean>();
+
+/** May a STORE be a phase: does each thread have little to add up? */
+function isLight(store: UOp): boolean {
+  let is = light.get(store);
+  if (is === undefined) light.set(store, is = formOf(store) !== undefined && hasLittleWork(store));
+  return is;
+}
+
+function hasLittleWork(store: UOp): boolean {
+  if (!mayHave(store, Ops.REDUCE) && !mayHave(store, Ops.STAGE)) return true;
+  return toposort(store).every((u) => {
+    if (u.op === Ops.STAGE) return false;
+    if (u.op !== Ops.REDUCE) return true;
+    const own = ownRanges(u), terms = prod(own.map(sizeOf));
+    if (terms === 0 || terms > MOST_TERMS) return false;
+    const isFactor = (x: UOp): boolean => mayHave(x, Ops.LOAD) && own.some((r) => dependsOn(x, r));
+    return terms < PRODUCT_TERMS || !(u.src[0].op === Ops.MUL && u.src[0].src.every(isFactor));
+  });
+}
+
+/** The weight of stores together. */
+function weightOf(stores: readonly UOp[]): number {
+  return stores.reduce((n, s) => n + factsOf(s).weight, 0);
+}
+
+/** Does `load`, of a buffer with `size` elements, read only the row of it that the first `leads` loops of `form` choose? */
+function isInRow(l: UOp, { ranges }: Form, leads: number, size: number, blocks: number): boolean {
+  const [, at, gate] = l.src[0].src, row = size / blocks;
+  if (!Number.isInteger(row) || at.dtype !== dtypes.int32) return false;
+  const { factors, coefs, constant } = indexForm(at);
+  let stride = size, seen = 0;
+  const strides = new Map(ranges.slice(0, leads).map((r) => [r, stride /= sizeOf(r)]));
+  const rest = { factors: [] as UOp[], coefs: [] as number[], constant };
+  for (let i = 0; i < factors.length; i++) {
+    const f = factors[i], own = strides.get(rangeOfFactor(f)!);
+    if (own !== undefined) {
+      if (coefs[i] !== own) return false;
+      seen++;
+      continue;
+    }
+    for (const r of strides.keys()) if (dependsOn(f, r)) return false;
+    rest.factors.push(f);
+    rest.coefs.push(coefs[i]);
+  }
+  if (seen !== strides.size) return false;
+  if (linearMin(rest) >= 0 && linearMax(rest) < row) return true;
+  if (gate === undefined) return false;
+  const inner = simplify(substitute(at, new Map([...strides.keys()].map((r) => [r, int(0)]))));
+  const never = (u: UOp): boolean => simplifyValid(gate.and(u), inner)[0].isConst(0);
+  return never(inner.lt(0)) && never(inner.lt(row).ne(1));
+}
+
+/** Do neighbors of a row lie as near to each other in what a kernel reads as rows do, or in one piece of memory? */
+function readsAlong(store: UOp, leads: number): boolean {
+  const rows = formOf(store)!.ranges.slice(0, leads);
+  return toposort(store).every((l) => {
+    if (l.op !== Ops.LOAD || l.src[0].src[0].op !== Ops.PARAM) return true;
+    const { factors, coefs } = indexForm(l.src[0].src[1]);
+    let across = Infinity, along = Infinity;
+    factors.forEach((f, i) => {
+      const r = rangeOfFactor(f), step = Math.abs(coefs[i]);
+      if (r !== undefined && rows.includes(r)) across = Math.min(across, step);
+      else if (rangesOf(f).length > 0) along = Math.min(along, step);
+    });
+    return along === Infinity || along <= across || along * l.dtype.itemsize < PIECE;
+  });
+}
+
+/** What a chain may be: nodes by position, the last one first, and the bytes that need not go through memory. */
+interface Chain {
+  readonly members: readonly number[];
+  readonly blocks: number;
+  readonly saved: number;
+}
+
+/** The kernel of a chain, and the entries of its slots. */
+interface Joined {
+  readonly ast: UOp;
+  readonly slots: Slots;
+}
+
+class Joiner {
+  private readonly readers = new Map<number, number[]>();
+  /** Nodes that write each entry. */
+  private readonly writes = new Map<number, number[]>();
+  private readonly bases: ReadonlySet<number>;
+  private readonly gone = new Set<number>();
+  private readonly inRow = new Map<UOp, Map<string, boolean>>();
+
+  constructor(
+    private readonly nodes: readonly Node[],
+    private readonly infos: readonly EntryInfo[],
+    private readonly capsOf: (device: string) => Capabilities,
+  ) {
+    const add = (map: Map<number, number[]>, e: number, i: number): void => {
+      const list = map.get(e);
+      if (list === undefined) map.set(e, [i]);
+      else if (list[list.length - 1] !== i) list.push(i);
+    };
+    nodes.forEach((n, i) => {
+      for (const r of n.reads) add(this.readers, entryOfKey(r), i);
+      for (const w of n.writes) add(this.writes, entryOfKey(w), i);
+    });
+    this.bases = new Set(infos.flatMap((e) => e.view === undefined ? [] : [e.view.base]));
+  }
+
+  /** Is an entry only there to be read by kernels of this schedule, and written once? */
+  private isTemporary(e: number): boolean {
+    const { slot, kept, view } = this.infos[e];
+    return slot === undefined && !kept && view === undefined && !this.bases.has(e) && this.writes.get(e)?.length === 1;
+  }
+
+  private isKernel(i: number): boolean {
+    const n = this.nodes[i];
+    return n.step === undefined && !this.gone.has(i) && n.stores.every(isLight);
+  }
+
+  /** Can it be computed where `end` is: is nothing that it reads written between? */
+  private mayMove(i: number, end: number): boolean {
+    for (const r of this.nodes[i].reads) {
+      for (const w of this.writes.get(entryOfKey(r)) ?? []) if (w > i && w <= end) return false;
+    }
+    return true;
+  }
+
+  /** Do all that node `i` reads of entry `e` lie in the row that it computes? */
+  private readsRow(i: number, e: number, blocks: number): boolean {
+    const { stores, slots } = this.nodes[i], { size } = this.infos[e];
+    return stores.every((s) => {
+      const key = `${slots.find(e)} ${size} ${blocks}`, known = this.inRow.get(s)?.get(key);
+      if (known !== undefined) return known;
+      const form = formOf(s)!, leads = leadsOf(form, blocks);
+      const is = leads >= 0 && loadsOf(s, slots.find(e)).every((l) => isInRow(l, form, leads, size, blocks));
+      let map = this.inRow.get(s);
+      if (map === undefined) this.inRow.set(s, map = new Map());
+      map.set(key, is);
+      return is;
+    });
+  }
+
+  /** The chain that ends in node `end`, of kernels whose rows are one of `blocks`. */
+  private grow(end: number, blocks: number, { sharedBytes, units }: GridCaps): Chain | undefined {
+    const { nodes, infos } = this,
+      most = units < FEW_UNITS ? LIGHT_WEIGHT : MOST_WEIGHT,
+      members = [end],
+      candidates = new Set<number>();
+    let saved = 0, weight = weightOf(nodes[end].stores);
+    for (let m = end;;) {
+      for (const r of nodes[m].reads) {
+        const [w] = this.writes.get(entryOfKey(r)) ?? [];
+        if (w !== undefined && w < m) candidates.add(w);
+      }
+      // the last one that only members read
+      let next = -1;
+      for (const w of candidates) if (w > next && this.joins(w, members, blocks, sharedBytes)) next = w;
+      if (next < 0 || (weight += weightOf(nodes[next].stores)) > most) break;
+      candidates.delete(next);
+      members.push(m = next);
+      for (const w of nodes[m].writes) {
+        const e = entryOfKey(w);
+        saved += infos[e].size * infos[e].dtype.itemsize * (1 + (this.readers.get(e)?.length ?? 0));
+      }
+    }
+    return members.length > 1 ? { members, blocks, saved } : undefined;
+  }
+
+  /** Is node `i` one that only members of a chain read, each the row that it computes? */
+  private joins(i: number, members: readonly number[], blocks: number, most: number): boolean {
+    const n = this.nodes[i], { infos } = this;
+    return n.device === this.nodes[members[0]].device && this.isKernel(i) &&
+      n.writes.every((w) => {
+        const e = entryOfKey(w), { size, dtype } = infos[e];
+        return this.isTemporary(e) && size / blocks * dtype.itemsize <= most &&
+          (this.readers.get(e) ?? []).every((r) => members.includes(r) && this.readsRow(r, e, blocks));
+      }) && n.stores.every((s) => {
+        const leads = leadsOf(formOf(s)!, blocks);
+        return leads >= 0 && readsAlong(s, leads);
+      }) && this.mayMove(i, members[0]);
+  }
+
+  /** The kernel of the first `count` members of a chain; undefined where a group has not the memory for it. */
+  private kernelOf({ members: all, blocks }: Chain, count: number): Joined | undefined {
+    const members = all.slice(0, count).sort((a, b) => a - b), end = all[0], { nodes } = this, slots = new Slots();
+    const { grid, maxBuffers } = this.capsOf(nodes[end].device);
+    const rowOf = (i: number): number => formOf(nodes[i].stores[0])!.size / blocks;
+    const row = Math.max(...members.map(rowOf)), lasts = members.map((i) => this.lastLead(i, blocks));
+    if (2 * blocks < grid!.units && row > FEW_ROWS) return undefined;
+    // short rows side by side, where there are enough for all units
+    let side = 1;
+    while (row * side < GROUP_WORK && blocks / side >= 4 * grid!.units && lasts.every((n) => n % (2 * side) === 0)) {
+      side *= 2;
+    }
+    const groups = blocks / side, block = range(groups, 0, AxisKind.GLOBAL);
+    let next = 1;
+    const stages = new Map<number, UOp>(), stores: UOp[] = [];
+    for (const i of members) {
+      for (const own of nodes[i].stores) {
+        const s = renumber(own, nodes[i].slots, slots), form = formOf(s)!, leads = leadsOf(form, blocks);
+        const beside = side > 1 ? range(side, next++, AxisKind.LOOP) : undefined;
+        const whole = new Map<UOp, UOp>(),
+          inside = new Map<UOp, UOp>(),
+          mine: UOp[] = beside === undefined ? [] : [beside];
+        let left = groups;
+        form.ranges.forEach((r, k) => {
+          if (k >= leads) {
+            const fresh = range(sizeOf(r), next++, argOf(r, Ops.RANGE).kind);
+            mine.push(fresh);
+            whole.set(r, fresh);
+            inside.set(r, fresh);
+            return;
+          }
+          const size = k === leads - 1 ? sizeOf(r) / side : sizeOf(r),
+            shifted = (left /= size) === 1 ? block : block.floorDiv(left);
+          const digit = k === 0 ? shifted : shifted.floorMod(size), isLast = k === leads - 1 && beside !== undefined;
+          whole.set(r, isLast ? digit.mul(side).add(beside) : digit);
+          inside.set(r, isLast ? beside : int(0));
+        });
+        for (const r of toposort(s)) {
+          if (r.op !== Ops.RANGE || whole.has(r)) continue;
+          const fresh = range(sizeOf(r), next++, argOf(r, Ops.RANGE).kind);
+          whole.set(r, fresh);
+          inside.set(r, fresh);
+        }
+        const map = new Map(whole);
+        for (const l of toposort(s)) {
+          if (l.op !== Ops.LOAD || l.src[0].src[0].op !== Ops.PARAM) continue;
+          const stage = stages.get(argOf(l.src[0].src[0], Ops.PARAM).slot), [, at, gate] = l.src[0].src;
+          if (stage === undefined) continue;
+          // where in its row; what an index reads is read where the whole says
+          const place = new Map(inside);
+          for (const x of toposort(at)) if (x.op === Ops.LOAD) place.set(x, map.get(x) ?? substitute(x, map));
+          map.set(l, load(index(stage, simplify(substitute(at, place)), gate && substitute(gate, map))));
+        }
+        const value = substitute(s.src[1], map);
+        if (i === end) stores.push(s.withSrc([substitute(s.src[0], whole), value]));
+        else {stages.set(
+            slotWritten(s),
+            uop(Ops.STAGE, value.dtype, [value, ...mine], new StageArg(stages.size, "phase")),
+          );}
+      }
+    }
+    const ast = simplifyKernel(sink(stores)), { bytes } = phasesOf(ast, grid!);
+    const params = toposort(ast).filter((u) => u.op === Ops.PARAM).length;
+    return bytes <= grid!.sharedBytes && params <= maxBuffers ? { ast, slots } : undefined;
+  }
+
+  /** The size of the innermost loop that chooses a row. */
+  private lastLead(i: number, blocks: number): number {
+    return Math.min(...this.nodes[i].stores.map((s) => {
+      const form = formOf(s)!, leads = leadsOf(form, blocks);
+      return leads === 0 ? 1 : sizeOf(form.ranges[leads - 1]);
+    }));
+  }
+
+  /** Joins what can be, from the last kernel to the first. */
+  run(): Node[] {
+    const { nodes } = this;
+    for (let end = nodes.length - 1; end > 0; end--) {
+      if (!this.isKernel(end)) continue;
+      const { grid } = this.capsOf(nodes[end].device), chains: Chain[] = [];
+      if (grid === undefined) continue;
+      const sizes = formOf(nodes[end].stores[0])!.ranges.map(sizeOf);
+      for (let k = 0, blocks = 1; k <= sizes.length; blocks *= sizes[k++]) {
+        const chain = this.grow(end, blocks, grid);
+        if (chain !== undefined) chains.push(chain);
+      }
+      // what saves most; of those the one with the smallest rows
+      chains.sort((a, b) => b.saved - a.saved || b.blocks - a.blocks);
+      chains.some((c) => {
+        for (let count = c.members.length; count > 1; count = Math.ceil(count / 2)) {
+          const kernel = this.kernelOf(c, count);
+          if (kernel === undefined && count > 2) continue;
+          if (kernel !== undefined) this.join(c.members.slice(0, count), kernel);
+          return kernel !== undefined;
+        }
+        return false;
+      });
+    }
+    return nodes.filter((_, i) => !this.gone.has(i));
+  }
+
+  /** The last of `members` does what all of them did. */
+  private join([end, ...others]: readonly number[], { ast, slots }: Joined): void {
+    const node = this.nodes[end], made = new Set<VersionKey>();
+    for (const i of others) {
+      const { reads, writes, roots, line } = this.nodes[i];
+      for (const r of reads) node.reads.add(r);
+      for (const w of writes) made.add(w);
+      node.roots.push(...roots);
+      node.line ??= line;
+      this.gone.add(i);
+    }
+    for (const w of made) node.reads.delete(w);
+    node.stores = [...ast.src];
+    node.slots = slots;
+  }
+}
+
+/** Joins chains of kernels that stay in their rows. */
+export function joinRows(nodes: Node[], infos: readonly EntryInfo[], capsOf: (device: string) => Capabilities): Node[] {
+  return envNumber("NOOPT") !== 0 ? nodes : new Joiner(nodes, infos, capsOf).run();
+}
