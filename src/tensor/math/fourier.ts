@@ -45,6 +45,15 @@ type Pair = [number, number];
 const LARGEST = 64;
 /** Steps along axes of size 2 that one kernel does: of 16 complex numbers. */
 const MOST_STEPS = 4;
+/** Up to so many roots of unity are one table. */
+const MOST_ROOTS = 1 << 13;
+
+/** The divisor of n next to its square root, from below; n itself where there is none but 1. */
+function nearRoot(n: number): number {
+  let d = Math.floor(Math.sqrt(n));
+  while (n % d !== 0) d--;
+  return d === 1 ? n : d;
+}
 
 /** cos and sin of -2 pi k / n, exact at quarters of a turn. */
 function root(k: number, n: number): Pair {
@@ -104,7 +113,7 @@ function turnedBack(g: UOp): UOp {
 class Transform {
   constructor(private readonly dtype: DType, private readonly device: string | undefined) {}
 
-  table(values: readonly number[], shape: readonly number[]): UOp {
+  table(values: ArrayLike<number>, shape: readonly number[]): UOp {
     return hostNode(packHost(values, this.dtype), this.dtype, shape, this.device);
   }
 
@@ -125,11 +134,31 @@ class Transform {
     return withGradient(permute(now, apart), [x], isReal ? REAL_FOURIER : FOURIER);
   }
 
-  /** Roots of unity by which result k of factor f at place b is turned: `[f, b]` of each part. */
+  /**
+   * Roots of unity by which result k of factor f at place b is turned: `[f, b]` of each part. Of many, products of those
+   * of two digits of b: two small tables for one that would be as large as what is transformed.
+   */
   private twiddles(f: number, rest: number): [UOp, UOp] {
-    const roots = rangeOf(f).flatMap((k) => rangeOf(rest).map((b) => root(k * b, f * rest)));
-    const table = this.table([...roots.map(([c]) => c), ...roots.map(([, s]) => s)], [2, f, rest]);
-    const of = (i: number): UOp => reshape(shrink(table, [[i, i + 1], [0, f], [0, rest]]), [f, rest]);
+    const n = f * rest, low = n > MOST_ROOTS ? nearRoot(rest) : rest;
+    if (low === rest) return this.roots(f, rest, 1, n);
+    const high = rest / low, to = [f, high, low];
+    const spread = (u: UOp, shape: readonly number[]): UOp => broadcastTo(reshape(u, shape), to);
+    const [c, s] = this.roots(f, high, low, n).map((u) => spread(u, [f, high, 1]));
+    const [p, q] = this.roots(f, low, 1, n).map((u) => spread(u, [f, 1, low]));
+    return [reshape(c.mul(p).add(negNode(s.mul(q))), [f, rest]), reshape(c.mul(q).add(s.mul(p)), [f, rest])];
+  }
+
+  /** The k b step-th of n roots of unity, `[f, count]` of each part. */
+  private roots(f: number, count: number, step: number, n: number): [UOp, UOp] {
+    const values = new Float64Array(2 * f * count), half = f * count;
+    for (let k = 0; k < f; k++) {
+      for (let b = 0; b < count; b++) {
+        const at = k * count + b;
+        [values[at], values[half + at]] = root(k * b * step, n);
+      }
+    }
+    const table = this.table(values, [2, f, count]);
+    const of = (i: number): UOp => reshape(shrink(table, [[i, i + 1], [0, f], [0, count]]), [f, count]);
     return [of(0), of(1)];
   }
 
