@@ -62,6 +62,7 @@ export { kernel } from "./src/tensor/custom_kernel.ts";
 export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/handle/display.ts";
 export { jit, type JitFunction, type JitOptions, type JitStats } from "./src/tensor/jit/jit.ts";
 export { scope } from "./src/tensor/handle/scope.ts";
+export { fft, windows } from "./src/tensor/spectral.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
 export type { GradOptions, TensorFunction, VmapOptions } from "./src/tensor/transforms/transforms.ts";

@@ -64,6 +64,7 @@ import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
 import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
+import { SpectrogramTensor } from "./math/spectrogram.ts";
 import type { ComplexValue, TypedArray } from "./nodes/host.ts";
 import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
@@ -115,6 +116,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ScanTensor,
   SortTensor,
   SpecialTensor,
+  SpectrogramTensor,
   StatisticsTensor,
 ];
 
@@ -129,7 +131,8 @@ export interface Tensor
     FourierTensor,
     InPlaceTensor,
     CriterionTensor,
-    ProductTensor {}
+    ProductTensor,
+    SpectrogramTensor {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.

@@ -67,6 +67,8 @@ export type { CustomKernelOptions, CustomTensor, KernelParts } from "./custom_ke
 export type { KernelText } from "./kernel_text.ts";
 export type { DecompositionTensor, QrOptions, SvdOptions } from "./math/decompositions.ts";
 export type { FourierNorm, FourierOptions, FourierTensor } from "./math/fourier.ts";
+export type { IstftOptions, SpectrogramOptions, SpectrogramTensor, StftOptions } from "./math/spectrogram.ts";
+export type { FourierAxesOptions, FrequencyOptions, WindowOptions } from "./spectral.ts";
 export type {
   BincountOptions,
   HistogramOptions,

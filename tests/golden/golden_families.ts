@@ -5,7 +5,7 @@
 import { context } from "../../src/helpers/env.ts";
 import { Tensor } from "../../src/tensor/tensor.ts";
 import type { Program } from "./golden_cases.ts";
-import { COMPLEX } from "./golden_complex.ts";
+import { COMPLEX, SPECTRA } from "./golden_complex.ts";
 
 const flipped = (a: Tensor) => a.flip(Array.from({ length: a.ndim }, (_, i) => i));
 const changed = (a: Tensor, write: (t: Tensor) => unknown): Tensor => {
@@ -208,6 +208,7 @@ const MATRICES: Record<string, Program> = {
 /** What each family computes. */
 export const FAMILIES: Readonly<Record<string, Program>> = {
   ...COMPLEX,
+  ...SPECTRA,
   ...ELEMENTWISE,
   ...REDUCTIONS,
   ...MOVEMENT,

@@ -197,6 +197,7 @@ export abstract class PlaceTensor extends TensorBase {
     options: { readonly outputSize?: number } = {},
   ): this {
     const { outputSize } = checkOptions("repeatInterleave", options, ["outputSize"]);
+    if (outputSize !== undefined) checkInteger("repeatInterleave", "outputSize", outputSize, 0);
     if (typeof repeats === "object") {
       const counts = this.operand(repeats, "repeatInterleave") as this;
       if (counts.ndim > 0) return this.repeatedBy(counts, dim, outputSize);

@@ -12,7 +12,7 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ShapeError } from "../../helpers/errors.ts";
+import { DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { ceilDiv, rangeOf } from "../../helpers/math.ts";
 import { checkChoice, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, flip, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
@@ -20,6 +20,7 @@ import { ReduceArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { bare, fromPairs } from "../../uop/graph/complex.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
@@ -273,6 +274,11 @@ const OPTIONS = ["n", "norm"];
 
 /** Tensors with Fourier transforms. */
 export abstract class FourierTensor extends TensorBase {
+  /** What a transform of pairs makes of complex numbers: complex ones again, or reals. */
+  private ofPairs(transform: (pairs: this) => this, gives = true): this {
+    const u = transform(this.wrap(bare(this.uop))).uop;
+    return this.wrap(gives ? fromPairs(u) : u);
+  }
   /** Checks, moves `dim` last and fits it to `n`; hands it to `f`, divides, and moves it back. */
   private transformed(
     action: string,
@@ -291,7 +297,7 @@ export abstract class FourierTensor extends TensorBase {
       throw new ShapeError(action, {
         shapes: [shape],
         reason: pairs
-          ? "it takes pairs: a last axis of size 2, real and imaginary part"
+          ? "it takes complex numbers, or pairs: a last axis of size 2, real and imaginary part"
           : "a scalar has no axis to transform",
       });
     }
@@ -312,33 +318,40 @@ export abstract class FourierTensor extends TensorBase {
   }
 
   /**
-   * The discrete Fourier transform of pairs along `dim`: `[..., n, 2]` to the same shape; `dim` counts the axes without
-   * that of the pairs. Float32, float64 for float64. Lengths with large prime factors cost a few times more.
+   * The discrete Fourier transform along `dim`: of complex numbers `[..., n]`, or of pairs of reals `[..., n, 2]`, to the
+   * same shape and dtype; `dim` counts the axes without that of the pairs. Lengths with large prime factors cost a few
+   * times more. Those of PyTorch's module of that name, complex of reals too, are functions of {@linkcode fft}.
    *
    * ```ts
    * import { Tensor } from "../../../mod.ts";
    * console.log(await new Tensor([[1, 0], [0, 0]]).fft().tolist()); // [[1, 0], [1, 0]]
+   * console.log(await new Tensor([{ re: 0, im: 1 }, { re: 0, im: 0 }]).fft().tolist()); // [{ re: 0, im: 1 }, { re: 0, im: 1 }]
    * ```
    *
    * @throws {ShapeError} without pairs @throws {ArgumentError} for another norm
    */
   fft(dim = -1, options: FourierOptions = {}): this {
+    if (this.dtype.isComplex) return this.ofPairs((x) => x.fft(dim, options));
     return this.transformed("fft", dim, options, true, false, (n) => n, (x, t, n) => t.run(fit(x, n, true)), true);
   }
 
-  /** The inverse of {@linkcode fft}: `[..., n, 2]` to the same shape. @throws {ShapeError} without pairs */
+  /** The inverse of {@linkcode fft}, of complex numbers or of pairs. @throws {ShapeError} without pairs */
   ifft(dim = -1, options: FourierOptions = {}): this {
+    if (this.dtype.isComplex) return this.ofPairs((x) => x.ifft(dim, options));
     const inverse = (x: UOp, t: Transform, n: number) => conjugate(t.run(conjugate(fit(x, n, true))));
     return this.transformed("ifft", dim, options, true, true, (n) => n, inverse, true);
   }
 
   /**
-   * The first half of the transform of real values along `dim`: `[..., n]` to `[..., n / 2 + 1, 2]`, rounded down. The
-   * rest is the conjugate of it.
+   * The first half of the transform of real values along `dim`: `[..., n]` to pairs `[..., n / 2 + 1, 2]`, rounded down,
+   * of which `viewAsComplex()` is the complex form. The rest is the conjugate of it.
    *
-   * @throws {ShapeError} for scalars and empty axes
+   * @throws {ShapeError} for scalars and empty axes @throws {DTypeError} for complex numbers
    */
   rfft(dim = -1, options: FourierOptions = {}): this {
+    if (this.dtype.isComplex) {
+      throw new DTypeError("rfft dtype", { dtypes: [this.dtype], reason: "it takes real numbers; use fft()" });
+    }
     const half = (x: UOp, t: Transform, n: number) => {
       const whole = t.run(reshape(fit(x, n, false), [...shapeOf(x).slice(0, -1), n, 1]), true);
       return fit(whole, Math.floor(n / 2) + 1, true);
@@ -347,11 +360,12 @@ export abstract class FourierTensor extends TensorBase {
   }
 
   /**
-   * The inverse of {@linkcode rfft}: `[..., m, 2]` to real `[..., n]`, by default n = 2 (m - 1).
+   * The inverse of {@linkcode rfft}: complex `[..., m]`, or pairs `[..., m, 2]`, to real `[..., n]`, by default n = 2 (m - 1).
    *
    * @throws {ShapeError} without pairs
    */
   irfft(dim = -1, options: FourierOptions = {}): this {
+    if (this.dtype.isComplex) return this.ofPairs((x) => x.irfft(dim, options), false);
     const real = (x: UOp, t: Transform, n: number) => {
       const half = fit(x, Math.floor(n / 2) + 1, true), shape = shapeOf(half), m = shape[shape.length - 2];
       const l = shape.length - 2, mirrored = n - m;

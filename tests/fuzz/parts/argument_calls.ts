@@ -74,6 +74,15 @@ const spread = opts({ keepdim: bool(true), correction: num(1) });
 const axis = maybe(axes(1));
 const one = maybe(int(1));
 const window = (): Record<string, Arg> => ({ stride: axes([1, 1]), dilation: axes(1), padding: axes([0, 0]) });
+/** Options of spectra over time, of frames of 4. */
+const spectra = (): Record<string, Arg> => ({
+  hopLength: int(2),
+  winLength: int(4),
+  window: tensor(f32(4)),
+  center: bool(true),
+  normalized: bool(false),
+  onesided: bool(true),
+});
 const none: MakeCall = on();
 const binary: MakeCall = on(operand(2), reverse);
 const ints2 = (): Tensor => i32([1, 2]);
@@ -123,6 +132,11 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(
     of(() => f32(4, 2), () => [maybe(int(0)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })]),
     "fft ifft",
+  ),
+  stft: of(() => f32(2, 12), () => [int(4), opts({ ...spectra(), padMode: choice("reflect", "constant") })]),
+  istft: of(
+    () => Tensor.complex(f32(2, 3, 5), f32(2, 3, 5)),
+    () => [int(4), opts({ ...spectra(), length: int(3), returnComplex: bool(false) })],
   ),
   rfft: on(maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })),
   irfft: of(

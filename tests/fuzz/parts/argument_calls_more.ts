@@ -132,6 +132,40 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   "Device.memory": () => ({ self: Device, args: [] }),
   "Device.synchronize": () => ({ self: Device, args: [maybe(device("JS"))] }),
   "GlobalCounters.reset": () => ({ self: dinograd.GlobalCounters, args: [] }),
+  ...Object.fromEntries(["fft", "ifft", "rfft", "irfft", "hfft", "ihfft"].map((name) => [
+    `fft.${name}`,
+    free(tensor(f32(4, 3)), maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })),
+  ])),
+  ...Object.fromEntries(["fft", "ifft", "rfft", "irfft"].flatMap((name) =>
+    [2, "n"].map((of) => [
+      `fft.${name}${of}`,
+      free(
+        tensor(f32(4, 3)),
+        maybe(axes([0, 1])),
+        opts({ s: list([4, 4]), norm: choice("ortho", "backward", "forward") }),
+      ),
+    ])
+  )),
+  ...Object.fromEntries(
+    ["fftshift", "ifftshift"].map((name) => [`fft.${name}`, free(tensor(f32(4, 3)), maybe(axes([0, 1])))]),
+  ),
+  ...Object.fromEntries(["fftfreq", "rfftfreq"].map((name) => [
+    `fft.${name}`,
+    free(count(4), opts({ d: num(0.5), dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false) })),
+  ])),
+  ...Object.fromEntries(["hann", "hamming", "blackman", "bartlett", "kaiser"].map((name) => [
+    `windows.${name}`,
+    free(
+      count(4),
+      opts({
+        periodic: bool(true),
+        ...(name === "kaiser" ? { beta: num(8) } : {}),
+        dtype: dtype("float32"),
+        device: device("JS"),
+        requiresGrad: bool(false),
+      }),
+    ),
+  ])),
   checkpoint: free(fn(exp)),
   context: free(record({ NOOPT: 0 }), fn(() => 1)),
   display: free(
