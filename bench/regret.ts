@@ -12,7 +12,7 @@
  * @module
  */
 import { CompiledKernel, Device, schedule, Tensor } from "../mod.ts";
-import { estimateOf } from "../src/codegen/choose/candidates.ts";
+import { estimateOf } from "../src/codegen/choose/loop_costs.ts";
 import { type Opt, optsText, parseOpts } from "../src/codegen/opt/opt.ts";
 import { beforeOpts } from "../src/codegen/passes.ts";
 import { median, race } from "../src/engine/tuning/race.ts";

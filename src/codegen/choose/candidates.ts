@@ -18,7 +18,6 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { type Region, regionsOf } from "../machine/access.ts";
-import { CostModel } from "../machine/cost_model.ts";
 import { Kernel } from "../opt/kernel.ts";
 import { type AxisOpt, type Opt, type OptOp, optsText } from "../opt/opt.ts";
 
@@ -422,29 +421,4 @@ export function neighborsOf(ast: UOp, caps: Capabilities, opts: readonly Opt[]):
     }
   });
   return [...found.values()];
-}
-
-/** What the model of CPUs says that a kernel takes under opts, in the time of about a cycle; undefined for grids. */
-export function estimateOf(ast: UOp, caps: Capabilities, opts: readonly Opt[]): number | undefined {
-  if (caps.hasGrid) return undefined;
-  const plain = new Kernel(ast), outputs = plain.outputAxes.length;
-  const { regions } = regionsOf(ast, plain.axes);
-  const kernel = new Kernel(ast);
-  for (const o of opts) kernel.apply(o);
-  const model = new CostModel(plain.axes, plain.axes.map((a) => a.expected), outputs, caps);
-  const lanes = new Map<number, number>(), tile: [number, number][] = [];
-  kernel.axes.forEach((a, i) => {
-    let copies = 1;
-    for (const p of a.pieces) {
-      if (p.kind === AxisKind.VECTOR) lanes.set(i, p.size);
-      else if (p.kind === AxisKind.UPCAST) copies *= p.size;
-    }
-    if (copies > 1) tile.push([i, copies]);
-  });
-  let sum = 0;
-  for (const r of regions) {
-    const lane = [...lanes.keys()].find((i) => r.axes[i]) ?? -1;
-    sum += model.cost(r, lane, lanes.get(lane) ?? 1, tile);
-  }
-  return sum;
 }

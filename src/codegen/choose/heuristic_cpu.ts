@@ -25,6 +25,7 @@ import type { Axis } from "../opt/axis.ts";
 import { blockStage, stagesIn } from "../opt/blocks.ts";
 import { inlineRows } from "../opt/inline_rows.ts";
 import { Kernel } from "../opt/kernel.ts";
+import { type Opt, optsText } from "../opt/opt.ts";
 import { ungate } from "../ast/ungate.ts";
 import { type Candidate, LoopCandidates } from "./loop_candidates.ts";
 import { LoopCosts, spread, THREAD_COST, touches } from "./loop_costs.ts";
@@ -36,6 +37,9 @@ const JOINT_REGIONS = 6;
 
 /** Part of the cost of another candidate that the best must come below: else the one with fewer copies is chosen. */
 const TIE = 0.994;
+
+/** Times the cost of the best that is nearly as good, for who measures. */
+const NEARLY = 2;
 
 /** What has been chosen, and what it costs. */
 interface Plan extends Candidate {
@@ -115,8 +119,15 @@ class Chooser {
     return { cost: best, regionLanes: bestLanes };
   }
 
-  /** The lanes, tile and blocks that cost least. */
+  /** Lanes, tile and blocks that cost least; of those that cost about the same, those with fewest copies. */
   plan(): Plan {
+    const plans = this.plans(1 / TIE);
+    const copies = (p: Plan): number => p.tile.reduce((n, [, k]) => n * k, p.blocks.length + 1);
+    return plans.reduce((a, b) => copies(b) < copies(a) ? b : a);
+  }
+
+  /** Plans that cost up to `slack` times as much as the best of those that are found. */
+  plans(slack: number): Plan[] {
     const { regions } = this, { lanes } = this.loops;
     const vectors: [number, number][] = [[-1, lanes]];
     if (lanes > 1) {
@@ -155,14 +166,12 @@ class Chooser {
             const cost = spread(rest, uneven);
             if (cost >= most) continue;
             plans.push({ ...made, cost });
-            most = Math.min(most, cost / TIE);
+            most = Math.min(most, cost * slack);
           }
         }
       }
     }
-    // of those that cost about the same, the one with fewest copies
-    const copies = (p: Plan): number => p.tile.reduce((n, [, k]) => n * k, p.blocks.length + 1);
-    return plans.filter((p) => p.cost < most).reduce((a, b) => copies(b) < copies(a) ? b : a);
+    return plans.filter((p) => p.cost < most);
   }
 
   /** The tiles for these lanes whose instructions alone cost less than `most`, the cheapest first. */
@@ -187,9 +196,9 @@ class Chooser {
 
   // ---- application
 
-  run(): void {
+  /** Applies a plan to the kernel. */
+  run(plan: Plan): void {
     const { kernel, caps } = this;
-    const plan = this.plan();
     const copies = Array.from({ length: this.outputs }, (_, i) => copiesOn(plan.tile, i));
     const v = plan.vector;
     if (v >= 0) copies[v] = this.loops.wholeCopies(v, plan.lanes, copies[v]);
@@ -355,5 +364,18 @@ export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
 
 /** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
 export function heuristic(kernel: Kernel, { caps }: Renderer): void {
-  chooserFor(kernel, caps)?.run();
+  const chooser = chooserFor(kernel, caps);
+  chooser?.run(chooser.plan());
+}
+
+/** Lists of opts for loops, at most so many, that the model takes for nearly as good as its choice: the best first. */
+export function modeledOpts(ast: UOp, caps: Capabilities, count: number): Opt[][] {
+  const plans = chooserFor(new Kernel(ast), caps)?.plans(NEARLY) ?? [], found = new Map<string, Opt[]>();
+  for (const plan of plans.sort((a, b) => a.cost - b.cost)) {
+    if (found.size === count) break;
+    const kernel = new Kernel(ast);
+    chooserFor(kernel, caps)!.run(plan);
+    if (!found.has(optsText(kernel.applied))) found.set(optsText(kernel.applied), kernel.applied);
+  }
+  return [...found.values()];
 }

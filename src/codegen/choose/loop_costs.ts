@@ -4,11 +4,17 @@
  *
  * @module
  */
-import { ceilDiv } from "../../helpers/math.ts";
-import type { Region } from "../machine/access.ts";
+import { ceilDiv, rangeOf, sum } from "../../helpers/math.ts";
+import type { Capabilities } from "../../renderer/renderer.ts";
+import { argOf, AxisKind } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import type { Access, Region } from "../machine/access.ts";
 import { copiesOn, type CostModel, type Tile } from "../machine/cost_model.ts";
 import { type MemoryCost, MemoryModel, Nest } from "../machine/memory_cost.ts";
-import { type Candidate, type LoopCandidates, NO_TILE } from "./loop_candidates.ts";
+import { Kernel } from "../opt/kernel.ts";
+import type { Opt } from "../opt/opt.ts";
+import { type Candidate, LoopCandidates, NO_TILE } from "./loop_candidates.ts";
 
 /** Cycles of the model that are worth a second thread: some 15 microseconds, a few times what waking it takes. */
 export const THREAD_COST: number = 60_000;
@@ -79,6 +85,16 @@ export class LoopCosts {
     );
   }
 
+  /** The cost of all regions in one thread, where each axis has so many lanes. */
+  costOf(plan: Omit<Candidate, "vector" | "lanes">, lanes: readonly number[]): number {
+    return sum(this.loops.regions.map((r, k) => {
+      const lane = plan.regionLanes[k], here = { ...plan, vector: lane, lanes: lanes[lane] ?? 1 };
+      const cost = this.model.cost(r, lane, here.lanes, plan.tile) +
+        this.model.combining(r, lane, here.lanes, plan.tile);
+      return this.wholeCost(r, k, cost, here);
+    }));
+  }
+
   /** How much longer the thread with most tiles takes than the mean, where the best of the axes is split. */
   imbalance(tile: Tile, blocks: Tile, vector: number, lanes: number): number {
     const { caps: { threads }, outputs, sizes } = this.loops;
@@ -119,4 +135,35 @@ export class LoopCosts {
     this.stageTiles.set(key, best);
     return best;
   }
+}
+
+/** What the model says that a kernel takes under opts on loops, in the time of about a cycle; undefined for grids. */
+export function estimateOf(ast: UOp, caps: Capabilities, opts: readonly Opt[]): number | undefined {
+  if (caps.hasGrid) return undefined;
+  const loops = new LoopCandidates(new Kernel(ast), caps), costs = new LoopCosts(loops), kernel = new Kernel(ast);
+  const order = rangeOf(loops.outputs), blocks: [number, number][] = [], inputs: number[] = [];
+  for (const o of opts) {
+    kernel.apply(o);
+    if (o.op === "STAGE") inputs.push(o.input);
+    else if (o.op === "PADTO" && o.axis < loops.outputs) blocks.push([o.axis, o.arg]);
+    else if (o.op === "SWAP") {
+      const i = order.indexOf(o.axis), j = order.indexOf(o.arg);
+      [order[i], order[j]] = [order[j], order[i]];
+    }
+  }
+  const pieces = (i: number, kind: AxisKind): number =>
+    kernel.axes[i].pieces.reduce((n, p) => p.kind === kind ? n * p.size : n, 1);
+  const axes = rangeOf(kernel.axes.length), tile = axes.map((i) => [i, pieces(i, AxisKind.UPCAST)] as const);
+  const lanes = axes.map((i) => pieces(i, AxisKind.VECTOR));
+  const isPacked = ({ node }: Access): boolean => {
+    const base = node.src[0].src[0];
+    return base.op === Ops.PARAM && inputs.includes(argOf(base, Ops.PARAM).slot);
+  };
+  return costs.costOf({
+    regionLanes: loops.regions.map((r) => axes.findIndex((i) => r.axes[i] && lanes[i] > 1)),
+    tile: tile.filter(([, k]) => k > 1),
+    blocks,
+    order,
+    packed: loops.regions.flatMap((r) => r.kind === "reduce" ? r.accesses.filter(isPacked) : []),
+  }, lanes);
 }

@@ -5,7 +5,8 @@
  *
  * @module
  */
-import { drawCandidates, estimateOf, neighborsOf } from "../../codegen/choose/candidates.ts";
+import { drawCandidates, neighborsOf } from "../../codegen/choose/candidates.ts";
+import { modeledOpts } from "../../codegen/choose/heuristic_cpu.ts";
 import { KernelInfo, type Opt, optsText, parseOpts, withOpts } from "../../codegen/opt/opt.ts";
 import { beforeOpts } from "../../codegen/passes.ts";
 import { toProgram } from "../../codegen/to_program.ts";
@@ -25,8 +26,6 @@ import { tellsTime, Trial } from "./trial.ts";
 
 /** Candidates for each unit of BEAM, and those that are compiled together: in between the clock is looked at. */
 const CANDIDATES = 8, BATCH = 16;
-/** Of what a model estimates so many times as many are drawn: the best of them, and others as they come, are measured. */
-const DRAWN = 2;
 const SEED = 1;
 /**
  * Nodes of a program that is compiled, at most, on loops and on grids, unless the chooser's has half as many: more are long
@@ -102,11 +101,8 @@ export function whyNotTuned(device: Device, ast: UOp): string | undefined {
 export function candidatesOf(device: Device, ast: UOp, chosen: string, count: number, seed: number = SEED): Opt[][] {
   const { renderer } = device, { caps } = renderer, open = beforeOpts(ast, renderer);
   const opts = parseOpts(chosen) ?? [], near = neighborsOf(open, caps, opts);
-  const drawn = drawCandidates(open, caps, caps.hasGrid ? count : DRAWN * count, seed);
-  const best = caps.hasGrid
-    ? []
-    : drawn.map((o) => ({ o, cost: estimateOf(open, caps, o)! })).sort((a, b) => a.cost - b.cost);
-  const found = new Map<string, Opt[]>(), lists = [near, best.map((b) => b.o), drawn];
+  const found = new Map<string, Opt[]>();
+  const lists = [near, modeledOpts(open, caps, count), drawCandidates(open, caps, count, seed)];
   for (let i = 0; found.size < count && lists.some((l) => i < l.length); i++) {
     for (const l of lists) {
       if (i < l.length && found.size < count && optsText(l[i]) !== chosen) found.set(optsText(l[i]), l[i]);

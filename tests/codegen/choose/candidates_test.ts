@@ -6,13 +6,8 @@
  */
 import assert from "node:assert/strict";
 import { makeJsDevice } from "../../../backends/js/js.ts";
-import {
-  allCandidates,
-  drawCandidates,
-  estimateOf,
-  isPossible,
-  neighborsOf,
-} from "../../../src/codegen/choose/candidates.ts";
+import { allCandidates, drawCandidates, isPossible, neighborsOf } from "../../../src/codegen/choose/candidates.ts";
+import { estimateOf } from "../../../src/codegen/choose/loop_costs.ts";
 import { optsText, parseOpts } from "../../../src/codegen/opt/opt.ts";
 import { beforeOpts } from "../../../src/codegen/passes.ts";
 import { context } from "../../../src/helpers/env.ts";
