@@ -16,13 +16,13 @@ const TYPES: ReadonlyMap<string, string> = new Map(
       "realize replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
       "sorted strict swap trackRunningStats training verbose zeroInfinity",
     number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim1 dim2 dx dimFeedforward " +
-      "decimals delta divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
-      "high ignoreIndex initScale kdim labelSmoothing layerNormEps low lower margin max maxBytes maxLr maxShardBytes maxVal " +
+      "decimals delta divisorOverride divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
+      "high ignoreIndex initScale k kdim labelSmoothing layerNormEps low lower margin max maxBytes maxLr maxShardBytes maxVal " +
       "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes patience " +
       "pctStart posinf power rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
       "warmupSteps weightDecay",
     string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +
-      "thresholdMode",
+      "paddingMode thresholdMode",
     function: "gradFxn",
   }).flatMap(([type, names]) => names.split(" ").map((name): [string, string] => [name, type])),
 );

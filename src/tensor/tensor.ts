@@ -64,6 +64,7 @@ import { LinalgTensor } from "./math/linalg.ts";
 import { LossTensor } from "./math/loss.ts";
 import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
+import { ResampleTensor } from "./math/resample.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
 import type { ComplexValue, TypedArray } from "./nodes/host.ts";
 import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
@@ -113,6 +114,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ProductTensor,
   RealizeTensor,
   ReduceTensor,
+  ResampleTensor,
   ScanTensor,
   SortTensor,
   SpecialTensor,
@@ -126,12 +128,11 @@ export interface Tensor
     ArrangeTensor,
     BackwardTensor,
     ComplexTensor,
-    ConvTensor,
     CustomTensor,
     FourierTensor,
     InPlaceTensor,
-    CriterionTensor,
     ProductTensor,
+    ResampleTensor,
     SpectrogramTensor {}
 
 /**

@@ -96,6 +96,50 @@ export const OPS: Readonly<Record<string, Program>> = {
   "binaryCrossentropy weight": (a, b, weight) => a.binaryCrossentropy(b, { weight }),
   "binaryCrossentropyLogits weight": (a, b, weight) => a.binaryCrossentropyLogits(b, { weight }),
   "attention scale": (a, b, c) => a.scaledDotProductAttention(b, c, undefined, { scale: 0.3 }),
+  "adaptiveAvgPool2d": (a) => a.adaptiveAvgPool2d([3, 2]),
+  "adaptiveAvgPool1d": (a) => a.adaptiveAvgPool1d(3),
+  "adaptiveAvgPool3d": (a) => a.adaptiveAvgPool3d([2, null, 3]),
+  "adaptiveMaxPool2d": (a) => a.adaptiveMaxPool2d([3, 2], { returnIndices: true }),
+  "adaptiveMaxPool2d one": (a) => a.adaptiveMaxPool2d([3]),
+  "interpolate bicubic False": (a) => a.interpolate([5, 7], { mode: "bicubic" }),
+  "interpolate bicubic True": (a) => a.interpolate([5, 7], { mode: "bicubic", alignCorners: true }),
+  "interpolate area": (a) => a.interpolate([3, 2], { mode: "area" }),
+  ...Object.fromEntries(
+    (["bilinear", "nearest", "nearest-exact", "bicubic", "area"] as const).map((mode): [string, Program] => [
+      `interpolate by ${mode}`,
+      (a) => a.interpolate(undefined, { scaleFactor: 1.6, mode }),
+    ]),
+  ),
+  "interpolate by two": (a) => a.interpolate(undefined, { scaleFactor: [2, 0.5], mode: "nearest" }),
+  ...Object.fromEntries(
+    (["bilinear", "nearest", "bicubic"] as const).flatMap((mode) =>
+      (["zeros", "border", "reflection"] as const).flatMap((paddingMode) =>
+        [false, true].map((alignCorners): [string, Program] => [
+          `gridSample ${mode} ${paddingMode} ${alignCorners ? "True" : "False"}`,
+          (a, b) => a.gridSample(b, { mode, paddingMode, alignCorners }),
+        ])
+      )
+    ),
+  ),
+  "affineGrid False": (a) => a.affineGrid([2, 1, 3, 4]),
+  "affineGrid True": (a) => a.affineGrid([2, 1, 3, 4], { alignCorners: true }),
+  "im2col": (a) => a.im2col([2, 3], { dilation: [1, 2], padding: [1, 2], stride: [2, 1] }),
+  "fold": (a) => a.fold([4, 5], [2, 3], { padding: 1, stride: [1, 2] }),
+  "fold dilated": (a) => a.fold(5, 2, { dilation: 2 }),
+  "pixelShuffle": (a) => a.pixelShuffle(2),
+  "pixelUnshuffle": (a) => a.pixelUnshuffle(2),
+  "channelShuffle": (a) => a.channelShuffle(3),
+  "localResponseNorm": (a) => a.localResponseNorm(3, { alpha: 0.5 }),
+  "localResponseNorm even": (a) => a.localResponseNorm(2, { beta: 0.5, k: 2 }),
+  ...Object.assign(
+    {},
+    ...(["sum", "mean", "max"] as const).map((mode): Record<string, Program> => ({
+      [`embeddingBag ${mode}`]: (a, b) => a.embeddingBag(b, undefined, { mode }),
+      [`embeddingBag list ${mode}`]: (a, b, c) => a.embeddingBag(b, c, { mode }),
+    })),
+  ),
+  "embeddingBag weights": (a, b, c) => a.embeddingBag(b, undefined, { mode: "sum", perSampleWeights: c }),
+  "avgPool divisor": (a) => a.avgPool2d(2, { padding: 1, divisorOverride: 3 }),
   "diag above": (a) => a.diag(1),
   "diag below": (a) => a.diag(-2),
   "diagEmbed axes": (a) => a.diagEmbed({ offset: 1, dim1: 0, dim2: 2 }),

@@ -69,7 +69,7 @@ export interface PoolOptions {
   readonly ceilMode?: boolean;
 }
 
-/** Options of {@linkcode ConvTensor.interpolate}. */
+/** Options of resizing by whole sizes. */
 export interface InterpolateOptions {
   /** Default "linear". */
   readonly mode?: "linear" | "nearest" | "nearest-exact";
@@ -299,17 +299,24 @@ export abstract class ConvTensor extends TensorBase {
 
   /**
    * Means over windows of the last axes (as many as `kernelSize` lists; a number stands for two). Integers give float32.
-   * `countIncludePad: false` divides by the elements inside only.
+   * `countIncludePad: false` divides by the elements inside only, `divisorOverride` by itself.
    * @throws {ShapeError} where no window fits
    */
-  avgPool2d(kernelSize: PerAxis = [2, 2], options: PoolOptions & { readonly countIncludePad?: boolean } = {}): this {
-    checkOptions("average", options, [...POOL_OPTIONS, "countIncludePad"]);
-    const { countIncludePad = true } = options;
+  avgPool2d(
+    kernelSize: PerAxis = [2, 2],
+    options: PoolOptions & { readonly countIncludePad?: boolean; readonly divisorOverride?: number } = {},
+  ): this {
+    checkOptions("average", options, [...POOL_OPTIONS, "countIncludePad", "divisorOverride"]);
+    const { countIncludePad = true, divisorOverride } = options;
+    if (divisorOverride !== undefined && checkInteger("average", "divisorOverride", divisorOverride) === 0) {
+      throw new ArgumentError("average", { reason: "divisorOverride must not be 0" });
+    }
     const w = this.window("average", kernelSize, options), rank = w.kernel.length;
     const out = this.dtype.isFloat ? this.dtype : dtypes.float32, wide = sumDType(out);
     const ends = w.pairs.map(([a, b], i) => [a, b + w.extra[i]] as const);
     const gather = (u: UOp, pairs: Pairs) => sumLast(pool(padLast(u, pairs), w.kernel, w.stride, w.dilation), rank);
     const sum = sizedAs("average", this.uop, lastAxes(this.shape, rank), () => gather(this.uop.cast(wide), ends));
+    if (divisorOverride !== undefined) return this.wrap(sum.fdiv(divisorOverride).cast(out));
     const uniform = w.extra.every((n) => n === 0) &&
       (countIncludePad || w.pairs.every(([a, b]) => a === 0 && b === 0));
     if (uniform) return this.wrap(sum.fdiv(prod(w.kernel)).cast(out));
@@ -416,7 +423,7 @@ export abstract class ConvTensor extends TensorBase {
    * uint8, as of images, are interpolated in float32 and rounded, halves up.
    * @throws {DTypeError} for linear interpolation of other integers @throws {ShapeError} for more sizes than axes
    */
-  interpolate(size: readonly number[], options: InterpolateOptions = {}): this {
+  protected interpolated(size: readonly number[], options: InterpolateOptions = {}): this {
     checkOptions("interpolate", options, ["mode", "alignCorners"]);
     const { mode = "linear", alignCorners = false } = options;
     checkChoice("interpolate", "mode", mode, ["linear", "nearest", "nearest-exact"]);

@@ -249,7 +249,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ]),
   avgPool2d: of(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
-    opts({ ...window(), ceilMode: bool(true), countIncludePad: bool(true) }),
+    opts({ ...window(), ceilMode: bool(true), countIncludePad: bool(true), divisorOverride: int(2) }),
   ]),
   maxPool2d: of(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
@@ -259,10 +259,6 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     tensor(new Tensor([[[[0, 2], [8, 10]]]])),
     maybe(axes([2, 2])),
     opts({ stride: axes([2, 2]), dilation: axes(1), padding: axes(0), outputSize: ints([4, 4]) }),
-  ]),
-  interpolate: of(() => f32(1, 1, 2, 2), () => [
-    axes([3, 3]),
-    opts({ mode: choice("linear", "nearest", "nearest-exact"), alignCorners: bool(true) }),
   ]),
   dot: made(() => [operand(f32(3, 2)), opts({ dtype: dtype("float32") })]),
   matmul: of(() => f32(3, 3), () => [operand(f32(3, 3)), opts({ reverse: bool(true), dtype: dtype("float32") })]),

@@ -32,6 +32,7 @@ const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: s
 const same = (call: MakeCall, names: string): Record<string, MakeCall> =>
   Object.fromEntries(names.split(" ").map((name) => [name, call]));
 const reduction = choice("mean", "sum", "none");
+const window = { stride: axes(1), dilation: axes(1), padding: axes(0) };
 const keep = opts({ keepdim: bool(true) }), added = opts({ beta: num(2), alpha: num(3) });
 const pair = of(() => i32([4, 6]), () => [operand(2)]);
 
@@ -168,6 +169,38 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     operand(f32(2, 3)),
     opts({ reduction, posWeight: operand(f32(3)), weight: operand(f32(3)) }),
   ),
+  ...same(on(axes([2, 2])), "adaptiveAvgPool2d"),
+  adaptiveAvgPool1d: on(axes([2])),
+  adaptiveAvgPool3d: of(() => f32(2, 2, 3), () => [axes([1, 2, 2])]),
+  adaptiveMaxPool2d: on(axes([2, 2]), opts({ returnIndices: bool(true) })),
+  interpolate: of(() => f32(1, 1, 2, 2), () => [
+    axes([3, 3]),
+    opts({
+      mode: choice("linear", "nearest", "nearest-exact", "bilinear", "bicubic", "area"),
+      alignCorners: bool(true),
+    }),
+  ]),
+  gridSample: of(() => f32(1, 1, 2, 2), () => [
+    tensor(f32(1, 1, 1, 2)),
+    opts({
+      mode: choice("bilinear", "nearest", "bicubic"),
+      paddingMode: choice("zeros", "border", "reflection"),
+      alignCorners: bool(true),
+    }),
+  ]),
+  affineGrid: of(() => f32(1, 2, 3), () => [ints([1, 1, 2, 2]), opts({ alignCorners: bool(true) })]),
+  im2col: of(() => f32(1, 1, 3, 3), () => [axes(2), opts(window)]),
+  fold: of(() => f32(1, 4, 4), () => [axes(3), axes(2), opts(window)]),
+  pixelShuffle: of(() => f32(4, 2, 2), () => [int(2)]),
+  pixelUnshuffle: of(() => f32(1, 2, 2), () => [int(2)]),
+  channelShuffle: of(() => f32(1, 4, 2), () => [int(2)]),
+  localResponseNorm: on(int(2), opts({ alpha: num(1), beta: num(1), k: num(1) })),
+  dropout2d: on(maybe(num(0.5))),
+  embeddingBag: of(() => new Tensor([[0, 1]]), () => [
+    tensor(f32(3, 2)),
+    maybe(either(undefined, tensor(i32([0])))),
+    opts({ mode: choice("sum", "mean", "max"), perSampleWeights: tensor(f32(1, 2)) }),
+  ]),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
 

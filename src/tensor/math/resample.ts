@@ -1,0 +1,528 @@
+/**
+ * Other sizes of images: adaptive pools, interpolation, sampling at points, windows as columns and back, pixels to channels;
+ * and what networks of images and of words normalize and look up by. Names, parameters and defaults are PyTorch's.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { floatOf, promote } from "../../dtype/promotion.ts";
+import { envNumber } from "../../helpers/env.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { rangeOf } from "../../helpers/math.ts";
+import { checkChoice, checkInteger, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
+import { checkShape } from "../handle/axes.ts";
+import { checkTensor, TensorBase } from "../handle/base.ts";
+import { drawUniform } from "../nodes/random.ts";
+import type { ConvTensor, InterpolateOptions, PerAxis } from "./conv.ts";
+import type { CriterionTensor } from "./criteria.ts";
+
+/** Options of {@linkcode ResampleTensor.interpolate}. */
+export interface ResizeOptions extends Omit<InterpolateOptions, "mode"> {
+  /** "linear" (default), "nearest", "nearest-exact", "bicubic" or "area", the mean of what falls into each element. */
+  readonly mode?: InterpolateOptions["mode"] | "bilinear" | "trilinear" | "bicubic" | "area";
+  /** The size as multiples of that of this, for all axes behind the channels or one an axis, rounded down. */
+  readonly scaleFactor?: number | readonly number[];
+}
+
+/** Options of {@linkcode ResampleTensor.fold}. */
+export interface FoldOptions {
+  /** Steps between windows. Default 1. */
+  readonly stride?: PerAxis;
+  /** Steps between the elements of a window. Default 1. */
+  readonly dilation?: PerAxis;
+  /** Zeros around. Default 0. */
+  readonly padding?: PerAxis;
+}
+
+/** Two numbers, of one or two. */
+function pairOf(action: string, name: string, x: unknown, least: number): [number, number] {
+  const list = typeof x === "number" ? [x, x] : x;
+  if (Array.isArray(list) && list.length === 2 && list.every((n) => Number.isSafeInteger(n) && n >= least)) {
+    return [list[0], list[1]];
+  }
+  throw new ArgumentError(action, {
+    reason: `${name} must be one or two integers of at least ${least}, not ${describeList(x)}`,
+  });
+}
+
+/** The four weights of cubic convolution (R. Keys, 1981; a = -3/4) at a share of the way between the middle two. */
+function cubic(t: number): number[] {
+  const a = -0.75, near = (x: number): number => ((a + 2) * x - (a + 3)) * x * x + 1;
+  const far = (x: number): number => ((a * x - 5 * a) * x + 8 * a) * x - 4 * a;
+  return [far(t + 1), near(t), near(1 - t), far(2 - t)];
+}
+
+/** The families that it is written in. */
+export interface ResampleTensor extends ConvTensor, CriterionTensor {}
+/** Tensors that are resampled. */
+export abstract class ResampleTensor extends TensorBase {
+  /** Positions of an axis, given on the host. */
+  private picks(axis: number, places: readonly number[]): this {
+    const index = this.fromList(Int32Array.from(places)) as this;
+    return this.indexSelect(axis, index);
+  }
+  /** Numbers along an axis, given on the host. */
+  private listed(axis: number, values: readonly number[]): this {
+    const list = this.fromList(Float64Array.from(values), this.dtype) as this;
+    return list.cast(this.dtype).reshape(this.shape.map((_, i) => i === axis ? values.length : 1));
+  }
+
+  /** The sizes of the last axes: null keeps one. */
+  private sizes(action: string, outputSize: unknown, rank?: number): number[] {
+    const list: unknown = typeof outputSize === "number" ? new Array<number>(rank ?? 2).fill(outputSize) : outputSize;
+    if (!Array.isArray(list) || list.length === 0 || (rank !== undefined && list.length !== rank)) {
+      throw new ArgumentError(action, {
+        reason: `outputSize must be a size or ${rank ?? "some"}, not ${describeList(outputSize)}`,
+      });
+    }
+    const shape = this.shape;
+    if (list.length > shape.length) {
+      throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the size, ${list.length}` });
+    }
+    return checkShape(action, list.map((n, i) => n ?? shape[shape.length - list.length + i]));
+  }
+
+  /**
+   * Means over as many windows of the last axes as `outputSize` says, which cover them evenly; null keeps an axis, a number
+   * stands for two.
+   *
+   * @throws {ShapeError} for more sizes than axes
+   */
+  adaptiveAvgPool2d(outputSize: PerAxis | readonly (number | null)[]): this {
+    return this.averaged("adaptiveAvgPool2d", this.sizes("adaptiveAvgPool2d", outputSize));
+  }
+  /** {@linkcode adaptiveAvgPool2d} of one axis. @throws {ShapeError} */
+  adaptiveAvgPool1d(outputSize: PerAxis): this {
+    return this.averaged("adaptiveAvgPool1d", this.sizes("adaptiveAvgPool1d", outputSize, 1));
+  }
+  /** {@linkcode adaptiveAvgPool2d} of three axes. @throws {ShapeError} */
+  adaptiveAvgPool3d(outputSize: PerAxis | readonly (number | null)[]): this {
+    return this.averaged("adaptiveAvgPool3d", this.sizes("adaptiveAvgPool3d", outputSize, 3));
+  }
+
+  /** Means over windows that cover the last axes. */
+  private averaged(action: string, to: readonly number[]): this {
+    const d = floatOf(this.dtype), first = this.ndim - to.length;
+    if (this.shape.slice(first).includes(0)) {
+      throw new ShapeError(action, { shapes: [this.shape], reason: "an axis is empty" });
+    }
+    let x = this.cast(promote(d, dtypes.float32));
+    to.forEach((out, i) => {
+      const axis = first + i, n = x.shape[axis];
+      if (out === n) return;
+      // windows begin at floor(k n / out) and end before ceil((k + 1) n / out)
+      const start = rangeOf(out).map((k) => Math.floor(k * n / out)),
+        end = rangeOf(out).map((k) => Math.ceil((k + 1) * n / out));
+      const most = Math.max(...end.map((e, k) => e - start[k]), 0);
+      const sum = rangeOf(most).reduce((total: this | undefined, j) => {
+        const part = x.picks(axis, start.map((s, k) => Math.min(s + j, end[k] - 1)));
+        const isIn = start.map((s, k) => s + j < end[k]);
+        const own = isIn.every(Boolean) ? part : x.listed(axis, isIn.map(Number)).ne(0).where(part, 0) as this;
+        return total === undefined ? own : total.add(own);
+      }, undefined);
+      x = sum === undefined ? x.picks(axis, []) : sum.div(x.listed(axis, end.map((e, k) => e - start[k])));
+    });
+    return x.cast(d);
+  }
+
+  /**
+   * Maxima over as many windows of the last axes as `outputSize` says, which cover them evenly; null keeps an axis, a
+   * number stands for two. With `returnIndices` their flat positions in these axes, too, as int32.
+   *
+   * @throws {ShapeError} for more sizes than axes
+   */
+  adaptiveMaxPool2d(
+    outputSize: PerAxis | readonly (number | null)[],
+    options: { readonly returnIndices: true },
+  ): [values: this, indices: this];
+  /** The values alone. */
+  adaptiveMaxPool2d(
+    outputSize: PerAxis | readonly (number | null)[],
+    options?: { readonly returnIndices?: false },
+  ): this;
+  adaptiveMaxPool2d(
+    outputSize: PerAxis | readonly (number | null)[],
+    options: { readonly returnIndices?: boolean } = {},
+  ): this | [this, this] {
+    const action = "adaptiveMaxPool2d", { returnIndices = false } = checkOptions(action, options, ["returnIndices"]);
+    const to = this.sizes(action, outputSize),
+      rank = to.length,
+      first = this.ndim - rank,
+      from = this.shape.slice(first);
+    if (from.includes(0)) throw new ShapeError(action, { shapes: [this.shape], reason: "an axis is empty" });
+    // each window stands as many times as the longest is long: its last element again
+    let x: this = this.wrap(this.uop);
+    const kernel: number[] = [], places: number[][] = [];
+    to.forEach((out, i) => {
+      const n = from[i], start = rangeOf(out).map((k) => Math.floor(k * n / out));
+      const end = rangeOf(out).map((k) => Math.ceil((k + 1) * n / out)),
+        most = Math.max(...end.map((e, k) => e - start[k]), 1);
+      const all = start.flatMap((s, k) => rangeOf(most).map((j) => Math.min(s + j, end[k] - 1)));
+      if (all.length !== n || all.some((p, k) => p !== k)) x = x.picks(first + i, all);
+      kernel.push(most);
+      places.push(all);
+    });
+    if (!returnIndices) return x.maxPool2d(kernel);
+    const [values, at] = x.maxPool2d(kernel, { returnIndices: true });
+    let rest = at, flat: this | undefined, step = 1;
+    for (let i = rank - 1; i >= 0; i--) {
+      const own = rest.mod(places[i].length), list = this.fromList(Int32Array.from(places[i])) as this;
+      rest = rest.floorDiv(places[i].length);
+      const part = list.take(own).mul(step);
+      flat = flat === undefined ? part : flat.add(part);
+      step *= from[i];
+    }
+    return [values, flat!];
+  }
+
+  /**
+   * Resizes the last axes to `size`, or all behind the first two by `scaleFactor`: by "linear" interpolation along each, by
+   * "bicubic" (a = -3/4), by "nearest" or "nearest-exact" elements, or by the mean of an "area", as PyTorch defines them.
+   * `alignCorners` (linear and bicubic) puts the first and last elements on those of the result. Values of uint8, as of
+   * images, are interpolated linearly in float32 and rounded, halves up.
+   *
+   * @throws {DTypeError} between values of other integers @throws {ShapeError} for more sizes than axes
+   * @throws {ArgumentError} without a size and a factor, or with both
+   */
+  interpolate(size?: readonly number[] | null, options: ResizeOptions = {}): this {
+    const action = "interpolate", known = ["mode", "alignCorners", "scaleFactor"];
+    const { mode = "linear", alignCorners = false, scaleFactor } = checkOptions(action, options, known);
+    checkChoice(action, "mode", mode, [
+      "linear",
+      "bilinear",
+      "trilinear",
+      "nearest",
+      "nearest-exact",
+      "bicubic",
+      "area",
+    ]);
+    const shape = this.shape;
+    if (((size ?? undefined) === undefined) === (scaleFactor === undefined)) {
+      throw new ArgumentError(action, { reason: "it takes a size, or a scaleFactor" });
+    }
+    let to: number[], scales: (number | undefined)[];
+    if (scaleFactor === undefined) [to, scales] = [checkShape(action, size), []];
+    else {
+      const rank = typeof scaleFactor === "number"
+        ? Math.max(shape.length - 2, 0)
+        : Array.isArray(scaleFactor)
+        ? scaleFactor.length
+        : 0;
+      scales = typeof scaleFactor === "number" ? new Array<number>(rank).fill(scaleFactor) : [...scaleFactor];
+      if (
+        rank === 0 || rank > shape.length || !scales.every((s) => typeof s === "number" && s > 0 && Number.isFinite(s))
+      ) {
+        throw new ArgumentError(action, {
+          reason: `scaleFactor must be positive, one an axis, not ${describeList(scaleFactor)}`,
+        });
+      }
+      to = scales.map((s, i) => Math.floor(shape[shape.length - rank + i] * s!));
+    }
+    if (to.length > shape.length) {
+      throw new ShapeError(action, { shapes: [shape], reason: "there are more sizes than axes" });
+    }
+    const first = shape.length - to.length,
+      whole = to.every((n, i) => scales[i] === undefined || n === shape[first + i] * scales[i]!);
+    if (mode === "area") return this.averaged(action, to);
+    const plain = mode === "bilinear" || mode === "trilinear" ? "linear" : mode;
+    if (plain !== "bicubic" && (whole || (plain === "linear" && alignCorners))) {
+      return this.interpolated(to, { mode: plain, ...plain === "linear" ? { alignCorners } : {} });
+    }
+    if (!this.dtype.isFloat && plain !== "nearest" && plain !== "nearest-exact") {
+      throw new DTypeError(`${action} values of dtype`, { dtypes: [this.dtype], reason: "cast to a float first" });
+    }
+    // positions and weights by PyTorch's formulas, known on the host
+    const d = this.dtype, isPlain = plain === "nearest" || plain === "nearest-exact";
+    let x = isPlain ? this.wrap(this.uop) : this.cast(promote(d, dtypes.float32));
+    to.forEach((out, i) => {
+      const axis = first + i, n = shape[axis], step = scales[i] === undefined ? n / out : 1 / scales[i]!;
+      const inside = (j: number): number => Math.min(Math.max(j, 0), n - 1), ks = rangeOf(out);
+      if (isPlain) {
+        x = x.picks(axis, ks.map((k) => inside(Math.floor((plain === "nearest" ? k : k + 0.5) * step))));
+        return;
+      }
+      const aligned = out > 1 ? (n - 1) / (out - 1) : 0;
+      const at = ks.map((k) => {
+        const p = alignCorners ? k * aligned : (k + 0.5) * step - 0.5;
+        return plain === "linear" ? Math.max(p, 0) : p;
+      });
+      const low = at.map(Math.floor),
+        weights = at.map((p, k) => {
+          const share = p - low[k];
+          return plain === "linear" ? [1 - share, share] : cubic(share);
+        });
+      const taps = plain === "linear" ? [0, 1] : [-1, 0, 1, 2], own = x;
+      x = taps.map((by, j) =>
+        own.picks(axis, low.map((p) => inside(p + by))).mul(own.listed(axis, weights.map((w) => w[j])))
+      )
+        .reduce((a, b) => a.add(b));
+    });
+    return isPlain ? x : x.cast(d);
+  }
+
+  /**
+   * Values at points: of `[N, C, H, W]` at `grid` `[N, h, w, 2]`, x and y from -1 to 1, to `[N, C, h, w]`. `mode` "bilinear",
+   * "nearest" or "bicubic"; outside are zeros, or by `paddingMode` the "border" or a "reflection".
+   *
+   * @throws {ShapeError} where they do not fit
+   */
+  gridSample(
+    grid: this,
+    options: {
+      readonly mode?: "bilinear" | "nearest" | "bicubic";
+      readonly paddingMode?: "zeros" | "border" | "reflection";
+      readonly alignCorners?: boolean;
+    } = {},
+  ): this {
+    const action = "gridSample", known = ["mode", "paddingMode", "alignCorners"];
+    const { mode = "bilinear", paddingMode = "zeros", alignCorners = false } = checkOptions(action, options, known);
+    checkChoice(action, "mode", mode, ["bilinear", "nearest", "bicubic"]);
+    checkChoice(action, "paddingMode", paddingMode, ["zeros", "border", "reflection"]);
+    const shape = this.shape, at = checkTensor(action, "grid", grid).shape;
+    if (shape.length !== 4 || at.length !== 4 || at[3] !== 2 || at[0] !== shape[0] || shape[2] * shape[3] === 0) {
+      throw new ShapeError(action, {
+        shapes: [shape, at],
+        reason: "they take the forms [N, C, H, W] and [N, h, w, 2]",
+      });
+    }
+    const [n, c, height, width] = shape, [, h, w] = at, sizes = [width, height];
+    const limited = (p: this, size: number): this => {
+      if (paddingMode === "zeros") return p;
+      if (paddingMode === "border") return p.clamp(0, size - 1);
+      // mirrored at the corners' centers, or at their edges
+      const low = alignCorners ? 0 : -0.5, span = alignCorners ? size - 1 : size;
+      if (span === 0) return p.mul(0);
+      const away = p.sub(low).abs(), turns = away.div(span).floor(), rest = away.sub(turns.mul(span));
+      const mirrored = turns.mod(2).eq(0).where(rest.add(low), rest.mul(-1).add(span + low)) as this;
+      return mirrored.clamp(0, size - 1);
+    };
+    const raw = [0, 1].map((k) => {
+      const p = grid.at(":", ":", ":", k).reshape([n, 1, h * w]), size = sizes[k];
+      return alignCorners ? p.add(1).mul((size - 1) / 2) : p.add(1).mul(size / 2).sub(0.5);
+    });
+    const flat = this.reshape([n, c, height * width]);
+    /** What stands at whole positions; zero outside. */
+    const read = (px: this, py: this): this => {
+      const [x, y] = [px, py].map((p, k) => mode === "bicubic" ? limited(p, sizes[k]) : p);
+      const isIn = x.ge(0).bitwiseAnd(x.le(width - 1)).bitwiseAnd(y.ge(0)).bitwiseAnd(y.le(height - 1));
+      const [i, j] = [[x, width], [y, height]].map(([p, size]) =>
+        isIn.where(p as this, 0).cast(dtypes.int32).clamp(0, size as number - 1)
+      );
+      const place = j.mul(width).add(i).expand([n, c, h * w]);
+      return isIn.where(flat.gather(2, place), 0) as this;
+    };
+    let value: this;
+    if (mode === "nearest") value = read(...raw.map((p, k) => limited(p, sizes[k]).round()) as [this, this]);
+    else if (mode === "bilinear") {
+      const [x, y] = raw.map((p, k) => limited(p, sizes[k])),
+        [x0, y0] = [x.floor(), y.floor()],
+        [u, v] = [x.sub(x0), y.sub(y0)];
+      const [u0, v0] = [u.sub(1, { reverse: true }), v.sub(1, { reverse: true })];
+      value = read(x0, y0).mul(u0.mul(v0)).add(read(x0.add(1), y0).mul(u.mul(v0)))
+        .add(read(x0, y0.add(1)).mul(u0.mul(v))).add(read(x0.add(1), y0.add(1)).mul(u.mul(v)));
+    } else {
+      const [x, y] = raw, [x0, y0] = [x.floor(), y.floor()], a = -0.75;
+      const near = (t: this): this => t.mul(a + 2).sub(a + 3).mul(t).mul(t).add(1);
+      const far = (t: this): this => t.mul(a).sub(5 * a).mul(t).add(8 * a).mul(t).sub(4 * a);
+      const weights = (t: this): this[] => {
+        const s = t.sub(1, { reverse: true });
+        return [far(t.add(1)), near(t), near(s), far(s.add(1))];
+      };
+      const [wx, wy] = [weights(x.sub(x0)), weights(y.sub(y0))];
+      value = rangeOf(4).map((j) =>
+        rangeOf(4).map((i) => read(x0.add(i - 1), y0.add(j - 1)).mul(wx[i])).reduce((p, q) => p.add(q)).mul(wy[j])
+      ).reduce((p, q) => p.add(q));
+    }
+    return value.reshape([n, c, h, w]).cast(this.dtype);
+  }
+
+  /** Points of a grid `[N, h, w, 2]`, for {@linkcode gridSample}, moved by maps `[N, 2, 3]`; `size` is `[N, C, h, w]`. @throws {ShapeError} */
+  affineGrid(size: readonly number[], options: { readonly alignCorners?: boolean } = {}): this {
+    const { alignCorners = false } = checkOptions("affineGrid", options, ["alignCorners"]), shape = this.shape;
+    const [n, , h, w] = checkShape("affineGrid", size);
+    if (size.length !== 4 || shape.join() !== [n, 2, 3].join()) {
+      throw new ShapeError("affineGrid", {
+        shapes: [shape, [...size]],
+        reason: "they take the forms [N, 2, 3] and [N, C, h, w]",
+      });
+    }
+    const line = (count: number): number[] =>
+      rangeOf(count).map((i) => alignCorners ? (count > 1 ? 2 * i / (count - 1) - 1 : 0) : (2 * i + 1) / count - 1);
+    const xs = line(w), points = line(h).flatMap((y) => xs.map((x) => [x, y, 1]));
+    const base = this.fromList(Float64Array.from(points.flat()), this.dtype) as this;
+    return base.cast(this.dtype).reshape([1, h * w, 3]).dot(this.transpose(1, 2)).reshape([n, h, w, 2]);
+  }
+
+  // ---- windows as columns
+
+  /** Windows of `[N, C, H, W]` as columns `[N, C kh kw, L]`: PyTorch's `F.unfold`. @throws {ShapeError} */
+  im2col(kernelSize: PerAxis, options: FoldOptions = {}): this {
+    const action = "im2col", [k, s, d, p] = windowOf(action, kernelSize, options), shape = this.shape;
+    if (shape.length !== 4) throw new ShapeError(action, { shapes: [shape], reason: "it takes the form [N, C, H, W]" });
+    let x = this.pad([[0, 0], [0, 0], [p[0], p[0]], [p[1], p[1]]]);
+    const [n, c, h, w] = x.shape, reach = [0, 1].map((i) => d[i] * (k[i] - 1) + 1);
+    if (reach[0] > h || reach[1] > w) {
+      throw new ShapeError(action, { shapes: [shape], reason: `windows of extent [${reach.join(", ")}] do not fit` });
+    }
+    x = x.unfold(2, reach[0], s[0]).unfold(3, reach[1], s[1]); // [N, C, oh, ow, rh, rw]
+    const sizes = x.shape,
+      every = (t: this, axis: number, step: number): this =>
+        step === 1 ? t : t.at(...rangeOf(axis).map(() => ":" as const), [null, null, step]);
+    x = every(every(x, 4, d[0]), 5, d[1]);
+    return x.permute([0, 1, 4, 5, 2, 3]).reshape([n, c * k[0] * k[1], sizes[2] * sizes[3]]);
+  }
+
+  /** Columns `[N, C kh kw, L]` added up where their windows stand in `[N, C, ...outputSize]`: undoes {@linkcode im2col}. @throws {ShapeError} */
+  fold(outputSize: PerAxis, kernelSize: PerAxis, options: FoldOptions = {}): this {
+    const action = "fold",
+      [k, s, d, p] = windowOf(action, kernelSize, options),
+      to = pairOf(action, "outputSize", outputSize, 1);
+    const shape = this.shape,
+      count = [0, 1].map((i) => Math.floor((to[i] + 2 * p[i] - d[i] * (k[i] - 1) - 1) / s[i]) + 1);
+    const area = k[0] * k[1];
+    if (shape.length !== 3 || shape[1] % area !== 0 || shape[2] !== count[0] * count[1] || Math.min(...count) < 1) {
+      throw new ShapeError(action, {
+        shapes: [shape],
+        reason: `it takes the form [N, C ${area}, ${count[0] * count[1]}], of ${count.join(" by ")} windows`,
+      });
+    }
+    const [n, rows] = shape, c = rows / area;
+    const x = this.reshape([n, c, k[0], k[1], count[0], count[1]]), wide = [to[0] + 2 * p[0], to[1] + 2 * p[1]];
+    // each element of the windows has its places: a sum over them
+    const sum = rangeOf(k[0]).flatMap((i) =>
+      rangeOf(k[1]).map((j) => {
+        let part = x.shrink([[0, n], [0, c], [i, i + 1], [j, j + 1], [0, count[0]], [0, count[1]]])
+          .reshape([n, c, count[0], 1, count[1], 1]);
+        part = part.pad([[0, 0], [0, 0], [0, 0], [0, s[0] - 1], [0, 0], [0, s[1] - 1]])
+          .reshape([n, c, count[0] * s[0], count[1] * s[1]]);
+        const used = [0, 1].map((a) => (count[a] - 1) * s[a] + 1), at = [i * d[0], j * d[1]];
+        return part.shrink([[0, n], [0, c], [0, used[0]], [0, used[1]]])
+          .pad([[0, 0], [0, 0], [at[0], wide[0] - used[0] - at[0]], [at[1], wide[1] - used[1] - at[1]]]);
+      })
+    ).reduce((a, b) => a.add(b));
+    return sum.shrink([[0, n], [0, c], [p[0], p[0] + to[0]], [p[1], p[1] + to[1]]]);
+  }
+
+  // ---- channels
+
+  /** `[..., C r^2, H, W]` to `[..., C, H r, W r]`. @throws {ShapeError} where the channels do not divide */
+  pixelShuffle(upscaleFactor: number): this {
+    const r = checkInteger("pixelShuffle", "upscaleFactor", upscaleFactor, 1),
+      shape = this.shape,
+      lead = shape.slice(0, -3);
+    const [c, h, w] = shape.slice(-3);
+    if (shape.length < 3 || c % (r * r) !== 0) {
+      throw new ShapeError("pixelShuffle", {
+        shapes: [shape],
+        axis: -3,
+        reason: `its channels are no multiple of ${r * r}`,
+      });
+    }
+    const k = lead.length, x = this.reshape([...lead, c / r / r, r, r, h, w]);
+    return x.permute([...rangeOf(k), k, k + 3, k + 1, k + 4, k + 2]).reshape([...lead, c / r / r, h * r, w * r]);
+  }
+  /** `[..., C, H r, W r]` to `[..., C r^2, H, W]`. @throws {ShapeError} where the sizes do not divide */
+  pixelUnshuffle(downscaleFactor: number): this {
+    const r = checkInteger("pixelUnshuffle", "downscaleFactor", downscaleFactor, 1),
+      shape = this.shape,
+      lead = shape.slice(0, -3);
+    const [c, h, w] = shape.slice(-3);
+    if (shape.length < 3 || h % r !== 0 || w % r !== 0) {
+      throw new ShapeError("pixelUnshuffle", { shapes: [shape], reason: `its sizes are no multiples of ${r}` });
+    }
+    const k = lead.length, x = this.reshape([...lead, c, h / r, r, w / r, r]);
+    return x.permute([...rangeOf(k), k, k + 2, k + 4, k + 1, k + 3]).reshape([...lead, c * r * r, h / r, w / r]);
+  }
+  /** Channels (axis 1) of `groups` in turn. @throws {ShapeError} where they do not divide */
+  channelShuffle(groups: number): this {
+    checkInteger("channelShuffle", "groups", groups, 1);
+    const [n, c, ...rest] = this.shape;
+    if (this.ndim < 2 || c % groups !== 0) {
+      throw new ShapeError("channelShuffle", {
+        shapes: [this.shape],
+        axis: 1,
+        reason: `its channels are no multiple of ${groups}`,
+      });
+    }
+    return this.reshape([n, groups, c / groups, ...rest]).transpose(1, 2).reshape(this.shape);
+  }
+
+  /** x over (k + alpha times the mean of squares of `size` neighboring channels)^beta. @throws {ShapeError} below two axes */
+  localResponseNorm(
+    size: number,
+    options: { readonly alpha?: number; readonly beta?: number; readonly k?: number } = {},
+  ): this {
+    const action = "localResponseNorm",
+      { alpha = 1e-4, beta = 0.75, k = 1 } = checkOptions(action, options, ["alpha", "beta", "k"]);
+    checkInteger(action, "size", size, 1);
+    checkNumber(action, "k", k);
+    const shape = this.shape;
+    if (shape.length < 2) throw new ShapeError(action, { shapes: [shape], reason: "it has no channels, in axis 1" });
+    const before = Math.floor(size / 2),
+      line = this.square().pad(shape.map((_, i) => i === 1 ? [before, size - 1 - before] as const : [0, 0] as const));
+    return this.div(line.unfold(1, size, 1).mean(-1).mul(alpha).add(k).pow(beta));
+  }
+
+  /** In training (inside `Tensor.train`): each channel `[N, C, ...]` is 0 with probability `p`, the others are scaled by 1 / (1 - p). */
+  dropout2d(p = 0.5): this {
+    checkNumber("dropout2d", "p", p);
+    if (!(p >= 0 && p <= 1)) throw new ArgumentError("dropout2d", { reason: `p must lie in [0, 1], not ${p}` });
+    if (p === 0 || envNumber("TRAINING") === 0) return this;
+    const keep = this.wrap(drawUniform(this.shape.map((n, i) => i < 2 ? n : 1), dtypes.float32)).ge(p);
+    return keep.where(p === 1 ? this : this.div(1 - p), 0) as this;
+  }
+
+  /**
+   * Sums, means or maxima of rows of `weight` `[V, D]`: of indices `[B, L]` of each row, or of a list of all indices in bags
+   * that begin at `offsets` `[B]`. `perSampleWeights` multiply what is summed.
+   *
+   * @throws {ShapeError} where they do not fit, {DTypeError} unless this is integers
+   */
+  embeddingBag(
+    weight: this,
+    offsets?: this | null,
+    options: { readonly mode?: "sum" | "mean" | "max"; readonly perSampleWeights?: TensorBase } = {},
+  ): this {
+    const action = "embeddingBag",
+      { mode = "mean", perSampleWeights } = checkOptions(action, options, ["mode", "perSampleWeights"]);
+    checkChoice(action, "mode", mode, ["sum", "mean", "max"]);
+    if (!this.dtype.isInt) {
+      throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "indices are integers" });
+    }
+    if (checkTensor(action, "weight", weight).ndim !== 2) {
+      throw new ShapeError(action, { shapes: [weight.shape], reason: "the weight is [V, D]" });
+    }
+    const isList = this.ndim === 1;
+    if (isList === ((offsets ?? undefined) === undefined) || (!isList && this.ndim !== 2)) {
+      throw new ShapeError(action, { shapes: [this.shape], reason: "it takes [B, L], or a list with offsets" });
+    }
+    const width = weight.shape[1], count = this.numel();
+    let rows = weight.indexSelect(0, this.flatten());
+    if (perSampleWeights !== undefined) {
+      rows = rows.mul((checkTensor(action, "perSampleWeights", perSampleWeights) as this).reshape([count, 1]));
+    }
+    if (!isList) {
+      const bags = rows.reshape([...this.shape, width]);
+      return mode === "sum" ? bags.sum(1) : mode === "mean" ? bags.mean(1) : bags.max(1);
+    }
+    const starts = checkTensor(action, "offsets", offsets!), b = starts.numel();
+    const bag = starts.searchsorted(this.constLike(1, { dtype: dtypes.int32 }).cumsum(0).sub(1), { right: true }).sub(
+      1,
+    );
+    const zeros = this.wrap(weight.uop).shrink([[0, 1], [0, width]]).constLike(0).expand([b, width]);
+    const how = mode === "sum" ? "sum" : mode === "mean" ? "mean" : "amax";
+    const made = zeros.scatterReduce(0, bag.unsqueeze(1).expand([count, width]), rows, how, false);
+    return made;
+  }
+}
+
+/** Sizes, steps, gaps and padding of windows of two axes. */
+function windowOf(action: string, kernelSize: PerAxis, options: FoldOptions): [number, number][] {
+  const { stride = 1, dilation = 1, padding = 0 } = checkOptions(action, options, ["stride", "dilation", "padding"]);
+  return [
+    pairOf(action, "kernelSize", kernelSize, 1),
+    pairOf(action, "stride", stride, 1),
+    pairOf(action, "dilation", dilation, 1),
+    pairOf(action, "padding", padding, 0),
+  ];
+}
