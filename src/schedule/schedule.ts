@@ -338,7 +338,11 @@ function noteMade(u: UOp, made: UOp): void {
   while (isAlias(base.op)) base = base.src[0];
   const isShape = isMemory(base) && base !== u && storageOf(base) === storage;
   if (base === u && isMemory(u)) storage.names += u.op === Ops.AFTER || u.names === 0 ? 0 : 1;
-  else if (!isShape) storage.names += u.names + (base === u ? 0 : 1); // views of other tensors may go through a view
+  else if (!isShape) {
+    // views of other tensors may go through a view, but not through the cut of a value that no tensor names
+    const isCut = u.op === Ops.DETACH && u.src[0].names === 0;
+    storage.names += u.names + (base === u || isCut ? 0 : 1);
+  }
   if (pendingScopes.size > 0) noteBecame(u, storage);
 }
 

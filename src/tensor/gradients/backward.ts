@@ -16,13 +16,14 @@ import { tied } from "../../uop/graph/given_gradient.ts";
 import { computeGradient } from "../../uop/graph/gradient.ts";
 import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
 import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
-import { noted } from "../../uop/graph/writes.ts";
+import { noted, shown } from "../../uop/graph/writes.ts";
 import { isScalarLeaf, materializeShape, noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
+import { placeOf } from "../handle/claims.ts";
 import { detachNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { checkLost, lostBelow } from "./lineage.ts";
-import { forgetOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
+import { forgetOrigin, hasOrigin, liveLeaves, targetsOf, type Ways, waysTo } from "./origins.ts";
 
 /**
  * A loss whose `backward()` filled a gradient: a handle on its node, and whether the user's handle is still alive. A
@@ -194,13 +195,20 @@ class Differentiable {
   }
 }
 
+/** Whether a node shows memory through which no gradient goes on: that of no leaf, and of nothing computed from one. */
+function isConstant(u: UOp, leaves: ReadonlySet<unknown>): boolean {
+  const { base } = shown(u);
+  return base.op === Ops.BUFFER && !leaves.has(placeOf(base)) && !hasOrigin(base);
+}
+
 /** Tensors that can be differentiated. */
 export abstract class BackwardTensor extends TensorBase {
   /**
    * Adds the gradient of this to `grad` of every tensor that this depends on and that requires gradients; returns this.
    * Lazy: nothing runs. `gradient` is that of something with respect to this, of this shape; a scalar's default is 1.
    * Reading or realizing a tensor, before or after something is built on it, changes no gradient; only `detach()` cuts.
-   * What was computed before an optimizer's step is values after it.
+   * What was computed before an optimizer's step is values after it, and so is what this fills: gradients that can be
+   * differentiated again are those of {@linkcode BackwardTensor.gradient}.
    * @throws {ShapeError} if this is no scalar and `gradient` is missing, or has another shape
    * @throws {DTypeError} if this is not floating-point
    * @throws {ArgumentError} if nothing that this was computed from requires a gradient
@@ -231,12 +239,13 @@ export abstract class BackwardTensor extends TensorBase {
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));
     it.readAgain();
     noted.count++; // a replay that overwrites what these gradients read looks for them
-    const loss = this.remembered();
+    const loss = this.remembered(), places = new Set(live.map((t) => placeOf(t.uop)));
     for (const [leaf, target] of leaves) {
       const g = gradients.get(target.node);
       if (g === undefined) continue;
       const before = leaf.grad ?? undefined, made = materializeShape(target.finish(g), leaf.shape);
-      const grad = leaf.wrap(before === undefined ? made : before.uop.add(made));
+      const sum = before === undefined ? made : before.uop.add(made);
+      const grad = leaf.wrap(isConstant(sum, places) ? sum : uop(Ops.DETACH, sum.dtype, [sum]));
       const known = before === undefined ? [] : losses.get(before) ?? [];
       losses.set(grad, [...known.filter((l) => l.alive.deref() !== undefined), loss]);
       leaf.grad = grad;

@@ -236,3 +236,33 @@ Deno.test("gradient: of what was read since it was computed is right or an error
   }
   assert(Number.isFinite(await w.sum().item()));
 });
+
+Deno.test("backward: gradients that it has filled are values, read or not, and whatever is written to weights since", async () => {
+  const leaf = (x: number[]): Tensor => new Tensor(x, { dtype: "float32", requiresGrad: true }).realize();
+  const losses: [name: string, loss: (w: Tensor, v: Tensor) => Tensor, slope: number[]][] = [
+    ["a cube", (w) => w.mul(w).mul(w).sum(), [3, 12]],
+    ["another leaf", (w, v) => w.mul(v).sum(), [3, 4]],
+    ["another leaf, turned", (w, v) => w.mul(v.flip(0)).sum(), [4, 3]],
+    ["what was read", (w, v) => w.mul(v.mul(2).realize()).sum(), [6, 8]],
+  ];
+  for (const [name, loss, slope] of losses) {
+    for (const isRead of [false, true]) {
+      for (const isWritten of [false, true]) {
+        const w = leaf([1, 2]), v = leaf([3, 4]), u = leaf([1, 1]);
+        loss(w, v).backward();
+        const g = w.grad!, before = await v.grad?.tolist();
+        if (isRead || isWritten) assertEquals(await g.tolist(), slope, name);
+        if (isWritten) { for (const t of [w, v]) t.assign(0).realize(); }
+        g.mul(u).sum().backward();
+        assertEquals([await u.grad!.tolist(), await g.tolist()], [slope, slope], name);
+        assertEquals([await w.grad!.tolist(), await v.grad?.tolist()], [slope, before], name);
+      }
+    }
+  }
+  const w = leaf([1, 2]), [slope] = w.mul(w).mul(w).sum().gradient([w]);
+  slope.sum().backward(); // this one goes on
+  assertEquals(await w.grad!.tolist(), [6, 12]);
+  w.mul(w).sum().backward();
+  w.mul(w).sum().backward();
+  assertEquals(await w.grad!.tolist(), [10, 20]);
+});
