@@ -4,7 +4,7 @@
  *
  * @module
  */
-import type { DType } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { foldConst } from "../../uop/algebra/eval.ts";
 import { isComparison, Ops } from "../../uop/core/ops.ts";
@@ -76,8 +76,28 @@ function foldScalar(op: Ops, dtype: DType, src: readonly UOp[]): UOp | undefined
     const known = uop(op, dtype, src);
     const lo = vmin(known);
     if (lo === vmax(known)) return constant(lo, dtype);
+    if (op === Ops.CMPLT) return compared(dtype, a, b);
   }
   return undefined;
+}
+
+/** A sum without the constant in it, and that. */
+function apart(u: UOp): [rest: UOp, constant: number] {
+  if (u.op === Ops.CONST) return [constant(0, u.dtype), u.value];
+  if (u.op !== Ops.ADD) return [u, 0];
+  const [[a, c], [b, d]] = u.src.map(apart);
+  return c === 0 && d === 0 ? [u, 0] : [buildAlu(Ops.ADD, u.dtype, [a, b]), c + d];
+}
+
+/** x + c < b as x < b - c: copies that differ by constants share x. Of indices, which do not overflow. */
+function compared(dtype: DType, a: UOp, b: UOp): UOp | undefined {
+  if (a.op !== Ops.ADD || b.op === Ops.CONST || a.dtype !== dtypes.int32) return undefined;
+  const [x, c] = apart(a), [y, d] = apart(b);
+  const fits = (u: UOp, d: number): boolean => vmin(u) + d >= -(2 ** 31) && vmax(u) + d < 2 ** 31;
+  if (c === 0 || ![[x, 0], [x, c], [y, 0], [y, d], [y, d - c]].every(([u, n]) => fits(u as UOp, n as number))) {
+    return undefined;
+  }
+  return uop(Ops.CMPLT, dtype, [x, buildAlu(Ops.ADD, y.dtype, [y, constant(d - c, y.dtype)])]);
 }
 
 /** x + c, merged with a constant already there. */

@@ -24,8 +24,8 @@ const MOST_COLUMNS = 256;
 const DEPTHS = [4, 2, 1];
 /** Registers of a thread, at most, and those that it needs besides tiles. */
 const MOST_REGISTERS = 256, OTHER_REGISTERS = 40;
-/** Buffers of a ring. */
-const RING = 3;
+/** Buffers of a ring: more for groups of few rows, which wait for memory. */
+const RING = 2, LONG_RING = 3;
 /** Groups side by side on a unit that share its memory, at most: fewer where registers are short. */
 const MOST_GROUPS = 4;
 
@@ -76,11 +76,12 @@ export function tileChain(kernel: Kernel, caps: Capabilities): boolean {
   chain.inner.forEach(({ b, sum }) => add(b, roundUp(sizeOf(sum), core.k)));
   if (chain.operand !== undefined) add(chain.operand, width);
   const bytes = [...staged.values()].reduce((a, b) => a + b, 0);
+  const most = warps * tiles * core.m < MOST_ROWS ? LONG_RING : RING;
   for (const n of DEPTHS) {
     depth = Math.min(n, ceilDiv(size(outputs + middle), core.k)) * core.k;
     const need = registers(depth), groups = Math.floor(unitRegisters / (need * warps * core.lanes));
     const share = sharedBytes / Math.max(1, Math.min(MOST_GROUPS, groups));
-    if (need <= MOST_REGISTERS && RING * depth * bytes <= share) break;
+    if (need <= MOST_REGISTERS && most * depth * bytes <= share) break;
   }
   const pad = (axis: number, to: number): void => {
     if (size(axis) % to !== 0) kernel.apply({ op: "PADTO", axis, arg: to });
@@ -99,7 +100,7 @@ export function tileChain(kernel: Kernel, caps: Capabilities): boolean {
     if (rest > 1) kernel.apply({ op: "UNROLL", axis: s, arg: rest });
   }
   const isLoop = kernel.axes[outputs + middle].rest > 1;
-  let ring = hasAsyncCopy && isLoop ? RING : 1;
+  let ring = hasAsyncCopy && isLoop ? most : 1;
   while (ring > 1 && ring * depth * bytes > sharedBytes) ring--;
   if (ring * depth * bytes <= sharedBytes) {
     for (const slot of staged.keys()) {

@@ -121,7 +121,12 @@ class Devectorizer {
       }
     }
     if (!isAlu(u.op)) return u.withSrc(u.src.map((s) => this.whole(s)));
-    return lanes((l) => uop(u.op, scalar, u.src.map((s) => this.lane(s, l)), u.arg));
+    // positions in a tile become constants
+    const isPosition = !scalar.isFloat && !u.src[0].dtype.isFloat && u.arg === undefined;
+    return lanes((l) => {
+      const src = u.src.map((s) => this.lane(s, l));
+      return isPosition ? buildAlu(u.op, scalar, src) : uop(u.op, scalar, src, u.arg);
+    });
   }
 
   /** The address of lane `l` of a vector access. */

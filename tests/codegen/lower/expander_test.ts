@@ -62,6 +62,17 @@ for (
   });
 }
 
+Deno.test("expander: copies of comparisons that differ by constants share a side, where nothing overflows", () => {
+  const z = variable("z", 0, 9), far = variable("far", 0, 2 ** 31 - 1);
+  const less = (a: UOp, b: UOp): UOp => buildAlu(Ops.CMPLT, dtypes.bool, [a, b]);
+  const of = (a: UOp, b: UOp): UOp => uop(Ops.CMPLT, dtypes.bool, [a, b]);
+  assertStrictEquals(less(y.add(3), z), of(y, z.add(-3)));
+  assertStrictEquals(less(y.add(3), z.add(1)), of(y, z.add(-2)));
+  assertStrictEquals(less(y.add(1).add(z), y), of(y.add(z), y.add(-1)));
+  assertStrictEquals(less(far.add(3), z), of(far.add(3), z));
+  assertStrictEquals(less(y.add(3), far.add(1)), of(y.add(3), far.add(1)));
+});
+
 Deno.test("expander: vectors that fit are known from the AST", () => {
   const kernel = (lanes: number, dtype = dtypes.float32): UOp => {
     const i = range(lanes, 0, AxisKind.VECTOR);
