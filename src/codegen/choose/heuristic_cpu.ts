@@ -35,6 +35,9 @@ const UNROLL_COPIES = 64;
 /** Regions up to which their lanes are chosen together: the choices multiply. */
 const JOINT_REGIONS = 6;
 
+/** Vectors of a closed axis up to which what is left of it is much. */
+const SHORT = 8;
+
 /** Part of the cost of another candidate that the best must come below: else the one with fewer copies is chosen. */
 const TIE = 0.994;
 
@@ -105,7 +108,7 @@ class Chooser {
       }
       const options: [cost: number, axis: number][] = [[this.costs.regionCost(r, -1, 1, []), -1]];
       for (const i of r.own) {
-        if (lanes > 1 && this.axes[i].size >= lanes) options.push([this.costs.regionCost(r, i, lanes, []), i]);
+        if (lanes > 1 && this.axes[i].size > 0) options.push([this.costs.regionCost(r, i, lanes, []), i]);
       }
       options.sort((a, b) => a[0] - b[0] || a[1] - b[1]);
       for (const [c, i] of joint ? options : options.slice(0, 1)) {
@@ -130,6 +133,11 @@ class Chooser {
   plans(slack: number): Plan[] {
     const { regions } = this, { lanes } = this.loops;
     const vectors: [number, number][] = [[-1, lanes]];
+    // fewer lanes leave less of a short axis that is closed
+    const isShort = regions.some((r) =>
+      r.own.some((i) => this.axes[i].size % lanes > 0 && this.sizes[i] < SHORT * lanes)
+    );
+    for (let n = lanes / 2; isShort && n >= 2 && n >= lanes / 4; n /= 2) vectors.push([-1, n]);
     if (lanes > 1) {
       for (let v = 0; v < this.outputs; v++) {
         for (let n = lanes; n >= 2 && n >= lanes / 4; n /= 2) {
@@ -228,7 +236,7 @@ class Chooser {
     }
     for (const i of new Set(plan.regionLanes)) {
       if (i < this.outputs) continue;
-      if (this.loops.masked(i, plan.lanes) > 0) kernel.apply({ op: "PADTO", axis: i, arg: plan.lanes });
+      if (this.model.masked(i, plan.lanes) > 0) kernel.apply({ op: "PADTO", axis: i, arg: plan.lanes });
       kernel.apply({ op: "VECTOR", axis: i, arg: plan.lanes });
     }
     // reductions of one STAGE share its axes: the first that wants a tile has it
@@ -278,7 +286,7 @@ class Chooser {
         kernel.apply({ op: "UNROLL", axis: i - this.outputs, arg: k });
       };
       if (r.own.includes(lane)) {
-        const vectors = this.loops.masked(lane, plan.lanes);
+        const vectors = this.model.masked(lane, plan.lanes);
         if (vectors > 0) {
           if (vectors > 1 && !done.has(lane)) unroll(lane, vectors);
           return;

@@ -15,8 +15,6 @@ import type { Kernel } from "../opt/kernel.ts";
 
 /** Sizes of register tiles that are tried along an axis: those whose products fill, but do not exceed, 16 or 32 registers. */
 const TILE_SIZES = [2, 3, 4, 6, 8, 12];
-/** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop: there it is a fifth or more. */
-const MASKED_VECTORS = 4;
 /** Sizes of blocks that are tried where accesses lie along different axes. */
 const BLOCK_SIZES = [32, 64, 128, 256];
 /** The tile of one copy. */
@@ -93,14 +91,6 @@ export class LoopCandidates {
       if (size % tile === 0 || (this.kernel.mayOverlap && size >= tile)) break;
     }
     return copies;
-  }
-
-  /** Vectors of a short reduce axis whose last one is computed under a mask; 0 for other axes. */
-  masked(i: number, lanes: number): number {
-    const size = this.sizes[i], vectors = ceilDiv(size, lanes);
-    const { role, isOpen } = this.axes[i];
-    if (this.caps.hasMaskedLoads !== true || role !== "reduce" || isOpen) return 0;
-    return size % lanes > 1 && vectors <= MASKED_VECTORS ? vectors : 0;
   }
 
   /** Tiles to try with these lanes: none first, then rows that are transposed, then those of the main reduction. */

@@ -23,6 +23,9 @@ const LATENCY = 4;
 /** Uses of a packed tile below which packing is not considered: it reads, writes and reads each element again. */
 const PACK_USES = 4;
 
+/** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop: there it is a fifth or more. */
+const MASKED_VECTORS = 4;
+
 /** Instructions a vector that packing must spare. */
 const PACK_GAIN = 0.25;
 
@@ -247,6 +250,20 @@ export class CostModel {
     return false;
   }
 
+  /** Vectors of a short reduce axis whose last one is computed under a mask; 0 for other axes. */
+  masked(i: number, lanes: number): number {
+    const { role, isOpen } = this.axes[i], size = this.sizes[i], vectors = ceilDiv(size, lanes);
+    if (this.caps.hasMaskedLoads !== true || role !== "reduce" || isOpen) return 0;
+    return size % lanes > 1 && vectors <= MASKED_VECTORS ? vectors : 0;
+  }
+
+  /** Iterations along an axis in lanes: the last vector of an output axis overlaps, the rest of a reduce axis is a loop. */
+  private iterationsOn(i: number, lanes: number): number {
+    const size = this.sizes[i], rest = this.axes[i].isOpen || i < this.outputs ? 0 : size % lanes;
+    if (rest === 0) return i < this.outputs ? ceilDiv(size, lanes) : size / lanes;
+    return this.masked(i, lanes) || Math.floor(size / lanes) + rest;
+  }
+
   /** Operations of one iteration: `opWork` is of a function as hardware has it, decomposed it is about twice as many. */
   private arithmeticOf(r: Region, lanes: number): number {
     let { work } = r;
@@ -271,13 +288,14 @@ export class CostModel {
 
   private makeLaneRegion(r: Region, lane: number, lanes: number): LaneRegion {
     const { sizes } = this, { own } = r, here = lane >= 0 && r.axes[lane], isStage = r.kind === "stage";
-    const isWhole = sizes[lane] >= lanes && (!isStage || sizes[lane] % lanes === 0);
-    if (here && ((isStage && !own.includes(lane)) || (lane >= this.outputs && !isWhole))) {
+    const isWhole = (): boolean =>
+      isStage ? sizes[lane] % lanes === 0 : sizes[lane] >= lanes || this.masked(lane, lanes) > 0;
+    if (here && ((isStage && !own.includes(lane)) || (lane >= this.outputs && !isWhole()))) {
       return { lane, lanes, iterations: Infinity, accesses: [], others: 0, results: 0, work: 0 };
     }
     let iterations = 1, results = 0;
     for (let i = 0; i < sizes.length; i++) if (r.axes[i]) iterations *= sizes[i];
-    if (here) iterations /= lane < this.outputs ? lanes * efficiency(sizes[lane], lanes) : lanes;
+    if (here) iterations *= this.iterationsOn(lane, lanes) / sizes[lane];
     if (r.kind === "reduce" && own.includes(lane)) {
       // one combination of the lanes for each result
       results = 1;

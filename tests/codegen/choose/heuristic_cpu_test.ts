@@ -103,3 +103,12 @@ Deno.test("heuristic cpu: what a device has no vectors of gets no lanes", () => 
     assert.equal(p.opts?.includes("VECTOR"), lanes, `${writer}: ${p.opts}`);
   }
 });
+
+Deno.test("heuristic cpu: short rows have lanes that fit them, masked or fewer", () => {
+  for (
+    const [size, opts] of [[14, "VECTOR:1:4"], [15, "VECTOR:1:"], [24, "VECTOR:1:4"], [64, "VECTOR:1:16"]] as const
+  ) {
+    const [p] = kernelsOf("CLANG", [2000, size], (x) => x.max(1));
+    assert.ok(p.opts?.includes(opts), `${size}: ${p.opts}`);
+  }
+});
