@@ -25,7 +25,8 @@ for (const backend of backends) registerBackend(backend);
 setSelfTest(selfTest, selfTestAsync);
 
 export { Device, init } from "./src/device/api.ts";
-export { type DType, type DTypeKind, type DTypeLike, type DTypes, dtypes } from "./src/dtype/dtype.ts";
+export type { DeviceName } from "./src/device/device.ts";
+export { type DType, type DTypeKind, type DTypeLike, type DTypeName, type DTypes, dtypes } from "./src/dtype/dtype.ts";
 export {
   BufferCopy,
   BufferXfer,
@@ -60,12 +61,19 @@ export { nn } from "./src/nn/nn_namespace.ts";
 export { state } from "./src/state/state_namespace.ts";
 export { kernel } from "./src/tensor/custom_kernel.ts";
 export { type Display, display, type DisplayOptions, type MimeBundle } from "./src/tensor/handle/display.ts";
-export { jit, type JitFunction, type JitOptions, type JitStats } from "./src/tensor/jit/jit.ts";
+export { jit, type JitFunction, type JitOptions, type JitStats, type Synchronous } from "./src/tensor/jit/jit.ts";
 export { scope } from "./src/tensor/handle/scope.ts";
 export { fft, windows } from "./src/tensor/spectral.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
-export type { GradOptions, TensorFunction, VmapOptions } from "./src/tensor/transforms/transforms.ts";
+export type {
+  Argnums,
+  Gradient,
+  Gradients,
+  GradOptions,
+  TensorFunction,
+  VmapOptions,
+} from "./src/tensor/transforms/transforms.ts";
 export type * from "./src/tensor/types.ts";
 export { Variable } from "./src/tensor/variable.ts";
 export { type View, viewOf } from "./src/tensor/handle/view_of.ts";

@@ -81,7 +81,7 @@ function sum(): Workload {
     build: () => a.add(b),
     bytes: 12 * n,
     check: async (out) => {
-      for (const i of [0, n >> 1, n - 1]) close(`[${i}]`, await out.at(i).item() as number, 3.5);
+      for (const i of [0, n >> 1, n - 1]) close(`[${i}]`, await out.at(i).item(), 3.5);
     },
   };
 }
@@ -186,7 +186,7 @@ async function overhead(): Promise<Result> {
     await device.synchronize();
     times.push((performance.now() - start) / runs / chain);
   }
-  close("the chain", await f(x).at(0).item() as number, chain);
+  close("the chain", await f(x).at(0).item(), chain);
   const name = "launch_overhead", shape = `${chain} kernels in one submit`;
   return { name, shape, med_ms: median(times), min_ms: Math.min(...times), kernels: chain };
 }

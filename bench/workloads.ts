@@ -233,7 +233,7 @@ function training(make: () => Layer, ...shape: number[]): Setup {
     const step = jit((x: Tensor, y: Tensor) => trainStep(model, optimizer, x, y));
     let first: number | undefined;
     const check = async (loss: Tensor): Promise<void> => {
-      const value = Number(await loss.item());
+      const value = await loss.item();
       if (first === undefined) {
         first = value;
         near([[value, Math.log(10), "the first loss"]], 0.25);

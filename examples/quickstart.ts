@@ -33,7 +33,7 @@ const step = jit((x: Tensor, y: Tensor) =>
 console.log(`training on ${x.device}`);
 for (let i = 0; i <= 500; i++) {
   const loss = step(x, y);
-  if (i % 100 === 0) console.log(`step ${i}  loss ${Number(await loss.item()).toFixed(5)}`);
+  if (i % 100 === 0) console.log(`step ${i}  loss ${(await loss.item()).toFixed(5)}`);
 }
 const guess = await net.call(new Tensor([[0.5], [1.5]])).tolist();
 console.log("sin(0.5), sin(1.5) =", guess, "should be", [[Math.sin(0.5)], [Math.sin(1.5)]]);

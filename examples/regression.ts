@@ -21,7 +21,7 @@ const predict = (x: Tensor) => x.mul(slopes).sum(1).add(offset);
 for (let i = 0; i <= STEPS; i++) {
   const loss = predict(x).sub(y).square().mean().backward();
   if (i % 20 === 0) {
-    console.log(`step ${String(i).padStart(2)}  mean squared error ${(await loss.item() as number).toFixed(5)}`);
+    console.log(`step ${String(i).padStart(2)}  mean squared error ${(await loss.item()).toFixed(5)}`);
   }
   // One schedule: both gradients are computed before either parameter is overwritten.
   const updates = [slopes, offset].map((p) => p.assign(p.detach().sub(p.grad!.mul(LEARNING_RATE))));
@@ -32,5 +32,5 @@ for (let i = 0; i <= STEPS; i++) {
 const residual = predict(x).sub(y).square().sum(), total = y.sub(y.mean()).square().sum();
 const rounded = (await slopes.tolist() as number[]).map((v) => v.toFixed(2));
 console.log(`slopes ${rounded.join(", ")} in truth ${SLOPES.join(", ")}`);
-console.log(`offset ${(await offset.item() as number).toFixed(2)} in truth ${OFFSET}`);
-console.log(`explained variance ${(1 - (await residual.div(total).item() as number)).toFixed(4)}`);
+console.log(`offset ${(await offset.item()).toFixed(2)} in truth ${OFFSET}`);
+console.log(`explained variance ${(1 - (await residual.div(total).item())).toFixed(4)}`);

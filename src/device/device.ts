@@ -117,6 +117,17 @@ export function listBackends(): Backend[] {
   return [...backends.values()];
 }
 
+/** The name of a device: "WASM", "CUDA:1". Editors complete those that come along; other backends have names of their own. */
+export type DeviceName =
+  | "CLANG"
+  | "CUDA"
+  | "DISK"
+  | "JS"
+  | "NULL"
+  | "WASM"
+  | "WEBGPU"
+  | (string & Record<never, never>);
+
 /** "cuda:0" to "CUDA". */
 export function canonicalize(name: string): string {
   return parse(name)[2];

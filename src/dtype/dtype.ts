@@ -255,8 +255,11 @@ const SMALL_FLOATS: ReadonlyMap<DType, SmallFloat> = new Map([
   [dtypes.fp8e5m2, { mantissa: 2, bias: 15, hasInfinity: true }],
 ]);
 
-/** A DType or its name. */
-export type DTypeLike = DType | string;
+/** The name of a dtype, or PyTorch's or C's name for it. */
+export type DTypeName = Exclude<keyof DTypes, "void">;
+
+/** A DType or its name. Editors complete names; text that a program makes is checked when it is used. */
+export type DTypeLike = DType | DTypeName | (string & Record<never, never>);
 
 /** The dtype that `x` is or names. @throws {DTypeError} for an unknown name. */
 export function toDType(x: DTypeLike): DType {

@@ -5,7 +5,7 @@
  * @module
  */
 import { attachBuffer, type Buffer, bufferOf } from "../device/buffer.ts";
-import { defaultDevice, getDevice, knownDevice } from "../device/device.ts";
+import { defaultDevice, type DeviceName, getDevice, knownDevice } from "../device/device.ts";
 import { fileDevice, FILES } from "../device/files.ts";
 import { takeTurn } from "../device/pressure.ts";
 import { arrayName, type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
@@ -31,7 +31,7 @@ export type Loadable = string | URL | Tensor;
 /** Options of everything that loads tensors. */
 export interface PlaceOptions {
   /** The device of the tensors, the default device unless given; "DISK" leaves them in the file. */
-  readonly device?: string;
+  readonly device?: DeviceName;
 }
 
 /** Makes the error of a format: what is wrong, of which file. */

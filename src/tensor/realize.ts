@@ -4,9 +4,9 @@
  * @module
  */
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
-import { defaultDevice, knownDevice } from "../device/device.ts";
+import { defaultDevice, type DeviceName, knownDevice } from "../device/device.ts";
 import { takeTurn } from "../device/pressure.ts";
-import { dtypes } from "../dtype/dtype.ts";
+import { type DTypeName, dtypes } from "../dtype/dtype.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, realizeUnheard, scheduleItems } from "../engine/realize_nodes.ts";
 import { ArgumentError, DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
@@ -45,7 +45,7 @@ import {
   TensorBase,
 } from "./handle/base.ts";
 import { tensorList } from "./handle/dims.ts";
-import { type HostArray, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
+import { type ArrayOf, type ItemOf, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
 import type { ElementwiseTensor } from "./ops/elementwise.ts";
 
 /**
@@ -234,7 +234,7 @@ export abstract class RealizeTensor extends TensorBase {
   /**
    * A copy with memory of its own, on `device` if given: of what this is now, whatever is written to it later.
    * @throws {DeviceError} */
-  clone(options: { readonly device?: string } = {}): this {
+  clone(options: { readonly device?: DeviceName } = {}): this {
     checkOptions("clone", options, ["device"]);
     const copy = holdMemory(this.wrapNew(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
     noteClone(bare(copy.uop));
@@ -242,13 +242,13 @@ export abstract class RealizeTensor extends TensorBase {
   }
 
   /** A lazy copy on `device` (the default device if absent); itself if it is there. @throws {DeviceError} */
-  to(device?: string): this {
+  to(device?: DeviceName): this {
     const target = device === undefined ? defaultDevice() : knownDevice(device);
     if (deviceOf(this.uop) === target) return this;
     return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target)));
   }
   /** Moves this tensor, and its gradient, to `device`. */
-  toInPlace(device?: string): this {
+  toInPlace(device?: DeviceName): this {
     const moved = this.to(device);
     if (moved !== this) this.replace(moved);
     if (this.grad) (this.grad as RealizeTensor).toInPlace(device);
@@ -307,15 +307,16 @@ export abstract class RealizeTensor extends TensorBase {
   /**
    * The values, row-major: Uint8Array for bool, Float16Array for float16, BigInt64Array for int64, BigUint64Array for
    * uint64, Float32Array for bfloat16 and fp8, real and imaginary parts side by side for complex dtypes, else the array of the dtype. Realizes.
+   * To the type checker they are an array of numbers, or that of the dtype that is named: `await t.data<"int64">()`.
    */
-  async data(): Promise<HostArray> {
+  async data<D extends DTypeName = never>(): Promise<ArrayOf<D>> {
     const buffer = this.hostBuffer("read a tensor");
     const bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
     await takeTurn();
-    return typedArrayOf(this.bytesNow(bytes), this.dtype);
+    return typedArrayOf(this.bytesNow(bytes), this.dtype) as ArrayOf<D>;
   }
   /** As {@linkcode data}, at once. @throws {DeviceError} on devices that read only asynchronously */
-  dataSync(): HostArray {
+  dataSync<D extends DTypeName = never>(): ArrayOf<D> {
     const buffer = this.hostBuffer("read a tensor");
     if (buffer.device.allocator.copyOut === undefined) {
       throw new DeviceError("read a tensor synchronously", {
@@ -323,20 +324,20 @@ export abstract class RealizeTensor extends TensorBase {
         reason: `${buffer.device.name} reads only asynchronously: use await t.data()`,
       });
     }
-    return typedArrayOf(this.bytesNow(buffer.copyOut(new Uint8Array(this.nbytes()))), this.dtype);
+    return typedArrayOf(this.bytesNow(buffer.copyOut(new Uint8Array(this.nbytes()))), this.dtype) as ArrayOf<D>;
   }
   /** Of the bytes of the largest shape those of the elements that there are. */
   private bytesNow(bytes: Uint8Array): Uint8Array {
     if (extentsOf(this.uop) === null) return bytes;
     return cutBytes(bytes, this.shape, this.boundShape, this.elementSize());
   }
-  /** Nested lists of numbers (booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes); a value for rank 0. */
-  async tolist(): Promise<NestedValues> {
-    return nestedOf(await this.data(), this.boundShape, this.dtype);
+  /** Nested lists, for the type checker of the form that is named (`tolist<number[][]>()`), of numbers (booleans for bool, bigint only beyond 2^53, { re, im } of complex dtypes); a value for rank 0. */
+  async tolist<T extends NestedValues = NestedValues>(): Promise<T> {
+    return nestedOf(await this.data(), this.boundShape, this.dtype) as T;
   }
   /** As {@linkcode tolist}, at once. */
-  tolistSync(): NestedValues {
-    return nestedOf(this.dataSync(), this.boundShape, this.dtype);
+  tolistSync<T extends NestedValues = NestedValues>(): T {
+    return nestedOf(this.dataSync(), this.boundShape, this.dtype) as T;
   }
   /** Throws unless there is one element. */
   private checkItem(): void {
@@ -345,15 +346,18 @@ export abstract class RealizeTensor extends TensorBase {
       throw new ShapeError("take the item of", { shapes: [this.shape], reason: `it has ${count} elements, not 1` });
     }
   }
-  /** The only value; of complex dtypes { re, im }, for which the type of `tolist()` has a name. @throws {ShapeError} unless there is exactly one */
-  async item(): Promise<number | boolean | bigint> {
+  /**
+   * The only value: a number; a boolean for bool, a bigint beyond 2^53, { re, im } for complex dtypes. The type checker is
+   * told of these by naming the dtype: `await t.item<"bool">()`. @throws {ShapeError} unless there is exactly one
+   */
+  async item<D extends DTypeName = "float32">(): Promise<ItemOf<D>> {
     this.checkItem();
-    return nestedOf(await this.data(), [], this.dtype) as number | boolean | bigint;
+    return nestedOf(await this.data(), [], this.dtype) as ItemOf<D>;
   }
   /** As {@linkcode item}, at once. */
-  itemSync(): number | boolean | bigint {
+  itemSync<D extends DTypeName = "float32">(): ItemOf<D> {
     this.checkItem();
-    return nestedOf(this.dataSync(), [], this.dtype) as number | boolean | bigint;
+    return nestedOf(this.dataSync(), [], this.dtype) as ItemOf<D>;
   }
 
   /**

@@ -44,7 +44,7 @@ export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from 
 export type { FunctionTensor } from "./ops/functions.ts";
 export type { NanToNumOptions, SpecialTensor } from "./ops/special.ts";
 export type { GatherTensor, ScatterReduction } from "./index/gather.ts";
-export type { ComplexValue, HostArray, NestedValues, TypedArray } from "./nodes/host.ts";
+export type { ArrayOf, ComplexValue, HostArray, ItemOf, NestedValues, NumberArray, TypedArray } from "./nodes/host.ts";
 export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";

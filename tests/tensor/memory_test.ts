@@ -86,7 +86,7 @@ each("using frees at the end of the block", async () => {
     using a = Tensor.rand([64]).realize();
     using b = a.mul(2).realize();
     using c = a.matmul(b);
-    assert(await c.item() as number > 0);
+    assert(await c.item() > 0);
     assertEquals(held() - before, 2 * 256 + 4);
   }
   assertEquals(held(), before);

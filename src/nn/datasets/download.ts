@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DeviceName } from "../../device/device.ts";
 import { envText, readEnv } from "../../helpers/env.ts";
 import { ArgumentError, FormatError } from "../../helpers/errors.ts";
 import { concatBytes } from "../../helpers/math.ts";
@@ -22,7 +23,7 @@ export interface DownloadOptions {
   /** Where downloads are kept; false keeps none. Default: CACHEDIR, else the user's cache folder. */
   readonly cache?: string | boolean;
   /** The device of the tensors. */
-  readonly device?: string;
+  readonly device?: DeviceName;
   /** Stops downloads. */
   readonly signal?: AbortSignal;
   /** Called as bytes arrive. */

@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { knownDevice } from "../../device/device.ts";
+import { type DeviceName, knownDevice } from "../../device/device.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { currentCapture } from "../../engine/realize_nodes.ts";
 import { ArgumentError, DeviceError, JitError } from "../../helpers/errors.ts";
@@ -33,7 +33,7 @@ export interface OptimizerOptions {
   /** Pull of the weights toward zero; 0 unless given. */
   readonly weightDecay?: number;
   /** Where the optimizer's state lives and updates are computed; with each parameter unless given. */
-  readonly device?: string;
+  readonly device?: DeviceName;
 }
 
 /** Options of optimizers whose update of an element needs no other element. */

@@ -6,7 +6,7 @@
  */
 import type { ForeignMemory } from "../../device/allocator.ts";
 import { attachBuffer, Buffer } from "../../device/buffer.ts";
-import { canonicalize, defaultDevice, getDevice, knownDevice } from "../../device/device.ts";
+import { canonicalize, defaultDevice, type DeviceName, getDevice, knownDevice } from "../../device/device.ts";
 import { complexOf, type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/promotion.ts";
 import { wantsLines } from "../../helpers/env.ts";
@@ -48,7 +48,7 @@ export interface TensorOptions {
   /** A DType or its name. */
   readonly dtype?: DTypeLike;
   /** Where it lives: "WASM", "CUDA:1". Default: the default device. */
-  readonly device?: string;
+  readonly device?: DeviceName;
   /** Whether `backward()` fills `grad`; needs a float dtype, and makes one the default. */
   readonly requiresGrad?: boolean;
 }

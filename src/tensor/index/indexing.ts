@@ -4,7 +4,7 @@
  *
  * @module
  */
-import { dtypes } from "../../dtype/dtype.ts";
+import { type DTypeName, dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, DTypeError, IndexError, ShapeError, shapeText } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray, stridesOf } from "../../helpers/math.ts";
 import { checkInteger, checkOptions, checkScalar } from "../../helpers/options.ts";
@@ -17,7 +17,7 @@ import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../
 import { isMemory, noteOpen, shown } from "../../uop/graph/writes.ts";
 import { broadcastShape, checkSameDevice, isScalarLeaf, type Operand, realizing, TensorBase } from "../handle/base.ts";
 import { hostNode } from "../handle/creation.ts";
-import { isTypedArray, packHost } from "../nodes/host.ts";
+import { isTypedArray, type ItemOf, packHost } from "../nodes/host.ts";
 import { allFilled, iotaAlong, trueOf } from "../nodes/movement_nodes.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";
 import { castNode, scalarConst } from "../nodes/scalars.ts";
@@ -303,7 +303,7 @@ export interface IndexingTensor extends JoinTensor, ReduceTensor, ScanTensor {}
 /** Tensors with indexing. */
 export abstract class IndexingTensor extends TensorBase {
   /** The only value. */
-  abstract item(): Promise<number | boolean | bigint>;
+  abstract item<D extends DTypeName = "float32">(): Promise<ItemOf<D>>;
 
   /**
    * Reads by the rules that NumPy and PyTorch share. Numbers drop an axis, null adds one, slices `[start, stop, step]` are

@@ -64,6 +64,10 @@ export interface JitStats {
   readonly arenaBytes: number;
 }
 
+/** Told to the type checker: a function that gives a promise is not one that `jit` can capture. */
+export type Synchronous<R> = R extends PromiseLike<unknown> ? "jit takes no async function: read values outside of it"
+  : unknown;
+
 /** A function made by {@linkcode jit}. */
 export interface JitFunction<A extends unknown[], R> {
   (...args: A): R;
@@ -496,7 +500,10 @@ class Jit {
  *
  * @throws {JitError} for async functions, and functions that read values, realize nothing, or dispose of an argument
  */
-export function jit<A extends unknown[], R>(fn: (...args: A) => R, options: JitOptions = {}): JitFunction<A, R> {
+export function jit<A extends unknown[], R>(
+  fn: ((...args: A) => R) & Synchronous<R>,
+  options: JitOptions = {},
+): JitFunction<A, R> {
   checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);
   const donate: unknown = options.donate === undefined ? false : options.donate;
   if (typeof donate !== "boolean" && !(Array.isArray(donate) && donate.every((i) => Number.isInteger(i) && i >= 0))) {

@@ -5,7 +5,7 @@
  * @module
  */
 import { f32ToBf16Bits, f32ToFp8Bits, fp8BitsToF32, oddNumber } from "../../dtype/convert.ts";
-import { arrayName, type DType, DTYPES, dtypes } from "../../dtype/dtype.ts";
+import { arrayName, type DType, type DTypeName, DTYPES, dtypes } from "../../dtype/dtype.ts";
 import { f16Bits, f16Value } from "../../dtype/float16.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
@@ -41,6 +41,29 @@ export function isComplexValue(x: unknown): x is ComplexValue {
 
 /** What `tolist()` gives: nested lists, or a value for rank 0. */
 export type NestedValues = number | boolean | bigint | ComplexValue | NestedValues[];
+
+/** What `data()` gives where no dtype is named: arrays of numbers. */
+export type NumberArray = Exclude<HostArray, BigInt64Array | BigUint64Array>;
+
+/** What `data()` gives for a dtype named. */
+export type ArrayOf<D extends DTypeName = never> = [D] extends [never] ? NumberArray
+  : D extends "bool" | "uint8" | "uchar" ? Uint8Array
+  : D extends "int8" | "char" ? Int8Array
+  : D extends "int16" | "short" ? Int16Array
+  : D extends "uint16" | "ushort" ? Uint16Array
+  : D extends "int32" | "int" ? Int32Array
+  : D extends "uint32" | "uint" ? Uint32Array
+  : D extends "int64" | "long" ? BigInt64Array
+  : D extends "uint64" | "ulong" ? BigUint64Array
+  : D extends "float16" | "half" ? Float16Array
+  : D extends "float64" | "double" | "complex128" | "cdouble" ? Float64Array
+  : Float32Array;
+
+/** What `item()` gives for a dtype named. */
+export type ItemOf<D extends DTypeName> = D extends "bool" ? boolean
+  : D extends "int64" | "uint64" | "long" | "ulong" ? number | bigint
+  : D extends "complex64" | "complex128" | "cfloat" | "cdouble" ? ComplexValue
+  : number;
 
 /** Any TypedArray. */
 export type TypedArray = HostArray | Uint8ClampedArray;

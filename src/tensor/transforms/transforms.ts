@@ -25,12 +25,24 @@ import { internals, materializeShape, noGradient, TensorBase } from "../handle/b
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
-export interface GradOptions {
+export interface GradOptions<N extends Argnums = Argnums, H extends boolean = boolean> {
   /** Which arguments to differentiate with respect to. Default 0; a list gives a list of gradients. */
-  readonly argnums?: number | readonly number[];
+  readonly argnums?: N;
   /** The function gives `[value, aux]`, and aux is passed through. Default false. */
-  readonly hasAux?: boolean;
+  readonly hasAux?: H;
 }
+
+/** The number of an argument, from 0, or a list of them. */
+export type Argnums = number | readonly number[];
+
+/** The gradient by an argument: in its form, a tensor for a number. */
+export type Gradient<X> = X extends number ? Tensor : X;
+
+/** Gradients by the arguments that are named: one, or a list. */
+export type Gradients<A extends unknown[], N extends Argnums> = N extends readonly number[]
+  ? { -readonly [K in keyof N]: N[K] extends number ? Gradient<A[N[K]]> : never }
+  : N extends number ? Gradient<A[N]>
+  : never;
 
 /** Options of {@linkcode vmap}. */
 export interface VmapOptions {
@@ -191,12 +203,13 @@ function differentiate(action: string, fn: TensorFunction<never[]>, options: Gra
  * @throws {ArgumentError} for an argument that is not there, a function that gives no tensor, and one that goes on with
  * what it has read or realized
  */
-export function grad<A extends unknown[]>(
-  fn: TensorFunction<A>,
-  options?: { readonly argnums: 0 },
-): TensorFunction<A, A[0]>;
-/** With options: of other arguments than the first, or of a function with more to give. @throws as without */
-export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOptions): TensorFunction<A>;
+export function grad<A extends unknown[], R, const N extends Argnums = 0, const H extends boolean = false>(
+  fn: TensorFunction<A, R>,
+  options?: GradOptions<N, H>,
+): TensorFunction<
+  A,
+  H extends true ? [Gradients<A, N>, R extends readonly [unknown, infer X] ? X : unknown] : Gradients<A, N>
+>;
 export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOptions = {}): TensorFunction<A> {
   checkArgnums("compute grad", fn, options);
   return (...args: A) => {
@@ -206,14 +219,14 @@ export function grad<A extends unknown[]>(fn: TensorFunction<A>, options: GradOp
 }
 
 /** As {@linkcode grad}, giving `[value, gradient]`; with `hasAux` `[[value, aux], gradient]`. @throws as grad */
-export function valueAndGrad<A extends unknown[], R>(
+export function valueAndGrad<A extends unknown[], R, const N extends Argnums = 0>(
   fn: TensorFunction<A, R>,
-  options: GradOptions = {},
-): TensorFunction<A, [R, A[0]]> {
+  options: GradOptions<N> = {},
+): TensorFunction<A, [R, Gradients<A, N>]> {
   checkArgnums("compute valueAndGrad", fn, options);
   return (...args: A) => {
     const { value, gradients } = differentiate("compute valueAndGrad", fn, options, args);
-    return [value as R, gradients as A[0]];
+    return [value as R, gradients as Gradients<A, N>];
   };
 }
 

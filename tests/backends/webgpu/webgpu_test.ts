@@ -2,7 +2,17 @@
 import { assert, assertEquals, assertMatch, assertRejects, assertThrows } from "@std/assert";
 import type { WebGpuDevice } from "../../../backends/webgpu/webgpu_device.ts";
 import { WebGpuCompiler } from "../../../backends/webgpu/pipelines.ts";
-import { CompileError, context, Device, DeviceError, DTypeError, init, jit, Tensor } from "../../../mod.ts";
+import {
+  CompileError,
+  context,
+  Device,
+  DeviceError,
+  DTypeError,
+  type HostArray,
+  init,
+  jit,
+  Tensor,
+} from "../../../mod.ts";
 import { toProgram } from "../../../src/codegen/to_program.ts";
 import { Buffer } from "../../../src/device/buffer.ts";
 import type { Program } from "../../../src/device/program.ts";
@@ -159,7 +169,7 @@ for (const dtype of ["int64", "uint64"] as const) {
     const b = new Tensor(pairs.map((p) => p[1]), { dtype }).realize();
     const built = cases.map(([, fn]) => fn(a, b));
     Tensor.realize(built);
-    const got = await Promise.all(built.map((t) => t.data()));
+    const got = await Promise.all(built.map((t): Promise<HostArray> => t.data()));
     cases.forEach(([name, , want], k) => {
       pairs.forEach(([x, y], i) => {
         // by zero: whatever it is, it does not trap

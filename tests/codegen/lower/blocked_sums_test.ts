@@ -63,7 +63,7 @@ Deno.test("long sums: an axis that ends at a variable", async () => {
   const most = 200_000, x = Tensor.full([most], TENTH, { device: "WASM" }).contiguous().realize();
   const v = new Variable("long", 1, most);
   for (const n of [1, 511, 512, 513, 100_003, 199_999]) {
-    const got = await x.shrink([[0, v.bind(n)]]).sum().item() as number;
+    const got = await x.shrink([[0, v.bind(n)]]).sum().item();
     assert(Math.abs(got / (n * TENTH) - 1) < 3e-6, `${n}: ${got}`);
   }
 });

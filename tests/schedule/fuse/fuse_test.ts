@@ -189,7 +189,7 @@ for (const device of ALL_DEVICES) {
       const data = Float32Array.from({ length }, (_, i) => at(i)), x = new Tensor(data).realize();
       const { variance } = twoPass(data), t = x.var(undefined, { correction: 0 });
       assertEquals(kernels([t]), 1);
-      const got = await t.item() as number;
+      const got = await t.item();
       assert(Math.abs(got - variance) <= 2e-4 * variance, `${got}, want ${variance}`);
     });
   }
@@ -202,7 +202,7 @@ for (const [name, at] of LONG_ROWS) {
     const x = new Tensor(data).realize(), t = x.var(undefined, { correction: 0 });
     // parts, and what puts them together
     assertEquals(kernels([t]), 2);
-    const { variance } = twoPass(data), got = await t.item() as number;
+    const { variance } = twoPass(data), got = await t.item();
     assert(Math.abs(got - variance) <= 2e-4 * variance, `${got}, want ${variance}`);
   });
 }
@@ -225,7 +225,7 @@ for (const device of DEVICES) {
       const bare = x.sub(x.max()).exp().sum();
       // the mean of very large numbers is not exact enough for two passes
       for (const t of [x.logsumexp(), x.argmax(), bare, ...(name === "very negative" ? [] : [x.var()])]) {
-        const want = evaluateTensor(t), got = await t.item() as number;
+        const want = evaluateTensor(t), got = await t.item();
         const why = difference([got], want.data, { relative: 1e-4, absolute: 1e-5 });
         assert(why === undefined, why);
       }

@@ -121,7 +121,7 @@ for (const realizes of [true, false]) {
       }
       return [...out, await w.tolist()];
     };
-    assertEquals(await run(jit), await run((f) => f));
+    assertEquals(await run((f) => jit(f as never)), await run((f) => f));
   });
 }
 
@@ -338,8 +338,9 @@ Deno.test("jit: an argument is assigned to, or freed", async () => {
 });
 
 Deno.test("jit: async functions, in whatever form", () => {
+  // @ts-expect-error: refused by its type, too
   fails(() => jit(async (x: Tensor) => await x.item()), /^Cannot capture an async function: jit\(\) takes a sync/);
-  const hidden = jit((x: Tensor) => Promise.resolve(x));
+  const hidden = jit(((x: Tensor) => Promise.resolve(x)) as unknown as (x: Tensor) => Tensor);
   fails(() => hidden(made([1])), /^Cannot capture an async function/);
 });
 
