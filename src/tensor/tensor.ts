@@ -66,6 +66,7 @@ import { NormTensor } from "./math/norms.ts";
 import { ProductTensor } from "./math/products.ts";
 import { ResampleTensor } from "./math/resample.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
+import { SystemTensor } from "./math/systems.ts";
 import type { ComplexValue, TypedArray } from "./nodes/host.ts";
 import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
@@ -120,6 +121,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   SpecialTensor,
   SpectrogramTensor,
   StatisticsTensor,
+  SystemTensor,
 ];
 
 /** All of them: those that no other is written in, and what they are written in. */
@@ -131,9 +133,9 @@ export interface Tensor
     CustomTensor,
     FourierTensor,
     InPlaceTensor,
-    ProductTensor,
     ResampleTensor,
-    SpectrogramTensor {}
+    SpectrogramTensor,
+    SystemTensor {}
 
 /**
  * A multi-dimensional array that is computed when it is needed.

@@ -50,6 +50,7 @@ export type { InPlaceTensor } from "./inplace.ts";
 export type { AttentionOptions, LinalgTensor, ProductOptions } from "./math/linalg.ts";
 export type { NormOptions, NormOrder, NormTensor, TrapezoidOptions } from "./math/norms.ts";
 export type { FoldOptions, ResampleTensor, ResizeOptions } from "./math/resample.ts";
+export type { RankOptions, SystemTensor } from "./math/systems.ts";
 export type { AddedOptions, ProductTensor } from "./math/products.ts";
 export type { CriterionTensor, CtcOptions } from "./math/criteria.ts";
 export type { CrossEntropyOptions, LossOptions, LossTensor, Reduction } from "./math/loss.ts";

@@ -140,6 +140,23 @@ export const OPS: Readonly<Record<string, Program>> = {
   ),
   "embeddingBag weights": (a, b, c) => a.embeddingBag(b, undefined, { mode: "sum", perSampleWeights: c }),
   "avgPool divisor": (a) => a.avgPool2d(2, { padding: 1, divisorOverride: 3 }),
+  "eigh product": (a) => {
+    const [w, v] = a.mul(0.5).eigh();
+    return v.mul(w.exp().unsqueeze(-2)).dot(v.transpose(-1, -2));
+  },
+  "eigh upper": (a) => a.eigvalsh({ uplo: "U" }),
+  "luSolve": (a, b) => {
+    const [lu, pivots] = a.luFactor();
+    return lu.luSolve(pivots, b);
+  },
+  "slogdet slope": (a) => a.slogdet()[1],
+  "solveTriangular True": (a, b) => a.solveTriangular(b, { upper: true }),
+  "solveTriangular False": (a, b) => a.solveTriangular(b, { upper: false }),
+  "solveTriangular right": (a, b) => a.solveTriangular(b, { upper: true, left: false, unitriangular: true }),
+  "solve right": (a, b) => a.solve(b, { left: false }),
+  "matrixRank atol": (a) => a.matrixRank({ atol: 2.5 }),
+  "lstsq solution": (a, b) => a.lstsq(b)[0],
+  "cond 1": (a) => a.cond(1),
   "diag above": (a) => a.diag(1),
   "diag below": (a) => a.diag(-2),
   "diagEmbed axes": (a) => a.diagEmbed({ offset: 1, dim1: 0, dim2: 2 }),

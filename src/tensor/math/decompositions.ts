@@ -42,7 +42,7 @@ export interface QrOptions {
 const CHECKED = 4096;
 
 /** Step `k` of up to `n` as a bound variable: one kernel serves all steps. */
-function step(k: number, n: number): UOp {
+export function step(k: number, n: number): UOp {
   return uop(Ops.BIND, dtypes.int32, [variable("step", 0, Math.max(n - 1, 0)), constant(k, dtypes.int32)]);
 }
 
@@ -249,11 +249,17 @@ export abstract class DecompositionTensor extends TensorBase {
   /**
    * `X` with `this X = b`, for square matrices `[..., n, n]` and `b` `[..., n, m]`, by Gauss-Jordan elimination with exchanges
    * of rows. As in PyTorch `b` of shape `[n]`, or of that of this without its last axis, is a vector for each matrix. Infinite
-   * or NaN where a matrix is singular.
+   * or NaN where a matrix is singular. With `left` false it is `X` with `X this = b`.
    *
    * @throws {ShapeError} where they do not fit @throws {ArgumentError} for a singular matrix whose values are known
    */
-  solve(b: Operand): this {
+  solve(b: Operand, options: { readonly left?: boolean } = {}): this {
+    const { left = true } = checkOptions("solve", options, ["left"]);
+    if (!checkBoolean("solve", "left", left)) {
+      const right = this.operand(b, "solve") as this;
+      if (right.ndim < 2 || this.ndim < 2) return this.transpose(-1, -2).solve(right);
+      return this.transpose(-1, -2).solve(right.transpose(-1, -2)).transpose(-1, -2);
+    }
     const a = this.matrices("solve", true), n = a.shape[a.ndim - 1];
     const right = this.operand(b, "solve") as this;
     const vector = right.ndim === 1 || sameArray(right.shape, this.shape.slice(0, -1));

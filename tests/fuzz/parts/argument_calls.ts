@@ -183,7 +183,6 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   usum: made(() => [list([f32(2, 3)])]),
   uprod: made(() => [list([f32(2, 3)])]),
   cholesky: of(matrix, () => [opts({ upper: bool(true) })]),
-  solve: of(matrix, () => [operand(i32([1, 2]))]),
   ...same(of(matrix, () => []), "inv det"),
   svd: of(matrix, () => [maybe(either(false, bool(false), opts({ fullMatrices: bool(false) })))]),
   searchsorted: of(() => i32([1, 3, 5]), () => [operand(i32([2, 3])), opts({ right: bool(true) })]),

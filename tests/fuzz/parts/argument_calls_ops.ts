@@ -15,6 +15,7 @@ import {
   maybe,
   num,
   operand,
+  options,
   opts,
   record,
   tensor,
@@ -33,6 +34,7 @@ const same = (call: MakeCall, names: string): Record<string, MakeCall> =>
   Object.fromEntries(names.split(" ").map((name) => [name, call]));
 const reduction = choice("mean", "sum", "none");
 const window = { stride: axes(1), dilation: axes(1), padding: axes(0) };
+const matrix = (): Tensor => new Tensor([[4, 1], [1, 3]], { dtype: "float32" });
 const keep = opts({ keepdim: bool(true) }), added = opts({ beta: num(2), alpha: num(3) });
 const pair = of(() => i32([4, 6]), () => [operand(2)]);
 
@@ -201,6 +203,18 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     maybe(either(undefined, tensor(i32([0])))),
     opts({ mode: choice("sum", "mean", "max"), perSampleWeights: tensor(f32(1, 2)) }),
   ]),
+  ...same(of(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
+  ...same(of(matrix, () => []), "svdvals lu luFactor slogdet matrixExp"),
+  luSolve: of(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
+  solve: of(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
+  solveTriangular: of(matrix, () => [
+    tensor(f32(2, 1)),
+    options({ upper: bool(true), left: maybe(bool(true)), unitriangular: maybe(bool(true)) }),
+  ]),
+  choleskySolve: of(() => f32(2, 1), () => [tensor(matrix()), opts({ upper: bool(true) })]),
+  ...same(of(matrix, () => [opts({ atol: num(0.1), rtol: num(0.1), hermitian: bool(true) })]), "matrixRank pinv"),
+  lstsq: of(matrix, () => [operand(f32(2, 1)), opts({ rcond: num(0.1) })]),
+  cond: of(matrix, () => [maybe(either(1, choice("fro", "nuc"), num(1)))]),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
 

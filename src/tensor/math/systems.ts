@@ -1,0 +1,320 @@
+/**
+ * Factorizations beside those of decompositions.ts, and what is solved by them: eigenvalues of symmetric matrices, LU,
+ * least squares, pseudoinverses, ranks, exponentials; over the last two axes, with gradients. Singular values and symmetric
+ * eigenvalues are those of one algorithm: of a symmetric matrix moved by its norm the singular values are its
+ * eigenvalues, moved as far.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { floatOf, promote } from "../../dtype/promotion.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
+import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
+import { broadcastTo } from "../../uop/core/build_movement.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
+import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { iotaAlong } from "../nodes/movement_nodes.ts";
+import { detachNode, floatConst } from "../nodes/numeric.ts";
+import { step } from "./decompositions.ts";
+import { along, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
+import type { NormOrder } from "./norms.ts";
+import type { ProductTensor } from "./products.ts";
+
+/** Up to which singular values count as 0. */
+export interface RankOptions {
+  /** Absolutely. Default 0. */
+  readonly atol?: number;
+  /** As a share of the largest. Default: the larger size times the epsilon of the dtype, and 0 beside an `atol`. */
+  readonly rtol?: number;
+  /** Whether the matrices are symmetric. Default false. */
+  readonly hermitian?: boolean;
+}
+
+/** Of eigenvalues: V diag(g) Vᵀ. */
+const VALUES = new GradientArg((g, [, v]) => [times(v.mul(along(g, "column")), turned(v)), undefined]);
+/** Of eigenvectors: V (skew(Vᵀ g) / E) Vᵀ with E_ij = w_j - w_i: they only turn. */
+const VECTORS = new GradientArg((g, [, w], v) => {
+  const all = times(turned(v), g),
+    inner = minus(all, turned(all)).mul(0.5),
+    own = isDiagonal(inner),
+    zero = constant(0, w.dtype);
+  const gaps = own.where(constant(1, w.dtype), minus(along(w, "column"), along(w, "row")));
+  return [times(times(v, own.where(zero, inner.fdiv(gaps))), turned(v)), undefined];
+});
+
+/** x without its projection: (1 - a b) x. */
+function rest(a: UOp, b: UOp, x: UOp): UOp {
+  return minus(x, times(a, times(b, x)));
+}
+/** Of P = A⁺: -Pᵀ g Pᵀ + (1 - A P) gᵀ P Pᵀ + Pᵀ P gᵀ (1 - P A) (Golub and Pereyra, 1973). */
+const PSEUDOINVERSE = new GradientArg((g, [a], p) => {
+  const back = turned(p), up = turned(g);
+  const left = rest(a, p, times(times(up, p), back)), right = times(times(back, p), up);
+  return [minus(left.add(minus(right, times(times(right, p), a))), times(times(back, g), back))];
+});
+
+/** The distance of 1 from the next number of a dtype. */
+function epsilon(d: DType): number {
+  return d === dtypes.float64 ? 2 ** -52 : 2 ** -23;
+}
+
+/** The families that it is written in. */
+export interface SystemTensor extends ProductTensor {}
+/** Tensors with more factorizations. */
+export abstract class SystemTensor extends TensorBase {
+  /** This as matrices of floats of at least 32 bits. @throws {ShapeError} */
+  private asMatrices(action: string, square: boolean): this {
+    const shape = this.shape, n = shape.length;
+    if (this.dtype.isComplex) {
+      throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "it takes real matrices" });
+    }
+    if (n >= 2 && (!square || shape[n - 1] === shape[n - 2])) {
+      return this.cast(promote(floatOf(this.dtype), dtypes.float32));
+    }
+    throw new ShapeError(action, {
+      shapes: [shape],
+      reason: square ? "it takes square matrices, in the last two axes" : "it takes matrices, of two axes or more",
+    });
+  }
+  /** In memory of its own. */
+  private inMemory(): this {
+    return this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
+  }
+  /** Identity matrices like these. */
+  private unit(): this {
+    return this.constLike(1).tril().triu();
+  }
+
+  /**
+   * The eigenvalues `[..., n]` of symmetric matrices, ascending, and their vectors, the columns of `[..., n, n]`. Only the
+   * lower triangle (with `uplo` "U" the upper one) is looked at. Signs are not unique. Gradients of vectors are infinite or
+   * NaN where two values are equal.
+   *
+   * @throws {ShapeError} unless they are square, {ArgumentError} for another triangle
+   */
+  eigh(options: { readonly uplo?: "L" | "U" } = {}): [values: this, vectors: this] {
+    const action = "eigh", { uplo = "L" } = checkOptions(action, options, ["uplo"]);
+    checkChoice(action, "uplo", uplo, ["L", "U"]);
+    const a = this.asMatrices(action, true), n = a.shape[a.ndim - 1], out = floatOf(this.dtype);
+    const half = uplo === "L" ? a.tril(-1) : a.triu(1), whole = half.add(half.transpose(-1, -2)).add(a.tril().triu());
+    if (prod(a.shape) === 0) return [a.sum(-1).cast(out), this.wrap(a.uop).cast(out)];
+    const x = this.wrap(detachNode(whole.uop)).inMemory();
+    // not below 0 then; a norm of 0 leaves nothing to turn
+    const by = x.abs().sum(-1, { keepdim: true }).max(-2, { keepdim: true });
+    const [, s, vt] = x.add(by.mul(x.unit())).svd();
+    const values = s.flip(-1).sub(by.squeeze([-2, -1]).unsqueeze(-1)).inMemory();
+    const vectors = vt.transpose(-1, -2).flip(-1).inMemory();
+    const around = (w: UOp, v: UOp): [UOp, UOp] => [
+      withGradient(w, [a.uop, v], VALUES),
+      withGradient(v, [a.uop, w], VECTORS),
+    ];
+    const [w, v] = n === 0 ? [values.uop, vectors.uop] : around(...around(values.uop, vectors.uop));
+    return [this.wrap(w).cast(out), this.wrap(v).cast(out)];
+  }
+  /** The values of {@linkcode eigh}. @throws {ShapeError} unless square */
+  eigvalsh(options: { readonly uplo?: "L" | "U" } = {}): this {
+    return this.eigh(options)[0];
+  }
+  /** The singular values, descending: those of `svd`. @throws {ShapeError} below two axes */
+  svdvals(): this {
+    return this.svd(false)[1];
+  }
+
+  /** Elimination with exchanges of rows: L below the diagonal of U, and where each row came from `[..., m]`; and the sign of that. */
+  private factored(action: string, square: boolean): [lu: this, rows: this, pivots: this, sign: this] {
+    const a = this.asMatrices(action, square),
+      [m, n] = a.shape.slice(-2),
+      lead = a.shape.slice(0, -2),
+      k = Math.min(m, n);
+    const int = (count: number): this =>
+      this.wrap(iotaAlong(count, lead.length, lead.length + 1)).expand([...lead, count]);
+    let w = a.inMemory(), order = int(m), sign = this.wrap(broadcastTo(constant(1, a.dtype), [...lead, 1, 1]));
+    let pivots = int(k);
+    const at = (axis: -1 | -2): this =>
+      this.wrap(iotaAlong(a.shape[lead.length + 2 + axis], lead.length + 2 + axis, lead.length + 2));
+    const rows = at(-2), columns = at(-1);
+    for (let i = 0; i < k; i++) {
+      const here = this.wrap(step(i, k)), column = w.at("...", here).unsqueeze(-1);
+      const size = rows.lt(here).where(-1, this.wrap(detachNode(column.uop)).abs()) as this;
+      const best = size.argmax(-2, { keepdim: true }).inMemory(); // [..., 1, 1]
+      const top = w.gather(-2, best.expand([...lead, 1, n])), own = w.at("...", here, ":").unsqueeze(-2);
+      const swapped = rows.eq(here).where(top, rows.eq(best).where(own, w)) as this;
+      const pivot = top.at("...", here).unsqueeze(-1), zero = pivot.eq(0);
+      const factor = swapped.at("...", here).unsqueeze(-1).div(zero.where(1, pivot) as this);
+      const below = rows.gt(here), right = columns.gt(here);
+      w = below.bitwiseAnd(right).where(
+        swapped.sub(factor.mul(top)),
+        below.bitwiseAnd(columns.eq(here)).where(factor, swapped),
+      ) as this;
+      w = w.inMemory();
+      const flat = best.reshape([...lead, 1]),
+        line = int(m),
+        first = order.gather(-1, flat),
+        second = order.at("...", here).unsqueeze(-1);
+      order = (line.eq(here).where(first, line.eq(flat).where(second, order)) as this).inMemory();
+      pivots = (int(k).eq(here).where(flat.add(1), pivots) as this).inMemory();
+      sign = sign.mul(best.eq(here).where(1, sign.constLike(-1)) as this).inMemory();
+    }
+    return [w, order, pivots, sign.reshape(lead)];
+  }
+
+  /** The factors of this = P L U: a permutation, and triangles, L with ones on its diagonal. @throws {ShapeError} below two axes */
+  lu(): [P: this, L: this, U: this] {
+    const [lu, rows] = this.factored("lu", false),
+      [m, n] = lu.shape.slice(-2),
+      k = Math.min(m, n),
+      out = floatOf(this.dtype);
+    const part = (t: this, axis: number): this => t.narrow2(axis, k),
+      l = part(lu, -1).tril(-1),
+      one = part(l.constLike(1), -1).tril().triu();
+    const place = this.wrap(iotaAlong(m, rows.ndim - 1, rows.ndim + 1));
+    const p = rows.unsqueeze(-2).eq(place).cast(out);
+    return [p, l.add(one).cast(out), part(lu, -2).triu().cast(out)];
+  }
+  /** The first `k` of an axis from the end. */
+  private narrow2(axis: number, k: number): this {
+    const at = this.ndim + axis;
+    return this.shrink(this.shape.map((n, i) => i === at ? [0, k] as const : [0, n] as const));
+  }
+  /** L below the diagonal of U, and by which row each was exchanged, counted from 1 (int32): for {@linkcode luSolve}. @throws {ShapeError} */
+  luFactor(): [LU: this, pivots: this] {
+    const [lu, , pivots] = this.factored("luFactor", false);
+    return [lu.cast(floatOf(this.dtype)), pivots];
+  }
+  /** `X` with A X = b, by what `A.luFactor()` gives: this and `pivots`. @throws {ShapeError} where they do not fit */
+  luSolve(pivots: this, b: this): this {
+    const lu = this.asMatrices("luSolve", true), n = lu.shape[lu.ndim - 1];
+    checkTensor("luSolve", "b", b);
+    if (
+      checkTensor("luSolve", "pivots", pivots).shape[pivots.ndim - 1] !== n || b.ndim < 2 || b.shape[b.ndim - 2] !== n
+    ) {
+      throw new ShapeError("luSolve", {
+        shapes: [this.shape, pivots.shape, b.shape],
+        reason: `both must have ${n} rows`,
+      });
+    }
+    let x = b.cast(promote(lu.dtype, b.dtype));
+    for (let i = 0; i < n; i++) {
+      const rows = this.wrap(iotaAlong(n, x.ndim - 2, x.ndim)),
+        other = pivots.at("...", i).sub(1).unsqueeze(-1).unsqueeze(-1);
+      const own = x.at("...", i, ":").unsqueeze(-2),
+        top = x.gather(-2, other.expand([...x.shape.slice(0, -2), 1, x.shape[x.ndim - 1]]));
+      x = (rows.eq(i).where(top, rows.eq(other).where(own, x)) as this).inMemory();
+    }
+    return lu.triu().solve(lu.tril(-1).add(lu.unit()).solve(x));
+  }
+
+  /** The sign of the determinant and the logarithm of its size: 0 and -Infinity for singular matrices. @throws {ShapeError} unless square */
+  slogdet(): [sign: this, logabsdet: this] {
+    const [lu, , , sign] = this.factored("slogdet", true), out = floatOf(this.dtype);
+    const d = lu.diagonal({ dim1: -2, dim2: -1 });
+    return [sign.mul(d.sign().prod(-1)).cast(out), d.abs().log().sum(-1).cast(out)];
+  }
+
+  /** Triangular matrices: `X` with this X = b, or X this = b with `left` false. @throws {ShapeError} where they do not fit */
+  solveTriangular(
+    b: this,
+    options: { readonly upper: boolean; readonly left?: boolean; readonly unitriangular?: boolean },
+  ): this {
+    const action = "solveTriangular", given = checkOptions(action, options, ["upper", "left", "unitriangular"]);
+    const { upper, left = true, unitriangular = false } = given;
+    for (const [name, x] of Object.entries({ upper, left, unitriangular })) checkBoolean(action, name, x);
+    checkTensor(action, "b", b);
+    const a = this.asMatrices(action, true);
+    const half = unitriangular ? (upper ? a.triu(1) : a.tril(-1)).add(a.unit()) : upper ? a.triu() : a.tril();
+    if (b.ndim < 2) {
+      throw new ShapeError(action, { shapes: [this.shape, b.shape], reason: "the right side has two axes or more" });
+    }
+    return half.solve(b, { left });
+  }
+
+  /** `X` with A X = this, where A = L Lᵀ of the triangle `L` (with `upper`: Uᵀ U). @throws {ShapeError} where they do not fit */
+  choleskySolve(L: this, options: { readonly upper?: boolean } = {}): this {
+    const { upper = false } = checkOptions("choleskySolve", options, ["upper"]);
+    checkBoolean("choleskySolve", "upper", upper);
+    const l = upper ? checkTensor("choleskySolve", "L", L).transpose(-1, -2) : checkTensor("choleskySolve", "L", L);
+    return l.tril().transpose(-1, -2).solve(l.tril().solve(this));
+  }
+
+  /** Where singular values are above what counts as 0. */
+  private tolerance(action: string, s: this, options: RankOptions, sizes: readonly number[]): this {
+    const { atol, rtol } = options;
+    for (const [name, x] of Object.entries({ atol, rtol })) {
+      if (x !== undefined && !(x >= 0)) {
+        throw new ArgumentError(action, { reason: `${name} must be at least 0, not ${x}` });
+      }
+    }
+    const share = rtol ?? (atol === undefined || atol === 0 ? Math.max(...sizes) * epsilon(s.dtype) : 0);
+    return s.max(-1, { keepdim: true }).mul(share).maximum(this.wrap(floatConst(atol ?? 0, s.dtype)));
+  }
+
+  /** How many singular values are not 0; int32. @throws {ShapeError} below two axes */
+  matrixRank(options: RankOptions = {}): this {
+    const action = "matrixRank", { hermitian = false } = checkOptions(action, options, RANK);
+    checkBoolean(action, "hermitian", hermitian);
+    const a = this.asMatrices(action, hermitian), s = hermitian ? a.eigvalsh().abs() : a.svdvals();
+    return s.gt(this.tolerance(action, s, options, a.shape.slice(-2))).sum(-1);
+  }
+
+  /** The pseudoinverse (Moore and Penrose's): `[..., m, n]` to `[..., n, m]`. @throws {ShapeError} below two axes */
+  pinv(options: RankOptions = {}): this {
+    const action = "pinv", { hermitian = false } = checkOptions(action, options, RANK);
+    checkBoolean(action, "hermitian", hermitian);
+    const a = this.asMatrices(action, hermitian), [m, n] = a.shape.slice(-2), out = floatOf(this.dtype);
+    if (prod(a.shape) === 0) return a.transpose(-1, -2).cast(out);
+    const [u, s, vt] = this.wrap(detachNode(a.uop)).svd(false), keep = s.gt(this.tolerance(action, s, options, [m, n]));
+    const inverse = keep.where((keep.where(s, 1) as this).reciprocal(), 0) as this;
+    const made = vt.transpose(-1, -2).mul(inverse.unsqueeze(-2)).dot(u.transpose(-1, -2)).inMemory();
+    return this.wrap(withGradient(made.uop, [a.uop], PSEUDOINVERSE)).cast(out);
+  }
+
+  /**
+   * `X` of the least |this X - b|, of the least norm where there are several; the squares of what is left, a column each
+   * (`[..., 0]` unless there are more rows than columns), the rank (int32) and the singular values.
+   *
+   * @throws {ShapeError} where they do not fit
+   */
+  lstsq(
+    b: Operand,
+    options: { readonly rcond?: number } = {},
+  ): [solution: this, residuals: this, rank: this, singularValues: this] {
+    const action = "lstsq", { rcond } = checkOptions(action, options, ["rcond"]), a = this.asMatrices(action, false);
+    const right = this.operand(b, action) as this, [m, n] = a.shape.slice(-2);
+    const vector = right.ndim === 1 || (a.ndim > 2 && sameArray(right.shape, this.shape.slice(0, -1)));
+    const y = (vector ? right.unsqueeze(-1) : right).cast(promote(a.dtype, floatOf(right.dtype)));
+    if (y.ndim < 2 || y.shape[y.ndim - 2] !== m) {
+      throw new ShapeError(action, { shapes: [this.shape, right.shape], reason: `the right side must have ${m} rows` });
+    }
+    const x = a.pinv({ rtol: rcond }).dot(y), s = this.wrap(detachNode(a.uop)).svdvals();
+    const left = m > n ? a.dot(x).sub(y).square().sum(-2) : x.sum(-2).narrow2(-1, 0);
+    return [vector ? x.squeeze(-1) : x, left, a.matrixRank({ rtol: rcond }), s];
+  }
+
+  /** The condition number by a norm `p` (2): that of this times that of the inverse. @throws {ShapeError} */
+  cond(p: NormOrder = 2): this {
+    const a = this.asMatrices("cond", p !== 2 && p !== -2);
+    if (p !== 2 && p !== -2) return a.matrixNorm({ ord: p }).mul(a.inv().matrixNorm({ ord: p }));
+    const s = a.svdvals(), [high, low] = [s.max(-1), s.min(-1)];
+    return p === 2 ? high.div(low) : low.div(high);
+  }
+
+  /** e to the power of square matrices, by a series of what is halved until it is small, and squared as often. @throws {ShapeError} unless square */
+  matrixExp(): this {
+    const a = this.asMatrices("matrixExp", true), d = a.dtype, n = a.shape[a.ndim - 1];
+    if (prod(a.shape) === 0) return this.wrap(a.uop).cast(floatOf(this.dtype));
+    // halvings until the norm is below 1/2; the largest finite one needs so many
+    const most = d === dtypes.float64 ? 24 : 16, terms = d === dtypes.float64 ? 16 : 10;
+    const norm = this.wrap(detachNode(a.abs().sum(-2, { keepdim: true }).max(-1, { keepdim: true }).uop));
+    const halvings = norm.mul(2).maximum(1).log2().ceil().clamp(0, most).inMemory();
+    const x = a.mul(halvings.neg().exp2()).inMemory(), one = a.unit();
+    let sum = one;
+    for (let k = terms; k >= 1; k--) sum = one.add(x.dot(sum).div(k)).inMemory();
+    for (const k of rangeOf(most)) sum = (halvings.gt(k).where(sum.dot(sum), sum) as this).inMemory();
+    return (n === 1 ? a.exp() : sum).cast(floatOf(this.dtype));
+  }
+}
+
+const RANK = ["atol", "rtol", "hermitian"];
