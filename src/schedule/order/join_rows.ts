@@ -34,6 +34,8 @@ const PRODUCT_TERMS = 8;
 const GROUP_WORK = 2048;
 /** Elements of a row, at most, where there are too few rows for half of the device: what one group does as fast as all. */
 const FEW_ROWS = 1 << 12;
+/** How many times less goes into a chain from which another one parts. */
+const NARROW = 32;
 /** Bytes of memory that are read as one. */
 const PIECE = 32;
 /** Weight of the bodies of a kernel, at most; and where few units, as of an adapter in software, take long to compile waits. */
@@ -222,7 +224,7 @@ class Joiner {
       most = units < FEW_UNITS ? LIGHT_WEIGHT : MOST_WEIGHT,
       members = [end],
       candidates = new Set<number>();
-    let saved = 0, weight = weightOf(nodes[end].stores);
+    let weight = weightOf(nodes[end].stores);
     for (let m = end;;) {
       for (const r of nodes[m].reads) {
         const [w] = this.writes.get(entryOfKey(r)) ?? [];
@@ -234,12 +236,38 @@ class Joiner {
       if (next < 0 || (weight += weightOf(nodes[next].stores)) > most) break;
       candidates.delete(next);
       members.push(m = next);
-      for (const w of nodes[m].writes) {
+    }
+    // where more could be joined, but is another chain, the two part where little goes through memory
+    let count = members.length;
+    if ([...candidates].some((i) => this.isKernel(i))) {
+      const all = this.bytesInto(members);
+      for (let n = count - 1; n > 1; n--) {
+        if (this.bytesInto(members.slice(0, n)) * NARROW > all) continue;
+        count = n;
+        break;
+      }
+    }
+    if (count < 2) return undefined;
+    let saved = 0;
+    for (const i of members.slice(1, count)) {
+      for (const w of nodes[i].writes) {
         const e = entryOfKey(w);
         saved += infos[e].size * infos[e].dtype.itemsize * (1 + (this.readers.get(e)?.length ?? 0));
       }
     }
-    return members.length > 1 ? { members, blocks, saved } : undefined;
+    return { members: members.slice(0, count), blocks, saved };
+  }
+
+  /** Bytes that a chain reads of what other kernels make. */
+  private bytesInto(members: readonly number[]): number {
+    const read = new Set<number>();
+    for (const m of members) {
+      for (const r of this.nodes[m].reads) {
+        const e = entryOfKey(r), [w] = this.writes.get(e) ?? [];
+        if (w !== undefined && !members.includes(w)) read.add(e);
+      }
+    }
+    return [...read].reduce((n, e) => n + this.infos[e].size * this.infos[e].dtype.itemsize, 0);
   }
 
   /** Is node `i` one that only members of a chain read, each the row that it computes? */

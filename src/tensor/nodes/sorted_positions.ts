@@ -38,6 +38,11 @@ function largest(d: DType): bigint | number {
 const MOST_STEPS = 4, MORE_STEPS = 6, MANY = 1 << 22;
 /** The same of the lists that are sorted first, with the keys that are made of their elements: 16, or 32. */
 const FIRST_STEPS = 4, MORE_FIRST_STEPS = 5;
+/**
+ * Elements of an axis from which its few first ones are those of parts, each of which stays in the memory of a group of
+ * threads, or in a cache: 64 KB of keys. And how many times fewer than a part they are.
+ */
+const PART = 1 << 13, FEW = 16;
 
 /** Integers (int64) in the order of the values, ascending; zeros of both signs are equal, NaN is largest. */
 function orderKey(x: UOp): UOp {
@@ -221,17 +226,33 @@ export function sortedPositions(x: UOp, options: OrderOptions = {}): UOp {
   const key = both ?? turned(orderKey(x), descending), first = filled(key, last, largest(key.dtype));
   const lanes: Lanes = isPacked ? [first] : [first, position];
   if (n <= COUNTED) return withExtents(byCounting(lanes, position), extents);
-  let lists = firstLists(lanes);
-  while (lists.count > 1) {
-    const keeps = lists.length >= most;
-    // two rounds of short lists fit one kernel
-    lists = merged(lists, keeps, keeps && isPacked && lists.length === 2 ** FIRST_STEPS && lists.count > 2 ? 2 : 1);
-  }
+  const lists = n > PART && most * FEW <= PART ? mergeParts(lanes, most) : merge(firstLists(lanes), most);
   const kept = Math.min(n, lists.length), all = lead.map((s): [number, number] => [0, s]);
   const [least, at] = lists.lanes.map((u) => shrink(reshape(u, [...lead, lists.length]), [...all, [0, kept]]));
   const mask = least.dtype === dtypes.uint32 ? places - 1 : 2 ** 32 - 1;
   const sorted = isPacked ? castNode(least.and(scalarConst(mask, least.dtype)), dtypes.int32) : at;
   return withExtents(sorted, kept === n ? extents : extents?.with(last, undefined) ?? null);
+}
+
+/** One list, of which the first elements are right: as many as `most`. */
+function merge(lists: Lists, most: number): Lists {
+  const isPacked = lists.lanes.length === 1;
+  while (lists.count > 1) {
+    const keeps = lists.length >= most;
+    // two rounds of short lists fit one kernel
+    lists = merged(lists, keeps, keeps && isPacked && lists.length === 2 ** FIRST_STEPS && lists.count > 2 ? 2 : 1);
+  }
+  return lists;
+}
+
+/** One list of an axis whose first elements are asked for: of those of its parts, each of which is a list by then. */
+function mergeParts(lanes: Lanes, most: number): Lists {
+  const shape = shapeOf(lanes[0]), last = shape.length - 1, lead = shape.slice(0, last), first = rangeOf(last);
+  const count = ceilDiv(shape[last], PART), size = ceilDiv(shape[last], count);
+  const parts = padded(lanes, count * size).map((u) => reshape(u, [...lead, count, size]));
+  const { lanes: own, length } = merge(firstLists(parts), most);
+  const aside = own.map((u) => permute(reshape(u, [...lead, count, length]), [...first, last + 1, last]));
+  return merge({ lanes: aside, length, count }, most);
 }
 
 /** Rank of each: how many are less. Then who has rank r. */
