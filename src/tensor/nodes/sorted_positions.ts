@@ -32,17 +32,17 @@ function largest(d: DType): bigint | number {
 }
 
 /**
- * Steps along different axes that one kernel does, on 16 elements at once; on 64 where there are so many elements that
- * reading them takes longer than compiling that.
- */
-const MOST_STEPS = 4, MORE_STEPS = 6, MANY = 1 << 22;
-/** The same of the lists that are sorted first, with the keys that are made of their elements: 16, or 32. */
-const FIRST_STEPS = 4, MORE_FIRST_STEPS = 5;
-/**
  * Elements of an axis from which its few first ones are those of parts, each of which stays in the memory of a group of
  * threads, or in a cache: 64 KB of keys. And how many times fewer than a part they are.
  */
 const PART = 1 << 13, FEW = 16;
+/**
+ * Steps along different axes that one kernel, or a phase of it, does, on 16 elements at once; on 64 where there are so many
+ * elements that reading them takes longer than compiling that, and of an axis that is too long to stay on chip.
+ */
+const MOST_STEPS = 4, MORE_STEPS = 6, MANY = 1 << 22, LONG = 2 * PART;
+/** The same of the lists that are sorted first, with the keys that are made of their elements: 16, or 32. */
+const FIRST_STEPS = 4, MORE_FIRST_STEPS = 5;
 
 /** Integers (int64) in the order of the values, ascending; zeros of both signs are equal, NaN is largest. */
 function orderKey(x: UOp): UOp {
@@ -134,8 +134,9 @@ interface Lists {
 }
 
 /** Lists of elements that are `count` apart along the last axis of `lanes`, sorted. */
-function firstLists(lanes: Lanes): Lists {
-  const shape = shapeOf(lanes[0]), lead = shape.slice(0, -1), steps = areMany(lanes) ? MORE_FIRST_STEPS : FIRST_STEPS;
+function firstLists(lanes: Lanes, isLong: boolean): Lists {
+  const shape = shapeOf(lanes[0]), lead = shape.slice(0, -1);
+  const steps = isLong && areMany(lanes) ? MORE_FIRST_STEPS : FIRST_STEPS;
   const axes = rangeOf(steps).map((i) => lead.length + i), length = 2 ** steps;
   const count = ceilDiv(shape[lead.length], length);
   let now: Lanes = padded(lanes, length * count).map((u) => reshape(u, [...lead, ...axes.map(() => 2), count]));
@@ -157,7 +158,8 @@ function sharedSteps(steps: number, most: number): number[] {
 function merged(lists: Lists, keeps: boolean, rounds: number): Lists {
   const lead = shapeOf(lists.lanes[0]).slice(0, -2), first = lead.length, ways = 2 ** rounds;
   const count = ceilDiv(lists.count, ways), length = keeps ? lists.length : 2 * lists.length;
-  const [steps, ...others] = sharedSteps(Math.log2(length), areMany(lists.lanes) ? MORE_STEPS : MOST_STEPS);
+  const isLong = lists.length * lists.count > LONG && areMany(lists.lanes);
+  const [steps, ...others] = sharedSteps(Math.log2(length), isLong ? MORE_STEPS : MOST_STEPS);
   const now = keeps ? steps : steps - 1;
   let rest = lists.length / 2 ** now;
   // the lists that meet, then those axes of a list that the kernel exchanges along, then the others
@@ -226,7 +228,7 @@ export function sortedPositions(x: UOp, options: OrderOptions = {}): UOp {
   const key = both ?? turned(orderKey(x), descending), first = filled(key, last, largest(key.dtype));
   const lanes: Lanes = isPacked ? [first] : [first, position];
   if (n <= COUNTED) return withExtents(byCounting(lanes, position), extents);
-  const lists = n > PART && most * FEW <= PART ? mergeParts(lanes, most) : merge(firstLists(lanes), most);
+  const lists = n > PART && most * FEW <= PART ? mergeParts(lanes, most) : merge(firstLists(lanes, n > LONG), most);
   const kept = Math.min(n, lists.length), all = lead.map((s): [number, number] => [0, s]);
   const [least, at] = lists.lanes.map((u) => shrink(reshape(u, [...lead, lists.length]), [...all, [0, kept]]));
   const mask = least.dtype === dtypes.uint32 ? places - 1 : 2 ** 32 - 1;
@@ -250,7 +252,7 @@ function mergeParts(lanes: Lanes, most: number): Lists {
   const shape = shapeOf(lanes[0]), last = shape.length - 1, lead = shape.slice(0, last), first = rangeOf(last);
   const count = ceilDiv(shape[last], PART), size = ceilDiv(shape[last], count);
   const parts = padded(lanes, count * size).map((u) => reshape(u, [...lead, count, size]));
-  const { lanes: own, length } = merge(firstLists(parts), most);
+  const { lanes: own, length } = merge(firstLists(parts, true), most);
   const aside = own.map((u) => permute(reshape(u, [...lead, count, length]), [...first, last + 1, last]));
   return merge({ lanes: aside, length, count }, most);
 }

@@ -52,8 +52,8 @@ export interface PhasePlan {
 const ELEMENTS = 16;
 /** Threads that a group should have, where there is something to do for them. */
 const LEAST_THREADS = 128;
-/** Registers (of 32 bits) for the values of a phase, at most: of 255 at best, and of 64 in the largest groups. */
-const REGISTERS = 32;
+/** Registers (of 32 bits) for the values of a phase, at most: of 255 in groups of 256 threads. */
+const REGISTERS = 64;
 /** Terms of a sum that are copies, at most, and results side by side that share them. */
 const TERMS = 64, RESULTS = 32;
 /** Bytes of a wide access. */

@@ -288,7 +288,7 @@ export class LocalArg implements ArgRecord {
  * How a STAGE keeps its tile: whose memory it is (scope), and of how many buffers in a ring (depth). Where `width` is not 0
  * it lies in rows of so many elements, each followed by 16 bytes that are not used; else one element after the other.
  * The scheduler leaves the scope of a row undecided: code generation computes its elements where they are read, or gives each
- * thread memory for it.
+ * thread memory for it. What a phase hands to the next one (scope phase) the threads of a group share.
  */
 export class StageArg implements ArgRecord {
   readonly hash: number;
