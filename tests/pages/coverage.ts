@@ -215,7 +215,8 @@ test: what the member gave, or was made of it, reached an assertion there; the s
 
 ## Dtypes
 
-A dtype that a device cannot compute in is stored as bits and computed in float32, rounded after each operation.
+A dtype that a device cannot compute in is stored as bits and computed in float32, rounded after each operation. complex64
+and complex128 are pairs of float32 and float64 ([complex.md](complex.md)).
 
 | dtype | ${DEVICES.join(" | ")} |
 |---|${DEVICES.map(() => "---").join("|")}|
