@@ -13,9 +13,9 @@ const on = (f: (...z: Tensor[]) => Tensor): Program => (...given) => {
 };
 
 const UNARY =
-  "exp log sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh reciprocal sigmoid square exp2 log2 " +
-  "log10 rsqrt sgn neg conj abs angle real imag";
-const BINARY = "add sub mul div pow matmul";
+  "exp log sqrt sin cos tan sinh cosh tanh asin acos atan asinh acosh atanh reciprocal sigmoid square log1p expm1 exp2 log2 " +
+  "log10 rsqrt sgn neg conj abs angle real imag inv det cov";
+const BINARY = "add sub mul div pow matmul solve";
 const POWERS = { "two": 2, "three": 3, "minus two": -2, "half": 0.5, "one and a half": 1.5 };
 type Methods = Readonly<Record<string, (x?: Tensor) => Tensor>>;
 
@@ -44,6 +44,7 @@ export const COMPLEX: Readonly<Record<string, Program>> = {
   "complex cumprod": on((z) => z.cumprod(0)),
   "complex var": on((z) => z.var(0)),
   "complex einsum": on((z, w) => Tensor.einsum("ij,kj->ik", [z, w])),
+  "complex norm": on((z) => z.norm({ dim: 0 })),
   "complex moved": on((z) => z.T.flip(0).cat([z.reshape([3, 2]).at([1, null])]).roll(1, 1)),
   "complex gathered": (a, b) => a.viewAsComplex().at(b).viewAsReal(),
   "complex padded": on((z) => z.pad([1, 2])),

@@ -88,6 +88,11 @@ export interface Slot {
 /** The step of an optimizer among others. */
 let stepBeside: (o: Optimizer, options: StepOptions, stepped: readonly Tensor[]) => Tensor[];
 
+/** What is updated of a tensor: its pairs of reals, of complex numbers. */
+function reals(t: Tensor): Tensor {
+  return t.dtype.isComplex ? t.viewAsReal() : t;
+}
+
 /** What all optimizers share. Subclasses say how one parameter is updated. */
 export abstract class Optimizer {
   static {
@@ -306,12 +311,13 @@ export abstract class Optimizer {
   protected moments(): Tensor[] {
     const zeros = (shape: number[], p: Tensor) =>
       Tensor.zeros(shape, {
-        dtype: p.dtype === dtypes.float64 ? p.dtype : "float32",
+        dtype: p.dtype.real === dtypes.float64 ? p.dtype.real : "float32",
         device: this.device ?? p.device,
         requiresGrad: false,
       }).clone();
-    if (this.fused) return [zeros([this.params.reduce((n, p) => n + p.numel(), 0)], this.params[0])];
-    return this.params.map((p) => zeros(p.shape, p));
+    const params = this.params.map(reals);
+    if (this.fused) return [zeros([params.reduce((n, p) => n + p.numel(), 0)], params[0])];
+    return params.map((p) => zeros(p.shape, p));
   }
   /** `t` beside `other`, as the learning rate beside a parameter on another device. */
   protected beside(t: Tensor, other: Tensor): Tensor {
@@ -322,8 +328,9 @@ export abstract class Optimizer {
   /** What is to be updated: the parameters at `at`, or all as one vector. */
   private slots(at: readonly number[]): Slot[] {
     const here = (t: Tensor) => this.device === undefined ? t : t.to(this.device);
-    if (!this.fused) return at.map((i) => ({ at: i, value: here(this.params[i]), grad: here(this.params[i].grad!) }));
-    const flat = (list: readonly Tensor[]) => here(Tensor.cat(list.map((t) => t.flatten())).contiguous());
+    const of = (t: Tensor) => here(reals(t));
+    if (!this.fused) return at.map((i) => ({ at: i, value: of(this.params[i]), grad: of(this.params[i].grad!) }));
+    const flat = (list: readonly Tensor[]) => here(Tensor.cat(list.map((t) => reals(t).flatten())).contiguous());
     return [{ at: 0, value: flat(this.params), grad: flat(gradsOf(this.params)) }];
   }
   /** Assigns `next` to a tensor of the state, unless the step is off. */
@@ -335,12 +342,12 @@ export abstract class Optimizer {
   /** Assigns `next` to the parameters of a slot, unless the step is off. */
   protected write(slot: Slot, next: Tensor): void {
     if (!this.fused) {
-      const p = this.params[slot.at];
+      const p = reals(this.params[slot.at]);
       return this.keep(p, next.cast(p.dtype).to(p.device));
     }
-    const flat = next.cast(this.params[0].dtype).contiguous().to(this.params[0].device);
+    const params = this.params.map(reals), flat = next.cast(params[0].dtype).contiguous().to(params[0].device);
     let start = 0;
-    for (const p of this.params) {
+    for (const p of params) {
       const stop = start + prod(p.shape);
       this.keep(p, flat.shrink([[start, stop]]).reshape(p.shape));
       start = stop;

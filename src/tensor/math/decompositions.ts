@@ -7,7 +7,7 @@
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
@@ -105,6 +105,15 @@ export abstract class DecompositionTensor extends TensorBase {
     return this.cast(this.precise);
   }
 
+  /** {@linkcode matrices} of what has no form for complex numbers yet. @throws {DTypeError} for those */
+  private realMatrices(action: string, square: boolean): this {
+    if (!this.dtype.isComplex) return this.matrices(action, square);
+    throw new DTypeError(`${action} dtype`, {
+      dtypes: [this.dtype],
+      reason: "only det, inv and solve take complex matrices; [[re, -im], [im, re]] is a real one that is alike",
+    });
+  }
+
   /** Kept in memory of its own, so that nothing is computed twice. */
   private kept(): this {
     return this.wrap(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
@@ -151,7 +160,7 @@ export abstract class DecompositionTensor extends TensorBase {
   qr(options: QrOptions = {}): [Q: this, R: this] {
     const mode = checkOptions("decompose", options, ["mode"]).mode ?? "complete";
     checkChoice("decompose", "mode", mode, ["complete", "reduced"]);
-    const given = this.matrices("decompose", false);
+    const given = this.realMatrices("decompose", false);
     let r = given;
     const shape = r.shape, [m, n] = shape.slice(-2), lead = shape.slice(0, -2), d = r.dtype;
     const zero = this.wrap(constant(0, d));
@@ -205,7 +214,7 @@ export abstract class DecompositionTensor extends TensorBase {
   cholesky(options: { readonly upper?: boolean } = {}): this {
     const { upper = false } = checkOptions("cholesky", options, ["upper"]);
     checkBoolean("cholesky", "upper", upper);
-    const given = this.matrices("decompose", true), n = given.shape[given.ndim - 1];
+    const given = this.realMatrices("decompose", true), n = given.shape[given.ndim - 1];
     const symmetric = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
     let a = symmetric;
     for (let i = 0; i < n; i++) {
@@ -320,7 +329,8 @@ export abstract class DecompositionTensor extends TensorBase {
     const [, product] = a.eliminated(n, false);
     const value = this.zeroed(product), out = floatOf(this.dtype);
     if (prod(shape) === 0) return this.wrap(tied(value.reshape(lead).cast(out).uop, [this.uop]));
-    const found = withGradient(value.uop, [a.uop], this.formulas.cofactors.determinant);
+    const { matrices, cofactors } = this.formulas, from = a.dtype.isComplex ? matrices : cofactors;
+    const found = withGradient(value.uop, [a.uop], from.determinant);
     return this.wrap(found).reshape(lead).cast(out) as this;
   }
 
@@ -343,7 +353,7 @@ export abstract class DecompositionTensor extends TensorBase {
       fullMatrices = checkOptions("decompose", fullMatrices, ["fullMatrices"]).fullMatrices ?? true;
     }
     checkBoolean("decompose", "fullMatrices", fullMatrices);
-    const a = this.matrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
+    const a = this.realMatrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
     if (m < n) {
       const [u, s, vt] = this.transpose(-1, -2).svd(fullMatrices);
       return [vt.transpose(-1, -2), s, u.transpose(-1, -2)];

@@ -8,11 +8,11 @@
  * - A = Q R: (g_Q + Q S(triu(g_R Rᵀ - Qᵀ g_Q))) R⁻ᵀ, where S mirrors the upper triangle (M. Seeger et al.,
  *   "Auto-differentiating linear algebra", 2017). Columns that only complete Q turn with the others; columns of A beyond its
  *   rows are Q times those of R.
- * - det A: its cofactors (cofactors.ts).
+ * - det A: its cofactors (cofactors.ts); of complex numbers det A A⁻ᵀ, which singular matrices have not.
  *
  * @module
  */
-import { pad } from "../../uop/core/build_movement.ts";
+import { broadcastTo, pad } from "../../uop/core/build_movement.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
@@ -37,6 +37,8 @@ export class MatrixGradients {
   readonly solution: GradientArg;
   /** Of the lower triangle; the input is the symmetric matrix. */
   readonly cholesky: GradientArg;
+  /** Of the determinant of complex numbers, where it is not 0; the input is the matrix. */
+  readonly determinant: GradientArg;
   private readonly q: GradientArg;
   private readonly r: GradientArg;
 
@@ -44,6 +46,9 @@ export class MatrixGradients {
     this.solution = new GradientArg((g, [a], x) => {
       const right = systems.solve(turned(a), g);
       return [() => times(right, turned(x)).mul(-1), right];
+    });
+    this.determinant = new GradientArg((g, [a], y) => {
+      return [turned(systems.inverse(a)).mul(broadcastTo(g.mul(y), shapeOf(a)))];
     });
     this.cholesky = new GradientArg((g, _, l) => {
       const inverse = systems.inverse(l), inner = triangle(times(turned(l), g), false, 0.5);

@@ -15,9 +15,10 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
-import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, internals, type Operand, TensorBase } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
 import type { Interpolation, StatisticsTensor } from "../index/statistics.ts";
+import { conjugateNode, magnitudeNode } from "../nodes/complex_nodes.ts";
 import { absNode, floatConst } from "../nodes/numeric.ts";
 import { powNode } from "../nodes/power.ts";
 import { minAlong, reduceNode } from "../nodes/reduce_nodes.ts";
@@ -59,6 +60,7 @@ function gradientOf(p: number): GradientArg {
 
 /** The norm of order `p` over `axes`, kept. */
 function normNode(x: UOp, p: number, axes: readonly number[]): UOp {
+  if (x.dtype.isComplex) return normNode(magnitudeNode(x), p, axes);
   const d = x.dtype, a = absNode(x), zero = constant(0, d);
   if (p === Infinity) return reduceNode(a, Ops.MAX, axes);
   if (p === -Infinity) return minAlong(a, axes);
@@ -90,7 +92,7 @@ export abstract class NormTensor extends TensorBase {
     const shape = this.shape, axes = resolveAxes(action, dim, shape);
     if (Number.isNaN(p)) throw new ArgumentError(action, { reason: "the order must be a number, not NaN" });
     const d = floatOf(dtype === undefined ? this.dtype : toDType(dtype)), wide = promote(d, dtypes.float32);
-    const value = this.wrap(normNode(castNode(castNode(this.uop, d), wide), p, axes).cast(d));
+    const value = this.wrap(normNode(castNode(castNode(this.uop, d), wide), p, axes).cast(d.real));
     return keepdim ? value : value.reshape(shape.filter((_, i) => !axes.includes(i)));
   }
 
@@ -359,7 +361,7 @@ export abstract class NormTensor extends TensorBase {
       const own = total as this, less = aweights === undefined ? own.constLike(1) : w.mul(aweights).sum().div(own);
       divisor = own.sub(less.mul(correction)).maximum(0) as this;
     }
-    const found = (w === undefined ? away : away.mul(w)).dot(away.transpose(0, 1)).div(divisor).cast(d);
+    const found = (w === undefined ? away : away.mul(w)).dot(conjugate(away).transpose(0, 1)).div(divisor).cast(d);
     return this.ndim === 2 ? found : found.reshape([]);
   }
 
@@ -367,9 +369,13 @@ export abstract class NormTensor extends TensorBase {
   corrcoef(): this {
     const c = this.cov();
     if (c.ndim === 0) return c.div(c);
-    const deviation = c.diagonal().sqrt();
-    return c.div(deviation.unsqueeze(-1)).div(deviation.unsqueeze(0)).clamp(-1, 1);
+    const deviation = c.diagonal().sqrt(), found = c.div(deviation.unsqueeze(-1)).div(deviation.unsqueeze(0));
+    return c.dtype.isComplex ? found : found.clamp(-1, 1);
   }
+}
+
+function conjugate<T extends TensorBase>(t: T): T {
+  return t.dtype.isComplex ? internals.wrap(t, conjugateNode(t.uop)) : t;
 }
 
 const NORM = ["ord", "dim", "keepdim", "dtype"];

@@ -12,8 +12,8 @@ import { fromParts, type Holomorphic, holomorphic, type Parts, partsOf, withSlop
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import {
   asinhNode,
-  atanNode,
   coshNode,
+  expm1Node,
   expNode,
   floatConst,
   log1pNode,
@@ -25,6 +25,7 @@ import {
   tanNode,
 } from "./numeric.ts";
 import { intPower } from "./power.ts";
+import { atan2Node, hypotNode, signBit } from "./special_nodes.ts";
 
 /** A real constant beside complex nodes. */
 function real(value: number, dtype: DType): UOp {
@@ -35,19 +36,13 @@ function negative(x: UOp): UOp {
   return scale(x, -1);
 }
 
-/** Whether the sign of a float is minus, that of -0 too. */
-function hasMinus(x: UOp): UOp {
-  const zero = floatConst(0, x.dtype);
-  return x.lt(zero).or(floatConst(1, x.dtype).fdiv(x).lt(zero));
-}
-
 function sizeOf(x: UOp): UOp {
-  return hasMinus(x).where(negative(x), x);
+  return signBit(x).where(negative(x), x);
 }
 
 /** `size` with the sign of `x`. */
 function withSign(size: UOp, x: UOp): UOp {
-  return hasMinus(x).where(negative(size), size);
+  return signBit(x).where(negative(size), size);
 }
 
 function isInfinite(x: UOp): UOp {
@@ -64,28 +59,6 @@ function product(x: UOp, y: UOp): UOp {
 function sorted(p: UOp, q: UOp): Parts {
   const isLess = p.lt(q);
   return [isLess.where(q, p), isLess.where(p, q)];
-}
-
-/** sqrt(a^2 + b^2) without overflow; infinite where either is. */
-function hypotenuse(a: UOp, b: UOp): UOp {
-  const d = a.dtype, zero = floatConst(0, d), [most, least] = sorted(sizeOf(a), sizeOf(b));
-  const isPlain = zero.lt(most).and(most.lt(floatConst(Infinity, d)));
-  const ratio = isPlain.where(least.fdiv(isPlain.where(most, floatConst(1, d))), zero);
-  const value = most.mul(shift(ratio.mul(ratio), 1).sqrt());
-  const isFar = isInfinite(a).or(isInfinite(b)), isNan = a.ne(a).or(b.ne(b));
-  return isFar.where(floatConst(Infinity, d), isNan.where(a.add(b), value));
-}
-
-/** The angle of the point (x, y), in [-pi, pi]. */
-function angleOf(y: UOp, x: UOp): UOp {
-  const d = x.dtype, zero = floatConst(0, d), one = floatConst(1, d), [p, q] = [sizeOf(x), sizeOf(y)];
-  const isSteep = p.lt(q), [most, least] = sorted(p, q);
-  const isPlain = zero.lt(most).and(most.lt(floatConst(Infinity, d)));
-  const both = isInfinite(x).and(isInfinite(y));
-  const flat = atanNode(isPlain.where(least, both.where(one, zero)).fdiv(isPlain.where(most, one)));
-  const first = isSteep.where(shift(negative(flat), Math.PI / 2), flat);
-  const value = withSign(hasMinus(x).where(shift(negative(first), Math.PI), first), y);
-  return x.ne(x).or(y.ne(y)).where(x.add(y), value);
 }
 
 /** d |z| = Re(conj(z) dz) / |z|, and 0 at 0. */
@@ -107,7 +80,7 @@ const ANGLE = new GradientArg((g, [a, b]) => {
 /** |z|: real. */
 export function magnitudeNode(z: UOp): UOp {
   const [a, b] = partsOf(z);
-  return withGradient(hypotenuse(a, b), [a, b], MAGNITUDE);
+  return withGradient(hypotNode(a, b), [a, b], MAGNITUDE);
 }
 
 /** |z|^2: real. */
@@ -119,7 +92,7 @@ export function squaredMagnitude(z: UOp): UOp {
 /** The angle of z: real. */
 export function angleNode(z: UOp): UOp {
   const [a, b] = partsOf(z);
-  return withGradient(angleOf(b, a), [a, b], ANGLE);
+  return withGradient(atan2Node(b, a), [a, b], ANGLE);
 }
 
 /** The conjugate. */
@@ -177,14 +150,28 @@ export const logComplex: (z: UOp) => UOp = analytic((a, b) => {
   const isPlain = floatConst(0, d).lt(most).and(most.lt(floatConst(Infinity, d)));
   const ratio = isPlain.where(least, floatConst(0, d)).fdiv(isPlain.where(most, one));
   const plain = logNode(isPlain.where(most, one)).add(scale(log1pNode(ratio.mul(ratio)), 0.5));
-  return [isPlain.where(plain, logNode(hypotenuse(a, b))), angleOf(b, a)];
+  return [isPlain.where(plain, logNode(hypotNode(a, b))), atan2Node(b, a)];
 }, inverseNode);
+
+/** log(1 + z), with digits near 0. */
+export const log1pComplex: (z: UOp) => UOp = analytic((a, b) => {
+  const right = shift(a, 1), near = lt(hypotNode(a, b), 0.5), small = near.where(a, floatConst(0, a.dtype));
+  const low = near.where(b, floatConst(0, a.dtype));
+  const square = small.mul(shift(small, 2)).add(low.mul(low));
+  return [near.where(scale(log1pNode(square), 0.5), logNode(hypotNode(right, b))), atan2Node(b, right)];
+}, (z) => inverseNode(shift(z, 1)));
+
+/** e^z - 1, with digits near 0. */
+export const expm1Complex: (z: UOp) => UOp = analytic((a, b) => {
+  const half = scale(b, 0.5).sin();
+  return [product(expm1Node(a), b.cos()).sub(scale(half.mul(half), 2)), product(b.sin(), expNode(a))];
+}, (z) => expComplex(z));
 
 /** The root whose real part is not negative. */
 export const sqrtComplex: (z: UOp) => UOp = analytic((a, b) => {
   const d = a.dtype, zero = floatConst(0, d), infinity = floatConst(Infinity, d);
-  const w = scale(hypotenuse(a, b), 0.5).add(scale(sizeOf(a), 0.5)).sqrt(), isNone = w.eq(zero);
-  const other = scale(sizeOf(b), 0.5).fdiv(isNone.where(floatConst(1, d), w)), isLeft = hasMinus(a);
+  const w = scale(hypotNode(a, b), 0.5).add(scale(sizeOf(a), 0.5)).sqrt(), isNone = w.eq(zero);
+  const other = scale(sizeOf(b), 0.5).fdiv(isNone.where(floatConst(1, d), w)), isLeft = signBit(a);
   const steep = isInfinite(b), low = isInfinite(a).and(b.eq(b)).where(zero, other);
   return [
     steep.where(infinity, isLeft.where(low, w)),
@@ -254,13 +241,13 @@ function arcSlope(z: UOp): UOp {
 /** The inverse sine. */
 export const asinComplex: (z: UOp) => UOp = analytic((a, b) => {
   const [[p, q], [r, s]] = roots(a, b);
-  return [angleOf(a, product(p, r).sub(product(q, s))), asinhNode(product(p, s).sub(product(q, r)))];
+  return [atan2Node(a, product(p, r).sub(product(q, s))), asinhNode(product(p, s).sub(product(q, r)))];
 }, arcSlope);
 
 /** The inverse cosine. */
 export const acosComplex: (z: UOp) => UOp = analytic((a, b) => {
   const [[p, q], [r, s]] = roots(a, b);
-  return [scale(angleOf(p, r), 2), asinhNode(product(r, q).sub(product(s, p)))];
+  return [scale(atan2Node(p, r), 2), asinhNode(product(r, q).sub(product(s, p)))];
 }, (z) => arcSlope(z).mul(-1));
 
 /** The inverse hyperbolic sine. */
@@ -272,7 +259,7 @@ export function asinhComplex(z: UOp): UOp {
 export const acoshComplex: (z: UOp) => UOp = analytic((a, b) => {
   const root = (by: number): Parts => partsOf(sqrtComplex(fromParts([shift(a, by), b])));
   const [p, q] = root(-1), [r, s] = root(1);
-  return [asinhNode(product(p, r).add(product(q, s))), scale(angleOf(q, r), 2)];
+  return [asinhNode(product(p, r).add(product(q, s))), scale(atan2Node(q, r), 2)];
 }, (z) => {
   const one = real(1, z.dtype);
   return inverseNode(sqrtComplex(z.add(one.mul(-1))).mul(sqrtComplex(z.add(one))));
@@ -280,10 +267,10 @@ export const acoshComplex: (z: UOp) => UOp = analytic((a, b) => {
 
 /** The inverse hyperbolic tangent; where squares are lost, beside ±1, by the logarithm of the distance. */
 export const atanhComplex: (z: UOp) => UOp = analytic((a, b) => {
-  const less = shift(negative(a), 1), gap = shift(negative(sizeOf(a)), 1), far = hypotenuse(gap, b);
+  const less = shift(negative(a), 1), gap = shift(negative(sizeOf(a)), 1), far = hypotNode(gap, b);
   const re = scale(log1pNode(scale(sizeOf(a), 4).fdiv(gap.mul(gap).add(b.mul(b)))), 0.25);
   const beside = scale(shift(negative(logNode(far)), Math.LN2), 0.5);
-  const im = scale(angleOf(scale(b, 2), less.mul(shift(a, 1)).sub(b.mul(b))), 0.5);
+  const im = scale(atan2Node(scale(b, 2), less.mul(shift(a, 1)).sub(b.mul(b))), 0.5);
   const isFar = gap.mul(gap).add(b.mul(b)).eq(floatConst(Infinity, a.dtype));
   return [
     withSign(isFar.where(floatConst(0, a.dtype), lt(far, 2 ** -26).where(beside, re)), a),

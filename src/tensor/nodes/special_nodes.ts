@@ -262,7 +262,7 @@ const ATAN2 = new GradientArg((g, [y, x]) => {
 }, true);
 /** The angle of the point (x, y), in [-pi, pi]; signs of zeros count. */
 export function atan2Node(y: UOp, x: UOp): UOp {
-  const d = y.dtype, a = absNode(y), b = absNode(x), both = isInfinite(y).and(isInfinite(x));
+  const d = y.dtype, a = signBit(y).where(scale(y, -1), y), b = absNode(x), both = isInfinite(y).and(isInfinite(x));
   // of -0, which its magnitude is too, the quotient would be negative
   const zero = constant(0, d), divisor = b.eq(zero).where(select(a.eq(zero), 1, zero), b);
   const ratio = both.where(floatConst(1, d), a.fdiv(divisor));

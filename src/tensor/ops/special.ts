@@ -10,6 +10,7 @@ import { envNumber } from "../../helpers/env.ts";
 import { DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
+import { fromParts, partsOf } from "../../uop/graph/complex.ts";
 import { flat } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
@@ -166,6 +167,10 @@ export abstract class SpecialTensor extends TensorBase {
     checkOptions("nanToNum", options, ["nan", "posinf", "neginf"]);
     const x = this.uop, d = x.dtype;
     if (!d.isFloat) return this.wrap(x);
+    if (d.isComplex) {
+      const [re, im] = partsOf(x).map((u) => this.wrap(u).nanToNum(options).uop);
+      return this.wrap(fromParts([re, im]));
+    }
     const { nan = 0, posinf = LARGEST[d.name], neginf = -LARGEST[d.name] } = options;
     const c = (v: number): UOp => floatConst(v, d);
     const high = x.eq(c(Infinity)).where(c(posinf), x.eq(c(-Infinity)).where(c(neginf), x));

@@ -186,6 +186,40 @@ export function withSlopes([re, im]: Parts, inputs: readonly UOp[], { re: ofRe, 
   return fromParts([withGradient(re, known, ofRe), withGradient(im, known, ofIm)]);
 }
 
+/** By formula, and by which inputs are complex: the formula of pairs. */
+const formulas = new WeakMap<GradientArg, Map<string, GradientArg>>();
+
+/**
+ * The formula of a function that has derivatives, written for reals, as that of pairs: it is linear in the gradient g, and
+ * that of complex numbers is the conjugate of what it gives for the conjugate of g.
+ */
+function ofComplex(formula: GradientArg, isComplex: readonly boolean[]): GradientArg {
+  const key = isComplex.map(Number).join(""), known = formulas.get(formula) ?? new Map<string, GradientArg>();
+  formulas.set(formula, known);
+  let rule = known.get(key);
+  if (rule === undefined) {
+    const back = (u: UOp, i: number, x: UOp): UOp => {
+      const [re, im] = partsOf(conjugate(u)), whole = (p: UOp): UOp => broadcastTo(p, shapeOf(x).slice(0, -1));
+      return isComplex[i] ? bare(fromParts([whole(re), whole(im)])) : re;
+    };
+    rule = new GradientArg((g, inputs, value) => {
+      const given = formula.gradients(
+        conjugate(fromPairs(g)),
+        inputs.map((x, i) => isComplex[i] ? fromPairs(x) : x),
+        fromPairs(value),
+      );
+      return given.map((u, i) => u && (() => back(typeof u === "function" ? u() : u, i, inputs[i])));
+    }, formula.pointwise);
+    known.set(key, rule);
+  }
+  return rule;
+}
+
+function conjugate(z: UOp): UOp {
+  const [a, b] = partsOf(z);
+  return fromParts([a, negative(b)]);
+}
+
 /** d (z / w) = dz / w - z / w^2 dw */
 const QUOTIENT = holomorphic(([z, w]) => [
   () => fromParts([constant(1, w.dtype.real), constant(0, w.dtype.real)]).alu(Ops.FDIV, w),
@@ -271,8 +305,11 @@ pairs.node = (op, dtype, src, arg) => {
     case Ops.CONTIGUOUS_BACKWARD:
     case Ops.COPY:
     case Ops.DETACH:
-    case Ops.CHECKPOINT:
-      return fromPairs(uop(op, dtype.real, src.map(bare), arg));
+      return fromPairs(uop(op, dtype.real, [bare(src[0])], arg));
+    case Ops.CHECKPOINT: {
+      const own = arg instanceof GradientArg ? ofComplex(arg, src.slice(1).map((s) => s.op === Ops.COMPLEX)) : arg;
+      return fromPairs(uop(op, dtype.real, src.map(bare), own));
+    }
     case Ops.REDUCE: {
       const { op: combine, axes } = reduceOf({ arg });
       if (combine === Ops.MUL) return productAlong(src[0], axes);

@@ -208,3 +208,35 @@ Deno.test("complex: what they have not is refused by name", () => {
   ) assertThrows(act, DTypeError, text);
   assertThrows(() => new Tensor([1, 2, 3], { dtype: "float32" }).viewAsComplex(), RangeError, "must be of size 2");
 });
+
+Deno.test("complex: optimizers step both parts as reals", async () => {
+  const { SGD, Adam, AdamW } = nn.optim;
+  const made = [
+    (w: Tensor) => new SGD([w], { lr: 0.1, momentum: 0.9, weightDecay: 0.1 }),
+    (w: Tensor) => new Adam([w], { lr: 0.1 }),
+    (w: Tensor) => new AdamW([w], { lr: 0.1, fused: true }),
+  ];
+  for (const make of made) {
+    const z = leaf([1, 2], [-3, 0.5]), x = new Tensor([[1, 2], [-3, 0.5]], { requiresGrad: true });
+    for (const [w, loss] of [[z, () => z.abs().square().sum()], [x, () => x.square().sum()]] as const) {
+      const opt = make(w);
+      for (let i = 0; i < 3; i++) {
+        opt.zeroGrad();
+        Tensor.train(() => {
+          loss().backward();
+          opt.step();
+        });
+      }
+    }
+    assertEquals(await pairs(z), await pairs(x));
+  }
+});
+
+Deno.test("complex: norms are real, covariances conjugate, NaN is looked for in each part", async () => {
+  const z = of([3, 4], [0, 0], [-1, 0]);
+  assertEquals([z.norm().dtype.name, await z.norm({ p: 1 }).item(), await z.norm({ p: 0 }).item()], ["float32", 6, 2]);
+  const c = z.cov();
+  assertEquals([await c.imag().item(), await c.real().sub(z.var()).abs().lt(1e-5).item()], [0, true]);
+  assertEquals(await of([NaN, 2]).nanToNum({ nan: 7 }).tolist(), [at([7, 2])]);
+  assertThrows(() => z.reshape([1, 3]).qr(), DTypeError, "only det, inv and solve take complex matrices");
+});
