@@ -11,7 +11,7 @@
  *
  * @module
  */
-import { CompiledKernel, Device, schedule, Tensor } from "../mod.ts";
+import { CompiledKernel, context, Device, schedule, Tensor } from "../mod.ts";
 import { estimateOf } from "../src/codegen/choose/loop_costs.ts";
 import { type Opt, optsText, parseOpts } from "../src/codegen/opt/opt.ts";
 import { beforeOpts } from "../src/codegen/passes.ts";
@@ -100,8 +100,12 @@ export interface RegretSink {
   readonly crashed: ReadonlySet<string>;
 }
 
-/** Measures the kernels of one random program on a device. */
-export function measureProgram(
+/** Measures the kernels of one random program on a device: their opts, also where those are off. */
+export function measureProgram(...args: Parameters<typeof measured>): RegretRow[] {
+  return context({ NOOPT: 0 }, () => measured(...args));
+}
+
+function measured(
   device: string,
   family: string,
   draw: Draw,

@@ -25,11 +25,9 @@ Deno.test("async: contexts that overlap hold each for its own function", async (
 
 Deno.test("async: a context holds for what its function awaits, and not after it has ended", async () => {
   let left: Promise<number> | undefined;
+  const ended = Promise.withResolvers<void>();
   const inside = await context({ WINO: 1 }, async () => {
-    left = (async () => {
-      await later(10);
-      return envNumber("WINO");
-    })();
+    left = ended.promise.then(() => envNumber("WINO"));
     const parts = await Promise.all([1, 2, 3].map(async (ms) => {
       await later(ms);
       return await context({ TRAINING: ms % 2 }, async () => {
@@ -39,6 +37,7 @@ Deno.test("async: a context holds for what its function awaits, and not after it
     }));
     return parts;
   });
+  ended.resolve();
   assertEquals(inside, [[1, 1], [1, 0], [1, 1]]);
   assertEquals(await left, 0);
 });

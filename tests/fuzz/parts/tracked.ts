@@ -159,7 +159,7 @@ function reduceErrors(u: UOp, x: Tracked, out: Value): number[] {
   const d = u.dtype, shape = shapeOf(u), n = prod(shape);
   const strides = stridesOf(shape).map((s, axis) => axes.includes(axis) ? 0 : s);
   const error = new Array<number>(n).fill(0), size = new Array<number>(n).fill(op === Ops.MUL ? 1 : 0);
-  const special = new Array<boolean>(n).fill(false);
+  const special = new Array<boolean>(n).fill(false), largest = new Array<number>(n).fill(1); // of products in any order
   const index = new Array<number>(x.shape.length).fill(0);
   let count = 1;
   for (const axis of axes) count *= x.shape[axis];
@@ -180,7 +180,8 @@ function reduceErrors(u: UOp, x: Tracked, out: Value): number[] {
     } else {
       error[o] = (error[o] + size[o]) * (v + e) - size[o] * v;
       size[o] *= v;
-      if (size[o] + error[o] >= limitsOf(d)[0]) error[o] = Infinity;
+      largest[o] *= Math.max(v + e, 1);
+      if (largest[o] >= limitsOf(d)[0]) error[o] = Infinity; // may be infinite before it meets 0
     }
     for (let axis = index.length - 1; axis >= 0 && ++index[axis] === x.shape[axis]; axis--) index[axis] = 0;
   }
