@@ -63,6 +63,8 @@ export class Uses {
   /** What they have assigned to. */
   private readonly handles = new WeakTensors();
   private readonly read = new WeakSet<TensorBase>();
+  /** What those that they have assigned to show now. */
+  private named: ReadonlySet<Storage | undefined> = new Set();
   /** Those read that were no arguments. */
   private readonly outer = new WeakTensors();
 
@@ -98,8 +100,9 @@ export class Uses {
     }
     this.lookAgain();
   }
-  /** Notes what memory that which is closed over reads now. */
+  /** Notes what memory that which is closed over reads, and what has been assigned to shows, now. */
   lookAgain(): void {
+    this.named = new Set(this.handles.all().map(shownBy));
     for (const u of toposort(this.outer.all().map((t) => resolve(t.uop)))) {
       if (u.op === Ops.BUFFER) this.closed.add(argOf(u, Ops.BUFFER).storage);
     }
@@ -137,7 +140,7 @@ export class Uses {
 
   /** Whether an argument may be written, by its position or because it is closed over, too. */
   mayBeWritten(t: TensorBase, storage: Storage): boolean {
-    return this.written.has(storage) || this.handles.has(t);
+    return this.written.has(storage) || this.handles.has(t) || this.named.has(storage);
   }
   /** Whether a call has written to a storage that it closes over. */
   isState(storage: Storage): boolean {
@@ -145,7 +148,8 @@ export class Uses {
   }
   /** Whether the function may close over an argument. */
   mayBeClosed(t: TensorBase, storage: Storage): boolean {
-    return this.used.has(storage) || this.closed.has(storage) || this.read.has(t) || this.handles.has(t);
+    return this.used.has(storage) || this.closed.has(storage) || this.named.has(storage) || this.read.has(t) ||
+      this.handles.has(t);
   }
 }
 

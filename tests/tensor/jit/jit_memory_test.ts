@@ -868,3 +868,19 @@ Deno.test("jit: an argument that is all of another tensor, written and given bac
     }
   }
 });
+
+Deno.test("jit: what a function assigns to may come to be what an argument is since the last call", () => {
+  Device.default = "JS";
+  for (const modes of [{}, { JIT_CHECK: 1 }, { JIT: 0 }]) {
+    const t = new Tensor([1, 5, 7], { dtype: "int32" }).clone(), same = t.flip([]);
+    const f = jit((_: Tensor, y: Tensor) => {
+      t.assign(y);
+      return t.mul(1);
+    });
+    let x = same;
+    for (let i = 0; i < 4; i++) {
+      x = context(modes, () => f(x, same));
+      assertEquals([x.tolistSync(), t.tolistSync()], [[1, 5, 7], [1, 5, 7]]);
+    }
+  }
+});
