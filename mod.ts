@@ -66,6 +66,7 @@ export { scope } from "./src/tensor/handle/scope.ts";
 export { fft, windows } from "./src/tensor/spectral.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
+export { hessian, jacobian, type JacobianOptions, scan, type ScanOptions, whileLoop } from "./src/tensor/jit/loops.ts";
 export type {
   Argnums,
   Gradient,

@@ -174,6 +174,20 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   ),
   grad: free(fn(sum), opts({ argnums: axes(0), hasAux: bool(false) })),
   valueAndGrad: free(fn(sum), opts({ argnums: axes(0), hasAux: bool(false) })),
+  jacobian: free(fn(exp), opts({ argnums: int(0) })),
+  hessian: free(fn(sum), opts({ argnums: int(0) })),
+  scan: free(
+    fn((carry: Tensor, x: Tensor) => [carry.add(x), x]),
+    any(f32(1)),
+    any(f32(3, 1)),
+    opts({ reverse: bool(true), unroll: bool(true), length: int(3) }),
+  ),
+  whileLoop: free(
+    fn((x: Tensor) => x.lt(3).all()),
+    fn((x: Tensor) => x.add(1)),
+    any(f32(2)),
+    opts({ maxSteps: int(2) }),
+  ),
   vmap: free(
     fn(sum),
     opts({ inAxes: either(0, int(0), list([0])), outAxes: int(0) }),
@@ -449,6 +463,8 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   // what functions of functions give
   grad: { call: applied(() => dinograd.grad(sum), any(f32(2, 3))) },
   valueAndGrad: { call: applied(() => dinograd.valueAndGrad(sum), any(f32(2, 3))) },
+  jacobian: { call: applied(() => dinograd.jacobian(exp), any(f32(2, 3))) },
+  hessian: { call: applied(() => dinograd.hessian(sum), any(f32(2, 3))) },
   vmap: { call: applied(() => dinograd.vmap(sum), any(f32(2, 3))) },
   checkpoint: { call: applied(() => dinograd.checkpoint(exp), any(f32(2, 3))) },
   jit: { call: applied(() => dinograd.jit(exp), any(f32(2, 3))) },

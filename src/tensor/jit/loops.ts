@@ -1,0 +1,202 @@
+/**
+ * Functions of functions that run them many times: `jacobian` and `hessian`, by one mapped gradient; `scan` and `whileLoop`,
+ * whose step is captured once and replayed. In: functions of tensors, or of trees of them.
+ *
+ * @module
+ */
+import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { checkBoolean, checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
+import { Tensor } from "../tensor.ts";
+import { grad, isTransformed, type TensorFunction, vmap } from "../transforms/transforms.ts";
+import { jit } from "./jit.ts";
+
+/** Options of {@linkcode jacobian} and {@linkcode hessian}. */
+export interface JacobianOptions {
+  /** Which argument to differentiate with respect to, a tensor of floats. Default 0. */
+  readonly argnums?: number;
+}
+
+/** Options of {@linkcode scan}. */
+export interface ScanOptions {
+  /** From the last to the first. Default false. */
+  readonly reverse?: boolean;
+  /** One graph of all steps, through which gradients flow, in place of a captured step. Within transforms always. Default false. */
+  readonly unroll?: boolean;
+  /** How many steps, where there are no `xs`. */
+  readonly length?: number;
+}
+
+const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
+
+/** The tensor that an argument is. @throws {ArgumentError} */
+function argument(action: string, args: readonly unknown[], n: number): Tensor {
+  const x = args[n];
+  if (isTensor(x)) return x;
+  throw new ArgumentError(action, { reason: `argument ${n} must be a tensor of floats, not ${describe(x)}` });
+}
+
+/** Throws unless there is a function, and argnums names one argument. @throws {ArgumentError} */
+function checked(action: string, fn: unknown, options: JacobianOptions): number {
+  checkFunction(action, "fn", fn);
+  const { argnums = 0 } = checkOptions(action, options, ["argnums"]);
+  return checkInteger(action, "argnums", argnums, 0);
+}
+
+/**
+ * All derivatives of `fn`, whose value is a tensor of floats of shape S, by an argument of shape X: a function of the same
+ * arguments that gives a tensor of shape `[...S, ...X]`. By reverse mode, mapped over the elements of the value.
+ *
+ * ```ts
+ * import { jacobian, Tensor } from "../../../mod.ts";
+ * const slopes = jacobian((x: Tensor) => x.mul(x));
+ * console.log(await slopes(new Tensor([1, 2.5])).tolist()); // [[2, 0], [0, 5]]
+ * ```
+ *
+ * @throws {ArgumentError} for an argument or a value that is no tensor @throws {DTypeError} where one is not of floats
+ */
+export function jacobian<A extends unknown[]>(
+  fn: TensorFunction<A, Tensor>,
+  options: JacobianOptions = {},
+): TensorFunction<A, Tensor> {
+  const action = "compute jacobian", n = checked(action, fn, options);
+  return (...args: A): Tensor => {
+    const x = argument(action, args, n), value: unknown = fn(...args);
+    if (!isTensor(value)) {
+      throw new ArgumentError(action, { reason: `the function gives ${describe(value)}, not a tensor` });
+    }
+    if (!value.dtype.isFloat) {
+      throw new DTypeError(`${action} of a value of dtype`, { dtypes: [value.dtype], reason: "it must be of floats" });
+    }
+    const shape = value.shape, count = value.numel();
+    const slope = (seed: Tensor): Tensor => {
+      const along = (own: Tensor): Tensor => {
+        const all = args.map((a, i) => i === n ? own : a) as A;
+        return fn(...all).mul(seed).sum();
+      };
+      return grad(along)(x);
+    };
+    if (count === 0) return Tensor.zeros([...shape, ...x.shape], { dtype: value.dtype, device: x.device });
+    const seeds = Tensor.eye(count, { dtype: value.dtype, device: x.device }).reshape([count, ...shape]);
+    return vmap(slope)(seeds).reshape([...shape, ...x.shape]);
+  };
+}
+
+/**
+ * All second derivatives of `fn`, whose value is a scalar of floats, by an argument of shape X: `[...X, ...X]`.
+ *
+ * ```ts
+ * import { hessian, Tensor } from "../../../mod.ts";
+ * const second = hessian((x: Tensor) => x.prod());
+ * console.log(await second(new Tensor([2.5, 3, 4])).tolist()); // [[0, 4, 3], [4, 0, 2.5], [3, 2.5, 0]]
+ * ```
+ *
+ * @throws {ShapeError} unless the value is a scalar @throws as {@linkcode jacobian}
+ */
+export function hessian<A extends unknown[]>(
+  fn: TensorFunction<A, Tensor>,
+  options: JacobianOptions = {},
+): TensorFunction<A, Tensor> {
+  const action = "compute hessian", n = checked(action, fn, options);
+  return (...args: A): Tensor => {
+    const x = argument(action, args, n);
+    const slope = grad((own: Tensor) => fn(...args.map((a, i) => i === n ? own : a) as A));
+    return jacobian(slope)(x) as Tensor;
+  };
+}
+
+/**
+ * Runs `[carry, y] = fn(carry, x)` for each part of `xs` along its first axis, from `init` on: the last carry, and all `y`,
+ * stacked. Carry, `x` and `y` are tensors or trees of them; carries keep their shapes and dtypes. The step is captured once
+ * and replayed, so that `xs` may be long; gradients flow through it within `grad` and the like, or with `unroll`.
+ *
+ * ```ts
+ * import { scan, Tensor } from "../../../mod.ts";
+ * const step = (sum: Tensor, x: Tensor): [Tensor, Tensor] => [sum.add(x), sum.mul(x)];
+ * const [sum, products] = scan(step, new Tensor(0.5), new Tensor([1, 2, 3.5]));
+ * console.log(await sum.item(), await products.tolist()); // 7 [0.5, 3, 12.25]
+ * ```
+ *
+ * @throws {ShapeError} where first axes differ @throws {ArgumentError} without `xs` or a length, or for a step that gives no pair
+ */
+export function scan<C, X, Y>(
+  fn: (carry: C, x: X) => readonly [C, Y],
+  init: C,
+  xs: X,
+  options: ScanOptions = {},
+): [carry: C, ys: Y] {
+  const action = "scan",
+    { reverse = false, unroll = false, length } = checkOptions(action, options, ["reverse", "unroll", "length"]);
+  checkFunction(action, "fn", fn);
+  checkBoolean(action, "reverse", reverse);
+  checkBoolean(action, "unroll", unroll);
+  const parts = leavesOf(xs, isTensor), sizes = parts.map((t) => t.shape[0]);
+  const steps = sizes[0] ?? length;
+  if (steps === undefined) {
+    throw new ArgumentError(action, { reason: "xs must be tensors with a first axis, or give { length }" });
+  }
+  if (length !== undefined) checkInteger(action, "length", length, 0);
+  if (sizes.some((n) => n !== steps) || (length !== undefined && length !== steps)) {
+    throw new ShapeError(action, {
+      shapes: parts.map((t) => t.shape),
+      axis: 0,
+      reason: `all must have ${steps} parts`,
+    });
+  }
+  const isGraph = unroll || isTransformed();
+  const body = (carry: C, x: X): [C, Y] => {
+    const made: unknown = fn(carry, x);
+    if (Array.isArray(made) && made.length === 2) return made as unknown as [C, Y];
+    throw new ArgumentError(action, { reason: `a step must give [carry, y], not ${describe(made)}` });
+  };
+  const act = isGraph ? body : jit(body) as unknown as typeof body;
+  let carry = isGraph ? init : mapLeaves(init, isTensor, (t) => t.contiguous()) as C;
+  const ys: Y[] = [];
+  for (let i = 0; i < steps; i++) {
+    const at = reverse ? steps - 1 - i : i,
+      x = mapLeaves(xs, isTensor, (t) => isGraph ? t.at(at) : t.at(at).contiguous());
+    const [next, y] = act(carry, x as X);
+    // kept, so that no step is computed in the next one again
+    carry = isGraph ? mapLeaves(next, isTensor, (t) => t.contiguous()) as C : next;
+    ys.push(y);
+  }
+  if (reverse) ys.reverse();
+  const all = ys.map((y) => leavesOf(y, isTensor));
+  return [carry, mapLeaves(ys[0], isTensor, (t, k) => t.stack(all.slice(1).map((leaves) => leaves[k]), 0)) as Y];
+}
+
+/**
+ * Runs `carry = body(carry)` from `init` on while `condition(carry)`, a scalar, is true; it is read before each step. Both are
+ * captured once and replayed. At most `maxSteps` steps, if given.
+ *
+ * ```ts
+ * import { Tensor, whileLoop } from "../../../mod.ts";
+ * const x = await whileLoop((x: Tensor) => x.lt(100), (x: Tensor) => x.mul(3), new Tensor(2.5));
+ * console.log(await x.item()); // 202.5
+ * ```
+ *
+ * @throws {ArgumentError} for a condition that gives no scalar
+ */
+export async function whileLoop<C>(
+  condition: (carry: C) => Tensor,
+  body: (carry: C) => C,
+  init: C,
+  options: { readonly maxSteps?: number } = {},
+): Promise<C> {
+  const action = "run a while loop", { maxSteps = Infinity } = checkOptions(action, options, ["maxSteps"]);
+  checkFunction(action, "condition", condition);
+  checkFunction(action, "body", body);
+  if (maxSteps !== Infinity) checkInteger(action, "maxSteps", maxSteps, 0);
+  if (leavesOf(init, isTensor).length === 0) {
+    throw new ArgumentError(action, { reason: `init must be a tensor, or a tree with some, not ${describe(init)}` });
+  }
+  const test = jit((carry: C): Tensor => {
+      const made: unknown = condition(carry);
+      if (isTensor(made) && made.numel() === 1) return made.ne(0);
+      throw new ArgumentError(action, { reason: `the condition must give a scalar, not ${describe(made)}` });
+    }),
+    act = jit(body as (carry: C) => Tensor) as unknown as (carry: C) => C;
+  let carry = mapLeaves(init, isTensor, (t) => t.contiguous()) as C;
+  for (let i = 0; i < maxSteps && await test(carry).item(); i++) carry = act(carry);
+  return carry;
+}
