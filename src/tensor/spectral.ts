@@ -177,9 +177,13 @@ export const fft: Readonly<{
   rfft: (x: Tensor, dim = -1, options: FourierOptions = {}) => realInput("rfft", x).rfft(dim, options).viewAsComplex(),
   irfft: (x: Tensor, dim = -1, options: FourierOptions = {}) => complexInput("irfft", x).irfft(dim, options),
   hfft: (x: Tensor, dim = -1, options: FourierOptions = {}) =>
-    complexInput("hfft", x).conj().irfft(dim, { ...options, norm: swapped(options.norm) }),
+    complexInput("hfft", x).conj().irfft(dim, {
+      ...checkOptions("hfft", options, ["n", "norm"]),
+      norm: swapped(options.norm),
+    }),
   ihfft: (x: Tensor, dim = -1, options: FourierOptions = {}) =>
-    realInput("ihfft", x).rfft(dim, { ...options, norm: swapped(options.norm) }).viewAsComplex().conj(),
+    realInput("ihfft", x).rfft(dim, { ...checkOptions("ihfft", options, ["n", "norm"]), norm: swapped(options.norm) })
+      .viewAsComplex().conj(),
   fft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => fftn(x, dim, options),
   ifft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => ifftn(x, dim, options),
   rfft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => rfftn(x, dim, options),
