@@ -192,9 +192,8 @@ class Chooser {
       const costs: number[] = [];
       let bound = 0;
       for (let k = regions.length - 1; k >= 0 && bound < most; k--) {
-        costs[k] = touches(tile, regions[k])
-          ? this.costs.regionCost(regions[k], regionLanes[k], lanes, tile)
-          : alone[k];
+        const r = regions[k];
+        costs[k] = touches(tile, r) ? this.costs.regionCost(r, regionLanes[k], lanes, tile, most - bound) : alone[k];
         bound += costs[k];
       }
       if (bound < most) offers.push({ tile, costs, bound });

@@ -47,11 +47,11 @@ export class LoopCosts {
     this.memory = new MemoryModel(loops.regions, loops.sizes, loops.caps);
   }
 
-  /** The cost of a region, with the tile along output axes given, and the best along those of a STAGE around it. */
-  regionCost(r: Region, lane: number, lanes: number, tile: Tile): number {
+  /** The cost of a region, with the tile along output axes given, and the best along those of a STAGE around it; exact below `most`. */
+  regionCost(r: Region, lane: number, lanes: number, tile: Tile, most: number = Infinity): number {
     const inner = this.stageTile(r, lane, lanes);
     const all = inner.length === 0 ? tile : [...tile, ...inner];
-    return this.model.cost(r, lane, lanes, all) + this.model.combining(r, lane, lanes, all);
+    return this.model.cost(r, lane, lanes, all, most) + this.model.combining(r, lane, lanes, all);
   }
 
   /** The cost of the region at `k` that has `cost` without what memory costs. */

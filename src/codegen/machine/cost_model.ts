@@ -123,8 +123,11 @@ export class CostModel {
     this.packBytes = cacheShare(caps, 1 / 2, 1 << 18);
   }
 
-  /** The cost of a region with these lanes on axis `lane` (or -1), and this tile. */
-  cost(r: Region, lane: number, lanes: number, tile: Tile): number {
+  /**
+   * The cost of a region with these lanes on axis `lane` (or -1), and this tile; a lower bound where that is `most` or more:
+   * what is accessed is asked for last.
+   */
+  cost(r: Region, lane: number, lanes: number, tile: Tile, most: number = Infinity): number {
     const { iterations: all, accesses, others, work } = this.laneRegion(r, lane, lanes);
     if (all === Infinity) return Infinity;
     const here = lane >= 0 && r.axes[lane], { sizes } = this;
@@ -135,6 +138,14 @@ export class CostModel {
       copies *= k;
       iterations /= efficiency(axis === lane ? ceilDiv(sizes[axis], lanes) : sizes[axis], k);
     }
+    // a condition that copies do not share selects each product
+    const selects = r.guard !== undefined && (r.guard[lane] || tile.some(([axis]) => r.guard![axis])) ? 1 : 0;
+    const computed = (work + selects) * copies / 2;
+    // unrolling supplies accumulators, most where the lanes are on a reduced axis
+    const unrolled = Math.min(LATENCY_ACCUMULATORS / (copies * r.lanes), lane >= this.outputs && here ? 8 : 2);
+    const waits = r.kind === "reduce" ? LATENCY / Math.max(1, Math.floor(unrolled)) : 0;
+    const least = iterations / copies * Math.max(1.1 * computed, waits);
+    if (least >= most) return least;
     let loads = 0, scalars = 0;
     for (let n = 0; n < accesses.length; n++) {
       const a = accesses[n];
@@ -155,17 +166,9 @@ export class CostModel {
       if (isScattered && uses === 0) scalars += lanes * own;
     }
     loads += others;
-    const isReduce = r.kind === "reduce";
-    // a condition that copies do not share selects each product
-    const selects = r.guard !== undefined && (r.guard[lane] || tile.some(([axis]) => r.guard![axis])) ? 1 : 0;
     // lanes that are loaded one by one are put together by an instruction each
-    const arithmetic = ((work + selects) * copies + scalars) / 2;
-    let body = Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads);
-    if (isReduce) {
-      // unrolling supplies accumulators, most where the lanes are on a reduced axis
-      const unrolled = Math.min(LATENCY_ACCUMULATORS / (copies * r.lanes), lane >= this.outputs && here ? 8 : 2);
-      body = Math.max(body, LATENCY / Math.max(1, Math.floor(unrolled)));
-    }
+    const arithmetic = computed + scalars / 2;
+    const body = Math.max(Math.max(arithmetic, loads) + 0.1 * (arithmetic + loads), waits);
     return iterations / copies * body * (1 + scalars / 2000);
   }
 
