@@ -198,6 +198,8 @@ const REDUCING: readonly Reason[] = [
   ...FIRST,
   // the tiles of a kernel are those of one product
   { name: "a second product", when: (c, f) => f.isSecondProduct(c), then: "realize" },
+  // as many threads as a row's sum takes have no tiles
+  { name: "a sum beside a product in tiles", when: (c, f) => f.isBesideProduct(c), then: "realize" },
   {
     name: "reduced once",
     when: ({ u, list, repeats }, f) => list.length === 1 && repeats <= 1 && !f.isNested(u, list[0]),
@@ -223,8 +225,9 @@ const REDUCING: readonly Reason[] = [
 /** Decides by the tables. */
 class Fuser extends ContextWalk {
   private surroundings: Surroundings | undefined;
-  /** By kernel: the product that it computes in tiles. */
+  /** By kernel: the product that it computes in tiles, and those of which its results may be made. */
   private readonly products = new Map<UOp, UOp>();
+  private readonly tiled = new Map<UOp, readonly UOp[]>();
 
   constructor(
     order: readonly UOp[],
@@ -263,6 +266,26 @@ class Fuser extends ContextWalk {
       list.some(({ kernel }) =>
         this.capsOf(kernel).hasGrid && (isTiledProduct(kernel) || (this.products.get(kernel) ?? u) !== u)
       );
+  }
+
+  /** Is it, on a grid, a long reduce that is no product, read by a kernel that computes a product in tiles? */
+  isBesideProduct({ u, list, isReduce }: Case): boolean {
+    if (!isReduce || numelOf(u.src[0]) < LONG_PRODUCT * numelOf(u) || isTiledProduct(u)) return false;
+    const products = list.flatMap(({ kernel }) => this.capsOf(kernel).hasGrid ? this.productsOf(kernel) : []);
+    if (products.length === 0) return false;
+    const below = new Set(toposort(u.src, (x) => !isLeaf(x) && !this.realized.has(x)));
+    return products.some((p) => !below.has(p));
+  }
+
+  /** The products in tiles from which a kernel makes its results elementwise. */
+  private productsOf(kernel: UOp): readonly UOp[] {
+    let known = this.tiled.get(kernel);
+    if (known === undefined) {
+      const isWay = (x: UOp): boolean => x === kernel || ((isAlu(x.op) || isMovement(x.op)) && x.op !== Ops.EXPAND);
+      known = toposort([kernel], isWay).filter((x) => !this.realized.has(x) && isTiledProduct(x));
+      this.tiled.set(kernel, known);
+    }
+    return known;
   }
 
   /** Is it computed in place, whatever it costs? */

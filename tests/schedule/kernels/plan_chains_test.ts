@@ -1,6 +1,8 @@
 /** Products that are in no memory: attention-like programs and their gradients on SIM, against the graph op by op. */
 import { assert, assertEquals } from "@std/assert";
 import { CompiledKernel, Device, dtypes, schedule, Tensor } from "../../../mod.ts";
+import { Ops } from "../../../src/uop/core/ops.ts";
+import { toposort } from "../../../src/uop/core/uop.ts";
 import { numelOf } from "../../../src/uop/core/build_movement.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { registerSim } from "../../fixtures/sim.ts";
@@ -225,5 +227,24 @@ Deno.test(
       const got = await t.data() as Float32Array;
       assertEquals(difference(got, want, toleranceOf("accumulate", dtypes.bfloat16)), undefined);
     }
+  }),
+);
+
+Deno.test(
+  "chains: in float32 there are none, and the sum of a row stands beside no product in tiles",
+  optimized(async () => {
+    const attend = (device: string): Tensor => {
+      const [q, k, v] = [[32, 64], [64, 64], [64, 64]].map((s, i) => make(device, s, i, dtypes.float32));
+      return q.scaledDotProductAttention(k, v);
+    };
+    const want = evaluateTensor(attend("JS")).data, t = attend("SIM");
+    const products = schedule([t]).flatMap(({ ast }) =>
+      ast === undefined ? [] : [toposort(ast).filter((u) => u.op === Ops.REDUCE).length]
+    );
+    assertEquals(products, [1, 1, 1, 1]);
+    assertEquals(
+      difference(await t.data() as Float32Array, want, toleranceOf("accumulate", dtypes.float32)),
+      undefined,
+    );
   }),
 );
