@@ -18,7 +18,7 @@ import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel, simplifyValid } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, int, load, mayHave, range, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { dtypes } from "../../dtype/dtype.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
@@ -36,6 +36,8 @@ const GROUP_WORK = 2048;
 const FEW_ROWS = 1 << 12;
 /** How many times less goes into a chain from which another one parts. */
 const NARROW = 32;
+/** Kernels whose loops say how rows may be cut, and ways to cut them, at most. */
+const LOOKED_AT = 4, MOST_BLOCKS = 16;
 /** Bytes of memory that are read as one. */
 const PIECE = 32;
 /** Weight of the bodies of a kernel, at most; and where few units, as of an adapter in software, take long to compile waits. */
@@ -75,6 +77,28 @@ function leadsOf({ ranges }: Form, blocks: number): number {
     n *= sizeOf(ranges[i++]);
   }
   return n === blocks ? i : -1;
+}
+
+const parted = new WeakMap<UOp, Map<number, UOp>>();
+
+/** A STORE whose outermost loops choose one of `blocks`: where they choose parts of a loop, that is two loops. */
+function partedBy(store: UOp, blocks: number): UOp {
+  let known = parted.get(store);
+  if (known === undefined) parted.set(store, known = new Map());
+  let made = known.get(blocks);
+  if (made === undefined) known.set(blocks, made = part(store, blocks));
+  return made;
+}
+
+function part(store: UOp, blocks: number): UOp {
+  const { ranges } = formOf(store)!;
+  let n = 1, i = 0;
+  while (i < ranges.length && n * sizeOf(ranges[i]) <= blocks) n *= sizeOf(ranges[i++]);
+  const r = ranges[i], parts = blocks / n;
+  if (parts === 1 || r === undefined || !Number.isInteger(parts) || sizeOf(r) % parts !== 0) return store;
+  const { kind } = argOf(r, Ops.RANGE), { range: id } = freeIds(toposort(store)), inner = sizeOf(r) / parts;
+  if (kind !== AxisKind.LOOP || r.dtype !== dtypes.int32) return store;
+  return substitute(store, new Map([[r, range(parts, id, kind).mul(inner).add(range(inner, id + 1, kind))]]));
 }
 
 const light = new WeakMap<UOp, boolean>();
@@ -206,8 +230,10 @@ class Joiner {
   /** Do all that node `i` reads of entry `e` lie in the row that it computes? */
   private readsRow(i: number, e: number, blocks: number): boolean {
     const { stores, slots } = this.nodes[i], { size } = this.infos[e];
-    return stores.every((s) => {
-      const key = `${slots.find(e)} ${size} ${blocks}`, known = this.inRow.get(s)?.get(key);
+    return stores.every((store) => {
+      const s = partedBy(store, blocks),
+        key = `${slots.find(e)} ${size} ${blocks}`,
+        known = this.inRow.get(s)?.get(key);
       if (known !== undefined) return known;
       const form = formOf(s)!, leads = leadsOf(form, blocks);
       const is = leads >= 0 && loadsOf(s, slots.find(e)).every((l) => isInRow(l, form, leads, size, blocks));
@@ -278,8 +304,8 @@ class Joiner {
         const e = entryOfKey(w), { size, dtype } = infos[e];
         return this.isTemporary(e) && size / blocks * dtype.itemsize <= most &&
           (this.readers.get(e) ?? []).every((r) => members.includes(r) && this.readsRow(r, e, blocks));
-      }) && n.stores.every((s) => {
-        const leads = leadsOf(formOf(s)!, blocks);
+      }) && n.stores.every((store) => {
+        const s = partedBy(store, blocks), leads = leadsOf(formOf(s)!, blocks);
         return leads >= 0 && readsAlong(s, leads);
       }) && this.mayMove(i, members[0]);
   }
@@ -301,7 +327,9 @@ class Joiner {
     const stages = new Map<number, UOp>(), stores: UOp[] = [];
     for (const i of members) {
       for (const own of nodes[i].stores) {
-        const s = renumber(own, nodes[i].slots, slots), form = formOf(s)!, leads = leadsOf(form, blocks);
+        const s = renumber(partedBy(own, blocks), nodes[i].slots, slots),
+          form = formOf(s)!,
+          leads = leadsOf(form, blocks);
         const beside = side > 1 ? range(side, next++, AxisKind.LOOP) : undefined;
         const whole = new Map<UOp, UOp>(),
           inside = new Map<UOp, UOp>(),
@@ -353,9 +381,27 @@ class Joiner {
   /** The size of the innermost loop that chooses a row. */
   private lastLead(i: number, blocks: number): number {
     return Math.min(...this.nodes[i].stores.map((s) => {
-      const form = formOf(s)!, leads = leadsOf(form, blocks);
+      const form = formOf(partedBy(s, blocks))!, leads = leadsOf(form, blocks);
       return leads === 0 ? 1 : sizeOf(form.ranges[leads - 1]);
     }));
+  }
+
+  /** How many blocks there may be: as many as outer loops choose, of the last kernel or of some before it. */
+  private blocksOf(end: number): Set<number> {
+    const blocks = new Set<number>(), { size } = formOf(this.nodes[end].stores[0])!, seen = new Set([end]);
+    for (const i of seen) {
+      let n = 1;
+      for (const r of [undefined, ...formOf(this.nodes[i].stores[0])!.ranges]) {
+        if (r !== undefined) n *= sizeOf(r);
+        if (size % n === 0 && blocks.size < MOST_BLOCKS) blocks.add(n);
+      }
+      if (seen.size >= LOOKED_AT) continue;
+      for (const r of this.nodes[i].reads) {
+        const e = entryOfKey(r), [w] = this.writes.get(e) ?? [];
+        if (w !== undefined && w < end && this.isTemporary(e) && this.isKernel(w)) seen.add(w);
+      }
+    }
+    return blocks;
   }
 
   /** Joins what can be, from the last kernel to the first. */
@@ -365,8 +411,7 @@ class Joiner {
       if (!this.isKernel(end)) continue;
       const { grid } = this.capsOf(nodes[end].device), chains: Chain[] = [];
       if (grid === undefined) continue;
-      const sizes = formOf(nodes[end].stores[0])!.ranges.map(sizeOf);
-      for (let k = 0, blocks = 1; k <= sizes.length; blocks *= sizes[k++]) {
+      for (const blocks of this.blocksOf(end)) {
         const chain = this.grow(end, blocks, grid);
         if (chain !== undefined) chains.push(chain);
       }
