@@ -118,8 +118,9 @@ const BEFORE_STEP =
 
 /** The same where weights are stepped again: what is read is in their gradient. */
 const BEFORE_LAST_STEP =
-  "a gradient was added to one from before the optimizer's last step: call optimizer.zeroGrad() before backward(), or, " +
-  "to add gradients up over steps, realize them with each: Tensor.realize([w.grad, ...optimizer.scheduleStep()])";
+  "it is from before the optimizer's last step: realize what is carried on, as the state of a recurrent network, with " +
+  "each step: optimizer.step({ also: [state] }); where a gradient was added to one from then, call optimizer.zeroGrad() " +
+  "before backward(), or, to add gradients up over steps, realize them: Tensor.realize([w.grad, ...optimizer.scheduleStep()])";
 
 /** What to do about a read of an earlier value; undefined for what holds for all. */
 function wayOutOf(key: GraphKey, storage: Storage, version: number): string | undefined {

@@ -78,3 +78,26 @@ Deno.test("open gradients: one that reads what was overwritten before is in nobo
   w.assign([4]).realize();
   assertEquals(w.itemSync(), 4);
 });
+
+Deno.test("open gradients: a state that is carried on over steps is realized with each, as the error says", () => {
+  for (const also of [false, true]) {
+    const w = make(2), opt = new nn.optim.SGD([w], { lr: 1 / 4 });
+    let state = make(1, false), [a, s] = [2, 1];
+    const go = () =>
+      Tensor.train(() => {
+        opt.zeroGrad();
+        state = state.mul(w).detach().add(w);
+        state.mul(2).sum().backward();
+        opt.step(also ? { also: [state] } : {});
+        state = state.detach();
+        [s, a] = [s * a + a, a - 1 / 2];
+      });
+    go();
+    if (!also) {
+      assertThrows(() => [1, 2, 3].forEach(go), StaleReadError, "optimizer.step({ also: [state] })");
+      continue;
+    }
+    for (let i = 0; i < 3; i++) go();
+    assertEquals([w.itemSync(), state.itemSync()], [a, s]);
+  }
+});
