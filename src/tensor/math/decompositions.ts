@@ -16,6 +16,7 @@ import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { tied, withGradient } from "../../uop/graph/given_gradient.ts";
 import { broadcastShape, type Operand, TensorBase } from "../handle/base.ts";
 import { constantAxis } from "../handle/dims.ts";
+import { nativeSvd } from "../handle/native_svd.ts";
 import type { GatherTensor } from "../index/gather.ts";
 import type { IndexingTensor } from "../index/indexing.ts";
 import type { SortTensor } from "../index/sort.ts";
@@ -25,7 +26,7 @@ import { hostValues } from "../nodes/select.ts";
 import { Cofactors } from "./cofactors.ts";
 import type { LinalgTensor } from "./linalg.ts";
 import { MatrixGradients } from "./matrix_gradients.ts";
-import { differentiable } from "./svd_gradient.ts";
+import { type Decomposed, differentiable } from "./svd_gradient.ts";
 
 /** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */
 export interface SvdOptions {
@@ -358,7 +359,15 @@ export abstract class DecompositionTensor extends TensorBase {
       const [u, s, vt] = this.transpose(-1, -2).svd(fullMatrices);
       return [vt.transpose(-1, -2), s, u.transpose(-1, -2)];
     }
-    const d = a.dtype, lead = shape.slice(0, -2), out = floatOf(this.dtype);
+    const raw = nativeSvd(a.uop, fullMatrices ? m : n) ?? a.rotatedFully(fullMatrices), out = floatOf(this.dtype);
+    const found = prod(shape) === 0 ? raw : differentiable(a.uop, raw);
+    return [this.wrap(found.u).cast(out), this.wrap(found.s).cast(out), this.wrap(found.vt).cast(out)];
+  }
+
+  /** {@linkcode svd} of m >= n by rotations of all disjoint pairs of columns at once, in kernels of any device. */
+  private rotatedFully(fullMatrices: boolean): Decomposed {
+    const a = this.wrap(this.uop), shape = a.shape, [m, n] = shape.slice(-2);
+    const d = a.dtype, lead = shape.slice(0, -2);
     const even = n + n % 2;
     let w = a.cat([this.identity(n, lead, d)], -2).pad([0, even - n, 0, 0]).kept(); // this over V
     const sweeps = n < 2 ? 0 : Math.ceil(Math.log2(n)) + (d === dtypes.float64 ? 6 : 4);
@@ -373,9 +382,7 @@ export abstract class DecompositionTensor extends TensorBase {
     const signs = r.diagonal({ dim1: -2, dim2: -1 }).lt(0).where(this.wrap(floatConst(-1, d)), 1).unsqueeze(-2) as this;
     const turned = q.at("...", [0, n]).mul(signs);
     const u = fullMatrices && m > n ? turned.cat([q.at("...", [n, m])], -1) : turned;
-    const raw = { u: u.uop, s: values.at("...", [0, n]).uop, vt: v.transpose(-1, -2).uop };
-    const found = prod(shape) === 0 ? raw : differentiable(a.uop, raw);
-    return [this.wrap(found.u).cast(out), this.wrap(found.s).cast(out), this.wrap(found.vt).cast(out)];
+    return { u: u.uop, s: values.at("...", [0, n]).uop, vt: v.transpose(-1, -2).uop };
   }
 
   /**

@@ -1,6 +1,6 @@
 /** Decompositions, systems and transforms: what they must satisfy, on matrices that golden cases do not have. */
 import { assert, assertClose, assertEquals, assertThrows } from "@std/assert";
-import { ArgumentError, Device, Tensor } from "../../../mod.ts";
+import { ArgumentError, Device, jit, Tensor, vmap } from "../../../mod.ts";
 
 Device.default = "JS";
 const on = { device: "JS" };
@@ -40,6 +40,41 @@ for (const [m, n] of [[5, 3], [3, 5], [1, 4], [4, 1], [6, 6]]) {
     await near(upper, r.at([0, k]), 1e-5);
     const [full] = a.qr({ mode: "complete" });
     assertEquals(full.shape, [m, m]);
+  });
+}
+
+const hasC = await Device.open("CLANG").then(() => true, () => false);
+for (
+  const [m, n, rank, dtype] of [[7, 4, 4, "float64"], [4, 9, 4, "float32"], [12, 12, 3, "float64"], [
+    40,
+    33,
+    33,
+    "float32",
+  ]] as const
+) {
+  Deno.test({
+    name: `decompositions: svd and eigh in C, ${m} by ${n} of rank ${rank}, ${dtype}`,
+    ignore: !hasC,
+    fn: async () => {
+      const eps = dtype === "float64" ? 1e-12 : 1e-4, on = { device: "CLANG", dtype };
+      const part = (rows: number, columns: number) =>
+        new Tensor(Array.from({ length: rows * columns }, (_, i) => ((i * 7919 + 3) % 1009) / 256 - 2), on).reshape([
+          rows,
+          columns,
+        ]);
+      const a = rank < Math.min(m, n) ? part(m, rank).matmul(part(rank, n)) : part(m, n), k = Math.min(m, n);
+      const [u, s, vt] = a.svd(), unit = (n: number) => Tensor.eye(n, on);
+      assertEquals([u.shape, s.shape, vt.shape], [[m, m], [k], [n, n]]);
+      await near(u.at("...", [0, k]).mul(s).matmul(vt.at([0, k])), a, eps);
+      await near(u.T.matmul(u), unit(m), eps);
+      await near(vt.matmul(vt.T), unit(n), eps);
+      assertEquals(await a.matrixRank().item(), await a.to("JS").matrixRank().item());
+      const square = a.matmul(a.T), [w, v] = square.eigh();
+      await near(v.mul(w).matmul(v.T), square, 100 * eps);
+      const captured = jit((x: Tensor) => x.svd(false)[1]);
+      for (const by of [1, 2, 3]) await near(captured(a.mul(by).realize()), s.mul(by), 10 * eps);
+      await near(vmap((x: Tensor) => x.svd(false)[1])(a.unsqueeze(0)), s.unsqueeze(0), eps);
+    },
   });
 }
 
