@@ -15,9 +15,8 @@ import { graphRewrite, isRecording, type Pass, runPasses, substitute } from "../
 import { rebuild } from "../uop/rewrite/walk.ts";
 import { simplifyRanges } from "./ast/simplify.ts";
 import { ungate } from "./ast/ungate.ts";
-import { chooseGrid } from "./choose/grid_choice.ts";
+import { chooseGrid, spread } from "./choose/grid_choice.ts";
 import { cheaperRows, heuristic } from "./choose/heuristic_cpu.ts";
-import { spread } from "./choose/heuristic_grid.ts";
 import { coalesce, copyAsync } from "./late/coalesce.ts";
 import { lateRules, pmDivision } from "./late/decomp/missing_ops.ts";
 import { markRounded } from "./late/decomp/rounded.ts";

@@ -7,15 +7,16 @@
  * @module
  */
 import type { Capabilities } from "../../renderer/renderer.ts";
-import { type Region, wideAlong } from "../machine/access.ts";
+import { type Access, type Region, wideAlong } from "../machine/access.ts";
 import { GridPlan } from "../machine/grid_plan.ts";
+import type { AxisOpt } from "../opt/opt.ts";
 
 /** Lane axes that are considered, at most. */
 const MOST_LANE_AXES = 3;
 /** Copies of a body, at most: more do not fit registers. */
 const MOST_COPIES = 64;
 /** Threads of a group without reductions. */
-const GROUP_SIZES: readonly number[] = [64, 256];
+const GROUP_SIZES: readonly number[] = [256, 64];
 /** Elements that a reduction must have for threads to share it. */
 const LEAST_SHARED = 16;
 
@@ -27,6 +28,10 @@ export interface GridKernel {
   readonly caps: Capabilities;
   /** May the iterations of an output axis be threads and groups, while no reduction is shared? */
   readonly isParallel: (axis: number) => boolean;
+  /** Axes that are not split: those whose size is not known, and those of a STAGE. */
+  readonly isFixed: readonly boolean[];
+  /** Iterations of each axis that lie as its stride says: of those that were merged, the innermost one's. */
+  readonly inner: readonly number[];
 }
 
 function powersTo(most: number, from = 1): number[] {
@@ -47,7 +52,7 @@ export class GridCandidates {
 
   /** All of them. */
   all(): readonly GridPlan[] {
-    const { regions, sizes, outputs } = this.k;
+    const { regions, sizes } = this.k;
     this.elementwise();
     let main: Region | undefined, most = 0;
     for (const r of regions) {
@@ -55,14 +60,48 @@ export class GridCandidates {
       const n = sizes.reduce((p, s, i) => r.axes[i] ? p * s : p, r.accesses.length);
       if (n > most) [main, most] = [r, n];
     }
-    // what is inside of another reduction is not shared
-    const isNested = main?.axes.some((here, i) => here && i >= outputs && !main!.own.includes(i));
-    if (main !== undefined && !isNested) this.reductions(main);
+    if (main === undefined) return this.plans;
+    if (this.isNested(main)) this.nested(main);
+    else this.reductions(main);
     return this.plans;
   }
 
+  /**
+   * Axes that may become one, in several ways: those of each reduction, the longer their stride in what is read most the
+   * further out, alone or with the output axes that no reduction depends on.
+   */
+  merges(): AxisOpt[][] {
+    const { regions, sizes, isFixed } = this.k, opts: AxisOpt[] = [], seen = new Set<string>();
+    const join = (axes: readonly number[]): void => {
+      const last = axes[axes.length - 1];
+      for (const i of axes.slice(0, -1).reverse()) opts.push({ op: "MERGE", axis: i, arg: last });
+    };
+    for (const r of regions) {
+      const own = r.own.filter((i) => sizes[i] > 1), key = own.toSorted().join();
+      if (r.kind !== "reduce" || own.length < 2 || own.some((i) => isFixed[i]) || seen.has(key)) continue;
+      seen.add(key);
+      const bytes = (a: Access): number => sizes.reduce((n, s, i) => a.depends[i] ? n * s : n, a.dtype.itemsize);
+      const [load] = r.accesses.filter((a) => !a.isStore).sort((a, b) => bytes(b) - bytes(a));
+      const step = (i: number): number => load === undefined ? 0 : Math.abs(load.strides[i]) || 0;
+      const order = own.toSorted((a, b) => step(b) - step(a) || a - b);
+      // elements that lie side by side: what is apart is found sooner by two indices than by quotients
+      if (step(order[order.length - 1]) === 1) join(order);
+    }
+    if (opts.length === 0) return [];
+    const out = [opts.slice()], free = this.freeAxes();
+    if (free.length > 1 && !free.some((i) => isFixed[i])) {
+      join(free);
+      out.push(opts);
+    }
+    return out;
+  }
+
   private plan(): GridPlan {
-    return new GridPlan(this.k.sizes, this.k.outputs);
+    return new GridPlan(this.k.sizes, this.k.outputs, this.k.isFixed);
+  }
+  /** Is a reduction inside of another one? */
+  private isNested(r: Region): boolean {
+    return r.axes.some((here, i) => here && i >= this.k.outputs && !r.own.includes(i));
   }
   private isOutput(i: number): boolean {
     return i < this.k.outputs;
@@ -86,7 +125,7 @@ export class GridCandidates {
 
   /** Elements of an axis that make accesses of up to 16 bytes, all of them aligned. */
   private widthOf(axis: number, regions: readonly Region[]): number {
-    return wideAlong(axis, this.k.sizes[axis], regions, this.k.caps.vectorBytes);
+    return wideAlong(axis, this.k.inner[axis], regions, this.k.caps.vectorBytes);
   }
 
   // ---- a thread for some elements
@@ -114,8 +153,13 @@ export class GridCandidates {
 
   private elementwise(): void {
     const { k } = this, { sizes } = k;
-    const parallel = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && sizes[i] > 1 && k.isParallel(i));
-    if (parallel.length === 0) return;
+    const parallel = sizes.map((_, i) => i).filter((i) =>
+      this.isOutput(i) && sizes[i] > 1 && !k.isFixed[i] && k.isParallel(i)
+    );
+    if (parallel.length === 0) {
+      this.plans.push(this.plan());
+      return;
+    }
     const inner = k.regions.filter((r) => r.kind === "reduce").flatMap((r) => r.own).filter((i) => sizes[i] > 1);
     const short = inner.reduce((n, i) => n * sizes[i], 1);
     const lanes = this.laneAxes(parallel, k.regions);
@@ -166,12 +210,29 @@ export class GridCandidates {
 
   // ---- threads share reductions
 
+  /** Threads share the reduction around another one. */
+  private nested(main: Region): void {
+    const { regions, sizes } = this.k;
+    const outer = regions.find((r) =>
+      r.kind === "reduce" && !this.isNested(r) && r.own.some((i) => main.axes[i] && !main.own.includes(i))
+    );
+    if (outer === undefined) return;
+    for (const axis of outer.own) {
+      for (const threads of powersTo(Math.min(this.most, sizes[axis]), 8)) {
+        const plan = this.plan();
+        if (plan.share(axis, threads) && this.shareRest(plan, threads)) this.plans.push(plan);
+      }
+    }
+  }
+
   private reductions(main: Region): void {
     const { k } = this, { sizes } = k;
     const length = main.own.reduce((n, i) => n * sizes[i], 1);
     if (length < LEAST_SHARED || this.most < 32) return;
     const around = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && main.axes[i]);
-    for (const fast of this.laneAxes([...around, ...main.own], [main])) {
+    let lanes = this.laneAxes([...around, ...main.own], [main]);
+    if (lanes.length === 0) lanes = this.laneAxes(around, k.regions.filter((r) => r.kind === "store"));
+    for (const fast of lanes.length > 0 ? lanes : around.slice(-1)) {
       if (main.own.includes(fast)) this.rows(main, fast, around);
       else this.columns(main, fast, around);
     }
@@ -251,7 +312,7 @@ export class GridCandidates {
   private shareRows(plan: GridPlan, around: readonly number[], count: number): boolean {
     for (const i of [...around].reverse()) {
       const n = plan.axes[i].rest;
-      if (n % count === 0 && n > 1) return plan.share(i, count);
+      if (n % count === 0 && n > 1 && plan.share(i, count)) return true;
     }
     return false;
   }
@@ -265,7 +326,8 @@ export class GridCandidates {
       for (
         const lanes of new Set([...powersTo(Math.min(64, this.most), 4).filter((n) => n <= rest), Math.min(rest, 32)])
       ) {
-        for (const share of powersTo(Math.min(this.most / lanes, size))) {
+        // what is shared is worth a step of each thread and more
+        for (const share of powersTo(size < LEAST_SHARED ? 1 : Math.min(this.most / lanes, size))) {
           const each = Math.ceil(size / share);
           if (lanes * share < 32 && size > LEAST_SHARED) continue;
           for (const unroll of new Set([1, 8, 16, ...isRow && each <= MOST_COPIES ? [each] : []])) {
@@ -295,10 +357,10 @@ export class GridCandidates {
 
   /** The threads that share a reduction share all others of the kernel, and what is stored after them. */
   private shareRest(plan: GridPlan, threads: number): boolean {
-    const { sizes, regions, outputs } = this.k;
+    const { sizes, regions } = this.k;
     for (const r of regions) {
       if (r.kind !== "reduce" || r.own.some((i) => plan.axes[i].threads > 1)) continue;
-      if (r.axes.some((here, i) => here && i >= outputs && !r.own.includes(i))) continue; // inside of another one
+      if (this.isNested(r)) continue;
       const length = r.own.reduce((n, i) => n * sizes[i], 1);
       if (length < LEAST_SHARED) continue; // each thread does it for itself
       const longest = r.own.toSorted((a, b) => sizes[b] - sizes[a])[0], [fast = -1] = this.laneAxes(r.own, [r]);

@@ -1,75 +1,134 @@
 /**
- * The opts of a kernel on a grid: what heuristic_grid.ts makes by rules, or, where the model says that it is much better, one
- * of all that grid_candidates.ts has. Products in tiles are left to their own chooser.
+ * The opts of a kernel on a grid: of all that grid_candidates.ts and tile_candidates.ts have, those that the models of
+ * machine/ say take least. Deterministic: of equals the first.
  *
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import type { Renderer } from "../../renderer/renderer.ts";
+import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { regionsOf } from "../machine/access.ts";
-import { GridModel } from "../machine/grid_model.ts";
-import { GridPlan } from "../machine/grid_plan.ts";
-import { Kernel } from "../opt/kernel.ts";
+import { GridModel, LAUNCH } from "../machine/grid_model.ts";
+import type { GridPlan } from "../machine/grid_plan.ts";
+import { stepOf } from "../machine/grid_traffic.ts";
+import { applyMerges, Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { GridCandidates } from "./grid_candidates.ts";
-import { heuristicGrid } from "./heuristic_grid.ts";
+import { tileChain } from "./heuristic_chain.ts";
+import { tiledProduct } from "./tile_candidates.ts";
 
-/** How many times quicker another plan must be by the model, which is exact to some 15 %. */
-const MUCH_QUICKER = 1.25;
-/** Microseconds that it must save: so little is not worth the search. */
-const LEAST_SAVED = 1;
+/** What is so near the least that any plan takes, or takes so little more than a launch (in microseconds), is good enough. */
+const NEAR_FLOOR = 1.05, LITTLE = 0.5;
+/** How many times quicker plans must be whose indices have quotients: more of their price is a guess. */
+const MERGED_RISK = 1.08;
+/** Threads of a group where nothing is chosen: a warp or two of any device. */
+const FEW_THREADS = 64;
 
-/** A kernel with the axes of a plan, and what its plans cost. */
-interface Base {
-  readonly kernel: Kernel;
+/** Without opts: a thread for each output element, in groups of a few. */
+export function spread(kernel: Kernel, caps: Capabilities): void {
+  const { outputAxes } = kernel;
+  for (let i = outputAxes.length - 1; i >= 0; i--) {
+    const { size } = outputAxes[i];
+    if (size < 2 || !kernel.isParallel(i)) continue;
+    const threads = Math.min(size, FEW_THREADS, caps.grid!.maxGroupSize[0], caps.grid!.maxGroupThreads);
+    kernel.apply({ op: "LOCAL", axis: i, arg: threads });
+    return;
+  }
+}
+
+/** A kernel with the axes of a plan, some of them merged, and what its plans cost. */
+export interface Base {
   readonly merges: readonly AxisOpt[];
   readonly model: GridModel;
   readonly candidates: GridCandidates;
-  readonly sizes: readonly number[];
 }
 
-function baseOf(ast: UOp, renderer: Renderer, merges: readonly AxisOpt[]): Base | undefined {
-  const { caps } = renderer, kernel = new Kernel(ast, true, caps.grid!.tensorCores);
-  for (const o of merges) kernel.apply(o);
-  const { axes } = kernel, sizes = axes.map((a) => a.size), outputs = kernel.outputAxes.length;
-  if (axes.some((a) => a.size === 0 || a.role === "stage")) return undefined;
-  const { regions } = regionsOf(kernel.ast, axes),
-    model = new GridModel(regions, outputs, caps, axes.map((a) => a.range), sizes);
+/** The kernel of an AST. */
+function kernelOf(ast: UOp, { caps }: Renderer): Kernel {
+  return new Kernel(ast, true, caps.grid!.tensorCores);
+}
+
+export function baseOf(ast: UOp, renderer: Renderer, merges: readonly AxisOpt[]): Base | undefined {
+  const { caps } = renderer, kernel = kernelOf(ast, renderer), whole = kernel.axes.map((a) => a.size);
+  if (merges.length > 0 && !(kernel.mayMerge && applyMerges(kernel, merges))) return undefined;
+  const { axes } = kernel, sizes = axes.map((a) => a.size === 0 ? a.expected : a.size);
+  const outputs = kernel.outputAxes.length, isFixed = axes.map((a) => a.size === 0 || a.role === "stage");
+  const ranges = axes.map((a) => a.range), gone = new Set(merges.map((o) => o.axis));
+  // the index of axes that were merged has quotients and remainders: within the innermost one it has a stride
+  const inner = merges.length === 0 ? sizes : whole.filter((_, i) => !gone.has(i));
+  const { regions } = regionsOf(kernel.ast, axes), model = new GridModel(regions, outputs, caps, ranges, sizes, inner);
+  const near = merges.length === 0 ? regions : regions.map((r) => ({
+    ...r,
+    accesses: r.accesses.map((a) => ({ ...a, strides: a.strides.map((s, i) => s === s ? s : stepOf(a, ranges[i])) })),
+  }));
   const isParallel = (i: number): boolean => kernel.isParallel(i);
-  const candidates = new GridCandidates({ regions, sizes, outputs, caps, isParallel });
-  return { kernel, merges, model, candidates, sizes };
+  return {
+    merges,
+    model,
+    candidates: new GridCandidates({ regions: near, sizes, outputs, caps, isParallel, isFixed, inner }),
+  };
+}
+
+/** A plan and its price. */
+export interface PricedPlan {
+  readonly base: Base;
+  readonly plan: GridPlan;
+  readonly time: number;
+}
+
+/** Plans of an AST that take less than `most` microseconds: each less than all before, or with `isAll` any. */
+export function pricedPlans(
+  ast: UOp,
+  renderer: Renderer,
+  most: number = Infinity,
+  isAll: boolean = false,
+): PricedPlan[] {
+  const found: PricedPlan[] = [], plain = baseOf(ast, renderer, [])!, bases = [plain];
+  for (const merges of plain.candidates.merges()) {
+    const base = baseOf(ast, renderer, merges);
+    if (base !== undefined) bases.push(base);
+  }
+  const enough = isAll ? 0 : Math.max(plain.model.floor * NEAR_FLOOR, LAUNCH + LITTLE);
+  let least = most;
+  for (const base of bases) {
+    const risk = base.merges.length > 0 ? MERGED_RISK : 1;
+    for (const plan of base.candidates.all()) {
+      const bound = isAll ? most : least, time = risk * (base.model.estimate(plan, bound / risk)?.time ?? Infinity);
+      if (time >= bound) continue;
+      found.push({ base, plan, time });
+      least = time;
+      if (least <= enough) return found;
+    }
+  }
+  return found;
+}
+
+/** A kernel with the opts of a plan; undefined where they are not possible: the AST has more to say than axes and accesses. */
+export function planned(ast: UOp, renderer: Renderer, { base, plan }: PricedPlan): Kernel | undefined {
+  const kernel = kernelOf(ast, renderer);
+  try {
+    if (base.merges.length > 0) applyMerges(kernel, base.merges);
+    for (const o of plan.opts) kernel.apply(o);
+    return kernel;
+  } catch (error) {
+    if (!(error instanceof ArgumentError)) throw error;
+    return undefined;
+  }
 }
 
 /** The kernel of an AST with the opts that suit the device. */
 export function chooseGrid(ast: UOp, renderer: Renderer): Kernel {
-  const byRules = new Kernel(ast, true, renderer.caps.grid!.tensorCores);
-  heuristicGrid(byRules, renderer);
-  const merges: AxisOpt[] = [], others: AxisOpt[] = [];
-  for (const o of byRules.applied) {
-    if (o.op === "STAGE" || o.op === "TC") return byRules;
-    (o.op === "MERGE" ? merges : others).push(o);
+  const chain = kernelOf(ast, renderer);
+  if (tileChain(chain, renderer.caps)) return chain;
+  const tiled = tiledProduct(() => kernelOf(ast, renderer), renderer.caps);
+  if (tiled !== undefined && tiled.floor >= tiled.time) return tiled.kernel();
+  const plans = pricedPlans(ast, renderer, tiled?.time);
+  for (const p of plans.reverse()) {
+    const kernel = planned(ast, renderer, p);
+    if (kernel !== undefined) return kernel;
   }
-  const base = baseOf(ast, renderer, merges);
-  const plan = base && GridPlan.of(others, base.sizes, base.kernel.outputAxes.length);
-  const rules = plan && base.model.estimate(plan);
-  if (rules === undefined) return byRules;
-  let least = Math.min(rules.time / MUCH_QUICKER, rules.time - LEAST_SAVED),
-    best: { base: Base; plan: GridPlan } | undefined;
-  if (least <= base!.model.floor) return byRules;
-  for (const b of merges.length === 0 ? [base!] : [base!, baseOf(ast, renderer, [])!]) {
-    for (const plan of b.candidates.all()) {
-      const time = b.model.estimate(plan)?.time ?? Infinity;
-      if (time < least) [least, best] = [time, { base: b, plan }];
-    }
-  }
-  if (best === undefined) return byRules;
-  const { base: { kernel }, plan: { opts } } = best;
-  try {
-    for (const o of opts) kernel.apply(o);
-    return kernel;
-  } catch (error) {
-    if (!(error instanceof ArgumentError)) throw error;
-    return byRules; // the AST has more to say than axes and accesses
-  }
+  if (tiled !== undefined) return tiled.kernel();
+  const kernel = kernelOf(ast, renderer);
+  spread(kernel, renderer.caps);
+  return kernel;
 }

@@ -17,7 +17,7 @@ import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort } from "../../uop/core/uop.ts";
 import { type Access, isAligned, type Region, regionsOf } from "../machine/access.ts";
-import { type Operand, type Pieces, sideOf, type Tile, TileModel } from "../machine/tile_model.ts";
+import { type Operand, type Pieces, sideOf, threadFloor, type Tile, TileModel } from "../machine/tile_model.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 import { WIDE } from "../opt/stage.ts";
@@ -219,39 +219,61 @@ function merged(
   return { matrices: { reads: sides.reads, rows, columns, sum, loops: 1 }, sizes: now, opts };
 }
 
-/** Tiles a product of matrices; false where the kernel is none, or too small, and nothing was done. */
-export function tileProduct(
-  kernel: Kernel,
-  caps: Capabilities,
-  regions: readonly Region[],
-  sizes: readonly number[],
-): boolean {
-  const outputs = kernel.outputAxes.length;
-  const sides = sidesOf(regions, outputs, sizes);
-  if (sides === undefined || kernel.axes.some((a) => a.size === 0)) return false;
+/** A product in tiles: about how many microseconds it takes, and what applies it. */
+export interface TiledProduct {
+  readonly time: number;
+  /** No other way to compute it by threads takes less. */
+  readonly floor: number;
+  readonly kernel: () => Kernel;
+}
+
+/** The best tiles for a kernel that is a product of matrices; undefined where it is none, or too small. */
+export function tiledProduct(make: () => Kernel, caps: Capabilities): TiledProduct | undefined {
+  const kernel = make(), { axes } = kernel, outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
+  if (sizes.includes(0)) return undefined;
+  const { regions } = regionsOf(kernel.ast, axes), sides = sidesOf(regions, outputs, sizes);
+  if (sides === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const plain = matricesOf(sides, sizes);
   const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs, store);
   const choice = chooser?.choose(), time = choice?.time ?? Infinity;
   const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => hasProduct(kernel, core));
-  const flat = merged(sides, sizes, isOnUnits);
-  if (
-    flat.opts.length > 0 && kernel.mayMerge &&
-    [flat.matrices.rows, flat.matrices.columns, flat.matrices.sum].every((i) => flat.sizes[i] >= LEAST_SIDE)
-  ) {
+  const flat = merged(sides, sizes, isOnUnits), { rows, columns, sum } = flat.matrices;
+  const floor = threadFloor(sizes.reduce((n, k) => n * k, 1), caps.grid!);
+  if (flat.opts.length > 0 && kernel.mayMerge && [rows, columns, sum].every((i) => flat.sizes[i] >= LEAST_SIDE)) {
     const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs, store, true).choose();
-    if (other !== undefined && other.time * MERGED_COST < time && applyMerges(kernel, flat.opts)) {
-      const size = kernel.axes.map((a) => a.size), count = kernel.outputAxes.length;
-      const again = sidesOf(regionsOf(kernel.ast, kernel.axes).regions, count, size);
-      const matrices = again === undefined ? undefined : matricesOf(again, size);
-      if (matrices === undefined) return false;
-      const chooser = new TileChooser(kernel, caps, matrices, size, count, store);
-      const known = chooser.unit() === other.number ? other : chooser.choose();
-      if (known !== undefined) chooser.run(known);
-      return known !== undefined;
+    if (other !== undefined && other.time * MERGED_COST < time) {
+      const made = mergedProduct(make(), caps, flat.opts, other);
+      if (made !== undefined) return { time: other.time * MERGED_COST, floor, kernel: () => made };
     }
   }
-  if (choice === undefined) return false;
-  chooser!.run(choice);
-  return true;
+  if (choice === undefined) return undefined;
+  return {
+    time,
+    floor,
+    kernel: () => {
+      chooser!.run(choice);
+      return kernel;
+    },
+  };
+}
+
+/** The product whose axes are merged so, in its tiles. */
+function mergedProduct(
+  kernel: Kernel,
+  caps: Capabilities,
+  opts: readonly AxisOpt[],
+  found: Choice,
+): Kernel | undefined {
+  if (!applyMerges(kernel, opts)) return undefined;
+  const sizes = kernel.axes.map((a) => a.size), outputs = kernel.outputAxes.length;
+  const { regions } = regionsOf(kernel.ast, kernel.axes), sides = sidesOf(regions, outputs, sizes);
+  const matrices = sides === undefined ? undefined : matricesOf(sides, sizes);
+  if (matrices === undefined) return undefined;
+  const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
+  const chooser = new TileChooser(kernel, caps, matrices, sizes, outputs, store);
+  const known = chooser.unit() === found.number ? found : chooser.choose();
+  if (known === undefined) return undefined;
+  chooser.run(known);
+  return kernel;
 }

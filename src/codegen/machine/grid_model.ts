@@ -31,11 +31,11 @@ const LOADED = 0.6, COMBINE = 0.25;
 /** The same of a launch. */
 export const LAUNCH = 2.5;
 /** Microseconds that a read alone takes from the nearest cache, and more from the other one, and from memory. */
-const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.47;
+const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.7;
 /** Threads of a unit that keep its arithmetic busy. */
 const BUSY_THREADS = 768;
-/** Lane operations of a loop's iteration, of an access, of the gate of an element. */
-const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 2;
+/** Lane operations of a loop's iteration, of an access, of the gate of an element, of quotients along an axis. */
+const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 2, QUOTIENT_WORK = 10;
 /** Microseconds of an iteration that reads nothing. */
 const ITERATION = 0.02;
 /** Copies along an axis, at most. */
@@ -171,37 +171,56 @@ interface Grouping {
 export class GridModel {
   private readonly grid: GridCaps;
   private readonly costs: readonly RegionCost[];
+  private readonly touched: number;
 
-  /** @param ranges of the axes, which have `sizes` */
+  /**
+   * @param ranges of the axes, which have `sizes`
+   * @param inner of axes that were merged, iterations of the innermost one
+   */
   constructor(
     private readonly regions: readonly Region[],
     private readonly outputs: number,
     private readonly caps: Capabilities,
     ranges: readonly UOp[],
     private readonly sizes: readonly number[],
+    inner: readonly number[] = sizes,
   ) {
     this.grid = caps.grid!;
     this.costs = regions.map((region) => ({
       region,
-      accesses: region.accesses.map((a) => new AccessTraffic(a, region, ranges, sizes, caps.vectorBytes)),
+      accesses: region.accesses.map((a) => new AccessTraffic(a, region, ranges, sizes, caps.vectorBytes, inner)),
       works: worksOf(region, ranges),
       combine: region.kind === "reduce" ? workOfCarrier(carrierOf(region.root)) : 0,
     }));
+    this.touched = this.touchedBytes();
   }
 
   /** Microseconds that no plan is below: what is touched, once. */
   get floor(): number {
+    return LAUNCH + this.touched / (UNIT_MEMORY * this.grid.units * CLOCK);
+  }
+
+  /** Bytes of all buffers that the kernel touches. */
+  private touchedBytes(): number {
     const touched = new Map<UOp, number>();
     for (const { accesses } of this.costs) {
       for (const { base, whole } of accesses) touched.set(base, Math.max(touched.get(base) ?? 0, whole));
     }
     let bytes = 0;
     for (const n of touched.values()) bytes += n;
-    return LAUNCH + bytes / (UNIT_MEMORY * this.grid.units * CLOCK);
+    return bytes;
   }
 
-  /** What a plan costs; undefined where the device cannot run it. */
-  estimate(plan: GridPlan): GridEstimate | undefined {
+  /** Microseconds that a plan is not below: what is touched by the units that have groups, and its iterations. */
+  private leastOf(axes: readonly PlanAxis[], serial: readonly boolean[], groups: number): number {
+    const busy = Math.min(UNIT_MEMORY * this.grid.units, groups * SECTOR);
+    let chain = 0;
+    for (const r of this.regions) chain += this.loopsOf(r, axes, serial) * ITERATION;
+    return LAUNCH + Math.max(this.touched / (busy * CLOCK), chain);
+  }
+
+  /** What a plan costs; undefined where the device cannot run it, or where it takes more than `most` microseconds. */
+  estimate(plan: GridPlan, most: number = Infinity): GridEstimate | undefined {
     const { grid, outputs, regions, costs } = this, { axes } = plan, { units } = grid;
     let group = 1;
     for (let i = outputs; i < axes.length; i++) group = Math.max(group, axes[i].threads);
@@ -221,6 +240,7 @@ export class GridModel {
       else threads *= axes[i].threads;
     }
     if (threads > grid.maxGroupThreads || left > group) return undefined;
+    if (most < Infinity && this.leastOf(axes, serial, groups) >= most) return undefined;
     const counts = axes.map((a, i) => i >= outputs || serial[i] ? a.size : a.copies * a.threads);
     const grouping = { serial, threads, groups, counts };
     const sharing = regions.map((r, k): Digit | undefined => {
@@ -259,13 +279,13 @@ export class GridModel {
     });
     if (shared > grid.sharedBytes) return undefined;
     const registers = OTHER_REGISTERS + values, held = Math.min(available, ceilDiv(registers, 8) * 8);
-    const most = Math.min(
+    const fitting = Math.min(
       Math.floor(grid.unitThreads / whole),
       Math.floor(grid.unitRegisters / (whole * held)),
       32,
       Math.floor(grid.unitShared / shared),
     );
-    const resident = Math.max(1, most),
+    const resident = Math.max(1, fitting),
       busy = Math.min(units, groups),
       here = Math.min(resident, ceilDiv(groups, units));
     const flight = flying * threads * here, issue = Math.min(1, threads * here / BUSY_THREADS);
@@ -309,6 +329,7 @@ export class GridModel {
       let work = 1;
       for (const i of r.own) work *= axes[i].size;
       if (!isGrouped && work <= REPEATED_REDUCE) continue;
+      if (r.axes.some((here, i) => here && i >= this.outputs && !r.own.includes(i))) continue; // inside of another one
       for (let i = 0; i < this.outputs; i++) if (!r.axes[i]) serial[i] = true;
     }
     const isUseful = isGrouped || serial.some((s, i) => !s && axes[i].size !== 1);
@@ -384,9 +405,10 @@ export class GridModel {
       }
       const times = this.timesOf(r, a.depends, axes, serial, loops), { sectors, clocks } = a.ofWarp(digits, width);
       requests += times * count * clocks * warps * groups;
-      lanes += times * (count * ACCESS_WORK + (a.isGated ? GATE_WORK * elements : 0));
+      lanes += times *
+        (count * (ACCESS_WORK + QUOTIENT_WORK * a.brokenAxes) + (a.isGated ? GATE_WORK * elements : 0));
       if (!a.isStore) {
-        values += elements * a.itemsize / 4;
+        values += elements * a.itemsize / 4 + (loops === 1 && a.brokenAxes > 0 ? count : 0);
         flight += elements * a.itemsize;
       }
       const once = count * sectors * SECTOR * warps, bytes = this.l2Bytes(a, r, axes, counts, times, once);

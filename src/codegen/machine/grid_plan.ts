@@ -35,8 +35,13 @@ export class GridPlan {
   /**
    * @param sizes iterations of the axes, those of the output first
    * @param outputs how many are of the output
+   * @param isFixed which axes are not split: those whose size is not known, and those of a STAGE
    */
-  constructor(sizes: readonly number[], private readonly outputs: number) {
+  constructor(
+    sizes: readonly number[],
+    private readonly outputs: number,
+    private readonly isFixed: readonly boolean[] = [],
+  ) {
     this.axes = sizes.map((size) => ({ size, rest: size, copies: 1, threads: 1, pieces: [] }));
   }
 
@@ -67,7 +72,7 @@ export class GridPlan {
   /** Rounds an axis up to a multiple. */
   pad(axis: number, k: number): boolean {
     const a = this.axes[axis];
-    if (a === undefined || a.pieces.length > 0 || k < 2) return false;
+    if (a === undefined || this.isFixed[axis] || a.pieces.length > 0 || k < 2) return false;
     if (a.size % k === 0) return true;
     a.size = a.rest = ceilDiv(a.size, k) * k;
     this.opts.push({ op: "PADTO", axis, arg: k });
@@ -77,11 +82,11 @@ export class GridPlan {
   private split(axis: number, k: number, isThread: boolean): boolean {
     const a = this.axes[axis], isReduce = axis >= this.outputs;
     if (k === 1) return true;
-    if (a === undefined || k > a.rest) return false;
+    if (a === undefined || this.isFixed[axis] || k > a.rest) return false;
     if (isReduce && a.rest % k !== 0) {
       // threads are padded, copies peeled off
       if (a.pieces.length > 0) return false;
-      a.size = a.rest = isThread ? ceilDiv(a.rest, k) * k : a.rest - a.rest % k;
+      a.size = a.rest = ceilDiv(a.rest, k) * k;
     }
     a.pieces.push({ isThread, size: k, stride: a.copies * a.threads });
     if (isThread) a.threads *= k;

@@ -19,7 +19,7 @@ const WARP = 32;
 /** Copies of a body, at most, whose accesses are looked at one by one. */
 const MOST_COPIES = 256;
 /** Sectors at both ends of a piece that others touch too, and what such a sector costs to store. */
-const SHARED_ENDS = 2, STORED_IN_PART = 12;
+const SHARED_ENDS = 0.5, STORED_IN_PART = 12;
 /** How much longer pieces of one sector take than long ones. */
 const SHORT_PIECE = 0.4;
 
@@ -48,9 +48,9 @@ export interface Digit {
 
 const ONE: ThreadAccess = { width: 1, count: 1, elements: 1 };
 
-/** A number for a list of numbers, from that of the list before and one more: of 52 bits, so that two are not the same. */
+/** A number for a list of whole numbers, from that of the list before and one more; no step of it is rounded. */
 function keyOf(key: number, n: number): number {
-  return (key * 1000003 + n * 7919 + 12345) % 4503599627370449;
+  return (key * 1000003 + n % 4294967291 * 7919 + 12345) % 4294967291;
 }
 
 /** The value of an index where `range` has a value and others 0; NaN where it is loaded. */
@@ -74,6 +74,12 @@ function valueAt(u: UOp, range: UOp, value: number): number {
   }
 }
 
+/** How far an access moves from the first iteration of an axis to the second; NaN where its index is loaded. */
+export function stepOf({ node }: Access, range: UOp): number {
+  const index = node.src[0].src[1];
+  return valueAt(index, range, 1) - valueAt(index, range, 0);
+}
+
 /** One access of a kernel. Axes by their position in the plan. */
 export class AccessTraffic {
   readonly isStore: boolean;
@@ -91,6 +97,8 @@ export class AccessTraffic {
   private readonly fast: number;
   /** Axes of the region that it depends on, the smallest step first; those without a constant one last. */
   private readonly order: readonly number[];
+  /** By axis: iterations that its stride holds for. What follows lies elsewhere, where axes were merged. */
+  private readonly inner: readonly number[];
   private readonly copies = new Map<number, ThreadAccess>();
   private readonly requests = new Map<number, WarpRequest>();
   private readonly offset: number;
@@ -101,14 +109,14 @@ export class AccessTraffic {
     ranges: readonly UOp[],
     sizes: readonly number[],
     private readonly vectorBytes: number,
+    inner: readonly number[],
   ) {
-    const index = a.node.src[0].src[1];
-    const steps = (i: number): number => valueAt(index, ranges[i], 1) - valueAt(index, ranges[i], 0);
+    this.inner = a.strides.map((s, i) => s === s ? Infinity : inner[i]);
     this.isStore = a.isStore;
     this.itemsize = a.dtype.itemsize;
     this.depends = a.depends.map((d, i) => d && r.axes[i]);
     this.isGated = a.gated.includes(true);
-    this.strides = a.strides.map((s, i) => s === s ? s : steps(i));
+    this.strides = a.strides.map((s, i) => s === s ? s : stepOf(a, ranges[i]));
     this.offset = a.offset;
     this.base = a.node.src[0].src[0];
     this.nbytes = this.base.op === Ops.PARAM ? argOf(this.base, Ops.PARAM).size * this.itemsize : Infinity;
@@ -116,6 +124,11 @@ export class AccessTraffic {
     this.order = sizes.map((_, i) => i).filter((i) => this.depends[i]).sort((i, j) => key(i) < key(j) ? -1 : 1);
     this.fast = this.strides.findIndex((s, i) => s === 1 && r.axes[i]);
     this.whole = this.uniqueBytes(sizes);
+  }
+
+  /** Axes along which its index has quotients. */
+  get brokenAxes(): number {
+    return this.inner.reduce((n, k) => k < Infinity ? n + 1 : n, 0);
   }
 
   /** How many accesses of how many elements a thread makes for its copies: neighbors are one, and equal ones too. */
@@ -213,9 +226,10 @@ export class AccessTraffic {
   uniqueBytes(counts: readonly number[]): number {
     const { itemsize } = this;
     // from the smallest step on: elements, from the first to the last of them, and how many of those are side by side
-    let n = 1, span = 1, run = 0, gap = SECTOR;
+    let n = 1, span = 1, run = 0, gap = SECTOR, apart = 1;
     for (const i of this.order) {
-      const count = counts[i], step = Math.abs(this.strides[i]);
+      const count = Math.min(counts[i], this.inner[i]), step = Math.abs(this.strides[i]);
+      apart *= Math.ceil(counts[i] / count);
       if (count === 1) continue;
       if (run === 0 && !(step <= span && n === span)) {
         run = n;
@@ -229,15 +243,15 @@ export class AccessTraffic {
     }
     const row = (run === 0 ? n : run) * itemsize, sector = Math.min(SECTOR, Math.max(gap * itemsize, row));
     const each = Math.max(1, (run === 0 ? SECTOR / 2 : sector) / row);
-    return Math.min(n * itemsize * each, Math.max(SECTOR, this.nbytes));
+    return Math.min(n * itemsize * each * apart, Math.max(SECTOR, this.nbytes));
   }
 
   /** How much longer memory takes for the pieces that a group touches than for long ones. */
   pieceCost(counts: readonly number[], sizes: readonly number[]): number {
     const { fast, itemsize, strides } = this;
     if (fast < 0) return 1;
-    let run = counts[fast];
-    if (run >= sizes[fast]) {
+    let run = Math.min(counts[fast], this.inner[fast]);
+    if (run >= Math.min(sizes[fast], this.inner[fast])) {
       // whole rows: those behind each other are one piece
       for (const j of this.order) if (j !== fast && Math.abs(strides[j]) <= run) run *= counts[j];
     }

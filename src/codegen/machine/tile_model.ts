@@ -135,6 +135,11 @@ function unevenness(side: number): number {
   return side === 1 ? 1 : side === 3 ? THREE_PIECES : MORE_PIECES;
 }
 
+/** Microseconds that so many products by threads take at least, in tiles or not. */
+export function threadFloor(products: number, { units }: GridCaps): number {
+  return LAUNCH + products / BY_THREADS.products / units / CLOCK;
+}
+
 /** What a tile costs, and the ring that it has. */
 export interface TileEstimate {
   readonly time: number;

@@ -412,6 +412,8 @@ export class Kernel {
     for (const u of nodes) {
       const work = iterationsOf(ownRanges(u)) || Infinity;
       if (!grouped && work <= REPEATED_REDUCE) continue;
+      // inside of another one it is done again in each of its iterations, whoever does them
+      if (rangesOf(u).some((r) => isReduceKind(kindOf(r)))) continue;
       for (const a of this.output) if (!dependsOn(u, a.range)) serial.add(a);
     }
     // a component of its own must keep its size

@@ -49,7 +49,10 @@ for (const [name, graph] of Object.entries(GRAPHS)) {
       const { axes } = kernel, outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
       const { regions } = regionsOf(ast, axes), isParallel = (i: number): boolean => kernel.isParallel(i);
       const model = new GridModel(regions, outputs, caps, axes.map((a) => a.range), sizes);
-      const plans = new GridCandidates({ regions, sizes, outputs, caps, isParallel }).all();
+      const isFixed = axes.map(() => false);
+      const plans = [
+        ...new GridCandidates({ regions, sizes, outputs, caps, isParallel, isFixed, inner: sizes }).all(),
+      ];
       const fitting = plans.filter((p) => model.estimate(p) !== undefined);
       assert.ok(fitting.length >= 4, `${fitting.length} of ${plans.length}`);
       for (const p of fitting) assert.ok(model.estimate(p)!.time >= model.floor * 0.99, p.opts.map(optText).join(" "));

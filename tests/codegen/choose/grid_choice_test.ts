@@ -6,6 +6,8 @@
  */
 import assert from "node:assert/strict";
 import { context, dtypes, Tensor } from "../../../mod.ts";
+import { baseOf, pricedPlans } from "../../../src/codegen/choose/grid_choice.ts";
+import { beforeOpts } from "../../../src/codegen/passes.ts";
 import { prod } from "../../../src/helpers/math.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { bufferAccesses } from "../../support/buffer_accesses.ts";
@@ -32,6 +34,7 @@ const GRAPHS: Readonly<Record<string, readonly [one: number, reads: number, grap
     return x.sub(m).mul(v.add(1e-5).rsqrt());
   }],
   "a sum of a few neighbors": [64, 1.1, (empty) => empty(2048, 4096, 8).sum(2)],
+  "a sum over axes around, whose inner ones lie side by side": [128, 1.2, (empty) => empty(56, 768, 776).max([0, 2])],
   "a transposed copy with a broadcast": [
     128,
     2.2,
@@ -63,4 +66,37 @@ Deno.test("grid choice: windows that a cache holds are not shared by threads", (
   const { opts, name } = device.kernels[device.kernels.length - 1].program;
   assert.match(opts!, /LOCAL/);
   assert.doesNotMatch(opts!, /GROUP/, name);
+});
+
+Deno.test("grid choice: a reduction inside of another one keeps no output axis from being shared", () => {
+  const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
+  empty(16, 500, 64).matmul(empty(16, 512, 64).transpose(1, 2)).matmul(empty(16, 512, 64)).realize();
+  for (const { program: { grid, opts, name } } of device.kernels) assert.ok(prod(grid!.size) >= 32, `${name} ${opts}`);
+});
+
+Deno.test("grid choice: a product too short for tiles is summed by threads that share it", () => {
+  const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
+  empty(16, 224).matmul(empty(224, 31)).realize();
+  empty(2048, 2048).matmul(empty(2048, 2048)).realize();
+  const [short, long] = device.kernels.map((k) => k.program.opts!);
+  assert.match(short, /GROUP/);
+  assert.match(long, /STAGE/);
+});
+
+Deno.test("grid choice: what a plan costs does not depend on the plans that were priced before", () => {
+  const device = openObserving("CUDA"), { renderer } = device;
+  const empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
+  const graph = empty(8, 8, 80).matmul(empty(8, 80, 1000)).softmax(-1).matmul(empty(8, 1000, 80));
+  let compared = 0;
+  for (const { ast } of graph.schedule()) {
+    if (ast === undefined) continue;
+    const before = beforeOpts(ast, renderer), [first, ...others] = pricedPlans(before, renderer, Infinity, true);
+    for (const { base, plan, time } of [first, ...others.filter((_, i) => i % 7 === 0)]) {
+      if (base !== first.base) continue;
+      const alone = baseOf(before, renderer, [])!.model.estimate(plan)!.time;
+      assert.ok(Math.abs(alone - time) < 1e-6 * time, `${alone} and ${time}`);
+      compared++;
+    }
+  }
+  assert.ok(compared > 10, `${compared} plans`);
 });
