@@ -129,8 +129,9 @@ function weightOf(stores: readonly UOp[]): number {
 
 /** Does `load`, of a buffer with `size` elements, read only the row of it that the first `leads` loops of `form` choose? */
 function isInRow(l: UOp, { ranges }: Form, leads: number, size: number, blocks: number): boolean {
-  const [, at, gate] = l.src[0].src, row = size / blocks;
-  if (!Number.isInteger(row) || at.dtype !== dtypes.int32) return false;
+  const [buffer, at, gate] = l.src[0].src, row = size / blocks;
+  // elements seen as others have other places
+  if (!Number.isInteger(row) || at.dtype !== dtypes.int32 || argOf(buffer, Ops.PARAM).size !== size) return false;
   const { factors, coefs, constant } = indexForm(at);
   let stride = size, seen = 0;
   const strides = new Map(ranges.slice(0, leads).map((r) => [r, stride /= sizeOf(r)]));
@@ -229,14 +230,15 @@ class Joiner {
 
   /** Do all that node `i` reads of entry `e` lie in the row that it computes? */
   private readsRow(i: number, e: number, blocks: number): boolean {
-    const { stores, slots } = this.nodes[i], { size } = this.infos[e];
+    const { stores, slots } = this.nodes[i], { size, dtype } = this.infos[e];
     return stores.every((store) => {
       const s = partedBy(store, blocks),
-        key = `${slots.find(e)} ${size} ${blocks}`,
+        key = `${slots.find(e)} ${size} ${dtype.id} ${blocks}`,
         known = this.inRow.get(s)?.get(key);
       if (known !== undefined) return known;
       const form = formOf(s)!, leads = leadsOf(form, blocks);
-      const is = leads >= 0 && loadsOf(s, slots.find(e)).every((l) => isInRow(l, form, leads, size, blocks));
+      const is = leads >= 0 &&
+        loadsOf(s, slots.find(e)).every((l) => l.dtype === dtype && isInRow(l, form, leads, size, blocks));
       let map = this.inRow.get(s);
       if (map === undefined) this.inRow.set(s, map = new Map());
       map.set(key, is);

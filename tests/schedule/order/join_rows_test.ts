@@ -73,6 +73,14 @@ Deno.test("join rows: NaN, zeros of both signs and infinities are sorted as else
   assertEquals(await f("SIM").data(), want);
 });
 
+Deno.test("join rows: what is seen as another dtype is read from memory", async () => {
+  const f: Step = (x) => x.cast(dtypes.int32).contiguous().bitcast(dtypes.int64).add(1).bitcast(dtypes.int32);
+  const [got, , want] = await both(f, [3, 8]);
+  assertEquals(got, want);
+  const [same, , there] = await both((x) => x.add(1).contiguous().bitcast(dtypes.int32).add(1), [3, 8]);
+  assertEquals(same, there);
+});
+
 /** A random step that takes a kernel: what it makes of an element depends on a few others of its row. */
 function randomStep(random: Random, n: number): Step {
   const parts = [2, 3, 4, 5, 8].filter((d) => n % d === 0), d = parts.length === 0 ? 1 : random.pick(parts), k = n / d;
