@@ -82,27 +82,27 @@ function along(
 const SEVERAL = ["s", "norm"], LAST_TWO: Axes = [-2, -1];
 
 /** The transform along several axes, by default all: `[...]` complex or real to complex. @throws {ShapeError} */
-function fftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}): Tensor {
-  checkOptions("fftn", options, SEVERAL);
-  const z = complexInput("fftn", x);
-  return along(z, axesOf("fftn", z, dim, options), options.norm, "fft");
+function fftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}, action = "fftn"): Tensor {
+  checkOptions(action, options, SEVERAL);
+  const z = complexInput(action, x);
+  return along(z, axesOf(action, z, dim, options), options.norm, "fft");
 }
 /** The inverse of {@linkcode fftn}. @throws {ShapeError} */
-function ifftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}): Tensor {
-  checkOptions("ifftn", options, SEVERAL);
-  const z = complexInput("ifftn", x);
-  return along(z, axesOf("ifftn", z, dim, options), options.norm, "ifft");
+function ifftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}, action = "ifftn"): Tensor {
+  checkOptions(action, options, SEVERAL);
+  const z = complexInput(action, x);
+  return along(z, axesOf(action, z, dim, options), options.norm, "ifft");
 }
 /** The transform of real numbers along several axes, the first half of the last of them. @throws {DTypeError} for complex ones */
-function rfftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}): Tensor {
-  checkOptions("rfftn", options, SEVERAL);
-  const axes = axesOf("rfftn", realInput("rfftn", x), dim, options), [axis, n] = axes[axes.length - 1];
+function rfftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}, action = "rfftn"): Tensor {
+  checkOptions(action, options, SEVERAL);
+  const axes = axesOf(action, realInput(action, x), dim, options), [axis, n] = axes[axes.length - 1];
   return along(x.rfft(axis, { n, norm: options.norm }).viewAsComplex(), axes.slice(0, -1), options.norm, "fft");
 }
 /** The inverse of {@linkcode rfftn}: real. By default the last axis is of even size. @throws {ShapeError} */
-function irfftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}): Tensor {
-  checkOptions("irfftn", options, SEVERAL);
-  const z = complexInput("irfftn", x), axes = axesOf("irfftn", z, dim, options), [axis, n] = axes[axes.length - 1];
+function irfftn(x: Tensor, dim?: Axes, options: FourierAxesOptions = {}, action = "irfftn"): Tensor {
+  checkOptions(action, options, SEVERAL);
+  const z = complexInput(action, x), axes = axesOf(action, z, dim, options), [axis, n] = axes[axes.length - 1];
   return along(z, axes.slice(0, -1), options.norm, "ifft").irfft(axis, { n, norm: options.norm });
 }
 
@@ -184,14 +184,14 @@ export const fft: Readonly<{
   ihfft: (x: Tensor, dim = -1, options: FourierOptions = {}) =>
     realInput("ihfft", x).rfft(dim, { ...checkOptions("ihfft", options, ["n", "norm"]), norm: swapped(options.norm) })
       .viewAsComplex().conj(),
-  fft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => fftn(x, dim, options),
-  ifft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => ifftn(x, dim, options),
-  rfft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => rfftn(x, dim, options),
-  irfft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => irfftn(x, dim, options),
-  fftn,
-  ifftn,
-  rfftn,
-  irfftn,
+  fft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => fftn(x, dim, options, "fft2"),
+  ifft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => ifftn(x, dim, options, "ifft2"),
+  rfft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => rfftn(x, dim, options, "rfft2"),
+  irfft2: (x: Tensor, dim: Axes = LAST_TWO, options: FourierAxesOptions = {}) => irfftn(x, dim, options, "irfft2"),
+  fftn: (x: Tensor, dim?: Axes, options: FourierAxesOptions = {}) => fftn(x, dim, options),
+  ifftn: (x: Tensor, dim?: Axes, options: FourierAxesOptions = {}) => ifftn(x, dim, options),
+  rfftn: (x: Tensor, dim?: Axes, options: FourierAxesOptions = {}) => rfftn(x, dim, options),
+  irfftn: (x: Tensor, dim?: Axes, options: FourierAxesOptions = {}) => irfftn(x, dim, options),
   fftshift: (x: Tensor, dim?: Axes) => shifted("fftshift", x, dim, (n) => n >> 1),
   ifftshift: (x: Tensor, dim?: Axes) => shifted("ifftshift", x, dim, (n) => (n + 1) >> 1),
   fftfreq: (n: number, options: FrequencyOptions = {}) => frequencies("fftfreq", n, n, true, options),
