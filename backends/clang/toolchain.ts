@@ -27,13 +27,26 @@ function isFile(path: string): boolean {
   }
 }
 
+/** What changes the libraries of a program. Where not all may be run, Deno runs none that these are set for. */
+const LOADING = ["LD_LIBRARY_PATH", "LD_PRELOAD", "LD_AUDIT", "DYLD_LIBRARY_PATH", "DYLD_INSERT_LIBRARIES"];
+
+/** Runs a program to its end; of its output is kept what is asked for. @throws what Deno throws where it cannot start */
+function runProgram(
+  path: string,
+  args: string[],
+  stdout: "piped" | "null",
+  stderr: "piped" | "null",
+): Deno.CommandOutput {
+  const env = isGranted({ name: "run" }) ? {} : Object.fromEntries(LOADING.map((name) => [name, ""]));
+  return new Deno.Command(path, { args, env, stdin: "null", stdout, stderr }).outputSync();
+}
+
 /** Whether a program is there and may be started. Where its file may not be looked at, starting it tells. */
 function isCompiler(path: string): boolean {
   if (isGranted({ name: "read", path })) return isFile(path) && mayRun(path);
   if (!mayRun(path)) return false;
   try {
-    return new Deno.Command(path, { args: ["--version"], stdin: "null", stdout: "null", stderr: "null" }).outputSync()
-      .success;
+    return runProgram(path, ["--version"], "null", "null").success;
   } catch {
     return false;
   }
@@ -92,7 +105,7 @@ export interface Toolchain {
 /** Identifies the file of a compiler, without running it where the file may be looked at. */
 export function compilerIdentity(path: string): string {
   if (!isGranted({ name: "read", path })) {
-    const { stdout } = new Deno.Command(path, { args: ["--version"], stdin: "null", stderr: "null" }).outputSync();
+    const { stdout } = runProgram(path, ["--version"], "piped", "null");
     return digest(`${path} ${new TextDecoder().decode(stdout)}`);
   }
   const { size, mtime } = Deno.statSync(path);
@@ -165,7 +178,7 @@ function quote(text: string): string {
 /** One job after the other, where the compiler may be started and no shell. */
 function runEach(jobs: readonly Job[]): void {
   for (const { args, stdout, log, made, final } of jobs) {
-    const result = new Deno.Command(args[0], { args: args.slice(1), stdin: "null" }).outputSync();
+    const result = runProgram(args[0], args.slice(1), "piped", "piped");
     Deno.writeFileSync(log, result.stderr);
     if (stdout !== undefined) Deno.writeFileSync(stdout, result.stdout);
     if (result.success && final !== undefined) Deno.renameSync(made!, final);
@@ -195,13 +208,9 @@ export function runAll(jobs: readonly Job[]): void {
   });
   clangCounters.compilers += jobs.length;
   try {
-    new Deno.Command("/bin/sh", {
-      // the linker and mv are found even where PATH leads nowhere
-      args: ["-c", `PATH="$PATH:/usr/local/bin:/usr/bin:/bin"\n${before}${script.join("\n")}\nwait${after}`],
-      stdin: "null",
-      stdout: "null",
-      stderr: "null",
-    }).outputSync();
+    // the linker and mv are found even where PATH leads nowhere
+    const text = `PATH="$PATH:/usr/local/bin:/usr/bin:/bin"\n${before}${script.join("\n")}\nwait${after}`;
+    runProgram("/bin/sh", ["-c", text], "null", "null");
   } catch (error) {
     throw new DeviceError("start the C compiler", { device: "CLANG", reason: String(error), cause: error });
   }

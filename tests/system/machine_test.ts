@@ -36,7 +36,7 @@ for (const cc of ["clang", "gcc"]) {
     const names = ["CACHEDIR", ...Object.keys(env)];
     const run = (...flags: string[]) =>
       runDeno(["run", "--no-prompt", "--no-check", `--allow-env=${names}`, ...flags, program(COMPUTE)], {
-        env: { ...env, CACHEDIR: folder },
+        env: { ...env, CACHEDIR: folder, LD_LIBRARY_PATH: folder }, // as where there is a card's toolkit
       });
     const { code, stdout, stderr } = await run(...flags);
     assert.deepEqual([code, stdout], [0, "[ 2, 3 ] CLANG\n"], stderr);
