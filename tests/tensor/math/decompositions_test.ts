@@ -46,9 +46,9 @@ for (const [m, n] of [[5, 3], [3, 5], [1, 4], [4, 1], [6, 6]]) {
 const hasC = await Device.open("CLANG").then(() => true, () => false);
 for (
   const [m, n, rank, dtype] of [[7, 4, 4, "float64"], [4, 9, 4, "float32"], [12, 12, 3, "float64"], [
-    40,
-    33,
-    33,
+    20,
+    9,
+    9,
     "float32",
   ]] as const
 ) {
