@@ -41,8 +41,13 @@ const open: { readonly young: Set<Memory>; readonly old: Set<WeakRef<Memory>>; i
 export function noteOpen(memory: Memory, before?: UOp): void {
   noted.count++;
   if (before !== undefined) open.young.delete(before);
-  if (!(memory instanceof Storage) && !newest.has(memory) && !mayHave(memory, Ops.BUFFER)) return; // it reads none
+  if (!(memory instanceof Storage) && !newest.has(memory) && !memory.src.some(mayRead)) return; // it reads none
   keepOpen(memory);
+}
+
+/** Whether a node may be computed from memory, or from what will be. */
+function mayRead(u: UOp): boolean {
+  return mayHave(u, Ops.BUFFER) || mayHave(u, Ops.CONTIGUOUS) || mayHave(u, Ops.COPY);
 }
 
 /** Tells of a clone: what it is a copy of may become memory later, and be written. */

@@ -3,7 +3,7 @@
  * them, eager or as a jit function; steps that fail; and functions that fill the gradients of a leaf that is an argument.
  */
 import { range } from "./assignments_bytes.ts";
-import { type Handle, type Model, outsideOf } from "./assignments_model.ts";
+import { comesFrom, type Handle, type Model, outsideOf } from "./assignments_model.ts";
 import type { Statement } from "./assignments_program.ts";
 
 const round = Math.fround;
@@ -102,11 +102,13 @@ export class Training {
     return made;
   }
 
-  /** Adds to the gradients that steps have left for a tensor, where it is a parameter. */
+  /** Adds to the gradients that steps have left for a tensor, where it is a parameter; where it was computed from one they are open. */
   private addToLeft(t: Handle, slope: readonly number[]): void {
     for (const { made, left } of this.optimizers.values()) {
       made.names!.forEach((name, j) => {
-        if (this.model.get(name) === t) left[j] = left[j]?.map((g, i) => round(g + slope[i]));
+        const p = this.model.get(name);
+        if (p === t) left[j] = left[j]?.map((g, i) => round(g + slope[i]));
+        else if (comesFrom(t.version, p.memory)) left[j] = undefined;
       });
     }
   }
