@@ -2,6 +2,7 @@
 import { assert, assertEquals, assertThrows } from "@std/assert";
 import { ArgumentError, Device, nn, StaleReadError, Tensor, Variable } from "../../mod.ts";
 import { scheduleNodes } from "../../src/schedule/schedule.ts";
+import { internals } from "../../src/tensor/handle/base.ts";
 import type { NestedValues } from "../../src/tensor/nodes/host.ts";
 
 const devices: string[] = [];
@@ -105,6 +106,14 @@ const PROGRAMS: [name: string, run: () => Tensor | Tensor[], want: NestedValues]
     part.assign(0);
     return [z, y];
   }, [[5, 5, 0], [0, 0, 1]]],
+  ["a value that waits for a write of a constant that is written again", () => {
+    const a = grid().sum(0), b = a.cumsum(0);
+    b.assign(2);
+    a.assign(b);
+    b.subInPlace(b);
+    b.realize();
+    return [a, b];
+  }, [[2, 2, 2], [0, 0, 0]]],
   ["the view that is written is a result", () => {
     const a = real([0, 1, 2]), before = a.at(1), m = real([[0, 1], [2, 3]]), column = m.at(":", 1);
     a.setAt([1], 9);
@@ -244,6 +253,17 @@ Deno.test("in place: a view that is read while another write goes with it is wha
   assertEquals(await c.tolist(), [[18, 25, 18], [90, 121, 90]]);
   turned.assign(0); // it still is a view
   assertEquals(await c.sum().item(), 0);
+});
+
+Deno.test("in place: a window that was read stays a view of its tensor, whatever is collected since", async () => {
+  const c = grid(), at = (max: number) => new Variable("p", 0, max).bind(1);
+  const window = c.at([at(1), at(1).add(1)], [at(2), at(2).add(1)]);
+  assertEquals(internals.aliases(window)[0], c);
+  assertEquals(await window.tolist(), [[5]]);
+  const { named } = (window as unknown as { source: { named: { ref: WeakRef<Tensor> }[] } }).source;
+  assertEquals(named.at(-1)!.ref.deref(), c); // those in between are nobody's
+  window.assign(9);
+  assertEquals(await c.tolist(), [[1, 2, 3], [4, 9, 6]]);
 });
 
 Deno.test("in place: a value that is what a view shows of what it was is none of its shapes", () => {

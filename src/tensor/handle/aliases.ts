@@ -155,7 +155,8 @@ class Strong<T extends Handle> implements Source<T> {
     const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);
     const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
     const own = shown(isNear ? this.named.handle.uop : base).base;
-    if (isNear && (!ofMemory || !isMemory(own) || !isSameMemory(base, own))) {
+    const isPart = over !== node; // what is the same node has been realized with it
+    if (isNear && (!ofMemory || (isPart && (!isMemory(own) || !isSameMemory(base, own))))) {
       return new Weak([weakly(this.named)], this.epochOf, shown(node, over).steps, over, false);
     }
     return ofMemory ? new Weak(this.path(), this.epochOf, steps, base, true) : undefined;
