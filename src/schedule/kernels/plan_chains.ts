@@ -245,15 +245,16 @@ class Planner {
     const inside = new Set<UOp>(), realized = new Set<UOp>(), chains: Candidate[] = [];
     // products with a reader that is no chain, and all that share a reader with them, are left
     const refused = new Set<UOp>(), ends = new Set(outers), once = new Map<UOp, number>();
-    const done = new Set<UOp>();
-    for (const outer of outers.toReversed()) {
+    // first those that others are one with
+    const joins = new Map(outers.map((u) => [u, this.joinedChain(u)]));
+    const done = new Set([...joins.values()].flatMap((c) => c?.joined ?? []));
+    for (const outer of outers) {
       if (done.has(outer)) continue;
-      const joined = this.joinedChain(outer), c = joined ?? this.candidate(outer, false);
+      const joined = joins.get(outer), c = joined ?? this.candidate(outer, false);
       if (c === undefined) {
         ends.delete(outer);
         continue;
       }
-      for (const u of c.joined) done.add(u);
       for (const p of c.products) once.set(p, (once.get(p) ?? 0) + 1);
       if (joined !== undefined || this.isChain(c)) chains.push(c);
       else {

@@ -147,6 +147,12 @@ const ATTENTION: Readonly<Record<string, (make: Make) => Tensor>> = {
     const [q, k, v] = [1, 2, 3].map((seed) => make([2, 40, 3, 16], seed).permute([0, 2, 1, 3]));
     return q.scaledDotProductAttention(k, v).permute([0, 2, 1, 3]).reshape([2, 40, 48]);
   },
+  "divided after the product": (make) => {
+    const [q, k, v] = heads(make, 40, 50);
+    const x = q.dot(k.transpose(-2, -1), { dtype: "float32" }).mul(0.2);
+    const e = x.sub(x.max(-1, { keepdim: true })).exp(), sum = e.sum(-1, { keepdim: true });
+    return e.cast(q.dtype).dot(v, { dtype: "float32" }).div(sum).cast(q.dtype);
+  },
   "written out": (make) => {
     const [q, k, v] = heads(make, 40, 50);
     const scores = q.dot(k.transpose(-2, -1), { dtype: "float32" }).mul(0.2).tanh().mul(5);
