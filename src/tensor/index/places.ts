@@ -145,6 +145,33 @@ export abstract class PlaceTensor extends TensorBase {
     return invert ? found.logicalNot() : found;
   }
 
+  /**
+   * The elements of the flattened tensor without those equal to the one before, which of them each element is, in the shape
+   * of this, and how often each stands in a row (int32). With `size` so many of them, zeros beyond; without a promise, as
+   * their count must be read.
+   */
+  uniqueConsecutive(options: { readonly size: number }): [values: this, inverse: this, counts: this];
+  /** All of them. */
+  uniqueConsecutive(options?: { readonly size?: undefined }): Promise<[values: this, inverse: this, counts: this]>;
+  uniqueConsecutive(options: { readonly size?: number } = {}): [this, this, this] | Promise<[this, this, this]> {
+    const { size } = checkOptions("uniqueConsecutive", options, ["size"]), x = this.flatten(), n = this.numel();
+    const none = x.constLike(0, { dtype: dtypes.int32 });
+    const part = (t: this, start: number, stop: number): this => t.shrink([[start, stop]]);
+    const isNew = n === 0
+      ? none
+      : part(none, 0, 1).add(1).cat([part(x, 1, n).ne(part(x, 0, n - 1)).cast(dtypes.int32)]).storedCopy();
+    const sized = (count: number): [this, this, this] => {
+      const inverse = isNew.cumsum(0).sub(1).reshape(this.shape);
+      if (n === 0 || count === 0) return [part(x, 0, 0), inverse, part(none, 0, 0)];
+      const starts = isNew.nonzero({ size: count + 1, fillValue: n }).flatten().storedCopy();
+      const mine = part(starts, 0, count), next = part(starts, 1, count + 1);
+      const values = mine.lt(n).where(x.gather(0, mine.clamp(0, n - 1).storedCopy()), 0) as this;
+      return [values.cast(this.dtype), inverse, next.sub(mine).cast(dtypes.int32)];
+    };
+    if (size !== undefined) return sized(checkInteger("uniqueConsecutive", "size", size, 0));
+    return (async () => sized(Number(await isNew.sum().item())))();
+  }
+
   /** In which of the bins between ascending `boundaries` each element lies, as `searchsorted`; int32. @throws {ShapeError} */
   bucketize(boundaries: Operand, options: SearchOptions = {}): this {
     const edges = this.operand(boundaries, "bucketize") as this;

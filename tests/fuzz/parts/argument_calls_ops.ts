@@ -215,6 +215,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   ...same(of(matrix, () => [opts({ atol: num(0.1), rtol: num(0.1), hermitian: bool(true) })]), "matrixRank pinv"),
   lstsq: of(matrix, () => [operand(f32(2, 1)), opts({ rcond: num(0.1) })]),
   cond: of(matrix, () => [maybe(either(1, choice("fro", "nuc"), num(1)))]),
+  uniqueConsecutive: on(opts({ size: int(2) })),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
 
