@@ -98,3 +98,11 @@ Deno.test("errors: thrown at the call, before anything is computed", () => {
     ] as const
   ) assertThrows(make, type);
 });
+
+Deno.test("errors: the value of addcmul and addcdiv is a number", () => {
+  const x = new Tensor([1, 2], { dtype: "float32" });
+  for (const value of [x, [1], "2", true] as unknown as number[]) {
+    assertThrows(() => x.addcmul(x, x, { value }), ArgumentError, "value must be");
+    assertThrows(() => x.addcdiv(x, x, { value }), ArgumentError, "value must be");
+  }
+});

@@ -151,6 +151,7 @@ export abstract class SpecialTensor extends TensorBase {
    */
   addcmul(tensor1: Operand, tensor2: Operand, options: { readonly value?: number } = {}): this {
     const { value = 1 } = checkOptions("addcmul", options, ["value"]);
+    checkNumber("addcmul", "value", value);
     const product = (this.operand(tensor1, "addcmul") as this).mul(tensor2);
     return this.add(value === 1 ? product : product.mul(value));
   }
@@ -158,6 +159,7 @@ export abstract class SpecialTensor extends TensorBase {
   /** this + value tensor1 / tensor2. @throws {ShapeError} where they do not broadcast */
   addcdiv(tensor1: Operand, tensor2: Operand, options: { readonly value?: number } = {}): this {
     const { value = 1 } = checkOptions("addcdiv", options, ["value"]);
+    checkNumber("addcdiv", "value", value);
     const quotient = (this.operand(tensor1, "addcdiv") as this).div(tensor2);
     return this.add(value === 1 ? quotient : quotient.mul(value));
   }
