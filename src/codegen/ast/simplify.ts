@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { hasPhases } from "../../uop/algebra/row_phases.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { carrierOf } from "../../uop/core/carrier.ts";
@@ -175,5 +176,7 @@ function mergeRanges(ast: UOp): UOp {
 /** Simplifies the ranges of a kernel AST and all that depends on them. */
 export function simplifyRanges(ast: UOp): UOp {
   const split = splitRanges(separateNests(simplifyKernel(ast))), short = cutLongRanges(split);
-  return mergeRanges(short === split ? split : simplifyKernel(short));
+  const made = short === split ? split : simplifyKernel(short);
+  // the threads of a phase are shared out over its own ranges
+  return hasPhases(made) ? made : mergeRanges(made);
 }

@@ -111,8 +111,6 @@ function isLight(store: UOp): boolean {
 }
 
 function hasLittleWork(store: UOp): boolean {
-  // what is smaller than a word is put together with its neighbors, whom other threads write
-  if (store.src[1].dtype.itemsize < 2) return false;
   if (!mayHave(store, Ops.REDUCE) && !mayHave(store, Ops.STAGE)) return true;
   return toposort(store).every((u) => {
     if (u.op === Ops.STAGE) return false;

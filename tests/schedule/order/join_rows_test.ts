@@ -44,6 +44,7 @@ const CASES: readonly (readonly [name: string, shape: readonly number[], kernels
     (x) => x.cast(dtypes.float16).contiguous().sort(1, { descending: true })[0],
   ],
   ["argsort of int64", [2, 65], 1, (x) => x.cast(dtypes.int64).contiguous().argsort(1)],
+  ["sort of uint8", [1, 64], 1, (x) => x.abs().cast(dtypes.uint8).contiguous().sort(1)[0]],
   ["topk", [3, 200], 1, (x) => x.topk(7, 1)[0]],
   ["cumsum", [5, 1000], 1, (x) => x.cumsum(1)],
   ["cumsum of one row", [1, 300], 1, (x) => x.cumsum(1)],
