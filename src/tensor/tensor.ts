@@ -318,24 +318,24 @@ export class Tensor extends TensorBase {
     return new Tensor(bytes, rest);
   }
 
-  /** This shape, filled. */
+  /** This shape and device, filled. */
   fullLike(
     fillValue: number | boolean | bigint | ComplexValue | Tensor,
     options: TensorOptions & { readonly buffer?: boolean } = {},
   ): this {
     checkOptions("fullLike", options, [...LIKE, "buffer"]);
-    const { buffer: _, ...rest } = options;
-    return Tensor.full(this.symbolicShape, fillValue, this.ownDType(rest)) as this;
+    const { buffer: _, device = this.device, ...rest } = options;
+    return Tensor.full(this.symbolicShape, fillValue, { ...this.ownDType(rest), device }) as this;
   }
   /** Options with this dtype, unless they have one: undefined is none. */
   private ownDType(options: TensorOptions): TensorOptions {
     return options.dtype === undefined ? { ...options, dtype: this.dtype } : options;
   }
-  /** Zeros of this shape and dtype. */
+  /** Zeros of this shape, dtype and device. */
   zerosLike(options: TensorOptions = {}): this {
     return this.fullLike(0, options);
   }
-  /** Ones of this shape and dtype. */
+  /** Ones of this shape, dtype and device. */
   onesLike(options: TensorOptions = {}): this {
     return this.fullLike(1, options);
   }

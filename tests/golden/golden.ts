@@ -99,8 +99,22 @@ export function isBeyond(c: GoldenCase, device: string): boolean {
       /double|float64/.test(c.program));
 }
 
-/** Cases of one batch are realized in one schedule (compilers run side by side); if that fails, each test tries alone. */
-export function batches(device: string): (index: number) => Promise<Built> {
+/** The first `most` cases of each program, by position. */
+export function firstOfEach(most: number): ReadonlySet<number> {
+  const counts = new Map<string, number>(), found = new Set<number>();
+  cases.forEach(({ name }, i) => {
+    const program = name.split(" | ")[0], n = counts.get(program) ?? 0;
+    if (n < most) found.add(i);
+    counts.set(program, n + 1);
+  });
+  return found;
+}
+
+/**
+ * Cases of one batch are realized in one schedule (compilers run side by side); if that fails, each test tries alone.
+ * @param chosen positions of those that are asked for; without it all
+ */
+export function batches(device: string, chosen?: ReadonlySet<number>): (index: number) => Promise<Built> {
   const built = new Map<number, Built>();
   const tried = new Set<number>();
   return async (index) => {
@@ -109,7 +123,7 @@ export function batches(device: string): (index: number) => Promise<Built> {
       tried.add(first);
       const all: Tensor[] = [];
       for (let i = first; i < Math.min(first + BATCH, cases.length); i++) {
-        if (isBeyond(cases[i], device)) continue;
+        if (isBeyond(cases[i], device) || chosen?.has(i) === false) continue;
         try {
           const b = await build(cases[i], device);
           built.set(i, b);

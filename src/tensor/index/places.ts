@@ -13,6 +13,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { broadcastShape, checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { placed } from "../handle/creation.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { JoinTensor } from "../ops/join.ts";
 import type { ScanTensor } from "./scan.ts";
@@ -155,7 +156,8 @@ export abstract class PlaceTensor extends TensorBase {
   uniqueConsecutive(options?: { readonly size?: undefined }): Promise<[values: this, inverse: this, counts: this]>;
   uniqueConsecutive(options: { readonly size?: number } = {}): [this, this, this] | Promise<[this, this, this]> {
     const { size } = checkOptions("uniqueConsecutive", options, ["size"]), x = this.flatten(), n = this.numel();
-    const none = x.constLike(0, { dtype: dtypes.int32 });
+    // a constant lives nowhere, and what is copied of it alone would be on the default device
+    const none = this.wrap(placed(x.constLike(0, { dtype: dtypes.int32 }).uop, this.device));
     const part = (t: this, start: number, stop: number): this => t.shrink([[start, stop]]);
     const isNew = n === 0
       ? none

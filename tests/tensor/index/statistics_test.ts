@@ -1,6 +1,6 @@
 /** Counting, searching and order statistics: large inputs, options and sizes beyond the golden cases. */
 import { assertEquals, assertRejects, assertThrows } from "@std/assert";
-import { ArgumentError, Device, Tensor, Variable } from "../../../mod.ts";
+import { ArgumentError, context, Device, Tensor, Variable } from "../../../mod.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
 
 Device.default = "JS";
@@ -142,4 +142,12 @@ Deno.test("statistics: searchsorted puts NaN last and finds runs from both sides
   const sorted = new Tensor([1, 2, 2, NaN], on), values = new Tensor([2, NaN, 5], on);
   assertEquals(await sorted.searchsorted(values).tolist(), [1, 3, 3]);
   assertEquals(await sorted.searchsorted(values, { right: true }).tolist(), [3, 4, 3]);
+});
+
+Deno.test("uniqueConsecutive, zerosLike and the like stay on the device of their tensor", async () => {
+  const x = new Tensor([1, 1, 2], { device: "JS" }), of = async () => await x.at([0, 1]).uniqueConsecutive();
+  const made = await context({ DEV: "WASM" }, async () => {
+    return [x.zerosLike(), x.onesLike().contiguous(), x.fullLike(3), ...await of()].map((t) => t.device);
+  });
+  assertEquals(made, made.map(() => "JS"));
 });
