@@ -16,7 +16,7 @@ import { productOf } from "../../uop/algebra/product_chain.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort } from "../../uop/core/uop.ts";
-import { type Access, isAligned, type Region, regionsOf } from "../machine/access.ts";
+import { type Access, type Region, regionsOf, wideOf } from "../machine/access.ts";
 import { type Operand, type Pieces, sideOf, threadFloor, type Tile, TileModel } from "../machine/tile_model.ts";
 import { applyMerges, type Kernel } from "../opt/kernel.ts";
 import type { AxisOpt } from "../opt/opt.ts";
@@ -114,9 +114,7 @@ function hasProduct(kernel: Kernel, core: TensorCore): boolean {
 function pieceOf(a: Access, axes: readonly number[], sizes: readonly number[]): number {
   const along = axes.find((i) => a.strides[i] === 1);
   if (along === undefined) return 0;
-  let n = a.gated[along] ? 1 : WIDE / a.dtype.itemsize;
-  while (n > 1 && !isAligned(a, along, sizes[along], n)) n /= 2;
-  return n * a.dtype.itemsize;
+  return wideOf(a, along, sizes[along], WIDE / a.dtype.itemsize) * a.dtype.itemsize;
 }
 
 /** A tile, and about how long it takes. */

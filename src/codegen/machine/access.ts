@@ -71,12 +71,18 @@ export interface Region {
 /** Most elements of one access of a thread. */
 const MOST_WIDE = 8;
 
+/** How many elements side by side along an axis, of `size`, one access takes, aligned: of `most`, a power of two, and its halves. */
+export function wideOf(a: Access, axis: number, size: number, most: number): number {
+  let n = most;
+  while (n > 1 && !isAligned(a, axis, size, n)) n /= 2;
+  return n;
+}
+
 /** Elements of an axis that make accesses of up to `nbytes`, all of them aligned: narrow ones of neighboring threads are better. */
 export function wideAlong(axis: number, size: number, regions: readonly Region[], nbytes: number): number {
   const accesses = regions.flatMap((r) => r.axes[axis] ? r.accesses : []).filter((a) => a.strides[axis] === 1);
-  let n = Math.min(MOST_WIDE, Math.max(1, ...accesses.map((a) => Math.floor(nbytes / a.dtype.itemsize))));
-  while (n > 1 && (size % n !== 0 || !accesses.every((a) => isAligned(a, axis, size, n)))) n /= 2;
-  return n;
+  const most = Math.min(MOST_WIDE, Math.max(1, ...accesses.map((a) => Math.floor(nbytes / a.dtype.itemsize))));
+  return Math.min(most, ...accesses.map((a) => wideOf(a, axis, size, most)));
 }
 
 /** Dtypes of the values of a kernel: what it loads, computes and stores, without its index arithmetic. */

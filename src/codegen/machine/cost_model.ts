@@ -244,7 +244,7 @@ export class CostModel {
   }
 
   /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
-  crowded(a: Access, r: Region): boolean {
+  private crowded(a: Access, r: Region): boolean {
     const { own } = r, { itemsize } = a.dtype;
     for (let k = 0; k < own.length; k++) {
       const stride = a.strides[own[k]];

@@ -70,10 +70,7 @@ export function jacobian<A extends unknown[]>(
     }
     const shape = value.shape, count = value.numel();
     const slope = (seed: Tensor): Tensor => {
-      const along = (own: Tensor): Tensor => {
-        const all = args.map((a, i) => i === n ? own : a) as A;
-        return fn(...all).mul(seed).sum();
-      };
+      const along = (own: Tensor): Tensor => fn(...args.with(n, own) as A).mul(seed).sum();
       return grad(along)(x);
     };
     if (count === 0) return Tensor.zeros([...shape, ...x.shape], { dtype: value.dtype, device: x.device });
@@ -100,7 +97,7 @@ export function hessian<A extends unknown[]>(
   const action = "compute hessian", n = checked(action, fn, options);
   return (...args: A): Tensor => {
     const x = argument(action, args, n);
-    const slope = grad((own: Tensor) => fn(...args.map((a, i) => i === n ? own : a) as A));
+    const slope = grad((own: Tensor) => fn(...args.with(n, own) as A));
     return jacobian(slope)(x) as Tensor;
   };
 }
