@@ -16,13 +16,16 @@ import { diskBackend } from "./backends/disk/disk.ts";
 import { jsBackend } from "./backends/js/js.ts";
 import { nullBackend } from "./backends/null/null.ts";
 import { wasmBackend } from "./backends/wasm/wasm_device.ts";
-import { webgpuBackend } from "./backends/webgpu/webgpu_device.ts";
+import { webgpuBackend } from "./backends/webgpu/webgpu.ts";
 import { registerBackend, setSelfTest } from "./src/device/device.ts";
+import { isWatched } from "./src/helpers/env.ts";
 import { selfTest, selfTestAsync } from "./src/engine/self_test.ts";
 
 const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
 setSelfTest(selfTest, selfTestAsync);
+// what watches whole programs is loaded where it is asked for, and is no part of bundles
+if (isWatched()) await (await import(new URL("src/story/watch.ts", import.meta.url).href)).startWatching();
 
 export { Device, init } from "./src/device/api.ts";
 export type { DeviceName } from "./src/device/device.ts";
@@ -46,6 +49,7 @@ export {
   ArgumentError,
   CompileError,
   CycleError,
+  DataError,
   DeviceError,
   DisposedError,
   DTypeError,
@@ -65,6 +69,7 @@ export { jit, type JitFunction, type JitOptions, type JitStats, type Synchronous
 export { scope } from "./src/tensor/handle/scope.ts";
 export { fft, windows } from "./src/tensor/spectral.ts";
 export { schedule, Tensor } from "./src/tensor/tensor.ts";
+export { autocast, type AutocastOptions } from "./src/tensor/transforms/autocast.ts";
 export { checkpoint, grad, jvp, valueAndGrad, vmap } from "./src/tensor/transforms/transforms.ts";
 export { hessian, jacobian, type JacobianOptions, scan, type ScanOptions, whileLoop } from "./src/tensor/jit/loops.ts";
 export type {

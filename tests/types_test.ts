@@ -5,7 +5,22 @@
  * @module
  */
 import { assertEquals } from "@std/assert";
-import { Device, grad, jit, jvp, nn, scope, state, Tensor, valueAndGrad, Variable, vmap } from "../mod.ts";
+import {
+  Device,
+  type DType,
+  type DTypeName,
+  dtypes,
+  grad,
+  jit,
+  jvp,
+  nn,
+  scope,
+  state,
+  Tensor,
+  valueAndGrad,
+  Variable,
+  vmap,
+} from "../mod.ts";
 
 /** Compiles where `T` is `Want` and nothing else. */
 type Same<T, Want> = (<X>() => X extends T ? 1 : 2) extends <X>() => X extends Want ? 1 : 2 ? true : false;
@@ -172,6 +187,18 @@ Deno.test("types: layers, optimizers and losses", async () => {
   assertEquals([parameters.length, losses.length, weight?.shape], [3, 2, [8, 4]]);
 });
 
+Deno.test("types: names of dtypes and devices, also those that a program makes", () => {
+  const made: string[] = [];
+  for (const dtype of ["float32", "int8"]) made.push(new Tensor([1], { dtype, device: "JS" }).dtype.name);
+  const half = (dtype = "float16") => Tensor.ones([2]).cast(dtype), { device = "JS" }: { device?: string } = {};
+  const named: DTypeName = "uint8", given: DType = dtypes.float64, wide = { narrow: dtypes.int16, wide: dtypes.int64 };
+  const places = [0].map((i) => `JS:${i}` as const),
+    all = [named, given, wide.narrow].map((d) => Tensor.zeros([1]).cast(d));
+  made.push(half().dtype.name, Tensor.full([1], 2, { device, dtype: named }).dtype.name, all[1].dtype.name);
+  assertEquals(made, ["float32", "int8", "float16", "uint8", "float64"]);
+  assertEquals([places[0], Tensor.ones([1], { device: places[0] }).device], ["JS:0", "JS"]);
+});
+
 /** Lines that must not compile: never called. */
 export function refused(t: Tensor): void {
   // @ts-expect-error: a promise is no number
@@ -214,6 +241,12 @@ export function refused(t: Tensor): void {
   new nn.Linear(2, 2).call([1, 2]);
   // @ts-expect-error: no such option of the optimizer
   new nn.optim.SGD([t], { learningRate: 1 });
+  // @ts-expect-error: there is no such dtype
+  t.cast(dtypes.float23);
+  // @ts-expect-error: no name of a dtype
+  "float23" satisfies DTypeName;
+  // @ts-expect-error: a device is a name
+  Tensor.zeros([2], { device: 0 });
   // @ts-expect-error: the shape of a tensor is read only
   t.shape = [1];
   // @ts-expect-error: what is read by name has its form

@@ -32,7 +32,7 @@ export const RUNTIME_SYMBOLS = {
   dino_copy_in: { parameters: ["u64", "buffer", "u64"], result: "void" },
   dino_copy_out: { parameters: ["buffer", "u64", "u64"], result: "void" },
   dino_copy: { parameters: ["u64", "u64", "u64"], result: "void" },
-  dino_run: { parameters: ["buffer", "i32"], result: "void" },
+  dino_run: { parameters: ["buffer", "i32", "buffer"], result: "void" },
 } as const;
 
 /** The source. */
@@ -47,6 +47,7 @@ export const RUNTIME_SOURCE: string = `#define _GNU_SOURCE
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef void (*kernel_t)(void **, const unsigned long long *, int, int);
@@ -117,12 +118,21 @@ static void wake_all(void) {
   pthread_mutex_unlock(&lock);
 }
 
-/* Runs n commands in order. One caller at a time: others wait. */
-void dino_run(void *commands, int n) {
+static double now_ms(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return t.tv_sec * 1e3 + t.tv_nsec / 1e6;
+}
+
+/* Runs n commands in order; where there is room for it, tells when each ended, in milliseconds from the start. One caller
+   at a time: others wait. */
+void dino_run(void *commands, int n, double *ends) {
   static unsigned id;
   command_t *c = commands;
   pthread_mutex_lock(&running);
+  double start = ends ? now_ms() : 0;
   for (int k = 0; k < n; k++, c = (command_t *)((uint64_t *)c + c->words)) {
+    if (ends && k > 0) ends[k - 1] = now_ms() - start;
     if (c->chunks <= 1 || worker_count == 0) {
       ((kernel_t)c->fn)((void **)c->args, (const unsigned long long *)(c->args + c->nbufs), 0, (int)c->extent);
       continue;
@@ -139,6 +149,7 @@ void dino_run(void *commands, int n) {
       else sched_yield();
     }
   }
+  if (ends && n > 0) ends[n - 1] = now_ms() - start;
   pthread_mutex_unlock(&running);
 }
 

@@ -307,12 +307,13 @@ class ClangGraph extends LaunchGraph {
   override setVar(launch: number, position: number, value: number | bigint): void {
     this.commands.setVar(launch, position, this.launches[launch].program.linear.vars[position].dtype, value);
   }
-  run(): void {
-    if (this.launches.length > 0) this.runtime.dino_run(this.commands.words, this.launches.length);
+  run(ends?: Float64Array<ArrayBuffer>): void {
+    if (this.launches.length > 0) this.runtime.dino_run(this.commands.words, this.launches.length, ends ?? null);
   }
 }
 
 class ClangDevice implements Device {
+  readonly timesLaunches = true;
   readonly renderer: CStyleRenderer;
   readonly compiler: ClangCompiler;
   readonly allocator: LruAllocator;
@@ -339,14 +340,14 @@ class ClangDevice implements Device {
     this.allocator = new LruAllocator(name, new ClangAllocator(name, runtime, envNumber("SPEC") !== 0));
   }
 
-  run(launches: readonly Launch[]): void {
+  run(launches: readonly Launch[], ends?: Float64Array<ArrayBuffer>): void {
     if (launches.length === 0) return;
     let size = 0;
     for (const l of launches) size += Commands.sizeOf(l);
     if (size > this.scratch.words.length) this.scratch = new Commands(2 * size);
     this.scratch.reset();
     for (const l of launches) this.scratch.add(l);
-    this.runtime.dino_run(this.scratch.words, launches.length);
+    this.runtime.dino_run(this.scratch.words, launches.length, ends ?? null);
   }
   graph(launches: readonly Launch[]): Graph {
     return new ClangGraph(this.runtime, launches);

@@ -4,7 +4,8 @@
  * @module
  */
 import { isGranted, whyNoForeignCode } from "../../src/device/foreign.ts";
-import { cacheRoot, digest, type ObjectCache, temporaryOf } from "../../src/device/object_cache.ts";
+import { cacheRoot } from "../../src/device/host_files.ts";
+import { digest, type ObjectCache, temporaryOf } from "../../src/device/object_cache.ts";
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
 

@@ -12,6 +12,7 @@ import { type Allocator, type Block, LruAllocator } from "../../src/device/alloc
 import { Buffer } from "../../src/device/buffer.ts";
 import type { Backend } from "../../src/device/device.ts";
 import type { FileDevice } from "../../src/device/files.ts";
+import { fileErrorCode, type HostFile, type HostFileInfo, hostFiles } from "../../src/device/host_files.ts";
 import type { Compiler, Graph, Program } from "../../src/device/program.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError, FormatError, type MemoryHolder } from "../../src/helpers/errors.ts";
@@ -36,21 +37,21 @@ function changed(path: string): FormatError {
 
 /** A file opened for each read. */
 class PositionedFile implements FileBlock {
-  constructor(private readonly path: string, private readonly info: Deno.FileInfo) {}
+  constructor(private readonly path: string, private readonly info: HostFileInfo) {}
 
   read(into: Uint8Array, offset: number): void {
-    let file: Deno.FsFile;
+    let file: HostFile;
     try {
-      file = Deno.openSync(this.path, { read: true });
+      file = hostFiles()!.openSync(this.path, { read: true });
     } catch (error) {
-      if (error instanceof Deno.errors.NotFound) throw changed(this.path);
+      if (fileErrorCode(error) === "ENOENT") throw changed(this.path);
       throw error;
     }
     try {
       const { size, mtime, ino, dev } = file.statSync(), { info } = this;
       const same = size === info.size && ino === info.ino && dev === info.dev && Number(mtime) === Number(info.mtime);
       if (!same) throw changed(this.path);
-      file.seekSync(offset, Deno.SeekMode.Start);
+      file.seekSync(offset, 0);
       for (let n = 0; n < into.length;) {
         const got = file.readSync(into.subarray(n));
         if (got === null || got === 0) throw changed(this.path);
@@ -137,7 +138,7 @@ class DiskDevice implements FileDevice {
   readonly compiler: Compiler = { compile: (): Program[] => refuse("compute on DISK") };
 
   openFile(path: string): Buffer {
-    const info = Deno.statSync(path);
+    const info = hostFiles()!.statSync(path);
     if (!info.isFile) throw new FormatError("read", { file: path, reason: "it is no file" });
     const buffer = new Buffer(this, dtypes.uint8, info.size);
     this.allocator.mount(buffer, this.blockOf(path, info));
@@ -145,7 +146,7 @@ class DiskDevice implements FileDevice {
     void buffer.memory; // from now on it is open
     return buffer;
   }
-  private blockOf(path: string, info: Deno.FileInfo): FileBlock {
+  private blockOf(path: string, info: HostFileInfo): FileBlock {
     const file = new PositionedFile(path, info);
     if (info.size <= SMALL) {
       const bytes = new Uint8Array(info.size);
@@ -177,7 +178,7 @@ export const diskBackend: Backend = {
   name: "DISK",
   description: "files as memory, read when they are copied to another device",
   permissions: [], // to open it; each file needs read permission
-  unavailable: () => typeof Deno === "object" && typeof Deno.statSync === "function" ? undefined : "it needs Deno",
+  unavailable: () => hostFiles() === undefined ? "it needs files, which Deno, Node.js and Bun have" : undefined,
   open: (ordinal): FileDevice => {
     if (ordinal !== 0) throw new DeviceError(`open device DISK:${ordinal}`, { device: "DISK", reason: "there is one" });
     return new DiskDevice();

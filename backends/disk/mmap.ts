@@ -40,7 +40,7 @@ function withLibc<T>(use: (libc: Libc) => T): T | undefined {
 
 /** Whether mapping is permitted here, without a prompt. */
 export function canMap(): boolean {
-  return Deno.build.os in LIBRARIES && whyNoForeignCode() === undefined && isGranted({ name: "ffi" });
+  return whyNoForeignCode() === undefined && Deno.build.os in LIBRARIES && isGranted({ name: "ffi" });
 }
 
 /** A file in memory, read as it is touched. It stays the same file whatever happens to its name. */

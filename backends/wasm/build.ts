@@ -5,7 +5,7 @@
  * @module
  */
 import { F32, I32, I64, type Instr, V128, type ValType } from "./encoder.ts";
-import { type Item, type Loop, Node, Variable } from "./ir.ts";
+import { type Item, type Loop, Node, Variable } from "./wasm_ir.ts";
 
 /** Constant offsets are folded into memory accesses up to this many bytes; all buffers lie above it. */
 export const OFFSET_WINDOW: number = 1 << 19;

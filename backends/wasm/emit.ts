@@ -6,7 +6,7 @@
  * @module
  */
 import { Bytes, EMPTY, F32, F64, I32, I64, type Instr, OPCODES, type ValType, valTypeName } from "./encoder.ts";
-import { type Item, type Kernel, KERNEL_PARAMS, type Loop, type Node, type Variable } from "./ir.ts";
+import { type Item, type Kernel, KERNEL_PARAMS, type Loop, type Node, type Variable } from "./wasm_ir.ts";
 
 /** A function body, and its listing if one was asked for. */
 export interface Emitted {

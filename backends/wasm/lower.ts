@@ -14,7 +14,7 @@ import { indexForm, type Linear } from "../../src/uop/algebra/linear_form.ts";
 import { throughAfter } from "../../src/uop/rewrite/walk.ts";
 import { Builder, OFFSET_WINDOW, prefixOf } from "./build.ts";
 import { I32, I64, type Instr, V128 } from "./encoder.ts";
-import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./ir.ts";
+import { BEGIN, BUFS, END, type Kernel, type Node, Variable, VARS } from "./wasm_ir.ts";
 import { type AluOptions, extract, laneBits, lanes, lowerAlu, splat, valTypeOf, vectorize } from "./wasm_alu.ts";
 
 /** Where a value in memory is: the least constant offset of its kin, so that they share one pointer. */

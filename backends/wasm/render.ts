@@ -14,7 +14,7 @@ import { Ops } from "../../src/uop/core/ops.ts";
 import { emit, type Emitted } from "./emit.ts";
 import { encodeModule, type FuncBody, I32, type ImportItem } from "./encoder.ts";
 import { type Features, features } from "./features.ts";
-import { Node } from "./ir.ts";
+import { Node } from "./wasm_ir.ts";
 import { lower } from "./lower.ts";
 import { KERNEL_TYPE } from "./wasm_runtime.ts";
 

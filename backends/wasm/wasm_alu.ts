@@ -9,7 +9,7 @@ import { CompileError } from "../../src/helpers/errors.ts";
 import { BITS, FLOATS, isComparison, opFlags, opName, Ops } from "../../src/uop/core/ops.ts";
 import { type Builder, prefixOf } from "./build.ts";
 import { F32, F64, I32, I64, type Instr, V128, type ValType } from "./encoder.ts";
-import type { Node } from "./ir.ts";
+import type { Node } from "./wasm_ir.ts";
 
 /** The value type that holds a dtype. @throws {CompileError} where none does */
 export function valTypeOf(d: DType): ValType {

@@ -70,34 +70,19 @@ export class WasmCompiler implements Compiler {
 
   compile(programs: readonly LinearProgram[]): Program[] {
     const fresh: InstalledKernel[] = [];
-    const kernels: InstalledKernel[] = [];
+    let kernels: InstalledKernel[];
     const base = this.count;
-    for (const linear of programs) {
-      const known = this.byProgram.get(linear);
-      if (known !== undefined) {
-        kernels.push(known.kernel);
-        continue;
-      }
-      const rendered = this.renderer.kernel(linear);
-      const hash = hashBytes(rendered.code);
-      const alike = this.byContent.get(hash);
-      let kernel = alike?.find((k) => sameKernel(k, rendered));
-      if (kernel === undefined) {
-        kernel = { ...rendered, index: base + fresh.length };
-        fresh.push(kernel);
-        if (alike === undefined) this.byContent.set(hash, [kernel]);
-        else alike.push(kernel);
-      }
-      kernels.push(kernel);
-    }
-    if (fresh.length > 0) {
-      try {
+    try {
+      kernels = programs.map((linear) => this.kernelOf(linear, base, fresh));
+      if (fresh.length > 0) {
         const scratch = fresh.reduce((most, k) => Math.max(most, k.scratch), 0);
         this.install(this.renderer.module(fresh, base), base + fresh.length, scratch);
-      } catch (error) {
-        for (const k of fresh) this.forget(k);
-        throw this.explain(error, programs);
       }
+    } catch (error) {
+      for (const k of fresh) this.forget(k); // others will have their places in the table
+      throw this.explain(error, programs);
+    }
+    if (fresh.length > 0) {
       this.count += fresh.length;
       this.modules++;
     }
@@ -108,6 +93,20 @@ export class WasmCompiler implements Compiler {
       }
       return program;
     });
+  }
+
+  /** The kernel of a program: a known one of the same content, or another one of `fresh`, which will be installed from `base` on. */
+  private kernelOf(linear: LinearProgram, base: number, fresh: InstalledKernel[]): InstalledKernel {
+    const known = this.byProgram.get(linear);
+    if (known !== undefined) return known.kernel;
+    const rendered = this.renderer.kernel(linear), hash = hashBytes(rendered.code);
+    const alike = this.byContent.get(hash), same = alike?.find((k) => sameKernel(k, rendered));
+    if (same !== undefined) return same;
+    const kernel = { ...rendered, index: base + fresh.length };
+    fresh.push(kernel);
+    if (alike === undefined) this.byContent.set(hash, [kernel]);
+    else alike.push(kernel);
+    return kernel;
   }
 
   private forget(kernel: InstalledKernel): void {

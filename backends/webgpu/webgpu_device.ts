@@ -1,11 +1,11 @@
 /**
- * The WEBGPU device: linear programs as WGSL, run by the WebGPU of Deno or of a browser. It opens asynchronously
- * (`await Device.open("WEBGPU")`), runs synchronously, and reads asynchronously.
+ * The WEBGPU device: linear programs as WGSL, run by the WebGPU of Deno or of a browser. It runs synchronously, and reads
+ * asynchronously. webgpu.ts opens it.
  *
  * @module
  */
 import { LruAllocator } from "../../src/device/allocator.ts";
-import type { Backend, Device } from "../../src/device/device.ts";
+import type { Device } from "../../src/device/device.ts";
 import type { Graph, Launch } from "../../src/device/program.ts";
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
@@ -136,52 +136,7 @@ export class WebGpuDevice implements Device {
   }
 }
 
-/** The open device, or its opening. */
-let current: WebGpuDevice | undefined;
-let opening: Promise<WebGpuDevice> | undefined;
-/** Why it did not open: an adapter does not appear later. */
-let failure: string | undefined;
-
-function fail(reason: string): DeviceError {
-  return new DeviceError("open device WEBGPU", { device: "WEBGPU", reason });
+/** Opens the adapter and the device. @throws {DeviceError} saying why there is none */
+export async function openWebGpu(): Promise<WebGpuDevice> {
+  return new WebGpuDevice("WEBGPU", await openGpu(navigator.gpu));
 }
-
-function checkOrdinal(ordinal: number): void {
-  if (ordinal !== 0) throw fail(`there is no ordinal ${ordinal}: WebGPU offers one adapter, WEBGPU`);
-}
-
-/** The WEBGPU backend. The default only once it is open, on hardware. */
-export const webgpuBackend: Backend = {
-  name: "WEBGPU",
-  description: "the GPU by WebGPU: compute shaders in WGSL",
-  permissions: [],
-  textLanguage: WGSL_LANGUAGE.name,
-  get rank(): number | undefined {
-    return current !== undefined && !current.isLost && current.info().software === false ? 0.5 : undefined;
-  },
-  unavailable: () =>
-    failure ??
-      (typeof navigator === "object" && "gpu" in navigator
-        ? undefined
-        : "this JavaScript engine has no WebGPU (navigator.gpu); use Deno 2.8 or later, or a browser that has it"),
-  open(ordinal: number): Device {
-    checkOrdinal(ordinal);
-    if (current === undefined || current.isLost) {
-      throw fail('it opens asynchronously; call await Device.open("WEBGPU") or await init() first');
-    }
-    return current;
-  },
-  async openAsync(ordinal: number): Promise<Device> {
-    checkOrdinal(ordinal);
-    if (current !== undefined && !current.isLost) return current;
-    opening ??= openGpu(navigator.gpu).then((opened) => current = new WebGpuDevice("WEBGPU", opened)).finally(() => {
-      opening = undefined;
-    });
-    try {
-      return await opening;
-    } catch (error) {
-      if (error instanceof DeviceError) failure = error.message.replace(/^Cannot .*?: /, "");
-      throw error;
-    }
-  },
-};

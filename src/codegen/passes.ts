@@ -9,6 +9,7 @@ import { envNumber } from "../helpers/env.ts";
 import type { Capabilities, Renderer } from "../renderer/renderer.ts";
 import { hasPhases } from "../uop/algebra/row_phases.ts";
 import { simplifyKernel } from "../uop/algebra/valid.ts";
+import { rangesOf } from "../uop/core/ranges.ts";
 import { specKernel, specLowered } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { graphRewrite, isRecording, type Pass, runPasses, substitute } from "../uop/rewrite/rewrite.ts";
@@ -27,6 +28,7 @@ import { blockSums } from "./lower/blocked_sums.ts";
 import { expand } from "./lower/expander.ts";
 import { type Placement, placeThreads } from "./lower/gpudims.ts";
 import { layPhases } from "./lower/lay_phases.ts";
+import { loopEnds } from "./lower/loop_ends.ts";
 import { rollStores } from "./lower/roll_stores.ts";
 import type { Bound } from "./opt/chain_bounds.ts";
 import { inlineRows } from "./opt/inline_rows.ts";
@@ -48,8 +50,8 @@ export class KernelState {
   optimized: UOp;
   /** Threads of a group that does several phases; 0 where there are none. */
   phaseThreads = 0;
-  /** A loop that ends earlier in some groups. */
-  bound: Bound | undefined = undefined;
+  /** Loops that end earlier: in some groups, or some iterations of those around them. */
+  bounds: readonly Bound[] = [];
   /** Where the threads of its groups stand. */
   placement: Placement | undefined = undefined;
   /** May there be values of dtypes that the device does not compute in? */
@@ -86,7 +88,7 @@ function optimize(ast: UOp, k: KernelState): UOp {
   else if (!hasGrid) heuristic(kernel, k.renderer);
   k.optimized = kernel.finish(given === undefined ? grid?.sharedBytes : undefined);
   k.applied = kernel.applied;
-  k.bound = kernel.bound;
+  if (kernel.bound !== undefined) k.bounds = [kernel.bound];
   return k.optimized;
 }
 
@@ -103,6 +105,7 @@ function gateThreads(sink: UOp, k: KernelState): UOp {
 function expandRanges(sink: UOp, k: KernelState): UOp {
   const { caps } = k;
   if (k.placement !== undefined) return expand(sink, k.placement.warp);
+  if (!k.isPlain) ({ ast: sink, bounds: k.bounds } = loopEnds(sink));
   // what the AST tells is asked before it is expanded: the graph that later passes would search is much larger
   const fits = fitsVectors(sink, caps);
   k.hasSmall = hasSmallFloats(sink, caps);
@@ -114,11 +117,21 @@ function expandRanges(sink: UOp, k: KernelState): UOp {
 }
 
 /** To here such a loop is one over all of its range, so that nothing simplifies its end in some places only. */
-function boundLoops(sink: UOp, { bound, placement }: KernelState): UOp {
-  const { loop, end } = bound!, at = simplifyKernel(substitute(end, placement!.places));
-  const typed = at.dtype === loop.dtype ? at : at.cast(loop.dtype);
+function boundLoops(sink: UOp, { bounds, placement }: KernelState): UOp {
+  const ended = new Map<UOp, UOp>(), ends = new Map(bounds.map((b) => [b.loop, b.end]));
+  /** The loop that ends earlier, of which the end may be that of one around it. */
+  const bounded = (loop: UOp): UOp => {
+    let made = ended.get(loop);
+    if (made !== undefined) return made;
+    const end = ends.get(loop)!, around = rangesOf(end).filter((r) => ends.has(r));
+    const places = new Map([...placement?.places ?? [], ...around.map((r): [UOp, UOp] => [r, bounded(r)])]);
+    const at = simplifyKernel(places.size === 0 ? end : substitute(end, places));
+    ended.set(loop, made = loop.withSrc([at.dtype === loop.dtype ? at : at.cast(loop.dtype)]));
+    return made;
+  };
+  bounds.forEach((b) => bounded(b.loop));
   // not by substitute: an ACC lists the loop among its sources, and stands outside of it
-  return rebuild(sink, () => undefined, undefined, new Map([[loop, loop.withSrc([typed])]]));
+  return rebuild(sink, () => undefined, undefined, ended);
 }
 
 const onGrid = ({ caps }: KernelState): boolean => caps.hasGrid, onLoops = (k: KernelState): boolean => !onGrid(k);
@@ -139,7 +152,7 @@ export const KERNEL_PASSES: readonly Pass<KernelState>[] = [
   { name: "roll stores", when: (k) => onLoops(k) && k.caps.vectorBytes > 0, run: rollStores, spec: specKernel },
   { name: "expand, lower reduces", run: expandRanges, spec: specLowered },
   { name: "place threads", when: onGrid, run: (u, k) => substitute(u, k.placement!.places), spec: specLowered },
-  { name: "bound loops", when: (k) => k.bound !== undefined, run: boundLoops, spec: specLowered },
+  { name: "bound loops", when: (k) => k.bounds.length > 0, run: boundLoops, spec: specLowered },
   { name: "decompose dtypes", when: (k) => k.hasSmall, run: (u, k) => decomposeDTypes(u, k.caps), spec: specLowered },
   {
     name: "mark rounded functions",

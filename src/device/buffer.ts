@@ -6,6 +6,7 @@
  */
 import type { DType } from "../dtype/dtype.ts";
 import { DeviceError, type MemoryHolder, OutOfMemoryError, SpecError } from "../helpers/errors.ts";
+import type { Line } from "../helpers/stack.ts";
 import type { Storage } from "../uop/core/args.ts";
 import type { Block, ForeignMemory, MemoryDevice } from "./allocator.ts";
 import { currentScope } from "./scopes.ts";
@@ -36,7 +37,8 @@ export class Buffer implements MemoryHolder {
   private sharers: Set<Buffer> | undefined;
   /** Shape of the tensor that it became, its line where recorded, and what it is for: for tables of memory. */
   shape: readonly number[] | undefined;
-  line: string | undefined;
+  /** The line that made it, unread. */
+  madeAt: Line | undefined;
   use: string;
   /** The storage whose memory it is, where that is large. */
   private owner: WeakRef<Storage> | undefined;
@@ -56,9 +58,14 @@ export class Buffer implements MemoryHolder {
     this.foreign = false;
     this.sharers = undefined;
     this.shape = undefined;
-    this.line = undefined;
+    this.madeAt = undefined;
     this.use = "tensor";
     this.owner = undefined;
+  }
+
+  /** The user's line that made it, where recorded. */
+  get line(): string | undefined {
+    return this.madeAt === undefined ? undefined : String(this.madeAt);
   }
 
   /** Memory of somebody else, used where it is; undefined where the device cannot. It is never freed here. */

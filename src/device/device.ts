@@ -21,7 +21,12 @@ export interface Device {
   /** Its memory. */
   readonly allocator: LruAllocator;
   /** Runs launches in order, each after all earlier ones have finished with its buffers. May return before they have. */
-  run(launches: readonly Launch[]): void;
+  run(launches: readonly Launch[], ends?: Float64Array<ArrayBuffer>): void;
+  /**
+   * Whether `run`, here and of graphs, tells in `ends` when each launch ended, in milliseconds since the first began: then
+   * it returns when all have.
+   */
+  readonly timesLaunches?: boolean;
   /** Prepares launches for replay. */
   graph(launches: readonly Launch[]): Graph;
   /** Settles when all queued work is done; rejects with what went wrong in it. */
@@ -50,7 +55,7 @@ export interface Backend {
   readonly textLanguage?: string;
   /** Why it cannot open here, or undefined. Cheap, prompts for nothing. */
   unavailable(): string | undefined;
-  /** @throws {DeviceError} saying what is missing and how to get it */
+  /** Opens one of its devices. @throws {DeviceError} saying what is missing and how to get it */
   open(ordinal: number): Device;
   /** Where opening is asynchronous (WEBGPU): called by `Device.open`; then `open` gives what it made. */
   openAsync?(ordinal: number): Promise<Device>;

@@ -8,8 +8,9 @@
  *
  * @module
  */
-import { envNumber, envText, readEnv } from "../helpers/env.ts";
+import { envNumber } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
+import { cacheRoot, fileErrorCode } from "./host_files.ts";
 
 /** A 128-bit digest in hexadecimal: for content addressing, not for secrecy. */
 export function digest(data: string | Uint8Array): string {
@@ -60,14 +61,6 @@ function removeStale(folder: string, limit: (name: string) => number): void {
       } catch { /* another process did, or owns it */ }
     }
   } catch { /* a folder that cannot be listed */ }
-}
-
-/** Where compiled kernels are kept: CACHEDIR, or the user's cache folder, absolute; undefined without either. */
-export function cacheRoot(): string | undefined {
-  const xdg = readEnv("XDG_CACHE_HOME"), home = readEnv("HOME");
-  const wanted = envText("CACHEDIR") || (xdg ? `${xdg}/dinograd` : home ? `${home}/.cache/dinograd` : "");
-  if (wanted === "") return undefined;
-  return wanted.startsWith("/") ? wanted : `${Deno.cwd()}/${wanted}`;
 }
 
 /**
@@ -145,8 +138,7 @@ interface Line extends CacheEntry {
 
 /** True for errors of the file system, as opposed to ours. */
 function isFileError(error: unknown): error is Error {
-  return error instanceof Error && (typeof (error as { code?: unknown }).code === "string" ||
-    error instanceof Deno.errors.NotCapable);
+  return fileErrorCode(error) !== undefined;
 }
 
 const LINE = /^([0-9a-f]{32}) (\S+) (\S+) (\d+) ([0-9a-f]{32})$/;

@@ -36,8 +36,8 @@ export interface Graph {
   setBuffer(launch: number, slot: number, buffer: Buffer): void;
   /** Puts another value in place of a scalar argument of a launch. */
   setVar(launch: number, position: number, value: number | bigint): void;
-  /** Runs all launches in order. */
-  run(): void;
+  /** Runs all launches in order; `ends` as in `run` of a device that times launches. */
+  run(ends?: Float64Array<ArrayBuffer>): void;
   /** Gives up what it holds. */
   dispose(): void;
 }
@@ -47,6 +47,7 @@ export abstract class LaunchGraph implements Graph {
   /** As patched so far; none once it was disposed. */
   protected readonly launches: { readonly program: Program; readonly buffers: Buffer[]; vars: (number | bigint)[] }[];
 
+  /** Copies of the launches, to be patched. */
   constructor(launches: readonly Launch[]) {
     this.launches = launches.map((l) => ({ program: l.program, buffers: [...l.buffers], vars: [...l.vars] }));
   }
@@ -56,7 +57,7 @@ export abstract class LaunchGraph implements Graph {
   setVar(launch: number, position: number, value: number | bigint): void {
     this.launches[launch].vars[position] = value;
   }
-  abstract run(): void;
+  abstract run(ends?: Float64Array<ArrayBuffer>): void;
   dispose(): void {
     this.launches.length = 0;
   }

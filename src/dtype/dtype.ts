@@ -258,7 +258,10 @@ const SMALL_FLOATS: ReadonlyMap<DType, SmallFloat> = new Map([
 /** The name of a dtype, or PyTorch's or C's name for it. */
 export type DTypeName = Exclude<keyof DTypes, "void">;
 
-/** A DType or its name. Editors complete names; text that a program makes is checked when it is used. */
+/**
+ * A DType or its name. Editors complete names; as `dtype = "float16"` of a parameter is text to the compiler, and must
+ * pass, names are checked when they are used. `dtypes.float16` and {@linkcode DTypeName} are checked before.
+ */
 export type DTypeLike = DType | DTypeName | (string & Record<never, never>);
 
 /** The dtype that `x` is or names. @throws {DTypeError} for an unknown name. */
@@ -279,6 +282,11 @@ export function toDType(x: DTypeLike): DType {
 export function dtypeMin(d: DType): number {
   if (d.kind === "float") return -Infinity;
   return d.kind === "int" ? -(2 ** (d.bits - 1)) : 0;
+}
+
+/** The distance from 1 to the next number of a dtype of floats. */
+export function dtypeEpsilon(d: DType): number {
+  return 2 ** -(smallFloatOf(d)?.mantissa ?? (d.bits === 64 ? 52 : 23));
 }
 
 /** Largest value of a scalar dtype; Infinity for floats, 1 for bool. 64-bit bounds are rounded to a double. */

@@ -14,7 +14,7 @@ import { nodesMade, toposort, type UOp } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
 import { latest } from "../uop/graph/resolve.ts";
 import { memoryOf } from "../uop/graph/writes.ts";
-import { CompiledKernel, type ExecItem } from "./exec.ts";
+import type { ExecItem } from "./exec.ts";
 import type { Capture } from "./realize_nodes.ts";
 
 /** Listens to every realize of one call. */
@@ -84,25 +84,4 @@ export class Recording implements Capture {
   release(): void {
     for (const block of this.blocks) block.free();
   }
-}
-
-/** The buffers that a step reads, and those it writes. */
-export interface Access {
-  readonly reads: readonly Buffer[];
-  readonly writes: readonly Buffer[];
-}
-
-/** What a step does to its buffers. */
-export function accessOf({ runner, bufs }: ExecItem): Access {
-  if (runner instanceof CompiledKernel) {
-    const reads: Buffer[] = [], writes: Buffer[] = [];
-    runner.program.linear.params.forEach((p, slot) => {
-      if (p.writes) writes.push(bufs[slot]);
-      // copies that a device makes on its own are no loads
-      if (p.reads || !p.writes) reads.push(bufs[slot]);
-    });
-    return { reads, writes };
-  }
-  if (runner.kind === "BufferCopy" || runner.kind === "BufferXfer") return { reads: [bufs[1]], writes: [bufs[0]] };
-  return { reads: [], writes: bufs.slice(0, 1) };
 }

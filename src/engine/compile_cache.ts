@@ -8,14 +8,15 @@ import type { Device } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
 import { envNumber } from "../helpers/env.ts";
 import { ArgumentError, SpecError } from "../helpers/errors.ts";
+import { timed } from "../helpers/spans.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/cache/graph_key.ts";
 import { StructureCache } from "../schedule/cache/structure_cache.ts";
 import { printUOp } from "../uop/core/print.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
-import { passTimes } from "../uop/rewrite/rewrite.ts";
-import { debugCompile, debugPrint, debugRewrites, passSharesText } from "./debug.ts";
+import { passTimes, runWork } from "../uop/rewrite/rewrite.ts";
+import { countText, debugCompile, debugPrint, debugRewrites, passSharesText } from "./debug.ts";
 import { tellingProgress } from "./progress.ts";
 import { knownOutcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
 
@@ -83,6 +84,10 @@ function program(ast: UOp, device: Device): LinearProgram {
 
 /** The linear program of a kernel AST; both checked under SPEC=1. @throws {SpecError} */
 function lowered(ast: UOp, device: Device): LinearProgram {
+  return runWork({ kind: "kernel", device: device.name, ast }, () => checked(ast, device), (linear) => linear.name);
+}
+
+function checked(ast: UOp, device: Device): LinearProgram {
   if (envNumber("SPEC") === 0) return program(ast, device);
   verify(ast, specKernel, "after scheduling");
   const linear = program(ast, device);
@@ -116,7 +121,10 @@ export function compileKernels(device: Device, asts: readonly UOp[]): Program[] 
         })
       );
       between = performance.now();
-      return device.compiler.compile(linear, progress);
+      const name = countText(linear.length, "kernel");
+      return timed("compile", name, () => device.compiler.compile(linear, progress), (programs) => (
+        { device: device.name, subject: programs }
+      ));
     });
     const lowerMs = between - start, compileMs = performance.now() - between;
     compileStats.lowered += missing.length;

@@ -62,14 +62,14 @@ function stepsText(kinds: readonly string[]): string {
 
 /** DEBUG=1: what a schedule came to; given what passes had taken before, as under DEBUG=2, also what they took for it. */
 export function debugSchedule(bound: BoundSchedule, timeMs: number, counted?: ReadonlyMap<string, number>): void {
-  const { variant: { plan, entries, items }, nodes, cached } = bound;
+  const { variant: { plan, entries, items }, order, cached } = bound;
   let planned = 0, needed = 0;
   for (const b of plan.blocks) planned += b.nbytes;
   plan.places.forEach((p, e) => needed += p === undefined ? 0 : entries[e].size * entries[e].dtype.itemsize);
   const memory = planned === 0 ? "" : `; intermediates take ${byteText(planned)} instead of ${byteText(needed)}`;
   debugPrint(
     `scheduled ${stepsText(items.map((i) => i.kind))} in ${timeMs.toFixed(2)} ms from ` +
-      `${countText(nodes, "node")}, cache ${cached ? "hit" : "miss"}${memory}`,
+      `${countText(order.length, "node")}, cache ${cached ? "hit" : "miss"}${memory}`,
   );
   if (counted !== undefined && !cached) debugPrint(passSharesText(counted));
 }

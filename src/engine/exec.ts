@@ -12,8 +12,10 @@ import { writeScalar } from "../dtype/convert.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { byteText, SpecError } from "../helpers/errors.ts";
+import { spans } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
+import type { Line } from "../helpers/stack.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { printUOp } from "../uop/core/print.ts";
@@ -115,15 +117,24 @@ export class ExecItem {
    *
    * @param varNames names of the schedule's variables that the kernel calls v0, v1, ...
    * @param vars values by those names
-   * @param line of the user, where recorded
+   * @param site the user's line, where recorded
    */
   constructor(
     readonly runner: Runner,
     readonly bufs: readonly Buffer[],
     readonly varNames: readonly string[],
     readonly vars: ReadonlyMap<string, number>,
-    readonly line: string | undefined = undefined,
+    readonly site: Line | undefined = undefined,
   ) {}
+
+  /** The user's line, where it was recorded. */
+  get line(): string | undefined {
+    return this.site?.toString();
+  }
+  /** This step on other buffers. */
+  on(bufs: readonly Buffer[], vars: ReadonlyMap<string, number> = this.vars): ExecItem {
+    return new ExecItem(this.runner, bufs, this.varNames, vars, this.site);
+  }
 
   /** The kernel's AST, where it has one. */
   get ast(): UOp | undefined {
@@ -141,6 +152,27 @@ Object.defineProperty(ExecItem.prototype, Symbol.for("Deno.customInspect"), {
     return this.ast === undefined ? `ExecItem ${this}` : `ExecItem ${this}\n${printUOp(this.ast)}`;
   },
 });
+
+/** The buffers that a step reads, and those it writes. */
+export interface Access {
+  readonly reads: readonly Buffer[];
+  readonly writes: readonly Buffer[];
+}
+
+/** What a step does to its buffers. */
+export function accessOf({ runner, bufs }: ExecItem): Access {
+  if (runner instanceof CompiledKernel) {
+    const reads: Buffer[] = [], writes: Buffer[] = [];
+    runner.program.linear.params.forEach((p, slot) => {
+      if (p.writes) writes.push(bufs[slot]);
+      // copies that a device makes on its own are no loads
+      if (p.reads || !p.writes) reads.push(bufs[slot]);
+    });
+    return { reads, writes };
+  }
+  if (runner.kind === "BufferCopy" || runner.kind === "BufferXfer") return { reads: [bufs[1]], writes: [bufs[0]] };
+  return { reads: [], writes: bufs.slice(0, 1) };
+}
 
 /** The schedule's name of each scalar argument of a kernel, in the order of its program. */
 export function varNamesOf(item: ExecItem): string[] {
@@ -229,9 +261,18 @@ export function execItems({ variant, buffers, lines, vars }: BoundSchedule): Exe
   });
 }
 
+/** What is told of each step before it runs and when it has, with the milliseconds that it took. */
+export interface StepListener {
+  before(item: ExecItem): void;
+  after(item: ExecItem, timeMs: number): void;
+}
+/** What listens now: steps then run one by one, those of replays too. */
+export const stepLog: { listener: StepListener | undefined } = { listener: undefined };
+
 /** Runs ExecItems in order. */
 export function runItems(items: readonly ExecItem[]): void {
-  const debug = envNumber("DEBUG"), singly = debug >= 2 || envNumber("VALIDATE_WITH_JS") > 0 || checksCustom(items);
+  const debug = envNumber("DEBUG"), isWatched = stepLog.listener !== undefined;
+  const checks = debug >= 2 || isWatched || envNumber("VALIDATE_WITH_JS") > 0 || checksCustom(items);
   for (let i = 0; i < items.length;) {
     const { runner, bufs } = items[i];
     if (!(runner instanceof CompiledKernel)) {
@@ -239,7 +280,8 @@ export function runItems(items: readonly ExecItem[]): void {
       continue;
     }
     const { name } = bufs[0].device, device = getDevice(name);
-    const launches: Launch[] = [];
+    const launches: Launch[] = [], from = i, times = device.timesLaunches === true;
+    const singly = checks || (spans.listener !== undefined && !times);
     for (; i < items.length; i++) {
       const it = items[i];
       if (!(it.runner instanceof CompiledKernel) || it.bufs[0].device.name !== name) break;
@@ -251,22 +293,41 @@ export function runItems(items: readonly ExecItem[]): void {
       if (singly) break;
     }
     if (singly) runOne(device, items[i++], launches[0], debug);
-    else device.run(launches);
+    else if (spans.listener === undefined) device.run(launches);
+    else tellLaunches(items.slice(from, i), (ends) => device.run(launches, ends));
+  }
+}
+
+/** Runs steps, all kernels of a device that times launches, and tells of each. */
+export function tellLaunches(items: readonly ExecItem[], run: (ends: Float64Array<ArrayBuffer>) => void): void {
+  const ends = new Float64Array(items.length), start = performance.now();
+  run(ends);
+  for (let i = 0; i < items.length; i++) {
+    const { name, device } = items[i].runner as CompiledKernel, endMs = start + ends[i];
+    const startMs = i === 0 ? start : start + ends[i - 1];
+    spans.listener?.({ kind: "launch", name, startMs, endMs, device, deviceMs: endMs - startMs, subject: items[i] });
   }
 }
 
 function runOther(item: ExecItem, debug: number): void {
-  const { runner, bufs } = item, start = performance.now();
+  const { runner, bufs } = item;
+  stepLog.listener?.before(item);
+  const start = performance.now();
   if (runner instanceof CustomOp) runner.fn(bufs);
   else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
-  else return;
+  else return stepLog.listener?.after(item, 0);
+  const endMs = performance.now(), ms = endMs - start;
+  stepLog.listener?.after(item, ms);
   GlobalCounters.copyCount++;
-  if (debug < 2) return;
-  const ms = performance.now() - start, nbytes = byteText(bufs[0].nbytes);
-  GlobalCounters.timeSumS += ms / 1e3;
+  const { listener } = spans;
+  if (debug < 2 && listener === undefined) return;
+  const nbytes = byteText(bufs[0].nbytes);
   const text = runner instanceof CustomOp
     ? `${runner.name} ${nbytes}`
     : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
+  listener?.({ kind: "copy", name: text, startMs: start, endMs, device: bufs[0].device.name, subject: item });
+  if (debug < 2) return;
+  GlobalCounters.timeSumS += ms / 1e3;
   debugStep(item, getDevice(bufs[0].device.name), text, ms);
 }
 
@@ -278,7 +339,14 @@ function runOne(device: Device, item: ExecItem, launch: Launch, debug: number): 
     isOther = device.name !== "JS" && program.linear.text === undefined;
   const checks = isOther && (compares || checksCustom([item])) && device.allocator.copyOut !== undefined;
   const check = checks ? expectedOf(item.ast!, launch, compares) : undefined;
-  const ms = runTimed(device, launch);
+  stepLog.listener?.before(item);
+  const startMs = performance.now(), ms = runTimed(device, launch), endMs = performance.now();
+  const { timeSync, allocator } = device, { name } = program.linear, own = timeSync === undefined ? undefined : ms;
+  const isQueued = device.renderer.caps.hasGrid && own === undefined && allocator.copyOut === undefined;
+  spans.listener?.(
+    { kind: "launch", name, startMs, endMs, device: device.name, deviceMs: own, isQueued, subject: item },
+  );
+  stepLog.listener?.after(item, ms);
   GlobalCounters.timeSumS += ms / 1e3;
   check?.();
   if (debug >= 2) debugStep(item, device, program, ms);

@@ -7,14 +7,19 @@ import { releaseStorage } from "../device/buffer.ts";
 import { watchMemory } from "../device/ledger.ts";
 import { relieveDevices, relieveHeap } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
+import { timed } from "../helpers/spans.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
-import type { Storage } from "../uop/core/args.ts";
-import { rotateInternTable, type UOp } from "../uop/core/uop.ts";
+import { Storage } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { rotateInternTable, toposort, type UOp } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
 import { bare } from "../uop/graph/complex.ts";
+import { resolve, writeOf } from "../uop/graph/resolve.ts";
+import { memoryOf } from "../uop/graph/writes.ts";
 import { passTimes } from "../uop/rewrite/rewrite.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
 import { type ExecItem, execItems, runItems } from "./exec.ts";
+import { printedAsTable } from "./step_table.ts";
 
 /** What listens while a function is captured. */
 export interface Capture {
@@ -40,7 +45,7 @@ export function setCapture(c: Capture | undefined): void {
 export interface UseListener {
   /** How many nodes there were when it began. */
   readonly since: number;
-  /** One of the storages that a schedule reads, writes or makes. */
+  /** One of the storages that a schedule reads or writes. */
   uses(storage: Storage, isWritten: boolean): void;
 }
 /** What listens now, if anything does. */
@@ -62,30 +67,33 @@ let until = Infinity;
 
 /**
  * Realizes nodes: afterwards each has become a buffer (or a view of one). `beside` are the open writes that go with them;
- * those from before a call that listens are done before, unheard.
+ * those from before a call that listens are unheard, and done before it where it is captured.
  */
 export function realizeNodes(
   nodes: readonly UOp[],
   beside: readonly UOp[] = besideOf(nodes, undefined, until),
 ): void {
   nodes = nodes.map(bare);
+  let heard = nodes;
   if (beside.length > 0) {
     const start = callStart(), foreign = beside.filter((u) => u.seq < start);
-    if (foreign.length > 0) realizeUnheard(foreign);
-    nodes = [...nodes, ...beside.filter((u) => u.seq >= start)];
+    heard = [...nodes, ...beside.filter((u) => u.seq >= start)];
+    if (capture !== undefined && foreign.length > 0) realizeUnheard(foreign);
+    nodes = capture === undefined ? [...nodes, ...beside] : heard;
   }
   if (capture !== undefined) realizeForeign(capture, nodes);
   watchStats();
   watchMemory();
   relieveDevices();
   readLog.look?.(nodes);
+  const below = useLog.listener === undefined ? [] : belowOf(heard);
   const debug = envNumber("DEBUG"), counted = debug >= 2 ? passTimes() : undefined, start = performance.now();
-  const bound = debugRewrites(() => scheduleNodes(nodes, capture?.take));
+  const bound = debugRewrites(() => scheduled(nodes, capture?.take));
   if (bound.variant.items.length > 0) {
     if (debug >= 1) debugSchedule(bound, performance.now() - start, counted);
     const items = execItems(bound);
     try {
-      runItems(items);
+      timed("run", "run", () => runItems(items), () => ({ subject: bound }));
     } catch (error) {
       for (const storage of bound.made) releaseStorage(storage);
       throw error;
@@ -95,15 +103,23 @@ export function realizeNodes(
     capture?.add(items, bound);
   }
   bound.commit();
-  if (useLog.listener !== undefined) tellUses(useLog.listener, bound);
+  if (useLog.listener !== undefined) tellUses(useLog.listener, below);
   if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
   relieveHeap();
 }
 
-function tellUses(listener: UseListener, bound: BoundSchedule): void {
-  for (const storage of bound.storages) if (storage !== undefined) listener.uses(storage, false);
-  for (const { storage } of bound.written) listener.uses(storage, true);
+/** What nodes are computed from, whichever of it a schedule is to make. */
+function belowOf(nodes: readonly UOp[]): UOp[] {
+  return toposort(nodes.map((u) => resolve(u))).filter(({ op }) => op === Ops.BUFFER || op === Ops.AFTER);
+}
+
+/** Tells what a schedule has used for nodes that were computed from those `below`; of writes those that were asked for since. */
+function tellUses(listener: UseListener, below: readonly UOp[]): void {
+  for (const u of below) {
+    const memory = memoryOf(u);
+    if (memory instanceof Storage) listener.uses(memory, u.op === Ops.AFTER && writeOf(u) >= listener.since);
+  }
 }
 
 function realizeForeign(listening: Capture, nodes: readonly UOp[]): void {
@@ -134,5 +150,9 @@ function releaseUploads(bound: BoundSchedule): void {
 
 /** A graph's steps, without running them. */
 export function scheduleItems(nodes: readonly UOp[]): ExecItem[] {
-  return debugRewrites(() => execItems(scheduleNodes(nodes.map(bare))));
+  return printedAsTable(debugRewrites(() => execItems(scheduled(nodes.map(bare)))));
+}
+
+function scheduled(nodes: readonly UOp[], take?: TakeBuffer): BoundSchedule {
+  return timed("schedule", "schedule", () => scheduleNodes(nodes, take), (bound) => ({ subject: bound }));
 }

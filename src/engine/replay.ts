@@ -11,10 +11,22 @@ import { getDevice } from "../device/device.ts";
 import type { Graph, Launch } from "../device/program.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
+import { spans, timed } from "../helpers/spans.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
 import { Storage } from "../uop/core/args.ts";
-import { accessOf, type Recording } from "./capture.ts";
-import { checksCustom, CompiledKernel, ExecItem, runItems, varNamesOf, varValues } from "./exec.ts";
+import type { Recording } from "./capture.ts";
+import {
+  accessOf,
+  checksCustom,
+  CompiledKernel,
+  type ExecItem,
+  runItems,
+  stepLog,
+  tellLaunches,
+  varNamesOf,
+  varValues,
+} from "./exec.ts";
+import { countText } from "./debug.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** What a call brings: the buffer of each source, where its random numbers begin, and the values of its variables. */
@@ -56,6 +68,8 @@ interface ReplayStep {
   readonly vars: readonly VarPatch[];
   readonly flops: number;
   readonly bytes: number;
+  /** Whether the graph tells how long each launch took. */
+  readonly timesLaunches: boolean;
 }
 
 /** Results of steps that are not repeated stay; larger ones are made again rather than kept. */
@@ -114,17 +128,25 @@ export class Replay {
 
   /** Runs the steps with what `call` brings. */
   run(call: Call): void {
-    const singly = envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 || envNumber("VALIDATE_WITH_JS") > 0;
+    if (spans.listener === undefined) this.runSteps(call);
+    else timed("replay", countText(this.kernels, "kernel"), () => this.runSteps(call));
+  }
+
+  private runSteps(call: Call): void {
+    const singly = stepLog.listener !== undefined || envNumber("DEBUG") >= 2 || envNumber("JIT") >= 2 ||
+      envNumber("VALIDATE_WITH_JS") > 0;
     const spec = envNumber("SPEC") > 0;
     for (const step of this.steps) {
-      const { graph, patches, vars } = step;
-      if (graph === undefined || singly || (spec && checksCustom(step.items))) runOneByOne(step, call);
-      else {
+      const { graph, patches, vars, timesLaunches } = step, isHeard = spans.listener !== undefined;
+      if (graph === undefined || singly || (isHeard && !timesLaunches) || (spec && checksCustom(step.items))) {
+        runOneByOne(step, call);
+      } else {
         for (let i = 0; i < patches.length; i++) {
           graph.setBuffer(patches[i].launch, patches[i].slot, call.buffer(patches[i].source));
         }
         for (let i = 0; i < vars.length; i++) graph.setVar(vars[i].launch, vars[i].position, vars[i].value(call));
-        graph.run();
+        if (isHeard) tellLaunches(step.items, (ends) => graph.run(ends));
+        else graph.run();
         GlobalCounters.kernelCount += step.items.length;
         GlobalCounters.globalOps += step.flops;
         GlobalCounters.globalMem += step.bytes;
@@ -206,7 +228,7 @@ function hoist(
 }
 
 function onBuffers(item: ExecItem, change: (b: Buffer) => Buffer): ExecItem {
-  return new ExecItem(item.runner, item.bufs.map(change), item.varNames, item.vars, item.line);
+  return item.on(item.bufs.map(change));
 }
 
 /** Gives all inner buffers of the steps places in one arena a device. */
@@ -277,8 +299,9 @@ function makeStep(items: readonly ExecItem[], device: string | undefined, spec: 
       if (value !== undefined) vars.push({ launch, position, value });
     });
   });
-  const graph = device === undefined ? undefined : getDevice(device).graph(launches);
-  return { graph, items, patches, vars, flops, bytes };
+  const on = device === undefined ? undefined : getDevice(device);
+  const graph = on?.graph(launches), timesLaunches = on?.timesLaunches === true;
+  return { graph, items, patches, vars, flops, bytes, timesLaunches };
 }
 
 /** Runs a step without its graph, with the buffers and numbers of `call`. */
@@ -286,5 +309,5 @@ function runOneByOne({ items, patches, vars }: ReplayStep, call: Call): void {
   const bufs = items.map((it) => [...it.bufs]), values = items.map((it) => new Map(it.vars));
   for (const p of patches) bufs[p.launch][p.slot] = call.buffer(p.source);
   for (const v of vars) values[v.launch].set(varNamesOf(items[v.launch])[v.position], v.value(call));
-  runItems(items.map((it, i) => new ExecItem(it.runner, bufs[i], it.varNames, values[i], it.line)));
+  runItems(items.map((it, i) => it.on(bufs[i], values[i])));
 }

@@ -13,6 +13,8 @@ import { nodeModule } from "./node.ts";
 export abstract class Hold {
   /** False once its function has ended: what that left running sees it no more. */
   isOpen: boolean = true;
+  /** What graphs that are built while it holds depend on, as text: a captured call is keyed by it. */
+  readonly building: string = "";
   /** @param outer what held where it began */
   protected constructor(readonly outer: Hold | undefined) {}
 }

@@ -5,9 +5,10 @@
  *
  * @module
  */
-import { currentHold, Hold, runHolding } from "./async_local.ts";
+import { currentHold, Hold, openHold, runHolding } from "./async_local.ts";
 import { ArgumentError } from "./errors.ts";
 import { checkFunction, describe, isPlain } from "./options.ts";
+import { spans } from "./spans.ts";
 
 /**
  * Every context variable: default and meaning. A number default makes it numeric. `early` marks those that are read once,
@@ -22,13 +23,17 @@ export const CONTEXT_VARS = {
   },
   PROGRESS: { value: 1, doc: "0 writes no line on a terminal while compiling takes more than a second" },
   NO_COLOR: { value: 0, doc: "1 prints without colors (on a terminal; elsewhere there are none)" },
-  TRACEMETA: { value: 0, doc: "1 records the user's line with each operation; DEBUG >= 2 and DEBUG_MEMORY do so too" },
+  TRACEMETA: {
+    value: 0,
+    doc: "1 records the user's line with each operation; DEBUG >= 2, DEBUG_MEMORY and `record` do so too",
+  },
   DEBUG_MEMORY: {
     value: 0,
     doc:
       "1 records the line that made each tensor, lists the tensors in Device.memory(), and prints those that are left when the process ends",
   },
   TRAINING: { value: 0, doc: "1 inside Tensor.train: dropout drops, batch normalization uses the batch" },
+  GRAD: { value: 1, doc: "0 inside Tensor.noGrad: what is computed there is a constant to gradients" },
   DEFAULT_INT: { value: "int32", doc: "dtype of integers without one, where they fit" },
   DEFAULT_FLOAT: { value: "float32", doc: "dtype of floating-point values without one" },
   WINO: { value: 0, doc: "1 convolves with 3x3 kernels and stride 1 by Winograd's algorithm" },
@@ -40,6 +45,11 @@ export const CONTEXT_VARS = {
       "above 0 finds the opts of each kernel by measuring 8 times so many candidates beside the chosen ones, once for each kernel and device: what was found is kept in the cache folder (see `tune`)",
   },
   NOOPT: { value: 0, doc: "1 turns all kernel optimizations off" },
+  FUSE: {
+    value: 1,
+    doc:
+      "0 gives each operation as written kernels of its own, by the lines that TRACEMETA=1 records; without, each op",
+  },
   SCACHE: { value: 1, doc: "0 turns the schedule cache off" },
   NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate of a schedule its own buffer" },
   MAX_KERNEL_BUFFERS: { value: 0, doc: "the most buffers a kernel may take, 0 for what the device allows" },
@@ -60,6 +70,31 @@ export const CONTEXT_VARS = {
     value: 0,
     doc:
       "1 counts tries, hits and time of each rewrite rule and the time of passes, and prints them when the process ends",
+  },
+  VIZ: {
+    value: "",
+    doc:
+      "1 records the program and serves a page that shows it on 127.0.0.1, a number above 1 on that port, while the program runs and, at a terminal, until Ctrl+C; page.html and recording.json write a file when it ends; read when the library loads (see watching.md)",
+  },
+  GRAPH: {
+    value: "",
+    doc:
+      "1 writes the graph and the steps of each schedule to the folder graph as SVG and DOT; another value is the name of the folder; read when the library loads",
+  },
+  SAVE_SCHEDULE: {
+    value: "",
+    doc:
+      "1 writes all schedules of the program to schedule.json when it ends; another value is the name of that file; read when the library loads",
+  },
+  CAPTURE_KERNELS: {
+    value: "",
+    doc:
+      "1 writes the AST, opts and source of each kernel to kernels.json when the program ends, for `deno task replay`; another value is the name of that file; read when the library loads",
+  },
+  PROFILE: {
+    value: "",
+    doc:
+      "1 tells when the program ends where its time went, and writes profile.pftrace, which https://ui.perfetto.dev opens; another value is the name of that file; read when the library loads (see watching.md)",
   },
   THREADS: { value: 0, early: true, doc: "threads of the CPU devices, 0 for one a core" },
   CACHEDIR: {
@@ -110,15 +145,20 @@ export type ContextValues = {
 
 /** Variables as the environment or `setEnv` has them. */
 const values = new Map<ContextVar, number | string>();
-/** Memo of {@linkcode wantsLines}, asked for each tensor that is made, where no context holds. */
-let linesWanted: boolean | undefined;
+/** What is asked for each tensor that is made. */
+interface Modes {
+  readonly lines: boolean;
+  readonly cuts: boolean;
+}
+/** Memo of {@linkcode currentModes} where no context holds. */
+let freeModes: Modes | undefined;
 /** Counts sets: memos of older ones are void. */
 let sets = 0;
 
 /** Variables as a `context` has them. */
 class ContextHold extends Hold {
-  linesWanted: boolean | undefined;
-  linesAt = -1;
+  modes: Modes | undefined;
+  modesAt = -1;
   constructor(readonly values: Map<ContextVar, number | string>) {
     super(currentHold());
   }
@@ -143,14 +183,20 @@ function heldValue(name: ContextVar): number | string | undefined {
 }
 
 interface DenoLike {
-  permissions: { querySync(d: { name: string; variable?: string }): { state: string } };
+  permissions?: { querySync(d: { name: string; variable?: string; path?: string }): { state: string } };
+  cwd(): string;
   env: { get(name: string): string | undefined };
 }
 
-/** The environment variable `name`, or undefined where it is unset or the permission is not granted. */
+interface NodeLike {
+  env?: Readonly<Record<string, string | undefined>>;
+}
+
+/** The environment variable `name`, or undefined where it is unset or Deno does not grant the permission. */
 export function readEnv(name: string): string | undefined {
-  const deno = (globalThis as { Deno?: DenoLike }).Deno;
-  if (!deno?.permissions?.querySync) return undefined;
+  const { Deno: deno, process } = globalThis as { Deno?: DenoLike; process?: NodeLike };
+  if (deno === undefined) return process?.env?.[name];
+  if (!deno.permissions?.querySync) return undefined;
   try {
     return deno.permissions.querySync({ name: "env", variable: name }).state === "granted"
       ? deno.env.get(name)
@@ -179,23 +225,68 @@ export function envText(name: ContextVar): string {
   return String(heldValue(name) ?? values.get(name) ?? lookup(name));
 }
 
-/** Whether the user's line is recorded with each operation: TRACEMETA, DEBUG >= 2 or DEBUG_MEMORY. */
-export function wantsLines(): boolean {
-  const held = currentContext();
-  if (held === undefined) return linesWanted ??= linesWantedNow();
-  if (held.linesAt !== sets) {
-    held.linesAt = sets;
-    held.linesWanted = linesWantedNow();
+/** The working folder as a path that ends with "/", where it may be known; else "". */
+export function workingFolder(): string {
+  const deno = (globalThis as { Deno?: DenoLike }).Deno;
+  try {
+    if (deno?.permissions?.querySync({ name: "read", path: "." }).state !== "granted") return "";
+    return `${deno.cwd().replaceAll("\\", "/").replace(/^(?!\/)/, "/").replace(/\/$/, "")}/`;
+  } catch {
+    return "";
   }
-  return held.linesWanted!;
 }
 
-function linesWantedNow(): boolean {
-  return envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2 || envNumber("DEBUG_MEMORY") > 0;
+/** Variables by which a whole program is watched, from its start. */
+const WATCHING = [
+  "VIZ",
+  "PROFILE",
+  "GRAPH",
+  "SAVE_SCHEDULE",
+  "CAPTURE_KERNELS",
+] as const satisfies readonly ContextVar[];
+
+/** Whether the program is to be watched: never in workers, which belong to some program. */
+export function isWatched(): boolean {
+  if ("WorkerGlobalScope" in globalThis) return false;
+  return WATCHING.some((name) => envText(name) !== "" && envText(name) !== "0");
+}
+
+function currentModes(): Modes {
+  const held = currentContext();
+  if (held === undefined) return freeModes ??= modesNow();
+  if (held.modesAt !== sets) {
+    held.modesAt = sets;
+    held.modes = modesNow();
+  }
+  return held.modes!;
+}
+
+function modesNow(): Modes {
+  return {
+    lines: envNumber("TRACEMETA") > 0 || envNumber("DEBUG") >= 2 || envNumber("DEBUG_MEMORY") > 0,
+    cuts: envNumber("GRAD") === 0,
+  };
+}
+
+/** Whether the user's line is recorded with each operation: TRACEMETA, DEBUG >= 2 or DEBUG_MEMORY, or where spans are heard. */
+export function wantsLines(): boolean {
+  return spans.listener !== undefined || currentModes().lines;
+}
+
+/** Whether what is computed here is a constant to gradients: `Tensor.noGrad`. */
+export function cutsGradients(): boolean {
+  return currentModes().cuts;
 }
 
 /** Variables that a graph depends on which the same calls build. */
-const BUILDING = ["TRAINING", "DEFAULT_INT", "DEFAULT_FLOAT", "WINO", "BEAM"] as const satisfies readonly ContextVar[];
+const BUILDING = [
+  "TRAINING",
+  "GRAD",
+  "DEFAULT_INT",
+  "DEFAULT_FLOAT",
+  "WINO",
+  "BEAM",
+] as const satisfies readonly ContextVar[];
 
 /** What a captured call must be keyed by besides its arguments: "" where all is as it is by default. */
 export function modesText(): string {
@@ -204,6 +295,7 @@ export function modesText(): string {
     const value = heldValue(name) ?? values.get(name) ?? lookup(name);
     if (value !== CONTEXT_VARS[name].value) text += `${name}=${value} `;
   }
+  for (let h = currentHold(); h !== undefined; h = openHold(h.outer)) text += h.building;
   return text;
 }
 
@@ -213,7 +305,7 @@ export function modesText(): string {
  */
 export function setEnv(name: ContextVar, value: number | string): void {
   sets++;
-  linesWanted = undefined;
+  freeModes = undefined;
   for (let c = currentContext(); c !== undefined; c = contextOf(c.outer)) {
     if (c.values.has(name)) return void c.values.set(name, value);
   }

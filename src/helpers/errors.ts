@@ -306,6 +306,20 @@ export class SpecError extends Error {
   }
 }
 
+/** Items of a data set that could not be had: a worker that failed or ended, an item that no tensor can be made of. */
+export class DataError extends Error {
+  /** The name of the class. */
+  override readonly name: string = "DataError";
+  /** What was tried, as a verb and its object. */
+  readonly action: string;
+
+  /** The text is "Cannot", the action, the values at fault and the reason. */
+  constructor(action: string, options: { readonly reason: string; readonly cause?: unknown }) {
+    super(`Cannot ${action}: ${options.reason}`, options.cause === undefined ? undefined : { cause: options.cause });
+    this.action = action;
+  }
+}
+
 /** A file that does not follow its format; nothing of it was used. */
 export class FormatError extends Error {
   /** The name of the class. */

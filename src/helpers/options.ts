@@ -11,15 +11,15 @@ const TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries({
     boolean:
       "affine alignCorners averageAttnWeights batchFirst bias bidirectional buffer ceilMode classic compressed " +
-      "consume contiguous countIncludePad density descending detectNegative detectPositive elementwiseAffine " +
+      "consume contiguous countIncludePad density descending detectNegative detectPositive elementwiseAffine enabled " +
       "enableGqa equalNan full fused gunzip hasAux hermitian image isCausal keepdim largest logInput logTarget needWeights nesterov normFirst preWd " +
-      "realize replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
+      "realize recomputeScaleFactor replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
       "sorted strict swap trackRunningStats training verbose zeroInfinity",
-    number: "a alpha atol b1 b2 backoffFactor beta cooldown correction dilationFactor dim1 dim2 dx dimFeedforward " +
+    number: "a alpha b1 b2 backoffFactor beta cooldown correction dilationFactor dim1 dim2 dx dimFeedforward " +
       "decimals delta divisorOverride divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
       "high ignoreIndex initScale k kdim labelSmoothing layerNormEps low lower margin max maxBytes maxLr maxShardBytes maxVal " +
       "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes patience " +
-      "pctStart posinf power rcond rtol scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
+      "pctStart posinf power rcond scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
       "warmupSteps weightDecay",
     string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +
       "paddingMode thresholdMode",

@@ -4,11 +4,17 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
-import { DTypeError } from "../helpers/errors.ts";
-import { checkInteger } from "../helpers/options.ts";
+import { ArgumentError, DTypeError } from "../helpers/errors.ts";
+import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { lookUp, sorts } from "../tensor/nodes/segments.ts";
 import { Tensor } from "../tensor/tensor.ts";
+
+/** Options of {@linkcode Embedding}. */
+export interface EmbeddingOptions {
+  /** A row that is zeros at first and gets no gradient, as of what pads sentences; from the end if negative. Default none. */
+  readonly paddingIdx?: number | null;
+}
 
 /** A table of `vocabSize` rows. Integer shape `[...]` to `[..., embedSize]`. An index outside the table gives zeros. */
 export class Embedding {
@@ -16,14 +22,29 @@ export class Embedding {
   weight: Tensor;
   readonly vocabSize: number;
   readonly embedSize: number;
+  /** Which row gets no gradient, or undefined. */
+  readonly paddingIdx: number | undefined;
 
-  /** @throws {ArgumentError} if a size is no positive integer */
-  constructor(vocabSize: number, embedSize: number) {
+  /** @throws {ArgumentError} if a size is no positive integer, or the padding is no row */
+  constructor(vocabSize: number, embedSize: number, options: EmbeddingOptions = {}) {
     checkInteger("make Embedding", "vocabSize", vocabSize, 1);
     checkInteger("make Embedding", "embedSize", embedSize, 1);
     this.vocabSize = vocabSize;
     this.embedSize = embedSize;
+    const { paddingIdx } = checkOptions("make Embedding", options, ["paddingIdx"]);
     this.weight = Tensor.glorotUniform([vocabSize, embedSize], { requiresGrad: true });
+    if (paddingIdx === undefined || paddingIdx === null) return;
+    if (checkInteger("make Embedding", "paddingIdx", paddingIdx, -vocabSize) >= vocabSize) {
+      throw new ArgumentError("make Embedding", { reason: `paddingIdx ${paddingIdx} is none of ${vocabSize} rows` });
+    }
+    this.paddingIdx = paddingIdx < 0 ? paddingIdx + vocabSize : paddingIdx;
+    this.weight = Tensor.where(this.padding(), 0, this.weight.detach()).contiguous();
+    this.weight.requiresGrad = true;
+  }
+
+  /** Which rows pad: `[vocabSize, 1]`. */
+  private padding(): Tensor {
+    return Tensor.arange(this.vocabSize).eq(this.paddingIdx!).unsqueeze(1);
   }
 
   /** @throws {DTypeError} if `indices` are no integers */
@@ -36,15 +57,18 @@ export class Embedding {
     }
     // A sum over one-hot rows; the scheduler turns it into a gated load, so nothing of this size is ever computed.
     const { vocabSize, embedSize } = this;
+    const weight = this.paddingIdx === undefined
+      ? this.weight
+      : Tensor.where(this.padding(), this.weight.detach(), this.weight);
     const rows = Tensor.arange(vocabSize, undefined, undefined, { dtype: indices.dtype }).reshape([vocabSize, 1]);
     const hot = indices.reshape([...indices.shape, 1, 1]).eq(rows);
-    const found = hot.where(this.weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
+    const found = hot.where(weight, 0).sum(-2).reshape([...indices.shape, embedSize]);
     const count = indices.numel();
     if (count === 0 || !sorts(count, vocabSize, embedSize)) return found;
     // the same, with a gradient that sorts the indices
     const keys = indices.lt(0).bitwiseOr(indices.ge(vocabSize)).where(-1, indices).cast(dtypes.int32);
     const known = lookUp(
-      this.weight.reshape([1, vocabSize, embedSize]).uop,
+      weight.reshape([1, vocabSize, embedSize]).uop,
       keys.reshape([1, count]).uop,
       found.reshape([1, count, embedSize]).uop,
     );

@@ -30,7 +30,7 @@ export {
   ConvTranspose3d,
   type ConvTransposeOptions,
 } from "./conv_layers.ts";
-export { Dropout } from "./dropout.ts";
+export { AlphaDropout, Dropout, Dropout1d, Dropout2d, Dropout3d } from "./dropout.ts";
 export { Embedding } from "./embedding.ts";
 export { Linear, type LinearOptions } from "./linear.ts";
 export {
@@ -56,6 +56,10 @@ export {
   TransformerEncoderLayer,
   type TransformerLayerOptions,
 } from "./transformer.ts";
+export { AveragedModel, EMA, type EMAOptions } from "./optim/averaging.ts";
+export * as metrics from "./metrics.ts";
+export * as utils from "./utils.ts";
 export * as optim from "./optim.ts";
+export * as data from "./data/data.ts";
 export * as datasets from "./datasets/datasets.ts";
 export * as state from "../state/state.ts";

@@ -5,6 +5,7 @@
  * @module
  */
 import { dtypes } from "../dtype/dtype.ts";
+import { promote } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
@@ -249,24 +250,29 @@ export interface RMSNormOptions {
   readonly elementwiseAffine?: boolean;
 }
 
-/** Root mean square normalization (Zhang and Sennrich, arXiv 1910.07467) of the last axis, in float32. Keeps shape and dtype. */
+/** Root mean square normalization (Zhang and Sennrich, arXiv 1910.07467) of the last axis or axes, in at least float32. Keeps shape and dtype. */
 export class RMSNorm {
   readonly eps: number;
-  /** `[dim]` ones, or undefined. */
+  /** How many axes are normalized. */
+  readonly rank: number;
+  /** `[dim]` ones (of several axes as many), or undefined. */
   weight: Tensor | undefined;
 
   /** @throws {ArgumentError} for an unknown option */
-  constructor(dim: number, options: RMSNormOptions = {}) {
+  constructor(dim: number | readonly number[], options: RMSNormOptions = {}) {
     checkOptions("make RMSNorm", options, ["eps", "elementwiseAffine"]);
-    checkInteger("make RMSNorm", "dim", dim, 1);
+    const sizes = sizesOf("make RMSNorm", "dim", dim, 1, 1);
     this.eps = options.eps ?? 1e-6;
-    this.weight = options.elementwiseAffine ?? true ? ones([dim]) : undefined;
+    this.rank = sizes.length;
+    this.weight = options.elementwiseAffine ?? true ? ones(sizes) : undefined;
   }
 
-  /** @throws {ShapeError} if the last axis of `x` does not fit the weight */
+  /** @throws {ShapeError} if the last axes of `x` do not fit the weight */
   call(x: Tensor): Tensor {
-    const wide = checkTensor("normalize", "x", x).float();
-    const y = wide.mul(wide.square().mean(-1, { keepdim: true }).add(this.eps).rsqrt()).cast(x.dtype);
+    const wide = checkTensor("normalize", "x", x).cast(promote(x.dtype, dtypes.float32));
+    const axes = Array.from({ length: this.rank }, (_, i) => i - this.rank);
+    const squares = wide.square().mean(axes, { keepdim: true });
+    const y = wide.mul(squares.add(this.eps).rsqrt()).cast(x.dtype);
     return this.weight === undefined ? y : y.mul(this.weight);
   }
 }

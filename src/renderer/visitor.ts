@@ -30,7 +30,7 @@ export abstract class LinearVisitor<V> {
   /** The values so far. */
   protected readonly values: Map<UOp, V> = new Map();
 
-  /** @param name of the language, as errors say it */
+  /** A walk over one program. @param name of the language, as errors say it */
   constructor(readonly program: LinearProgram, private readonly name: string) {}
 
   /** A CONST. */
@@ -101,6 +101,7 @@ export abstract class LinearVisitor<V> {
     }
   }
 
+  /** What becomes of one uop. */
   private visit(u: UOp): V | undefined | void {
     switch (u.op) {
       case Ops.CONST:

@@ -10,13 +10,14 @@ import { noteBecame, pendingScopes } from "../device/scopes.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
-import { userLine } from "../helpers/stack.ts";
+import { type Line, userLine } from "../helpers/stack.ts";
 import { type Arg, argOf, type PairsArg, Storage } from "../uop/core/args.ts";
 import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
+import { runWork } from "../uop/rewrite/rewrite.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { extentsOf, isBoundNode, window, withExtents } from "../uop/graph/extent.ts";
 import { latest, resolve, unshaped } from "../uop/graph/resolve.ts";
@@ -80,7 +81,7 @@ export interface BoundSchedule {
   /** By entry of the template. */
   readonly buffers: readonly Buffer[];
   /** The user's line of each step, where lines are recorded. */
-  readonly lines: readonly (string | undefined)[] | undefined;
+  readonly lines: readonly (Line | undefined)[] | undefined;
   /** Values of scalar arguments by name. */
   readonly vars: ReadonlyMap<string, number>;
   /** Buffers to free when it has run. */
@@ -91,8 +92,9 @@ export interface BoundSchedule {
   readonly storages: readonly (Storage | undefined)[];
   /** Those among them that this schedule makes. */
   readonly made: readonly Storage[];
-  /** Nodes of the graph, and whether it was found in the cache: for DEBUG=1. */
-  readonly nodes: number;
+  /** The nodes of the graph, sources first. */
+  readonly order: readonly UOp[];
+  /** Whether it was found in the cache. */
   readonly cached: boolean;
   /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
   commit(): void;
@@ -233,6 +235,10 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
   };
 }
 
+function lowered(keyed: Keyed, free: Arguments, views: boolean): Variant {
+  return runWork({ kind: "schedule", device: "" }, () => lower(keyed, free, views));
+}
+
 /** The offsets that views may have on a device; none where what shares memory could not part again. */
 function viewAlign(device: string): number | undefined {
   const { transfer, copyOut, layout } = getDevice(device).allocator;
@@ -303,7 +309,7 @@ const MAX_UNIT = 64, CHANCE = 16;
 /** The variant of the cache that serves these constants and offsets, lowered if need be; with views only if they may be. */
 function findVariant(keyed: Keyed, views: boolean): Variant {
   const { key } = keyed;
-  if (envNumber("SCACHE") === 0) return lower(keyed, NOTHING_FREE, views);
+  if (envNumber("SCACHE") === 0 || envNumber("FUSE") === 0) return lowered(keyed, NOTHING_FREE, views);
   const variants = cache.get(key) ?? cache.add(key, []);
   for (const v of variants) {
     if ((v.hasViews && !views) || !serves(v, key)) continue;
@@ -312,7 +318,7 @@ function findVariant(keyed: Keyed, views: boolean): Variant {
   }
   scheduleCacheStats.misses++;
   const usable = variants.filter((v) => views || !v.hasViews);
-  const made = lower(keyed, nextFree(key, usable), views);
+  const made = lowered(keyed, nextFree(key, usable), views);
   variants.push(made);
   return made;
 }
@@ -380,10 +386,10 @@ export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSc
 }
 
 /** The user's line of the node at a position: its own, else that of the next node that is computed from it. */
-function lineAt(order: readonly UOp[], at: number | undefined): string | undefined {
+function lineAt(order: readonly UOp[], at: number | undefined): Line | undefined {
   if (at === undefined) return undefined;
   for (let i = at, u = order[at];;) {
-    if (u.line !== undefined) return String(u.line);
+    if (u.line !== undefined) return u.line;
     do i++; while (i < order.length && !order[i].src.includes(u));
     if (i >= order.length) return undefined;
     u = order[i];
@@ -460,7 +466,7 @@ function bind(
       now.set(u, withExtents(reshape(bufferNode(storage, before[entry] + version), shapeOf(u)), extentsOf(u)));
       const buffer = buffers[entry];
       buffer.shape ??= shapeOf(u);
-      if (lines !== undefined) buffer.line ??= lineAt(key.order, at);
+      if (lines !== undefined) buffer.madeAt ??= lineAt(key.order, at);
     }
     for (const [original, resolved] of memo) {
       const made = now.get(resolved);
@@ -477,6 +483,6 @@ function bind(
     for (const { storage } of written) settleWrites(storage);
     for (const storage of fresh) settleWrites(storage);
   };
-  const nodes = key.order.length;
-  return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, nodes, cached, commit };
+  const { order } = key;
+  return { variant, buffers, lines, vars, temporaries: blocks, written, storages, made: fresh, order, cached, commit };
 }

@@ -11,13 +11,15 @@ import { SpecError } from "../helpers/errors.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
 import type { Storage } from "../uop/core/args.ts";
 import { numelOf } from "../uop/core/build_movement.ts";
+import { wantsNotes } from "../uop/core/notes.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { deviceOf } from "../uop/core/shape.ts";
 import { type Spec, specKernel, specTensor, verify } from "../uop/core/spec.ts";
 import { mayHave, sink, toposort, type UOp } from "../uop/core/uop.ts";
-import { noteChange, runPass } from "../uop/rewrite/rewrite.ts";
+import { note, noteChange, runPass } from "../uop/rewrite/rewrite.ts";
 import { rebuildAll } from "../uop/rewrite/walk.ts";
 import { foldTensorGraph, uniformOf } from "./fuse/fold_tensors.ts";
+import { resultsAsWritten } from "./fuse/apart.ts";
 import { planFusion } from "./fuse/fuse.ts";
 import { type ChainPlan, type FusionPlan, isLeaf, NO_CHAINS, stripReshape } from "./fuse/fusion_plan.ts";
 import { layOut } from "./fuse/operand_layout.ts";
@@ -118,6 +120,9 @@ interface SchedulePass {
   readonly spec?: Spec;
 }
 
+function fuses(): boolean {
+  return envNumber("FUSE") !== 0;
+}
 function onGrid(g: Lowering): boolean {
   return g.rootAt.some((i) => g.capsOf(g.order[i]).hasGrid);
 }
@@ -135,7 +140,14 @@ function layOutOperands(g: Lowering): void {
 }
 
 function keepNodes(g: Lowering): void {
-  for (const u of g.kept) noteChange("kept in memory of its own", u);
+  for (const u of g.kept) {
+    noteChange("kept in memory of its own", u);
+    note(
+      "missed",
+      u,
+      "is kept in memory of its own: what reads it is written, or takes more buffers than the device allows",
+    );
+  }
   g.now = keep(g.now, g.kept);
   g.kept = NOTHING;
   g.graphOf = rootsOf;
@@ -147,7 +159,9 @@ function findRoots(g: Lowering): void {
   g.sequence = toposort(bases);
   const add = (u: UOp, value: UOp): void => {
     const c = numelOf(u) > 0 ? uniformOf(value) : undefined;
-    if (c !== undefined) fills.set(u, c);
+    if (c === undefined) return;
+    fills.set(u, c);
+    note("passed", u, "is one number everywhere: the host fills it, and no kernel runs");
   };
   for (const b of bases) add(b, b);
   const computed = bases.filter((b) => !fills.has(b));
@@ -162,7 +176,7 @@ function findRoots(g: Lowering): void {
 }
 
 function fuse(g: Lowering): void {
-  g.plan = planFusion(g.roots, g.capsOf, g.chains);
+  g.plan = planFusion(g.roots, g.capsOf, g.chains, fuses() ? [] : resultsAsWritten(g.roots));
   for (const u of [...g.numbers, ...g.fills.keys()]) g.plan.realized.add(u);
 }
 
@@ -260,6 +274,16 @@ function number(g: Lowering): void {
 
 function planBuffers(g: Lowering): void {
   g.memory = planMemory({ entries: g.entries.infos, items: g.items }, g.options.memoryLayout);
+  if (!wantsNotes()) return;
+  const { blocks, places } = g.memory, { infos } = g.entries;
+  const planned = blocks.reduce((n, b) => n + b.nbytes, 0);
+  const apart = places.reduce((n, p, e) => n + (p === undefined ? 0 : infos[e].size * infos[e].dtype.itemsize), 0);
+  if (planned < apart) {
+    note("analysis", stepsOf(g), `intermediates take ${planned} bytes, and would take ${apart} apart`, {
+      planned,
+      apart,
+    });
+  }
 }
 
 const KEEP = "keep";
@@ -272,20 +296,25 @@ const PASSES: readonly SchedulePass[] = [
   { name: "lay out operands", when: onGrid, run: layOutOperands, spec: specTensor },
   { name: KEEP, when: (g) => g.kept.size > 0, run: keepNodes, spec: specTensor },
   { name: "find roots", run: findRoots },
-  { name: "plan chains", when: onGrid, run: (g) => g.chains = planChains(g.roots, g.capsOf) },
+  { name: "plan chains", when: (g) => onGrid(g) && fuses(), run: (g) => g.chains = planChains(g.roots, g.capsOf) },
   { name: "fuse", run: fuse },
   { name: "place", run: place },
   { name: "limit", run: limit },
   { name: "rangeify", run: makeKernels, spec: specKernel },
   { name: "collapse", run: (g) => changeKernels(g, collapseReduces), spec: specKernel },
-  { name: "join chains", when: onGrid, run: joinChains, spec: specKernel },
+  { name: "join chains", when: (g) => onGrid(g) && fuses(), run: joinChains, spec: specKernel },
   { name: "check reads", run: checkReads },
-  { name: "merge outputs", run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers), spec: specKernel },
+  {
+    name: "merge outputs",
+    when: fuses,
+    run: (g) => g.nodes = mergeOutputs(g.nodes, g.options.maxBuffers),
+    spec: specKernel,
+  },
   { name: "order", run: order },
   { name: "order for memory", run: orderByMemory },
   {
     name: "join rows",
-    when: onGrid,
+    when: (g) => onGrid(g) && fuses(),
     run: (g) => g.nodes = joinRows(g.nodes, g.entries.infos, g.options.caps),
     spec: specKernel,
   },

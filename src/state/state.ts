@@ -11,6 +11,15 @@ export {
   type StateDict,
   type StateDictOptions,
 } from "./state_dict.ts";
+export {
+  checkpointBytes,
+  type CheckpointContents,
+  latestCheckpoint,
+  loadCheckpoint,
+  type LoadCheckpointOptions,
+  saveCheckpoint,
+  type SaveCheckpointOptions,
+} from "./checkpoint.ts";
 export { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave, type SaveOptions } from "./safetensors.ts";
 export { npyBytes, npyLoad, npyParse, npySave, npzLoad, npzSave } from "./npy.ts";
 export { torchLoad } from "./torch.ts";

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { fileErrorCode, type HostFiles, hostFiles, NO_FILES } from "../device/host_files.ts";
 import { FormatError } from "../helpers/errors.ts";
 import { concatBytes } from "../helpers/math.ts";
 
@@ -22,18 +23,16 @@ interface Written {
   readonly target: string;
 }
 
-function runtime(file: string): typeof Deno {
-  const deno = (globalThis as { Deno?: typeof Deno }).Deno;
-  if (deno === undefined) throw new FormatError("save", { file, reason: "this runtime has no files" });
-  return deno;
+function filesFor(file: string): HostFiles {
+  const files = hostFiles();
+  if (files === undefined) throw new FormatError("save", { file, reason: NO_FILES });
+  return files;
 }
 
 /** An error of the file system with the file and the cause; others as they are. */
 function named(target: string, error: unknown): unknown {
-  const code = (error as { code?: unknown } | undefined)?.code;
-  if (!(error instanceof Error) || error instanceof FormatError) return error;
-  if (typeof code !== "string" && !(error instanceof runtime(target).errors.NotCapable)) return error;
-  return new FormatError("save", { file: target, reason: error.message, cause: error });
+  if (error instanceof FormatError || fileErrorCode(error) === undefined) return error;
+  return new FormatError("save", { file: target, reason: (error as Error).message, cause: error });
 }
 
 /** A {@linkcode Put} that gathers small parts before it calls `write`, and what writes the rest. */
@@ -60,8 +59,8 @@ function gathering(
 }
 
 async function writeBeside(target: string, write: (put: Put) => Promise<void>): Promise<Written> {
-  const deno = runtime(target), temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
-  const file = await deno.open(temporary, { write: true, createNew: true }).catch((error) => {
+  const files = filesFor(target), temporary = `${target}.${crypto.randomUUID().slice(0, 8)}.part`;
+  const file = await files.open(temporary, { write: true, createNew: true }).catch((error) => {
     throw named(target, error);
   });
   try {
@@ -76,7 +75,7 @@ async function writeBeside(target: string, write: (put: Put) => Promise<void>): 
       file.close();
     }
   } catch (error) {
-    await deno.remove(temporary).catch(() => {});
+    await files.remove(temporary).catch(() => {});
     throw named(target, error);
   }
   return { temporary, target };
@@ -99,12 +98,12 @@ export async function writeFiles(
     for (const [target, write] of files) done.push(await writeBeside(target, write));
     while (done.length > 0) {
       const { temporary, target } = done[0];
-      await runtime(target).rename(temporary, target).catch((error) => {
+      await filesFor(target).rename(temporary, target).catch((error) => {
         throw named(target, error);
       });
       done.shift();
     }
   } finally {
-    for (const { temporary, target } of done) await runtime(target).remove(temporary).catch(() => {});
+    for (const { temporary, target } of done) await filesFor(target).remove(temporary).catch(() => {});
   }
 }

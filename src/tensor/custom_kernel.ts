@@ -21,7 +21,7 @@ import { specKernel, verify } from "../uop/core/spec.ts";
 import { index, load, param, range, sink, store, toposort, UOp, uop } from "../uop/core/uop.ts";
 import { noteWrite } from "../uop/graph/writes.ts";
 import type { CallTensor } from "./gradients/call.ts";
-import { checkSameDevice, materializeShape, TensorBase } from "./handle/base.ts";
+import { checkSameDevice, cutHere, materializeShape, TensorBase } from "./handle/base.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./nodes/numeric.ts";
 import { scalarConst } from "./nodes/scalars.ts";
@@ -149,7 +149,7 @@ export abstract class CustomTensor extends TensorBase {
         : checked(action, built(action, fxn, params), params),
     );
     const nodes = tensors.map((t, slot) => {
-      const u = t.uop, base = below(u);
+      const u = arg.written.includes(slot) ? t.uop : cutHere(t.uop), base = below(u);
       if (isMemory(base)) return base;
       if (arg.written.includes(slot)) {
         throw new ArgumentError(action, {

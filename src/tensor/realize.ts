@@ -9,9 +9,18 @@ import { takeTurn } from "../device/pressure.ts";
 import { type DTypeName, dtypes } from "../dtype/dtype.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { currentCapture, realizeNodes, realizeUnheard, scheduleItems } from "../engine/realize_nodes.ts";
-import { ArgumentError, DeviceError, DisposedError, DTypeError, JitError, ShapeError } from "../helpers/errors.ts";
+import {
+  ArgumentError,
+  byteText,
+  DeviceError,
+  DisposedError,
+  DTypeError,
+  JitError,
+  ShapeError,
+} from "../helpers/errors.ts";
 import { prod, stridesOf } from "../helpers/math.ts";
 import { checkOptions, describe } from "../helpers/options.ts";
+import { spans } from "../helpers/spans.ts";
 import { Site } from "../helpers/stack.ts";
 import { argOf, Storage } from "../uop/core/args.ts";
 import { broadcastTo } from "../uop/core/build_movement.ts";
@@ -36,6 +45,7 @@ import {
 import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
 import {
+  cutHere,
   internals,
   isWeak,
   materializeShape,
@@ -111,6 +121,13 @@ interface Inside {
   keep(t: TensorBase, asView: boolean): UOp;
 }
 let inside: Inside;
+
+/** Tells who listens that values have been read. */
+function tellRead({ nbytes, device: { name: device } }: Buffer, startMs: number): void {
+  if (spans.listener === undefined) return;
+  const name = `read ${byteText(nbytes)}`;
+  spans.listener({ kind: "read", name, startMs, endMs: performance.now(), device });
+}
 
 /** Makes a handle hold its memory, as those do that were made with values or realized; returns it. */
 export function holdMemory<T extends TensorBase>(t: T): T {
@@ -236,7 +253,7 @@ export abstract class RealizeTensor extends TensorBase {
    * @throws {DeviceError} */
   clone(options: { readonly device?: DeviceName } = {}): this {
     checkOptions("clone", options, ["device"]);
-    const copy = holdMemory(this.wrapNew(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++)));
+    const copy = holdMemory(this.wrapNew(uop(Ops.CONTIGUOUS, this.dtype, [cutHere(this.uop)], nextClone++)));
     noteClone(bare(copy.uop));
     return options.device === undefined ? copy : copy.to(options.device);
   }
@@ -245,7 +262,8 @@ export abstract class RealizeTensor extends TensorBase {
   to(device?: DeviceName): this {
     const target = device === undefined ? defaultDevice() : knownDevice(device);
     if (deviceOf(this.uop) === target) return this;
-    return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [materializeShape(this.uop, this.shape)], target)));
+    const from = materializeShape(cutHere(this.uop), this.shape);
+    return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [from], target)));
   }
   /** Moves this tensor, and its gradient, to `device`. */
   toInPlace(device?: DeviceName): this {
@@ -311,7 +329,8 @@ export abstract class RealizeTensor extends TensorBase {
    */
   async data<D extends DTypeName = never>(): Promise<ArrayOf<D>> {
     const buffer = this.hostBuffer("read a tensor");
-    const bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
+    const startMs = performance.now(), bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
+    tellRead(buffer, startMs);
     await takeTurn();
     return typedArrayOf(this.bytesNow(bytes), this.dtype) as ArrayOf<D>;
   }
@@ -324,7 +343,9 @@ export abstract class RealizeTensor extends TensorBase {
         reason: `${buffer.device.name} reads only asynchronously: use await t.data()`,
       });
     }
-    return typedArrayOf(this.bytesNow(buffer.copyOut(new Uint8Array(this.nbytes()))), this.dtype) as ArrayOf<D>;
+    const startMs = performance.now(), bytes = buffer.copyOut(new Uint8Array(this.nbytes()));
+    tellRead(buffer, startMs);
+    return typedArrayOf(this.bytesNow(bytes), this.dtype) as ArrayOf<D>;
   }
   /** Of the bytes of the largest shape those of the elements that there are. */
   private bytesNow(bytes: Uint8Array): Uint8Array {
@@ -391,7 +412,7 @@ export abstract class RealizeTensor extends TensorBase {
         movedHandles.renamed?.add(this); // in another call it may be another one
         return this;
       }
-      value = x.uop;
+      value = cutHere(x.uop);
     } else value = this.written(x, "assign");
     const given = shapeOf(value);
     if (given.length > shape.length || given.some((n, i) => n !== 1 && n !== shape[shape.length - given.length + i])) {

@@ -9,7 +9,7 @@ import { complexOf, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { checkBoolean, checkInteger, checkNumber, checkOptions } from "../helpers/options.ts";
+import { checkBoolean, checkInteger, checkNumber, checkOptions, describe } from "../helpers/options.ts";
 import { type Axes, resolveAxes } from "./handle/axes.ts";
 import { checkTensor } from "./handle/base.ts";
 import { TENSOR_OPTIONS, type TensorOptions } from "./handle/creation.ts";
@@ -57,6 +57,9 @@ function axesOf(
   dim: Axes | undefined,
   { s }: FourierAxesOptions,
 ): [axis: number, n: number | undefined][] {
+  if (s !== undefined && !Array.isArray(s)) {
+    throw new ArgumentError(action, { reason: `s must be a list of lengths, not ${describe(s)}` });
+  }
   const last = dim ?? (s === undefined ? undefined : rangeOf(s.length).map((i) => i - s.length));
   const axes = last === undefined ? rangeOf(x.ndim) : resolveAxes(action, last, x.shape);
   if (axes.length === 0) throw new ShapeError(action, { shapes: [x.shape], reason: "there is no axis to transform" });

@@ -9,7 +9,7 @@ import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import type { ExecItem } from "../engine/exec.ts";
 import { scheduleItems } from "../engine/realize_nodes.ts";
-import { envNumber, setEnv, withContext } from "../helpers/env.ts";
+import { cutsGradients, envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";
 import {
@@ -51,6 +51,7 @@ import { type Dim, hasVariable, type Shape, shaped } from "./handle/dims.ts";
 import { bundleOf, type MimeBundle, textOf } from "./handle/display.ts";
 import { GatherTensor } from "./index/gather.ts";
 import { IndexingTensor } from "./index/indexing.ts";
+import { DistinctTensor } from "./index/distinct.ts";
 import { PlaceTensor } from "./index/places.ts";
 import { ScanTensor } from "./index/scan.ts";
 import { SortTensor } from "./index/sort.ts";
@@ -68,7 +69,17 @@ import { ResampleTensor } from "./math/resample.ts";
 import { SpectrogramTensor } from "./math/spectrogram.ts";
 import { SystemTensor } from "./math/systems.ts";
 import type { ComplexValue, TypedArray } from "./nodes/host.ts";
-import { drawBetween, drawBits, drawNormal, drawUniform, randomBitsNode, setSeed } from "./nodes/random.ts";
+import {
+  drawBetween,
+  drawBits,
+  drawNormal,
+  drawUniform,
+  randomBitsNode,
+  type RngState,
+  rngState,
+  setRngState,
+  setSeed,
+} from "./nodes/random.ts";
 import { castNode, inferDType, scalarConst } from "./nodes/scalars.ts";
 import { ActivationTensor } from "./ops/activation.ts";
 import { ArrangeTensor } from "./ops/arrange.ts";
@@ -100,6 +111,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   CriterionTensor,
   CustomTensor,
   DecompositionTensor,
+  DistinctTensor,
   ElementwiseTensor,
   FourierTensor,
   FunctionTensor,
@@ -131,6 +143,7 @@ export interface Tensor
     BackwardTensor,
     ComplexTensor,
     CustomTensor,
+    DistinctTensor,
     FourierTensor,
     InPlaceTensor,
     ResampleTensor,
@@ -356,6 +369,15 @@ export class Tensor extends TensorBase {
     setSeed(seed);
   }
 
+  /** Where random draws are now: the seed and how far it was used. A checkpoint has it. */
+  static getRngState(): RngState {
+    return rngState();
+  }
+  /** Goes on drawing from where `state` was taken. @throws {ArgumentError} for what {@linkcode Tensor.getRngState} did not give */
+  static setRngState(state: RngState): void {
+    setRngState(state);
+  }
+
   /**
    * Uniform in [0, 1). Dtype: floats, default float32. Each call draws new numbers, fixed at the call.
    *
@@ -547,6 +569,37 @@ export class Tensor extends TensorBase {
   }
   static set training(on: boolean) {
     setEnv("TRAINING", checkBoolean("set Tensor.training", "it", on) ? 1 : 0);
+  }
+
+  /**
+   * Runs `fn` without gradients: what is computed there is a constant to them, as the result of `detach()`. Tensors made
+   * there with `requiresGrad` are leaves as ever. It holds for `fn` and what it awaits, and for nothing that runs beside it.
+   *
+   * ```ts
+   * import { Tensor } from "../../mod.ts";
+   * const w = new Tensor([1, 2], { requiresGrad: true });
+   * w.mul(Tensor.noGrad(() => w.mul(10))).sum().backward();
+   * console.log(await w.grad!.tolist()); // [10, 20]
+   * ```
+   *
+   * @throws {ArgumentError} for a generator, and in browsers for an async `fn`
+   */
+  static noGrad<T>(fn: () => T): T {
+    checkFunction("compute without gradients", "fn", fn);
+    return withContext("Tensor.noGrad()", { GRAD: 0 }, fn);
+  }
+  /** As {@linkcode Tensor.noGrad}: nothing more is kept for gradients there that could be left out. */
+  static inferenceMode<T>(fn: () => T): T {
+    return Tensor.noGrad(fn);
+  }
+  /** Runs `fn` with gradients, inside of {@linkcode Tensor.noGrad}. @throws {ArgumentError} as that */
+  static enableGrad<T>(fn: () => T): T {
+    checkFunction("compute with gradients", "fn", fn);
+    return withContext("Tensor.enableGrad()", { GRAD: 1 }, fn);
+  }
+  /** Whether what is computed here has gradients: false in {@linkcode Tensor.noGrad}. */
+  static isGradEnabled(): boolean {
+    return !cutsGradients();
   }
 
   /** The functions of `layers` applied in turn. @throws {ArgumentError} unless they are functions */

@@ -19,11 +19,22 @@ export type {
 } from "../renderer/renderer.ts";
 export type { Fragment, TensorCore, TileOffset } from "../renderer/tensor_core_table.ts";
 export type { MemoryHolder } from "../helpers/errors.ts";
+export type { Span, SpanKind } from "../helpers/spans.ts";
 export type { Line, Site } from "../helpers/stack.ts";
 export type { Arg, ArgRecord, ConstValue, Int64, Storage } from "../uop/core/args.ts";
 export type { Arithmetic } from "../uop/core/arithmetic.ts";
 export type { Ops } from "../uop/core/ops.ts";
-export type { Change, NodeData, PassData, PassRecord, Recording, RecordingData } from "../uop/core/recording.ts";
+export type {
+  Change,
+  NodeData,
+  PassData,
+  PassRecord,
+  Recording,
+  RecordingData,
+  RuleData,
+  Work,
+  WorkData,
+} from "../uop/core/recording.ts";
 export type { Extents, UOp } from "../uop/core/uop.ts";
 export type { ActivationTensor, GeluOptions } from "./ops/activation.ts";
 export type { ComplexTensor } from "./ops/complex_parts.ts";
@@ -44,6 +55,7 @@ export type { BinaryOptions, CloseOptions, DivOptions, ElementwiseTensor } from 
 export type { FunctionTensor } from "./ops/functions.ts";
 export type { NanToNumOptions, SpecialTensor } from "./ops/special.ts";
 export type { GatherTensor, ScatterReduction } from "./index/gather.ts";
+export type { RngState } from "./nodes/random.ts";
 export type { ArrayOf, ComplexValue, HostArray, ItemOf, NestedValues, NumberArray, TypedArray } from "./nodes/host.ts";
 export type { Index, IndexingTensor, SizeOptions, Slice } from "./index/indexing.ts";
 export type { InPlaceTensor } from "./inplace.ts";
@@ -77,7 +89,7 @@ export type {
   Interpolation,
   QuantileOptions,
   SearchOptions,
+  SearchsortedOptions,
   StatisticsTensor,
-  UniqueFlags,
-  UniqueOptions,
 } from "./index/statistics.ts";
+export type { ConsecutiveOptions, DistinctTensor, UniqueFlags, UniqueOptions } from "./index/distinct.ts";

@@ -41,7 +41,7 @@ function hiddenMembers(): Set<string> {
         let name = "";
         for (const line of Deno.readTextFileSync(new URL(entry.name, folder)).split("\n")) {
           name = /^(?:export )?(?:abstract )?class (\w+)/.exec(line)?.[1] ?? name;
-          const member = /^ {2}(?:private|protected) (?:(?:static|abstract|override|async|readonly|get|set) )*(\w+)/
+          const member = /^ {2}(?:private|protected) (?:(?:static|abstract|override|async|readonly|get|set) )*\*?(\w+)/
             .exec(line);
           if (member !== null) hidden.add(`${name}.${member[1]}`);
         }
@@ -241,6 +241,7 @@ function changed(call: Call, changes: readonly Change[]): Changed | undefined {
 const OURS = new Set<unknown>([
   dinograd.ArgumentError,
   dinograd.DTypeError,
+  dinograd.DataError,
   dinograd.DeviceError,
   dinograd.DisposedError,
   dinograd.FormatError,

@@ -7,7 +7,7 @@ import { checkAttention, drawAttention } from "./attention.ts";
 
 Device.default = "SIM";
 
-for (const seed of [3, 6, 7, 35]) {
+for (const seed of [3, 6, 7, 35, 1039]) {
   Deno.test(
     `attention: random programs on SIM, seed ${seed}`,
     optimized(async () => assertEquals(await checkAttention(drawAttention(new Random(seed)), "SIM"), undefined)),

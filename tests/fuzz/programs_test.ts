@@ -267,6 +267,14 @@ for (const [name, text] of SLOPES) {
   Deno.test(`gradients: ${name}`, () => assertEquals(checkDifference(parse(text)), { smooth: true }));
 }
 
+Deno.test("gradients: of a jump, which looks alike to both sides, nothing is claimed", () => {
+  const program = parse(`
+    const t0 = leaf([8, 3, 17, 4], "float64", 53);
+    const t1 = t0.div(3, { roundingMode: "trunc" }).mul(2.25).sum().gradient([t0])[0];
+    t1`);
+  assertEquals(checkDifference(program), { smooth: false });
+});
+
 Deno.test("gradients: a wrong one is found", () => {
   const program = parse(`
     const t0 = leaf([5], "float64", 3);

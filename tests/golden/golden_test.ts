@@ -46,7 +46,7 @@ async function within<T>(device: string, fn: () => Promise<T>): Promise<T> {
 const every = Number(Deno.env.get("GOLDEN_EVERY") ?? 1), most = Number(Deno.env.get("GOLDEN_MOST") ?? Infinity);
 
 /** Cases of a program on an adapter in software, which compiles for long. */
-const MOST_SLOW = 3;
+const MOST_SLOW = 2;
 
 /** Does a processor do what an adapter should? */
 function isInSoftware(device: string): boolean {

@@ -22,7 +22,7 @@ Deno.test("env: each variable has a meaning, and is used outside of the table", 
   await read(new URL("backends/", ROOT));
   for (const [name, { doc }] of Object.entries(CONTEXT_VARS)) {
     assertMatch(doc, /^[a-z0-9].*[^.]$/);
-    const used = name === "TRACEMETA" || sources.includes(`"${name}"`);
+    const used = ["TRACEMETA", "GRAD"].includes(name) || sources.includes(`"${name}"`);
     assert(used, `${name} does nothing`);
   }
 });

@@ -71,6 +71,16 @@ Deno.test("nn: LSTMCell agrees with PyTorch over two steps", async () => {
   await close(c, want.c);
 });
 
+Deno.test("nn: dropout of whole channels, and dropout that keeps mean and variance", async () => {
+  Tensor.manualSeed(1);
+  const y = await Tensor.train(() => new nn.Dropout2d(0.5).call(Tensor.ones([8, 16, 3, 2]))).sum([2, 3]).data();
+  assert(Array.from(y, Number).every((v) => v === 0 || v === 12));
+  const x = Tensor.randn([40000]), z = Tensor.train(() => new nn.AlphaDropout(0.3).call(x)).realize();
+  assert(Math.abs(await z.mean().item() as number) < 0.03 && Math.abs((await z.std().item() as number) - 1) < 0.03);
+  assert(await new nn.AlphaDropout(0.3).call(x).sub(x).abs().max().item() === 0);
+  assert(await Tensor.train(() => new nn.AlphaDropout(1).call(x)).abs().max().item() === 0);
+});
+
 Deno.test("nn: Dropout is the identity outside training", async () => {
   const x = Tensor.ones([1000]);
   await close(new nn.Dropout(0.5).call(x).sum(), [1000]);

@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { ROOT } from "../system/subprocess.ts";
-import { snippetsOf, wrongComments } from "./pages.ts";
+import { snippetsOf, wrongExamples } from "./pages.ts";
 
 const PAGE = "docs/contributing.md";
 const page = await Deno.readTextFile(new URL(PAGE, ROOT));
@@ -76,7 +76,7 @@ Deno.test("contributing: with all of its changes the examples give what the page
     }
     const checks = sections.flatMap((s) => s.checks);
     assert.equal(checks.length, sections.length);
-    assert.deepEqual(await wrongComments(checks, root), []);
+    assert.deepEqual(await wrongExamples(checks, root), []);
   } finally {
     await Deno.remove(dir, { recursive: true });
   }

@@ -1,6 +1,6 @@
 /**
  * The code on the pages of the documentation, and what it prints. In: Markdown pages and sources with examples in their
- * comments. Out: the examples whose `console.log(...); // text` prints another text; and for pages that are one program,
+ * comments. Out: the examples that fail, or whose `console.log(...); // text` prints another text; and for pages that are one program,
  * the text blocks that are not what the code above them prints. `deno run -A tests/pages/pages.ts` writes these anew.
  *
  * @module
@@ -40,14 +40,19 @@ function located(snippet: Snippet, root: URL = ROOT): string {
   });
 }
 
-/** Runs a module with no permission but `flags`, type-checked if asked for; gives what it wrote to standard output. */
-async function runModule(code: string, check: boolean, flags: readonly string[] = []): Promise<string> {
+/** Runs `main.ts` of these files with no permission but `flags`, type-checked if asked for; gives what it printed. */
+export async function runModules(
+  files: Record<string, string>,
+  check: boolean,
+  flags: readonly string[] = [],
+): Promise<string> {
   const dir = await Deno.makeTempDir({ prefix: "dinograd-test-" });
   try {
-    await Deno.writeTextFile(`${dir}/page.ts`, code);
+    for (const [name, code] of Object.entries(files)) await Deno.writeTextFile(`${dir}/${name}`, code);
     const config = new URL("deno.json", ROOT).pathname;
     const { code: status, stdout, stderr } = await runDeno(
-      ["run", "--no-prompt", ...flags, check ? "--check" : "--no-check", `--config=${config}`, `${dir}/page.ts`],
+      ["run", "--no-prompt", ...flags, check ? "--check" : "--no-check", `--config=${config}`, `${dir}/main.ts`],
+      { timeoutMs: 300_000 },
     );
     if (status !== 0) throw new Error(`The examples fail: ${stderr}`);
     return stdout;
@@ -57,19 +62,30 @@ async function runModule(code: string, check: boolean, flags: readonly string[] 
 }
 
 const HELPERS = `
-function __text(values: unknown[]): string {
+export function textOf(values: readonly unknown[]): string {
   return values.map((v) => typeof v === "string" ? v : Deno.inspect(v, { depth: 8 })).join(" ");
 }
-const __print = console.log;
+export const print: (text: string) => void = console.log;
+export const wrong: string[] = [];
+/** Takes the place of a line that prints, and says what it prints. */
+export function expect(at: string, want: string, ...values: unknown[]): void {
+  const bare = (s: string) => s.replace(/\\s+/g, "");
+  if (bare(textOf(values)) !== bare(want)) wrong.push(at + " prints " + textOf(values) + ", not " + want);
+}
 `;
 
 /**
- * Where an example says in a comment that it prints something, and prints something else: "file:line ...". The library is that
- * under `root`, which may be read if it is a copy.
+ * Runs examples, each a module of its own, all in one process: where one fails, and where it says in a comment that it prints
+ * something, and prints something else, as "file:line ...". The library is that under `root`, which may be read if it is
+ * a copy. @param check whether types are checked
  */
-export async function wrongComments(snippets: readonly Snippet[], root: URL = ROOT): Promise<string[]> {
-  const imports: string[] = [], bodies: string[] = [];
-  for (const snippet of snippets) {
+export async function wrongExamples(
+  snippets: readonly Snippet[],
+  root: URL = ROOT,
+  check: boolean = root === ROOT,
+): Promise<string[]> {
+  const files: Record<string, string> = { "helpers.ts": HELPERS }, runs: string[] = [];
+  snippets.forEach((snippet, i) => {
     let line = snippet.line - 1;
     const code = located(snippet, root).split("\n").map((text) => {
       line++;
@@ -77,31 +93,16 @@ export async function wrongComments(snippets: readonly Snippet[], root: URL = RO
         return `__expect(${JSON.stringify(`${snippet.file}:${line}`)}, ${JSON.stringify(want)}, ${args});`;
       });
     }).join("\n");
-    if (!code.includes("__expect(")) continue;
-    // Imports stay on top, under names of their own, so that each example is a scope.
-    const scope = bodies.length;
-    const body = code.replace(/^import \{([^}]*)\} from ("[^"]*");$/gm, (_, names: string, from: string) => {
-      const list = names.split(",").map((n) => n.trim()).filter((n) => n !== "");
-      imports.push(`import { ${list.map((n) => `${n} as ${n}${scope}_`).join(", ")} } from ${from};`);
-      return list.map((n) => `const ${n} = ${n}${scope}_;`).join(" ");
-    });
-    bodies.push(`await (async () => {\n${body}\n})();`);
-  }
-  const out = await runModule(
-    `${imports.join("\n")}
-${HELPERS}
-const __wrong: string[] = [];
-function __expect(at: string, want: string, ...values: unknown[]): void {
-  const bare = (s: string) => s.replace(/\\s+/g, "");
-  if (bare(__text(values)) !== bare(want)) __wrong.push(at + " prints " + __text(values) + ", not " + want);
-}
-console.log = () => {};
-${bodies.join("\n")}
-__print(JSON.stringify(__wrong));`,
-    false,
-    root === ROOT ? [] : [`--allow-read=${root.pathname}`],
-  );
-  return JSON.parse(out) as string[];
+    files[`example_${i}.ts`] = `import { expect as __expect } from "./helpers.ts";\n${code}\nexport { __expect };\n`;
+    const at = JSON.stringify(`${snippet.file}:${snippet.line}`);
+    runs.push(`await import("./example_${i}.ts").catch((error: unknown) => wrong.push(${at} + " fails: " + error));`);
+  });
+  const main = `import { print, wrong } from "./helpers.ts";\nconsole.log = () => {};\n${
+    runs.join("\n")
+  }\nprint(JSON.stringify(wrong));\n`;
+  return JSON.parse(
+    await runModules({ ...files, "main.ts": main }, check, root === ROOT ? [] : [`--allow-read=${root.pathname}`]),
+  ) as string[];
 }
 
 /** A page that is one program, with the text blocks that its code prints. */
@@ -109,15 +110,15 @@ export async function printedPage(file: string, page: string): Promise<string> {
   const snippets = snippetsOf(file, page);
   const code = snippets.map((s) => `__block();\n${located(s)}`).join("\n");
   const printed = JSON.parse(
-    await runModule(
-      `${HELPERS}
+    await runModules({
+      "helpers.ts": HELPERS,
+      "main.ts": `import { print as __print, textOf as __text } from "./helpers.ts";
 const __out: string[][] = [];
 function __block(): void { __out.push([]); }
 console.log = (...values: unknown[]) => { __out.at(-1)!.push(__text(values)); };
 ${code}
 __print(JSON.stringify(__out.map((lines) => lines.join("\\n"))));`,
-      true,
-    ),
+    }, true),
   ) as string[];
   let at = 0;
   return page.replace(

@@ -54,6 +54,25 @@ Deno.test("examples: weights survive a file", () =>
     assert.equal(Deno.statSync(`${dir}/net.safetensors`).size, numbers(text, /net\.safetensors: (\d+) bytes/g)[0]);
   }));
 
+Deno.test("examples: a training loop is stopped and gone on with, and its log is the same", () =>
+  inFolder(async (dir) => {
+    const flags = ["--allow-read", "--allow-write"];
+    const run = (out: string, ...args: string[]) => output("train.ts", flags, ["--out", out, ...args], dir);
+    const [whole, part] = await Promise.all([run("a", "--epochs", "2"), run("b", "--epochs", "1")]);
+    assert.ok(numbers(whole, /test accuracy ([\d.]+) %/g)[1] > 85, whole);
+    assert.equal(numbers(part, /^epoch (\d+)/gm).length, 1);
+    assert.match(await run("b", "--epochs", "2", "--resume"), /goes on from b\/epoch-001\.safetensors/);
+    const read = (path: string) => Deno.readTextFileSync(`${dir}/${path}`);
+    assert.equal(read("b/log.csv"), read("a/log.csv"));
+    assert.equal(read("b/curves.svg"), read("a/curves.svg"));
+    assert.deepEqual([...Deno.readDirSync(`${dir}/a`)].map((e) => e.name).sort(), [
+      "curves.svg",
+      "epoch-001.safetensors",
+      "epoch-002.safetensors",
+      "log.csv",
+    ]);
+  }));
+
 Deno.test("examples: docs/README.md lists each of them", () => {
   const page = Deno.readTextFileSync(new URL("docs/README.md", ROOT));
   const listed = [...page.matchAll(/^\| `(\w+\.ts)` /gm)].map((m) => m[1]).sort();

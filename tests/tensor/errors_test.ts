@@ -35,6 +35,12 @@ Deno.test("errors: a tensor is not cloned into a message without its memory", ()
   assertEquals([Deno.inspect(x.dtype), JSON.stringify(structuredClone(x.shape))], ["int32", "[2]"]);
 });
 
+Deno.test("errors: what is no list of sizes and no number is told as such, whatever it is", () => {
+  const x = Tensor.zeros([1, 2, 3]), bad = [Symbol("s")] as never;
+  assertThrows(() => x.affineGrid(1 as never), ShapeError, "[N, C, h, w]");
+  assertThrows(() => x.isclose(x, { rtol: bad }), ArgumentError, "rtol must be a number, not a list of 1");
+});
+
 Deno.test("errors: they extend the nearest builtin", () => {
   const x = Tensor.zeros([2, 3]);
   assertThrows(() => x.reshape([7]), RangeError);

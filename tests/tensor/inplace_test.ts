@@ -256,14 +256,46 @@ Deno.test("in place: a view that is read while another write goes with it is wha
 });
 
 Deno.test("in place: a window that was read stays a view of its tensor, whatever is collected since", async () => {
-  const c = grid(), at = (max: number) => new Variable("p", 0, max).bind(1);
-  const window = c.at([at(1), at(1).add(1)], [at(2), at(2).add(1)]);
-  assertEquals(internals.aliases(window)[0], c);
-  assertEquals(await window.tolist(), [[5]]);
-  const { named } = (window as unknown as { source: { named: { ref: WeakRef<Tensor> }[] } }).source;
-  assertEquals(named.at(-1)!.ref.deref(), c); // those in between are nobody's
-  window.assign(9);
-  assertEquals(await c.tolist(), [[1, 2, 3], [4, 9, 6]]);
+  type Named = { ref: { deref(): Tensor | undefined } }[];
+  for (const isMemory of [true, false]) {
+    const c = isMemory ? grid() : grid().add(0).mul(1), at = (max: number) => new Variable("p", 0, max).bind(1);
+    const window = c.at([at(1), at(1).add(1)], [at(2), at(2).add(1)]);
+    assertEquals(internals.aliases(window)[0], c);
+    assertEquals(await window.tolist(), [[5]]);
+    const { named } = (window as unknown as { source: { named: Named } }).source;
+    assertEquals(named.at(-1)!.ref.deref(), c);
+    for (const link of named.slice(0, -1)) link.ref = { deref: () => undefined }; // nobody's, they are collected
+    c.at([0, 2]).assign(c.mul(2));
+    window.assign(9);
+    assertEquals(await c.tolist(), [[2, 4, 6], [8, 9, 12]]);
+  }
+});
+
+Deno.test("in place: a view of a value that is what another view shows is read as that", () => {
+  for (const dtype of ["float32", "int32"] as const) {
+    for (const move of [(t: Tensor) => t.permute([0]), (t: Tensor) => t.flip(0), (t: Tensor) => t.reshape([3, 1])]) {
+      const make = () => new Tensor([1, 2, 3], { dtype }).flip(0).pow(1), want = move(make().add(0));
+      const real = move(make()).realize(), value = make(), view = move(value);
+      assertEquals([real, view, value].map((t) => t.tolistSync()), [want.tolistSync(), want.tolistSync(), [3, 2, 1]]);
+    }
+  }
+});
+
+Deno.test("in place: a view of a value that is what another view shows is written to the value, read before or not", () => {
+  const moves = [
+    (t: Tensor) => t.permute([0]),
+    (t: Tensor) => t.flip(0),
+    (t: Tensor) => t.at([0, 3]),
+    (t: Tensor) => t.detach(),
+  ];
+  for (const move of moves) {
+    for (const read of [[], [0], [1], [0, 1], [1, 0]]) {
+      const value = new Tensor([1, 2, 3]).flip(0).pow(1), view = move(value), want = move(new Tensor([6, 4, 2]));
+      for (const i of read) [value, view][i].tolistSync();
+      view.assign(view.mul(2));
+      assertEquals([value.tolistSync(), view.tolistSync()], [[6, 4, 2], want.tolistSync()], `${move} ${read}`);
+    }
+  }
 });
 
 Deno.test("in place: a value that is what a view shows of what it was is none of its shapes", () => {

@@ -92,6 +92,7 @@ Deno.test("spectral: errors name the function, and the way out", () => {
       [() => x.istft(4), "Cannot istft dtype float32: it takes complex numbers"],
       [() => z.istft(12), "Cannot istft shape [4, 6]: the last axes must be 7 frequencies and the frames"],
       [() => windows.hann(4, { dtype: "int32" }), "Cannot make a Hann window of dtype int32: it must be a float"],
+      [() => fft.fft2(signal(3, 4), [0, 1], { s: null as never }), "s must be a list of lengths, not null"],
     ] as const
   ) assertThrows(act, Error, text);
 });

@@ -7,8 +7,10 @@
 import type { Library, Outcome } from "./smoke.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
-const BROWSERS = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-const DRIVER = "npm:playwright-core@1.56.1";
+/** Their names. */
+export const BROWSERS: readonly string[] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+/** What drives it. */
+export const DRIVER: string = "npm:playwright-core@1.56.1";
 const HTML = "<!doctype html><title>dinograd</title>";
 const PATIENCE_MS = 180_000;
 
@@ -34,6 +36,7 @@ interface Browser {
 }
 interface Page {
   setDefaultTimeout(ms: number): void;
+  on(event: "pageerror", listener: (error: Error) => void): void;
   route(pattern: string, answer: (route: Route) => Promise<void>): Promise<void>;
   goto(url: string): Promise<unknown>;
   evaluate<T>(f: () => Promise<T>): Promise<T>;
@@ -44,7 +47,7 @@ interface Route {
 }
 
 /** Path of the browser; undefined where there is none. */
-async function findBrowser(): Promise<string | undefined> {
+export async function findBrowser(): Promise<string | undefined> {
   const named = Deno.env.get("CHROMIUM");
   for (const name of named ? [named] : BROWSERS) {
     try {
@@ -98,9 +101,13 @@ async function inStrictPage(): Promise<Report[]> {
 /** The policy of a page that is careful, without `'unsafe-eval'`. */
 const STRICT = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 
-async function runPage(driver: Driver, executablePath: string, files: Record<string, string>): Promise<Report[]> {
-  const browser = await driver.chromium.launch({
-    executablePath,
+/** What a page is made of: by path, folders end with "/" and have HTML. */
+type Files = Readonly<Record<string, string>>;
+
+/** Opens pages of `files` in a browser. @throws {Error} where what `use` waits for does not come */
+async function withPage<T>(opened: Opened, files: Files, use: (page: Page) => Promise<T>): Promise<T> {
+  const browser = await opened.driver.chromium.launch({
+    executablePath: opened.executablePath,
     args: ["--no-sandbox", "--disable-dev-shm-usage", "--enable-unsafe-webgpu", "--use-webgpu-adapter=swiftshader"],
   });
   let timer: ReturnType<typeof setTimeout> | undefined;
@@ -124,28 +131,64 @@ async function runPage(driver: Driver, executablePath: string, files: Record<str
         body: body ?? "",
       });
     });
-    await page.goto("http://localhost/");
-    const usual = await Promise.race([page.evaluate(inPage), late]);
-    await page.goto("http://localhost/strict/");
-    return [...usual, ...await Promise.race([page.evaluate(inStrictPage), late])];
+    return await Promise.race([use(page), late]);
   } finally {
     clearTimeout(timer);
     await browser.close();
   }
 }
 
-/** Runs the suite; text says why it could not. @throws {Error} where the page fails */
-export async function runInBrowser(): Promise<Report[] | string> {
+/** A browser that is here, and what drives it. */
+interface Opened {
+  readonly driver: Driver;
+  readonly executablePath: string;
+}
+
+/** The browser; text says why there is none. */
+async function openBrowser(): Promise<Opened | string> {
   const executablePath = await findBrowser();
   if (executablePath === undefined) {
     return `no browser (${BROWSERS.join(", ")}); "apt-get install chromium" brings one`;
   }
-  let driver: Driver;
   try {
-    driver = await import(DRIVER);
+    return { driver: await import(DRIVER), executablePath };
   } catch (error) {
     return `playwright-core cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
   }
+}
+
+/**
+ * What a page has found out: the value that its module puts into `globalThis.found`, as soon as it is there. Text says why
+ * there is no browser.
+ *
+ * @param folder of the page; its index.html is what is opened
+ */
+export async function findInPage(folder: string): Promise<{ readonly found: unknown } | string> {
+  const opened = await openBrowser(), files: Record<string, string> = {};
+  if (typeof opened === "string") return opened;
+  const walk = async (path: string): Promise<void> => {
+    for await (const { name, isDirectory } of Deno.readDir(folder + path)) {
+      if (isDirectory) await walk(`${path}${name}/`);
+      else files[path + (name === "index.html" ? "" : name)] = await Deno.readTextFile(folder + path + name);
+    }
+  };
+  await walk("/");
+  return await withPage(opened, files, async (page) => {
+    const failed = new Promise<never>((_, reject) => page.on("pageerror", reject));
+    await page.goto("http://localhost/");
+    const found = page.evaluate(async () => {
+      const page = globalThis as { found?: unknown };
+      while (page.found === undefined) await new Promise((resolve) => setTimeout(resolve, 20));
+      return page.found;
+    });
+    return { found: await Promise.race([found, failed]) };
+  });
+}
+
+/** Runs the suite; text says why it could not. @throws {Error} where the page fails */
+export async function runInBrowser(): Promise<Report[] | string> {
+  const opened = await openBrowser();
+  if (typeof opened === "string") return opened;
   const folder = await Deno.makeTempDir({ prefix: "dinograd-web-" });
   try {
     // deno bundle fetches its bundler once
@@ -154,11 +197,13 @@ export async function runInBrowser(): Promise<Report[] | string> {
       return `deno bundle cannot fetch its bundler: ${bundled.message.split("\n")[0]}`;
     }
     if (bundled instanceof Error) throw bundled;
-    return await runPage(driver, executablePath, {
-      "/": HTML,
-      "/strict/": HTML,
-      "/dinograd.js": bundled,
-      "/smoke.js": await bundle("tests/web/smoke.ts", `${folder}/smoke.js`),
+    const smoke = await bundle("tests/web/smoke.ts", `${folder}/smoke.js`);
+    const files = { "/": HTML, "/strict/": HTML, "/dinograd.js": bundled, "/smoke.js": smoke };
+    return await withPage(opened, files, async (page) => {
+      await page.goto("http://localhost/");
+      const usual = await page.evaluate(inPage);
+      await page.goto("http://localhost/strict/");
+      return [...usual, ...await page.evaluate(inStrictPage)];
     });
   } finally {
     await Deno.remove(folder, { recursive: true }).catch(() => {});

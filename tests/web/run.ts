@@ -1,10 +1,11 @@
 /**
  * `deno task test:web`: the op smoke suite in headless Chromium. Closes with `N passed, N failed, N skipped`; without a
- * browser all of it is skipped. `--json` prints what became of each case instead.
+ * browser all of it is skipped. `--json` prints what became of each case instead, `--page FOLDER` what a page of that
+ * folder has found out.
  *
  * @module
  */
-import { runInBrowser } from "./browser.ts";
+import { findInPage, runInBrowser } from "./browser.ts";
 
 async function main(): Promise<number> {
   let passed = 0, failed = 0, skipped = 0;
@@ -40,6 +41,8 @@ async function main(): Promise<number> {
 }
 
 if (import.meta.main) {
-  if (Deno.args.includes("--json")) console.log(JSON.stringify(await runInBrowser()));
+  const [first, folder] = Deno.args;
+  if (first === "--page") console.log(JSON.stringify(await findInPage(folder)));
+  else if (first === "--json") console.log(JSON.stringify(await runInBrowser()));
   else Deno.exit(await main());
 }

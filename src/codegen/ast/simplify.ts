@@ -38,7 +38,7 @@ export function separateNests(ast: UOp): UOp {
     if (u.op !== Ops.REDUCE) return undefined;
     const n = carrierOf(u).lanes;
     const now = u.withSrc(src), own = now.src.slice(n), outer = rangesOf(now);
-    const order = own.toSorted(compareLoops), outside = (r: UOp) => [...outer, ...order.slice(0, order.indexOf(r))];
+    const outside = (r: UOp) => [...outer, ...own.slice(0, own.indexOf(r))]; // the loops of a REDUCE nest as it lists them
     const below = new Set<UOp>();
     for (let i = 0; i < n; i++) for (const r of closedRangesOf(src[i])) below.add(r);
     const clash = own.some((r) => {
@@ -116,8 +116,11 @@ function mergeRanges(ast: UOp): UOp {
       continue;
     }
     if (u.op === Ops.INDEX) {
-      forms.set(u, indexForm(u.src[1]));
+      const form = indexForm(u.src[1]);
+      forms.set(u, form);
       stack.push(u.src[0]);
+      // what a position is computed of has loops too: of reduces, and of rows that are kept
+      for (const x of form.factors) if (rangeOfFactor(x) === undefined) stack.push(x);
       if (u.src.length > 2) stack.push(u.src[2]);
       continue;
     }

@@ -9,12 +9,15 @@
 import type { Capabilities } from "../../renderer/renderer.ts";
 import { type Access, type Region, wideAlong } from "../machine/access.ts";
 import { GridPlan } from "../machine/grid_plan.ts";
+import { SECTOR } from "../machine/grid_traffic.ts";
 import type { AxisOpt } from "../opt/opt.ts";
 
 /** Lane axes that are considered, at most. */
 const MOST_LANE_AXES = 3;
 /** Copies of a body, at most: more do not fit registers. */
 const MOST_COPIES = 64;
+/** Iterations of reductions that are unrolled as a whole, at most. */
+const MOST_UNROLLED = 32;
 /** Threads of a group without reductions. */
 const GROUP_SIZES: readonly number[] = [256, 64];
 /** Elements that a reduction must have for threads to share it. */
@@ -32,6 +35,8 @@ export interface GridKernel {
   readonly isFixed: readonly boolean[];
   /** Iterations of each axis that lie as its stride says: of those that were merged, the innermost one's. */
   readonly inner: readonly number[];
+  /** How many axes are loops; those that follow are copies already. */
+  readonly loops: number;
 }
 
 function powersTo(most: number, from = 1): number[] {
@@ -44,10 +49,13 @@ function powersTo(most: number, from = 1): number[] {
 export class GridCandidates {
   private readonly plans: GridPlan[] = [];
   private readonly most: number;
+  /** Copies of a body, at most, beside those that there are already. */
+  private readonly copies: number;
 
   constructor(private readonly k: GridKernel) {
     const grid = k.caps.grid!;
     this.most = Math.min(grid.maxGroupThreads, grid.maxGroupSize[0]);
+    this.copies = Math.max(1, MOST_COPIES / k.sizes.slice(k.loops).reduce((n, s) => n * s, 1));
   }
 
   /** All of them. */
@@ -97,25 +105,26 @@ export class GridCandidates {
   }
 
   private plan(): GridPlan {
-    return new GridPlan(this.k.sizes, this.k.outputs, this.k.isFixed);
+    return new GridPlan(this.k.sizes, this.k.outputs, this.k.isFixed, this.k.loops);
   }
   /** Is a reduction inside of another one? */
   private isNested(r: Region): boolean {
-    return r.axes.some((here, i) => here && i >= this.k.outputs && !r.own.includes(i));
+    return r.axes.some((here, i) => here && !this.isOutput(i) && i < this.k.loops && !r.own.includes(i));
   }
   private isOutput(i: number): boolean {
     return i < this.k.outputs;
   }
 
-  /** Axes along which something is touched with stride 1, most bytes first. */
+  /** Axes along which neighbors share sectors of something, most bytes first. */
   private laneAxes(axes: readonly number[], regions: readonly Region[]): number[] {
     const { sizes } = this.k;
     const bytes = (i: number): number =>
       regions.reduce(
         (n, r) =>
-          n + (r.axes[i] ? r.accesses : []).reduce((m, a) =>
-            a.strides[i] !== 1 ? m : m + sizes.reduce((p, s, j) =>
-              a.depends[j] ? p * s : p, a.dtype.itemsize), 0),
+          n + (r.axes[i] ? r.accesses : []).reduce((m, { strides, depends, dtype: { itemsize } }) => {
+            const step = Math.abs(strides[i]), isNear = step > 0 && step * itemsize < SECTOR;
+            return isNear ? m + sizes.reduce((p, s, j) => depends[j] ? p * s : p, itemsize / step) : m;
+          }, 0),
         0,
       );
     const some = axes.filter((i) => sizes[i] > 1).map((i) => ({ i, n: bytes(i) }));
@@ -160,9 +169,7 @@ export class GridCandidates {
       this.plans.push(this.plan());
       return;
     }
-    const inner = k.regions.filter((r) => r.kind === "reduce").flatMap((r) => r.own).filter((i) => sizes[i] > 1);
-    const short = inner.reduce((n, i) => n * sizes[i], 1);
-    const lanes = this.laneAxes(parallel, k.regions);
+    const unrolls = this.unrolls(), lanes = this.laneAxes(parallel, k.regions);
     if (lanes.length === 0) lanes.push(parallel[parallel.length - 1]);
     for (const fast of lanes) {
       const others = parallel.filter((i) => i !== fast).reverse();
@@ -170,12 +177,12 @@ export class GridCandidates {
         for (const across of [-1, ...lanes.filter((i) => i !== fast)]) {
           const wide = across < 0 ? 1 : this.widthOf(across, k.regions);
           for (const [axis, copies] of this.copiesBeside(fast, across, others)) {
-            for (const unrolled of short > 1 && short <= 32 ? [false, true] : [false]) {
-              if (width * wide * copies * (unrolled ? short : 1) > MOST_COPIES) continue;
+            for (const unrolled of unrolls) {
+              if (unrolled.reduce((n, [, k]) => n * k, width * wide * copies) > this.copies) continue;
               for (const size of GROUP_SIZES) {
                 if (size > this.most) continue;
                 const plan = this.plan();
-                if (unrolled && !inner.every((i) => plan.copy(i, sizes[i]))) continue;
+                if (!unrolled.every(([i, k]) => plan.copy(i, k))) continue;
                 if (!plan.copy(fast, width) || (across >= 0 && !plan.copy(across, wide))) continue;
                 if (axis !== fast && !plan.copy(axis, copies)) continue;
                 if (across < 0) this.fill(plan, [fast, ...others], size);
@@ -195,6 +202,25 @@ export class GridCandidates {
         }
       }
     }
+  }
+
+  /** Iterations of reductions that a thread may do at once, by axis: what they read is on its way together. */
+  private unrolls(): (readonly [axis: number, copies: number])[][] {
+    const { sizes, regions } = this.k, out: [number, number][][] = [[]];
+    const inner = regions.filter((r) => r.kind === "reduce").flatMap((r) => r.own).filter((i) => sizes[i] > 1);
+    const count = (some: readonly number[]): number => some.reduce((n, i) => n * sizes[i], 1);
+    const whole = (some: readonly number[]): [number, number][] => some.map((i) => [i, sizes[i]]);
+    if (inner.length === 0) return out;
+    if (count(inner) <= MOST_UNROLLED) out.push(whole(inner));
+    else {
+      const longest = inner.reduce((a, b) => sizes[b] > sizes[a] ? b : a), short = inner.filter((i) => i !== longest);
+      const few = count(short) <= MOST_UNROLLED / 2 ? short : [];
+      if (few.length > 0) out.push(whole(few));
+      for (const n of [4, 8]) {
+        if (sizes[longest] % n === 0 && count(few) * n <= 2 * MOST_UNROLLED) out.push([...whole(few), [longest, n]]);
+      }
+    }
+    return out;
   }
 
   /** Axes that a thread may have several results along, and how many. */
@@ -230,8 +256,10 @@ export class GridCandidates {
     const length = main.own.reduce((n, i) => n * sizes[i], 1);
     if (length < LEAST_SHARED || this.most < 32) return;
     const around = sizes.map((_, i) => i).filter((i) => this.isOutput(i) && main.axes[i]);
-    let lanes = this.laneAxes([...around, ...main.own], [main]);
-    if (lanes.length === 0) lanes = this.laneAxes(around, k.regions.filter((r) => r.kind === "store"));
+    const lanes = this.laneAxes([...around, ...main.own], [main]);
+    if (!lanes.some((i) => this.isOutput(i))) {
+      lanes.push(...this.laneAxes(around, k.regions.filter((r) => r.kind === "store")).slice(0, 1));
+    }
     for (const fast of lanes.length > 0 ? lanes : around.slice(-1)) {
       if (main.own.includes(fast)) this.rows(main, fast, around);
       else this.columns(main, fast, around);
@@ -284,9 +312,9 @@ export class GridCandidates {
         if (chunks > 32 * threads * LEAST_SHARED) continue;
         const each = Math.ceil(chunks / threads), padded = chunks % threads !== 0;
         for (const unroll of new Set([1, 4, 8, each])) {
-          if (unroll > each || each % unroll !== 0 || unroll * width > MOST_COPIES) continue;
+          if (unroll > each || each % unroll !== 0 || unroll * width > this.copies) continue;
           for (const [axis, copies] of this.reuses(main, fast, around)) {
-            if (copies * unroll * width > MOST_COPIES) continue;
+            if (copies * unroll * width > this.copies) continue;
             for (const rows of new Set([1, Math.max(1, 128 / threads)])) {
               const plan = this.plan();
               if (!plan.copy(axis, copies)) continue;
@@ -330,10 +358,10 @@ export class GridCandidates {
         for (const share of powersTo(size < LEAST_SHARED ? 1 : Math.min(this.most / lanes, size))) {
           const each = Math.ceil(size / share);
           if (lanes * share < 32 && size > LEAST_SHARED) continue;
-          for (const unroll of new Set([1, 8, 16, ...isRow && each <= MOST_COPIES ? [each] : []])) {
-            if (unroll > each || unroll * width > MOST_COPIES || (unroll > 1 && each % unroll !== 0)) continue;
+          for (const unroll of new Set([1, 8, 16, ...isRow && each <= this.copies ? [each] : []])) {
+            if (unroll > each || unroll * width > this.copies || (unroll > 1 && each % unroll !== 0)) continue;
             for (const [axis, copies] of this.reuses(main, fast, around)) {
-              if (copies * unroll * width > MOST_COPIES) continue;
+              if (copies * unroll * width > this.copies) continue;
               const plan = this.plan(), isWhole = unroll === each && isRow;
               if (!plan.copy(axis, copies) || !plan.copy(fast, width) || (lanes > 1 && !plan.share(fast, lanes))) {
                 continue;

@@ -6,13 +6,16 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
+import { sizeOf } from "../../uop/core/ranges.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/rewrite.ts";
 import { regionsOf } from "../machine/access.ts";
 import { GridModel, LAUNCH } from "../machine/grid_model.ts";
 import type { GridPlan } from "../machine/grid_plan.ts";
 import { stepOf } from "../machine/grid_traffic.ts";
 import { applyMerges, Kernel } from "../opt/kernel.ts";
-import type { AxisOpt } from "../opt/opt.ts";
+import { type AxisOpt, optsText } from "../opt/opt.ts";
 import { GridCandidates } from "./grid_candidates.ts";
 import { tileChain } from "./heuristic_chain.ts";
 import { tiledProduct } from "./tile_candidates.ts";
@@ -51,12 +54,14 @@ function kernelOf(ast: UOp, { caps }: Renderer): Kernel {
 export function baseOf(ast: UOp, renderer: Renderer, merges: readonly AxisOpt[]): Base | undefined {
   const { caps } = renderer, kernel = kernelOf(ast, renderer), whole = kernel.axes.map((a) => a.size);
   if (merges.length > 0 && !(kernel.mayMerge && applyMerges(kernel, merges))) return undefined;
-  const { axes } = kernel, sizes = axes.map((a) => a.size === 0 ? a.expected : a.size);
-  const outputs = kernel.outputAxes.length, isFixed = axes.map((a) => a.size === 0 || a.role === "stage");
-  const ranges = axes.map((a) => a.range), gone = new Set(merges.map((o) => o.axis));
+  const { axes, copies } = kernel, loops = axes.length, outputs = kernel.outputAxes.length;
+  const sizes = [...axes.map((a) => a.size === 0 ? a.expected : a.size), ...copies.map(sizeOf)];
+  const isFixed = [...axes.map((a) => a.size === 0 || a.role === "stage"), ...copies.map(() => true)];
+  const ranges = [...axes.map((a) => a.range), ...copies], gone = new Set(merges.map((o) => o.axis));
   // the index of axes that were merged has quotients and remainders: within the innermost one it has a stride
-  const inner = merges.length === 0 ? sizes : whole.filter((_, i) => !gone.has(i));
-  const { regions } = regionsOf(kernel.ast, axes), model = new GridModel(regions, outputs, caps, ranges, sizes, inner);
+  const inner = merges.length === 0 ? sizes : [...whole.filter((_, i) => !gone.has(i)), ...copies.map(sizeOf)];
+  const { regions } = regionsOf(kernel.ast, ranges.map((range) => ({ range })));
+  const model = new GridModel(regions, outputs, caps, ranges, sizes, inner, loops);
   const near = merges.length === 0 ? regions : regions.map((r) => ({
     ...r,
     accesses: r.accesses.map((a) => ({ ...a, strides: a.strides.map((s, i) => s === s ? s : stepOf(a, ranges[i])) })),
@@ -65,7 +70,7 @@ export function baseOf(ast: UOp, renderer: Renderer, merges: readonly AxisOpt[])
   return {
     merges,
     model,
-    candidates: new GridCandidates({ regions: near, sizes, outputs, caps, isParallel, isFixed, inner }),
+    candidates: new GridCandidates({ regions: near, sizes, outputs, caps, isParallel, isFixed, inner, loops }),
   };
 }
 
@@ -116,18 +121,34 @@ export function planned(ast: UOp, renderer: Renderer, { base, plan }: PricedPlan
   }
 }
 
+/** Notes what a kernel was shaped by, and what it takes by the model. */
+function tell(ast: UOp, what: string, { time }: { readonly time: number }, kernel: Kernel, others?: number): Kernel {
+  if (!wantsNotes()) return kernel;
+  const isOnUnits = kernel.applied.some((o) => o.op === "TC"), more = isOnUnits ? ", on matrix units" : "";
+  const beside = others === undefined ? "" : `, in tiles ${others.toPrecision(3)}`;
+  note("passed", ast, `${what}${more}: ${time.toPrecision(3)} µs by the model${beside}; ${optsText(kernel.applied)}`, {
+    time,
+    ...others === undefined ? {} : { tiles: others },
+  });
+  return kernel;
+}
+
 /** The kernel of an AST with the opts that suit the device. */
 export function chooseGrid(ast: UOp, renderer: Renderer): Kernel {
   const chain = kernelOf(ast, renderer);
-  if (tileChain(chain, renderer.caps)) return chain;
+  if (tileChain(chain, renderer.caps)) {
+    note("passed", ast, "a chain of products in one kernel, in tiles of its rows");
+    return chain;
+  }
   const tiled = tiledProduct(() => kernelOf(ast, renderer), renderer.caps);
-  if (tiled !== undefined && tiled.floor >= tiled.time) return tiled.kernel();
+  if (tiled !== undefined && tiled.floor >= tiled.time) return tell(ast, "a product in tiles", tiled, tiled.kernel());
   const plans = pricedPlans(ast, renderer, tiled?.time);
   for (const p of plans.reverse()) {
     const kernel = planned(ast, renderer, p);
-    if (kernel !== undefined) return kernel;
+    if (kernel !== undefined) return tell(ast, `threads, the best of ${plans.length} plans`, p, kernel, tiled?.time);
   }
-  if (tiled !== undefined) return tiled.kernel();
+  if (tiled !== undefined) return tell(ast, "a product in tiles, less than by threads", tiled, tiled.kernel());
+  note("missed", ast, "no plan of the model is possible: the loops are spread over threads as they are");
   const kernel = kernelOf(ast, renderer);
   spread(kernel, renderer.caps);
   return kernel;

@@ -15,9 +15,11 @@ import { ceilDiv, sum } from "../../helpers/math.ts";
 import type { Capabilities, Renderer } from "../../renderer/renderer.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { argOf } from "../../uop/core/args.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn as dependsOnRange } from "../../uop/core/ranges.ts";
 import type { UOp } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/rewrite.ts";
 import { indexForm, liesAlong } from "../../uop/algebra/linear_form.ts";
 import type { Access, Region } from "../machine/access.ts";
 import { copiesOn, type CostModel, LATENCY_ACCUMULATORS, type Tile } from "../machine/cost_model.ts";
@@ -366,13 +368,26 @@ export function cheaperRows(ast: UOp, { caps }: Renderer): UOp {
   const inlined = inlineRows(ast);
   if (inlined === ast) return ast;
   const [kept, computed] = [ast, inlined].map((u) => chooserFor(new Kernel(ungate(u)), caps)?.plan().cost ?? 0);
+  if (wantsNotes()) {
+    const costs = `${computed.toPrecision(3)} by the model with their elements computed again, ${
+      kept.toPrecision(3)
+    } with rows`;
+    const isComputed = computed < kept, what = isComputed ? "rows are not kept" : "rows are kept by the kernel";
+    note(isComputed ? "missed" : "passed", ast, `${what}: ${costs}`, { kept, computed });
+  }
   return computed < kept ? inlined : ast;
 }
 
 /** Applies the opts that suit the device to a kernel. Does nothing for scalar machines. */
 export function heuristic(kernel: Kernel, { caps }: Renderer): void {
-  const chooser = chooserFor(kernel, caps);
-  chooser?.run(chooser.plan());
+  const chooser = chooserFor(kernel, caps), plan = chooser?.plan();
+  if (chooser === undefined || plan === undefined) return;
+  const { ast } = kernel;
+  chooser.run(plan);
+  if (!wantsNotes()) return;
+  const opts = optsText(kernel.applied), { cost } = plan;
+  const what = opts === "" ? "loops as they are" : `loops by the opts ${opts}`;
+  note("passed", ast, `${what}: ${cost.toPrecision(3)} by the model, the least of its plans`, { cost });
 }
 
 /** Lists of opts for loops, at most so many, that the model takes for nearly as good as its choice: the best first. */

@@ -150,11 +150,10 @@ class TileChooser {
 
   /** The best of all tiles; undefined where none fit. */
   choose(): Choice | undefined {
-    const { matrices: { reads, rows, columns, sum, loops }, sizes, store, outputs } = this, number = this.unit();
+    const { matrices: { rows, columns, sum, loops }, sizes, store, outputs } = this, number = this.unit();
     const operandOf = (axis: number): Operand => {
-      const a = reads.find((r) => r.depends[axis])!, { itemsize } = a.dtype;
-      const isAlong = [rows, columns].some((i) => a.strides[i] === 1);
-      return { size: sizes[axis], itemsize, piece: pieceOf(a, [rows, columns, sum], sizes), isAlong };
+      const a = this.readOf(axis), { itemsize } = a.dtype, piece = pieceOf(a, [rows, columns, sum], sizes);
+      return { size: sizes[axis], itemsize, piece, isAlong: this.isAlong(a) };
     };
     let batch = 1;
     for (let i = 0; i < outputs; i++) if (i !== rows && i !== columns) batch *= sizes[i];
@@ -170,6 +169,15 @@ class TileChooser {
     return best;
   }
 
+  /** The operand that has the rows, or the columns. */
+  private readOf(axis: number): Access {
+    return this.matrices.reads.find((r) => r.depends[axis])!;
+  }
+  /** Do rows or columns lie side by side, rather than the elements of a sum? */
+  private isAlong({ strides }: Access): boolean {
+    return strides[this.matrices.rows] === 1 || strides[this.matrices.columns] === 1;
+  }
+
   /** Applies a choice. */
   run({ tile, ring, number }: Choice): void {
     const { kernel, matrices: { rows, columns, sum, reads }, sizes, outputs } = this;
@@ -180,7 +188,11 @@ class TileChooser {
       if (sizes[axis] % sides[i] !== 0) kernel.apply({ op: "PADTO", axis, arg: sides[i] });
     });
     if (core !== undefined) kernel.apply({ op: "TC", axis: -1, arg: number });
-    for (const [axis, [near, threads, far]] of [[rows, tile.rows], [columns, tile.columns]] as const) {
+    // threads of a warp stand along the columns: where each column is a row of shared memory, those next to each other have
+    // columns next to each other, which begin in other banks
+    const [first, second, third] = tile.columns, isRow = core === undefined && !this.isAlong(this.readOf(columns));
+    const across: Pieces = isRow ? [1, second, first * third] : tile.columns;
+    for (const [axis, [near, threads, far]] of [[rows, tile.rows], [columns, across]] as const) {
       if (near > 1) kernel.apply({ op: "UPCAST", axis, arg: near });
       if (threads > 1) kernel.apply({ op: "LOCAL", axis, arg: threads });
       if (far > 1) kernel.apply({ op: "UPCAST", axis, arg: far });

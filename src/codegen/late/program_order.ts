@@ -451,7 +451,7 @@ class Linearizer {
       if (u.op === Ops.RANGE) {
         // the head of its block: only its end must come before
         const end = sources[first[i]];
-        if (top[end] === 0) this.edge(b.item, b.parent!, end, where[end]);
+        if (top[end] === 0 && nodes[end].op !== Ops.RANGE) this.edge(b.item, b.parent!, end, where[end]);
         continue;
       }
       for (let e = first[i]; e < first[i + 1]; e++) {

@@ -16,8 +16,10 @@ import { type CarrierArg, carrierOf, reduce, RescaleCarrier } from "../../uop/co
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
 import { constant, mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
+import { note } from "../../uop/rewrite/rewrite.ts";
 import { kindOf } from "../ast/range_facts.ts";
 import { lanesOf, rebuildKernel, type Replacement, replaceRanges } from "../ast/replace_ranges.ts";
+import { separateNests } from "../ast/simplify.ts";
 import { accumulatorsFor } from "./lower_reduce.ts";
 
 /** Numbers that one accumulator may add up, and products of tiles. */
@@ -121,6 +123,7 @@ function blocked(ast: UOp): UOp {
     // REDUCEs that share a loop are cut alike, or one of them is not cut
     if (loops.some((r) => (owners.get(r) ?? list) !== list)) continue;
     wanted.add(u);
+    note("passed", u, "a long sum is added in blocks: less is rounded off than by one number after the other");
     if (owners.has(loops[0])) continue;
     for (const r of loops) owners.set(r, list);
     for (const r of plan.inside) inside.add(r);
@@ -146,9 +149,9 @@ function blocked(ast: UOp): UOp {
 /** A kernel AST whose long float sums are sums of blocks. */
 export function blockSums(ast: UOp): UOp {
   if (!mayHave(ast, Ops.REDUCE)) return ast;
-  for (;;) {
-    const made = blocked(ast);
-    if (made === ast) return ast;
-    ast = made;
-  }
+  let made = blocked(ast);
+  if (made === ast) return ast;
+  for (let next = blocked(made); next !== made; next = blocked(made)) made = next;
+  // a loop that was cut stands inside of others now, which not all REDUCEs over it have
+  return separateNests(made);
 }

@@ -35,6 +35,9 @@ export function isAligned(a: Access, axis: number, size: number, n: number): boo
     a.strides.every((s, i) => i === axis || s !== s || s % n === 0);
 }
 
+/** An axis, as far as accesses go along it. */
+export type AxisRange = Pick<Axis, "range">;
+
 /** Bytes of a line of a cache. */
 export const LINE = 64;
 
@@ -93,7 +96,7 @@ class Reader {
   readonly dtypes: DTypeSet = new Set();
   private readonly seen = new Set<UOp>();
 
-  constructor(private readonly axes: readonly Axis[], private readonly at: ReadonlyMap<UOp, number>) {}
+  constructor(private readonly axes: readonly AxisRange[], private readonly at: ReadonlyMap<UOp, number>) {}
 
   private flags(u: UOp): boolean[] {
     const out = new Array<boolean>(this.axes.length).fill(false);
@@ -181,7 +184,7 @@ class Reader {
 }
 
 /** The regions of a kernel, and the dtypes of its values. */
-export function regionsOf(ast: UOp, axes: readonly Axis[]): { regions: Region[]; dtypes: DTypeSet } {
+export function regionsOf(ast: UOp, axes: readonly AxisRange[]): { regions: Region[]; dtypes: DTypeSet } {
   const at = new Map<UOp, number>();
   axes.forEach((a, i) => at.set(a.range, i));
   const reader = new Reader(axes, at);

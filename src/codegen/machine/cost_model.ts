@@ -26,6 +26,10 @@ const PACK_USES = 4;
 /** Vectors up to which the rest of a reduce axis is a vector under a mask instead of a loop: there it is a fifth or more. */
 const MASKED_VECTORS = 4;
 
+/** Rows from which on it matters where they lie; bytes of a page, and how many pages are known at once. */
+const ROWS = 64, PAGE = 4096, PAGES = 96;
+/** Times a vector in the nearest cache: one of many rows that meet in few sets, or a line in a page of its own. */
+const CROWDED = 1.6, AWAY = 1.4;
 /** Instructions a vector that packing must spare. */
 const PACK_GAIN = 0.25;
 
@@ -240,17 +244,25 @@ export class CostModel {
   /** Instructions to read a vector of elements side by side: one that two lines have is read twice. */
   private readCost(a: Access, r: Region, lanes: number): number {
     const split = Math.max(0, Math.min(LINE, lanes * a.dtype.itemsize) - alignmentOf(a)) / LINE;
-    return Math.max(1 + split, this.crowded(a, r) ? 1.6 : 1);
+    return Math.max(1 + split, this.rowCost(a, r, lanes));
   }
 
-  /** Rows of a power of two: they meet in few cache sets, and each is a page of its own. */
-  private crowded(a: Access, r: Region): boolean {
+  /**
+   * What reading row after row costs, times a vector in the nearest cache: rows of a power of two meet in few cache sets, and
+   * of rows that are far apart each is a page of its own, of which there are more than are known at once.
+   */
+  private rowCost(a: Access, r: Region, lanes: number): number {
     const { own } = r, { itemsize } = a.dtype;
+    let cost = 1;
     for (let k = 0; k < own.length; k++) {
-      const stride = a.strides[own[k]];
-      if (stride > 0 && stride * itemsize % 2048 === 0 && this.sizes[own[k]] >= 64) return true;
+      const stride = a.strides[own[k]] * itemsize, rows = this.sizes[own[k]];
+      if (!(stride > 0) || rows < ROWS) continue;
+      if (stride % (PAGE / 2) === 0) return CROWDED;
+      const isAway = stride >= PAGE / 2 && rows * Math.min(stride, PAGE) > PAGES * PAGE;
+      // narrower vectors are several to a line
+      if (isAway && lanes * itemsize >= LINE) cost = AWAY;
     }
-    return false;
+    return cost;
   }
 
   /** Vectors of a short reduce axis whose last one is computed under a mask; 0 for other axes. */

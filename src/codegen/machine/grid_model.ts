@@ -176,6 +176,7 @@ export class GridModel {
   /**
    * @param ranges of the axes, which have `sizes`
    * @param inner of axes that were merged, iterations of the innermost one
+   * @param loops how many axes are loops; those that follow are copies of an output already
    */
   constructor(
     private readonly regions: readonly Region[],
@@ -184,6 +185,7 @@ export class GridModel {
     ranges: readonly UOp[],
     private readonly sizes: readonly number[],
     inner: readonly number[] = sizes,
+    private readonly loops: number = sizes.length,
   ) {
     this.grid = caps.grid!;
     this.costs = regions.map((region) => ({
@@ -329,7 +331,8 @@ export class GridModel {
       let work = 1;
       for (const i of r.own) work *= axes[i].size;
       if (!isGrouped && work <= REPEATED_REDUCE) continue;
-      if (r.axes.some((here, i) => here && i >= this.outputs && !r.own.includes(i))) continue; // inside of another one
+      // inside of another one
+      if (r.axes.some((here, i) => here && i >= this.outputs && i < this.loops && !r.own.includes(i))) continue;
       for (let i = 0; i < this.outputs; i++) if (!r.axes[i]) serial[i] = true;
     }
     const isUseful = isGrouped || serial.some((s, i) => !s && axes[i].size !== 1);
@@ -395,7 +398,12 @@ export class GridModel {
     }
     let lanes = loops * (copies * combine + LOOP_WORK), requests = 0, l2 = 0, flight = 0, wait = 0;
     const cache = this.cacheBytes;
-    let values = r.kind === "reduce" ? around * r.lanes : 0;
+    // results that stand side by side already are all computed from all that is read
+    let values = r.kind === "reduce"
+      ? around * r.lanes
+      : axes.length > this.loops && r.kind === "store"
+      ? around * r.root.src[1].dtype.itemsize / 4
+      : 0;
     const shares = accesses.map((a) => {
       const { width, count, elements } = a.ofThread(axes), own = this.copiesOf(r, a.depends, axes);
       // without loops it is in registers already

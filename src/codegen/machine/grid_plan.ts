@@ -35,14 +35,20 @@ export class GridPlan {
   /**
    * @param sizes iterations of the axes, those of the output first
    * @param outputs how many are of the output
-   * @param isFixed which axes are not split: those whose size is not known, and those of a STAGE
+   * @param isFixed which axes are not split: those whose size is not known, those of a STAGE, and those that are copies
+   * @param loops how many axes are loops; those that follow are copies already
    */
   constructor(
     sizes: readonly number[],
     private readonly outputs: number,
     private readonly isFixed: readonly boolean[] = [],
+    loops: number = sizes.length,
   ) {
-    this.axes = sizes.map((size) => ({ size, rest: size, copies: 1, threads: 1, pieces: [] }));
+    this.axes = sizes.map((size, i) =>
+      i < loops
+        ? { size, rest: size, copies: 1, threads: 1, pieces: [] }
+        : { size, rest: 1, copies: size, threads: 1, pieces: [{ isThread: false, size, stride: 1 }] }
+    );
   }
 
   /** The plan that a list of opts is; undefined where it has others than those of axes. */

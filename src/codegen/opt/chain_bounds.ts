@@ -9,7 +9,7 @@
  *
  * @module
  */
-import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { indexForm, type Linear, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { chainAt, type ChainRanges, type Unit } from "../../uop/algebra/product_chain.ts";
 import { splitAnd } from "../../uop/algebra/valid.ts";
 import { AxisKind } from "../../uop/core/args.ts";
@@ -81,13 +81,19 @@ interface Limit {
   readonly growing: readonly UOp[];
 }
 
-/** The first iteration of `loop`, or the end, in which `clause` may hold for a thread of the group. */
-function boundOf(clause: UOp, loop: UOp): Limit | undefined {
-  // a < b, or not (b - 1 < a), as a - b < 0
+/** The sum that is negative where `clause` holds: a - b of a < b, or of not (b - 1 < a). undefined for others. */
+export function negativeWhere(clause: UOp): Readonly<Linear> | undefined {
   const isNegated = clause.op === Ops.CMPNE && clause.src[1].isConst(1), less = isNegated ? clause.src[0] : clause;
   if (less.op !== Ops.CMPLT || !less.src[0].dtype.isInt) return undefined;
   const [a, b] = isNegated ? [less.src[1], less.src[0].add(1)] : less.src;
-  const { factors, coefs, constant: offset } = indexForm(a.add(b.mul(-1)));
+  return indexForm(a.add(b.mul(-1)));
+}
+
+/** The first iteration of `loop`, or the end, in which `clause` may hold for a thread of the group. */
+function boundOf(clause: UOp, loop: UOp): Limit | undefined {
+  const sum = negativeWhere(clause);
+  if (sum === undefined) return undefined;
+  const { factors, coefs, constant: offset } = sum;
   let step = 0, least = offset, rest: UOp | undefined;
   const rising: UOp[] = [], falling: UOp[] = [];
   for (let i = 0; i < factors.length; i++) {

@@ -103,6 +103,10 @@ export class Kernel {
   get outputAxes(): readonly Axis[] {
     return this.output;
   }
+  /** Ranges of an output that are copies of its body already: no opt takes them. */
+  get copies(): readonly UOp[] {
+    return toposort(this.ast).filter((u) => u.op === Ops.RANGE && kindOf(u) === AxisKind.UPCAST).sort(compareLoops);
+  }
 
   /** True where the last tile of an output axis may overlap the one before. */
   get mayOverlap(): boolean {

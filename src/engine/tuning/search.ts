@@ -11,7 +11,8 @@ import { KernelInfo, type Opt, optsText, parseOpts, withOpts } from "../../codeg
 import { beforeOpts } from "../../codegen/passes.ts";
 import { toProgram } from "../../codegen/to_program.ts";
 import type { Device } from "../../device/device.ts";
-import { cacheRoot, digest } from "../../device/object_cache.ts";
+import { cacheRoot } from "../../device/host_files.ts";
+import { digest } from "../../device/object_cache.ts";
 import type { Program } from "../../device/program.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, CompileError, DeviceError, OutOfMemoryError, SpecError } from "../../helpers/errors.ts";

@@ -8,6 +8,7 @@
  *
  * @module
  */
+import { hostFiles, mayUseFolder } from "../../device/host_files.ts";
 import { digest } from "../../device/object_cache.ts";
 import { type Opt, optsText, parseOpts } from "../../codegen/opt/opt.ts";
 
@@ -26,14 +27,6 @@ export interface Found {
   readonly tried: number;
 }
 
-type Granted = { permissions?: { querySync?(d: { name: string; path: string }): { state: string } } };
-
-/** May files of a folder be used, without asking? */
-function mayUse(folder: string): boolean {
-  const { Deno: deno } = globalThis as { Deno?: Granted };
-  return ["read", "write"].every((name) => deno?.permissions?.querySync?.({ name, path: folder }).state === "granted");
-}
-
 function checkOf(text: string): string {
   return digest(`${VERSION} ${text}`).slice(0, CHECK_LENGTH);
 }
@@ -47,10 +40,10 @@ export class TunedStore {
 
   /** @param folder of the cache; nothing is kept without, or where it may not be used */
   constructor(private readonly folder: string | undefined) {
-    this.file = folder === undefined || !mayUse(folder) ? undefined : `${folder}/tuned`;
+    this.file = folder === undefined || !mayUseFolder(folder) ? undefined : `${folder}/tuned`;
     if (this.file === undefined) return;
     try {
-      for (const line of Deno.readTextFileSync(this.file).split("\n")) this.take(line);
+      for (const line of hostFiles()!.readTextFileSync(this.file).split("\n")) this.take(line);
     } catch { /* there is none yet */ }
   }
 
@@ -77,9 +70,10 @@ export class TunedStore {
     this.take(line);
     if (this.file === undefined) return;
     try {
-      Deno.mkdirSync(this.folder!, { recursive: true });
+      const files = hostFiles()!;
+      files.mkdirSync(this.folder!, { recursive: true });
       // a line that was torn before ends here
-      Deno.writeTextFileSync(this.file, `\n${line}\n`, { append: true });
+      files.writeTextFileSync(this.file, `\n${line}\n`, { append: true });
     } catch { /* this process knows it all the same */ }
   }
 

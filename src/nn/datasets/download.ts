@@ -4,7 +4,7 @@
  * @module
  */
 import type { DeviceName } from "../../device/device.ts";
-import { envText, readEnv } from "../../helpers/env.ts";
+import { cacheRoot, fileErrorCode, hostFiles, mayUseFolder, NO_FILES } from "../../device/host_files.ts";
 import { ArgumentError, FormatError } from "../../helpers/errors.ts";
 import { concatBytes } from "../../helpers/math.ts";
 import { describe } from "../../helpers/options.ts";
@@ -41,10 +41,6 @@ export type Bytes = Uint8Array<ArrayBuffer>;
 /** Where a data set is: a folder, or the URL of one, with a slash at its end. */
 export type Place = { readonly folder: string } | { readonly server: URL };
 
-function runtime(): typeof Deno | undefined {
-  return (globalThis as { Deno?: typeof Deno }).Deno;
-}
-
 /** What the user gave, as a folder or a server. @throws {ArgumentError} */
 export function placeOf(action: string, source: unknown): Place {
   if (!(source instanceof URL) && (typeof source !== "string" || source === "")) {
@@ -63,15 +59,13 @@ export async function readFirst(
   folder: string,
   names: readonly string[],
 ): Promise<{ readonly bytes: Bytes; readonly file: string } | undefined> {
-  const deno = runtime();
-  if (deno === undefined) {
-    throw new FormatError("load", { file: folder, reason: "this runtime has no files; give a URL" });
-  }
+  const files = hostFiles();
+  if (files === undefined) throw new FormatError("load", { file: folder, reason: `${NO_FILES}; give a URL` });
   for (const file of names.map((name) => `${folder}/${name}`)) {
     try {
-      return { bytes: await deno.readFile(file), file };
+      return { bytes: await files.readFile(file), file };
     } catch (error) {
-      if (!(error instanceof deno.errors.NotFound)) throw error;
+      if (fileErrorCode(error) !== "ENOENT") throw error;
     }
   }
   return undefined;
@@ -79,30 +73,23 @@ export async function readFirst(
 
 /** The folder for what comes from `base`; undefined where none is wanted or permitted. */
 async function cacheFolder(base: string, wanted: string | boolean | undefined): Promise<string | undefined> {
-  const deno = runtime();
-  if (wanted === false || deno?.permissions?.querySync === undefined) return undefined;
-  const xdg = readEnv("XDG_CACHE_HOME"), home = readEnv("HOME");
-  const root = typeof wanted === "string"
-    ? wanted
-    : envText("CACHEDIR") || (xdg ? `${xdg}/dinograd` : home ? `${home}/.cache/dinograd` : "");
-  if (root === "") return undefined;
+  if (wanted === false || hostFiles() === undefined) return undefined;
+  const root = typeof wanted === "string" ? wanted : cacheRoot();
+  if (!root) return undefined;
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(base)));
   const folder = `${root}/datasets/${[...hash.subarray(0, 8)].map((b) => b.toString(16).padStart(2, "0")).join("")}`;
-  const granted = (["read", "write"] as const).every((name) =>
-    deno.permissions.querySync({ name, path: folder }).state === "granted"
-  );
-  return granted ? folder : undefined;
+  return mayUseFolder(folder) ? folder : undefined;
 }
 
 /** Writes a file, or leaves none: a cache that cannot be written is no error. */
 async function keep(folder: string, name: string, bytes: Bytes): Promise<void> {
-  const deno = runtime()!, temporary = `${folder}/${name}.${crypto.randomUUID().slice(0, 8)}.part`;
+  const files = hostFiles()!, temporary = `${folder}/${name}.${crypto.randomUUID().slice(0, 8)}.part`;
   try {
-    await deno.mkdir(folder, { recursive: true });
-    await deno.writeFile(temporary, bytes, { createNew: true });
-    await deno.rename(temporary, `${folder}/${name}`);
+    await files.mkdir(folder, { recursive: true });
+    await files.writeFile(temporary, bytes, { createNew: true });
+    await files.rename(temporary, `${folder}/${name}`);
   } catch {
-    await deno.remove(temporary).catch(() => {});
+    await files.remove(temporary).catch(() => {});
   }
 }
 

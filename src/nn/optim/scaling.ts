@@ -28,6 +28,43 @@ function setGrad(grad: Tensor, value: Tensor): void {
   grad.replace(value.cast(grad.dtype));
 }
 
+/** Options of norms of several tensors. */
+export interface TotalNormOptions {
+  /** 2 unless given; Infinity is the largest magnitude. */
+  readonly normType?: number;
+}
+
+/** The norm of tensors. */
+function totalNorm(action: string, tensors: readonly Tensor[], options: TotalNormOptions): Tensor {
+  checkOptions(action, options, ["normType"]);
+  const { normType = 2 } = options;
+  if (!(normType > 0)) throw new ArgumentError(action, { reason: `normType is ${normType}; it must be positive` });
+  const device = tensors[0].device;
+  const parts = tensors.map((g) => {
+    const x = g.float().abs();
+    const part = normType === Infinity ? x.max() : normType === 2 ? x.square().sum() : x.pow(normType).sum();
+    return part.to(device);
+  });
+  const all = Tensor.stack(parts);
+  return normType === Infinity ? all.max() : normType === 2 ? all.sum().sqrt() : all.sum().pow(1 / normType);
+}
+
+/** The norm of `tensors`, taken as one vector: a float32 scalar, lazily. @throws {ArgumentError} where there are none */
+export function getTotalNorm(tensors: readonly Tensor[], options: TotalNormOptions = {}): Tensor {
+  const action = "take the norm of tensors", list = tensorList(action, Array.isArray(tensors) ? tensors : null, "it");
+  if (list.length === 0) throw new ArgumentError(action, { reason: "there are none" });
+  return totalNorm(action, list as Tensor[], options);
+}
+
+/** Scales the gradients of `params`, whose norm is `totalNorm`, so that it is at most `maxNorm`. @throws {ArgumentError} */
+export function clipGradsWithNorm(params: readonly Tensor[], maxNorm: number, totalNorm: Tensor): void {
+  const action = "clip gradients";
+  checkNumber(action, "maxNorm", maxNorm);
+  if (!(maxNorm > 0)) throw new ArgumentError(action, { reason: `maxNorm is ${maxNorm}; it must be positive` });
+  const factor = checkTensor(action, "totalNorm", totalNorm).add(1e-6).reciprocal().mul(maxNorm).minimum(1);
+  for (const g of gradients(action, params)) setGrad(g, g.float().mul(factor.to(g.device)));
+}
+
 /**
  * Scales the gradients of `params` so that their norm, taken as one vector, is at most `maxNorm`. Returns the norm
  * before, a float32 scalar, lazily. `normType` is 2 unless given; Infinity is the largest magnitude.
@@ -36,17 +73,17 @@ function setGrad(grad: Tensor, value: Tensor): void {
  * import { nn, Tensor } from "../../../mod.ts";
  * const w = new Tensor([1, 2], { requiresGrad: true });
  * w.mul(new Tensor([3, 4])).sum().backward();
- * console.log(await nn.optim.clipGradNorm([w], 1).item()); // 5
+ * console.log(await nn.utils.clipGradNorm([w], 1).item()); // 5
  * ```
  *
  * @throws {ArgumentError} for a maxNorm or normType that is not positive, or where no parameter has a gradient
  */
 export function clipGradNorm(
-  params: readonly Tensor[],
+  params: readonly Tensor[] | Tensor,
   maxNorm: number,
-  options: { readonly normType?: number } = {},
+  options: TotalNormOptions = {},
 ): Tensor {
-  const action = "clip gradients";
+  const action = "clip gradients", list = params instanceof Tensor ? [params] : params;
   checkOptions(action, options, ["normType"]);
   const { normType = 2 } = options;
   checkNumber(action, "maxNorm", maxNorm);
@@ -55,25 +92,19 @@ export function clipGradNorm(
       reason: `maxNorm is ${maxNorm} and normType ${normType}; both must be positive`,
     });
   }
-  const grads = gradients(action, params), device = grads[0].device;
-  const parts = grads.map((g) => {
-    const x = g.float().abs();
-    const part = normType === Infinity ? x.max() : normType === 2 ? x.square().sum() : x.pow(normType).sum();
-    return part.to(device);
-  });
-  const all = Tensor.stack(parts);
-  const norm = normType === Infinity ? all.max() : normType === 2 ? all.sum().sqrt() : all.sum().pow(1 / normType);
-  const factor = norm.add(1e-6).reciprocal().mul(maxNorm).minimum(1);
-  for (const g of grads) setGrad(g, g.float().mul(factor.to(g.device)));
+  const norm = totalNorm(action, gradients(action, list), options);
+  clipGradsWithNorm(list, maxNorm, norm);
   return norm;
 }
 
 /** Clamps the gradients of `params` to [-clipValue, clipValue]. @throws {ArgumentError} as {@linkcode clipGradNorm} */
-export function clipGradValue(params: readonly Tensor[], clipValue: number): void {
+export function clipGradValue(params: readonly Tensor[] | Tensor, clipValue: number): void {
   const action = "clip gradients";
   checkNumber(action, "clipValue", clipValue);
   if (!(clipValue > 0)) throw new ArgumentError(action, { reason: `clipValue is ${clipValue}; it must be positive` });
-  for (const g of gradients(action, params)) setGrad(g, g.clamp(-clipValue, clipValue));
+  for (const g of gradients(action, params instanceof Tensor ? [params] : params)) {
+    setGrad(g, g.clamp(-clipValue, clipValue));
+  }
 }
 
 /** Options of {@linkcode GradScaler}. */

@@ -27,13 +27,15 @@ export type CStatement = (w: CWriter, u: UOp, src: readonly string[], name: stri
 export interface CAddress {
   /** PARAM or LOCAL. */
   readonly base: UOp;
-  /** Name of the base, and the text of the flat index. */
+  /** Name of the base. */
   readonly name: string;
+  /** The text of the flat index. */
   readonly at: string;
 }
 
 /** One language of the family, as data. */
 export interface CLanguage {
+  /** As errors and `info()` say it. */
   readonly name: string;
   /** Rules by op: every op that a program may hold, except those that the writer handles (control, memory, order). */
   readonly rules: Readonly<Record<number, CRule>>;
@@ -64,6 +66,8 @@ export interface CLanguage {
   close?(program: LinearProgram): readonly string[];
   /** The declaration of a local with its value, `changes` where it is assigned later; C's where absent. */
   define?(type: string, name: string, text: string, changes: boolean): string;
+  /** Integers and loads of so many characters are written wherever they are used, rather than named; none where absent. */
+  readonly repeats?: number;
   /** A hardware index (SPECIAL); absent where there are none. */
   special?(w: CWriter, u: UOp): string;
   /** Waits for the other threads of the group; absent where there are none. */
@@ -76,6 +80,7 @@ export interface CLanguage {
 export interface CSource {
   /** Declarations by name, in order of dependence. */
   readonly declarations: ReadonlyMap<string, string>;
+  /** The function. */
   readonly body: string;
 }
 
@@ -96,13 +101,15 @@ export function functionRules(make: (name: string) => CRule): Record<number, CRu
   return Object.fromEntries(FUNCTION_OPS.map((op) => [op, make(opName[op].toLowerCase())]));
 }
 
-/** `(x)` without its parentheses, where they are one pair. */
+/** `(x)` without its parentheses, where they are one pair, and not those of a sequence. */
 export function unwrap(text: string): string {
   if (!text.startsWith("(") || !text.endsWith(")")) return text;
   let depth = 0;
   for (let i = 0; i < text.length - 1; i++) {
     const c = text[i];
-    if (c === "(") depth++;
+    if (c === "(" || c === "{") depth++;
+    else if (c === "}") depth--;
+    else if (c === "," && depth === 1) return text;
     else if (c === ")" && --depth === 0) return text;
   }
   return text.slice(1, -1);
@@ -129,8 +136,19 @@ export function staysInRange(u: UOp): boolean {
   return lo >= -(2 ** (u.dtype.bits - 1)) && hi < 2 ** (u.dtype.bits - 1) && Math.max(-lo, hi) <= 2 ** 53;
 }
 
+/** What a kernel that stands among others calls its arguments, and what it declares: b0, i0, acc0, local0, v0 where absent. */
+export interface KernelNames {
+  /** A buffer argument. */
+  param(slot: number): string;
+  /** The counter of a RANGE, an ACC, a LOCAL, or the value of any other uop that needs a name. */
+  own(u: UOp): string;
+  /** The loop of a RANGE has ended: its name is free. */
+  leave(range: UOp): void;
+}
+
 /** Writes one program in one language. Rules use it to declare types and helpers, and to ask for texts. */
 export class CWriter extends LinearVisitor<string> {
+  /** Helpers that the source needs, by name. */
   readonly declarations: Map<string, string> = new Map();
   /** Free for the language: a fact about a value that later rules need, as the bits of a mask's lane. */
   readonly notes: Map<UOp, number> = new Map();
@@ -141,7 +159,12 @@ export class CWriter extends LinearVisitor<string> {
   private depth = 1;
   private next = 0;
 
-  constructor(readonly language: CLanguage, program: LinearProgram) {
+  /** A writer of one program. @param names what stands for b0, i0, v0 and their like */
+  constructor(
+    readonly language: CLanguage,
+    program: LinearProgram,
+    private readonly names: KernelNames | undefined = undefined,
+  ) {
     super(program, language.name);
   }
 
@@ -154,10 +177,12 @@ export class CWriter extends LinearVisitor<string> {
     return this.language.type(this, d);
   }
 
+  /** Adds a line. */
   private line(text: string): void {
     this.lines.push("  ".repeat(this.depth) + text);
   }
 
+  /** A literal. */
   protected constant(u: UOp): string {
     return this.language.literal(this, u.dtype, u.arg as ConstValue);
   }
@@ -170,12 +195,14 @@ export class CWriter extends LinearVisitor<string> {
     return p.text;
   }
 
+  /** Gives the text of a value a name where it is used more than once. */
   private define(u: UOp, text: string): string {
-    const name = `v${this.next++}`;
+    const name = this.names?.own(u) ?? `v${this.next++}`;
     this.line(this.declaration(this.language.type(this, u.dtype, this.notes.get(u)), name, unwrap(text), false));
     this.values.set(u, name);
     return name;
   }
+  /** Declares a name. */
   private declaration(type: string, name: string, text: string, changes: boolean): string {
     return this.language.define?.(type, name, text, changes) ?? `${type} ${name} = ${text};`;
   }
@@ -187,6 +214,8 @@ export class CWriter extends LinearVisitor<string> {
     if (reads.size > 0) this.reads = new Set();
     if (uses === 0) return;
     if (TRIVIAL.test(text) && reads.size === 0) return text;
+    const repeats = text.length <= (this.language.repeats ?? 0) && (u.dtype.isInt || u.op === Ops.LOAD);
+    if (repeats && reads.size === 0) return text;
     if (uses > 1 || text.length > MAX_INLINE) return this.define(u, text);
     this.pending.set(u, { text, reads: reads.size > 0 ? reads : NOTHING });
   }
@@ -200,49 +229,60 @@ export class CWriter extends LinearVisitor<string> {
     }
   }
 
+  /** Adds a statement. */
   private statement(text: string): void {
     this.reads.clear();
     this.line(text);
   }
+  /** Opens a block. */
   private enter(head: string): void {
     this.reads.clear();
     this.settle("all");
     this.line(`${head} {`);
     this.depth++;
   }
+  /** Closes it. */
   private leave(): void {
     this.settle("memory");
     this.depth--;
     this.line("}");
   }
 
+  /** The name of a buffer argument. */
   protected param(u: UOp): string {
-    return `b${argOf(u, Ops.PARAM).slot}`;
+    const { slot } = argOf(u, Ops.PARAM);
+    return this.names?.param(slot) ?? `b${slot}`;
   }
+  /** The name of a scalar argument. */
   protected variable(u: UOp): string {
     return `var_${identifier(argOf(u, Ops.VARIABLE).name)}`;
   }
+  /** A hardware index. */
   protected override special(u: UOp): string {
     const { special } = this.language;
     return special === undefined ? this.unknown(u) : this.define(u, special(this, u));
   }
+  /** Memory of the kernel. */
   protected local(u: UOp): string {
-    const name = `local${argOf(u, Ops.LOCAL).id}`, text = this.language.local(this, u, name);
+    const name = this.names?.own(u) ?? `local${argOf(u, Ops.LOCAL).id}`, text = this.language.local(this, u, name);
     if (text !== undefined) this.line(text);
     return name;
   }
 
+  /** A variable that changes. */
   protected acc(u: UOp): string {
-    const name = `acc${argOf(u, Ops.ACC).id}`;
+    const name = this.names?.own(u) ?? `acc${argOf(u, Ops.ACC).id}`;
     const text = this.language.convert(this, u.src[0], this.value(u.src[0]), u);
     this.statement(this.declaration(this.type(u.dtype), name, unwrap(text), true));
     return name;
   }
+  /** Its value now. */
   protected readAcc(u: UOp, acc: UOp): string | undefined {
     this.reads.add(acc);
     if (this.notes.has(acc)) this.notes.set(u, this.notes.get(acc)!);
     return this.put(u, this.value(acc));
   }
+  /** Another value for it. */
   protected writeAcc(acc: UOp, value: UOp): void {
     const text = this.language.convert(this, value, this.value(value), acc);
     this.settle(acc);
@@ -265,6 +305,7 @@ export class CWriter extends LinearVisitor<string> {
     return { base, name: this.value(base), at, gate: gate === undefined ? undefined : this.value(gate) };
   }
 
+  /** Reads memory. */
   protected load(u: UOp, place: Place): string | undefined {
     const { gate, ...address } = this.address(place), { base } = place;
     let text = this.language.load(this, u, address);
@@ -278,26 +319,33 @@ export class CWriter extends LinearVisitor<string> {
     if (changes) this.reads.add(base);
     return this.put(u, text);
   }
+  /** Writes memory. */
   protected store(value: UOp, place: Place): void {
     const address = this.address(place), text = this.value(value);
     this.settle(place.base);
     this.statement(this.language.store(this, value, text, address));
   }
 
+  /** A loop. */
   protected enterLoop(u: UOp): string {
-    const { id, sub } = argOf(u, Ops.RANGE), name = sub === 0 ? `i${id}` : `i${id}_${sub}`;
+    const { id, sub } = argOf(u, Ops.RANGE), name = this.names?.own(u) ?? (sub === 0 ? `i${id}` : `i${id}_${sub}`);
     this.enter(this.language.loop(this, u, name, this.value(u.src[0]))); // it stands beside "<"
     return name;
   }
-  protected leaveLoop(): void {
+  /** Its end. */
+  protected leaveLoop(range: UOp): void {
     this.leave();
+    this.names?.leave(range);
   }
+  /** A condition. */
   protected enterIf(u: UOp): void {
     this.enter(`if (${unwrap(this.value(u.src[0]))})`);
   }
+  /** Its end. */
   protected leaveIf(): void {
     this.leave();
   }
+  /** Waits for the other threads of the group. */
   protected override barrier(): void {
     if (this.language.barrier === undefined) return;
     this.settle("memory");
@@ -321,6 +369,7 @@ export class CWriter extends LinearVisitor<string> {
     this.statement(write(this, u, texts, name ?? ""));
     return name;
   }
+  /** What is computed. */
   protected compute(u: UOp): string | undefined {
     const still = this.language.statements?.[u.op], rule = this.language.rules[u.op];
     if (still !== undefined) return this.still(u, still);
@@ -348,6 +397,7 @@ export class CWriter extends LinearVisitor<string> {
 
 /** A renderer of the family: declarations first, then the function. */
 export class CStyleRenderer implements Renderer {
+  /** A language, for a device that can do this. */
   constructor(readonly language: CLanguage, readonly caps: Capabilities) {}
   get name(): string {
     return this.language.name;

@@ -9,12 +9,13 @@ import { sameArray } from "../../helpers/math.ts";
 import { cacheShare, hasLoopCache, ROW_BYTES, TILE_SHARE } from "../../renderer/renderer.ts";
 import { argOf, AxisKind, reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
-import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
+import { isAlu, isMovement, opName, Ops } from "../../uop/core/ops.ts";
 import { iterationsOf } from "../../uop/core/ranges.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { range, toposort, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, isOutputOnly, outputDependence, sourceIndex } from "../../uop/graph/movement_index.ts";
-import { isRecording, noteChange } from "../../uop/rewrite/rewrite.ts";
+import { isRecording, note, noteChange } from "../../uop/rewrite/rewrite.ts";
 import { MAX_LOOKED_AT } from "./cascade.ts";
 import { type Context, ContextWalk, type Facts, MOST_COPIES, MOST_KEPT, OUTPUT_RANGES } from "./contexts.ts";
 import {
@@ -76,6 +77,19 @@ function termsOf(u: UOp): number {
       terms *= numelOf(u.src[0]) / Math.max(1, numelOf(u));
     } else if (!isMovement(u.op)) return u.op === Ops.MUL ? terms : 0;
   }
+}
+
+/** Is a sum one element of each row, at a position that an index says? Its kernel loads that (kernels/collapse.ts). */
+function isSelection(u: UOp): boolean {
+  if (reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.WHERE || !u.src[0].src[2].isConst(0)) return false;
+  let [c] = u.src[0].src;
+  if (c.op === Ops.CMPNE && c.src[1].isConst(1)) [c] = c.src;
+  if (c.op !== Ops.CMPNE && c.op !== Ops.CMPEQ) return false;
+  const length = numelOf(u.src[0]) / numelOf(u);
+  return c.src.some((x) => {
+    while (isMovement(x.op) || x.op === Ops.CAST) x = x.src[0];
+    return x.op === Ops.IOTA && numelOf(x) === length;
+  });
 }
 
 /** A product of two operands, of each element of which there are many uses, at least `uses`? */
@@ -222,6 +236,23 @@ const REDUCING: readonly Reason[] = [
   { name: "a row that its kernel keeps", when: () => true, then: "keep row" },
 ];
 
+const DECISIONS: Readonly<Record<Decision, string>> = {
+  realize: "is kept in memory",
+  "keep row": "is kept as rows of its kernel",
+  "in place": "is computed where it is read",
+};
+
+/** Notes what was decided of a node; not of elementwise work with one reader, which goes without saying. */
+function tellDecision({ u, list, repeats, isReduce, facts: { cost } }: Case, then: Decision, name: string): void {
+  if (then === "in place" && list.length < 2 && repeats <= 1 && !isReduce) return;
+  const op = isReduce ? reduceOf(u).op : u.op, reduced: Readonly<Record<number, string>> = { [Ops.ADD]: "sum" };
+  const what = (isReduce ? reduced[op] : undefined) ?? opName[op].toLowerCase();
+  const kernels = new Set(list.map((c) => c.kernel)).size;
+  const readers = kernels > 1 ? `${kernels} kernels` : list.length > 1 ? `${list.length} places` : "one place";
+  const numbers = { kernels, places: list.length, repeats, cost };
+  note(then === "realize" ? "missed" : "passed", u, `${what} ${DECISIONS[then]}, read in ${readers}: ${name}`, numbers);
+}
+
 /** Decides by the tables. */
 class Fuser extends ContextWalk {
   private surroundings: Surroundings | undefined;
@@ -243,6 +274,7 @@ class Fuser extends ContextWalk {
     while (!table[i].when(c, this)) i++;
     const { then, name } = table[i];
     if (isRecording()) noteChange(`${then}: ${name}`, u);
+    if (wantsNotes()) tellDecision(c, then, name);
     if (then === "realize") this.realized.add(u);
     else if (isTiledProduct(u)) { for (const { kernel } of list) this.products.set(kernel, u); }
     return then === "keep row" ? this.keepRow(u, list[0], c.rows!.axes) : undefined;
@@ -432,7 +464,7 @@ class Fuser extends ContextWalk {
       if (next === undefined) return 0;
       u = next;
     }
-    return u.op === Ops.REDUCE ? numelOf(u.src[0]) : 0;
+    return u.op === Ops.REDUCE && !isSelection(u) ? numelOf(u.src[0]) : 0;
   }
 
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
@@ -564,20 +596,21 @@ class Fuser extends ContextWalk {
 
 /**
  * Chooses the nodes to realize below `roots`, and what each kernel keeps.
- * Roots are stores, copies, or values already stripped of RESHAPE.
+ * Roots are stores, copies, or values already stripped of RESHAPE. `kept` are realized in any case.
  */
 export function planFusion(
   roots: readonly UOp[],
   capsOf: (kernel: UOp) => FusionCaps = () => ANY_DEVICE,
   chains: ChainPlan = NO_CHAINS,
+  kept: readonly UOp[] = [],
 ): FusionPlan {
-  const order = toposort(roots), always = [...chains.realized, ...roots.filter((r) => !isLeaf(r))];
-  for (let kept: Iterable<UOp> = always, left = MOST_PLANS;;) {
+  const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
+  for (let start: Iterable<UOp> = always, left = MOST_PLANS;;) {
     const fuser = new Fuser(order, capsOf, chains.inside);
-    for (const u of kept) fuser.realized.add(u);
+    for (const u of start) fuser.realized.add(u);
     fuser.measure();
     fuser.run();
     if (--left === 0 || !fuser.cutBodies()) return fuser;
-    kept = fuser.realized; // the cuts too
+    start = fuser.realized; // the cuts too
   }
 }

@@ -16,6 +16,7 @@ import { indexForm, liesAlong, strideAlong } from "../../uop/algebra/linear_form
 import { type Chain, findChain } from "../../uop/algebra/product_chain.ts";
 import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { type CarrierArg, carrierOf, getTuple, identityConst, reduce } from "../../uop/core/carrier.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import {
@@ -33,7 +34,7 @@ import {
   type UOp,
 } from "../../uop/core/uop.ts";
 import { addIndex, mulIndex } from "../../uop/graph/movement_index.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { note, substitute } from "../../uop/rewrite/rewrite.ts";
 import { MIN_RESULTS } from "../fuse/fusion_plan.ts";
 
 /**
@@ -197,6 +198,15 @@ export function splitKernel(ast: UOp, caps: Capabilities, slot: number): SplitKe
   // what becomes of the reduced ranges: whole ones number parts, one is cut, the others stay
   const cut = cutRanges(ranges, want, fresh);
   if (cut === undefined) return undefined;
+  if (wantsNotes()) {
+    const parts = iterationsOf(cut.parts),
+      why = cached > 1 ? "each reads what a cache holds" : "more of the device has work";
+    note("passed", u, `a reduction of ${length} terms for ${outputs} results is cut in ${parts} parts: ${why}`, {
+      length,
+      outputs,
+      parts,
+    });
+  }
   let lifts = u.src.slice(0, n).map((x) => substitute(x, cut.map));
   if (cut.valid !== undefined) lifts = masked(carrier, lifts, cut.ranges, cut.valid);
   // one part after the other, where they are for the cache: their loop stands around those of the results

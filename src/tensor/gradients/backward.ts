@@ -195,6 +195,20 @@ class Differentiable {
   }
 }
 
+/** The tensors that require gradients and that a gradient of one of these would reach. */
+export function reachedLeaves(tensors: readonly TensorBase[]): TensorBase[] {
+  const live = liveLeaves(), found = new Set<TensorBase>();
+  for (const t of live.length === 0 ? [] : tensors) {
+    if (!t.dtype.isFloat) continue;
+    const it = new Differentiable(t.uop, live, true);
+    if (!it.open) continue;
+    const graph = new Set(toposort(it.root));
+    for (const leaf of live) if (targetOf(it.get(leaf.uop), graph) !== undefined) found.add(leaf);
+    it.readAgain();
+  }
+  return [...found];
+}
+
 /** Whether a node shows memory through which no gradient goes on: that of no leaf, and of nothing computed from one. */
 function isConstant(u: UOp, leaves: ReadonlySet<unknown>): boolean {
   const { base } = shown(u);
@@ -233,7 +247,7 @@ export abstract class BackwardTensor extends TensorBase {
       throw new ArgumentError("backward", {
         reason:
           "nothing that this was computed from requires a gradient; make tensors with requiresGrad: true, or the " +
-          "optimizer first (a graph ends with the optimizer's step, and with what jit() returns)",
+          "optimizer first (a graph ends with the optimizer's step, with Tensor.noGrad, and with what jit() returns)",
       });
     }
     const gradients = computeGradient(root, seed, leaves.map(([, t]) => t.node));

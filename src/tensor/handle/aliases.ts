@@ -43,6 +43,14 @@ interface WeaklyNamed<T extends Handle> {
 function weakly<T extends Handle>({ handle, epoch }: Named<T>): WeaklyNamed<T> {
   return { ref: new WeakRef(handle), epoch };
 }
+/** What a view that has been realized is a view of, and how: steps, outermost first, from that, or from the memory, in this shape. */
+interface Link<T extends Handle> extends WeaklyNamed<T> {
+  readonly steps: readonly Step[];
+  readonly shape: readonly number[];
+}
+function madeBy(steps: readonly UOp[]): Step[] {
+  return steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
+}
 
 /** Memory, or a value, and what it is by now, not reshaped. */
 export interface Moved {
@@ -60,8 +68,8 @@ export interface Source<T extends Handle> {
   readonly over: UOp | undefined;
   /** What the view, as it was `node`, is when its tensor is `parent`, and what is below them has moved; undefined: unknown. */
   move(node: UOp, parent: UOp, moved: Moved): UOp | undefined;
-  /** This for a view that has been realized; `node` is the view as it was. */
-  weak(node: UOp): Source<T> | undefined;
+  /** This for a view that has been realized; `node` is the view as it was, `ofValue` whether all this is views of a value. */
+  weak(node: UOp, ofValue: boolean): Source<T> | undefined;
   /** Whether what a view was realized into is what it shows, where the newest version of its memory is `now`. */
   isNow(now: UOp): boolean;
 }
@@ -151,25 +159,41 @@ class Strong<T extends Handle> implements Source<T> {
     const { base, steps } = shown(node, over), x = isRead ? next.move(node, parent, moved) : parent;
     return base === over && x !== undefined ? showAs(steps, reshape(x, shapeOf(base))) : undefined;
   }
-  weak(node: UOp): Source<T> | undefined {
+  weak(node: UOp, ofValue: boolean): Source<T> | undefined {
     const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);
     const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
     const own = shown(isNear ? this.named.handle.uop : base).base;
-    const isPart = over !== node; // what is the same node has been realized with it
-    if (isNear && (!ofMemory || (isPart && (!isMemory(own) || !isSameMemory(base, own))))) {
-      return new Weak([weakly(this.named)], this.epochOf, shown(node, over).steps, over, false);
+    if (isNear && (ofValue || !ofMemory || !isMemory(own) || !isSameMemory(base, own))) {
+      return new Weak(Strong.links(this, node), this.epochOf, false, base);
     }
-    return ofMemory ? new Weak(this.path(), this.epochOf, steps, base, true) : undefined;
+    if (!ofMemory) return undefined;
+    const made = madeBy(steps), shape = shapeOf(base);
+    return new Weak(this.path().map((named) => ({ ...named, steps: made, shape })), this.epochOf, true, base);
   }
   isNow(): boolean {
     return false; // it is not realized
+  }
+  /** The tensors that `node` is a view of, as far as they are what they were, the nearest first, with what it shows of each. */
+  private static links<T extends Handle>(source: Strong<T>, node: UOp): Link<T>[] {
+    const links: Link<T>[] = [];
+    let steps: Step[] = [];
+    for (let at: Source<T> | undefined = source; at instanceof Strong && links.length < MAX_PATH; at = at.next) {
+      const { named, over } = at as Strong<T>;
+      if (over === undefined || still(named, source.epochOf) === undefined) break;
+      const own = shown(node, over);
+      if (own.base !== over) break;
+      steps = [...steps, ...madeBy(own.steps)];
+      links.push({ ...weakly(named), steps, shape: shapeOf(over) });
+      node = over;
+    }
+    return links;
   }
   /** All that it is a view of, the nearest first. */
   private path(): WeaklyNamed<T>[] {
     const path = [weakly(this.named)];
     let at = this.next; // views of views may be many
     for (; at instanceof Strong; at = at.next) path.push(weakly(at.named as Named<T>));
-    if (at instanceof Weak) path.push(...at.named as WeaklyNamed<T>[]);
+    if (at instanceof Weak) path.push(...at.named as readonly WeaklyNamed<T>[]);
     return path.length <= MAX_PATH ? path : [...path.slice(0, MAX_PATH - 1), path[path.length - 1]];
   }
 }
@@ -177,37 +201,36 @@ class Strong<T extends Handle> implements Source<T> {
 /** Of a view that has memory of its own: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
   readonly over: undefined = undefined;
-  private readonly steps: readonly Step[];
-  private readonly shape: readonly number[];
   /** The version of the memory that it was realized from; -1: unknown. */
   private readonly version: number;
 
   /**
    * @param named what it is a view of, the nearest first
-   * @param ofMemory whether the steps are those from the memory, and not from the tensor
+   * @param ofMemory whether their steps are those from the memory, and not from the tensor
    */
   constructor(
-    readonly named: readonly WeaklyNamed<T>[],
+    readonly named: readonly Link<T>[],
     private readonly epochOf: (t: T) => number,
-    steps: readonly UOp[],
-    over: UOp,
     private readonly ofMemory: boolean,
+    base: UOp,
   ) {
-    this.steps = steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
-    this.shape = shapeOf(over);
-    this.version = ofMemory && over.op === Ops.BUFFER ? argOf(over, Ops.BUFFER).version : -1;
+    this.version = ofMemory && base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).version : -1;
+  }
+  /** The nearest that there still is. */
+  private get link(): Link<T> | undefined {
+    return this.named.find(({ ref, epoch }) => {
+      const its = ref.deref();
+      return its !== undefined && this.epochOf(its) === epoch;
+    });
   }
   get handle(): T | undefined {
-    for (const { ref, epoch } of this.named) {
-      const its = ref.deref();
-      if (its !== undefined && this.epochOf(its) === epoch) return its;
-    }
-    return undefined;
+    return this.link?.ref.deref();
   }
   move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
-    let x = reshape(this.ofMemory ? moved.to : bare(parent), this.shape);
-    for (let i = this.steps.length - 1; i >= 0; i--) {
-      const { op, dtype, rest, arg } = this.steps[i];
+    const { steps, shape } = this.link ?? this.named[this.named.length - 1];
+    let x = reshape(this.ofMemory ? moved.to : bare(parent), shape);
+    for (let i = steps.length - 1; i >= 0; i--) {
+      const { op, dtype, rest, arg } = steps[i];
       x = uop(op, op === Ops.BITCAST || op === Ops.COMPLEX ? dtype : x.dtype, [x, ...rest], arg);
     }
     return x;

@@ -7,7 +7,7 @@
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { wantsLines } from "../../helpers/env.ts";
+import { cutsGradients, wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
@@ -18,7 +18,7 @@ import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
-import { extentsOf } from "../../uop/graph/extent.ts";
+import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
@@ -179,7 +179,7 @@ export abstract class TensorBase {
     epochs = (t) => t.epoch;
     internals = {
       wrap: (t, u) => t.wrap(u),
-      wrapView: (t, u) => t.wrapView(u),
+      wrapView: (t, u) => t.viewOf(u),
       setUop: (t, u) => t.setUop(u),
       rename: (t, u) => t.rename(u),
       refresh: (t, all) => t.refresh(all),
@@ -226,7 +226,7 @@ export abstract class TensorBase {
     if (node.becomes === undefined) return node;
     let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
-    this.source = this.source?.weak(node);
+    if (this.source !== undefined) this.source = this.source.weak(node, this.aliases()[0].isValue);
     return this.node = u;
   }
   /** Points the handle at another node of the same shape and dtype. */
@@ -330,13 +330,15 @@ export abstract class TensorBase {
     if (!this.isValue && this.source === undefined) return;
     const [top] = this.aliases(), { base } = shown(top.present), own = wholeOf(this.present);
     if (!top.isValue || !isMemory(base) || !isMemory(own) || !isSameMemory(own, base)) return;
-    if (top !== this) this.refresh();
-    else this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop]));
+    if (top !== this) return void this.refresh();
+    const copy = uop(Ops.CONTIGUOUS, this.dtype, [this.uop]);
+    const made = own.op === Ops.BUFFER ? realizing.copyOut(this, this, own, copy) : copy;
+    this.setUop(made === copy ? copy : withExtents(shapedLike(this.uop, made), extentsOf(this.node)));
   }
   /** Points the handle at a copy of what it names: a view that has been written through, or is `asView`, stays one. */
   protected keepCopy(copy: UOp, asView: boolean): void {
     if (!this.isPlace && !asView) return this.rename(copy);
-    const source = this.source?.weak(this.node);
+    const source = this.source?.weak(this.node, this.aliases()[0].isValue);
     this.follows = false;
     this.setUop(copy);
     this.source = source;
@@ -406,7 +408,7 @@ export abstract class TensorBase {
 
   /** A tensor of this class on a node that is a value, also where that is no other than what is in some memory. */
   protected wrap(u: UOp): this {
-    const t = this.wrapNew(u);
+    const t = this.wrapNew(cutHere(u));
     t.isValue = isMemory(shown(u).base);
     return t;
   }
@@ -416,6 +418,10 @@ export abstract class TensorBase {
   }
   /** As `wrap`, for a view of this: what is written to it is written here. */
   protected wrapView(u: UOp): this {
+    return this.viewOf(cutHere(u));
+  }
+  /** As `wrapView`, of the node as it is: the JIT, which moves handles on, computes nothing. */
+  private viewOf(u: UOp): this {
     const t = this.wrapNew(u), { node } = this;
     if (isAlias(u.op) || isAlias(node.op) || u === node) {
       t.source = sourceOf(u, node, this.named(), this.source, epochOf);
@@ -431,7 +437,7 @@ export abstract class TensorBase {
   }
   /** How this was copied from the memory of another tensor, which a write to this does not change; undefined: it was not, or was seen. */
   protected copiedBy(): readonly [method: string, instead: string] | undefined {
-    const { uop } = this, known = copies.get(this);
+    const uop = this.uop.op === Ops.DETACH ? this.uop.src[0] : this.uop, known = copies.get(this);
     if (!this.isValue && unlabeled(uop).op === Ops.BUFFER) return undefined;
     if (known !== undefined) return known;
     if ((uop.op !== Ops.CAST && uop.op !== Ops.EXPAND) || !hasValues(uop.src[0])) return undefined;
@@ -526,7 +532,7 @@ export abstract class TensorBase {
   protected written(x: Operand, action: string): UOp {
     if (x instanceof TensorBase) {
       checkSameDevice(action, this.uop, x.uop);
-      return castNode(x.uop, this.dtype);
+      return cutHere(castNode(x.uop, this.dtype));
     }
     if (isList(x)) return castNode(this.fromList(x, this.dtype).uop, this.dtype);
     if (isComplexValue(x)) return castNode(complexConst(x, complexOf(this.dtype)), this.dtype);
@@ -548,6 +554,16 @@ export abstract class TensorBase {
     [a, b] = broadcastNodes(action, [a, b]) as [UOp, UOp];
     return reverse ? [b, a] : [a, b];
   }
+}
+
+/**
+ * `u` as it is where it is computed: a constant to gradients in `Tensor.noGrad`, which needs a cut only where none is
+ * right below.
+ */
+export function cutHere(u: UOp): UOp {
+  if (!cutsGradients() || !u.dtype.isFloat || u.op === Ops.DETACH || isScalarLeaf(u)) return u;
+  const isOpen = u.src.length === 0 || u.src.some((s) => s.dtype.isFloat && s.op !== Ops.DETACH && !isScalarLeaf(s));
+  return isOpen || isMemory(u) ? uop(Ops.DETACH, u.dtype, [u]) : u;
 }
 
 /** Whether something is a tensor. */

@@ -13,7 +13,7 @@ import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkInteger, checkNumber, describe, isPlain } from "../../helpers/options.ts";
-import { userLine } from "../../helpers/stack.ts";
+import { Site } from "../../helpers/stack.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { Storage } from "../../uop/core/args.ts";
@@ -75,7 +75,7 @@ export function hostNode(
   storage.weak = weak;
   if (storage.staging) host.use = "values not yet on their device";
   host.shape = shape;
-  if (wantsLines()) host.line = userLine();
+  if (wantsLines()) host.madeAt = new Site();
   attachBuffer(storage, host);
   const buffer = bufferNode(storage);
   return reshape(target === "JS" ? buffer : uop(Ops.COPY, dtype, [buffer], target), shape);
@@ -223,7 +223,7 @@ export function emptyNode(shape: readonly number[], dtype: DType, device?: strin
   const storage = new Storage(target, dtype, size);
   const memory = new Buffer(getDevice(target), dtype, size);
   memory.shape = shape;
-  if (wantsLines()) memory.line = userLine();
+  if (wantsLines()) memory.madeAt = new Site();
   attachBuffer(storage, memory);
   return reshape(bufferNode(storage), shape);
 }
@@ -269,7 +269,7 @@ export function blobNode(memory: unknown, shape: readonly number[], options: Ten
   const storage = new Storage(target, dtype, size);
   found.shape = shape;
   found.use = "memory of somebody else";
-  if (wantsLines()) found.line = userLine();
+  if (wantsLines()) found.madeAt = new Site();
   attachBuffer(storage, found);
   return reshape(bufferNode(storage), shape);
 }

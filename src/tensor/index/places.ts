@@ -1,6 +1,6 @@
 /**
  * Reading and writing at places of one axis or of all elements: added, copied, filled; what is among others, in which bin,
- * repeated by counts; values without repetition. Made of gather, scatter and search.
+ * repeated by counts. Made of gather, scatter and search.
  *
  * @module
  */
@@ -10,17 +10,20 @@ import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { uop } from "../../uop/core/uop.ts";
+import { iota, uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { broadcastShape, checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { placed } from "../handle/creation.ts";
+import { isList } from "../nodes/host.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { JoinTensor } from "../ops/join.ts";
 import type { ScanTensor } from "./scan.ts";
+import type { IndexingTensor } from "./indexing.ts";
+import type { Index } from "./symbolic_index.ts";
 import type { SearchOptions, StatisticsTensor } from "./statistics.ts";
 
 /** The families that it is written in. */
-export interface PlaceTensor extends JoinTensor, ScanTensor, StatisticsTensor {}
+export interface PlaceTensor extends IndexingTensor, JoinTensor, ScanTensor, StatisticsTensor {}
 /** Tensors that are read and written at places. */
 export abstract class PlaceTensor extends TensorBase {
   /** In memory of its own. */
@@ -32,8 +35,8 @@ export abstract class PlaceTensor extends TensorBase {
   private spreadAlong(action: string, axis: number, index: this, shape: readonly number[]): this {
     checkTensor(action, "index", index);
     if (index.ndim > 1) throw new ShapeError(action, { shapes: [index.shape], reason: "the index must be 1-D" });
-    const m = index.numel(), want = shape.with(axis, m);
     if (shape.length === 0) return index.reshape([]);
+    const m = index.numel(), want = shape.with(axis, m);
     return index.reshape(want.map((_, i) => i === axis ? m : 1)).expand(want);
   }
 
@@ -99,6 +102,20 @@ export abstract class PlaceTensor extends TensorBase {
     return (accumulate ? x.scatterReduce(0, at, values, "sum") : x.scatter(0, at, values)).reshape(shape);
   }
 
+  /**
+   * This with `values`, which broadcast, written where `at(...indices)` reads, or added with `accumulate`: positions that occur
+   * several times then count as often. Else of several values the last one stays.
+   *
+   * @throws {IndexError}, {ShapeError}, {DTypeError}
+   */
+  indexPut(indices: readonly Index[], values: Operand, options: { readonly accumulate?: boolean } = {}): this {
+    checkOptions("indexPut", options, ["accumulate"]);
+    const list = isList(indices) ? indices : [indices as Index], n = this.numel();
+    const flat = this.wrap(placed(iota(n), this.device)).reshape(this.shape).at(...list);
+    const given = this.wrap(this.written(values, "indexPut")).expand(flat.shape);
+    return this.put(flat, given, options);
+  }
+
   /** Elements at `indices` along `dim`, other axes broadcast; of the flattened tensor without `dim`. @throws {ShapeError} */
   takeAlongDim(indices: this, dim?: number | null): this {
     checkTensor("takeAlongDim", "indices", indices);
@@ -144,34 +161,6 @@ export abstract class PlaceTensor extends TensorBase {
       found = sorted.gather(0, at.flatten()).reshape(this.shape).eq(x);
     }
     return invert ? found.logicalNot() : found;
-  }
-
-  /**
-   * The elements of the flattened tensor without those equal to the one before, which of them each element is, in the shape
-   * of this, and how often each stands in a row (int32). With `size` so many of them, zeros beyond; without a promise, as
-   * their count must be read.
-   */
-  uniqueConsecutive(options: { readonly size: number }): [values: this, inverse: this, counts: this];
-  /** All of them. */
-  uniqueConsecutive(options?: { readonly size?: undefined }): Promise<[values: this, inverse: this, counts: this]>;
-  uniqueConsecutive(options: { readonly size?: number } = {}): [this, this, this] | Promise<[this, this, this]> {
-    const { size } = checkOptions("uniqueConsecutive", options, ["size"]), x = this.flatten(), n = this.numel();
-    // a constant lives nowhere, and what is copied of it alone would be on the default device
-    const none = this.wrap(placed(x.constLike(0, { dtype: dtypes.int32 }).uop, this.device));
-    const part = (t: this, start: number, stop: number): this => t.shrink([[start, stop]]);
-    const isNew = n === 0
-      ? none
-      : part(none, 0, 1).add(1).cat([part(x, 1, n).ne(part(x, 0, n - 1)).cast(dtypes.int32)]).storedCopy();
-    const sized = (count: number): [this, this, this] => {
-      const inverse = isNew.cumsum(0).sub(1).reshape(this.shape);
-      if (n === 0 || count === 0) return [part(x, 0, 0), inverse, part(none, 0, 0)];
-      const starts = isNew.nonzero({ size: count + 1, fillValue: n }).flatten().storedCopy();
-      const mine = part(starts, 0, count), next = part(starts, 1, count + 1);
-      const values = mine.lt(n).where(x.gather(0, mine.clamp(0, n - 1).storedCopy()), 0) as this;
-      return [values.cast(this.dtype), inverse, next.sub(mine).cast(dtypes.int32)];
-    };
-    if (size !== undefined) return sized(checkInteger("uniqueConsecutive", "size", size, 0));
-    return (async () => sized(Number(await isNew.sum().item())))();
   }
 
   /** In which of the bins between ascending `boundaries` each element lies, as `searchsorted`; int32. @throws {ShapeError} */

@@ -1,5 +1,5 @@
 /**
- * Order statistics and counting: search in sorted values, distinct values, counts, histograms, quantiles; and draws with the
+ * Order statistics and counting: search in sorted values, counts, histograms, quantiles; and draws with the
  * probabilities that a tensor has. All are built on sorting, running counts and binary search, so nothing is quadratic. What
  * has a size that depends on the data reads it back and is asynchronous, unless `size` fixes it.
  *
@@ -9,15 +9,14 @@ import { type DType, dtypeMax, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote, sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkInteger, checkOptions, checkScalar, describe, describeList } from "../../helpers/options.ts";
-import { broadcastTo, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
+import { broadcastTo, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
 import { checkSameDevice, checkTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
-import { placed } from "../handle/creation.ts";
 import { constantAxis, type Dim } from "../handle/dims.ts";
 import { filled } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";
@@ -28,27 +27,21 @@ import { gatherNode, hostValues, hostValuesBehind } from "../nodes/select.ts";
 import { reshapeSized } from "../nodes/symbolic_reshape.ts";
 import type { ReduceOptions } from "../ops/reduce.ts";
 import type { GatherTensor } from "./gather.ts";
-import type { IndexingTensor, SizeOptions } from "./indexing.ts";
+import type { IndexingTensor } from "./indexing.ts";
 import type { SortTensor } from "./sort.ts";
 
-/** Options of {@linkcode StatisticsTensor.searchsorted}. */
+/** On which side of what is equal positions are found. */
 export interface SearchOptions {
   /** Whether equal values are passed: positions are then behind them, else before. Default false. */
   readonly right?: boolean;
+  /** The same by name. Default "left", or "right" with `right`. */
+  readonly side?: "left" | "right";
 }
-/** What {@linkcode StatisticsTensor.unique} gives beside the values, in this order. */
-export interface UniqueOptions extends SizeOptions {
-  /** Where each value stands first, int32. */
-  readonly returnIndex?: boolean;
-  /** Which of the values each element is, int32, in the shape of the tensor. */
-  readonly returnInverse?: boolean;
-  /** How often each value occurs, int32. */
-  readonly returnCounts?: boolean;
+/** Options of {@linkcode StatisticsTensor.searchsorted}. */
+export interface SearchsortedOptions extends SearchOptions {
+  /** Positions, of the shape of what is searched, that bring it in order: then it need not be sorted. */
+  readonly sorter?: TensorBase;
 }
-/** At least one of what `unique` gives beside the values. */
-export type UniqueFlags = { readonly returnIndex: true } | { readonly returnInverse: true } | {
-  readonly returnCounts: true;
-};
 /** Options of {@linkcode StatisticsTensor.bincount}. */
 export interface BincountOptions {
   /** What each element counts, of the same shape; the result then has its dtype. Default 1. */
@@ -135,6 +128,32 @@ function atShare(action: string, sorted: UOp, share: number, interpolation: Inte
   return exact.where(a, end(a).or(end(b)).where(parts, lerp));
 }
 
+/** The shares that a quantile is asked for. @throws {ArgumentError}, {ShapeError}, {DTypeError} */
+export function sharesOf(action: string, q: unknown): readonly number[] | TensorBase {
+  if (q instanceof TensorBase) {
+    if (q.ndim > 1) throw new ShapeError(action, { shapes: [q.shape], reason: "q must be a scalar or 1-D" });
+    if (q.dtype.isFloat) return q;
+    throw new DTypeError(`${action} at shares of dtype`, { dtypes: [q.dtype], reason: "they must be floats" });
+  }
+  const shares: unknown = typeof q === "number" ? [q] : q;
+  if (
+    Array.isArray(shares) && shares.length > 0 &&
+    Array.from(shares).every((x) => typeof x === "number" && x >= 0 && x <= 1)
+  ) return shares;
+  throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describeList(q)}` });
+}
+
+/** The values of `sorted`, ascending along its last axis, at places between its elements, of the same leading axes. */
+export function atPlaces<T extends StatisticsTensor>(sorted: T, place: T, interpolation: Interpolation): T {
+  const low = place.floor(), part = place.sub(low), at = (p: T): T => sorted.gather(-1, p.cast(dtypes.int32)) as T;
+  const a = at(low), b = at(place.ceil());
+  if (interpolation === "lower") return a;
+  if (interpolation === "higher") return b;
+  if (interpolation === "midpoint") return a.lerp(b, part.gt(0).where(0.5, part));
+  if (interpolation === "linear") return part.eq(0).where(a, between(a, b, part)) as T;
+  return part.gt(0.5).bitwiseOr(part.eq(0.5).bitwiseAnd(low.mod(2).eq(1))).where(b, a) as T;
+}
+
 /** The families that it is written in. */
 export interface StatisticsTensor extends GatherTensor, IndexingTensor, SortTensor {}
 /** Tensors with order statistics and counts. */
@@ -150,8 +169,21 @@ export abstract class StatisticsTensor extends TensorBase {
    *
    * @throws {ShapeError} if the leading axes differ, or this is a scalar
    */
-  searchsorted(values: Operand, options: SearchOptions = {}): this {
-    checkOptions("searchsorted", options, ["right"]);
+  searchsorted(values: Operand, options: SearchsortedOptions = {}): this {
+    const { right = false, side, sorter } = checkOptions("searchsorted", options, ["right", "side", "sorter"]);
+    if (side !== undefined) checkChoice("searchsorted", "side", side, ["left", "right"]);
+    if (right && side === "left") {
+      throw new ArgumentError("searchsorted", { reason: 'it takes right, or side "left", not both' });
+    }
+    if (sorter !== undefined) {
+      if (!sameArray(checkTensor("searchsorted", "sorter", sorter).shape, this.shape)) {
+        throw new ShapeError("searchsorted", {
+          shapes: [this.shape, sorter.shape],
+          reason: "the sorter must have the shape of what is searched",
+        });
+      }
+      return this.gather(-1, sorter).searchsorted(values, { right, side });
+    }
     const v = this.operand(values, "searchsorted"), shape = this.shape, to = v.shape;
     checkSameDevice("searchsorted", this.uop, v.uop);
     const lead = shape.slice(0, -1);
@@ -166,77 +198,9 @@ export abstract class StatisticsTensor extends TensorBase {
     const flat = lead.length === 0 ? [prod(to)] : to;
     const end = extentsOf(sorted)?.[lead.length]; // behind it stands what is larger than all
     const whole = end === undefined ? sorted : filled(sorted, lead.length, d.isFloat ? NaN : largestOf(d));
-    const found = searchNode(whole, reshape(broadcastTo(castNode(v.uop, d), to), flat), options.right ?? false);
+    const found = searchNode(whole, reshape(broadcastTo(castNode(v.uop, d), to), flat), right || side === "right");
     const place = this.wrap(reshape(found, to));
     return end === undefined ? place : place.minimum(this.wrap(end)) as this;
-  }
-
-  /**
-   * The distinct values of the flattened tensor, ascending; NaN is one value. Without `size` a promise, as the count
-   * must be computed and read; with it a tensor of that many, filled with `fillValue` (0) beyond. With any of
-   * `returnIndex`, `returnInverse`, `returnCounts` a list of the values and these.
-   *
-   * ```ts
-   * import { Tensor } from "../../../mod.ts";
-   * const [values, counts] = await new Tensor([3, 1, 3]).unique({ returnCounts: true });
-   * console.log(await values.tolist(), await counts.tolist()); // [1, 3] [1, 2]
-   * ```
-   *
-   * @throws {ArgumentError} for a negative size
-   */
-  unique(options: UniqueOptions & UniqueFlags & { readonly size: number }): this[];
-  /** The distinct values in a tensor of fixed size. */
-  unique(options: UniqueOptions & { readonly size: number }): this;
-  /** The distinct values, and what else is asked for. */
-  unique(options: UniqueOptions & UniqueFlags): Promise<this[]>;
-  /** The distinct values. */
-  unique(options?: UniqueOptions): Promise<this>;
-  unique(options: UniqueOptions = {}): this | this[] | Promise<this | this[]> {
-    const action = "unique";
-    checkOptions(action, options, ["size", "fillValue", "returnIndex", "returnInverse", "returnCounts"]);
-    this.shape.forEach((_, axis) => constantAxis(action, this.uop, axis));
-    const n = this.numel(), int32 = dtypes.int32;
-    const fill = scalarConst(checkScalar(action, "fillValue", options.fillValue ?? 0), this.dtype);
-    const listed = (values: UOp, index: () => UOp, inverse: () => UOp, counts: () => UOp): this | this[] => {
-      const more = [
-        ...options.returnIndex ? [index()] : [],
-        ...options.returnInverse ? [inverse()] : [],
-        ...options.returnCounts ? [counts()] : [],
-      ];
-      return more.length === 0 ? this.wrap(values) : [values, ...more].map((u) => this.wrap(u));
-    };
-    const zeros = (shape: readonly number[]) => () => broadcastTo(constant(0, int32), shape);
-    if (n === 0) {
-      const size = [options.size ?? 0];
-      const all = listed(broadcastTo(fill, size), zeros(size), zeros(this.shape), zeros(size));
-      return options.size === undefined ? Promise.resolve(all) : all;
-    }
-    const [values, order] = this.flatten().sort(0);
-    const sorted = own(values.uop), tail = shrink(sorted, [[1, n]]), head = shrink(sorted, [[0, n - 1]]);
-    let differs = sorted.dtype.isBool ? tail.xor(head) : tail.ne(head);
-    if (sorted.dtype.isFloat) differs = differs.and(tail.eq(tail).or(head.eq(head)));
-    const first = this.wrap(broadcastTo(constant(1, int32), [1]));
-    // With one element it is a constant, which would live on the default device.
-    const isNew = this.wrap(placed(own(first.cat([this.wrap(castNode(differs, int32))]).uop), this.device));
-    const sized = (size: number): this | this[] => {
-      const inverse = () => {
-        const rank = isNew.cumsum(0).sub(1);
-        return rank.gather(0, order.argsort(0)).reshape(this.shape).uop;
-      };
-      if (size === 0) return listed(broadcastTo(fill, [0]), zeros([0]), inverse, zeros([0]));
-      // Where the k-th value begins; n behind the last.
-      const { at, count } = this.truePositions(isNew.uop, size + 1);
-      const begins = own(at), mine = shrink(begins, [[0, size]]), next = shrink(begins, [[1, size + 1]]);
-      const here = iota(size).lt(shrink(count, [[0, size]]));
-      return listed(
-        here.where(gatherNode(sorted, 0, mine), fill),
-        () => here.where(gatherNode(own(order.uop), 0, mine), constant(0, int32)),
-        inverse,
-        () => next.add(mine.mul(-1)),
-      );
-    };
-    if (options.size !== undefined) return sized(checkInteger(action, "size", options.size, 0));
-    return (async () => sized(Number(await isNew.sum().item())))();
   }
 
   /**
@@ -378,11 +342,12 @@ export abstract class StatisticsTensor extends TensorBase {
 
   /**
    * The value below which the share `q` (in [0, 1]) of the elements over `axis` lies: floats. A list of shares adds a
-   * first axis. NaN where there is one. Integers give the default float.
+   * first axis, and so does a tensor `[k]` of floats, through which gradients flow; its values are not checked. NaN where
+   * there is one. Integers give the default float.
    *
    * @throws {ArgumentError} for a share outside [0, 1] or an unknown interpolation, {ShapeError} for nothing
    */
-  quantile(q: number | readonly number[], axis?: Axes | null, options: QuantileOptions = {}): this {
+  quantile(q: number | readonly number[] | TensorBase, axis?: Axes | null, options: QuantileOptions = {}): this {
     checkOptions("quantile", options, ["keepdim", "interpolation"]);
     return this.quantiles("quantile", q, axis, options);
   }
@@ -395,18 +360,12 @@ export abstract class StatisticsTensor extends TensorBase {
   /** {@linkcode quantile}, under the name of what was called. */
   private quantiles(
     action: string,
-    q: number | readonly number[],
+    q: number | readonly number[] | TensorBase,
     axis: Axes | undefined | null,
     options: QuantileOptions,
   ): this {
     const { keepdim = false, interpolation = "linear" } = options;
-    const shares = typeof q === "number" ? [q] : q;
-    if (
-      !Array.isArray(shares) || shares.length === 0 ||
-      !Array.from(shares).every((x) => typeof x === "number" && x >= 0 && x <= 1)
-    ) {
-      throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describeList(q)}` });
-    }
+    const shares = sharesOf(action, q);
     if (!INTERPOLATIONS.includes(interpolation)) {
       throw new ArgumentError(action, {
         reason: `unknown interpolation ${describe(interpolation)}; known are ${INTERPOLATIONS.join(", ")}`,
@@ -419,6 +378,15 @@ export abstract class StatisticsTensor extends TensorBase {
     const flat = reshapeSized(permute(this.uop, [...rest, ...axes]), [...lead, n]);
     const sorted = this.wrap(own(castNode(this.wrap(flat).sort(-1)[0].uop, d)));
     const highest = sorted.at("...", -1);
+    if (shares instanceof TensorBase) {
+      const place = this.wrap(shares.uop).cast(d).mul(n - 1).reshape([shares.numel()]).expand([
+        ...lead,
+        shares.numel(),
+      ]);
+      const found = atPlaces(sorted, place as this, interpolation), last = highest.unsqueeze(-1);
+      const value = (last.isnan().where(last, found) as this).cast(out).permute([lead.length, ...rangeOf(lead.length)]);
+      return value.reshape([...shares.shape, ...keepdim ? this.keptShape(axes) : lead]);
+    }
     const results = shares.map((share: number): this => {
       if (extentsOf(flat)?.[lead.length] !== undefined) {
         const between = atShare(action, sorted.uop, share, interpolation);

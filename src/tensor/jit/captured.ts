@@ -10,7 +10,7 @@ import { getDevice } from "../../device/device.ts";
 import type { Call, Replay } from "../../engine/replay.ts";
 import { wantsLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
-import { userLine } from "../../helpers/stack.ts";
+import { Site } from "../../helpers/stack.ts";
 import { type BufferArg, Storage } from "../../uop/core/args.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
 import { shapedLike } from "../../uop/graph/complex.ts";
@@ -310,7 +310,7 @@ function freshStorage({ tensor, storage: { device, dtype, size } }: Output, memo
   const storage = new Storage(device, dtype, size), buffer = memory ?? new Buffer(getDevice(device), dtype, size);
   buffer.shape = tensor.shape;
   buffer.use = "result of a jit function";
-  if (wantsLines()) buffer.line = userLine();
+  if (wantsLines()) buffer.madeAt = new Site();
   attachBuffer(storage, buffer);
   storage.version = 1;
   return storage;

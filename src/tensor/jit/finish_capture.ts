@@ -86,17 +86,22 @@ export function finishCapture(
     return storage !== undefined && (made.has(storage) || inside.includes(storage));
   };
   const tensors = [...heard.outputs];
+  const isWritten = (t: TensorBase): boolean => heard.handles.has(t);
+  /** Which argument a tensor is, and not a copy of what that was before it was written as another one; -1 for none. */
+  const givenAt = (t: TensorBase): number => {
+    const i = heard.given.indexOf(t), own = i < 0 || tied[i] !== 0 || isWritten(t) ? undefined : madeOf(t);
+    return own !== undefined && own !== inside[i] && made.has(own) ? -1 : i;
+  };
   // an argument that is a view of another tensor is that again once it has been written
-  const placeOf = (t: TensorBase): Storage => inside[heard.given.indexOf(t)] ?? storageOf(t);
+  const placeOf = (t: TensorBase): Storage => inside[givenAt(t)] ?? storageOf(t);
   for (const { before, after } of states) {
     if (after !== before && isOfCall(after)) tensors.push(after!);
   }
-  const isWritten = (t: TensorBase): boolean => heard.handles.has(t);
   const backBy = (t: TensorBase): GivenBack => ({ isView: !heard.given.includes(t), isWritten: isWritten(t) });
   const storages = tensors.map(placeOf), older = new Set<Storage>();
   for (const s of made) if (s.born < start && !storages.includes(s)) older.add(s);
   const outs = tensors.map((tensor, at): Output => {
-    const storage = storages[at], given = heard.given.indexOf(tensor);
+    const storage = storages[at], given = givenAt(tensor);
     const input = given < 0 ? inside.indexOf(storage) : given;
     const fresh = input < 0 && made.has(storage) && (at >= results || !reuseOutputs);
     const extents = extentsOf(tensor.uop);
@@ -198,11 +203,12 @@ export function finishCapture(
       ? givenBack(leaves.tensors[i], call.storages[i], t, backBy(t), call.parts.isPart(i))
       : wrap(t, outside(t, call.storages[i]));
   for (const { place, before, after } of states) {
-    const i = after === before ? undefined : back.get(madeOf(after)!);
-    if (i !== undefined) place.write(backOf(after!, i));
+    if (after === undefined || after === before) continue;
+    const i = back.get(storageOf(after));
+    if (i !== undefined) place.write(backOf(after, i));
   }
   const result = replaceTensors(heard.result, (t) => {
-    const given = heard.given.indexOf(t), i = given < 0 ? back.get(placeOf(t)) : given;
+    const given = givenAt(t), i = given < 0 ? back.get(placeOf(t)) : given;
     if (i !== undefined) return backOf(t, i);
     if (extentsOf(t.uop) !== null) internals.setUop(t, outside(t, storageOf(t)));
     return t;

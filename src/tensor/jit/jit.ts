@@ -15,7 +15,7 @@ import { envNumber, modesText } from "../../helpers/env.ts";
 import { ArgumentError, DisposedError, JitError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { checkFunction, checkOptions, describe } from "../../helpers/options.ts";
-import { argOf, type Storage } from "../../uop/core/args.ts";
+import { argOf, Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, type UOp, uop } from "../../uop/core/uop.ts";
 import { shown } from "../../uop/graph/writes.ts";
@@ -25,9 +25,9 @@ import { movedHandles, realizedBuffer, type RealizeTensor, realizeTensors } from
 import { isTransformed } from "../transforms/transforms.ts";
 import { type Leaves, leavesOfTree, replaceTensors } from "./jit_arguments.ts";
 import type { Captured, InputInfo } from "./captured.ts";
-import { captureCall, checkAlive, pendingWrites } from "./jit_capture.ts";
+import { captureCall, checkAlive, ClosedOver, pendingWrites } from "./jit_capture.ts";
 import { checkedReplay } from "./jit_check.ts";
-import { isOverwritten, Parts, Uses, viewsOf } from "./jit_memory.ts";
+import { isOverwritten, lostOf, Parts, Uses, viewsOf } from "./jit_memory.ts";
 import { copyState, madeOf, parted, pendingOf, realizeResult } from "./jit_places.ts";
 import { watchReached } from "./jit_required.ts";
 
@@ -110,14 +110,26 @@ function asyncError(): JitError {
   });
 }
 
-/** Realizes the inputs, those that are `written` in memory of their own. @throws {StaleReadError} @throws {DisposedError} */
-function prepareInputs(tensors: readonly TensorBase[], written: ReadonlySet<number>, uses: Uses): Storage[] {
+const NONE: ReadonlySet<number> = new Set();
+
+/**
+ * Realizes the inputs, those that are `written` in memory of their own, but for those that are `lost`: a function may
+ * write to them. @throws {StaleReadError} @throws {DisposedError}
+ */
+function prepareInputs(
+  all: readonly TensorBase[],
+  written: ReadonlySet<number>,
+  uses: Uses,
+  lost: ReadonlySet<number>,
+): Storage[] {
+  const tensors = lost.size === 0 ? all : all.filter((_, i) => !lost.has(i));
   for (const t of tensors) internals.ownValue(t);
   // a write through a view is one to what that is now; what one of these overwrites is read before that
   const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined || isOverwritten(t));
   if (lazy.length > 0) realizeTensors(lazy, true);
-  if (written.size > 0) uses.moveOut([...written].map((i) => tensors[i]));
-  return tensors.map((t, i) => {
+  if (written.size > 0) uses.moveOut([...written].filter((i) => !lost.has(i)).map((i) => all[i]));
+  return all.map((t, i) => {
+    if (lost.has(i)) return new Storage(t.device, t.dtype.real, t.numel());
     const node = realizedBuffer(t.uop);
     if (node === undefined) throw new JitError("call a jit function", { reason: `argument tensor ${i} has no buffer` });
     const { storage, version } = argOf(node, Ops.BUFFER);
@@ -195,10 +207,13 @@ class Jit {
     const taken = form.inputs.some((want, i) => want.dtype !== given.tensors[i].dtype.name)
       ? asForm(args, form)
       : { args, leaves: given };
-    const { tensors } = taken.leaves, views = viewsOf(tensors, form.writes, form.assigned);
-    const storages = prepareInputs(tensors, form.writes, this.uses), donated = this.donatedOf(args);
+    const { tensors } = taken.leaves, tells = this.uses.tells(tensors);
+    const lost = tells ? lostOf(tensors, form.assigned) : NONE;
+    if (tells) form.assigned.clear(); // they may have been by what it closes over
+    const views = viewsOf(tensors, form.writes, form.assigned);
+    const storages = prepareInputs(tensors, form.writes, this.uses, lost), donated = this.donatedOf(args);
     const parts = new Parts(tensors, storages, form.writes, views, this.uses);
-    const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts);
+    const result = this.answer(form, taken.args, taken.leaves, storages, donated, parts, tells);
     if (donated.size > 0) {
       const kept = new Set(leavesOfTree(result, "call a jit function").tensors.map(madeOf)); // given back
       for (const { grad } of liveLeaves()) {
@@ -234,9 +249,10 @@ class Jit {
     storages: readonly Storage[],
     donated: Set<number>,
     parts: Parts,
+    tells: boolean,
   ): unknown {
     const { stats } = this, { captures } = form, goesOn = form.calls > 0 && this.goesOn(form, leaves.tensors);
-    const isEager = parts.isMixed || goesOn;
+    const isEager = tells || parts.isMixed || goesOn;
     for (let i = captures.length - 1; i >= 0 && !isEager; i--) {
       const c = captures[i];
       if (c.isOutdated()) {
@@ -249,18 +265,27 @@ class Jit {
       stats.eager++;
       return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
     }
-    const { captured, result, moves } = captureCall({
-      fn: this.fn,
-      args,
-      leaves,
-      storages,
-      parts,
-      uses: this.uses,
-      writes: form.writes,
-      plain: form.plain,
-      reuseOutputs: this.options.reuseOutputs === true,
-      donated,
-    });
+    let heard: ReturnType<typeof captureCall>;
+    try {
+      heard = captureCall({
+        fn: this.fn,
+        args,
+        leaves,
+        storages,
+        parts,
+        uses: this.uses,
+        writes: form.writes,
+        plain: form.plain,
+        reuseOutputs: this.options.reuseOutputs === true,
+        donated,
+      });
+    } catch (error) {
+      if (!(error instanceof ClosedOver)) throw error;
+      this.uses.noteOwn(error.argument);
+      stats.eager++;
+      return withoutGraphs(this.run(form, args, leaves.tensors, storages), start);
+    }
+    const { captured, result, moves } = heard;
     parts.learn(captured.writtenInputs);
     parts.check(captured.writtenInputs, captured.replay.held);
     if (!moves) captures.push(captured);
@@ -398,7 +423,7 @@ class Jit {
       const filled = liveLeaves().flatMap(({ grad }) => grad && !grads.has(grad) ? [grad as TensorBase] : []);
       // assigned to itself, a tensor waits for the write that it waited for
       const waits = ({ op, seq }: UOp): boolean => op === Ops.AFTER && seq < start;
-      const lazy = pendingWrites(renamed).filter((t) => !waits(shown(t.uop).base)); // as views stay what they are
+      const lazy = pendingOf(pendingWrites(renamed)).filter((t) => !waits(shown(t.uop).base)); // as views stay what they are
       const others = [...pendingWrites(assigned), ...lazy, ...pendingOf(filled)];
       result = realizeResult(result, others, start, storages, inputs);
     } finally {
@@ -410,7 +435,7 @@ class Jit {
           undefined;
     }
     this.uses.noteRead([...read].filter((t) => internals.isBefore(t, movedHandles.since)), inputs);
-    this.uses.noteHandles([...assigned, ...renamed]);
+    this.uses.noteHandles([...assigned, ...renamed], inputs);
     // also those that were no memory, and have got some
     inputs.forEach((t, i) => {
       if (assigned.has(t)) positions.add(i);

@@ -10,6 +10,7 @@ import { Recording } from "../../engine/capture.ts";
 import { setCapture } from "../../engine/realize_nodes.ts";
 import { runHolding } from "../../helpers/async_local.ts";
 import { JitError } from "../../helpers/errors.ts";
+import { timed } from "../../helpers/spans.ts";
 import { argOf, type BufferArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { nodesMade, rotateInternTable, toposort } from "../../uop/core/uop.ts";
@@ -37,13 +38,47 @@ export function checkAlive(inputs: readonly TensorBase[]): void {
   });
 }
 
+/** Thrown where a function that is captured is found to close over an argument, before it has changed anything. */
+export class ClosedOver extends Error {
+  /** As what the function got in its place is not. */
+  constructor(readonly argument: TensorBase) {
+    super("a captured function closes over an argument");
+  }
+}
+
+/** The tensors that a function uses while it is captured. */
+class Used extends Set<TensorBase> {
+  private refused: Error | undefined;
+
+  /** @param named arguments that the function got under other names @param hasChanged whether it has changed something */
+  constructor(private readonly named: ReadonlySet<TensorBase>, private readonly hasChanged: () => boolean) {
+    super();
+  }
+  /** @throws {ClosedOver} @throws {JitError} for one of those, which the function closes over, too */
+  override add(t: TensorBase): this {
+    if (this.named.has(t) && this.refused === undefined) {
+      this.refused = !this.hasChanged() ? new ClosedOver(t) : new JitError("capture a function", {
+        reason: `it closes over an argument tensor of shape [${t.shape.join(", ")}], a part of another tensor, and ` +
+          "writes to it; take that part inside, or pass a clone()",
+      });
+    }
+    this.check();
+    return super.add(t);
+  }
+  /** Throws again what the function has caught. */
+  check(): void {
+    if (this.refused !== undefined) throw this.refused;
+  }
+}
+
 /**
  * Runs `fn` once while listening, and makes what replays it, unless it `moves` an argument, a view of what it closes over
- * and writes, to other memory: then what it made is the caller's. @throws {JitError}
+ * and writes, to other memory: then what it made is the caller's. @throws {JitError} @throws {ClosedOver}
  */
 export function captureCall(call: CallToCapture): { captured: Captured; result: unknown; moves: boolean } {
   // what a capture makes lives as long as it does, whatever scope it was made in
-  return runHolding(new ScopeHold(undefined), "jit()", () => finishCapture(call, listen(call)), () => {});
+  const capture = (): ReturnType<typeof captureCall> => finishCapture(call, listen(call));
+  return timed("trace", "capture", () => runHolding(new ScopeHold(undefined), "jit()", capture, () => {}));
 }
 
 function listen(call: CallToCapture): Heard {
@@ -61,7 +96,12 @@ function listen(call: CallToCapture): Heard {
   const replaced = movedHandles.replaced = new Map<TensorBase, TensorBase>();
   movedHandles.since = handlesMade();
   const reachedBy = watchReached(inside);
-  const read = readHandles.set = new Set<TensorBase>(), asked = new Asked(leaves.tensors);
+  // parts of other tensors that are written, by the function or by what it closes over
+  const named = leaves.tensors.filter((t, i) => inside[i] !== t && call.uses.assigns(t) && call.parts.isPart(i));
+  const hasChanged = (): boolean =>
+    recording.written.size + handles.size + replaced.size > 0 || currentCounter() !== counter ||
+    [...places].some(([ref, grad]) => (ref.deref()?.grad ?? undefined) !== grad);
+  const read = new Used(new Set(named), hasChanged), asked = new Asked(leaves.tensors);
   let states: ReturnType<typeof placesLeft> = [], left: TensorBase[] = [], lazy: TensorBase[] = [];
   let result: unknown, outputs: TensorBase[], required: Required, reached: number[];
   // what the function computes is its own, also where a tensor outside that is not real is equal to it
@@ -71,7 +111,9 @@ function listen(call: CallToCapture): Heard {
   try {
     let next = 0;
     const given = replaceTensors(args, () => inside[next++], (t) => wrap(t, marked(t.uop, bound)));
+    readHandles.set = read;
     result = call.fn(...given as unknown[]);
+    read.check();
     if (result instanceof Promise) {
       result.catch(() => {}); // this error is the one to tell
       throw new JitError("capture an async function", {
@@ -100,7 +142,7 @@ function listen(call: CallToCapture): Heard {
       reason: "it realizes nothing: return a tensor computed from the arguments, or realize one inside",
     });
   }
-  call.uses.noteHandles(handles);
+  call.uses.noteHandles(handles, [...inside, ...leaves.tensors]);
   for (const t of lazy) if (!handles.has(t) && !isMemory(shown(t.uop).base)) replacements.watched.add(t);
   // what has been overwritten again, through what this is a view of, goes on to name what it wrote
   const assigned = [...inside.keys()].filter((i) => handles.has(inside[i]) && isNewest(inside[i]));

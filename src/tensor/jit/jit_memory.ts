@@ -62,11 +62,15 @@ export class Uses {
   private readonly closed = new WeakSet<Storage>();
   /** What they have assigned to. */
   private readonly handles = new WeakTensors();
+  /** Of these those that were no arguments, and that none was a view of. */
+  private readonly own = new WeakSet<TensorBase>();
   private readonly read = new WeakSet<TensorBase>();
   /** What those that they have assigned to show now. */
   private named: ReadonlySet<Storage | undefined> = new Set();
   /** Those read that were no arguments. */
   private readonly outer = new WeakTensors();
+  /** Tensors that each call so far has had as arguments: whether the function closes over one, too, no call has told. */
+  private always: readonly WeakRef<TensorBase>[] | undefined;
 
   /** Hears a call on `args` that begins after `start` nodes; positions of those that it writes go to `writes`. */
   listen(args: readonly TensorBase[], storages: readonly Storage[], start: number, writes: Set<number>): UseListener {
@@ -98,6 +102,7 @@ export class Uses {
       this.read.add(t);
       if (!args.includes(t)) this.outer.add(t);
     }
+    this.always = this.always?.filter((ref) => args.includes(ref.deref()!)) ?? args.map((t) => new WeakRef(t));
     this.lookAgain();
   }
   /** Notes what memory that which is closed over reads, and what has been assigned to shows, now. */
@@ -111,9 +116,11 @@ export class Uses {
   isClosed(memory: Storage | UOp): boolean {
     return memory instanceof Storage && this.closed.has(memory);
   }
-  /** Notes that these have been assigned to. */
-  noteHandles(handles: Iterable<TensorBase>): void {
+  /** Notes that a call on `args` has assigned to these. */
+  noteHandles(handles: Iterable<TensorBase>, args: readonly TensorBase[]): void {
+    const brought = new Set(args.flatMap((t) => internals.aliases(t)));
     for (const t of handles) {
+      if (!brought.has(t)) this.own.add(t);
       const own = shownBy(t); // it may have moved there in the call
       if (own !== undefined) this.used.add(own);
       this.handles.add(t);
@@ -142,6 +149,29 @@ export class Uses {
   mayBeWritten(t: TensorBase, storage: Storage): boolean {
     return this.written.has(storage) || this.handles.has(t) || this.named.has(storage);
   }
+  /** Whether calls have assigned to a tensor, as an argument or not. */
+  assigns(t: TensorBase): boolean {
+    return this.handles.has(t);
+  }
+  /** Notes that the function closes over a tensor that it assigns to. */
+  noteOwn(t: TensorBase): void {
+    this.own.add(t);
+  }
+  /** Whether the function assigns to a tensor that it closes over. */
+  isAssigned(t: TensorBase): boolean {
+    return this.own.has(t);
+  }
+  /**
+   * Whether arguments share written memory with a tensor of which only a call without it tells whether the function closes
+   * over it, too: this one, run as it is.
+   */
+  tells(args: readonly TensorBase[]): boolean {
+    const { always = [], written } = this;
+    return always.some((ref) => {
+      const t = ref.deref(), memory = t && !args.includes(t) ? memoryBelow(t) : undefined;
+      return memory instanceof Storage && written.has(memory) && args.some((x) => memoryBelow(x) === memory);
+    });
+  }
   /** Whether a call has written to a storage that it closes over. */
   isState(storage: Storage): boolean {
     return this.state.has(storage);
@@ -151,6 +181,12 @@ export class Uses {
     return this.used.has(storage) || this.closed.has(storage) || this.named.has(storage) || this.read.has(t) ||
       this.handles.has(t);
   }
+}
+
+/** The memory of what a tensor, which may have been realized into memory of its own, is a view of. */
+function memoryBelow(t: TensorBase): ReturnType<typeof memoryOf> | undefined {
+  const { base } = shown(internals.aliases(t)[0].uop);
+  return isMemory(base) ? memoryOf(base) : undefined;
 }
 
 /** How a capture takes the memory of its arguments. */
@@ -214,7 +250,7 @@ export function takingOf(
 function wholeOf(t: TensorBase, storage: Storage): ReturnType<typeof memoryOf> | undefined {
   const [top] = internals.aliases(t);
   if (top === t) return undefined;
-  const { base } = shown(top.uop), memory = isMemory(base) ? memoryOf(base) : base;
+  const memory = memoryBelow(t) ?? shown(top.uop).base;
   return memory === storage ? undefined : memory;
 }
 function isPart(t: TensorBase, storage: Storage): boolean {
@@ -240,6 +276,11 @@ function spanOf(u: UOp, whole: unknown): readonly [min: number, max: number] | u
   return [min, max];
 }
 
+/** Which of the arguments at `positions` show what is lost. */
+export function lostOf(tensors: readonly TensorBase[], positions: ReadonlySet<number>): Set<number> {
+  return new Set([...positions].filter((i) => madeOf(tensors[i]) === undefined && isStale(tensors[i].uop)));
+}
+
 /**
  * What arguments show before they are realized, where those at `written` are, and calls assign to those at `assigned`: of
  * these, where they show what is lost, what is there now. One that only shares memory with them stays what it was.
@@ -250,10 +291,7 @@ export function viewsOf(
   assigned: ReadonlySet<number>,
 ): readonly UOp[] {
   if (written.size === 0) return [];
-  for (const i of assigned) {
-    const t = tensors[i];
-    if (madeOf(t) === undefined && isStale(t.uop)) internals.refresh(t);
-  }
+  for (const i of lostOf(tensors, assigned)) internals.refresh(tensors[i]);
   return tensors.map((t) => t.uop);
 }
 
@@ -278,7 +316,7 @@ export class Parts {
       const whole = wholeOf(tensors[i], storages[i]);
       if (whole !== undefined) this.wholes.set(i, whole);
     }
-    this.isMixed = this.overlap(views) ||
+    this.isMixed = this.overlap(views) || tensors.some((t, i) => uses.isAssigned(t) && this.isPart(i)) ||
       [...this.wholes].some(([i, whole]) => uses.isClosed(whole) || !internals.isNow(tensors[i]));
   }
   has(i: number): boolean {

@@ -7,7 +7,7 @@
 import { argOf, Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import { resolve } from "../../uop/graph/resolve.ts";
+import { readNow, resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, shown } from "../../uop/graph/writes.ts";
 import { frozenLeaves, gradLeaves, internals, type TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
@@ -42,9 +42,25 @@ export function shownBy(t: TensorBase): Storage | undefined {
   return base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).storage : undefined;
 }
 
+/** By lazy graph: memory that it reads and that was gone when someone looked; replays ask for the same ones each time. */
+const goneBy = new WeakMap<UOp, UOp>();
+
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
 export function isStale(u: UOp): boolean {
-  return toposort(resolve(u)).some(isGone);
+  const known = goneBy.get(u);
+  if (known !== undefined && isGone(known)) return true;
+  const stack = [u], seen = new Set<UOp>();
+  for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
+    const now = readNow(at);
+    if (isGone(now)) {
+      goneBy.set(u, now);
+      return true;
+    }
+    if (seen.has(now)) continue;
+    seen.add(now);
+    stack.push(...now.src);
+  }
+  return false;
 }
 
 /** Whether a node is memory that has been overwritten or freed. */

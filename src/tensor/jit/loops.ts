@@ -10,6 +10,7 @@ import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
 import { Tensor } from "../tensor.ts";
 import { grad, isTransformed, type TensorFunction, vmap } from "../transforms/transforms.ts";
 import { jit } from "./jit.ts";
+import { reachedBy, type Step, withScanGradient } from "./scan_gradient.ts";
 
 /** Options of {@linkcode jacobian} and {@linkcode hessian}. */
 export interface JacobianOptions {
@@ -21,7 +22,7 @@ export interface JacobianOptions {
 export interface ScanOptions {
   /** From the last to the first. Default false. */
   readonly reverse?: boolean;
-  /** One graph of all steps, through which gradients flow, in place of a captured step. Within transforms always. Default false. */
+  /** One graph of all steps in place of a captured step. Within transforms always. Default false. */
   readonly unroll?: boolean;
   /** How many steps, where there are no `xs`. */
   readonly length?: number;
@@ -105,7 +106,9 @@ export function hessian<A extends unknown[]>(
 /**
  * Runs `[carry, y] = fn(carry, x)` for each part of `xs` along its first axis, from `init` on: the last carry, and all `y`,
  * stacked. Carry, `x` and `y` are tensors or trees of them; carries keep their shapes and dtypes. The step is captured once
- * and replayed, so that `xs` may be long; gradients flow through it within `grad` and the like, or with `unroll`.
+ * and replayed, so that `xs` may be long. Where something requires gradients, the carries are kept, and a captured gradient
+ * of the step runs backward over them; a step that draws random numbers, and gradients within `grad` and the like, take one
+ * graph of all steps, as with `unroll`, which has derivatives of any order.
  *
  * ```ts
  * import { scan, Tensor } from "../../../mod.ts";
@@ -140,18 +143,26 @@ export function scan<C, X, Y>(
       reason: `all must have ${steps} parts`,
     });
   }
-  const isGraph = unroll || isTransformed();
+  let isGraph = unroll || isTransformed();
   const body = (carry: C, x: X): [C, Y] => {
     const made: unknown = fn(carry, x);
     if (Array.isArray(made) && made.length === 2) return made as unknown as [C, Y];
     throw new ArgumentError(action, { reason: `a step must give [carry, y], not ${describe(made)}` });
   };
+  const reached = isGraph || steps === 0 || !Tensor.isGradEnabled() ? undefined : reachedBy(body as Step, init, xs);
+  isGraph ||= reached?.draws === true;
   const act = isGraph ? body : jit(body) as unknown as typeof body;
-  let carry = isGraph ? init : mapLeaves(init, isTensor, (t) => t.contiguous()) as C;
-  const ys: Y[] = [];
+  // gradients go around captured steps, and not through what they are given
+  const alone = (t: Tensor): Tensor => reached === undefined ? t : t.detach();
+  let carry = isGraph ? init : mapLeaves(init, isTensor, (t) => alone(t).contiguous()) as C;
+  const ys: Y[] = [], carries: unknown[] = [], given: unknown[] = [];
   for (let i = 0; i < steps; i++) {
     const at = reverse ? steps - 1 - i : i,
-      x = mapLeaves(xs, isTensor, (t) => isGraph ? t.at(at) : t.at(at).contiguous());
+      x = mapLeaves(xs, isTensor, (t) => isGraph ? t.at(at) : alone(t.at(at)).contiguous());
+    if (reached !== undefined) {
+      carries.push(carry);
+      given.push(x);
+    }
     const [next, y] = act(carry, x as X);
     // kept, so that no step is computed in the next one again
     carry = isGraph ? mapLeaves(next, isTensor, (t) => t.contiguous()) as C : next;
@@ -159,7 +170,10 @@ export function scan<C, X, Y>(
   }
   if (reverse) ys.reverse();
   const all = ys.map((y) => leavesOf(y, isTensor));
-  return [carry, mapLeaves(ys[0], isTensor, (t, k) => t.stack(all.slice(1).map((leaves) => leaves[k]), 0)) as Y];
+  const stacked = mapLeaves(ys[0], isTensor, (t, k) => t.stack(all.slice(1).map((leaves) => leaves[k]), 0)) as Y;
+  if (isGraph || reached === undefined) return [carry, stacked];
+  const trace = { carries, parts: given };
+  return withScanGradient([carry, stacked], carry, body as Step, trace, [init, xs, reached.own], reverse);
 }
 
 /**

@@ -203,12 +203,15 @@ export interface ConvTensor extends ElementwiseTensor {}
 export abstract class ConvTensor extends TensorBase {
   /**
    * Cross-correlation. `[N, Cin, ...spatial]` with `weight` `[Cout, Cin / groups, ...kernel]` gives `[N, Cout, ...]`, for
-   * any number of spatial axes; `bias` is `[Cout]`. Negative padding cuts. Small floats are accumulated in float32. Under the context variable WINO
+   * any number of spatial axes, and `[Cin, ...spatial]` gives `[Cout, ...]`; `bias` is `[Cout]`. Negative padding cuts. Small floats are accumulated in float32. Under the context variable WINO
    * floats convolve with 3x3 kernels and stride 1 by Winograd's algorithm, with fewer products (winograd.ts).
    * @throws {ShapeError} where ranks, channels or groups do not fit, or the kernel is larger than the padded input
    */
   conv2d(weight: this, bias?: this | null, options: ConvOptions = {}): this {
     checkOptions("convolve", options, ["groups", "stride", "dilation", "padding", "dtype"]);
+    if (this.isSample("convolve", weight, (w) => w[1] * (options.groups ?? 1))) {
+      return this.unsqueeze(0).conv2d(weight, bias, options).squeeze(0);
+    }
     const { groups = 1, stride = 1, dilation = 1, padding = 0 } = options;
     checkInteger("convolve", "groups", groups, 1);
     const shape = this.shape, w = checkTensor("convolve", "weight", weight).shape, rank = w.length - 2;
@@ -253,13 +256,22 @@ export abstract class ConvTensor extends TensorBase {
     return added === undefined ? y : this.addChannels("convolve", y, added);
   }
 
+  /** Whether this is one sample, without the axis N, beside a weight. */
+  private isSample(action: string, weight: this, channels: (shape: readonly number[]) => number): boolean {
+    const { shape } = checkTensor(action, "weight", weight);
+    return shape.length > 2 && this.ndim === shape.length - 1 && this.shape[0] === channels(shape);
+  }
+
   /**
-   * The transpose of {@linkcode conv2d} as a map. `[N, Cin, ...]` with `weight` `[Cin, Cout / groups, ...kernel]` gives
-   * `[N, Cout, ...]`, where an axis of size n becomes (n - 1) stride - 2 padding + dilation (k - 1) + outputPadding + 1.
+   * The transpose of {@linkcode conv2d} as a map. `[N, Cin, ...]` (or `[Cin, ...]`) with `weight` `[Cin, Cout / groups,
+   * ...kernel]` gives `[N, Cout, ...]`, where an axis of size n becomes (n - 1) stride - 2 padding + dilation (k - 1) + outputPadding + 1.
    * @throws {ShapeError} as {@linkcode conv2d}
    */
   convTranspose2d(weight: this, bias?: this | null, options: ConvTransposeOptions = {}): this {
     checkOptions("convolve (transposed)", options, ["groups", "stride", "dilation", "padding", "outputPadding"]);
+    if (this.isSample("convolve (transposed)", weight, (w) => w[0])) {
+      return this.unsqueeze(0).convTranspose2d(weight, bias, options).squeeze(0);
+    }
     const { groups = 1, stride = 1, dilation = 1, padding = 0, outputPadding = 0 } = options;
     checkInteger("convolve (transposed)", "groups", groups, 1);
     const shape = this.shape, w = checkTensor("convolve (transposed)", "weight", weight).shape, rank = w.length - 2;

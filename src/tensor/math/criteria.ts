@@ -225,12 +225,18 @@ export abstract class CriterionTensor extends TensorBase {
     const action = "multiMarginLoss",
       { p = 1, margin = 1 } = checkOptions(action, options, ["p", "margin", "reduction"]);
     checkTensor(action, "target", target);
-    const x = this.ndim === 1 ? this.unsqueeze(0) : this, [n, classes] = x.shape, y = target.reshape([n, 1]);
+    if (this.ndim > 2 || target.numel() !== (this.ndim === 2 ? this.shape[0] : 1)) {
+      throw new ShapeError(action, {
+        shapes: [this.shape, target.shape],
+        reason: "they take the forms [N, C] and [N], or [C] and a scalar",
+      });
+    }
+    const x = this.ndim < 2 ? this.reshape([1, -1]) : this, [n, classes] = x.shape, y = target.reshape([n, 1]);
     const own = x.gather(1, y), gap = x.sub(own).add(margin).hinge();
     let losses = checkInteger(action, "p", p, 1) === 1 ? gap : gap.pow(p);
     if (weight) losses = losses.mul(checkTensor(action, "weight", weight).take(y));
     const hit = losses.mul(y.flatten().oneHot(classes).eq(0)).sum(1).div(classes);
-    return (this.ndim === 1 ? hit.reshape([]) : hit).summed(action, options);
+    return (this.ndim < 2 ? hit.reshape([]) : hit).summed(action, options);
   }
 
   /** max(0, |this - positive| - |this - negative| + margin), by distances of order `p`; with `swap` that of both from each other counts, where it is less. @throws {ShapeError} */

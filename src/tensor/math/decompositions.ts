@@ -13,17 +13,19 @@ import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.t
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
-import { tied, withGradient } from "../../uop/graph/given_gradient.ts";
+import { GradientArg, tied, withGradient } from "../../uop/graph/given_gradient.ts";
 import { broadcastShape, type Operand, TensorBase } from "../handle/base.ts";
 import { constantAxis } from "../handle/dims.ts";
 import { nativeSvd } from "../handle/native_svd.ts";
 import type { GatherTensor } from "../index/gather.ts";
 import type { IndexingTensor } from "../index/indexing.ts";
 import type { SortTensor } from "../index/sort.ts";
+import { conjugateNode, directionNode, squaredMagnitude } from "../nodes/complex_nodes.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
 import { hostValues } from "../nodes/select.ts";
 import { Cofactors } from "./cofactors.ts";
+import type { ComplexTensor } from "../ops/complex_parts.ts";
 import type { LinalgTensor } from "./linalg.ts";
 import { MatrixGradients } from "./matrix_gradients.ts";
 import { type Decomposed, differentiable } from "./svd_gradient.ts";
@@ -65,6 +67,24 @@ function pivotsOf(values: ArrayLike<number>, at: number, n: number): number[] {
   return pivots;
 }
 
+/** The gradient of the one is that of the other. */
+export const PASSED: GradientArg = new GradientArg((g) => [g]);
+const missing = new Map<string, GradientArg>();
+/** Of what has no formula. @throws {DTypeError} where it is asked for */
+function missingGradient(action: string): GradientArg {
+  let found = missing.get(action);
+  if (found === undefined) {
+    found = new GradientArg((g) => {
+      throw new DTypeError(`differentiate ${action} of complex dtype`, {
+        dtypes: [g.dtype],
+        reason: "factors of complex numbers have no gradient yet; singular values, eigenvalues and cholesky have one",
+      });
+    });
+    missing.set(action, found);
+  }
+  return found;
+}
+
 /** The formulas of gradients, which solve systems themselves. */
 interface Formulas {
   readonly matrices: MatrixGradients;
@@ -74,7 +94,7 @@ interface Formulas {
 let known: Formulas | undefined;
 
 /** The families that it is written in. */
-export interface DecompositionTensor extends GatherTensor, IndexingTensor, LinalgTensor, SortTensor {}
+export interface DecompositionTensor extends ComplexTensor, GatherTensor, IndexingTensor, LinalgTensor, SortTensor {}
 /** Tensors with decompositions of matrices. */
 export abstract class DecompositionTensor extends TensorBase {
   /** One for all: a formula is part of what a graph is known by. */
@@ -106,13 +126,19 @@ export abstract class DecompositionTensor extends TensorBase {
     return this.cast(this.precise);
   }
 
-  /** {@linkcode matrices} of what has no form for complex numbers yet. @throws {DTypeError} for those */
-  private realMatrices(action: string, square: boolean): this {
-    if (!this.dtype.isComplex) return this.matrices(action, square);
-    throw new DTypeError(`${action} dtype`, {
-      dtypes: [this.dtype],
-      reason: "only det, inv and solve take complex matrices; [[re, -im], [im, re]] is a real one that is alike",
-    });
+  /** This with conjugated elements: itself, of real ones. */
+  private conjugated(): this {
+    return this.dtype.isComplex ? this.wrap(conjugateNode(this.uop)) : this;
+  }
+  /** The squared magnitudes, real. */
+  private squares(): this {
+    return this.dtype.isComplex ? this.wrap(squaredMagnitude(this.uop)) : this.square();
+  }
+  /** The directions of numbers, 1 of 0: signs, of real ones. */
+  private directions(): this {
+    const d = this.dtype, one = this.wrap(constant(1, d));
+    if (!d.isComplex) return this.lt(0).where(this.wrap(constant(-1, d)), one) as this;
+    return this.eq(0).where(one, this.wrap(directionNode(this.uop))) as this;
   }
 
   /** Kept in memory of its own, so that nothing is computed twice. */
@@ -154,14 +180,15 @@ export abstract class DecompositionTensor extends TensorBase {
    * `Q` `[..., m, m]`, orthogonal, and `R` `[..., m, n]`, upper triangular, whose product is this, by Householder's
    * reflections; signs as in LAPACK. With `mode` "reduced" `Q` is `[..., m, k]` and `R` `[..., k, n]`, k = min(m, n), and
    * nothing of m by m is computed. Float32, float64 for float64. The gradient is not finite where the first k columns depend
-   * on each other.
+   * on each other. Of complex numbers `Q` is unitary, and the diagonal of `R` real and not negative; gradients of those have
+   * no formula yet.
    *
    * @throws {ShapeError} below two axes @throws {ArgumentError} for another mode
    */
   qr(options: QrOptions = {}): [Q: this, R: this] {
     const mode = checkOptions("decompose", options, ["mode"]).mode ?? "complete";
     checkChoice("decompose", "mode", mode, ["complete", "reduced"]);
-    const given = this.realMatrices("decompose", false);
+    const given = this.matrices("decompose", false);
     let r = given;
     const shape = r.shape, [m, n] = shape.slice(-2), lead = shape.slice(0, -2), d = r.dtype;
     const zero = this.wrap(constant(0, d));
@@ -173,30 +200,43 @@ export abstract class DecompositionTensor extends TensorBase {
       const place = step(i, steps), at = this.wrap(place), rows = r.along(-2);
       const x = rows.lt(at).where(zero, r.column(place)) as this; // [..., m, 1]
       const head = r.row(place).column(place); // [..., 1, 1]
-      const squares = x.square().sum(-2, { keepdim: true });
-      const empty = squares.eq(0), norm = empty.where(1, squares).sqrt();
-      const beta = head.lt(0).where(norm, norm.neg());
+      const squares = x.squares().sum(-2, { keepdim: true });
+      const empty = squares.eq(0), norm = (empty.where(1, squares) as this).sqrt();
+      const beta = d.isComplex ? head.directions().mul(norm).neg() : head.lt(0).where(norm, norm.neg()) as this;
       const v = rows.eq(at).where(head.sub(beta), x).kept() as this;
       // 2 / v'v, where v'v = 2 (norm^2 + |head| norm)
       const tau = empty.where(0, norm.square().add(head.abs().mul(norm)).reciprocal()).kept() as this;
-      const w = v.mul(r).sum(-2, { keepdim: true }); // v' R
+      const w = v.conjugated().mul(r).sum(-2, { keepdim: true }); // v' R
       r = r.sub(tau.mul(v).mul(w)).kept() as this;
       if (isReduced) {
         reflections.push([v, tau]);
         continue;
       }
       const u = q.dot(v); // Q v
-      q = q.sub(tau.mul(u).mul(v.transpose(-1, -2))).kept() as this;
+      q = q.sub(tau.mul(u).mul(v.conjugated().transpose(-1, -2))).kept() as this;
     }
     // The first columns of the product: from the last reflection to the first, so that no matrix has more.
     for (const [v, tau] of reflections.reverse()) {
-      const w = v.mul(q).sum(-2, { keepdim: true }); // v' Q
+      const w = v.conjugated().mul(q).sum(-2, { keepdim: true }); // v' Q
       q = q.sub(tau.mul(v).mul(w)).kept() as this;
     }
     const out = floatOf(this.dtype), isEmpty = prod(shape) === 0;
     const upper = (isReduced ? r.at("...", [0, k], ":") : r).triu();
+    if (d.isComplex) {
+      const turns = upper.diagonal({ dim1: -2, dim2: -1 }).directions(), rows = upper.shape[upper.ndim - 2];
+      const of = (count: number): this =>
+        count === k ? turns : turns.cat([this.wrap(broadcastTo(constant(1, d), [...lead, count - k]))], -1);
+      const made = [q.mul(of(q.shape[q.ndim - 1]).unsqueeze(-2)), of(rows).conjugated().unsqueeze(-1).mul(upper)];
+      return made.map((t) => this.withoutGradient("qr", t).cast(out)) as [this, this];
+    }
     const [Q, R] = isEmpty ? [q.uop, upper.uop] : this.formulas.matrices.decomposed(given.uop, q.uop, upper.uop);
     return [this.wrap(Q).cast(out), this.wrap(R).cast(out)];
+  }
+
+  /** A result of complex numbers that has no formula for its gradient. */
+  private withoutGradient(action: string, made: this): this {
+    const pairs = this.wrap(made.uop).viewAsReal(), from = this.viewAsReal();
+    return this.wrap(withGradient(pairs.kept().uop, [from.uop], missingGradient(action))).viewAsComplex();
   }
 
   /** Identity matrices `[...lead, n, n]`. */
@@ -208,14 +248,19 @@ export abstract class DecompositionTensor extends TensorBase {
 
   /**
    * The lower triangular `L` (upper, transposed, with `upper`) with `L Lᵀ` = this, symmetric and positive definite; NaN
-   * where it is not. Only the symmetric part of this counts.
+   * where it is not. Only the symmetric part of this counts. Of complex numbers it is L with `L Lᴴ`, for a Hermitian this.
    *
    * @throws {ShapeError} unless the last two axes are square
    */
   cholesky(options: { readonly upper?: boolean } = {}): this {
     const { upper = false } = checkOptions("cholesky", options, ["upper"]);
     checkBoolean("cholesky", "upper", upper);
-    const given = this.realMatrices("decompose", true), n = given.shape[given.ndim - 1];
+    const given = this.matrices("decompose", true), n = given.shape[given.ndim - 1];
+    if (given.dtype.isComplex) {
+      // the factor of the real matrix with [[re, -im], [im, re]] for each number is of that form too
+      const L = given.blocks().cholesky().unblocked().cast(floatOf(this.dtype)) as this;
+      return upper ? L.transpose(-1, -2).conjugated() : L;
+    }
     const symmetric = given.add(given.transpose(-1, -2)).mul(0.5).kept() as this;
     let a = symmetric;
     for (let i = 0; i < n; i++) {
@@ -228,6 +273,20 @@ export abstract class DecompositionTensor extends TensorBase {
     const found = withGradient(a.tril().uop, [symmetric.uop], this.formulas.matrices.cholesky);
     const lower = (n === 0 ? a : this.wrap(found)).cast(floatOf(this.dtype)) as this;
     return upper ? lower.transpose(-1, -2) : lower;
+  }
+
+  /** Complex matrices `[..., m, n]` as real ones `[..., 2m, 2n]`, of [[re, -im], [im, re]] for each number. */
+  protected blocks(): this {
+    const pairs = this.viewAsReal(), [re, im] = [pairs.at("...", 0), pairs.at("...", 1)], [m, n] = this.shape.slice(-2);
+    const row = (a: this, b: this): this => a.unsqueeze(-1).cat([b.unsqueeze(-1)], -1).unsqueeze(-3);
+    return row(re, im.neg()).cat([row(im, re)], -3).reshape([...this.shape.slice(0, -2), m, 2, n, 2].flat())
+      .reshape([...this.shape.slice(0, -2), 2 * m, 2 * n]);
+  }
+  /** What has these blocks. */
+  protected unblocked(): this {
+    const [m, n] = this.shape.slice(-2), parts = this.reshape([...this.shape.slice(0, -2), m / 2, 2, n / 2, 2]);
+    const [re, im] = [0, 1].map((k) => parts.at("...", k, ":", 0).unsqueeze(-1));
+    return re.cat([im], -1).viewAsComplex();
   }
 
   /**
@@ -345,7 +404,8 @@ export abstract class DecompositionTensor extends TensorBase {
    * `U`, the singular values `S` in descending order, and `Vᵀ`: this = `U diag(S) Vᵀ`, by Jacobi's rotations of pairs of
    * columns (Hestenes, 1958), all disjoint pairs at once. `U` is `[..., m, m]` and `Vᵀ` `[..., n, n]`, or with
    * `fullMatrices` false only their first min(m, n) columns and rows. Signs are not unique. Gradients are those of the first
-   * min(m, n) vectors, and infinite or NaN where two singular values are equal; that of the values alone is finite.
+   * min(m, n) vectors, and infinite or NaN where two singular values are equal; that of the values alone is finite. Complex
+   * matrices have unitary vectors, `Vᴴ` in place of `Vᵀ`, and real values; their vectors have no gradients yet.
    *
    * @throws {ShapeError} below two axes
    */
@@ -354,10 +414,23 @@ export abstract class DecompositionTensor extends TensorBase {
       fullMatrices = checkOptions("decompose", fullMatrices, ["fullMatrices"]).fullMatrices ?? true;
     }
     checkBoolean("decompose", "fullMatrices", fullMatrices);
-    const a = this.realMatrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
+    const a = this.matrices("decompose", false), shape = a.shape, [m, n] = shape.slice(-2);
     if (m < n) {
       const [u, s, vt] = this.transpose(-1, -2).svd(fullMatrices);
       return [vt.transpose(-1, -2), s, u.transpose(-1, -2)];
+    }
+    if (a.dtype.isComplex) {
+      const { u, s, vt } = this.wrap(detachNode(a.uop)).rotatedFully(fullMatrices),
+        [U, V] = [u, vt].map((x) => this.wrap(x));
+      // the values change by Re(uᴴ dA v)
+      const own = U.at("...", [0, n]).conjugated().mul(a.dot(V.conjugated().transpose(-1, -2))).real().sum(-2);
+      const S = this.wrap(withGradient(s, [own.uop], PASSED)),
+        [left, right] = [U, V].map((x) => this.withoutGradient("svd", x));
+      return [left.cast(floatOf(this.dtype)), S.cast(floatOf(this.dtype).real), right.cast(floatOf(this.dtype))] as [
+        this,
+        this,
+        this,
+      ];
     }
     const raw = nativeSvd(a.uop, fullMatrices ? m : n) ?? a.rotatedFully(fullMatrices), out = floatOf(this.dtype);
     const found = prod(shape) === 0 ? raw : differentiable(a.uop, raw);
@@ -372,17 +445,19 @@ export abstract class DecompositionTensor extends TensorBase {
     let w = a.cat([this.identity(n, lead, d)], -2).pad([0, even - n, 0, 0]).kept(); // this over V
     const sweeps = n < 2 ? 0 : Math.ceil(Math.log2(n)) + (d === dtypes.float64 ? 6 : 4);
     for (let round = 0; round < sweeps * (even - 1); round++) w = w.rotated(m, even);
-    const columns = w.at("...", [0, m], ":"), norms = columns.square().sum(-2).sqrt();
+    const columns = w.at("...", [0, m], ":"), norms = columns.squares().sum(-2).sqrt();
     const [values, order] = norms.kept().sort(-1, { descending: true });
     const kept = order.at("...", [0, n]).kept(), pick = kept.unsqueeze(-2);
     const ordered = w.gather(-1, pick.expand([...lead, m + n, n])).kept();
     const v = ordered.at("...", [m, null], ":");
     // The columns are orthogonal: reflections give their directions and complete them.
     const [q, r] = ordered.at("...", [0, m], ":").qr({ mode: fullMatrices ? "complete" : "reduced" });
-    const signs = r.diagonal({ dim1: -2, dim2: -1 }).lt(0).where(this.wrap(floatConst(-1, d)), 1).unsqueeze(-2) as this;
-    const turned = q.at("...", [0, n]).mul(signs);
+    const signs = d.isComplex
+      ? undefined
+      : r.diagonal({ dim1: -2, dim2: -1 }).lt(0).where(this.wrap(floatConst(-1, d)), 1).unsqueeze(-2) as this;
+    const turned = signs === undefined ? q.at("...", [0, n]) : q.at("...", [0, n]).mul(signs);
     const u = fullMatrices && m > n ? turned.cat([q.at("...", [n, m])], -1) : turned;
-    return { u: u.uop, s: values.at("...", [0, n]).uop, vt: v.transpose(-1, -2).uop };
+    return { u: u.uop, s: values.at("...", [0, n]).uop, vt: v.conjugated().transpose(-1, -2).uop };
   }
 
   /**
@@ -390,12 +465,14 @@ export abstract class DecompositionTensor extends TensorBase {
    * orthogonal. Each column sees the other one from its side, so that all do the same: one kernel.
    */
   private rotated(m: number, n: number): this {
-    const axis = this.ndim - 1, d = this.dtype;
+    const axis = this.ndim - 1, d = this.dtype.real;
     const parts = [this.at("...", [0, 1]), this.at("...", [n - 1, n]), this.at("...", [1, n - 1])];
     const own = parts[0].cat(parts.slice(1), axis), other = own.flip(axis);
     const x = own.at("...", [0, m], ":"), y = other.at("...", [0, m], ":");
     const over = (t: this) => t.sum(-2, { keepdim: true });
-    const xx = over(x.square()), yy = over(y.square()), xy = over(x.mul(y));
+    // in memory: where both are as long, their difference must have one size from both sides, to the last digit
+    const xx = over(x.squares()).kept(), yy = xx.flip(axis), product = over(x.conjugated().mul(y));
+    const { isComplex } = this.dtype, xy = isComplex ? product.abs() : product;
     const done = xy.square().le(xx.mul(yy).mul(d === dtypes.float64 ? 1e-34 : 1e-17));
     const zeta = yy.sub(xx).div(done.where(1, xy.mul(2)));
     // where both are as long, one of them turns forward
@@ -404,6 +481,8 @@ export abstract class DecompositionTensor extends TensorBase {
     const one = this.wrap(floatConst(1, d));
     const t = backward.where(-1, one).div(zeta.abs().add(zeta.square().add(1).sqrt()));
     const tangent = done.where(0, t) as this, c = tangent.square().add(1).rsqrt();
-    return c.mul(own.sub(tangent.mul(other))).kept() as this;
+    // complex columns are turned so that their product is real
+    const beside = isComplex ? other.mul(product.directions().conjugated()) : other;
+    return c.mul(own.sub(tangent.mul(beside))).kept() as this;
   }
 }

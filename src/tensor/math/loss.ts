@@ -118,7 +118,15 @@ export abstract class LossTensor extends TensorBase {
     const isWeight = weight instanceof TensorBase, given = (isWeight ? options : weight ?? options) ?? {};
     checkOptions("compute crossEntropy", given, ["weight", "ignoreIndex", "reduction", "labelSmoothing"]);
     const { reduction = "mean", labelSmoothing = 0, ignoreIndex } = given;
-    const factors = maybeTensor("weigh classes", "weight", isWeight ? weight : given.weight) as this | undefined;
+    const among = maybeTensor("weigh classes", "weight", given.weight);
+    if (isWeight && among !== undefined || !isWeight && weight && options) {
+      throw new ArgumentError("compute crossEntropy", {
+        reason: isWeight
+          ? "weight came twice; give it as an argument or among the options"
+          : "options came twice; give them as one object",
+      });
+    }
+    const factors = (isWeight ? weight : among) as this | undefined;
     if (ignoreIndex !== undefined) checkInteger("compute crossEntropy", "ignoreIndex", ignoreIndex);
     checkReduction("compute crossEntropy", reduction);
     checkSmoothing("compute crossEntropy", labelSmoothing);

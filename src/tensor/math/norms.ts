@@ -17,7 +17,7 @@ import { flat, GradientArg, withGradient } from "../../uop/graph/given_gradient.
 import { type Axes, resolveAxes, resolveAxis } from "../handle/axes.ts";
 import { checkTensor, internals, type Operand, TensorBase } from "../handle/base.ts";
 import type { ScanTensor } from "../index/scan.ts";
-import type { Interpolation, StatisticsTensor } from "../index/statistics.ts";
+import { atPlaces, type Interpolation, sharesOf, type StatisticsTensor } from "../index/statistics.ts";
 import { conjugateNode, magnitudeNode } from "../nodes/complex_nodes.ts";
 import { absNode, floatConst } from "../nodes/numeric.ts";
 import { powNode } from "../nodes/power.ts";
@@ -171,41 +171,27 @@ export abstract class NormTensor extends TensorBase {
    * @throws {ArgumentError} for a share outside [0, 1] or an unknown interpolation, {ShapeError} for nothing
    */
   nanquantile(
-    q: number | readonly number[],
+    q: number | readonly number[] | TensorBase,
     axis?: Axes | null,
     options: ReduceOptions & { readonly interpolation?: Interpolation } = {},
   ): this {
     const action = "nanquantile";
     const { keepdim = false, interpolation = "linear" } = checkOptions(action, options, ["keepdim", "interpolation"]);
     checkChoice(action, "interpolation", interpolation, ["linear", "lower", "higher", "midpoint", "nearest"]);
-    const shares = typeof q === "number" ? [q] : q;
-    if (
-      !Array.isArray(shares) || shares.length === 0 || !shares.every((s) => typeof s === "number" && s >= 0 && s <= 1)
-    ) {
-      throw new ArgumentError(action, { reason: `q must lie in [0, 1], not ${describeList(q)}` });
-    }
+    const given = sharesOf(action, q);
     const shape = this.shape, axes = resolveAxes(action, axis, shape), n = prod(axes.map((a) => shape[a]));
     if (n === 0) throw new ShapeError(action, { shapes: [shape], reason: "there are no elements to order" });
     const rest = rangeOf(shape.length).filter((a) => !axes.includes(a)), lead = rest.map((a) => shape[a]);
     const d = floatOf(this.dtype), wide = promote(d, dtypes.float32);
     const x = this.cast(wide).permute([...rest, ...axes]).reshape([...lead, n]);
-    const [sorted] = x.sort(-1), count = x.isnan().logicalNot().sum(-1, { keepdim: true });
-    const found = shares.map((share: number): this => {
-      const place = count.sub(1).clamp(0).cast(wide).mul(share), low = place.floor(), part = place.sub(low);
-      const at = (p: this): this => sorted.gather(-1, p.cast(dtypes.int32));
-      const a = at(low), b = at(place.ceil());
-      const nearest = part.gt(0.5).bitwiseOr(part.eq(0.5).bitwiseAnd(low.mod(2).eq(1)));
-      const value = interpolation === "lower"
-        ? a
-        : interpolation === "higher"
-        ? b
-        : interpolation === "nearest"
-        ? nearest.where(b, a) as this
-        : a.lerp(b, interpolation === "midpoint" ? part.gt(0).where(0.5, part) as this : part);
-      const to = keepdim ? shape.map((s, i) => axes.includes(i) ? 1 : s) : lead;
-      return value.cast(d).reshape(to);
-    });
-    return typeof q === "number" ? found[0] : found[0].stack(found.slice(1), 0);
+    const count = x.isnan().logicalNot().sum(-1, { keepdim: true });
+    const shares = given instanceof TensorBase
+      ? this.wrap(given.uop).cast(wide)
+      : this.fromList(Float64Array.from(given), wide);
+    const k = shares.numel(), place = count.sub(1).clamp(0).cast(wide).mul(this.wrap(shares.uop).reshape([k]));
+    const value = atPlaces(x.sort(-1)[0], place, interpolation).cast(d).permute([lead.length, ...rangeOf(lead.length)]);
+    const one = keepdim ? shape.map((s, i) => axes.includes(i) ? 1 : s) : lead;
+    return value.reshape(typeof q === "number" ? one : [...given instanceof TensorBase ? given.shape : [k], ...one]);
   }
 
   // ---- orders and counts
@@ -362,7 +348,23 @@ export abstract class NormTensor extends TensorBase {
       divisor = own.sub(less.mul(correction)).maximum(0) as this;
     }
     const found = (w === undefined ? away : away.mul(w)).dot(conjugate(away).transpose(0, 1)).div(divisor).cast(d);
-    return this.ndim === 2 ? found : found.reshape([]);
+    return x.shape[0] === 1 ? found.reshape([]) : found;
+  }
+
+  /**
+   * Each slice along `dim` scaled down to a norm of `maxnorm`, where its norm of order `p` is larger. @throws {ShapeError}
+   */
+  renorm(p: number, dim: number, maxnorm: number): this {
+    checkNumber("renorm", "p", p);
+    if (!(checkNumber("renorm", "maxnorm", maxnorm) >= 0)) {
+      throw new ArgumentError("renorm", { reason: `maxnorm must be at least 0, not ${maxnorm}` });
+    }
+    const axis = resolveAxis("renorm", dim, this.shape);
+    if (this.ndim < 2) {
+      throw new ShapeError("renorm", { shapes: [this.shape], reason: "its slices need two axes or more" });
+    }
+    const size = this.vectorNorm({ ord: p, dim: rangeOf(this.ndim).filter((i) => i !== axis), keepdim: true });
+    return this.mul(size.gt(maxnorm).where(size.add(1e-7).reciprocal().mul(maxnorm), 1));
   }
 
   /** Correlations of variables, one a row, limited to [-1, 1]; a scalar for one variable. @throws {ShapeError} */

@@ -8,10 +8,11 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { rangeOf } from "../../helpers/math.ts";
+import { prod, rangeOf } from "../../helpers/math.ts";
 import { checkChoice, checkInteger, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
 import { checkShape } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
+import { detachNode } from "../nodes/numeric.ts";
 import { drawUniform } from "../nodes/random.ts";
 import type { ConvTensor, InterpolateOptions, PerAxis } from "./conv.ts";
 import type { CriterionTensor } from "./criteria.ts";
@@ -22,6 +23,8 @@ export interface ResizeOptions extends Omit<InterpolateOptions, "mode"> {
   readonly mode?: InterpolateOptions["mode"] | "bilinear" | "trilinear" | "bicubic" | "area";
   /** The size as multiples of that of this, for all axes behind the channels or one an axis, rounded down. */
   readonly scaleFactor?: number | readonly number[];
+  /** Whether positions are those of the size that the factor comes to, not of the factor itself. Default false. */
+  readonly recomputeScaleFactor?: boolean;
 }
 
 /** Options of {@linkcode ResampleTensor.fold}. */
@@ -185,8 +188,12 @@ export abstract class ResampleTensor extends TensorBase {
    * @throws {ArgumentError} without a size and a factor, or with both
    */
   interpolate(size?: readonly number[] | null, options: ResizeOptions = {}): this {
-    const action = "interpolate", known = ["mode", "alignCorners", "scaleFactor"];
-    const { mode = "linear", alignCorners = false, scaleFactor } = checkOptions(action, options, known);
+    const action = "interpolate", known = ["mode", "alignCorners", "scaleFactor", "recomputeScaleFactor"];
+    const { mode = "linear", alignCorners = false, scaleFactor, recomputeScaleFactor = false } = checkOptions(
+      action,
+      options,
+      known,
+    );
     checkChoice(action, "mode", mode, [
       "linear",
       "bilinear",
@@ -217,6 +224,7 @@ export abstract class ResampleTensor extends TensorBase {
         });
       }
       to = scales.map((s, i) => Math.floor(shape[shape.length - rank + i] * s!));
+      if (recomputeScaleFactor) scales = [];
     }
     if (to.length > shape.length) {
       throw new ShapeError(action, { shapes: [shape], reason: "there are more sizes than axes" });
@@ -261,8 +269,10 @@ export abstract class ResampleTensor extends TensorBase {
   }
 
   /**
-   * Values at points: of `[N, C, H, W]` at `grid` `[N, h, w, 2]`, x and y from -1 to 1, to `[N, C, h, w]`. `mode` "bilinear",
-   * "nearest" or "bicubic"; outside are zeros, or by `paddingMode` the "border" or a "reflection".
+   * Values at points: of `[N, C, H, W]` at `grid` `[N, h, w, 2]`, x and y from -1 to 1, to `[N, C, h, w]`; of volumes
+   * `[N, C, D, H, W]` at `[N, d, h, w, 3]`. `mode` "bilinear" (of volumes trilinear), "nearest" or, of images, "bicubic";
+   * outside are zeros, or by `paddingMode` the "border" or a "reflection". Points on the border have no slope there, as in
+   * PyTorch.
    *
    * @throws {ShapeError} where they do not fit
    */
@@ -278,48 +288,56 @@ export abstract class ResampleTensor extends TensorBase {
     const { mode = "bilinear", paddingMode = "zeros", alignCorners = false } = checkOptions(action, options, known);
     checkChoice(action, "mode", mode, ["bilinear", "nearest", "bicubic"]);
     checkChoice(action, "paddingMode", paddingMode, ["zeros", "border", "reflection"]);
-    const shape = this.shape, at = checkTensor(action, "grid", grid).shape;
-    if (shape.length !== 4 || at.length !== 4 || at[3] !== 2 || at[0] !== shape[0] || shape[2] * shape[3] === 0) {
+    const shape = this.shape, at = checkTensor(action, "grid", grid).shape, rank = shape.length - 2;
+    if (
+      (rank !== 2 && rank !== 3) || at.length !== shape.length || at[rank + 1] !== rank || at[0] !== shape[0] ||
+      shape.slice(2).includes(0) || (rank === 3 && mode === "bicubic")
+    ) {
       throw new ShapeError(action, {
         shapes: [shape, at],
-        reason: "they take the forms [N, C, H, W] and [N, h, w, 2]",
+        reason: mode === "bicubic"
+          ? '"bicubic" takes the forms [N, C, H, W] and [N, h, w, 2]'
+          : "they take the forms [N, C, H, W] and [N, h, w, 2], or [N, C, D, H, W] and [N, d, h, w, 3]",
       });
     }
-    const [n, c, height, width] = shape, [, h, w] = at, sizes = [width, height];
+    const [n, c] = shape, to = at.slice(1, -1), points = prod(to), sizes = shape.slice(2).reverse(); // of x, y, z
+    const within = (p: this, size: number): this => {
+      const end = this.wrap(detachNode(p.clamp(0, size - 1).uop));
+      return p.gt(0).bitwiseAnd(p.lt(size - 1)).where(p, end) as this;
+    };
     const limited = (p: this, size: number): this => {
       if (paddingMode === "zeros") return p;
-      if (paddingMode === "border") return p.clamp(0, size - 1);
+      if (paddingMode === "border") return within(p, size);
       // mirrored at the corners' centers, or at their edges
       const low = alignCorners ? 0 : -0.5, span = alignCorners ? size - 1 : size;
       if (span === 0) return p.mul(0);
       const away = p.sub(low).abs(), turns = away.div(span).floor(), rest = away.sub(turns.mul(span));
-      const mirrored = turns.mod(2).eq(0).where(rest.add(low), rest.mul(-1).add(span + low)) as this;
-      return mirrored.clamp(0, size - 1);
+      return within(turns.mod(2).eq(0).where(rest.add(low), rest.mul(-1).add(span + low)) as this, size);
     };
-    const raw = [0, 1].map((k) => {
-      const p = grid.at(":", ":", ":", k).reshape([n, 1, h * w]), size = sizes[k];
+    const precise = grid.cast(promote(floatOf(grid.dtype), dtypes.float32)); // halves cannot tell positions apart
+    const raw = sizes.map((size, k) => {
+      const p = precise.at("...", k).reshape([n, 1, points]);
       return alignCorners ? p.add(1).mul((size - 1) / 2) : p.add(1).mul(size / 2).sub(0.5);
     });
-    const flat = this.reshape([n, c, height * width]);
+    const flat = this.reshape([n, c, prod(sizes)]);
     /** What stands at whole positions; zero outside. */
-    const read = (px: this, py: this): this => {
-      const [x, y] = [px, py].map((p, k) => mode === "bicubic" ? limited(p, sizes[k]) : p);
-      const isIn = x.ge(0).bitwiseAnd(x.le(width - 1)).bitwiseAnd(y.ge(0)).bitwiseAnd(y.le(height - 1));
-      const [i, j] = [[x, width], [y, height]].map(([p, size]) =>
-        isIn.where(p as this, 0).cast(dtypes.int32).clamp(0, size as number - 1)
-      );
-      const place = j.mul(width).add(i).expand([n, c, h * w]);
-      return isIn.where(flat.gather(2, place), 0) as this;
+    const read = (given: readonly this[]): this => {
+      const place = given.map((p, k) => mode === "bicubic" ? limited(p, sizes[k]) : p);
+      const isIn = place.map((p, k) => p.ge(0).bitwiseAnd(p.le(sizes[k] - 1))).reduce((p, q) => p.bitwiseAnd(q));
+      const whole = place.map((p, k) => (isIn.where(p, 0) as this).cast(dtypes.int32).clamp(0, sizes[k] - 1));
+      const index = whole.reduceRight((sum, p, k) => k === rank - 1 ? p : sum.mul(sizes[k]).add(p));
+      return isIn.where(flat.gather(2, index.expand([n, c, points])), 0) as this;
     };
     let value: this;
-    if (mode === "nearest") value = read(...raw.map((p, k) => limited(p, sizes[k]).round()) as [this, this]);
+    if (mode === "nearest") value = read(raw.map((p, k) => limited(p, sizes[k]).round()));
     else if (mode === "bilinear") {
-      const [x, y] = raw.map((p, k) => limited(p, sizes[k])),
-        [x0, y0] = [x.floor(), y.floor()],
-        [u, v] = [x.sub(x0), y.sub(y0)];
-      const [u0, v0] = [u.sub(1, { reverse: true }), v.sub(1, { reverse: true })];
-      value = read(x0, y0).mul(u0.mul(v0)).add(read(x0.add(1), y0).mul(u.mul(v0)))
-        .add(read(x0, y0.add(1)).mul(u0.mul(v))).add(read(x0.add(1), y0.add(1)).mul(u.mul(v)));
+      const place = raw.map((p, k) => limited(p, sizes[k])), low = place.map((p) => p.floor());
+      const share = place.map((p, k) => p.sub(low[k])), rest = share.map((u) => u.sub(1, { reverse: true }));
+      value = rangeOf(1 << rank).map((corner) => {
+        const isHigh = (k: number): boolean => (corner >> k & 1) === 1;
+        const weight = share.map((u, k) => isHigh(k) ? u : rest[k]).reduce((p, q) => p.mul(q));
+        return read(low.map((p, k) => isHigh(k) ? p.add(1) : p)).mul(weight);
+      }).reduce((p, q) => p.add(q));
     } else {
       const [x, y] = raw, [x0, y0] = [x.floor(), y.floor()], a = -0.75;
       const near = (t: this): this => t.mul(a + 2).sub(a + 3).mul(t).mul(t).add(1);
@@ -330,19 +348,19 @@ export abstract class ResampleTensor extends TensorBase {
       };
       const [wx, wy] = [weights(x.sub(x0)), weights(y.sub(y0))];
       value = rangeOf(4).map((j) =>
-        rangeOf(4).map((i) => read(x0.add(i - 1), y0.add(j - 1)).mul(wx[i])).reduce((p, q) => p.add(q)).mul(wy[j])
+        rangeOf(4).map((i) => read([x0.add(i - 1), y0.add(j - 1)]).mul(wx[i])).reduce((p, q) => p.add(q)).mul(wy[j])
       ).reduce((p, q) => p.add(q));
     }
-    return value.reshape([n, c, h, w]).cast(this.dtype);
+    return value.reshape([n, c, ...to]).cast(this.dtype);
   }
 
   /** Points of a grid `[N, h, w, 2]`, for {@linkcode gridSample}, moved by maps `[N, 2, 3]`; `size` is `[N, C, h, w]`. @throws {ShapeError} */
   affineGrid(size: readonly number[], options: { readonly alignCorners?: boolean } = {}): this {
     const { alignCorners = false } = checkOptions("affineGrid", options, ["alignCorners"]), shape = this.shape;
-    const [n, , h, w] = checkShape("affineGrid", size);
-    if (size.length !== 4 || shape.join() !== [n, 2, 3].join()) {
+    const sizes = checkShape("affineGrid", size), [n, , h, w] = sizes;
+    if (sizes.length !== 4 || shape.join() !== [n, 2, 3].join()) {
       throw new ShapeError("affineGrid", {
-        shapes: [shape, [...size]],
+        shapes: [shape, sizes],
         reason: "they take the forms [N, 2, 3] and [N, C, h, w]",
       });
     }

@@ -6,11 +6,12 @@
  *
  * @module
  */
-import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { complexOf, dtypeEpsilon, dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
+import { eigen } from "../../helpers/eigenvalues.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
-import { checkBoolean, checkChoice, checkOptions } from "../../helpers/options.ts";
+import { checkBoolean, checkChoice, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
@@ -18,17 +19,18 @@ import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
 import { iotaAlong } from "../nodes/movement_nodes.ts";
 import { detachNode, floatConst } from "../nodes/numeric.ts";
-import { step } from "./decompositions.ts";
+import { castNode } from "../nodes/scalars.ts";
+import { PASSED, step } from "./decompositions.ts";
 import { along, isDiagonal, minus, times, turned } from "./matrix_nodes.ts";
 import type { NormOrder } from "./norms.ts";
 import type { ProductTensor } from "./products.ts";
 
 /** Up to which singular values count as 0. */
 export interface RankOptions {
-  /** Absolutely. Default 0. */
-  readonly atol?: number;
-  /** As a share of the largest. Default: the larger size times the epsilon of the dtype, and 0 beside an `atol`. */
-  readonly rtol?: number;
+  /** Absolutely; of several matrices a tensor may say it for each. Default 0. */
+  readonly atol?: number | TensorBase;
+  /** As a share of the largest, alike. Default: the larger size times the epsilon of the dtype, and 0 beside an `atol`. */
+  readonly rtol?: number | TensorBase;
   /** Whether the matrices are symmetric. Default false. */
   readonly hermitian?: boolean;
 }
@@ -56,9 +58,14 @@ const PSEUDOINVERSE = new GradientArg((g, [a], p) => {
   return [minus(left.add(minus(right, times(times(right, p), a))), times(times(back, g), back))];
 });
 
-/** The distance of 1 from the next number of a dtype. */
-function epsilon(d: DType): number {
-  return d === dtypes.float64 ? 2 ** -52 : 2 ** -23;
+/** A tensor whose values can be read. */
+interface Read {
+  data(): Promise<Float32Array | Float64Array>;
+}
+
+/** The squared magnitudes of numbers. */
+function squaredSizes<T extends SystemTensor>(t: T): T {
+  return t.dtype.isComplex ? t.real().square().add(t.imag().square()) : t.square();
 }
 
 /** The families that it is written in. */
@@ -66,9 +73,9 @@ export interface SystemTensor extends ProductTensor {}
 /** Tensors with more factorizations. */
 export abstract class SystemTensor extends TensorBase {
   /** This as matrices of floats of at least 32 bits. @throws {ShapeError} */
-  private asMatrices(action: string, square: boolean): this {
+  private asMatrices(action: string, square: boolean, real = true): this {
     const shape = this.shape, n = shape.length;
-    if (this.dtype.isComplex) {
+    if (this.dtype.isComplex && real) {
       throw new DTypeError(`${action} of dtype`, { dtypes: [this.dtype], reason: "it takes real matrices" });
     }
     if (n >= 2 && (!square || shape[n - 1] === shape[n - 2])) {
@@ -91,15 +98,29 @@ export abstract class SystemTensor extends TensorBase {
   /**
    * The eigenvalues `[..., n]` of symmetric matrices, ascending, and their vectors, the columns of `[..., n, n]`. Only the
    * lower triangle (with `uplo` "U" the upper one) is looked at. Signs are not unique. Gradients of vectors are infinite or
-   * NaN where two values are equal.
+   * NaN where two values are equal. Complex matrices are Hermitian: their values are real, and their vectors have no gradients
+   * yet.
    *
    * @throws {ShapeError} unless they are square, {ArgumentError} for another triangle
    */
   eigh(options: { readonly uplo?: "L" | "U" } = {}): [values: this, vectors: this] {
     const action = "eigh", { uplo = "L" } = checkOptions(action, options, ["uplo"]);
     checkChoice(action, "uplo", uplo, ["L", "U"]);
-    const a = this.asMatrices(action, true), n = a.shape[a.ndim - 1], out = floatOf(this.dtype);
-    const half = uplo === "L" ? a.tril(-1) : a.triu(1), whole = half.add(half.transpose(-1, -2)).add(a.tril().triu());
+    const a = this.asMatrices(action, true, false), n = a.shape[a.ndim - 1], out = floatOf(this.dtype);
+    const half = uplo === "L" ? a.tril(-1) : a.triu(1), other = half.transpose(-1, -2);
+    if (a.dtype.isComplex) {
+      // the diagonal is real
+      const middle = a.real().tril().triu().cast(a.dtype), x = half.add(other.conj()).add(middle);
+      const sums = x.abs().sum(-1, { keepdim: true }).max(-2, { keepdim: true }), by = this.wrap(detachNode(sums.uop));
+      const moved = x.add(by.expand(x.shape).tril().triu()), [, s, vh] = moved.svd();
+      const v = this.wrap(detachNode(vh.uop)).conj().transpose(-1, -2).flip(-1),
+        w = s.flip(-1).sub(by.squeeze([-2, -1]).unsqueeze(-1));
+      // the values change by Re(vᴴ dA v)
+      const own = v.conj().mul(a.dot(v)).real().sum(-2);
+      const values = this.wrap(withGradient(detachNode(w.uop), [own.uop], PASSED));
+      return [values.cast(out.real) as this, vh.conj().transpose(-1, -2).flip(-1).cast(out) as this];
+    }
+    const whole = half.add(other).add(a.tril().triu());
     if (prod(a.shape) === 0) return [a.sum(-1).cast(out), this.wrap(a.uop).cast(out)];
     const x = this.wrap(detachNode(whole.uop)).inMemory();
     // not below 0 then; a norm of 0 leaves nothing to turn
@@ -118,6 +139,55 @@ export abstract class SystemTensor extends TensorBase {
   eigvalsh(options: { readonly uplo?: "L" | "U" } = {}): this {
     return this.eigh(options)[0];
   }
+  /**
+   * The eigenvalues `[..., n]` of square matrices of any kind, and their vectors, the columns of `[..., n, n]`, of length 1:
+   * complex. The matrices are read, and their values found on the host; NaN where they are not finite. In no order; the
+   * vectors' directions in the complex plane are not unique, and gradients of them infinite or NaN where two values are equal.
+   *
+   * ```ts
+   * import { Tensor } from "../../../mod.ts";
+   * const [values] = await new Tensor([[0, -1], [1, 0]]).eig();
+   * console.log((await values.imag().sort())[0].shape); // [2]
+   * ```
+   *
+   * @throws {ShapeError} unless they are square
+   */
+  async eig(): Promise<[values: this, vectors: this]> {
+    const a = this.asMatrices("eig", true, false), shape = a.shape, n = shape[a.ndim - 1], size = n * n;
+    const d = a.dtype.real, count = n === 0 ? 0 : prod(shape) / size;
+    const given = await (a as unknown as Read).data(), step = a.dtype.isComplex ? 2 : 1;
+    const values = new Float64Array(2 * count * n).fill(NaN), vectors = new Float64Array(2 * count * size).fill(NaN);
+    const pairs = (from: Float64Array, to: Float64Array, at: number, part: number): void =>
+      from.forEach((x, i) => to[2 * (at + i) + part] = x);
+    for (let k = 0; k < count; k++) {
+      const part = (by: number): Float64Array =>
+        Float64Array.from({ length: size }, (_, i) => given[step * (k * size + i) + by]);
+      const found = eigen({ re: part(0), im: step === 2 ? part(1) : new Float64Array(size) }, n);
+      if (found === undefined) continue;
+      for (const [p, name] of (["re", "im"] as const).entries()) {
+        pairs(found.values[name], values, k * n, p);
+        pairs(found.vectors[name], vectors, k * size, p);
+      }
+    }
+    const tensor = (list: Float64Array, to: readonly number[]): this =>
+      (this.fromList(list, d) as this).reshape([...to, 2]).viewAsComplex();
+    const w = tensor(values, shape.slice(0, -1)), v = tensor(vectors, shape);
+    if (count === 0) return [w, v];
+    const z = this.wrap(castNode(this.uop, complexOf(d))); // as it is after it was read
+    // V⁻¹ dA V: what the values change by is its diagonal, and vectors turn to others by what stands beside it
+    const inverse = (): this => v.inv(), moved = inverse().dot(z.sub(this.wrap(detachNode(z.uop)))).dot(v);
+    const gaps = w.unsqueeze(-2).sub(w.unsqueeze(-1)), own = this.wrap(isDiagonal(gaps.real().uop));
+    const turns = own.where(0, moved.div(own.where(1, gaps) as this)) as this, near = v.add(v.dot(turns));
+    const lengths = squaredSizes(near).sum(-2, { keepdim: true }).sqrt();
+    const around = (value: this, of: this): this =>
+      this.wrap(withGradient(value.viewAsReal().inMemory().uop, [of.viewAsReal().inMemory().uop], PASSED))
+        .viewAsComplex();
+    return [around(w, moved.diagonal({ dim1: -2, dim2: -1 })), around(v, near.div(lengths))];
+  }
+  /** The values of {@linkcode eig}. @throws {ShapeError} unless square */
+  async eigvals(): Promise<this> {
+    return (await this.eig())[0];
+  }
   /** The singular values, descending: those of `svd`. @throws {ShapeError} below two axes */
   svdvals(): this {
     return this.svd(false)[1];
@@ -125,7 +195,7 @@ export abstract class SystemTensor extends TensorBase {
 
   /** Elimination with exchanges of rows: L below the diagonal of U, and where each row came from `[..., m]`; and the sign of that. */
   private factored(action: string, square: boolean): [lu: this, rows: this, pivots: this, sign: this] {
-    const a = this.asMatrices(action, square),
+    const a = this.asMatrices(action, square, false),
       [m, n] = a.shape.slice(-2),
       lead = a.shape.slice(0, -2),
       k = Math.min(m, n);
@@ -186,7 +256,7 @@ export abstract class SystemTensor extends TensorBase {
   }
   /** `X` with A X = b, by what `A.luFactor()` gives: this and `pivots`. @throws {ShapeError} where they do not fit */
   luSolve(pivots: this, b: this): this {
-    const lu = this.asMatrices("luSolve", true), n = lu.shape[lu.ndim - 1];
+    const lu = this.asMatrices("luSolve", true, false), n = lu.shape[lu.ndim - 1];
     checkTensor("luSolve", "b", b);
     if (
       checkTensor("luSolve", "pivots", pivots).shape[pivots.ndim - 1] !== n || b.ndim < 2 || b.shape[b.ndim - 2] !== n
@@ -211,7 +281,7 @@ export abstract class SystemTensor extends TensorBase {
   slogdet(): [sign: this, logabsdet: this] {
     const [lu, , , sign] = this.factored("slogdet", true), out = floatOf(this.dtype);
     const d = lu.diagonal({ dim1: -2, dim2: -1 });
-    return [sign.mul(d.sign().prod(-1)).cast(out), d.abs().log().sum(-1).cast(out)];
+    return [sign.mul(d.sgn().prod(-1)).cast(out), d.abs().log().sum(-1).cast(out.real)];
   }
 
   /** Triangular matrices: `X` with this X = b, or X this = b with `left` false. @throws {ShapeError} where they do not fit */
@@ -223,7 +293,7 @@ export abstract class SystemTensor extends TensorBase {
     const { upper, left = true, unitriangular = false } = given;
     for (const [name, x] of Object.entries({ upper, left, unitriangular })) checkBoolean(action, name, x);
     checkTensor(action, "b", b);
-    const a = this.asMatrices(action, true);
+    const a = this.asMatrices(action, true, false);
     const half = unitriangular ? (upper ? a.triu(1) : a.tril(-1)).add(a.unit()) : upper ? a.triu() : a.tril();
     if (b.ndim < 2) {
       throw new ShapeError(action, { shapes: [this.shape, b.shape], reason: "the right side has two axes or more" });
@@ -235,37 +305,60 @@ export abstract class SystemTensor extends TensorBase {
   choleskySolve(L: this, options: { readonly upper?: boolean } = {}): this {
     const { upper = false } = checkOptions("choleskySolve", options, ["upper"]);
     checkBoolean("choleskySolve", "upper", upper);
-    const l = upper ? checkTensor("choleskySolve", "L", L).transpose(-1, -2) : checkTensor("choleskySolve", "L", L);
-    return l.tril().transpose(-1, -2).solve(l.tril().solve(this));
+    const given = checkTensor("choleskySolve", "L", L), l = (upper ? given.transpose(-1, -2).conj() : given).tril();
+    return l.transpose(-1, -2).conj().solve(l.solve(this));
   }
 
   /** Where singular values are above what counts as 0. */
   private tolerance(action: string, s: this, options: RankOptions, sizes: readonly number[]): this {
     const { atol, rtol } = options;
     for (const [name, x] of Object.entries({ atol, rtol })) {
-      if (x !== undefined && !(x >= 0)) {
+      if (x !== undefined && x !== null && !(x instanceof TensorBase) && !(checkNumber(action, name, x) >= 0)) {
         throw new ArgumentError(action, { reason: `${name} must be at least 0, not ${x}` });
       }
     }
-    const share = rtol ?? (atol === undefined || atol === 0 ? Math.max(...sizes) * epsilon(s.dtype) : 0);
-    return s.max(-1, { keepdim: true }).mul(share).maximum(this.wrap(floatConst(atol ?? 0, s.dtype)));
+    const usual = Math.max(...sizes) * dtypeEpsilon(s.dtype), largest = s.max(-1, { keepdim: true });
+    /** A limit for each matrix. */
+    const limit = (x: number | TensorBase): this =>
+      x instanceof TensorBase
+        ? this.wrap(x.uop).cast(s.dtype).unsqueeze(-1) as this
+        : this.wrap(floatConst(x, s.dtype));
+    const least = limit(atol ?? 0), isNone = atol === undefined || atol === null || atol === 0;
+    let share = limit(rtol ?? (isNone || atol instanceof TensorBase ? usual : 0));
+    if ((rtol === undefined || rtol === null) && atol instanceof TensorBase) {
+      share = least.gt(0).where(0, share) as this;
+    }
+    return largest.mul(share).maximum(least);
   }
 
   /** How many singular values are not 0; int32. @throws {ShapeError} below two axes */
   matrixRank(options: RankOptions = {}): this {
     const action = "matrixRank", { hermitian = false } = checkOptions(action, options, RANK);
     checkBoolean(action, "hermitian", hermitian);
-    const a = this.asMatrices(action, hermitian), s = hermitian ? a.eigvalsh().abs() : a.svdvals();
+    const a = this.asMatrices(action, hermitian, false), s = hermitian ? a.eigvalsh().abs() : a.svdvals();
     return s.gt(this.tolerance(action, s, options, a.shape.slice(-2))).sum(-1);
   }
 
-  /** The pseudoinverse (Moore and Penrose's): `[..., m, n]` to `[..., n, m]`. @throws {ShapeError} below two axes */
+  /**
+   * The pseudoinverse (Moore and Penrose's): `[..., m, n]` to `[..., n, m]`. Of symmetric matrices, if they are said to be
+   * `hermitian`, only the lower triangle is looked at. @throws {ShapeError} below two axes
+   */
   pinv(options: RankOptions = {}): this {
     const action = "pinv", { hermitian = false } = checkOptions(action, options, RANK);
     checkBoolean(action, "hermitian", hermitian);
-    const a = this.asMatrices(action, hermitian), [m, n] = a.shape.slice(-2), out = floatOf(this.dtype);
+    const a = this.asMatrices(action, hermitian, false), [m, n] = a.shape.slice(-2), out = floatOf(this.dtype);
     if (prod(a.shape) === 0) return a.transpose(-1, -2).cast(out);
-    const [u, s, vt] = this.wrap(detachNode(a.uop)).svd(false), keep = s.gt(this.tolerance(action, s, options, [m, n]));
+    if (a.dtype.isComplex) {
+      // that of the real matrix of blocks has blocks too
+      const { atol, rtol } = options,
+        usual = atol ? undefined : Math.max(m, n) * dtypeEpsilon(a.dtype.real),
+        t = this.wrap(a.uop);
+      const lower = t.tril(-1), whole = hermitian ? t.tril().add(lower.conj().transpose(-1, -2)) : t;
+      return whole.blocks().pinv({ atol, rtol: rtol ?? usual }).unblocked().cast(out);
+    }
+    const given = this.wrap(detachNode(a.uop)), half = given.tril(-1);
+    const whole = hermitian ? given.tril().add(half.transpose(-1, -2)) : given;
+    const [u, s, vt] = whole.svd(false), keep = s.gt(this.tolerance(action, s, options, [m, n]));
     const inverse = keep.where((keep.where(s, 1) as this).reciprocal(), 0) as this;
     const made = vt.transpose(-1, -2).mul(inverse.unsqueeze(-2)).dot(u.transpose(-1, -2)).inMemory();
     return this.wrap(withGradient(made.uop, [a.uop], PSEUDOINVERSE)).cast(out);
@@ -281,7 +374,9 @@ export abstract class SystemTensor extends TensorBase {
     b: Operand,
     options: { readonly rcond?: number } = {},
   ): [solution: this, residuals: this, rank: this, singularValues: this] {
-    const action = "lstsq", { rcond } = checkOptions(action, options, ["rcond"]), a = this.asMatrices(action, false);
+    const action = "lstsq",
+      { rcond } = checkOptions(action, options, ["rcond"]),
+      a = this.asMatrices(action, false, false);
     const right = this.operand(b, action) as this, [m, n] = a.shape.slice(-2);
     const vector = right.ndim === 1 || (a.ndim > 2 && sameArray(right.shape, this.shape.slice(0, -1)));
     const y = (vector ? right.unsqueeze(-1) : right).cast(promote(a.dtype, floatOf(right.dtype)));
@@ -289,7 +384,7 @@ export abstract class SystemTensor extends TensorBase {
       throw new ShapeError(action, { shapes: [this.shape, right.shape], reason: `the right side must have ${m} rows` });
     }
     const x = a.pinv({ rtol: rcond }).dot(y), s = this.wrap(detachNode(a.uop)).svdvals();
-    const left = m > n ? a.dot(x).sub(y).square().sum(-2) : x.sum(-2).narrow2(-1, 0);
+    const left = m > n ? squaredSizes(a.dot(x).sub(y)).sum(-2) : x.sum(-2).narrow2(-1, 0);
     return [vector ? x.squeeze(-1) : x, left, a.matrixRank({ rtol: rcond }), s];
   }
 
@@ -303,14 +398,14 @@ export abstract class SystemTensor extends TensorBase {
 
   /** e to the power of square matrices, by a series of what is halved until it is small, and squared as often. @throws {ShapeError} unless square */
   matrixExp(): this {
-    const a = this.asMatrices("matrixExp", true), d = a.dtype, n = a.shape[a.ndim - 1];
+    const a = this.asMatrices("matrixExp", true, false), d = a.dtype.real, n = a.shape[a.ndim - 1];
     if (prod(a.shape) === 0) return this.wrap(a.uop).cast(floatOf(this.dtype));
     // halvings until the norm is below 1/2; the largest finite one needs so many
     const most = d === dtypes.float64 ? 24 : 16, terms = d === dtypes.float64 ? 16 : 10;
     const norm = this.wrap(detachNode(a.abs().sum(-2, { keepdim: true }).max(-1, { keepdim: true }).uop));
     const halvings = norm.mul(2).maximum(1).log2().ceil().clamp(0, most).inMemory();
     const x = a.mul(halvings.neg().exp2()).inMemory(), one = a.unit();
-    let sum = one;
+    let sum: this = one;
     for (let k = terms; k >= 1; k--) sum = one.add(x.dot(sum).div(k)).inMemory();
     for (const k of rangeOf(most)) sum = (halvings.gt(k).where(sum.dot(sum), sum) as this).inMemory();
     return (n === 1 ? a.exp() : sum).cast(floatOf(this.dtype));

@@ -38,6 +38,31 @@ export function setSeed(value?: number | bigint): void {
   counter = 0;
 }
 
+/** Where random draws are: enough to go on with the same numbers. Plain data, which JSON holds. */
+export interface RngState {
+  /** The seed, of 64 bits, in decimal. */
+  readonly seed: string;
+  /** How many values were drawn since it was set. */
+  readonly counter: number;
+}
+
+/** What `Tensor.getRngState` gives. */
+export function rngState(): RngState {
+  return { seed: String(seed), counter };
+}
+
+/** Goes on from there. @throws {ArgumentError} for what is no such state */
+export function setRngState(state: RngState): void {
+  const { seed: text, counter: at } = (state ?? {}) as Partial<RngState>;
+  if (typeof text !== "string" || !/^\d{1,20}$/.test(text) || !Number.isSafeInteger(at) || (at as number) < 0) {
+    throw new ArgumentError("set the state of random numbers", {
+      reason: `it must be what Tensor.getRngState() gave, not ${describe(state)}`,
+    });
+  }
+  seed = BigInt.asUintN(64, BigInt(text));
+  counter = at as number;
+}
+
 /** The counter that the next draw takes. */
 export function currentCounter(): number {
   return counter;
@@ -89,6 +114,22 @@ export function threefryNode(key: readonly [UOp, UOp], x: readonly [UOp, UOp]): 
     b = b.add(ks[(round + 2) % 3].add(constant(round + 1, dtypes.uint32)));
   }
   return [a, b];
+}
+
+/** The next 32 random bits, on the host: what shuffling begins with. Takes one counter. */
+export function drawWord(): number {
+  const c = reserveCounter(1), key = [Number(seed >> 32n), Number(seed & 0xffffffffn)];
+  const ks = [key[0], key[1], key[0] ^ key[1] ^ 0x1bd11bda];
+  let a = (Math.floor(c / WORD) + ks[0]) | 0, b = (c % WORD + ks[1]) | 0;
+  for (let round = 0; round < 5; round++) {
+    for (const by of ROTATIONS[round % 2]) {
+      a = (a + b) | 0;
+      b = ((b << by) | (b >>> (32 - by))) ^ a;
+    }
+    a = (a + ks[(round + 1) % 3]) | 0;
+    b = (b + ks[(round + 2) % 3] + round + 1) | 0;
+  }
+  return (a ^ b) >>> 0;
 }
 
 /** 32 random bits for each counter in [c, c + n): shape [n], uint32. The counter's words are scalars. */

@@ -1,6 +1,7 @@
 /**
  * Reductions by key: all values whose key is t combine into place t. Small problems compare every key with every place;
- * large ones sort the keys, O(n log^2 n), those outside as if all alike, and combine runs of equal ones. Orders are fixed: reruns are bit-equal. Sums by
+ * large ones sort the keys, O(n log^2 n), those outside as if all alike, and combine runs of equal ones, in loops that are as
+ * long as a run on CPUs (codegen/lower/loop_ends.ts). Orders are fixed: reruns are bit-equal. Sums by
  * key and reads of rows by index are each other's gradients.
  *
  * @module
@@ -15,6 +16,7 @@ import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, INT32_MAX, positionDType, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
+import { isRange, nodeView } from "../../uop/graph/view.ts";
 import { iotaAlong, padConstant } from "./movement_nodes.ts";
 import { reduceNode } from "./reduce_nodes.ts";
 import { castNode, scalarConst } from "./scalars.ts";
@@ -39,6 +41,13 @@ export type Fold = typeof Ops.ADD | typeof Ops.MUL | typeof Ops.MAX | "last";
 
 function own(u: UOp): UOp {
   return uop(Ops.CONTIGUOUS, u.dtype, [u]);
+}
+
+/** Rows that lie one after the other in memory: `u` itself where it is such a part of it. */
+function stored(u: UOp): UOp {
+  const { base, view, moving } = nodeView(u, (x) => x.becomes ?? x);
+  const isThere = base.op === Ops.BUFFER && view !== undefined && isRange(view) && moving.length === 0;
+  return isThere ? u : own(u);
 }
 
 /** a < b where NaN is larger than all else. */
@@ -148,17 +157,68 @@ function rowsAt(x: UOp, index: UOp): UOp {
   return reshape(selectNode(place.eq(at), expand(reshape(x, [l, 1, n, r]), full), [2]), [l, m, r]);
 }
 
+/** Where each of `[l, size]` runs of sorted keys lies among `[l, n]` positions. */
+interface Runs {
+  readonly begin: UOp;
+  readonly end: UOp;
+}
+
 /** As {@linkcode foldKeys} of rows: `keys` `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
 function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
-  const [l, , r] = shapeOf(values), d = values.dtype;
+  const [l, , r] = shapeOf(values), d = values.dtype, rows = stored(values);
   const order = own(sortedPositions(keys, { size })), sorted = own(gatherNode(own(keys), 1, order));
-  const ordered = own(rowsAt(own(values), order)), run = fold === "last" ? ordered : foldRuns(sorted, ordered, fold);
-  const at = places([l], size), end = own(searchNode(sorted, at, true)), zero = constant(0, end.dtype);
-  const last = zero.lt(end).where(end.add(-1), zero);
-  const any = zero.lt(end).and(gatherNode(sorted, 1, last).eq(at));
-  const identity = scalarConst(fold === "last" ? 0 : identityOf(fold, d), d);
-  const found = expand(reshape(any, [l, size, 1]), [l, size, r]);
-  return { values: found.where(rowsAt(run, last), identity), any };
+  // where the keys -1, 0, ..., size - 1 end
+  const ends = own(searchNode(sorted, places([l], size + 1).add(-1), true));
+  const part = (from: number): UOp => shrink(ends, [[0, l], [from, from + size]]);
+  const runs = { begin: part(0), end: part(1) }, any = runs.begin.lt(runs.end);
+  if (fold !== "last") return { values: foldRuns(rows, order, sorted, ends, runs, fold), any };
+  const last = gatherNode(order, 1, any.where(runs.end.add(-1), constant(0, ends.dtype)));
+  return { values: expand(reshape(any, [l, size, 1]), [l, size, r]).where(rowsAt(rows, last), scalarConst(0, d)), any };
+}
+
+/** The fold of `count` rows, at most {@linkcode BLOCK}, in `order` from `first` on, both `[l, m]`: `[l, m, r]`. */
+function foldRows(rows: UOp, order: UOp, first: UOp, count: UOp, fold: Exclude<Fold, "last">): UOp {
+  const [l, m] = shapeOf(first), r = shapeOf(rows)[2];
+  const all = [l, m, BLOCK], full = [l, m, BLOCK, r];
+  const step = castNode(broadcastTo(iotaAlong(BLOCK, 2, 3), all), first.dtype);
+  const wide = (u: UOp): UOp => expand(reshape(u, [l, m, 1]), all);
+  const at = gatherNode(order, 1, reshape(wide(own(first)).add(step), [l, m * BLOCK]));
+  const counts = step.lt(wide(own(count))), inside = expand(reshape(counts, [l, m, BLOCK, 1]), full);
+  const from = reshape(counts, [l, m * BLOCK]).where(at, constant(-1, at.dtype)); // no row: nothing is read
+  const each = inside.where(reshape(rowsAt(rows, from), full), scalarConst(identityOf(fold, rows.dtype), rows.dtype));
+  return reshape(reduceNode(each, fold, [2]), [l, m, r]);
+}
+
+/**
+ * The fold of each run of rows that stand in `order` by `sorted` keys. What of a run lies in its last block of rows is read
+ * there; what lies in the blocks before is folded for each block that ends within a run, and combined along those blocks.
+ */
+function foldRuns(
+  rows: UOp,
+  order: UOp,
+  sorted: UOp,
+  ends: UOp,
+  { begin, end }: Runs,
+  fold: Exclude<Fold, "last">,
+): UOp {
+  const [l, n, r] = shapeOf(rows), size = shapeOf(begin)[1], blocks = ceilDiv(n, BLOCK);
+  const before = end.add(-1).floorDiv(BLOCK), start = before.mul(BLOCK).max(begin);
+  const inside = foldRows(rows, order, start, end.add(start.mul(-1)), fold);
+  if (blocks === 1) return inside;
+  const m = blocks - 1, zero = constant(0, ends.dtype);
+  const last = reshape(
+    shrink(reshape(shrink(sorted, [[0, l], [0, m * BLOCK]]), [l, m, BLOCK]), [[0, l], [0, m], [BLOCK - 1, BLOCK]]),
+    [l, m],
+  );
+  const block = castNode(broadcastTo(iotaAlong(m, 1, 2), [l, m]), ends.dtype).mul(BLOCK);
+  const from = gatherNode(ends, 1, last).max(block), to = block.add(BLOCK);
+  const goesOn = to.lt(gatherNode(ends, 1, last.add(1)));
+  const tails = own(foldRows(rows, order, from, goesOn.where(to.add(from.mul(-1)), zero), fold));
+  const carried = scanRuns(own(last), tails, fold);
+  const longer = begin.lt(before.mul(BLOCK)), isLonger = expand(reshape(longer, [l, size, 1]), [l, size, r]);
+  const identity = scalarConst(identityOf(fold, rows.dtype), rows.dtype);
+  const previous = longer.where(before.add(-1), constant(-1, before.dtype));
+  return isLonger.where(rowsAt(carried, previous), identity).alu(fold, inside);
 }
 
 /**
@@ -166,7 +226,7 @@ function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values:
  * blocks, then of the last rows of all blocks in the same way, each of which goes on in the next block that begins with
  * its key. O(n) work, a few kernels.
  */
-function foldRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
+function scanRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
   const [l, n, r] = shapeOf(values), blocks = ceilDiv(n, BLOCK), missing = blocks * BLOCK - n;
   const identity = scalarConst(identityOf(fold, values.dtype), values.dtype);
   const key = reshape(padConstant(keys, [[0, 0], [0, missing]], noKey(keys.dtype)), [l, blocks, BLOCK]);
@@ -181,7 +241,7 @@ function foldRuns(keys: UOp, values: UOp, fold: Exclude<Fold, "last">): UOp {
   if (blocks === 1) return reshape(shrink(inside, [[0, l], [0, 1], [0, n], [0, r]]), [l, n, r]);
   const lastKeys = reshape(shrink(key, [[0, l], [0, blocks], [BLOCK - 1, BLOCK]]), [l, blocks]);
   const lastRows = shrink(inside, [[0, l], [0, blocks], [BLOCK - 1, BLOCK], [0, r]]);
-  const carried = foldRuns(own(lastKeys), reshape(lastRows, [l, blocks, r]), fold);
+  const carried = scanRuns(own(lastKeys), reshape(lastRows, [l, blocks, r]), fold);
   // what the block before hands on
   const before = (u: UOp, fill: number) => {
     const shape = shapeOf(u), kept = shrink(u, shape.map((s, i): [number, number] => [0, i === 1 ? s - 1 : s]));

@@ -8,7 +8,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
-import { GradientArg, slope, withGradient } from "../../uop/graph/given_gradient.ts";
+import { GradientArg, slope, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
 import { notNode } from "./compare_nodes.ts";
 import {
   absNode,
@@ -239,17 +239,28 @@ function factorial(n: number): number {
   return n < 2 ? 1 : n * factorial(n - 1);
 }
 
+/** The polynomial q with the nth derivative of cot(x) = q(cot(x)): its coefficients. */
+function cotangent(n: number): number[] {
+  let q = [0, 1]; // q' becomes -(1 + c^2) dq/dc
+  for (let k = 0; k < n; k++) {
+    const slope = q.slice(1).map((c, i) => -(i + 1) * c);
+    q = [...slope, 0, 0].map((c, i) => c + (i < 2 ? 0 : slope[i - 2]));
+  }
+  return q;
+}
+
 const POLYGAMMA: GradientArg[] = [];
-/** The nth derivative of {@linkcode digammaNode}; of n above 1 NaN for x < 0, as it is not needed there. */
+/** The nth derivative of {@linkcode digammaNode}; infinite at 0 and below it at integers. */
 export function polygammaNode(n: number, x: UOp): UOp {
   if (n === 0) return digammaNode(x);
-  const d = x.dtype, below = lt(x, 0.5), a = n === 1 ? below.where(shift(scale(x, -1), 1), x) : x;
+  const d = x.dtype, zero = constant(0, d), below = lt(x, 0.5), a = below.where(shift(scale(x, -1), 1), x);
   const sign = n % 2 === 1 ? 1 : -1, value = scale(zeta(n + 1, a), sign * factorial(n));
-  let found = value;
-  if (n === 1) { // psi'(1 - x) + psi'(x) = (pi / sin(pi x))^2
-    const s = sinPi(below.where(x, floatConst(0.5, d))), pole = scale(over(1, s), Math.PI);
-    found = below.where(pole.mul(pole).add(scale(value, -1)), value);
-  } else found = lt(x, 0).where(over(0, constant(0, d)), value);
+  // (-1)^n psi(1 - x) - psi(x) is the nth derivative of pi cot(pi x), whose terms all have one sign
+  const rest = below.where(x.add(scale(roundNode(x), -1)), floatConst(0.5, d)), angle = scale(rest, Math.PI);
+  const isPole = rest.eq(zero), cot = angle.cos().fdiv(isPole.where(floatConst(1, d), angle.sin()));
+  const turned = cotangent(n).reduceRight((sum: UOp, c) => shift(sum.mul(cot), c), zero);
+  const reflected = scale(value, -sign).add(scale(turned, -(Math.PI ** (n + 1))));
+  const found = below.where(isPole.where(floatConst(sign * Infinity, d), reflected), value);
   return withGradient(found, [x], POLYGAMMA[n] ??= slope((u) => polygammaNode(n + 1, u)));
 }
 
@@ -290,6 +301,8 @@ export function sincNode(x: UOp): UOp {
   return withGradient(select(zero, 1, sinPi(n).fdiv(scale(n, Math.PI))), [x], SINC_SLOPE);
 }
 
+/** It follows x at its pace, except where that is y already, and is not moved by y. */
+const NEXTAFTER = new GradientArg((g, [x, y]) => [x.eq(y).where(constant(0, g.dtype), g), () => zerosLike(y)], true);
 /** The next number after x in the direction of y: of float32 and float64 by their bits. */
 export function nextafterNode(x: UOp, y: UOp): UOp {
   const d = x.dtype, int = d.bits === 64 ? dtypes.int64 : d.bits === 32 ? dtypes.int32 : dtypes.int16;
@@ -302,7 +315,7 @@ export function nextafterNode(x: UOp, y: UOp): UOp {
     .bitcast(d);
   const stepped = bits.add(away.where(c(1), c(-1))).bitcast(d);
   const moved = x.eq(zero).where(smallest, stepped);
-  return x.ne(x).or(y.ne(y)).where(x.add(y), x.eq(y).where(y, moved));
+  return withGradient(x.ne(x).or(y.ne(y)).where(x.add(y), x.eq(y).where(y, moved)), [x, y], NEXTAFTER);
 }
 
 /** Steps of Euclid's algorithm that one kernel makes: all of them do the same, so that one is compiled. */

@@ -318,7 +318,7 @@ export abstract class ArrangeTensor extends TensorBase {
       for (let i = from; i < n; i++) choose(withReplacement ? i : i + 1, [...chosen, i]);
     };
     if (r > 0) choose(0, []);
-    if (rows.length === 0) return this.narrow(0, 0, 0).reshape([0]);
+    if (rows.length === 0) return this.narrow(0, 0, 0).reshape(r === 0 ? [0] : [0, r]);
     const columns = rangeOf(r).map((k) => {
       const parts = rows.map((row) => this.narrow(0, row[k], 1));
       return parts[0].cat(parts.slice(1), 0);

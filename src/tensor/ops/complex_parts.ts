@@ -10,6 +10,7 @@ import { constant, type UOp } from "../../uop/core/uop.ts";
 import { bare, fromPairs, fromParts, partsOf } from "../../uop/graph/complex.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
 import { angleNode, conjugateNode, directionNode } from "../nodes/complex_nodes.ts";
+import { floatConst } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { type ElementwiseTensor, signValue } from "./elementwise.ts";
 import { inFloat } from "./rows.ts";
@@ -58,7 +59,7 @@ export abstract class ComplexTensor extends TensorBase {
     if (this.dtype.isComplex) return this.wrap(angleNode(this.uop));
     return this.wrap(inFloat(this.uop, (x) => {
       const zero = constant(0, x.dtype);
-      return x.ne(x).where(x, x.lt(zero).where(constant(Math.fround(Math.PI), x.dtype), zero));
+      return x.ne(x).where(x, x.lt(zero).where(floatConst(Math.PI, x.dtype), zero));
     }));
   }
 

@@ -7,7 +7,7 @@
 import { type DType, type DTypeLike, dtypes, leastInt, mostInt, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, floatOf, holdsWhole, isWhole, promote, promoteScalar } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { checkChoice, checkOptions, checkScalar } from "../../helpers/options.ts";
+import { checkChoice, checkNumber, checkOptions, checkScalar } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
@@ -406,7 +406,7 @@ export abstract class ElementwiseTensor extends TensorBase {
   isclose(other: Operand, options: CloseOptions = {}): this {
     checkOptions("isclose", options, ["rtol", "atol", "equalNan"]);
     for (const name of ["rtol", "atol"] as const) {
-      const value = options[name] ?? 0;
+      const value = checkNumber("isclose", name, options[name] ?? 0);
       if (!(value >= 0)) throw new ArgumentError("isclose", { reason: `${name} must be at least 0, not ${value}` });
     }
     const [p, q] = this.broadcasted("isclose", other);

@@ -96,7 +96,7 @@ export const BINARY_SPECIAL: Rows<(a: UOp, b: UOp) => UOp> = {
     return d.isUnsigned ? product : product.lt(zero).where(negNode(product), product);
   },
   nextafter: (a, b) => {
-    if (a.dtype.isFloat && a.dtype.bits >= 16) return flat(nextafterNode(a, b), [a, b]);
+    if (a.dtype.isFloat && a.dtype.bits >= 16) return nextafterNode(a, b);
     throw new DTypeError("nextafter of dtype", { dtypes: [a.dtype], reason: "it takes floats of 16 bits or more" });
   },
 };
@@ -186,7 +186,7 @@ export abstract class SpecialTensor extends TensorBase {
     return x.floating(logitNode);
   }
 
-  /** The nth derivative of `digamma`, for x > 0 (n = 1: for all x). @throws {ArgumentError} unless n is at least 0 */
+  /** The nth derivative of `digamma`: infinite at 0 and at negative integers. @throws {ArgumentError} unless n is at least 0 */
   polygamma(n: number): this {
     checkInteger("polygamma", "n", n, 0);
     return this.floating((x) => polygammaNode(n, x));

@@ -6,6 +6,7 @@
  * @module
  */
 import { defaultFloat } from "../../dtype/promotion.ts";
+import { cutsGradients, withContext } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError, TRACED } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
@@ -134,7 +135,16 @@ function checkArgnums(action: string, fn: unknown, options: GradOptions): void {
   }
 }
 
+/** Runs `body`, which differentiates something that it computes itself: in `Tensor.noGrad`, too. */
+export function withGradients<T>(action: string, body: () => T): T {
+  return cutsGradients() ? withContext(action, { GRAD: 1 }, body) : body();
+}
+
 function differentiate(action: string, fn: TensorFunction<never[]>, options: GradOptions, args: readonly unknown[]) {
+  return withGradients(action, () => differentiated(action, fn, options, args));
+}
+
+function differentiated(action: string, fn: TensorFunction<never[]>, options: GradOptions, args: readonly unknown[]) {
   const several = Array.isArray(options.argnums);
   const argnums = several ? options.argnums as readonly number[] : [(options.argnums as number | undefined) ?? 0];
   const given = args.map((x, i) => argnums.includes(i) ? scalarOf(x) : x), stand = [...given];
@@ -254,6 +264,10 @@ function placeholder(t: TensorBase, shape: readonly number[]): { node: UOp; leaf
  * @throws {ShapeError} if a tangent has another shape than its primal @throws {DTypeError} for tensors that are no floats
  */
 export function jvp<A extends unknown[], R>(fn: TensorFunction<A, R>, primals: A, tangents: A): [value: R, tangent: R] {
+  return withGradients("jvp()", () => pushed(fn, primals, tangents));
+}
+
+function pushed<A extends unknown[], R>(fn: TensorFunction<A, R>, primals: A, tangents: A): [value: R, tangent: R] {
   const action = "compute jvp";
   if (!Array.isArray(primals) || !Array.isArray(tangents)) {
     throw new ArgumentError(action, { reason: "primals and tangents are lists of arguments" });

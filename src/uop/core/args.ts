@@ -51,6 +51,7 @@ export type ConstValue = number | Int64;
 /** A shape: RESHAPE, EXPAND. */
 export class ShapeArg implements ArgRecord {
   readonly hash: number;
+  /** Sizes of the axes. */
   constructor(readonly shape: readonly number[]) {
     this.hash = hashNumbers(shape);
   }
@@ -132,6 +133,7 @@ export class WindowArg implements ArgRecord {
 /** Which axes a tensor-graph REDUCE reduces, and how: op is Ops.ADD, MUL or MAX. Reduced axes stay, with size 1. */
 export class ReduceArg implements ArgRecord {
   readonly hash: number;
+  /** An op, over these axes. */
   constructor(readonly op: number, readonly axes: readonly number[]) {
     this.hash = mix(hashNumbers(axes), op);
   }
@@ -182,6 +184,7 @@ export class Storage {
 /** One version of one storage. */
 export class BufferArg implements ArgRecord {
   readonly hash: number;
+  /** A storage, as some write left it. */
   constructor(readonly storage: Storage, readonly version: number) {
     this.hash = mix(mix(0x6a09e667, storage.id), version);
   }
@@ -196,6 +199,7 @@ export class BufferArg implements ArgRecord {
 /** A scalar argument, with its bounds (inclusive). */
 export class VariableArg implements ArgRecord {
   readonly hash: number;
+  /** A name, and the values that it may take. */
   constructor(readonly name: string, readonly min: number, readonly max: number) {
     this.hash = mix(mix(hashString(name), hashNumber(min)), hashNumber(max));
   }
@@ -210,6 +214,7 @@ export class VariableArg implements ArgRecord {
 /** A buffer argument of a kernel: its slot, and its size in elements. */
 export class ParamArg implements ArgRecord {
   readonly hash: number;
+  /** A position among the arguments, and elements. */
   constructor(readonly slot: number, readonly size: number) {
     this.hash = mix(mix(0x510e527f, slot), size);
   }
@@ -242,6 +247,7 @@ export const axisKindName: readonly string[] = Object.keys(AxisKind);
 /** Identity and kind of a RANGE. `id` is unique in its kernel; `sub` counts the pieces an opt split it into. */
 export class RangeArg implements ArgRecord {
   readonly hash: number;
+  /** As the class says. */
   constructor(readonly id: number, readonly kind: AxisKind, readonly sub: number = 0) {
     this.hash = mix(mix(mix(0x1f83d9ab, id), kind), sub);
   }
@@ -256,6 +262,7 @@ export class RangeArg implements ArgRecord {
 /** An accumulator's identity within its kernel. */
 export class AccArg implements ArgRecord {
   readonly hash: number;
+  /** A number within the kernel. */
   constructor(readonly id: number) {
     this.hash = mix(0x428a2f98, id);
   }
@@ -273,6 +280,7 @@ export type Scope = "thread" | "shared";
 /** Kernel-local memory: `size` elements. */
 export class LocalArg implements ArgRecord {
   readonly hash: number;
+  /** A number within the kernel, elements, and whose memory it is. */
   constructor(readonly id: number, readonly size: number, readonly scope: Scope) {
     this.hash = mix(mix(hashString(scope), id), size);
   }
@@ -330,14 +338,23 @@ export function sameArg(a: Arg, b: Arg): boolean {
 
 /** The record that each op carries, where it is always one. */
 export interface ArgOf {
+  /** Memory. */
   readonly [Ops.BUFFER]: BufferArg;
+  /** Name and range. */
   readonly [Ops.VARIABLE]: VariableArg;
+  /** Position and size. */
   readonly [Ops.PARAM]: ParamArg;
+  /** Number and kind of a loop. */
   readonly [Ops.RANGE]: RangeArg;
+  /** Memory of the kernel. */
   readonly [Ops.LOCAL]: LocalArg;
+  /** Number of an accumulator. */
   readonly [Ops.ACC]: AccArg;
+  /** How a tile is kept. */
   readonly [Ops.STAGE]: StageArg;
+  /** Where a window lies. */
   readonly [Ops.WINDOW]: WindowArg;
+  /** Which lanes. */
   readonly [Ops.LANES]: AxesArg;
 }
 

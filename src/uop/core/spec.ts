@@ -35,7 +35,9 @@ export type SpecTest = (u: UOp) => true | string;
 
 /** The legal nodes of a stage: a test by op; an op without one is not legal there. */
 export interface Spec {
+  /** Where it holds. */
   readonly stage: "tensor" | "kernel" | "lowered" | "linear";
+  /** By op; an op without one does not exist at this stage. */
   readonly tests: readonly (SpecTest | undefined)[];
 }
 

@@ -7,19 +7,25 @@
  * @module
  */
 import { SpecError } from "../../helpers/errors.ts";
+import { rowSite, type Site } from "../../helpers/stack.ts";
 import { sameArg } from "../core/args.ts";
 import { isCommutative, OP_COUNT, opArity, type Ops } from "../core/ops.ts";
 import type { UOp } from "../core/uop.ts";
 import type { UPat } from "./upat.ts";
 
 /** Captures as the compiled code passes them. */
-type Captures = Record<string, UOp>;
+export type Captures = Record<string, UOp>;
 
 /** One rule: where the pattern matches, `apply` gives the replacement, or undefined to decline. */
 export interface Rule<X = unknown> {
+  /** What it matches. */
   readonly pattern: UPat;
+  /** What a match becomes; undefined is no match after all. */
   readonly apply: (captures: Captures, ctx: X) => UOp | undefined;
+  /** As recordings and statistics show it. */
   readonly name: string;
+  /** The row of its table, for records. */
+  readonly site: Site;
 }
 
 /** A rule. The callback's captures are those of the pattern; it returns the replacement, or undefined for no match. */
@@ -28,7 +34,7 @@ export function rule<C, X = unknown>(
   apply: (captures: C, ctx: X) => UOp | undefined,
   name?: string,
 ): Rule<X> {
-  return { pattern, apply: apply as unknown as Rule<X>["apply"], name: name ?? "" };
+  return { pattern, apply: apply as unknown as Rule<X>["apply"], name: name ?? "", site: rowSite() };
 }
 
 /** What a rule is called in records and statistics: its name, or its pattern. */
@@ -64,7 +70,9 @@ type Test = (u: UOp, ctx: unknown) => UOp | undefined;
 
 /** A named list of rules, tried in order; the first replacement that differs from the node wins. */
 export class PatternMatcher<X = unknown> {
+  /** As recordings and errors show it. */
   readonly name: string;
+  /** In the order in which they are tried. */
   readonly rules: readonly Rule<X>[];
   /** By op: the compiled test; null without rules; undefined before first use. */
   private readonly table: (Test | null | undefined)[];
@@ -80,6 +88,7 @@ export class PatternMatcher<X = unknown> {
   /** Where these rules are those of a matcher that settles, and more: its bits, and the ops that the others are about. */
   readonly base: { readonly bits: number; readonly roots0: number; readonly roots1: number };
 
+  /** A table of rules under a name. */
   constructor(
     name: string,
     rules: readonly Rule<X>[],
@@ -164,10 +173,12 @@ export class PatternMatcher<X = unknown> {
     return this.rulesOf(u.op).find((r) => compileRules([r], u.op)(u, ctx) !== undefined);
   }
 
+  /** Rules that may match an op. */
   private rulesOf(op: Ops): Rule<X>[] {
     return this.rules.filter((r) => canBe(r.pattern, op));
   }
 
+  /** The test of an op: those of all of its rules in one. */
   private compile(op: Ops): Test | null {
     const rules = this.rulesOf(op);
     return this.table[op] = rules.length === 0 ? null : sharedTest(rules, op);

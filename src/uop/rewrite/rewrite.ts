@@ -7,10 +7,12 @@
 import { envNumber } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { checkFunction } from "../../helpers/options.ts";
+import { listening, type Span, spans, timed } from "../../helpers/spans.ts";
+import { type NoteKind, notes, wantsNotes } from "../core/notes.ts";
 import { Ops } from "../core/ops.ts";
 import { printUOp } from "../core/print.ts";
 import { closedRangesOf, rangesOf } from "../core/ranges.ts";
-import { type PassRecord, Recording } from "../core/recording.ts";
+import { type PassRecord, Recording, type Work } from "../core/recording.ts";
 import { type Spec, verify } from "../core/spec.ts";
 import { type UOp, uop } from "../core/uop.ts";
 import { type PatternMatcher, type Rule, ruleName } from "./matcher.ts";
@@ -31,6 +33,8 @@ let recording: PassRecord[] | undefined;
 /** The pass that runs. */
 let running: PassRecord | undefined;
 let depth = 0;
+/** What the passes that run belong to. */
+let work: Work | undefined;
 
 /**
  * Runs `fn` and returns its result with a record of every pass in it: the graph before and after, and each replacement
@@ -44,17 +48,52 @@ let depth = 0;
  */
 export function record<T>(fn: () => T): Recording<T> {
   checkFunction("record passes", "fn", fn);
+  const passes: PassRecord[] = [], events: Span[] = [];
+  const hear = (span: Span): void => void events.push(span);
+  return new Recording(recordingTo(passes, () => listening(hear, fn)), passes, events);
+}
+
+/** Calls `fn`; the passes that run in it go to `passes`, and to no other record. */
+export function recordingTo<T>(passes: PassRecord[] | undefined, fn: () => T): T {
   const outer = recording, outerDepth = depth, outerRunning = running;
-  const passes: PassRecord[] = [];
   recording = passes;
   running = undefined;
   depth = 0;
   try {
-    return new Recording(fn(), passes);
+    return fn();
   } finally {
     recording = outer;
     running = outerRunning;
     depth = outerDepth;
+  }
+}
+
+/** From now on passes go to a list, but those inside of {@linkcode record}; undefined ends this. For who watches a whole program. */
+export function recordAll(passes: PassRecord[] | undefined): void {
+  recording = passes;
+}
+
+const counts = { schedule: 0, kernel: 0 };
+
+/** Makes something of a graph in passes that belong together, and says so to records; a kernel goes by what `nameOf` tells. */
+export function runWork<T>(
+  { kind, device, ast }: Pick<Work, "kind" | "device" | "ast">,
+  make: () => T,
+  nameOf?: (made: T) => string,
+): T {
+  const number = ++counts[kind];
+  if (recording === undefined && spans.listener === undefined && !wantsNotes()) return make();
+  const outer = work, own: Work = work = { kind, number, device, name: "", ast, made: undefined };
+  const run = (): T => {
+    const made = make();
+    own.name = nameOf?.(made) ?? "";
+    own.made = made;
+    return made;
+  };
+  try {
+    return kind === "schedule" ? run() : timed("lower", "lower", run, () => ({ name: own.name, subject: own }));
+  } finally {
+    work = outer;
   }
 }
 
@@ -65,9 +104,11 @@ export function isRecording(): boolean {
 
 /** A row of a list of passes: from a graph to a graph, under a name that records and statistics show. */
 export interface Pass<X> {
+  /** As DEBUG and recordings show it. */
   readonly name: string;
   /** For which graphs it runs; for all where it is absent. */
   readonly when?: (ctx: X, sink: UOp) => boolean;
+  /** What it makes of the graph. */
   readonly run: (sink: UOp, ctx: X) => UOp;
   /** Under SPEC=1: what the graph that it makes may consist of. */
   readonly spec?: Spec;
@@ -87,12 +128,14 @@ export function runPasses<X>(passes: readonly Pass<X>[], sink: UOp, ctx: X): UOp
 
 /** One pass; what it makes is recorded as the graph that `graphOf` gives for it, from that which `before` gives. */
 export function runPass<T>(name: string, before: () => UOp, fn: () => T, graphOf: (made: T) => UOp): T {
-  if (recording === undefined && !countsPasses()) return fn();
+  if (recording === undefined && spans.listener === undefined && !countsPasses()) return fn();
   const start = performance.now();
   let made!: T;
   if (recording === undefined) made = fn();
   else recorded(name, before(), () => graphOf(made = fn()));
-  passMs.set(name, (passMs.get(name) ?? 0) + performance.now() - start);
+  const end = performance.now();
+  passMs.set(name, (passMs.get(name) ?? 0) + end - start);
+  spans.listener?.({ kind: "pass", name, startMs: start, endMs: end, subject: work });
   return made;
 }
 
@@ -112,15 +155,23 @@ export function noteChange(rule: string, from: UOp, to: UOp = from): void {
   running?.changes.push({ rule, from, to });
 }
 
+/**
+ * Leaves a note beside the record: what was decided about a node, and why, as a sentence, with the numbers that decided.
+ * Nobody may listen: where a sentence takes work to make, ask {@linkcode wantsNotes} first.
+ */
+export function note(kind: NoteKind, node: UOp, text: string, numbers: Readonly<Record<string, number>> = {}): void {
+  notes.listener?.({ kind, node, text, numbers, of: work });
+}
+
 function recorded(name: string, before: UOp, fn: (r: PassRecord) => UOp): UOp {
-  const r: PassRecord = { name, depth, before, after: before, timeMs: 0, changes: [] }, outer = running;
+  const startMs = performance.now(), outer = running;
+  const r: PassRecord = { name, depth, of: work, startMs, before, after: before, timeMs: 0, changes: [] };
   recording!.push(running = r);
   depth++;
-  const start = performance.now();
   try {
     return r.after = fn(r);
   } finally {
-    r.timeMs = performance.now() - start;
+    r.timeMs = performance.now() - startMs;
     depth--;
     running = outer;
   }
@@ -204,7 +255,7 @@ function run<X>(root: UOp, pm: PatternMatcher<X>, options: RewriteOptions<X>, me
   if (recording === undefined) return new Rewriter(pm, options, memo, all, () => {}).run(root);
   return recorded(name, root, (r) => {
     const onHit = (rule: Rule<X>, from: UOp, to: UOp): void => {
-      r.changes.push({ rule: ruleName(rule), from, to });
+      r.changes.push({ rule: ruleName(rule), line: rule.site, from, to });
     };
     return new Rewriter(pm, options, memo, all, onHit).run(root);
   });

@@ -49,16 +49,27 @@ export class UPat<C = unknown> extends Arithmetic<UPat<unknown>> {
   declare readonly captured: C;
   /** Ops that match; undefined for any. */
   readonly ops: readonly Ops[] | undefined;
+  /** Under which the node is captured. */
   readonly name: string | undefined;
+  /** Of a constant. */
   readonly value: number | undefined;
+  /** Patterns of which one must match. */
   readonly alternatives: readonly UPat[] | undefined;
+  /** Of the sources, in order. */
   readonly src: readonly UPat[] | undefined;
+  /** Of all sources alike. */
   readonly everySrc: UPat | undefined;
+  /** Whether there may be more sources. */
   readonly allowAny: boolean;
+  /** Whether operands match in this order alone, though the op commutes. */
   readonly ordered: boolean;
+  /** One of these. */
   readonly dtypes: readonly DType[] | undefined;
+  /** The node's, where there is one. */
   readonly arg: Arg;
+  /** Whether `arg` must be equal. */
   readonly hasArg: boolean;
+  /** What else must hold. */
   readonly when: ((u: UOp) => boolean) | undefined;
   private readonly fields: Fields;
 
@@ -117,87 +128,115 @@ export class UPat<C = unknown> extends Arithmetic<UPat<unknown>> {
     return new UPat({ ...this.fields, ...options });
   }
 
+  /** Matches an op of these sources. */
   override alu<B>(op: Ops, ...src: (UPat<B> | number)[]): UPat<C & B> {
     return new UPat({ ops: [op], src: [this as UPat, ...src.map((s) => typeof s === "number" ? UPat.const(s) : s)] });
   }
+  /** Matches `cast`. */
   override cast(dtype?: DType): UPat<C> {
     return new UPat({ ops: [Ops.CAST], dtype, src: [this as UPat] });
   }
+  /** Matches `bitcast`. */
   override bitcast(dtype?: DType): UPat<C> {
     return new UPat({ ops: [Ops.BITCAST], dtype, src: [this as UPat] });
   }
+  /** Matches `add`. */
   override add<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.ADD, x);
   }
+  /** Matches `mul`. */
   override mul<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.MUL, x);
   }
+  /** Matches `sub`. */
   override sub<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.ADD, typeof x === "number" ? -x : x.mul(-1) as UPat<B>);
   }
+  /** Matches `neg`. */
   override neg(): UPat<C> {
     return this.alu<unknown>(Ops.MUL, -1) as UPat<C>;
   }
+  /** Matches `fdiv`. */
   override fdiv<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.FDIV, x);
   }
+  /** Matches `max`. */
   override max<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.MAX, x);
   }
+  /** Matches `floorDiv`. */
   override floorDiv<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.FLOORDIV, x);
   }
+  /** Matches `floorMod`. */
   override floorMod<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.FLOORMOD, x);
   }
+  /** Matches `cdiv`. */
   override cdiv<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.CDIV, x);
   }
+  /** Matches `cmod`. */
   override cmod<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.CMOD, x);
   }
+  /** Matches `lt`. */
   override lt<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.CMPLT, x);
   }
+  /** Matches `ne`. */
   override ne<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.CMPNE, x);
   }
+  /** Matches `eq`. */
   override eq<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.CMPEQ, x);
   }
+  /** Matches `and`. */
   override and<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.AND, x);
   }
+  /** Matches `or`. */
   override or<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.OR, x);
   }
+  /** Matches `xor`. */
   override xor<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.XOR, x);
   }
+  /** Matches `shl`. */
   override shl<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.SHL, x);
   }
+  /** Matches `shr`. */
   override shr<B>(x: UPat<B> | number): UPat<C & B> {
     return this.alu(Ops.SHR, x);
   }
+  /** Matches `where`. */
   override where<A, B>(a: UPat<A> | number, b: UPat<B> | number): UPat<C & A & B> {
     return this.alu<unknown>(Ops.WHERE, a as UPat, b as UPat) as UPat<C & A & B>;
   }
+  /** Matches `exp2`. */
   override exp2(): UPat<C> {
     return this.alu<unknown>(Ops.EXP2) as UPat<C>;
   }
+  /** Matches `log2`. */
   override log2(): UPat<C> {
     return this.alu<unknown>(Ops.LOG2) as UPat<C>;
   }
+  /** Matches `sin`. */
   override sin(): UPat<C> {
     return this.alu<unknown>(Ops.SIN) as UPat<C>;
   }
+  /** Matches `cos`. */
   override cos(): UPat<C> {
     return this.alu<unknown>(Ops.COS) as UPat<C>;
   }
+  /** Matches `sqrt`. */
   override sqrt(): UPat<C> {
     return this.alu<unknown>(Ops.SQRT) as UPat<C>;
   }
+  /** Matches `trunc`. */
   override trunc(): UPat<C> {
     return this.alu<unknown>(Ops.TRUNC) as UPat<C>;
   }

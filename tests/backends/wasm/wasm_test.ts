@@ -168,6 +168,19 @@ Deno.test("wasm: the allocator merges neighbors and reports what does not fit", 
   assertEquals([error.device, error.nbytes], ["WASM:1", 2 ** 33]);
 });
 
+Deno.test("wasm: a kernel of a batch of which another one cannot be rendered is compiled again, in a place of its own", () => {
+  const bad = elementwise("sine", f32, [f32], 8, 1, ([x]) => x.sin());
+  const kernels = [21, 22].map((n) => programOf("add", addKernel(n).linear!));
+  assertThrows(() => device.compiler.compile([...kernels, bad]), CompileError);
+  const other = programOf("other", addThreadVector(7).linear!); // takes the places that they had
+  device.compiler.compile([other]);
+  for (const [k, linear] of kernels.entries()) {
+    const inputs = [1, 2].map((s) => Float32Array.from({ length: 21 + k }, (_, i) => i * s));
+    const got = run(device, linear, [new Float32Array(21 + k), ...inputs].map((x) => new Uint8Array(x.buffer)));
+    assertEquals([...new Float32Array(got.buffer)], Array.from(inputs[0], (x) => 3 * x));
+  }
+});
+
 Deno.test("wasm: what cannot be rendered is a CompileError", () => {
   const linear = elementwise("sine", f32, [f32], 4, 1, ([x]) => x.sin());
   assertThrows(() => device.compiler.compile([linear]), CompileError, "SIN");

@@ -1,7 +1,8 @@
 /** Buffers larger than what a binding holds: the WEBGPU device with bindings of few bytes, beside the JS device. */
 import { assert, assertClose, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { openGpu } from "../../../backends/webgpu/adapter.ts";
-import { webgpuBackend, WebGpuDevice } from "../../../backends/webgpu/webgpu_device.ts";
+import { webgpuBackend } from "../../../backends/webgpu/webgpu.ts";
+import { WebGpuDevice } from "../../../backends/webgpu/webgpu_device.ts";
 import { context, DeviceError, jit, Tensor, Variable } from "../../../mod.ts";
 import { registerBackend } from "../../../src/device/device.ts";
 import { dawnComplaints, hasDawn } from "../../fixtures/dawn.ts";

@@ -51,7 +51,8 @@ for (const [name, graph] of Object.entries(GRAPHS)) {
       const model = new GridModel(regions, outputs, caps, axes.map((a) => a.range), sizes);
       const isFixed = axes.map(() => false);
       const plans = [
-        ...new GridCandidates({ regions, sizes, outputs, caps, isParallel, isFixed, inner: sizes }).all(),
+        ...new GridCandidates({ regions, sizes, outputs, caps, isParallel, isFixed, inner: sizes, loops: sizes.length })
+          .all(),
       ];
       const fitting = plans.filter((p) => model.estimate(p) !== undefined);
       assert.ok(fitting.length >= 4, `${fitting.length} of ${plans.length}`);

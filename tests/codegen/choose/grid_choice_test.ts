@@ -4,12 +4,15 @@
  *
  * @module
  */
+import { optimized } from "../../fixtures/optimized.ts";
 import assert from "node:assert/strict";
 import { context, dtypes, Tensor } from "../../../mod.ts";
 import { baseOf, pricedPlans } from "../../../src/codegen/choose/grid_choice.ts";
+import { Kernel } from "../../../src/codegen/opt/kernel.ts";
 import { beforeOpts } from "../../../src/codegen/passes.ts";
 import { prod } from "../../../src/helpers/math.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
+import { sizeOf } from "../../../src/uop/core/ranges.ts";
 import { bufferAccesses } from "../../support/buffer_accesses.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
 
@@ -68,20 +71,28 @@ Deno.test("grid choice: windows that a cache holds are not shared by threads", (
   assert.doesNotMatch(opts!, /GROUP/, name);
 });
 
-Deno.test("grid choice: a reduction inside of another one keeps no output axis from being shared", () => {
-  const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
-  empty(16, 500, 64).matmul(empty(16, 512, 64).transpose(1, 2)).matmul(empty(16, 512, 64)).realize();
-  for (const { program: { grid, opts, name } } of device.kernels) assert.ok(prod(grid!.size) >= 32, `${name} ${opts}`);
-});
+Deno.test(
+  "grid choice: a reduction inside of another one keeps no output axis from being shared",
+  optimized(() => {
+    const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
+    empty(16, 500, 64).matmul(empty(16, 512, 64).transpose(1, 2)).matmul(empty(16, 512, 64)).realize();
+    for (const { program: { grid, opts, name } } of device.kernels) {
+      assert.ok(prod(grid!.size) >= 32, `${name} ${opts}`);
+    }
+  }),
+);
 
-Deno.test("grid choice: a product too short for tiles is summed by threads that share it", () => {
-  const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
-  empty(16, 224).matmul(empty(224, 31)).realize();
-  empty(2048, 2048).matmul(empty(2048, 2048)).realize();
-  const [short, long] = device.kernels.map((k) => k.program.opts!);
-  assert.match(short, /GROUP/);
-  assert.match(long, /STAGE/);
-});
+Deno.test(
+  "grid choice: a product too short for tiles is summed by threads that share it",
+  optimized(() => {
+    const device = openObserving("CUDA"), empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
+    empty(16, 224).matmul(empty(224, 31)).realize();
+    empty(2048, 2048).matmul(empty(2048, 2048)).realize();
+    const [short, long] = device.kernels.map((k) => k.program.opts!);
+    assert.match(short, /GROUP/);
+    assert.match(long, /STAGE/);
+  }),
+);
 
 Deno.test("grid choice: what a plan costs does not depend on the plans that were priced before", () => {
   const device = openObserving("CUDA"), { renderer } = device;
@@ -100,3 +111,47 @@ Deno.test("grid choice: what a plan costs does not depend on the plans that were
   }
   assert.ok(compared > 10, `${compared} plans`);
 });
+
+Deno.test("grid choice: results that stand side by side already count as copies, in bytes and in registers", () => {
+  const device = openObserving("CUDA"), { renderer } = device;
+  let stacked = 0;
+  for (const { ast } of Tensor.empty([1000, 50257], { device: device.name, dtype: "int32" }).sort()[0].schedule()) {
+    if (ast === undefined) continue;
+    const before = beforeOpts(ast, renderer),
+      copies = new Kernel(before, true).copies.reduce((n, r) => n * sizeOf(r), 1);
+    if (copies < 32 || copies > 64) continue; // rows of more are done in phases
+    const [{ base, plan }] = pricedPlans(before, renderer, Infinity, true).sort((a, b) => a.time - b.time);
+    const own = plan.axes.reduce((n, a) => n * a.copies, 1), { registers } = base.model.estimate(plan)!;
+    assert.ok(own <= Math.max(64, copies) && registers >= Math.min(own, 128), `${own} copies, ${registers} registers`);
+    // most of 1,000 rows of 50,257 numbers is read, and written
+    assert.ok(base.model.floor > 1000 * 50257 * 4 / 5e6, `${base.model.floor} us`);
+    stacked++;
+  }
+  assert.ok(stacked > 5, `${stacked} kernels`);
+});
+
+Deno.test(
+  "grid choice: a strided convolution of few groups has threads along its rows, which share its sums",
+  optimized(() => {
+    const device = openObserving("CUDA");
+    const empty = (...s: number[]) => Tensor.empty(s, { device: device.name });
+    empty(1, 64, 112, 112).conv2d(empty(16, 32, 3, 3), undefined, { stride: 2, padding: 1, dilation: 2, groups: 2 })
+      .realize();
+    const [{ program }] = device.kernels;
+    assert.match(program.opts!, /LOCAL:3:.*GROUP|UNROLL/);
+  }),
+);
+
+Deno.test(
+  "grid choice: threads next to each other have columns next to each other where columns are rows of shared memory",
+  optimized(() => {
+    for (const isTransposed of [false, true]) {
+      const device = openObserving("CUDA");
+      const empty = (...s: number[]) => Tensor.empty(s, { device: device.name }).realize();
+      empty(4096, 768).matmul(isTransposed ? empty(3072, 768).transpose() : empty(768, 3072)).realize();
+      const own = device.kernels.at(-1)!.program.opts!.split(" ").filter((o) => /^(LOCAL|UPCAST):1:/.test(o));
+      assert.match(own[0], isTransposed ? /LOCAL/ : /UPCAST/);
+      assert.ok(own.some((o) => o.startsWith("UPCAST")), own.join(" "));
+    }
+  }),
+);

@@ -95,6 +95,22 @@ Deno.test("heuristic cpu: rows whose vectors lie in two lines are packed where m
   }
 });
 
+Deno.test("heuristic cpu: rows each in a page of its own are packed where many tiles read them, a line at a time", () => {
+  const packs = (writer: string, [rows, inner, columns]: readonly number[]): boolean => {
+    const [{ opts }] = kernelsOf(
+      writer,
+      [rows, inner],
+      (x) => x.matmul(Tensor.empty([inner, columns], { device: x.device })),
+    );
+    return /STAGE:2/.test(opts!);
+  };
+  const far = [[256, 512, 1376], [196, 700, 3136], [320, 300, 880]];
+  for (const shape of far) assert.ok(packs("CLANG", shape), `${shape} is not packed`);
+  // few rows of x, few pages, and vectors of which several share a line
+  for (const shape of [[8, 512, 1376], [256, 64, 1376], [256, 512, 144]]) assert.ok(!packs("CLANG", shape), `${shape}`);
+  for (const shape of far) assert.ok(!packs("WASM", shape), `${shape} on WASM`);
+});
+
 Deno.test("heuristic cpu: what a device has no vectors of gets no lanes", () => {
   const keys = ({ device }: Tensor): Tensor =>
     Tensor.empty([512, 512], { dtype: "int64", device }).mul(3).tril().contiguous();

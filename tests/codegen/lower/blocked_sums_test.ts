@@ -1,9 +1,11 @@
 /** Long float sums against float64: what is rounded off does not grow with the number of elements. */
 import { assert, assertEquals } from "@std/assert";
-import { context, Device, schedule, Tensor, Variable } from "../../../mod.ts";
+import { CompiledKernel, context, Device, schedule, Tensor, Variable } from "../../../mod.ts";
+import { parseOpts, withOpts } from "../../../src/codegen/opt/opt.ts";
 import { toProgram } from "../../../src/codegen/to_program.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
 
 const TENTH = Math.fround(0.1);
 
@@ -90,4 +92,25 @@ Deno.test("long sums: ordinary lengths have one loop, integers and maxima too; k
   assertEquals(loops(of(1 << 22).max()), [1]);
   assertEquals(loops(of(1 << 22, "int32").sum()), [1]);
   assertEquals(loops(of(1 << 22).prod()), [1]);
+});
+
+Deno.test("long sums on a grid: a loop that two sums share is copied where it is cut inside of different loops", () => {
+  const { name } = openObserving("CUDA"), { renderer } = Device.get(name);
+  const x = Tensor.empty([224, 112, 512], { device: name });
+  const partial = schedule([x.sub(x.mean()).square().sum()]).flatMap(({ runner }) =>
+    runner instanceof CompiledKernel && runner.ast.src.length > 0 ? [runner.ast] : []
+  );
+  let count = 0;
+  for (const ast of partial) {
+    for (const opts of ["UNROLL:1:8", "GROUP:0:32 UNROLL:1:8", "UNROLL:0:4 LOCAL:0:4 UNROLL:1:16"]) {
+      try {
+        const { name } = toProgram(withOpts(ast, parseOpts(opts)!), renderer);
+        assert(name.startsWith("r_"));
+        count++;
+      } catch (error) {
+        assertEquals((error as Error).name, "ArgumentError"); // a kernel of one loop
+      }
+    }
+  }
+  assert(count >= 3, `${count} programs`);
 });

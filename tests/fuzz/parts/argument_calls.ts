@@ -10,6 +10,7 @@ import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
 import { BINARY, type BinaryRow, CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
 import { REDUCTIONS } from "../../../src/tensor/ops/reduce.ts";
+import { KIT_STATICS } from "./argument_calls_kit.ts";
 import { OPS, STATIC_OPS } from "./argument_calls_ops.ts";
 import {
   any,
@@ -185,7 +186,10 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   cholesky: of(matrix, () => [opts({ upper: bool(true) })]),
   ...same(of(matrix, () => []), "inv det"),
   svd: of(matrix, () => [maybe(either(false, bool(false), opts({ fullMatrices: bool(false) })))]),
-  searchsorted: of(() => i32([1, 3, 5]), () => [operand(i32([2, 3])), opts({ right: bool(true) })]),
+  searchsorted: of(() => i32([1, 3, 5]), () => [
+    operand(i32([2, 3])),
+    opts({ right: bool(true), sorter: tensor(i32([0, 1, 2])) }),
+  ]),
   unique: on(opts({
     size: int(3),
     fillValue: scalar(0),
@@ -321,6 +325,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
 /** Members of Tensor itself. */
 export const STATICS: Readonly<Record<string, MakeCall>> = {
   ...STATIC_OPS,
+  ...KIT_STATICS,
   full: () => ({ self: Tensor, args: [shape([2, 3]), either(7, scalar(7), size(7)), opts(TENSOR)] }),
   ...Object.fromEntries(
     ["zeros", "ones", "empty", "invalids", "randn", "scaledUniform", "glorotUniform"].map((name) => [

@@ -6,6 +6,7 @@
 import * as dinograd from "../../../mod.ts";
 import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
 import type { Call, MakeCall } from "./argument_calls.ts";
+import { KIT_CLASSES, KIT_FUNCTIONS, KIT_MEMBERS } from "./argument_calls_kit.ts";
 import {
   any,
   type Arg,
@@ -125,6 +126,7 @@ const file = (): Arg => either(new Tensor(npy), path(""), tensor(f32(1)));
 
 /** Public functions, by their path in mod.ts. */
 export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
+  ...KIT_FUNCTIONS,
   "Device.get": () => ({ self: Device, args: [maybe(device("JS"))] }),
   "Device.open": () => ({ self: Device, args: [device("JS")] }),
   "Device.canonicalize": () => ({ self: Device, args: [text("js:0")] }),
@@ -177,7 +179,7 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   jacobian: free(fn(exp), opts({ argnums: int(0) })),
   hessian: free(fn(sum), opts({ argnums: int(0) })),
   scan: free(
-    fn((carry: Tensor, x: Tensor) => [carry.add(x), x]),
+    fn((carry: unknown, x: Tensor) => [carry instanceof Tensor ? carry.add(x) : f32(1), x]),
     any(f32(1)),
     any(f32(3, 1)),
     opts({ reverse: bool(true), unroll: bool(true), length: int(3) }),
@@ -238,6 +240,7 @@ const applied = (make: () => unknown, ...args: Arg[]): MakeCall => () => ({ self
 
 /** Public classes, by their path in mod.ts, as constructors. */
 export const CLASSES: Readonly<Record<string, MakeCall>> = {
+  ...KIT_CLASSES,
   Tensor: free(
     maybe(data([[1, 2], [3, 4]])),
     opts({ dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(true) }),
@@ -254,6 +257,10 @@ export const CLASSES: Readonly<Record<string, MakeCall>> = {
   "nn.ConvTranspose2d": free(...transposed()),
   "nn.ConvTranspose3d": free(...transposed()),
   "nn.Dropout": free(maybe(num(0.5))),
+  "nn.Dropout1d": free(maybe(num(0.5))),
+  "nn.Dropout2d": free(maybe(num(0.5))),
+  "nn.Dropout3d": free(maybe(num(0.5))),
+  "nn.AlphaDropout": free(maybe(num(0.5))),
   "nn.Embedding": free(int(5), int(3)),
   "nn.GRU": free(int(3), int(2), opts(layers)),
   "nn.GRUCell": free(...cell()),
@@ -370,6 +377,7 @@ const sequence = tensor(f32(2, 1, 4));
 
 /** Public methods of classes, by class. Of a class that is not listed those of the class it extends serve. */
 export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>>> = {
+  ...KIT_MEMBERS,
   Variable: { bind: of(() => new Variable("n", 1, 9), int(3)), toString: of(() => new Variable("n", 1, 9)) },
   BatchNorm: { call: norm, calcStats: norm },
   Conv2d: { call: of(() => new nn.Conv2d(2, 2, 2), tensor(f32(1, 2, 3, 3))) },
@@ -379,6 +387,8 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   ConvTranspose1d: { call: of(() => new nn.ConvTranspose1d(2, 2, 2), tensor(f32(1, 2, 3))) },
   ConvTranspose3d: { call: of(() => new nn.ConvTranspose3d(2, 2, 2), tensor(f32(1, 2, 3, 3, 3))) },
   Dropout: { call: of(() => new nn.Dropout(), three) },
+  Dropout2d: { call: of(() => new nn.Dropout2d(), three) },
+  AlphaDropout: { call: of(() => new nn.AlphaDropout(), three) },
   Embedding: { call: of(() => new nn.Embedding(5, 3), tensor(new Tensor([1, 2]))) },
   GRU: {
     call: of(() => new nn.GRU(3, 2), tensor(f32(2, 1, 3)), maybe(tensor(f32(1, 1, 2)))),
@@ -488,6 +498,8 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   "nn.datasets.digits": "takes nothing",
   "toJSON": "always an error, which says how; tests/tensor/ops/op_forms_test.ts",
   "init": "opens all that opens; tests/tensor/errors_test.ts",
+  "new nn.data.Sampler": "abstract",
+  "new nn.metrics.Metric": "abstract",
   "new nn.optim.Optimizer": "abstract",
   "new nn.optim.LRScheduler": "abstract",
   "new nn.optim.StepSchedule": "abstract",

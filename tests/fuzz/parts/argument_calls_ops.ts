@@ -165,7 +165,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   crossEntropy: on(
     tensor(i32([0, 2])),
     maybe(either(f32(3), tensor(f32(3)), record({}))),
-    opts({ weight: tensor(f32(3)), ignoreIndex: int(1), reduction, labelSmoothing: num(0.1) }),
+    opts({ ignoreIndex: int(1), reduction, labelSmoothing: num(0.1) }),
   ),
   binaryCrossentropyLogits: on(
     operand(f32(2, 3)),
@@ -204,7 +204,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     opts({ mode: choice("sum", "mean", "max"), perSampleWeights: tensor(f32(1, 2)) }),
   ]),
   ...same(of(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
-  ...same(of(matrix, () => []), "svdvals lu luFactor slogdet matrixExp"),
+  ...same(of(matrix, () => []), "svdvals lu luFactor slogdet matrixExp eig eigvals"),
   luSolve: of(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
   solve: of(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
   solveTriangular: of(matrix, () => [
@@ -215,7 +215,9 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   ...same(of(matrix, () => [opts({ atol: num(0.1), rtol: num(0.1), hermitian: bool(true) })]), "matrixRank pinv"),
   lstsq: of(matrix, () => [operand(f32(2, 1)), opts({ rcond: num(0.1) })]),
   cond: of(matrix, () => [maybe(either(1, choice("fro", "nuc"), num(1)))]),
-  uniqueConsecutive: on(opts({ size: int(2) })),
+  uniqueConsecutive: on(opts({ size: int(2), dim: int(1) })),
+  indexPut: on(list([1]), operand(f32(3)), opts({ accumulate: bool(true) })),
+  renorm: on(num(2), int(1), num(0.5)),
   rrelu: on(opts({ lower: num(0.1), upper: num(0.2), training: bool(true) })),
 };
 

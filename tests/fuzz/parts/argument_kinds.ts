@@ -123,6 +123,18 @@ export const axes: (value: number | readonly number[]) => Arg = maker(
 export const ints: (value: readonly number[]) => Arg = maker(kind("ints", (x) => listOf(isWhole)(x)));
 /** A list of anything: what is in it must be looked at by its function. */
 export const list: (value: readonly unknown[]) => Arg = maker(kind("list", Array.isArray));
+const isObject = (x: unknown): x is object => typeof x === "object" && x !== null;
+const isIterable = (x: unknown): boolean => isObject(x) && Symbol.iterator in x;
+/** Something to iterate over: what comes of it may not be known beforehand. */
+export const iterable: (value: Iterable<unknown>) => Arg = maker(kind("iterable", isIterable));
+/** Whole numbers to iterate over. */
+export const indices: (value: Iterable<number>) => Arg = maker(
+  kind("indices", (x) => isTensor(x) || isIterable(x) && [...x as Iterable<unknown>].every(isWhole)),
+);
+/** A data set: items by number, or to iterate over. */
+export const dataset: (value: object) => Arg = maker(
+  kind("data set", (x) => isIterable(x) || isObject(x) && (isTensor(x) || "get" in x)),
+);
 /** A function. */
 export const fn: (value: unknown) => Arg = maker(kind("function", isFunction));
 /** An object with names that are not known beforehand. */

@@ -49,7 +49,7 @@ export interface Handle {
   /** What it is a view of. */
   parent: Handle | undefined;
   /** Whether it is all of its memory in order, and that can be seen from how it was made: nothing copies it. */
-  readonly isShape: boolean;
+  isShape: boolean;
   /** Whether it has been realized as such: it is what is in its memory now. */
   follows: boolean;
   /** What it reads has been copied for it. */
@@ -209,6 +209,7 @@ export class Model {
       h.version = own.version;
       h.places = own.places;
       h.parent = undefined;
+      h.isShape = true;
       h.isCopied = false;
       finish(h.version, seen);
     }
@@ -369,7 +370,9 @@ export class Model {
         const h = this.get(s.on!), { values, from, cells } = this.operand(s.value!, h.shape);
         const now = this.now(h), other = this.isItself(s) ? now : values;
         const next = now.map((x, i) => combine(s.how!, x, other[i], h.kind));
-        this.write(h, range(now.length), next, [...from, ...this.fromOf(h)], [...cells, ...h.cells]);
+        const isNow = h.version === h.memory.newest; // else it reads what is there now, and not what it has named so far
+        const own = isNow ? this.fromOf(h) : [h.memory.newest], ownCells = isNow ? h.cells : [];
+        this.write(h, range(now.length), next, [...from, ...own], [...cells, ...ownCells]);
         return false;
       }
       case "realize":
@@ -522,8 +525,9 @@ export class Model {
     const f = this.functions.get(on!);
     if (f === undefined) throw new Error(`no function ${on}`);
     const { params = [], body = [], result = "", isValue } = f, given = names.map((name) => this.get(name));
-    let may = this.isStale(names);
-    this.done(names, false, names);
+    const late = names.filter((name) => this.isStale([name])); // read by nobody, they stay that
+    let may = late.length > 0;
+    this.done(names.filter((name) => !late.includes(name)), false, names);
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = this.inner();
     params.forEach((p, k) => inside.handles.set(p, given[k]));

@@ -12,6 +12,7 @@ import { makeJsDevice } from "../../../backends/js/js.ts";
 import { registerBackend } from "../../../src/device/device.ts";
 import { simBackend, simCaps } from "../../fixtures/sim.ts";
 import { evaluateTensor } from "../../reference.ts";
+import { openObserving } from "../../support/snapshot_writers.ts";
 import { difference } from "../../tolerance.ts";
 
 const DEVICES = ["JS", "WASM"];
@@ -318,3 +319,21 @@ for (
     assert(decisions.includes(decision), [...new Set(decisions)].join("; "));
   });
 }
+
+Deno.test("fuse: elements at positions are read inside of sums, which loops do not repeat", () => {
+  const device = openObserving("CUDA");
+  const empty = (shape: number[], dtype: "float32" | "int32") =>
+    Tensor.empty(shape, { device: device.name, dtype }).realize();
+  const words = empty([65536, 768], "float32"),
+    at = empty([50257, 16], "int32"),
+    counts = empty([50257, 1, 1], "int32");
+  const inside = Tensor.arange(16, { device: device.name }).reshape([1, 16, 1]).lt(counts);
+  for (const bags of [words.at(at), inside.where(words.at(at), 0)]) {
+    const before = device.kernels.length;
+    bags.sum(1).realize();
+    const made = device.kernels.slice(before).map((k) => k.program);
+    // nothing but the sum is as long as the rows that it reads
+    assert(made.every((p) => p.name.startsWith("r_") === p.bytes > 1e6), made.map((p) => p.name).join());
+    assert(!/_in\d/.test(made.at(-1)!.name) && made.at(-1)!.grid!.size.every((n) => n <= 256), made.at(-1)!.name);
+  }
+});

@@ -21,6 +21,57 @@ Deno.test("statistics: bincount of many keys agrees with counting, with and with
   assertEquals(await (await t.bincount({ minlength: 800 })).tolist(), [...count, ...new Array(100).fill(0)]);
 });
 
+Deno.test("statistics: distinct slices along an axis, in order, with places and counts", async () => {
+  const rows = [[2, 1, 0], [1, 9, 9], [2, 1, 0], [1, 9, 8], [2, 1, 0]];
+  for (const device of devices) {
+    const x = new Tensor(rows, { device });
+    const [values, index, inverse, counts] = await x.unique({
+      dim: 0,
+      returnIndex: true,
+      returnInverse: true,
+      returnCounts: true,
+    });
+    assertEquals(await values.tolist(), [[1, 9, 8], [1, 9, 9], [2, 1, 0]]);
+    assertEquals([await index.tolist(), await inverse.tolist(), await counts.tolist()], [[3, 1, 0], [2, 1, 2, 0, 2], [
+      1,
+      1,
+      3,
+    ]]);
+    assertEquals(await (await x.transpose(0, 1).unique({ dim: 1 })).tolist(), [[1, 1, 2], [9, 9, 1], [8, 9, 0]]);
+    assertEquals(await x.unique({ dim: 0, size: 4, fillValue: -1 }).tolist(), [[1, 9, 8], [1, 9, 9], [2, 1, 0], [
+      -1,
+      -1,
+      -1,
+    ]]);
+    const [steps, which, often] = await new Tensor([[1, 2], [1, 2], [3, 2], [1, 2]], { device }).uniqueConsecutive({
+      dim: 0,
+    });
+    assertEquals(await steps.tolist(), [[1, 2], [3, 2], [1, 2]]);
+    assertEquals([await which.tolist(), await often.tolist()], [[0, 0, 1, 2], [2, 1, 1]]);
+  }
+  const empty = await new Tensor([], on).reshape([0, 3]).unique({ dim: 0 });
+  assertEquals(empty.shape, [0, 3]);
+  const nan = await new Tensor([[NaN, 1], [0.5, 1], [NaN, 1]], on).unique({ dim: 0 });
+  assertEquals(await nan.tolist(), [[0.5, 1], [NaN, 1]]);
+});
+
+Deno.test("statistics: quantiles at shares of a tensor, with gradients, and positions by a sorter", async () => {
+  const x = new Tensor([3, 1, 2, 5], { dtype: "float32", ...on }), q = new Tensor([0.5, 1 / 3], on);
+  q.requiresGrad = true;
+  const found = x.quantile(q);
+  assertEquals(Array.from(await found.data(), (v) => Math.round(Number(v) * 1e5) / 1e5), [2.5, 2]);
+  const [slope] = found.sum().gradient([q]);
+  assertEquals((await slope.data())[0], 3); // from 2 to 3, in a third
+  assertEquals(await new Tensor([[1, NaN, 3], [NaN, NaN, NaN]], on).nanquantile(new Tensor(0.5, on), 1).tolist(), [
+    2,
+    NaN,
+  ]);
+  assertEquals(await new Tensor([1, Infinity, Infinity], on).nanquantile([0, 0.5], 0).tolist(), [1, Infinity]);
+  const order = x.argsort();
+  assertEquals(await x.searchsorted(new Tensor([2, 4], on), { sorter: order }).tolist(), [1, 3]);
+  assertEquals(await x.searchsorted(new Tensor([2, 4], on), { sorter: order, side: "right" }).tolist(), [2, 3]);
+});
+
 Deno.test("statistics: bincount of negative numbers", async () => {
   const x = new Tensor([3, -2, 3], on);
   await assertRejects(() => x.bincount(), ArgumentError, "-2 is negative; with { size } what lies outside");

@@ -34,6 +34,38 @@ Deno.test("loops: hessians, also of a jacobian's value and within jit", async ()
   for (let i = 0; i < 3; i++) assertEquals(await captured(at).tolist(), want);
 });
 
+Deno.test("loops: gradients through a scan's captured step are those of one graph", async () => {
+  const w = new Tensor([0.5, 2], { requiresGrad: true }), first = new Tensor([1, -1], { requiresGrad: true });
+  const xs = new Tensor([[1, 2], [3, 4.5], [1, 1]], { requiresGrad: true }), leaves = [w, first, xs];
+  type Carry = { sum: Tensor; count: Tensor };
+  const step = ({ sum, count }: Carry, x: Tensor): [Carry, Tensor] => {
+    const next = sum.mul(w).add(x);
+    return [{ sum: next, count: count.add(1) }, next.square()];
+  };
+  const run = (unroll: boolean, reverse: boolean): Tensor[] => {
+    leaves.forEach((t) => t.grad = undefined);
+    const [{ sum, count }, squares] = scan(step, { sum: first.mul(2), count: new Tensor(0) }, xs, { unroll, reverse });
+    const loss = sum.sum().add(squares.sum().mul(0.25));
+    loss.backward();
+    return [loss, count, ...leaves.map((t) => t.grad!.clone())];
+  };
+  const captured = jit(() => run(false, false));
+  for (const reverse of [false, true]) {
+    const [want, got] = [run(true, reverse), run(false, reverse)];
+    for (const [k, t] of want.entries()) assertEquals(await got[k].tolist(), await t.tolist());
+  }
+  const want = run(true, false);
+  for (let i = 0; i < 3; i++) {
+    for (const [k, t] of captured().entries()) assertEquals(await t.tolist(), await want[k].tolist());
+  }
+  const [{ sum }] = scan(step, { sum: first, count: new Tensor(0) }, xs), [slope] = sum.sum().gradient([first]);
+  assertThrows(() => slope.sum().gradient([first]), ArgumentError, "give { unroll: true }");
+  // random numbers cannot be drawn again: one graph
+  const noisy = (c: Tensor, x: Tensor): [Tensor, Tensor] => [c.mul(w).add(x).add(Tensor.rand([2]).mul(c)), c];
+  const [value] = scan(noisy, first, xs), [, d] = [await value.tolist(), value.sum().gradient([xs])[0]];
+  assertEquals(await d.at(2).tolist(), [1, 1]);
+});
+
 Deno.test("loops: a scan gives the last carry and all parts, forward, in reverse and as one graph", async () => {
   const xs = new Tensor([1, 2, 3.5]), first = new Tensor(0.5);
   for (const unroll of [false, true]) {

@@ -1,6 +1,7 @@
 /** Decompositions, systems and transforms: what they must satisfy, on matrices that golden cases do not have. */
-import { assert, assertClose, assertEquals, assertThrows } from "@std/assert";
-import { ArgumentError, Device, jit, Tensor, vmap } from "../../../mod.ts";
+import { assert, assertClose, assertEquals, assertRejects, assertThrows } from "@std/assert";
+import { ArgumentError, Device, DTypeError, jit, ShapeError, Tensor, vmap } from "../../../mod.ts";
+import { devicesHere } from "../../fixtures/devices.ts";
 
 Device.default = "JS";
 const on = { device: "JS" };
@@ -233,4 +234,72 @@ Deno.test("fourier: inverses, lengths and norms", async () => {
   }
   assertEquals(matrix(3, 2).fft(-1, { n: 5 }).shape, [5, 2]);
   assertEquals(Tensor.ones([2, 8, 3], on).rfft(1).shape, [2, 5, 3, 2]);
+});
+
+const values = (t: Tensor): Promise<number[]> => t.data().then((d) => Array.from(d as ArrayLike<number>, Number));
+const far = async (a: Tensor, b: Tensor): Promise<number> => Math.max(...await values(a.sub(b).abs().flatten()));
+
+for (const device of await devicesHere()) {
+  Deno.test(`decompositions of complex matrices on ${device}`, async () => {
+    const list = (n: number, by: number) => Array.from({ length: n }, (_, i) => ((i * by) % 17 - 8) / 8);
+    const matrix = (m: number, n: number): Tensor => {
+      const [re, im] = [7, 5].map((by) => new Tensor(list(m * n, by), { dtype: "float32", device }).reshape([m, n]));
+      return Tensor.complex(re, im).add(Tensor.eye(m, n).to(device)).realize();
+    };
+    const turned = (t: Tensor): Tensor => t.conj().transpose(-1, -2),
+      one = (n: number): Tensor => Tensor.eye(n).to(device);
+    for (const [m, n] of [[4, 3], [3, 4]]) {
+      const a = matrix(m, n), [q, r] = a.qr();
+      assert(await far(q.dot(r), a) < 1e-5 && await far(turned(q).dot(q), one(m)) < 1e-5);
+      assert(Math.max(...await values(r.diagonal().imag().abs())) < 1e-5);
+      const [u, s, vh] = a.svd(false), p = a.pinv();
+      assert(s.dtype.name === "float32" && await far(u.mul(s.unsqueeze(0)).dot(vh), a) < 1e-5);
+      assert(await far(turned(u).dot(u), one(3)) < 1e-5 && await far(a.dot(p).dot(a), a) < 1e-4);
+    }
+    const b = matrix(3, 3), h = b.dot(turned(b)).add(one(3)).realize(), [w, v] = h.eigh(), L = h.cholesky();
+    assert(await far(h.dot(v), v.mul(w.unsqueeze(0))) < 1e-4 && await far(L.dot(turned(L)), h) < 1e-4);
+    assert(await far(L.triu(1), L.mul(0)) === 0 && await far(h.slogdet()[1], h.det().abs().log()) < 1e-4);
+    h.requiresGrad = true;
+    const [slope] = h.eigvalsh().sum().gradient([h]); // of the trace
+    assert(await far(slope, one(3)) < 1e-5);
+    assertThrows(() => h.svd()[0].abs().sum().backward(), DTypeError, "have no gradient yet");
+    const x = matrix(3, 3), [values3, vectors] = await x.eig();
+    assert(await far(x.dot(vectors), vectors.mul(values3.unsqueeze(0))) < 1e-5);
+    assert(await far(values3.exp().sum(), x.matrixExp().trace()) < 1e-4);
+  });
+}
+
+for (const device of await devicesHere()) {
+  Deno.test(`svd: pairs of equal values, by rotations on ${device}`, async () => {
+    const list = (by: number): number[] => Array.from({ length: 15 }, (_, i) => Math.sin(i * by + by) * 2);
+    const [re, im] = [1.7, 0.9].map((by) => new Tensor(list(by), { dtype: "float32" }).reshape([5, 3]));
+    const row = (a: Tensor, b: Tensor): Tensor => a.cat([b], 1), pairs = row(re, im.neg()).cat([row(im, re)], 0);
+    const a = pairs.to(device).realize(),
+      [u, s, v] = vmap((t: Tensor) => t.svd(false))(a.unsqueeze(0)).map((t) => t.squeeze(0));
+    assert(await far(u.mul(s.unsqueeze(0)).dot(v), a) < 1e-5);
+    assert(await far(v.dot(v.transpose(0, 1)), Tensor.eye(6).to(device)) < 1e-5);
+  });
+}
+
+Deno.test("eig: values and vectors of real matrices, their gradients, and what has none", async () => {
+  const a = new Tensor([[1, 2, 0.5], [-3, 0.25, 1], [0.5, -1, 2]], { dtype: "float64", requiresGrad: true });
+  const [w] = await a.eig(), near = (x: number[]) => x.map((v) => Number(v.toFixed(4)));
+  w.abs().pow(4).sum().backward(); // PyTorch's
+  assertEquals(near(await values(a.grad!)), [
+    12.2366,
+    85.3746,
+    16.9256,
+    -58.2282,
+    22.7581,
+    27.1464,
+    9.055,
+    -31.0818,
+    38.2172,
+  ]);
+  const [v, vectors] = await new Tensor([[2, 0], [0, 3]]).eig();
+  assertEquals([await v.real().tolist(), await vectors.abs().tolist()], [[2, 3], [[1, 0], [0, 1]]]);
+  const broken = await new Tensor([[[NaN, 1], [1, 1]], [[1, 0], [0, 5]]]).eigvals();
+  assertEquals(await broken.real().tolist(), [[NaN, NaN], [1, 5]]);
+  assertEquals((await Tensor.zeros([0, 3, 3]).eig())[1].shape, [0, 3, 3]);
+  await assertRejects(() => Tensor.zeros([2, 3]).eig(), ShapeError, "it takes square matrices");
 });

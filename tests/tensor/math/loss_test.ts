@@ -49,6 +49,18 @@ const errors: readonly [string, () => unknown, new (...args: never[]) => Error, 
     '"total"',
   ],
   ["smoothing", () => t([2, 3]).crossEntropy(labels([1, 2]), { labelSmoothing: 2 }), ArgumentError, "labelSmoothing 2"],
+  [
+    "two weights",
+    () => t([2, 3]).crossEntropy(labels([1, 2]), t([3]), { weight: t([3]) }),
+    ArgumentError,
+    "weight came twice",
+  ],
+  [
+    "options twice",
+    () => t([2, 3]).crossEntropy(labels([1, 2]), { reduction: "sum" }, { labelSmoothing: 0.1 }),
+    ArgumentError,
+    "options came twice; give them as one object",
+  ],
   ["weights", () => t([2, 3]).nllLoss(labels([1, 2]), t([2])), ShapeError, "it must be [3]"],
 ];
 for (const [name, run, kind, text] of errors) {

@@ -3,7 +3,7 @@ import { valueOf } from "../graph.ts";
 import { assert, assertAlmostEquals, assertEquals, assertNotEquals, assertThrows } from "@std/assert";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../../src/helpers/errors.ts";
-import { currentCounter, reserveCounter, threefryNode } from "../../../src/tensor/nodes/random.ts";
+import { currentCounter, drawWord, reserveCounter, threefryNode } from "../../../src/tensor/nodes/random.ts";
 import { Tensor } from "../../../src/tensor/tensor.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { constant, toposort } from "../../../src/uop/core/uop.ts";
@@ -213,3 +213,21 @@ for (const [name, make, type, text] of errors) {
     assertThrows(make, type as new (...args: unknown[]) => Error, text);
   });
 }
+
+Deno.test("random: the state goes on with the same numbers, on devices and the host", () => {
+  Tensor.manualSeed(0x123456789abcn);
+  Tensor.rand([7]);
+  const saved = JSON.parse(JSON.stringify(Tensor.getRngState()));
+  assertEquals(saved, { seed: String(0x123456789abcn), counter: 7 });
+  const draw = () => [evaluateTensor(Tensor.rand([3])).data, drawWord(), evaluateTensor(Tensor.randn([2])).data];
+  const first = draw();
+  Tensor.manualSeed(1);
+  Tensor.setRngState(saved);
+  assertEquals(draw(), first);
+  Tensor.setRngState({ seed: saved.seed, counter: 11 });
+  const bits = evaluateTensor(Tensor.randomBits([0x1234, 0x56789abc], 11, 2)).data;
+  assertEquals([drawWord(), drawWord()], Array.from(bits, Number));
+  for (const bad of [undefined, 5, { seed: 1, counter: 0 }, { seed: "1", counter: -1 }]) {
+    assertThrows(() => Tensor.setRngState(bad as never), ArgumentError, "it must be what Tensor.getRngState() gave");
+  }
+});

@@ -40,9 +40,10 @@ Deno.test("recording: nodes, rules and passes by number", () => {
     node("ADD", [0, 8]),
     node("SINK", [9, 0]),
   ]);
-  assertEquals(data.rules, ["constants", "x+0"]);
-  const [{ timeMs, ...pass }] = data.passes;
-  assertEquals(data.passes.length, 1);
+  assertEquals(data.rules.map((r) => r.name), ["constants", "x+0"]);
+  for (const { line } of data.rules) assert(/^tests\/uop\/core\/recording_test\.ts:\d+:\d+$/.test(line!), line);
+  const [{ timeMs, startMs, ...pass }] = data.passes;
+  assertEquals([data.passes.length, startMs, data.works], [1, 0, []]);
   assert(timeMs >= 0);
   assertEquals(pass, { name: "fold", depth: 0, before: 7, after: 10, changes: [[0, 4, 9], [1, 6, 0]] });
 });
@@ -101,7 +102,7 @@ Deno.test(
       }
       p.changes.forEach(({ rule, from, to }, k) => {
         const [r, f, t] = d.changes[k];
-        assertEquals(data.rules[r], rule);
+        assertEquals(data.rules[r].name, rule);
         for (const [u, n] of [[from, f], [to, t]] as const) {
           assertEquals([data.nodes[n].op, data.nodes[n].arg ?? ""], [opName[u.op], argText(u)]);
         }
@@ -111,3 +112,35 @@ Deno.test(
     assert(changes > 20, `${changes} changes`);
   }),
 );
+
+Deno.test("recording: passes belong to schedules and kernels, and what took time is told", () => {
+  const device = "NULL", t = Tensor.empty([9, 7], { device }), u = t.add(1.75).sum(1).contiguous().mul(t.exp().sum());
+  const recording = context({ SCACHE: 0 }, () => record(() => u.realize()));
+  const { passes, works } = JSON.parse(JSON.stringify(recording)) as RecordingData;
+  const kernels = works.filter((w) => w.kind === "kernel"), schedules = works.filter((w) => w.kind === "schedule");
+  assertEquals([schedules.length, kernels.length], [1, 2]);
+  assert(kernels.every((k) => k.device === device && /^\w+_\d/.test(k.name)), JSON.stringify(kernels));
+  assertEquals(kernels.map((k) => k.number - kernels[0].number), [0, 1]);
+  const kindOf = (name: string) => works[passes.find((p) => p.name === name)!.of!].kind;
+  assertEquals(["fuse", "plan memory", "apply opts", "late rules"].map(kindOf), [
+    "schedule",
+    "schedule",
+    "kernel",
+    "kernel",
+  ]);
+  for (const [i, p] of passes.entries()) assert(i === 0 || p.startMs >= passes[i - 1].startMs);
+  const kinds = recording.events.map((e) => e.kind).filter((k) => k !== "pass");
+  assertEquals(kinds, ["schedule", "lower", "lower", "compile", "launch", "launch", "run"]);
+  for (const e of recording.events) assert(e.endMs >= e.startMs, e.name);
+  const lowered = recording.events.filter((e) => e.kind === "lower").map((e) => e.name);
+  assertEquals(lowered, kernels.map((k) => k.name));
+  assertEquals(recording.events.filter((e) => e.kind === "launch").every((e) => lowered.includes(e.name)), true);
+});
+
+Deno.test("recording: lines of the program are recorded while it listens", () => {
+  const recording = record(() => Tensor.empty([5], { device: "NULL" }).add(2.25).mul(3.5).realize());
+  const { nodes } = JSON.parse(JSON.stringify(recording)) as RecordingData;
+  const lines = new Set(nodes.map((n) => n.line).filter((l) => l !== undefined));
+  assert(lines.size > 0);
+  for (const line of lines) assert(/^tests\/uop\/core\/recording_test\.ts:\d+:\d+$/.test(line!), line);
+});

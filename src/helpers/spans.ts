@@ -1,0 +1,88 @@
+/**
+ * What takes time, told as it ends: schedules, passes, kernels that are lowered and compiled, launches, copies, reads and
+ * replays. In: the places that do the work. Out: whoever listens (`record`, `profile`, VIZ, PROFILE); while nobody does,
+ * no clock is read and nothing is allocated.
+ *
+ * @module
+ */
+
+/**
+ * What a span is of: "trace" a function of `jit` that is captured; "schedule" from a graph to its steps; "pass" one pass of
+ * scheduling or of code generation; "lower" a kernel on its way to linear UOps; "compile" these to code; "run" the steps of
+ * a schedule; "replay" those of a captured call; "launch" a kernel; "copy" a copy or a fill; "read" values that the program
+ * asks for.
+ */
+export type SpanKind =
+  | "trace"
+  | "schedule"
+  | "pass"
+  | "lower"
+  | "compile"
+  | "run"
+  | "replay"
+  | "launch"
+  | "copy"
+  | "read";
+
+/** Something that took time. Spans are told when they end, so inner ones before outer ones. */
+export interface Span {
+  /** What it is of. */
+  readonly kind: SpanKind;
+  /** The name of the pass, the kernel, or what is copied. */
+  readonly name: string;
+  /** Milliseconds, as `performance.now()` counts them. */
+  readonly startMs: number;
+  /** Likewise; for a launch that is only queued, when it has been. */
+  readonly endMs: number;
+  /** The device; absent where the host alone is at work. */
+  readonly device?: string;
+  /** Milliseconds by the device's own clock, where it has one; absent where the host's is all that is known. */
+  readonly deviceMs?: number;
+  /** Whether it was only queued when it ended: when the device did it is not known. */
+  readonly isQueued?: boolean;
+  /** What it is about: a bound schedule, the record of a kernel, a step of a schedule. */
+  readonly subject?: unknown;
+}
+
+/** Hears spans. */
+export type SpanListener = (span: Span) => void;
+
+/** Who listens now, if anybody does. */
+export const spans: { listener: SpanListener | undefined } = { listener: undefined };
+
+/** Calls `fn` while `listener` hears spans, beside who heard them before. */
+export function listening<T>(listener: SpanListener, fn: () => T): T {
+  const stop = listen(listener);
+  try {
+    return fn();
+  } finally {
+    stop();
+  }
+}
+
+/** Lets `listener` hear spans from now on, beside who heard them before, until the function that is returned is called. */
+export function listen(listener: SpanListener): () => void {
+  listeners.push(listener);
+  update();
+  return () => {
+    const at = listeners.indexOf(listener);
+    if (at >= 0) listeners.splice(at, 1);
+    update();
+  };
+}
+
+const listeners: SpanListener[] = [];
+
+function update(): void {
+  const all = [...listeners];
+  spans.listener = all.length === 0 ? undefined : all.length === 1 ? all[0] : (span) => all.forEach((f) => f(span));
+}
+
+/** Calls `fn`, and tells of it as a span where somebody listens; `more` says what it was about. */
+export function timed<T>(kind: SpanKind, name: string, fn: () => T, more?: (made: T) => Partial<Span>): T {
+  if (spans.listener === undefined) return fn();
+  const startMs = performance.now(), made = fn();
+  // whoever began to listen, or ended, in between
+  spans.listener?.({ kind, name, startMs, endMs: performance.now(), ...more?.(made) });
+  return made;
+}

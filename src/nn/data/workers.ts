@@ -1,0 +1,151 @@
+/**
+ * Threads that load items: each imports the user's module, and answers lists of indices with the items. In: indices; out:
+ * items, or a DataError that says which worker failed and why. A thread that ends is an error of what it was asked for.
+ *
+ * @module
+ */
+import { ArgumentError, DataError } from "../../helpers/errors.ts";
+
+/** What a worker answers. */
+interface Answer {
+  readonly id: number;
+  readonly items?: unknown[];
+  readonly batch?: unknown;
+  readonly error?: { readonly text: string; readonly stack?: string };
+  /** Set when the thread is about to end. */
+  readonly ending?: string;
+}
+
+/** What is used of a Web Worker. */
+interface Thread {
+  postMessage(message: unknown): void;
+  terminate(): void;
+  onmessage: ((event: { readonly data: Answer }) => void) | null;
+  onerror: ((event: { readonly message?: string; preventDefault?(): void }) => void) | null;
+  onmessageerror: (() => void) | null;
+}
+
+/**
+ * What runs in a thread. It is text, so that it needs no file beside a bundle. The first message names the module; `close`
+ * and `exit` would end the thread without an event, so they tell first.
+ */
+const SOURCE = `
+let source, collate;
+const post = (message) => postMessage(message);
+const failed = (e) => ({ text: e instanceof Error ? e.name + ": " + e.message : String(e), stack: e?.stack });
+const ends = (how, end) => (...args) => { post({ id: -1, ending: how }); end(...args); };
+try { self.close = ends("it called close()", self.close.bind(self)); } catch {}
+try { if (self.Deno) Deno.exit = ends("it called Deno.exit()", self.close.bind(self)); } catch {}
+async function open({ module, worker, workers }) {
+  const m = await import(module), given = m.dataset ?? m.default;
+  source = typeof given === "function" ? await given({ worker, workers }) : given;
+  if (Array.isArray(source)) { const list = source; source = { get: (i) => list[i] }; }
+  if (typeof source?.get !== "function") throw new TypeError("the module exports no dataset with get(index)");
+  collate = m.collate;
+}
+let ready;
+onmessage = async ({ data }) => {
+  if (data.module) { ready = open(data); ready.catch(() => {}); return; }
+  const { id, indices } = data;
+  try {
+    await ready;
+    const items = await Promise.all(indices.map((i) => source.get(i)));
+    post(collate ? { id, batch: await collate(items) } : { id, items });
+  } catch (e) { post({ id, error: failed(e) }); }
+};`;
+
+interface Waiting {
+  readonly indices: readonly number[];
+  readonly resolve: (answer: Answer) => void;
+  readonly reject: (error: Error) => void;
+  timer?: ReturnType<typeof setTimeout>;
+}
+
+/** Threads that load items of one module. */
+export class WorkerPool {
+  private readonly threads: Thread[] = [];
+  private readonly waiting = new Map<number, Waiting & { readonly worker: number }>();
+  /** Why a worker answers no more. */
+  private readonly dead = new Map<number, string>();
+  private readonly url: string;
+  private next = 0;
+
+  /** @throws {ArgumentError} where the runtime has no workers */
+  constructor(module: string | URL, count: number, private readonly timeoutMs: number) {
+    const { Worker: Make } = globalThis as {
+      Worker?: new (url: string, options: { type: "module"; name: string }) => Thread;
+    };
+    if (Make === undefined) {
+      throw new ArgumentError("start workers", { reason: "this runtime has no Web Workers; load with numWorkers: 0" });
+    }
+    this.url = URL.createObjectURL(new Blob([SOURCE], { type: "text/javascript" }));
+    for (let worker = 0; worker < count; worker++) {
+      const thread = new Make(this.url, { type: "module", name: `data ${worker}` });
+      thread.onmessage = ({ data }) => this.answered(worker, data);
+      thread.onerror = (event) => {
+        event.preventDefault?.();
+        this.ended(worker, event.message ?? "it failed");
+      };
+      thread.onmessageerror = () => this.ended(worker, "its answer could not be read");
+      thread.postMessage({ module: String(module), worker, workers: count });
+      this.threads.push(thread);
+    }
+  }
+
+  /** The items at `indices`, or what the module's own collate function made of them. @throws {DataError} */
+  load(indices: readonly number[]): Promise<{ readonly items?: unknown[]; readonly batch?: unknown }> {
+    const id = this.next++, worker = id % this.threads.length;
+    return new Promise((resolve, reject) => {
+      const waiting: Waiting & { readonly worker: number } = { indices, resolve, reject, worker };
+      const why = this.dead.get(worker);
+      if (why !== undefined) return reject(this.failure(waiting, why));
+      this.waiting.set(id, waiting);
+      if (this.timeoutMs > 0) {
+        waiting.timer = setTimeout(
+          () => this.ended(worker, `it did not answer within ${this.timeoutMs} ms`),
+          this.timeoutMs,
+        );
+      }
+      this.threads[worker].postMessage({ id, indices });
+    });
+  }
+
+  /** Ends the threads; what they still load is given up. */
+  close(): void {
+    for (const thread of this.threads) {
+      thread.onmessage = thread.onerror = thread.onmessageerror = null;
+      thread.terminate();
+    }
+    for (const { timer } of this.waiting.values()) clearTimeout(timer);
+    this.waiting.clear();
+    this.threads.length = 0;
+    URL.revokeObjectURL(this.url);
+  }
+
+  private failure({ indices, worker }: Waiting & { readonly worker: number }, why: string, stack?: string): DataError {
+    const some = `${indices.slice(0, 5).join(", ")}${indices.length > 5 ? ", ..." : ""}`;
+    const cause = stack === undefined ? undefined : Object.assign(new Error(why), { stack });
+    return new DataError(`load items ${some} in worker ${worker}`, { reason: why, cause });
+  }
+
+  private answered(worker: number, answer: Answer): void {
+    if (answer.ending !== undefined) return this.ended(worker, `the worker has ended: ${answer.ending}`);
+    const waiting = this.waiting.get(answer.id);
+    if (waiting === undefined) return;
+    this.waiting.delete(answer.id);
+    clearTimeout(waiting.timer);
+    if (answer.error === undefined) waiting.resolve(answer);
+    else waiting.reject(this.failure(waiting, answer.error.text, answer.error.stack));
+  }
+
+  /** All that a worker was asked for, and will be, fails. */
+  private ended(worker: number, why: string): void {
+    this.dead.set(worker, why);
+    for (const [id, waiting] of this.waiting) {
+      if (waiting.worker !== worker) continue;
+      this.waiting.delete(id);
+      clearTimeout(waiting.timer);
+      waiting.reject(this.failure(waiting, why));
+    }
+  }
+}

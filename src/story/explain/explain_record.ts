@@ -1,0 +1,186 @@
+/**
+ * What a function ran, as data: each step with its buffers, numbers, time and line, the contents of memory that was there
+ * before, and what each step wrote. In: steps as the engine runs them, one by one. Out: a {@linkcode Trace}, from which
+ * scripts and stories are made.
+ *
+ * @module
+ */
+import type { Buffer } from "../../device/buffer.ts";
+import { type Statistics, statisticsOf } from "./explain_values.ts";
+import type { DType } from "../../dtype/dtype.ts";
+import { accessOf, CompiledKernel, type ExecItem, type StepListener, ViewOp } from "../../engine/exec.ts";
+import type { Line } from "../../helpers/stack.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { iterationsOf, rangesOf } from "../../uop/core/ranges.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
+
+/** Memory that steps used. */
+export interface TraceBuffer {
+  /** Counts up from 0 in the order of first use. */
+  readonly id: number;
+  readonly buffer: Buffer;
+  readonly dtype: DType;
+  /** In elements. */
+  readonly size: number;
+  readonly device: string;
+  /** What it held before the first step that used it, where that matters. */
+  initial: Uint8Array | undefined;
+  /** What it held after the last step that wrote it; undefined for what lives no longer than its schedule. */
+  last: Uint8Array | undefined;
+  /** The memory of which it is a part, and where it begins, in bytes. */
+  readonly part: { readonly of: TraceBuffer; readonly offset: number } | undefined;
+  /** True where it is gone when its schedule has run. */
+  readonly isTemporary: boolean;
+  /** Steps that wrote it and that read it, by number. */
+  readonly writers: number[];
+  readonly readers: number[];
+  /** The line that made it, where that was recorded. */
+  line: Line | undefined;
+}
+
+/** A step that ran. */
+export interface TraceStep {
+  /** Counts up from 0. */
+  readonly number: number;
+  readonly item: ExecItem;
+  readonly kind: "kernel" | "copy" | "fill" | "view" | "empty";
+  /** By slot. */
+  readonly bufs: readonly TraceBuffer[];
+  readonly reads: readonly TraceBuffer[];
+  readonly writes: readonly TraceBuffer[];
+  timeMs: number;
+  /** Of what it wrote, in the order of `writes`. */
+  readonly statistics: Statistics[];
+  /** The same as bytes; undefined where there was no room to keep them. */
+  readonly values: (Uint8Array | undefined)[];
+}
+
+/** A run. */
+export interface Trace {
+  readonly steps: readonly TraceStep[];
+  readonly buffers: readonly TraceBuffer[];
+  /** True where steps after the last one were left out. */
+  readonly isCut: boolean;
+}
+
+/** Bytes of values of intermediates that are kept, about. */
+const KEEP_BYTES = 2 ** 28;
+
+function kindOf({ runner }: ExecItem): TraceStep["kind"] {
+  switch (runner.kind) {
+    case "CompiledKernel":
+      return "kernel";
+    case "CustomOp":
+      return "fill";
+    case "ViewOp":
+      return "view";
+    case "EmptyOp":
+      return "empty";
+    default:
+      return "copy";
+  }
+}
+
+/** Whether a kernel certainly writes each element of a buffer: there are as many of them as iterations of ungated STOREs. */
+function writesAll(ast: UOp, slot: number, size: number): boolean {
+  return toposort(ast).some((u) => {
+    if (u.op !== Ops.STORE || u.src[0].op !== Ops.INDEX) return false;
+    const [base, index, gate] = u.src[0].src;
+    return base.op === Ops.PARAM && argOf(base, Ops.PARAM).slot === slot && gate === undefined &&
+      iterationsOf(rangesOf(index)) === size;
+  });
+}
+
+/** Listens to the engine, and keeps what it hears. */
+export class TraceRecorder implements StepListener {
+  private readonly steps: TraceStep[] = [];
+  private readonly known: Map<Buffer, TraceBuffer> = new Map();
+  private kept = 0;
+  private isCut = false;
+  private running: TraceStep | undefined;
+
+  /** @param limit of steps: later ones run unheard */
+  constructor(private readonly limit: number) {}
+
+  /** What it has heard so far. */
+  get trace(): Trace {
+    return { steps: this.steps, buffers: [...this.known.values()], isCut: this.isCut };
+  }
+
+  /** Before a step: the memory that it finds. */
+  before(item: ExecItem): void {
+    if (this.steps.length >= this.limit) {
+      this.isCut = true;
+      return;
+    }
+    const { runner } = item, access = accessOf(item);
+    const bufs = item.bufs.map((b, slot) => {
+      const from = runner instanceof ViewOp && slot === 0 ? this.bufferOf(item.bufs[1]) : undefined;
+      return this.bufferOf(b, from === undefined ? undefined : { of: from, offset: (runner as ViewOp).offset });
+    });
+    const of = (b: Buffer): TraceBuffer => bufs[item.bufs.indexOf(b)];
+    const kind = kindOf(item), reads = access.reads.map(of), writes = kind === "view" ? [] : access.writes.map(of);
+    const number = this.steps.length;
+    for (const b of reads) this.findInitial(b);
+    for (const b of writes) {
+      const ast = runner instanceof CompiledKernel ? runner.ast : undefined;
+      if (ast === undefined ? kind === "kernel" : !writesAll(ast, bufs.indexOf(b), b.size)) this.findInitial(b);
+    }
+    for (const b of reads) b.readers.push(number);
+    for (const b of writes) b.writers.push(number);
+    this.running = { number, item, kind, bufs, reads, writes, timeMs: 0, statistics: [], values: [] };
+  }
+
+  /** After it: what it wrote. */
+  after(_item: ExecItem, timeMs: number): void {
+    const step = this.running;
+    if (step === undefined) return;
+    this.running = undefined;
+    step.timeMs = timeMs;
+    this.steps.push(step);
+    step.item.site?.toString(); // with the calls that led there, while they are wanted
+    for (const b of step.writes) {
+      const bytes = b.buffer.copyOut(new Uint8Array(b.buffer.nbytes));
+      step.statistics.push(statisticsOf(bytes, b.dtype));
+      b.line = step.item.site ?? b.line;
+      if (!b.isTemporary) b.last = bytes;
+      const keeps = this.kept + bytes.length <= KEEP_BYTES;
+      if (keeps) this.kept += bytes.length;
+      step.values.push(keeps ? bytes : undefined);
+    }
+  }
+
+  /** The record of a buffer; parts of one memory know it. */
+  private bufferOf(buffer: Buffer, part?: TraceBuffer["part"]): TraceBuffer {
+    const found = this.known.get(buffer);
+    if (found !== undefined) return found;
+    const { base, dtype, size, device, offset, line } = buffer, isTemporary = base.use.startsWith("intermediates");
+    if (part === undefined && base !== buffer && !isTemporary) part = { of: this.bufferOf(base), offset };
+    const made: TraceBuffer = {
+      id: this.known.size,
+      buffer,
+      dtype,
+      size,
+      device: device.name,
+      initial: undefined,
+      last: undefined,
+      part,
+      isTemporary,
+      writers: [],
+      readers: [],
+      line,
+    };
+    this.known.set(buffer, made);
+    return made;
+  }
+
+  /** Takes what a buffer holds, where no step has written it yet. */
+  private findInitial(b: TraceBuffer): void {
+    const { part } = b;
+    if (part !== undefined) return this.findInitial(part.of);
+    // what nothing has been written to means nothing
+    if (b.initial !== undefined || b.writers.length > 0 || b.isTemporary || !b.buffer.isAllocated) return;
+    b.initial = b.buffer.copyOut(new Uint8Array(b.buffer.nbytes));
+  }
+}

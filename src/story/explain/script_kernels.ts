@@ -1,0 +1,172 @@
+/**
+ * The steps of a script: each kernel that ran, lowered for a scalar machine with its numbers put in, as loops over named
+ * arrays; and which runs of steps are the same computation on other arrays, so that they are one loop.
+ *
+ * @module
+ */
+import { toProgram } from "../../codegen/to_program.ts";
+import { context } from "../../helpers/env.ts";
+import { SpecError } from "../../helpers/errors.ts";
+import type { KernelNames } from "../../renderer/c/cstyle.ts";
+import { type ScriptKernel, typescriptRenderer, writeScriptKernel } from "../../renderer/c/typescript.ts";
+import type { LinearProgram } from "../../renderer/renderer.ts";
+import { constOf } from "../../uop/algebra/eval.ts";
+import { argOf } from "../../uop/core/args.ts";
+import { TextArg } from "../../uop/core/custom_arg.ts";
+import { Ops } from "../../uop/core/ops.ts";
+import { type UOp, uop } from "../../uop/core/uop.ts";
+import { rebuild } from "../../uop/rewrite/walk.ts";
+import type { TraceBuffer, TraceStep } from "./explain_record.ts";
+
+/** The AST of a step with the numbers of this run in the places of its variables, and without opts. */
+export function plainAst({ item }: TraceStep): UOp | undefined {
+  const { ast } = item;
+  if (ast === undefined || ast.arg instanceof TextArg) return undefined;
+  const bare = ast.arg === undefined ? ast : uop(Ops.SINK, ast.dtype, ast.src);
+  return rebuild(bare, (u) => {
+    if (u.op !== Ops.VARIABLE) return undefined;
+    const name = item.varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))];
+    return constOf(item.vars.get(name) ?? 0, u.dtype);
+  });
+}
+
+/** Names of loops, from the outside in. */
+const LOOPS = ["i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"];
+
+/** Names inside of one kernel. */
+class OwnNames implements KernelNames {
+  private readonly used = new Set<string>();
+  private readonly loops = new Map<UOp, string>();
+  constructor(private readonly params: readonly string[], private readonly isTaken: (name: string) => boolean) {}
+
+  param(slot: number): string {
+    return this.params[slot];
+  }
+  own(u: UOp): string {
+    if (u.op === Ops.RANGE) {
+      const free = LOOPS.find((name) => !this.used.has(name) && !this.isTaken(name));
+      const name = this.take(free ?? "index");
+      this.loops.set(u, name);
+      return name;
+    }
+    if (u.op === Ops.LOCAL) return this.take("row");
+    if (u.op !== Ops.ACC) return this.take("x");
+    const first = u.src[0];
+    if (first.op !== Ops.CONST) return this.take("total");
+    if (first.dtype.isBool) return this.take(first.isConst(0) ? "any" : "all");
+    return this.take(first.isConst(0) ? "sum" : first.isConst(1) ? "product" : "max");
+  }
+  leave(range: UOp): void {
+    this.used.delete(this.loops.get(range)!);
+  }
+  private take(base: string): string {
+    let name = base;
+    for (let i = 2; this.used.has(name) || this.isTaken(name); i++) name = `${base}${i}`;
+    this.used.add(name);
+    return name;
+  }
+}
+
+/** Kernels lowered so far, by AST. */
+export class ScriptKernels {
+  private readonly programs = new Map<UOp, LinearProgram>();
+
+  private programOf(ast: UOp): LinearProgram {
+    let made = this.programs.get(ast);
+    if (made === undefined) {
+      made = context({ NOOPT: 1 }, () => toProgram(ast, typescriptRenderer));
+      this.programs.set(ast, made);
+    }
+    return made;
+  }
+
+  /** The text of a kernel on arrays of these names. @throws {SpecError} */
+  write(ast: UOp, params: readonly string[], isTaken: (name: string) => boolean): ScriptKernel {
+    return writeScriptKernel(this.programOf(ast), new OwnNames(params, isTaken));
+  }
+}
+
+/** Steps that are one after the other `times` times, each time on other arrays. */
+export interface Repeat {
+  /** Position of the first step. */
+  readonly start: number;
+  /** Steps of one time. */
+  readonly period: number;
+  readonly times: number;
+}
+
+/** Periods that are tried, at most. */
+const MOST_PERIOD = 128;
+/** Steps that one loop has to save. */
+const LEAST_SAVED = 2;
+
+/** The repetitions of a list of keys, which do not overlap, in order. */
+export function findRepeats(keys: readonly unknown[]): Repeat[] {
+  const out: Repeat[] = [];
+  for (let start = 0; start < keys.length;) {
+    let best: Repeat | undefined, saved = LEAST_SAVED - 1;
+    for (let period = 1; period <= MOST_PERIOD && start + 2 * period <= keys.length; period++) {
+      let same = 0;
+      while (start + same + period < keys.length && keys[start + same] === keys[start + same + period]) same++;
+      const times = Math.floor(same / period) + 1;
+      if ((times - 1) * period > saved) {
+        saved = (times - 1) * period;
+        best = { start, period, times };
+      }
+    }
+    // a later start may save more: one that begins within the first period of this one
+    if (best !== undefined) {
+      out.push(best);
+      start += best.period * best.times;
+    } else start++;
+  }
+  return out;
+}
+
+/** What makes two steps the same computation: the AST and the arrays' kinds. */
+export class StepKeys {
+  private readonly asts = new Map<UOp, number>();
+
+  /** A text that is equal for equal steps. */
+  keyOf(step: TraceStep, ast: UOp | undefined): string {
+    const bufs = step.bufs.map((b) => `${b.dtype}x${b.size}`).join();
+    if (ast === undefined) return `${step.kind} ${step.number}`;
+    let id = this.asts.get(ast);
+    if (id === undefined) this.asts.set(ast, id = this.asts.size);
+    return `${id} ${bufs}`;
+  }
+}
+
+/** An array of a loop over repeated steps: one for each time, or one that each time has for itself. */
+export interface Column {
+  readonly buffers: readonly TraceBuffer[];
+  /** True where nobody but one time uses each of them. */
+  readonly isOwn: boolean;
+}
+
+/** The arrays of a repetition, by step and slot; a buffer where all times use it. */
+export function columnsOf(
+  steps: readonly TraceStep[],
+  { start, period, times }: Repeat,
+): readonly (readonly (Column | TraceBuffer)[])[] {
+  const known = new Map<string, Column>();
+  const isOwn = (b: TraceBuffer, time: number): boolean => {
+    const from = start + time * period, within = (n: number): boolean => n >= from && n < from + period;
+    return b.isTemporary && b.part === undefined && b.initial === undefined && b.writers.length > 0 &&
+      b.writers.every(within) && b.readers.every(within);
+  };
+  return Array.from({ length: period }, (_, p) =>
+    steps[start + p].bufs.map((first, slot) => {
+      const buffers = Array.from({ length: times }, (_, t) => steps[start + t * period + p].bufs[slot]);
+      if (buffers.every((b) => b === first)) return first;
+      const key = buffers.map((b) => b.id).join();
+      let column = known.get(key);
+      if (column === undefined) known.set(key, column = { buffers, isOwn: buffers.every(isOwn) });
+      return column;
+    }));
+}
+
+/** @throws {SpecError} always: a step of which nothing is known */
+export function refuse(step: TraceStep): never {
+  throw new SpecError(`No statement for the step ${step.item}`);
+}

@@ -1,0 +1,139 @@
+/**
+ * A run as a story in Markdown: what was written, what was decided and why, how each kernel was shaped, what ran, and what
+ * the values are. Each sentence is a recorded fact; what was not recorded is not told.
+ *
+ * @module
+ */
+import { byteText } from "../../helpers/errors.ts";
+import { lineText } from "../../helpers/stack.ts";
+import type { Note } from "../../uop/core/notes.ts";
+import type { Trace, TraceBuffer, TraceStep } from "./explain_record.ts";
+import { numberText, positionText, type Statistics, statisticsText } from "./explain_values.ts";
+import { bufferText, costText } from "./script.ts";
+import { pathOf, shortLine, sourceText } from "./script_names.ts";
+
+/** What a story is made of. */
+export interface StorySpec {
+  readonly trace: Trace;
+  readonly notes: readonly Note[];
+  readonly nameOf: (b: TraceBuffer) => string;
+  /** What stands first, in lines. */
+  readonly head: readonly string[];
+  readonly times: boolean;
+  readonly shareOf: (step: TraceStep) => number | undefined;
+}
+
+/** Equal lines once, with how often they were there. */
+function counted(lines: readonly string[]): string[] {
+  const counts = new Map<string, number>();
+  for (const line of lines) counts.set(line, (counts.get(line) ?? 0) + 1);
+  return [...counts].map(([line, n]) => n > 1 ? `${line} (${n} times)` : line);
+}
+
+function row(cells: readonly string[]): string {
+  return `| ${cells.map((c) => c.replaceAll("|", "\\|")).join(" | ")} |`;
+}
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  return rows.length === 0 ? [] : [row(head), row(head.map(() => "---")), ...rows.map(row)];
+}
+
+/** What was written: the lines that led to steps, in order, with what they made. */
+function writtenText({ trace: { steps }, nameOf }: StorySpec): string[] {
+  const lines = new Map<string, string[]>();
+  for (const step of steps) {
+    const { calls } = pathOf(step.item.site), at = calls[calls.length - 1]?.at;
+    if (at === undefined) continue;
+    const text = sourceText(at), key = `\`${shortLine(at)}\`${text === "" ? "" : ` \`${text.replaceAll("`", "'")}\``}`;
+    const made = lines.get(key) ?? [];
+    made.push(...step.writes.map((b) => `${nameOf(b)} ${bufferText(b)}`));
+    lines.set(key, made);
+  }
+  return [...lines].map(([line, made]) => `- ${line}: ${counted(made).join("; ")}`);
+}
+
+/** The line that a note is about. */
+function lineOf({ node }: Note): string {
+  return node.line === undefined ? "" : `\`${lineText(node.line).replace(/:\d+$/, "")}\` `;
+}
+
+function decidedText({ notes }: StorySpec): string[] {
+  return counted(notes.filter((n) => n.of?.kind !== "kernel").map((n) => `- ${lineOf(n)}${n.text}`));
+}
+
+function shapedText({ notes, trace: { steps }, times }: StorySpec): string[] {
+  const names = new Map<string, string[]>();
+  for (const { item: { runner } } of steps) {
+    if (runner.kind !== "CompiledKernel") continue;
+    const { name, opts } = runner.program.linear, key = `\`${name}\` on ${runner.device}`;
+    if (names.has(key)) continue;
+    const own = notes.filter((n) => n.of?.kind === "kernel" && n.of.name === name && n.of.device === runner.device);
+    names.set(key, [...new Set(own.map((n) => n.text))]);
+    if (own.length === 0 && opts !== undefined && opts !== "") names.get(key)!.push(`opts ${opts}`);
+  }
+  // what the model says depends on the machine, as times do
+  const isShown = (text: string): boolean => times || !text.includes("by the model");
+  return [...names].map(([name, why]) => [name, why.filter(isShown)] as const).filter(([, why]) => why.length > 0)
+    .map(([name, why]) => `- ${name}: ${why.join("; ")}`);
+}
+
+function ranText({ trace: { steps }, times, shareOf, nameOf }: StorySpec): string[] {
+  return table(
+    ["step", "what", "makes", "took"],
+    steps.filter((s) => s.kind !== "view" && s.kind !== "empty").map((s) => {
+      const { runner } = s.item, what = runner.kind === "CompiledKernel" && times ? runner.name : s.kind;
+      const made = s.writes.map(nameOf).join(", ");
+      return [String(s.number + 1), what, made, costText(s, times, times ? shareOf(s) : undefined)];
+    }),
+  );
+}
+
+/** Where the first NaN or infinity is. */
+function badText({ firstBad, nans, infinities }: Statistics, { buffer: { shape }, size }: TraceBuffer): string {
+  if (firstBad === undefined) return "";
+  const known = shape !== undefined && shape.reduce((a, b) => a * b, 1) === size ? shape : [size];
+  return `the first ${nans > 0 && infinities > 0 ? "NaN or infinity" : nans > 0 ? "NaN" : "infinity"} at ${
+    positionText(firstBad, known)
+  }`;
+}
+
+function valuesText({ trace: { steps }, nameOf }: StorySpec): string[] {
+  const rows: string[][] = [];
+  let isFound = false;
+  for (const s of steps) {
+    s.writes.forEach((b, i) => {
+      const statistics = s.statistics[i], bad = badText(statistics, b);
+      const first = bad !== "" && !isFound ? `${bad}: here it begins` : bad;
+      if (bad !== "") isFound = true;
+      rows.push([`${s.number + 1}`, nameOf(b), bufferText(b), statisticsText(statistics), first]);
+    });
+  }
+  return table(["step", "array", "is", "values", "not finite"], rows);
+}
+
+/** The totals of a run. */
+function sumText({ trace: { steps }, times }: StorySpec): string {
+  let flops = 0, bytes = 0, ms = 0;
+  for (const { item: { runner }, timeMs } of steps) {
+    ms += timeMs;
+    if (runner.kind !== "CompiledKernel") continue;
+    flops += runner.program.linear.flops;
+    bytes += runner.program.linear.bytes;
+  }
+  const took = times ? `, in ${numberText(ms)} ms` : "";
+  return `Together ${numberText(flops)} floating-point operations, and ${byteText(bytes)} touched${took}.`;
+}
+
+/** The story as Markdown. */
+export function storyText(spec: StorySpec): string {
+  const parts: readonly (readonly [title: string, lines: readonly string[]])[] = [
+    ["What was written", writtenText(spec)],
+    ["What was decided, and why", decidedText(spec)],
+    ["How kernels were shaped", shapedText(spec)],
+    ["What ran", spec.trace.steps.length === 0 ? [] : [...ranText(spec), "", sumText(spec)]],
+    ["Values", valuesText(spec)],
+  ];
+  const [title, ...more] = spec.head;
+  const lines = [`# ${title.replace(/\.$/, "")}`, "", ...more];
+  for (const [title, own] of parts) if (own.length > 0) lines.push("", `## ${title}`, "", ...own);
+  return lines.join("\n").replace(/\n{3,}/g, "\n\n").trimEnd() + "\n";
+}

@@ -1,0 +1,330 @@
+/**
+ * Where the time of a program goes: `profile(fn)`, and PROFILE=1 for a whole program. In: the spans that are told while it
+ * runs. Out: a summary, and a trace that Perfetto opens; both are made when they are asked for, so that little is done
+ * while the program runs.
+ *
+ * @module
+ */
+import { getDevice, openDevices } from "../device/device.ts";
+import { countText } from "../engine/debug.ts";
+import type { CompiledKernel, ExecItem } from "../engine/exec.ts";
+import { rooflineOf } from "../engine/roofline.ts";
+import { byteText } from "../helpers/errors.ts";
+import { checkFunction } from "../helpers/options.ts";
+import { listen, type Span, type SpanKind } from "../helpers/spans.ts";
+import { lineText } from "../helpers/stack.ts";
+import type { LinearProgram } from "../renderer/renderer.ts";
+import type { Work } from "../uop/core/recording.ts";
+import { type CounterTrack, perfettoTrace, type Slice } from "./perfetto.ts";
+
+/** A kernel in a profile. */
+export interface ProfiledKernel {
+  /** Its name: its kind and the sizes of its loops. */
+  readonly name: string;
+  /** Where it ran. */
+  readonly device: string;
+  /** How often. */
+  launches: number;
+  /** Milliseconds of all launches: by the device's clock where it has one. */
+  timeMs: number;
+  /** Arithmetic operations of all launches. */
+  flops: number;
+  /** Bytes that all launches touched. */
+  bytes: number;
+  /** The line of the program that computes with it, where known. */
+  line: string | undefined;
+}
+
+/** A device in a profile. */
+export interface ProfiledDevice {
+  /** Its name. */
+  readonly name: string;
+  /** Milliseconds in which it ran kernels and copies. */
+  busyMs: number;
+  /** Milliseconds between its first and last kernel or copy in which it ran none. */
+  idleMs: number;
+  /** Kernels that it ran. */
+  launches: number;
+  /** Copies and fills. */
+  copies: number;
+}
+
+/** A span as it is kept: it holds no graph and no buffer. */
+interface Kept {
+  readonly kind: SpanKind;
+  readonly name: string;
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly device: string | undefined;
+  readonly kernel: ProfiledKernel | undefined;
+  readonly flows: readonly number[] | undefined;
+  readonly isQueued: boolean;
+}
+
+/** Spans that are kept; of a longer program the beginning. */
+const MAX_SPANS = 1_000_000;
+
+/** Collects while it listens. */
+export class Profiler {
+  private readonly kept: Kept[] = [];
+  private readonly kernels = new Map<LinearProgram, ProfiledKernel>();
+  private readonly samples = new Map<string, [number, number][]>();
+  private readonly stopListening: () => void;
+  private readonly startMs: number = performance.now();
+  /** The last schedule, and what it came to: their flow goes on where it runs. */
+  private readonly flowOf = new WeakMap<object, number>();
+  private flows = 0;
+  /** By device, launches and copies that no run contains yet. */
+  private pending: { readonly at: number; readonly device: string }[] = [];
+  private dropped = 0;
+
+  /** Begins to listen. */
+  constructor() {
+    this.stopListening = listen((span) => this.hear(span));
+  }
+
+  /** Ends it. */
+  stop(): void {
+    this.stopListening();
+  }
+
+  private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, subject }: Span): void {
+    if (this.kept.length >= MAX_SPANS) return void this.dropped++;
+    let kernel: ProfiledKernel | undefined, start = startMs, flows: number[] | undefined;
+    if (kind === "launch" || kind === "copy") {
+      // the host waits for the device: its own time ends when the host goes on
+      if (deviceMs !== undefined) start = Math.max(startMs, endMs - deviceMs);
+      if (kind === "launch") {
+        kernel = this.kernel(subject as ExecItem, device!);
+        kernel.launches++;
+        kernel.timeMs += endMs - start;
+        const { flops, bytes } = (subject as ExecItem & { runner: CompiledKernel }).runner.program.linear;
+        kernel.flops += flops;
+        kernel.bytes += bytes;
+      }
+      this.pending.push({ at: this.kept.length, device: device! });
+    } else if (kind === "schedule" && subject !== undefined) {
+      this.flowOf.set(subject as object, ++this.flows);
+      flows = [this.flows];
+    } else if (kind === "run" || kind === "replay") {
+      const own = kind === "run" ? this.flowOf.get(subject as object) : undefined;
+      flows = [...own === undefined ? [] : [own], ...this.flowsToDevices()];
+    }
+    // kernels take no memory
+    for (const { name, allocator: { used } } of kind === "launch" || kind === "pass" ? [] : openDevices()) {
+      const list = this.samples.get(name);
+      if (list === undefined) this.samples.set(name, [[endMs, used]]);
+      else if (list[list.length - 1][1] !== used) list.push([endMs, used]);
+    }
+    const kept = { kind, name, startMs: start, endMs, device, kernel, flows, isQueued: isQueued === true };
+    this.kept.push(kind === "pass" ? { ...kept, device: (subject as Work | undefined)?.device || undefined } : kept);
+  }
+
+  /** From a run to what each device did first in it. */
+  private flowsToDevices(): number[] {
+    const seen = new Set<string>(), flows: number[] = [];
+    for (const { at, device } of this.pending) {
+      if (seen.has(device)) continue;
+      seen.add(device);
+      flows.push(++this.flows);
+      this.kept[at] = { ...this.kept[at], flows: [this.flows] };
+    }
+    this.pending = [];
+    return flows;
+  }
+
+  private kernel(item: ExecItem, device: string): ProfiledKernel {
+    const { linear } = (item.runner as CompiledKernel).program;
+    let k = this.kernels.get(linear);
+    if (k === undefined) {
+      const { line } = item, none = { launches: 0, timeMs: 0, flops: 0, bytes: 0 };
+      k = { name: linear.name, device, ...none, line: line === undefined ? undefined : lineText(line) };
+      this.kernels.set(linear, k);
+    }
+    return k;
+  }
+
+  /** What was collected. */
+  profile<T>(result: T): Profile<T> {
+    const endMs = performance.now(), { startMs, kept, kernels, samples, dropped } = this;
+    return new Profile(result, { startMs, endMs, kept: [...kept], kernels: [...kernels.values()], samples, dropped });
+  }
+}
+
+/** What a {@linkcode Profile} is made of. */
+interface Collected {
+  readonly startMs: number;
+  readonly endMs: number;
+  readonly kept: readonly Kept[];
+  readonly kernels: readonly ProfiledKernel[];
+  readonly samples: ReadonlyMap<string, readonly (readonly [number, number])[]>;
+  readonly dropped: number;
+}
+
+/** Milliseconds that at least one of some pieces of time covers, and from the first's start to the last's end. */
+function covered(pieces: readonly Kept[]): { readonly busy: number; readonly all: number } {
+  const sorted = pieces.toSorted((a, b) => a.startMs - b.startMs);
+  let busy = 0, end = -Infinity;
+  for (const { startMs, endMs } of sorted) {
+    busy += Math.max(0, endMs - Math.max(startMs, end));
+    end = Math.max(end, endMs);
+  }
+  return { busy, all: sorted.length === 0 ? 0 : end - sorted[0].startMs };
+}
+
+/** Where the time went. */
+export class Profile<T> {
+  /** What the function returned. */
+  readonly result: T;
+  /** Milliseconds in all. */
+  readonly timeMs: number;
+  /** Kernels, those that took longest first. */
+  readonly kernels: readonly ProfiledKernel[];
+  /** Devices that ran something. */
+  readonly devices: readonly ProfiledDevice[];
+  /** Milliseconds of the host by what it did: "schedule", "lower", "compile", "trace", "read", "run", "replay". */
+  readonly host: Readonly<Partial<Record<SpanKind, number>>>;
+  /** Milliseconds in which more than one device was at work. */
+  readonly overlapMs: number;
+  /** The most bytes in use on each device. */
+  readonly peakBytes: Readonly<Record<string, number>>;
+  readonly #collected: Collected;
+
+  /** Internal: use {@linkcode profile}. */
+  constructor(result: T, collected: Collected) {
+    const { kept, kernels, startMs, endMs, samples } = collected;
+    this.result = result;
+    this.#collected = collected;
+    this.timeMs = endMs - startMs;
+    this.kernels = kernels.toSorted((a, b) => b.timeMs - a.timeMs);
+    const work = kept.filter((s) => s.kind === "launch" || s.kind === "copy");
+    const names = [...new Set(work.map((s) => s.device!))];
+    let sum = 0;
+    this.devices = names.map((name) => {
+      const own = work.filter((s) => s.device === name), { busy, all } = covered(own);
+      const launches = own.filter((s) => s.kind === "launch").length;
+      sum += busy;
+      return { name, busyMs: busy, idleMs: all - busy, launches, copies: own.length - launches };
+    });
+    this.overlapMs = sum - covered(work).busy;
+    const host: Partial<Record<SpanKind, number>> = {};
+    for (const { kind, startMs, endMs } of kept) {
+      if (kind !== "launch" && kind !== "copy") host[kind] = (host[kind] ?? 0) + endMs - startMs;
+    }
+    this.host = host;
+    this.peakBytes = Object.fromEntries([...samples].map(([name, list]) => [name, Math.max(...list.map((s) => s[1]))]));
+  }
+
+  /** A summary for people: the host, devices, and the `top` kernels with their share of the device's roofline. */
+  summary(top: number = 12): string {
+    const { host, devices, kernels, peakBytes, overlapMs } = this, { dropped, kept } = this.#collected;
+    const parts = (["trace", "schedule", "lower", "compile", "read"] as const).filter((k) => host[k] !== undefined);
+    const lines = [
+      `profile: ${time(this.timeMs)}; host: ${parts.map((k) => `${k} ${time(host[k]!)}`).join(", ") || "nothing"}`,
+    ];
+    for (const { name, busyMs, idleMs, launches, copies } of devices) {
+      const queued = kept.some((s) => s.device === name && s.isQueued) ? "; launches were only queued, not timed" : "";
+      lines.push(
+        `${name}: ${countText(launches, "launch", "launches")}, ${countText(copies, "copy", "copies")}, busy ${
+          time(busyMs)
+        }, idle ${time(idleMs)} in between, at most ${byteText(peakBytes[name] ?? 0)}${queued}`,
+      );
+    }
+    if (devices.length > 1) lines.push(`devices at work together: ${time(overlapMs)}`);
+    if (kernels.length > 0) {
+      const total = kernels.reduce((n, k) => n + k.timeMs, 0) || 1;
+      lines.push("  launches       time  share   GFLOP/s      GB/s  roofline  kernel");
+      for (const k of kernels.slice(0, top)) {
+        const roof = roofOf(k.device),
+          best = roof === undefined ? 0 : Math.max(k.flops / roof.gflops, k.bytes / roof.gbs) / 1e6;
+        lines.push(
+          `${String(k.launches).padStart(10)} ${time(k.timeMs).padStart(10)} ${
+            (100 * k.timeMs / total).toFixed(1).padStart(5)
+          }% ` +
+            `${(k.flops / k.timeMs / 1e6).toFixed(1).padStart(9)} ${
+              (k.bytes / k.timeMs / 1e6).toFixed(1).padStart(9)
+            } ` +
+            `${(roof === undefined ? "" : `${(100 * best / k.timeMs).toFixed(0)} %`).padStart(9)}  ${k.name}` +
+            `${devices.length > 1 ? ` on ${k.device}` : ""}${k.line === undefined ? "" : `  ${k.line}`}`,
+        );
+      }
+      if (kernels.length > top) lines.push(`  and ${kernels.length - top} kernels more`);
+    }
+    if (dropped > 0) lines.push(`${dropped} later spans were not kept`);
+    return lines.join("\n");
+  }
+
+  /** The trace as Perfetto reads it (https://ui.perfetto.dev opens it; nothing is sent anywhere). */
+  trace(title: string = "dinograd"): Uint8Array<ArrayBuffer> {
+    const { startMs: origin, kept, samples } = this.#collected, tracks = new Map<string, Slice[]>([["host", []]]);
+    for (const { kind, name, startMs, endMs, device, kernel, flows, isQueued } of kept) {
+      const isWork = kind === "launch" || kind === "copy", row = isWork ? device! : kind === "read" ? "reads" : "host";
+      const notes: Record<string, string | number> = {};
+      if (kernel !== undefined) {
+        notes.gflop = kernel.flops / kernel.launches / 1e9;
+        notes.megabytes = kernel.bytes / kernel.launches / 1e6;
+        if (kernel.line !== undefined) notes.line = kernel.line;
+      }
+      if (isQueued) notes.clock = "host: it was only queued";
+      const label = kind === "pass" || isWork || kind === "read" || kind === name ? name : `${kind} ${name}`;
+      if (!tracks.has(row)) tracks.set(row, []);
+      tracks.get(row)!.push({
+        name: label,
+        category: kind,
+        startMs: startMs - origin,
+        endMs: endMs - origin,
+        notes,
+        flows,
+      });
+    }
+    const counters = [...samples].map(([name, list]): CounterTrack => (
+      { name: `memory of ${name}`, samples: list.map(([ms, bytes]) => [ms - origin, bytes]) }
+    ));
+    return perfettoTrace(title, [...tracks].map(([name, slices]) => ({ name, slices })), counters);
+  }
+
+  /** All but the result and the single spans, as plain data. */
+  toJSON(): object {
+    const { timeMs, kernels, devices, host, overlapMs, peakBytes } = this;
+    return { timeMs, kernels, devices, host, overlapMs, peakBytes };
+  }
+}
+
+function time(ms: number): string {
+  return ms >= 1000 ? `${(ms / 1000).toFixed(2)} s` : `${ms.toFixed(ms >= 10 ? 1 : 3)} ms`;
+}
+
+/** Undefined also where the device is gone. */
+function roofOf(name: string): { readonly gflops: number; readonly gbs: number } | undefined {
+  try {
+    return rooflineOf(getDevice(name));
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Calls `fn`, and tells where its time went until what it returned is there and its devices have done what was queued:
+ * kernels, devices, the host, memory. What runs beside it is told, too. Kernels are launched one by one while it listens.
+ *
+ * ```ts
+ * import { Tensor } from "../../mod.ts";
+ * import { profile } from "./profile.ts";
+ * const x = Tensor.rand([64, 64]);
+ * const p = await profile(() => x.matmul(x).sum().item());
+ * console.log(p.kernels.length > 0, p.summary().startsWith("profile:")); // true true
+ * // await Deno.writeFile("product.pftrace", p.trace());
+ * ```
+ */
+export async function profile<T>(fn: () => T): Promise<Profile<Awaited<T>>> {
+  checkFunction("profile", "fn", fn);
+  const profiler = new Profiler();
+  try {
+    const result = await fn();
+    await Promise.all(openDevices().map((d) => d.synchronize()));
+    profiler.stop();
+    return profiler.profile(result);
+  } finally {
+    profiler.stop();
+  }
+}

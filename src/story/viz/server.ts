@@ -1,0 +1,98 @@
+/**
+ * The server of the page: on the loopback address alone, for requests that name it. In: where the data comes from; out:
+ * the address to open. It keeps no process alive unless it is asked to.
+ *
+ * @module
+ */
+import { DeviceError } from "../../helpers/errors.ts";
+import { pack, pageHtml } from "./page.ts";
+import type { VizData } from "./viz_data.ts";
+
+/** What is used of Deno. */
+interface DenoLike {
+  serve(
+    options: { hostname: string; port: number; onListen: () => void },
+    handler: (request: Request) => Response | Promise<Response>,
+  ): VizServer & { readonly addr: { readonly port: number } };
+  readonly errors: { readonly AddrInUse: new () => Error };
+}
+
+/** A server that runs. */
+export interface VizServer {
+  /** Keeps the process alive. */
+  ref(): void;
+  /** Does not. */
+  unref(): void;
+  /** Ends it. */
+  shutdown(): Promise<void>;
+}
+
+/** The port of VIZ=1; the next ones where it is in use. */
+export const PORT = 8347;
+const TRIES = 10;
+
+/** Answers a request, for the port that the server has. */
+export async function answer(
+  request: Request,
+  port: number,
+  source: () => VizData,
+  other: VizData | undefined,
+): Promise<Response> {
+  const host = request.headers.get("host") ?? "", { pathname } = new URL(request.url);
+  const headers = {
+    "cache-control": "no-store",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+  };
+  // a page of another name that points to this address must not read it
+  if (![`127.0.0.1:${port}`, `localhost:${port}`].includes(host)) {
+    return new Response(`open http://127.0.0.1:${port}`, { status: 403, headers });
+  }
+  if (request.method !== "GET") return new Response("", { status: 405, headers });
+  if (pathname === "/") {
+    return new Response(pageHtml(source().title), {
+      headers: { ...headers, "content-type": "text/html; charset=utf-8" },
+    });
+  }
+  if (pathname === "/other" && other === undefined) return new Response(null, { status: 204, headers });
+  if (pathname === "/data" || pathname === "/other") {
+    return new Response(await pack(pathname === "/data" ? source() : other), {
+      headers: { ...headers, "content-type": "application/octet-stream" },
+    });
+  }
+  return new Response("", { status: 404, headers });
+}
+
+/**
+ * Serves the page. @param port exactly this one; without, {@linkcode PORT} or one of the next
+ * @throws {DeviceError} where no port is free, or listening is not permitted
+ */
+export function serveViz(
+  source: () => VizData,
+  { port, other }: { readonly port?: number; readonly other?: VizData } = {},
+): { readonly url: string; readonly server: VizServer } {
+  const { Deno: deno } = globalThis as unknown as { Deno?: DenoLike }, first = port ?? PORT;
+  if (deno === undefined) throw failure(first, "only Deno can serve it; VIZ=page.html writes a file");
+  for (let p = first; p < first + (port === undefined ? TRIES : 1); p++) {
+    try {
+      let own = p;
+      const server = deno.serve(
+        { hostname: "127.0.0.1", port: p, onListen: () => {} },
+        (request) => answer(request, own, source, other),
+      );
+      own = server.addr.port;
+      return { url: `http://127.0.0.1:${own}/`, server };
+    } catch (error) {
+      if (error instanceof deno.errors.AddrInUse) continue;
+      throw failure(p, `${(error as Error).message.split("\n")[0]}; VIZ=page.html writes a file instead`);
+    }
+  }
+  throw failure(
+    first,
+    port === undefined ? `it and the next ${TRIES - 1} are in use; VIZ=${first + 100} takes another` : "it is in use",
+  );
+}
+
+function failure(port: number, reason: string): DeviceError {
+  return new DeviceError("serve the page of VIZ", { device: `port ${port}`, reason });
+}

@@ -1,0 +1,208 @@
+/**
+ * Event files of TensorBoard: scalars, histograms, images and text by step. In: values; out: records as TFRecord frames them
+ * (length, masked CRC-32C, bytes), each an Event of tensorflow/core/util/event.proto, of which few fields are used.
+ *
+ * @module
+ */
+import { crc32c } from "../helpers/crc.ts";
+import { ArgumentError, ShapeError } from "../helpers/errors.ts";
+import { concatBytes } from "../helpers/math.ts";
+import { checkChoice, checkInteger, checkOptions, checkText, describe } from "../helpers/options.ts";
+import { encodePng } from "../helpers/png.ts";
+import { Tensor } from "../tensor/tensor.ts";
+import { LogFile, logPath } from "./log_file.ts";
+
+// ---- protobuf's wire format, as far as it is needed
+
+const utf8 = new TextEncoder();
+
+function varint(n: number): number[] {
+  const out: number[] = [];
+  for (; n >= 128; n = Math.floor(n / 128)) out.push(n % 128 + 128);
+  return [...out, n];
+}
+/** A field of some bytes: text, or a message. */
+function field(number: number, bytes: Uint8Array | string): Uint8Array {
+  const data = typeof bytes === "string" ? utf8.encode(bytes) : bytes;
+  return concatBytes([Uint8Array.from([number * 8 + 2, ...varint(data.length)]), data]);
+}
+function integer(number: number, value: number): Uint8Array {
+  return Uint8Array.from([number * 8, ...varint(value)]);
+}
+function double(number: number, value: number): Uint8Array {
+  const out = new Uint8Array(9);
+  out[0] = number * 8 + 1;
+  new DataView(out.buffer).setFloat64(1, value, true);
+  return out;
+}
+function float(number: number, value: number): Uint8Array {
+  const out = new Uint8Array(5);
+  out[0] = number * 8 + 5;
+  new DataView(out.buffer).setFloat32(1, value, true);
+  return out;
+}
+function doubles(number: number, values: readonly number[]): Uint8Array {
+  const data = new Uint8Array(values.length * 8), view = new DataView(data.buffer);
+  values.forEach((x, i) => view.setFloat64(i * 8, x, true));
+  return field(number, data);
+}
+const message = (...fields: readonly Uint8Array[]): Uint8Array => concatBytes([...fields]);
+
+/** A CRC that is stored beside what it is of. */
+function masked(bytes: Uint8Array): number {
+  const crc = crc32c(bytes);
+  return (((crc >>> 15) | (crc << 17)) + 0xa282ead8) >>> 0;
+}
+
+/** A record as it is in the file. */
+function framed(data: Uint8Array): Uint8Array {
+  const out = new Uint8Array(16 + data.length), view = new DataView(out.buffer);
+  view.setBigUint64(0, BigInt(data.length), true);
+  view.setUint32(8, masked(out.subarray(0, 8)), true);
+  out.set(data, 12);
+  view.setUint32(12 + data.length, masked(data), true);
+  return out;
+}
+
+/** A number, or the element of a tensor. */
+async function numberOf(action: string, x: number | Tensor): Promise<number> {
+  if (typeof x === "number") return x;
+  if (x instanceof Tensor) return Number(await x.item());
+  throw new ArgumentError(action, { reason: `the value must be a number or a tensor, not ${describe(x)}` });
+}
+
+/** How values lie: buckets of one width between the smallest and the largest. */
+function histogramOf(values: ArrayLike<number>, bins: number): Uint8Array {
+  let min = Infinity, max = -Infinity, sum = 0, squares = 0, count = 0;
+  for (let i = 0; i < values.length; i++) {
+    const x = values[i];
+    if (!Number.isFinite(x)) continue;
+    [min, max] = [Math.min(min, x), Math.max(max, x)];
+    sum += x;
+    squares += x * x;
+    count++;
+  }
+  if (count === 0) [min, max] = [0, 0];
+  const width = (max - min) / bins || 1, buckets = new Array<number>(bins).fill(0);
+  for (let i = 0; i < values.length; i++) {
+    if (Number.isFinite(values[i])) buckets[Math.min(bins - 1, Math.floor((values[i] - min) / width))]++;
+  }
+  const limits = buckets.map((_, i) => i === bins - 1 ? Math.max(max, min + bins * width) : min + (i + 1) * width);
+  return message(
+    double(1, min),
+    double(2, max),
+    double(3, count),
+    double(4, sum),
+    double(5, squares),
+    doubles(6, limits),
+    doubles(7, buckets),
+  );
+}
+
+let writers = 0;
+
+/**
+ * Writes what TensorBoard shows, to an event file of its own in `logDir`: `tensorboard --logdir runs`. Numbers and host
+ * arrays are in the file when the call returns; of tensors, when what it gives is awaited.
+ *
+ * ```ts ignore
+ * using writer = new SummaryWriter("runs/first");
+ * writer.addScalar("loss", 0.25, 1);
+ * await writer.addHistogram("weight", model.weight, 1);
+ * ```
+ */
+export class SummaryWriter {
+  /** The event file. */
+  readonly path: string;
+  private readonly file: LogFile;
+
+  /** Makes the folder and the file. @throws {FormatError} naming the file and why it cannot be written */
+  constructor(logDir: string | URL) {
+    const now = Date.now() / 1000, folder = logPath(logDir).replace(/[/\\]+$/, "");
+    this.path = `${folder}/events.out.tfevents.${Math.floor(now)}.${crypto.randomUUID().slice(0, 8)}.${writers++}`;
+    this.file = new LogFile(this.path, true);
+    this.file.append(framed(message(double(1, now), field(3, "brain.Event:2"))));
+  }
+
+  /** A value of a summary, as an event. */
+  private add(action: string, tag: string, value: Uint8Array, step: number): void {
+    checkText(action, "the tag", tag);
+    checkInteger(action, "step", step, 0);
+    const summary = field(1, message(field(1, tag), value));
+    this.file.append(framed(message(double(1, Date.now() / 1000), integer(2, step), field(5, summary))));
+  }
+
+  /** A number at a step. */
+  addScalar(tag: string, value: number | Tensor, step = 0): Promise<void> {
+    const action = "log a scalar";
+    if (typeof value !== "number") return numberOf(action, value).then((x) => this.addScalar(tag, x, step));
+    this.add(action, tag, float(2, value), step);
+    return Promise.resolve();
+  }
+  /** Several numbers at a step, as `main/name`. */
+  async addScalars(main: string, values: Readonly<Record<string, number | Tensor>>, step = 0): Promise<void> {
+    for (const [name, value] of Object.entries(values)) await this.addScalar(`${main}/${name}`, value, step);
+  }
+  /** How values lie at a step; what is not finite is left out. `bins` is 64 unless given. */
+  async addHistogram(
+    tag: string,
+    values: Tensor | ArrayLike<number>,
+    step = 0,
+    options: { readonly bins?: number } = {},
+  ): Promise<void> {
+    const action = "log a histogram";
+    checkOptions(action, options, ["bins"]);
+    const bins = checkInteger(action, "bins", options.bins ?? 64, 1);
+    const all = values instanceof Tensor ? Array.from(await values.data(), Number) : Array.from(values, Number);
+    this.add(action, tag, field(5, histogramOf(all, bins)), step);
+  }
+  /**
+   * An image at a step: `[C, H, W]` of 1, 3 or 4 channels, or as `dataformats` says; uint8, or floats from 0 to 1.
+   * @throws {ShapeError}
+   */
+  async addImage(
+    tag: string,
+    image: Tensor,
+    step = 0,
+    options: { readonly dataformats?: "CHW" | "HWC" | "HW" } = {},
+  ): Promise<void> {
+    const action = "log an image";
+    checkOptions(action, options, ["dataformats"]);
+    const form = checkChoice(action, "dataformats", options.dataformats ?? (image.ndim === 2 ? "HW" : "CHW"), [
+      "CHW",
+      "HWC",
+      "HW",
+    ]);
+    if (image.ndim !== form.length) {
+      throw new ShapeError(`${action} of`, { shapes: [image.shape], reason: `${form} has ${form.length} axes` });
+    }
+    const x = form === "CHW" ? image.permute([1, 2, 0]) : form === "HW" ? image.unsqueeze(2) : image;
+    const scaled = x.isFloatingPoint() ? x.float().clamp(0, 1).mul(255).round() : x;
+    const pixels = Uint8Array.from(await scaled.data(), Number), [height, width, channels] = x.shape;
+    const png = encodePng(pixels, width, height, channels);
+    this.add(
+      action,
+      tag,
+      field(4, message(integer(1, height), integer(2, width), integer(3, channels), field(4, png))),
+      step,
+    );
+  }
+  /** Text at a step, Markdown. */
+  addText(tag: string, text: string, step = 0): Promise<void> {
+    checkText("log text", "it", text);
+    const shape = field(2, field(2, integer(1, 1))), tensor = message(integer(1, 7), shape, field(8, text));
+    const plugin = field(1, field(1, "text"));
+    this.add("log text", tag, message(field(8, tensor), field(9, plugin)), step);
+    return Promise.resolve();
+  }
+  /** All that was logged is in the file already. */
+  flush(): void {}
+  /** Closes the file. */
+  close(): void {
+    this.file.close();
+  }
+  /** As {@linkcode SummaryWriter.close}. */
+  [Symbol.dispose](): void {
+    this.close();
+  }
+}

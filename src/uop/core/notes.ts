@@ -1,0 +1,48 @@
+/**
+ * Why things are as they are: notes that the scheduler and the optimizer leave where they decide, as compilers leave
+ * remarks. Each is a sentence that somebody could have asked for, with the numbers that were compared. While nobody
+ * listens, nothing is made of them.
+ *
+ * @module
+ */
+import type { Work } from "./recording.ts";
+import type { UOp } from "./uop.ts";
+
+/** "passed": something was done; "missed": it was not; "analysis": a number that is worth knowing. */
+export type NoteKind = "passed" | "missed" | "analysis";
+
+/** A note. */
+export interface Note {
+  readonly kind: NoteKind;
+  /** What it is about. */
+  readonly node: UOp;
+  /** A sentence without a period, which goes with the numbers. */
+  readonly text: string;
+  /** What was compared, by name. */
+  readonly numbers: Readonly<Record<string, number>>;
+  /** The schedule or the kernel it was made for. */
+  readonly of: Work | undefined;
+}
+
+/** Hears notes. */
+export type NoteListener = (note: Note) => void;
+
+/** Who listens now, if anybody does. */
+export const notes: { listener: NoteListener | undefined } = { listener: undefined };
+
+/** True where somebody listens: ask before a note is made that takes work. */
+export function wantsNotes(): boolean {
+  return notes.listener !== undefined;
+}
+
+/** Has `listener` hear notes, beside who hears them already, until what it returns is called. */
+export function listenToNotes(listener: NoteListener): () => void {
+  const outer = notes.listener;
+  notes.listener = outer === undefined ? listener : (note) => {
+    outer(note);
+    listener(note);
+  };
+  return () => {
+    notes.listener = outer;
+  };
+}

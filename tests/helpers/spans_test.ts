@@ -1,0 +1,43 @@
+/** Spans: told while somebody listens, to all who do. */
+import { assert, assertEquals } from "@std/assert";
+import { listen, listening, type Span, spans, timed } from "../../src/helpers/spans.ts";
+
+Deno.test("spans: nobody listens, nothing is told", () => {
+  let asked = 0;
+  assertEquals(timed("run", "a", () => 3, () => (asked++, {})), 3);
+  assertEquals([asked, spans.listener], [0, undefined]);
+});
+
+Deno.test("spans: inner ones end first, and all who listen hear them", () => {
+  const one: Span[] = [], two: Span[] = [];
+  const stop = listen((s) => one.push(s));
+  const made = listening(
+    (s) => two.push(s),
+    () => timed("schedule", "outer", () => timed("pass", "inner", () => 5), (n) => ({ subject: n })),
+  );
+  timed("run", "later", () => {});
+  stop();
+  timed("run", "unheard", () => {});
+  assertEquals([made, two.map((s) => s.name), one.map((s) => s.name)], [5, ["inner", "outer"], [
+    "inner",
+    "outer",
+    "later",
+  ]]);
+  assertEquals(two[1].subject, 5);
+  assert(two[1].startMs <= two[0].startMs && two[0].endMs <= two[1].endMs);
+  assertEquals(spans.listener, undefined);
+});
+
+Deno.test("spans: what throws is not told, and ends the listening", () => {
+  const heard: Span[] = [];
+  let message = "";
+  try {
+    listening((s) => heard.push(s), () =>
+      timed("run", "fails", () => {
+        throw new Error("no");
+      }));
+  } catch (error) {
+    message = (error as Error).message;
+  }
+  assertEquals([message, heard, spans.listener], ["no", [], undefined]);
+});

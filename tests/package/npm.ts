@@ -1,0 +1,241 @@
+/**
+ * `deno task npm`: the package for npm in dist/npm, from the sources as they are. In: the entry points of deno.json. Out:
+ * ES modules for browsers, for Node.js and Bun, and for Deno, which share all but what registers devices, minified;
+ * declarations. `npm pack` or `npm publish` in that folder does the rest. Prints what each loads. The tools come from npm,
+ * pinned; nothing of the project imports them.
+ *
+ * @module
+ */
+import { ROOT, runDeno } from "../system/subprocess.ts";
+
+const BUNDLER = "npm:rolldown@1.2.19";
+/** The compiler of declarations. */
+export const COMPILER = "npm:typescript@7.0.2/tsc";
+
+const NEEDS_DENO = "it needs Deno";
+/** For whom a bundle is, and why backends are left out of it. */
+const PLATFORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
+  browser: {
+    clang: NEEDS_DENO,
+    cuda: NEEDS_DENO,
+    disk: "a page has no files",
+    null: "the package for pages is made without it",
+  },
+  node: { clang: NEEDS_DENO, cuda: NEEDS_DENO },
+  deno: {},
+};
+/** The name that files of JavaScript begin with: what the library takes for its own lines (src/helpers/stack.ts). */
+const NAME = "dinograd";
+/** What declarations use beyond the libraries of ES2022 and the DOM. */
+const LIBRARIES = ["esnext.disposable", "esnext.float16"].map((l) => `/// <reference lib="${l}" />\n`).join("");
+
+/** What is used of the bundler. */
+interface Output {
+  readonly fileName: string;
+  readonly code: string;
+}
+interface Bundler {
+  rolldown(options: {
+    input: Readonly<Record<string, string>> | string;
+    platform: "browser";
+    logLevel: "silent";
+    plugins: readonly { name: string; [hook: string]: unknown }[];
+  }): Promise<{
+    generate(options: Readonly<Record<string, unknown>>): Promise<{ readonly output: readonly Output[] }>;
+    close(): Promise<void>;
+  }>;
+}
+
+/** deno.json, as far as a package needs it. */
+interface Config {
+  readonly name: string;
+  readonly version: string;
+  readonly license: string;
+  readonly exports: string | Readonly<Record<string, string>>;
+}
+
+const path = (relative: string): string => decodeURIComponent(new URL(relative, ROOT).pathname);
+
+function readConfig(): Config & { readonly entries: Readonly<Record<string, string>> } {
+  const config = JSON.parse(Deno.readTextFileSync(path("deno.json"))) as Config;
+  return { ...config, entries: typeof config.exports === "string" ? { ".": config.exports } : config.exports };
+}
+
+/** "dinograd" for ".", "dinograd-ir" for "./ir". */
+function fileOf(entry: string): string {
+  return entry === "." ? NAME : `${NAME}-${entry.slice(2).replaceAll("/", "-")}`;
+}
+
+/**
+ * `mod.ts` for a platform: of backends that could not open there it has entries of the list of devices alone, and what
+ * watches whole programs, by functions of Deno, is loaded from the package or not at all.
+ */
+async function forPlatform(text: string, platform: string): Promise<string> {
+  const left = PLATFORMS[platform], watch = /^if \(isWatched\(\)\) await \(await import\(new URL\(("[^"]+").*$/m;
+  if (!watch.test(text)) throw new Error("mod.ts does not load what watches programs in a line of its own");
+  text = platform === "deno"
+    ? text.replace(watch, (_, file) => `if (isWatched()) await (await import("./${file.slice(1)})).startWatching();`)
+    : text.replace(watch, "").replace(/^import \{ isWatched \} .*$/m, "");
+  for (const [backend, reason] of Object.entries(left)) {
+    const m = new RegExp(`^import \\{ (\\w+) \\} from "(\\./backends/${backend}/\\w+\\.ts)";$`, "m").exec(text);
+    if (m === null) throw new Error(`mod.ts does not import backend ${backend} in a line of its own`);
+    const { [m[1]]: { name, description, permissions } } = await import(new URL(m[2], ROOT).href);
+    const here = { name, description, permissions, reason };
+    text = text.replace(m[0], `const ${m[1]} = absent(${JSON.stringify(here)});`);
+  }
+  return Object.keys(left).length === 0 ? text : text + `
+function absent({ reason, ...backend }) {
+  return { ...backend, unavailable: () => reason, open() { throw new Error(reason); } };
+}`;
+}
+
+/** Classes keep the names that errors print when the package is minified. */
+function withNames(text: string): string {
+  return text.replace(
+    /^export class (\w+)(?:<[^{]*>)?(?: extends [\w.]+)?(?: implements [^{]+)? \{$/gm,
+    '$&\n  static name = "$1";',
+  );
+}
+
+/** The entry points, bundled. What they share is there once, so that all work on the same tensors. */
+async function bundle(): Promise<readonly Output[]> {
+  const { rolldown } = await import(BUNDLER) as Bundler, { entries } = readConfig();
+  const input: Record<string, string> = {};
+  for (const [entry, file] of Object.entries(entries)) {
+    // only what registers devices differs
+    if (entry !== ".") input[fileOf(entry)] = path(file);
+    else for (const platform of Object.keys(PLATFORMS)) input[`${NAME}.${platform}`] = `${path(file)}?${platform}`;
+  }
+  const made = await rolldown({
+    input,
+    platform: "browser",
+    logLevel: "silent", // what is wrong is thrown
+    plugins: [{
+      name: "platforms",
+      resolveId: (id: string) => /\?\w+$/.test(id) ? id : undefined,
+      async load(id: string): Promise<{ code: string; moduleType: "ts" } | undefined> {
+        const [file, platform] = id.split("?"), text = await Deno.readTextFile(file);
+        if (platform !== undefined) return { code: await forPlatform(text, platform), moduleType: "ts" };
+        return { code: /\/src\/(nn|tensor)\//.test(file) ? withNames(text) : text, moduleType: "ts" };
+      },
+    }],
+  });
+  const { output } = await made.generate({
+    format: "esm",
+    minify: true,
+    comments: false,
+    entryFileNames: "[name].js",
+    chunkFileNames: `${NAME}-[name]-[hash].js`,
+  });
+  await made.close();
+  return output;
+}
+
+/** Declarations of all that the entry points reach, by path; their comments are what editors show. */
+async function declare(into: string): Promise<void> {
+  const { entries } = readConfig(), whole = await Deno.makeTempDir({ prefix: "dinograd-types-" });
+  try {
+    // deno-fmt-ignore
+    const args = [
+      "run", "-A", "--quiet", "--no-lock", COMPILER, ...Object.values(entries).map(path), "--ignoreConfig", "--noCheck", "--declaration",
+      "--emitDeclarationOnly", "--stripInternal", "--allowImportingTsExtensions", "--target", "es2024", "--module", "esnext", "--moduleResolution",
+      "bundler", "--lib", "esnext,dom,dom.iterable,dom.asynciterable", "--rootDir", path("."), "--outDir", whole,
+    ];
+    const { code, stdout, stderr } = await runDeno(args, { timeoutMs: 300_000 });
+    if (code !== 0) throw new Error(`the declarations cannot be made: ${stdout}${stderr}`);
+    const wanted = Object.values(entries).map((e) => e.slice(2)), tops = new Set(wanted), seen = new Set<string>();
+    for (let file = wanted.pop(); file !== undefined; file = wanted.pop()) {
+      if (seen.has(file)) continue;
+      seen.add(file);
+      const here = file.replace(/\.ts$/, ".d.ts"), text = await Deno.readTextFile(`${whole}/${here}`);
+      const out = text.replace(/((?:from|import\() ?")(\.[^"]+)\.ts"/g, (_, before, to) => {
+        wanted.push(new URL(`${to}.ts`, `file:///${file}`).pathname.slice(1));
+        return `${before}${to}.js"`;
+      });
+      await write(`${into}/${here}`, (tops.has(file) ? LIBRARIES : "") + out);
+    }
+  } finally {
+    await Deno.remove(whole, { recursive: true });
+  }
+}
+
+async function write(file: string, text: string): Promise<void> {
+  await Deno.mkdir(file.slice(0, file.lastIndexOf("/")), { recursive: true });
+  await Deno.writeTextFile(file, text);
+}
+
+/** What package.json says. */
+function manifest(): Record<string, unknown> {
+  const { name, version, license, entries } = readConfig(), exports: Record<string, unknown> = {};
+  for (const [entry, file] of Object.entries(entries)) {
+    const types = `./types/${file.slice(2).replace(/\.ts$/, ".d.ts")}`, of = (p: string) => `./${NAME}.${p}.js`;
+    const [browser, node] = [of("browser"), of("node")];
+    exports[entry] = entry === "."
+      ? { types, deno: of("deno"), browser, bun: node, node, default: browser }
+      : { types, default: `./${fileOf(entry)}.js` };
+  }
+  const page = `./${NAME}.browser.js`;
+  return {
+    name,
+    version,
+    license,
+    description:
+      "Tensors with autograd, compiled to WebAssembly and WebGPU (under Deno also to C and CUDA); no dependencies",
+    keywords: ["tensor", "autograd", "machine learning", "webgpu", "webassembly", "compiler"],
+    type: "module",
+    exports: { ...exports, "./package.json": "./package.json" },
+    types: "./types/mod.d.ts",
+    unpkg: page,
+    jsdelivr: page,
+    // these register devices
+    sideEffects: Object.keys(PLATFORMS).map((p) => `./${NAME}.${p}.js`),
+    engines: { node: ">=20.16", bun: ">=1.2", deno: ">=2.8" },
+    files: ["*.js", "types/", "README.md", "LICENSE"],
+  };
+}
+
+/** Makes the package in a folder that it empties. @throws {Error} where the tools cannot be fetched */
+export async function makePackage(folder: string): Promise<void> {
+  await Deno.remove(folder, { recursive: true }).catch(() => {});
+  const declared = declare(`${folder}/types`);
+  for (const { fileName, code } of await bundle()) await write(`${folder}/${fileName}`, code);
+  await write(`${folder}/package.json`, `${JSON.stringify(manifest(), undefined, 2)}\n`);
+  await write(`${folder}/README.md`, await Deno.readTextFile(path("docs/npm.md")));
+  await Deno.copyFile(path("LICENSE"), `${folder}/LICENSE`);
+  await declared;
+}
+
+/** The files that come with a file: those that it and what it imports import at once. */
+async function loadedWith(folder: string, file: string, seen: Set<string> = new Set()): Promise<Set<string>> {
+  if (seen.has(file)) return seen;
+  seen.add(file);
+  for (const m of (await Deno.readTextFile(`${folder}/${file}`)).matchAll(/(?:from|import)"\.\/([^"]+)"/g)) {
+    await loadedWith(folder, m[1], seen);
+  }
+  return seen;
+}
+
+/** Bytes that a file and what comes with it take, minified, and by gzip; and what that is. */
+export async function sizeOf(
+  folder: string,
+  file: string,
+): Promise<readonly [nbytes: number, gzipped: number, files: ReadonlySet<string>]> {
+  let nbytes = 0, gzipped = 0;
+  const files = await loadedWith(folder, file);
+  for (const name of files) {
+    const bytes = await Deno.readFile(`${folder}/${name}`);
+    const packed = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
+    nbytes += bytes.length;
+    gzipped += (await new Response(packed).arrayBuffer()).byteLength;
+  }
+  return [nbytes, gzipped, files];
+}
+
+if (import.meta.main) {
+  const folder = path("dist/npm");
+  await makePackage(folder);
+  for (const platform of Object.keys(PLATFORMS)) {
+    const [nbytes, gzipped] = await sizeOf(folder, `${NAME}.${platform}.js`);
+    console.log(`${platform}: ${Math.round(nbytes / 1e3)} kB, ${Math.round(gzipped / 1e3)} kB gzipped`);
+  }
+}

@@ -1,0 +1,366 @@
+/**
+ * The package of `deno task npm`, packed and installed as users do: under Node.js (20 or later) and Bun the op smoke suite,
+ * as they are, without Float16Array (which Node.js has from 24 on) and where no code may be made of text, and files and
+ * environment variables as they have them; under Deno, which finds its own devices; in a page that Vite has built; and
+ * types, as the strictest compiler sees them. What is not here is left out.
+ */
+import assert from "node:assert/strict";
+import { ROOT, runCommand, runDeno } from "../system/subprocess.ts";
+import { COMPILER, makePackage, sizeOf } from "./npm.ts";
+
+/** Prints what became of the suite on each device, and what float16 is read as. */
+const MAIN = `
+if (process.env.WITHOUT_FLOAT16) {
+  delete globalThis.Float16Array;
+  delete Math.f16round;
+}
+const library = await import("@dinograd/dinograd"), { smoke } = await import("./smoke.mjs");
+const { Device, Tensor } = library, suites = {};
+for (const device of ["WASM", "JS"]) suites[device] = await smoke(library, device);
+const half = await new Tensor([1.0009765625, -2.5, 65504], { dtype: "float16" }).mul(2).data();
+let code = "made of text";
+try {
+  new Function("");
+} catch {
+  code = "not made of text";
+}
+Device.default = "WASM";
+console.log(JSON.stringify({ suites, half: [half.constructor.name, ...[...half].map(String)], code, version: process.version }));
+process.exit(0);`;
+
+/** Prints what became of files that are saved, read in part, missing, changed and fetched. */
+const FILES = `
+import fs from "node:fs";
+import http from "node:http";
+const { Device, nn, state, Tensor } = await import("@dinograd/dinograd");
+const folder = fs.mkdtempSync("files-"), report = {}, told = (error) => error.name + ": " + error.message;
+const t = Tensor.arange(600000, { dtype: "float32" }).reshape([600, 1000]);
+await state.safeSave({ t, small: new Tensor([1, 2]) }, folder + "/a.safetensors");
+const loaded = await state.safeLoad(folder + "/a.safetensors");
+report.loaded = [await loaded.t.at(599, 999).item(), await loaded.small.tolist(), fs.readdirSync(folder)];
+const bytes = await state.fromFile(folder + "/a.safetensors", { device: "DISK" }), was = Device.get("DISK").info().bytesRead;
+report.part = [await bytes.at([8, 10]).to("WASM").tolist(), Device.get("DISK").info().bytesRead - was];
+fs.truncateSync(folder + "/a.safetensors", 1000);
+report.changed = await bytes.at([0, 8]).to("WASM").tolist().catch(told);
+await state.npySave(t.at(0), folder + "/a.npy");
+await state.npzSave({ t }, folder + "/a.npz");
+report.npy = [(await state.npyLoad(folder + "/a.npy")).shape, (await state.npzLoad(folder + "/a.npz")).t.shape];
+report.missing = await state.safeLoad(folder + "/none").catch((error) => error.code);
+report.unwritable = await state.safeSave({ t }, folder + "/none/a").catch(told);
+report.folder = await state.safeLoad(folder).catch(told);
+const idx = (dims, type = 8) => [0, 0, type, dims.length, ...dims.flatMap((n) => [0, 0, 0, n])];
+const images = new Uint8Array([...idx([2, 28, 28]), ...new Array(2 * 784).fill(7)]), labels = new Uint8Array([...idx([2]), 3, 4]);
+let asked = 0;
+const server = http.createServer(({ url }, response) => {
+  asked++;
+  if (url.endsWith(".gz")) response.writeHead(404).end();
+  else response.end(url.includes("images") ? images : labels);
+}).listen(0, "127.0.0.1", async () => {
+  const from = "http://127.0.0.1:" + server.address().port, first = await nn.datasets.mnist(from);
+  const once = asked, again = await nn.datasets.mnist(from);
+  report.fetched = [first.trainImages.shape, await again.testLabels.tolist(), once > 0, asked - once];
+  server.close();
+  fs.rmSync(folder, { recursive: true });
+  console.log(JSON.stringify({ ...report, device: Device.default, digits: (await nn.datasets.digits()).images.shape }));
+  process.exit(0);
+});`;
+
+/** Prints what there is for an engine, by both entry points. */
+const DEVICES = `
+import { Device, Tensor } from "@dinograd/dinograd";
+import { graphRewrite, PatternMatcher, rule, UPat, UOp } from "@dinograd/dinograd/ir";
+const x = UPat.var("x"), y = UPat.var("y"), twice = new PatternMatcher("twice", [rule(x.mul(y), ({ x, y }) => y.add(x))]);
+const product = new Tensor([2, 3]).mul(new Tensor([4, 5]));
+console.log(JSON.stringify({
+  devices: Device.list().map(({ name, available, reason }) => [name, available || reason]),
+  rewritten: await new Tensor(graphRewrite(product.uop, twice)).tolist(),
+  one: product.uop instanceof UOp,
+  line: (() => {
+    const stale = new Tensor([1, 2]).realize(), early = stale.add(1);
+    stale.assign(new Tensor([3, 4])).realize();
+    try {
+      early.realize();
+    } catch (error) {
+      return error.writtenAt.replace(/^.*\\/|:\\d+$/g, "");
+    }
+  })(),
+}));`;
+
+/** The page that Vite builds. */
+const PAGE = `
+import { Device, nn, Tensor } from "@dinograd/dinograd";
+const layer = new nn.Linear(2, 1), optimizer = new nn.optim.SGD([layer.weight, layer.bias], { lr: 0.01 });
+const x = new Tensor([[1, 2], [3, 4]]), losses = [];
+for (let i = 0; i < 3; i++) {
+  losses.push(
+    await Tensor.train(() => {
+      optimizer.zeroGrad();
+      const loss = layer.call(x.float()).square().mean().backward();
+      optimizer.step();
+      return loss;
+    }).item(),
+  );
+}
+const told = (f) => { try { f(); } catch (error) { return error.name + ": " + error.message; } };
+globalThis.found = {
+  learned: losses[2] < losses[0],
+  digits: (await nn.datasets.digits()).labels.shape,
+  optimizer: told(() => new nn.optim.SGD([layer.weight], { lr: -1 })),
+  disk: Device.list().find((d) => d.name === "DISK").reason,
+};`;
+
+/** What must compile, and must not, for users of the package. */
+const TYPED = `
+import { Device, dtypes, grad, jit, nn, state, Tensor, type DType } from "@dinograd/dinograd";
+import { UOp } from "@dinograd/dinograd/ir";
+const t: Tensor = new Tensor([[1, 2], [3, 4]], { dtype: "float32", requiresGrad: true });
+const n: number = await t.sum().item() + 1, half: Float16Array = await t.half().data<"float16">();
+const step = jit((x: Tensor) => ({ y: x.matmul(x), z: x.softmax(-1) })), { y } = step(t);
+const weights: Record<string, Tensor> = state.getStateDict({ layer: new nn.Linear(2, 2) }), d: DType = dtypes.int8;
+{
+  using inside = t.add(1);
+  console.log(inside.shape, half, y, weights, d, Device.default, grad((x: Tensor) => x.sum())(t), t.uop instanceof UOp, n);
+}
+// @ts-expect-error: there is no such method
+t.soft();
+// @ts-expect-error: no such option
+Tensor.zeros([2], { dtyp: "float32" });
+`;
+
+const folder = await Deno.makeTempDir({ prefix: "dinograd-npm-" }), app = `${folder}/app`;
+addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+const missing = await install();
+if (missing !== undefined) console.log(`no package: ${missing}`);
+
+/** Makes the package, packs it, and installs it in a folder; says what is missing for that. */
+async function install(): Promise<string | undefined> {
+  if (await versionOf("npm") === undefined) return "npm is not here";
+  try {
+    await makePackage(`${folder}/package`);
+  } catch (error) {
+    const { message } = error as Error;
+    if (/dns|connect|offline|download|fetch|npm package|registry/i.test(message)) return message.split("\n")[0];
+    throw error;
+  }
+  await Deno.mkdir(app);
+  const files = { "main.mjs": MAIN, "files.mjs": FILES, "devices.mjs": DEVICES, "page.js": PAGE, "typed.mts": TYPED };
+  for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${app}/${name}`, text);
+  await Deno.writeTextFile(
+    `${app}/index.html`,
+    '<!doctype html><title>page</title><script type="module" src="./page.js"></script>',
+  );
+  await Deno.writeTextFile(
+    `${app}/package.json`,
+    '{ "name": "app", "version": "1.0.0", "type": "module", "private": true }',
+  );
+  await succeed("npm", ["pack", "--silent", "--pack-destination", folder], `${folder}/package`);
+  const [packed] = [...Deno.readDirSync(folder)].filter((f) => f.name.endsWith(".tgz"));
+  await succeed("npm", ["install", "--offline", "--no-audit", "--no-fund", "--silent", `../${packed.name}`], app);
+  const smoke = await runDeno(["transpile", "--quiet", "-o", `${app}/smoke.mjs`, "tests/web/smoke.ts"]);
+  assert.equal(smoke.code, 0, smoke.stderr);
+}
+
+/** Runs a program that must end well; gives what it printed. */
+async function succeed(
+  command: string,
+  args: readonly string[],
+  cwd: string,
+  env: Record<string, string> = {},
+): Promise<string> {
+  const { code, stdout, stderr } = await runCommand(command, args, { cwd, env, timeoutMs: 250_000 });
+  assert.equal(code, 0, stdout + stderr);
+  return stdout;
+}
+
+/** The version of an engine, undefined where it is not here. */
+async function versionOf(engine: string): Promise<string | undefined> {
+  try {
+    const { code, stdout } = await runCommand(engine, ["--version"]);
+    return code === 0 ? stdout.trim() : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What a page may load at most, gzipped. */
+const MAX_GZIPPED = 450e3;
+/** What a page must not load at once: what only others need, and what waits until it is asked for. */
+const NOT_IN_PAGES = ["nvrtc", "cuLaunchKernel", "posix_memalign", "@compute", "H4sI"];
+const FORBID = "--disallow-code-generation-from-strings";
+
+for (const engine of ["node", "bun"]) {
+  const version = await versionOf(engine), major = Number(/\d+/.exec(version ?? "")?.[0]);
+  const ignore = version === undefined || (engine === "node" && major < 20) || missing !== undefined;
+  const ways: [name: string, args: string[], env: Record<string, string>][] = [
+    ["as it is", [], {}],
+    ["without Float16Array", [], { WITHOUT_FLOAT16: "1" }],
+  ];
+  if (engine === "node") ways.push(["without code from text", [FORBID], {}]);
+  for (const [name, args, env] of ways) {
+    Deno.test({
+      name: `the package in ${engine}: ${name}`,
+      ignore,
+      async fn() {
+        const { code, stdout, stderr } = await runCommand(engine, [...args, "main.mjs"], { cwd: app, env });
+        assert.equal(code, 0, stderr);
+        const report = JSON.parse(stdout);
+        for (const outcomes of Object.values(report.suites) as { name: string; error?: string }[][]) {
+          assert.deepEqual(outcomes.filter((o) => o.error !== undefined), []);
+          assert.ok(outcomes.length > 20);
+        }
+        assert.deepEqual(report.half.slice(1), ["2.001953125", "-5", "Infinity"]);
+        if (env.WITHOUT_FLOAT16) assert.equal(report.half[0], "Float32Array");
+        assert.equal(report.code, args.length > 0 ? "not made of text" : "made of text");
+      },
+    });
+  }
+  Deno.test({
+    name: `the package in ${engine}: files, data sets and environment variables`,
+    ignore,
+    async fn() {
+      const env = { CACHEDIR: `${folder}/cache-${engine}`, DEV: "JS" };
+      const { code, stdout, stderr } = await runCommand(engine, ["files.mjs"], { cwd: app, env });
+      assert.equal(code, 0, stderr);
+      const { unwritable, ...report } = JSON.parse(stdout);
+      assert.match(unwritable, /^FormatError: Cannot save files-\w+\/none\/a: ENOENT/);
+      assert.match(report.folder, /^FormatError: Cannot read files-\w+: it is no file$/);
+      assert.match(
+        report.changed,
+        /^FormatError: Cannot read files-\S+: it was changed or removed after it was loaded$/,
+      );
+      assert.deepEqual({ ...report, folder: "", changed: "" }, {
+        loaded: [599999, [1, 2], ["a.safetensors"]],
+        part: [[123, 34], 2],
+        changed: "",
+        npy: [[1000], [600, 1000]],
+        missing: "ENOENT",
+        folder: "",
+        fetched: [[2, 1, 28, 28], [3, 4], true, 0],
+        device: "JS",
+        digits: [1797, 1, 8, 8],
+      });
+    },
+  });
+}
+
+type Devices = { devices: [name: string, why: string | true][]; rewritten: number[]; one: boolean; line: string };
+
+/** What DEVICES printed, but for the devices that depend on the machine. */
+function told(stdout: string): Record<string, unknown> {
+  const { devices, ...rest } = JSON.parse(stdout) as Devices, of = Object.fromEntries(devices);
+  const needsDeno = ["CLANG", "CUDA"].filter((name) => of[name] === "it needs Deno");
+  return { ...rest, wasm: of.WASM, disk: of.DISK, needsDeno };
+}
+
+for (
+  const [engine, name, args, wants] of [
+    ["node", "its own devices", [], { disk: true, needsDeno: ["CLANG", "CUDA"] }],
+    ["node", "those of a page", ["-C", "browser"], { disk: "a page has no files", needsDeno: ["CLANG", "CUDA"] }],
+    ["bun", "its own devices", [], { disk: true, needsDeno: ["CLANG", "CUDA"] }],
+    [Deno.execPath(), "its own devices", ["run", "-A", "--no-lock", "--node-modules-dir=manual"], {
+      disk: true,
+      needsDeno: [],
+    }],
+  ] as const
+) {
+  const here = await versionOf(engine) !== undefined, label = engine === Deno.execPath() ? "deno" : engine;
+  Deno.test({
+    name: `the package in ${label}: ${name}, by both entry points`,
+    ignore: missing !== undefined || !here,
+    async fn() {
+      const printed = told(await succeed(engine, [...args, "devices.mjs"], app));
+      assert.deepEqual(printed, { rewritten: [6, 8], one: true, line: "devices.mjs:12", wasm: true, ...wants });
+    },
+  });
+}
+
+Deno.test({
+  name: "the package: its manifest names files that are there, and it weighs what it may",
+  ignore: missing !== undefined,
+  async fn() {
+    const root = `${app}/node_modules/@dinograd/dinograd/`,
+      manifest = JSON.parse(await Deno.readTextFile(`${root}package.json`));
+    const paths = (x: unknown): string[] => typeof x === "string" ? [x] : Object.values(x as object).flatMap(paths);
+    for (const file of [...paths(manifest.exports), ...manifest.sideEffects, manifest.types, "LICENSE", "README.md"]) {
+      assert.ok((await Deno.stat(root + file)).size > 0, file);
+    }
+    assert.deepEqual([manifest.dependencies, manifest.scripts, manifest.engines.node], [
+      undefined,
+      undefined,
+      ">=20.16",
+    ]);
+    const { version, exports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
+    assert.equal(manifest.version, version);
+    assert.deepEqual(Object.keys(manifest.exports), [...Object.keys(exports), "./package.json"]);
+    const names = [...Deno.readDirSync(root)].map((f) => f.name).filter((n) => !/^dinograd[\w.-]*\.js$/.test(n)).sort();
+    assert.deepEqual(names, ["LICENSE", "README.md", "package.json", "types"]);
+    const [, gzipped, loaded] = await sizeOf(root, "dinograd.browser.js");
+    assert.ok(gzipped < MAX_GZIPPED, `a page loads ${gzipped} bytes`);
+    const all = [...Deno.readDirSync(root)].map((f) => f.name).filter((n) => n.endsWith(".js"));
+    for (const word of NOT_IN_PAGES) {
+      const having = all.filter((file) => Deno.readTextFileSync(root + file).includes(word));
+      assert.ok(having.length > 0, `no file has ${word}`);
+      assert.deepEqual(having.filter((file) => loaded.has(file)), [], word);
+    }
+  },
+});
+
+Deno.test({
+  name: "the package: its types are right where all is checked",
+  ignore: missing !== undefined,
+  async fn() {
+    for (const resolution of [["--module", "nodenext"], ["--module", "esnext", "--moduleResolution", "bundler"]]) {
+      const options = [
+        "--ignoreConfig",
+        "--strict",
+        "--noEmit",
+        "--target",
+        "es2022",
+        "--lib",
+        "es2022,dom",
+        ...resolution,
+      ];
+      await succeed(Deno.execPath(), ["run", "-A", "--quiet", "--no-lock", COMPILER, ...options, "typed.mts"], app);
+    }
+  },
+});
+
+Deno.test({
+  name: "the package in vite: a page is built, trains and knows its devices",
+  ignore: missing !== undefined,
+  async fn(t) {
+    const built = await runCommand("npx", [
+      "-y",
+      "vite@8.3.8",
+      "build",
+      "--logLevel",
+      "error",
+      "--base",
+      "./",
+      "--target",
+      "esnext",
+    ], { cwd: app, timeoutMs: 200_000 });
+    if (/ENOTFOUND|ECONNREFUSED|EAI_AGAIN|ENOTCACHED/.test(built.stderr)) {
+      return void await t.step({ name: "the package in vite: vite cannot be fetched", ignore: true, fn: () => {} });
+    }
+    assert.equal(built.code, 0, built.stdout + built.stderr);
+    const { stdout, stderr } = await runDeno([
+      "run",
+      "-A",
+      "--no-lock",
+      "--no-check",
+      "tests/web/run.ts",
+      "--page",
+      `${app}/dist`,
+    ], { timeoutMs: 250_000 });
+    const answer = JSON.parse(stdout || JSON.stringify({ found: { stderr } })) as
+      | { found: Record<string, unknown> }
+      | string;
+    if (typeof answer === "string") {
+      return void await t.step({ name: `the package in vite: ${answer}`, ignore: true, fn: () => {} });
+    }
+    const { optimizer, ...rest } = answer.found;
+    assert.deepEqual(rest, { learned: true, digits: [1797], disk: "a page has no files" });
+    assert.match(String(optimizer), /^ArgumentError: Cannot make SGD/);
+  },
+});

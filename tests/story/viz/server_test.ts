@@ -1,0 +1,104 @@
+/** The server of VIZ: loopback, only for requests that name it; and VIZ on whole programs. */
+import { assert, assertEquals, assertMatch, assertThrows } from "@std/assert";
+import { DeviceError } from "../../../mod.ts";
+import { answer, serveViz } from "../../../src/story/viz/server.ts";
+import { FORMAT, parseVizData, VERSION, type VizData } from "../../../src/story/viz/viz_data.ts";
+import { runDeno } from "../../system/subprocess.ts";
+
+const lists = { nodes: [], rules: [], works: [], passes: [], kernels: [], schedules: [], events: [], notes: [] };
+const data: VizData = { format: FORMAT, version: VERSION, title: "<none>", dropped: 0, ...lists };
+
+function ask(path: string, host: string, method = "GET"): Promise<Response> {
+  return answer(new Request(`http://${host}${path}`, { headers: { host }, method }), 8347, () => data, undefined);
+}
+
+async function unpacked(response: Response): Promise<unknown> {
+  return await new Response(response.body!.pipeThrough(new DecompressionStream("gzip"))).json();
+}
+
+Deno.test("viz server: answers who names it, and nobody else", async () => {
+  for (const host of ["127.0.0.1:8347", "localhost:8347"]) {
+    const page = await ask("/", host), html = await page.text();
+    assertEquals([page.status, page.headers.get("access-control-allow-origin")], [200, null]);
+    assert(html.includes("&#60;none&#62;") && html.includes("default-src 'none'"));
+    assertEquals(await unpacked(await ask("/data", host)), data);
+    assertEquals((await ask("/other", host)).status, 204);
+    assertEquals([(await ask("/etc/passwd", host)).status, (await ask("/data", host, "POST")).status], [404, 405]);
+  }
+  for (const host of ["evil.example:8347", "127.0.0.1:9999", "127.0.0.1", "localhost.evil.example:8347"]) {
+    for (const path of ["/", "/data", "/other"]) {
+      const refused = await ask(path, host);
+      assertEquals([refused.status, await refused.text()], [403, "open http://127.0.0.1:8347"]);
+    }
+  }
+});
+
+Deno.test("viz server: a port in use", async () => {
+  const taken = Deno.listen({ hostname: "127.0.0.1", port: 0 }), { port } = taken.addr;
+  assertThrows(() => serveViz(() => data, { port }), DeviceError, "Cannot serve the page of VIZ: it is in use");
+  taken.close();
+  const { url, server } = serveViz(() => data, { port });
+  assertEquals(url, `http://127.0.0.1:${port}/`);
+  const response = await fetch(`${url}data`);
+  assertEquals(await unpacked(response), data);
+  await server.shutdown();
+});
+
+const PROGRAM = `import { Tensor } from "MOD";
+console.log(await Tensor.ones([8, 4], { device: "WASM" }).contiguous().add(2).sum().item());
+if (Deno.args[0] === "throw") throw new TypeError("halfway");
+if (Deno.args[0] === "exit") Deno.exit(3);
+`;
+
+async function inFolder(fn: (folder: string, program: string) => Promise<void>): Promise<void> {
+  const folder = await Deno.makeTempDir();
+  const program = `${folder}/program.ts`;
+  await Deno.writeTextFile(program, PROGRAM.replace("MOD", new URL("../../../mod.ts", import.meta.url).href));
+  try {
+    await fn(folder, program);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+}
+
+Deno.test("viz: a program is recorded to its end, whatever that is", () =>
+  inFolder(async (folder, program) => {
+    for (const [how, code, error] of [["", 0, undefined], ["exit", 3, undefined], ["throw", 1, "TypeError: halfway"]]) {
+      const run = await runDeno(["run", "-A", "--no-check", program, String(how)], {
+        cwd: folder,
+        env: { VIZ: "out.json" },
+      });
+      assertEquals([run.code, run.stdout], [code, "96\n"], run.stderr);
+      assertMatch(run.stderr, /^VIZ: out\.json$/m);
+      const recorded = parseVizData(await Deno.readTextFile(`${folder}/out.json`), "out.json");
+      assertEquals([recorded.title, recorded.error], ["program.ts", error]);
+      assert(
+        recorded.kernels.length >= 1 &&
+          recorded.kernels.every((k) => k.lines.every((l) => l.startsWith("program.ts:"))),
+      );
+    }
+    const html = await runDeno(["run", "-A", "--no-check", program], { cwd: folder, env: { VIZ: "out.html" } });
+    assertEquals(html.code, 0, html.stderr);
+    assertMatch(await Deno.readTextFile(`${folder}/out.html`), /^<!doctype html>[^]*id="data">H4sI/);
+  }));
+
+Deno.test("viz: what cannot be done is said, and the program goes on", () =>
+  inFolder(async (folder, program) => {
+    const run = (VIZ: string, permissions: string[]) =>
+      runDeno(["run", "--no-prompt", "--no-check", "--allow-env", "--allow-read", ...permissions, program], {
+        cwd: folder,
+        env: { VIZ },
+      });
+    for (
+      const [viz, permissions, said] of [
+        ["1", [], /^VIZ=1 serves its page with --allow-net=127\.0\.0\.1; VIZ=page\.html writes a file instead$/m],
+        ["1", ["--allow-net=127.0.0.1"], /^VIZ: http:\/\/127\.0\.0\.1:\d+\/.*\nVIZ: the page closes with the program/m],
+        ["out.html", [], /^VIZ cannot write out\.html: it needs --allow-write$/m],
+        ["out.txt", [], /^VIZ=out\.txt is none of 1, a port, /m],
+      ] as const
+    ) {
+      const { code, stdout, stderr } = await run(viz, [...permissions]);
+      assertEquals([code, stdout], [0, "96\n"], stderr);
+      assertMatch(stderr, said);
+    }
+  }));

@@ -1,0 +1,198 @@
+/**
+ * The page of VIZ in headless Chromium, as a program of its own: its driver is in no lock file. Prints what happened as
+ * JSON. `--shots DIR` keeps pictures.
+ *
+ * @module
+ */
+import { context, nn, record, Tensor } from "../../../mod.ts";
+import { pageScript, vizPage } from "../../../src/story/viz/page.ts";
+import { vizData } from "../../../src/story/viz/viz_data.ts";
+import { DRIVER, findBrowser } from "../../web/browser.ts";
+
+interface Page {
+  on(kind: string, heard: (e: { type?(): string; text?(): string }) => void): void;
+  goto(url: string): Promise<unknown>;
+  click(selector: string): Promise<void>;
+  hover(selector: string): Promise<void>;
+  fill(selector: string, text: string): Promise<void>;
+  selectOption(selector: string, value: string): Promise<unknown>;
+  evaluate<T>(f: string): Promise<T>;
+  screenshot(options: { path: string }): Promise<unknown>;
+  readonly keyboard: { press(key: string): Promise<void> };
+  readonly mouse: { click(x: number, y: number): Promise<void>; wheel(x: number, y: number): Promise<void> };
+}
+interface Browser {
+  newPage(options: { viewport: { width: number; height: number }; colorScheme: string }): Promise<Page>;
+  close(): Promise<void>;
+}
+
+/** What the page did: texts found on it, by what was looked for. */
+export type Seen = Record<string, string | number | boolean | readonly string[]>;
+
+function recorded(): Promise<string> {
+  const recording = context({ SCACHE: 0 }, () =>
+    record(() => {
+      const x = Tensor.rand([16, 24], { device: "WASM" });
+      const layers = context({ DEV: "WASM" }, () => [new nn.Linear(24, 12), new nn.Linear(12, 5)]);
+      const y = layers[1].call(layers[0].call(x).relu()).softmax();
+      return y.realize();
+    }));
+  return vizPage(vizData(recording, "two layers"));
+}
+
+/** Waits until an expression holds in the page. */
+async function until(page: Page, expression: string): Promise<void> {
+  for (let i = 0; i < 500; i++) {
+    if (await page.evaluate<boolean>(expression)) return;
+    await new Promise((done) => setTimeout(done, 10));
+  }
+  throw new Error(`it never held: ${expression}; ${await page.evaluate<string>("document.title + location.hash")}`);
+}
+
+async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void>): Promise<void> {
+  const text = (selector: string): Promise<string> =>
+    page.evaluate<string>(`document.querySelector(${JSON.stringify(selector)})?.textContent ?? "(none)"`);
+  const count = (selector: string): Promise<number> =>
+    page.evaluate<number>(`document.querySelectorAll(${JSON.stringify(selector)}).length`);
+  const hash = (): Promise<string> => page.evaluate<string>("location.hash");
+  const ready = (view: string): Promise<unknown> => until(page, `document.title === "viz: ${view}"`);
+  await ready("program");
+  seen.files = await count("tr.file");
+  seen.program = await text("table.wide");
+  await shot("program");
+  await page.keyboard.press("2");
+  await ready("schedule");
+  seen.steps = await count(".list .row");
+  seen.boxes = await count(".picture .box");
+  seen.memory = await count(".memory rect");
+  await page.click(".picture .box");
+  await ready("schedule");
+  seen.selectedStep = await hash();
+  await shot("schedule");
+  // a rewrite: a pass with changes, then its first change
+  await page.keyboard.press("3");
+  await ready("passes");
+  seen.passes = await count(".two > .list .row");
+  await page.fill("#search", "MULACC");
+  await until(page, `location.hash.includes("MULACC")`);
+  await ready("passes");
+  seen.found = await count(".two > .list .row");
+  await page.fill("#search", "");
+  await until(page, `!location.hash.includes("MULACC")`);
+  await ready("passes");
+  await page.evaluate(`document.activeElement.blur()`);
+  const rows = `[...document.querySelectorAll(".two > .list .row")]`;
+  await page.evaluate(`${rows}.find((r) => Number(r.querySelector(".num").textContent) > 2).click()`);
+  await until(page, `document.querySelectorAll(".list.short .row").length > 2`);
+  await page.click(".list.short .row:nth-child(1)");
+  await until(page, `document.querySelector("h3")?.textContent.startsWith("change 1 of")`);
+  await ready("passes");
+  seen.change = await text("h3");
+  seen.rule = await text(".detail p code");
+  seen.old = await count(".diff .old");
+  seen.new = await count(".diff .new");
+  seen.changeBoxes = await count(".picture .box");
+  await page.keyboard.press("j");
+  await until(page, `document.querySelector("h3")?.textContent.startsWith("change 2 of")`);
+  await ready("passes");
+  await shot("passes");
+  seen.moveMs = await page.evaluate<number>(`(async () => {
+    const start = performance.now(), n = 5;
+    for (let i = 0; i < n; i++) {
+      location.hash = location.hash.replace(/change=\\d+/, "change=" + i % 2);
+      await new Promise((done) => setTimeout(done));
+      while (document.title !== "viz: passes") await new Promise((done) => setTimeout(done));
+    }
+    return (performance.now() - start) / n;
+  })()`);
+  await page.click("main .tools a");
+  await until(page, `location.hash.includes("all=1")`);
+  seen.all = await count(".two > .list .row");
+  // a kernel
+  await page.keyboard.press("4");
+  await ready("kernel");
+  await page.click(".two > .list .row:nth-child(2)");
+  await until(page, `location.hash.includes("kernel=1")`);
+  await ready("kernel");
+  seen.kernel = await text("h2");
+  seen.sections = await page.evaluate<string[]>(
+    `[...document.querySelectorAll("section h3")].map((h) => h.textContent)`,
+  );
+  seen.source = await text("pre.source");
+  await page.hover("section pre div[data-n]");
+  seen.same = await count("pre .same");
+  await shot("kernel");
+  await page.selectOption("#other", "a0");
+  await until(page, `location.hash.includes("other=a0")`);
+  seen.compared = await count(".diff");
+  await page.selectOption("#other", "");
+  // the timeline
+  await page.keyboard.press("5");
+  await ready("timeline");
+  seen.legend = await text("main p");
+  seen.topKernels = await count("table.wide tr");
+  const box = await page.evaluate<{ x: number; y: number; w: number }>(
+    `(() => { const b = document.querySelector("#timeline").getBoundingClientRect(); return { x: b.left, y: b.top, w: b.width }; })()`,
+  );
+  seen.drawn = await page.evaluate<number>(`(() => {
+    const c = document.querySelector("#timeline"), d = c.getContext("2d").getImageData(75, 0, c.width - 75, c.height).data;
+    const colors = new Set(); for (let i = 0; i < d.length; i += 4) colors.add(d[i] << 16 | d[i + 1] << 8 | d[i + 2]);
+    return colors.size;
+  })()`);
+  // somewhere in the first row is something that is no pass, which would lead to the passes
+  for (let part = 0.97; part > 0 && !(await hash()).includes("event="); part -= 0.06) {
+    await page.mouse.click(box.x + 70 + (box.w - 70) * part, box.y + 32);
+    if ((await hash()).includes("view=timeline")) continue;
+    await page.keyboard.press("5");
+    await ready("timeline");
+  }
+  seen.event = await text("#event");
+  await page.mouse.wheel(0, -200);
+  await shot("timeline");
+  seen.hash = await hash();
+}
+
+async function main(shots: string | undefined): Promise<unknown> {
+  const executablePath = await findBrowser();
+  if (executablePath === undefined) return "no browser";
+  let driver: { chromium: { launch(o: { executablePath: string; args: string[] }): Promise<Browser> } };
+  try {
+    driver = await import(DRIVER);
+  } catch (error) {
+    return `playwright-core cannot be fetched: ${(error as Error).message.split("\n")[0]}`;
+  }
+  const file = await Deno.makeTempFile({ suffix: ".html" });
+  await Deno.writeTextFile(file, await recorded());
+  const browser = await driver.chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+  try {
+    const errors: string[] = [], all: Seen[] = [];
+    for (
+      const [name, colorScheme, width] of [["light", "light", 1280], ["dark", "dark", 1280], [
+        "narrow",
+        "light",
+        480,
+      ]] as const
+    ) {
+      const page = await browser.newPage({ viewport: { width, height: 860 }, colorScheme }), seen: Seen = {};
+      page.on("console", (m) => m.type?.() === "error" && errors.push(`${name}: ${m.text?.()}`));
+      page.on("pageerror", (e) => errors.push(`${name}: ${e}`));
+      await page.goto(`file://${file}`);
+      await walk(page, seen, async (view) => {
+        seen[`wide ${view}`] = await page.evaluate<number>(`document.documentElement.scrollWidth - innerWidth`);
+        if (shots !== undefined) await page.screenshot({ path: `${shots}/${name}_${view}.png` });
+      });
+      seen.background = await page.evaluate<string>("getComputedStyle(document.body).backgroundColor");
+      all.push(seen);
+    }
+    const script = new Blob([pageScript()]).stream().pipeThrough(new CompressionStream("gzip"));
+    return { errors, seen: all, scriptBytes: (await new Response(script).arrayBuffer()).byteLength };
+  } finally {
+    await browser.close();
+    await Deno.remove(file);
+  }
+}
+
+if (import.meta.main) {
+  const at = Deno.args.indexOf("--shots");
+  console.log(JSON.stringify(await main(at < 0 ? undefined : Deno.args[at + 1])));
+}
