@@ -24,6 +24,9 @@ const RANKS: Readonly<Record<string, number>> = {
   ir: 5,
   story: 9,
   train: 9,
+  onnx: 9,
+  export: 9,
+  llm: 9,
 };
 /**
  * Rooms of a folder, from low to high; "" stands for the files of the folder itself. A room imports from lower ones and
