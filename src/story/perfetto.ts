@@ -1,10 +1,11 @@
 /**
- * Traces as Perfetto reads them: protobuf, written by hand. In: slices, counters and flows by track; out: bytes of a
+ * Traces as Perfetto reads them: protobuf. In: slices, counters and flows by track; out: bytes of a
  * `Trace` message. Field numbers are those of Perfetto's published schema (protos/perfetto/trace). Slices of a track that
  * overlap without one being inside of the other go to tracks of their own.
  *
  * @module
  */
+import { ProtoWriter } from "../helpers/protobuf.ts";
 
 /** A piece of time on a track. */
 export interface Slice {
@@ -29,65 +30,6 @@ export interface CounterTrack {
   readonly name: string;
   readonly samples: readonly (readonly [timeMs: number, bytes: number])[];
 }
-
-/** Bytes as they are written. */
-class Writer {
-  private bytes = new Uint8Array(1 << 16);
-  private at = 0;
-
-  private room(n: number): void {
-    if (this.at + n <= this.bytes.length) return;
-    const grown = new Uint8Array(Math.max(2 * this.bytes.length, this.at + n));
-    grown.set(this.bytes.subarray(0, this.at));
-    this.bytes = grown;
-  }
-  varint(n: number): void {
-    this.room(10);
-    while (n >= 0x80) {
-      this.bytes[this.at++] = (n % 0x80) | 0x80;
-      n = Math.floor(n / 0x80);
-    }
-    this.bytes[this.at++] = n;
-  }
-  uint(field: number, n: number): void {
-    this.varint(field * 8);
-    this.varint(n);
-  }
-  fixed64(field: number, n: number): void {
-    this.varint(field * 8 + 1);
-    this.room(8);
-    const view = new DataView(this.bytes.buffer);
-    view.setUint32(this.at, n % 2 ** 32, true);
-    view.setUint32(this.at + 4, Math.floor(n / 2 ** 32), true);
-    this.at += 8;
-  }
-  double(field: number, x: number): void {
-    this.varint(field * 8 + 1);
-    this.room(8);
-    new DataView(this.bytes.buffer).setFloat64(this.at, x, true);
-    this.at += 8;
-  }
-  chunk(field: number, content: Uint8Array): void {
-    this.varint(field * 8 + 2);
-    this.varint(content.length);
-    this.room(content.length);
-    this.bytes.set(content, this.at);
-    this.at += content.length;
-  }
-  text(field: number, text: string): void {
-    this.chunk(field, encoder.encode(text));
-  }
-  message(field: number, write: (w: Writer) => void): void {
-    const inner = new Writer();
-    write(inner);
-    this.chunk(field, inner.done());
-  }
-  done(): Uint8Array<ArrayBuffer> {
-    return this.bytes.subarray(0, this.at) as Uint8Array<ArrayBuffer>;
-  }
-}
-
-const encoder = new TextEncoder();
 
 /** TrackEvent.Type. */
 const BEGIN = 1, END = 2, COUNTER = 4;
@@ -133,16 +75,16 @@ export function perfettoTrace(
   tracks: readonly SliceTrack[],
   counters: readonly CounterTrack[],
 ): Uint8Array<ArrayBuffer> {
-  const out = new Writer();
+  const out = new ProtoWriter();
   let uuid = PROCESS, first = true;
-  const packet = (write: (w: Writer) => void): void =>
+  const packet = (write: (w: ProtoWriter) => void): void =>
     out.message(1, (w) => {
       w.uint(10, SEQUENCE);
       if (first) w.uint(13, STATE_CLEARED);
       first = false;
       write(w);
     });
-  const descriptor = (own: number, name: string, more: (w: Writer) => void): void =>
+  const descriptor = (own: number, name: string, more: (w: ProtoWriter) => void): void =>
     packet((w) =>
       w.message(60, (d) => {
         d.uint(1, own);
@@ -151,7 +93,7 @@ export function perfettoTrace(
         more(d);
       })
     );
-  const event = (ms: number, track: number, type: number, more?: (w: Writer) => void): void =>
+  const event = (ms: number, track: number, type: number, more?: (w: ProtoWriter) => void): void =>
     packet((w) => {
       w.uint(8, nanoseconds(ms));
       w.message(11, (e) => {

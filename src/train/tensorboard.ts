@@ -6,47 +6,11 @@
  */
 import { crc32c } from "../helpers/crc.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { concatBytes } from "../helpers/math.ts";
 import { checkChoice, checkInteger, checkOptions, checkText, describe } from "../helpers/options.ts";
 import { encodePng } from "../helpers/png.ts";
+import { protoBytes, type ProtoWriter } from "../helpers/protobuf.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { LogFile, logPath } from "./log_file.ts";
-
-// ---- protobuf's wire format, as far as it is needed
-
-const utf8 = new TextEncoder();
-
-function varint(n: number): number[] {
-  const out: number[] = [];
-  for (; n >= 128; n = Math.floor(n / 128)) out.push(n % 128 + 128);
-  return [...out, n];
-}
-/** A field of some bytes: text, or a message. */
-function field(number: number, bytes: Uint8Array | string): Uint8Array {
-  const data = typeof bytes === "string" ? utf8.encode(bytes) : bytes;
-  return concatBytes([Uint8Array.from([number * 8 + 2, ...varint(data.length)]), data]);
-}
-function integer(number: number, value: number): Uint8Array {
-  return Uint8Array.from([number * 8, ...varint(value)]);
-}
-function double(number: number, value: number): Uint8Array {
-  const out = new Uint8Array(9);
-  out[0] = number * 8 + 1;
-  new DataView(out.buffer).setFloat64(1, value, true);
-  return out;
-}
-function float(number: number, value: number): Uint8Array {
-  const out = new Uint8Array(5);
-  out[0] = number * 8 + 5;
-  new DataView(out.buffer).setFloat32(1, value, true);
-  return out;
-}
-function doubles(number: number, values: readonly number[]): Uint8Array {
-  const data = new Uint8Array(values.length * 8), view = new DataView(data.buffer);
-  values.forEach((x, i) => view.setFloat64(i * 8, x, true));
-  return field(number, data);
-}
-const message = (...fields: readonly Uint8Array[]): Uint8Array => concatBytes([...fields]);
 
 /** A CRC that is stored beside what it is of. */
 function masked(bytes: Uint8Array): number {
@@ -88,15 +52,11 @@ function histogramOf(values: ArrayLike<number>, bins: number): Uint8Array {
     if (Number.isFinite(values[i])) buckets[Math.min(bins - 1, Math.floor((values[i] - min) / width))]++;
   }
   const limits = buckets.map((_, i) => i === bins - 1 ? Math.max(max, min + bins * width) : min + (i + 1) * width);
-  return message(
-    double(1, min),
-    double(2, max),
-    double(3, count),
-    double(4, sum),
-    double(5, squares),
-    doubles(6, limits),
-    doubles(7, buckets),
-  );
+  return protoBytes((w) => {
+    [min, max, count, sum, squares].forEach((x, i) => w.double(i + 1, x));
+    w.doubles(6, limits);
+    w.doubles(7, buckets);
+  });
 }
 
 let writers = 0;
@@ -121,22 +81,33 @@ export class SummaryWriter {
     const now = Date.now() / 1000, folder = logPath(logDir).replace(/[/\\]+$/, "");
     this.path = `${folder}/events.out.tfevents.${Math.floor(now)}.${crypto.randomUUID().slice(0, 8)}.${writers++}`;
     this.file = new LogFile(this.path, true);
-    this.file.append(framed(message(double(1, now), field(3, "brain.Event:2"))));
+    this.file.append(framed(protoBytes((w) => {
+      w.double(1, now);
+      w.text(3, "brain.Event:2");
+    })));
   }
 
   /** A value of a summary, as an event. */
-  private add(action: string, tag: string, value: Uint8Array, step: number): void {
+  private add(action: string, tag: string, write: (w: ProtoWriter) => void, step: number): void {
     checkText(action, "the tag", tag);
     checkInteger(action, "step", step, 0);
-    const summary = field(1, message(field(1, tag), value));
-    this.file.append(framed(message(double(1, Date.now() / 1000), integer(2, step), field(5, summary))));
+    const event = protoBytes((w) => {
+      w.double(1, Date.now() / 1000);
+      w.uint(2, step);
+      w.message(5, (summary) =>
+        summary.message(1, (v) => {
+          v.text(1, tag);
+          write(v);
+        }));
+    });
+    this.file.append(framed(event));
   }
 
   /** A number at a step. */
   addScalar(tag: string, value: number | Tensor, step = 0): Promise<void> {
     const action = "log a scalar";
     if (typeof value !== "number") return numberOf(action, value).then((x) => this.addScalar(tag, x, step));
-    this.add(action, tag, float(2, value), step);
+    this.add(action, tag, (w) => w.float(2, value), step);
     return Promise.resolve();
   }
   /** Several numbers at a step, as `main/name`. */
@@ -154,7 +125,7 @@ export class SummaryWriter {
     checkOptions(action, options, ["bins"]);
     const bins = checkInteger(action, "bins", options.bins ?? 64, 1);
     const all = values instanceof Tensor ? Array.from(await values.data(), Number) : Array.from(values, Number);
-    this.add(action, tag, field(5, histogramOf(all, bins)), step);
+    this.add(action, tag, (w) => w.chunk(5, histogramOf(all, bins)), step);
   }
   /**
    * An image at a step: `[C, H, W]` of 1, 3 or 4 channels, or as `dataformats` says; uint8, or floats from 0 to 1.
@@ -180,19 +151,24 @@ export class SummaryWriter {
     const scaled = x.isFloatingPoint() ? x.float().clamp(0, 1).mul(255).round() : x;
     const pixels = Uint8Array.from(await scaled.data(), Number), [height, width, channels] = x.shape;
     const png = encodePng(pixels, width, height, channels);
-    this.add(
-      action,
-      tag,
-      field(4, message(integer(1, height), integer(2, width), integer(3, channels), field(4, png))),
-      step,
-    );
+    const write = (w: ProtoWriter): void =>
+      w.message(4, (image) => {
+        [height, width, channels].forEach((n, i) => image.uint(i + 1, n));
+        image.chunk(4, png);
+      });
+    this.add(action, tag, write, step);
   }
   /** Text at a step, Markdown. */
   addText(tag: string, text: string, step = 0): Promise<void> {
     checkText("log text", "it", text);
-    const shape = field(2, field(2, integer(1, 1))), tensor = message(integer(1, 7), shape, field(8, text));
-    const plugin = field(1, field(1, "text"));
-    this.add("log text", tag, message(field(8, tensor), field(9, plugin)), step);
+    this.add("log text", tag, (w) => {
+      w.message(8, (tensor) => {
+        tensor.uint(1, 7);
+        tensor.message(2, (shape) => shape.message(2, (dim) => dim.uint(1, 1)));
+        tensor.text(8, text);
+      });
+      w.message(9, (metadata) => metadata.message(1, (plugin) => plugin.text(1, "text")));
+    }, step);
     return Promise.resolve();
   }
   /** All that was logged is in the file already. */
