@@ -12,6 +12,9 @@ export interface ComplexMatrix {
   readonly im: Float64Array;
 }
 
+/** A rotation: its cosine, and the parts of its sine. */
+type Rotation = readonly [c: number, sr: number, si: number];
+
 /** QR steps a value may take. */
 const MOST_STEPS = 60;
 
@@ -23,49 +26,39 @@ function identity(n: number): ComplexMatrix {
 }
 
 /**
- * Turns rows `p` and `q` of `a` by [[c, s], [-conj(s), c]], from column `from` on.
+ * Turns lines `p` and `q` of `a` by [[c, s], [-conj(s), c]] at places `from` to `to`: rows, whose elements are `along` 1
+ * apart. Columns (`along` n, `s` conjugated) turn by the conjugated transpose.
  */
-function turnRows(
-  a: ComplexMatrix,
-  n: number,
+function turn(
+  { re, im }: ComplexMatrix,
   p: number,
   q: number,
-  c: number,
-  sr: number,
-  si: number,
+  [c, sr, si]: Rotation,
+  along: number,
   from: number,
+  to: number,
 ): void {
-  for (let j = from; j < n; j++) {
-    const i = p * n + j, k = q * n + j, xr = a.re[i], xi = a.im[i], yr = a.re[k], yi = a.im[k];
-    a.re[i] = c * xr + sr * yr - si * yi;
-    a.im[i] = c * xi + sr * yi + si * yr;
-    a.re[k] = c * yr - sr * xr - si * xi;
-    a.im[k] = c * yi - sr * xi + si * xr;
+  for (let j = from, i = p + from * along, k = q + from * along; j < to; j++, i += along, k += along) {
+    const xr = re[i], xi = im[i], yr = re[k], yi = im[k];
+    re[i] = c * xr + sr * yr - si * yi;
+    im[i] = c * xi + sr * yi + si * yr;
+    re[k] = c * yr - sr * xr - si * xi;
+    im[k] = c * yi - sr * xi + si * xr;
   }
 }
 
-/** Turns columns `p` and `q` of `a` by the conjugated transpose of that, down to row `to` (not included). */
-function turnColumns(
-  a: ComplexMatrix,
-  n: number,
-  p: number,
-  q: number,
-  c: number,
-  sr: number,
-  si: number,
-  to: number,
-): void {
-  for (let j = 0; j < to; j++) {
-    const i = j * n + p, k = j * n + q, xr = a.re[i], xi = a.im[i], yr = a.re[k], yi = a.im[k];
-    a.re[i] = c * xr + sr * yr + si * yi;
-    a.im[i] = c * xi + sr * yi - si * yr;
-    a.re[k] = c * yr - sr * xr + si * xi;
-    a.im[k] = c * yi - sr * xi - si * xr;
-  }
+/** Turns rows `p` and `p + 1` from column `from` on. */
+function turnRows(a: ComplexMatrix, n: number, p: number, by: Rotation, from: number): void {
+  turn(a, p * n, (p + 1) * n, by, 1, from, n);
+}
+
+/** Turns columns `p` and `p + 1` by the conjugated transpose of that, down to row `to` (not included). */
+function turnColumns(a: ComplexMatrix, n: number, p: number, [c, sr, si]: Rotation, to: number): void {
+  turn(a, p, p + 1, [c, sr, -si], n, 0, to);
 }
 
 /** The rotation that turns (x, y) to (r, 0): its cosine, and the parts of its sine. */
-function rotation(xr: number, xi: number, yr: number, yi: number): [c: number, sr: number, si: number] {
+function rotation(xr: number, xi: number, yr: number, yi: number): Rotation {
   const x = Math.hypot(xr, xi), y = Math.hypot(yr, yi), r = Math.hypot(x, y);
   if (y === 0) return [1, 0, 0];
   if (x === 0) return [0, yr / y, -yi / y];
@@ -83,11 +76,11 @@ function quotient(ar: number, ai: number, br: number, bi: number): [number, numb
 function reduce(a: ComplexMatrix, z: ComplexMatrix, n: number): void {
   for (let k = 0; k + 2 < n; k++) {
     for (let i = n - 1; i > k + 1; i--) {
-      const at = (i - 1) * n + k, [c, sr, si] = rotation(a.re[at], a.im[at], a.re[i * n + k], a.im[i * n + k]);
-      if (sr === 0 && si === 0) continue;
-      turnRows(a, n, i - 1, i, c, sr, si, k);
-      turnColumns(a, n, i - 1, i, c, sr, si, n);
-      turnColumns(z, n, i - 1, i, c, sr, si, n);
+      const at = (i - 1) * n + k, by = rotation(a.re[at], a.im[at], a.re[i * n + k], a.im[i * n + k]);
+      if (by[1] === 0 && by[2] === 0) continue;
+      turnRows(a, n, i - 1, by, k);
+      turnColumns(a, n, i - 1, by, n);
+      turnColumns(z, n, i - 1, by, n);
       a.re[i * n + k] = a.im[i * n + k] = 0;
     }
   }
@@ -134,15 +127,15 @@ function triangularize(a: ComplexMatrix, z: ComplexMatrix, n: number): boolean {
       re[i * n + i] -= tr;
       im[i * n + i] -= ti;
     }
-    const turns: [number, number, number][] = [];
+    const turns: Rotation[] = [];
     for (let i = l; i < m; i++) {
-      const at = i * n + i, turn = rotation(re[at], im[at], re[at + n], im[at + n]);
-      turns.push(turn);
-      turnRows(a, n, i, i + 1, ...turn, i);
+      const at = i * n + i, by = rotation(re[at], im[at], re[at + n], im[at + n]);
+      turns.push(by);
+      turnRows(a, n, i, by, i);
     }
     for (let i = l; i < m; i++) {
-      turnColumns(a, n, i, i + 1, ...turns[i - l], Math.min(i + 2, m + 1));
-      turnColumns(z, n, i, i + 1, ...turns[i - l], n);
+      turnColumns(a, n, i, turns[i - l], Math.min(i + 2, m + 1));
+      turnColumns(z, n, i, turns[i - l], n);
     }
     // the rotations moved what stands above the block too
     for (let i = l; i <= m; i++) {

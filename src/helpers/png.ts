@@ -78,10 +78,3 @@ export function encodePng(pixels: Uint8Array, width: number, height: number, cha
   ];
   return concatBytes(parts);
 }
-
-/** Bytes as base64. */
-export function base64(bytes: Uint8Array): string {
-  let text = "";
-  for (let i = 0; i < bytes.length; i += 8192) text += String.fromCharCode(...bytes.subarray(i, i + 8192));
-  return btoa(text);
-}

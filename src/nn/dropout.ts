@@ -6,6 +6,7 @@
 import { ArgumentError } from "../helpers/errors.ts";
 import { checkNumber } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
+import { SELU_ALPHA, SELU_GAMMA } from "../tensor/ops/activation.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
 /** Zeroes each element with probability `p` inside `Tensor.train`, and scales the rest by 1 / (1 - p). */
@@ -39,7 +40,7 @@ export class Dropout1d extends Dropout2d {}
 export class Dropout3d extends Dropout2d {}
 
 /** What SELU gives far below 0. */
-const LOW = -1.7580993408473766;
+const LOW = -SELU_ALPHA * SELU_GAMMA;
 
 /** Dropout that keeps mean 0 and variance 1 of what SELU gives: elements become its lowest value (Klambauer et al., arXiv 1706.02515). */
 export class AlphaDropout extends Dropout {

@@ -5,6 +5,7 @@
  * @module
  */
 import { checkBoolean, checkInteger } from "../helpers/options.ts";
+import { escapeHtml } from "../helpers/text.ts";
 
 /** How a plot looks. */
 export interface FrameOptions {
@@ -33,10 +34,6 @@ export const FRAME_OPTIONS = ["title", "xLabel", "yLabel", "logY", "width", "hei
 
 /** Told apart also without colors of one kind, on white and on black. */
 const COLORS = ["#2f7ed8", "#e07b00", "#2ca02c", "#d03b3b", "#8a63d2", "#8c6d46", "#d65db1", "#6b7785"];
-
-function escaped(text: string): string {
-  return text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
-}
 
 /** Round places of ticks from low to high, about `count` of them. */
 export function ticksOf(low: number, high: number, count: number): number[] {
@@ -99,13 +96,13 @@ export function drawn(
   const n = (x: number): string => String(Math.round(x * 10) / 10);
   const out: string[] = [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img" font-family="system-ui, sans-serif" font-size="12">`,
-    `<title>${escaped(options.title ?? [...curves.keys()].join(", "))}</title>`,
+    `<title>${escapeHtml(options.title ?? [...curves.keys()].join(", "))}</title>`,
     "<style>.ink{fill:#222}.grid{stroke:#8884;stroke-width:1}.back{fill:#fff}.line{fill:none;stroke-width:2;stroke-linejoin:round}" +
     "@media(prefers-color-scheme:dark){.ink{fill:#ddd}.back{fill:#161616}}</style>",
     `<rect class="back" width="${width}" height="${height}"/>`,
   ];
   const text = (x: number, y: number, s: string, more = ""): void => {
-    out.push(`<text class="ink" x="${n(x)}" y="${n(y)}"${more}>${escaped(s)}</text>`);
+    out.push(`<text class="ink" x="${n(x)}" y="${n(y)}"${more}>${escapeHtml(s)}</text>`);
   };
   if (options.title !== undefined) text(left, 24, options.title, ' font-size="15" font-weight="600"');
   for (const t of logY ? logTicks(y0, y1) : ticksOf(y0, y1, high / 50)) {
@@ -142,7 +139,9 @@ export function drawn(
     if (points.length === 1 && d !== "") d += "h.01";
     if (mark === "line") {
       out.push(
-        `<path class="line" stroke="${color}" stroke-linecap="round" d="${d}"><title>${escaped(name)}</title></path>`,
+        `<path class="line" stroke="${color}" stroke-linecap="round" d="${d}"><title>${
+          escapeHtml(name)
+        }</title></path>`,
       );
     }
     out.push(`<rect x="${n(at)}" y="${height - 20}" width="14" height="4" rx="2" fill="${color}"/>`);

@@ -7,6 +7,7 @@
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
+import { escapeHtml } from "../../src/helpers/text.ts";
 import { anchorOf } from "../pages/tensor_page.ts";
 import { ROOT, runDeno } from "../system/subprocess.ts";
 import type { Entry } from "./client.ts";
@@ -75,21 +76,17 @@ export function pagesOf(): Page[] {
   });
 }
 
-function escaped(text: string): string {
-  return text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
-}
-
 /** Code with spans for comments, strings and words of the language. */
 function colored(code: string): string {
   const token =
     /(\/\/[^\n]*|\/\*[\s\S]*?\*\/)|("(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`)|\b(import|from|export|const|let|for|of|if|else|return|async|await|new|function|class|extends|type|interface|using|throw|try|catch|readonly|void)\b/g;
   let out = "", at = 0;
   for (const m of code.matchAll(token)) {
-    out += escaped(code.slice(at, m.index)) +
-      `<span class="${m[1] ? "c" : m[2] ? "s" : "k"}">${escaped(m[0])}</span>`;
+    out += escapeHtml(code.slice(at, m.index)) +
+      `<span class="${m[1] ? "c" : m[2] ? "s" : "k"}">${escapeHtml(m[0])}</span>`;
     at = m.index + m[0].length;
   }
-  return out + escaped(code.slice(at));
+  return out + escapeHtml(code.slice(at));
 }
 
 /** Whether an example runs in a page: it is whole, needs the library alone, and no Deno. */
@@ -132,7 +129,7 @@ function menuOf(current: Page, pages: readonly Page[]): string {
   const groups = [...GROUPS, ["More", pages.map((p) => p.name).filter((n) => !listed.has(n))] as const];
   return groups.map(([group, names]) => {
     const items = names.flatMap((n) => pages.filter((p) => p.name === n)).map((p) =>
-      `<li><a href="${p.name}.html"${p === current ? ' aria-current="page"' : ""}>${escaped(p.title)}</a></li>`
+      `<li><a href="${p.name}.html"${p === current ? ' aria-current="page"' : ""}>${escapeHtml(p.title)}</a></li>`
     );
     return items.length === 0 ? "" : `<h2>${group}</h2><ul>${items.join("")}</ul>`;
   }).join("");
@@ -162,7 +159,7 @@ export async function makeSite(pages: readonly Page[] = pagesOf()): Promise<Site
           return `<h${depth} id="${anchor}"><a href="#${anchor}">${text}</a></h${depth}>\n`;
         },
         code({ text, lang = "" }) {
-          const shown = lang.startsWith("ts") || lang.startsWith("js") ? colored(text) : escaped(text);
+          const shown = lang.startsWith("ts") || lang.startsWith("js") ? colored(text) : escapeHtml(text);
           if (!isRunnable(page.name, lang, text)) return `<pre><code>${shown}</code></pre>\n`;
           examples++;
           try {
@@ -175,11 +172,11 @@ export async function makeSite(pages: readonly Page[] = pagesOf()): Promise<Site
         link({ href = "", tokens = [] }) {
           const found = linkOf(page, href, pages), written = this.parser.parseInline(tokens);
           if (found === undefined) return written;
-          const text = found.page && /^[\w./]+\.md$/.test(written) ? escaped(found.page.title) : written;
+          const text = found.page && /^[\w./]+\.md$/.test(written) ? escapeHtml(found.page.title) : written;
           if (found.anchor !== "" && found.page && !anchors.get(found.page)!.includes(found.anchor)) {
             wrong.push(`${page.file} links to ${href}: ${found.page.file} has no heading of that name`);
           }
-          return `<a href="${escaped(found.href)}">${text}</a>`;
+          return `<a href="${escapeHtml(found.href)}">${text}</a>`;
         },
       },
     });
@@ -191,7 +188,7 @@ export async function makeSite(pages: readonly Page[] = pagesOf()): Promise<Site
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escaped(page.title === "dinograd" ? "dinograd" : `${page.title} · dinograd`)}</title>
+<title>${escapeHtml(page.title === "dinograd" ? "dinograd" : `${page.title} · dinograd`)}</title>
 <link rel="icon" href="data:,">
 <link rel="stylesheet" href="site.css">
 <header><a href="index.html">dinograd</a><input id="search" type="search" placeholder="Search  /" aria-label="search">

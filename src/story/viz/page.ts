@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { base64, escapeHtml } from "../../helpers/text.ts";
 import * as graph from "./page_graph.ts";
 import * as main from "./page_main.ts";
 import * as text from "./page_text.ts";
@@ -72,7 +73,7 @@ function functionsOf(module: Readonly<Record<string, unknown>>): string {
 
 /** The script of the page. */
 export function pageScript(): string {
-  const all = [text, graph, views, timeline, main].map(functionsOf).join("\n");
+  const all = [{ escapeHtml }, text, graph, views, timeline, main].map(functionsOf).join("\n");
   const worker =
     `${graph.layoutGraph}\nonmessage = ({ data: { id, graph } }) => postMessage({ id, placed: layoutGraph(graph) });`;
   return `${all}\nstartPage(globalThis, ${JSON.stringify(worker)});`.replaceAll("</script", "<\\/script");
@@ -89,7 +90,7 @@ export function pageHtml(title: string, held?: { readonly data: string; readonly
 <title>viz: loading</title>
 <style>${STYLE}</style>
 <body tabindex="-1">
-<div id="root"><p>Loading ${text.escapeHtml(title)} …</p></div>
+<div id="root"><p>Loading ${escapeHtml(title)} …</p></div>
 ${held === undefined ? "" : island("data", held.data) + island("other", held.other)}
 <script>${pageScript()}</script>
 </body>
@@ -101,12 +102,6 @@ ${held === undefined ? "" : island("data", held.data) + island("other", held.oth
 export async function pack(data: VizData | undefined): Promise<Uint8Array<ArrayBuffer>> {
   const stream = new Blob([JSON.stringify(data ?? null)]).stream().pipeThrough(new CompressionStream("gzip"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-
-function base64(bytes: Uint8Array): string {
-  let text = "";
-  for (let i = 0; i < bytes.length; i += 0x8000) text += String.fromCharCode(...bytes.subarray(i, i + 0x8000));
-  return btoa(text);
 }
 
 /** The page with its data, to be kept or sent: it opens without a server. @param other another recording, to compare with */

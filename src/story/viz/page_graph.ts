@@ -5,8 +5,9 @@
  *
  * @module
  */
+import { escapeHtml } from "../../helpers/text.ts";
 import type { NodeData } from "../../uop/core/recording.ts";
-import { escapeHtml, nodeLabel } from "./page_text.ts";
+import { nodeLabel } from "./page_text.ts";
 
 /** A box to be placed. */
 export interface GraphBox {

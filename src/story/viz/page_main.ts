@@ -5,9 +5,9 @@
  *
  * @module
  */
+import { escapeHtml } from "../../helpers/text.ts";
 import { type GraphSpec, graphSvg, type Placed } from "./page_graph.ts";
 import { barAt, type Bars, barsOf, drawTimeline, type Pen, type Range, timelineView } from "./page_timeline.ts";
-import { escapeHtml } from "./page_text.ts";
 import {
   kernelView,
   linkTo,

@@ -5,12 +5,8 @@
  *
  * @module
  */
+import { escapeHtml } from "../../helpers/text.ts";
 import type { NodeData } from "../../uop/core/recording.ts";
-
-/** Text as HTML. */
-export function escapeHtml(text: string): string {
-  return text.replace(/[&<>"']/g, (c) => `&#${c.charCodeAt(0)};`);
-}
 
 /** Milliseconds in the unit that suits them. */
 export function timeText(ms: number): string {

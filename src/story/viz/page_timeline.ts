@@ -5,7 +5,8 @@
  *
  * @module
  */
-import { countedText, escapeHtml, timeText } from "./page_text.ts";
+import { escapeHtml } from "../../helpers/text.ts";
+import { countedText, timeText } from "./page_text.ts";
 import { linkTo, numberOf, type Ui } from "./page_views.ts";
 
 /** Something that took time, in its row. */

@@ -5,8 +5,9 @@
  *
  * @module
  */
+import { escapeHtml } from "../../helpers/text.ts";
 import { below, graphOfNodes, type GraphSpec, nearNodes } from "./page_graph.ts";
-import { countedText, diffHtml, diffLines, escapeHtml, exprOf, sourceHtml, timeText, treeLines } from "./page_text.ts";
+import { countedText, diffHtml, diffLines, exprOf, sourceHtml, timeText, treeLines } from "./page_text.ts";
 import type { KernelData, VizData } from "./viz_data.ts";
 
 /** What was selected, as in the URL behind "#": view, kernel, schedule, pass, step, event, q, other, all. */

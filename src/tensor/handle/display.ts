@@ -9,7 +9,8 @@ import type { DType } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import { base64, encodePng } from "../../helpers/png.ts";
+import { encodePng } from "../../helpers/png.ts";
+import { base64, escapeHtml } from "../../helpers/text.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf } from "../../uop/core/shape.ts";
@@ -137,10 +138,6 @@ function constantText(u: UOp): string {
 
 // ---- HTML
 
-function escaped(text: string): string {
-  return text.replace(/[&<>"]/g, (c) => `&#${c.charCodeAt(0)};`);
-}
-
 /** The positions of an axis that are shown; -1 stands for those left out. */
 function shown(n: number, edge: number = EDGE): number[] {
   const all = Array.from({ length: n }, (_, i) => i);
@@ -155,7 +152,7 @@ function tableOf(values: HostArray, at: number, rows: number, cols: number, dtyp
     if (i < 0) return `<tr><th>…</th>${"<td>…</td>".repeat(columns.length)}</tr>`;
     const cells = columns.map((j) => {
       const one = dtype.isComplex ? 2 : 1, k = one * (at + i * cols + j);
-      return `<td>${j < 0 ? "…" : escaped(formatValues(values.subarray(k, k + one), [], dtype))}</td>`;
+      return `<td>${j < 0 ? "…" : escapeHtml(formatValues(values.subarray(k, k + one), [], dtype))}</td>`;
     });
     return `<tr><th>${i}</th>${cells.join("")}</tr>`;
   });
@@ -164,7 +161,7 @@ function tableOf(values: HostArray, at: number, rows: number, cols: number, dtyp
 
 /** Values as HTML: a table for each matrix of the last two axes. Long axes show both ends. */
 function htmlTable(head: string, values: HostArray, shape: readonly number[], dtype: DType): string {
-  const title = `<div><code>${escaped(head)}</code></div>`;
+  const title = `<div><code>${escapeHtml(head)}</code></div>`;
   const cols = shape.at(-1) ?? 1, rows = shape.at(-2) ?? 1;
   if (values.length === 0) return `${title}<div>no elements</div>`;
   const leading = shape.slice(0, -2), parts: string[] = [title];

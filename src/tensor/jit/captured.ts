@@ -23,7 +23,7 @@ import { reserveCounter } from "../nodes/random.ts";
 import { holdMemory, realizeOf, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, type GivenBack, givenBack, type Parts, type Sharing } from "./jit_memory.ts";
-import { isStale, madeOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
+import { isLost, madeOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
 import type { Required } from "./jit_required.ts";
 
 /** What an argument tensor was like. */
@@ -52,11 +52,6 @@ export interface State {
 /** Whether each call leaves another tensor there. */
 function isLeft({ output, from }: State): boolean {
   return output >= 0 || from !== undefined;
-}
-
-/** Whether a tensor can never be real: it reads what has been overwritten. */
-function isLost(t: TensorBase): boolean {
-  return madeOf(t) === undefined && isStale(t.uop);
 }
 
 /** A tensor that each call gives. */

@@ -24,7 +24,7 @@ import { isMemory, memoryOf, pendingWrite, shown } from "../../uop/graph/writes.
 import { internals, type TensorBase } from "../handle/base.ts";
 import { realizedBuffer, type RealizeTensor, realizeTensors } from "../realize.ts";
 import { type Leaves, leavesOfTree } from "./jit_arguments.ts";
-import { isStale, madeOf, shownBy, wrap } from "./jit_places.ts";
+import { isLost, madeOf, shownBy, wrap } from "./jit_places.ts";
 
 /** How a call gives an argument back: as a view that it has made; as what it has written through. */
 export interface GivenBack {
@@ -278,7 +278,7 @@ function spanOf(u: UOp, whole: unknown): readonly [min: number, max: number] | u
 
 /** Which of the arguments at `positions` show what is lost. */
 export function lostOf(tensors: readonly TensorBase[], positions: ReadonlySet<number>): Set<number> {
-  return new Set([...positions].filter((i) => madeOf(tensors[i]) === undefined && isStale(tensors[i].uop)));
+  return new Set([...positions].filter((i) => isLost(tensors[i])));
 }
 
 /**

@@ -45,6 +45,11 @@ export function shownBy(t: TensorBase): Storage | undefined {
 /** By lazy graph: memory that it reads and that was gone when someone looked; replays ask for the same ones each time. */
 const goneBy = new WeakMap<UOp, UOp>();
 
+/** Whether a tensor can never be real: it reads what has been overwritten. */
+export function isLost(t: TensorBase): boolean {
+  return madeOf(t) === undefined && isStale(t.uop);
+}
+
 /** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
 export function isStale(u: UOp): boolean {
   const known = goneBy.get(u);

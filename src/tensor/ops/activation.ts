@@ -36,6 +36,9 @@ export interface GeluOptions {
   readonly approximate?: "none" | "tanh";
 }
 
+/** The constants of SELU: Klambauer et al., "Self-Normalizing Neural Networks" (2017). */
+export const SELU_ALPHA = 1.6732632423543772, SELU_GAMMA = 1.0507009873554805;
+
 /** 0 where x <= 0, else x; NaN stays. Gradient 0 at 0. */
 function reluNode(x: UOp): UOp {
   const zero = scalarConst(0, x.dtype);
@@ -213,7 +216,7 @@ export abstract class ActivationTensor extends TensorBase {
   /** gamma times elu, with the constants of Klambauer et al., "Self-Normalizing Neural Networks" (2017). */
   selu(options: { readonly alpha?: number; readonly gamma?: number } = {}): this {
     checkOptions("selu", options, ["alpha", "gamma"]);
-    const { alpha = 1.6732632423543772, gamma = 1.0507009873554805 } = options;
+    const { alpha = SELU_ALPHA, gamma = SELU_GAMMA } = options;
     return this.floating((x) => scale(eluNode(x, alpha), gamma));
   }
   /**

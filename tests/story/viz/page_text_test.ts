@@ -1,11 +1,11 @@
 /** Text of the page: expressions, trees, comparisons, units. */
 import { assert, assertEquals } from "@std/assert";
+import { escapeHtml } from "../../../src/helpers/text.ts";
 import type { NodeData } from "../../../src/uop/core/recording.ts";
 import {
   countedText,
   diffHtml,
   diffLines,
-  escapeHtml,
   exprOf,
   nodeLabel,
   sourceHtml,
