@@ -1,0 +1,312 @@
+/**
+ * The block formats of GGUF files: how many elements a block has, how many bytes, and the operations that make numbers
+ * of its bytes. They are ordinary operations of the graph on a tensor of bytes, so that they fuse into the product that
+ * reads them, on every device. The values are those of ggml, to the last bit: every product before the last sum fits in
+ * 24 bits.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { codeword, GRIDS } from "./codebooks.ts";
+
+/** The name of a block format, as GGUF calls it. */
+export type FormatName =
+  | ("F64" | "F32" | "F16" | "BF16" | "I8" | "I16" | "I32" | "I64")
+  | ("Q4_0" | "Q4_1" | "Q5_0" | "Q5_1" | "Q8_0" | "Q2_K" | "Q3_K" | "Q4_K" | "Q5_K" | "Q6_K")
+  | ("IQ1_S" | "IQ1_M" | "IQ2_XXS" | "IQ2_XS" | "IQ2_S" | "IQ3_XXS" | "IQ3_S" | "IQ4_NL" | "IQ4_XS")
+  | ("TQ1_0" | "TQ2_0" | "MXFP4" | "NVFP4");
+
+/** One format. */
+export interface BlockFormat {
+  readonly name: FormatName;
+  /** Its number in files. */
+  readonly id: number;
+  /** Elements of a block. */
+  readonly elements: number;
+  /** Bytes of a block. */
+  readonly nbytes: number;
+  /** Of formats whose blocks are plain elements: what they are. */
+  readonly plain: DType | undefined;
+  /** Float32 `[..., elements]` of bytes `[..., nbytes]`. */
+  readonly unpack: (raw: Tensor) => Tensor;
+}
+
+const { float32, int32, uint16, uint32 } = dtypes;
+
+/** Bytes `[at, at + n)` of each block. */
+function bytes(raw: Tensor, at: number, n: number): Tensor {
+  return raw.at("...", [at, at + n]);
+}
+/** The same as int32, where bits are cut out. */
+function ints(raw: Tensor, at: number, n: number): Tensor {
+  return bytes(raw, at, n).cast(int32);
+}
+/** Half a float at byte `at`: `[..., 1]`. */
+function half(raw: Tensor, at: number): Tensor {
+  return bytes(raw, at, 2).bitcast(dtypes.float16).cast(float32);
+}
+/** The signed bytes. */
+function signed(raw: Tensor, at: number, n: number): Tensor {
+  return bytes(raw, at, n).bitcast(dtypes.int8).cast(int32);
+}
+/** 0, step, 2 step ... of `n`, along the axis that is `after` axes before the last. */
+function steps(like: Tensor, n: number, step: number, after: number): Tensor {
+  const t = Tensor.arange(n, { dtype: int32, device: like.device }).mul(step);
+  return after === 0 ? t : t.reshape([n, ...Array(after).fill(1)]);
+}
+/** `n` fields of `width` bits of each of `[..., k]`, lowest first: `[..., n, k]`. */
+function fields(q: Tensor, n: number, width: number): Tensor {
+  return q.unsqueeze(-2).rshift(steps(q, n, width, 1)).bitwiseAnd((1 << width) - 1);
+}
+/** The last axis cut into `[..., a, b]`. */
+function cut(x: Tensor, ...sizes: number[]): Tensor {
+  return x.reshape([...x.shape.slice(0, -1), ...sizes]);
+}
+/** The last `axes` axes as one. */
+function join(x: Tensor, axes: number): Tensor {
+  const at = x.ndim - axes;
+  return x.reshape([...x.shape.slice(0, at), x.shape.slice(at).reduce((a, b) => a * b, 1)]);
+}
+/** Nibbles of 16 bytes, the low ones first: `[..., 32]`. */
+function nibbles(raw: Tensor, at: number): Tensor {
+  return join(fields(ints(raw, at, 16), 2, 4), 2);
+}
+/** The 32 bits of four bytes as 0 or 1. */
+function bits32(raw: Tensor, at: number): Tensor {
+  return join(cut(ints(raw, at, 4), 4, 1).rshift(steps(raw, 8, 1, 0)).bitwiseAnd(1), 2);
+}
+/** The 6-bit scales and minima of Q4_K and Q5_K, of 12 bytes: both `[..., 8]`. */
+function scaleMin(raw: Tensor, at: number): [Tensor, Tensor] {
+  // bytes 0-3: low scales, 4-7: low minima, both with the two upper bits of the others on top, 8-11: nibbles of those
+  const [a, b, c] = [0, 4, 8].map((k) => ints(raw, at + k, 4));
+  const late = (low: Tensor, high: Tensor) => low.bitwiseAnd(15).bitwiseOr(high.rshift(6).lshift(4));
+  const pick = (x: Tensor, y: Tensor) => Tensor.cat([x.bitwiseAnd(63), y], -1);
+  return [pick(a, late(c, a)), pick(b, late(c.rshift(4), b))];
+}
+/** The values `table[q]`. */
+function looked(q: Tensor, table: readonly number[]): Tensor {
+  return new Tensor([...table], { dtype: float32, device: q.device }).at(q);
+}
+
+const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+/** Twice the values of E2M1. */
+const E2M1 = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
+
+/** 2^(x - 128) of an exponent byte, exactly, also where it is below the least normal number. */
+function halfExponent(e: Tensor): Tensor {
+  const x = e.cast(uint32);
+  const normal = x.maximum(1).sub(1).lshift(23), tiny = x.eq(0).where(0x00200000, 0x00400000).cast(uint32);
+  return x.lt(2).where(tiny, normal).bitcast(float32);
+}
+/** Half of an unsigned float of 4 bits exponent and 3 of mantissa. */
+function halfE4M3(e: Tensor): Tensor {
+  const x = e.cast(int32), exponent = x.rshift(3).bitwiseAnd(15), mantissa = x.bitwiseAnd(7);
+  const normal = exponent.add(119).lshift(23).bitwiseOr(mantissa.lshift(20)).bitcast(float32);
+  const value = exponent.eq(0).where(mantissa.cast(float32).mul(2 ** -10), normal);
+  return x.eq(0).bitwiseOr(x.eq(0x7f)).where(0, value);
+}
+
+function q4k(raw: Tensor, quants: Tensor): Tensor {
+  const [sc, m] = scaleMin(raw, 4).map((t) => t.cast(float32).unsqueeze(-1));
+  const d = half(raw, 0).unsqueeze(-1), least = half(raw, 2).unsqueeze(-1);
+  return join(d.mul(sc).mul(quants.cast(float32)).sub(least.mul(m)), 2); // [..., 8, 32]
+}
+/** 128 bytes of nibbles, 32 low then 32 high: `[..., 8, 32]`. */
+function nibbles64(raw: Tensor, at: number): Tensor {
+  const q = fields(cut(ints(raw, at, 128), 4, 32), 2, 4); // [..., 4, 2, 32]
+  return q.reshape([...q.shape.slice(0, -3), 8, 32]);
+}
+/** The scales of Q3_K: 16 of 6 bits in 12 bytes. */
+function scales3(raw: Tensor, at: number): Tensor {
+  const low = join(fields(ints(raw, at, 8), 2, 4), 2); // 8 low nibbles, then 8 high ones
+  const high = join(fields(ints(raw, at + 8, 4), 4, 2), 2);
+  return low.bitwiseOr(high.lshift(4)).sub(32);
+}
+/** Two bits of 64 bytes, 32 at a time, four fields each: `[..., 2, 4, 32]`, which is the order of elements. */
+function pairs(raw: Tensor, at: number): Tensor {
+  return fields(cut(ints(raw, at, 64), 2, 32), 4, 2);
+}
+/** Ternary digits of `count` bytes, `group` at a time, `digits` of each: the order of elements. */
+function trits(raw: Tensor, at: number, count: number, group: number, digits: number): Tensor {
+  const powers = new Tensor([1, 3, 9, 27, 81].slice(0, digits), { dtype: int32, device: raw.device });
+  const q = cut(ints(raw, at, count), count / group, 1, group).mul(powers.reshape([digits, 1])).bitwiseAnd(255);
+  return join(q.mul(3).rshift(8).sub(1), 3);
+}
+
+/** Signs from seven bits: the eighth makes their number even. `[..., 8]` of `[...]`: 1 or -1. */
+function evenSigns(s: Tensor): Tensor {
+  const fold = (x: Tensor, n: number) => x.bitwiseXor(x.rshift(n));
+  const parity = fold(fold(fold(s, 4), 2), 1).bitwiseAnd(1);
+  return signsOf(s.bitwiseOr(parity.lshift(7)));
+}
+/** Signs of eight bits: `[..., 8]` of `[...]`. */
+function signsOf(s: Tensor): Tensor {
+  return s.unsqueeze(-1).rshift(steps(s, 8, 1, 0)).bitwiseAnd(1).mul(-2).add(1).cast(float32);
+}
+/** Little-endian words at byte `at`. */
+function words(raw: Tensor, at: number, n: number, dtype: DType): Tensor {
+  return bytes(raw, at, n * dtype.itemsize).bitcast(dtype).cast(int32);
+}
+
+function iq2xxs(raw: Tensor): Tensor {
+  const q = cut(bytes(raw, 2, 64), 8, 8), s = q.at("...", [4, 8]).bitcast(uint32); // [..., 8, 1]
+  const scale = half(raw, 0).unsqueeze(-1).mul(s.rshift(28).cast(float32).add(0.5)).mul(0.25).unsqueeze(-1);
+  const signs = evenSigns(s.rshift(steps(raw, 4, 7, 0).cast(uint32)).bitwiseAnd(127).cast(int32));
+  const grid = codeword(q.at("...", [0, 4]).cast(int32), GRIDS.iq2xxs, 8);
+  return join(scale.mul(grid).mul(signs), 3);
+}
+function iq2xs(raw: Tensor): Tensor {
+  const q = cut(words(raw, 2, 32, uint16), 16, 2);
+  const sc = join(fields(ints(raw, 66, 8).unsqueeze(-1), 2, 4), 3); // [..., 16]
+  const scale = half(raw, 0).mul(sc.cast(float32).add(0.5)).mul(0.25).unsqueeze(-1).unsqueeze(-1);
+  return join(scale.mul(codeword(q.bitwiseAnd(511), GRIDS.iq2xs, 8)).mul(evenSigns(q.rshift(9))), 3);
+}
+function iq2s(raw: Tensor): Tensor {
+  const high = fields(ints(raw, 66, 8).unsqueeze(-1), 4, 2), q = cut(ints(raw, 2, 32), 8, 4, 1); // [..., 8, 4, 1]
+  const index = q.bitwiseOr(high.lshift(8)), signs = signsOf(cut(ints(raw, 34, 32), 8, 4));
+  const sc = join(fields(ints(raw, 74, 8).unsqueeze(-1), 2, 4), 3);
+  const scale = cut(half(raw, 0).mul(sc.cast(float32).add(0.5)).mul(0.25), 16, 1, 1);
+  const values = codeword(join(index, 3), GRIDS.iq2s, 8).mul(
+    join(signs.unsqueeze(-2), 4).reshape([
+      ...raw.shape.slice(0, -1),
+      32,
+      8,
+    ]),
+  );
+  return join(scale.mul(cut(join(values, 2), 16, 2, 8)), 3);
+}
+function iq3xxs(raw: Tensor): Tensor {
+  const s = cut(bytes(raw, 66, 32), 8, 4).bitcast(uint32); // [..., 8, 1]
+  const scale = half(raw, 0).unsqueeze(-1).mul(s.rshift(28).cast(float32).add(0.5)).mul(0.5).unsqueeze(-1);
+  const signs = evenSigns(s.rshift(steps(raw, 4, 7, 0).cast(uint32)).bitwiseAnd(127).cast(int32));
+  const grid = codeword(cut(ints(raw, 2, 64), 8, 8), GRIDS.iq3xxs, 4); // [..., 8, 8, 4]
+  return join(scale.mul(grid.reshape([...grid.shape.slice(0, -2), 4, 8])).mul(signs), 3);
+}
+function iq3s(raw: Tensor): Tensor {
+  const high = fields(ints(raw, 66, 8).unsqueeze(-1), 8, 1), q = cut(ints(raw, 2, 64), 8, 8, 1);
+  const grid = codeword(join(q.bitwiseOr(high.lshift(8)), 3), GRIDS.iq3s, 4); // [..., 64, 4]
+  const signs = signsOf(ints(raw, 74, 32)); // [..., 32, 8]
+  const sc = join(fields(ints(raw, 106, 4).unsqueeze(-1), 2, 4), 3); // [..., 8]
+  const scale = cut(half(raw, 0).mul(sc.mul(2).add(1).cast(float32)), 8, 1);
+  return join(scale.mul(cut(join(grid, 2), 8, 32)).mul(cut(join(signs, 2), 8, 32)), 2);
+}
+/** The codewords of IQ1 are -1, 0 and 1, with an eighth added or taken away. */
+function iq1s(raw: Tensor): Tensor {
+  const h = words(raw, 34, 8, uint16).unsqueeze(-1), q = cut(ints(raw, 2, 32), 8, 4);
+  const index = q.bitwiseOr(h.rshift(steps(raw, 4, 3, 0)).bitwiseAnd(7).lshift(8));
+  const scale = half(raw, 0).unsqueeze(-1).mul(h.rshift(12).bitwiseAnd(7).mul(2).add(1).cast(float32)).unsqueeze(-1);
+  const delta = h.bitwiseAnd(0x8000).ne(0).where(-0.125, 0.125).cast(float32).unsqueeze(-1);
+  return join(scale.mul(codeword(index, GRIDS.iq1s, 8).add(delta)), 3);
+}
+function iq1m(raw: Tensor): Tensor {
+  const s = words(raw, 48, 4, uint16); // the upper nibbles are a half float
+  const bitsOfHalf = s.rshift(12).lshift(steps(raw, 4, 4, 0)).sum(-1, { keepdim: true });
+  const d = bitsOfHalf.cast(uint16).bitcast(dtypes.float16).cast(float32);
+  const sc = join(s.unsqueeze(-1).rshift(steps(raw, 4, 3, 0)).bitwiseAnd(7), 2); // [..., 16]
+  const scale = cut(d.mul(sc.mul(2).add(1).cast(float32)), 16, 1, 1);
+  const h = join(fields(ints(raw, 32, 16).unsqueeze(-1), 2, 4), 3); // [..., 32]
+  const index = ints(raw, 0, 32).bitwiseOr(h.bitwiseAnd(7).lshift(8));
+  const delta = h.bitwiseAnd(8).ne(0).where(-0.125, 0.125).cast(float32).unsqueeze(-1);
+  return join(scale.mul(cut(join(codeword(index, GRIDS.iq1s, 8).add(delta), 2), 16, 2, 8)), 3);
+}
+
+type Row = readonly [id: number, elements: number, nbytes: number, unpack: (raw: Tensor) => Tensor, plain?: DType];
+
+function plain(id: number, dtype: DType): Row {
+  return [id, 1, dtype.itemsize, (raw) => raw.bitcast(dtype).cast(float32), dtype];
+}
+
+const ROWS: Readonly<Record<FormatName, Row>> = {
+  F32: plain(0, float32),
+  F16: plain(1, dtypes.float16),
+  Q4_0: [2, 32, 18, (r) => half(r, 0).mul(nibbles(r, 2).sub(8).cast(float32))],
+  Q4_1: [3, 32, 20, (r) => half(r, 0).mul(nibbles(r, 4).cast(float32)).add(half(r, 2))],
+  Q5_0: [
+    6,
+    32,
+    22,
+    (r) => half(r, 0).mul(nibbles(r, 6).bitwiseOr(bits32(r, 2).lshift(4)).sub(16).cast(float32)),
+  ],
+  Q5_1: [
+    7,
+    32,
+    24,
+    (r) => half(r, 0).mul(nibbles(r, 8).bitwiseOr(bits32(r, 4).lshift(4)).cast(float32)).add(half(r, 2)),
+  ],
+  Q8_0: [8, 32, 34, (r) => half(r, 0).mul(signed(r, 2, 32).cast(float32))],
+  Q2_K: [10, 256, 84, (r) => {
+    const s = ints(r, 0, 16).cast(int32), q = join(pairs(r, 16), 3);
+    const scale = half(r, 80).mul(s.bitwiseAnd(15).cast(float32)).unsqueeze(-1);
+    const least = half(r, 82).mul(s.rshift(4).cast(float32)).unsqueeze(-1);
+    return join(scale.mul(cut(q, 16, 16).cast(float32)).sub(least), 2);
+  }],
+  Q3_K: [11, 256, 110, (r) => {
+    const q = join(pairs(r, 32), 3), high = join(fields(ints(r, 0, 32), 8, 1), 2);
+    const scale = half(r, 108).mul(scales3(r, 96).cast(float32)).unsqueeze(-1);
+    return join(scale.mul(cut(q.add(high.mul(4)).sub(4), 16, 16).cast(float32)), 2);
+  }],
+  Q4_K: [12, 256, 144, (r) => q4k(r, nibbles64(r, 16))],
+  Q5_K: [13, 256, 176, (r) => q4k(r, nibbles64(r, 48).bitwiseOr(fields(ints(r, 16, 32), 8, 1).lshift(4)))],
+  Q6_K: [14, 256, 210, (r) => {
+    const low = fields(cut(ints(r, 0, 128), 2, 64), 2, 4); // [..., 2, 2, 64]: 64 low nibbles, then 64 high ones
+    const high = fields(cut(ints(r, 128, 64), 2, 32), 4, 2); // [..., 2, 4, 32]
+    const q = join(low, 3).bitwiseOr(join(high, 3).lshift(4)).sub(32);
+    const scale = half(r, 208).mul(signed(r, 192, 16).cast(float32)).unsqueeze(-1);
+    return join(scale.mul(cut(q, 16, 16).cast(float32)), 2);
+  }],
+  IQ2_XXS: [16, 256, 66, iq2xxs],
+  IQ2_XS: [17, 256, 74, iq2xs],
+  IQ3_XXS: [18, 256, 98, iq3xxs],
+  IQ1_S: [19, 256, 50, iq1s],
+  IQ4_NL: [20, 32, 18, (r) => half(r, 0).mul(looked(nibbles(r, 2), IQ4))],
+  IQ3_S: [21, 256, 110, iq3s],
+  IQ2_S: [22, 256, 82, iq2s],
+  IQ4_XS: [23, 256, 136, (r) => {
+    const low = join(fields(ints(r, 4, 4).unsqueeze(-1), 2, 4), 3); // [..., 8]
+    const high = words(r, 2, 1, uint16).rshift(steps(r, 8, 2, 0)).bitwiseAnd(3);
+    const scale = half(r, 0).mul(low.bitwiseOr(high.lshift(4)).sub(32).cast(float32)).unsqueeze(-1);
+    const q = fields(cut(ints(r, 8, 128), 8, 16), 2, 4); // [..., 8, 2, 16]
+    return join(scale.mul(looked(join(q, 2), IQ4)), 2);
+  }],
+  I8: plain(24, dtypes.int8),
+  I16: plain(25, dtypes.int16),
+  I32: plain(26, int32),
+  I64: plain(27, dtypes.int64),
+  F64: plain(28, dtypes.float64),
+  IQ1_M: [29, 256, 56, iq1m],
+  BF16: plain(30, dtypes.bfloat16),
+  TQ1_0: [34, 256, 54, (r) => {
+    const q = Tensor.cat([trits(r, 0, 32, 32, 5), trits(r, 32, 16, 16, 5), trits(r, 48, 4, 4, 4)], -1);
+    return q.cast(float32).mul(half(r, 52));
+  }],
+  TQ2_0: [35, 256, 66, (r) => join(pairs(r, 0), 3).sub(1).cast(float32).mul(half(r, 64))],
+  MXFP4: [39, 32, 17, (r) => looked(nibbles(r, 1), E2M1).mul(halfExponent(bytes(r, 0, 1)))],
+  NVFP4: [40, 64, 36, (r) => {
+    const q = fields(cut(ints(r, 4, 32), 4, 8), 2, 4); // [..., 4, 2, 8]
+    return join(looked(join(q, 2), E2M1).mul(halfE4M3(bytes(r, 0, 4)).unsqueeze(-1)), 2);
+  }],
+};
+
+/** All formats, by name. */
+export const BLOCK_FORMATS: ReadonlyMap<string, BlockFormat> = new Map(
+  Object.entries(ROWS).map(([name, [id, elements, nbytes, unpack, plain]]) => [
+    name,
+    { name: name as FormatName, id, elements, nbytes, unpack, plain },
+  ]),
+);
+const BY_ID = new Map([...BLOCK_FORMATS.values()].map((f) => [f.id, f]));
+
+/** The format of a number in a file, if it is known. */
+export function formatOfId(id: number): BlockFormat | undefined {
+  return BY_ID.get(id);
+}
+
+/**
+ * The numbers of blocks: float32 of the shape `[..., n * elements]` of bytes of the shape `[..., n * nbytes]`. Lazy.
+ */
+export function dequantize(raw: Tensor, format: BlockFormat): Tensor {
+  const lead = raw.shape.slice(0, -1), count = raw.shape[raw.ndim - 1] / format.nbytes;
+  const flat = format.unpack(raw.reshape([...lead, count, format.nbytes]));
+  return flat.reshape([...lead, count * format.elements]);
+}

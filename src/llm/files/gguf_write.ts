@@ -1,0 +1,260 @@
+/**
+ * Writing GGUF files, version 3: typed metadata and tensors, plain or quantized. What is written here is read by
+ * llama.cpp and all that reads its files.
+ *
+ * @module
+ */
+import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { concatBytes, prod, roundUp } from "../../helpers/math.ts";
+import { bytesOfTensors, pathOf } from "../../state/source.ts";
+import { type Put, writeFile } from "../../state/write.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { BLOCK_FORMATS, type BlockFormat, type FormatName } from "./block_formats.ts";
+import { ALIGNMENT, type GgufEntry, type GgufScalarType, LIST, MAGIC, SCALARS } from "./gguf.ts";
+import { quantize, QUANTIZED } from "./quantize.ts";
+
+/**
+ * A value to write. Its type is that of an entry that was read; of a plain boolean, text or list of texts their own; of
+ * a whole number uint32, or int32 below 0; of all other numbers float32.
+ */
+export type GgufInput = GgufEntry | number | boolean | string | readonly string[];
+
+/** A tensor to write: in the dtype that it has, or quantized. */
+export type GgufTensorInput = Tensor | {
+  readonly tensor: Tensor;
+  readonly format: FormatName;
+};
+
+/** What a file is made of. */
+export interface GgufContents {
+  readonly metadata: Readonly<Record<string, GgufInput>> | ReadonlyMap<string, GgufInput>;
+  readonly tensors: Readonly<Record<string, GgufTensorInput>> | ReadonlyMap<string, GgufTensorInput>;
+}
+
+const ACTION = "write a GGUF file", encoder = new TextEncoder();
+
+/** A number of metadata with its type: `typed("float32", 10000)`, `typed("int32", [1, 2])`. */
+export function typed(type: GgufScalarType, value: GgufEntry["value"]): GgufEntry {
+  return { type, list: Array.isArray(value), value };
+}
+
+function entryOf(key: string, value: GgufInput): GgufEntry {
+  if (typeof value === "boolean") return typed("bool", value);
+  if (typeof value === "string") return typed("string", value);
+  if (typeof value === "number") {
+    if (!Number.isInteger(value)) return typed("float32", value);
+    return typed(value < 0 ? "int32" : "uint32", value);
+  }
+  if (Array.isArray(value)) return typed("string", value as string[]);
+  if (typeof value === "object" && value !== null && "type" in value) return value as GgufEntry;
+  throw new ArgumentError(ACTION, { reason: `"${key}" has a value that metadata cannot hold` });
+}
+
+/** Bytes one after the other. */
+class Bytes {
+  private readonly parts: Uint8Array[] = [];
+  private scalars(nbytes: number, put: (view: DataView) => void): void {
+    const bytes = new Uint8Array(nbytes);
+    put(new DataView(bytes.buffer));
+    this.parts.push(bytes);
+  }
+  u32(x: number): void {
+    this.scalars(4, (v) => v.setUint32(0, x, true));
+  }
+  u64(x: number): void {
+    this.scalars(8, (v) => v.setBigUint64(0, BigInt(x), true));
+  }
+  text(x: string): void {
+    const bytes = encoder.encode(x);
+    this.u64(bytes.length);
+    this.parts.push(bytes);
+  }
+  scalar(key: string, type: GgufScalarType, x: unknown): void {
+    const wrong = () =>
+      new ArgumentError(ACTION, { reason: `"${key}" is said to be ${type}, and ${String(x)} is not` });
+    const number = (): number => {
+      if (typeof x !== "number") throw wrong();
+      return x;
+    };
+    const whole = (min: number, max: number): number => {
+      if (!Number.isInteger(x) || number() < min || number() > max) throw wrong();
+      return x as number;
+    };
+    const big = (min: bigint, max: bigint): bigint => {
+      const n = typeof x === "bigint" ? x : BigInt(whole(-Number.MAX_SAFE_INTEGER, Number.MAX_SAFE_INTEGER));
+      if (n < min || n > max) throw wrong();
+      return n;
+    };
+    switch (type) {
+      case "uint8":
+        return this.scalars(1, (v) => v.setUint8(0, whole(0, 255)));
+      case "int8":
+        return this.scalars(1, (v) => v.setInt8(0, whole(-128, 127)));
+      case "uint16":
+        return this.scalars(2, (v) => v.setUint16(0, whole(0, 65535), true));
+      case "int16":
+        return this.scalars(2, (v) => v.setInt16(0, whole(-32768, 32767), true));
+      case "uint32":
+        return this.scalars(4, (v) => v.setUint32(0, whole(0, 2 ** 32 - 1), true));
+      case "int32":
+        return this.scalars(4, (v) => v.setInt32(0, whole(-(2 ** 31), 2 ** 31 - 1), true));
+      case "uint64":
+        return this.scalars(8, (v) => v.setBigUint64(0, big(0n, (1n << 64n) - 1n), true));
+      case "int64":
+        return this.scalars(8, (v) => v.setBigInt64(0, big(-(1n << 63n), (1n << 63n) - 1n), true));
+      case "float32":
+        return this.scalars(4, (v) => v.setFloat32(0, number(), true));
+      case "float64":
+        return this.scalars(8, (v) => v.setFloat64(0, number(), true));
+      case "bool":
+        if (typeof x !== "boolean") throw wrong();
+        return this.scalars(1, (v) => v.setUint8(0, x ? 1 : 0));
+      case "string":
+        if (typeof x !== "string") throw wrong();
+        return this.text(x);
+    }
+  }
+  entry(key: string, { type, list, value }: GgufEntry): void {
+    const kind = SCALARS.findIndex(([name]) => name === type);
+    if (kind < 0) throw new ArgumentError(ACTION, { reason: `"${key}" has the unknown type ${type}` });
+    this.text(key);
+    this.u32(list ? LIST : kind);
+    if (!list) return this.scalar(key, type, value);
+    const items = value as readonly unknown[];
+    this.u32(kind);
+    this.u64(items.length);
+    for (const x of items) this.scalar(key, type, x);
+  }
+  bytes(): Uint8Array<ArrayBuffer> {
+    return concatBytes(this.parts);
+  }
+}
+
+/** A tensor, how it is stored, and where. */
+interface Stored {
+  readonly name: string;
+  readonly tensor: Tensor;
+  readonly format: BlockFormat;
+  readonly offset: number;
+  readonly nbytes: number;
+}
+
+/** The format whose elements are `dtype`. */
+function plainFormat(name: string, dtype: DType): BlockFormat {
+  for (const format of BLOCK_FORMATS.values()) if (format.plain === dtype) return format;
+  throw new ArgumentError(ACTION, { reason: `tensor "${name}" has dtype ${dtype}, which the format has not; cast it` });
+}
+
+function formatOf(name: string, input: GgufTensorInput): readonly [Tensor, BlockFormat] {
+  if (input instanceof Tensor) return [input, plainFormat(name, input.dtype)];
+  const { tensor, format } = input, known = BLOCK_FORMATS.get(format);
+  if (known === undefined) {
+    throw new ArgumentError(ACTION, { reason: `tensor "${name}": ${String(format)} is no format` });
+  }
+  if (known.plain !== undefined) return [tensor.dtype === known.plain ? tensor : tensor.cast(known.plain), known];
+  if (!QUANTIZED.includes(format)) {
+    throw new ArgumentError(ACTION, {
+      reason: `tensor "${name}": ${format} is only read; written are ${QUANTIZED.join(", ")}`,
+    });
+  }
+  const row = tensor.shape.at(-1) ?? 1;
+  if (row % known.elements !== 0) {
+    throw new ArgumentError(ACTION, {
+      reason: `tensor "${name}" has rows of ${row} elements, no multiple of the ${known.elements} of a ${format} block`,
+    });
+  }
+  return [tensor.dtype === dtypes.float32 ? tensor : tensor.cast(dtypes.float32), known];
+}
+
+function pairsOf<T>(x: Readonly<Record<string, T>> | ReadonlyMap<string, T>): [string, T][] {
+  return x instanceof Map ? [...x] : Object.entries(x);
+}
+
+/** The header, and what follows it. */
+function layoutOf(contents: GgufContents): { head: Uint8Array<ArrayBuffer>; stored: Stored[] } {
+  const metadata = pairsOf(contents.metadata),
+    tensors = pairsOf(contents.tensors),
+    head = new Bytes(),
+    stored: Stored[] = [];
+  const given = new Map(metadata).get("general.alignment");
+  const alignment = given === undefined
+    ? ALIGNMENT
+    : Number(typeof given === "object" && "value" in given ? given.value : given);
+  if (!(alignment >= 1 && Number.isInteger(Math.log2(alignment)))) {
+    throw new ArgumentError(ACTION, { reason: `the alignment ${alignment} is no power of two` });
+  }
+  head.u32(MAGIC);
+  head.u32(3);
+  head.u64(tensors.length);
+  head.u64(metadata.length);
+  for (const [key, value] of metadata) head.entry(key, entryOf(key, value));
+  let offset = 0;
+  for (const [name, input] of tensors) {
+    const [tensor, format] = formatOf(name, input), { shape } = tensor;
+    if (shape.length > 4 || shape.includes(0)) {
+      throw new ArgumentError(ACTION, {
+        reason: `tensor "${name}" of shape [${shape.join(", ")}] has more than 4 axes, or no elements`,
+      });
+    }
+    const nbytes = prod(shape) / format.elements * format.nbytes;
+    head.text(name);
+    head.u32(shape.length);
+    for (const n of [...shape].reverse()) head.u64(n);
+    head.u32(format.id);
+    head.u64(offset);
+    stored.push({ name, tensor, format, offset, nbytes });
+    offset = roundUp(offset + nbytes, alignment);
+  }
+  const bytes = head.bytes(), padded = new Uint8Array(roundUp(bytes.length, alignment));
+  padded.set(bytes);
+  return { head: padded, stored };
+}
+
+async function put(contents: GgufContents, to: Put): Promise<void> {
+  const { head, stored } = layoutOf(contents), taken = bytesOfTensors(stored.map((s) => s.tensor));
+  await to(head);
+  let at = 0;
+  for (const [i, { format, offset, nbytes }] of stored.entries()) {
+    if (offset > at) await to(new Uint8Array(offset - at));
+    const plain = await taken[i]();
+    const whole = plain.byteOffset % 4 === 0 ? plain : plain.slice();
+    await to(
+      format.plain !== undefined
+        ? whole
+        : quantize(new Float32Array(whole.buffer, whole.byteOffset, whole.length / 4), format.name),
+    );
+    at = offset + nbytes;
+  }
+  const rest = roundUp(at, ALIGNMENT) - at;
+  if (rest > 0) await to(new Uint8Array(rest));
+}
+
+/**
+ * Writes a GGUF file, all of it or nothing. Needs write permission for the folder.
+ *
+ * ```ts ignore
+ * import { typed, writeGguf } from "./src/llm/llm.ts";
+ * await writeGguf("model.gguf", {
+ *   metadata: { "general.architecture": "llama", "llama.rope.freq_base": typed("float32", 10000) },
+ *   tensors: { "token_embd.weight": { tensor: weights, format: "Q8_0" } },
+ * });
+ * ```
+ *
+ * @throws {ArgumentError} for metadata or tensors that the format cannot hold
+ */
+export async function writeGguf(path: string | URL, contents: GgufContents): Promise<void> {
+  const target = pathOf(ACTION, path);
+  layoutOf(contents); // what cannot be written is told before a file is made
+  await writeFile(target, (to) => put(contents, to));
+}
+
+/** The bytes of a GGUF file. @throws {ArgumentError} as {@linkcode writeGguf} */
+export async function encodeGguf(contents: GgufContents): Promise<Uint8Array<ArrayBuffer>> {
+  const parts: Uint8Array[] = [];
+  await put(contents, (bytes) => {
+    parts.push(bytes.slice());
+    return undefined;
+  });
+  return concatBytes(parts);
+}
