@@ -17,13 +17,14 @@ import { jsBackend } from "./backends/js/js.ts";
 import { nullBackend } from "./backends/null/null.ts";
 import { wasmBackend } from "./backends/wasm/wasm_device.ts";
 import { webgpuBackend } from "./backends/webgpu/webgpu.ts";
-import { registerBackend, setSelfTest } from "./src/device/device.ts";
+import { registerBackend } from "./src/device/device.ts";
+import { setEngine } from "./src/engine/front/engine.ts";
+import { wholeEngine } from "./src/engine/whole_engine.ts";
 import { isWatched } from "./src/helpers/env.ts";
-import { selfTest, selfTestAsync } from "./src/engine/self_test.ts";
 
 const backends = [clangBackend, wasmBackend, jsBackend, nullBackend, diskBackend, webgpuBackend, cudaBackend];
 for (const backend of backends) registerBackend(backend);
-setSelfTest(selfTest, selfTestAsync);
+setEngine(wholeEngine);
 // what watches whole programs is loaded where it is asked for, and is no part of bundles
 if (isWatched()) await (await import(new URL("src/story/watch.ts", import.meta.url).href)).startWatching();
 
@@ -39,11 +40,12 @@ export {
   ExecItem,
   type Runner,
   ViewOp,
-} from "./src/engine/exec.ts";
+} from "./src/engine/front/runners.ts";
 export { type CompileEvent, onCompile } from "./src/engine/progress.ts";
 export { GlobalCounters } from "./src/engine/stats.ts";
 export type { Problem } from "./src/engine/tuning/search.ts";
-export { tune, type TuneEvent, type TuneOptions, type TuneResult } from "./src/engine/tuning/tune.ts";
+export { tune } from "./src/engine/tuning/tune.ts";
+export type { TuneEvent, TuneOptions, TuneResult } from "./src/engine/tuning/tune_options.ts";
 export { context, CONTEXT_VARS, type ContextValues, type ContextVar } from "./src/helpers/env.ts";
 export {
   ArgumentError,

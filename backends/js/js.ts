@@ -4,32 +4,21 @@
  *
  * @module
  */
-import { LruAllocator } from "../../src/device/allocator.ts";
-import type { Allocator, Block, ForeignMemory } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";
 import type { Backend, Device } from "../../src/device/device.ts";
-import {
-  type Compiler,
-  type Graph,
-  groupsOf,
-  type Launch,
-  LaunchGraph,
-  type Program,
-} from "../../src/device/program.ts";
-import { arrayName, type DType } from "../../src/dtype/dtype.ts";
-import { CompileError, OutOfMemoryError, SpecError } from "../../src/helpers/errors.ts";
+import { type Compiler, groupsOf, type Launch, LaunchGraph, type Program } from "../../src/device/program.ts";
+import { CompileError, SpecError } from "../../src/helpers/errors.ts";
 import { type Capabilities, type LinearProgram, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import { argOf } from "../../src/uop/core/args.ts";
 import { Ops } from "../../src/uop/core/ops.ts";
 import { coresOf, localsOf, renderJs } from "./codegen.ts";
+import { hostBackend, HostDevice, type HostPrograms, JsBlock } from "./js_host.ts";
 import { type Meeting, runGroups, SharedWatch, type ThreadContext, worksTogether } from "./grid.ts";
 import { interpretJs } from "./interpret.ts";
 import { valueOf } from "./js_lanes.ts";
 import * as RUNTIME from "./js_runtime.ts";
 import type { Elements, Kernel } from "./js_runtime.ts";
-
-type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
 
 /** What programs of the JS device have done since {@linkcode JsCounters.reset}. */
 export class JsCounters {
@@ -51,70 +40,6 @@ export class JsCounters {
 
 /** Counters of all JS devices together. */
 export const jsCounters: JsCounters = new JsCounters();
-
-/** Memory of the JS device. */
-export class JsBlock {
-  readonly bytes: Uint8Array<ArrayBuffer>;
-  private readonly whole: (Elements | undefined)[] = [];
-
-  constructor(memory: number | ArrayBuffer) {
-    this.bytes = typeof memory === "number" ? new Uint8Array(memory) : new Uint8Array(memory);
-  }
-
-  /** `size` elements from byte `offset` on; a copy where the offset does not suit the dtype (write it back then). */
-  view(dtype: DType, offset: number, size: number): Elements {
-    if (offset === 0) {
-      const known = this.whole[dtype.id];
-      if (known !== undefined && known.length === size) return known;
-    }
-    const Class = (globalThis as unknown as Record<string, ArrayClass>)[arrayName(dtype)];
-    if (offset % dtype.itemsize !== 0) {
-      return new Class(this.bytes.slice(offset, offset + size * dtype.itemsize).buffer as ArrayBuffer);
-    }
-    const made = new Class(this.bytes.buffer, offset, size);
-    if (offset === 0) this.whole[dtype.id] = made;
-    return made;
-  }
-}
-
-/** Bytes of one buffer: beyond some size engines hand out addresses for which there is no memory, which ends the process. */
-const MOST_BYTES = 2 ** 36;
-
-class JsAllocator implements Allocator {
-  readonly layout = { viewAlign: 1 };
-  constructor(private readonly device: string) {}
-  alloc(nbytes: number): Block {
-    if (nbytes > MOST_BYTES) {
-      throw new OutOfMemoryError({ device: this.device, nbytes, reason: "a buffer of the host is at most 64 GiB" });
-    }
-    try {
-      return new JsBlock(nbytes);
-    } catch (error) {
-      if (!(error instanceof RangeError)) throw error;
-      throw new OutOfMemoryError({ device: this.device, nbytes, reason: "the JavaScript engine refused the array" });
-    }
-  }
-  free(): void {}
-  adopt(memory: ForeignMemory, nbytes: number): { block: Block; offset: number } {
-    if (memory instanceof Uint8Array) {
-      return { block: new JsBlock(memory.buffer as ArrayBuffer), offset: memory.byteOffset };
-    }
-    const pointer = typeof memory === "bigint" ? Deno.UnsafePointer.create(memory) : memory as Deno.PointerObject;
-    return { block: new JsBlock(Deno.UnsafePointerView.getArrayBuffer(pointer!, nbytes)), offset: 0 };
-  }
-  copyIn(block: Block, offset: number, src: Uint8Array): void {
-    (block as JsBlock).bytes.set(src, offset);
-  }
-  copyOut(dst: Uint8Array, block: Block, offset: number): void {
-    dst.set((block as JsBlock).bytes.subarray(offset, offset + dst.byteLength));
-  }
-  peer(other: Allocator): boolean {
-    return other instanceof JsAllocator;
-  }
-  transfer(dst: Block, dstOffset: number, src: Block, srcOffset: number, nbytes: number): void {
-    (dst as JsBlock).bytes.set((src as JsBlock).bytes.subarray(srcOffset, srcOffset + nbytes), dstOffset);
-  }
-}
 
 /** A program of the JS device. */
 class JsProgram implements Program {
@@ -254,42 +179,18 @@ class JsGraph extends LaunchGraph {
   }
 }
 
-class JsDevice implements Device {
-  readonly renderer: Renderer;
-  readonly compiler: Compiler;
-  readonly allocator: LruAllocator;
-  constructor(readonly name: string, caps: Capabilities) {
-    this.renderer = new JsRenderer(caps);
-    this.compiler = new JsCompiler(caps.grid?.warp ?? 1);
-    this.allocator = new LruAllocator(name, new JsAllocator(name), 2 ** 26);
-  }
-  run(launches: readonly Launch[]): void {
-    launches.forEach(launch);
-  }
-  graph(launches: readonly Launch[]): Graph {
-    return new JsGraph(launches);
-  }
-  synchronize(): Promise<void> {
-    return Promise.resolve();
-  }
-  info(): Record<string, string | number | boolean> {
-    return { threads: 1, vectorBytes: this.renderer.caps.vectorBytes };
-  }
-  close(): void {
-    this.allocator.drop();
-  }
-}
+/** What runs programs of the host. */
+export const jsPrograms: HostPrograms = {
+  renderer: (caps) => new JsRenderer(caps),
+  compiler: (warp) => new JsCompiler(warp),
+  run: (launches) => launches.forEach(launch),
+  graph: (launches) => new JsGraph(launches),
+};
 
 /** A JS device with other capabilities than a scalar machine's: to run what codegen makes for vectors or grids. */
 export function makeJsDevice(caps: Partial<Capabilities> = {}, name = "JS"): Device {
-  return new JsDevice(name, { ...SCALAR_CAPS, ...caps });
+  return new HostDevice(name, { ...SCALAR_CAPS, ...caps }, () => jsPrograms);
 }
 
 /** The JS backend: always there, never the default. */
-export const jsBackend: Backend = {
-  name: "JS",
-  description: "plain JavaScript, one element at a time: the host, and the oracle of tests",
-  permissions: [],
-  unavailable: () => undefined,
-  open: (ordinal: number): Device => makeJsDevice({}, ordinal === 0 ? "JS" : `JS:${ordinal}`),
-};
+export const jsBackend: Backend = hostBackend(() => jsPrograms);

@@ -18,6 +18,7 @@ import {
   refusalOf,
   setDefaultDevice,
 } from "./device.ts";
+import { isLate, partsReady } from "./parts.ts";
 import { takeTurn } from "./pressure.ts";
 
 /** A backend as `Device.list()` tells of it. */
@@ -104,6 +105,7 @@ export const Device: DeviceApi = {
     );
   },
   async synchronize(name?: string): Promise<void> {
+    if (isLate()) await partsReady();
     const devices = name === undefined ? openDevices() : [getDevice(name)];
     await Promise.all(devices.map((d) => d.synchronize()));
     await takeTurn();
@@ -118,6 +120,7 @@ export const Device: DeviceApi = {
  */
 export async function init(options: { readonly devices?: readonly string[] } = {}): Promise<string[]> {
   checkOptions("initialize", options, ["devices"]);
+  if (isLate()) await partsReady();
   if (options.devices !== undefined) {
     if (!Array.isArray(options.devices)) {
       throw new ArgumentError("initialize", {

@@ -8,6 +8,7 @@ import { DeviceError } from "../helpers/errors.ts";
 import { checkText } from "../helpers/options.ts";
 import type { Renderer } from "../renderer/renderer.ts";
 import type { LruAllocator } from "./allocator.ts";
+import { isLate, partsReady } from "./parts.ts";
 import type { Compiler, Graph, Launch } from "./program.ts";
 
 /** An open device. Backends implement it; only `mod.ts` knows them. */
@@ -57,6 +58,8 @@ export interface Backend {
   unavailable(): string | undefined;
   /** Opens one of its devices. @throws {DeviceError} saying what is missing and how to get it */
   open(ordinal: number): Device;
+  /** Whether it is loaded when it is opened: naming it as the default does not open it. */
+  readonly isLate?: boolean;
   /** Where opening is asynchronous (WEBGPU): called by `Device.open`; then `open` gives what it made. */
   openAsync?(ordinal: number): Promise<Device>;
 }
@@ -115,6 +118,7 @@ export function setSelfTest(
 ): void {
   selfTest = test;
   selfTestAsync = testAsync;
+  for (const device of opened.values()) runSelfTest(device);
 }
 
 /** All registered backends. */
@@ -168,6 +172,20 @@ function refuse(device: Device, wrong: DeviceError): never {
   throw wrong;
 }
 
+/** Runs the self-test of a device, once there is one. @throws {DeviceError} */
+function runSelfTest(device: Device): void {
+  if (selfTest === undefined || tested.has(device.name)) return;
+  let wrong: DeviceError | undefined;
+  try {
+    wrong = selfTest(device);
+  } catch (error) {
+    abandon(device);
+    throw error;
+  }
+  if (wrong !== undefined) refuse(device, wrong);
+  tested.add(device.name);
+}
+
 /** Why the self-test of a device was not passed, if it was not. */
 export function refusalOf(canonical: string): DeviceError | undefined {
   return refusals.get(canonical);
@@ -204,17 +222,7 @@ export function getDevice(name: string): Device {
     }
     const start = performance.now();
     opened.set(canonical, device = openBackend(backend, ordinal));
-    if (selfTest !== undefined && !tested.has(canonical)) {
-      let wrong: DeviceError | undefined;
-      try {
-        wrong = selfTest(device);
-      } catch (error) {
-        abandon(device);
-        throw error;
-      }
-      if (wrong !== undefined) refuse(device, wrong);
-      tested.add(canonical);
-    }
+    runSelfTest(device);
     if (envNumber("DEBUG") >= 1) {
       const info = Object.entries(device.info()).map(([name, value]) => `${name} ${value}`).join(", ");
       console.error(`opened device ${canonical} in ${(performance.now() - start).toFixed(1)} ms${info && `: ${info}`}`);
@@ -225,6 +233,7 @@ export function getDevice(name: string): Device {
 
 /** The device by name, opened and tested if need be, also where that is asynchronous. @throws {DeviceError} */
 export async function openDevice(name: string): Promise<Device> {
+  if (isLate()) await partsReady();
   const [base, ordinal, canonical] = parse(name), backend = backends.get(base);
   if (backend?.openAsync === undefined || backend.unavailable() !== undefined) return getDevice(name);
   const known = opened.get(canonical), refusal = refusals.get(canonical);
@@ -275,7 +284,7 @@ export function defaultDevice(): string {
     if (best === undefined) {
       throw new DeviceError("choose a default device", { device: "", reason: "no backend is available" });
     }
-    if (opened.has(best.name)) return best.name;
+    if (best.isLate === true || opened.has(best.name)) return best.name;
     try {
       return getDevice(best.name).name;
     } catch (error) {

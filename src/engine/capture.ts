@@ -14,8 +14,8 @@ import { nodesMade, toposort, type UOp } from "../uop/core/uop.ts";
 import { besideOf } from "../uop/graph/beside.ts";
 import { latest } from "../uop/graph/resolve.ts";
 import { memoryOf } from "../uop/graph/writes.ts";
-import type { ExecItem } from "./exec.ts";
-import type { Capture } from "./realize_nodes.ts";
+import type { Capture } from "./front/listening.ts";
+import type { ExecItem } from "./front/runners.ts";
 
 /** Listens to every realize of one call. */
 export class Recording implements Capture {

@@ -16,7 +16,8 @@ import { printUOp } from "../uop/core/print.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { passTimes, runWork } from "../uop/rewrite/rewrite.ts";
-import { countText, debugCompile, debugPrint, debugRewrites, passSharesText } from "./debug.ts";
+import { debugCompile, debugRewrites, passSharesText } from "./debug.ts";
+import { countText, debugPrint, forgotten } from "./front/listening.ts";
 import { tellingProgress } from "./progress.ts";
 import { knownOutcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
 
@@ -36,9 +37,6 @@ export const compileStats: { lowered: number; lowerMs: number; compileMs: number
 export const kernelsSeen: { listener: ((device: string, ast: UOp) => void) | undefined } = { listener: undefined };
 /** Kernels that run with opts of `tune` in this process, by their keys (search.ts); and how often that has changed. */
 export const tunedHere: Set<string> = new Set();
-/** How often kernels that were compiled have been forgotten: what was captured before is captured anew. */
-export const forgotten: { count: number } = { count: 0 };
-
 /** Forgets all kernels: each is compiled anew when it is needed. */
 export function forgetKernels(): void {
   forgotten.count++;

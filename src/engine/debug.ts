@@ -16,6 +16,7 @@ import type { PassRecord } from "../uop/core/recording.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { matchStats } from "../uop/rewrite/matcher.ts";
 import { isRecording, passTimes, record } from "../uop/rewrite/rewrite.ts";
+import { countText, debugPrint } from "./front/listening.ts";
 import { rooflineOf } from "./roofline.ts";
 import { GlobalCounters } from "./stats.ts";
 
@@ -38,16 +39,6 @@ function colored(text: string, color: keyof typeof COLORS): string {
   const deno = (globalThis as { Deno?: DenoLike }).Deno;
   const plain = envNumber("NO_COLOR") !== 0 || deno?.noColor === true || deno?.stderr?.isTerminal?.() !== true;
   return plain ? text : `\x1b[${COLORS[color]}m${text}\x1b[0m`;
-}
-
-/** Writes a line, or several, to standard error. */
-export function debugPrint(text: string): void {
-  console.error(text);
-}
-
-/** "3 kernels", "1 copy". */
-export function countText(n: number, one: string, many: string = `${one}s`): string {
-  return `${n} ${n === 1 ? one : many}`;
 }
 
 function stepsText(kinds: readonly string[]): string {

@@ -1,6 +1,5 @@
 /**
- * ExecItems: the steps of a schedule, each a Runner with its buffers, and how they run: kernels of one device that follow
- * each other go to it as one list of launches.
+ * How the steps of a schedule run: kernels of one device that follow each other go to it as one list of launches.
  *
  * @module
  */
@@ -15,143 +14,24 @@ import { byteText, SpecError } from "../helpers/errors.ts";
 import { spans } from "../helpers/spans.ts";
 import type { TemplateItem } from "../schedule/order/template.ts";
 import type { BoundSchedule } from "../schedule/schedule.ts";
-import type { Line } from "../helpers/stack.ts";
 import { argOf, Int64 } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { printUOp } from "../uop/core/print.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { compileKernels, kernelsSeen } from "./compile_cache.ts";
 import { debugKernel, debugStep } from "./debug.ts";
+import {
+  BufferCopy,
+  BufferXfer,
+  CompiledKernel,
+  CustomOp,
+  EmptyOp,
+  ExecItem,
+  type Runner,
+  ViewOp,
+} from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 import { runTimed } from "./timing.ts";
 import { difference } from "./validate.ts";
-
-/** A kernel; compiled when first asked for. */
-export class CompiledKernel {
-  /** Tells runners apart. */
-  readonly kind = "CompiledKernel";
-  private made: Program | undefined;
-  /** The kernel of an AST. @param program what it was compiled to, if it was */
-  constructor(readonly device: string, readonly ast: UOp, program?: Program) {
-    this.made = program;
-  }
-  /** What it is compiled to: now, if it was not. */
-  get program(): Program {
-    return this.made ??= compileKernels(getDevice(this.device), [this.ast])[0];
-  }
-  /** The name of the kernel: its kind and the sizes of its loops. */
-  get name(): string {
-    return this.program.linear.name;
-  }
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    return `CompiledKernel ${this.device} ${this.name}`;
-  }
-}
-
-/** A copy through the host: bufs [to, from]. */
-export class BufferCopy {
-  /** Tells runners apart. */
-  readonly kind = "BufferCopy";
-  /** Names of the devices, and how much goes. */
-  constructor(readonly to: string, readonly from: string, readonly nbytes: number) {}
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    return `BufferCopy ${this.nbytes} bytes, ${this.to} <- ${this.from}`;
-  }
-}
-
-/** A copy that the device does itself, or two of one backend between them: bufs [to, from]. */
-export class BufferXfer {
-  /** Tells runners apart. */
-  readonly kind = "BufferXfer";
-  /** Names of the devices, and how much goes. */
-  constructor(readonly to: string, readonly from: string, readonly nbytes: number) {}
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    return `BufferXfer ${this.nbytes} bytes, ${this.to} <- ${this.from}`;
-  }
-}
-
-/** A function of the host: bufs as it likes. Uniform constants are filled this way. */
-export class CustomOp {
-  /** Tells runners apart. */
-  readonly kind = "CustomOp";
-  /** A step of the host. @param fn is called with the buffers */
-  constructor(readonly name: string, readonly fn: (bufs: readonly Buffer[]) => void) {}
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    return `CustomOp ${this.name}`;
-  }
-}
-
-/** Nothing to run: a buffer of no elements. */
-export class EmptyOp {
-  /** Tells runners apart. */
-  readonly kind = "EmptyOp";
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    return "EmptyOp";
-  }
-}
-
-/** Nothing to run: bufs [view, base] share memory. */
-export class ViewOp {
-  /** Tells runners apart. */
-  readonly kind = "ViewOp";
-  /** `nbytes` of the base, from byte `offset` on. */
-  constructor(readonly offset: number, readonly nbytes: number) {}
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    return `ViewOp ${this.nbytes} bytes at ${this.offset}`;
-  }
-}
-
-/** What an ExecItem does. */
-export type Runner = CompiledKernel | BufferCopy | BufferXfer | CustomOp | EmptyOp | ViewOp;
-
-/** One step of a schedule. */
-export class ExecItem {
-  /**
-   * A runner on its buffers.
-   *
-   * @param varNames names of the schedule's variables that the kernel calls v0, v1, ...
-   * @param vars values by those names
-   * @param site the user's line, where recorded
-   */
-  constructor(
-    readonly runner: Runner,
-    readonly bufs: readonly Buffer[],
-    readonly varNames: readonly string[],
-    readonly vars: ReadonlyMap<string, number>,
-    readonly site: Line | undefined = undefined,
-  ) {}
-
-  /** The user's line, where it was recorded. */
-  get line(): string | undefined {
-    return this.site?.toString();
-  }
-  /** This step on other buffers. */
-  on(bufs: readonly Buffer[], vars: ReadonlyMap<string, number> = this.vars): ExecItem {
-    return new ExecItem(this.runner, bufs, this.varNames, vars, this.site);
-  }
-
-  /** The kernel's AST, where it has one. */
-  get ast(): UOp | undefined {
-    return this.runner instanceof CompiledKernel ? this.runner.ast : undefined;
-  }
-  /** One line: what, and on which buffers. */
-  toString(): string {
-    const bufs = this.bufs.map((b) => `${b.dtype}x${b.size}@${b.device.name}`).join(", ");
-    return `${this.runner} (${bufs})`;
-  }
-}
-
-Object.defineProperty(ExecItem.prototype, Symbol.for("Deno.customInspect"), {
-  value(this: ExecItem): string {
-    return this.ast === undefined ? `ExecItem ${this}` : `ExecItem ${this}\n${printUOp(this.ast)}`;
-  },
-});
 
 /** The buffers that a step reads, and those it writes. */
 export interface Access {

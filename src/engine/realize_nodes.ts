@@ -18,49 +18,17 @@ import { resolve, writeOf } from "../uop/graph/resolve.ts";
 import { memoryOf } from "../uop/graph/writes.ts";
 import { passTimes } from "../uop/rewrite/rewrite.ts";
 import { debugRewrites, debugSchedule, watchStats } from "./debug.ts";
-import { type ExecItem, execItems, runItems } from "./exec.ts";
+import { execItems, runItems } from "./exec.ts";
+import { type Capture, currentCapture, readLog, setCapture, type UseListener, useLog } from "./front/listening.ts";
+import type { ExecItem } from "./front/runners.ts";
 import { printedAsTable } from "./step_table.ts";
-
-/** What listens while a function is captured. */
-export interface Capture {
-  /** Where temporaries come from: they must live as long as the capture. */
-  readonly take: TakeBuffer;
-  /** How many nodes there were when it began. */
-  readonly since: number;
-  /** Of what is about to be realized, that which is no part of what is captured: it is realized first, unheard. */
-  foreign(nodes: readonly UOp[]): UOp[];
-  add(items: readonly ExecItem[], bound: BoundSchedule): void;
-}
 
 /** Larger uploads are not kept for reuse: the next batch of values brings memory of its own. */
 const KEEP_UPLOAD = 1 << 20;
 
-let capture: Capture | undefined;
-
-/** Makes `c` listen to every realize until it is set again. */
-export function setCapture(c: Capture | undefined): void {
-  capture = c;
-}
-/** What hears which storages schedules use, and which of them they write in place. */
-export interface UseListener {
-  /** How many nodes there were when it began. */
-  readonly since: number;
-  /** One of the storages that a schedule reads or writes. */
-  uses(storage: Storage, isWritten: boolean): void;
-}
-/** What listens now, if anything does. */
-export const useLog: { listener: UseListener | undefined } = { listener: undefined };
-/** While `look` is given, it is shown what is about to be realized. */
-export const readLog: { look: ((nodes: readonly UOp[]) => void) | undefined } = { look: undefined };
-
-/** The capture that listens now. */
-export function currentCapture(): Capture | undefined {
-  return capture;
-}
-
 /** Where the call begins that is listened to: what was asked for before it is no part of it. */
 function callStart(): number {
-  return capture?.since ?? useLog.listener?.since ?? 0;
+  return currentCapture()?.since ?? useLog.listener?.since ?? 0;
 }
 /** While what is no part of a call is realized, only what was there before the call goes with it. */
 let until = Infinity;
@@ -73,6 +41,7 @@ export function realizeNodes(
   nodes: readonly UOp[],
   beside: readonly UOp[] = besideOf(nodes, undefined, until),
 ): void {
+  const capture = currentCapture();
   nodes = nodes.map(bare);
   let heard = nodes;
   if (beside.length > 0) {
@@ -129,13 +98,15 @@ function realizeForeign(listening: Capture, nodes: readonly UOp[]): void {
 
 /** Realizes what is no part of what is captured: once, and not in each replay. */
 export function realizeUnheard(nodes: readonly UOp[]): void {
-  const listening = capture, { listener } = useLog, before = until;
+  const listening = currentCapture(), { listener } = useLog, before = until;
   until = Math.min(until, callStart() || Infinity);
-  capture = useLog.listener = undefined;
+  useLog.listener = undefined;
+  setCapture(undefined);
   try {
     realizeNodes(nodes);
   } finally {
-    [capture, useLog.listener, until] = [listening, listener, before];
+    [useLog.listener, until] = [listener, before];
+    setCapture(listening);
   }
 }
 

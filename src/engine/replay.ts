@@ -15,18 +15,9 @@ import { spans, timed } from "../helpers/spans.ts";
 import { planMemory } from "../schedule/order/memory_plan.ts";
 import { Storage } from "../uop/core/args.ts";
 import type { Recording } from "./capture.ts";
-import {
-  accessOf,
-  checksCustom,
-  CompiledKernel,
-  type ExecItem,
-  runItems,
-  stepLog,
-  tellLaunches,
-  varNamesOf,
-  varValues,
-} from "./exec.ts";
-import { countText } from "./debug.ts";
+import { accessOf, checksCustom, runItems, stepLog, tellLaunches, varNamesOf, varValues } from "./exec.ts";
+import { countText } from "./front/listening.ts";
+import { CompiledKernel, type ExecItem } from "./front/runners.ts";
 import { GlobalCounters } from "./stats.ts";
 
 /** What a call brings: the buffer of each source, where its random numbers begin, and the values of its variables. */

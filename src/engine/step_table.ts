@@ -5,7 +5,8 @@
  * @module
  */
 import { byteText } from "../helpers/errors.ts";
-import { accessOf, CompiledKernel, type ExecItem } from "./exec.ts";
+import { accessOf } from "./exec.ts";
+import { CompiledKernel, type ExecItem } from "./front/runners.ts";
 
 /** Steps beyond these are counted. */
 const MAX_ROWS = 200;

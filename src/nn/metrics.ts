@@ -7,7 +7,7 @@
  *
  * @module
  */
-import { currentCapture } from "../engine/realize_nodes.ts";
+import { currentCapture } from "../engine/front/listening.ts";
 import { ArgumentError, JitError, ShapeError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
 import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } from "../helpers/options.ts";

@@ -4,7 +4,8 @@
  *
  * @module
  */
-import { accessOf, CompiledKernel, type ExecItem } from "../engine/exec.ts";
+import { accessOf } from "../engine/exec.ts";
+import { CompiledKernel, type ExecItem } from "../engine/front/runners.ts";
 import { scheduleItems } from "../engine/realize_nodes.ts";
 import { ArgumentError, byteText } from "../helpers/errors.ts";
 import { checkChoice, checkOptions } from "../helpers/options.ts";

@@ -6,8 +6,8 @@
  * @module
  */
 import { getDevice, openDevices } from "../device/device.ts";
-import { countText } from "../engine/debug.ts";
-import type { CompiledKernel, ExecItem } from "../engine/exec.ts";
+import { countText } from "../engine/front/listening.ts";
+import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { rooflineOf } from "../engine/roofline.ts";
 import { byteText } from "../helpers/errors.ts";
 import { checkFunction } from "../helpers/options.ts";

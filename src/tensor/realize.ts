@@ -5,10 +5,12 @@
  */
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
 import { defaultDevice, type DeviceName, knownDevice } from "../device/device.ts";
+import { isLate, partsReady } from "../device/parts.ts";
 import { takeTurn } from "../device/pressure.ts";
 import { type DTypeName, dtypes } from "../dtype/dtype.ts";
-import type { ExecItem } from "../engine/exec.ts";
-import { currentCapture, realizeNodes, realizeUnheard, scheduleItems } from "../engine/realize_nodes.ts";
+import { realizeNodes, realizeUnheard, scheduleItems } from "../engine/front/engine.ts";
+import { currentCapture } from "../engine/front/listening.ts";
+import type { ExecItem } from "../engine/front/runners.ts";
 import {
   ArgumentError,
   byteText,
@@ -328,6 +330,7 @@ export abstract class RealizeTensor extends TensorBase {
    * To the type checker they are an array of numbers, or that of the dtype that is named: `await t.data<"int64">()`.
    */
   async data<D extends DTypeName = never>(): Promise<ArrayOf<D>> {
+    if (isLate()) await partsReady();
     const buffer = this.hostBuffer("read a tensor");
     const startMs = performance.now(), bytes = await buffer.copyOutAsync(new Uint8Array(this.nbytes()));
     tellRead(buffer, startMs);

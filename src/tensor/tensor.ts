@@ -7,8 +7,8 @@
 import { defaultDevice } from "../device/device.ts";
 import { type DType, type DTypeLike, dtypes, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
-import type { ExecItem } from "../engine/exec.ts";
-import { scheduleItems } from "../engine/realize_nodes.ts";
+import type { ExecItem } from "../engine/front/runners.ts";
+import { scheduleItems } from "../engine/front/engine.ts";
 import { cutsGradients, envNumber, setEnv, withContext } from "../helpers/env.ts";
 import { ArgumentError, DTypeError, FormatError } from "../helpers/errors.ts";
 import { prod } from "../helpers/math.ts";

@@ -12,6 +12,8 @@ const BUNDLER = "npm:rolldown@1.2.19";
 /** The compiler of declarations. */
 export const COMPILER = "npm:typescript@7.0.2/tsc";
 
+/** The name that files of JavaScript begin with: what the library takes for its own lines (src/helpers/stack.ts). */
+const NAME = "dinograd";
 const NEEDS_DENO = "it needs Deno";
 /** For whom a bundle is, and why backends are left out of it. */
 const PLATFORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
@@ -24,8 +26,12 @@ const PLATFORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   node: { clang: NEEDS_DENO, cuda: NEEDS_DENO },
   deno: {},
 };
-/** The name that files of JavaScript begin with: what the library takes for its own lines (src/helpers/stack.ts). */
-const NAME = "dinograd";
+/** The light entry is that of browsers without what compiles and runs kernels, which comes with what is awaited first. */
+const LIGHT = "core";
+/** Entries of mod.ts. */
+const ENTRIES: readonly string[] = [...Object.keys(PLATFORMS), LIGHT];
+/** What the light entry loads then. */
+const LATE = `${NAME}-late`;
 /** What declarations use beyond the libraries of ES2022 and the DOM. */
 const LIBRARIES = ["esnext.disposable", "esnext.float16"].map((l) => `/// <reference lib="${l}" />\n`).join("");
 
@@ -40,6 +46,7 @@ interface Bundler {
     platform: "browser";
     logLevel: "silent";
     plugins: readonly { name: string; [hook: string]: unknown }[];
+    resolve?: { readonly conditionNames: readonly string[] };
   }): Promise<{
     generate(options: Readonly<Record<string, unknown>>): Promise<{ readonly output: readonly Output[] }>;
     close(): Promise<void>;
@@ -71,7 +78,8 @@ function fileOf(entry: string): string {
  * watches whole programs, by functions of Deno, is loaded from the package or not at all.
  */
 async function forPlatform(text: string, platform: string): Promise<string> {
-  const left = PLATFORMS[platform], watch = /^if \(isWatched\(\)\) await \(await import\(new URL\(("[^"]+").*$/m;
+  const left = PLATFORMS[platform === LIGHT ? "browser" : platform],
+    watch = /^if \(isWatched\(\)\) await \(await import\(new URL\(("[^"]+").*$/m;
   if (!watch.test(text)) throw new Error("mod.ts does not load what watches programs in a line of its own");
   text = platform === "deno"
     ? text.replace(watch, (_, file) => `if (isWatched()) await (await import("./${file.slice(1)})).startWatching();`)
@@ -83,10 +91,60 @@ async function forPlatform(text: string, platform: string): Promise<string> {
     const here = { name, description, permissions, reason };
     text = text.replace(m[0], `const ${m[1]} = absent(${JSON.stringify(here)});`);
   }
+  if (platform === LIGHT) text = await lightened(text);
   return Object.keys(left).length === 0 ? text : text + `
 function absent({ reason, ...backend }) {
   return { ...backend, unavailable: () => reason, open() { throw new Error(reason); } };
 }`;
+}
+
+/** What `mod.ts` imports for running kernels, in lines of its own. */
+const RUNNING: Readonly<Record<string, string>> = {
+  wasmBackend: "./backends/wasm/wasm_device.ts",
+  jsPrograms: "./backends/js/js.ts",
+  wholeEngine: "./src/engine/whole_engine.ts",
+};
+
+/** `mod.ts` of browsers without that: WASM is there by name, JS as memory, and the engine when it is needed. */
+async function lightened(text: string): Promise<string> {
+  const cut = (line: string, by: string): void => {
+    if (!text.includes(line)) throw new Error(`mod.ts has no line ${line}`);
+    text = text.replace(line, by);
+  };
+  const { wasmBackend: { name, description, permissions, rank } } = await import(
+    new URL(RUNNING.wasmBackend, ROOT).href
+  );
+  cut(`import { wasmBackend } from "${RUNNING.wasmBackend}";`, "");
+  cut(`import { jsBackend } from "${RUNNING.jsPrograms}";`, 'import { hostBackend } from "./backends/js/js_host.ts";');
+  cut(
+    `import { wholeEngine } from "${RUNNING.wholeEngine}";`,
+    'import { needParts, setLateParts } from "./src/device/parts.ts";',
+  );
+  cut(
+    "const backends = [",
+    `
+let late;
+const arrived = (action) => late ?? (needParts(action), late);
+const jsBackend = hostBackend(() => arrived("run a kernel on JS").jsPrograms);
+const wasmBackend = {
+  ...${JSON.stringify({ name, description, permissions, rank })},
+  isLate: true,
+  unavailable: () => late !== undefined ? late.wasmBackend.unavailable() : typeof WebAssembly === "undefined" ? "this engine has no WebAssembly" : undefined,
+  open: (ordinal) => arrived("open device WASM").wasmBackend.open(ordinal),
+};
+const backends = [`,
+  );
+  cut(
+    "setEngine(wholeEngine);",
+    `setLateParts({
+  now: () => false,
+  async later() {
+    late = await import(${JSON.stringify(`${path("late.ts")}?late`)});
+    setEngine(late.wholeEngine);
+  },
+});`,
+  );
+  return text;
 }
 
 /** Classes keep the names that errors print when the package is minified. */
@@ -98,14 +156,15 @@ function withNames(text: string): string {
 }
 
 /** The entry points, bundled. What they share is there once, so that all work on the same tensors. */
-async function bundle(): Promise<readonly Output[]> {
+export async function bundle(): Promise<readonly Output[]> {
   const { rolldown } = await import(BUNDLER) as Bundler, { entries } = readConfig();
   const input: Record<string, string> = {};
   for (const [entry, file] of Object.entries(entries)) {
     // only what registers devices differs
     if (entry !== ".") input[fileOf(entry)] = path(file);
-    else for (const platform of Object.keys(PLATFORMS)) input[`${NAME}.${platform}`] = `${path(file)}?${platform}`;
+    else for (const platform of ENTRIES) input[`${NAME}.${platform}`] = `${path(file)}?${platform}`;
   }
+  input[LATE] = `${path("late.ts")}?late`;
   const made = await rolldown({
     input,
     platform: "browser",
@@ -114,7 +173,12 @@ async function bundle(): Promise<readonly Output[]> {
       name: "platforms",
       resolveId: (id: string) => /\?\w+$/.test(id) ? id : undefined,
       async load(id: string): Promise<{ code: string; moduleType: "ts" } | undefined> {
-        const [file, platform] = id.split("?"), text = await Deno.readTextFile(file);
+        const [file, platform] = id.split("?");
+        if (platform === "late") {
+          const code = Object.entries(RUNNING).map(([name, from]) => `export { ${name} } from "${from}";`).join("\n");
+          return { code, moduleType: "ts" };
+        }
+        const text = await Deno.readTextFile(file);
         if (platform !== undefined) return { code: await forPlatform(text, platform), moduleType: "ts" };
         return { code: /\/src\/(nn|tensor)\//.test(file) ? withNames(text) : text, moduleType: "ts" };
       },
@@ -123,7 +187,7 @@ async function bundle(): Promise<readonly Output[]> {
   const { output } = await made.generate({
     format: "esm",
     minify: true,
-    comments: false,
+    comments: { legal: false, jsdoc: false, annotation: true }, // which calls may be left out
     entryFileNames: "[name].js",
     chunkFileNames: `${NAME}-[name]-[hash].js`,
   });
@@ -167,14 +231,23 @@ async function write(file: string, text: string): Promise<void> {
 /** What package.json says. */
 function manifest(): Record<string, unknown> {
   const { name, version, license, entries } = readConfig(), exports: Record<string, unknown> = {};
+  const of = (platform: string): string => `./${NAME}.${platform}.js`;
   for (const [entry, file] of Object.entries(entries)) {
-    const types = `./types/${file.slice(2).replace(/\.ts$/, ".d.ts")}`, of = (p: string) => `./${NAME}.${p}.js`;
+    const types = `./types/${file.slice(2).replace(/\.ts$/, ".d.ts")}`;
     const [browser, node] = [of("browser"), of("node")];
     exports[entry] = entry === "."
       ? { types, deno: of("deno"), browser, bun: node, node, default: browser }
       : { types, default: `./${fileOf(entry)}.js` };
   }
   const page = `./${NAME}.browser.js`;
+  exports["./core"] = {
+    types: "./types/mod.d.ts",
+    deno: of("deno"),
+    browser: of(LIGHT),
+    bun: of("node"),
+    node: of("node"),
+    default: of(LIGHT),
+  };
   return {
     name,
     version,
@@ -188,7 +261,7 @@ function manifest(): Record<string, unknown> {
     unpkg: page,
     jsdelivr: page,
     // these register devices
-    sideEffects: Object.keys(PLATFORMS).map((p) => `./${NAME}.${p}.js`),
+    sideEffects: ENTRIES.map((p) => `./${NAME}.${p}.js`),
     engines: { node: ">=20.16", bun: ">=1.2", deno: ">=2.8" },
     files: ["*.js", "types/", "README.md", "LICENSE"],
   };
@@ -206,24 +279,21 @@ export async function makePackage(folder: string): Promise<void> {
 }
 
 /** The files that come with a file: those that it and what it imports import at once. */
-async function loadedWith(folder: string, file: string, seen: Set<string> = new Set()): Promise<Set<string>> {
+function loadedWith(all: ReadonlyMap<string, string>, file: string, seen: Set<string> = new Set()): Set<string> {
   if (seen.has(file)) return seen;
   seen.add(file);
-  for (const m of (await Deno.readTextFile(`${folder}/${file}`)).matchAll(/(?:from|import)"\.\/([^"]+)"/g)) {
-    await loadedWith(folder, m[1], seen);
-  }
+  for (const m of all.get(file)!.matchAll(/(?:from|import)"\.\/([^"]+)"/g)) loadedWith(all, m[1], seen);
   return seen;
 }
 
-/** Bytes that a file and what comes with it take, minified, and by gzip; and what that is. */
-export async function sizeOf(
-  folder: string,
-  file: string,
-): Promise<readonly [nbytes: number, gzipped: number, files: ReadonlySet<string>]> {
+/** What is loaded: bytes of minified code, the same gzipped, and the files. */
+export type Weight = readonly [nbytes: number, gzipped: number, files: ReadonlySet<string>];
+
+async function weigh(all: ReadonlyMap<string, string>, file: string): Promise<Weight> {
   let nbytes = 0, gzipped = 0;
-  const files = await loadedWith(folder, file);
+  const files = loadedWith(all, file);
   for (const name of files) {
-    const bytes = await Deno.readFile(`${folder}/${name}`);
+    const bytes = new TextEncoder().encode(all.get(name)!);
     const packed = new Blob([bytes]).stream().pipeThrough(new CompressionStream("gzip"));
     nbytes += bytes.length;
     gzipped += (await new Response(packed).arrayBuffer()).byteLength;
@@ -231,10 +301,34 @@ export async function sizeOf(
   return [nbytes, gzipped, files];
 }
 
+/** What a file of the package and what comes with it take. */
+export async function sizeOf(folder: string, file: string): Promise<Weight> {
+  const all = new Map<string, string>();
+  for await (const { name } of Deno.readDir(folder)) {
+    if (name.endsWith(".js")) all.set(name, await Deno.readTextFile(`${folder}/${name}`));
+  }
+  return await weigh(all, file);
+}
+
+/** What a program in a folder where the package is installed takes, made for browsers: what it does not use is left out. */
+export async function sizeOfProgram(file: string): Promise<Weight> {
+  const { rolldown } = await import(BUNDLER) as Bundler;
+  const made = await rolldown({
+    input: { program: file },
+    platform: "browser",
+    logLevel: "silent",
+    plugins: [],
+    resolve: { conditionNames: ["browser", "import", "default"] },
+  });
+  const { output } = await made.generate({ format: "esm", minify: true, comments: false });
+  await made.close();
+  return await weigh(new Map(output.map((o) => [o.fileName, o.code])), "program.js");
+}
+
 if (import.meta.main) {
   const folder = path("dist/npm");
   await makePackage(folder);
-  for (const platform of Object.keys(PLATFORMS)) {
+  for (const platform of ENTRIES) {
     const [nbytes, gzipped] = await sizeOf(folder, `${NAME}.${platform}.js`);
     console.log(`${platform}: ${Math.round(nbytes / 1e3)} kB, ${Math.round(gzipped / 1e3)} kB gzipped`);
   }

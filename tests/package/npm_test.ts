@@ -6,7 +6,7 @@
  */
 import assert from "node:assert/strict";
 import { ROOT, runCommand, runDeno } from "../system/subprocess.ts";
-import { COMPILER, makePackage, sizeOf } from "./npm.ts";
+import { COMPILER, makePackage, sizeOf, sizeOfProgram } from "./npm.ts";
 
 /** Prints what became of the suite on each device, and what float16 is read as. */
 const MAIN = `
@@ -109,6 +109,36 @@ globalThis.found = {
   disk: Device.list().find((d) => d.name === "DISK").reason,
 };`;
 
+/** Prints what the light entry says and does before what it loads later is there, and after. */
+const LIGHT = `
+import { Device, dtypes, jit, nn, Tensor } from "@dinograd/dinograd/core";
+const told = (f) => { try { return f(); } catch (error) { return error.name + ": " + error.message; } };
+const x = new Tensor([[1, 2], [3, 4]]), report = { shape: x.matmul(x).shape, device: Device.default };
+report.early = [told(() => x.add(1).realize()), told(() => x.add(1).tolistSync()), told(() => x.schedule())];
+report.first = await Promise.all([x.matmul(x).tolist(), x.sum().item()]);
+report.then = told(() => x.mul(2).tolistSync());
+const step = jit((t) => t.mul(2).sum()), sums = [];
+for (let i = 0; i < 4; i++) sums.push(await step(Tensor.full([3], i, { dtype: dtypes.float32 })).item());
+report.sums = [...sums, step.stats.replays];
+const layer = new nn.Linear(2, 1), optimizer = new nn.optim.SGD([layer.weight, layer.bias], { lr: 0.01 }), losses = [];
+for (let i = 0; i < 3; i++) {
+  losses.push(Tensor.train(() => {
+    optimizer.zeroGrad();
+    const loss = layer.call(x.float()).square().mean().backward();
+    optimizer.step();
+    return loss;
+  }));
+}
+report.learned = await losses[2].item() < await losses[0].item();
+report.js = await x.to("JS").add(0.5).tolist();
+console.log(JSON.stringify(report));
+process.exit(0);`;
+
+/** What a program of one operation is. */
+const ONE = (entry: string): string => `
+import { Tensor } from "@dinograd/dinograd${entry}";
+console.log(await new Tensor([1, 2]).add(1).tolist());`;
+
 /** What must compile, and must not, for users of the package. */
 const TYPED = `
 import { Device, dtypes, grad, jit, nn, state, Tensor, type DType } from "@dinograd/dinograd";
@@ -143,7 +173,16 @@ async function install(): Promise<string | undefined> {
     throw error;
   }
   await Deno.mkdir(app);
-  const files = { "main.mjs": MAIN, "files.mjs": FILES, "devices.mjs": DEVICES, "page.js": PAGE, "typed.mts": TYPED };
+  const files = {
+    "main.mjs": MAIN,
+    "files.mjs": FILES,
+    "devices.mjs": DEVICES,
+    "page.js": PAGE,
+    "typed.mts": TYPED,
+    "light.mjs": LIGHT,
+    "one.mjs": ONE(""),
+    "one-light.mjs": ONE("/core"),
+  };
   for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${app}/${name}`, text);
   await Deno.writeTextFile(
     `${app}/index.html`,
@@ -182,10 +221,17 @@ async function versionOf(engine: string): Promise<string | undefined> {
   }
 }
 
-/** What a page may load at most, gzipped. */
-const MAX_GZIPPED = 450e3;
+/** What pages may load at once at most, gzipped: of an entry, and of a program of one operation. */
+const MAX_GZIPPED = {
+  "dinograd.browser.js": 400e3,
+  "dinograd.core.js": 250e3,
+  "one.mjs": 330e3,
+  "one-light.mjs": 190e3,
+};
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */
 const NOT_IN_PAGES = ["nvrtc", "cuLaunchKernel", "posix_memalign", "@compute", "H4sI"];
+/** What the light entry must not load at once besides. */
+const NOT_IN_LIGHT = ["WebAssembly.Instance", "devectorize", "memory.grow"];
 const FORBID = "--disallow-code-generation-from-strings";
 
 for (const engine of ["node", "bun"]) {
@@ -291,17 +337,45 @@ Deno.test({
     ]);
     const { version, exports } = JSON.parse(await Deno.readTextFile(new URL("deno.json", ROOT)));
     assert.equal(manifest.version, version);
-    assert.deepEqual(Object.keys(manifest.exports), [...Object.keys(exports), "./package.json"]);
+    assert.deepEqual(Object.keys(manifest.exports), [...Object.keys(exports), "./core", "./package.json"]);
     const names = [...Deno.readDirSync(root)].map((f) => f.name).filter((n) => !/^dinograd[\w.-]*\.js$/.test(n)).sort();
     assert.deepEqual(names, ["LICENSE", "README.md", "package.json", "types"]);
-    const [, gzipped, loaded] = await sizeOf(root, "dinograd.browser.js");
-    assert.ok(gzipped < MAX_GZIPPED, `a page loads ${gzipped} bytes`);
     const all = [...Deno.readDirSync(root)].map((f) => f.name).filter((n) => n.endsWith(".js"));
-    for (const word of NOT_IN_PAGES) {
-      const having = all.filter((file) => Deno.readTextFileSync(root + file).includes(word));
-      assert.ok(having.length > 0, `no file has ${word}`);
-      assert.deepEqual(having.filter((file) => loaded.has(file)), [], word);
+    for (const [name, limit] of Object.entries(MAX_GZIPPED)) {
+      const isEntry = name.endsWith(".js");
+      const [, gzipped, loaded] = isEntry ? await sizeOf(root, name) : await sizeOfProgram(`${app}/${name}`);
+      assert.ok(gzipped < limit, `${name} loads ${gzipped} bytes, more than ${limit}`);
+      if (!isEntry) continue;
+      for (const word of name.includes("core") ? [...NOT_IN_PAGES, ...NOT_IN_LIGHT] : NOT_IN_PAGES) {
+        const having = all.filter((file) => Deno.readTextFileSync(root + file).includes(word));
+        assert.ok(having.length > 0, `no file has ${word}`);
+        assert.deepEqual(having.filter((file) => loaded.has(file)), [], `${name} loads ${word}`);
+      }
     }
+  },
+});
+
+Deno.test({
+  name: "the package: its light entry loads what runs kernels with the first value that is awaited",
+  ignore: missing !== undefined || await versionOf("node") === undefined,
+  async fn() {
+    const late = "what compiles kernels is not loaded yet; await init() first, or any value";
+    const { early, ...rest } = JSON.parse(await succeed("node", ["-C", "browser", "light.mjs"], app));
+    assert.deepEqual(
+      early,
+      ["realize a tensor", "realize a tensor", "schedule a tensor"].map((action) =>
+        `DeviceError: Cannot ${action}: ${late}`
+      ),
+    );
+    assert.deepEqual(rest, {
+      shape: [2, 2],
+      device: "WASM",
+      first: [[[7, 10], [15, 22]], 10],
+      then: [[2, 4], [6, 8]],
+      sums: [0, 6, 12, 18, 2],
+      learned: true,
+      js: [[1.5, 2.5], [3.5, 4.5]],
+    });
   },
 });
 

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { currentCapture } from "../../engine/realize_nodes.ts";
+import { currentCapture } from "../../engine/front/listening.ts";
 import { ArgumentError, JitError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkOptions, describe } from "../../helpers/options.ts";
 import { hasState } from "../../helpers/stateful.ts";

@@ -11,7 +11,7 @@
  */
 import { type DeviceName, knownDevice } from "../../device/device.ts";
 import { dtypes } from "../../dtype/dtype.ts";
-import { currentCapture } from "../../engine/realize_nodes.ts";
+import { currentCapture } from "../../engine/front/listening.ts";
 import { ArgumentError, DeviceError, JitError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";

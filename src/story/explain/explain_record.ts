@@ -8,7 +8,8 @@
 import type { Buffer } from "../../device/buffer.ts";
 import { type Statistics, statisticsOf } from "./explain_values.ts";
 import type { DType } from "../../dtype/dtype.ts";
-import { accessOf, CompiledKernel, type ExecItem, type StepListener, ViewOp } from "../../engine/exec.ts";
+import { accessOf, type StepListener } from "../../engine/exec.ts";
+import { CompiledKernel, type ExecItem, ViewOp } from "../../engine/front/runners.ts";
 import type { Line } from "../../helpers/stack.ts";
 import { argOf } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";

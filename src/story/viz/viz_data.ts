@@ -7,7 +7,7 @@
  */
 import type { Note } from "../../uop/core/notes.ts";
 import type { Program } from "../../device/program.ts";
-import type { CompiledKernel, ExecItem } from "../../engine/exec.ts";
+import type { CompiledKernel, ExecItem } from "../../engine/front/runners.ts";
 import { FormatError } from "../../helpers/errors.ts";
 import type { Span, SpanKind } from "../../helpers/spans.ts";
 import { lineText } from "../../helpers/stack.ts";

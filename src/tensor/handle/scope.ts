@@ -14,7 +14,7 @@ import {
   ScopeHold,
   type Tracked,
 } from "../../device/scopes.ts";
-import { currentCapture } from "../../engine/realize_nodes.ts";
+import { currentCapture } from "../../engine/front/listening.ts";
 import { runHolding } from "../../helpers/async_local.ts";
 import { checkFunction } from "../../helpers/options.ts";
 import { Site } from "../../helpers/stack.ts";

@@ -6,8 +6,9 @@
  */
 import { type Buffer, bufferOf, releaseStorage } from "../../device/buffer.ts";
 import type { Recording } from "../../engine/capture.ts";
-import { countText, debugPrint } from "../../engine/debug.ts";
-import { Replay } from "../../engine/replay.ts";
+import { makeReplay } from "../../engine/front/engine.ts";
+import { countText, debugPrint } from "../../engine/front/listening.ts";
+import type { Replay } from "../../engine/replay.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { Site } from "../../helpers/stack.ts";
 import { type BufferArg, Storage } from "../../uop/core/args.ts";
@@ -145,7 +146,7 @@ export function finishCapture(
   const draws = currentCounter() - counter;
   const visible = new Set([...storages, ...(moves ? made : older)]);
   releaseInner(made, visible);
-  const replay = new Replay(recording, { sources, visible, older, variable: variableOf(counter, draws) });
+  const replay = makeReplay(recording, { sources, visible, older, variable: variableOf(counter, draws) });
   const isClosed = (s: Storage): boolean => !made.has(s) || older.has(s);
   const sharing = new Sharing(
     heard.taking,

@@ -8,9 +8,8 @@
  */
 import { relieveDevices, relieveHeap, REPLAY_SHARE } from "../../device/pressure.ts";
 import { toDType } from "../../dtype/dtype.ts";
-import { forgotten } from "../../engine/compile_cache.ts";
-import { debugPrint } from "../../engine/debug.ts";
-import { currentCapture, realizeNodes, useLog } from "../../engine/realize_nodes.ts";
+import { realizeNodes } from "../../engine/front/engine.ts";
+import { currentCapture, debugPrint, forgotten, useLog } from "../../engine/front/listening.ts";
 import { envNumber, modesText } from "../../helpers/env.ts";
 import { ArgumentError, DisposedError, JitError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";

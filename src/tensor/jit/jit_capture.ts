@@ -7,7 +7,7 @@
  */
 import { ScopeHold } from "../../device/scopes.ts";
 import { Recording } from "../../engine/capture.ts";
-import { setCapture } from "../../engine/realize_nodes.ts";
+import { setCapture } from "../../engine/front/listening.ts";
 import { runHolding } from "../../helpers/async_local.ts";
 import { JitError } from "../../helpers/errors.ts";
 import { timed } from "../../helpers/spans.ts";

@@ -5,7 +5,7 @@
  * @module
  */
 import { type Buffer, bufferOf } from "../../device/buffer.ts";
-import { readLog } from "../../engine/realize_nodes.ts";
+import { readLog } from "../../engine/front/listening.ts";
 import { JitError } from "../../helpers/errors.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";

@@ -9,8 +9,8 @@
 import { attachBuffer, Buffer, bufferOf } from "../../device/buffer.ts";
 import { getDevice } from "../../device/device.ts";
 import type { Recording } from "../../engine/capture.ts";
-import { copyBuffer } from "../../engine/exec.ts";
-import type { UseListener } from "../../engine/realize_nodes.ts";
+import { copyBuffer } from "../../engine/front/engine.ts";
+import type { UseListener } from "../../engine/front/listening.ts";
 import { JitError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { argOf, Storage } from "../../uop/core/args.ts";

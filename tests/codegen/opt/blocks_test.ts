@@ -3,7 +3,7 @@ import { match, ok, strictEqual, throws } from "node:assert/strict";
 import { ArgumentError, Device, schedule, Tensor, Variable } from "../../../mod.ts";
 import { Kernel } from "../../../src/codegen/opt/kernel.ts";
 import { simplifyRanges } from "../../../src/codegen/ast/simplify.ts";
-import { CompiledKernel } from "../../../src/engine/exec.ts";
+import { CompiledKernel } from "../../../src/engine/front/runners.ts";
 import { devicesHere } from "../../fixtures/devices.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { difference, toleranceOf } from "../../tolerance.ts";

@@ -1,0 +1,63 @@
+/**
+ * The engine, as tensors ask for it: it schedules, compiles and runs graphs. `mod.ts` sets the one of whole_engine.ts; in
+ * pages it may come later (src/device/parts.ts), so what is above imports only this.
+ *
+ * @module
+ */
+import type { Buffer } from "../../device/buffer.ts";
+import { type Device, setSelfTest } from "../../device/device.ts";
+import { needParts } from "../../device/parts.ts";
+import type { Program } from "../../device/program.ts";
+import type { DeviceError } from "../../helpers/errors.ts";
+import type { UOp } from "../../uop/core/uop.ts";
+import type { Recording } from "../capture.ts";
+import type { Replay, ReplaySpec } from "../replay.ts";
+import { compiling, type ExecItem } from "./runners.ts";
+
+/** What runs graphs. The functions are those of realize_nodes.ts, exec.ts, compile_cache.ts and self_test.ts. */
+export interface Engine {
+  realizeNodes(nodes: readonly UOp[], beside?: readonly UOp[]): void;
+  realizeUnheard(nodes: readonly UOp[]): void;
+  scheduleItems(nodes: readonly UOp[]): ExecItem[];
+  compileKernels(device: Device, asts: readonly UOp[]): Program[];
+  copyBuffer(to: Buffer, from: Buffer): void;
+  makeReplay(recording: Recording, spec: ReplaySpec): Replay;
+  selfTest(device: Device): DeviceError | undefined;
+  selfTestAsync(device: Device): Promise<DeviceError | undefined>;
+}
+
+let current: Engine | undefined;
+
+/** Sets what runs graphs from now on. */
+export function setEngine(engine: Engine): void {
+  current = engine;
+  compiling.compile = engine.compileKernels;
+  setSelfTest(engine.selfTest, engine.selfTestAsync);
+}
+
+/** The engine, loaded now if need be. @throws {DeviceError} where that takes waiting */
+function engine(action: string): Engine {
+  if (current === undefined) needParts(action);
+  return current!;
+}
+
+/** Realizes nodes: afterwards each has become a buffer (or a view of one), and so have the open writes `beside`. */
+export function realizeNodes(nodes: readonly UOp[], beside?: readonly UOp[]): void {
+  engine("realize a tensor").realizeNodes(nodes, beside);
+}
+/** Realizes what is no part of what is captured: once, and not in each replay. */
+export function realizeUnheard(nodes: readonly UOp[]): void {
+  engine("realize a tensor").realizeUnheard(nodes);
+}
+/** A graph's steps, without running them. */
+export function scheduleItems(nodes: readonly UOp[]): ExecItem[] {
+  return engine("schedule a tensor").scheduleItems(nodes);
+}
+/** Copies all of `from` into `to`. */
+export function copyBuffer(to: Buffer, from: Buffer): void {
+  engine("copy a buffer").copyBuffer(to, from);
+}
+/** What was recorded, made ready to run again. */
+export function makeReplay(recording: Recording, spec: ReplaySpec): Replay {
+  return engine("capture a function").makeReplay(recording, spec);
+}

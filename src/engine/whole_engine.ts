@@ -1,0 +1,23 @@
+/**
+ * All of the engine: what `mod.ts` sets (front/engine.ts), and what pages load when they first need it.
+ *
+ * @module
+ */
+import { compileKernels } from "./compile_cache.ts";
+import { copyBuffer } from "./exec.ts";
+import type { Engine } from "./front/engine.ts";
+import { realizeNodes, realizeUnheard, scheduleItems } from "./realize_nodes.ts";
+import { Replay } from "./replay.ts";
+import { selfTest, selfTestAsync } from "./self_test.ts";
+
+/** The engine of the library. */
+export const wholeEngine: Engine = {
+  realizeNodes,
+  realizeUnheard,
+  scheduleItems,
+  compileKernels,
+  copyBuffer,
+  makeReplay: (recording, spec) => new Replay(recording, spec),
+  selfTest,
+  selfTestAsync,
+};
