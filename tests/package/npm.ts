@@ -212,7 +212,9 @@ async function declare(into: string): Promise<void> {
       if (seen.has(file)) continue;
       seen.add(file);
       const here = file.replace(/\.ts$/, ".d.ts"), text = await Deno.readTextFile(`${whole}/${here}`);
-      const out = text.replace(/((?:from|import\() ?")(\.[^"]+)\.ts"/g, (_, before, to) => {
+      // examples in comments import nothing
+      const out = text.replace(/\/\*[\s\S]*?\*\/|((?:from|import\() ?")(\.[^"]+)\.ts"/g, (all, before, to) => {
+        if (before === undefined) return all;
         wanted.push(new URL(`${to}.ts`, `file:///${file}`).pathname.slice(1));
         return `${before}${to}.js"`;
       });
