@@ -6,7 +6,9 @@
  */
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { checkBoolean, checkFunction, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { sameArray } from "../../helpers/math.ts";
 import { leavesOf, mapLeaves } from "../../helpers/tree.ts";
+import { isWeak } from "../handle/base.ts";
 import { Tensor } from "../tensor.ts";
 import { grad, isTransformed, type TensorFunction, vmap } from "../transforms/transforms.ts";
 import { jit } from "./jit.ts";
@@ -103,6 +105,35 @@ export function hessian<A extends unknown[]>(
   };
 }
 
+/** Whole numbers without a dtype, as the floats that a step makes of them; undefined where there are none of the kind. */
+function asFloats(init: unknown, next: unknown): unknown {
+  const after = leavesOf(next, isTensor), dtypeOf = (t: Tensor, k: number) => after[k]?.dtype ?? t.dtype;
+  const isMeant = (t: Tensor, k: number): boolean => isWeak(t) && dtypeOf(t, k).isFloat;
+  if (!leavesOf(init, isTensor).some(isMeant)) return undefined;
+  return mapLeaves(init, isTensor, (t, k) => isMeant(t, k) ? t.cast(dtypeOf(t, k)) : t);
+}
+
+/** Throws unless a carry is as the one before it. @throws {ShapeError} @throws {DTypeError} @throws {ArgumentError} */
+function checkCarry(action: string, carry: unknown, next: unknown): void {
+  const before = leavesOf(carry, isTensor), after = leavesOf(next, isTensor), form = "a carry keeps its form";
+  if (before.length !== after.length) {
+    throw new ArgumentError(action, { reason: `${form}: it has ${before.length} tensors, and then ${after.length}` });
+  }
+  for (const [k, t] of before.entries()) {
+    if (!sameArray(t.shape, after[k].shape)) {
+      throw new ShapeError(action, {
+        shapes: [t.shape, after[k].shape],
+        reason: `${form}, and a step changed its shape`,
+      });
+    }
+    if (t.dtype === after[k].dtype) continue;
+    throw new DTypeError(`${action} with carries of`, {
+      dtypes: [t.dtype, after[k].dtype],
+      reason: `${form}, and a step changed its dtype; cast init, or what the step gives`,
+    });
+  }
+}
+
 /**
  * Runs `[carry, y] = fn(carry, x)` for each part of `xs` along its first axis, from `init` on: the last carry, and all `y`,
  * stacked. Carry, `x` and `y` are tensors or trees of them; carries keep their shapes and dtypes. The step is captured once
@@ -117,7 +148,8 @@ export function hessian<A extends unknown[]>(
  * console.log(await sum.item(), await products.tolist()); // 7 [0.5, 3, 12.25]
  * ```
  *
- * @throws {ShapeError} where first axes differ @throws {ArgumentError} without `xs` or a length, or for a step that gives no pair
+ * @throws {ShapeError} where first axes differ, or a step changes the shape of a carry @throws {DTypeError} where it changes
+ * its dtype @throws {ArgumentError} without `xs` or a length, or for a step that gives no pair
  */
 export function scan<C, X, Y>(
   fn: (carry: C, x: X) => readonly [C, Y],
@@ -143,13 +175,18 @@ export function scan<C, X, Y>(
       reason: `all must have ${steps} parts`,
     });
   }
-  let isGraph = unroll || isTransformed();
   const body = (carry: C, x: X): [C, Y] => {
     const made: unknown = fn(carry, x);
     if (Array.isArray(made) && made.length === 2) return made as unknown as [C, Y];
     throw new ArgumentError(action, { reason: `a step must give [carry, y], not ${describe(made)}` });
   };
-  const reached = isGraph || steps === 0 || !Tensor.isGradEnabled() ? undefined : reachedBy(body as Step, init, xs);
+  if (steps === 0) {
+    const part = mapLeaves(xs, isTensor, (t) => Tensor.zeros(t.shape.slice(1), { dtype: t.dtype, device: t.device }));
+    const none = (t: Tensor): Tensor => Tensor.zeros([0, ...t.shape], { dtype: t.dtype, device: t.device });
+    return [init, mapLeaves(body(init, part as X)[1], isTensor, none) as Y];
+  }
+  let isGraph = unroll || isTransformed();
+  const reached = isGraph || !Tensor.isGradEnabled() ? undefined : reachedBy(body as Step, init, xs);
   isGraph ||= reached?.draws === true;
   const act = isGraph ? body : jit(body) as unknown as typeof body;
   // gradients go around captured steps, and not through what they are given
@@ -164,6 +201,9 @@ export function scan<C, X, Y>(
       given.push(x);
     }
     const [next, y] = act(carry, x as X);
+    const floats = i === 0 ? asFloats(init, next) : undefined;
+    if (floats !== undefined) return scan(fn, floats as C, xs, options);
+    checkCarry(action, carry, next);
     // kept, so that no step is computed in the next one again
     carry = isGraph ? mapLeaves(next, isTensor, (t) => t.contiguous()) as C : next;
     ys.push(y);

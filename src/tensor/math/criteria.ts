@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf, promote } from "../../dtype/promotion.ts";
-import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { ArgumentError, DTypeError, IndexError, ShapeError } from "../../helpers/errors.ts";
 import { sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -14,6 +14,7 @@ import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { broadcastShape, checkTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
 import type { PlaceTensor } from "../index/places.ts";
+import { hostValues } from "../nodes/select.ts";
 import type { SpecialTensor } from "../ops/special.ts";
 import type { LossOptions, LossTensor } from "./loss.ts";
 import type { NormTensor } from "./norms.ts";
@@ -27,6 +28,22 @@ export interface CtcOptions extends LossOptions {
   readonly blank?: number;
   /** Whether losses that are infinite count 0, with a gradient of 0. Default false. */
   readonly zeroInfinity?: boolean;
+}
+
+/** Throws for lengths known on the host that reach beyond what there is. @throws {ArgumentError} */
+function checkLengths(action: string, name: string, lengths: UOp, most: number): void {
+  const bad = hostValues(lengths)?.find((n) => n < 0 || n > most);
+  if (bad === undefined) return;
+  throw new ArgumentError(action, { reason: `${name} must lie between 0 and ${most}, and one is ${bad}` });
+}
+
+/** Throws for labels that count and name no class, where they are known on the host. @throws {IndexError} */
+function checkClasses(action: string, targets: TensorBase, lengths: UOp, classes: number): void {
+  const values = hostValues(targets.uop), counts = hostValues(lengths), width = targets.shape[targets.ndim - 1];
+  if (values === undefined || counts === undefined || values.length > 65536) return;
+  const isPadding = (at: number): boolean => targets.ndim === 2 && at % width >= Number(counts[Math.floor(at / width)]);
+  const bad = Array.from(values, Number).find((v, at) => (v < 0 || v >= classes) && !isPadding(at));
+  if (bad !== undefined) throw new IndexError(action, { reason: `label ${bad} is none of ${classes} classes` });
 }
 
 /** The families that it is written in. */
@@ -308,6 +325,9 @@ export abstract class CriterionTensor extends TensorBase {
       });
     });
     const [T, L] = lengths;
+    checkLengths(action, "inputLengths", T.uop, steps);
+    checkLengths(action, "targetLengths", L.uop, targets.shape[targets.ndim - 1]);
+    checkClasses(action, targets, L.uop, classes);
     let labels = targets.cast(int);
     if (labels.ndim === 1 && n === 1) labels = labels.unsqueeze(0);
     else if (labels.ndim === 1) { // one after the other

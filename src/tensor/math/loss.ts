@@ -133,8 +133,8 @@ export abstract class LossTensor extends TensorBase {
     const axis = this.ndim === 1 ? 0 : 1;
     checkTensor("compute crossEntropy", "Y", Y);
     const logs = this.logSoftmax(axis);
+    if (factors !== undefined) this.checkFactors(factors, axis);
     const each = factors?.reshape(this.shape.map((n, i) => i === axis ? n : 1));
-    if (each !== undefined) this.checkFactors(factors!, axis);
     const all = each === undefined ? logs : logs.mul(each); // what is mixed in counts each class by its weight
     const smoothed = (losses: this, even: this): this =>
       labelSmoothing > 0 ? losses.mul(1 - labelSmoothing).sub(even.mul(labelSmoothing)) : losses;

@@ -6,7 +6,7 @@
  */
 import { floatOf } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { ceilDiv, rangeOf } from "../../helpers/math.ts";
+import { ceilDiv, prod, rangeOf } from "../../helpers/math.ts";
 import { checkBoolean, checkChoice, checkInteger, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo } from "../../uop/core/build_movement.ts";
 import { constant } from "../../uop/core/uop.ts";
@@ -97,7 +97,14 @@ export abstract class SpectrogramTensor extends TensorBase {
     if (this.ndim === 0) throw new ShapeError(action, { shapes: [[]], reason: "a scalar has no axis to transform" });
     const half = nFft >> 1, lead = this.ndim - 1;
     // modes other than constant take axes before the last two for granted
-    const rows = this.reshape([-1, 1, this.shape[lead]]);
+    const rows = this.reshape([prod(this.shape.slice(0, lead)), 1, this.shape[lead]]);
+    if (center && padMode === "reflect" && this.shape[lead] <= half) {
+      throw new ShapeError(action, {
+        shapes: [this.shape],
+        axis: lead,
+        reason: `a reflection of ${half} values takes ${half + 1} or more; give { center: false } or another padMode`,
+      });
+    }
     const signal = center ? rows.pad([half, half], { mode: padMode }) : rows;
     const n = signal.shape[2];
     if (n < nFft) {
@@ -137,7 +144,16 @@ export abstract class SpectrogramTensor extends TensorBase {
         reason: "a complex signal has frequencies of both signs: give onesided: false",
       });
     }
-    const spectra = this.reshape([-1, count, shape[lead + 1]]).transpose(-1, -2);
+    if (shape[lead + 1] === 0) {
+      throw new ShapeError(action, { shapes: [shape], axis: lead + 1, reason: "it has no frames" });
+    }
+    const size = options.winLength ?? nFft;
+    if (hop > size) {
+      throw new ArgumentError(action, {
+        reason: `windows of ${size} values each ${hop} leave gaps; hopLength must be at most winLength`,
+      });
+    }
+    const spectra = this.reshape([prod(shape.slice(0, lead)), count, shape[lead + 1]]).transpose(-1, -2);
     const cut = onesided ? spectra.irfft(-1, { n: nFft }) : returnComplex ? spectra.ifft() : spectra.ifft().real();
     const scaled = normalized ? cut.mul(nFft ** 0.5) as this : cut as this;
     const ones = this.wrap(broadcastTo(constant(1, this.dtype.real), [nFft])), frames = shape[lead + 1];

@@ -400,14 +400,16 @@ export abstract class SystemTensor extends TensorBase {
   matrixExp(): this {
     const a = this.asMatrices("matrixExp", true, false), d = a.dtype.real, n = a.shape[a.ndim - 1];
     if (prod(a.shape) === 0) return this.wrap(a.uop).cast(floatOf(this.dtype));
-    // halvings until the norm is below 1/2; the largest finite one needs so many
-    const most = d === dtypes.float64 ? 24 : 16, terms = d === dtypes.float64 ? 16 : 10;
+    // halvings until the norm is below 1/2; of one that needs more, no digit of the result would be right
+    const most = d === dtypes.float64 ? 53 : 24, terms = d === dtypes.float64 ? 16 : 10;
     const norm = this.wrap(detachNode(a.abs().sum(-2, { keepdim: true }).max(-1, { keepdim: true }).uop));
     const halvings = norm.mul(2).maximum(1).log2().ceil().clamp(0, most).inMemory();
     const x = a.mul(halvings.neg().exp2()).inMemory(), one = a.unit();
     let sum: this = one;
     for (let k = terms; k >= 1; k--) sum = one.add(x.dot(sum).div(k)).inMemory();
-    for (const k of rangeOf(most)) sum = (halvings.gt(k).where(sum.dot(sum), sum) as this).inMemory();
+    for (const k of rangeOf(most)) {
+      sum = (halvings.gt(this.wrap(step(k, most))).where(sum.dot(sum), sum) as this).inMemory();
+    }
     return (n === 1 ? a.exp() : sum).cast(floatOf(this.dtype));
   }
 }
