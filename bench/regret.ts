@@ -15,6 +15,7 @@ import { CompiledKernel, context, Device, schedule, Tensor } from "../mod.ts";
 import { estimateOf } from "../src/codegen/choose/loop_costs.ts";
 import { type Opt, optsText, parseOpts } from "../src/codegen/opt/opt.ts";
 import { beforeOpts } from "../src/codegen/passes.ts";
+import { hasPhases } from "../src/uop/algebra/row_phases.ts";
 import { median, race } from "../src/engine/tuning/race.ts";
 import { rooflineOf } from "../src/engine/roofline.ts";
 import { candidatesOf, compileCandidates, tunedKey, whyNotTuned } from "../src/engine/tuning/search.ts";
@@ -137,6 +138,7 @@ function measured(
     timed.sort((a, b) => b.ms - a.ms);
     for (const { trial, runner } of timed.slice(0, KERNELS)) {
       const { program, ast } = runner, kernel = program.linear.name, opts = program.linear.opts ?? "";
+      if (hasPhases(ast)) continue; // takes no opts
       const tell = (o: readonly Opt[], problem: string): void =>
         onProblem({ program: `${family}: ${made.text}`, kernel, opts: optsText(o), problem });
       const lists = candidatesOf(open, ast, opts, count).filter((o) => !crashed.has(`${kernel} ${optsText(o)}`));

@@ -7,12 +7,14 @@ import { dtypes } from "../dtype/dtype.ts";
 import { envNumber } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import { type LinearProgram, programOf, type Renderer } from "../renderer/renderer.ts";
+import { hasPhases } from "../uop/algebra/row_phases.ts";
 import type { ParamArg } from "../uop/core/args.ts";
 import { TextArg } from "../uop/core/custom_arg.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import { constant, type UOp, uop } from "../uop/core/uop.ts";
 import { runPass, runPasses } from "../uop/rewrite/rewrite.ts";
+import { joinPrograms, phaseKernels } from "./late/join_phases.ts";
 import { linearize } from "./late/program_order.ts";
 import { nameOf, workOf } from "./machine/estimate.ts";
 import { excessOf } from "./machine/group_limits.ts";
@@ -20,14 +22,41 @@ import { optsText } from "./opt/opt.ts";
 import { KERNEL_PASSES, KernelState } from "./passes.ts";
 
 function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
-  const isChecked = envNumber("SPEC") !== 0, kernel = new KernelState(ast, renderer);
-  if (isChecked) verify(ast, specKernel, "before codegen");
-  const lowered = runPasses(KERNEL_PASSES, ast, kernel);
-  const list = (uops: UOp[]): UOp => uop(Ops.TUPLE, dtypes.void, uops);
-  const uops = runPass("linearize", () => lowered, () => linearize(lowered, renderer.caps.hasGrid), list);
-  if (isChecked) verify(uops, specLinear, "after linearize");
+  if (envNumber("SPEC") !== 0) verify(ast, specKernel, "before codegen");
+  if (!renderer.caps.hasGrid && hasPhases(ast)) return programOfPhases(ast, renderer);
+  const kernel = new KernelState(ast, renderer), uops = listOf(ast, kernel);
   const { flops, bytes } = workOf(kernel.simple), opts = optsText(kernel.applied);
   return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts };
+}
+
+/** The ordered list of a kernel. */
+function listOf(ast: UOp, kernel: KernelState): UOp[] {
+  const lowered = runPasses(KERNEL_PASSES, ast, kernel);
+  const list = (uops: UOp[]): UOp => uop(Ops.TUPLE, dtypes.void, uops);
+  const uops = runPass("linearize", () => lowered, () => linearize(lowered, kernel.caps.hasGrid), list);
+  if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after linearize");
+  return uops;
+}
+
+const alone = new WeakMap<Renderer, Renderer>();
+
+/** The device as one thread of it sees it. */
+function oneThread(renderer: Renderer): Renderer {
+  let one = alone.get(renderer);
+  if (one === undefined) {
+    const { name, caps } = renderer;
+    alone.set(renderer, one = { name, caps: { ...caps, threads: 1 }, render: (p) => renderer.render(p) });
+  }
+  return one;
+}
+
+/** A kernel of several phases where loops run it: threads share its blocks. */
+function programOfPhases(ast: UOp, renderer: Renderer): LinearProgram {
+  const phases = phaseKernels(ast), one = oneThread(renderer);
+  const uops = joinPrograms(phases, phases.kernels.map((k) => listOf(k, new KernelState(k, one))));
+  if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after phases are joined");
+  const { flops, bytes } = workOf(ast);
+  return { ...programOf(nameOf(ast), uops, flops, bytes), opts: "" };
 }
 
 /** The program of a kernel that is given as text. @throws {DeviceError} where the device compiles another language */

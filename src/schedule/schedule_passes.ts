@@ -32,7 +32,7 @@ import { factsOf, loadsOf, type Slots } from "./kernels/slots.ts";
 import { cutKernels } from "./order/buffer_limits.ts";
 import { Entries, OwnEntries, whatBecomes } from "./order/entries.ts";
 import { findCuts } from "./order/hazards.ts";
-import { joinRows } from "./order/join_rows.ts";
+import { joinRows, keepsRows } from "./order/join_rows.ts";
 import { entryOfKey, mergeOutputs, type Node, orderNodes, versionKey } from "./order/kernel_graph.ts";
 import { makeItems } from "./order/kernel_items.ts";
 import { orderForMemory } from "./order/memory_order.ts";
@@ -314,7 +314,7 @@ const PASSES: readonly SchedulePass[] = [
   { name: "order for memory", run: orderByMemory },
   {
     name: "join rows",
-    when: (g) => onGrid(g) && fuses(),
+    when: (g) => g.rootAt.some((i) => keepsRows(g.capsOf(g.order[i]))) && fuses(),
     run: (g) => g.nodes = joinRows(g.nodes, g.entries.infos, g.options.caps),
     spec: specKernel,
   },

@@ -9,7 +9,7 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { context } from "../../src/helpers/env.ts";
 import { Device, Tensor } from "../../mod.ts";
-import { registerSim } from "../fixtures/sim.ts";
+import { registerLoops, registerSim } from "../fixtures/sim.ts";
 import { checkDifference, gradientProgram } from "./parts/gradients.ts";
 import type { OpRow } from "./parts/op_rows.ts";
 import { ALL_ROWS } from "./parts/op_rows_more.ts";
@@ -44,6 +44,7 @@ export async function openDevices(
 ): Promise<string[]> {
   const open: string[] = [];
   if (names.includes("SIM")) registerSim();
+  if (names.includes("LOOPS")) registerLoops();
   for (const name of names) {
     try {
       await Device.open(name);

@@ -20,6 +20,7 @@ import type { LinearProgram } from "../../renderer/renderer.ts";
 import { TextArg } from "../../uop/core/custom_arg.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { printUOp } from "../../uop/core/print.ts";
+import { hasPhases } from "../../uop/algebra/row_phases.ts";
 import { sink, toposort, type UOp } from "../../uop/core/uop.ts";
 import { race, type Standing } from "./race.ts";
 import { type Found, TunedStore } from "./tuned_store.ts";
@@ -100,6 +101,7 @@ export function whyNotTuned(device: Device, ast: UOp): string | undefined {
 
 /** The opts that are measured for a kernel: near the chooser's, best by the model, and drawn. */
 export function candidatesOf(device: Device, ast: UOp, chosen: string, count: number, seed: number = SEED): Opt[][] {
+  if (hasPhases(ast)) return []; // each phase has its own
   const { renderer } = device, { caps } = renderer, open = beforeOpts(ast, renderer);
   const opts = parseOpts(chosen) ?? [], near = neighborsOf(open, caps, opts);
   const found = new Map<string, Opt[]>();

@@ -1,19 +1,21 @@
 /**
- * Kernels of which each reads only its own row of what those before it made become one kernel with several phases, on a
- * grid: what they hand on stays in the shared memory of a group. Steps of networks that sort and transform, scans in blocks,
- * and what users write in that form. In: kernels in their order. Out: the same, with such chains joined in their last kernel.
+ * Kernels of which each reads only its own row of what those before it made become one kernel with several phases: what they
+ * hand on stays in the shared memory of a group, or in the caches of a thread. Steps of networks that sort and transform,
+ * scans in blocks, and what users write in that form. In: kernels in their order. Out: the same, with such chains joined in
+ * their last kernel.
  *
  * A row is a block of neighbors in memory: what the outer loops of a kernel choose. That an access stays in it is read off
  * its index: along the outer loops it moves by whole rows of what it reads, and what is left is within one. Several short
- * rows are one block. What a chain may be ends where a row is too large for the memory of a group.
+ * rows are one block. What a chain may be ends where a row is too large for the memory of a group, or for a share of the
+ * second-level cache; where that holds all that kernels hand on anyway, they stay apart.
  *
  * @module
  */
 import { envNumber } from "../../helpers/env.ts";
 import { prod } from "../../helpers/math.ts";
-import type { Capabilities, GridCaps } from "../../renderer/renderer.ts";
+import { cacheShare, type Capabilities, hasLoopCache } from "../../renderer/renderer.ts";
 import { indexForm, linearMax, linearMin, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
-import { phasesOf } from "../../uop/algebra/row_phases.ts";
+import { type GroupLimits, memoryOfPhases, phasesOf } from "../../uop/algebra/row_phases.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
 import { simplifyKernel, simplifyValid } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, StageArg } from "../../uop/core/args.ts";
@@ -30,8 +32,10 @@ import type { EntryInfo } from "./template.ts";
 const MOST_TERMS = 64;
 /** Terms from which a sum of products is for tiles, and matrix units. */
 const PRODUCT_TERMS = 8;
-/** Threads that a group should have: shorter rows share one. */
-const GROUP_WORK = 2048;
+/** Elements that a block should have: shorter rows share one. Where loops run it, of this many bytes with what becomes of them. */
+const BLOCK_WORK = 2048, WORK_BYTES = 16;
+/** Blocks that there are for each unit where short rows share one, at least. */
+const BLOCKS_A_UNIT = 4;
 /** Elements of a row, at most, where there are too few rows for half of the device: what one group does as fast as all. */
 const FEW_ROWS = 1 << 12;
 /** How many times less goes into a chain from which another one parts. */
@@ -42,6 +46,37 @@ const LOOKED_AT = 4, MOST_BLOCKS = 16;
 const PIECE = 32;
 /** Weight of the bodies of a kernel, at most; and where few units, as of an adapter in software, take long to compile waits. */
 const MOST_WEIGHT = 1 << 13, LIGHT_WEIGHT = 1 << 8, FEW_UNITS = 8;
+
+/** Share of the second-level cache for what phases hand on: what they read and write besides takes the rest. */
+const ROW_SHARE = 1 / 4;
+/** Bytes of an element that a thread's memory holds as it is computed in: others are packed in memory alone. */
+const PLAIN_BYTES = 4;
+
+/** Where rows stay. */
+interface Room {
+  /** Bytes of it, how many of them there are side by side, and what a chain saves at least. */
+  readonly bytes: number;
+  readonly units: number;
+  readonly least: number;
+  /** Elements that a block should have. */
+  readonly work: number;
+  /** Weight of the bodies of a kernel, at most. */
+  readonly weight: number;
+  readonly kind: AxisKind;
+  /** Of the groups of a grid; undefined where loops run. */
+  readonly group: GroupLimits | undefined;
+}
+
+function roomOf(caps: Capabilities): Room | undefined {
+  const { grid, threads, l2 } = caps;
+  if (grid !== undefined) {
+    const { units, sharedBytes: bytes } = grid, weight = units < FEW_UNITS ? LIGHT_WEIGHT : MOST_WEIGHT;
+    return { bytes, units, least: 0, work: BLOCK_WORK, weight, kind: AxisKind.GLOBAL, group: grid };
+  }
+  if (!hasLoopCache(caps)) return undefined;
+  const bytes = cacheShare(caps, ROW_SHARE), work = Math.min(BLOCK_WORK, bytes / WORK_BYTES);
+  return { bytes, units: threads, least: l2, work, weight: MOST_WEIGHT, kind: AxisKind.THREAD, group: undefined };
+}
 
 /** The output loops of a kernel, outermost first in memory. */
 interface Form {
@@ -247,11 +282,8 @@ class Joiner {
   }
 
   /** The chain that ends in node `end`, of kernels whose rows are one of `blocks`. */
-  private grow(end: number, blocks: number, { sharedBytes, units }: GridCaps): Chain | undefined {
-    const { nodes, infos } = this,
-      most = units < FEW_UNITS ? LIGHT_WEIGHT : MOST_WEIGHT,
-      members = [end],
-      candidates = new Set<number>();
+  private grow(end: number, blocks: number, room: Room): Chain | undefined {
+    const { nodes, infos } = this, members = [end], candidates = new Set<number>();
     let weight = weightOf(nodes[end].stores);
     for (let m = end;;) {
       for (const r of nodes[m].reads) {
@@ -260,8 +292,8 @@ class Joiner {
       }
       // the last one that only members read
       let next = -1;
-      for (const w of candidates) if (w > next && this.joins(w, members, blocks, sharedBytes)) next = w;
-      if (next < 0 || (weight += weightOf(nodes[next].stores)) > most) break;
+      for (const w of candidates) if (w > next && this.joins(w, members, blocks, room)) next = w;
+      if (next < 0 || (weight += weightOf(nodes[next].stores)) > room.weight) break;
       candidates.delete(next);
       members.push(m = next);
     }
@@ -283,7 +315,7 @@ class Joiner {
         saved += infos[e].size * infos[e].dtype.itemsize * (1 + (this.readers.get(e)?.length ?? 0));
       }
     }
-    return { members: members.slice(0, count), blocks, saved };
+    return saved > room.least ? { members: members.slice(0, count), blocks, saved } : undefined;
   }
 
   /** Bytes that a chain reads of what other kernels make. */
@@ -299,12 +331,13 @@ class Joiner {
   }
 
   /** Is node `i` one that only members of a chain read, each the row that it computes? */
-  private joins(i: number, members: readonly number[], blocks: number, most: number): boolean {
+  private joins(i: number, members: readonly number[], blocks: number, { bytes, group }: Room): boolean {
     const n = this.nodes[i], { infos } = this;
     return n.device === this.nodes[members[0]].device && this.isKernel(i) &&
       n.writes.every((w) => {
         const e = entryOfKey(w), { size, dtype } = infos[e];
-        return this.isTemporary(e) && size / blocks * dtype.itemsize <= most &&
+        return this.isTemporary(e) && size / blocks * dtype.itemsize <= bytes &&
+          (group !== undefined || dtype.itemsize >= PLAIN_BYTES) &&
           (this.readers.get(e) ?? []).every((r) => members.includes(r) && this.readsRow(r, e, blocks));
       }) && n.stores.every((store) => {
         const s = partedBy(store, blocks), leads = leadsOf(formOf(s)!, blocks);
@@ -313,18 +346,20 @@ class Joiner {
   }
 
   /** The kernel of the first `count` members of a chain; undefined where a group has not the memory for it. */
-  private kernelOf({ members: all, blocks }: Chain, count: number): Joined | undefined {
+  private kernelOf({ members: all, blocks }: Chain, count: number, room: Room): Joined | undefined {
     const members = all.slice(0, count).sort((a, b) => a - b), end = all[0], { nodes } = this, slots = new Slots();
-    const { grid, maxBuffers } = this.capsOf(nodes[end].device);
+    const { maxBuffers } = this.capsOf(nodes[end].device), { units, group } = room;
     const rowOf = (i: number): number => formOf(nodes[i].stores[0])!.size / blocks;
     const row = Math.max(...members.map(rowOf)), lasts = members.map((i) => this.lastLead(i, blocks));
-    if (2 * blocks < grid!.units && row > FEW_ROWS) return undefined;
+    if (group === undefined ? blocks < units : 2 * blocks < units && row > FEW_ROWS) return undefined;
     // short rows side by side, where there are enough for all units
     let side = 1;
-    while (row * side < GROUP_WORK && blocks / side >= 4 * grid!.units && lasts.every((n) => n % (2 * side) === 0)) {
+    while (
+      row * side < room.work && blocks / side >= BLOCKS_A_UNIT * units && lasts.every((n) => n % (2 * side) === 0)
+    ) {
       side *= 2;
     }
-    const groups = blocks / side, block = range(groups, 0, AxisKind.GLOBAL);
+    const groups = blocks / side, block = range(groups, 0, room.kind);
     let next = 1;
     const stages = new Map<number, UOp>(), stores: UOp[] = [];
     for (const i of members) {
@@ -375,9 +410,10 @@ class Joiner {
           );}
       }
     }
-    const ast = simplifyKernel(sink(stores)), { bytes } = phasesOf(ast, grid!);
+    const ast = simplifyKernel(sink(stores));
+    const { bytes } = group === undefined ? memoryOfPhases(ast) : phasesOf(ast, group);
     const params = toposort(ast).filter((u) => u.op === Ops.PARAM).length;
-    return bytes <= grid!.sharedBytes && params <= maxBuffers ? { ast, slots } : undefined;
+    return bytes <= room.bytes && params <= maxBuffers ? { ast, slots } : undefined;
   }
 
   /** The size of the innermost loop that chooses a row. */
@@ -411,17 +447,17 @@ class Joiner {
     const { nodes } = this;
     for (let end = nodes.length - 1; end > 0; end--) {
       if (!this.isKernel(end)) continue;
-      const { grid } = this.capsOf(nodes[end].device), chains: Chain[] = [];
-      if (grid === undefined) continue;
+      const room = roomOf(this.capsOf(nodes[end].device)), chains: Chain[] = [];
+      if (room === undefined) continue;
       for (const blocks of this.blocksOf(end)) {
-        const chain = this.grow(end, blocks, grid);
+        const chain = this.grow(end, blocks, room);
         if (chain !== undefined) chains.push(chain);
       }
       // what saves most; of those the one with the smallest rows
       chains.sort((a, b) => b.saved - a.saved || b.blocks - a.blocks);
       chains.some((c) => {
         for (let count = c.members.length; count > 1; count = Math.ceil(count / 2)) {
-          const kernel = this.kernelOf(c, count);
+          const kernel = this.kernelOf(c, count, room);
           if (kernel === undefined && count > 2) continue;
           if (kernel !== undefined) this.join(c.members.slice(0, count), kernel);
           return kernel !== undefined;
@@ -447,6 +483,11 @@ class Joiner {
     node.stores = [...ast.src];
     node.slots = slots;
   }
+}
+
+/** Is there room for rows on a device: in the memory of a group, or in a cache that it tells of? */
+export function keepsRows(caps: Capabilities): boolean {
+  return caps.hasGrid || hasLoopCache(caps);
 }
 
 /** Joins chains of kernels that stay in their rows. */

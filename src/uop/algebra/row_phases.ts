@@ -193,3 +193,29 @@ export function phasesOf(ast: UOp, { maxGroupThreads, sharedBytes }: GroupLimits
   const phases = drafts.map((d, i): Phase => ({ ...d, parts: parts[i], isLoop: isLoop[i], home: homes[i] }));
   return { threads, phases, bytes };
 }
+
+/** Where the phases of a kernel that loops run keep what they hand on. */
+export interface PhaseMemory {
+  /** The STAGEs in the order in which they are filled, and the memory of each. */
+  readonly stages: readonly UOp[];
+  readonly homes: readonly number[];
+  /** Elements of each memory. */
+  readonly sizes: readonly number[];
+  readonly bytes: number;
+}
+
+/** The same without threads: a phase takes the memory of one of its dtype that nobody reads any more. */
+export function memoryOfPhases(ast: UOp): PhaseMemory {
+  const stages = toposort(ast).filter(isPhase), last = new Map<UOp, number>();
+  [...stages, ...ast.src].forEach((root, i) => bodyOf(root).forEach((u) => isPhase(u) && last.set(u, i)));
+  const memory: { readonly dtype: DType; ends: number; size: number }[] = [];
+  const homes = stages.map((s, i) => {
+    let home = memory.find((h) => h.dtype === s.dtype && h.ends < i);
+    if (home === undefined) memory.push(home = { dtype: s.dtype, ends: 0, size: 0 });
+    home.ends = last.get(s) ?? i;
+    home.size = Math.max(home.size, elementsOfPhase(s));
+    return memory.indexOf(home);
+  });
+  const bytes = memory.reduce((n, h) => n + h.size * h.dtype.itemsize, 0);
+  return { stages, homes, sizes: memory.map((h) => h.size), bytes };
+}

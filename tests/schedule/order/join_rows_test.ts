@@ -1,11 +1,16 @@
-/** Chains of steps within rows on simulated grids: the same values as kernel by kernel, in few kernels, without races. */
+/**
+ * Chains of steps within rows, on a simulated grid and where loops run kernels: the same values as kernel by kernel, in few
+ * kernels, without races.
+ */
 import { assert, assertEquals } from "@std/assert";
 import { context, Device, dtypes, GlobalCounters, Tensor } from "../../../mod.ts";
-import { registerSim } from "../../fixtures/sim.ts";
+import { registerLoops, registerSim } from "../../fixtures/sim.ts";
 import { Random } from "../../support/random.ts";
 
 registerSim();
+registerLoops();
 Device.get("SIM");
+Device.get("LOOPS");
 
 type Step = (x: Tensor) => Tensor;
 type Values = Float32Array | Int32Array | BigInt64Array;
@@ -16,9 +21,9 @@ function rowsOf(seed: number, shape: readonly number[], device: string): Tensor 
   return new Tensor(values, { device }).reshape([...shape]).realize();
 }
 
-/** What `f` gives on SIM, the kernels that it takes, and what it gives on JS without opts. */
-async function both(f: Step, shape: readonly number[], seed = 1): Promise<[Values, number, Values]> {
-  const y = f(rowsOf(seed, shape, "SIM")), before = GlobalCounters.kernelCount;
+/** What `f` gives on `device`, the kernels that it takes, and what it gives on JS without opts. */
+async function both(f: Step, shape: readonly number[], seed = 1, device = "SIM"): Promise<[Values, number, Values]> {
+  const y = f(rowsOf(seed, shape, device)), before = GlobalCounters.kernelCount;
   y.realize();
   const kernels = GlobalCounters.kernelCount - before;
   const want = await context({ NOOPT: 1 }, async () => await f(rowsOf(seed, shape, "JS")).data());
@@ -58,6 +63,26 @@ for (const [name, shape, most, f] of CASES) {
     const [got, kernels, want] = await both(f, shape);
     assertEquals(got, want);
     assert(kernels <= most, `${kernels} kernels`);
+  });
+}
+
+const ON_LOOPS: readonly (readonly [name: string, shape: readonly number[], kernels: number, f: Step])[] = [
+  ["sort", [80, 64], 1, (x) => x.sort(1)[0]],
+  ["topk", [60, 60], 1, (x) => x.topk(7, 1)[0]],
+  ["cumsum", [40, 400], 1, (x) => x.cumsum(1)],
+  ["cummax of ints", [64, 129], 1, (x) => x.cast(dtypes.int32).contiguous().cummax(1)[0]],
+  ["steps by hand", [32, 128], 1, hadamard],
+  ["short rows", [1024, 32], 1, hadamard],
+  ["rows that do not fit", [4, 2048], 2, (x) => x.cumsum(1)],
+  ["what the cache holds anyway", [3, 32], 5, hadamard],
+  ["fewer rows than threads", [1, 512], 9, hadamard],
+];
+
+for (const [name, shape, count, f] of ON_LOOPS) {
+  Deno.test(`join rows on loops: ${name}`, async () => {
+    const [got, kernels, want] = await context({ SPEC: 1 }, () => both(f, shape, 1, "LOOPS"));
+    assertEquals(got, want);
+    assertEquals(kernels, count);
   });
 }
 
@@ -123,4 +148,17 @@ Deno.test("join rows: random chains", async () => {
     const [got, , want] = await both(f, [rows, n], seed);
     assertEquals(got, want, `seed ${seed}`);
   }
+});
+
+Deno.test("join rows on loops: random chains", async () => {
+  let joined = 0;
+  for (let seed = 1; seed <= 24; seed++) {
+    const random = new Random(seed), rows = random.pick([16, 24, 64]), n = random.pick([6, 16, 30, 64, 75, 128, 160]);
+    const steps = Array.from({ length: 2 + random.below(5) }, () => randomStep(random, n));
+    const f: Step = (x) => steps.reduce((y, step) => step(y).mod(1009).contiguous(), x);
+    const [got, kernels, want] = await context({ SPEC: 1 }, () => both(f, [rows, n], seed, "LOOPS"));
+    assertEquals(got, want, `seed ${seed}`);
+    if (kernels < steps.length) joined++;
+  }
+  assert(joined >= 6, `${joined} of 24 were joined`);
 });
