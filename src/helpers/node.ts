@@ -9,8 +9,14 @@
 export interface NodeWorker {
   /** Lets the process end while it lives. */
   unref(): void;
-  /** Calls `listener` when it fails, or has ended. */
-  on(event: "error" | "exit", listener: () => void): void;
+  /** Calls `listener` when it fails, by what, or has ended. */
+  on(event: "error" | "exit", listener: (error: unknown) => void): void;
+  /** Calls `listener` with what it sends, or when that could not be read. */
+  on(event: "message" | "messageerror", listener: (message: unknown) => void): void;
+  /** Sends it what its port gets. */
+  postMessage(message: unknown): void;
+  /** Ends it. */
+  terminate(): Promise<unknown>;
 }
 
 /** What is used of node:worker_threads. */
@@ -18,7 +24,7 @@ export interface NodeThreads {
   /** Runs the text `source` in a thread, which finds `workerData` there. */
   readonly Worker: new (
     source: string,
-    options: { readonly eval: true; readonly workerData: unknown; readonly name?: string },
+    options: { readonly eval: true; readonly workerData?: unknown; readonly name?: string },
   ) => NodeWorker;
 }
 

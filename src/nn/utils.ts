@@ -1,6 +1,6 @@
 /**
- * The namespace `nn.utils`: what is done to gradients before a step, weights as one vector, sequences of several lengths as
- * one tensor.
+ * The namespace `nn.utils`: what is done to gradients before a step, weights as one vector, or as lengths and directions,
+ * sequences of several lengths as one tensor.
  *
  * @module
  */
@@ -18,6 +18,8 @@ export {
   getTotalNorm,
   type TotalNormOptions,
 } from "./optim/scaling.ts";
+
+export { removeWeightNorm, weightNorm, type WeightNormed } from "./weight_norm.ts";
 
 /** At least one tensor. */
 function some(action: string, tensors: readonly Tensor[]): Tensor[] {

@@ -65,6 +65,36 @@ const server = http.createServer(({ url }, response) => {
   process.exit(0);
 });`;
 
+/** Items that threads load, and that fail in the ways that items fail. */
+const ITEMS = `
+export const dataset = ({ worker, workers }) => ({
+  length: 8,
+  get(i) {
+    if (i === 20) throw new RangeError("item 20 is broken in worker " + worker + " of " + workers);
+    if (i === 21) globalThis.close();
+    if (i === 22) process.exit(3);
+    if (i === 23) setTimeout(() => { throw new Error("late"); }, 1);
+    return i === 23 || i === 24 ? new Promise(() => {}) : i === 25 ? () => {} : { x: new Float32Array([i, i * i]), i };
+  },
+});`;
+
+/** Prints what threads loaded, and how those that fail do. The process must end by itself: no thread may be left. */
+const WORKERS = `
+import { nn } from "@dinograd/dinograd";
+const module = new URL("./items.mjs", import.meta.url), report = { batches: [] };
+const items = { length: 30, get() {} };
+const load = async (sampler, timeout = 0, workerModule = module) => {
+  const loader = new nn.data.DataLoader(items, { batchSize: 3, numWorkers: 2, workerModule, sampler, timeout });
+  for await (const { x, i } of loader) report.batches.push([await x.tolist(), await i.tolist()]);
+};
+await load([0, 1, 2, 3, 4, 5, 6]);
+for (const i of [20, 21, 22, 23, 24, 25]) {
+  report[i] = await load([i], i === 24 ? 100 : 0).catch((error) => error.name + ": " + error.message);
+}
+report.nowhere = await load([0], 0, new URL("./nowhere.mjs", import.meta.url)).catch((error) => error.message);
+for await (const _ of new nn.data.DataLoader(items, { numWorkers: 1, workerModule: module, sampler: [1, 2] })) break;
+console.log(JSON.stringify(report));`;
+
 /** Prints what there is for an engine, by both entry points. */
 const DEVICES = `
 import { Device, Tensor } from "@dinograd/dinograd";
@@ -176,6 +206,8 @@ async function install(): Promise<string | undefined> {
   const files = {
     "main.mjs": MAIN,
     "files.mjs": FILES,
+    "items.mjs": ITEMS,
+    "workers.mjs": WORKERS,
     "devices.mjs": DEVICES,
     "page.js": PAGE,
     "typed.mts": TYPED,
@@ -285,6 +317,26 @@ for (const engine of ["node", "bun"]) {
         device: "JS",
         digits: [1797, 1, 8, 8],
       });
+    },
+  });
+}
+
+for (const [engine, args] of [["node", []], ["node", [FORBID]], ["bun", []]] as const) {
+  Deno.test({
+    name: `the package in ${[engine, ...args].join(" ")}: threads that load items, and fail`,
+    ignore: missing !== undefined || await versionOf(engine) === undefined,
+    async fn() {
+      const report = JSON.parse(await succeed(engine, [...args, "workers.mjs"], app));
+      const batch = (...list: number[]) => [list.map((i) => [i, i * i]), list];
+      assert.deepEqual(report.batches, [batch(0, 1, 2), batch(3, 4, 5), batch(6)]);
+      const failed = (i: number): string => `DataError: Cannot load items ${i} in worker 0: `;
+      assert.equal(report[20], `${failed(20)}RangeError: item 20 is broken in worker 0 of 2`);
+      assert.equal(report[21], `${failed(21)}the worker has ended: it called close()`);
+      assert.equal(report[22], `${failed(22)}the worker has ended: it called process.exit()`);
+      assert.match(report[23], /^DataError: Cannot load items 23 in worker 0: .*late/);
+      assert.equal(report[24], `${failed(24)}it did not answer within 100 ms`);
+      assert.match(report[25], /could not be cloned/);
+      assert.match(report.nowhere, /nowhere\.mjs/);
     },
   });
 }

@@ -1,10 +1,12 @@
 /**
  * Threads that load items: each imports the user's module, and answers lists of indices with the items. In: indices; out:
  * items, or a DataError that says which worker failed and why. A thread that ends is an error of what it was asked for.
+ * Threads are Web Workers, or under Node, which has none, node:worker_threads.
  *
  * @module
  */
 import { ArgumentError, DataError } from "../../helpers/errors.ts";
+import { nodeThreads, type NodeWorker } from "../../helpers/node.ts";
 
 /** What a worker answers. */
 interface Answer {
@@ -17,13 +19,25 @@ interface Answer {
 }
 
 /** What is used of a Web Worker. */
-interface Thread {
+interface WebWorker {
   postMessage(message: unknown): void;
   terminate(): void;
   onmessage: ((event: { readonly data: Answer }) => void) | null;
   onerror: ((event: { readonly message?: string; preventDefault?(): void }) => void) | null;
   onmessageerror: (() => void) | null;
 }
+/** A thread of either kind. */
+interface Thread {
+  send(message: unknown): void;
+  end(): void;
+}
+/** What becomes of a thread. */
+interface Told {
+  answered(answer: Answer): void;
+  ended(why: string): void;
+}
+
+const UNREAD = "its answer could not be read";
 
 /**
  * What runs in a thread. It is text, so that it needs no file beside a bundle. The first message names the module; `close`
@@ -36,6 +50,7 @@ const failed = (e) => ({ text: e instanceof Error ? e.name + ": " + e.message : 
 const ends = (how, end) => (...args) => { post({ id: -1, ending: how }); end(...args); };
 try { self.close = ends("it called close()", self.close.bind(self)); } catch {}
 try { if (self.Deno) Deno.exit = ends("it called Deno.exit()", self.close.bind(self)); } catch {}
+try { if (self.stop) process.exit = ends("it called process.exit()", self.stop); } catch {}
 async function open({ module, worker, workers }) {
   const m = await import(module), given = m.dataset ?? m.default;
   source = typeof given === "function" ? await given({ worker, workers }) : given;
@@ -53,6 +68,60 @@ onmessage = async ({ data }) => {
     post(collate ? { id, batch: await collate(items) } : { id, items });
   } catch (e) { post({ id, error: failed(e) }); }
 };`;
+
+/** What makes of a thread of Node one in which {@linkcode SOURCE} runs. */
+const NODE_SOURCE = `
+const { parentPort } = require("node:worker_threads");
+const stop = process.exit.bind(process);
+Object.assign(globalThis, { self: globalThis, stop, close: () => stop(), postMessage: (m) => parentPort.postMessage(m) });
+parentPort.on("message", (data) => onmessage({ data }));
+${SOURCE}`;
+
+/** Starts Web Workers; undefined where there are none. */
+function webWorkers(url: string): ((name: string, told: Told) => Thread) | undefined {
+  const { Worker: Make } = globalThis as {
+    Worker?: new (url: string, options: { type: "module"; name: string }) => WebWorker;
+  };
+  if (Make === undefined) return undefined;
+  return (name, told) => {
+    const thread = new Make(url, { type: "module", name });
+    thread.onmessage = ({ data }) => told.answered(data);
+    thread.onerror = (event) => {
+      event.preventDefault?.();
+      told.ended(event.message ?? "it failed");
+    };
+    thread.onmessageerror = () => told.ended(UNREAD);
+    return {
+      send: (message) => thread.postMessage(message),
+      end: () => {
+        thread.onmessage = thread.onerror = thread.onmessageerror = null;
+        thread.terminate();
+      },
+    };
+  };
+}
+
+/** Starts threads of Node; undefined where there are none. */
+function nodeWorkers(): ((name: string, told: Told) => Thread) | undefined {
+  const Make = nodeThreads()?.Worker;
+  if (Make === undefined) return undefined;
+  return (name, told) => {
+    const thread: NodeWorker = new Make(NODE_SOURCE, { eval: true, name });
+    let isOpen = true;
+    const ended = (why: string): void => isOpen ? told.ended(why) : undefined;
+    thread.on("message", (answer) => isOpen ? told.answered(answer as Answer) : undefined);
+    thread.on("messageerror", () => ended(UNREAD));
+    thread.on("error", (error) => ended(error instanceof Error ? error.message : String(error)));
+    thread.on("exit", () => ended("the worker has ended"));
+    return {
+      send: (message) => thread.postMessage(message),
+      end: () => {
+        isOpen = false;
+        thread.terminate().catch(() => undefined);
+      },
+    };
+  };
+}
 
 interface Waiting {
   readonly indices: readonly number[];
@@ -72,22 +141,17 @@ export class WorkerPool {
 
   /** @throws {ArgumentError} where the runtime has no workers */
   constructor(module: string | URL, count: number, private readonly timeoutMs: number) {
-    const { Worker: Make } = globalThis as {
-      Worker?: new (url: string, options: { type: "module"; name: string }) => Thread;
-    };
-    if (Make === undefined) {
-      throw new ArgumentError("start workers", { reason: "this runtime has no Web Workers; load with numWorkers: 0" });
-    }
     this.url = URL.createObjectURL(new Blob([SOURCE], { type: "text/javascript" }));
+    const start = webWorkers(this.url) ?? nodeWorkers();
+    if (start === undefined) {
+      throw new ArgumentError("start workers", { reason: "this runtime has no threads; load with numWorkers: 0" });
+    }
     for (let worker = 0; worker < count; worker++) {
-      const thread = new Make(this.url, { type: "module", name: `data ${worker}` });
-      thread.onmessage = ({ data }) => this.answered(worker, data);
-      thread.onerror = (event) => {
-        event.preventDefault?.();
-        this.ended(worker, event.message ?? "it failed");
-      };
-      thread.onmessageerror = () => this.ended(worker, "its answer could not be read");
-      thread.postMessage({ module: String(module), worker, workers: count });
+      const thread = start(`data ${worker}`, {
+        answered: (answer) => this.answered(worker, answer),
+        ended: (why) => this.ended(worker, why),
+      });
+      thread.send({ module: String(module), worker, workers: count });
       this.threads.push(thread);
     }
   }
@@ -106,16 +170,13 @@ export class WorkerPool {
           this.timeoutMs,
         );
       }
-      this.threads[worker].postMessage({ id, indices });
+      this.threads[worker].send({ id, indices });
     });
   }
 
   /** Ends the threads; what they still load is given up. */
   close(): void {
-    for (const thread of this.threads) {
-      thread.onmessage = thread.onerror = thread.onmessageerror = null;
-      thread.terminate();
-    }
+    for (const thread of this.threads) thread.end();
     for (const { timer } of this.waiting.values()) clearTimeout(timer);
     this.waiting.clear();
     this.threads.length = 0;
@@ -140,6 +201,7 @@ export class WorkerPool {
 
   /** All that a worker was asked for, and will be, fails. */
   private ended(worker: number, why: string): void {
+    if (this.dead.has(worker)) return;
     this.dead.set(worker, why);
     for (const [id, waiting] of this.waiting) {
       if (waiting.worker !== worker) continue;

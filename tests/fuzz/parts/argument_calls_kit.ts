@@ -29,6 +29,7 @@ import {
   record,
   tensor,
   tensors,
+  text,
   variadic,
 } from "./argument_kinds.ts";
 
@@ -78,6 +79,8 @@ export const KIT_FUNCTIONS: Readonly<Record<string, MakeCall>> = {
     opts({ batchFirst: bool(true), paddingValue: num(0) }),
   ]),
   "nn.utils.unpadSequence": made(() => [tensor(f32(2, 3)), ints([2, 3]), opts({ batchFirst: bool(true) })]),
+  "nn.utils.weightNorm": made(() => [record(new nn.Linear(2, 3)), maybe(text("weight")), maybe(int(0))]),
+  "nn.utils.removeWeightNorm": made(() => [record(nn.utils.weightNorm(new nn.Linear(2, 3))), maybe(text("weight"))]),
   "nn.utils.parametersToVector": made(() => [tensors([f32(2), f32(3)])]),
   "nn.utils.vectorToParameters": made(() => [tensor(f32(2)), tensors([f32(2).contiguous().realize()])]),
   "state.checkpointBytes": made(() => [contents()]),
