@@ -351,7 +351,7 @@ class Joiner {
     const { maxBuffers } = this.capsOf(nodes[end].device), { units, group } = room;
     const rowOf = (i: number): number => formOf(nodes[i].stores[0])!.size / blocks;
     const row = Math.max(...members.map(rowOf)), lasts = members.map((i) => this.lastLead(i, blocks));
-    if (group === undefined ? blocks < units : 2 * blocks < units && row > FEW_ROWS) return undefined;
+    if (group === undefined ? blocks < Math.max(2, units) : 2 * blocks < units && row > FEW_ROWS) return undefined;
     // short rows side by side, where there are enough for all units
     let side = 1;
     while (

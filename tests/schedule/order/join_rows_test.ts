@@ -86,6 +86,13 @@ for (const [name, shape, count, f] of ON_LOOPS) {
   });
 }
 
+Deno.test("join rows on loops: one thread", async () => {
+  for (const [shape, count] of [[[1, 512], 9], [[2, 256], 1]] as const) { // one row is no block of several
+    const [got, kernels, want] = await both(hadamard, shape, 1, "LOOPS:1");
+    assertEquals([got, kernels], [want, count]);
+  }
+});
+
 Deno.test("join rows: a Fourier transform", async () => {
   const [got, kernels, want] = await both((x) => x.rfft(), [3, 256]);
   assert(got.every((v, i) => Math.abs(Number(v) - Number(want[i])) < 1e-2));
