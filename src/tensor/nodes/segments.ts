@@ -163,10 +163,11 @@ interface Runs {
   readonly end: UOp;
 }
 
-/** As {@linkcode foldKeys} of rows: `keys` `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
-function foldSorted(keys: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
+/** As {@linkcode foldKeys} of rows: `given` keys `[l, n]`, `values` `[l, n, r]` give values `[l, size, r]` and any `[l, size]`. */
+function foldSorted(given: UOp, values: UOp, size: number, fold: Fold): { values: UOp; any: UOp } {
   const [l, , r] = shapeOf(values), d = values.dtype, rows = stored(values);
-  const order = own(sortedPositions(keys, { size })), sorted = own(gatherNode(own(keys), 1, order));
+  // kept before they are read in many ways: where they are the same for all of a row, not what they were expanded to
+  const keys = own(given), order = own(sortedPositions(keys, { size })), sorted = own(gatherNode(keys, 1, order));
   // where the keys -1, 0, ..., size - 1 end
   const ends = own(searchNode(sorted, places([l], size + 1).add(-1), true));
   const part = (from: number): UOp => shrink(ends, [[0, l], [from, from + size]]);

@@ -4,7 +4,7 @@
  * @module
  */
 import assert from "node:assert/strict";
-import { Device, GlobalCounters, Tensor } from "../../../mod.ts";
+import { Device, dtypes, GlobalCounters, schedule, Tensor } from "../../../mod.ts";
 
 Device.default = "WASM";
 Device.get("WASM"); // opened outside of tests
@@ -63,4 +63,12 @@ Deno.test("segments: an expanded index sorts its keys once, not once a column", 
   };
   const once = bytesOf(i), each = bytesOf(i.contiguous().realize());
   assert.ok(once < each / 3, `${once} bytes, with an index of its own for each column ${each}`);
+});
+
+Deno.test("segments: an index that was expanded along rows is not written in full", () => {
+  const n = 4096, width = 64, at = new Tensor(Int32Array.from({ length: n }, (_, i) => (i * 31) % 512)).realize();
+  const x = Tensor.ones([n, width]).contiguous().realize(), to = Tensor.zeros([512, width]);
+  const made = to.scatterReduce(0, at.unsqueeze(1).expand([n, width]), x, "sum");
+  const large = schedule([made]).flatMap((item) => item.bufs).filter((b) => b.dtype === dtypes.int32 && b.size > 2 * n);
+  assert.deepEqual(large, []);
 });
