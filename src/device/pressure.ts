@@ -173,7 +173,10 @@ export async function takeTurn(): Promise<void> {
   heldAfterCollection = held();
 }
 
-/** Called for each schedule, or for a `share` of one: collects the garbage of graphs where it has piled up. */
+/**
+ * Called after each schedule, or a `share` of one: collects the garbage of graphs where it has piled up. The caller holds
+ * nothing of what it has looked for by WeakRefs, and they let it go: leaves that nobody else holds can be collected.
+ */
 export function relieveHeap(share = 1): void {
   piled += share;
   if (piled < HEAP_INTERVAL) return;
@@ -182,7 +185,10 @@ export function relieveHeap(share = 1): void {
   if (collector === null) return;
   const bytes = collector.heapBytes();
   if (heapLimit === 0) heapLimit = bytes * HEAP_GROWTH + HEAP_SLACK; // the first graphs are no garbage yet
-  else if (bytes > heapLimit) collect();
+  else if (bytes > heapLimit) {
+    collector.letGo();
+    collect();
+  }
 }
 
 /** Collects, and lets finalizers free what was unreachable: for tests and measurements. */

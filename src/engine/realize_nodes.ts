@@ -5,7 +5,7 @@
  */
 import { releaseStorage } from "../device/buffer.ts";
 import { watchMemory } from "../device/ledger.ts";
-import { relieveDevices, relieveHeap } from "../device/pressure.ts";
+import { relieveDevices } from "../device/pressure.ts";
 import { envNumber } from "../helpers/env.ts";
 import { timed } from "../helpers/spans.ts";
 import { type BoundSchedule, scheduleNodes, type TakeBuffer } from "../schedule/schedule.ts";
@@ -75,7 +75,6 @@ export function realizeNodes(
   if (useLog.listener !== undefined) tellUses(useLog.listener, below);
   if (capture === undefined) releaseUploads(bound);
   rotateInternTable();
-  relieveHeap();
 }
 
 /** What nodes are computed from, whichever of it a schedule is to make. */

@@ -6,7 +6,7 @@
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
 import { defaultDevice, type DeviceName, knownDevice } from "../device/device.ts";
 import { isLate, partsReady } from "../device/parts.ts";
-import { takeTurn } from "../device/pressure.ts";
+import { relieveHeap, takeTurn } from "../device/pressure.ts";
 import { type DTypeName, dtypes } from "../dtype/dtype.ts";
 import { realizeNodes, realizeUnheard, scheduleItems } from "../engine/front/engine.ts";
 import { currentCapture } from "../engine/front/listening.ts";
@@ -146,7 +146,9 @@ export function realizeOf(
   nodes: readonly UOp[],
   beside: readonly UOp[] = allBeside(nodes),
 ): void {
-  if (nodes.length + beside.length > 0) keepOrigins(tensors, beside, () => realizeNodes(nodes, beside));
+  if (nodes.length + beside.length === 0) return;
+  keepOrigins(tensors, beside, () => realizeNodes(nodes, beside));
+  if (currentCapture() === undefined) relieveHeap();
 }
 
 /**

@@ -1,5 +1,6 @@
 /** Giving others a turn, and collecting: when, and what it costs. */
 import { assert, assertEquals } from "@std/assert";
+import { Tensor } from "../../mod.ts";
 import { allocated } from "../../src/device/allocator.ts";
 import { settleMemory, takeTurn } from "../../src/device/pressure.ts";
 
@@ -70,4 +71,17 @@ Deno.test("pressure: a read that need not yield costs next to nothing", async ()
     for (let i = 0; i < 10_000; i++) await takeTurn();
   });
   assert(performance.now() - start < 200);
+});
+
+Deno.test("pressure: parameters that nobody holds go in a synchronous loop, with the graphs of their gradients", () => {
+  const x = new Tensor([1, 2], { dtype: "float32", device: "JS" }).realize(), refs: WeakRef<Tensor>[] = [];
+  for (let k = 0; k < 1000; k++) {
+    const w = new Tensor([k, 1], { dtype: "float32", device: "JS", requiresGrad: true }).realize();
+    let y = x;
+    for (let i = 0; i < 30; i++) y = y.mul(w).add(1);
+    y.sum().backward().realize();
+    refs.push(new WeakRef(w));
+  }
+  const left = refs.filter((r) => r.deref() !== undefined).length;
+  assert(left < 800, `${left} of 1000 are left`);
 });

@@ -6,7 +6,8 @@
  * (assignments_model.ts) knows nothing of schedules and kernels. A failure is shrunk and printed as a program.
  *
  * Run: `deno run -A tests/fuzz/assignments.ts --count 10000 --seed 7 --device WASM`. Other options: `--case 17` (only that
- * one), `--failures 3` (stop after as many).
+ * one), `--from 500` (the first of the `--count` cases), `--failures 3` (stop after as many), `--jobs 2` (processes; as
+ * many as there are processors where nothing is said and the count is large).
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { context, Device, DisposedError, jit, nn, scope, StaleReadError, Tensor, Variable } from "../../mod.ts";
@@ -276,11 +277,11 @@ function* smallerOf(program: readonly Statement[]): Generator<readonly Statement
 
 /** Runs programs on the default device. */
 export async function fuzzAssignments(
-  options: { seed: number; count: number; only?: number; failures?: number; log?: (text: string) => void },
+  options: { seed: number; count: number; from?: number; failures?: number; log?: (text: string) => void },
 ): Promise<Report> {
-  const { seed, count, only, log = () => {} } = options, failures: string[] = [];
+  const { seed, count, from = 0, log = () => {} } = options, failures: string[] = [];
   let compared = 0, stale = 0;
-  for (let k = only ?? 0; k < (only ?? -1) + 1 || (only === undefined && k < count); k++) {
+  for (let k = from; k < from + count; k++) {
     const program = new Maker(new Random(seed * 1000003 + k)).make(), why = await check(program);
     if (why === "stale") stale++;
     else if (why === undefined) compared++;
@@ -294,27 +295,67 @@ export async function fuzzAssignments(
   return { compared, stale, failures };
 }
 
+/** As `fuzzAssignments`, each part of the cases in a process of its own. */
+async function inProcesses(
+  { seed, count, from, failures, jobs }: { seed: number; count: number; from: number; failures: number; jobs: number },
+  device: string,
+): Promise<Report> {
+  const ends = Array.from({ length: jobs + 1 }, (_, i) => from + Math.floor(count * i / jobs));
+  const parts = await Promise.all(
+    ends.slice(0, jobs).map(async (start, i): Promise<Report> => {
+      const options = { seed, count: ends[i + 1] - start, from: start, failures, jobs: 1, device };
+      const child = new Deno.Command(Deno.execPath(), {
+        args: [
+          ...["run", "-A", "--no-check", import.meta.url, "--json"],
+          ...Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)]),
+        ],
+        stdin: "null",
+        stderr: "inherit",
+      });
+      const text = new TextDecoder().decode((await child.output()).stdout).trimEnd();
+      try {
+        const report = JSON.parse(text.slice(text.lastIndexOf("\n") + 1)) as Report;
+        for (const failure of report.failures) console.log(failure);
+        return report;
+      } catch {
+        const cases = `cases ${start} to ${ends[i + 1] - 1} on ${device}`;
+        console.log(`${cases}: the process has ended without a report\n${text}`);
+        return { compared: 0, stale: 0, failures: [`${cases}: no report`] };
+      }
+    }),
+  );
+  return {
+    compared: parts.reduce((n, p) => n + p.compared, 0),
+    stale: parts.reduce((n, p) => n + p.stale, 0),
+    failures: parts.flatMap((p) => p.failures),
+  };
+}
+
+/** Programs below which another process is not worth its start. */
+const FEW = 200;
+
 if (import.meta.main) {
-  const names = ["seed", "count", "case", "failures", "device"] as const;
-  const { seed = 1, count = 1000, case: only, failures = 3, device: devices = "JS,WASM" } = parseArgs(Deno.args, {
-    string: names,
-  });
+  const names = ["seed", "count", "case", "from", "failures", "device", "jobs"] as const;
+  const given = parseArgs(Deno.args, { string: names, boolean: ["json"] });
+  const { seed = 1, case: only, failures = 3, device: devices = "JS,WASM" } = given;
+  const count = only === undefined ? Number(given.count ?? 1000) : 1, from = Number(only ?? given.from ?? 0);
+  const jobs = Number(given.jobs ?? (count < FEW ? 1 : Math.min(navigator.hardwareConcurrency, count / FEW | 0)));
   let found = 0;
   for (const device of devices.split(",")) {
-    await Device.open(device);
-    Device.default = device;
-    const start = performance.now();
-    const report = await fuzzAssignments({
-      seed: Number(seed),
-      count: Number(count),
-      only: only === undefined ? undefined : Number(only),
-      failures: Number(failures),
-      log: console.log,
-    });
+    const start = performance.now(), options = { seed: Number(seed), count, from, failures: Number(failures) };
+    let report: Report;
+    if (jobs > 1) report = await inProcesses({ ...options, jobs }, device);
+    else {
+      await Device.open(device);
+      Device.default = device;
+      report = await fuzzAssignments({ ...options, log: given.json ? undefined : console.log });
+    }
     found += report.failures.length;
     console.log(
-      `${device}: ${report.compared} programs compared, ${report.stale} refused as too late, ` +
-        `${report.failures.length} failures, ${((performance.now() - start) / 1000).toFixed(1)} s`,
+      given.json
+        ? JSON.stringify(report)
+        : `${device}: ${report.compared} programs compared, ${report.stale} refused as ` +
+          `too late, ${report.failures.length} failures, ${((performance.now() - start) / 1000).toFixed(1)} s`,
     );
   }
   if (found > 0) Deno.exit(1);
