@@ -205,7 +205,8 @@ export function finishCapture(
       : wrap(t, outside(t, call.storages[i]));
   for (const { place, before, after } of states) {
     if (after === undefined || after === before) continue;
-    const i = back.get(storageOf(after));
+    // a gradient of a function that this one calls may be lazy: it is no argument
+    const storage = madeOf(after), i = storage && back.get(storage);
     if (i !== undefined) place.write(backOf(after, i));
   }
   const result = replaceTensors(heard.result, (t) => {

@@ -4,6 +4,7 @@
  */
 import { assert, assertEquals } from "@std/assert";
 import { context, Device, dtypes, GlobalCounters, Tensor } from "../../../mod.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 import { registerLoops, registerSim } from "../../fixtures/sim.ts";
 import { Random } from "../../support/random.ts";
 
@@ -24,7 +25,7 @@ function rowsOf(seed: number, shape: readonly number[], device: string): Tensor 
 /** What `f` gives on `device`, the kernels that it takes, and what it gives on JS without opts. */
 async function both(f: Step, shape: readonly number[], seed = 1, device = "SIM"): Promise<[Values, number, Values]> {
   const y = f(rowsOf(seed, shape, device)), before = GlobalCounters.kernelCount;
-  y.realize();
+  optimized(() => y.realize())();
   const kernels = GlobalCounters.kernelCount - before;
   const want = await context({ NOOPT: 1 }, async () => await f(rowsOf(seed, shape, "JS")).data());
   return [await y.data() as Values, kernels, want as Values];

@@ -296,3 +296,31 @@ Deno.test("jit: replays of a training step do not walk the graphs of the gradien
     assert.ok(replayed < captured / 40, `a replay takes ${replayed} ms, the call that was captured ${captured} ms`);
   });
 });
+
+Deno.test("jit: a step in a function that another one calls, which leaves gradients that nobody reads, steps as it does by itself", async () => {
+  const run = async (wrap: (f: () => void) => () => void): Promise<unknown[]> => {
+    const [a, b] = [[1, -1], [2, 1, 0.5]].map((v) =>
+      new Tensor(v, { device: "JS", dtype: "float32", requiresGrad: true }).realize()
+    );
+    const opt = new nn.optim.SGD([a, b], { lr: 0.25, momentum: 0.5 }), out: unknown[] = [];
+    const step = wrap(() =>
+      Tensor.train(() => {
+        opt.zeroGrad();
+        a.mul(a).sum().add(b.mul(b).sum()).backward();
+        opt.step();
+      })
+    );
+    for (let i = 0; i < 5; i++) {
+      step();
+      out.push(await a.tolist(), await b.tolist());
+    }
+    return out;
+  };
+  const nested = (f: () => void) => {
+    const inner = jit(f);
+    return jit(() => inner());
+  };
+  const want = await run((f) => f);
+  assert.deepEqual(await run(jit), want);
+  assert.deepEqual(await run(nested), want);
+});
