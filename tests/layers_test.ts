@@ -40,6 +40,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   tensor: ["nodes", "handle", "ops", "index", "math", "gradients", "", "transforms", "jit"],
   nn: ["optim", "datasets", "data", ""],
   story: ["viz", "explain", ""],
+  onnx: ["wire", "values", "graph", "ops", ""],
 };
 /** What a backend may import of src. */
 const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device"]);

@@ -21,7 +21,7 @@ const WIRE_NAMES: Readonly<Record<number, string>> = { 0: "a varint", 1: "8 byte
  * read once, or skipped. `bad` makes the errors, of the caller's class.
  *
  * ```ts
- * import { ProtoReader, ProtoWriter } from "./src/helpers/protobuf.ts";
+ * import { ProtoReader, ProtoWriter } from "./protobuf.ts";
  * const w = new ProtoWriter();
  * w.text(1, "hello");
  * const r = new ProtoReader(w.done(), (reason) => new Error(reason));

@@ -20,6 +20,12 @@ const SECTIONS: readonly (readonly [title: string, prefix: string, module: strin
   ["Data sets", "nn.datasets.", "src/nn/datasets/datasets.ts", ""],
   ["Weights and files", "state.", "src/state/state.ts", ""],
   ["Around training", "", "src/train/train.ts", "What `./train` exports."],
+  [
+    "Models of ONNX",
+    "onnx.",
+    "src/onnx/onnx.ts",
+    "What `./onnx` exports: `import * as onnx`. Guide: [onnx.md](onnx.md).",
+  ],
   ["The story of a result", "", "src/story/story.ts", "What `./story` exports."],
 ];
 

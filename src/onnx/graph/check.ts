@@ -1,0 +1,124 @@
+/**
+ * What a model must be before anything of it runs. In: the records of a file; out: the same graphs with nodes in an order
+ * in which each has its inputs, and what operators nobody knows. Refused with the node's name: names that nothing gives,
+ * names given twice, cycles of nodes, functions that call themselves.
+ *
+ * @module
+ */
+import { nodeText } from "../values/node_call.ts";
+import type { Fault } from "../values/value.ts";
+import { functionKey, type FunctionProto, type Graph, type ModelProto, type Node } from "../wire/messages.ts";
+
+/** The graphs in attributes of a node. */
+export function graphsOf(node: Node): Graph[] {
+  return [...node.attributes.values()].flatMap((a) => a.g === undefined ? [] : [a.g]);
+}
+
+/** The nodes so that each follows what it needs, in place; `known` are the names around them. */
+function sortNodes(nodes: Node[], known: ReadonlySet<string>, bad: Fault): void {
+  const given = new Map<string, Node>();
+  for (const node of nodes) {
+    for (const name of node.outputs) {
+      if (name === "") continue;
+      if (given.has(name) || known.has(name)) throw bad(`${nodeText(node)} gives "${name}", which is given already`);
+      given.set(name, node);
+    }
+  }
+  const state = new Map<Node, "open" | "done">(), order: Node[] = [];
+  for (const root of nodes) {
+    const stack: [Node, string[]][] = state.has(root) ? [] : [[root, needs(root)]];
+    while (stack.length > 0) {
+      const [node, left] = stack[stack.length - 1];
+      state.set(node, state.get(node) ?? "open");
+      const name = left.pop();
+      if (name === undefined) {
+        stack.pop();
+        state.set(node, "done");
+        order.push(node);
+        continue;
+      }
+      const from = given.get(name);
+      if (from === undefined) {
+        if (!known.has(name)) {
+          throw bad(`${nodeText(node)} takes "${name}", which is no input, no initializer and given by no node`);
+        }
+      } else if (state.get(from) === "open") {
+        throw bad(
+          `${nodeText(from)} needs what is made of its own result "${name}": a cycle through ${nodeText(node)}`,
+        );
+      } else if (state.get(from) === undefined) stack.push([from, needs(from)]);
+    }
+  }
+  nodes.splice(0, nodes.length, ...order);
+}
+
+/** The names that a node takes, those of graphs within it from outside included. */
+function needs(node: Node): string[] {
+  const names = new Set(node.inputs.filter((n) => n !== ""));
+  for (const graph of graphsOf(node)) for (const n of freeNames(graph)) names.add(n);
+  return [...names].reverse();
+}
+/** The names that a graph takes from around it. */
+function freeNames(graph: Graph): Set<string> {
+  const own = new Set<string>([...graph.inputs, ...graph.initializers].map((v) => v.name)), free = new Set<string>();
+  for (const node of graph.nodes) for (const name of node.outputs) own.add(name);
+  for (const node of graph.nodes) for (const name of needs(node)) if (!own.has(name)) free.add(name);
+  for (const { name } of graph.outputs) if (!own.has(name)) free.add(name);
+  return free;
+}
+
+/** Sorts a graph and those within it. */
+function checkGraph(graph: Graph, around: ReadonlySet<string>, bad: Fault): void {
+  const own = new Set([...graph.inputs, ...graph.initializers].map((v) => v.name));
+  const given = new Set(graph.nodes.flatMap((n) => n.outputs));
+  sortNodes(graph.nodes, new Set([...own, ...[...around].filter((n) => !given.has(n))]), bad);
+  const all = new Set([...around, ...own, ...given]);
+  for (const { name } of graph.outputs) {
+    if (!all.has(name)) throw bad(`output "${name}" of graph "${graph.name}" is given by no node`);
+  }
+  for (const node of graph.nodes) for (const inner of graphsOf(node)) checkGraph(inner, all, bad);
+}
+function calledBy(nodes: readonly Node[], model: ModelProto): FunctionProto[] {
+  return nodes.flatMap((node) => {
+    const f = model.functions.get(functionKey(node, node.op));
+    return [...f ? [f] : [], ...graphsOf(node).flatMap((g) => calledBy(g.nodes, model))];
+  });
+}
+
+/** Checks and sorts all graphs of a model. @throws {FormatError} by `bad` */
+export function checkModel(model: ModelProto, bad: Fault): void {
+  if (!model.opsets.has("") && model.graph.nodes.some((n) => n.domain === "")) {
+    throw bad("it does not say which version of the operators it uses (opset_import)");
+  }
+  checkGraph(model.graph, new Set(), bad);
+  const done = new Set<FunctionProto>();
+  const visit = (f: FunctionProto, trail: readonly FunctionProto[]): void => {
+    if (trail.includes(f)) throw bad(`function "${f.name}" calls itself`);
+    if (done.has(f)) return;
+    for (const g of calledBy(f.nodes, model)) visit(g, [...trail, f]);
+    done.add(f);
+  };
+  for (const f of model.functions.values()) {
+    visit(f, []);
+    const graph: Graph = {
+      name: f.name,
+      nodes: f.nodes,
+      initializers: [],
+      inputs: f.inputs.map((name) => ({ name, type: undefined })),
+      outputs: f.outputs.map((name) => ({ name, type: undefined })),
+    };
+    checkGraph(graph, new Set(), bad);
+  }
+}
+
+/** Every node of a model, those of branches, loops and functions included. */
+export function* allNodes(model: ModelProto): Generator<{ node: Node; opsets: ReadonlyMap<string, number> }> {
+  function* within(nodes: readonly Node[], opsets: ReadonlyMap<string, number>): ReturnType<typeof allNodes> {
+    for (const node of nodes) {
+      yield { node, opsets };
+      for (const g of graphsOf(node)) yield* within(g.nodes, opsets);
+    }
+  }
+  yield* within(model.graph.nodes, model.opsets);
+  for (const f of model.functions.values()) yield* within(f.nodes, f.opsets);
+}

@@ -1,0 +1,296 @@
+/**
+ * A loaded ONNX model. In: a path or bytes, then tensors; out: tensors. Weights are tensors of the model's device, read
+ * from the file once; what a call computes is a lazy graph like any other.
+ *
+ * @module
+ */
+import { type DeviceName, getDevice } from "../device/device.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
+import { checkBoolean, checkOptions, describe, isPlain } from "../helpers/options.ts";
+import { checkBytes, pathOf, placeOf, withSource } from "../state/source.ts";
+import { Tensor } from "../tensor/tensor.ts";
+import { deviceOf } from "../uop/core/shape.ts";
+import { checkModel } from "./graph/check.ts";
+import { type Machine, runModel, weightOf } from "./graph/run_graph.ts";
+import { findOperator } from "./ops/operators.ts";
+import type { Steps } from "./values/node_call.ts";
+import {
+  type External,
+  type Fault,
+  hostNumbers,
+  type Item,
+  knownValue,
+  Optional,
+  Sequence,
+  Value,
+  valueOf,
+} from "./values/value.ts";
+import { elementType, STRING, typeName } from "./wire/element_types.ts";
+import { faultOf, type ModelProto, readModel, type TensorProto, type TypeProto } from "./wire/messages.ts";
+
+/** What an input may be given as: a tensor, numbers, texts (nested lists, or one), a list for a sequence, or null. */
+export type OnnxInput = Tensor | number | boolean | string | null | readonly OnnxInput[];
+/** What an output is: a tensor, texts in nested lists, a list where it is a sequence, or null for an absent optional. */
+export type OnnxOutput = Tensor | string | null | readonly OnnxOutput[];
+
+/** An input or output of a model. */
+export interface OnnxPort {
+  /** Its name. */
+  readonly name: string;
+  /** The type of its elements, as ONNX calls it: `float`, `int64`, `string`. */
+  readonly type: string;
+  /** Sizes; names of those that are free; undefined where the model does not say. */
+  readonly shape: readonly (number | string)[] | undefined;
+  /** Whether it is a tensor, a sequence of such, or may be absent. */
+  readonly kind: "tensor" | "sequence" | "optional" | "map" | "sparse" | "unknown";
+}
+
+/** Options of {@linkcode load}. */
+export interface LoadOptions {
+  /** Where weights and constants go; the default device unless given. */
+  readonly device?: DeviceName;
+  /** Whether weights of floats are to have gradients; false unless given. */
+  readonly requiresGrad?: boolean;
+}
+
+/** The side of a model that its users see of a ValueInfo. */
+export function portOf(v: { readonly name: string; readonly type: TypeProto | undefined }): OnnxPort {
+  const { name, type } = v;
+  return { name, type: typeName(type?.element ?? 0), shape: type?.shape, kind: type?.kind ?? "unknown" };
+}
+
+/**
+ * A model, ready to be called. Computation is lazy, as everywhere: `call` makes a graph, and reading a result runs it.
+ * Arithmetic on shapes is done on the host.
+ */
+export class OnnxModel {
+  /** What it takes: inputs that are no initializers. */
+  readonly inputs: readonly OnnxPort[];
+  /** What it gives. */
+  readonly outputs: readonly OnnxPort[];
+  private readonly types: readonly (TypeProto | undefined)[];
+  private readonly order: readonly number[];
+
+  /** Use {@linkcode load}. */
+  constructor(private readonly machine: Machine) {
+    const { graph } = machine.model, weights = new Set(graph.initializers.map((t) => t.name));
+    const asked = graph.inputs.map((v, i) => ({ v, i })).filter(({ v }) => !weights.has(v.name));
+    this.inputs = asked.map(({ v }) => portOf(v));
+    this.types = asked.map(({ v }) => v.type);
+    this.order = asked.map(({ i }) => i);
+    this.outputs = graph.outputs.map(portOf);
+  }
+
+  /** The initializers that are numbers, by name: tensors of the model's device. */
+  get weights(): Record<string, Tensor> {
+    const { machine } = this, out: Record<string, Tensor> = {};
+    for (const t of machine.model.graph.initializers) {
+      const v = weightOf(machine, t);
+      if (v.type !== STRING) out[t.name] = v.tensor(machine.device);
+    }
+    return out;
+  }
+
+  /**
+   * The outputs by name, for inputs by name or in order. Lazy; under `jit` it is captured. Where a value decides on
+   * shapes it is read at once, which a device that cannot be read at once refuses: then use {@linkcode OnnxModel.run}.
+   *
+   * @throws {ArgumentError} for inputs that are absent or unknown, {DTypeError} and {ShapeError} for those that do not
+   * fit, {FormatError} naming the node that failed
+   */
+  call(...inputs: readonly OnnxInput[] | readonly [Readonly<Record<string, OnnxInput>>]): Record<string, OnnxOutput> {
+    const steps = runModel(this.machine, this.items(inputs));
+    for (let s = steps.next();; s = steps.next()) {
+      if (s.done) return this.named(s.value);
+      s.value.data = hostNumbers(s.value.tensor(this.machine.device).dataSync());
+    }
+  }
+  /** As {@linkcode OnnxModel.call}, where values that decide on shapes are awaited: works on every device. */
+  async run(
+    ...inputs: readonly OnnxInput[] | readonly [Readonly<Record<string, OnnxInput>>]
+  ): Promise<Record<string, OnnxOutput>> {
+    const steps: Steps<Item[]> = runModel(this.machine, this.items(inputs));
+    for (let s = steps.next();; s = steps.next()) {
+      if (s.done) return this.named(s.value);
+      s.value.data = hostNumbers(await s.value.tensor(this.machine.device).data() as ArrayLike<number>);
+    }
+  }
+
+  /** The inputs of the graph, in its order. */
+  private items(given: readonly unknown[]): (Item | undefined)[] {
+    const action = "run the ONNX model", ports = this.inputs;
+    const byName = given.length === 1 && isPlain(given[0]) ? given[0] : undefined;
+    if (byName !== undefined) {
+      const unknown = Object.keys(byName).find((k) => !ports.some((p) => p.name === k));
+      if (unknown !== undefined) {
+        throw new ArgumentError(action, { reason: `it has no input "${unknown}", but ${namesOf(ports)}` });
+      }
+    } else if (given.length > ports.length) {
+      throw new ArgumentError(action, { reason: `it takes ${namesOf(ports)}, and was given ${given.length} inputs` });
+    }
+    const sizes = new Map<string, [number, string]>(), out: (Item | undefined)[] = [];
+    ports.forEach((port, i) => {
+      const x = byName === undefined ? given[i] : byName[port.name];
+      if (x === undefined && port.kind !== "optional") {
+        throw new ArgumentError(action, { reason: `input "${port.name}" is missing; it takes ${namesOf(ports)}` });
+      }
+      const item = this.item(port, x ?? null, this.types[i]);
+      if (item instanceof Value) checkSizes(port, item.shape, sizes);
+      out[this.order[i]] = item;
+    });
+    return out;
+  }
+
+  /** An input as an item of the type that the model says. */
+  private item(port: OnnxPort, x: unknown, type: TypeProto | undefined): Item {
+    const action = `give "${port.name}" to the ONNX model`, { device } = this.machine;
+    if (type?.kind === "optional") return new Optional(x === null ? undefined : this.item(port, x, type.of));
+    if (type?.kind === "sequence") {
+      if (!Array.isArray(x)) {
+        throw new ArgumentError(action, { reason: `it is a sequence: give a list, not ${describe(x)}` });
+      }
+      return new Sequence(x.map((e) => this.item(port, e, type.of)));
+    }
+    if (type?.element === STRING) {
+      const shape: number[] = [], texts = (Array.isArray(x) ? x.flat(Infinity) : [x]) as unknown[];
+      for (let e: unknown = x; Array.isArray(e); e = e[0]) shape.push(e.length);
+      if (!texts.every((t) => typeof t === "string") || texts.length !== shape.reduce((a, b) => a * b, 1)) {
+        throw new ArgumentError(action, { reason: "it takes texts, in lists of one length" });
+      }
+      return knownValue(STRING, shape, texts as string[]);
+    }
+    const want = elementType(type?.element ?? 0);
+    if (!(x instanceof Tensor)) {
+      if (typeof x !== "number" && typeof x !== "boolean" && !Array.isArray(x)) {
+        throw new ArgumentError(action, { reason: `it takes a tensor, not ${describe(x)}` });
+      }
+      return valueOf(
+        new Tensor(x as number[], { dtype: want?.dtype ?? dtypes.float32, device: device as DeviceName }),
+        want?.code,
+      );
+    }
+    if (want === undefined) return valueOf(x.to(device as DeviceName));
+    const fits = x.dtype === want.dtype || x.dtype.isInt && want.dtype.isInt ||
+      x.dtype.isFloat === want.dtype.isFloat && !x.dtype.isBool && !want.dtype.isBool;
+    if (!fits) {
+      throw new DTypeError(action, { dtypes: [x.dtype], reason: `it takes ${want.name}; use .cast("${want.dtype}")` });
+    }
+    return valueOf(x.to(device as DeviceName).cast(want.dtype), want.code);
+  }
+
+  private named(items: readonly Item[]): Record<string, OnnxOutput> {
+    return Object.fromEntries(this.outputs.map((p, i) => [p.name, this.output(items[i])]));
+  }
+  private output(item: Item): OnnxOutput {
+    if (item instanceof Sequence) return item.items.map((x) => this.output(x));
+    if (item instanceof Optional) return item.item === undefined ? null : this.output(item.item);
+    if (item.isText) return nested(item.data as ArrayLike<string>, item.shape);
+    const { device } = this.machine, t = item.tensor(device);
+    return deviceOf(t.uop) === null ? t.to(device as DeviceName) : t; // a constant belongs to no device
+  }
+}
+
+function namesOf(ports: readonly OnnxPort[]): string {
+  return ports.length === 0 ? "no inputs" : ports.map((p) => `"${p.name}"`).join(", ");
+}
+
+/** Texts in lists, as a shape says. */
+function nested(data: ArrayLike<string>, shape: readonly number[], start = 0): OnnxOutput {
+  if (shape.length === 0) return data[start];
+  const step = shape.slice(1).reduce((a, b) => a * b, 1);
+  return Array.from({ length: shape[0] }, (_, i) => nested(data, shape.slice(1), start + i * step));
+}
+
+/** Throws where sizes are others than the model says, or one name stands for two. */
+function checkSizes(port: OnnxPort, shape: readonly number[], names: Map<string, [number, string]>): void {
+  if (port.shape === undefined || port.kind !== "tensor") return;
+  const action = `give "${port.name}" to the ONNX model as`, want = port.shape.map((n) => n === "" ? "?" : n);
+  if (shape.length !== want.length) {
+    throw new ShapeError(action, { shapes: [shape], reason: `it has the axes [${want.join(", ")}]` });
+  }
+  want.forEach((n, axis) => {
+    const known = typeof n === "number" ? [n, `[${want.join(", ")}]`] as const : names.get(n);
+    if (known !== undefined && known[0] !== shape[axis] && known[0] > 0) {
+      const reason = typeof n === "number"
+        ? `axis ${axis} is ${n} in ${known[1]}`
+        : `axis ${axis}, which is ${n}, is ${known[0]} in "${known[1]}"`;
+      throw new ShapeError(action, { shapes: [shape], axis, reason });
+    }
+    if (typeof n === "string" && n !== "?") names.set(n, [shape[axis], port.name]);
+  });
+}
+
+/** The bytes of a model, and what its errors call it. */
+export async function modelBytes(action: string, from: string | URL | Uint8Array): Promise<[Uint8Array, string]> {
+  if (from instanceof Uint8Array) return [checkBytes(action, from), "the model"];
+  const path = pathOf(action, from);
+  return [await withSource(path, { device: "DISK" as DeviceName }, (s) => s.read(0, s.size)), path];
+}
+
+/** Reads the data that lies beside a model: only files in its folder. */
+async function externalData(model: ModelProto, path: string, bad: Fault): Promise<External> {
+  const folder = path.slice(0, Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1);
+  const files = new Map<string, Uint8Array>();
+  const entries = (t: TensorProto): [string, number, number | undefined] => {
+    const location = t.external.get("location") ?? "", parts = location.split(/[/\\]/);
+    if (location === "" || /^[/\\]|^[A-Za-z]:|^[a-z]+:\/\//.test(location) || parts.includes("..")) {
+      throw bad(`initializer "${t.name}" has its data in "${location}", which is not in the model's folder`);
+    }
+    const number = (key: string): number | undefined => {
+      const text = t.external.get(key), n = Number(text);
+      if (text !== undefined && !(Number.isSafeInteger(n) && n >= 0)) {
+        throw bad(`initializer "${t.name}" has ${key} "${text}" in "${location}"`);
+      }
+      return text === undefined ? undefined : n;
+    };
+    return [location, number("offset") ?? 0, number("length")];
+  };
+  for (const t of model.graph.initializers) {
+    if (!t.isExternal) continue;
+    const [location] = entries(t);
+    if (files.has(location)) continue;
+    files.set(
+      location,
+      await withSource(folder + location, { device: "DISK" as DeviceName }, (s) => s.read(0, s.size)),
+    );
+  }
+  return (t, nbytes) => {
+    const [location, offset, length] = entries(t), bytes = files.get(location), n = length ?? nbytes;
+    if (bytes === undefined) throw bad(`initializer "${t.name}" has its data in "${location}", which was not read`);
+    if (n !== nbytes || offset + n > bytes.length) {
+      throw bad(
+        `initializer "${t.name}" needs ${nbytes} bytes at ${offset} of "${location}", which has ${bytes.length}`,
+      );
+    }
+    return bytes.subarray(offset, offset + n);
+  };
+}
+
+/**
+ * Loads a model from a file, or from its bytes. Versions 7 to 28 of the operators are known; which ones, and what is not,
+ * is in docs/onnx.md. Data outside of the model is read from its own folder only.
+ *
+ * ```ts ignore
+ * import { onnx } from "./src/onnx/onnx.ts";
+ * const model = await onnx.load("model.onnx");
+ * const { y } = model.call({ x: Tensor.rand([1, 3, 224, 224]) });
+ * ```
+ *
+ * @throws {FormatError} for a file that is no ONNX model, or one whose parts do not fit: with the node's name
+ */
+export async function load(from: string | URL | Uint8Array, options: LoadOptions = {}): Promise<OnnxModel> {
+  const action = "load an ONNX model";
+  checkOptions(action, options, ["device", "requiresGrad"]);
+  const device = placeOf(options), trained = checkBoolean(action, "requiresGrad", options.requiresGrad ?? false);
+  const [bytes, file] = await modelBytes(action, from), bad = faultOf(file), model = readModel(bytes, file);
+  checkModel(model, bad);
+  getDevice(device);
+  const external = from instanceof Uint8Array ? undefined : await externalData(model, file, bad);
+  const machine: Machine = { model, device, lookup: findOperator, bad, external, trained, weights: new Map() };
+  for (const t of model.graph.initializers) {
+    const v = weightOf(machine, t);
+    if (trained && (elementType(v.type)?.dtype.isFloat ?? false)) v.tensor(device).requiresGrad = true;
+  }
+  return new OnnxModel(machine);
+}

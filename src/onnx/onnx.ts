@@ -1,0 +1,8 @@
+/**
+ * ONNX models: read, told about, and run on tensors. `load` gives a model that is called like any function of tensors:
+ * lazily, under `jit`, with gradients; `info` tells what a file has and what of it is not known here.
+ *
+ * @module
+ */
+export { info, type OnnxInfo } from "./info.ts";
+export { load, type LoadOptions, type OnnxInput, OnnxModel, type OnnxOutput, type OnnxPort } from "./model.ts";

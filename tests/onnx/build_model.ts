@@ -1,0 +1,120 @@
+/**
+ * Small ONNX models for tests, as bytes: nodes, initializers, inputs and outputs in a few words.
+ *
+ * @module
+ */
+import { protoBytes, type ProtoWriter } from "../../src/helpers/protobuf.ts";
+
+/** What an attribute may be: a whole number by `int`, others by their kind. */
+export type Attr = { int: number } | { float: number } | { text: string } | { ints: readonly number[] } | {
+  graph: GraphSpec;
+};
+/** A node: `["Add", ["a", "b"], ["c"], { axis: { int: 1 } }, "name"]`. */
+export type NodeSpec = readonly [
+  op: string,
+  inputs: readonly string[],
+  outputs: readonly string[],
+  attributes?: Readonly<Record<string, Attr>>,
+  name?: string,
+  domain?: string,
+];
+/** A tensor: floats unless `type` says int64 (7). */
+export interface TensorSpec {
+  readonly name: string;
+  readonly dims: readonly number[];
+  readonly values: readonly number[];
+  readonly type?: number;
+  /** Where the data is instead, as external data says. */
+  readonly external?: Readonly<Record<string, string>>;
+}
+/** A graph; inputs and outputs are `name: [element type, sizes]`. */
+export interface GraphSpec {
+  readonly nodes: readonly NodeSpec[];
+  readonly inputs?: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
+  readonly outputs: Readonly<Record<string, readonly [type: number, sizes: readonly (number | string)[]]>>;
+  readonly initializers?: readonly TensorSpec[];
+}
+/** A model: a graph, the version of its operators, and functions. */
+export interface ModelSpec extends GraphSpec {
+  readonly opset?: number;
+  readonly functions?: readonly {
+    name: string;
+    domain: string;
+    inputs: string[];
+    outputs: string[];
+    nodes: NodeSpec[];
+  }[];
+}
+
+function writeTensor(w: ProtoWriter, t: TensorSpec): void {
+  w.int64s(1, t.dims);
+  w.uint(2, t.type ?? 1);
+  w.text(8, t.name);
+  if (t.external !== undefined) {
+    for (const [key, value] of Object.entries(t.external)) {
+      w.message(13, (e) => {
+        e.text(1, key);
+        e.text(2, value);
+      });
+    }
+    w.uint(14, 1);
+  } else if (t.type === 7) w.int64s(7, t.values);
+  else w.floats(4, t.values);
+}
+function writeAttribute(w: ProtoWriter, name: string, a: Attr): void {
+  w.text(1, name);
+  if ("int" in a) w.int64(3, a.int);
+  else if ("float" in a) w.float(2, a.float);
+  else if ("text" in a) w.text(4, a.text);
+  else if ("ints" in a) w.int64s(8, a.ints);
+  else w.message(6, (g) => writeGraph(g, a.graph));
+  w.uint(20, "int" in a ? 2 : "float" in a ? 1 : "text" in a ? 3 : "ints" in a ? 7 : 5);
+}
+function writeNode(w: ProtoWriter, [op, inputs, outputs, attributes, name, domain]: NodeSpec): void {
+  for (const i of inputs) w.text(1, i);
+  for (const o of outputs) w.text(2, o);
+  if (name !== undefined) w.text(3, name);
+  w.text(4, op);
+  for (const [key, a] of Object.entries(attributes ?? {})) w.message(5, (m) => writeAttribute(m, key, a));
+  if (domain !== undefined) w.text(7, domain);
+}
+function writePort(w: ProtoWriter, name: string, [type, sizes]: readonly [number, readonly (number | string)[]]): void {
+  w.text(1, name);
+  w.message(2, (t) =>
+    t.message(1, (tensor) => {
+      tensor.uint(1, type);
+      tensor.message(2, (shape) => {
+        for (const n of sizes) shape.message(1, (d) => typeof n === "number" ? d.int64(1, n) : d.text(2, n));
+      });
+    }));
+}
+function writeGraph(w: ProtoWriter, g: GraphSpec): void {
+  for (const n of g.nodes) w.message(1, (m) => writeNode(m, n));
+  w.text(2, "graph");
+  for (const t of g.initializers ?? []) w.message(5, (m) => writeTensor(m, t));
+  for (const [name, port] of Object.entries(g.inputs ?? {})) w.message(11, (m) => writePort(m, name, port));
+  for (const [name, port] of Object.entries(g.outputs)) w.message(12, (m) => writePort(m, name, port));
+}
+
+/** The bytes of a model. */
+export function buildModel(spec: ModelSpec): Uint8Array<ArrayBuffer> {
+  return protoBytes((w) => {
+    w.uint(1, 8);
+    w.message(7, (g) => writeGraph(g, spec));
+    w.message(8, (o) => o.uint(2, spec.opset ?? 17));
+    for (const f of spec.functions ?? []) {
+      w.message(8, (o) => {
+        o.text(1, f.domain);
+        o.uint(2, 1);
+      });
+      w.message(25, (m) => {
+        m.text(1, f.name);
+        for (const i of f.inputs) m.text(4, i);
+        for (const o of f.outputs) m.text(5, o);
+        for (const n of f.nodes) m.message(7, (node) => writeNode(node, n));
+        m.message(9, (o) => o.uint(2, spec.opset ?? 17));
+        m.text(10, f.domain);
+      });
+    }
+  });
+}
