@@ -1,0 +1,153 @@
+/**
+ * What a tokenizer knows: its tokens with kinds and scores, merges, and which of them mean something; read from the
+ * metadata of a GGUF file.
+ *
+ * @module
+ */
+import { FormatError } from "../../helpers/errors.ts";
+import type { GgufEntry } from "../files/gguf.ts";
+
+/** How a text becomes tokens. */
+export type TokenizerKind = "spm" | "bpe" | "wordpiece" | "unigram";
+
+/** Kinds of tokens, by their numbers in files. */
+export const TokenKind = { NORMAL: 1, UNKNOWN: 2, CONTROL: 3, USER: 4, UNUSED: 5, BYTE: 6 } as const;
+
+/** The tokens and rules of a model. */
+export interface Vocabulary {
+  readonly kind: TokenizerKind;
+  /** The name of the pre-tokenizer, of BPE. */
+  readonly pre: string;
+  readonly tokens: readonly string[];
+  readonly scores: readonly number[];
+  readonly kinds: readonly number[];
+  /** "left right", of BPE, first come first. */
+  readonly merges: readonly string[];
+  readonly begin: number | undefined;
+  readonly end: number | undefined;
+  readonly unknown: number | undefined;
+  /** Tokens after which an answer is over. */
+  readonly ends: ReadonlySet<number>;
+  readonly addBegin: boolean | undefined;
+  readonly addEnd: boolean | undefined;
+  readonly addSpace: boolean | undefined;
+  readonly removeSpaces: boolean;
+  /** A compiled map of characters, of unigram models. */
+  readonly charsmap: Uint8Array | undefined;
+  /** The template of conversations, in Jinja. */
+  readonly template: string | undefined;
+}
+
+const KINDS: Readonly<Record<string, TokenizerKind>> = {
+  llama: "spm",
+  gpt2: "bpe",
+  bert: "wordpiece",
+  t5: "unigram",
+  gemma4: "bpe",
+};
+/** Texts of tokens that end a turn, whatever the file says of them. */
+const TURN_ENDS: ReadonlySet<string> = new Set(
+  "<|eot_id|> <|im_end|> <|end|> <end_of_turn> <turn|> <|endoftext|> <|eom_id|> <EOT> <|return|> <|call|> <|end_of_text|>"
+    .split(" "),
+);
+
+/** Reads typed values of metadata, and says what is wrong with them. */
+export class Metadata {
+  constructor(private readonly values: ReadonlyMap<string, GgufEntry>, private readonly file: string) {}
+
+  /** An error about the file. */
+  bad(reason: string): FormatError {
+    return new FormatError("load", { file: this.file, reason });
+  }
+  has(key: string): boolean {
+    return this.values.has(key);
+  }
+  private get<T>(key: string, what: string, is: (x: unknown) => x is T, fallback: T | undefined): T {
+    const value = this.values.get(key)?.value;
+    if (value === undefined) {
+      if (fallback === undefined) throw this.bad(`it has no value "${key}"`);
+      return fallback;
+    }
+    if (!is(value)) throw this.bad(`its value "${key}" is no ${what}`);
+    return value;
+  }
+  number(key: string, fallback?: number): number {
+    return this.get(key, "number", (x): x is number => typeof x === "number", fallback);
+  }
+  /** A whole number from 0 on. */
+  count(key: string, fallback?: number): number {
+    const n = this.number(key, fallback);
+    if (!Number.isSafeInteger(n) || n < 0) throw this.bad(`its value "${key}" is ${n}, no count`);
+    return n;
+  }
+  text(key: string, fallback?: string): string {
+    return this.get(key, "text", (x): x is string => typeof x === "string", fallback);
+  }
+  flag(key: string, fallback?: boolean): boolean {
+    return this.get(key, "boolean", (x): x is boolean => typeof x === "boolean", fallback);
+  }
+  texts(key: string, fallback?: readonly string[]): readonly string[] {
+    return this.get(
+      key,
+      "list of texts",
+      (x): x is readonly string[] => Array.isArray(x) && x.every((t) => typeof t === "string"),
+      fallback,
+    );
+  }
+  numbers(key: string, fallback?: readonly number[]): readonly number[] {
+    return this.get(
+      key,
+      "list of numbers",
+      (x): x is readonly number[] =>
+        Array.isArray(x) && x.every((t) => typeof t === "number" || typeof t === "boolean"),
+      fallback,
+    );
+  }
+}
+
+/** The vocabulary of a GGUF file. @throws {FormatError} where there is none, or of a kind that is not known */
+export function vocabularyOf(meta: Metadata): Vocabulary {
+  const at = "tokenizer.ggml.", name = meta.text(`${at}model`), kind = KINDS[name];
+  if (kind === undefined) {
+    throw meta.bad(`its tokenizer is "${name}"; known are ${Object.keys(KINDS).join(", ")}`);
+  }
+  const tokens = meta.texts(`${at}tokens`), n = tokens.length;
+  const scores = meta.numbers(`${at}scores`, Array(n).fill(0)),
+    kinds = meta.numbers(`${at}token_type`, Array(n).fill(1));
+  if (scores.length !== n || kinds.length !== n) {
+    throw meta.bad(`it has ${n} tokens, ${scores.length} scores and ${kinds.length} kinds of tokens`);
+  }
+  const id = (key: string, fallback?: number): number | undefined => {
+    if (!meta.has(at + key)) return fallback;
+    const i = meta.number(at + key);
+    if (i === -1 || i === 0xffffffff) return undefined;
+    if (!Number.isInteger(i) || i < 0 || i >= n) throw meta.bad(`its token "${key}" is ${i}, beyond the ${n} tokens`);
+    return i;
+  };
+  const end = id("eos_token_id", kind === "spm" ? 2 : undefined);
+  const more = [id("eot_token_id"), id("eom_token_id"), end].filter((x) => x !== undefined);
+  const turnEnds = tokens.flatMap((t, i) => TURN_ENDS.has(t) && kinds[i] !== TokenKind.NORMAL ? [i] : []);
+  const flag = (key: string): boolean | undefined => meta.has(at + key) ? meta.flag(at + key) : undefined;
+  const charsmap = meta.numbers(`${at}precompiled_charsmap`, []);
+  return {
+    kind,
+    pre: name === "gemma4" ? "gemma4" : meta.text(`${at}pre`, "default"),
+    tokens,
+    scores,
+    kinds,
+    merges: kind === "bpe" ? meta.texts(`${at}merges`) : [],
+    begin: id("bos_token_id", kind === "spm" ? 1 : kind === "wordpiece" ? id("cls_token_id", 101) : undefined),
+    end: end ?? (kind === "wordpiece" ? id("seperator_token_id", 102) : undefined),
+    unknown: id(
+      "unknown_token_id",
+      kind === "spm" ? 0 : kind === "wordpiece" ? 100 : kind === "unigram" ? 2 : undefined,
+    ),
+    ends: new Set([...more, ...turnEnds]),
+    addBegin: flag("add_bos_token"),
+    addEnd: flag("add_eos_token"),
+    addSpace: flag("add_space_prefix"),
+    removeSpaces: flag("remove_extra_whitespaces") ?? false,
+    charsmap: charsmap.length > 0 ? Uint8Array.from(charsmap) : undefined,
+    template: meta.has("tokenizer.chat_template") ? meta.text("tokenizer.chat_template") : undefined,
+  };
+}
