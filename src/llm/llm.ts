@@ -1,5 +1,5 @@
 /**
- * The entry point `./llm`: files of language models.
+ * The entry point `./llm`: language models: their files, tokenizers, decoders, and texts that they write.
  *
  * @module
  */
@@ -21,3 +21,13 @@ export {
   writeGguf,
 } from "./files/gguf_write.ts";
 export { quantize, QUANTIZED } from "./files/quantize.ts";
+export { Decoder } from "./model/decoder.ts";
+export { ARCHITECTURES, type ModelSpec, modelSpec } from "./model/model_spec.ts";
+export type { SamplingOptions } from "./model/sampler.ts";
+export type { TokenLogprobs } from "./model/sequence.ts";
+export { type ChatMessage, renderChat } from "./text/chat_template.ts";
+export { PRE_TOKENIZERS } from "./text/pretokenize.ts";
+export { type EncodeOptions, Tokenizer, TokenStream } from "./text/tokenizer.ts";
+export { Metadata, TokenKind, type Vocabulary, vocabularyOf } from "./text/vocabulary.ts";
+export type { Completion, FinishReason, GenerateOptions, Piece, Usage } from "./use/generation.ts";
+export { LanguageModel, type LoadModelOptions, type Prompt } from "./use/language_model.ts";

@@ -1,14 +1,26 @@
 /**
  * llama.cpp's own libraries, of npm's `@node-llama-cpp/linux-x64` (MIT), through FFI: the oracle of the language model
  * tests. It runs where the package can be fetched: `deno run -A tests/llm/llama_cpp.ts blocks` checks all block formats
- * on random bytes, `... blocks --write` also writes tests/llm/fixtures/blocks.json, which the suite reads.
+ * on random bytes, `... logits` our decoders on small random models; `--write` also writes what the suite reads, in
+ * tests/llm/fixtures.
  *
  * @module
  */
 import { parseArgs } from "@std/cli/parse-args";
-import { BLOCK_FORMATS, dequantize, type FormatName, quantize, QUANTIZED } from "../../src/llm/llm.ts";
+import {
+  BLOCK_FORMATS,
+  dequantize,
+  type FormatName,
+  quantize,
+  QUANTIZED,
+  readGguf,
+  writeGguf,
+} from "../../src/llm/llm.ts";
 import { Tensor } from "../../mod.ts";
 import { hashOf } from "./hash_of.ts";
+import { ourLogits } from "./our_logits.ts";
+import { randomModel, TOKENS, VARIANTS } from "./random_models.ts";
+import { hashes, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
 
 const LIBRARY: string = "npm:@node-llama-cpp/linux-x64@3.22.1";
 
@@ -79,12 +91,176 @@ async function checkBlocks(count: number): Promise<Record<string, unknown>> {
   return cases;
 }
 
+/** A struct that is passed by value: its words. */
+const words = (nbytes: number) => ({ struct: Array(nbytes / 8).fill("u64") as "u64"[] });
+const MODEL_PARAMS = 80, CONTEXT_PARAMS = 160, BATCH = 56;
+const SYMBOLS = {
+  llama_backend_init: { parameters: [], result: "void" },
+  llama_log_set: { parameters: ["pointer", "pointer"], result: "void" },
+  llama_model_default_params: { parameters: [], result: words(MODEL_PARAMS) },
+  llama_context_default_params: { parameters: [], result: words(CONTEXT_PARAMS) },
+  llama_model_load_from_file: { parameters: ["buffer", words(MODEL_PARAMS)], result: "pointer" },
+  llama_init_from_model: { parameters: ["pointer", words(CONTEXT_PARAMS)], result: "pointer" },
+  llama_batch_get_one: { parameters: ["buffer", "i32"], result: words(BATCH) },
+  llama_decode: { parameters: ["pointer", words(BATCH)], result: "i32" },
+  llama_get_logits_ith: { parameters: ["pointer", "i32"], result: "pointer" },
+  llama_model_get_vocab: { parameters: ["pointer"], result: "pointer" },
+  llama_vocab_n_tokens: { parameters: ["pointer"], result: "i32" },
+  llama_tokenize: { parameters: ["pointer", "buffer", "i32", "buffer", "i32", "bool", "bool"], result: "i32" },
+  llama_free: { parameters: ["pointer"], result: "void" },
+  llama_model_free: { parameters: ["pointer"], result: "void" },
+} as const;
+
+/** libllama. */
+export class LlamaCpp {
+  private constructor(private readonly lib: Deno.DynamicLibrary<typeof SYMBOLS>["symbols"]) {}
+
+  /** Loads it. Its messages are dropped. */
+  static async open(): Promise<LlamaCpp> {
+    const folder = await libraries();
+    const ggml = Deno.dlopen(
+      `${folder}/libggml.v0.5.0.so`,
+      {
+        ggml_backend_load_all_from_path: { parameters: ["buffer"], result: "void" },
+      } as const,
+    );
+    const { symbols } = Deno.dlopen(`${folder}/libllama.v0.5.0.so`, SYMBOLS);
+    const drop = new Deno.UnsafeCallback(
+      { parameters: ["i32", "pointer", "pointer"], result: "void" } as const,
+      () => {},
+    );
+    symbols.llama_log_set(drop.pointer, null);
+    ggml.symbols.ggml_backend_load_all_from_path(cText(folder));
+    symbols.llama_backend_init();
+    return new LlamaCpp(symbols);
+  }
+  private load(path: string, vocabularyOnly: boolean): Deno.PointerObject {
+    const params = this.lib.llama_model_default_params();
+    params[72] = vocabularyOnly ? 1 : 0;
+    const model = this.lib.llama_model_load_from_file(cText(path), params);
+    if (model === null) throw new Error(`llama.cpp does not load ${path}`);
+    return model;
+  }
+
+  /** The logits behind each of `tokens`, given one by one; keys and values are float32. */
+  logits(path: string, tokens: readonly number[]): Float32Array[] {
+    const { lib } = this, model = this.load(path, false), params = lib.llama_context_default_params();
+    const view = new DataView(params.buffer, params.byteOffset);
+    for (const at of [0, 4, 8]) view.setUint32(at, 64, true); // context, batches
+    view.setInt32(28, 1, true);
+    view.setInt32(32, 1, true);
+    view.setInt32(52, 0, true); // no flash attention
+    view.setInt32(104, 0, true);
+    view.setInt32(108, 0, true);
+    const context = lib.llama_init_from_model(model, params);
+    if (context === null) throw new Error(`llama.cpp makes no context for ${path}`);
+    const n = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model));
+    const out = tokens.map((t) => {
+      const token = Int32Array.of(t), failed = lib.llama_decode(context, lib.llama_batch_get_one(token, 1));
+      if (failed !== 0) throw new Error(`llama_decode says ${failed}`);
+      const values = new Float32Array(n), pointer = lib.llama_get_logits_ith(context, -1)!;
+      new Deno.UnsafePointerView(pointer).copyInto(values);
+      return values;
+    });
+    lib.llama_free(context);
+    lib.llama_model_free(model);
+    return out;
+  }
+
+  /** What makes ids of texts, with the vocabulary of a file. */
+  tokenizer(path: string): (text: string, special: boolean, add: boolean) => number[] {
+    const { lib } = this, vocabulary = lib.llama_model_get_vocab(this.load(path, true));
+    return (text, special, add) => {
+      const bytes = new TextEncoder().encode(text), out = new Int32Array(bytes.length + 16);
+      const n = lib.llama_tokenize(vocabulary, cText(text), bytes.length, out, out.length, add, special);
+      if (n < 0) throw new Error(`llama_tokenize says ${n}`);
+      return [...out.subarray(0, n)];
+    };
+  }
+}
+
+function cText(text: string): Uint8Array<ArrayBuffer> {
+  return new TextEncoder().encode(text + "\0");
+}
+
+/** The logits of llama.cpp for all random models, and how far ours are from them. */
+async function checkLogits(only: RegExp): Promise<Record<string, unknown>> {
+  const llama = await LlamaCpp.open(), cases: Record<string, unknown> = {};
+  const folder = await Deno.makeTempDir();
+  for (const name of Object.keys(VARIANTS)) {
+    if (!only.test(name)) continue;
+    const path = `${folder}/model.gguf`;
+    await writeGguf(path, randomModel(name));
+    try {
+      const want = llama.logits(path, TOKENS), got = await ourLogits(await readGguf(path), name, "CLANG");
+      const far = want.map((w, i) => Math.max(...w.map((x, k) => Math.abs(x - got[i][k]))));
+      console.log(
+        `${name}: logits to ${Math.max(...want[0]).toFixed(3)}, furthest ${Math.max(...far).toExponential(1)}`,
+      );
+      cases[name] = want.map((w) => [...w.subarray(0, 6)].map((x) => Number(x.toFixed(5))));
+    } catch (error) {
+      console.log(`${name}: ${String(error).slice(0, 300)}`);
+    }
+  }
+  await Deno.remove(folder, { recursive: true });
+  return cases;
+}
+
+/** Ids of all texts with the small vocabularies: without and with special tokens. */
+async function checkTokens(): Promise<Record<string, unknown>> {
+  const llama = await LlamaCpp.open(), cases: Record<string, unknown> = {}, folder = await Deno.makeTempDir();
+  for (const [name, make] of Object.entries(VOCABULARIES)) {
+    const path = `${folder}/${name}.gguf`;
+    await writeGguf(path, make());
+    const theirs = llama.tokenizer(path), ours = await tokenizerOf(path);
+    const rows = TEXTS.map((t) => [theirs(t, false, false), theirs(t, true, true)]);
+    let wrong = 0;
+    rows.forEach(([plain, special], i) => {
+      const got = [ours.encode(TEXTS[i], { add: false }), ours.encode(TEXTS[i], { special: true })];
+      if (got[0].join() === plain.join() && got[1].join() === special.join()) return;
+      if (wrong++ < 3) {
+        console.log(`${name} ${JSON.stringify(TEXTS[i])}: ${got.join(" | ")}, not ${plain} | ${special}`);
+      }
+    });
+    console.log(`${name}: ${wrong} of ${rows.length} texts differ`);
+    cases[name] = hashes(rows);
+  }
+  await Deno.remove(folder, { recursive: true });
+  return cases;
+}
+
+/** Ids of a llama.cpp tree's golden texts (models/*.inp and *.out) with its vocabularies. */
+async function checkGoldens(models: string): Promise<Record<string, unknown>> {
+  for (const { name } of Deno.readDirSync(models)) {
+    if (!name.endsWith(".gguf.inp")) continue;
+    const path = `${models}/${name.slice(0, -4)}`, ours = await tokenizerOf(path);
+    const texts = Deno.readTextFileSync(`${path}.inp`).split("\n__ggml_vocab_test__\n");
+    const want = Deno.readTextFileSync(`${path}.out`).split("\n");
+    const wrong = texts.filter((t, i) => ours.encode(t, { add: false }).join(" ") !== want[i].trim());
+    console.log(`${name}: ${wrong.length} of ${texts.length} texts differ`);
+  }
+  return {};
+}
+
 if (import.meta.main) {
-  const { _: [what], write, count } = parseArgs(Deno.args, { boolean: ["write"], string: ["count"] });
-  if (what !== "blocks") throw new Error("usage: llama_cpp.ts blocks [--count N] [--write]");
-  const cases = await checkBlocks(Number(count ?? 300));
+  const { _: [what], write, count, only, models } = parseArgs(Deno.args, {
+    boolean: ["write"],
+    string: ["count", "only", "models"],
+  });
+  const kinds: Readonly<Record<string, () => Promise<Record<string, unknown>>>> = {
+    blocks: () => checkBlocks(Number(count ?? 300)),
+    logits: () => checkLogits(new RegExp(only ?? "")),
+    tokens: checkTokens,
+    goldens: () => checkGoldens(models ?? "models"),
+  };
+  if (kinds[what] === undefined) {
+    throw new Error(
+      "usage: llama_cpp.ts blocks|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
+    );
+  }
+  const cases = await kinds[what]();
   if (write) {
-    const path = new URL("fixtures/blocks.json", import.meta.url);
-    await Deno.writeTextFile(path, JSON.stringify(cases, null, 2) + "\n");
+    const path = new URL(`fixtures/${what}.json`, import.meta.url);
+    await Deno.writeTextFile(path, JSON.stringify(cases, null, 1) + "\n");
   }
 }

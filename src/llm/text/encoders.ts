@@ -86,7 +86,7 @@ function bpe(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>, pre: PreT
 
 /** Words of BERT's vocabularies: without accents and capitals, marks and Chinese characters alone. */
 function wordsOf(text: string): string[] {
-  const clean = text.normalize("NFD").replace(/[\p{Mn}\u0000\ufffd]|(?![\t\n\r])\p{Cc}/gu, "").toLowerCase();
+  const clean = text.normalize("NFD").replace(/[\p{Mn}\ufffd]|(?![\t\n\r])[\p{Cc}\p{Cf}]/gu, "").toLowerCase();
   const alone = /[\p{P}\p{Script=Han}]|(?![\p{White_Space}])[$+<=>^`|~]/gu;
   return clean.replace(alone, " $& ").split(/\p{White_Space}+/u).filter((w) => w !== "");
 }

@@ -1,0 +1,100 @@
+/**
+ * A decoder with its weights, and sequences that it goes on: each has a cache of keys and values on the device. A call
+ * takes some tokens at a position, writes their keys and values, and gives the logits behind the last one.
+ *
+ * @module
+ */
+import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import type { Gguf } from "../files/gguf.ts";
+import { decoderLayer, type LayerCache, normLayer, type Place } from "./llm_blocks.ts";
+import { hasWindow, type ModelSpec, modelSpec } from "./model_spec.ts";
+import { type RopeTable, ropeTable } from "./rope_tables.ts";
+import { type Weight, WeightStore } from "./weight_store.ts";
+
+/** A decoder: its description and what it computes. */
+export class Decoder {
+  readonly spec: ModelSpec;
+  readonly device: string;
+  /** How many positions there are tables for. */
+  readonly context: number;
+  /** Bytes of weights on the device. */
+  readonly nbytes: number;
+  /** How many tokens there are. */
+  readonly vocabulary: number;
+  private readonly embedding: Weight;
+  private readonly output: Weight;
+  private readonly outputBias: Weight | undefined;
+  private readonly layers: readonly ReturnType<typeof decoderLayer>[];
+  private readonly finalNorm: (x: Tensor) => Tensor;
+  private readonly angles: RopeTable;
+  private readonly windowAngles: RopeTable;
+
+  /**
+   * Reads the weights of a file onto `device`.
+   *
+   * @throws {FormatError} for an architecture that is not known, a weight that is missing or of another shape
+   */
+  constructor(file: Gguf, name: string, device: string, context?: number) {
+    const spec = this.spec = modelSpec(file.metadata, name), store = new WeightStore(file.tensors, device, name);
+    this.device = device;
+    this.context = Math.min(context ?? spec.context, spec.context);
+    this.embedding = store.get("token_embd.weight");
+    this.vocabulary = this.embedding.shape[0];
+    store.get("token_embd.weight", [this.vocabulary, spec.dim]);
+    this.output = store.maybe("output.weight", [this.vocabulary, spec.dim]) ?? this.embedding;
+    this.outputBias = store.maybe("output.bias", [this.vocabulary]);
+    this.finalNorm = normLayer(spec, store, "output_norm") ?? store.get("output_norm.weight") as never;
+    this.layers = Array.from({ length: spec.layers }, (_, i) => decoderLayer(spec, store, i));
+    const long = this.context > spec.rope.originalContext;
+    const factors = store.maybe("rope_freqs.weight") ?? store.maybe(`rope_factors_${long ? "long" : "short"}.weight`);
+    store.realize();
+    const divisors = factors === undefined ? undefined : new Tensor(factors.memory.uop).dataSync() as Float32Array;
+    const table = (window: boolean) => ropeTable(spec.rope, this.context, window, divisors, device);
+    this.angles = table(false);
+    const windows = Array.from({ length: spec.layers }, (_, i) => i).some((i) => hasWindow(spec, i));
+    this.windowAngles = windows ? table(true) : this.angles;
+    this.nbytes = store.nbytes;
+  }
+
+  /** Memory for the keys and values of one sequence. */
+  makeCache(dtype: DTypeLike = dtypes.float32): LayerCache[] {
+    const { layers, kvHeads, headDim, valueDim } = this.spec, options = { dtype: toDType(dtype), device: this.device };
+    const caches = Array.from({ length: layers }, () => ({
+      keys: Tensor.zeros([kvHeads, this.context, headDim], options).contiguous(),
+      values: Tensor.zeros([kvHeads, this.context, valueDim], options).contiguous(),
+    }));
+    Tensor.realize(caches.flatMap((c) => [c.keys, c.values]));
+    return caches;
+  }
+
+  /**
+   * The logits, float32 `[vocabulary]`, behind token number `last` of int32 `[T]` tokens, of which the first is at
+   * position `start`, a bound variable. Writes to the cache. Lazy.
+   */
+  logits(tokens: Tensor, start: Tensor, last: Tensor | number, cache: readonly LayerCache[]): Tensor {
+    const { spec } = this, [t] = tokens.shape, end = start.add(t);
+    const slice = ({ cos, sin }: RopeTable): RopeTable => ({
+      cos: cos.at([start, end]).reshape([t, -1]),
+      sin: sin.at([start, end]).reshape([t, -1]),
+    });
+    const angles = slice(this.angles),
+      windowAngles = this.windowAngles === this.angles ? angles : slice(this.windowAngles);
+    const place: Place = { start, end, angles, windowAngles };
+    let x = this.embedding.rows(tokens);
+    if (spec.embeddingScale !== 1) x = x.mul(spec.embeddingScale);
+    this.layers.forEach((layer, i) => x = layer(x, place, cache[i]));
+    const row = t === 1 ? x : x.at(last).reshape([1, spec.dim]);
+    let y = this.output.product(this.finalNorm(row)).reshape([this.vocabulary]);
+    if (this.outputBias !== undefined) y = y.add(this.outputBias.values());
+    if (spec.logitScale !== 1) y = y.mul(spec.logitScale);
+    return spec.logitCap > 0 ? y.div(spec.logitCap).tanh().mul(spec.logitCap) : y;
+  }
+}
+
+/** Throws unless a sequence of `count` tokens fits. */
+export function checkRoom(count: number, context: number): void {
+  if (count <= context) return;
+  throw new ArgumentError("go on with a text", { reason: `it has ${count} tokens, and the context is ${context}` });
+}

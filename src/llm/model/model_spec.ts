@@ -1,0 +1,240 @@
+/**
+ * What a decoder is made of, in numbers and choices: one description for all architectures, read from the metadata of a
+ * GGUF file. Which weights there are decides the rest: biases, norms of queries and keys, norms after blocks, experts.
+ *
+ * @module
+ */
+import type { GgufEntry } from "../files/gguf.ts";
+import { Metadata } from "../text/vocabulary.ts";
+
+/** How positions turn queries and keys: neighbors are pairs, or an element and the one half of the turned part later. */
+export type RopeKind = "none" | "pairs" | "halves";
+
+/** The angles of positions. */
+export interface RopeSpec {
+  readonly kind: RopeKind;
+  /** How many elements of a head are turned. */
+  readonly dim: number;
+  readonly base: number;
+  /** Of layers with a window. */
+  readonly windowBase: number;
+  readonly scaling: "none" | "linear" | "yarn" | "longrope";
+  readonly factor: number;
+  /** Of layers with a window. */
+  readonly windowFactor: number;
+  readonly originalContext: number;
+  readonly attentionFactor: number;
+  readonly betaFast: number;
+  readonly betaSlow: number;
+  /** Layers without positions: every one whose number, from 1, is a multiple; 0 for none. */
+  readonly skipEvery: number;
+}
+
+/** Layers of experts. */
+export interface ExpertSpec {
+  readonly count: number;
+  readonly used: number;
+  /** How weights come of the scores: of all, of the chosen, or each for itself. */
+  readonly gating: "softmax" | "sigmoid" | "softmaxOfChosen";
+  /** Whether the weights of the chosen are made to sum up to 1. */
+  readonly normalized: boolean;
+  readonly scale: number;
+}
+
+/** The choices of an architecture. */
+export interface BlockSpec {
+  readonly rope: RopeKind;
+  readonly norm: "rms" | "layer";
+  readonly activation: "silu" | "gelu" | "geluErf" | "relu2" | "clampedSwiglu";
+  /** Whether attention and feed-forward read the same input, and are added together. */
+  readonly parallel: boolean;
+  /** Whether embeddings are multiplied by the root of their size. */
+  readonly scaledEmbedding: boolean;
+  /** Whether norms stand only after attention and feed-forward. */
+  readonly postOnly: boolean;
+  /** Whether queries and keys are normalized before they are cut into heads. */
+  readonly wideHeadNorm: boolean;
+  /** Of how many layers the last has no window; 0 where none has one, 1 where all have. */
+  readonly windowEvery: number;
+  readonly gating: ExpertSpec["gating"];
+  readonly normalized: boolean;
+  readonly skipRopeEvery: number;
+  readonly windowBase: number | undefined;
+}
+
+/** A decoder. */
+export interface ModelSpec extends Omit<BlockSpec, "rope" | "gating" | "normalized" | "skipRopeEvery" | "windowBase"> {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly dim: number;
+  readonly heads: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly valueDim: number;
+  readonly context: number;
+  readonly eps: number;
+  readonly rope: RopeSpec;
+  readonly experts: ExpertSpec | undefined;
+  /** How many positions back a key may be; 0 for any number. */
+  readonly window: number;
+  readonly attentionScale: number;
+  readonly attentionCap: number;
+  readonly logitCap: number;
+  readonly embeddingScale: number;
+  readonly residualScale: number;
+  readonly logitScale: number;
+}
+
+const LLAMA: BlockSpec = {
+  rope: "pairs",
+  norm: "rms",
+  activation: "silu",
+  parallel: false,
+  scaledEmbedding: false,
+  postOnly: false,
+  wideHeadNorm: false,
+  windowEvery: 0,
+  gating: "softmax",
+  normalized: true,
+  skipRopeEvery: 0,
+  windowBase: undefined,
+};
+const QWEN: BlockSpec = { ...LLAMA, rope: "halves" };
+const GEMMA: BlockSpec = { ...QWEN, activation: "gelu", scaledEmbedding: true };
+
+/** Architectures by the name in the file: what differs from Llama. */
+export const ARCHITECTURES: Readonly<Record<string, BlockSpec>> = {
+  llama: LLAMA,
+  mistral3: LLAMA,
+  internlm2: LLAMA,
+  granite: LLAMA,
+  granitemoe: LLAMA,
+  smollm3: { ...LLAMA, skipRopeEvery: 4 },
+  arcee: { ...LLAMA, activation: "relu2" },
+  "ernie4_5": LLAMA,
+  olmo: { ...LLAMA, norm: "layer" },
+  "command-r": { ...LLAMA, norm: "layer", parallel: true },
+  baichuan: LLAMA,
+  xverse: LLAMA,
+  chatglm: LLAMA,
+  qwen2: QWEN,
+  qwen3: QWEN,
+  qwen2moe: { ...QWEN, normalized: false },
+  qwen3moe: QWEN,
+  "seed_oss": QWEN,
+  exaone: QWEN,
+  orion: { ...QWEN, norm: "layer" },
+  stablelm: { ...QWEN, norm: "layer" },
+  starcoder2: { ...QWEN, norm: "layer", activation: "gelu" },
+  phi2: { ...QWEN, norm: "layer", activation: "gelu", parallel: true },
+  phi3: QWEN,
+  olmo2: { ...QWEN, postOnly: true, wideHeadNorm: true },
+  olmoe: { ...QWEN, wideHeadNorm: true, normalized: false },
+  "hunyuan-dense": QWEN,
+  gemma: GEMMA,
+  gemma2: { ...GEMMA, windowEvery: 2 },
+  gemma3: { ...GEMMA, windowEvery: 6, windowBase: 10000 },
+  "gpt-oss": { ...QWEN, activation: "clampedSwiglu", windowEvery: 2, gating: "softmaxOfChosen", normalized: false },
+};
+
+/** The number of layers for which a size of Gemma scales its attention by the width of the model. */
+const WIDE_GEMMA: Readonly<Record<string, number>> = { gemma2: 46, gemma3: 62 };
+
+function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, context: number): RopeSpec {
+  const kind = meta.text(`${at}rope.scaling.type`, "none"), factor = meta.number(`${at}rope.scaling.factor`, 1);
+  const scaling = kind === "yarn" || kind === "longrope" ? kind : kind === "linear" || factor !== 1 ? "linear" : "none";
+  const base = meta.number(`${at}rope.freq_base`, 10000);
+  return {
+    kind: block.rope,
+    dim: meta.count(`${at}rope.dimension_count`, headDim),
+    base,
+    windowBase: meta.number(`${at}rope.freq_base_swa`, block.windowBase ?? base),
+    scaling,
+    factor,
+    windowFactor: block.windowBase === undefined ? factor : 1,
+    originalContext: meta.count(`${at}rope.scaling.original_context_length`, context),
+    attentionFactor: meta.number(`${at}rope.scaling.attn_factor`, 1),
+    betaFast: meta.number(`${at}rope.scaling.yarn_beta_fast`, 32),
+    betaSlow: meta.number(`${at}rope.scaling.yarn_beta_slow`, 1),
+    skipEvery: block.skipRopeEvery,
+  };
+}
+
+/** A count that may be given for each layer: all must be the same. */
+function same(meta: Metadata, values: ReadonlyMap<string, GgufEntry>, key: string, fallback?: number): number {
+  if (values.get(key)?.list !== true) return meta.count(key, fallback);
+  const all = meta.numbers(key), [first] = all;
+  if (!all.every((n) => n === first)) {
+    throw meta.bad(`its value "${key}" differs from layer to layer, which is not supported`);
+  }
+  return first;
+}
+
+/**
+ * The decoder that the metadata describes.
+ *
+ * @throws {FormatError} for an architecture that is not known, or sizes that do not fit each other
+ */
+export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string): ModelSpec {
+  const meta = new Metadata(values, file), architecture = meta.text("general.architecture"), at = `${architecture}.`;
+  const block = ARCHITECTURES[architecture];
+  if (block === undefined) {
+    throw meta.bad(`its architecture is "${architecture}"; known are ${Object.keys(ARCHITECTURES).join(", ")}`);
+  }
+  const layers = meta.count(`${at}block_count`), dim = meta.count(`${at}embedding_length`);
+  const heads = same(meta, values, `${at}attention.head_count`);
+  const kvHeads = same(meta, values, `${at}attention.head_count_kv`, heads),
+    context = meta.count(`${at}context_length`);
+  if (layers < 1 || dim < 1 || heads < 1 || kvHeads < 1 || context < 1 || heads % kvHeads !== 0) {
+    throw meta.bad(`${layers} layers of ${dim} with ${heads} heads and ${kvHeads} of keys and values are no model`);
+  }
+  const headDim = meta.count(`${at}attention.key_length`, Math.floor(dim / heads)),
+    rope = ropeOf(meta, at, block, headDim, context);
+  if (headDim < 1 || rope.dim > headDim || rope.dim % 2 !== 0) {
+    throw meta.bad(`heads of ${headDim}, of which ${rope.dim} are turned by the position, are no heads`);
+  }
+  const count = meta.count(`${at}expert_count`, 0), gating = meta.count(`${at}expert_gating_func`, 0);
+  const experts: ExpertSpec | undefined = count === 0 ? undefined : {
+    count,
+    used: meta.count(`${at}expert_used_count`),
+    gating: gating === 2 ? "sigmoid" : gating === 3 ? "softmaxOfChosen" : block.gating,
+    normalized: meta.flag(`${at}expert_weights_norm`, block.normalized),
+    scale: meta.number(`${at}expert_weights_scale`, 1) || 1,
+  };
+  if (experts !== undefined && (experts.used < 1 || experts.used > count)) {
+    throw meta.bad(`it uses ${experts.used} of ${count} experts`);
+  }
+  const window = block.windowEvery > 0
+    ? meta.count(`${at}attention.sliding_window`, architecture === "gemma2" ? 4096 : 0)
+    : 0;
+  const wide = WIDE_GEMMA[architecture] === layers;
+  return {
+    ...block,
+    architecture,
+    layers,
+    dim,
+    heads,
+    kvHeads,
+    headDim,
+    valueDim: meta.count(`${at}attention.value_length`, headDim),
+    context,
+    eps: meta.number(`${at}attention.layer_norm_${block.norm === "rms" ? "rms_" : ""}epsilon`, 1e-5),
+    rope,
+    experts,
+    window,
+    attentionScale: meta.number(`${at}attention.scale`, 0) || 1 / Math.sqrt(wide ? dim / heads : headDim),
+    attentionCap: meta.number(`${at}attn_logit_softcapping`, architecture === "gemma2" ? 50 : 0),
+    logitCap: meta.number(`${at}final_logit_softcapping`, architecture === "gemma2" ? 30 : 0),
+    embeddingScale: block.scaledEmbedding ? Math.sqrt(dim) : meta.number(`${at}embedding_scale`, 1),
+    residualScale: meta.number(`${at}residual_scale`, 1),
+    // granite divides by what command-r multiplies with
+    logitScale: architecture.startsWith("granite")
+      ? 1 / meta.number(`${at}logit_scale`, 1)
+      : meta.number(`${at}logit_scale`, 1),
+  };
+}
+
+/** Whether keys of a layer are looked at through the window. */
+export function hasWindow(spec: ModelSpec, layer: number): boolean {
+  return spec.window > 0 && (spec.windowEvery === 1 || layer % spec.windowEvery < spec.windowEvery - 1);
+}

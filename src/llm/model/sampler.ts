@@ -1,0 +1,164 @@
+/**
+ * From logits to the next token, on the device: bias, penalties, temperature, the best k, the most probable p, a least
+ * probability, and a draw by the Gumbel trick from counter-based random bits, so that a seed gives the same text on every
+ * device.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkInteger, checkNumber } from "../../helpers/options.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+
+/** How tokens are chosen. */
+export interface SamplingOptions {
+  /** 0 takes the most probable token; above, logits are divided by it. Default 0. */
+  readonly temperature?: number;
+  /** Only the `topK` most probable; 0, the default, for all. */
+  readonly topK?: number;
+  /** Only the most probable whose probabilities sum up to it; default 1. */
+  readonly topP?: number;
+  /** Only those at least this part as probable as the first; default 0. */
+  readonly minP?: number;
+  /** Divides logits above 0 of tokens that were there, and multiplies those below; default 1. */
+  readonly repetitionPenalty?: number;
+  /** Taken off the logits of tokens that were there; default 0. */
+  readonly presencePenalty?: number;
+  /** Taken off for each time that a token was there; default 0. */
+  readonly frequencyPenalty?: number;
+  /** Added to the logits of tokens, by id. */
+  readonly logitBias?: ReadonlyMap<number, number> | Readonly<Record<string, number>>;
+  /** Of the random draws; a random one unless given. */
+  readonly seed?: number;
+}
+
+/** What a captured step is made for; the numbers beside it may change from call to call. */
+export interface SamplingPlan {
+  readonly greedy: boolean;
+  readonly topK: number;
+  readonly topP: boolean;
+  readonly minP: boolean;
+  readonly penalties: boolean;
+  readonly bias: boolean;
+  /** How many alternatives are told with their log probabilities; -1 for no log probabilities at all. */
+  readonly logprobs: number;
+}
+
+/** Options that were checked. */
+export interface Sampling {
+  readonly plan: SamplingPlan;
+  /** temperature, topP, minP, repetition, presence, frequency. */
+  readonly numbers: Float32Array<ArrayBuffer>;
+  readonly seed: number;
+  readonly bias: ReadonlyMap<number, number>;
+}
+
+/** The names of all options. */
+export const SAMPLING_OPTIONS: readonly (keyof SamplingOptions)[] = [
+  ...(["temperature", "topK", "topP", "minP", "repetitionPenalty"] as const),
+  ...(["presencePenalty", "frequencyPenalty", "logitBias", "seed"] as const),
+];
+
+/** Checks options. @throws {ArgumentError} naming the option */
+export function samplingOf(action: string, options: SamplingOptions, vocabulary: number, logprobs = -1): Sampling {
+  const number = (name: keyof SamplingOptions, fallback: number, min: number, max: number): number => {
+    const x = options[name] === undefined ? fallback : checkNumber(action, name, options[name]);
+    if (x >= min && x <= max) return x;
+    throw new ArgumentError(action, { reason: `${name} is ${x}, not from ${min} to ${max}` });
+  };
+  const temperature = number("temperature", 0, 0, 100), topP = number("topP", 1, 0, 1), minP = number("minP", 0, 0, 1);
+  const repetition = number("repetitionPenalty", 1, 0.01, 100);
+  const presence = number("presencePenalty", 0, -100, 100), frequency = number("frequencyPenalty", 0, -100, 100);
+  const topK = options.topK === undefined ? 0 : checkInteger(action, "topK", options.topK, 0);
+  const seed = options.seed === undefined
+    ? Math.floor(Math.random() * 2 ** 32)
+    : checkInteger(action, "seed", options.seed);
+  const given = options.logitBias ?? {}, pairs = given instanceof Map ? [...given] : Object.entries(given);
+  const bias = new Map<number, number>();
+  for (const [id, value] of pairs as [number | string, number][]) {
+    const i = Number(id);
+    if (!Number.isInteger(i) || i < 0 || i >= vocabulary) {
+      throw new ArgumentError(action, { reason: `logitBias names token ${id}; tokens are 0 to ${vocabulary - 1}` });
+    }
+    if (typeof value !== "number" || Number.isNaN(value)) {
+      throw new ArgumentError(action, { reason: `logitBias of token ${id} is no number` });
+    }
+    bias.set(i, value);
+  }
+  return {
+    plan: {
+      greedy: temperature === 0 || topK === 1,
+      topK: Math.min(topK, vocabulary),
+      topP: topP < 1,
+      minP: minP > 0,
+      penalties: repetition !== 1 || presence !== 0 || frequency !== 0,
+      bias: bias.size > 0,
+      logprobs,
+    },
+    numbers: Float32Array.of(temperature || 1, topP, minP, repetition, presence, frequency),
+    seed: seed >>> 0,
+    bias,
+  };
+}
+
+/** What sampling reads beside the logits. */
+export interface SamplingInputs {
+  /** float32 `[6]`, as in {@linkcode Sampling}. */
+  readonly numbers: Tensor;
+  /** uint32 `[1]`. */
+  readonly seed: Tensor;
+  /** Where the token will stand: int32, a bound variable. */
+  readonly position: Tensor;
+  /** float32 `[vocabulary]`: how often each token was there. */
+  readonly counts: Tensor;
+  /** float32 `[vocabulary]`. */
+  readonly bias: Tensor;
+}
+
+/** A token and, where they are asked for, log probabilities. */
+export interface Sampled {
+  /** int32 `[1]`. */
+  readonly token: Tensor;
+  /** float32 `[1 + n]`: of the token, then of the n most probable. */
+  readonly logprobs: Tensor | undefined;
+  /** int32 `[n]`: those. */
+  readonly best: Tensor | undefined;
+}
+
+/** Draws that prefer what is probable: the largest sum of a logit and one of these has the probability of the softmax. */
+function gumbel(inputs: SamplingInputs, n: number): Tensor {
+  const key = inputs.seed.cat([inputs.position.cast(dtypes.uint32).reshape([1])], 0);
+  const bits = Tensor.randomBits(key, 0, n).rshift(8).cast(dtypes.float32).add(0.5).mul(2 ** -24);
+  return bits.log().neg().log().neg();
+}
+
+/** The next token of float32 logits `[vocabulary]`. Lazy. */
+export function sample(logits: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Sampled {
+  const { numbers, counts } = inputs, at = (i: number) => numbers.at(i);
+  let x = logits;
+  if (plan.bias) x = x.add(inputs.bias);
+  if (plan.penalties) {
+    const seen = counts.gt(0), rep = at(3);
+    const pressed = seen.where(x.gt(0).where(x.div(rep), x.mul(rep)), x);
+    x = pressed.sub(counts.mul(at(5))).sub(seen.cast(dtypes.float32).mul(at(4)));
+  }
+  const token = (plan.greedy ? x.argmax() : draw(x.div(at(0)), plan, inputs)).cast(dtypes.int32).reshape([1]);
+  if (plan.logprobs < 0) return { token, logprobs: undefined, best: undefined };
+  const log = logits.logSoftmax(-1), own = log.at(token);
+  if (plan.logprobs === 0) return { token, logprobs: own, best: undefined };
+  const [values, best] = log.topk(plan.logprobs);
+  return { token, logprobs: own.cat([values], 0), best };
+}
+
+function draw(x: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Tensor {
+  const n = x.shape[0], { numbers } = inputs;
+  if (plan.topK === 0 && !plan.topP) {
+    const kept = plan.minP ? x.ge(x.max().add(numbers.at(2).log())).where(x, -Infinity) : x;
+    return kept.add(gumbel(inputs, n)).argmax();
+  }
+  const [values, ids] = x.topk(plan.topK || n), p = values.softmax(-1);
+  let kept = values;
+  if (plan.topP) kept = p.cumsum(0).sub(p).lt(numbers.at(1)).where(kept, -Infinity);
+  if (plan.minP) kept = p.ge(p.at(0).mul(numbers.at(2))).where(kept, -Infinity);
+  return ids.at(kept.add(gumbel(inputs, values.shape[0])).argmax());
+}

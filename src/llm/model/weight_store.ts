@@ -1,0 +1,82 @@
+/**
+ * The weights of a model on a device, as the file has them: quantized ones stay bytes, and become numbers inside the
+ * kernel that reads them.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import { FormatError } from "../../helpers/errors.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { dequantize } from "../files/block_formats.ts";
+import type { GgufTensor } from "../files/gguf.ts";
+
+/** One weight. */
+export class Weight {
+  /** Row-major; the last axis is the one that products run along. */
+  readonly shape: readonly number[];
+  /** Its memory: elements, or bytes of blocks. */
+  readonly memory: Tensor;
+  private readonly source: GgufTensor;
+
+  /** Copies it to `device` when the tensor is realized. */
+  constructor(source: GgufTensor, device: string) {
+    const raw = source.raw();
+    this.shape = source.shape;
+    this.source = source;
+    this.memory = raw.device === device ? raw : raw.to(device);
+  }
+  private numbers(raw: Tensor): Tensor {
+    return this.source.format.plain === undefined ? dequantize(raw, this.source.format) : raw.cast(dtypes.float32);
+  }
+  /** Float32 of its shape. Lazy. */
+  values(): Tensor {
+    return this.numbers(this.memory);
+  }
+  /** Some of the rows along its first axis: float32 `[...index, ...rest]`. Lazy. */
+  rows(index: Tensor): Tensor {
+    return this.numbers(this.memory.at(index));
+  }
+  /** `x` `[..., n]` times it, `[m, n]`: `[..., m]`. */
+  product(x: Tensor): Tensor {
+    return x.matmul(this.values().transpose(0, 1));
+  }
+}
+
+/** Weights by name; what is never asked for is never read. */
+export class WeightStore {
+  private readonly made = new Map<string, Weight>();
+  constructor(
+    private readonly tensors: ReadonlyMap<string, GgufTensor>,
+    readonly device: string,
+    private readonly file: string,
+  ) {}
+
+  /** A weight that may be missing. @throws {FormatError} if it is there and has another shape */
+  maybe(name: string, shape?: readonly number[]): Weight | undefined {
+    const source = this.tensors.get(name);
+    if (source === undefined) return undefined;
+    if (shape !== undefined && shape.join() !== source.shape.join()) {
+      throw new FormatError("load", {
+        file: this.file,
+        reason: `its tensor "${name}" has shape [${source.shape.join(", ")}], not [${shape.join(", ")}]`,
+      });
+    }
+    let weight = this.made.get(name);
+    if (weight === undefined) this.made.set(name, weight = new Weight(source, this.device));
+    return weight;
+  }
+  /** A weight that must be there. @throws {FormatError} naming it */
+  get(name: string, shape?: readonly number[]): Weight {
+    const weight = this.maybe(name, shape);
+    if (weight === undefined) throw new FormatError("load", { file: this.file, reason: `it has no tensor "${name}"` });
+    return weight;
+  }
+  /** Reads all that was asked for. */
+  realize(): void {
+    Tensor.realize([...this.made.values()].map((w) => w.memory));
+  }
+  /** Bytes on the device. */
+  get nbytes(): number {
+    return [...this.made.values()].reduce((n, w) => n + w.memory.nbytes(), 0);
+  }
+}

@@ -1,0 +1,81 @@
+/**
+ * Conversations to texts: the template that a model's file has, in Jinja. The one third-party package of the library
+ * renders it, `@huggingface/jinja` (MIT, no dependencies of its own), which is loaded when a template is first used;
+ * models without a template need nothing.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+
+/** A message of a conversation. */
+export interface ChatMessage {
+  /** "system", "user" or "assistant", or what else the template knows. */
+  readonly role: string;
+  readonly content: string;
+}
+
+/** The package, and its name where packages have no prefix. */
+const JINJA: string = "npm:@huggingface/jinja@0.5.11", ELSEWHERE: string = "@huggingface/jinja";
+
+/** What is used of the package. */
+interface Jinja {
+  readonly Template: new (text: string) => { render(values: Readonly<Record<string, unknown>>): string };
+}
+
+let loaded: Promise<Jinja> | undefined;
+
+function loadJinja(): Promise<Jinja> {
+  const name = "Deno" in globalThis ? JINJA : ELSEWHERE;
+  loaded ??= (import(name) as Promise<Jinja>).catch((error: unknown) => {
+    loaded = undefined;
+    throw new ArgumentError("render the model's chat template", {
+      reason: `${name} could not be loaded (${
+        (error as Error).message
+      }); allow the import once, or give texts instead of messages`,
+    });
+  });
+  return loaded;
+}
+
+/** A date as templates write it, "26 Jul 2024". */
+function dateText(format: string): string {
+  const now = new Date(), two = (n: number) => String(n).padStart(2, "0");
+  const month = now.toLocaleString("en-US", { month: "short" }), long = now.toLocaleString("en-US", { month: "long" });
+  const parts: Readonly<Record<string, string>> = {
+    "%d": two(now.getDate()),
+    "%m": two(now.getMonth() + 1),
+    "%b": month,
+    "%B": long,
+    "%Y": String(now.getFullYear()),
+    "%H": two(now.getHours()),
+    "%M": two(now.getMinutes()),
+  };
+  return format.replace(/%[a-zA-Z]/g, (p) => parts[p] ?? p);
+}
+
+/**
+ * The text of a conversation. Without a template the contents stand one after the other.
+ *
+ * @throws {ArgumentError} where the template refuses the messages, or cannot be rendered
+ */
+export async function renderChat(
+  messages: readonly ChatMessage[],
+  template: string | undefined,
+  values: Readonly<Record<string, unknown>>,
+): Promise<string> {
+  if (template === undefined) return messages.map((m) => m.content).join("\n");
+  const { Template } = await loadJinja();
+  try {
+    return new Template(template).render({
+      messages,
+      add_generation_prompt: true,
+      strftime_now: dateText,
+      raise_exception: (text: string) => {
+        throw new Error(text);
+      },
+      ...values,
+    });
+  } catch (error) {
+    throw new ArgumentError("render the model's chat template", { reason: (error as Error).message });
+  }
+}

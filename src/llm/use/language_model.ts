@@ -1,0 +1,196 @@
+/**
+ * A language model: files to texts in a few lines.
+ *
+ * @module
+ */
+import { defaultDevice, type DeviceName, knownDevice } from "../../device/device.ts";
+import { FILES } from "../../device/files.ts";
+import type { DTypeLike } from "../../dtype/dtype.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkInteger, checkOptions } from "../../helpers/options.ts";
+import type { Loadable } from "../../state/source.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { type Gguf, readGguf } from "../files/gguf.ts";
+import { Decoder } from "../model/decoder.ts";
+import type { ModelSpec } from "../model/model_spec.ts";
+import { samplingOf } from "../model/sampler.ts";
+import { Sequence } from "../model/sequence.ts";
+import { type ChatMessage, renderChat } from "../text/chat_template.ts";
+import { Tokenizer } from "../text/tokenizer.ts";
+import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
+import {
+  type Completion,
+  type FinishReason,
+  GENERATE_OPTIONS,
+  type GenerateOptions,
+  limitOf,
+  type Piece,
+  StopFilter,
+  stopTexts,
+  type Usage,
+} from "./generation.ts";
+
+/** Options of {@linkcode LanguageModel.load}. */
+export interface LoadModelOptions {
+  /** Where it computes; the default device unless given. */
+  readonly device?: DeviceName;
+  /** How many tokens a text may have: at most those of the model, and those unless given. */
+  readonly context?: number;
+  /** Of the cache of keys and values; float32 unless given. */
+  readonly cache?: DTypeLike;
+}
+
+/** A text, or the ids of its tokens. */
+export type Prompt = string | readonly number[];
+
+/** A model that was loaded. One text is generated at a time; what a call has in common with the last is not computed again. */
+export class LanguageModel {
+  /** "stories260K": of the metadata, or the file. */
+  readonly name: string;
+  readonly tokenizer: Tokenizer;
+  readonly decoder: Decoder;
+  private readonly sequence: Sequence;
+  private busy = false;
+
+  /** Of what was read; {@linkcode LanguageModel.load} reads it. */
+  constructor(file: Gguf, name: string, options: LoadModelOptions = {}) {
+    checkOptions("load a model", options, ["device", "context", "cache"]);
+    if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
+    const device = options.device === undefined ? defaultDevice() : knownDevice(options.device),
+      meta = new Metadata(file.metadata, name);
+    this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
+    this.decoder = new Decoder(file, name, device, options.context);
+    this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
+    this.sequence = new Sequence(this.decoder, options.cache);
+  }
+
+  /**
+   * Loads a GGUF file, or the first of several parts. Needs read permission.
+   *
+   * ```ts ignore
+   * const model = await LanguageModel.load("examples/models/stories260K.gguf");
+   * for await (const { text } of model.generate("Once upon a time", { maxTokens: 50 })) console.log(text);
+   * ```
+   *
+   * @throws {FormatError} for a file that is damaged, or a model that is not known
+   */
+  static async load(from: Loadable, options: LoadModelOptions = {}): Promise<LanguageModel> {
+    const file = await readGguf(from, from instanceof Tensor ? {} : { device: FILES });
+    return new LanguageModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
+  }
+
+  /** What it is made of. */
+  get spec(): ModelSpec {
+    return this.decoder.spec;
+  }
+
+  /** The ids of a prompt: text is encoded with the token that sequences begin with. */
+  promptIds(prompt: Prompt): readonly number[] {
+    if (typeof prompt === "string") return this.tokenizer.encode(prompt);
+    const n = this.decoder.vocabulary;
+    if (!Array.isArray(prompt) || !prompt.every((id) => Number.isInteger(id) && id >= 0 && id < n)) {
+      throw new ArgumentError("generate a text", {
+        reason: `the prompt is no text, and no list of tokens from 0 to ${n - 1}`,
+      });
+    }
+    return prompt as readonly number[];
+  }
+
+  /** The ids of a conversation, as the model's template writes it. @throws {ArgumentError} where the template refuses it */
+  async chatIds(
+    messages: readonly ChatMessage[],
+    values: Readonly<Record<string, unknown>> = {},
+  ): Promise<readonly number[]> {
+    const { template, begin, end, tokens } = this.tokenizer.vocabulary,
+      text = (id?: number) => id === undefined ? "" : tokens[id];
+    const written = await renderChat(messages, template, { bos_token: text(begin), eos_token: text(end), ...values });
+    if (template === undefined) return this.tokenizer.encode(written);
+    // the template writes the begin token itself, where the model wants one
+    const starts = begin !== undefined && written.startsWith(text(begin));
+    return this.tokenizer.encode(written, { special: true, add: !starts });
+  }
+
+  /**
+   * Goes on with a text, piece by piece. The return value of the generator says how much it was and why it ended.
+   *
+   * @throws {ArgumentError} for a prompt that is longer than the context, an option that is not known, or while another
+   * text is generated
+   */
+  async *generate(prompt: Prompt, options: GenerateOptions = {}): AsyncGenerator<Piece, Usage> {
+    const action = "generate a text";
+    checkOptions(action, options, GENERATE_OPTIONS);
+    const { tokenizer, decoder } = this, ids = this.promptIds(prompt), limit = limitOf(action, options.maxTokens);
+    const logprobs = options.logprobs === undefined ? -1 : checkInteger(action, "logprobs", options.logprobs, 0);
+    const sampling = samplingOf(action, options, decoder.vocabulary, Math.min(logprobs, decoder.vocabulary));
+    const filter = new StopFilter(stopTexts(action, options.stop)), { signal } = options;
+    if (ids.length === 0) {
+      throw new ArgumentError(action, { reason: "the prompt is empty, and the model has no token to begin with" });
+    }
+    if (this.busy) {
+      throw new ArgumentError(action, { reason: "the model is generating another; wait until that has ended" });
+    }
+    this.busy = true;
+    const began = performance.now(),
+      stream = tokenizer.stream({ continues: ids.some((id) => tokenizer.bytesOf(id).length > 0) });
+    let first = began, count = 0, cached = 0, finish: FinishReason = "length", stopped = false;
+    try {
+      if (limit > 0) {
+        for await (const next of this.sequence.generate(ids, sampling, (n) => cached = n)) {
+          if (count++ === 0) first = performance.now();
+          if (signal?.aborted) {
+            finish = "abort";
+            break;
+          }
+          if (tokenizer.isEnd(next.id)) {
+            finish = "stop";
+            count--;
+            break;
+          }
+          const [text, ends] = filter.push(stream.push(next.id));
+          yield { text, id: next.id, logprobs: next.logprobs };
+          if (ends) {
+            [finish, stopped] = ["stop", true];
+            break;
+          }
+          if (count >= limit) break;
+        }
+      }
+      if (!stopped) {
+        const [text, ends] = filter.push(stream.end()), rest = ends ? text : text + filter.end();
+        if (rest !== "") yield { text: rest, id: undefined, logprobs: undefined };
+      }
+      const promptMs = first - began, completionMs = performance.now() - first;
+      return {
+        promptTokens: ids.length,
+        cachedTokens: cached,
+        completionTokens: count,
+        finish,
+        promptMs,
+        completionMs,
+      };
+    } finally {
+      this.busy = false;
+    }
+  }
+
+  /** A whole text. */
+  async complete(prompt: Prompt, options: GenerateOptions = {}): Promise<Completion> {
+    const pieces = this.generate(prompt, options);
+    let text = "";
+    for (;;) {
+      const { done, value } = await pieces.next();
+      if (done) return { ...value, text };
+      text += value.text;
+    }
+  }
+
+  /** An answer to a conversation, piece by piece. */
+  async *chat(messages: readonly ChatMessage[], options: GenerateOptions = {}): AsyncGenerator<Piece, Usage> {
+    return yield* this.generate(await this.chatIds(messages), options);
+  }
+
+  /** Gives the memory of the cache back; the weights go with the model. */
+  [Symbol.dispose](): void {
+    this.sequence[Symbol.dispose]();
+  }
+}
