@@ -4,13 +4,14 @@
  *
  * @module
  */
-import { assertEquals } from "@std/assert";
+import { assertEquals, assertThrows } from "@std/assert";
 import {
   Device,
   type DType,
   type DTypeName,
   dtypes,
   grad,
+  IndexError,
   jit,
   jvp,
   nn,
@@ -158,9 +159,22 @@ Deno.test("types: jit keeps the form of arguments and results", async () => {
     late = await scope(async () => await Tensor.ones([3]).sum().item());
   const replays: number = step.stats.replays, i = new Variable("types_i", 0, 3);
   proven<Same<typeof late, number>>();
-  const at = new Tensor([5, 6, 7, 8]).at(i.bind(2));
+  const list = new Tensor([5, 6, 7, 8]), at = list.at(i.bind(2));
   assertEquals([await y.tolist(), await total.item(), replays], [[2, 4], 3, 0]);
   assertEquals([await more.item(), await less.item(), await inside.item(), late, await at.item()], [2, 0, 3, 3, 7]);
+  // slices that were named first are arrays of their elements' type
+  const n = i.bind(2),
+    upTo = [0, n],
+    from = [n, null],
+    plain = [1, 3],
+    steps = [null, null, -1],
+    frozen = [0, n] as const;
+  const parts = [upTo, from, plain, steps, frozen].map((s) => list.at(s).sum());
+  assertEquals(await Promise.all(parts.map((t) => t.item())), [11, 15, 13, 26, 11]);
+  list.setAt([upTo], 0);
+  assertEquals(await list.tolist(), [0, 0, 7, 8]);
+  // @ts-expect-error texts are no ends of slices
+  assertThrows(() => list.at(["0", "2"]), IndexError);
 });
 
 Deno.test("types: layers, optimizers and losses", async () => {

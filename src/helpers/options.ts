@@ -6,23 +6,32 @@
  */
 import { ArgumentError } from "./errors.ts";
 
-/** What `typeof` says of an option, by its name, wherever it occurs. What is not here is checked by who takes it. */
+/**
+ * What an option is, by its name, wherever it occurs: what `typeof` says, and of numbers, whether they are integers, or
+ * values, which may be NaN. What is not here is checked by who takes it.
+ */
 const TYPES: ReadonlyMap<string, string> = new Map(
   Object.entries({
-    boolean:
-      "affine alignCorners averageAttnWeights batchFirst bias bidirectional buffer ceilMode classic compressed " +
-      "consume contiguous countIncludePad density descending detectNegative detectPositive elementwiseAffine enabled " +
-      "enableGqa equalNan full fused gunzip hasAux hermitian image isCausal keepdim largest logInput logTarget needWeights nesterov normFirst preWd " +
-      "realize recomputeScaleFactor replacement requiresGrad returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right " +
-      "sorted strict swap trackRunningStats training verbose zeroInfinity",
-    number: "a alpha b1 b2 backoffFactor beta cooldown correction dilationFactor dim1 dim2 dx dimFeedforward " +
-      "decimals delta divisorOverride divFactor dropout dropoutP endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor growthInterval " +
-      "high ignoreIndex initScale k kdim labelSmoothing layerNormEps low lower margin max maxBytes maxLr maxShardBytes maxVal " +
-      "mean min minLr minVal minlength momentum n nan neginf normType nsSteps numLayers numSamples offset outAxes patience " +
-      "pctStart posinf power rcond scale startFactor std stepSize tMax tcoef threshold totalIters totalSteps vdim " +
-      "warmupSteps weightDecay",
-    string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm prefix reduction " +
-      "paddingMode thresholdMode",
+    boolean: "accumulate affine alignCorners assumeUnique averageAttnWeights batchFirst bias bidirectional buffer " +
+      "ceilMode center classic compressed consume contiguous countIncludePad density descending detectNegative " +
+      "detectPositive dropLast elementwiseAffine enabled enableGqa equalNan full fullMatrices fused gunzip " +
+      "hasAux hermitian image invert isCausal keepdim largest left logInput logTarget logY needWeights nesterov " +
+      "normalized normFirst onesided periodic preWd realize recomputeScaleFactor replacement requiresGrad " +
+      "returnComplex returnCounts returnIndex returnIndices returnInverse reuseOutputs reverse right rng " +
+      "shuffle sorted squared strict swap trackRunningStats training unitriangular unroll verbose warmup " +
+      "withReplacement zeroInfinity",
+    number: "a alpha b1 b2 backoffFactor beta budgetMs correction d decay delta dilationFactor divFactor dropout " +
+      "dropoutP dx endFactor endLr eps etaMin factor finalDivFactor gamma growthFactor high initScale k " +
+      "labelSmoothing layerNormEps low lower margin max maxLr maxVal mean min minDelta minLr minVal momentum " +
+      "normType pctStart power rcond scale startFactor std tcoef threshold timeout weightDecay",
+    integer:
+      "batchSize bins blank cooldown decimals dim1 dim2 dimFeedforward divisorOverride growthInterval hopLength " +
+      "ignoreIndex kdim keep maxBytes maxShardBytes minlength n nsSteps numClasses numLayers " +
+      "numSamples numWorkers offset outAxes patience prefetchFactor r stepSize tMax topk totalIters totalSteps " +
+      "vdim warmupSteps winLength",
+    value: "nan neginf posinf",
+    string: "annealStrategy approximate device indexing interpolation mode nonlinearity norm paddingMode prefix " +
+      "reduction thresholdMode",
     function: "gradFxn",
   }).flatMap(([type, names]) => names.split(" ").map((name): [string, string] => [name, type])),
 );
@@ -45,10 +54,12 @@ export function checkOptions<T>(action: string, options: T, allowed: readonly st
     if (!allowed.includes(name)) {
       throw new ArgumentError(action, { reason: `unknown option "${name}"; known are ${optionList(allowed)}` });
     }
-    if (value !== undefined && type !== undefined && typeof value !== type) wrongType(action, name, type, value);
+    if (value !== undefined && type !== undefined && !isOf(type, value)) wrongType(action, name, type, value);
   }
   return options;
 }
+
+const WORDS: Readonly<Record<string, string>> = { string: "text", integer: "an integer", value: "a number" };
 
 /** Whether something is an object literal, of whatever realm: a tensor, a date or a map among options is a mistake. */
 export function isPlain(x: unknown): x is Record<string, unknown> {
@@ -57,8 +68,16 @@ export function isPlain(x: unknown): x is Record<string, unknown> {
   return proto === null || Object.getPrototypeOf(proto) === null;
 }
 
+/** Whether a value is what its option's name stands for. */
+function isOf(type: string, value: unknown): boolean {
+  if (type === "integer") return Number.isSafeInteger(value);
+  if (type === "number") return typeof value === "number" && !Number.isNaN(value);
+  const own: string = typeof value;
+  return own === (type === "value" ? "number" : type);
+}
+
 function wrongType(action: string, name: string, type: string, value: unknown): never {
-  const what = type === "string" ? "text" : `a ${type}`;
+  const what = WORDS[type] ?? `a ${type}`;
   throw new ArgumentError(action, { reason: `${name} must be ${what}, not ${describe(value)}` });
 }
 
@@ -67,9 +86,14 @@ export function checkBoolean(action: string, name: string, value: unknown): bool
   return typeof value === "boolean" ? value : wrongType(action, name, "boolean", value);
 }
 
-/** The value, if it is a number. @throws {ArgumentError} */
+/** The value, if it is a number, and not NaN: a rate, an exponent, a limit. @throws {ArgumentError} */
 export function checkNumber(action: string, name: string, value: unknown): number {
-  return typeof value === "number" ? value : wrongType(action, name, "number", value);
+  return typeof value === "number" && !Number.isNaN(value) ? value : wrongType(action, name, "number", value);
+}
+
+/** The value, if it is a number that elements may be: NaN, too. @throws {ArgumentError} */
+export function checkValue(action: string, name: string, value: unknown): number {
+  return typeof value === "number" ? value : wrongType(action, name, "value", value);
 }
 
 /** The value, if it is text. @throws {ArgumentError} */
@@ -108,6 +132,26 @@ export function checkInteger(action: string, name: string, value: unknown, min: 
     });
   }
   return value;
+}
+
+/** The most that a list may have which is made on the host, one by one: 2^24. */
+const MOST_LISTED = 2 ** 24;
+
+/**
+ * {@linkcode checkInteger} of how many are made one by one on the host, where a size of a tensor, which is lazy, could be
+ * larger. `most` is 2^24 unless given. @throws {ArgumentError}
+ */
+export function checkCount(
+  action: string,
+  name: string,
+  value: unknown,
+  min: number = 0,
+  most: number = MOST_LISTED,
+): number {
+  if (checkInteger(action, name, value, min) > most) {
+    throw new ArgumentError(action, { reason: `${name} must be at most ${most}, not ${value}` });
+  }
+  return value as number;
 }
 
 function optionList(names: readonly string[]): string {

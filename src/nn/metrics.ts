@@ -10,7 +10,7 @@
 import { currentCapture } from "../engine/front/listening.ts";
 import { ArgumentError, JitError, ShapeError } from "../helpers/errors.ts";
 import { sameArray } from "../helpers/math.ts";
-import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } from "../helpers/options.ts";
+import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions, checkValue } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
 
@@ -99,7 +99,7 @@ export class Mean extends Metric {
     checkNumber("update a mean", "weight", weight);
     const x = value instanceof Tensor
       ? value.float().mean()
-      : new Tensor(checkNumber("update a mean", "the value", value)).float();
+      : new Tensor(checkValue("update a mean", "the value", value)).float();
     this.add(Tensor.stack([x.mul(weight), Tensor.full([], weight, { device: x.device }).float()]));
     return this;
   }

@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
 import { prod, sameArray } from "../helpers/math.ts";
-import { checkNumber, checkOptions, describeList } from "../helpers/options.ts";
+import { checkOptions, checkValue, describeList } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { tensorList } from "../tensor/handle/dims.ts";
 import { Tensor } from "../tensor/tensor.ts";
@@ -77,7 +77,7 @@ export function padSequence(sequences: readonly Tensor[], options: PadSequenceOp
   const action = "pad sequences", list = some(action, sequences);
   checkOptions(action, options, ["batchFirst", "paddingValue"]);
   const { batchFirst = false, paddingValue = 0 } = options, shapes = list.map((t) => t.shape), [first] = shapes;
-  checkNumber(action, "paddingValue", paddingValue);
+  checkValue(action, "paddingValue", paddingValue);
   if (shapes.some((s) => s.length === 0 || !sameArray(s.slice(1), first.slice(1)))) {
     throw new ShapeError(`${action} of`, { shapes, reason: "all but their first axes must be equal" });
   }

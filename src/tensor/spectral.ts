@@ -9,7 +9,7 @@ import { complexOf, toDType } from "../dtype/dtype.ts";
 import { defaultFloat } from "../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../helpers/errors.ts";
 import { rangeOf } from "../helpers/math.ts";
-import { checkBoolean, checkInteger, checkNumber, checkOptions, describe } from "../helpers/options.ts";
+import { checkBoolean, checkCount, checkInteger, checkNumber, checkOptions, describe } from "../helpers/options.ts";
 import { type Axes, resolveAxes } from "./handle/axes.ts";
 import { checkTensor } from "./handle/base.ts";
 import { TENSOR_OPTIONS, type TensorOptions } from "./handle/creation.ts";
@@ -117,12 +117,12 @@ function shifted(action: string, x: Tensor, dim: Axes | undefined, by: (n: numbe
 }
 
 /** The frequencies of n places, from `first` on. */
-function frequencies(action: string, n: number, count: number, wraps: boolean, options: FrequencyOptions): Tensor {
-  checkInteger(action, "n", n, 1);
+function frequencies(action: string, n: number, wraps: boolean, options: FrequencyOptions): Tensor {
+  checkCount(action, "n", n, 1);
   checkOptions(action, options, ["d", ...TENSOR_OPTIONS]);
   const { d = 1, ...rest } = options;
   if (checkNumber(action, "d", d) === 0) throw new ArgumentError(action, { reason: "d must not be 0" });
-  const at = rangeOf(count).map((i) => wraps && i >= Math.ceil(n / 2) ? i - n : i);
+  const at = rangeOf(wraps ? n : Math.floor(n / 2) + 1).map((i) => wraps && i >= Math.ceil(n / 2) ? i - n : i);
   return new Tensor(at.map((i) => i / (n * d)), { ...rest, dtype: rest.dtype ?? defaultFloat() });
 }
 
@@ -197,9 +197,8 @@ export const fft: Readonly<{
   irfftn: (x: Tensor, dim?: Axes, options: FourierAxesOptions = {}) => irfftn(x, dim, options),
   fftshift: (x: Tensor, dim?: Axes) => shifted("fftshift", x, dim, (n) => n >> 1),
   ifftshift: (x: Tensor, dim?: Axes) => shifted("ifftshift", x, dim, (n) => (n + 1) >> 1),
-  fftfreq: (n: number, options: FrequencyOptions = {}) => frequencies("fftfreq", n, n, true, options),
-  rfftfreq: (n: number, options: FrequencyOptions = {}) =>
-    frequencies("rfftfreq", n, Math.floor(n / 2) + 1, false, options),
+  fftfreq: (n: number, options: FrequencyOptions = {}) => frequencies("fftfreq", n, true, options),
+  rfftfreq: (n: number, options: FrequencyOptions = {}) => frequencies("rfftfreq", n, false, options),
 });
 
 /** A window of n points, computed in double precision: `at` of places from -1 to 1. */
@@ -210,7 +209,7 @@ function windowOf(
   at: (x: number) => number,
   more: readonly string[] = [],
 ): Tensor {
-  checkInteger(action, "n", n, 0);
+  checkCount(action, "n", n);
   checkOptions(action, options, ["periodic", ...more, ...TENSOR_OPTIONS]);
   const { periodic = true, dtype = defaultFloat(), device, requiresGrad } = options;
   checkBoolean(action, "periodic", periodic);

@@ -4,12 +4,14 @@
  * of our classes that says "Cannot", what was tried, and why; where no value of JavaScript of that kind could be meant,
  * the error. Results are realized, so that a call that builds a graph that nothing can compute is found, too.
  *
- *     deno run -A tests/fuzz/arguments.ts --count 10000 --seed 7 [--device JS] [--only gather,nn] [--all]
+ *     deno run -A tests/fuzz/arguments.ts --count 10000 --seed 7 [--device JS] [--only gather,nn] [--jobs 2] [--all] [--wrong]
  *
- * A case that takes more than ten seconds is a finding. `--all` tries every value in every place once.
+ * A case that takes more than ten seconds of a processor, or a minute by the clock, is a finding. `--all` tries every value
+ * in every place once, `--wrong` only what its kind must refuse; `--jobs` shares the cases among so many programs.
  *
  * @module
  */
+import process from "node:process";
 import { parseArgs } from "@std/cli/parse-args";
 import * as dinograd from "../../mod.ts";
 import { Device, Tensor } from "../../mod.ts";
@@ -134,7 +136,13 @@ export function publicFunctions(): {
 /** A change of a valid call. */
 export type Change =
   | { readonly kind: "value"; readonly at: number; readonly option?: string; readonly value: number }
-  | { readonly kind: "element"; readonly at: number; readonly index: number; readonly value: number }
+  | {
+    readonly kind: "element";
+    readonly at: number;
+    readonly option?: string;
+    readonly index: number;
+    readonly value: number;
+  }
   | { readonly kind: "missing"; readonly at: number }
   | { readonly kind: "unknown option"; readonly at: number; readonly option: string }
   | { readonly kind: "swap"; readonly at: number; readonly to: number };
@@ -150,13 +158,16 @@ export function changesOf(target: Target): readonly Change[] {
   args.forEach((arg, at) => {
     out.push({ kind: "missing", at });
     VALUES.forEach((_, value) => out.push({ kind: "value", at, value }));
-    for (const option of Object.keys(arg.options ?? {})) {
+    const elements = (list: unknown, option?: string): void => {
+      if (!Array.isArray(list)) return;
+      list.forEach((_, index) => VALUES.forEach((_, value) => out.push({ kind: "element", at, option, index, value })));
+    };
+    for (const [option, { value: valid }] of Object.entries(arg.options ?? {})) {
       VALUES.forEach((_, value) => out.push({ kind: "value", at, option, value }));
+      elements(valid, option);
       out.push({ kind: "unknown option", at, option });
     }
-    if (Array.isArray(arg.value)) {
-      arg.value.forEach((_, index) => VALUES.forEach((_, value) => out.push({ kind: "element", at, index, value })));
-    }
+    elements(arg.value);
     for (let to = at + 1; to < args.length; to++) out.push({ kind: "swap", at, to });
   });
   putBack(Device.default);
@@ -171,6 +182,8 @@ interface Changed {
   readonly without?: unknown[];
   readonly text: string;
 }
+
+const isRecord = (x: unknown): x is Record<string, unknown> => typeof x === "object" && x !== null;
 
 /** Whether an argument may be this. */
 function may(arg: Arg, x: unknown): boolean {
@@ -199,11 +212,15 @@ function changed(call: Call, changes: readonly Change[]): Changed | undefined {
       mustFail = true;
       texts.push(`with option ${typo}`);
     } else if (c.kind === "element") {
-      const [name, make] = VALUES[c.value], list = args[c.at];
+      const [name, make] = VALUES[c.value], x = make(), given = args[c.at], { option } = c;
+      const list = option === undefined ? given : isRecord(given) ? given[option] : undefined;
       if (!Array.isArray(list) || c.index >= list.length) continue;
-      if (arg.kind.guarded && may(arg, make())) return undefined;
-      args[c.at] = list.with(c.index, make());
-      texts.push(`argument ${c.at}[${c.index}] = ${name}`);
+      const into = option === undefined ? arg : arg.options![option];
+      if (into.kind.guarded && may(into, x)) return undefined;
+      const next = list.with(c.index, x);
+      args[c.at] = option === undefined ? next : { ...given as object, [option]: next };
+      mustFail ||= !may(into, next);
+      texts.push(`${option ?? `argument ${c.at}`}[${c.index}] = ${name}`);
     } else {
       const [name, make] = VALUES[c.value], x = make();
       if (args.length <= c.at) continue;
@@ -341,18 +358,31 @@ interface Job {
   readonly device: string;
   readonly only?: string;
   readonly all: boolean;
+  readonly wrong: boolean;
+  /** Which of how many parts of the cases. */
+  readonly part: number;
+  readonly parts: number;
+}
+
+/** The changes of a function's valid call that alone must be refused. */
+function wrongChanges(target: Target): Change[] {
+  const call = target.make();
+  putBack(Device.default);
+  return changesOf(target).filter((c) => changed(call, [c])?.mustFail === true);
 }
 
 /** In a worker, so that what never ends can be ended. */
-async function work({ seed, from, count, device, only, all }: Job): Promise<void> {
+async function work({ seed, from, count, device, only, all, wrong, part, parts }: Job): Promise<void> {
   const post = (message: unknown): void => (self as unknown as { postMessage(m: unknown): void }).postMessage(message);
   await Device.open(device);
   Device.default = device;
   const names = only?.split(","),
     targets = publicFunctions().targets.filter((t) => names === undefined || names.includes(t.name));
-  const every = all ? targets.flatMap((t) => changesOf(t).map((c): [Target, Change[]] => [t, [c]])) : undefined;
+  const tried = (t: Target): readonly Change[] => wrong ? wrongChanges(t) : changesOf(t);
+  const every = all || wrong ? targets.flatMap((t) => tried(t).map((c): [Target, Change[]] => [t, [c]])) : undefined;
   const end = every === undefined ? count : every.length;
   for (let i = from; i < end; i++) {
+    if (i % parts !== part) continue;
     const [target, changes] = every?.[i] ?? caseOf(targets, seed, i);
     post({ index: i, text: `${target.name} ${JSON.stringify(changes)}` });
     const { text, why } = await tryCase(target, changes);
@@ -361,13 +391,43 @@ async function work({ seed, from, count, device, only, all }: Job): Promise<void
   post({ done: end });
 }
 
+/** What processors have spent on this program, in milliseconds. */
+function spentMs(): number {
+  const { user, system } = process.cpuUsage();
+  return (user + system) / 1000;
+}
+
+/** Runs the parts in programs of their own; how many of them found something. */
+async function shared(jobs: number): Promise<number> {
+  const runs = Array.from({ length: jobs }, (_, part) =>
+    new Deno.Command(Deno.execPath(), {
+      args: ["run", "-A", "--no-check", import.meta.url, ...Deno.args, "--jobs=1", `--part=${part}`, `--parts=${jobs}`],
+      stdout: "inherit",
+      stderr: "inherit",
+    }).output());
+  return (await Promise.all(runs)).filter((run) => !run.success).length;
+}
+
 const inWorker = "WorkerGlobalScope" in globalThis;
 if (import.meta.main && !inWorker) {
-  const { seed = 1, count = 1000, device = "WASM", only, all } = parseArgs(Deno.args, {
-    string: ["seed", "count", "device", "only"],
-    boolean: ["all"],
-  });
-  const job = { seed: Number(seed), count: Number(count), device, only, all };
+  const { seed = 1, count = 1000, device = "WASM", only, all, wrong, jobs = 1, part = 0, parts = 1 } = parseArgs(
+    Deno.args,
+    {
+      string: ["seed", "count", "device", "only", "jobs", "part", "parts"],
+      boolean: ["all", "wrong"],
+    },
+  );
+  if (Number(jobs) > 1) Deno.exit(await shared(Number(jobs)));
+  const job = {
+    seed: Number(seed),
+    count: Number(count),
+    device,
+    only,
+    all,
+    wrong,
+    part: Number(part),
+    parts: Number(parts),
+  };
   let findings = 0, from = 0, done = false;
   const tell = (text: string): void => {
     findings++;
@@ -375,14 +435,15 @@ if (import.meta.main && !inWorker) {
   };
   while (!done) {
     const worker = new Worker(import.meta.url, { type: "module" });
-    let last = "", at = from, beat = performance.now();
+    let last = "", at = from, beat = performance.now(), spent = spentMs();
     await new Promise<void>((resolve) => {
       const next = (): void => {
         clearInterval(watch);
         resolve();
       };
       const watch = setInterval(() => {
-        if (performance.now() - beat < (at === from ? 60_000 : 10_000)) return;
+        const isFirst = at === from; // which loads the sources, too
+        if (performance.now() - beat < 60_000 && (isFirst || spentMs() - spent < 10_000)) return;
         tell(`case ${at} takes more than ten seconds: ${last}`);
         from = at + 1;
         next();
@@ -395,6 +456,7 @@ if (import.meta.main && !inWorker) {
       };
       worker.onmessage = ({ data }) => {
         beat = performance.now();
+        spent = spentMs();
         if (data.ready) worker.postMessage({ ...job, from });
         else if (data.finding !== undefined) tell(data.finding);
         else if (data.done !== undefined) {
@@ -406,7 +468,8 @@ if (import.meta.main && !inWorker) {
     });
     if (!done) worker.terminate(); // which takes Deno with it where WEBGPU is open
   }
-  console.log(`${from} calls with wrong arguments on ${job.device}: ${findings} findings`);
+  const share = job.parts > 1 ? `, part ${job.part} of ${job.parts}` : "";
+  console.log(`${from} calls with wrong arguments on ${job.device}${share}: ${findings} findings`);
   Deno.exit(findings === 0 ? 0 : 1);
 } else if (inWorker) {
   const scope = globalThis as unknown as {

@@ -178,7 +178,7 @@ const BAD: readonly (readonly [string, () => unknown, RegExp])[] = [
   ["a number", () => new optim.LambdaLR(sgd(), 3 as never), /the options must be an object with lrLambda, not 3$/],
   ["a lambda", () => new optim.LambdaLR(sgd(), { lambda: Math.sqrt } as never), /unknown option "lambda"/],
   ["no milestones", () => new optim.MultiStepLR(sgd(), { milestones: 3 as never }), /must be a list, not 3$/],
-  ["no steps", () => new optim.CosineAnnealingLR(sgd(), { tMax: 0.5 }), /tMax must be an integer of at least 1/],
+  ["no steps", () => new optim.CosineAnnealingLR(sgd(), { tMax: 0.5 }), /tMax must be an integer, not 0.5$/],
   [
     "a strategy",
     () => new optim.OneCycleLR(sgd(), { maxLr: 1, totalSteps: 5, annealStrategy: "x" as "cos" }),

@@ -197,7 +197,7 @@ export function randomSplit<T, B = Collated<T>>(
   const action = "split a data set";
   checkOptions(action, options, ["seed"]);
   const seed = checkSeed(action, options.seed), all = datasetOf<T, B>(action, dataset), n = all.length;
-  if (!Array.isArray(lengths) || lengths.some((x) => typeof x !== "number" || !(x >= 0))) {
+  if (!Array.isArray(lengths) || Array.from(lengths).some((x) => typeof x !== "number" || !(x >= 0))) {
     throw new ArgumentError(action, {
       reason: `lengths must be a list of numbers of at least 0, not ${describe(lengths)}`,
     });

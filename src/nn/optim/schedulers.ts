@@ -13,6 +13,7 @@ import {
   checkInteger,
   checkNumber,
   checkOptions,
+  checkValue,
   describe,
 } from "../../helpers/options.ts";
 import { hasState } from "../../helpers/stateful.ts";
@@ -360,7 +361,7 @@ export class ReduceLROnPlateau extends LRScheduler {
 
   /** Counts a step with this metric. @throws {JitError} inside a function under jit() */
   step(metric: number): void {
-    checkNumber("step ReduceLROnPlateau", "metric", metric);
+    checkValue("step ReduceLROnPlateau", "metric", metric);
     this.checkOutside();
     const { factor, patience, cooldown, minLr, eps } = this.options;
     const better = this.isBetter(metric), [resting] = this.#resting.values;

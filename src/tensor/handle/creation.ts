@@ -12,7 +12,7 @@ import { defaultFloat, defaultInt, holdsWhole, promoteAll } from "../../dtype/pr
 import { wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
-import { checkInteger, checkNumber, describe, isPlain } from "../../helpers/options.ts";
+import { checkInteger, checkValue, describe, isPlain } from "../../helpers/options.ts";
 import { Site } from "../../helpers/stack.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { simplify } from "../../uop/algebra/symbolic.ts";
@@ -357,8 +357,8 @@ export function linspaceSized(start: number, stop: number, steps: TensorBase, dt
 
 /** Throws unless the ends of a linspace are numbers, and its dtype one of numbers. @throws {ArgumentError} {DTypeError} */
 function checkEnds(start: number, stop: number, dtype: DType): void {
-  checkNumber("make a linspace", "start", start);
-  checkNumber("make a linspace", "stop", stop);
+  checkValue("make a linspace", "start", start);
+  checkValue("make a linspace", "stop", stop);
   if (!dtype.isBool) return;
   throw new DTypeError("make a linspace of dtype", { dtypes: [dtype], reason: "it has no values between two others" });
 }

@@ -19,8 +19,8 @@ import { checkCapacity, clampAxis, type Dim, dimNode, hasVariable, pickAxis } fr
 import type { TypedArray } from "../nodes/host.ts";
 import type { Pair } from "../nodes/movement_nodes.ts";
 
-/** [start, stop] or [start, stop, step]; null for a missing end. Ends may be bound variables. */
-export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?];
+/** [start, stop] or [start, stop, step], or a list of such; null for a missing end. Ends may be bound variables. */
+export type Slice = readonly [Dim | null, (Dim | null)?, (number | null)?] | readonly (Dim | null)[];
 /** One index of `at` and `setAt`. */
 export type Index = number | bigint | null | ":" | "..." | Slice | TensorBase | TypedArray;
 
@@ -51,7 +51,7 @@ function stride(action: string, u: UOp, axis: number, step: number): UOp {
  */
 function cutSymbolic(action: string, u: UOp, axis: number, slice: Slice): UOp {
   const [start, stop, by] = slice, step = by ?? 1, e = extentOf(u, axis);
-  if (!Number.isInteger(step) || step === 0) {
+  if (typeof step !== "number" || !Number.isInteger(step) || step === 0) {
     throw new IndexError(action, {
       axis,
       reason: `the step of a slice whose ends or axis are variables is an integer other than 0, not ${describe(step)}`,

@@ -530,7 +530,10 @@ export function jit<A extends unknown[], R>(
 ): JitFunction<A, R> {
   checkOptions("make a jit function", options, ["reuseOutputs", "donate"]);
   const donate: unknown = options.donate === undefined ? false : options.donate;
-  if (typeof donate !== "boolean" && !(Array.isArray(donate) && donate.every((i) => Number.isInteger(i) && i >= 0))) {
+  if (
+    typeof donate !== "boolean" &&
+    !(Array.isArray(donate) && Array.from(donate).every((i) => Number.isInteger(i) && i >= 0))
+  ) {
     throw new ArgumentError("make a jit function", {
       reason: `donate is true or a list of positions of arguments, not ${describe(donate)}`,
     });

@@ -12,7 +12,14 @@ import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } fr
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { broadcastShape, checkTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
+import {
+  broadcastShape,
+  checkTensor,
+  maybeTensor,
+  type NestedArray,
+  type Operand,
+  TensorBase,
+} from "../handle/base.ts";
 import type { PlaceTensor } from "../index/places.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { SpecialTensor } from "../ops/special.ts";
@@ -229,8 +236,9 @@ export abstract class CriterionTensor extends TensorBase {
     const action = "multilabelSoftMarginLoss";
     checkOptions(action, options, ["reduction"]);
     const y = this.target(action, checkTensor(action, "target", target)), no = this.neg().logsigmoid();
+    const w = maybeTensor(action, "weight", weight);
     const each = y.mul(this.logsigmoid()).add(y.sub(1, { reverse: true }).mul(no)).neg();
-    return (weight ? each.mul(checkTensor(action, "weight", weight)) : each).mean(-1).summed(action, options);
+    return (w === undefined ? each : each.mul(w)).mean(-1).summed(action, options);
   }
 
   /** The sum over other classes of max(0, margin - x[target] + x)^p, over the number of classes. @throws {ShapeError} */
@@ -242,6 +250,7 @@ export abstract class CriterionTensor extends TensorBase {
     const action = "multiMarginLoss",
       { p = 1, margin = 1 } = checkOptions(action, options, ["p", "margin", "reduction"]);
     checkTensor(action, "target", target);
+    const w = maybeTensor(action, "weight", weight);
     if (this.ndim > 2 || target.numel() !== (this.ndim === 2 ? this.shape[0] : 1)) {
       throw new ShapeError(action, {
         shapes: [this.shape, target.shape],
@@ -251,7 +260,7 @@ export abstract class CriterionTensor extends TensorBase {
     const x = this.ndim < 2 ? this.reshape([1, -1]) : this, [n, classes] = x.shape, y = target.reshape([n, 1]);
     const own = x.gather(1, y), gap = x.sub(own).add(margin).hinge();
     let losses = checkInteger(action, "p", p, 1) === 1 ? gap : gap.pow(p);
-    if (weight) losses = losses.mul(checkTensor(action, "weight", weight).take(y));
+    if (w !== undefined) losses = losses.mul(w.take(y));
     const hit = losses.mul(y.flatten().oneHot(classes).eq(0)).sum(1).div(classes);
     return (this.ndim < 2 ? hit.reshape([]) : hit).summed(action, options);
   }

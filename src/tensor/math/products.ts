@@ -94,7 +94,8 @@ export abstract class ProductTensor extends TensorBase {
       [left, right] = [rangeOf(dims).map((i) => from.length - dims + i), rangeOf(dims)];
     } else {
       if (
-        !Array.isArray(dims) || dims.length !== 2 || !dims.every(Array.isArray) || dims[0].length !== dims[1].length
+        !Array.isArray(dims) || dims.length !== 2 || !Array.from(dims).every(Array.isArray) ||
+        dims[0].length !== dims[1].length
       ) {
         throw new ArgumentError(action, {
           reason: `dims must be a number, or two lists as long, not ${describe(dims)}`,

@@ -9,7 +9,14 @@ import { floatOf, promote } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
-import { checkChoice, checkInteger, checkNumber, checkOptions, describeList } from "../../helpers/options.ts";
+import {
+  checkChoice,
+  checkCount,
+  checkInteger,
+  checkNumber,
+  checkOptions,
+  describeList,
+} from "../../helpers/options.ts";
 import { checkShape } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { detachNode } from "../nodes/numeric.ts";
@@ -40,7 +47,9 @@ export interface FoldOptions {
 /** Two numbers, of one or two. */
 function pairOf(action: string, name: string, x: unknown, least: number): [number, number] {
   const list = typeof x === "number" ? [x, x] : x;
-  if (Array.isArray(list) && list.length === 2 && list.every((n) => Number.isSafeInteger(n) && n >= least)) {
+  if (
+    Array.isArray(list) && list.length === 2 && Array.from(list).every((n) => Number.isSafeInteger(n) && n >= least)
+  ) {
     return [list[0], list[1]];
   }
   throw new ArgumentError(action, {
@@ -82,7 +91,8 @@ export abstract class ResampleTensor extends TensorBase {
     if (list.length > shape.length) {
       throw new ShapeError(action, { shapes: [shape], reason: `it has fewer axes than the size, ${list.length}` });
     }
-    return checkShape(action, list.map((n, i) => n ?? shape[shape.length - list.length + i]));
+    const sizes = Array.from(list, (n: unknown, i) => n === null ? shape[shape.length - list.length + i] : n);
+    return checkShape(action, sizes).map((n) => checkCount(action, "a size", n));
   }
 
   /**

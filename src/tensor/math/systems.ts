@@ -313,6 +313,9 @@ export abstract class SystemTensor extends TensorBase {
   private tolerance(action: string, s: this, options: RankOptions, sizes: readonly number[]): this {
     const { atol, rtol } = options;
     for (const [name, x] of Object.entries({ atol, rtol })) {
+      if (x instanceof TensorBase && !x.dtype.isFloat) {
+        throw new DTypeError(`${action} to ${name} of dtype`, { dtypes: [x.dtype], reason: "a tolerance is a float" });
+      }
       if (x !== undefined && x !== null && !(x instanceof TensorBase) && !(checkNumber(action, name, x) >= 0)) {
         throw new ArgumentError(action, { reason: `${name} must be at least 0, not ${x}` });
       }

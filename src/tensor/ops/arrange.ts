@@ -6,7 +6,7 @@
  */
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
-import { checkBoolean, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
+import { checkBoolean, checkCount, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
 import { tensorList } from "../handle/dims.ts";
@@ -154,7 +154,8 @@ export abstract class ArrangeTensor extends TensorBase {
     if (n === undefined) throw new ShapeError(action, { shapes: [shape], reason: "a scalar has no axis to part" });
     let ends: number[];
     if (typeof indicesOrSections === "number") {
-      const parts = checkInteger(action, "the number of parts", indicesOrSections, 1), each = Math.floor(n / parts);
+      const most = Math.max(n, 2 ** 16), parts = checkCount(action, "the number of parts", indicesOrSections, 1, most);
+      const each = Math.floor(n / parts);
       ends = rangeOf(parts).map((i) => (i + 1) * each + Math.min(i + 1, n % parts));
     } else {
       const list = checkIntegers(action, "the positions", indicesOrSections);
@@ -363,7 +364,7 @@ function triangle(
   const { offset = 0 } = checkOptions(action, options, ["offset"]), found: [number[], number[]] = [[], []];
   checkInteger(action, "row", row, 0);
   checkInteger(action, "col", col, 0);
-  if (row * col > 2 ** 27) {
+  if (row * col > 2 ** 24) {
     throw new ArgumentError(action, { reason: `${describe(row)} by ${col} is too large a list` });
   }
   for (let i = 0; i < row; i++) {

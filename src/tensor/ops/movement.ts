@@ -215,8 +215,8 @@ export abstract class MovementTensor extends TensorBase {
     if (!Array.isArray(arg) || arg.length !== shape.length) {
       throw new ShapeError("shrink", { shapes: [shape], reason: `it needs one [start, stop] or null for each axis` });
     }
-    const pairs = (arg as readonly (Pair | null)[]).map((p: Pair | null | undefined, i): Pair => {
-      if (p === null || p === undefined) return [0, shape[i]];
+    const pairs = Array.from(arg as readonly (Pair | null)[], (p, i): Pair => {
+      if (p === null) return [0, shape[i]];
       const [start, stop] = checkIntegers("shrink", "a pair", p);
       if (p.length !== 2 || start < 0 || stop > shape[i] || start > stop) {
         throw new ShapeError("shrink", {
@@ -236,7 +236,7 @@ export abstract class MovementTensor extends TensorBase {
     if (!Array.isArray(shape) || shape.length !== from.length) {
       throw new ShapeError("shrinkTo", { shapes: [from], reason: "it needs one size or null for each axis" });
     }
-    return this.shrink(shape.map((n) => n === null ? null : [0, n] as const));
+    return this.shrink(Array.from(shape, (n) => n === null ? null : [0, n] as const));
   }
 
   /**
@@ -320,7 +320,7 @@ export abstract class MovementTensor extends TensorBase {
       );
     }
     const pairs = from.map((n, axis): Pair => {
-      const to = (shape[axis] as number | null) ?? n;
+      const to = shape[axis] === null ? n : shape[axis] as number;
       checkInteger("padTo", `size of axis ${axis}`, to, 0);
       if (to < n) {
         throw new ShapeError("padTo", { shapes: [from, shape], axis, reason: `axis ${axis} is larger already` });

@@ -7,7 +7,7 @@
  */
 import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { defaultFloat, floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
-import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
+import { ShapeError } from "../../helpers/errors.ts";
 import { prod, sameArray } from "../../helpers/math.ts";
 import { checkNumber, checkOptions } from "../../helpers/options.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
@@ -349,9 +349,7 @@ export abstract class ReduceTensor extends TensorBase {
     const t = this.wrap(x);
     const keep = { keepdim: true };
     let norm: this;
-    if (Number.isNaN(checkNumber("normalize", "p", p))) {
-      throw new ArgumentError("normalize", { reason: "p must be a number, not NaN" });
-    }
+    checkNumber("normalize", "p", p);
     if (p === 0) norm = t.ne(0).sum(at, keep).cast(x.dtype);
     else if (p === Infinity) norm = t.abs().max(at, keep);
     else if (p === 2) {

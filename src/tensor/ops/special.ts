@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { floatOf } from "../../dtype/promotion.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { DTypeError, ShapeError } from "../../helpers/errors.ts";
-import { checkInteger, checkNumber, checkOptions } from "../../helpers/options.ts";
+import { checkCount, checkNumber, checkOptions, checkValue } from "../../helpers/options.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { fromParts, partsOf } from "../../uop/graph/complex.ts";
 import { flat } from "../../uop/graph/given_gradient.ts";
@@ -151,7 +151,7 @@ export abstract class SpecialTensor extends TensorBase {
    */
   addcmul(tensor1: Operand, tensor2: Operand, options: { readonly value?: number } = {}): this {
     const { value = 1 } = checkOptions("addcmul", options, ["value"]);
-    checkNumber("addcmul", "value", value);
+    checkValue("addcmul", "value", value);
     const product = (this.operand(tensor1, "addcmul") as this).mul(tensor2);
     return this.add(value === 1 ? product : product.mul(value));
   }
@@ -159,7 +159,7 @@ export abstract class SpecialTensor extends TensorBase {
   /** this + value tensor1 / tensor2. @throws {ShapeError} where they do not broadcast */
   addcdiv(tensor1: Operand, tensor2: Operand, options: { readonly value?: number } = {}): this {
     const { value = 1 } = checkOptions("addcdiv", options, ["value"]);
-    checkNumber("addcdiv", "value", value);
+    checkValue("addcdiv", "value", value);
     const quotient = (this.operand(tensor1, "addcdiv") as this).div(tensor2);
     return this.add(value === 1 ? quotient : quotient.mul(value));
   }
@@ -186,9 +186,9 @@ export abstract class SpecialTensor extends TensorBase {
     return x.floating(logitNode);
   }
 
-  /** The nth derivative of `digamma`: infinite at 0 and at negative integers. @throws {ArgumentError} unless n is at least 0 */
+  /** The nth derivative of `digamma`: infinite at 0 and at negative integers. @throws {ArgumentError} unless n is 0 to 170 */
   polygamma(n: number): this {
-    checkInteger("polygamma", "n", n, 0);
+    checkCount("polygamma", "n", n, 0, 170); // n! is finite
     return this.floating((x) => polygammaNode(n, x));
   }
 
@@ -206,7 +206,7 @@ export abstract class SpecialTensor extends TensorBase {
   /** x above `threshold`, else `value`. */
   threshold(threshold: number, value: number): this {
     checkNumber("threshold", "threshold", threshold);
-    checkNumber("threshold", "value", value);
+    checkValue("threshold", "value", value);
     return this.le(threshold).where(this.constLike(value), this) as this;
   }
 

@@ -39,6 +39,7 @@ import {
   tensor,
   tensors,
   text,
+  value,
 } from "./argument_kinds.ts";
 
 /** A valid call. */
@@ -348,7 +349,7 @@ export const STATICS: Readonly<Record<string, MakeCall>> = {
       opts(TENSOR),
     ],
   }),
-  linspace: () => ({ self: Tensor, args: [num(0), num(1), size(5), opts(TENSOR)] }),
+  linspace: () => ({ self: Tensor, args: [value(0), value(1), size(5), opts(TENSOR)] }),
   eye: () => ({ self: Tensor, args: [size(2), maybe(size(3)), opts(TENSOR)] }),
   manualSeed: () => ({ self: Tensor, args: [maybe(either(7, int(1), scalar(1)))] }),
   rand: () => ({ self: Tensor, args: [shape([2, 3]), opts({ ...TENSOR, contiguous: bool(true) })] }),

@@ -30,6 +30,7 @@ import {
   tensor,
   tensors,
   text,
+  value,
   variadic,
 } from "./argument_kinds.ts";
 
@@ -76,7 +77,7 @@ export const KIT_FUNCTIONS: Readonly<Record<string, MakeCall>> = {
   "nn.utils.getTotalNorm": made(() => [tensors([f32(2), f32(3)]), norm()]),
   "nn.utils.padSequence": made(() => [
     tensors([f32(2), f32(3)]),
-    opts({ batchFirst: bool(true), paddingValue: num(0) }),
+    opts({ batchFirst: bool(true), paddingValue: value(0) }),
   ]),
   "nn.utils.unpadSequence": made(() => [tensor(f32(2, 3)), ints([2, 3]), opts({ batchFirst: bool(true) })]),
   "nn.utils.weightNorm": made(() => [record(new nn.Linear(2, 3)), maybe(text("weight")), maybe(int(0))]),
@@ -195,7 +196,7 @@ export const KIT_MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCa
   WeightedRandomSampler: { order: of(() => new nn.data.WeightedRandomSampler([1, 2]), order) },
   Metric: { reset: mean },
   Mean: {
-    update: of(() => new nn.metrics.Mean(), either(1, num(1), tensor(f32(1))), maybe(num(2))),
+    update: of(() => new nn.metrics.Mean(), either(1, value(1), tensor(f32(1))), maybe(num(2))),
     compute: mean,
   },
   Accuracy: metric(() => new nn.metrics.Accuracy()),

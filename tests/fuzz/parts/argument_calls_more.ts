@@ -25,6 +25,7 @@ import {
   ints,
   list,
   maybe,
+  most,
   num,
   options,
   opts,
@@ -33,6 +34,7 @@ import {
   tensor,
   tensors,
   text,
+  value,
   variadic,
 } from "./argument_kinds.ts";
 
@@ -97,7 +99,7 @@ const layers = {
   dropout: num(0.1),
   bidirectional: bool(true),
 };
-const rmsNorm = (): Arg[] => [int(3), opts({ eps: num(1e-5), elementwiseAffine: bool(true) })];
+const rmsNorm = (): Arg[] => [axes(3), opts({ eps: num(1e-5), elementwiseAffine: bool(true) })];
 const attention = (): Arg[] => [
   int(4),
   int(2),
@@ -188,7 +190,7 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
     fn((x: Tensor) => x.lt(3).all()),
     fn((x: Tensor) => x.add(1)),
     any(f32(2)),
-    opts({ maxSteps: int(2) }),
+    opts({ maxSteps: most(2) }),
   ),
   vmap: free(
     fn(sum),
@@ -452,7 +454,7 @@ export const MEMBERS: Readonly<Record<string, Readonly<Record<string, MakeCall>>
   LRSchedulerGroup: { step: of(() => new nn.optim.LRSchedulerGroup(plain() as nn.optim.StepLR)) },
   StepSchedule: { step: of(plain) },
   OneCycleLR: { step: of(() => new nn.optim.OneCycleLR(sgd(), { maxLr: 1, totalSteps: 3 })) },
-  ReduceLROnPlateau: { step: of(() => new nn.optim.ReduceLROnPlateau(sgd()), num(0.5)) },
+  ReduceLROnPlateau: { step: of(() => new nn.optim.ReduceLROnPlateau(sgd()), value(0.5)) },
   GradScaler: {
     scale: of(scaler, tensor(f32(1))),
     backward: () => ({ self: scaler(), args: [tensor(weights()[0].sum())] }),

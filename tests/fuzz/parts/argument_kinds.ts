@@ -27,6 +27,7 @@ export interface Arg {
 }
 
 const isNumber = (x: unknown): x is number => typeof x === "number";
+const isGiven = (x: unknown): x is number => isNumber(x) && !Number.isNaN(x);
 const isWhole = (x: unknown): boolean => Number.isInteger(x);
 const isTensor = (x: unknown): x is Tensor => x instanceof Tensor;
 const isFunction = (x: unknown): boolean => typeof x === "function";
@@ -35,8 +36,9 @@ const isText = (x: unknown): boolean => typeof x === "string";
 const isBound = (x: unknown): boolean => isTensor(x) && x.ndim === 0 && x.dtype === dtypes.int32;
 const isDType = (x: unknown): x is DType => x === dtypes.float16 || (isText(x) && Object.hasOwn(dtypes, x as string));
 const isSize = (x: unknown): boolean => isWhole(x) || isBound(x);
-/** A list of what fits. */
-const listOf = (fits: (x: unknown) => boolean) => (x: unknown): boolean => Array.isArray(x) && x.every(fits);
+/** A list of what fits; holes are looked at, too. */
+const listOf = (fits: (x: unknown) => boolean) => (x: unknown): boolean =>
+  Array.isArray(x) && Array.from(x as unknown[]).every(fits);
 /** What must be an object that somebody made for it. */
 const isRecord = (x: unknown): boolean => {
   if (typeof x !== "object" || x === null) return false;
@@ -93,12 +95,20 @@ export const scalar: (value: number | boolean | bigint) => Arg = maker(
 );
 /** A whole number. */
 export const int: (value: number) => Arg = maker(kind("int", isWhole));
+/** A whole number, or Infinity for no limit. */
+export const most: (value: number) => Arg = maker(kind("most", (x) => isWhole(x) || x === Infinity));
 /** How often something is done: what would take days is not tried. */
 export const count: (value: number) => Arg = maker({ name: "count", fits: isWhole, tooLarge: 1000 });
 /** A whole number or a bound variable. */
 export const size: (value: number) => Arg = maker(kind("size", isSize));
-/** A number. */
-export const num: (value: number) => Arg = maker(kind("number", isNumber));
+/** A number that means something: a rate, an exponent, a limit. */
+export const num: (value: number) => Arg = maker(kind("number", isGiven));
+/** A number that elements may be: NaN, too. */
+export const value: (value: number) => Arg = maker(kind("value", isNumber));
+/** A number, or a float tensor with one for each. */
+export const limit: (value: number) => Arg = maker(
+  kind("limit", (x) => isGiven(x) || isTensor(x) && x.dtype.isFloat),
+);
 /** True or false. */
 export const bool: (value: boolean) => Arg = maker(kind("boolean", (x) => typeof x === "boolean"));
 /** A dtype or its name. */
@@ -118,6 +128,17 @@ export const shape: (value: unknown) => Arg = maker(
 /** An axis or some. */
 export const axes: (value: number | readonly number[]) => Arg = maker(
   kind("axes", (x) => isWhole(x) || listOf(isWhole)(x)),
+);
+/** A size or some, of which null keeps that of the axis. */
+export const kept: (value: readonly (number | null)[]) => Arg = maker(
+  kind("sizes to keep", (x) => isWhole(x) || listOf((n) => n === null || isWhole(n))(x)),
+);
+/** An index of one axis, or a list of such. */
+export const index: (value: readonly unknown[]) => Arg = maker(
+  kind(
+    "index",
+    (x) => x === null || isWhole(x) || typeof x === "bigint" || isTensor(x) || isText(x) || Array.isArray(x),
+  ),
 );
 /** A list of whole numbers. */
 export const ints: (value: readonly number[]) => Arg = maker(kind("ints", (x) => listOf(isWhole)(x)));
