@@ -4,9 +4,10 @@
  *
  * @module
  */
+import type { Exportable } from "../src/export/export.ts";
 import { jit, nn, state, Tensor } from "../mod.ts";
 
-const TRAIN = 1437, BATCH = 64, EPOCHS = Number(Deno.args[0] ?? 6);
+const TRAIN = 1437, BATCH = 64, EPOCHS = Number(Deno.args[0]) || 6;
 
 class ConvNet {
   conv1: nn.Conv2d = new nn.Conv2d(1, 16, 3, { padding: 1, bias: false });
@@ -55,3 +56,11 @@ for (let epoch = 1; epoch <= EPOCHS; epoch++) {
 }
 const accuracy = await model.call(testX).argmax(1).eq(testY).mean().item();
 console.log(`accuracy on ${testY.shape[0]} images by other writers: ${(100 * Number(accuracy)).toFixed(1)} %`);
+
+const image = testX.at([0, 1]).contiguous().realize(), scores = (x: Tensor): Tensor => model.call(x).softmax();
+console.log(
+  `the first of them is a ${await scores(image).argmax(1).item()}, and written as a ${await testY.at(0).item()}`,
+);
+
+/** For `deno task export examples/convnet.ts`: the network as a program of its own, and one image to try it on. */
+export const exported: Exportable = { f: scores, args: [image], weights: model, name: "digits" };

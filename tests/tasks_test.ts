@@ -26,6 +26,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   replay: "replay_test.ts runs it",
   viz: [["--json", "passes"], /^\{"pass":0,/],
   explain: [["examples/regression.ts", "--limit", "9", "--out", Deno.makeTempDirSync()], /computes them again/],
+  export: [["examples/convnet.ts", "--style", "plain", "--out", Deno.makeTempDirSync()], /example$/m],
   docs: [["--check"], /examples that run, 0 broken|cannot be fetched/],
   inside: "it writes documentation; pages/inside_test.ts compares that",
   coverage: "it takes minutes, and writes documentation",

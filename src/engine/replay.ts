@@ -39,19 +39,21 @@ export interface ReplaySpec {
   variable(name: string, value: number): ((call: Call) => number) | undefined;
 }
 
-interface BufferPatch {
+/** A buffer argument that each call brings. */
+export interface BufferPatch {
   readonly launch: number;
   readonly slot: number;
   readonly source: number;
 }
-interface VarPatch {
+/** A scalar argument that follows from the call. */
+export interface VarPatch {
   readonly launch: number;
   readonly position: number;
   readonly value: (call: Call) => number;
 }
 
 /** Kernels of one device that follow each other, as a graph; or a step that no graph takes: a copy between devices, a fill. */
-interface ReplayStep {
+export interface ReplayStep {
   readonly graph: Graph | undefined;
   /** The same one by one: also for DEBUG >= 2, JIT=2 and VALIDATE_WITH_JS. */
   readonly items: readonly ExecItem[];
@@ -80,8 +82,10 @@ export class Replay {
   readonly held: readonly Storage[];
   /** Storages among them that the steps write. */
   readonly targets: readonly Storage[];
-  /** What keeps the arena alive. */
-  private readonly arena: readonly Storage[];
+  /** The blocks of the arena. */
+  readonly arena: readonly Storage[];
+  /** What is the same in all calls, and was computed once. */
+  readonly constants: readonly Storage[];
 
   /** Takes what `recording` heard apart; the recording's own intermediates are freed. */
   constructor(recording: Recording, spec: ReplaySpec) {
@@ -90,7 +94,8 @@ export class Replay {
     const { items, constants } = hoist(needed, recording, spec, inner);
     recording.release();
     const planned = plan(items, (b) => inner(b) && !constants.has(b));
-    this.arena = [...planned.arena, ...constants.values()];
+    this.arena = planned.arena;
+    this.constants = [...constants.values()];
     this.arenaBytes = planned.arena.reduce((n, s) => n + s.nbytes, 0);
     const held = new Set<Storage>(), targets = new Set<Storage>(), uses = new Map<number, readonly [number, number]>();
     for (const [i, item] of items.entries()) {

@@ -139,6 +139,16 @@ export class JitError extends Error {
   }
 }
 
+/** A function that cannot become a program of its own. */
+export class ExportError extends Error {
+  /** The name of the class. */
+  override readonly name: string = "ExportError";
+  /** The text is "Cannot", the action and the reason. */
+  constructor(action: string, options: { readonly reason: string; readonly cause?: unknown }) {
+    super(`Cannot ${action}: ${options.reason}`, options.cause === undefined ? undefined : { cause: options.cause });
+  }
+}
+
 /**
  * A lazy read of a buffer version that has been overwritten; names the line of the write and of the read. Realizing the
  * read before the write helps where that gives it memory: `reshape`, `detach` and the like share it, so they need `clone()`.

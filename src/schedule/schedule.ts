@@ -11,6 +11,7 @@ import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
 import { DeviceError, DisposedError, StaleReadError } from "../helpers/errors.ts";
 import { type Line, userLine } from "../helpers/stack.ts";
+import type { Capabilities } from "../renderer/renderer.ts";
 import { type Arg, argOf, type PairsArg, Storage } from "../uop/core/args.ts";
 import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
@@ -98,6 +99,19 @@ export interface BoundSchedule {
   readonly cached: boolean;
   /** Records the results: nodes become buffers, versions advance. Call once, after it ran. */
   commit(): void;
+}
+
+/**
+ * For what machine graphs are scheduled, in place of the devices that they are on: an export's target. `name` tells one
+ * from another in the cache.
+ */
+export const scheduleTarget: { now: { readonly name: string; readonly caps: Capabilities } | undefined } = {
+  now: undefined,
+};
+
+/** What the machine that a graph is scheduled for can do. */
+function capsOf(device: string): Capabilities {
+  return scheduleTarget.now?.caps ?? getDevice(device).renderer.caps;
 }
 
 /** Structures that are kept. */
@@ -218,8 +232,8 @@ function lower({ key, real }: Keyed, free: Arguments, views: boolean): Variant {
     get defaultDevice(): string {
       return defaultDevice();
     },
-    caps: (device) => getDevice(device).renderer.caps,
-    maxBuffers: (device) => Math.min(getDevice(device).renderer.caps.maxBuffers, limit > 0 ? limit : Infinity),
+    caps: capsOf,
+    maxBuffers: (device) => Math.min(capsOf(device).maxBuffers, limit > 0 ? limit : Infinity),
     viewAlign: (device) => views ? viewAlign(device) : undefined,
     memoryLayout: (device) => getDevice(device).allocator.layout,
   });
@@ -377,7 +391,7 @@ export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSc
     );
   // what has a device needs no default one, which may not be open yet
   const home = roots.some((r) => deviceOf(r) === null) ? defaultDevice() : "";
-  const keyed = keyOf(roots, [home, ...options]), { key } = keyed;
+  const keyed = keyOf(roots, [`${home}${scheduleTarget.now?.name ?? ""}`, ...options]), { key } = keyed;
   checkVersions(key);
   const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
   const variant = findVariant(keyed, take === undefined);

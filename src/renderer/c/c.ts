@@ -74,14 +74,15 @@ function byBits(kind: "int" | "uint"): Readonly<Record<number, DType>> {
 }
 const SIGNED = byBits("int"), UNSIGNED = byBits("uint");
 
-function scalarType(d: DType): string {
+/** What a scalar is called. */
+export function scalarType(d: DType): string {
   const name = typeNames[d.id];
   if (name === undefined) throw new SpecError(`C has no type for dtype ${d}`);
   return name;
 }
 
 /** The type of a buffer's elements: a bool is a byte. */
-function memoryType(d: DType): string {
+export function memoryType(d: DType): string {
   return d.isBool ? "unsigned char" : scalarType(d);
 }
 
@@ -558,7 +559,7 @@ const BY_ELEMENT = `_Pragma("clang loop vectorize(disable)") `;
 const SUMS = 1, LOOPS = 2, KEPT = 4, STORES = 8;
 
 /** Notes what the compiler is told of loops. */
-function noteLoops(w: CWriter, uops: readonly UOp[]): void {
+export function noteLoops(w: CWriter, uops: readonly UOp[]): void {
   const open: UOp[] = [];
   const note = (u: UOp, what: number): void => void w.notes.set(u, (w.notes.get(u) ?? 0) | what);
   for (const u of uops) {

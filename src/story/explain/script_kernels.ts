@@ -7,7 +7,7 @@
 import { toProgram } from "../../codegen/to_program.ts";
 import { context } from "../../helpers/env.ts";
 import { SpecError } from "../../helpers/errors.ts";
-import type { KernelNames } from "../../renderer/c/cstyle.ts";
+import { OwnNames } from "../../renderer/c/kernel_names.ts";
 import { type ScriptKernel, typescriptRenderer, writeScriptKernel } from "../../renderer/c/typescript.ts";
 import type { LinearProgram } from "../../renderer/renderer.ts";
 import { constOf } from "../../uop/algebra/eval.ts";
@@ -28,43 +28,6 @@ export function plainAst({ item }: TraceStep): UOp | undefined {
     const name = item.varNames[Number(argOf(u, Ops.VARIABLE).name.slice(1))];
     return constOf(item.vars.get(name) ?? 0, u.dtype);
   });
-}
-
-/** Names of loops, from the outside in. */
-const LOOPS = ["i", "j", "k", "l", "m", "n", "o", "p", "q", "r", "s", "t", "u"];
-
-/** Names inside of one kernel. */
-class OwnNames implements KernelNames {
-  private readonly used = new Set<string>();
-  private readonly loops = new Map<UOp, string>();
-  constructor(private readonly params: readonly string[], private readonly isTaken: (name: string) => boolean) {}
-
-  param(slot: number): string {
-    return this.params[slot];
-  }
-  own(u: UOp): string {
-    if (u.op === Ops.RANGE) {
-      const free = LOOPS.find((name) => !this.used.has(name) && !this.isTaken(name));
-      const name = this.take(free ?? "index");
-      this.loops.set(u, name);
-      return name;
-    }
-    if (u.op === Ops.LOCAL) return this.take("row");
-    if (u.op !== Ops.ACC) return this.take("x");
-    const first = u.src[0];
-    if (first.op !== Ops.CONST) return this.take("total");
-    if (first.dtype.isBool) return this.take(first.isConst(0) ? "any" : "all");
-    return this.take(first.isConst(0) ? "sum" : first.isConst(1) ? "product" : "max");
-  }
-  leave(range: UOp): void {
-    this.used.delete(this.loops.get(range)!);
-  }
-  private take(base: string): string {
-    let name = base;
-    for (let i = 2; this.used.has(name) || this.isTaken(name); i++) name = `${base}${i}`;
-    this.used.add(name);
-    return name;
-  }
 }
 
 /** Kernels lowered so far, by AST. */

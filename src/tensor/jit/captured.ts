@@ -100,11 +100,11 @@ export class Captured {
 
   constructor(
     readonly inputs: readonly InputInfo[],
-    private readonly result: unknown,
+    readonly result: unknown,
     /** Those of the result, then those of places. */
-    private readonly outputs: readonly Output[],
-    private readonly results: number,
-    private readonly states: readonly State[],
+    readonly outputs: readonly Output[],
+    readonly results: number,
+    readonly states: readonly State[],
     readonly written: readonly { readonly storage: Storage; readonly writes: number }[],
     /** Weights that an optimizer has stepped, and how many versions ago that is when a call ends. */
     private readonly stepped: readonly { readonly storage: Storage; readonly ago: number }[],

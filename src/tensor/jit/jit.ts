@@ -328,6 +328,15 @@ class Jit {
     return this.newForm(key, tensors, list);
   }
 
+  /** The newest capture of all forms. */
+  get last(): Captured | undefined {
+    return [...this.forms.values()].flat().reduce<Form | undefined>(
+      (a, b) => a === undefined || b.usedAt >= a.usedAt ? b : a,
+      undefined,
+    )
+      ?.captures.at(-1);
+  }
+
   /** The form of arguments that are not captured. */
   private noForm({ key, tensors }: Leaves): Form {
     const usedAt = ++this.stats.calls, inputs = tensors.map(infoOf);
@@ -496,6 +505,14 @@ class Jit {
   }
 }
 
+/** The states of jit functions. */
+const states = new WeakMap<object, Jit>();
+
+/** The last capture of a jit function; undefined where it has none. For those who write it down. */
+export function captureOf(fn: object): Captured | undefined {
+  return states.get(fn)?.last;
+}
+
 /**
  * A function that captures the kernels `fn` runs and replays them. Tensors among the arguments are inputs, in objects of
  * any class, arrays, maps and sets; bound variables are numbers that may differ in each call; anything else is part of
@@ -549,6 +566,7 @@ export function jit<A extends unknown[], R>(
     const isInside = currentCapture() !== undefined || useLog.listener !== undefined || isTransformed();
     return (isInside ? callInside(fn as unknown as AnyFunction, args) : state.call(args)) as R;
   };
+  states.set(made, state);
   return Object.defineProperties(made, {
     name: { value: fn.name === "" ? "jit" : fn.name },
     reset: { value: (): void => state.reset() },

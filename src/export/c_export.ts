@@ -1,0 +1,449 @@
+/**
+ * An export as C: a header, a source, the weights as bytes, a test of the recorded call, and a Makefile. C11 that is C++
+ * too, without malloc, globals or a runtime: what a call needs is in a context that the caller has. In: a plan; out: files.
+ *
+ * @module
+ */
+import type { DType } from "../dtype/dtype.ts";
+import { f32FromF16, smallFloatText } from "./export_numbers.ts";
+import { arraysOf, type ExportPlan, placesOf, type PlanArray, type PlanPart, type PlanScalar } from "./export_plan.ts";
+import { callerType, type CForm, type CFunction, FAST_PRELUDE, writeCKernels } from "./c_kernels.ts";
+
+/** What is beside a source as numbers in its text, at most; more lies in a file of bytes. */
+const TEXT_BYTES = 1 << 16;
+/** One arena, in which any element may be addressed. */
+const LAYOUT = { viewAlign: 1, arenas: true, maxBytes: Infinity } as const;
+
+/** Files by name. */
+export type ExportFiles = Map<string, string | Uint8Array<ArrayBuffer>>;
+
+/** `float x[784]` */
+function declaration(a: PlanArray, name: string = a.name): string {
+  return `${callerType(a.dtype)} ${name}[${Math.max(1, a.size)}]`;
+}
+
+/** The header's text of the parameters of a run. */
+function runParameters(plan: ExportPlan): string {
+  const lists = [
+    [`${plan.name}_context *context`],
+    plan.variables.map((v) => `int ${v.name}`),
+    arraysOf(plan, "input").map(([, a]) => `${a.isWritten ? "" : "const "}${declaration(a)}`),
+    arraysOf(plan, "output").map(([, a]) => declaration(a)),
+  ];
+  return lists.flat().join(", ");
+}
+
+function shapeText({ dtype, shape }: PlanArray): string {
+  return `${dtype} [${shape.join(", ")}]`;
+}
+
+/** A comment of these lines. */
+function comment(lines: readonly string[]): string {
+  if (lines.length === 1) return `/* ${lines[0]} */`;
+  return `/*\n${lines.map((l) => ` * ${l}`.trimEnd()).join("\n")}\n */`;
+}
+
+/** Texts of one plan in one form. */
+class CText {
+  readonly upper: string;
+  readonly usesWeights: boolean;
+  private readonly arena: ReturnType<typeof placesOf>;
+  private readonly arenaBytes: number;
+  private readonly scratch: number;
+  private readonly kernels: ReturnType<typeof writeCKernels>;
+
+  constructor(readonly plan: ExportPlan, readonly form: CForm) {
+    this.upper = plan.name.toUpperCase();
+    this.kernels = writeCKernels(plan, form);
+    this.arena = placesOf(plan, LAYOUT);
+    const [block = 0] = this.arena.blocks;
+    this.scratch = block;
+    this.arenaBytes = block + Math.max(0, ...this.kernels.functions.map((f) => f.scratch));
+    this.usesWeights = plan.weightBytes + plan.stateBytes > 0;
+  }
+
+  private get returns(): "int" | "void" {
+    return this.plan.variables.length > 0 ? "int" : "void";
+  }
+  private get hasState(): boolean {
+    return this.plan.stateBytes > 0 || this.plan.draws > 0;
+  }
+
+  private contextFields(): string[] {
+    const { plan } = this, fields: string[] = [];
+    if (this.usesWeights) fields.push("const unsigned char *weights;");
+    if (plan.draws > 0) fields.push("unsigned long long seed, counter; /* of random numbers */");
+    for (const [, a] of arraysOf(plan, "state")) fields.push(`${declaration(a)}; /* ${shapeText(a)} */`);
+    if (this.arenaBytes > 0) {
+      fields.push(`union { unsigned char bytes[${this.arenaBytes}]; double align; } arena; /* of one run */`);
+    }
+    return fields.length > 0 ? fields : ["char unused;"];
+  }
+
+  header(): string {
+    const { plan, upper } = this, { name } = plan;
+    const about = [
+      `${name}: written by dinograd; no library, no allocation, no globals.`,
+      ...arraysOf(plan, "input").map(([, a]) => `  ${a.isWritten ? "in, out" : "in"}: ${a.name}, ${shapeText(a)}`),
+      ...arraysOf(plan, "output").map(([, a]) => `  out: ${a.name}, ${shapeText(a)}`),
+      ...plan.variables.map((v) => `  size: ${v.name}, from ${v.min} to ${v.max}; the run gives 1 for another, else 0`),
+      "NaN and infinity are what they are: build without -ffast-math.",
+    ];
+    const lines = [
+      comment(about),
+      `#ifndef ${upper}_H`,
+      `#define ${upper}_H`,
+      "#ifdef __cplusplus",
+      'extern "C" {',
+      "#endif",
+      "",
+      ...(this.usesWeights ? [`#define ${upper}_WEIGHTS_BYTES ${plan.weightBytes + plan.stateBytes}`, ""] : []),
+      `typedef struct ${name}_context {`,
+      ...this.contextFields().map((f) => `  ${f}`),
+      `} ${name}_context;`,
+      "",
+    ];
+    if (this.usesWeights) {
+      lines.push(
+        `/* weights: the bytes of ${name}.bin, at a multiple of 64; they stay the caller's, and must stay. */`,
+        `void ${name}_init(${name}_context *context, const void *weights);`,
+        `/* The bytes of ${name}.bin, where ${name}.c was compiled with -D${upper}_EMBED. */`,
+        `const void *${name}_weights(void);`,
+      );
+    } else lines.push(`void ${name}_init(${name}_context *context);`);
+    if (this.hasState) lines.push("/* As after init. */", `void ${name}_reset(${name}_context *context);`);
+    if (plan.draws > 0) {
+      lines.push(
+        "/* Random numbers: the same seed and counter give the same. */",
+        `void ${name}_seed(${name}_context *context, unsigned long long seed, unsigned long long counter);`,
+      );
+    }
+    lines.push(`${this.returns} ${name}_run(${runParameters(plan)});`);
+    lines.push("", "#ifdef __cplusplus", "}", "#endif", "#endif", "");
+    return lines.join("\n");
+  }
+
+  /** The address of a part. */
+  private address({ array, offset }: PlanPart): string {
+    const a = this.plan.arrays[array];
+    switch (a.space) {
+      case "weight":
+        return `w + ${a.offset + offset}`;
+      case "arena":
+        return `t + ${this.arena.places.get(array)!.offset + offset}`;
+      default: {
+        const base = a.space === "state" ? `context->${a.name}` : a.name, { itemsize } = a.dtype;
+        if (offset === 0) return base;
+        return offset % itemsize === 0 ? `${base} + ${offset / itemsize}` : `(unsigned char *)${base} + ${offset}`;
+      }
+    }
+  }
+  /** An argument of a kernel: of the type that it takes. */
+  private argument(part: PlanPart, type: string, isConst: boolean): string {
+    const a = this.plan.arrays[part.array], text = this.address(part);
+    const isOwn = a.space !== "weight" && a.space !== "arena" && callerType(a.dtype) === type && !/^\(/.test(text);
+    return isOwn ? text : `(${isConst ? "const " : ""}${type} *)(${text})`;
+  }
+
+  private scalar(s: PlanScalar, type: string): string {
+    switch (s.kind) {
+      case "variable":
+        return s.name;
+      case "counter":
+        return `(${type})(context->counter${s.offset === 0 ? "" : ` + ${s.offset}u`})`;
+      case "counterHigh":
+        return `(${type})(context->counter >> 32)`;
+      case "seed":
+        return `(${type})(context->seed${s.word === 0 ? " >> 32" : ""})`;
+    }
+  }
+
+  private callOf(f: CFunction, parts: readonly PlanPart[], scalars: ReadonlyMap<string, PlanScalar>): string {
+    const { program } = f,
+      params = new Map(program.params.flatMap((p) => p === undefined ? [] : [[p.slot, p] as const]));
+    const args = f.slots.map((slot) => {
+      const p = params.get(slot)!;
+      return this.argument(parts[slot], callerType(p.dtype), !p.writes);
+    });
+    program.vars.forEach((v, i) => args.push(this.scalar(scalars.get(f.scalars[i])!, callerType(v.dtype))));
+    if (f.scratch > 0) args.push(`t + ${this.scratch}`);
+    return `${f.name}(${args.join(", ")});`;
+  }
+
+  private runBody(): string[] {
+    const { plan } = this, lines: string[] = [];
+    const checks = plan.variables.map((v) => `${v.name} < ${v.min} || ${v.name} > ${v.max}`);
+    const body = plan.steps.map((s) => {
+      if (s.kind === "kernel") return this.callOf(this.kernels.functions[s.kernel], s.parts, s.scalars);
+      return `memcpy(${this.address(s.to)}, ${this.address(s.from)}, ${s.nbytes});`;
+    });
+    const all = body.join("\n");
+    if (/[( ]w \+ /.test(all)) lines.push("const unsigned char *const w = context->weights;");
+    if (/[( ]t \+ /.test(all)) lines.push("unsigned char *const t = context->arena.bytes;");
+    if (checks.length > 0) lines.push(`if (${checks.join(" || ")}) return 1;`);
+    lines.push(...body);
+    if (plan.draws > 0) lines.push(`context->counter += ${plan.draws}u;`);
+    if (!/context/.test(lines.join("\n"))) lines.unshift("(void)context;");
+    if (checks.length > 0) lines.push("return 0;");
+    return lines;
+  }
+
+  source(): string {
+    const { plan, upper, kernels } = this, { name } = plan, body = this.runBody();
+    const states = arraysOf(plan, "state"), functions = kernels.functions.map((f) => f.text).join("\n");
+    const reset = states.map(([, a]) =>
+      `memcpy(context->${a.name}, context->weights + ${plan.weightBytes + a.offset}, ${a.size * a.dtype.itemsize});`
+    );
+    if (plan.draws > 0) reset.push(`${name}_seed(context, ${plan.test.seed}u, ${plan.test.counter}u);`);
+    const all = [...body, ...reset, functions, ...kernels.declarations].join("\n");
+    const lines = [
+      `/* ${name}.c: see ${name}.h. Written by dinograd, ${
+        this.form.style === "plain" ? "plain loops" : `vectors of ${this.form.vector} bytes`
+      }. */`,
+      `#include "${name}.h"`,
+      ...(kernels.usesMath ? ["#include <math.h>"] : []),
+      ...(/\bmemcpy\(/.test(all) ? ["#include <string.h>"] : []),
+      "#ifdef __cplusplus",
+      "#define restrict __restrict__",
+      ...(/\b_Bool\b/.test(all) ? ["#define _Bool bool"] : []),
+      "#endif",
+    ];
+    if (this.form.style === "fast") lines.push(FAST_PRELUDE);
+    else if (/\bINLINE\b/.test(all)) lines.push("#define INLINE static inline");
+    lines.push(...kernels.declarations, "", functions);
+    if (this.usesWeights) lines.push(...this.embedded(`${name}.bin`, `${upper}_EMBED`, `${name}_weights`), "");
+    if (this.usesWeights) {
+      lines.push(`void ${name}_init(${name}_context *context, const void *weights) {`);
+      lines.push("  context->weights = (const unsigned char *)weights;");
+    } else lines.push(`void ${name}_init(${name}_context *context) {`);
+    lines.push(this.hasState ? `  ${name}_reset(context);` : this.usesWeights ? "" : "  (void)context;", "}");
+    if (this.hasState) lines.push(`void ${name}_reset(${name}_context *context) {`, ...reset.map((l) => `  ${l}`), "}");
+    if (plan.draws > 0) {
+      lines.push(
+        `void ${name}_seed(${name}_context *context, unsigned long long seed, unsigned long long counter) {`,
+        "  context->seed = seed;",
+        "  context->counter = counter;",
+        "}",
+      );
+    }
+    lines.push("", `${this.returns} ${name}_run(${runParameters(plan)}) {`, ...body.map((l) => `  ${l}`), "}", "");
+    return lines.filter((l, i) => l !== "" || lines[i - 1] !== "").join("\n");
+  }
+
+  /** A function that gives the bytes of a file, where a macro asks for that. */
+  private embedded(file: string, macro: string, symbol: string): string[] {
+    return [
+      `#ifdef ${macro}`,
+      "#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L && defined(__has_embed)",
+      `static const _Alignas(64) unsigned char ${symbol}_bytes[] = {`,
+      `#embed "${file}"`,
+      "};",
+      "#elif defined(__ELF__)",
+      `__asm__(".pushsection .rodata\\n.balign 64\\n${symbol}_bytes:\\n.incbin \\"${file}\\"\\n.popsection\\n");`,
+      ...["#ifdef __cplusplus", 'extern "C"', "#else", "extern", "#endif"],
+      `const unsigned char ${symbol}_bytes[];`,
+      "#else",
+      `#error "this compiler has neither #embed nor ELF: read ${file}, and pass its bytes to the init function"`,
+      "#endif",
+      `const void *${symbol}(void) { return ${symbol}_bytes; }`,
+      "#endif",
+    ];
+  }
+
+  /** Does the recorded call again and compares. */
+  test(): { readonly text: string; readonly data: Uint8Array<ArrayBuffer> | undefined } {
+    const { plan } = this, { name, test } = plan, inputs = arraysOf(plan, "input"), outputs = arraysOf(plan, "output");
+    const recorded = [...test.inputs, ...test.outputs], total = recorded.reduce((n, [, b]) => n + b.length, 0);
+    const inText = total <= TEXT_BYTES, data = inText ? undefined : new Uint8Array(total);
+    const lines = [
+      `/* Runs ${name} on the recorded input, prints what comes out, and compares it with what was recorded. */`,
+      `#include "${name}.h"`,
+      "#include <math.h>",
+      "#include <stdio.h>",
+      "#include <string.h>",
+      "",
+      `static ${name}_context context;`,
+    ];
+    let at = 0;
+    const arrayOf = (n: number, bytes: Uint8Array, prefix: string): void => {
+      const a = plan.arrays[n];
+      if (inText) {
+        const text = numbersText(a.dtype, bytes);
+        lines.push(`static const ${declaration(a, prefix + a.name)} = {\n${text}\n};`);
+      } else {
+        data!.set(bytes, at);
+        lines.push(`#define ${prefix}${a.name} ((const ${callerType(a.dtype)} *)(recorded + ${at}))`);
+        at += bytes.length;
+      }
+    };
+    if (!inText) {
+      lines.push(
+        `__asm__(".pushsection .rodata\\n.balign 64\\nrecorded_bytes:\\n.incbin \\"${name}_test.bin\\"\\n.popsection\\n");`,
+        ...["#ifdef __cplusplus", 'extern "C"', "#else", "extern", "#endif"],
+        "const unsigned char recorded_bytes[];",
+        "#define recorded recorded_bytes",
+      );
+    }
+    for (const [n, bytes] of test.inputs) arrayOf(n, bytes, "in_");
+    for (const [n, bytes] of test.outputs) arrayOf(n, bytes, "want_");
+    for (const [, a] of outputs) lines.push(`static ${declaration(a, `got_${a.name}`)};`);
+    for (const [, a] of inputs) if (a.isWritten) lines.push(`static ${declaration(a, `now_${a.name}`)};`);
+    if (outputs.some(([, a]) => a.dtype.isFloat && a.dtype.bits < 32)) {
+      lines.push(smallFloatText(outputs.map(([, a]) => a)));
+    }
+    const args = [
+      "&context",
+      ...plan.variables.map((v) => String(test.variables.get(v.name) ?? v.min)),
+      ...inputs.map(([, a]) => a.isWritten ? `now_${a.name}` : `in_${a.name}`),
+      ...outputs.map(([, a]) => `got_${a.name}`),
+    ];
+    lines.push(
+      "",
+      "static double farthest;",
+      "static void compare(double got, double want, double scale, double tolerance, int *failed) {",
+      "  double far = got == want || (got != got && want != want) ? 0 : fabs(got - want) / scale;",
+      "  if (!(far <= tolerance)) ++*failed;",
+      "  if (!(far <= farthest)) farthest = far;",
+      "}",
+      "",
+      "int main(void) {",
+      "  int i, failed = 0;",
+      `  ${name}_init(&context${this.usesWeights ? `, ${name}_weights()` : ""});`,
+    );
+    for (const [, a] of inputs) {
+      if (a.isWritten) lines.push(`  memcpy(now_${a.name}, in_${a.name}, ${a.size * a.dtype.itemsize});`);
+    }
+    const run = `${name}_run(${args.join(", ")})`;
+    lines.push(this.returns === "int" ? `  if (${run} != 0) return 2;` : `  ${run};`);
+    for (const [n, a] of outputs) lines.push(...this.comparison(n, a));
+    lines.push(
+      '  printf("largest difference from what was recorded, relative to the largest value: %g\\n", farthest);',
+      '  if (failed > 0) printf("FAILED: %d values are wrong\\n", failed);',
+      "  return failed > 0;",
+      "}",
+      "",
+    );
+    return { text: lines.join("\n"), data };
+  }
+
+  private comparison(n: number, a: PlanArray): string[] {
+    const count = Math.min(a.size, this.plan.test.counts.get(n)!), { dtype } = a;
+    const isSmall = dtype.isFloat && dtype.bits < 32;
+    const value = (x: string): string => isSmall ? `${f32FromF16(dtype)}(${x})` : `(double)${x}`;
+    const tolerance = !dtype.isFloat
+      ? 0
+      : dtype.bits === 64
+      ? 1e-9
+      : dtype.bits === 32
+      ? 1e-4
+      : dtype.bits === 16
+      ? 2e-2
+      : 0.2;
+    const got = `got_${a.name}`, want = `want_${a.name}`, shown = Math.min(count, 10);
+    const lines = [
+      `  printf("${a.name}:");`,
+      `  for (i = 0; i < ${shown}; i++) printf(" %g", ${value(`${got}[i]`)});`,
+      `  printf("${count > shown ? " ..." : ""}\\n");`,
+    ];
+    if (count > 1 && a.shape.filter((s) => s !== 1).length === 1 && dtype.isFloat && count <= 4096) {
+      lines.push(
+        "  {",
+        "    int best = 0;",
+        `    for (i = 1; i < ${count}; i++) if (${value(`${got}[i]`)} > ${value(`${got}[best]`)}) best = i;`,
+        `    printf("the largest is number %d\\n", best);`,
+        "  }",
+      );
+    }
+    if (count === 0) return lines;
+    lines.push(
+      "  {",
+      "    double scale = 1e-30;",
+      `    for (i = 0; i < ${count}; i++) if (fabs(${value(`${want}[i]`)}) > scale && fabs(${
+        value(`${want}[i]`)
+      }) < 1e300) scale = fabs(${value(`${want}[i]`)});`,
+      `    for (i = 0; i < ${count}; i++) compare(${value(`${got}[i]`)}, ${
+        value(`${want}[i]`)
+      }, scale, ${tolerance}, &failed);`,
+      "  }",
+    );
+    return lines;
+  }
+
+  makefile(): string {
+    const { name } = this.plan, bin = this.usesWeights ? ` ${name}.bin` : "";
+    return [
+      "# example: runs the recorded call. CFLAGS are yours: -O3 -march=native for this machine alone.",
+      "CC ?= cc",
+      "CFLAGS ?= -O2",
+      "",
+      `example: ${name}_test.c ${name}.c ${name}.h${bin}`,
+      `\t$(CC) -std=c11 $(CFLAGS)${
+        this.usesWeights ? ` -D${this.upper}_EMBED` : ""
+      } -o $@ ${name}_test.c ${name}.c -lm`,
+      "",
+      "test: example",
+      "\t./example",
+      "",
+      "clean:",
+      "\trm -f example",
+      "",
+      ".PHONY: test clean",
+      "",
+    ].join("\n");
+  }
+}
+
+/** Numbers as C writes them, eight a line; floats below 32 bits as their bits. */
+function numbersText(d: DType, bytes: Uint8Array): string {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), out: string[] = [];
+  for (let at = 0; at + d.itemsize <= bytes.length; at += d.itemsize) out.push(numberText(d, view, at));
+  if (out.length === 0) out.push("0");
+  const lines: string[] = [];
+  for (let i = 0; i < out.length; i += 8) lines.push(`  ${out.slice(i, i + 8).join(", ")}`);
+  return lines.join(",\n");
+}
+
+function numberText(d: DType, view: DataView, at: number): string {
+  if (d.isFloat && d.bits >= 32) {
+    const x = d.bits === 32 ? view.getFloat32(at, true) : view.getFloat64(at, true), suffix = d.bits === 32 ? "f" : "";
+    if (Number.isNaN(x)) return "NAN";
+    if (!Number.isFinite(x)) return x > 0 ? "INFINITY" : "-INFINITY";
+    const text = d.bits === 32 ? shortest(x) : String(x);
+    return `${Object.is(x, -0) ? "-0" : text}${/[.e]/.test(text) ? "" : ".0"}${suffix}`;
+  }
+  if (d.bits === 64) {
+    if (d.isUnsigned) return `${view.getBigUint64(at, true)}ull`;
+    const x = view.getBigInt64(at, true);
+    return x === -(1n << 63n) ? "(-9223372036854775807ll - 1)" : `${x}ll`;
+  }
+  const isUnsigned = d.isFloat || d.isUnsigned || d.isBool;
+  if (d.bits === 32) return isUnsigned ? `${view.getUint32(at, true)}u` : int32Text(view.getInt32(at, true));
+  if (d.bits === 16) return String(isUnsigned ? view.getUint16(at, true) : view.getInt16(at, true));
+  return String(isUnsigned ? view.getUint8(at) : view.getInt8(at));
+}
+
+function int32Text(x: number): string {
+  return x === -2147483648 ? "(-2147483647 - 1)" : String(x);
+}
+
+/** The shortest text that is this float32 again. */
+function shortest(x: number): string {
+  for (let digits = 1; digits < 9; digits++) {
+    const text = x.toPrecision(digits);
+    if (Math.fround(Number(text)) === x) return String(Number(text));
+  }
+  return x.toPrecision(9);
+}
+
+/** The files of an export as C. */
+export function writeC(plan: ExportPlan, form: CForm, weights: Uint8Array<ArrayBuffer>): ExportFiles {
+  const text = new CText(plan, form), files: ExportFiles = new Map(), { name } = plan;
+  files.set(`${name}.h`, text.header());
+  files.set(`${name}.c`, text.source());
+  if (text.usesWeights) files.set(`${name}.bin`, weights);
+  const test = text.test();
+  files.set(`${name}_test.c`, test.text);
+  if (test.data !== undefined) files.set(`${name}_test.bin`, test.data);
+  files.set("Makefile", text.makefile());
+  return files;
+}

@@ -1,0 +1,240 @@
+/**
+ * Kernels as C functions of named, typed parameters, in two styles. "plain": loops as one would write them, with the
+ * functions of math.h; "fast": what the optimizer makes of them for vectors of so many bytes, with the compilers' vector
+ * extensions. Both are rows of the C family. In: a plan; out: a function for each kernel, and what they share.
+ *
+ * @module
+ */
+import { toProgram } from "../codegen/to_program.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { context } from "../helpers/env.ts";
+import { roundUp } from "../helpers/math.ts";
+import { C_LANGUAGE, floatLiteral, memoryType, noteLoops, scalarType, vectorCaps } from "../renderer/c/c.ts";
+import { type CLanguage, CStyleRenderer, CWriter, functionRules, identifier, unwrap } from "../renderer/c/cstyle.ts";
+import { OwnNames } from "../renderer/c/kernel_names.ts";
+import {
+  type Capabilities,
+  COMMON_DTYPES,
+  type LinearProgram,
+  type Renderer,
+  SCALAR_CAPS,
+} from "../renderer/renderer.ts";
+import { argOf } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
+import type { UOp } from "../uop/core/uop.ts";
+import { Names } from "./export_names.ts";
+import type { ExportPlan, PlanStep } from "./export_plan.ts";
+
+/** How C is written. */
+export type CStyle = "plain" | "fast";
+
+/** What of C is wanted. */
+export interface CForm {
+  readonly style: CStyle;
+  /** Bytes of a vector: 0, 16, 32 or 64. */
+  readonly vector: number;
+}
+
+/** A function of the source. */
+export interface CFunction {
+  readonly name: string;
+  /** Positions of the arrays that it takes, among those of its steps. */
+  readonly slots: readonly number[];
+  readonly scalars: readonly string[];
+  /** Bytes that it needs beside its arrays, given by its caller; 0 for none. */
+  readonly scratch: number;
+  readonly text: string;
+  readonly program: LinearProgram;
+}
+
+/** All functions, and the declarations that they share. */
+export interface CKernels {
+  readonly declarations: readonly string[];
+  readonly functions: readonly CFunction[];
+  readonly usesMath: boolean;
+}
+
+/** Arrays of a kernel on the stack, at most, in bytes. */
+const STACK_BYTES = 1 << 14;
+const FAST_ALIGN = 64;
+
+/** What C can do of itself: all functions by math.h, no 16-bit floats, one element after the other. */
+const PLAIN_CAPS: Capabilities = { ...SCALAR_CAPS, computeDTypes: COMMON_DTYPES, storageDTypes: COMMON_DTYPES };
+
+/** What a machine with vectors of so many bytes can do, whichever it is. */
+export function cCaps({ style, vector }: CForm): Capabilities {
+  if (style === "plain") return PLAIN_CAPS;
+  return {
+    ...vectorCaps(vector, false),
+    registers: vector >= 64 ? 32 : 16,
+    threads: 1,
+    l1: 32768,
+    l2: 1 << 20,
+    hasMulAcc: vector >= 32,
+  };
+}
+
+/** For {@linkcode toProgram}. */
+export function cRenderer(form: CForm): Renderer {
+  return new CStyleRenderer(C_LANGUAGE, cCaps(form));
+}
+
+/** What the arrays that a function declares take. */
+function localBytes(program: LinearProgram): number {
+  let sum = 0;
+  for (const u of program.uops) {
+    if (u.op === Ops.LOCAL) sum += roundUp(argOf(u, Ops.LOCAL).size * u.dtype.itemsize, FAST_ALIGN);
+  }
+  return sum;
+}
+
+/** Has it the functions of math.h under these names, with an f behind them for float32? */
+function mathCall(name: string, d: DType, args: string): string {
+  return `${name}${d.bits === 32 ? "f" : ""}(${args})`;
+}
+
+/** Statements and rules of one style. */
+function languageOf(form: CForm, parameters: readonly string[], scratch: number): CLanguage {
+  let at = 0;
+  const local = (_w: CWriter, u: UOp, name: string): string => {
+    const type = memoryType(u.dtype.scalar), count = argOf(u, Ops.LOCAL).size * u.dtype.count;
+    if (scratch > 0) {
+      const from = at;
+      at += roundUp(count * u.dtype.scalar.itemsize, FAST_ALIGN);
+      return `${type} *${name} = (${type} *)(scratch + ${from});`;
+    }
+    return `${type} ${name}[${count}]${form.style === "fast" ? ` __attribute__((aligned(${FAST_ALIGN})))` : ""};`;
+  };
+  const common: CLanguage = {
+    ...C_LANGUAGE,
+    open(w, program, symbol) {
+      if (form.style === "fast") noteLoops(w, program.uops);
+      const given = scratch > 0 ? [...parameters, "unsigned char *restrict scratch"] : parameters;
+      return [`static void ${symbol}(${given.join(", ")}) {`];
+    },
+    local,
+    close: () => [],
+  };
+  if (form.style === "fast") return common;
+  const { rules, literal } = C_LANGUAGE;
+  return {
+    ...common,
+    rules: {
+      ...rules,
+      ...functionRules((name) => (_w, u, [a]) => u.dtype.isFloat ? mathCall(name, u.dtype, unwrap(a)) : a),
+      [Ops.BITCAST]: (w, u, [a]) => {
+        const text = rules[Ops.BITCAST](w, u, [a]);
+        for (const [name, body] of w.declarations) {
+          if (name.startsWith("bits_")) w.declarations.set(name, body.replace("__builtin_memcpy", "memcpy"));
+        }
+        return text;
+      },
+    },
+    literal(w, d, value) {
+      if (!d.isFloat || Number.isFinite(value as number)) {
+        return d.isFloat ? floatLiteral(d, value as number) : literal(w, d, value);
+      }
+      return Number.isNaN(value as number) ? "NAN" : (value as number) > 0 ? "INFINITY" : "(-INFINITY)";
+    },
+    loop(w, u, name, end) {
+      return `for (${w.type(u.dtype)} ${name} = 0; ${name} < ${end}; ${name}++)`;
+    },
+    define: (type, name, text, changes) => `${changes ? "" : "const "}${type} ${name} = ${text};`,
+  };
+}
+
+/** What functions of a source may not be called, and their parameters neither. */
+const WORDS = new Set(["do", "if", "int", "for", "x", "y", "sum", "scratch"]);
+
+/** What the arrays of a kernel are called in it: as the arrays of its only step are, else a, b, c ... */
+function parameterNamesOf(plan: ExportPlan, kernel: number, slots: readonly number[]): string[] {
+  const steps = plan.steps.filter((s): s is PlanStep & { kind: "kernel" } =>
+    s.kind === "kernel" && s.kernel === kernel
+  );
+  const names = new Names("p");
+  return slots.map((slot) => {
+    const arrays = new Set(steps.map((s) => s.parts[slot].array));
+    const [only] = arrays;
+    if (arrays.size === 1 && plan.arrays[only].space !== "arena") return names.take(plan.arrays[only].name);
+    return names.take(plan.kernels[kernel].writes[slot] ? "to" : "from");
+  });
+}
+
+/** What a kernel is called: after the layers whose weights it reads, else after its loops. */
+function functionName(plan: ExportPlan, kernel: number, program: LinearProgram): string {
+  const steps = plan.steps.filter((s): s is PlanStep & { kind: "kernel" } =>
+    s.kind === "kernel" && s.kernel === kernel
+  );
+  const layers = new Set<string>();
+  for (const s of steps) {
+    for (const { array } of s.parts) {
+      const { layer } = plan.arrays[array];
+      if (layer !== undefined) layers.add(layer);
+    }
+  }
+  if (steps.length === 1 && layers.size > 0 && layers.size <= 3) return `layer ${[...layers].join(" ")}`;
+  return program.name.startsWith("r_") ? `reduce ${program.name.slice(2)}` : `map ${program.name.replace(/^E_/, "")}`;
+}
+
+/** The functions of all kernels of a plan. */
+export function writeCKernels(plan: ExportPlan, form: CForm): CKernels {
+  const renderer = cRenderer(form), declarations = new Map<string, string>(), taken = new Names("k");
+  const functions = plan.kernels.map(({ ast, line }, kernel): CFunction => {
+    const program = context(form.style === "plain" ? { NOOPT: 1 } : {}, () => toProgram(ast, renderer));
+    const params = program.params.filter((p) => p !== undefined), slots = params.map((p) => p.slot);
+    const names = parameterNamesOf(plan, kernel, slots), bySlot: string[] = [];
+    slots.forEach((slot, i) => bySlot[slot] = names[i]);
+    const scalars = program.vars.map((v) => argOf(v, Ops.VARIABLE).name);
+    const parameters = [
+      ...params.map((p, i) => `${p.writes ? "" : "const "}${memoryType(p.dtype)} *restrict ${names[i]}`),
+      ...program.vars.map((v) => `${scalarType(v.dtype)} var_${identifier(argOf(v, Ops.VARIABLE).name)}`),
+    ];
+    const bytes = localBytes(program), scratch = bytes > STACK_BYTES ? bytes : 0;
+    const name = taken.take(functionName(plan, kernel, program));
+    const own = new OwnNames(
+      bySlot,
+      (n) => names.includes(n) || (WORDS.has(n) && n !== "x" && n !== "y" && n !== "sum"),
+    );
+    const language = languageOf(form, parameters, scratch);
+    const source = new CWriter(language, program, own).write(name);
+    for (const [key, text] of source.declarations) if (key !== "prelude") declarations.set(key, text);
+    const body = source.body.replace(/_Pragma\("clang ([^"]*)"\)/g, "CLANG($1)");
+    const about = line === undefined ? "" : `/* ${line.replace(/\*\//g, "* /")} */\n`;
+    return { name, slots, scalars, scratch, text: about + body, program };
+  });
+  const all = functions.map((f) => f.text).join("");
+  return {
+    declarations: [...declarations.values()],
+    functions,
+    usesMath: form.style === "plain" && /\b(?:NAN|INFINITY|[a-z0-9]+f?\()/.test(all.replace(/static void \w+\(/g, "")),
+  };
+}
+
+/** The type that an array has for the caller: 16-bit and 8-bit floats are their bits. */
+export function callerType(d: DType): string {
+  if (d.isFloat && d.bits < 32) return memoryType(d.bits === 16 ? dtypes.uint16 : dtypes.uint8);
+  return memoryType(d);
+}
+
+/** What the fast style stands on. */
+export const FAST_PRELUDE = `#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+#define PRAGMA(x) _Pragma(#x)
+#ifdef __clang__
+#define CLANG(x) PRAGMA(clang x)
+#define VEC(n, bytes) __attribute__((ext_vector_type(n)))
+#define SPLAT(T, E, x) ((T)(E)(x))
+#define SELECT(T, M, m, a, b) ((m) ? (a) : (b))
+#else
+#define CLANG(x)
+#define VEC(n, bytes) __attribute__((vector_size(bytes)))
+#define SPLAT(T, E, x) ((E)(x) - (T){})
+#define SELECT(T, M, m, a, b) ((T)(((m) & (M)(a)) | (~(m) & (M)(b))))
+#endif
+#ifndef __has_builtin
+#define __has_builtin(x) 0
+#endif
+#define INLINE static inline __attribute__((always_inline))`;

@@ -1,0 +1,150 @@
+/**
+ * The entry point `./export`: a function of tensors becomes a program of its own, in C, as a WebAssembly module, a page, a
+ * program for Deno, or CUDA. Nothing of this library is beside it.
+ *
+ * @module
+ */
+import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
+import { ArgumentError, ExportError } from "../helpers/errors.ts";
+import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
+import { type ExportFiles, writeC } from "./c_export.ts";
+import { captureFor } from "./export_capture.ts";
+import { type ExportPlan, planExport, weightFile } from "./export_plan.ts";
+import type { Capabilities } from "../renderer/renderer.ts";
+
+export { ExportError } from "../helpers/errors.ts";
+export type {
+  ExportPlan,
+  PlanArray,
+  PlanKernel,
+  PlanPart,
+  PlanScalar,
+  PlanStep,
+  PlanTest,
+  PlanVariable,
+  Space,
+} from "./export_plan.ts";
+export type { CStyle } from "./c_kernels.ts";
+
+/** What an export becomes. */
+export type ExportTarget = "c";
+
+/** Options of {@linkcode exportModel}. */
+export interface ExportOptions {
+  /** What it becomes. Default "c". */
+  readonly target?: ExportTarget;
+  /** C: "plain" loops to read, or "fast", the default: optimized kernels. */
+  readonly style?: CStyle;
+  /** C in the fast style: bytes of a vector, 0, 16, 32 or 64; 16 unless given, which x86-64 and ARM64 all have. */
+  readonly vector?: number;
+  /** Whatever has the weights inside, as a model: they are called as in its state dict. */
+  readonly weights?: unknown;
+  /** What files and functions are called: letters, digits and underscores. Default "model". */
+  readonly name?: string;
+}
+
+/** What a program gives to `deno task export`, under the name `exported`. */
+export interface Exportable {
+  readonly f: (...args: never[]) => unknown;
+  readonly args: readonly unknown[];
+  /** As in {@linkcode ExportOptions}. */
+  readonly weights?: unknown;
+  /** As in {@linkcode ExportOptions}; the file's unless given. */
+  readonly name?: string;
+}
+
+/** Files of an export, by name. */
+export class Exported {
+  /** Internal: use {@linkcode exportModel}. */
+  constructor(
+    /** What the files were written from. */
+    readonly plan: ExportPlan,
+    /** Text or bytes, by the name of the file. */
+    readonly files: ReadonlyMap<string, string | Uint8Array<ArrayBuffer>>,
+  ) {}
+
+  /** The text of a file. @throws {ArgumentError} for one that is not there */
+  text(name: string): string {
+    const file = this.files.get(name);
+    if (typeof file === "string") return file;
+    throw new ArgumentError(`read ${name} of an export`, {
+      reason: file === undefined ? `its files are ${[...this.files.keys()].join(", ")}` : "it is bytes, not text",
+    });
+  }
+
+  /** Writes the files into a folder, which is made. Needs permission to write there. */
+  async write(folder: string): Promise<string[]> {
+    await Deno.mkdir(folder, { recursive: true });
+    const paths: string[] = [];
+    for (const [name, content] of this.files) {
+      const path = `${folder.replace(/\/$/, "")}/${name}`;
+      if (typeof content === "string") await Deno.writeTextFile(path, content);
+      else await Deno.writeFile(path, content);
+      paths.push(path);
+    }
+    return paths;
+  }
+}
+
+const KNOWN = ["target", "style", "vector", "weights", "name"];
+const TARGETS: readonly ExportTarget[] = ["c"];
+
+/** One of a list. @throws {ArgumentError} */
+function oneOf<T>(action: string, name: string, value: unknown, list: readonly T[]): T {
+  if (list.includes(value as T)) return value as T;
+  const text = list.map((v) => JSON.stringify(v)).join(", ");
+  throw new ArgumentError(action, { reason: `${name} must be one of ${text}, not ${describe(value)}` });
+}
+
+/**
+ * Writes a function of tensors down as a program of its own. The function is called three times with these arguments, as a
+ * function under `jit` is; tensors that it closes over are weights, those that it assigns to are state, which begins with
+ * what it is after two calls. Arguments that are bound variables are arguments of the program.
+ *
+ * ```ts
+ * import { nn, Tensor } from "../../mod.ts";
+ * import { exportModel } from "./export.ts";
+ * const layer = new nn.Linear(4, 2);
+ * const made = await exportModel((x: Tensor) => layer.call(x).relu(), [Tensor.zeros([1, 4])], {
+ *   target: "c",
+ *   style: "plain",
+ *   weights: layer,
+ *   name: "tiny",
+ * });
+ * console.log([...made.files.keys()]); // ["tiny.h", "tiny.c", "tiny.bin", "tiny_test.c", "Makefile"]
+ * console.log(made.text("tiny.h").includes("void tiny_run(tiny_context *context, const float x[4], float y[2]);")); // true
+ * ```
+ *
+ * @throws {ArgumentError} for an option that is none @throws {ExportError} for a function that reads values, computes on
+ * several devices, or takes a size that is not bound
+ */
+export async function exportModel(
+  f: (...args: never[]) => unknown,
+  args: readonly unknown[],
+  options: ExportOptions = {},
+): Promise<Exported> {
+  const action = "export a function", { name = "model", weights } = checkOptions(action, options, KNOWN);
+  checkFunction(action, "f", f);
+  if (!Array.isArray(args)) {
+    throw new ArgumentError(action, { reason: `args must be a list of the arguments, not ${describe(args)}` });
+  }
+  if (typeof name !== "string" || !/^[A-Za-z][A-Za-z0-9_]*$/.test(name)) {
+    throw new ArgumentError(action, { reason: `name is letters, digits and underscores, not ${describe(name)}` });
+  }
+  const target = oneOf(action, "target", options.target ?? "c", TARGETS);
+  const form: CForm = {
+    style: oneOf(action, "style", options.style ?? "fast", ["plain", "fast"]),
+    vector: oneOf(action, "vector", options.vector ?? 16, [0, 16, 32, 64]),
+  };
+  if (f.constructor.name === "AsyncFunction") {
+    throw new ExportError(action, { reason: "it is async: an export computes all that it gives, and reads nothing" });
+  }
+  const caps: Capabilities = cCaps(form);
+  const call = await captureFor(action, f, args, {
+    weights,
+    target: { name: `${target} ${JSON.stringify(form)}`, caps },
+  });
+  const plan = await planExport(action, name, call);
+  const files: ExportFiles = writeC(plan, form, weightFile(plan));
+  return new Exported(plan, files);
+}

@@ -1,0 +1,67 @@
+/**
+ * Names of an export: what arguments, results and weights are called in it, as identifiers that C, C++, JavaScript and
+ * WGSL all take. In: trees of tensors, and functions; out: names, each once.
+ *
+ * @module
+ */
+
+/** Words that mean something else in one of the languages. */
+const RESERVED = new Set(
+  ("alignas alignof and asm auto bool break case catch char class const constexpr continue default delete do double " +
+    "else enum explicit export extern false float for friend goto if import in inline int interface let long main " +
+    "mutable namespace new not null operator or private protected public register restrict return short signed " +
+    "sizeof static struct super switch template this throw true try typedef typename typeof union unsigned using var " +
+    "virtual void volatile while with xor yield NULL context memory init run reset test arena index " +
+    "bytes seed weights exp log sin sqrt trunc abs max min floor pow").split(" "),
+);
+
+/** Gives names, each only once. */
+export class Names {
+  private readonly taken = new Set<string>();
+
+  /** @param prefix of names that would begin with no letter */
+  constructor(private readonly prefix: string = "t") {}
+
+  /** `wanted` as an identifier, with a number behind it where that is taken. */
+  take(wanted: string): string {
+    let base = wanted.replace(/[^A-Za-z0-9]+/g, "_").replace(/^_+|_+$/g, "");
+    if (base === "" || !/^[A-Za-z]/.test(base)) base = this.prefix + base;
+    if (RESERVED.has(base)) base += "_";
+    let name = base;
+    for (let i = 2; this.taken.has(name); i++) name = `${base}_${i}`;
+    this.taken.add(name);
+    return name;
+  }
+}
+
+/** Names of the parameters of a function, where they are plain identifiers. */
+export function parameterNames(fn: (...args: never[]) => unknown): (string | undefined)[] {
+  const text = Function.prototype.toString.call(fn).replace(/\/\*[\s\S]*?\*\/|\/\/[^\n]*/g, "");
+  const single = /^(?:async\s+)?([A-Za-z_$][\w$]*)\s*=>/.exec(text);
+  if (single !== null) return [single[1]];
+  const list = /^[^(]*\(([^()]*)\)/.exec(text);
+  if (list === null) return [];
+  return list[1].split(",").map((part) => /^\s*([A-Za-z_$][\w$]*)\s*$/.exec(part)?.[1]);
+}
+
+/** The leaves of a tree in its order, each with the path to it: keys and positions, joined by "_". */
+export function pathsOf<T>(
+  tree: unknown,
+  isLeaf: (x: unknown) => x is T,
+  path: string = "",
+): [path: string, leaf: T][] {
+  const inside: unknown[] = [], out: [string, T][] = [];
+  const visit = (x: unknown, at: string): void => {
+    if (isLeaf(x)) return void out.push([at, x]);
+    if (typeof x !== "object" || x === null || ArrayBuffer.isView(x) || inside.includes(x)) return;
+    inside.push(x);
+    const below = (key: string): string => at === "" ? key : /^\d+$/.test(key) ? `${at}${key}` : `${at}_${key}`;
+    if (Array.isArray(x)) x.forEach((v, i) => visit(v, below(String(i))));
+    else if (x instanceof Map) [...x].forEach(([k, v]) => visit(v, below(String(k))));
+    else if (x instanceof Set) [...x].forEach((v, i) => visit(v, below(String(i))));
+    else for (const key of Object.keys(x)) visit((x as Record<string, unknown>)[key], below(key));
+    inside.pop();
+  };
+  visit(tree, path);
+  return out;
+}

@@ -1,0 +1,127 @@
+/**
+ * Exports as C, built by the compilers that are here with all warnings as errors, as C and as C++, and run: each does its
+ * recorded call again. Random programs besides, beside the reference.
+ */
+import { assert, assertEquals, assertMatch, assertRejects, assertStringIncludes } from "@std/assert";
+import { Device, type nn, type Tensor, Variable } from "../../mod.ts";
+import { type Exported, exportModel, type ExportOptions } from "../../src/export/export.ts";
+import { compilersHere, run } from "./build.ts";
+import { examples, wave } from "./programs.ts";
+
+Device.default = "WASM";
+const folder = Deno.makeTempDirSync({ prefix: "dinograd-export-" });
+globalThis.addEventListener("unload", () => Deno.removeSync(folder, { recursive: true }));
+const compilers = compilersHere();
+
+const FORMS: Readonly<Record<string, Partial<ExportOptions>>> = {
+  plain: { style: "plain" },
+  fast: { style: "fast" },
+};
+
+/** What compilers beside the first build: what each has of its own. */
+const OTHERS = ["digits", "random"];
+
+/** Exports all examples in one form. */
+async function exported(form: Partial<ExportOptions>): Promise<Map<string, Exported>> {
+  const out = new Map<string, Exported>();
+  for (const [name, { f, args, weights }] of Object.entries(examples())) {
+    out.set(name, await exportModel(f, args, { target: "c", name, weights, ...form }));
+  }
+  return out;
+}
+
+for (const [form, options] of Object.entries(FORMS)) {
+  Deno.test({
+    name: `export to C, ${form}: examples are built without warnings and do the recorded call`,
+    ignore: compilers.length === 0,
+    async fn() {
+      const all = await exported(options), at = `${folder}/${form}`;
+      for (const made of all.values()) await made.write(at);
+      for (const [n, { path, isCpp }] of compilers.entries()) {
+        for (const name of n === 0 ? all.keys() : OTHERS) {
+          const to = `${at}/${name}_test`, args = isCpp ? ["-x", "c++", "-std=c++17"] : ["-std=c11"];
+          const flags = [
+            n === 0 ? "-O1" : "-O0",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            `-D${name.toUpperCase()}_EMBED`,
+          ];
+          await run(path, [...args, ...flags, "-o", to, `${name}_test.c`, `${name}.c`, "-lm"], at);
+          assertMatch(await run(to, [], at), /largest difference/, `${name} by ${path}`);
+        }
+      }
+    },
+  });
+}
+
+Deno.test("export to C: a header says what goes in and out", async () => {
+  const { f, args, weights } = examples().digits;
+  const made = await exportModel(f, args, { style: "plain", weights, name: "digits" });
+  assertEquals([...made.files.keys()], ["digits.h", "digits.c", "digits.bin", "digits_test.c", "Makefile"]);
+  const header = made.text("digits.h"), source = made.text("digits.c");
+  assertStringIncludes(header, "in: image, float32 [1, 1, 8, 8]");
+  assertStringIncludes(header, "void digits_run(digits_context *context, const float image[64], float y[10]);");
+  assertStringIncludes(source, "static void layer_conv1_norm(");
+  assertMatch(source, /programs\.ts:\d+/);
+  assert(!/malloc|printf|__builtin|_Pragma/.test(header + source), source);
+  assert(
+    !/^(?:static )?(?!static|const|extern|void|typedef|INLINE)\w+ \w+(?:\[\d*\])?(?: =.*)?;$/m.test(source),
+    "no globals",
+  );
+});
+
+Deno.test("export to C: the same function gives the same files, whatever the device", async () => {
+  const texts: string[] = [];
+  for (const device of ["WASM", "JS"]) {
+    Device.default = device;
+    try {
+      const { f, args, weights } = examples().digits;
+      const made = await exportModel(f, args, { weights, name: "digits" });
+      texts.push(made.text("digits.c"));
+    } finally {
+      Device.default = "WASM";
+    }
+  }
+  assertEquals(texts[0], texts[1]);
+});
+
+Deno.test("export: a training step goes on where the model is, and leaves it there", async () => {
+  const { train } = examples(), { trained } = train.weights as { trained: { l1: nn.Linear } };
+  const made = await exportModel(train.f, train.args, { weights: train.weights, name: "train", style: "plain" });
+  const now = new Uint8Array((await trained.l1.weight.data() as Float32Array).slice().buffer);
+  const state = made.plan.arrays.find((a) => a.name === "trained_l1_weight")!;
+  assertEquals(state.space, "state");
+  assertEquals([...state.data!], [...now]);
+});
+
+Deno.test("export: what cannot leave this process is refused by name", async () => {
+  const x = wave([2, 3]),
+    error = async (f: (...args: never[]) => unknown, args: unknown[], options = {}) => {
+      const e = await assertRejects(() => exportModel(f, args, options)) as Error;
+      return `${e.name}: ${e.message}`;
+    };
+  assertMatch(
+    await error((x: Tensor) => x.mul(Number(x.sum().itemSync())), [x]),
+    /^ExportError: Cannot export a function: .*(read|value)/,
+  );
+  assertEquals(
+    await error(async (x: Tensor) => await x.sum().item(), [x]),
+    "ExportError: Cannot export a function: it is async: an export computes all that it gives, and reads nothing",
+  );
+  assertEquals(
+    await error((x: Tensor) => x, [x, new Variable("n", 1, 3)]),
+    "ExportError: Cannot export a function: the size n is not bound: pass n.bind(n); it is an argument of the export nevertheless",
+  );
+  assertMatch(
+    await error((x: Tensor, y: Tensor) => x.add(y), [x, x]),
+    /argument 1 is the tensor of argument 0; pass a clone/,
+  );
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { target: "fortran" }), /target must be one of "c"/);
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { style: "pretty" }), /style must be one of "plain", "fast"/);
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { vector: 24 }), /vector must be one of 0, 16, 32, 64/);
+  assertMatch(await error((x: Tensor) => x.add(1), [x], { name: "a b" }), /name is letters, digits and underscores/);
+  assertMatch(await error("f" as never, [x]), /^ArgumentError: Cannot export a function: f must be a function/);
+  assertMatch(await error((x: Tensor) => x.add(1), x as never), /args must be a list of the arguments/);
+});
