@@ -237,12 +237,27 @@ export type ImportItem =
   | { readonly kind: "table"; readonly name: string }
   | { readonly kind: "global"; readonly name: string; readonly type: ValType };
 
+/** An exported item: the number of a function, a memory or a global. */
+export type ExportItem =
+  & { readonly name: string }
+  & (
+    | { readonly func: number }
+    | { readonly memory: number }
+    | { readonly global: number }
+  );
+
 /** What a module is made of. Functions are numbered in order; none are imported. */
 export interface ModuleParts {
   readonly types: readonly FuncType[];
   readonly imports: readonly ImportItem[];
   readonly funcs: readonly FuncBody[];
-  readonly exports: readonly { readonly name: string; readonly func: number }[];
+  readonly exports: readonly ExportItem[];
+  /** A memory of its own with so many pages; none where absent. */
+  readonly memoryPages?: number;
+  /** Constants of type i32; an imported global comes before them. */
+  readonly globals?: readonly number[];
+  /** What memory holds in the beginning. */
+  readonly data?: readonly { readonly at: number; readonly bytes: readonly number[] }[];
   /** Where in the imported table the functions go, function 0 first; undefined for nowhere. */
   readonly tableBase?: number;
 }
@@ -275,10 +290,23 @@ export function encodeModule(parts: ModuleParts): Uint8Array {
     b.u32(parts.funcs.length);
     for (const f of parts.funcs) b.u32(f.type);
   });
+  const { memoryPages, globals = [], data = [] } = parts;
+  if (memoryPages !== undefined) section(out, 5, (b) => b.u32(1).u8(0).u32(memoryPages));
+  if (globals.length > 0) {
+    section(out, 6, (b) => {
+      b.u32(globals.length);
+      for (const value of globals) b.u8(I32).u8(0).i32(value).i("end");
+    });
+  }
   if (parts.exports.length > 0) {
     section(out, 7, (b) => {
       b.u32(parts.exports.length);
-      for (const e of parts.exports) b.name(e.name).u8(0).u32(e.func);
+      for (const e of parts.exports) {
+        b.name(e.name);
+        if ("func" in e) b.u8(0).u32(e.func);
+        else if ("memory" in e) b.u8(2).u32(e.memory);
+        else b.u8(3).u32(e.global);
+      }
     });
   }
   if (parts.tableBase !== undefined && parts.funcs.length > 0) {
@@ -291,6 +319,12 @@ export function encodeModule(parts: ModuleParts): Uint8Array {
     b.u32(parts.funcs.length);
     for (const f of parts.funcs) b.sized(encodeBody(f));
   });
+  if (data.length > 0) {
+    section(out, 11, (b) => {
+      b.u32(data.length);
+      for (const { at, bytes } of data) b.u32(0).i32(at).i("end").sized(bytes);
+    });
+  }
   return out.take();
 }
 

@@ -15,6 +15,7 @@ import { ceilDiv, roundUp } from "../../src/helpers/math.ts";
 import { type Features, features } from "./features.ts";
 import { canStartThreads, mayBlock, Pool } from "./pool.ts";
 import { WasmRenderer } from "./render.ts";
+import { wasmStandalone } from "./standalone_module.ts";
 import { type WasmBlock, WasmMemory } from "./wasm_memory.ts";
 import { WasmCompiler, type WasmProgram } from "./wasm_programs.ts";
 import { COMMAND, MAX_THREADS, type Runtime, runtimeModule, THREAD_RECORDS, WORDS } from "./wasm_runtime.ts";
@@ -256,6 +257,7 @@ export const wasmBackend: Backend = {
   description: "WebAssembly with SIMD and threads, assembled in memory; needs no permission",
   permissions: [],
   rank: 2,
+  standalone: wasmStandalone,
   unavailable(): string | undefined {
     return typeof WebAssembly === "undefined" ? "this engine has no WebAssembly" : undefined;
   },

@@ -7,57 +7,15 @@
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Device } from "../../src/device/device.ts";
 import type { Graph, Launch } from "../../src/device/program.ts";
-import { dtypes } from "../../src/dtype/dtype.ts";
 import { DeviceError } from "../../src/helpers/errors.ts";
 import { CStyleRenderer } from "../../src/renderer/c/cstyle.ts";
 import { WGSL_LANGUAGE } from "../../src/renderer/c/wgsl.ts";
-import { type Capabilities, COMMON_DTYPES, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
-import { Ops } from "../../src/uop/core/ops.ts";
-import { type Limits, type Opened, openGpu } from "./adapter.ts";
+import { webGpuCaps } from "../../src/renderer/webgpu_caps.ts";
+import { type Opened, openGpu } from "./adapter.ts";
 import { WebGpuCompiler } from "./pipelines.ts";
 import { GpuContext } from "./webgpu_context.ts";
 import { Launcher, WebGpuGraph } from "./webgpu_launch.ts";
 import { BINDING_ALIGN, WebGpuAllocator } from "./webgpu_memory.ts";
-
-/** What a device with these limits and features can do. */
-export function capsOf(limits: Limits, hasF16: boolean, isSoftware: boolean): Capabilities {
-  const compute = COMMON_DTYPES.filter((d) => d !== dtypes.float64);
-  if (hasF16) compute.push(dtypes.float16);
-  const groups = limits.maxComputeWorkgroupsPerDimension, threads = limits.maxComputeInvocationsPerWorkgroup;
-  return {
-    ...SCALAR_CAPS,
-    vectorBytes: 16,
-    registers: 64,
-    maxBuffers: limits.maxStorageBuffersPerShaderStage,
-    hasMulAcc: true,
-    hasGrid: true,
-    flushesSubnormals: true,
-    grid: {
-      maxGroups: [groups, groups, groups],
-      maxGroupSize: [
-        limits.maxComputeWorkgroupSizeX,
-        limits.maxComputeWorkgroupSizeY,
-        limits.maxComputeWorkgroupSizeZ,
-      ],
-      maxGroupThreads: threads,
-      sharedBytes: limits.maxComputeWorkgroupStorageSize,
-      // subgroups have no size that may be relied upon, and no order of lanes
-      warp: 1,
-      units: isSoftware ? 4 : 64,
-      unitThreads: Math.max(1024, threads),
-      unitRegisters: 65536,
-      unitShared: Math.max(65536, limits.maxComputeWorkgroupStorageSize),
-      hasAsyncCopy: false,
-      tensorCores: [],
-    },
-    maxBufferBytes: aligned(limits.maxBufferSize),
-    bufferAlignment: BINDING_ALIGN,
-    nativeOps: [Ops.SQRT, Ops.TRUNC],
-    computeDTypes: compute,
-    storageDTypes: compute,
-    vectorLanes: (d) => d.bits === 64 ? 1 : 4,
-  };
-}
 
 function aligned(nbytes: number): number {
   return nbytes - nbytes % BINDING_ALIGN;
@@ -76,7 +34,7 @@ export class WebGpuDevice implements Device {
   constructor(readonly name: string, private readonly opened: Opened) {
     const { device: { features }, device, limits, isSoftware } = opened;
     this.context = new GpuContext(name, device);
-    this.renderer = new CStyleRenderer(WGSL_LANGUAGE, capsOf(limits, features.has("shader-f16"), isSoftware));
+    this.renderer = new CStyleRenderer(WGSL_LANGUAGE, webGpuCaps(limits, features.has("shader-f16"), isSoftware));
     this.compiler = new WebGpuCompiler(this.context, this.renderer, aligned(limits.maxStorageBufferBindingSize));
     this.memory = new WebGpuAllocator(this.context, aligned(limits.maxBufferSize));
     this.allocator = this.memory.cache = new LruAllocator(name, this.memory);

@@ -10,6 +10,7 @@ import type { Renderer } from "../renderer/renderer.ts";
 import type { LruAllocator } from "./allocator.ts";
 import { isLate, partsReady } from "./parts.ts";
 import type { Compiler, Graph, Launch } from "./program.ts";
+import type { Standalone } from "./standalone.ts";
 
 /** An open device. Backends implement it; only `mod.ts` knows them. */
 export interface Device {
@@ -54,6 +55,8 @@ export interface Backend {
   readonly rank?: number;
   /** The language of kernels that a user writes for it as text, as its renderer is named; absent where it takes none. */
   readonly textLanguage?: string;
+  /** What it offers to exports; absent where it has nothing. */
+  readonly standalone?: Standalone;
   /** Why it cannot open here, or undefined. Cheap, prompts for nothing. */
   unavailable(): string | undefined;
   /** Opens one of its devices. @throws {DeviceError} saying what is missing and how to get it */

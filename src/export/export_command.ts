@@ -24,6 +24,9 @@ function readArguments(args: readonly string[]): { file: string; options: Map<st
 
 /** What to do with the files of a target. */
 const NEXT: Readonly<Record<string, (out: string) => string>> = {
+  web: (out) => `serve the folder ${out}, as by: deno run --allow-read --allow-net jsr:@std/http/file-server ${out}`,
+  wasm: (out) => `deno run --allow-read ${out}/*_test.js`,
+  deno: (out) => `deno run --allow-read ${out}/main.ts`,
   c: (out) => `make -C ${out} && ${out}/example`,
 };
 

@@ -11,7 +11,7 @@ import { makeJsDevice } from "../../backends/js/js.ts";
 import { nullBackend } from "../../backends/null/null.ts";
 import { WasmProgram } from "../../backends/wasm/wasm_programs.ts";
 import { type RenderedKernel, WasmRenderer } from "../../backends/wasm/render.ts";
-import { capsOf as webgpuCaps } from "../../backends/webgpu/webgpu_device.ts";
+import { webGpuCaps as webgpuCaps } from "../../src/renderer/webgpu_caps.ts";
 import { BINDING_ALIGN } from "../../backends/webgpu/webgpu_memory.ts";
 import { type Allocator, type Block, LruAllocator, type MemoryLayout } from "../../src/device/allocator.ts";
 import type { Buffer } from "../../src/device/buffer.ts";

@@ -1,0 +1,333 @@
+/**
+ * An export as a page: shaders in WGSL with what runs them, made with the limits that every adapter has, the weights, and
+ * the WebAssembly module for browsers without an adapter. In: a plan; out: files of a folder.
+ *
+ * @module
+ */
+import { toProgram } from "../codegen/to_program.ts";
+import type { Standalone } from "../device/standalone.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { ExportError } from "../helpers/errors.ts";
+import { roundUp } from "../helpers/math.ts";
+import { CStyleRenderer, identifier } from "../renderer/c/cstyle.ts";
+import { uniformWords, WGSL_LANGUAGE } from "../renderer/c/wgsl.ts";
+import { DEFAULT_LIMITS, webGpuCaps } from "../renderer/webgpu_caps.ts";
+import { argOf } from "../uop/core/args.ts";
+import { Ops } from "../uop/core/ops.ts";
+import { toposort, type UOp } from "../uop/core/uop.ts";
+import type { ExportFiles } from "./c_export.ts";
+import { arraysOf, type ExportPlan, placesOf, type PlanPart, type PlanScalar } from "./export_plan.ts";
+import { jsArray, writeWasm } from "./wasm_export.ts";
+
+/** Buffers are multiples of a vector; bindings begin at multiples of 256. */
+const GRAIN = 16, BINDING = 256;
+const LAYOUT = { viewAlign: BINDING, arenas: false, maxBytes: DEFAULT_LIMITS.maxBufferSize } as const;
+
+/** Renders WGSL for any adapter. */
+export const webRenderer: CStyleRenderer = new CStyleRenderer(WGSL_LANGUAGE, webGpuCaps(DEFAULT_LIMITS, false, false));
+
+/** A size of a grid as JavaScript. @throws {ExportError} */
+function expression(action: string, u: UOp, scalars: ReadonlyMap<string, PlanScalar>): string {
+  const of = (x: UOp): string => expression(action, x, scalars);
+  const [a, b] = u.src;
+  switch (u.op) {
+    case Ops.CONST:
+      return String(u.value);
+    case Ops.VARIABLE: {
+      const s = scalars.get(argOf(u, Ops.VARIABLE).name);
+      if (s?.kind === "variable") return s.name;
+      break;
+    }
+    case Ops.CAST:
+      return of(a);
+    case Ops.ADD:
+      return `(${of(a)} + ${of(b)})`;
+    case Ops.SUB:
+      return `(${of(a)} - ${of(b)})`;
+    case Ops.MUL:
+      return `(${of(a)} * ${of(b)})`;
+    case Ops.MULACC:
+      return `(${of(a)} * ${of(b)} + ${of(u.src[2])})`;
+    case Ops.CDIV:
+    case Ops.FLOORDIV:
+      return `Math.floor(${of(a)} / ${of(b)})`;
+    case Ops.MAX:
+      return `Math.max(${of(a)}, ${of(b)})`;
+    case Ops.SHR:
+      return `(${of(a)} >> ${of(b)})`;
+    case Ops.SHL:
+      return `(${of(a)} << ${of(b)})`;
+    case Ops.NEG:
+      return `(-${of(a)})`;
+  }
+  throw new ExportError(action, { reason: "the number of groups of a kernel follows from its sizes in no simple way" });
+}
+
+/** Memory of the page: each array its own buffer, those of a run shared by arrays that are not in use together. */
+class Memory {
+  /** Bytes, and from where in the file of weights they are filled; -1 for none. */
+  readonly buffers: [nbytes: number, from: number][] = [];
+  readonly at = new Map<number, number>();
+
+  constructor(plan: ExportPlan) {
+    plan.arrays.forEach((a, n) => {
+      if (a.space === "arena") return;
+      const from = a.space === "weight" ? a.offset : a.space === "state" ? plan.weightBytes + a.offset : -1;
+      this.at.set(n, this.add(a.size * a.dtype.itemsize, from));
+    });
+    const { blocks, places } = placesOf(plan, LAYOUT);
+    const first = this.buffers.length;
+    for (const nbytes of blocks) this.add(nbytes, -1);
+    for (const [n, { block }] of places) this.at.set(n, first + block);
+  }
+  add(nbytes: number, from: number): number {
+    return this.buffers.push([roundUp(Math.max(nbytes, GRAIN), GRAIN), from]) - 1;
+  }
+}
+
+/** What stands in the list of steps. */
+class Steps {
+  readonly lines: string[] = [];
+  readonly shaders: string[] = [];
+  private readonly known = new Map<string, number>();
+
+  constructor(private readonly action: string, private readonly plan: ExportPlan, private readonly memory: Memory) {
+    const programs = plan.kernels.map(({ ast }) => toProgram(ast, webRenderer));
+    for (const s of plan.steps) {
+      if (s.kind === "copy") this.copy(this.place(s.to), this.place(s.from), s.nbytes);
+      else this.kernel(s, programs[s.kernel]);
+    }
+  }
+
+  private place({ array, offset }: PlanPart): readonly [buffer: number, offset: number] {
+    return [this.memory.at.get(array)!, offset];
+  }
+  private copy(to: readonly [number, number], from: readonly [number, number], nbytes: number): void {
+    if ((to[1] | from[1]) % 4 !== 0) {
+      throw this.refused("a tensor begins inside a word of another; take a contiguous() copy");
+    }
+    this.lines.push(`c(${to[0]}, ${to[1]}, ${from[0]}, ${from[1]}, ${roundUp(nbytes, 4)});`);
+  }
+  private refused(reason: string): ExportError {
+    return new ExportError(this.action, { reason });
+  }
+
+  private kernel(step: ExportPlan["steps"][number] & { kind: "kernel" }, program: ReturnType<typeof toProgram>): void {
+    const source = webRenderer.parts(program, identifier(program.name));
+    const text = [...source.declarations.values(), source.body].join("\n");
+    let shader = this.known.get(text);
+    if (shader === undefined) this.known.set(text, shader = this.shaders.push(text) - 1);
+    const params = program.params.filter((p) => p !== undefined),
+      after: (() => void)[] = [],
+      bound = new Map<number, boolean>();
+    const bindings = params.map((p) => {
+      const part = step.parts[p.slot], [buffer, offset] = this.place(part), nbytes = part.size * part.dtype.itemsize;
+      const clashes = bound.has(buffer) && (p.writes || bound.get(buffer) === true);
+      bound.set(buffer, p.writes || bound.get(buffer) === true);
+      if (nbytes > DEFAULT_LIMITS.maxStorageBufferBindingSize) {
+        throw this.refused(`an array of ${nbytes} bytes is more than one binding of every adapter holds`);
+      }
+      if (offset % BINDING === 0 && !clashes) return [p.slot, buffer, offset];
+      const own = this.memory.add(nbytes, -1);
+      this.copy([own, 0], [buffer, offset], nbytes);
+      if (p.writes) after.push(() => this.copy([buffer, offset], [own, 0], nbytes));
+      return [p.slot, own, 0];
+    });
+    const { at, words } = uniformWords(program), scalars: string[] = [];
+    program.vars.forEach((v, i) => {
+      const s = step.scalars.get(argOf(v, Ops.VARIABLE).name)!;
+      const [low, high] = wordsOf(s);
+      scalars[at[i]] = low;
+      if (v.dtype.bits === 64) scalars[at[i] + 1] = high;
+    });
+    for (let i = 0; i < words; i++) scalars[i] ??= "0";
+    const uniform = words > 0 ? `, ${program.params.length}, [${scalars.join(", ")}]` : "";
+    const groups = (program.grid?.groups ?? []).map((g) => expression(this.action, g, step.scalars));
+    while (groups.length > 1 && groups.at(-1) === "1") groups.pop();
+    this.lines.push(`k(${shader}, ${JSON.stringify(bindings)}, [${groups.join(", ") || "1"}]${uniform});`);
+    for (const write of after) write();
+  }
+}
+
+/** Low and high word of a scalar, as JavaScript. */
+function wordsOf(s: PlanScalar): [low: string, high: string] {
+  switch (s.kind) {
+    case "variable":
+      return [s.name, `${s.name} >> 31`];
+    case "counter":
+      return [`lo(counter + ${s.offset}n)`, `lo(counter + ${s.offset}n >> 32n)`];
+    case "counterHigh":
+      return ["lo(counter >> 32n)", "0"];
+    case "seed":
+      return [s.word === 0 ? "lo(seed >> 32n)" : "lo(seed)", "0"];
+  }
+}
+
+/** The module that runs shaders. */
+function pageModule(action: string, plan: ExportPlan): string {
+  const { name, variables } = plan, memory = new Memory(plan), steps = new Steps(action, plan, memory);
+  const inputs = arraysOf(plan, "input"),
+    outputs = arraysOf(plan, "output"),
+    hasWeights = plan.weightBytes + plan.stateBytes > 0;
+  const parameters = [...inputs.map(([, a]) => a.name), ...variables.map((v) => v.name)];
+  const slot = (n: number): number => memory.at.get(n)!;
+  const shaders = steps.shaders.map((s) => `  \`${s.trim().replace(/[\\`$]/g, "\\$&")}\`,`);
+  const result = outputs.map(([n, a]) => `    ${a.name}: [${slot(n)}, ${jsArray(a.dtype)}, ${a.size}],`);
+  return `// ${name}: shaders and what runs them; WebAssembly where there is no adapter. Written by dinograd.
+const SHADERS = [
+${shaders.join("\n")}
+];
+const BUFFERS = ${JSON.stringify(memory.buffers)};
+const lo = (x) => Number(BigInt.asUintN(32, x));
+/** weights: their bytes; device: a GPUDevice, or null for WebAssembly. */
+export async function load(weights, device) {
+${hasWeights ? `  weights ??= await (await fetch(new URL("./${name}.bin", import.meta.url))).arrayBuffer();` : ""}
+  if (device === undefined) device = await (await globalThis.navigator?.gpu?.requestAdapter())?.requestDevice();
+  if (!device) {
+    const m = await (await import(new URL("./${name}.js", import.meta.url))).load(undefined${
+    hasWeights ? ", weights" : ""
+  });
+    return { ...m, device: "WASM", run: async (...args) => m.run(...args) };
+  }
+  const bytes = new Uint8Array(weights ?? 0);
+  const buffers = BUFFERS.map(([size]) => device.createBuffer({ size, usage: 0x8c }));
+  const write = (i, b) => {
+    const all = b.byteLength % 4 ? new Uint8Array(b.byteLength + 3 & ~3) : undefined;
+    all?.set(new Uint8Array(b.buffer, b.byteOffset, b.byteLength));
+    device.queue.writeBuffer(buffers[i], 0, all ?? b);
+  };
+  const reset = () => BUFFERS.forEach(([size, from], i) => from >= 0 && write(i, bytes.subarray(from, from + size)));
+  reset();
+  const pipelines = await Promise.all(SHADERS.map((code) =>
+    device.createComputePipelineAsync({ layout: "auto", compute: { module: device.createShaderModule({ code }) } })));
+  let seed = ${plan.test.seed}n, counter = ${plan.test.counter}n;
+  const outputs = {
+${result.join("\n")}
+  }, groups = new Map();
+  const run = async (${parameters.join(", ")}) => {
+${
+    variables.map((v) =>
+      `    if (!(${v.name} >= ${v.min} && ${v.name} <= ${v.max})) throw new RangeError("${v.name} is from ${v.min} to ${v.max}");\n`
+    ).join("")
+  }${
+    inputs.map(([n, a]) => `    if (${a.name}) write(${slot(n)}, ${a.name});\n`).join("")
+  }    const encoder = device.createCommandEncoder();
+    let pass, step = 0;
+    const c = (to, toAt, from, fromAt, n) => {
+      pass = pass?.end();
+      encoder.copyBufferToBuffer(buffers[from], fromAt, buffers[to], toAt, n);
+    };
+    const k = (shader, slots, [x, y = 1, z = 1], at, words) => {
+      const key = step++;
+      if (x * y * z === 0) return;
+      let g = groups.get(key);
+      if (g === undefined) {
+        const entries = slots.map(([binding, i, offset]) => ({ binding, resource: { buffer: buffers[i], offset } }));
+        const uniform = words && device.createBuffer({ size: words.length * 4, usage: 0x48 });
+        if (words) entries.push({ binding: at, resource: { buffer: uniform } });
+        g = [device.createBindGroup({ layout: pipelines[shader].getBindGroupLayout(0), entries }), uniform];
+        groups.set(key, g);
+      }
+      if (words) device.queue.writeBuffer(g[1], 0, new Uint32Array(words));
+      pass ??= encoder.beginComputePass();
+      pass.setPipeline(pipelines[shader]);
+      pass.setBindGroup(0, g[0]);
+      pass.dispatchWorkgroups(x, y, z);
+    };
+${steps.lines.map((l) => `    ${l}`).join("\n")}
+    pass?.end();
+${
+    plan.draws > 0
+      ? `    counter += ${plan.draws}n;\n`
+      : ""
+  }    const out = {}, reads = Object.entries(outputs).map(([name, [i, A, n]]) => {
+      const size = BUFFERS[i][0], to = device.createBuffer({ size, usage: 0x9 });
+      encoder.copyBufferToBuffer(buffers[i], 0, to, 0, size);
+      return async () => {
+        await to.mapAsync(1);
+        out[name] = new A(to.getMappedRange().slice(0, n * A.BYTES_PER_ELEMENT));
+        to.destroy();
+      };
+    });
+    device.queue.submit([encoder.finish()]);
+    await Promise.all(reads.map((f) => f()));
+    return ${outputs.length === 1 ? `out.${outputs[0][1].name}` : "out"};
+  };
+  return { device: "WEBGPU", run, reset, seed: (s, n = 0n) => [seed, counter] = [BigInt(s), BigInt(n)] };
+}
+`;
+}
+
+/** A page with a form: numbers in, numbers out, and the time that it took. */
+function page(plan: ExportPlan): string {
+  const { name } = plan,
+    inputs = arraysOf(plan, "input").map(([, a]) => a),
+    outputs = arraysOf(plan, "output").map(([, a]) => a);
+  const args = [
+    ...inputs.map((a) => `typed(${jsArray(a.dtype)}, given.inputs.${a.name})`),
+    ...plan.variables.map((v) => `given.sizes.${v.name}`),
+  ];
+  const named = outputs.length === 1 ? `{ ${outputs[0].name}: made }` : "made";
+  return `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width">
+<title>${name}</title>
+<style>body { font: 16px system-ui; max-width: 50em; margin: 2em auto; padding: 0 1em } textarea { width: 100% }</style>
+<h1>${name}</h1>
+<label for="input">Input, as numbers</label>
+<textarea id="input" rows="8"></textarea>
+<p><button id="run">Run</button> <span id="state" role="status">loading</span></p>
+<pre id="output"></pre>
+<script type="module">
+const { load } = await import(new URL("./${name}_web.js", location.href));
+const $ = (id) => document.getElementById(id);
+const typed = (A, list) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);
+const test = await (await fetch("./${name}.test.json")).json();
+$("input").value = JSON.stringify({ inputs: test.inputs, sizes: test.sizes });
+const model = await load(undefined, location.hash === "#wasm" ? null : undefined);
+const run = async () => {
+  try {
+    const given = JSON.parse($("input").value), start = performance.now();
+    const made = await model.run(${args.join(", ")}), ms = performance.now() - start;
+    globalThis.results = ${named};
+    $("output").textContent = Object.entries(globalThis.results).map(([n, list]) => n + ": " + Array.from(list).join(", ")).join("\\n");
+    $("state").textContent = ms.toFixed(1) + " ms on " + model.device;
+  } catch (error) {
+    $("state").textContent = String(error);
+  }
+};
+$("run").onclick = run;
+await run();
+</script>
+</html>
+`;
+}
+
+/** Dtypes that no shader computes in. @throws {ExportError} */
+function checkDTypes(action: string, plan: ExportPlan): void {
+  for (const { ast, line } of plan.kernels) {
+    if (!toposort([ast]).some((u) => u.dtype.scalar === dtypes.float64)) continue;
+    throw new ExportError(action, {
+      reason:
+        `it computes in float64${
+          line === undefined ? "" : ` (${line})`
+        }, which WebGPU has not; cast to float32, or take ` +
+        '{ target: "wasm" }',
+    });
+  }
+}
+
+/** The files of an export as a page. */
+export function writeWeb(
+  action: string,
+  plan: ExportPlan,
+  writer: Standalone,
+  weights: Uint8Array<ArrayBuffer>,
+): ExportFiles {
+  checkDTypes(action, plan);
+  const files = new Map(writeWasm(plan, writer, weights));
+  files.set(`${plan.name}_web.js`, pageModule(action, plan));
+  files.set("index.html", page(plan));
+  return files;
+}
