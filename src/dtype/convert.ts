@@ -103,8 +103,9 @@ export function fp8BitsToF32(bits: number, d: DType): number {
     : sign * (unit + fraction) * 2 ** (exponent - bias - mantissa);
 }
 
-/** `x` rounded to the float dtype `d`, once. */
+/** `x` rounded to the float dtype `d`, or that of the parts of a complex one, once. */
 export function roundFloat(d: DType, x: number | bigint): number {
+  if (d.isComplex) return roundFloat(d.real, x);
   if (typeof x === "bigint") x = d.bits === 64 ? Number(x) : oddNumber(x);
   if (d.bits === 32) return Math.fround(x);
   if (d.bits === 64) return x;

@@ -284,9 +284,9 @@ export function dtypeMin(d: DType): number {
   return d.kind === "int" ? -(2 ** (d.bits - 1)) : 0;
 }
 
-/** The distance from 1 to the next number of a dtype of floats. */
+/** The distance from 1 to the next number of a dtype of floats, or of the parts of complex ones. */
 export function dtypeEpsilon(d: DType): number {
-  return 2 ** -(smallFloatOf(d)?.mantissa ?? (d.bits === 64 ? 52 : 23));
+  return 2 ** -(smallFloatOf(d)?.mantissa ?? (d.real.bits === 64 ? 52 : 23));
 }
 
 /** Largest value of a scalar dtype; Infinity for floats, 1 for bool. 64-bit bounds are rounded to a double. */

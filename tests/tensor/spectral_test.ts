@@ -1,5 +1,5 @@
 /** Fourier transforms of complex tensors, spectra over time and windows: round trips, shapes, errors. Values are golden cases. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertClose, assertEquals, assertThrows } from "@std/assert";
 import { Device, fft, jit, Tensor, windows } from "../../mod.ts";
 
 Device.default = "WASM";
@@ -96,3 +96,37 @@ Deno.test("spectral: errors name the function, and the way out", () => {
     ] as const
   ) assertThrows(act, Error, text);
 });
+
+/** The transform of real values by its definition, in double precision. */
+function transformOf(x: readonly number[]): [re: number, im: number][] {
+  const n = x.length;
+  return Array.from({ length: (n >> 1) + 1 }, (_, k) => {
+    const angles = x.map((_, j) => -2 * Math.PI * ((j * k) % n) / n);
+    return [
+      x.reduce((s, v, j) => s + v * Math.cos(angles[j]), 0),
+      x.reduce((s, v, j) => s + v * Math.sin(angles[j]), 0),
+    ];
+  });
+}
+
+for (const n of [256, 262, 300]) {
+  Deno.test(`spectral: ${n} reals, one way and back, and gradients, by definition`, async () => {
+    const values = Array.from({ length: n }, (_, i) => ((i * i * 31 + i * 7) % 101) / 50 - 1), on = { device: "JS" };
+    for (const [dtype, close] of [["float32", 2e-4], ["float64", 1e-12]] as const) {
+      const x = new Tensor([values, values.toReversed()], { dtype, requiresGrad: true, ...on }), X = fft.rfft(x);
+      const want = transformOf(values);
+      assertClose(await X.at(0).viewAsReal().tolist(), want, close);
+      assertClose(await fft.irfft(X, -1, { n }).tolist(), [values, values.toReversed()], close);
+      // of |X|^2 the gradient is twice the transposed transform of X: n x, and what the ends count twice
+      const [slope] = X.at(0).abs().square().sum().gradient([x]);
+      const ends = values.map((_, j) => want[0][0] + (j % 2 === 0 ? 1 : -1) * want[n / 2][0]);
+      assertClose(await slope.at(0).tolist(), values.map((v, j) => n * v + ends[j]), close * 10);
+      const Y = X.detach();
+      Y.requiresGrad = true;
+      const [back] = fft.irfft(Y, -1, { n }).mul(x.detach()).sum().gradient([Y]);
+      const twice = want.map((p, k) => p.map((v) => v * (k === 0 || k === n / 2 ? 1 : 2) / n));
+      twice[0][1] = twice[n / 2][1] = 0; // those do not count
+      assertClose(await back.at(0).viewAsReal().tolist(), twice, close);
+    }
+  });
+}

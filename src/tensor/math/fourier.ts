@@ -3,7 +3,8 @@
  * split into factors of up to 64 (Cooley and Tukey, "An algorithm for the machine calculation of complex Fourier
  * series", Math. Comp. 19, 1965); each is a product with a matrix of roots of unity. Powers of two beyond that are split
  * into factors of up to 16, each a kernel of steps along axes of size 2. Lengths with a larger prime factor are
- * convolutions (Bluestein, 1970). The roots are computed in double precision.
+ * convolutions (Bluestein, 1970). The roots are computed in double precision. Real values of an even length are taken as
+ * complex ones of half of it, whose transform has that of the even and that of the odd ones as its symmetric parts.
  *
  * Real and imaginary parts stand apart, and results of one factor in front of those of the next ones (Stockham), so that
  * neighbors in memory are of different sums: what is done for one is done for all of them.
@@ -46,6 +47,10 @@ type Pair = [number, number];
 const LARGEST = 64;
 /** Steps along axes of size 2 that one kernel does: of 16 complex numbers. */
 const MOST_STEPS = 4;
+/** Of lengths that are longer factors are at most so large: more kernels, of fewer products. */
+const LONG = 4096, LARGEST_OF_LONG = 16;
+/** From this even length on real values are half as many complex ones. */
+const HALVED = 256;
 /** Up to so many roots of unity are one table. */
 const MOST_ROOTS = 1 << 13;
 
@@ -75,9 +80,9 @@ function factorsOf(n: number): number[] | undefined {
     const bits = Math.log2(n), passes = ceilDiv(bits, MOST_STEPS);
     return rangeOf(passes).map((i) => 2 ** (Math.floor((bits + i) / passes)));
   }
-  const found: number[] = [];
+  const found: number[] = [], largest = n > LONG ? LARGEST_OF_LONG : LARGEST;
   while (n > 1) {
-    let f = Math.min(LARGEST, n);
+    let f = Math.min(largest, n);
     while (n % f !== 0) f--;
     if (f === 1) return undefined;
     found.push(f);
@@ -221,6 +226,52 @@ class Transform {
     return permute(y.mul(broadcastTo(c, to)).add(flip(y, [l]).mul(signed)), order);
   }
 
+  /** The first half of the transform of reals `[..., n]`, `[..., n / 2 + 1, 2]`. */
+  runReal(x: UOp): UOp {
+    const shape = shapeOf(x), n = shape[shape.length - 1], lead = shape.slice(0, -1), half = n >> 1;
+    if (n % 2 === 1 || n < HALVED) return fit(this.run(reshape(x, [...shape, 1]), true), half + 1, true);
+    const z = this.run(reshape(x, [...lead, half, 2])), [re, im, backRe, backIm] = this.mirrored(this.closed(z));
+    const [c, s] = this.halfTurn(half, shapeOf(re)), by = floatConst(0.5, this.dtype);
+    // z = even + i odd; even is half of a + conj(b), odd half of a - conj(b) over i
+    const [evenRe, evenIm, oddRe, oddIm] = [re.add(backRe), im.sub(backIm), im.add(backIm), backRe.sub(re)];
+    return pairNodes(
+      evenRe.add(oddRe.mul(c)).sub(oddIm.mul(s)).mul(by),
+      evenIm.add(oddRe.mul(s)).add(oddIm.mul(c)).mul(by),
+      lead.length + 1,
+    );
+  }
+
+  /** Undoes {@linkcode runReal}, times n, of an even n: pairs `[..., n / 2 + 1, 2]`, real at both ends, to `[..., n]`. */
+  runToReal(x: UOp): UOp {
+    const shape = shapeOf(x), lead = shape.slice(0, -2), half = shape[lead.length] - 1;
+    const [re, im, backRe, backIm] = this.mirrored(x), [c, s] = this.halfTurn(half, shapeOf(re));
+    const [evenRe, evenIm, lessRe, lessIm] = [re.add(backRe), im.sub(backIm), re.sub(backRe), im.add(backIm)];
+    const oddRe = lessRe.mul(c).add(lessIm.mul(s)), oddIm = lessIm.mul(c).sub(lessRe.mul(s));
+    const z = pairNodes(evenRe.sub(oddIm), evenIm.add(oddRe), lead.length + 1), all = lead.map((n): Pair => [0, n]);
+    const kept = uop(Ops.CONTIGUOUS, this.dtype, [shrink(z, [...all, [0, half], [0, 2]])]);
+    return reshape(conjugate(this.run(conjugate(kept))), [...lead, 2 * half]);
+  }
+
+  /** Pairs `[..., n, 2]` with the first again behind the last. */
+  private closed(z: UOp): UOp {
+    const shape = shapeOf(z), l = shape.length - 2;
+    return catNodes([z, shrink(z, shape.map((n, i): Pair => i === l ? [0, 1] : [0, n]))], l);
+  }
+  /** The parts of pairs `[..., n, 2]`, `[..., n, 1]`, and those from the end. */
+  private mirrored(z: UOp): [re: UOp, im: UOp, backRe: UOp, backIm: UOp] {
+    const l = shapeOf(z).length - 2, [re, im] = [part(z, 0), part(z, 1)];
+    return [re, im, flip(re, [l]), flip(im, [l])];
+  }
+  /** The roots of unity of half a turn, from 1 to -1 in `half` steps, under `[..., half + 1, 1]`. */
+  private halfTurn(half: number, shape: readonly number[]): [UOp, UOp] {
+    const last = [-1, 0].map((x) => broadcastTo(floatConst(x, this.dtype), [1]));
+    const [c, s] = this.twiddles(2, half).map((u, i) => {
+      const own = reshape(shrink(u, [[1, 2], [0, half]]), [half]);
+      return broadcastTo(reshape(catNodes([own, last[i]], 0), [half + 1, 1]), shape);
+    });
+    return [c, s];
+  }
+
   /** A prime length: ik = (i^2 + k^2 - (k - i)^2) / 2 makes it a convolution, of a length that is a power of two. */
   private bluestein(x: UOp): UOp {
     const shape = shapeOf(x), n = shape[shape.length - 2], lead = shape.slice(0, -2);
@@ -352,10 +403,7 @@ export abstract class FourierTensor extends TensorBase {
     if (this.dtype.isComplex) {
       throw new DTypeError("rfft dtype", { dtypes: [this.dtype], reason: "it takes real numbers; use fft()" });
     }
-    const half = (x: UOp, t: Transform, n: number) => {
-      const whole = t.run(reshape(fit(x, n, false), [...shapeOf(x).slice(0, -1), n, 1]), true);
-      return fit(whole, Math.floor(n / 2) + 1, true);
-    };
+    const half = (x: UOp, t: Transform, n: number) => t.runReal(fit(x, n, false));
     return this.transformed("rfft", dim, options, false, false, (n) => n, half, true);
   }
 
@@ -374,6 +422,7 @@ export abstract class FourierTensor extends TensorBase {
       const plain = (at: number) =>
         paired(part(shrink(half, shape.map((s, i): Pair => i === l ? [at, at + 1] : [0, s])), 0));
       const middle = n % 2 === 0 ? [plain(m - 1)] : [];
+      if (n % 2 === 0 && n >= HALVED) return t.runToReal(catNodes([plain(0), inner, ...middle], l));
       const conjugates = mirrored > 0 ? [flip(conjugate(inner), [l])] : [];
       const full = catNodes([plain(0), ...mirrored > 0 ? [inner] : [], ...middle, ...conjugates], l);
       const y = part(t.run(conjugate(full)), 0);

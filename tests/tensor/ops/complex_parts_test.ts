@@ -232,6 +232,18 @@ Deno.test("complex: optimizers step both parts as reals", async () => {
   }
 });
 
+Deno.test("complex: numbers beside complex tensors are of the precision of their parts", async () => {
+  for (const [dtype, real] of [["complex64", "float32"], ["complex128", "float64"]] as const) {
+    const z = Tensor.ones([1], { dtype }), x = Tensor.ones([1], { dtype: real });
+    for (const n of [4099, 4099.5, 70000, 1e-8, 0.1, 16777217]) {
+      const each = (t: Tensor): Tensor[] => [t.mul(n), t.add(n), t.div(n), t.mul(0).add(1).mul(n), t.fullLike(n)];
+      for (const [i, made] of each(z).entries()) {
+        assertEquals(await made.at(0).item(), { re: await each(x)[i].at(0).item(), im: 0 }, `${dtype} ${n}, form ${i}`);
+      }
+    }
+  }
+});
+
 Deno.test("complex: norms are real, covariances conjugate, NaN is looked for in each part", async () => {
   const z = of([3, 4], [0, 0], [-1, 0]);
   assertEquals([z.norm().dtype.name, await z.norm({ p: 1 }).item(), await z.norm({ p: 0 }).item()], ["float32", 6, 2]);
