@@ -207,13 +207,37 @@ int dino_cpu(char *out, int size) {
   return length;
 }
 
-/* 0 processors that this process may use, 1 bytes of first-level data cache, 2 of second level, 3 of memory. */
+#ifdef __linux__
+/* Bytes of the last-level cache as the kernel tells them: what processors say of themselves is wrong in some machines. */
+static double last_cache(void) {
+  double bytes = 0;
+  for (int i = 0; i < 8; i++) {
+    char path[80], unit = 0;
+    int level = 0;
+    long size = 0;
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/level", i);
+    FILE *f = fopen(path, "r");
+    if (!f) break;
+    if (fscanf(f, "%d", &level) != 1) level = 0;
+    fclose(f);
+    snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu0/cache/index%d/size", i);
+    f = level < 3 ? 0 : fopen(path, "r");
+    if (!f) continue;
+    if (fscanf(f, "%ld%c", &size, &unit) >= 1) bytes = size * (unit == 'K' ? 1024.0 : unit == 'M' ? 1048576.0 : 1.0);
+    fclose(f);
+  }
+  return bytes;
+}
+#endif
+
+/* 0 processors that this process may use, 1 bytes of first-level data cache, 2 of second level, 3 of memory, 4 of last level. */
 double dino_number(int what) {
 #ifdef __linux__
   if (what == 0) {
     cpu_set_t set;
     if (sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
   }
+  if (what == 4) return last_cache();
 #endif
 #ifdef _SC_LEVEL1_DCACHE_SIZE
   if (what == 1) return (double)sysconf(_SC_LEVEL1_DCACHE_SIZE);

@@ -334,7 +334,7 @@ class ClangDevice implements Device {
     this.threads = Math.min(wanted, runtime.dino_start(wanted));
     this.renderer = new CStyleRenderer(
       C_LANGUAGE,
-      capsOf(tool, this.threads, runtime.dino_number(1), runtime.dino_number(2)),
+      capsOf(tool, this.threads, runtime.dino_number(1), runtime.dino_number(2), runtime.dino_number(4)),
     );
     this.compiler = new ClangCompiler(runtime, tool, cache, this.renderer, this.threads, cores);
     this.allocator = new LruAllocator(name, new ClangAllocator(name, runtime, envNumber("SPEC") !== 0));
@@ -381,6 +381,7 @@ export function capsOf(
   threads: number,
   l1: number,
   l2: number,
+  last = 0,
 ): Capabilities {
   const wide = macros.has("__AVX512F__"), arm = macros.has("__ARM_NEON");
   const vectorBytes = wide ? 64 : macros.has("__AVX2__") ? 32 : 16;
@@ -393,6 +394,7 @@ export function capsOf(
     hasMulAcc: macros.has("__FMA__") || macros.has("__ARM_FEATURE_FMA"),
     // gcc makes no masked loads of a loop over lanes
     hasMaskedLoads: macros.has("__AVX2__") && /clang/i.test(version),
+    ...(last > 0 ? { streamedBytes: last } : {}),
   };
 }
 

@@ -26,7 +26,12 @@ function programOfKernel(ast: UOp, renderer: Renderer): LinearProgram {
   if (!renderer.caps.hasGrid && hasPhases(ast)) return programOfPhases(ast, renderer);
   const kernel = new KernelState(ast, renderer), uops = listOf(ast, kernel);
   const { flops, bytes } = workOf(kernel.simple), opts = optsText(kernel.applied);
-  return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts };
+  return { ...programOf(nameOf(kernel.optimized), uops, flops, bytes), opts, ...streaming(bytes, renderer) };
+}
+
+/** Do the results of a kernel that touches so many bytes go past the caches? */
+function streaming(bytes: number, { caps }: Renderer): Pick<LinearProgram, "streams"> {
+  return bytes >= (caps.streamedBytes ?? Infinity) ? { streams: true } : {};
 }
 
 /** The ordered list of a kernel. */
@@ -56,7 +61,7 @@ function programOfPhases(ast: UOp, renderer: Renderer): LinearProgram {
   const uops = joinPrograms(phases, phases.kernels.map((k) => listOf(k, new KernelState(k, one))));
   if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after phases are joined");
   const { flops, bytes } = workOf(ast);
-  return { ...programOf(nameOf(ast), uops, flops, bytes), opts: "" };
+  return { ...programOf(nameOf(ast), uops, flops, bytes), opts: "", ...streaming(bytes, renderer) };
 }
 
 /** The program of a kernel that is given as text. @throws {DeviceError} where the device compiles another language */

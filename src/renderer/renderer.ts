@@ -62,6 +62,11 @@ export interface Capabilities {
   readonly avoidsShiftedNegations?: boolean;
   /** True where a vector of 32 bits a lane can be loaded under a mask as fast as without; false where absent. */
   readonly hasMaskedLoads?: boolean;
+  /**
+   * Bytes touched by a kernel from which the last cache keeps none of its results until they are read: they go past the
+   * caches, and need not be read before they are written. None where absent.
+   */
+  readonly streamedBytes?: number;
   /** True where subnormal float32 may count as zero; false where absent. */
   readonly flushesSubnormals?: boolean;
   /** True for grids of GLOBAL and LOCAL axes, false for loops. */
@@ -128,6 +133,8 @@ export interface LinearProgram {
   readonly flops: number;
   /** Bytes touched at least once by one launch. */
   readonly bytes: number;
+  /** True where results go past the caches ({@linkcode Capabilities.streamedBytes}); false where absent. */
+  readonly streams?: boolean;
   /** The opts that were applied, as text, for DEBUG=3. */
   readonly opts?: string;
   /** The source where the user wrote it, in the language of the renderer: it has a function `name`. Then no `uops`. */

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { DType } from "../../dtype/dtype.ts";
+import { type DType, dtypes } from "../../dtype/dtype.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { AccArg, argOf, AxisKind } from "../../uop/core/args.ts";
@@ -52,7 +52,7 @@ class Devectorizer {
   }
   private fits(d: DType): boolean {
     if (d.count === 1 || d === this.fitting) return true;
-    if (!d.isBool && d.kind !== "void" && this.caps.vectorLanes(d.scalar) < d.count) return false;
+    if (lanesOf(d, this.caps) < d.count) return false;
     this.fitting = d;
     return true;
   }
@@ -158,16 +158,22 @@ class Devectorizer {
   }
 }
 
+/** Lanes that a vector of this dtype may have, at most: of bools as many as what they are compared from. */
+function lanesOf(d: DType, { vectorLanes }: Capabilities): number {
+  if (d.kind === "void") return Infinity;
+  return d.isBool ? Math.max(vectorLanes(d.scalar), vectorLanes(dtypes.int32)) : vectorLanes(d.scalar);
+}
+
 /** Does the device have all vectors that a kernel AST expands to, on loops? */
 export function fitsVectors(ast: UOp, caps: Capabilities): boolean {
   let lanes = 1;
-  const dtypes = new Set<DType>();
+  const seen = new Set<DType>();
   for (const u of toposort(ast)) {
     const isLane = u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.VECTOR;
     lanes = Math.max(lanes, isLane ? u.src[0].value : u.dtype.count);
-    dtypes.add(u.dtype);
+    seen.add(u.dtype);
   }
-  return lanes === 1 || [...dtypes].every((d) => d.isBool || d.kind === "void" || caps.vectorLanes(d.scalar) >= lanes);
+  return lanes === 1 || [...seen].every((d) => lanesOf(d, caps) >= lanes);
 }
 
 /** Splits the vectors of a lowered kernel that the device does not have. */

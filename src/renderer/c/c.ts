@@ -43,6 +43,22 @@ const PRELUDE = `#ifdef __clang__
 #endif
 #define INLINE static inline __attribute__((always_inline))`;
 
+/** Writes a vector past the caches where it is a line of them; FENCE puts such writes before what comes after it. */
+const STREAM = `#if __has_builtin(__builtin_nontemporal_store)
+#define STREAM(T, p, ...) do { \\
+  T stream_x = __VA_ARGS__; void *stream_p = (p); \\
+  if (((__UINTPTR_TYPE__)stream_p & 63) == 0) __builtin_nontemporal_store(stream_x, (T *)stream_p); \\
+  else *(T##_u *)stream_p = stream_x; \\
+} while (0)
+#else
+#define STREAM(T, p, ...) *(T##_u *)(p) = (__VA_ARGS__)
+#endif
+#if __has_builtin(__builtin_ia32_sfence)
+#define FENCE() __builtin_ia32_sfence()
+#else
+#define FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
+#endif`;
+
 /** What each dtype is called in C (nothing where it has none), and in CUDA C, where 16-bit floats are their bits. */
 const SCALARS: readonly (readonly [DType, c: string | undefined, cuda: string])[] = [
   [dtypes.bool, "_Bool", "bool"],
@@ -481,8 +497,20 @@ function load(w: CWriter, u: UOp, { base, name, at }: CAddress): string {
   return `((${t})(${text} != 0))`;
 }
 
-function store(w: CWriter, value: UOp, text: string, { name, at }: CAddress): string {
+/** Bytes of a line of the caches: what is written past them is written by whole lines. */
+const LINE = 64;
+
+/** Does a program write `base` past the caches: does it not read it too? */
+function isStreamed({ streams, params }: LinearProgram, base: UOp): boolean {
+  return streams === true && base.op === Ops.PARAM && !params[argOf(base, Ops.PARAM).slot].reads;
+}
+
+function store(w: CWriter, value: UOp, text: string, { base, name, at }: CAddress): string {
   const d = value.dtype, n = d.count;
+  if (n > 1 && d.itemsize === LINE && !d.isBool && isStreamed(w.program, base)) {
+    w.declare("STREAM", STREAM);
+    return `STREAM(${type(w, d)}, &${name}[${at}], ${unwrap(text)});`;
+  }
   if (n === 1) return `${name}[${at}] = ${unwrap(text)};`;
   const t = type(w, d), x = d.isBool ? `${mask(w, value, text, 8)} & 1` : unwrap(text);
   if (isPowerOfTwo(n)) return `*(${t}_u *)&${name}[${at}] = ${x};`;
@@ -633,5 +661,8 @@ export const C_LANGUAGE: CLanguage = {
     if (at !== undefined) return `${type} *${name} = (${type} *)(heap + ${at});`;
     return `${type} ${name}[${argOf(u, Ops.LOCAL).size * u.dtype.count}] __attribute__((aligned(${ALIGN})));`;
   },
-  close: (program) => heapOf(program).nbytes > 0 ? ["__builtin_free(taken);"] : [],
+  close: (program, w) => [
+    ...(w.declarations.has("STREAM") ? ["FENCE();"] : []),
+    ...(heapOf(program).nbytes > 0 ? ["__builtin_free(taken);"] : []),
+  ],
 };

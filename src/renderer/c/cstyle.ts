@@ -63,7 +63,7 @@ export interface CLanguage {
   /** Declares a LOCAL; undefined where {@linkcode CWriter.declare} did. */
   local(w: CWriter, u: UOp, name: string): string | undefined;
   /** Statements that end the function; none where absent. */
-  close?(program: LinearProgram): readonly string[];
+  close?(program: LinearProgram, w: CWriter): readonly string[];
   /** The declaration of a local with its value, `changes` where it is assigned later; C's where absent. */
   define?(type: string, name: string, text: string, changes: boolean): string;
   /** Integers and loads of so many characters are written wherever they are used, rather than named; none where absent. */
@@ -389,7 +389,7 @@ export class CWriter extends LinearVisitor<string> {
     const head = this.language.open(this, this.program, symbol);
     this.walk();
     const indented = (lines: readonly string[]): string[] => lines.map((x) => `  ${x}`);
-    const tail = this.language.close?.(this.program) ?? [];
+    const tail = this.language.close?.(this.program, this) ?? [];
     const body = [head[0], ...indented(head.slice(1)), ...this.lines, ...indented(tail), "}", ""].join("\n");
     return { declarations: this.declarations, body };
   }
