@@ -225,6 +225,20 @@ Deno.test("layers: left of program nothing touches Deno or navigator", () => {
   assert.deepEqual(wrong, []);
 });
 
+/** The one package that is used, and the one source that loads it when a model's file has a template. */
+const PACKAGES: Readonly<Record<string, readonly string[]>> = {
+  "src/llm/text/chat_template.ts": ["npm:@huggingface/jinja@0.5.11"],
+};
+
+Deno.test("layers: packages are named in one place, and loaded there when they are needed", () => {
+  for (const { path, text } of all) {
+    const named = [...stripped(text, true).matchAll(/["'`](?:npm|jsr|https?):[^"'`\s]*["'`]/g)].map((m) =>
+      m[0].slice(1, -1)
+    );
+    assert.deepEqual(named.filter((n) => n.startsWith("npm:") || n.startsWith("jsr:")), PACKAGES[path] ?? [], path);
+  }
+});
+
 Deno.test("layers: the parser sees imports and no comments", () => {
   const text = `/** import { a } from "no.ts"; */
 import type { A } from "./a.ts";

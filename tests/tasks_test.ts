@@ -31,6 +31,8 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   inside: "it writes documentation; pages/inside_test.ts compares that",
   coverage: "it takes minutes, and writes documentation",
   doctor: [[], /^WASM.*:/m],
+  chat: [["--prompt", "Once upon a time", "--max-tokens", "9"], /^Once upon a time, there was a little girl/],
+  serve: "it runs until it is stopped; llm/server_test.ts does as it does",
   ok: "it takes minutes; continuous integration runs it",
 };
 

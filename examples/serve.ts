@@ -1,0 +1,32 @@
+/**
+ * A language model behind the OpenAI protocol; without a model the one of the examples.
+ *
+ *     deno task serve
+ *     deno task serve model.gguf --port 8000 --device CLANG
+ *
+ * Options: --port N (8000), --host ADDRESS (127.0.0.1: only this machine), --device D, --context N, --key KEY that clients
+ * must show, --queue N requests that may wait (16).
+ */
+import { parseArgs } from "@std/cli/parse-args";
+import { Device } from "../mod.ts";
+import { LanguageModel, serve } from "../src/llm/llm.ts";
+
+const args = parseArgs(Deno.args, { string: ["port", "host", "device", "context", "key", "queue"] }) as
+  & Record<string, string | undefined>
+  & { _: string[] };
+const path = args._[0] === undefined ? new URL("models/stories260K.gguf", import.meta.url) : String(args._[0]);
+if (args.device !== undefined) Device.default = args.device;
+const model = await LanguageModel.load(path, args.context === undefined ? {} : { context: Number(args.context) });
+const server = serve(model, {
+  port: Number(args.port ?? 8000),
+  ...args.host === undefined ? {} : { hostname: args.host },
+  ...args.key === undefined ? {} : { key: args.key },
+  ...args.queue === undefined ? {} : { queue: Number(args.queue) },
+});
+console.log(
+  `${model.name} on ${model.decoder.device}: ${server.url}/v1 (chat/completions, completions, models), Ctrl-C ends`,
+);
+Deno.addSignalListener("SIGINT", async () => {
+  await server.stop();
+  Deno.exit(0);
+});

@@ -1,0 +1,198 @@
+/**
+ * The server: the protocol by plain requests, streams, errors as statuses, limits, and clients that vanish. The official
+ * client tests it in openai_client.ts, where it can be fetched.
+ */
+import assert from "node:assert/strict";
+import { Device, Tensor } from "../../mod.ts";
+import { LanguageModel, ModelServer, serve } from "../../src/llm/llm.ts";
+import { runDeno } from "../system/subprocess.ts";
+
+Device.default = "WASM";
+Tensor.zeros([1]).realize(); // opened before the tests
+const model = await LanguageModel.load(new URL("../../examples/models/stories260K.gguf", import.meta.url), {
+  context: 128,
+});
+const PROMPT = "Once upon a time", STORY = ", there was a little girl named Lily. She";
+const server = new ModelServer(model, { queue: 2, maxBody: 10_000, bodyMs: 300 });
+
+interface Any {
+  readonly [key: string]: Any;
+}
+async function post(path: string, body: unknown, to: ModelServer = server): Promise<[number, Any]> {
+  const response = await to.handle(
+    new Request(`http://x${path}`, { method: "POST", body: typeof body === "string" ? body : JSON.stringify(body) }),
+  );
+  return [response.status, await response.json()];
+}
+/** The data of the events of a stream. */
+async function events(body: unknown, path = "/v1/chat/completions"): Promise<Any[]> {
+  const response = await server.handle(new Request(`http://x${path}`, { method: "POST", body: JSON.stringify(body) }));
+  assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
+  const blocks = (await response.text()).split("\n\n");
+  assert.equal(blocks.pop(), "");
+  assert.equal(blocks.pop(), "data: [DONE]");
+  return blocks.map((b) => JSON.parse(b.slice("data: ".length)));
+}
+const greedy = { model: "stories260K", temperature: 0, max_tokens: 12 };
+
+Deno.test("server: completions, with usage, several prompts, echo, stop and log probabilities", async () => {
+  const [status, a] = await post("/v1/completions", { ...greedy, prompt: PROMPT, logprobs: 2 });
+  assert.equal(status, 200);
+  assert.deepEqual([a.object, a.model, a.choices[0].text, a.choices[0].finish_reason], [
+    "text_completion",
+    "stories260K",
+    STORY,
+    "length",
+  ]);
+  assert.deepEqual([a.usage.prompt_tokens, a.usage.completion_tokens, a.usage.total_tokens], [5, 12, 17]);
+  const log = a.choices[0].logprobs;
+  assert.equal((log.tokens as unknown as string[]).join(""), STORY);
+  assert.equal(Object.keys(log.top_logprobs[0]).length, 2);
+  const [, b] = await post("/v1/completions", { ...greedy, prompt: [PROMPT, [1, 403]], echo: true, max_tokens: 2 });
+  assert.ok((b.choices[0].text as unknown as string).startsWith(PROMPT + ","));
+  assert.deepEqual([b.choices.length, b.choices[1].index], [2, 1]);
+  const [, c] = await post("/v1/completions", { ...greedy, prompt: PROMPT, stop: "little" });
+  assert.deepEqual([c.choices[0].text, c.choices[0].finish_reason], [", there was a ", "stop"]);
+  const [, d] = await post("/v1/completions", { prompt: PROMPT, n: 2, seed: 1, max_tokens: 8 });
+  const [, e] = await post("/v1/completions", { prompt: PROMPT, n: 2, seed: 1, max_tokens: 8 });
+  const texts = (x: Any) => [x.choices[0].text, x.choices[1].text];
+  assert.deepEqual(texts(d), texts(e));
+  assert.notEqual(d.choices[0].text, d.choices[1].text);
+  assert.equal(d.usage.prompt_tokens, 5);
+});
+
+Deno.test("server: chats, whole and streamed, are the same text", async () => {
+  const messages = [{ role: "user", content: [{ type: "text", text: PROMPT }] }];
+  const [status, a] = await post("/v1/chat/completions", { ...greedy, messages, logprobs: true, top_logprobs: 1 });
+  assert.deepEqual([status, a.object, a.choices[0].message.role, a.choices[0].message.content], [
+    200,
+    "chat.completion",
+    "assistant",
+    STORY,
+  ]);
+  assert.equal((a.choices[0].logprobs.content as unknown as unknown[]).length, 12);
+  const parts = await events({ ...greedy, messages, stream: true, stream_options: { include_usage: true } });
+  assert.deepEqual(parts[0].choices[0].delta, { role: "assistant", content: "" });
+  assert.equal(parts.map((p) => p.choices[0]?.delta.content ?? "").join(""), STORY);
+  assert.equal(parts.at(-2)!.choices[0].finish_reason, "length");
+  assert.deepEqual([parts.at(-1)!.choices.length, parts.at(-1)!.usage.completion_tokens], [0, 12]);
+  const text = await events({ ...greedy, prompt: PROMPT, stream: true }, "/v1/completions");
+  assert.equal(text.map((p) => p.choices[0].text).join(""), STORY);
+});
+
+Deno.test("server: models, health and metrics", async () => {
+  const get = async (path: string) => await server.handle(new Request(`http://x${path}`));
+  const list = await (await get("/v1/models")).json();
+  assert.deepEqual([list.object, list.data[0].id, list.data[0].object], ["list", "stories260K", "model"]);
+  assert.equal((await (await get("/v1/models/stories260K")).json()).id, "stories260K");
+  assert.equal((await get("/v1/models/other")).status, 404);
+  assert.equal((await (await get("/health")).json()).status, "ok");
+  assert.match(await (await get("/metrics")).text(), /^dinograd_completion_tokens_total [1-9]/m);
+});
+
+const messages = [{ role: "user", content: "a" }];
+const WRONG: readonly (readonly [string, unknown, number, RegExp])[] = [
+  ["/v1/completions", "{", 400, /no JSON in UTF-8/],
+  ["/v1/completions", "[]", 400, /no JSON object/],
+  ["/v1/completions", { prompt: 5 }, 400, /'prompt' must be a text/],
+  ["/v1/completions", { prompt: [[600]] }, 400, /'prompt' must be a text/],
+  ["/v1/completions", { prompt: "a", temperature: 3 }, 400, /'temperature' must be a number from 0 to 2/],
+  ["/v1/completions", { prompt: "a", temperature: "1" }, 400, /'temperature'/],
+  ["/v1/completions", { prompt: "a", max_tokens: 1.5 }, 400, /'max_tokens' must be a whole number/],
+  ["/v1/completions", { prompt: "a", n: 99 }, 400, /'n' must be a number from 1 to 16/],
+  ["/v1/completions", { prompt: "a", stop: [1] }, 400, /'stop' must be/],
+  ["/v1/completions", { prompt: "a", logit_bias: { "9999": 1 } }, 400, /'logit_bias' must map tokens below 512/],
+  ["/v1/completions", { prompt: "a", stream: 1 }, 400, /'stream' must be true or false/],
+  ["/v1/completions", { prompt: "a", stream_options: {} }, 400, /'stream_options' is only for streams/],
+  ["/v1/completions", { prompt: "a", model: "gpt" }, 404, /there is no model 'gpt'; this is 'stories260K'/],
+  ["/v1/completions", { prompt: "cat ".repeat(200) }, 400, /the prompt has \d+ tokens, and the context is 128/],
+  ["/v1/completions", "x".repeat(20_000), 413, /more than 10000 bytes/],
+  ["/v1/chat/completions", {}, 400, /'messages' must be a list/],
+  ["/v1/chat/completions", { messages: [{}] }, 400, /'messages\[0\]\.role' must be a text/],
+  [
+    "/v1/chat/completions",
+    { messages: [{ role: "user", content: [{ type: "image_url" }] }] },
+    400,
+    /only have parts of the type text/,
+  ],
+  ["/v1/chat/completions", { messages, top_logprobs: 2 }, 400, /'top_logprobs' needs 'logprobs'/],
+  ["/v1/chat/completions", { messages, tools: [{}] }, 400, /'tools' are not supported/],
+  [
+    "/v1/chat/completions",
+    { messages, response_format: { type: "json_object" } },
+    400,
+    /'response_format' other than text/,
+  ],
+  ["/v1/embeddings", {}, 404, /there is no \/v1\/embeddings/],
+  ["/v1/models", {}, 405, /takes GET, not POST/],
+];
+
+Deno.test("server: bad requests get a status and a reason, and the server goes on", async () => {
+  for (const [path, body, status, why] of WRONG) {
+    const [got, answer] = await post(path, body);
+    assert.equal(got, status, `${JSON.stringify(body).slice(0, 80)}: ${JSON.stringify(answer)}`);
+    assert.match(String(answer.error.message), why);
+  }
+  const slow = new ReadableStream({ start() {} });
+  const late = await server.handle(new Request("http://x/v1/completions", { method: "POST", body: slow }));
+  assert.equal(late.status, 408);
+  await late.body?.cancel();
+  const [status] = await post("/v1/completions", { ...greedy, prompt: PROMPT });
+  assert.equal(status, 200);
+});
+
+Deno.test("server: a full queue says so, a client that vanishes frees its place", async () => {
+  const ask = () => post("/v1/completions", { ...greedy, prompt: PROMPT, max_tokens: 60 });
+  const all = await Promise.all([ask(), ask(), ask(), ask(), ask()]);
+  const statuses = all.map(([s]) => s);
+  assert.deepEqual(statuses.slice(0, 3), [200, 200, 200]);
+  assert.deepEqual(statuses.slice(3), [429, 429]);
+  const gone = await server.handle(
+    new Request("http://x/v1/completions", {
+      method: "POST",
+      body: JSON.stringify({ ...greedy, prompt: PROMPT, stream: true, max_tokens: 100 }),
+    }),
+  );
+  const reader = gone.body!.getReader();
+  await reader.read();
+  await reader.cancel();
+  const [status, answer] = await ask();
+  assert.deepEqual([status, answer.usage.completion_tokens], [200, 60]);
+});
+
+Deno.test("server: it listens on this machine, wants its key, and stops", async () => {
+  const running = serve(model, { port: 0, key: "secret" });
+  try {
+    assert.match(running.url, /^http:\/\/127\.0\.0\.1:\d+$/);
+    const without = await fetch(`${running.url}/v1/models`);
+    assert.deepEqual([without.status, (await without.json()).error.code], [401, "invalid_api_key"]);
+    const headers = { authorization: "Bearer secret" };
+    const answer = await fetch(`${running.url}/v1/completions`, {
+      method: "POST",
+      headers,
+      body: JSON.stringify({ ...greedy, prompt: PROMPT }),
+    });
+    assert.equal((await answer.json()).choices[0].text, STORY);
+    assert.equal((await (await fetch(`${running.url}/health`)).json()).status, "ok");
+  } finally {
+    await running.stop();
+  }
+  await assert.rejects(() => fetch(running.url));
+});
+
+Deno.test("server: the official client gets what it expects, where it can be fetched", async () => {
+  const { code, stdout, stderr } = await runDeno([
+    "run",
+    "-A",
+    "--no-check",
+    "--no-lock",
+    "tests/llm/openai_client.ts",
+  ]);
+  if (code !== 0 && /registry\.npmjs\.org|npm package/.test(stderr)) {
+    console.log("npm's openai cannot be fetched: its checks are left out");
+    assert.doesNotMatch(stderr, /AssertionError/);
+    return;
+  }
+  assert.equal(code, 0, stderr);
+  assert.equal(stdout.trim(), "9 checks");
+});
