@@ -21,7 +21,9 @@ export function sizesOf(
   min: number,
 ): number[] {
   const list: unknown = typeof size === "number" ? new Array<number>(rank).fill(size) : size;
-  if (Array.isArray(list) && Array.from(list).every((n) => Number.isSafeInteger(n) && n >= min)) return [...list];
+  if (Array.isArray(list) && list.length > 0 && Array.from(list).every((n) => Number.isSafeInteger(n) && n >= min)) {
+    return [...list];
+  }
   throw new ArgumentError(what, {
     reason: `${name} must be an integer${min > -Infinity ? ` of at least ${min}` : ""} or a list of such, not ${
       typeof size === "number" ? size : describeList(size)

@@ -7,7 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { promote } from "../dtype/promotion.ts";
 import { ArgumentError, ShapeError } from "../helpers/errors.ts";
-import { prod } from "../helpers/math.ts";
+import { prod, sameArray } from "../helpers/math.ts";
 import { checkInteger, checkOptions } from "../helpers/options.ts";
 import { checkTensor } from "../tensor/handle/base.ts";
 import { Tensor } from "../tensor/tensor.ts";
@@ -139,6 +139,18 @@ export interface LayerNormOptions {
   readonly bias?: boolean;
 }
 
+/** The last axes of `x`, counted from the end, which must have these sizes. @throws {ShapeError} */
+function lastAxes(x: Tensor, sizes: readonly number[]): number[] {
+  const n = sizes.length, tail = x.shape.slice(Math.max(x.ndim - n, 0));
+  if (!sameArray(tail, sizes)) {
+    throw new ShapeError("normalize a layer of", {
+      shapes: [x.shape],
+      reason: `the last axes must be [${sizes.join(", ")}]`,
+    });
+  }
+  return sizes.map((_, i) => i - n);
+}
+
 /** Layer normalization (Ba et al., arXiv 1607.06450) over the last axes, `normalizedShape`. Keeps the shape. */
 export class LayerNorm {
   readonly normalizedShape: readonly number[];
@@ -160,14 +172,7 @@ export class LayerNorm {
 
   /** @throws {ShapeError} if `x` does not end in normalizedShape */
   call(x: Tensor): Tensor {
-    const n = this.normalizedShape.length, tail = checkTensor("normalize a layer", "x", x).shape.slice(x.ndim - n);
-    if (x.ndim < n || tail.some((s, i) => s !== this.normalizedShape[i])) {
-      throw new ShapeError("normalize a layer of", {
-        shapes: [x.shape],
-        reason: `the last axes must be [${this.normalizedShape.join(", ")}]`,
-      });
-    }
-    let y = x.layernorm(tail.map((_, i) => i - n), { eps: this.eps });
+    let y = checkTensor("normalize a layer", "x", x).layernorm(lastAxes(x, this.normalizedShape), { eps: this.eps });
     if (this.weight !== undefined) y = y.mul(this.weight);
     return this.bias === undefined ? y : y.add(this.bias);
   }
@@ -253,25 +258,23 @@ export interface RMSNormOptions {
 /** Root mean square normalization (Zhang and Sennrich, arXiv 1910.07467) of the last axis or axes, in at least float32. Keeps shape and dtype. */
 export class RMSNorm {
   readonly eps: number;
-  /** How many axes are normalized. */
-  readonly rank: number;
+  /** The sizes of the axes that are normalized. */
+  readonly normalizedShape: readonly number[];
   /** `[dim]` ones (of several axes as many), or undefined. */
   weight: Tensor | undefined;
 
   /** @throws {ArgumentError} for an unknown option */
   constructor(dim: number | readonly number[], options: RMSNormOptions = {}) {
     checkOptions("make RMSNorm", options, ["eps", "elementwiseAffine"]);
-    const sizes = sizesOf("make RMSNorm", "dim", dim, 1, 1);
+    this.normalizedShape = sizesOf("make RMSNorm", "dim", dim, 1, 1);
     this.eps = options.eps ?? 1e-6;
-    this.rank = sizes.length;
-    this.weight = options.elementwiseAffine ?? true ? ones(sizes) : undefined;
+    this.weight = options.elementwiseAffine ?? true ? ones([...this.normalizedShape]) : undefined;
   }
 
-  /** @throws {ShapeError} if the last axes of `x` do not fit the weight */
+  /** @throws {ShapeError} if `x` does not end in normalizedShape */
   call(x: Tensor): Tensor {
     const wide = checkTensor("normalize", "x", x).cast(promote(x.dtype, dtypes.float32));
-    const axes = Array.from({ length: this.rank }, (_, i) => i - this.rank);
-    const squares = wide.square().mean(axes, { keepdim: true });
+    const squares = wide.square().mean(lastAxes(x, this.normalizedShape), { keepdim: true });
     const y = wide.mul(squares.add(this.eps).rsqrt()).cast(x.dtype);
     return this.weight === undefined ? y : y.mul(this.weight);
   }

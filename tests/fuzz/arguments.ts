@@ -20,6 +20,7 @@ import { FAMILIES } from "../../src/tensor/tensor.ts";
 import { type Call, METHODS, STATICS } from "./parts/argument_calls.ts";
 import { CLASSES, FUNCTIONS, LEFT_OUT, MEMBERS, SETTERS } from "./parts/argument_calls_more.ts";
 import { type Arg, VALUES } from "./parts/argument_kinds.ts";
+import { type Part, partOf, runParts } from "../support/parts.ts";
 import { Random } from "../support/random.ts";
 
 /** A public function: its name, a valid call of it, and how it is called. */
@@ -351,7 +352,7 @@ export function caseOf(targets: readonly Target[], seed: number, index: number):
 
 // ---- the command line
 
-interface Job {
+interface Job extends Part {
   readonly seed: number;
   readonly from: number;
   readonly count: number;
@@ -359,9 +360,6 @@ interface Job {
   readonly only?: string;
   readonly all: boolean;
   readonly wrong: boolean;
-  /** Which of how many parts of the cases. */
-  readonly part: number;
-  readonly parts: number;
 }
 
 /** The changes of a function's valid call that alone must be refused. */
@@ -397,27 +395,16 @@ function spentMs(): number {
   return (user + system) / 1000;
 }
 
-/** Runs the parts in programs of their own; how many of them found something. */
-async function shared(jobs: number): Promise<number> {
-  const runs = Array.from({ length: jobs }, (_, part) =>
-    new Deno.Command(Deno.execPath(), {
-      args: ["run", "-A", "--no-check", import.meta.url, ...Deno.args, "--jobs=1", `--part=${part}`, `--parts=${jobs}`],
-      stdout: "inherit",
-      stderr: "inherit",
-    }).output());
-  return (await Promise.all(runs)).filter((run) => !run.success).length;
-}
-
 const inWorker = "WorkerGlobalScope" in globalThis;
 if (import.meta.main && !inWorker) {
-  const { seed = 1, count = 1000, device = "WASM", only, all, wrong, jobs = 1, part = 0, parts = 1 } = parseArgs(
+  const { seed = 1, count = 1000, device = "WASM", only, all, wrong, jobs = 1, ...share } = parseArgs(
     Deno.args,
     {
       string: ["seed", "count", "device", "only", "jobs", "part", "parts"],
       boolean: ["all", "wrong"],
     },
   );
-  if (Number(jobs) > 1) Deno.exit(await shared(Number(jobs)));
+  if (Number(jobs) > 1) Deno.exit(await runParts(import.meta.url, Number(jobs)));
   const job = {
     seed: Number(seed),
     count: Number(count),
@@ -425,8 +412,7 @@ if (import.meta.main && !inWorker) {
     only,
     all,
     wrong,
-    part: Number(part),
-    parts: Number(parts),
+    ...partOf(share),
   };
   let findings = 0, from = 0, done = false;
   const tell = (text: string): void => {
@@ -468,8 +454,8 @@ if (import.meta.main && !inWorker) {
     });
     if (!done) worker.terminate(); // which takes Deno with it where WEBGPU is open
   }
-  const share = job.parts > 1 ? `, part ${job.part} of ${job.parts}` : "";
-  console.log(`${from} calls with wrong arguments on ${job.device}${share}: ${findings} findings`);
+  const which = job.parts > 1 ? `, part ${job.part} of ${job.parts}` : "";
+  console.log(`${from} calls with wrong arguments on ${job.device}${which}: ${findings} findings`);
   Deno.exit(findings === 0 ? 0 : 1);
 } else if (inWorker) {
   const scope = globalThis as unknown as {

@@ -5,11 +5,12 @@
  * units of the dtype. Every differentiable op has a case, or a reason in NO_EDGES.
  *
  * Run: `deno run -A tests/fuzz/edges.ts --device WASM --dtype float64 --only pow`; with `--count 1000 --seed 1` random ones
- * of edges_random.ts, of which `--case 17` runs only that one.
+ * of edges_random.ts, of which `--case 17` runs only that one, and `--jobs 2` shares them among so many programs.
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device, nn, Tensor } from "../../mod.ts";
 import { CASTS } from "../../src/tensor/ops/elementwise.ts";
+import { partOf, runParts } from "../support/parts.ts";
 
 /** A case: a call on its inputs, the values of the result, and the gradient of each input that it is asked for. */
 export interface EdgeCase {
@@ -325,9 +326,10 @@ async function runAll(chosen: readonly EdgeCase[], device: string, dtype: "float
 
 async function main(): Promise<void> {
   const args = parseArgs(Deno.args, {
-    string: ["device", "dtype", "only", "count", "seed", "case"],
+    string: ["device", "dtype", "only", "count", "seed", "case", "jobs", "part", "parts"],
     default: { device: "JS,WASM,CLANG", seed: "1" },
   });
+  if (Number(args.jobs ?? 1) > 1) Deno.exit(await runParts(import.meta.url, Number(args.jobs)));
   const only = args.only === undefined ? edgeCases : edgeCases.filter((c) => args.only!.split(",").includes(c.op));
   const isRandom = args.count !== undefined || args.case !== undefined;
   const random = isRandom ? (await import("./edges_random.ts")).runRandomEdges : undefined;
@@ -337,10 +339,18 @@ async function main(): Promise<void> {
     const wide = device !== "WEBGPU";
     if (random !== undefined) {
       const number = args.case === undefined ? undefined : Number(args.case), before = performance.now();
-      const problems = await random({ device, count: Number(args.count ?? 1), seed: Number(args.seed), number });
+      const share = partOf(args),
+        problems = await random({
+          device,
+          count: Number(args.count ?? 1),
+          seed: Number(args.seed),
+          number,
+          ...share,
+        });
       for (const p of problems) console.log(`${device} ${p}`);
       const seconds = ((performance.now() - before) / 1000).toFixed(1);
-      console.log(`${device}: ${args.count ?? 1} random cases in ${seconds} s, ${problems.length} findings`);
+      const part = share.parts > 1 ? `, part ${share.part} of ${share.parts},` : "";
+      console.log(`${device}: ${args.count ?? 1} random cases${part} in ${seconds} s, ${problems.length} findings`);
       count += problems.length;
       continue;
     }

@@ -5,6 +5,7 @@
  */
 import { Device, Tensor } from "../../mod.ts";
 import { callOf, type EdgeCase, edgeCases, isRight, numbers, pairPoints, signed, unaryPoints } from "./edges.ts";
+import type { Part } from "../support/parts.ts";
 import { Random } from "../support/random.ts";
 
 /** A function of numbers, with what is known of it at points that it names itself. */
@@ -313,7 +314,7 @@ function make(seed: number, device: string): Made {
 }
 
 /** What is run: `count` cases from `seed` on, or the one of `number`. */
-export interface RandomRun {
+export interface RandomRun extends Partial<Part> {
   readonly device: string;
   readonly count: number;
   readonly seed: number;
@@ -321,10 +322,14 @@ export interface RandomRun {
 }
 
 /** Runs random cases on a device, several in one schedule; gives what is wrong. */
-export async function runRandomEdges({ device, count, seed, number }: RandomRun): Promise<string[]> {
+export async function runRandomEdges(
+  { device, count, seed, number, part = 0, parts = 1 }: RandomRun,
+): Promise<string[]> {
   const before = Device.default, problems: string[] = [], size = 16;
   Device.default = device;
-  const numbersOf = number !== undefined ? [number] : Array.from({ length: count }, (_, i) => i);
+  const numbersOf = number !== undefined
+    ? [number]
+    : Array.from({ length: count }, (_, i) => i).filter((i) => i % parts === part);
   try {
     for (let first = 0; first < numbersOf.length; first += size) {
       const built: [number, Made][] = [];

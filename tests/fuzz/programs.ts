@@ -3,7 +3,8 @@
  * code generator optimizes it and with `NOOPT=1`. Results must agree within the error bounds that tracked.ts derives, and
  * gradients with differences (gradients.ts). A failure is shrunk and printed as a script that a person can run.
  *
- * Run: `deno run -A tests/fuzz/programs.ts --seconds 120 --seed 1`. Other options: `--devices JS,WASM,SIM`, `--case 17` (only
+ * Run: `deno run -A tests/fuzz/programs.ts --seconds 120 --seed 1`. Other options: `--count 10000` (so many, in 600 seconds
+ * unless told otherwise), `--jobs 2` (in so many programs, with one `--seed`), `--devices JS,WASM,SIM`, `--case 17` (only
  * that one), `--failures 5` (stop after as many), `--trace` (name each case before it runs).
  */
 import { parseArgs } from "@std/cli/parse-args";
@@ -22,6 +23,7 @@ import {
   ProgramMaker,
   runLines,
 } from "./parts/program_maker.ts";
+import { type Part, partOf, runParts } from "../support/parts.ts";
 import { Random } from "../support/random.ts";
 import { compareTracked, evaluateTracked, type Tracked } from "./parts/tracked.ts";
 
@@ -337,6 +339,8 @@ export interface FuzzOptions {
   readonly seconds: number;
   /** Stop after so many programs. */
   readonly count?: number;
+  /** Of these only the cases of a part. */
+  readonly share?: Part;
   readonly devices: readonly string[];
   /** Only this case. */
   readonly only?: number;
@@ -354,12 +358,14 @@ const SLOW = ["CLANG", "WEBGPU", "CUDA"];
 /** Runs programs until the time is up. */
 export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
   const { seed, seconds, count = Infinity, only, slowEvery = 1, log = () => {} } = options;
+  const { part, parts } = options.share ?? { part: 0, parts: 1 };
   const deadline = performance.now() + seconds * 1000, failures: string[] = [];
   const modes = modesOf(options.devices), reports: Record<string, ModeReport> = {};
   for (const mode of modes) reports[nameOf(mode)] = { programs: 0, refused: {}, elements: 0, compared: 0 };
   let programs = 0;
   const end = only === undefined ? count : only + 1;
   for (let at = only ?? 0; performance.now() < deadline && at < end; at++) {
+    if (only === undefined && at % parts !== part) continue;
     const here = modes.filter(({ device }) => !SLOW.includes(device) || at % slowEvery === 0);
     if (here.length === 0) continue;
     const head = `seed ${seed} case ${at}`;
@@ -406,14 +412,17 @@ export async function fuzzPrograms(options: FuzzOptions): Promise<Report> {
 
 if (import.meta.main) {
   const given = parseArgs(Deno.args, {
-    string: ["seed", "case", "devices", "seconds", "failures"],
+    string: ["seed", "case", "count", "devices", "seconds", "failures", "jobs", "part", "parts"],
     boolean: ["trace"],
   });
+  if (Number(given.jobs ?? 1) > 1) Deno.exit(await runParts(import.meta.url, Number(given.jobs)));
   const seed = Number(given.seed ?? Math.floor(Math.random() * 1e6)), only = given.case;
   const devices = await openDevices(given.devices?.split(","));
   const { programs, modes, failures } = await fuzzPrograms({
     seed,
-    seconds: Number(given.seconds ?? (only === undefined ? 20 : 600)),
+    seconds: Number(given.seconds ?? (only === undefined && given.count === undefined ? 20 : 600)),
+    count: given.count === undefined ? undefined : Number(given.count),
+    share: partOf(given),
     devices,
     only: only === undefined ? undefined : Number(only),
     failures: Number(given.failures ?? 1),

@@ -6,7 +6,7 @@
  * @module
  */
 import { type DType, dtypeMax, dtypes } from "../../dtype/dtype.ts";
-import { floatOf, promote, sumDType } from "../../dtype/promotion.ts";
+import { floatOf, promote, sumDType, sumOf } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkChoice, checkInteger, checkOptions, describe, describeList } from "../../helpers/options.ts";
@@ -44,7 +44,7 @@ export interface SearchsortedOptions extends SearchOptions {
 }
 /** Options of {@linkcode StatisticsTensor.bincount}. */
 export interface BincountOptions {
-  /** What each element counts, of the same shape; the result then has its dtype. Default 1. */
+  /** What each element counts, of the same shape; the result then has the dtype of its sums. Default 1. */
   readonly weights?: TensorBase;
   /** The least length of the result where there is no `size`. Default 0. */
   readonly minlength?: number;
@@ -253,12 +253,14 @@ export abstract class StatisticsTensor extends TensorBase {
 
   /** Counts, or sums of weights, of these integers, 1-D. */
   private counted(size: number, weights: TensorBase | undefined): this {
-    if (size === 0) return this.wrap(broadcastTo(constant(0, weights?.dtype ?? dtypes.int32), [0]));
+    if (size === 0) {
+      return this.wrap(broadcastTo(constant(0, weights === undefined ? dtypes.int32 : sumOf(weights.dtype)), [0]));
+    }
     const inside = this.dtype.bits > 32 ? this.lt(size).where(this, -1) as this : this;
     const keys = castNode(inside.uop, dtypes.int32);
     if (weights === undefined) return this.wrap(countKeys(keys, size));
     const wide = castNode(weights.uop, sumDType(weights.dtype));
-    return this.wrap(castNode(foldKeys(keys, wide, size, Ops.ADD).values, weights.dtype));
+    return this.wrap(castNode(foldKeys(keys, wide, size, Ops.ADD).values, sumOf(weights.dtype)));
   }
 
   /**

@@ -123,12 +123,12 @@ export interface ActivationTensor extends FunctionTensor {
   softplus(beta?: number): this;
 }
 
-/** A method that takes one number: what that is called and is unless given, the result, and whether 0 is refused. */
+/** A method that takes one number: what that is called and is unless given, the result, and what the number must be. */
 export type ParameterRow = readonly [
   parameter: string,
   usual: number,
   node: (x: UOp, parameter: number) => UOp,
-  nonzero?: boolean,
+  must?: "not be 0" | "be at least 0",
 ];
 
 /** What takes nothing. */
@@ -148,7 +148,7 @@ export const ACTIVATIONS: Rows<UnaryRow> = {
 export const PARAMETRIC: Rows<ParameterRow> = {
   leakyRelu: ["negSlope", 0.01, (x, slope) => constant(0, x.dtype).lt(x).where(x, scale(x, slope))],
   elu: ["alpha", 1, eluNode],
-  celu: ["alpha", 1, (x, alpha) => eluNode(x, alpha, alpha), true],
+  celu: ["alpha", 1, (x, alpha) => eluNode(x, alpha, alpha), "not be 0"],
   hardshrink: ["lambd", 0.5, (x, by) => {
     const inside = leNode(floatConst(-by, x.dtype), x).and(leNode(x, floatConst(by, x.dtype)));
     return inside.where(constant(0, x.dtype), x);
@@ -157,8 +157,8 @@ export const PARAMETRIC: Rows<ParameterRow> = {
     const upper = floatConst(by, x.dtype), lower = floatConst(-by, x.dtype);
     const inside = leNode(lower, x).and(leNode(x, upper));
     return inside.where(constant(0, x.dtype), x.lt(lower).where(shift(x, by), shift(x, -by)));
-  }],
-  softplus: ["beta", 1, (x, b) => b === 1 ? softplusNode(x) : scale(softplusNode(scale(x, b)), 1 / b), true],
+  }, "be at least 0"],
+  softplus: ["beta", 1, (x, b) => b === 1 ? softplusNode(x) : scale(softplusNode(scale(x, b)), 1 / b), "not be 0"],
 };
 
 /** Tensors with activation functions. */
@@ -168,10 +168,13 @@ export abstract class ActivationTensor extends TensorBase {
     install(
       ActivationTensor,
       PARAMETRIC,
-      ([parameter, usual, node, nonzero], name) =>
+      ([parameter, usual, node, must], name) =>
         function (value: number = usual) {
-          if (checkNumber(name, parameter, value) === 0 && nonzero) {
-            throw new ArgumentError(name, { reason: `${parameter} must not be 0` });
+          checkNumber(name, parameter, value);
+          if (must === "not be 0" ? value === 0 : must === "be at least 0" && value < 0) {
+            throw new ArgumentError(name, {
+              reason: `${parameter} must ${must}${value === 0 ? "" : `, not ${value}`}`,
+            });
           }
           return this.floating((x) => node(x, value));
         },

@@ -225,7 +225,7 @@ export abstract class SpecialTensor extends TensorBase {
   prelu(weight: this): this {
     const w = checkTensor("prelu", "weight", weight), count = w.numel(), shape = this.shape;
     const channels = shape.length < 2 ? 1 : shape[1];
-    if (count !== 1 && count !== channels) {
+    if (w.ndim > 1 || (count !== 1 && count !== channels)) {
       throw new ShapeError("prelu", {
         shapes: [shape, w.shape],
         reason: `it takes one weight, or ${channels}, one a channel`,
