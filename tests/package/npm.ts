@@ -190,6 +190,15 @@ export async function bundle(): Promise<readonly Output[]> {
     comments: { legal: false, jsdoc: false, annotation: true }, // which calls may be left out
     entryFileNames: "[name].js",
     chunkFileNames: `${NAME}-[name]-[hash].js`,
+    // bundlers leave out files of which nothing is used, but not what is done beside that in those that are
+    codeSplitting: {
+      includeDependenciesRecursively: false,
+      groups: [
+        { name: "nn", test: /\/src\/nn\/(?!.*_data\.ts)/ },
+        { name: "state", test: /\/src\/state\// },
+        { name: "jit", test: /\/src\/tensor\/(?:jit|transforms)\// },
+      ],
+    },
   });
   await made.close();
   return output;

@@ -256,7 +256,7 @@ async function versionOf(engine: string): Promise<string | undefined> {
 /** What pages may load at once at most, gzipped: of an entry, and of a program of one operation. */
 const MAX_GZIPPED = {
   "dinograd.browser.js": 400e3,
-  "dinograd.core.js": 250e3,
+  "dinograd.core.js": 248e3,
   "one.mjs": 330e3,
   "one-light.mjs": 190e3,
 };
