@@ -23,7 +23,7 @@ import {
 } from "./source.ts";
 import type { StateDict } from "./state_dict.ts";
 import { writeFile } from "./write.ts";
-import { type ArchiveOptions, putZip, ZipReader } from "./zip.ts";
+import type { ArchiveOptions } from "./zip.ts";
 
 const MAGIC = "\x93NUMPY", MAX_HEADER = 1 << 16, MAX_AXES = 64;
 
@@ -193,6 +193,7 @@ export async function npySave(t: Tensor, path: string | URL): Promise<void> {
 
 /** The arrays of an `.npz` archive by name. @throws {FormatError} saying what is wrong with it */
 async function parseArchive(source: Source, options: ArchiveOptions): Promise<StateDict> {
+  const { ZipReader } = await import("./formats/zip_file.ts");
   const zip = new ZipReader(source, options), device = placeOf(options), out: [string, Tensor][] = [];
   for (const name of zip.members.keys()) {
     if (!name.endsWith(".npy")) throw source.bad(`member "${name}" is no .npy file`);
@@ -234,5 +235,6 @@ export async function npzSave(
       return data instanceof Promise ? data.then((d) => joined(heads[i], d)) : joined(heads[i], data);
     },
   }));
+  const { putZip } = await import("./formats/zip_file.ts");
   await writeFile(target, (put) => putZip(members, put, options.compressed ?? false));
 }

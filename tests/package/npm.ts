@@ -194,8 +194,8 @@ export async function bundle(): Promise<readonly Output[]> {
     codeSplitting: {
       includeDependenciesRecursively: false,
       groups: [
-        { name: "nn", test: /\/src\/nn\/(?!.*_data\.ts)/ },
-        { name: "state", test: /\/src\/state\// },
+        { name: "nn", test: /\/src\/nn\/(?!datasets\/\w+_(?:data|files)\.|datasets\/(?:download|idx)\.)/ },
+        { name: "state", test: /\/src\/state\/(?!formats\/)/ },
         { name: "jit", test: /\/src\/tensor\/(?:jit|transforms)\// },
       ],
     },

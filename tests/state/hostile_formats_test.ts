@@ -4,7 +4,7 @@
  */
 import assert from "node:assert/strict";
 import { FormatError, state, Tensor } from "../../mod.ts";
-import { putZip } from "../../src/state/zip.ts";
+import { putZip } from "../../src/state/formats/zip_file.ts";
 import "../nn/support.ts";
 import { inFolder } from "../support/folder.ts";
 import { Random } from "../support/random.ts";

@@ -6,7 +6,7 @@
  */
 import { FormatError } from "../../helpers/errors.ts";
 import { concatBytes } from "../../helpers/math.ts";
-import { MAX_RATIO, unpackedChunks } from "../../state/inflate.ts";
+import { MAX_RATIO, unpackedChunks } from "../../state/formats/inflate.ts";
 
 /** Values of an IDX file, row-major. */
 export interface Idx {

@@ -5,7 +5,7 @@
  *
  * @module
  */
-import type { Bad, Source } from "./source.ts";
+import type { Bad, Source } from "../source.ts";
 
 /** A tuple: a list that nothing appends to. */
 export class PyTuple {

@@ -3,9 +3,9 @@
  *
  * @module
  */
-import { takeTurn } from "../device/pressure.ts";
-import { concatBytes } from "../helpers/math.ts";
-import type { Bad, Bytes } from "./source.ts";
+import { takeTurn } from "../../device/pressure.ts";
+import { concatBytes } from "../../helpers/math.ts";
+import type { Bad, Bytes } from "../source.ts";
 
 /** The most bytes that are unpacked of one archive, unless asked otherwise. */
 export const MAX_UNPACKED: number = 2 ** 32;
