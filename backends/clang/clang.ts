@@ -18,6 +18,7 @@ import { C_LANGUAGE, vectorCaps } from "../../src/renderer/c/c.ts";
 import { type CSource, CStyleRenderer, identifier } from "../../src/renderer/c/cstyle.ts";
 import type { Capabilities, LinearProgram } from "../../src/renderer/renderer.ts";
 import { COMMAND_HEADER, RUNTIME_ABI, RUNTIME_SOURCE, RUNTIME_SYMBOLS } from "./c_runtime.ts";
+import { svdText } from "./svd_kernel.ts";
 import {
   anotherChance,
   compileError,
@@ -519,6 +520,7 @@ export const clangBackend: Backend = {
   permissions: ["--allow-ffi", "--allow-run", "--allow-read", "--allow-write"],
   rank: 1,
   textLanguage: C_LANGUAGE.name,
+  kernelTexts: { svd: svdText },
   /** A success is remembered, so that asking for the default device costs nothing; so is a failure to open. */
   unavailable(): string | undefined {
     const cc = envText("CC");

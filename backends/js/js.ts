@@ -181,6 +181,7 @@ class JsGraph extends LaunchGraph {
 
 /** What runs programs of the host. */
 export const jsPrograms: HostPrograms = {
+  caps: SCALAR_CAPS,
   renderer: (caps) => new JsRenderer(caps),
   compiler: (warp) => new JsCompiler(warp),
   run: (launches) => launches.forEach(launch),
@@ -189,7 +190,7 @@ export const jsPrograms: HostPrograms = {
 
 /** A JS device with other capabilities than a scalar machine's: to run what codegen makes for vectors or grids. */
 export function makeJsDevice(caps: Partial<Capabilities> = {}, name = "JS"): Device {
-  return new HostDevice(name, { ...SCALAR_CAPS, ...caps }, () => jsPrograms);
+  return new HostDevice(name, caps, () => jsPrograms);
 }
 
 /** The JS backend: always there, never the default. */

@@ -9,7 +9,7 @@ import type { Backend, Device } from "../../src/device/device.ts";
 import type { Compiler, Graph, Launch } from "../../src/device/program.ts";
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
 import { OutOfMemoryError } from "../../src/helpers/errors.ts";
-import { type Capabilities, type Renderer, SCALAR_CAPS } from "../../src/renderer/renderer.ts";
+import type { Capabilities, Renderer } from "../../src/renderer/renderer.ts";
 import type { Elements } from "./js_runtime.ts";
 
 type ArrayClass = new (buffer: ArrayBuffer, offset?: number, length?: number) => Elements;
@@ -80,6 +80,8 @@ class JsAllocator implements Allocator {
 
 /** What makes programs of the host and runs them: js.ts. */
 export interface HostPrograms {
+  /** Those of a scalar machine. */
+  readonly caps: Capabilities;
   renderer(caps: Capabilities): Renderer;
   /** @param warp threads of a grid that go in step */
   compiler(warp: number): Compiler;
@@ -92,17 +94,20 @@ export class HostDevice implements Device {
   readonly allocator: LruAllocator;
   private made: { readonly renderer: Renderer; readonly compiler: Compiler } | undefined;
 
-  /** @param programs gives what runs programs, asked for when it is needed */
+  /**
+   * @param changes to the capabilities
+   * @param programs gives what runs programs, asked for when it is needed
+   */
   constructor(
     readonly name: string,
-    private readonly caps: Capabilities,
+    private readonly changes: Partial<Capabilities>,
     private readonly programs: () => HostPrograms,
   ) {
     this.allocator = new LruAllocator(name, new JsAllocator(name), 2 ** 26);
   }
   private get parts(): { readonly renderer: Renderer; readonly compiler: Compiler } {
     if (this.made !== undefined) return this.made;
-    const { caps } = this, programs = this.programs();
+    const programs = this.programs(), caps = { ...programs.caps, ...this.changes };
     return this.made = { renderer: programs.renderer(caps), compiler: programs.compiler(caps.grid?.warp ?? 1) };
   }
   get renderer(): Renderer {
@@ -121,7 +126,7 @@ export class HostDevice implements Device {
     return Promise.resolve();
   }
   info(): Record<string, string | number | boolean> {
-    return { threads: 1, vectorBytes: this.caps.vectorBytes };
+    return { threads: 1, vectorBytes: this.renderer.caps.vectorBytes };
   }
   close(): void {
     this.allocator.drop();
@@ -135,6 +140,6 @@ export function hostBackend(programs: () => HostPrograms): Backend {
     description: "plain JavaScript, one element at a time: the host, and the oracle of tests",
     permissions: [],
     unavailable: () => undefined,
-    open: (ordinal) => new HostDevice(ordinal === 0 ? "JS" : `JS:${ordinal}`, SCALAR_CAPS, programs),
+    open: (ordinal) => new HostDevice(ordinal === 0 ? "JS" : `JS:${ordinal}`, {}, programs),
   };
 }

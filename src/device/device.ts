@@ -3,6 +3,7 @@
  *
  * @module
  */
+import type { DType } from "../dtype/dtype.ts";
 import { envNumber, envText, readEnv } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
 import { checkText } from "../helpers/options.ts";
@@ -57,6 +58,11 @@ export interface Backend {
   readonly textLanguage?: string;
   /** What it offers to exports; absent where it has nothing. */
   readonly standalone?: Standalone;
+  /** Texts of kernels that it brings for what takes many others: tensors use them where they are. */
+  readonly kernelTexts?: {
+    /** The singular value decomposition of matrices of a dtype: src/tensor/handle/native_svd.ts. */
+    readonly svd?: (dtype: DType) => string | undefined;
+  };
   /** Why it cannot open here, or undefined. Cheap, prompts for nothing. */
   unavailable(): string | undefined;
   /** Opens one of its devices. @throws {DeviceError} saying what is missing and how to get it */
@@ -98,6 +104,11 @@ function lookup(name: string): Backend {
     });
   }
   return backend;
+}
+
+/** The backend of a device. @throws {DeviceError} for one that is not known */
+export function backendOf(name: string): Backend {
+  return lookup(name);
 }
 
 function openNames(): string {

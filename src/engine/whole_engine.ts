@@ -4,6 +4,7 @@
  * @module
  */
 import { compileKernels } from "./compile_cache.ts";
+import { simplify } from "../uop/algebra/symbolic.ts";
 import { copyBuffer } from "./exec.ts";
 import type { Engine } from "./front/engine.ts";
 import { realizeNodes, realizeUnheard, scheduleItems } from "./realize_nodes.ts";
@@ -17,6 +18,7 @@ export const wholeEngine: Engine = {
   scheduleItems,
   compileKernels,
   copyBuffer,
+  simplify,
   makeReplay: (recording, spec) => new Replay(recording, spec),
   selfTest,
   selfTestAsync,

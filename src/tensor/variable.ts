@@ -6,6 +6,8 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { CALLED, describe, describeList } from "../helpers/options.ts";
+import { setSimplify } from "../uop/algebra/sizes.ts";
+import { simplify } from "../uop/algebra/symbolic.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../uop/core/uop.ts";
 import { RANDOM_VARIABLES } from "./nodes/random.ts";
@@ -75,6 +77,7 @@ export class Variable {
     this.min = min;
     this.max = max;
     this.node = variable(name, min, max);
+    setSimplify(simplify);
   }
 
   /** This variable with a value: a rank-0 int32 tensor. @throws {ArgumentError} outside of the bounds */

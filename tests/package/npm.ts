@@ -196,7 +196,8 @@ export async function bundle(): Promise<readonly Output[]> {
       groups: [
         { name: "nn", test: /\/src\/nn\/(?!datasets\/\w+_(?:data|files)\.|datasets\/(?:download|idx)\.)/ },
         { name: "state", test: /\/src\/state\/(?!formats\/)/ },
-        { name: "jit", test: /\/src\/tensor\/(?:jit|transforms)\// },
+        { name: "jit", test: /\/src\/tensor\/(?:jit\/|transforms\/|variable\.)/ },
+        { name: "rules", test: /\/src\/uop\/(?:algebra\/(?:symbolic|divmod|valid)|rewrite\/\w+)\./ },
       ],
     },
   });

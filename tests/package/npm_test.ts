@@ -169,6 +169,11 @@ const ONE = (entry: string): string => `
 import { Tensor } from "@dinograd/dinograd${entry}";
 console.log(await new Tensor([1, 2]).add(1).tolist());`;
 
+/** What a program of all layers is. */
+const LAYERS = (entry: string): string => `
+import { init, nn, Tensor } from "@dinograd/dinograd${entry}";
+globalThis.all = [init, nn, Tensor];`;
+
 /** What must compile, and must not, for users of the package. */
 const TYPED = `
 import { Device, dtypes, grad, jit, nn, state, Tensor, type DType } from "@dinograd/dinograd";
@@ -214,6 +219,8 @@ async function install(): Promise<string | undefined> {
     "light.mjs": LIGHT,
     "one.mjs": ONE(""),
     "one-light.mjs": ONE("/core"),
+    "layers.mjs": LAYERS(""),
+    "layers-light.mjs": LAYERS("/core"),
   };
   for (const [name, text] of Object.entries(files)) await Deno.writeTextFile(`${app}/${name}`, text);
   await Deno.writeTextFile(
@@ -253,12 +260,14 @@ async function versionOf(engine: string): Promise<string | undefined> {
   }
 }
 
-/** What pages may load at once at most, gzipped: of an entry, and of a program of one operation. */
+/** What pages may load at once at most, gzipped: of an entry, and of programs of one operation and of all layers. */
 const MAX_GZIPPED = {
-  "dinograd.browser.js": 400e3,
-  "dinograd.core.js": 248e3,
-  "one.mjs": 330e3,
-  "one-light.mjs": 190e3,
+  "dinograd.browser.js": 390e3,
+  "dinograd.core.js": 238e3,
+  "one.mjs": 317e3,
+  "one-light.mjs": 157e3,
+  "layers.mjs": 347e3,
+  "layers-light.mjs": 193e3,
 };
 /** What a page must not load at once: what only others need, and what waits until it is asked for. */
 const NOT_IN_PAGES = ["nvrtc", "cuLaunchKernel", "posix_memalign", "@compute", "H4sI"];

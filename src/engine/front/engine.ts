@@ -9,18 +9,20 @@ import { type Device, setSelfTest } from "../../device/device.ts";
 import { needParts } from "../../device/parts.ts";
 import type { Program } from "../../device/program.ts";
 import type { DeviceError } from "../../helpers/errors.ts";
+import { setSimplify } from "../../uop/algebra/sizes.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import type { Recording } from "../capture.ts";
 import type { Replay, ReplaySpec } from "../replay.ts";
 import { compiling, type ExecItem } from "./runners.ts";
 
-/** What runs graphs. The functions are those of realize_nodes.ts, exec.ts, compile_cache.ts and self_test.ts. */
+/** What runs graphs. The functions are those of realize_nodes.ts, exec.ts, compile_cache.ts, symbolic.ts and self_test.ts. */
 export interface Engine {
   realizeNodes(nodes: readonly UOp[], beside?: readonly UOp[]): void;
   realizeUnheard(nodes: readonly UOp[]): void;
   scheduleItems(nodes: readonly UOp[]): ExecItem[];
   compileKernels(device: Device, asts: readonly UOp[]): Program[];
   copyBuffer(to: Buffer, from: Buffer): void;
+  simplify(u: UOp): UOp;
   makeReplay(recording: Recording, spec: ReplaySpec): Replay;
   selfTest(device: Device): DeviceError | undefined;
   selfTestAsync(device: Device): Promise<DeviceError | undefined>;
@@ -32,6 +34,7 @@ let current: Engine | undefined;
 export function setEngine(engine: Engine): void {
   current = engine;
   compiling.compile = engine.compileKernels;
+  setSimplify(engine.simplify);
   setSelfTest(engine.selfTest, engine.selfTestAsync);
 }
 

@@ -15,7 +15,7 @@ import { prod } from "../../helpers/math.ts";
 import { checkInteger, checkValue, describe, isPlain } from "../../helpers/options.ts";
 import { Site } from "../../helpers/stack.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -331,8 +331,8 @@ export function arangeSized(start: Dim, stop: Dim, step: Dim, dtype: DType = def
     });
   }
   const stride = by.mul(sign), span = to.add(from.mul(-1)).mul(sign).add(stride).add(-1);
-  const count = simplify(span.floorDiv(stride));
-  return sized(action, vmin(count) < 0 ? simplify(count.alu(Ops.MAX, count.constLike(0))) : count, (n) => {
+  const count = simplifySize(span.floorDiv(stride));
+  return sized(action, vmin(count) < 0 ? simplifySize(count.alu(Ops.MAX, count.constLike(0))) : count, (n) => {
     const wide = dtype.bits === 64 && dtype.isInt ? dtype : dtypes.int32, spread = (u: UOp) => broadcastTo(u, [n]);
     const row = castNode(iota(n), wide), scaled = by.isConst(1) ? row : row.mul(spread(castNode(by, wide)));
     return castNode(from.isConst(0) ? scaled : scaled.add(spread(castNode(from, wide))), dtype);
@@ -345,7 +345,7 @@ export function linspaceSized(start: number, stop: number, steps: TensorBase, dt
   checkEnds(start, stop, dtype);
   const count = dimNode(action, steps);
   return sized(action, count, (n) => {
-    const spread = (u: UOp) => broadcastTo(u, [n]).cast(d), last = spread(simplify(count.add(-1)));
+    const spread = (u: UOp) => broadcastTo(u, [n]).cast(d), last = spread(simplifySize(count.add(-1)));
     const i = iota(n).cast(d), whole = floatConst(stop - start, d);
     // both halves count from their end, so that the ends are exact
     const up = i.mul(whole).fdiv(last).add(floatConst(start, d));

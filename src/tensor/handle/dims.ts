@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError, ShapeError } from "../../helpers/errors.ts";
 import { describe, describeList } from "../../helpers/options.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { broadcastTo, expand } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -45,13 +45,13 @@ export function hasVariable(list: unknown): boolean {
 /** An expression in int32 where that holds it. */
 function narrowed(u: UOp): UOp {
   const isShort = u.dtype === dtypes.int64 && vmin(u) >= -INT32_MAX && vmax(u) <= INT32_MAX;
-  return isShort ? simplify(u.cast(dtypes.int32)) : u;
+  return isShort ? simplifySize(u.cast(dtypes.int32)) : u;
 }
 
 /** The node of a size or bound. @throws {ArgumentError} for what is neither an integer nor a bound variable */
 export function dimNode(action: string, x: unknown): UOp {
   if (typeof x === "number" && Number.isInteger(x)) return int(x);
-  if (x instanceof TensorBase && isBoundNode(x.uop)) return narrowed(simplify(exact(x.uop)));
+  if (x instanceof TensorBase && isBoundNode(x.uop)) return narrowed(simplifySize(exact(x.uop)));
   throw new ArgumentError(action, {
     reason: `${
       x instanceof TensorBase ? `a tensor of shape [${x.shape.join(", ")}]` : describe(x)
@@ -128,7 +128,7 @@ export function shrinkAxis(action: string, u: UOp, axis: number, start: unknown,
 
 /** The element of an axis at a variable; the axis stays, with size 1. Undefined where it may be outside. */
 export function pickAxis(u: UOp, axis: number, at: TensorBase): UOp | undefined {
-  const from = simplify(exact(at.uop)), stop = simplify(from.add(1));
+  const from = simplifySize(exact(at.uop)), stop = simplifySize(from.add(1));
   if (axis >= shapeOf(u).length || vmin(from) < 0 || vmin(extentBetween(stop, extentOf(u, axis))) < 0) return undefined;
   return window(u, axis, from, int(1));
 }
@@ -173,13 +173,13 @@ function most(list: readonly UOp[]): UOp {
     if (vmin(extentBetween(b, a)) >= 0) return a;
     if (vmin(extentBetween(a, b)) >= 0) return b;
     const [x, y] = aligned(a, b);
-    return simplify(x.alu(Ops.MAX, y));
+    return simplifySize(x.alu(Ops.MAX, y));
   });
 }
 
 /** The least of these expressions. */
 function least(list: readonly UOp[]): UOp {
-  return simplify(most(list.map((x) => simplify(x.mul(-1)))).mul(-1));
+  return simplifySize(most(list.map((x) => simplifySize(x.mul(-1)))).mul(-1));
 }
 
 /** The parts of an axis that these sizes cut. @throws {ShapeError} unless they add up to it */
@@ -196,7 +196,7 @@ export function splitAxis(action: string, u: UOp, axis: number, sizes: readonly 
 /** An axis of symbolic size as the sizes of `count` equal parts. @throws {ShapeError} where it does not divide */
 export function chunkSizes(action: string, u: UOp, axis: number, count: number): UOp[] {
   const e = extentOf(u, axis);
-  if (simplify(e.floorMod(count)).isConst(0)) return new Array<UOp>(count).fill(simplify(e.floorDiv(count)));
+  if (simplifySize(e.floorMod(count)).isConst(0)) return new Array<UOp>(count).fill(simplifySize(e.floorDiv(count)));
   refuse(
     action,
     u,
@@ -209,9 +209,9 @@ export function chunkSizes(action: string, u: UOp, axis: number, count: number):
 /** An axis shifted circularly: element i goes to `by + i`. */
 export function rolled(u: UOp, axis: number, by: UOp): UOp {
   const e = extentOf(u, axis), n = shapeOf(u)[axis], [amount, length] = aligned(by, e.alu(Ops.MAX, int(1)));
-  const shift = simplify(amount.floorMod(length).cast(e.dtype));
+  const shift = simplifySize(amount.floorMod(length).cast(e.dtype));
   const first = window(u, axis, extentBetween(shift, e), e, n);
-  const second = window(u, axis, simplify(shift.mul(-1)), e, n);
+  const second = window(u, axis, simplifySize(shift.mul(-1)), e, n);
   const ones = shapeOf(u).map((_, i) => i === axis ? n : 1);
   const wraps = iotaAlong(n, axis, ones.length).lt(broadcastTo(shift, ones));
   return expand(wraps, shapeOf(u)).where(first, second);
@@ -253,7 +253,7 @@ export function padAxisBy(action: string, u: UOp, axis: number, before: unknown,
   }
   const size = sumOf(extentOf(u, axis), front, back);
   checkCapacity(action, size);
-  return window(u, axis, simplify(front.mul(-1)), size);
+  return window(u, axis, simplifySize(front.mul(-1)), size);
 }
 
 /** Zeros after an axis, up to a number or variable. @throws {ShapeError} if the axis may be larger */

@@ -9,7 +9,7 @@ import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf, sameArray } from "../../helpers/math.ts";
 import { checkBoolean, checkInteger, checkOptions, describe } from "../../helpers/options.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { broadcastTo, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { identityOf } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -256,7 +256,7 @@ export abstract class GatherTensor extends TensorBase {
     const column = broadcastTo(iotaAlong(shape[rank - 1], rank - 1, rank), shape);
     const zero = scalarConst(0, this.dtype);
     // column <= row + diagonal
-    const sum = simplify(by.add(lower ? 1 : 0)), most = shape[rank - 2] + shape[rank - 1]; // beyond it is all or nothing
+    const sum = simplifySize(by.add(lower ? 1 : 0)), most = shape[rank - 2] + shape[rank - 1]; // beyond it is all or nothing
     const near = sum.dtype === row.dtype ? sum : limited(sum, -most, most).cast(row.dtype);
     const end = row.add(broadcastTo(near, shape));
     if (lower) return this.wrap(column.lt(end).where(this.uop, zero));

@@ -7,7 +7,7 @@
 import { IndexError } from "../../helpers/errors.ts";
 import { describe, describeList } from "../../helpers/options.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { argOf, type AxesArg, type PairsArg } from "../../uop/core/args.ts";
 import { flip, pad, reshape, shrink } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -36,9 +36,9 @@ function isVariable(x: Index): boolean {
 
 /** Every `step`-th element of an axis. */
 function stride(action: string, u: UOp, axis: number, step: number): UOp {
-  const shape = shapeOf(u), count = simplify(extentOf(u, axis).add(step - 1).floorDiv(step));
+  const shape = shapeOf(u), count = simplifySize(extentOf(u, axis).add(step - 1).floorDiv(step));
   checkCapacity(action, count);
-  const wide = window(u, axis, int(0), simplify(count.mul(step)));
+  const wide = window(u, axis, int(0), simplifySize(count.mul(step)));
   const rows = reshape(wide, shape.toSpliced(axis, 1, shapeOf(wide)[axis] / step, step));
   const kept = shrink(rows, shapeOf(rows).map((n, i): Pair => [0, i === axis + 1 ? 1 : n]));
   return reshape(kept, shapeOf(kept).toSpliced(axis + 1, 1));
@@ -68,7 +68,7 @@ function cutSymbolic(action: string, u: UOp, axis: number, slice: Slice): UOp {
           "or, below 0, from the end of the axis; give its variable bounds that say which",
       });
     }
-    return step > 0 ? simplify(at) : sumOf(e, at.mul(-1), int(-1));
+    return step > 0 ? simplifySize(at) : sumOf(e, at.mul(-1), int(-1));
   };
   const cut = clampAxis(action, step < 0 ? flip(u, [axis]) : u, axis, place(start, int(0)), place(stop, e));
   return Math.abs(step) === 1 ? cut : stride(action, cut, axis, Math.abs(step));
@@ -106,7 +106,7 @@ export function cutVariables(action: string, u: UOp, indices: readonly Index[]):
       u = cutSymbolic(action, u, at, x as Slice);
       return ":";
     }
-    const i = Number(x), from = i < 0 ? simplify(e!.add(i)) : int(i);
+    const i = Number(x), from = i < 0 ? simplifySize(e!.add(i)) : int(i);
     if (!Number.isInteger(i)) return x;
     if (vmin(from) < 0 || vmin(extentBetween(from, e!)) < 1) {
       throw new IndexError(action, {
@@ -126,7 +126,7 @@ export function adjoint(moved: UOp, x: UOp): UOp {
   const from = moved.src[0], shape = shapeOf(from);
   switch (moved.op) {
     case Ops.WINDOW: {
-      const { axis } = argOf(moved, Ops.WINDOW), start = simplify(moved.src[1].mul(-1));
+      const { axis } = argOf(moved, Ops.WINDOW), start = simplifySize(moved.src[1].mul(-1));
       return window(x, axis, start, extentOf(from, axis), shape[axis]);
     }
     case Ops.SHRINK:

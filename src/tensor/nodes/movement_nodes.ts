@@ -8,7 +8,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { SkewArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, unskew } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -108,11 +108,11 @@ export function pairNodes(first: UOp, second: UOp, axis: number): UOp {
 /** {@linkcode catNodes} of parts of which some have a symbolic size. */
 function catSized(parts: readonly UOp[], axis: number): UOp {
   const starts = [int(0)];
-  for (const u of parts) starts.push(simplify(starts[starts.length - 1].add(extentOf(u, axis))));
+  for (const u of parts) starts.push(simplifySize(starts[starts.length - 1].add(extentOf(u, axis))));
   const total = starts.pop()!, capacity = vmax(total), shape = shapeOf(parts[0]).with(axis, capacity);
   const one = shape.map((_, i) => i === axis ? capacity : 1), position = iotaAlong(capacity, axis, shape.length);
   const build = (from: number, to: number): UOp => {
-    if (to - from === 1) return window(parts[from], axis, simplify(starts[from].mul(-1)), total, capacity);
+    if (to - from === 1) return window(parts[from], axis, simplifySize(starts[from].mul(-1)), total, capacity);
     const mid = (from + to) >> 1;
     return expand(position.lt(broadcastTo(starts[mid], one)), shape).where(build(from, mid), build(mid, to));
   };

@@ -8,7 +8,7 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { axisGroups, prod, rangeOf, stridesOf } from "../../helpers/math.ts";
-import { simplify } from "../../uop/algebra/symbolic.ts";
+import { simplifySize } from "../../uop/algebra/sizes.ts";
 import { ReduceArg } from "../../uop/core/args.ts";
 import { broadcastTo, expand, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
@@ -44,7 +44,8 @@ function joinAxes(u: UOp, axes: readonly number[]): UOp {
   const flat = reshape(axes.reduce((x, a) => filled(x, a), u), merged);
   let rest = iotaAlong(room, axis, rank), at: UOp | undefined;
   for (let k = axes.length - 1; k >= 0; k--) {
-    const e = broadcastTo(simplify(extents[k].alu(Ops.MAX, int(1))), row), place = k === 0 ? rest : rest.floorMod(e);
+    const e = broadcastTo(simplifySize(extents[k].alu(Ops.MAX, int(1))), row),
+      place = k === 0 ? rest : rest.floorMod(e);
     const term = place.mul(strides[k]);
     at = at === undefined ? term : at.add(term);
     rest = rest.floorDiv(e);

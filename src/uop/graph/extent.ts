@@ -14,7 +14,7 @@ import { dtypes } from "../../dtype/dtype.ts";
 import { ShapeError } from "../../helpers/errors.ts";
 import { axisGroups } from "../../helpers/math.ts";
 import { vmax, vmin } from "../algebra/bounds.ts";
-import { simplify } from "../algebra/symbolic.ts";
+import { simplifySize } from "../algebra/sizes.ts";
 import { argOf, type AxesArg, type PairsArg, reduceOf, type SkewArg, WindowArg } from "../core/args.ts";
 import { isAlu, isSame, opName, Ops } from "../core/ops.ts";
 import { shapeOf } from "../core/shape.ts";
@@ -99,7 +99,7 @@ export function sameExtent(a: UOp | undefined, b: UOp | undefined): boolean {
 /** The value of an expression of bound variables; undefined where one is not bound. */
 export function boundValue(u: UOp): number | undefined {
   if (u.op === Ops.BIND) return u.src[1].value;
-  const bound = simplify(valuesOf(u));
+  const bound = simplifySize(valuesOf(u));
   return bound.op === Ops.CONST ? bound.value : undefined;
 }
 
@@ -144,23 +144,23 @@ export function aligned(...list: readonly UOp[]): UOp[] {
 
 /** The sum of expressions, simplified. */
 export function sumOf(...list: readonly UOp[]): UOp {
-  return simplify(aligned(...list).reduce((a, b) => a.add(b)));
+  return simplifySize(aligned(...list).reduce((a, b) => a.add(b)));
 }
 
 /** How many elements there are from `start` to `stop`, simplified. */
 export function extentBetween(start: UOp, stop: UOp): UOp {
   const dtype = start.dtype === stop.dtype ? stop.dtype : dtypes.int64;
-  return simplify(stop.cast(dtype).add(start.cast(dtype).mul(-1)));
+  return simplifySize(stop.cast(dtype).add(start.cast(dtype).mul(-1)));
 }
 
 /** A product of extents, simplified: int64 where int32 may not hold it. */
 export function productOf(a: UOp, b: UOp): UOp {
   const wide = a.dtype === dtypes.int64 || b.dtype === dtypes.int64 || vmax(a) * vmax(b) > INT32_MAX;
-  return simplify(wide ? a.cast(dtypes.int64).mul(b.cast(dtypes.int64)) : a.mul(b));
+  return simplifySize(wide ? a.cast(dtypes.int64).mul(b.cast(dtypes.int64)) : a.mul(b));
 }
 
 function plus(e: UOp, n: number): UOp {
-  return n === 0 ? e : simplify(e.add(n));
+  return n === 0 ? e : simplifySize(e.add(n));
 }
 
 function refuse(u: UOp, axis: number, e: UOp, reason: string): never {
@@ -189,10 +189,10 @@ function reshaped(u: UOp, x: Extents): Extents {
     for (let k = first + 1; k < i1; k++) inner *= from[k];
     for (let k = target + 1; k < j1; k++) rest *= to[k];
     const elements = productOf(e, int(inner));
-    if (!simplify(elements.floorMod(rest)).isConst(0)) {
+    if (!simplifySize(elements.floorMod(rest)).isConst(0)) {
       refuse(u, first, e, `it does not split into parts of ${rest}; pad it to a multiple`);
     }
-    out[target] = simplify(elements.floorDiv(rest));
+    out[target] = simplifySize(elements.floorDiv(rest));
   }
   return out;
 }

@@ -8,7 +8,7 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { sumDType } from "../../dtype/promotion.ts";
 import { ArgumentError, SpecError } from "../../helpers/errors.ts";
-import { simplify } from "../algebra/symbolic.ts";
+import { simplifySize } from "../algebra/sizes.ts";
 import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, SkewArg } from "../core/args.ts";
 import { broadcastTo, expand, flip, pad, permute, reshape, shrink, skew, unskew } from "../core/build_movement.ts";
 import { isMovement, opName, Ops } from "../core/ops.ts";
@@ -174,7 +174,7 @@ function unmove(m: UOp, g: UOp): UOp {
     }
     case Ops.WINDOW: {
       const { axis } = argOf(m, Ops.WINDOW), [x, start, size] = m.src;
-      return window(label(g, axis, size), axis, simplify(start.mul(-1)), extentOf(x, axis), shape[axis]);
+      return window(label(g, axis, size), axis, simplifySize(start.mul(-1)), extentOf(x, axis), shape[axis]);
     }
     case Ops.EXPAND: {
       const out = shapeOf(m);
