@@ -27,9 +27,9 @@ const PLATFORMS: Readonly<Record<string, Readonly<Record<string, string>>>> = {
   deno: {},
 };
 /** The light entry is that of browsers without what compiles and runs kernels, which comes with what is awaited first. */
-const LIGHT = "core";
+const LIGHT: Readonly<Record<string, keyof typeof PLATFORMS>> = { core: "browser", "core-node": "node" };
 /** Entries of mod.ts. */
-const ENTRIES: readonly string[] = [...Object.keys(PLATFORMS), LIGHT];
+const ENTRIES: readonly string[] = [...Object.keys(PLATFORMS), ...Object.keys(LIGHT)];
 /** What the light entry loads then. */
 const LATE = `${NAME}-late`;
 /** What declarations use beyond the libraries of ES2022 and the DOM. */
@@ -78,7 +78,7 @@ function fileOf(entry: string): string {
  * watches whole programs, by functions of Deno, is loaded from the package or not at all.
  */
 async function forPlatform(text: string, platform: string): Promise<string> {
-  const left = PLATFORMS[platform === LIGHT ? "browser" : platform],
+  const left = PLATFORMS[LIGHT[platform] ?? platform],
     watch = /^if \(isWatched\(\)\) await \(await import\(new URL\(("[^"]+").*$/m;
   if (!watch.test(text)) throw new Error("mod.ts does not load what watches programs in a line of its own");
   text = platform === "deno"
@@ -91,7 +91,7 @@ async function forPlatform(text: string, platform: string): Promise<string> {
     const here = { name, description, permissions, reason };
     text = text.replace(m[0], `const ${m[1]} = absent(${JSON.stringify(here)});`);
   }
-  if (platform === LIGHT) text = await lightened(text);
+  if (platform in LIGHT) text = await lightened(text, LIGHT[platform] === "node");
   return Object.keys(left).length === 0 ? text : text + `
 function absent({ reason, ...backend }) {
   return { ...backend, unavailable: () => reason, open() { throw new Error(reason); } };
@@ -105,8 +105,11 @@ const RUNNING: Readonly<Record<string, string>> = {
   wholeEngine: "./src/engine/whole_engine.ts",
 };
 
-/** `mod.ts` of browsers without that: WASM is there by name, JS as memory, and the engine when it is needed. */
-async function lightened(text: string): Promise<string> {
+/**
+ * `mod.ts` without that: WASM is there by name, JS as memory, and the engine when it is needed: at once where modules can
+ * be `require`d, as Node.js from 20.19 on and Bun do, else with what is awaited.
+ */
+async function lightened(text: string, isNode: boolean): Promise<string> {
   const cut = (line: string, by: string): void => {
     if (!text.includes(line)) throw new Error(`mod.ts has no line ${line}`);
     text = text.replace(line, by);
@@ -136,11 +139,19 @@ const backends = [`,
   );
   cut(
     "setEngine(wholeEngine);",
-    `setLateParts({
-  now: () => false,
+    `const take = (parts) => setEngine((late = parts).wholeEngine);
+setLateParts({
+  now() {
+    ${
+      isNode
+        ? `if (process.features.require_module !== true && process.versions.bun === undefined) return false;
+    take(process.getBuiltinModule("node:module").createRequire(import.meta.url)("./${LATE}.js"));
+    return true;`
+        : "return false;"
+    }
+  },
   async later() {
-    late = await import(${JSON.stringify(`${path("late.ts")}?late`)});
-    setEngine(late.wholeEngine);
+    take(await import(${JSON.stringify(`${path("late.ts")}?late`)}));
   },
 });`,
   );
@@ -255,10 +266,10 @@ function manifest(): Record<string, unknown> {
   exports["./core"] = {
     types: "./types/mod.d.ts",
     deno: of("deno"),
-    browser: of(LIGHT),
-    bun: of("node"),
-    node: of("node"),
-    default: of(LIGHT),
+    browser: of("core"),
+    bun: of("core-node"),
+    node: of("core-node"),
+    default: of("core"),
   };
   return {
     name,

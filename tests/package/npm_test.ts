@@ -163,6 +163,15 @@ report.learned = await losses[2].item() < await losses[0].item();
 report.js = await x.to("JS").add(0.5).tolist();
 console.log(JSON.stringify(report));
 process.exit(0);`;
+/** The same, of nothing that is awaited, and of files. */
+const LIGHT_NODE = `
+import { Device, state, Tensor } from "@dinograd/dinograd/core";
+const x = new Tensor([[1, 2], [3, 4]]), report = { first: x.matmul(x).realize().tolistSync(), device: Device.default };
+await state.safeSave({ x }, "light.safetensors");
+report.loaded = await (await state.safeLoad("light.safetensors")).x.tolist();
+report.disk = Device.list().find((d) => d.name === "DISK").available;
+console.log(JSON.stringify(report));
+process.exit(0);`;
 
 /** What a program of one operation is. */
 const ONE = (entry: string): string => `
@@ -217,6 +226,7 @@ async function install(): Promise<string | undefined> {
     "page.js": PAGE,
     "typed.mts": TYPED,
     "light.mjs": LIGHT,
+    "light-node.mjs": LIGHT_NODE,
     "one.mjs": ONE(""),
     "one-light.mjs": ONE("/core"),
     "layers.mjs": LAYERS(""),
@@ -264,6 +274,7 @@ async function versionOf(engine: string): Promise<string | undefined> {
 const MAX_GZIPPED = {
   "dinograd.browser.js": 390e3,
   "dinograd.core.js": 238e3,
+  "dinograd.core-node.js": 250e3,
   "one.mjs": 317e3,
   "one-light.mjs": 157e3,
   "layers.mjs": 347e3,
@@ -407,7 +418,7 @@ Deno.test({
       const [, gzipped, loaded] = isEntry ? await sizeOf(root, name) : await sizeOfProgram(`${app}/${name}`);
       assert.ok(gzipped < limit, `${name} loads ${gzipped} bytes, more than ${limit}`);
       if (!isEntry) continue;
-      for (const word of name.includes("core") ? [...NOT_IN_PAGES, ...NOT_IN_LIGHT] : NOT_IN_PAGES) {
+      for (const word of name.includes(".core") ? [...NOT_IN_PAGES, ...NOT_IN_LIGHT] : NOT_IN_PAGES) {
         const having = all.filter((file) => Deno.readTextFileSync(root + file).includes(word));
         assert.ok(having.length > 0, `no file has ${word}`);
         assert.deepEqual(having.filter((file) => loaded.has(file)), [], `${name} loads ${word}`);
@@ -439,6 +450,28 @@ Deno.test({
     });
   },
 });
+
+for (const engine of ["node", "bun"]) {
+  const version = await versionOf(engine);
+  Deno.test({
+    name: `the package in ${engine}: its light entry loads what runs kernels where it is needed`,
+    ignore: missing !== undefined || version === undefined || (engine === "node" && !requiresModules(version)),
+    async fn() {
+      assert.deepEqual(JSON.parse(await succeed(engine, ["light-node.mjs"], app)), {
+        first: [[7, 10], [15, 22]],
+        device: "WASM",
+        loaded: [[1, 2], [3, 4]],
+        disk: true,
+      });
+    },
+  });
+}
+
+/** Whether a version of Node.js can `require` modules. */
+function requiresModules(version: string): boolean {
+  const [major, minor] = version.slice(1).split(".").map(Number);
+  return major > 22 || (major === 22 && minor >= 12) || (major === 20 && minor >= 19);
+}
 
 Deno.test({
   name: "the package: its types are right where all is checked",
