@@ -5,6 +5,7 @@
  * @module
  */
 import { FILES } from "../device/files.ts";
+import { isLate, partsReady } from "../device/parts.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError } from "../helpers/errors.ts";
 import { prod, rangeOf } from "../helpers/math.ts";
@@ -172,6 +173,7 @@ function headerOf(t: Tensor): Uint8Array {
 
 /** The bytes of a `.npy` file with the values of `t`. @throws {DTypeError} for a dtype that NumPy has not */
 export async function npyBytes(t: Tensor): Promise<Uint8Array> {
+  if (isLate()) await partsReady();
   return joined(headerOf(t), await bytesOfTensors([t])[0]());
 }
 

@@ -6,6 +6,7 @@
  * @module
  */
 import { FILES } from "../device/files.ts";
+import { isLate, partsReady } from "../device/parts.ts";
 import { type DType, dtypes } from "../dtype/dtype.ts";
 import { ArgumentError, DTypeError, type FormatError } from "../helpers/errors.ts";
 import { prod, roundUp } from "../helpers/math.ts";
@@ -324,6 +325,7 @@ function realizeAll(entries: readonly (readonly [string, Tensor])[]): void {
 export async function safeBytes(dict: Readonly<StateDict>, options: SaveOptions = {}): Promise<Uint8Array> {
   checkOptions("save tensors", options, ["metadata"]);
   checkMetadata(options.metadata);
+  if (isLate()) await partsReady();
   const entries = entriesOf(dict), layout = layoutOf(entries, options.metadata);
   realizeAll(entries);
   const out = new Uint8Array(layout.head.length + layout.nbytes);

@@ -173,6 +173,23 @@ report.disk = Device.list().find((d) => d.name === "DISK").available;
 console.log(JSON.stringify(report));
 process.exit(0);`;
 
+/** Prints what one asynchronous function of the light entry gives that is the first to be called. */
+const FIRST = `
+import { nn, state, Tensor } from "@dinograd/dinograd/core";
+const x = new Tensor([1, 0, 2]), doubled = x.mul(2);
+const calls = {
+  safeBytes: async () => (await state.safeParse(await state.safeBytes({ doubled })).doubled.tolist()),
+  npyBytes: async () => (await state.npyParse(await state.npyBytes(doubled)).tolist()),
+  maskedSelect: async () => await (await doubled.maskedSelect(x.gt(0))).tolist(),
+  DataLoader: async () => {
+    const all = [];
+    for await (const [t] of new nn.data.DataLoader(new nn.data.TensorDataset(doubled), { batchSize: 2 })) all.push(...await t.tolist());
+    return all;
+  },
+};
+console.log(JSON.stringify(await calls[process.argv[2]]()));
+process.exit(0);`;
+
 /** What a program of one operation is. */
 const ONE = (entry: string): string => `
 import { Tensor } from "@dinograd/dinograd${entry}";
@@ -226,6 +243,7 @@ async function install(): Promise<string | undefined> {
     "page.js": PAGE,
     "typed.mts": TYPED,
     "light.mjs": LIGHT,
+    "first.mjs": FIRST,
     "light-node.mjs": LIGHT_NODE,
     "one.mjs": ONE(""),
     "one-light.mjs": ONE("/core"),
@@ -448,6 +466,12 @@ Deno.test({
       learned: true,
       js: [[1.5, 2.5], [3.5, 4.5]],
     });
+    const first = await Promise.all(
+      ["safeBytes", "npyBytes", "maskedSelect", "DataLoader"].map((call) =>
+        succeed("node", ["-C", "browser", "first.mjs", call], app)
+      ),
+    );
+    assert.deepEqual(first.map((text) => JSON.parse(text)), [[2, 0, 4], [2, 0, 4], [2, 4], [2, 0, 4]]);
   },
 });
 

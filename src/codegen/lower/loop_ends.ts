@@ -60,6 +60,11 @@ function isCopied(r: UOp): boolean {
   return kind === AxisKind.UPCAST || kind === AxisKind.UNROLL || kind === AxisKind.VECTOR;
 }
 
+/** What two sets have in common. `Set.prototype.intersection`, which Node.js has from 22 on, gives them in this order too. */
+function both<T>(a: ReadonlySet<T>, b: ReadonlySet<T>): Set<T> {
+  return new Set(a.size <= b.size ? [...a].filter((x) => b.has(x)) : [...b].filter((x) => a.has(x)));
+}
+
 /** The sums of the clauses of a condition: it holds nowhere where one of them is not negative. */
 function sumsOf(condition: UOp): Readonly<Linear>[] {
   return splitAnd(condition).flatMap((c) => negativeWhere(c) ?? []);
@@ -128,7 +133,7 @@ class Ends {
           if (own.length > 0) now = new Set([...mine, ...own]);
         }
         const before = guards.get(s);
-        guards.set(s, before === undefined ? now : before.size === 0 ? before : before.intersection(now));
+        guards.set(s, before === undefined ? now : before.size === 0 ? before : both(before, now));
       }
     }
     return guards;

@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { isLate, partsReady } from "../../device/parts.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import {
   checkBoolean,
@@ -225,6 +226,7 @@ export class DataLoader<T, B = Collated<T>> {
 
   /** The batches of an epoch. */
   async *[Symbol.asyncIterator](): AsyncGenerator<B, void, void> {
+    if (isLate()) await partsReady();
     if (this.#stream !== undefined) return yield* this.streamed(this.#stream);
     const { numWorkers = 0, prefetchFactor, workerModule, timeout = 0 } = this.#options;
     const ahead = 1 + (numWorkers > 0 ? Math.max(1, numWorkers * (prefetchFactor ?? 2)) : prefetchFactor ?? 0);
