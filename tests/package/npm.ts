@@ -133,6 +133,9 @@ const wasmBackend = {
   ...${JSON.stringify({ name, description, permissions, rank })},
   isLate: true,
   unavailable: () => late !== undefined ? late.wasmBackend.unavailable() : typeof WebAssembly === "undefined" ? "this engine has no WebAssembly" : undefined,
+  get standalone() {
+    return arrived("export for WASM").wasmBackend.standalone;
+  },
   open: (ordinal) => arrived("open device WASM").wasmBackend.open(ordinal),
 };
 const backends = [`,
