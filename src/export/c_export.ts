@@ -7,7 +7,7 @@
 import type { DType } from "../dtype/dtype.ts";
 import { f32FromF16, smallFloatText } from "./export_numbers.ts";
 import { arraysOf, type ExportPlan, placesOf, type PlanArray, type PlanPart, type PlanScalar } from "./export_plan.ts";
-import { callerType, type CForm, type CFunction, FAST_PRELUDE, writeCKernels } from "./c_kernels.ts";
+import { callerType, type CForm, type CFunction, type CKernels, FAST_PRELUDE, writeCKernels } from "./c_kernels.ts";
 
 /** What is beside a source as numbers in its text, at most; more lies in a file of bytes. */
 const TEXT_BYTES = 1 << 16;
@@ -18,7 +18,7 @@ const LAYOUT = { viewAlign: 1, arenas: true, maxBytes: Infinity } as const;
 export type ExportFiles = Map<string, string | Uint8Array<ArrayBuffer>>;
 
 /** `float x[784]` */
-function declaration(a: PlanArray, name: string = a.name): string {
+export function declaration(a: PlanArray, name: string = a.name): string {
   return `${callerType(a.dtype)} ${name}[${Math.max(1, a.size)}]`;
 }
 
@@ -44,17 +44,15 @@ function comment(lines: readonly string[]): string {
 }
 
 /** Texts of one plan in one form. */
-class CText {
+export class CText {
   readonly upper: string;
   readonly usesWeights: boolean;
   private readonly arena: ReturnType<typeof placesOf>;
   private readonly arenaBytes: number;
   private readonly scratch: number;
-  private readonly kernels: ReturnType<typeof writeCKernels>;
 
-  constructor(readonly plan: ExportPlan, readonly form: CForm) {
+  constructor(readonly plan: ExportPlan, readonly form: CForm, private readonly kernels: CKernels) {
     this.upper = plan.name.toUpperCase();
-    this.kernels = writeCKernels(plan, form);
     this.arena = placesOf(plan, LAYOUT);
     const [block = 0] = this.arena.blocks;
     this.scratch = block;
@@ -62,7 +60,8 @@ class CText {
     this.usesWeights = plan.weightBytes + plan.stateBytes > 0;
   }
 
-  private get returns(): "int" | "void" {
+  /** What a run gives. */
+  protected get returns(): "int" | "void" {
     return this.plan.variables.length > 0 ? "int" : "void";
   }
   private get hasState(): boolean {
@@ -145,7 +144,8 @@ class CText {
     return isOwn ? text : `(${isConst ? "const " : ""}${type} *)(${text})`;
   }
 
-  private scalar(s: PlanScalar, type: string): string {
+  /** A scalar argument of a kernel. */
+  protected scalar(s: PlanScalar, type: string): string {
     switch (s.kind) {
       case "variable":
         return s.name;
@@ -231,7 +231,7 @@ class CText {
   }
 
   /** A function that gives the bytes of a file, where a macro asks for that. */
-  private embedded(file: string, macro: string, symbol: string): string[] {
+  protected embedded(file: string, macro: string, symbol: string): string[] {
     return [
       `#ifdef ${macro}`,
       "#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L && defined(__has_embed)",
@@ -437,7 +437,7 @@ function shortest(x: number): string {
 
 /** The files of an export as C. */
 export function writeC(plan: ExportPlan, form: CForm, weights: Uint8Array<ArrayBuffer>): ExportFiles {
-  const text = new CText(plan, form), files: ExportFiles = new Map(), { name } = plan;
+  const text = new CText(plan, form, writeCKernels(plan, form)), files: ExportFiles = new Map(), { name } = plan;
   files.set(`${name}.h`, text.header());
   files.set(`${name}.c`, text.source());
   if (text.usesWeights) files.set(`${name}.bin`, weights);

@@ -20,7 +20,7 @@ import {
   SCALAR_CAPS,
 } from "../renderer/renderer.ts";
 import { argOf } from "../uop/core/args.ts";
-import { Ops } from "../uop/core/ops.ts";
+import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { Names } from "./export_names.ts";
 import type { ExportPlan, PlanStep } from "./export_plan.ts";
@@ -59,7 +59,12 @@ const STACK_BYTES = 1 << 14;
 const FAST_ALIGN = 64;
 
 /** What C can do of itself: all functions by math.h, no 16-bit floats, one element after the other. */
-const PLAIN_CAPS: Capabilities = { ...SCALAR_CAPS, computeDTypes: COMMON_DTYPES, storageDTypes: COMMON_DTYPES };
+const PLAIN_CAPS: Capabilities = {
+  ...SCALAR_CAPS,
+  nativeOps: FUNCTION_OPS,
+  computeDTypes: COMMON_DTYPES,
+  storageDTypes: COMMON_DTYPES,
+};
 
 /** What a machine with vectors of so many bytes can do, whichever it is. */
 export function cCaps({ style, vector }: CForm): Capabilities {
@@ -197,7 +202,10 @@ export function writeCKernels(plan: ExportPlan, form: CForm): CKernels {
     );
     const language = languageOf(form, parameters, scratch);
     const source = new CWriter(language, program, own).write(name);
-    for (const [key, text] of source.declarations) if (key !== "prelude") declarations.set(key, text);
+    for (const [key, text] of source.declarations) {
+      // gcc does not see that the loop over lanes fills all of them
+      if (key !== "prelude") declarations.set(key, text.replace(/\{ (\w+) r; for/g, "{ $1 r = {0}; for"));
+    }
     const body = source.body.replace(/_Pragma\("clang ([^"]*)"\)/g, "CLANG($1)");
     const about = line === undefined ? "" : `/* ${line.replace(/\*\//g, "* /")} */\n`;
     return { name, slots, scalars, scratch, text: about + body, program };

@@ -10,6 +10,7 @@ import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
 import { type ExportFiles, writeC } from "./c_export.ts";
 import { captureFor } from "./export_capture.ts";
 import { type ExportPlan, planExport, weightFile } from "./export_plan.ts";
+import { cudaRenderer, writeCuda } from "./cuda_export.ts";
 import { webRenderer, writeWeb } from "./web_export.ts";
 import { wasmWriter, writeDeno, writeWasm } from "./wasm_export.ts";
 import type { Capabilities } from "../renderer/renderer.ts";
@@ -29,7 +30,7 @@ export type {
 export type { CStyle } from "./c_kernels.ts";
 
 /** What an export becomes. */
-export type ExportTarget = "c" | "wasm" | "web" | "deno";
+export type ExportTarget = "c" | "wasm" | "web" | "deno" | "cuda";
 
 /** Options of {@linkcode exportModel}. */
 export interface ExportOptions {
@@ -89,7 +90,7 @@ export class Exported {
 }
 
 const KNOWN = ["target", "style", "vector", "weights", "name"];
-const TARGETS: readonly ExportTarget[] = ["c", "wasm", "web", "deno"];
+const TARGETS: readonly ExportTarget[] = ["c", "wasm", "web", "deno", "cuda"];
 
 /** One of a list. @throws {ArgumentError} */
 function oneOf<T>(action: string, name: string, value: unknown, list: readonly T[]): T {
@@ -141,10 +142,12 @@ export async function exportModel(
   if (f.constructor.name === "AsyncFunction") {
     throw new ExportError(action, { reason: "it is async: an export computes all that it gives, and reads nothing" });
   }
-  const writer = target === "c" ? undefined : wasmWriter(action);
-  const caps: Capabilities = writer === undefined
+  const writer = target === "c" || target === "cuda" ? undefined : wasmWriter(action);
+  const caps: Capabilities = target === "c"
     ? cCaps(form)
-    : (target === "web" ? webRenderer : writer.renderer).caps;
+    : target === "cuda"
+    ? cudaRenderer.caps
+    : (target === "web" ? webRenderer : writer!.renderer).caps;
   const call = await captureFor(action, f, args, {
     weights,
     target: { name: `${target} ${JSON.stringify(form)}`, caps },
@@ -152,7 +155,8 @@ export async function exportModel(
   const plan = await planExport(action, name, call);
   const weightBytes = weightFile(plan);
   let files: ExportFiles;
-  if (writer === undefined) files = writeC(plan, form, weightBytes);
+  if (target === "cuda") files = writeCuda(action, plan, weightBytes);
+  else if (writer === undefined) files = writeC(plan, form, weightBytes);
   else if (target === "web") files = writeWeb(action, plan, writer, weightBytes);
   else files = (target === "deno" ? writeDeno : writeWasm)(plan, writer, weightBytes);
   return new Exported(plan, files);

@@ -142,6 +142,15 @@ function definedCount(t: Tensor): number {
 }
 
 /**
+ * The target as the schedule sees it: without what kernels would have to be run otherwise on the device that records the
+ * call, as several phases in one, and products in one after the other on matrix units.
+ */
+function schedulingCaps(caps: Capabilities): Capabilities {
+  const { grid } = caps;
+  return { ...caps, l2: 0, ...(grid === undefined ? {} : { grid: { ...grid, sharedBytes: 0, tensorCores: [] } }) };
+}
+
+/**
  * Calls a function until it is captured, then once more with what went in and came out recorded; what it closes over is
  * as it was before that call. @throws {ExportError}
  */
@@ -156,7 +165,7 @@ export async function captureFor(
   const call = (): unknown =>
     context({ TRACEMETA: 1, JIT: 1 }, () => {
       const outer = scheduleTarget.now;
-      scheduleTarget.now = target;
+      scheduleTarget.now = { name: target.name, caps: schedulingCaps(target.caps) };
       try {
         return made(...args);
       } catch (error) {

@@ -27,6 +27,7 @@ const NEXT: Readonly<Record<string, (out: string) => string>> = {
   web: (out) => `serve the folder ${out}, as by: deno run --allow-read --allow-net jsr:@std/http/file-server ${out}`,
   wasm: (out) => `deno run --allow-read ${out}/*_test.js`,
   deno: (out) => `deno run --allow-read ${out}/main.ts`,
+  cuda: (out) => `make -C ${out} && ${out}/example`,
   c: (out) => `make -C ${out} && ${out}/example`,
 };
 

@@ -14,9 +14,10 @@ import { uniformWords, WGSL_LANGUAGE } from "../renderer/c/wgsl.ts";
 import { DEFAULT_LIMITS, webGpuCaps } from "../renderer/webgpu_caps.ts";
 import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
-import { toposort, type UOp } from "../uop/core/uop.ts";
+import { toposort } from "../uop/core/uop.ts";
 import type { ExportFiles } from "./c_export.ts";
 import { arraysOf, type ExportPlan, placesOf, type PlanPart, type PlanScalar } from "./export_plan.ts";
+import { gridExpression } from "./grid_expression.ts";
 import { jsArray, writeWasm } from "./wasm_export.ts";
 
 /** Buffers are multiples of a vector; bindings begin at multiples of 256. */
@@ -26,42 +27,11 @@ const LAYOUT = { viewAlign: BINDING, arenas: false, maxBytes: DEFAULT_LIMITS.max
 /** Renders WGSL for any adapter. */
 export const webRenderer: CStyleRenderer = new CStyleRenderer(WGSL_LANGUAGE, webGpuCaps(DEFAULT_LIMITS, false, false));
 
-/** A size of a grid as JavaScript. @throws {ExportError} */
-function expression(action: string, u: UOp, scalars: ReadonlyMap<string, PlanScalar>): string {
-  const of = (x: UOp): string => expression(action, x, scalars);
-  const [a, b] = u.src;
-  switch (u.op) {
-    case Ops.CONST:
-      return String(u.value);
-    case Ops.VARIABLE: {
-      const s = scalars.get(argOf(u, Ops.VARIABLE).name);
-      if (s?.kind === "variable") return s.name;
-      break;
-    }
-    case Ops.CAST:
-      return of(a);
-    case Ops.ADD:
-      return `(${of(a)} + ${of(b)})`;
-    case Ops.SUB:
-      return `(${of(a)} - ${of(b)})`;
-    case Ops.MUL:
-      return `(${of(a)} * ${of(b)})`;
-    case Ops.MULACC:
-      return `(${of(a)} * ${of(b)} + ${of(u.src[2])})`;
-    case Ops.CDIV:
-    case Ops.FLOORDIV:
-      return `Math.floor(${of(a)} / ${of(b)})`;
-    case Ops.MAX:
-      return `Math.max(${of(a)}, ${of(b)})`;
-    case Ops.SHR:
-      return `(${of(a)} >> ${of(b)})`;
-    case Ops.SHL:
-      return `(${of(a)} << ${of(b)})`;
-    case Ops.NEG:
-      return `(-${of(a)})`;
-  }
-  throw new ExportError(action, { reason: "the number of groups of a kernel follows from its sizes in no simple way" });
-}
+/** What JavaScript writes for sizes of a grid. */
+const FORMS = {
+  floorDiv: (a: string, b: string): string => `Math.floor(${a} / ${b})`,
+  max: (a: string, b: string): string => `Math.max(${a}, ${b})`,
+};
 
 /** Memory of the page: each array its own buffer, those of a run shared by arrays that are not in use together. */
 class Memory {
@@ -142,7 +112,7 @@ class Steps {
     });
     for (let i = 0; i < words; i++) scalars[i] ??= "0";
     const uniform = words > 0 ? `, ${program.params.length}, [${scalars.join(", ")}]` : "";
-    const groups = (program.grid?.groups ?? []).map((g) => expression(this.action, g, step.scalars));
+    const groups = (program.grid?.groups ?? []).map((g) => gridExpression(this.action, g, step.scalars, FORMS));
     while (groups.length > 1 && groups.at(-1) === "1") groups.pop();
     this.lines.push(`k(${shader}, ${JSON.stringify(bindings)}, [${groups.join(", ") || "1"}]${uniform});`);
     for (const write of after) write();

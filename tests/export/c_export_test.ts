@@ -19,7 +19,7 @@ const FORMS: Readonly<Record<string, Partial<ExportOptions>>> = {
 };
 
 /** What compilers beside the first build: what each has of its own. */
-const OTHERS = ["digits", "random"];
+const OTHERS = ["digits"];
 
 /** Exports all examples in one form. */
 async function exported(form: Partial<ExportOptions>): Promise<Map<string, Exported>> {

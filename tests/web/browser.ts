@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { Buffer } from "node:buffer";
 import type { Library, Outcome } from "./smoke.ts";
 
 const ROOT = new URL("../../", import.meta.url).pathname;
@@ -43,7 +44,7 @@ interface Page {
 }
 interface Route {
   request(): { url(): string };
-  fulfill(answer: { status: number; headers: Record<string, string>; body: string }): Promise<void>;
+  fulfill(answer: { status: number; headers: Record<string, string>; body: string | Buffer }): Promise<void>;
 }
 
 /** Path of the browser; undefined where there is none. */
@@ -102,7 +103,7 @@ async function inStrictPage(): Promise<Report[]> {
 const STRICT = "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'";
 
 /** What a page is made of: by path, folders end with "/" and have HTML. */
-type Files = Readonly<Record<string, string>>;
+type Files = Readonly<Record<string, string | Buffer>>;
 
 /** Opens pages of `files` in a browser. @throws {Error} where what `use` waits for does not come */
 async function withPage<T>(opened: Opened, files: Files, use: (page: Page) => Promise<T>): Promise<T> {
@@ -164,12 +165,12 @@ async function openBrowser(): Promise<Opened | string> {
  * @param folder of the page; its index.html is what is opened
  */
 export async function findInPage(folder: string): Promise<{ readonly found: unknown } | string> {
-  const opened = await openBrowser(), files: Record<string, string> = {};
+  const opened = await openBrowser(), files: Record<string, Buffer> = {};
   if (typeof opened === "string") return opened;
   const walk = async (path: string): Promise<void> => {
     for await (const { name, isDirectory } of Deno.readDir(folder + path)) {
       if (isDirectory) await walk(`${path}${name}/`);
-      else files[path + (name === "index.html" ? "" : name)] = await Deno.readTextFile(folder + path + name);
+      else files[path + (name === "index.html" ? "" : name)] = Buffer.from(await Deno.readFile(folder + path + name));
     }
   };
   await walk("/");

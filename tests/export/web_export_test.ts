@@ -1,0 +1,71 @@
+/**
+ * Exports as pages, opened in a browser: by WebGPU where it has an adapter, and by WebAssembly, each does its recorded call.
+ */
+import { assert, assertEquals } from "@std/assert";
+import { Device } from "../../mod.ts";
+import { exportModel } from "../../src/export/export.ts";
+import { findInPage } from "../web/browser.ts";
+import { examples } from "./programs.ts";
+
+Device.default = "WASM";
+const NAMES = ["digits", "counter", "random", "sizes", "whole", "halves", "train"];
+
+/** A page that does the recorded calls of all exports, and puts how far each is from what was recorded into `found`. */
+function page(names: readonly string[]): string {
+  return `<!doctype html><title>exports</title><script type="module">
+const typed = (A, list) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);
+const found = {};
+const kinds = { f: Float32Array, i: Int32Array };
+for (const name of ${JSON.stringify(names)}) {
+  const { load } = await import("./" + name + "_web.js"), test = await (await fetch("./" + name + ".test.json")).json();
+  const types = await (await fetch("./" + name + ".d.ts")).text();
+  const arrayOf = (n) => globalThis[new RegExp("readonly " + n + ": (\\\\w+)").exec(types)[1]];
+  for (const device of [undefined, null]) {
+    try {
+      const m = await load(undefined, device);
+      const args = [...Object.entries(test.inputs).map(([n, list]) => typed(arrayOf(n), list)), ...Object.values(test.sizes)];
+      const made = await m.run(...args), entries = Object.entries(test.outputs);
+      let worst = 0;
+      for (const [n, want] of entries) {
+        const got = entries.length === 1 ? made : made[n];
+        const scale = want.map(Number).filter(Number.isFinite).reduce((a, x) => Math.max(a, Math.abs(x)), 1e-30);
+        for (let i = 0; i < test.counts[n]; i++) {
+          const a = Number(got[i]), b = Number(want[i]);
+          if (a !== b && !(a !== a && b !== b)) worst = Math.max(worst, Math.abs(a - b) / scale || Infinity);
+        }
+      }
+      found[name + " " + m.device] = worst;
+    } catch (error) {
+      found[name + " " + (device === null ? "WASM" : "first")] = String(error && error.stack);
+    }
+  }
+}
+globalThis.found = found;
+</script>`;
+}
+
+Deno.test("export to a page: recorded calls are done in a browser, by WebGPU and by WebAssembly", async (t) => {
+  const folder = await Deno.makeTempDir({ prefix: "dinograd-export-" });
+  try {
+    const all = examples();
+    for (const name of NAMES) {
+      const { f, args, weights } = all[name];
+      const made = await exportModel(f, args, { target: "web", name, weights });
+      assert(made.files.has("index.html") && made.files.has(`${name}_web.js`));
+      await made.write(folder);
+    }
+    await Deno.writeTextFile(`${folder}/index.html`, page(NAMES));
+    const seen = await findInPage(folder);
+    if (typeof seen === "string") {
+      await t.step({ name: `Chromium: ${seen}`, ignore: true, fn() {} });
+      return;
+    }
+    const found = seen.found as Record<string, number | string>;
+    for (const [name, worst] of Object.entries(found)) {
+      assert(typeof worst === "number" && worst < 1e-3, `${name}: ${worst}`);
+    }
+    assertEquals(NAMES.filter((n) => found[`${n} WASM`] === undefined), []);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
