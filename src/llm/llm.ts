@@ -32,3 +32,5 @@ export { Metadata, TokenKind, type Vocabulary, vocabularyOf } from "./text/vocab
 export type { Completion, FinishReason, GenerateOptions, Piece, Usage } from "./use/generation.ts";
 export { LanguageModel, type LoadModelOptions, type Prompt } from "./use/language_model.ts";
 export { ModelServer, type RunningServer, serve, type ServeOptions } from "./use/model_server.ts";
+export { readHfFolder } from "./files/hf_folder.ts";
+export { readLlama2c } from "./files/llama2c.ts";

@@ -145,7 +145,8 @@ function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, c
   const scaling = kind === "yarn" || kind === "longrope" ? kind : kind === "linear" || factor !== 1 ? "linear" : "none";
   const base = meta.number(`${at}rope.freq_base`, 10000);
   return {
-    kind: block.rope,
+    // folders of Hugging Face's have the rows of pairs in another order
+    kind: meta.text("dinograd.rope", block.rope) === "halves" ? "halves" : block.rope,
     dim: meta.count(`${at}rope.dimension_count`, headDim),
     base,
     windowBase: meta.number(`${at}rope.freq_base_swa`, block.windowBase ?? base),

@@ -7,8 +7,8 @@
 import { FormatError } from "../../helpers/errors.ts";
 import { Charsmap } from "./charsmap.ts";
 import { mergePairs } from "./merges.ts";
-import { cutText, PRE_TOKENIZERS, type PreTokenizer, preTokenizer } from "./pretokenize.ts";
-import { TokenKind, type Vocabulary } from "./vocabulary.ts";
+import { cutText, PRE_TOKENIZERS, type PreTokenizer } from "./pretokenize.ts";
+import { preTokenizerOf, TokenKind, type Vocabulary } from "./vocabulary.ts";
 
 /** Ids of a text; `first` says that nothing, or a special token, stands before it. */
 export type Encode = (text: string, first: boolean) => number[];
@@ -78,8 +78,9 @@ function bpe(vocabulary: Vocabulary, ids: ReadonlyMap<string, number>, pre: PreT
     }
     return found;
   };
-  return (text) => {
-    const escaped = pre.byteLevel ? text : text.replaceAll(" ", SPACE);
+  const prefix = !pre.byteLevel && vocabulary.addSpace === true;
+  return (text, first) => {
+    const escaped = pre.byteLevel ? text : ((prefix && first ? " " : "") + text).replaceAll(" ", SPACE);
     return cutText(escaped, pre.patterns).flatMap((p) => p.length < 64 ? remembered(p) : piece(p));
   };
 }
@@ -157,7 +158,7 @@ export function encoderOf(vocabulary: Vocabulary, file: string): Encode {
     case "unigram":
       return unigram(vocabulary, ids);
     case "bpe": {
-      const pre = preTokenizer(vocabulary.pre);
+      const pre = preTokenizerOf(vocabulary);
       if (pre !== undefined) return bpe(vocabulary, ids, pre);
       throw new FormatError("load", {
         file,

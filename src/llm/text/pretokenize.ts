@@ -114,6 +114,11 @@ export function preTokenizer(name: string): PreTokenizer | undefined {
   return row && { whole: false, byteLevel: true, begin: false, ...row[2], patterns: row[1].map(pattern) };
 }
 
+/** A pre-tokenizer of patterns that a file has. @throws {SyntaxError} for what is no pattern */
+export function customPreTokenizer(patterns: readonly string[], whole: boolean, byteLevel: boolean): PreTokenizer {
+  return { patterns: patterns.map(pattern), whole, byteLevel, begin: false };
+}
+
 /** The pieces of `text`: nothing is lost. */
 export function cutText(text: string, patterns: readonly RegExp[]): string[] {
   let pieces = text === "" ? [] : [text];

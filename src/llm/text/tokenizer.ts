@@ -7,8 +7,7 @@
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions, describe } from "../../helpers/options.ts";
 import { BYTE_CHARACTERS, type Encode, encoderOf, idsOf, SPACE } from "./encoders.ts";
-import { preTokenizer } from "./pretokenize.ts";
-import { TokenKind, type Vocabulary } from "./vocabulary.ts";
+import { preTokenizerOf, TokenKind, type Vocabulary } from "./vocabulary.ts";
 
 /** Options of {@linkcode Tokenizer.encode}. */
 export interface EncodeOptions {
@@ -37,7 +36,7 @@ export class Tokenizer {
     this.vocabulary = vocabulary;
     this.encodeText = encoderOf(vocabulary, file);
     this.ids = idsOf(vocabulary);
-    const { tokens, kinds, kind } = vocabulary, byteLevel = preTokenizer(vocabulary.pre)?.byteLevel ?? true;
+    const { tokens, kinds, kind } = vocabulary, byteLevel = preTokenizerOf(vocabulary)?.byteLevel ?? true;
     this.byteOf = kind === "bpe" && byteLevel ? new Map(BYTE_CHARACTERS.map((c, i) => [c, i])) : undefined;
     const some = (...of: number[]) => oneOf(tokens.filter((_, i) => of.includes(kinds[i])));
     this.users = some(TokenKind.USER);
@@ -58,9 +57,9 @@ export class Tokenizer {
   }
   /** Whether sequences begin with the begin token. */
   get addsBegin(): boolean {
-    const { addBegin, kind, pre } = this.vocabulary;
+    const { addBegin, kind } = this.vocabulary;
     return addBegin ??
-      (kind === "spm" || kind === "wordpiece" || kind === "bpe" && (preTokenizer(pre)?.begin ?? false));
+      (kind === "spm" || kind === "wordpiece" || kind === "bpe" && (preTokenizerOf(this.vocabulary)?.begin ?? false));
   }
   private get addsEnd(): boolean {
     const { addEnd, kind } = this.vocabulary;
@@ -131,7 +130,8 @@ export class Tokenizer {
    */
   stream(options: { readonly special?: boolean; readonly continues?: boolean } = {}): TokenStream {
     const { kind, addSpace } = this.vocabulary;
-    const strips = (kind === "spm" && (addSpace ?? true) || kind === "wordpiece" || kind === "unigram") &&
+    const strips = (kind === "spm" && (addSpace ?? true) || kind === "wordpiece" || kind === "unigram" ||
+      kind === "bpe" && addSpace === true) &&
       !options.continues;
     return new TokenStream(this, options.special ?? false, strips);
   }

@@ -6,6 +6,7 @@
  */
 import { FormatError } from "../../helpers/errors.ts";
 import type { GgufEntry } from "../files/gguf.ts";
+import { customPreTokenizer, type PreTokenizer, preTokenizer } from "./pretokenize.ts";
 
 /** How a text becomes tokens. */
 export type TokenizerKind = "spm" | "bpe" | "wordpiece" | "unigram";
@@ -21,6 +22,8 @@ export interface Vocabulary {
   readonly tokens: readonly string[];
   readonly scores: readonly number[];
   readonly kinds: readonly number[];
+  /** How text is cut, of files that say it themselves. */
+  readonly cut: PreTokenizer | undefined;
   /** "left right", of BPE, first come first. */
   readonly merges: readonly string[];
   readonly begin: number | undefined;
@@ -105,6 +108,20 @@ export class Metadata {
   }
 }
 
+/** The patterns that a file has itself. */
+function cutOf(meta: Metadata): PreTokenizer | undefined {
+  if (!meta.has("dinograd.patterns")) return undefined;
+  try {
+    return customPreTokenizer(
+      meta.texts("dinograd.patterns"),
+      meta.flag("dinograd.whole"),
+      !meta.flag("dinograd.spaces"),
+    );
+  } catch (error) {
+    throw meta.bad(`its pre-tokenizer has a pattern that is none (${(error as Error).message})`);
+  }
+}
+
 /** The vocabulary of a GGUF file. @throws {FormatError} where there is none, or of a kind that is not known */
 export function vocabularyOf(meta: Metadata): Vocabulary {
   const at = "tokenizer.ggml.", name = meta.text(`${at}model`), kind = KINDS[name];
@@ -135,6 +152,7 @@ export function vocabularyOf(meta: Metadata): Vocabulary {
     tokens,
     scores,
     kinds,
+    cut: cutOf(meta),
     merges: kind === "bpe" ? meta.texts(`${at}merges`) : [],
     begin: id("bos_token_id", kind === "spm" ? 1 : kind === "wordpiece" ? id("cls_token_id", 101) : undefined),
     end: end ?? (kind === "wordpiece" ? id("seperator_token_id", 102) : undefined),
@@ -150,4 +168,9 @@ export function vocabularyOf(meta: Metadata): Vocabulary {
     charsmap: charsmap.length > 0 ? Uint8Array.from(charsmap) : undefined,
     template: meta.has("tokenizer.chat_template") ? meta.text("tokenizer.chat_template") : undefined,
   };
+}
+
+/** How a vocabulary's text is cut, if that is known. */
+export function preTokenizerOf(vocabulary: Vocabulary): PreTokenizer | undefined {
+  return vocabulary.cut ?? preTokenizer(vocabulary.pre);
 }

@@ -5,12 +5,14 @@
  */
 import { defaultDevice, type DeviceName, knownDevice } from "../../device/device.ts";
 import { FILES } from "../../device/files.ts";
+import { hostFiles } from "../../device/host_files.ts";
 import type { DTypeLike } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions } from "../../helpers/options.ts";
-import type { Loadable } from "../../state/source.ts";
+import { type Loadable, pathOf } from "../../state/source.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
+import { readHfFolder } from "../files/hf_folder.ts";
 import { Decoder } from "../model/decoder.ts";
 import type { ModelSpec } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
@@ -65,7 +67,8 @@ export class LanguageModel {
   }
 
   /**
-   * Loads a GGUF file, or the first of several parts. Needs read permission.
+   * Loads a GGUF file, the first of several parts, or a folder of Hugging Face's (config.json, safetensors,
+   * tokenizer.json). Needs read permission. {@linkcode readLlama2c} reads another kind, for the constructor.
    *
    * ```ts ignore
    * const model = await LanguageModel.load("examples/models/stories260K.gguf");
@@ -75,7 +78,11 @@ export class LanguageModel {
    * @throws {FormatError} for a file that is damaged, or a model that is not known
    */
   static async load(from: Loadable, options: LoadModelOptions = {}): Promise<LanguageModel> {
-    const file = await readGguf(from, from instanceof Tensor ? {} : { device: FILES });
+    const file = from instanceof Tensor
+      ? await readGguf(from)
+      : await (isFolder(pathOf("load a model", from))
+        ? readHfFolder(from, { device: FILES })
+        : readGguf(from, { device: FILES }));
     return new LanguageModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
   }
 
@@ -192,5 +199,14 @@ export class LanguageModel {
   /** Gives the memory of the cache back; the weights go with the model. */
   [Symbol.dispose](): void {
     this.sequence[Symbol.dispose]();
+  }
+}
+
+/** Whether there is a folder; what is missing is told by who reads it. */
+function isFolder(path: string): boolean {
+  try {
+    return hostFiles()?.statSync(`${path}/config.json`).isFile ?? false;
+  } catch {
+    return false;
   }
 }
