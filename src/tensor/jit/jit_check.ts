@@ -49,8 +49,10 @@ class Watch {
 
   private isNew(u: UOp): boolean {
     if (u.op !== Ops.BUFFER) return u.seq >= this.since && u.seq < this.until;
-    const { storage } = argOf(u, Ops.BUFFER);
-    return !this.known.has(storage) && storage.born >= this.since && storage.born < this.until;
+    const { storage, version } = argOf(u, Ops.BUFFER);
+    // values of the host are born with their node; one of a later version is that of a write
+    const born = storage.born === Infinity && version === 0 ? u.seq : storage.born;
+    return !this.known.has(storage) && born >= this.since && born < this.until;
   }
 
   look(nodes: readonly UOp[]): void {

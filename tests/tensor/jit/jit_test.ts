@@ -738,6 +738,16 @@ Deno.test("jit: JIT_CHECK tells a variable that was given another tensor since, 
   }
 });
 
+Deno.test("jit: JIT_CHECK tells of values of the host that a variable was given since, where the host is the device", () => {
+  const values = (v: number) => new Tensor([v], { device: "JS", dtype: "float32" }).realize();
+  let w = values(1);
+  const f = jit((x: Tensor) => x.mul(w));
+  for (let i = 0; i < 3; i++) f(values(2));
+  w = values(7);
+  const told = /it closes over a variable that has been given another tensor since it was captured \(float32 \[1\]/;
+  fails(() => context({ JIT_CHECK: 1 }, () => f(values(2))), told);
+});
+
 Deno.test("jit: a variable is an argument", async () => {
   const i = new Variable("i", 0, 9), x = made(Array.from({ length: 10 }, (_, k) => k * k));
   const f = jit((x: Tensor, at: Tensor) => x.at(at).add(at));

@@ -115,7 +115,7 @@ Deno.test(
 
 Deno.test("recording: passes belong to schedules and kernels, and what took time is told", () => {
   const device = "NULL", t = Tensor.empty([9, 7], { device }), u = t.add(1.75).sum(1).contiguous().mul(t.exp().sum());
-  const recording = context({ SCACHE: 0 }, () => record(() => u.realize()));
+  const recording = optimized(() => context({ SCACHE: 0 }, () => record(() => u.realize())))();
   const { passes, works } = JSON.parse(JSON.stringify(recording)) as RecordingData;
   const kernels = works.filter((w) => w.kind === "kernel"), schedules = works.filter((w) => w.kind === "schedule");
   assertEquals([schedules.length, kernels.length], [1, 2]);
