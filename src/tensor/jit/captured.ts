@@ -23,7 +23,7 @@ import { reserveCounter } from "../nodes/random.ts";
 import { holdMemory, realizeOf, realizeTensors, replacements } from "../realize.ts";
 import { type Leaves, replaceTensors } from "./jit_arguments.ts";
 import { copyOf, type GivenBack, givenBack, type Parts, type Sharing } from "./jit_memory.ts";
-import { isLost, madeOf, pendingOf, type Place, storageOf, wrap } from "./jit_places.ts";
+import { isLost, madeOf, pendingOf, type Place, shownBy, storageOf, wrap } from "./jit_places.ts";
 import type { Required } from "./jit_required.ts";
 
 /** What an argument tensor was like. */
@@ -153,7 +153,7 @@ export class Captured {
    * there: something, or nothing.
    */
   fits(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
-    return this.sharing.fits(tensors, storages) && this.required.fits(tensors) &&
+    return this.sharing.fits(tensors, storages) && !this.writesLazy(tensors, storages) && this.required.fits(tensors) &&
       this.states.every(({ place, input, wasEmpty, from, left }) => {
         if (from !== undefined && from.read() === undefined) return false;
         const found = place.read();
@@ -162,6 +162,21 @@ export class Captured {
         if (from === undefined && left !== undefined && isLost(left)) return found !== undefined && isLost(found);
         return !wasEmpty || found === undefined;
       });
+  }
+
+  /** Whether an argument that it writes is, or has the memory of, a tensor that it closes over and has computed itself. */
+  private writesLazy(tensors: readonly TensorBase[], storages: readonly Storage[]): boolean {
+    const { lazy, writtenInputs } = this;
+    if (lazy.length === 0) return false;
+    for (const i of writtenInputs.keys()) {
+      for (const ref of lazy) {
+        const t = ref.deref();
+        if (t !== undefined && replacements.watched.has(t) && (t === tensors[i] || shownBy(t) === storages[i])) {
+          return true;
+        }
+      }
+    }
+    return false;
   }
 
   /** The tensors that a call has left at places. */

@@ -74,6 +74,16 @@ const LIVES: Record<string, Life> = {
     say(await w.tolist(), [3]); // what was asked for before the error
     for (const want of [8, 10, 12]) say(await f(floats([1])).tolist(), [want]);
   },
+  "a tensor that it closes over, and has computed itself, is an argument that it writes": async (say) => {
+    const x = new Tensor([0, 3, 2]).realize(), closed = x.cumsum(0);
+    const f = jit((t: Tensor) => {
+      t.mulInPlace(t);
+      return closed.mul(1);
+    });
+    for (let i = 0; i < 3; i++) say(await f(x.add(i)).tolist(), [0, 3, 5]);
+    for (const want of [[0, 9, 25], [0, 81, 625]]) say([await f(closed).tolist(), await closed.tolist()], [want, want]);
+    say(await f(x.add(1)).tolist(), [0, 81, 625]);
+  },
   "random values, as without": async (say) => {
     const f = jit((x: Tensor) => x.add(Tensor.rand([3]))), draws: unknown[][] = [];
     for (const draw of [() => f(floats([0, 0, 0])), () => floats([0, 0, 0]).add(Tensor.rand([3]))]) {
