@@ -3,9 +3,18 @@
  * a compiler or an adapter they say what is missing, and end well.
  */
 import assert from "node:assert/strict";
+import { buildModel } from "./onnx/build_model.ts";
 import { ROOT, runDeno } from "./system/subprocess.ts";
 
 const { tasks } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as { tasks: Record<string, unknown> };
+
+/** A model in a file. */
+function smallModel(): string {
+  const path = `${Deno.makeTempDirSync()}/model.onnx`;
+  const port = [1, ["n", 3]] as const;
+  Deno.writeFileSync(path, buildModel({ nodes: [["Relu", ["x"], ["y"]]], inputs: { x: port }, outputs: { y: port } }));
+  return path;
+}
 
 /** What each task is started with, and what it must print; a reason for those that are not. */
 const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed: RegExp] | string>> = {
@@ -28,6 +37,10 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   explain: [["examples/regression.ts", "--limit", "9", "--out", Deno.makeTempDirSync()], /computes them again/],
   export: [["examples/convnet.ts", "--style", "plain", "--out", Deno.makeTempDirSync()], /example$/m],
   docs: [["--check"], /examples that run, 0 broken|cannot be fetched/],
+  onnx: [
+    [smallModel(), "--bench", "--device", "WASM", "--sizes", "n=2", "--runs", "2"],
+    /nothing is missing\nWASM: loaded/,
+  ],
   inside: "it writes documentation; pages/inside_test.ts compares that",
   coverage: "it takes minutes, and writes documentation",
   doctor: [[], /^WASM.*:/m],

@@ -6,9 +6,14 @@
 import { protoBytes, type ProtoWriter } from "../../src/helpers/protobuf.ts";
 
 /** What an attribute may be: a whole number by `int`, others by their kind. */
-export type Attr = { int: number } | { float: number } | { text: string } | { ints: readonly number[] } | {
-  graph: GraphSpec;
-};
+export type Attr =
+  | { int: number }
+  | { float: number }
+  | { text: string }
+  | { ints: readonly number[] }
+  | { floats: readonly number[] }
+  | { strings: readonly string[] }
+  | { graph: GraphSpec };
 /** A node: `["Add", ["a", "b"], ["c"], { axis: { int: 1 } }, "name"]`. */
 export type NodeSpec = readonly [
   op: string,
@@ -67,8 +72,13 @@ function writeAttribute(w: ProtoWriter, name: string, a: Attr): void {
   else if ("float" in a) w.float(2, a.float);
   else if ("text" in a) w.text(4, a.text);
   else if ("ints" in a) w.int64s(8, a.ints);
+  else if ("floats" in a) w.floats(7, a.floats);
+  else if ("strings" in a) a.strings.forEach((t) => w.text(9, t));
   else w.message(6, (g) => writeGraph(g, a.graph));
-  w.uint(20, "int" in a ? 2 : "float" in a ? 1 : "text" in a ? 3 : "ints" in a ? 7 : 5);
+  w.uint(
+    20,
+    "int" in a ? 2 : "float" in a ? 1 : "text" in a ? 3 : "ints" in a ? 7 : "floats" in a ? 6 : "strings" in a ? 8 : 5,
+  );
 }
 function writeNode(w: ProtoWriter, [op, inputs, outputs, attributes, name, domain]: NodeSpec): void {
   for (const i of inputs) w.text(1, i);

@@ -30,6 +30,7 @@ Deno.test("offline: packages are named in what some tests start alone", async ()
   const alone = [
     "fixtures/dawn_check",
     "fixtures/protobuf_read",
+    "onnx/against_onnxruntime",
     "package/npm",
     "site/build",
     "web/browser",

@@ -76,6 +76,10 @@ const BY_DTYPE: ReadonlyMap<DType, number> = new Map(
 export function elementType(code: number): ElementType | undefined {
   return BY_CODE.get(code);
 }
+/** The type of a name. */
+export function elementTypeNamed(name: string): ElementType | undefined {
+  return [...BY_CODE.values()].find((e) => e.name === name);
+}
 /** The code that a dtype of ours has by itself. */
 export function codeOf(dtype: DType): number {
   return BY_DTYPE.get(dtype) ?? 0;

@@ -1,0 +1,65 @@
+/**
+ * docs/onnx.md: how models are used, which operators are known, which node tests pass and why others do not. In: what
+ * tests/onnx/node_tests.ts found; out: the page, from the tables themselves.
+ *
+ * @module
+ */
+import { FAMILIES } from "../../src/onnx/ops/operators.ts";
+import { reasonOf } from "./node_cases.ts";
+
+const PAGE = new URL("../../docs/onnx.md", import.meta.url);
+const INTRODUCTION = `# Models of ONNX
+
+\`onnx.load\` gives a model of an \`.onnx\` file that is called like any function of tensors: lazily, under \`jit\`, with
+gradients. \`onnx.info\`, or \`deno task onnx MODEL\`, tells what a file takes, gives, consists of and what of it is not
+known here; \`--bench\` runs it. (This page is written by \`tests/onnx/node_tests.ts\`.)
+
+\`\`\`ts ignore
+import { jit, Tensor } from "../mod.ts";
+import * as onnx from "../src/onnx/onnx.ts";
+
+console.log(String(await onnx.info("model.onnx"))); // inputs, outputs, operators by count, what is missing
+const model = await onnx.load("model.onnx", { requiresGrad: true });
+const { y } = model.call({ x: Tensor.rand([1, 3, 224, 224]) }); // or in order: model.call(x)
+const step = jit((x: Tensor) => model.call(x).y as Tensor);
+\`\`\`
+
+- Arithmetic on shapes is done on the host: chains of Shape, Gather, Concat and Reshape launch no kernel. Where a value
+  decides on a shape or a way (\`If\`, \`Loop\`, \`NonZero\`), it is read: \`call\` reads at once, \`await model.run(...)\` also
+  from devices that cannot. Under \`jit\` nothing can be read, and the error says so.
+- Weights are tensors, \`model.weights\`, and keep the type that they have in the file. Types that no device has are held
+  in a wider one: int4 in int8, float8e4m3fnuz in float32. Data outside of the model is read from its own folder alone.
+- A model is checked before anything runs: names that nothing gives, cycles, functions that call themselves, tensors
+  whose bytes are not those of their shape are refused by the name of the node or initializer.
+`;
+
+/** Writes the page. */
+export async function writePage(
+  device: string,
+  counts: readonly (readonly [opset: string, count: readonly [passed: number, all: number]])[],
+  failures: readonly string[],
+): Promise<void> {
+  const all = counts.reduce((n, [, c]) => n + c[1], 0), lines = [INTRODUCTION, "## Operators", ""];
+  for (const [family, rows] of FAMILIES) {
+    const names = rows.map((r) => r.domain === "" ? r.name : `${r.domain.replace("ai.onnx.", "")}.${r.name}`);
+    lines.push(`- ${family}: ${[...new Set(names)].sort().join(", ")}`);
+  }
+  lines.push(
+    "",
+    "## Node tests",
+    "",
+    `The node tests of onnx/onnx (August 2026), by the version of the operators, on ${device}: ` +
+      `${all - failures.length} of ${all} pass.`,
+    "",
+    "| version | pass | of |",
+    "| --- | --- | --- |",
+    ...counts.map(([opset, [passed, of]]) => `| ${opset} | ${passed} | ${of} |`),
+    "",
+    "Those that do not:",
+    "",
+  );
+  const byReason = Map.groupBy(failures, (name) => reasonOf(name) ?? "not explained");
+  for (const [reason, names] of byReason) lines.push(`- ${names.map((n) => `\`${n}\``).join(", ")}: ${reason}`);
+  await Deno.writeTextFile(PAGE, lines.join("\n") + "\n");
+  await new Deno.Command(Deno.execPath(), { args: ["fmt", "-q", PAGE.pathname] }).output();
+}
