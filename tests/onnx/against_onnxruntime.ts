@@ -10,7 +10,9 @@ import { type DeviceName, Tensor } from "../../mod.ts";
 import { load, type OnnxModel } from "../../src/onnx/onnx.ts";
 import { elementTypeNamed } from "../../src/onnx/wire/element_types.ts";
 
-const LIBRARY: string = "npm:onnxruntime-node@1.30.0", TOLERANCE = 1e-4;
+const LIBRARY: string = "npm:onnxruntime-node@1.30.0";
+/** How far results may be apart, of the largest one. */
+export const TOLERANCE = 1e-4;
 
 /** As much of the library as is used here. */
 interface OrtTensor {

@@ -42,6 +42,8 @@ export interface GraphSpec {
 /** A model: a graph, the version of its operators, and functions. */
 export interface ModelSpec extends GraphSpec {
   readonly opset?: number;
+  /** Another domain, of version 1. */
+  readonly domain?: string;
   readonly functions?: readonly {
     name: string;
     domain: string;
@@ -112,6 +114,12 @@ export function buildModel(spec: ModelSpec): Uint8Array<ArrayBuffer> {
     w.uint(1, 8);
     w.message(7, (g) => writeGraph(g, spec));
     w.message(8, (o) => o.uint(2, spec.opset ?? 17));
+    if (spec.domain !== undefined && spec.domain !== "") {
+      w.message(8, (o) => {
+        o.text(1, spec.domain!);
+        o.uint(2, 1);
+      });
+    }
     for (const f of spec.functions ?? []) {
       w.message(8, (o) => {
         o.text(1, f.domain);

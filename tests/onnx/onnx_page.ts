@@ -31,6 +31,14 @@ const step = jit((x: Tensor) => model.call(x).y as Tensor);
   in a wider one: int4 in int8, float8e4m3fnuz in float32. Data outside of the model is read from its own folder alone.
 - A model is checked before anything runs: names that nothing gives, cycles, functions that call themselves, tensors
   whose bytes are not those of their shape are refused by the name of the node or initializer.
+- The size of an axis may be a bound variable: one capture then runs for all its values. \`Shape\` gives the largest size of
+  such an axis, which \`Reshape\` takes as the same axis; what computes with that number gets the largest.
+
+Two programs compare with onnxruntime 1.30, which they fetch: \`tests/onnx/against_onnxruntime.ts MODEL\` a model on random
+inputs, \`tests/onnx/operators_against_onnxruntime.ts\` 80 operators, of com.microsoft, of ai.onnx.ml, of older versions and
+modes, which all agree. Silero VAD (309,633 parameters, \`If\`, \`LSTM\`) agrees within 1.3e-6, the Ultra-Light face detector
+(281,135 parameters) within 1.8e-6. Where \`Resize\` aligns corners, and scales give no whole size, onnxruntime is not as the
+node tests of ONNX say; the latter hold here. It also labels forests of two classes by 0 and 1, whatever their labels.
 `;
 
 /** Writes the page. */

@@ -1,9 +1,10 @@
 /** ONNX models: called, under jit, with gradients; shapes on the host; hostile files refused by name. @module */
 import assert from "node:assert/strict";
-import { GlobalCounters, jit, Tensor } from "../../mod.ts";
+import { Device, GlobalCounters, jit, Tensor, Variable } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
 import { buildModel, type ModelSpec } from "./build_model.ts";
 
+await Device.open(Device.default); // not within a test: where constants that belong to no device are computed
 const F = 1, I = 7;
 const device = "WASM";
 const load = (spec: ModelSpec, options: onnx.LoadOptions = {}) => onnx.load(buildModel(spec), { device, ...options });
@@ -40,6 +41,23 @@ Deno.test("onnx: under jit, and with gradients of its weights", async () => {
   const [gw, gb] = (model.call(x23()).y as Tensor).sum().gradient([w, b]);
   assert.deepEqual(await gw.tolist(), [[5, 0], [7, 0], [9, 0]]);
   assert.deepEqual(await gb.tolist(), [2, 0]);
+});
+
+Deno.test("onnx: a batch whose size is a variable", async () => {
+  const model = await load({
+    nodes: [["MatMul", ["x", "w"], ["h"]], ["Shape", ["h"], ["s"]], ["Reshape", ["h", "s"], ["r"]], ["Softmax", ["r"], [
+      "y",
+    ]]],
+    inputs: LINEAR.inputs,
+    outputs: LINEAR.outputs,
+    initializers: [{ name: "w", dims: [3, 2], values: [0, 0, 0, 0, 0, 0] }],
+  });
+  const x = Tensor.ones([8, 3], { device }).contiguous().realize(), n = new Variable("n", 1, 8);
+  const f = jit((t: Tensor) => model.call(t).y as Tensor);
+  for (const size of [2, 3, 5, 8]) {
+    const y = f(x.shrink([[0, n.bind(size)], [0, 3]]));
+    assert.deepEqual(await y.tolist(), new Array(size).fill([0.5, 0.5]));
+  }
 });
 
 Deno.test("onnx: arithmetic on shapes stays on the host", async () => {

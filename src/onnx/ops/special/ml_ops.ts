@@ -6,7 +6,7 @@
  */
 import { dtypes } from "../../../dtype/dtype.ts";
 import { Tensor } from "../../../tensor/tensor.ts";
-import { type Call, op, type OpRow, type Result } from "../../values/node_call.ts";
+import { type Call, op, type OpRow, type Result, type Steps } from "../../values/node_call.ts";
 import { knownValue, valueOf } from "../../values/value.ts";
 import { FLOAT, INT64, STRING } from "../../wire/element_types.ts";
 
@@ -188,40 +188,44 @@ function treeRegressor(c: Call): Result {
   return transformed(c, base.length === 0 ? sum : sum.add(deviceList(c, base)));
 }
 
-/** The labels of a classifier: texts on the host are chosen where the places are known. */
-function labelled(c: Call, scores: Tensor): Result {
+/** The labels by `votes`, and the scores, of a classifier; texts are chosen on the host, so their places are read. */
+function* labelled(c: Call, votes: Tensor, scores: Tensor): Steps<Result> {
   const texts = c.strings("classlabels_strings", []),
     ints = c.ints(c.hasAttribute("classlabels_ints") ? "classlabels_ints" : "classlabels_int64s", []);
-  const at = scores.argmax(1), told = transformed(c, scores);
+  const at = votes.argmax(1), told = transformed(c, scores);
   if (texts.length > 0) {
-    const places = at.dataSync() as ArrayLike<number | bigint>;
-    return [knownValue(STRING, [scores.shape[0]], Array.from(places, (i) => texts[Number(i)])), told];
+    const places = valueOf(at);
+    yield places;
+    return [knownValue(STRING, [scores.shape[0]], Array.from(places.numbers!, (i) => texts[i])), told];
   }
   return [valueOf(deviceList(c, ints, true).take(at).cast(dtypes.int64), INT64), told];
 }
-/** One score of two classes stands for the second. */
-function bothClasses(scores: Tensor, how: string): Tensor {
-  const other = how === "LOGISTIC" ? scores.neg() : how === "NONE" ? scores.mul(-1).add(1) : scores.neg();
-  return other.cat([scores], 1);
+/** One score of two classes stands for the second; the first has what is left of 1, or its negative. */
+function bothClasses(score: Tensor, share: boolean): Tensor {
+  return (share ? score.mul(-1).add(1) : score.neg()).cat([score], 1);
 }
-function treeClassifier(c: Call): Result {
+function* treeClassifier(c: Call): Steps<Result> {
   const classes = Math.max(c.strings("classlabels_strings", []).length, c.ints("classlabels_int64s", []).length);
   const used = new Set(c.ints("class_ids")), base = c.floats("base_values", []);
   const sum = leaves(c, c.x(0), oldForest(c, "class", classes)).sum(1);
   const one = classes === 2 && used.size === 1;
   const picked = one ? sum.at(":", [...used][0]).unsqueeze(1) : sum;
   const scores = base.length === 0 ? picked : picked.add(deviceList(c, base));
-  return labelled(c, one ? bothClasses(scores, c.text("post_transform", "NONE")) : scores);
+  if (!one) return yield* labelled(c, scores, scores);
+  const votes = c.floats("class_weights").every((w) => w >= 0); // shares of 1, and no margins
+  const share = votes && c.text("post_transform", "NONE") === "NONE";
+  return yield* labelled(c, bothClasses(scores, votes), bothClasses(scores, share));
 }
 function linear(c: Call, rows: number): Tensor {
   const w = deviceList(c, c.floats("coefficients")).reshape([rows, -1]), y = c.x(0).float().matmul(w.transpose(0, 1));
   const base = c.floats("intercepts", []);
   return base.length === 0 ? y : y.add(deviceList(c, base));
 }
-function linearClassifier(c: Call): Result {
+function* linearClassifier(c: Call): Steps<Result> {
   const labels = Math.max(c.strings("classlabels_strings", []).length, c.ints("classlabels_ints", []).length);
   const width = c.shape(0)[c.shape(0).length - 1], rows = c.floats("coefficients").length / width, y = linear(c, rows);
-  return labelled(c, rows === 1 && labels === 2 ? bothClasses(y, c.text("post_transform", "NONE")) : y);
+  if (rows !== 1 || labels !== 2) return yield* labelled(c, y, y);
+  return yield* labelled(c, bothClasses(y, false), bothClasses(y, c.text("post_transform", "NONE") === "NONE"));
 }
 function normalizer(c: Call): Result {
   const x = c.x(0).float(), how = c.text("norm", "MAX"), axis = x.ndim - 1;
