@@ -250,11 +250,11 @@ class Ends {
     if (step > 0) {
       const end = rest.mul(-1).add(by - 1).floorDiv(by);
       if (share(vmin(end), vmax(end), n) > MOST) return undefined;
-      return { end: asEnd(end.lt(n).where(end.max(some), constant(n, end.dtype)), loop) };
+      return { end: asEnd(within(end, some, n), loop) };
     }
     const first = rest.floorDiv(by).add(1), last = n - some;
     if (share(n - vmax(first), n - vmin(first), n) > MOST) return undefined;
-    return { first: asEnd(first.lt(last).where(first.max(0), constant(last, first.dtype)), loop) };
+    return { first: asEnd(within(first, 0, last), loop) };
   }
 
   /** No part of `loop` where the sum, in which it does not stand, is negative for no element of the tile. */
@@ -272,6 +272,11 @@ function share(low: number, high: number, n: number): number {
   if (high <= low) return Math.min(Math.max(low, 0), n) / n;
   const area = (x: number): number => x <= 0 ? 0 : x >= n ? n * x - n * n / 2 : x * x / 2;
   return (area(high) - area(low)) / (high - low) / n;
+}
+
+/** `u` held within `low` and `high`. */
+function within(u: UOp, low: number, high: number): UOp {
+  return u.lt(high).where(u, constant(high, u.dtype)).max(low);
 }
 
 function least(a: UOp, b: UOp): UOp {

@@ -28,7 +28,10 @@ import {
   unwrap,
 } from "./cstyle.ts";
 
-/** What all units start with. */
+/**
+ * What all units start with. Helpers are no functions of the unit that a compiler knows all calls of: of x < 16 ? max(x, 0) : 16
+ * clang 19 takes it that the maximum is below 16, computes it first, and drops the choice.
+ */
 const PRELUDE = `#ifdef __clang__
 #define VEC(n, bytes) __attribute__((ext_vector_type(n)))
 #define SPLAT(T, E, x) ((T)(E)(x))
@@ -41,7 +44,7 @@ const PRELUDE = `#ifdef __clang__
 #ifndef __has_builtin
 #define __has_builtin(x) 0
 #endif
-#define INLINE static inline __attribute__((always_inline))`;
+#define INLINE extern inline __attribute__((always_inline, gnu_inline))`;
 
 /** Writes a vector past the caches where it is a line of them; FENCE puts such writes before what comes after it. */
 const STREAM = `#if __has_builtin(__builtin_nontemporal_store)

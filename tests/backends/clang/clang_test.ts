@@ -422,6 +422,21 @@ test("a register tile of a matmul", () => {
   buffers.forEach((x) => x.free());
 });
 
+test("a maximum where a comparison holds is not taken to be what it is there", () => {
+  // a helper with one call, in one arm of a choice: scalar, so that the choice is a branch
+  for (const [low, high] of [[0, 16], [-5, 7]]) {
+    const i = range(4, 0, AxisKind.LOOP), x = load(index(param(1, dtypes.int32, 4), i));
+    const held = x.lt(high).where(x.max(low), constant(high, dtypes.int32));
+    const ast = sink([store(index(param(0, dtypes.int32, 4), i), held)]);
+    const program = compileOne(device, context({ NOOPT: 1 }, () => toProgram(ast, device.renderer)));
+    const given = Int32Array.of(100, 5, -9, high), bytes = new Uint8Array(16);
+    const buffers = [new Int32Array(4), given].map((v) => bufferOf(device, dtypes.int32, v));
+    device.run([{ program, buffers, vars: [] }]);
+    buffers[0].copyOut(bytes);
+    assertEquals([...new Int32Array(bytes.buffer)], [...given].map((v) => Math.min(Math.max(v, low), high)));
+  }
+});
+
 test("results that the caches would not keep go past them, line by line where lines begin, and are there", () => {
   const { caps, ...renderer } = device.renderer;
   const wide = {
