@@ -266,6 +266,20 @@ program("complex numbers", (put, slope) => {
   put("z outer", z.at(0).outer(z.at(1).conj())), put("z einsum", Tensor.einsum("ij,jk->ki", z, y));
   slope("z abs", (a) => a.abs(), z), slope("z matmul", (a, b) => a.matmul(b), z, y), slope("z log", (a) => a.log(), z);
   slope("z inv", (a) => a.inv(), square), slope("z mul", (a, b) => a.mul(b.conj()).add(a.exp()), z, z.mul(2));
+  slope("z eigh", (a) => {
+    const v = a.add(adjoint(a)).eigh()[1].at(":", [0, 2]);
+    return v.matmul(adjoint(v)).mul(data([3, 3], 87));
+  }, square);
+  for (const [name, m] of [["square", square], ["tall", cdata([4, 3], 91)], ["wide", cdata([3, 4], 93)]] as const) {
+    slope(`z svd ${name}`, (a) => {
+      const [u, , vh] = a.svd(false);
+      return u.at(":", [0, 1]).matmul(vh.at([0, 1])).mul(data(a.shape, 88));
+    }, m);
+    slope(`z qr ${name}`, (a) => {
+      const [q, r] = a.qr({ mode: "reduced" });
+      return [q.abs().mul(data(q.shape, 89)), r.abs().mul(data(r.shape, 90))];
+    }, m);
+  }
   slope("z angle", (a) => a.angle(), z), slope("z eigvalsh", (a) => a.add(adjoint(a)).eigvalsh(), square);
 });
 

@@ -28,6 +28,7 @@ import { Cofactors } from "./cofactors.ts";
 import type { ComplexTensor } from "../ops/complex_parts.ts";
 import type { LinalgTensor } from "./linalg.ts";
 import { MatrixGradients } from "./matrix_gradients.ts";
+import { isDiagonal } from "./matrix_nodes.ts";
 import { type Decomposed, differentiable } from "./svd_gradient.ts";
 
 /** Options of {@linkcode DecompositionTensor.svd}, which may also be the boolean alone. */
@@ -77,7 +78,7 @@ function missingGradient(action: string): GradientArg {
     found = new GradientArg((g) => {
       throw new DTypeError(`differentiate ${action} of complex dtype`, {
         dtypes: [g.dtype],
-        reason: "factors of complex numbers have no gradient yet; singular values, eigenvalues and cholesky have one",
+        reason: 'of more rows than columns only the first columns of Q are determined; give { mode: "reduced" }',
       });
     });
     missing.set(action, found);
@@ -180,8 +181,8 @@ export abstract class DecompositionTensor extends TensorBase {
    * `Q` `[..., m, m]`, orthogonal, and `R` `[..., m, n]`, upper triangular, whose product is this, by Householder's
    * reflections; signs as in LAPACK. With `mode` "reduced" `Q` is `[..., m, k]` and `R` `[..., k, n]`, k = min(m, n), and
    * nothing of m by m is computed. Float32, float64 for float64. The gradient is not finite where the first k columns depend
-   * on each other. Of complex numbers `Q` is unitary, and the diagonal of `R` real and not negative; gradients of those have
-   * no formula yet.
+   * on each other. Of complex numbers `Q` is unitary, and the diagonal of `R` real and not negative; gradients of those take
+   * `mode` "reduced" where there are more rows than columns.
    *
    * @throws {ShapeError} below two axes @throws {ArgumentError} for another mode
    */
@@ -227,10 +228,28 @@ export abstract class DecompositionTensor extends TensorBase {
       const of = (count: number): this =>
         count === k ? turns : turns.cat([this.wrap(broadcastTo(constant(1, d), [...lead, count - k]))], -1);
       const made = [q.mul(of(q.shape[q.ndim - 1]).unsqueeze(-2)), of(rows).conjugated().unsqueeze(-1).mul(upper)];
-      return made.map((t) => this.withoutGradient("qr", t).cast(out)) as [this, this];
+      if (q.shape[q.ndim - 1] > k) return made.map((t) => this.withoutGradient("qr", t).cast(out)) as [this, this];
+      const [Q, R] = made.map((t) => this.wrap(detachNode(t.kept().uop))) as [this, this];
+      // Q turns by X, skew: below the diagonal what Qᴴ dA R⁻¹ is there, and the imaginary part of its diagonal
+      const change = given.sub(this.wrap(detachNode(given.uop))), first = change.at("...", [0, k]);
+      const back = R.at("...", [0, k]).inv(), moved = Q.adjoint().dot(first).dot(back), below = moved.tril(-1);
+      const X = below.sub(below.adjoint()).add(moved.sub(moved.conjugated()).mul(0.5).tril().triu()) as this;
+      const beside = first.dot(back).sub(Q.dot(moved)), turned = Q.add(Q.dot(X)).add(beside);
+      const upperNext = R.add(Q.adjoint().dot(change).sub(X.dot(R)).triu());
+      return [Q.changing(turned).cast(out), R.changing(upperNext).cast(out)];
     }
     const [Q, R] = isEmpty ? [q.uop, upper.uop] : this.formulas.matrices.decomposed(given.uop, q.uop, upper.uop);
     return [this.wrap(Q).cast(out), this.wrap(R).cast(out)];
+  }
+
+  /** The conjugate of the transpose. */
+  private adjoint(): this {
+    return this.conjugated().transpose(-1, -2);
+  }
+  /** This, of complex numbers, which changes as `near` does, of the same value. */
+  protected changing(near: this): this {
+    const [value, from] = [this, near].map((t) => this.wrap(t.uop).viewAsReal().kept().uop);
+    return this.wrap(withGradient(value, [from], PASSED)).viewAsComplex();
   }
 
   /** A result of complex numbers that has no formula for its gradient. */
@@ -405,7 +424,8 @@ export abstract class DecompositionTensor extends TensorBase {
    * columns (Hestenes, 1958), all disjoint pairs at once. `U` is `[..., m, m]` and `Vᵀ` `[..., n, n]`, or with
    * `fullMatrices` false only their first min(m, n) columns and rows. Signs are not unique. Gradients are those of the first
    * min(m, n) vectors, and infinite or NaN where two singular values are equal; that of the values alone is finite. Complex
-   * matrices have unitary vectors, `Vᴴ` in place of `Vᵀ`, and real values; their vectors have no gradients yet.
+   * matrices have unitary vectors, `Vᴴ` in place of `Vᵀ`, and real values; directions of their vectors in the complex plane
+   * are not unique, and what is differentiated must not depend on them.
    *
    * @throws {ShapeError} below two axes
    */
@@ -425,7 +445,8 @@ export abstract class DecompositionTensor extends TensorBase {
       // the values change by Re(uᴴ dA v)
       const own = U.at("...", [0, n]).conjugated().mul(a.dot(V.conjugated().transpose(-1, -2))).real().sum(-2);
       const S = this.wrap(withGradient(s, [own.uop], PASSED)),
-        [left, right] = [U, V].map((x) => this.withoutGradient("svd", x));
+        [first, right] = this.turnedBy(a, U.at("...", [0, n]), s, V);
+      const left = U.shape[U.ndim - 1] === n ? first : first.cat([U.at("...", [n, null])], -1);
       return [left.cast(floatOf(this.dtype)), S.cast(floatOf(this.dtype).real), right.cast(floatOf(this.dtype))] as [
         this,
         this,
@@ -435,6 +456,23 @@ export abstract class DecompositionTensor extends TensorBase {
     const raw = nativeSvd(a.uop, fullMatrices ? m : n) ?? a.rotatedFully(fullMatrices), out = floatOf(this.dtype);
     const found = prod(shape) === 0 ? raw : differentiable(a.uop, raw);
     return [this.wrap(found.u).cast(out), this.wrap(found.s).cast(out), this.wrap(found.vt).cast(out)];
+  }
+
+  /**
+   * The first vectors of singular values `s`, complex, as they turn with `a`: U by F (P S + S Pᴴ) and V by F (S P + Pᴴ S) of
+   * P = Uᴴ dA V, F_ij = 1 / (s_j² - s_i²), and by what of dA is beside all. The direction of a pair in the plane is U's.
+   */
+  private turnedBy(a: this, U: this, s: UOp, Vt: this): [left: this, right: this] {
+    const V = Vt.adjoint(), S = this.wrap(detachNode(s)), change = a.sub(this.wrap(detachNode(a.uop)));
+    const P = U.adjoint().dot(change).dot(V).kept(), Q = P.adjoint(), column = S.unsqueeze(-1), row = S.unsqueeze(-2);
+    const own = this.wrap(isDiagonal(row.mul(column).uop)),
+      gaps = own.where(1, row.square().sub(column.square())) as this;
+    const turn = (x: this): this => own.where(0, x.div(gaps)) as this;
+    const alone = P.sub(Q).mul(0.5).div(row).tril().triu(); // the imaginary parts of the diagonal, over s
+    const left = U.dot(turn(P.mul(row).add(Q.mul(column)) as this).add(alone));
+    const right = V.dot(turn(P.mul(column).add(Q.mul(row)) as this));
+    const outside = change.dot(V).sub(U.dot(P)).div(row), inside = change.adjoint().dot(U).sub(V.dot(Q)).div(row);
+    return [U.changing(U.add(left).add(outside)), V.changing(V.add(right).add(inside)).adjoint()];
   }
 
   /** {@linkcode svd} of m >= n by rotations of all disjoint pairs of columns at once, in kernels of any device. */

@@ -98,8 +98,8 @@ export abstract class SystemTensor extends TensorBase {
   /**
    * The eigenvalues `[..., n]` of symmetric matrices, ascending, and their vectors, the columns of `[..., n, n]`. Only the
    * lower triangle (with `uplo` "U" the upper one) is looked at. Signs are not unique. Gradients of vectors are infinite or
-   * NaN where two values are equal. Complex matrices are Hermitian: their values are real, and their vectors have no gradients
-   * yet.
+   * NaN where two values are equal. Complex matrices are Hermitian: their values are real, and what is differentiated must not
+   * depend on the directions of their vectors in the complex plane, which are not unique.
    *
    * @throws {ShapeError} unless they are square, {ArgumentError} for another triangle
    */
@@ -118,7 +118,12 @@ export abstract class SystemTensor extends TensorBase {
       // the values change by Re(vᴴ dA v)
       const own = v.conj().mul(a.dot(v)).real().sum(-2);
       const values = this.wrap(withGradient(detachNode(w.uop), [own.uop], PASSED));
-      return [values.cast(out.real) as this, vh.conj().transpose(-1, -2).flip(-1).cast(out) as this];
+      // and vectors turn to others by what stands beside it
+      const gaps = this.wrap(detachNode(w.unsqueeze(-2).sub(w.unsqueeze(-1)).uop)),
+        same = this.wrap(isDiagonal(gaps.uop));
+      const change = v.conj().transpose(-1, -2).dot(a.sub(this.wrap(detachNode(a.uop)))).dot(v);
+      const turns = same.where(0, change.div(same.where(1, gaps) as this)) as this;
+      return [values.cast(out.real) as this, v.changing(v.add(v.dot(turns))).cast(out) as this];
     }
     const whole = half.add(other).add(a.tril().triu());
     if (prod(a.shape) === 0) return [a.sum(-1).cast(out), this.wrap(a.uop).cast(out)];
