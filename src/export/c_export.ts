@@ -183,7 +183,11 @@ export class CText {
     if (checks.length > 0) lines.push(`if (${checks.join(" || ")}) return 1;`);
     lines.push(...body);
     if (plan.draws > 0) lines.push(`context->counter += ${plan.draws}u;`);
-    if (!/context/.test(lines.join("\n"))) lines.unshift("(void)context;");
+    const given = [...arraysOf(plan, "input"), ...arraysOf(plan, "output")].map(([, a]) => a.name),
+      text = lines.join("\n");
+    for (const name of ["context", ...given].reverse()) {
+      if (!new RegExp(`\\b${name}\\b`).test(text)) lines.unshift(`(void)${name};`);
+    }
     if (checks.length > 0) lines.push("return 0;");
     return lines;
   }

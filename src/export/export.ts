@@ -4,6 +4,8 @@
  *
  * @module
  */
+import { hostFiles, NO_FILES } from "../device/host_files.ts";
+import { writeFile } from "../state/write.ts";
 import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
@@ -75,14 +77,18 @@ export class Exported {
     });
   }
 
-  /** Writes the files into a folder, which is made. Needs permission to write there. */
+  /** Writes the files into a folder, which is made. @throws {ExportError} where the runtime has no files */
   async write(folder: string): Promise<string[]> {
-    await Deno.mkdir(folder, { recursive: true });
+    const files = hostFiles();
+    if (files === undefined) {
+      throw new ExportError("write an export", { reason: `${NO_FILES}; take them from its \`files\`` });
+    }
+    await files.mkdir(folder, { recursive: true });
     const paths: string[] = [];
     for (const [name, content] of this.files) {
       const path = `${folder.replace(/\/$/, "")}/${name}`;
-      if (typeof content === "string") await Deno.writeTextFile(path, content);
-      else await Deno.writeFile(path, content);
+      const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+      await writeFile(path, async (put) => await put(bytes));
       paths.push(path);
     }
     return paths;
