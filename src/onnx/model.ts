@@ -18,6 +18,7 @@ import type { Steps } from "./values/node_call.ts";
 import {
   type External,
   type Fault,
+  HOST_LIMIT,
   hostNumbers,
   type Item,
   knownValue,
@@ -29,7 +30,10 @@ import {
 import { elementType, STRING, typeName } from "./wire/element_types.ts";
 import { faultOf, type ModelProto, readModel, type TensorProto, type TypeProto } from "./wire/messages.ts";
 
-/** What an input may be given as: a tensor, numbers, texts (nested lists, or one), a list for a sequence, or null. */
+/**
+ * What an input may be given as: a tensor, numbers, texts (nested lists, or one), a list for a sequence, or null. Whole
+ * numbers that are no tensors are known to the host: those that decide on shapes or branches are given so under `jit`.
+ */
 export type OnnxInput = Tensor | number | boolean | string | null | readonly OnnxInput[];
 /** What an output is: a tensor, texts in nested lists, a list where it is a sequence, or null for an absent optional. */
 export type OnnxOutput = Tensor | string | null | readonly OnnxOutput[];
@@ -165,10 +169,13 @@ export class OnnxModel {
       if (typeof x !== "number" && typeof x !== "boolean" && !Array.isArray(x)) {
         throw new ArgumentError(action, { reason: `it takes a tensor, not ${describe(x)}` });
       }
-      return valueOf(
-        new Tensor(x as number[], { dtype: want?.dtype ?? dtypes.float32, device: device as DeviceName }),
-        want?.code,
-      );
+      const t = new Tensor(x as number[], { dtype: want?.dtype ?? dtypes.float32, device: device as DeviceName });
+      const flat = (Array.isArray(x) ? x.flat(Infinity) : [x]).map(Number),
+        whole = want?.dtype.isInt || want?.dtype.isBool;
+      // whole numbers stay known on the host as well: they may decide on shapes and branches, under jit too
+      return whole && flat.length <= HOST_LIMIT && flat.every(Number.isSafeInteger)
+        ? new Value(want!.code, t.shape, { tensor: t, data: flat })
+        : valueOf(t, want?.code);
     }
     if (want === undefined) return valueOf(x.to(device as DeviceName));
     const fits = x.dtype === want.dtype || x.dtype.isInt && want.dtype.isInt ||

@@ -1,6 +1,7 @@
 /**
  * `deno task onnx MODEL`: what a model takes, gives and consists of; with `--bench` how long it loads and runs, on random
- * inputs, under `jit`. Sizes that are free are 1 unless `--sizes name=n,…` says otherwise.
+ * inputs, under `jit`. Sizes that are free are 1 unless `--sizes name=n,…` says otherwise; whole numbers that decide on
+ * branches are given by `--values name=n,…`.
  *
  * @module
  */
@@ -12,7 +13,7 @@ import { Tensor } from "../tensor/tensor.ts";
 import { elementTypeNamed } from "./wire/element_types.ts";
 import { info, load, type OnnxPort } from "./onnx.ts";
 
-const USAGE = "deno task onnx MODEL [--bench] [--device D] [--sizes name=n,...] [--runs N]";
+const USAGE = "deno task onnx MODEL [--bench] [--device D] [--sizes name=n,...] [--values name=n,...] [--runs N]";
 
 /** What was asked for. @throws {Error} for what is not known */
 function readArguments(args: readonly string[]): { file: string; bench: boolean; options: Map<string, string> } {
@@ -22,7 +23,7 @@ function readArguments(args: readonly string[]): { file: string; bench: boolean;
     const m = /^--(\w+)(?:=(.*))?$/.exec(args[i]);
     if (m === null) files.push(args[i]);
     else if (m[1] === "bench") bench = true;
-    else if (["device", "sizes", "runs"].includes(m[1])) options.set(m[1], m[2] ?? args[++i] ?? "");
+    else if (["device", "sizes", "values", "runs"].includes(m[1])) options.set(m[1], m[2] ?? args[++i] ?? "");
     else throw new Error(`There is no option --${m[1]}: ${USAGE}`);
   }
   if (files.length !== 1) throw new Error(`Name one model: ${USAGE}`);
@@ -38,19 +39,28 @@ function randomInput(port: OnnxPort, sizes: ReadonlyMap<string, number>, device:
   return (dtype.isFloat ? drawn.mul(2).sub(1) : drawn.add(0.5)).cast(dtype).contiguous().realize();
 }
 
-async function bench(file: string, options: ReadonlyMap<string, string>): Promise<void> {
-  const device = (options.get("device") ?? defaultDevice()) as DeviceName, runs = Number(options.get("runs") ?? 20);
-  const sizes = new Map(
-    (options.get("sizes") ?? "").split(",").filter((s) => s !== "").map((pair) => {
+/** `name=n,...` of an option. */
+function pairsOf(options: ReadonlyMap<string, string>, option: string): Map<string, number> {
+  return new Map(
+    (options.get(option) ?? "").split(",").filter((s) => s !== "").map((pair) => {
       const [name, n] = pair.split("=");
-      if (!Number.isInteger(Number(n))) throw new Error(`--sizes takes name=n, not "${pair}": ${USAGE}`);
+      if (!Number.isInteger(Number(n))) throw new Error(`--${option} takes name=n, not "${pair}": ${USAGE}`);
       return [name, Number(n)] as const;
     }),
   );
+}
+
+async function bench(file: string, options: ReadonlyMap<string, string>): Promise<void> {
+  const device = (options.get("device") ?? defaultDevice()) as DeviceName, runs = Number(options.get("runs") ?? 20);
+  const sizes = pairsOf(options, "sizes"), values = pairsOf(options, "values");
   const start = performance.now(), model = await load(file, { device }), loaded = performance.now();
-  const inputs = model.inputs.map((p) => randomInput(p, sizes, device));
+  const drawn = model.inputs.filter((p) => !values.has(p.name)),
+    inputs = drawn.map((p) => randomInput(p, sizes, device));
   const call = jit((...xs: Tensor[]) => {
-    const out = model.call(...xs);
+    const out = model.call({
+      ...Object.fromEntries(values),
+      ...Object.fromEntries(drawn.map((p, i) => [p.name, xs[i]])),
+    });
     return Object.values(out).filter((t): t is Tensor => t instanceof Tensor);
   });
   const once = async (): Promise<number> => {

@@ -110,6 +110,20 @@ Deno.test("onnx: If, Loop and functions of the model", async () => {
     initializers: [{ name: "ten", dims: [], values: [10] }, { name: "count", dims: [], values: [2], type: I }],
     functions: [{ name: "Twice", domain: "own", inputs: ["a"], outputs: ["b"], nodes: [["Add", ["a", "a"], ["b"]]] }],
   });
+  // what is whole and given as numbers decides under jit as well
+  const chosen = await load({
+    nodes: [["Equal", ["k", "one"], ["is"]], ["If", ["is"], ["y"], {
+      then_branch: { graph: branch("Mul") },
+      else_branch: { graph: branch("Add") },
+    }]],
+    inputs: { x: [F, ["n"]], k: [I, []] },
+    outputs: { y: [F, ["n"]] },
+    initializers: [{ name: "one", dims: [], values: [1], type: I }],
+  });
+  const squares = jit((x: Tensor) => chosen.call({ x, k: 1 }).y as Tensor);
+  for (const n of [1, 2, 3]) {
+    assert.deepEqual(await squares(new Tensor([n, 10], { dtype: "float32", device })).tolist(), [n * n, 100]);
+  }
   const small = model.call([1, 2]), large = model.call([1, 20]);
   assert.deepEqual(await (small.last as Tensor).tolist(), [8, 16]);
   assert.deepEqual(await (small.all as Tensor).tolist(), [[2, 4], [4, 8]]);
