@@ -7,7 +7,7 @@
  */
 import assert from "node:assert/strict";
 import "../../mod.ts";
-import { LanguageModel, serve } from "../../src/llm/llm.ts";
+import { LanguageModel, renderChat, serve } from "../../src/llm/llm.ts";
 
 const LIBRARY: string = "npm:openai@6.49.0";
 
@@ -89,5 +89,19 @@ await check(() =>
 await check(() => assert.rejects(() => client.chat.completions.create({ ...base, messages: [] }), status(400)));
 const stranger = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "x", maxRetries: 0 });
 await check(() => assert.rejects(() => stranger.models.list(), status(401)));
+await check(async () => {
+  // the other package: templates of models, rendered by npm's @huggingface/jinja
+  const template = "{{ bos_token }}{% for m in messages %}<|{{ m.role }}|>{{ m.content | trim }}{% endfor %}" +
+    "{% if add_generation_prompt %}<|assistant|>{% endif %}";
+  assert.equal(
+    await renderChat([{ role: "user", content: " hi " }], template, { bos_token: "<s>" }),
+    "<s><|user|>hi<|assistant|>",
+  );
+  const refuses = "{{ raise_exception('no ' ~ messages[0].role) }}";
+  await assert.rejects(
+    () => renderChat([{ role: "system", content: "" }], refuses, {}),
+    /Cannot render the model's chat template: no system/,
+  );
+});
 await server.stop();
 console.log(`${checks} checks`);

@@ -87,6 +87,7 @@ Deno.test("server: models, health and metrics", async () => {
   assert.equal((await (await get("/v1/models/stories260K")).json()).id, "stories260K");
   assert.equal((await get("/v1/models/other")).status, 404);
   assert.equal((await (await get("/health")).json()).status, "ok");
+  await post("/v1/completions", { ...greedy, prompt: PROMPT });
   assert.match(await (await get("/metrics")).text(), /^dinograd_completion_tokens_total [1-9]/m);
 });
 
@@ -194,5 +195,5 @@ Deno.test("server: the official client gets what it expects, where it can be fet
     return;
   }
   assert.equal(code, 0, stderr);
-  assert.equal(stdout.trim(), "9 checks");
+  assert.equal(stdout.trim(), "10 checks");
 });

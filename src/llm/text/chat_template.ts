@@ -37,22 +37,6 @@ function loadJinja(): Promise<Jinja> {
   return loaded;
 }
 
-/** A date as templates write it, "26 Jul 2024". */
-function dateText(format: string): string {
-  const now = new Date(), two = (n: number) => String(n).padStart(2, "0");
-  const month = now.toLocaleString("en-US", { month: "short" }), long = now.toLocaleString("en-US", { month: "long" });
-  const parts: Readonly<Record<string, string>> = {
-    "%d": two(now.getDate()),
-    "%m": two(now.getMonth() + 1),
-    "%b": month,
-    "%B": long,
-    "%Y": String(now.getFullYear()),
-    "%H": two(now.getHours()),
-    "%M": two(now.getMinutes()),
-  };
-  return format.replace(/%[a-zA-Z]/g, (p) => parts[p] ?? p);
-}
-
 /**
  * The text of a conversation. Without a template the contents stand one after the other.
  *
@@ -69,10 +53,6 @@ export async function renderChat(
     return new Template(template).render({
       messages,
       add_generation_prompt: true,
-      strftime_now: dateText,
-      raise_exception: (text: string) => {
-        throw new Error(text);
-      },
       ...values,
     });
   } catch (error) {
