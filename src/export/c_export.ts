@@ -7,7 +7,15 @@
 import type { DType } from "../dtype/dtype.ts";
 import { f32FromF16, smallFloatText } from "./export_numbers.ts";
 import { arraysOf, type ExportPlan, placesOf, type PlanArray, type PlanPart, type PlanScalar } from "./export_plan.ts";
-import { callerType, type CForm, type CFunction, type CKernels, FAST_PRELUDE, writeCKernels } from "./c_kernels.ts";
+import {
+  callerType,
+  type CForm,
+  type CFunction,
+  type CKernels,
+  FAST_PRELUDE,
+  INLINE,
+  writeCKernels,
+} from "./c_kernels.ts";
 
 /** What is beside a source as numbers in its text, at most; more lies in a file of bytes. */
 const TEXT_BYTES = 1 << 16;
@@ -213,7 +221,7 @@ export class CText {
       "#endif",
     ];
     if (this.form.style === "fast") lines.push(FAST_PRELUDE);
-    else if (/\bINLINE\b/.test(all)) lines.push("#define INLINE static inline");
+    else if (/\bINLINE\b/.test(all)) lines.push(INLINE);
     lines.push(...kernels.declarations, "", functions);
     if (this.usesWeights) lines.push(...this.embedded(`${name}.bin`, `${upper}_EMBED`, `${name}_weights`), "");
     if (this.usesWeights) {

@@ -224,8 +224,15 @@ export function callerType(d: DType): string {
   return memoryType(d);
 }
 
+/** Small functions: by gcc and clang no local ones, since clang 19 fits those to one place of a call, wrongly. */
+export const INLINE = `#ifdef __GNUC__
+#define INLINE extern inline __attribute__((always_inline, gnu_inline))
+#else
+#define INLINE static inline
+#endif`;
+
 /** What the fast style stands on. */
-export const FAST_PRELUDE = `#pragma GCC diagnostic ignored "-Wunknown-pragmas"
+export const FAST_PRELUDE: string = `#pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #ifndef __clang__
 #pragma GCC diagnostic ignored "-Wpsabi"
@@ -245,4 +252,4 @@ export const FAST_PRELUDE = `#pragma GCC diagnostic ignored "-Wunknown-pragmas"
 #ifndef __has_builtin
 #define __has_builtin(x) 0
 #endif
-#define INLINE static inline __attribute__((always_inline))`;
+${INLINE}`;

@@ -19,7 +19,7 @@ const FORMS: Readonly<Record<string, Partial<ExportOptions>>> = {
 };
 
 /** What compilers beside the first build: what each has of its own. */
-const OTHERS = ["digits"];
+const OTHERS = ["digits", "clamped"];
 
 /** Exports all examples in one form. */
 async function exported(form: Partial<ExportOptions>): Promise<Map<string, Exported>> {
@@ -41,7 +41,7 @@ for (const [form, options] of Object.entries(FORMS)) {
         for (const name of n === 0 ? all.keys() : OTHERS) {
           const to = `${at}/${name}_test`, args = isCpp ? ["-x", "c++", "-std=c++17"] : ["-std=c11"];
           const flags = [
-            n === 0 ? "-O1" : "-O0",
+            name === "clamped" ? "-O2" : n === 0 ? "-O1" : "-O0",
             "-Wall",
             "-Wextra",
             "-Werror",

@@ -75,11 +75,19 @@ export function examples(): Record<string, Example> {
       weights: { table },
     },
     whole: {
-      f: (a: Tensor, b: Tensor) => [a.mul(b).add(7), a.floorDiv(3), b.gt(0), a.bitwiseXor(b), a.maximum(b)],
+      f: (
+        a: Tensor,
+        b: Tensor,
+      ) => [a.mul(b).add(7), a.floorDiv(3), b.gt(0), a.bitwiseXor(b), a.maximum(b)],
       args: [
         new Tensor([7, -7, 2147483647, -2147483648], { dtype: "int32" }).realize(),
         new Tensor([2, -3, 5, -1], { dtype: "int32" }).realize(),
       ],
+    },
+    // one call of a helper, where a comparison holds
+    clamped: {
+      f: (a: Tensor) => a.lt(16).where(a.maximum(0), 16),
+      args: [new Tensor([100, 5, -9, 16], { dtype: "int32" }).realize()],
     },
     halves: {
       f: (x: Tensor) => [x.mul(1.5).exp(), x.cast(dtypes.bfloat16), x.sum()],
