@@ -1,7 +1,7 @@
 /** Movement: values by the oracle, shapes, and what each method refuses. */
+import { CompiledKernel, schedule } from "../../../mod.ts";
 import { valueOf } from "../graph.ts";
 import { assert, assertEquals, assertThrows } from "@std/assert";
-import { CompiledKernel, schedule } from "../../../mod.ts";
 import { ArgumentError, ShapeError } from "../../../src/helpers/errors.ts";
 import { Tensor } from "../../../src/tensor/tensor.ts";
 
