@@ -60,10 +60,20 @@ export interface BlockSpec {
   readonly normalized: boolean;
   readonly skipRopeEvery: number;
   readonly windowBase: number | undefined;
+  /** What files of the first kind leave out: how far a window reaches, and where attention and logits are capped; 0 for none. */
+  readonly defaults: { readonly window: number; readonly attentionCap: number; readonly logitCap: number };
+  /** Of so many layers, attention is scaled by the width of the model over its heads; 0 for none. */
+  readonly wideLayers: number;
+  /** Whether the number in the file divides the logits; else it multiplies them. */
+  readonly dividesLogits: boolean;
 }
 
+/** Choices that the metadata may change, or that become numbers. */
+type OfFiles =
+  | ("rope" | "gating" | "normalized" | "skipRopeEvery" | "windowBase")
+  | ("defaults" | "wideLayers" | "dividesLogits");
 /** A decoder. */
-export interface ModelSpec extends Omit<BlockSpec, "rope" | "gating" | "normalized" | "skipRopeEvery" | "windowBase"> {
+export interface ModelSpec extends Omit<BlockSpec, OfFiles> {
   readonly architecture: string;
   readonly layers: number;
   readonly dim: number;
@@ -98,6 +108,9 @@ const LLAMA: BlockSpec = {
   normalized: true,
   skipRopeEvery: 0,
   windowBase: undefined,
+  defaults: { window: 0, attentionCap: 0, logitCap: 0 },
+  wideLayers: 0,
+  dividesLogits: false,
 };
 const QWEN: BlockSpec = { ...LLAMA, rope: "halves" };
 const GEMMA: BlockSpec = { ...QWEN, activation: "gelu", scaledEmbedding: true };
@@ -107,8 +120,8 @@ export const ARCHITECTURES: Readonly<Record<string, BlockSpec>> = {
   llama: LLAMA,
   mistral3: LLAMA,
   internlm2: LLAMA,
-  granite: LLAMA,
-  granitemoe: LLAMA,
+  granite: { ...LLAMA, dividesLogits: true },
+  granitemoe: { ...LLAMA, dividesLogits: true },
   smollm3: { ...LLAMA, skipRopeEvery: 4 },
   arcee: { ...LLAMA, activation: "relu2" },
   "ernie4_5": LLAMA,
@@ -132,13 +145,15 @@ export const ARCHITECTURES: Readonly<Record<string, BlockSpec>> = {
   olmoe: { ...QWEN, wideHeadNorm: true, normalized: false },
   "hunyuan-dense": QWEN,
   gemma: GEMMA,
-  gemma2: { ...GEMMA, windowEvery: 2 },
-  gemma3: { ...GEMMA, windowEvery: 6, windowBase: 10000 },
+  gemma2: {
+    ...GEMMA,
+    windowEvery: 2,
+    defaults: { window: 4096, attentionCap: 50, logitCap: 30 },
+    wideLayers: 46,
+  },
+  gemma3: { ...GEMMA, windowEvery: 6, windowBase: 10000, wideLayers: 62 },
   "gpt-oss": { ...QWEN, activation: "clampedSwiglu", windowEvery: 2, gating: "softmaxOfChosen", normalized: false },
 };
-
-/** The number of layers for which a size of Gemma scales its attention by the width of the model. */
-const WIDE_GEMMA: Readonly<Record<string, number>> = { gemma2: 46, gemma3: 62 };
 
 function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, context: number): RopeSpec {
   const kind = meta.text(`${at}rope.scaling.type`, "none"), factor = meta.number(`${at}rope.scaling.factor`, 1);
@@ -205,10 +220,8 @@ export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string):
   if (experts !== undefined && (experts.used < 1 || experts.used > count)) {
     throw meta.bad(`it uses ${experts.used} of ${count} experts`);
   }
-  const window = block.windowEvery > 0
-    ? meta.count(`${at}attention.sliding_window`, architecture === "gemma2" ? 4096 : 0)
-    : 0;
-  const wide = WIDE_GEMMA[architecture] === layers;
+  const window = block.windowEvery > 0 ? meta.count(`${at}attention.sliding_window`, block.defaults.window) : 0;
+  const wide = block.wideLayers === layers;
   return {
     ...block,
     architecture,
@@ -224,14 +237,11 @@ export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string):
     experts,
     window,
     attentionScale: meta.number(`${at}attention.scale`, 0) || 1 / Math.sqrt(wide ? dim / heads : headDim),
-    attentionCap: meta.number(`${at}attn_logit_softcapping`, architecture === "gemma2" ? 50 : 0),
-    logitCap: meta.number(`${at}final_logit_softcapping`, architecture === "gemma2" ? 30 : 0),
+    attentionCap: meta.number(`${at}attn_logit_softcapping`, block.defaults.attentionCap),
+    logitCap: meta.number(`${at}final_logit_softcapping`, block.defaults.logitCap),
     embeddingScale: block.scaledEmbedding ? Math.sqrt(dim) : meta.number(`${at}embedding_scale`, 1),
     residualScale: meta.number(`${at}residual_scale`, 1),
-    // granite divides by what command-r multiplies with
-    logitScale: architecture.startsWith("granite")
-      ? 1 / meta.number(`${at}logit_scale`, 1)
-      : meta.number(`${at}logit_scale`, 1),
+    logitScale: meta.number(`${at}logit_scale`, 1) ** (block.dividesLogits ? -1 : 1),
   };
 }
 
