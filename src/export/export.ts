@@ -50,7 +50,9 @@ export interface ExportOptions {
 
 /** What a program gives to `deno task export`, under the name `exported`. */
 export interface Exportable {
+  /** The function. */
   readonly f: (...args: never[]) => unknown;
+  /** What it is called with: shapes and dtypes count, and the recorded call has these values. */
   readonly args: readonly unknown[];
   /** As in {@linkcode ExportOptions}. */
   readonly weights?: unknown;

@@ -31,11 +31,15 @@ export type Space = "input" | "output" | "weight" | "state" | "arena";
 
 /** Memory that kernels use. */
 export interface PlanArray {
+  /** Unique in the plan; a name in C. */
   readonly name: string;
+  /** Where it lies. */
   readonly space: Space;
+  /** Of its elements. */
   readonly dtype: DType;
   /** In elements; with symbolic sizes, at most. */
   readonly size: number;
+  /** As the caller sees it; sizes that may vary are the largest. */
   readonly shape: readonly number[];
   /** Bytes from the start of the weights or of the state; where in the arena is the writer's to choose. */
   readonly offset: number;
@@ -49,9 +53,13 @@ export interface PlanArray {
 
 /** An array, or a part of one, from byte `offset` on. */
 export interface PlanPart {
+  /** The position of what it is a part of in `arrays`. */
   readonly array: number;
+  /** Bytes from its begin. */
   readonly offset: number;
+  /** Of its elements. */
   readonly dtype: DType;
+  /** Elements. */
   readonly size: number;
 }
 
@@ -66,11 +74,13 @@ export type PlanScalar =
 
 /** A kernel, by its structure alone. */
 export interface PlanKernel {
+  /** What it computes. */
   readonly ast: UOp;
   /** The user's line of the first step that runs it. */
   readonly line: string | undefined;
   /** Which of its arguments it writes. */
   readonly writes: readonly boolean[];
+  /** Operations on floats in a run, at the largest sizes. */
   readonly flops: number;
 }
 
@@ -88,8 +98,11 @@ export type PlanStep =
 
 /** A size that calls may differ in. */
 export interface PlanVariable {
+  /** As in the function. */
   readonly name: string;
+  /** The least value, inclusive. */
   readonly min: number;
+  /** The largest value, inclusive. */
   readonly max: number;
 }
 
@@ -97,28 +110,41 @@ export interface PlanVariable {
 export interface PlanTest {
   /** Of each input and output, by the number of the array. */
   readonly inputs: ReadonlyMap<number, Uint8Array>;
+  /** Bytes of outputs, by position in `arrays`. */
   readonly outputs: ReadonlyMap<number, Uint8Array>;
   /** Leading elements of an output that are compared: those beyond a symbolic size are undefined. */
   readonly counts: ReadonlyMap<number, number>;
+  /** Sizes by name. */
   readonly variables: ReadonlyMap<string, number>;
   /** Random numbers before it. */
   readonly counter: number;
+  /** What random numbers followed from. */
   readonly seed: bigint;
 }
 
 /** All that writers are told. */
 export interface ExportPlan {
+  /** What this is. */
   readonly format: "dinograd plan";
+  /** Of the format. */
   readonly version: 1;
+  /** Of files and functions. */
   readonly name: string;
+  /** All memory. */
   readonly arrays: readonly PlanArray[];
+  /** Each once. */
   readonly kernels: readonly PlanKernel[];
+  /** What runs, in this order. */
   readonly steps: readonly PlanStep[];
+  /** Arguments of a run besides arrays. */
   readonly variables: readonly PlanVariable[];
   /** Random numbers that a call draws. */
   readonly draws: number;
+  /** Bytes of all weights. */
   readonly weightBytes: number;
+  /** Bytes of what runs leave for later ones. */
   readonly stateBytes: number;
+  /** The recorded call. */
   readonly test: PlanTest;
 }
 

@@ -19,6 +19,7 @@ export type FormatName =
 
 /** One format. */
 export interface BlockFormat {
+  /** As GGUF names it. */
   readonly name: FormatName;
   /** Its number in files. */
   readonly id: number;

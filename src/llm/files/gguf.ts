@@ -23,14 +23,19 @@ export type GgufValue = number | bigint | boolean | string | readonly (number | 
 
 /** A value with its type; `list` where it is a list of such values. */
 export interface GgufEntry {
+  /** Of the value, or of the elements of the list. */
   readonly type: GgufScalarType;
+  /** Whether it is a list. */
   readonly list: boolean;
+  /** What the file says. */
   readonly value: GgufValue;
 }
 
 /** A tensor of a file. */
 export interface GgufTensor {
+  /** Unique in the model. */
   readonly name: string;
+  /** How its numbers are written. */
   readonly format: BlockFormat;
   /** Row-major, outermost axis first: the file has them the other way round. */
   readonly shape: readonly number[];
@@ -44,8 +49,11 @@ export interface GgufTensor {
 
 /** What a file, or all the files of a split model, hold. */
 export interface Gguf {
+  /** 2 or 3. */
   readonly version: number;
+  /** Values by key, in the order of the file. */
   readonly metadata: ReadonlyMap<string, GgufEntry>;
+  /** Tensors by name, of all parts. */
   readonly tensors: ReadonlyMap<string, GgufTensor>;
 }
 

@@ -28,7 +28,9 @@ export type GgufTensorInput = Tensor | {
 
 /** What a file is made of. */
 export interface GgufContents {
+  /** Values by key. */
   readonly metadata: Readonly<Record<string, GgufInput>> | ReadonlyMap<string, GgufInput>;
+  /** Tensors by name. */
   readonly tensors: Readonly<Record<string, GgufTensorInput>> | ReadonlyMap<string, GgufTensorInput>;
 }
 

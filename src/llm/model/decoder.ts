@@ -15,7 +15,9 @@ import { type Weight, WeightStore } from "./weight_store.ts";
 
 /** A decoder: its description and what it computes. */
 export class Decoder {
+  /** What it is made of. */
   readonly spec: ModelSpec;
+  /** Where it computes. */
   readonly device: string;
   /** How many positions there are tables for. */
   readonly context: number;

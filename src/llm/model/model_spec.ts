@@ -74,24 +74,41 @@ type OfFiles =
   | ("defaults" | "wideLayers" | "dividesLogits");
 /** A decoder. */
 export interface ModelSpec extends Omit<BlockSpec, OfFiles> {
+  /** A key of {@linkcode ARCHITECTURES}. */
   readonly architecture: string;
+  /** How many blocks follow each other. */
   readonly layers: number;
+  /** Elements of an embedding. */
   readonly dim: number;
+  /** Of queries, a layer. */
   readonly heads: number;
+  /** Of keys and values: a divisor of `heads`. */
   readonly kvHeads: number;
+  /** Elements of a query and a key of a head. */
   readonly headDim: number;
+  /** Elements of a value of a head. */
   readonly valueDim: number;
+  /** How many tokens a text may have. */
   readonly context: number;
+  /** What norms add to the variance. */
   readonly eps: number;
+  /** How positions are told. */
   readonly rope: RopeSpec;
+  /** Of feed-forward layers; undefined where each is one for all tokens. */
   readonly experts: ExpertSpec | undefined;
   /** How many positions back a key may be; 0 for any number. */
   readonly window: number;
+  /** What scores are multiplied with. */
   readonly attentionScale: number;
+  /** The bound that scores approach, by tanh; 0 for none. */
   readonly attentionCap: number;
+  /** The bound that logits approach, by tanh; 0 for none. */
   readonly logitCap: number;
+  /** What embeddings are multiplied with. */
   readonly embeddingScale: number;
+  /** What attention and feed-forward are multiplied with before they are added. */
   readonly residualScale: number;
+  /** What logits are multiplied with. */
   readonly logitScale: number;
 }
 

@@ -14,7 +14,9 @@ import { sample, type Sampled, type Sampling, type SamplingPlan } from "./sample
 
 /** Log probabilities of a token, natural logarithms. */
 export interface TokenLogprobs {
+  /** Of the token that was taken. */
   readonly own: number;
+  /** The most probable ones, the first first. */
   readonly best: readonly { readonly id: number; readonly logprob: number }[];
 }
 

@@ -11,6 +11,7 @@ import { ArgumentError } from "../../helpers/errors.ts";
 export interface ChatMessage {
   /** "system", "user" or "assistant", or what else the template knows. */
   readonly role: string;
+  /** What was said. */
   readonly content: string;
 }
 

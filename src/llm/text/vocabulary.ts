@@ -16,24 +16,35 @@ export const TokenKind = { NORMAL: 1, UNKNOWN: 2, CONTROL: 3, USER: 4, UNUSED: 5
 
 /** The tokens and rules of a model. */
 export interface Vocabulary {
+  /** How texts are cut. */
   readonly kind: TokenizerKind;
   /** The name of the pre-tokenizer, of BPE. */
   readonly pre: string;
+  /** Texts by id. */
   readonly tokens: readonly string[];
+  /** By id: higher ones are joined first, or more probable. */
   readonly scores: readonly number[];
+  /** By id, a {@linkcode TokenKind}. */
   readonly kinds: readonly number[];
   /** How text is cut, of files that say it themselves. */
   readonly cut: PreTokenizer | undefined;
   /** "left right", of BPE, first come first. */
   readonly merges: readonly string[];
+  /** The id that texts begin with. */
   readonly begin: number | undefined;
+  /** The id that ends a text. */
   readonly end: number | undefined;
+  /** The id of what no token stands for. */
   readonly unknown: number | undefined;
   /** Tokens after which an answer is over. */
   readonly ends: ReadonlySet<number>;
+  /** Whether texts get the first id; undefined: as tokenizers of this kind do. */
   readonly addBegin: boolean | undefined;
+  /** Whether texts get the last id. */
   readonly addEnd: boolean | undefined;
+  /** Whether texts get a space in front. */
   readonly addSpace: boolean | undefined;
+  /** Whether several spaces are one. */
   readonly removeSpaces: boolean;
   /** A compiled map of characters, of unigram models. */
   readonly charsmap: Uint8Array | undefined;
@@ -56,12 +67,14 @@ const TURN_ENDS: ReadonlySet<string> = new Set(
 
 /** Reads typed values of metadata, and says what is wrong with them. */
 export class Metadata {
+  /** Of metadata, and the name of the file that errors tell. */
   constructor(private readonly values: ReadonlyMap<string, GgufEntry>, private readonly file: string) {}
 
   /** An error about the file. */
   bad(reason: string): FormatError {
     return new FormatError("load", { file: this.file, reason });
   }
+  /** Whether there is a value. */
   has(key: string): boolean {
     return this.values.has(key);
   }
@@ -74,6 +87,7 @@ export class Metadata {
     if (!is(value)) throw this.bad(`its value "${key}" is no ${what}`);
     return value;
   }
+  /** A finite number. @throws {FormatError} for another value, and where there is none and no fallback */
   number(key: string, fallback?: number): number {
     return this.get(key, "number", (x): x is number => typeof x === "number", fallback);
   }
@@ -83,12 +97,15 @@ export class Metadata {
     if (!Number.isSafeInteger(n) || n < 0) throw this.bad(`its value "${key}" is ${n}, no count`);
     return n;
   }
+  /** A text. @throws {FormatError} as {@linkcode Metadata.number} */
   text(key: string, fallback?: string): string {
     return this.get(key, "text", (x): x is string => typeof x === "string", fallback);
   }
+  /** True or false. @throws {FormatError} as {@linkcode Metadata.number} */
   flag(key: string, fallback?: boolean): boolean {
     return this.get(key, "boolean", (x): x is boolean => typeof x === "boolean", fallback);
   }
+  /** A list of texts. @throws {FormatError} as {@linkcode Metadata.number} */
   texts(key: string, fallback?: readonly string[]): readonly string[] {
     return this.get(
       key,
@@ -97,6 +114,7 @@ export class Metadata {
       fallback,
     );
   }
+  /** A list of numbers. @throws {FormatError} as {@linkcode Metadata.number} */
   numbers(key: string, fallback?: readonly number[]): readonly number[] {
     return this.get(
       key,

@@ -29,6 +29,7 @@ export interface Piece {
   readonly text: string;
   /** The token; undefined for what came out at the end. */
   readonly id: number | undefined;
+  /** Where they were asked for. */
   readonly logprobs: TokenLogprobs | undefined;
 }
 
@@ -37,18 +38,23 @@ export type FinishReason = "stop" | "length" | "abort";
 
 /** How much was read and written. */
 export interface Usage {
+  /** Tokens of the prompt. */
   readonly promptTokens: number;
   /** Of those, how many were still known from the text before. */
   readonly cachedTokens: number;
+  /** Tokens that were generated. */
   readonly completionTokens: number;
+  /** Why it ended. */
   readonly finish: FinishReason;
   /** From the call to the first token, and from there to the last. */
   readonly promptMs: number;
+  /** From the first token to the last. */
   readonly completionMs: number;
 }
 
 /** A whole answer. */
 export interface Completion extends Usage {
+  /** All pieces. */
   readonly text: string;
 }
 

@@ -49,7 +49,9 @@ export type Prompt = string | readonly number[];
 export class LanguageModel {
   /** "stories260K": of the metadata, or the file. */
   readonly name: string;
+  /** Texts to ids and back. */
   readonly tokenizer: Tokenizer;
+  /** Ids to logits. */
   readonly decoder: Decoder;
   private readonly sequence: Sequence;
   private busy = false;

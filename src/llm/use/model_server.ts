@@ -29,6 +29,7 @@ export interface ServeOptions {
 
 /** A server that runs. */
 export interface RunningServer {
+  /** Where it listens. */
   readonly url: string;
   /** Answers no more requests, and ends the one that is answered. */
   stop(): Promise<void>;

@@ -221,7 +221,9 @@ const TREE_LINES = 40;
 
 /** An explanation as `JSON.stringify` gives it. Names are those of the script. */
 export interface ExplanationData {
+  /** What this is. */
   readonly format: string;
+  /** Of the format. */
   readonly version: number;
   /** What the function threw. */
   readonly error?: string;
@@ -233,7 +235,9 @@ export interface ExplanationData {
   readonly steps: readonly object[];
   /** Reasons that were recorded. */
   readonly notes: readonly object[];
+  /** The program that computes the same. */
   readonly script: string;
+  /** What happened, as Markdown. */
   readonly story: string;
 }
 

@@ -13,6 +13,7 @@ export type NoteKind = "passed" | "missed" | "analysis";
 
 /** A note. */
 export interface Note {
+  /** Whether something was done, not done, or found. */
   readonly kind: NoteKind;
   /** What it is about. */
   readonly node: UOp;
