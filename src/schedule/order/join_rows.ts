@@ -54,9 +54,12 @@ const PLAIN_BYTES = 4;
 
 /** Where rows stay. */
 interface Room {
-  /** Bytes of it, how many of them there are side by side, and what a chain saves at least. */
+  /** Bytes of it, and how many of them there are side by side. */
   readonly bytes: number;
   readonly units: number;
+  /** Blocks that there must be: one row alone is nothing that loops could share. */
+  readonly fewest: number;
+  /** Bytes that a chain saves at least. */
   readonly least: number;
   /** Elements that a block should have. */
   readonly work: number;
@@ -71,11 +74,20 @@ function roomOf(caps: Capabilities): Room | undefined {
   const { grid, threads, l2 } = caps;
   if (grid !== undefined) {
     const { units, sharedBytes: bytes } = grid, weight = units < FEW_UNITS ? LIGHT_WEIGHT : MOST_WEIGHT;
-    return { bytes, units, least: 0, work: BLOCK_WORK, weight, kind: AxisKind.GLOBAL, group: grid };
+    return { bytes, units, fewest: 1, least: 0, work: BLOCK_WORK, weight, kind: AxisKind.GLOBAL, group: grid };
   }
   if (!hasLoopCache(caps)) return undefined;
   const bytes = cacheShare(caps, ROW_SHARE), work = Math.min(BLOCK_WORK, bytes / WORK_BYTES);
-  return { bytes, units: threads, least: l2, work, weight: MOST_WEIGHT, kind: AxisKind.THREAD, group: undefined };
+  return {
+    bytes,
+    units: threads,
+    fewest: Math.max(2, threads),
+    least: l2,
+    work,
+    weight: MOST_WEIGHT,
+    kind: AxisKind.THREAD,
+    group: undefined,
+  };
 }
 
 /** The output loops of a kernel, outermost first in memory. */
@@ -283,66 +295,80 @@ class Joiner {
 
   /** The chain that ends in node `end`, of kernels whose rows are one of `blocks`. */
   private grow(end: number, blocks: number, room: Room): Chain | undefined {
-    const { nodes, infos } = this, members = [end], candidates = new Set<number>();
-    let weight = weightOf(nodes[end].stores);
-    for (let m = end;;) {
-      for (const r of nodes[m].reads) {
-        const [w] = this.writes.get(entryOfKey(r)) ?? [];
-        if (w !== undefined && w < m) candidates.add(w);
-      }
-      // the last one that only members read
-      let next = -1;
-      for (const w of candidates) if (w > next && this.joins(w, members, blocks, room)) next = w;
-      if (next < 0 || (weight += weightOf(nodes[next].stores)) > room.weight) break;
+    const { nodes, infos } = this, members = new Set<number>(), candidates = new Set([end]);
+    let weight = 0, hasOther = false;
+    // from the last to the first: all that read one have been looked at before it
+    while (candidates.size > 0) {
+      const next = Math.max(...candidates);
       candidates.delete(next);
-      members.push(m = next);
+      if (next !== end && !this.joins(next, end, members, blocks, room)) {
+        hasOther ||= this.isKernel(next);
+        continue;
+      }
+      if ((weight += weightOf(nodes[next].stores)) > room.weight && next !== end) {
+        hasOther = true;
+        break;
+      }
+      members.add(next);
+      for (const r of nodes[next].reads) {
+        const [w] = this.writes.get(entryOfKey(r)) ?? [];
+        if (w !== undefined && w < next) candidates.add(w);
+      }
     }
     // where more could be joined, but is another chain, the two part where little goes through memory
-    let count = members.length;
-    if ([...candidates].some((i) => this.isKernel(i))) {
-      const all = this.bytesInto(members);
+    let count = members.size;
+    if (hasOther || [...candidates].some((i) => this.isKernel(i))) {
+      const bytes = this.bytesInto(members), all = bytes[count - 1];
       for (let n = count - 1; n > 1; n--) {
-        if (this.bytesInto(members.slice(0, n)) * NARROW > all) continue;
+        if (bytes[n - 1] * NARROW > all) continue;
         count = n;
         break;
       }
     }
     if (count < 2) return undefined;
+    const chain = [...members].slice(0, count);
     let saved = 0;
-    for (const i of members.slice(1, count)) {
+    for (const i of chain.slice(1)) {
       for (const w of nodes[i].writes) {
         const e = entryOfKey(w);
         saved += infos[e].size * infos[e].dtype.itemsize * (1 + (this.readers.get(e)?.length ?? 0));
       }
     }
-    return saved > room.least ? { members: members.slice(0, count), blocks, saved } : undefined;
+    return saved > room.least ? { members: chain, blocks, saved } : undefined;
   }
 
-  /** Bytes that a chain reads of what other kernels make. */
-  private bytesInto(members: readonly number[]): number {
-    const read = new Set<number>();
+  /** Bytes that the first member of a chain reads of what others make, the first two, and so on. */
+  private bytesInto(members: ReadonlySet<number>): number[] {
+    const { nodes, infos } = this, read = new Set<number>(), before = new Set<number>(), out: number[] = [];
+    const bytesOf = (e: number): number => infos[e].size * infos[e].dtype.itemsize;
+    let bytes = 0;
     for (const m of members) {
-      for (const r of this.nodes[m].reads) {
+      before.add(m);
+      for (const w of nodes[m].writes) if (read.delete(entryOfKey(w))) bytes -= bytesOf(entryOfKey(w));
+      for (const r of nodes[m].reads) {
         const e = entryOfKey(r), [w] = this.writes.get(e) ?? [];
-        if (w !== undefined && !members.includes(w)) read.add(e);
+        if (w === undefined || before.has(w) || read.has(e)) continue;
+        read.add(e);
+        bytes += bytesOf(e);
       }
+      out.push(bytes);
     }
-    return [...read].reduce((n, e) => n + this.infos[e].size * this.infos[e].dtype.itemsize, 0);
+    return out;
   }
 
-  /** Is node `i` one that only members of a chain read, each the row that it computes? */
-  private joins(i: number, members: readonly number[], blocks: number, { bytes, group }: Room): boolean {
+  /** Is node `i` one that only members of the chain that ends in `end` read, each the row that it computes? */
+  private joins(i: number, end: number, members: ReadonlySet<number>, blocks: number, { bytes, group }: Room): boolean {
     const n = this.nodes[i], { infos } = this;
-    return n.device === this.nodes[members[0]].device && this.isKernel(i) &&
+    return n.device === this.nodes[end].device && this.isKernel(i) &&
       n.writes.every((w) => {
         const e = entryOfKey(w), { size, dtype } = infos[e];
         return this.isTemporary(e) && size / blocks * dtype.itemsize <= bytes &&
           (group !== undefined || dtype.itemsize >= PLAIN_BYTES) &&
-          (this.readers.get(e) ?? []).every((r) => members.includes(r) && this.readsRow(r, e, blocks));
+          (this.readers.get(e) ?? []).every((r) => members.has(r) && this.readsRow(r, e, blocks));
       }) && n.stores.every((store) => {
         const s = partedBy(store, blocks), leads = leadsOf(formOf(s)!, blocks);
         return leads >= 0 && readsAlong(s, leads);
-      }) && this.mayMove(i, members[0]);
+      }) && this.mayMove(i, end);
   }
 
   /** The kernel of the first `count` members of a chain; undefined where a group has not the memory for it. */
@@ -351,7 +377,7 @@ class Joiner {
     const { maxBuffers } = this.capsOf(nodes[end].device), { units, group } = room;
     const rowOf = (i: number): number => formOf(nodes[i].stores[0])!.size / blocks;
     const row = Math.max(...members.map(rowOf)), lasts = members.map((i) => this.lastLead(i, blocks));
-    if (group === undefined ? blocks < Math.max(2, units) : 2 * blocks < units && row > FEW_ROWS) return undefined;
+    if (2 * blocks < units && row > FEW_ROWS) return undefined;
     // short rows side by side, where there are enough for all units
     let side = 1;
     while (
@@ -450,6 +476,7 @@ class Joiner {
       const room = roomOf(this.capsOf(nodes[end].device)), chains: Chain[] = [];
       if (room === undefined) continue;
       for (const blocks of this.blocksOf(end)) {
+        if (blocks < room.fewest) continue;
         const chain = this.grow(end, blocks, room);
         if (chain !== undefined) chains.push(chain);
       }
