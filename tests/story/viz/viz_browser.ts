@@ -146,6 +146,7 @@ async function walk(page: Page, seen: Seen, shot: (name: string) => Promise<void
     await page.keyboard.press("5");
     await ready("timeline");
   }
+  await until(page, `document.querySelector("#event") !== null`); // drawn after the address has changed
   seen.event = await text("#event");
   await page.mouse.wheel(0, -200);
   await shot("timeline");
