@@ -101,7 +101,9 @@ Deno.test("doc: every method of tensors has an example, and every family a title
 
 Deno.test("doc: all that is exported is on a page of the reference", () => {
   const pages = PAGES.map(([file]) => Deno.readTextFileSync(new URL(file, ROOT))).join("\n");
-  const told = new Set([...pages.matchAll(/^(?:#+|-) `(?:new |abstract class )?(?:[a-z]\w*\.)?([\w$]+)/gm)].map(([, name]) => name));
+  const told = new Set(
+    [...pages.matchAll(/^(?:#+|-) `(?:new |abstract class )?(?:[a-z]\w*\.)?([\w$]+)/gm)].map(([, name]) => name),
+  );
   const parts = ["nn", "state", ...FAMILIES.map(([family]) => family)]; // what is in them is told
   const { exports } = JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))) as {
     exports: Record<string, string>;
