@@ -492,111 +492,58 @@ async function ofStandard(c: Checks): Promise<void> {
   );
 }
 
+/** Two trees of two leaves each: one asks for feature 0, one for feature 1. */
+const TREES: Readonly<Record<string, Attr>> = {
+  nodes_treeids: { ints: [0, 0, 0, 1, 1, 1] },
+  nodes_nodeids: { ints: [0, 1, 2, 0, 1, 2] },
+  nodes_featureids: { ints: [0, 0, 0, 1, 0, 0] },
+  nodes_modes: { strings: ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"] },
+  nodes_values: { floats: [0.1, 0, 0, -0.2, 0, 0] },
+  nodes_truenodeids: { ints: [1, 0, 0, 1, 0, 0] },
+  nodes_falsenodeids: { ints: [2, 0, 0, 2, 0, 0] },
+};
+/** What the four leaves give: each to the one target, or class. */
+function leaves(of: string, weights: number[]): Record<string, Attr> {
+  return {
+    [`${of}_treeids`]: { ints: [0, 0, 1, 1] },
+    [`${of}_nodeids`]: { ints: [1, 2, 1, 2] },
+    [`${of}_ids`]: { ints: [0, 0, 0, 0] },
+    [`${of}_weights`]: { floats: weights },
+  };
+}
+
 async function ofClassical(c: Checks): Promise<void> {
+  const CLASSES: [number, number][] = [[7, 1], [F, 2]];
   await check(c, "TreeEnsembleRegressor", "TreeEnsembleRegressor", [t([5, 2])], [[F, 2]], {
     n_targets: I(1),
-    nodes_treeids: { ints: [0, 0, 0, 1, 1, 1] },
-    nodes_nodeids: { ints: [0, 1, 2, 0, 1, 2] },
-    nodes_featureids: { ints: [0, 0, 0, 1, 0, 0] },
-    nodes_modes: { strings: ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"] },
-    nodes_values: { floats: [0.1, 0, 0, -0.2, 0, 0] },
-    nodes_truenodeids: { ints: [1, 0, 0, 1, 0, 0] },
-    nodes_falsenodeids: { ints: [2, 0, 0, 2, 0, 0] },
-    target_treeids: { ints: [0, 0, 1, 1] },
-    target_nodeids: { ints: [1, 2, 1, 2] },
-    target_ids: { ints: [0, 0, 0, 0] },
-    target_weights: { floats: [1, 2, 10, 20] },
+    ...TREES,
+    ...leaves("target", [1, 2, 10, 20]),
   }, "ai.onnx.ml");
-  await check(c, "binary NONE 0.3, -0.2, 0.1, -0.4", "TreeEnsembleClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_int64s: { ints: [4, 9] },
-    post_transform: T("NONE"),
-    nodes_treeids: { ints: [0, 0, 0, 1, 1, 1] },
-    nodes_nodeids: { ints: [0, 1, 2, 0, 1, 2] },
-    nodes_featureids: { ints: [0, 0, 0, 1, 0, 0] },
-    nodes_modes: { strings: ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"] },
-    nodes_values: { floats: [0.1, 0, 0, -0.2, 0, 0] },
-    nodes_truenodeids: { ints: [1, 0, 0, 1, 0, 0] },
-    nodes_falsenodeids: { ints: [2, 0, 0, 2, 0, 0] },
-    class_treeids: { ints: [0, 0, 1, 1] },
-    class_nodeids: { ints: [1, 2, 1, 2] },
-    class_ids: { ints: [0, 0, 0, 0] },
-    class_weights: { floats: [0.3, -0.2, 0.1, -0.4] },
-  }, "ai.onnx.ml");
-  await check(c, "binary NONE 0.3, 0.2, 0.1, 0.4", "TreeEnsembleClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_int64s: { ints: [4, 9] },
-    post_transform: T("NONE"),
-    nodes_treeids: { ints: [0, 0, 0, 1, 1, 1] },
-    nodes_nodeids: { ints: [0, 1, 2, 0, 1, 2] },
-    nodes_featureids: { ints: [0, 0, 0, 1, 0, 0] },
-    nodes_modes: { strings: ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"] },
-    nodes_values: { floats: [0.1, 0, 0, -0.2, 0, 0] },
-    nodes_truenodeids: { ints: [1, 0, 0, 1, 0, 0] },
-    nodes_falsenodeids: { ints: [2, 0, 0, 2, 0, 0] },
-    class_treeids: { ints: [0, 0, 1, 1] },
-    class_nodeids: { ints: [1, 2, 1, 2] },
-    class_ids: { ints: [0, 0, 0, 0] },
-    class_weights: { floats: [0.3, 0.2, 0.1, 0.4] },
-  }, "ai.onnx.ml");
-  await check(c, "binary LOGISTIC 0.3, -0.2, 0.1, -0.4", "TreeEnsembleClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_int64s: { ints: [4, 9] },
-    post_transform: T("LOGISTIC"),
-    nodes_treeids: { ints: [0, 0, 0, 1, 1, 1] },
-    nodes_nodeids: { ints: [0, 1, 2, 0, 1, 2] },
-    nodes_featureids: { ints: [0, 0, 0, 1, 0, 0] },
-    nodes_modes: { strings: ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"] },
-    nodes_values: { floats: [0.1, 0, 0, -0.2, 0, 0] },
-    nodes_truenodeids: { ints: [1, 0, 0, 1, 0, 0] },
-    nodes_falsenodeids: { ints: [2, 0, 0, 2, 0, 0] },
-    class_treeids: { ints: [0, 0, 1, 1] },
-    class_nodeids: { ints: [1, 2, 1, 2] },
-    class_ids: { ints: [0, 0, 0, 0] },
-    class_weights: { floats: [0.3, -0.2, 0.1, -0.4] },
-  }, "ai.onnx.ml");
-  await check(c, "binary LOGISTIC 0.3, 0.2, 0.1, 0.4", "TreeEnsembleClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_int64s: { ints: [4, 9] },
-    post_transform: T("LOGISTIC"),
-    nodes_treeids: { ints: [0, 0, 0, 1, 1, 1] },
-    nodes_nodeids: { ints: [0, 1, 2, 0, 1, 2] },
-    nodes_featureids: { ints: [0, 0, 0, 1, 0, 0] },
-    nodes_modes: { strings: ["BRANCH_LEQ", "LEAF", "LEAF", "BRANCH_GT", "LEAF", "LEAF"] },
-    nodes_values: { floats: [0.1, 0, 0, -0.2, 0, 0] },
-    nodes_truenodeids: { ints: [1, 0, 0, 1, 0, 0] },
-    nodes_falsenodeids: { ints: [2, 0, 0, 2, 0, 0] },
-    class_treeids: { ints: [0, 0, 1, 1] },
-    class_nodeids: { ints: [1, 2, 1, 2] },
-    class_ids: { ints: [0, 0, 0, 0] },
-    class_weights: { floats: [0.3, 0.2, 0.1, 0.4] },
-  }, "ai.onnx.ml");
-  await check(c, "LinearClassifier NONE", "LinearClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_ints: { ints: [4, 9] },
-    coefficients: { floats: [1, -1] },
-    intercepts: { floats: [0.1] },
-    post_transform: T("NONE"),
-  }, "ai.onnx.ml");
-  await check(c, "LinearClassifier2 NONE", "LinearClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_ints: { ints: [4, 9] },
-    coefficients: { floats: [1, -1, -1, 1] },
-    intercepts: { floats: [0.1, -0.1] },
-    post_transform: T("NONE"),
-  }, "ai.onnx.ml");
-  await check(c, "LinearClassifier LOGISTIC", "LinearClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_ints: { ints: [4, 9] },
-    coefficients: { floats: [1, -1] },
-    intercepts: { floats: [0.1] },
-    post_transform: T("LOGISTIC"),
-  }, "ai.onnx.ml");
-  await check(c, "LinearClassifier2 LOGISTIC", "LinearClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_ints: { ints: [4, 9] },
-    coefficients: { floats: [1, -1, -1, 1] },
-    intercepts: { floats: [0.1, -0.1] },
-    post_transform: T("LOGISTIC"),
-  }, "ai.onnx.ml");
-  await check(c, "LinearClassifier", "LinearClassifier", [t([5, 2])], [[7, 1], [F, 2]], {
-    classlabels_ints: { ints: [4, 9, 2] },
-    coefficients: { floats: [1, -1, 0.5, 0.2, 0.3, 0.1] },
-    intercepts: { floats: [0.1, 0.2, 0.3] },
-    post_transform: T("SOFTMAX"),
-  }, "ai.onnx.ml");
+  for (const post of ["NONE", "LOGISTIC"]) {
+    for (const weights of [[0.3, -0.2, 0.1, -0.4], [0.3, 0.2, 0.1, 0.4]]) {
+      await check(
+        c,
+        `binary ${post} ${weights.join(", ")}`,
+        "TreeEnsembleClassifier",
+        [t([5, 2])],
+        CLASSES,
+        { classlabels_int64s: { ints: [4, 9] }, post_transform: T(post), ...TREES, ...leaves("class", weights) },
+        "ai.onnx.ml",
+      );
+    }
+  }
+  const linear = (name: string, labels: number[], coefficients: number[], intercepts: number[], post: string) =>
+    check(c, name, "LinearClassifier", [t([5, 2])], CLASSES, {
+      classlabels_ints: { ints: labels },
+      coefficients: { floats: coefficients },
+      intercepts: { floats: intercepts },
+      post_transform: T(post),
+    }, "ai.onnx.ml");
+  for (const post of ["NONE", "LOGISTIC"]) {
+    await linear(`LinearClassifier ${post}`, [4, 9], [1, -1], [0.1], post);
+    await linear(`LinearClassifier2 ${post}`, [4, 9], [1, -1, -1, 1], [0.1, -0.1], post);
+  }
+  await linear("LinearClassifier", [4, 9, 2], [1, -1, 0.5, 0.2, 0.3, 0.1], [0.1, 0.2, 0.3], "SOFTMAX");
   await check(c, "LinearRegressor", "LinearRegressor", [t([5, 2])], [[F, 2]], {
     coefficients: { floats: [1, -1] },
     intercepts: { floats: [0.1] },
