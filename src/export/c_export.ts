@@ -31,6 +31,13 @@ export function declaration(a: PlanArray, name: string = a.name): string {
 }
 
 /** The header's text of the parameters of a run. */
+/** A header begins so, for C and C++. */
+export function opened(upper: string): string[] {
+  return [`#ifndef ${upper}_H`, `#define ${upper}_H`, "#ifdef __cplusplus", 'extern "C" {', "#endif", ""];
+}
+/** And ends so. */
+export const CLOSED: readonly string[] = ["", "#ifdef __cplusplus", "}", "#endif", "#endif", ""];
+
 function runParameters(plan: ExportPlan): string {
   const lists = [
     [`${plan.name}_context *context`],
@@ -98,12 +105,7 @@ export class CText {
     ];
     const lines = [
       comment(about),
-      `#ifndef ${upper}_H`,
-      `#define ${upper}_H`,
-      "#ifdef __cplusplus",
-      'extern "C" {',
-      "#endif",
-      "",
+      ...opened(upper),
       ...(this.usesWeights ? [`#define ${upper}_WEIGHTS_BYTES ${plan.weightBytes + plan.stateBytes}`, ""] : []),
       `typedef struct ${name}_context {`,
       ...this.contextFields().map((f) => `  ${f}`),
@@ -126,8 +128,7 @@ export class CText {
       );
     }
     lines.push(`${this.returns} ${name}_run(${runParameters(plan)});`);
-    lines.push("", "#ifdef __cplusplus", "}", "#endif", "#endif", "");
-    return lines.join("\n");
+    return [...lines, ...CLOSED].join("\n");
   }
 
   /** The address of a part. */

@@ -10,6 +10,7 @@ import { type DType, dtypes } from "../dtype/dtype.ts";
 import { context } from "../helpers/env.ts";
 import { roundUp } from "../helpers/math.ts";
 import { C_LANGUAGE, floatLiteral, memoryType, noteLoops, scalarType, vectorCaps } from "../renderer/c/c.ts";
+import { PRELUDE } from "../renderer/c/c_prelude.ts";
 import { type CLanguage, CStyleRenderer, CWriter, functionRules, identifier, unwrap } from "../renderer/c/cstyle.ts";
 import { OwnNames } from "../renderer/c/kernel_names.ts";
 import {
@@ -224,7 +225,7 @@ export function callerType(d: DType): string {
   return memoryType(d);
 }
 
-/** Small functions: by gcc and clang no local ones, since clang 19 fits those to one place of a call, wrongly. */
+/** Small functions where there is no prelude: by gcc and clang no local ones, as c_prelude.ts says. */
 export const INLINE = `#ifdef __GNUC__
 #define INLINE extern inline __attribute__((always_inline, gnu_inline))
 #else
@@ -240,16 +241,7 @@ export const FAST_PRELUDE: string = `#pragma GCC diagnostic ignored "-Wunknown-p
 #define PRAGMA(x) _Pragma(#x)
 #ifdef __clang__
 #define CLANG(x) PRAGMA(clang x)
-#define VEC(n, bytes) __attribute__((ext_vector_type(n)))
-#define SPLAT(T, E, x) ((T)(E)(x))
-#define SELECT(T, M, m, a, b) ((m) ? (a) : (b))
 #else
 #define CLANG(x)
-#define VEC(n, bytes) __attribute__((vector_size(bytes)))
-#define SPLAT(T, E, x) ((E)(x) - (T){})
-#define SELECT(T, M, m, a, b) ((T)(((m) & (M)(a)) | (~(m) & (M)(b))))
 #endif
-#ifndef __has_builtin
-#define __has_builtin(x) 0
-#endif
-${INLINE}`;
+${PRELUDE}`;

@@ -15,7 +15,7 @@ import type { LinearProgram } from "../renderer/renderer.ts";
 import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import { callerType } from "./c_kernels.ts";
-import { CText, declaration, type ExportFiles } from "./c_export.ts";
+import { CLOSED, CText, declaration, type ExportFiles, opened } from "./c_export.ts";
 import { arraysOf, EXPORT_ALIGN, type ExportPlan, placesOf, type PlanArray, type PlanPart } from "./export_plan.ts";
 import { gridExpression } from "./grid_expression.ts";
 
@@ -68,12 +68,7 @@ class CudaText extends CText {
     const { plan, upper } = this, { name } = plan;
     return [
       `/* ${name}: written by dinograd for CUDA, cards from sm_${ARCH} on. Functions give 0, or an error of CUDA. */`,
-      `#ifndef ${upper}_H`,
-      `#define ${upper}_H`,
-      "#ifdef __cplusplus",
-      'extern "C" {',
-      "#endif",
-      "",
+      ...opened(upper),
       `typedef struct ${name}_context {`,
       `  unsigned char *memory; /* of the device, ${this.nbytes} bytes: weights, state, arrays of a run */`,
       "  const unsigned char *weights;",
@@ -88,12 +83,7 @@ class CudaText extends CText {
       `int ${name}_run(${this.pointers(true).join(", ")});`,
       "/* Arrays of the device, at multiples of 16 bytes, and a cudaStream_t; it returns at once. */",
       `int ${name}_launch(${[...this.pointers(false), "void *stream"].join(", ")});`,
-      "",
-      "#ifdef __cplusplus",
-      "}",
-      "#endif",
-      "#endif",
-      "",
+      ...CLOSED,
     ].join("\n");
   }
 

@@ -10,17 +10,18 @@ import { type Call, op, type OpRow, type Result, type Steps } from "../values/no
 import { Value, valueOf } from "../values/value.ts";
 
 /** `[B, S, H * D]` as `[B, H, S, D]`. */
-function heads(x: Tensor, count: number): Tensor {
+export function heads(x: Tensor, count: number): Tensor {
   if (x.ndim === 4) return x;
   const [b, s, n] = x.shape;
   return x.reshape([b, s, count, n / count]).permute([0, 2, 1, 3]);
 }
-function merged(x: Tensor): Tensor {
+/** The inverse. */
+export function merged(x: Tensor): Tensor {
   const [b, h, s, d] = x.shape;
   return x.permute([0, 2, 1, 3]).reshape([b, s, h * d]);
 }
 /** Each head of keys or values for the queries that share it. */
-function shared(x: Tensor, count: number): Tensor {
+export function shared(x: Tensor, count: number): Tensor {
   const [b, h, s, d] = x.shape;
   if (h === count) return x;
   return x.unsqueeze(2).expand([b, h, count / h, s, d]).reshape([b, count, s, d]);

@@ -17,6 +17,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { baseOf, throughAfter } from "../../uop/rewrite/walk.ts";
 import { type Capabilities, COMMON_DTYPES, type LinearProgram, SCALAR_CAPS } from "../renderer.ts";
+import { PRELUDE, STREAM } from "./c_prelude.ts";
 import {
   type CAddress,
   type CLanguage,
@@ -27,40 +28,6 @@ import {
   staysInRange,
   unwrap,
 } from "./cstyle.ts";
-
-/**
- * What all units start with. Helpers are no functions of the unit that a compiler knows all calls of: of x < 16 ? max(x, 0) : 16
- * clang 19 takes it that the maximum is below 16, computes it first, and drops the choice.
- */
-const PRELUDE = `#ifdef __clang__
-#define VEC(n, bytes) __attribute__((ext_vector_type(n)))
-#define SPLAT(T, E, x) ((T)(E)(x))
-#define SELECT(T, M, m, a, b) ((m) ? (a) : (b))
-#else
-#define VEC(n, bytes) __attribute__((vector_size(bytes)))
-#define SPLAT(T, E, x) ((E)(x) - (T){})
-#define SELECT(T, M, m, a, b) ((T)(((m) & (M)(a)) | (~(m) & (M)(b))))
-#endif
-#ifndef __has_builtin
-#define __has_builtin(x) 0
-#endif
-#define INLINE extern inline __attribute__((always_inline, gnu_inline))`;
-
-/** Writes a vector past the caches where it is a line of them; FENCE puts such writes before what comes after it. */
-const STREAM = `#if __has_builtin(__builtin_nontemporal_store)
-#define STREAM(T, p, ...) do { \\
-  T stream_x = __VA_ARGS__; void *stream_p = (p); \\
-  if (((__UINTPTR_TYPE__)stream_p & 63) == 0) __builtin_nontemporal_store(stream_x, (T *)stream_p); \\
-  else *(T##_u *)stream_p = stream_x; \\
-} while (0)
-#else
-#define STREAM(T, p, ...) *(T##_u *)(p) = (__VA_ARGS__)
-#endif
-#if __has_builtin(__builtin_ia32_sfence)
-#define FENCE() __builtin_ia32_sfence()
-#else
-#define FENCE() __atomic_thread_fence(__ATOMIC_SEQ_CST)
-#endif`;
 
 /** What each dtype is called in C (nothing where it has none), and in CUDA C, where 16-bit floats are their bits. */
 const SCALARS: readonly (readonly [DType, c: string | undefined, cuda: string])[] = [

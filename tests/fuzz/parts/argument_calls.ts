@@ -12,6 +12,7 @@ import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
 import { REDUCTIONS } from "../../../src/tensor/ops/reduce.ts";
 import { KIT_STATICS } from "./argument_calls_kit.ts";
 import { OPS, STATIC_OPS } from "./argument_calls_ops.ts";
+import { f32, i32, type MakeCall, matrix, ofMade, on } from "./argument_makers.ts";
 import {
   any,
   type Arg,
@@ -42,29 +43,11 @@ import {
   value,
 } from "./argument_kinds.ts";
 
-/** A valid call. */
-export interface Call {
-  /** What the function belongs to; undefined for none. */
-  readonly self?: unknown;
-  readonly args: readonly Arg[];
-  /** Whether it is to run in `Tensor.train`. */
-  readonly training?: boolean;
-}
-/** Makes a valid call, anew each time: calls may write to their tensors. */
-export type MakeCall = () => Call;
-
 type Node = ReturnType<typeof kernel.loop>;
 
-const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
-const i32 = (values: number[]): Tensor => new Tensor(values, { dtype: "int32" });
 const complex = (): Tensor => Tensor.complex(f32(2, 3), f32(2, 3));
-const matrix = (): Tensor => new Tensor([[4, 1], [1, 3]], { dtype: "float32" });
-/** Arguments of the usual tensor. */
-const on = (...args: Arg[]): MakeCall => () => ({ self: f32(2, 3), args });
-/** Arguments of another one. */
-const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: self(), args: args() });
 /** Arguments that are made anew. */
-const made = (args: () => Arg[]): MakeCall => of(() => f32(2, 3), args);
+const made = (args: () => Arg[]): MakeCall => ofMade(() => f32(2, 3), args);
 
 const keep = opts({ keepdim: bool(true) });
 const typed = opts({ dtype: dtype("float32") });
@@ -89,7 +72,7 @@ const none: MakeCall = on();
 const binary: MakeCall = on(operand(2), reverse);
 const ints2 = (): Tensor => i32([1, 2]);
 
-const words: MakeCall = of(ints2, () => [operand(1), reverse]);
+const words: MakeCall = ofMade(ints2, () => [operand(1), reverse]);
 
 /** A call of an operator, by how its operands come. */
 function operator(sides: BinaryRow[0]): MakeCall {
@@ -108,8 +91,8 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     "isComplex isreal real conj angle sgn isnan isfinite relu relu6 numel nbytes elementSize isFloatingPoint toString contiguous contiguousBackward detach " +
       "schedule wasm js data dataSync tolist tolistSync dispose qr",
   ),
-  ...same(of(complex, () => []), "imag viewAsReal"),
-  viewAsComplex: of(() => f32(3, 2), () => []),
+  ...same(ofMade(complex, () => []), "imag viewAsReal"),
+  viewAsComplex: ofMade(() => f32(3, 2), () => []),
   ...same(binary, "div pow"),
   ...Object.fromEntries(Object.entries(BINARY).map(([name, [sides]]) => [name, operator(sides)])),
   ...same(words, "lshift rshift"),
@@ -124,24 +107,24 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   ...same(on(maybe(num(0.5))), `dropout ${Object.keys(PARAMETRIC).join(" ")}`),
   ...same(on(maybe(size(1))), "tril triu"),
   ...same(
-    of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
+    ofMade(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
     "addInPlace subInPlace mulInPlace divInPlace floorDivInPlace modInPlace powInPlace",
   ),
   ...same(
-    of(() => i32([1, 2]).realize(), () => [operand(1)]),
+    ofMade(() => i32([1, 2]).realize(), () => [operand(1)]),
     "bitwiseAndInPlace bitwiseOrInPlace bitwiseXorInPlace lshiftInPlace rshiftInPlace",
   ),
   ...same(
-    of(() => f32(4, 2), () => [maybe(int(0)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })]),
+    ofMade(() => f32(4, 2), () => [maybe(int(0)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })]),
     "fft ifft",
   ),
-  stft: of(() => f32(2, 12), () => [int(4), opts({ ...spectra(), padMode: choice("reflect", "constant") })]),
-  istft: of(
+  stft: ofMade(() => f32(2, 12), () => [int(4), opts({ ...spectra(), padMode: choice("reflect", "constant") })]),
+  istft: ofMade(
     () => Tensor.complex(f32(2, 3, 5), f32(2, 3, 5)),
     () => [int(4), opts({ ...spectra(), length: int(3), returnComplex: bool(false) })],
   ),
   rfft: on(maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })),
-  irfft: of(
+  irfft: ofMade(
     () => f32(3, 2),
     () => [maybe(int(-1)), opts({ n: count(4), norm: choice("ortho", "backward", "forward") })],
   ),
@@ -150,13 +133,13 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     opts({ dtype: dtype("float32"), device: device("JS"), requiresGrad: bool(false), buffer: bool(true) }),
   ),
   ...same(on(like), "zerosLike onesLike emptyLike randLike randnLike"),
-  bitwiseNot: of(ints2, () => []),
+  bitwiseNot: ofMade(ints2, () => []),
   asParam: on(int(0)),
   multinomial: on(opts({ numSamples: int(1), replacement: bool(true) })),
-  threefry: of(ints2, () => [operand(3)]),
+  threefry: ofMade(ints2, () => [operand(3)]),
   sequential: on(list([(x: Tensor) => x.relu()])),
-  matmulInPlace: of(() => matrix().realize(), () => [operand(matrix())]),
-  customKernel: of(() => Tensor.empty([2]), () => [
+  matmulInPlace: ofMade(() => matrix().realize(), () => [operand(matrix())]),
+  customKernel: ofMade(() => Tensor.empty([2]), () => [
     tensors([f32(2)]),
     fn((out: Node, x: Node = out) => {
       const i = kernel.loop(2);
@@ -164,7 +147,10 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     }),
     opts({ gradFxn: fn((g: Tensor) => [g]) }),
   ]),
-  backward: of(() => f32(2, 3).mul(new Tensor([1, 2, 3], { requiresGrad: true })), () => [maybe(operand(f32(2, 3)))]),
+  backward: ofMade(
+    () => f32(2, 3).mul(new Tensor([1, 2, 3], { requiresGrad: true })),
+    () => [maybe(operand(f32(2, 3)))],
+  ),
   gradient: () => {
     const w = new Tensor([1, 2, 3], { requiresGrad: true });
     return { self: f32(2, 3).mul(w), args: [tensors([w]), opts({ gradient: operand(f32(2, 3)) })] };
@@ -174,9 +160,9 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   clone: on(opts({ device: device("JS") })),
   to: on(maybe(device("JS"))),
   toInPlace: on(maybe(device("JS"))),
-  item: of(() => f32(1), () => []),
-  itemSync: of(() => f32(1), () => []),
-  assign: of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
+  item: ofMade(() => f32(1), () => []),
+  itemSync: ofMade(() => f32(1), () => []),
+  assign: ofMade(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),
   replace: made(() => [tensor(f32(2, 3))]),
   call: made(
     () => [tensors([f32(2, 3)]), fn((x: Tensor, y: Tensor) => x.add(y)), opts({ gradFxn: fn((g: Tensor) => [g, g]) })],
@@ -184,10 +170,10 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   alu: made(() => [int(Ops.ADD), operand(f32(2, 3))]),
   usum: made(() => [list([f32(2, 3)])]),
   uprod: made(() => [list([f32(2, 3)])]),
-  cholesky: of(matrix, () => [opts({ upper: bool(true) })]),
-  ...same(of(matrix, () => []), "inv det"),
-  svd: of(matrix, () => [maybe(either(false, bool(false), opts({ fullMatrices: bool(false) })))]),
-  searchsorted: of(() => i32([1, 3, 5]), () => [
+  cholesky: ofMade(matrix, () => [opts({ upper: bool(true) })]),
+  ...same(ofMade(matrix, () => []), "inv det"),
+  svd: ofMade(matrix, () => [maybe(either(false, bool(false), opts({ fullMatrices: bool(false) })))]),
+  searchsorted: ofMade(() => i32([1, 3, 5]), () => [
     operand(i32([2, 3])),
     opts({ right: bool(true), sorter: tensor(i32([0, 1, 2])) }),
   ]),
@@ -198,8 +184,8 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     returnInverse: bool(true),
     returnCounts: bool(true),
   })),
-  bincount: of(ints2, () => [opts({ weights: tensor(f32(2)), minlength: int(1), size: int(4) })]),
-  histogram: of(() => f32(3), () => [
+  bincount: ofMade(ints2, () => [opts({ weights: tensor(f32(2)), minlength: int(1), size: int(4) })]),
+  histogram: ofMade(() => f32(3), () => [
     maybe(either(3, int(1), operand(1))),
     opts({ min: num(0), max: num(2), weights: tensor(f32(3)), density: bool(true) }),
   ]),
@@ -209,7 +195,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     opts({ keepdim: bool(true), interpolation: choice("linear", "lower", "higher", "nearest", "midpoint") }),
   ),
   at: on(any(0), any([0, 2])),
-  setAt: of(() => Tensor.ones([2, 3]).contiguous().realize(), () => [list([0]), operand(2)]),
+  setAt: ofMade(() => Tensor.ones([2, 3]).contiguous().realize(), () => [list([0]), operand(2)]),
   maskedSelect: made(() => [operand(f32(2, 3).gt(0)), opts({ size: int(2), fillValue: scalar(0) })]),
   nonzero: on(opts({ size: int(2), fillValue: scalar(0) })),
   sort: on(one, opts({ descending: bool(true) })),
@@ -226,7 +212,7 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     choice("sum", "prod", "mean", "amax", "amin"),
     maybe(bool(false)),
   ]),
-  oneHot: of(ints2, () => [size(3)]),
+  oneHot: ofMade(ints2, () => [size(3)]),
   cumprod: on(int(1)),
   nllLoss: made(() => [
     tensor(i32([0, 2])),
@@ -241,34 +227,34 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
     operand(f32(2, 3)),
     maybe(either("mean", choice("mean", "sum", "none"), record({}))),
   ]),
-  conv2d: of(() => f32(1, 2, 4, 4), () => [
+  conv2d: ofMade(() => f32(1, 2, 4, 4), () => [
     tensor(f32(2, 2, 2, 2)),
     maybe(tensor(f32(2))),
     opts({ groups: int(1), ...window(), dtype: dtype("float32") }),
   ]),
-  convTranspose2d: of(() => f32(1, 2, 4, 4), () => [
+  convTranspose2d: ofMade(() => f32(1, 2, 4, 4), () => [
     tensor(f32(2, 2, 2, 2)),
     maybe(tensor(f32(2))),
     opts({ groups: int(1), ...window(), outputPadding: axes(0) }),
   ]),
-  avgPool2d: of(() => f32(1, 2, 4, 4), () => [
+  avgPool2d: ofMade(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
     opts({ ...window(), ceilMode: bool(true), countIncludePad: bool(true), divisorOverride: int(2) }),
   ]),
-  maxPool2d: of(() => f32(1, 2, 4, 4), () => [
+  maxPool2d: ofMade(() => f32(1, 2, 4, 4), () => [
     maybe(axes([2, 2])),
     opts({ ...window(), ceilMode: bool(true), returnIndices: bool(true) }),
   ]),
-  maxUnpool2d: of(() => f32(1, 1, 2, 2), () => [
+  maxUnpool2d: ofMade(() => f32(1, 1, 2, 2), () => [
     tensor(new Tensor([[[[0, 2], [8, 10]]]])),
     maybe(axes([2, 2])),
     opts({ stride: axes([2, 2]), dilation: axes(1), padding: axes(0), outputSize: ints([4, 4]) }),
   ]),
   dot: made(() => [operand(f32(3, 2)), opts({ dtype: dtype("float32") })]),
-  matmul: of(() => f32(3, 3), () => [operand(f32(3, 3)), opts({ reverse: bool(true), dtype: dtype("float32") })]),
+  matmul: ofMade(() => f32(3, 3), () => [operand(f32(3, 3)), opts({ reverse: bool(true), dtype: dtype("float32") })]),
   linear: made(() => [operand(f32(3, 2)), maybe(operand(f32(2))), opts({ dtype: dtype("float32") })]),
   newtonSchulz: on(count(2), list([3, -4, 2]), maybe(num(1e-7))),
-  scaledDotProductAttention: of(() => f32(1, 2, 4), () => [
+  scaledDotProductAttention: ofMade(() => f32(1, 2, 4), () => [
     tensor(f32(1, 2, 4)),
     tensor(f32(1, 2, 4)),
     maybe(tensor(f32(2, 2))),
@@ -294,16 +280,16 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   bitcast: on(dtype("int32")),
   ...same(on(maybe(operand(0)), maybe(operand(1))), "clamp clip"),
   lerp: on(operand(2), operand(0.5)),
-  where: of(() => f32(2, 3).gt(0), () => [operand(1), operand(2)]),
+  where: ofMade(() => f32(2, 3).gt(0), () => [operand(1), operand(2)]),
   maskedFill: made(() => [operand(f32(2, 3).gt(0)), operand(2)]),
   constLike: on(scalar(7), opts({ dtype: dtype("float32") })),
-  split: of(() => f32(4), () => [either(2, size(1), list([])), maybe(int(0))]),
-  chunk: of(() => f32(4), () => [int(2), maybe(int(0))]),
+  split: ofMade(() => f32(4), () => [either(2, size(1), list([])), maybe(int(0))]),
+  chunk: ofMade(() => f32(4), () => [int(2), maybe(int(0))]),
   cat: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
   stack: made(() => [tensors([f32(2, 3)]), maybe(int(0))]),
   repeat: on(shape([1, 2])),
   roll: on(either(1, size(1), list([])), maybe(axes(1))),
-  meshgrid: of(ints2, () => [maybe(tensors([i32([1, 2])])), opts({ indexing: choice("ij", "xy") })]),
+  meshgrid: ofMade(ints2, () => [maybe(tensors([i32([1, 2])])), opts({ indexing: choice("ij", "xy") })]),
   ...same(on(shape([3, 2])), "reshape view"),
   expand: on(shape([4, 2, 3])),
   permute: on(ints([1, 0])),

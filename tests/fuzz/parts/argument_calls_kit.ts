@@ -5,7 +5,7 @@
  * @module
  */
 import { nn, state, Tensor } from "../../../mod.ts";
-import type { MakeCall } from "./argument_calls.ts";
+import { f32, free, made, type MakeCall, of } from "./argument_makers.ts";
 import {
   any,
   type Arg,
@@ -34,10 +34,6 @@ import {
   variadic,
 } from "./argument_kinds.ts";
 
-const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
-const of = (self: () => object, ...args: Arg[]): MakeCall => () => ({ self: self(), args });
-const made = (args: () => Arg[]): MakeCall => () => ({ args: args() });
-const free = (...args: Arg[]): MakeCall => () => ({ args });
 const inTensor = (...args: Arg[]): MakeCall => () => ({ self: Tensor, args });
 
 const trained = (): Tensor[] => {

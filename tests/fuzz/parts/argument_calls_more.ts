@@ -5,7 +5,7 @@
  */
 import * as dinograd from "../../../mod.ts";
 import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
-import type { Call, MakeCall } from "./argument_calls.ts";
+import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
 import { KIT_CLASSES, KIT_FUNCTIONS, KIT_MEMBERS } from "./argument_calls_kit.ts";
 import {
   any,
@@ -37,13 +37,6 @@ import {
   value,
   variadic,
 } from "./argument_kinds.ts";
-
-const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
-/** Arguments of an instance. */
-const of = (self: () => object, ...args: Arg[]): MakeCall => () => ({ self: self(), args });
-const free = (...args: Arg[]): MakeCall => () => ({ args });
-/** Arguments that are made anew. */
-const made = (args: () => Arg[]): MakeCall => () => ({ args: args() });
 
 /** Functions that fail for nothing, as users' own may. */
 const exp = (x: unknown): Tensor => x instanceof Tensor ? x.exp() : f32(2).exp();

@@ -1,9 +1,8 @@
 /** More of argument_calls.ts: a valid call of what stands beside tinygrad's ops. */
 import { Tensor } from "../../../mod.ts";
 import { BINARY_SPECIAL } from "../../../src/tensor/ops/special.ts";
-import type { MakeCall } from "./argument_calls.ts";
+import { f32, i32, type MakeCall, matrix, ofMade, on } from "./argument_makers.ts";
 import {
-  type Arg,
   axes,
   bool,
   choice,
@@ -26,21 +25,13 @@ import {
   value,
 } from "./argument_kinds.ts";
 
-const f32 = (...sizes: number[]): Tensor => Tensor.ones(sizes);
-const i32 = (values: number[]): Tensor => new Tensor(values, { dtype: "int32" });
-/** Arguments of a float tensor of [2, 3]. */
-const on = (...args: Arg[]): MakeCall => () => ({ self: f32(2, 3), args });
-/** Arguments of another one. */
-const of = (self: () => Tensor, args: () => Arg[]): MakeCall => () => ({ self: self(), args: args() });
-
 /** One call for several. */
 const same = (call: MakeCall, names: string): Record<string, MakeCall> =>
   Object.fromEntries(names.split(" ").map((name) => [name, call]));
 const reduction = choice("mean", "sum", "none");
 const window = { stride: axes(1), dilation: axes(1), padding: axes(0) };
-const matrix = (): Tensor => new Tensor([[4, 1], [1, 3]], { dtype: "float32" });
 const keep = opts({ keepdim: bool(true) }), added = opts({ beta: num(2), alpha: num(3) });
-const pair = of(() => i32([4, 6]), () => [operand(2)]);
+const pair = ofMade(() => i32([4, 6]), () => [operand(2)]);
 
 /** Members of tensors. */
 export const OPS: Readonly<Record<string, MakeCall>> = {
@@ -57,7 +48,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   logit: on(maybe(num(0.1))),
   polygamma: on(int(2)),
   threshold: on(num(0.5), value(1)),
-  glu: of(() => f32(2, 4), () => [maybe(int(1))]),
+  glu: ofMade(() => f32(2, 4), () => [maybe(int(1))]),
   prelu: on(tensor(Tensor.ones([3]))),
   vectorNorm: on(opts({ ord: num(2), dim: axes(1), keepdim: bool(true), dtype: dtype("float32") })),
   matrixNorm: on(
@@ -93,23 +84,23 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   cumulativeTrapezoid: on(maybe(tensor(f32(3))), opts({ dx: num(2), dim: int(1) })),
   cov: on(opts({ correction: num(1), fweights: tensor(i32([1, 2, 3])), aweights: tensor(f32(3)) })),
   corrcoef: on(),
-  outer: of(() => f32(3), () => [tensor(f32(2))]),
+  outer: ofMade(() => f32(3), () => [tensor(f32(2))]),
   inner: on(tensor(f32(3))),
   mm: on(tensor(f32(3, 2))),
-  bmm: of(() => f32(1, 2, 3), () => [tensor(f32(1, 3, 2))]),
+  bmm: ofMade(() => f32(1, 2, 3), () => [tensor(f32(1, 3, 2))]),
   mv: on(tensor(f32(3))),
   tensordot: on(tensor(f32(3, 2)), maybe(either(1, int(1), list([])))),
   kron: on(tensor(f32(3, 2))),
   cross: on(tensor(f32(2, 3)), maybe(int(1))),
   cdist: on(tensor(f32(4, 3)), maybe(num(2))),
   addmm: on(tensor(f32(2, 4)), tensor(f32(4, 3)), added),
-  addmv: of(() => f32(2), () => [tensor(f32(2, 3)), tensor(f32(3)), added]),
+  addmv: ofMade(() => f32(2), () => [tensor(f32(2, 3)), tensor(f32(3)), added]),
   addr: on(tensor(f32(2)), tensor(f32(3)), added),
-  baddbmm: of(() => f32(1, 2, 3), () => [tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added]),
+  baddbmm: ofMade(() => f32(1, 2, 3), () => [tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added]),
   addbmm: on(tensor(f32(1, 2, 4)), tensor(f32(1, 4, 3)), added),
   multiDot: on(tensors([f32(3, 2), f32(2, 4)])),
   trace: on(),
-  matrixPower: of(() => f32(2, 2), () => [int(2)]),
+  matrixPower: ofMade(() => f32(2, 2), () => [int(2)]),
   unbind: on(maybe(int(0))),
   select: on(int(1), int(0)),
   narrow: on(int(1), int(0), int(2)),
@@ -124,10 +115,10 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   sliceScatter: on(tensor(f32(1, 3)), maybe(int(0)), opts({ start: int(0), end: int(1), step: int(1) })),
   diagonalScatter: on(tensor(f32(2)), opts({ offset: int(0), dim1: int(0), dim2: int(1) })),
   ...same(on(tensors([f32(2, 3)])), "hstack vstack dstack columnStack blockDiag"),
-  cartesianProd: of(() => f32(2), () => [tensors([f32(2)])]),
-  combinations: of(() => f32(3), () => [opts({ r: int(2), withReplacement: bool(true) })]),
+  cartesianProd: ofMade(() => f32(2), () => [tensors([f32(2)])]),
+  combinations: ofMade(() => f32(3), () => [opts({ r: int(2), withReplacement: bool(true) })]),
   tile: on(axes([2, 1])),
-  diag: of(() => i32([1, 2]), () => [maybe(int(0))]),
+  diag: ofMade(() => i32([1, 2]), () => [maybe(int(0))]),
   diagEmbed: on(opts({ offset: int(1), dim1: int(0), dim2: int(1) })),
   diagflat: on(maybe(int(1))),
   repeatInterleave: on(either(2, int(2), tensor(f32(1)), ints([])), maybe(int(1)), opts({ outputSize: int(4) })),
@@ -160,7 +151,7 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
     tensor(f32(2, 3)),
     opts({ reduction, margin: num(1), p: num(2), eps: num(1e-3), swap: bool(true) }),
   ),
-  ctcLoss: of(() => f32(4, 1, 3), () => [
+  ctcLoss: ofMade(() => f32(4, 1, 3), () => [
     tensor(new Tensor([[1, 2]])),
     operand([4]),
     operand([2]),
@@ -177,16 +168,16 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
   ),
   ...same(on(kept([2, 2])), "adaptiveAvgPool2d"),
   adaptiveAvgPool1d: on(kept([2])),
-  adaptiveAvgPool3d: of(() => f32(2, 2, 3), () => [kept([1, 2, 2])]),
+  adaptiveAvgPool3d: ofMade(() => f32(2, 2, 3), () => [kept([1, 2, 2])]),
   adaptiveMaxPool2d: on(kept([2, 2]), opts({ returnIndices: bool(true) })),
-  interpolate: of(() => f32(1, 1, 2, 2), () => [
+  interpolate: ofMade(() => f32(1, 1, 2, 2), () => [
     axes([3, 3]),
     opts({
       mode: choice("linear", "nearest", "nearest-exact", "bilinear", "bicubic", "area"),
       alignCorners: bool(true),
     }),
   ]),
-  gridSample: of(() => f32(1, 1, 2, 2), () => [
+  gridSample: ofMade(() => f32(1, 1, 2, 2), () => [
     tensor(f32(1, 1, 1, 2)),
     opts({
       mode: choice("bilinear", "nearest", "bicubic"),
@@ -194,31 +185,34 @@ export const OPS: Readonly<Record<string, MakeCall>> = {
       alignCorners: bool(true),
     }),
   ]),
-  affineGrid: of(() => f32(1, 2, 3), () => [ints([1, 1, 2, 2]), opts({ alignCorners: bool(true) })]),
-  im2col: of(() => f32(1, 1, 3, 3), () => [axes(2), opts(window)]),
-  fold: of(() => f32(1, 4, 4), () => [axes(3), axes(2), opts(window)]),
-  pixelShuffle: of(() => f32(4, 2, 2), () => [int(2)]),
-  pixelUnshuffle: of(() => f32(1, 2, 2), () => [int(2)]),
-  channelShuffle: of(() => f32(1, 4, 2), () => [int(2)]),
+  affineGrid: ofMade(() => f32(1, 2, 3), () => [ints([1, 1, 2, 2]), opts({ alignCorners: bool(true) })]),
+  im2col: ofMade(() => f32(1, 1, 3, 3), () => [axes(2), opts(window)]),
+  fold: ofMade(() => f32(1, 4, 4), () => [axes(3), axes(2), opts(window)]),
+  pixelShuffle: ofMade(() => f32(4, 2, 2), () => [int(2)]),
+  pixelUnshuffle: ofMade(() => f32(1, 2, 2), () => [int(2)]),
+  channelShuffle: ofMade(() => f32(1, 4, 2), () => [int(2)]),
   localResponseNorm: on(int(2), opts({ alpha: num(1), beta: num(1), k: num(1) })),
   dropout2d: on(maybe(num(0.5))),
-  embeddingBag: of(() => new Tensor([[0, 1]]), () => [
+  embeddingBag: ofMade(() => new Tensor([[0, 1]]), () => [
     tensor(f32(3, 2)),
     maybe(either(undefined, tensor(i32([0])))),
     opts({ mode: choice("sum", "mean", "max"), perSampleWeights: tensor(f32(1, 2)) }),
   ]),
-  ...same(of(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
-  ...same(of(matrix, () => []), "svdvals lu luFactor slogdet matrixExp eig eigvals"),
-  luSolve: of(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
-  solve: of(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
-  solveTriangular: of(matrix, () => [
+  ...same(ofMade(matrix, () => [opts({ uplo: choice("L", "U") })]), "eigh eigvalsh"),
+  ...same(ofMade(matrix, () => []), "svdvals lu luFactor slogdet matrixExp eig eigvals"),
+  luSolve: ofMade(matrix, () => [tensor(i32([1, 2])), tensor(f32(2, 1))]),
+  solve: ofMade(matrix, () => [operand(i32([1, 2])), opts({ left: bool(true) })]),
+  solveTriangular: ofMade(matrix, () => [
     tensor(f32(2, 1)),
     options({ upper: bool(true), left: maybe(bool(true)), unitriangular: maybe(bool(true)) }),
   ]),
-  choleskySolve: of(() => f32(2, 1), () => [tensor(matrix()), opts({ upper: bool(true) })]),
-  ...same(of(matrix, () => [opts({ atol: limit(0.1), rtol: limit(0.1), hermitian: bool(true) })]), "matrixRank pinv"),
-  lstsq: of(matrix, () => [operand(f32(2, 1)), opts({ rcond: num(0.1) })]),
-  cond: of(matrix, () => [maybe(either(1, choice("fro", "nuc"), num(1)))]),
+  choleskySolve: ofMade(() => f32(2, 1), () => [tensor(matrix()), opts({ upper: bool(true) })]),
+  ...same(
+    ofMade(matrix, () => [opts({ atol: limit(0.1), rtol: limit(0.1), hermitian: bool(true) })]),
+    "matrixRank pinv",
+  ),
+  lstsq: ofMade(matrix, () => [operand(f32(2, 1)), opts({ rcond: num(0.1) })]),
+  cond: ofMade(matrix, () => [maybe(either(1, choice("fro", "nuc"), num(1)))]),
   uniqueConsecutive: on(opts({ size: int(2), dim: int(1) })),
   indexPut: on(index([1]), operand(f32(3)), opts({ accumulate: bool(true) })),
   renorm: on(num(2), int(1), num(0.5)),

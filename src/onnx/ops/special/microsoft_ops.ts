@@ -7,7 +7,7 @@
 import { dtypes } from "../../../dtype/dtype.ts";
 import { Tensor } from "../../../tensor/tensor.ts";
 import { type Call, op, type OpRow, type Result } from "../../values/node_call.ts";
-import { rotated } from "../attention_ops.ts";
+import { heads as parted, merged, rotated, shared } from "../attention_ops.ts";
 import { convolve } from "../window_ops.ts";
 
 const ms = (name: string, run: OpRow["run"], host: OpRow["host"] = []): OpRow =>
@@ -38,15 +38,6 @@ function embedNorm(c: Call): Result {
   return [normalized(sum, c.x(5), c.x(6), c.float("epsilon", 1e-12), false), lengths, sum];
 }
 
-function split(x: Tensor, heads: number): Tensor {
-  if (x.ndim === 4) return x;
-  const [b, s, n] = x.shape;
-  return x.reshape([b, s, heads, n / heads]).permute([0, 2, 1, 3]);
-}
-function merge(x: Tensor): Tensor {
-  const [b, h, s, d] = x.shape;
-  return x.permute([0, 2, 1, 3]).reshape([b, s, h * d]);
-}
 /** The weighted values of `[B, H, S, D]`. */
 function attend(c: Call, q: Tensor, k: Tensor, v: Tensor, bias: Tensor | undefined): Tensor {
   const scale = c.float("scale", 0) || 1 / Math.sqrt(q.shape[3]),
@@ -83,13 +74,13 @@ function attention(c: Call): Result {
       ? [...c.ints("qkv_hidden_sizes")]
       : new Array<number>(3).fill(c.shape(1)[1] / 3);
   const plain = x.matmul(c.x(1)), all = c.has(2) ? plain.add(c.x(2)) : plain;
-  const [q, k0, v0] = all.split(sizes, 2).map((t) => split(t, heads));
+  const [q, k0, v0] = all.split(sizes, 2).map((t) => parted(t, heads));
   const past = c.opt(4),
     k = past === undefined ? k0 : past.at(0).cat([k0], 2),
     v = past === undefined ? v0 : past.at(1).cat([v0], 2);
   const total = k.shape[2], seen = c.int("unidirectional", 0) === 1 ? causal(q.shape[2], total) : undefined;
   const y = attend(c, q, k, v, both(both(seen, maskBias(c, 3, total)), c.opt(5)?.float()));
-  return [merge(y), c.wants(1) ? k.stack([v], 0) : undefined];
+  return [merged(y), c.wants(1) ? k.stack([v], 0) : undefined];
 }
 function multiHead(c: Call): Result {
   const heads = c.int("num_heads"), bias = c.opt(3);
@@ -102,13 +93,13 @@ function multiHead(c: Call): Result {
       [c.shape(0)[2], c.shape(0)[2], bias.shape[0] - 2 * c.shape(0)[2]],
       0,
     );
-    const plus = (t: Tensor, i: number) => split(parts === undefined || t.ndim !== 3 ? t : t.add(parts[i]), heads);
+    const plus = (t: Tensor, i: number) => parted(parts === undefined || t.ndim !== 3 ? t : t.add(parts[i]), heads);
     if (!c.has(2)) throw c.fail("packed keys and values are not taken: give both");
     [q, k, v] = [plus(c.x(0), 0), plus(c.x(1), 1), plus(c.x(2), 2)];
   }
   if (c.has(6)) [k, v] = [c.x(6).cat([k], 2), c.x(7).cat([v], 2)];
   const total = k.shape[2], seen = c.int("unidirectional", 0) === 1 ? causal(q.shape[2], total) : undefined;
-  return [merge(attend(c, q, k, v, both(both(seen, maskBias(c, 4, total)), c.opt(5)?.float()))), k, v];
+  return [merged(attend(c, q, k, v, both(both(seen, maskBias(c, 4, total)), c.opt(5)?.float()))), k, v];
 }
 function turned(c: Call, x: Tensor, cos: Tensor, sin: Tensor, at: Tensor, name: string): Tensor {
   const rows = (t: Tensor) =>
@@ -119,10 +110,10 @@ function turned(c: Call, x: Tensor, cos: Tensor, sin: Tensor, at: Tensor, name: 
 function groupQuery(c: Call): Result {
   const heads = c.int("num_heads"), groups = c.int("kv_num_heads"), x = c.x(0), [b, s] = x.shape;
   let q: Tensor, k: Tensor, v: Tensor;
-  if (c.has(1)) [q, k, v] = [split(x, heads), split(c.x(1), groups), split(c.x(2), groups)];
+  if (c.has(1)) [q, k, v] = [parted(x, heads), parted(c.x(1), groups), parted(c.x(2), groups)];
   else {
     const d = x.shape[2] / (heads + 2 * groups);
-    [q, k, v] = x.split([heads * d, groups * d, groups * d], 2).map((t, i) => split(t, i === 0 ? heads : groups));
+    [q, k, v] = x.split([heads * d, groups * d, groups * d], 2).map((t, i) => parted(t, i === 0 ? heads : groups));
   }
   const past = c.has(3) ? c.shape(3)[2] : 0;
   if (c.int("do_rotary", 0) === 1) {
@@ -131,14 +122,14 @@ function groupQuery(c: Call): Result {
     [q, k] = [by(q), by(k)];
   }
   if (past > 0) [k, v] = [c.x(3).cat([k], 2), c.x(4).cat([v], 2)];
-  const total = k.shape[2], wide = (t: Tensor) => t.repeatInterleave(heads / groups, 1);
+  const total = k.shape[2];
   const window = c.int("local_window_size", -1), seen = causal(s, total);
   const near = window <= 0 ? seen : seen.add(
     Tensor.arange(total).unsqueeze(0).gt(Tensor.arange(s).unsqueeze(1).add(total - s - window)).where(0, -Infinity),
   );
   const used = c.opt(5)?.cast(dtypes.int32).reshape([-1, 1, 1, 1]);
   const padded = used === undefined || b === 1 ? near : near.add(Tensor.arange(total).le(used).where(0, -Infinity));
-  return [merge(attend(c, q, wide(k), wide(v), padded)), k, v];
+  return [merged(attend(c, q, shared(k, heads), shared(v, heads), padded)), k, v];
 }
 function fusedMatmul(c: Call): Result {
   const flip = (x: Tensor, name: string) => c.int(name, 0) === 1 ? x.transpose(-2, -1) : x;
@@ -175,10 +166,10 @@ export const MICROSOFT: readonly OpRow[] = [
       flat = input.ndim === 3,
       cos = c.x(2),
       n = c.int("num_heads", 0) || input.shape[2] / (2 * cos.shape[1]);
-    const x = flat ? split(input, n) : input, [b, , s] = x.shape, at = c.x(1);
+    const x = flat ? parted(input, n) : input, [b, , s] = x.shape, at = c.x(1);
     const places = at.numel() === 1 ? Tensor.arange(s).unsqueeze(0).add(at.reshape([1, 1])).expand([b, s]) : at;
     const y = turned(c, x, cos, c.x(3), places, "interleaved");
-    return c.like(flat ? merge(y) : y);
+    return c.like(flat ? merged(y) : y);
   }),
   ms("FusedMatMul", fusedMatmul),
   ms("FusedGemm", (c) => {
