@@ -15,6 +15,7 @@ const RANKS: Readonly<Record<string, number>> = {
   uop: 2,
   renderer: 3,
   device: 4,
+  collectives: 4.5,
   schedule: 5,
   codegen: 5,
   engine: 6,
@@ -22,6 +23,7 @@ const RANKS: Readonly<Record<string, number>> = {
   state: 8,
   nn: 8.5,
   ir: 5,
+  dist: 9,
   story: 9,
   train: 9,
   onnx: 9,
@@ -43,7 +45,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   onnx: ["wire", "values", "graph", "ops", ""],
 };
 /** What a backend may import of src. */
-const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device"]);
+const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device", "collectives"]);
 /** Folders that know no runtime: everything left of `program`, and the tensors. */
 const NO_RUNTIME = new Set(["helpers", "dtype", "uop", "renderer", "schedule", "codegen", "tensor"]);
 /** What others import, beside `src`. */
