@@ -84,6 +84,17 @@ Deno.test("decoder: seeds repeat, and options change what is drawn", async () =>
   );
 });
 
+Deno.test("decoder: penalties count the text alone, also where the context ends", async () => {
+  const tell = async (context: number) => {
+    using model = await LanguageModel.load(STORIES, { device: "WASM", context });
+    const ids = model.tokenizer.encode(TEXT).slice(0, 37), options = { maxTokens: 3, repetitionPenalty: 3, logprobs: 0 };
+    const out: number[] = [];
+    for await (const { id } of model.generate(ids, options)) out.push(id!);
+    return out;
+  };
+  assert.deepEqual(await tell(40), await tell(128));
+});
+
 Deno.test("decoder: draws follow the probabilities", async () => {
   using model = await LanguageModel.load(STORIES, { device: "WASM", context: 32 });
   const prompt = model.tokenizer.encode("Once upon a time, there was a"), count = 200;

@@ -40,6 +40,8 @@ export interface SamplingPlan {
   readonly minP: boolean;
   readonly penalties: boolean;
   readonly bias: boolean;
+  /** Whether only some tokens may come, as a grammar says. */
+  readonly masked: boolean;
   /** How many alternatives are told with their log probabilities; -1 for no log probabilities at all. */
   readonly logprobs: number;
 }
@@ -60,7 +62,13 @@ export const SAMPLING_OPTIONS: readonly (keyof SamplingOptions)[] = [
 ];
 
 /** Checks options. @throws {ArgumentError} naming the option */
-export function samplingOf(action: string, options: SamplingOptions, vocabulary: number, logprobs = -1): Sampling {
+export function samplingOf(
+  action: string,
+  options: SamplingOptions,
+  vocabulary: number,
+  logprobs = -1,
+  masked = false,
+): Sampling {
   const number = (name: keyof SamplingOptions, fallback: number, min: number, max: number): number => {
     const x = options[name] === undefined ? fallback : checkNumber(action, name, options[name]);
     if (x >= min && x <= max) return x;
@@ -93,6 +101,7 @@ export function samplingOf(action: string, options: SamplingOptions, vocabulary:
       minP: minP > 0,
       penalties: repetition !== 1 || presence !== 0 || frequency !== 0,
       bias: bias.size > 0,
+      masked,
       logprobs,
     },
     numbers: Float32Array.of(temperature || 1, topP, minP, repetition, presence, frequency),
@@ -113,6 +122,8 @@ export interface SamplingInputs {
   readonly counts: Tensor;
   /** float32 `[vocabulary]`. */
   readonly bias: Tensor;
+  /** uint32 `[ceil(vocabulary / 32)]`: a bit for each token that may come, the lowest first. */
+  readonly mask: Tensor;
 }
 
 /** A token and, where they are asked for, log probabilities. */
@@ -132,6 +143,12 @@ function gumbel(inputs: SamplingInputs, n: number): Tensor {
   return bits.log().neg().log().neg();
 }
 
+/** Which of `n` tokens the bits of a mask allow: bool `[n]`. */
+function allowed(mask: Tensor, n: number): Tensor {
+  const bit = Tensor.arange(32, { dtype: dtypes.uint32, device: mask.device });
+  return mask.unsqueeze(1).rshift(bit).bitwiseAnd(1).ne(0).reshape([-1]).at([0, n]);
+}
+
 /** The next token of float32 logits `[vocabulary]`. Lazy. */
 export function sample(logits: Tensor, plan: SamplingPlan, inputs: SamplingInputs): Sampled {
   const { numbers, counts } = inputs, at = (i: number) => numbers.at(i);
@@ -142,6 +159,7 @@ export function sample(logits: Tensor, plan: SamplingPlan, inputs: SamplingInput
     const pressed = seen.where(x.gt(0).where(x.div(rep), x.mul(rep)), x);
     x = pressed.sub(counts.mul(at(5))).sub(seen.cast(dtypes.float32).mul(at(4)));
   }
+  if (plan.masked) x = allowed(inputs.mask, x.shape[0]).where(x, -Infinity);
   const token = (plan.greedy ? x.argmax() : draw(x.div(at(0)), plan, inputs)).cast(dtypes.int32).reshape([1]);
   if (plan.logprobs < 0) return { token, logprobs: undefined, best: undefined };
   const log = logits.logSoftmax(-1), own = log.at(token);

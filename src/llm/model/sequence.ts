@@ -26,6 +26,14 @@ export interface NextToken {
   readonly logprobs: TokenLogprobs | undefined;
 }
 
+/** What may come next. */
+export interface TokenConstraint {
+  /** A bit for each token that may come, the lowest first. */
+  mask(): Uint32Array<ArrayBuffer>;
+  /** Takes the token that came; false where it may not. */
+  accept(id: number): boolean;
+}
+
 /** Tokens that are computed together while a text is read. */
 export const CHUNK = 32;
 
@@ -47,6 +55,7 @@ export class Sequence {
     last: Tensor,
     numbers: Tensor,
     seed: Tensor,
+    mask: Tensor,
     plan: SamplingPlan,
   ) => Sampled;
   private readonly read: (tokens: Tensor, start: Tensor) => Tensor;
@@ -63,9 +72,9 @@ export class Sequence {
     this.last = new Variable("last", 0, chunk - 1);
     const { cache, counts, bias } = this;
     this.step = jit(
-      (tokens: Tensor, start: Tensor, last: Tensor, numbers: Tensor, seed: Tensor, plan: SamplingPlan) => {
+      (tokens: Tensor, start: Tensor, last: Tensor, numbers: Tensor, seed: Tensor, mask: Tensor, plan: SamplingPlan) => {
         const logits = decoder.logits(tokens, start, last, cache);
-        const next = sample(logits, plan, { numbers, seed, position: start.add(last), counts, bias });
+        const next = sample(logits, plan, { numbers, seed, position: start.add(last), counts, bias, mask });
         if (plan.penalties) counts.setAt([next.token], counts.at(next.token).add(1));
         Tensor.realize([
           next.token,
@@ -78,7 +87,7 @@ export class Sequence {
     );
     // what is read without a token behind it: only the cache is wanted, and the logits are not computed
     this.read = jit((tokens: Tensor, start: Tensor) => {
-      const logits = decoder.logits(tokens, start, chunk - 1, cache);
+      const logits = decoder.logits(tokens, start, tokens.shape[0] - 1, cache);
       Tensor.realize([...cache.flatMap((c) => [c.keys, c.values])]);
       void logits;
       return cache[0].keys;
@@ -101,7 +110,7 @@ export class Sequence {
 
   /**
    * Chooses the token behind `tokens`, again and again until the caller stops: the text goes on by what was chosen.
-   * `onRead` is told how many tokens of the text need no reading.
+   * `onRead` is told how many tokens of the text need no reading. A plan with a mask takes it from `constraint`.
    *
    * @throws {ArgumentError} for more tokens than the context has
    */
@@ -109,8 +118,9 @@ export class Sequence {
     tokens: readonly number[],
     sampling: Sampling,
     onRead?: (cached: number) => void,
+    constraint?: TokenConstraint,
   ): AsyncGenerator<NextToken> {
-    const { context, device } = this.decoder, { plan } = sampling;
+    const { context, device, vocabulary } = this.decoder, { plan } = sampling, words = Math.ceil(vocabulary / 32);
     checkRoom(tokens.length, context);
     let common = 0;
     while (common < this.held.length && common < tokens.length - 1 && this.held[common] === tokens[common]) common++;
@@ -124,18 +134,22 @@ export class Sequence {
     while (rest.length > chunk || rest.length > 1 && !room()) {
       // near the end of the context there is no room for a chunk that is not full
       const size = room() ? chunk : 1, part = this.tensor(rest.slice(0, size), size);
-      if (size > 1) this.read(part, this.chunkStart.bind(this.held.length));
-      else this.step(part, this.position.bind(this.held.length), this.last.bind(0), numbers, seed, plan);
+      this.read(part, (size > 1 ? this.chunkStart : this.position).bind(this.held.length));
       this.held.push(...rest.slice(0, size));
       rest = rest.slice(size);
     }
     const many = rest.length > 1;
     let input = this.tensor(rest, many ? chunk : 1), last = rest.length - 1;
     let start = (many ? this.chunkStart : this.position).bind(this.held.length);
-    for (;;) {
-      const next = this.step(input, start, this.last.bind(last), numbers, seed, plan);
+    const bits = (): Tensor => new Tensor(constraint?.mask() ?? new Uint32Array(words), { device }).realize();
+    for (let mask = bits();;) {
+      const next = this.step(input, start, this.last.bind(last), numbers, seed, mask, plan);
       this.held.push(...rest);
       const id = (await next.token.data() as Int32Array)[0];
+      if (constraint !== undefined) {
+        if (!constraint.accept(id)) return;
+        mask = bits();
+      }
       yield { id, logprobs: await logprobsOf(next) };
       if (this.held.length >= context) return;
       [input, last, rest, start] = [next.token, 0, [id], this.position.bind(this.held.length)];

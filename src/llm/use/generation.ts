@@ -81,14 +81,12 @@ export class StopFilter {
   push(text: string): readonly [shown: string, stopped: boolean] {
     if (this.stops.length === 0) return [text, false];
     const all = this.pending + text;
-    let first = -1;
-    for (const s of this.stops) {
-      const at = all.indexOf(s);
-      if (at >= 0 && (first < 0 || at < first)) first = at;
-    }
-    if (first >= 0) {
+    // the one that is complete first, of those the longest: however the text was cut
+    const found = this.stops.map((s) => ({ at: all.indexOf(s), size: s.length })).filter(({ at }) => at >= 0)
+      .sort((a, b) => a.at + a.size - b.at - b.size || a.at - b.at);
+    if (found.length > 0) {
       this.pending = "";
-      return [all.slice(0, first), true];
+      return [all.slice(0, found[0].at), true];
     }
     let kept = 0;
     for (const s of this.stops) {
