@@ -87,7 +87,8 @@ Deno.test("decoder: seeds repeat, and options change what is drawn", async () =>
 Deno.test("decoder: penalties count the text alone, also where the context ends", async () => {
   const tell = async (context: number) => {
     using model = await LanguageModel.load(STORIES, { device: "WASM", context });
-    const ids = model.tokenizer.encode(TEXT).slice(0, 37), options = { maxTokens: 3, repetitionPenalty: 3, logprobs: 0 };
+    const ids = model.tokenizer.encode(TEXT).slice(0, 37),
+      options = { maxTokens: 3, repetitionPenalty: 3, logprobs: 0 };
     const out: number[] = [];
     for await (const { id } of model.generate(ids, options)) out.push(id!);
     return out;

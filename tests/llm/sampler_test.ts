@@ -111,7 +111,8 @@ Deno.test("sampler: the device chooses what a scalar model chooses", async () =>
 });
 
 Deno.test("sampler: stop texts are found however the text is cut", () => {
-  const random = new Random(9), text = (n: number) => Array.from({ length: n }, () => random.pick(["a", "b", "é"])).join("");
+  const random = new Random(9),
+    text = (n: number) => Array.from({ length: n }, () => random.pick(["a", "b", "é"])).join("");
   let stops = 0;
   for (let n = 0; n < 2000; n++) {
     const all = text(random.int(0, 14)), ends = Array.from({ length: random.int(0, 3) }, () => text(random.int(1, 4)));

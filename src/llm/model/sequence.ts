@@ -72,7 +72,15 @@ export class Sequence {
     this.last = new Variable("last", 0, chunk - 1);
     const { cache, counts, bias } = this;
     this.step = jit(
-      (tokens: Tensor, start: Tensor, last: Tensor, numbers: Tensor, seed: Tensor, mask: Tensor, plan: SamplingPlan) => {
+      (
+        tokens: Tensor,
+        start: Tensor,
+        last: Tensor,
+        numbers: Tensor,
+        seed: Tensor,
+        mask: Tensor,
+        plan: SamplingPlan,
+      ) => {
         const logits = decoder.logits(tokens, start, last, cache);
         const next = sample(logits, plan, { numbers, seed, position: start.add(last), counts, bias, mask });
         if (plan.penalties) counts.setAt([next.token], counts.at(next.token).add(1));
