@@ -20,6 +20,7 @@ export {
   typed,
   writeGguf,
 } from "./files/gguf_write.ts";
+export { formatsOf, type MixName, quantizeModel } from "./files/mixes.ts";
 export { quantize, QUANTIZED } from "./files/quantize.ts";
 export { Decoder } from "./model/decoder.ts";
 export { ARCHITECTURES, type ModelSpec, modelSpec } from "./model/model_spec.ts";

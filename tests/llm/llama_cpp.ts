@@ -1,7 +1,7 @@
 /**
  * llama.cpp's own libraries, of npm's `@node-llama-cpp/linux-x64` (MIT), through FFI: the oracle of the language model
  * tests. It runs where the package can be fetched: `deno run -A tests/llm/llama_cpp.ts blocks` checks all block formats
- * on random bytes, `... logits` our decoders on small random models; `--write` also writes what the suite reads, in
+ * on random bytes, `... errors` how far quantized numbers are off, `... logits` our decoders on small random models; `--write` also writes what the suite reads, in
  * tests/llm/fixtures.
  *
  * @module
@@ -10,15 +10,18 @@ import { parseArgs } from "@std/cli/parse-args";
 import {
   BLOCK_FORMATS,
   dequantize,
+  encodeGguf,
   type FormatName,
   quantize,
   QUANTIZED,
+  quantizeModel,
   readGguf,
   writeGguf,
 } from "../../src/llm/llm.ts";
 import { Tensor } from "../../mod.ts";
 import { hashOf } from "./hash_of.ts";
 import { ourLogits } from "./our_logits.ts";
+import { quantizationError, samples, SEARCHED } from "./quantization_error.ts";
 import { randomModel, TOKENS, VARIANTS } from "./random_models.ts";
 import { hashes, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
 
@@ -73,7 +76,7 @@ async function checkBlocks(count: number): Promise<Record<string, unknown>> {
       first: values.slice(0, 4),
       hash: hashOf(new Float32Array(values)),
     };
-    if (QUANTIZED.includes(format.name)) {
+    if (QUANTIZED.includes(format.name) && !SEARCHED.includes(format.name)) {
       const write = rowFunction(folder, `quantize_row_${ggmlName(format.name)}_ref`);
       const x = Float32Array.from({ length: n }, (_, i) => i < 64 ? 0 : (Math.random() * 2 - 1) * 10 ** (i % 7 - 3));
       const packed = new Uint8Array(count * format.nbytes);
@@ -87,6 +90,24 @@ async function checkBlocks(count: number): Promise<Record<string, unknown>> {
     }
     cases[format.name] = row;
     console.log(`${format.name}: ${n} elements are equal`);
+  }
+  return cases;
+}
+
+/** The errors of ggml's own blocks where scales are searched, and how ours compare. */
+async function checkErrors(): Promise<Record<string, unknown>> {
+  const folder = await libraries(), cases: Record<string, Record<string, number>> = {};
+  for (const name of SEARCHED) {
+    const write = rowFunction(folder, `quantize_row_${ggmlName(name)}_ref`), { nbytes } = BLOCK_FORMATS.get(name)!;
+    cases[name] = {};
+    for (const [kind, x] of Object.entries(samples())) {
+      const packed = new Uint8Array(x.length / 256 * nbytes);
+      write(new Uint8Array(x.buffer), packed, x.length);
+      const theirs = await quantizationError(x, packed, name),
+        ours = await quantizationError(x, quantize(x, name), name);
+      console.log(`${name}, ${kind}: error ${ours.toFixed(5)}, ggml's ${theirs.toFixed(5)}`);
+      cases[name][kind] = Number(theirs.toFixed(6));
+    }
   }
   return cases;
 }
@@ -206,6 +227,23 @@ async function checkLogits(only: RegExp): Promise<Record<string, unknown>> {
   return cases;
 }
 
+/** Whether llama.cpp loads what we quantize, and computes the same with it; its activations have eight bits there. */
+async function checkMixes(): Promise<Record<string, unknown>> {
+  const llama = await LlamaCpp.open(), folder = await Deno.makeTempDir(), path = `${folder}/model.gguf`;
+  const plain = new Tensor(await encodeGguf(randomModel("llama of whole super-blocks")));
+  for (const mix of ["Q8_0", "Q4_0", "Q5_1", "Q6_K", "Q4_K_S", "Q4_K_M", "Q5_K_S", "Q5_K_M"] as const) {
+    await writeGguf(path, quantizeModel(await readGguf(plain), mix));
+    const want = llama.logits(path, TOKENS), got = await ourLogits(await readGguf(path), mix, "CLANG");
+    let off = 0, all = 0;
+    want.forEach((w, i) => w.forEach((x, k) => [off, all] = [off + (x - got[i][k]) ** 2, all + x * x]));
+    const error = Math.sqrt(off / all);
+    console.log(`${mix}: ${error.toFixed(4)} of the logits' size apart`);
+    if (!(error < 0.04)) throw new Error(`${mix}: logits are not llama.cpp's`);
+  }
+  await Deno.remove(folder, { recursive: true });
+  return {};
+}
+
 /** Ids of all texts with the small vocabularies: without and with special tokens. */
 async function checkTokens(): Promise<Record<string, unknown>> {
   const llama = await LlamaCpp.open(), cases: Record<string, unknown> = {}, folder = await Deno.makeTempDir();
@@ -249,13 +287,15 @@ if (import.meta.main) {
   });
   const kinds: Readonly<Record<string, () => Promise<Record<string, unknown>>>> = {
     blocks: () => checkBlocks(Number(count ?? 300)),
+    errors: checkErrors,
+    mixes: checkMixes,
     logits: () => checkLogits(new RegExp(only ?? "")),
     tokens: checkTokens,
     goldens: () => checkGoldens(models ?? "models"),
   };
   if (kinds[what] === undefined) {
     throw new Error(
-      "usage: llama_cpp.ts blocks|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
+      "usage: llama_cpp.ts blocks|errors|mixes|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
     );
   }
   const cases = await kinds[what]();

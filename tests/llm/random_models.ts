@@ -39,6 +39,9 @@ interface Variant {
   readonly tied?: boolean;
   readonly outputBias?: boolean;
   readonly ropeFactors?: "freqs" | "long";
+  /** Elements of an embedding, and of the inner layer of the feed-forward. */
+  readonly dim?: number;
+  readonly ffn?: number;
   /** Of the large weights. */
   readonly format?: FormatName;
 }
@@ -65,6 +68,7 @@ export const VARIANTS: Readonly<Record<string, Variant>> = {
     meta: { "rope.scaling.type": "linear", "rope.scaling.factor": typed("float32", 2) },
   },
   "llama yarn": { architecture: "llama", meta: yarn },
+  "llama of whole super-blocks": { architecture: "llama", dim: 256, ffn: 512, headDim: 64 },
   "llama F16": { architecture: "llama", format: "F16" },
   "llama BF16": { architecture: "llama", format: "BF16" },
   mixtral: { architecture: "llama", experts: true },
@@ -141,6 +145,7 @@ export const VARIANTS: Readonly<Record<string, Variant>> = {
 /** The contents of the file of a model. */
 export function randomModel(name: string): GgufContents {
   const v = VARIANTS[name], { architecture: arch } = v, r = new Random(11), head = v.headDim ?? 16, kv = v.kv ?? KV;
+  const dim = v.dim ?? DIM, ffn = v.ffn ?? FFN;
   const layers = v.layers ?? LAYERS, tensors: Record<string, GgufTensorInput> = {};
   const put = (key: string, shape: number[], size: number, center = 0): void => {
     const n = shape.reduce((a, b) => a * b, 1);
@@ -152,13 +157,13 @@ export function randomModel(name: string): GgufContents {
     put(`${key}.weight`, [rows, columns], 1.6 / Math.sqrt(columns));
     if (bias) put(`${key}.bias`, [rows], 0.3);
   };
-  const norm = (key: string, size = DIM): void => {
+  const norm = (key: string, size = dim): void => {
     put(`${key}.weight`, [size], 0.4, 1);
     if (v.layerNorm && arch !== "command-r") put(`${key}.bias`, [size], 0.2);
   };
-  put("token_embd.weight", [VOCAB, DIM], 0.8);
+  put("token_embd.weight", [VOCAB, dim], 0.8);
   norm("output_norm");
-  if (!v.tied) matrix("output", VOCAB, DIM, v.outputBias);
+  if (!v.tied) matrix("output", VOCAB, dim, v.outputBias);
   if (v.ropeFactors === "freqs") put("rope_freqs.weight", [head / 2], 0.9, 2);
   if (v.ropeFactors === "long") {
     put("rope_factors_long.weight", [head / 2], 0.9, 3);
@@ -167,42 +172,42 @@ export function randomModel(name: string): GgufContents {
   for (let i = 0; i < layers; i++) {
     const at = `blk.${i}.`, sizes = [HEADS * head, kv * head, kv * head];
     if (!v.postOnly) norm(`${at}attn_norm`);
-    if (v.fusedQkv) matrix(`${at}attn_qkv`, sizes[0] + 2 * sizes[1], DIM);
-    else ["attn_q", "attn_k", "attn_v"].forEach((key, k) => matrix(at + key, sizes[k], DIM, v.qkvBias));
+    if (v.fusedQkv) matrix(`${at}attn_qkv`, sizes[0] + 2 * sizes[1], dim);
+    else ["attn_q", "attn_k", "attn_v"].forEach((key, k) => matrix(at + key, sizes[k], dim, v.qkvBias));
     if (v.headNorm !== undefined) {
       norm(`${at}attn_q_norm`, v.headNorm === "wide" ? sizes[0] : head);
       norm(`${at}attn_k_norm`, v.headNorm === "wide" ? sizes[1] : head);
     }
     if (v.sinks) put(`${at}attn_sinks.weight`, [HEADS], 1);
-    matrix(`${at}attn_output`, DIM, sizes[0], v.allBias);
+    matrix(`${at}attn_output`, dim, sizes[0], v.allBias);
     if (v.postNorms) norm(`${at}post_attention_norm`);
     if (!v.noFeedNorm && !v.postOnly) norm(at + (v.feedNormName ?? "ffn_norm"));
     if (v.experts) {
-      matrix(`${at}ffn_gate_inp`, EXPERTS, DIM, v.expertBias);
+      matrix(`${at}ffn_gate_inp`, EXPERTS, dim, v.expertBias);
       for (
-        const [key, m, n] of [["gate", EXPERT_FFN, DIM], ["up", EXPERT_FFN, DIM], ["down", DIM, EXPERT_FFN]] as const
+        const [key, m, n] of [["gate", EXPERT_FFN, dim], ["up", EXPERT_FFN, dim], ["down", dim, EXPERT_FFN]] as const
       ) {
         put(`${at}ffn_${key}_exps.weight`, [EXPERTS, m, n], 1.6 / Math.sqrt(n));
         if (v.expertBias) put(`${at}ffn_${key}_exps.bias`, [EXPERTS, m], 0.3);
       }
       if (v.sharedExpert) {
-        put(`${at}ffn_gate_inp_shexp.weight`, [DIM], 0.2);
-        matrix(`${at}ffn_gate_shexp`, EXPERT_FFN, DIM);
-        matrix(`${at}ffn_up_shexp`, EXPERT_FFN, DIM);
-        matrix(`${at}ffn_down_shexp`, DIM, EXPERT_FFN);
+        put(`${at}ffn_gate_inp_shexp.weight`, [dim], 0.2);
+        matrix(`${at}ffn_gate_shexp`, EXPERT_FFN, dim);
+        matrix(`${at}ffn_up_shexp`, EXPERT_FFN, dim);
+        matrix(`${at}ffn_down_shexp`, dim, EXPERT_FFN);
       }
     } else {
-      if (!v.noGate && !v.fusedGate) matrix(`${at}ffn_gate`, FFN, DIM);
-      matrix(`${at}ffn_up`, v.fusedGate ? 2 * FFN : FFN, DIM, v.allBias);
-      matrix(`${at}ffn_down`, DIM, FFN, v.allBias);
+      if (!v.noGate && !v.fusedGate) matrix(`${at}ffn_gate`, ffn, dim);
+      matrix(`${at}ffn_up`, v.fusedGate ? 2 * ffn : ffn, dim, v.allBias);
+      matrix(`${at}ffn_down`, dim, ffn, v.allBias);
     }
     if (v.postNorms) norm(`${at}post_ffw_norm`);
   }
   const own: Record<string, GgufInput> = {
     block_count: layers,
     context_length: v.meta === yarn || v.architecture === "gpt-oss" ? 64 : 32,
-    embedding_length: DIM,
-    feed_forward_length: v.experts && arch !== "qwen2moe" && arch !== "llama" ? EXPERT_FFN : FFN,
+    embedding_length: dim,
+    feed_forward_length: v.experts && arch !== "qwen2moe" && arch !== "llama" ? EXPERT_FFN : ffn,
     "attention.head_count": HEADS,
     "attention.head_count_kv": kv,
     "attention.key_length": head,

@@ -1,12 +1,14 @@
 /**
  * Blocks of numbers: the other direction of `block_formats.ts`, on the host, for files that are written. Rounding and the
- * choice of scales follow ggml's reference functions, so that the bytes are the same.
+ * choice of scales follow ggml's reference functions, so that the bytes are the same; scales of super-blocks are searched
+ * (quantize_k.ts).
  *
  * @module
  */
 import { f16Bits } from "../../dtype/float16.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import type { FormatName } from "./block_formats.ts";
+import { packAffine, packQ6K } from "./quantize_k.ts";
 
 /** Fills one block: the elements `x` to the bytes `out`, of which `view` is the same. */
 type Pack = (x: Float32Array, out: Uint8Array, view: DataView) => void;
@@ -94,6 +96,9 @@ const PACKS: Partial<Record<FormatName, readonly [elements: number, nbytes: numb
   Q5_0: [32, 22, centered(5)],
   Q5_1: [32, 24, between(5)],
   MXFP4: [32, 17, packMxfp4],
+  Q4_K: [256, 144, packAffine(4)],
+  Q5_K: [256, 176, packAffine(5)],
+  Q6_K: [256, 210, packQ6K],
 };
 
 /** The formats that {@linkcode quantize} makes. */
