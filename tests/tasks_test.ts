@@ -43,6 +43,10 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   ],
   inside: "it writes documentation; pages/inside_test.ts compares that",
   coverage: "it takes minutes, and writes documentation",
+  "llm:bench": [
+    ["--device", "WASM", "--synthetic", "tiny-q4_k_m", "--prompt", "9", "--tokens", "5", "--runs", "1"],
+    /tokens\/s, [\d.]+ ms of processors, [1-9]/,
+  ],
   doctor: [[], /^WASM.*:/m],
   chat: [["--prompt", "Once upon a time", "--max-tokens", "9"], /^Once upon a time, there was a little girl/],
   serve: "it runs until it is stopped; llm/server_test.ts does as it does",

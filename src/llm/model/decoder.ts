@@ -23,6 +23,10 @@ export class Decoder {
   readonly context: number;
   /** Bytes of weights on the device. */
   readonly nbytes: number;
+  /** Bytes of weights that a token needs: of the experts those that are used, of an embedding of its own one row. */
+  readonly nbytesRead: number;
+  /** How many numbers the weights are. */
+  readonly parameters: number;
   /** How many tokens there are. */
   readonly vocabulary: number;
   private readonly embedding: Weight;
@@ -57,7 +61,11 @@ export class Decoder {
     this.angles = table(false);
     const windows = Array.from({ length: spec.layers }, (_, i) => i).some((i) => hasWindow(spec, i));
     this.windowAngles = windows ? table(true) : this.angles;
-    this.nbytes = store.nbytes;
+    this.nbytes = store.nbytes();
+    const used = spec.experts === undefined ? 1 : spec.experts.used / spec.experts.count;
+    const rows = this.output === this.embedding ? 1 : 1 / this.vocabulary;
+    this.nbytesRead = store.nbytes((name) => name.includes("_exps.") ? used : name.startsWith("token_embd") ? rows : 1);
+    this.parameters = store.parameters;
   }
 
   /** Memory for the keys and values of one sequence. */

@@ -6,6 +6,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { FormatError } from "../../helpers/errors.ts";
+import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { dequantize } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
@@ -75,8 +76,12 @@ export class WeightStore {
   realize(): void {
     Tensor.realize([...this.made.values()].map((w) => w.memory));
   }
-  /** Bytes on the device. */
-  get nbytes(): number {
-    return [...this.made.values()].reduce((n, w) => n + w.memory.nbytes(), 0);
+  /** How many numbers they stand for. */
+  get parameters(): number {
+    return [...this.made.values()].reduce((n, w) => n + prod(w.shape), 0);
+  }
+  /** Bytes on the device, of each weight as large a part as `part` says. */
+  nbytes(part: (name: string) => number = () => 1): number {
+    return [...this.made].reduce((n, [name, w]) => n + part(name) * w.memory.nbytes(), 0);
   }
 }
