@@ -1,9 +1,12 @@
 /** What `deno task llm:bench` says of a model, and models of random weights. */
 import assert from "node:assert/strict";
-import { Tensor } from "../../mod.ts";
+import { Device, Tensor } from "../../mod.ts";
 import { measureModel } from "../../bench/llm.ts";
 import { SHAPES, syntheticModel } from "../../bench/llm_synthetic.ts";
 import { BLOCK_FORMATS, LanguageModel } from "../../src/llm/llm.ts";
+
+Device.default = "WASM";
+Tensor.zeros([1]).realize(); // opened before the tests
 
 Deno.test("llm:bench: random weights of every block format are as large as weights are", async () => {
   for (const { name, plain } of BLOCK_FORMATS.values()) {
