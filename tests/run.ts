@@ -2,7 +2,7 @@
  * `deno task test`: runs every test that this machine can run, says what was left out and why, and closes with
  * `N passed, N failed, N skipped`. A skip that no entry of `allowed_skips.json` explains is a failure.
  *
- * What was used is printed in lines "used: clang ...": compilers, adapters, browsers; `--require=clang,gcc,vulkan,chromium,node`
+ * What was used is printed in lines "used: clang ...": compilers, adapters, browsers; `--require=clang,gcc,vulkan,chromium,node,mpi`
  * makes what was not used a failure. Other arguments are handed to `deno test`: files, `--filter=...`.
  *
  * @module
@@ -138,6 +138,15 @@ function passed(run: TestRun, start: string): number {
   return run.cases.filter((c) => c.state === "passed" && c.name.startsWith(start)).length;
 }
 
+/** What is used where cases pass whose names start so. */
+const COUNTED: readonly (readonly [name: string, start: string])[] = [
+  ["chromium", "Chromium WASM"],
+  ["node", "the package in node"],
+  ["bun", "the package in bun"],
+  ["mpi", "mpi: Open MPI"],
+  ["mpich", "mpi: MPICH"],
+];
+
 /** What the cases of a run that passed have used; `compiler` is that of CLANG in this run. */
 function noteUsed(used: Used, run: TestRun, compiler: Compiler | undefined, adapter?: string): void {
   const kernels = passed(run, "golden CLANG");
@@ -147,12 +156,7 @@ function noteUsed(used: Used, run: TestRun, compiler: Compiler | undefined, adap
   }
   const shaders = passed(run, "golden WEBGPU");
   if (shaders > 0) used.set("vulkan", `${adapter}, ${shaders} golden cases of WEBGPU`);
-  for (
-    const [name, start] of [["chromium", "Chromium WASM"], ["node", "the package in node"], [
-      "bun",
-      "the package in bun",
-    ]]
-  ) {
+  for (const [name, start] of COUNTED) {
     const cases = passed(run, start);
     if (cases > 0) used.set(name, `${cases} cases`);
   }

@@ -73,6 +73,10 @@ class ClangAllocator implements Allocator {
     const address = Deno.UnsafePointer.value(Deno.UnsafePointer.of(exact(memory)));
     return { block: new ClangBlock(address, memory), offset: 0 };
   }
+  hostBytes(block: Block, offset: number, nbytes: number): Uint8Array {
+    const pointer = Deno.UnsafePointer.create((block as ClangBlock).address + BigInt(offset))!;
+    return new Uint8Array(Deno.UnsafePointerView.getArrayBuffer(pointer, nbytes));
+  }
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     const to = (block as ClangBlock).address + BigInt(offset);
     if (src.byteLength > 0) this.runtime.dino_copy_in(to, exact(src), BigInt(src.byteLength));

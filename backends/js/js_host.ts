@@ -64,6 +64,9 @@ class JsAllocator implements Allocator {
     const pointer = typeof memory === "bigint" ? Deno.UnsafePointer.create(memory) : memory as Deno.PointerObject;
     return { block: new JsBlock(Deno.UnsafePointerView.getArrayBuffer(pointer!, nbytes)), offset: 0 };
   }
+  hostBytes(block: Block, offset: number, nbytes: number): Uint8Array {
+    return (block as JsBlock).bytes.subarray(offset, offset + nbytes);
+  }
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     (block as JsBlock).bytes.set(src, offset);
   }

@@ -152,6 +152,11 @@ export class WasmMemory implements Allocator {
     }
   }
 
+  hostBytes(block: Block, offset: number, nbytes: number): Uint8Array {
+    const at = (block as WasmBlock).address + offset;
+    return this.u8.subarray(at, at + nbytes);
+  }
+
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     this.u8.set(src, (block as WasmBlock).address + offset);
   }

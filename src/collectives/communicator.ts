@@ -36,6 +36,8 @@ export type CollectiveKind = Collective["kind"];
 export interface CollectiveSite {
   readonly shape?: readonly number[];
   readonly line?: string;
+  /** Whether a text that tells of it was compared by {@linkcode Communicator.agree}: then it is not compared by itself. */
+  readonly isAgreed?: boolean;
 }
 
 /** A collective under way. Its ranges must neither be read nor written before it is done. */
@@ -111,7 +113,7 @@ export class CollectiveError extends Error {
   constructor(options: CollectiveErrorOptions) {
     const { rank, size, collective, sequence, reason, line } = options;
     const at = line === undefined ? "" : ` at ${line}`;
-    super(`Cannot end ${collective}, collective ${sequence} of rank ${rank} of ${size}${at}: ${reason}`);
+    super(`Cannot complete ${collective}, collective ${sequence} of rank ${rank} of ${size}${at}: ${reason}`);
     this.rank = rank;
     this.collective = collective;
     this.sequence = sequence;

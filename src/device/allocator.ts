@@ -39,6 +39,11 @@ export interface Allocator {
    * cannot. Addresses are the device's own. Such a block is never freed.
    */
   adopt?(memory: ForeignMemory, nbytes: number): { readonly block: Block; readonly offset: number } | undefined;
+  /**
+   * The memory itself, `nbytes` from `offset` of a block on, where it is the host's; absent where it is not. Nothing may run
+   * on the device meanwhile, and the bytes are good until something is allocated there.
+   */
+  hostBytes?(block: Block, offset: number, nbytes: number): Uint8Array | undefined;
   /** What may be done with parts of blocks, and how large blocks may be. */
   readonly layout?: Partial<MemoryLayout>;
 }
@@ -209,6 +214,9 @@ export class LruAllocator implements Allocator {
   /** Foreign memory as a block; it is in no budget. */
   adopt(memory: ForeignMemory, nbytes: number): { readonly block: Block; readonly offset: number } | undefined {
     return this.inner.adopt?.(memory, nbytes);
+  }
+  hostBytes(block: Block, offset: number, nbytes: number): Uint8Array | undefined {
+    return this.inner.hostBytes?.(block, offset, nbytes);
   }
   copyIn(block: Block, offset: number, src: Uint8Array): void {
     this.inner.copyIn(block, offset, src);

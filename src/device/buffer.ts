@@ -152,6 +152,11 @@ export class Buffer implements MemoryHolder {
     root.sharers!.delete(this);
   }
 
+  /** The memory itself where it is the host's: good until something is allocated on the device. */
+  hostBytes(): Uint8Array | undefined {
+    if (this.nbytes === 0) return new Uint8Array();
+    return this.device.allocator.hostBytes(this.memory, this.at, this.nbytes);
+  }
   /** Writes host bytes, `nbytes` of them. */
   copyIn(src: Uint8Array): this {
     if (this.nbytes > 0) this.device.allocator.copyIn(this.memory, this.at, src);

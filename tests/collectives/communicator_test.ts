@@ -53,6 +53,6 @@ Deno.test("collectives: an error names rank, collective, number, line and reason
   const error = new CollectiveError({ rank: 1, size: 4, collective, sequence: 7, reason: "why", line: "a.ts:3:1" });
   assert.equal(
     error.message,
-    "Cannot end allReduce sum of float32[2, 3], collective 7 of rank 1 of 4 at a.ts:3:1: why",
+    "Cannot complete allReduce sum of float32[2, 3], collective 7 of rank 1 of 4 at a.ts:3:1: why",
   );
 });
