@@ -16,7 +16,15 @@ const LOGITS = JSON.parse(Deno.readTextFileSync(new URL("fixtures/logits.json", 
   number[][]
 >;
 /** What the suite has time for, and how far llama.cpp's tables of GELU in half precision may be. */
-const HERE: Readonly<Record<string, number>> = { "gpt-oss": 1e-4, gemma3: 0.02, phi3: 1e-4, qwen2moe: 1e-4 };
+const HERE: Readonly<Record<string, number>> = {
+  "gpt-oss": 1e-4,
+  gemma3: 0.02,
+  phi3: 1e-4,
+  qwen2moe: 1e-4,
+  llama4: 1e-4,
+  deepseek2: 1e-4,
+  glm4moe: 1e-4,
+};
 
 async function fileOf(contents: GgufContents): Promise<Tensor> {
   return new Tensor(await encodeGguf(contents));

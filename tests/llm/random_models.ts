@@ -13,6 +13,9 @@ export const TOKENS: readonly number[] = [3, 17, 60, 4, 4, 33, 9, 51, 22, 1, 47,
 
 const LAYERS = 3, DIM = 64, HEADS = 4, KV = 2, FFN = 96, VOCAB = 64, EXPERTS = 4, EXPERT_FFN = 32;
 
+/** Sizes of latent attention. */
+const LATENT = { rank: 32, queryRank: 24, key: 24, value: 20, turned: 8 };
+
 /** What makes a model different from a Llama. */
 interface Variant {
   readonly architecture: string;
@@ -34,7 +37,12 @@ interface Variant {
   readonly feedNormName?: string;
   readonly experts?: boolean;
   readonly expertBias?: boolean;
-  readonly sharedExpert?: boolean;
+  readonly sharedExpert?: "gated" | "plain";
+  readonly routeBias?: boolean;
+  /** Layers in front that have no experts. */
+  readonly dense?: number;
+  /** Keys and values of a latent vector, and queries too. */
+  readonly latent?: "keys" | "queries";
   readonly sinks?: boolean;
   readonly tied?: boolean;
   readonly outputBias?: boolean;
@@ -91,8 +99,67 @@ export const VARIANTS: Readonly<Record<string, Variant>> = {
   },
   qwen2: { architecture: "qwen2", qkvBias: true },
   qwen3: { architecture: "qwen3", headNorm: "head", headDim: 32 },
-  qwen2moe: { architecture: "qwen2moe", qkvBias: true, experts: true, sharedExpert: true },
+  qwen2moe: { architecture: "qwen2moe", qkvBias: true, experts: true, sharedExpert: "gated" },
   qwen3moe: { architecture: "qwen3moe", headNorm: "head", experts: true },
+  llama4: {
+    architecture: "llama4",
+    layers: 5,
+    experts: true,
+    sharedExpert: "plain",
+    meta: { interleave_moe_layer_step: 1 },
+  },
+  glm4: {
+    architecture: "glm4",
+    qkvBias: true,
+    fusedGate: true,
+    postNorms: true,
+    meta: { "rope.dimension_count": 8 },
+  },
+  glm4moe: {
+    architecture: "glm4moe",
+    qkvBias: true,
+    headNorm: "head",
+    experts: true,
+    sharedExpert: "plain",
+    routeBias: true,
+    dense: 1,
+    feedNormName: "post_attention_norm",
+    meta: {
+      "rope.dimension_count": 8,
+      leading_dense_block_count: 1,
+      expert_shared_count: 1,
+      expert_weights_norm: true,
+      expert_weights_scale: typed("float32", 1.5),
+    },
+  },
+  "deepseek2 lite": {
+    architecture: "deepseek2",
+    latent: "keys",
+    experts: true,
+    sharedExpert: "plain",
+    dense: 1,
+    layers: 26,
+    meta: { leading_dense_block_count: 1, expert_shared_count: 1 },
+  },
+  deepseek2: {
+    architecture: "deepseek2",
+    latent: "queries",
+    experts: true,
+    sharedExpert: "plain",
+    routeBias: true,
+    dense: 1,
+    meta: {
+      ...yarn,
+      "rope.scaling.yarn_log_multiplier": typed("float32", 0.1),
+      leading_dense_block_count: 1,
+      expert_shared_count: 1,
+      expert_group_count: 2,
+      expert_group_used_count: 1,
+      expert_gating_func: 2,
+      expert_weights_norm: true,
+      expert_weights_scale: typed("float32", 2.5),
+    },
+  },
   stablelm: { architecture: "stablelm", layerNorm: true },
   starcoder2: { architecture: "starcoder2", layerNorm: true, allBias: true, qkvBias: true, noGate: true },
   phi2: {
@@ -172,26 +239,38 @@ export function randomModel(name: string): GgufContents {
   for (let i = 0; i < layers; i++) {
     const at = `blk.${i}.`, sizes = [HEADS * head, kv * head, kv * head];
     if (!v.postOnly) norm(`${at}attn_norm`);
-    if (v.fusedQkv) matrix(`${at}attn_qkv`, sizes[0] + 2 * sizes[1], dim);
+    if (v.latent !== undefined) {
+      const { rank, queryRank, key, value, turned } = LATENT, queries = v.latent === "queries";
+      if (queries) {
+        matrix(`${at}attn_q_a`, queryRank, dim);
+        norm(`${at}attn_q_a_norm`, queryRank);
+      }
+      matrix(queries ? `${at}attn_q_b` : `${at}attn_q`, HEADS * key, queries ? queryRank : dim);
+      matrix(`${at}attn_kv_a_mqa`, rank + turned, dim);
+      norm(`${at}attn_kv_a_norm`, rank);
+      put(`${at}attn_k_b.weight`, [HEADS, rank, key - turned], 1.6 / Math.sqrt(key - turned));
+      put(`${at}attn_v_b.weight`, [HEADS, value, rank], 1.6 / Math.sqrt(rank));
+    } else if (v.fusedQkv) matrix(`${at}attn_qkv`, sizes[0] + 2 * sizes[1], dim);
     else ["attn_q", "attn_k", "attn_v"].forEach((key, k) => matrix(at + key, sizes[k], dim, v.qkvBias));
     if (v.headNorm !== undefined) {
       norm(`${at}attn_q_norm`, v.headNorm === "wide" ? sizes[0] : head);
       norm(`${at}attn_k_norm`, v.headNorm === "wide" ? sizes[1] : head);
     }
     if (v.sinks) put(`${at}attn_sinks.weight`, [HEADS], 1);
-    matrix(`${at}attn_output`, dim, sizes[0], v.allBias);
+    matrix(`${at}attn_output`, dim, v.latent === undefined ? sizes[0] : HEADS * LATENT.value, v.allBias);
     if (v.postNorms) norm(`${at}post_attention_norm`);
     if (!v.noFeedNorm && !v.postOnly) norm(at + (v.feedNormName ?? "ffn_norm"));
-    if (v.experts) {
+    if (v.experts && i >= (v.dense ?? 0)) {
       matrix(`${at}ffn_gate_inp`, EXPERTS, dim, v.expertBias);
+      if (v.routeBias) put(`${at}exp_probs_b.bias`, [EXPERTS], 0.5);
       for (
         const [key, m, n] of [["gate", EXPERT_FFN, dim], ["up", EXPERT_FFN, dim], ["down", dim, EXPERT_FFN]] as const
       ) {
         put(`${at}ffn_${key}_exps.weight`, [EXPERTS, m, n], 1.6 / Math.sqrt(n));
         if (v.expertBias) put(`${at}ffn_${key}_exps.bias`, [EXPERTS, m], 0.3);
       }
-      if (v.sharedExpert) {
-        put(`${at}ffn_gate_inp_shexp.weight`, [dim], 0.2);
+      if (v.sharedExpert !== undefined) {
+        if (v.sharedExpert === "gated") put(`${at}ffn_gate_inp_shexp.weight`, [dim], 0.2);
         matrix(`${at}ffn_gate_shexp`, EXPERT_FFN, dim);
         matrix(`${at}ffn_up_shexp`, EXPERT_FFN, dim);
         matrix(`${at}ffn_down_shexp`, dim, EXPERT_FFN);
@@ -205,9 +284,11 @@ export function randomModel(name: string): GgufContents {
   }
   const own: Record<string, GgufInput> = {
     block_count: layers,
-    context_length: v.meta === yarn || v.architecture === "gpt-oss" ? 64 : 32,
+    context_length: v.meta?.["rope.scaling.type"] === "yarn" ? 64 : 32,
     embedding_length: dim,
-    feed_forward_length: v.experts && arch !== "qwen2moe" && arch !== "llama" ? EXPERT_FFN : ffn,
+    feed_forward_length: v.experts && v.dense === undefined && arch !== "qwen2moe" && arch !== "llama"
+      ? EXPERT_FFN
+      : ffn,
     "attention.head_count": HEADS,
     "attention.head_count_kv": kv,
     "attention.key_length": head,
@@ -224,6 +305,16 @@ export function randomModel(name: string): GgufContents {
         expert_shared_feed_forward_length: EXPERT_FFN,
       }
       : {},
+    ...v.latent === undefined ? {} : {
+      "attention.head_count_kv": 1,
+      "attention.key_length": LATENT.rank + LATENT.turned,
+      "attention.value_length": LATENT.rank,
+      "attention.key_length_mla": LATENT.key,
+      "attention.value_length_mla": LATENT.value,
+      "attention.kv_lora_rank": LATENT.rank,
+      ...v.latent === "queries" ? { "attention.q_lora_rank": LATENT.queryRank } : {},
+      "rope.dimension_count": LATENT.turned,
+    },
     ...v.meta,
   };
   if (arch === "llama" && v.experts) own.feed_forward_length = EXPERT_FFN;

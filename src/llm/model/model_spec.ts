@@ -24,6 +24,8 @@ export interface RopeSpec {
   readonly windowFactor: number;
   readonly originalContext: number;
   readonly attentionFactor: number;
+  /** How much of the growth of queries and keys by YaRN is a part of the attention's scale; 0 for nothing. */
+  readonly logMultiplier: number;
   readonly betaFast: number;
   readonly betaSlow: number;
   /** Layers without positions: every one whose number, from 1, is a multiple; 0 for none. */
@@ -39,6 +41,22 @@ export interface ExpertSpec {
   /** Whether the weights of the chosen are made to sum up to 1. */
   readonly normalized: boolean;
   readonly scale: number;
+  /** Whether weights multiply what experts read, not what they give. */
+  readonly weighsInput: boolean;
+  /** Experts stand in so many groups, of which so many are open to a token; 1 of 1 where they do not. */
+  readonly groups: number;
+  readonly groupsUsed: number;
+}
+
+/** Keys and values of all heads as one vector. */
+export interface LatentSpec {
+  /** Elements of the vector, without those that positions turn. */
+  readonly rank: number;
+  /** Of the vector that queries are made of; 0 where they are made of the activations. */
+  readonly queryRank: number;
+  /** Elements of a key and of a value that a head would have. */
+  readonly keyDim: number;
+  readonly valueDim: number;
 }
 
 /** The choices of an architecture. */
@@ -56,8 +74,15 @@ export interface BlockSpec {
   readonly wideHeadNorm: boolean;
   /** Of how many layers the last has no window; 0 where none has one, 1 where all have. */
   readonly windowEvery: number;
+  /** What a window is: so many positions back, or those of a chunk. */
+  readonly windowKind: "sliding" | "chunk";
   readonly gating: ExpertSpec["gating"];
   readonly normalized: boolean;
+  readonly weighsInput: boolean;
+  /** Whether queries and keys of layers with positions are normalized behind them, without weights. */
+  readonly normAfterRope: boolean;
+  /** Of layers without positions: how queries grow, by the logarithm of how many such lengths stand before. */
+  readonly sharpening: { readonly scale: number; readonly length: number } | undefined;
   readonly skipRopeEvery: number;
   readonly windowBase: number | undefined;
   /** What files of the first kind leave out: how far a window reaches, and where attention and logits are capped; 0 for none. */
@@ -70,7 +95,7 @@ export interface BlockSpec {
 
 /** Choices that the metadata may change, or that become numbers. */
 type OfFiles =
-  | ("rope" | "gating" | "normalized" | "skipRopeEvery" | "windowBase")
+  | ("rope" | "gating" | "normalized" | "weighsInput" | "skipRopeEvery" | "windowBase")
   | ("defaults" | "wideLayers" | "dividesLogits");
 /** A decoder. */
 export interface ModelSpec extends Omit<BlockSpec, OfFiles> {
@@ -96,7 +121,9 @@ export interface ModelSpec extends Omit<BlockSpec, OfFiles> {
   readonly rope: RopeSpec;
   /** Of feed-forward layers; undefined where each is one for all tokens. */
   readonly experts: ExpertSpec | undefined;
-  /** How many positions back a key may be; 0 for any number. */
+  /** Undefined where heads have keys and values. */
+  readonly latent: LatentSpec | undefined;
+  /** How many positions back a key may be, or positions of a chunk; 0 for any number. */
   readonly window: number;
   /** What scores are multiplied with. */
   readonly attentionScale: number;
@@ -121,8 +148,12 @@ const LLAMA: BlockSpec = {
   postOnly: false,
   wideHeadNorm: false,
   windowEvery: 0,
+  windowKind: "sliding",
   gating: "softmax",
   normalized: true,
+  weighsInput: false,
+  normAfterRope: false,
+  sharpening: undefined,
   skipRopeEvery: 0,
   windowBase: undefined,
   defaults: { window: 0, attentionCap: 0, logitCap: 0 },
@@ -144,6 +175,21 @@ export const ARCHITECTURES: Readonly<Record<string, BlockSpec>> = {
   "ernie4_5": LLAMA,
   olmo: { ...LLAMA, norm: "layer" },
   "command-r": { ...LLAMA, norm: "layer", parallel: true },
+  llama4: {
+    ...LLAMA,
+    windowEvery: 4,
+    windowKind: "chunk",
+    skipRopeEvery: 4,
+    gating: "sigmoid",
+    normalized: false,
+    weighsInput: true,
+    normAfterRope: true,
+    sharpening: { scale: 0.1, length: 8192 },
+    defaults: { window: 8192, attentionCap: 0, logitCap: 0 },
+  },
+  deepseek2: { ...LLAMA, normalized: false },
+  glm4: LLAMA,
+  glm4moe: { ...QWEN, gating: "sigmoid" },
   baichuan: LLAMA,
   xverse: LLAMA,
   chatglm: LLAMA,
@@ -187,6 +233,8 @@ function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, c
     windowFactor: block.windowBase === undefined ? factor : 1,
     originalContext: meta.count(`${at}rope.scaling.original_context_length`, context),
     attentionFactor: meta.number(`${at}rope.scaling.attn_factor`, 1),
+    // files of this kind hold a tenth of it
+    logMultiplier: meta.number(`${at}rope.scaling.yarn_log_multiplier`, 0) * (at === "deepseek2." ? 10 : 1),
     betaFast: meta.number(`${at}rope.scaling.yarn_beta_fast`, 32),
     betaSlow: meta.number(`${at}rope.scaling.yarn_beta_slow`, 1),
     skipEvery: block.skipRopeEvery,
@@ -203,6 +251,44 @@ function same(meta: Metadata, values: ReadonlyMap<string, GgufEntry>, key: strin
   return first;
 }
 
+function expertsOf(meta: Metadata, at: string, block: BlockSpec): ExpertSpec | undefined {
+  const count = meta.count(`${at}expert_count`, 0), gating = meta.count(`${at}expert_gating_func`, 0);
+  if (count === 0) return undefined;
+  const used = meta.count(`${at}expert_used_count`), groups = meta.count(`${at}expert_group_count`, 1) || 1;
+  const groupsUsed = meta.count(`${at}expert_group_used_count`, groups);
+  if (used < 1 || used > count) throw meta.bad(`it uses ${used} of ${count} experts`);
+  if (count % groups !== 0 || groupsUsed < 1 || groupsUsed > groups || used > groupsUsed * count / groups) {
+    throw meta.bad(`it uses ${used} of ${count} experts in ${groupsUsed} of ${groups} groups`);
+  }
+  return {
+    count,
+    used,
+    groups,
+    groupsUsed,
+    gating: ([block.gating, "softmax", "sigmoid", "softmaxOfChosen"] as const)[gating] ?? block.gating,
+    normalized: meta.flag(`${at}expert_weights_norm`, block.normalized),
+    weighsInput: block.weighsInput,
+    scale: meta.number(`${at}expert_weights_scale`, 1) || 1,
+  };
+}
+
+function latentOf(meta: Metadata, at: string): LatentSpec | undefined {
+  const rank = meta.count(`${at}attention.kv_lora_rank`, 0);
+  if (rank === 0) return undefined;
+  return {
+    rank,
+    queryRank: meta.count(`${at}attention.q_lora_rank`, 0),
+    keyDim: meta.count(`${at}attention.key_length_mla`),
+    valueDim: meta.count(`${at}attention.value_length_mla`),
+  };
+}
+
+/** What scores of latent keys are multiplied with. */
+function latentScale({ scaling, factor, logMultiplier }: RopeSpec, { keyDim }: LatentSpec): number {
+  const grown = scaling === "yarn" ? 1 + 0.1 * logMultiplier * Math.log(factor) : 1;
+  return grown ** 2 / Math.sqrt(keyDim);
+}
+
 /**
  * The decoder that the metadata describes.
  *
@@ -214,7 +300,8 @@ export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string):
   if (block === undefined) {
     throw meta.bad(`its architecture is "${architecture}"; known are ${Object.keys(ARCHITECTURES).join(", ")}`);
   }
-  const layers = meta.count(`${at}block_count`), dim = meta.count(`${at}embedding_length`);
+  const layers = meta.count(`${at}block_count`) - meta.count(`${at}nextn_predict_layers`, 0),
+    dim = meta.count(`${at}embedding_length`);
   const heads = same(meta, values, `${at}attention.head_count`);
   const kvHeads = same(meta, values, `${at}attention.head_count_kv`, heads),
     context = meta.count(`${at}context_length`);
@@ -226,17 +313,7 @@ export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string):
   if (headDim < 1 || rope.dim > headDim || rope.dim % 2 !== 0) {
     throw meta.bad(`heads of ${headDim}, of which ${rope.dim} are turned by the position, are no heads`);
   }
-  const count = meta.count(`${at}expert_count`, 0), gating = meta.count(`${at}expert_gating_func`, 0);
-  const experts: ExpertSpec | undefined = count === 0 ? undefined : {
-    count,
-    used: meta.count(`${at}expert_used_count`),
-    gating: gating === 2 ? "sigmoid" : gating === 3 ? "softmaxOfChosen" : block.gating,
-    normalized: meta.flag(`${at}expert_weights_norm`, block.normalized),
-    scale: meta.number(`${at}expert_weights_scale`, 1) || 1,
-  };
-  if (experts !== undefined && (experts.used < 1 || experts.used > count)) {
-    throw meta.bad(`it uses ${experts.used} of ${count} experts`);
-  }
+  const experts = expertsOf(meta, at, block), latent = latentOf(meta, at);
   const window = block.windowEvery > 0 ? meta.count(`${at}attention.sliding_window`, block.defaults.window) : 0;
   const wide = block.wideLayers === layers;
   return {
@@ -252,14 +329,23 @@ export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string):
     eps: meta.number(`${at}attention.layer_norm_${block.norm === "rms" ? "rms_" : ""}epsilon`, 1e-5),
     rope,
     experts,
+    latent,
+    // the largest of these models does without
+    normAfterRope: block.normAfterRope && experts?.count !== 128,
     window,
-    attentionScale: meta.number(`${at}attention.scale`, 0) || 1 / Math.sqrt(wide ? dim / heads : headDim),
+    attentionScale: meta.number(`${at}attention.scale`, 0) ||
+      (latent === undefined ? 1 / Math.sqrt(wide ? dim / heads : headDim) : latentScale(rope, latent)),
     attentionCap: meta.number(`${at}attn_logit_softcapping`, block.defaults.attentionCap),
     logitCap: meta.number(`${at}final_logit_softcapping`, block.defaults.logitCap),
     embeddingScale: block.scaledEmbedding ? Math.sqrt(dim) : meta.number(`${at}embedding_scale`, 1),
     residualScale: meta.number(`${at}residual_scale`, 1),
     logitScale: meta.number(`${at}logit_scale`, 1) ** (block.dividesLogits ? -1 : 1),
   };
+}
+
+/** Whether queries and keys of a layer are turned by their positions. */
+export function hasPositions({ rope }: ModelSpec, layer: number): boolean {
+  return rope.kind !== "none" && !(rope.skipEvery > 0 && (layer + 1) % rope.skipEvery === 0);
 }
 
 /** Whether keys of a layer are looked at through the window. */

@@ -39,7 +39,8 @@ export function ropeTable(
     const speed = base ** (-2 * i / rope.dim) / (factors?.[i] ?? 1), kept = yarn?.(i) ?? 0;
     return speed * scaled * (1 - kept) + speed * kept;
   });
-  const size = (yarn === undefined ? 1 : 1 + 0.1 * Math.log(factor)) * rope.attentionFactor;
+  const grown = (part: number) => 1 + 0.1 * part * Math.log(factor), whole = rope.logMultiplier === 0;
+  const size = (yarn !== undefined && whole ? grown(1) : 1) * rope.attentionFactor;
   const make = (f: (x: number) => number) => {
     const out = new Float32Array(context * pairs);
     for (let p = 0; p < context; p++) for (let i = 0; i < pairs; i++) out[p * pairs + i] = size * f(p * speeds[i]);

@@ -9,7 +9,7 @@ import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import { checkRoom, type Decoder } from "./decoder.ts";
-import type { LayerCache } from "./llm_blocks.ts";
+import type { LayerCache } from "./linear_layers.ts";
 import { sample, type Sampled, type Sampling, type SamplingPlan } from "./sampler.ts";
 
 /** Log probabilities of a token, natural logarithms. */

@@ -1,0 +1,149 @@
+/**
+ * Attention with a cache of keys and values. Keys and values are those of heads, or what they are made of: a latent
+ * vector that all heads share (multi-head latent attention, DeepSeek-V2, https://arxiv.org/abs/2405.04434), whose
+ * products with the heads' own matrices are moved to the queries and to what comes out.
+ *
+ * @module
+ */
+import { dtypes } from "../../dtype/dtype.ts";
+import type { Tensor } from "../../tensor/tensor.ts";
+import { type Layer, type LayerCache, linear, needed, normLayer, type Place, rmsNorm } from "./linear_layers.ts";
+import { hasPositions, hasWindow, type ModelSpec } from "./model_spec.ts";
+import { turn } from "./rope_tables.ts";
+import type { WeightStore } from "./weight_store.ts";
+
+/** Queries, keys and values `[T, heads, dim]` with their positions, and what of the mixed values goes on. */
+interface Heads {
+  readonly q: Tensor;
+  readonly k: Tensor;
+  readonly v: Tensor;
+  /** `[T, n]` of mixed values `[T, heads, dim]`. */
+  readonly finish: Layer;
+}
+type Projection = (x: Tensor, place: Place) => Heads;
+
+function joined(x: Tensor): Tensor {
+  return x.reshape([x.shape[0], -1]);
+}
+
+/** Queries, keys and values of one weight or of three, before positions. */
+function threeProducts(spec: ModelSpec, store: WeightStore, at: string): (x: Tensor) => Tensor[] {
+  const { dim, heads, kvHeads, headDim, valueDim } = spec;
+  const sizes = [heads * headDim, kvHeads * headDim, kvHeads * valueDim], counts = [heads, kvHeads, kvHeads];
+  const cut = (x: Tensor, i: number) => x.reshape([x.shape[0], counts[i], -1]);
+  const together = linear(store, `${at}attn_qkv`, sizes.reduce((a, b) => a + b), dim);
+  if (together !== undefined) return (x) => together(x).split(sizes, 1).map(cut);
+  const each = ["attn_q", "attn_k", "attn_v"].map((name, i) => needed(store, at + name, sizes[i], dim));
+  return (x) => each.map((f, i) => cut(f(x), i));
+}
+
+/** How much sharper queries of late positions are: `[T, 1, 1]`. */
+function sharpness({ start }: Place, t: number, { scale, length }: { scale: number; length: number }): Tensor {
+  const position = start.add(countTo(t, start)).cast(dtypes.float32);
+  return position.add(1).div(length).floor().add(1).log().mul(scale).add(1).reshape([t, 1, 1]);
+}
+
+/** Each head with keys and values of its own, or of a group's. */
+function headProjection(spec: ModelSpec, store: WeightStore, layer: number): Projection {
+  const { heads, kvHeads, headDim, rope } = spec, at = `blk.${layer}.`, project = threeProducts(spec, store, at);
+  const normOf = (name: string, h: number) =>
+    normLayer(spec, store, at + name, spec.wideHeadNorm ? h * headDim : headDim);
+  const qNorm = normOf("attn_q_norm", heads), kNorm = normOf("attn_k_norm", kvHeads);
+  const heed = (x: Tensor, norm: Layer | undefined): Tensor => {
+    if (norm === undefined) return x;
+    return spec.wideHeadNorm ? norm(joined(x)).reshape(x.shape) : norm(x);
+  };
+  const turned = hasPositions(spec, layer), window = hasWindow(spec, layer);
+  return (x, place) => {
+    let [q, k, v] = project(x);
+    [q, k] = [heed(q, qNorm), heed(k, kNorm)];
+    if (turned) {
+      const angles = window ? place.windowAngles : place.angles, kind = rope.kind as "pairs" | "halves";
+      [q, k] = [q, k].map((y) => turn(y, kind, angles));
+      if (spec.normAfterRope) [q, k] = [q, k].map((y) => rmsNorm(y, spec.eps));
+    } else if (spec.sharpening !== undefined) q = q.mul(sharpness(place, x.shape[0], spec.sharpening));
+    return { q, k, v, finish: joined };
+  };
+}
+
+/** One latent vector for keys and values of all heads. */
+function latentProjection(spec: ModelSpec, store: WeightStore, layer: number): Projection {
+  const { dim, heads, rope, eps } = spec, { rank, queryRank, keyDim, valueDim } = spec.latent!, at = `blk.${layer}.`;
+  const plain = keyDim - rope.dim, kind = rope.kind as "pairs" | "halves";
+  const down = queryRank > 0 ? needed(store, `${at}attn_q_a`, queryRank, dim) : undefined;
+  const norm = (name: string, size: number) => {
+    const weight = store.get(`${at}${name}.weight`, [size]);
+    return (x: Tensor) => rmsNorm(x, eps).mul(weight.values());
+  };
+  const queryNorm = queryRank > 0 ? norm("attn_q_a_norm", queryRank) : undefined;
+  const query = needed(store, at + (queryRank > 0 ? "attn_q_b" : "attn_q"), heads * keyDim, queryRank || dim);
+  const shared = needed(store, `${at}attn_kv_a_mqa`, rank + rope.dim, dim);
+  const latentNorm = norm("attn_kv_a_norm", rank);
+  const keys = store.get(`${at}attn_k_b.weight`, [heads, rank, plain]);
+  const values = store.get(`${at}attn_v_b.weight`, [heads, valueDim, rank]);
+  /** `[T, H, m]` of `[T, H, n]` by `[H, m, n]`. */
+  const byHead = (x: Tensor, w: Tensor) => x.transpose(0, 1).matmul(w.transpose(1, 2)).transpose(0, 1);
+  return (x, { angles }) => {
+    const [t] = x.shape, q = query(down === undefined ? x : queryNorm!(down(x))).reshape([t, heads, keyDim]);
+    const [own, placed] = q.split([plain, rope.dim], 2), [latent, key] = shared(x).split([rank, rope.dim], 1);
+    const v = latentNorm(latent).reshape([t, 1, rank]);
+    return {
+      q: byHead(own, keys.values()).cat([turn(placed, kind, angles)], 2),
+      k: v.cat([turn(key.reshape([t, 1, rope.dim]), kind, angles)], 2),
+      v,
+      finish: (mixed) => joined(byHead(mixed, values.values())),
+    };
+  };
+}
+
+/** Weights of keys `[KV, G T, S]` from scores, with a logit of each head that takes part and has no value. */
+function withSinks(scores: Tensor, sinks: Tensor): Tensor {
+  const most = scores.max(-1, { keepdim: true }).maximum(sinks), e = scores.sub(most).exp();
+  return e.div(e.sum(-1, { keepdim: true }).add(sinks.sub(most).exp()));
+}
+
+/** 0, 1 ... below `n`, where `like` is. */
+function countTo(n: number | Tensor, like: Tensor): Tensor {
+  const make = like.constructor as unknown as typeof Tensor;
+  return make.arange(n as number, { dtype: dtypes.int32, device: like.device });
+}
+
+/** Which keys `[T, S]` each of `t` queries sees. */
+function seenKeys(spec: ModelSpec, { start, end }: Place, t: number, window: boolean): Tensor {
+  const key = countTo(end, start), query = countTo(t, start).add(start).unsqueeze(1), past = key.le(query);
+  if (!window) return past;
+  if (spec.windowKind === "chunk") return past.bitwiseAnd(key.ge(query.sub(query.mod(spec.window))));
+  return past.bitwiseAnd(key.gt(query.sub(spec.window)));
+}
+
+/** Attention over all keys so far; it writes its own into the cache. */
+export function attention(
+  spec: ModelSpec,
+  store: WeightStore,
+  layer: number,
+): (x: Tensor, p: Place, c: LayerCache) => Tensor {
+  const { heads, kvHeads, headDim, valueDim, dim } = spec, at = `blk.${layer}.`, groups = heads / kvHeads;
+  const project = (spec.latent === undefined ? headProjection : latentProjection)(spec, store, layer);
+  const out = needed(store, `${at}attn_output`, dim, heads * (spec.latent?.valueDim ?? valueDim));
+  const sinks = store.maybe(`${at}attn_sinks.weight`, [heads]) ?? store.maybe(`${at}attn_sinks`, [heads]);
+  const window = hasWindow(spec, layer);
+  return (x, place, cache) => {
+    const [t] = x.shape, { start, end } = place, { q, k, v, finish } = project(x, place);
+    cache.keys.setAt([":", [start, end]], k.transpose(0, 1));
+    cache.values.setAt([":", [start, end]], v.transpose(0, 1));
+    const keys = cache.keys.at(":", [0, end]).cast(dtypes.float32),
+      values = cache.values.at(":", [0, end]).cast(dtypes.float32);
+    const mine = q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]).permute([1, 2, 0, 3]);
+    let scores = mine.reshape([kvHeads, groups * t, headDim]).matmul(keys.transpose(1, 2)); // [KV, G T, S]
+    if (spec.attentionCap > 0) scores = scores.div(spec.attentionCap).tanh().mul(spec.attentionCap);
+    if (t > 1 || window) {
+      scores = seenKeys(spec, place, t, window).repeat([groups, 1]).where(scores, -Infinity); // [G T, S]
+    }
+    const weights = sinks === undefined ? scores.softmax(-1) : withSinks(
+      scores,
+      sinks.values().reshape([kvHeads, groups, 1]).expand([kvHeads, groups, t]).reshape([kvHeads, groups * t, 1]),
+    );
+    const mixed = weights.matmul(values).reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
+    return out(finish(mixed.reshape([t, heads, valueDim])));
+  };
+}

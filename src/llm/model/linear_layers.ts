@@ -1,0 +1,67 @@
+/**
+ * What blocks are made of: norms and products by the names of their weights, and where in the sequence a call is.
+ *
+ * @module
+ */
+import type { Tensor } from "../../tensor/tensor.ts";
+import type { ModelSpec } from "./model_spec.ts";
+import type { RopeTable } from "./rope_tables.ts";
+import type { WeightStore } from "./weight_store.ts";
+
+/** Keys and values of a layer: `[heads, context, dim]`. */
+export interface LayerCache {
+  readonly keys: Tensor;
+  readonly values: Tensor;
+}
+
+/** Where in the sequence a call is. */
+export interface Place {
+  /** The position of the first token, a bound variable. */
+  readonly start: Tensor;
+  /** The position behind the last token: how many keys there are. */
+  readonly end: Tensor;
+  /** Angles of the positions, for layers without and with a window. */
+  readonly angles: RopeTable;
+  readonly windowAngles: RopeTable;
+}
+
+/** A function of activations `[T, n]`. */
+export type Layer = (x: Tensor) => Tensor;
+
+/** Elements of the last axis by the root of their mean square. */
+export function rmsNorm(x: Tensor, eps: number): Tensor {
+  return x.mul(x.square().mean(-1, { keepdim: true }).add(eps).rsqrt());
+}
+
+/** A norm by the name of its weight. */
+export function normLayer(
+  spec: ModelSpec,
+  store: WeightStore,
+  name: string,
+  size: number = spec.dim,
+): Layer | undefined {
+  const weight = store.maybe(`${name}.weight`), bias = store.maybe(`${name}.bias`);
+  if (weight === undefined && !(spec.architecture === "olmo" && /norm$/.test(name))) return undefined;
+  return (x) => {
+    const centered = spec.norm === "layer" ? x.sub(x.mean(-1, { keepdim: true })) : x;
+    const y = rmsNorm(centered, spec.eps);
+    const w = weight?.values();
+    const scaled = w === undefined ? y : y.mul(w.numel() === size ? w : w.reshape([-1, size]));
+    return bias === undefined ? scaled : scaled.add(bias.values());
+  };
+}
+
+/** A product by the name of its weight `[m, n]`, with its bias if there is one. */
+export function linear(store: WeightStore, name: string, m: number, n: number): Layer | undefined {
+  const weight = store.maybe(`${name}.weight`, [m, n]), bias = store.maybe(`${name}.bias`, [m]);
+  if (weight === undefined) return undefined;
+  return (x) => {
+    const y = weight.product(x);
+    return bias === undefined ? y : y.add(bias.values());
+  };
+}
+/** A product that must be there. @throws {FormatError} naming its weight */
+export function needed(store: WeightStore, name: string, m: number, n: number): Layer {
+  store.get(`${name}.weight`, [m, n]);
+  return linear(store, name, m, n)!;
+}
