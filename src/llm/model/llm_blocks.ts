@@ -4,7 +4,7 @@
  * @module
  */
 import type { Tensor } from "../../tensor/tensor.ts";
-import { attention } from "./attention.ts";
+import { attention } from "./cached_attention.ts";
 import { expertLayer, feedForward } from "./feed_forward.ts";
 import { type Layer, type LayerCache, normLayer, type Place } from "./linear_layers.ts";
 import type { ModelSpec } from "./model_spec.ts";
