@@ -8,6 +8,7 @@
 import type { Buffer } from "../device/buffer.ts";
 import type { DType } from "../dtype/dtype.ts";
 import { ArgumentError, byteText } from "../helpers/errors.ts";
+import type { Line } from "../helpers/stack.ts";
 
 /** How elements of several ranks become one. */
 export type ReduceOp = "sum" | "prod" | "max" | "min";
@@ -35,7 +36,7 @@ export type CollectiveKind = Collective["kind"];
 /** What errors say besides: the shape as the user knows it, and the line. */
 export interface CollectiveSite {
   readonly shape?: readonly number[];
-  readonly line?: string;
+  readonly line?: Line;
   /** Whether a text that tells of it was compared by {@linkcode Communicator.agree}: then it is not compared by itself. */
   readonly isAgreed?: boolean;
 }
@@ -95,7 +96,7 @@ export interface CollectiveErrorOptions {
   readonly collective: string;
   readonly sequence: number;
   readonly reason: string;
-  readonly line?: string;
+  readonly line?: Line;
 }
 
 /** A collective that failed: ranks that did something else, did not come in time, or are gone. */

@@ -7,6 +7,7 @@
 import type { Buffer } from "../device/buffer.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { hashString } from "../helpers/hash.ts";
+import type { Line } from "../helpers/stack.ts";
 import {
   checkCollective,
   type Collective,
@@ -41,7 +42,7 @@ function hash64(text: string): bigint {
 interface Operation {
   readonly sequence: number;
   readonly text: string;
-  readonly line: string | undefined;
+  readonly line: Line | undefined;
 }
 
 /** A collective from its comparison to its end. */

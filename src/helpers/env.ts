@@ -124,6 +124,21 @@ export const CONTEXT_VARS = {
     doc: "1 lets matrix units of CUDA multiply float32 with 10 bits of mantissa",
   },
   PTX: { value: 0, early: true, doc: "1 renders PTX on CUDA, which the driver assembles; NVRTC is then not opened" },
+  DIST_TIMEOUT: {
+    value: 600_000,
+    doc:
+      "milliseconds that a process of a distributed program waits for the others; past them a CollectiveError tells who is where",
+  },
+  MPI_PATH: {
+    value: "",
+    early: true,
+    doc: "the MPI library; empty for that of the launcher, where it usually is",
+  },
+  NCCL_PATH: {
+    value: "",
+    early: true,
+    doc: "the NCCL library (libnccl.so.2); empty to look for it where it usually is",
+  },
   NVRTC_PATH: {
     value: "",
     early: true,

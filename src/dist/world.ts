@@ -1,0 +1,96 @@
+/**
+ * The world of a distributed program: entered once, by the variables of whatever has started this process.
+ *
+ * @module
+ */
+import type { Communicator } from "../collectives/communicator.ts";
+import { deviceEngine } from "../collectives/engines.ts";
+import { enterMpi } from "../collectives/mpi_world.ts";
+import { type RankPlace, rankPlace } from "../collectives/rank_place.ts";
+import { SoloCommunicator } from "../collectives/solo.ts";
+import { Buffer } from "../device/buffer.ts";
+import { defaultDevice, getDevice, openDevice } from "../device/device.ts";
+import { dtypes } from "../dtype/dtype.ts";
+import { envNumber } from "../helpers/env.ts";
+import { ArgumentError, DeviceError } from "../helpers/errors.ts";
+import { checkNumber, checkOptions } from "../helpers/options.ts";
+import { meetAtMaster } from "./meeting.ts";
+
+/** Options of {@linkcode DistApi.init}. */
+export interface DistOptions {
+  /** Milliseconds that a rank waits for others, at most; default: the context variable DIST_TIMEOUT. */
+  readonly timeout?: number;
+  /** The device of this rank; default: the default device, of the ordinal of the rank on its host where it is CUDA. */
+  readonly device?: string;
+}
+
+/** A world that was entered. */
+export interface World {
+  readonly place: RankPlace;
+  readonly communicator: Communicator;
+}
+
+let entered: Promise<World> | undefined, world: World | undefined;
+
+/** The world. @throws {ArgumentError} before it was entered */
+export function currentWorld(action: string): World {
+  if (world !== undefined) return world;
+  throw new ArgumentError(action, { reason: "this process has not joined the others yet: await dist.init() first" });
+}
+
+/** Enters the world, once: later calls wait for the first. */
+export async function init(options: DistOptions = {}): Promise<void> {
+  checkOptions("join the other processes", options, ["timeout", "device"]);
+  const timeoutMs = options.timeout ?? envNumber("DIST_TIMEOUT");
+  if (!(checkNumber("join the other processes", "timeout", timeoutMs) > 0)) {
+    throw new ArgumentError("join the other processes", { reason: `timeout must be above 0, not ${timeoutMs}` });
+  }
+  try {
+    world = await (entered ??= enter(rankPlace(), timeoutMs, options.device));
+  } catch (error) {
+    entered = undefined;
+    throw error;
+  }
+}
+
+/** The device of a rank: of CUDA the card of its number on the host, unless it was named. */
+function deviceOf(place: RankPlace, named: string | undefined): string {
+  const device = named ?? defaultDevice();
+  return named === undefined && device === "CUDA" && place.localRank > 0 ? `CUDA:${place.localRank}` : device;
+}
+
+async function enter(place: RankPlace, timeoutMs: number, named: string | undefined): Promise<World> {
+  const { size } = place;
+  if (place.launcher === "") return { place, communicator: new SoloCommunicator() };
+  const device = deviceOf(place, named), mpi = place.hasMpi ? enterMpi({ size, timeoutMs }) : undefined;
+  if (place.launcher !== "" && device.startsWith("CUDA")) await openCard(place, device);
+  const engine = deviceEngine(device);
+  if (engine === undefined) {
+    if (mpi !== undefined) return { place, communicator: mpi };
+    throw new DeviceError(`join the other processes of ${place.launcher}`, {
+      device,
+      reason: `ranks on ${device} are joined by MPI: start the program with mpirun or srun --mpi=pmix`,
+    });
+  }
+  const id = place.rank === 0 ? engine.makeId() : new Uint8Array(engine.idBytes);
+  const shared = mpi === undefined ? await meetAtMaster(place, id, timeoutMs) : broadcastBytes(mpi, id);
+  return { place, communicator: engine.join({ rank: place.rank, size, device, id: shared, timeoutMs }) };
+}
+
+/** Opens the card of a rank. @throws {DeviceError} where there are fewer cards than ranks on the host */
+async function openCard(place: RankPlace, device: string): Promise<void> {
+  try {
+    await openDevice(device);
+  } catch (cause) {
+    const reason = `rank ${place.rank} is number ${place.localRank} of its host, and needs a card of its own ` +
+      `(${(cause as Error).message})`;
+    throw new DeviceError(`join the other processes on ${device}`, { device, reason, cause });
+  }
+}
+
+/** Bytes of rank 0, on all ranks. */
+function broadcastBytes(mpi: Communicator, bytes: Uint8Array): Uint8Array {
+  const buffer = new Buffer(getDevice("JS"), dtypes.uint8, bytes.length).copyIn(bytes);
+  mpi.start({ kind: "broadcast", root: 0 }, [buffer], [buffer]).wait();
+  return buffer.copyOut(new Uint8Array(bytes.length));
+}
