@@ -3,9 +3,17 @@
  * against a check of each token.
  */
 import assert from "node:assert/strict";
+import { Device, Tensor } from "../../mod.ts";
 import { GrammarMachine } from "../../src/llm/grammar/automaton.ts";
 import { type Grammar, LAST_CODE, readGbnf, type Rule } from "../../src/llm/grammar/grammar.ts";
+import { jsonGrammar } from "../../src/llm/grammar/json_schema.ts";
+import { TokenTree } from "../../src/llm/grammar/token_masks.ts";
+import { LanguageModel } from "../../src/llm/llm.ts";
 import { Random } from "../support/random.ts";
+import { runDeno } from "../system/subprocess.ts";
+
+Device.default = "WASM";
+Tensor.zeros([1]).realize(); // opened before the tests
 
 /** The letters of random texts: of one to four bytes. */
 const LETTERS = ["a", "b", "c", "é", "€", "😀"];
@@ -160,4 +168,84 @@ Deno.test("grammar: rules that end with themselves need no deeper stack", () => 
   assert.equal(state, after);
   state = machine.run(state, utf8.encode("56"))!;
   assert.deepEqual([state.accepts, state.goesOn, machine.step(state, 97)], [true, true, undefined]);
+});
+
+const LOOSE = 'root ::= " "? [a-z]+ ("é" | " the" | rest)\nrest ::= [^a]{1,5}';
+
+Deno.test("grammar: masks of tokens are those of each token alone, and texts of a model are of its grammar", async () => {
+  using model = await LanguageModel.load(new URL("../../examples/models/stories260K.gguf", import.meta.url), {
+    device: "WASM",
+    context: 128,
+  });
+  const { tokenizer } = model, tree = new TokenTree(tokenizer, model.decoder.vocabulary), random = new Random(5);
+  for (let n = 0; n < 30; n++) {
+    const machine = new GrammarMachine(readGbnf(n % 2 === 0 ? randomGbnf(random) : LOOSE));
+    let state = machine.start;
+    for (let k = 0; k < 4; k++) {
+      const mask = tree.mask(machine, state), able: number[] = [];
+      for (let id = 0; id < tokenizer.size; id++) {
+        const bytes = tokenizer.bytesOf(id), next = bytes.length > 0 ? machine.run(state, bytes) : undefined;
+        const may = tokenizer.isEnd(id) ? state.accepts : next !== undefined;
+        assert.equal((mask[id >> 5] >>> (id & 31) & 1) === 1, may, `token ${id}`);
+        if (next !== undefined) able.push(id);
+      }
+      if (able.length === 0) break;
+      state = machine.run(state, tokenizer.bytesOf(random.pick(able)))!;
+    }
+  }
+  for (const temperature of [0, 1.5]) {
+    const options = { temperature, seed: 3, maxTokens: 60 };
+    const { text, finish } = await model.complete("Once", { ...options, grammar: 'root ::= " " ("dog" | "cat")+ "s."' });
+    assert.match(text, finish === "stop" ? /^ (dog|cat)+s\.$/ : /^ (dog|cat|d|do|c|ca)+/);
+    const schema = { properties: { age: { type: "integer", minimum: 3, maximum: 12 }, ok: { type: "boolean" } }, required: ["age", "ok"] };
+    const json = await model.complete("Lily", { ...options, schema });
+    const value = JSON.parse(json.text) as { age: number; ok: boolean };
+    assert.ok(value.age >= 3 && value.age <= 12 && typeof value.ok === "boolean" && json.finish === "stop", json.text);
+  }
+  assert.equal((await model.complete("Once", { grammar: 'root ::= "é" | "b"', temperature: 2, seed: 9 })).text.length, 1);
+  const refuse = (options: object, why: RegExp) => assert.rejects(() => model.complete("Once", options), why);
+  await refuse({ grammar: "root ::= x" }, /there is no rule "x"/);
+  await refuse({ grammar: 'root ::= "a"', schema: true }, /both given/);
+  await refuse({ schema: { type: "cat" } }, /#: "type" is "cat"; types are object/);
+});
+
+const NO_SCHEMA: readonly (readonly [unknown, RegExp])[] = [
+  [5, /#: a schema is an object, true or false/],
+  [false, /#: nothing is allowed/],
+  [{ not: {} }, /"not" cannot be kept to/],
+  [{ properties: { a: { multipleOf: 2 } } }, /#\/properties\/a: "multipleOf" cannot be kept to/],
+  [{ $ref: "http://x" }, /only those that begin with "#\/"/],
+  [{ $ref: "#/a" }, /there is no "#\/a"/],
+  [{ $ref: "#" }, /begins with itself|never ends/],
+  [{ enum: [] }, /"enum" is a list that is not empty/],
+  [{ type: "string", enum: [1] }, /no value is allowed/],
+  [{ type: "string", minLength: 3, maxLength: 2 }, /no text has at least 3/],
+  [{ type: "integer", minimum: 3.1, maximum: 3.9 }, /no integer lies from 3.1 to 3.9/],
+  [{ type: "number", minimum: 0.5 }, /bounds of numbers that are not whole/],
+  [{ type: "array", maxItems: -1 }, /"maxItems" is no count/],
+  [{ required: ["a"], additionalProperties: false }, /"a" is required, and not allowed/],
+  [{ type: "string", pattern: "a(?=b)" }, /has "\?=b\)" at 2, which cannot be kept to/],
+  [{ type: "string", pattern: "(a" }, /cannot be kept to/],
+  [{ oneOf: [{ type: "number" }, { type: "integer" }] }, /branches that could both hold/],
+  [{ allOf: [{ minimum: 1 }, { minimum: 2 }] }, /"minimum" is said twice/],
+  [{ type: "array", minItems: 1e9, items: {} }, /more than 200000 states/],
+];
+Deno.test("grammar: schemas that cannot be kept to are refused by path", () => {
+  for (const [schema, why] of NO_SCHEMA) {
+    assert.throws(() => new GrammarMachine(jsonGrammar(schema)), why, JSON.stringify(schema));
+  }
+  let deep: unknown = true;
+  for (let i = 0; i < 500; i++) deep = { properties: { a: deep } };
+  assert.throws(() => jsonGrammar(deep), /more than 100 deep/);
+});
+
+Deno.test("grammar: schemas write what npm's ajv finds valid, where it can be fetched", async () => {
+  const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", "--no-lock", "tests/llm/schema_check.ts", "7", "60"]);
+  if (code !== 0 && /registry\.npmjs\.org|npm package/.test(stderr)) {
+    assert.doesNotMatch(stderr, /AssertionError/);
+    return;
+  }
+  assert.equal(code, 0, stderr);
+  const { written, read, refused } = JSON.parse(stdout) as Record<string, number>;
+  assert.ok(Math.min(written, read, refused) > 150, stdout);
 });

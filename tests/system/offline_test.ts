@@ -34,6 +34,7 @@ Deno.test("offline: packages are named in what some tests start alone", async ()
     "tests/layers_test", // names that one
     "tests/llm/llama_cpp",
     "tests/llm/openai_client",
+    "tests/llm/schema_check",
     "tests/onnx/against_onnxruntime",
     "tests/package/npm",
     "tests/site/build",

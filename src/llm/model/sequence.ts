@@ -30,8 +30,8 @@ export interface NextToken {
 export interface TokenConstraint {
   /** A bit for each token that may come, the lowest first. */
   mask(): Uint32Array<ArrayBuffer>;
-  /** Takes the token that came; false where it may not. */
-  accept(id: number): boolean;
+  /** Takes the token that came. @throws {ArgumentError} where it may not */
+  accept(id: number): void;
 }
 
 /** Tokens that are computed together while a text is read. */
@@ -155,7 +155,7 @@ export class Sequence {
       this.held.push(...rest);
       const id = (await next.token.data() as Int32Array)[0];
       if (constraint !== undefined) {
-        if (!constraint.accept(id)) return;
+        constraint.accept(id);
         mask = bits();
       }
       yield { id, logprobs: await logprobsOf(next) };

@@ -16,12 +16,19 @@ export interface GenerateOptions extends SamplingOptions {
   readonly stop?: string | readonly string[];
   /** Whether tokens come with log probabilities, and with those of how many others. */
   readonly logprobs?: number;
+  /** What the text must be: rules in GBNF, the notation of llama.cpp. */
+  readonly grammar?: string;
+  /** A JSON schema: the text is a value that it allows. */
+  readonly schema?: Readonly<Record<string, unknown>> | boolean;
   /** Stops when it is aborted. */
   readonly signal?: AbortSignal;
 }
 
 /** The names of all options. */
-export const GENERATE_OPTIONS: readonly string[] = [...SAMPLING_OPTIONS, "maxTokens", "stop", "logprobs", "signal"];
+export const GENERATE_OPTIONS: readonly string[] = [
+  ...SAMPLING_OPTIONS,
+  ...["maxTokens", "stop", "logprobs", "grammar", "schema", "signal"],
+];
 
 /** Some text of an answer. */
 export interface Piece {

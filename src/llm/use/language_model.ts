@@ -20,6 +20,7 @@ import { Sequence } from "../model/sequence.ts";
 import { type ChatMessage, renderChat } from "../text/chat_template.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
+import { Constraints } from "./constraints.ts";
 import {
   type Completion,
   type FinishReason,
@@ -54,6 +55,7 @@ export class LanguageModel {
   /** Ids to logits. */
   readonly decoder: Decoder;
   private readonly sequence: Sequence;
+  private readonly constraints: Constraints;
   private busy = false;
 
   /** Of what was read; {@linkcode LanguageModel.load} reads it. */
@@ -66,6 +68,7 @@ export class LanguageModel {
     this.decoder = new Decoder(file, name, device, options.context);
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
     this.sequence = new Sequence(this.decoder, options.cache);
+    this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);
   }
 
   /**
@@ -130,7 +133,8 @@ export class LanguageModel {
     checkOptions(action, options, GENERATE_OPTIONS);
     const { tokenizer, decoder } = this, ids = this.promptIds(prompt), limit = limitOf(action, options.maxTokens);
     const logprobs = options.logprobs === undefined ? -1 : checkInteger(action, "logprobs", options.logprobs, 0);
-    const sampling = samplingOf(action, options, decoder.vocabulary, Math.min(logprobs, decoder.vocabulary));
+    const constraint = this.constraints.of(action, options), masked = constraint !== undefined;
+    const sampling = samplingOf(action, options, decoder.vocabulary, Math.min(logprobs, decoder.vocabulary), masked);
     const filter = new StopFilter(stopTexts(action, options.stop)), { signal } = options;
     if (ids.length === 0) {
       throw new ArgumentError(action, { reason: "the prompt is empty, and the model has no token to begin with" });
@@ -140,11 +144,11 @@ export class LanguageModel {
     }
     this.busy = true;
     const began = performance.now(),
-      stream = tokenizer.stream({ continues: ids.some((id) => tokenizer.bytesOf(id).length > 0) });
+      stream = tokenizer.stream({ continues: masked || ids.some((id) => tokenizer.bytesOf(id).length > 0) });
     let first = began, count = 0, cached = 0, finish: FinishReason = "length", stopped = false;
     try {
       if (limit > 0) {
-        for await (const next of this.sequence.generate(ids, sampling, (n) => cached = n)) {
+        for await (const next of this.sequence.generate(ids, sampling, (n) => cached = n, constraint)) {
           if (count++ === 0) first = performance.now();
           if (signal?.aborted) {
             finish = "abort";
@@ -157,8 +161,8 @@ export class LanguageModel {
           }
           const [text, ends] = filter.push(stream.push(next.id));
           yield { text, id: next.id, logprobs: next.logprobs };
-          if (ends) {
-            [finish, stopped] = ["stop", true];
+          if (ends || constraint?.complete) {
+            [finish, stopped] = ["stop", ends];
             break;
           }
           if (count >= limit) break;
