@@ -13,6 +13,24 @@ export interface ChatMessage {
   readonly role: string;
   /** What was said. */
   readonly content: string;
+  /** Calls of tools that the model asked for. */
+  readonly tool_calls?: readonly {
+    readonly id: string;
+    readonly type: "function";
+    readonly function: { readonly name: string; readonly arguments: unknown };
+  }[];
+  /** Which call a message of the role "tool" answers. */
+  readonly tool_call_id?: string;
+  /** The name of the tool. */
+  readonly name?: string;
+}
+
+/** A function that a model may call. */
+export interface Tool {
+  /** Always "function". */
+  readonly type: "function";
+  /** Its name, what it does, and a JSON schema of its arguments. */
+  readonly function: { readonly name: string; readonly description?: string; readonly parameters?: unknown };
 }
 
 /** The package, and its name where packages have no prefix. */
