@@ -38,7 +38,9 @@ function randomGbnf(random: Random): string {
         return item(at, depth + 1) + random.pick(["*", "+", "?", "{2}", "{0,2}", "{1,}"]);
     }
   };
-  return Array.from({ length: count }, (_, i) => `${name(i)} ::= ${item(i, 0)} ${item(i, 0)} | ${item(i, 0)} # x`).join("\n");
+  return Array.from({ length: count }, (_, i) => `${name(i)} ::= ${item(i, 0)} ${item(i, 0)} | ${item(i, 0)} # x`).join(
+    "\n",
+  );
 }
 
 /** Where matches of a rule from `at` end, and whether more text could matter. */
@@ -195,14 +197,23 @@ Deno.test("grammar: masks of tokens are those of each token alone, and texts of 
   }
   for (const temperature of [0, 1.5]) {
     const options = { temperature, seed: 3, maxTokens: 60 };
-    const { text, finish } = await model.complete("Once", { ...options, grammar: 'root ::= " " ("dog" | "cat")+ "s."' });
+    const { text, finish } = await model.complete("Once", {
+      ...options,
+      grammar: 'root ::= " " ("dog" | "cat")+ "s."',
+    });
     assert.match(text, finish === "stop" ? /^ (dog|cat)+s\.$/ : /^ (dog|cat|d|do|c|ca)+/);
-    const schema = { properties: { age: { type: "integer", minimum: 3, maximum: 12 }, ok: { type: "boolean" } }, required: ["age", "ok"] };
+    const schema = {
+      properties: { age: { type: "integer", minimum: 3, maximum: 12 }, ok: { type: "boolean" } },
+      required: ["age", "ok"],
+    };
     const json = await model.complete("Lily", { ...options, schema });
     const value = JSON.parse(json.text) as { age: number; ok: boolean };
     assert.ok(value.age >= 3 && value.age <= 12 && typeof value.ok === "boolean" && json.finish === "stop", json.text);
   }
-  assert.equal((await model.complete("Once", { grammar: 'root ::= "é" | "b"', temperature: 2, seed: 9 })).text.length, 1);
+  assert.equal(
+    (await model.complete("Once", { grammar: 'root ::= "é" | "b"', temperature: 2, seed: 9 })).text.length,
+    1,
+  );
   const refuse = (options: object, why: RegExp) => assert.rejects(() => model.complete("Once", options), why);
   await refuse({ grammar: "root ::= x" }, /there is no rule "x"/);
   await refuse({ grammar: 'root ::= "a"', schema: true }, /both given/);
@@ -240,7 +251,15 @@ Deno.test("grammar: schemas that cannot be kept to are refused by path", () => {
 });
 
 Deno.test("grammar: schemas write what npm's ajv finds valid, where it can be fetched", async () => {
-  const { code, stdout, stderr } = await runDeno(["run", "-A", "--no-check", "--no-lock", "tests/llm/schema_check.ts", "7", "60"]);
+  const { code, stdout, stderr } = await runDeno([
+    "run",
+    "-A",
+    "--no-check",
+    "--no-lock",
+    "tests/llm/schema_check.ts",
+    "7",
+    "60",
+  ]);
   if (code !== 0 && /registry\.npmjs\.org|npm package/.test(stderr)) {
     assert.doesNotMatch(stderr, /AssertionError/);
     return;

@@ -24,7 +24,9 @@ const NAMES = ["a", "ab", "b", "é x", "c"];
 
 function randomSchema(depth: number): Schema | boolean {
   const kinds = ["string", "pattern", "integer", "number", "enum", "simple", "any"];
-  const kind = random.pick(depth < 3 ? [...kinds, "object", "object", "array", "array", "anyOf", "oneOf", "allOf", "ref"] : kinds);
+  const kind = random.pick(
+    depth < 3 ? [...kinds, "object", "object", "array", "array", "anyOf", "oneOf", "allOf", "ref"] : kinds,
+  );
   const some = <T>(make: () => T): T | undefined => random.below(2) === 0 ? make() : undefined;
   const clean = (s: Schema): Schema => Object.fromEntries(Object.entries(s).filter(([, v]) => v !== undefined));
   switch (kind) {
@@ -33,19 +35,30 @@ function randomSchema(depth: number): Schema | boolean {
       return clean({ type: "string", minLength, maxLength: some(() => (minLength ?? 0) + random.int(0, 3)) });
     }
     case "pattern":
-      return { type: "string", pattern: random.pick(["^[a-c]{2,4}$", "^(x|yz)+\\d?$", "b\\s*b", "^\\w+@[^@\"]+$", "^a|é$", "^.\\.\\n?$"]) };
+      return {
+        type: "string",
+        pattern: random.pick(["^[a-c]{2,4}$", "^(x|yz)+\\d?$", "b\\s*b", '^\\w+@[^@"]+$', "^a|é$", "^.\\.\\n?$"]),
+      };
     case "integer": {
       const low = random.int(-120, 120), min = some(() => low), max = some(() => low + random.int(2, 1500));
       const open = random.below(3) === 0;
-      return clean({ type: "integer", [open ? "exclusiveMinimum" : "minimum"]: min, [open ? "exclusiveMaximum" : "maximum"]: max });
+      return clean({
+        type: "integer",
+        [open ? "exclusiveMinimum" : "minimum"]: min,
+        [open ? "exclusiveMaximum" : "maximum"]: max,
+      });
     }
     case "number": {
       const low = random.int(-20, 20), min = some(() => low), max = some(() => low + random.int(1, 50));
       const open = random.below(3) === 0;
-      return clean({ type: "number", [open ? "exclusiveMinimum" : "minimum"]: min, [open ? "exclusiveMaximum" : "maximum"]: max });
+      return clean({
+        type: "number",
+        [open ? "exclusiveMinimum" : "minimum"]: min,
+        [open ? "exclusiveMaximum" : "maximum"]: max,
+      });
     }
     case "enum":
-      return random.below(2) === 0 ? { enum: [1, "x\"\n", null, { k: [1.5] }] } : { const: random.pick(["é", 7, true]) };
+      return random.below(2) === 0 ? { enum: [1, 'x"\n', null, { k: [1.5] }] } : { const: random.pick(["é", 7, true]) };
     case "simple":
       return { type: random.pick(["boolean", "null", "string", "object", "array", ["integer", "string"]]) };
     case "object": {
@@ -55,18 +68,30 @@ function randomSchema(depth: number): Schema | boolean {
       return clean({ type: some(() => "object"), properties, required: some(() => required), additionalProperties });
     }
     case "array": {
-      const minItems = some(() => random.int(0, 3)), prefixItems = some(() => [randomSchema(depth + 1), randomSchema(depth + 1)]);
+      const minItems = some(() => random.int(0, 3)),
+        prefixItems = some(() => [randomSchema(depth + 1), randomSchema(depth + 1)]);
       const maxItems = some(() => (minItems ?? 0) + random.int(0, 3));
       return clean({ type: "array", items: some(() => randomSchema(depth + 1)), minItems, maxItems, prefixItems });
     }
     case "anyOf":
-      return { anyOf: [randomSchema(depth + 1), randomSchema(depth + 1)].map((s) => s === true ? { type: "null" } : s) };
+      return {
+        anyOf: [randomSchema(depth + 1), randomSchema(depth + 1)].map((s) => s === true ? { type: "null" } : s),
+      };
     case "oneOf": {
-      const branch = (tag: string) => ({ type: "object", properties: { tag: { const: tag }, v: randomSchema(depth + 1) }, required: ["tag"] });
+      const branch = (tag: string) => ({
+        type: "object",
+        properties: { tag: { const: tag }, v: randomSchema(depth + 1) },
+        required: ["tag"],
+      });
       return { oneOf: [branch("p"), branch("q"), { type: "integer" }] };
     }
     case "allOf":
-      return { allOf: [{ type: "object", properties: { a: randomSchema(3) } }, { properties: { b: randomSchema(3) }, required: ["b"] }] };
+      return {
+        allOf: [{ type: "object", properties: { a: randomSchema(3) } }, {
+          properties: { b: randomSchema(3) },
+          required: ["b"],
+        }],
+      };
     case "ref":
       return { $ref: random.pick(["#/$defs/tree", "#/$defs/list"]) };
     default:
@@ -74,7 +99,11 @@ function randomSchema(depth: number): Schema | boolean {
   }
 }
 const DEFS = {
-  tree: { type: "object", properties: { left: { $ref: "#/$defs/tree" }, n: { type: "integer", minimum: 0 } }, required: ["n"] },
+  tree: {
+    type: "object",
+    properties: { left: { $ref: "#/$defs/tree" }, n: { type: "integer", minimum: 0 } },
+    required: ["n"],
+  },
   list: { type: "array", items: { anyOf: [{ $ref: "#/$defs/list" }, { type: "boolean" }] }, maxItems: 2 },
 };
 
@@ -91,7 +120,8 @@ function write(machine: GrammarMachine): string | undefined {
       if (next !== undefined) able.push([b, next]);
     }
     const closing = bytes.length > 60 ? able.filter(([b]) => `"]}`.includes(String.fromCharCode(b))) : [];
-    const ascii = able.filter(([b]) => b < 128 && b > 31), from = closing.length > 0 ? closing : ascii.length > 0 && random.below(8) > 0 ? ascii : able;
+    const ascii = able.filter(([b]) => b < 128 && b > 31),
+      from = closing.length > 0 ? closing : ascii.length > 0 && random.below(8) > 0 ? ascii : able;
     const [b, next] = random.pick(from);
     bytes.push(b);
     state = next;
@@ -99,32 +129,48 @@ function write(machine: GrammarMachine): string | undefined {
 }
 /** A value, which is often of the schema. */
 function value(schema: unknown, depth = 0): unknown {
-  const s = (typeof schema === "object" && schema !== null ? schema : {}) as Schema, list = (x: unknown) => x as Schema[];
+  const s = (typeof schema === "object" && schema !== null ? schema : {}) as Schema,
+    list = (x: unknown) => x as Schema[];
   if (s.$ref !== undefined) return value(DEFS[(s.$ref as string).slice(8) as keyof typeof DEFS], depth);
   if (s.const !== undefined) return s.const;
   if (s.enum !== undefined) return random.pick(s.enum as unknown[]);
   if (s.anyOf !== undefined) return value(random.pick(list(s.anyOf)), depth);
   if (s.oneOf !== undefined) return value(random.pick(list(s.oneOf)), depth);
   if (s.allOf !== undefined) return Object.assign({}, ...list(s.allOf).map((x) => value(x, depth)));
-  const type = Array.isArray(s.type) ? random.pick(s.type) : s.type ?? (s.properties ? "object" : random.pick(["string", "null", "integer"]));
+  const type = Array.isArray(s.type)
+    ? random.pick(s.type)
+    : s.type ?? (s.properties ? "object" : random.pick(["string", "null", "integer"]));
   if (type === "object") {
-    const own = Object.entries((s.properties ?? {}) as Schema), required = (s.required ?? []) as string[], out: Schema = {};
+    const own = Object.entries((s.properties ?? {}) as Schema),
+      required = (s.required ?? []) as string[],
+      out: Schema = {};
     for (const [n, v] of own) if (required.includes(n) || random.below(depth + 2) === 0) out[n] = value(v, depth + 1);
-    if (s.additionalProperties !== false && (s.additionalProperties || own.length === 0)) out.zz = value(s.additionalProperties, depth + 1);
+    if (s.additionalProperties !== false && (s.additionalProperties || own.length === 0)) {
+      out.zz = value(s.additionalProperties, depth + 1);
+    }
     return out;
   }
   if (type === "array") {
-    const prefix = (s.prefixItems ?? []) as unknown[], size = Math.min((s.minItems ?? 0) as number + random.below(3), (s.maxItems ?? 9) as number);
-    return Array.from({ length: depth > 4 ? 0 : size }, (_, i) => value(i < prefix.length ? prefix[i] : s.items, depth + 1));
+    const prefix = (s.prefixItems ?? []) as unknown[],
+      size = Math.min((s.minItems ?? 0) as number + random.below(3), (s.maxItems ?? 9) as number);
+    return Array.from(
+      { length: depth > 4 ? 0 : size },
+      (_, i) => value(i < prefix.length ? prefix[i] : s.items, depth + 1),
+    );
   }
-  if (type === "string") return random.pick(["", "a", "ab", "abc", "x7", "yzx", "b b", "w@é", "é", "q.\n", "\"\\\u0001", "😀😀"]);
+  if (type === "string") {
+    return random.pick(["", "a", "ab", "abc", "x7", "yzx", "b b", "w@é", "é", "q.\n", '"\\\u0001', "😀😀"]);
+  }
   if (type === "boolean") return random.below(2) === 0;
   if (type === "null") return null;
-  const low = Number(s.minimum ?? s.exclusiveMinimum ?? -5), x = low + random.below(Number(s.maximum ?? s.exclusiveMaximum ?? low + 9) - low + 2);
+  const low = Number(s.minimum ?? s.exclusiveMinimum ?? -5),
+    x = low + random.below(Number(s.maximum ?? s.exclusiveMaximum ?? low + 9) - low + 2);
   return type === "number" && random.below(2) === 0 ? x + 0.25 : x;
 }
 const spoil = (v: unknown): unknown => {
-  if (Array.isArray(v) && v.length > 0) return random.below(2) === 0 ? [...v, v[0]] : v.map((x, i) => i === 0 ? spoil(x) : x);
+  if (Array.isArray(v) && v.length > 0) {
+    return random.below(2) === 0 ? [...v, v[0]] : v.map((x, i) => i === 0 ? spoil(x) : x);
+  }
   if (typeof v === "object" && v !== null) {
     const keys = Object.keys(v), key = random.pick(keys);
     if (key === undefined || random.below(3) === 0) return { ...v, more: 1 };
@@ -141,7 +187,11 @@ for (let n = 0; n < count; n++) {
   try {
     machine = new GrammarMachine(jsonGrammar(schema));
   } catch (error) {
-    assert.match(String(error), /is said twice|nothing is allowed|no type is allowed|could both hold|no list has/, `${error} ${JSON.stringify(schema)}`);
+    assert.match(
+      String(error),
+      /is said twice|nothing is allowed|no type is allowed|could both hold|no list has/,
+      `${error} ${JSON.stringify(schema)}`,
+    );
     continue;
   }
   const valid = ajv.compile(schema), told = (x: unknown) => `${JSON.stringify(x)} of ${JSON.stringify(schema)}`;

@@ -184,7 +184,9 @@ class GbnfReader {
     const c = this.source[this.at++] ?? "", digits = HEX[c];
     if (digits !== undefined) {
       const hex = this.source.slice(this.at, this.at + digits), code = parseInt(hex, 16);
-      if (!/^[0-9A-Fa-f]+$/.test(hex) || hex.length < digits || code > LAST_CODE) this.fail(`"\\${c}${hex}" is no character`);
+      if (!/^[0-9A-Fa-f]+$/.test(hex) || hex.length < digits || code > LAST_CODE) {
+        this.fail(`"\\${c}${hex}" is no character`);
+      }
       this.at += digits;
       return code;
     }

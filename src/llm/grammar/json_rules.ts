@@ -3,7 +3,21 @@
  *
  * @module
  */
-import { type CodeRange, chars, choice, type Grammar, LAST_CODE, maybe, named, otherChars, readGbnf, repeat, type Rule, sequence, text } from "./grammar.ts";
+import {
+  chars,
+  choice,
+  type CodeRange,
+  type Grammar,
+  LAST_CODE,
+  maybe,
+  named,
+  otherChars,
+  readGbnf,
+  repeat,
+  type Rule,
+  sequence,
+  text,
+} from "./grammar.ts";
 
 /** What values are made of. Surrogates are not written as escapes, since a half of a pair is no character. */
 export const JSON_RULES: Grammar = readGbnf(String.raw`
@@ -52,7 +66,9 @@ export function textBut(names: readonly string[]): Rule {
   const rest = (words: readonly (readonly string[])[]): Rule => {
     const ends = words.some((w) => w.length === 0), by = new Map<string, (readonly string[])[]>();
     for (const [c, ...more] of words) if (c !== undefined) by.set(c, [...by.get(c) ?? [], more]);
-    const branches = [...by].filter(([c]) => /^[^"\\\x00-\x1f\x7f]$/u.test(c)).map(([c, w]) => sequence(text(c), rest(w)));
+    const branches = [...by].filter(([c]) => /^[^"\\\x00-\x1f\x7f]$/u.test(c)).map(([c, w]) =>
+      sequence(text(c), rest(w))
+    );
     const taken = [...by.keys()].map((c): CodeRange => [c.codePointAt(0)!, c.codePointAt(0)!]);
     const other = otherChars([...otherChars(plain), ...taken]);
     return choice(

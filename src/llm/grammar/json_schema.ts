@@ -68,7 +68,11 @@ class SchemaReader {
     if (schema.$ref !== undefined) return this.reference(schema, path, depth);
     if (schema.allOf !== undefined) {
       const { allOf, ...rest } = schema;
-      return this.rule(this.lists(allOf, path, "allOf").reduce<Schema>((a, b) => this.merge(a, b, path), rest), path, depth + 1);
+      return this.rule(
+        this.lists(allOf, path, "allOf").reduce<Schema>((a, b) => this.merge(a, b, path), rest),
+        path,
+        depth + 1,
+      );
     }
     for (const key of ["anyOf", "oneOf"]) {
       if (schema[key] === undefined) continue;
@@ -91,7 +95,8 @@ class SchemaReader {
   }
   /** Fixed values; they must be of the types that are allowed beside. */
   private values(list: readonly unknown[], schema: Schema, path: string): Rule {
-    const types = typesOf(schema, path), fits = list.filter((v) => types === undefined || types.some((t) => isOf(v, t)));
+    const types = typesOf(schema, path),
+      fits = list.filter((v) => types === undefined || types.some((t) => isOf(v, t)));
     if (fits.length === 0) refuse(path, "no value is allowed");
     return choice(...fits.map((v) => text(JSON.stringify(v))));
   }
@@ -209,11 +214,13 @@ class SchemaReader {
     };
     const [min, max] = [bound("minimum", -Infinity), bound("maximum", Infinity)];
     const [above, below] = [bound("exclusiveMinimum", -Infinity), bound("exclusiveMaximum", Infinity)];
-    const [low, high] = [Math.max(min, above), Math.min(max, below)], [openLow, openHigh] = [above >= min, below <= max];
+    const [low, high] = [Math.max(min, above), Math.min(max, below)],
+      [openLow, openHigh] = [above >= min, below <= max];
     if (low === -Infinity && high === Infinity) return named(type);
     const cannot = `no ${type} lies from ${low} to ${high}`;
     if (type === "integer") {
-      const first = openLow && Number.isInteger(low) ? low + 1 : low, last = openHigh && Number.isInteger(high) ? high - 1 : high;
+      const first = openLow && Number.isInteger(low) ? low + 1 : low,
+        last = openHigh && Number.isInteger(high) ? high - 1 : high;
       return wholeRange(first, last) ?? refuse(path, cannot);
     }
     if ([low, high].some((x) => Number.isFinite(x) && !Number.isInteger(x))) {
@@ -263,7 +270,8 @@ class SchemaReader {
     const missing = names.filter((n) => !Object.hasOwn(properties, n));
     if (missing.length > 0 && more === false) refuse(path, `"${missing[0]}" is required, and not allowed`);
     const at = `object ${this.rules.size} ${path}`, comma = sequence(text(","), named("space"));
-    const pair = (key: Rule, value: Rule) => sequence(key, named("space"), text(":"), named("space"), this.spaced(value));
+    const pair = (key: Rule, value: Rule) =>
+      sequence(key, named("space"), text(":"), named("space"), this.spaced(value));
     const pairs = names.map((name) => {
       const s = Object.hasOwn(properties, name) ? properties[name] : more ?? true;
       return pair(text(JSON.stringify(name)), this.rule(s, `${path}/properties/${name}`, depth + 1));
@@ -301,8 +309,11 @@ function isOf(value: unknown, type: string): boolean {
 }
 /** The types that both allow. */
 function bothTypes(a: unknown, b: unknown): string[] | undefined {
-  const list = (x: unknown) => Array.isArray(x) ? x : [x], wide = (x: unknown[], t: unknown) => t === "integer" && x.includes("number");
-  const x = list(a), y = list(b), both = [...x.filter((t) => y.includes(t) || wide(y, t)), ...y.filter((t) => wide(x, t))];
+  const list = (x: unknown) => Array.isArray(x) ? x : [x],
+    wide = (x: unknown[], t: unknown) => t === "integer" && x.includes("number");
+  const x = list(a),
+    y = list(b),
+    both = [...x.filter((t) => y.includes(t) || wide(y, t)), ...y.filter((t) => wide(x, t))];
   return both.length === 0 ? undefined : [...new Set(both)] as string[];
 }
 /** The types that a schema names or means; undefined for all. */
@@ -314,7 +325,9 @@ function typesOf(schema: Schema, path: string): readonly string[] | undefined {
   }
   const list = Array.isArray(type) ? type : [type];
   const bad = list.find((t) => !TYPES.includes(t));
-  if (bad !== undefined || list.length === 0) refuse(path, `"type" is ${JSON.stringify(type)}; types are ${TYPES.join(", ")}`);
+  if (bad !== undefined || list.length === 0) {
+    refuse(path, `"type" is ${JSON.stringify(type)}; types are ${TYPES.join(", ")}`);
+  }
   return list.includes("number") ? list.filter((t) => t !== "integer") : list;
 }
 

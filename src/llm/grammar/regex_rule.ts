@@ -12,10 +12,21 @@ const range = (a: string, b = a): CodeRange => [a.codePointAt(0)!, b.codePointAt
 const SETS: Readonly<Record<string, readonly CodeRange[]>> = {
   d: [range("0", "9")],
   w: [range("0", "9"), range("A", "Z"), range("a", "z"), range("_")],
-  s: [range(" "), [9, 13], [0xa0, 0xa0], [0x1680, 0x1680], [0x2000, 0x200a], [0x2028, 0x2029], [0x202f, 0x202f], [
-    0x205f,
-    0x205f,
-  ], [0x3000, 0x3000], [0xfeff, 0xfeff]],
+  s: [
+    range(" "),
+    [9, 13],
+    [0xa0, 0xa0],
+    [0x1680, 0x1680],
+    [0x2000, 0x200a],
+    [0x2028, 0x2029],
+    [0x202f, 0x202f],
+    [
+      0x205f,
+      0x205f,
+    ],
+    [0x3000, 0x3000],
+    [0xfeff, 0xfeff],
+  ],
 };
 const CONTROL: Readonly<Record<string, number>> = { n: 10, r: 13, t: 9, f: 12, v: 11, "0": 0 };
 const LINE_ENDS: readonly CodeRange[] = [[10, 10], [13, 13], [0x2028, 0x2029]];
@@ -89,7 +100,8 @@ class RegexReader {
   }
   private characters(): Rule {
     const other = this.take("^"), ranges: CodeRange[] = [];
-    const one = (): readonly CodeRange[] => this.take("\\") ? this.take("b") ? [[8, 8]] : this.escaped() : [this.literal()];
+    const one = (): readonly CodeRange[] =>
+      this.take("\\") ? this.take("b") ? [[8, 8]] : this.escaped() : [this.literal()];
     while (!this.take("]")) {
       const low = one();
       if (this.source[this.at] !== "-" || this.source[this.at + 1] === "]") ranges.push(...low);
