@@ -102,7 +102,8 @@ Deno.test("grammar: random ones take the texts of a recursive matcher, and no by
     for (let k = 0; k < 12; k++) {
       // half of the texts follow the grammar for a while
       const text: string[] = [];
-      for (let size = random.int(0, 7); text.length < size;) {
+      const size = random.int(0, 7);
+      while (text.length < size) {
         const next = random.pick(LETTERS), able = machine.run(machine.start, utf8.encode([...text, next].join("")));
         if (able === undefined && random.below(4) > 0 && k % 2 === 0) {
           if (!LETTERS.some((c) => machine.run(machine.start, utf8.encode([...text, c].join(""))))) break;

@@ -66,7 +66,8 @@ export function textBut(names: readonly string[]): Rule {
   const rest = (words: readonly (readonly string[])[]): Rule => {
     const ends = words.some((w) => w.length === 0), by = new Map<string, (readonly string[])[]>();
     for (const [c, ...more] of words) if (c !== undefined) by.set(c, [...by.get(c) ?? [], more]);
-    const branches = [...by].filter(([c]) => /^[^"\\\x00-\x1f\x7f]$/u.test(c)).map(([c, w]) =>
+    const isPlain = (c: string) => plain.some(([a, b]) => a <= c.codePointAt(0)! && c.codePointAt(0)! <= b);
+    const branches = [...by].filter(([c]) => isPlain(c)).map(([c, w]) =>
       sequence(text(c), rest(w))
     );
     const taken = [...by.keys()].map((c): CodeRange => [c.codePointAt(0)!, c.codePointAt(0)!]);
