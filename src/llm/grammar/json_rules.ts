@@ -67,9 +67,7 @@ export function textBut(names: readonly string[]): Rule {
     const ends = words.some((w) => w.length === 0), by = new Map<string, (readonly string[])[]>();
     for (const [c, ...more] of words) if (c !== undefined) by.set(c, [...by.get(c) ?? [], more]);
     const isPlain = (c: string) => plain.some(([a, b]) => a <= c.codePointAt(0)! && c.codePointAt(0)! <= b);
-    const branches = [...by].filter(([c]) => isPlain(c)).map(([c, w]) =>
-      sequence(text(c), rest(w))
-    );
+    const branches = [...by].filter(([c]) => isPlain(c)).map(([c, w]) => sequence(text(c), rest(w)));
     const taken = [...by.keys()].map((c): CodeRange => [c.codePointAt(0)!, c.codePointAt(0)!]);
     const other = otherChars([...otherChars(plain), ...taken]);
     return choice(
