@@ -300,9 +300,9 @@ class Fuser extends ContextWalk {
       );
   }
 
-  /** Is it, on a grid, a long reduce that is no product, read by a kernel that computes a product in tiles? */
+  /** Is it, on a grid, a reduce that is no product, read by a kernel that computes a product in tiles? */
   isBesideProduct({ u, list, isReduce }: Case): boolean {
-    if (!isReduce || numelOf(u.src[0]) < LONG_PRODUCT * numelOf(u) || isTiledProduct(u)) return false;
+    if (!isReduce || isTiledProduct(u)) return false;
     const products = list.flatMap(({ kernel }) => this.capsOf(kernel).hasGrid ? this.productsOf(kernel) : []);
     if (products.length === 0) return false;
     const below = new Set(toposort(u.src, (x) => !isLeaf(x) && !this.realized.has(x)));
@@ -464,7 +464,8 @@ class Fuser extends ContextWalk {
       if (next === undefined) return 0;
       u = next;
     }
-    return u.op === Ops.REDUCE && !isSelection(u) ? numelOf(u.src[0]) : 0;
+    if (u.op !== Ops.REDUCE || (this.of(u).depth === 1 && isSelection(u))) return 0;
+    return numelOf(u.src[0]);
   }
 
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
