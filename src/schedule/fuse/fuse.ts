@@ -464,8 +464,12 @@ class Fuser extends ContextWalk {
       if (next === undefined) return 0;
       u = next;
     }
-    if (u.op !== Ops.REDUCE || (this.of(u).depth === 1 && isSelection(u))) return 0;
-    return numelOf(u.src[0]);
+    return u.op === Ops.REDUCE && !this.isSelected(u) ? numelOf(u.src[0]) : 0;
+  }
+
+  /** Does a sum select an element of what needs no reduce? Else it is computed where those are. */
+  private isSelected(u: UOp): boolean {
+    return isSelection(u) && this.of(u.src[0].src[1]).depth === 0;
   }
 
   /** The output axis of each range, as {@linkcode outputRanges} numbers them without an order. */
