@@ -1,16 +1,30 @@
 /**
- * Kernels of a program kept in a file, CAPTURE_KERNELS=1, to be compared with those that another version of the compiler
- * makes. In: what is lowered and compiled while the program runs; out: for each kernel its device, AST, opts and source.
+ * Kernels of a program kept in a file, CAPTURE_KERNELS=1, to be compiled again by another version of the compiler and
+ * compared. In: what is lowered and compiled while the program runs; out: for each kernel its device with what that can do,
+ * settings, AST, opts and source. The ASTs are one graph, in which what they share is there once.
  *
  * @module
  */
+import { KernelInfo, optsText, parseOpts } from "../codegen/opt/opt.ts";
+import { getDevice } from "../device/device.ts";
 import type { Program } from "../device/program.ts";
+import { DType } from "../dtype/dtype.ts";
+import { envNumber } from "../helpers/env.ts";
 import { FormatError } from "../helpers/errors.ts";
 import { listen } from "../helpers/spans.ts";
-import type { LinearProgram } from "../renderer/renderer.ts";
+import { COMMON_DTYPES, type LinearProgram, type Renderer } from "../renderer/renderer.ts";
+import { chainOf, TensorCore, type TileOffset } from "../renderer/tensor_core_table.ts";
+import { opName } from "../uop/core/ops.ts";
 import { printUOp } from "../uop/core/print.ts";
 import type { Work } from "../uop/core/recording.ts";
 import type { UOp } from "../uop/core/uop.ts";
+import { type GraphData, graphData, graphOf, type RecordFormat } from "../uop/graph/graph_data.ts";
+
+/** Context variables that change what code generation makes of an AST. */
+const SETTINGS = ["NOOPT", "ALLOW_TF32"] as const;
+
+/** Those of {@linkcode SETTINGS} that were not 0. */
+export type KernelSettings = Readonly<Partial<Record<(typeof SETTINGS)[number], number>>>;
 
 /** A kernel of a capture. */
 export interface CapturedKernel {
@@ -24,48 +38,163 @@ export interface CapturedKernel {
   readonly opts: string;
   /** What was rendered. */
   readonly source: string;
+  /** The AST itself; absent where it could not be kept, as with a carrier of the program's own. */
+  readonly root?: UOp;
+  /** What was set while it was lowered; nothing where absent. */
+  readonly settings?: KernelSettings;
+}
+
+/** What kernels of a device are made by. */
+export interface CapturedDevice {
+  /** The name of its renderer. */
+  readonly language: string;
+  /** What it can do ({@linkcode capsData}). */
+  readonly caps: Readonly<Record<string, unknown>>;
+}
+
+/** What a file of captured kernels has. */
+export interface KernelCapture {
+  /** By name. */
+  readonly devices: Readonly<Record<string, CapturedDevice>>;
+  /** In the order in which they were compiled; equal ones are one. */
+  readonly kernels: readonly CapturedKernel[];
 }
 
 /** What the format is called, and its version: files of another are refused. */
-const FORMAT = "dinograd kernels", VERSION = 1;
+const FORMAT = "dinograd kernels", VERSION = 2;
+
+/** Arguments of nodes that kernels have beside those of graphs. */
+const RECORDS: readonly RecordFormat[] = [
+  {
+    name: "KernelInfo",
+    is: (arg) => arg instanceof KernelInfo,
+    write: (arg) => {
+      const { name, opts } = arg as KernelInfo;
+      return [name, opts && optsText(opts)];
+    },
+    read: ([name, opts]) => new KernelInfo(name as string, opts === undefined ? opts : parseOpts(opts as string)),
+  },
+  {
+    name: "TensorCore",
+    is: (arg) => arg instanceof TensorCore,
+    write: (arg) => {
+      const core = arg as TensorCore, { name, m, n, k, input, output, lanes, a, b, c } = core.half ?? core;
+      const tiles = [a, b, c].map(({ lane, element }) => [lane, element]);
+      return [name, m, n, k, input, output, lanes, tiles, core.half === undefined ? 1 : 2];
+    },
+    read: ([name, m, n, k, input, output, lanes, tiles, count]) => {
+      const sizes = [m, n, k] as [number, number, number], types = [input, output] as [DType, DType];
+      const [a, b, c] = (tiles as readonly [TileOffset[], TileOffset[]][]).map(([lane, element]) => ({
+        lane,
+        element,
+      }));
+      const core = new TensorCore(name as string, ...sizes, ...types, lanes as number, a, b, c);
+      return count === 2 ? chainOf(core) : core;
+    },
+  },
+];
+
+/** Kernels as data, and what they are made of: nodes of ops that only kernels have, too. */
+export function kernelGraph(roots: readonly UOp[]): GraphData {
+  return graphData(roots, RECORDS);
+}
+/** The kernels of {@linkcode kernelGraph}. @throws {FormatError} for data of another version */
+export function kernelsOfGraph(data: GraphData): UOp[] {
+  return graphOf(data, RECORDS);
+}
+
+/** What a device can do as plain data: equal where the same AST gives the same kernel. */
+export function capsData({ caps }: Renderer): Record<string, unknown> {
+  const plain = (key: string, value: unknown): unknown => {
+    if (key === "nativeOps" || key === "roundedOps") return (value as readonly number[]).map((op) => opName[op]);
+    if (value instanceof DType || value instanceof TensorCore) return value.toString();
+    return typeof value === "function" ? COMMON_DTYPES.map((d) => [d.name, caps.vectorLanes(d)]) : value;
+  };
+  return JSON.parse(JSON.stringify(caps, plain));
+}
+
+/** A kernel while it is captured. */
+interface Captured extends Omit<CapturedKernel, "ast"> {
+  readonly settings: KernelSettings;
+}
 
 /** Keeps each kernel from now on; equal ones once. What is returned gives them as the text of a file. */
 export function captureKernels(): () => string {
-  const asts = new WeakMap<LinearProgram, UOp>(), kernels = new Map<string, CapturedKernel>();
+  const asts = new WeakMap<LinearProgram, UOp>(), kernels = new Map<string, Captured>();
+  const devices: Record<string, CapturedDevice> = {};
   listen(({ kind, device = "", subject }) => {
     if (kind === "lower") {
       const { made, ast } = subject as Work;
       if (made !== undefined && ast !== undefined) asts.set(made as LinearProgram, ast);
     } else if (kind === "compile") {
+      const settings: KernelSettings = Object.fromEntries(
+        SETTINGS.map((s) => [s, envNumber(s)]).filter(([, value]) => value !== 0),
+      );
       for (const { linear, source } of subject as readonly Program[]) {
         const { name, opts = "" } = linear, root = asts.get(linear);
         const ast = root === undefined ? "" : printUOp(root, Infinity);
-        kernels.set(`${device}\n${ast}\n${opts}`, { device, name, ast, opts, source });
+        kernels.set(`${device}\n${ast}\n${opts}`, { device, name, opts, source, root, settings });
       }
+      const { renderer } = getDevice(device);
+      devices[device] ??= { language: renderer.name, caps: capsData(renderer) };
     }
   });
-  return () => `${JSON.stringify({ format: FORMAT, version: VERSION, kernels: [...kernels.values()] }, null, 1)}\n`;
+  return () => formatKernels(devices, [...kernels.values()]);
 }
 
-/** The kernels of a file. @throws {FormatError} where it is no capture, or one of another version */
-export function parseKernels(text: string, file: string): readonly CapturedKernel[] {
-  let data:
-    | { readonly format?: unknown; readonly version?: unknown; readonly kernels?: readonly CapturedKernel[] }
-    | null;
+/** The text of a file: ASTs that are no data stand as text. */
+function formatKernels(devices: KernelCapture["devices"], kernels: readonly Captured[]): string {
+  const roots: UOp[] = [];
+  const rows = kernels.map(({ root, ...kernel }) => {
+    if (root === undefined) return { ...kernel, ast: "" };
+    return isData(root) ? { ...kernel, root: roots.push(root) - 1 } : { ...kernel, ast: printUOp(root, Infinity) };
+  });
+  const lines = (list: readonly unknown[]): string => list.map((x) => `  ${JSON.stringify(x)}`).join(",\n");
+  const head = JSON.stringify({ format: FORMAT, version: VERSION, devices }).slice(0, -1);
+  return `${head},\n "graph": ${JSON.stringify(kernelGraph(roots))},\n "kernels": [\n${lines(rows)}\n]}\n`;
+}
+
+function isData(root: UOp): boolean {
+  try {
+    kernelGraph([root]);
+    return true;
+  } catch (error) {
+    if (error instanceof FormatError) return false;
+    throw error;
+  }
+}
+
+/** A kernel as the file has it: its AST as the number of a root, or as text. */
+type KernelRow = Omit<CapturedKernel, "root" | "ast"> & { readonly root?: number; readonly ast?: string };
+
+/** What a file has. @throws {FormatError} where it is no capture, or one of another version */
+export function parseKernels(text: string, file: string): KernelCapture {
+  const refuse = (reason: string): never => {
+    throw new FormatError("read kernels", { file, reason });
+  };
+  let data: {
+    readonly format?: unknown;
+    readonly version?: unknown;
+    readonly devices?: KernelCapture["devices"];
+    readonly graph?: GraphData;
+    readonly kernels?: readonly KernelRow[];
+  } | null;
   try {
     data = JSON.parse(text);
   } catch (error) {
-    throw new FormatError("read kernels", { file, reason: `it is no JSON: ${(error as Error).message}` });
+    return refuse(`it is no JSON: ${(error as Error).message}`);
   }
   if (data?.format !== FORMAT || !Array.isArray(data.kernels)) {
-    throw new FormatError("read kernels", {
-      file,
-      reason: "it has no kernels; CAPTURE_KERNELS=name.json makes a file",
-    });
+    return refuse("it has no kernels; CAPTURE_KERNELS=name.json makes a file");
   }
   if (data.version !== VERSION) {
-    const reason = `it is of version ${data.version}, and this is version ${VERSION}: capture it again`;
-    throw new FormatError("read kernels", { file, reason });
+    return refuse(`it is of version ${data.version}, and this is version ${VERSION}: capture it again`);
   }
-  return data.kernels;
+  const roots = kernelsOfGraph(data.graph!), { devices = {}, kernels } = data;
+  return {
+    devices,
+    kernels: kernels.map(({ root, ast = "", ...kernel }: KernelRow) => (
+      root === undefined ? { ...kernel, ast } : { ...kernel, root: roots[root], ast: printUOp(roots[root], Infinity) }
+    )),
+  };
 }

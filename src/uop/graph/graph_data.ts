@@ -104,7 +104,7 @@ interface OpField {
 export type Field = undefined | number | string | DType | UOp | OpField | readonly Field[];
 
 /** The format of records that are made of their fields. @param write the arguments of the constructor */
-export function recordFormat<F extends readonly Field[], A extends ArgRecord>(
+function recordFormat<F extends readonly Field[], A extends ArgRecord>(
   type: new (...fields: F) => A,
   write: (arg: A) => [...F],
 ): RecordFormat {
