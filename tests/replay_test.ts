@@ -1,8 +1,10 @@
 /** Kernels of two versions compared: by AST, then opts and source. */
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { FormatError } from "../mod.ts";
-import { type CapturedKernel, parseKernels } from "../src/story/kernel_capture.ts";
-import { compareKernels } from "./replay.ts";
+import { context, FormatError, Tensor } from "../mod.ts";
+import { capsData, type CapturedKernel, captureKernels, parseKernels } from "../src/story/kernel_capture.ts";
+import { toProgram } from "../src/codegen/to_program.ts";
+import { compareKernels, compileAgain } from "./replay.ts";
+import { WRITERS } from "./support/snapshot_writers.ts";
 import { runDeno } from "./system/subprocess.ts";
 
 const kernel: CapturedKernel = { device: "JS", name: "E_4", ast: "0 PARAM", opts: "", source: "a\nb\nc" };
@@ -35,9 +37,28 @@ Deno.test("replay: other files are refused, and why", () => {
     const [text, reason] of [
       ["no", /it is no JSON/],
       ["{}", /it has no kernels; CAPTURE_KERNELS=/],
-      [`{"format":"dinograd kernels","version":7,"kernels":[]}`, /it is of version 7, and this is version 1/],
+      [`{"format":"dinograd kernels","version":7,"kernels":[]}`, /it is of version 7, and this is version 2/],
     ] as const
   ) assertMatch(assertThrows(() => parseKernels(text, "f.json"), FormatError).message, reason);
+});
+
+Deno.test("replay: kernels are compiled again as they were set, for a device that is not here, too", async () => {
+  const finish = captureKernels();
+  const x = Tensor.ones([16, 4], { device: "JS" }).contiguous();
+  context({ NOOPT: 1 }, () => x.add(2).sum(1).realize());
+  const text = finish(), { devices, kernels } = parseKernels(text, "here");
+  assertEquals(kernels.length >= 1 && kernels.every((k) => k.settings?.NOOPT === 1), true);
+  const { was, now, left } = await compileAgain({ devices, kernels });
+  assertEquals([compareKernels(was, now), left, now.length], [[], [], kernels.length]);
+  // a card that is in no machine of the tests
+  const { renderer, text: textOf } = WRITERS.PTX, caps = capsData(renderer), { root } = kernels[0];
+  const source = context({ NOOPT: 1 }, () => textOf(toProgram(root!, renderer)));
+  const card = {
+    devices: { "CUDA:7": { language: "PTX", caps } },
+    kernels: [{ ...kernels[0], device: "CUDA:7", source }],
+  };
+  const there = await compileAgain(card);
+  assertEquals([there.left, there.now[0].source === source], [[], true]);
 });
 
 Deno.test("replay: kernels of a program are kept, and compared with those of another run", async () => {
@@ -55,7 +76,7 @@ x.${k}.contiguous().mul(x).realize();
       env: { CAPTURE_KERNELS: `${folder}/a.json` },
     });
     assertEquals(run.code, 0, run.stderr);
-    const kernels = parseKernels(await Deno.readTextFile(`${folder}/a.json`), "a.json");
+    const { kernels } = parseKernels(await Deno.readTextFile(`${folder}/a.json`), "a.json");
     assertEquals(
       kernels.length >= 2 && kernels.every((k) => k.device === "WASM" && k.ast !== "" && k.source !== ""),
       true,
@@ -72,7 +93,22 @@ x.${k}.contiguous().mul(x).realize();
       other.stdout,
       /^- WASM \w+: no kernel has its AST now$[^]*^\+ WASM \w+: no kernel had its AST before$/m,
     );
-    assertEquals((await runDeno(["task", "replay", `${folder}/a.json`])).code, 2);
+    const text = await Deno.readTextFile(`${folder}/a.json`);
+    const again = await runDeno(["task", "replay", `${folder}/a.json`]);
+    assertEquals([again.code, again.stdout.trimEnd()], [
+      0,
+      `${kernels.length} kernels before, ${kernels.length} now: equal`,
+    ]);
+    // what an older tree made of the same AST
+    await Deno.writeTextFile(`${folder}/old.json`, text.replace("f32x4.add", "f32x4.sub"));
+    const older = await runDeno(["task", "replay", `${folder}/old.json`]);
+    assertEquals(older.code, 1, older.stderr);
+    assertMatch(older.stdout, /^! WASM \w+: source differs\n +- .*f32x4.sub.*\n +\+ .*f32x4.add/m);
+    await Deno.writeTextFile(`${folder}/other.json`, text.replace(/"registers":\d+/, `"registers":7`));
+    const strange = await runDeno(["task", "replay", `${folder}/other.json`]);
+    assertEquals(strange.code, 1, strange.stderr);
+    assertMatch(strange.stdout, /^\? WASM: \d kernels are left out: registers is \d+, was 7$/m);
+    assertEquals((await runDeno(["task", "replay"])).code, 2);
   } finally {
     await Deno.remove(folder, { recursive: true });
   }

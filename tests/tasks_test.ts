@@ -33,6 +33,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   "bench:cuda": [["--only", "nothing"], /^/],
   snapshot: [["--compare", "--only", "^golden/add broadcast$"], /^0 of 1 programs differ/m],
   replay: "replay_test.ts runs it",
+  digest: [["--compare", "--writer", "JS"], /^all kernels are as before$/m],
   viz: [["--json", "passes"], /^\{"pass":0,/],
   explain: [["examples/regression.ts", "--limit", "9", "--out", Deno.makeTempDirSync()], /computes them again/],
   export: [["examples/convnet.ts", "--style", "plain", "--out", Deno.makeTempDirSync()], /example$/m],

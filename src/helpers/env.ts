@@ -89,7 +89,7 @@ export const CONTEXT_VARS = {
   CAPTURE_KERNELS: {
     value: "",
     doc:
-      "1 writes the AST, opts and source of each kernel to kernels.json when the program ends, for `deno task replay`; another value is the name of that file; read when the library loads",
+      "1 writes the AST, opts and source of each kernel to kernels.json when the program ends, which `deno task replay` compiles again; another value is the name of that file; read when the library loads",
   },
   PROFILE: {
     value: "",
