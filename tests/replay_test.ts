@@ -1,11 +1,14 @@
 /** Kernels of two versions compared: by AST, then opts and source. */
 import { assertEquals, assertMatch, assertThrows } from "@std/assert";
-import { context, FormatError, Tensor } from "../mod.ts";
+import { context, Device, FormatError, Tensor } from "../mod.ts";
 import { capsData, type CapturedKernel, captureKernels, parseKernels } from "../src/story/kernel_capture.ts";
 import { toProgram } from "../src/codegen/to_program.ts";
 import { compareKernels, compileAgain } from "./replay.ts";
 import { WRITERS } from "./support/snapshot_writers.ts";
 import { runDeno } from "./system/subprocess.ts";
+
+// its library stays open
+Device.get(Device.default);
 
 const kernel: CapturedKernel = { device: "JS", name: "E_4", ast: "0 PARAM", opts: "", source: "a\nb\nc" };
 
