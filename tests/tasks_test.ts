@@ -22,6 +22,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   test: [["tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
   "test:bare": [["--with=nothing", "tests/renderer/natural_test.ts"], /^\d+ passed, 0 failed, 0 skipped$/m],
   "test:web": "web/web_test.ts runs it",
+  "test:dist": "the suite runs its tests, fewer of them",
   "test:cuda": [["--suites", "card", "--only", "ptx"], /passed|nothing was tested/],
   bundle: "web/web_test.ts does as it does, in a folder of its own",
   npm: "package/npm_test.ts does as it does, in a folder of its own",

@@ -15,6 +15,8 @@ export interface RankPlace {
   readonly size: number;
   /** The rank among those of this host: which card is its own. */
   readonly localRank: number;
+  /** How many ranks this host has, where the launcher says it. */
+  readonly localSize: number | undefined;
   /** Whether an MPI library joins the ranks; otherwise rank 0 is met at `master`. */
   readonly hasMpi: boolean;
   /** Where rank 0 can be reached by TCP. */
@@ -26,6 +28,7 @@ interface Row {
   readonly rank: string;
   readonly size: string;
   readonly localRank: string;
+  readonly localSize: string;
   readonly hasMpi: boolean;
 }
 
@@ -36,21 +39,52 @@ const ROWS: readonly Row[] = [
     rank: "OMPI_COMM_WORLD_RANK",
     size: "OMPI_COMM_WORLD_SIZE",
     localRank: "OMPI_COMM_WORLD_LOCAL_RANK",
+    localSize: "OMPI_COMM_WORLD_LOCAL_SIZE",
     hasMpi: true,
   },
-  { launcher: "MPICH", rank: "PMI_RANK", size: "PMI_SIZE", localRank: "MPI_LOCALRANKID", hasMpi: true },
-  { launcher: "torchrun", rank: "RANK", size: "WORLD_SIZE", localRank: "LOCAL_RANK", hasMpi: false },
+  {
+    launcher: "MPICH",
+    rank: "PMI_RANK",
+    size: "PMI_SIZE",
+    localRank: "MPI_LOCALRANKID",
+    localSize: "MPI_LOCALNRANKS",
+    hasMpi: true,
+  },
+  {
+    launcher: "torchrun",
+    rank: "RANK",
+    size: "WORLD_SIZE",
+    localRank: "LOCAL_RANK",
+    localSize: "LOCAL_WORLD_SIZE",
+    hasMpi: false,
+  },
   {
     launcher: "Slurm",
     rank: "SLURM_PROCID",
     size: "SLURM_STEP_NUM_TASKS", // of a step: a batch script alone has none
     localRank: "SLURM_LOCALID",
+    localSize: "SLURM_NTASKS_PER_NODE",
     hasMpi: true,
   },
-  { launcher: "Kubernetes", rank: "JOB_COMPLETION_INDEX", size: "WORLD_SIZE", localRank: "LOCAL_RANK", hasMpi: false },
+  {
+    launcher: "Kubernetes",
+    rank: "JOB_COMPLETION_INDEX",
+    size: "WORLD_SIZE",
+    localRank: "LOCAL_RANK",
+    localSize: "LOCAL_WORLD_SIZE",
+    hasMpi: false,
+  },
 ];
 
-const ALONE: RankPlace = { launcher: "", rank: 0, size: 1, localRank: 0, hasMpi: false, master: undefined };
+const ALONE: RankPlace = {
+  launcher: "",
+  rank: 0,
+  size: 1,
+  localRank: 0,
+  localSize: 1,
+  hasMpi: false,
+  master: undefined,
+};
 
 /** A whole number from `min` on that a variable has. @throws {ArgumentError} */
 function numberOf(launcher: string, name: string, text: string | undefined, min: number): number {
@@ -73,9 +107,11 @@ export function rankPlace(env: (name: string) => string | undefined = readEnv): 
     });
   }
   const local = [row.localRank, "SLURM_LOCALID"].find((name) => env(name) !== undefined);
-  const localRank = local === undefined ? 0 : read(local, 0), hostname = env("MASTER_ADDR");
+  const localRank = local === undefined ? 0 : read(local, 0);
+  const localSize = env(row.localSize) === undefined ? undefined : read(row.localSize, 1),
+    hostname = env("MASTER_ADDR");
   const master = hostname === undefined
     ? undefined
     : { hostname, port: numberOf(launcher, "MASTER_PORT", env("MASTER_PORT") ?? "29500", 1) };
-  return { launcher, rank, size, localRank, hasMpi, master };
+  return { launcher, rank, size, localRank, localSize, hasMpi, master };
 }

@@ -1,6 +1,14 @@
 /**
  * The entry point `./dist`: several devices, several processes, several hosts.
  *
+ * ```ts
+ * import { Tensor } from "../../mod.ts";
+ * import * as dist from "./dist.ts";
+ * await dist.init(); // mpirun -n 4 deno run ...: four ranks; without it one
+ * const sum = await dist.allReduce(new Tensor([1, 2]));
+ * console.log(await sum.tolist()); // [1, 2], times the number of ranks
+ * ```
+ *
  * @module
  */
 export {
@@ -13,3 +21,19 @@ export {
   type ReduceOp,
   type Work,
 } from "../collectives/communicator.ts";
+export {
+  allGather,
+  allReduce,
+  allToAll,
+  averageGradients,
+  type AverageOptions,
+  barrier,
+  broadcast,
+  type CollectiveOptions,
+  type ReduceOptions,
+  reduceScatter,
+  sendReceive,
+  split,
+  type TensorReduceOp,
+} from "./tensor_collectives.ts";
+export { type DistOptions, init, localRank, rank, size } from "./world.ts";

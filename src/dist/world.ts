@@ -11,12 +11,12 @@ import { SoloCommunicator } from "../collectives/solo.ts";
 import { Buffer } from "../device/buffer.ts";
 import { defaultDevice, getDevice, openDevice } from "../device/device.ts";
 import { dtypes } from "../dtype/dtype.ts";
-import { envNumber } from "../helpers/env.ts";
+import { envNumber, setEnv } from "../helpers/env.ts";
 import { ArgumentError, DeviceError } from "../helpers/errors.ts";
 import { checkNumber, checkOptions } from "../helpers/options.ts";
 import { meetAtMaster } from "./meeting.ts";
 
-/** Options of {@linkcode DistApi.init}. */
+/** Options of {@linkcode init}. */
 export interface DistOptions {
   /** Milliseconds that a rank waits for others, at most; default: the context variable DIST_TIMEOUT. */
   readonly timeout?: number;
@@ -32,13 +32,31 @@ export interface World {
 
 let entered: Promise<World> | undefined, world: World | undefined;
 
+/** The rank of this process, from 0; once `init` is done, as all here. */
+export let rank: number = 0;
+/** How many ranks there are. */
+export let size: number = 1;
+/** The rank among those of this host. */
+export let localRank: number = 0;
+
 /** The world. @throws {ArgumentError} before it was entered */
 export function currentWorld(action: string): World {
   if (world !== undefined) return world;
   throw new ArgumentError(action, { reason: "this process has not joined the others yet: await dist.init() first" });
 }
 
-/** Enters the world, once: later calls wait for the first. */
+/**
+ * Joins the processes that were started together: by mpirun, srun, torchrun or a Kubernetes job, as the environment says;
+ * alone without them. Later calls wait for the first, and do nothing else.
+ *
+ * ```ts
+ * import * as dist from "../dist/dist.ts";
+ * await dist.init();
+ * console.log(dist.rank, dist.size); // 0 1
+ * ```
+ *
+ * @throws {DeviceError} where there is no library that joins them, or it knows another number of ranks than the launcher
+ */
 export async function init(options: DistOptions = {}): Promise<void> {
   checkOptions("join the other processes", options, ["timeout", "device"]);
   const timeoutMs = options.timeout ?? envNumber("DIST_TIMEOUT");
@@ -47,6 +65,7 @@ export async function init(options: DistOptions = {}): Promise<void> {
   }
   try {
     world = await (entered ??= enter(rankPlace(), timeoutMs, options.device));
+    ({ rank, size, localRank } = world.place);
   } catch (error) {
     entered = undefined;
     throw error;
@@ -60,10 +79,10 @@ function deviceOf(place: RankPlace, named: string | undefined): string {
 }
 
 async function enter(place: RankPlace, timeoutMs: number, named: string | undefined): Promise<World> {
-  const { size } = place;
   if (place.launcher === "") return { place, communicator: new SoloCommunicator() };
-  const device = deviceOf(place, named), mpi = place.hasMpi ? enterMpi({ size, timeoutMs }) : undefined;
-  if (place.launcher !== "" && device.startsWith("CUDA")) await openCard(place, device);
+  shareCores(place);
+  const device = deviceOf(place, named), mpi = place.hasMpi ? enterMpi({ size: place.size, timeoutMs }) : undefined;
+  if (device.startsWith("CUDA")) await openCard(place, device);
   const engine = deviceEngine(device);
   if (engine === undefined) {
     if (mpi !== undefined) return { place, communicator: mpi };
@@ -74,7 +93,13 @@ async function enter(place: RankPlace, timeoutMs: number, named: string | undefi
   }
   const id = place.rank === 0 ? engine.makeId() : new Uint8Array(engine.idBytes);
   const shared = mpi === undefined ? await meetAtMaster(place, id, timeoutMs) : broadcastBytes(mpi, id);
-  return { place, communicator: engine.join({ rank: place.rank, size, device, id: shared, timeoutMs }) };
+  return { place, communicator: engine.join({ rank: place.rank, size: place.size, device, id: shared, timeoutMs }) };
+}
+
+/** Leaves each rank of a host its share of the processor, unless THREADS says how many it has. */
+function shareCores({ localSize }: RankPlace): void {
+  if (localSize === undefined || envNumber("THREADS") > 0) return;
+  setEnv("THREADS", Math.max(1, Math.floor(navigator.hardwareConcurrency / localSize)));
 }
 
 /** Opens the card of a rank. @throws {DeviceError} where there are fewer cards than ranks on the host */

@@ -19,6 +19,12 @@ const SECTIONS: readonly (readonly [title: string, prefix: string, module: strin
   ["Loading data", "nn.data.", "src/nn/data/data.ts", ""],
   ["Data sets", "nn.datasets.", "src/nn/datasets/datasets.ts", ""],
   ["Weights and files", "state.", "src/state/state.ts", ""],
+  [
+    "Several processes",
+    "dist.",
+    "src/dist/dist.ts",
+    "What `./dist` exports: `import * as dist`. Guide: [distributed.md](distributed.md).",
+  ],
   ["Around training", "", "src/train/train.ts", "What `./train` exports."],
   [
     "Models of ONNX",
