@@ -4,9 +4,9 @@
  * ```ts
  * import { Tensor } from "../../mod.ts";
  * import * as dist from "./dist.ts";
- * await dist.init(); // mpirun -n 4 deno run ...: four ranks; without it one
+ * await dist.init(); // mpirun -n 4 starts four ranks; without it there is one
  * const sum = await dist.allReduce(new Tensor([1, 2]));
- * console.log(await sum.tolist()); // [1, 2], times the number of ranks
+ * console.log(await sum.tolist()); // [1, 2]
  * ```
  *
  * @module
