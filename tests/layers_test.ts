@@ -26,7 +26,7 @@ const RANKS: Readonly<Record<string, number>> = {
   dist: 9,
   story: 9,
   train: 9,
-  onnx: 9,
+  onnx: 9.5,
   export: 9,
   llm: 9,
 };
@@ -42,7 +42,7 @@ const ROOMS: Readonly<Record<string, readonly string[]>> = {
   tensor: ["nodes", "handle", "ops", "index", "math", "gradients", "", "transforms", "jit"],
   nn: ["optim", "datasets", "data", ""],
   story: ["viz", "explain", ""],
-  onnx: ["wire", "values", "graph", "ops", ""],
+  onnx: ["wire", "values", "graph", "ops", "write", ""],
 };
 /** What a backend may import of src. */
 const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device", "collectives"]);

@@ -6,3 +6,5 @@
  */
 export { info, type OnnxInfo } from "./info.ts";
 export { load, type LoadOptions, type OnnxInput, OnnxModel, type OnnxOutput, type OnnxPort } from "./model.ts";
+export { save, type SaveOptions, toBytes } from "./save.ts";
+export type { Dynamic } from "./write/trace.ts";

@@ -39,6 +39,35 @@ inputs, \`tests/onnx/operators_against_onnxruntime.ts\` 80 operators, of com.mic
 modes, which all agree. Silero VAD (309,633 parameters, \`If\`, \`LSTM\`) agrees within 1.3e-6, the Ultra-Light face detector
 (281,135 parameters) within 1.8e-6. Where \`Resize\` aligns corners, and scales give no whole size, onnxruntime is not as the
 node tests of ONNX say; the latter hold here. It also labels forests of two classes by 0 and 1, whatever their labels.
+
+## Models out
+
+\`onnx.save\` writes a function of tensors as a model of version 21 of the operators; \`onnx.toBytes\` gives its bytes.
+
+\`\`\`ts ignore
+const net = new nn.Linear(4, 2);
+await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "net.onnx", {
+  weights: net, // initializers are called as in its state dict
+  dynamic: { x: { 0: "batch" } }, // axes whose sizes are free, by input
+  inputs: ["x"], // names, unless those of the parameters will do
+  outputs: ["scores"],
+});
+\`\`\`
+
+- The function is called on tensors without memory, and nothing runs. The graph that it makes becomes the model before
+  anything is scheduled: Conv, Gemm, MatMul, pools, Softmax, LayerNormalization, Gelu, Gather, Concat, CumSum and the
+  like where it has them whole, one operator for one node elsewhere. What no input reaches is computed and stored.
+- For each dynamic axis it is called again with another size. Graphs must be the same up to sizes; these may be sums or
+  products of dynamic axes. A function that computes something else for another size is refused, with the first node
+  that differs.
+- Weights of more than 2 GiB lie in \`net.onnx.data\`.
+- Refused by an \`ExportError\` that says what to do: functions that read values, draw random numbers, assign to what they
+  close over or are async, symbolic sizes, complex numbers, bits of numbers under another type (which \`sort\` is made
+  of), kernels of your own.
+- Indices are taken as valid: of one outside of its axis we give zero, and ONNX an error, or counts it from the end.
+
+\`tests/onnx/saved_models.ts\` runs networks in onnxruntime beside our results, \`tests/onnx/random_saves.ts --ort\` random
+programs.
 `;
 
 /** Writes the page. */
