@@ -12,6 +12,8 @@ import {
   dequantize,
   encodeGguf,
   type FormatName,
+  LanguageModel,
+  lora,
   quantize,
   QUANTIZED,
   quantizeModel,
@@ -128,6 +130,8 @@ const SYMBOLS = {
   llama_model_get_vocab: { parameters: ["pointer"], result: "pointer" },
   llama_vocab_n_tokens: { parameters: ["pointer"], result: "i32" },
   llama_tokenize: { parameters: ["pointer", "buffer", "i32", "buffer", "i32", "bool", "bool"], result: "i32" },
+  llama_adapter_lora_init: { parameters: ["pointer", "buffer"], result: "pointer" },
+  llama_set_adapters_lora: { parameters: ["pointer", "buffer", "usize", "buffer"], result: "i32" },
   llama_free: { parameters: ["pointer"], result: "void" },
   llama_model_free: { parameters: ["pointer"], result: "void" },
 } as const;
@@ -163,8 +167,21 @@ export class LlamaCpp {
     return model;
   }
 
+  /** Puts adapters of a file beside the weights. */
+  private adapt(model: Deno.PointerObject, context: Deno.PointerObject, path: string): void {
+    const adapter = this.lib.llama_adapter_lora_init(model, cText(path));
+    if (adapter === null) throw new Error(`llama.cpp does not load ${path}`);
+    const list = BigUint64Array.of(Deno.UnsafePointer.value(adapter));
+    this.lib.llama_set_adapters_lora(
+      context,
+      new Uint8Array(list.buffer),
+      1n,
+      new Uint8Array(Float32Array.of(1).buffer),
+    );
+  }
+
   /** The logits behind each of `tokens`, given one by one; keys and values are float32. */
-  logits(path: string, tokens: readonly number[]): Float32Array[] {
+  logits(path: string, tokens: readonly number[], adapters?: string): Float32Array[] {
     const { lib } = this, model = this.load(path, false), params = lib.llama_context_default_params();
     const view = new DataView(params.buffer, params.byteOffset);
     for (const at of [0, 4, 8]) view.setUint32(at, 64, true); // context, batches
@@ -175,6 +192,7 @@ export class LlamaCpp {
     view.setInt32(108, 0, true);
     const context = lib.llama_init_from_model(model, params);
     if (context === null) throw new Error(`llama.cpp makes no context for ${path}`);
+    if (adapters !== undefined) this.adapt(model, context, adapters);
     const n = lib.llama_vocab_n_tokens(lib.llama_model_get_vocab(model));
     const out = tokens.map((t) => {
       const token = Int32Array.of(t), failed = lib.llama_decode(context, lib.llama_batch_get_one(token, 1));
@@ -244,6 +262,26 @@ async function checkMixes(): Promise<Record<string, unknown>> {
   return {};
 }
 
+/** Whether llama.cpp computes with the adapters that we write as we do. */
+async function checkAdapters(): Promise<Record<string, unknown>> {
+  const llama = await LlamaCpp.open(), folder = await Deno.makeTempDir(), stories = "examples/models/stories260K.gguf";
+  using model = await LanguageModel.load(stories, { device: "CLANG", context: 64 });
+  const adapters = lora(model, { rank: 4, targets: ["attn_q", "attn_v", "ffn_up", "ffn_down"] });
+  for (const t of Object.values(adapters.parameters)) {
+    t.assign(Tensor.randn(t.shape, { device: t.device }).mul(0.3)).realize();
+  }
+  await writeGguf(`${folder}/adapter.gguf`, adapters.contents());
+  const want = llama.logits(stories, TOKENS, `${folder}/adapter.gguf`).at(-1)!;
+  const got =
+    (await model.decoder.forward(new Tensor(Int32Array.from(TOKENS), { device: "CLANG" })).data() as Float32Array)
+      .subarray(-want.length);
+  const far = Math.max(...want.map((x, i) => Math.abs(x - got[i])));
+  console.log(`adapters: logits to ${Math.max(...want).toFixed(3)}, furthest ${far.toExponential(1)}`);
+  if (!(far < 1e-3)) throw new Error("logits are not llama.cpp's");
+  await Deno.remove(folder, { recursive: true });
+  return {};
+}
+
 /** Ids of all texts with the small vocabularies: without and with special tokens. */
 async function checkTokens(): Promise<Record<string, unknown>> {
   const llama = await LlamaCpp.open(), cases: Record<string, unknown> = {}, folder = await Deno.makeTempDir();
@@ -289,13 +327,14 @@ if (import.meta.main) {
     blocks: () => checkBlocks(Number(count ?? 300)),
     errors: checkErrors,
     mixes: checkMixes,
+    adapters: checkAdapters,
     logits: () => checkLogits(new RegExp(only ?? "")),
     tokens: checkTokens,
     goldens: () => checkGoldens(models ?? "models"),
   };
   if (kinds[what] === undefined) {
     throw new Error(
-      "usage: llama_cpp.ts blocks|errors|mixes|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
+      "usage: llama_cpp.ts blocks|errors|mixes|adapters|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
     );
   }
   const cases = await kinds[what]();

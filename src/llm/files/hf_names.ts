@@ -76,3 +76,11 @@ export function ggufName(name: string, architecture: string): string | undefined
   const found = after ? "post_attention_norm" : Object.hasOwn(IN_LAYER, part) ? IN_LAYER[part] : undefined;
   return found && `blk.${layer}.${found}.${kind}`;
 }
+
+/** The name in Hugging Face's folders of a weight of a Llama, if it has one. */
+export function hfName(name: string): string | undefined {
+  for (const [hf, gguf] of Object.entries(TOP)) if (gguf === name) return hf;
+  const [, layer, part, kind] = /^blk\.(\d+)\.(.+)\.(weight|bias)$/.exec(name) ?? [];
+  for (const [hf, gguf] of Object.entries(IN_LAYER)) if (gguf === part) return `model.layers.${layer}.${hf}.${kind}`;
+  return undefined;
+}

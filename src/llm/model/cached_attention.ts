@@ -38,8 +38,8 @@ function threeProducts(spec: ModelSpec, store: WeightStore, at: string): (x: Ten
 }
 
 /** How much sharper queries of late positions are: `[T, 1, 1]`. */
-function sharpness({ start }: Place, t: number, { scale, length }: { scale: number; length: number }): Tensor {
-  const position = start.add(countTo(t, start)).cast(dtypes.float32);
+function sharpness({ start }: Place, x: Tensor, { scale, length }: { scale: number; length: number }): Tensor {
+  const [t] = x.shape, position = countTo(t, x).add(start).cast(dtypes.float32);
   return position.add(1).div(length).floor().add(1).log().mul(scale).add(1).reshape([t, 1, 1]);
 }
 
@@ -61,7 +61,7 @@ function headProjection(spec: ModelSpec, store: WeightStore, layer: number): Pro
       const angles = window ? place.windowAngles : place.angles, kind = rope.kind as "pairs" | "halves";
       [q, k] = [q, k].map((y) => turn(y, kind, angles));
       if (spec.normAfterRope) [q, k] = [q, k].map((y) => rmsNorm(y, spec.eps));
-    } else if (spec.sharpening !== undefined) q = q.mul(sharpness(place, x.shape[0], spec.sharpening));
+    } else if (spec.sharpening !== undefined) q = q.mul(sharpness(place, x, spec.sharpening));
     return { q, k, v, finish: joined };
   };
 }
@@ -108,42 +108,47 @@ function countTo(n: number | Tensor, like: Tensor): Tensor {
   return make.arange(n as number, { dtype: dtypes.int32, device: like.device });
 }
 
-/** Which keys `[T, S]` each of `t` queries sees. */
-function seenKeys(spec: ModelSpec, { start, end }: Place, t: number, window: boolean): Tensor {
-  const key = countTo(end, start), query = countTo(t, start).add(start).unsqueeze(1), past = key.le(query);
+/** Which keys `[T, S]` the queries of `x` `[T, n]` see. */
+function seenKeys(spec: ModelSpec, { start, end }: Place, x: Tensor, window: boolean): Tensor {
+  const key = countTo(end, x), query = countTo(x.shape[0], x).add(start).unsqueeze(1), past = key.le(query);
   if (!window) return past;
   if (spec.windowKind === "chunk") return past.bitwiseAnd(key.ge(query.sub(query.mod(spec.window))));
   return past.bitwiseAnd(key.gt(query.sub(spec.window)));
 }
 
-/** Attention over all keys so far; it writes its own into the cache. */
+/** Keys and values `[KV, S, dim]` of all positions so far: of the cache, into which the new ones are written. */
+function allSoFar({ k, v }: Heads, { start, end }: Place, cache: LayerCache | undefined): [Tensor, Tensor] {
+  const [keys, values] = [k, v].map((x) => x.transpose(0, 1));
+  if (cache === undefined) return [keys, values];
+  cache.keys.setAt([":", [start, end]], keys);
+  cache.values.setAt([":", [start, end]], values);
+  return [cache.keys, cache.values].map((x) => x.at(":", [0, end]).cast(dtypes.float32)) as [Tensor, Tensor];
+}
+
+/** Attention over all keys so far: those in the cache, or where there is none, the own ones. */
 export function attention(
   spec: ModelSpec,
   store: WeightStore,
   layer: number,
-): (x: Tensor, p: Place, c: LayerCache) => Tensor {
+): (x: Tensor, p: Place, c?: LayerCache) => Tensor {
   const { heads, kvHeads, headDim, valueDim, dim } = spec, at = `blk.${layer}.`, groups = heads / kvHeads;
   const project = (spec.latent === undefined ? headProjection : latentProjection)(spec, store, layer);
   const out = needed(store, `${at}attn_output`, dim, heads * (spec.latent?.valueDim ?? valueDim));
   const sinks = store.maybe(`${at}attn_sinks.weight`, [heads]) ?? store.maybe(`${at}attn_sinks`, [heads]);
   const window = hasWindow(spec, layer);
   return (x, place, cache) => {
-    const [t] = x.shape, { start, end } = place, { q, k, v, finish } = project(x, place);
-    cache.keys.setAt([":", [start, end]], k.transpose(0, 1));
-    cache.values.setAt([":", [start, end]], v.transpose(0, 1));
-    const keys = cache.keys.at(":", [0, end]).cast(dtypes.float32),
-      values = cache.values.at(":", [0, end]).cast(dtypes.float32);
-    const mine = q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]).permute([1, 2, 0, 3]);
+    const [t] = x.shape, made = project(x, place), [keys, values] = allSoFar(made, place, cache);
+    const mine = made.q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]).permute([1, 2, 0, 3]);
     let scores = mine.reshape([kvHeads, groups * t, headDim]).matmul(keys.transpose(1, 2)); // [KV, G T, S]
     if (spec.attentionCap > 0) scores = scores.div(spec.attentionCap).tanh().mul(spec.attentionCap);
     if (t > 1 || window) {
-      scores = seenKeys(spec, place, t, window).repeat([groups, 1]).where(scores, -Infinity); // [G T, S]
+      scores = seenKeys(spec, place, x, window).repeat([groups, 1]).where(scores, -Infinity); // [G T, S]
     }
     const weights = sinks === undefined ? scores.softmax(-1) : withSinks(
       scores,
       sinks.values().reshape([kvHeads, groups, 1]).expand([kvHeads, groups, t]).reshape([kvHeads, groups * t, 1]),
     );
     const mixed = weights.matmul(values).reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
-    return out(finish(mixed.reshape([t, heads, valueDim])));
+    return out(made.finish(mixed.reshape([t, heads, valueDim])));
   };
 }

@@ -30,6 +30,8 @@ export class Decoder {
   readonly parameters: number;
   /** How many tokens there are. */
   readonly vocabulary: number;
+  private readonly source: Gguf;
+  private readonly store: WeightStore;
   private readonly embedding: Weight;
   private readonly output: Weight;
   private readonly outputBias: Weight | undefined;
@@ -44,7 +46,9 @@ export class Decoder {
    * @throws {FormatError} for an architecture that is not known, a weight that is missing or of another shape
    */
   constructor(file: Gguf, name: string, device: string, context?: number) {
-    const spec = this.spec = modelSpec(file.metadata, name), store = new WeightStore(file.tensors, device, name);
+    const spec = this.spec = modelSpec(file.metadata, name),
+      store = this.store = new WeightStore(file.tensors, device, name);
+    this.source = file;
     this.device = device;
     this.context = Math.min(context ?? spec.context, spec.context);
     this.embedding = store.get("token_embd.weight");
@@ -85,22 +89,53 @@ export class Decoder {
    * position `start`, a bound variable. Writes to the cache. Lazy.
    */
   logits(tokens: Tensor, start: Tensor, last: Tensor | number, cache: readonly LayerCache[]): Tensor {
-    const { spec } = this, [t] = tokens.shape, end = start.add(t);
-    const slice = ({ cos, sin }: RopeTable): RopeTable => ({
-      cos: cos.at([start, end]).reshape([t, -1]),
-      sin: sin.at([start, end]).reshape([t, -1]),
-    });
+    const [t] = tokens.shape, x = this.hidden(tokens, { start, end: start.add(t) }, cache);
+    return this.scores(t === 1 ? x : x.at(last).reshape([1, this.spec.dim])).reshape([this.vocabulary]);
+  }
+
+  /**
+   * The logits, float32 `[T, vocabulary]`, behind each of int32 `[T]` tokens, the first of which is at position 0. Needs no
+   * cache, and has gradients: what models are trained by, with `vmap` in batches. Lazy.
+   */
+  forward(tokens: Tensor): Tensor {
+    return this.scores(this.hidden(tokens, { start: 0, end: tokens.shape[0] }));
+  }
+
+  /** The model as a file, with the weights as they are now; what the decoder does not use is as it was. */
+  file(): Gguf {
+    const tensors = new Map(
+      [...this.source.tensors].map(([name, t]) => [name, this.store.all.get(name)?.tensor() ?? t]),
+    );
+    return { ...this.source, tensors };
+  }
+
+  /** Weights by name. */
+  get weights(): ReadonlyMap<string, Weight> {
+    return this.store.all;
+  }
+
+  /** What stands before the last norm: `[T, dim]`. */
+  private hidden(tokens: Tensor, { start, end }: Pick<Place, "start" | "end">, cache?: readonly LayerCache[]): Tensor {
+    const [t] = tokens.shape,
+      slice = ({ cos, sin }: RopeTable): RopeTable => ({
+        cos: cos.at([start, end]).reshape([t, -1]),
+        sin: sin.at([start, end]).reshape([t, -1]),
+      });
     const angles = slice(this.angles),
       windowAngles = this.windowAngles === this.angles ? angles : slice(this.windowAngles);
     const place: Place = { start, end, angles, windowAngles };
     let x = this.embedding.rows(tokens);
-    if (spec.embeddingScale !== 1) x = x.mul(spec.embeddingScale);
-    this.layers.forEach((layer, i) => x = layer(x, place, cache[i]));
-    const row = t === 1 ? x : x.at(last).reshape([1, spec.dim]);
-    let y = this.output.product(this.finalNorm(row)).reshape([this.vocabulary]);
+    if (this.spec.embeddingScale !== 1) x = x.mul(this.spec.embeddingScale);
+    this.layers.forEach((layer, i) => x = layer(x, place, cache?.[i]));
+    return x;
+  }
+  /** Logits `[T, vocabulary]` of {@linkcode hidden}. */
+  private scores(x: Tensor): Tensor {
+    const { logitScale, logitCap } = this.spec;
+    let y = this.output.product(this.finalNorm(x));
     if (this.outputBias !== undefined) y = y.add(this.outputBias.values());
-    if (spec.logitScale !== 1) y = y.mul(spec.logitScale);
-    return spec.logitCap > 0 ? y.div(spec.logitCap).tanh().mul(spec.logitCap) : y;
+    if (logitScale !== 1) y = y.mul(logitScale);
+    return logitCap > 0 ? y.div(logitCap).tanh().mul(logitCap) : y;
   }
 }
 

@@ -16,10 +16,10 @@ export interface LayerCache {
 
 /** Where in the sequence a call is. */
 export interface Place {
-  /** The position of the first token, a bound variable. */
-  readonly start: Tensor;
+  /** The position of the first token, a bound variable or 0. */
+  readonly start: Tensor | number;
   /** The position behind the last token: how many keys there are. */
-  readonly end: Tensor;
+  readonly end: Tensor | number;
   /** Angles of the positions, for layers without and with a window. */
   readonly angles: RopeTable;
   readonly windowAngles: RopeTable;

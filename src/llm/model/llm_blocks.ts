@@ -15,7 +15,7 @@ export function decoderLayer(
   spec: ModelSpec,
   store: WeightStore,
   layer: number,
-): (x: Tensor, place: Place, cache: LayerCache) => Tensor {
+): (x: Tensor, place: Place, cache?: LayerCache) => Tensor {
   const at = `blk.${layer}.`, norm = (name: string) => normLayer(spec, store, at + name), same: Layer = (x) => x;
   const attend = attention(spec, store, layer);
   const experts = store.maybe(`${at}ffn_gate_inp.weight`) !== undefined && spec.experts !== undefined;

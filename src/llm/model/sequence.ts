@@ -5,7 +5,7 @@
  * @module
  */
 import { type DTypeLike, dtypes } from "../../dtype/dtype.ts";
-import { jit } from "../../tensor/jit/jit.ts";
+import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import { checkRoom, type Decoder } from "./decoder.ts";
@@ -49,16 +49,11 @@ export class Sequence {
   private readonly chunkStart: Variable;
   private readonly chunk: number;
   private readonly last: Variable;
-  private readonly step: (
-    token: Tensor,
-    start: Tensor,
-    last: Tensor,
-    numbers: Tensor,
-    seed: Tensor,
-    mask: Tensor,
-    plan: SamplingPlan,
-  ) => Sampled;
-  private readonly read: (tokens: Tensor, start: Tensor) => Tensor;
+  private readonly step: JitFunction<
+    [token: Tensor, start: Tensor, last: Tensor, numbers: Tensor, seed: Tensor, mask: Tensor, plan: SamplingPlan],
+    Sampled
+  >;
+  private readonly read: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
 
   /** Allocates the cache. */
   constructor(readonly decoder: Decoder, cacheDType: DTypeLike = dtypes.float32) {
@@ -109,6 +104,13 @@ export class Sequence {
   /** Forgets all tokens from `count` on. */
   cut(count: number): void {
     this.held.length = Math.min(this.held.length, count);
+  }
+
+  /** Forgets all tokens, and the captured steps: weights are others. */
+  reset(): void {
+    this.cut(0);
+    this.step.reset();
+    this.read.reset();
   }
 
   private tensor(ids: readonly number[], size: number): Tensor {

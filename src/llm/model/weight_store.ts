@@ -10,21 +10,34 @@ import { prod } from "../../helpers/math.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { dequantize } from "../files/block_formats.ts";
 import type { GgufTensor } from "../files/gguf.ts";
+import { plainTensor } from "../files/llama2c.ts";
+
+/** What is learned beside a weight `[m, n]`: a product of `[m, rank]` and `[rank, n]`, `scale` times. */
+export interface Adapter {
+  readonly a: Tensor;
+  readonly b: Tensor;
+  readonly scale: number;
+}
 
 /** One weight. */
 export class Weight {
   /** Row-major; the last axis is the one that products run along. */
   readonly shape: readonly number[];
-  /** Its memory: elements, or bytes of blocks. */
-  readonly memory: Tensor;
-  private readonly source: GgufTensor;
+  /** What is added to it. */
+  adapter: Adapter | undefined = undefined;
+  private source: GgufTensor;
+  private held: Tensor;
 
   /** Copies it to `device` when the tensor is realized. */
   constructor(source: GgufTensor, device: string) {
     const raw = source.raw();
     this.shape = source.shape;
     this.source = source;
-    this.memory = raw.device === device ? raw : raw.to(device);
+    this.held = raw.device === device ? raw : raw.to(device);
+  }
+  /** Its memory: elements, or bytes of blocks. */
+  get memory(): Tensor {
+    return this.held;
   }
   private numbers(raw: Tensor): Tensor {
     return this.source.format.plain === undefined ? dequantize(raw, this.source.format) : raw.cast(dtypes.float32);
@@ -39,7 +52,28 @@ export class Weight {
   }
   /** `x` `[..., n]` times it, `[m, n]`: `[..., m]`. */
   product(x: Tensor): Tensor {
-    return x.matmul(this.values().transpose(0, 1));
+    const y = x.matmul(this.values().transpose(0, 1)), more = this.adapter;
+    if (more === undefined) return y;
+    return y.add(x.matmul(more.a.transpose(0, 1)).matmul(more.b.transpose(0, 1)).mul(more.scale));
+  }
+  /** Makes the adapter a part of it: its elements become float32. */
+  merge(): void {
+    if (this.adapter === undefined) return;
+    const { a, b, scale } = this.adapter,
+      sum = this.values().add(b.matmul(a).mul(scale)).detach().contiguous().realize();
+    this.held = sum;
+    this.adapter = undefined;
+    this.source = plainTensor(this.source.name, sum, sum.device);
+  }
+  /** As a file has it, with its present values. */
+  tensor(): GgufTensor {
+    const { held, source } = this;
+    return {
+      ...source,
+      nbytes: held.nbytes(),
+      raw: () => held,
+      load: () => source.format.plain === undefined ? this.values() : held,
+    };
   }
 }
 
@@ -71,6 +105,10 @@ export class WeightStore {
     const weight = this.maybe(name, shape);
     if (weight === undefined) throw new FormatError("load", { file: this.file, reason: `it has no tensor "${name}"` });
     return weight;
+  }
+  /** Those that were asked for, by name. */
+  get all(): ReadonlyMap<string, Weight> {
+    return this.made;
   }
   /** Reads all that was asked for. */
   realize(): void {

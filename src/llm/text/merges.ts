@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { Heap } from "./heap.ts";
 
 /** A pair that may be merged: where it begins, its rank, and what its halves were. */
 interface Pair {
@@ -17,45 +18,12 @@ function before(a: Pair, b: Pair): boolean {
   return a.rank < b.rank || a.rank === b.rank && a.at < b.at;
 }
 
-/** A heap with the first pair on top. */
-class Heap {
-  private readonly items: Pair[] = [];
-
-  push(p: Pair): void {
-    const { items } = this;
-    let i = items.length;
-    items.push(p);
-    while (i > 0) {
-      const up = (i - 1) >> 1;
-      if (!before(p, items[up])) break;
-      items[i] = items[up];
-      i = up;
-    }
-    items[i] = p;
-  }
-  pop(): Pair | undefined {
-    const { items } = this, top = items[0], last = items.pop();
-    if (last === undefined || items.length === 0) return top;
-    let i = 0;
-    for (;;) {
-      let down = 2 * i + 1;
-      if (down >= items.length) break;
-      if (down + 1 < items.length && before(items[down + 1], items[down])) down++;
-      if (!before(items[down], last)) break;
-      items[i] = items[down];
-      i = down;
-    }
-    items[i] = last;
-    return top;
-  }
-}
-
 /**
  * The symbols that are left of `symbols` when all pairs are merged. `rank` says which pairs there are, and which of them
  * comes first: the smallest.
  */
 export function mergePairs(symbols: string[], rank: (left: string, right: string) => number | undefined): string[] {
-  const n = symbols.length, texts = [...symbols], heap = new Heap();
+  const n = symbols.length, texts = [...symbols], heap = new Heap(before);
   const next = Int32Array.from(symbols, (_, i) => i + 1 < n ? i + 1 : -1),
     previous = Int32Array.from(symbols, (_, i) => i - 1);
   const consider = (at: number): void => {

@@ -202,6 +202,11 @@ export class LanguageModel {
     return yield* this.generate(await this.chatIds(messages), options);
   }
 
+  /** Forgets the last text, and what was captured with the weights that there were: after they have been trained. */
+  reset(): void {
+    this.sequence.reset();
+  }
+
   /** Gives the memory of the cache back; the weights go with the model. */
   [Symbol.dispose](): void {
     this.sequence[Symbol.dispose]();
