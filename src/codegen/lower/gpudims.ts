@@ -18,7 +18,7 @@ import { argOf, AxisKind } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { ownRanges, rangesOf } from "../../uop/core/ranges.ts";
 import { index, int, positionDType, toposort, type UOp, uop } from "../../uop/core/uop.ts";
-import { indexForm, type Linear, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
+import { indexForm, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
 import { compareLoops, isGroup, isThreadKind, kindOf } from "../ast/range_facts.ts";
 
 /** A kernel AST whose ranges have their places. */
@@ -47,6 +47,16 @@ export function digits(flat: UOp, sizes: readonly number[]): UOp[] {
     if (n === 1) return int(0);
     return i === sizes.length - 1 ? shifted : shifted.floorMod(n);
   });
+}
+
+/** How far an index moves by a step along a range, where it is not held at a limit; 0 also where that is not known. */
+function stepAlong(u: UOp, r: UOp): number {
+  const { factors, coefs } = indexForm(u);
+  return factors.reduce((step, f, i) => {
+    if (rangeOfFactor(f) === r) return step + coefs[i];
+    const isHeld = f.op === Ops.WHERE && f.src[2].op === Ops.CONST;
+    return isHeld ? step + coefs[i] * stepAlong(f.src[1], r) : step;
+  }, 0);
 }
 
 /** One number from 0 to `total` - 1 (or beyond: see `exact`) out of up to three dimensions. */
@@ -280,14 +290,13 @@ class Placer {
   private readsNeighbors(reduces: readonly UOp[]): boolean {
     const [u] = reduces;
     const around = rangesOf(u).filter((r) => kindOf(r) === AxisKind.LOCAL);
-    const least = (ranges: readonly UOp[], { factors, coefs }: Readonly<Linear>): number =>
-      Math.min(...coefs.map((c, i) => ranges.includes(rangeOfFactor(factors[i])!) ? Math.abs(c) : Infinity));
+    const least = (ranges: readonly UOp[], at: UOp): number =>
+      Math.min(...ranges.map((r) => Math.abs(stepAlong(at, r)) || Infinity));
     const own = u.src.filter(isGroup);
     for (const x of toposort(u)) {
       if (x.op !== Ops.LOAD || x.src[0].src[0].op !== Ops.PARAM) continue;
-      const form = indexForm(x.src[0].src[1]);
-      const threads = least(own, form);
-      if (threads < Infinity && least(around, form) < threads) return true;
+      const at = x.src[0].src[1], threads = least(own, at);
+      if (threads < Infinity && least(around, at) < threads) return true;
     }
     return false;
   }

@@ -2,6 +2,7 @@ import { assert, assertEquals } from "@std/assert";
 import type { Capabilities } from "../../../src/renderer/renderer.ts";
 import { dtypes } from "../../../src/dtype/dtype.ts";
 import { AxisKind } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
 import { listText } from "../../../src/uop/core/print.ts";
 import { index, load, param, range, sink, store, type UOp } from "../../../src/uop/core/uop.ts";
@@ -98,6 +99,16 @@ Deno.test("grid: threads beyond the end store nothing", () => {
   expectSame(ast, run(ast, data, opts("LOCAL:0:4"), GPU), run(ast, data, [], {}), "in place");
   const { uops } = compile(ast, opts("LOCAL:0:4"), GPU);
   assertEquals(uops.filter((u) => u.op === Ops.IF).length, 1);
+});
+
+Deno.test("grid: columns are neighbors around a shared sum over rows, also where the last ones are padded", () => {
+  const threads = (columns: number): readonly number[] => {
+    const i = range(columns, 0, AxisKind.LOOP), k = range(64, 1, AxisKind.REDUCE);
+    const x = load(index(param(1, dtypes.float32, 64 * columns), k.mul(columns).add(i)));
+    const ast = sink([store(index(param(0, dtypes.float32, columns), i), reduce(opCarrier(Ops.ADD, dtypes.float32), [x], [k]))]);
+    return compile(ast, opts("LOCAL:0:16 GROUP:0:8"), GPU).grid!.size;
+  };
+  for (const columns of [64, 58]) assertEquals(threads(columns).slice(0, 2), [16, 8]);
 });
 
 Deno.test("grid: neighboring elements are one access of 16 bytes where it is aligned", () => {
