@@ -105,7 +105,9 @@ Deno.test("grid: columns are neighbors around a shared sum over rows, also where
   const threads = (columns: number): readonly number[] => {
     const i = range(columns, 0, AxisKind.LOOP), k = range(64, 1, AxisKind.REDUCE);
     const x = load(index(param(1, dtypes.float32, 64 * columns), k.mul(columns).add(i)));
-    const ast = sink([store(index(param(0, dtypes.float32, columns), i), reduce(opCarrier(Ops.ADD, dtypes.float32), [x], [k]))]);
+    const ast = sink([
+      store(index(param(0, dtypes.float32, columns), i), reduce(opCarrier(Ops.ADD, dtypes.float32), [x], [k])),
+    ]);
     return compile(ast, opts("LOCAL:0:16 GROUP:0:8"), GPU).grid!.size;
   };
   for (const columns of [64, 58]) assertEquals(threads(columns).slice(0, 2), [16, 8]);
