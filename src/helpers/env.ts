@@ -288,6 +288,11 @@ export function wantsLines(): boolean {
   return spans.listener !== undefined || currentModes().lines;
 }
 
+/** Whether the user's line is recorded with memory: as {@linkcode wantsLines}, but nobody who hears spans asks for it. */
+export function wantsMemoryLines(): boolean {
+  return currentModes().lines;
+}
+
 /** Whether what is computed here is a constant to gradients: `Tensor.noGrad`. */
 export function cutsGradients(): boolean {
   return currentModes().cuts;

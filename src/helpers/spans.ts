@@ -45,7 +45,15 @@ export interface Span {
 }
 
 /** Hears spans. */
-export type SpanListener = (span: Span) => void;
+export interface SpanListener {
+  /** Called with each span. */
+  (span: Span): void;
+  /**
+   * Hears launches that a device has timed, of many kernels at once: their steps, when the first began, and how many
+   * milliseconds after that each ended. Where it is absent each is told as a span.
+   */
+  launches?(items: readonly unknown[], startMs: number, ends: Float64Array): void;
+}
 
 /** Who listens now, if anybody does. */
 export const spans: { listener: SpanListener | undefined } = { listener: undefined };
@@ -74,8 +82,16 @@ export function listen(listener: SpanListener): () => void {
 const listeners: SpanListener[] = [];
 
 function update(): void {
-  const all = [...listeners];
-  spans.listener = all.length === 0 ? undefined : all.length === 1 ? all[0] : (span) => all.forEach((f) => f(span));
+  spans.listener = listeners.length <= 1 ? listeners[0] : together([...listeners]);
+}
+
+/** Several listeners as one; launches are told at once where all of them hear them so. */
+function together(all: readonly SpanListener[]): SpanListener {
+  const one: SpanListener = (span) => all.forEach((f) => f(span));
+  if (all.every((f) => f.launches !== undefined)) {
+    one.launches = (items, startMs, ends) => all.forEach((f) => f.launches!(items, startMs, ends));
+  }
+  return one;
 }
 
 /** Calls `fn`, and tells of it as a span where somebody listens; `more` says what it was about. */

@@ -11,7 +11,7 @@ import type { CompiledKernel, ExecItem } from "../engine/front/runners.ts";
 import { rooflineOf } from "../engine/roofline.ts";
 import { byteText } from "../helpers/errors.ts";
 import { checkFunction } from "../helpers/options.ts";
-import { listen, type Span, type SpanKind } from "../helpers/spans.ts";
+import { listen, type Span, type SpanKind, type SpanListener } from "../helpers/spans.ts";
 import { lineText } from "../helpers/stack.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import type { Work } from "../uop/core/recording.ts";
@@ -61,26 +61,41 @@ interface Kept {
   readonly isQueued: boolean;
 }
 
+/** Launches that a device timed, as they were told: taken apart when the profile is asked for. */
+interface Batch {
+  readonly kernels: readonly ProfiledKernel[];
+  readonly startMs: number;
+  /** Milliseconds after the start. */
+  readonly ends: Float64Array;
+  flow: number | undefined;
+}
+
 /** Spans that are kept; of a longer program the beginning. */
 const MAX_SPANS = 1_000_000;
 
-/** Collects while it listens. */
+/** Collects while it listens: of launches that are told at once it keeps where they lie, and nothing else is done then. */
 export class Profiler {
-  private readonly kept: Kept[] = [];
+  private readonly kept: (Kept | Batch)[] = [];
+  /** Spans in `kept`. */
+  private count = 0;
   private readonly kernels = new Map<LinearProgram, ProfiledKernel>();
+  /** Of steps that run again and again. */
+  private readonly kernelsOf = new WeakMap<readonly unknown[], readonly ProfiledKernel[]>();
   private readonly samples = new Map<string, [number, number][]>();
   private readonly stopListening: () => void;
   private readonly startMs: number = performance.now();
   /** The last schedule, and what it came to: their flow goes on where it runs. */
   private readonly flowOf = new WeakMap<object, number>();
   private flows = 0;
-  /** By device, launches and copies that no run contains yet. */
-  private pending: { readonly at: number; readonly device: string }[] = [];
+  /** Position in `kept` from which launches and copies are in no run yet. */
+  private pending = 0;
   private dropped = 0;
 
   /** Begins to listen. */
   constructor() {
-    this.stopListening = listen((span) => this.hear(span));
+    const listener: SpanListener = (span) => this.hear(span);
+    listener.launches = (items, startMs, ends) => this.hearLaunches(items as readonly ExecItem[], startMs, ends);
+    this.stopListening = listen(listener);
   }
 
   /** Ends it. */
@@ -88,21 +103,21 @@ export class Profiler {
     this.stopListening();
   }
 
+  private hearLaunches(items: readonly ExecItem[], startMs: number, ends: Float64Array): void {
+    if (this.count + items.length > MAX_SPANS) return void (this.dropped += items.length);
+    let kernels = this.kernelsOf.get(items);
+    if (kernels === undefined) this.kernelsOf.set(items, kernels = items.map((item) => this.kernel(item)));
+    this.count += items.length;
+    this.kept.push({ kernels, startMs, ends, flow: undefined });
+  }
+
   private hear({ kind, name, startMs, endMs, device, deviceMs, isQueued, subject }: Span): void {
-    if (this.kept.length >= MAX_SPANS) return void this.dropped++;
+    if (this.count >= MAX_SPANS) return void this.dropped++;
     let kernel: ProfiledKernel | undefined, start = startMs, flows: number[] | undefined;
     if (kind === "launch" || kind === "copy") {
       // the host waits for the device: its own time ends when the host goes on
       if (deviceMs !== undefined) start = Math.max(startMs, endMs - deviceMs);
-      if (kind === "launch") {
-        kernel = this.kernel(subject as ExecItem, device!);
-        kernel.launches++;
-        kernel.timeMs += endMs - start;
-        const { flops, bytes } = (subject as ExecItem & { runner: CompiledKernel }).runner.program.linear;
-        kernel.flops += flops;
-        kernel.bytes += bytes;
-      }
-      this.pending.push({ at: this.kept.length, device: device! });
+      if (kind === "launch") kernel = this.kernel(subject as ExecItem);
     } else if (kind === "schedule" && subject !== undefined) {
       this.flowOf.set(subject as object, ++this.flows);
       flows = [this.flows];
@@ -116,29 +131,32 @@ export class Profiler {
       if (list === undefined) this.samples.set(name, [[endMs, used]]);
       else if (list[list.length - 1][1] !== used) list.push([endMs, used]);
     }
-    const kept = { kind, name, startMs: start, endMs, device, kernel, flows, isQueued: isQueued === true };
-    this.kept.push(kind === "pass" ? { ...kept, device: (subject as Work | undefined)?.device || undefined } : kept);
+    const where = kind === "pass" ? (subject as Work | undefined)?.device || undefined : device;
+    this.count++;
+    this.kept.push({ kind, name, startMs: start, endMs, device: where, kernel, flows, isQueued: isQueued === true });
   }
 
   /** From a run to what each device did first in it. */
   private flowsToDevices(): number[] {
-    const seen = new Set<string>(), flows: number[] = [];
-    for (const { at, device } of this.pending) {
-      if (seen.has(device)) continue;
+    const seen = new Set<string>(), flows: number[] = [], { kept } = this;
+    for (let at = this.pending; at < kept.length; at++) {
+      const k = kept[at], device = "ends" in k ? k.kernels[0].device : isWork(k) ? k.device! : undefined;
+      if (device === undefined || seen.has(device)) continue;
       seen.add(device);
       flows.push(++this.flows);
-      this.kept[at] = { ...this.kept[at], flows: [this.flows] };
+      if ("ends" in k) k.flow = this.flows;
+      else kept[at] = { ...k, flows: [this.flows] };
     }
-    this.pending = [];
+    this.pending = kept.length;
     return flows;
   }
 
-  private kernel(item: ExecItem, device: string): ProfiledKernel {
-    const { linear } = (item.runner as CompiledKernel).program;
+  private kernel(item: ExecItem): ProfiledKernel {
+    const { device, program: { linear } } = item.runner as CompiledKernel;
     let k = this.kernels.get(linear);
     if (k === undefined) {
-      const { line } = item, none = { launches: 0, timeMs: 0, flops: 0, bytes: 0 };
-      k = { name: linear.name, device, ...none, line: line === undefined ? undefined : lineText(line) };
+      const { line } = item, { name, flops, bytes } = linear;
+      k = { name, device, launches: 0, timeMs: 0, flops, bytes, line: line === undefined ? undefined : lineText(line) };
       this.kernels.set(linear, k);
     }
     return k;
@@ -146,9 +164,38 @@ export class Profiler {
 
   /** What was collected. */
   profile<T>(result: T): Profile<T> {
-    const endMs = performance.now(), { startMs, kept, kernels, samples, dropped } = this;
-    return new Profile(result, { startMs, endMs, kept: [...kept], kernels: [...kernels.values()], samples, dropped });
+    const endMs = performance.now(), { startMs, samples, dropped } = this, kept = this.kept.flatMap(spansOf);
+    const all = new Map([...this.kernels.values()].map((k) => [k, { ...k, flops: 0, bytes: 0 }]));
+    const spans = kept.map((k) => k.kernel === undefined ? k : { ...k, kernel: all.get(k.kernel)! });
+    for (const { kernel, startMs, endMs } of spans) {
+      if (kernel === undefined) continue;
+      kernel.launches++;
+      kernel.timeMs += endMs - startMs;
+    }
+    for (const [{ flops, bytes }, k] of all) [k.flops, k.bytes] = [k.launches * flops, k.launches * bytes];
+    const kernels = [...all.values()].filter((k) => k.launches > 0);
+    return new Profile(result, { startMs, endMs, kept: spans, kernels, samples, dropped });
   }
+}
+
+function isWork({ kind }: Kept): boolean {
+  return kind === "launch" || kind === "copy";
+}
+
+/** What is kept as spans. */
+function spansOf(kept: Kept | Batch): readonly Kept[] {
+  if (!("ends" in kept)) return [kept];
+  const { kernels, startMs, ends, flow } = kept;
+  return kernels.map((kernel, i) => ({
+    kind: "launch",
+    name: kernel.name,
+    startMs: startMs + (i === 0 ? 0 : ends[i - 1]),
+    endMs: startMs + ends[i],
+    device: kernel.device,
+    kernel,
+    flows: i === 0 && flow !== undefined ? [flow] : undefined,
+    isQueued: false,
+  }));
 }
 
 /** What a {@linkcode Profile} is made of. */
@@ -197,7 +244,7 @@ export class Profile<T> {
     this.#collected = collected;
     this.timeMs = endMs - startMs;
     this.kernels = kernels.toSorted((a, b) => b.timeMs - a.timeMs);
-    const work = kept.filter((s) => s.kind === "launch" || s.kind === "copy");
+    const work = kept.filter(isWork);
     const names = [...new Set(work.map((s) => s.device!))];
     let sum = 0;
     this.devices = names.map((name) => {
@@ -258,7 +305,8 @@ export class Profile<T> {
   trace(title: string = "dinograd"): Uint8Array<ArrayBuffer> {
     const { startMs: origin, kept, samples } = this.#collected, tracks = new Map<string, Slice[]>([["host", []]]);
     for (const { kind, name, startMs, endMs, device, kernel, flows, isQueued } of kept) {
-      const isWork = kind === "launch" || kind === "copy", row = isWork ? device! : kind === "read" ? "reads" : "host";
+      const isLaunch = kind === "launch" || kind === "copy",
+        row = isLaunch ? device! : kind === "read" ? "reads" : "host";
       const notes: Record<string, string | number> = {};
       if (kernel !== undefined) {
         notes.gflop = kernel.flops / kernel.launches / 1e9;
@@ -266,7 +314,7 @@ export class Profile<T> {
         if (kernel.line !== undefined) notes.line = kernel.line;
       }
       if (isQueued) notes.clock = "host: it was only queued";
-      const label = kind === "pass" || isWork || kind === "read" || kind === name ? name : `${kind} ${name}`;
+      const label = kind === "pass" || isLaunch || kind === "read" || kind === name ? name : `${kind} ${name}`;
       if (!tracks.has(row)) tracks.set(row, []);
       tracks.get(row)!.push({
         name: label,

@@ -1,6 +1,6 @@
 /** Spans: told while somebody listens, to all who do. */
 import { assert, assertEquals } from "@std/assert";
-import { listen, listening, type Span, spans, timed } from "../../src/helpers/spans.ts";
+import { listen, listening, type Span, type SpanListener, spans, timed } from "../../src/helpers/spans.ts";
 
 Deno.test("spans: nobody listens, nothing is told", () => {
   let asked = 0;
@@ -25,6 +25,18 @@ Deno.test("spans: inner ones end first, and all who listen hear them", () => {
   ]]);
   assertEquals(two[1].subject, 5);
   assert(two[1].startMs <= two[0].startMs && two[0].endMs <= two[1].endMs);
+  assertEquals(spans.listener, undefined);
+});
+
+Deno.test("spans: launches are told at once where all who listen hear them so", () => {
+  const times: Float64Array[] = [], hears: SpanListener = () => {};
+  hears.launches = (_items, _startMs, ends) => times.push(ends);
+  const stops = [listen(hears), listen(hears)], ends = Float64Array.of(1, 2);
+  spans.listener!.launches!([1, 2], 0, ends);
+  assertEquals(times, [ends, ends]);
+  stops.push(listen(() => {}));
+  assertEquals(spans.listener!.launches, undefined);
+  for (const stop of stops) stop();
   assertEquals(spans.listener, undefined);
 });
 

@@ -1,7 +1,7 @@
 /** Profiles: what ran, how often and for how long, on which device; of functions and of whole programs. */
 import { assert, assertEquals, assertMatch, assertRejects } from "@std/assert";
 import { ArgumentError, Device, jit, Tensor } from "../../mod.ts";
-import { profile } from "../../src/story/profile.ts";
+import { profile, Profiler } from "../../src/story/profile.ts";
 import { spans } from "../../src/helpers/spans.ts";
 import { runDeno } from "../system/subprocess.ts";
 
@@ -35,6 +35,51 @@ for (const device of devices) {
     );
     if (p.kernels.length > 1) assertMatch(text, /and \d kernels? more$/);
     assert(JSON.stringify(p).includes('"overlapMs":0'));
+  });
+}
+
+/** Clocks that are read, and stacks that are taken, while a function runs so often. */
+function costs(times: number, fn: () => void): readonly [clocks: number, stacks: number] {
+  const { now } = performance, original = globalThis.Error;
+  let clocks = 0, stacks = 0;
+  performance.now = () => (clocks++, now.call(performance));
+  globalThis.Error = new Proxy(original, { construct: (T, args) => (stacks++, new T(...args)) });
+  try {
+    for (let i = 0; i < times; i++) fn();
+  } finally {
+    delete (performance as { now?: unknown }).now;
+    globalThis.Error = original;
+  }
+  return [clocks, stacks];
+}
+
+for (const device of devices.filter((d) => d === "CLANG")) {
+  Deno.test(`profile ${device}: a replay costs nothing while nobody listens, and as much for many kernels as for few`, () => {
+    const x = Tensor.rand([8, 8], { device }).realize();
+    const chain = (n: number) =>
+      jit((t: Tensor) => {
+        for (let i = 0; i < n; i++) t = t.add(i).sum(0, { keepdim: true }).expand([8, 8]).contiguous();
+        return t;
+      });
+    const [few, many] = [2, 12].map((n) => {
+      const f = chain(n), step = () => f(x).dispose();
+      step(), step(), step();
+      const off = costs(5, step), profiler = new Profiler();
+      let on;
+      try {
+        on = costs(5, step);
+      } finally {
+        profiler.stop();
+      }
+      const p = profiler.profile(undefined), launches = p.kernels.reduce((sum, k) => sum + k.launches, 0);
+      assertEquals(launches, 5 * f.stats.kernels);
+      return { off, on, kernels: f.stats.kernels };
+    });
+    assert(many.kernels >= few.kernels + 10);
+    // a stack is taken where a tensor is disposed of
+    assertEquals([few.off, many.off], [[0, 5], [0, 5]]);
+    assertEquals(many.on, few.on);
+    assert(many.on[0] <= 5 * 4 && many.on[1] <= 5 * 2, String(many.on));
   });
 }
 

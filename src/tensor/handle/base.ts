@@ -7,7 +7,7 @@
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { cutsGradients, wantsLines } from "../../helpers/env.ts";
+import { cutsGradients, wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
@@ -210,7 +210,7 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && wantsLines()) node.line = new Site();
+    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) node.line = new Site();
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }
 

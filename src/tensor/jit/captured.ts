@@ -8,7 +8,7 @@
 import { attachBuffer, Buffer, bufferOf, detachBuffer, releases, sharing } from "../../device/buffer.ts";
 import { getDevice } from "../../device/device.ts";
 import type { Call, Replay } from "../../engine/replay.ts";
-import { wantsLines } from "../../helpers/env.ts";
+import { wantsMemoryLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { Site } from "../../helpers/stack.ts";
 import { type BufferArg, Storage } from "../../uop/core/args.ts";
@@ -320,7 +320,7 @@ function freshStorage({ tensor, storage: { device, dtype, size } }: Output, memo
   const storage = new Storage(device, dtype, size), buffer = memory ?? new Buffer(getDevice(device), dtype, size);
   buffer.shape = tensor.shape;
   buffer.use = "result of a jit function";
-  if (wantsLines()) buffer.madeAt = new Site();
+  if (wantsMemoryLines()) buffer.madeAt = new Site();
   attachBuffer(storage, buffer);
   storage.version = 1;
   return storage;
