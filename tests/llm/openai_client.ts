@@ -8,12 +8,16 @@
 import assert from "node:assert/strict";
 import "../../mod.ts";
 import { LanguageModel, renderChat, serve } from "../../src/llm/llm.ts";
+import { toolFormOf } from "../../src/llm/text/tool_calls.ts";
 
 const LIBRARY: string = "npm:openai@6.49.0";
 
 interface Choice {
   readonly text: string;
-  readonly message: { readonly content: string };
+  readonly message: {
+    readonly content: string;
+    readonly tool_calls?: readonly { id: string; function: { name: string; arguments: string } }[];
+  };
   readonly delta: { readonly content?: string };
   readonly finish_reason: string | null;
 }
@@ -21,11 +25,24 @@ interface Answer {
   readonly choices: readonly Choice[];
   readonly usage: { readonly completion_tokens: number } | null;
 }
+interface FullResponse {
+  readonly output_text: string;
+  readonly status: string;
+  readonly output: readonly { readonly type: string; readonly name?: string }[];
+  readonly usage: { readonly output_tokens: number };
+}
+interface ResponseStream extends AsyncIterable<{ readonly type: string; readonly delta: string }> {
+  finalResponse(): Promise<FullResponse>;
+}
 type Create = (options: Record<string, unknown>) => Promise<Answer & AsyncIterable<Answer>>;
 interface Client {
   readonly models: { list(): Promise<{ data: { id: string }[] }>; retrieve(id: string): Promise<{ id: string }> };
   readonly completions: { create: Create };
   readonly chat: { completions: { create: Create } };
+  readonly responses: {
+    create(o: Record<string, unknown>): Promise<FullResponse>;
+    stream(o: Record<string, unknown>): ResponseStream;
+  };
 }
 const { OpenAI } = await import(LIBRARY) as { OpenAI: new (o: Record<string, unknown>) => Client };
 
@@ -87,6 +104,57 @@ await check(() =>
   assert.rejects(() => client.chat.completions.create({ ...base, model: "other", messages }), status(404))
 );
 await check(() => assert.rejects(() => client.chat.completions.create({ ...base, messages: [] }), status(400)));
+const weather = {
+  name: "weather",
+  parameters: { type: "object", properties: { days: { type: "integer", minimum: 2, maximum: 7 } }, required: ["days"] },
+};
+await check(async () => {
+  const { choices } = await client.chat.completions.create({
+    ...base,
+    max_tokens: 120,
+    messages,
+    tools: [{ type: "function", function: weather }],
+    tool_choice: "required",
+  });
+  const [{ id, function: f }] = choices[0].message.tool_calls!;
+  assert.ok(f.name === "weather" && JSON.parse(f.arguments).days >= 2 && id.startsWith("call_"));
+  // the conversation goes on with what the tool said
+  const told = [...messages, choices[0].message, { role: "tool", tool_call_id: id, content: "sunny" }];
+  const next = await client.chat.completions.create({ ...base, messages: told });
+  assert.ok(next.choices[0].message.content.length > 0);
+});
+await check(async () => {
+  const a = await client.responses.create({
+    model: base.model,
+    temperature: 0,
+    max_output_tokens: 12,
+    input: "Once upon a time",
+  });
+  assert.deepEqual([a.output_text, a.status, a.usage.output_tokens], [STORY, "incomplete", 12]);
+  const format = { type: "json_schema", name: "n", schema: { enum: ["only"] } };
+  const b = await client.responses.create({ model: base.model, input: "a", text: { format } });
+  assert.deepEqual([b.output_text, b.status], ['"only"', "completed"]);
+});
+await check(async () => {
+  const stream = client.responses.stream({
+    model: base.model,
+    temperature: 0,
+    max_output_tokens: 12,
+    input: [{ role: "user", content: "Once upon a time" }],
+  });
+  let text = "";
+  for await (const e of stream) if (e.type === "response.output_text.delta") text += e.delta;
+  assert.deepEqual([text, (await stream.finalResponse()).output_text], [STORY, STORY]);
+});
+await check(async () => {
+  const tools = [{ type: "function", ...weather }], input = "a", model = base.model;
+  const stream = client.responses.stream({ model, input, tools, tool_choice: "required", temperature: 0 });
+  const kinds: string[] = [];
+  for await (const e of stream) kinds.push(e.type);
+  const { output } = await stream.finalResponse();
+  assert.deepEqual([output.length, output[0].type, output[0].name], [1, "function_call", "weather"]);
+  assert.ok(kinds.includes("response.function_call_arguments.done"), kinds.join());
+});
 const stranger = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "x", maxRetries: 0 });
 await check(() => assert.rejects(() => stranger.models.list(), status(401)));
 await check(async () => {
@@ -102,6 +170,23 @@ await check(async () => {
     () => renderChat([{ role: "system", content: "" }], refuses, {}),
     /Cannot render the model's chat template: no system/,
   );
+});
+await check(async () => {
+  // how tools are called is seen in the template
+  const turn = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}";
+  const tools = "{% if tools %}{{ tools | tojson }}{% endif %}";
+  const end = "<|im_end|>\n{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  const call = (before: string, object: string, after: string) =>
+    `${tools}${turn}{% for c in m.tool_calls or [] %}${before}${object}${after}{% endfor %}${end}`;
+  const named = '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}';
+  const form = (template: string) => toolFormOf(template, {});
+  const hermes = await form(call("<tool_call>\n", named, "\n</tool_call>"));
+  assert.deepEqual([hermes.prefix, hermes.suffix, hermes.inTemplate], ["<tool_call>\n", "\n</tool_call>", true]);
+  const mistral = await form(call("[TOOL_CALLS][", named, "]"));
+  assert.deepEqual([mistral.prefix, mistral.suffix], ["[TOOL_CALLS][", "]"]);
+  const llama = await form(call("", named.replace("arguments", "parameters"), ""));
+  assert.deepEqual([llama.prefix, llama.suffix, llama.argumentsKey], ["", "", "parameters"]);
+  assert.equal((await form(turn + end)).inTemplate, false);
 });
 await server.stop();
 console.log(`${checks} checks`);

@@ -9,9 +9,8 @@ import { runDeno } from "../system/subprocess.ts";
 
 Device.default = "WASM";
 Tensor.zeros([1]).realize(); // opened before the tests
-const model = await LanguageModel.load(new URL("../../examples/models/stories260K.gguf", import.meta.url), {
-  context: 128,
-});
+const STORIES = new URL("../../examples/models/stories260K.gguf", import.meta.url), CHAT = "/v1/chat/completions";
+const model = await LanguageModel.load(STORIES, { context: 128 });
 const PROMPT = "Once upon a time", STORY = ", there was a little girl named Lily. She";
 const server = new ModelServer(model, { queue: 2, maxBody: 10_000, bodyMs: 300 });
 
@@ -25,8 +24,8 @@ async function post(path: string, body: unknown, to: ModelServer = server): Prom
   return [response.status, await response.json()];
 }
 /** The data of the events of a stream. */
-async function events(body: unknown, path = "/v1/chat/completions"): Promise<Any[]> {
-  const response = await server.handle(new Request(`http://x${path}`, { method: "POST", body: JSON.stringify(body) }));
+async function events(body: unknown, path = CHAT, to: ModelServer = server): Promise<Any[]> {
+  const response = await to.handle(new Request(`http://x${path}`, { method: "POST", body: JSON.stringify(body) }));
   assert.equal(response.headers.get("content-type"), "text/event-stream; charset=utf-8");
   const blocks = (await response.text()).split("\n\n");
   assert.equal(blocks.pop(), "");
@@ -63,7 +62,7 @@ Deno.test("server: completions, with usage, several prompts, echo, stop and log 
 
 Deno.test("server: chats, whole and streamed, are the same text", async () => {
   const messages = [{ role: "user", content: [{ type: "text", text: PROMPT }] }];
-  const [status, a] = await post("/v1/chat/completions", { ...greedy, messages, logprobs: true, top_logprobs: 1 });
+  const [status, a] = await post(CHAT, { ...greedy, messages, logprobs: true, top_logprobs: 1 });
   assert.deepEqual([status, a.object, a.choices[0].message.role, a.choices[0].message.content], [
     200,
     "chat.completion",
@@ -80,6 +79,43 @@ Deno.test("server: chats, whole and streamed, are the same text", async () => {
   assert.equal(text.map((p) => p.choices[0].text).join(""), STORY);
 });
 
+Deno.test("server: answers keep to formats and grammars, and tools are called where they must be", async () => {
+  using long = await LanguageModel.load(STORIES, { context: 512 });
+  const to = new ModelServer(long), common = { ...greedy, messages, max_tokens: 120 };
+  const ask = async (more: object) => {
+    const [status, a] = await post(CHAT, { ...common, ...more }, to);
+    assert.equal(status, 200, JSON.stringify(a));
+    return a.choices[0];
+  };
+  const schema = { type: "array", items: { enum: ["x", 5] }, minItems: 2, maxItems: 2 };
+  const list = await ask({ response_format: { type: "json_schema", json_schema: { name: "n", schema } } });
+  const items = JSON.parse(String(list.message.content)) as unknown[];
+  assert.ok(items.length === 2 && items.every((x) => x === "x" || x === 5), JSON.stringify(items));
+  assert.equal(list.finish_reason, "stop");
+  assert.match(String((await ask({ grammar: 'root ::= "yes" | "no"' })).message.content), /^(yes|no)$/);
+  for (const tool_choice of ["required", { type: "function", function: { name: "weather" } }]) {
+    const { message, finish_reason } = await ask({ tools: [TOOL], tool_choice });
+    const [call] = message.tool_calls as unknown as Any[];
+    assert.deepEqual([finish_reason, message.content, call.function.name], ["tool_calls", null, "weather"]);
+    const { days } = JSON.parse(String(call.function.arguments)) as { days: number };
+    assert.ok(days >= 2 && days <= 7);
+  }
+  const parts = await events({ ...common, tools: [TOOL], tool_choice: "required", stream: true }, CHAT, to);
+  const deltas = parts.flatMap((p) => (p.choices[0]?.delta.tool_calls ?? []) as unknown as Any[]);
+  assert.deepEqual([deltas[0].function.name, deltas[0].index], ["weather", 0]);
+  assert.match(deltas.map((d) => d.function.arguments).join(""), /^\{"days":[2-7]\}$/);
+  assert.equal(parts.at(-1)!.choices[0].finish_reason, "tool_calls");
+});
+
+Deno.test("server: the page to chat is small, and needs no key", async () => {
+  const keyed = new ModelServer(model, { key: "k" }), page = await keyed.handle(new Request("http://x/"));
+  const text = await page.text();
+  assert.deepEqual([page.status, page.headers.get("content-type")], [200, "text/html; charset=utf-8"]);
+  assert.ok(text.length < 20_000 && text.includes("v1/chat/completions"));
+  const [, script] = /<script type="module">([\s\S]*)<\/script>/.exec(text)!;
+  assert.doesNotThrow(() => new Function(`return async () => {${script}}`));
+});
+
 Deno.test("server: models, health and metrics", async () => {
   const get = async (path: string) => await server.handle(new Request(`http://x${path}`));
   const list = await (await get("/v1/models")).json();
@@ -92,6 +128,18 @@ Deno.test("server: models, health and metrics", async () => {
 });
 
 const messages = [{ role: "user", content: "a" }];
+const TOOL = {
+  type: "function",
+  function: {
+    name: "weather",
+    parameters: {
+      type: "object",
+      properties: { days: { $ref: "#/$defs/few" } },
+      required: ["days"],
+      $defs: { few: { type: "integer", minimum: 2, maximum: 7 } },
+    },
+  },
+};
 const WRONG: readonly (readonly [string, unknown, number, RegExp])[] = [
   ["/v1/completions", "{", 400, /no JSON in UTF-8/],
   ["/v1/completions", "[]", 400, /no JSON object/],
@@ -108,22 +156,36 @@ const WRONG: readonly (readonly [string, unknown, number, RegExp])[] = [
   ["/v1/completions", { prompt: "a", model: "gpt" }, 404, /there is no model 'gpt'; this is 'stories260K'/],
   ["/v1/completions", { prompt: "cat ".repeat(200) }, 400, /the prompt has \d+ tokens, and the context is 128/],
   ["/v1/completions", "x".repeat(20_000), 413, /more than 10000 bytes/],
-  ["/v1/chat/completions", {}, 400, /'messages' must be a list/],
-  ["/v1/chat/completions", { messages: [{}] }, 400, /'messages\[0\]\.role' must be a text/],
+  [CHAT, {}, 400, /'messages' must be a list/],
+  [CHAT, { messages: [{}] }, 400, /'messages\[0\]\.role' must be a text/],
   [
-    "/v1/chat/completions",
+    CHAT,
     { messages: [{ role: "user", content: [{ type: "image_url" }] }] },
     400,
     /only have parts of the type text/,
   ],
-  ["/v1/chat/completions", { messages, top_logprobs: 2 }, 400, /'top_logprobs' needs 'logprobs'/],
-  ["/v1/chat/completions", { messages, tools: [{}] }, 400, /'tools' are not supported/],
+  [CHAT, { messages, top_logprobs: 2 }, 400, /'top_logprobs' needs 'logprobs'/],
+  [CHAT, { messages, tools: [{}] }, 400, /'tools\[0\].type' must be function/],
+  [CHAT, { messages, tools: [TOOL, TOOL] }, 400, /'tools' has two of the name weather/],
+  [CHAT, { messages, tools: [TOOL], tool_choice: "x" }, 400, /'tool_choice' must be none, auto/],
+  [CHAT, { messages, tool_choice: "required" }, 400, /'tool_choice' needs 'tools'/],
   [
-    "/v1/chat/completions",
-    { messages, response_format: { type: "json_object" } },
+    CHAT,
+    { messages, tools: [TOOL], tool_choice: { type: "function", function: { name: "g" } } },
     400,
-    /'response_format' other than text/,
+    /names g, which is none of 'tools'/,
   ],
+  [CHAT, { messages, response_format: { type: "xml" } }, 400, /'response_format' must have the type/],
+  [CHAT, { messages, response_format: { type: "json_schema" } }, 400, /json_schema.schema' must be/],
+  [
+    CHAT,
+    { messages, response_format: { type: "json_schema", json_schema: { schema: { not: {} } } } },
+    400,
+    /"not" cannot be kept to/,
+  ],
+  ["/v1/completions", { prompt: "a", grammar: "root ::= x" }, 400, /there is no rule "x"/],
+  ["/v1/responses", { input: 5 }, 400, /'input' must be a text or a list/],
+  ["/v1/responses", { input: "a", previous_response_id: "r" }, 400, /'previous_response_id' is not kept/],
   ["/v1/embeddings", {}, 404, /there is no \/v1\/embeddings/],
   ["/v1/models", {}, 405, /takes GET, not POST/],
 ];
@@ -195,5 +257,5 @@ Deno.test("server: the official client gets what it expects, where it can be fet
     return;
   }
   assert.equal(code, 0, stderr);
-  assert.equal(stdout.trim(), "10 checks");
+  assert.equal(stdout.trim(), "15 checks");
 });

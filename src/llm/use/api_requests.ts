@@ -4,39 +4,21 @@
  *
  * @module
  */
-import type { ChatMessage } from "../text/chat_template.ts";
+import type { ChatMessage, Tool } from "../text/chat_template.ts";
+import {
+  type Body,
+  contentOf,
+  flagOf,
+  given,
+  isObject,
+  numberOf,
+  textOf,
+  unsupported,
+  wholeOf,
+  wrong,
+} from "./api_fields.ts";
+import { type ToolChoice, toolChoiceOf, toolsOf } from "./api_tools.ts";
 import type { GenerateOptions } from "./generation.ts";
-
-/** An error that is told to the client. */
-export class ApiError extends Error {
-  /** The name of the class. */
-  override readonly name: string = "ApiError";
-  /** `param` names the field at fault, `code` what went wrong. */
-  constructor(
-    readonly status: number,
-    message: string,
-    readonly param: string | null = null,
-    readonly code: string | null = null,
-  ) {
-    super(message);
-  }
-
-  /** The body of the response. */
-  body(): Record<string, unknown> {
-    const { status, message, param, code } = this;
-    const type = status === 401
-      ? "authentication_error"
-      : status === 429
-      ? "rate_limit_error"
-      : status >= 500
-      ? "server_error"
-      : "invalid_request_error";
-    return { error: { message, type, param, code } };
-  }
-}
-
-/** A body that was parsed. */
-export type Body = Readonly<Record<string, unknown>>;
 
 /** What both kinds of requests have in common. */
 export interface CommonRequest {
@@ -48,6 +30,9 @@ export interface CommonRequest {
 /** A conversation. */
 export interface ChatRequest extends CommonRequest {
   readonly messages: readonly ChatMessage[];
+  /** What the model may call, and whether it must. */
+  readonly tools: readonly Tool[];
+  readonly choice: ToolChoice;
 }
 /** Texts to go on with. */
 export interface CompletionRequest extends CommonRequest {
@@ -55,30 +40,6 @@ export interface CompletionRequest extends CommonRequest {
   readonly echo: boolean;
 }
 
-const wrong = (param: string, what: string) => new ApiError(400, `'${param}' ${what}`, param, "invalid_value");
-
-function given(body: Body, key: string): unknown {
-  return body[key] ?? undefined; // null is as good as nothing
-}
-function numberOf(body: Body, key: string, min: number, max: number): number | undefined {
-  const x = given(body, key);
-  if (x === undefined) return undefined;
-  if (typeof x !== "number" || !(x >= min && x <= max)) throw wrong(key, `must be a number from ${min} to ${max}`);
-  return x;
-}
-function wholeOf(body: Body, key: string, min: number, max: number): number | undefined {
-  const x = numberOf(body, key, min, max);
-  if (x !== undefined && !Number.isInteger(x)) throw wrong(key, "must be a whole number");
-  return x;
-}
-function flagOf(body: Body, key: string): boolean {
-  const x = given(body, key);
-  if (x !== undefined && typeof x !== "boolean") throw wrong(key, "must be true or false");
-  return x === true;
-}
-function isObject(x: unknown): x is Record<string, unknown> {
-  return typeof x === "object" && x !== null && !Array.isArray(x);
-}
 function stopOf(body: Body): GenerateOptions["stop"] {
   const x = given(body, "stop");
   if (x === undefined) return undefined;
@@ -99,25 +60,28 @@ function biasOf(body: Body, vocabulary: number): Record<string, number> | undefi
   return x as Record<string, number>;
 }
 
-/** What is understood, and would change the answer, but is not done. */
-function refuseUnsupported(body: Body): void {
-  const tools = given(body, "tools") ?? given(body, "functions");
-  if (tools !== undefined && !(Array.isArray(tools) && tools.length === 0)) {
-    throw new ApiError(400, "'tools' are not supported by this server", "tools", "unsupported_parameter");
+/** A schema that the text keeps to, of a format as both kinds of chats have it. */
+export function formatOf(format: unknown, param: string, nested: boolean): GenerateOptions {
+  if (format === undefined) return {};
+  const type = isObject(format) ? format.type : undefined;
+  if (type === "text") return {};
+  if (type === "json_object") return { schema: { type: "object" } };
+  if (type !== "json_schema") throw wrong(param, "must have the type text, json_object or json_schema");
+  const holder = nested ? (format as Body).json_schema : format, schema = isObject(holder) ? holder.schema : undefined;
+  if (!isObject(schema)) {
+    throw wrong(nested ? `${param}.json_schema.schema` : `${param}.schema`, "must be a JSON schema");
   }
-  const format = given(body, "response_format");
-  if (format !== undefined && !(isObject(format) && format.type === "text")) {
-    throw new ApiError(
-      400,
-      "'response_format' other than text is not supported by this server",
-      "response_format",
-      "unsupported_parameter",
-    );
-  }
+  return { schema };
+}
+/** What the text must be, of a body. */
+function constraintOf(body: Body): GenerateOptions {
+  const format = formatOf(given(body, "response_format"), "response_format", true), grammar = textOf(body, "grammar");
+  if (grammar === undefined) return format;
+  if (format.schema !== undefined) throw wrong("grammar", "and 'response_format' cannot both be kept to");
+  return { grammar };
 }
 
 function commonOf(body: Body, vocabulary: number, defaultTokens: number | undefined): CommonRequest {
-  refuseUnsupported(body);
   const maxTokens = wholeOf(body, "max_completion_tokens", 1, 1e9) ?? wholeOf(body, "max_tokens", 0, 1e9) ??
     defaultTokens;
   const stream = flagOf(body, "stream"), streamOptions = given(body, "stream_options");
@@ -137,38 +101,69 @@ function commonOf(body: Body, vocabulary: number, defaultTokens: number | undefi
     ["maxTokens", maxTokens],
   ];
   return {
-    options: Object.fromEntries(entries.filter(([, value]) => value !== undefined)),
+    options: { ...Object.fromEntries(entries.filter(([, value]) => value !== undefined)), ...constraintOf(body) },
     count: wholeOf(body, "n", 1, 16) ?? 1,
     stream,
     includeUsage: streamOptions !== undefined && flagOf(streamOptions as Body, "include_usage"),
   };
 }
 
-function contentOf(x: unknown, at: string): string {
-  if (typeof x === "string") return x;
-  if (x === null || x === undefined) return "";
-  if (!Array.isArray(x)) throw wrong(at, "must be a text or a list of parts");
-  return x.map((part) => {
-    if (isObject(part) && part.type === "text" && typeof part.text === "string") return part.text;
-    throw wrong(at, "may only have parts of the type text");
-  }).join("");
+/** Messages of a conversation. */
+function messagesOf(messages: unknown): ChatMessage[] {
+  if (!Array.isArray(messages) || messages.length === 0) {
+    throw wrong("messages", "must be a list of at least one message");
+  }
+  return messages.map((m, i): ChatMessage => {
+    const at = `messages[${i}]`;
+    if (!isObject(m) || typeof m.role !== "string" || m.role === "") throw wrong(`${at}.role`, "must be a text");
+    const message = {
+      role: m.role === "developer" ? "system" : m.role,
+      content: contentOf(m.content, `${at}.content`),
+    };
+    const id = textOf(m, "tool_call_id"), name = textOf(m, "name");
+    return {
+      ...message,
+      ...m.tool_calls === undefined || m.tool_calls === null ? {} : { tool_calls: callsOf(m.tool_calls, at) },
+      ...id === undefined ? {} : { tool_call_id: id },
+      ...name === undefined ? {} : { name },
+    };
+  });
+}
+/** Calls that the model asked for before; templates want arguments as objects. */
+function callsOf(calls: unknown, at: string): NonNullable<ChatMessage["tool_calls"]> {
+  if (!Array.isArray(calls)) throw wrong(`${at}.tool_calls`, "must be a list");
+  return calls.map((c, i) => {
+    const path = `${at}.tool_calls[${i}].function`, f = isObject(c) ? c.function : undefined;
+    if (!isObject(f) || typeof f.name !== "string" || typeof f.arguments !== "string") {
+      throw wrong(path, "must have a name and arguments, both texts");
+    }
+    return {
+      id: String((c as Body).id ?? ""),
+      type: "function",
+      function: { name: f.name, arguments: argumentsOf(f.arguments) },
+    };
+  });
+}
+/** The object of arguments in JSON; a model may have written none. */
+export function argumentsOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }
 
 /** The request of a body of /v1/chat/completions. @throws {ApiError} naming the field at fault */
 export function chatRequest(body: Body, vocabulary: number): ChatRequest {
-  const { messages } = body;
-  if (!Array.isArray(messages) || messages.length === 0) {
-    throw wrong("messages", "must be a list of at least one message");
-  }
-  const list = messages.map((m, i): ChatMessage => {
-    const at = `messages[${i}]`;
-    if (!isObject(m) || typeof m.role !== "string" || m.role === "") throw wrong(`${at}.role`, "must be a text");
-    return { role: m.role === "developer" ? "system" : m.role, content: contentOf(m.content, `${at}.content`) };
-  });
   const common = commonOf(body, vocabulary, undefined), best = wholeOf(body, "top_logprobs", 0, 20);
   if (best !== undefined && !flagOf(body, "logprobs")) throw wrong("top_logprobs", "needs 'logprobs' to be true");
   const options = flagOf(body, "logprobs") ? { ...common.options, logprobs: best ?? 0 } : common.options;
-  return { ...common, options, messages: list };
+  if (given(body, "functions") !== undefined) throw unsupported("functions", "is of old; give 'tools'");
+  const tools = toolsOf(given(body, "tools")), choice = toolChoiceOf(given(body, "tool_choice"), tools);
+  if (tools.length > 0 && choice !== "none" && (options.schema ?? options.grammar) !== undefined) {
+    throw wrong("response_format", "and 'tools' cannot both be kept to");
+  }
+  return { ...common, options, messages: messagesOf(body.messages), tools, choice };
 }
 
 /** The request of a body of /v1/completions. @throws {ApiError} naming the field at fault */

@@ -18,6 +18,7 @@ import type { ModelSpec } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
 import { Sequence } from "../model/sequence.ts";
 import { type ChatMessage, renderChat } from "../text/chat_template.ts";
+import { type ToolForm, toolFormOf } from "../text/tool_calls.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
 import { Constraints } from "./constraints.ts";
@@ -56,6 +57,7 @@ export class LanguageModel {
   readonly decoder: Decoder;
   private readonly sequence: Sequence;
   private readonly constraints: Constraints;
+  private form: Promise<ToolForm> | undefined;
   private busy = false;
 
   /** Of what was read; {@linkcode LanguageModel.load} reads it. */
@@ -108,18 +110,38 @@ export class LanguageModel {
     return prompt as readonly number[];
   }
 
-  /** The ids of a conversation, as the model's template writes it. @throws {ArgumentError} where the template refuses it */
+  /** What templates are told of the vocabulary. */
+  private templateValues(): { readonly bos_token: string; readonly eos_token: string } {
+    const { begin, end, tokens } = this.tokenizer.vocabulary,
+      text = (id?: number) => id === undefined ? "" : tokens[id];
+    return { bos_token: text(begin), eos_token: text(end) };
+  }
+  /**
+   * The ids of a conversation, as the model's template writes it, and of what the answer begins with.
+   *
+   * @throws {ArgumentError} where the template refuses it
+   */
   async chatIds(
     messages: readonly ChatMessage[],
     values: Readonly<Record<string, unknown>> = {},
+    answer = "",
   ): Promise<readonly number[]> {
-    const { template, begin, end, tokens } = this.tokenizer.vocabulary,
-      text = (id?: number) => id === undefined ? "" : tokens[id];
-    const written = await renderChat(messages, template, { bos_token: text(begin), eos_token: text(end), ...values });
+    const { template, begin } = this.tokenizer.vocabulary, known = this.templateValues();
+    const written = await renderChat(messages, template, { ...known, ...values }) + answer;
     if (template === undefined) return this.tokenizer.encode(written);
     // the template writes the begin token itself, where the model wants one
-    const starts = begin !== undefined && written.startsWith(text(begin));
+    const starts = begin !== undefined && written.startsWith(known.bos_token);
     return this.tokenizer.encode(written, { special: true, add: !starts });
+  }
+
+  /** How the model writes calls of tools: as its template shows. */
+  toolForm(): Promise<ToolForm> {
+    return this.form ??= toolFormOf(this.tokenizer.vocabulary.template, this.templateValues());
+  }
+
+  /** Compiles what options say of the text ahead. @throws {ArgumentError} for a grammar or schema that cannot be kept to */
+  checkConstraint(options: GenerateOptions): void {
+    this.constraints.of("generate a text", options);
   }
 
   /**

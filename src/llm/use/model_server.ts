@@ -1,15 +1,20 @@
 /**
- * A model behind the OpenAI protocol: /v1/models, /v1/chat/completions, /v1/completions, streamed or whole, /health and
- * /metrics. Requests are answered one after the other; those that wait are counted, and a full queue says so.
+ * A model behind the OpenAI protocol: /v1/models, /v1/chat/completions, /v1/completions, /v1/responses, /v1/embeddings,
+ * streamed or whole, /health, /metrics, and a page to chat at /. Requests that wait are counted, and a full line says so.
  *
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkInteger, checkOptions, checkText } from "../../helpers/options.ts";
-import type { TokenLogprobs } from "../model/sequence.ts";
-import { ApiError, type Body, chatRequest, type CommonRequest, completionRequest } from "./api_requests.ts";
-import type { GenerateOptions, Piece, Usage } from "./generation.ts";
+import { type AnswerForm, chatForm, completionForm } from "./answer_forms.ts";
+import { type Answer, type Job, usageOf, writeAnswer } from "./answers.ts";
+import { ApiError, type Body } from "./api_fields.ts";
+import { type ChatRequest, chatRequest, type CommonRequest, completionRequest } from "./api_requests.ts";
+import { CHAT_PAGE } from "./chat_page.ts";
+import { askWithTools } from "./api_tools.ts";
+import { bodyOf, Turns } from "./http_input.ts";
 import type { LanguageModel } from "./language_model.ts";
+import { chatBodyOf, ResponseEvents, type ResponseHead, responseObject } from "./responses_api.ts";
 
 /** Options of {@linkcode serve}. */
 export interface ServeOptions {
@@ -35,73 +40,7 @@ export interface RunningServer {
   stop(): Promise<void>;
 }
 
-const encoder = new TextEncoder(), decoder = new TextDecoder("utf-8", { fatal: true });
-
-/** One after the other, at most so many of them waiting. */
-class Queue {
-  /** The one whose turn it is, and those that wait. */
-  private present = 0;
-  private last: Promise<void> = Promise.resolve();
-  constructor(private readonly limit: number) {}
-
-  get waiting(): number {
-    return Math.max(0, this.present - 1);
-  }
-  /** Waits until all earlier ones are done; what it gives ends the turn. @throws {ApiError} where too many wait */
-  async enter(): Promise<() => void> {
-    if (this.present > this.limit) {
-      throw new ApiError(429, `${this.waiting} requests are waiting, try again later`, null, "queue_full");
-    }
-    this.present++;
-    const before = this.last, { promise, resolve } = Promise.withResolvers<void>();
-    this.last = promise;
-    await before;
-    return () => {
-      this.present--;
-      resolve();
-    };
-  }
-}
-
-/** The body of a request, at most so many bytes in so much time. */
-async function bodyOf(request: Request, limit: number, timeMs: number): Promise<Body> {
-  const tooLarge = () => new ApiError(413, `the body has more than ${limit} bytes`, null, "body_too_large");
-  if (Number(request.headers.get("content-length") ?? 0) > limit) throw tooLarge();
-  const reader = request.body?.getReader(), parts: Uint8Array[] = [];
-  let size = 0, timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new ApiError(408, `the body did not come within ${timeMs} ms`)), timeMs);
-  });
-  try {
-    for (; reader !== undefined;) {
-      const { done, value } = await Promise.race([reader.read(), late]);
-      if (done) break;
-      size += value.length;
-      if (size > limit) throw tooLarge();
-      parts.push(value);
-    }
-  } finally {
-    clearTimeout(timer);
-    late.catch(() => {});
-    reader?.cancel().catch(() => {});
-  }
-  const all = new Uint8Array(size);
-  let at = 0;
-  for (const p of parts) {
-    all.set(p, at);
-    at += p.length;
-  }
-  let body: unknown;
-  try {
-    body = JSON.parse(decoder.decode(all));
-  } catch {
-    throw new ApiError(400, "the body is no JSON in UTF-8", null, "invalid_json");
-  }
-  if (typeof body !== "object" || body === null || Array.isArray(body)) {
-    throw new ApiError(400, "the body is no JSON object", null, "invalid_json");
-  }
-  return body as Body;
-}
+const encoder = new TextEncoder();
 
 function json(status: number, body: unknown): Response {
   return Response.json(body, { status });
@@ -116,36 +55,39 @@ function asApiError(error: unknown): ApiError {
   return new ApiError(500, (error as Error)?.message ?? "something went wrong");
 }
 
-/** How a kind of request writes what it answers. */
-interface Form {
-  readonly prefix: string;
-  readonly object: string;
-  readonly streamObject: string;
-  /** The choice of a whole answer. */
-  whole(index: number, text: string, pieces: readonly Piece[], finish: string): unknown;
-  /** The first choice of a stream, if there is one. */
-  first?(index: number): unknown;
-  /** The choice with a piece. */
-  part(index: number, piece: Piece): unknown;
-  last(index: number, finish: string): unknown;
-}
+/** What needs no key: the page asks for one itself. */
+const OPEN = ["/", "/health"];
+const PAGE_HEADERS = {
+  "content-type": "text/html; charset=utf-8",
+  "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:",
+};
 
-/** One text to generate. */
-interface Job {
-  readonly prompt: readonly number[];
-  readonly options: GenerateOptions;
-  /** What a completion shows before its answer. */
-  readonly echo: string;
+/** The name of a model in a path. */
+function nameIn(pathname: string): string {
+  const name = pathname.slice("/v1/models/".length);
+  try {
+    return decodeURIComponent(name);
+  } catch {
+    return name;
+  }
 }
 
 /** Answers requests with a model; {@linkcode serve} listens for them. */
 export class ModelServer {
-  private readonly queue: Queue;
+  private readonly turns: Turns;
   private readonly maxBody: number;
   private readonly bodyMs: number;
   private readonly key: string | undefined;
   private readonly created = Math.floor(Date.now() / 1000);
-  private readonly counts = { requests: 0, errors: 0, promptTokens: 0, cachedTokens: 0, completionTokens: 0 };
+  private readonly counts = {
+    requests: 0,
+    errors: 0,
+    promptTokens: 0,
+    cachedTokens: 0,
+    completionTokens: 0,
+    promptMs: 0,
+    completionMs: 0,
+  };
   private readonly closing = new AbortController();
   private serial = 0;
 
@@ -155,7 +97,7 @@ export class ModelServer {
       count = (name: "queue" | "maxBody" | "bodyMs", fallback: number) =>
         options[name] === undefined ? fallback : checkInteger(action, name, options[name], 1);
     checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs"]);
-    this.queue = new Queue(count("queue", 16));
+    this.turns = new Turns(1, count("queue", 16));
     this.maxBody = count("maxBody", 4 << 20);
     this.bodyMs = count("bodyMs", 30_000);
     this.key = options.key === undefined ? undefined : checkText(action, "key", options.key);
@@ -167,8 +109,7 @@ export class ModelServer {
     try {
       return await this.route(request);
     } catch (error) {
-      this.counts.errors++;
-      const e = asApiError(error);
+      const e = this.failed(error);
       return json(e.status, e.body());
     }
   }
@@ -180,13 +121,15 @@ export class ModelServer {
   private async route(request: Request): Promise<Response> {
     const { pathname } = new URL(request.url), { method } = request;
     const reads: Readonly<Record<string, () => Response>> = {
-      "/health": () => json(200, { status: "ok", waiting: this.queue.waiting }),
+      "/": () => new Response(CHAT_PAGE, { headers: PAGE_HEADERS }),
+      "/health": () => json(200, { status: "ok", running: this.turns.running, waiting: this.turns.waiting }),
       "/metrics": () => new Response(this.metrics(), { headers: { "content-type": "text/plain; version=0.0.4" } }),
       "/v1/models": () => json(200, { object: "list", data: [this.card()] }),
     };
     const writes: Readonly<Record<string, (body: Body, r: Request) => Promise<Response>>> = {
       "/v1/chat/completions": (body, r) => this.chat(body, r),
       "/v1/completions": (body, r) => this.completions(body, r),
+      "/v1/responses": (body, r) => this.responses(body, r),
     };
     const read = Object.hasOwn(reads, pathname) ? reads[pathname] : undefined,
       write = Object.hasOwn(writes, pathname) ? writes[pathname] : undefined;
@@ -200,13 +143,14 @@ export class ModelServer {
       throw new ApiError(405, `${pathname} takes ${wants}, not ${method}`, null, "method_not_allowed");
     }
     if (
-      pathname !== "/health" && this.key !== undefined && request.headers.get("authorization") !== `Bearer ${this.key}`
+      !OPEN.includes(pathname) && this.key !== undefined &&
+      request.headers.get("authorization") !== `Bearer ${this.key}`
     ) {
       throw new ApiError(401, "the key in the Authorization header is missing or wrong", null, "invalid_api_key");
     }
     if (read !== undefined) return read();
     if (write === undefined) {
-      this.checkModel(decodeURIComponent(pathname.slice("/v1/models/".length)));
+      this.checkModel(nameIn(pathname));
       return json(200, this.card());
     }
     const body = await bodyOf(request, this.maxBody, this.bodyMs);
@@ -223,140 +167,169 @@ export class ModelServer {
   private card(): Record<string, unknown> {
     return { id: this.model.name, object: "model", created: this.created, owned_by: "dinograd" };
   }
+  /** In the text format of Prometheus (https://prometheus.io/docs/instrumenting/exposition_formats). */
   private metrics(): string {
-    const { requests, errors, promptTokens, cachedTokens, completionTokens } = this.counts, { waiting } = this.queue;
-    const rows = {
-      requests,
-      errors,
-      prompt_tokens: promptTokens,
-      cached_tokens: cachedTokens,
-      completion_tokens: completionTokens,
-    };
-    const counters = Object.entries(rows).map(([name, n]) =>
-      `# TYPE dinograd_${name}_total counter\ndinograd_${name}_total ${n}`
-    );
-    return [...counters, `# TYPE dinograd_waiting gauge\ndinograd_waiting ${waiting}`].join("\n") + "\n";
+    const { counts, turns } = this,
+      rows: readonly (readonly [string, string, number, string])[] = [
+        ["requests_total", "counter", counts.requests, "Requests that came"],
+        ["errors_total", "counter", counts.errors, "Requests that were answered with an error"],
+        ["prompt_tokens_total", "counter", counts.promptTokens, "Tokens of prompts"],
+        ["cached_tokens_total", "counter", counts.cachedTokens, "Tokens of prompts that were known"],
+        ["completion_tokens_total", "counter", counts.completionTokens, "Tokens that were written"],
+        ["prompt_seconds_total", "counter", counts.promptMs / 1000, "Time of reading prompts"],
+        ["completion_seconds_total", "counter", counts.completionMs / 1000, "Time of writing"],
+        ["running", "gauge", turns.running, "Requests that are being answered"],
+        ["waiting", "gauge", turns.waiting, "Requests that wait"],
+      ];
+    return rows.map(([name, type, value, help]) =>
+      `# HELP dinograd_${name} ${help}\n# TYPE dinograd_${name} ${type}\ndinograd_${name} ${value}\n`
+    ).join("");
   }
 
   private async chat(body: Body, request: Request): Promise<Response> {
-    const { model } = this,
-      parsed = chatRequest(body, model.decoder.vocabulary),
-      prompt = await model.chatIds(parsed.messages);
-    const content = (pieces: readonly Piece[]) =>
-      pieces.some((p) => p.logprobs) ? { content: this.logprobRows(pieces), refusal: null } : null;
-    const form: Form = {
-      prefix: "chatcmpl",
-      object: "chat.completion",
-      streamObject: "chat.completion.chunk",
-      whole: (index, text, pieces, finish_reason) => ({
-        index,
-        message: { role: "assistant", content: text, refusal: null },
-        logprobs: content(pieces),
-        finish_reason,
-      }),
-      first: (index) => ({ index, delta: { role: "assistant", content: "" }, logprobs: null, finish_reason: null }),
-      part: (index, p) => ({ index, delta: { content: p.text }, logprobs: content([p]), finish_reason: null }),
-      last: (index, finish_reason) => ({ index, delta: {}, logprobs: null, finish_reason }),
-    };
-    return await this.answer(form, parsed, this.jobs(parsed, [prompt]), request);
+    const parsed = chatRequest(body, this.model.decoder.vocabulary), asked = await this.asked(parsed);
+    return await this.answer(chatForm(this.model.tokenizer), parsed, this.jobs(parsed, asked), request);
   }
   private async completions(body: Body, request: Request): Promise<Response> {
     const { model } = this, parsed = completionRequest(body, model.decoder.vocabulary);
-    const prompts = parsed.prompts.map((p) => model.promptIds(p));
-    const form: Form = {
-      prefix: "cmpl",
-      object: "text_completion",
-      streamObject: "text_completion",
-      whole: (index, text, pieces, finish_reason) => ({
-        text,
-        index,
-        logprobs: this.logprobLists(pieces),
-        finish_reason,
-      }),
-      part: (index, p) => ({ text: p.text, index, logprobs: this.logprobLists([p]), finish_reason: null }),
-      last: (index, finish_reason) => ({ text: "", index, logprobs: null, finish_reason }),
-    };
-    const echoes = parsed.echo ? prompts.map((ids) => model.tokenizer.decode(ids)) : [];
-    return await this.answer(form, parsed, this.jobs(parsed, prompts, echoes), request);
+    const jobs = parsed.prompts.flatMap((p) => {
+      const prompt = model.promptIds(p);
+      return this.jobs(parsed, {
+        prompt,
+        options: parsed.options,
+        echo: parsed.echo ? model.tokenizer.decode(prompt) : "",
+      });
+    });
+    return await this.answer(completionForm(model.tokenizer), parsed, jobs, request);
   }
-  /** So many texts of each prompt; each of them draws otherwise. */
-  private jobs(
-    { options, count }: CommonRequest,
-    prompts: readonly (readonly number[])[],
-    echoes: readonly string[] = [],
-  ): Job[] {
-    const { context } = this.model.decoder, long = prompts.find((p) => p.length >= context);
-    if (long !== undefined) {
+  private async responses(body: Body, request: Request): Promise<Response> {
+    const parsed = chatRequest(chatBodyOf(body), this.model.decoder.vocabulary),
+      [job] = this.jobs(parsed, await this.asked(parsed));
+    const head: ResponseHead = { ...this.head("resp"), model: this.model.name, body, tools: parsed.tools };
+    if (!parsed.stream) {
+      return json(
+        200,
+        await this.inTurn(
+          request.signal,
+          async (signal) => responseObject(head, await writeAnswer(this.model, job, signal, this.counts)),
+        ),
+      );
+    }
+    return await this.streamed(async (send, signal) => {
+      const events = new ResponseEvents(head, (event, data) => send(data, event));
+      events.begin();
+      try {
+        events.end(
+          await writeAnswer(this.model, job, signal, this.counts, {
+            piece: (p) => events.write(p.text),
+            call: (c) => events.call(c),
+          }),
+        );
+      } catch (error) {
+        const { message, code } = this.failed(error);
+        events.fail(message, code);
+      }
+    });
+  }
+
+  /** What a chat asks of the model. */
+  private async asked({ messages, tools, choice, options }: ChatRequest): Promise<Job> {
+    const { model } = this, withTools = tools.length > 0 || messages.some((m) => m.role === "tool" || m.tool_calls);
+    if (!withTools) return { prompt: await model.chatIds(messages), options, echo: "" };
+    const form = await model.toolForm(), { begin, schema, ...ask } = askWithTools(messages, tools, choice, form);
+    const prompt = await model.chatIds(ask.messages, ask.values, begin);
+    if (choice === "none") return { prompt, options, echo: "" };
+    return {
+      prompt,
+      options: schema === undefined ? options : { ...options, schema },
+      echo: "",
+      tools: { form, names: new Set(tools.map((t) => t.function.name)), opened: schema !== undefined },
+    };
+  }
+  /** So many texts of a prompt; each of them draws otherwise. */
+  private jobs({ count }: CommonRequest, job: Job): Job[] {
+    const { context } = this.model.decoder, { length } = job.prompt, { options } = job;
+    if (length >= context) {
       throw new ApiError(
         400,
-        `the prompt has ${long.length} tokens, and the context is ${context}`,
+        `the prompt has ${length} tokens, and the context is ${context}`,
         null,
         "context_length_exceeded",
       );
     }
-    return prompts.flatMap((prompt, p) =>
-      Array.from({ length: count }, (_, i) => ({
-        prompt,
-        options: options.seed === undefined ? options : { ...options, seed: options.seed + i },
-        echo: echoes[p] ?? "",
-      }))
-    );
+    this.model.checkConstraint(options);
+    return Array.from({ length: count }, (_, i) => ({
+      ...job,
+      options: options.seed === undefined ? options : { ...options, seed: options.seed + i },
+    }));
   }
 
-  private async answer(form: Form, parsed: CommonRequest, jobs: readonly Job[], request: Request): Promise<Response> {
-    const leave = await this.queue.enter(), gone = new AbortController();
-    // a stream learns by its end that the client is gone
-    const ends = parsed.stream ? gone.signal : request.signal, signal = AbortSignal.any([ends, this.closing.signal]);
-    const id = `${form.prefix}-${Date.now().toString(36)}${(this.serial++).toString(36)}`,
-      created = Math.floor(Date.now() / 1000);
-    const envelope = (object: string) => ({ id, object, created, model: this.model.name });
-    if (parsed.stream) return this.streamed(form, parsed, jobs, signal, envelope(form.streamObject), leave, gone);
+  private head(prefix: string): { readonly id: string; readonly created: number } {
+    const now = Date.now();
+    return { id: `${prefix}-${now.toString(36)}${(this.serial++).toString(36)}`, created: Math.floor(now / 1000) };
+  }
+  /** Waits for a place. What `work` hears of is over when the client or the server goes. */
+  private async inTurn<T>(gone: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> {
+    const leave = await this.turns.enter();
     try {
-      const choices: unknown[] = [], usages: Usage[] = [];
-      for (const [i, job] of jobs.entries()) {
-        const pieces: Piece[] = [], usage = await this.run(job, signal, (p) => void pieces.push(p));
-        usages.push(usage);
-        choices.push(form.whole(i, job.echo + pieces.map((p) => p.text).join(""), pieces, finishOf(usage)));
-      }
-      return json(200, { ...envelope(form.object), choices, usage: usageOf(usages, jobs) });
+      return await work(AbortSignal.any([gone, this.closing.signal]));
     } finally {
       leave();
     }
   }
-  /** Events as they come; what goes wrong after the first is an event too. */
-  private streamed(
-    form: Form,
+  private async answer(
+    form: AnswerForm,
     parsed: CommonRequest,
     jobs: readonly Job[],
-    signal: AbortSignal,
-    envelope: Record<string, unknown>,
-    leave: () => void,
-    gone: AbortController,
-  ): Response {
-    const start = async (out: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
-      const send = (data: unknown) => {
-        if (!gone.signal.aborted) {
-          out.enqueue(encoder.encode(`data: ${typeof data === "string" ? data : JSON.stringify(data)}\n\n`));
-        }
-      };
-      const event = (choice: unknown) =>
-        send({ ...envelope, choices: [choice], ...parsed.includeUsage ? { usage: null } : {} });
+    request: Request,
+  ): Promise<Response> {
+    const { model } = this, head = this.head(form.prefix), usage = (answers: Answer[]) => usageOf(answers, jobs);
+    const envelope = (object: string) => ({ ...head, object, model: model.name });
+    if (!parsed.stream) {
+      const answers = await this.inTurn(request.signal, async (signal) => {
+        const all: Answer[] = [];
+        for (const job of jobs) all.push(await writeAnswer(model, job, signal, this.counts));
+        return all;
+      });
+      return json(200, {
+        ...envelope(form.object),
+        choices: answers.map((a, i) => form.whole(i, a)),
+        usage: usage(answers),
+      });
+    }
+    const part = { ...envelope(form.streamObject), ...parsed.includeUsage ? { usage: null } : {} };
+    return await this.streamed(async (send, signal) => {
+      const event = (choice: unknown) => send({ ...part, choices: [choice] }), answers: Answer[] = [];
       try {
-        const usages: Usage[] = [];
         for (const [i, job] of jobs.entries()) {
           if (form.first !== undefined) event(form.first(i));
           if (job.echo !== "") event(form.part(i, { text: job.echo, id: undefined, logprobs: undefined }));
-          const usage = await this.run(job, signal, (p) => {
-            if (p.text !== "" || p.logprobs !== undefined) event(form.part(i, p));
+          const answer = await writeAnswer(model, job, signal, this.counts, {
+            piece: (p) => event(form.part(i, p)),
+            call: (c, n) => form.call(i, c, n).forEach(event),
           });
-          usages.push(usage);
-          event(form.last(i, finishOf(usage)));
+          answers.push(answer);
+          event(form.last(i, answer.finish));
         }
-        if (parsed.includeUsage) send({ ...envelope, choices: [], usage: usageOf(usages, jobs) });
+        if (parsed.includeUsage) send({ ...part, choices: [], usage: usage(answers) });
         send("[DONE]");
       } catch (error) {
-        this.counts.errors++;
-        send(asApiError(error).body());
+        send(this.failed(error).body());
+      }
+    });
+  }
+  /** Events as they come; `write` has a signal that says when the client is gone. */
+  private async streamed(write: (send: Send, signal: AbortSignal) => Promise<void>): Promise<Response> {
+    const leave = await this.turns.enter(), gone = new AbortController();
+    const signal = AbortSignal.any([gone.signal, this.closing.signal]);
+    const start = async (out: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+      const send: Send = (data, event) => {
+        if (gone.signal.aborted) return;
+        const text = typeof data === "string" ? data : JSON.stringify(data);
+        out.enqueue(encoder.encode(`${event === undefined ? "" : `event: ${event}\n`}data: ${text}\n\n`));
+      };
+      try {
+        await write(send, signal);
       } finally {
         leave();
         if (!gone.signal.aborted) out.close();
@@ -367,74 +340,14 @@ export class ModelServer {
       headers: { "content-type": "text/event-stream; charset=utf-8", "cache-control": "no-cache" },
     });
   }
-  private async run(job: Job, signal: AbortSignal, take: (p: Piece) => void): Promise<Usage> {
-    const pieces = this.model.generate(job.prompt, { ...job.options, signal });
-    for (;;) {
-      const { done, value } = await pieces.next();
-      if (!done) {
-        take(value);
-        continue;
-      }
-      this.counts.promptTokens += value.promptTokens;
-      this.counts.cachedTokens += value.cachedTokens;
-      this.counts.completionTokens += value.completionTokens;
-      return value;
-    }
-  }
-
-  private tokenText(id: number): { token: string; bytes: number[] } {
-    const bytes = this.model.tokenizer.bytesOf(id, true);
-    return { token: new TextDecoder().decode(bytes), bytes: [...bytes] };
-  }
-  private logprobRows(pieces: readonly Piece[]): unknown[] {
-    return pieces.filter((p): p is Piece & { id: number; logprobs: TokenLogprobs } => p.logprobs !== undefined).map((
-      { id, logprobs },
-    ) => ({
-      ...this.tokenText(id),
-      logprob: finite(logprobs.own),
-      top_logprobs: logprobs.best.map((b) => ({ ...this.tokenText(b.id), logprob: finite(b.logprob) })),
-    }));
-  }
-  private logprobLists(pieces: readonly Piece[]): unknown {
-    const rows = pieces.filter((p): p is Piece & { id: number; logprobs: TokenLogprobs } => p.logprobs !== undefined);
-    if (rows.length === 0) return null;
-    let at = 0;
-    return {
-      tokens: rows.map((r) => this.tokenText(r.id).token),
-      token_logprobs: rows.map((r) => finite(r.logprobs.own)),
-      top_logprobs: rows.map((r) =>
-        Object.fromEntries(r.logprobs.best.map((b) => [this.tokenText(b.id).token, finite(b.logprob)]))
-      ),
-      text_offset: rows.map((r) => {
-        const offset = at;
-        at += this.tokenText(r.id).token.length;
-        return offset;
-      }),
-    };
+  private failed(error: unknown): ApiError {
+    this.counts.errors++;
+    return asApiError(error);
   }
 }
 
-/** JSON has no infinity. */
-function finite(x: number): number {
-  return Math.max(x, -9999);
-}
-function finishOf({ finish }: Usage): string {
-  return finish === "abort" ? "stop" : finish;
-}
-/** Tokens of all texts; a prompt counts once, however many texts go on with it. */
-function usageOf(usages: readonly Usage[], jobs: readonly Job[]): Record<string, unknown> {
-  const prompts = new Map(jobs.map((j, i) => [j.prompt, usages[i]])),
-    sum = (f: (u: Usage) => number, of: Iterable<Usage>) => [...of].reduce((n, u) => n + f(u), 0);
-  const prompt_tokens = sum((u) => u.promptTokens, prompts.values()),
-    completion_tokens = sum((u) => u.completionTokens, usages);
-  const cached_tokens = Math.min(prompt_tokens, usages[0]?.cachedTokens ?? 0);
-  return {
-    prompt_tokens,
-    completion_tokens,
-    total_tokens: prompt_tokens + completion_tokens,
-    prompt_tokens_details: { cached_tokens },
-  };
-}
+/** Sends data, of an event with a name where it has one. */
+type Send = (data: unknown, event?: string) => void;
 
 /**
  * Serves a model until it is stopped. Needs net permission for the address.
