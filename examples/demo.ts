@@ -7,7 +7,7 @@
  * @module
  */
 import { Device, GlobalCounters, jit, nn, state, Tensor } from "../mod.ts";
-import { ConvNet, learningRate } from "./demo_model.ts";
+import { ConvNet, learningRate } from "./convnet_support.ts";
 import { augment, confusionMatrix, drawDigits, gather, permutation, randomOf } from "./demo_support.ts";
 
 const TRAIN = 1437, TEST = 360, BATCH = 64, PREDICT = 90, FILE = "digits.safetensors";

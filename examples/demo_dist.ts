@@ -10,7 +10,7 @@
  */
 import { jit, nn, state, Tensor } from "../mod.ts";
 import * as dist from "../src/dist/dist.ts";
-import { ConvNet, learningRate } from "./demo_model.ts";
+import { ConvNet, learningRate } from "./convnet_support.ts";
 import { augment, gather, permutation, randomOf } from "./demo_support.ts";
 
 const TRAIN = 1437, TEST = 360, BATCH = 64;
