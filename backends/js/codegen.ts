@@ -6,6 +6,7 @@
  * @module
  */
 import { arrayName, type DType } from "../../src/dtype/dtype.ts";
+import { readsShared } from "../../src/renderer/lanes.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
 import type { TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import type { Place } from "../../src/renderer/visitor.ts";
@@ -108,6 +109,7 @@ class Writer extends LaneVisitor<string> {
         return this.define(Array.from({ length: u.dtype.count }, (_, l) => `${from}[${l}]`));
       }
       case Ops.WMMA: {
+        if (readsShared(u)) return this.unitProduct(u);
         const [a, b, c] = u.src.map((s) => this.value(s).join(", "));
         this.line(`me.offer([[${a}], [${b}]]);`);
         this.meet(false);
@@ -134,19 +136,37 @@ class Writer extends LaneVisitor<string> {
         this.line(`watch${to.name}.onWrite(${to.at}, ${n}, me.me, me.epoch);`);
         const read =
           `check(${from.at}, ${n}, ${from.size}, "${from.name}"); aligned(${from.at}, ${n}, "${from.name}"); ` +
-          `count.read += ${u.arg as number}; me.start(() => { for (let i = 0; i < ${n}; i++) ` +
+          `count.read += ${u.arg as number}; me.copies.start(() => { for (let i = 0; i < ${n}; i++) ` +
           `${to.name}[${to.at} + i] = ${from.name}[${from.at} + i]; });`;
         if (gate === undefined) return this.line(read);
         return this.line(
-          `if (${gate}) { ${read} } else me.start(() => ${to.name}.fill(0, ${to.at}, ${to.at} + ${n}));`,
+          `if (${gate}) { ${read} } else me.copies.start(() => ${to.name}.fill(0, ${to.at}, ${to.at} + ${n}));`,
         );
       }
+      case Ops.UNIT:
+        if (u.arg === "commit") this.line("me.products.commit();");
+        else if (typeof u.arg === "number") this.line(`me.products.wait(${u.arg});`);
+        return;
       case Ops.ASYNC_COMMIT:
-        return this.line("me.commit();");
+        return this.line("me.copies.commit();");
       case Ops.ASYNC_WAIT:
-        return this.line(`me.wait(${u.arg as number});`);
+        return this.line(`me.copies.wait(${u.arg as number});`);
     }
     return super.compute(u);
+  }
+  /** A product whose unit reads shared memory, until it is waited for. */
+  private unitProduct(u: UOp): readonly string[] {
+    const core = u.arg as TensorCore, { m, n, k, lanes } = core, id = `w${this.next++}`;
+    const at = coresOf(this.program).findIndex((c) => c.same(core)), c = this.value(u.src[2]).join(", ");
+    const tiles = [u.src[0], u.src[1]].map((s) => {
+      const { base, name, at, size } = this.address(this.placeOf(s)), { text } = decoding(base.dtype);
+      const read = `(i) => (check(i, 1, ${size}, "${name}"), ${fill(text, `${name}[i]`)})`;
+      return `{ at: ${at}, watch: watch${name}, itemsize: ${base.dtype.itemsize}, read: ${read} }`;
+    });
+    this.meet(false);
+    this.line(`const ${id} = multiplyShared(cores[${at}], me, [${tiles.join(", ")}], [${c}]);`);
+    this.flops += 2 * m * n * k / lanes;
+    return Array.from({ length: u.dtype.count }, (_, l) => `${id}[${l}]`);
   }
   protected alu(u: UOp, { text }: Form, lanes: readonly (readonly string[])[]): readonly string[] {
     this.flops += flopsOf(u);

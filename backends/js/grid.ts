@@ -9,7 +9,7 @@
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { elementsOf, type Fragment, positionIn, type TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import { elementsOf, type Fragment, positionIn, swizzle, SWIZZLED_ROW, type TensorCore } from "../../src/renderer/tensor_core_table.ts";
 import { argOf } from "../../src/uop/core/args.ts";
 import { isCollective, Ops } from "../../src/uop/core/ops.ts";
 
@@ -59,6 +59,11 @@ export class SharedWatch {
       this.written[i] = epoch;
     }
   }
+  /** A matrix unit has read an element until now, since the span `epoch`. */
+  onLateRead(at: number, epoch: number): void {
+    if (this.written[at] <= epoch) return;
+    throw new SpecError(`Thread ${this.writer[at]} writes element ${at} of ${this.name}, which a matrix unit reads`);
+  }
   /** Forgets everything: another group begins. */
   reset(): void {
     this.written.fill(-1);
@@ -66,10 +71,27 @@ export class SharedWatch {
   }
 }
 
+/** What a thread has started, in batches: it happens when it is waited for. */
+class Batches {
+  /** Closed batches, then the open one. */
+  private readonly list: (() => void)[][] = [[]];
+  start(fn: () => void): void {
+    this.list[this.list.length - 1].push(fn);
+  }
+  commit(): void {
+    this.list.push([]);
+  }
+  /** Performs all but the latest `n` batches. */
+  wait(n: number): void {
+    while (this.list.length > n + 1) for (const fn of this.list.shift()!) fn();
+  }
+}
+
 /** What one thread of a group sees of the others. */
 export class ThreadContext {
-  /** Copies that were started: closed batches, then the open one. */
-  private readonly batches: (() => void)[][] = [[]];
+  /** Copies that were started, and what matrix units read. */
+  readonly copies: Batches = new Batches();
+  readonly products: Batches = new Batches();
   /** Barriers passed. */
   epoch = 0;
   private side = 0;
@@ -90,16 +112,6 @@ export class ThreadContext {
   }
   get lane(): number {
     return this.me - this.first;
-  }
-  start(copy: () => void): void {
-    this.batches[this.batches.length - 1].push(copy);
-  }
-  commit(): void {
-    this.batches.push([]);
-  }
-  /** Performs all but the latest `n` batches. */
-  wait(n: number): void {
-    while (this.batches.length > n + 1) for (const copy of this.batches.shift()!) copy();
   }
 }
 
@@ -206,6 +218,54 @@ export function multiply(core: TensorCore, context: ThreadContext, c: readonly n
       sum += round(x) * round(y);
     }
     return core.output.isFloat ? Math.fround(sum) : sum | 0;
+  });
+}
+
+/** A tile of an operand in shared memory. */
+interface TileMemory {
+  /** Its first element, and bytes of each. */
+  readonly at: number;
+  readonly itemsize: number;
+  readonly watch: SharedWatch;
+  readonly read: (i: number) => number;
+}
+
+/** The thread's elements of A * B + C, where A and B are in shared memory. One thread tells for all what was read. */
+export function multiplyShared(
+  core: TensorCore,
+  context: ThreadContext,
+  tiles: readonly TileMemory[],
+  c: readonly number[],
+): number[] {
+  const [a, b] = tiles.map(({ at, itemsize, watch, read }, i) => {
+    const { isAlong, block } = core.shared![i], seen = new Map<number, number>();
+    return (side: number, k: number): number => {
+      const [x, y] = isAlong ? [side, k] : [k, side], far = Math.floor(x * itemsize / SWIZZLED_ROW);
+      const place = at * itemsize + far * block + y * SWIZZLED_ROW + x * itemsize % SWIZZLED_ROW;
+      const element = swizzle(place) / itemsize, known = seen.get(element);
+      if (known !== undefined) return known;
+      if (context.me % core.lanes === 0) {
+        const { epoch } = context;
+        watch.onRead(element, 1, context.me, epoch);
+        context.products.start(() => watch.onLateRead(element, epoch));
+      }
+      const value = read(element);
+      seen.set(element, value);
+      return value;
+    };
+  });
+  // the first thread reads what the others' elements need, too
+  if (context.me % core.lanes === 0) {
+    for (let k = 0; k < core.k; k++) {
+      for (let row = 0; row < core.m; row++) a(row, k);
+      for (let column = 0; column < core.n; column++) b(column, k);
+    }
+  }
+  return c.map((start, e) => {
+    const [row, column] = positionIn(core.c, context.me % core.lanes, e);
+    let sum = start;
+    for (let k = 0; k < core.k; k++) sum += a(row, k) * b(column, k);
+    return Math.fround(sum);
   });
 }
 

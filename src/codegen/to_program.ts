@@ -16,6 +16,7 @@ import { constant, type UOp, uop } from "../uop/core/uop.ts";
 import { runPass, runPasses } from "../uop/rewrite/rewrite.ts";
 import { joinPrograms, phaseKernels } from "./late/join_phases.ts";
 import { linearize } from "./late/program_order.ts";
+import { batchProducts } from "./late/unit_batches.ts";
 import { nameOf, workOf } from "./machine/estimate.ts";
 import { excessOf } from "./machine/group_limits.ts";
 import { optsText } from "./opt/opt.ts";
@@ -35,10 +36,10 @@ function streaming(bytes: number, { caps }: Renderer): Pick<LinearProgram, "stre
 }
 
 /** The ordered list of a kernel. */
-function listOf(ast: UOp, kernel: KernelState): UOp[] {
+function listOf(ast: UOp, kernel: KernelState): readonly UOp[] {
   const lowered = runPasses(KERNEL_PASSES, ast, kernel);
-  const list = (uops: UOp[]): UOp => uop(Ops.TUPLE, dtypes.void, uops);
-  const uops = runPass("linearize", () => lowered, () => linearize(lowered, kernel.caps.hasGrid), list);
+  const list = (uops: readonly UOp[]): UOp => uop(Ops.TUPLE, dtypes.void, uops);
+  const uops = runPass("linearize", () => lowered, () => batchProducts(linearize(lowered, kernel.caps.hasGrid)), list);
   if (envNumber("SPEC") !== 0) verify(uops, specLinear, "after linearize");
   return uops;
 }

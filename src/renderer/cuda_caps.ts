@@ -7,7 +7,7 @@
 import { dtypes } from "../dtype/dtype.ts";
 import { FUNCTION_OPS, Ops } from "../uop/core/ops.ts";
 import { type Capabilities, COMMON_DTYPES, SCALAR_CAPS } from "./renderer.ts";
-import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore } from "./tensor_core_table.ts";
+import { MMA_BF16, MMA_F16, MMA_INT8, MMA_TF32, type TensorCore, WGMMA } from "./tensor_core_table.ts";
 
 /** What differs between devices. Everything but `arch` has the value of common cards as default. */
 export interface CudaLimits {
@@ -46,6 +46,7 @@ export function cudaCaps(limits: CudaLimits): Capabilities {
   const unitShared = limits.unitShared ?? (arch >= 90 ? 233472 : arch === 80 ? 167936 : isAmpere ? 102400 : 65536);
   const tensorCores: TensorCore[] = isAmpere ? [MMA_BF16, MMA_F16, MMA_INT8] : [];
   if (isAmpere && limits.tf32) tensorCores.push(MMA_TF32);
+  if (limits.arch === "sm_90a") tensorCores.push(...WGMMA);
   return {
     ...SCALAR_CAPS,
     vectorBytes: 16,

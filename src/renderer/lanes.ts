@@ -15,9 +15,10 @@ import { roundUp } from "../helpers/math.ts";
 import { AccArg, argOf } from "../uop/core/args.ts";
 import { isAlu, opName, Ops } from "../uop/core/ops.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
-import { throughAfter } from "../uop/rewrite/walk.ts";
+import { baseOf, throughAfter } from "../uop/rewrite/walk.ts";
 import { naturalExponent } from "./natural.ts";
 import type { LinearProgram } from "./renderer.ts";
+import { SWIZZLE_ALIGN, type TensorCore } from "./tensor_core_table.ts";
 
 /** The arg of a CAST that rounds a float32 to bfloat16 and leaves it a float32. */
 export const ROUNDED = "bfloat16";
@@ -45,9 +46,15 @@ class Lanes {
   private readonly values = new Map<UOp, readonly UOp[]>();
   private readonly wholes = new Map<UOp, UOp>();
   private nextAcc = 0;
+  /** ACCs that matrix units add to where they are, and all of their lanes. */
+  private readonly tiles = new Set<UOp>();
+  private readonly sums: UOp[] = [];
 
   constructor(private readonly uops: readonly UOp[]) {
-    for (const u of uops) if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, argOf(u, Ops.ACC).id + 1);
+    for (const u of uops) {
+      if (u.op === Ops.ACC) this.nextAcc = Math.max(this.nextAcc, argOf(u, Ops.ACC).id + 1);
+      else if (readsShared(u) && u.src[2].op === Ops.LOAD) this.tiles.add(throughAfter(u.src[2].src[0]));
+    }
   }
 
   private emit(u: UOp): UOp {
@@ -142,6 +149,7 @@ class Lanes {
       case Ops.EXTRACT:
         return void this.values.set(u, [lane(u.src[0], u.arg as number)]);
       case Ops.WMMA:
+        if (readsShared(u)) return this.addTo(u);
         return this.origin(u, u.withSrc(u.src.map((s) => this.whole(s))));
       case Ops.ACC:
         if (n === 1) break;
@@ -151,7 +159,15 @@ class Lanes {
       case Ops.AFTER:
         if (n === 1) break;
         return each((l) => uop(Ops.AFTER, u.dtype.scalar, u.src.map((s) => lane(s, l))));
+      case Ops.UNIT:
+        return void this.emit(u.arg === 0 ? u.withSrc(this.sums) : u);
       case Ops.LOAD:
+        if (this.isTile(u.src[0])) {
+          const lanes = this.of(throughAfter(u.src[0]));
+          // before the loop is over the unit has them
+          if (u.src[1].op === Ops.RANGE) return void this.values.set(u, lanes);
+          return each((l) => uop(Ops.LOAD, u.dtype.scalar, [lanes[l]]));
+        }
         if (this.isAcc(u.src[0])) {
           return each((l) => uop(Ops.LOAD, u.dtype.scalar, u.src.map((s) => lane(s, l)), u.arg));
         }
@@ -160,6 +176,7 @@ class Lanes {
         return this.origin(u, u.withSrc(u.src.map((s) => this.one(s))));
       case Ops.STORE: {
         const value = u.src[1];
+        if (this.isTile(u.src[0])) return void this.values.set(u, []);
         if (!this.isAcc(u.src[0])) {
           return void this.values.set(u, [this.emit(u.withSrc([this.one(u.src[0]), this.whole(value)]))]);
         }
@@ -185,6 +202,20 @@ class Lanes {
     this.values.set(u, [this.emit(this.special(u.withSrc(src)))]);
   }
 
+  /** A product that is added to its sum where that is: to lanes of an ACC. */
+  private addTo(u: UOp): void {
+    const [a, b, c] = u.src;
+    const lanes = c.op !== Ops.CONST ? this.of(c) : this.of(c).map((x) => {
+      return this.emit(uop(Ops.ACC, x.dtype, [x], new AccArg(this.nextAcc++)));
+    });
+    for (const x of lanes) if (!this.sums.includes(x)) this.sums.push(x);
+    this.emit(uop(Ops.WMMA, dtypes.void, [this.one(a), this.one(b), ...lanes], u.arg));
+    this.values.set(u, lanes);
+  }
+
+  private isTile(u: UOp): boolean {
+    return this.tiles.has(throughAfter(u));
+  }
   private isAcc(u: UOp): boolean {
     return throughAfter(u).op === Ops.ACC;
   }
@@ -203,6 +234,11 @@ class Lanes {
     for (const u of this.uops) this.visit(u);
     return withoutUnused(this.out);
   }
+}
+
+/** Does the matrix unit of a product read its operands from shared memory? */
+export function readsShared(u: UOp): boolean {
+  return u.op === Ops.WMMA && (u.arg as TensorCore).shared !== undefined;
 }
 
 /** Drops the values that nothing uses. */
@@ -224,21 +260,29 @@ export function inLanes(program: LinearProgram): LinearProgram {
 }
 
 /** Each LOCAL in shared memory begins at a multiple of so many bytes. */
-const SHARED_ALIGN = 128;
+export const SHARED_ALIGN = 128;
 
-/** Where the shared memory of a group holds each LOCAL, in bytes, and how much of it there is. */
-export function sharedLayout(
-  program: LinearProgram,
-): { readonly at: ReadonlyMap<UOp, number>; readonly nbytes: number } {
+/** The shared memory of a group. */
+interface SharedLayout {
+  /** Where it holds each LOCAL, in bytes. */
+  readonly at: ReadonlyMap<UOp, number>;
+  /** How much of it there is, and a multiple of what its address must be. */
+  readonly nbytes: number;
+  readonly align: number;
+}
+
+/** Where the shared memory of a group holds each LOCAL. */
+export function sharedLayout(program: LinearProgram): SharedLayout {
   const at = new Map<UOp, number>();
+  const swizzled = new Set(program.uops.flatMap((u) => readsShared(u) ? [baseOf(u.src[0]), baseOf(u.src[1])] : []));
   let nbytes = 0;
   for (const u of program.uops) {
     if (u.op !== Ops.LOCAL || argOf(u, Ops.LOCAL).scope !== "shared" || at.has(u)) continue;
-    nbytes = roundUp(nbytes, SHARED_ALIGN);
+    nbytes = roundUp(nbytes, swizzled.has(u) ? SWIZZLE_ALIGN : SHARED_ALIGN);
     at.set(u, nbytes);
     nbytes += argOf(u, Ops.LOCAL).size * u.dtype.itemsize;
   }
-  return { at, nbytes };
+  return { at, nbytes, align: swizzled.size > 0 ? SWIZZLE_ALIGN : SHARED_ALIGN };
 }
 
 /** Bytes of shared memory that buffers of these sizes take together. */

@@ -22,6 +22,17 @@ export interface Fragment {
   readonly element: readonly TileOffset[];
 }
 
+/**
+ * How a unit finds an operand's tile in shared memory: in rows of 128 bytes of neighboring elements, swizzled
+ * ({@linkcode swizzle}), the rows of the other dimension one after the other; what is wider goes on in a block behind those.
+ */
+export interface SharedTile {
+  /** Do the rows or columns of the product lie side by side, rather than the elements of the sum? */
+  readonly isAlong: boolean;
+  /** Bytes from a row of 128 bytes to the one that it goes on in. */
+  readonly block: number;
+}
+
 /** One product of tiles: C (m x n) += A (m x k) * B (k x n), done by the lanes of a warp together. The arg of WMMA. */
 export class TensorCore implements ArgRecord {
   /** Equal for equal units. */
@@ -47,17 +58,44 @@ export class TensorCore implements ArgRecord {
     readonly c: Fragment,
     /** The unit that does each half of its columns, where that is not one instruction. */
     readonly half: TensorCore | undefined = undefined,
+    /**
+     * Of a unit that reads A and B from shared memory, and goes on with that while its lanes do something else: where they
+     * are. Its lanes hold no elements of them.
+     */
+    readonly shared: readonly [a: SharedTile, b: SharedTile] | undefined = undefined,
   ) {
-    this.hash = hashString(`${name} ${input} ${output}`);
+    this.hash = hashString(this.toString());
   }
   /** Whether two are one unit. */
   same(o: ArgRecord): boolean {
-    return o instanceof TensorCore && o.name === this.name && o.input === this.input && o.output === this.output;
+    return o instanceof TensorCore && o.toString() === this.toString();
+  }
+  /** The same unit for operands that lie so. */
+  reading(a: SharedTile, b: SharedTile): TensorCore {
+    const { name, m, n, k, input, output, lanes, c } = this;
+    return new TensorCore(name, m, n, k, input, output, lanes, NOTHING, NOTHING, c, undefined, [a, b]);
   }
   /** As printed graphs show it. */
   toString(): string {
-    return `${this.name} ${this.input} ${this.output}`;
+    const tiles = this.shared?.map(({ isAlong, block }) => ` ${isAlong ? "along" : "across"} ${block}`) ?? [];
+    return `${this.name} ${this.input} ${this.output}${tiles.join("")}`;
   }
+}
+
+/** What lanes hold of an operand in shared memory. */
+const NOTHING: Fragment = { lane: [], element: [] };
+
+/** Bytes of a swizzled row, of the pieces that change places in it, and rows after which they stand as before. */
+export const SWIZZLED_ROW = 128, SWIZZLED_PIECE = 16, SWIZZLED_ROWS = 8;
+/** Swizzled memory begins at a multiple of so many bytes. */
+export const SWIZZLE_ALIGN: number = SWIZZLED_ROW * SWIZZLED_ROWS;
+
+/**
+ * Where byte `at` of swizzled memory is kept: piece i of row r lies where piece i XOR (r modulo 8) would, so that pieces of
+ * one column lie in different banks. PTX ISA, section "Swizzling modes", 128 bytes.
+ */
+export function swizzle(at: number): number {
+  return at ^ (Math.floor(at / SWIZZLED_ROW) % SWIZZLED_ROWS) * SWIZZLED_PIECE;
 }
 
 /** Elements that one thread holds of a tile. */
@@ -123,3 +161,18 @@ export const MMA_BF16: TensorCore = mma(16, dtypes.bfloat16, dtypes.float32, A_K
 export const MMA_TF32: TensorCore = mma(8, dtypes.float32, dtypes.float32, A_K8, B_K8);
 /** mma.sync on int8, accumulating in int32. */
 export const MMA_INT8: TensorCore = mma(32, dtypes.int8, dtypes.int32, A_K32, B_K32);
+
+/** wgmma on a tile of 64 rows: the PTX ISA, section "Asynchronous warpgroup level matrix instructions". */
+function wgmma(n: number, input: DType): TensorCore {
+  const element: TileOffset[] = [[0, 1], [8, 0]];
+  for (let column = 8; column < n; column *= 2) element.push([0, column]);
+  const c: Fragment = { lane: [[0, 2], [0, 4], ...QUAD_ROWS, [16, 0], [32, 0]], element };
+  const tile: SharedTile = { isAlong: false, block: 0 };
+  const name = `m64n${n}k16`, lanes = 128;
+  return new TensorCore(name, 64, n, 16, input, dtypes.float32, lanes, NOTHING, NOTHING, c, undefined, [tile, tile]);
+}
+
+/** wgmma on bfloat16 and float16, accumulating in float32, by columns of a tile. */
+export const WGMMA: readonly TensorCore[] = [dtypes.bfloat16, dtypes.float16].flatMap((d) =>
+  [256, 128, 64].map((n) => wgmma(n, d))
+);

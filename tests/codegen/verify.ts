@@ -8,6 +8,8 @@ import type { UOp } from "../../src/uop/core/uop.ts";
 export function verifyLinear(uops: readonly UOp[], caps: Capabilities): void {
   const scopes: { head: UOp | undefined; seen: Set<UOp> }[] = [{ head: undefined, seen: new Set() }];
   const everywhere = new Set<UOp>();
+  // what the lanes of a matrix unit hold of a sum is no vector of the device
+  const tiles = new Set(uops.flatMap((u) => u.op === Ops.WMMA ? [u.dtype] : []));
   const fail = (i: number, why: string): never => {
     throw new Error(`uop ${i} (${opName[uops[i].op]}): ${why}\n${listText(uops)}`);
   };
@@ -25,12 +27,12 @@ export function verifyLinear(uops: readonly UOp[], caps: Capabilities): void {
       if (u.op === Ops.AFTER && (s.op === Ops.STORE || s.op === Ops.RANGE)) return;
       if (!visible(s)) fail(i, `source ${k} (${opName[s.op]}) is not visible`);
     });
-    if (everywhere.has(u) && u.op !== Ops.IF) fail(i, "stands twice");
+    if (everywhere.has(u) && u.op !== Ops.IF && u.op !== Ops.UNIT) fail(i, "stands twice");
     everywhere.add(u);
     top.seen.add(u);
     if (u.op === Ops.RANGE || u.op === Ops.IF) scopes.push({ head: u, seen: new Set([u]) });
     const n = u.dtype.count;
-    if (n > 1 && !u.dtype.isBool && caps.vectorLanes(u.dtype.scalar) < n) fail(i, `${u.dtype} is no vector here`);
+    if (n > 1 && !tiles.has(u.dtype) && !u.dtype.isBool && caps.vectorLanes(u.dtype.scalar) < n) fail(i, `${u.dtype} is no vector here`);
     if (isAlu(u.op)) { for (const s of u.src) if (s.dtype.count !== n) fail(i, "lanes differ"); }
     if ([Ops.FLOORDIV, Ops.FLOORMOD, Ops.REDUCE, Ops.GETTUPLE, Ops.STAGE].includes(u.op as never)) {
       fail(i, "is not for renderers");

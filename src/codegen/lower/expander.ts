@@ -11,6 +11,7 @@
 import { type DType, dtypes } from "../../dtype/dtype.ts";
 import { SpecError } from "../../helpers/errors.ts";
 import { prod, rangeOf } from "../../helpers/math.ts";
+import { readsShared } from "../../renderer/lanes.ts";
 import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax, vmin } from "../../uop/algebra/bounds.ts";
 import { slopeOf } from "../../uop/algebra/linear_form.ts";
@@ -163,6 +164,10 @@ class Expander {
   private product(u: UOp): UOp {
     const core = u.arg as TensorCore;
     const zero = constant(0, u.dtype.vec(elementsOf(core.c)));
+    if (readsShared(u)) {
+      const [a, b] = [u.src[0], u.src[1]].map((x) => this.place(x.src[0], -1, undefined));
+      return uop(Ops.WMMA, zero.dtype, [a, b, zero], core);
+    }
     const a = this.fragment(u.src[0], core.a, u.src[3]), b = this.fragment(u.src[1], core.b, u.src[4]);
     return uop(Ops.WMMA, zero.dtype, [a, b, zero], core);
   }
@@ -451,7 +456,8 @@ class Expander {
       loops,
       lifts,
       reduceLanes,
-      accumulators: accumulatorsFor(results),
+      // sums of a unit that goes on by itself are as many as its lanes have room for
+      accumulators: readsShared(u.src[0]) ? 1 : accumulatorsFor(results),
       guard: guarded ? (set) => this.guarded.set(u, [...this.guarded.get(u) ?? [], set]) : undefined,
       step: (i, values) => {
         if (!guarded) this.step(u, i, values);

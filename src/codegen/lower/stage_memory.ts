@@ -8,6 +8,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { prod } from "../../helpers/math.ts";
+import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { isPhase } from "../../uop/algebra/row_phases.ts";
 import { argOf, AxisKind, LocalArg } from "../../uop/core/args.ts";
@@ -186,7 +187,8 @@ export class StageMemory {
   ): void {
     const { copies } = this, positions = this.stepPositions(stages), { dtype } = loop, last = sizeOf(loop) - 1;
     // elements that one access may read stay together
-    const hasUnits = copies.nodes.some((x) => x.op === Ops.WMMA);
+    const unit = copies.nodes.find((x) => x.op === Ops.WMMA), hasUnits = unit !== undefined;
+    const late = (unit?.arg as TensorCore | undefined)?.shared !== undefined && depth > 2 ? 1 : 0;
     const together = hasUnits ? 1 : Math.max(...stages.map((x) => Math.floor(WIDE / x.dtype.itemsize)));
     const { bases, slots } = fillRing({
       memory,
@@ -197,6 +199,7 @@ export class StageMemory {
         k.op === Ops.CONST ? constant(Math.min(k.value, last), dtype) : k.lt(last).where(k, constant(last, dtype)),
       fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
       steps: Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
+      late,
     });
     stages.forEach((x, i) => {
       this.memory.set(x, 0, bases[i][0]);

@@ -526,7 +526,7 @@ export class Kernel {
       (n, a) => n * sizeOfPieces(a, AxisKind.LOCAL),
       this.unit?.core.lanes ?? 1,
     );
-    const group = this.grid ? { threads, onUnits: this.unit !== undefined } : undefined;
+    const group = this.grid ? { threads, core: this.unit?.core } : undefined;
     const made = stages.reduce((u, s) => stage(u, s, group), depth > 1 ? oneLoop(ast) : ast);
     if (depth === 0 || sharedBytesFor(toposort(made).map(sharedBytesOfStage)) <= sharedBytes) return made;
     this.applied = this.applied.flatMap((o): Opt[] => {

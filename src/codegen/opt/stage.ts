@@ -7,15 +7,18 @@
  *
  * On a grid all threads of a group fill a tile in shared memory. It lies as the input does, the range with stride 1 first:
  * both sides of the copy are wide accesses, and reads along that range are too. Rows are padded by 16 bytes, so that
- * neighboring rows lie in other banks. In a ring of buffers, tiles are fetched ahead.
+ * neighboring rows lie in other banks, or swizzled where matrix units find the tile by themselves. In a ring of buffers,
+ * tiles are fetched ahead.
  *
  * @module
  */
+import type { DType } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
+import { SWIZZLED_PIECE, SWIZZLED_ROW, SWIZZLED_ROWS, type SharedTile, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
@@ -34,14 +37,14 @@ const MAX_TILE = 1 << 20;
 /** What fills tiles on a grid. */
 interface Group {
   readonly threads: number;
-  /** Do matrix units read them? */
-  readonly onUnits: boolean;
+  /** The matrix unit that reads them. */
+  readonly core: TensorCore | undefined;
 }
 
 /** A tile of what a LOAD reads. */
 interface Tile {
-  /** Its ranges, and how far apart their iterations lie in memory. */
-  readonly steps: readonly (readonly [range: UOp, step: number])[];
+  /** Its ranges, how far apart their iterations lie in memory, and of how many of them: then all of the tile follow first. */
+  readonly steps: readonly (readonly [range: UOp, step: number, run?: number])[];
   /** The ranges of the copy, outermost first, and what the tile's ranges are in it. */
   readonly own: readonly UOp[];
   readonly renamed: ReadonlyMap<UOp, UOp>;
@@ -87,13 +90,15 @@ function isInside(r: UOp): boolean {
 
 /** How far an index moves by each step along a range, from where all ranges start; Infinity where the steps differ. */
 function stepOf(idx: UOp, r: UOp): number {
-  const ranges = rangesOf(idx), n = sizeOf(r) - 1;
-  const at = (i: number): number => {
-    const u = simplifyKernel(renameFree(idx, new Map(ranges.map((x) => [x, constant(x === r ? i : 0, x.dtype)]))));
-    return u.op === Ops.CONST ? u.value : NaN;
-  };
-  const from = at(0), step = at(1) - from;
-  return at(n) - from === step * n ? step : Infinity;
+  const n = sizeOf(r) - 1, from = indexAt(idx, r, 0), step = indexAt(idx, r, 1) - from;
+  return indexAt(idx, r, n) - from === step * n ? step : Infinity;
+}
+
+/** An index where range `r` is at `i` and all others are at their start; NaN where that is not known. */
+export function indexAt(idx: UOp, r: UOp, i: number): number {
+  const at = new Map(rangesOf(idx).map((x) => [x, constant(x === r ? i : 0, x.dtype)]));
+  const u = simplifyKernel(renameFree(idx, at));
+  return u.op === Ops.CONST ? u.value : NaN;
 }
 
 /** Is `l` read in one loop of a known size, with no other around it? Along that a ring is filled, once. */
@@ -111,14 +116,14 @@ function hasOneLoop(l: UOp, nodes: readonly UOp[]): boolean {
 function sharedTile(
   l: UOp,
   ring: number,
-  { threads, onUnits }: Group,
+  { threads, core }: Group,
   nodes: readonly UOp[],
   next: NextIds,
   fail: Fail,
 ): Tile | undefined {
   const inner = rangesOf(l).filter(isInside);
   if (!inner.some((r) => kindOf(r) === AxisKind.UNROLL) || inner.some((r) => sizeOf(r) === 0)) return undefined;
-  const idx = l.src[0].src[1], form = indexForm(idx);
+  const idx = l.src[0].src[1], form = indexForm(idx), onUnits = core !== undefined, { itemsize } = l.dtype;
   // matrix units read rows along the sum, also where its index has quotients
   const strides = new Map(inner.map((r) => [r, strideAlong(form, r) || (onUnits ? stepOf(idx, r) : Infinity)]));
   const stride = (r: UOp): number => Math.abs(strides.get(r)!);
@@ -130,7 +135,11 @@ function sharedTile(
     width *= sizeOf(r);
   }
   if (width === 1) width = sizeOf(inner[0]);
-  const size = prod(inner.map(sizeOf)), pad = WIDE / l.dtype.itemsize;
+  const size = prod(inner.map(sizeOf)), pad = WIDE / itemsize, isSwizzled = core?.shared !== undefined;
+  const row = SWIZZLED_ROW / itemsize, rows = size / width;
+  if (isSwizzled && (width % row !== 0 || rows % SWIZZLED_ROWS !== 0)) {
+    fail(`${rows} rows of ${width} elements are no swizzled rows of ${SWIZZLED_ROW} bytes`);
+  }
   let lanes = pad;
   while (lanes > 1 && (width % lanes !== 0 || size % (threads * lanes) !== 0)) lanes /= 2;
   const each = size / (threads * lanes);
@@ -146,16 +155,18 @@ function sharedTile(
     flat = plus(flat, times(r, left));
   }
   let before = 1;
-  const steps = inner.map((r) => {
+  const steps = inner.map((r): readonly [UOp, number, number?] => {
     const n = sizeOf(r), shifted = before === 1 ? flat : flat.floorDiv(before);
-    const digit = before * n === size ? shifted : shifted.floorMod(n);
+    const digit = before * n === size ? shifted : shifted.floorMod(n), from = before;
     renamed.set(r, r.dtype === dtype ? digit : digit.cast(r.dtype));
-    const step = before < width ? before : before / width * (width + pad);
     before *= n;
-    return [r, step] as const;
+    if (!isSwizzled) return [r, from < width ? from : from / width * (width + pad)];
+    if (from >= width) return [r, from / width * row];
+    // a row of the tile goes on in the next block
+    return from >= row ? [r, from * rows] : [r, from, before > row ? row / from : undefined];
   });
   const depth = ring > 1 && hasOneLoop(l, nodes) ? ring : 1;
-  return { steps, own, renamed, arg: new StageArg(next.stage++, "shared", width, depth) };
+  return { steps, own, renamed, arg: new StageArg(next.stage++, "shared", width, depth, isSwizzled) };
 }
 
 /** The LOADs of the input in a slot. */
@@ -183,7 +194,14 @@ export function stage(ast: UOp, opt: StageOpt, group?: Group): UOp {
     if (tile === undefined) continue;
     const { steps, own, renamed, arg } = tile, { dtype } = group === undefined ? steps[0][0] : l.src[0].src[1];
     let at: UOp | undefined;
-    for (const [r, step] of steps) at = plus(at, times(r.dtype === dtype ? r : r.cast(dtype), step));
+    for (const [r, step, run] of steps) {
+      const x = r.dtype === dtype ? r : r.cast(dtype);
+      if (run === undefined) at = plus(at, times(x, step));
+      else {
+        const block = blockOf(arg, prod(own.map(sizeOf)), l.dtype);
+        at = plus(plus(at, times(x.floorDiv(run), block)), times(x.floorMod(run), step));
+      }
+    }
     const value = simplifyKernel(renameFree(l, renamed));
     map.set(l, load(index(uop(Ops.STAGE, l.dtype, [value, ...own], arg), at!)));
   }
@@ -197,14 +215,29 @@ function elementsOf(u: UOp): number {
 
 /** Elements of one buffer of a STAGE, with what is not used behind its rows. */
 export function bufferSizeOf(u: UOp): number {
-  const { width } = argOf(u, Ops.STAGE), size = elementsOf(u);
-  return width === 0 ? size : size / width * (width + WIDE / u.dtype.itemsize);
+  const { width, isSwizzled } = argOf(u, Ops.STAGE), size = elementsOf(u);
+  return width === 0 || isSwizzled ? size : size / width * (width + WIDE / u.dtype.itemsize);
+}
+
+/** Elements of a block of swizzled rows, in a tile of `size`. */
+function blockOf({ width }: StageArg, size: number, { itemsize }: DType): number {
+  return size / width * SWIZZLED_ROW / itemsize;
+}
+
+/** How a unit finds the tile that `u`, a swizzled STAGE, keeps; `isAlong` as in {@linkcode SharedTile}. */
+export function sharedTileOf(u: UOp, isAlong: boolean): SharedTile {
+  return { isAlong, block: blockOf(argOf(u, Ops.STAGE), elementsOf(u), u.dtype) * u.dtype.itemsize };
 }
 
 /** Where in a buffer of STAGE `u` its element `flat` lies. */
 export function placeIn(u: UOp, flat: UOp): UOp {
-  const { width } = argOf(u, Ops.STAGE);
-  return width === 0 ? flat : simplifyKernel(flat.add(flat.floorDiv(width).mul(WIDE / u.dtype.itemsize)));
+  const arg = argOf(u, Ops.STAGE), { width } = arg;
+  if (width === 0) return flat;
+  const y = flat.floorDiv(width), { itemsize } = u.dtype, piece = SWIZZLED_PIECE / itemsize;
+  if (!arg.isSwizzled) return simplifyKernel(flat.add(y.mul(WIDE / itemsize)));
+  const row = SWIZZLED_ROW / itemsize, x = flat.floorMod(width), inRow = x.floorMod(row);
+  const turned = inRow.floorDiv(piece).xor(y.floorMod(SWIZZLED_ROWS)).mul(piece).add(inRow.floorMod(piece));
+  return simplifyKernel(x.floorDiv(row).mul(blockOf(arg, elementsOf(u), u.dtype)).add(y.mul(row)).add(turned));
 }
 
 /** Bytes of shared memory that `u` takes: 0 where it is no STAGE there. */

@@ -7,16 +7,17 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { elementsOf, type Fragment, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import { elementsOf, type Fragment, type SharedTile, SWIZZLED_ROW, type TensorCore } from "../../renderer/tensor_core_table.ts";
 import { indexForm } from "../../uop/algebra/linear_form.ts";
 import { productOf } from "../../uop/algebra/product_chain.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
 import { argOf, AxisKind, RangeArg } from "../../uop/core/args.ts";
 import { carrierOf, reduce } from "../../uop/core/carrier.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { dependsOn, freeIds, rangesOf } from "../../uop/core/ranges.ts";
+import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { indexAt, sharedTileOf } from "./stage.ts";
 
 /** x divided by 2^i, modulo 2^n, for a number of `bits` bits. */
 function field(x: UOp, i: number, n: number, bits: number): UOp {
@@ -61,7 +62,7 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
   const [a, b] = isSwapped ? [product.b, product.a] : [product.a, product.b];
   const make = (n: number, kind: AxisKind): UOp =>
     uop(Ops.RANGE, rows.dtype, [constant(n, rows.dtype)], new RangeArg(next++, kind));
-  const lane = make(core.lanes, AxisKind.WARP);
+  const lane = make(core.lanes, AxisKind.WARP), unit = inMemory(core, [a, b], [rows, columns], k);
   const [inA, inB, inC] = [core.a, core.b, core.c].map((f) => make(elementsOf(f), AxisKind.VECTOR));
   const typed = (x: UOp, like: UOp): UOp => x.dtype === like.dtype ? x : x.cast(like.dtype);
   const place = (x: UOp, f: Fragment, e: UOp, first: UOp, second: UOp): UOp =>
@@ -72,14 +73,36 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
         [second, typed(positionOf(f, lane, e, 1), second)],
       ]),
     );
-  const tile = uop(
-    Ops.WMMA,
-    core.output,
-    [place(a, core.a, inA, rows, k), place(b, core.b, inB, k, columns), inC, inA, inB],
-    core,
-  );
+  const operands = [place(a, core.a, inA, rows, k), place(b, core.b, inB, k, columns)];
+  const own = unit === undefined ? [inC, inA, inB] : [inC];
+  const tile = uop(Ops.WMMA, core.output, [...operands, ...own], unit ?? core);
   const sum = reduce(carrierOf(u), [tile], u.src.slice(1).filter((r) => r !== k));
   return place(substitute(ast, new Map([[u, sum]])), core.c, inC, rows, columns);
+}
+
+/**
+ * The unit as it finds its operands in shared memory; undefined where its lanes hold them.
+ * @throws {ArgumentError} where the operands are no tiles that it can read
+ */
+function inMemory(core: TensorCore, operands: readonly UOp[], sides: readonly UOp[], k: UOp): TensorCore | undefined {
+  if (core.shared === undefined) return undefined;
+  const tiles = operands.map((u, i): SharedTile => {
+    const base = u.op === Ops.LOAD && u.src.length === 1 ? u.src[0].src[0] : undefined;
+    if (base?.op !== Ops.STAGE || !argOf(base, Ops.STAGE).isSwizzled) {
+      throw new ArgumentError("apply TC", { reason: `the unit ${core} reads both operands from a STAGE, as they are` });
+    }
+    const idx = u.src[0].src[1], side = sides[i], row = SWIZZLED_ROW / u.dtype.itemsize;
+    const [near, far] = indexAt(idx, side, 1) === 1 ? [side, k] : [k, side];
+    const tile = sharedTileOf(base, near === side), block = tile.block / u.dtype.itemsize;
+    for (const [r, at] of [[near, (x: number) => x % row + Math.floor(x / row) * block], [far, (y: number) => y * row]] as const) {
+      for (const x of [1, sizeOf(r) / 2, sizeOf(r) - 1]) {
+        if (indexAt(idx, r, x) === at(x)) continue;
+        throw new ArgumentError("apply TC", { reason: `the unit ${core} cannot read how an operand lies in its STAGE` });
+      }
+    }
+    return tile;
+  });
+  return core.reading(tiles[0], tiles[1]);
 }
 
 /**

@@ -15,7 +15,17 @@ import { SpecError } from "../../helpers/errors.ts";
 import { argOf, type ConstValue } from "../../uop/core/args.ts";
 import { FUNCTION_OPS, Ops } from "../../uop/core/ops.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
-import { inLanes, isPacked, lanesOfWord, ROUNDED, sharedLayout, threadsOf, wordsOf } from "../lanes.ts";
+import {
+  inLanes,
+  isPacked,
+  lanesOfWord,
+  readsShared,
+  ROUNDED,
+  SHARED_ALIGN,
+  sharedLayout,
+  threadsOf,
+  wordsOf,
+} from "../lanes.ts";
 import type { Capabilities, LinearProgram } from "../renderer.ts";
 import type { TensorCore } from "../tensor_core_table.ts";
 import { C_LANGUAGE, cudaNames, floatLiteral, integerLiteral } from "./c.ts";
@@ -32,6 +42,7 @@ import {
   unwrap,
 } from "./cstyle.ts";
 import { HELPERS, matrixUnit, waitCopies } from "./cuda_helpers.ts";
+import { unitFunction, unitProduct, unitStatement } from "./cuda_units.ts";
 
 const { float16, bfloat16, float32, float64 } = dtypes;
 
@@ -256,11 +267,18 @@ const statements: Record<number, CStatement> = {
   [Ops.LDMATRIX]: (w, u, [at], name) =>
     `uint4 ${name} = ${call(w, u.arg === "trans" ? "ldmatrix_trans" : "ldmatrix", at)};`,
   [Ops.WMMA]: (w, u, src, name) => {
-    const unit = u.arg as TensorCore, helper = `mma_${unit.name}_${unit.input}`;
+    const unit = u.arg as TensorCore;
+    if (readsShared(u)) {
+      w.declare(unitFunction(unit), unitProduct(unit));
+      return `${unitFunction(unit)}(${src.join(", ")});`;
+    }
+    const helper = `mma_${unit.name}_${unit.input}`;
     w.declare(helper, matrixUnit(helper, unit));
     return `${type(w, u.dtype)} ${name} = ${helper}(${src.map(unwrap).join(", ")});`;
   },
 };
+
+statements[Ops.UNIT] = (_w, u, src) => unitStatement(u, src);
 
 function load(w: CWriter, u: UOp, { name, at }: CAddress): string {
   const d = u.dtype;
@@ -288,13 +306,22 @@ function open(_w: CWriter, program: LinearProgram, symbol: string): string[] {
   const lines = [
     `extern "C" __global__ void __launch_bounds__(${bounds}) ${symbol}(${args.join(", ")}) {`,
   ];
-  if (sharedLayout(program).nbytes > 0) lines.push("extern __shared__ __align__(128) unsigned char shared[];");
+  const { nbytes, align } = sharedLayout(program);
+  if (nbytes > 0) lines.push(`extern __shared__ __align__(${align}) unsigned char ${sharedName(align)}[];`);
   return lines;
+}
+
+/** Declarations of one name in a module have one alignment. */
+function sharedName(align: number): string {
+  return align > SHARED_ALIGN ? `shared${align}` : "shared";
 }
 
 function local(w: CWriter, u: UOp, name: string): string {
   const { scope, size } = argOf(u, Ops.LOCAL), t = memoryType(u.dtype.scalar);
-  if (scope === "shared") return `${t} *const ${name} = (${t} *)(shared + ${sharedLayout(w.program).at.get(u)});`;
+  if (scope === "shared") {
+    const { at, align } = sharedLayout(w.program);
+    return `${t} *const ${name} = (${t} *)(${sharedName(align)} + ${at.get(u)});`;
+  }
   return `__align__(16) ${t} ${name}[${size * u.dtype.count}];`;
 }
 

@@ -7,7 +7,8 @@
 import { dtypes } from "../../dtype/dtype.ts";
 import { elementsOf, type TensorCore } from "../tensor_core_table.ts";
 
-const FN = "static __device__ __forceinline__";
+/** What stands before a function that a kernel calls. */
+export const FN = "static __device__ __forceinline__";
 
 function copyAsync(nbytes: number): string {
   const mode = nbytes === 16 ? "cg" : "ca";

@@ -15,8 +15,9 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { throughAfter } from "../../uop/rewrite/walk.ts";
 import { identifier } from "../c/cstyle.ts";
 import { matrixTypes } from "../c/cuda_helpers.ts";
+import { DESCRIPTOR_HIGH, descriptorLow, unitFlags, unitInstruction, unitOrder } from "../c/cuda_units.ts";
 import { archNumber, PTX_OPS } from "../cuda_caps.ts";
-import { inLanes, isPacked, lanesOfWord, sharedLayout, wordsOf } from "../lanes.ts";
+import { inLanes, isPacked, lanesOfWord, readsShared, SHARED_ALIGN, sharedLayout, wordsOf } from "../lanes.ts";
 import type { Capabilities, LinearProgram, Renderer } from "../renderer.ts";
 import type { TensorCore } from "../tensor_core_table.ts";
 import { LinearVisitor, type Place } from "../visitor.ts";
@@ -44,13 +45,18 @@ function list(registers: readonly string[]): string {
 
 class Writer extends LinearVisitor<readonly string[]> {
   private readonly e: Emitter;
-  private readonly shared: ReadonlyMap<UOp, number>;
+  private readonly shared: ReturnType<typeof sharedLayout>;
   private readonly labels = new Map<UOp, string>();
 
   constructor(program: LinearProgram, private readonly symbol: string, arch: number) {
     super(program, "PTX");
     this.e = new Emitter(arch);
-    this.shared = sharedLayout(program).at;
+    this.shared = sharedLayout(program);
+  }
+
+  /** Has it shared memory of its own, which begins at a multiple of more than that of all kernels? */
+  private get isAligned(): boolean {
+    return this.shared.align > SHARED_ALIGN;
   }
 
   // ---- values: registers or constants, one, or a vector's components
@@ -93,7 +99,8 @@ class Writer extends LinearVisitor<readonly string[]> {
   protected local(u: UOp): readonly string[] {
     const { e } = this, { id, scope, size } = argOf(u, Ops.LOCAL);
     if (scope === "shared") {
-      const at = this.shared.get(u)!, [start] = e.once("shared", () => [e.op("b32", "mov.u32", "shared")]);
+      const at = this.shared.at.get(u)!;
+      const [start] = e.once("shared", () => [e.op("b32", "mov.u32", this.isAligned ? `${this.symbol}_shared` : "shared")]);
       return [at === 0 ? start : e.op("b32", "add.s32", start, `${at}`)];
     }
     e.line(`.local .align 16 .b8 local${id}[${size * u.dtype.itemsize}]`);
@@ -242,6 +249,23 @@ class Writer extends LinearVisitor<readonly string[]> {
     return into;
   }
 
+  /** A unit that reads shared memory and adds to its lanes' registers, at its own time. */
+  private unitProduct(u: UOp): void {
+    const unit = u.arg as TensorCore, e = this.e, [a, b] = unit.shared!.map((tile, i) => {
+      const at = e.op("b32", "shr.u32", this.addressOf(u.src[i]), "4");
+      const low = e.op("b32", "or.b32", at, `${descriptorLow(tile)}`);
+      return e.op("b64", "mov.b64", list([low, `${DESCRIPTOR_HIGH}`]));
+    });
+    const [yes] = e.once("true", () => [e.op("pred", "setp.ne.s32", "1", "0")]);
+    const sums = list(u.src.slice(2).map((x) => this.operand(x)));
+    e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${yes}, ${unitFlags(unit)}`);
+  }
+  /** The register of an address in shared memory. */
+  private addressOf(u: UOp): string {
+    const [, from, , offset] = /^\[([^+\]]+)(\+(-?\d+))?\]$/.exec(this.address(this.placeOf(u)).text)!;
+    return offset === undefined ? from : this.e.op("b32", "add.s32", from, offset);
+  }
+
   // ---- control
 
   protected enterLoop(u: UOp): readonly string[] {
@@ -292,7 +316,9 @@ class Writer extends LinearVisitor<readonly string[]> {
       case Ops.LDMATRIX:
         return this.matrixLoad(u);
       case Ops.WMMA:
-        return this.matrixUnit(u);
+        return readsShared(u) ? this.unitProduct(u) : this.matrixUnit(u);
+      case Ops.UNIT:
+        return this.e.line(unitOrder(u));
       case Ops.EXTRACT:
         return this.extract(u);
       case Ops.VECTORIZE:
@@ -313,8 +339,9 @@ class Writer extends LinearVisitor<readonly string[]> {
     const size = this.program.grid?.size ?? [1, 1, 1];
     // a group with tiles in registers may have them all
     const groups = this.program.uops.some((u) => u.op === Ops.WMMA) ? "\n.minnctapersm 1" : "";
+    const shared = this.isAligned ? `.extern .shared .align ${this.shared.align} .b8 ${this.symbol}_shared[];\n` : "";
     return [
-      `.visible .entry ${this.symbol}(${args.map((a) => `\n  ${a}`).join(",")}`,
+      `${shared}.visible .entry ${this.symbol}(${args.map((a) => `\n  ${a}`).join(",")}`,
       `)\n.maxntid ${size.join(", ")}${groups}\n{`,
       this.e.body(),
       "  ret;\n}\n",
@@ -342,7 +369,7 @@ export class PtxRenderer implements Renderer {
   /** What stands before all kernels of a module. */
   get header(): string {
     return `.version ${ptxVersion(archNumber(this.arch))}\n.target ${this.arch}\n.address_size 64\n\n` +
-      ".extern .shared .align 128 .b8 shared[];\n";
+      `.extern .shared .align ${SHARED_ALIGN} .b8 shared[];\n`;
   }
   /** One kernel, under any name. */
   body(program: LinearProgram, symbol: string): string {

@@ -294,7 +294,8 @@ export class LocalArg implements ArgRecord {
 
 /**
  * How a STAGE keeps its tile: whose memory it is (scope), and of how many buffers in a ring (depth). Where `width` is not 0
- * it lies in rows of so many elements, each followed by 16 bytes that are not used; else one element after the other.
+ * it lies in rows of so many elements, each followed by 16 bytes that are not used, or (`isSwizzled`) as matrix units read
+ * it that find their operands in shared memory (SharedTile in renderer/tensor_core_table.ts); else one element after the other.
  * The scheduler leaves the scope of a row undecided: code generation computes its elements where they are read, or gives each
  * thread memory for it. What a phase hands to the next one (scope phase) the threads of a group share.
  */
@@ -305,15 +306,16 @@ export class StageArg implements ArgRecord {
     readonly scope: Scope | "undecided" | "phase",
     readonly width: number = 0,
     readonly depth: number = 1,
+    readonly isSwizzled: boolean = false,
   ) {
-    this.hash = mix(mix(mix(hashString(scope), depth), width), id);
+    this.hash = mix(mix(mix(hashString(scope), depth), isSwizzled ? -width : width), id);
   }
   same(o: ArgRecord): boolean {
     return o instanceof StageArg && o.id === this.id && o.scope === this.scope && o.depth === this.depth &&
-      o.width === this.width;
+      o.width === this.width && o.isSwizzled === this.isSwizzled;
   }
   toString(): string {
-    return `${this.id} ${this.scope}${this.width ? ` rows of ${this.width}` : ""}${
+    return `${this.id} ${this.scope}${this.width ? ` ${this.isSwizzled ? "swizzled " : ""}rows of ${this.width}` : ""}${
       this.depth > 1 ? `, ${this.depth} buffers` : ""
     }`;
   }

@@ -56,7 +56,8 @@ export const Ops = {
   END: 30, // src [RANGE]
   IF: 31, // src [condition]; arg tells blocks of one condition apart
   ENDIF: 32, // src [IF]
-  BARRIER: 33, // src what comes before; all threads of the group wait for each other and see each other's shared memory
+  BARRIER: 33, // src what comes before; all threads of the group wait for each other and see each other's shared memory.
+  // arg n (0 where absent): so many batches of WMMAs that read it may still be on their way
   SHUFFLE: 67, // src [value]; arg mask: the value of lane (own lane XOR mask) of the warp. All lanes take part
   ASYNC_COPY: 68, // src [INDEX of shared LOCAL, INDEX of PARAM, gate?]; arg bytes (4, 8, 16): starts a copy; zeros without gate
   ASYNC_COMMIT: 69, // src what comes before; closes a batch of ASYNC_COPYs of this thread
@@ -99,7 +100,11 @@ export const Ops = {
   MULACC: 63, // P only: a * b + c, fused where the device fuses
   // matrix units
   WMMA: 64, // P: src [a, b, c], each the thread's elements of a tile as a vector; arg TensorCore: a * b + c.
-  // K: src [a, b, element, element of a, element of b], VECTOR ranges that count a thread's elements: one of a * b
+  // Where the unit reads shared memory, a and b are INDEXes of a tile's first element there.
+  // K: src [a, b, element, element of a, element of b], VECTOR ranges that count a thread's elements: one of a * b. The last
+  // two are missing where the unit reads shared memory: a and b are LOADs of a tile's first element
+  UNIT: 78, // P: orders WMMAs that read shared memory; src none, later the ACCs that they add to; arg "begin" | "commit" (a batch of them), "publish" (what the
+  // thread wrote to shared memory is seen by them), or n: waits until at most n batches are still on their way
   LDMATRIX: 71, // P: src [INDEX of shared LOCAL (a row of 8 16-bit elements a lane)]; arg "" or "trans"; four 8x8 tiles, as mma holds them
 } as const;
 
@@ -201,6 +206,7 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   MULACC: [3, 0, 3],
   WMMA: [N, COLLECTIVE, 0],
   LDMATRIX: [1, COLLECTIVE, 0],
+  UNIT: [N, COLLECTIVE, 0],
 };
 
 const names = Object.keys(Ops) as (keyof typeof Ops)[];

@@ -233,7 +233,10 @@ export const specKernel: Spec = table("kernel", aluTest, {
   LOAD: loadTest,
   STORE: storeTest,
   STAGE: (u) => check(u.arg instanceof StageArg && u.src.slice(1).every(isLoop), "STAGE has a value and ranges"),
-  WMMA: (u) => check(u.src.length === 5 && u.src.slice(2).every(isLoop), "WMMA has two values and three ranges here"),
+  WMMA: (u) => check(
+      (u.src.length === 5 || u.src.length === 3) && u.src.slice(2).every(isLoop),
+      "WMMA has two values and three ranges here, or one",
+    ),
 });
 
 const readsAcc = (u: UOp): boolean => u.src[0].op === Ops.ACC || u.src[0].op === Ops.AFTER;
@@ -258,6 +261,7 @@ export const specLinear: Spec = table("linear", aluTest, {
   ASYNC_WAIT: (u) => check(typeof u.arg === "number", "ASYNC_WAIT has a number of batches"),
   LANES: lanes,
   WMMA: (u) => check(u.src.length === 3 && u.src[2].dtype === u.dtype, "WMMA adds to a tile of its dtype"),
+  UNIT: (u) => check(typeof u.arg === "number" || typeof u.arg === "string", "UNIT says what it orders"),
   LDMATRIX: (u) => check(u.src[0].op === Ops.INDEX && u.dtype.count === 8, "LDMATRIX reads 8 elements a lane"),
   FLOORDIV: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORDIV",
   FLOORMOD: (u) => u.dtype.isUnsigned ? aluTest(u) : "codegen lowers FLOORMOD",

@@ -191,7 +191,10 @@ class SmallFloats {
         return small ? uop(u.op, dtype, src, u.arg).cast(wide) : u.withSrc(src);
       case Ops.WMMA:
         // matrix units take small dtypes as they are
-        return u.withSrc(src.map((x, i) => this.isSmall(u.src[i].dtype) ? narrow(x, u.src[i].dtype) : x));
+        return u.withSrc(src.map((x, i) => {
+          const { op, dtype } = u.src[i];
+          return op !== Ops.INDEX && this.isSmall(dtype) ? narrow(x, dtype) : x;
+        }));
       case Ops.CAST: {
         const from = u.src[0].dtype;
         if (small) return from === dtype ? src[0] : this.round(oddFloat(src[0]), dtype);
