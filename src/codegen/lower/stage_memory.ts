@@ -198,7 +198,8 @@ export class StageMemory {
       tileAt: (k) =>
         k.op === Ops.CONST ? constant(Math.min(k.value, last), dtype) : k.lt(last).where(k, constant(last, dtype)),
       fill: (i, base, tile, slot) => this.fill(stages[i], base, new Map([[loop, tile]]), slot),
-      steps: Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
+      // a unit that is still busy holds up who gives it more: copies come first
+      steps: late > 0 ? 1 : Math.ceil(prod(positions.map((p) => copies.sizes[p])) / together),
       late,
     });
     stages.forEach((x, i) => {
