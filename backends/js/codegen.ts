@@ -163,8 +163,9 @@ class Writer extends LaneVisitor<string> {
       const read = `(i) => (check(i, 1, ${size}, "${name}"), ${fill(text, `${name}[i]`)})`;
       return `{ at: ${at}, watch: watch${name}, itemsize: ${base.dtype.itemsize}, read: ${read} }`;
     });
+    this.line(`me.offer(readShared(cores[${at}], me, [${tiles.join(", ")}]));`);
     this.meet(false);
-    this.line(`const ${id} = multiplyShared(cores[${at}], me, [${tiles.join(", ")}], [${c}]);`);
+    this.line(`const ${id} = multiplyShared(cores[${at}], me, [${c}]);`);
     this.flops += 2 * m * n * k / lanes;
     return Array.from({ length: u.dtype.count }, (_, l) => `${id}[${l}]`);
   }

@@ -9,7 +9,14 @@
 import { dtypes } from "../../src/dtype/dtype.ts";
 import { SpecError } from "../../src/helpers/errors.ts";
 import type { LinearProgram } from "../../src/renderer/renderer.ts";
-import { elementsOf, type Fragment, positionIn, swizzle, SWIZZLED_ROW, type TensorCore } from "../../src/renderer/tensor_core_table.ts";
+import {
+  elementsOf,
+  type Fragment,
+  positionIn,
+  swizzle,
+  SWIZZLED_ROW,
+  type TensorCore,
+} from "../../src/renderer/tensor_core_table.ts";
 import { argOf } from "../../src/uop/core/args.ts";
 import { isCollective, Ops } from "../../src/uop/core/ops.ts";
 
@@ -230,41 +237,29 @@ interface TileMemory {
   readonly read: (i: number) => number;
 }
 
-/** The thread's elements of A * B + C, where A and B are in shared memory. One thread tells for all what was read. */
-export function multiplyShared(
-  core: TensorCore,
-  context: ThreadContext,
-  tiles: readonly TileMemory[],
-  c: readonly number[],
-): number[] {
-  const [a, b] = tiles.map(({ at, itemsize, watch, read }, i) => {
-    const { isAlong, block } = core.shared![i], seen = new Map<number, number>();
-    return (side: number, k: number): number => {
-      const [x, y] = isAlong ? [side, k] : [k, side], far = Math.floor(x * itemsize / SWIZZLED_ROW);
-      const place = at * itemsize + far * block + y * SWIZZLED_ROW + x * itemsize % SWIZZLED_ROW;
-      const element = swizzle(place) / itemsize, known = seen.get(element);
-      if (known !== undefined) return known;
-      if (context.me % core.lanes === 0) {
-        const { epoch } = context;
-        watch.onRead(element, 1, context.me, epoch);
-        context.products.start(() => watch.onLateRead(element, epoch));
-      }
-      const value = read(element);
-      seen.set(element, value);
-      return value;
-    };
+/** What the lanes of a warp offer of operands in shared memory: the first one both, by side and element of the sum. */
+export function readShared(core: TensorCore, context: ThreadContext, tiles: readonly TileMemory[]): Float64Array[] {
+  if (context.lane > 0) return [];
+  return tiles.map(({ at, itemsize, watch, read }, i) => {
+    const { isAlong, block } = core.shared![i], sides = i === 0 ? core.m : core.n, { epoch } = context;
+    return Float64Array.from({ length: sides * core.k }, (_, e) => {
+      const k = e % core.k, side = Math.floor(e / core.k), [x, y] = isAlong ? [side, k] : [k, side];
+      const far = Math.floor(x * itemsize / SWIZZLED_ROW) * block;
+      const place = swizzle(at * itemsize + far + y * SWIZZLED_ROW + x * itemsize % SWIZZLED_ROW) / itemsize;
+      watch.onRead(place, 1, context.me, epoch);
+      context.products.start(() => watch.onLateRead(place, epoch));
+      return read(place);
+    });
   });
-  // the first thread reads what the others' elements need, too
-  if (context.me % core.lanes === 0) {
-    for (let k = 0; k < core.k; k++) {
-      for (let row = 0; row < core.m; row++) a(row, k);
-      for (let column = 0; column < core.n; column++) b(column, k);
-    }
-  }
+}
+
+/** The thread's elements of A * B + C, of what the first lane of the warp offered. */
+export function multiplyShared(core: TensorCore, context: ThreadContext, c: readonly number[]): number[] {
+  const [a, b] = context.from(0) as Float64Array[];
   return c.map((start, e) => {
     const [row, column] = positionIn(core.c, context.me % core.lanes, e);
     let sum = start;
-    for (let k = 0; k < core.k; k++) sum += a(row, k) * b(column, k);
+    for (let k = 0; k < core.k; k++) sum += a[row * core.k + k] * b[column * core.k + k];
     return Math.fround(sum);
   });
 }

@@ -14,7 +14,7 @@ export {
 } from "../../src/dtype/convert.ts";
 export { f16Bits as f16bits, f16Round as f16round, f16Value as f16value } from "../../src/dtype/float16.ts";
 export { wholeQuotient } from "../../src/helpers/math.ts";
-export { matrixElements, multiply, multiplyShared } from "./grid.ts";
+export { matrixElements, multiply, multiplyShared, readShared } from "./grid.ts";
 
 /** Memory as a kernel sees it. */
 export type Elements = Uint8Array | BigInt64Array;

@@ -29,7 +29,7 @@ export interface Fragment {
 export interface SharedTile {
   /** Do the rows or columns of the product lie side by side, rather than the elements of the sum? */
   readonly isAlong: boolean;
-  /** Bytes from a row of 128 bytes to the one that it goes on in. */
+  /** Bytes from a row of 128 bytes to the one that it goes on in; 0 where that is not known yet. */
   readonly block: number;
 }
 
@@ -77,7 +77,8 @@ export class TensorCore implements ArgRecord {
   }
   /** As printed graphs show it. */
   toString(): string {
-    const tiles = this.shared?.map(({ isAlong, block }) => ` ${isAlong ? "along" : "across"} ${block}`) ?? [];
+    const tiles =
+      this.shared?.map(({ isAlong, block }) => block === 0 ? "" : `${isAlong ? " along " : " across "}${block}`) ?? [];
     return `${this.name} ${this.input} ${this.output}${tiles.join("")}`;
   }
 }

@@ -32,7 +32,9 @@ export function verifyLinear(uops: readonly UOp[], caps: Capabilities): void {
     top.seen.add(u);
     if (u.op === Ops.RANGE || u.op === Ops.IF) scopes.push({ head: u, seen: new Set([u]) });
     const n = u.dtype.count;
-    if (n > 1 && !tiles.has(u.dtype) && !u.dtype.isBool && caps.vectorLanes(u.dtype.scalar) < n) fail(i, `${u.dtype} is no vector here`);
+    if (n > 1 && !tiles.has(u.dtype) && !u.dtype.isBool && caps.vectorLanes(u.dtype.scalar) < n) {
+      fail(i, `${u.dtype} is no vector here`);
+    }
     if (isAlu(u.op)) { for (const s of u.src) if (s.dtype.count !== n) fail(i, "lanes differ"); }
     if ([Ops.FLOORDIV, Ops.FLOORMOD, Ops.REDUCE, Ops.GETTUPLE, Ops.STAGE].includes(u.op as never)) {
       fail(i, "is not for renderers");

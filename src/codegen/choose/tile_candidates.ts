@@ -51,6 +51,17 @@ function unitTiles(): Tile[] {
   return out;
 }
 
+/** Of units that read shared memory: its rows of 128 bytes are four of their sums. */
+function sharedTiles(): Tile[] {
+  const out: Tile[] = [];
+  for (const near of [1, 2]) {
+    for (const down of [1, 2, 4]) {
+      for (const across of [1, 2, 3]) out.push({ rows: [near, down, 1], columns: [across, 1, 1], depth: 4 });
+    }
+  }
+  return out;
+}
+
 function threadTiles(): Tile[] {
   const out: Tile[] = [];
   const sides = THREAD_PIECES.flatMap(([near, far]) => THREADS_ALONG.map((n): Pieces => [near, n, far]));
@@ -60,7 +71,12 @@ function threadTiles(): Tile[] {
   return out;
 }
 
-const UNIT_TILES = unitTiles(), THREAD_TILES = threadTiles();
+const UNIT_TILES = unitTiles(), SHARED_TILES = sharedTiles(), THREAD_TILES = threadTiles();
+
+/** The tiles that a matrix unit may have, or threads without one. */
+function tilesOf(core: TensorCore | undefined): readonly Tile[] {
+  return core === undefined ? THREAD_TILES : core.shared === undefined ? UNIT_TILES : SHARED_TILES;
+}
 
 /** A product: its two reads, and its axes. */
 interface Matrices {
@@ -138,19 +154,45 @@ class TileChooser {
     private readonly isFlat: boolean = false,
   ) {}
 
-  /** The first matrix unit that can do it, by number; -1 for none. */
-  unit(): number {
+  /** Can a matrix unit do it? */
+  private isFor(core: TensorCore): boolean {
     const { rows, columns, sum } = this.matrices;
-    return this.caps.grid!.tensorCores.findIndex((core) => {
-      if (this.isFlat) return this.sizes[sum] >= core.k && hasProduct(this.kernel, core);
-      const axes = isAllowed(core) ? this.kernel.productAxes(core) : undefined;
-      return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
-    });
+    if (core.shared !== undefined && !this.isInRows(core)) return false;
+    if (this.isFlat) return this.sizes[sum] >= core.k && hasProduct(this.kernel, core);
+    const axes = isAllowed(core) ? this.kernel.productAxes(core) : undefined;
+    return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
+  }
+
+  /** Can a unit that reads shared memory take the operands as they are read, in rows that lie evenly apart? */
+  private isInRows(core: TensorCore): boolean {
+    const { kernel, isFlat, matrices: { reads, rows, columns, sum } } = this;
+    if (isFlat || !reads.every(({ strides }) => [rows, columns, sum].every((i) => Number.isFinite(strides[i])))) {
+      return false;
+    }
+    const product = toposort(kernel.ast).map((u) => productOf(u, core)).find((p) => p !== undefined);
+    return product !== undefined && [product.a, product.b].every((x) => x.op === Ops.LOAD && x.src.length === 1);
+  }
+
+  /** The matrix units that can do it, by number: the first that has its lanes hold operands, and those that do not. */
+  units(): readonly number[] {
+    const { tensorCores } = this.caps.grid!;
+    const first = tensorCores.findIndex((core) => core.shared === undefined && this.isFor(core));
+    return tensorCores.flatMap((core, i) => i === first || (core.shared !== undefined && this.isFor(core)) ? [i] : []);
   }
 
   /** The best of all tiles; undefined where none fit. */
   choose(): Choice | undefined {
-    const { matrices: { rows, columns, sum, loops }, sizes, store, outputs } = this, number = this.unit();
+    const numbers = this.units();
+    let best: Choice | undefined;
+    for (const number of numbers.length === 0 ? [-1] : numbers) {
+      const made = this.chooseFor(number);
+      if (made !== undefined && (best === undefined || made.time < best.time)) best = made;
+    }
+    return best;
+  }
+
+  private chooseFor(number: number): Choice | undefined {
+    const { matrices: { rows, columns, sum, loops }, sizes, store, outputs } = this;
     const operandOf = (axis: number): Operand => {
       const a = this.readOf(axis), { itemsize } = a.dtype, piece = pieceOf(a, [rows, columns, sum], sizes);
       return { size: sizes[axis], itemsize, piece, isAlong: this.isAlong(a) };
@@ -162,7 +204,7 @@ class TileChooser {
     const operands = [operandOf(rows), operandOf(columns)] as const;
     const model = new TileModel({ core, operands, sum: sizes[sum], loops, batch, isSideBySide }, this.caps.grid!);
     let best: Choice | undefined;
-    for (const tile of core === undefined ? THREAD_TILES : UNIT_TILES) {
+    for (const tile of tilesOf(core)) {
       const made = model.estimate(tile);
       if (made !== undefined && (best === undefined || made.time < best.time)) best = { tile, ...made, number };
     }
@@ -282,7 +324,7 @@ function mergedProduct(
   if (matrices === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const chooser = new TileChooser(kernel, caps, matrices, sizes, outputs, store);
-  const known = chooser.unit() === found.number ? found : chooser.choose();
+  const known = chooser.units()[0] === found.number ? found : chooser.choose();
   if (known === undefined) return undefined;
   chooser.run(known);
   return kernel;

@@ -53,7 +53,9 @@ function fragmentsOf(values: readonly UOp[]): UOp[] {
     seen.add(u);
     if (u.op === Ops.LDMATRIX || (u.op === Ops.LOAD && u.src[0].op === Ops.INDEX)) found.add(u);
     // what other products or other lanes give is no operand in memory
-    else if (u.op !== Ops.WMMA && u.op !== Ops.SHUFFLE && u.op !== Ops.LOAD && u.op !== Ops.INDEX) stack.push(...u.src.toReversed());
+    else if (u.op !== Ops.WMMA && u.op !== Ops.SHUFFLE && u.op !== Ops.LOAD && u.op !== Ops.INDEX) {
+      stack.push(...u.src.toReversed());
+    }
   }
   return [...found];
 }

@@ -107,6 +107,20 @@ const BY_THREADS: Costs = {
   idle: 0.1,
   registers: 10,
 };
+/**
+ * Of units that read shared memory: bytes of it that are read and written in a clock, bytes that copies bring in a clock, and
+ * clocks from a copy's start until it has arrived, beside what it takes to come.
+ */
+const SHARED_RATE = 128, COPY_RATE = 56, ARRIVAL = 1000;
+/** Rings of their tiles: the slots of others are found by division. A tile is read for one iteration more than its own. */
+const UNIT_RINGS: readonly number[] = [4, 8, 3], LATE = 1;
+const ON_SHARED: Costs = {
+  ...ON_UNITS,
+  multiply: 1,
+  step: 0,
+  start: 600,
+  store: 15,
+};
 /** How much longer copies take along a side that is no power of two: of three, and of more pieces that are. */
 const THREE_PIECES = 1.1, MORE_PIECES = 1.7;
 /** Bytes of an asynchronous copy, at least. */
@@ -115,6 +129,8 @@ const LEAST_PIECE = 4;
 const ELEMENT = 5, ELEMENT_LATENCY = 450;
 /** Elements copied one by one that take a thread as long again for want of registers. */
 const MANY_ELEMENTS = 500;
+/** Sums that a thread may hold for a unit that adds to them. */
+const MOST_SUMS = 192;
 /** Most registers of a thread, and shared memory that a group has beside its own. */
 const MOST_REGISTERS = 255, GROUP_SHARED = 1024;
 /** Part of the padded product that must be useful: else the next smaller tile is better. */
@@ -155,7 +171,7 @@ export class TileModel {
 
   constructor(readonly product: Product, private readonly grid: GridCaps) {
     const { core, operands } = product;
-    this.costs = core === undefined ? BY_THREADS : ON_UNITS;
+    this.costs = core === undefined ? BY_THREADS : core.shared === undefined ? ON_UNITS : ON_SHARED;
     this.unit = core === undefined ? [1, 1, 1] : [core.m, core.n, core.k];
     this.isByElement = operands.some((o) => o.piece < LEAST_PIECE);
   }
@@ -174,14 +190,67 @@ export class TileModel {
     return this.product.operands[0].itemsize;
   }
 
+  /** Would most of the tiles be padding? */
+  private isWasted(x: number, y: number, deep: number): boolean {
+    const { operands: [{ size: m }, { size: n }], sum } = this.product;
+    return m * n * sum < LEAST_USE * roundUp(m, x) * roundUp(n, y) * roundUp(sum, deep);
+  }
+
+  /** Groups of a unit of the device at a time; 0 where there is no room for one. */
+  private residentOf(bytes: number, registers: number, threads: number): number {
+    const { grid } = this;
+    return Math.min(
+      Math.floor(grid.unitShared / (bytes + GROUP_SHARED)),
+      Math.floor(grid.unitRegisters / (registers * threads)),
+      Math.floor(grid.unitThreads / threads),
+      32,
+    );
+  }
+
+  /** Microseconds of all tiles of so many rows and columns, of the clocks that so many groups of a unit take. */
+  private inWaves(x: number, y: number, resident: number, timeOf: (groups: number) => number): number {
+    const { operands: [a, b], batch } = this.product, { units } = this.grid;
+    const groups = ceilDiv(a.size, x) * ceilDiv(b.size, y) * batch, wave = units * resident;
+    const full = Math.floor(groups / wave), left = ceilDiv(groups - full * wave, units);
+    return LAUNCH + (full * timeOf(resident) + (left > 0 ? timeOf(left) : 0)) / CLOCK;
+  }
+
+  /** {@linkcode estimate} of units that read shared memory by themselves, while threads copy what they read later. */
+  private estimateShared({ rows, columns, depth }: Tile, core: TensorCore): TileEstimate | undefined {
+    const { product: { operands, sum, loops, isSideBySide }, grid, costs, itemsize } = this;
+    const x = sideOf(rows, core.m), y = sideOf(columns, core.n), deep = depth * core.k;
+    const threads = rows[1] * columns[1] * core.lanes, held = x * y / threads;
+    const registers = Math.min(MOST_REGISTERS, roundUp(held + costs.registers, 8)), bytes = (x + y) * deep * itemsize;
+    const isWhole = [x, y].every((side) => side * deep * itemsize % (threads * WIDE) === 0);
+    if (threads > grid.maxGroupThreads || held > MOST_SUMS || !isWhole || this.isWasted(x, y, deep)) return undefined;
+    if (operands.some(({ piece }) => piece < WIDE) || !grid.hasAsyncCopy) return undefined;
+    const steps = ceilDiv(sum, deep) * loops, copy = bytes / COPY_RATE;
+    const read = x * y / (core.m * core.n) * (core.m + core.n) * deep * itemsize;
+    const work = [this.multiply(x * y * deep), (read + bytes) / SHARED_RATE, copy];
+    const step = work.reduce((n, t) => n + t ** 4, 0) ** 0.25;
+    const store = (isSideBySide ? costs.store : costs.storeApart) * x * y / 128;
+    let best: TileEstimate | undefined;
+    for (const ring of UNIT_RINGS) {
+      const resident = this.residentOf(ring * bytes, registers, threads),
+        arrival = (ARRIVAL + copy) / (ring - 1 - LATE);
+      if (resident === 0 || ring * bytes > grid.sharedBytes) continue;
+      const time = this.inWaves(x, y, resident, (groups) => {
+        return steps * Math.max(groups * step, arrival) + groups * store + costs.start;
+      });
+      if (best === undefined || time < best.time) best = { time, ring };
+    }
+    return best;
+  }
+
   /** What a tile costs; undefined where the device cannot have it, or most of it would be padding. */
-  estimate({ rows, columns, depth }: Tile): TileEstimate | undefined {
-    const { product, grid, costs, unit } = this, { operands, core, sum, loops, batch } = product;
+  estimate(tile: Tile): TileEstimate | undefined {
+    const { product, grid, costs, unit } = this, { operands, core, sum, loops } = product;
+    if (core?.shared !== undefined) return this.estimateShared(tile, core);
+    const { rows, columns, depth } = tile;
     const lanes = core?.lanes ?? 1, threads = rows[1] * columns[1] * lanes, warps = ceilDiv(threads, 32);
     const x = sideOf(rows, unit[0]), y = sideOf(columns, unit[1]), deep = depth * unit[2];
     if (threads > grid.maxGroupThreads) return undefined;
-    const [m, n] = [operands[0].size, operands[1].size];
-    if (m * n * sum < LEAST_USE * roundUp(m, x) * roundUp(n, y) * roundUp(sum, deep)) return undefined;
+    if (this.isWasted(x, y, deep)) return undefined;
     let bytes = 0, copy = 0, elements = 0;
     for (let k = 0; k < 2; k++) {
       const { itemsize, piece, isAlong } = operands[k], side = k === 0 ? x : y, count = side * deep;
@@ -201,15 +270,7 @@ export class TileModel {
     const held = core === undefined ? near * across + near + across : 4 * near * across + 4 * near + 2 * across;
     const registers = Math.min(MOST_REGISTERS, roundUp(held + costs.registers, 8));
     if (held > MOST_REGISTERS) return undefined;
-    const resident = Math.max(
-      1,
-      Math.min(
-        Math.floor(grid.unitShared / (ring * bytes + GROUP_SHARED)),
-        Math.floor(grid.unitRegisters / (registers * threads)),
-        Math.floor(grid.unitThreads / threads),
-        32,
-      ),
-    );
+    const resident = Math.max(1, this.residentOf(ring * bytes, registers, threads));
     // of each warp, or of each thread
     const read = core === undefined
       ? threads * (near + across) * deep * this.itemsize / 128
@@ -221,10 +282,7 @@ export class TileModel {
       const idle = (n: number): number => Math.max(1, costs.warps / (n * warps)) ** costs.idle;
       return steps * Math.max(groups * step * idle(groups), step * idle(1) + late) + groups * store + costs.start;
     };
-    const groups = ceilDiv(m, x) * ceilDiv(n, y) * batch, wave = grid.units * resident;
-    const full = Math.floor(groups / wave), left = ceilDiv(groups - full * wave, grid.units);
-    const clocks = full * timeOf(resident) + (left > 0 ? timeOf(left) : 0);
-    return { time: LAUNCH + clocks / CLOCK, ring };
+    return { time: this.inWaves(x, y, resident, timeOf), ring };
   }
 
   private ringOf(bytes: number, steps: number): number {

@@ -18,7 +18,13 @@ import { prod } from "../../helpers/math.ts";
 import { vmax } from "../../uop/algebra/bounds.ts";
 import { indexForm, slopeOf, strideAlong } from "../../uop/algebra/linear_form.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
-import { SWIZZLED_PIECE, SWIZZLED_ROW, SWIZZLED_ROWS, type SharedTile, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import {
+  type SharedTile,
+  SWIZZLED_PIECE,
+  SWIZZLED_ROW,
+  SWIZZLED_ROWS,
+  type TensorCore,
+} from "../../renderer/tensor_core_table.ts";
 import { argOf, AxisKind, RangeArg, StageArg } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { freeIds, iterationsOf, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";

@@ -7,7 +7,13 @@
  * @module
  */
 import { ArgumentError } from "../../helpers/errors.ts";
-import { elementsOf, type Fragment, type SharedTile, SWIZZLED_ROW, type TensorCore } from "../../renderer/tensor_core_table.ts";
+import {
+  elementsOf,
+  type Fragment,
+  type SharedTile,
+  SWIZZLED_ROW,
+  type TensorCore,
+} from "../../renderer/tensor_core_table.ts";
 import { indexForm } from "../../uop/algebra/linear_form.ts";
 import { productOf } from "../../uop/algebra/product_chain.ts";
 import { simplifyKernel } from "../../uop/algebra/valid.ts";
@@ -94,10 +100,17 @@ function inMemory(core: TensorCore, operands: readonly UOp[], sides: readonly UO
     const idx = u.src[0].src[1], side = sides[i], row = SWIZZLED_ROW / u.dtype.itemsize;
     const [near, far] = indexAt(idx, side, 1) === 1 ? [side, k] : [k, side];
     const tile = sharedTileOf(base, near === side), block = tile.block / u.dtype.itemsize;
-    for (const [r, at] of [[near, (x: number) => x % row + Math.floor(x / row) * block], [far, (y: number) => y * row]] as const) {
+    for (
+      const [r, at] of [[near, (x: number) => x % row + Math.floor(x / row) * block], [
+        far,
+        (y: number) => y * row,
+      ]] as const
+    ) {
       for (const x of [1, sizeOf(r) / 2, sizeOf(r) - 1]) {
         if (indexAt(idx, r, x) === at(x)) continue;
-        throw new ArgumentError("apply TC", { reason: `the unit ${core} cannot read how an operand lies in its STAGE` });
+        throw new ArgumentError("apply TC", {
+          reason: `the unit ${core} cannot read how an operand lies in its STAGE`,
+        });
       }
     }
     return tile;

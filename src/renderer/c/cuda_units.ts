@@ -52,11 +52,13 @@ export function unitFunction(unit: TensorCore): string {
 export function unitProduct(unit: TensorCore): string {
   const n = elementsOf(unit.c), sums = rangeOf(n).map((i) => `d${i}`);
   const [a, b] = unit.shared!.map((tile, i) =>
-    `((unsigned)__cvta_generic_to_shared(${"ab"[i]}) >> 4 | ${descriptorLow(tile)}ull | ${DESCRIPTOR_HIGH}ull << 32)`
+    `(unsigned)__cvta_generic_to_shared(${"ab"[i]}) >> 4 | ${descriptorLow(tile)}u`
   );
   return `${FN} void ${unitFunction(unit)}(const void *a, const void *b, ${sums.map((x) => `float &${x}`).join(", ")}) {
-  asm volatile("{ .reg .pred p; setp.ne.s32 p, 1, 0; ${unitInstruction(unit)} {${sums.map((_, i) => `%${i}`).join(", ")}}, "
-    "%${n}, %${n + 1}, p, ${unitFlags(unit)}; }" : ${sums.map((x) => `"+f"(${x})`).join(", ")} : "l"(${a}), "l"(${b}));
+  asm volatile("{ .reg .pred p; .reg .b64 x, y; setp.ne.s32 p, 1, 0; "
+    "mov.b64 x, {%${n}, ${DESCRIPTOR_HIGH}}; mov.b64 y, {%${n + 1}, ${DESCRIPTOR_HIGH}}; "
+    "${unitInstruction(unit)} {${sums.map((_, i) => `%${i}`).join(", ")}}, x, y, p, ${unitFlags(unit)}; }"
+    : ${sums.map((x) => `"+f"(${x})`).join(", ")} : "r"(${a}), "r"(${b}));
 }`;
 }
 

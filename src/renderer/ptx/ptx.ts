@@ -100,7 +100,10 @@ class Writer extends LinearVisitor<readonly string[]> {
     const { e } = this, { id, scope, size } = argOf(u, Ops.LOCAL);
     if (scope === "shared") {
       const at = this.shared.at.get(u)!;
-      const [start] = e.once("shared", () => [e.op("b32", "mov.u32", this.isAligned ? `${this.symbol}_shared` : "shared")]);
+      const [start] = e.once(
+        "shared",
+        () => [e.op("b32", "mov.u32", this.isAligned ? `${this.symbol}_shared` : "shared")],
+      );
       return [at === 0 ? start : e.op("b32", "add.s32", start, `${at}`)];
     }
     e.line(`.local .align 16 .b8 local${id}[${size * u.dtype.itemsize}]`);
@@ -251,11 +254,13 @@ class Writer extends LinearVisitor<readonly string[]> {
 
   /** A unit that reads shared memory and adds to its lanes' registers, at its own time. */
   private unitProduct(u: UOp): void {
-    const unit = u.arg as TensorCore, e = this.e, [a, b] = unit.shared!.map((tile, i) => {
-      const at = e.op("b32", "shr.u32", this.addressOf(u.src[i]), "4");
-      const low = e.op("b32", "or.b32", at, `${descriptorLow(tile)}`);
-      return e.op("b64", "mov.b64", list([low, `${DESCRIPTOR_HIGH}`]));
-    });
+    const unit = u.arg as TensorCore,
+      e = this.e,
+      [a, b] = unit.shared!.map((tile, i) => {
+        const at = e.op("b32", "shr.u32", this.addressOf(u.src[i]), "4");
+        const low = e.op("b32", "or.b32", at, `${descriptorLow(tile)}`);
+        return e.op("b64", "mov.b64", list([low, `${DESCRIPTOR_HIGH}`]));
+      });
     const [yes] = e.once("true", () => [e.op("pred", "setp.ne.s32", "1", "0")]);
     const sums = list(u.src.slice(2).map((x) => this.operand(x)));
     e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${yes}, ${unitFlags(unit)}`);

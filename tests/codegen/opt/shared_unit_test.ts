@@ -1,45 +1,144 @@
-/** Matrix units that read their operands from shared memory: values against the scalar kernel, and races. */
+/** Matrix units that read their operands from shared memory: values against the scalar kernel, races, what is chosen. */
 import { assert, assertEquals, assertThrows } from "@std/assert";
+import { toProgram } from "../../../src/codegen/to_program.ts";
+import { withOpts } from "../../../src/codegen/opt/opt.ts";
 import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
-import { ArgumentError } from "../../../src/helpers/errors.ts";
-import { type LinearProgram } from "../../../src/renderer/renderer.ts";
+import { ArgumentError, SpecError } from "../../../src/helpers/errors.ts";
+import { cudaCaps } from "../../../src/renderer/cuda_caps.ts";
+import { PtxRenderer } from "../../../src/renderer/ptx/ptx.ts";
+import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { WGMMA } from "../../../src/renderer/tensor_core_table.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import type { UOp } from "../../../src/uop/core/uop.ts";
+import { type UOp, uop } from "../../../src/uop/core/uop.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
+import { assemble, available, type Language } from "../../renderer/assemble.ts";
 import { compile, integers, opts, paramsOf, run } from "../harness.ts";
 import { productKernel } from "../products.ts";
 
 const UNITS = [...SIM_GRID.tensorCores, ...WGMMA], GPU = simCaps({ ...SIM_GRID, tensorCores: UNITS });
+const HOPPER = new PtxRenderer(cudaCaps({ arch: "sm_90a" }), "sm_90a");
+const { bfloat16, float16 } = dtypes;
 
-function numberOf(dtype: DType, n: number): number {
-  return UNITS.findIndex((c) => c.shared !== undefined && c.input === dtype && c.n === n);
+function numberOf(dtype: DType, n: number, units: readonly (typeof WGMMA)[number][] = UNITS): number {
+  return units.findIndex((c) => c.shared !== undefined && c.input === dtype && c.n === n);
 }
 
 function count(p: LinearProgram, op: Ops): number {
   return p.uops.filter((u) => u.op === op).length;
 }
 
-function expectSame(ast: UOp, text: string): LinearProgram {
-  const o = opts(text), data = integers(paramsOf(ast));
+function staged(ring: number): string {
+  return `UNROLL:0:4 STAGE:1:ring=${ring} STAGE:2:ring=${ring}`;
+}
+
+function expectSame(ast: UOp, text: string | undefined): LinearProgram {
+  const o = text === undefined ? undefined : opts(text), data = integers(paramsOf(ast));
   const [want] = run(ast, data, [], {}), p = compile(ast, o, GPU), [got] = run(ast, data, o, GPU, [], p);
   got.forEach((x, i) => assertEquals(x, want[i], `[${i}] under ${text}`));
   return p;
 }
 
-for (const dtype of [dtypes.bfloat16, dtypes.float16]) {
-  for (const transposeA of [false, true]) {
-    for (const transposeB of [false, true]) {
-      const name = `${dtype} ${transposeA ? "t" : "n"}${transposeB ? "t" : "n"}`;
-      Deno.test(`shared units: ${name}`, () => {
-        const ast = productKernel(64, 64, 192, { dtype, transposeA, transposeB, bias: true });
-        const unit = `TC:-1:${numberOf(dtype, 64)} UNROLL:0:4`;
-        for (const ring of [1, 2, 3]) {
-          const p = expectSame(ast, `${unit} STAGE:1:ring=${ring} STAGE:2:ring=${ring}`);
-          assertEquals([count(p, Ops.WMMA), count(p, Ops.LDMATRIX), p.grid!.size[0]], [4, 0, 128]);
-          assertEquals(count(p, Ops.ASYNC_COPY) > 0, ring > 1);
-        }
-      });
+for (
+  const [dtype, transposeA, transposeB, ring] of [
+    [bfloat16, false, false, 1],
+    [bfloat16, false, false, 2],
+    [bfloat16, false, false, 4],
+    [bfloat16, false, true, 3],
+    [bfloat16, true, false, 3],
+    [float16, true, true, 3],
+  ] as const
+) {
+  const name = `${dtype} ${transposeA ? "t" : "n"}${transposeB ? "t" : "n"}, ${ring} buffers`;
+  Deno.test(`shared units: ${name}`, () => {
+    const ast = productKernel(64, 64, 256, { dtype, transposeA, transposeB, bias: true });
+    const p = expectSame(ast, `TC:-1:${numberOf(dtype, 64)} ${staged(ring)}`);
+    assertEquals([count(p, Ops.WMMA), count(p, Ops.LDMATRIX), p.grid!.size[0]], [4, 0, 128]);
+    assertEquals(count(p, Ops.ASYNC_COPY) > 0, ring > 1);
+  });
+}
+
+Deno.test("shared units: several tiles of rows and of columns, two groups of lanes, sides that are no multiples", () => {
+  const unit = `TC:-1:${numberOf(bfloat16, 64)} UPCAST:0:2 LOCAL:0:2 UPCAST:1:2`;
+  const pads = "PADTO:0:256 PADTO:1:128 PADTO:2:64";
+  const p = expectSame(productKernel(200, 72, 88, { dtype: bfloat16, bias: true }), `${pads} ${unit} ${staged(3)}`);
+  assertEquals([count(p, Ops.WMMA), p.grid!.size], [16, [128, 2, 1]]);
+});
+
+Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in the next block", () => {
+  const unit = `TC:-1:${numberOf(float16, 128)}`;
+  expectSame(productKernel(64, 128, 64, { dtype: float16 }), `${unit} ${staged(1)}`);
+  expectSame(productKernel(64, 128, 128, { dtype: float16 }), `${unit} UNROLL:0:8 STAGE:1 STAGE:2`);
+});
+
+Deno.test("shared units: what is written while a unit reads it is found", () => {
+  const ast = productKernel(64, 64, 512, { dtype: bfloat16 }), data = integers(paramsOf(ast));
+  const o = opts(`TC:-1:${numberOf(bfloat16, 64)} ${staged(3)}`), p = compile(ast, o, GPU);
+  assert(p.uops.some((u) => u.op === Ops.UNIT && u.arg === 1));
+  const late = p.uops.map((u) => u.op === Ops.UNIT && u.arg === 1 ? uop(Ops.UNIT, u.dtype, [], 3) : u);
+  assertThrows(() => run(ast, data, o, GPU, [], { ...p, uops: late }), SpecError, "which a matrix unit reads");
+});
+
+Deno.test("shared units: what they cannot read is a named error", () => {
+  const unit = `TC:-1:${numberOf(bfloat16, 64)}`, ast = productKernel(64, 64, 64, { dtype: bfloat16 });
+  for (
+    const [text, why] of [
+      [`${unit} UNROLL:0:4`, "reads both operands from a STAGE"],
+      [`${unit} UNROLL:0:4 STAGE:1`, "reads both operands from a STAGE"],
+      [`${unit} UNROLL:0:2 STAGE:1 STAGE:2`, "rows of 32 elements are no swizzled rows of 128 bytes"],
+    ]
+  ) assertThrows(() => compile(ast, opts(text), GPU), ArgumentError, why);
+});
+
+for (
+  const [m, n, k, want] of [
+    [4096, 4096, 4096, "LOCAL:0:2 UNROLL:0:4 STAGE:2:ring=4 STAGE:1:ring=4"], // 128 x 256, of which one group has room
+    [1024, 1024, 1024, "UNROLL:0:4 STAGE:2:ring=8 STAGE:1:ring=8"], // 64 x 128: a tile for each multiprocessor
+    [4096, 576, 7168, "LOCAL:0:2 UPCAST:1:3 UNROLL:0:4 STAGE:2:ring=4 STAGE:1:ring=4"], // three columns of 192
+  ] as const
+) {
+  Deno.test(
+    `shared units: the tile of ${m} x ${n} x ${k} by waves, copies and what units read`,
+    optimized(() => {
+      const p = toProgram(productKernel(m, n, k, { dtype: bfloat16 }), HOPPER);
+      assertEquals(p.opts!.slice(p.opts!.indexOf(" ") + 1), want);
+      assertEquals([count(p, Ops.BARRIER), p.uops.find((u) => u.op === Ops.WMMA)!.arg!.toString().slice(0, 4)], [
+        1,
+        "m64n",
+      ]);
+    }),
+  );
+}
+
+Deno.test(
+  "shared units: operands that are no rows of 16 bytes, or are computed, stay with lanes",
+  optimized(() => {
+    for (
+      const ast of [productKernel(512, 512, 511, { dtype: bfloat16 }), productKernel(512, 511, 512, { dtype: float16 })]
+    ) {
+      const p = toProgram(ast, HOPPER), unit = p.uops.find((u) => u.op === Ops.WMMA);
+      assertEquals(unit!.arg!.toString().slice(0, 5), "m16n8");
     }
-  }
+  }),
+);
+
+for (const language of ["PTX", "CUDA C"] as Language[]) {
+  Deno.test({
+    name: `shared units: assembled as ${language}`,
+    ignore: !available[language],
+    fn: async () => {
+      const units = HOPPER.caps.grid!.tensorCores,
+        programs = [[64, "LOCAL:0:2"], [256, ""], [128, "UPCAST:0:2"]].map(
+          ([n, more], i) => {
+            const dtype = i % 2 === 0 ? bfloat16 : float16, transposeA = i > 0, transposeB = i === 1;
+            const text = `TC:-1:${numberOf(dtype, n as number, units)} ${more} ${staged(4)}`;
+            return toProgram(
+              withOpts(productKernel(512, 512, 512, { dtype, transposeA, transposeB, bias: true }), opts(text)),
+              HOPPER,
+            );
+          },
+        );
+      await assemble(language, programs, "sm_90a");
+    },
+  });
 }
