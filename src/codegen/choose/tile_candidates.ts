@@ -324,7 +324,7 @@ function mergedProduct(
   if (matrices === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const chooser = new TileChooser(kernel, caps, matrices, sizes, outputs, store);
-  const known = chooser.units()[0] === found.number ? found : chooser.choose();
+  const known = (chooser.units()[0] ?? -1) === found.number ? found : chooser.choose();
   if (known === undefined) return undefined;
   chooser.run(known);
   return kernel;
