@@ -209,7 +209,10 @@ function nested(data: ArrayLike<string>, shape: readonly number[], start = 0): O
   return Array.from({ length: shape[0] }, (_, i) => nested(data, shape.slice(1), start + i * step));
 }
 
-/** Throws where sizes are others than the model says, or one name stands for two. */
+/**
+ * Throws where sizes are others than the model says, or one name stands for two. A tensor without elements stands for one
+ * that is not there yet, as caches of decoders do before the first step: its free axes may have any size.
+ */
 function checkSizes(port: OnnxPort, shape: readonly number[], names: Map<string, [number, string]>): void {
   if (port.shape === undefined || port.kind !== "tensor") return;
   const action = `give "${port.name}" to the ONNX model as`, want = port.shape.map((n) => n === "" ? "?" : n);
@@ -217,6 +220,7 @@ function checkSizes(port: OnnxPort, shape: readonly number[], names: Map<string,
     throw new ShapeError(action, { shapes: [shape], reason: `it has the axes [${want.join(", ")}]` });
   }
   want.forEach((n, axis) => {
+    if (typeof n === "string" && shape.includes(0)) return;
     const known = typeof n === "number" ? [n, `[${want.join(", ")}]`] as const : names.get(n);
     if (known !== undefined && known[0] !== shape[axis] && known[0] > 0) {
       const reason = typeof n === "number"

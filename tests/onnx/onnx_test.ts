@@ -246,6 +246,18 @@ Deno.test("onnx: wrong calls are told by name", async () => {
   assert.throws(() => failing.call([1, 2]), /Reshape "shaper": \[2\] does not become \[5\]/);
 });
 
+Deno.test("onnx: what has no elements yet fits free axes of any size", async () => {
+  const model = await load({
+    nodes: [["Identity", ["x"], ["y"]], ["Shape", ["past"], ["s"]]],
+    inputs: { x: [F, ["batch", 2]], past: [F, ["batch", "length"]] },
+    outputs: { y: [F, ["batch", 2]], s: [I, [2]] },
+  });
+  const x = Tensor.ones([3, 2], { device });
+  const { y, s } = model.call({ x, past: Tensor.zeros([0, 5], { device }) });
+  assert.deepEqual([(y as Tensor).shape, await (s as Tensor).tolist()], [[3, 2], [0, 5]]);
+  assert.throws(() => model.call({ x, past: Tensor.zeros([2, 5], { device }) }), /which is batch, is 3 in "x"/);
+});
+
 Deno.test("onnx: spoiled models give named errors, never others", async () => {
   const bytes = buildModel(LINEAR);
   let seed = 5;

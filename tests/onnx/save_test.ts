@@ -6,6 +6,7 @@ import * as onnx from "../../src/onnx/onnx.ts";
 import { readModel } from "../../src/onnx/wire/messages.ts";
 import { runDeno } from "../system/subprocess.ts";
 import { randomSaves } from "./random_saves.ts";
+import { Random } from "../support/random.ts";
 import { savedModels } from "./saved_models.ts";
 
 Device.default = "WASM";
@@ -127,4 +128,25 @@ for (const [what, f, options, message] of REFUSED) {
 Deno.test("onnx: a symbolic argument is refused, with what to do", async () => {
   const part = x.shrink([[0, n.bind(1)], [0, 3]]);
   await assert.rejects(() => onnx.toBytes((t: Tensor) => t, [part]), /give plain sizes, and name dynamic axes/);
+});
+
+Deno.test("onnx: written models that are spoiled are refused by name, or are others", async () => {
+  const random = new Random(11), count = Number(Deno.env.get("SPOILED") ?? 40), odd: string[] = [];
+  let refused = 0;
+  for (const [name, { f, args, options }] of Object.entries(savedModels())) {
+    const bytes = await onnx.toBytes(f, args, options);
+    for (let i = 0; i < count; i++) {
+      const spoiled = i % 4 === 0 ? bytes.slice(0, random.int(1, bytes.length)) : bytes.slice();
+      for (let k = random.int(1, 3); k > 0; k--) spoiled[random.int(0, spoiled.length - 1)] = random.int(0, 255);
+      try {
+        await (await onnx.load(spoiled)).run(...args);
+      } catch (error) {
+        refused++;
+        if (/^(Format|Argument|Shape|DType)Error$/.test((error as Error).name)) continue;
+        odd.push(`${name} ${i}: ${(error as Error).stack}`);
+      }
+    }
+  }
+  assert.deepEqual(odd, []);
+  assert.ok(refused > count, `${refused}`);
 });

