@@ -1,7 +1,7 @@
 /**
  * A language model from nothing: a tokenizer, a Llama, a training loop, and files that others read.
  *
- *     apt install bible-kjv && bible -f gen1:1-rev22:21 > kjv.txt    # the King James Bible: Debian, public domain
+ *     apt install bible-kjv && bible -f gen1:1-rev22:21 | sed 's/^[^ ]* //' > kjv.txt
  *     deno run -A examples/train_llm.ts kjv.txt --out runs/kjv --size 5m --steps 2000
  *     deno run -A examples/train_llm.ts kjv.txt --out runs/kjv --size 5m --steps 4000 --resume
  *     deno task chat runs/kjv/model.gguf --prompt "In the beginning"
