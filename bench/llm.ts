@@ -61,7 +61,8 @@ function median(x: readonly number[]): number {
 
 /** Bytes a second that a sum over as much memory as the weights reads. */
 async function bandwidth(device: string, nbytes: number): Promise<number> {
-  const n = Math.min(1 << 28, Math.max(1 << 18, Math.floor(nbytes / 4))), x = Tensor.ones([n], { device }).contiguous().realize();
+  const n = Math.min(1 << 28, Math.max(1 << 18, Math.floor(nbytes / 4))),
+    x = Tensor.ones([n], { device }).contiguous().realize();
   const sum = jit((x: Tensor) => x.sum().realize()), times: number[] = [];
   for (let i = 0; i < 9; i++) {
     const start = performance.now();
