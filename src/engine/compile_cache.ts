@@ -12,14 +12,16 @@ import { timed } from "../helpers/spans.ts";
 import type { LinearProgram } from "../renderer/renderer.ts";
 import { type GraphKey, graphKey, sameKey } from "../schedule/cache/graph_key.ts";
 import { StructureCache } from "../schedule/cache/structure_cache.ts";
+import { notes, wantsNotes } from "../uop/core/notes.ts";
 import { printUOp } from "../uop/core/print.ts";
+import type { Work } from "../uop/core/recording.ts";
 import { specKernel, specLinear, verify } from "../uop/core/spec.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { passTimes, runWork } from "../uop/rewrite/rewrite.ts";
 import { debugCompile, debugRewrites, passSharesText } from "./debug.ts";
 import { countText, debugPrint, forgotten } from "./front/listening.ts";
 import { tellingProgress } from "./progress.ts";
-import { knownOutcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
+import { knownOutcome, type Outcome, searchKernel, tunedKey, whyNotTuned } from "./tuning/search.ts";
 
 /** Kernels that are kept: a program whose schedules are kept lives on with them. */
 const MAX_KERNELS = 1 << 14;
@@ -43,6 +45,24 @@ export function forgetKernels(): void {
   known.clear();
 }
 
+/** Notes what measuring found for a kernel, beside what it was chosen by. */
+function tellSearch(device: Device, ast: UOp, chosen: Program, { program, ratio, tried, isKnown }: Outcome): void {
+  const { name, opts = "" } = program.linear, before = chosen.linear.opts || "none", when = isKnown ? " before" : "";
+  const text = program === chosen
+    ? `BEAM measured ${countText(tried, "list")} of opts${when}: none is faster than ${before}, which the model chose`
+    : `BEAM measured ${countText(tried, "list")} of opts${when}: ${opts || "none"} took ${
+      ratio.toFixed(2)
+    } of the time of ${before}, which the model chose`;
+  const work: Work = { kind: "kernel", number: 0, device: device.name, name, ast, made: program.linear };
+  notes.listener?.({
+    kind: program === chosen ? "missed" : "passed",
+    node: ast,
+    text,
+    numbers: { tried, ratio },
+    of: work,
+  });
+}
+
 /** The programs of kernels under opts that were found by measuring, where there are some: BEAM finds them now. */
 function tuned(device: Device, asts: readonly UOp[], chosen: readonly Program[]): Program[] {
   const width = envNumber("BEAM");
@@ -58,7 +78,8 @@ function tuned(device: Device, asts: readonly UOp[], chosen: readonly Program[])
       if (!(width > 0)) {
         return (tunedHere.has(key) ? knownOutcome(device, ast, chosen[i], key) : undefined)?.program ?? chosen[i];
       }
-      const { program, problems, ratio, isKnown } = searchKernel(device, ast, chosen[i], { width });
+      const outcome = searchKernel(device, ast, chosen[i], { width }), { program, problems, ratio, isKnown } = outcome;
+      if (wantsNotes()) tellSearch(device, ast, chosen[i], outcome);
       if (envNumber("DEBUG") >= 1) {
         for (const p of problems) debugPrint(`BEAM leaves out ${p.kernel} under ${p.opts}: ${p.reason}`);
         if (!isKnown) {

@@ -19,6 +19,7 @@ import { type AxisOpt, optsText } from "../opt/opt.ts";
 import { GridCandidates } from "./grid_candidates.ts";
 import { tileChain } from "./heuristic_chain.ts";
 import { tiledProduct } from "./tile_candidates.ts";
+import { whyNoUnit } from "./unit_notes.ts";
 
 /** What is so near the least that any plan takes, or takes so little more than a launch (in microseconds), is good enough. */
 const NEAR_FLOOR = 1.05, LITTLE = 0.5;
@@ -121,8 +122,14 @@ export function planned(ast: UOp, renderer: Renderer, { base, plan }: PricedPlan
   }
 }
 
-/** Notes what a kernel was shaped by, and what it takes by the model. */
-function tell(ast: UOp, what: string, { time }: { readonly time: number }, kernel: Kernel, others?: number): Kernel {
+/** Notes what a kernel was shaped by, what it takes by the model, and why units that multiply matrices stay unused. */
+function tell(
+  [ast, renderer]: readonly [UOp, Renderer],
+  what: string,
+  { time }: { readonly time: number },
+  kernel: Kernel,
+  others?: number,
+): Kernel {
   if (!wantsNotes()) return kernel;
   const isOnUnits = kernel.applied.some((o) => o.op === "TC"), more = isOnUnits ? ", on matrix units" : "";
   const beside = others === undefined ? "" : `, in tiles ${others.toPrecision(3)}`;
@@ -130,6 +137,8 @@ function tell(ast: UOp, what: string, { time }: { readonly time: number }, kerne
     time,
     ...others === undefined ? {} : { tiles: others },
   });
+  const why = isOnUnits ? undefined : whyNoUnit(kernelOf(ast, renderer), renderer.caps.grid!.tensorCores);
+  if (why !== undefined) note("missed", ast, `not on matrix units: ${why}`);
   return kernel;
 }
 
@@ -141,13 +150,19 @@ export function chooseGrid(ast: UOp, renderer: Renderer): Kernel {
     return chain;
   }
   const tiled = tiledProduct(() => kernelOf(ast, renderer), renderer.caps);
-  if (tiled !== undefined && tiled.floor >= tiled.time) return tell(ast, "a product in tiles", tiled, tiled.kernel());
+  if (tiled !== undefined && tiled.floor >= tiled.time) {
+    return tell([ast, renderer], "a product in tiles", tiled, tiled.kernel());
+  }
   const plans = pricedPlans(ast, renderer, tiled?.time);
   for (const p of plans.reverse()) {
     const kernel = planned(ast, renderer, p);
-    if (kernel !== undefined) return tell(ast, `threads, the best of ${plans.length} plans`, p, kernel, tiled?.time);
+    if (kernel !== undefined) {
+      return tell([ast, renderer], `threads, the best of ${plans.length} plans`, p, kernel, tiled?.time);
+    }
   }
-  if (tiled !== undefined) return tell(ast, "a product in tiles, less than by threads", tiled, tiled.kernel());
+  if (tiled !== undefined) {
+    return tell([ast, renderer], "a product in tiles, less than by threads", tiled, tiled.kernel());
+  }
   note("missed", ast, "no plan of the model is possible: the loops are spread over threads as they are");
   const kernel = kernelOf(ast, renderer);
   spread(kernel, renderer.caps);

@@ -117,7 +117,7 @@ function matricesOf({ reads, rows, columns, sums }: Sides, sizes: readonly numbe
 }
 
 /** May a matrix unit do products of its dtypes? */
-function isAllowed(core: TensorCore): boolean {
+export function isAllowed(core: TensorCore): boolean {
   return core.input !== dtypes.float32 || envNumber("ALLOW_TF32") !== 0;
 }
 

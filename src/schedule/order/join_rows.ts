@@ -12,6 +12,7 @@
  * @module
  */
 import { envNumber } from "../../helpers/env.ts";
+import { byteText } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { cacheShare, type Capabilities, hasLoopCache } from "../../renderer/renderer.ts";
 import { indexForm, linearMax, linearMin, rangeOfFactor } from "../../uop/algebra/linear_form.ts";
@@ -23,7 +24,8 @@ import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, ownRanges, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { index, int, load, mayHave, range, sink, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { dtypes } from "../../dtype/dtype.ts";
-import { substitute } from "../../uop/rewrite/rewrite.ts";
+import { note, substitute } from "../../uop/rewrite/rewrite.ts";
+import { wantsNotes } from "../../uop/core/notes.ts";
 import { factsOf, loadsOf, renumber, Slots, slotWritten } from "../kernels/slots.ts";
 import { entryOfKey, type Node, type VersionKey } from "./kernel_graph.ts";
 import type { EntryInfo } from "./template.ts";
@@ -482,7 +484,7 @@ class Joiner {
       }
       // what saves most; of those the one with the smallest rows
       chains.sort((a, b) => b.saved - a.saved || b.blocks - a.blocks);
-      chains.some((c) => {
+      const isJoined = chains.some((c) => {
         for (let count = c.members.length; count > 1; count = Math.ceil(count / 2)) {
           const kernel = this.kernelOf(c, count, room);
           if (kernel === undefined && count > 2) continue;
@@ -491,13 +493,37 @@ class Joiner {
         }
         return false;
       });
+      if (!isJoined && chains.length > 0) this.tellApart(chains[0], room);
     }
     return nodes.filter((_, i) => !this.gone.has(i));
   }
 
+  /** Bytes of all that a kernel writes. */
+  private bytesWritten({ writes }: Node): number {
+    let bytes = 0;
+    for (const w of writes) bytes += this.infos[entryOfKey(w)].size * this.infos[entryOfKey(w)].dtype.itemsize;
+    return bytes;
+  }
+
+  /** Notes that kernels which could be joined by their rows are not. */
+  private tellApart({ members, blocks, saved }: Chain, { bytes }: Room): void {
+    if (!wantsNotes()) return;
+    const kernels = members.length;
+    const text = `${kernels} kernels that stay in their rows run apart: what ${
+      blocks === 1 ? "one row" : `each of ${blocks} rows`
+    } would hand on needs more than the ${byteText(bytes)} that there are near the threads, or there are too few rows`;
+    note("missed", this.nodes[members[0]].roots[0], text, { kernels, blocks, saved });
+  }
+
   /** The last of `members` does what all of them did. */
   private join([end, ...others]: readonly number[], { ast, slots }: Joined): void {
-    const node = this.nodes[end], made = new Set<VersionKey>();
+    const node = this.nodes[end], made = new Set<VersionKey>(), kernels = others.length + 1;
+    if (wantsNotes()) {
+      const bytes = others.reduce((n, i) => n + this.bytesWritten(this.nodes[i]), 0);
+      const text = `${kernels} kernels are joined: each reads only its own row of what those before it made, and ` +
+        `${byteText(bytes)} that they hand on stay near the threads`;
+      note("passed", node.roots[0], text, { kernels, bytes });
+    }
     for (const i of others) {
       const { reads, writes, roots, line } = this.nodes[i];
       for (const r of reads) node.reads.add(r);

@@ -1,0 +1,76 @@
+/** Notes of why: matrix units that are not used, kernels that are joined by their rows, what BEAM found by measuring. */
+import { assert, assertEquals, assertMatch } from "@std/assert";
+import { context, Device, Tensor } from "../../mod.ts";
+import { explain } from "../../src/story/story.ts";
+import { listenToNotes, type Note } from "../../src/uop/core/notes.ts";
+import { openObserving } from "../support/snapshot_writers.ts";
+
+Device.get(Device.default);
+
+/** What is noted while kernels are made for a card that is not there. */
+function notesOf(make: (device: string) => Tensor): Note[] {
+  const heard: Note[] = [], stop = listenToNotes((n) => heard.push(n));
+  try {
+    context({ NOOPT: 0, ALLOW_TF32: 0 }, () => make(openObserving("CUDA").name).realize());
+  } finally {
+    stop();
+  }
+  return heard;
+}
+
+const UNITS: readonly (readonly [dtype: string, sizes: readonly [number, number, number], want: RegExp | undefined])[] =
+  [
+    ["float16", [512, 512, 512], undefined],
+    ["float32", [512, 512, 512], /^not on matrix units: .*float32 with 10 bits .*ALLOW_TF32=1/],
+    [
+      "float64",
+      [512, 512, 512],
+      /^not on matrix units: none of the device multiplies float64 for a sum of float64$/,
+    ],
+    ["bfloat16", [512, 512, 4], /^not on matrix units: one adds 16 products at a time, and the sum has 4$/],
+  ];
+for (const [dtype, [m, n, k], want] of UNITS) {
+  Deno.test(`notes: whether matrix units multiply ${dtype} over ${k}, and why not`, () => {
+    const notes = notesOf((device) => {
+      const [a, b] = [[m, k], [k, n]].map((shape) => Tensor.empty(shape, { dtype, device }).realize());
+      return a.matmul(b);
+    });
+    const missed = notes.filter((note) => note.kind === "missed" && note.of?.kind === "kernel").map((note) =>
+      note.text
+    );
+    assertEquals(missed.length, want === undefined ? 0 : 1, missed.join("\n"));
+    if (want !== undefined) assertMatch(missed[0], want);
+    else assert(notes.some((note) => note.text.includes(", on matrix units")), notes.map((n) => n.text).join("\n"));
+  });
+}
+
+Deno.test("notes: units are no matter of what is no product of matrices", () => {
+  const notes = notesOf((device) => Tensor.empty([512, 512], { device }).realize().square().sum(1));
+  assertEquals(notes.filter((n) => /matrix unit/.test(n.text)), []);
+});
+
+Deno.test("notes: kernels that are joined by their rows are told, with what they hand on", () => {
+  const notes = notesOf((device) => Tensor.empty([4096, 64], { device }).realize().sort(1)[0]);
+  const joined = notes.filter((n) => /are joined: each reads only its own row/.test(n.text));
+  assert(joined.length > 0, notes.map((n) => n.text).join("\n"));
+  for (const { kind, numbers, text } of joined) {
+    assertEquals([kind, numbers.kernels > 1, numbers.bytes > 0], ["passed", true, true]);
+    assertMatch(text, new RegExp(`^${numbers.kernels} kernels `));
+  }
+});
+
+Deno.test("notes: explain tells what BEAM measured", async () => {
+  const folder = await Deno.makeTempDir();
+  try {
+    context({ CACHEDIR: folder, NOOPT: 0, BEAM: 1 }, () => {
+      const x = Tensor.rand([64, 48], { device: "WASM" }).realize();
+      const e = explain(() => x.mul(2.125).sum(0));
+      const [note] = e.notes.filter((n) => n.text.startsWith("BEAM"));
+      assertMatch(note.text, /^BEAM measured \d+ lists? of opts: .* which the model chose$/);
+      assertEquals(note.kind, note.numbers.ratio < 1 ? "passed" : "missed");
+      assert(e.story.includes(note.text), e.story);
+    });
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
