@@ -195,7 +195,8 @@ class TileChooser {
     const { matrices: { rows, columns, sum, loops }, sizes, store, outputs } = this;
     const operandOf = (axis: number): Operand => {
       const a = this.readOf(axis), { itemsize } = a.dtype, piece = pieceOf(a, [rows, columns, sum], sizes);
-      return { size: sizes[axis], itemsize, piece, isAlong: this.isAlong(a) };
+      const quotients = a.strides.filter((s) => s !== s).length;
+      return { size: sizes[axis], itemsize, piece, isAlong: this.isAlong(a), quotients };
     };
     let batch = 1;
     for (let i = 0; i < outputs; i++) if (i !== rows && i !== columns) batch *= sizes[i];

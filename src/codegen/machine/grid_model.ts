@@ -24,8 +24,9 @@ import { AccessTraffic, type Digit, SECTOR } from "./grid_traffic.ts";
 
 /** Clocks of a unit in a microsecond, and bytes of memory for each of its clocks: those of a large card, in numbers for one unit. */
 export const CLOCK = 1750, UNIT_MEMORY = 18.5;
-/** Of a unit and clock: lanes of arithmetic, of them with accesses; bytes from the second-level cache. */
-const LANES = 128, UNIT_L2 = 32;
+/** Of a unit and clock: lanes of arithmetic; bytes from the second-level cache. */
+export const LANES = 128;
+const UNIT_L2 = 32;
 /** Microseconds that a read from memory takes under load; that threads take to combine. */
 const LOADED = 0.6, COMBINE = 0.25;
 /** The same of a launch. */
@@ -35,7 +36,8 @@ const NEAR = 0.03, MIDDLE = 0.2, FAR = 0.7;
 /** Threads of a unit that keep its arithmetic busy. */
 const BUSY_THREADS = 768;
 /** Lane operations of a loop's iteration, of an access, of the gate of an element, of quotients along an axis. */
-const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 2, QUOTIENT_WORK = 10;
+const LOOP_WORK = 4, ACCESS_WORK = 3, GATE_WORK = 2;
+export const QUOTIENT_WORK = 10;
 /** Microseconds of an iteration that reads nothing. */
 const ITERATION = 0.02;
 /** Copies along an axis, at most. */

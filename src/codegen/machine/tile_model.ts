@@ -13,7 +13,7 @@ import { ceilDiv, roundUp } from "../../helpers/math.ts";
 import type { GridCaps } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
 import { WIDE } from "../opt/stage.ts";
-import { CLOCK, LAUNCH } from "./grid_model.ts";
+import { CLOCK, LANES, LAUNCH, QUOTIENT_WORK } from "./grid_model.ts";
 
 /** Pieces of one axis: copies that are neighbors, threads or warps, copies that are far apart. */
 export type Pieces = readonly [near: number, threads: number, far: number];
@@ -35,6 +35,8 @@ export interface Operand {
   readonly piece: number;
   /** Do these lie side by side, rather than the elements of a sum? */
   readonly isAlong: boolean;
+  /** Axes along which its index has quotients. */
+  readonly quotients: number;
 }
 
 /** A product of matrices. */
@@ -251,18 +253,21 @@ export class TileModel {
     const x = sideOf(rows, unit[0]), y = sideOf(columns, unit[1]), deep = depth * unit[2];
     if (threads > grid.maxGroupThreads) return undefined;
     if (this.isWasted(x, y, deep)) return undefined;
-    let bytes = 0, copy = 0, elements = 0;
+    let bytes = 0, copy = 0, elements = 0, quotients = 0;
     for (let k = 0; k < 2; k++) {
-      const { itemsize, piece, isAlong } = operands[k], side = k === 0 ? x : y, count = side * deep;
+      const { itemsize, piece, isAlong, quotients: axes } = operands[k], side = k === 0 ? x : y, count = side * deep;
       if (count % threads !== 0) return undefined; // all threads fill both alike
       bytes += count * itemsize + (isAlong ? deep : side) * WIDE;
       let wide = piece / itemsize;
       while (wide > 1 && ((isAlong ? side : deep) % wide !== 0 || count % (threads * wide) !== 0)) wide /= 2;
       const nbytes = wide * itemsize, uneven = isAlong ? unevenness(side) : 1;
       if (nbytes >= LEAST_PIECE) copy += count * itemsize / 128 * (costs.copy + costs.access * WIDE / nbytes) * uneven;
-      else elements += count;
+      else {
+        elements += count;
+        quotients += count * axes;
+      }
     }
-    copy += elements * ELEMENT / 32 * (1 + elements / threads / MANY_ELEMENTS);
+    copy += elements * ELEMENT / 32 * (1 + elements / threads / MANY_ELEMENTS) + quotients * QUOTIENT_WORK / LANES;
     if (bytes > grid.sharedBytes) return undefined;
     const steps = ceilDiv(sum, deep) * loops, ring = this.ringOf(bytes, steps);
     // registers of a thread: results, and a part of both operands

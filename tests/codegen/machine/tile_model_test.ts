@@ -14,8 +14,8 @@ const TILE: Tile = { rows: [4, 2, 1], columns: [8, 4, 1], depth: 4 };
 
 function productOf(rows: number, columns: number, sum: number, piece = 16, more: Partial<Product> = {}): Product {
   const operands = [
-    { size: rows, itemsize: 2, piece, isAlong: false },
-    { size: columns, itemsize: 2, piece, isAlong: true },
+    { size: rows, itemsize: 2, piece, isAlong: false, quotients: 0 },
+    { size: columns, itemsize: 2, piece, isAlong: true, quotients: 0 },
   ] as const;
   return { core: MMA_F16, operands, sum, loops: 1, batch: 1, isSideBySide: true, ...more };
 }
