@@ -27,6 +27,7 @@ import {
   NO_CHAINS,
   outputRanges,
 } from "./fusion_plan.ts";
+import { isProduct, isSelection, isTiledProduct, LONG_PRODUCT, termsOf } from "./reduce_forms.ts";
 import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /**
@@ -48,10 +49,6 @@ const MIN_ROWS = 8;
 const HOISTED_SHARE = 0.05;
 /** Work up to which one row after another in one thread is cheaper than a kernel more: some microseconds, as is its launch. */
 const MAX_SERIAL = 1 << 14;
-/** Terms from which a sum of products is long: its lanes then weigh more than what is done once for each result. */
-const LONG_PRODUCT = 64;
-/** Rows and columns from which a product is computed in tiles. */
-const TILE_SIDE = 16;
 /** How many times more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
 /** Plans that are made of a graph with more and more cuts, at most: each takes as long as the first. */
@@ -67,44 +64,6 @@ const ANY_DEVICE: FusionCaps = { l2: 0, hasGrid: false, vectorLanes: () => 1 };
 interface Operand {
   readonly nbytes: number;
   readonly ranges: readonly UOp[];
-}
-
-/** Products that an element of `u` is the sum of, or the sum of sums of; 0 where it is something else. */
-function termsOf(u: UOp): number {
-  let terms = 1;
-  for (;; u = u.src[0]) {
-    if (u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD) {
-      terms *= numelOf(u.src[0]) / Math.max(1, numelOf(u));
-    } else if (!isMovement(u.op)) return u.op === Ops.MUL ? terms : 0;
-  }
-}
-
-/** Is a sum one element of each row, at a position that an index says? Its kernel loads that (kernels/collapse.ts). */
-function isSelection(u: UOp): boolean {
-  if (reduceOf(u).op !== Ops.ADD || u.src[0].op !== Ops.WHERE || !u.src[0].src[2].isConst(0)) return false;
-  let [c] = u.src[0].src;
-  if (c.op === Ops.CMPNE && c.src[1].isConst(1)) [c] = c.src;
-  if (c.op !== Ops.CMPNE && c.op !== Ops.CMPEQ) return false;
-  const length = numelOf(u.src[0]) / numelOf(u);
-  return c.src.some((x) => {
-    while (isMovement(x.op) || x.op === Ops.CAST) x = x.src[0];
-    return x.op === Ops.IOTA && numelOf(x) === length;
-  });
-}
-
-/** A product of two operands, of each element of which there are many uses, at least `uses`? */
-function isProduct(u: UOp, uses = 0): boolean {
-  return u.op === Ops.MUL && u.src.every((s) => {
-    const all = numelOf(s);
-    while (isMovement(s.op) && s.op !== Ops.EXPAND) s = s.src[0];
-    return s.op === Ops.EXPAND && all >= uses * numelOf(s.src[0]);
-  });
-}
-
-/** A sum of products whose operands each serve so many results that a grid computes it in tiles. */
-function isTiledProduct(u: UOp): boolean {
-  return u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && termsOf(u) >= LONG_PRODUCT &&
-    isProduct(u.src[0], TILE_SIDE);
 }
 
 /** A node that is to be decided on, and where it is read. */
