@@ -113,9 +113,31 @@ export class CudaContext {
     this.check(cu.cuEventCreate(out.bytes, flags), "make an event");
     return out.words[0];
   }
-  /** Marks all that was queued so far. */
-  record(event: bigint): void {
-    this.check(this.driver.cu.cuEventRecord(event, this.stream), "mark the end of queued work");
+  /** Marks all that was queued so far, on another stream if given. */
+  record(event: bigint, stream: bigint = this.stream): void {
+    this.check(this.driver.cu.cuEventRecord(event, stream), "mark the end of queued work");
+  }
+  /** Whether an event is reached, asked without waiting. */
+  isReached(event: bigint): boolean {
+    const code = this.driver.cu.cuEventQuery(event);
+    if (code !== Result.NOT_READY) this.check(code, "wait for queued work");
+    return code !== Result.NOT_READY;
+  }
+  /** What is queued on `stream` from now on runs after an event. */
+  order(stream: bigint, event: bigint): void {
+    this.check(this.driver.cu.cuStreamWaitEvent(stream, event, 0), "order two streams");
+  }
+  /** A stream beside that of kernels. */
+  newStream(): bigint {
+    const { cu, out } = this.driver;
+    this.check(cu.cuStreamCreate(out.bytes, NON_BLOCKING), "make a stream");
+    return out.words[0];
+  }
+  /** Memory of the card for the use of the driver's callers. */
+  newMemory(nbytes: number): bigint {
+    const { cu, out } = this.driver;
+    this.check(cu.cuMemAlloc_v2(out.bytes, BigInt(nbytes)), `allocate ${nbytes} bytes`);
+    return out.words[0];
   }
   /** Blocks until an event is reached. */
   wait(event: bigint): void {
@@ -126,8 +148,7 @@ export class CudaContext {
     const start = performance.now();
     for (;;) {
       this.enter();
-      const code = this.driver.cu.cuEventQuery(event);
-      if (code !== Result.NOT_READY) return this.check(code, "wait for queued work");
+      if (this.isReached(event)) return;
       const elapsed = performance.now() - start;
       if (elapsed < SPIN_MS) continue;
       if (elapsed < IMMEDIATE_MS) await later();

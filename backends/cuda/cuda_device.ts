@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { type JoinOptions, setDeviceEngine } from "../../src/collectives/engines.ts";
 import { LruAllocator } from "../../src/device/allocator.ts";
 import type { Device } from "../../src/device/device.ts";
 import { textOf } from "../../src/device/foreign.ts";
@@ -20,6 +21,8 @@ import { type CudaProgram, LaunchSlot, slotWords } from "./cuda_launch.ts";
 import { CudaAllocator } from "./cuda_memory.ts";
 import { type Driver, HostMemory, openDriver } from "./driver.ts";
 import { CudaGraph } from "./graph.ts";
+import { joinNccl, type NcclCommunicator } from "./nccl.ts";
+import { ID_BYTES, makeNcclId, type NcclSymbols, openNccl } from "./nccl_library.ts";
 import { Nvrtc } from "./nvrtc.ts";
 import { resultError, versionText } from "./results.ts";
 import { Attribute } from "./symbols.ts";
@@ -115,6 +118,7 @@ export class CudaDevice implements Device {
   /** Of the card, when it was opened. */
   private readonly bytes: { readonly free: number; readonly total: number };
   private readonly graphs = new Set<CudaGraph>();
+  private readonly communicators: NcclCommunicator[] = [];
   /** The arguments of launches that are not part of a graph: the driver copies them. */
   private slot: LaunchSlot = new LaunchSlot(new HostMemory(64));
   private slotWords = 64;
@@ -144,6 +148,13 @@ export class CudaDevice implements Device {
     }
     this.compiler = new CudaCompiler(context, renderer, assembler);
     this.allocator = new LruAllocator(name, this.memory, Math.floor(this.bytes.free * KEPT_SHARE));
+  }
+
+  /** What joins this card to those of other processes. @throws {DeviceError} without the NCCL library */
+  join(options: JoinOptions, nccl: NcclSymbols = openNccl()): NcclCommunicator {
+    const made = joinNccl({ nccl, context: this.context, timeoutMs: options.timeoutMs }, options);
+    this.communicators.push(made);
+    return made;
   }
 
   /** Cards that the driver sees. */
@@ -202,6 +213,7 @@ export class CudaDevice implements Device {
       if (!(error instanceof DeviceError)) throw error; // lost: nothing more to wait for
     }
     for (const graph of this.graphs) graph.dispose();
+    for (const communicator of this.communicators) communicator.abort("its card was closed");
     this.allocator.drop();
     this.memory.close();
     this.compiler.close();
@@ -221,7 +233,14 @@ export function openCuda(ordinal: number): CudaDevice {
     const { cu, out } = driver;
     const code = cu.cuDeviceGet(out.bytes, ordinal);
     if (code !== 0) throw resultError(name, `open device ${name}`, code);
-    return new CudaDevice(name, driver, out.i32[0]);
+    const device = new CudaDevice(name, driver, out.i32[0]);
+    setDeviceEngine(name, {
+      name: "NCCL",
+      idBytes: ID_BYTES,
+      makeId: makeNcclId,
+      join: (options) => device.join(options),
+    });
+    return device;
   } catch (error) {
     driver.release();
     throw error;

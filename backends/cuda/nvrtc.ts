@@ -14,9 +14,10 @@
  *
  * @module
  */
-import { cString, isGranted, textOf } from "../../src/device/foreign.ts";
+import { cString, textOf } from "../../src/device/foreign.ts";
 import { envText, readEnv } from "../../src/helpers/env.ts";
 import { CompileError, DeviceError } from "../../src/helpers/errors.ts";
+import { canRead, filesOf, inFolder, inWheels } from "./library_search.ts";
 import { CompileThreads } from "./nvrtc_threads.ts";
 import { versionText } from "./results.ts";
 import { NVRTC_SYMBOLS } from "./symbols.ts";
@@ -33,63 +34,21 @@ const MOST_LANES = 31;
 const NAMES: readonly string[] = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so"];
 const FILE = /^libnvrtc\.so(\.\d+)*$/;
 
-function canRead(): boolean {
-  return isGranted({ name: "read" });
-}
-
-/** Names in a folder, "z" before "a" and 13 before 9; none where it cannot be listed. */
-function list(folder: string): string[] {
-  try {
-    const order = new Intl.Collator("en", { numeric: true });
-    return [...Deno.readDirSync(folder)].map((e) => e.name).sort((a, b) => order.compare(b, a));
-  } catch {
-    return [];
-  }
-}
-
-/** The libraries in a folder. */
-function inFolder(folder: string): string[] {
-  return list(folder).filter((name) => FILE.test(name)).map((name) => `${folder}/${name}`);
-}
-
-/** The libraries in the wheels below a Python prefix. */
-function inPython(prefix: string): string[] {
-  return list(`${prefix}/lib`).filter((n) => /^python3/.test(n)).flatMap((python) =>
-    ["site-packages", "dist-packages"].flatMap((packages) => {
-      const nvidia = `${prefix}/lib/${python}/${packages}/nvidia`;
-      return list(nvidia).flatMap((name) => inFolder(`${nvidia}/${name}/lib`));
-    })
-  );
-}
-
-/** Prefixes that may hold Python packages. */
-function pythonPrefixes(): string[] {
-  const onPath = (readEnv("PATH") ?? "").split(":").filter((f) => f.startsWith("/") && f.endsWith("/bin"));
-  const home = readEnv("HOME");
-  return [
-    ...[readEnv("VIRTUAL_ENV"), readEnv("CONDA_PREFIX")].filter((p) => p !== undefined && p !== "") as string[],
-    ...onPath.filter((f) => list(f).some((n) => n === "python3" || n === "python")).map((f) => f.slice(0, -4)),
-    ...(home ? [`${home}/.local`] : []),
-    "/usr/local",
-    "/usr",
-  ];
-}
-
 /** Where to look, in order; later places are asked for only when the earlier ones gave nothing. */
 function* candidates(): Generator<string> {
   const named = envText("NVRTC_PATH");
   if (named !== "") {
-    const inside = canRead() ? inFolder(named) : [];
+    const inside = canRead() ? inFolder(named, FILE) : [];
     return yield* inside.length > 0 ? inside : [named];
   }
   yield* NAMES;
   if (!canRead()) return;
   for (const root of [readEnv("CUDA_PATH"), readEnv("CUDA_HOME")]) {
-    if (root) { for (const lib of ["lib64", "lib"]) yield* inFolder(`${root}/${lib}`); }
+    if (root) { for (const lib of ["lib64", "lib"]) yield* inFolder(`${root}/${lib}`, FILE); }
   }
-  const versions = list("/usr/local").filter((name) => name.startsWith("cuda-"));
-  for (const root of ["cuda", ...versions]) yield* inFolder(`/usr/local/${root}/lib64`);
-  for (const prefix of new Set(pythonPrefixes())) yield* inPython(prefix);
+  const versions = filesOf("/usr/local").filter((name) => name.startsWith("cuda-"));
+  for (const root of ["cuda", ...versions]) yield* inFolder(`/usr/local/${root}/lib64`, FILE);
+  yield* inWheels(FILE);
 }
 
 /** What the library must serve. */

@@ -1,5 +1,5 @@
 /**
- * Engines that come with a backend, as NCCL does with CUDA: a backend names its own when a device of it opens.
+ * Engines that come with a device, as NCCL does with cards: a backend names one when the device opens.
  *
  * @module
  */
@@ -9,15 +9,13 @@ import type { Communicator } from "./communicator.ts";
 export interface JoinOptions {
   readonly rank: number;
   readonly size: number;
-  /** Which device of this process is the rank's, as "CUDA:1". */
-  readonly device: string;
   /** What rank 0 has made by {@linkcode DeviceEngine.makeId}, the same on all ranks. */
   readonly id: Uint8Array;
   /** Milliseconds that a rank waits for others, at most. */
   readonly timeoutMs: number;
 }
 
-/** What joins ranks whose data is on devices of one backend, one device each. */
+/** What joins the rank of a device to the others. */
 export interface DeviceEngine {
   /** As {@linkcode Communicator.engine}. */
   readonly name: string;
@@ -31,12 +29,12 @@ export interface DeviceEngine {
 
 const engines = new Map<string, DeviceEngine>();
 
-/** Names the engine of a backend. */
-export function setDeviceEngine(backend: string, engine: DeviceEngine): void {
-  engines.set(backend, engine);
+/** Names the engine of a device that is open. */
+export function setDeviceEngine(device: string, engine: DeviceEngine): void {
+  engines.set(device, engine);
 }
 
-/** The engine of the backend of a device, if it has one. */
+/** The engine of an open device, if it has one. */
 export function deviceEngine(device: string): DeviceEngine | undefined {
-  return engines.get(device.split(":")[0]);
+  return engines.get(device);
 }

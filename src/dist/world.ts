@@ -93,7 +93,7 @@ async function enter(place: RankPlace, timeoutMs: number, named: string | undefi
   }
   const id = place.rank === 0 ? engine.makeId() : new Uint8Array(engine.idBytes);
   const shared = mpi === undefined ? await meetAtMaster(place, id, timeoutMs) : broadcastBytes(mpi, id);
-  return { place, communicator: engine.join({ rank: place.rank, size: place.size, device, id: shared, timeoutMs }) };
+  return { place, communicator: engine.join({ rank: place.rank, size: place.size, id: shared, timeoutMs }) };
 }
 
 /** Leaves each rank of a host its share of the processor, unless THREADS says how many it has. */

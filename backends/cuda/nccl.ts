@@ -1,0 +1,419 @@
+/**
+ * The NCCL engine: each rank is a process with a card of its own. Collectives run on a stream of the communicator, after
+ * what was queued on the card's, and what is queued there later runs after them. Nobody tells that a rank died: the host
+ * polls events, and past a deadline gives the communicator up.
+ *
+ * @module
+ */
+import {
+  checkCollective,
+  type Collective,
+  CollectiveError,
+  type CollectiveSite,
+  collectiveText,
+  type Communicator,
+  type ReduceOp,
+  type Work,
+} from "../../src/collectives/communicator.ts";
+import { pollAsync, pollUntil } from "../../src/collectives/deadline.ts";
+import type { Buffer } from "../../src/device/buffer.ts";
+import type { DType } from "../../src/dtype/dtype.ts";
+import { ArgumentError, DeviceError, DTypeError } from "../../src/helpers/errors.ts";
+import { hashString } from "../../src/helpers/hash.ts";
+import type { Line } from "../../src/helpers/stack.ts";
+import type { CudaContext } from "./cuda_context.ts";
+import { CudaBlock } from "./cuda_memory.ts";
+import { HostMemory } from "./driver.ts";
+import { ncclErrorText, NcclResult, type NcclSymbols, nonblockingConfig } from "./nccl_library.ts";
+
+/** ncclRedOp_t and ncclDataType_t. Bytes are what is moved; bools are bytes of which a sum is "any", a product "all". */
+const OPS: Readonly<Record<ReduceOp, number>> = { sum: 0, prod: 1, max: 2, min: 3 };
+const BYTES = 1, WORDS = 5;
+const TYPES: Readonly<Record<string, number>> = {
+  int8: 0,
+  uint8: 1,
+  bool: 1,
+  int32: 2,
+  uint32: 3,
+  int64: 4,
+  uint64: WORDS,
+  float16: 6,
+  float32: 7,
+  float64: 8,
+  bfloat16: 9,
+};
+/** Bytes by which a rank tells the others where it is. */
+const STATE_BYTES = 256;
+
+/** What runs kernels and collectives: it must be gone before the communicator is. */
+export interface OwnedGraph {
+  /** Destroys it. */
+  dispose(): void;
+}
+
+/** What a communicator of NCCL is made of. */
+export interface NcclOptions {
+  readonly nccl: NcclSymbols;
+  readonly context: CudaContext;
+  /** The handle of the communicator. */
+  readonly handle: bigint;
+  readonly timeoutMs: number;
+}
+
+interface Operation {
+  readonly sequence: number;
+  readonly text: string;
+  readonly line: Line | undefined;
+}
+
+/** A collective that was queued. */
+class NcclWork implements Work {
+  /** @param event is reached at its end; 0 once that was seen */
+  constructor(private readonly owner: NcclCommunicator, readonly operation: Operation, private event: bigint) {}
+
+  isDone(): boolean {
+    if (this.event !== 0n && this.owner.isReached(this.operation, this.event)) this.event = 0n;
+    return this.event === 0n;
+  }
+  wait(): void {
+    pollUntil(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
+  }
+  done(): Promise<void> {
+    return pollAsync(() => this.isDone(), (waitedMs) => this.owner.checkLate(this.operation, waitedMs));
+  }
+}
+
+/** Ranks with a card each. */
+export class NcclCommunicator implements Communicator {
+  readonly engine: string = "NCCL";
+  readonly size: number;
+  readonly ranks: readonly number[];
+  private readonly stream: bigint;
+  private readonly ready: bigint;
+  /** All events of collectives, and those that no work waits for. */
+  private readonly events: bigint[] = [];
+  private readonly free: bigint[] = [];
+  /** Communicators of some of the ranks, which end with this one. */
+  private readonly parts: NcclCommunicator[] = [];
+  private readonly graphs = new Set<OwnedGraph>();
+  /** Device memory for comparisons and for what ranks tell: the own part, then that of all. */
+  private states = 0n;
+  private sequence = 0;
+  private failure: CollectiveError | undefined;
+
+  constructor(private readonly options: NcclOptions) {
+    const { nccl, context, handle } = options, out = context.driver.out;
+    context.enter();
+    this.check(nccl.ncclCommCount(handle, out.bytes), "ncclCommCount");
+    this.size = out.i32[0];
+    this.check(nccl.ncclCommUserRank(handle, out.bytes), "ncclCommUserRank");
+    this.ranks = [out.i32[0]];
+    this.stream = context.newStream();
+    this.ready = this.newEvent();
+  }
+
+  /** The stream on which collectives run, to be captured with them. */
+  get queue(): bigint {
+    return this.stream;
+  }
+
+  /** Takes a graph that has collectives of this communicator: it is destroyed before the communicator, which would wait for it. */
+  ownGraph(graph: OwnedGraph): void {
+    this.graphs.add(graph);
+  }
+
+  start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site: CollectiveSite = {}): Work {
+    if (this.failure !== undefined) throw this.failure;
+    checkCollective(collective, from, to, this);
+    const text = collectiveText(collective, from[0], site.shape);
+    const operation = { sequence: ++this.sequence, text, line: site.line };
+    if (site.isAgreed !== true || collective.kind === "barrier") this.compare(operation, String(from[0]?.size));
+    if (collective.kind === "barrier" || from[0].size === 0) return new NcclWork(this, operation, 0n);
+    return this.queued(operation, () => this.call(collective, from[0], to[0]));
+  }
+
+  agree(what: string, text: string, site: CollectiveSite = {}): void {
+    if (this.failure !== undefined) throw this.failure;
+    const named = text === "" ? what : `${what} (hash ${(hashString(text) >>> 0).toString(16)})`;
+    this.compare({ sequence: ++this.sequence, text: named, line: site.line }, text);
+  }
+
+  split(colors: readonly number[], keys: readonly number[] = this.ranks): Communicator[] {
+    const { nccl, context, handle } = this.options, [color] = colors, [key] = keys;
+    if (nccl.ncclCommSplit === null) {
+      throw new DeviceError("split a communicator", { device: context.name, reason: "NCCL has it from 2.18 on" });
+    }
+    if (colors.length !== 1 || keys.length !== 1 || !Number.isInteger(color) || color < 0 || !Number.isInteger(key)) {
+      throw new ArgumentError("split a communicator", {
+        reason: `it takes one color, a whole number from 0 on, and one key, not [${colors}] and [${keys}]`,
+      });
+    }
+    this.agree("split", "");
+    const made = new HostMemory(1);
+    context.enter();
+    this.check(nccl.ncclCommSplit(handle, color | 0, key | 0, made.bytes, 0n), "ncclCommSplit");
+    waitForHandle(this.options, made);
+    const part = new NcclCommunicator({ ...this.options, handle: made.words[0] });
+    this.parts.push(part);
+    return [part];
+  }
+
+  abort(reason: string): void {
+    if (this.failure !== undefined) return;
+    const { sequence } = this;
+    this.failure = this.errorOf({ sequence, text: "abort", line: undefined }, reason);
+    this.release((nccl, handle) => nccl.ncclCommAbort(handle));
+  }
+
+  destroy(): void {
+    if (this.failure !== undefined) return;
+    this.agree("destroy", "");
+    this.failure = this.errorOf({ sequence: this.sequence, text: "destroy", line: undefined }, "it was destroyed");
+    this.release((nccl, handle) => nccl.ncclCommDestroy(handle));
+  }
+
+  /** Destroys graphs, then the communicator, then what it used of the card. */
+  private release(end: (nccl: NcclSymbols, handle: bigint) => number): void {
+    const { nccl, context, handle } = this.options;
+    for (const part of this.parts) part.abort("the communicator that it was split from has ended");
+    for (const graph of this.graphs) graph.dispose();
+    this.graphs.clear();
+    if (!context.alive) return;
+    context.enter();
+    end(nccl, handle);
+    const { cu } = context.driver;
+    for (const event of this.events) cu.cuEventDestroy_v2(event);
+    cu.cuStreamDestroy_v2(this.stream);
+    if (this.states !== 0n) cu.cuMemFree_v2(this.states);
+  }
+
+  /** Whether an event is reached; then it is kept for others. */
+  isReached(operation: Operation, event: bigint): boolean {
+    const { context } = this.options;
+    if (this.failure !== undefined) throw this.failure;
+    context.enter();
+    if (context.isReached(event)) {
+      this.free.push(event);
+      return true;
+    }
+    this.isQueued(operation);
+    return false;
+  }
+
+  /** Throws past the deadline. */
+  checkLate(operation: Operation, waitedMs: number): void {
+    const { timeoutMs } = this.options;
+    if (waitedMs > timeoutMs) {
+      this.fail(operation, `it was not done after ${timeoutMs / 1000} s: a rank is late or gone`);
+    }
+  }
+
+  /** Gives the communicator up. */
+  private fail(operation: Operation, reason: string): never {
+    const failure = this.failure ?? this.errorOf(operation, reason);
+    if (this.failure === undefined) {
+      this.failure = failure;
+      this.release((nccl, handle) => nccl.ncclCommAbort(handle));
+    }
+    throw failure;
+  }
+  private errorOf({ sequence, text, line }: Operation, reason: string): CollectiveError {
+    return new CollectiveError({ rank: this.ranks[0], size: this.size, collective: text, sequence, reason, line });
+  }
+
+  private check(code: number, what: string): void {
+    if (code === NcclResult.SUCCESS || code === NcclResult.IN_PROGRESS) return;
+    const { nccl, context: { name } } = this.options;
+    throw new DeviceError(`call ${what} on ${name}`, { device: name, reason: ncclErrorText(nccl, code) });
+  }
+
+  /** Queues `call` on the stream of the communicator, between what the card has queued and what it will queue. */
+  private queued(operation: Operation, call: () => void): NcclWork {
+    const { context } = this.options;
+    context.enter();
+    context.record(this.ready);
+    context.order(this.stream, this.ready);
+    call();
+    pollUntil(() => this.isQueued(operation), (waitedMs) => this.checkLate(operation, waitedMs));
+    const event = this.free.pop() ?? this.newEvent();
+    context.record(event, this.stream);
+    context.order(context.stream, event);
+    return new NcclWork(this, operation, event);
+  }
+
+  private newEvent(): bigint {
+    const event = this.options.context.newEvent();
+    this.events.push(event);
+    return event;
+  }
+
+  /** Whether the library has queued what it was asked for: its calls return before that, the first ones long before. */
+  private isQueued(operation: Operation): boolean {
+    const { nccl, context, handle } = this.options, { out } = context.driver;
+    const code = nccl.ncclCommGetAsyncError(handle, out.bytes) || out.i32[0];
+    if (code !== NcclResult.SUCCESS && code !== NcclResult.IN_PROGRESS) this.fail(operation, ncclErrorText(nccl, code));
+    return code === NcclResult.SUCCESS;
+  }
+
+  private call(collective: Collective, from: Buffer, to: Buffer): void {
+    const { nccl, handle } = this.options, { stream } = this, a = addressOfBuffer(from), b = addressOfBuffer(to);
+    const count = BigInt(from.size), nbytes = BigInt(from.nbytes);
+    switch (collective.kind) {
+      case "allReduce": {
+        const [type, op] = typeAndOp(from.dtype, collective.op);
+        return this.check(nccl.ncclAllReduce(a, b, count, type, op, handle, stream), "ncclAllReduce");
+      }
+      case "reduceScatter": {
+        const [type, op] = typeAndOp(from.dtype, collective.op);
+        return this.check(nccl.ncclReduceScatter(a, b, BigInt(to.size), type, op, handle, stream), "ncclReduceScatter");
+      }
+      case "allGather":
+        return this.check(nccl.ncclAllGather(a, b, nbytes, BYTES, handle, stream), "ncclAllGather");
+      case "broadcast": {
+        const code = nccl.ncclBroadcast(a, b, nbytes, BYTES, collective.root, handle, stream);
+        return this.check(code, "ncclBroadcast");
+      }
+      case "allToAll": {
+        const block = nbytes / BigInt(this.size), ranks = Array.from({ length: this.size }, (_, r) => r);
+        return this.exchange(
+          ranks.map((r) => [r, a + BigInt(r) * block] as const),
+          ranks.map((r) => [r, b + BigInt(r) * block] as const),
+          block,
+        );
+      }
+      case "permute": {
+        const [rank] = this.ranks, target = collective.pairs.filter((p) => p[0] === rank);
+        const source = collective.pairs.filter((p) => p[1] === rank);
+        if (source.length === 0) to.copyIn(new Uint8Array(to.nbytes));
+        return this.exchange(target.map((p) => [p[1], a] as const), source.map((p) => [p[0], b] as const), nbytes);
+      }
+      case "barrier":
+        return;
+    }
+  }
+
+  /** Sends and receives `nbytes` each, as one group. */
+  private exchange(
+    sends: readonly (readonly [rank: number, address: bigint])[],
+    receives: readonly (readonly [rank: number, address: bigint])[],
+    nbytes: bigint,
+  ): void {
+    const { nccl, handle } = this.options, { stream } = this;
+    this.check(nccl.ncclGroupStart(), "ncclGroupStart");
+    for (const [rank, at] of sends) this.check(nccl.ncclSend(at, nbytes, BYTES, rank, handle, stream), "ncclSend");
+    for (const [rank, at] of receives) this.check(nccl.ncclRecv(at, nbytes, BYTES, rank, handle, stream), "ncclRecv");
+    this.check(nccl.ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  /** Compares an operation among all ranks, and waits for that. */
+  private compare(operation: Operation, more: string): void {
+    const { nccl, handle } = this.options, text = `${operation.sequence} ${operation.text} ${more}`;
+    const own = BigInt.asUintN(64, BigInt(hashString(text)) << 32n | BigInt(hashString(`${text}.`) >>> 0));
+    const words = new HostMemory(2), other = BigInt.asUintN(64, ~own);
+    words.words.set([own, other]);
+    this.together(operation, words, words.bytes.length, (at) => {
+      this.check(nccl.ncclAllReduce(at, at, 2n, WORDS, OPS.max, handle, this.stream), "ncclAllReduce");
+      return at;
+    }, words);
+    if (words.words[0] === own && words.words[1] === other) return;
+    this.fail(operation, `the ranks differ in what they call, or in its shapes or dtypes: ${this.tell(operation)}`);
+  }
+
+  /** What each rank is about. */
+  private tell(operation: Operation): string {
+    const { nccl, handle } = this.options, { size } = this;
+    const own = new HostMemory(STATE_BYTES / 8), all = new HostMemory(size * STATE_BYTES / 8);
+    const at = operation.line === undefined ? "" : ` at ${operation.line}`;
+    new TextEncoder().encodeInto(`collective ${operation.sequence}, ${operation.text}${at}`, own.bytes);
+    this.together(operation, own, STATE_BYTES, (from) => {
+      const to = from + BigInt(STATE_BYTES);
+      this.check(nccl.ncclAllGather(from, to, BigInt(STATE_BYTES), BYTES, handle, this.stream), "ncclAllGather");
+      return to;
+    }, all);
+    return Array.from({ length: size }, (_, r) => {
+      const said = all.bytes.subarray(r * STATE_BYTES, (r + 1) * STATE_BYTES);
+      return `rank ${r}: ${new TextDecoder().decode(said).replace(/\0.*$/s, "")}`;
+    }).join("; ");
+  }
+
+  /** Brings bytes of the host to the card, calls, brings what is at the address that it gives back, and waits. */
+  private together(
+    operation: Operation,
+    given: HostMemory,
+    nbytes: number,
+    call: (address: bigint) => bigint,
+    result: HostMemory,
+  ): void {
+    const { context } = this.options, { cu } = context.driver;
+    context.enter();
+    this.states ||= context.newMemory((this.size + 1) * STATE_BYTES);
+    const work = this.queued(operation, () => {
+      const { address } = given;
+      context.check(cu.cuMemcpyHtoDAsync_v2(this.states, address, BigInt(nbytes), this.stream), "write to memory");
+      const at = call(this.states), length = BigInt(result.bytes.length);
+      context.check(cu.cuMemcpyDtoHAsync_v2(result.address, at, length, this.stream), "read from memory");
+    });
+    work.wait();
+  }
+}
+
+/** The address of a range of a card's memory. */
+function addressOfBuffer(buffer: Buffer): bigint {
+  const block = buffer.memory;
+  if (block instanceof CudaBlock) return block.address + BigInt(buffer.offset);
+  throw new DeviceError("start a collective of cards", {
+    device: buffer.device.name,
+    reason: 'ranks that NCCL joins give memory of their cards: t.to("CUDA")',
+  });
+}
+
+/** NCCL's numbers of a dtype and an operation. */
+function typeAndOp(dtype: DType, op: ReduceOp): readonly [type: number, op: number] {
+  const type = TYPES[dtype.name];
+  if (type === undefined) {
+    throw new DTypeError("reduce among cards", {
+      dtypes: [dtype],
+      reason: "NCCL has no such numbers: cast to float32 or int32",
+    });
+  }
+  if (dtype.isBool) op = op === "sum" ? "max" : op === "prod" ? "min" : op;
+  return [type, OPS[op]];
+}
+
+/** Waits until a handle is there and its communicator ready. */
+export function waitForHandle({ nccl, context, timeoutMs }: Omit<NcclOptions, "handle">, made: HostMemory): void {
+  const { out } = context.driver;
+  let code: number = NcclResult.IN_PROGRESS;
+  const isReady = (): boolean => {
+    if (made.words[0] !== 0n) {
+      context.enter();
+      code = nccl.ncclCommGetAsyncError(made.words[0], out.bytes) || out.i32[0];
+    }
+    return code !== NcclResult.IN_PROGRESS;
+  };
+  pollUntil(isReady, (waitedMs) => {
+    if (waitedMs <= timeoutMs) return;
+    if (made.words[0] !== 0n) nccl.ncclCommAbort(made.words[0]);
+    throw new DeviceError("join the other ranks by NCCL", {
+      device: context.name,
+      reason: `not all of them came in ${timeoutMs / 1000} s`,
+    });
+  });
+  if (code === NcclResult.SUCCESS) return;
+  throw new DeviceError("join the other ranks by NCCL", { device: context.name, reason: ncclErrorText(nccl, code) });
+}
+
+/** Joins the ranks that have one id; the call of a rank returns when all have come. @throws {DeviceError} */
+export function joinNccl(
+  options: Omit<NcclOptions, "handle">,
+  { rank, size, id }: { readonly rank: number; readonly size: number; readonly id: Uint8Array },
+): NcclCommunicator {
+  const { nccl, context } = options, made = new HostMemory(1);
+  context.enter(); // of this thread: the call may not be one of another
+  const code = nccl.ncclCommInitRankConfig(made.bytes, size, id as Uint8Array<ArrayBuffer>, rank, nonblockingConfig());
+  if (code !== NcclResult.SUCCESS && code !== NcclResult.IN_PROGRESS) {
+    throw new DeviceError("join the other ranks by NCCL", { device: context.name, reason: ncclErrorText(nccl, code) });
+  }
+  waitForHandle(options, made);
+  return new NcclCommunicator({ ...options, handle: made.words[0] });
+}
