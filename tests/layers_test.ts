@@ -252,3 +252,10 @@ import "./f.ts";`;
   assert.deepEqual(specifiersOf(text).sort(), ["../c.ts", "./a.ts", "./b.ts", "./d.ts", "./f.ts"]);
   assert.equal(/Deno/.test(stripped('f("Deno.x"); // Deno', false)), false);
 });
+
+Deno.test("layers: nothing calls what the oldest engines that are supported lack", () => {
+  // Node.js has it from 24 on; what a script for Deno says is text
+  const newer = /\bMath\.f16round\b/;
+  const callers = all.filter(({ text }) => newer.test(stripped(text, false))).map(({ path }) => path);
+  assert.deepEqual(callers, []);
+});

@@ -5,6 +5,7 @@
  *
  * @module
  */
+import { f16Round } from "../../dtype/float16.ts";
 import { floorMod, prod, stridesOf } from "../../helpers/math.ts";
 import { BOOL, DOUBLE, elementType, FLOAT, FLOAT16, INT64 } from "../wire/element_types.ts";
 import type { Call } from "./node_call.ts";
@@ -17,7 +18,7 @@ type Numbers = readonly number[];
 function fitterOf(type: number): ((x: number) => number) | undefined {
   if (type === FLOAT) return Math.fround;
   if (type === DOUBLE) return (x) => x;
-  if (type === FLOAT16) return Math.f16round;
+  if (type === FLOAT16) return f16Round;
   if (type === BOOL) return (x) => x === 0 ? 0 : 1;
   const e = elementType(type)!;
   if (!e.dtype.isInt || e.dtype.bits !== e.bits) return undefined;

@@ -4,6 +4,7 @@
  * @module
  */
 import { type DType, dtypes } from "../../dtype/dtype.ts";
+import { f16Round } from "../../dtype/float16.ts";
 import { scriptArray } from "../../renderer/c/typescript.ts";
 import type { Numbers } from "./explain_values.ts";
 
@@ -24,7 +25,7 @@ export function elementsOf(bytes: Uint8Array, dtype: DType): Numbers {
 export function elementText(x: number | bigint, dtype: DType): string {
   if (typeof x === "bigint") return `${x}n`;
   if (Object.is(x, -0)) return "-0";
-  const round = dtype.real === dtypes.float32 ? Math.fround : dtype.real === dtypes.float16 ? Math.f16round : undefined;
+  const round = dtype.real === dtypes.float32 ? Math.fround : dtype.real === dtypes.float16 ? f16Round : undefined;
   if (round === undefined || Number.isInteger(x) || !Number.isFinite(x)) return String(x);
   for (let digits = 1; digits < 10; digits++) {
     const short = Number(x.toPrecision(digits));

@@ -19,7 +19,8 @@ export function resolveAxis(
   rank: number = shape.length,
 ): number {
   if (typeof axis !== "number" || !Number.isInteger(axis)) {
-    throw new ArgumentError(action, { reason: `an axis must be an integer, not ${describe(axis)}` });
+    const help = isPlain(axis) ? `; options come behind it: (-1, { ${Object.keys(axis).join(", ")} })` : "";
+    throw new ArgumentError(action, { reason: `an axis must be an integer, not ${describe(axis)}${help}` });
   }
   // A scalar takes 0 and -1, as in PyTorch.
   const n = Math.max(rank, 1);

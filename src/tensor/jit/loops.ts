@@ -218,7 +218,8 @@ export function scan<C, X, Y>(
 
 /**
  * Runs `carry = body(carry)` from `init` on while `condition(carry)`, a scalar, is true; it is read before each step. Both are
- * captured once and replayed. At most `maxSteps` steps, if given.
+ * captured once and replayed; carries keep their shapes and dtypes, but for whole numbers without a dtype, which are floats
+ * where a step makes them so. At most `maxSteps` steps, if given.
  *
  * ```ts
  * import { Tensor, whileLoop } from "../../../mod.ts";
@@ -226,7 +227,8 @@ export function scan<C, X, Y>(
  * console.log(await x.item()); // 202.5
  * ```
  *
- * @throws {ArgumentError} for a condition that gives no scalar
+ * @throws {ArgumentError} for a condition that gives no scalar @throws {ShapeError} where a step changes the shape of a carry
+ * @throws {DTypeError} where it changes its dtype
  */
 export async function whileLoop<C>(
   condition: (carry: C) => Tensor,
@@ -248,6 +250,11 @@ export async function whileLoop<C>(
     }),
     act = jit(body as (carry: C) => Tensor) as unknown as (carry: C) => C;
   let carry = mapLeaves(init, isTensor, (t) => t.contiguous()) as C;
-  for (let i = 0; i < maxSteps && await test(carry).item(); i++) carry = act(carry);
+  for (let i = 0; i < maxSteps && await test(carry).item(); i++) {
+    const next = act(carry), floats = i === 0 ? asFloats(init, next) : undefined;
+    if (floats !== undefined) return whileLoop(condition, body, floats as C, options);
+    checkCarry(action, carry, next);
+    carry = next;
+  }
   return carry;
 }

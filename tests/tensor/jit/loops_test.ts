@@ -1,5 +1,5 @@
 /** Functions that run a function many times: all derivatives, scans and loops on conditions. */
-import { assertEquals, assertThrows } from "@std/assert";
+import { assertEquals, assertRejects, assertThrows } from "@std/assert";
 import {
   ArgumentError,
   Device,
@@ -87,6 +87,26 @@ Deno.test("loops: a while loop ends with its condition, or after the most steps"
   assertEquals(await (await whileLoop(small, tripled, new Tensor(2.5))).item(), 202.5);
   assertEquals(await (await whileLoop(small, tripled, new Tensor(2.5), { maxSteps: 2 })).item(), 22.5);
   assertEquals(await (await whileLoop(small, tripled, new Tensor(200.5))).item(), 200.5);
+});
+
+Deno.test("loops: carries of a while loop keep their form; whole numbers become the floats that a step makes", async () => {
+  const small = (c: Tensor) => c.sum().lt(5), wrong = { n: new Tensor(0), m: new Tensor(1) };
+  assertEquals(await (await whileLoop(small, (c: Tensor) => c.add(1.5), new Tensor(0))).item(), 6);
+  await assertRejects(
+    () => whileLoop(small, (c: Tensor) => c.add(new Tensor([1, 2])), new Tensor(0)),
+    ShapeError,
+    "Cannot run a while loop shapes [] and [2]: a carry keeps its form, and a step changed its shape",
+  );
+  await assertRejects(
+    () => whileLoop(small, (c: Tensor) => c.add(1.5), new Tensor(0, { dtype: "int32" })),
+    DTypeError,
+    "cast init, or what the step gives",
+  );
+  await assertRejects(
+    () => whileLoop(({ n }) => n.lt(5), ({ n }) => ({ n: n.add(1) }) as typeof wrong, wrong),
+    ArgumentError,
+    "it has 2 tensors, and then 1",
+  );
 });
 
 Deno.test("loops: what is no step, no tensor or no float is told", () => {
