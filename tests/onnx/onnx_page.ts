@@ -72,6 +72,22 @@ await onnx.save((x: Tensor) => net.call(x).softmax(), [Tensor.zeros([1, 4])], "n
 
 \`tests/onnx/saved_models.ts\` runs networks in onnxruntime beside our results, \`tests/onnx/random_saves.ts --ort\` random
 programs.
+
+## Models of TensorFlow.js
+
+\`./tfjs\` reads layers models, which is what Keras models become for pages: \`model.json\` and its weights, also quantized.
+
+\`\`\`ts ignore
+import { loadLayersModel } from "../src/tfjs/tfjs.ts";
+
+const model = await loadLayersModel("models/x2/model.json"); // or { model: json, files: { "weights.bin": bytes } }
+const [twice] = model.call(picture); // [1, height, width, 3]
+\`\`\`
+
+Layers of pictures are known: Dense, Conv2D, DepthwiseConv2D, SeparableConv2D, pools, BatchNormalization,
+LayerNormalization, Embedding, UpSampling2D, ZeroPadding2D, merges, activations, moves. Others are given by class:
+\`{ layers: { Warp: (inputs, config) => … } }\`. ESRGAN-slim makes of its sample the picture that its package has, but for
+rounding. Recurrent layers, and graph models, are not read.
 `;
 
 /** Writes the page. */

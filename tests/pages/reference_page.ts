@@ -32,6 +32,12 @@ const SECTIONS: readonly (readonly [title: string, prefix: string, module: strin
     "src/onnx/onnx.ts",
     "What `./onnx` exports: `import * as onnx`. Guide: [onnx.md](onnx.md).",
   ],
+  [
+    "Models of TensorFlow.js",
+    "tfjs.",
+    "src/tfjs/tfjs.ts",
+    "What `./tfjs` exports: `import * as tfjs`. Guide: [onnx.md](onnx.md#models-of-tensorflowjs).",
+  ],
   ["Language models", "", "src/llm/llm.ts", "What `./llm` exports. Guide: [llm.md](llm.md)."],
   ["A program of its own", "", "src/export/export.ts", "What `./export` exports. Guide: [export.md](export.md)."],
   ["The story of a result", "", "src/story/story.ts", "What `./story` exports."],

@@ -1,0 +1,14 @@
+/**
+ * The entry point `./tfjs`: models of TensorFlow.js, read and run on tensors. `loadLayersModel` reads what
+ * `tf.loadLayersModel` does, which is how Keras models come to pages.
+ *
+ * @module
+ */
+export {
+  type LayerFunction,
+  type LayersInput,
+  LayersModel,
+  type LayersOptions,
+  type LayersSource,
+  loadLayersModel,
+} from "./layers_model.ts";
