@@ -11,12 +11,15 @@ import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { LanguageModel, serve } from "../src/llm/llm.ts";
 
-const args = parseArgs(Deno.args, { string: ["port", "host", "device", "context", "key", "queue"] }) as
+const args = parseArgs(Deno.args, { string: ["port", "host", "device", "context", "key", "queue", "sequences"] }) as
   & Record<string, string | undefined>
   & { _: string[] };
 const path = args._[0] === undefined ? new URL("models/stories260K.gguf", import.meta.url) : String(args._[0]);
 if (args.device !== undefined) Device.default = args.device;
-const model = await LanguageModel.load(path, args.context === undefined ? {} : { context: Number(args.context) });
+const model = await LanguageModel.load(path, {
+  sequences: Number(args.sequences ?? 4),
+  ...args.context === undefined ? {} : { context: Number(args.context) },
+});
 const server = serve(model, {
   port: Number(args.port ?? 8000),
   ...args.host === undefined ? {} : { hostname: args.host },

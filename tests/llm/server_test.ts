@@ -223,6 +223,28 @@ Deno.test("server: a full queue says so, a client that vanishes frees its place"
   assert.deepEqual([status, answer.usage.completion_tokens], [200, 60]);
 });
 
+Deno.test("server: requests at once are answered side by side, each as alone", async () => {
+  using several = await LanguageModel.load(STORIES, { context: 128, sequences: 3 });
+  const to = new ModelServer(several, { queue: 1 }), order: number[] = [];
+  const ask = async (i: number): Promise<string> => {
+    const body = JSON.stringify({ ...greedy, prompt: PROMPT, stream: true });
+    const { body: stream } = await to.handle(new Request("http://x/v1/completions", { method: "POST", body }));
+    let text = "";
+    for await (const part of stream!.pipeThrough(new TextDecoderStream())) {
+      order.push(i);
+      const data = part.slice(6);
+      if (!data.startsWith("[DONE]")) text += (JSON.parse(data) as Any).choices[0].text;
+    }
+    return text;
+  };
+  assert.deepEqual(await Promise.all([0, 1, 2, 3].map(ask)), Array(4).fill(STORY));
+  const [first, last] = [0, 1, 2].map((i) => [order.indexOf(i), order.lastIndexOf(i)]).reduce((a, b) => [
+    Math.max(a[0], b[0]),
+    Math.min(a[1], b[1]),
+  ]);
+  assert.ok(first < last, `all have begun before one ends: ${order}`);
+});
+
 Deno.test("server: it listens on this machine, wants its key, and stops", async () => {
   const running = serve(model, { port: 0, key: "secret" });
   try {

@@ -38,8 +38,8 @@ function threeProducts(spec: ModelSpec, store: WeightStore, at: string): (x: Ten
 }
 
 /** How much sharper queries of late positions are: `[T, 1, 1]`. */
-function sharpness({ start }: Place, x: Tensor, { scale, length }: { scale: number; length: number }): Tensor {
-  const [t] = x.shape, position = countTo(t, x).add(start).cast(dtypes.float32);
+function sharpness(place: Place, x: Tensor, { scale, length }: { scale: number; length: number }): Tensor {
+  const [t] = x.shape, position = positionsOf(place, x).cast(dtypes.float32);
   return position.add(1).div(length).floor().add(1).log().mul(scale).add(1).reshape([t, 1, 1]);
 }
 
@@ -108,9 +108,14 @@ function countTo(n: number | Tensor, like: Tensor): Tensor {
   return make.arange(n as number, { dtype: dtypes.int32, device: like.device });
 }
 
+/** Where the rows of `x` stand: int32 `[T]`. */
+function positionsOf({ start, rows }: Place, x: Tensor): Tensor {
+  return rows?.positions ?? countTo(x.shape[0], x).add(start);
+}
+
 /** Which keys `[T, S]` the queries of `x` `[T, n]` see. */
-function seenKeys(spec: ModelSpec, { start, end }: Place, x: Tensor, window: boolean): Tensor {
-  const key = countTo(end, x), query = countTo(x.shape[0], x).add(start).unsqueeze(1), past = key.le(query);
+function seenKeys(spec: ModelSpec, place: Place, x: Tensor, window: boolean): Tensor {
+  const key = countTo(place.end, x), query = positionsOf(place, x).unsqueeze(1), past = key.le(query);
   if (!window) return past;
   if (spec.windowKind === "chunk") return past.bitwiseAnd(key.ge(query.sub(query.mod(spec.window))));
   return past.bitwiseAnd(key.gt(query.sub(spec.window)));
@@ -125,6 +130,15 @@ function allSoFar({ k, v }: Heads, { start, end }: Place, cache: LayerCache | un
   return [cache.keys, cache.values].map((x) => x.at(":", [0, end]).cast(dtypes.float32)) as [Tensor, Tensor];
 }
 
+/** Keys and values `[B, KV, S, dim]` of several sequences, into whose caches the new ones `[B, KV, dim]` are written. */
+function allOfRows({ k, v }: Heads, { rows, end }: Place, cache: LayerCache): [Tensor, Tensor] {
+  const { starts } = rows!;
+  return [[cache.keys, k] as const, [cache.values, v] as const].map(([memory, x]) => {
+    starts.forEach((start, i) => memory.setAt([i, ":", [start, start.add(1)]], x.at(i).unsqueeze(1)));
+    return memory.at([0, starts.length], ":", [0, end]).cast(dtypes.float32);
+  }) as [Tensor, Tensor];
+}
+
 /** Attention over all keys so far: those in the cache, or where there is none, the own ones. */
 export function attention(
   spec: ModelSpec,
@@ -137,18 +151,24 @@ export function attention(
   const sinks = store.maybe(`${at}attn_sinks.weight`, [heads]) ?? store.maybe(`${at}attn_sinks`, [heads]);
   const window = hasWindow(spec, layer);
   return (x, place, cache) => {
-    const [t] = x.shape, made = project(x, place), [keys, values] = allSoFar(made, place, cache);
-    const mine = made.q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]).permute([1, 2, 0, 3]);
-    let scores = mine.reshape([kvHeads, groups * t, headDim]).matmul(keys.transpose(1, 2)); // [KV, G T, S]
+    const [t] = x.shape, made = project(x, place), apart = place.rows !== undefined;
+    const [keys, values] = apart ? allOfRows(made, place, cache!) : allSoFar(made, place, cache);
+    const scaled = made.q.mul(spec.attentionScale).reshape([t, kvHeads, groups, headDim]);
+    // [KV, G T, dim], or where rows are apart [T, KV, G, dim]
+    const mine = apart ? scaled : scaled.permute([1, 2, 0, 3]).reshape([kvHeads, groups * t, headDim]);
+    let scores = mine.matmul(keys.transpose(-2, -1)); // [..., S]
     if (spec.attentionCap > 0) scores = scores.div(spec.attentionCap).tanh().mul(spec.attentionCap);
-    if (t > 1 || window) {
-      scores = seenKeys(spec, place, x, window).repeat([groups, 1]).where(scores, -Infinity); // [G T, S]
+    if (apart || t > 1 || window) {
+      const seen = seenKeys(spec, place, x, window);
+      scores = (apart ? seen.unsqueeze(1).unsqueeze(1) : seen.repeat([groups, 1])).where(scores, -Infinity);
     }
-    const weights = sinks === undefined ? scores.softmax(-1) : withSinks(
+    const sink = sinks?.values().reshape([kvHeads, groups, 1]);
+    const weights = sink === undefined ? scores.softmax(-1) : withSinks(
       scores,
-      sinks.values().reshape([kvHeads, groups, 1]).expand([kvHeads, groups, t]).reshape([kvHeads, groups * t, 1]),
+      apart ? sink : sink.expand([kvHeads, groups, t]).reshape([kvHeads, groups * t, 1]),
     );
-    const mixed = weights.matmul(values).reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
+    const all = weights.matmul(values);
+    const mixed = apart ? all : all.reshape([kvHeads, groups, t, valueDim]).permute([2, 0, 1, 3]);
     return out(made.finish(mixed.reshape([t, heads, valueDim])));
   };
 }

@@ -8,7 +8,7 @@ import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { Gguf } from "../files/gguf.ts";
-import { type LayerCache, normLayer, type Place } from "./linear_layers.ts";
+import { type LayerCache, normLayer, type Place, type SequenceRows } from "./linear_layers.ts";
 import { decoderLayer } from "./llm_blocks.ts";
 import { hasWindow, type ModelSpec, modelSpec } from "./model_spec.ts";
 import { type RopeTable, ropeTable } from "./rope_tables.ts";
@@ -73,12 +73,13 @@ export class Decoder {
     this.parameters = store.parameters;
   }
 
-  /** Memory for the keys and values of one sequence. */
-  makeCache(dtype: DTypeLike = dtypes.float32): LayerCache[] {
+  /** Memory for the keys and values of one sequence, or of `count`: then their number is the first axis. */
+  makeCache(dtype: DTypeLike = dtypes.float32, count?: number): LayerCache[] {
     const { layers, kvHeads, headDim, valueDim } = this.spec, options = { dtype: toDType(dtype), device: this.device };
+    const shape = (dim: number) => [...count === undefined ? [] : [count], kvHeads, this.context, dim];
     const caches = Array.from({ length: layers }, () => ({
-      keys: Tensor.zeros([kvHeads, this.context, headDim], options).contiguous(),
-      values: Tensor.zeros([kvHeads, this.context, valueDim], options).contiguous(),
+      keys: Tensor.zeros(shape(headDim), options).contiguous(),
+      values: Tensor.zeros(shape(valueDim), options).contiguous(),
     }));
     Tensor.realize(caches.flatMap((c) => [c.keys, c.values]));
     return caches;
@@ -91,6 +92,14 @@ export class Decoder {
   logits(tokens: Tensor, start: Tensor, last: Tensor | number, cache: readonly LayerCache[]): Tensor {
     const [t] = tokens.shape, x = this.hidden(tokens, { start, end: start.add(t) }, cache);
     return this.scores(t === 1 ? x : x.at(last).reshape([1, this.spec.dim])).reshape([this.vocabulary]);
+  }
+
+  /**
+   * The logits, float32 `[B, vocabulary]`, behind int32 `[B]` tokens, each of a sequence of its own; `end`, a bound
+   * variable, is behind all their positions. The cache is one of several sequences, to which it is written. Lazy.
+   */
+  logitsOfRows(tokens: Tensor, rows: SequenceRows, end: Tensor, cache: readonly LayerCache[]): Tensor {
+    return this.scores(this.hidden(tokens, { start: 0, end, rows }, cache));
   }
 
   /**
@@ -115,15 +124,16 @@ export class Decoder {
   }
 
   /** What stands before the last norm: `[T, dim]`. */
-  private hidden(tokens: Tensor, { start, end }: Pick<Place, "start" | "end">, cache?: readonly LayerCache[]): Tensor {
-    const [t] = tokens.shape,
-      slice = ({ cos, sin }: RopeTable): RopeTable => ({
-        cos: cos.at([start, end]).reshape([t, -1]),
-        sin: sin.at([start, end]).reshape([t, -1]),
-      });
+  private hidden(
+    tokens: Tensor,
+    { start, end, rows }: Omit<Place, "angles" | "windowAngles">,
+    cache?: readonly LayerCache[],
+  ): Tensor {
+    const [t] = tokens.shape, part = (x: Tensor) => rows ? x.at(rows.positions) : x.at([start, end]).reshape([t, -1]);
+    const slice = ({ cos, sin }: RopeTable): RopeTable => ({ cos: part(cos), sin: part(sin) });
     const angles = slice(this.angles),
       windowAngles = this.windowAngles === this.angles ? angles : slice(this.windowAngles);
-    const place: Place = { start, end, angles, windowAngles };
+    const place: Place = { start, end, angles, windowAngles, ...rows === undefined ? {} : { rows } };
     let x = this.embedding.rows(tokens);
     if (this.spec.embeddingScale !== 1) x = x.mul(this.spec.embeddingScale);
     this.layers.forEach((layer, i) => x = layer(x, place, cache?.[i]));

@@ -23,6 +23,16 @@ export interface Place {
   /** Angles of the positions, for layers without and with a window. */
   readonly angles: RopeTable;
   readonly windowAngles: RopeTable;
+  /** Where each row is of a sequence of its own. */
+  readonly rows?: SequenceRows;
+}
+
+/** Rows of several sequences: row i has the one token of the one whose cache is the i-th. */
+export interface SequenceRows {
+  /** The position of each, bound variables. */
+  readonly starts: readonly Tensor[];
+  /** The same as a tensor: int32 `[B]`. */
+  readonly positions: Tensor;
 }
 
 /** A function of activations `[T, n]`. */

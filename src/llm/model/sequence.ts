@@ -4,7 +4,6 @@
  *
  * @module
  */
-import { type DTypeLike, dtypes } from "../../dtype/dtype.ts";
 import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
@@ -37,11 +36,33 @@ export interface TokenConstraint {
 /** Tokens that are computed together while a text is read. */
 export const CHUNK = 32;
 
-/** One sequence. */
+/** Where a sequence keeps its keys and values: those of a layer may be a part of larger memory. */
+export interface SequenceMemory {
+  readonly layers: readonly LayerCache[];
+  /** What is realized when they are written. */
+  readonly whole: readonly Tensor[];
+}
+
+/** How the next token of a text is chosen. */
+interface Choice {
+  readonly sampling: Sampling;
+  readonly constraint: TokenConstraint | undefined;
+  readonly numbers: Tensor;
+  readonly seed: Tensor;
+}
+
+type Sampler = readonly [numbers: Tensor, seed: Tensor, mask: Tensor, plan: SamplingPlan];
+
+/** One sequence: {@linkcode Sequence.begin}, then steps, of which each gives a token. */
 export class Sequence {
   /** The tokens whose keys and values are in the cache. */
   private readonly held: number[] = [];
-  private readonly cache: LayerCache[];
+  /** Those of the text that are not yet; a step takes the last ones. */
+  private rest: readonly number[] = [];
+  /** The last token, where a step of its own chose it. */
+  private token: Tensor | undefined;
+  private choice: Choice | undefined;
+  private readonly cache: readonly LayerCache[];
   private readonly counts: Tensor;
   private readonly bias: Tensor;
   private readonly position: Variable;
@@ -49,51 +70,47 @@ export class Sequence {
   private readonly chunkStart: Variable;
   private readonly chunk: number;
   private readonly last: Variable;
-  private readonly step: JitFunction<
-    [token: Tensor, start: Tensor, last: Tensor, numbers: Tensor, seed: Tensor, mask: Tensor, plan: SamplingPlan],
-    Sampled
-  >;
+  private readonly copied: Variable;
+  private readonly stepped: JitFunction<[token: Tensor, start: Tensor, last: Tensor, ...Sampler], Sampled>;
+  private readonly chosen: JitFunction<[logits: Tensor, position: Tensor, ...Sampler], Sampled>;
   private readonly read: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
 
-  /** Allocates the cache. */
-  constructor(readonly decoder: Decoder, cacheDType: DTypeLike = dtypes.float32) {
-    const { vocabulary, device, context } = decoder;
-    this.cache = decoder.makeCache(cacheDType);
+  /** Of several in one batch, `row` is the own one. */
+  constructor(readonly decoder: Decoder, memory: SequenceMemory, readonly row = 0) {
+    const { vocabulary, device, context } = decoder, { layers, whole } = memory;
+    this.cache = layers;
     this.counts = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     this.bias = Tensor.zeros([vocabulary], { device }).contiguous().realize();
     const chunk = this.chunk = Math.min(CHUNK, context - 1);
-    this.position = new Variable("position", 0, context - 1);
+    this.position = new Variable(`position${row || ""}`, 0, context - 1);
     this.chunkStart = new Variable("chunk_start", 0, context - chunk);
     this.last = new Variable("last", 0, chunk - 1);
-    const { cache, counts, bias } = this;
-    this.step = jit(
-      (
-        tokens: Tensor,
-        start: Tensor,
-        last: Tensor,
-        numbers: Tensor,
-        seed: Tensor,
-        mask: Tensor,
-        plan: SamplingPlan,
-      ) => {
-        const logits = decoder.logits(tokens, start, last, cache);
-        const next = sample(logits, plan, { numbers, seed, position: start.add(last), counts, bias, mask });
-        if (plan.penalties) counts.setAt([next.token], counts.at(next.token).add(1));
-        Tensor.realize([
-          next.token,
-          ...[next.logprobs, next.best].filter((t) => t !== undefined),
-          ...cache.flatMap((c) => [c.keys, c.values]),
-          ...plan.penalties ? [counts] : [],
-        ]);
-        return next;
-      },
+    this.copied = new Variable("copied", 1, context);
+    const { counts, bias } = this;
+    const choose = (
+      logits: Tensor,
+      position: Tensor,
+      [numbers, seed, mask, plan]: Sampler,
+      more: readonly Tensor[],
+    ): Sampled => {
+      const next = sample(logits, plan, { numbers, seed, position, counts, bias, mask });
+      if (plan.penalties) counts.setAt([next.token], counts.at(next.token).add(1));
+      const told = [next.logprobs, next.best].filter((t) => t !== undefined);
+      Tensor.realize([next.token, ...told, ...more, ...plan.penalties ? [counts] : []]);
+      return next;
+    };
+    this.stepped = jit((tokens: Tensor, start: Tensor, last: Tensor, ...sampler: Sampler) =>
+      choose(decoder.logits(tokens, start, last, layers), start.add(last), sampler, whole)
+    );
+    this.chosen = jit((logits: Tensor, position: Tensor, ...sampler: Sampler) =>
+      choose(logits.at(row), position, sampler, [])
     );
     // what is read without a token behind it: only the cache is wanted, and the logits are not computed
     this.read = jit((tokens: Tensor, start: Tensor) => {
-      const logits = decoder.logits(tokens, start, tokens.shape[0] - 1, cache);
-      Tensor.realize([...cache.flatMap((c) => [c.keys, c.values])]);
+      const logits = decoder.logits(tokens, start, tokens.shape[0] - 1, layers);
+      Tensor.realize([...whole]);
       void logits;
-      return cache[0].keys;
+      return layers[0].keys;
     });
   }
 
@@ -109,7 +126,8 @@ export class Sequence {
   /** Forgets all tokens, and the captured steps: weights are others. */
   reset(): void {
     this.cut(0);
-    this.step.reset();
+    this.stepped.reset();
+    this.chosen.reset();
     this.read.reset();
   }
 
@@ -118,52 +136,106 @@ export class Sequence {
     return new Tensor(padded, { device: this.decoder.device });
   }
 
+  /** How many of these tokens the cache has; of a whole text the last is read again. */
+  common(tokens: readonly number[]): number {
+    const most = Math.min(this.held.length, tokens.length - 1);
+    let n = 0;
+    while (n < most && this.held[n] === tokens[n]) n++;
+    return n;
+  }
+  /** Takes the first `count` tokens of another, whose cache has them. */
+  copyFrom(other: Sequence, count: number): void {
+    const end = this.copied.bind(count);
+    const written = this.cache.flatMap((mine, i) =>
+      (["keys", "values"] as const).map((k) => mine[k].setAt([":", [0, end]], other.cache[i][k].at(":", [0, end])))
+    );
+    Tensor.realize(written);
+    this.held.splice(0, Infinity, ...other.held.slice(0, count));
+  }
+
   /**
-   * Chooses the token behind `tokens`, again and again until the caller stops: the text goes on by what was chosen.
-   * `onRead` is told how many tokens of the text need no reading. A plan with a mask takes it from `constraint`.
+   * Begins a text, of which the tokens in common with the last one stay; a plan with a mask takes it from `constraint`.
+   * Gives how many those are.
    *
    * @throws {ArgumentError} for more tokens than the context has
    */
-  async *generate(
-    tokens: readonly number[],
-    sampling: Sampling,
-    onRead?: (cached: number) => void,
-    constraint?: TokenConstraint,
-  ): AsyncGenerator<NextToken> {
-    const { context, device, vocabulary } = this.decoder, { plan } = sampling, words = Math.ceil(vocabulary / 32);
+  begin(tokens: readonly number[], sampling: Sampling, constraint?: TokenConstraint): number {
+    const { context, device } = this.decoder;
     checkRoom(tokens.length, context);
-    let common = 0;
-    while (common < this.held.length && common < tokens.length - 1 && this.held[common] === tokens[common]) common++;
+    const common = this.common(tokens);
     this.held.length = common;
-    onRead?.(common);
+    this.rest = tokens.slice(common);
+    this.token = undefined;
     this.prepare(tokens, sampling);
-    const numbers = new Tensor(sampling.numbers, { device }).realize();
-    const seed = new Tensor(Uint32Array.of(sampling.seed), { device }).realize();
-    let rest = tokens.slice(common);
-    const { chunk } = this, room = () => this.held.length + chunk <= context;
-    while (rest.length > chunk || rest.length > 1 && !room()) {
-      // near the end of the context there is no room for a chunk that is not full
-      const size = room() ? chunk : 1, part = this.tensor(rest.slice(0, size), size);
-      this.read(part, (size > 1 ? this.chunkStart : this.position).bind(this.held.length));
-      this.held.push(...rest.slice(0, size));
-      rest = rest.slice(size);
-    }
-    const many = rest.length > 1;
-    let input = this.tensor(rest, many ? chunk : 1), last = rest.length - 1;
-    let start = (many ? this.chunkStart : this.position).bind(this.held.length);
-    const bits = (): Tensor => new Tensor(constraint?.mask() ?? new Uint32Array(words), { device }).realize();
-    for (let mask = bits();;) {
-      const next = this.step(input, start, this.last.bind(last), numbers, seed, mask, plan);
-      this.held.push(...rest);
-      const id = (await next.token.data() as Int32Array)[0];
-      if (constraint !== undefined) {
-        constraint.accept(id);
-        mask = bits();
-      }
-      yield { id, logprobs: await logprobsOf(next) };
-      if (this.held.length >= context) return;
-      [input, last, rest, start] = [next.token, 0, [id], this.position.bind(this.held.length)];
-    }
+    this.choice = {
+      sampling,
+      constraint,
+      numbers: new Tensor(sampling.numbers, { device }).realize(),
+      seed: new Tensor(Uint32Array.of(sampling.seed), { device }).realize(),
+    };
+    return common;
+  }
+  /** Whether a chunk must be read before a step. */
+  get reads(): boolean {
+    return this.rest.length > this.chunk || this.rest.length > 1 && !this.hasRoom;
+  }
+  /** Whether a step is of a single token, as those of other sequences. */
+  get single(): boolean {
+    return this.rest.length === 1;
+  }
+  /** Whether no token fits any more. */
+  get full(): boolean {
+    return this.held.length >= this.decoder.context;
+  }
+  /** The token of a step. */
+  get input(): number {
+    return this.rest[0] ?? 0;
+  }
+  /** Near the end of the context there is no room for a chunk that is not full. */
+  private get hasRoom(): boolean {
+    return this.held.length + this.chunk <= this.decoder.context;
+  }
+
+  /** Reads a chunk. */
+  readChunk(): void {
+    const size = this.hasRoom ? this.chunk : 1, part = this.rest.slice(0, size);
+    this.read(this.tensor(part, size), (size > 1 ? this.chunkStart : this.position).bind(this.held.length));
+    this.held.push(...part);
+    this.rest = this.rest.slice(size);
+  }
+  /** Where the next token of a step stands, bound. A sequence that rests has a place, too, that nothing is read from. */
+  place(): Tensor {
+    return this.position.bind(Math.min(this.held.length, this.decoder.context - 1));
+  }
+  /** A batch writes behind the tokens of those that rest. */
+  rests(): void {
+    this.cut(this.decoder.context - 1);
+  }
+
+  /** Chooses the token behind the text. */
+  async step(): Promise<NextToken> {
+    const many = this.rest.length > 1, { chunk, token } = this;
+    const input = token ?? this.tensor(this.rest, many ? chunk : 1);
+    const start = (many ? this.chunkStart : this.position).bind(this.held.length);
+    const next = this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
+    return await this.take(next, next.token);
+  }
+  /** Chooses the token behind the text from the logits `[n, vocabulary]` of a batch. */
+  async choose(logits: Tensor): Promise<NextToken> {
+    return await this.take(this.chosen(logits, this.place(), ...this.sampler()), undefined);
+  }
+  private sampler(): Sampler {
+    const { sampling, constraint, numbers, seed } = this.choice!, { vocabulary, device } = this.decoder;
+    const bits = constraint?.mask() ?? new Uint32Array(Math.ceil(vocabulary / 32));
+    return [numbers, seed, new Tensor(bits, { device }).realize(), sampling.plan];
+  }
+  private async take(next: Sampled, token: Tensor | undefined): Promise<NextToken> {
+    this.held.push(...this.rest);
+    const id = (await next.token.data() as Int32Array)[0];
+    this.choice!.constraint?.accept(id);
+    this.rest = [id];
+    this.token = token;
+    return { id, logprobs: await logprobsOf(next) };
   }
 
   /** Puts bias and counts on the device. */
@@ -178,9 +250,8 @@ export class Sequence {
     if (plan.penalties) put(this.counts, (x) => tokens.forEach((id) => x[id]++));
   }
 
-  /** Gives the memory of the cache back. */
+  /** Gives the memory of its own back; that of the cache is its maker's. */
   [Symbol.dispose](): void {
-    for (const { keys, values } of this.cache) [keys, values].forEach((t) => t.dispose());
     this.counts.dispose();
     this.bias.dispose();
     this.held.length = 0;

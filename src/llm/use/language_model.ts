@@ -16,7 +16,7 @@ import { readHfFolder } from "../files/hf_folder.ts";
 import { Decoder } from "../model/decoder.ts";
 import type { ModelSpec } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
-import { Sequence } from "../model/sequence.ts";
+import { SequenceBatch } from "../model/sequence_batch.ts";
 import { type ChatMessage, renderChat } from "../text/chat_template.ts";
 import { type ToolForm, toolFormOf } from "../text/tool_calls.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
@@ -42,12 +42,14 @@ export interface LoadModelOptions {
   readonly context?: number;
   /** Of the cache of keys and values; float32 unless given. */
   readonly cache?: DTypeLike;
+  /** How many texts may be generated at once; each has a cache of its own. 1 unless given. */
+  readonly sequences?: number;
 }
 
 /** A text, or the ids of its tokens. */
 export type Prompt = string | readonly number[];
 
-/** A model that was loaded. One text is generated at a time; what a call has in common with the last is not computed again. */
+/** A model that was loaded. What a call has in common with earlier ones is not computed again. */
 export class LanguageModel {
   /** "stories260K": of the metadata, or the file. */
   readonly name: string;
@@ -55,21 +57,21 @@ export class LanguageModel {
   readonly tokenizer: Tokenizer;
   /** Ids to logits. */
   readonly decoder: Decoder;
-  private readonly sequence: Sequence;
+  private readonly batch: SequenceBatch;
   private readonly constraints: Constraints;
   private form: Promise<ToolForm> | undefined;
-  private busy = false;
 
   /** Of what was read; {@linkcode LanguageModel.load} reads it. */
   constructor(file: Gguf, name: string, options: LoadModelOptions = {}) {
-    checkOptions("load a model", options, ["device", "context", "cache"]);
+    checkOptions("load a model", options, ["device", "context", "cache", "sequences"]);
     if (options.context !== undefined) checkInteger("load a model", "context", options.context, 8);
     const device = options.device === undefined ? defaultDevice() : knownDevice(options.device),
       meta = new Metadata(file.metadata, name);
     this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
     this.decoder = new Decoder(file, name, device, options.context);
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
-    this.sequence = new Sequence(this.decoder, options.cache);
+    const count = options.sequences === undefined ? 1 : checkInteger("load a model", "sequences", options.sequences, 1);
+    this.batch = new SequenceBatch(this.decoder, options.cache, count);
     this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);
   }
 
@@ -93,6 +95,10 @@ export class LanguageModel {
     return new LanguageModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
   }
 
+  /** How many texts may be generated at once. */
+  get sequences(): number {
+    return this.batch.size;
+  }
   /** What it is made of. */
   get spec(): ModelSpec {
     return this.decoder.spec;
@@ -161,51 +167,43 @@ export class LanguageModel {
     if (ids.length === 0) {
       throw new ArgumentError(action, { reason: "the prompt is empty, and the model has no token to begin with" });
     }
-    if (this.busy) {
-      throw new ArgumentError(action, { reason: "the model is generating another; wait until that has ended" });
-    }
-    this.busy = true;
     const began = performance.now(),
       stream = tokenizer.stream({ continues: masked || ids.some((id) => tokenizer.bytesOf(id).length > 0) });
     let first = began, count = 0, cached = 0, finish: FinishReason = "length", stopped = false;
-    try {
-      if (limit > 0) {
-        for await (const next of this.sequence.generate(ids, sampling, (n) => cached = n, constraint)) {
-          if (count++ === 0) first = performance.now();
-          if (signal?.aborted) {
-            finish = "abort";
-            break;
-          }
-          if (tokenizer.isEnd(next.id)) {
-            finish = "stop";
-            count--;
-            break;
-          }
-          const [text, ends] = filter.push(stream.push(next.id));
-          yield { text, id: next.id, logprobs: next.logprobs };
-          if (ends || constraint?.complete) {
-            [finish, stopped] = ["stop", ends];
-            break;
-          }
-          if (count >= limit) break;
+    if (limit > 0) {
+      for await (const next of this.batch.generate(ids, sampling, (n) => cached = n, constraint)) {
+        if (count++ === 0) first = performance.now();
+        if (signal?.aborted) {
+          finish = "abort";
+          break;
         }
+        if (tokenizer.isEnd(next.id)) {
+          finish = "stop";
+          count--;
+          break;
+        }
+        const [text, ends] = filter.push(stream.push(next.id));
+        yield { text, id: next.id, logprobs: next.logprobs };
+        if (ends || constraint?.complete) {
+          [finish, stopped] = ["stop", ends];
+          break;
+        }
+        if (count >= limit) break;
       }
-      if (!stopped) {
-        const [text, ends] = filter.push(stream.end()), rest = ends ? text : text + filter.end();
-        if (rest !== "") yield { text: rest, id: undefined, logprobs: undefined };
-      }
-      const promptMs = first - began, completionMs = performance.now() - first;
-      return {
-        promptTokens: ids.length,
-        cachedTokens: cached,
-        completionTokens: count,
-        finish,
-        promptMs,
-        completionMs,
-      };
-    } finally {
-      this.busy = false;
     }
+    if (!stopped) {
+      const [text, ends] = filter.push(stream.end()), rest = ends ? text : text + filter.end();
+      if (rest !== "") yield { text: rest, id: undefined, logprobs: undefined };
+    }
+    const promptMs = first - began, completionMs = performance.now() - first;
+    return {
+      promptTokens: ids.length,
+      cachedTokens: cached,
+      completionTokens: count,
+      finish,
+      promptMs,
+      completionMs,
+    };
   }
 
   /** A whole text. */
@@ -226,12 +224,12 @@ export class LanguageModel {
 
   /** Forgets the last text, and what was captured with the weights that there were: after they have been trained. */
   reset(): void {
-    this.sequence.reset();
+    this.batch.reset();
   }
 
   /** Gives the memory of the cache back; the weights go with the model. */
   [Symbol.dispose](): void {
-    this.sequence[Symbol.dispose]();
+    this.batch[Symbol.dispose]();
   }
 }
 

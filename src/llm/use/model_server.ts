@@ -97,7 +97,7 @@ export class ModelServer {
       count = (name: "queue" | "maxBody" | "bodyMs", fallback: number) =>
         options[name] === undefined ? fallback : checkInteger(action, name, options[name], 1);
     checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs"]);
-    this.turns = new Turns(1, count("queue", 16));
+    this.turns = new Turns(model.sequences, count("queue", 16));
     this.maxBody = count("maxBody", 4 << 20);
     this.bodyMs = count("bodyMs", 30_000);
     this.key = options.key === undefined ? undefined : checkText(action, "key", options.key);

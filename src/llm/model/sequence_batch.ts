@@ -1,0 +1,201 @@
+/**
+ * Several sequences at once: texts that are written go on together, a token each, so that weights are read once for all of
+ * them; new ones join, and are read a chunk at a time between those steps. A text begins in the sequence that has most of
+ * it, or with what another one has.
+ *
+ * @module
+ */
+import { type DTypeLike, dtypes } from "../../dtype/dtype.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { Variable } from "../../tensor/variable.ts";
+import type { Decoder } from "./decoder.ts";
+import type { LayerCache } from "./linear_layers.ts";
+import type { Sampling } from "./sampler.ts";
+import { CHUNK, type NextToken, Sequence, type TokenConstraint } from "./sequence.ts";
+
+/** A text that is written. */
+interface Member {
+  readonly sequence: Sequence;
+  /** Where its reader waits for a token. */
+  wants: PromiseWithResolvers<NextToken> | undefined;
+}
+
+/** How long texts wait for those whose readers are slow, and after how long other tasks of the program have a turn. */
+const PATIENCE_MS = 2, TURN_MS = 20;
+
+/** The sequences of a decoder. */
+export class SequenceBatch {
+  private readonly sequences: readonly Sequence[];
+  private readonly caches: readonly LayerCache[];
+  private readonly members: Set<Member> = new Set();
+  private readonly step: JitFunction<
+    [tokens: Tensor, starts: readonly Tensor[], positions: Tensor, end: Tensor],
+    Tensor
+  >;
+  private readonly end: Variable;
+  private running = false;
+  /** When other tasks last ran. */
+  private turnStarted = 0;
+  private timer: ReturnType<typeof setTimeout> | undefined;
+  /** Whose chunk is read next. */
+  private turn = 0;
+  private readonly used: number[];
+  private uses = 0;
+
+  /** `count` of them, with caches of `dtype`. */
+  constructor(readonly decoder: Decoder, dtype: DTypeLike = dtypes.float32, count = 1) {
+    const caches = this.caches = decoder.makeCache(dtype, count === 1 ? undefined : count);
+    const whole = caches.flatMap((c) => [c.keys, c.values]);
+    this.sequences = Array.from({ length: count }, (_, i) => {
+      const layers = count === 1 ? caches : caches.map((c) => ({ keys: c.keys.at(i), values: c.values.at(i) }));
+      return new Sequence(decoder, { layers, whole }, i);
+    });
+    this.used = Array(count).fill(0);
+    this.end = new Variable("end", 1, decoder.context);
+    this.step = jit((tokens: Tensor, starts: readonly Tensor[], positions: Tensor, end: Tensor) => {
+      const logits = decoder.logitsOfRows(tokens, { starts, positions }, end, caches);
+      Tensor.realize([logits, ...whole]);
+      return logits;
+    });
+  }
+
+  /** How many texts may be written at once. */
+  get size(): number {
+    return this.sequences.length;
+  }
+  /** Forgets all texts, and what was captured: weights are others. */
+  reset(): void {
+    this.sequences.forEach((s) => s.reset());
+    this.step.reset();
+  }
+
+  /**
+   * Chooses the token behind `tokens`, again and again until the caller stops: the text goes on by what was chosen.
+   * `onRead` is told how many tokens of the text need no reading.
+   *
+   * @throws {ArgumentError} for more tokens than the context has, and where all sequences are taken
+   */
+  async *generate(
+    tokens: readonly number[],
+    sampling: Sampling,
+    onRead?: (cached: number) => void,
+    constraint?: TokenConstraint,
+  ): AsyncGenerator<NextToken> {
+    const sequence = this.sequenceFor(tokens), member: Member = { sequence, wants: undefined };
+    this.members.add(member);
+    try {
+      const known = sequence.begin(tokens, sampling, constraint);
+      onRead?.(known);
+      while (!sequence.full) {
+        member.wants = Promise.withResolvers();
+        const { promise } = member.wants;
+        this.wake();
+        yield await promise;
+      }
+    } finally {
+      this.members.delete(member);
+      this.used[sequence.row] = ++this.uses;
+      this.wake();
+    }
+  }
+
+  /** The one that rests and has most of the tokens; of those with none the one that rests longest. */
+  private sequenceFor(tokens: readonly number[]): Sequence {
+    const taken = new Set([...this.members].map((m) => m.sequence)),
+      rests = this.sequences.filter((s) => !taken.has(s));
+    if (rests.length === 0) {
+      const what = this.size === 1 ? "another" : `${this.size} others`;
+      throw new ArgumentError("generate a text", {
+        reason: `the model is generating ${what}; wait until that has ended, or load it with more sequences`,
+      });
+    }
+    const own = rests.reduce((a, b) => {
+      const more = b.common(tokens) - a.common(tokens);
+      return more > 0 || more === 0 && this.used[b.row] < this.used[a.row] ? b : a;
+    });
+    const best = this.sequences.reduce((a, b) => b.common(tokens) > a.common(tokens) ? b : a, own);
+    const known = best.common(tokens);
+    if (known >= own.common(tokens) + CHUNK) own.copyFrom(best, known);
+    return own;
+  }
+
+  /** Goes on when all readers want a token, or when those that do have waited for the others. */
+  private wake(): void {
+    if (this.running) return;
+    const wanting = [...this.members].filter((m) => m.wants !== undefined).length;
+    if (wanting === this.members.size || wanting === 0) {
+      clearTimeout(this.timer);
+      this.timer = undefined;
+      if (wanting > 0) void this.run();
+      return;
+    }
+    this.timer ??= setTimeout(() => {
+      this.timer = undefined;
+      if (!this.running) void this.run();
+    }, PATIENCE_MS);
+  }
+  private async run(): Promise<void> {
+    this.running = true;
+    await this.turnOfOthers();
+    const wanting = [...this.members].filter((m) => m.wants !== undefined);
+    const reading = wanting.filter((m) => m.sequence.reads);
+    try {
+      // one chunk of one text, then a token of all that are read
+      if (reading.length > 0) reading[this.turn++ % reading.length].sequence.readChunk();
+      await this.stepAll(wanting.filter((m) => !m.sequence.reads));
+    } catch (error) {
+      for (const m of wanting) settle(m, (wants) => wants.reject(error));
+    }
+    this.running = false;
+    this.wake();
+  }
+  /** Lets other tasks of the program run, now and then. */
+  private async turnOfOthers(): Promise<void> {
+    const now = performance.now();
+    if (now - this.turnStarted < TURN_MS) return;
+    await new Promise<void>((resolve) => setTimeout(resolve));
+    this.turnStarted = performance.now();
+  }
+
+  private async stepAll(members: readonly Member[]): Promise<void> {
+    const together = members.filter((m) => m.sequence.single), alone = members.filter((m) => !m.sequence.single);
+    const logits = together.length > 1 ? this.logits(together.map((m) => m.sequence)) : undefined;
+    if (logits === undefined) alone.push(...together);
+    for (const m of alone) await this.answer(m, () => m.sequence.step());
+    if (logits !== undefined) { for (const m of together) await this.answer(m, () => m.sequence.choose(logits)); }
+  }
+  private async answer(m: Member, next: () => Promise<NextToken>): Promise<void> {
+    try {
+      const token = await next();
+      settle(m, (wants) => wants.resolve(token));
+    } catch (error) {
+      settle(m, (wants) => wants.reject(error));
+    }
+  }
+  /** The logits of the first sequences, as many as hold all of these: a power of two, so that few steps are captured. */
+  private logits(active: readonly Sequence[]): Tensor {
+    const most = Math.max(...active.map((s) => s.row)) + 1;
+    const rows = this.sequences.slice(0, Math.min(this.size, 2 ** Math.ceil(Math.log2(most))));
+    rows.filter((s) => !active.includes(s)).forEach((s) => s.rests());
+    const { device } = this.decoder, places = rows.map((s) => s.length);
+    const tokens = new Tensor(Int32Array.from(rows, (s) => active.includes(s) ? s.input : 0), { device });
+    const positions = new Tensor(Int32Array.from(places), { device });
+    const end = this.end.bind(Math.max(...active.map((s) => s.length)) + 1);
+    return this.step(tokens, rows.map((s) => s.place()), positions, end);
+  }
+
+  /** Gives the memory of the caches back. */
+  [Symbol.dispose](): void {
+    clearTimeout(this.timer);
+    this.sequences.forEach((s) => s[Symbol.dispose]());
+    for (const { keys, values } of this.caches) [keys, values].forEach((t) => t.dispose());
+  }
+}
+
+function settle(m: Member, how: (wants: PromiseWithResolvers<NextToken>) => void): void {
+  const { wants } = m;
+  m.wants = undefined;
+  if (wants !== undefined) how(wants);
+}

@@ -1,0 +1,100 @@
+/**
+ * Several texts at once: each is what it is alone, whatever joins, leaves or stops it, and what texts have in common is
+ * read once.
+ */
+import assert from "node:assert/strict";
+import { Device, Tensor } from "../../mod.ts";
+import { encodeGguf, type GenerateOptions, LanguageModel, readGguf } from "../../src/llm/llm.ts";
+import { samplingOf } from "../../src/llm/model/sampler.ts";
+import { SequenceBatch } from "../../src/llm/model/sequence_batch.ts";
+import { Decoder } from "../../src/llm/llm.ts";
+import { Random } from "../support/random.ts";
+import { randomModel } from "./random_models.ts";
+
+Device.default = "WASM";
+Tensor.zeros([1]).realize(); // opened before the tests
+const STORIES = new URL("../../examples/models/stories260K.gguf", import.meta.url);
+const BEGINS = [
+  "Once upon a time",
+  "Once upon a time, there was a boy",
+  "The dog",
+  "Lily and Tom went to the park to play. They saw a big slide and",
+  "a",
+];
+
+Deno.test("batch: stories are what they are alone, however they join", async () => {
+  using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 160 });
+  using together = await LanguageModel.load(STORIES, { device: "WASM", context: 160, sequences: 4 });
+  const random = new Random(6),
+    asked = Array.from({ length: 10 }, (_, i): [string, GenerateOptions] => [
+      BEGINS[i % BEGINS.length],
+      {
+        maxTokens: random.int(5, 40),
+        ...i % 3 === 1 ? { temperature: 0.8, seed: i } : {},
+        ...i % 4 === 2 ? { repetitionPenalty: 1.3 } : {},
+      },
+    ]);
+  const want: string[] = [];
+  for (const [prompt, options] of asked) want.push((await alone.complete(prompt, options)).text);
+  const got: string[] = [];
+  let next = 0, most = 0, running = 0;
+  const worker = async (slow: boolean) => {
+    for (let i = next++; i < asked.length; i = next++) {
+      most = Math.max(most, ++running);
+      let text = "";
+      for await (const piece of together.generate(...asked[i])) {
+        text += piece.text;
+        if (slow && random.below(8) === 0) await new Promise((r) => setTimeout(r, 3));
+      }
+      got[i] = text;
+      running--;
+    }
+  };
+  await Promise.all([worker(false), worker(true), worker(false), worker(false)]);
+  assert.deepEqual(got, want);
+  assert.equal(most, 4);
+});
+
+Deno.test("batch: random models of other kinds, too", async () => {
+  for (const name of ["gpt-oss", "gemma3"]) {
+    const file = await readGguf(new Tensor(await encodeGguf(randomModel(name)))),
+      decoder = new Decoder(file, name, "WASM");
+    const greedy = samplingOf("test", {}, decoder.vocabulary), random = new Random(4);
+    const prompts = Array.from(
+      { length: 3 },
+      () => Array.from({ length: random.int(1, 9) }, () => random.below(decoder.vocabulary)),
+    );
+    const write = async (batch: SequenceBatch, prompt: readonly number[]) => {
+      const ids: number[] = [];
+      for await (const { id } of batch.generate(prompt, greedy)) if (ids.push(id) === 12) break;
+      return ids;
+    };
+    using one = new SequenceBatch(decoder);
+    const want: number[][] = [];
+    for (const p of prompts) want.push(await write(one, p));
+    using batch = new SequenceBatch(decoder, undefined, 3);
+    assert.deepEqual(await Promise.all(prompts.map((p) => write(batch, p))), want, name);
+    assert.deepEqual(await write(batch, prompts[1]), want[1], name);
+  }
+});
+
+Deno.test("batch: what another text has is copied, not read", async () => {
+  using model = await LanguageModel.load(STORIES, { device: "WASM", context: 160, sequences: 2 });
+  const long = BEGINS[3].repeat(2), first = await model.complete(long, { maxTokens: 3 });
+  const running = model.generate(long, { maxTokens: 20 });
+  await running.next();
+  const second = await model.complete(`${long} jumped`, { maxTokens: 3 });
+  assert.ok(second.cachedTokens >= first.promptTokens - 1, `${second.cachedTokens} of ${first.promptTokens}`);
+  await assert.rejects(async () => {
+    const other = model.generate("a", { maxTokens: 9 });
+    await other.next();
+    try {
+      await model.complete("b");
+    } finally {
+      await other.return(undefined as never);
+    }
+  }, /the model is generating 2 others/);
+  await running.return(undefined as never);
+  using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 160 });
+  assert.equal(second.text, (await alone.complete(`${long} jumped`, { maxTokens: 3 })).text);
+});
