@@ -34,6 +34,7 @@ export { type DType, type DTypeKind, type DTypeLike, type DTypeName, type DTypes
 export {
   BufferCopy,
   BufferXfer,
+  CollectiveStep,
   CompiledKernel,
   CustomOp,
   EmptyOp,

@@ -38,7 +38,7 @@ const RANKS: Readonly<Record<string, number>> = {
 const ROOMS: Readonly<Record<string, readonly string[]>> = {
   uop: ["core", "rewrite", "algebra", "graph"],
   renderer: ["", "c", "ptx"],
-  schedule: ["fuse", "kernels", "order", "cache", ""],
+  schedule: ["fuse", "kernels", "order", "cache", "multi", ""],
   codegen: ["ast", "opt", "machine", "choose", "lower", "late", ""],
   tensor: ["nodes", "handle", "ops", "index", "math", "gradients", "", "transforms", "jit"],
   nn: ["optim", "datasets", "data", ""],

@@ -95,7 +95,7 @@ function parse(name: string): [base: string, ordinal: number, canonical: string]
 }
 
 function lookup(name: string): Backend {
-  const [base] = parse(name);
+  const [base] = parse(opened.has(name) ? name.replace(/,.*/, "") : name);
   const backend = backends.get(base);
   if (backend === undefined) {
     throw new DeviceError(`use device "${name}"`, {
@@ -151,9 +151,18 @@ export type DeviceName =
   | "WEBGPU"
   | (string & Record<never, never>);
 
-/** "cuda:0" to "CUDA". */
+/** "cuda:0" to "CUDA". The name of a group that is in use is canonical. */
 export function canonicalize(name: string): string {
-  return parse(name)[2];
+  return opened.has(name) ? name : parse(name)[2];
+}
+
+/** The device of a canonical name, where it is open. */
+export function findOpen(canonical: string): Device | undefined {
+  return opened.get(canonical);
+}
+/** Adds a device that no backend opens: a group of others. */
+export function noteOpened(device: Device): void {
+  opened.set(device.name, device);
 }
 
 /** As {@linkcode canonicalize}, for the name of a device that exists, open or not. @throws {DeviceError} */
@@ -314,7 +323,7 @@ export function setDefaultDevice(name: string): void {
   chosen = getDevice(name).name;
 }
 
-/** Devices that are open now. */
+/** Devices that are open now; groups of them are none. */
 export function openDevices(): Device[] {
-  return [...opened.values()];
+  return [...opened.values()].filter((d) => !d.name.includes(","));
 }

@@ -21,6 +21,7 @@ export {
   type ReduceOp,
   type Work,
 } from "../collectives/communicator.ts";
+export { Mesh, type MeshOptions } from "../device/mesh.ts";
 export {
   allGather,
   allReduce,

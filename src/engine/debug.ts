@@ -45,6 +45,7 @@ function stepsText(kinds: readonly string[]): string {
   const count = (kind: string): number => kinds.filter((k) => k === kind).length;
   const parts = [countText(count("kernel"), "kernel")];
   if (count("copy") > 0) parts.push(countText(count("copy"), "copy", "copies"));
+  if (count("collective") > 0) parts.push(countText(count("collective"), "collective"));
   if (count("view") > 0) parts.push(countText(count("view"), "view"));
   if (count("fill") > 0) parts.push(countText(count("fill"), "fill"));
   if (count("empty") > 0) parts.push(countText(count("empty"), "empty buffer"));

@@ -18,10 +18,12 @@ import { argOf, Int64 } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
 import type { UOp } from "../uop/core/uop.ts";
 import { compileKernels, kernelsSeen } from "./compile_cache.ts";
+import { runCollective } from "./collective.ts";
 import { debugKernel, debugStep } from "./debug.ts";
 import {
   BufferCopy,
   BufferXfer,
+  CollectiveStep,
   CompiledKernel,
   CustomOp,
   EmptyOp,
@@ -39,6 +41,11 @@ export interface Access {
   readonly writes: readonly Buffer[];
 }
 
+/** Whether a step reads its second buffer, all of it, and writes its first. */
+function isMove({ kind }: Runner): boolean {
+  return kind === "BufferCopy" || kind === "BufferXfer" || kind === "CollectiveStep";
+}
+
 /** What a step does to its buffers. */
 export function accessOf({ runner, bufs }: ExecItem): Access {
   if (runner instanceof CompiledKernel) {
@@ -50,7 +57,7 @@ export function accessOf({ runner, bufs }: ExecItem): Access {
     });
     return { reads, writes };
   }
-  if (runner.kind === "BufferCopy" || runner.kind === "BufferXfer") return { reads: [bufs[1]], writes: [bufs[0]] };
+  if (isMove(runner)) return { reads: [bufs[1]], writes: [bufs[0]] };
   return { reads: [], writes: bufs.slice(0, 1) };
 }
 
@@ -111,6 +118,8 @@ function runnerOf(step: TemplateItem, [to, from]: readonly Buffer[], program: Pr
       const value = step.ast!.arg as number | Int64;
       return new CustomOp("fill", ([b]) => fillBuffer(b, value, b.dtype));
     }
+    case "collective":
+      return new CollectiveStep(step.collective!, from.nbytes);
     case "view":
       return new ViewOp(to.offset - from.offset, to.nbytes);
     case "copy":
@@ -195,6 +204,7 @@ function runOther(item: ExecItem, debug: number): void {
   stepLog.listener?.before(item);
   const start = performance.now();
   if (runner instanceof CustomOp) runner.fn(bufs);
+  else if (runner instanceof CollectiveStep) runCollective(runner.what, bufs[0], bufs[1], item.line);
   else if (runner instanceof BufferCopy || runner instanceof BufferXfer) copyBuffer(bufs[0], bufs[1]);
   else return stepLog.listener?.after(item, 0);
   const endMs = performance.now(), ms = endMs - start;
@@ -205,6 +215,8 @@ function runOther(item: ExecItem, debug: number): void {
   const nbytes = byteText(bufs[0].nbytes);
   const text = runner instanceof CustomOp
     ? `${runner.name} ${nbytes}`
+    : runner instanceof CollectiveStep
+    ? `${runner.what.kind} ${byteText(runner.nbytes)} ${runner.what.rankText}`
     : `copy ${nbytes}, ${runner.to} <- ${runner.from}`;
   listener?.({ kind: "copy", name: text, startMs: start, endMs, device: bufs[0].device.name, subject: item });
   if (debug < 2) return;

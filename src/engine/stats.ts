@@ -15,6 +15,10 @@ export interface GlobalCounters {
   copyCount: number;
   /** Bytes copied between devices and the host. */
   copiedBytes: number;
+  /** Collectives run between devices. */
+  collectiveCount: number;
+  /** Bytes that devices gave to collectives, all together. */
+  collectiveBytes: number;
   /** Bytes of device memory in use now, on all open devices. */
   readonly memUsed: number;
   /** Sets all but `memUsed` to 0. */
@@ -29,6 +33,8 @@ export const GlobalCounters: GlobalCounters = {
   kernelCount: 0,
   copyCount: 0,
   copiedBytes: 0,
+  collectiveCount: 0,
+  collectiveBytes: 0,
   get memUsed(): number {
     let bytes = 0;
     for (const d of openDevices()) bytes += d.allocator.used;
@@ -41,6 +47,8 @@ export const GlobalCounters: GlobalCounters = {
       this.kernelCount =
       this.copyCount =
       this.copiedBytes =
+      this.collectiveCount =
+      this.collectiveBytes =
         0;
   },
 };

@@ -54,6 +54,15 @@ export const CONTEXT_VARS = {
   NO_MEMORY_PLANNER: { value: 0, doc: "1 gives each intermediate of a schedule its own buffer" },
   MAX_KERNEL_BUFFERS: { value: 0, doc: "the most buffers a kernel may take, 0 for what the device allows" },
   LRU: { value: 1, doc: "0 gives freed memory back to the device at once instead of keeping it for reuse" },
+  RING: {
+    value: 1,
+    doc:
+      "how devices of one process add up shards: 1 reduces more than 256,000 elements of more than two devices as a ring does, 2 all, 0 none",
+  },
+  ALL2ALL: {
+    value: 0,
+    doc: "1 has each device reduce a part of more than 256,000 elements in the order of devices, 2 of all; before RING",
+  },
   MAX_BUFFER_SIZE: {
     value: 0,
     doc: "the most bytes of one buffer, beyond which OutOfMemoryError is thrown; 0 for any",

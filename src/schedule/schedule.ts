@@ -15,7 +15,7 @@ import type { Capabilities } from "../renderer/renderer.ts";
 import { type Arg, argOf, type PairsArg, Storage } from "../uop/core/args.ts";
 import { pad, reshape, shrink } from "../uop/core/build_movement.ts";
 import { opName, Ops } from "../uop/core/ops.ts";
-import { deviceOf, shapeOf } from "../uop/core/shape.ts";
+import { deviceOf, movedToDevice, shapeOf } from "../uop/core/shape.ts";
 import { specTensor, verify } from "../uop/core/spec.ts";
 import { bufferNode, int, sink, type UOp, uop, variable } from "../uop/core/uop.ts";
 import { runWork } from "../uop/rewrite/rewrite.ts";
@@ -26,7 +26,9 @@ import { isAlias, isMemory, moveWrites, settleWrites } from "../uop/graph/writes
 import { type GraphKey, graphKey } from "./cache/graph_key.ts";
 import { slicesApart } from "./cache/slices_apart.ts";
 import { StructureCache } from "./cache/structure_cache.ts";
+import { stripReshape } from "./fuse/fusion_plan.ts";
 import { isOnOneDevice } from "./fuse/settle_devices.ts";
+import { lowerShards, type OnDevices } from "./multi/lower_shards.ts";
 import { fixedValues } from "./order/share_kernels.ts";
 import type { EntryInfo } from "./order/template.ts";
 import { type Lowered, lowerGraph } from "./schedule_passes.ts";
@@ -168,7 +170,7 @@ function checkVersions(key: GraphKey): void {
 function checkDevices(key: GraphKey, roots: readonly UOp[]): void {
   if (isOnOneDevice(roots, key.storages)) return;
   for (const u of key.order) {
-    if (u.op === Ops.COPY || u.src.length < 2) continue;
+    if (movedToDevice(u) !== undefined || u.src.length < 2) continue;
     let first: string | null = null;
     for (let i = 0; i < u.src.length; i++) {
       const device = deviceOf(u.src[i]);
@@ -384,7 +386,8 @@ const takeFresh: TakeBuffer = (device, nbytes) => {
  */
 export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSchedule {
   const memo = new Map<UOp, UOp>();
-  const roots = [...new Set(nodes.map((u) => resolve(u, memo)))];
+  const resolved = [...new Set(nodes.map((u) => resolve(u, memo)))], local = lowerShards(resolved);
+  const roots = local === undefined ? resolved : [...new Set(local.roots)];
   const options =
     (["NOOPT", "BEAM", "MAX_KERNEL_BUFFERS", "NO_MEMORY_PLANNER", "MAX_BUFFER_SIZE", "ALLOW_TF32"] as const).map(
       envNumber,
@@ -396,7 +399,7 @@ export function scheduleNodes(nodes: readonly UOp[], take?: TakeBuffer): BoundSc
   const misses = scheduleCacheStats.misses, hits = scheduleCacheStats.hits;
   const variant = findVariant(keyed, take === undefined);
   const cached = scheduleCacheStats.misses === misses && scheduleCacheStats.hits > hits;
-  return bind(variant, keyed, memo, take, cached);
+  return bind(variant, keyed, memo, take, cached, local?.made);
 }
 
 /** The user's line of the node at a position: its own, else that of the next node that is computed from it. */
@@ -418,12 +421,29 @@ function partBuffers({ entries }: Variant, key: GraphKey, replayed: boolean): vo
   }
 }
 
+/** What a node of the graph has become: of what is divided all of it, in memory that knows how. */
+function madeOf(
+  u: UOp,
+  now: ReadonlyMap<UOp, UOp>,
+  divided: ReadonlyMap<UOp, OnDevices> | undefined,
+): UOp | undefined {
+  const own = divided?.get(u), made = now.get(own?.u ?? u);
+  if (own === undefined || made === undefined) return made;
+  const node = stripReshape(made), { storage, version } = argOf(node, Ops.BUFFER), { layout } = storage;
+  if (own.layout === undefined ? layout !== undefined : layout !== undefined && !layout.same(own.layout)) {
+    return undefined; // another node has become it
+  }
+  storage.layout = own.layout;
+  return withExtents(reshape(bufferNode(storage, version), shapeOf(u)), extentsOf(u));
+}
+
 function bind(
   variant: Variant,
   { key, real }: Keyed,
   memo: ReadonlyMap<UOp, UOp>,
   take: TakeBuffer | undefined,
   cached: boolean,
+  divided: ReadonlyMap<UOp, OnDevices> | undefined,
 ): BoundSchedule {
   const fresh: Storage[] = [];
   const blocks = variant.plan.blocks.map((b) => (take ?? takeFresh)(b.device, b.nbytes));
@@ -477,20 +497,21 @@ function bind(
       // a constant stays one: it stands for all that are equal
       if (storage === undefined || isBoundNode(u) || u.op === Ops.CONST) continue;
       if (u.op === Ops.AFTER) storage.writtenAt = u.src[u.src.length - 1].line ?? storage.writtenAt;
-      now.set(u, withExtents(reshape(bufferNode(storage, before[entry] + version), shapeOf(u)), extentsOf(u)));
+      const node = bufferNode(storage, before[entry] + version, divided !== undefined);
+      now.set(u, withExtents(reshape(node, shapeOf(u)), extentsOf(u)));
       const buffer = buffers[entry];
       buffer.shape ??= shapeOf(u);
       if (lines !== undefined) buffer.madeAt ??= lineAt(key.order, at);
     }
     for (const [original, resolved] of memo) {
-      const made = now.get(resolved);
+      const made = madeOf(resolved, now, divided);
       if (made === undefined) continue;
       noteMade(original, made);
       if (original.op === Ops.CONTIGUOUS || original.op === Ops.COPY) moveWrites(original, storageBelow(made));
       if (original.becomes === undefined && latest(original) !== made) original.becomes = made;
     }
     for (const [u, made] of now) {
-      if (u.becomes !== undefined) continue;
+      if (u.becomes !== undefined || divided !== undefined) continue;
       u.becomes = made;
       noteMade(u, made); // handles may name it that are of no root here
     }

@@ -5,6 +5,7 @@
  */
 import { type Buffer, bufferOf, releaseStorage } from "../device/buffer.ts";
 import { defaultDevice, type DeviceName, knownDevice } from "../device/device.ts";
+import { findGroup, groupOf } from "../device/group.ts";
 import { isLate, partsReady } from "../device/parts.ts";
 import { relieveHeap, takeTurn } from "../device/pressure.ts";
 import { type DTypeName, dtypes } from "../dtype/dtype.ts";
@@ -262,15 +263,21 @@ export abstract class RealizeTensor extends TensorBase {
     return options.device === undefined ? copy : copy.to(options.device);
   }
 
-  /** A lazy copy on `device` (the default device if absent); itself if it is there. @throws {DeviceError} */
-  to(device?: DeviceName): this {
-    const target = device === undefined ? defaultDevice() : knownDevice(device);
+  /**
+   * A lazy copy on `device` (the default device if absent), or on each of several; itself if it is there.
+   * @throws {DeviceError} */
+  to(device?: DeviceName | readonly DeviceName[]): this {
+    const target = device === undefined
+      ? defaultDevice()
+      : typeof device === "string"
+      ? knownDevice(device)
+      : groupOf(device).name;
     if (deviceOf(this.uop) === target) return this;
     const from = materializeShape(cutHere(this.uop), this.shape);
     return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [from], target)));
   }
   /** Moves this tensor, and its gradient, to `device`. */
-  toInPlace(device?: DeviceName): this {
+  toInPlace(device?: DeviceName | readonly DeviceName[]): this {
     const moved = this.to(device);
     if (moved !== this) this.replace(moved);
     if (this.grad) (this.grad as RealizeTensor).toInPlace(device);
@@ -304,6 +311,8 @@ export abstract class RealizeTensor extends TensorBase {
         reason: "a function under jit() cannot read values; return the tensor and read it outside",
       });
     }
+    const group = findGroup(deviceOf(this.uop) ?? "");
+    if (group !== undefined) return (this.to(group.members[0].name) as RealizeTensor).hostBuffer(action);
     this.ownValue();
     let u = this.liveNode(action);
     if (u.op === Ops.CONST) u = this.keepValues();

@@ -91,6 +91,7 @@ import { MovementTensor } from "./ops/movement.ts";
 import { ReduceTensor } from "./ops/reduce.ts";
 import { SpecialTensor } from "./ops/special.ts";
 import { holdMemory, RealizeTensor } from "./realize.ts";
+import { ShardTensor } from "./shard.ts";
 
 /** Options of {@linkcode Tensor.rand}. */
 export interface RandOptions extends TensorOptions {
@@ -129,6 +130,7 @@ export const FAMILIES: readonly { readonly prototype: TensorBase }[] = [
   ReduceTensor,
   ResampleTensor,
   ScanTensor,
+  ShardTensor,
   SortTensor,
   SpecialTensor,
   SpectrogramTensor,
@@ -147,6 +149,7 @@ export interface Tensor
     FourierTensor,
     InPlaceTensor,
     ResampleTensor,
+    ShardTensor,
     SpectrogramTensor,
     SystemTensor {}
 

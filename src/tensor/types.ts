@@ -35,6 +35,7 @@ export type {
   Work,
   WorkData,
 } from "../uop/core/recording.ts";
+export type { CollectiveArg, MeshShape, MoveKind, Sharding, Spec } from "../uop/core/sharding.ts";
 export type { Extents, UOp } from "../uop/core/uop.ts";
 export type { ActivationTensor, GeluOptions } from "./ops/activation.ts";
 export type { ComplexTensor } from "./ops/complex_parts.ts";
@@ -74,6 +75,7 @@ export type { PadMode, Pair } from "./nodes/movement_nodes.ts";
 export type { RealizeTensor } from "./realize.ts";
 export type { ReduceOptions, ReduceTensor, SumOptions, VarOptions } from "./ops/reduce.ts";
 export type { ScanTensor } from "./index/scan.ts";
+export type { ShardOptions, ShardTensor } from "./shard.ts";
 export type { SortTensor, TopkOptions } from "./index/sort.ts";
 export type { RandOptions } from "./tensor.ts";
 export type { CallOptions, CallTensor } from "./gradients/call.ts";

@@ -28,6 +28,7 @@ export const FAMILIES: readonly (readonly [family: string, title: string])[] = [
   ["Tensor", "Making tensors, and modes"],
   ["TensorBase", "What a tensor is"],
   ["RealizeTensor", "Computing, reading, assigning, devices"],
+  ["ShardTensor", "Several devices"],
   ["IndexingTensor", "Indexing"],
   ["MovementTensor", "Shapes and views"],
   ["ArrangeTensor", "Arranging"],

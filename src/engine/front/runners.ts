@@ -8,6 +8,7 @@ import { type Device, getDevice } from "../../device/device.ts";
 import type { Program } from "../../device/program.ts";
 import type { Line } from "../../helpers/stack.ts";
 import { printUOp } from "../../uop/core/print.ts";
+import type { CollectiveArg } from "../../uop/core/sharding.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
 /** What compiles kernels; set with the engine (engine.ts), without which there are none. */
@@ -60,6 +61,18 @@ export class BufferXfer {
   }
 }
 
+/** Shards of several devices become others: bufs [to, from]. */
+export class CollectiveStep {
+  /** Tells runners apart. */
+  readonly kind = "CollectiveStep";
+  /** What moves, and how much a device gives. */
+  constructor(readonly what: CollectiveArg, readonly nbytes: number) {}
+  /** One line: what, and on which buffers. */
+  toString(): string {
+    return `${this.what}, ${this.nbytes} bytes`;
+  }
+}
+
 /** A function of the host: bufs as it likes. Uniform constants are filled this way. */
 export class CustomOp {
   /** Tells runners apart. */
@@ -95,7 +108,7 @@ export class ViewOp {
 }
 
 /** What an ExecItem does. */
-export type Runner = CompiledKernel | BufferCopy | BufferXfer | CustomOp | EmptyOp | ViewOp;
+export type Runner = CompiledKernel | BufferCopy | BufferXfer | CollectiveStep | CustomOp | EmptyOp | ViewOp;
 
 /** One step of a schedule. */
 export class ExecItem {

@@ -13,7 +13,15 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { int, range, type UOp } from "../../uop/core/uop.ts";
 import { dependence, isLoop, sourceIndex } from "../../uop/graph/movement_index.ts";
 import { type Cascade, cascadeOf } from "./cascade.ts";
-import { emptyPlan, isLeaf, type KernelPlan, mustRealize, outputRanges, stripReshape } from "./fusion_plan.ts";
+import {
+  emptyPlan,
+  isLeaf,
+  type KernelPlan,
+  mustRealize,
+  outputRanges,
+  readsMemory,
+  stripReshape,
+} from "./fusion_plan.ts";
 import { bodyWeight, KEEP_COST_REPEATED, ownCost } from "./recompute.ts";
 import { stackedAxis } from "./stacked.ts";
 
@@ -191,7 +199,7 @@ export abstract class ContextWalk {
   private realizeSources(u: UOp): void {
     if (mustRealize(u)) this.realized.add(u);
     const resized = u.op === Ops.BITCAST && u.dtype.itemsize !== u.src[0].dtype.itemsize;
-    if (u.op !== Ops.COPY && u.op !== Ops.CUSTOM && !resized) return;
+    if (!readsMemory(u) && !resized) return;
     for (const s of u.op === Ops.CUSTOM ? u.src : [u.src[0]]) {
       const base = stripReshape(s);
       if (base.op !== Ops.BUFFER && base.op !== Ops.AFTER) this.realized.add(base); // numbers have no memory of their own
@@ -233,7 +241,7 @@ export abstract class ContextWalk {
         if (staged !== undefined) list = [staged];
       }
       if (this.realized.has(u)) {
-        if (u.op === Ops.COPY || u.op === Ops.CUSTOM) continue;
+        if (readsMemory(u)) continue;
         if (u.op === Ops.STORE) {
           read(u.src[1], u, outputRanges(shapeOf(u.src[1])), numelOf(u.src[1]), false);
           continue;

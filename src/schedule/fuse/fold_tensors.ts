@@ -153,7 +153,8 @@ function dropContiguous(u: UOp): UOp | undefined {
   if (u.arg !== undefined) return undefined;
   let base = u.src[0];
   while (base.op === Ops.RESHAPE) base = base.src[0];
-  return base.op === Ops.CONTIGUOUS || base.op === Ops.COPY || base.op === Ops.BUFFER ? u.src[0] : undefined;
+  const isOwn = base.op === Ops.CONTIGUOUS || base.op === Ops.COPY || base.op === Ops.COLLECTIVE;
+  return isOwn || base.op === Ops.BUFFER ? u.src[0] : undefined;
 }
 
 /**

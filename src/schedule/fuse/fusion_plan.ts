@@ -15,7 +15,12 @@ export const MIN_RESULTS: number = 1 << 12;
 
 /** True for nodes that are storage already or always get some. */
 export function mustRealize(u: UOp): boolean {
-  return u.op === Ops.CONTIGUOUS || u.op === Ops.COPY || u.op === Ops.STORE || u.op === Ops.CUSTOM;
+  return u.op === Ops.CONTIGUOUS || u.op === Ops.STORE || readsMemory(u);
+}
+
+/** True for what reads memory as a whole, and runs as a step of its own: COPY, COLLECTIVE, CUSTOM. */
+export function readsMemory({ op }: UOp): boolean {
+  return op === Ops.COPY || op === Ops.COLLECTIVE || op === Ops.CUSTOM;
 }
 
 /** True where reading a node reads memory or needs none: nothing is computed. */

@@ -6,7 +6,7 @@
  */
 import type { Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
-import { deviceOf } from "../../uop/core/shape.ts";
+import { deviceOf, movedToDevice } from "../../uop/core/shape.ts";
 import { mayHave, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { rebuildAll } from "../../uop/rewrite/walk.ts";
 
@@ -14,7 +14,7 @@ import { rebuildAll } from "../../uop/rewrite/walk.ts";
 export function isOnOneDevice(roots: readonly UOp[], storages: Iterable<Storage>): boolean {
   let device: string | undefined;
   for (const s of storages) if ((device ??= s.device) !== s.device) return false;
-  return !roots.some((r) => mayHave(r, Ops.COPY));
+  return !roots.some((r) => mayHave(r, Ops.COPY) || mayHave(r, Ops.COLLECTIVE));
 }
 
 /** For nodes that live nowhere (constants, indices, random bits): the device of what reads them. */
@@ -57,7 +57,7 @@ export function settleDevices(
   const copy = (u: UOp, device: string): UOp => uop(Ops.COPY, u.dtype, [u], device);
   const settled = rebuildAll(now, (u, src) => {
     const device = deviceOf(u) ?? wanted.get(u);
-    if (device === undefined || u.op === Ops.COPY) return undefined;
+    if (device === undefined || movedToDevice(u) !== undefined) return undefined;
     return u.withSrc(src.map((s, i) => isElsewhere(u.src[i], device) ? copy(s, device) : s));
   });
   for (const [i, home] of homes) settled[i] = copy(settled[i], home);

@@ -79,6 +79,9 @@ export function placeNodes(p: Placing): { nodes: Node[]; views: TemplateItem[] }
       } else if (u.op === Ops.COPY) {
         const from = entries.writtenKey(stripReshape(u.src[0]));
         add([entries.make(u, device)], [from], { kind: "copy" });
+      } else if (u.op === Ops.COLLECTIVE) {
+        const from = entries.writtenKey(stripReshape(u.src[0]));
+        add([entries.make(u, device)], [from], { kind: "collective", collective: argOf(u, Ops.COLLECTIVE) });
       } else add([entries.make(u, device)], readKeys());
     }
   }

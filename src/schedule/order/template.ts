@@ -4,6 +4,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
+import type { CollectiveArg } from "../../uop/core/sharding.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 
 /** A buffer of a schedule: one that exists (a storage of the graph, by slot) or one to be made. */
@@ -29,13 +30,15 @@ export interface ViewInfo {
   readonly moving: readonly { readonly name: string; readonly nbytes: number }[];
 }
 
-/** A step of a template. `entries` by slot of the kernel; for a copy [to, from], a view [view, base], a fill [to]. */
+/** A step of a template. `entries` by slot of the kernel; for a copy or a collective [to, from], a view [view, base], a fill [to]. */
 export interface TemplateItem {
-  readonly kind: "kernel" | "copy" | "fill" | "empty" | "view";
+  readonly kind: "kernel" | "copy" | "collective" | "fill" | "empty" | "view";
   readonly device: string;
   readonly entries: readonly number[];
   /** The kernel AST (PARAM slots 0, 1, ...), or the value of a fill. */
   readonly ast: UOp | undefined;
+  /** What a collective does. */
+  readonly collective?: CollectiveArg;
   /** Names of the schedule's variables that the kernel calls v0, v1, ... */
   readonly vars: readonly string[];
   /** Position in the key's order of the node that it computes. */

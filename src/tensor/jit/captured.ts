@@ -316,8 +316,10 @@ function inherited(storages: readonly Storage[], input: number): Buffer | undefi
   return detachBuffer(storage);
 }
 
-function freshStorage({ tensor, storage: { device, dtype, size } }: Output, memory?: Buffer): Storage {
-  const storage = new Storage(device, dtype, size), buffer = memory ?? new Buffer(getDevice(device), dtype, size);
+function freshStorage({ tensor, storage: like }: Output, memory?: Buffer): Storage {
+  const storage = like.like(),
+    { device, dtype, size } = like,
+    buffer = memory ?? new Buffer(getDevice(device), dtype, size);
   buffer.shape = tensor.shape;
   buffer.use = "result of a jit function";
   if (wantsMemoryLines()) buffer.madeAt = new Site();

@@ -111,7 +111,7 @@ export function finishCapture(
     const first = storages.indexOf(storage);
     sources.set(bufferOf(storage)!, count + first);
     // replays need only what it is like: the capture does not keep the first result alive
-    const like = new Storage(storage.device, storage.dtype, storage.size);
+    const like = storage.like();
     return {
       tensor: wrap(tensor, shapedLike(tensor.uop, bufferNode(like))),
       storage: like,

@@ -141,7 +141,13 @@ function prepareInputs(
 }
 
 function infoOf(t: TensorBase): InputInfo {
-  return { shape: t.shape, dtype: t.dtype.name, device: t.device };
+  return { shape: t.shape, dtype: t.dtype.name, device: deviceText(t) };
+}
+
+/** The device of a tensor; of one that is divided among several also how. */
+function deviceText(t: TensorBase): string {
+  const node = realizedBuffer(t.uop), layout = node && argOf(node, Ops.BUFFER).storage.layout;
+  return layout === undefined ? t.device : `${t.device} ${layout}`;
 }
 
 function infoText({ shape, dtype, device }: InputInfo): string {
@@ -150,7 +156,7 @@ function infoText({ shape, dtype, device }: InputInfo): string {
 
 /** Whether a tensor is what was captured, but perhaps for its dtype. */
 function isLike(want: InputInfo, t: TensorBase): boolean {
-  return sameArray(want.shape, t.shape) && want.device === t.device;
+  return sameArray(want.shape, t.shape) && want.device === deviceText(t);
 }
 
 /** Whether a tensor of whole numbers without a dtype of their own is taken for the floats that were captured. */

@@ -488,8 +488,8 @@ function aliasOf(storage: Storage): Storage {
   const buffer = bufferOf(storage)!;
   return storageFor(storage, buffer.isShared ? copyOf(storage) : buffer.view(0, buffer.size, buffer.dtype));
 }
-function storageFor({ device, dtype, size }: Storage, buffer: Buffer): Storage {
-  const storage = new Storage(device, dtype, size);
+function storageFor(like: Storage, buffer: Buffer): Storage {
+  const storage = like.like();
   attachBuffer(storage, buffer);
   return storage;
 }

@@ -8,6 +8,7 @@ import { hashNumber, hashNumbers, hashString, mix } from "../../helpers/hash.ts"
 import { sameArray } from "../../helpers/math.ts";
 import type { Line } from "../../helpers/stack.ts";
 import type { Ops } from "./ops.ts";
+import type { CollectiveArg, Sharding } from "./sharding.ts";
 
 /** What every record arg offers. */
 export interface ArgRecord {
@@ -172,8 +173,18 @@ export class Storage {
   /** True for whole numbers that were given without a dtype: they are taken as floats where such are expected. */
   weak = false;
 
+  /** Of memory on several devices: how what it holds is divided. `size` is that of a shard. */
+  layout: Sharding | undefined = undefined;
+
   /** Memory that is yet to be had. @param size in elements */
   constructor(readonly device: string, readonly dtype: DType, readonly size: number) {}
+
+  /** Other memory like this. */
+  like(): Storage {
+    const made = new Storage(this.device, this.dtype, this.size);
+    made.layout = this.layout;
+    return made;
+  }
 
   /** Bytes of all elements. */
   get nbytes(): number {
@@ -184,12 +195,13 @@ export class Storage {
 /** One version of one storage. */
 export class BufferArg implements ArgRecord {
   readonly hash: number;
-  /** A storage, as some write left it. */
-  constructor(readonly storage: Storage, readonly version: number) {
+  /** A storage, as some write left it. @param isLocal whether the node is the shard of each device, and not all of it */
+  constructor(readonly storage: Storage, readonly version: number, readonly isLocal: boolean = false) {
     this.hash = mix(mix(0x6a09e667, storage.id), version);
   }
   same(o: ArgRecord): boolean {
-    return o instanceof BufferArg && o.storage === this.storage && o.version === this.version;
+    return o instanceof BufferArg && o.storage === this.storage && o.version === this.version &&
+      o.isLocal === this.isLocal;
   }
   toString(): string {
     return `#${this.storage.id}.${this.version} ${this.storage.device} x${this.storage.size}`;
@@ -358,6 +370,10 @@ export interface ArgOf {
   readonly [Ops.WINDOW]: WindowArg;
   /** Which lanes. */
   readonly [Ops.LANES]: AxesArg;
+  /** How it is divided. */
+  readonly [Ops.SHARD]: Sharding;
+  /** What moves between devices. */
+  readonly [Ops.COLLECTIVE]: CollectiveArg;
 }
 
 /** The arg of a node that is known to be an `op`. */

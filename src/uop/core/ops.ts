@@ -44,6 +44,8 @@ export const Ops = {
   CHECKPOINT: 72, // src [value, ...inputs]; the value, whose gradient computes it from the inputs again
   COPY: 24, // src [x]; arg device name
   CUSTOM: 74, // src the buffers of a kernel of the user's, by slot; arg CustomArg. An effect, as STORE is
+  SHARD: 79, // src [x]; arg Sharding: the value of x, divided so over the devices of a mesh. Gone before scheduling
+  COLLECTIVE: 78, // src [x]; arg CollectiveArg: shards of several devices become others; both are memory
   COMPLEX: 77, // src [pairs of floats, a last axis of size 2]; their shape without it. The one node of a complex dtype
   // reduce
   REDUCE: 25, // T: src [x]; arg ReduceArg (axes kept as size 1). K: src [...lifts, ...ranges]; arg CarrierArg
@@ -158,6 +160,8 @@ const TABLE: Record<keyof typeof Ops, readonly [arity: number, flags: number, al
   CHECKPOINT: [N, SAME, 0],
   COPY: [1, BOUNDARY | SAME, 0],
   CUSTOM: [N, BOUNDARY, 0],
+  SHARD: [1, BOUNDARY | SAME, 0],
+  COLLECTIVE: [1, BOUNDARY, 0],
   COMPLEX: [1, 0, 0],
   REDUCE: [N, 0, 0],
   INDEX: [N, 0, 0],

@@ -17,8 +17,12 @@ function derive(u: UOp): readonly number[] | null {
     case Ops.VARIABLE:
     case Ops.BIND:
       return SCALAR;
-    case Ops.BUFFER:
-      return [argOf(u, Ops.BUFFER).storage.size];
+    case Ops.BUFFER: {
+      const { storage: { layout, size }, isLocal } = argOf(u, Ops.BUFFER);
+      return layout === undefined || isLocal ? [size] : layout.shape;
+    }
+    case Ops.COLLECTIVE:
+      return argOf(u, Ops.COLLECTIVE).shapeFrom(shapeOf(u.src[0]));
     case Ops.IOTA:
       return [u.arg as number];
     case Ops.RESHAPE:
@@ -93,13 +97,27 @@ function fill(root: UOp): void {
   }
 }
 
+/** Where a node puts what it reads from elsewhere: a COPY, a SHARD, a COLLECTIVE between devices. */
+export function movedToDevice(u: UOp): string | undefined {
+  switch (u.op) {
+    case Ops.COPY:
+      return u.arg as string;
+    case Ops.SHARD:
+      return argOf(u, Ops.SHARD).mesh.device;
+    case Ops.COLLECTIVE:
+      return argOf(u, Ops.COLLECTIVE).device;
+  }
+  return undefined;
+}
+
 /** The device where a tensor-graph node lives or will be computed; null for constants and the like. */
 export function deviceOf(root: UOp): string | null {
   if (root.deviceMemo !== undefined) return root.deviceMemo;
-  for (const u of toposort(root, (u) => u.deviceMemo === undefined && u.op !== Ops.COPY)) {
+  for (const u of toposort(root, (u) => u.deviceMemo === undefined && movedToDevice(u) === undefined)) {
     if (u.deviceMemo !== undefined) continue;
+    const target = movedToDevice(u);
     if (u.op === Ops.BUFFER) u.deviceMemo = argOf(u, Ops.BUFFER).storage.device;
-    else if (u.op === Ops.COPY) u.deviceMemo = u.arg as string;
+    else if (target !== undefined) u.deviceMemo = target;
     else u.deviceMemo = u.src.find((s) => s.deviceMemo !== null)?.deviceMemo ?? null;
   }
   return root.deviceMemo ?? null;

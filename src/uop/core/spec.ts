@@ -28,6 +28,7 @@ import { CustomArg } from "./custom_arg.ts";
 import { BITS, FLOATS, INTEGERS, isAlu, isComparison, opArity, opFlags, opName, Ops } from "./ops.ts";
 import { printNeighbors } from "./print.ts";
 import { shapeOf } from "./shape.ts";
+import { CollectiveArg } from "./sharding.ts";
 import { toposort, type UOp } from "./uop.ts";
 
 /** A test of one node: true where it is legal, else what is wrong. */
@@ -193,6 +194,7 @@ export const specTensor: Spec = table("tensor", tensorAlu, {
   CHECKPOINT: sameDType,
   CUSTOM: (u) => check(u.arg instanceof CustomArg && u.dtype === dtypes.void, "CUSTOM has a kernel, and no value"),
   COPY: (u) => typeof u.arg === "string" ? sameDType(u) : "COPY names a device",
+  COLLECTIVE: movementTest(CollectiveArg),
   REDUCE: (u) => check(u.arg instanceof ReduceArg, "REDUCE has a ReduceArg here"),
   STORE: (u) => check(u.src[0].dtype === u.src[1].dtype, "STORE writes what is stored"),
   NEG: never,

@@ -235,6 +235,10 @@ const RULES: { readonly [op: number]: Rule } = {
     const home = deviceOf(u.src[0]);
     add(u.src[0], () => home === null || home === u.arg ? g : uop(Ops.COPY, g.dtype, [g], home));
   },
+  [Ops.SHARD]: (u, g, add) => {
+    const home = deviceOf(u.src[0]);
+    add(u.src[0], () => home === null || home === deviceOf(u) ? g : uop(Ops.COPY, g.dtype, [g], home));
+  },
   [Ops.AFTER]: afterRule,
 };
 

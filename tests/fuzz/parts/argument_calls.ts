@@ -5,7 +5,9 @@
  * @module
  */
 import { kernel, Tensor } from "../../../mod.ts";
+import { Mesh } from "../../../src/dist/dist.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { ACTIVATIONS, PARAMETRIC } from "../../../src/tensor/ops/activation.ts";
 import { BINARY, type BinaryRow, CASTS, UNARY } from "../../../src/tensor/ops/elementwise.ts";
 import { FUNCTIONS } from "../../../src/tensor/ops/functions.ts";
@@ -25,6 +27,7 @@ import {
   dtype,
   either,
   fn,
+  instance,
   int,
   ints,
   list,
@@ -160,6 +163,12 @@ export const METHODS: Readonly<Record<string, MakeCall>> = {
   clone: on(opts({ device: device("JS") })),
   to: on(maybe(device("JS"))),
   toInPlace: on(maybe(device("JS"))),
+  ...same(on(list(["JS", "JS:1"]), opts({ axis: int(0) })), "shard shardInPlace"),
+  reshard: () => {
+    const mesh = Mesh.of({ data: 2 }, { devices: ["JS", "JS:1"] });
+    return { self: f32(2, 3).shard(mesh, ["data", null]), args: [instance(mesh, MeshShape), list([null, "data"])] };
+  },
+  shardLike: on(tensor(f32(2, 3))),
   item: ofMade(() => f32(1), () => []),
   itemSync: ofMade(() => f32(1), () => []),
   assign: ofMade(() => Tensor.ones([2, 3]).contiguous().realize(), () => [operand(2)]),

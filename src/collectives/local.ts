@@ -1,0 +1,200 @@
+/**
+ * The engine for several devices of one process: collectives through host memory, done when `start` returns. It is the
+ * reference of the other engines.
+ *
+ * Reductions follow the pattern that RING and ALL2ALL choose, as tinygrad's do: each rank reduces all of it (naive), or a
+ * chunk that it then gives to all others, in the order of ranks (ALL2ALL), or in that of a ring (RING). They differ in the
+ * order of additions, and so in the last bits; each gives all ranks the same bits.
+ *
+ * @module
+ */
+import type { Buffer } from "../device/buffer.ts";
+import { bf16BitsToF32, fp8BitsToF32, truncateTo, writeScalar } from "../dtype/convert.ts";
+import { type DType, dtypes } from "../dtype/dtype.ts";
+import { envNumber } from "../helpers/env.ts";
+import {
+  checkCollective,
+  type Collective,
+  CollectiveError,
+  type CollectiveSite,
+  collectiveText,
+  type Communicator,
+  type ReduceOp,
+  type Work,
+} from "./communicator.ts";
+
+/** Elements up to which each rank reduces all of it. */
+const FEW = 256_000;
+
+type Bytes = Uint8Array<ArrayBuffer>;
+
+const DONE: Work = { isDone: () => true, wait() {}, done: () => Promise.resolve() };
+
+type Elements =
+  | Float32Array
+  | Float64Array
+  | Int8Array
+  | Int16Array
+  | Int32Array
+  | Uint8Array
+  | Uint16Array
+  | Uint32Array;
+type Longs = BigInt64Array | BigUint64Array;
+
+/** The bytes of a buffer. */
+function read(b: Buffer): Bytes {
+  const bytes = new Uint8Array(b.nbytes);
+  b.copyOut(bytes);
+  return bytes;
+}
+
+/** What adds up elements of a dtype: small floats as float32. */
+function elementsOf(bytes: Bytes, d: DType): Elements | Longs {
+  const n = bytes.byteLength / d.itemsize, { buffer } = bytes;
+  if (d === dtypes.float32) return new Float32Array(buffer, 0, n);
+  if (d === dtypes.float64) return new Float64Array(buffer, 0, n);
+  if (d === dtypes.float16) return Float32Array.from(new Float16Array(buffer, 0, n));
+  if (d.isFloat && d.bits === 16) return Float32Array.from(new Uint16Array(buffer, 0, n), bf16BitsToF32);
+  if (d.isFloat) return Float32Array.from(bytes, (x) => fp8BitsToF32(x, d));
+  if (d === dtypes.int64) return new BigInt64Array(buffer, 0, n);
+  if (d === dtypes.uint64) return new BigUint64Array(buffer, 0, n);
+  const signed = d.kind === "int";
+  if (d.bits === 32) return new (signed ? Int32Array : Uint32Array)(buffer, 0, n);
+  if (d.bits === 16) return new (signed ? Int16Array : Uint16Array)(buffer, 0, n);
+  return new (signed ? Int8Array : Uint8Array)(buffer, 0, n);
+}
+
+/** The bytes of elements in a dtype: the other way round. */
+function bytesOf(x: Elements | Longs, d: DType): Bytes {
+  if (!d.isFloat || d.bits >= 32) return new Uint8Array(x.buffer as ArrayBuffer, x.byteOffset, x.byteLength);
+  const out = new Uint8Array(x.length * d.itemsize), view = new DataView(out.buffer);
+  for (let i = 0; i < x.length; i++) writeScalar(view, i * d.itemsize, d, truncateTo(d, x[i] as number));
+  return out;
+}
+
+function larger(a: number, b: number): number {
+  return a !== a || b !== b ? NaN : a > b ? a : b;
+}
+
+/** `to[i] = to[i] op from[i]` from `start` to `stop`. */
+function combine(op: ReduceOp, to: Elements, from: Elements, start: number, stop: number): void {
+  switch (op) {
+    case "sum":
+      for (let i = start; i < stop; i++) to[i] += from[i];
+      break;
+    case "prod":
+      for (let i = start; i < stop; i++) to[i] *= from[i];
+      break;
+    case "max":
+      for (let i = start; i < stop; i++) to[i] = larger(to[i], from[i]);
+      break;
+    case "min":
+      for (let i = start; i < stop; i++) to[i] = -larger(-to[i], -from[i]);
+  }
+}
+
+function combineLongs(op: ReduceOp, to: Longs, from: Longs, start: number, stop: number): void {
+  for (let i = start; i < stop; i++) {
+    const a = to[i], b = from[i];
+    to[i] = op === "sum" ? a + b : op === "prod" ? a * b : (op === "max") === a > b ? a : b;
+  }
+}
+
+/** Whether chunks of `n` elements go round a ring; else a rank reduces what it has to in the order of ranks. */
+function goesRound(n: number, ranks: number): boolean {
+  const ring = envNumber("RING"), all = envNumber("ALL2ALL");
+  if (all >= 2 || (all === 1 && n > FEW)) return false;
+  return ring >= 2 || (ring === 1 && ranks > 2 && n > FEW);
+}
+
+/** The elements of all ranks reduced: each of as many chunks as there are ranks starts where it would in a ring. */
+function reduced(op: ReduceOp, parts: readonly Bytes[], d: DType): Bytes {
+  const values = parts.map((p) => elementsOf(p, d)), count = values.length, n = values[0].length;
+  const rings = goesRound(n, count), out = values[0].slice() as Elements | Longs, size = Math.ceil(n / count);
+  for (let chunk = 0; chunk < (rings ? count : 1); chunk++) {
+    const start = rings ? chunk * size : 0, stop = rings ? Math.min(n, start + size) : n;
+    const first = rings ? (chunk + 1) % count : 0;
+    for (let i = start; i < stop; i++) out[i] = values[first][i];
+    for (let k = 1; k < count; k++) {
+      const from = values[(first + k) % count];
+      if (out instanceof BigInt64Array || out instanceof BigUint64Array) {
+        combineLongs(op, out, from as Longs, start, stop);
+      } else combine(op, out, from as Elements, start, stop);
+    }
+  }
+  return bytesOf(out, d);
+}
+
+/** Bytes one after the other. */
+function joined(parts: readonly Bytes[]): Bytes {
+  const out = new Uint8Array(parts.reduce((n, p) => n + p.byteLength, 0));
+  let at = 0;
+  for (const p of parts) {
+    out.set(p, at);
+    at += p.byteLength;
+  }
+  return out;
+}
+
+/** The `i`-th of `count` blocks. */
+function block(bytes: Bytes, i: number, count: number): Bytes {
+  const n = bytes.byteLength / count;
+  return bytes.slice(i * n, (i + 1) * n);
+}
+
+/** All ranks in this process. */
+export class LocalCommunicator implements Communicator {
+  readonly engine: string = "LOCAL";
+  readonly ranks: readonly number[];
+  private sequence = 0;
+  private broken = "";
+
+  /** Ranks 0 to `size - 1`. */
+  constructor(readonly size: number) {
+    this.ranks = Array.from({ length: size }, (_, i) => i);
+  }
+
+  start(collective: Collective, from: readonly Buffer[], to: readonly Buffer[], site?: CollectiveSite): Work {
+    this.sequence++;
+    if (this.broken !== "") {
+      const text = collectiveText(collective, from[0], site?.shape), { size, sequence } = this;
+      throw new CollectiveError({ rank: 0, size, collective: text, sequence, reason: this.broken, line: site?.line });
+    }
+    checkCollective(collective, from, to, this);
+    const parts = from.map(read);
+    results(collective, parts, from[0]?.dtype).forEach((bytes, rank) => to[rank].copyIn(bytes));
+    return DONE;
+  }
+  agree(): void {} // one process, one text
+  split(colors: readonly number[]): Communicator[] {
+    return [...new Set(colors)].map((c) => new LocalCommunicator(colors.filter((x) => x === c).length));
+  }
+  abort(reason: string): void {
+    this.broken = reason;
+  }
+  destroy(): void {}
+}
+
+/** What each rank gets of what the ranks give. */
+function results(collective: Collective, parts: readonly Bytes[], d: DType | undefined): Bytes[] {
+  const count = parts.length, same = (bytes: Bytes): Bytes[] => parts.map(() => bytes);
+  switch (collective.kind) {
+    case "barrier":
+      return [];
+    case "broadcast":
+      return same(parts[collective.root]);
+    case "allReduce":
+      return same(reduced(collective.op, parts, d!));
+    case "allGather":
+      return same(joined(parts));
+    case "reduceScatter":
+      return parts.map((_, i) => reduced(collective.op, parts.map((p) => block(p, i, count)), d!));
+    case "allToAll":
+      return parts.map((_, i) => joined(parts.map((p) => block(p, i, count))));
+    case "permute":
+      return parts.map((own, i) => {
+        const pair = collective.pairs.find(([, to]) => to === i);
+        return pair === undefined ? new Uint8Array(own.byteLength) : parts[pair[0]];
+      });
+  }
+}

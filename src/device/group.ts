@@ -1,0 +1,173 @@
+/**
+ * Several devices of one backend as one: its memory is a block on each, its kernels run on each with the blocks there,
+ * what is written to it is written to all. Graphs on it are scheduled once, and know nothing of that. Its name is those of
+ * its members: "JS,JS:1".
+ *
+ * @module
+ */
+import type { LinearProgram, Renderer } from "../renderer/renderer.ts";
+import { DeviceError } from "../helpers/errors.ts";
+import { type Allocator, type Block, LruAllocator } from "./allocator.ts";
+import { Buffer } from "./buffer.ts";
+import { canonicalize, type Device, findOpen, getDevice, noteOpened } from "./device.ts";
+import type { Compiler, Graph, Launch, Program } from "./program.ts";
+import { dtypes } from "../dtype/dtype.ts";
+
+/** A block on each member. */
+class GroupBlock {
+  constructor(readonly parts: readonly Buffer[]) {}
+}
+
+class GroupAllocator implements Allocator {
+  readonly copyOut: Allocator["copyOut"];
+  readonly transfer: Allocator["transfer"];
+  readonly layout: LruAllocator["layout"];
+
+  constructor(private readonly members: readonly Device[]) {
+    const [{ allocator }] = members;
+    this.layout = allocator.layout;
+    if (allocator.copyOut !== undefined) this.copyOut = (dst, block, offset) => this.read(dst, block, offset);
+    if (allocator.transfer !== undefined) {
+      this.transfer = (dst, dstOffset, src, srcOffset, nbytes) => {
+        const from = src as GroupBlock;
+        (dst as GroupBlock).parts.forEach((to, i) =>
+          members[i].allocator.transfer!(to.memory, dstOffset, from.parts[i].memory, srcOffset, nbytes)
+        );
+      };
+    }
+  }
+  alloc(nbytes: number): Block {
+    const parts = this.members.map((d) => new Buffer(d, dtypes.uint8, nbytes));
+    try {
+      for (const p of parts) void p.memory;
+    } catch (error) {
+      for (const p of parts) p.free();
+      throw error;
+    }
+    return new GroupBlock(parts);
+  }
+  free(block: Block): void {
+    for (const p of (block as GroupBlock).parts) p.free();
+  }
+  copyIn(block: Block, offset: number, src: Uint8Array): void {
+    for (const p of (block as GroupBlock).parts) p.view(offset, src.byteLength).copyIn(src);
+  }
+  /** What the first member has. */
+  private read(dst: Uint8Array, block: Block, offset: number): void {
+    (block as GroupBlock).parts[0].view(offset, dst.byteLength).copyOut(dst);
+  }
+  async copyOutAsync(dst: Uint8Array, block: Block, offset: number): Promise<void> {
+    await (block as GroupBlock).parts[0].view(offset, dst.byteLength).copyOutAsync(dst);
+  }
+}
+
+/** What a buffer of a group is on each member. */
+export function partsOfBuffer(b: Buffer): Buffer[] {
+  return (b.memory as GroupBlock).parts.map((p) => p.view(b.offset, b.size, b.dtype));
+}
+
+class GroupProgram implements Program {
+  readonly linear: LinearProgram;
+  readonly source: string;
+  constructor(readonly members: readonly Program[]) {
+    ({ linear: this.linear, source: this.source } = members[0]);
+  }
+}
+
+/** The launches of one member. */
+function memberLaunches(launches: readonly Launch[], count: number): Launch[][] {
+  const out: Launch[][] = Array.from({ length: count }, () => []);
+  for (const { program, buffers, vars } of launches) {
+    const parts = buffers.map(partsOfBuffer);
+    for (let i = 0; i < count; i++) {
+      out[i].push({ program: (program as GroupProgram).members[i], buffers: parts.map((p) => p[i]), vars });
+    }
+  }
+  return out;
+}
+
+class GroupGraph implements Graph {
+  private readonly graphs: readonly Graph[];
+  constructor(members: readonly Device[], launches: readonly Launch[]) {
+    const own = memberLaunches(launches, members.length);
+    this.graphs = members.map((d, i) => d.graph(own[i]));
+  }
+  setBuffer(launch: number, slot: number, buffer: Buffer): void {
+    const parts = partsOfBuffer(buffer);
+    this.graphs.forEach((g, i) => g.setBuffer(launch, slot, parts[i]));
+  }
+  setVar(launch: number, position: number, value: number | bigint): void {
+    for (const g of this.graphs) g.setVar(launch, position, value);
+  }
+  run(): void {
+    for (const g of this.graphs) g.run();
+  }
+  dispose(): void {
+    for (const g of this.graphs) g.dispose();
+  }
+}
+
+/** Several devices as one. */
+export class DeviceGroup implements Device {
+  readonly allocator: LruAllocator;
+  readonly renderer: Renderer;
+  readonly compiler: Compiler;
+
+  constructor(readonly name: string, readonly members: readonly Device[]) {
+    this.allocator = new LruAllocator(name, new GroupAllocator(members), 0);
+    this.renderer = members[0].renderer;
+    this.compiler = { compile: (programs, progress) => this.compile(programs, progress) };
+  }
+  private compile(programs: readonly LinearProgram[], progress?: Parameters<Compiler["compile"]>[1]): Program[] {
+    // a host runs one program on the memory of any of its devices
+    const isHost = !this.renderer.caps.hasGrid,
+      [first] = this.members,
+      made = first.compiler.compile(programs, progress);
+    const others = this.members.slice(1).map((d) => isHost ? made : d.compiler.compile(programs));
+    return made.map((p, k) => new GroupProgram([p, ...others.map((list) => list[k])]));
+  }
+  run(launches: readonly Launch[]): void {
+    memberLaunches(launches, this.members.length).forEach((own, i) => this.members[i].run(own));
+  }
+  graph(launches: readonly Launch[]): Graph {
+    return new GroupGraph(this.members, launches);
+  }
+  async synchronize(): Promise<void> {
+    await Promise.all(this.members.map((d) => d.synchronize()));
+  }
+  info(): Record<string, string | number | boolean> {
+    return { members: this.members.map((d) => d.name).join(", ") };
+  }
+  close(): void {}
+}
+
+/** The device that is a group of `names`, opened if need be. @throws {DeviceError} for one listed twice, or of another backend */
+export function groupOf(names: readonly string[]): DeviceGroup {
+  if (names.length === 0) {
+    throw new DeviceError("use devices together", {
+      device: "",
+      reason: "the list of them is empty; name one or more",
+    });
+  }
+  const own = names.map(canonicalize), name = own.join(","), known = findOpen(name);
+  if (known instanceof DeviceGroup) return known;
+  const action = `use devices ${own.join(", ")} together`;
+  const twice = own.find((n, i) => own.indexOf(n) !== i);
+  if (twice !== undefined) throw new DeviceError(action, { device: twice, reason: `${twice} is listed twice` });
+  const backends = new Set(own.map((n) => n.replace(/:.*/, "")));
+  if (backends.size > 1) {
+    throw new DeviceError(action, {
+      device: own[0],
+      reason: `they are of ${[...backends].join(" and ")}; all must be of one backend`,
+    });
+  }
+  const group = new DeviceGroup(name, own.map(getDevice));
+  noteOpened(group);
+  return group;
+}
+
+/** The group of that name; undefined for a device of its own. */
+export function findGroup(name: string): DeviceGroup | undefined {
+  const known = findOpen(name);
+  return known instanceof DeviceGroup ? known : undefined;
+}

@@ -1,0 +1,109 @@
+/**
+ * Meshes of devices as users make them, and what each device of one must know: where it stands.
+ *
+ * @module
+ */
+import { dtypes } from "../dtype/dtype.ts";
+import { ArgumentError } from "../helpers/errors.ts";
+import { checkOptions, describe } from "../helpers/options.ts";
+import { Storage } from "../uop/core/args.ts";
+import { MeshShape } from "../uop/core/sharding.ts";
+import { bufferNode, type UOp } from "../uop/core/uop.ts";
+import { attachBuffer, Buffer } from "./buffer.ts";
+import { canonicalize, defaultDevice, type DeviceName } from "./device.ts";
+import { groupOf, partsOfBuffer } from "./group.ts";
+
+/** Options of {@linkcode Mesh.of}. */
+export interface MeshOptions {
+  /** The devices, by rank, all of one backend. Default: as many of the default device's, by ordinal ("CLANG", "CLANG:1"). */
+  readonly devices?: readonly DeviceName[];
+}
+
+const action = "make a mesh";
+
+/** Whether there is a mesh: while there is none, no graph is looked at for shards. */
+export const meshes: { count: number } = { count: 0 };
+
+/**
+ * Devices as a grid with named axes: tensors are divided along them.
+ *
+ * ```ts
+ * import { Tensor } from "../../mod.ts";
+ * import { Mesh } from "../dist/dist.ts";
+ * const mesh = Mesh.of({ data: 2, model: 2 }, { devices: ["JS", "JS:1", "JS:2", "JS:3"] });
+ * const x = Tensor.ones([8, 4]).shard(mesh, ["data", null]);
+ * console.log(x.sharding); // float32[8@data, 4]
+ * ```
+ */
+export class Mesh extends MeshShape {
+  /**
+   * A mesh with these axes; the last one runs fastest over the devices.
+   *
+   * @param axes sizes by name: `{ data: 4, model: 2 }`
+   * @throws {ArgumentError} for no axes, bad names or sizes, or a number of devices that is not their product
+   * @throws {DeviceError} for devices of several backends, one listed twice, or one that does not open
+   */
+  static of(axes: Readonly<Record<string, number>>, options: MeshOptions = {}): Mesh {
+    checkOptions(action, options, ["devices"]);
+    const names = Object.keys(axes ?? {}), sizes = names.map((name) => axes[name]);
+    if (typeof axes !== "object" || names.length === 0) {
+      throw new ArgumentError(action, { reason: `it takes sizes by name, as { data: 4 }, not ${describe(axes)}` });
+    }
+    names.forEach((name, i) => {
+      if (!/^[A-Za-z_]\w*$/.test(name)) {
+        throw new ArgumentError(action, { reason: `"${name}" names no axis: letters, digits and _ do` });
+      }
+      if (!Number.isInteger(sizes[i]) || sizes[i] < 1) {
+        throw new ArgumentError(action, { reason: `axis ${name} must have a size of 1 or more, not ${sizes[i]}` });
+      }
+    });
+    const size = sizes.reduce((n, k) => n * k, 1);
+    const devices = options.devices ?? ordinals(defaultDevice(), size);
+    if (devices.length !== size) {
+      throw new ArgumentError(action, {
+        reason: `axes ${
+          names.map((n, i) => `${n}: ${sizes[i]}`).join(", ")
+        } are ${size} devices, not ${devices.length}`,
+      });
+    }
+    return new Mesh(names, sizes, devices);
+  }
+
+  /** The devices, by rank. */
+  readonly devices: readonly string[];
+
+  private constructor(names: readonly string[], sizes: readonly number[], devices: readonly string[]) {
+    super(names, sizes, groupOf(devices).name);
+    this.devices = devices.map(canonicalize);
+    meshes.count++;
+  }
+  /** The names and sizes of the axes. */
+  override toString(): string {
+    return super.toString();
+  }
+}
+
+/** The first `n` devices of the backend of `device`. */
+function ordinals(device: string, n: number): string[] {
+  const base = device.replace(/:.*/, "");
+  return Array.from({ length: n }, (_, i) => i === 0 ? base : `${base}:${i}`);
+}
+
+const known = new Map<string, UOp>();
+
+/** How far along an axis each rank is: memory of one int32, another one on each device of the mesh. */
+export function coordinateNode(mesh: MeshShape, axis: string): UOp {
+  const key = `${mesh.device} ${mesh} ${axis}`;
+  let node = known.get(key);
+  if (node === undefined) {
+    const group = groupOf(mesh.device.split(",")), storage = new Storage(group.name, dtypes.int32, 1);
+    const buffer = new Buffer(group, dtypes.int32, 1);
+    buffer.use = "coordinates of a mesh";
+    partsOfBuffer(buffer).forEach((part, rank) =>
+      part.copyIn(new Uint8Array(new Int32Array([mesh.coordinate(rank, axis)]).buffer))
+    );
+    attachBuffer(storage, buffer);
+    known.set(key, node = bufferNode(storage, 0, true));
+  }
+  return node;
+}

@@ -1,0 +1,336 @@
+/**
+ * What each op does on shards: by op, from its sources as each device has them to itself. What would move values between
+ * devices is refused, with the reshard that makes it legal; partial results stay so as long as what reads them is linear.
+ *
+ * @module
+ */
+import { ArgumentError } from "../../helpers/errors.ts";
+import { argOf, type AxesArg, type PairsArg, ReduceArg, reduceOf, type SkewArg } from "../../uop/core/args.ts";
+import { expand, flip, pad, permute, reshape, shrink } from "../../uop/core/build_movement.ts";
+import { identityOf } from "../../uop/core/carrier.ts";
+import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
+import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
+import type { MeshShape, Spec } from "../../uop/core/sharding.ts";
+import { bufferNode, constant, type UOp, uop } from "../../uop/core/uop.ts";
+import { moveLike } from "../../uop/graph/resolve.ts";
+import { sourceDim } from "./part_below.ts";
+import {
+  isDivided,
+  localShape,
+  Moves,
+  NO_PARTIALS,
+  type Partials,
+  refuse,
+  reshardText,
+  type Shards,
+  whole,
+  withinShape,
+} from "./shards.ts";
+
+/** The mesh of shards that meet in one node. */
+function commonMesh(u: UOp, sources: readonly Shards[]): MeshShape | undefined {
+  let mesh: MeshShape | undefined;
+  for (const s of sources) {
+    if (s.mesh === undefined || s.mesh === mesh) continue;
+    if (mesh === undefined || mesh.same(s.mesh)) mesh ??= s.mesh;
+    else if (!sources.some((x) => x.mesh === mesh && isDivided(x))) mesh = s.mesh;
+    else if (isDivided(s)) {
+      refuse(u, sources, `they are on two meshes, ${mesh} and ${s.mesh}: reshard one to the other's`);
+    }
+  }
+  return mesh;
+}
+
+/** Rules of one graph. */
+export class Rules {
+  private readonly moves: Moves = new Moves();
+
+  /** @param of gives the shards of a node below */
+  constructor(private readonly of: (u: UOp) => Shards) {}
+
+  /** A source as it is read: what is divided in memory alone is gathered. */
+  private read(u: UOp): Shards {
+    let s = this.of(u);
+    if (!s.isStored) return s;
+    s.axes.forEach((a, dim) => {
+      if (a !== null) s = this.moves.allGather(s, dim);
+    });
+    return { ...s, isStored: false };
+  }
+
+  /** What a root of the graph is: with values that need nothing more. */
+  root(s: Shards): Shards {
+    return this.moves.settled(s);
+  }
+
+  /** Node `u` as each device has it. */
+  shardsOf(u: UOp): Shards {
+    if (u.op === Ops.BUFFER) return this.buffer(u);
+    if (u.op === Ops.SHARD) return this.shard(u);
+    if (u.src.every((s) => this.of(s).mesh === undefined && this.of(s).u === s)) return whole(u);
+    if (u.op === Ops.STORE) return this.store(u);
+    if (u.op === Ops.AFTER) return this.after(u);
+    if (isAlu(u.op)) return u.op === Ops.BITCAST ? this.bitcast(u) : this.elementwise(u);
+    if (isMovement(u.op)) return this.movement(u, this.read(u.src[0]));
+    switch (u.op) {
+      case Ops.REDUCE:
+        return this.reduce(u);
+      case Ops.COPY:
+        return this.copy(u);
+      case Ops.CONTIGUOUS: {
+        const s = this.moves.settled(this.of(u.src[0]));
+        return { ...s, u: uop(u.op, u.dtype, [s.u], u.arg) };
+      }
+      case Ops.DETACH:
+      case Ops.CONTIGUOUS_BACKWARD:
+      case Ops.CHECKPOINT:
+        return this.read(u.src[0]);
+    }
+    const sources = u.src.map((s) => this.read(s));
+    if (sources.some(isDivided)) {
+      const axes = (sources.find(isDivided) as Shards).axes.map(() => null);
+      refuse(u, sources, `it takes whole tensors: ${reshardText(axes)} first`);
+    }
+    return { ...whole(u.withSrc(sources.map((s) => s.u))), mesh: commonMesh(u, sources) };
+  }
+
+  private buffer(u: UOp): Shards {
+    const { storage, version, isLocal } = argOf(u, Ops.BUFFER), { layout } = storage;
+    if (layout === undefined || isLocal) return whole(u);
+    const { mesh, shape, axes, isStored } = layout;
+    const local = reshape(bufferNode(storage, version, true), layout.local);
+    return { u: local, shape, axes, mesh, partial: NO_PARTIALS, isStored };
+  }
+
+  /** What a STORE writes to: the memory itself, also where readers would get it gathered. */
+  private target(u: UOp): Shards {
+    return isMovement(u.op) ? this.movement(u, this.target(u.src[0])) : this.of(u);
+  }
+
+  private store(u: UOp): Shards {
+    const target = this.target(u.src[0]), value = this.of(u.src[1]);
+    const from = value.isStored && !sameSpec(value.axes, target.axes) ? this.read(u.src[1]) : value;
+    const mesh = commonMesh(u, [target, from]), made = this.moves.converted({ ...from, mesh }, target.axes);
+    return { ...whole(u.withSrc([target.u, made.u])), mesh };
+  }
+
+  private after(u: UOp): Shards {
+    const s = this.target(u.src[0]);
+    return { ...s, u: u.withSrc([s.u, ...u.src.slice(1).map((x) => this.of(x).u)]) };
+  }
+
+  /** A SHARD: all that is needed moves. */
+  private shard(u: UOp): Shards {
+    const { mesh, axes, isStored } = argOf(u, Ops.SHARD), [x] = u.src, home = deviceOf(x);
+    if (home !== null && home !== mesh.device) return { ...this.moves.from(this.elsewhere(x), mesh, axes), isStored };
+    let s = this.of(x);
+    if (s.mesh !== undefined && !s.mesh.same(mesh)) {
+      s = this.moves.converted(s, s.axes.map(() => null));
+    } else if (s.isStored && !sameSpec(s.axes, axes)) s = this.read(x);
+    const made = { ...this.moves.converted({ ...s, mesh, isStored: false }, axes), isStored };
+    return deviceOf(made.u) === null ? { ...made, u: uop(Ops.COPY, made.u.dtype, [made.u], mesh.device) } : made;
+  }
+
+  /** What is on one other device, or the same on all of another group. */
+  private elsewhere(x: UOp): UOp {
+    const s = this.moves.settled(this.read(x));
+    return this.moves.converted(s, s.axes.map(() => null)).u;
+  }
+
+  private copy(u: UOp): Shards {
+    const [x] = u.src, device = u.arg as string, s = this.moves.settled(this.of(x));
+    if (deviceOf(x) === device) return s;
+    const made = this.moves.to(s, device);
+    return whole(made);
+  }
+
+  /** Along which axes the result of operands that meet is divided. @throws {ShapeError} where they are divided otherwise */
+  private common(u: UOp, operands: readonly Shards[]): Spec {
+    const axes: (string | null)[] = operands[0].axes.map((_, dim) => {
+      let axis: string | null = null;
+      for (const { axes } of operands) {
+        const own = axes[dim];
+        if (own === null || own === axis) continue;
+        if (axis !== null) {
+          const to = operands[0].axes;
+          refuse(
+            u,
+            operands,
+            `dimension ${dim} is divided along ${axis} and along ${own}: ${reshardText(to)} one of them`,
+          );
+        }
+        axis = own;
+      }
+      return axis;
+    });
+    axes.forEach((a, dim) => {
+      if (a === null || axes.indexOf(a) === dim) return;
+      const to = operands.find((s) => s.axes.includes(a))!.axes;
+      refuse(
+        u,
+        operands,
+        `dimensions ${axes.indexOf(a)} and ${dim} are both divided along ${a}: ${reshardText(to)} the other`,
+      );
+    });
+    return axes;
+  }
+
+  private elementwise(u: UOp): Shards {
+    const shape = shapeOf(u);
+    // numbers, and what is computed of them, stand for any shape
+    const isNumber = (s: UOp): boolean => shapeOf(s).length < shape.length;
+    const sources = u.src.map((s) => this.read(s)), ranked = sources.filter((_, i) => !isNumber(u.src[i]));
+    const mesh = commonMesh(u, ranked), axes = this.common(u, ranked);
+    const partial = this.partials(u, sources, axes), kept = new Set(partial.keys());
+    const src = sources.map((s, i) => isNumber(u.src[i]) ? s.u : this.moves.converted({ ...s, mesh }, axes, kept).u);
+    return { u: uop(u.op, u.dtype, src, u.arg), shape, axes, mesh, partial, isStored: false };
+  }
+
+  /** Over which axes the result of an elementwise op is partial: where it is linear in what is. */
+  private partials({ op, dtype, src }: UOp, s: readonly Shards[], axes: Spec): Partials {
+    const out = new Map<string, Ops>();
+    for (const [axis, by] of new Map(s.flatMap((x) => [...x.partial]))) {
+      if (axes.includes(axis)) continue;
+      const has = s.map((x) => x.partial.get(axis) === by), isSum = by === Ops.ADD;
+      let keeps = false;
+      switch (op) {
+        case Ops.ADD:
+        case Ops.MAX:
+          keeps = by === op && has.every((b) => b);
+          break;
+        case Ops.MUL:
+          keeps = isSum && dtype.isFloat && has[0] !== has[1] && !s.some((x, i) => !has[i] && x.partial.has(axis));
+          break;
+        case Ops.FDIV:
+          keeps = isSum && has[0] && !s[1].partial.has(axis);
+          break;
+        case Ops.CAST:
+          keeps = isSum && dtype.isFloat && src[0].dtype.isFloat;
+          break;
+        case Ops.WHERE:
+          keeps = isSum && !s[0].partial.has(axis) && [1, 2].every((i) => has[i] || src[i].isConst(0));
+      }
+      if (keeps) out.set(axis, by);
+    }
+    return out;
+  }
+
+  private bitcast(u: UOp): Shards {
+    const [x] = u.src, s = this.moves.settled(this.read(x)), last = s.axes.length - 1;
+    if (u.dtype.itemsize !== x.dtype.itemsize && s.axes[last] !== null) {
+      refuse(
+        u,
+        [s],
+        `elements of another size are taken of the last dimension: ${reshardText(s.axes.with(last, null))} first`,
+      );
+    }
+    return { ...s, u: uop(u.op, u.dtype, [s.u], u.arg), shape: shapeOf(u) };
+  }
+
+  private reduce(u: UOp): Shards {
+    const { op, axes: along } = reduceOf(u);
+    let s = this.read(u.src[0]);
+    const kept = new Set([...s.partial].filter(([, by]) => by === op && op !== Ops.MUL).map(([a]) => a));
+    s = this.moves.settled(s, kept);
+    const partial = new Map(s.partial);
+    let x = s.u;
+    for (const dim of along) {
+      const axis = s.axes[dim];
+      if (axis === null) continue;
+      partial.set(axis, op as Ops);
+      if (s.shape[dim] % s.mesh!.sizeOf(axis) === 0) continue;
+      x = withinShape(s, dim).where(x, constant(identityOf(op, x.dtype), x.dtype));
+    }
+    const axes = s.axes.map((a, i) => along.includes(i) ? null : a);
+    return { ...s, u: uop(u.op, u.dtype, [x], new ReduceArg(op, along)), shape: shapeOf(u), axes, partial };
+  }
+
+  /** The movement of `u` on shards of its source. */
+  private movement(u: UOp, s: Shards): Shards {
+    if (s.partial.size > 0 && (u.op === Ops.PAD || u.op === Ops.SKEW || u.op === Ops.WINDOW)) {
+      const sums = new Set([...s.partial].filter(([, by]) => by === Ops.ADD).map(([a]) => a));
+      s = this.moves.settled(s, sums); // zeros are the identity of sums alone
+    }
+    const axes = s.mesh === undefined ? shapeOf(u).map(() => null) : movedAxes(u, s);
+    const made = { ...s, shape: shapeOf(u), axes };
+    return { ...made, u: s.mesh === undefined ? rest(u, s.u) : moved(u, s.u, localShape(made)) };
+  }
+}
+
+function rest(u: UOp, x: UOp): UOp {
+  return x === u.src[0] ? u : moveLike(u, x);
+}
+
+function sameSpec(a: Spec, b: Spec): boolean {
+  return a.every((axis, i) => axis === b[i]);
+}
+
+/** The movement of `u` on a shard: `shape` is that of the result there. */
+function moved(u: UOp, x: UOp, shape: readonly number[]): UOp {
+  switch (u.op) {
+    case Ops.RESHAPE:
+      return reshape(x, shape);
+    case Ops.EXPAND:
+      return expand(x, shape);
+    case Ops.PERMUTE:
+      return permute(x, (u.arg as AxesArg).axes);
+    case Ops.PAD:
+      return pad(x, (u.arg as PairsArg).pairs);
+    case Ops.SHRINK: {
+      const from = shapeOf(x), whole = shapeOf(u.src[0]);
+      return shrink(x, (u.arg as PairsArg).pairs.map((p, i) => p[0] === 0 && p[1] === whole[i] ? [0, from[i]] : p));
+    }
+    case Ops.FLIP:
+      return flip(x, [...(u.arg as AxesArg).axes]);
+  }
+  return moveLike(u, x);
+}
+
+/** Along which axes the dimensions of `u`, a movement of `s`, are divided. @throws {ShapeError} where elements would change devices */
+function movedAxes(u: UOp, s: Shards): Spec {
+  const { axes, shape } = s, to = shapeOf(u);
+  const keep = (touched: (dim: number) => boolean): Spec => {
+    const bad = axes.findIndex((a, dim) => a !== null && touched(dim));
+    if (bad >= 0) {
+      refuse(u, [s], `dimension ${bad} is divided along ${axes[bad]}: ${reshardText(axes.with(bad, null))} first`);
+    }
+    return axes;
+  };
+  switch (u.op) {
+    case Ops.PERMUTE:
+      return (u.arg as AxesArg).axes.map((a) => axes[a]);
+    case Ops.EXPAND:
+      return keep((dim) => to[dim] !== shape[dim]);
+    case Ops.PAD:
+      return keep((dim) => (u.arg as PairsArg).pairs[dim].some((n) => n !== 0));
+    case Ops.SHRINK:
+      return keep((dim) => to[dim] !== shape[dim]);
+    case Ops.FLIP:
+      return keep((dim) => (u.arg as AxesArg).axes.includes(dim));
+    case Ops.RESHAPE: {
+      const out: (string | null)[] = to.map(() => null);
+      axes.forEach((axis, dim) => {
+        if (axis === null) return;
+        const at = sourceDim(to, shape, dim, s.mesh!.sizeOf(axis));
+        if (at === undefined) {
+          refuse(
+            u,
+            [s],
+            `as [${to.join(", ")}] the parts of dimension ${dim} are no parts of one dimension: ` +
+              `${reshardText(axes.with(dim, null))} first`,
+          );
+        }
+        out[at] = axis;
+      });
+      return out;
+    }
+    case Ops.UNSKEW:
+    case Ops.SKEW: {
+      const { axis, kernelAxis } = u.arg as SkewArg;
+      return keep((dim) => dim === axis || dim === kernelAxis);
+    }
+    case Ops.WINDOW:
+      return keep((dim) => dim === argOf(u, Ops.WINDOW).axis);
+  }
+  throw new ArgumentError("move shards", { reason: "it is no movement" });
+}

@@ -1,0 +1,141 @@
+/**
+ * How a tensor lies on several devices: a mesh (its axes by name and size), which axis of the mesh each dimension is
+ * divided along, and the collectives that move values between the shards. Axes have names here, and never devices: one
+ * graph serves all ranks.
+ *
+ * @module
+ */
+import { hashNumbers, hashString, mix } from "../../helpers/hash.ts";
+import { sameArray } from "../../helpers/math.ts";
+
+/** Along which axis of a mesh each dimension is divided; null: it is whole on every device. */
+export type Spec = readonly (string | null)[];
+
+/** Devices as a grid with named axes, the last one the fastest. */
+export class MeshShape {
+  /** Equal for equal meshes. */
+  readonly hash: number;
+  /** How many ranks there are. */
+  readonly size: number;
+  /** A grid. @param names of the axes @param sizes of the axes @param device what holds a shard for each rank: a group, or the device of a rank */
+  constructor(readonly names: readonly string[], readonly sizes: readonly number[], readonly device: string) {
+    this.size = sizes.reduce((n, k) => n * k, 1);
+    let h = hashNumbers(sizes);
+    for (const name of names) h = mix(h, hashString(name));
+    this.hash = mix(h, hashString(device));
+  }
+  /** Whether two records are equal. */
+  same(o: object): boolean {
+    return o instanceof MeshShape && o.device === this.device && sameArray(o.sizes, this.sizes) &&
+      o.names.every((name, i) => name === this.names[i]);
+  }
+  /** How many ranks there are along an axis. */
+  sizeOf(axis: string): number {
+    return this.sizes[this.names.indexOf(axis)];
+  }
+  /** Where a rank is along an axis. */
+  coordinate(rank: number, axis: string): number {
+    const at = this.names.indexOf(axis);
+    for (let i = this.names.length - 1; i > at; i--) rank = Math.floor(rank / this.sizes[i]);
+    return rank % this.sizes[at];
+  }
+  /** The number of a rank among those that differ along `axes` alone, the last one the fastest. */
+  block(rank: number, axes: readonly string[]): number {
+    return axes.reduce((n, a) => n * this.sizeOf(a) + this.coordinate(rank, a), 0);
+  }
+  /** As printed graphs show it. */
+  toString(): string {
+    return `{${this.names.map((name, i) => `${name}: ${this.sizes[i]}`).join(", ")}}`;
+  }
+}
+
+/** A tensor of `shape` on a mesh. */
+export class Sharding {
+  /** Equal for equal records. */
+  readonly hash: number;
+  /**
+   * A division.
+   *
+   * @param shape of all of it @param axes one entry a dimension
+   * @param isStored whether it is divided in memory alone: whoever reads it has all of it
+   */
+  constructor(
+    readonly mesh: MeshShape,
+    readonly shape: readonly number[],
+    readonly axes: Spec,
+    readonly isStored: boolean = false,
+  ) {
+    let h = mix(mesh.hash, hashNumbers(shape));
+    for (const a of axes) h = mix(h, a === null ? 1 : hashString(a));
+    this.hash = mix(h, isStored ? 1 : 0);
+  }
+  /** Whether two records are equal. */
+  same(o: object): boolean {
+    return o instanceof Sharding && o.isStored === this.isStored && sameArray(o.shape, this.shape) &&
+      o.axes.every((a, i) => a === this.axes[i]) && o.mesh.same(this.mesh);
+  }
+  /** The shape of a shard; uneven sizes are rounded up. */
+  get local(): number[] {
+    return this.shape.map((n, i) => shardSize(n, this.mesh, this.axes[i]));
+  }
+  /** As printed graphs show it. */
+  toString(): string {
+    return `[${this.shape.map((n, i) => this.axes[i] === null ? n : `${n}@${this.axes[i]}`).join(", ")}] ${this.mesh}`;
+  }
+}
+
+/** Elements of a shard along a dimension of `n`. */
+export function shardSize(n: number, mesh: MeshShape, axis: string | null): number {
+  return axis === null ? n : Math.ceil(n / mesh.sizeOf(axis));
+}
+
+/**
+ * What a COLLECTIVE does: the ranks that differ along `axes` act together. Blocks, one for each of these ranks, lie along
+ * new first dimensions, one for each axis. `scatter` and `gather` are between the shards and blocks on one other device.
+ */
+export type MoveKind = "allReduce" | "allGather" | "reduceScatter" | "allToAll" | "scatter" | "gather";
+
+/** The arg of a COLLECTIVE. */
+export class CollectiveArg {
+  /** Equal for equal records. */
+  readonly hash: number;
+  /** A collective. @param op the ALU op that reduces; 0 where nothing is reduced @param device where it is to, if not where it is from */
+  constructor(
+    readonly kind: MoveKind,
+    readonly mesh: MeshShape,
+    readonly axes: readonly string[],
+    readonly op: number = 0,
+    readonly device: string | undefined = undefined,
+  ) {
+    let h = mix(mix(mesh.hash, hashString(kind)), op);
+    for (const a of axes) h = mix(h, hashString(a));
+    this.hash = device === undefined ? h : mix(h, hashString(device));
+  }
+  /** Whether two records are equal. */
+  same(o: object): boolean {
+    return o instanceof CollectiveArg && o.kind === this.kind && o.op === this.op && o.device === this.device &&
+      o.axes.length === this.axes.length && o.axes.every((a, i) => a === this.axes[i]) && o.mesh.same(this.mesh);
+  }
+  /** The shape of the result for a source of `shape`. */
+  shapeFrom(shape: readonly number[]): readonly number[] {
+    switch (this.kind) {
+      case "allReduce":
+      case "allToAll":
+        return shape;
+      case "allGather":
+      case "gather":
+        return [...this.axes.map((a) => this.mesh.sizeOf(a)), ...shape];
+      case "reduceScatter":
+      case "scatter":
+        return shape.slice(this.axes.length);
+    }
+  }
+  /** The axes with their sizes: "data(4)". */
+  get rankText(): string {
+    return this.axes.map((a) => `${a}(${this.mesh.sizeOf(a)})`).join(" ");
+  }
+  /** As printed graphs show it. */
+  toString(): string {
+    return `${this.kind} ${this.rankText}`;
+  }
+}
