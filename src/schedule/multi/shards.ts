@@ -16,8 +16,8 @@ import { opName, Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import {
   CollectiveArg,
-  type MoveKind,
   type MeshShape,
+  type MoveKind,
   Sharding,
   shardSize,
   type Spec,
