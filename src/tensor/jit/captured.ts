@@ -11,7 +11,7 @@ import type { Call, Replay } from "../../engine/replay.ts";
 import { wantsMemoryLines } from "../../helpers/env.ts";
 import { DisposedError, JitError } from "../../helpers/errors.ts";
 import { Site } from "../../helpers/stack.ts";
-import { type BufferArg, Storage } from "../../uop/core/args.ts";
+import type { BufferArg, Storage } from "../../uop/core/args.ts";
 import { bufferNode, type Extents, nodesMade, trimInternTable } from "../../uop/core/uop.ts";
 import { shapedLike } from "../../uop/graph/complex.ts";
 import { besideOf } from "../../uop/graph/beside.ts";

@@ -11,7 +11,7 @@ import { countText, debugPrint } from "../../engine/front/listening.ts";
 import type { Replay } from "../../engine/replay.ts";
 import { envNumber } from "../../helpers/env.ts";
 import { Site } from "../../helpers/stack.ts";
-import { type BufferArg, Storage } from "../../uop/core/args.ts";
+import type { BufferArg, Storage } from "../../uop/core/args.ts";
 import { bufferNode, type UOp } from "../../uop/core/uop.ts";
 import { shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, mapExtents, rebound, withExtents } from "../../uop/graph/extent.ts";
