@@ -508,6 +508,7 @@ export const LEFT_OUT: Readonly<Record<string, string>> = {
   "kernel.constant": "builds nodes inside customKernel",
   "new BufferCopy": "what schedule() gives; nobody makes one",
   "new BufferXfer": "what schedule() gives; nobody makes one",
+  "new CollectiveStep": "what schedule() gives; nobody makes one",
   "new CompiledKernel": "what schedule() gives; nobody makes one",
   "new CustomOp": "what schedule() gives; nobody makes one",
   "new EmptyOp": "what schedule() gives; nobody makes one",
