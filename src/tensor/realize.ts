@@ -121,7 +121,7 @@ function checkAlive(buffer: UOp, action: string): void {
 /** What else the functions here may ask of a handle. */
 interface Inside {
   liveNode(t: TensorBase, action: string): UOp;
-  keep(t: TensorBase, asView: boolean): UOp;
+  keep(t: TensorBase): UOp;
 }
 let inside: Inside;
 
@@ -153,10 +153,9 @@ export function realizeOf(
 }
 
 /**
- * Realizes tensors as one schedule; each then holds its memory. What is written to a view later is written there alone,
- * unless they stay views: `asViews`. @throws {DisposedError}
+ * Realizes tensors as one schedule; each then holds its memory. Views stay views. @throws {DisposedError}
  */
-export function realizeTensors(tensors: readonly TensorBase[], asViews = false): void {
+export function realizeTensors(tensors: readonly TensorBase[]): void {
   const nodes: UOp[] = [];
   for (const t of tensors) {
     internals.ownValue(t);
@@ -164,13 +163,13 @@ export function realizeTensors(tensors: readonly TensorBase[], asViews = false):
     if (isBoundNode(u)) continue; // a number, which kernels take as such
     if (made !== undefined) checkAlive(made, "realize a tensor");
     const whole = wholeOf(u), isOver = isMemory(whole) && newestOf(whole) !== whole;
-    if (isOver || u.op === Ops.CONST) nodes.push(inside.keep(t, asViews)); // what it names is overwritten, maybe now
+    if (isOver || u.op === Ops.CONST) nodes.push(inside.keep(t)); // what it names is overwritten, maybe now
     else if (made === undefined) nodes.push(u);
   }
   if (nodes.length > 0) realizeOf(tensors, nodes);
   for (const t of tensors) {
     if (isBoundNode(t.uop)) continue;
-    if (!asViews) internals.settle(t);
+    internals.noteSeen(t);
     internals.hold(t);
   }
 }
@@ -181,7 +180,7 @@ export interface RealizeTensor extends ElementwiseTensor {}
 export abstract class RealizeTensor extends TensorBase {
   static {
     inside = {
-      keep: (t, asView) => (t as RealizeTensor).keepValues(asView),
+      keep: (t) => (t as RealizeTensor).keepValues(),
       liveNode: (t, action) => (t as RealizeTensor).liveNode(action),
     };
     Object.assign(
@@ -195,9 +194,9 @@ export abstract class RealizeTensor extends TensorBase {
     );
   }
 
-  /** Makes this name a copy of what it names, of which it stays a view if it is `asView`. */
-  private keepValues(asView = false): UOp {
-    this.keepCopy(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++), asView);
+  /** Makes this name a copy of what it names. */
+  private keepValues(): UOp {
+    this.keepCopy(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextClone++));
     return this.uop;
   }
 
@@ -320,7 +319,7 @@ export abstract class RealizeTensor extends TensorBase {
     if (realizedBuffer(u) === undefined) {
       const beside = allBeside([u]), { base } = shown(u);
       // a write that goes with it is to what is read
-      if (beside.some((w) => w.op === Ops.AFTER && isMemory(base) && isSameMemory(w, base))) u = this.keepValues(true);
+      if (beside.some((w) => w.op === Ops.AFTER && isMemory(base) && isSameMemory(w, base))) u = this.keepValues();
       realizeOf([this], [u], beside);
     }
     const node = realizedBuffer(u);
@@ -474,7 +473,6 @@ export abstract class RealizeTensor extends TensorBase {
     noteWrite(after.src[0], after);
     this.refresh(true);
     for (const t of this.aliases()) {
-      (t as RealizeTensor).markPlace();
       noteChanged(t);
       movedHandles.assigned?.add(t);
     }

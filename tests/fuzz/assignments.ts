@@ -226,7 +226,7 @@ export async function check(program: readonly Statement[]): Promise<string | und
         mayBeStale = model.isStale([s.on!]);
         const why = await compare(s.on!);
         if (why !== undefined) return `${at}: ${why}`;
-        model.done([s.on!], false);
+        model.done([s.on!]);
         continue;
       }
       mayBeStale = model.step(s);

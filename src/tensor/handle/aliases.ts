@@ -201,7 +201,8 @@ class Strong<T extends Handle> implements Source<T> {
 /** Of a view that has memory of its own: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
   readonly over: undefined = undefined;
-  /** The version of the memory that it was realized from; -1: unknown. */
+  /** The memory that it was realized from, by its number, and the version; 0: unknown. */
+  private readonly memory: number;
   private readonly version: number;
 
   /**
@@ -214,7 +215,9 @@ class Weak<T extends Handle> implements Source<T> {
     private readonly ofMemory: boolean,
     base: UOp,
   ) {
-    this.version = ofMemory && base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).version : -1;
+    const from = ofMemory && base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER) : undefined;
+    this.memory = from?.storage.id ?? 0;
+    this.version = from?.version ?? 0;
   }
   /** The nearest that there still is. */
   private get link(): Link<T> | undefined {
@@ -239,7 +242,9 @@ class Weak<T extends Handle> implements Source<T> {
     return this;
   }
   isNow(now: UOp): boolean {
-    return now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).version === this.version;
+    if (now.op !== Ops.BUFFER) return false;
+    const { storage, version } = argOf(now, Ops.BUFFER);
+    return storage.id === this.memory && version === this.version;
   }
 }
 

@@ -22,8 +22,9 @@ import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { bare, shapedLike } from "../../uop/graph/complex.ts";
 import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
+import { isGone, isStale } from "../../uop/graph/lost.ts";
 import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
-import { isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
+import { folded, isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
 import { castNode, checkFits, checkScalar, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { type Named, type Source, sourceOf } from "./aliases.ts";
@@ -116,6 +117,9 @@ function epochOf(t: TensorBase): number {
 }
 let epochs: (t: TensorBase) => number;
 
+/** What the tensors of `path` are, each a view of the one before it, where the first is `top` and below that `base` is `now`; undefined where that is unknown. */
+let movedBy: (path: readonly TensorBase[], base: UOp, now: UOp, top: UOp) => (UOp | undefined)[];
+
 /** What {@linkcode TensorBase} says of casts. */
 export const CAST_COPY: readonly [method: string, instead: string] = [
   "cast",
@@ -148,8 +152,8 @@ export interface Internals {
   isBefore(t: TensorBase, count: number): boolean;
   aliases(t: TensorBase): TensorBase[];
   hold(t: TensorBase): void;
-  settle(t: TensorBase): void;
   noteSeen(t: TensorBase): void;
+  settle(t: TensorBase): void;
   ownValue(t: TensorBase): void;
 }
 /** Of the methods of {@linkcode TensorBase} that have these names. */
@@ -163,8 +167,6 @@ export abstract class TensorBase {
   private holds: boolean;
   /** What this is a view of. */
   private source: Source<TensorBase> | undefined;
-  /** Whether something has been written through this: realizing does not part it from what it is a view of. */
-  private isPlace: boolean;
   /** Whether this has been realized as another shape of the memory that it is a view of: it is what is there now. */
   private follows: boolean;
   /** Whether this is a value that only happens to be what is in memory: a sum over one element. */
@@ -180,6 +182,21 @@ export abstract class TensorBase {
 
   static {
     epochs = (t) => t.epoch;
+    movedBy = (path, base, now, top) => {
+      const was = path.map((t) => t.present), made: (UOp | undefined)[] = [top];
+      for (let i = 1; i < path.length; i++) {
+        let u = made[i - 1] && path[i].source?.move(was[i], made[i - 1]!, { from: base, to: now });
+        // what a builder has merged with the view below is found in what that is a view of
+        for (let k = i - 1; u === undefined && k > 0; k--) {
+          const over = path[k].source?.over;
+          if (over === undefined || made[k - 1] === undefined) continue;
+          const own = shown(was[i], over);
+          if (own.base === over) u = showAs(own.steps, reshape(bare(made[k - 1]!), shapeOf(over)));
+        }
+        made.push(u);
+      }
+      return made;
+    };
     internals = {
       wrap: (t, u) => t.wrap(u),
       wrapView: (t, u) => t.viewOf(u),
@@ -191,8 +208,8 @@ export abstract class TensorBase {
       isBefore: (t, count) => t.isBefore(count),
       aliases: (t) => t.aliases(),
       hold: (t) => t.hold(),
-      settle: (t) => t.settle(),
       noteSeen: (t) => t.noteSeen(),
+      settle: (t) => t.settle(),
       ownValue: (t) => t.ownValue(),
     };
   }
@@ -204,7 +221,6 @@ export abstract class TensorBase {
     this.leafRef = undefined;
     this.holds = false;
     this.source = undefined;
-    this.isPlace = false;
     this.follows = false;
     this.isValue = false;
     this.serial = nextSerial++;
@@ -275,46 +291,71 @@ export abstract class TensorBase {
    */
   protected refresh(all = false, isRead = false): boolean {
     const path = this.aliases(), [top] = path;
-    const { base, steps } = top.isValue ? { base: top.present, steps: [] } : shown(top.present);
-    let now: UOp;
-    if (isMemory(base) && !top.isValue) {
-      now = newestOf(base);
+    const { base, steps } = shown(top.present), hasMemory = isMemory(base) && !top.isValue;
+    if (path.length > 1 && isStale(hasMemory ? newestOf(base) : top.present) && this.part(path, base)) {
+      return this.refresh(all, isRead);
+    }
+    let moved: (UOp | undefined)[];
+    if (hasMemory) {
+      let now = newestOf(base);
       // an equal expression has become the same memory: this one moves out
       if (!isRead && now.op === Ops.BUFFER && argOf(now, Ops.BUFFER).storage.names > 1) {
         now = realizing.copyOut(this, top, now, uop(Ops.CONTIGUOUS, base.dtype, [now], nextIdentity++));
       }
+      const made = now === base ? top.present : showAs(steps, reshape(now, shapeOf(base)));
+      moved = movedBy(path, base, now, made);
     } else if (path.length === 1) return false;
     else {
-      now = uop(Ops.CONTIGUOUS, base.dtype, [isScalarLeaf(base) ? reshape(base, shapeOf(base)) : base], nextIdentity++);
+      const inMemory = (u: UOp): UOp =>
+        uop(Ops.CONTIGUOUS, u.dtype, [isScalarLeaf(u) ? reshape(u, shapeOf(u)) : u], nextIdentity++);
+      const whole = inMemory(top.present);
+      moved = movedBy(path, top.present, whole, whole);
+      if (!top.isValue && moved.includes(undefined)) { // a part that builders have merged with what that is a part of
+        const below = inMemory(base);
+        moved = movedBy(path, base, below, showAs(steps, below));
+      }
       top.hold();
     }
-    const moved = path.map((t) => t.present), overs = path.map((t) => t.source?.over);
-    if (now !== base) top.setUop(moved[0] = showAs(steps, reshape(now, shapeOf(base))));
+    if (moved[0] !== top.present) top.setUop(moved[0]!);
     for (let i = 1; i < path.length; i++) {
-      const t = path[i];
-      let made = t.source!.move(moved[i], moved[i - 1], { from: base, to: now });
-      // what a builder has merged with the view below is found in what that is a view of
-      for (let k = i - 1; made === undefined && k > 0; k--) {
-        const over = overs[k];
-        if (over === undefined) continue;
-        const own = shown(moved[i], over);
-        if (own.base === over) made = showAs(own.steps, reshape(bare(moved[k - 1]), shapeOf(over)));
-      }
+      const t = path[i], made = moved[i];
       if (made === undefined) {
         throw new ArgumentError("write to a view", {
           reason: "the tensor that it is a view of has other memory by now; make the view again",
         });
       }
-      if (made === t.node) continue;
-      moved[i] = made;
-      if (t !== this && !all) continue;
+      if (made === t.node || (t !== this && !all)) continue;
       t.letGo(); // what it was realized into
       t.node = made;
       made.names++;
       notePointed(t, t.serial, currentScope());
-      t.source = sourceOf(made, moved[i - 1], path[i - 1].named(), path[i - 1].source, epochOf);
+      t.source = sourceOf(made, moved[i - 1]!, path[i - 1].named(), path[i - 1].source, epochOf);
     }
     return true;
+  }
+  /**
+   * Where what views are views of is lost, memory of its own for the nearest that has been realized: nobody can see more of
+   * the tensor. Tells whether there is one.
+   */
+  private part(path: readonly TensorBase[], lost: UOp): boolean {
+    const own = path.findLast((t) => {
+      const whole = wholeOf(t.present);
+      return whole.op === Ops.BUFFER && !isGone(whole) && !(isMemory(lost) && isSameMemory(whole, lost));
+    });
+    own?.ownMemory();
+    return own !== undefined;
+  }
+  /** Makes a view that has been realized name memory of its own, and be a view of nothing. */
+  private ownMemory(): void {
+    this.source = undefined;
+    if (extentsOf(this.node) === null) this.setUop(shapedLike(this.node, unshaped(this.uop)));
+  }
+  /** Makes what a function gives, which is realized, a value, unless it is all of a tensor: what is written to it later is not written elsewhere. */
+  protected settle(): void {
+    this.noteSeen();
+    if (this.source === undefined || this.follows) return;
+    this.ownMemory();
+    this.epoch++; // views of this that there are stay what they are
   }
   /** Whether this, a view that has been realized, is what it shows now. */
   protected isNow(): boolean {
@@ -339,53 +380,49 @@ export abstract class TensorBase {
     const made = own.op === Ops.BUFFER ? realizing.copyOut(this, this, own, copy) : copy;
     this.setUop(made === copy ? copy : withExtents(shapedLike(this.uop, made), extentsOf(this.node)));
   }
-  /** Points the handle at a copy of what it names: a view that has been written through, or is `asView`, stays one. */
-  protected keepCopy(copy: UOp, asView: boolean): void {
-    if (!this.isPlace && !asView) return this.rename(copy);
-    const source = this.source?.weak(this.node, this.aliases()[0].isValue);
+  /** Points the handle at a copy of what it names: a view stays one. */
+  protected keepCopy(copy: UOp): void {
+    if (this.source === undefined) return this.rename(copy);
+    const source = this.source.weak(this.node, this.aliases()[0].isValue);
     this.follows = false;
     this.setUop(copy);
     this.source = source;
   }
   /** What makes this name again what it names now. */
   protected remember(): () => void {
-    const { node, source, isPlace, isValue } = this;
+    const { node, source, isValue } = this;
     return () => {
       this.setUop(node);
       this.source = source;
-      this.isPlace = isPlace;
       this.isValue = isValue;
     };
   }
-  /** Tells that this has been written through. */
-  protected markPlace(): void {
-    this.isPlace = true;
-  }
-  /** Makes a view that has been realized, and is all of the memory of its tensor in order, name what is there from now on. */
+  /**
+   * Of what has been realized: a value is memory of its own from now on, and a view that is all of its tensor in order names
+   * what is there.
+   */
   protected noteSeen(): void {
+    if (this.source === undefined) this.isValue &&= !isMemory(wholeOf(this.present));
     if (this.source === undefined || this.follows) return;
-    const [top] = this.aliases(), own = wholeOf(this.present);
-    const isShape = top !== this && isMemory(own) && isSameMemory(own, shown(top.present).base);
-    this.follows = isShape && newestOf(own) === own;
+    const path = this.aliases(), [top] = path, { base } = shown(top.present);
+    if (top === this || !isMemory(base) || !isMemory(wholeOf(this.present)) || !this.isOfNow(base)) return;
+    const made = movedBy(path, base, base, top.present)[path.length - 1];
+    this.follows = made !== undefined && wholeOf(folded(made)) === wholeOf(folded(top.present));
   }
   /** Makes this name what is in its memory now. */
   private follow(): void {
     const own = wholeOf(this.node), [top] = this.aliases();
     if (!isMemory(own)) return;
     const { base } = shown(top === this ? own : top.present); // it may have moved to other memory
-    if (!isMemory(base) || (isSameMemory(base, own) && newestOf(own) === own)) return;
+    if (!isMemory(base) || this.isOfNow(base)) return;
     this.follows = false;
     this.refresh(false, true);
     this.follows = true;
   }
-  /** Memory of its own for a view that has been realized: what is written to it later is not written elsewhere. */
-  protected settle(): void {
-    this.noteSeen();
-    if (this.source === undefined || this.isPlace || this.follows) return;
-    const own = unshaped(this.uop); // not what a view below it, which has other memory by now, is of
-    this.source = undefined;
-    this.epoch++; // views of this that there are stay what they are
-    if (own.op === Ops.BUFFER && extentsOf(this.node) === null) this.setUop(shapedLike(this.node, own));
+  /** Whether this, which has been realized, is what there is in the memory of `base`: in that, or in memory of its own. */
+  private isOfNow(base: UOp): boolean {
+    const own = wholeOf(this.node);
+    return isSameMemory(base, own) ? newestOf(own) === own : this.source?.isNow(newestOf(base)) === true;
   }
   /** This, as what it names now. */
   private named(): Named<TensorBase> {
@@ -505,6 +542,9 @@ export abstract class TensorBase {
         this.setUop(uop(Ops.CONTIGUOUS, this.dtype, [this.uop], nextIdentity++));
         this.source = undefined;
         this.hold();
+      } else if (this.source !== undefined) {
+        const { base } = shown(this.aliases()[0].present), own = wholeOf(this.present);
+        if (!isMemory(base) || !isSameMemory(base, own)) this.source = undefined; // realized, it has its own
       }
       gradLeaves.add(this.leafRef ??= new WeakRef<TensorBase>(this));
       frozenLeaves.delete(this.leafRef);

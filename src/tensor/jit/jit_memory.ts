@@ -112,9 +112,10 @@ export class Uses {
       if (u.op === Ops.BUFFER) this.closed.add(argOf(u, Ops.BUFFER).storage);
     }
   }
-  /** Whether the function reads memory by what it closes over. */
+  /** Whether the function reads memory by what it closes over, which may have got it since. */
   isClosed(memory: Storage | UOp): boolean {
-    return memory instanceof Storage && this.closed.has(memory);
+    const known = memory instanceof Storage && this.closed.has(memory);
+    return known || this.outer.all().some((t) => memoryBelow(t) === memory);
   }
   /** Notes that a call on `args` has assigned to these. */
   noteHandles(handles: Iterable<TensorBase>, args: readonly TensorBase[]): void {
@@ -138,7 +139,7 @@ export class Uses {
       lazy.push(t);
       if (isClosed) this.handles.add(t);
     }
-    if (lazy.length > 0) realizeTensors(lazy, true);
+    if (lazy.length > 0) realizeTensors(lazy);
   }
   /** As {@linkcode moveOut}, all that calls have assigned to. */
   moveOutAll(): void {
@@ -458,8 +459,7 @@ export function copyOf(storage: Storage): Buffer {
 
 /**
  * What a call gives that is argument `t`, in `storage`: that, realized as results are, or, where the function has made it
- * as a view of that, a view; where `t` is a part of another tensor a copy, as realizing such a view gives, too. `like` has
- * its shape.
+ * as a view of that, a view; where `t` is a part of another tensor a copy: results are values. `like` has its shape.
  */
 export function givenBack(
   t: TensorBase,
@@ -469,13 +469,12 @@ export function givenBack(
   isPart: boolean,
 ): TensorBase {
   if (!isView) {
-    if (isWritten) internals.noteSeen(t);
-    else internals.settle(t);
+    internals.noteSeen(t);
     return t;
   }
   if (!isPart || isWritten) {
     const view = wrap(t, shapedLike(like.uop, bare(t.uop)));
-    if (!isPart) internals.settle(view);
+    internals.noteSeen(view);
     return view;
   }
   const copy = wrap(t, shapedLike(like.uop, bufferNode(storageFor(storage, copyOf(storage)))));

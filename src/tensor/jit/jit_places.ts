@@ -7,7 +7,8 @@
 import { argOf, Storage } from "../../uop/core/args.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { toposort, type UOp } from "../../uop/core/uop.ts";
-import { readNow, resolve } from "../../uop/graph/resolve.ts";
+import { isGone, isStale } from "../../uop/graph/lost.ts";
+import { resolve } from "../../uop/graph/resolve.ts";
 import { isMemory, shown } from "../../uop/graph/writes.ts";
 import { frozenLeaves, gradLeaves, internals, type TensorBase } from "../handle/base.ts";
 import { placeOf } from "../handle/claims.ts";
@@ -42,37 +43,9 @@ export function shownBy(t: TensorBase): Storage | undefined {
   return base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER).storage : undefined;
 }
 
-/** By lazy graph: memory that it reads and that was gone when someone looked; replays ask for the same ones each time. */
-const goneBy = new WeakMap<UOp, UOp>();
-
 /** Whether a tensor can never be real: it reads what has been overwritten. */
 export function isLost(t: TensorBase): boolean {
   return madeOf(t) === undefined && isStale(t.uop);
-}
-
-/** Whether a lazy graph reads what has been overwritten or freed: it can never be realized. */
-export function isStale(u: UOp): boolean {
-  const known = goneBy.get(u);
-  if (known !== undefined && isGone(known)) return true;
-  const stack = [u], seen = new Set<UOp>();
-  for (let at = stack.pop(); at !== undefined; at = stack.pop()) {
-    const now = readNow(at);
-    if (isGone(now)) {
-      goneBy.set(u, now);
-      return true;
-    }
-    if (seen.has(now)) continue;
-    seen.add(now);
-    stack.push(...now.src);
-  }
-  return false;
-}
-
-/** Whether a node is memory that has been overwritten or freed. */
-function isGone(u: UOp): boolean {
-  if (u.op !== Ops.BUFFER) return false;
-  const { storage, version } = argOf(u, Ops.BUFFER);
-  return storage.version !== version || storage.disposedAt !== "";
 }
 
 /** Those that could be realized, and are not. */
@@ -246,5 +219,7 @@ export function realizeResult(
   realizeTensors([...tensorsOf(values), ...others]);
   const real = valuesOf(values); // a node that computes nothing has become what it was made of
   if (real !== values) realizeTensors(tensorsOf(real));
+  const written = movedHandles.assigned;
+  for (const t of tensorsOf(real)) if (!args.includes(t) && !written?.has(t)) internals.settle(t);
   return real;
 }

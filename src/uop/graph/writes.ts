@@ -6,9 +6,9 @@
  * @module
  */
 import { argOf, Storage } from "../core/args.ts";
-import { isView, Ops } from "../core/ops.ts";
+import { isMovement, isView, Ops } from "../core/ops.ts";
 import { bufferNode, mayHave, type UOp, uop } from "../core/uop.ts";
-import { latest } from "./resolve.ts";
+import { latest, moveLike } from "./resolve.ts";
 
 /** Memory: a storage, or the node that will become one. */
 type Memory = Storage | UOp;
@@ -134,6 +134,15 @@ export function showAs(steps: readonly UOp[], x: UOp): UOp {
     x = uop(op, own, src.length === 1 ? [x] : [x, ...src.slice(1)], arg);
   }
   return x;
+}
+
+/** The same views, folded as the builders do, and without what changes gradients alone. */
+export function folded(u: UOp): UOp {
+  const { base, steps } = shown(u);
+  return steps.reduceRight((x, step) => {
+    if (step.op === Ops.DETACH || step.op === Ops.CONTIGUOUS_BACKWARD) return x;
+    return isMovement(step.op) && step.op !== Ops.WINDOW ? moveLike(step, x) : showAs([step], x);
+  }, base);
 }
 
 /** Whether a node is memory, or will be, that can be written. */

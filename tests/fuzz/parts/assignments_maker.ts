@@ -64,7 +64,7 @@ export class Maker {
   }
   private read(on: string): void {
     this.program.push({ op: "read", on });
-    this.model.done([on], false);
+    this.model.done([on]);
   }
 
   private leaf(dtype: Kind = this.chance < 0.8 ? "int32" : "uint32", shape = this.r.pick(SHAPES)): string {

@@ -20,8 +20,6 @@ interface Version {
   readonly at: number;
   readonly bytes: Uint8Array;
   readonly from: readonly Version[];
-  /** The views that it was computed from. */
-  readonly cells: readonly Cell[];
   /** Whether it is kept in memory once it has been computed, or computed again for each who reads it. */
   isStored: boolean;
   isDone: boolean;
@@ -31,11 +29,6 @@ interface Version {
   readonly isWrite?: boolean;
   /** A value that a write made, of what has been overwritten: it was kept in time, or was taken for an intermediate. */
   isMaybe?: boolean;
-}
-
-/** A view, and the memory that it got when it was realized: what was computed from it reads that. */
-interface Cell {
-  own: Version | undefined;
 }
 
 /** A name of a tensor: places in memory, and the version that it read. */
@@ -55,8 +48,6 @@ export interface Handle {
   /** What it reads has been copied for it. */
   isCopied: boolean;
   isWritten: boolean;
-  /** It, and what it is a view of. */
-  cells: readonly Cell[];
   /** What a view reads beside the version: what that was computed from, while it might have been read through. */
   through?: readonly Version[];
 }
@@ -86,11 +77,6 @@ function readThrough({ version }: Handle): readonly Version[] | undefined {
   return version.isThrough && !version.isDone ? version.from : undefined;
 }
 
-/** Whether what a view got when it was realized has been overwritten. */
-function isOver({ own }: Cell): boolean {
-  return own !== undefined && own.memory.done > own.at;
-}
-
 /** A version, and what it is computed from, has been realized, as far as that is kept in memory. */
 function finish(v: Version, seen: Set<Version>): void {
   if (v.isDone || seen.has(v)) return;
@@ -106,7 +92,7 @@ function isLate(v: Version, seen: Set<Version> = new Set()): boolean {
   if (seen.has(v)) return false;
   seen.add(v);
   if (v.isMaybe) return true;
-  return v.isDone ? v.memory.done > v.at : v.from.some((f) => isLate(f, seen)) || v.cells.some(isOver);
+  return v.isDone ? v.memory.done > v.at : v.from.some((f) => isLate(f, seen));
 }
 
 /** Whether a version was computed from what some memory held. */
@@ -163,18 +149,17 @@ export class Model {
     const seen = new Set<Version>();
     return names.some((name) => {
       const h = this.get(name), read = [h.version, ...h.through ?? []];
-      return (!h.isCopied && read.some((v) => isLate(v, seen))) || h.cells.some(isOver);
+      return !h.isCopied && read.some((v) => isLate(v, seen));
     });
   }
 
   /**
-   * Tells that these have been realized; `explicit` where that was asked for, and not to read them. Writes that read what
-   * this overwrites are done with it, but perhaps for values that it computes on its way. Those of them that are
-   * arguments of jit functions stay what they were: `given`.
+   * Tells that these have been realized. Writes that read what this overwrites are done with it, but perhaps for values that
+   * it computes on its way.
    */
-  done(names: readonly string[], explicit: boolean, given: readonly string[] = []): void {
+  done(names: readonly string[]): void {
     const waiting = [...this.memories].map((m) => m.newest).filter((v) => v.isWrite && !v.isDone && !isLate(v));
-    this.realized(names, explicit, given);
+    this.realized(names);
     for (let late = waiting; late.length > 0;) {
       // all at a time: what one of them reads another one may make real, in one order, and not in another
       late = waiting.filter((v) => !v.isDone && isLate(v));
@@ -185,7 +170,7 @@ export class Model {
       }
     }
   }
-  private realized(names: readonly string[], explicit: boolean, given: readonly string[]): void {
+  private realized(names: readonly string[]): void {
     const seen = new Set<Version>();
     for (const name of names) {
       const h = this.get(name);
@@ -195,23 +180,8 @@ export class Model {
       }
       if (!h.isCopied) finish(h.version, seen);
       h.isCopied = h.parent !== undefined && !h.isShape;
-      const isGiven = given.includes(name);
-      h.follows ||= !isGiven && h.parent !== undefined && h.isShape && h.version === h.memory.newest;
+      h.follows ||= h.parent !== undefined && h.isShape && h.version === h.memory.newest;
       if (h.follows) h.through = undefined;
-      if (!explicit || h.parent === undefined || h.isWritten || h.follows || (isGiven && h.isShape)) continue;
-      const { parent } = h, values = this.read(name);
-      for (const other of this.handles.values()) if (other.parent === h) other.parent = parent;
-      const own = this.made(values, h.shape, h.kind, []);
-      own.version.isStored = true;
-      h.cells[0].own = own.version;
-      h.cells = own.cells;
-      h.memory = own.memory;
-      h.version = own.version;
-      h.places = own.places;
-      h.parent = undefined;
-      h.isShape = true;
-      h.isCopied = false;
-      finish(h.version, seen);
     }
   }
   made(
@@ -219,14 +189,13 @@ export class Model {
     shape: readonly number[],
     kind: Kind,
     from: readonly Version[],
-    cells: readonly Cell[] = [],
   ): Handle {
     const bytes = new Uint8Array(Math.max(1, values.length) * SIZE[kind]),
       places = values.map((_, i) => i * SIZE[kind]);
     values.forEach((x, i) => store(bytes, places[i], kind, x));
     const memory = { done: -1 } as Memory;
     this.memories.add(memory);
-    const version = memory.newest = { memory, at: 0, bytes, from, cells, isStored: false, isDone: false };
+    const version = memory.newest = { memory, at: 0, bytes, from, isStored: false, isDone: false };
     return {
       memory,
       version,
@@ -238,7 +207,6 @@ export class Model {
       follows: false,
       isCopied: false,
       isWritten: false,
-      cells: [{ own: undefined }],
     };
   }
 
@@ -253,7 +221,6 @@ export class Model {
       parent: h,
       through: h.through ?? readThrough(h),
       isWritten: false,
-      cells: [{ own: undefined }, ...h.cells],
     };
   }
 
@@ -263,7 +230,6 @@ export class Model {
     at: readonly number[],
     values: readonly number[],
     from: readonly Version[],
-    cells: readonly Cell[],
     whole = true,
     isMerged = false,
   ): void {
@@ -277,7 +243,6 @@ export class Model {
       at: old.at + 1,
       bytes,
       from: all,
-      cells,
       isStored,
       isDone: false,
       isWrite: true,
@@ -294,12 +259,12 @@ export class Model {
   private operand(
     x: string | number,
     shape: readonly number[],
-  ): { values: number[]; from: Version[]; cells: readonly Cell[] } {
+  ): { values: number[]; from: Version[] } {
     const count = product(shape);
-    if (typeof x === "number") return { values: new Array<number>(count).fill(x), from: [], cells: [] };
+    if (typeof x === "number") return { values: new Array<number>(count).fill(x), from: [] };
     const h = this.get(x);
     if (h.shape.join() !== shape.join()) throw new Error(`${x} does not fit`);
-    return { values: this.read(x), from: this.fromOf(h), cells: h.cells };
+    return { values: this.read(x), from: this.fromOf(h) };
   }
   private fromOf(h: Handle): Version[] {
     return h.isCopied ? [] : [...h.through ?? readThrough(h) ?? [h.version]];
@@ -331,8 +296,8 @@ export class Model {
       case "value":
         return set(this.value(s));
       case "assign": {
-        const h = this.get(s.on!), { values, from, cells } = this.operand(s.value!, h.shape);
-        if (!this.isItself(s)) this.write(h, range(values.length), values, from, cells);
+        const h = this.get(s.on!), { values, from } = this.operand(s.value!, h.shape);
+        if (!this.isItself(s)) this.write(h, range(values.length), values, from);
         return false;
       }
       case "setAt": {
@@ -340,39 +305,37 @@ export class Model {
         if (typeof first === "object" && "gt" in first) {
           const mask = this.get(first.gt), hits = this.read(first.gt);
           if (mask.shape.join() !== h.shape.join()) throw new Error("no mask for it");
-          const { values, from, cells } = this.operand(s.value!, h.shape),
+          const { values, from } = this.operand(s.value!, h.shape),
             at = range(hits.length).filter((i) => hits[i] > 0);
           this.write(
             h,
             at,
             at.map((i) => values[i]),
             [...from, ...this.fromOf(mask)],
-            [...cells, ...mask.cells],
             false,
             true,
           );
           return false;
         }
-        const { at, shape } = taken(h.shape, s.index!), { values: given, from, cells } = this.operand(s.value!, shape);
+        const { at, shape } = taken(h.shape, s.index!), { values: given, from } = this.operand(s.value!, shape);
         const values = this.isItself(s) ? this.now(h) : given;
         this.write(
           h,
           at,
           values,
           from,
-          cells,
           false,
           s.index!.some((x) => typeof x === "object" && (Array.isArray(x) ? (x[2] ?? 1) < 0 : "at" in x)),
         );
         return false;
       }
       case "inplace": {
-        const h = this.get(s.on!), { values, from, cells } = this.operand(s.value!, h.shape);
+        const h = this.get(s.on!), { values, from } = this.operand(s.value!, h.shape);
         const now = this.now(h), other = this.isItself(s) ? now : values;
         const next = now.map((x, i) => combine(s.how!, x, other[i], h.kind));
         const isNow = h.version === h.memory.newest; // else it reads what is there now, and not what it has named so far
-        const own = isNow ? this.fromOf(h) : [h.memory.newest], ownCells = isNow ? h.cells : [];
-        this.write(h, range(now.length), next, [...from, ...own], [...cells, ...ownCells]);
+        const own = isNow ? this.fromOf(h) : [h.memory.newest];
+        this.write(h, range(now.length), next, [...from, ...own]);
         return false;
       }
       case "realize":
@@ -403,7 +366,7 @@ export class Model {
 
   /** Ends a statement that has run. */
   settle(s: Statement): void {
-    if (s.op === "realize") this.done(s.names!, true);
+    if (s.op === "realize") this.done(s.names!);
   }
 
   /** What a statement makes a view. */
@@ -447,8 +410,7 @@ export class Model {
       values: readonly number[],
       to: readonly number[],
       from: readonly Version[] = [],
-      cells: readonly Cell[] = [],
-    ): Handle => this.made(values, to, kind, [...this.fromOf(h), ...from], [...h.cells, ...cells]);
+    ): Handle => this.made(values, to, kind, [...this.fromOf(h), ...from]);
     const along = (axis: number, f: (row: number[]) => number[]): number[] => {
       const n = shape[axis], inner = product(shape.slice(axis + 1)), rows = new Map<number, number[]>();
       x.forEach((v, i) => {
@@ -466,8 +428,8 @@ export class Model {
       case "add":
       case "mul":
       case "max": {
-        const { values, from, cells } = this.operand(s.value!, shape);
-        return make(x.map((v, i) => combine(s.how!, v, values[i], kind)), shape, from, cells);
+        const { values, from } = this.operand(s.value!, shape);
+        return make(x.map((v, i) => combine(s.how!, v, values[i], kind)), shape, from);
       }
       case "sum": {
         const made = make(
@@ -527,7 +489,7 @@ export class Model {
     const { params = [], body = [], result = "", isValue } = f, given = names.map((name) => this.get(name));
     const late = names.filter((name) => this.isStale([name])); // read by nobody, they stay that
     let may = late.length > 0;
-    this.done(names.filter((name) => !late.includes(name)), false, names);
+    this.done(names.filter((name) => !late.includes(name)));
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = this.inner();
     params.forEach((p, k) => inside.handles.set(p, given[k]));
@@ -553,7 +515,9 @@ export class Model {
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
-    inside.done(["", ...written], true, written);
+    inside.done(["", ...written]);
+    // a part that nobody has written is a value
+    if (isShown && !made.isShape && !made.isWritten) made = inside.value({ op: "value", on: "", how: "contiguous" });
     // a view that is written shows what it is a view of
     for (const name of written) inside.get(name).isCopied = false;
     this.handles.set(to!, made);

@@ -83,7 +83,7 @@ export class Training {
     if (how === "") return may;
     const written = inside.writtenBy(body);
     may = inside.isStale(written) || may;
-    inside.done(written, true);
+    inside.done(written);
     return may;
   }
 
@@ -124,10 +124,10 @@ export class Training {
     params.forEach((h, j) => {
       state.moments[j] = slopes[j].map((g, i) => round(g + (steps === 0 ? 0 : list![0] / 2) * state.moments[j][i]));
       const next = old[j].map((x, i) => round(x - 0.25 * state.moments[j][i]));
-      model.write(h, range(next.length), next, [h.version], h.cells);
+      model.write(h, range(next.length), next, [h.version]);
     });
     state.steps++;
-    model.done(names!, true);
+    model.done(names!);
   }
 
   /** A call of a function of a leaf and a factor, which may be a parameter: what it adds to their gradients, and to the factor. */
@@ -136,7 +136,7 @@ export class Training {
     const [x, y] = names.map((n) => model.get(n));
     if (x.shape.join() !== y.shape.join()) throw new Error("shapes differ");
     let may = model.isStale(names);
-    model.done(names, false, names);
+    model.done(names);
     may = model.isStale(names) || may;
     const own = model.now(y).map((v) => v * scale * (x === y ? 2 : 1)),
       old = list[0] === 1 ? undefined : gradients.get(x);
@@ -144,8 +144,8 @@ export class Training {
     gradients.set(x, sum);
     this.addToLeft(y, model.now(x).map((v) => v * scale));
     if (adds !== 0) {
-      model.write(y, range(own.length), model.now(y).map((v) => round(v + adds)), [y.version], y.cells);
-      model.done([names[1]], true);
+      model.write(y, range(own.length), model.now(y).map((v) => round(v + adds)), [y.version]);
+      model.done([names[1]]);
     }
     model.handles.set(to!, this.real(sum, x));
     return may;
