@@ -1,7 +1,7 @@
 /**
  * Kernels of several phases where loops run them: each phase is a kernel of its own, with its own opts, and the programs of
  * all become one, whose outermost loop chooses the block of rows. What a phase hands on lies in memory of the thread that
- * stays in its caches. In: an AST with STAGEs of scope phase, whose blocks are a range of kind THREAD. Out: a kernel for each
+ * stays in its caches. In: an AST with STAGEs of scope phase, whose blocks are a range of kind THREAD or GLOBAL. Out: a kernel for each
  * phase, where the block is a variable; and from their programs the list of one.
  *
  * @module
@@ -11,7 +11,7 @@ import { elementsOfPhase, memoryOfPhases, rangesOfPhase } from "../../uop/algebr
 import { AccArg, argOf, AxisKind, LocalArg, RangeArg } from "../../uop/core/args.ts";
 import { isAlu, Ops } from "../../uop/core/ops.ts";
 import { sizeOf } from "../../uop/core/ranges.ts";
-import { constant, index, param, sink, store, toposort, type UOp, uop, variable } from "../../uop/core/uop.ts";
+import { constant, index, param, range, sink, store, toposort, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { flatIndex } from "../../uop/graph/movement_index.ts";
 import { baseOf, rebuild } from "../../uop/rewrite/walk.ts";
 
@@ -29,10 +29,17 @@ export interface PhaseKernels {
   readonly chosen: UOp;
 }
 
+/** Whether a node is the range that chooses a block: of threads, or, in what was scheduled for a grid, of groups. */
+function isBlock(u: UOp): boolean {
+  if (u.op !== Ops.RANGE) return false;
+  const { kind } = argOf(u, Ops.RANGE);
+  return kind === AxisKind.THREAD || kind === AxisKind.GLOBAL;
+}
+
 /** A kernel for each phase. */
 export function phaseKernels(ast: UOp): PhaseKernels {
   const nodes = toposort(ast), { stages, homes, sizes } = memoryOfPhases(ast);
-  const block = nodes.find((u) => u.op === Ops.RANGE && argOf(u, Ops.RANGE).kind === AxisKind.THREAD)!;
+  const block = nodes.find(isBlock) ?? range(1, 0, AxisKind.THREAD);
   const chosen = variable("block", 0, sizeOf(block) - 1, block.dtype);
   const first = 1 + Math.max(...nodes.flatMap((u) => u.op === Ops.PARAM ? [argOf(u, Ops.PARAM).slot] : []));
   const given = new Map<UOp, UOp>([[block, chosen]]);

@@ -94,6 +94,14 @@ Deno.test("join rows on loops: one thread", async () => {
   }
 });
 
+Deno.test("join rows: loops run what was scheduled for a grid", async () => {
+  for (const [name, shape, most, f] of CASES) {
+    const [got, kernels, want] = await context({ VALIDATE_WITH_JS: 1 }, () => both(f, shape));
+    assertEquals(got, want, name);
+    assert(kernels <= most, `${name}: ${kernels} kernels`);
+  }
+});
+
 Deno.test("join rows: a Fourier transform", async () => {
   const [got, kernels, want] = await both((x) => x.rfft(), [3, 256]);
   assert(got.every((v, i) => Math.abs(Number(v) - Number(want[i])) < 1e-2));
