@@ -397,8 +397,9 @@ export abstract class RealizeTensor extends TensorBase {
   /**
    * Writes `x`, broadcast to this shape, into this tensor's memory, lazily; earlier lazy reads come first. Through a view
    * (a slice, `flip`, `permute`, `reshape`, `detach`, `bitcast`, one of those of another) it is a write to the tensor that
-   * the view was made of, which names the new version from then on. A view that was realized before anything was
-   * written through it has memory of its own, unless it is all of the tensor in another shape; a value gets some. So does what copies a tensor (`expand`, `pad`, `roll`,
+   * the view was made of, which names the new version from then on, whatever has been realized or read; a value gets memory
+   * for it. A view names the version that it was made of, or last written; one that is all of the tensor in another shape
+   * names what is there from when it is realized. A tensor of its own is what copies a tensor (`expand`, `pad`, `roll`,
    * `cast`, `at` an index tensor), where it is clear that the copy is meant: it was realized, or `x` is computed from it.
    * @throws {ArgumentError} for a copy of which that is not clear
    * @throws {DTypeError} if a tensor `x` has another dtype @throws {DeviceError} if it is on another device

@@ -6,13 +6,13 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { type Arg, argOf, type AxesArg } from "../../uop/core/args.ts";
+import { type Arg, argOf, type AxesArg, ShapeArg, type Storage } from "../../uop/core/args.ts";
 import { flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
 import { bare } from "../../uop/graph/complex.ts";
-import { isAlias, isMemory, isSameMemory, showAs, shown } from "../../uop/graph/writes.ts";
+import { isAlias, isMemory, isSameMemory, memoryOf, showAs, shown } from "../../uop/graph/writes.ts";
 
 /** A view op without what it is applied to. */
 interface Step {
@@ -43,13 +43,29 @@ interface WeaklyNamed<T extends Handle> {
 function weakly<T extends Handle>({ handle, epoch }: Named<T>): WeaklyNamed<T> {
   return { ref: new WeakRef(handle), epoch };
 }
-/** What a view that has been realized is a view of, and how: steps, outermost first, from that, or from the memory, in this shape. */
+/** What a view that has been realized is a view of, and how: steps, outermost first, from that, or from its memory, in this shape. */
 interface Link<T extends Handle> extends WeaklyNamed<T> {
   readonly steps: readonly Step[];
   readonly shape: readonly number[];
+  readonly ofMemory: boolean;
 }
 function madeBy(steps: readonly UOp[]): Step[] {
   return steps.map(({ op, dtype, src, arg }) => ({ op, dtype, rest: src.slice(1), arg }));
+}
+
+/** A version of memory, which is kept by its number. */
+interface VersionOf {
+  readonly storage: number;
+  readonly version: number;
+}
+function versionOf(u: UOp): VersionOf | undefined {
+  if (u.op !== Ops.BUFFER) return undefined;
+  const { storage: { id: storage }, version } = argOf(u, Ops.BUFFER);
+  return { storage, version };
+}
+/** Whether a node is memory of which `from` is a version. */
+function isFrom(u: UOp, from: VersionOf | undefined): boolean {
+  return from !== undefined && isMemory(u) && (memoryOf(u) as Partial<Storage>).id === from.storage;
 }
 
 /** Memory, or a value, and what it is by now, not reshaped. */
@@ -163,30 +179,43 @@ class Strong<T extends Handle> implements Source<T> {
     const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);
     const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
     const own = shown(isNear ? this.named.handle.uop : base).base;
-    if (isNear && (ofValue || !ofMemory || !isMemory(own) || !isSameMemory(base, own))) {
-      return new Weak(Strong.links(this, node), this.epochOf, false, base);
+    const { below } = this, isOwn = below !== undefined && !isFrom(base, below.from); // of a view that has been realized
+    if (isOwn || (isNear && (ofValue || !ofMemory || !isMemory(own) || !isSameMemory(base, own)))) {
+      return new Weak(Strong.links(this, node), this.epochOf, below?.from);
     }
     if (!ofMemory) return undefined;
     const made = madeBy(steps), shape = shapeOf(base);
-    return new Weak(this.path().map((named) => ({ ...named, steps: made, shape })), this.epochOf, true, base);
+    const path = this.path().map((named) => ({ ...named, steps: made, shape, ofMemory }));
+    return new Weak(path, this.epochOf, versionOf(base));
   }
   isNow(): boolean {
     return false; // it is not realized
   }
+  /** What the nearest of those below it that have been realized is a view of. */
+  private get below(): Weak<T> | undefined {
+    let at: Source<T> | undefined = this; // views of views may be many
+    while (at instanceof Strong) at = at.next as Source<T> | undefined;
+    return at as Weak<T> | undefined;
+  }
   /** The tensors that `node` is a view of, as far as they are what they were, the nearest first, with what it shows of each. */
   private static links<T extends Handle>(source: Strong<T>, node: UOp): Link<T>[] {
     const links: Link<T>[] = [];
-    let steps: Step[] = [];
-    for (let at: Source<T> | undefined = source; at instanceof Strong && links.length < MAX_PATH; at = at.next) {
+    let steps: Step[] = [], at: Source<T> | undefined = source;
+    for (; at instanceof Strong; at = at.next) {
       const { named, over } = at as Strong<T>;
-      if (over === undefined || still(named, source.epochOf) === undefined) break;
+      if (over === undefined) return links;
       const own = shown(node, over);
-      if (own.base !== over) break;
+      if (own.base !== over) return links;
       steps = [...steps, ...madeBy(own.steps)];
-      links.push({ ...weakly(named), steps, shape: shapeOf(over) });
+      if (still(named, source.epochOf) !== undefined && links.length < MAX_PATH) {
+        links.push({ ...weakly(named), steps, shape: shapeOf(over), ofMemory: false });
+      }
       node = over;
     }
-    return links;
+    if (!(at instanceof Weak)) return links;
+    const whole: Step = { op: Ops.RESHAPE, dtype: node.dtype, rest: [], arg: new ShapeArg(shapeOf(node)) };
+    for (const link of at.named) links.push({ ...link, steps: [...steps, whole, ...link.steps] });
+    return links.length <= MAX_PATH ? links : [...links.slice(0, MAX_PATH - 1), links[links.length - 1]];
   }
   /** All that it is a view of, the nearest first. */
   private path(): WeaklyNamed<T>[] {
@@ -201,24 +230,16 @@ class Strong<T extends Handle> implements Source<T> {
 /** Of a view that has memory of its own: it keeps nothing. */
 class Weak<T extends Handle> implements Source<T> {
   readonly over: undefined = undefined;
-  /** The memory that it was realized from, by its number, and the version; 0: unknown. */
-  private readonly memory: number;
-  private readonly version: number;
 
   /**
    * @param named what it is a view of, the nearest first
-   * @param ofMemory whether their steps are those from the memory, and not from the tensor
+   * @param from what it was realized from, in the end; undefined: unknown
    */
   constructor(
     readonly named: readonly Link<T>[],
     private readonly epochOf: (t: T) => number,
-    private readonly ofMemory: boolean,
-    base: UOp,
-  ) {
-    const from = ofMemory && base.op === Ops.BUFFER ? argOf(base, Ops.BUFFER) : undefined;
-    this.memory = from?.storage.id ?? 0;
-    this.version = from?.version ?? 0;
-  }
+    readonly from: VersionOf | undefined,
+  ) {}
   /** The nearest that there still is. */
   private get link(): Link<T> | undefined {
     return this.named.find(({ ref, epoch }) => {
@@ -230,8 +251,8 @@ class Weak<T extends Handle> implements Source<T> {
     return this.link?.ref.deref();
   }
   move(_node: UOp, parent: UOp, moved: Moved): UOp | undefined {
-    const { steps, shape } = this.link ?? this.named[this.named.length - 1];
-    let x = reshape(this.ofMemory ? moved.to : bare(parent), shape);
+    const { steps, shape, ofMemory } = this.link ?? this.named[this.named.length - 1];
+    let x = reshape(ofMemory ? moved.to : bare(parent), shape);
     for (let i = steps.length - 1; i >= 0; i--) {
       const { op, dtype, rest, arg } = steps[i];
       x = uop(op, op === Ops.BITCAST || op === Ops.COMPLEX ? dtype : x.dtype, [x, ...rest], arg);
@@ -242,9 +263,7 @@ class Weak<T extends Handle> implements Source<T> {
     return this;
   }
   isNow(now: UOp): boolean {
-    if (now.op !== Ops.BUFFER) return false;
-    const { storage, version } = argOf(now, Ops.BUFFER);
-    return storage.id === this.memory && version === this.version;
+    return now.op === Ops.BUFFER && isFrom(now, this.from) && argOf(now, Ops.BUFFER).version === this.from!.version;
   }
 }
 
