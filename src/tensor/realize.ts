@@ -153,9 +153,10 @@ export function realizeOf(
 }
 
 /**
- * Realizes tensors as one schedule; each then holds its memory. Views stay views. @throws {DisposedError}
+ * Realizes tensors as one schedule; each then holds its memory. Views stay views, and those that are all of a tensor show
+ * what is written to that later, unless they are `asGiven`: arguments of a function. @throws {DisposedError}
  */
-export function realizeTensors(tensors: readonly TensorBase[]): void {
+export function realizeTensors(tensors: readonly TensorBase[], asGiven = false): void {
   const nodes: UOp[] = [];
   for (const t of tensors) {
     internals.ownValue(t);
@@ -169,7 +170,7 @@ export function realizeTensors(tensors: readonly TensorBase[]): void {
   if (nodes.length > 0) realizeOf(tensors, nodes);
   for (const t of tensors) {
     if (isBoundNode(t.uop)) continue;
-    internals.noteSeen(t);
+    if (!asGiven) internals.noteSeen(t);
     internals.hold(t);
   }
 }

@@ -125,8 +125,7 @@ function prepareInputs(
   for (const t of tensors) internals.ownValue(t);
   // a write through a view is one to what that is now; what one of these overwrites is read before that
   const lazy = tensors.filter((t) => realizedBuffer(t.uop) === undefined || isOverwritten(t));
-  if (lazy.length > 0) realizeTensors(lazy);
-  for (const t of tensors) internals.noteSeen(t);
+  if (lazy.length > 0) realizeTensors(lazy, true);
   if (written.size > 0) uses.moveOut([...written].filter((i) => !lost.has(i)).map((i) => all[i]));
   return all.map((t, i) => {
     if (lost.has(i)) return new Storage(t.device, t.dtype.real, t.numel());

@@ -113,7 +113,7 @@ export function checkedReplay(
   const outputs = (tree: unknown): TensorBase[] => [...leavesOfTree(tree, "call a jit function").tensors];
   const result = c.run(leaves, storages, false, parts);
   const got = [...outputs(result), ...c.gradients()];
-  realizeTensors(got);
+  realizeTensors(got, true);
   const values = got.map((t) => bytesOf(bufferOf(storageOf(t))!)), state = targets.map(bytesOf);
   targets.forEach((b, i) => b.copyIn(before[i]));
   back();

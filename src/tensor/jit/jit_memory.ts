@@ -139,7 +139,7 @@ export class Uses {
       lazy.push(t);
       if (isClosed) this.handles.add(t);
     }
-    if (lazy.length > 0) realizeTensors(lazy);
+    if (lazy.length > 0) realizeTensors(lazy, true);
   }
   /** As {@linkcode moveOut}, all that calls have assigned to. */
   moveOutAll(): void {
@@ -468,14 +468,10 @@ export function givenBack(
   { isView, isWritten }: GivenBack,
   isPart: boolean,
 ): TensorBase {
-  if (!isView) {
-    internals.noteSeen(t);
-    return t;
-  }
-  if (!isPart || isWritten) {
-    const view = wrap(t, shapedLike(like.uop, bare(t.uop)));
-    internals.noteSeen(view);
-    return view;
+  if (!isView || !isPart || isWritten) {
+    const given = isView ? wrap(t, shapedLike(like.uop, bare(t.uop))) : t;
+    internals.noteSeen(given);
+    return given;
   }
   const copy = wrap(t, shapedLike(like.uop, bufferNode(storageFor(storage, copyOf(storage)))));
   internals.hold(copy);

@@ -155,11 +155,11 @@ export class Model {
 
   /**
    * Tells that these have been realized. Writes that read what this overwrites are done with it, but perhaps for values that
-   * it computes on its way.
+   * it computes on its way. Arguments of jit functions stay what they were: `given`.
    */
-  done(names: readonly string[]): void {
+  done(names: readonly string[], given: readonly string[] = []): void {
     const waiting = [...this.memories].map((m) => m.newest).filter((v) => v.isWrite && !v.isDone && !isLate(v));
-    this.realized(names);
+    this.realized(names, given);
     for (let late = waiting; late.length > 0;) {
       // all at a time: what one of them reads another one may make real, in one order, and not in another
       late = waiting.filter((v) => !v.isDone && isLate(v));
@@ -170,7 +170,7 @@ export class Model {
       }
     }
   }
-  private realized(names: readonly string[]): void {
+  private realized(names: readonly string[], given: readonly string[]): void {
     const seen = new Set<Version>();
     for (const name of names) {
       const h = this.get(name);
@@ -180,7 +180,7 @@ export class Model {
       }
       if (!h.isCopied) finish(h.version, seen);
       h.isCopied = h.parent !== undefined && !h.isShape;
-      h.follows ||= h.parent !== undefined && h.isShape && h.version === h.memory.newest;
+      h.follows ||= !given.includes(name) && h.parent !== undefined && h.isShape && h.version === h.memory.newest;
       if (h.follows) h.through = undefined;
     }
   }
@@ -489,7 +489,7 @@ export class Model {
     const { params = [], body = [], result = "", isValue } = f, given = names.map((name) => this.get(name));
     const late = names.filter((name) => this.isStale([name])); // read by nobody, they stay that
     let may = late.length > 0;
-    this.done(names.filter((name) => !late.includes(name)));
+    this.done(names.filter((name) => !late.includes(name)), names);
     may ||= this.isStale(outsideOf(f)); // arguments are real before the function runs
     const inside = this.inner();
     params.forEach((p, k) => inside.handles.set(p, given[k]));
@@ -515,7 +515,7 @@ export class Model {
     inside.handles.set("", made);
     const written = inside.writtenBy(body);
     may ||= inside.isStale(["", ...written]);
-    inside.done(["", ...written]);
+    inside.done(["", ...written], written);
     // a part that nobody has written is a value
     if (isShown && !made.isShape && !made.isWritten) made = inside.value({ op: "value", on: "", how: "contiguous" });
     // a view that is written shows what it is a view of

@@ -136,7 +136,7 @@ export class Training {
     const [x, y] = names.map((n) => model.get(n));
     if (x.shape.join() !== y.shape.join()) throw new Error("shapes differ");
     let may = model.isStale(names);
-    model.done(names);
+    model.done(names, names);
     may = model.isStale(names) || may;
     const own = model.now(y).map((v) => v * scale * (x === y ? 2 : 1)),
       old = list[0] === 1 ? undefined : gradients.get(x);

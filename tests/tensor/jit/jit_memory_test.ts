@@ -222,7 +222,13 @@ for (const [name, view] of Object.entries(VIEWS)) {
           return JSON.stringify(all.map((x) => x.tolistSync()));
         })
       );
-    const want = run((f) => (x) => f(x).realize());
+    const results = new WeakSet<Tensor>();
+    const want = run((f) => (x) => {
+      const y = f(x), isAll = y === x || (x.shape[0] === 1 && results.has(x)); // a part of an argument is a value
+      const result = (isAll ? y : y.clone()).realize();
+      results.add(result);
+      return result;
+    });
     assertEquals(run(jit), want);
     context({ JIT_CHECK: 1 }, () => assertEquals(run(jit), want));
   });
