@@ -193,7 +193,7 @@ class Strong<T extends Handle> implements Source<T> {
   }
   /** What the nearest of those below it that have been realized is a view of. */
   private get below(): Weak<T> | undefined {
-    let at: Source<T> | undefined = this; // views of views may be many
+    let at = this.next; // views of views may be many
     while (at instanceof Strong) at = at.next as Source<T> | undefined;
     return at as Weak<T> | undefined;
   }
