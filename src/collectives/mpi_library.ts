@@ -5,7 +5,7 @@
  *
  * @module
  */
-import { textOf } from "../device/foreign.ts";
+import { textOf, whyNoForeignCode } from "../device/foreign.ts";
 import { readEnv } from "../helpers/env.ts";
 import { DeviceError } from "../helpers/errors.ts";
 
@@ -98,7 +98,8 @@ export function outInts(count = 1): Int32Array<ArrayBuffer> {
 
 /** Opens the library that the launcher belongs to. @throws {DeviceError} that says which package has one */
 export function openMpi(places: readonly string[] = mpiPlaces()): MpiLibrary {
-  const reasons: string[] = [];
+  const why = whyNoForeignCode(), reasons: string[] = [];
+  if (why !== undefined) throw new DeviceError("open the MPI library", { device: "MPI", reason: why });
   for (const path of places) {
     let symbols: MpiSymbols;
     try {

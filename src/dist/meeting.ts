@@ -36,10 +36,14 @@ async function receiveAll(
   const timer = setTimeout(() => listener.close(), Math.max(0, end - performance.now()));
   try {
     while (missing.size > 0) {
-      using connection = await listener.accept();
-      const said = await readExactly(connection, 4);
-      await connection.write(bytes);
-      missing.delete(new DataView(said.buffer).getUint32(0, true));
+      const connection = await listener.accept();
+      try {
+        const said = await readExactly(connection, 4);
+        await connection.write(bytes);
+        missing.delete(new DataView(said.buffer).getUint32(0, true));
+      } finally {
+        connection.close();
+      }
     }
   } catch (cause) {
     throw new DeviceError("meet the other processes", {
@@ -62,9 +66,13 @@ async function visit(master: Deno.ConnectOptions, rank: number, length: number, 
   new DataView(said.buffer).setUint32(0, rank, true);
   for (;;) {
     try {
-      using connection = await Deno.connect(master);
-      await connection.write(said);
-      return await readExactly(connection, length);
+      const connection = await Deno.connect(master);
+      try {
+        await connection.write(said);
+        return await readExactly(connection, length);
+      } finally {
+        connection.close();
+      }
     } catch (cause) {
       if (performance.now() > end) {
         throw new DeviceError(`meet rank 0 at ${master.hostname}:${master.port}`, {

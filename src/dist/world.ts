@@ -99,7 +99,7 @@ async function enter(place: RankPlace, timeoutMs: number, named: string | undefi
 /** Leaves each rank of a host its share of the processor, unless THREADS says how many it has. */
 function shareCores({ localSize }: RankPlace): void {
   if (localSize === undefined || envNumber("THREADS") > 0) return;
-  setEnv("THREADS", Math.max(1, Math.floor(navigator.hardwareConcurrency / localSize)));
+  setEnv("THREADS", Math.max(1, Math.floor((globalThis.navigator?.hardwareConcurrency ?? 1) / localSize)));
 }
 
 /** Opens the card of a rank. @throws {DeviceError} where there are fewer cards than ranks on the host */
