@@ -34,6 +34,8 @@ export { type LlamaShape, newLlama } from "./train/new_llama.ts";
 export { loadLora, Lora, lora, type LoraOptions } from "./train/lora.ts";
 export { type EncodeOptions, Tokenizer, TokenStream } from "./text/tokenizer.ts";
 export { Metadata, TokenKind, type Vocabulary, vocabularyOf } from "./text/vocabulary.ts";
+export { EmbeddingModel } from "./use/embedding_model.ts";
+export { Encoder, type Pooling } from "./model/encoder.ts";
 export { type DecodeStep, decodeStep } from "./use/decode_step.ts";
 export type { Completion, FinishReason, GenerateOptions, Piece, Usage } from "./use/generation.ts";
 export { LanguageModel, type LoadModelOptions, type Prompt } from "./use/language_model.ts";

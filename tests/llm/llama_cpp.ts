@@ -10,6 +10,7 @@ import { parseArgs } from "@std/cli/parse-args";
 import {
   BLOCK_FORMATS,
   dequantize,
+  EmbeddingModel,
   encodeGguf,
   type FormatName,
   LanguageModel,
@@ -24,6 +25,7 @@ import { Tensor } from "../../mod.ts";
 import { hashOf } from "./hash_of.ts";
 import { ourLogits } from "./our_logits.ts";
 import { quantizationError, samples, SEARCHED } from "./quantization_error.ts";
+import { ENCODED, ENCODER_VARIANTS, randomEncoder } from "./random_encoders.ts";
 import { randomModel, TOKENS, VARIANTS } from "./random_models.ts";
 import { hashes, TEXTS, tokenizerOf, VOCABULARIES } from "./vocabularies.ts";
 
@@ -132,6 +134,8 @@ const SYMBOLS = {
   llama_tokenize: { parameters: ["pointer", "buffer", "i32", "buffer", "i32", "bool", "bool"], result: "i32" },
   llama_adapter_lora_init: { parameters: ["pointer", "buffer"], result: "pointer" },
   llama_set_adapters_lora: { parameters: ["pointer", "buffer", "usize", "buffer"], result: "i32" },
+  llama_set_embeddings: { parameters: ["pointer", "bool"], result: "void" },
+  llama_get_embeddings_seq: { parameters: ["pointer", "i32"], result: "pointer" },
   llama_free: { parameters: ["pointer"], result: "void" },
   llama_model_free: { parameters: ["pointer"], result: "void" },
 } as const;
@@ -206,6 +210,24 @@ export class LlamaCpp {
     return out;
   }
 
+  /** The pooled vectors, of `dim` elements, of texts of tokens. */
+  embeddings(path: string, texts: readonly (readonly number[])[], dim: number): Float32Array[] {
+    const { lib } = this, model = this.load(path, false);
+    const out = texts.map((tokens) => {
+      const context = lib.llama_init_from_model(model, lib.llama_context_default_params());
+      if (context === null) throw new Error(`llama.cpp makes no context for ${path}`);
+      lib.llama_set_embeddings(context, true);
+      const ids = Int32Array.from(tokens), failed = lib.llama_decode(context, lib.llama_batch_get_one(ids, ids.length));
+      if (failed !== 0) throw new Error(`llama_decode says ${failed}`);
+      const values = new Float32Array(dim);
+      new Deno.UnsafePointerView(lib.llama_get_embeddings_seq(context, 0)!).copyInto(values);
+      lib.llama_free(context);
+      return values;
+    });
+    lib.llama_model_free(model);
+    return out;
+  }
+
   /** What makes ids of texts, with the vocabulary of a file. */
   tokenizer(path: string): (text: string, special: boolean, add: boolean) => number[] {
     const { lib } = this, vocabulary = lib.llama_model_get_vocab(this.load(path, true));
@@ -260,6 +282,26 @@ async function checkMixes(): Promise<Record<string, unknown>> {
   }
   await Deno.remove(folder, { recursive: true });
   return {};
+}
+
+/** The vectors of llama.cpp for texts by all random encoders, and how far ours are from them. */
+async function checkEncoders(): Promise<Record<string, unknown>> {
+  const llama = await LlamaCpp.open(), folder = await Deno.makeTempDir(), path = `${folder}/model.gguf`;
+  const cases: Record<string, unknown> = {};
+  for (const name of Object.keys(ENCODER_VARIANTS)) {
+    await writeGguf(path, randomEncoder(name));
+    const model = await EmbeddingModel.load(path, { device: "CLANG" }), { dim } = model.encoder.spec;
+    const ids = llama.tokenizer(path), tokens = ENCODED.map((text) => ids(text, true, true));
+    ENCODED.forEach((text, i) => {
+      if (model.tokenizer.encode(text).join() !== tokens[i].join()) throw new Error(`"${text}" is ${tokens[i]}`);
+    });
+    const want = llama.embeddings(path, tokens, dim), got = await model.embed(ENCODED, { normalize: false });
+    const far = Math.max(...want.flatMap((w, i) => [...w].map((x, k) => Math.abs(x - got[i][k]))));
+    console.log(`${name}: elements to ${Math.max(...want[0]).toFixed(3)}, furthest ${far.toExponential(1)}`);
+    cases[name] = want.map((w) => [...w.subarray(0, 6)].map((x) => Number(x.toFixed(5))));
+  }
+  await Deno.remove(folder, { recursive: true });
+  return cases;
 }
 
 /** Whether llama.cpp computes with the adapters that we write as we do. */
@@ -328,13 +370,14 @@ if (import.meta.main) {
     errors: checkErrors,
     mixes: checkMixes,
     adapters: checkAdapters,
+    encoders: checkEncoders,
     logits: () => checkLogits(new RegExp(only ?? "")),
     tokens: checkTokens,
     goldens: () => checkGoldens(models ?? "models"),
   };
   if (kinds[what] === undefined) {
     throw new Error(
-      "usage: llama_cpp.ts blocks|errors|mixes|adapters|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
+      "usage: llama_cpp.ts blocks|errors|mixes|adapters|encoders|logits|tokens|goldens [--count N] [--only REGEX] [--models DIR] [--write]",
     );
   }
   const cases = await kinds[what]();

@@ -27,7 +27,7 @@ function joined(x: Tensor): Tensor {
 }
 
 /** Queries, keys and values of one weight or of three, before positions. */
-function threeProducts(spec: ModelSpec, store: WeightStore, at: string): (x: Tensor) => Tensor[] {
+export function threeProducts(spec: ModelSpec, store: WeightStore, at: string): (x: Tensor) => Tensor[] {
   const { dim, heads, kvHeads, headDim, valueDim } = spec;
   const sizes = [heads * headDim, kvHeads * headDim, kvHeads * valueDim], counts = [heads, kvHeads, kvHeads];
   const cut = (x: Tensor, i: number) => x.reshape([x.shape[0], counts[i], -1]);

@@ -218,6 +218,12 @@ export const ARCHITECTURES: Readonly<Record<string, BlockSpec>> = {
   "gpt-oss": { ...QWEN, activation: "clampedSwiglu", windowEvery: 2, gating: "softmaxOfChosen", normalized: false },
 };
 
+/** Encoders: texts to vectors, by the name in the file. */
+export const ENCODERS: Readonly<Record<string, BlockSpec>> = {
+  bert: { ...LLAMA, rope: "none", norm: "layer", activation: "geluErf" },
+  "nomic-bert": { ...QWEN, norm: "layer" },
+};
+
 function ropeOf(meta: Metadata, at: string, block: BlockSpec, headDim: number, context: number): RopeSpec {
   const kind = meta.text(`${at}rope.scaling.type`, "none"), factor = meta.number(`${at}rope.scaling.factor`, 1);
   const scaling = kind === "yarn" || kind === "longrope" ? kind : kind === "linear" || factor !== 1 ? "linear" : "none";
@@ -290,15 +296,22 @@ function latentScale({ scaling, factor, logMultiplier }: RopeSpec, { keyDim }: L
 }
 
 /**
- * The decoder that the metadata describes.
+ * The decoder that the metadata describes, or the encoder, by another table.
  *
  * @throws {FormatError} for an architecture that is not known, or sizes that do not fit each other
  */
-export function modelSpec(values: ReadonlyMap<string, GgufEntry>, file: string): ModelSpec {
+export function modelSpec(
+  values: ReadonlyMap<string, GgufEntry>,
+  file: string,
+  table: Readonly<Record<string, BlockSpec>> = ARCHITECTURES,
+): ModelSpec {
   const meta = new Metadata(values, file), architecture = meta.text("general.architecture"), at = `${architecture}.`;
-  const block = ARCHITECTURES[architecture];
+  const block = table[architecture];
   if (block === undefined) {
-    throw meta.bad(`its architecture is "${architecture}"; known are ${Object.keys(ARCHITECTURES).join(", ")}`);
+    if (table !== ENCODERS && architecture in ENCODERS) {
+      throw meta.bad(`its architecture is "${architecture}", an encoder of texts; EmbeddingModel loads it`);
+    }
+    throw meta.bad(`its architecture is "${architecture}"; known are ${Object.keys(table).join(", ")}`);
   }
   const layers = meta.count(`${at}block_count`) - meta.count(`${at}nextn_predict_layers`, 0),
     dim = meta.count(`${at}embedding_length`);

@@ -1,0 +1,95 @@
+/**
+ * Texts to vectors: files of encoders to embeddings in a few lines.
+ *
+ * @module
+ */
+import { defaultDevice, type DeviceName, knownDevice } from "../../device/device.ts";
+import { FILES } from "../../device/files.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
+import { checkOptions } from "../../helpers/options.ts";
+import { type Loadable } from "../../state/source.ts";
+import { jit } from "../../tensor/jit/jit.ts";
+import { Tensor } from "../../tensor/tensor.ts";
+import { type Gguf, readGguf } from "../files/gguf.ts";
+import { Encoder } from "../model/encoder.ts";
+import { Tokenizer } from "../text/tokenizer.ts";
+import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
+
+/** Lengths to which texts are filled: a step is captured for each. */
+const BUCKET = 16;
+/** Rows of a call, at most. */
+const BATCH = 8;
+const ACTION = "embed texts";
+
+/** An encoder that was loaded. */
+export class EmbeddingModel {
+  /** "all-MiniLM-L6-v2": of the metadata, or the file. */
+  readonly name: string;
+  /** Texts to ids. */
+  readonly tokenizer: Tokenizer;
+  /** Ids to vectors. */
+  readonly encoder: Encoder;
+  private readonly step: (tokens: Tensor, count: Tensor) => Tensor;
+
+  /** Of what was read; {@linkcode EmbeddingModel.load} reads it. */
+  constructor(file: Gguf, name: string, options: { readonly device?: DeviceName } = {}) {
+    checkOptions("load a model", options, ["device"]);
+    const device = options.device === undefined ? defaultDevice() : knownDevice(options.device);
+    const meta = new Metadata(file.metadata, name), encoder = this.encoder = new Encoder(file, name, device);
+    this.name = meta.text("general.name", name.split(/[/\\]/).at(-1)!.replace(/\.gguf$/, ""));
+    this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
+    this.step = jit((tokens: Tensor, count: Tensor) => encoder.embed(tokens, count).realize());
+  }
+
+  /**
+   * Loads a GGUF file. Needs read permission.
+   *
+   * ```ts ignore
+   * const model = await EmbeddingModel.load("all-MiniLM-L6-v2-Q8_0.gguf");
+   * const [a, b] = await model.embed(["a cat sat on a mat", "there is a cat on the mat"]);
+   * console.log(a.reduce((s, x, i) => s + x * b[i], 0)); // how alike they are, up to 1
+   * ```
+   *
+   * @throws {FormatError} for a file that is damaged, or no encoder that is known
+   */
+  static async load(from: Loadable, options: { readonly device?: DeviceName } = {}): Promise<EmbeddingModel> {
+    const file = await (from instanceof Tensor ? readGguf(from) : readGguf(from, { device: FILES }));
+    return new EmbeddingModel(file, from instanceof Tensor ? "a tensor of bytes" : String(from), options);
+  }
+
+  /**
+   * The vectors of texts, of length 1 unless `normalize` is false, in the order of the texts.
+   *
+   * @throws {ArgumentError} for a text that is longer than the context
+   */
+  async embed(texts: readonly string[], options: { readonly normalize?: boolean } = {}): Promise<Float32Array[]> {
+    checkOptions(ACTION, options, ["normalize"]);
+    const { context, dim } = this.encoder.spec, ids = texts.map((text) => this.tokenizer.encode(text));
+    const long = ids.findIndex((x) => x.length > context);
+    if (long >= 0) {
+      throw new ArgumentError(ACTION, {
+        reason: `text ${long} has ${ids[long].length} tokens, and the context is ${context}`,
+      });
+    }
+    const sizeOf = (i: number) => Math.min(context, Math.ceil(Math.max(1, ids[i].length) / BUCKET) * BUCKET);
+    const order = [...ids.keys()].sort((a, b) => sizeOf(a) - sizeOf(b)), out: Float32Array[] = Array(ids.length);
+    for (let at = 0; at < order.length;) {
+      const t = sizeOf(order[at]), part = order.slice(at, at + BATCH).filter((i) => sizeOf(i) === t);
+      // a batch that is not full goes text by text: no other step is captured for its size
+      const rows = part.length === BATCH ? part : part.slice(0, 1), { device } = this.encoder;
+      const filled = Int32Array.from({ length: rows.length * t }, (_, k) => ids[rows[Math.floor(k / t)]][k % t] ?? 0);
+      const counts = new Tensor(Int32Array.from(rows, (i) => ids[i].length), { device });
+      const vectors = this.step(new Tensor(filled, { device }).reshape([rows.length, t]), counts);
+      const values = await vectors.data() as Float32Array;
+      rows.forEach((i, k) => out[i] = values.slice(k * dim, (k + 1) * dim));
+      at += rows.length;
+    }
+    if (options.normalize !== false) {
+      for (const x of out) {
+        const length = Math.sqrt(x.reduce((s, v) => s + v * v, 0)) || 1;
+        x.forEach((v, i) => x[i] = v / length);
+      }
+    }
+    return out;
+  }
+}
