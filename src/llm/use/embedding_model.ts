@@ -7,7 +7,7 @@ import { defaultDevice, type DeviceName, knownDevice } from "../../device/device
 import { FILES } from "../../device/files.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkOptions } from "../../helpers/options.ts";
-import { type Loadable } from "../../state/source.ts";
+import type { Loadable } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
