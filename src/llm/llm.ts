@@ -35,7 +35,7 @@ export { loadLora, Lora, lora, type LoraOptions } from "./train/lora.ts";
 export { type EncodeOptions, Tokenizer, TokenStream } from "./text/tokenizer.ts";
 export { Metadata, TokenKind, type Vocabulary, vocabularyOf } from "./text/vocabulary.ts";
 export { EmbeddingModel } from "./use/embedding_model.ts";
-export { Encoder, type Pooling } from "./model/encoder.ts";
+export { Encoder, type Pooling } from "./model/text_encoder.ts";
 export { type DecodeStep, decodeStep } from "./use/decode_step.ts";
 export type { Completion, FinishReason, GenerateOptions, Piece, Usage } from "./use/generation.ts";
 export { LanguageModel, type LoadModelOptions, type Prompt } from "./use/language_model.ts";

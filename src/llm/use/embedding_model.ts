@@ -11,7 +11,7 @@ import type { Loadable } from "../../state/source.ts";
 import { jit } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { type Gguf, readGguf } from "../files/gguf.ts";
-import { Encoder } from "../model/encoder.ts";
+import { Encoder } from "../model/text_encoder.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
 import { Metadata, vocabularyOf } from "../text/vocabulary.ts";
 
