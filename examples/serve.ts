@@ -5,7 +5,7 @@
  *     deno task serve model.gguf --port 8000 --device CLANG
  *
  * Options: --port N (8000), --host ADDRESS (127.0.0.1: only this machine), --device D, --context N, --key KEY that clients
- * must show, --queue N requests that may wait (16).
+ * must show, --queue N requests that may wait (16), --sequences N requests that are answered at once (4).
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";

@@ -39,6 +39,7 @@ interface Client {
   readonly models: { list(): Promise<{ data: { id: string }[] }>; retrieve(id: string): Promise<{ id: string }> };
   readonly completions: { create: Create };
   readonly chat: { completions: { create: Create } };
+  readonly embeddings: { create(o: Record<string, unknown>): Promise<{ data: { embedding: number[] }[] }> };
   readonly responses: {
     create(o: Record<string, unknown>): Promise<FullResponse>;
     stream(o: Record<string, unknown>): ResponseStream;
@@ -154,6 +155,11 @@ await check(async () => {
   const { output } = await stream.finalResponse();
   assert.deepEqual([output.length, output[0].type, output[0].name], [1, "function_call", "weather"]);
   assert.ok(kinds.includes("response.function_call_arguments.done"), kinds.join());
+});
+await check(async () => {
+  const { data } = await client.embeddings.create({ model: base.model, input: ["a dog", "a cat"] });
+  assert.deepEqual(data.map((d) => d.embedding.length), [64, 64]);
+  assert.ok(Math.abs(Math.hypot(...data[0].embedding) - 1) < 1e-5);
 });
 const stranger = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "x", maxRetries: 0 });
 await check(() => assert.rejects(() => stranger.models.list(), status(401)));

@@ -3,7 +3,7 @@
  * client tests it in openai_client.ts, where it can be fetched.
  */
 import assert from "node:assert/strict";
-import { Device, Tensor } from "../../mod.ts";
+import { Device, Tensor, Variable } from "../../mod.ts";
 import { LanguageModel, ModelServer, serve } from "../../src/llm/llm.ts";
 import { runDeno } from "../system/subprocess.ts";
 
@@ -116,6 +116,32 @@ Deno.test("server: the page to chat is small, and needs no key", async () => {
   assert.doesNotThrow(() => new Function(`return async () => {${script}}`));
 });
 
+Deno.test("server: embeddings are the mean of states, of length 1, however they are told", async () => {
+  const input = [PROMPT, [1, 403, 407]], [status, a] = await post("/v1/embeddings", { input });
+  assert.deepEqual([status, a.object, a.usage.prompt_tokens], [200, "list", 8]);
+  const [first, second] = (a.data as unknown as { embedding: number[] }[]).map((d) => d.embedding);
+  assert.ok(Math.abs(Math.hypot(...first) - 1) < 1e-5 && first.length === 64);
+  const other = await model.embed([1, 403, 407]);
+  assert.deepEqual(second, [...other]);
+  const [, b] = await post("/v1/embeddings", { input: PROMPT, encoding_format: "base64", dimensions: 16 });
+  const bytes = Uint8Array.fromBase64(String(b.data[0].embedding)), part = first.slice(0, 16);
+  const short = [...new Float32Array(bytes.buffer)], size = Math.hypot(...part);
+  short.forEach((x, i) => assert.ok(Math.abs(x - part[i] / size) < 1e-6));
+  // states of a text in several chunks are those of one token after the other: with the last norm, and before the output
+  const text = model.promptIds(`${PROMPT}, there was a little girl named Lily. She loved to play outside in the park.`);
+  const { decoder } = model,
+    cache = decoder.makeCache(),
+    place = new Variable("place", 0, 100),
+    sum = new Float64Array(64);
+  for (const [i, id] of text.entries()) {
+    const states = decoder.states(new Tensor(Int32Array.of(id)), place.bind(i), cache);
+    Tensor.realize([states, ...cache.flatMap((c) => [c.keys, c.values])]);
+    (await states.data() as Float32Array).forEach((x, k) => sum[k] += x);
+  }
+  const length = Math.hypot(...sum), got = await model.embed(text);
+  got.forEach((x, k) => assert.ok(Math.abs(x - sum[k] / length) < 1e-4, `${k}: ${x}, not ${sum[k] / length}`));
+});
+
 Deno.test("server: models, health and metrics", async () => {
   const get = async (path: string) => await server.handle(new Request(`http://x${path}`));
   const list = await (await get("/v1/models")).json();
@@ -186,7 +212,10 @@ const WRONG: readonly (readonly [string, unknown, number, RegExp])[] = [
   ["/v1/completions", { prompt: "a", grammar: "root ::= x" }, 400, /there is no rule "x"/],
   ["/v1/responses", { input: 5 }, 400, /'input' must be a text or a list/],
   ["/v1/responses", { input: "a", previous_response_id: "r" }, 400, /'previous_response_id' is not kept/],
-  ["/v1/embeddings", {}, 404, /there is no \/v1\/embeddings/],
+  ["/v1/embeddings", {}, 400, /'input' must be a text/],
+  ["/v1/embeddings", { input: "a", dimensions: 65 }, 400, /'dimensions' must be a number from 1 to 64/],
+  ["/v1/embeddings", { input: "cat ".repeat(200) }, 400, /the prompt has \d+ tokens/],
+  ["/v1/audio", {}, 404, /there is no \/v1\/audio/],
   ["/v1/models", {}, 405, /takes GET, not POST/],
 ];
 
@@ -279,5 +308,5 @@ Deno.test("server: the official client gets what it expects, where it can be fet
     return;
   }
   assert.equal(code, 0, stderr);
-  assert.equal(stdout.trim(), "15 checks");
+  assert.equal(stdout.trim(), "16 checks");
 });

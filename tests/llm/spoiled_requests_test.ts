@@ -66,6 +66,7 @@ const GOOD: readonly (readonly [string, Body])[] = [
     tool_choice: "none",
     temperature: 0,
   }],
+  ["/v1/embeddings", { input: ["a", [1, 2]], encoding_format: "float", dimensions: 8 }],
 ];
 const VALUES: readonly unknown[] = [
   ...[null, true, false, 0, -1, 1.5, 1e308, -1e308, 2 ** 53, "", "x", "\u0000\ud800", [], [[]], {}, { type: "x" }, [

@@ -94,6 +94,11 @@ export class Decoder {
     return this.scores(t === 1 ? x : x.at(last).reshape([1, this.spec.dim])).reshape([this.vocabulary]);
   }
 
+  /** What stands behind the last norm of each token: float32 `[T, dim]`. Writes to the cache. Lazy. */
+  states(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
+    return this.finalNorm(this.hidden(tokens, { start, end: start.add(tokens.shape[0]) }, cache));
+  }
+
   /**
    * The logits, float32 `[B, vocabulary]`, behind int32 `[B]` tokens, each of a sequence of its own; `end`, a bound
    * variable, is behind all their positions. The cache is one of several sequences, to which it is written. Lazy.

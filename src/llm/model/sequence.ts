@@ -74,6 +74,7 @@ export class Sequence {
   private readonly stepped: JitFunction<[token: Tensor, start: Tensor, last: Tensor, ...Sampler], Sampled>;
   private readonly chosen: JitFunction<[logits: Tensor, position: Tensor, ...Sampler], Sampled>;
   private readonly read: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
+  private readonly states: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
 
   /** Of several in one batch, `row` is the own one. */
   constructor(readonly decoder: Decoder, memory: SequenceMemory, readonly row = 0) {
@@ -105,6 +106,11 @@ export class Sequence {
     this.chosen = jit((logits: Tensor, position: Tensor, ...sampler: Sampler) =>
       choose(logits.at(row), position, sampler, [])
     );
+    this.states = jit((tokens: Tensor, start: Tensor) => {
+      const x = decoder.states(tokens, start, layers);
+      Tensor.realize([x, ...whole]);
+      return x;
+    });
     // what is read without a token behind it: only the cache is wanted, and the logits are not computed
     this.read = jit((tokens: Tensor, start: Tensor) => {
       const logits = decoder.logits(tokens, start, tokens.shape[0] - 1, layers);
@@ -114,6 +120,18 @@ export class Sequence {
     });
   }
 
+  /** The states of all tokens of a text, `dim` numbers each, a chunk at a time. */
+  async *statesOf(tokens: readonly number[]): AsyncGenerator<Float32Array> {
+    checkRoom(tokens.length, this.decoder.context);
+    this.held.length = 0;
+    while (this.held.length < tokens.length) {
+      const at = this.held.length, size = this.hasRoom ? this.chunk : 1, part = tokens.slice(at, at + size);
+      const x = this.states(this.tensor(part, size), (size > 1 ? this.chunkStart : this.position).bind(at));
+      const values = await x.data() as Float32Array;
+      this.held.push(...part);
+      yield values.subarray(0, part.length * this.decoder.spec.dim);
+    }
+  }
   /** How many tokens are in the cache. */
   get length(): number {
     return this.held.length;
@@ -129,6 +147,7 @@ export class Sequence {
     this.stepped.reset();
     this.chosen.reset();
     this.read.reset();
+    this.states.reset();
   }
 
   private tensor(ids: readonly number[], size: number): Tensor {

@@ -22,6 +22,9 @@ interface Member {
   wants: PromiseWithResolvers<NextToken> | undefined;
 }
 
+/** Which states of a text's tokens stand for it. */
+export type Pooling = "mean" | "first" | "last";
+
 /** How long texts wait for those whose readers are slow, and after how long other tasks of the program have a turn. */
 const PATIENCE_MS = 2, TURN_MS = 20;
 
@@ -30,6 +33,8 @@ export class SequenceBatch {
   private readonly sequences: readonly Sequence[];
   private readonly caches: readonly LayerCache[];
   private readonly members: Set<Member> = new Set();
+  /** Those that are read for their states. */
+  private readonly aside: Set<Sequence> = new Set();
   private readonly step: JitFunction<
     [tokens: Tensor, starts: readonly Tensor[], positions: Tensor, end: Tensor],
     Tensor
@@ -101,9 +106,31 @@ export class SequenceBatch {
     }
   }
 
+  /**
+   * The states of the tokens as one vector, float32 `[dim]`: their mean, that of the first or that of the last.
+   *
+   * @throws {ArgumentError} as {@linkcode SequenceBatch.generate}
+   */
+  async pooled(tokens: readonly number[], pooling: Pooling): Promise<Float32Array<ArrayBuffer>> {
+    const sequence = this.sequenceFor(tokens), { dim } = this.decoder.spec, out = new Float32Array(dim);
+    this.aside.add(sequence);
+    let at = 0;
+    try {
+      for await (const states of sequence.statesOf(tokens)) {
+        for (let row = 0; row < states.length; row += dim, at++) {
+          const counts = pooling === "mean" || at === (pooling === "first" ? 0 : tokens.length - 1);
+          if (counts) { for (let i = 0; i < dim; i++) out[i] += states[row + i]; }
+        }
+      }
+    } finally {
+      this.aside.delete(sequence);
+    }
+    return pooling === "mean" ? out.map((x) => x / tokens.length) : out;
+  }
+
   /** The one that rests and has most of the tokens; of those with none the one that rests longest. */
   private sequenceFor(tokens: readonly number[]): Sequence {
-    const taken = new Set([...this.members].map((m) => m.sequence)),
+    const taken = new Set([...this.aside, ...[...this.members].map((m) => m.sequence)]),
       rests = this.sequences.filter((s) => !taken.has(s));
     if (rests.length === 0) {
       const what = this.size === 1 ? "another" : `${this.size} others`;

@@ -166,16 +166,40 @@ export function chatRequest(body: Body, vocabulary: number): ChatRequest {
   return { ...common, options, messages: messagesOf(body.messages), tools, choice };
 }
 
-/** The request of a body of /v1/completions. @throws {ApiError} naming the field at fault */
-export function completionRequest(body: Body, vocabulary: number): CompletionRequest {
-  const prompt = given(body, "prompt") ?? "",
-    isId = (x: unknown) => Number.isInteger(x) && (x as number) >= 0 && (x as number) < vocabulary;
+/** Texts or lists of tokens, one or several. */
+function promptsOf(prompt: unknown, key: string, vocabulary: number): CompletionRequest["prompts"] {
+  const isId = (x: unknown) => Number.isInteger(x) && (x as number) >= 0 && (x as number) < vocabulary;
   const isPrompt = (x: unknown) => typeof x === "string" || Array.isArray(x) && x.length > 0 && x.every(isId);
   const prompts = isPrompt(prompt) ? [prompt] : prompt;
   if (!Array.isArray(prompts) || prompts.length === 0 || prompts.length > 32 || !prompts.every(isPrompt)) {
-    throw wrong("prompt", `must be a text, a list of tokens below ${vocabulary}, or up to 32 of those`);
+    throw wrong(key, `must be a text, a list of tokens below ${vocabulary}, or up to 32 of those`);
   }
+  return prompts as (string | number[])[];
+}
+
+/** Texts to embed. */
+export interface EmbeddingRequest {
+  readonly prompts: CompletionRequest["prompts"];
+  /** Whether vectors are told as bytes. */
+  readonly base64: boolean;
+  /** How many numbers of a vector are told. */
+  readonly dimensions: number;
+}
+/** The request of a body of /v1/embeddings, of vectors of `size`. @throws {ApiError} naming the field at fault */
+export function embeddingRequest(body: Body, vocabulary: number, size: number): EmbeddingRequest {
+  const format = given(body, "encoding_format") ?? "float";
+  if (format !== "float" && format !== "base64") throw wrong("encoding_format", "must be float or base64");
+  return {
+    prompts: promptsOf(given(body, "input"), "input", vocabulary),
+    base64: format === "base64",
+    dimensions: wholeOf(body, "dimensions", 1, size) ?? size,
+  };
+}
+
+/** The request of a body of /v1/completions. @throws {ApiError} naming the field at fault */
+export function completionRequest(body: Body, vocabulary: number): CompletionRequest {
+  const prompts = promptsOf(given(body, "prompt") ?? "", "prompt", vocabulary);
   const common = commonOf(body, vocabulary, 16), logprobs = wholeOf(body, "logprobs", 0, 20);
   const options = logprobs === undefined ? common.options : { ...common.options, logprobs };
-  return { ...common, options, prompts: prompts as (string | number[])[], echo: flagOf(body, "echo") };
+  return { ...common, options, prompts, echo: flagOf(body, "echo") };
 }

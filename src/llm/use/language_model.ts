@@ -16,7 +16,7 @@ import { readHfFolder } from "../files/hf_folder.ts";
 import { Decoder } from "../model/decoder.ts";
 import type { ModelSpec } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
-import { SequenceBatch } from "../model/sequence_batch.ts";
+import { type Pooling, SequenceBatch } from "../model/sequence_batch.ts";
 import { type ChatMessage, renderChat } from "../text/chat_template.ts";
 import { type ToolForm, toolFormOf } from "../text/tool_calls.ts";
 import { Tokenizer } from "../text/tokenizer.ts";
@@ -46,6 +46,8 @@ export interface LoadModelOptions {
   readonly sequences?: number;
 }
 
+const POOLINGS: readonly (Pooling | undefined)[] = [undefined, "mean", "first", "last"];
+
 /** A text, or the ids of its tokens. */
 export type Prompt = string | readonly number[];
 
@@ -59,6 +61,7 @@ export class LanguageModel {
   readonly decoder: Decoder;
   private readonly batch: SequenceBatch;
   private readonly constraints: Constraints;
+  private readonly pooling: Pooling;
   private form: Promise<ToolForm> | undefined;
 
   /** Of what was read; {@linkcode LanguageModel.load} reads it. */
@@ -72,6 +75,8 @@ export class LanguageModel {
     this.tokenizer = new Tokenizer(vocabularyOf(meta), name);
     const count = options.sequences === undefined ? 1 : checkInteger("load a model", "sequences", options.sequences, 1);
     this.batch = new SequenceBatch(this.decoder, options.cache, count);
+    // numbers of llama.cpp: 1 mean, 2 the first token, 3 the last
+    this.pooling = POOLINGS[meta.number(`${this.spec.architecture}.pooling_type`, 1)] ?? "mean";
     this.constraints = new Constraints(this.tokenizer, this.decoder.vocabulary);
   }
 
@@ -204,6 +209,19 @@ export class LanguageModel {
       promptMs,
       completionMs,
     };
+  }
+
+  /**
+   * A vector of length 1 that stands for a text, float32 `[dim]`: of the states behind its tokens the mean, or what the file
+   * says. Texts that mean the same have a large inner product, where the model was trained for that.
+   *
+   * @throws {ArgumentError} for a text that is empty or longer than the context
+   */
+  async embed(prompt: Prompt): Promise<Float32Array<ArrayBuffer>> {
+    const ids = this.promptIds(prompt);
+    if (ids.length === 0) throw new ArgumentError("embed a text", { reason: "it is empty" });
+    const x = await this.batch.pooled(ids, this.pooling), size = Math.hypot(...x) || 1;
+    return x.map((v) => v / size);
   }
 
   /** A whole text. */

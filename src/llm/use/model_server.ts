@@ -9,7 +9,13 @@ import { checkInteger, checkOptions, checkText } from "../../helpers/options.ts"
 import { type AnswerForm, chatForm, completionForm } from "./answer_forms.ts";
 import { type Answer, type Job, usageOf, writeAnswer } from "./answers.ts";
 import { ApiError, type Body } from "./api_fields.ts";
-import { type ChatRequest, chatRequest, type CommonRequest, completionRequest } from "./api_requests.ts";
+import {
+  type ChatRequest,
+  chatRequest,
+  type CommonRequest,
+  completionRequest,
+  embeddingRequest,
+} from "./api_requests.ts";
 import { CHAT_PAGE } from "./chat_page.ts";
 import { askWithTools } from "./api_tools.ts";
 import { bodyOf, Turns } from "./http_input.ts";
@@ -130,6 +136,7 @@ export class ModelServer {
       "/v1/chat/completions": (body, r) => this.chat(body, r),
       "/v1/completions": (body, r) => this.completions(body, r),
       "/v1/responses": (body, r) => this.responses(body, r),
+      "/v1/embeddings": (body, r) => this.embeddings(body, r),
     };
     const read = Object.hasOwn(reads, pathname) ? reads[pathname] : undefined,
       write = Object.hasOwn(writes, pathname) ? writes[pathname] : undefined;
@@ -232,6 +239,29 @@ export class ModelServer {
     });
   }
 
+  private async embeddings(body: Body, request: Request): Promise<Response> {
+    const { model } = this, { spec, vocabulary } = model.decoder, parsed = embeddingRequest(body, vocabulary, spec.dim);
+    const prompts = parsed.prompts.map((p) => model.promptIds(p));
+    prompts.forEach((ids) => this.checkLength(ids, model.decoder.context + 1));
+    const vectors = await this.inTurn(request.signal, async (signal) => {
+      const all: Float32Array<ArrayBuffer>[] = [];
+      for (const ids of prompts) {
+        signal.throwIfAborted();
+        all.push(shortened(await model.embed(ids), parsed.dimensions));
+        this.counts.promptTokens += ids.length;
+      }
+      return all;
+    });
+    const told = (x: Float32Array<ArrayBuffer>) => parsed.base64 ? new Uint8Array(x.buffer).toBase64() : Array.from(x);
+    const tokens = prompts.reduce((n, ids) => n + ids.length, 0);
+    return json(200, {
+      object: "list",
+      data: vectors.map((x, index) => ({ object: "embedding", index, embedding: told(x) })),
+      model: model.name,
+      usage: { prompt_tokens: tokens, total_tokens: tokens },
+    });
+  }
+
   /** What a chat asks of the model. */
   private async asked({ messages, tools, choice, options }: ChatRequest): Promise<Job> {
     const { model } = this, withTools = tools.length > 0 || messages.some((m) => m.role === "tool" || m.tool_calls);
@@ -248,15 +278,8 @@ export class ModelServer {
   }
   /** So many texts of a prompt; each of them draws otherwise. */
   private jobs({ count }: CommonRequest, job: Job): Job[] {
-    const { context } = this.model.decoder, { length } = job.prompt, { options } = job;
-    if (length >= context) {
-      throw new ApiError(
-        400,
-        `the prompt has ${length} tokens, and the context is ${context}`,
-        null,
-        "context_length_exceeded",
-      );
-    }
+    const { options } = job;
+    this.checkLength(job.prompt, this.model.decoder.context);
     this.model.checkConstraint(options);
     return Array.from({ length: count }, (_, i) => ({
       ...job,
@@ -264,6 +287,12 @@ export class ModelServer {
     }));
   }
 
+  private checkLength({ length }: readonly number[], limit: number): void {
+    if (length < limit) return;
+    const { context } = this.model.decoder;
+    const why = `the prompt has ${length} tokens, and the context is ${context}`;
+    throw new ApiError(400, why, null, "context_length_exceeded");
+  }
   private head(prefix: string): { readonly id: string; readonly created: number } {
     const now = Date.now();
     return { id: `${prefix}-${now.toString(36)}${(this.serial++).toString(36)}`, created: Math.floor(now / 1000) };
@@ -344,6 +373,12 @@ export class ModelServer {
     this.counts.errors++;
     return asApiError(error);
   }
+}
+
+/** The first numbers of a vector, of length 1 again. */
+function shortened(x: Float32Array<ArrayBuffer>, count: number): Float32Array<ArrayBuffer> {
+  const part = x.slice(0, count), size = Math.hypot(...part) || 1;
+  return count === x.length ? x : part.map((v) => v / size);
 }
 
 /** Sends data, of an event with a name where it has one. */
