@@ -63,6 +63,8 @@ export class TensorCore implements ArgRecord {
      * are. Its lanes hold no elements of them.
      */
     readonly shared: readonly [a: SharedTile, b: SharedTile] | undefined = undefined,
+    /** Bits of the lane and of the element whose places are exchanged once a sum is complete. */
+    readonly exchanged: readonly (readonly [lane: number, element: number])[] = [],
   ) {
     this.hash = hashString(this.toString());
   }
@@ -70,18 +72,27 @@ export class TensorCore implements ArgRecord {
   same(o: ArgRecord): boolean {
     return o instanceof TensorCore && o.toString() === this.toString();
   }
-  /** The same unit for operands that lie so. */
-  reading(a: SharedTile, b: SharedTile): TensorCore {
-    const { name, m, n, k, input, output, lanes, c } = this;
-    return new TensorCore(name, m, n, k, input, output, lanes, NOTHING, NOTHING, c, undefined, [a, b]);
+  /** C by (row, column) as what follows the sum has it. */
+  get result(): Fragment {
+    const lane = this.c.lane.slice(), element = this.c.element.slice();
+    for (const [l, e] of this.exchanged) [lane[l], element[e]] = [element[e], lane[l]];
+    return { lane, element };
+  }
+  /** The same unit for operands that lie so. @param hasEights exchanged, so that a lane has eight neighbors of a row */
+  reading(a: SharedTile, b: SharedTile, hasEights: boolean): TensorCore {
+    const { name, m, n, k, input, output, lanes, c } = this, exchanged = hasEights ? EIGHTS : [];
+    return new TensorCore(name, m, n, k, input, output, lanes, NOTHING, NOTHING, c, undefined, [a, b], exchanged);
   }
   /** As printed graphs show it. */
   toString(): string {
     const tiles =
       this.shared?.map(({ isAlong, block }) => block === 0 ? "" : `${isAlong ? " along " : " across "}${block}`) ?? [];
-    return `${this.name} ${this.input} ${this.output}${tiles.join("")}`;
+    return `${this.name} ${this.input} ${this.output}${tiles.join("")}${this.exchanged.length > 0 ? " in eights" : ""}`;
   }
 }
+
+/** Of four lanes that have two columns of eight each, in four eights, each gets one of those. */
+const EIGHTS = [[0, 2], [1, 3]] as const;
 
 /** What lanes hold of an operand in shared memory. */
 const NOTHING: Fragment = { lane: [], element: [] };

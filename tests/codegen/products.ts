@@ -10,13 +10,15 @@ export interface ProductOptions {
   readonly dtype?: DType;
   readonly transposeA?: boolean;
   readonly transposeB?: boolean;
+  /** Of the result; that of the sum where absent. */
+  readonly stored?: DType;
   /** Adds the bias of slot 3 and takes what is positive. */
   readonly bias?: boolean;
 }
 
 /** out (m x n) = a (m x k) times b (k x n), summed in float32. */
 export function productKernel(m: number, n: number, k: number, options: ProductOptions = {}): UOp {
-  const { dtype = dtypes.float32, transposeA = false, transposeB = false, bias = false } = options;
+  const { dtype = dtypes.float32, transposeA = false, transposeB = false, bias = false, stored } = options;
   const i = range(m, 0, AxisKind.LOOP), j = range(n, 1, AxisKind.LOOP), l = range(k, 2, AxisKind.REDUCE);
   const sumType = dtype.isInt ? dtypes.int32 : dtypes.float32;
   const wide = (x: UOp): UOp => x.dtype === sumType ? x : x.cast(sumType);
@@ -27,5 +29,6 @@ export function productKernel(m: number, n: number, k: number, options: ProductO
     const x = sum.add(load(index(param(3, sumType, n), j)));
     sum = x.lt(0).where(x.constLike(0), x);
   }
-  return sink([store(index(param(0, sumType, m * n), i.mul(n).add(j)), sum)]);
+  const result = stored === undefined || stored === sumType ? sum : sum.cast(stored);
+  return sink([store(index(param(0, result.dtype, m * n), i.mul(n).add(j)), result)]);
 }

@@ -8,6 +8,7 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { envNumber } from "../../helpers/env.ts";
+import { ArgumentError } from "../../helpers/errors.ts";
 import { rangeOf } from "../../helpers/math.ts";
 import type { Capabilities } from "../../renderer/renderer.ts";
 import type { TensorCore } from "../../renderer/tensor_core_table.ts";
@@ -143,7 +144,10 @@ interface Choice {
 }
 
 class TileChooser {
-  /** @param isFlat is it a kernel whose axes are to be merged so? */
+  /**
+   * @param isFlat is it a kernel whose axes are to be merged so?
+   * @param mayShare may units read shared memory?
+   */
   constructor(
     private readonly kernel: Kernel,
     private readonly caps: Capabilities,
@@ -152,12 +156,13 @@ class TileChooser {
     private readonly outputs: number,
     private readonly store: Access,
     private readonly isFlat: boolean = false,
+    private readonly mayShare: boolean = true,
   ) {}
 
   /** Can a matrix unit do it? */
   private isFor(core: TensorCore): boolean {
     const { rows, columns, sum } = this.matrices;
-    if (core.shared !== undefined && !this.isInRows(core)) return false;
+    if (core.shared !== undefined && !(this.mayShare && this.isInRows(core))) return false;
     if (this.isFlat) return this.sizes[sum] >= core.k && hasProduct(this.kernel, core);
     const axes = isAllowed(core) ? this.kernel.productAxes(core) : undefined;
     return axes !== undefined && axes.rows === rows && axes.columns === columns && axes.sum === sum - this.outputs;
@@ -165,10 +170,8 @@ class TileChooser {
 
   /** Can a unit that reads shared memory take the operands as they are read, in rows that lie evenly apart? */
   private isInRows(core: TensorCore): boolean {
-    const { kernel, isFlat, matrices: { reads, rows, columns, sum } } = this;
-    if (isFlat || !reads.every(({ strides }) => [rows, columns, sum].every((i) => Number.isFinite(strides[i])))) {
-      return false;
-    }
+    const { kernel, matrices: { reads, rows, columns, sum } } = this;
+    if (!reads.every(({ strides }) => [rows, columns, sum].every((i) => Number.isFinite(strides[i])))) return false;
     const product = toposort(kernel.ast).map((u) => productOf(u, core)).find((p) => p !== undefined);
     return product !== undefined && [product.a, product.b].every((x) => x.op === Ops.LOAD && x.src.length === 1);
   }
@@ -282,30 +285,50 @@ export interface TiledProduct {
 
 /** The best tiles for a kernel that is a product of matrices; undefined where it is none, or too small. */
 export function tiledProduct(make: () => Kernel, caps: Capabilities): TiledProduct | undefined {
+  const found = productInTiles(make, caps, true), number = found?.kernel().unit ?? -1;
+  if (caps.grid!.tensorCores[number]?.shared === undefined) return found;
+  // how operands with quotients in their indices lie in a tile is known once it is made
+  const trial = make();
+  try {
+    for (const o of found!.kernel().applied) trial.apply(o);
+    trial.finish();
+    return found;
+  } catch (error) {
+    if (!(error instanceof ArgumentError)) throw error;
+    return productInTiles(make, caps, false);
+  }
+}
+
+/** @param mayShare may units read shared memory? */
+function productInTiles(make: () => Kernel, caps: Capabilities, mayShare: boolean): TiledProduct | undefined {
   const kernel = make(), { axes } = kernel, outputs = kernel.outputAxes.length, sizes = axes.map((a) => a.size);
   if (sizes.includes(0)) return undefined;
   const { regions } = regionsOf(kernel.ast, axes), sides = sidesOf(regions, outputs, sizes);
   if (sides === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const plain = matricesOf(sides, sizes);
-  const chooser = plain === undefined ? undefined : new TileChooser(kernel, caps, plain, sizes, outputs, store);
+  const chooser = plain === undefined
+    ? undefined
+    : new TileChooser(kernel, caps, plain, sizes, outputs, store, false, mayShare);
   const choice = chooser?.choose(), time = choice?.time ?? Infinity;
   const isOnUnits = (): boolean => caps.grid!.tensorCores.some((core) => hasProduct(kernel, core));
   const flat = merged(sides, sizes, isOnUnits), { rows, columns, sum } = flat.matrices;
   const floor = threadFloor(sizes.reduce((n, k) => n * k, 1), caps.grid!);
   if (flat.opts.length > 0 && kernel.mayMerge && [rows, columns, sum].every((i) => flat.sizes[i] >= LEAST_SIDE)) {
-    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs, store, true).choose();
+    const other = new TileChooser(kernel, caps, flat.matrices, flat.sizes, outputs, store, true, mayShare).choose();
     if (other !== undefined && other.time * MERGED_COST < time) {
       const made = mergedProduct(make(), caps, flat.opts, other);
       if (made !== undefined) return { time: other.time * MERGED_COST, floor, kernel: () => made };
     }
   }
   if (choice === undefined) return undefined;
+  let isMade = false;
   return {
     time,
     floor,
     kernel: () => {
-      chooser!.run(choice);
+      if (!isMade) chooser!.run(choice);
+      isMade = true;
       return kernel;
     },
   };
@@ -325,7 +348,9 @@ function mergedProduct(
   if (matrices === undefined) return undefined;
   const store = regions.find((r) => r.kind === "store")!.accesses.find((a) => a.isStore)!;
   const chooser = new TileChooser(kernel, caps, matrices, sizes, outputs, store);
-  const known = (chooser.units()[0] ?? -1) === found.number ? found : chooser.choose();
+  const isKnown = caps.grid!.tensorCores[found.number]?.shared !== undefined ||
+    (chooser.units()[0] ?? -1) === found.number;
+  const known = isKnown ? found : chooser.choose();
   if (known === undefined) return undefined;
   chooser.run(known);
   return kernel;

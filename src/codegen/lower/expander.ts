@@ -451,7 +451,7 @@ class Expander {
     const lifts: UOp[][] = [];
     copies.each(unrolled, () => lifts.push(Array.from({ length: carrier.lanes }, (_, i) => this.get(values[i]))));
     const results = prod(copies.expandedIn(u).map((p) => copies.lane[p] ? 1 : copies.sizes[p])) * carrier.lanes;
-    return lowerReduce({
+    const total = lowerReduce({
       carrier,
       loops,
       lifts,
@@ -466,6 +466,24 @@ class Expander {
       finish: (v) => this.finish(v),
       nextId: () => this.accumulators++,
     });
+    return u.src[0].op === Ops.WMMA ? [this.exchanged(total[0], u.src[0].arg as TensorCore)] : total;
+  }
+
+  /** The sums of a unit's lanes where bits of the lane and of the element have changed places. */
+  private exchanged(sums: UOp, core: TensorCore): UOp {
+    if (core.exchanged.length === 0) return sums;
+    const lane = this.copies.sets.ranges.find((r) => kindOf(r) === AxisKind.WARP)!;
+    const values = rangeOf(elementsOf(core.c)).map((e) => extract(sums, e));
+    for (const [l, e] of core.exchanged) {
+      const isHigh = lane.floorDiv(2 ** l).floorMod(2).eq(1);
+      for (let i = 0; i < values.length; i++) {
+        if ((i >> e & 1) === 1) continue;
+        const [low, high] = [values[i], values[i + 2 ** e]];
+        const other = uop(Ops.SHUFFLE, low.dtype, [isHigh.where(low, high)], 2 ** l);
+        [values[i], values[i + 2 ** e]] = [isHigh.where(other, low), isHigh.where(high, other)];
+      }
+    }
+    return vectorize(values);
   }
 }
 

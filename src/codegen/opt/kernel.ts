@@ -71,7 +71,9 @@ export class Kernel {
   /** Output axes in loop order. */
   private readonly order: AxisState[];
   /** The matrix unit in use, and the axes whose first pieces are its tile. */
-  private unit: { core: TensorCore; axes: readonly (AxisState | undefined)[]; sums: readonly AxisState[] } | undefined;
+  private onUnit:
+    | { core: TensorCore; axes: readonly (AxisState | undefined)[]; sums: readonly AxisState[] }
+    | undefined;
   /** True where a buffer is both read and written: then no element may be computed twice. */
   private readonly inPlace: boolean;
 
@@ -106,6 +108,12 @@ export class Kernel {
   /** Ranges of an output that are copies of its body already: no opt takes them. */
   get copies(): readonly UOp[] {
     return toposort(this.ast).filter((u) => u.op === Ops.RANGE && kindOf(u) === AxisKind.UPCAST).sort(compareLoops);
+  }
+
+  /** The matrix unit that it is on, by number; undefined for none. */
+  get unit(): number | undefined {
+    for (const o of this.applied) if (o.op === "TC") return o.arg;
+    return undefined;
   }
 
   /** True where the last tile of an output axis may overlap the one before. */
@@ -352,7 +360,7 @@ export class Kernel {
       if (a !== undefined && a.rest % size !== 0) fail(`${a.rest} iterations are no multiple of ${size}`);
     }
     pieces.forEach(({ a, size }, i) => a && this.split(a, size, i < 2 ? AxisKind.UPCAST : AxisKind.UNROLL, fail));
-    this.unit = { core, axes: list, sums };
+    this.onUnit = { core, axes: list, sums };
   }
 
   /** Splits a reduce axis over `k` threads, neighbors or (`top`) each with a part of its own. */
@@ -503,7 +511,7 @@ export class Kernel {
     const gates = depends.map((d) => this.output.flatMap((a, i) => d[i] ? inside.get(a)! : []));
     this.ast = this.ast.withSrc(this.ast.src.map((s, i) => gates[i].reduce(gated, s)));
     const last = (a: AxisState | undefined): UOp | undefined => a && map.get(a.range)!.ranges.at(-1)!;
-    const { unit } = this, [rows, columns, middle] = unit?.axes.map(last) ?? [];
+    const unit = this.onUnit, [rows, columns, middle] = unit?.axes.map(last) ?? [];
     const chain = { rows: rows!, columns, middle: middle!, sums: unit?.sums.map(last) as UOp[] };
     if (unit !== undefined && unit.sums.length > 0) {
       const bounded = boundChain(this.ast, unit.core, chain);
@@ -524,9 +532,9 @@ export class Kernel {
     const rings = stages.map(({ ring = 1 }) => ring), depth = Math.max(0, ...rings);
     const threads = [...this.output, ...this.reduce].reduce(
       (n, a) => n * sizeOfPieces(a, AxisKind.LOCAL),
-      this.unit?.core.lanes ?? 1,
+      this.onUnit?.core.lanes ?? 1,
     );
-    const group = this.grid ? { threads, core: this.unit?.core } : undefined;
+    const group = this.grid ? { threads, core: this.onUnit?.core } : undefined;
     const made = stages.reduce((u, s) => stage(u, s, group), depth > 1 ? oneLoop(ast) : ast);
     if (depth === 0 || sharedBytesFor(toposort(made).map(sharedBytesOfStage)) <= sharedBytes) return made;
     this.applied = this.applied.flatMap((o): Opt[] => {

@@ -118,6 +118,13 @@ function hasOneLoop(l: UOp, nodes: readonly UOp[]): boolean {
   });
 }
 
+/** Orders the pieces of a tile's axes as units that read shared memory do: those of the first one's axis, inner ones first. */
+function byAxis(inner: UOp[]): void {
+  const { id } = argOf(inner[0], Ops.RANGE);
+  const isFar = (r: UOp): number => argOf(r, Ops.RANGE).id === id ? 0 : 1;
+  inner.sort((a, b) => isFar(a) - isFar(b) || argOf(a, Ops.RANGE).sub - argOf(b, Ops.RANGE).sub);
+}
+
 /** The tile that the threads of a group read of `l` at a time; undefined where there is none. */
 function sharedTile(
   l: UOp,
@@ -134,6 +141,8 @@ function sharedTile(
   const strides = new Map(inner.map((r) => [r, strideAlong(form, r) || (onUnits ? stepOf(idx, r) : Infinity)]));
   const stride = (r: UOp): number => Math.abs(strides.get(r)!);
   inner.sort((a, b) => stride(a) - stride(b) || compareLoops(b, a));
+  const isSwizzled = core?.shared !== undefined;
+  if (isSwizzled) byAxis(inner);
   let width = 1;
   for (const r of inner) {
     // matrix units read eight rows at a time, each in other banks
@@ -141,7 +150,7 @@ function sharedTile(
     width *= sizeOf(r);
   }
   if (width === 1) width = sizeOf(inner[0]);
-  const size = prod(inner.map(sizeOf)), pad = WIDE / itemsize, isSwizzled = core?.shared !== undefined;
+  const size = prod(inner.map(sizeOf)), pad = WIDE / itemsize;
   const row = SWIZZLED_ROW / itemsize, rows = size / width;
   if (isSwizzled && (width % row !== 0 || rows % SWIZZLED_ROWS !== 0)) {
     fail(`${rows} rows of ${width} elements are no swizzled rows of ${SWIZZLED_ROW} bytes`);

@@ -23,7 +23,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { dependsOn, freeIds, rangesOf, sizeOf } from "../../uop/core/ranges.ts";
 import { constant, index, toposort, type UOp, uop } from "../../uop/core/uop.ts";
 import { substitute } from "../../uop/rewrite/rewrite.ts";
-import { indexAt, sharedTileOf } from "./stage.ts";
+import { indexAt, sharedTileOf, WIDE } from "./stage.ts";
 
 /** x divided by 2^i, modulo 2^n, for a number of `bits` bits. */
 function field(x: UOp, i: number, n: number, bits: number): UOp {
@@ -68,7 +68,7 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
   const [a, b] = isSwapped ? [product.b, product.a] : [product.a, product.b];
   const make = (n: number, kind: AxisKind): UOp =>
     uop(Ops.RANGE, rows.dtype, [constant(n, rows.dtype)], new RangeArg(next++, kind));
-  const lane = make(core.lanes, AxisKind.WARP), unit = inMemory(core, [a, b], [rows, columns], k);
+  const lane = make(core.lanes, AxisKind.WARP), unit = inMemory(core, [a, b], [rows, columns], k, ast);
   const [inA, inB, inC] = [core.a, core.b, core.c].map((f) => make(elementsOf(f), AxisKind.VECTOR));
   const typed = (x: UOp, like: UOp): UOp => x.dtype === like.dtype ? x : x.cast(like.dtype);
   const place = (x: UOp, f: Fragment, e: UOp, first: UOp, second: UOp): UOp =>
@@ -83,14 +83,20 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
   const own = unit === undefined ? [inC, inA, inB] : [inC];
   const tile = uop(Ops.WMMA, core.output, [...operands, ...own], unit ?? core);
   const sum = reduce(carrierOf(u), [tile], u.src.slice(1).filter((r) => r !== k));
-  return place(substitute(ast, new Map([[u, sum]])), core.c, inC, rows, columns);
+  return place(substitute(ast, new Map([[u, sum]])), (unit ?? core).result, inC, rows, columns);
 }
 
 /**
  * The unit as it finds its operands in shared memory; undefined where its lanes hold them.
  * @throws {ArgumentError} where the operands are no tiles that it can read
  */
-function inMemory(core: TensorCore, operands: readonly UOp[], sides: readonly UOp[], k: UOp): TensorCore | undefined {
+function inMemory(
+  core: TensorCore,
+  operands: readonly UOp[],
+  sides: readonly UOp[],
+  k: UOp,
+  { src }: UOp,
+): TensorCore | undefined {
   if (core.shared === undefined) return undefined;
   const tiles = operands.map((u, i): SharedTile => {
     const base = u.op === Ops.LOAD && u.src.length === 1 ? u.src[0].src[0] : undefined;
@@ -115,7 +121,8 @@ function inMemory(core: TensorCore, operands: readonly UOp[], sides: readonly UO
     }
     return tile;
   });
-  return core.reading(tiles[0], tiles[1]);
+  // what neighboring lanes store of wider elements fills a sector anyway
+  return core.reading(tiles[0], tiles[1], src.every((s) => s.src[1].dtype.itemsize * 8 <= WIDE));
 }
 
 /**

@@ -9,7 +9,9 @@ import { PtxRenderer } from "../../../src/renderer/ptx/ptx.ts";
 import type { LinearProgram } from "../../../src/renderer/renderer.ts";
 import { WGMMA } from "../../../src/renderer/tensor_core_table.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
-import { type UOp, uop } from "../../../src/uop/core/uop.ts";
+import { AxisKind } from "../../../src/uop/core/args.ts";
+import { opCarrier, reduce } from "../../../src/uop/core/carrier.ts";
+import { index, load, param, range, sink, store, type UOp, uop } from "../../../src/uop/core/uop.ts";
 import { optimized } from "../../fixtures/optimized.ts";
 import { SIM_GRID, simCaps } from "../../fixtures/sim.ts";
 import { assemble, available, type Language } from "../../renderer/assemble.ts";
@@ -63,6 +65,53 @@ Deno.test("shared units: several tiles of rows and of columns, two groups of lan
   const pads = "PADTO:0:256 PADTO:1:128 PADTO:2:64";
   const p = expectSame(productKernel(200, 72, 88, { dtype: bfloat16, bias: true }), `${pads} ${unit} ${staged(3)}`);
   assertEquals([count(p, Ops.WMMA), p.grid!.size], [16, [128, 2, 1]]);
+});
+
+/** A convolution of 3 x 3 with padding, its channels side by side: of `side` x `side` pixels, 64 channels and filters. */
+function convolution(batch: number, side: number): UOp {
+  const { REDUCE, LOOP } = AxisKind, [n, y, x, f] = [batch, side, side, 64].map((size, i) => range(size, i, LOOP));
+  const [ky, kx, c] = [3, 3, 64].map((size, i) => range(size, 4 + i, REDUCE));
+  const v = y.add(ky).add(-1), h = x.add(kx).add(-1), inside = (p: UOp): UOp => p.constLike(-1).lt(p).and(p.lt(side));
+  const pixel = n.mul(side).add(v).mul(side).add(h).mul(64).add(c);
+  const a = load(index(param(1, bfloat16, batch * side * side * 64), pixel, inside(v).and(inside(h))));
+  const b = load(index(param(2, bfloat16, 64 * 9 * 64), f.mul(9).add(ky.mul(3)).add(kx).mul(64).add(c)));
+  const sum = reduce(opCarrier(Ops.ADD, dtypes.float32), [a.cast(dtypes.float32).mul(b.cast(dtypes.float32))], [
+    ky,
+    kx,
+    c,
+  ]);
+  const at = n.mul(side).add(y).mul(side).add(x).mul(64).add(f);
+  return sink([store(index(param(0, dtypes.float32, batch * side * side * 64), at), sum)]);
+}
+
+Deno.test("shared units: a convolution, whose pixels and sums are merged axes", () => {
+  const merges = "MERGE:1:2 MERGE:0:1 MERGE:3:4 MERGE:2:3 PADTO:0:128",
+    unit = `TC:-1:${numberOf(bfloat16, 64)} LOCAL:0:2`;
+  const p = expectSame(convolution(2, 5), `${merges} ${unit} ${staged(3)}`);
+  assertEquals([count(p, Ops.WMMA), p.grid!.size], [4, [128, 2, 1]]);
+});
+
+Deno.test(
+  "shared units: convolutions are on them where their channels fill rows, else on lanes",
+  optimized(() => {
+    const p = toProgram(convolution(64, 56), HOPPER), unit = p.uops.find((u) => u.op === Ops.WMMA)!;
+    assert(p.opts!.startsWith("MERGE") && unit.arg!.toString().startsWith("m64n"), p.opts);
+  }),
+);
+
+Deno.test("shared units: lanes exchange sums, so that each stores 16 bytes of a row of 16-bit results", () => {
+  const unit = `TC:-1:${numberOf(float16, 128)}`, sizes = [64, 128, 128] as const, { float32 } = dtypes;
+  for (const [stored, shuffles, lanes] of [[float16, 64, 8], [float32, 0, 2]] as const) {
+    const p = expectSame(productKernel(...sizes, { dtype: float16, bias: true, stored }), `${unit} ${staged(2)}`);
+    assertEquals(count(p, Ops.SHUFFLE), shuffles);
+    const results = p.uops.filter((u) =>
+      u.op === Ops.STORE && u.src[1].dtype.scalar === stored && u.src[1].dtype.count > 1
+    );
+    assertEquals(
+      new Set(results.map((u) => u.src[1].dtype.count)),
+      new Set(stored === float32 ? [lanes, 64] : [lanes]),
+    );
+  }
 });
 
 Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in the next block", () => {
