@@ -1,6 +1,6 @@
 /**
- * Plots for notebooks and files: lines, dots and histograms of lists of numbers, as SVG. In: values that were read
- * (`await t.data()`); out: what a notebook shows as the last line of a cell. Images are `display(t, { image: true })`.
+ * Plots for notebooks and files: lines, dots, histograms and matrices of numbers, as SVG. In: values that were read
+ * (`await t.data()`); out: what a notebook shows as the last line of a cell. Photographs are `display(t, { image: true })`.
  *
  * @module
  */
@@ -8,6 +8,7 @@ import { ArgumentError } from "../helpers/errors.ts";
 import { checkInteger, checkOptions, describe } from "../helpers/options.ts";
 import { drawn, FRAME_OPTIONS, type FrameOptions } from "./frame.ts";
 import { type Curve, plotCurves } from "./curves.ts";
+import { heatMap, type ImageOptions } from "./heat_map.ts";
 
 /** Numbers: a list or a TypedArray. */
 export type Numbers = ArrayLike<number | bigint>;
@@ -52,15 +53,18 @@ export interface PlotApi {
   scatter(x: Numbers, y: Numbers, options?: FrameOptions): Plot;
   /** How many values are in each of equal intervals; what is not finite is left out. @throws {ArgumentError} */
   hist(values: Numbers, options?: HistOptions): Plot;
+  /** A square for each number of a matrix, by rows; brighter for larger ones. @throws {ArgumentError} @throws {ShapeError} */
+  image(rows: ArrayLike<Numbers>, options?: ImageOptions): Plot;
 }
 
 /**
- * Plots: `plot.line`, `plot.scatter`, `plot.hist`.
+ * Plots: `plot.line`, `plot.scatter`, `plot.hist`, `plot.image`.
  *
  * ```ts
  * import { plot } from "./train.ts";
  * const waves = plot.line({ sine: [0, 0.8, 0.9, 0.1], cosine: [1, 0.5, -0.4, -1] }, { title: "waves" });
  * console.log(waves.svg.match(/<path/g)!.length, plot.hist([1, 1, 2, 9], { bins: 4 }).svg.includes("<rect")); // 2 true
+ * console.log(plot.image([[1, 2], [3, 4]], { title: "weights" }).svg.includes("<image")); // true
  * ```
  */
 export const plot: PlotApi = {
@@ -90,5 +94,8 @@ export const plot: PlotApi = {
     for (const v of list) counts[Math.min(bins - 1, Math.floor((v - low) / width))]++;
     const bars = counts.map((count, i) => [low + i * width, count] as const);
     return new Plot(drawn(action, new Map([["", bars]]), "", { width }, options));
+  },
+  image(rows, options = {}) {
+    return new Plot(heatMap(rows, options));
   },
 };

@@ -9,5 +9,6 @@ export { type Curve, plotCurves, type PlotOptions } from "./curves.ts";
 export type { FrameOptions } from "./frame.ts";
 export { EarlyStopping, type EarlyStoppingOptions } from "./early_stopping.ts";
 export { type HistOptions, type Numbers, Plot, plot, type PlotApi } from "./plot.ts";
+export type { ImageOptions } from "./heat_map.ts";
 export { Progress, progress, type ProgressOptions } from "./progress_bar.ts";
 export { SummaryWriter } from "./tensorboard.ts";

@@ -25,6 +25,37 @@ Deno.test("plot: bars stand on zero, and count all", () => {
   assert.ok(Math.abs(y0 + h0 - (y1 + h1)) < 0.2 && Math.abs(h0 / h1 - 3) < 0.02, `${[y0, h0, y1, h1]}`);
 });
 
+/** The bytes of the pixels of a picture, a row after the other, as the PNG inside of it stores them. */
+function pixelsOf(svg: string, columns: number): number[][] {
+  const png = Uint8Array.from(atob(/base64,([^"]+)"/.exec(svg)![1]), (c) => c.charCodeAt(0));
+  // signature and header take 33 bytes; a block has 8 before it, and deflate 7
+  const view = new DataView(png.buffer), end = 41 + view.getUint32(33), row = columns * 4 + 1, rows: number[][] = [];
+  for (let at = 41 + 7; at + row <= end; at += row) rows.push([...png.subarray(at + 1, at + row)]);
+  return rows;
+}
+
+Deno.test("plot: of a matrix each number is a pixel, brighter for larger ones, and NaN is open", () => {
+  const { svg } = plot.image([[0, 1], [NaN, Infinity], [-7, 0.5]], { title: "<m>", low: 0, high: 1 });
+  const [dark, bright, middle] = [[68, 1, 84, 255], [253, 231, 37, 255], [33, 145, 140, 255]];
+  assert.deepEqual(pixelsOf(svg, 2), [[...dark, ...bright], [0, 0, 0, 0, ...bright], [...dark, ...middle]]);
+  assert.ok(svg.includes("&#60;m&#62;") && !svg.includes("NaN"));
+  assert.deepEqual(pixelsOf(plot.image([new Float32Array([3, 9])]).svg, 2), [[...dark, ...bright]]);
+  for (const rows of [[[5]], [[NaN]], [[2n, 2n]]] as number[][][]) {
+    assert.doesNotMatch(plot.image(rows).svg.replace(/<style>.*?<\/style>/s, ""), /NaN|Infinity|undefined/);
+  }
+  assert.throws(
+    () => plot.image([[1, 2], [3]]),
+    /Cannot plot an image shapes \[2\] and \[1\]: rows must be of one length/,
+  );
+  assert.throws(
+    () => plot.image([] as number[][]),
+    /rows must be lists of numbers \(await t\.tolist\(\)\), not a list of 0/,
+  );
+  assert.throws(() => plot.image([1, 2] as never), /rows must be lists of numbers/);
+  assert.throws(() => plot.image([[1]], { lo: 3 } as never), /unknown option "lo"/);
+  assert.throws(() => plot.image([[1]], { low: "3" as never }), /low must be a number/);
+});
+
 Deno.test("plot: notebooks show it, and mistakes are told", () => {
   const shown = plot.line([1, 2]) as unknown as Record<symbol, () => Record<string, string>>;
   assert.match(shown[Symbol.for("Jupyter.display")]()["image/svg+xml"], /^<svg/);
