@@ -76,6 +76,7 @@ const REASONS: readonly (readonly [names: string, reason: string])[] = [
     "Tensor.noGrad Tensor.inferenceMode Tensor.enableGrad Tensor.isGradEnabled",
     "it is about gradients, and gives none",
   ],
+  ["shard reshard shardInPlace shardLike", "values stay what they are: where they lie is tested"],
   ["viewOf Tensor.invalids Tensor.fromBlob", "it gives memory as it is"],
 ];
 const REASON_OF: ReadonlyMap<string, string> = new Map(
