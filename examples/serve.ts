@@ -5,13 +5,16 @@
  *     deno task serve model.gguf --port 8000 --device CLANG
  *
  * Options: --port N (8000), --host ADDRESS (127.0.0.1: only this machine), --device D, --context N, --key KEY that clients
- * must show, --queue N requests that may wait (16), --sequences N requests that are answered at once (4).
+ * must show, --queue N requests that may wait (16), --sequences N requests that are answered at once (4),
+ * --speculate N tokens that are guessed and computed together (0).
  */
 import { parseArgs } from "@std/cli/parse-args";
 import { Device } from "../mod.ts";
 import { LanguageModel, serve } from "../src/llm/llm.ts";
 
-const args = parseArgs(Deno.args, { string: ["port", "host", "device", "context", "key", "queue", "sequences"] }) as
+const args = parseArgs(Deno.args, {
+  string: ["port", "host", "device", "context", "key", "queue", "sequences", "speculate"],
+}) as
   & Record<string, string | undefined>
   & { _: string[] };
 const path = args._[0] === undefined ? new URL("models/stories260K.gguf", import.meta.url) : String(args._[0]);
@@ -24,6 +27,7 @@ const server = serve(model, {
   port: Number(args.port ?? 8000),
   ...args.host === undefined ? {} : { hostname: args.host },
   ...args.key === undefined ? {} : { key: args.key },
+  ...args.speculate === undefined ? {} : { speculate: Number(args.speculate) },
   ...args.queue === undefined ? {} : { queue: Number(args.queue) },
 });
 console.log(

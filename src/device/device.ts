@@ -100,7 +100,9 @@ function lookup(name: string): Backend {
   if (backend === undefined) {
     throw new DeviceError(`use device "${name}"`, {
       device: name,
-      reason: `known devices are ${[...backends.keys()].join(", ")}`,
+      reason: backends.size === 0
+        ? "there are no devices; import mod.ts, too, which brings them"
+        : `known devices are ${[...backends.keys()].join(", ")}`,
     });
   }
   return backend;

@@ -254,7 +254,7 @@ Deno.test("server: a full queue says so, a client that vanishes frees its place"
 
 Deno.test("server: requests at once are answered side by side, each as alone", async () => {
   using several = await LanguageModel.load(STORIES, { context: 128, sequences: 3 });
-  const to = new ModelServer(several, { queue: 1 }), order: number[] = [];
+  const to = new ModelServer(several, { queue: 1, speculate: 3 }), order: number[] = [];
   const ask = async (i: number): Promise<string> => {
     const body = JSON.stringify({ ...greedy, prompt: PROMPT, stream: true });
     const { body: stream } = await to.handle(new Request("http://x/v1/completions", { method: "POST", body }));

@@ -94,6 +94,11 @@ export class Decoder {
     return this.scores(t === 1 ? x : x.at(last).reshape([1, this.spec.dim])).reshape([this.vocabulary]);
   }
 
+  /** The logits, float32 `[T, vocabulary]`, behind each token, as {@linkcode Decoder.logits} behind one. */
+  logitsOfAll(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
+    return this.scores(this.hidden(tokens, { start, end: start.add(tokens.shape[0]) }, cache));
+  }
+
   /** What stands behind the last norm of each token: float32 `[T, dim]`. Writes to the cache. Lazy. */
   states(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
     return this.finalNorm(this.hidden(tokens, { start, end: start.add(tokens.shape[0]) }, cache));

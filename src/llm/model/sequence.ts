@@ -4,6 +4,7 @@
  *
  * @module
  */
+import { dtypes } from "../../dtype/dtype.ts";
 import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
@@ -22,6 +23,8 @@ export interface TokenLogprobs {
 /** A token that was chosen. */
 export interface NextToken {
   readonly id: number;
+  /** Whether it was guessed, and computed with the one before. */
+  readonly guessed: boolean;
   readonly logprobs: TokenLogprobs | undefined;
 }
 
@@ -31,6 +34,31 @@ export interface TokenConstraint {
   mask(): Uint32Array<ArrayBuffer>;
   /** Takes the token that came. @throws {ArgumentError} where it may not */
   accept(id: number): void;
+}
+
+/**
+ * Tokens that may follow, at most `count`: guesses, which are computed together and kept as far as they are what is chosen
+ * (speculative decoding, https://arxiv.org/abs/2211.17192; here each position draws the same with or without guesses).
+ */
+export type Guesser = (tokens: readonly number[], count: number) => readonly number[] | Promise<readonly number[]>;
+
+/** How tokens are guessed. */
+export interface Speculation {
+  readonly count: number;
+  readonly guess: Guesser;
+}
+
+/** The tokens that followed when the last few stood there before (https://arxiv.org/abs/2304.04487). */
+export function guessByRepetition(tokens: readonly number[], count: number): readonly number[] {
+  const n = tokens.length;
+  for (const size of [3, 2]) {
+    for (let at = n - size - 1; at >= 0; at--) {
+      let same = 0;
+      while (same < size && tokens[at + same] === tokens[n - size + same]) same++;
+      if (same === size) return tokens.slice(at + size, at + size + count);
+    }
+  }
+  return [];
 }
 
 /** Tokens that are computed together while a text is read. */
@@ -47,6 +75,7 @@ export interface SequenceMemory {
 interface Choice {
   readonly sampling: Sampling;
   readonly constraint: TokenConstraint | undefined;
+  readonly speculation: Speculation | undefined;
   readonly numbers: Tensor;
   readonly seed: Tensor;
 }
@@ -59,6 +88,8 @@ export class Sequence {
   private readonly held: number[] = [];
   /** Those of the text that are not yet; a step takes the last ones. */
   private rest: readonly number[] = [];
+  /** Guesses that were right, in order; they are in the cache, but for the last. */
+  private ahead: number[] = [];
   /** The last token, where a step of its own chose it. */
   private token: Tensor | undefined;
   private choice: Choice | undefined;
@@ -71,8 +102,10 @@ export class Sequence {
   private readonly chunk: number;
   private readonly last: Variable;
   private readonly copied: Variable;
+  private readonly starts: Map<number, Variable> = new Map();
   private readonly stepped: JitFunction<[token: Tensor, start: Tensor, last: Tensor, ...Sampler], Sampled>;
   private readonly chosen: JitFunction<[logits: Tensor, position: Tensor, ...Sampler], Sampled>;
+  private readonly checked: JitFunction<[tokens: Tensor, start: Tensor, ...Sampler], Tensor>;
   private readonly read: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
   private readonly states: JitFunction<[tokens: Tensor, start: Tensor], Tensor>;
 
@@ -106,6 +139,16 @@ export class Sequence {
     this.chosen = jit((logits: Tensor, position: Tensor, ...sampler: Sampler) =>
       choose(logits.at(row), position, sampler, [])
     );
+    this.checked = jit((tokens: Tensor, start: Tensor, ...[numbers, seed, mask, plan]: Sampler) => {
+      const logits = decoder.logitsOfAll(tokens, start, layers), [n] = tokens.shape;
+      const at = (i: number) =>
+        sample(logits.at(i), plan, { numbers, seed, position: start.add(i), counts, bias, mask });
+      const ids = plan.greedy && !plan.bias
+        ? logits.argmax(-1).cast(dtypes.int32)
+        : Tensor.cat(Array.from({ length: n }, (_, i) => at(i).token));
+      Tensor.realize([ids, ...whole]);
+      return ids;
+    });
     this.states = jit((tokens: Tensor, start: Tensor) => {
       const x = decoder.states(tokens, start, layers);
       Tensor.realize([x, ...whole]);
@@ -148,6 +191,7 @@ export class Sequence {
     this.chosen.reset();
     this.read.reset();
     this.states.reset();
+    this.checked.reset();
   }
 
   private tensor(ids: readonly number[], size: number): Tensor {
@@ -178,17 +222,25 @@ export class Sequence {
    *
    * @throws {ArgumentError} for more tokens than the context has
    */
-  begin(tokens: readonly number[], sampling: Sampling, constraint?: TokenConstraint): number {
+  begin(
+    tokens: readonly number[],
+    sampling: Sampling,
+    constraint?: TokenConstraint,
+    speculation?: Speculation,
+  ): number {
     const { context, device } = this.decoder;
     checkRoom(tokens.length, context);
     const common = this.common(tokens);
     this.held.length = common;
     this.rest = tokens.slice(common);
+    this.ahead = [];
     this.token = undefined;
     this.prepare(tokens, sampling);
     this.choice = {
       sampling,
       constraint,
+      // what depends on the tokens before cannot be chosen for several at once
+      speculation: sampling.plan.penalties || sampling.plan.logprobs >= 0 || constraint ? undefined : speculation,
       numbers: new Tensor(sampling.numbers, { device }).realize(),
       seed: new Tensor(Uint32Array.of(sampling.seed), { device }).realize(),
     };
@@ -200,11 +252,11 @@ export class Sequence {
   }
   /** Whether a step is of a single token, as those of other sequences. */
   get single(): boolean {
-    return this.rest.length === 1;
+    return this.rest.length === 1 && this.ahead.length === 0;
   }
   /** Whether no token fits any more. */
   get full(): boolean {
-    return this.held.length >= this.decoder.context;
+    return this.held.length >= this.decoder.context && this.ahead.length === 0;
   }
   /** The token of a step. */
   get input(): number {
@@ -233,11 +285,40 @@ export class Sequence {
 
   /** Chooses the token behind the text. */
   async step(): Promise<NextToken> {
+    const known = this.ahead.shift() ?? await this.guessed();
+    if (known !== undefined) return { id: known, logprobs: undefined, guessed: true };
     const many = this.rest.length > 1, { chunk, token } = this;
     const input = token ?? this.tensor(this.rest, many ? chunk : 1);
     const start = (many ? this.chunkStart : this.position).bind(this.held.length);
     const next = this.stepped(input, start, this.last.bind(this.rest.length - 1), ...this.sampler());
     return await this.take(next, next.token);
+  }
+  /** The position of the first of so many tokens. */
+  private startOf(size: number): Variable {
+    let start = this.starts.get(size);
+    if (start === undefined) {
+      this.starts.set(size, start = new Variable(`start${size}`, 0, this.decoder.context - size));
+    }
+    return start;
+  }
+  /** Chooses tokens where guesses stand, and keeps those up to the first guess that is wrong. Gives the first of them. */
+  private async guessed(): Promise<number | undefined> {
+    const { speculation } = this.choice!, { held, rest } = this;
+    if (speculation === undefined || !this.single) return undefined;
+    const size = speculation.count + 1;
+    if (held.length + size > this.decoder.context) return undefined;
+    const guesses = await speculation.guess([...held, ...rest], speculation.count);
+    if (guesses.length === 0) return undefined;
+    const input = this.tensor([...rest, ...guesses], size);
+    const chosen = await this.checked(input, this.startOf(size).bind(held.length), ...this.sampler())
+      .data() as Int32Array;
+    let right = 0;
+    while (right < guesses.length && guesses[right] === chosen[right]) right++;
+    held.push(...rest, ...guesses.slice(0, right));
+    this.rest = [chosen[right]];
+    this.token = undefined;
+    this.ahead = [...chosen.subarray(1, right + 1)];
+    return chosen[0];
   }
   /** Chooses the token behind the text from the logits `[n, vocabulary]` of a batch. */
   async choose(logits: Tensor): Promise<NextToken> {
@@ -254,7 +335,7 @@ export class Sequence {
     this.choice!.constraint?.accept(id);
     this.rest = [id];
     this.token = token;
-    return { id, logprobs: await logprobsOf(next) };
+    return { id, logprobs: await logprobsOf(next), guessed: false };
   }
 
   /** Puts bias and counts on the device. */

@@ -13,7 +13,7 @@ import { Variable } from "../../tensor/variable.ts";
 import type { Decoder } from "./decoder.ts";
 import type { LayerCache } from "./linear_layers.ts";
 import type { Sampling } from "./sampler.ts";
-import { CHUNK, type NextToken, Sequence, type TokenConstraint } from "./sequence.ts";
+import { CHUNK, type NextToken, Sequence, type Speculation, type TokenConstraint } from "./sequence.ts";
 
 /** A text that is written. */
 interface Member {
@@ -87,11 +87,12 @@ export class SequenceBatch {
     sampling: Sampling,
     onRead?: (cached: number) => void,
     constraint?: TokenConstraint,
+    speculation?: Speculation,
   ): AsyncGenerator<NextToken> {
     const sequence = this.sequenceFor(tokens), member: Member = { sequence, wants: undefined };
     this.members.add(member);
     try {
-      const known = sequence.begin(tokens, sampling, constraint);
+      const known = sequence.begin(tokens, sampling, constraint, speculation);
       onRead?.(known);
       while (!sequence.full) {
         member.wants = Promise.withResolvers();

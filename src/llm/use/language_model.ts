@@ -16,6 +16,7 @@ import { readHfFolder } from "../files/hf_folder.ts";
 import { Decoder } from "../model/decoder.ts";
 import type { ModelSpec } from "../model/model_spec.ts";
 import { samplingOf } from "../model/sampler.ts";
+import { guessByRepetition, type Speculation } from "../model/sequence.ts";
 import { type Pooling, SequenceBatch } from "../model/sequence_batch.ts";
 import { type ChatMessage, renderChat } from "../text/chat_template.ts";
 import { type ToolForm, toolFormOf } from "../text/tool_calls.ts";
@@ -169,15 +170,17 @@ export class LanguageModel {
     const constraint = this.constraints.of(action, options), masked = constraint !== undefined;
     const sampling = samplingOf(action, options, decoder.vocabulary, Math.min(logprobs, decoder.vocabulary), masked);
     const filter = new StopFilter(stopTexts(action, options.stop)), { signal } = options;
+    const speculation = this.speculationOf(action, options), onRead = (n: number) => cached = n;
     if (ids.length === 0) {
       throw new ArgumentError(action, { reason: "the prompt is empty, and the model has no token to begin with" });
     }
     const began = performance.now(),
       stream = tokenizer.stream({ continues: masked || ids.some((id) => tokenizer.bytesOf(id).length > 0) });
-    let first = began, count = 0, cached = 0, finish: FinishReason = "length", stopped = false;
+    let first = began, count = 0, cached = 0, guessed = 0, finish: FinishReason = "length", stopped = false;
     if (limit > 0) {
-      for await (const next of this.batch.generate(ids, sampling, (n) => cached = n, constraint)) {
+      for await (const next of this.batch.generate(ids, sampling, onRead, constraint, speculation)) {
         if (count++ === 0) first = performance.now();
+        if (next.guessed) guessed++;
         if (signal?.aborted) {
           finish = "abort";
           break;
@@ -205,6 +208,7 @@ export class LanguageModel {
       promptTokens: ids.length,
       cachedTokens: cached,
       completionTokens: count,
+      guessedTokens: guessed,
       finish,
       promptMs,
       completionMs,
@@ -222,6 +226,27 @@ export class LanguageModel {
     if (ids.length === 0) throw new ArgumentError("embed a text", { reason: "it is empty" });
     const x = await this.batch.pooled(ids, this.pooling), size = Math.hypot(...x) || 1;
     return x.map((v) => v / size);
+  }
+
+  /** At most `count` tokens that may follow, the most probable ones: how it helps another model. */
+  async guess(tokens: readonly number[], count: number): Promise<readonly number[]> {
+    const out: number[] = [], room = Math.min(count, this.decoder.context - tokens.length);
+    if (room <= 0) return out;
+    const greedy = samplingOf("guess tokens", {}, this.decoder.vocabulary);
+    for await (const { id } of this.batch.generate(tokens, greedy)) if (out.push(id) >= room) break;
+    return out;
+  }
+  private speculationOf(action: string, { speculate, draft }: GenerateOptions): Speculation | undefined {
+    const count = speculate === undefined
+      ? draft === undefined ? 0 : 4
+      : checkInteger(action, "speculate", speculate, 0);
+    if (count > 16) throw new ArgumentError(action, { reason: `speculate is ${count}, not from 0 to 16` });
+    if (draft === undefined) return count === 0 ? undefined : { count, guess: guessByRepetition };
+    const mine = this.tokenizer.vocabulary.tokens, theirs = draft.tokenizer.vocabulary.tokens;
+    if (mine !== theirs && (mine.length !== theirs.length || mine.some((t, i) => t !== theirs[i]))) {
+      throw new ArgumentError(action, { reason: "the draft model has other tokens" });
+    }
+    return { count, guess: (tokens, n) => draft.guess(tokens, n) };
   }
 
   /** A whole text. */

@@ -34,6 +34,8 @@ export interface ServeOptions {
   readonly queue?: number;
   /** Of a request, in bytes; 4 MB unless given. */
   readonly maxBody?: number;
+  /** How many tokens of answers are guessed and computed together; 0 unless given. */
+  readonly speculate?: number;
   /** How long a client may take to send its request; 30,000 ms unless given. */
   readonly bodyMs?: number;
 }
@@ -82,6 +84,7 @@ function nameIn(pathname: string): string {
 export class ModelServer {
   private readonly turns: Turns;
   private readonly maxBody: number;
+  private readonly speculate: number;
   private readonly bodyMs: number;
   private readonly key: string | undefined;
   private readonly created = Math.floor(Date.now() / 1000);
@@ -102,10 +105,12 @@ export class ModelServer {
     const action = "serve a model",
       count = (name: "queue" | "maxBody" | "bodyMs", fallback: number) =>
         options[name] === undefined ? fallback : checkInteger(action, name, options[name], 1);
-    checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs"]);
+    checkOptions(action, options, ["port", "hostname", "key", "queue", "maxBody", "bodyMs", "speculate"]);
     this.turns = new Turns(model.sequences, count("queue", 16));
     this.maxBody = count("maxBody", 4 << 20);
     this.bodyMs = count("bodyMs", 30_000);
+    this.speculate = options.speculate === undefined ? 0 : checkInteger(action, "speculate", options.speculate, 0);
+    if (this.speculate > 16) throw new ArgumentError(action, { reason: "speculate is not from 0 to 16" });
     this.key = options.key === undefined ? undefined : checkText(action, "key", options.key);
   }
 
@@ -278,7 +283,7 @@ export class ModelServer {
   }
   /** So many texts of a prompt; each of them draws otherwise. */
   private jobs({ count }: CommonRequest, job: Job): Job[] {
-    const { options } = job;
+    const options = { ...job.options, speculate: this.speculate };
     this.checkLength(job.prompt, this.model.decoder.context);
     this.model.checkConstraint(options);
     return Array.from({ length: count }, (_, i) => ({
