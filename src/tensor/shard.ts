@@ -14,7 +14,7 @@ import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { type MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
 import { bare, fromPairs } from "../uop/graph/complex.ts";
-import { checkTensor, cutHere, materializeShape, TensorBase } from "./handle/base.ts";
+import { checkTensor, cutHere, internals, materializeShape, TensorBase } from "./handle/base.ts";
 import { resolveAxis } from "./handle/axes.ts";
 import { holdMemory, type RealizeTensor } from "./realize.ts";
 
@@ -39,8 +39,8 @@ function listMesh(devices: readonly DeviceName[]): Mesh {
   return mesh;
 }
 
-/** Throws for what is no mesh. */
-function checkMesh(action: string, mesh: unknown): void {
+/** Throws for what is no mesh. @throws {ArgumentError} */
+export function checkMesh(action: string, mesh: unknown): void {
   if (mesh instanceof Mesh) return;
   throw new ArgumentError(action, {
     reason: `it takes a mesh, as Mesh.of({ data: 2 }), or a list of devices, not ${describe(mesh)}`,
@@ -151,11 +151,11 @@ export abstract class ShardTensor extends TensorBase {
     return this.divided("shard like a tensor", mesh, axes);
   }
 
-  /** This tensor along `spec`; `isStored`: whoever reads it gathers it. */
-  protected divided(action: string, mesh: MeshShape, spec: Spec, isStored = false): this {
+  /** This tensor along `spec`. */
+  private divided(action: string, mesh: MeshShape, spec: Spec): this {
     checkMesh(action, mesh);
     checkSpec(action, mesh, spec, this.shape);
-    const made = divide(materializeShape(cutHere(this.uop), this.shape), mesh, spec, isStored);
+    const made = divide(materializeShape(cutHere(this.uop), this.shape), mesh, spec, false);
     return holdMemory(this.wrapNew(made));
   }
 
@@ -173,6 +173,11 @@ export abstract class ShardTensor extends TensorBase {
     const { device } = this;
     return findGroup(device)?.members.map((d) => d.name) ?? [device];
   }
+}
+
+/** `t` on a mesh, divided along `spec` in memory alone: whoever reads it gathers it. */
+export function storedOn<T extends TensorBase>(t: T, mesh: MeshShape, spec: Spec): T {
+  return holdMemory(internals.wrap(t, divide(materializeShape(t.uop, t.shape), mesh, spec, true)));
 }
 
 let nextDivided = 1 << 26;

@@ -307,7 +307,10 @@ export abstract class Optimizer {
     const device = this.device ?? this.params[0].device;
     return new Tensor([value], { dtype: "float32", device, requiresGrad: false });
   }
-  /** Zeros for each slot, in memory of their own: float32, or the parameter's dtype where that is wider. */
+  /**
+   * Zeros for each slot, in memory of their own: float32, or the parameter's dtype where that is wider. They are divided
+   * among devices as the parameters are.
+   */
   protected moments(): Tensor[] {
     const zeros = (shape: number[], p: Tensor) =>
       Tensor.zeros(shape, {
@@ -317,7 +320,7 @@ export abstract class Optimizer {
       }).clone();
     const params = this.params.map(reals);
     if (this.fused) return [zeros([params.reduce((n, p) => n + p.numel(), 0)], params[0])];
-    return params.map((p) => zeros(p.shape, p));
+    return params.map((p) => this.device === undefined ? zeros(p.shape, p).shardLike(p) : zeros(p.shape, p));
   }
   /** `t` beside `other`, as the learning rate beside a parameter on another device. */
   protected beside(t: Tensor, other: Tensor): Tensor {

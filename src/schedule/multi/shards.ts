@@ -117,6 +117,20 @@ function apart(x: UOp, dims: readonly number[], counts: readonly number[]): UOp 
   return permute(reshape(pad(x, shape.map((n, i) => [0, whole[i] - n] as const)), parted), [...first, ...rest]);
 }
 
+/** Reduced over the ranks along `axis`, and divided among them along dimension `dim`. */
+function scattered(x: UOp, dim: number, mesh: MeshShape, axis: string, op: number): UOp {
+  return collective("reduceScatter", mesh, [axis], apart(x, [dim], [mesh.sizeOf(axis)]), op);
+}
+
+/** `make` of what is multiplied with numbers in `u`, multiplied with them: what differs in factors alone is reduced once. */
+function underFactors(u: UOp, make: (x: UOp) => UOp): UOp {
+  if (u.op !== Ops.MUL && u.op !== Ops.FDIV) return make(u);
+  const [a, b] = u.src;
+  if (b.op === Ops.CONST) return uop(u.op, u.dtype, [underFactors(a, make), b], u.arg);
+  if (a.op === Ops.CONST && u.op === Ops.MUL) return uop(u.op, u.dtype, [a, underFactors(b, make)], u.arg);
+  return make(u);
+}
+
 /** What graphs of shards are built with; nodes of one graph share it. */
 export class Moves {
   /** What assembled nodes were gathered from: whoever takes the own part of one takes that. */
@@ -125,13 +139,14 @@ export class Moves {
 
   /** The result of all ranks along `axis`, on each of them. */
   allReduce(s: Shards, axis: string): Shards {
-    const u = collective("allReduce", s.mesh!, [axis], s.u, s.partial.get(axis)!);
+    const mesh = s.mesh!, op = s.partial.get(axis)!;
+    const u = underFactors(s.u, (x) => collective("allReduce", mesh, [axis], x, op));
     return { ...s, u, partial: without(s.partial, axis) };
   }
   /** The result of all ranks along `axis`, divided among them along dimension `dim`. */
   reduceScatter(s: Shards, axis: string, dim: number): Shards {
-    const mesh = s.mesh!, blocks = apart(s.u, [dim], [mesh.sizeOf(axis)]);
-    const u = collective("reduceScatter", mesh, [axis], blocks, s.partial.get(axis)!);
+    const mesh = s.mesh!, op = s.partial.get(axis)!;
+    const u = underFactors(s.u, (x) => scattered(x, dim, mesh, axis, op));
     return { ...s, u, axes: s.axes.with(dim, axis), partial: without(s.partial, axis) };
   }
   /** All of dimension `dim`. */
@@ -212,8 +227,7 @@ export class Moves {
     if (
       u.op === Ops.COLLECTIVE && u.arg instanceof CollectiveArg && u.arg.kind === "allReduce" && u.arg.axes[0] === axis
     ) {
-      const blocks = apart(u.src[0], [dim], [mesh.sizeOf(axis)]);
-      return collective("reduceScatter", mesh, [axis], blocks, u.arg.op);
+      return scattered(u.src[0], dim, mesh, axis, u.arg.op);
     }
     const below = partBelow(u, dim, size, mesh.sizeOf(axis), (x, d) => this.part(x, d, mesh, axis));
     if (below !== undefined) return below;

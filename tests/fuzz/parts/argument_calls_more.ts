@@ -5,6 +5,8 @@
  */
 import * as dinograd from "../../../mod.ts";
 import { Device, nn, state, Tensor, Variable } from "../../../mod.ts";
+import { Mesh } from "../../../src/dist/dist.ts";
+import { MeshShape } from "../../../src/uop/core/sharding.ts";
 import { type Call, f32, free, made, type MakeCall, of } from "./argument_makers.ts";
 import { KIT_CLASSES, KIT_FUNCTIONS, KIT_MEMBERS } from "./argument_calls_kit.ts";
 import {
@@ -204,6 +206,10 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
     opts({ dtype: dtype("uint8"), shape: either([4], ints([4]), int(4)), offset: int(0), device: device("JS") }),
   ),
   "state.getParameters": free(any({ w: f32(2) })),
+  "state.place": made(() => {
+    const mesh = Mesh.of({ data: 2 }, { devices: ["JS", "JS:1"] });
+    return [any({ w: f32(2) }), instance(mesh, MeshShape), opts({ shard: text("data") })];
+  }),
   "state.getStateDict": free(any({ w: f32(2) }), opts({ prefix: text("a") })),
   "state.loadStateDict": made(() => [
     any({ w: f32(2).clone() }),

@@ -1,0 +1,52 @@
+/**
+ * Models on several devices: what a tree has of tensors, put on a mesh.
+ *
+ * @module
+ */
+import { ArgumentError } from "../helpers/errors.ts";
+import { checkOptions } from "../helpers/options.ts";
+import { checkMesh, storedOn } from "../tensor/shard.ts";
+import type { MeshShape } from "../uop/core/sharding.ts";
+import { getParameters } from "./state_dict.ts";
+
+/** Options of {@linkcode place}. */
+export interface MeshPlaceOptions {
+  /**
+   * The axis of the mesh that tensors are divided along in memory: each along its first dimension that divides evenly.
+   * They are gathered where they are read, and their gradients, and what an optimizer keeps for them, are divided alike:
+   * what others call fully sharded data parallel, or ZeRO. Absent: each device has all of each.
+   */
+  readonly shard?: string;
+}
+
+/**
+ * Puts the tensors of `tree` (weights, statistics, what an optimizer keeps) on the devices of a mesh, in place; returns
+ * the tree. Make the optimizer afterwards, or put it there, too.
+ *
+ * ```ts
+ * import { nn, state, Tensor } from "../../mod.ts";
+ * import { Mesh } from "../dist/dist.ts";
+ * const mesh = Mesh.of({ data: 2 }, { devices: ["JS", "JS:1"] });
+ * const model = state.place(new nn.Linear(4, 6), mesh, { shard: "data" });
+ * console.log(model.weight.sharding); // float32[6@data, 4]
+ * const x = Tensor.ones([8, 4]).shard(mesh, ["data", null]);
+ * console.log(model.call(x).sharding); // float32[8@data, 6]
+ * ```
+ * @throws {ArgumentError} for an axis that the mesh has not
+ */
+export function place<T>(tree: T, mesh: MeshShape, options: MeshPlaceOptions = {}): T {
+  const action = "place a tree on a mesh", { shard } = options;
+  checkOptions(action, options, ["shard"]);
+  checkMesh(action, mesh);
+  if (shard !== undefined && !mesh.names.includes(shard)) {
+    throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis "${shard}"` });
+  }
+  const count = shard === undefined ? 0 : mesh.sizeOf(shard), tensors = getParameters(tree);
+  for (const t of tensors) {
+    const dim = count === 0 ? -1 : t.shape.findIndex((n) => n > 0 && n % count === 0);
+    t.replace(storedOn(t, mesh, t.shape.map((_, i) => i === dim ? shard! : null)));
+  }
+  const [first, ...rest] = tensors;
+  first?.realize(rest);
+  return tree;
+}

@@ -1,0 +1,88 @@
+/**
+ * Models on a mesh: state.place, replicated and divided in memory, tensor-parallel layers, and optimizers on them. Losses are
+ * those of one device.
+ */
+import assert from "node:assert/strict";
+import { Device, GlobalCounters, jit, nn, state, Tensor } from "../../mod.ts";
+import { ColumnLinear, Mesh, RowLinear } from "../../src/dist/dist.ts";
+
+Device.default = "JS";
+const devices = ["JS", "JS:1", "JS:2", "JS:3"];
+const grid = Mesh.of({ data: 2, model: 2 }, { devices });
+
+type Up = { up: nn.Linear; down: nn.Linear };
+
+/** A model of two layers with the same weights each time. */
+function model(): Up {
+  Tensor.manualSeed(5);
+  return { up: new nn.Linear(6, 8), down: new nn.Linear(8, 4) };
+}
+
+/** Losses of twenty steps, with gradients clipped. */
+async function losses(m: Up, put: (t: Tensor) => Tensor, captured = false): Promise<number[]> {
+  Tensor.manualSeed(7);
+  const x = put(Tensor.randn([16, 6]).realize()).realize(),
+    y = put(Tensor.randint([16], { high: 4 }).realize()).realize();
+  const parameters = state.getParameters(m), opt = new nn.optim.AdamW(parameters, { lr: 0.03, weightDecay: 0.01 });
+  const step = (a: Tensor, b: Tensor): Tensor =>
+    Tensor.train(() => {
+      opt.zeroGrad();
+      const loss = m.down.call(m.up.call(a).gelu()).crossEntropy(b).backward();
+      opt.step();
+      return loss;
+    });
+  const run = captured ? jit(step) : step, out: number[] = [];
+  for (let i = 0; i < 20; i++) out.push(await run(x, y).item());
+  return out;
+}
+
+const want = await losses(model(), (t) => t);
+
+function near(got: readonly number[]): void {
+  assert.ok(want[19] < want[0] * 0.8);
+  want.forEach((v, i) => assert.ok(Math.abs(v - got[i]) <= 1e-5 * v, `step ${i}: ${got[i]} instead of ${v}`));
+}
+const rows = (mesh: Mesh, axis: string) => (t: Tensor): Tensor =>
+  t.shard(mesh, t.shape.map((_, i) => i === 0 ? axis : null));
+
+for (const captured of [false, true]) {
+  const how = captured ? "captured" : "not captured";
+  Deno.test(`place: data parallel, replicated, ${how}`, async () => {
+    near(await losses(state.place(model(), grid), rows(grid, "data"), captured));
+  });
+  Deno.test(`place: divided in memory, with gradients and what the optimizer keeps, ${how}`, async () => {
+    const line = Mesh.of({ data: 4 }, { devices }), m = state.place(model(), line, { shard: "data" });
+    assert.equal(m.up.weight.sharding, "float32[8@data, 6]");
+    near(await losses(m, rows(line, "data"), captured));
+    assert.equal(m.up.weight.sharding, "float32[8@data, 6]");
+    assert.equal(m.down.bias!.sharding, "float32[4@data]");
+  });
+}
+
+Deno.test("place: columns, then rows, with the batch divided along another axis", async () => {
+  const plain = model(), m = { up: new ColumnLinear(6, 8, grid), down: new RowLinear(8, 4, grid) };
+  for (const name of ["up", "down"] as const) {
+    m[name].weight.assign(plain[name].weight.shardLike(m[name].weight)).realize();
+    m[name].bias!.assign(plain[name].bias!.shardLike(m[name].bias!)).realize();
+  }
+  assert.equal(m.up.weight.sharding, "float32[8@model, 6]");
+  assert.equal(m.down.weight.sharding, "float32[4, 8@model]");
+  near(await losses(m, rows(grid, "data")));
+});
+
+Deno.test("place: a step on divided memory gathers each weight, and scatters each gradient", async () => {
+  const line = Mesh.of({ data: 4 }, { devices }), m = state.place({ w: Tensor.ones([8, 8]) }, line, { shard: "data" });
+  m.w.requiresGrad = true;
+  const opt = new nn.optim.Adam([m.w], { lr: 0.1 }), x = Tensor.randn([8, 8]).shard(line, ["data", null]).realize();
+  Tensor.train(() => x.matmul(m.w).square().sum().backward());
+  const before = GlobalCounters.collectiveCount;
+  Tensor.train(() => opt.step());
+  // the weight is gathered, the loss added up, the gradient added up and divided
+  assert.equal(GlobalCounters.collectiveCount - before, 3);
+  assert.deepEqual(state.getParameters(opt).map((t) => t.sharding).filter((s) => s.includes("@")), [
+    "float32[8@data, 8]",
+    "float32[8@data, 8]",
+    "float32[8@data, 8]",
+  ]);
+  assert.ok((await m.w.data()).every(Number.isFinite));
+});
