@@ -25,6 +25,7 @@ const TASKS: Readonly<Record<string, readonly [args: readonly string[], printed:
   "test:web": "web/web_test.ts runs it",
   "test:dist": "the suite runs its tests, fewer of them",
   "test:cuda": [["--suites", "card", "--only", "ptx"], /passed|nothing was tested/],
+  web: [["--no-serve", "--out", Deno.makeTempDirSync()], /^built /m],
   bundle: "web/web_test.ts does as it does, in a folder of its own",
   npm: "package/npm_test.ts does as it does, in a folder of its own",
   bench: [["--filter", "matmul_256"], /matmul_256\/WASM/],

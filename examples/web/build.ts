@@ -1,0 +1,52 @@
+/**
+ * `deno task web`: builds the page of examples/web and serves it: `--out FOLDER` (default dist/web), `--port N` (default
+ * 8000), `--no-serve` to build alone. The folder is static: any server can have it.
+ *
+ * @module
+ */
+import { parseArgs } from "@std/cli/parse-args";
+
+const HERE = new URL("./", import.meta.url), ROOT = new URL("../../", import.meta.url);
+const TYPES: Readonly<Record<string, string>> = {
+  html: "text/html; charset=utf-8",
+  css: "text/css",
+  js: "text/javascript",
+};
+
+/** Builds the page into a folder. @throws {Error} where the bundler fails */
+export async function buildPage(folder: string): Promise<void> {
+  await Deno.mkdir(folder, { recursive: true });
+  for (const name of ["gallery", "offline"]) {
+    const entry = new URL(`${name}.ts`, HERE).pathname, to = `${folder}/${name}.js`;
+    const args = ["bundle", "--quiet", "--no-lock", "--minify", "--platform", "browser", "-o", to, entry];
+    const { success, stderr } = await new Deno.Command(Deno.execPath(), { args, cwd: ROOT, stdout: "null" }).output();
+    if (!success) throw new Error(`deno bundle of ${name}.ts fails: ${new TextDecoder().decode(stderr)}`);
+  }
+  for (const name of ["index.html", "gallery.css"]) await Deno.copyFile(new URL(name, HERE), `${folder}/${name}`);
+}
+
+/** Serves a folder to this machine, isolated, so that WebAssembly has threads; `port` 0 takes a free one. */
+export function servePage(folder: string, port: number): Deno.HttpServer<Deno.NetAddr> {
+  return Deno.serve({ port, hostname: "127.0.0.1", onListen: () => {} }, async (request) => {
+    const { pathname } = new URL(request.url), name = pathname === "/" ? "index.html" : pathname.slice(1);
+    const body = /^[\w.-]+$/.test(name) ? await Deno.readFile(`${folder}/${name}`).catch(() => undefined) : undefined;
+    if (body === undefined) return new Response("not found", { status: 404 });
+    return new Response(body, {
+      headers: {
+        "content-type": TYPES[name.split(".").at(-1)!] ?? "application/octet-stream",
+        "cross-origin-opener-policy": "same-origin",
+        "cross-origin-embedder-policy": "require-corp",
+      },
+    });
+  });
+}
+
+if (import.meta.main) {
+  const args = parseArgs(Deno.args, { string: ["out", "port"], boolean: ["no-serve"] }), out = args.out ?? "dist/web";
+  await buildPage(out);
+  console.log(`built ${out}`);
+  if (!args["no-serve"]) {
+    const { addr } = servePage(out, Number(args.port ?? 8000));
+    console.log(`http://127.0.0.1:${addr.port}/`);
+  }
+}
