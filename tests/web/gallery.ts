@@ -1,7 +1,7 @@
 /**
  * Visits the gallery of examples/web in headless Chromium: it trains, reads what is drawn by keyboard and by pointer, runs
  * on WebGPU where there is an adapter, fits a phone, works offline. Prints what was seen as JSON; `--shots FOLDER` keeps
- * pictures.
+ * pictures, `--gpu` reads on WebGPU, too.
  *
  * @module
  */
@@ -23,7 +23,7 @@ export interface GallerySeen {
   readonly typed: string;
   readonly drawn: string;
   readonly cleared: string;
-  /** The status when WebGPU has read something; undefined without an adapter. */
+  /** The status when WebGPU has been chosen; undefined without an adapter. */
   readonly gpu: string | undefined;
   /** Width of the page on a screen of 360 pixels. */
   readonly width: number;
@@ -69,9 +69,16 @@ interface Driver {
   };
 }
 
+/** What the program is asked for. */
+interface Options {
+  readonly shots?: string;
+  /** Whether it reads on WebGPU, too: most of a minute where a processor stands for the card. */
+  readonly gpu: boolean;
+}
+
 const text = (id: string): string => `document.getElementById("${id}").textContent`;
 
-async function visit(page: Page, url: string, shots: string | undefined): Promise<GallerySeen> {
+async function visit(page: Page, url: string, { shots, gpu: reads }: Options): Promise<GallerySeen> {
   const errors: string[] = [],
     shot = async (name: string): Promise<void> => {
       if (shots !== undefined) await page.screenshot({ path: `${shots}/${name}.png`, fullPage: true });
@@ -118,9 +125,11 @@ async function visit(page: Page, url: string, shots: string | undefined): Promis
   if (devices.includes("WebGPU")) {
     await page.locator("#device").selectOption("WEBGPU");
     await page.waitForFunction(`/^Ready on WEBGPU/.test(${text("status")})`);
-    await page.locator("#clear").click();
-    await page.locator("#pad").click(); // a dot, which a network that has seen nothing reads as something
-    await page.waitForFunction(guessed);
+    if (reads) {
+      await page.locator("#clear").click();
+      await page.locator("#pad").click(); // a dot, which a network that has seen nothing reads as something
+      await page.waitForFunction(guessed);
+    }
     gpu = await page.locator("#status").innerText();
   }
   await page.setViewportSize({ width: 360, height: 780 });
@@ -135,7 +144,7 @@ async function visit(page: Page, url: string, shots: string | undefined): Promis
 }
 
 /** Builds and visits the page; text says why it could not. */
-async function browse(shots: string | undefined): Promise<GallerySeen | string> {
+async function browse(options: Options): Promise<GallerySeen | string> {
   const executablePath = await findBrowser();
   if (executablePath === undefined) return "no browser";
   let driver: Driver;
@@ -156,7 +165,7 @@ async function browse(shots: string | undefined): Promise<GallerySeen | string> 
     ];
     const browser = await driver.chromium.launch({ executablePath, args });
     try {
-      return await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, shots);
+      return await visit(await browser.newPage(), `http://127.0.0.1:${server.addr.port}/`, options);
     } finally {
       await browser.close();
       await server.shutdown();
@@ -167,6 +176,6 @@ async function browse(shots: string | undefined): Promise<GallerySeen | string> 
 }
 
 if (import.meta.main) {
-  console.log(JSON.stringify(await browse(parseArgs(Deno.args, { string: ["shots"] }).shots)));
+  console.log(JSON.stringify(await browse(parseArgs(Deno.args, { string: ["shots"], boolean: ["gpu"] }) as Options)));
   Deno.exit();
 }
