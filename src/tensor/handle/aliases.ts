@@ -6,7 +6,7 @@
  * @module
  */
 import type { DType } from "../../dtype/dtype.ts";
-import { type Arg, argOf, type AxesArg, ShapeArg, type Storage } from "../../uop/core/args.ts";
+import { type Arg, argOf, AxesArg, PairsArg, ShapeArg, type Storage } from "../../uop/core/args.ts";
 import { flip, permute, reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
@@ -109,23 +109,55 @@ function bottom(u: UOp): UOp {
   return u;
 }
 
-/** What view op `u` shows, from what it shows it as; undefined where it shows a part. */
-function undone(u: UOp, x: UOp): UOp | undefined {
-  const shape = shapeOf(u.src[0]);
+/** What undoes a view op, as an op on `x`, which is as `u` is; undefined where `u` shows a part. */
+function undoing(u: UOp, x: UOp): UOp | undefined {
   switch (u.op) {
     case Ops.RESHAPE:
-      return reshape(x, shape);
+      return uop(Ops.RESHAPE, x.dtype, [x], new ShapeArg(shapeOf(u.src[0])));
     case Ops.FLIP:
-      return flip(x, [...(u.arg as AxesArg).axes]);
+      return uop(Ops.FLIP, x.dtype, [x], u.arg);
     case Ops.PERMUTE: {
-      const inverse: number[] = [];
-      (u.arg as AxesArg).axes.forEach((a, i) => inverse[a] = i);
-      return permute(x, inverse);
+      const { axes } = u.arg as AxesArg;
+      return uop(Ops.PERMUTE, x.dtype, [x], new AxesArg(axes.map((_, i) => axes.indexOf(i))));
     }
     case Ops.DETACH:
       return x;
   }
   return undefined;
+}
+
+/** Part `u` as a part of part `of` of the same node; undefined where it is none. */
+function partOf(u: UOp, of: UOp): UOp | undefined {
+  if (u.op !== Ops.SHRINK || of.op !== Ops.SHRINK || u.src[0] !== of.src[0]) return undefined;
+  const outer = (of.arg as PairsArg).pairs, pairs = (u.arg as PairsArg).pairs;
+  if (pairs.some(([start, stop], i) => start < outer[i][0] || stop > outer[i][1])) return undefined;
+  const arg = new PairsArg(pairs.map(([start, stop], i) => [start - outer[i][0], stop - outer[i][0]]));
+  return uop(Ops.SHRINK, of.dtype, [of], arg);
+}
+
+/** A view, and what it was made of, which builders have merged. */
+interface Merged {
+  readonly view: UOp;
+  readonly of: UOp;
+}
+
+/** The views, outermost first, that make of `of` again what it has been merged to; undefined where that is unknown. */
+function stepsOf({ view, of }: Merged): UOp[] | undefined {
+  const chain: UOp[] = [bare(of)]; // down to what both show
+  for (let u = chain[0]; isAlias(u.op);) chain.push(u = u.src[0]);
+  const own: UOp[] = [];
+  for (let u = view;; u = u.src[0]) {
+    const at = chain.indexOf(u), k = at >= 0 ? at : chain.findIndex((c) => partOf(u, c) !== undefined);
+    if (k >= 0) {
+      let x: UOp | undefined = chain[0];
+      for (let i = 0; i < k && x !== undefined; i++) x = undoing(chain[i], x);
+      if (x === undefined) return undefined;
+      const made = at >= 0 ? x : uop(Ops.SHRINK, x.dtype, [x], partOf(u, chain[k])!.arg);
+      return shown(showAs(own, made), chain[0]).steps as UOp[];
+    }
+    if (!isAlias(u.op)) return undefined;
+    own.push(u);
+  }
 }
 
 /** Of a view that is not realized: it keeps what it is made of. */
@@ -136,8 +168,7 @@ class Strong<T extends Handle> implements Source<T> {
     private readonly next: Source<T> | undefined,
     private readonly epochOf: (t: T) => number,
     readonly over: UOp | undefined,
-    /** Where builders have merged it with the view that it was made of: both, as views of one node. */
-    private readonly merged?: { readonly view: UOp; readonly of: UOp },
+    private readonly merged?: Merged,
   ) {}
   get handle(): T | undefined {
     const own = still(this.named, this.epochOf);
@@ -155,13 +186,8 @@ class Strong<T extends Handle> implements Source<T> {
     if (hasMoved(base, moved)) return showAs(steps, reshape(moved.to, shapeOf(base)));
     if (still(this.named, this.epochOf) === undefined) return this.moveAbove(node, parent, moved);
     if (this.over !== undefined) return showAs(shown(node, this.over).steps, reshape(parent, shapeOf(this.over)));
-    if (this.merged === undefined) return undefined;
-    let x: UOp | undefined = parent;
-    for (let u = bare(this.merged.of); x !== undefined && isAlias(u.op); u = u.src[0]) x = undone(u, x);
-    if (x === undefined) return undefined;
-    const own: UOp[] = [];
-    for (let u = this.merged.view; isAlias(u.op); u = u.src[0]) own.push(u);
-    return showAs(own, x);
+    const made = this.merged && stepsOf(this.merged);
+    return made && showAs(made, reshape(parent, shapeOf(bare(this.merged!.of))));
   }
   /** As `move`, where what it was made of names something else by now: as a view of what that was a view of. */
   private moveAbove(node: UOp, parent: UOp, moved: Moved): UOp | undefined {
@@ -176,8 +202,8 @@ class Strong<T extends Handle> implements Source<T> {
     return base === over && x !== undefined ? showAs(steps, reshape(x, shapeOf(base))) : undefined;
   }
   weak(node: UOp, ofValue: boolean): Source<T> | undefined {
-    const { base, steps } = shown(node), { over } = this, ofMemory = isMemory(base);
-    const isNear = over !== undefined && still(this.named, this.epochOf) !== undefined;
+    const { base, steps } = shown(node), { over, merged } = this, ofMemory = isMemory(base);
+    const isNear = (over ?? merged) !== undefined && still(this.named, this.epochOf) !== undefined;
     const own = shown(isNear ? this.named.handle.uop : base).base;
     const { below } = this, isOwn = below !== undefined && !isFrom(base, below.from); // of a view that has been realized
     if (isOwn || (isNear && (ofValue || !ofMemory || !isMemory(own) || !isSameMemory(base, own)))) {
@@ -202,11 +228,11 @@ class Strong<T extends Handle> implements Source<T> {
     const links: Link<T>[] = [];
     let steps: Step[] = [], at: Source<T> | undefined = source;
     for (; at instanceof Strong; at = at.next) {
-      const { named, over } = at as Strong<T>;
+      const { named, merged } = at as Strong<T>, over = at.over ?? (merged && bare(merged.of));
       if (over === undefined) return links;
-      const own = shown(node, over);
-      if (own.base !== over) return links;
-      steps = [...steps, ...madeBy(own.steps)];
+      const own = at.over === undefined ? stepsOf(merged!) : shown(node, over).steps;
+      if (own === undefined || (at.over !== undefined && shown(node, over).base !== over)) return links;
+      steps = [...steps, ...madeBy(own)];
       if (still(named, source.epochOf) !== undefined && links.length < MAX_PATH) {
         links.push({ ...weakly(named), steps, shape: shapeOf(over), ofMemory: false });
       }

@@ -4,17 +4,14 @@
  *
  * @module
  */
-import { findGroup } from "../../device/group.ts";
-import { meshes } from "../../device/mesh.ts";
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { cutsGradients, wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
+import { cutsGradients, wantsLines } from "../../helpers/env.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
 import { type Line, Site } from "../../helpers/stack.ts";
-import { checkShards } from "../../schedule/multi/lower_shards.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
@@ -117,6 +114,9 @@ function epochOf(t: TensorBase): number {
 }
 let epochs: (t: TensorBase) => number;
 
+/** Whether a tensor is a value that only happens to be what is in memory, or ends in another order of what has become memory. */
+let isOfValue: (t: TensorBase) => boolean;
+
 /** What the tensors of `path` are, each a view of the one before it, where the first is `top` and below that `base` is `now`; undefined where that is unknown. */
 let movedBy: (path: readonly TensorBase[], base: UOp, now: UOp, top: UOp) => (UOp | undefined)[];
 
@@ -182,6 +182,7 @@ export abstract class TensorBase {
 
   static {
     epochs = (t) => t.epoch;
+    isOfValue = (t) => t.isValue || isTurned(t.node);
     movedBy = (path, base, now, top) => {
       const was = path.map((t) => t.present), made: (UOp | undefined)[] = [top];
       for (let i = 1; i < path.length; i++) {
@@ -229,8 +230,7 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) node.line = new Site();
-    if (meshes.count > 0 && findGroup(deviceOf(node) ?? "") !== undefined) checkShards(bare(node));
+    if (node.line === undefined && wantsLines()) node.line = new Site();
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }
 
@@ -246,7 +246,7 @@ export abstract class TensorBase {
     if (node.becomes === undefined) return node;
     let u = node.becomes;
     while (u.becomes !== undefined) u = u.becomes;
-    if (this.source !== undefined) this.source = this.source.weak(node, this.aliases()[0].isValue);
+    if (this.source !== undefined) this.source = this.source.weak(node, isOfValue(this.aliases()[0]));
     return this.node = u;
   }
   /** Points the handle at another node of the same shape and dtype. */
@@ -291,7 +291,7 @@ export abstract class TensorBase {
    */
   protected refresh(all = false, isRead = false): boolean {
     const path = this.aliases(), [top] = path;
-    const { base, steps } = shown(top.present), hasMemory = isMemory(base) && !top.isValue;
+    const { base, steps } = shown(top.present), hasMemory = isMemory(base) && !isOfValue(top);
     if (path.length > 1 && isStale(hasMemory ? newestOf(base) : top.present) && this.part(path, base)) {
       return this.refresh(all, isRead);
     }
@@ -383,7 +383,7 @@ export abstract class TensorBase {
   /** Points the handle at a copy of what it names: a view stays one. */
   protected keepCopy(copy: UOp): void {
     if (this.source === undefined) return this.rename(copy);
-    const source = this.source.weak(this.node, this.aliases()[0].isValue);
+    const source = this.source.weak(this.node, isOfValue(this.aliases()[0]));
     this.follows = false;
     this.setUop(copy);
     this.source = source;
@@ -638,6 +638,13 @@ export function checkSameDevice(action: string, a: UOp, b: UOp): void {
     device: q,
     reason: `both must be on one device; move one with .to("${p}")`,
   });
+}
+
+/** Whether a node is a value, in another order than what it ends in, which has become memory by itself. */
+function isTurned(u: UOp): boolean {
+  let turns = false;
+  for (; isAlias(u.op); u = u.src[0]) turns ||= u.op !== Ops.RESHAPE && u.op !== Ops.DETACH;
+  return turns && !isMemory(u);
 }
 
 /** Whether a node shows memory that somebody has put values in: a constant on a device is none. */
