@@ -7,7 +7,7 @@
  */
 import type { DType } from "../../dtype/dtype.ts";
 import { type Arg, argOf, AxesArg, PairsArg, ShapeArg, type Storage } from "../../uop/core/args.ts";
-import { flip, permute, reshape } from "../../uop/core/build_movement.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
 import { Ops } from "../../uop/core/ops.ts";
 import { shapeOf } from "../../uop/core/shape.ts";
 import { type UOp, uop } from "../../uop/core/uop.ts";
