@@ -68,7 +68,7 @@ function keptBy(x: readonly number[], { topK = 0, topP = 1, minP = 0 }: Sampling
 
 Deno.test("sampler: the device chooses what a scalar model chooses", async () => {
   const random = new Random(4), taken = { greedy: 0, drawn: 0, cut: 0 };
-  for (let n = 0; n < 70; n++) {
+  for (let n = 0; n < 30; n++) {
     const c = randomCase(random), { options } = c, words = new Uint32Array(2);
     c.mask?.forEach((may, i) => words[i >> 5] |= may ? 1 << (i & 31) : 0);
     const s = samplingOf("test", options, VOCAB, 2, c.mask !== undefined);
@@ -107,7 +107,7 @@ Deno.test("sampler: the device chooses what a scalar model chooses", async () =>
       assert.ok(Math.abs(have - (logit - total)) < 1e-4, `${have}, not ${logit - total}`);
     }
   }
-  assert.ok(taken.greedy > 10 && taken.drawn > 25 && taken.cut > 15, JSON.stringify(taken));
+  assert.ok(taken.greedy > 3 && taken.drawn > 12 && taken.cut > 6, JSON.stringify(taken));
 });
 
 Deno.test("sampler: stop texts are found however the text is cut", () => {

@@ -23,15 +23,15 @@ const BEGINS = [
 ];
 
 Deno.test("batch: stories are what they are alone, however they join", async () => {
-  using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 160 });
-  using together = await LanguageModel.load(STORIES, { device: "WASM", context: 160, sequences: 4 });
+  using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 128 });
+  using together = await LanguageModel.load(STORIES, { device: "WASM", context: 128, sequences: 2 });
   const random = new Random(6),
-    asked = Array.from({ length: 10 }, (_, i): [string, GenerateOptions] => [
+    asked = Array.from({ length: 7 }, (_, i): [string, GenerateOptions] => [
       BEGINS[i % BEGINS.length],
       {
-        maxTokens: random.int(5, 40),
-        ...i % 3 === 1 ? { temperature: 0.8, seed: i } : {},
-        ...i % 4 === 2 ? { repetitionPenalty: 1.3 } : {},
+        maxTokens: random.int(5, 30),
+        ...i % 5 === 1 ? { temperature: 0.8, seed: i } : {},
+        ...i === 2 ? { repetitionPenalty: 1.3 } : {},
       },
     ]);
   const want: string[] = [];
@@ -50,9 +50,9 @@ Deno.test("batch: stories are what they are alone, however they join", async () 
       running--;
     }
   };
-  await Promise.all([worker(false), worker(true), worker(false), worker(false)]);
+  await Promise.all([worker(false), worker(true)]);
   assert.deepEqual(got, want);
-  assert.equal(most, 4);
+  assert.equal(most, 2);
 });
 
 Deno.test("batch: random models of other kinds, too", async () => {
@@ -61,7 +61,7 @@ Deno.test("batch: random models of other kinds, too", async () => {
       decoder = new Decoder(file, name, "WASM");
     const greedy = samplingOf("test", {}, decoder.vocabulary), random = new Random(4);
     const prompts = Array.from(
-      { length: 3 },
+      { length: 2 },
       () => Array.from({ length: random.int(1, 9) }, () => random.below(decoder.vocabulary)),
     );
     const write = async (batch: SequenceBatch, prompt: readonly number[]) => {
@@ -72,14 +72,14 @@ Deno.test("batch: random models of other kinds, too", async () => {
     using one = new SequenceBatch(decoder);
     const want: number[][] = [];
     for (const p of prompts) want.push(await write(one, p));
-    using batch = new SequenceBatch(decoder, undefined, 3);
+    using batch = new SequenceBatch(decoder, undefined, 2);
     assert.deepEqual(await Promise.all(prompts.map((p) => write(batch, p))), want, name);
     assert.deepEqual(await write(batch, prompts[1]), want[1], name);
   }
 });
 
 Deno.test("batch: what another text has is copied, not read", async () => {
-  using model = await LanguageModel.load(STORIES, { device: "WASM", context: 160, sequences: 2 });
+  using model = await LanguageModel.load(STORIES, { device: "WASM", context: 128, sequences: 2 });
   const long = BEGINS[3].repeat(2), first = await model.complete(long, { maxTokens: 3 });
   const running = model.generate(long, { maxTokens: 20 });
   await running.next();
@@ -95,6 +95,6 @@ Deno.test("batch: what another text has is copied, not read", async () => {
     }
   }, /the model is generating 2 others/);
   await running.return(undefined as never);
-  using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 160 });
+  using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 128 });
   assert.equal(second.text, (await alone.complete(`${long} jumped`, { maxTokens: 3 })).text);
 });

@@ -16,26 +16,29 @@ const STORIES = new URL("../../examples/models/stories260K.gguf", import.meta.ur
 const PROMPT = 'Lily saw a big dog. The dog was big. Lily said, "Hello, dog!" The dog';
 
 Deno.test("speculation: stories are the same by repetition and by a draft model", async () => {
-  using model = await LanguageModel.load(STORIES, { device: "WASM", context: 160, sequences: 2 });
-  using draft = await LanguageModel.load(STORIES, { device: "WASM", context: 160 });
-  for (const how of [{}, { temperature: 0.7, seed: 4 }, { temperature: 1, topK: 5, seed: 2 }]) {
-    const options = { maxTokens: 90, ...how }, plain = await model.complete(PROMPT, options);
+  using model = await LanguageModel.load(STORIES, { device: "WASM", context: 128, sequences: 2 });
+  using draft = await LanguageModel.load(STORIES, { device: "WASM", context: 128 });
+  const ways = [[{}, { speculate: 4 }, { speculate: 4, draft }], [{ temperature: 0.7, seed: 4 }, {
+    speculate: 3,
+  }]] as const;
+  for (const [how, ...others] of ways) {
+    const options = { maxTokens: 60, ...how }, plain = await model.complete(PROMPT, options);
     assert.equal(plain.guessedTokens, 0);
-    for (const more of [{ speculate: 3 }, { speculate: 7 }, { speculate: 4, draft }]) {
+    for (const more of others) {
       const got = await model.complete(PROMPT, { ...options, ...more });
       assert.deepEqual([got.text, got.finish, got.completionTokens], [
         plain.text,
         plain.finish,
         plain.completionTokens,
       ]);
-      const least = "draft" in more && !("seed" in how) ? 80 : 1;
+      const least = "draft" in more && !("seed" in how) ? 50 : 1;
       assert.ok(got.guessedTokens >= least, `${got.guessedTokens} guesses of ${Object.keys({ ...how, ...more })}`);
     }
   }
   const want = (await model.complete(PROMPT, { maxTokens: 40 })).text;
-  const both = await Promise.all([4, 5].map((speculate) => model.complete(PROMPT, { maxTokens: 40, speculate })));
+  const both = await Promise.all([4, 0].map((speculate) => model.complete(PROMPT, { maxTokens: 40, speculate })));
   assert.deepEqual(both.map((b) => b.text), [want, want]);
-  const pressed = { maxTokens: 30, repetitionPenalty: 1.2 };
+  const pressed = { maxTokens: 8, repetitionPenalty: 1.2 };
   const penalized = await model.complete(PROMPT, { ...pressed, speculate: 4 });
   assert.deepEqual([penalized.text, penalized.guessedTokens], [(await model.complete(PROMPT, pressed)).text, 0]);
   await assert.rejects(() => model.complete("a", { speculate: 17 }), /speculate is 17, not from 0 to 16/);
@@ -55,7 +58,7 @@ Deno.test("speculation: random models go to the end of their context the same wa
     };
     const want = await write(0);
     assert.equal(want.length, decoder.context - 3);
-    for (const count of [1, 4]) assert.deepEqual(await write(count), want, name);
+    assert.deepEqual(await write(3), want, name);
   }
 });
 

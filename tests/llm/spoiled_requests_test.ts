@@ -95,7 +95,7 @@ async function send(path: string, body: BodyInit, to: ModelServer = server): Pro
 
 Deno.test("server: spoiled requests are answered, and the next good one too", async () => {
   const random = new Random(31), statuses = new Map<number, number>();
-  for (let n = 0; n < 300; n++) {
+  for (let n = 0; n < 200; n++) {
     const [path, good] = random.pick(GOOD);
     let body = spoiled(good, random) as Body;
     if (random.below(3) === 0) body = spoiled(body, random) as Body;
@@ -114,7 +114,7 @@ Deno.test("server: spoiled requests are answered, and the next good one too", as
       );
     } else assert.doesNotMatch(text, /"server_error"/, cut.slice(0, 500));
   }
-  assert.ok(statuses.get(200)! > 20 && statuses.get(400)! > 150, JSON.stringify([...statuses]));
+  assert.ok(statuses.get(200)! > 10 && statuses.get(400)! > 80, JSON.stringify([...statuses]));
   for (const [path, good] of GOOD) {
     const [status, text] = await send(path, JSON.stringify(good));
     assert.equal(status, 200, text);
