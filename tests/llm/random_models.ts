@@ -16,6 +16,9 @@ const LAYERS = 3, DIM = 64, HEADS = 4, KV = 2, FFN = 96, VOCAB = 64, EXPERTS = 4
 /** Sizes of latent attention. */
 const LATENT = { rank: 32, queryRank: 24, key: 24, value: 20, turned: 8 };
 
+/** Sizes of the gated delta rule. */
+const STATE = { conv: 4, inner: 64, key: 16, heads: 4, groups: 2 };
+
 /** What makes a model different from a Llama. */
 interface Variant {
   readonly architecture: string;
@@ -43,6 +46,8 @@ interface Variant {
   readonly dense?: number;
   /** Keys and values of a latent vector, and queries too. */
   readonly latent?: "keys" | "queries";
+  /** A state instead of attention. */
+  readonly recurrent?: "mamba" | "delta";
   readonly sinks?: boolean;
   readonly tied?: boolean;
   readonly outputBias?: boolean;
@@ -160,6 +165,35 @@ export const VARIANTS: Readonly<Record<string, Variant>> = {
       expert_weights_scale: typed("float32", 2.5),
     },
   },
+  qwen3next: {
+    architecture: "qwen3next",
+    layers: 4,
+    headNorm: "head",
+    experts: true,
+    sharedExpert: "gated",
+    recurrent: "delta",
+    feedNormName: "post_attention_norm",
+    meta: {
+      "rope.dimension_count": 8,
+      "ssm.conv_kernel": STATE.conv,
+      "ssm.inner_size": STATE.inner,
+      "ssm.state_size": STATE.key,
+      "ssm.time_step_rank": STATE.heads,
+      "ssm.group_count": STATE.groups,
+    },
+  },
+  mamba: {
+    architecture: "mamba",
+    recurrent: "mamba",
+    meta: {
+      "attention.head_count": 0,
+      "attention.head_count_kv": 0,
+      "ssm.conv_kernel": 4,
+      "ssm.inner_size": 2 * DIM,
+      "ssm.state_size": 16,
+      "ssm.time_step_rank": 4,
+    },
+  },
   stablelm: { architecture: "stablelm", layerNorm: true },
   starcoder2: { architecture: "starcoder2", layerNorm: true, allBias: true, qkvBias: true, noGate: true },
   phi2: {
@@ -239,7 +273,33 @@ export function randomModel(name: string): GgufContents {
   for (let i = 0; i < layers; i++) {
     const at = `blk.${i}.`, sizes = [HEADS * head, kv * head, kv * head];
     if (!v.postOnly) norm(`${at}attn_norm`);
-    if (v.latent !== undefined) {
+    if (v.recurrent === "mamba") {
+      const inner = 2 * dim;
+      matrix(`${at}ssm_in`, 2 * inner, dim);
+      put(`${at}ssm_conv1d.weight`, [inner, 4], 0.6);
+      put(`${at}ssm_conv1d.bias`, [inner], 0.2);
+      matrix(`${at}ssm_x`, 4 + 2 * 16, inner);
+      matrix(`${at}ssm_dt`, inner, 4, true);
+      put(`${at}ssm_a`, [inner, 16], 0.9, -1);
+      put(`${at}ssm_d`, [inner], 0.5, 1);
+      matrix(`${at}ssm_out`, dim, inner);
+      continue;
+    }
+    const stateful = v.recurrent === "delta" && (i + 1) % 4 !== 0;
+    if (stateful) {
+      const { inner, key, heads, groups, conv } = STATE, all = 2 * key * groups + inner;
+      matrix(`${at}attn_qkv`, all, dim);
+      matrix(`${at}attn_gate`, inner, dim);
+      put(`${at}ssm_conv1d.weight`, [all, conv], 0.8);
+      put(`${at}ssm_dt.bias`, [heads], 0.5);
+      put(`${at}ssm_a`, [heads], 0.4, -0.5);
+      matrix(`${at}ssm_ba`, 2 * heads, dim);
+      norm(`${at}ssm_norm`, inner / heads);
+      matrix(`${at}ssm_out`, dim, inner);
+    }
+    if (v.recurrent === "delta" && !stateful) sizes[0] *= 2;
+    if (stateful) { /* its own weights stand above */ }
+    else if (v.latent !== undefined) {
       const { rank, queryRank, key, value, turned } = LATENT, queries = v.latent === "queries";
       if (queries) {
         matrix(`${at}attn_q_a`, queryRank, dim);
@@ -252,12 +312,12 @@ export function randomModel(name: string): GgufContents {
       put(`${at}attn_v_b.weight`, [HEADS, value, rank], 1.6 / Math.sqrt(rank));
     } else if (v.fusedQkv) matrix(`${at}attn_qkv`, sizes[0] + 2 * sizes[1], dim);
     else ["attn_q", "attn_k", "attn_v"].forEach((key, k) => matrix(at + key, sizes[k], dim, v.qkvBias));
-    if (v.headNorm !== undefined) {
+    if (v.headNorm !== undefined && !stateful) {
       norm(`${at}attn_q_norm`, v.headNorm === "wide" ? sizes[0] : head);
       norm(`${at}attn_k_norm`, v.headNorm === "wide" ? sizes[1] : head);
     }
     if (v.sinks) put(`${at}attn_sinks.weight`, [HEADS], 1);
-    matrix(`${at}attn_output`, dim, v.latent === undefined ? sizes[0] : HEADS * LATENT.value, v.allBias);
+    if (!stateful) matrix(`${at}attn_output`, dim, HEADS * (v.latent === undefined ? head : LATENT.value), v.allBias);
     if (v.postNorms) norm(`${at}post_attention_norm`);
     if (!v.noFeedNorm && !v.postOnly) norm(at + (v.feedNormName ?? "ffn_norm"));
     if (v.experts && i >= (v.dense ?? 0)) {

@@ -29,7 +29,8 @@ function joined(x: Tensor): Tensor {
 /** Queries, keys and values of one weight or of three, before positions. */
 export function threeProducts(spec: ModelSpec, store: WeightStore, at: string): (x: Tensor) => Tensor[] {
   const { dim, heads, kvHeads, headDim, valueDim } = spec;
-  const sizes = [heads * headDim, kvHeads * headDim, kvHeads * valueDim], counts = [heads, kvHeads, kvHeads];
+  const sizes = [heads * headDim * (spec.gatedAttention ? 2 : 1), kvHeads * headDim, kvHeads * valueDim],
+    counts = [heads, kvHeads, kvHeads];
   const cut = (x: Tensor, i: number) => x.reshape([x.shape[0], counts[i], -1]);
   const together = linear(store, `${at}attn_qkv`, sizes.reduce((a, b) => a + b), dim);
   if (together !== undefined) return (x) => together(x).split(sizes, 1).map(cut);
@@ -55,14 +56,18 @@ function headProjection(spec: ModelSpec, store: WeightStore, layer: number): Pro
   };
   const turned = hasPositions(spec, layer), window = hasWindow(spec, layer);
   return (x, place) => {
-    let [q, k, v] = project(x);
+    let [q, k, v] = project(x), finish = joined;
+    if (spec.gatedAttention) {
+      const [own, gate] = q.split([headDim, headDim], 2);
+      [q, finish] = [own, (mixed) => joined(mixed).mul(joined(gate).sigmoid())];
+    }
     [q, k] = [heed(q, qNorm), heed(k, kNorm)];
     if (turned) {
       const angles = window ? place.windowAngles : place.angles, kind = rope.kind as "pairs" | "halves";
       [q, k] = [q, k].map((y) => turn(y, kind, angles));
       if (spec.normAfterRope) [q, k] = [q, k].map((y) => rmsNorm(y, spec.eps));
     } else if (spec.sharpening !== undefined) q = q.mul(sharpness(place, x, spec.sharpening));
-    return { q, k, v, finish: joined };
+    return { q, k, v, finish };
   };
 }
 

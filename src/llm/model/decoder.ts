@@ -4,13 +4,14 @@
  *
  * @module
  */
-import { type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { Gguf } from "../files/gguf.ts";
 import { type LayerCache, normLayer, type Place, type SequenceRows } from "./linear_layers.ts";
 import { decoderLayer } from "./llm_blocks.ts";
-import { hasWindow, type ModelSpec, modelSpec } from "./model_spec.ts";
+import { hasWindow, isRecurrent, type ModelSpec, modelSpec } from "./model_spec.ts";
+import { stateShapes } from "./recurrent_layers.ts";
 import { type RopeTable, ropeTable } from "./rope_tables.ts";
 import { type Weight, WeightStore } from "./weight_store.ts";
 
@@ -75,12 +76,26 @@ export class Decoder {
 
   /** Memory for the keys and values of one sequence, or of `count`: then their number is the first axis. */
   makeCache(dtype: DTypeLike = dtypes.float32, count?: number): LayerCache[] {
-    const { layers, kvHeads, headDim, valueDim } = this.spec, options = { dtype: toDType(dtype), device: this.device };
-    const shape = (dim: number) => [...count === undefined ? [] : [count], kvHeads, this.context, dim];
-    const caches = Array.from({ length: layers }, () => ({
-      keys: Tensor.zeros(shape(headDim), options).contiguous(),
-      values: Tensor.zeros(shape(valueDim), options).contiguous(),
-    }));
+    const { spec, device, context } = this,
+      { layers, kvHeads, headDim, valueDim, recurrent } = spec,
+      of = toDType(dtype);
+    if (recurrent !== undefined && count !== undefined) {
+      throw new ArgumentError("write several texts at once", {
+        reason: `layers of ${spec.architecture} keep a state, which is that of one text; load it with one sequence`,
+      });
+    }
+    const make = (dtype: DType, ...shape: number[]) => Tensor.zeros(shape, { dtype, device }).contiguous();
+    const lead = count === undefined ? [] : [count];
+    const caches = Array.from({ length: layers }, (_, i): LayerCache => {
+      if (isRecurrent(spec, i)) {
+        const [keys, values] = stateShapes(recurrent!).map((shape) => make(dtypes.float32, ...shape));
+        return { keys, values };
+      }
+      return {
+        keys: make(of, ...lead, kvHeads, context, headDim),
+        values: make(of, ...lead, kvHeads, context, valueDim),
+      };
+    });
     Tensor.realize(caches.flatMap((c) => [c.keys, c.values]));
     return caches;
   }
@@ -90,7 +105,8 @@ export class Decoder {
    * position `start`, a bound variable. Writes to the cache. Lazy.
    */
   logits(tokens: Tensor, start: Tensor, last: Tensor | number, cache: readonly LayerCache[]): Tensor {
-    const [t] = tokens.shape, x = this.hidden(tokens, { start, end: start.add(t) }, cache);
+    const [t] = tokens.shape, count = t === 1 ? 1 : typeof last === "number" ? last + 1 : last.add(1);
+    const x = this.hidden(tokens, { start, end: start.add(t), count }, cache);
     return this.scores(t === 1 ? x : x.at(last).reshape([1, this.spec.dim])).reshape([this.vocabulary]);
   }
 
@@ -109,7 +125,7 @@ export class Decoder {
    * variable, is behind all their positions. The cache is one of several sequences, to which it is written. Lazy.
    */
   logitsOfRows(tokens: Tensor, rows: SequenceRows, end: Tensor, cache: readonly LayerCache[]): Tensor {
-    return this.scores(this.hidden(tokens, { start: 0, end, rows }, cache));
+    return this.scores(this.hidden(tokens, { start: 0, end, rows, count: tokens.shape[0] }, cache));
   }
 
   /**
@@ -117,7 +133,7 @@ export class Decoder {
    * cache, and has gradients: what models are trained by, with `vmap` in batches. Lazy.
    */
   forward(tokens: Tensor): Tensor {
-    return this.scores(this.hidden(tokens, { start: 0, end: tokens.shape[0] }));
+    return this.scores(this.hidden(tokens, { start: 0, end: tokens.shape[0], count: tokens.shape[0] }));
   }
 
   /** The model as a file, with the weights as they are now; what the decoder does not use is as it was. */
@@ -136,14 +152,14 @@ export class Decoder {
   /** What stands before the last norm: `[T, dim]`. */
   private hidden(
     tokens: Tensor,
-    { start, end, rows }: Omit<Place, "angles" | "windowAngles">,
+    { start, end, rows, count }: Omit<Place, "angles" | "windowAngles">,
     cache?: readonly LayerCache[],
   ): Tensor {
     const [t] = tokens.shape, part = (x: Tensor) => rows ? x.at(rows.positions) : x.at([start, end]).reshape([t, -1]);
     const slice = ({ cos, sin }: RopeTable): RopeTable => ({ cos: part(cos), sin: part(sin) });
     const angles = slice(this.angles),
       windowAngles = this.windowAngles === this.angles ? angles : slice(this.windowAngles);
-    const place: Place = { start, end, angles, windowAngles, ...rows === undefined ? {} : { rows } };
+    const place: Place = { start, end, count, angles, windowAngles, ...rows === undefined ? {} : { rows } };
     let x = this.embedding.rows(tokens);
     if (this.spec.embeddingScale !== 1) x = x.mul(this.spec.embeddingScale);
     this.layers.forEach((layer, i) => x = layer(x, place, cache?.[i]));

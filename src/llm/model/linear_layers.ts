@@ -8,7 +8,7 @@ import type { ModelSpec } from "./model_spec.ts";
 import type { RopeTable } from "./rope_tables.ts";
 import type { WeightStore } from "./weight_store.ts";
 
-/** Keys and values of a layer: `[heads, context, dim]`. */
+/** Keys and values of a layer: `[heads, context, dim]`; of recurrent layers the last inputs and the state. */
 export interface LayerCache {
   readonly keys: Tensor;
   readonly values: Tensor;
@@ -20,6 +20,8 @@ export interface Place {
   readonly start: Tensor | number;
   /** The position behind the last token: how many keys there are. */
   readonly end: Tensor | number;
+  /** How many of the tokens are text: others, behind them, fill the call. */
+  readonly count: Tensor | number;
   /** Angles of the positions, for layers without and with a window. */
   readonly angles: RopeTable;
   readonly windowAngles: RopeTable;

@@ -7,7 +7,8 @@ import type { Tensor } from "../../tensor/tensor.ts";
 import { attention } from "./cached_attention.ts";
 import { expertLayer, feedForward } from "./feed_forward.ts";
 import { type Layer, type LayerCache, normLayer, type Place } from "./linear_layers.ts";
-import type { ModelSpec } from "./model_spec.ts";
+import { isRecurrent, type ModelSpec } from "./model_spec.ts";
+import { recurrentLayer } from "./recurrent_layers.ts";
 import type { WeightStore } from "./weight_store.ts";
 
 /** One layer of a decoder: `[T, dim]` to `[T, dim]`. */
@@ -17,9 +18,10 @@ export function decoderLayer(
   layer: number,
 ): (x: Tensor, place: Place, cache?: LayerCache) => Tensor {
   const at = `blk.${layer}.`, norm = (name: string) => normLayer(spec, store, at + name), same: Layer = (x) => x;
-  const attend = attention(spec, store, layer);
+  const attend = (isRecurrent(spec, layer) ? recurrentLayer : attention)(spec, store, layer);
   const experts = store.maybe(`${at}ffn_gate_inp.weight`) !== undefined && spec.experts !== undefined;
-  const feed = experts ? expertLayer(spec, store, at) : feedForward(spec, store, at);
+  const feeds = experts || spec.recurrent?.kind !== "mamba";
+  const feed = experts ? expertLayer(spec, store, at) : feeds ? feedForward(spec, store, at) : same;
   // some files call the norm before the feed-forward that after attention
   const before = norm("attn_norm") ?? same, afterName = norm("post_attention_norm"), feedName = norm("ffn_norm");
   const ownAfter = feedName !== undefined || spec.postOnly, after = ownAfter ? afterName ?? same : same;
@@ -33,6 +35,7 @@ export function decoderLayer(
   }
   return (x, place, cache) => {
     const y = add(x, after(attend(before(x), place, cache)));
+    if (!feeds) return y;
     return add(y, afterFeed(feed(beforeFeed(y))));
   };
 }

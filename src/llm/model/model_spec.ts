@@ -59,6 +59,25 @@ export interface LatentSpec {
   readonly valueDim: number;
 }
 
+/** Layers that keep a state. */
+export interface RecurrentSpec {
+  readonly kind: "mamba" | "delta";
+  /** Inputs that the convolution sees. */
+  readonly conv: number;
+  /** Channels, or all elements of values. */
+  readonly inner: number;
+  /** Elements of the state of a channel, or of a key. */
+  readonly state: number;
+  /** Of values; of mamba the elements of what steps are made of. */
+  readonly heads: number;
+  /** Heads of queries and keys. */
+  readonly groups: number;
+  /** Whether what a token chooses is normalized. */
+  readonly normalized: boolean;
+  /** Of how many layers the last is attention; 0 where none is. */
+  readonly every: number;
+}
+
 /** The choices of an architecture. */
 export interface BlockSpec {
   readonly rope: RopeKind;
@@ -81,6 +100,10 @@ export interface BlockSpec {
   readonly weighsInput: boolean;
   /** Whether queries and keys of layers with positions are normalized behind them, without weights. */
   readonly normAfterRope: boolean;
+  /** Whether queries bring a gate for what attention gives. */
+  readonly gatedAttention: boolean;
+  /** What stands where attention would. */
+  readonly recurrence: RecurrentSpec["kind"] | undefined;
   /** Of layers without positions: how queries grow, by the logarithm of how many such lengths stand before. */
   readonly sharpening: { readonly scale: number; readonly length: number } | undefined;
   readonly skipRopeEvery: number;
@@ -96,7 +119,7 @@ export interface BlockSpec {
 /** Choices that the metadata may change, or that become numbers. */
 type OfFiles =
   | ("rope" | "gating" | "normalized" | "weighsInput" | "skipRopeEvery" | "windowBase")
-  | ("defaults" | "wideLayers" | "dividesLogits");
+  | ("recurrence" | "defaults" | "wideLayers" | "dividesLogits");
 /** A decoder. */
 export interface ModelSpec extends Omit<BlockSpec, OfFiles> {
   /** A key of {@linkcode ARCHITECTURES}. */
@@ -121,6 +144,8 @@ export interface ModelSpec extends Omit<BlockSpec, OfFiles> {
   readonly rope: RopeSpec;
   /** Of feed-forward layers; undefined where each is one for all tokens. */
   readonly experts: ExpertSpec | undefined;
+  /** Undefined where all layers are attention. */
+  readonly recurrent: RecurrentSpec | undefined;
   /** Undefined where heads have keys and values. */
   readonly latent: LatentSpec | undefined;
   /** How many positions back a key may be, or positions of a chunk; 0 for any number. */
@@ -153,6 +178,8 @@ const LLAMA: BlockSpec = {
   normalized: true,
   weighsInput: false,
   normAfterRope: false,
+  gatedAttention: false,
+  recurrence: undefined,
   sharpening: undefined,
   skipRopeEvery: 0,
   windowBase: undefined,
@@ -197,6 +224,8 @@ export const ARCHITECTURES: Readonly<Record<string, BlockSpec>> = {
   qwen3: QWEN,
   qwen2moe: { ...QWEN, normalized: false },
   qwen3moe: QWEN,
+  qwen3next: { ...QWEN, gatedAttention: true, recurrence: "delta" },
+  mamba: { ...LLAMA, rope: "none", recurrence: "mamba" },
   "seed_oss": QWEN,
   exaone: QWEN,
   orion: { ...QWEN, norm: "layer" },
@@ -278,6 +307,19 @@ function expertsOf(meta: Metadata, at: string, block: BlockSpec): ExpertSpec | u
   };
 }
 
+function recurrentOf(meta: Metadata, at: string, kind: RecurrentSpec["kind"] | undefined): RecurrentSpec | undefined {
+  if (kind === undefined) return undefined;
+  const own = `${at}ssm.`,
+    [conv, inner, state, heads] = ["conv_kernel", "inner_size", "state_size", "time_step_rank"]
+      .map((key) => meta.count(own + key));
+  const groups = meta.count(`${own}group_count`, 1), delta = kind === "delta";
+  if (conv < 2 || inner < 1 || state < 1 || heads < 1 || delta && (inner % heads !== 0 || heads % groups !== 0)) {
+    throw meta.bad(`a state of ${state} for ${inner} elements in ${heads} heads and ${groups} groups is none`);
+  }
+  const every = delta ? meta.count(`${at}full_attention_interval`, 4) : 0;
+  return { kind, conv, inner, state, heads, groups, every, normalized: meta.flag(`${own}dt_b_c_rms`, false) };
+}
+
 function latentOf(meta: Metadata, at: string): LatentSpec | undefined {
   const rank = meta.count(`${at}attention.kv_lora_rank`, 0);
   if (rank === 0) return undefined;
@@ -315,8 +357,9 @@ export function modelSpec(
   }
   const layers = meta.count(`${at}block_count`) - meta.count(`${at}nextn_predict_layers`, 0),
     dim = meta.count(`${at}embedding_length`);
-  const heads = same(meta, values, `${at}attention.head_count`);
-  const kvHeads = same(meta, values, `${at}attention.head_count_kv`, heads),
+  // where there is no attention, files say that there are no heads
+  const heads = same(meta, values, `${at}attention.head_count`) || (block.recurrence === "mamba" ? 1 : 0);
+  const kvHeads = same(meta, values, `${at}attention.head_count_kv`, heads) || heads,
     context = meta.count(`${at}context_length`);
   if (layers < 1 || dim < 1 || heads < 1 || kvHeads < 1 || context < 1 || heads % kvHeads !== 0) {
     throw meta.bad(`${layers} layers of ${dim} with ${heads} heads and ${kvHeads} of keys and values are no model`);
@@ -343,6 +386,7 @@ export function modelSpec(
     rope,
     experts,
     latent,
+    recurrent: recurrentOf(meta, at, block.recurrence),
     // the largest of these models does without
     normAfterRope: block.normAfterRope && experts?.count !== 128,
     window,
@@ -354,6 +398,11 @@ export function modelSpec(
     residualScale: meta.number(`${at}residual_scale`, 1),
     logitScale: meta.number(`${at}logit_scale`, 1) ** (block.dividesLogits ? -1 : 1),
   };
+}
+
+/** Whether a layer keeps a state instead of keys and values. */
+export function isRecurrent({ recurrent }: ModelSpec, layer: number): boolean {
+  return recurrent !== undefined && (recurrent.every === 0 || (layer + 1) % recurrent.every !== 0);
 }
 
 /** Whether queries and keys of a layer are turned by their positions. */

@@ -204,6 +204,8 @@ export class Sequence {
     const most = Math.min(this.held.length, tokens.length - 1);
     let n = 0;
     while (n < most && this.held[n] === tokens[n]) n++;
+    // a state cannot go back
+    if (this.decoder.spec.recurrent !== undefined && n < this.held.length) return 0;
     return n;
   }
   /** Takes the first `count` tokens of another, whose cache has them. */
