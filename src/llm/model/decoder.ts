@@ -112,12 +112,17 @@ export class Decoder {
 
   /** The logits, float32 `[T, vocabulary]`, behind each token, as {@linkcode Decoder.logits} behind one. */
   logitsOfAll(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
-    return this.scores(this.hidden(tokens, { start, end: start.add(tokens.shape[0]) }, cache));
+    return this.scores(this.whole(tokens, start, cache));
   }
 
   /** What stands behind the last norm of each token: float32 `[T, dim]`. Writes to the cache. Lazy. */
   states(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
-    return this.finalNorm(this.hidden(tokens, { start, end: start.add(tokens.shape[0]) }, cache));
+    return this.finalNorm(this.whole(tokens, start, cache));
+  }
+  /** What stands before the last norm, of tokens that all are text. */
+  private whole(tokens: Tensor, start: Tensor, cache: readonly LayerCache[]): Tensor {
+    const [t] = tokens.shape;
+    return this.hidden(tokens, { start, end: start.add(t), count: t }, cache);
   }
 
   /**

@@ -174,6 +174,8 @@ export class Sequence {
       this.held.push(...part);
       yield values.subarray(0, part.length * this.decoder.spec.dim);
     }
+    // what fills the last chunk is in a state as well
+    if (this.decoder.spec.recurrent !== undefined) this.held.length = 0;
   }
   /** How many tokens are in the cache. */
   get length(): number {
@@ -230,7 +232,7 @@ export class Sequence {
     constraint?: TokenConstraint,
     speculation?: Speculation,
   ): number {
-    const { context, device } = this.decoder;
+    const { context, device, spec } = this.decoder, { penalties, logprobs } = sampling.plan;
     checkRoom(tokens.length, context);
     const common = this.common(tokens);
     this.held.length = common;
@@ -241,8 +243,8 @@ export class Sequence {
     this.choice = {
       sampling,
       constraint,
-      // what depends on the tokens before cannot be chosen for several at once
-      speculation: sampling.plan.penalties || sampling.plan.logprobs >= 0 || constraint ? undefined : speculation,
+      // what depends on the tokens before cannot be chosen for several at once, and a state cannot go back
+      speculation: penalties || logprobs >= 0 || constraint || spec.recurrent ? undefined : speculation,
       numbers: new Tensor(sampling.numbers, { device }).realize(),
       seed: new Tensor(Uint32Array.of(sampling.seed), { device }).realize(),
     };
