@@ -6,7 +6,7 @@
  */
 import { hostFiles, NO_FILES } from "../device/host_files.ts";
 import { writeFile } from "../state/write.ts";
-import { checkFunction, checkOptions, describe } from "../helpers/options.ts";
+import { checkBoolean, checkFunction, checkOptions, describe } from "../helpers/options.ts";
 import { ArgumentError, ExportError } from "../helpers/errors.ts";
 import { cCaps, type CForm, type CStyle } from "./c_kernels.ts";
 import { type ExportFiles, writeC } from "./c_export.ts";
@@ -42,6 +42,8 @@ export interface ExportOptions {
   readonly style?: CStyle;
   /** C in the fast style: bytes of a vector, 0, 16, 32 or 64; 16 unless given, which x86-64 and ARM64 all have. */
   readonly vector?: number;
+  /** A page: whether all of it, weights and shaders too, is one HTML file that opens without a server. Default false. */
+  readonly single?: boolean;
   /** Whatever has the weights inside, as a model: they are called as in its state dict. */
   readonly weights?: unknown;
   /** What files and functions are called: letters, digits and underscores. Default "model". */
@@ -97,7 +99,7 @@ export class Exported {
   }
 }
 
-const KNOWN = ["target", "style", "vector", "weights", "name"];
+const KNOWN = ["target", "style", "vector", "single", "weights", "name"];
 const TARGETS: readonly ExportTarget[] = ["c", "wasm", "web", "deno", "cuda"];
 
 /** One of a list. @throws {ArgumentError} */
@@ -143,6 +145,10 @@ export async function exportModel(
     throw new ArgumentError(action, { reason: `name is letters, digits and underscores, not ${describe(name)}` });
   }
   const target = oneOf(action, "target", options.target ?? "c", TARGETS);
+  const single = checkBoolean(action, "single", options.single ?? false);
+  if (single && target !== "web") {
+    throw new ArgumentError(action, { reason: `single is for { target: "web" }, not "${target}"` });
+  }
   const form: CForm = {
     style: oneOf(action, "style", options.style ?? "fast", ["plain", "fast"]),
     vector: oneOf(action, "vector", options.vector ?? 16, [0, 16, 32, 64]),
@@ -165,7 +171,7 @@ export async function exportModel(
   let files: ExportFiles;
   if (target === "cuda") files = writeCuda(action, plan, weightBytes);
   else if (writer === undefined) files = writeC(plan, form, weightBytes);
-  else if (target === "web") files = writeWeb(action, plan, writer, weightBytes);
+  else if (target === "web") files = writeWeb(action, plan, writer, weightBytes, single);
   else files = (target === "deno" ? writeDeno : writeWasm)(plan, writer, weightBytes);
   return new Exported(plan, files);
 }

@@ -6,7 +6,7 @@
 import { type Exportable, exportModel, type ExportOptions } from "./export.ts";
 
 const USAGE = "deno task export FILE [--target c|wasm|web|deno|cuda] [--style plain|fast] [--vector 0|16|32|64] " +
-  "[--name NAME] [--out DIR]";
+  "[--single] [--name NAME] [--out DIR]";
 const OPTIONS = ["target", "style", "vector", "name", "out"];
 
 /** Options behind the file. @throws {Error} for one that is not known */
@@ -14,7 +14,8 @@ function readArguments(args: readonly string[]): { file: string; options: Map<st
   const options = new Map<string, string>(), files: string[] = [];
   for (let i = 0; i < args.length; i++) {
     const m = /^--(\w+)(?:=(.*))?$/.exec(args[i]);
-    if (m === null) files.push(args[i]);
+    if (args[i] === "--single") options.set("single", "yes");
+    else if (m === null) files.push(args[i]);
     else if (OPTIONS.includes(m[1])) options.set(m[1], m[2] ?? args[++i] ?? "");
     else throw new Error(`There is no option --${m[1]}: ${USAGE}`);
   }
@@ -42,6 +43,7 @@ if (import.meta.main) {
   const made = await exportModel(found.f, found.args, {
     target,
     style: options.get("style") as ExportOptions["style"],
+    single: options.has("single"),
     vector: vector === undefined ? undefined : Number(vector),
     weights: found.weights,
     name: options.get("name") ?? found.name ?? base,

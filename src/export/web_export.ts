@@ -7,6 +7,7 @@
 import { toProgram } from "../codegen/to_program.ts";
 import type { Standalone } from "../device/standalone.ts";
 import { dtypes } from "../dtype/dtype.ts";
+import { base64 } from "../helpers/text.ts";
 import { ExportError } from "../helpers/errors.ts";
 import { roundUp } from "../helpers/math.ts";
 import { CStyleRenderer, identifier } from "../renderer/c/cstyle.ts";
@@ -228,9 +229,31 @@ ${
 `;
 }
 
-/** A page with a form: numbers in, numbers out, and the time that it took. */
-function page(plan: ExportPlan): string {
+/** Code that makes addresses of files that lie in the page: modules name those before them. */
+function embedded(files: ExportFiles): string {
+  const list = [...files].map(([name, content]) => {
+    const bytes = typeof content === "string" ? new TextEncoder().encode(content) : content;
+    return `  ${JSON.stringify(name)}: "${base64(bytes)}",`;
+  });
+  return `const at = {};
+for (const [name, text] of Object.entries({
+${list.join("\n")}
+})) {
+  const bytes = Uint8Array.from(atob(text), (c) => c.charCodeAt(0)), isCode = name.endsWith(".js");
+  const code = isCode && Object.entries(at).reduce((all, [n, url]) =>
+    all.replaceAll(\`new URL("./\${n}", import.meta.url)\`, JSON.stringify(url)), new TextDecoder().decode(bytes));
+  at[name] = URL.createObjectURL(new Blob([code || bytes], { type: isCode ? "text/javascript" : "" }));
+}
+`;
+}
+
+/**
+ * A page with a form: numbers in, numbers out, and the time that it took. Its files lie beside it, or, where they are
+ * given, in it.
+ */
+function page(plan: ExportPlan, inside?: ExportFiles): string {
   const { name } = plan,
+    file = (end: string): string => inside === undefined ? `"./${name}${end}"` : `at["${name}${end}"]`,
     inputs = arraysOf(plan, "input").map(([, a]) => a),
     outputs = arraysOf(plan, "output").map(([, a]) => a);
   const args = [
@@ -242,6 +265,7 @@ function page(plan: ExportPlan): string {
 <html lang="en">
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
+<link rel="icon" href="data:,">
 <title>${name}</title>
 <style>body { font: 16px system-ui; max-width: 50em; margin: 2em auto; padding: 0 1em } textarea { width: 100% }</style>
 <h1>${name}</h1>
@@ -250,10 +274,12 @@ function page(plan: ExportPlan): string {
 <p><button id="run">Run</button> <span id="state" role="status">loading</span></p>
 <pre id="output"></pre>
 <script type="module">
-const { load } = await import(new URL("./${name}_web.js", location.href));
+${inside === undefined ? "" : embedded(inside)}const { load } = await import(new URL(${
+    file("_web.js")
+  }, location.href));
 const $ = (id) => document.getElementById(id);
 const typed = (A, list) => A.from(list, A.name.startsWith("Big") ? BigInt : Number);
-const test = await (await fetch("./${name}.test.json")).json();
+const test = await (await fetch(${file(".test.json")})).json();
 $("input").value = JSON.stringify({ inputs: test.inputs, sizes: test.sizes });
 const model = await load(undefined, location.hash === "#wasm" ? null : undefined);
 const run = async () => {
@@ -288,16 +314,18 @@ function checkDTypes(action: string, plan: ExportPlan): void {
   }
 }
 
-/** The files of an export as a page. */
+/** The files of an export as a page: a folder, or, as a `single` one, one file that needs no server. */
 export function writeWeb(
   action: string,
   plan: ExportPlan,
   writer: Standalone,
   weights: Uint8Array<ArrayBuffer>,
+  single: boolean,
 ): ExportFiles {
   checkDTypes(action, plan);
-  const files = new Map(writeWasm(plan, writer, weights));
-  files.set(`${plan.name}_web.js`, pageModule(action, plan));
-  files.set("index.html", page(plan));
-  return files;
+  const { name } = plan, files = new Map(writeWasm(plan, writer, weights));
+  files.set(`${name}_web.js`, pageModule(action, plan));
+  if (!single) return files.set("index.html", page(plan));
+  const inside = [".wasm", ".bin", ".test.json", ".js", "_web.js"].map((end) => name + end).filter((n) => files.has(n));
+  return new Map([["index.html", page(plan, new Map(inside.map((n) => [n, files.get(n)!])))]]);
 }

@@ -1,7 +1,7 @@
 /**
  * Exports as pages, opened in a browser: by WebGPU where it has an adapter, and by WebAssembly, each does its recorded call.
  */
-import { assert, assertEquals } from "@std/assert";
+import { assert, assertEquals, assertRejects } from "@std/assert";
 import { Device } from "../../mod.ts";
 import { exportModel } from "../../src/export/export.ts";
 import { findInPage } from "../web/browser.ts";
@@ -68,4 +68,46 @@ Deno.test("export to a page: recorded calls are done in a browser, by WebGPU and
   } finally {
     await Deno.remove(folder, { recursive: true });
   }
+});
+
+/** What a page of one file has computed, by the form that it fills itself, put into `found`. */
+const TELLS = `<script type="module">
+while (document.getElementById("state").textContent === "loading") await new Promise((done) => setTimeout(done, 20));
+globalThis.found = { state: document.getElementById("state").textContent, files: performance.getEntriesByType("resource")
+  .map((e) => e.name).filter((name) => name.startsWith("http")), y: Array.from(globalThis.results?.y ?? []) };
+</script>`;
+
+Deno.test("export to a page: a single file has all that it needs", async (t) => {
+  const { f, args, weights } = examples().digits,
+    options = { target: "web", name: "digits", weights, single: true } as const;
+  const made = await exportModel(f, args, options), { outputs } = made.plan.test;
+  assertEquals([...made.files.keys()], ["index.html"]);
+  const folder = await Deno.makeTempDir({ prefix: "dinograd-export-" });
+  try {
+    // by WebAssembly, whatever the browser has
+    const text = made.text("index.html").replace('location.hash === "#wasm" ? null : undefined', "null");
+    await Deno.writeTextFile(`${folder}/index.html`, text + TELLS);
+    const seen = await findInPage(folder);
+    if (typeof seen === "string") {
+      await t.step({ name: `Chromium: ${seen}`, ignore: true, fn() {} });
+      return;
+    }
+    const found = seen.found as { state: string; files: string[]; y: number[] };
+    assert(/ms on WASM$/.test(found.state), found.state);
+    assertEquals(found.files, []);
+    const want = new Float32Array([...outputs.values()][0].slice().buffer);
+    assertEquals(found.y.length, want.length);
+    found.y.forEach((y, i) => assert(Math.abs(y - want[i]) < 1e-5, `${found.y} is not ${want}`));
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});
+
+Deno.test("export: a single file is for pages", async () => {
+  const { f, args } = examples().net;
+  await assertRejects(
+    () => exportModel(f, args, { target: "c", single: true }),
+    Error,
+    'single is for { target: "web" }',
+  );
 });
