@@ -27,6 +27,9 @@ export interface DeviceEngine {
   join(options: JoinOptions): Communicator;
 }
 
+/** What joins this process to the others that were started with it, once it has joined them. */
+export const world: { communicator: Communicator | undefined } = { communicator: undefined };
+
 const engines = new Map<string, DeviceEngine>();
 
 /** Names the engine of a device that is open. */

@@ -113,7 +113,12 @@ export class DeviceGroup implements Device {
   readonly renderer: Renderer;
   readonly compiler: Compiler;
 
-  constructor(readonly name: string, readonly members: readonly Device[]) {
+  /** @param ranks those of its mesh that the members are: of a mesh of processes, the one of this process */
+  constructor(
+    readonly name: string,
+    readonly members: readonly Device[],
+    readonly ranks: readonly number[] = members.map((_, i) => i),
+  ) {
     this.allocator = new LruAllocator(name, new GroupAllocator(members), 0);
     this.renderer = members[0].renderer;
     this.compiler = { compile: (programs, progress) => this.compile(programs, progress) };
@@ -149,7 +154,9 @@ export function groupOf(names: readonly string[]): DeviceGroup {
       reason: "the list of them is empty; name one or more",
     });
   }
-  const own = names.map(canonicalize), name = own.join(","), known = findOpen(name);
+  // a group of one is not the device itself
+  const own = names.map(canonicalize), name = own.length === 1 ? `${own[0]}@1` : own.join(",");
+  const known = findOpen(name);
   if (known instanceof DeviceGroup) return known;
   const action = `use devices ${own.join(", ")} together`;
   const twice = own.find((n, i) => own.indexOf(n) !== i);
@@ -162,6 +169,24 @@ export function groupOf(names: readonly string[]): DeviceGroup {
     });
   }
   const group = new DeviceGroup(name, own.map(getDevice));
+  noteOpened(group);
+  return group;
+}
+
+/** What this process is among others that were started with it, once it has joined them. */
+export const processes: {
+  place: { readonly rank: number; readonly size: number; readonly device: string } | undefined;
+} = {
+  place: undefined,
+};
+
+/** The device of a mesh whose ranks are processes: the one of this process, under a name that is the same on all ranks. */
+export function processGroup(): DeviceGroup | undefined {
+  const { place } = processes;
+  if (place === undefined) return undefined;
+  const name = `${place.device.replace(/:.*/, "")}@ranks`, known = findGroup(name);
+  if (known !== undefined) return known;
+  const group = new DeviceGroup(name, [getDevice(place.device)], [place.rank]);
   noteOpened(group);
   return group;
 }

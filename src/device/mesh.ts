@@ -10,12 +10,15 @@ import { Storage } from "../uop/core/args.ts";
 import { MeshShape } from "../uop/core/sharding.ts";
 import { bufferNode, type UOp } from "../uop/core/uop.ts";
 import { attachBuffer, Buffer } from "./buffer.ts";
-import { canonicalize, defaultDevice, type DeviceName } from "./device.ts";
-import { groupOf, partsOfBuffer } from "./group.ts";
+import { defaultDevice, type DeviceName } from "./device.ts";
+import { type DeviceGroup, findGroup, groupOf, partsOfBuffer, processes, processGroup } from "./group.ts";
 
 /** Options of {@linkcode Mesh.of}. */
 export interface MeshOptions {
-  /** The devices, by rank, all of one backend. Default: as many of the default device's, by ordinal ("CLANG", "CLANG:1"). */
+  /**
+   * The devices, by rank, all of one backend. Default: after `dist.init()` those of the processes that were started
+   * together, one each; in a process alone as many of the default device's, by ordinal ("CLANG", "CLANG:1").
+   */
   readonly devices?: readonly DeviceName[];
 }
 
@@ -58,6 +61,8 @@ export class Mesh extends MeshShape {
       }
     });
     const size = sizes.reduce((n, k) => n * k, 1);
+    const group = options.devices === undefined ? processGroup() : undefined;
+    if (group !== undefined) return new Mesh(names, sizes, ofProcesses(group, names, sizes));
     const devices = options.devices ?? ordinals(defaultDevice(), size);
     if (devices.length !== size) {
       throw new ArgumentError(action, {
@@ -66,21 +71,31 @@ export class Mesh extends MeshShape {
         } are ${size} devices, not ${devices.length}`,
       });
     }
-    return new Mesh(names, sizes, devices);
+    return new Mesh(names, sizes, groupOf(devices));
   }
 
-  /** The devices, by rank. */
+  /** The devices of this process, by rank. */
   readonly devices: readonly string[];
 
-  private constructor(names: readonly string[], sizes: readonly number[], devices: readonly string[]) {
-    super(names, sizes, groupOf(devices).name);
-    this.devices = devices.map(canonicalize);
+  private constructor(names: readonly string[], sizes: readonly number[], group: DeviceGroup) {
+    super(names, sizes, group.name);
+    this.devices = group.members.map((d) => d.name);
     meshes.count++;
   }
   /** The names and sizes of the axes. */
   override toString(): string {
     return super.toString();
   }
+}
+
+/** The group, where axes are as many as there are processes. @throws {ArgumentError} */
+function ofProcesses(group: DeviceGroup, names: readonly string[], sizes: readonly number[]): DeviceGroup {
+  const { size } = processes.place!;
+  if (sizes.reduce((n, k) => n * k, 1) === size) return group;
+  throw new ArgumentError(action, {
+    reason: `axes ${names.map((n, i) => `${n}: ${sizes[i]}`).join(", ")} are not as many as the ${size} processes; ` +
+      "name { devices } for a mesh in this process alone",
+  });
 }
 
 /** The first `n` devices of the backend of `device`. */
@@ -96,11 +111,12 @@ export function coordinateNode(mesh: MeshShape, axis: string): UOp {
   const key = `${mesh.device} ${mesh} ${axis}`;
   let node = known.get(key);
   if (node === undefined) {
-    const group = groupOf(mesh.device.split(",")), storage = new Storage(group.name, dtypes.int32, 1);
+    const group = findGroup(mesh.device) ?? groupOf(mesh.device.split(",")),
+      storage = new Storage(group.name, dtypes.int32, 1);
     const buffer = new Buffer(group, dtypes.int32, 1);
     buffer.use = "coordinates of a mesh";
-    partsOfBuffer(buffer).forEach((part, rank) =>
-      part.copyIn(new Uint8Array(new Int32Array([mesh.coordinate(rank, axis)]).buffer))
+    partsOfBuffer(buffer).forEach((part, i) =>
+      part.copyIn(new Uint8Array(new Int32Array([mesh.coordinate(group.ranks[i], axis)]).buffer))
     );
     attachBuffer(storage, buffer);
     known.set(key, node = bufferNode(storage, 0, true));

@@ -4,12 +4,13 @@
  * @module
  */
 import type { Communicator } from "../collectives/communicator.ts";
-import { deviceEngine } from "../collectives/engines.ts";
+import { deviceEngine, world as joined } from "../collectives/engines.ts";
 import { enterMpi } from "../collectives/mpi_world.ts";
 import { type RankPlace, rankPlace } from "../collectives/rank_place.ts";
 import { SoloCommunicator } from "../collectives/solo.ts";
 import { Buffer } from "../device/buffer.ts";
 import { defaultDevice, getDevice, openDevice } from "../device/device.ts";
+import { processes } from "../device/group.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, setEnv } from "../helpers/env.ts";
 import { ArgumentError, DeviceError } from "../helpers/errors.ts";
@@ -66,6 +67,8 @@ export async function init(options: DistOptions = {}): Promise<void> {
   try {
     world = await (entered ??= enter(rankPlace(), timeoutMs, options.device));
     ({ rank, size, localRank } = world.place);
+    joined.communicator = world.communicator;
+    processes.place = size > 1 ? { rank, size, device: deviceOf(world.place, options.device) } : undefined;
   } catch (error) {
     entered = undefined;
     throw error;

@@ -10,8 +10,8 @@ import { LAUNCHERS, runRanks } from "./mpirun.ts";
 const PROGRAM = "tests/fixtures/mpi_ranks.ts", isWhole = Deno.env.get("DIST_TESTS") === "1";
 
 for (const launcher of LAUNCHERS) {
-  const rows = [["JS", "0"], ["CLANG", "3"], ...(isWhole ? [["WASM", "3"], ["CLANG", "0"]] : [])];
-  for (const [device, most] of rows) {
+  const rows = [["JS", "0"], ["CLANG", "3"], ["WASM", "3"], ["CLANG", "0"]];
+  for (const [device, most] of isWhole ? rows : rows.slice(0, launcher.name === "Open MPI" ? 2 : 1)) {
     const name = `mpi: ${launcher.name}: collectives of 4 ranks on ${device}${most === "0" ? "" : ", in pieces"}`;
     const isAbsent = device === "CLANG" && clangBackend.unavailable() !== undefined;
     Deno.test({ name, ignore: launcher.command === undefined || isAbsent }, async () => {

@@ -27,28 +27,39 @@ function parse(stdout: string): Printed[] {
 let losses: Promise<readonly number[]> | undefined;
 /** Those of one process with the whole batch. */
 function lossesAlone(): Promise<readonly number[]> {
-  return losses ??= runDeno(["run", "-A", "--no-check", PROGRAM, "train"], { env: { DEV: "WASM" } })
+  return losses ??= runDeno(["run", "-A", "--no-check", PROGRAM, "train"], { env: { DEV: "JS" } })
     .then(({ stdout }) => parse(stdout)[0].losses!);
 }
 
 for (const launcher of LAUNCHERS) {
-  const ignore = launcher.command === undefined,
-    run = async (ranks: number, mode: string, device: string) => {
-      const { code, stdout, stderr } = await runRanks(launcher, ranks, [PROGRAM, mode], { DEV: device });
-      assert.equal(code, 0, stderr);
-      return parse(stdout);
-    };
+  const ignore = launcher.command === undefined;
+  const run = async (ranks: number, args: readonly string[], device: string): Promise<Printed[]> => {
+    const { code, stdout, stderr } = await runRanks(launcher, ranks, [PROGRAM, ...args], { DEV: device });
+    assert.equal(code, 0, stderr);
+    const all = parse(stdout);
+    assert.deepEqual(all.map((p) => [p.rank, p.size]), all.map((_, rank) => [rank, ranks]));
+    assert.equal(all.length, ranks);
+    return all;
+  };
+  const test = (what: string, fn: () => Promise<void>): void =>
+    Deno.test({ name: `mpi: ${launcher.name}: ${what}`, ignore }, fn);
+  // by default the half of it under one launcher: test:dist runs the rest
+  if (!isWhole && launcher.name !== "Open MPI") continue;
   for (const device of isWhole ? ["WASM", "JS", "CLANG"] : ["WASM"]) {
-    Deno.test({ name: `mpi: ${launcher.name}: collectives of tensors on ${device}`, ignore }, async () => {
-      const want = [0, 1, 2].map((rank) => ({ rank, size: 3, wrong: [] }));
-      assert.deepEqual(await run(3, "tensors", device), want);
+    test(`collectives of tensors on ${device}`, async () => {
+      for (const { wrong } of await run(3, ["tensors"], device)) assert.deepEqual(wrong, []);
     });
   }
-  for (const ranks of isWhole ? [2, 4] : launcher.name === "Open MPI" ? [4] : [2]) {
-    Deno.test({ name: `mpi: ${launcher.name}: ${ranks} ranks train as one process`, ignore }, async () => {
-      const want = await lossesAlone(), all = await run(ranks, "train", "WASM");
+  const ways: readonly (readonly [ranks: number, args: readonly string[], about: string])[] = [
+    [4, ["train"], "averaged gradients"],
+    [4, ["sharded", '{"data":2,"model":2}'], "batch and weights divided"],
+    [2, ["train"], "averaged gradients"],
+    [4, ["sharded", '{"data":4}'], "the batch divided"],
+  ];
+  for (const [ranks, args, about] of isWhole ? ways : ways.slice(0, 2)) {
+    test(`${ranks} ranks train as one process: ${about}`, async () => {
+      const want = await lossesAlone(), all = await run(ranks, args, "JS");
       assert.ok(want.at(-1)! < 0.5 * want[0], `it learns: ${want}`);
-      assert.equal(all.length, ranks);
       for (const { losses } of all) {
         assert.deepEqual(losses, all[0].losses, "all ranks have the same losses");
         losses!.forEach((x, i) =>
@@ -57,6 +68,9 @@ for (const launcher of LAUNCHERS) {
       }
     });
   }
+  test("ops on divided tensors give what they give in one process", async () => {
+    for (const { wrong } of await run(4, ["ops", isWhole ? "1" : "24"], "JS")) assert.deepEqual(wrong, []);
+  });
 }
 
 Deno.test("dist: alone, collectives are those of one rank", async () => {
