@@ -13,7 +13,7 @@ import { envNumber } from "../helpers/env.ts";
 import { FormatError } from "../helpers/errors.ts";
 import { listen } from "../helpers/spans.ts";
 import { COMMON_DTYPES, type LinearProgram, type Renderer } from "../renderer/renderer.ts";
-import { chainOf, TensorCore, type TileOffset } from "../renderer/tensor_core_table.ts";
+import { chainOf, type SharedTile, TensorCore, type TileOffset } from "../renderer/tensor_core_table.ts";
 import { opName } from "../uop/core/ops.ts";
 import { printUOp } from "../uop/core/print.ts";
 import type { Work } from "../uop/core/recording.ts";
@@ -79,16 +79,21 @@ const RECORDS: readonly RecordFormat[] = [
     is: (arg) => arg instanceof TensorCore,
     write: (arg) => {
       const core = arg as TensorCore, { name, m, n, k, input, output, lanes, a, b, c } = core.half ?? core;
-      const tiles = [a, b, c].map(({ lane, element }) => [lane, element]);
-      return [name, m, n, k, input, output, lanes, tiles, core.half === undefined ? 1 : 2];
+      const tiles = [a, b, c].map(({ lane, element }) => [lane, element]), { shared, exchanged } = core;
+      const places = shared?.map(({ isAlong, block }) => [isAlong ? 1 : 0, block]);
+      return [name, m, n, k, input, output, lanes, tiles, core.half === undefined ? 1 : 2, places, exchanged];
     },
-    read: ([name, m, n, k, input, output, lanes, tiles, count]) => {
+    read: ([name, m, n, k, input, output, lanes, tiles, count, places, exchanged]) => {
       const sizes = [m, n, k] as [number, number, number], types = [input, output] as [DType, DType];
       const [a, b, c] = (tiles as readonly [TileOffset[], TileOffset[]][]).map(([lane, element]) => ({
         lane,
         element,
       }));
-      const core = new TensorCore(name as string, ...sizes, ...types, lanes as number, a, b, c);
+      const shared = (places as readonly [number, number][] | undefined)
+        ?.map(([along, block]): SharedTile => ({ isAlong: along === 1, block })) as TensorCore["shared"];
+      const swaps = exchanged as TensorCore["exchanged"],
+        one = [lanes as number, a, b, c, undefined, shared, swaps] as const;
+      const core = new TensorCore(name as string, ...sizes, ...types, ...one);
       return count === 2 ? chainOf(core) : core;
     },
   },

@@ -35,6 +35,7 @@ import { bufferNode, toposort, UOp, uop } from "../core/uop.ts";
 
 /** A value of an argument as JSON: numbers that JSON has not are `{ number }`, what is absent is null. */
 export type FieldData =
+  | boolean
   | number
   | string
   | null
@@ -101,7 +102,7 @@ interface OpField {
 }
 
 /** A value in a record. */
-export type Field = undefined | number | string | DType | UOp | OpField | readonly Field[];
+export type Field = undefined | boolean | number | string | DType | UOp | OpField | readonly Field[];
 
 /** The format of records that are made of their fields. @param write the arguments of the constructor */
 function recordFormat<F extends readonly Field[], A extends ArgRecord>(
@@ -137,7 +138,7 @@ const RECORDS: readonly RecordFormat[] = [
   recordFormat(ParamArg, (a) => [a.slot, a.size]),
   recordFormat(AccArg, (a) => [a.id]),
   recordFormat(LocalArg, (a) => [a.id, a.size, a.scope]),
-  recordFormat(StageArg, (a) => [a.id, a.scope, a.width, a.depth]),
+  recordFormat(StageArg, (a) => [a.id, a.scope, a.width, a.depth, a.isSwizzled]),
   recordFormat(CustomArg, (a) => [a.kernel]),
   recordFormat(TextArg, (a) => [a.language, a.entry, a.text, a.written, a.groups, a.threads]),
   readFormat(

@@ -97,7 +97,8 @@ class Draw extends Random {
       () => new RangeArg(n(), this.pick(Object.values(AxisKind)), n(3)),
       () => new AccArg(n()),
       () => new LocalArg(n(), n(), this.pick(["thread", "shared"])),
-      () => new StageArg(n(), this.pick(["thread", "shared", "undecided", "phase"]), n(), n(4)),
+      () =>
+        new StageArg(n(), this.pick(["thread", "shared", "undecided", "phase"]), n(), n(4), this.pick([false, true])),
       () => new TextArg("C", "f", name, this.numbers(), [1, n(), 2], [n(), 1, 1]),
       () => new CustomArg(this.pick(nodes)),
       () => this.carrier(),
