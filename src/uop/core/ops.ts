@@ -105,7 +105,7 @@ export const Ops = {
   // Where the unit reads shared memory, a and b are INDEXes of a tile's first element there.
   // K: src [a, b, element, element of a, element of b], VECTOR ranges that count a thread's elements: one of a * b. The last
   // two are missing where the unit reads shared memory: a and b are LOADs of a tile's first element
-  UNIT: 78, // P: orders WMMAs that read shared memory; src none, later the ACCs that they add to; arg "begin" | "commit" (a batch of them), "publish" (what the
+  UNIT: 80, // P: orders WMMAs that read shared memory; src none, later the ACCs that they add to; arg "begin" | "commit" (a batch of them), "publish" (what the
   // thread wrote to shared memory is seen by them), or n: waits until at most n batches are still on their way
   LDMATRIX: 71, // P: src [INDEX of shared LOCAL (a row of 8 16-bit elements a lane)]; arg "" or "trans"; four 8x8 tiles, as mma holds them
 } as const;
