@@ -4,14 +4,17 @@
  *
  * @module
  */
+import { findGroup } from "../../device/group.ts";
+import { meshes } from "../../device/mesh.ts";
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { cutsGradients, wantsLines } from "../../helpers/env.ts";
+import { cutsGradients, wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
 import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
 import { type Line, Site } from "../../helpers/stack.ts";
+import { checkShards } from "../../schedule/multi/lower_shards.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
@@ -230,7 +233,8 @@ export abstract class TensorBase {
     this.grad = undefined;
     node.names++;
     if (node.extentMemo === undefined) extentsOf(node); // what has no extent is refused here
-    if (node.line === undefined && wantsLines()) node.line = new Site();
+    if (node.line === undefined && (node.op === Ops.BUFFER ? wantsMemoryLines() : wantsLines())) node.line = new Site();
+    if (meshes.count > 0 && findGroup(deviceOf(node) ?? "") !== undefined) checkShards(bare(node));
     if (pendingScopes.size > 0) noteHandle(placeOf(node));
   }
 
