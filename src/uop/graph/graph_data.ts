@@ -31,6 +31,7 @@ import { CarrierArg } from "../core/carrier.ts";
 import { carrierOfKey } from "../core/carrier_key.ts";
 import { CustomArg, TextArg } from "../core/custom_arg.ts";
 import { opName, Ops } from "../core/ops.ts";
+import { CollectiveArg, MeshShape, type MoveKind, Sharding } from "../core/sharding.ts";
 import { bufferNode, toposort, UOp, uop } from "../core/uop.ts";
 
 /** A value of an argument as JSON: numbers that JSON has not are `{ number }`, what is absent is null. */
@@ -126,6 +127,11 @@ function readFormat<F extends readonly Field[], A extends ArgRecord>(
   };
 }
 
+type MeshFields = [names: readonly string[], sizes: readonly number[], device: string];
+function meshFields({ names, sizes, device }: MeshShape): MeshFields {
+  return [names, sizes, device];
+}
+
 /** The records of this layer, but those of memory, which have a table of their own. */
 const RECORDS: readonly RecordFormat[] = [
   recordFormat(Int64, (a) => [a.hi, a.lo]),
@@ -150,6 +156,36 @@ const RECORDS: readonly RecordFormat[] = [
     const at = axisKindName.indexOf(kind);
     return at < 0 ? undefined : new RangeArg(id, at as AxisKind, sub);
   }),
+  readFormat(
+    Sharding,
+    (
+      a,
+    ): [...MeshFields, readonly number[], readonly (string | undefined)[], boolean] => [
+      ...meshFields(a.mesh),
+      a.shape,
+      a.axes.map((x) => x ?? undefined),
+      a.isStored,
+    ],
+    (names, sizes, device, shape, axes, isStored) => {
+      const mesh = new MeshShape(names, sizes, device);
+      return new Sharding(mesh, shape, axes.map((x) => x ?? null), isStored);
+    },
+  ),
+  readFormat(
+    CollectiveArg,
+    (
+      a,
+    ): [...MeshFields, MoveKind, readonly string[], OpField, string | undefined] => [
+      ...meshFields(a.mesh),
+      a.kind,
+      a.axes,
+      { op: opName[a.op] },
+      a.device,
+    ],
+    (names, sizes, on, kind, axes, { op }, device) => (
+      new CollectiveArg(kind, new MeshShape(names, sizes, on), axes, opNamed(op), device)
+    ),
+  ),
   readFormat(CarrierArg, (a): [string, readonly DType[]] => [a.key, a.dtypes], carrierOfKey),
 ];
 

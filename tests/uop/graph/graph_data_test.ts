@@ -35,6 +35,11 @@ import {
 import { carrierOfKey } from "../../../src/uop/core/carrier_key.ts";
 import { CustomArg, TextArg } from "../../../src/uop/core/custom_arg.ts";
 import { Ops } from "../../../src/uop/core/ops.ts";
+import { CollectiveArg, MeshShape, type MoveKind, Sharding } from "../../../src/uop/core/sharding.ts";
+import * as args from "../../../src/uop/core/args.ts";
+import * as carriers from "../../../src/uop/core/carrier.ts";
+import * as customs from "../../../src/uop/core/custom_arg.ts";
+import * as shardings from "../../../src/uop/core/sharding.ts";
 import { bufferNode, constant, index, param, sink, store, toposort, type UOp, uop } from "../../../src/uop/core/uop.ts";
 import { GradientArg, slope } from "../../../src/uop/graph/given_gradient.ts";
 import { type BufferOf, type GraphData, graphData, graphOf } from "../../../src/uop/graph/graph_data.ts";
@@ -44,6 +49,13 @@ const { ADD, MUL, MAX } = Ops, f32 = dtypes.float32;
 
 /** Numbers of which JSON keeps some only as something else. */
 const NUMBERS = [0, -0, 1, -1, 0.1, 1 / 3, 5e-324, 2 ** 53, -1.7976931348623157e308, NaN, Infinity, -Infinity];
+
+const MOVES: readonly MoveKind[] = ["allReduce", "allGather", "allToAll"];
+
+/** All classes of records that nodes of this layer carry, as the sources have them. */
+const RECORDS = [args, carriers, customs, shardings].flatMap((m) => Object.values(m as Record<string, unknown>))
+  .filter((c): c is typeof CarrierArg => typeof c === "function" && "same" in (c.prototype ?? {}))
+  .filter((c) => !(c.prototype instanceof CarrierArg) && (c as unknown) !== MeshShape).map((c) => c.name).sort();
 
 class Draw extends Random {
   numbers(most = 6): number[] {
@@ -79,6 +91,9 @@ class Draw extends Random {
         return productCarrier(Array.from({ length: this.int(2, 3) }, () => this.carrier(depth - 1)));
     }
   }
+  mesh(): MeshShape {
+    return new MeshShape(["dp", "tp"], [this.int(1, 4), this.int(1, 4)], this.pick(["JS", "WASM"]));
+  }
   arg(nodes: readonly UOp[]): Arg {
     const n = (most = 40): number => this.below(most), name = this.pick(["n", "", 'a "b"\n', "ä", "-0", "NaN"]);
     const makes: (() => Arg)[] = [
@@ -100,6 +115,8 @@ class Draw extends Random {
       () =>
         new StageArg(n(), this.pick(["thread", "shared", "undecided", "phase"]), n(), n(4), this.pick([false, true])),
       () => new TextArg("C", "f", name, this.numbers(), [1, n(), 2], [n(), 1, 1]),
+      () => new Sharding(this.mesh(), [n(), n()], [this.pick(["dp", null]), null], this.pick([false, true])),
+      () => new CollectiveArg(this.pick(MOVES), this.mesh(), ["dp"], this.pick([0, ADD]), this.pick(["JS", undefined])),
       () => new CustomArg(this.pick(nodes)),
       () => this.carrier(),
     ];
@@ -141,7 +158,7 @@ Deno.test("graph data: random graphs are read as the nodes that were written", (
     assertEquals(graphData(read), data);
     for (const a of data.args) if (typeof a === "object" && a !== null && "record" in a) seen.add(a.record);
   }
-  assertEquals(seen.size, 17, [...seen].join());
+  assertEquals([...seen].sort(), RECORDS);
 });
 
 Deno.test("graph data: every carrier is made of its key, with its identity and its sums", () => {
