@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { Device, Tensor } from "../../mod.ts";
 import { encodeGguf, type GenerateOptions, LanguageModel, readGguf } from "../../src/llm/llm.ts";
+import { emptyCache, memoryOf, readCache, writeCache } from "../../src/llm/model/cache_memory.ts";
 import { samplingOf } from "../../src/llm/model/sampler.ts";
 import { SequenceBatch } from "../../src/llm/model/sequence_batch.ts";
 import { Decoder } from "../../src/llm/llm.ts";
@@ -97,4 +98,28 @@ Deno.test("batch: what another text has is copied, not read", async () => {
   await running.return(undefined as never);
   using alone = await LanguageModel.load(STORIES, { device: "WASM", context: 128 });
   assert.equal(second.text, (await alone.complete(`${long} jumped`, { maxTokens: 3 })).text);
+});
+
+Deno.test("batch: a cache in q8_0 is within half a step of each number, and a quarter of the bytes", async () => {
+  const random = new Random(12), values = Float32Array.from({ length: 2 * 5 * 64 }, () => random.next() * 6 - 3);
+  const x = new Tensor(values).reshape([2, 5, 64]), cache = emptyCache("q8_0", [2, 9], 64, 40, "WASM");
+  writeCache(cache, "keys", [":", [3, 8]], x);
+  Tensor.realize(memoryOf(cache));
+  const got = await readCache(cache, "keys", [":", [3, 8]]).data() as Float32Array;
+  for (let at = 0; at < values.length; at += 32) {
+    const step = Math.max(...values.subarray(at, at + 32).map(Math.abs)) / 127;
+    for (let i = at; i < at + 32; i++) {
+      assert.ok(Math.abs(got[i] - values[i]) <= 0.56 * step, `${got[i]}, not ${values[i]}`);
+    }
+  }
+  const bytes = (kind: "q8_0" | "float32") =>
+    memoryOf(emptyCache(kind, [2, 64], 64, 64, "WASM")).reduce((n, t) => n + t.nbytes(), 0);
+  assert.equal(bytes("float32") / bytes("q8_0"), 4 * 32 / 34);
+  const options = { device: "WASM", context: 128, cache: "q8_0" } as const;
+  using alone = await LanguageModel.load(STORIES, options);
+  using together = await LanguageModel.load(STORIES, { ...options, sequences: 2 });
+  const ask = (model: LanguageModel, i: number) => model.complete(BEGINS[i], { maxTokens: 16 });
+  const want = [await ask(alone, 0), await ask(alone, 2)].map((c) => c.text);
+  assert.deepEqual((await Promise.all([ask(together, 0), ask(together, 2)])).map((c) => c.text), want);
+  assert.ok(want[0].startsWith(", there was a little girl named Lily"), want[0]);
 });

@@ -7,7 +7,8 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
-import { type Layer, type LayerCache, linear, needed, normLayer, type Place, rmsNorm } from "./linear_layers.ts";
+import { type CacheHalf, type LayerCache, readCache, writeCache } from "./cache_memory.ts";
+import { type Layer, linear, needed, normLayer, type Place, rmsNorm } from "./linear_layers.ts";
 import { hasPositions, hasWindow, type ModelSpec } from "./model_spec.ts";
 import { turn } from "./rope_tables.ts";
 import type { WeightStore } from "./weight_store.ts";
@@ -126,21 +127,24 @@ function seenKeys(spec: ModelSpec, place: Place, x: Tensor, window: boolean): Te
   return past.bitwiseAnd(key.gt(query.sub(spec.window)));
 }
 
+const HALVES: readonly CacheHalf[] = ["keys", "values"];
+
 /** Keys and values `[KV, S, dim]` of all positions so far: of the cache, into which the new ones are written. */
 function allSoFar({ k, v }: Heads, { start, end }: Place, cache: LayerCache | undefined): [Tensor, Tensor] {
   const [keys, values] = [k, v].map((x) => x.transpose(0, 1));
   if (cache === undefined) return [keys, values];
-  cache.keys.setAt([":", [start, end]], keys);
-  cache.values.setAt([":", [start, end]], values);
-  return [cache.keys, cache.values].map((x) => x.at(":", [0, end]).cast(dtypes.float32)) as [Tensor, Tensor];
+  writeCache(cache, "keys", [":", [start, end]], keys);
+  writeCache(cache, "values", [":", [start, end]], values);
+  return HALVES.map((half) => readCache(cache, half, [":", [0, end]])) as [Tensor, Tensor];
 }
 
 /** Keys and values `[B, KV, S, dim]` of several sequences, into whose caches the new ones `[B, KV, dim]` are written. */
 function allOfRows({ k, v }: Heads, { rows, end }: Place, cache: LayerCache): [Tensor, Tensor] {
   const { starts } = rows!;
-  return [[cache.keys, k] as const, [cache.values, v] as const].map(([memory, x]) => {
-    starts.forEach((start, i) => memory.setAt([i, ":", [start, start.add(1)]], x.at(i).unsqueeze(1)));
-    return memory.at([0, starts.length], ":", [0, end]).cast(dtypes.float32);
+  return HALVES.map((half) => {
+    const x = half === "keys" ? k : v;
+    starts.forEach((s, i) => writeCache(cache, half, [i, ":", [s, s.add(1)]], x.at(i).unsqueeze(1)));
+    return readCache(cache, half, [[0, starts.length], ":", [0, end]]);
   }) as [Tensor, Tensor];
 }
 

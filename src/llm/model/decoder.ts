@@ -4,11 +4,12 @@
  *
  * @module
  */
-import { type DType, type DTypeLike, dtypes, toDType } from "../../dtype/dtype.ts";
+import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import type { Gguf } from "../files/gguf.ts";
-import { type LayerCache, normLayer, type Place, type SequenceRows } from "./linear_layers.ts";
+import { type CacheKind, emptyCache, type LayerCache, memoryOf } from "./cache_memory.ts";
+import { normLayer, type Place, type SequenceRows } from "./linear_layers.ts";
 import { decoderLayer } from "./llm_blocks.ts";
 import { hasWindow, isRecurrent, type ModelSpec, modelSpec } from "./model_spec.ts";
 import { stateShapes } from "./recurrent_layers.ts";
@@ -75,28 +76,21 @@ export class Decoder {
   }
 
   /** Memory for the keys and values of one sequence, or of `count`: then their number is the first axis. */
-  makeCache(dtype: DTypeLike = dtypes.float32, count?: number): LayerCache[] {
-    const { spec, device, context } = this,
-      { layers, kvHeads, headDim, valueDim, recurrent } = spec,
-      of = toDType(dtype);
+  makeCache(kind: CacheKind = dtypes.float32, count?: number): LayerCache[] {
+    const { spec, device, context } = this, { layers, kvHeads, headDim, valueDim, recurrent } = spec;
     if (recurrent !== undefined && count !== undefined) {
       throw new ArgumentError("write several texts at once", {
         reason: `layers of ${spec.architecture} keep a state, which is that of one text; load it with one sequence`,
       });
     }
-    const make = (dtype: DType, ...shape: number[]) => Tensor.zeros(shape, { dtype, device }).contiguous();
-    const lead = count === undefined ? [] : [count];
+    const shape = [...count === undefined ? [] : [count], kvHeads, context];
+    const state = (shape: readonly number[]) => Tensor.zeros(shape, { dtype: dtypes.float32, device }).contiguous();
     const caches = Array.from({ length: layers }, (_, i): LayerCache => {
-      if (isRecurrent(spec, i)) {
-        const [keys, values] = stateShapes(recurrent!).map((shape) => make(dtypes.float32, ...shape));
-        return { keys, values };
-      }
-      return {
-        keys: make(of, ...lead, kvHeads, context, headDim),
-        values: make(of, ...lead, kvHeads, context, valueDim),
-      };
+      if (!isRecurrent(spec, i)) return emptyCache(kind, shape, headDim, valueDim, device);
+      const [keys, values] = stateShapes(recurrent!).map(state);
+      return { keys, values };
     });
-    Tensor.realize(caches.flatMap((c) => [c.keys, c.values]));
+    Tensor.realize(caches.flatMap(memoryOf));
     return caches;
   }
 

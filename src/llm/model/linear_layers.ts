@@ -8,12 +8,6 @@ import type { ModelSpec } from "./model_spec.ts";
 import type { RopeTable } from "./rope_tables.ts";
 import type { WeightStore } from "./weight_store.ts";
 
-/** Keys and values of a layer: `[heads, context, dim]`; of recurrent layers the last inputs and the state. */
-export interface LayerCache {
-  readonly keys: Tensor;
-  readonly values: Tensor;
-}
-
 /** Where in the sequence a call is. */
 export interface Place {
   /** The position of the first token, a bound variable or 0. */

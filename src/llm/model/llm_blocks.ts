@@ -6,7 +6,8 @@
 import type { Tensor } from "../../tensor/tensor.ts";
 import { attention } from "./cached_attention.ts";
 import { expertLayer, feedForward } from "./feed_forward.ts";
-import { type Layer, type LayerCache, normLayer, type Place } from "./linear_layers.ts";
+import type { LayerCache } from "./cache_memory.ts";
+import { type Layer, normLayer, type Place } from "./linear_layers.ts";
 import { isRecurrent, type ModelSpec } from "./model_spec.ts";
 import { recurrentLayer } from "./recurrent_layers.ts";
 import type { WeightStore } from "./weight_store.ts";

@@ -7,7 +7,8 @@
  */
 import { dtypes } from "../../dtype/dtype.ts";
 import { Tensor } from "../../tensor/tensor.ts";
-import { type LayerCache, needed, type Place, rmsNorm } from "./linear_layers.ts";
+import type { LayerCache } from "./cache_memory.ts";
+import { needed, type Place, rmsNorm } from "./linear_layers.ts";
 import type { ModelSpec, RecurrentSpec } from "./model_spec.ts";
 import type { WeightStore } from "./weight_store.ts";
 

@@ -9,7 +9,7 @@ import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import { checkRoom, type Decoder } from "./decoder.ts";
-import type { LayerCache } from "./linear_layers.ts";
+import { type LayerCache, memoryOf } from "./cache_memory.ts";
 import { sample, type Sampled, type Sampling, type SamplingPlan } from "./sampler.ts";
 
 /** Log probabilities of a token, natural logarithms. */
@@ -213,9 +213,10 @@ export class Sequence {
   /** Takes the first `count` tokens of another, whose cache has them. */
   copyFrom(other: Sequence, count: number): void {
     const end = this.copied.bind(count);
-    const written = this.cache.flatMap((mine, i) =>
-      (["keys", "values"] as const).map((k) => mine[k].setAt([":", [0, end]], other.cache[i][k].at(":", [0, end])))
-    );
+    const written = this.cache.flatMap((mine, i) => {
+      const theirs = memoryOf(other.cache[i]);
+      return memoryOf(mine).map((x, k) => x.setAt([":", [0, end]], theirs[k].at(":", [0, end])));
+    });
     Tensor.realize(written);
     this.held.splice(0, Infinity, ...other.held.slice(0, count));
   }

@@ -5,13 +5,13 @@
  *
  * @module
  */
-import { type DTypeLike, dtypes } from "../../dtype/dtype.ts";
+import { dtypes } from "../../dtype/dtype.ts";
 import { ArgumentError } from "../../helpers/errors.ts";
 import { jit, type JitFunction } from "../../tensor/jit/jit.ts";
 import { Tensor } from "../../tensor/tensor.ts";
 import { Variable } from "../../tensor/variable.ts";
 import type { Decoder } from "./decoder.ts";
-import type { LayerCache } from "./linear_layers.ts";
+import { type CacheKind, cacheOfRow, type LayerCache, memoryOf } from "./cache_memory.ts";
 import type { Sampling } from "./sampler.ts";
 import { CHUNK, type NextToken, Sequence, type Speculation, type TokenConstraint } from "./sequence.ts";
 
@@ -49,12 +49,12 @@ export class SequenceBatch {
   private readonly used: number[];
   private uses = 0;
 
-  /** `count` of them, with caches of `dtype`. */
-  constructor(readonly decoder: Decoder, dtype: DTypeLike = dtypes.float32, count = 1) {
-    const caches = this.caches = decoder.makeCache(dtype, count === 1 ? undefined : count);
-    const whole = caches.flatMap((c) => [c.keys, c.values]);
+  /** `count` of them, with caches of this kind. */
+  constructor(readonly decoder: Decoder, kind: CacheKind = dtypes.float32, count = 1) {
+    const caches = this.caches = decoder.makeCache(kind, count === 1 ? undefined : count);
+    const whole = caches.flatMap(memoryOf);
     this.sequences = Array.from({ length: count }, (_, i) => {
-      const layers = count === 1 ? caches : caches.map((c) => ({ keys: c.keys.at(i), values: c.values.at(i) }));
+      const layers = count === 1 ? caches : caches.map((c) => cacheOfRow(c, i));
       return new Sequence(decoder, { layers, whole }, i);
     });
     this.used = Array(count).fill(0);
@@ -218,7 +218,7 @@ export class SequenceBatch {
   [Symbol.dispose](): void {
     clearTimeout(this.timer);
     this.sequences.forEach((s) => s[Symbol.dispose]());
-    for (const { keys, values } of this.caches) [keys, values].forEach((t) => t.dispose());
+    for (const c of this.caches) memoryOf(c).forEach((t) => t.dispose());
   }
 }
 
