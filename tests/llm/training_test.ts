@@ -162,6 +162,21 @@ Deno.test("training: the example learns, goes on where it stopped, and leaves fi
   });
 });
 
+Deno.test("training: the model in the repository knows its text", async () => {
+  const path = new URL("../../examples/models/kjv5m-q4_k_m.gguf", import.meta.url);
+  using model = await LanguageModel.load(path, { device: "WASM", context: 64 });
+  const loss = async (words: readonly string[]): Promise<number> => {
+    const ids = Int32Array.from(model.tokenizer.encode(words.join(" "), { add: false })), x = new Tensor(ids);
+    return await model.decoder.forward(x.at([0, -1])).crossEntropy(x.at([1, null])).item();
+  };
+  const text =
+    "And the earth was without form, and void; and darkness was upon the face of the deep. And the Spirit of " +
+    "God moved upon the face of the waters.\nAnd God said, Let there be light: and there was light.";
+  // tokens are of 2048: by chance it would be 7.6
+  const words = text.split(" "), known = await loss(words), backwards = await loss([...words].reverse());
+  assert.ok(known < 3 && backwards > known + 1.5, `${known}, backwards ${backwards}`);
+});
+
 Deno.test("training: adapters learn what the model has not, and can be merged, written, and taken off", async () => {
   const load = async () =>
     await LanguageModel.load(new Tensor(await encodeGguf(quantizeModel(await readGguf(STORIES), "Q8_0"))), {
