@@ -140,6 +140,7 @@ function renamed(body: string, symbol: string): string {
 }
 
 class ClangCompiler implements Compiler {
+  readonly isPortable: boolean = true;
   private readonly addresses = new Map<string, bigint>();
   private readonly handles = new Map<string, bigint>();
   /** Why the loader refused an object last. */

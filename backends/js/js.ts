@@ -61,6 +61,7 @@ class JsRenderer implements Renderer {
 }
 
 class JsCompiler implements Compiler {
+  readonly isPortable: boolean = true;
   private readonly kernels = new Map<string, Kernel>();
   constructor(private readonly warp: number) {}
   compile(programs: readonly LinearProgram[]): Program[] {

@@ -55,7 +55,7 @@ export class NullDevice implements Device {
 
   constructor(readonly name: string, readonly renderer: Renderer) {
     this.allocator = new LruAllocator(name, new NullAllocator(), 0);
-    this.compiler = { compile: (programs) => this.compile(programs) };
+    this.compiler = { isPortable: true, compile: (programs) => this.compile(programs) };
   }
   private compile(programs: readonly LinearProgram[]): Program[] {
     this.counters.compiled += programs.length;

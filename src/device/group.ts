@@ -124,11 +124,8 @@ export class DeviceGroup implements Device {
     this.compiler = { compile: (programs, progress) => this.compile(programs, progress) };
   }
   private compile(programs: readonly LinearProgram[], progress?: Parameters<Compiler["compile"]>[1]): Program[] {
-    // a host runs one program on the memory of any of its devices
-    const isHost = !this.renderer.caps.hasGrid,
-      [first] = this.members,
-      made = first.compiler.compile(programs, progress);
-    const others = this.members.slice(1).map((d) => isHost ? made : d.compiler.compile(programs));
+    const [{ compiler }] = this.members, made = compiler.compile(programs, progress);
+    const others = this.members.slice(1).map((d) => compiler.isPortable ? made : d.compiler.compile(programs));
     return made.map((p, k) => new GroupProgram([p, ...others.map((list) => list[k])]));
   }
   run(launches: readonly Launch[]): void {

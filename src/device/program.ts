@@ -65,6 +65,8 @@ export abstract class LaunchGraph implements Graph {
 
 /** Turns programs into something that runs; caches by content. All programs of a schedule come in one call. */
 export interface Compiler {
+  /** Whether its programs run on all devices of the backend. */
+  readonly isPortable?: boolean;
   /**
    * Compiles all of them, in parallel where the device can. Where that may take seconds, `progress` is told how many are
    * done, and how many milliseconds may go by until it is told again. @throws {CompileError} with the source and the log

@@ -22,6 +22,7 @@ export {
   type Work,
 } from "../collectives/communicator.ts";
 export { Mesh, type MeshOptions } from "../device/mesh.ts";
+export type { MeshShape, Spec } from "../uop/core/sharding.ts";
 export { ColumnLinear, type ParallelLinearOptions, RowLinear } from "./parallel.ts";
 export {
   allGather,

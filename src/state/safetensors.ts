@@ -377,7 +377,17 @@ export async function safeSave(
     realizeAll(entries);
     return await writeFile(target, putting(layout));
   }
-  const stem = target.replace(/\.safetensors$/, ""), count = String(shards.length).padStart(5, "0");
+  await writeShards(target, shards, metadata);
+}
+
+/** Writes groups of tensors, as they are at the call, to a file each, and their index, which gets its name last. */
+export async function writeShards(
+  target: string,
+  shards: readonly (readonly (readonly [string, Tensor])[])[],
+  metadata?: Readonly<Record<string, string>>,
+): Promise<void> {
+  const entries = shards.flat(), stem = target.replace(/\.safetensors$/, "");
+  const count = String(shards.length).padStart(5, "0");
   const names = shards.map((_, i) => `${stem}-${String(i + 1).padStart(5, "0")}-of-${count}.safetensors`);
   const weights: [string, string][] = shards.flatMap((shard, i) =>
     shard.map(([name]): [string, string] => [name, names[i].split(/[/\\]/).at(-1)!])

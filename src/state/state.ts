@@ -20,6 +20,7 @@ export {
   saveCheckpoint,
   type SaveCheckpointOptions,
 } from "./checkpoint.ts";
+export { distLoad, distSave } from "./dist_files.ts";
 export { type MeshPlaceOptions, place } from "./place.ts";
 export { safeBytes, safeLoad, safeLoadMetadata, safeParse, safeSave, type SaveOptions } from "./safetensors.ts";
 export { npyBytes, npyLoad, npyParse, npySave, npzLoad, npzSave } from "./npy.ts";

@@ -86,3 +86,30 @@ Deno.test("place: a step on divided memory gathers each weight, and scatters eac
   ]);
   assert.ok((await m.w.data()).every(Number.isFinite));
 });
+
+Deno.test("place: files of one mesh are loaded on another, and on one device", async () => {
+  const folder = await Deno.makeTempDir(), path = `${folder}/model.safetensors`;
+  try {
+    const line = Mesh.of({ data: 4 }, { devices }), from = state.place(model(), line, { shard: "data" });
+    const uneven = Tensor.arange(35).cast("float32").reshape([7, 5]).shard(grid, ["data", "model"]).realize();
+    await state.distSave({ from, uneven }, path);
+    const names = [...Deno.readDirSync(folder)].map((e) => e.name).sort();
+    assert.equal(names.length, 5);
+    assert.ok(names.includes("model-00004-of-00004.safetensors") && names.includes("model.safetensors.index.json"));
+    const m = model();
+    for (const t of state.getParameters(m)) t.assign(0);
+    const to = { from: state.place(m, grid, { shard: "model" }), uneven: Tensor.zeros([7, 5]).contiguous().realize() };
+    await state.distLoad(to, path);
+    const want = model();
+    for (const name of ["up", "down"] as const) {
+      assert.deepEqual(await to.from[name].weight.tolist(), await want[name].weight.tolist());
+      assert.deepEqual(await to.from[name].bias!.tolist(), await want[name].bias!.tolist());
+    }
+    assert.equal(to.from.up.weight.sharding, "float32[8@model, 6]");
+    assert.deepEqual(await to.uneven.tolist(), await uneven.tolist());
+    await assert.rejects(() => state.distLoad({ other: Tensor.zeros([2]) }, path), /it has no tensor "other"/);
+    await assert.rejects(() => state.distLoad({ uneven: Tensor.zeros([2]) }, path), /the tree has it with shape \[2\]/);
+  } finally {
+    await Deno.remove(folder, { recursive: true });
+  }
+});

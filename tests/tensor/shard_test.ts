@@ -3,7 +3,7 @@
  * writes, training, and what is refused. Every op is in fuzz/sharding_test.ts.
  */
 import assert from "node:assert/strict";
-import { Device, DeviceError, GlobalCounters, jit, nn, ShapeError, Tensor } from "../../mod.ts";
+import { context, Device, DeviceError, GlobalCounters, jit, nn, ShapeError, Tensor } from "../../mod.ts";
 import { Mesh } from "../../src/dist/dist.ts";
 
 Device.default = "JS";
@@ -171,4 +171,28 @@ Deno.test("shard: bad meshes and specs are errors by name", () => {
   assert.throws(() => x.shard(mesh, ["data", "data"]), /cannot both be divided along data/);
   assert.throws(() => x.realize().reshard(mesh, ["data", null]), /use \.shard\(mesh/);
   assert.throws(() => x.realize().shard(mesh, ["data", null]).add(x), /move one with \.to/);
+});
+
+for (const base of ["WASM", "NULL"]) {
+  Deno.test(`shard: a captured product on two devices of ${base}, one set of kernels for both`, async () => {
+    const pair = Mesh.of({ data: 2 }, { devices: [base, `${base}:1`] });
+    const run = jit((x: Tensor, w: Tensor) => x.matmul(w).relu().sum(1));
+    const x = floats(6, 4), w = floats(4, 5), want = await x.matmul(w).relu().sum(1).tolist();
+    for (let i = 0; i < 3; i++) {
+      const got = run(x.shard(pair, ["data", null]).realize(), w.shard(pair, [null, null]).realize());
+      assert.equal(got.sharding, "float32[6@data]");
+      assert.deepEqual(await got.tolist(), base === "NULL" ? [0, 0, 0, 0, 0, 0] : want);
+    }
+  });
+}
+
+Deno.test("shard: sums in the order of ranks and of a ring are the same for whole numbers, in every dtype", async () => {
+  const line = Mesh.of({ data: 4 }, { devices });
+  for (const dtype of ["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"] as const) {
+    const x = Tensor.arange(24).mod(5).cast(dtype).reshape([4, 6]), want = await x.sum(0).tolist();
+    for (const values of [{ RING: 0 }, { RING: 2 }, { ALL2ALL: 2 }]) {
+      const got = context(values, () => x.shard(line, ["data", null]).sum(0).realize());
+      assert.deepEqual(await got.tolist(), want, `${dtype} ${JSON.stringify(values)}`);
+    }
+  }
 });

@@ -206,6 +206,8 @@ export const FUNCTIONS: Readonly<Record<string, MakeCall>> = {
     opts({ dtype: dtype("uint8"), shape: either([4], ints([4]), int(4)), offset: int(0), device: device("JS") }),
   ),
   "state.getParameters": free(any({ w: f32(2) })),
+  "state.distSave": made(() => [any({ w: f32(2) }), path("/dev/null/no.safetensors")]),
+  "state.distLoad": made(() => [any({ w: f32(2) }), path("/dev/null/no.safetensors")]),
   "state.place": made(() => {
     const mesh = Mesh.of({ data: 2 }, { devices: ["JS", "JS:1"] });
     return [any({ w: f32(2) }), instance(mesh, MeshShape), opts({ shard: text("data") })];
