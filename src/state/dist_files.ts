@@ -102,7 +102,7 @@ export async function distLoad<T>(tree: T, path: string | URL): Promise<T> {
       });
     }
     const value = whole.cast(t.dtype);
-    t.assign((t.devices.length > 1 ? value.shardLike(t) : value.to(t.device)));
+    t.assign(t.devices.length > 1 ? value.shardLike(t) : value.to(t.device));
   }
   Tensor.realize(Object.values(dict));
   return tree;

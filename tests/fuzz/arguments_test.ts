@@ -17,7 +17,8 @@ Deno.test("arguments: every public function has a valid call, or a reason why it
 });
 
 /** Formats that the bytes at hand are not, and folders that cannot be. */
-const REFUSED = /^state\.(distLoad|distSave|npySave|npzLoad|npzSave|safeSave|saveCheckpoint|tarExtract|torchLoad|zipExtract)$/;
+const REFUSED =
+  /^state\.(distLoad|distSave|npySave|npzLoad|npzSave|safeSave|saveCheckpoint|tarExtract|torchLoad|zipExtract)$/;
 
 Deno.test("arguments: the valid calls are right", async () => {
   for (const { name, make, apply } of targets) {
