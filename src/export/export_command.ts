@@ -49,5 +49,5 @@ if (import.meta.main) {
     name: options.get("name") ?? found.name ?? base,
   });
   for (const path of await made.write(out)) console.log(`  ${path}`);
-  console.log(NEXT[target ?? "c"](out));
+  console.log(options.has("single") ? `open ${out}/index.html` : NEXT[target ?? "c"](out));
 }
