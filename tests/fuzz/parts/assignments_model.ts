@@ -210,6 +210,14 @@ export class Model {
     };
   }
 
+  /** A tensor in memory, like another one. */
+  real(values: readonly number[], { shape, kind }: Handle): Handle {
+    const made = this.made(values, shape, kind, []);
+    made.version.isStored = made.version.isDone = true;
+    made.memory.done = 0;
+    return made;
+  }
+
   private viewOf(h: Handle, at: readonly number[], shape: readonly number[], isShape: boolean, kind = h.kind): Handle {
     return {
       ...h,
@@ -517,7 +525,7 @@ export class Model {
     may ||= inside.isStale(["", ...written]);
     inside.done(["", ...written], written);
     // a part that nobody has written is a value
-    if (isShown && !made.isShape && !made.isWritten) made = inside.value({ op: "value", on: "", how: "contiguous" });
+    if (isShown && !made.isShape && !made.isWritten) made = inside.real(inside.read(""), made);
     // a view that is written shows what it is a view of
     for (const name of written) inside.get(name).isCopied = false;
     this.handles.set(to!, made);

@@ -91,17 +91,9 @@ export class Training {
   private grad({ on, to, value }: Statement): boolean {
     const { made: { names = [] }, left } = this.stateOf(on!), at = names.indexOf(String(value)), values = left[at];
     if (values === undefined) throw new Error(`no gradient of ${value}`);
-    this.model.handles.set(to!, this.real(values, this.model.get(names[at])));
+    this.model.handles.set(to!, this.model.real(values, this.model.get(names[at])));
     return false;
   }
-  /** A tensor in memory, like another one. */
-  private real(values: readonly number[], { shape, kind }: Handle): Handle {
-    const made = this.model.made(values, shape, kind, []);
-    made.version.isStored = made.version.isDone = true;
-    made.memory.done = 0;
-    return made;
-  }
-
   /** Adds to the gradients that steps have left for a tensor, where it is a parameter; where it was computed from one they are open. */
   private addToLeft(t: Handle, slope: readonly number[]): void {
     for (const { made, left } of this.optimizers.values()) {
@@ -147,7 +139,7 @@ export class Training {
       model.write(y, range(own.length), model.now(y).map((v) => round(v + adds)), [y.version]);
       model.done([names[1]]);
     }
-    model.handles.set(to!, this.real(sum, x));
+    model.handles.set(to!, model.real(sum, x));
     return may;
   }
 }
