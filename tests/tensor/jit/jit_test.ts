@@ -305,6 +305,12 @@ Deno.test("jit: whole numbers without a dtype are floats where floats are", asyn
   assertEquals(names, ["int32", "int32", "float32", "float32", "float32"]);
 });
 
+Deno.test("jit: -0 is not 0 in the key", () => {
+  const f = jit((x: Tensor, n: number) => x.add(n).reciprocal());
+  const x = new Tensor([-0], { dtype: "float32", device: "JS" }).realize();
+  for (const n of [0, 0, 0, -0, -0, -0, 0]) strictEqual(f(x, n).itemSync(), Object.is(n, -0) ? -Infinity : Infinity);
+});
+
 Deno.test("jit: many keys are told of once", () => {
   const lines: string[] = [], { error } = console;
   console.error = (line: string) => void lines.push(line);

@@ -154,3 +154,14 @@ for (const [name, [f, want]] of Object.entries(BINARY)) {
     }
   });
 }
+
+Deno.test("promotion: running sums and products of small ints are as wide as sums", () => {
+  const rows = { bool: "int32", int8: "int32", int16: "int32", uint8: "uint32", uint16: "uint32" } as const;
+  for (const [name, want] of Object.entries(rows)) {
+    const dtype = name as keyof typeof rows, x = new Tensor([100, 100], { dtype, device: "JS" });
+    for (const y of [x.cumsum(0), x.cumprod(0), x.sum(), x.prod()]) assertEquals(y.dtype.name, want, name);
+    if (dtype !== "bool") {
+      assertEquals([x.cumsum(0), x.cumprod(0)].map((y) => y.tolistSync()), [[100, 200], [100, 10000]]);
+    }
+  }
+});
