@@ -51,7 +51,7 @@ const HOISTED_SHARE = 0.05;
 const MAX_SERIAL = 1 << 14;
 /** How many times more a sum inside a sum may compute rather than go through memory. */
 const SUM_OF_SUMS = 2;
-/** Plans that are made of a graph with more and more cuts, at most: each takes as long as the first. */
+/** Plans that are made of a graph, each knowing more of what is kept, at most: each takes as long as the first. */
 const MOST_PLANS = 4;
 /** A node read at more sets of indices than this is realized: each set is a copy of its body in the kernel. */
 const MAX_CONTEXTS = 8;
@@ -277,6 +277,16 @@ class Fuser extends ContextWalk {
       this.tiled.set(kernel, known);
     }
     return known;
+  }
+
+  /**
+   * The reduces that got buffers, where something else got one because it was decided before that a reduce would run with
+   * it: knowing them, another plan may read them there. None where they decide nothing. `start` had buffers from the start.
+   */
+  keptReduces(start: ReadonlySet<UOp>): readonly UOp[] {
+    const found = [...this.realized].filter((u) => !start.has(u));
+    const isOpen = found.some((u) => u.op !== Ops.REDUCE && !isLeaf(u) && this.of(u).reduces);
+    return isOpen ? found.filter((u) => u.op === Ops.REDUCE) : [];
   }
 
   /** Is it computed in place, whatever it costs? */
@@ -569,12 +579,13 @@ export function planFusion(
   kept: readonly UOp[] = [],
 ): FusionPlan {
   const order = toposort(roots), always = [...chains.realized, ...kept, ...roots.filter((r) => !isLeaf(r))];
-  for (let start: Iterable<UOp> = always, left = MOST_PLANS;;) {
+  for (let start: ReadonlySet<UOp> = new Set(always), left = MOST_PLANS;;) {
     const fuser = new Fuser(order, capsOf, chains.inside);
     for (const u of start) fuser.realized.add(u);
     fuser.measure();
     fuser.run();
-    if (--left === 0 || !fuser.cutBodies()) return fuser;
-    start = fuser.realized; // the cuts too
+    const kept = fuser.keptReduces(start);
+    if (--left === 0 || (kept.length === 0 && !fuser.cutBodies())) return fuser;
+    start = kept.length > 0 ? new Set([...start, ...kept]) : fuser.realized; // the cuts too
   }
 }

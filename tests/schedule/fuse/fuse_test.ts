@@ -375,3 +375,18 @@ Deno.test("fuse: a product in tiles has no other sum beside it, however short", 
   });
   assertEquals(names.length, 2, names.join(" "));
 });
+
+Deno.test("fuse: what sums that are kept anyway make is computed again where it is read, not kept with them", async () => {
+  const classes = 5021, rows = 256;
+  const names = await kernelNames((device) => {
+    const [h, w] = [[rows, 64], [classes, 64]].map((s) => Tensor.empty(s, { device, requiresGrad: true }).realize());
+    const y = Tensor.zeros([rows], { device, dtype: "int32" }).contiguous().realize();
+    return Tensor.train(() => {
+      const loss = h.matmul(w.T).sparseCategoricalCrossentropy(y).backward();
+      return [loss, h.grad!, w.grad!];
+    });
+  });
+  // of kernels that are no products only the gradient writes a tensor of all logits, and nothing else does
+  assertEquals(names.filter((name) => name.startsWith("E_")).length, 2, names.join(" "));
+  assertEquals(names.length, 9, names.join(" "));
+});
