@@ -388,5 +388,5 @@ Deno.test("fuse: what sums that are kept anyway make is computed again where it 
   });
   // of kernels that are no products only the gradient writes a tensor of all logits, and nothing else does
   assertEquals(names.filter((name) => name.startsWith("E_")).length, 2, names.join(" "));
-  assertEquals(names.length, 9, names.join(" "));
+  assertEquals(names.length, 10, names.join(" "));
 });
