@@ -27,7 +27,16 @@ import {
   NO_CHAINS,
   outputRanges,
 } from "./fusion_plan.ts";
-import { isProduct, isSelection, isTiledProduct, LONG_PRODUCT, termsOf } from "./reduce_forms.ts";
+import {
+  elementsBelow,
+  isOperandOf,
+  isProduct,
+  isSelection,
+  isTiledProduct,
+  LONG_PRODUCT,
+  readsOf,
+  termsOf,
+} from "./reduce_forms.ts";
 import { KEEP_COST_REPEATED, readersIn, type Surroundings, workAgain } from "./recompute.ts";
 
 /**
@@ -153,6 +162,12 @@ const ELEMENTWISE: readonly Reason[] = [
   { name: "computed once", when: ({ repeats, list }) => repeats <= 1 && list.length < 2, then: "in place" },
   // few devices have the memory
   { name: "too large to keep", when: ({ numel }) => numel >= MOST_KEPT, then: "in place" },
+  // the tiles of a product are copied from memory, each from one place
+  {
+    name: "an operand of a product in tiles, from several reads",
+    when: (c, f) => f.isOperandOfReads(c),
+    then: "realize",
+  },
   { name: "beside the inner loops", when: (c) => c.isBeside, then: "in place" },
   { name: "a row that several loops read", when: (c, f) => f.keepsRow(c), then: "keep row" },
   { name: "computed once an element", when: ({ repeats }) => repeats <= 1, then: "in place" },
@@ -268,6 +283,16 @@ class Fuser extends ContextWalk {
     return products.some((p) => !below.has(p));
   }
 
+  /** Is it, on a grid, what a product in tiles has of rows or of columns, and made of more than one read? */
+  isOperandOfReads({ u, list, repeats }: Case): boolean {
+    if (repeats < MANY_TIMES || !isAlu(u.op)) return false;
+    const isRead = ({ kernel }: Context): boolean => {
+      const product = isTiledProduct(kernel) ? kernel : this.products.get(kernel);
+      return product !== undefined && this.capsOf(kernel).hasGrid && isOperandOf(u, product);
+    };
+    return list.some(isRead) && readsOf(u, this.realized) > 1;
+  }
+
   /** The products in tiles from which a kernel makes its results elementwise. */
   private productsOf(kernel: UOp): readonly UOp[] {
     let known = this.tiled.get(kernel);
@@ -379,16 +404,6 @@ class Fuser extends ContextWalk {
     const below = this.nearestReduce(u, c.idx);
     return below !== undefined &&
       this.everyOperand(below.reduce, below.idx, (o) => wide.some((r) => !o.ranges.includes(r)));
-  }
-
-  /** Elements that reduce `u` is made of: of storage, of nodes to be realized and of other reduces. */
-  private elementsBelow(u: UOp): number {
-    const isEnd = (v: UOp): boolean => isLeaf(v) || this.realized.has(v) || v.op === Ops.REDUCE;
-    let elements = 0;
-    for (const v of toposort(u.src, (v) => !isEnd(v))) {
-      if (v.op !== Ops.CONST && v.op !== Ops.IOTA && isEnd(v)) elements += numelOf(v);
-    }
-    return elements;
   }
 
   /** The nearest reduce below `u` that is computed with it, and where it is read if `u` is read at `idx`. */
@@ -556,7 +571,7 @@ class Fuser extends ContextWalk {
     if (below === undefined) return list.length > 1;
     if (caps.hasGrid || kernel.op === Ops.STORE) return false;
     const shape = shapeOf(u), row = axes.reduce((n, i) => n * shape[i], 1) * u.dtype.itemsize;
-    if (list.length === 1 && numelOf(u) <= this.elementsBelow(below.reduce)) return false;
+    if (list.length === 1 && numelOf(u) <= elementsBelow(below.reduce, this.realized)) return false;
     if (!hasLoopCache(caps)) return true;
     const around = idx.filter((_, i) => !axes.includes(i));
     const outer = dependence(around).filter(isLoop).sort((a, b) => argOf(b, Ops.RANGE).id - argOf(a, Ops.RANGE).id);

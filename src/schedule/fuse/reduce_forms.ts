@@ -5,13 +5,16 @@
  */
 import { reduceOf } from "../../uop/core/args.ts";
 import { numelOf } from "../../uop/core/build_movement.ts";
-import { isMovement, Ops } from "../../uop/core/ops.ts";
-import type { UOp } from "../../uop/core/uop.ts";
+import { isAlu, isMovement, Ops } from "../../uop/core/ops.ts";
+import { toposort, type UOp } from "../../uop/core/uop.ts";
+import { isLeaf } from "./fusion_plan.ts";
 
 /** Terms from which a sum of products is long: its lanes then weigh more than what is done once for each result. */
 export const LONG_PRODUCT = 64;
 /** Rows and columns from which a product is computed in tiles. */
 const TILE_SIDE = 16;
+/** What is known without memory. */
+const NO_READS: readonly Ops[] = [Ops.CONST, Ops.IOTA, Ops.VARIABLE, Ops.BIND];
 
 /** Products that an element of `u` is the sum of, or the sum of sums of; 0 where it is something else. */
 export function termsOf(u: UOp): number {
@@ -49,4 +52,38 @@ export function isProduct(u: UOp, uses = 0): boolean {
 export function isTiledProduct(u: UOp): boolean {
   return u.op === Ops.REDUCE && reduceOf(u).op === Ops.ADD && termsOf(u) >= LONG_PRODUCT &&
     isProduct(u.src[0], TILE_SIDE);
+}
+
+/** Is `u` an operand of a product, as it is or moved and cast? */
+export function isOperandOf(u: UOp, product: UOp): boolean {
+  return product.src[0].src.some((s) => {
+    while (s !== u && (isMovement(s.op) || s.op === Ops.CAST)) s = s.src[0];
+    return s === u;
+  });
+}
+
+/** How many reads elementwise work is made of: of memory, of what is kept there, and of reduces. */
+export function readsOf(u: UOp, kept: ReadonlySet<UOp>): number {
+  const seen = new Set<UOp>();
+  let reads = 0;
+  const visit = (v: UOp): void => {
+    if (seen.has(v)) return;
+    seen.add(v);
+    let from = v;
+    while (isMovement(from.op) && !kept.has(from)) [from] = from.src;
+    if (isAlu(from.op) && !kept.has(from)) from.src.forEach(visit);
+    else if (!NO_READS.includes(from.op)) reads++;
+  };
+  visit(u);
+  return reads;
+}
+
+/** Elements that a reduce is made of: of storage, of what is `kept` there and of other reduces. */
+export function elementsBelow(u: UOp, kept: ReadonlySet<UOp>): number {
+  const isEnd = (v: UOp): boolean => isLeaf(v) || kept.has(v) || v.op === Ops.REDUCE;
+  let elements = 0;
+  for (const v of toposort(u.src, (v) => !isEnd(v))) {
+    if (v.op !== Ops.CONST && v.op !== Ops.IOTA && isEnd(v)) elements += numelOf(v);
+  }
+  return elements;
 }

@@ -12,6 +12,7 @@ import { makeJsDevice } from "../../../backends/js/js.ts";
 import { registerBackend } from "../../../src/device/device.ts";
 import { simBackend, simCaps } from "../../fixtures/sim.ts";
 import { evaluateTensor } from "../../reference.ts";
+import { optimized } from "../../fixtures/optimized.ts";
 import { openObserving } from "../../support/snapshot_writers.ts";
 import { difference } from "../../tolerance.ts";
 
@@ -390,3 +391,29 @@ Deno.test("fuse: what sums that are kept anyway make is computed again where it 
   assertEquals(names.filter((name) => name.startsWith("E_")).length, 2, names.join(" "));
   assertEquals(names.length, 10, names.join(" "));
 });
+
+/** Operands of products that are made of several reads, with what they are multiplied by. */
+const OPERANDS: readonly (readonly [name: string, make: (of: (...shape: number[]) => Tensor) => Tensor])[] = [
+  ["a sum of two", (of) => of(512, 256).add(of(512, 256)).matmul(of(256, 512))],
+  ["a second operand that is a sum", (of) => of(512, 256).matmul(of(256, 512).add(of(256, 512)))],
+  ["scaled rows", (of) => of(512, 256).mul(of(512, 1)).matmul(of(256, 512))],
+  ["rows less their mean", (of) => of(512, 256).sub(of(512, 1)).matmul(of(256, 512))],
+  ["a bias before", (of) => of(512, 256).add(of(256)).relu().matmul(of(256, 512))],
+  ["scaled columns", (of) => of(512, 256).matmul(of(256, 512).mul(of(512)))],
+  ["itself turned", (of) => ((x: Tensor) => x.add(x.T).matmul(of(256, 512)))(of(256, 256))],
+  ["pictures that are added", (of) => of(16, 64, 14, 14).add(of(16, 64, 14, 14)).conv2d(of(64, 64, 3, 3))],
+];
+for (const dtype of ["float32", "float16"] as const) {
+  for (const [name, make] of OPERANDS) {
+    Deno.test(
+      `fuse: a product in tiles in ${dtype} of ${name}`,
+      optimized(async () => {
+        const device = openObserving("CUDA");
+        await make((...shape) => Tensor.empty(shape, { device: device.name, dtype }).realize()).realize();
+        const opts = device.kernels.map((k) => k.program.opts ?? "").filter((text) => text.includes("STAGE"));
+        assertEquals(opts.length, 1, device.kernels.map((k) => `${k.name} ${k.program.opts}`).join("; "));
+        assertEquals(opts[0].includes("TC"), dtype === "float16");
+      }),
+    );
+  }
+}
