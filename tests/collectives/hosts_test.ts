@@ -17,6 +17,12 @@ async function ip(...args: string[]): Promise<void> {
   if (code !== 0) throw new Error(`ip ${args.join(" ")}: ${stderr}`);
 }
 
+function kill(pid: number): void {
+  try {
+    Deno.kill(pid, "SIGKILL");
+  } catch { /* it has ended meanwhile */ }
+}
+
 /** Whether namespaces can be made here. */
 function canSeparate(): boolean {
   try {
@@ -50,7 +56,12 @@ async function withHosts(body: (agent: string) => Promise<void>): Promise<void> 
       await body(agent);
     });
   } finally {
-    for (const host of HOSTS) await runCommand("ip", ["netns", "del", host]);
+    for (const host of HOSTS) {
+      // what has lost its cable does not end by itself
+      const { stdout } = await runCommand("ip", ["netns", "pids", host]);
+      for (const pid of stdout.split("\n").filter((line) => line !== "")) kill(Number(pid));
+      await runCommand("ip", ["netns", "del", host]);
+    }
     await runCommand("ip", ["link", "del", BRIDGE]);
   }
 }
