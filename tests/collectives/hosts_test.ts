@@ -56,7 +56,8 @@ async function withHosts(body: (agent: string) => Promise<void>): Promise<void> 
       await body(agent);
     });
   } finally {
-    for (const host of HOSTS) {
+    for (const [i, host] of HOSTS.entries()) {
+      await runCommand("ip", ["link", "del", `${BRIDGE}-${i}`]); // with its namespace it would go later
       // what has lost its cable does not end by itself
       const { stdout } = await runCommand("ip", ["netns", "pids", host]);
       for (const pid of stdout.split("\n").filter((line) => line !== "")) kill(Number(pid));
