@@ -188,6 +188,9 @@ export class CudaDevice implements Device {
   info(): Record<string, string | number | boolean> {
     const { card, capability, arch, multiprocessors, clockMHz, memoryGBs } = this.facts;
     const { name, info } = this.compiler.assembler;
+    const units = new Set(
+      this.renderer.caps.grid!.tensorCores.map((c) => c.shared === undefined ? "mma.sync" : "wgmma"),
+    );
     return {
       card,
       computeCapability: (capability / 10).toFixed(1),
@@ -197,6 +200,7 @@ export class CudaDevice implements Device {
       clockMHz,
       memoryGBs,
       memoryMB: Math.round(this.bytes.total / 1e6),
+      matrixUnits: [...units].join(", ") || "none",
       language: this.renderer.name,
       compiler: name,
       ...info,

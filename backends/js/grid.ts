@@ -260,7 +260,7 @@ export function multiplyShared(core: TensorCore, context: ThreadContext, c: read
     const [row, column] = positionIn(core.c, context.me % core.lanes, e);
     let sum = start;
     for (let k = 0; k < core.k; k++) sum += a[row * core.k + k] * b[column * core.k + k];
-    return Math.fround(sum);
+    return core.output.isFloat ? Math.fround(sum) : sum | 0;
   });
 }
 

@@ -72,6 +72,10 @@ export class TensorCore implements ArgRecord {
   same(o: ArgRecord): boolean {
     return o instanceof TensorCore && o.toString() === this.toString();
   }
+  /** Of a unit that reads shared memory: may rows or columns lie side by side there, rather than the elements of the sum? */
+  get readsAlong(): boolean {
+    return this.input.itemsize === 2;
+  }
   /** C by (row, column) as what follows the sum has it. */
   get result(): Fragment {
     const lane = this.c.lane.slice(), element = this.c.element.slice();
@@ -175,16 +179,16 @@ export const MMA_TF32: TensorCore = mma(8, dtypes.float32, dtypes.float32, A_K8,
 export const MMA_INT8: TensorCore = mma(32, dtypes.int8, dtypes.int32, A_K32, B_K32);
 
 /** wgmma on a tile of 64 rows: the PTX ISA, section "Asynchronous warpgroup level matrix instructions". */
-function wgmma(n: number, input: DType): TensorCore {
+function wgmma(n: number, input: DType, output: DType): TensorCore {
   const element: TileOffset[] = [[0, 1], [8, 0]];
   for (let column = 8; column < n; column *= 2) element.push([0, column]);
   const c: Fragment = { lane: [[0, 2], [0, 4], ...QUAD_ROWS, [16, 0], [32, 0]], element };
   const tile: SharedTile = { isAlong: false, block: 0 };
-  const name = `m64n${n}k16`, lanes = 128;
-  return new TensorCore(name, 64, n, 16, input, dtypes.float32, lanes, NOTHING, NOTHING, c, undefined, [tile, tile]);
+  const k = 32 / input.itemsize, name = `m64n${n}k${k}`;
+  return new TensorCore(name, 64, n, k, input, output, 128, NOTHING, NOTHING, c, undefined, [tile, tile]);
 }
 
-/** wgmma on bfloat16 and float16, accumulating in float32, by columns of a tile. */
-export const WGMMA: readonly TensorCore[] = [dtypes.bfloat16, dtypes.float16].flatMap((d) =>
-  [256, 128, 64].map((n) => wgmma(n, d))
+/** wgmma on bfloat16 and float16, accumulating in float32, and on int8, accumulating in int32, by columns of a tile. */
+export const WGMMA: readonly TensorCore[] = [dtypes.bfloat16, dtypes.float16, dtypes.int8].flatMap((input) =>
+  [256, 128, 64].map((n) => wgmma(n, input, input.isFloat ? dtypes.float32 : dtypes.int32))
 );

@@ -172,6 +172,7 @@ class TileChooser {
   private isInRows(core: TensorCore): boolean {
     const { kernel, matrices: { reads, rows, columns, sum } } = this;
     if (!reads.every(({ strides }) => [rows, columns, sum].every((i) => Number.isFinite(strides[i])))) return false;
+    if (!core.readsAlong && reads.some((a) => this.isAlong(a))) return false;
     const product = toposort(kernel.ast).map((u) => productOf(u, core)).find((p) => p !== undefined);
     return product !== undefined && [product.a, product.b].every((x) => x.op === Ops.LOAD && x.src.length === 1);
   }

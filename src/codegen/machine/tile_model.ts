@@ -111,9 +111,10 @@ const BY_THREADS: Costs = {
 };
 /**
  * Of units that read shared memory: bytes of it that are read and written in a clock, bytes that copies bring in a clock, and
- * clocks from a copy's start until it has arrived, beside what it takes to come.
+ * clocks from a copy's start until it has arrived, beside what it takes to come; clocks that a warp takes to start a copy,
+ * and for the rest of a step.
  */
-const SHARED_RATE = 128, COPY_RATE = 56, ARRIVAL = 1000;
+const SHARED_RATE = 128, COPY_RATE = 56, ARRIVAL = 1000, START_COPY = 35, WARP_STEP = 130;
 /** Rings of their tiles: the slots of others are found by division. A tile is read for one iteration more than its own. */
 const UNIT_RINGS: readonly number[] = [4, 8, 3], LATE = 1;
 const ON_SHARED: Costs = {
@@ -231,13 +232,14 @@ export class TileModel {
     const work = [this.multiply(x * y * deep), (read + bytes) / SHARED_RATE, copy];
     const step = work.reduce((n, t) => n + t ** 4, 0) ** 0.25;
     const store = (isSideBySide ? costs.store : costs.storeApart) * x * y / 128;
+    const alone = bytes / (WIDE * threads) * START_COPY + WARP_STEP;
     let best: TileEstimate | undefined;
     for (const ring of UNIT_RINGS) {
       const resident = this.residentOf(ring * bytes, registers, threads),
         arrival = (ARRIVAL + copy) / (ring - 1 - LATE);
       if (resident === 0 || ring * bytes > grid.sharedBytes) continue;
       const time = this.inWaves(x, y, resident, (groups) => {
-        return steps * Math.max(groups * step, arrival) + groups * store + costs.start;
+        return steps * Math.max(groups * step, arrival, alone) + groups * store + costs.start;
       });
       if (best === undefined || time < best.time) best = { time, ring };
     }

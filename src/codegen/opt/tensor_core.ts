@@ -86,6 +86,11 @@ export function useTensorCore(ast: UOp, core: TensorCore, rows: UOp, columns: UO
   return place(substitute(ast, new Map([[u, sum]])), (unit ?? core).result, inC, rows, columns);
 }
 
+/** Does an index move along a range as `at` says? Asked where rows and blocks begin, and where they end. */
+function movesBy(idx: UOp, r: UOp, at: (i: number) => number): boolean {
+  return [1, sizeOf(r) / 2, sizeOf(r) - 1].every((i) => indexAt(idx, r, i) === at(i));
+}
+
 /**
  * The unit as it finds its operands in shared memory; undefined where its lanes hold them.
  * @throws {ArgumentError} where the operands are no tiles that it can read
@@ -106,18 +111,13 @@ function inMemory(
     const idx = u.src[0].src[1], side = sides[i], row = SWIZZLED_ROW / u.dtype.itemsize;
     const [near, far] = indexAt(idx, side, 1) === 1 ? [side, k] : [k, side];
     const tile = sharedTileOf(base, near === side), block = tile.block / u.dtype.itemsize;
-    for (
-      const [r, at] of [[near, (x: number) => x % row + Math.floor(x / row) * block], [
-        far,
-        (y: number) => y * row,
-      ]] as const
-    ) {
-      for (const x of [1, sizeOf(r) / 2, sizeOf(r) - 1]) {
-        if (indexAt(idx, r, x) === at(x)) continue;
-        throw new ArgumentError("apply TC", {
-          reason: `the unit ${core} cannot read how an operand lies in its STAGE`,
-        });
-      }
+    if (near === side && !core.readsAlong) {
+      throw new ArgumentError("apply TC", { reason: `the unit ${core} reads operands whose sums lie side by side` });
+    }
+    const isRead = movesBy(idx, near, (x) => x % row + Math.floor(x / row) * block) &&
+      movesBy(idx, far, (y) => y * row);
+    if (!isRead) {
+      throw new ArgumentError("apply TC", { reason: `the unit ${core} cannot read how an operand lies in its STAGE` });
     }
     return tile;
   });

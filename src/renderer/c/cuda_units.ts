@@ -23,9 +23,9 @@ export function unitInstruction(unit: TensorCore): string {
   return `wgmma.mma_async.sync.aligned.${unit.name}.${matrixTypes(unit).split(".").slice(0, 3).join(".")}`;
 }
 
-/** What follows its operands: signs, and which of them do not lie along the sum. */
-export function unitFlags({ shared }: TensorCore): string {
-  return `1, 1, ${shared!.map((x) => x.isAlong ? 1 : 0).join(", ")}`;
+/** What follows its operands: of floats signs, and which of them do not lie along the sum. */
+export function unitFlags({ shared, input }: TensorCore): string {
+  return input.isFloat ? `, 1, 1, ${shared!.map((x) => x.isAlong ? 1 : 0).join(", ")}` : "";
 }
 
 /** The instruction of a UNIT. */
@@ -50,19 +50,27 @@ export function unitFunction(unit: TensorCore): string {
 
 /** The function of that name. */
 export function unitProduct(unit: TensorCore): string {
-  const n = elementsOf(unit.c), sums = rangeOf(n).map((i) => `d${i}`);
+  const n = elementsOf(unit.c), sums = rangeOf(n).map((i) => `d${i}`), { isFloat } = unit.output;
+  const type = isFloat ? "float" : "int";
   const [a, b] = unit.shared!.map((tile, i) =>
     `(unsigned)__cvta_generic_to_shared(${"ab"[i]}) >> 4 | ${descriptorLow(tile)}u`
   );
-  return `${FN} void ${unitFunction(unit)}(const void *a, const void *b, ${sums.map((x) => `float &${x}`).join(", ")}) {
+  return `${FN} void ${unitFunction(unit)}(const void *a, const void *b, ${
+    sums.map((x) => `${type} &${x}`).join(", ")
+  }) {
   asm volatile("{ .reg .pred p; .reg .b64 x, y; setp.ne.s32 p, 1, 0; "
     "mov.b64 x, {%${n}, ${DESCRIPTOR_HIGH}}; mov.b64 y, {%${n + 1}, ${DESCRIPTOR_HIGH}}; "
-    "${unitInstruction(unit)} {${sums.map((_, i) => `%${i}`).join(", ")}}, x, y, p, ${unitFlags(unit)}; }"
-    : ${sums.map((x) => `"+f"(${x})`).join(", ")} : "r"(${a}), "r"(${b}));
+    "${unitInstruction(unit)} {${sums.map((_, i) => `%${i}`).join(", ")}}, x, y, p${unitFlags(unit)}; }"
+    : ${held(sums, isFloat)} : "r"(${a}), "r"(${b}));
 }`;
 }
 
 /** A statement for a UNIT, which what reads `sums` stays behind. */
 export function unitStatement(u: UOp, sums: readonly string[]): string {
-  return `asm volatile("${unitOrder(u)};" : ${sums.map((x) => `"+f"(${x})`).join(", ")} :: "memory");`;
+  return `asm volatile("${unitOrder(u)};" : ${held(sums, u.src[0]?.dtype.isFloat)} :: "memory");`;
+}
+
+/** Operands that an instruction reads and writes. */
+function held(names: readonly string[], isFloat = true): string {
+  return names.map((x) => `"+${isFloat ? "f" : "r"}"(${x})`).join(", ");
 }

@@ -263,7 +263,7 @@ class Writer extends LinearVisitor<readonly string[]> {
       });
     const [yes] = e.once("true", () => [e.op("pred", "setp.ne.s32", "1", "0")]);
     const sums = list(u.src.slice(2).map((x) => this.operand(x)));
-    e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${yes}, ${unitFlags(unit)}`);
+    e.line(`${unitInstruction(unit)} ${sums}, ${a}, ${b}, ${yes}${unitFlags(unit)}`);
   }
   /** The register of an address in shared memory. */
   private addressOf(u: UOp): string {

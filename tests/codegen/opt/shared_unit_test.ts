@@ -3,6 +3,7 @@ import { assert, assertEquals, assertThrows } from "@std/assert";
 import { toProgram } from "../../../src/codegen/to_program.ts";
 import { withOpts } from "../../../src/codegen/opt/opt.ts";
 import { type DType, dtypes } from "../../../src/dtype/dtype.ts";
+import { context } from "../../../src/helpers/env.ts";
 import { ArgumentError, SpecError } from "../../../src/helpers/errors.ts";
 import { cudaCaps } from "../../../src/renderer/cuda_caps.ts";
 import { PtxRenderer } from "../../../src/renderer/ptx/ptx.ts";
@@ -34,6 +35,10 @@ function staged(ring: number): string {
   return `UNROLL:0:4 STAGE:1:ring=${ring} STAGE:2:ring=${ring}`;
 }
 
+function optimizedProgram(ast: UOp): LinearProgram {
+  return context({ NOOPT: 0 }, () => toProgram(ast, HOPPER));
+}
+
 function expectSame(ast: UOp, text: string | undefined): LinearProgram {
   const o = text === undefined ? undefined : opts(text), data = integers(paramsOf(ast));
   const [want] = run(ast, data, [], {}), p = compile(ast, o, GPU), [got] = run(ast, data, o, GPU, [], p);
@@ -59,6 +64,21 @@ for (
     assertEquals(count(p, Ops.ASYNC_COPY) > 0, ring > 1);
   });
 }
+
+Deno.test("shared units: int8 sums in int32 where sums lie side by side", () => {
+  const unit = `TC:-1:${numberOf(dtypes.int8, 64)}`, dtype = dtypes.int8;
+  expectSame(productKernel(64, 64, 384, { dtype, transposeB: true }), `${unit} ${staged(3)}`);
+  const along = opts(`TC:-1:${numberOf(dtype, 128)} ${staged(1)}`);
+  assertThrows(
+    () => compile(productKernel(64, 128, 128, { dtype }), along, GPU),
+    ArgumentError,
+    "whose sums lie side by side",
+  );
+  for (const transposeB of [true, false]) {
+    const p = optimizedProgram(productKernel(2048, 2048, 2048, { dtype, transposeB }));
+    assertEquals(p.uops.find((u) => u.op === Ops.WMMA)!.arg!.toString().slice(0, 3), transposeB ? "m64" : "m16");
+  }
+});
 
 Deno.test("shared units: several tiles of rows and of columns, two groups of lanes, sides that are no multiples", () => {
   const unit = `TC:-1:${numberOf(bfloat16, 64)} UPCAST:0:2 LOCAL:0:2 UPCAST:1:2`;
@@ -142,7 +162,7 @@ Deno.test("shared units: what they cannot read is a named error", () => {
 for (
   const [m, n, k, want] of [
     [4096, 4096, 4096, "LOCAL:0:2 UNROLL:0:4 STAGE:2:ring=4 STAGE:1:ring=4"], // 128 x 256, of which one group has room
-    [1024, 1024, 1024, "UNROLL:0:4 STAGE:2:ring=8 STAGE:1:ring=8"], // 64 x 128: a tile for each multiprocessor
+    [1024, 1024, 1024, "LOCAL:0:2 UNROLL:0:4 STAGE:2:ring=8 STAGE:1:ring=8"], // 128 x 64: a tile for each multiprocessor
     [4096, 576, 7168, "LOCAL:0:2 UPCAST:1:3 UNROLL:0:4 STAGE:2:ring=4 STAGE:1:ring=4"], // three columns of 192
   ] as const
 ) {
@@ -177,9 +197,10 @@ for (const language of ["PTX", "CUDA C"] as Language[]) {
     ignore: !available[language],
     fn: async () => {
       const units = HOPPER.caps.grid!.tensorCores,
-        programs = [[64, "LOCAL:0:2"], [256, ""], [128, "UPCAST:0:2"]].map(
+        programs = [[64, "LOCAL:0:2"], [256, ""], [128, "UPCAST:0:2"], [128, ""]].map(
           ([n, more], i) => {
-            const dtype = i % 2 === 0 ? bfloat16 : float16, transposeA = i > 0, transposeB = i === 1;
+            const dtype = [bfloat16, float16, bfloat16, dtypes.int8][i];
+            const transposeA = i === 1 || i === 2, transposeB = i % 2 === 1;
             const text = `TC:-1:${numberOf(dtype, n as number, units)} ${more} ${staged(4)}`;
             return toProgram(
               withOpts(productKernel(512, 512, 512, { dtype, transposeA, transposeB, bias: true }), opts(text)),

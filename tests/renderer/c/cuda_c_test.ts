@@ -254,7 +254,8 @@ Deno.test("cuda: capabilities by architecture", () => {
   assertEquals(shown("sm_75"), [75, 64512, 1024, false, "", "half"]);
   assertEquals(shown("sm_80"), [80, 166912, 2048, true, units, "half"]);
   assertEquals(shown("sm_86"), [86, 101376, 1536, true, units, "half"]);
-  const wide = ["bfloat16", "float16"].flatMap((d) => [256, 128, 64].map((n) => `, m64n${n}k16 ${d} float32`)).join("");
+  const wide = ["k16 bfloat16 float32", "k16 float16 float32", "k32 int8 int32"]
+    .flatMap((d) => [256, 128, 64].map((n) => `, m64n${n}${d}`)).join("");
   assertEquals(shown("sm_90"), [90, 232448, 2048, true, units, "half"]);
   assertEquals(shown("sm_90a"), [90, 232448, 2048, true, units + wide, "half"]);
   assertEquals(cudaCaps({ arch: "sm_80", tf32: true }).grid!.tensorCores.includes(MMA_TF32), true);
