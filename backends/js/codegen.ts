@@ -144,6 +144,7 @@ class Writer extends LaneVisitor<string> {
         );
       }
       case Ops.UNIT:
+        this.meet(false);
         if (u.arg === "commit") this.line("me.products.commit();");
         else if (typeof u.arg === "number") this.line(`me.products.wait(${u.arg});`);
         return;

@@ -25,8 +25,12 @@ function loopsOf(uops: readonly UOp[]): Set<UOp> {
 export function batchProducts(uops: readonly UOp[]): readonly UOp[] {
   if (!uops.some(readsShared)) return uops;
   const loops = loopsOf(uops), products = new Set<UOp>(), sums = new Set<UOp>(), out: UOp[] = [];
+  // where conditions begin that are open: all lanes of a unit wait, whatever holds for each
+  const conditions: number[] = [];
   let isOpen = false, isPending = false;
-  const order = (arg: string | number): void => void out.push(uop(Ops.UNIT, dtypes.void, [], arg));
+  const order = (arg: string | number): void => {
+    out.splice(conditions.length === 0 ? out.length : conditions[0]++, 0, uop(Ops.UNIT, dtypes.void, [], arg));
+  };
   const close = (): void => {
     if (isOpen) order("commit");
     isPending ||= isOpen;
@@ -47,6 +51,8 @@ export function batchProducts(uops: readonly UOp[]): readonly UOp[] {
       close();
       isPending ||= loops.has(u);
     } else if (u.op === Ops.END) close();
+    else if (u.op === Ops.IF) conditions.push(out.length);
+    else if (u.op === Ops.ENDIF) conditions.pop();
     else if (u.op === Ops.BARRIER) {
       waitFor(u.arg as number | undefined ?? 0);
       order("publish");

@@ -137,6 +137,10 @@ Deno.test("shared units: lanes exchange sums, so that each stores 16 bytes of a 
 Deno.test("shared units: a sum of one tile needs no loop, a deep one goes on in the next block", () => {
   const unit = `TC:-1:${numberOf(float16, 128)}`;
   expectSame(productKernel(64, 128, 64, { dtype: float16 }), `${unit} ${staged(1)}`);
+  // all lanes wait for the sums, also those that store none
+  const p = expectSame(productKernel(40, 128, 64, { dtype: float16 }), `PADTO:0:64 ${unit} ${staged(1)}`);
+  const at = (is: (u: UOp) => boolean): number => p.uops.findIndex(is);
+  assert(at((u) => u.op === Ops.UNIT && u.arg === 0) < at((u) => u.op === Ops.IF));
   expectSame(productKernel(64, 128, 128, { dtype: float16 }), `${unit} UNROLL:0:8 STAGE:1 STAGE:2`);
 });
 
