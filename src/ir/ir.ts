@@ -105,5 +105,5 @@ export {
   type Renderer,
   SCALAR_CAPS,
 } from "../renderer/renderer.ts";
-export type { Fragment, TensorCore, TileOffset } from "../renderer/tensor_core_table.ts";
+export type { Fragment, SharedTile, TensorCore, TileOffset } from "../renderer/tensor_core_table.ts";
 export { LinearVisitor, type Place } from "../renderer/visitor.ts";

@@ -47,16 +47,8 @@ import {
 } from "../uop/graph/writes.ts";
 import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
-import {
-  cutHere,
-  internals,
-  isWeak,
-  materializeShape,
-  type Operand,
-  type Realizing,
-  realizing,
-  TensorBase,
-} from "./handle/base.ts";
+import { internals, isWeak, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
+import { cutHere, materializeShape } from "./nodes/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";
 import { type ArrayOf, type ItemOf, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
 import type { ElementwiseTensor } from "./ops/elementwise.ts";

@@ -14,7 +14,8 @@ import { deviceOf, shapeOf } from "../uop/core/shape.ts";
 import { type MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
 import { bare, fromPairs } from "../uop/graph/complex.ts";
-import { checkTensor, cutHere, internals, materializeShape, TensorBase } from "./handle/base.ts";
+import { checkTensor, internals, TensorBase } from "./handle/base.ts";
+import { cutHere, materializeShape } from "./nodes/broadcast.ts";
 import { resolveAxis } from "./handle/axes.ts";
 import { holdMemory, type RealizeTensor } from "./realize.ts";
 

@@ -14,7 +14,8 @@ import { specTensor } from "../../uop/core/spec.ts";
 import { uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
-import { broadcastNodes, materializeShape, type Operand, TensorBase } from "../handle/base.ts";
+import { type Operand, TensorBase } from "../handle/base.ts";
+import { broadcastNodes, materializeShape } from "../nodes/broadcast.ts";
 import { castNode } from "../nodes/scalars.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 

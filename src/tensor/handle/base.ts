@@ -9,14 +9,14 @@ import { meshes } from "../../device/mesh.ts";
 import { currentScope, noteHandle, notePointed, pendingScopes } from "../../device/scopes.ts";
 import { complexOf, type DType, dtypes } from "../../dtype/dtype.ts";
 import { promote, promoteScalar } from "../../dtype/promotion.ts";
-import { cutsGradients, wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
-import { ArgumentError, DeviceError, DTypeError, ShapeError } from "../../helpers/errors.ts";
+import { wantsLines, wantsMemoryLines } from "../../helpers/env.ts";
+import { ArgumentError, DTypeError } from "../../helpers/errors.ts";
 import { prod } from "../../helpers/math.ts";
 import { checkBoolean, describe } from "../../helpers/options.ts";
 import { type Line, Site } from "../../helpers/stack.ts";
 import { checkShards } from "../../schedule/multi/lower_shards.ts";
 import { argOf, type Storage } from "../../uop/core/args.ts";
-import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
+import { reshape } from "../../uop/core/build_movement.ts";
 import { isMovement, Ops } from "../../uop/core/ops.ts";
 import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import { constant, toposort, type UOp, uop } from "../../uop/core/uop.ts";
@@ -25,7 +25,9 @@ import { extentsOf, withExtents } from "../../uop/graph/extent.ts";
 import { isGone, isStale } from "../../uop/graph/lost.ts";
 import { latest, unlabeled, unshaped, wholeOf } from "../../uop/graph/resolve.ts";
 import { folded, isAlias, isMemory, isSameMemory, newestOf, showAs, shown } from "../../uop/graph/writes.ts";
+import { broadcastNodes, checkSameDevice, cutHere, isScalarLeaf } from "../nodes/broadcast.ts";
 import { type ComplexValue, isComplexValue, isList, type TypedArray } from "../nodes/host.ts";
+import { hasIdentity, hasValues, isTurned } from "../nodes/memory_of.ts";
 import { castNode, checkFits, checkScalar, complexConst, inferDType, scalarConst } from "../nodes/scalars.ts";
 import { type Named, type Source, sourceOf } from "./aliases.ts";
 import { claim, moveClaim, placeOf, unclaim } from "./claims.ts";
@@ -89,27 +91,6 @@ export function noGradient(t: TensorBase): string {
   if (isWeak(t)) return `${reason}; make it with { dtype: "float32" }`;
   const weak = toposort(t.uop).some((u) => u.op === Ops.BUFFER && argOf(u, Ops.BUFFER).storage.weak);
   return weak ? `${reason}; make the lists that it is computed from tensors with { dtype: "float32" }` : reason;
-}
-
-/** The shape that `shapes` broadcast to. @throws {ShapeError} naming the axis */
-export function broadcastShape(action: string, shapes: readonly (readonly number[])[]): number[] {
-  const rank = Math.max(...shapes.map((s) => s.length));
-  const out: number[] = [];
-  for (let i = 0; i < rank; i++) {
-    let size = 1;
-    for (const s of shapes) {
-      const n = s[s.length - rank + i];
-      if (n === undefined || n === 1 || n === size) continue;
-      if (size !== 1) {
-        // from the end where ranks differ, as NumPy aligns them
-        const named = shapes.every((x) => x.length === rank) ? i : i - rank;
-        throw new ShapeError(action, { shapes, axis: i, reason: `axis ${named} has sizes ${size} and ${n}` });
-      }
-      size = n;
-    }
-    out.push(size);
-  }
-  return out;
 }
 
 function epochOf(t: TensorBase): number {
@@ -604,16 +585,6 @@ export abstract class TensorBase {
   }
 }
 
-/**
- * `u` as it is where it is computed: a constant to gradients in `Tensor.noGrad`, which needs a cut only where none is
- * right below.
- */
-export function cutHere(u: UOp): UOp {
-  if (!cutsGradients() || !u.dtype.isFloat || u.op === Ops.DETACH || isScalarLeaf(u)) return u;
-  const isOpen = u.src.length === 0 || u.src.some((s) => s.dtype.isFloat && s.op !== Ops.DETACH && !isScalarLeaf(s));
-  return isOpen || isMemory(u) ? uop(Ops.DETACH, u.dtype, [u]) : u;
-}
-
 /** Whether something is a tensor. */
 export function isTensor(x: unknown): x is TensorBase {
   return x instanceof TensorBase;
@@ -632,50 +603,4 @@ export function maybeTensor<T extends TensorBase>(
   x: T | null | undefined,
 ): T | undefined {
   return x === undefined || x === null ? undefined : checkTensor(action, name, x);
-}
-
-/** Throws where two nodes live on two devices: nothing is moved silently. @throws {DeviceError} */
-export function checkSameDevice(action: string, a: UOp, b: UOp): void {
-  const p = deviceOf(a), q = deviceOf(b);
-  if (p === q || p === null || q === null) return;
-  throw new DeviceError(`${action} tensors on ${p} and ${q}`, {
-    device: q,
-    reason: `both must be on one device; move one with .to("${p}")`,
-  });
-}
-
-/** Whether a node is a value, in another order than what it ends in, which has become memory by itself. */
-function isTurned(u: UOp): boolean {
-  let turns = false;
-  for (; isAlias(u.op); u = u.src[0]) turns ||= u.op !== Ops.RESHAPE && u.op !== Ops.DETACH;
-  return turns && !isMemory(u);
-}
-
-/** Whether a node shows memory that somebody has put values in: a constant on a device is none. */
-function hasValues(u: UOp): boolean {
-  const { base } = shown(u);
-  return isMemory(base) && (base.op !== Ops.COPY || shown(base.src[0]).base.op === Ops.BUFFER);
-}
-
-/** True for nodes that no other tensor can share by accident: storage, copies of it, and marked leaves. */
-function hasIdentity(u: UOp): boolean {
-  while (u.op === Ops.RESHAPE || u.op === Ops.COMPLEX) u = u.src[0];
-  return u.op === Ops.BUFFER || u.op === Ops.AFTER || (u.op === Ops.CONTIGUOUS && u.arg !== undefined) ||
-    (u.op === Ops.COPY && u.src[0].op === Ops.BUFFER) || (u.op === Ops.COPY && hasIdentity(u.src[0]));
-}
-
-/** A rank-0 leaf: it broadcasts without movement nodes. */
-export function isScalarLeaf(u: UOp): boolean {
-  return u.op === Ops.CONST || u.op === Ops.VARIABLE || u.op === Ops.BIND;
-}
-
-/** Broadcasts nodes to one shape; rank-0 leaves stay as they are, unless all are. */
-export function broadcastNodes(action: string, nodes: readonly UOp[]): UOp[] {
-  const shape = broadcastShape(action, nodes.map(shapeOf));
-  return nodes.map((u) => isScalarLeaf(u) ? u : broadcastTo(u, shape));
-}
-
-/** `u` under exactly `shape`, also for rank-0 leaves, which get real axes. */
-export function materializeShape(u: UOp, shape: readonly number[]): UOp {
-  return shape.length === 0 ? reshape(u, shape) : broadcastTo(u, shape);
 }

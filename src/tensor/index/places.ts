@@ -12,7 +12,8 @@ import { checkBoolean, checkInteger, checkOptions } from "../../helpers/options.
 import { Ops } from "../../uop/core/ops.ts";
 import { iota, uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { broadcastShape, checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
+import { broadcastShape } from "../nodes/broadcast.ts";
 import { placed } from "../handle/creation.ts";
 import { isList } from "../nodes/host.ts";
 import { hostValues } from "../nodes/select.ts";

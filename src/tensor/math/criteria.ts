@@ -12,14 +12,8 @@ import { checkBoolean, checkChoice, checkInteger, checkNumber, checkOptions } fr
 import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import {
-  broadcastShape,
-  checkTensor,
-  maybeTensor,
-  type NestedArray,
-  type Operand,
-  TensorBase,
-} from "../handle/base.ts";
+import { checkTensor, maybeTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
+import { broadcastShape } from "../nodes/broadcast.ts";
 import type { PlaceTensor } from "../index/places.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { SpecialTensor } from "../ops/special.ts";

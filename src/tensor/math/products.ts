@@ -10,7 +10,8 @@ import { checkInteger, checkNumber, checkOptions, describe } from "../../helpers
 import { Ops } from "../../uop/core/ops.ts";
 import { uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
-import { broadcastShape, checkTensor, TensorBase } from "../handle/base.ts";
+import { checkTensor, TensorBase } from "../handle/base.ts";
+import { broadcastShape } from "../nodes/broadcast.ts";
 import { tensorList } from "../handle/dims.ts";
 import type { JoinTensor } from "../ops/join.ts";
 import type { NormTensor } from "./norms.ts";

@@ -14,7 +14,8 @@ import { deviceOf, shapeOf } from "../../uop/core/shape.ts";
 import type { UOp } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
-import { checkSameDevice, TensorBase } from "../handle/base.ts";
+import { TensorBase } from "../handle/base.ts";
+import { checkSameDevice } from "../nodes/broadcast.ts";
 import {
   chunkSizes,
   constantAxis,

@@ -22,7 +22,8 @@ import { bare, fromPairs, shapedLike } from "../../uop/graph/complex.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { checkIntegers } from "../handle/axes.ts";
-import { internals, materializeShape, noGradient, TensorBase } from "../handle/base.ts";
+import { internals, noGradient, TensorBase } from "../handle/base.ts";
+import { materializeShape } from "../nodes/broadcast.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
