@@ -22,7 +22,7 @@ import { index, load, param, range, sink, store, toposort, UOp, uop } from "../u
 import { noteWrite } from "../uop/graph/writes.ts";
 import type { CallTensor } from "./gradients/call.ts";
 import { TensorBase } from "./handle/base.ts";
-import { checkSameDevice, cutHere, materializeShape } from "./nodes/broadcast.ts";
+import { checkSameDevice, cutHere, materializeShape } from "./handle/broadcast.ts";
 import { type KernelText, textArg } from "./kernel_text.ts";
 import { detachNode } from "./nodes/numeric.ts";
 import { scalarConst } from "./nodes/scalars.ts";

@@ -48,7 +48,7 @@ import {
 import { allBeside } from "./gradients/open_gradients.ts";
 import { keepOrigins } from "./gradients/origins.ts";
 import { internals, isWeak, type Operand, type Realizing, realizing, TensorBase } from "./handle/base.ts";
-import { cutHere, materializeShape } from "./nodes/broadcast.ts";
+import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { tensorList } from "./handle/dims.ts";
 import { type ArrayOf, type ItemOf, nestedOf, type NestedValues, typedArrayOf } from "./nodes/host.ts";
 import type { ElementwiseTensor } from "./ops/elementwise.ts";
@@ -261,9 +261,9 @@ export abstract class RealizeTensor extends TensorBase {
   to(device?: DeviceName | readonly DeviceName[]): this {
     const target = device === undefined
       ? defaultDevice()
-      : typeof device === "string"
-      ? knownDevice(device)
-      : groupOf(device).name;
+      : Array.isArray(device)
+      ? groupOf(device).name
+      : knownDevice(device as DeviceName);
     if (deviceOf(this.uop) === target) return this;
     const from = materializeShape(cutHere(this.uop), this.shape);
     return holdMemory(this.wrapNew(uop(Ops.COPY, this.dtype, [from], target)));

@@ -15,7 +15,7 @@ import { type MeshShape, Sharding, type Spec } from "../uop/core/sharding.ts";
 import { type UOp, uop } from "../uop/core/uop.ts";
 import { bare, fromPairs } from "../uop/graph/complex.ts";
 import { checkTensor, internals, TensorBase } from "./handle/base.ts";
-import { cutHere, materializeShape } from "./nodes/broadcast.ts";
+import { cutHere, materializeShape } from "./handle/broadcast.ts";
 import { resolveAxis } from "./handle/axes.ts";
 import { holdMemory, type RealizeTensor } from "./realize.ts";
 

@@ -18,7 +18,7 @@ import { fromPairs, partsOf } from "../../uop/graph/complex.ts";
 import { latest, moveLike, resolve } from "../../uop/graph/resolve.ts";
 import { noted, shown } from "../../uop/graph/writes.ts";
 import { noGradient, type Operand, requiring, TensorBase } from "../handle/base.ts";
-import { isScalarLeaf, materializeShape } from "../nodes/broadcast.ts";
+import { isScalarLeaf, materializeShape } from "../handle/broadcast.ts";
 import { placeOf } from "../handle/claims.ts";
 import { detachNode } from "../nodes/numeric.ts";
 import { reduceNode } from "../nodes/reduce_nodes.ts";

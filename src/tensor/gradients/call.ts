@@ -15,7 +15,7 @@ import { uop } from "../../uop/core/uop.ts";
 import { GradientArg } from "../../uop/graph/given_gradient.ts";
 import { resolve } from "../../uop/graph/resolve.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastNodes, materializeShape } from "../nodes/broadcast.ts";
+import { broadcastNodes, materializeShape } from "../handle/broadcast.ts";
 import { castNode } from "../nodes/scalars.ts";
 import type { ElementwiseTensor } from "../ops/elementwise.ts";
 

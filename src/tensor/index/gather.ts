@@ -19,7 +19,7 @@ import { extentsOf, label } from "../../uop/graph/extent.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, isTensor, type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastShape, checkSameDevice } from "../nodes/broadcast.ts";
+import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
 import { type Dim, dimNode, largestSizes, withSizes } from "../handle/dims.ts";
 import { maxNode } from "../nodes/compare_nodes.ts";
 import { allFilled, filled, iotaAlong, padConstant, type Pair } from "../nodes/movement_nodes.ts";

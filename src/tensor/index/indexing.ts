@@ -16,7 +16,7 @@ import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop
 import { extentOf, extentsOf, extentText, sameExtent, withExtents } from "../../uop/graph/extent.ts";
 import { isMemory, noteOpen, shown } from "../../uop/graph/writes.ts";
 import { type Operand, realizing, TensorBase } from "../handle/base.ts";
-import { broadcastShape, checkSameDevice, isScalarLeaf } from "../nodes/broadcast.ts";
+import { broadcastShape, checkSameDevice, isScalarLeaf } from "../handle/broadcast.ts";
 import { hostNode } from "../handle/creation.ts";
 import { isTypedArray, type ItemOf, packHost } from "../nodes/host.ts";
 import { allFilled, iotaAlong, trueOf } from "../nodes/movement_nodes.ts";

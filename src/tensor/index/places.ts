@@ -13,7 +13,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { iota, uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastShape } from "../nodes/broadcast.ts";
+import { broadcastShape } from "../handle/broadcast.ts";
 import { placed } from "../handle/creation.ts";
 import { isList } from "../nodes/host.ts";
 import { hostValues } from "../nodes/select.ts";

@@ -17,7 +17,7 @@ import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { extentOf, extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, resolveAxes } from "../handle/axes.ts";
 import { checkTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
-import { checkSameDevice } from "../nodes/broadcast.ts";
+import { checkSameDevice } from "../handle/broadcast.ts";
 import { constantAxis, type Dim } from "../handle/dims.ts";
 import { filled } from "../nodes/movement_nodes.ts";
 import { floatConst } from "../nodes/numeric.ts";

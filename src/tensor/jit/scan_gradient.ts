@@ -11,7 +11,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { reachedLeaves } from "../gradients/backward.ts";
 import { internals } from "../handle/base.ts";
-import { materializeShape } from "../nodes/broadcast.ts";
+import { materializeShape } from "../handle/broadcast.ts";
 import { currentCounter, reserveCounter } from "../nodes/random.ts";
 import { Tensor } from "../tensor.ts";
 import { jit } from "./jit.ts";

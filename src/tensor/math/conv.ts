@@ -18,7 +18,7 @@ import { constant, iota, positionDType, type UOp, uop } from "../../uop/core/uop
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { checkTensor, maybeTensor, TensorBase } from "../handle/base.ts";
-import { checkSameDevice } from "../nodes/broadcast.ts";
+import { checkSameDevice } from "../handle/broadcast.ts";
 import { constantAxis, sizedAs } from "../handle/dims.ts";
 import { foldKeys } from "../nodes/segments.ts";
 import { gatherNode, indexNode } from "../nodes/select.ts";

@@ -13,7 +13,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, maybeTensor, type NestedArray, type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastShape } from "../nodes/broadcast.ts";
+import { broadcastShape } from "../handle/broadcast.ts";
 import type { PlaceTensor } from "../index/places.ts";
 import { hostValues } from "../nodes/select.ts";
 import type { SpecialTensor } from "../ops/special.ts";

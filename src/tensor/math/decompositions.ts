@@ -15,7 +15,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp, uop, variable } from "../../uop/core/uop.ts";
 import { GradientArg, tied, withGradient } from "../../uop/graph/given_gradient.ts";
 import { type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastShape } from "../nodes/broadcast.ts";
+import { broadcastShape } from "../handle/broadcast.ts";
 import { constantAxis } from "../handle/dims.ts";
 import { nativeSvd } from "../handle/native_svd.ts";
 import type { GatherTensor } from "../index/gather.ts";

@@ -15,7 +15,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastShape, checkSameDevice } from "../nodes/broadcast.ts";
+import { broadcastShape, checkSameDevice } from "../handle/broadcast.ts";
 import { tensorList } from "../handle/dims.ts";
 import type { ActivationTensor } from "../ops/activation.ts";
 import type { ReduceTensor } from "../ops/reduce.ts";

@@ -16,7 +16,7 @@ import { shapeOf } from "../../uop/core/shape.ts";
 import { constant, iota, type UOp, uop } from "../../uop/core/uop.ts";
 import { GradientArg, withGradient } from "../../uop/graph/given_gradient.ts";
 import { checkTensor, maybeTensor, type Operand, TensorBase } from "../handle/base.ts";
-import { checkSameDevice } from "../nodes/broadcast.ts";
+import { checkSameDevice } from "../handle/broadcast.ts";
 import { floatConst, logNode } from "../nodes/numeric.ts";
 import { castNode } from "../nodes/scalars.ts";
 import { hostValues } from "../nodes/select.ts";

@@ -11,7 +11,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { uop } from "../../uop/core/uop.ts";
 import { resolveAxis } from "../handle/axes.ts";
 import { checkTensor, TensorBase } from "../handle/base.ts";
-import { broadcastShape } from "../nodes/broadcast.ts";
+import { broadcastShape } from "../handle/broadcast.ts";
 import { tensorList } from "../handle/dims.ts";
 import type { JoinTensor } from "../ops/join.ts";
 import type { NormTensor } from "./norms.ts";

@@ -12,7 +12,7 @@ import { Ops } from "../../uop/core/ops.ts";
 import { constant, type UOp } from "../../uop/core/uop.ts";
 import { flat, GradientArg, withGradient, zerosLike } from "../../uop/graph/given_gradient.ts";
 import { CAST_COPY, type Operand, TensorBase } from "../handle/base.ts";
-import { broadcastNodes, checkSameDevice } from "../nodes/broadcast.ts";
+import { broadcastNodes, checkSameDevice } from "../handle/broadcast.ts";
 import { eqNode, leNode, maxNode, minNode, negNode, notNode } from "../nodes/compare_nodes.ts";
 import { constantPowerComplex, magnitudeNode, powComplex } from "../nodes/complex_nodes.ts";
 import { intDivide, remainder, wholeQuotient } from "../nodes/division.ts";

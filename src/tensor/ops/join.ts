@@ -15,7 +15,7 @@ import type { UOp } from "../../uop/core/uop.ts";
 import { extentsOf } from "../../uop/graph/extent.ts";
 import { type Axes, checkIntegers, checkShape, resolveAxis } from "../handle/axes.ts";
 import { TensorBase } from "../handle/base.ts";
-import { checkSameDevice } from "../nodes/broadcast.ts";
+import { checkSameDevice } from "../handle/broadcast.ts";
 import {
   chunkSizes,
   constantAxis,

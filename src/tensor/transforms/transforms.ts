@@ -23,7 +23,7 @@ import { resolve } from "../../uop/graph/resolve.ts";
 import { checkLost, lostBelow } from "../gradients/lineage.ts";
 import { checkIntegers } from "../handle/axes.ts";
 import { internals, noGradient, TensorBase } from "../handle/base.ts";
-import { materializeShape } from "../nodes/broadcast.ts";
+import { materializeShape } from "../handle/broadcast.ts";
 import { Tensor } from "../tensor.ts";
 
 /** Options of {@linkcode grad} and {@linkcode valueAndGrad}. */
