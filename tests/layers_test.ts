@@ -51,6 +51,10 @@ const FOR_BACKENDS = new Set(["helpers", "dtype", "uop", "renderer", "device", "
 const NO_RUNTIME = new Set(["helpers", "dtype", "uop", "renderer", "schedule", "codegen", "tensor"]);
 /** What others import, beside `src`. */
 const ENTRIES: readonly string[] = ["mod.ts"];
+/** Entry points that compute: each brings the devices, by `mod.ts`. The others make no tensors. */
+const COMPUTING: readonly string[] = Object.entries(
+  JSON.parse(Deno.readTextFileSync(new URL("deno.json", ROOT))).exports as Record<string, string>,
+).filter(([name]) => ![".", "./ir", "./train"].includes(name)).map(([, file]) => file.slice(2));
 const MAY_TOUCH_RUNTIME = new Set(["src/helpers/env.ts"]);
 
 function* sources(folder: string): Generator<string> {
@@ -140,6 +144,7 @@ function forbidden(from: string, to: string): string | undefined {
     }
     return toTop === "src" && FOR_BACKENDS.has(toFolder) ? undefined : `backends import only ${[...FOR_BACKENDS]}`;
   }
+  if (COMPUTING.includes(from) && ENTRIES.includes(to)) return undefined;
   if (toTop !== "src") return "src imports nothing outside src";
   if (folder === toFolder) return climbs(from, to);
   const rank = RANKS[folder], toRank = RANKS[toFolder];
@@ -158,6 +163,13 @@ Deno.test("layers: every import is relative and goes to a lower rank or the own 
     }
   }
   assert.deepEqual(wrong, []);
+});
+
+Deno.test("layers: each entry point that computes imports mod.ts, which registers the devices", () => {
+  const without = COMPUTING.filter((path) =>
+    !all.find((s) => s.path === path)?.imports.some((s) => target(path, s) === "mod.ts")
+  );
+  assert.deepEqual(without, []);
 });
 
 Deno.test("layers: every source of a folder with rooms is in one of them, and every room has sources", () => {

@@ -11,6 +11,7 @@
  *
  * @module
  */
+import "../../mod.ts"; // it registers the devices
 export {
   type Collective,
   CollectiveError,

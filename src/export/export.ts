@@ -4,6 +4,7 @@
  *
  * @module
  */
+import "../../mod.ts"; // it registers the devices
 import { hostFiles, NO_FILES } from "../device/host_files.ts";
 import { writeFile } from "../state/write.ts";
 import { checkBoolean, checkFunction, checkOptions, describe } from "../helpers/options.ts";

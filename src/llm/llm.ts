@@ -3,6 +3,7 @@
  *
  * @module
  */
+import "../../mod.ts"; // it registers the devices
 export { BLOCK_FORMATS, type BlockFormat, dequantize, type FormatName } from "./files/block_formats.ts";
 export {
   type Gguf,

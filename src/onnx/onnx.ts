@@ -4,6 +4,7 @@
  *
  * @module
  */
+import "../../mod.ts"; // it registers the devices
 export { info, type OnnxInfo } from "./info.ts";
 export { load, type LoadOptions, type OnnxInput, OnnxModel, type OnnxOutput, type OnnxPort } from "./model.ts";
 export { save, type SaveOptions, toBytes } from "./save.ts";

@@ -5,7 +5,6 @@
  *
  * @module
  */
-await import(new URL("../../mod.ts", import.meta.url).href); // registers the devices
 import { defaultDevice, type DeviceName } from "../device/device.ts";
 import { GlobalCounters } from "../engine/stats.ts";
 import { jit } from "../tensor/jit/jit.ts";

@@ -3,6 +3,7 @@
  *
  * @module
  */
+import "../../mod.ts"; // it registers the devices
 export type { Span, SpanKind } from "../helpers/spans.ts";
 export type { NodeData, PassData, Recording, RuleData, WorkData } from "../uop/core/recording.ts";
 export type { Note, NoteKind } from "../uop/core/notes.ts";

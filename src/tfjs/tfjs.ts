@@ -4,6 +4,7 @@
  *
  * @module
  */
+import "../../mod.ts"; // it registers the devices
 export {
   type LayerFunction,
   type LayersInput,

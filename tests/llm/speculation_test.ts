@@ -7,7 +7,6 @@ import { Decoder, encodeGguf, LanguageModel, readGguf } from "../../src/llm/llm.
 import { samplingOf } from "../../src/llm/model/sampler.ts";
 import { guessByRepetition } from "../../src/llm/model/sequence.ts";
 import { SequenceBatch } from "../../src/llm/model/sequence_batch.ts";
-import { runDeno } from "../system/subprocess.ts";
 import { randomModel } from "./random_models.ts";
 
 Device.default = "WASM";
@@ -71,12 +70,4 @@ Deno.test("speculation: what followed before is guessed", () => {
   ) {
     assert.deepEqual(guessByRepetition(tokens, 2), want);
   }
-});
-
-Deno.test("llm: without mod.ts it says what is missing", async () => {
-  const code =
-    'import { LanguageModel } from "./src/llm/llm.ts"; await LanguageModel.load("examples/models/stories260K.gguf");';
-  const { code: status, stderr } = await runDeno(["eval", "--no-check", "--no-lock", code]);
-  assert.notEqual(status, 0);
-  assert.match(stderr, /there are no devices; import mod\.ts, too/);
 });

@@ -194,7 +194,9 @@ export async function bundle(): Promise<readonly Output[]> {
         }
         const text = await Deno.readTextFile(file);
         if (platform !== undefined) return { code: await forPlatform(text, platform), moduleType: "ts" };
-        return { code: /\/src\/(nn|tensor)\//.test(file) ? withNames(text) : text, moduleType: "ts" };
+        // which devices there are is said by the entry of the platform, or by `./core`
+        const code = text.replace(/^import "\.\.\/\.\.\/mod\.ts";/m, "");
+        return { code: /\/src\/(nn|tensor)\//.test(file) ? withNames(code) : code, moduleType: "ts" };
       },
     }],
   });
