@@ -193,3 +193,9 @@ export function findGroup(name: string): DeviceGroup | undefined {
   const known = findOpen(name);
   return known instanceof DeviceGroup ? known : undefined;
 }
+
+/** How an error tells to bring tensors of two devices together: on the one that is several, where there is one. */
+export function togetherText(p: string, q: string): string {
+  const home = findGroup(p) === undefined && findGroup(q) !== undefined ? q : p, move = `move one with .to("${home}")`;
+  return findGroup(home) === undefined ? move : `${move}, or divide it with .shard(mesh, ...)`;
+}

@@ -12,6 +12,7 @@ import { prod } from "../helpers/math.ts";
 import { checkChoice, checkOptions, describe } from "../helpers/options.ts";
 import { Site } from "../helpers/stack.ts";
 import { realizedBuffer } from "../tensor/realize.ts";
+import { dividingMesh } from "../tensor/shard.ts";
 import { Tensor } from "../tensor/tensor.ts";
 import { argOf } from "../uop/core/args.ts";
 import { Ops } from "../uop/core/ops.ts";
@@ -58,6 +59,13 @@ function begin(action: string, options: CollectiveOptions): Call {
 
 function checkTensor({ action }: Call, t: unknown): Tensor {
   if (!(t instanceof Tensor)) throw new ArgumentError(action, { reason: `it takes a tensor, not ${describe(t)}` });
+  if (dividingMesh(t) !== undefined) {
+    throw new ShapeError(action, {
+      shapes: [t.shape],
+      reason: `it is ${t.sharding}, of which each rank has a part: compute with it as it is, or give all of it, ` +
+        `t.reshard(mesh, [${t.shape.map(() => "null").join(", ")}])`,
+    });
+  }
   if (!t.dtype.isComplex) return t;
   throw new DTypeError(action, { dtypes: [t.dtype], reason: "give t.viewAsReal(), the pairs of its parts" });
 }
@@ -236,7 +244,8 @@ export async function averageGradients(parameters: readonly Tensor[], options: A
   if (!Array.isArray(parameters)) {
     throw new ArgumentError(action, { reason: `it takes a list of parameters, not ${describe(parameters)}` });
   }
-  const given = parameters.map((p) => checkTensor(call, p)).filter((p) => p.grad !== undefined);
+  const given = parameters.filter((p) => (p instanceof Tensor ? p : checkTensor(call, p)).grad !== undefined);
+  given.forEach((p) => checkTensor(call, p.grad));
   Tensor.realize(given.map((p) => p.grad!));
   for (const bucket of bucketsOf(given, bucketBytes)) {
     const flat = Tensor.cat(bucket.parameters.map((p) => p.grad!.detach().reshape([-1])));

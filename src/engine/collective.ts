@@ -57,6 +57,7 @@ function copyPart(to: Buffer, from: Buffer): void {
 /** Does what `what` says, from `from` to `to`. `line` is the user's. */
 export function runCollective(what: CollectiveArg, to: Buffer, from: Buffer, line?: string): void {
   const { kind, mesh, axes, op } = what;
+  if (to.nbytes === 0) return;
   GlobalCounters.collectiveCount++;
   if (kind === "scatter") {
     const { size, nbytes } = to;

@@ -6,6 +6,7 @@
  */
 import { attachBuffer, Buffer, bufferOf } from "../device/buffer.ts";
 import { defaultDevice, getDevice } from "../device/device.ts";
+import { togetherText } from "../device/group.ts";
 import { noteBecame, pendingScopes } from "../device/scopes.ts";
 import { dtypes } from "../dtype/dtype.ts";
 import { envNumber, wantsLines } from "../helpers/env.ts";
@@ -178,7 +179,7 @@ function checkDevices(key: GraphKey, roots: readonly UOp[]): void {
       if (first !== null) {
         throw new DeviceError(`compute ${opName[u.op]} of tensors on ${first} and ${device}`, {
           device,
-          reason: `all must be on one device; move one with .to("${first}")${
+          reason: `all must be on one device; ${togetherText(first, device)}${
             u.line === undefined ? "" : ` (${u.line})`
           }`,
         });

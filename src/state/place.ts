@@ -3,9 +3,10 @@
  *
  * @module
  */
+import type { DeviceName } from "../device/device.ts";
 import { ArgumentError } from "../helpers/errors.ts";
 import { checkOptions } from "../helpers/options.ts";
-import { checkMesh, storedOn } from "../tensor/shard.ts";
+import { meshOf, storedOn } from "../tensor/shard.ts";
 import type { MeshShape } from "../uop/core/sharding.ts";
 import { getParameters } from "./state_dict.ts";
 
@@ -21,7 +22,7 @@ export interface MeshPlaceOptions {
 
 /**
  * Puts the tensors of `tree` (weights, statistics, what an optimizer keeps) on the devices of a mesh, in place; returns
- * the tree. Make the optimizer afterwards, or put it there, too.
+ * the tree. Make the optimizer afterwards, or put it there, too. A list of devices is a mesh of one axis, "devices".
  *
  * ```ts
  * import { nn, state, Tensor } from "../../mod.ts";
@@ -34,10 +35,10 @@ export interface MeshPlaceOptions {
  * ```
  * @throws {ArgumentError} for an axis that the mesh has not
  */
-export function place<T>(tree: T, mesh: MeshShape, options: MeshPlaceOptions = {}): T {
+export function place<T>(tree: T, where: MeshShape | readonly DeviceName[], options: MeshPlaceOptions = {}): T {
   const action = "place a tree on a mesh", { shard } = options;
   checkOptions(action, options, ["shard"]);
-  checkMesh(action, mesh);
+  const mesh = meshOf(action, where);
   if (shard !== undefined && !mesh.names.includes(shard)) {
     throw new ArgumentError(action, { reason: `mesh ${mesh} has no axis "${shard}"` });
   }

@@ -40,11 +40,12 @@ function listMesh(devices: readonly DeviceName[]): Mesh {
   return mesh;
 }
 
-/** Throws for what is no mesh. @throws {ArgumentError} */
-export function checkMesh(action: string, mesh: unknown): void {
-  if (mesh instanceof Mesh) return;
+/** The mesh that is given, or that of a list of devices. @throws {ArgumentError} for anything else */
+export function meshOf(action: string, where: MeshShape | readonly DeviceName[]): MeshShape {
+  if (Array.isArray(where)) return listMesh(where);
+  if (where instanceof Mesh) return where;
   throw new ArgumentError(action, {
-    reason: `it takes a mesh, as Mesh.of({ data: 2 }), or a list of devices, not ${describe(mesh)}`,
+    reason: `it takes a mesh, as Mesh.of({ data: 2 }), or a list of devices, not ${describe(where)}`,
   });
 }
 
@@ -84,13 +85,10 @@ function placeOn(
   how: Spec | ShardOptions | undefined,
   shape: readonly number[],
 ): [mesh: MeshShape, spec: Spec] {
-  if (!Array.isArray(where)) {
-    checkMesh(action, where);
-    return [where as MeshShape, how as Spec];
-  }
+  if (!Array.isArray(where)) return [meshOf(action, where), how as Spec];
   const options = (how ?? {}) as ShardOptions, { axis = null } = options;
   checkOptions(action, options, ["axis"]);
-  const mesh = listMesh(where), dim = axis === null ? -1 : resolveAxis(action, axis, shape);
+  const mesh = meshOf(action, where), dim = axis === null ? -1 : resolveAxis(action, axis, shape);
   return [mesh, shape.map((_, i) => i === dim ? LIST_AXIS : null)];
 }
 
@@ -154,7 +152,6 @@ export abstract class ShardTensor extends TensorBase {
 
   /** This tensor along `spec`. */
   private divided(action: string, mesh: MeshShape, spec: Spec): this {
-    checkMesh(action, mesh);
     checkSpec(action, mesh, spec, this.shape);
     const made = divide(materializeShape(cutHere(this.uop), this.shape), mesh, spec, false);
     return holdMemory(this.wrapNew(made));
@@ -176,6 +173,19 @@ export abstract class ShardTensor extends TensorBase {
   }
 }
 
+/** The mesh that a dimension of `t` is divided on; undefined where each device has all of it. */
+export function dividingMesh(t: TensorBase): MeshShape | undefined {
+  if (findGroup(deviceOf(t.uop) ?? "") === undefined) return undefined;
+  const { mesh, axes } = checkShards(bare(materializeShape(t.uop, t.shape)));
+  return axes.some((a) => a !== null) ? mesh : undefined;
+}
+
+/** All of `t` on each device that it is divided among: whatever has to move. */
+export function gathered<T extends ShardTensor>(t: T): T {
+  const mesh = dividingMesh(t);
+  return mesh === undefined ? t : t.reshard(mesh, t.shape.map(() => null));
+}
+
 /** `t` on a mesh, divided along `spec` in memory alone: whoever reads it gathers it. */
 export function storedOn<T extends TensorBase>(t: T, mesh: MeshShape, spec: Spec): T {
   return holdMemory(internals.wrap(t, divide(materializeShape(t.uop, t.shape), mesh, spec, true)));
@@ -186,7 +196,7 @@ let nextDivided = 1 << 26;
 /** `u` on a mesh, as memory of its own; of complex numbers the pairs. */
 function divide(u: UOp, mesh: MeshShape, spec: Spec, isStored: boolean): UOp {
   if (u.op === Ops.COMPLEX) return fromPairs(divide(u.src[0], mesh, [...spec, null], isStored));
-  const shape = shapeOf(u), axes = spec.map((a, i) => shape[i] === 1 ? null : a); // of one element there are no parts
+  const shape = shapeOf(u), axes = spec.map((a, i) => shape[i] <= 1 ? null : a); // of one element there are no parts
   const shards = uop(Ops.SHARD, u.dtype, [u], new Sharding(mesh, shape, axes, isStored));
   return uop(Ops.CONTIGUOUS, u.dtype, [shards], nextDivided++);
 }

@@ -6,6 +6,7 @@
  */
 import { ArgumentError } from "../../helpers/errors.ts";
 import { checkBoolean, checkInteger, checkOptions, describeList } from "../../helpers/options.ts";
+import { gathered } from "../../tensor/shard.ts";
 import type { Tensor } from "../../tensor/tensor.ts";
 import {
   checkRange,
@@ -65,6 +66,11 @@ const COEFFICIENTS = [3.4445, -4.775, 2.0315];
 /** Throws where a rule looks ahead by no momentum. @throws {ArgumentError} */
 function checkNesterov(action: string, { nesterov, momentum }: Rule): void {
   if (nesterov && momentum === 0) throw new ArgumentError(action, { reason: "nesterov needs a momentum" });
+}
+
+/** `g` as a matrix made orthogonal: products need all of it, so what is divided among devices is gathered. */
+function orthogonal(g: Tensor, steps: number, coefficients: readonly number[]): Tensor {
+  return gathered(g).reshape([g.shape[0] ?? 1, -1]).newtonSchulz(steps, coefficients).reshape(g.shape);
 }
 
 /** Descent with momentum: every rule of the family is a choice of these options. */
@@ -143,7 +149,7 @@ abstract class Descent extends Optimizer {
         this.keep(v, next);
         state.push(v);
       }
-      if (nsSteps > 0) g = g.reshape([g.shape[0] ?? 1, -1]).newtonSchulz(nsSteps, nsCoefficients).reshape(g.shape);
+      if (nsSteps > 0) g = orthogonal(g, nsSteps, nsCoefficients);
       if (!preWd && weightDecay > 0) p = p.mul(lr.mul(-weightDecay).add(1));
       if (!classic) g = g.mul(step);
       this.write(slot, p.sub(g));

@@ -22,6 +22,7 @@ import {
   type Partials,
   refuse,
   reshardText,
+  shardingText,
   type Shards,
   whole,
   withinShape,
@@ -56,6 +57,12 @@ export class Rules {
       if (a !== null) s = this.moves.allGather(s, dim);
     });
     return { ...s, isStored: false };
+  }
+
+  /** What a source is without movement: what a user can reshard. */
+  private origin(u: UOp): Shards {
+    while (isMovement(u.op)) u = u.src[0];
+    return this.of(u);
   }
 
   /** What a root of the graph is: with values that need nothing more. */
@@ -144,8 +151,13 @@ export class Rules {
     return whole(made);
   }
 
-  /** Along which axes the result of operands that meet is divided. @throws {ShapeError} where they are divided otherwise */
-  private common(u: UOp, operands: readonly Shards[]): Spec {
+  /**
+   * Along which axes the result of operands that meet is divided.
+   *
+   * @param origins what the operands are without movement
+   * @throws {ShapeError} where they are divided otherwise
+   */
+  private common(u: UOp, operands: readonly Shards[], origins: readonly Shards[]): Spec {
     const axes: (string | null)[] = operands[0].axes.map((_, dim) => {
       let axis: string | null = null;
       for (const { axes } of operands) {
@@ -165,12 +177,11 @@ export class Rules {
     });
     axes.forEach((a, dim) => {
       if (a === null || axes.indexOf(a) === dim) return;
-      const to = operands.find((s) => s.axes.includes(a))!.axes;
-      refuse(
-        u,
-        operands,
-        `dimensions ${axes.indexOf(a)} and ${dim} are both divided along ${a}: ${reshardText(to)} the other`,
-      );
+      const one = operands.findIndex((s) => s.axes.includes(a)), origin = origins.findLast((s) => s.axes.includes(a))!;
+      const wayOut = operands.every((s, i) => s.axes.length === origins[i].axes.length)
+        ? `${reshardText(operands[one].axes)} the other`
+        : `${reshardText(cleared(origin.axes, a))} the ${shardingText(origin)} that one is made of`;
+      refuse(u, operands, `dimensions ${axes.indexOf(a)} and ${dim} are both divided along ${a}: ${wayOut}`);
     });
     return axes;
   }
@@ -179,8 +190,9 @@ export class Rules {
     const shape = shapeOf(u);
     // numbers, and what is computed of them, stand for any shape
     const isNumber = (s: UOp): boolean => shapeOf(s).length < shape.length;
-    const sources = u.src.map((s) => this.read(s)), ranked = sources.filter((_, i) => !isNumber(u.src[i]));
-    const mesh = commonMesh(u, ranked), axes = this.common(u, ranked);
+    const sources = u.src.map((s) => this.read(s)), isRanked = (_: unknown, i: number) => !isNumber(u.src[i]);
+    const ranked = sources.filter(isRanked), origins = u.src.filter(isRanked).map((s) => this.origin(s));
+    const mesh = commonMesh(u, ranked), axes = this.common(u, ranked, origins);
     const partial = this.partials(u, sources, axes), kept = new Set(partial.keys());
     const src = sources.map((s, i) => isNumber(u.src[i]) ? s.u : this.moves.converted({ ...s, mesh }, axes, kept).u);
     return { u: uop(u.op, u.dtype, src, u.arg), shape, axes, mesh, partial, isStored: false };
@@ -251,7 +263,7 @@ export class Rules {
       const sums = new Set([...s.partial].filter(([, by]) => by === Ops.ADD).map(([a]) => a));
       s = this.moves.settled(s, sums); // zeros are the identity of sums alone
     }
-    const axes = s.mesh === undefined ? shapeOf(u).map(() => null) : movedAxes(u, s);
+    const axes = s.mesh === undefined ? shapeOf(u).map(() => null) : movedAxes(u, s, this.origin(u));
     const made = { ...s, shape: shapeOf(u), axes };
     return { ...made, u: s.mesh === undefined ? rest(u, s.u) : moved(u, s.u, localShape(made)) };
   }
@@ -286,13 +298,27 @@ function moved(u: UOp, x: UOp, shape: readonly number[]): UOp {
   return moveLike(u, x);
 }
 
-/** Along which axes the dimensions of `u`, a movement of `s`, are divided. @throws {ShapeError} where elements would change devices */
-function movedAxes(u: UOp, s: Shards): Spec {
+/** `axes` with nothing divided along `axis`. */
+function cleared(axes: Spec, axis: string): Spec {
+  return axes.map((a) => a === axis ? null : a);
+}
+
+/**
+ * Along which axes the dimensions of `u`, a movement of `s`, are divided.
+ *
+ * @param origin what `s` is without movement
+ * @throws {ShapeError} where elements would change devices
+ */
+function movedAxes(u: UOp, s: Shards, origin: Shards): Spec {
   const { axes, shape } = s, to = shapeOf(u);
+  const wayOut = (dim: number): string => {
+    const made = origin.axes.length === axes.length ? "" : ` the ${shardingText(origin)} that it is made of`;
+    return `${reshardText(made === "" ? axes.with(dim, null) : cleared(origin.axes, axes[dim]!))}${made} first`;
+  };
   const keep = (touched: (dim: number) => boolean): Spec => {
     const bad = axes.findIndex((a, dim) => a !== null && touched(dim));
     if (bad >= 0) {
-      refuse(u, [s], `dimension ${bad} is divided along ${axes[bad]}: ${reshardText(axes.with(bad, null))} first`);
+      refuse(u, [s], `dimension ${bad} is divided along ${axes[bad]}: ${wayOut(bad)}`);
     }
     return axes;
   };
@@ -316,8 +342,7 @@ function movedAxes(u: UOp, s: Shards): Spec {
           refuse(
             u,
             [s],
-            `as [${to.join(", ")}] the parts of dimension ${dim} are no parts of one dimension: ` +
-              `${reshardText(axes.with(dim, null))} first`,
+            `as [${to.join(", ")}] the parts of dimension ${dim} are no parts of one dimension: ${wayOut(dim)}`,
           );
         }
         out[at] = axis;

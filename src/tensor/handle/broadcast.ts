@@ -3,6 +3,7 @@
  *
  * @module
  */
+import { togetherText } from "../../device/group.ts";
 import { cutsGradients } from "../../helpers/env.ts";
 import { DeviceError, ShapeError } from "../../helpers/errors.ts";
 import { broadcastTo, reshape } from "../../uop/core/build_movement.ts";
@@ -32,7 +33,7 @@ export function checkSameDevice(action: string, a: UOp, b: UOp): void {
   if (p === q || p === null || q === null) return;
   throw new DeviceError(`${action} tensors on ${p} and ${q}`, {
     device: q,
-    reason: `both must be on one device; move one with .to("${p}")`,
+    reason: `both must be on one device; ${togetherText(p, q)}`,
   });
 }
 
